@@ -1,0 +1,104 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+// Clock is where a Client reads time. Every clock of github.com/benbjohnson/clock is one.
+//
+// A Clock may also have a method Elapsed() time.Duration: time passed since some fixed moment,
+// never set back and not moved when the wall clock is stepped. Without it elapsed time is taken
+// from Now, and a step of that clock cannot be told from time that passed.
+type Clock interface {
+	Now() time.Time
+	After(d time.Duration) <-chan time.Time
+}
+
+// Machine is the machine's own clock: the system's wall clock, and Go's monotonic clock for elapsed
+// time. On Linux the latter stands still while the machine is suspended and is slewed together with
+// the wall clock.
+var Machine Clock = machine{}
+
+type machine struct{}
+
+// start is read once, so that elapsed time is a difference of two monotonic readings.
+var start = time.Now()
+
+func (machine) Now() time.Time                         { return time.Now() }
+func (machine) After(d time.Duration) <-chan time.Time { return time.After(d) }
+func (machine) Elapsed() time.Duration                 { return time.Since(start) }
+
+// Instant is one moment as a Clock saw it in both its ways. To keep a lease one must be pessimistic,
+// so the age of an Instant is what the clock that ran further says.
+type Instant struct {
+	Wall    time.Time
+	Elapsed time.Duration
+}
+
+// age returns how long ago i was, seen from now, by the clock that ran further.
+func (i Instant) age(now Instant) time.Duration {
+	return max(now.Wall.Sub(i.Wall), now.Elapsed-i.Elapsed)
+}
+
+// keeper reads Instants from a Clock.
+type keeper struct {
+	clock   Clock
+	elapsed func() time.Duration // nil: taken from the wall clock
+	machine bool
+}
+
+func newKeeper(c Clock) keeper {
+	if _, ok := c.(machine); ok {
+		return keeper{clock: c, machine: true}
+	}
+	k := keeper{clock: c}
+	if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
+		k.elapsed = e.Elapsed
+	}
+	return k
+}
+
+func (k *keeper) now() Instant {
+	if k.machine {
+		// One reading holds both; stripped of its monotonic part, so that a difference of two
+		// walls is one of wall clocks.
+		t := time.Now()
+		return Instant{Wall: t.Round(0), Elapsed: t.Sub(start)}
+	}
+	wall := k.clock.Now().Round(0)
+	if k.elapsed == nil {
+		return Instant{Wall: wall, Elapsed: wall.Sub(time.Unix(0, 0))}
+	}
+	return Instant{Wall: wall, Elapsed: k.elapsed()}
+}
+
+// steps reports whether the clock can show a step: whether its two readings can disagree.
+func (k *keeper) steps() bool { return k.machine || k.elapsed != nil }
+
+type keeperKey struct{}
+
+// Mark reads the clock by which the caller of a Backend keeps trust: that of the Client whose
+// context it is, else the machine's. A Backend calls it right before it sends the write that counts.
+func Mark(ctx context.Context) Instant {
+	if k, ok := ctx.Value(keeperKey{}).(*keeper); ok {
+		return k.now()
+	}
+	return machineKeeper.now()
+}
+
+var machineKeeper = newKeeper(Machine)
+
+// call is the context of one call of a Backend: the caller's, which it wraps, with the Client's
+// clock inside. It is a type of its own to cost one allocation at the most.
+type call struct {
+	context.Context
+	keeper *keeper
+}
+
+func (c *call) Value(key any) any {
+	if _, ok := key.(keeperKey); ok {
+		return c.keeper
+	}
+	return c.Context.Value(key)
+}

@@ -1,0 +1,169 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config holds the times of a Client. Zero is right for every field.
+type Config struct {
+	// TTL is how long the store keeps a key without renewal. Defaults to what the backend advises,
+	// else to 30 s.
+	TTL time.Duration
+
+	// RenewEvery is how often a held lease is renewed. Negative: never; the lease then ends after
+	// TTL. Defaults to a third of TTL.
+	RenewEvery time.Duration
+
+	// Margin is how long before its end a lease is no longer trusted. It must cover how far the
+	// store's clock runs ahead of ours within one TTL, steps included. Negative: none. Defaults to
+	// what the backend advises, else to a tenth of TTL.
+	Margin time.Duration
+
+	// RetryEvery is how often a waiter asks the store where the store does not tell of a release.
+	// Waiters spread by a random quarter of it. Defaults to what the backend advises, else to
+	// 100 ms.
+	RetryEvery time.Duration
+
+	// Wait is how long Acquire waits for a key that another holds. Zero: as long as its context
+	// lives. Negative: it tries once.
+	Wait time.Duration
+
+	// ReleaseWait is how long Release waits for the store before it goes on in the background.
+	// Defaults to 2 s.
+	ReleaseWait time.Duration
+
+	// Politeness is how long waiters of this process stay away from a key after this process
+	// released it, so that others, which may only poll, get their turn. Negative: not at all.
+	// Defaults to what the backend advises, else to zero.
+	Politeness time.Duration
+
+	// HandOvers is how many times in a row a lease may pass from one goroutine of this process to
+	// the next in one command, where the backend can do that, before other processes get a chance.
+	// Negative: never. Defaults to 64.
+	HandOvers int
+
+	// Fair makes waiters queue on the store, where the backend can do that.
+	Fair bool
+
+	// Clock is where the Client reads time. Defaults to [Machine].
+	Clock Clock
+
+	// Logger gets what happens in the background: renewals that failed, clocks that stepped, keys
+	// that could not be given back. Defaults to a logger that drops everything.
+	Logger *slog.Logger
+
+	// Hooks are told what happens to leases.
+	Hooks Hooks
+}
+
+// Hooks are functions that a Client calls when something happens to a lease. Each may be nil. They
+// run on the goroutine on which the thing happened, must not block, and may be called concurrently.
+type Hooks struct {
+	// Waiting: the first attempt of an Acquire found the key held, by Event.Cause.
+	Waiting func(Event)
+
+	// Acquired: a lease began, after Event.Wait.
+	Acquired func(Event)
+
+	// Renewed: the lease is trusted until Event.Until.
+	Renewed func(Event)
+
+	// RenewFailed: a renewal failed with Event.Cause; the lease is trusted until Event.Until and the
+	// renewal is tried again before that.
+	RenewFailed func(Event)
+
+	// Lost: the lease ended by Event.Cause, not by its holder.
+	Lost func(Event)
+
+	// Released: the holder gave the lease back, or its context ended (Event.Cause).
+	Released func(Event)
+}
+
+// Event is what a hook is told. Fields that mean nothing for a hook are zero.
+type Event struct {
+	Key   string
+	Token string
+	Wait  time.Duration // how long Acquire waited
+	Held  time.Duration // how long the lease was held
+	Until time.Time     // end of trust
+	Cause error
+}
+
+const (
+	defaultTTL         = 30 * time.Second
+	defaultRetryEvery  = 100 * time.Millisecond
+	defaultReleaseWait = 2 * time.Second
+	defaultHandOvers   = 64
+
+	// greatestTTL keeps sums of durations far from overflow; no store needs a longer lease.
+	greatestTTL = 10 * 365 * 24 * time.Hour
+)
+
+// complete returns cfg with its defaults filled in, the backend's advice first, and checks the
+// times against each other.
+func (cfg Config) complete(b Backend) (Config, error) {
+	if err := cfg.validGiven(); err != nil {
+		return Config{}, err
+	}
+	if t, ok := b.(Tuned); ok {
+		cfg = t.Tune(cfg)
+	}
+	setDefault(&cfg.TTL, defaultTTL)
+	setDefault(&cfg.RenewEvery, cfg.TTL/3)
+	setDefault(&cfg.Margin, cfg.TTL/10)
+	setDefault(&cfg.RetryEvery, defaultRetryEvery)
+	setDefault(&cfg.ReleaseWait, defaultReleaseWait)
+	setDefault(&cfg.HandOvers, defaultHandOvers)
+	if cfg.Clock == nil {
+		cfg.Clock = Machine
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := cfg.validTogether(); err != nil {
+		return Config{}, err
+	}
+	if f, ok := b.(Bounded); ok {
+		if err := f.Fits(cfg.TTL, max(cfg.RenewEvery, 0), max(cfg.Margin, 0)); err != nil {
+			return Config{}, fmt.Errorf("lock: %w", err)
+		}
+	}
+	return cfg, nil
+}
+
+func setDefault[T ~int | ~int64](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func (cfg Config) validGiven() error {
+	switch {
+	case cfg.TTL < 0:
+		return fmt.Errorf("lock: Config.TTL is %v; it must be positive", cfg.TTL)
+	case cfg.TTL > greatestTTL:
+		return fmt.Errorf("lock: Config.TTL is %v; it must not exceed %v", cfg.TTL, greatestTTL)
+	case cfg.RetryEvery < 0:
+		return fmt.Errorf("lock: Config.RetryEvery is %v; it must be positive", cfg.RetryEvery)
+	case cfg.ReleaseWait < 0:
+		return fmt.Errorf("lock: Config.ReleaseWait is %v; it must be positive", cfg.ReleaseWait)
+	}
+	return nil
+}
+
+func (cfg Config) validTogether() error {
+	margin := max(cfg.Margin, 0)
+	if margin >= cfg.TTL {
+		return fmt.Errorf("lock: Config.Margin (%v) must be less than Config.TTL (%v)", margin, cfg.TTL)
+	}
+	if cfg.RenewEvery > 0 && cfg.RenewEvery+margin >= cfg.TTL {
+		return fmt.Errorf("lock: Config.RenewEvery (%v) and Config.Margin (%v) together must be less than Config.TTL (%v)",
+			cfg.RenewEvery, margin, cfg.TTL)
+	}
+	return nil
+}
+
+var errNilBackend = errors.New("lock: New: backend is nil")

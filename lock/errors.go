@@ -1,0 +1,105 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrHeld: another holder has the key. A [*HeldError] tells more.
+	ErrHeld = errors.New("held by another")
+
+	// ErrWaitEnded: Config.Wait was over before the key could be had. It comes with [ErrHeld] when
+	// the last answer of the store was "held", else with the last trouble of the store.
+	ErrWaitEnded = errors.New("wait ended")
+
+	// ErrLost: the key is not ours any more, or can no longer be trusted to be. A [*LostError]
+	// tells more.
+	ErrLost = errors.New("lease lost")
+
+	// ErrReleased: the lease was released by its holder.
+	ErrReleased = errors.New("lease released")
+
+	// ErrNotRenewable: leases of this kind end at their TTL and cannot be extended.
+	ErrNotRenewable = errors.New("lease cannot be renewed")
+
+	// ErrNested: the context already carries a lease on this key; waiting for it would never end.
+	// [Client.Do] joins such a lease.
+	ErrNested = errors.New("key is already held through this context")
+
+	// ErrClosed: the Client was closed.
+	ErrClosed = errors.New("lock client closed")
+
+	// ErrNoWake: this store cannot tell when a key changes.
+	ErrNoWake = errors.New("store cannot tell of changes")
+)
+
+// HeldError says who holds a key, as far as the store tells.
+type HeldError struct {
+	Key string
+
+	// Owner is what the store tells of the holder: a token, an owner's id; empty if nothing. It may
+	// hold any bytes; Error quotes it.
+	Owner string
+
+	// Protocol names how the key is held, such as the dialect of its value, or why the value
+	// counts as held although it could not be read.
+	Protocol string
+
+	// Left is how long until the key can be had if its holder does nothing more, by the store's
+	// clock. Zero if not known.
+	Left time.Duration
+
+	// Again is the longest that a waiter should let pass before its next attempt, for backends
+	// that judge by what they see over time. Zero means no wish.
+	Again time.Duration
+}
+
+func (e *HeldError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "key %q is held", e.Key)
+	if e.Owner != "" {
+		fmt.Fprintf(&b, " by %q", e.Owner)
+	}
+	if e.Protocol != "" {
+		fmt.Fprintf(&b, " (%s)", e.Protocol)
+	}
+	if e.Left > 0 {
+		fmt.Fprintf(&b, ", for at most %v by the server's clock", e.Left.Round(time.Millisecond))
+	}
+	return b.String()
+}
+
+func (e *HeldError) Unwrap() error { return ErrHeld }
+
+// LostError says why a lease ended before its holder released it.
+type LostError struct {
+	Key string
+
+	// Reason is a clause such as "not renewed in time"; empty where Err says it all.
+	Reason string
+
+	// Err is what the store or the network said last, nil if nothing.
+	Err error
+}
+
+func (e *LostError) Error() string {
+	s := fmt.Sprintf("lease on %q lost", e.Key)
+	if e.Reason != "" {
+		s += ": " + e.Reason
+	}
+	if e.Err != nil {
+		s += ": " + strings.TrimPrefix(e.Err.Error(), ErrLost.Error()+": ")
+	}
+	return s
+}
+
+// Unwrap makes errors.Is find both [ErrLost] and the cause.
+func (e *LostError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrLost}
+	}
+	return []error{ErrLost, e.Err}
+}

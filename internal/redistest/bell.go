@@ -1,0 +1,57 @@
+package redistest
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long an await lets the code under test take. It decides nothing but when a test
+// that would hang fails instead, so it is long.
+const patience = 10 * time.Second
+
+// bell tells waiters that something they may be waiting for has changed.
+type bell struct {
+	virtual bool // inside a bubble, where a watchdog's timer would move the time it guards
+
+	mu   sync.Mutex
+	rung chan struct{} // closed at the next ring
+}
+
+func newBell(virtual bool) *bell { return &bell{virtual: virtual, rung: make(chan struct{})} }
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.rung)
+	b.rung = make(chan struct{})
+}
+
+func (b *bell) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rung
+}
+
+// await returns when met is true and looks again at every ring. In a bubble there is no watchdog: a
+// wait that nothing can end is found there by the runtime, which names the goroutines.
+func (b *bell) await(t testing.TB, met func() bool, state func() string) {
+	t.Helper()
+	var late <-chan time.Time
+	if !b.virtual {
+		watchdog := time.NewTimer(patience)
+		defer watchdog.Stop()
+		late = watchdog.C
+	}
+	for {
+		rung := b.next() // before looking, or a ring between the two is missed
+		if met() {
+			return
+		}
+		select {
+		case <-rung:
+		case <-late:
+			t.Fatalf("redistest: gave up after %v: %s", patience, state())
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package redistest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Skew is how one client's clock differs from the true time.
+type Skew struct {
+	Offset time.Duration // how far ahead of true time it starts; negative is behind
+	PPM    float64       // how much it gains, in parts of a million; negative loses
+}
+
+// Clock is one client's view of the time of its world. Now is its wall clock, which Step can move;
+// After and Elapsed follow its monotonic clock, which runs at the same rate, never steps, and stands
+// still while the client's machine is suspended. All methods may be called from any goroutine.
+type Clock struct {
+	t     testing.TB
+	world timeline
+	bell  *bell
+
+	mu      sync.Mutex
+	anchor  time.Time // true time at which the four fields below were last settled
+	wall    time.Time
+	elapsed time.Duration
+	ppm     float64
+	asleep  bool
+	timers  map[*timer]struct{}
+	asked   int
+}
+
+type timer struct {
+	due  time.Duration // by Elapsed
+	c    chan time.Time
+	stop func() // nil while suspended
+}
+
+func newClock(t testing.TB, world timeline, b *bell, s Skew) *Clock {
+	now := world.now()
+	return &Clock{t: t, world: world, bell: b, anchor: now, wall: now.Round(0).Add(s.Offset), ppm: s.PPM, timers: map[*timer]struct{}{}}
+}
+
+// Now is what the client's wall clock shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wall.Add(c.ran())
+}
+
+// Elapsed is what the client's monotonic clock shows: time since the view was made, by its own rate,
+// without its steps and without the spans it was suspended.
+func (c *Clock) Elapsed() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.elapsedNow()
+}
+
+// After sends what Now shows once d has gone by on the monotonic clock. The channel has room for the
+// one value, so a receiver that went away holds up nobody.
+func (c *Clock) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	t := &timer{due: c.elapsedNow() + d, c: make(chan time.Time, 1)}
+	if d <= 0 {
+		t.c <- c.wall.Add(c.ran())
+	} else {
+		c.timers[t] = struct{}{}
+		c.arm(t)
+	}
+	c.bell.ring()
+	return t.c
+}
+
+// Step moves the wall clock at once, as an administrator or a time daemon would.
+func (c *Clock) Step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall = c.wall.Add(d)
+}
+
+// SetRate makes the clock gain ppm parts of a million from now on.
+func (c *Clock) SetRate(ppm float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle()
+	c.ppm = ppm
+	c.rearm()
+}
+
+// Suspend puts the client's machine to sleep: its wall clock runs on, its monotonic clock and
+// its timers stand still until Resume. Its goroutines are not stopped.
+func (c *Clock) Suspend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle()
+	c.asleep = true
+	c.rearm()
+}
+
+// Resume wakes the machine: timers have as long to go as they had at Suspend.
+func (c *Clock) Resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle()
+	c.asleep = false
+	c.rearm()
+}
+
+// Timers counts the timers asked for and not yet fired. One abandoned by its receiver counts until
+// it fires.
+func (c *Clock) Timers() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.timers)
+}
+
+// Asked counts all calls of After since the view was made.
+func (c *Clock) Asked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+// AwaitTimers waits until at least n timers are armed: the handshake before time is moved. It fails
+// the test if that takes ten seconds of real time.
+func (c *Clock) AwaitTimers(n int) {
+	c.t.Helper()
+	c.bell.await(c.t, func() bool { return c.Timers() >= n }, func() string {
+		return fmt.Sprintf("%d timers armed, waited for %d", c.Timers(), n)
+	})
+}
+
+// AwaitAsked waits until After has been called n times in all. It is the handshake where receivers
+// abandon timers, so that Timers counts too many:
+//
+//	n := c.Asked()
+//	w.Pass(poll)
+//	c.AwaitAsked(n + 1)
+func (c *Clock) AwaitAsked(n int) {
+	c.t.Helper()
+	c.bell.await(c.t, func() bool { return c.Asked() >= n }, func() string {
+		return fmt.Sprintf("After called %d times, waited for %d", c.Asked(), n)
+	})
+}
+
+// WallOnly is the clock without its monotonic side, for code that asks for Elapsed by type
+// assertion and must also work where there is none.
+func (c *Clock) WallOnly() WallOnly { return WallOnly{c} }
+
+// WallOnly has Now and After of a Clock and hides Elapsed.
+type WallOnly struct{ c *Clock }
+
+// Now is Clock.Now.
+func (w WallOnly) Now() time.Time { return w.c.Now() }
+
+// After is Clock.After.
+func (w WallOnly) After(d time.Duration) <-chan time.Time { return w.c.After(d) }
+
+// ran is how much the clock has counted since the anchor. Counting from an anchor and not from the
+// last read keeps a clock that is read often as exact as one that is read once.
+func (c *Clock) ran() time.Duration {
+	d := c.world.now().Sub(c.anchor)
+	return d + time.Duration(float64(d)*c.ppm/1e6)
+}
+
+func (c *Clock) elapsedNow() time.Duration {
+	if c.asleep {
+		return c.elapsed
+	}
+	return c.elapsed + c.ran()
+}
+
+func (c *Clock) settle() {
+	ran := c.ran()
+	c.elapsed = c.elapsedNow()
+	c.wall = c.wall.Add(ran)
+	c.anchor = c.world.now()
+}
+
+func (c *Clock) rearm() {
+	for t := range c.timers {
+		if t.stop != nil {
+			t.stop()
+			t.stop = nil
+		}
+		c.arm(t)
+	}
+}
+
+func (c *Clock) arm(t *timer) {
+	if c.asleep {
+		return
+	}
+	left := t.due - c.elapsedNow()
+	wait := time.Duration(float64(left) / (1 + c.ppm/1e6))
+	t.stop = c.world.afterFunc(max(wait, 0), func() { c.fire(t) })
+}
+
+func (c *Clock) fire(t *timer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, pending := c.timers[t]; !pending || c.asleep {
+		return // a call that was under way when Suspend or SetRate stopped its timer
+	}
+	if left := t.due - c.elapsedNow(); left > 0 {
+		// The division above is cut to whole nanoseconds, and a rate may have changed since.
+		t.stop = c.world.afterFunc(max(left/2, 1), func() { c.fire(t) })
+		return
+	}
+	delete(c.timers, t)
+	t.c <- c.wall.Add(c.ran())
+	c.bell.ring()
+}

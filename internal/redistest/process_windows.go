@@ -1,0 +1,10 @@
+package redistest
+
+import (
+	"errors"
+	"os"
+)
+
+func stop(*os.Process) error { return errors.New("processes can't be stopped on Windows") }
+
+func cont(*os.Process) error { return errors.New("processes can't be continued on Windows") }

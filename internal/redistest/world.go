@@ -1,0 +1,225 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/benbjohnson/clock"
+	"github.com/gomodule/redigo/redis"
+)
+
+// Start is the instant at which the time of a World made by New begins.
+var Start = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
+
+// World owns a server and the time that it and its clients live in.
+type World struct {
+	// Mini is the embedded server, nil in a world made by On. In a Bubble, ServerNow is called before
+	// its keys are read directly, so that those which ended meanwhile are gone.
+	Mini *miniredis.Miniredis
+	// Mock is the true time of a world made by New, else nil. Only Pass and Tick move it.
+	Mock *clock.Mock
+
+	t      testing.TB
+	time   timeline
+	mocked *mockTime // time, where New made it
+	bell   *bell
+	server *Server // where On made the world
+
+	mu     sync.Mutex
+	ahead  time.Duration // server's wall clock less true time
+	synced time.Time     // true time up to which a bubble's server has been moved
+}
+
+// New is a world whose time stands still but for Pass and Tick, around an embedded server that
+// listens on a loopback port. All of it ends with the test.
+func New(t testing.TB) *World {
+	t.Helper()
+	mock := clock.NewMock()
+	mock.Set(Start)
+	m := &mockTime{mock: mock}
+	w := &World{Mini: miniredis.NewMiniRedis(), Mock: mock, t: t, time: m, mocked: m, bell: newBell(false)}
+	w.Mini.SetTime(Start)
+	if err := w.Mini.Start(); err != nil {
+		t.Fatalf("redistest: embedded server: %v", err)
+	}
+	t.Cleanup(w.Mini.Close)
+	return w
+}
+
+// Bubble is a world inside a testing/synctest bubble, whose time it shares: it moves by itself when
+// every goroutine waits. The server is reached through memory only, so there is no Addr.
+func Bubble(t testing.TB) *World {
+	t.Helper()
+	w := &World{Mini: miniredis.NewMiniRedis(), t: t, time: machineTime{}, bell: newBell(true), synced: time.Now()}
+	w.Mini.SetTime(w.synced)
+	t.Cleanup(w.Mini.Close)
+	return w
+}
+
+// On is a world around a real server, in the machine's own time. Its clocks may be skewed like any
+// others; Pass, Tick and StepServer fail the test, since nobody moves that time.
+func On(t testing.TB, s *Server) *World {
+	return &World{t: t, time: machineTime{}, bell: newBell(false), server: s}
+}
+
+// Clock is a client's view of the world's time, skewed as s says.
+func (w *World) Clock(s Skew) *Clock { return newClock(w.t, w.time, w.bell, s) }
+
+// Now is the true time.
+func (w *World) Now() time.Time { return w.time.now() }
+
+// Pass lets d of true time go by for the server and every client. Timers that fall due on the way
+// fire at their own instants, the server having come as far. Outside a Bubble it doesn't wait for the
+// goroutines that they wake: pass no further than one timer without awaiting what follows from it.
+func (w *World) Pass(d time.Duration) {
+	w.t.Helper()
+	switch {
+	case w.server != nil:
+		w.t.Fatal("redistest: the time of a real server can't be moved")
+	case w.mocked != nil:
+		w.mocked.pass(d, w.advance)
+	default:
+		time.Sleep(d)
+		synctest.Wait()
+		w.sync()
+	}
+}
+
+// Tick passes as much time as the earliest armed timer of any Clock still needs, and says how much
+// that was. It fails the test when none is armed: whoever should have armed one was not awaited.
+func (w *World) Tick() time.Duration {
+	w.t.Helper()
+	if w.mocked == nil {
+		w.t.Fatal("redistest: Tick is for a world made by New")
+	}
+	at, ok := w.mocked.earliest()
+	if !ok {
+		w.t.Fatal("redistest: Tick without a timer: await it first")
+	}
+	d := at.Sub(w.Now())
+	w.Pass(d)
+	return d
+}
+
+// StepServer steps the server's wall clock by d and nothing else. TIME jumps, and since Redis keeps
+// ends and not durations, every TTL is d shorter, or longer where d is negative.
+func (w *World) StepServer(d time.Duration) {
+	w.t.Helper()
+	if w.Mini == nil {
+		w.t.Fatal("redistest: the clock of a real server can't be stepped")
+	}
+	w.sync()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ahead += d
+	w.Mini.SetTime(w.time.now().Add(w.ahead))
+	w.Mini.FastForward(d)
+}
+
+// ServerNow is what the embedded server's TIME answers.
+func (w *World) ServerNow() time.Time {
+	w.sync()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.time.now().Add(w.ahead)
+}
+
+// advance is called by the timeline of New before it moves by d.
+func (w *World) advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Mini.SetTime(w.time.now().Add(d).Add(w.ahead))
+	w.Mini.FastForward(d)
+}
+
+// sync brings a bubble's server up to the bubble's time. The server could follow that time by itself,
+// but not when it has been stepped.
+func (w *World) sync() {
+	if w.Mini == nil || w.mocked != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.Mini.SetTime(now.Add(w.ahead))
+	w.Mini.FastForward(now.Sub(w.synced))
+	w.synced = now
+}
+
+// Addr is the host and port at which processes and clients reach the server.
+func (w *World) Addr() string {
+	w.t.Helper()
+	if w.server != nil {
+		return w.server.Addr()
+	}
+	if w.mocked == nil {
+		w.t.Fatal("redistest: the server of a Bubble has no address")
+	}
+	return w.Mini.Addr()
+}
+
+// URL is Addr as the command takes it.
+func (w *World) URL() string {
+	w.t.Helper()
+	if w.server != nil {
+		return w.server.URL()
+	}
+	return fmt.Sprintf("redis://%s", w.Addr())
+}
+
+// Dial connects to the server.
+func (w *World) Dial(ctx context.Context) (net.Conn, error) {
+	switch {
+	case w.server != nil:
+		return w.server.Dial(ctx)
+	case w.mocked != nil:
+		return new(net.Dialer).DialContext(ctx, "tcp", w.Mini.Addr())
+	}
+	c, err := w.Mini.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return &bubbleConn{Conn: c, sync: w.sync}, nil
+}
+
+// bubbleConn brings the server up to date before each request reaches it.
+type bubbleConn struct {
+	net.Conn
+	sync func()
+}
+
+func (c *bubbleConn) Write(p []byte) (int, error) {
+	c.sync()
+	return c.Conn.Write(p)
+}
+
+// Pool is a pool onto the server, with no faults and no deadlines, closed with the test.
+func (w *World) Pool(options ...redis.DialOption) *redis.Pool {
+	return newPool(w.t, w.Dial, options)
+}
+
+// Wire is a wire to the server on which the rules hold.
+func (w *World) Wire(rules ...Rule) *Wire { return newWire(w.t, w.Dial, w.bell.virtual, rules) }
+
+// FaultyPool is Wire(rules...).Pool().
+func (w *World) FaultyPool(rules ...Rule) *redis.Pool { return w.Wire(rules...).Pool() }
+
+func newPool(t testing.TB, dial func(context.Context) (net.Conn, error), options []redis.DialOption) *redis.Pool {
+	options = append([]redis.DialOption{redis.DialContextFunc(
+		func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	)}, options...)
+	p := &redis.Pool{
+		MaxIdle: 64,
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", "redistest", options...)
+		},
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}

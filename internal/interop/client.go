@@ -1,0 +1,164 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+)
+
+// Kind says whose rules a lock object follows.
+type Kind string
+
+const (
+	Jar  Kind = "jar"  // com.github.jedis.lock.JedisLock of jedis-lock 1.0.0, as published
+	UUID Kind = "uuid" // our transliteration of the rules that jedis-lock took up later: uuid:millis, expired or mine
+	None Kind = "none" // grants always: with it in the place of a lock a test of exclusion must fail
+)
+
+// Default, as a wait or a lease, leaves the Java side's own: 10 s and 60 s.
+const Default = time.Duration(-1 << 63)
+
+// Client is one Java client: a connection and a thread of its own, and one lock object at a time. Its calls are obeyed in
+// the order in which they are made; those of [Client.Next] and its like are answered while others are under way.
+type Client struct {
+	Name string
+	// UUID is the identity of the present lock object; empty but for [UUID] locks.
+	UUID string
+
+	jvm  *JVM
+	wait time.Duration // of the present lock object, which bounds how long an acquire may take
+}
+
+// Client connects a new client to the server at addr (host:port). Names are the caller's and must differ within a JVM.
+func (j *JVM) Client(ctx context.Context, name, addr string) (*Client, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("interop: %w", err)
+	}
+	if _, err := j.order(ctx, 0, "open", name, host, port); err != nil {
+		return nil, err
+	}
+	return &Client{Name: name, jvm: j}, nil
+}
+
+// Lock gives the client a new lock object in place of the last; its local flag begins as not held. Wait and lease are
+// cut to whole milliseconds, and may be [Default] (a jar's lease only where its wait is not). A uuid may be given to a
+// [UUID] lock; it is random without one.
+func (c *Client) Lock(ctx context.Context, kind Kind, key string, wait, lease time.Duration, uuid ...string) error {
+	order := append([]string{"lock", c.Name, string(kind), key, millis(wait), millis(lease)}, uuid...)
+	words, err := c.jvm.order(ctx, 0, order...)
+	if err != nil {
+		return err
+	}
+	if len(words) != 1 {
+		return badAnswer("lock", words)
+	}
+	c.UUID = words[0].text
+	c.wait = wait
+	if wait == Default {
+		c.wait = 10 * time.Second
+	}
+	return nil
+}
+
+func millis(d time.Duration) string {
+	if d == Default {
+		return "default"
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10)
+}
+
+// Acquired is what an acquire came to.
+type Acquired struct {
+	Won    bool
+	Sleeps int // how often the Java thread slept meanwhile, by the JVM's own count
+}
+
+// Acquire calls the lock's acquire and waits for it. What Java throws is an [*Exception].
+func (c *Client) Acquire(ctx context.Context) (Acquired, error) {
+	p, err := c.BeginAcquire()
+	if err != nil {
+		return Acquired{}, err
+	}
+	return p.Wait(ctx)
+}
+
+// Acquiring is an acquire under way.
+type Acquiring struct {
+	client *Client
+	ch     <-chan answer
+}
+
+// BeginAcquire calls the lock's acquire and does not wait; the next call of [Client.Next] is about it.
+func (c *Client) BeginAcquire() (*Acquiring, error) {
+	ch, err := c.jvm.send("acquire", c.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &Acquiring{client: c, ch: ch}, nil
+}
+
+// Wait returns what the acquire came to. It must be called at most once.
+func (a *Acquiring) Wait(ctx context.Context) (Acquired, error) {
+	// The jar counts its sleeps and not its round trips, so a slow server makes it wait longer than it was told.
+	words, err := a.client.jvm.await(ctx, 2*a.client.wait, "acquire", a.ch)
+	if err != nil {
+		return Acquired{}, err
+	}
+	if len(words) != 2 {
+		return Acquired{}, badAnswer("acquire", words)
+	}
+	sleeps, err := strconv.Atoi(words[1].text)
+	return Acquired{Won: words[0].text == "true", Sleeps: sleeps}, err
+}
+
+// Release calls the lock's release and waits for it.
+func (c *Client) Release(ctx context.Context) error {
+	p, err := c.BeginRelease()
+	if err != nil {
+		return err
+	}
+	return p.Wait(ctx)
+}
+
+// Releasing is a release under way.
+type Releasing struct {
+	client *Client
+	ch     <-chan answer
+}
+
+// BeginRelease calls the lock's release and does not wait.
+func (c *Client) BeginRelease() (*Releasing, error) {
+	ch, err := c.jvm.send("release", c.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &Releasing{client: c, ch: ch}, nil
+}
+
+// Wait returns when the release has. It must be called at most once.
+func (r *Releasing) Wait(ctx context.Context) error {
+	_, err := r.client.jvm.await(ctx, 0, "release", r.ch)
+	return err
+}
+
+// Die cuts the client's connection without a release, as a crash would, and forgets the client. When it returns, the
+// client sends nothing any more; an acquire or a loop under way has failed.
+func (c *Client) Die(ctx context.Context) error {
+	_, err := c.jvm.order(ctx, 0, "die", c.Name)
+	return err
+}
+
+// Held reads the lock object's own flag, which is all that it knows: a lock taken over by others still says true.
+func (c *Client) Held(ctx context.Context) (bool, error) {
+	words, err := c.jvm.order(ctx, 0, "state", c.Name)
+	if err != nil {
+		return false, err
+	}
+	if len(words) != 2 {
+		return false, badAnswer("state", words)
+	}
+	return words[0].text == "held", nil
+}

@@ -1,0 +1,94 @@
+package getsetlock.interop;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import redis.clients.jedis.Jedis;
+
+/**
+ * A critical section worked through again and again: a counter is read and written back by two plain commands, so that
+ * two holders at once lose an update, and nothing but the lock prevents it.
+ */
+final class Loop {
+    private final Mutex lock;
+    private final Jedis counter;
+    private final String key;
+    private final long holdMillis;
+    private final int count;
+    private final List<String> spans = new ArrayList<>();
+    private final CompletableFuture<List<String>> result = new CompletableFuture<>();
+    private volatile boolean stopped;
+    private volatile int acquired;
+    private volatile int refused;
+
+    /** The counter travels on a connection of its own: it is the job's, and the job is not the lock's. */
+    Loop(Mutex lock, Jedis counter, String key, long holdMillis, int count) {
+        this.lock = lock;
+        this.counter = counter;
+        this.key = key;
+        this.holdMillis = holdMillis;
+        this.count = count;
+    }
+
+    /** Runs to the end and keeps what came of it, an exception included, for whoever asks. */
+    void run() {
+        long start = System.currentTimeMillis();
+        try {
+            while (!stopped && (count == 0 || acquired < count)) {
+                round();
+            }
+            result.complete(List.of(Integer.toString(acquired), Integer.toString(refused),
+                    Long.toString(System.currentTimeMillis() - start)));
+        } catch (InterruptedException | RuntimeException e) {
+            result.completeExceptionally(e);
+        }
+    }
+
+    private void round() throws InterruptedException {
+        long asked = Call.nowMicros();
+        if (!lock.acquire()) {
+            refused++;
+            return;
+        }
+        long held = Call.nowMicros();
+        section();
+        acquired++;
+        long released = Call.nowMicros();
+        lock.release();
+        synchronized (spans) {
+            spans.add(asked + "," + held + "," + released);
+        }
+    }
+
+    private void section() throws InterruptedException {
+        String seen = counter.get(key);
+        if (holdMillis > 0) {
+            Thread.sleep(holdMillis);
+        }
+        counter.set(key, Long.toString((seen == null ? 0 : Long.parseLong(seen)) + 1));
+    }
+
+    void stop() {
+        stopped = true;
+    }
+
+    /** Waits for the end: acquisitions, refusals, milliseconds. */
+    List<String> report() throws Exception {
+        try {
+            return result.get();
+        } catch (ExecutionException e) {
+            throw e.getCause() instanceof Exception cause ? cause : e;
+        }
+    }
+
+    int acquired() {
+        return acquired;
+    }
+
+    List<String> spans() {
+        synchronized (spans) {
+            return new ArrayList<>(spans);
+        }
+    }
+}

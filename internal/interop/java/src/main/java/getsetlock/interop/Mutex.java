@@ -1,0 +1,11 @@
+package getsetlock.interop;
+
+/** What the orders need of a lock, whichever rules it follows. */
+interface Mutex {
+    boolean acquire() throws InterruptedException;
+
+    void release();
+
+    /** The lock's own flag, which is all that it knows about holding. */
+    boolean held();
+}

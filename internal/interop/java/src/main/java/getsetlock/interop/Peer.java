@@ -1,0 +1,185 @@
+package getsetlock.interop;
+
+import java.lang.management.ManagementFactory;
+import java.util.Collections;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.function.Supplier;
+import redis.clients.jedis.Jedis;
+
+/** One client: a connection, a thread, at most one lock object at a time. */
+final class Peer {
+    private final String host;
+    private final int port;
+    private final Gate gate = new Gate();
+    private final GatedJedis jedis;
+    private final BlockingQueue<Runnable> work = new LinkedBlockingQueue<>();
+    private final Thread thread;
+    private volatile Jedis counter;
+    private volatile Mutex lock;
+    private volatile Loop loop;
+    private volatile boolean dead;
+
+    /** Connects at once, so that a server that is away is an answer to open and not to the first acquire. */
+    Peer(String name, String host, int port) {
+        this.host = host;
+        this.port = port;
+        this.jedis = new GatedJedis(host, port, gate);
+        this.jedis.connect();
+        this.thread = new Thread(this::serve, "client-" + name);
+        this.thread.setDaemon(true);
+        this.thread.start();
+    }
+
+    private void serve() {
+        try {
+            while (!dead) {
+                work.take().run();
+            }
+        } catch (InterruptedException died) {
+            // Only die() interrupts; the orders still queued fail at the gate below, so that each has its answer.
+        }
+        for (Runnable r = work.poll(); r != null; r = work.poll()) {
+            r.run();
+        }
+    }
+
+    /** Queues the order; false once the client is dead. The client counts as busy from here, not from when it begins. */
+    boolean submit(Supplier<Runnable> order) {
+        if (dead) {
+            return false;
+        }
+        gate.busy(1);
+        work.add(() -> {
+            Runnable answer = order.get();
+            gate.busy(-1);
+            answer.run();
+        });
+        return true;
+    }
+
+    List<String> run(String verb, List<String> a) throws Exception {
+        switch (verb) {
+            case "lock":
+                return newLock(a);
+            case "acquire":
+                return acquire();
+            case "release":
+                lock().release();
+                return List.of();
+            case "state":
+                return List.of(lock != null && lock.held() ? "held" : "free", gate.state());
+            case "step":
+                gate.step(a.get(0).equals("on"));
+                return List.of();
+            case "next":
+                Call at = gate.next();
+                return at == null ? List.of("idle") : List.of("gate", at.word());
+            case "go":
+                return List.of(gate.go().word());
+            case "trace":
+                return gate.takeTrace();
+            case "loop":
+                startLoop(a.get(0), Long.parseLong(a.get(1)), Integer.parseInt(a.get(2)));
+                return List.of();
+            case "finish":
+                return running().report();
+            case "progress":
+                return List.of(Integer.toString(running().acquired()));
+            case "stop":
+                running().stop();
+                return List.of();
+            case "spans":
+                return running().spans();
+            default:
+                throw new IllegalArgumentException("no such order: " + verb);
+        }
+    }
+
+    private List<String> newLock(List<String> a) {
+        String key = a.get(1);
+        Integer wait = millis(a.get(2));
+        Integer lease = millis(a.get(3));
+        switch (a.get(0)) {
+            case "jar":
+                lock = new JarLock(jedis, key, wait, lease);
+                break;
+            case "uuid":
+                UUID me = a.size() > 4 ? UUID.fromString(a.get(4)) : UUID.randomUUID();
+                lock = new UuidLock(jedis, key, wait, lease, me);
+                return List.of(me.toString());
+            case "none":
+                lock = new NoLock();
+                break;
+            default:
+                throw new IllegalArgumentException("no such kind of lock: " + a.get(0));
+        }
+        return Collections.singletonList(null);
+    }
+
+    private static Integer millis(String word) {
+        return word.equals("default") ? null : Integer.valueOf(word);
+    }
+
+    /** The sleeps of the jar can't be seen from outside it; the JVM counts each of this thread's, less those at the gate. */
+    private List<String> acquire() throws InterruptedException {
+        Mutex mutex = lock();
+        long before = slept();
+        boolean won = mutex.acquire();
+        return List.of(Boolean.toString(won), Long.toString(slept() - before));
+    }
+
+    private long slept() {
+        long id = thread.getId();
+        return ManagementFactory.getThreadMXBean().getThreadInfo(id).getWaitedCount() - gate.waits();
+    }
+
+    /** The loop is known to stop and progress before its thread begins it. */
+    private synchronized void startLoop(String key, long holdMillis, int count) {
+        if (counter == null) {
+            counter = new Jedis(host, port, 30_000);
+        }
+        Loop next = new Loop(lock(), counter, key, holdMillis, count);
+        loop = next;
+        submit(() -> {
+            gate.record(false);
+            next.run();
+            gate.record(true);
+            return () -> { };
+        });
+    }
+
+    private Mutex lock() {
+        if (lock == null) {
+            throw new IllegalStateException("this client has no lock object yet");
+        }
+        return lock;
+    }
+
+    private Loop running() {
+        if (loop == null) {
+            throw new IllegalStateException("this client has no loop");
+        }
+        return loop;
+    }
+
+    /**
+     * As a crash would: the sockets go, no command is sent. The interrupt ends a poll's sleep or a wait at the gate; the
+     * join makes sure that the job has written its last when the order is answered.
+     */
+    void die() throws InterruptedException {
+        dead = true;
+        gate.die();
+        if (loop != null) {
+            loop.stop();
+        }
+        jedis.disconnect();
+        thread.interrupt();
+        thread.join();
+        if (counter != null) {
+            counter.disconnect();
+        }
+    }
+}

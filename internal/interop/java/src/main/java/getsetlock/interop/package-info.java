@@ -1,0 +1,48 @@
+/**
+ * The original Java lock, taking orders: clients around the real {@code com.github.jedis.lock.JedisLock} of jedis-lock
+ * 1.0.0, driven line by line over stdin by the Go tests.
+ *
+ * <p>It promises to change nothing of what the jar does: the class runs as published, on a Jedis whose only addition is a
+ * gate in front of its commands. It does not promise to be safe, fast or polite; those are the questions that the tests
+ * ask. It assumes that one process drives it, and ends when its stdin does, so that no JVM outlives a killed test.
+ *
+ * <h2>Lines</h2>
+ *
+ * <p>An order is {@code ID VERB WORDS…}; its answer {@code ID ok WORDS…} or {@code ID err CLASS MESSAGE}, in the order of
+ * completion and not of asking, so that a client may wait while others work. A word is form-encoded UTF-8 (a blank is
+ * {@code +}); {@code ()} is the empty text, {@code (nil)} none at all. Times are whole milliseconds of
+ * {@code System.currentTimeMillis} except where a name ends in {@code us}: microseconds of the same clock.
+ *
+ * <table><caption>orders; {@code C} is a client's name</caption>
+ * <tr><td>{@code hello}</td><td>protocol version, Java version, pid</td></tr>
+ * <tr><td>{@code clock}</td><td>now by this JVM's clock</td></tr>
+ * <tr><td>{@code open C HOST PORT}</td><td>a client: one connection and one thread of its own</td></tr>
+ * <tr><td>{@code lock C KIND KEY WAIT LEASE [UUID]}</td><td>gives it a new lock object in place of the last one; KIND is
+ * {@code jar}, {@code uuid} (our transliteration of the later rules) or {@code none} (grants always, to show that a test
+ * sees lost updates); WAIT and LEASE in ms or {@code default}; answers the uuid or {@code (nil)}</td></tr>
+ * <tr><td>{@code acquire C}</td><td>{@code true|false} and how often the thread slept meanwhile</td></tr>
+ * <tr><td>{@code release C}</td><td></td></tr>
+ * <tr><td>{@code die C}</td><td>cuts the connection without a release and forgets the client; what it was doing
+ * answers {@code err}</td></tr>
+ * <tr><td>{@code state C}</td><td>{@code held|free} by the lock's own flag, and {@code idle}, {@code busy} or
+ * {@code gate}</td></tr>
+ * <tr><td>{@code step C on|off}</td><td>with {@code on}, every command of the lock stops at the gate before it is
+ * sent</td></tr>
+ * <tr><td>{@code next C}</td><td>waits for the client: {@code gate} and the call that stands there, or {@code idle}</td></tr>
+ * <tr><td>{@code go C}</td><td>lets that one call through; answers the call with its reply</td></tr>
+ * <tr><td>{@code trace C}</td><td>the lock's calls since the last {@code trace}, at most 4,096, and forgets
+ * them</td></tr>
+ * <tr><td>{@code loop C COUNTER HOLD COUNT}</td><td>begins a loop, COUNT times (0: until {@code stop}): acquire, GET the
+ * counter, stay HOLD ms, SET it one higher, release</td></tr>
+ * <tr><td>{@code finish C}</td><td>waits for the loop's end: acquisitions, refusals, milliseconds</td></tr>
+ * <tr><td>{@code progress C}</td><td>acquisitions of the running loop</td></tr>
+ * <tr><td>{@code stop C}</td><td>ends the loop after its present round</td></tr>
+ * <tr><td>{@code spans C}</td><td>of the last loop: {@code asked,held,released} in us for every acquisition: before
+ * acquire was called, after it returned, before release was called</td></tr>
+ * </table>
+ *
+ * <p>A call is one word, fields parted by commas: clock when it came to the gate, verb ({@code setnx}, {@code get},
+ * {@code getset}, {@code del}), key, value sent or {@code (nil)}, reply or {@code !CLASS} or, while none has come,
+ * {@code ?}, and us when it was sent and when its reply had come (0 for not yet).
+ */
+package getsetlock.interop;

@@ -1,0 +1,51 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+var shared struct {
+	sync.Mutex
+	jvm     *JVM
+	err     error
+	clients int
+}
+
+// Shared is the test binary's one JVM, started at the first call; the test fails when it can't be. It ends with the
+// binary. A test that kills a JVM must [Start] one for that.
+func Shared(tb testing.TB) *JVM {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.jvm == nil && shared.err == nil {
+		shared.jvm, shared.err = Start(context.Background(), Options{})
+	}
+	if shared.err != nil {
+		tb.Fatal(shared.err)
+	}
+	return shared.jvm
+}
+
+// SharedClient is a new client of the shared JVM, of a name that nobody else has; it dies with the test.
+func SharedClient(tb testing.TB, addr string) *Client {
+	tb.Helper()
+	return NewClient(tb, Shared(tb), addr)
+}
+
+// NewClient is a new client of the given JVM, of a name that nobody else has; it dies with the test.
+func NewClient(tb testing.TB, j *JVM, addr string) *Client {
+	tb.Helper()
+	shared.Lock()
+	shared.clients++
+	name := fmt.Sprintf("%s-%d", tb.Name(), shared.clients)
+	shared.Unlock()
+	c, err := j.Client(context.Background(), name, addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Die(context.Background()) }) // a test may have killed it, or its JVM, before
+	return c
+}

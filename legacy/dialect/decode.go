@@ -1,0 +1,163 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// What ours takes for a stamp lies within these bounds of the server's clock. They keep out the "1"
+// of a lock without expiry, thread ids, other units, guards and the tombstone.
+const (
+	plausibleBehind = 365 * 24 * time.Hour
+	plausibleAhead  = 3652 * 24 * time.Hour
+)
+
+// Why a value is no stamp. All of them mean: held, and left to a human.
+var (
+	ErrUnreadable  = errors.New("not the dialect's text")
+	ErrImplausible = errors.New("no plausible time")
+	ErrNoStamp     = errors.New("the dialect writes no time")
+)
+
+// ValueError says why a value is no stamp of a dialect. It unwraps to ErrUnreadable, ErrImplausible or
+// ErrNoStamp.
+type ValueError struct {
+	Dialect string
+	Value   string  // as found, quoted and cut to a line by Error
+	Looks   []Match // what it may be instead, the likeliest first; other units among them
+	Reason  error
+}
+
+// Error names the value, the dialect and what the value looks like.
+func (e *ValueError) Error() string {
+	text := fmt.Sprintf("value %s is no stamp of %s: %v", quoteShort(e.Value), e.Dialect, e.Reason)
+	if len(e.Looks) > 0 {
+		text += "; it may be " + e.Looks[0].String()
+	}
+	return text
+}
+
+// Unwrap returns the reason.
+func (e *ValueError) Unwrap() error { return e.Reason }
+
+// Stamp is a value that was read strictly: the dialect's text shape, within one year behind and ten
+// ahead of the server's clock. It says when the writer's clock lets it expire, and not who wrote it.
+type Stamp struct {
+	Text   string    // decoded, without the value's encoding
+	ID     string    // the uuid, where the dialect has one
+	Expiry time.Time // in UTC, by the writer's clock, slack included, cut to the unit
+}
+
+// Decode reads bytes from the key as a stamp of the dialect, strictly. serverNow is the server's
+// clock: plausibility is judged by the one clock that all share. Beside an error the Stamp is zero.
+func (d Dialect) Decode(value string, serverNow time.Time) (Stamp, error) {
+	text, err := d.DecodeValue(value)
+	if err != nil {
+		return Stamp{}, d.valueError(value, ErrUnreadable, serverNow)
+	}
+	if !d.HasStamp() {
+		return Stamp{}, d.valueError(value, ErrNoStamp, serverNow)
+	}
+	s := Stamp{Text: text}
+	number := text
+	if d.Shape == ShapeUUIDNumber {
+		var found bool
+		s.ID, number, found = strings.Cut(text, ":")
+		if !found || !isUUID(s.ID) {
+			return Stamp{}, d.valueError(value, ErrUnreadable, serverNow)
+		}
+	}
+	expiry, err := parseStrict(d.Unit, number)
+	if err != nil {
+		return Stamp{}, d.valueError(value, err, serverNow)
+	}
+	if !plausible(expiry, serverNow) || number == foreverPython {
+		return Stamp{}, d.valueError(value, ErrImplausible, serverNow)
+	}
+	s.Expiry = expiry
+	return s, nil
+}
+
+// PastBy reports that the server's clock, cut to the dialect's unit, is more than margin beyond the
+// stamp. Equal is not past, also in dialects whose own clients take equal for expired: ours is the
+// stricter of the two.
+func (d Dialect) PastBy(s Stamp, serverNow time.Time, margin time.Duration) bool {
+	return d.Cut(serverNow).After(s.Expiry.Add(margin))
+}
+
+// Cut cuts an instant to the dialect's unit, towards the past. Dialects without time cut nothing.
+func (d Dialect) Cut(t time.Time) time.Time {
+	count, ok := unitCount(d.Unit, t)
+	if !ok || d.Unit.Step() == 0 {
+		return t
+	}
+	return unitTime(d.Unit, count)
+}
+
+// foreverPython is what redis-py's Lock without a timeout writes. It becomes plausible in 2028 and
+// must not: it never meant a time.
+const foreverPython = "2147483649.0"
+
+func plausible(expiry, serverNow time.Time) bool {
+	return !expiry.Before(serverNow.Add(-plausibleBehind)) && !expiry.After(serverNow.Add(plausibleAhead))
+}
+
+// parseStrict reads a number in exactly the form that a formatter writes.
+func parseStrict(u Unit, text string) (time.Time, error) {
+	if u == UnitFloatSeconds {
+		return parseFloatStrict(text)
+	}
+	if !isDecimal63(text) {
+		return time.Time{}, ErrUnreadable
+	}
+	count, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, ErrUnreadable
+	}
+	return unitTime(u, count), nil
+}
+
+// parseFloatStrict accepts digits, or digits with a fraction, of up to 17 significant digits: the
+// shortest repr has no more, and Python 2.6 wrote all 17. Whole numbers are the form of redis-py
+// before 2.2.4 and of TaskTiger's renewal. Exponent, sign, inf and nan are never written.
+func parseFloatStrict(text string) (time.Time, error) {
+	whole, fraction, found := strings.Cut(text, ".")
+	if !isDecimal63(whole) || len(whole)+len(fraction) > 17 && !guardLike(text) {
+		return time.Time{}, ErrUnreadable
+	}
+	if found && (fraction == "" || strings.Trim(fraction, "0123456789") != "") {
+		return time.Time{}, ErrUnreadable
+	}
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || seconds > math.MaxInt32*1000 {
+		return time.Time{}, ErrImplausible
+	}
+	nanos, err := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+	if err != nil {
+		return time.Time{}, ErrUnreadable
+	}
+	return time.Unix(seconds, nanos).UTC(), nil
+}
+
+func (d Dialect) valueError(value string, reason error, serverNow time.Time) error {
+	looks := Identify(value, serverNow, Hints{Prefer: d.Name})
+	return &ValueError{Dialect: d.Name, Value: value, Looks: looks, Reason: reason}
+}
+
+// quoteShort makes a value fit one line of a log, whatever its bytes are.
+func quoteShort(value string) string {
+	const limit = 80
+	if len(value) <= limit {
+		return strconv.QuoteToASCII(value)
+	}
+	cut := value[:limit]
+	for i := 0; i < utf8.UTFMax && !utf8.ValidString(cut) && utf8.ValidString(value); i++ {
+		cut = cut[:len(cut)-1]
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strconv.QuoteToASCII(cut), len(value))
+}

@@ -1,0 +1,75 @@
+package dialect
+
+import "time"
+
+// Page is the lock of Redis' old SETNX page as most translations took it: whole seconds, a missing key
+// waits, a GETSET wins if what it returned has expired too. cronlock writes and judges the same stamps
+// and differs at the end: it leaves now + 41 s on the key instead of deleting it.
+func Page() Dialect {
+	return Dialect{
+		Name:    "Page",
+		Library: "redis.io SETNX page until 2014, \"Handling deadlocks\"; kvz/cronlock",
+		Unit:    UnitSeconds, Shape: ShapeNumber, Slack: time.Second,
+		Reader: ReadRubyInt, JudgesAnew: true,
+		OnNil: NilWaits, Unreadable: UnreadableZero, Wins: WinsExpired,
+		Acquire: AcquireSetnx, KeyTTL: TTLNone, Release: ReleaseOwnNotPast, Renews: RenewsNever,
+		Poll: 100 * time.Millisecond, WaitsForever: true,
+		KeyPattern: "NAME", KeyEncoding: Plain, ValueEncoding: Plain,
+	}
+}
+
+// PageNil is the page as retold in Go articles: a missing key counts as expired, and a GETSET that
+// returned nil wins.
+func PageNil() Dialect {
+	d := Page()
+	d.Name = "PageNil"
+	d.Library = "the SETNX page as retold in Go articles"
+	d.Reader = ReadGoInt
+	d.OnNil = NilGetset
+	d.Unreadable = UnreadableExpired
+	d.Wins = WinsExpiredOrNil
+	d.Release = ReleaseDel
+	return d
+}
+
+// PageGet is the page's own pseudo-code, release included: it looks whether the value has expired
+// and not whose it is.
+func PageGet() Dialect {
+	d := PageNil()
+	d.Name = "PageGet"
+	d.Library = "the SETNX page's own pseudo-code"
+	d.Release = ReleaseValueLive
+	return d
+}
+
+// ResqueTimeout is the Ruby gem resque-lock-timeout (lib/resque/plugins/lock_timeout.rb). One attempt,
+// no wait: what is not acquired is dropped from the queue. The lease is the job's own lock_timeout;
+// with 0 it writes "true", which this dialect then takes for expired.
+func ResqueTimeout() Dialect {
+	return Dialect{
+		Name:    "ResqueTimeout",
+		Library: "resque-lock-timeout (lib/resque/plugins/lock_timeout.rb)",
+		Unit:    UnitSeconds, Shape: ShapeNumber,
+		Reader: ReadRubyInt,
+		OnNil:  NilSetnx, SetnxAfterHeld: true, Unreadable: UnreadableZero, Wins: WinsExpiredOrNil,
+		Acquire: AcquireSetnx, KeyTTL: TTLNone, Release: ReleaseOwnNotPast, Renews: RenewsSet,
+		KeyPattern: "resque:lock:NAME", KeyEncoding: Plain, ValueEncoding: Plain,
+	}
+}
+
+// Kdyby is Kdyby/Redis' ExclusiveLock (src/Kdyby/Redis/ExclusiveLock.php, live in 2023). It reads
+// the clock again for the GETSET. A missing key makes it try again without a pause; a held one after
+// 7.5 ms, 10 ms, 12.5 ms and so on. The preset reads as PHP 7 does; under PHP 8 set Reader to
+// ReadPHP8, which holds what is no number.
+func Kdyby() Dialect {
+	return Dialect{
+		Name:    "Kdyby",
+		Library: "Kdyby/Redis (src/Kdyby/Redis/ExclusiveLock.php)",
+		Unit:    UnitSeconds, Shape: ShapeNumber, Slack: time.Second, CutLease: true, Restamp: true,
+		Reader: ReadPHP7, JudgesAnew: true, Empty: EmptyZeroIsNil,
+		OnNil: NilSetnx, Unreadable: UnreadableZero, Wins: WinsSameText,
+		Acquire: AcquireSetnx, KeyTTL: TTLNone, Release: ReleaseOwnAhead, Renews: RenewsGetset,
+		Lease: 15 * time.Second, Poll: 7500 * time.Microsecond, WaitsForever: true,
+		KeyPattern: "NAME:lock", KeyEncoding: Plain, ValueEncoding: Plain,
+	}
+}

@@ -1,0 +1,61 @@
+package dialect
+
+import "time"
+
+// Bare is SETNX of a constant, with no time at all: a crashed holder holds for ever.
+func Bare() Dialect {
+	return Dialect{
+		Name:    "Bare",
+		Library: "SETNX key lock, DEL",
+		Unit:    UnitNone, Shape: ShapeConstant, Constant: "lock",
+		Reader: ReadNothing,
+		OnNil:  NilNever, Unreadable: UnreadableHeld, Wins: WinsNever,
+		Acquire: AcquireSetnx, KeyTTL: TTLNone, Release: ReleaseDel, Renews: RenewsNever,
+		Poll: 100 * time.Millisecond, WaitsForever: true,
+		KeyPattern: "NAME", KeyEncoding: Plain, ValueEncoding: Plain,
+	}
+}
+
+// BareExpire adds an EXPIRE after every SETNX, the lost ones included: each poll of a waiter renews
+// the holder's key, or shortens it. A crashed holder's key never ends while others poll.
+func BareExpire() Dialect {
+	d := Bare()
+	d.Name = "BareExpire"
+	d.Library = "SETNX key lock, EXPIRE key s (also when lost), DEL"
+	d.KeyTTL = TTLEverybody
+	return d
+}
+
+// SetDel is SET key constant NX EX seconds, released by DEL.
+func SetDel() Dialect {
+	d := Bare()
+	d.Name = "SetDel"
+	d.Library = "SET key 1 NX EX s, DEL"
+	d.Constant = "1"
+	d.Acquire = AcquireSetNXEX
+	d.KeyTTL = TTLOnSet
+	return d
+}
+
+// SetGetDel is the same with a random value that GET compares before a separate DEL.
+func SetGetDel() Dialect {
+	d := SetDel()
+	d.Name = "SetGetDel"
+	d.Library = "SET key uuid NX EX s; GET, compare, DEL without a script"
+	d.Shape, d.Constant = ShapeToken, ""
+	d.Release = ReleaseValueOwn
+	return d
+}
+
+// SetPexpire is the Go listing with rand.Int63 as token: its release compares, its renewal is a bare
+// PEXPIRE. Its tokens are decimals of up to 19 digits, like guards.
+func SetPexpire() Dialect {
+	d := SetGetDel()
+	d.Name = "SetPexpire"
+	d.Library = "Go listings: SET key rand.Int63() NX PX ms; script; PEXPIRE"
+	d.Shape = ShapeDecimal
+	d.Acquire = AcquireSetNXPX
+	d.Release = ReleaseCompare
+	d.Renews = RenewsPexpire
+	return d
+}

@@ -1,0 +1,285 @@
+package dialect
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// readNumber reads a text as the language's own parser does.
+func readNumber(reader Reader, text string) Reading {
+	switch reader {
+	case ReadJavaLong:
+		return intOr(javaLong(text))
+	case ReadJavaUUID:
+		return javaUUIDLong(text)
+	case ReadPythonFloat:
+		return floatOr(pythonFloatOf(text))
+	case ReadRubyFloat:
+		f, _ := rubyFloat(text)
+		return floatOr(f, true)
+	case ReadRubyInt:
+		return intOr(saturated(strings.ReplaceAll(rubyIntPrefix(text), "_", "")), true)
+	case ReadJSParseFloat:
+		return floatOr(jsParseFloat(text), true)
+	case ReadJSParseInt:
+		return floatOr(jsParseInt(text), true)
+	case ReadPHP7, ReadPHP8:
+		return phpNumber(text, reader == ReadPHP7)
+	case ReadDotNetLong:
+		return intOr(strict64(strings.TrimRight(strings.Trim(text, "\t\n\v\f\r "), "\x00")))
+	case ReadGoInt:
+		return intOr(strict64(text))
+	}
+	return Reading{Kind: KindUnreadable}
+}
+
+func intOr(n int64, ok bool) Reading {
+	if !ok {
+		return Reading{Kind: KindUnreadable}
+	}
+	return Reading{Kind: KindNumber, Int: n}
+}
+
+func floatOr(f float64, ok bool) Reading {
+	if !ok {
+		return Reading{Kind: KindUnreadable}
+	}
+	return Reading{Kind: KindNumber, IsFloat: true, Float: f}
+}
+
+// strict64 is sign and ASCII digits within 64 bits.
+func strict64(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+// saturated reads sign and digits in a language of unbounded integers; nothing at all is 0.
+func saturated(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0
+	}
+	return n
+}
+
+// javaLong is Long.parseLong in radix 10: a sign of either kind (the plus since Java 7), then decimal
+// digits of any script of the first plane, one UTF-16 unit each.
+func javaLong(text string) (int64, bool) {
+	if !utf8.ValidString(text) {
+		return 0, false
+	}
+	var ascii strings.Builder
+	for i, r := range text {
+		if i == 0 && (r == '+' || r == '-') {
+			ascii.WriteRune(r)
+			continue
+		}
+		digit, ok := decimalDigit(r)
+		if !ok {
+			return 0, false
+		}
+		ascii.WriteByte('0' + digit)
+	}
+	return strict64(ascii.String())
+}
+
+// decimalDigit is Character.digit(r, 10): Unicode lays out every script's digits as ten in a row.
+func decimalDigit(r rune) (byte, bool) {
+	if r >= '0' && r <= '9' {
+		return byte(r - '0'), true
+	}
+	if r > 0xffff {
+		return 0, false
+	}
+	for _, block := range unicode.Nd.R16 {
+		if r >= rune(block.Lo) && r <= rune(block.Hi) {
+			return byte((r - rune(block.Lo)) % 10), true
+		}
+	}
+	return 0, false
+}
+
+// javaUUIDLong follows JedisUUID's parser: what lies between the first two colons is the number, what
+// comes after is not looked at, and UUID.fromString takes short groups ("0-0-0-0-0").
+func javaUUIDLong(text string) Reading {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 {
+		return Reading{Kind: KindUnreadable}
+	}
+	uuid, ok := javaUUID(parts[0])
+	if !ok {
+		return Reading{Kind: KindUnreadable}
+	}
+	r := intOr(javaLong(parts[1]))
+	if r.Kind == KindNumber {
+		r.UUID = uuid
+	}
+	return r
+}
+
+// javaUUID is UUID.fromString: five groups of hex digits; each keeps its last bits only.
+func javaUUID(text string) (string, bool) {
+	groups := strings.Split(text, "-")
+	if len(groups) != 5 || len(text) > 36 {
+		return "", false
+	}
+	out := make([]string, 5)
+	for i, digits := range []int{8, 4, 4, 4, 12} {
+		n, err := strconv.ParseUint(groups[i], 16, 63)
+		if err != nil {
+			return "", false
+		}
+		hex := strings.Repeat("0", 16) + strconv.FormatUint(n, 16)
+		out[i] = hex[len(hex)-digits:]
+	}
+	return strings.Join(out, "-"), true
+}
+
+// asciiBlanks are what Python's float of bytes and PHP skip.
+const asciiBlanks = " \t\n\r\v\f"
+
+// pythonFloatOf is float(): blanks around, underscores between digits, exponent, inf and nan in any
+// case with a sign. Redis' client gives it bytes or text; only ASCII is treated alike in both.
+func pythonFloatOf(text string) (float64, bool) {
+	text = strings.Trim(text, asciiBlanks+"\x1c\x1d\x1e\x1f")
+	body := strings.ToLower(strings.TrimLeft(text, "+-"))
+	if len(text)-len(body) > 1 {
+		return 0, false
+	}
+	switch body {
+	case "nan":
+		return math.NaN(), true
+	case "inf", "infinity":
+		return math.Inf(1 - 2*strings.Count(text, "-")), true
+	}
+	if decimalPrefix(text, true) != len(text) {
+		return 0, false
+	}
+	return parsedFloat(text), true
+}
+
+// rubyFloat is String#to_f: the leading number, else 0.0, and whether there was one. A dot needs a
+// digit on both sides. Overflow is infinity.
+func rubyFloat(text string) (float64, bool) {
+	text = strings.TrimLeft(text, asciiBlanks)
+	n := decimalPrefix(text, true)
+	for n > 0 && (strings.HasPrefix(strings.TrimLeft(text[:n], "+-"), ".") || text[n-1] == '.') {
+		n--
+		if n > 0 && text[n] != '.' {
+			n = 0
+		}
+	}
+	return parsedFloat(text[:n]), n > 0
+}
+
+// rubyIntPrefix is what String#to_i reads: sign, digits, single underscores between them.
+func rubyIntPrefix(text string) string {
+	text = strings.TrimLeft(text, asciiBlanks)
+	i := signLength(text)
+	n := digitsLength(text[i:], true)
+	return text[:i+n]
+}
+
+// jsParseFloat is JavaScript's parseFloat: the leading number, else NaN.
+func jsParseFloat(text string) float64 {
+	text = strings.TrimLeftFunc(text, jsBlank)
+	if rest := text[signLength(text):]; strings.HasPrefix(rest, "Infinity") {
+		return math.Inf(1 - 2*strings.Count(text[:len(text)-len(rest)], "-"))
+	}
+	n := decimalPrefix(text, false)
+	if n == 0 {
+		return math.NaN()
+	}
+	return parsedFloat(text[:n])
+}
+
+// jsParseInt is parseInt(text, 10): the leading whole number as a double, else NaN.
+func jsParseInt(text string) float64 {
+	text = strings.TrimLeftFunc(text, jsBlank)
+	i := signLength(text)
+	n := digitsLength(text[i:], false)
+	if n == 0 {
+		return math.NaN()
+	}
+	return parsedFloat(text[:i+n])
+}
+
+// jsBlank is what StrWhiteSpace lists: Unicode's spaces, line ends and the byte order mark, but not
+// the next-line control that Go counts as one.
+func jsBlank(r rune) bool { return r == 0xfeff || unicode.IsSpace(r) && r != 0x85 }
+
+// phpNumber is the left side of PHP's "$text < $int". A whole number that fits is an integer, any
+// other number a float. PHP 7 takes a leading number, else 0; PHP 8 only a wholly numeric text, with
+// blanks around.
+func phpNumber(text string, prefix bool) Reading {
+	body := strings.TrimLeft(text, asciiBlanks)
+	n := decimalPrefix(body, false)
+	if !prefix && (n == 0 || strings.Trim(body[n:], asciiBlanks) != "") {
+		return Reading{Kind: KindUnreadable}
+	}
+	if n == 0 {
+		return intOr(0, true)
+	}
+	if whole, ok := strict64(body[:n]); ok {
+		return intOr(whole, true)
+	}
+	return floatOr(parsedFloat(body[:n]), true)
+}
+
+// parsedFloat is the nearest double of a decimal that was already found well-formed; beyond the range
+// it is infinite, as in all the languages here.
+func parsedFloat(text string) float64 {
+	f, _ := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
+	return f
+}
+
+// decimalPrefix is the length of the leading decimal number: sign, digits, fraction, exponent. A dot
+// may lack digits on one side.
+func decimalPrefix(text string, underscores bool) int {
+	i := signLength(text)
+	whole := digitsLength(text[i:], underscores)
+	i += whole
+	fraction := 0
+	if i < len(text) && text[i] == '.' {
+		fraction = digitsLength(text[i+1:], underscores)
+		if whole+fraction > 0 {
+			i += 1 + fraction
+		}
+	}
+	if whole+fraction == 0 {
+		return 0
+	}
+	if i < len(text) && (text[i] == 'e' || text[i] == 'E') {
+		sign := signLength(text[i+1:])
+		if n := digitsLength(text[i+1+sign:], underscores); n > 0 {
+			i += 1 + sign + n
+		}
+	}
+	return i
+}
+
+func signLength(text string) int {
+	if text != "" && (text[0] == '+' || text[0] == '-') {
+		return 1
+	}
+	return 0
+}
+
+// digitsLength is the length of the leading digits; an underscore counts only between two of them.
+func digitsLength(text string, underscores bool) int {
+	i := 0
+	for i < len(text) {
+		between := underscores && text[i] == '_' && i > 0 && text[i-1] != '_' && i+1 < len(text) && isDigit(text[i+1])
+		if !isDigit(text[i]) && !between {
+			break
+		}
+		i++
+	}
+	return i
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

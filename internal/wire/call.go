@@ -1,0 +1,134 @@
+package wire
+
+import "context"
+
+// Command is one command of a [Mux.Batch]: either Name with Args, or Script with its keys and
+// arguments in Args.
+type Command struct {
+	Name   string
+	Script *Script
+	Args   []any
+
+	// Track sends CLIENT CACHING YES right before the command, so that the keys it reads are
+	// reported to the [Tracker] when they change.
+	Track bool
+}
+
+// Cmd returns a Command. Byte slices in args must not be changed afterwards.
+func Cmd(name string, args ...any) Command { return Command{Name: name, Args: args} }
+
+// Tracked returns c with Track set.
+func (c Command) Tracked() Command {
+	c.Track = true
+	return c
+}
+
+// Reply is what became of one command. Err is a redis.Error, a [*NotSentError] or an
+// [*UnknownError].
+type Reply struct {
+	Value any
+	Err   error
+}
+
+// call is one or more commands that travel together, and their fate.
+//
+// Fields below mu belong to the link's mutex until a token lies in done; from then on nobody writes
+// to them. A call whose reply was taken goes back to its pool; one that failed never does, because
+// the goroutine that writes to the connection may still be reading its arguments.
+type call struct {
+	done chan struct{} // holds one token once the fate of every command is decided
+	cmds []Command
+	full bool // scripts travel whole, as EVAL
+	link *link
+
+	// mu
+	sent      int64 // when the writer took it, in nanoseconds of the link's life
+	taken     bool  // by the writer: from here on its fate may be unknown
+	withdrawn bool  // before it was taken: the writer skips it
+	cached    bool  // the reply to CLIENT CACHING of the next command was read
+	untracked error // the server's refusal of a CLIENT CACHING
+	replies   []Reply
+	err       error // why no more replies come
+
+	// What a call of a single command needs, kept here to be used again.
+	one  [1]Command
+	room [1]Reply
+	args []any
+	argv []any // a script's arguments with what precedes them
+}
+
+func newCall() *call {
+	c := &call{done: make(chan struct{}, 1)}
+	c.replies = c.room[:0]
+	return c
+}
+
+// single makes c carry one command. args are copied, so that the caller's slice can live on its
+// stack.
+func (c *call) single(name string, s *Script, args []any) {
+	c.args = append(c.args[:0], args...)
+	c.one[0] = Command{Name: name, Script: s, Args: c.args}
+	c.cmds = c.one[:]
+	c.replies = c.room[:0]
+}
+
+// reset readies c for its pool. Nothing of a former user stays reachable.
+func (c *call) reset() {
+	clear(c.args)
+	*c = call{done: c.done, args: c.args[:0], argv: c.argv[:0]}
+}
+
+// take notes one reply read from the connection and reports whether it was the last.
+func (c *call) take(v any, err error) bool {
+	cmd := &c.cmds[len(c.replies)]
+	if cmd.Track && !c.cached {
+		c.cached = true
+		if err != nil {
+			c.untracked = err
+		}
+		return false
+	}
+	c.cached = false
+	c.replies = append(c.replies, Reply{v, err})
+	return len(c.replies) == len(c.cmds)
+}
+
+// outcome returns what became of command i. Unless the call is decided, err is why its goroutine
+// knows no more.
+func (c *call) outcome(i int, f fate, err error) Reply {
+	switch {
+	case f == unsent:
+		return Reply{Err: &NotSentError{err}}
+	case f == left:
+		return Reply{Err: &UnknownError{err, &Pending{c, i}}}
+	case i < len(c.replies):
+		return c.replies[i]
+	case c.taken:
+		return Reply{Err: &UnknownError{c.err, &Pending{c, i}}}
+	default:
+		return Reply{Err: &NotSentError{c.err}}
+	}
+}
+
+// Pending is a command that was sent and whose reply nobody waited for.
+type Pending struct {
+	call *call
+	i    int
+}
+
+// Wait waits for the late reply. known is false when the connection ended without it, or when ctx
+// ended first, and then err says so; else reply and err are what the server said. Wait may be
+// called any number of times.
+func (p *Pending) Wait(ctx context.Context) (reply any, err error, known bool) {
+	select {
+	case <-p.call.done:
+		p.call.done <- struct{}{} // for the next Wait; nobody else can have put one
+	case <-ctx.Done():
+		return nil, context.Cause(ctx), false
+	}
+	if p.i < len(p.call.replies) {
+		r := p.call.replies[p.i]
+		return r.Value, r.Err, true
+	}
+	return nil, p.call.err, false
+}

@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+var (
+	// ErrClosed: the Mux was closed.
+	ErrClosed = errors.New("connection to Redis was closed by us")
+
+	// ErrTimeout: the server was silent for [Options.Timeout] after a command was sent.
+	ErrTimeout = errors.New("no answer from Redis in time")
+
+	// ErrLost: the connection ended by the server or the network.
+	ErrLost = errors.New("connection to Redis lost")
+)
+
+// NotSentError says for certain that no part of the command reached the server.
+type NotSentError struct {
+	// Err is why: [ErrClosed], the cause with which the context ended, or what the dial hook said.
+	Err error
+}
+
+func (e *NotSentError) Error() string { return "not sent: " + redact(e.Err.Error()) }
+func (e *NotSentError) Unwrap() error { return e.Err }
+
+// UnknownError says that the command was sent, perhaps in part, and that no reply came: it may have
+// been executed, may yet be, or may be lost.
+type UnknownError struct {
+	// Err is why nobody waited longer: [ErrTimeout], [ErrLost], [ErrClosed], or the cause with which
+	// the context ended.
+	Err error
+
+	// Pending yields the reply should the connection still bring it. It is never nil.
+	Pending *Pending
+}
+
+func (e *UnknownError) Error() string { return "outcome unknown: " + redact(e.Err.Error()) }
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// silentError is ErrTimeout with the time in it.
+type silentError struct{ timeout time.Duration }
+
+func (e *silentError) Error() string { return fmt.Sprintf("%v (%v)", ErrTimeout, e.timeout) }
+func (e *silentError) Unwrap() error { return ErrTimeout }
+
+// lostError is ErrLost with what the connection said.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string   { return ErrLost.Error() + ": " + e.err.Error() }
+func (e *lostError) Unwrap() []error { return []error{ErrLost, e.err} }
+
+// userinfo finds the part of a URL that may hold a password. Greedy up to the last @ before a
+// blank or quote: passwords hold slashes and @ more often than messages hold two addresses.
+var userinfo = regexp.MustCompile(`://[^\s"']*@`)
+
+// redact removes passwords from the text of an error that comes from a dial hook: net/url quotes
+// the whole URL that it could not parse.
+func redact(s string) string { return userinfo.ReplaceAllString(s, "://…@") }

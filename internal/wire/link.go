@@ -1,0 +1,327 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// link is one connection with the goroutines that write to it and read from it. redigo allows one
+// sender and one receiver at a time.
+//
+// A goroutine that finds the connection idle writes its own command: waking a writer costs a lone
+// caller more than anything else here. All others queue, and the writer takes the whole queue at
+// once. mu is never held over I/O, so that a goroutine whose context ends can always leave.
+type link struct {
+	m    *Mux
+	conn redis.Conn
+	born time.Time
+	kick chan struct{} // tells the writer of a queue, or of the end
+
+	mu      sync.Mutex
+	dead    error   // set once, then everything below is left alone
+	queue   []*call // not taken by a writer yet
+	spare   []*call // the queue's other half
+	flight  fifo    // taken, not answered
+	writing bool
+	crowded bool // the last write held several calls: more are about to come
+	armed   bool
+	watch   alarm // over the oldest call in flight
+	retired bool  // takes no new calls; ends with its last reply
+}
+
+// start makes conn the link of m, whose mutex is held.
+func (m *Mux) start(conn redis.Conn) *link {
+	l := &link{m: m, conn: conn, born: time.Now(), kick: make(chan struct{}, 1)}
+	l.watch = alarm{wg: &m.wg, ring: l.overdue}
+	m.wg.Add(3) // the third is for fail, which runs on whatever goroutine noticed
+	go l.write()
+	go l.read()
+	return l
+}
+
+// submit hands c to the connection. It reports false when the connection takes no more calls.
+func (l *link) submit(c *call) bool {
+	l.mu.Lock()
+	if l.dead != nil || l.retired {
+		l.mu.Unlock()
+		return false
+	}
+	c.link = l
+	if l.writing || l.crowded || len(l.queue) > 0 || l.flight.len() > 0 {
+		l.queue = append(l.queue, c)
+		first := len(l.queue) == 1
+		l.mu.Unlock()
+		if first {
+			l.rouse()
+		}
+		return true
+	}
+	l.writing = true
+	l.take(c)
+	l.mu.Unlock()
+	err := c.write(l.conn)
+	l.wrote(err, false)
+	return true
+}
+
+// take moves c into flight. mu is held.
+func (l *link) take(c *call) {
+	c.taken = true
+	c.sent = int64(time.Since(l.born))
+	l.flight.push(c)
+	if !l.armed {
+		l.armed = true
+		l.watch.set(l.m.opts.Timeout)
+	}
+}
+
+// wrote ends a turn of writing.
+func (l *link) wrote(err error, crowd bool) {
+	if err == nil {
+		err = l.conn.Flush()
+	}
+	if err != nil {
+		l.fail(&lostError{err})
+	}
+	l.mu.Lock()
+	l.writing = false
+	l.crowded = crowd
+	more := len(l.queue) > 0
+	over := l.retired && l.idle()
+	l.mu.Unlock()
+	if more {
+		l.rouse()
+	}
+	if over {
+		l.fail(errRetired)
+	}
+}
+
+// write puts all commands of c into the connection's buffer.
+func (c *call) write(conn redis.Conn) (err error) {
+	for i := range c.cmds {
+		if c.argv, err = c.cmds[i].send(conn, c.full, c.argv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *link) rouse() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// write is the goroutine that writes for all who found the connection busy.
+func (l *link) write() {
+	defer l.m.wg.Done()
+	for range l.kick {
+		// The goroutines whose replies came together are about to ask again: let them, and
+		// send all of it at once.
+		runtime.Gosched()
+		l.mu.Lock()
+		if l.dead != nil {
+			l.mu.Unlock()
+			return
+		}
+		if l.writing {
+			l.mu.Unlock()
+			continue // whoever writes will rouse us
+		}
+		batch := l.queue
+		l.queue, l.spare = l.spare[:0], nil
+		n := 0
+		for _, c := range batch {
+			if !c.withdrawn {
+				batch[n] = c
+				n++
+				l.take(c)
+			}
+		}
+		l.writing = true
+		l.mu.Unlock()
+		err := error(nil)
+		for _, c := range batch[:n] {
+			if err = c.write(l.conn); err != nil {
+				break
+			}
+		}
+		clear(batch)
+		l.mu.Lock()
+		l.spare = batch[:0]
+		l.mu.Unlock()
+		l.wrote(err, n > 1)
+	}
+}
+
+// read is the goroutine that hands out replies.
+func (l *link) read() {
+	defer l.m.wg.Done()
+	for {
+		v, err := receive(l.conn)
+		if err != nil && !answered(err) {
+			l.fail(&lostError{err})
+			return
+		}
+		l.mu.Lock()
+		if l.dead != nil {
+			l.mu.Unlock()
+			return
+		}
+		c := l.flight.head()
+		if c == nil {
+			l.mu.Unlock()
+			l.fail(&lostError{errors.New("a reply to no command")})
+			return
+		}
+		whole := c.take(v, err)
+		if whole {
+			l.flight.pop()
+		}
+		over := l.retired && l.idle()
+		l.mu.Unlock()
+		if whole {
+			c.done <- struct{}{}
+		}
+		if err != nil && IsReadOnly(err) {
+			l.retire()
+		}
+		if over {
+			l.fail(errRetired)
+		}
+	}
+}
+
+// receive waits for a reply however long it takes: the watchdog ends a silent connection, and an
+// idle one is no error, whatever read timeout the dial hook set.
+func receive(conn redis.Conn) (any, error) {
+	if c, ok := conn.(redis.ConnWithTimeout); ok {
+		return c.ReceiveWithTimeout(0)
+	}
+	return conn.Receive()
+}
+
+// answered reports whether err is a reply of the server, after which the connection goes on.
+func answered(err error) bool {
+	if _, ok := err.(redis.Error); ok {
+		return true
+	}
+	var server redis.Error
+	return errors.As(err, &server)
+}
+
+// await waits until the fate of c is decided or ctx ends.
+func (l *link) await(ctx context.Context, c *call) (fate, error) {
+	select {
+	case <-c.done:
+		return decided, nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-c.done:
+		return decided, nil // both were ready; the reply is worth more
+	default:
+	}
+	if !c.taken {
+		c.withdrawn = true
+		return unsent, context.Cause(ctx)
+	}
+	return left, context.Cause(ctx)
+}
+
+// overdue is the watchdog. One timer watches over the oldest call in flight: behind it the others
+// wait as well. It runs on when a call begins and is set anew at most once a Timeout.
+func (l *link) overdue() {
+	l.mu.Lock()
+	l.armed = false
+	c := l.flight.head()
+	if l.dead != nil || c == nil {
+		l.mu.Unlock()
+		return
+	}
+	left := l.m.opts.Timeout - (time.Since(l.born) - time.Duration(c.sent))
+	if left > 0 {
+		l.armed = true
+		l.watch.set(left)
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	l.fail(&silentError{l.m.opts.Timeout})
+}
+
+// errRetired ends a connection whose server turned into a replica.
+var errRetired = errors.New("the server became a read-only replica")
+
+// idle reports that nothing is under way. mu is held.
+func (l *link) idle() bool { return !l.writing && len(l.queue) == 0 && l.flight.len() == 0 }
+
+// gone reports whether l takes no more calls.
+func (l *link) gone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead != nil || l.retired
+}
+
+// retire lets the connection end with its last reply, and the next call dial anew: after a fail-over
+// the hook may lead to the new primary, while this connection would refuse writes for ever. A young
+// connection stays, lest a hook that leads to a replica dial at every call.
+func (l *link) retire() {
+	if time.Since(l.born) < l.m.opts.Timeout {
+		return
+	}
+	l.mu.Lock()
+	l.retired = true
+	over := l.dead == nil && l.idle()
+	l.mu.Unlock()
+	l.m.tracker.linkLost(l) // before there can be another link
+	l.m.link.CompareAndSwap(l, nil)
+	if over {
+		l.fail(errRetired)
+	}
+}
+
+// fail ends the connection and decides the fate of every call on it: unknown when taken, not sent
+// when not. Only its first call does anything.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	if l.dead != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.dead = err
+	flight, queue := l.flight, l.queue
+	l.flight, l.queue, l.spare = fifo{}, nil, nil
+	if l.armed {
+		l.watch.stop()
+	}
+	for c := flight.pop(); c != nil; c = flight.pop() {
+		c.err = err
+		c.done <- struct{}{}
+	}
+	for _, c := range queue {
+		if !c.withdrawn {
+			c.err = err
+			c.done <- struct{}{}
+		}
+	}
+	l.mu.Unlock()
+
+	l.m.link.CompareAndSwap(l, nil)
+	l.rouse()
+	_ = l.conn.Close() // the reason of its end is err
+	l.m.tracker.linkLost(l)
+	if l.m.opts.Lost != nil {
+		l.m.opts.Lost(err)
+	}
+	l.m.wg.Done()
+}

@@ -1,0 +1,200 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// defaultTimeout is long beside any healthy reply and short beside any lease worth having.
+const defaultTimeout = 2 * time.Second
+
+// Options of a Mux. Zero is right for every field.
+type Options struct {
+	// Timeout bounds dialing, and then the wait for each reply. Defaults to 2 s.
+	Timeout time.Duration
+
+	// Setup is called on each new connection before anything else is sent on it. An error ends the
+	// connection and counts as one of dialing.
+	Setup func(redis.Conn) error
+
+	// Lost is called once for each connection that ended, with the reason, on the goroutine that
+	// noticed. It must not block.
+	Lost func(error)
+}
+
+// Mux is a connection shared by any number of goroutines. It dials when first used and again when
+// the connection was lost.
+type Mux struct {
+	dial    func(context.Context) (redis.Conn, error)
+	opts    Options
+	calls   sync.Pool // of this Mux only: channels must not wander between synctest bubbles
+	link    atomic.Pointer[link]
+	tracker Tracker
+
+	mu      sync.Mutex
+	closed  bool
+	dialing *dialing // nil when nobody dials
+	hung    int      // dial hooks that were given up and have not returned
+
+	wg sync.WaitGroup // every goroutine and armed timer but those in a dial hook
+}
+
+// New returns a Mux over the server that pool dials. Only the pool's hooks are used. Nothing is sent
+// until the first call.
+func New(pool *redis.Pool, o Options) (*Mux, error) {
+	if pool == nil || pool.Dial == nil && pool.DialContext == nil {
+		return nil, errors.New("wire: the redis.Pool has neither Dial nor DialContext")
+	}
+	if o.Timeout < 0 {
+		return nil, errors.New("wire: Options.Timeout is negative")
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	m := &Mux{dial: pool.DialContext, opts: o}
+	if m.dial == nil {
+		hook := pool.Dial
+		m.dial = func(context.Context) (redis.Conn, error) { return hook() }
+	}
+	m.calls.New = func() any { return newCall() }
+	m.tracker.init(m)
+	return m, nil
+}
+
+// Timeout returns the bound of each reply.
+func (m *Mux) Timeout() time.Duration { return m.opts.Timeout }
+
+// Tracker returns the Tracker of this Mux, which is closed with it.
+func (m *Mux) Tracker() *Tracker { return &m.tracker }
+
+// Close fails what is in flight and joins all goroutines. A dial hook that does not return is
+// waited for no longer than its timeout allows; its goroutine ends when the hook does.
+func (m *Mux) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	d := m.dialing
+	m.mu.Unlock()
+	if d != nil {
+		d.cancel(ErrClosed)
+	}
+	m.tracker.close()
+	if l := m.link.Load(); l != nil {
+		l.fail(ErrClosed)
+	}
+	m.wg.Wait()
+	return nil
+}
+
+// Do sends one command and waits for its reply. Byte slices in args must not be changed afterwards.
+func (m *Mux) Do(ctx context.Context, name string, args ...any) (any, error) {
+	c := m.calls.Get().(*call)
+	c.single(name, nil, args)
+	return m.one(ctx, c)
+}
+
+// Eval runs s with its keys and arguments. When the server does not know the script, which means
+// that nothing was executed, it is sent again whole.
+func (m *Mux) Eval(ctx context.Context, s *Script, keysAndArgs ...any) (any, error) {
+	c := m.calls.Get().(*call)
+	c.single("", s, keysAndArgs)
+	return m.one(ctx, c)
+}
+
+// one runs a call of a single command and puts it back.
+func (m *Mux) one(ctx context.Context, c *call) (any, error) {
+	r := m.run(ctx, c)
+	if c.cmds[0].Script != nil && IsNoScript(r.Err) {
+		m.again(c)
+		r = m.run(ctx, c)
+	}
+	switch r.Err.(type) {
+	case *NotSentError, *UnknownError: // c may still be in somebody's hands
+	default:
+		c.reset()
+		m.calls.Put(c)
+	}
+	return r.Value, r.Err
+}
+
+// again readies a call for which the server lacked the script to be sent whole.
+func (*Mux) again(c *call) {
+	c.full, c.taken = true, false
+	c.replies = c.replies[:0]
+}
+
+// Batch sends several commands next to each other and waits for all their replies, which come in
+// their order. Scripts that the server did not know are sent again whole, together, after the rest.
+// Neither cmds nor anything in it may be changed afterwards.
+func (m *Mux) Batch(ctx context.Context, cmds []Command) []Reply {
+	if len(cmds) == 0 {
+		return nil
+	}
+	replies := make([]Reply, len(cmds))
+	m.batch(ctx, cmds, false, func(i int, r Reply) { replies[i] = r })
+	var unknown []Command
+	var where []int
+	for i, r := range replies {
+		if cmds[i].Script != nil && IsNoScript(r.Err) {
+			unknown, where = append(unknown, cmds[i]), append(where, i)
+		}
+	}
+	if len(unknown) > 0 {
+		m.batch(ctx, unknown, true, func(i int, r Reply) { replies[where[i]] = r })
+	}
+	return replies
+}
+
+func (m *Mux) batch(ctx context.Context, cmds []Command, full bool, put func(int, Reply)) {
+	c := newCall()
+	c.cmds, c.full, c.replies = cmds, full, make([]Reply, 0, len(cmds))
+	fate, err := m.send(ctx, c)
+	for i := range cmds {
+		put(i, c.outcome(i, fate, err))
+	}
+	if fate == decided && c.untracked != nil {
+		m.tracker.refused(c.link)
+	}
+}
+
+func (m *Mux) run(ctx context.Context, c *call) Reply {
+	fate, err := m.send(ctx, c)
+	return c.outcome(0, fate, err)
+}
+
+// fate is what became of a call in the eyes of the goroutine that made it.
+type fate int
+
+const (
+	decided fate = iota // the call knows
+	unsent              // nothing of it was sent
+	left                // it is in flight, and its goroutine did not stay
+)
+
+// send hands c to the connection, dialing when there is none, and waits until its fate is decided or
+// ctx ends.
+func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
+	// A context that is over must not send: what it would send is what its caller gave up.
+	if ctx.Err() != nil {
+		return unsent, context.Cause(ctx)
+	}
+	// A connection may die between being dialed and being used; more than a few such in a row
+	// are the server's doing, and the caller should hear of it.
+	for range 3 {
+		l := m.link.Load()
+		if l == nil {
+			var err error
+			if l, err = m.connect(ctx); err != nil {
+				return unsent, err
+			}
+		}
+		if l.submit(c) {
+			return l.await(ctx, c)
+		}
+	}
+	return unsent, ErrLost
+}

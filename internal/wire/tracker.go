@@ -1,0 +1,319 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrNoWake: this server, or this user's rights on it, cannot tell when a key changes.
+var ErrNoWake = errors.New("Redis cannot tell us when a key changes")
+
+// Tracker calls funcs when keys change, whoever changes them, without any configuration of the
+// server (Redis 6 and newer, Valkey). A second connection subscribes to what CLIENT TRACKING, on the
+// connection of the Mux, redirects there; only commands sent with [Tracker.Do] register the keys
+// they read, so commands that do not wait cost nothing.
+//
+// A message can be missed: by a server that fails over, a proxy between, a table that overflows.
+// Whoever waits also looks again from time to time.
+type Tracker struct {
+	m *Mux
+
+	mu      sync.Mutex
+	closed  bool
+	watches map[string][]*watch
+	on      *link     // on which the server tracks, redirecting to sub
+	sub     *listener // nil unless it is subscribed
+	setting *setting  // nil unless somebody sets tracking up
+	refuser *link     // on which the server refused, with refusal
+	refusal error
+	failed  error // how the last attempt failed otherwise; not tried again before failedAt + Timeout
+	failAt  time.Time
+}
+
+// watch is one func that waits for one key.
+type watch struct {
+	key string
+	fn  func()
+}
+
+// setting is one attempt to turn tracking on, shared by all who wait for it.
+type setting struct {
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when err is set
+	err    error
+}
+
+func (t *Tracker) init(m *Mux) { t.m, t.watches = m, map[string][]*watch{} }
+
+// Arm makes fn be called once: when key changes next by anybody but this Mux after a [Tracker.Do]
+// that reads it, on a flush, or when the watch is lost. It may be called without need, also before
+// Arm returned. fn runs on a goroutine of the Tracker and must not block. cancel disarms; after it
+// returned fn may still be running.
+//
+// The order is Arm, then Do: what changes between the two is then seen by Do's reply or by fn.
+//
+// An error that wraps [ErrNoWake] stands for as long as the connection does. Any other says that the
+// watch could not be set up now.
+func (t *Tracker) Arm(ctx context.Context, key string, fn func()) (cancel func(), err error) {
+	w := &watch{key, fn}
+	for range 3 {
+		if err := t.ensure(ctx); err != nil {
+			return nil, err
+		}
+		t.mu.Lock()
+		if t.on != nil {
+			t.watches[key] = append(t.watches[key], w)
+			t.sub.listen()
+			t.mu.Unlock()
+			return func() { t.disarm(w) }, nil
+		}
+		t.mu.Unlock() // lost again already
+	}
+	return nil, &NotSentError{ErrLost}
+}
+
+// Do sends cmd so that the keys it reads are registered: those of a read command, or those that
+// the read commands of a script touch. Each is reported once.
+//
+// A write through the same Mux is not reported, but it ends the registration of its key: a script
+// that reads, writes, and is to be told of later changes reads once more at its end.
+func (t *Tracker) Do(ctx context.Context, cmd Command) (any, error) {
+	r := t.m.Batch(ctx, []Command{cmd.Tracked()})[0]
+	return r.Value, r.Err
+}
+
+func (t *Tracker) disarm(w *watch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ws := t.watches[w.key]
+	for i := range ws {
+		if ws[i] != w {
+			continue
+		}
+		if len(ws) == 1 {
+			delete(t.watches, w.key)
+			return
+		}
+		ws[i] = ws[len(ws)-1]
+		ws[len(ws)-1] = nil
+		t.watches[w.key] = ws[:len(ws)-1]
+		return
+	}
+}
+
+// ensure turns tracking on if it is off, and waits for it no longer than ctx lives.
+func (t *Tracker) ensure(ctx context.Context) error {
+	t.mu.Lock()
+	switch {
+	case t.closed:
+		t.mu.Unlock()
+		return &NotSentError{ErrClosed}
+	case t.on != nil:
+		t.mu.Unlock()
+		return nil
+	case t.refusal != nil && t.refuser == t.m.link.Load():
+		err := t.refusal
+		t.mu.Unlock()
+		return err
+	case t.failed != nil && time.Since(t.failAt) < t.m.opts.Timeout:
+		// Such as a server without room for one more connection: it is not asked at every poll.
+		err := t.failed
+		t.mu.Unlock()
+		return err
+	}
+	if t.setting == nil {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		t.setting = &setting{cancel: cancel, done: make(chan struct{})}
+		t.m.wg.Add(1) // closed is false and close takes mu first, so nobody waits for zero yet
+		go t.set(ctx, t.setting)
+	}
+	s := t.setting
+	t.mu.Unlock()
+	select {
+	case <-s.done:
+		return s.err
+	case <-ctx.Done():
+		return &NotSentError{context.Cause(ctx)}
+	}
+}
+
+// set is the goroutine of one setting.
+func (t *Tracker) set(ctx context.Context, s *setting) {
+	defer t.m.wg.Done()
+	defer s.cancel(nil)
+	l, err := t.m.connect(ctx)
+	if err != nil {
+		err = &NotSentError{err}
+	}
+	var sub *listener
+	if err == nil {
+		sub, err = t.subscribe(ctx)
+	}
+	if err == nil {
+		err = t.redirect(ctx, l, sub)
+	}
+	t.mu.Lock()
+	// A link that dies after this look will come by linkLost, which waits for mu.
+	if err == nil && l.gone() {
+		err = &NotSentError{ErrLost}
+	}
+	if err == nil && t.closed {
+		err = &NotSentError{ErrClosed}
+	}
+	t.failed, t.refusal, t.refuser = nil, nil, nil
+	switch {
+	case err == nil:
+		t.on, t.sub = l, sub
+		sub.start()
+	case errors.Is(err, ErrNoWake):
+		t.refusal, t.refuser = err, l
+	default:
+		t.failed, t.failAt = err, time.Now()
+	}
+	s.err = err
+	t.setting = nil
+	t.mu.Unlock()
+	close(s.done)
+	if err != nil && sub != nil {
+		_ = sub.conn.Close()
+	}
+}
+
+// redirect turns tracking on for l. Over one that is on, with a listener that died, it replaces the
+// listener.
+func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
+	c := newCall()
+	c.cmds = []Command{
+		Cmd("CLIENT", "TRACKING", "ON", "REDIRECT", sub.id, "OPTIN", "NOLOOP"),
+		Cmd("INFO", "server"),
+	}
+	c.replies = make([]Reply, 0, 2)
+	if !l.submit(c) {
+		return &NotSentError{ErrLost}
+	}
+	fate, err := l.await(ctx, c)
+	if r := c.outcome(0, fate, err); r.Err != nil {
+		return refusedBy(r.Err)
+	}
+	// Client ids are small numbers: behind a hook that leads to several servers the listener's may
+	// be another client's over there.
+	if here := runID(c.outcome(1, fate, err)); here != "" && sub.server != "" && here != sub.server {
+		return fmt.Errorf("%w: the dial hook leads to different servers", ErrNoWake)
+	}
+	return nil
+}
+
+// linkLost tells that l ended.
+func (t *Tracker) linkLost(l *link) {
+	t.mu.Lock()
+	if t.on != l {
+		t.mu.Unlock()
+		return
+	}
+	sub := t.sub
+	t.off()
+	t.mu.Unlock()
+	_ = sub.conn.Close()
+}
+
+// listenerLost tells that sub ended.
+func (t *Tracker) listenerLost(sub *listener) {
+	t.mu.Lock()
+	if t.sub != sub {
+		t.mu.Unlock()
+		return
+	}
+	t.off()
+	t.mu.Unlock()
+}
+
+// refused tells that the server was not tracking for l, so what was read there is not registered.
+// A newer link than l makes that old news.
+func (t *Tracker) refused(l *link) {
+	t.mu.Lock()
+	if t.on != l && t.on != nil {
+		t.mu.Unlock()
+		return
+	}
+	sub := t.sub
+	t.off()
+	t.mu.Unlock()
+	if sub != nil {
+		_ = sub.conn.Close()
+	}
+}
+
+// off forgets both connections and wakes everybody: what they wait for may have happened. They are
+// called on a goroutine of its own, for who noticed the loss may be a caller that holds locks which
+// they want. mu is held.
+func (t *Tracker) off() {
+	t.on, t.sub = nil, nil
+	fns := t.all()
+	if len(fns) == 0 {
+		return
+	}
+	t.m.wg.Add(1) // not closed yet, else there were none; so Close is not waiting yet
+	go func() {
+		defer t.m.wg.Done()
+		for _, fn := range fns {
+			fn()
+		}
+	}()
+}
+
+// all takes every func that waits. mu is held.
+func (t *Tracker) all() []func() {
+	var fns []func()
+	for _, ws := range t.watches {
+		for _, w := range ws {
+			fns = append(fns, w.fn)
+		}
+	}
+	clear(t.watches)
+	return fns
+}
+
+// changed calls what waits for key, on the listener's goroutine.
+func (t *Tracker) changed(sub *listener, key []byte) {
+	t.mu.Lock()
+	var ws []*watch
+	if t.sub == sub {
+		ws = t.watches[string(key)]
+		delete(t.watches, string(key))
+	}
+	t.mu.Unlock()
+	for _, w := range ws {
+		w.fn()
+	}
+}
+
+// flushed calls all that wait, on the listener's goroutine.
+func (t *Tracker) flushed(sub *listener) {
+	t.mu.Lock()
+	var fns []func()
+	if t.sub == sub {
+		fns = t.all()
+	}
+	t.mu.Unlock()
+	for _, fn := range fns {
+		fn()
+	}
+}
+
+// close ends the watch for everybody.
+func (t *Tracker) close() {
+	t.mu.Lock()
+	t.closed = true
+	if t.setting != nil {
+		t.setting.cancel(ErrClosed)
+	}
+	sub := t.sub
+	t.off()
+	t.mu.Unlock()
+	if sub != nil {
+		_ = sub.conn.Close()
+	}
+}

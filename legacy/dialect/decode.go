@@ -28,18 +28,22 @@ var (
 // ErrNoStamp.
 type ValueError struct {
 	Dialect string
-	Value   string  // as found, quoted and cut to a line by Error
-	Looks   []Match // what it may be instead, the likeliest first; other units among them
+	Value   string // as found; Error quotes it and cuts it to a line
 	Reason  error
+
+	serverNow time.Time
+}
+
+// Looks says what the value may be instead, the likeliest first, other units among them. It is made
+// when asked for: a poll that meets the same foreign value for hours should not pay for it.
+func (e *ValueError) Looks() []Match {
+	return Identify(e.Value, e.serverNow, Hints{Prefer: e.Dialect})
 }
 
 // Error names the value, the dialect and what the value looks like.
 func (e *ValueError) Error() string {
 	text := fmt.Sprintf("value %s is no stamp of %s: %v", quoteShort(e.Value), e.Dialect, e.Reason)
-	if len(e.Looks) > 0 {
-		text += "; it may be " + e.Looks[0].String()
-	}
-	return text
+	return text + "; it may be " + e.Looks()[0].String()
 }
 
 // Unwrap returns the reason.
@@ -145,8 +149,7 @@ func parseFloatStrict(text string) (time.Time, error) {
 }
 
 func (d Dialect) valueError(value string, reason error, serverNow time.Time) error {
-	looks := Identify(value, serverNow, Hints{Prefer: d.Name})
-	return &ValueError{Dialect: d.Name, Value: value, Looks: looks, Reason: reason}
+	return &ValueError{Dialect: d.Name, Value: value, Reason: reason, serverNow: serverNow}
 }
 
 // quoteShort makes a value fit one line of a log, whatever its bytes are.

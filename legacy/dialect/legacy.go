@@ -226,14 +226,17 @@ func (d Dialect) winsExpired(r Reading, now time.Time) Outcome {
 }
 
 // winsEqual is strict where the language throws: Gorlock's nil and unreadable replies are errors.
-// JavaScript reads the two sides by different rules, but two texts that differ so (blanks, trailing
-// junk) are written by nobody; NaN equals nothing, itself included.
+// JavaScript's == reads the reply by other rules than parseFloat read the GET's: a trailing letter was
+// ignored there and is NaN here, which equals nothing.
 func (d Dialect) winsEqual(old, seen Reading) Outcome {
 	if old.Kind != KindNumber && d.Unreadable == UnreadableThrows {
 		return Threw
 	}
 	if old.Kind != KindNumber || seen.Kind != KindNumber {
 		return Lost
+	}
+	if d.Reader == ReadJSParseFloat || d.Reader == ReadJSParseInt {
+		return wonIf(jsNumber(old.Text) == seen.Float)
 	}
 	if old.IsFloat || seen.IsFloat {
 		return wonIf(old.float() == seen.float())

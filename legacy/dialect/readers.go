@@ -19,8 +19,7 @@ func readNumber(reader Reader, text string) Reading {
 	case ReadPythonFloat:
 		return floatOr(pythonFloatOf(text))
 	case ReadRubyFloat:
-		f, _ := rubyFloat(text)
-		return floatOr(f, true)
+		return floatOr(rubyFloat(text), true)
 	case ReadRubyInt:
 		return intOr(saturated(strings.ReplaceAll(rubyIntPrefix(text), "_", "")), true)
 	case ReadJSParseFloat:
@@ -129,11 +128,11 @@ func javaUUID(text string) (string, bool) {
 	}
 	out := make([]string, 5)
 	for i, digits := range []int{8, 4, 4, 4, 12} {
-		n, err := strconv.ParseUint(groups[i], 16, 63)
+		n, err := strconv.ParseInt(groups[i], 16, 64)
 		if err != nil {
 			return "", false
 		}
-		hex := strings.Repeat("0", 16) + strconv.FormatUint(n, 16)
+		hex := strings.Repeat("0", 16) + strconv.FormatInt(n, 16)
 		out[i] = hex[len(hex)-digits:]
 	}
 	return strings.Join(out, "-"), true
@@ -143,9 +142,9 @@ func javaUUID(text string) (string, bool) {
 const asciiBlanks = " \t\n\r\v\f"
 
 // pythonFloatOf is float(): blanks around, underscores between digits, exponent, inf and nan in any
-// case with a sign. Redis' client gives it bytes or text; only ASCII is treated alike in both.
+// case with a sign. The old clients gave it bytes, so only ASCII blanks count.
 func pythonFloatOf(text string) (float64, bool) {
-	text = strings.Trim(text, asciiBlanks+"\x1c\x1d\x1e\x1f")
+	text = strings.Trim(text, asciiBlanks)
 	body := strings.ToLower(strings.TrimLeft(text, "+-"))
 	if len(text)-len(body) > 1 {
 		return 0, false
@@ -156,24 +155,21 @@ func pythonFloatOf(text string) (float64, bool) {
 	case "inf", "infinity":
 		return math.Inf(1 - 2*strings.Count(text, "-")), true
 	}
-	if decimalPrefix(text, true) != len(text) {
+	if n := decimalPrefix(text, true); n == 0 || n != len(text) {
 		return 0, false
 	}
 	return parsedFloat(text), true
 }
 
-// rubyFloat is String#to_f: the leading number, else 0.0, and whether there was one. A dot needs a
-// digit on both sides. Overflow is infinity.
-func rubyFloat(text string) (float64, bool) {
+// rubyFloat is String#to_f: the leading number, else 0.0. A dot counts only before a digit (Ruby 3.4
+// also takes one after a digit; what follows it is then no more than an exponent).
+func rubyFloat(text string) float64 {
 	text = strings.TrimLeft(text, asciiBlanks)
-	n := decimalPrefix(text, true)
-	for n > 0 && (strings.HasPrefix(strings.TrimLeft(text[:n], "+-"), ".") || text[n-1] == '.') {
-		n--
-		if n > 0 && text[n] != '.' {
-			n = 0
-		}
+	number := text[:decimalPrefix(text, true)]
+	if whole, rest, found := strings.Cut(number, "."); found && (rest == "" || !isDigit(rest[0])) {
+		number = whole
 	}
-	return parsedFloat(text[:n]), n > 0
+	return parsedFloat(number)
 }
 
 // rubyIntPrefix is what String#to_i reads: sign, digits, single underscores between them.
@@ -195,6 +191,25 @@ func jsParseFloat(text string) float64 {
 		return math.NaN()
 	}
 	return parsedFloat(text[:n])
+}
+
+// jsNumber is the Number that == makes of a text beside a number: all of it must be one, blanks around
+// are skipped, nothing at all is 0, and 0x, 0o and 0b are known.
+func jsNumber(text string) float64 {
+	text = strings.TrimFunc(text, jsBlank)
+	if text == "" {
+		return 0
+	}
+	if len(text) > 2 && text[0] == '0' && !strings.Contains(text, "_") && strings.Contains("xXoObB", text[1:2]) {
+		if n, err := strconv.ParseUint(text, 0, 64); err == nil {
+			return float64(n)
+		}
+		return math.NaN()
+	}
+	if body := text[signLength(text):]; body != "Infinity" && decimalPrefix(text, false) != len(text) {
+		return math.NaN()
+	}
+	return jsParseFloat(text)
 }
 
 // jsParseInt is parseInt(text, 10): the leading whole number as a double, else NaN.

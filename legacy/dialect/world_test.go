@@ -1,0 +1,6 @@
+package dialect
+
+import "time"
+
+// at is an instant in milliseconds since 1970.
+func at(millis int64) time.Time { return time.UnixMilli(millis) }

@@ -102,3 +102,9 @@ func (c *call) Value(key any) any {
 	}
 	return c.Context.Value(key)
 }
+
+// releaseContext bounds the wait for a reply of the store. Deadlines of network calls are real time
+// whatever the Client's clock is: a mocked clock does not make a silent server answer.
+func releaseContext(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}

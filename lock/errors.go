@@ -32,6 +32,10 @@ var (
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("lock client closed")
 
+	// ErrNoRetry: what a Backend wraps when waiting cannot help, such as a value at which the client
+	// that it stands in for gives up. It ends an Acquire at once.
+	ErrNoRetry = errors.New("waiting does not help")
+
 	// ErrNoWake: this store cannot tell when a key changes.
 	ErrNoWake = errors.New("store cannot tell of changes")
 )

@@ -1,0 +1,355 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+func TestTryAcquireTellsHolderAndTimeLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		s.Seize("k", "somebody", 5*time.Second)
+		_, err := c.TryAcquire(t.Context(), "k")
+		var held *lock.HeldError
+		if !errors.As(err, &held) || held.Owner != "somebody" || held.Left != 5*time.Second {
+			t.Fatalf("error %v; want the holder and 5s left", err)
+		}
+		notErr(t, err, lock.ErrWaitEnded)
+	})
+}
+
+func TestWaitEndedIsHeldWhenTheLastAnswerWasHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{Wait: 3 * time.Second})
+		s.Seize("k", "somebody", time.Hour)
+		began := time.Now()
+		_, err := c.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrWaitEnded, lock.ErrHeld)
+		if waited := time.Since(began); waited != 3*time.Second {
+			t.Errorf("waited %v, want 3s", waited)
+		}
+		if n := s.Calls("try"); n < 30 || n > 41 {
+			t.Errorf("%d attempts in 3 s of 75 to 100 ms", n)
+		}
+	})
+}
+
+func TestWaitEndedNamesServerTroubleWhenThatWasTheLastAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{Wait: time.Second})
+		s.Seize("k", "somebody", time.Hour)
+		time.AfterFunc(500*time.Millisecond, func() { s.Order(locktest.Fault{Op: "try", Err: errServer}) })
+		_, err := c.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrWaitEnded, errServer)
+		notErr(t, err, lock.ErrHeld)
+	})
+}
+
+func TestTroubleAtTheFirstAttemptReturnsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{Wait: time.Second})
+		s.Order(locktest.Fault{Op: "try", Err: errServer})
+		began := time.Now()
+		_, err := c.Acquire(t.Context(), "k")
+		wantErr(t, err, errServer)
+		notErr(t, err, lock.ErrWaitEnded, lock.ErrHeld)
+		if time.Since(began) != 0 {
+			t.Error("it waited")
+		}
+	})
+}
+
+func TestTroubleInMidWaitIsOutlived(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{Wait: 5 * time.Second})
+		s.Seize("k", "somebody", time.Second)
+		time.AfterFunc(500*time.Millisecond, func() { s.Order(locktest.Fault{Op: "try", Err: errServer, Times: 10}) })
+		release(t, acquire(t, c, "k"))
+	})
+}
+
+func TestWaitingThatDoesNotHelpEndsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{Wait: 5 * time.Second})
+		s.Seize("k", "somebody", time.Hour)
+		stop := errors.Join(lock.ErrNoRetry, errServer)
+		time.AfterFunc(time.Second, func() { s.Order(locktest.Fault{Op: "try", Err: stop}) })
+		began := time.Now()
+		_, err := c.Acquire(t.Context(), "k")
+		wantErr(t, err, errServer)
+		if d := time.Since(began); d > 1100*time.Millisecond {
+			t.Errorf("it went on for %v", d)
+		}
+	})
+}
+
+func TestContextThatEndsInMidWaitIsTheCause(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		s.Seize("k", "somebody", time.Hour)
+		cause := errors.New("the caller went home")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(cause) })
+		_, err := c.Acquire(ctx, "k")
+		wantErr(t, err, cause)
+		notErr(t, err, lock.ErrWaitEnded)
+	})
+}
+
+func TestDeadContextIsNeverSent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := c.Acquire(ctx, "k")
+		wantErr(t, err, context.Canceled)
+		if n := s.Calls("try"); n != 0 {
+			t.Errorf("%d attempts", n)
+		}
+	})
+}
+
+func TestGoroutinesQueueInOrderAndOnlyOneTalks(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		first := acquire(t, c, "k")
+		order := make(chan int, 10)
+		for i := range 10 {
+			go func() {
+				l := acquire(t, c, "k")
+				order <- i
+				release(t, l)
+			}()
+			synctest.Wait() // so that they come in this order
+		}
+		if n := s.Calls("try"); n != 1 {
+			t.Errorf("%d attempts while a goroutine of this process holds the key", n)
+		}
+		release(t, first)
+		for i := range 10 {
+			if got := <-order; got != i {
+				t.Errorf("goroutine %d came as number %d", got, i)
+			}
+		}
+		if n := s.Calls("try"); n != 11 {
+			t.Errorf("%d attempts for 11 acquisitions", n)
+		}
+	})
+}
+
+func TestWaiterThatLeavesTheLineDoesNotStopIt(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		first := acquire(t, c, "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() { _, err := c.Acquire(ctx, "k"); left <- err }()
+		synctest.Wait()
+		got := make(chan *lock.Lease)
+		go func() { got <- acquire(t, c, "k") }()
+		synctest.Wait()
+		cancel()
+		wantErr(t, <-left, context.Canceled)
+		release(t, first)
+		release(t, <-got)
+	})
+}
+
+func TestWaiterLeavingInTheMomentItsTurnComesPassesItOn(t *testing.T) {
+	for range 200 {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			c := client(t, s.Full(), lock.Config{})
+			first := acquire(t, c, "k")
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				if l, err := c.Acquire(ctx, "k"); err == nil {
+					_ = l.Release() // its context may have ended first
+				}
+			}()
+			synctest.Wait()
+			got := make(chan *lock.Lease)
+			go func() { got <- acquire(t, c, "k") }()
+			synctest.Wait()
+			go cancel()
+			go func() { release(t, first) }()
+			release(t, <-got)
+		})
+	}
+}
+
+func TestNestedAcquireIsAnErrorNotADeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		a := acquire(t, c, "a")
+		b, err := c.Acquire(a.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Acquire(b.Context(), "a")
+		wantErr(t, err, lock.ErrNested)
+		release(t, b)
+		release(t, a)
+	})
+}
+
+func TestLeaseThatTookLongerThanItsTrustIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: time.Second})
+		hold := make(chan struct{})
+		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: hold})
+		time.AfterFunc(950*time.Millisecond, func() { close(hold) })
+		_, err := c.Acquire(t.Context(), "k")
+		if err == nil {
+			t.Fatal("a lease that nobody can trust")
+		}
+		synctest.Wait()
+		if h := s.Holder("k"); h != "" {
+			t.Errorf("key left to %s", h)
+		}
+	})
+}
+
+func TestPacerCountsSleepsNotTime(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Paced(100*time.Millisecond), lock.Config{Wait: 10 * time.Second})
+		s.Seize("k", "somebody", time.Hour)
+		began := time.Now()
+		_, err := c.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrWaitEnded, lock.ErrHeld)
+		if n := s.Calls("try"); n != 101 {
+			t.Errorf("%d attempts, want 101", n)
+		}
+		if d := time.Since(began); d != 10100*time.Millisecond {
+			t.Errorf("took %v; it sleeps after the last attempt as well", d)
+		}
+	})
+}
+
+func TestPacerTriesOnceAndStillSleeps(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Paced(100*time.Millisecond), lock.Config{Wait: -1})
+		s.Seize("k", "somebody", time.Hour)
+		began := time.Now()
+		_, err := c.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrHeld)
+		if n, d := s.Calls("try"), time.Since(began); n != 1 || d != 100*time.Millisecond {
+			t.Errorf("%d attempts in %v", n, d)
+		}
+	})
+}
+
+func TestReleaseOfAnotherWakesTheWaiter(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{})
+		s.Seize("k", "somebody", time.Hour)
+		freed := time.Now().Add(17 * time.Minute)
+		time.AfterFunc(17*time.Minute, func() { s.Seize("k", "", 0) })
+		l := acquire(t, c, "k")
+		if !time.Now().Equal(freed) {
+			t.Errorf("woken %v after the release", time.Since(freed))
+		}
+		if n := s.Calls("try"); n > 1+17*60*4/3+1 {
+			t.Errorf("%d attempts: oftener than the re-check of a second", n)
+		}
+		release(t, l)
+	})
+}
+
+func TestMissedWakeUpIsMadeGoodByTheRecheck(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{})
+		s.Seize("k", "somebody", 10500*time.Millisecond) // expiry wakes nobody in this store
+		began := time.Now()
+		l := acquire(t, c, "k")
+		if d := time.Since(began); d > 10502*time.Millisecond {
+			t.Errorf("had it after %v; the holder's time was known", d)
+		}
+		release(t, l)
+	})
+}
+
+func TestLostWatchIsArmedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{})
+		s.Seize("k", "somebody", time.Hour)
+		time.AfterFunc(300*time.Millisecond, s.Break)
+		time.AfterFunc(400*time.Millisecond, func() { s.Seize("k", "", 0) })
+		began := time.Now()
+		l := acquire(t, c, "k")
+		if d := time.Since(began); d != 400*time.Millisecond {
+			t.Errorf("had it after %v", d)
+		}
+		release(t, l)
+	})
+}
+
+func TestStoreThatCannotWakeIsPolled(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{})
+		s.Order(locktest.Fault{Op: "await", Err: lock.ErrNoWake})
+		s.Seize("k", "somebody", time.Hour)
+		time.AfterFunc(350*time.Millisecond, func() { s.Seize("k", "", 0) })
+		began := time.Now()
+		l := acquire(t, c, "k")
+		if d := time.Since(began); d > 450*time.Millisecond {
+			t.Errorf("had it after %v", d)
+		}
+		if n := s.Calls("await"); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		release(t, l)
+	})
+}
+
+func TestPolitenessKeepsThisProcessAwayAfterItsRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{Politeness: 100 * time.Millisecond})
+		began := time.Now()
+		release(t, acquire(t, c, "k"))
+		if l, err := c.TryAcquire(t.Context(), "k"); err != nil {
+			t.Errorf("a single attempt asks what is: %v", err)
+		} else {
+			release(t, l)
+		}
+		release(t, acquire(t, c, "k"))
+		if d := time.Since(began); d != 100*time.Millisecond {
+			t.Errorf("came back after %v", d)
+		}
+	})
+}
+
+func TestFairWaitersAreServedAcrossProcesses(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		a := client(t, s.Full(), lock.Config{Fair: true})
+		b := client(t, s.Full(), lock.Config{Fair: true})
+		first := acquire(t, a, "k")
+		got := make(chan string, 2)
+		go func() { l := acquire(t, b, "k"); got <- "b"; release(t, l) }()
+		synctest.Wait()
+		go func() { l := acquire(t, a, "k"); got <- "a"; release(t, l) }()
+		synctest.Wait()
+		release(t, first)
+		if one, two := <-got, <-got; one != "b" || two != "a" {
+			t.Errorf("served %s, then %s", one, two)
+		}
+	})
+}
+
+func TestFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{Fair: true, Wait: time.Second})
+		s.Seize("k", "somebody", time.Hour)
+		_, err := c.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrWaitEnded)
+		synctest.Wait()
+		if n := s.Queue("k"); n != 0 {
+			t.Errorf("%d places left behind", n)
+		}
+	})
+}

@@ -1,0 +1,327 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// attempt is one Acquire: the wait for this process's turn, then attempts at the store until one
+// succeeds or the wait is over. It runs on its caller's goroutine and holds no mutex while it waits.
+type attempt struct {
+	client *Client
+	core   *core
+	key    string
+	once   bool
+	began  Instant
+
+	queue  *queue
+	waited bool // something was waited for, so that trouble of the store is retried
+	told   bool // Hooks.Waiting was called
+	tries  int
+	last   error // what the last attempt at the store said
+	place  Place // in the store's queue, nil without one
+
+	wake     chan struct{} // capacity 1, made when first armed
+	cancel   func()        // disarms the wake-up, nil when not armed
+	wakeless bool          // the store said that it cannot wake
+}
+
+func (a *attempt) run(ctx context.Context) (*Lease, error) {
+	queue, ticket, err := a.core.enter(a.client, a.key, a.once || a.client.cfg.Wait < 0)
+	if err != nil {
+		return nil, err
+	}
+	a.queue = queue
+	if ticket != nil {
+		lease, err := a.line(ctx, ticket)
+		if lease != nil || err != nil {
+			return lease, err
+		}
+	}
+	lease, err := a.campaign(ctx)
+	if a.cancel != nil {
+		a.cancel()
+	}
+	if err != nil {
+		if a.place != nil {
+			a.core.leavePlace(a.place, a.client.cfg)
+		}
+		a.core.leave(queue, 0)
+		return nil, err
+	}
+	return lease, nil
+}
+
+// line waits for this process's turn. It returns a lease when the goroutine before handed its own
+// over, and neither lease nor error when it is our turn to try.
+func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
+	a.tellWaiting(&HeldError{Key: a.key, Protocol: "by this process"})
+	var over <-chan time.Time
+	if left, limited := a.left(); limited {
+		over = a.core.keeper.clock.After(left)
+	}
+	select {
+	case got := <-t.turn:
+		if got.grant == nil {
+			return nil, nil
+		}
+		lease, err := a.lease(ctx, got.grant, got.asked)
+		if err != nil {
+			a.core.leave(a.queue, 0)
+		}
+		return lease, err
+	case <-ctx.Done():
+		a.core.abandon(a.queue, t)
+		return nil, a.contextEnded(ctx)
+	case <-over:
+		a.core.abandon(a.queue, t)
+		return nil, a.waitEnded()
+	case <-a.core.closing:
+		a.core.abandon(a.queue, t)
+		return nil, ErrClosed
+	}
+}
+
+// campaign tries until it has the key or gives up. It is this goroutine's turn.
+func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
+	if err := a.stayQuiet(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		asked := a.core.keeper.now()
+		grant, err := a.try(ctx)
+		a.tries++
+		if err == nil {
+			return a.lease(ctx, grant, asked)
+		}
+		if ctx.Err() != nil {
+			return nil, a.contextEnded(ctx)
+		}
+		a.last = err
+		if a.once || errors.Is(err, ErrNoRetry) || !a.waited && !errors.Is(err, ErrHeld) {
+			return nil, fmt.Errorf("key %q: %w", a.key, err)
+		}
+		free := a.arm(ctx, err)
+		if free {
+			continue
+		}
+		pause, more := a.pause(err)
+		if more {
+			a.tellWaiting(err)
+		}
+		if err := a.sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+		if !more {
+			return nil, a.waitEnded()
+		}
+	}
+}
+
+// stayQuiet waits out this process's politeness. A single attempt does not: it asks what is.
+func (a *attempt) stayQuiet(ctx context.Context) error {
+	a.core.mu.Lock()
+	quiet := a.queue.quiet
+	a.core.mu.Unlock()
+	if quiet == 0 || a.once {
+		return nil
+	}
+	rest := quiet - a.core.keeper.now().Elapsed
+	if rest <= 0 {
+		return nil
+	}
+	left, limited := a.left()
+	if limited && left < rest {
+		// Even so the attempt is made, at the end of the wait: the key may well be free.
+		rest = left
+	}
+	a.waited = true
+	return a.sleep(ctx, rest)
+}
+
+// try makes one attempt at the store. A grant that may or may not exist is undone in the background.
+func (a *attempt) try(ctx context.Context) (Grant, error) {
+	grant, err := a.ask(a.core.call(ctx))
+	var unsure *UnsureError
+	if errors.As(err, &unsure) && unsure.Grant != nil {
+		a.place = nil
+		a.core.undo(unsure.Grant, a.client.cfg.TTL, a.client.cfg.Logger, a.key)
+	}
+	if err == nil {
+		a.place = nil
+	}
+	return grant, err
+}
+
+func (a *attempt) ask(ctx context.Context) (Grant, error) {
+	cfg := &a.client.cfg
+	if !cfg.Fair || a.core.queuer == nil || a.once {
+		return a.core.backend.Try(ctx, a.key, cfg.TTL)
+	}
+	if a.place == nil {
+		place, err := a.core.queuer.Enter(ctx, a.key)
+		if err != nil {
+			return nil, err
+		}
+		a.place = place
+	}
+	return a.place.Try(ctx, cfg.TTL)
+}
+
+// lease makes a Lease of a grant, unless it came too late to be trusted at all.
+func (a *attempt) lease(ctx context.Context, grant Grant, asked Instant) (*Lease, error) {
+	l := newLease(ctx, a.client, a.queue, grant, asked, a.began)
+	if ctx.Err() != nil {
+		a.core.undo(grant, a.client.cfg.TTL, a.client.cfg.Logger, a.key)
+		return nil, a.contextEnded(ctx)
+	}
+	if now := a.core.keeper.now(); !l.trusted(now) {
+		a.core.undo(grant, a.client.cfg.TTL, a.client.cfg.Logger, a.key)
+		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
+			a.key, asked.age(now).Round(time.Millisecond), l.span)
+	}
+	l.start(ctx)
+	return l, nil
+}
+
+// arm asks to be woken when the held key changes, where the store can tell. It reports that the key
+// looks free already.
+func (a *attempt) arm(ctx context.Context, err error) (free bool) {
+	if a.core.waker == nil || a.wakeless || a.once || !errors.Is(err, ErrHeld) {
+		return false
+	}
+	if a.wake == nil {
+		a.wake = make(chan struct{}, 1)
+	}
+	if a.cancel != nil {
+		a.cancel()
+		a.cancel = nil
+	}
+	wake := a.wake
+	select {
+	case <-wake: // left over from the watch before this one
+	default:
+	}
+	cancel, free, err := a.core.waker.Await(a.core.call(ctx), a.key, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	switch {
+	case err == nil:
+		a.cancel = cancel
+		// A key that looks free but was not granted a moment ago may be one that only time frees;
+		// one extra attempt settles a release that fell between the attempt and the watch.
+		return free && a.core.pacer == nil && a.freeOnce()
+	case errors.Is(err, ErrNoWake):
+		a.wakeless = true
+	}
+	return false
+}
+
+// freeOnce allows one immediate attempt for every two, so that a key which looks free for ever but
+// cannot be had is polled, not hammered.
+func (a *attempt) freeOnce() bool { return a.tries%2 == 1 }
+
+// recheckEvery is how long a waiter trusts that it will be woken: a message can be missed.
+const recheckEvery = time.Second
+
+// pause returns how long to wait before the next attempt, and whether there is to be one.
+func (a *attempt) pause(err error) (pause time.Duration, more bool) {
+	cfg := &a.client.cfg
+	if a.core.pacer != nil {
+		poll, attempts := a.core.pacer.Pace(cfg.Wait)
+		if cfg.Wait < 0 {
+			attempts = 1
+		}
+		return poll, attempts < 1 || a.tries < attempts
+	}
+	pause = cfg.RetryEvery
+	if a.cancel != nil {
+		pause = max(recheckEvery, cfg.RetryEvery)
+	}
+	pause -= time.Duration(rand.Int64N(int64(pause)/4 + 1))
+	var held *HeldError
+	if errors.As(err, &held) {
+		if held.Left > 0 {
+			// The server frees the key when its last millisecond is over.
+			pause = min(pause, held.Left+time.Millisecond)
+		}
+		if held.Again > 0 {
+			pause = min(pause, held.Again)
+		}
+	}
+	left, limited := a.left()
+	if !limited {
+		return pause, true
+	}
+	// The last attempt is made when the wait ends; none after it.
+	return min(pause, max(left, 0)), left > 0
+}
+
+// left returns how much of the wait is left, if it has an end. A pacer counts its own attempts.
+func (a *attempt) left() (time.Duration, bool) {
+	if a.client.cfg.Wait <= 0 {
+		return 0, false
+	}
+	now := a.core.keeper.now()
+	return a.client.cfg.Wait - (now.Elapsed - a.began.Elapsed), true
+}
+
+// sleep waits for d, or less when woken.
+func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	var wake chan struct{}
+	if a.cancel != nil {
+		wake = a.wake
+	}
+	select {
+	case <-a.core.keeper.clock.After(d):
+	case <-wake:
+	case <-ctx.Done():
+		return a.contextEnded(ctx)
+	case <-a.core.closing:
+		return ErrClosed
+	}
+	return nil
+}
+
+func (a *attempt) tellWaiting(cause error) {
+	a.waited = true
+	if !a.told {
+		a.told = true
+		if f := a.client.cfg.Hooks.Waiting; f != nil {
+			f(Event{Key: a.key, Cause: cause})
+		}
+	}
+}
+
+func (a *attempt) contextEnded(ctx context.Context) error {
+	return fmt.Errorf("key %q: %w", a.key, context.Cause(ctx))
+}
+
+// waitEnded joins ErrWaitEnded with the last answer of the store; a goroutine whose turn never came
+// was kept out by its own process, which counts as held.
+func (a *attempt) waitEnded() error {
+	last := a.last
+	if last == nil {
+		last = &HeldError{Key: a.key, Protocol: "by this process"}
+	}
+	waited := a.core.keeper.now().Elapsed - a.began.Elapsed
+	return fmt.Errorf("key %q: %w after %v: %w", a.key, ErrWaitEnded, waited.Round(time.Millisecond), last)
+}
+
+// leavePlace gives a place in the store's queue up in the background.
+func (k *core) leavePlace(p Place, cfg Config) {
+	k.janitor.do(func() {
+		if err := p.Leave(k.call(context.Background())); err != nil {
+			cfg.Logger.Warn("place in the queue could not be given up; it lapses by itself", "error", err)
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package lock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+// Every clock of the owner's clock package is a lock.Clock as it is.
+var _ lock.Clock = clock.New()
+
+// twoWay is a clock on the bubble's time whose wall can be stepped and which can be suspended.
+// Stepping only the wall is also what a suspended machine does: elapsed time stood still meanwhile.
+type twoWay struct {
+	wall  atomic.Int64 // how far the wall clock is off
+	began time.Time
+}
+
+func (c *twoWay) Now() time.Time                         { return time.Now().Add(time.Duration(c.wall.Load())) }
+func (c *twoWay) After(d time.Duration) <-chan time.Time { return time.After(d) }
+func (c *twoWay) Elapsed() time.Duration                 { return time.Since(c.began) }
+func (c *twoWay) step(d time.Duration)                   { c.wall.Add(int64(d)) }
+
+func TestForwardStepOfTheWallClockEndsTrust(t *testing.T) {
+	// Which of the two clocks is right cannot be known: the store's may have stepped as well.
+	synctest.Test(t, func(t *testing.T) {
+		own := &twoWay{began: time.Now()}
+		s := locktest.NewStore(lock.Machine)
+		c := client(t, s.Backend(), lock.Config{TTL: time.Minute, Clock: own})
+		l := acquire(t, c, "k")
+		time.Sleep(time.Second)
+		own.step(time.Hour)
+		began := time.Now()
+		<-l.Done()
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("told after %v, want at the next look a second later at most", d)
+		}
+		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}
+
+func TestErrLooksAtTheClockItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := &twoWay{began: time.Now()}
+		s := locktest.NewStore(lock.Machine)
+		c := client(t, s.Backend(), lock.Config{TTL: time.Minute, Clock: own})
+		l := acquire(t, c, "k")
+		own.step(time.Hour) // no timer has fired
+		wantErr(t, l.Err(), lock.ErrLost)
+		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}
+
+func TestBackwardStepOfTheWallClockChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := &twoWay{began: time.Now()}
+		s := locktest.NewStore(lock.Machine)
+		c := client(t, s.Backend(), lock.Config{TTL: time.Minute, Margin: time.Second, Clock: own})
+		l := acquire(t, c, "k")
+		own.step(-time.Hour)
+		s.Order(locktest.Fault{Op: "extend", Err: errServer})
+		began := time.Now()
+		<-l.Done()
+		if d := time.Since(began); d != 59*time.Second {
+			t.Errorf("trust ended after %v, want 59s by elapsed time", d)
+		}
+		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}
+
+func TestSuspendedMachineLosesTrustByTheWallClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := &twoWay{began: time.Now()}
+		s := locktest.NewStore(lock.Machine)
+		c := client(t, s.Backend(), lock.Config{TTL: time.Minute, RenewEvery: -1, Clock: own})
+		l := acquire(t, c, "k")
+		time.Sleep(time.Second)
+		// An hour passes while the machine sleeps: only the wall clock knows.
+		own.step(time.Hour)
+		wantErr(t, l.Err(), lock.ErrLost)
+		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}
+
+func TestTermThatLiesAheadIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := locktest.NewStore(lock.Machine)
+		c := client(t, liar{s.Backend()}, lock.Config{TTL: time.Minute, Margin: time.Second, RenewEvery: -1})
+		l := acquire(t, c, "k")
+		if left := time.Until(l.Until()); left > 59*time.Second {
+			t.Errorf("trusted for %v", left)
+		}
+		release(t, l)
+	})
+}
+
+// liar says that its writes were sent in the future.
+type liar struct{ lock.Backend }
+
+type lie struct{ lock.Grant }
+
+func (b liar) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	g, err := b.Backend.Try(ctx, key, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return lie{g}, nil
+}
+
+func (g lie) Term() lock.Term {
+	term := g.Grant.Term()
+	term.Sent.Wall = term.Sent.Wall.Add(time.Hour)
+	term.Sent.Elapsed += time.Hour
+	return term
+}

@@ -1,0 +1,95 @@
+package lock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+func TestTimesThatDoNotFitNameBothFields(t *testing.T) {
+	b := locktest.NewStore(lock.Machine).Backend()
+	for _, c := range []struct {
+		cfg  lock.Config
+		want []string
+	}{
+		{lock.Config{TTL: -1}, []string{"Config.TTL"}},
+		{lock.Config{TTL: 1 << 62}, []string{"Config.TTL", "exceed"}},
+		{lock.Config{TTL: time.Second, Margin: time.Second}, []string{"Config.Margin", "Config.TTL"}},
+		{lock.Config{TTL: time.Second, Margin: 300 * time.Millisecond, RenewEvery: 700 * time.Millisecond}, []string{"Config.RenewEvery", "Config.Margin", "Config.TTL"}},
+		{lock.Config{RetryEvery: -time.Second}, []string{"Config.RetryEvery"}},
+		{lock.Config{ReleaseWait: -time.Second}, []string{"Config.ReleaseWait"}},
+	} {
+		_, err := lock.New(b, c.cfg)
+		if err == nil {
+			t.Errorf("%+v was accepted", c.cfg)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("error %q does not name %s", err, w)
+			}
+		}
+	}
+	if _, err := lock.New(nil, lock.Config{}); err == nil {
+		t.Error("a nil backend was accepted")
+	}
+}
+
+// advised is a backend with advice and bounds of its own.
+type advised struct{ lock.Backend }
+
+func (advised) Tune(c lock.Config) lock.Config {
+	if c.TTL == 0 {
+		c.TTL = 5 * time.Second
+	}
+	return c
+}
+
+func (advised) Fits(ttl, renewEvery, margin time.Duration) error {
+	if ttl > 20*time.Second {
+		return fmt.Errorf("TTL %v and Lease do not fit: renewed every %v with margin %v", ttl, renewEvery, margin)
+	}
+	return nil
+}
+
+func TestBackendAdvisesAndRefusesTimes(t *testing.T) {
+	b := advised{locktest.NewStore(lock.Machine).Backend()}
+	c := client(t, b, lock.Config{})
+	if _, err := c.With(func(cfg *lock.Config) {
+		if cfg.TTL != 5*time.Second || cfg.Margin != 500*time.Millisecond {
+			t.Errorf("advice was not taken: %+v", cfg)
+		}
+		cfg.TTL = 21 * time.Second
+	}); err == nil || !strings.Contains(err.Error(), "every 7s with margin 2.1s") {
+		t.Errorf("With: %v", err)
+	}
+	if _, err := lock.New(b, lock.Config{TTL: 30 * time.Second}); err == nil {
+		t.Error("New accepted a TTL out of bounds")
+	}
+	if _, err := c.With(func(cfg *lock.Config) { cfg.Clock = clock.NewMock() }); err == nil {
+		t.Error("With accepted another clock")
+	}
+}
+
+func TestWithSharesTheQueueOfItsClient(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		l := acquire(t, c, "k")
+		once, err := c.With(func(cfg *lock.Config) { cfg.Wait = -1 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = once.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrHeld)
+		if s.Calls("try") != 1 {
+			t.Error("it asked the store about a key of its own process")
+		}
+		release(t, l)
+	})
+}

@@ -1,0 +1,208 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+func TestDoHoldsTheKeyWhileItsFuncRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		own := errors.New("the job failed")
+		err := c.Do(t.Context(), "k", func(ctx context.Context) error {
+			if s.Holder("k") == "" {
+				t.Error("not held")
+			}
+			return own
+		})
+		if err != own {
+			t.Errorf("error %v", err)
+		}
+		if s.Holder("k") != "" {
+			t.Error("still held")
+		}
+	})
+}
+
+func TestNestedDoJoins(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		ran := false
+		err := c.Do(t.Context(), "k", func(ctx context.Context) error {
+			return c.Do(ctx, "other", func(ctx context.Context) error {
+				return c.Do(ctx, "k", func(context.Context) error { ran = true; return nil })
+			})
+		})
+		if err != nil || !ran {
+			t.Errorf("error %v, ran %v", err, ran)
+		}
+		if n := s.Calls("try"); n != 2 {
+			t.Errorf("%d attempts for two keys", n)
+		}
+	})
+}
+
+func TestDoAfterLossDoesNotJoinTheLostLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{RenewEvery: -1, TTL: time.Second})
+		err := c.Do(t.Context(), "k", func(ctx context.Context) error {
+			<-ctx.Done()
+			return c.Do(context.WithoutCancel(ctx), "k", func(context.Context) error {
+				t.Error("joined a lease that is lost")
+				return nil
+			})
+		})
+		wantErr(t, err, lock.ErrLost)
+	})
+}
+
+func TestDoSaysWhenItsFuncMayNotHaveBeenAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		err := c.Do(t.Context(), "k", func(context.Context) error {
+			s.Seize("k", "thief", time.Hour)
+			return nil
+		})
+		wantErr(t, err, lock.ErrLost)
+	})
+}
+
+func TestPanicInTheGuardedFuncGivesTheKeyBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		func() {
+			defer func() {
+				if r := recover(); r != "boom" {
+					t.Errorf("recovered %v", r)
+				}
+			}()
+			_ = c.Do(t.Context(), "k", func(context.Context) error { panic("boom") })
+		}()
+		if s.Holder("k") != "" {
+			t.Error("still held")
+		}
+	})
+}
+
+func TestRequestDeliversForSelectLoops(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{})
+		s.Seize("k", "somebody", 3*time.Second)
+		request := c.Request(t.Context(), "k")
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-tick.C:
+				continue
+			case r := <-request:
+				if r.Err != nil || n != 3 {
+					t.Fatalf("after %d s: %v", n, r.Err)
+				}
+				release(t, r.Lease)
+			}
+			break
+		}
+	})
+}
+
+func TestUnreadResultIsGivenBackAfterOneTTLAndQueuedForAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second})
+		request := c.Request(t.Context(), "k")
+		synctest.Wait()
+		first := s.Holder("k")
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		if second := s.Holder("k"); second == first || second == "" {
+			t.Errorf("held by %q after %q", second, first)
+		}
+		r := <-request
+		if r.Err != nil || r.Lease.Err() != nil {
+			t.Fatal(r.Err)
+		}
+		release(t, r.Lease)
+		if _, open := <-request; open {
+			t.Error("a second result")
+		}
+	})
+}
+
+func TestAbandonedRequestLeavesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		request := c.Request(ctx, "k")
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if s.Holder("k") != "" {
+			t.Error("still held")
+		}
+		r := <-request
+		wantErr(t, r.Err, context.Canceled)
+	})
+}
+
+func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c, err := lock.New(s.Full(), lock.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := acquire(t, c, "k")
+		s.Seize("foreign", "somebody", time.Hour)
+		waiters := make(chan error, 2)
+		go func() { _, err := c.Acquire(t.Context(), "k"); waiters <- err }()
+		go func() { _, err := c.Acquire(t.Context(), "foreign"); waiters <- err }()
+		synctest.Wait()
+		closed := make(chan error)
+		go func() { closed <- c.Close(t.Context()) }()
+		wantErr(t, <-waiters, lock.ErrClosed)
+		wantErr(t, <-waiters, lock.ErrClosed)
+		time.Sleep(time.Hour)
+		if l.Err() != nil {
+			t.Errorf("a lease that is still held: %v", l.Err())
+		}
+		release(t, l)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		_, err = c.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrClosed)
+		if r := <-c.Request(t.Context(), "k"); !errors.Is(r.Err, lock.ErrClosed) {
+			t.Error(r.Err)
+		}
+	})
+}
+
+func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c, err := lock.New(s.Full(), lock.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := acquire(t, c, "k")
+		s.Order(locktest.Fault{Op: "try", Times: 1, Err: errServer, After: true})
+		s.Order(locktest.Fault{Op: "release", Err: errServer})
+		_, err = c.Acquire(t.Context(), "undone")
+		wantErr(t, err, errServer)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		wantErr(t, c.Close(ctx), context.DeadlineExceeded)
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("closed after %v", d)
+		}
+		wantErr(t, l.Err(), lock.ErrClosed)
+		if s.Holder("k") != l.Token() {
+			t.Error("the key was given back under a holder at work")
+		}
+	})
+}

@@ -1,0 +1,409 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Lease is one key held, until it is released, its context ends, or it is lost. Its methods are safe
+// for concurrent use.
+type Lease struct {
+	client *Client
+	queue  *queue
+	grant  Grant
+	parent context.Context
+	asked  Instant // before the attempt that got it
+	waited time.Duration
+
+	event event // its place in the scheduler
+
+	mu       sync.Mutex
+	sent     Instant       // trust runs from here …
+	span     time.Duration // … for so long
+	renewAt  time.Duration // elapsed time of the next renewal, never: no renewal
+	guardAt  time.Duration // elapsed time of the next guard, never: none
+	busy     chan struct{} // not nil while an Extend or Guard is under way; closed after it
+	lastErr  error         // of the last renewal, nil if it succeeded
+	ended    error         // why the lease ended, nil while it lives
+	released bool          // Release was called, or the context's end did its work
+	left     bool          // the turn was passed on
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	stop     func() bool // undoes the registration with parent
+	disarm   func()      // cancels the guard's watch
+}
+
+const never = time.Duration(1<<63 - 1)
+
+func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked, began Instant) *Lease {
+	l := &Lease{
+		client: c, queue: q, grant: grant, parent: ctx, asked: asked,
+		waited:  asked.Elapsed - began.Elapsed,
+		renewAt: never, guardAt: never,
+	}
+	l.event.lease = l
+	l.count(grant.Term(), asked, c.core.keeper.now())
+	return l
+}
+
+// count moves trust to a new term. asked, the instant before the call, stands in for a Sent that
+// the backend left out or that lies ahead of now. Called with l.mu held, or before l is shared.
+func (l *Lease) count(t Term, asked, now Instant) {
+	cfg := &l.client.cfg
+	ttl := cfg.TTL
+	if t.TTL > 0 {
+		ttl = min(ttl, t.TTL)
+	}
+	l.sent = t.Sent
+	if t.Sent.Wall.IsZero() || t.Sent.Elapsed > now.Elapsed || t.Sent.Wall.After(now.Wall) {
+		l.sent = asked
+	}
+	l.span = ttl - max(cfg.Margin, 0)
+}
+
+func (l *Lease) trusted(now Instant) bool { return l.sent.age(now) < l.span }
+
+// trustEnd is when trust ends, in elapsed time, if no wall clock steps.
+func (l *Lease) trustEnd() time.Duration { return l.sent.Elapsed + l.span }
+
+// start hands l to the scheduler and ties it to its context.
+func (l *Lease) start(ctx context.Context) {
+	k, cfg := l.client.core, &l.client.cfg
+	l.mu.Lock()
+	l.planRenewal()
+	if k.waker != nil {
+		// Not at once: a lease that is released soon does not pay for being watched.
+		l.guardAt = l.sent.Elapsed + guardAfter(cfg.TTL)
+	}
+	k.sched.set(&l.event, l.due())
+	l.mu.Unlock()
+	if f := cfg.Hooks.Acquired; f != nil {
+		f(Event{Key: l.queue.key, Token: l.grant.Token(), Wait: l.waited, Until: l.Until()})
+	}
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, l.contextEnded)
+		l.mu.Lock()
+		l.stop = stop
+		l.mu.Unlock()
+	}
+}
+
+// guardAfter is how old a lease becomes before its key is watched: a short time against the lease,
+// a long one against an empty critical section.
+func guardAfter(ttl time.Duration) time.Duration { return min(ttl/20, 100*time.Millisecond) }
+
+// planRenewal sets the next renewal, spread over the last tenth of the period so that leases taken
+// together are not renewed together for ever. Called with l.mu held.
+func (l *Lease) planRenewal() {
+	every := l.client.cfg.RenewEvery
+	if every <= 0 {
+		l.renewAt = never
+		return
+	}
+	l.renewAt = l.sent.Elapsed + every - time.Duration(rand.Int64N(int64(every)/10+1))
+}
+
+// due is when the scheduler should look at l next. Called with l.mu held.
+func (l *Lease) due() time.Duration {
+	if l.busy != nil {
+		return l.trustEnd()
+	}
+	return min(l.trustEnd(), l.renewAt, l.guardAt)
+}
+
+// Key returns the name under which the lease was acquired.
+func (l *Lease) Key() string { return l.queue.key }
+
+// Token tells this lease from all others of its key.
+func (l *Lease) Token() string { return l.grant.Token() }
+
+// Fence returns the lease's fencing number, if it has one: strictly greater than those of all
+// earlier leases on the key.
+func (l *Lease) Fence() (int64, bool) {
+	f, ok := l.grant.(Fenced)
+	if !ok || f.Fence() == 0 {
+		return 0, false
+	}
+	return f.Fence(), true
+}
+
+// Until returns when trust in the lease ends, by the Client's wall clock, if it is not renewed
+// before.
+func (l *Lease) Until() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent.Wall.Add(l.span)
+}
+
+// Done is closed when the lease ends, like the Done of its Context.
+func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
+
+// Err returns nil while the lease can be trusted, else why it ended: [ErrReleased], the cause of its
+// context, [ErrClosed], or a [*LostError]. It looks at the clock itself, so that it is right even
+// where a timer is late.
+func (l *Lease) Err() error {
+	if l.parent.Err() != nil {
+		l.contextEnded()
+	}
+	now := l.client.core.keeper.now()
+	l.mu.Lock()
+	if l.ended == nil && !l.trusted(now) {
+		l.mu.Unlock()
+		l.outlived()
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	return l.ended
+}
+
+// Context returns a context that is cancelled the moment the lease ends; [context.Cause] tells why.
+// It is a child of the context given to Acquire and carries the lease for nested calls of
+// [Client.Do].
+func (l *Lease) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(holding{Context: l.parent, lease: l})
+		if l.ended != nil {
+			l.cancel(l.ended)
+		}
+	}
+	return l.ctx
+}
+
+type leaseKey struct{}
+
+// holding is a context that carries a lease.
+type holding struct {
+	context.Context
+	lease *Lease
+}
+
+func (h holding) Value(key any) any {
+	if _, ok := key.(leaseKey); ok {
+		return h.lease
+	}
+	return h.Context.Value(key)
+}
+
+// heldBy returns the lease on key that ctx carries, through any number of nested ones.
+func heldBy(ctx context.Context, k *core, key string) *Lease {
+	l, _ := ctx.Value(leaseKey{}).(*Lease)
+	for ; l != nil; l, _ = l.parent.Value(leaseKey{}).(*Lease) {
+		if l.client.core == k && l.queue.key == key {
+			return l
+		}
+	}
+	return nil
+}
+
+// Renew extends the lease now, waiting for a renewal that is under way. The error is that of the
+// renewal; the lease itself ends only if the store said that the key is lost or trust runs out.
+func (l *Lease) Renew(ctx context.Context) error {
+	for {
+		if err := l.Err(); err != nil {
+			return fmt.Errorf("lock: key %q: %w", l.queue.key, err)
+		}
+		busy, mine := l.occupy()
+		if mine {
+			break
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return fmt.Errorf("lock: key %q: %w", l.queue.key, context.Cause(ctx))
+		}
+	}
+	k := l.client.core
+	asked := k.keeper.now()
+	term, err := l.grant.Extend(k.call(ctx), l.client.cfg.TTL)
+	l.extended(term, err, asked)
+	if err != nil {
+		return fmt.Errorf("lock: key %q: %w", l.queue.key, err)
+	}
+	return nil
+}
+
+// Release gives the key back. It needs no context of the caller's and waits at most
+// [Config.ReleaseWait] for the store; after that the key is given back in the background, and the
+// error says when it frees itself at the latest. A lease that was lost before gives back what is
+// left of it, and the error wraps [ErrLost]: its holder may not have been alone. A second Release
+// returns [ErrReleased].
+func (l *Lease) Release() error {
+	l.mu.Lock()
+	if l.released {
+		l.mu.Unlock()
+		return fmt.Errorf("lock: key %q: %w", l.queue.key, ErrReleased)
+	}
+	l.released = true
+	lost := l.ended
+	now := l.client.core.keeper.now()
+	if lost == nil && !l.trusted(now) {
+		lost = l.untrusted()
+	}
+	stop := l.stop
+	l.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	if lost == nil {
+		return l.giveBack(l.endOr(ErrReleased))
+	}
+	if l.end(lost) {
+		l.tellLost(lost)
+	}
+	return l.giveBack(lost)
+}
+
+// endOr ends the lease with cause, unless it was lost in that very moment: then it returns why.
+func (l *Lease) endOr(cause error) (lost error) {
+	if l.end(cause) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}
+
+// giveBack releases the grant, or hands it over to the next goroutine of this process, and passes
+// the turn on. lost is why the lease had ended before, nil if its holder ended it.
+func (l *Lease) giveBack(lost error) error {
+	k, cfg := l.client.core, &l.client.cfg
+	handed, err := false, error(nil)
+	if lost == nil {
+		handed, err = k.handOver(l)
+	}
+	if !handed {
+		ctx, cancel := releaseContext(cfg.ReleaseWait)
+		err = l.grant.Release(k.call(ctx))
+		cancel()
+		l.passTurn(max(cfg.Politeness, 0))
+	}
+	switch {
+	case lost != nil:
+		if err != nil && !errors.Is(err, ErrLost) {
+			k.undo(l.grant, cfg.TTL, cfg.Logger, l.queue.key)
+		}
+		return fmt.Errorf("lock: %w", lost)
+	case err == nil:
+		l.tellReleased(nil)
+		return nil
+	case errors.Is(err, ErrLost):
+		gone := &LostError{Key: l.queue.key, Reason: "found at its release", Err: err}
+		l.tellLost(gone)
+		return fmt.Errorf("lock: %w", gone)
+	}
+	l.tellReleased(err)
+	k.undo(l.grant, cfg.TTL, cfg.Logger, l.queue.key)
+	l.mu.Lock()
+	frees := l.sent.Wall.Add(l.span + max(cfg.Margin, 0))
+	l.mu.Unlock()
+	return fmt.Errorf("lock: key %q was not given back yet, this goes on in the background; it frees itself at %s at the latest: %w",
+		l.queue.key, frees.UTC().Format(time.RFC3339Nano), err)
+}
+
+// contextEnded gives a lease back whose context is over.
+func (l *Lease) contextEnded() {
+	l.mu.Lock()
+	if l.released {
+		l.mu.Unlock()
+		return
+	}
+	l.released = true
+	l.mu.Unlock()
+	k := l.client.core
+	lost := l.endOr(context.Cause(l.parent))
+	// A lost lease has passed its turn on and is not counted any more; Close must not overlook it.
+	if lost != nil && !k.begin() {
+		return // closed: the key frees itself
+	}
+	k.janitor.do(func() {
+		if lost != nil {
+			defer k.end()
+		}
+		if err := l.giveBack(lost); err != nil && lost == nil {
+			l.client.cfg.Logger.Warn("lease given back at the end of its context", "key", l.queue.key, "error", err)
+		}
+	})
+}
+
+// end ends the lease for its holder; false if it had ended before.
+func (l *Lease) end(cause error) bool {
+	l.mu.Lock()
+	if l.ended != nil {
+		l.mu.Unlock()
+		return false
+	}
+	l.ended = cause
+	cancel, disarm := l.cancel, l.disarm
+	l.disarm = nil
+	l.mu.Unlock()
+	l.client.core.sched.drop(&l.event)
+	if cancel != nil {
+		cancel(cause)
+	}
+	if disarm != nil {
+		disarm()
+	}
+	return true
+}
+
+// lose ends the lease against its holder's will. The grant is kept, unrenewed: the job may still be
+// stopping, and the next of ours must not start beside it. [Lease.Release] gives it back.
+func (l *Lease) lose(cause error) {
+	if l.end(cause) {
+		l.passTurn(0)
+		l.tellLost(cause)
+	}
+}
+
+// outlived is lose when trust has run out.
+func (l *Lease) outlived() {
+	l.mu.Lock()
+	cause := l.untrusted()
+	l.mu.Unlock()
+	l.lose(cause)
+}
+
+// untrusted says why trust ran out. Called with l.mu held.
+func (l *Lease) untrusted() error {
+	reason := "not renewed in time"
+	if l.client.cfg.RenewEvery <= 0 {
+		reason = "its time is over and it is not renewed"
+	}
+	return &LostError{Key: l.queue.key, Reason: reason, Err: l.lastErr}
+}
+
+// passTurn lets the next goroutine of this process try, once.
+func (l *Lease) passTurn(stayAway time.Duration) {
+	l.mu.Lock()
+	first := !l.left
+	l.left = true
+	l.mu.Unlock()
+	if first {
+		l.client.core.leave(l.queue, stayAway)
+	}
+}
+
+func (l *Lease) tellLost(cause error) {
+	if f := l.client.cfg.Hooks.Lost; f != nil {
+		f(Event{Key: l.queue.key, Token: l.grant.Token(), Held: l.held(), Cause: cause})
+	}
+}
+
+func (l *Lease) tellReleased(cause error) {
+	if f := l.client.cfg.Hooks.Released; f != nil {
+		if cause == nil && l.parent.Err() != nil {
+			cause = context.Cause(l.parent)
+		}
+		f(Event{Key: l.queue.key, Token: l.grant.Token(), Held: l.held(), Cause: cause})
+	}
+}
+
+func (l *Lease) held() time.Duration {
+	return l.client.core.keeper.now().Elapsed - l.asked.Elapsed
+}

@@ -1,0 +1,409 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+func TestHeldLeaseIsRenewedAndTrusted(t *testing.T) {
+	for name, backend := range backends {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				var told log
+				c := client(t, backend(s), lock.Config{TTL: 10 * time.Second, Hooks: told.hooks()})
+				l := acquire(t, c, "k")
+				time.Sleep(5 * time.Minute) // virtual: the holder's job
+				if err := l.Err(); err != nil {
+					t.Fatal(err)
+				}
+				if s.Holder("k") != l.Token() {
+					t.Error("not held in the store")
+				}
+				if n := told.count("renewed"); n < 89 || n > 102 {
+					t.Errorf("renewed %d times in 5 min at every 3 to 3.3 s", n)
+				}
+				release(t, l)
+				if s.Holder("k") != "" {
+					t.Error("still held")
+				}
+			})
+		})
+	}
+}
+
+var backends = map[string]func(*locktest.Store) lock.Backend{
+	"plain": (*locktest.Store).Backend,
+	"full":  (*locktest.Store).Full,
+}
+
+func TestLeasesTakenTogetherAreExtendedTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{TTL: 10 * time.Second})
+		var ls []*lock.Lease
+		for i := range 1000 {
+			ls = append(ls, acquire(t, c, string(rune('a'+i))))
+		}
+		time.Sleep(60 * time.Second)
+		if n := s.Calls("extend"); n > 60*30 {
+			t.Errorf("%d messages for 18,000 renewals", n)
+		}
+		for _, l := range ls {
+			if err := l.Err(); err != nil {
+				t.Fatal(err)
+			}
+			release(t, l)
+		}
+	})
+}
+
+func TestTrustEndsOnTimeWhenNoPacketComesBack(t *testing.T) {
+	for name, backend := range backends {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				var told log
+				c := client(t, backend(s), lock.Config{TTL: 10 * time.Second, Margin: time.Second, Hooks: told.hooks()})
+				l := acquire(t, c, "k")
+				began := time.Now()
+				silent := make(chan struct{})
+				s.Order(locktest.Fault{Op: "extend", Hold: silent, Err: errServer})
+				<-l.Done()
+				if d := time.Since(began); d != 9*time.Second {
+					t.Errorf("told after %v, want TTL less Margin", d)
+				}
+				wantErr(t, context.Cause(l.Context()), lock.ErrLost)
+				wantErr(t, l.Err(), lock.ErrLost)
+				if told.count("lost") != 1 {
+					t.Error("no hook")
+				}
+				close(silent)
+				wantErr(t, l.Release(), lock.ErrLost)
+				synctest.Wait()
+				if s.Holder("k") != "" {
+					t.Error("what was left of it was not given back")
+				}
+			})
+		})
+	}
+}
+
+func TestSlowRenewalDoesNotExtendTrust(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: time.Second, RenewEvery: 3 * time.Second})
+		l := acquire(t, c, "k")
+		hold := make(chan struct{})
+		s.Order(locktest.Fault{Op: "extend", Times: 1, Hold: hold})
+		s.Order(locktest.Fault{Op: "extend", Err: errServer}) // the ones after it
+		time.AfterFunc(8*time.Second, func() { close(hold) })
+		time.Sleep(8*time.Second + time.Millisecond)
+		synctest.Wait()
+		sent := l.Until().Add(-9 * time.Second)
+		if age := time.Since(sent); age < 5*time.Second {
+			t.Errorf("trust counts from %v ago; the renewal was sent at least 5 s ago", age)
+		}
+		s.Mend()
+		release(t, l)
+	})
+}
+
+func TestRenewalThatFailsOnceIsTriedAgainInTime(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		var told log
+		c := client(t, s.Backend(), lock.Config{TTL: 9 * time.Second, Hooks: told.hooks()})
+		l := acquire(t, c, "k")
+		s.Order(locktest.Fault{Op: "extend", Times: 3, Err: errServer})
+		time.Sleep(time.Minute)
+		if l.Err() != nil || told.count("renew failed") != 3 {
+			t.Errorf("err %v, %d failures told", l.Err(), told.count("renew failed"))
+		}
+		wantErr(t, told.event("renew failed").Cause, errServer)
+		release(t, l)
+	})
+}
+
+func TestLossSaidByTheStoreCancelsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 9 * time.Second})
+		l := acquire(t, c, "k")
+		s.Seize("k", "thief", time.Hour)
+		began := time.Now()
+		<-l.Done()
+		if d := time.Since(began); d > 3*time.Second {
+			t.Errorf("told after %v, want at the next renewal", d)
+		}
+		wantErr(t, l.Release(), lock.ErrLost)
+		if s.Holder("k") != "thief" {
+			t.Error("the thief's key was touched")
+		}
+	})
+}
+
+func TestGuardedLeaseIsToldInTheMomentOfTheTheft(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})
+		l := acquire(t, c, "k")
+		for _, at := range []time.Duration{time.Second, 20 * time.Second} { // before and after renewals
+			time.Sleep(at)
+			if l.Err() != nil {
+				t.Fatal(l.Err())
+			}
+		}
+		s.Seize("k", "thief", time.Hour)
+		synctest.Wait()
+		select {
+		case <-l.Done():
+		default:
+			t.Error("not told")
+		}
+		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}
+
+func TestBrokenWatchOfAHolderIsNotALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})
+		l := acquire(t, c, "k")
+		time.Sleep(time.Second)
+		s.Break()
+		synctest.Wait()
+		if l.Err() != nil {
+			t.Fatal(l.Err())
+		}
+		s.Seize("k", "thief", time.Hour)
+		synctest.Wait()
+		wantErr(t, l.Err(), lock.ErrLost)
+		_ = l.Release()
+	})
+}
+
+func TestShortLeaseIsNotWatched(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{})
+		for range 100 {
+			release(t, acquire(t, c, "k"))
+		}
+		if n := s.Calls("guard") + s.Calls("extend") + s.Calls("await"); n != 0 {
+			t.Errorf("%d messages beside acquire and release", n)
+		}
+	})
+}
+
+func TestLeaseEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		cause := errors.New("request done")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		l, err := c.Acquire(ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel(cause)
+		wantErr(t, l.Err(), cause)
+		synctest.Wait()
+		if s.Holder("k") != "" {
+			t.Error("key not given back")
+		}
+		wantErr(t, context.Cause(l.Context()), cause)
+		wantErr(t, l.Release(), lock.ErrReleased)
+	})
+}
+
+func TestReleaseWorksUnderADeadContext(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := c.Acquire(ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := l.Release(); err != nil && !errors.Is(err, lock.ErrReleased) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if s.Holder("k") != "" {
+			t.Error("key not given back")
+		}
+	})
+}
+
+func TestSecondReleaseSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		l := acquire(t, c, "k")
+		release(t, l)
+		wantErr(t, l.Release(), lock.ErrReleased)
+		wantErr(t, l.Err(), lock.ErrReleased)
+		wantErr(t, l.Renew(t.Context()), lock.ErrReleased)
+	})
+}
+
+func TestReleaseGoesOnInTheBackgroundAndSaysWhenTheKeyFreesItself(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second})
+		l := acquire(t, c, "k")
+		silent := make(chan struct{})
+		s.Order(locktest.Fault{Op: "release", Times: 1, Hold: silent, Err: errServer})
+		s.Order(locktest.Fault{Op: "release", Times: 3, Err: errServer})
+		began := time.Now()
+		err := l.Release()
+		if d := time.Since(began); d != 2*time.Second {
+			t.Errorf("waited %v, want ReleaseWait", d)
+		}
+		wantErr(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Second)
+		if s.Holder("k") != "" {
+			t.Error("not given back in the background")
+		}
+		close(silent)
+	})
+}
+
+func TestReleaseOfAStolenKeySaysLost(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		var told log
+		c := client(t, s.Backend(), lock.Config{Hooks: told.hooks()})
+		l := acquire(t, c, "k")
+		s.Seize("k", "thief", time.Hour)
+		wantErr(t, l.Release(), lock.ErrLost)
+		if told.count("lost") != 1 || told.count("released") != 0 {
+			t.Errorf("hooks told %v", told.events)
+		}
+	})
+}
+
+func TestKeyOfALostLeaseIsKeptUntilRelease(t *testing.T) {
+	// Rule: losing trust does not give the key back, or the next of ours would start beside a job
+	// that is still being stopped.
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
+		l := acquire(t, c, "k")
+		<-l.Done()
+		synctest.Wait()
+		if s.Holder("k") != l.Token() {
+			t.Error("given back before the job could stop")
+		}
+		_, err := c.TryAcquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrHeld)
+		wantErr(t, l.Release(), lock.ErrLost)
+		release(t, acquire(t, c, "k"))
+	})
+}
+
+func TestRenewByHand(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, RenewEvery: -1})
+		l := acquire(t, c, "k")
+		for range 5 {
+			time.Sleep(5 * time.Second)
+			if err := l.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Order(locktest.Fault{Op: "extend", Times: 1, Err: errServer})
+		wantErr(t, l.Renew(t.Context()), errServer)
+		if l.Err() != nil {
+			t.Error("one failure is no loss")
+		}
+		release(t, l)
+	})
+}
+
+func TestHandOverPassesTheKeyInOneCommandAndIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{HandOvers: 3})
+		first := acquire(t, c, "k")
+		var wg sync.WaitGroup
+		fences := make(chan int64, 10)
+		for range 9 {
+			wg.Go(func() {
+				l := acquire(t, c, "k")
+				f, _ := l.Fence()
+				fences <- f
+				release(t, l)
+			})
+		}
+		synctest.Wait()
+		release(t, first)
+		wg.Wait()
+		// Ten acquisitions: the first, then three handed over for each that went through the store.
+		if passes, tries := s.Calls("pass"), s.Calls("try"); passes != 7 || tries != 3 {
+			t.Errorf("%d hand-overs and %d attempts", passes, tries)
+		}
+		last, _ := first.Fence()
+		for range 9 {
+			if f := <-fences; f <= last {
+				t.Errorf("fence %d after %d", f, last)
+			} else {
+				last = f
+			}
+		}
+	})
+}
+
+func TestHandOverOfUnknownOutcomeIsNotHandedOn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{})
+		first := acquire(t, c, "k")
+		got := make(chan *lock.Lease)
+		go func() { got <- acquire(t, c, "k") }()
+		synctest.Wait()
+		s.Order(locktest.Fault{Op: "pass", Times: 1, Err: errServer, After: true})
+		wantErr(t, first.Release(), errServer)
+		l := <-got
+		if l.Err() != nil || s.Holder("k") != l.Token() {
+			t.Error("the next holder does not hold")
+		}
+		time.Sleep(time.Minute) // whatever is still being undone must not free it
+		if l.Err() != nil || s.Holder("k") != l.Token() {
+			t.Error("the next holder was freed")
+		}
+		release(t, l)
+	})
+}
+
+func TestHandOverOfAStolenKeyTellsItsHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{Wait: time.Second})
+		first := acquire(t, c, "k")
+		failed := make(chan error)
+		go func() { _, err := c.Acquire(t.Context(), "k"); failed <- err }()
+		synctest.Wait()
+		s.Seize("k", "thief", time.Hour)
+		wantErr(t, first.Release(), lock.ErrLost)
+		wantErr(t, <-failed, lock.ErrHeld)
+	})
+}
+
+func TestHooksTellTheWholeStory(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		var told log
+		c := client(t, s.Backend(), lock.Config{TTL: 3 * time.Second, Hooks: told.hooks()})
+		s.Seize("k", "somebody", 2*time.Second)
+		l := acquire(t, c, "k")
+		time.Sleep(1500 * time.Millisecond)
+		release(t, l)
+		want := []string{"waiting", "acquired", "renewed", "released"}
+		if len(told.events) != len(want) {
+			t.Fatalf("told %v, want %v", told.events, want)
+		}
+		for i := range want {
+			if told.events[i] != want[i] {
+				t.Fatalf("told %v, want %v", told.events, want)
+			}
+		}
+		if w := told.event("acquired").Wait; w < 1900*time.Millisecond || w > 2100*time.Millisecond {
+			t.Errorf("waited %v", w)
+		}
+		if h := told.event("released").Held; h != 1500*time.Millisecond {
+			t.Errorf("held %v", h)
+		}
+		wantErr(t, told.event("waiting").Cause, lock.ErrHeld)
+	})
+}

@@ -1,0 +1,151 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// full is a backend with every optional interface.
+type full struct{ plain }
+
+func (b *full) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
+	sent := lock.Mark(ctx)
+	err, _ := b.do(ctx, "extend", func() {
+		for i, g := range grants {
+			errs[i] = b.extend(g.(*grant), ttl)
+			terms[i] = lock.Term{Sent: sent, TTL: ttl}
+		}
+	})
+	for i := range errs {
+		if errs[i] = errors.Join(errs[i], err); errs[i] != nil {
+			terms[i] = lock.Term{}
+		}
+	}
+	return terms, errs
+}
+
+func (b *full) Pass(ctx context.Context, old lock.Grant, ttl time.Duration) (lock.Grant, error) {
+	g := old.(*grant)
+	b.mu.Lock()
+	b.serial++
+	next := &grant{store: b.Store, key: g.key, fence: b.serial, token: fmt.Sprintf("token-%d", b.serial)}
+	b.mu.Unlock()
+	next.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	var lost error
+	err, unsure := b.do(ctx, "pass", func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		e := b.live(g.key)
+		if e == nil || e.token != g.token {
+			lost = errNotOurs
+			return
+		}
+		e.token, e.ends = next.token, b.clock.Now().Add(ttl)
+	})
+	switch {
+	case unsure:
+		return nil, &lock.UnsureError{Grant: next, Err: err}
+	case err != nil:
+		return nil, err
+	case lost != nil:
+		return nil, lost
+	}
+	return next, nil
+}
+
+func (b *full) Enter(ctx context.Context, key string) (lock.Place, error) {
+	b.mu.Lock()
+	b.serial++
+	p := &place{store: b.Store, key: key, id: fmt.Sprintf("place-%d", b.serial)}
+	b.mu.Unlock()
+	err, _ := b.do(ctx, "enter", func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.queues[key] = append(b.queues[key], p.id)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+type place struct {
+	store *Store
+	key   string
+	id    string
+}
+
+func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+	return p.store.take(ctx, "try", p.key, ttl, p.id)
+}
+
+func (p *place) Leave(ctx context.Context) error {
+	err, _ := p.store.do(ctx, "leave", func() {
+		s := p.store
+		s.mu.Lock()
+		q := s.queues[p.key]
+		for i, id := range q {
+			if id == p.id {
+				s.queues[p.key] = append(q[:i:i], q[i+1:]...)
+				break
+			}
+		}
+		wake := s.changed(p.key)
+		s.mu.Unlock()
+		wake()
+	})
+	return err
+}
+
+func (b *full) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+	var free bool
+	var cancel func()
+	err, _ := b.do(ctx, "await", func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		free = b.live(key) == nil
+		cancel = b.watch(key, wake)
+	})
+	return cancel, free, err
+}
+
+func (b *full) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {
+	var lost error
+	var cancel func()
+	err, _ := b.do(ctx, "guard", func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		mine := g.(*grant)
+		if e := b.live(mine.key); e == nil || e.token != mine.token {
+			lost = errNotOurs
+			return
+		}
+		cancel = b.watch(mine.key, touched)
+	})
+	if err == nil {
+		err = lost
+	}
+	return cancel, err
+}
+
+// watch arms fn for key. Called with s.mu held.
+func (s *Store) watch(key string, fn func()) (cancel func()) {
+	w := &watch{fn: fn}
+	s.watches[key] = append(s.watches[key], w)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		ws := s.watches[key]
+		for i := range ws {
+			if ws[i] == w {
+				s.watches[key] = append(ws[:i:i], ws[i+1:]...)
+				return
+			}
+		}
+	}
+}

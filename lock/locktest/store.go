@@ -1,0 +1,300 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Store is a store of keys in memory, with faults to order. Its backends implement the interfaces of
+// package lock honestly, so that a Client can be tested without a server, and the kit can be tested
+// against backends that are known to be right or wrong.
+type Store struct {
+	clock lock.Clock
+
+	mu      sync.Mutex
+	keys    map[string]*entry
+	queues  map[string][]string
+	watches map[string][]*watch
+	serial  int64
+	faults  []*Fault
+	calls   map[string]int
+}
+
+type entry struct {
+	token string
+	ends  time.Time
+}
+
+type watch struct{ fn func() }
+
+// NewStore returns an empty Store whose keys live by clock.
+func NewStore(clock lock.Clock) *Store {
+	return &Store{
+		clock: clock, keys: map[string]*entry{}, queues: map[string][]string{},
+		watches: map[string][]*watch{}, calls: map[string]int{},
+	}
+}
+
+// Fault makes the next Times calls of Op ("try", "extend", "release", "pass", "enter", "leave",
+// "await", "guard") go wrong.
+type Fault struct {
+	Op    string
+	Times int             // how many calls; 0 means every call until Mend
+	Err   error           // what the caller gets; nil with Hold set: nothing goes wrong but the time
+	After bool            // the store did it, but the reply is lost (else it never came to the store)
+	Hold  <-chan struct{} // the call waits until this is closed, or its context ends
+	Late  <-chan struct{} // with After unset: the command reaches the store when this is closed
+}
+
+// Order adds a fault.
+func (s *Store) Order(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.Times == 0 {
+		f.Times = -1
+	}
+	s.faults = append(s.faults, &f)
+}
+
+// Mend removes all faults.
+func (s *Store) Mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// Calls returns how often op came to the store or failed on its way.
+func (s *Store) Calls(op string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[op]
+}
+
+// Holder returns the token under which key is held, "" if it is free.
+func (s *Store) Holder(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.live(key); e != nil {
+		return e.token
+	}
+	return ""
+}
+
+// Queue returns how many wait in the store's own queue of key.
+func (s *Store) Queue(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queues[key])
+}
+
+// Seize puts another's token on key, whoever holds it; an empty token frees it.
+func (s *Store) Seize(key, token string, ttl time.Duration) {
+	s.mu.Lock()
+	if token == "" {
+		delete(s.keys, key)
+	} else {
+		s.keys[key] = &entry{token: token, ends: s.clock.Now().Add(ttl)}
+	}
+	wake := s.changed(key)
+	s.mu.Unlock()
+	wake()
+}
+
+// Break ends every watch, as a lost connection does.
+func (s *Store) Break() {
+	s.mu.Lock()
+	var fns []func()
+	for _, ws := range s.watches {
+		for _, w := range ws {
+			fns = append(fns, w.fn)
+		}
+	}
+	s.watches = map[string][]*watch{}
+	s.mu.Unlock()
+	for _, f := range fns {
+		f()
+	}
+}
+
+// live returns the entry of key that has not expired. Called with s.mu held.
+func (s *Store) live(key string) *entry {
+	e := s.keys[key]
+	if e != nil && !s.clock.Now().Before(e.ends) {
+		delete(s.keys, key)
+		return nil
+	}
+	return e
+}
+
+// changed takes the watches of key. Called with s.mu held; the result is called without it.
+func (s *Store) changed(key string) func() {
+	ws := s.watches[key]
+	delete(s.watches, key)
+	return func() {
+		for _, w := range ws {
+			w.fn()
+		}
+	}
+}
+
+// do runs op under the faults that were ordered. unsure reports that the caller cannot know whether
+// op ran.
+func (s *Store) do(ctx context.Context, op string, run func()) (err error, unsure bool) {
+	s.mu.Lock()
+	s.calls[op]++
+	var f *Fault
+	for i, g := range s.faults {
+		if g.Op == op {
+			f = g
+			if g.Times--; g.Times == 0 {
+				s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
+			}
+			break
+		}
+	}
+	s.mu.Unlock()
+	if f == nil {
+		run()
+		return nil, false
+	}
+	if f.Err == nil || f.After {
+		run()
+	} else if f.Late != nil {
+		go func() { <-f.Late; run() }()
+	}
+	if f.Hold != nil {
+		select {
+		case <-f.Hold:
+		case <-ctx.Done():
+			return context.Cause(ctx), true
+		}
+	}
+	return f.Err, f.Err != nil && (f.After || f.Late != nil)
+}
+
+// Backend returns a backend with none of the optional interfaces.
+func (s *Store) Backend() lock.Backend { return &plain{s} }
+
+// Full returns a backend with batches, hand-over, queue, wake-ups and fencing numbers.
+func (s *Store) Full() lock.Backend { return &full{plain{s}} }
+
+// Paced returns a backend that polls at a pace of its own.
+func (s *Store) Paced(poll time.Duration) lock.Backend { return &paced{plain{s}, poll} }
+
+type plain struct{ *Store }
+
+func (b *plain) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	return b.take(ctx, "try", key, ttl, "")
+}
+
+// take is one attempt, from a place in the queue when place is not empty.
+func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, place string) (lock.Grant, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	s.mu.Lock()
+	s.serial++
+	g := &grant{store: s, key: key, fence: s.serial, token: fmt.Sprintf("token-%d", s.serial)}
+	s.mu.Unlock()
+	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	var held *lock.HeldError
+	err, unsure := s.do(ctx, op, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e := s.live(key); e != nil {
+			held = &lock.HeldError{Key: key, Owner: e.token, Left: e.ends.Sub(s.clock.Now())}
+			return
+		}
+		if q := s.queues[key]; len(q) > 0 {
+			if q[0] != place {
+				held = &lock.HeldError{Key: key, Protocol: "others stand before us"}
+				return
+			}
+			s.queues[key] = q[1:]
+		}
+		s.keys[key] = &entry{token: g.token, ends: s.clock.Now().Add(ttl)}
+	})
+	switch {
+	case unsure:
+		return nil, &lock.UnsureError{Grant: g, Err: err}
+	case err != nil:
+		return nil, err
+	case held != nil:
+		return nil, held
+	}
+	return g, nil
+}
+
+type grant struct {
+	store *Store
+	key   string
+	token string
+	fence int64
+	term  lock.Term
+}
+
+func (g *grant) Token() string   { return g.token }
+func (g *grant) Term() lock.Term { return g.term }
+func (g *grant) Fence() int64    { return g.fence }
+
+var errNotOurs = fmt.Errorf("%w: the store holds the key for another or for nobody", lock.ErrLost)
+
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+	term := lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	var lost error
+	err, _ := g.store.do(ctx, "extend", func() { lost = g.store.extend(g, ttl) })
+	if err = errors.Join(err, lost); err != nil {
+		return lock.Term{}, err
+	}
+	return term, nil
+}
+
+func (s *Store) extend(g *grant, ttl time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.live(g.key)
+	if e == nil || e.token != g.token {
+		return errNotOurs
+	}
+	e.ends = s.clock.Now().Add(ttl)
+	return nil
+}
+
+func (g *grant) Release(ctx context.Context) error {
+	var lost error
+	err, _ := g.store.do(ctx, "release", func() {
+		s := g.store
+		s.mu.Lock()
+		e := s.live(g.key)
+		if e == nil || e.token != g.token {
+			s.mu.Unlock()
+			lost = errNotOurs
+			return
+		}
+		delete(s.keys, g.key)
+		wake := s.changed(g.key)
+		s.mu.Unlock()
+		wake()
+	})
+	if err != nil {
+		return err
+	}
+	return lost
+}
+
+type paced struct {
+	plain
+	poll time.Duration
+}
+
+func (b *paced) Pace(wait time.Duration) (time.Duration, int) {
+	if wait == 0 {
+		return b.poll, 0
+	}
+	return b.poll, int(wait/b.poll) + 1
+}

@@ -1,0 +1,145 @@
+package lock
+
+import (
+	"time"
+)
+
+// queue is the line of this process's goroutines for one key. The one whose turn it is talks to the
+// store or holds the lease; the rest wait in order.
+type queue struct {
+	key     string
+	busy    bool
+	waiting []*ticket
+	passes  int           // hand-overs in a row
+	quiet   time.Duration // elapsed time until which this process stays away from the key
+}
+
+// ticket is one goroutine's place in a queue.
+type ticket struct {
+	client *Client
+	turn   chan turn // capacity 1: receives at most once
+	gone   bool      // under core.mu: its goroutine does not wait any more
+	called bool      // under core.mu: a turn was sent, or will be
+}
+
+// turn is what a waiter receives when the goroutine before it is done.
+type turn struct {
+	grant Grant // nil: it has to make its own attempts
+	asked Instant
+}
+
+// enter takes the turn for key at once if nobody has it; else it returns a ticket for it. With
+// mustNotWait it returns neither.
+func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *ticket, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, nil, ErrClosed
+	}
+	q = k.queues[key]
+	if q == nil {
+		q = &queue{key: key}
+		k.queues[key] = q
+	}
+	if !q.busy {
+		q.busy = true
+		k.live++
+		return q, nil, nil
+	}
+	if mustNotWait {
+		return nil, nil, &HeldError{Key: key, Protocol: "by this process"}
+	}
+	t = &ticket{client: c, turn: make(chan turn, 1)}
+	q.waiting = append(q.waiting, t)
+	k.live++
+	return q, t, nil
+}
+
+// abandon gives a ticket back whose goroutine stopped waiting. If its turn has already been called,
+// the turn (and a grant that came with it) goes on to the next.
+func (k *core) abandon(q *queue, t *ticket) {
+	k.mu.Lock()
+	t.gone = true
+	if !t.called {
+		for i, other := range q.waiting {
+			if other == t {
+				q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+				break
+			}
+		}
+		k.countOut()
+		k.mu.Unlock()
+		return
+	}
+	k.mu.Unlock()
+	// The caller of our turn may still be on its way to the store with a hand-over; whoever sends
+	// the turn sees gone, or we take it out here. Either way exactly one side passes it on.
+	select {
+	case got := <-t.turn:
+		k.refuse(q, t, got)
+	default:
+	}
+}
+
+// refuse passes a turn on that its goroutine does not want any more.
+func (k *core) refuse(q *queue, t *ticket, got turn) {
+	if got.grant != nil {
+		k.undo(got.grant, t.client.cfg.TTL, t.client.cfg.Logger, q.key)
+	}
+	k.leave(q, 0)
+}
+
+// leave ends a turn: the next waiter's begins. stayAway is how long this process keeps from the key.
+func (k *core) leave(q *queue, stayAway time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q.passes = 0
+	k.calm(q, stayAway)
+	if t := k.pop(q); t != nil {
+		t.turn <- turn{}
+	} else {
+		q.busy = false
+		k.forget(q)
+	}
+	k.countOut()
+}
+
+// calm keeps this process away from the key for a while. Called with k.mu held.
+func (k *core) calm(q *queue, d time.Duration) {
+	if d > 0 {
+		q.quiet = k.keeper.now().Elapsed + d
+	}
+}
+
+// pop takes the next waiter that still waits out of the queue and marks it called. Called with k.mu
+// held.
+func (k *core) pop(q *queue) *ticket {
+	for len(q.waiting) > 0 {
+		t := q.waiting[0]
+		q.waiting[0] = nil
+		q.waiting = q.waiting[1:]
+		if !t.gone {
+			t.called = true
+			return t
+		}
+	}
+	return nil
+}
+
+// forget drops an empty queue, at once or when its quiet time is over. Called with k.mu held.
+func (k *core) forget(q *queue) {
+	if q.busy || len(q.waiting) > 0 {
+		return
+	}
+	if q.quiet == 0 {
+		delete(k.queues, q.key)
+		return
+	}
+	k.sched.later(q.quiet, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if !q.busy && len(q.waiting) == 0 && k.queues[q.key] == q && k.keeper.now().Elapsed >= q.quiet {
+			delete(k.queues, q.key)
+		}
+	}) // false when closed: nobody will ask for the queue again
+}

@@ -1,0 +1,187 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// tick is what the scheduler calls for a lease whose time has come. It reports whether the lease
+// wants to be renewed or guarded by a worker; else the next look at it is planned.
+func (l *Lease) tick(now Instant) (work bool) {
+	l.mu.Lock()
+	if l.ended != nil {
+		l.mu.Unlock()
+		return false
+	}
+	if !l.trusted(now) {
+		l.mu.Unlock()
+		l.outlived()
+		return false
+	}
+	defer l.mu.Unlock()
+	work = l.busy == nil && min(l.renewAt, l.guardAt) <= now.Elapsed+l.slack()
+	if work {
+		l.busy = make(chan struct{})
+	}
+	l.client.core.sched.set(&l.event, l.due())
+	return work
+}
+
+// slack is how much earlier than planned a renewal may be, so that it travels with others.
+func (l *Lease) slack() time.Duration {
+	return min(l.client.cfg.RenewEvery/20, window)
+}
+
+// occupy makes the caller the one who may call Extend; else it returns what to wait for.
+func (l *Lease) occupy() (busy <-chan struct{}, mine bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy != nil {
+		return l.busy, false
+	}
+	l.busy = make(chan struct{})
+	return nil, true
+}
+
+// renew extends and guards leases that are due. It runs on the scheduler's goroutine and hands the
+// work to the workers, in groups that can travel together.
+func (k *core) renew(due []*Lease) {
+	groups := make(map[time.Duration][]*Lease)
+	now := k.keeper.now()
+	for _, l := range due {
+		l.mu.Lock()
+		extend := l.renewAt <= now.Elapsed+l.slack()
+		l.mu.Unlock()
+		if !extend {
+			k.renewer.do(func() { k.guard(l) })
+			continue
+		}
+		groups[l.client.cfg.TTL] = append(groups[l.client.cfg.TTL], l)
+	}
+	for ttl, leases := range groups {
+		if k.batch != nil && len(leases) > 1 {
+			k.renewer.do(func() { k.extendAll(leases, ttl) })
+			continue
+		}
+		for _, l := range leases {
+			k.renewer.do(func() { k.extend(l, ttl) })
+		}
+	}
+}
+
+func (k *core) extend(l *Lease, ttl time.Duration) {
+	asked := k.keeper.now()
+	term, err := l.grant.Extend(k.call(context.Background()), ttl)
+	l.extended(term, err, asked)
+}
+
+func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
+	grants := make([]Grant, len(leases))
+	for i, l := range leases {
+		grants[i] = l.grant
+	}
+	asked := k.keeper.now()
+	terms, errs := k.batch.ExtendAll(k.call(context.Background()), grants, ttl)
+	for i, l := range leases {
+		l.extended(terms[i], errs[i], asked)
+	}
+}
+
+// retryRenewal is how soon a failed renewal is tried again, at the earliest.
+const retryRenewal = 50 * time.Millisecond
+
+// extended takes what an Extend said into account. asked is the instant before it was called: trust
+// never counts from later than the backend says, nor from later than the reply.
+func (l *Lease) extended(t Term, err error, asked Instant) {
+	k, cfg := l.client.core, &l.client.cfg
+	now := k.keeper.now()
+	l.mu.Lock()
+	close(l.busy)
+	l.busy = nil
+	if l.ended != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.lastErr = err
+	switch {
+	case err == nil:
+		l.count(t, asked, now)
+		l.planRenewal()
+		if k.waker != nil && l.guardAt != never {
+			l.guardAt = now.Elapsed // our own write disarmed the watch
+		}
+	case errors.Is(err, ErrNotRenewable):
+		l.renewAt = never
+	default:
+		l.renewAt = now.Elapsed + max(cfg.RenewEvery/4, retryRenewal)
+	}
+	lost := errors.Is(err, ErrLost)
+	if !lost {
+		k.sched.set(&l.event, l.due())
+	}
+	until := l.sent.Wall.Add(l.span)
+	l.mu.Unlock()
+	switch {
+	case lost:
+		l.lose(&LostError{Key: l.queue.key, Err: err})
+	case err == nil:
+		if f := cfg.Hooks.Renewed; f != nil {
+			f(Event{Key: l.queue.key, Token: l.grant.Token(), Until: until})
+		}
+	default:
+		cfg.Logger.Warn("lease not renewed", "key", l.queue.key, "until", until, "error", err)
+		if f := cfg.Hooks.RenewFailed; f != nil {
+			f(Event{Key: l.queue.key, Token: l.grant.Token(), Until: until, Cause: err})
+		}
+	}
+}
+
+// guard looks whether the key is still ours and asks to be told of the next change to it.
+func (k *core) guard(l *Lease) {
+	l.mu.Lock()
+	disarm := l.disarm
+	l.disarm = nil
+	l.mu.Unlock()
+	if disarm != nil {
+		disarm()
+	}
+	disarm, err := k.waker.Guard(k.call(context.Background()), l.grant, l.touched)
+	now := k.keeper.now()
+	l.mu.Lock()
+	close(l.busy)
+	l.busy = nil
+	l.guardAt = never
+	switch {
+	case l.ended != nil:
+		l.mu.Unlock()
+		if disarm != nil {
+			disarm()
+		}
+		return
+	case err == nil:
+		l.disarm = disarm
+		l.guardAt = now.Elapsed + l.client.cfg.TTL // a watch can be lost without a word
+	case errors.Is(err, ErrLost):
+		l.mu.Unlock()
+		l.lose(&LostError{Key: l.queue.key, Err: err})
+		return
+	default:
+		// No watch for now: the next renewal looks at the key, and asks for a watch again.
+		l.guardAt = now.Elapsed + l.client.cfg.TTL
+	}
+	k.sched.set(&l.event, l.due())
+	l.mu.Unlock()
+}
+
+// touched is called by the backend when somebody changed the key of a lease.
+func (l *Lease) touched() {
+	k := l.client.core
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		return
+	}
+	l.guardAt = k.keeper.now().Elapsed
+	k.sched.set(&l.event, l.due())
+}

@@ -120,3 +120,22 @@ func (d Dialect) ReleaseIgnoresOwner() bool {
 // ServerExpires reports that the old clients put a TTL on the key, so that the server frees it and
 // its clock counts in the fleet's spread.
 func (d Dialect) ServerExpires() bool { return d.KeyTTL != TTLNone }
+
+// CountedAttempts is how many attempts one acquire makes on a key that stays held, where that does not
+// hang on a clock: 1 without a wait, Attempts where the client counts them, Wait/Poll + 1 where it
+// counts its sleeps. It is 0 where a clock or nothing ends the acquire; a negative Wait counts too.
+func (d Dialect) CountedAttempts() int {
+	switch {
+	case d.Attempts > 0:
+		return d.Attempts
+	case d.WaitsForever:
+		return 0
+	case d.CountsSleeps && d.Wait < 0:
+		return 0
+	case d.CountsSleeps:
+		return int(d.Wait/d.Poll) + 1
+	case d.Wait == 0:
+		return 1
+	}
+	return 0
+}

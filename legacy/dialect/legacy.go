@@ -202,7 +202,7 @@ func (d Dialect) LegacyWins(old, seen Reply, now time.Time) Outcome {
 	case WinsSameText:
 		return wonIf(!old.Nil && !seen.Nil && old.Value == seen.Value && d.Read(old).Kind != KindNil)
 	case WinsEqualNumber:
-		return d.winsEqual(d.Read(old), d.Read(seen))
+		return d.winsEqual(old, d.Read(old), d.Read(seen))
 	case WinsExpired, WinsExpiredOrNil:
 		return d.winsExpired(d.Read(old), now)
 	}
@@ -226,17 +226,17 @@ func (d Dialect) winsExpired(r Reading, now time.Time) Outcome {
 }
 
 // winsEqual is strict where the language throws: Gorlock's nil and unreadable replies are errors.
-// JavaScript's == reads the reply by other rules than parseFloat read the GET's: a trailing letter was
-// ignored there and is NaN here, which equals nothing.
-func (d Dialect) winsEqual(old, seen Reading) Outcome {
+// JavaScript's == reads the reply by other rules than parseFloat read the GET's: trailing junk was
+// ignored there and is NaN here, which equals nothing; the empty text was nil there and is 0 here.
+func (d Dialect) winsEqual(reply Reply, old, seen Reading) Outcome {
+	if d.Reader == ReadJSParseFloat || d.Reader == ReadJSParseInt {
+		return wonIf(!reply.Nil && seen.Kind == KindNumber && jsNumber(old.Text) == seen.Float)
+	}
 	if old.Kind != KindNumber && d.Unreadable == UnreadableThrows {
 		return Threw
 	}
 	if old.Kind != KindNumber || seen.Kind != KindNumber {
 		return Lost
-	}
-	if d.Reader == ReadJSParseFloat || d.Reader == ReadJSParseInt {
-		return wonIf(jsNumber(old.Text) == seen.Float)
 	}
 	if old.IsFloat || seen.IsFloat {
 		return wonIf(old.float() == seen.float())

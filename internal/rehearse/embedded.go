@@ -1,0 +1,51 @@
+package rehearse
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+)
+
+// opening is when a rehearsal begins by its clocks: bubbles begin in the year 2000, and stamps should
+// look as they do today.
+var opening = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
+
+// rehearseEmbedded runs the plan on a server in memory. It is called inside a testing/synctest
+// bubble, where time moves when everybody waits; everything it starts has ended when it returns.
+func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, error) {
+	time.Sleep(time.Until(opening))
+	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true)
+	defer server.Close()
+	f, err := newFleet(p, names{prefix: "rehearsal:"}, p.embeddedDialer(server))
+	if err != nil {
+		return nil, err
+	}
+	watch(f.book)
+	if err := f.work(ctx); err != nil {
+		return nil, err
+	}
+	virtual := millis(f.now())
+	res, err := f.report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res.Server, res.VirtualMS = "embedded", &virtual
+	return res, nil
+}
+
+func (p Plan) embeddedDialer(server *miniredis.Miniredis) dialer {
+	return func(ctx context.Context, who identity, n int) (redis.Conn, error) {
+		pipe := func(context.Context, string, string) (net.Conn, error) {
+			c, err := server.Dial()
+			if err != nil || who == nobody {
+				return c, err
+			}
+			return slowly(c, p.Latency, p.rand(streamWire, who.slot<<32|who.life<<16|n)), nil
+		}
+		return redis.DialContext(ctx, "tcp", "embedded", redis.DialContextFunc(pipe))
+	}
+}

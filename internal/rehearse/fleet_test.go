@@ -1,0 +1,65 @@
+package rehearse
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+)
+
+func rehearse(t *testing.T, change func(*Plan)) *Result {
+	t.Helper()
+	p := DefaultPlan()
+	p.Acquisitions = 400
+	change(&p)
+	var res *Result
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		if res, err = rehearseEmbedded(t.Context(), p, func(*book) {}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return res
+}
+
+func TestWithoutALockTooMuchIsSold(t *testing.T) {
+	res := rehearse(t, func(p *Plan) { p.Protocol = "none" })
+	t.Logf("%+v", res)
+	if res.OK || res.Oversold == 0 || res.Overlaps == 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestOneClientAloneNeedsNoLock(t *testing.T) {
+	res := rehearse(t, func(p *Plan) { p.Protocol, p.Clients = "none", 1 })
+	if !res.OK || res.Oversold != 0 || res.Overlaps != 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestWatchSellsRightAtThePriceOfRetries(t *testing.T) {
+	res := rehearse(t, func(p *Plan) { p.Protocol = "watch" })
+	t.Logf("%+v", res)
+	if !res.OK || res.Oversold != 0 || res.Groups[0].Retries == 0 || res.OverlapsExcused != res.Overlaps {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestSameSeedSameResult(t *testing.T) {
+	for _, protocol := range []string{"none", "watch"} {
+		once := func(seed uint64) string {
+			res := rehearse(t, func(p *Plan) { p.Protocol, p.Seed = protocol, seed })
+			text, err := json.Marshal(res)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		first, again, other := once(7), once(7), once(8)
+		if first != again {
+			t.Errorf("%s: one seed, two results:\n%s\n%s", protocol, first, again)
+		}
+		if first == other {
+			t.Errorf("%s: two seeds, one result: %s", protocol, first)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package rehearse
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
+)
+
+// Plan says what is rehearsed. It travels to the child process as JSON.
+type Plan struct {
+	// Protocol is one of Protocols.
+	Protocol string
+
+	// Dialect names the old clients' dialect, where the protocol has one.
+	Dialect string
+
+	// Clients is how many programs take part, over all groups.
+	Clients int
+
+	// Seed fixes how long jobs and messages take, who dies when, and how far clocks are apart.
+	Seed uint64
+
+	// Acquisitions is how many orders are worked through; the list is begun anew as often as needed.
+	Acquisitions int
+
+	// Lease is the old clients' lease; zero: their dialect's own.
+	Lease time.Duration
+
+	// Poll is how often the old clients ask for a held key; zero: their dialect's own.
+	Poll time.Duration
+
+	// Latency is how long one message takes one way, on top of what the wire itself takes.
+	Latency dist.Dist
+
+	// Job is how long a program thinks between reading the stock and writing it back.
+	Job dist.Dist
+
+	// Spread is how far the clients' clocks may lie apart: each is off by up to half of it.
+	Spread time.Duration
+
+	// Crashes is how many holders of each group die in the middle of a job.
+	Crashes int
+
+	// Overruns is how many jobs of old clients outlast their lease.
+	Overruns int
+
+	// Patience is how long a program waits for one key before it puts the order aside.
+	Patience time.Duration
+
+	Orders []Order
+}
+
+const (
+	mostClients      = 200
+	mostAcquisitions = 10_000_000
+
+	// restart is how long a program that died is away.
+	restart = time.Second
+
+	// startsApart is how long after each other the programs start.
+	startsApart = 1370 * time.Microsecond
+
+	// onShelf is how much of what is ordered is there, in percent: orders that must be refused are
+	// what makes a sale too many possible.
+	onShelf = 80
+)
+
+// DefaultPlan is the rehearsal without arguments.
+func DefaultPlan() Plan {
+	return Plan{
+		Protocol:     "legacy",
+		Dialect:      "jedis",
+		Clients:      8,
+		Seed:         1,
+		Acquisitions: 4000,
+		Latency:      must(dist.Parse("100us..400us")),
+		Job:          must(dist.Parse("2ms..20ms")),
+		Crashes:      2,
+		Orders:       SampleOrders(),
+	}
+}
+
+// Validate refuses what cannot be rehearsed; the error names the flag.
+func (p Plan) Validate() error {
+	if _, ok := protocols[p.Protocol]; !ok {
+		return fmt.Errorf("--protocol %s is not one of %s", p.Protocol, strings.Join(Protocols(), ", "))
+	}
+	if least := len(protocols[p.Protocol].groups(p)); p.Clients < least || p.Clients > mostClients {
+		return fmt.Errorf("--clients %d: with --protocol %s from %d to %d can take part", p.Clients, p.Protocol, least, mostClients)
+	}
+	if p.Acquisitions < 1 || p.Acquisitions > mostAcquisitions {
+		return fmt.Errorf("--acquisitions %d is not from 1 to %d", p.Acquisitions, mostAcquisitions)
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"lease", p.Lease}, {"poll", p.Poll}, {"spread", p.Spread}} {
+		if d.value < 0 || d.value > 24*time.Hour {
+			return fmt.Errorf("--%s %v is not from 0 to 24h", d.flag, d.value)
+		}
+	}
+	if p.Crashes < 0 || p.Overruns < 0 {
+		return fmt.Errorf("--crashes %d, --overruns %d: neither can be negative", p.Crashes, p.Overruns)
+	}
+	if len(p.Orders) == 0 {
+		return fmt.Errorf("--orders: there are none")
+	}
+	return nil
+}
+
+// The seed is split into streams, one for each thing that is drawn, so that drawing more of one leaves
+// the others as they were.
+const (
+	streamJob = iota
+	streamFate
+	streamClock
+	streamWire
+)
+
+func (p Plan) rand(stream, n int) *rand.Rand {
+	return rand.New(rand.NewPCG(p.Seed, uint64(stream)<<48|uint64(n)))
+}
+
+// stock is how much of each product is there when the rehearsal begins.
+func (p Plan) stock() map[string]int {
+	demand := make(map[string]int)
+	for i := range p.Acquisitions {
+		o := p.Orders[i%len(p.Orders)]
+		demand[o.SKU] += o.Quantity
+	}
+	for sku, n := range demand {
+		demand[sku] = n*onShelf/100 + 1
+	}
+	return demand
+}
+
+// skus are the products in the order of their names.
+func (p Plan) skus() []string {
+	var all []string
+	for sku := range p.stock() {
+		all = append(all, sku)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

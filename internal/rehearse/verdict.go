@@ -1,0 +1,183 @@
+package rehearse
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// rules are what a protocol promises, as far as the verdict needs it.
+type rules struct {
+	// free is why overlapping holds harm nobody, where that is so.
+	free string
+
+	// ours tells the groups of which two must never hold together, whatever the others do.
+	ours func(group int) bool
+
+	// old tells the groups of old clients.
+	old func(group int) bool
+
+	// honest is the longest that an old client may hold, from its winning write to its release
+	// being executed. Zero: there is no bound.
+	honest time.Duration
+
+	// sharing says that the dialect's own clients do not exclude each other.
+	sharing bool
+}
+
+const (
+	causeOverrun = "an old client held longer than its lease allows"
+	causeSharing = "the dialect's own clients do not exclude each other"
+)
+
+// episode is a longest stretch of time in which two or more hold one key.
+type episode struct {
+	start, end time.Duration
+	cause      string // what excuses it, empty if nothing does
+}
+
+// episodes finds where holds of one product overlapped, and what excuses that.
+//
+// Overlaps come in chains: the late release of one that overran deletes the key of the next, whom a
+// third joins, whose neighbour releases in good faith and deletes the third's. So holds are taken
+// in clusters that touch in time, releases included, and what excuses one overlap of a cluster
+// excuses all; but for two of ours together, which nothing does.
+func (r rules) episodes(holds []*hold) []episode {
+	slices.SortStableFunc(holds, func(a, b *hold) int { return cmp.Compare(a.start, b.start) })
+	var all []episode
+	for begin := 0; begin < len(holds); {
+		end, until := begin+1, holds[begin].freed
+		for end < len(holds) && holds[end].start <= until {
+			until = max(until, holds[end].freed)
+			end++
+		}
+		if end-begin > 1 {
+			all = append(all, r.cluster(holds[begin:end])...)
+		}
+		begin = end
+	}
+	return all
+}
+
+func (r rules) cluster(holds []*hold) []episode {
+	cause := r.excuse(holds)
+	var all []episode
+	for _, s := range stretches(holds, 2) {
+		all = append(all, episode{start: s.start, end: s.end, cause: cause})
+	}
+	if cause == "" || r.free != "" {
+		return all
+	}
+	var ours []*hold
+	for _, h := range holds {
+		if r.ours(h.group) {
+			ours = append(ours, h)
+		}
+	}
+	for _, s := range stretches(ours, 2) {
+		for i := range all {
+			if all[i].start <= s.start && s.end <= all[i].end {
+				all[i].cause = ""
+			}
+		}
+	}
+	return all
+}
+
+func (r rules) excuse(holds []*hold) string {
+	if r.free != "" {
+		return r.free
+	}
+	var old []*hold
+	for _, h := range holds {
+		if !r.old(h.group) {
+			continue
+		}
+		if r.honest > 0 && h.freed-h.start > r.honest {
+			return causeOverrun
+		}
+		old = append(old, h)
+	}
+	if r.sharing && len(stretches(old, 2)) > 0 {
+		return causeSharing
+	}
+	return ""
+}
+
+type stretch struct{ start, end time.Duration }
+
+// stretches are the longest spans of time in which at least depth holds were open, those of no length
+// left out: one that ends where the next begins does not overlap it.
+func stretches(holds []*hold, depth int) []stretch {
+	type edge struct {
+		at time.Duration
+		by int
+	}
+	var edges []edge
+	for _, h := range holds {
+		if h.stop > h.start {
+			edges = append(edges, edge{h.start, 1}, edge{h.stop, -1})
+		}
+	}
+	slices.SortFunc(edges, func(a, b edge) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) // ends before beginnings
+	})
+	var all []stretch
+	var open int
+	var since time.Duration
+	for _, e := range edges {
+		was := open
+		open += e.by
+		switch {
+		case was < depth && open >= depth:
+			since = e.at
+		case was >= depth && open < depth:
+			all = append(all, stretch{since, e.at})
+		}
+	}
+	return all
+}
+
+// judge turns the book into what is reported of overlaps and of goods sold twice. left is the stock
+// at the end.
+func (r rules) judge(b *book, stock, left map[string]int) Judgement {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := Judgement{Causes: []Cause{}}
+	excused := make(map[string]Cause)
+	for sku, first := range stock {
+		var blame, bad int
+		var cause string
+		for _, e := range r.episodes(b.holds[sku]) {
+			j.Overlaps++
+			j.LongestMS = max(j.LongestMS, millis(e.end-e.start))
+			if e.cause == "" {
+				bad++
+				continue
+			}
+			blame++
+			cause = e.cause
+			j.OverlapsExcused++
+			c := excused[e.cause]
+			c.Overlaps++
+			excused[e.cause] = c
+		}
+		// Units sold less units that left the stock: exactly the deductions that another client's
+		// write has undone, whether or not the goods ran out later.
+		over := max(b.sold[sku]-(first-left[sku]), 0)
+		j.Oversold += over
+		if over > 0 && blame > 0 && bad == 0 {
+			j.OversoldExcused += over
+			c := excused[cause]
+			c.Oversold += over
+			excused[cause] = c
+		}
+		j.Unserved += b.unserved[sku]
+	}
+	for name, c := range excused {
+		c.Cause = name
+		j.Causes = append(j.Causes, c)
+	}
+	slices.SortFunc(j.Causes, func(a, b Cause) int { return cmp.Compare(a.Cause, b.Cause) })
+	return j
+}

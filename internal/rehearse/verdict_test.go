@@ -1,0 +1,160 @@
+package rehearse
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// groups of the rules below.
+const (
+	oldOnes = iota
+	newOnes
+)
+
+func someRules() rules {
+	return rules{
+		honest: 60 * time.Second,
+		old:    func(g int) bool { return g == oldOnes },
+		ours:   func(g int) bool { return g == newOnes },
+	}
+}
+
+// span is a hold in seconds; its release takes as long as freed says.
+func span(group int, start, stop, freed float64) *hold {
+	s := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+	return &hold{group: group, start: s(start), stop: s(stop), freed: s(freed)}
+}
+
+func show(all []episode) string {
+	var b strings.Builder
+	for _, e := range all {
+		word := "bad"
+		if e.cause != "" {
+			word = "excused"
+		}
+		fmt.Fprintf(&b, "%v-%v %s;", e.start.Seconds(), e.end.Seconds(), word)
+	}
+	return b.String()
+}
+
+func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
+	sharing := someRules()
+	sharing.sharing = true
+	free := someRules()
+	free.free = "it does not matter"
+	for _, c := range []struct {
+		name  string
+		rules rules
+		holds []*hold
+		want  string
+	}{
+		{"nobody", someRules(), nil, ""},
+		{"one after the other", someRules(),
+			[]*hold{span(oldOnes, 0, 1, 1.1), span(newOnes, 1, 2, 2.1)}, ""},
+		{"of no length", someRules(),
+			[]*hold{span(oldOnes, 0, 5, 5), span(newOnes, 1, 1, 1)}, ""},
+		{"two that should not", someRules(),
+			[]*hold{span(newOnes, 1, 3, 3), span(oldOnes, 0, 2, 2)}, "1-2 bad;"},
+		{"three are one episode", someRules(),
+			[]*hold{span(oldOnes, 0, 4, 4), span(oldOnes, 1, 3, 3), span(newOnes, 2, 5, 5)}, "1-4 bad;"},
+		{"two episodes", someRules(),
+			[]*hold{span(oldOnes, 0, 10, 10), span(newOnes, 1, 2, 2), span(newOnes, 3, 4, 4)}, "1-2 bad;3-4 bad;"},
+		{"exactly as long as is honest", someRules(),
+			[]*hold{span(oldOnes, 0, 59, 60), span(newOnes, 58, 61, 61)}, "58-59 bad;"},
+		{"overrun", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 62, 62)}, "61-62 excused;"},
+		{"overrun by a release that took long", someRules(),
+			[]*hold{span(oldOnes, 0, 59, 61), span(oldOnes, 60.5, 63, 63), span(newOnes, 61, 62, 62)}, "61-62 excused;"},
+		{"the chain behind an overrun", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), span(newOnes, 71, 80, 80), span(oldOnes, 76, 90, 90)},
+			"65-70 excused;71-75 excused;76-80 excused;"},
+		{"an overrun that was over long before", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 80, 90, 90), span(newOnes, 85, 86, 86)}, "85-86 bad;"},
+		{"ours may not overrun", someRules(),
+			[]*hold{span(newOnes, 0, 70, 70), span(oldOnes, 61, 62, 62)}, "61-62 bad;"},
+		{"two of ours are never excused", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 65, 65), span(newOnes, 64, 66, 66)}, "61-66 bad;"},
+		{"no bound, no overrun", rules{old: someRules().old, ours: someRules().ours},
+			[]*hold{span(oldOnes, 0, 1e6, 1e6), span(newOnes, 5, 6, 6)}, "5-6 bad;"},
+		{"old ones that share", sharing,
+			[]*hold{span(oldOnes, 0, 5, 5), span(oldOnes, 1, 6, 6), span(newOnes, 5.5, 7, 7)}, "1-5 excused;5.5-6 excused;"},
+		{"beside a single one of them nothing is shared", sharing,
+			[]*hold{span(oldOnes, 0, 5, 5), span(newOnes, 1, 6, 6)}, "1-5 bad;"},
+		{"where overlaps harm nobody", free,
+			[]*hold{span(newOnes, 0, 5, 5), span(newOnes, 1, 6, 6)}, "1-5 excused;"},
+	} {
+		if got := show(c.rules.episodes(c.holds)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// ledger is a book in which one product was sold so often and held by these.
+func ledger(sold int, holds ...*hold) *book {
+	b := newBook(2, func() time.Duration { return 0 })
+	b.sold["tea"] = sold
+	b.holds["tea"] = holds
+	return b
+}
+
+func TestOversoldIsWhatTheStockDidNotGiveUp(t *testing.T) {
+	overrun := []*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 62, 62)}
+	bad := []*hold{span(oldOnes, 100, 110, 110), span(oldOnes, 105, 106, 106)}
+	for _, c := range []struct {
+		name          string
+		sold, left    int
+		holds         []*hold
+		over, excused int
+		well          bool
+	}{
+		{"all accounted for", 10, 0, nil, 0, 0, true},
+		{"some left, all accounted for", 7, 3, nil, 0, 0, true},
+		{"more than there was", 12, 0, nil, 2, 0, false},
+		{"a deduction undone before the goods ran out", 7, 5, nil, 2, 0, false},
+		{"beside an overrun", 12, 0, overrun, 2, 2, true},
+		{"beside an overrun and another overlap", 12, 0, append(overrun[:2:2], bad...), 2, 0, false},
+		{"an overlap that did no harm", 10, 0, bad, 0, 0, false},
+	} {
+		j := someRules().judge(ledger(c.sold, c.holds...), map[string]int{"tea": 10}, map[string]int{"tea": c.left})
+		if j.Oversold != c.over || j.OversoldExcused != c.excused || j.Well() != c.well {
+			t.Errorf("%s: %+v", c.name, j)
+		}
+	}
+}
+
+func TestOrdersPutAsideSpoilTheResult(t *testing.T) {
+	b := ledger(10)
+	b.putAside(Order{"tea", 1})
+	if j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0}); j.Unserved != 1 || j.Well() {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestTakeoverIsTheFirstAcquisitionAfterADeath(t *testing.T) {
+	b := newBook(2, func() time.Duration { return 0 })
+	h, _ := b.begin(oldOnes, "tea", 0)
+	h.dies()
+	b.begin(newOnes, "mug", 0)
+	b.begin(newOnes, "tea", 0)
+	b.begin(oldOnes, "tea", 0)
+	if b.tallies[newOnes].takeovers != 1 || b.tallies[oldOnes].takeovers != 0 {
+		t.Errorf("%+v", b.tallies)
+	}
+}
+
+func TestQuantilesAreValuesThatOccurred(t *testing.T) {
+	if quantile(nil, 0.5) != nil {
+		t.Error("a quantile of nothing")
+	}
+	var all []time.Duration
+	for i := 100; i > 0; i-- {
+		all = append(all, time.Duration(i)*time.Millisecond)
+	}
+	for share, want := range map[float64]float64{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
+		if got := quantile(all, share); *got != want {
+			t.Errorf("quantile %v is %v, want %v", share, *got, want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	// errLost: the job was broken off before it wrote, because the lease was lost.
+	errLost = errors.New("the lease was lost in the middle of the job")
+
+	// errAside: the key did not come free in all the time that a program waits.
+	errAside = errors.New("the key did not come free")
+)
+
+// worker is one program of the fleet, from its start to its end or death.
+type worker struct {
+	fleet  *fleet
+	team   *team
+	slot   int
+	link   *link
+	data   redis.Conn // the job's own connection
+	clock  *view
+	seller seller
+}
+
+// seller is how a kind of program makes sure, or does not, that it alone works on a product.
+type seller interface {
+	// sell serves one order. The error is errDead, errLost, errAside, the end of ctx, or trouble.
+	sell(ctx context.Context, t *task) error
+
+	// close joins all that the seller started. After the link was cut nothing can reach the server.
+	close()
+}
+
+// start starts a program.
+func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, error) {
+	who := identity{slot, life}
+	w := &worker{fleet: f, team: t, slot: slot, clock: f.plan.clock(slot, f.began)}
+	w.link = &link{commands: &t.commands, dial: func(ctx context.Context, n int) (redis.Conn, error) {
+		return f.dial(ctx, who, n)
+	}}
+	var err error
+	if w.data, err = w.link.Dial(ctx); err != nil {
+		return nil, err
+	}
+	if w.seller, err = t.make(w); err != nil {
+		w.link.cut()
+		return nil, err
+	}
+	return w, nil
+}
+
+// serve works through orders until none is left, and says whether the program died over one.
+func (w *worker) serve(ctx context.Context) (died bool) {
+	f := w.fleet
+	for {
+		t := f.tasks.take(ctx)
+		if t == nil {
+			return false
+		}
+		err := w.sellOnce(ctx, t)
+		f.tasks.finish(t, errors.Is(err, errDead))
+		switch {
+		case err == nil:
+		case errors.Is(err, errDead):
+			return true
+		case errors.Is(err, errAside):
+			f.book.putAside(t.Order)
+		default:
+			f.stop(fmt.Errorf("%s program %d: %w", w.team.name, w.slot, err))
+			return false
+		}
+	}
+}
+
+// sellOnce begins a job anew as long as its lease gets lost before it has written.
+func (w *worker) sellOnce(ctx context.Context, t *task) error {
+	for {
+		err := w.seller.sell(ctx, t)
+		if !errors.Is(err, errLost) {
+			return err
+		}
+		w.fleet.book.retry(w.team.number)
+	}
+}
+
+// quit is the end of a program that has done its work.
+func (w *worker) quit() {
+	w.seller.close()
+	w.link.cut()
+}
+
+// bury cleans up after a program that died: its goroutines still run until they notice that nothing
+// can be reached any more, which harms nobody.
+func (w *worker) bury(all *sync.WaitGroup) {
+	w.link.cut()
+	all.Go(w.seller.close)
+}
+
+// think is what lies between reading and writing back. Somebody who dies does so half-way.
+func (w *worker) think(ctx context.Context, t *task, end fate) error {
+	switch end {
+	case dies:
+		if err := pause(ctx, t.think/2); err != nil {
+			return err
+		}
+		w.link.cut()
+		return errDead
+	case overruns:
+		return pause(ctx, t.think+w.fleet.kind.overrun(w.fleet.plan))
+	}
+	return pause(ctx, t.think)
+}
+
+// deduct is the job itself, written as people write it: read the stock, decide, write it back.
+// alive is the context of the right to do so.
+func (w *worker) deduct(alive context.Context, t *task, end fate) (sold bool, err error) {
+	key := w.fleet.names.stock(t.SKU)
+	n, err := redis.Int(w.data.Do("GET", key))
+	if err != nil {
+		return false, fmt.Errorf("reading the stock of %q: %w", t.SKU, err)
+	}
+	if err := w.think(alive, t, end); err != nil {
+		return false, err
+	}
+	if n < t.Quantity {
+		return false, nil
+	}
+	if _, err := w.data.Do("SET", key, n-t.Quantity); err != nil {
+		return false, fmt.Errorf("writing the stock of %q: %w", t.SKU, err)
+	}
+	return true, nil
+}
+
+// waited is how long ago since was, by true time.
+func (w *worker) waited(since time.Duration) time.Duration { return w.fleet.now() - since }

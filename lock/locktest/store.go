@@ -194,8 +194,13 @@ func (b *plain) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gr
 
 // take is one attempt, from a place in the queue when place is not empty.
 func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, place string) (lock.Grant, error) {
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case key == "":
+		return nil, errors.New("key is empty")
+	case ttl < time.Millisecond || ttl > 1000*time.Hour:
+		return nil, fmt.Errorf("ttl is %v; it must lie between 1ms and 1000h", ttl)
 	}
 	s.mu.Lock()
 	s.serial++

@@ -1,0 +1,359 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// World is a store as the kit needs it: empty, with time that can be made to pass.
+type World struct {
+	// Backend returns the backend of one more process on the same store. The kit closes it at the
+	// end if it can be closed.
+	Backend func() lock.Backend
+
+	// Pass lets d pass, for the store and for every clock of the world.
+	Pass func(d time.Duration)
+
+	// Clock goes into lock.Config. Nil: the machine's.
+	Clock lock.Clock
+
+	// TTL is what the kit asks for. FreeAfter is how long after it an abandoned key can be had,
+	// by what the backend waits beyond the TTL.
+	TTL, FreeAfter time.Duration
+
+	// Seize lets somebody else have the key against all rules.
+	Seize func(key string)
+}
+
+// Traits are promises that a backend does not keep, and abilities that depend on its store.
+type Traits struct {
+	NotRenewable bool // Extend fails with ErrNotRenewable
+	LateRelease  bool // a release after the loss frees whoever holds the key now
+	SameTokens   bool // two grants of one instant have the same token
+	CannotWake   bool // implements Waker, but its store cannot tell of changes
+}
+
+// Run checks a backend. world is called for each test, with that test's T.
+func Run(t *testing.T, traits Traits, world func(t *testing.T) *World) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.check(t, traits, world) })
+	}
+}
+
+// RunInBubbles is Run with each test in a bubble of virtual time of its own, in which Pass is a
+// sleep and costs nothing.
+func RunInBubbles(t *testing.T, traits Traits, world func(t *testing.T) *World) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test.check(t, traits, world) })
+		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(*kit)
+}
+
+func (c test) check(t *testing.T, traits Traits, world func(t *testing.T) *World) {
+	c.run(&kit{T: t, World: world(t), traits: traits, key: "locktest:" + c.name})
+}
+
+var tests = []test{
+	{"OneGrantAmongMany", (*kit).oneGrantAmongMany},
+	{"HeldIsSaidAtOnce", (*kit).heldIsSaidAtOnce},
+	{"ReleasedKeyIsFree", (*kit).releasedKeyIsFree},
+	{"AbandonedKeyFreesItself", (*kit).abandonedKeyFreesItself},
+	{"TokensDiffer", (*kit).tokensDiffer},
+	{"TermCountsFromBeforeTheWrite", (*kit).termCountsFromBeforeTheWrite},
+	{"ExtendKeepsTheKey", (*kit).extendKeepsTheKey},
+	{"SeizedGrantIsLost", (*kit).seizedGrantIsLost},
+	{"LateReleaseSparesTheNextHolder", (*kit).lateReleaseSparesTheNextHolder},
+	{"SecondReleaseIsLost", (*kit).secondReleaseIsLost},
+	{"DeadContextTakesNothing", (*kit).deadContextTakesNothing},
+	{"ImpossibleWishesAreRefused", (*kit).impossibleWishesAreRefused},
+	{"BatchTellsEachGrantItsOwn", (*kit).batchTellsEachGrantItsOwn},
+	{"PassGivesTheKeyOn", (*kit).passGivesTheKeyOn},
+	{"PassOfALostGrantTakesNothing", (*kit).passOfALostGrantTakesNothing},
+	{"QueueServesInOrder", (*kit).queueServesInOrder},
+	{"LeavingFreesThePlace", (*kit).leavingFreesThePlace},
+	{"ReleaseWakes", (*kit).releaseWakes},
+	{"GuardTellsOfATouch", (*kit).guardTellsOfATouch},
+	{"GuardOfALostGrantSaysSo", (*kit).guardOfALostGrantSaysSo},
+	{"FencesIncrease", (*kit).fencesIncrease},
+	{"ClientsLoseNoUpdate", (*kit).clientsLoseNoUpdate},
+}
+
+type kit struct {
+	*testing.T
+	*World
+	traits Traits
+	key    string
+}
+
+func (k *kit) ctx() context.Context { return context.Background() }
+
+func (k *kit) backend() lock.Backend {
+	b := k.Backend()
+	if c, ok := b.(interface{ Close() error }); ok {
+		k.Cleanup(func() {
+			if err := c.Close(); err != nil {
+				k.Errorf("Close: %v", err)
+			}
+		})
+	}
+	return b
+}
+
+func (k *kit) take(b lock.Backend) lock.Grant {
+	k.Helper()
+	g, err := b.Try(k.ctx(), k.key, k.TTL)
+	if err != nil {
+		k.Fatalf("Try of a free key: %v", err)
+	}
+	return g
+}
+
+func (k *kit) mustBeHeld(b lock.Backend) {
+	k.Helper()
+	g, err := b.Try(k.ctx(), k.key, k.TTL)
+	if err == nil {
+		k.Fatal("a key that is held was granted again")
+	}
+	if !errors.Is(err, lock.ErrHeld) {
+		k.Fatalf("Try of a held key: %v; it should wrap ErrHeld", err)
+	}
+	if g != nil {
+		k.Error("a grant beside an error")
+	}
+}
+
+func (k *kit) free(g lock.Grant) {
+	k.Helper()
+	if err := g.Release(k.ctx()); err != nil {
+		k.Errorf("Release: %v", err)
+	}
+}
+
+func (k *kit) wantLost(what string, err error) {
+	k.Helper()
+	if !errors.Is(err, lock.ErrLost) {
+		k.Errorf("%s: %v; it should wrap ErrLost", what, err)
+	}
+}
+
+func (k *kit) oneGrantAmongMany() {
+	var mu sync.Mutex
+	var granted []lock.Grant
+	var wg sync.WaitGroup
+	for range 4 {
+		b := k.backend()
+		for range 8 {
+			wg.Go(func() {
+				g, err := b.Try(k.ctx(), k.key, k.TTL)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					granted = append(granted, g)
+				case !errors.Is(err, lock.ErrHeld):
+					k.Errorf("Try: %v", err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if len(granted) != 1 {
+		k.Fatalf("%d of 32 were granted the key", len(granted))
+	}
+	k.free(granted[0])
+}
+
+func (k *kit) heldIsSaidAtOnce() {
+	b := k.backend()
+	g := k.take(b)
+	k.mustBeHeld(b)
+	k.mustBeHeld(k.backend())
+	var held *lock.HeldError
+	if _, err := b.Try(k.ctx(), k.key, k.TTL); errors.As(err, &held) && held.Key != k.key {
+		k.Errorf("HeldError names key %q, not %q", held.Key, k.key)
+	}
+	k.free(g)
+}
+
+func (k *kit) releasedKeyIsFree() {
+	a, b := k.backend(), k.backend()
+	for range 3 {
+		k.free(k.take(a))
+		k.free(k.take(b))
+	}
+}
+
+func (k *kit) abandonedKeyFreesItself() {
+	a, b := k.backend(), k.backend()
+	k.take(a)
+	k.Pass(k.TTL - k.TTL/10)
+	k.mustBeHeld(b)
+	k.Pass(k.TTL/10 + k.FreeAfter)
+	k.free(k.take(b))
+}
+
+func (k *kit) tokensDiffer() {
+	b := k.backend()
+	one := k.take(b)
+	k.free(one)
+	two := k.take(b)
+	k.free(two)
+	if same := one.Token() == two.Token(); same && !k.traits.SameTokens {
+		k.Errorf("two grants have the token %q", one.Token())
+	}
+	if one.Token() == "" {
+		k.Error("a grant without a token")
+	}
+	if one.Token() != two.Token() && k.traits.SameTokens {
+		// Only the same instant must give the same token; a clock that moved is no proof.
+		if one.Term().Sent == two.Term().Sent {
+			k.Error("SameTokens is declared, but two grants of one instant differ")
+		}
+	}
+}
+
+func (k *kit) termCountsFromBeforeTheWrite() {
+	b := k.backend()
+	before := lock.Mark(k.ctx())
+	g := k.take(b)
+	after := lock.Mark(k.ctx())
+	term := g.Term()
+	if term.Sent.Elapsed < before.Elapsed || term.Sent.Elapsed > after.Elapsed {
+		k.Errorf("sent at %v, called between %v and %v", term.Sent.Elapsed, before.Elapsed, after.Elapsed)
+	}
+	if term.TTL < 0 || term.TTL > k.TTL {
+		k.Errorf("granted for %v, asked for %v", term.TTL, k.TTL)
+	}
+	if g.Term() != term {
+		k.Error("Term changed")
+	}
+	k.free(g)
+}
+
+func (k *kit) extendKeepsTheKey() {
+	a, b := k.backend(), k.backend()
+	g := k.take(a)
+	if k.traits.NotRenewable {
+		if _, err := g.Extend(k.ctx(), k.TTL); !errors.Is(err, lock.ErrNotRenewable) {
+			k.Errorf("NotRenewable is declared, but Extend said %v", err)
+		}
+		k.free(g)
+		return
+	}
+	for range 3 {
+		k.Pass(k.TTL / 2)
+		term, err := g.Extend(k.ctx(), k.TTL)
+		if err != nil {
+			k.Fatalf("Extend: %v", err)
+		}
+		if term.TTL < 0 || term.TTL > k.TTL {
+			k.Errorf("extended for %v, asked for %v", term.TTL, k.TTL)
+		}
+		k.mustBeHeld(b)
+	}
+	k.free(g)
+	k.free(k.take(b))
+}
+
+func (k *kit) seizedGrantIsLost() {
+	b := k.backend()
+	g := k.take(b)
+	k.Seize(k.key)
+	if !k.traits.NotRenewable {
+		_, err := g.Extend(k.ctx(), k.TTL)
+		k.wantLost("Extend of a seized key", err)
+		_, err = g.Extend(k.ctx(), k.TTL)
+		k.wantLost("a second Extend", err)
+	}
+	k.mustBeHeld(b)
+	k.wantLost("Release of a seized key", g.Release(k.ctx()))
+}
+
+func (k *kit) lateReleaseSparesTheNextHolder() {
+	a, b, c := k.backend(), k.backend(), k.backend()
+	late := k.take(a)
+	k.Pass(k.TTL + k.FreeAfter)
+	next := k.take(b)
+	k.wantLost("a late Release", late.Release(k.ctx()))
+	if k.traits.LateRelease {
+		g, err := c.Try(k.ctx(), k.key, k.TTL)
+		if err != nil {
+			k.Fatalf("LateRelease is declared, but the next holder was spared: %v", err)
+		}
+		k.free(g)
+		return
+	}
+	k.mustBeHeld(c)
+	k.free(next)
+}
+
+func (k *kit) secondReleaseIsLost() {
+	b := k.backend()
+	g := k.take(b)
+	k.free(g)
+	k.wantLost("a second Release", g.Release(k.ctx()))
+}
+
+func (k *kit) deadContextTakesNothing() {
+	b := k.backend()
+	ctx, cancel := context.WithCancel(k.ctx())
+	cancel()
+	if g, err := b.Try(ctx, k.key, k.TTL); err == nil || g != nil {
+		k.Errorf("Try with a dead context: grant %v, error %v", g, err)
+	}
+	k.free(k.take(b))
+}
+
+func (k *kit) impossibleWishesAreRefused() {
+	b := k.backend()
+	for _, w := range []struct {
+		what string
+		key  string
+		ttl  time.Duration
+	}{
+		{"an empty key", "", k.TTL},
+		{"no TTL", k.key, 0},
+		{"a negative TTL", k.key, -time.Second},
+		{"a TTL below what the store can express", k.key, time.Nanosecond},
+		{"a TTL of 292 years", k.key, 1<<63 - 1},
+	} {
+		g, err := b.Try(k.ctx(), w.key, w.ttl)
+		if err == nil || errors.Is(err, lock.ErrHeld) || g != nil {
+			k.Errorf("%s: grant %v, error %v", w.what, g, err)
+		} else if strings.TrimSpace(err.Error()) == "" {
+			k.Errorf("%s: an empty error", w.what)
+		}
+	}
+	k.free(k.take(b))
+}
+
+func (k *kit) fencesIncrease() {
+	a, b := k.backend(), k.backend()
+	var last int64
+	for i := range 20 {
+		g := k.take([]lock.Backend{a, b}[i%2])
+		f, ok := g.(lock.Fenced)
+		if !ok || f.Fence() == 0 {
+			k.free(g)
+			return
+		}
+		if f.Fence() <= last {
+			k.Errorf("fence %d after %d", f.Fence(), last)
+		}
+		last = f.Fence()
+		k.free(g)
+	}
+}

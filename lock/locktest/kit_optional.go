@@ -1,0 +1,283 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+func (k *kit) batchTellsEachGrantItsOwn() {
+	b := k.backend()
+	batch, ok := b.(lock.BatchExtender)
+	if !ok {
+		return
+	}
+	key := k.key
+	var grants []lock.Grant
+	for _, suffix := range []string{":a", ":b", ":c"} {
+		k.key = key + suffix
+		grants = append(grants, k.take(b))
+	}
+	k.Seize(key + ":b")
+	k.Pass(k.TTL / 2)
+	terms, errs := batch.ExtendAll(k.ctx(), grants, k.TTL)
+	if len(terms) != 3 || len(errs) != 3 {
+		k.Fatalf("%d terms and %d errors for 3 grants", len(terms), len(errs))
+	}
+	for i, g := range grants {
+		if i == 1 {
+			k.wantLost("the seized grant in a batch", errs[i])
+			k.wantLost("its release", g.Release(k.ctx()))
+			continue
+		}
+		if errs[i] != nil {
+			k.Errorf("grant %d of the batch: %v", i, errs[i])
+		}
+	}
+	k.Pass(k.TTL - k.TTL/10)
+	other := k.backend()
+	for _, suffix := range []string{":a", ":c"} {
+		k.key = key + suffix
+		k.mustBeHeld(other)
+	}
+	k.free(grants[0])
+	k.free(grants[2])
+}
+
+func (k *kit) passGivesTheKeyOn() {
+	b := k.backend()
+	p, ok := b.(lock.Passer)
+	if !ok {
+		return
+	}
+	old := k.take(b)
+	next, err := p.Pass(k.ctx(), old, k.TTL)
+	if err != nil {
+		k.Fatalf("Pass: %v", err)
+	}
+	if next.Token() == old.Token() {
+		k.Error("the token was passed on as well")
+	}
+	if f, ok := next.(lock.Fenced); ok && f.Fence() != 0 && f.Fence() <= old.(lock.Fenced).Fence() {
+		k.Errorf("fence %d after %d", f.Fence(), old.(lock.Fenced).Fence())
+	}
+	k.wantLost("Release of the grant that was passed on", old.Release(k.ctx()))
+	k.mustBeHeld(k.backend())
+	k.free(next)
+	k.free(k.take(b))
+}
+
+func (k *kit) passOfALostGrantTakesNothing() {
+	b := k.backend()
+	p, ok := b.(lock.Passer)
+	if !ok {
+		return
+	}
+	g := k.take(b)
+	k.Seize(k.key)
+	next, err := p.Pass(k.ctx(), g, k.TTL)
+	k.wantLost("Pass of a seized key", err)
+	if next != nil {
+		k.Error("a grant beside an error")
+	}
+	k.mustBeHeld(b)
+}
+
+func (k *kit) queueServesInOrder() {
+	q, ok := k.backend().(lock.Queuer)
+	if !ok {
+		return
+	}
+	holder := k.take(k.backend())
+	var places []lock.Place
+	for range 3 {
+		p, err := q.Enter(k.ctx(), k.key)
+		if err != nil {
+			k.Fatalf("Enter: %v", err)
+		}
+		places = append(places, p)
+		_, err = p.Try(k.ctx(), k.TTL)
+		if !errors.Is(err, lock.ErrHeld) {
+			k.Fatalf("Try from a place while the key is held: %v", err)
+		}
+	}
+	k.free(holder)
+	if _, err := places[1].Try(k.ctx(), k.TTL); !errors.Is(err, lock.ErrHeld) {
+		k.Fatalf("the second was served before the first: %v", err)
+	}
+	for i, p := range places {
+		g, err := p.Try(k.ctx(), k.TTL)
+		if err != nil {
+			k.Fatalf("number %d was not served in its turn: %v", i, err)
+		}
+		k.free(g)
+	}
+}
+
+func (k *kit) leavingFreesThePlace() {
+	q, ok := k.backend().(lock.Queuer)
+	if !ok {
+		return
+	}
+	holder := k.take(k.backend())
+	var places []lock.Place
+	for range 3 {
+		p, err := q.Enter(k.ctx(), k.key)
+		if err != nil {
+			k.Fatalf("Enter: %v", err)
+		}
+		if _, err = p.Try(k.ctx(), k.TTL); !errors.Is(err, lock.ErrHeld) {
+			k.Fatalf("Try from a place while the key is held: %v", err)
+		}
+		places = append(places, p)
+	}
+	for _, p := range places[:2] {
+		if err := p.Leave(k.ctx()); err != nil {
+			k.Fatalf("Leave: %v", err)
+		}
+	}
+	k.free(holder)
+	g, err := places[2].Try(k.ctx(), k.TTL)
+	if err != nil {
+		k.Fatalf("those who left stand in the way: %v", err)
+	}
+	k.free(g)
+}
+
+// soon waits for an event that the store brings over a connection, not for time.
+func (k *kit) soon(what string, ch <-chan struct{}) {
+	k.Helper()
+	select {
+	case <-ch:
+	case <-time.After(20 * time.Second):
+		k.Fatalf("%s: nothing was told", what)
+	}
+}
+
+func once(ch chan struct{}) func() {
+	return sync.OnceFunc(func() { close(ch) })
+}
+
+func (k *kit) releaseWakes() {
+	holder, b := k.backend(), k.backend()
+	w, ok := b.(lock.Waker)
+	if !ok {
+		return
+	}
+	g := k.take(holder)
+	woken := make(chan struct{})
+	cancel, free, err := w.Await(k.ctx(), k.key, once(woken))
+	if k.traits.CannotWake {
+		if !errors.Is(err, lock.ErrNoWake) {
+			k.Errorf("CannotWake is declared, but Await said %v", err)
+		}
+		k.free(g)
+		return
+	}
+	if err != nil {
+		k.Fatalf("Await: %v", err)
+	}
+	if free {
+		k.Error("Await says that a held key is free")
+	}
+	k.free(g)
+	k.soon("a waiter after the release", woken)
+	cancel()
+	cancel, free, err = w.Await(k.ctx(), k.key, func() {})
+	if err != nil || !free {
+		k.Errorf("Await of a free key: free %v, error %v", free, err)
+	}
+	if cancel != nil {
+		cancel()
+	}
+}
+
+func (k *kit) guardTellsOfATouch() {
+	b := k.backend()
+	w, ok := b.(lock.Waker)
+	if !ok {
+		return
+	}
+	g := k.take(b)
+	touched := make(chan struct{})
+	cancel, err := w.Guard(k.ctx(), g, once(touched))
+	if k.traits.CannotWake {
+		if !errors.Is(err, lock.ErrNoWake) {
+			k.Errorf("CannotWake is declared, but Guard said %v", err)
+		}
+		k.free(g)
+		return
+	}
+	if err != nil {
+		k.Fatalf("Guard: %v", err)
+	}
+	k.Seize(k.key)
+	k.soon("a holder after the theft", touched)
+	cancel()
+	_ = g.Release(k.ctx()) // lost
+}
+
+func (k *kit) guardOfALostGrantSaysSo() {
+	b := k.backend()
+	w, ok := b.(lock.Waker)
+	if !ok || k.traits.CannotWake {
+		return
+	}
+	g := k.take(b)
+	k.Seize(k.key)
+	_, err := w.Guard(k.ctx(), g, func() {})
+	k.wantLost("Guard of a seized key", err)
+	_ = g.Release(k.ctx()) // lost
+}
+
+// clientsLoseNoUpdate lets goroutines of two processes read, think and write one number.
+func (k *kit) clientsLoseNoUpdate() {
+	const processes, goroutines, rounds = 2, 4, 25
+	var total int // guarded by nothing but the lock; the race detector watches
+	var wg sync.WaitGroup
+	for range processes {
+		// The client owns its backend and closes it.
+		client, err := lock.New(k.Backend(), lock.Config{TTL: k.TTL, Clock: k.Clock, RetryEvery: 5 * time.Millisecond, Politeness: -1})
+		if err != nil {
+			k.Fatalf("New: %v", err)
+		}
+		k.Cleanup(func() {
+			if err := client.Close(context.Background()); err != nil {
+				k.Errorf("Close: %v", err)
+			}
+		})
+		for range goroutines {
+			wg.Go(func() {
+				for range rounds {
+					k.round(client, &total)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if total != processes*goroutines*rounds {
+		k.Errorf("%d updates of %d were kept", total, processes*goroutines*rounds)
+	}
+	k.free(k.take(k.backend()))
+}
+
+func (k *kit) round(client *lock.Client, total *int) {
+	for {
+		l, err := client.Acquire(k.ctx(), k.key)
+		if errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrWaitEnded) {
+			continue // a backend that counts its attempts
+		}
+		if err != nil {
+			k.Errorf("Acquire: %v", err)
+			return
+		}
+		*total++
+		if err := l.Release(); err != nil {
+			k.Errorf("Release: %v", err)
+		}
+		return
+	}
+}

@@ -1,0 +1,193 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+func world(make func(*Store) lock.Backend) func(*testing.T) *World {
+	return func(t *testing.T) *World {
+		s := NewStore(lock.Machine)
+		return &World{
+			Backend: func() lock.Backend { return make(s) },
+			Pass:    time.Sleep,
+			TTL:     10 * time.Second,
+			Seize:   func(key string) { s.Seize(key, "thief", time.Hour) },
+		}
+	}
+}
+
+func TestStorePassesItsOwnKit(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { RunInBubbles(t, Traits{}, world((*Store).Backend)) })
+	t.Run("full", func(t *testing.T) { RunInBubbles(t, Traits{}, world((*Store).Full)) })
+	t.Run("paced", func(t *testing.T) {
+		RunInBubbles(t, Traits{}, world(func(s *Store) lock.Backend { return s.Paced(5 * time.Millisecond) }))
+	})
+}
+
+// broken breaks one promise of a right backend.
+type broken struct {
+	*full
+	how string
+}
+
+func (b broken) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	switch b.how {
+	case "dead context":
+		ctx = context.WithoutCancel(ctx)
+	case "waits":
+		g, err := b.full.Try(ctx, key, ttl)
+		if errors.Is(err, lock.ErrHeld) {
+			return g, context.DeadlineExceeded
+		}
+		return b.wrap(g, err)
+	case "barging":
+		b.Seize(key, "", 0)
+	case "beside":
+		if g, err := b.full.Try(ctx, key, ttl); err != nil {
+			return &grant{}, err
+		} else {
+			return b.wrap(g, nil)
+		}
+	}
+	return b.wrap(b.full.Try(ctx, key, ttl))
+}
+
+func (b broken) wrap(g lock.Grant, err error) (lock.Grant, error) {
+	if err != nil {
+		return nil, err
+	}
+	switch b.how {
+	case "same token":
+		g.(*grant).token = "always the same"
+	case "fence":
+		g.(*grant).fence = 7
+	case "late term":
+		g.(*grant).term.Sent.Elapsed += time.Hour
+	case "short":
+		b.Seize(g.(*grant).key, g.Token(), time.Second)
+	case "immortal":
+		b.Seize(g.(*grant).key, g.Token(), time.Hour)
+	}
+	return brokenGrant{g.(*grant), b.how}, nil
+}
+
+func (b broken) Pass(ctx context.Context, g lock.Grant, ttl time.Duration) (lock.Grant, error) {
+	if b.how == "pass" {
+		b.Seize(g.(brokenGrant).key, "", 0)
+		return b.full.Try(ctx, g.(brokenGrant).key, ttl)
+	}
+	return b.wrap(b.full.Pass(ctx, g.(brokenGrant).grant, ttl))
+}
+
+func (b broken) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+	var inner []lock.Grant
+	for _, g := range gs {
+		inner = append(inner, g.(brokenGrant).grant)
+	}
+	terms, errs := b.full.ExtendAll(ctx, inner, ttl)
+	if b.how == "batch" {
+		errs = make([]error, len(gs))
+	}
+	return terms, errs
+}
+
+func (b broken) Guard(ctx context.Context, g lock.Grant, f func()) (func(), error) {
+	if b.how == "blind guard" {
+		return func() {}, nil
+	}
+	return b.full.Guard(ctx, g.(brokenGrant).grant, f)
+}
+
+type brokenGrant struct {
+	*grant
+	how string
+}
+
+func (g brokenGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+	if g.how == "extend" {
+		return lock.Term{Sent: lock.Mark(ctx), TTL: ttl}, nil
+	}
+	return g.grant.Extend(ctx, ttl)
+}
+
+func (g brokenGrant) Release(ctx context.Context) error {
+	switch g.how {
+	case "release by flag":
+		g.store.Seize(g.key, "", 0)
+	case "no release":
+		return nil
+	}
+	return g.grant.Release(ctx)
+}
+
+// Each way to be wrong, and the test that must find it.
+var mutants = map[string]string{
+	"dead context":    "DeadContextTakesNothing",
+	"waits":           "HeldIsSaidAtOnce",
+	"barging":         "OneGrantAmongMany",
+	"beside":          "HeldIsSaidAtOnce",
+	"same token":      "TokensDiffer",
+	"fence":           "FencesIncrease",
+	"late term":       "TermCountsFromBeforeTheWrite",
+	"short":           "AbandonedKeyFreesItself",
+	"immortal":        "AbandonedKeyFreesItself",
+	"pass":            "PassOfALostGrantTakesNothing",
+	"batch":           "BatchTellsEachGrantItsOwn",
+	"blind guard":     "GuardTellsOfATouch",
+	"extend":          "SeizedGrantIsLost",
+	"release by flag": "LateReleaseSparesTheNextHolder",
+	"no release":      "ReleasedKeyIsFree",
+}
+
+// TestKitFindsWrongBackends runs the kit on each mutant in a process of its own, which must fail in
+// the test that is named for it.
+func TestKitFindsWrongBackends(t *testing.T) {
+	if how := os.Getenv("LOCKTEST_MUTANT"); how != "" {
+		RunInBubbles(t, Traits{}, world(func(s *Store) lock.Backend { return broken{&full{plain{s}}, how} }))
+		return
+	}
+	for how, name := range mutants {
+		t.Run(strings.ReplaceAll(how, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKitFindsWrongBackends$/^"+name+"$")
+			cmd.Env = append(os.Environ(), "LOCKTEST_MUTANT="+how)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Errorf("%s did not find it", name)
+			} else if !strings.Contains(string(out), "--- FAIL: TestKitFindsWrongBackends/"+name) {
+				t.Errorf("it failed elsewhere:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestKitFindsTraitsThatAreNotTrue(t *testing.T) {
+	traits := map[string]Traits{
+		"ExtendKeepsTheKey":              {NotRenewable: true},
+		"LateReleaseSparesTheNextHolder": {LateRelease: true},
+		"ReleaseWakes":                   {CannotWake: true},
+		"TokensDiffer":                   {SameTokens: true},
+	}
+	if name := os.Getenv("LOCKTEST_TRAIT"); name != "" {
+		RunInBubbles(t, traits[name], world((*Store).Full))
+		return
+	}
+	for name := range traits {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKitFindsTraitsThatAreNotTrue$/^"+name+"$")
+			cmd.Env = append(os.Environ(), "LOCKTEST_TRAIT="+name)
+			if out, err := cmd.CombinedOutput(); err == nil {
+				t.Errorf("declared, untrue, and not found:\n%s", out)
+			}
+		})
+	}
+}

@@ -113,6 +113,15 @@ func (w *Wire) Await(name string, n int) {
 // Connections counts those open now, from the client's side.
 func (w *Wire) Connections() int { return len(w.open()) }
 
+// AwaitConnections waits until exactly n are open. It fails the test if that takes ten seconds of
+// real time.
+func (w *Wire) AwaitConnections(n int) {
+	w.t.Helper()
+	w.bell.await(w.t, func() bool { return w.Connections() == n }, func() string {
+		return fmt.Sprintf("%d connections open, waited for %d", w.Connections(), n)
+	})
+}
+
 // Pool is a pool through the wire, with no deadlines, closed with the test.
 func (w *Wire) Pool(options ...redis.DialOption) *redis.Pool { return newPool(w.t, w.Dial, options) }
 
@@ -123,7 +132,7 @@ func (w *Wire) Dial(ctx context.Context) (net.Conn, error) {
 		client.Close()
 		return nil, err
 	}
-	return client, nil
+	return &memory{Conn: client}, nil
 }
 
 // Listen opens the wire to other processes, at the loopback address that it gives. What Dial answers

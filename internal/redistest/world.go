@@ -185,18 +185,7 @@ func (w *World) Dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bubbleConn{Conn: c, sync: w.sync}, nil
-}
-
-// bubbleConn brings the server up to date before each request reaches it.
-type bubbleConn struct {
-	net.Conn
-	sync func()
-}
-
-func (c *bubbleConn) Write(p []byte) (int, error) {
-	c.sync()
-	return c.Conn.Write(p)
+	return &memory{Conn: c, before: w.sync}, nil // the server is up to date when a request reaches it
 }
 
 // Pool is a pool onto the server, with no faults and no deadlines, closed with the test.

@@ -236,4 +236,3 @@ func TestCleanIsContentWithAWorldInUse(t *testing.T) {
 		t.Errorf("Clean complained: %q", spy.errors)
 	}
 }
-

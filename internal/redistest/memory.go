@@ -1,0 +1,49 @@
+package redistest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+)
+
+// memory is the client's end of a connection in memory. A net.Pipe whose far end was closed fails
+// in ways that no socket does (setting a deadline is an error, which hides the end of file behind
+// it), so what clients see of it is made to look like a socket.
+type memory struct {
+	net.Conn
+	before func() // called before each write; may be nil
+}
+
+func (c *memory) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = &net.OpError{Op: "read", Net: "pipe", Err: net.ErrClosed}
+	}
+	return n, err
+}
+
+func (c *memory) Write(p []byte) (int, error) {
+	if c.before != nil {
+		c.before()
+	}
+	n, err := c.Conn.Write(p)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = &net.OpError{Op: "write", Net: "pipe", Err: syscall.EPIPE}
+	}
+	return n, err
+}
+
+func (c *memory) SetDeadline(t time.Time) error { return open(c.Conn.SetDeadline(t)) }
+
+func (c *memory) SetReadDeadline(t time.Time) error { return open(c.Conn.SetReadDeadline(t)) }
+
+func (c *memory) SetWriteDeadline(t time.Time) error { return open(c.Conn.SetWriteDeadline(t)) }
+
+func open(err error) error {
+	if errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return err
+}

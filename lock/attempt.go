@@ -145,15 +145,16 @@ func (a *attempt) stayQuiet(ctx context.Context) error {
 // try makes one attempt at the store. A grant that may or may not exist is undone in the background.
 func (a *attempt) try(ctx context.Context) (Grant, error) {
 	grant, err := a.ask(a.core.call(ctx))
+	if err == nil {
+		a.place = nil
+		return grant, nil
+	}
 	var unsure *UnsureError
 	if errors.As(err, &unsure) && unsure.Grant != nil {
 		a.place = nil
-		a.core.undo(unsure.Grant, a.client.cfg.TTL, a.client.cfg.Logger, a.key)
+		a.core.undo(unsure.Grant, a.key, &a.client.cfg)
 	}
-	if err == nil {
-		a.place = nil
-	}
-	return grant, err
+	return nil, err
 }
 
 func (a *attempt) ask(ctx context.Context) (Grant, error) {
@@ -175,15 +176,15 @@ func (a *attempt) ask(ctx context.Context) (Grant, error) {
 func (a *attempt) lease(ctx context.Context, grant Grant, asked Instant) (*Lease, error) {
 	l := newLease(ctx, a.client, a.queue, grant, asked, a.began)
 	if ctx.Err() != nil {
-		a.core.undo(grant, a.client.cfg.TTL, a.client.cfg.Logger, a.key)
+		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, a.contextEnded(ctx)
 	}
 	if now := a.core.keeper.now(); !l.trusted(now) {
-		a.core.undo(grant, a.client.cfg.TTL, a.client.cfg.Logger, a.key)
+		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
 			a.key, asked.age(now).Round(time.Millisecond), l.span)
 	}
-	l.start(ctx)
+	l.start()
 	return l, nil
 }
 

@@ -137,6 +137,12 @@ type Bounded interface {
 	Fits(ttl, renewEvery, margin time.Duration) error
 }
 
+// Prompt is implemented by a Backend whose every Release and Pass returns within Timeout, whatever
+// the store does, so that the Client need not bound them by a timer of its own.
+type Prompt interface {
+	Timeout() time.Duration
+}
+
 // Tuned lets a Backend fill in what the caller left at zero before the defaults of this package
 // apply. Tune must not change a field that is set.
 type Tuned interface {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Client takes leases through one Backend. Its methods are safe for concurrent use.
@@ -28,9 +29,11 @@ type core struct {
 	passer Passer        // nil: every release goes to the store
 	queuer Queuer        // nil: no fair queue
 	batch  BatchExtender // nil: one message a renewal
+	prompt time.Duration // how long a Release of the backend takes at most; 0: not known
 
 	mu      sync.Mutex
 	queues  map[string]*queue
+	spare   []*queue      // of keys that nobody asks for any more
 	live    int           // leases and attempts under way
 	idle    chan struct{} // made by Close; closed when live falls to 0 after that
 	rested  bool          // idle was closed
@@ -62,6 +65,9 @@ func New(b Backend, cfg Config) (*Client, error) {
 	k.passer, _ = b.(Passer)
 	k.queuer, _ = b.(Queuer)
 	k.batch, _ = b.(BatchExtender)
+	if p, ok := b.(Prompt); ok {
+		k.prompt = p.Timeout()
+	}
 	k.sched = newScheduler(&k.keeper, cfg.Logger, k.renew)
 	return &Client{core: k, cfg: cfg}, nil
 }

@@ -103,8 +103,13 @@ func (c *call) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// releaseContext bounds the wait for a reply of the store. Deadlines of network calls are real time
-// whatever the Client's clock is: a mocked clock does not make a silent server answer.
-func releaseContext(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), d)
+// releaseContext bounds the wait for a reply of the store, where the backend does not do so itself.
+// Deadlines of network calls are real time whatever the Client's clock is: a mocked clock does not
+// make a silent server answer.
+func (k *core) releaseContext(d time.Duration) (context.Context, context.CancelFunc) {
+	if k.prompt > 0 && k.prompt <= d {
+		return k.call(context.Background()), func() {}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	return k.call(ctx), cancel
 }

@@ -13,7 +13,8 @@ import (
 // for concurrent use.
 type Lease struct {
 	client *Client
-	queue  *queue
+	key    string
+	queue  *queue // not to be touched after the turn was passed on
 	grant  Grant
 	parent context.Context
 	asked  Instant // before the attempt that got it
@@ -26,6 +27,7 @@ type Lease struct {
 	span     time.Duration // … for so long
 	renewAt  time.Duration // elapsed time of the next renewal, never: no renewal
 	guardAt  time.Duration // elapsed time of the next guard, never: none
+	tieAt    time.Duration // elapsed time at which the end of parent begins to be watched
 	busy     chan struct{} // not nil while an Extend or Guard is under way; closed after it
 	lastErr  error         // of the last renewal, nil if it succeeded
 	ended    error         // why the lease ended, nil while it lives
@@ -41,9 +43,9 @@ const never = time.Duration(1<<63 - 1)
 
 func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked, began Instant) *Lease {
 	l := &Lease{
-		client: c, queue: q, grant: grant, parent: ctx, asked: asked,
+		client: c, key: q.key, queue: q, grant: grant, parent: ctx, asked: asked,
 		waited:  asked.Elapsed - began.Elapsed,
-		renewAt: never, guardAt: never,
+		renewAt: never, guardAt: never, tieAt: never,
 	}
 	l.event.lease = l
 	l.count(grant.Term(), asked, c.core.keeper.now())
@@ -70,31 +72,39 @@ func (l *Lease) trusted(now Instant) bool { return l.sent.age(now) < l.span }
 // trustEnd is when trust ends, in elapsed time, if no wall clock steps.
 func (l *Lease) trustEnd() time.Duration { return l.sent.Elapsed + l.span }
 
-// start hands l to the scheduler and ties it to its context.
-func (l *Lease) start(ctx context.Context) {
+// start hands l to the scheduler.
+func (l *Lease) start() {
 	k, cfg := l.client.core, &l.client.cfg
 	l.mu.Lock()
 	l.planRenewal()
+	// A lease that is given back before its first look pays neither for being watched in the store
+	// nor for being tied to its context.
+	first := l.sent.Elapsed + firstLook(cfg.TTL)
 	if k.waker != nil {
-		// Not at once: a lease that is released soon does not pay for being watched.
-		l.guardAt = l.sent.Elapsed + guardAfter(cfg.TTL)
+		l.guardAt = first
+	}
+	if l.parent.Done() != nil {
+		l.tieAt = first
 	}
 	k.sched.set(&l.event, l.due())
 	l.mu.Unlock()
 	if f := cfg.Hooks.Acquired; f != nil {
-		f(Event{Key: l.queue.key, Token: l.grant.Token(), Wait: l.waited, Until: l.Until()})
-	}
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, l.contextEnded)
-		l.mu.Lock()
-		l.stop = stop
-		l.mu.Unlock()
+		f(Event{Key: l.key, Token: l.grant.Token(), Wait: l.waited, Until: l.Until()})
 	}
 }
 
-// guardAfter is how old a lease becomes before its key is watched: a short time against the lease,
-// a long one against an empty critical section.
-func guardAfter(ttl time.Duration) time.Duration { return min(ttl/20, 100*time.Millisecond) }
+// firstLook is how old a lease becomes before the end of its context, and changes to its key, are
+// listened for: a short time against the lease, a long one against an empty critical section.
+// [Lease.Context] ties it at once.
+func firstLook(ttl time.Duration) time.Duration { return min(ttl/20, 100*time.Millisecond) }
+
+// tie gives the key back when the context ends, from now on. Called with l.mu held.
+func (l *Lease) tie() {
+	l.tieAt = never
+	if l.stop == nil && !l.released && l.parent.Done() != nil {
+		l.stop = context.AfterFunc(l.parent, l.contextEnded)
+	}
+}
 
 // planRenewal sets the next renewal, spread over the last tenth of the period so that leases taken
 // together are not renewed together for ever. Called with l.mu held.
@@ -110,13 +120,13 @@ func (l *Lease) planRenewal() {
 // due is when the scheduler should look at l next. Called with l.mu held.
 func (l *Lease) due() time.Duration {
 	if l.busy != nil {
-		return l.trustEnd()
+		return min(l.trustEnd(), l.tieAt)
 	}
-	return min(l.trustEnd(), l.renewAt, l.guardAt)
+	return min(l.trustEnd(), l.renewAt, l.guardAt, l.tieAt)
 }
 
 // Key returns the name under which the lease was acquired.
-func (l *Lease) Key() string { return l.queue.key }
+func (l *Lease) Key() string { return l.key }
 
 // Token tells this lease from all others of its key.
 func (l *Lease) Token() string { return l.grant.Token() }
@@ -167,6 +177,7 @@ func (l *Lease) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
+		l.tie()
 		l.ctx, l.cancel = context.WithCancelCause(holding{Context: l.parent, lease: l})
 		if l.ended != nil {
 			l.cancel(l.ended)
@@ -194,7 +205,7 @@ func (h holding) Value(key any) any {
 func heldBy(ctx context.Context, k *core, key string) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	for ; l != nil; l, _ = l.parent.Value(leaseKey{}).(*Lease) {
-		if l.client.core == k && l.queue.key == key {
+		if l.client.core == k && l.key == key {
 			return l
 		}
 	}
@@ -206,7 +217,7 @@ func heldBy(ctx context.Context, k *core, key string) *Lease {
 func (l *Lease) Renew(ctx context.Context) error {
 	for {
 		if err := l.Err(); err != nil {
-			return fmt.Errorf("lock: key %q: %w", l.queue.key, err)
+			return fmt.Errorf("lock: key %q: %w", l.key, err)
 		}
 		busy, mine := l.occupy()
 		if mine {
@@ -215,7 +226,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return fmt.Errorf("lock: key %q: %w", l.queue.key, context.Cause(ctx))
+			return fmt.Errorf("lock: key %q: %w", l.key, context.Cause(ctx))
 		}
 	}
 	k := l.client.core
@@ -223,7 +234,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	term, err := l.grant.Extend(k.call(ctx), l.client.cfg.TTL)
 	l.extended(term, err, asked)
 	if err != nil {
-		return fmt.Errorf("lock: key %q: %w", l.queue.key, err)
+		return fmt.Errorf("lock: key %q: %w", l.key, err)
 	}
 	return nil
 }
@@ -237,7 +248,7 @@ func (l *Lease) Release() error {
 	l.mu.Lock()
 	if l.released {
 		l.mu.Unlock()
-		return fmt.Errorf("lock: key %q: %w", l.queue.key, ErrReleased)
+		return fmt.Errorf("lock: key %q: %w", l.key, ErrReleased)
 	}
 	l.released = true
 	lost := l.ended
@@ -278,32 +289,32 @@ func (l *Lease) giveBack(lost error) error {
 		handed, err = k.handOver(l)
 	}
 	if !handed {
-		ctx, cancel := releaseContext(cfg.ReleaseWait)
-		err = l.grant.Release(k.call(ctx))
+		ctx, cancel := k.releaseContext(cfg.ReleaseWait)
+		err = l.grant.Release(ctx)
 		cancel()
 		l.passTurn(max(cfg.Politeness, 0))
 	}
 	switch {
 	case lost != nil:
 		if err != nil && !errors.Is(err, ErrLost) {
-			k.undo(l.grant, cfg.TTL, cfg.Logger, l.queue.key)
+			k.undo(l.grant, l.key, cfg)
 		}
 		return fmt.Errorf("lock: %w", lost)
 	case err == nil:
 		l.tellReleased(nil)
 		return nil
 	case errors.Is(err, ErrLost):
-		gone := &LostError{Key: l.queue.key, Reason: "found at its release", Err: err}
+		gone := &LostError{Key: l.key, Reason: "found at its release", Err: err}
 		l.tellLost(gone)
 		return fmt.Errorf("lock: %w", gone)
 	}
 	l.tellReleased(err)
-	k.undo(l.grant, cfg.TTL, cfg.Logger, l.queue.key)
+	k.undo(l.grant, l.key, cfg)
 	l.mu.Lock()
 	frees := l.sent.Wall.Add(l.span + max(cfg.Margin, 0))
 	l.mu.Unlock()
 	return fmt.Errorf("lock: key %q was not given back yet, this goes on in the background; it frees itself at %s at the latest: %w",
-		l.queue.key, frees.UTC().Format(time.RFC3339Nano), err)
+		l.key, frees.UTC().Format(time.RFC3339Nano), err)
 }
 
 // contextEnded gives a lease back whose context is over.
@@ -326,7 +337,7 @@ func (l *Lease) contextEnded() {
 			defer k.end()
 		}
 		if err := l.giveBack(lost); err != nil && lost == nil {
-			l.client.cfg.Logger.Warn("lease given back at the end of its context", "key", l.queue.key, "error", err)
+			l.client.cfg.Logger.Warn("lease given back at the end of its context", "key", l.key, "error", err)
 		}
 	})
 }
@@ -375,7 +386,7 @@ func (l *Lease) untrusted() error {
 	if l.client.cfg.RenewEvery <= 0 {
 		reason = "its time is over and it is not renewed"
 	}
-	return &LostError{Key: l.queue.key, Reason: reason, Err: l.lastErr}
+	return &LostError{Key: l.key, Reason: reason, Err: l.lastErr}
 }
 
 // passTurn lets the next goroutine of this process try, once.
@@ -391,7 +402,7 @@ func (l *Lease) passTurn(stayAway time.Duration) {
 
 func (l *Lease) tellLost(cause error) {
 	if f := l.client.cfg.Hooks.Lost; f != nil {
-		f(Event{Key: l.queue.key, Token: l.grant.Token(), Held: l.held(), Cause: cause})
+		f(Event{Key: l.key, Token: l.grant.Token(), Held: l.held(), Cause: cause})
 	}
 }
 
@@ -400,7 +411,7 @@ func (l *Lease) tellReleased(cause error) {
 		if cause == nil && l.parent.Err() != nil {
 			cause = context.Cause(l.parent)
 		}
-		f(Event{Key: l.queue.key, Token: l.grant.Token(), Held: l.held(), Cause: cause})
+		f(Event{Key: l.key, Token: l.grant.Token(), Held: l.held(), Cause: cause})
 	}
 }
 

@@ -38,8 +38,7 @@ func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *tick
 	}
 	q = k.queues[key]
 	if q == nil {
-		q = &queue{key: key}
-		k.queues[key] = q
+		q = k.newQueue(key)
 	}
 	if !q.busy {
 		q.busy = true
@@ -53,6 +52,23 @@ func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *tick
 	q.waiting = append(q.waiting, t)
 	k.live++
 	return q, t, nil
+}
+
+// spareQueues is how many queues are kept for other keys.
+const spareQueues = 256
+
+// newQueue makes the queue of a key. Called with k.mu held.
+func (k *core) newQueue(key string) *queue {
+	var q *queue
+	if n := len(k.spare); n > 0 {
+		q = k.spare[n-1]
+		k.spare = k.spare[:n-1]
+	} else {
+		q = new(queue)
+	}
+	*q = queue{key: key, waiting: q.waiting[:0]}
+	k.queues[key] = q
+	return q
 }
 
 // abandon gives a ticket back whose goroutine stopped waiting. If its turn has already been called,
@@ -84,7 +100,7 @@ func (k *core) abandon(q *queue, t *ticket) {
 // refuse passes a turn on that its goroutine does not want any more.
 func (k *core) refuse(q *queue, t *ticket, got turn) {
 	if got.grant != nil {
-		k.undo(got.grant, t.client.cfg.TTL, t.client.cfg.Logger, q.key)
+		k.undo(got.grant, q.key, &t.client.cfg)
 	}
 	k.leave(q, 0)
 }
@@ -133,6 +149,9 @@ func (k *core) forget(q *queue) {
 	}
 	if q.quiet == 0 {
 		delete(k.queues, q.key)
+		if len(k.spare) < spareQueues {
+			k.spare = append(k.spare, q)
+		}
 		return
 	}
 	k.sched.later(q.quiet, func() {

@@ -20,6 +20,9 @@ func (l *Lease) tick(now Instant) (work bool) {
 		return false
 	}
 	defer l.mu.Unlock()
+	if l.tieAt <= now.Elapsed {
+		l.tie()
+	}
 	work = l.busy == nil && min(l.renewAt, l.guardAt) <= now.Elapsed+l.slack()
 	if work {
 		l.busy = make(chan struct{})
@@ -124,15 +127,15 @@ func (l *Lease) extended(t Term, err error, asked Instant) {
 	l.mu.Unlock()
 	switch {
 	case lost:
-		l.lose(&LostError{Key: l.queue.key, Err: err})
+		l.lose(&LostError{Key: l.key, Err: err})
 	case err == nil:
 		if f := cfg.Hooks.Renewed; f != nil {
-			f(Event{Key: l.queue.key, Token: l.grant.Token(), Until: until})
+			f(Event{Key: l.key, Token: l.grant.Token(), Until: until})
 		}
 	default:
-		cfg.Logger.Warn("lease not renewed", "key", l.queue.key, "until", until, "error", err)
+		cfg.Logger.Warn("lease not renewed", "key", l.key, "until", until, "error", err)
 		if f := cfg.Hooks.RenewFailed; f != nil {
-			f(Event{Key: l.queue.key, Token: l.grant.Token(), Until: until, Cause: err})
+			f(Event{Key: l.key, Token: l.grant.Token(), Until: until, Cause: err})
 		}
 	}
 }
@@ -164,7 +167,7 @@ func (k *core) guard(l *Lease) {
 		l.guardAt = now.Elapsed + l.client.cfg.TTL // a watch can be lost without a word
 	case errors.Is(err, ErrLost):
 		l.mu.Unlock()
-		l.lose(&LostError{Key: l.queue.key, Err: err})
+		l.lose(&LostError{Key: l.key, Err: err})
 		return
 	default:
 		// No watch for now: the next renewal looks at the key, and asks for a watch again.

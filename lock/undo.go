@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 )
 
@@ -16,30 +15,30 @@ const undoEvery = 50 * time.Millisecond
 //
 // "Not held" is no reason to stop: the command that takes the key may still be on its way and arrive
 // after the one that gives it back.
-func (k *core) undo(g Grant, ttl time.Duration, log *slog.Logger, key string) {
+func (k *core) undo(g Grant, key string, cfg *Config) {
 	k.mu.Lock()
 	k.live++ // Close waits for it; also after closed was set, while its cause is still counted
 	k.mu.Unlock()
 	from := k.keeper.now()
-	k.janitor.do(func() { k.undoOnce(g, ttl, from, undoEvery, log, key) })
+	k.janitor.do(func() { k.undoOnce(g, key, cfg, from, undoEvery) })
 }
 
 // undoOnce is one attempt at it; the next one is planned with twice the pause.
-func (k *core) undoOnce(g Grant, ttl time.Duration, from Instant, pause time.Duration, log *slog.Logger, key string) {
+func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause time.Duration) {
 	err := g.Release(k.call(context.Background()))
 	now := k.keeper.now()
-	over := now.Elapsed-from.Elapsed >= ttl
+	over := now.Elapsed-from.Elapsed >= cfg.TTL
 	if err == nil || over || k.hurry.Load() {
 		if err != nil && !errors.Is(err, ErrLost) {
-			log.Warn("key could not be given back; it frees itself", "key", key, "within", ttl, "error", err)
+			cfg.Logger.Warn("key could not be given back; it frees itself", "key", key, "within", cfg.TTL, "error", err)
 		}
 		k.end()
 		return
 	}
 	// The last attempt falls right behind the TTL: whatever arrived in time is found by then.
-	next := min(now.Elapsed+pause, from.Elapsed+ttl)
+	next := min(now.Elapsed+pause, from.Elapsed+cfg.TTL)
 	again := func() {
-		k.janitor.do(func() { k.undoOnce(g, ttl, from, 2*pause, log, key) })
+		k.janitor.do(func() { k.undoOnce(g, key, cfg, from, 2*pause) })
 	}
 	if !k.sched.later(next, again) {
 		k.end()
@@ -67,9 +66,9 @@ func (k *core) handOver(l *Lease) (handed bool, err error) {
 	q.passes++
 	k.mu.Unlock()
 
-	ctx, cancel := releaseContext(cfg.ReleaseWait)
+	ctx, cancel := k.releaseContext(cfg.ReleaseWait)
 	asked := k.keeper.now()
-	grant, err := k.passer.Pass(k.call(ctx), l.grant, t.client.cfg.TTL)
+	grant, err := k.passer.Pass(ctx, l.grant, t.client.cfg.TTL)
 	cancel()
 	l.mu.Lock()
 	l.left = true // the turn goes on with the ticket, whatever came of it
@@ -79,7 +78,7 @@ func (k *core) handOver(l *Lease) (handed bool, err error) {
 		got = turn{}
 		var unsure *UnsureError
 		if errors.As(err, &unsure) && unsure.Grant != nil {
-			k.undo(unsure.Grant, t.client.cfg.TTL, cfg.Logger, q.key)
+			k.undo(unsure.Grant, q.key, &t.client.cfg)
 		}
 	}
 	k.mu.Lock()

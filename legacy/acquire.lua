@@ -1,0 +1,14 @@
+-- acquire: L, M; token, M's PX, L's PX, mark (7), seen → {1, L, sec, usec, PTTL L, PTTL M} or {0, look}
+local sec, usec = now(ARGV[9], ARGV[10])
+local kind, seen = redis.call('TYPE', L).ok, ARGV[11]
+
+-- M keeps ours from ours, also while a holder that lost L is still being stopped (rule 8).
+local free = redis.call('EXISTS', M) == 0
+-- A value is only replaced if it is still the very one that was judged (rule 1).
+free = free and (kind == 'none' or kind == 'string' and seen ~= '' and redis.call('GET', L) == seen)
+if not free then return {0, look(sec, usec)} end
+
+local bytes = mark(sec, usec, ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
+redis.call('SET', L, bytes, 'PX', ARGV[3])
+redis.call('SET', M, ARGV[1] .. ' ' .. bytes, 'PX', ARGV[2])
+return {kind == 'none' and 1 or 2, bytes, sec, usec, redis.call('PTTL', L), redis.call('PTTL', M)}

@@ -1,0 +1,142 @@
+package legacy
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Mode is how a Backend speaks to the server.
+type Mode int
+
+const (
+	// Verbatim sends the old client's own commands in its order. It needs no scripts, so it runs
+	// through proxies and on very old servers, and has every fault of the old client.
+	Verbatim Mode = iota
+
+	// Hardened writes the same bytes by scripts, beside a token of its own.
+	Hardened
+)
+
+// String returns the mode's name.
+func (m Mode) String() string {
+	if m == Hardened {
+		return "hardened"
+	}
+	return "verbatim"
+}
+
+// Switch turns something on or off that has a default.
+type Switch int
+
+// The positions of a Switch.
+const (
+	Default Switch = iota
+	On
+	Off
+)
+
+// Config says which old clients stand beside us and how to treat them. Zero is right for every
+// field, except where a dialect has no lease of its own: then Terms.Lease must be given.
+type Config struct {
+	// Mode defaults to Verbatim.
+	Mode Mode
+
+	// Dialect is what the old clients write. It is configured and never guessed: no single value
+	// protects against two dialects. Defaults to [dialect.Jedis].
+	Dialect dialect.Dialect
+
+	// Terms are what is known of the old clients' fleet. Verbatim uses Lease alone, as the default
+	// of lock.Config.TTL. Defaults are those of [dialect.Terms].
+	Terms dialect.Terms
+
+	// Takeover decides when a lock that an old client left behind may be taken over. Only Hardened
+	// has a choice. Defaults to [ServerClock] with the spread as margin.
+	Takeover Takeover
+
+	// SettleAlways makes Hardened look again after every acquisition, not only after a takeover. In
+	// dialects whose clients answer a missing key with GETSET this turns a job that would be lost
+	// into a retry, and costs the gap and 100 ms every time. Dialects that need it for exclusion
+	// (or-mine) settle always.
+	SettleAlways bool
+
+	// Wake makes waiters learn of a release by CLIENT TRACKING, where the server has it. Defaults to
+	// On in Hardened and Off in Verbatim, whose pace is the old client's.
+	Wake Switch
+
+	// Timeout bounds the wait for each reply of the server, in real time. Defaults to 2 s.
+	Timeout time.Duration
+
+	// Clock stamps and judges in Verbatim, and measures how long a value stood unchanged and how
+	// long to settle in Hardened. Defaults to [lock.Machine].
+	Clock lock.Clock
+}
+
+// complete fills in defaults and checks the fields against each other.
+func (cfg Config) complete() (Config, error) {
+	if cfg.Mode != Verbatim && cfg.Mode != Hardened {
+		return cfg, fmt.Errorf("legacy: Config.Mode is %d; there are Verbatim and Hardened", int(cfg.Mode))
+	}
+	if cfg.Timeout < 0 {
+		return cfg, fmt.Errorf("legacy: Config.Timeout is %v; it must be positive", cfg.Timeout)
+	}
+	if cfg.Dialect == (dialect.Dialect{}) {
+		cfg.Dialect = dialect.Jedis()
+	}
+	if err := cfg.Dialect.Validate(); err != nil {
+		return cfg, fmt.Errorf("legacy: Config.Dialect: %w", err)
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = lock.Machine
+	}
+	if cfg.Mode == Verbatim {
+		return cfg, cfg.verbatim()
+	}
+	terms, err := cfg.Dialect.Terms(cfg.Terms)
+	if err != nil {
+		return cfg, fmt.Errorf("legacy: Config.Terms: %w", err)
+	}
+	cfg.Terms = terms
+	if cfg.Takeover == nil {
+		cfg.Takeover = ServerClock(terms.TakeoverMargin())
+	}
+	if cfg.Wake == Default {
+		cfg.Wake = On
+	}
+	return cfg, cfg.judges()
+}
+
+func (cfg Config) verbatim() error {
+	switch {
+	case cfg.Takeover != nil:
+		return errors.New("legacy: Config.Takeover is for Hardened: Verbatim takes over by the old client's own rule")
+	case cfg.SettleAlways:
+		return errors.New("legacy: Config.SettleAlways is for Hardened: the old client does not look again")
+	case cfg.Terms.Lease < 0:
+		return fmt.Errorf("legacy: Config.Terms.Lease is %v; it must be positive", cfg.Terms.Lease)
+	}
+	return nil
+}
+
+// judges refuses to judge by unchanged bytes where they prove nothing.
+func (cfg Config) judges() error {
+	if !uses[unchanged](cfg.Takeover) {
+		return nil
+	}
+	d := cfg.Dialect
+	switch {
+	case d.TwoWritersMaySameBytes() || !d.HasStamp():
+		return fmt.Errorf("legacy: Config.Takeover: Unchanged cannot judge %s: two holders may leave the same bytes", d.Name)
+	case d.Unit == dialect.UnitSeconds && !uses[serverClock](cfg.Takeover):
+		return fmt.Errorf("legacy: Config.Takeover: in %s two acquisitions of one second write the same bytes, so Unchanged judges only together with ServerClock: All(ServerClock(…), Unchanged(…))", d.Name)
+	}
+	for _, p := range flatten(cfg.Takeover) {
+		if u, ok := p.(unchanged); ok && u.lease < cfg.Terms.Greatest {
+			return fmt.Errorf("legacy: Config.Takeover: Unchanged(%v) is less than Config.Terms.Greatest (%v), the greatest lease of the old clients", u.lease, cfg.Terms.Greatest)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// LostError says how a grant was found not to be ours any more. It unwraps to lock.ErrLost.
+type LostError struct {
+	Key string
+
+	// Mark: our token is gone from M, so the grant had ended by itself. Otherwise M was ours and the
+	// bytes on the old clients' key were not: somebody deleted or overwrote them.
+	Mark bool
+
+	// Seen is what stood there instead. Its clock is not filled in.
+	Seen Observation
+}
+
+func (e *LostError) Error() string {
+	text := fmt.Sprintf("%v: key %q ", lock.ErrLost, e.Key)
+	o := e.Seen
+	switch {
+	case e.Mark:
+		return text + "is not ours any more: our token has ended"
+	case !o.Exists:
+		return text + "was deleted by another"
+	case o.Type != "string":
+		return text + "was replaced by a " + o.Type
+	}
+	if _, bytes, ok := o.Token(); ok && bytes == o.Value {
+		return text + "stands with our bytes, but its TTL is not ours: written anew by another"
+	}
+	return text + fmt.Sprintf("was overwritten by another: %.80q", o.Value)
+}
+
+func (e *LostError) Unwrap() error { return lock.ErrLost }
+
+// errUncertain: the attempt's command may still reach the server.
+var errUncertain = errors.New("the connection ended before the server said whether it took the key; it may still do so")
+
+// renewed reads a renewal's reply.
+func (g *grant) renewed(r wire.Reply, at lock.Instant) (lock.Term, error) {
+	if r.Err != nil {
+		return lock.Term{}, trouble(g.k, "renew", r.Err)
+	}
+	f, _ := r.Value.([]any)
+	switch {
+	case len(f) == 2:
+		return lock.Term{}, g.lose(f)
+	case len(f) != 5:
+		return lock.Term{}, trouble(g.k, "renew", errOddReply)
+	}
+	g.cut(f[1], f[2])
+	return lock.Term{Sent: at, TTL: shorter(f[3], f[4])}, nil
+}
+
+// cut counts a TTL of L that somebody shortened since it was set (rule 9).
+func (g *grant) cut(l, m any) {
+	const jitter = 100 // a script's two commands may fall into different milliseconds
+	if number(l) < number(m)+g.t.beyond-jitter {
+		g.h.count.shortened.Add(1)
+	}
+}
+
+// lose reads which key was not ours and what stood there. From then on the grant is not renewed: M
+// stays until Release or its own end, so that the next of ours does not start beside a job that is
+// still being stopped (rule 8).
+func (g *grant) lose(f []any) error {
+	seen, err := g.h.look(g.k, f[1], span{})
+	if err != nil {
+		return err
+	}
+	lost := &LostError{Key: g.k.name, Mark: number(f[0]) == 0, Seen: seen}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil {
+		g.lost = lost
+		g.h.count.lost.Add(1)
+	}
+	return lost
+}
+
+// gone returns why the grant is not to be renewed.
+func (g *grant) gone() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil && g.over {
+		return fmt.Errorf("%w: key %q was released", lock.ErrLost, g.k.name)
+	}
+	return g.lost
+}
+
+// check looks whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9).
+func (g *grant) check(ctx context.Context) error {
+	at := lock.Mark(ctx)
+	reply, err := g.h.mux.Eval(ctx, checkScript, g.k.l, g.k.m, g.token, g.t.gap)
+	if err != nil {
+		return trouble(g.k, "look again at", err)
+	}
+	f, _ := reply.([]any)
+	switch len(f) {
+	case 2:
+		return g.lose(f)
+	case 3:
+	default:
+		return trouble(g.k, "look again at", errOddReply)
+	}
+	g.cut(f[1], f[2])
+	g.term.TTL = min(g.term.TTL, at.Elapsed-g.term.Sent.Elapsed+shorter(f[1], f[2]))
+	return nil
+}
+
+// Release gives both keys back, each only if it is still ours (rule 10). After an attempt whose
+// outcome is not known it first waits for that.
+func (g *grant) Release(ctx context.Context) error {
+	g.mu.Lock()
+	over, pending := g.over, g.pending
+	g.mu.Unlock()
+	if over {
+		return nil
+	}
+	uncertain := false
+	if pending != nil {
+		reply, err, known := pending.Wait(ctx)
+		switch {
+		case known && !tookIt(reply, err):
+			return g.end(nil)
+		case known:
+			g.settled(reply)
+		case ctx.Err() != nil:
+			return trouble(g.k, "give back", err)
+		default:
+			uncertain = true
+		}
+	}
+	reply, err := g.giveBack(ctx)
+	if err != nil {
+		if _, may := sent(err); may {
+			g.mu.Lock()
+			g.asked = true
+			g.mu.Unlock()
+		}
+		return trouble(g.k, "give back", err)
+	}
+	return g.givenBack(reply, uncertain)
+}
+
+// tookIt reads the late reply to an attempt.
+func tookIt(reply any, err error) bool {
+	f, _ := reply.([]any)
+	return err == nil && len(f) == 6
+}
+
+// settled notes that an attempt of unknown outcome had taken the key.
+func (g *grant) settled(reply any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pending != nil {
+		g.pending = nil
+		g.taken(reply.([]any))
+	}
+}
+
+func (g *grant) giveBack(ctx context.Context) (any, error) {
+	d := g.h.dialect
+	if !d.NeverReleases() || g.server.IsZero() {
+		return g.h.mux.Eval(ctx, releaseScript, g.k.l, g.k.m, g.token, g.t.gap)
+	}
+	// The key means "done": what stays is what the old client had written when we took it, for as
+	// long as that says (rule 10).
+	lease := max(g.h.cfg.Terms.Lease, d.Unit.Step())
+	id, _ := g.head.(string)
+	stamp, err := d.Stamp(g.server, lease, trimColon(id))
+	if err == nil {
+		stamp, err = d.EncodeValue(stamp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	end := g.server.Add(lease + d.Slack)
+	return g.h.stamping(ctx, finishScript, finishClock,
+		g.k.l, g.k.m, g.token, g.t.gap, stamp, end.Unix(), end.Nanosecond()/int(time.Microsecond), "", "")
+}
+
+func trimColon(id string) string {
+	if n := len(id); n > 0 && id[n-1] == ':' {
+		return id[:n-1]
+	}
+	return id
+}
+
+// givenBack reads a release's reply.
+func (g *grant) givenBack(reply any, uncertain bool) error {
+	f, _ := reply.([]any)
+	g.mu.Lock()
+	asked := g.asked
+	g.mu.Unlock()
+	switch {
+	case len(f) == 1:
+		return g.end(nil)
+	case len(f) != 2:
+		return trouble(g.k, "give back", errOddReply)
+	case number(f[0]) == 0 && asked:
+		return g.end(nil) // an earlier release had arrived, or the grant had ended: nothing is held
+	case number(f[0]) == 0 && uncertain:
+		// Nothing of ours is there, yet: the attempt may be on its way.
+		return trouble(g.k, "give back", errUncertain)
+	}
+	err := g.lose(f)
+	var lost *LostError
+	if !errors.As(err, &lost) {
+		return err
+	}
+	return g.end(lost)
+}
+
+// end notes that for certain nothing is held any more.
+func (g *grant) end(err error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
+	return err
+}

@@ -1,0 +1,261 @@
+package legacy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// hardened holds L with the dialect's own bytes and M with a token, in one script each time.
+type hardened struct {
+	*server
+	watch  watcher
+	timed  atomic.Pointer[timing] // of the last TTL asked for
+	period atomic.Int64           // longest RetryEvery of our Clients, in nanoseconds
+}
+
+func newHardened(s *server) *hardened {
+	h := &hardened{server: s}
+	h.watch.init(s.cfg.Terms.Greatest)
+	h.period.Store(int64(h.poll()))
+	return h
+}
+
+// poll is the dialect's own pace, where it has one.
+func (h *hardened) poll() time.Duration {
+	if h.dialect.Poll > 0 {
+		return h.dialect.Poll
+	}
+	return defaultPoll
+}
+
+const defaultPoll = 100 * time.Millisecond
+
+// Tune fills in the times that suit the old clients' fleet. It also notes how often the Client will
+// look at a held key: what was not looked at for three such periods was not followed.
+func (h *hardened) Tune(cfg lock.Config) lock.Config {
+	terms := h.cfg.Terms
+	if cfg.TTL == 0 {
+		cfg.TTL = terms.DefaultTTL()
+	}
+	if cfg.Margin == 0 {
+		cfg.Margin = terms.DefaultMargin(cfg.TTL, h.dialect.HasStamp())
+	}
+	if cfg.RetryEvery == 0 {
+		cfg.RetryEvery = h.poll()
+	}
+	if cfg.Politeness == 0 {
+		cfg.Politeness = h.dialect.Poll
+	}
+	for {
+		have := h.period.Load()
+		if int64(cfg.RetryEvery) <= have || h.period.CompareAndSwap(have, int64(cfg.RetryEvery)) {
+			return cfg
+		}
+	}
+}
+
+// Fits refuses times under which exclusion would not hold: the lease rule (rule 4), what a settle
+// must leave of a lease (rule 5), how often L is looked at (rule 7), and a trust margin that does not
+// cover an old client whose clock is ahead of the server's by the spread.
+func (h *hardened) Fits(ttl, renewEvery, margin time.Duration) error {
+	terms := h.cfg.Terms
+	if err := h.dialect.Fits(ttl, renewEvery, margin, terms); err != nil {
+		return fmt.Errorf("legacy: %w", err)
+	}
+	if h.dialect.HasStamp() && margin < terms.Spread {
+		return fmt.Errorf("legacy: Margin %v is less than Spread %v: a %s client whose clock is ahead takes over before trust ends", margin, terms.Spread, h.dialect.Name)
+	}
+	if _, bound := h.dialect.LongestLease(terms); !bound {
+		return nil
+	}
+	unseen, field := renewEvery, "RenewEvery"
+	if unseen <= 0 {
+		unseen, field = ttl, "TTL without renewal"
+	}
+	if most := terms.Lease / 3; unseen > most {
+		return fmt.Errorf("legacy: %s %v exceeds %v, a third of Lease %v: the key must be looked at that often", field, unseen, most, terms.Lease)
+	}
+	return nil
+}
+
+// Try makes one attempt: one round trip when the key is free or held, two and the settle when it
+// takes over.
+func (h *hardened) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	k, err := h.keys(key)
+	if err != nil {
+		return nil, err
+	}
+	t, err := h.timing(ttl)
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", key, err)
+	}
+	g := h.newGrant(k, t)
+	took, seen, err := h.acquire(ctx, g, "")
+	if err == nil && took == 0 && h.mayTakeOver(seen) {
+		took, seen, err = h.acquire(ctx, g, seen.Value)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case took == 0:
+		return nil, h.held(k, seen)
+	}
+	h.watch.forget(k.l)
+	if took == tookOver {
+		h.count.takeovers.Add(1)
+	}
+	if h.settles(took) {
+		if err := h.settle(ctx, g); err != nil {
+			return nil, err
+		}
+	}
+	h.count.acquired.Add(1)
+	return g, nil
+}
+
+// What the acquire script answers.
+const (
+	tookFree = 1
+	tookOver = 2
+)
+
+// acquire runs the script once. Unless seen is empty, it replaces that very value.
+func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int64, o Observation, err error) {
+	at := h.clock.begin()
+	g.term.Sent = lock.Mark(ctx)
+	reply, err := h.stamping(ctx, acquireScript, acquireClock, g.args(seen)...)
+	at = h.clock.end(at)
+	if err != nil {
+		err = trouble(g.k, "take", err)
+		if unknown, may := sent(err); may {
+			h.count.unsure.Add(1)
+			g.pending = unknown.Pending
+			return 0, o, &lock.UnsureError{Grant: g, Err: err}
+		}
+		return 0, o, err
+	}
+	f, _ := reply.([]any)
+	if len(f) == 2 && number(f[0]) == 0 {
+		o, err = h.look(g.k, f[1], at)
+		if err == nil {
+			h.note(&o)
+		}
+		return 0, o, err
+	}
+	if len(f) != 6 {
+		return 0, o, trouble(g.k, "take", errOddReply)
+	}
+	g.taken(f)
+	h.sawClock(at, g.server.UnixMicro())
+	return number(f[0]), o, nil
+}
+
+// mayTakeOver decides on a look that found the key taken. What is no plausible stamp is never
+// replaced (rule 2), nor is anything while M stands (rule 8).
+func (h *hardened) mayTakeOver(o Observation) bool {
+	switch {
+	case o.MarkExists || !o.Exists || !h.dialect.HasTakeover():
+		return false
+	case o.Err != nil:
+		h.count.foreign.Add(1)
+		return false
+	}
+	return h.cfg.Takeover.Expired(o)
+}
+
+// settles reports whether this acquisition must be looked at again before it is a grant: after a
+// takeover (rule 5), and after every one where the old clients take what is their own (rule 6).
+func (h *hardened) settles(took int64) bool {
+	return took == tookOver || h.dialect.HasTakeover() && (h.dialect.NeedsSettleEvery() || h.cfg.SettleAlways)
+}
+
+// settle waits for longer than an old client can be between its clock reading and its GETSET, so
+// that all who judged the value before ours have written, and looks again. The attempt is decided:
+// only the end of ctx cuts it short, and then the grant is undone.
+func (h *hardened) settle(ctx context.Context, g *grant) error {
+	select {
+	case <-h.clock.After(h.cfg.Terms.Settle()):
+	case <-ctx.Done():
+		return &lock.UnsureError{Grant: g, Err: fmt.Errorf("legacy: settling key %q: %w", g.k.name, context.Cause(ctx))}
+	}
+	err := g.check(ctx)
+	var lost *LostError
+	if !errors.As(err, &lost) {
+		if err != nil {
+			return &lock.UnsureError{Grant: g, Err: err}
+		}
+		return nil
+	}
+	h.count.clobbered.Add(1)
+	held := h.held(g.k, lost.Seen)
+	if err := g.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
+		return &lock.UnsureError{Grant: g, Err: held}
+	}
+	return held
+}
+
+// held says who has the key.
+func (h *hardened) held(k keys, o Observation) error {
+	e := &lock.HeldError{Key: k.name, Protocol: h.dialect.Name}
+	var wrong *TypeError
+	switch {
+	case errors.As(o.Err, &wrong) && !o.MarkExists:
+		return wrong
+	case o.MarkExists:
+		e.Owner, _, _ = o.Token()
+		e.Protocol = "getsetlock beside " + h.dialect.Name
+		if !o.Ours() {
+			e.Protocol += ", ended by another's hand and not given back"
+		}
+		e.Left = o.MarkPTTL
+		return e
+	case !o.Exists:
+		return e // gone since
+	}
+	if o.HasTTL {
+		e.Left = o.PTTL
+	}
+	switch {
+	case !h.dialect.HasStamp():
+		if h.dialect.Shape != dialect.ShapeConstant {
+			e.Owner = o.Value
+		}
+	case o.Err != nil:
+		e.Protocol = o.Err.Error()
+	default:
+		h.heldByStamp(e, o)
+	}
+	return e
+}
+
+func (h *hardened) heldByStamp(e *lock.HeldError, o Observation) {
+	e.Owner = o.Stamp.ID
+	if p, ok := h.cfg.Takeover.(patient); ok && h.dialect.HasTakeover() {
+		e.Left = least(e.Left, p.left(o))
+	}
+	if !uses[unchanged](h.cfg.Takeover) {
+		return
+	}
+	period := time.Duration(h.period.Load())
+	e.Again = period
+	if o.Sparse > 0 {
+		e.Protocol += fmt.Sprintf(", looked at after %v, which is too seldom to judge it by not changing: at least every %v is needed",
+			o.Sparse.Round(time.Millisecond), samples*period)
+	}
+}
+
+// newToken draws 128 bits: 22 characters of base64url, new for every attempt and never used again,
+// so that no delayed command can hit another grant.
+func newToken() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}

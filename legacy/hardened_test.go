@@ -1,0 +1,110 @@
+package legacy_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// open makes a backend whose clock is the world's, unless cfg says otherwise.
+func open(t *testing.T, w *redistest.World, cfg legacy.Config) legacy.Backend {
+	t.Helper()
+	if cfg.Clock == nil {
+		cfg.Clock = w.Clock(redistest.Skew{})
+	}
+	b, err := legacy.New(w.Pool(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+var bg = context.Background()
+
+func try(t *testing.T, b legacy.Backend, key string, ttl time.Duration) lock.Grant {
+	t.Helper()
+	g, err := b.Try(bg, key, ttl)
+	if err != nil {
+		t.Fatalf("Try(%q): %v", key, err)
+	}
+	return g
+}
+
+func TestHardenedWritesTheDialectsBytesStampedByTheServer(t *testing.T) {
+	for _, d := range dialect.Presets() {
+		t.Run(d.Name, func(t *testing.T) {
+			w := redistest.New(t)
+			w.StepServer(123456789 * time.Microsecond)
+			terms := dialect.Terms{Lease: 60 * time.Second}
+			clock := w.Clock(redistest.Skew{Offset: -time.Hour})
+			b := open(t, w, legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: terms, Clock: clock})
+			var g lock.Grant
+			if d.NeedsSettleEvery() {
+				done := make(chan lock.Grant)
+				go func() { g, _ := b.Try(bg, "stock", 30*time.Second); done <- g }()
+				clock.AwaitTimers(1)
+				w.Tick()
+				if g = <-done; g == nil {
+					t.Fatal("not acquired")
+				}
+			} else {
+				g = try(t, b, "stock", 30*time.Second)
+			}
+			value, _ := w.Mini.Get("stock")
+			if m, _ := w.Mini.Get("{stock}:gsl"); m != g.Token()+" "+value {
+				t.Errorf("M is %q; L is %q", m, value)
+			}
+			if w.Mini.TTL("stock") < w.Mini.TTL("{stock}:gsl") || w.Mini.TTL("{stock}:gsl") <= 0 {
+				t.Errorf("TTLs: L %v, M %v", w.Mini.TTL("stock"), w.Mini.TTL("{stock}:gsl"))
+			}
+			if d.HasStamp() {
+				o, err := b.Observe(bg, "stock")
+				if err != nil || o.Err != nil {
+					t.Fatal(err, o.Err)
+				}
+				stampedAt := redistest.Start.Add(123456789 * time.Microsecond)
+				want, _ := d.Stamp(stampedAt, 30*time.Second, o.Stamp.ID)
+				if value != want {
+					t.Errorf("L is %q, the old client writes %q", value, want)
+				}
+				if !o.Ours() {
+					t.Error("not recognised as ours")
+				}
+			}
+			if err := g.Release(bg); err != nil {
+				t.Errorf("Release: %v", err)
+			}
+			if keys := w.Mini.Keys(); len(keys) > 0 && !d.NeverReleases() {
+				t.Errorf("left behind: %v", keys)
+			}
+		})
+	}
+}
+
+func TestHeldIsToldApart(t *testing.T) {
+	w := redistest.New(t)
+	b := open(t, w, legacy.Config{Mode: legacy.Hardened})
+	g := try(t, b, "stock", 30*time.Second)
+	_, err := b.Try(bg, "stock", 30*time.Second)
+	var held *lock.HeldError
+	if !errors.As(err, &held) || held.Owner != g.Token() || held.Left != 30*time.Second {
+		t.Errorf("%v: %+v", err, held)
+	}
+	term, err := g.Extend(bg, 20*time.Second)
+	if err != nil || term.TTL != 20*time.Second {
+		t.Error(term, err)
+	}
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.Extend(bg, 20*time.Second); !errors.Is(err, lock.ErrLost) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,89 @@
+package legacy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+var errEmptyKey = errors.New("legacy: the key is empty")
+
+// keys are the names of one lock on the server.
+type keys struct {
+	name string // as the caller says it
+	l, m string // as the server has them
+}
+
+// keys encodes a caller's key.
+func (s *server) keys(name string) (keys, error) {
+	if name == "" {
+		return keys{}, errEmptyKey
+	}
+	l, err := s.dialect.EncodeKey(name)
+	if err != nil {
+		return keys{}, fmt.Errorf("legacy: key %q: %w", name, err)
+	}
+	return keys{name, l, MarkKey(l)}, nil
+}
+
+// MarkKey returns M, the key of ours that stands beside the legacy key L in the same slot of a
+// cluster. It is the same for every process and pinned: L is the part that is hashed, so M names L
+// as its hash tag, or keeps the tag that L has.
+//
+// HAZARD: where L holds a "}" and no tag of its own, no second name falls into its slot. On a single
+// server that does no harm; a cluster refuses the scripts, and the error says so.
+func MarkKey(l string) string {
+	if hasTag(l) {
+		return l + ":gsl"
+	}
+	return "{" + l + "}:gsl"
+}
+
+// hasTag reports that only a part of key is hashed: what stands between the first "{" and the next
+// "}", unless that is empty.
+func hasTag(key string) bool {
+	open := strings.IndexByte(key, '{')
+	return open >= 0 && strings.IndexByte(key[open+1:], '}') > 0
+}
+
+// splitSlots reports that L and M cannot share a slot.
+func splitSlots(l string) bool { return strings.Contains(l, "}") && !hasTag(l) }
+
+// TypeError says that a key holds what no lock of this kind can be.
+type TypeError struct {
+	Key  string
+	Type string // Redis' own word; empty if it did not say
+}
+
+func (e *TypeError) Error() string {
+	if e.Type == "" {
+		return fmt.Sprintf("legacy: key %q does not hold a string: it is no lock of an old client", e.Key)
+	}
+	return fmt.Sprintf("legacy: key %q holds a %s, not a string: it is no lock of an old client", e.Key, e.Type)
+}
+
+// trouble names what was tried when the server or the network failed. The cause stays visible, so
+// that an ended context and the wire's certainty are found by errors.Is and errors.As.
+func trouble(k keys, what string, err error) error {
+	switch {
+	case wire.IsWrongType(err):
+		return &TypeError{Key: k.name}
+	case wire.IsCluster(err) && splitSlots(k.l):
+		return fmt.Errorf("legacy: key %q holds a \"}\" and no hash tag, so no second key of ours can stand in its slot; in a cluster such a key cannot be hardened: %w", k.name, err)
+	}
+	var said redis.Error
+	if errors.As(err, &said) {
+		return fmt.Errorf("legacy: %s key %q: the server answered: %w", what, k.name, err)
+	}
+	return fmt.Errorf("legacy: %s key %q: %w", what, k.name, err)
+}
+
+// sent reports that a command that failed may have been executed, or may yet be.
+func sent(err error) (*wire.UnknownError, bool) {
+	var unknown *wire.UnknownError
+	return unknown, errors.As(err, &unknown)
+}

@@ -1,0 +1,121 @@
+//go:build real
+
+package legacy_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// onEach runs a test on every server that fleets really run.
+func onEach(t *testing.T, test func(t *testing.T, s *redistest.Server, b redistest.Binary)) {
+	for _, b := range redistest.Servers(t) {
+		t.Run(b.Name, func(t *testing.T) { test(t, b.Start(t, redistest.Options{}), b) })
+	}
+}
+
+func backend(t *testing.T, s *redistest.Server, cfg legacy.Config) legacy.Backend {
+	t.Helper()
+	b, err := legacy.New(s.Pool(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func TestHardenedLifeOnEveryServer(t *testing.T) {
+	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
+		for _, d := range dialect.Presets() {
+			if d.NeedsSettleEvery() {
+				continue // a settle of real time
+			}
+			b := backend(t, s, legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute}})
+			key := "life:" + d.Name
+			g, err := b.Try(bg, key, 20*time.Second)
+			if err != nil {
+				t.Fatalf("%s: %v", d.Name, err)
+			}
+			o, err := b.Observe(bg, key)
+			if err != nil || !o.Ours() || d.HasStamp() && o.Err != nil {
+				t.Errorf("%s: %v %v: %+v", d.Name, err, o.Err, o.Observation)
+			}
+			if d.HasStamp() {
+				ahead := o.Stamp.Expiry.Sub(o.ServerNow())
+				if ahead < 19*time.Second || ahead > 23*time.Second {
+					t.Errorf("%s: stamped %v ahead: %s", d.Name, ahead, o.Value)
+				}
+			}
+			if _, err := b.Try(bg, key, 20*time.Second); !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("%s: %v", d.Name, err)
+			}
+			if term, err := g.Extend(bg, 25*time.Second); err != nil || term.TTL < 24*time.Second {
+				t.Errorf("%s: %v %v", d.Name, term, err)
+			}
+			if err := g.Release(bg); err != nil {
+				t.Errorf("%s: %v", d.Name, err)
+			}
+			if o, err := b.Observe(bg, key); err != nil || o.MarkExists || o.Exists && !d.NeverReleases() {
+				t.Errorf("%s: left %+v %v", d.Name, o.Observation, err)
+			}
+		}
+	})
+}
+
+func TestHardenedWakesAndGuardsWhereTheServerTracks(t *testing.T) {
+	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
+		b := backend(t, s, legacy.Config{Mode: legacy.Hardened})
+		other := backend(t, s, legacy.Config{Mode: legacy.Hardened})
+		s.Do("SETNX", "stock", "99")
+		woken := make(chan struct{}, 9)
+		wake := func() { woken <- struct{}{} }
+		cancel, free, err := b.Await(bg, "stock", wake)
+		if !bin.Tracking {
+			if !errors.Is(err, lock.ErrNoWake) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if err != nil || free {
+			t.Fatal(free, err)
+		}
+		defer cancel()
+		s.Do("DEL", "stock")
+		await(t, woken)
+		g, err := other.Try(bg, "stock", 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Extend(bg, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		stop, err := other.Guard(bg, g, wake)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		s.Do("GETSET", "stock", "1")
+		await(t, woken)
+		if _, err := other.Guard(bg, g, wake); !errors.Is(err, lock.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
+func await(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+	defer cancel()
+	select {
+	case <-c:
+	case <-ctx.Done():
+		t.Fatal("not woken within five seconds")
+	}
+}

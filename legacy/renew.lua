@@ -1,0 +1,13 @@
+-- renew: L, M; token, M's PX, L's PX, mark (7), gap → {1, PTTL L, M before; L, M after} or {0 (M) or 2 (L), look}
+local sec, usec = now(ARGV[9], ARGV[10])
+local last = mine(ARGV[1])
+if not last then return {0, look(sec, usec)} end
+-- M is not renewed without L: it ends, after trust has, with the lease that L was lost from (rules 7, 8).
+if not stands(last, ARGV[11]) then return {2, look(sec, usec)} end
+
+local l, m = redis.call('PTTL', L), redis.call('PTTL', M)
+local bytes = mark(sec, usec, ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
+-- Both TTLs anew, whatever EXPIRE made of them since (rule 9).
+redis.call('SET', L, bytes, 'PX', ARGV[3])
+redis.call('SET', M, ARGV[1] .. ' ' .. bytes, 'PX', ARGV[2])
+return {1, l, m, redis.call('PTTL', L), redis.call('PTTL', M)}

@@ -1,0 +1,60 @@
+package legacy
+
+import (
+	_ "embed"
+	"errors"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+//go:embed shared.lua
+var sharedLua string
+
+//go:embed acquire.lua
+var acquireLua string
+
+//go:embed renew.lua
+var renewLua string
+
+//go:embed check.lua
+var checkLua string
+
+//go:embed release.lua
+var releaseLua string
+
+//go:embed finish.lua
+var finishLua string
+
+//go:embed observe.lua
+var observeLua string
+
+//go:embed delete.lua
+var deleteLua string
+
+var (
+	acquireScript = script(acquireLua)
+	renewScript   = script(renewLua)
+	checkScript   = script(checkLua)
+	releaseScript = script(releaseLua)
+	finishScript  = script(finishLua)
+	observeScript = script(observeLua)
+	deleteScript  = script(deleteLua)
+)
+
+// script puts what all scripts share behind the line that names this one.
+func script(source string) *wire.Script {
+	line, body, _ := strings.Cut(source, "\n")
+	return wire.NewScript(2, line+"\n"+sharedLua+body)
+}
+
+var errOddReply = errors.New("the server's reply has another form than the script's")
+
+// refusesTime recognises a server before 3.2, on which a script that has called TIME may not write.
+// Nothing was written then: the scripts call TIME before they write.
+func refusesTime(err error) bool {
+	var said redis.Error
+	return errors.As(err, &said) && strings.Contains(string(said), "non deterministic commands")
+}

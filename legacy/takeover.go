@@ -1,0 +1,111 @@
+package legacy
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// Takeover decides whether what an old client left on a key has expired. It is asked only about
+// values that the dialect reads as a plausible stamp ([Observation.Err] is nil); everything else is
+// held and left to a human. A Takeover is pure: the same Observation has the same answer.
+type Takeover interface {
+	Expired(Observation) bool
+}
+
+// patient is a Takeover that knows how long it will go on saying no if nothing changes.
+type patient interface {
+	left(Observation) time.Duration
+}
+
+// ServerClock takes a stamp for expired when the server's TIME, cut to the dialect's unit, lies more
+// than margin beyond it. margin must be at least how far the slowest old client's clock is behind
+// the server's; the steps of the server's clock count in it. After a step that was seen it says no
+// for one greatest lease of the fleet.
+func ServerClock(margin time.Duration) Takeover { return serverClock{max(margin, 0)} }
+
+type serverClock struct{ margin time.Duration }
+
+func (p serverClock) Expired(o Observation) bool {
+	return o.ServerMicros != 0 && o.Distrust <= 0 && o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin)
+}
+
+func (p serverClock) left(o Observation) time.Duration {
+	end := o.Stamp.Expiry.Add(p.margin + o.Dialect.Unit.Step())
+	return max(end.Sub(o.ServerNow()), o.Distrust, 0)
+}
+
+// LocalClock is ServerClock by the wall clock of this machine, [Config.Clock]. It is what old
+// clients do, and it is wrong by as much as that clock is: margin must also cover that.
+func LocalClock(margin time.Duration) Takeover { return localClock{max(margin, 0)} }
+
+type localClock struct{ margin time.Duration }
+
+func (p localClock) Expired(o Observation) bool {
+	return o.Dialect.PastBy(o.Stamp, o.Local, p.margin)
+}
+
+func (p localClock) left(o Observation) time.Duration {
+	return max(o.Stamp.Expiry.Add(p.margin+o.Dialect.Unit.Step()).Sub(o.Local), 0)
+}
+
+// Unchanged takes a value for expired when the same bytes were seen for longer than lease, the
+// greatest of the fleet, and the dialect's slack, by local elapsed time. No clock's offset matters
+// to it. It needs looks that follow each other within three retry periods (lock.Config.RetryEvery):
+// between sparser ones a value can be deleted and written again to the same bytes, so they start
+// anew, and a caller that tries less often than that never takes over by it.
+func Unchanged(lease time.Duration) Takeover { return unchanged{lease} }
+
+type unchanged struct{ lease time.Duration }
+
+func (p unchanged) need(d dialect.Dialect) time.Duration { return p.lease + max(d.C(), 0) }
+
+func (p unchanged) Expired(o Observation) bool { return o.Unchanged() > p.need(o.Dialect) }
+
+func (p unchanged) left(o Observation) time.Duration {
+	return max(p.need(o.Dialect)-o.Unchanged(), 0)
+}
+
+// All takes a value for expired when every one of the policies does; none of no policies does.
+func All(policies ...Takeover) Takeover { return all(policies) }
+
+type all []Takeover
+
+func (a all) Expired(o Observation) bool {
+	for _, p := range a {
+		if !p.Expired(o) {
+			return false
+		}
+	}
+	return len(a) > 0
+}
+
+func (a all) left(o Observation) (most time.Duration) {
+	for _, p := range a {
+		if q, ok := p.(patient); ok {
+			most = max(most, q.left(o))
+		}
+	}
+	return most
+}
+
+// flatten lists the policies within All, however deep.
+func flatten(t Takeover) (list []Takeover) {
+	if a, ok := t.(all); ok {
+		for _, p := range a {
+			list = append(list, flatten(p)...)
+		}
+		return list
+	}
+	return []Takeover{t}
+}
+
+// uses reports whether one of the policies in t is a P.
+func uses[P Takeover](t Takeover) bool {
+	for _, p := range flatten(t) {
+		if _, ok := p.(P); ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,101 @@
+package legacy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// timing is what a TTL means on the wire, as arguments that are boxed once.
+type timing struct {
+	ttl  time.Duration
+	m    any // M's PX
+	l    any // L's PX
+	sec  any // the stamp's distance from the server's clock …
+	usec any // … in seconds and the rest of it
+	gap  any // L's end less M's, in ms; empty where the script is not to look at it
+
+	beyond int64 // L's end less M's, in ms
+}
+
+// timing works a TTL out, or refuses it.
+func (h *hardened) timing(ttl time.Duration) (*timing, error) {
+	if t := h.timed.Load(); t != nil && t.ttl == ttl {
+		return t, nil
+	}
+	switch {
+	case ttl < time.Millisecond:
+		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond, the shortest that the server keeps", ttl)
+	case ttl > dialect.LongestStamp:
+		return nil, fmt.Errorf("legacy: TTL %v exceeds %v, the longest that is told from nonsense", ttl, dialect.LongestStamp)
+	}
+	if err := h.dialect.CheckLease(ttl, h.cfg.Terms); err != nil {
+		return nil, fmt.Errorf("legacy: %w", err)
+	}
+	d := h.dialect
+	t := &timing{ttl: ttl, m: ttl.Milliseconds(), l: ttl.Milliseconds(), sec: int64(0), usec: int64(0), gap: ""}
+	if d.HasStamp() {
+		step := max(d.Unit.Step(), time.Microsecond)
+		// The clock is cut to the unit before the lease is added, and where equal counts as expired
+		// another unit is lost: what is left must still be the TTL.
+		ahead := roundUp(ttl+max(-d.C(), 0), step) + d.Slack
+		t.sec, t.usec = int64(ahead/time.Second), int64(ahead%time.Second/time.Microsecond)
+		// L outlives its stamp by what ours waits past one, so that everybody finds a stamp that has
+		// expired and not a key that vanished while somebody's clock still held it for live. The
+		// distance to M's end is the same for every TTL: a renewal may ask for another one.
+		t.beyond = 1 + roundUp(max(-d.C(), 0)+step+d.Slack+step+h.cfg.Terms.TakeoverMargin(), time.Millisecond).Milliseconds()
+		t.l = ttl.Milliseconds() + t.beyond
+		if d.ServerExpires() {
+			t.gap = t.beyond
+		}
+	}
+	h.timed.Store(t)
+	return t, nil
+}
+
+func roundUp(d, step time.Duration) time.Duration { return (d + step - 1) / step * step }
+
+// Where the scripts that stamp expect the clock, counted from the first key.
+const (
+	acquireClock = 2 + 8
+	finishClock  = 2 + 5
+)
+
+// stamping runs a script that needs the server's clock. The script reads it; on a server that lets no
+// script write then, TIME is a round trip of its own. Such a clock is old by as much as that takes:
+// stamps end earlier, and trust counts from before TIME was sent, so both err to the safe side.
+func (h *hardened) stamping(ctx context.Context, s *wire.Script, clockAt int, args ...any) (any, error) {
+	if !h.oldServer.Load() {
+		reply, err := h.mux.Eval(ctx, s, args...)
+		if !refusesTime(err) {
+			return reply, err
+		}
+		h.oldServer.Store(true)
+	}
+	sec, usec, err := h.time(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args[clockAt], args[clockAt+1] = sec, usec
+	return h.mux.Eval(ctx, s, args...)
+}
+
+// time asks the server for its clock. Its failure leaves nothing open: an unknown outcome of TIME is
+// no unknown outcome of an attempt.
+func (h *hardened) time(ctx context.Context) (sec, usec any, err error) {
+	reply, err := h.mux.Do(ctx, "TIME")
+	if unknown, ok := sent(err); ok {
+		err = unknown.Err
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("TIME: %w", err)
+	}
+	f, _ := reply.([]any)
+	if len(f) != 2 {
+		return nil, nil, errOddReply
+	}
+	return f[0], f[1], nil
+}

@@ -1,0 +1,362 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// verbatim is the old client: its commands, its order, its judgement. What it does at each point
+// is the dialect's to say; here is only what all of them share.
+type verbatim struct {
+	*server
+	seats seats
+}
+
+func newVerbatim(s *server) *verbatim {
+	v := &verbatim{server: s}
+	v.seats.init(s.dialect)
+	return v
+}
+
+// Tune gives a Client the old client's times: its lease as TTL, no renewal, trust to the very end of
+// the lease. A lock without any end is trusted for a year.
+func (v *verbatim) Tune(cfg lock.Config) lock.Config {
+	d := v.dialect
+	if cfg.TTL == 0 {
+		cfg.TTL = least(v.cfg.Terms.Lease, 0)
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = d.Lease
+	}
+	if cfg.TTL == 0 && !d.HasStamp() && !d.ServerExpires() {
+		cfg.TTL = 365 * 24 * time.Hour
+	}
+	if cfg.RenewEvery == 0 {
+		cfg.RenewEvery = -1
+	}
+	if cfg.Margin == 0 {
+		cfg.Margin = -1
+	}
+	if cfg.RetryEvery == 0 {
+		cfg.RetryEvery, _ = v.Pace(0)
+		cfg.RetryEvery = max(cfg.RetryEvery, time.Millisecond)
+	}
+	if cfg.Politeness == 0 {
+		cfg.Politeness = d.Poll
+	}
+	return cfg
+}
+
+// Fits refuses what the old client could not write, and renewal.
+func (v *verbatim) Fits(ttl, renewEvery, margin time.Duration) error {
+	if renewEvery > 0 {
+		return fmt.Errorf("legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: it must be negative", renewEvery, v.dialect.Name)
+	}
+	_, err := v.stamp(v.clock.Now(), ttl, "")
+	if errors.Is(err, dialect.ErrBadID) {
+		err = nil // there is none before an attempt draws one
+	}
+	if err == nil {
+		_, err = v.setOptions(ttl)
+	}
+	return err
+}
+
+// Pace is the old client's own. One that does not sleep between its attempts is given a millisecond,
+// for the round trips of which it makes its pauses; one that makes a single attempt, whose callers
+// loop around it, 100 ms.
+func (v *verbatim) Pace(wait time.Duration) (poll time.Duration, attempts int) {
+	d := v.dialect
+	poll = d.Poll
+	switch {
+	case poll > 0 || d.Attempts > 0:
+	case d.WaitsForever:
+		poll = time.Millisecond
+	default:
+		poll = defaultPoll
+	}
+	switch {
+	case wait < 0:
+		return poll, 1
+	case wait > 0 && poll > 0:
+		attempts = int(wait/poll) + 1
+	}
+	if d.Attempts > 0 && (attempts == 0 || attempts > d.Attempts) {
+		attempts = d.Attempts
+	}
+	return poll, attempts
+}
+
+// stamp is the bytes that the old client writes when its clock shows now.
+func (v *verbatim) stamp(now time.Time, lease time.Duration, id string) (string, error) {
+	text, err := v.dialect.Stamp(now, lease, id)
+	if err == nil {
+		text, err = v.dialect.EncodeValue(text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("legacy: %s: %w", v.dialect.Name, err)
+	}
+	return text, nil
+}
+
+// turn is one attempt of the old client.
+type turn struct {
+	v     *verbatim
+	k     keys
+	lease time.Duration
+	id    string
+	seat  int
+
+	now   time.Time    // the clock reading that made value
+	sent  lock.Instant // trust counts from it: the stamp does
+	value string       // bytes
+}
+
+// Try makes one attempt of the old client: at most SETNX, GET and GETSET, and what its dialect sends
+// beside them. Where the old client would throw, the error is a [*ThrownError].
+func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	k, err := v.keys(key)
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{v: v, k: k, lease: ttl}
+	t.id, t.seat = v.seats.take(k.l)
+	g, err := t.run(ctx)
+	var unsure *lock.UnsureError
+	switch {
+	case errors.As(err, &unsure):
+		v.count.unsure.Add(1)
+	case err != nil:
+		v.seats.leave(k.l, t.seat)
+	default:
+		v.count.acquired.Add(1)
+		return g, nil
+	}
+	return nil, err
+}
+
+// read stamps: the value is made before the command that writes it, as the old client makes it.
+func (t *turn) read(ctx context.Context) (err error) {
+	t.sent, t.now = lock.Mark(ctx), t.v.clock.Now()
+	t.value, err = t.v.stamp(t.now, t.lease, t.id)
+	return err
+}
+
+func (t *turn) run(ctx context.Context) (*oldGrant, error) {
+	d := &t.v.dialect
+	for {
+		if err := t.read(ctx); err != nil {
+			return nil, err
+		}
+		if g, err := t.setnx(ctx); g != nil || err != nil {
+			return g, err
+		}
+		if !d.HasTakeover() {
+			return nil, t.held(dialect.Nil())
+		}
+		seen, err := t.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		switch d.LegacyNext(seen, t.id, t.judging()) {
+		case dialect.StepGetset:
+			return t.getset(ctx, seen)
+		case dialect.StepSetnxOnce:
+			if g, err := t.setnx(ctx); g != nil || err != nil {
+				return g, err
+			}
+			return nil, t.held(seen)
+		case dialect.StepAgain:
+			continue // at once, as the old client does; the next command finds an ended ctx
+		case dialect.StepGiveUp:
+			return nil, fmt.Errorf("%w: %w", t.held(seen), lock.ErrNoRetry)
+		case dialect.StepFail:
+			return nil, t.thrown("GET", seen)
+		default:
+			return nil, t.held(seen)
+		}
+	}
+}
+
+// judging is the clock reading that this client judges by.
+func (t *turn) judging() time.Time {
+	if t.v.dialect.JudgesAnew {
+		return t.v.clock.Now()
+	}
+	return t.now
+}
+
+// setnx sends the acquiring command, and the EXPIRE that some send behind it, also when it was lost.
+func (t *turn) setnx(ctx context.Context) (*oldGrant, error) {
+	d := &t.v.dialect
+	won, err := t.first(ctx)
+	if err != nil {
+		return nil, t.failed("SETNX", err, wroteSetnx, wonSetnx)
+	}
+	expires := d.KeyTTL == dialect.TTLEverybody ||
+		won && (d.KeyTTL == dialect.TTLAfterSetnx || d.KeyTTL == dialect.TTLWinExpire)
+	if !won {
+		if expires {
+			_, err = t.v.mux.Do(ctx, "EXPIRE", t.k.l, wholeSeconds(t.lease))
+		}
+		return nil, t.certain("EXPIRE", err)
+	}
+	return t.won(ctx, expires)
+}
+
+func (t *turn) first(ctx context.Context) (won bool, err error) {
+	if t.v.dialect.Acquire == dialect.AcquireSetnx {
+		reply, err := t.v.mux.Do(ctx, "SETNX", t.k.l, t.value)
+		return number(reply) == 1, err
+	}
+	options, err := t.v.setOptions(t.lease)
+	if err != nil {
+		return false, err
+	}
+	reply, err := t.v.mux.Do(ctx, "SET", append([]any{t.k.l, t.value}, options...)...)
+	return reply != nil, err
+}
+
+// setOptions are those behind SET key value, in the order in which the dialect's clients send them.
+func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
+	acquire := v.dialect.Acquire
+	whole := lease%time.Second == 0
+	switch {
+	case lease < time.Millisecond && acquire != dialect.AcquireSetnx:
+		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond, the shortest that the server keeps", lease)
+	case acquire == dialect.AcquireSetNXEX && !whole:
+		return nil, fmt.Errorf("legacy: TTL %v is no whole number of seconds, which is all that %s sends", lease, v.dialect.Name)
+	case acquire == dialect.AcquireSetNXEX:
+		return []any{"NX", "EX", int64(lease / time.Second)}, nil
+	case acquire == dialect.AcquireSetNXPX:
+		return []any{"NX", "PX", lease.Milliseconds()}, nil
+	case acquire == dialect.AcquireSetNXGo && whole:
+		return []any{"EX", int64(lease / time.Second), "NX"}, nil
+	case acquire == dialect.AcquireSetNXGo:
+		return []any{"PX", lease.Milliseconds(), "NX"}, nil
+	}
+	return nil, nil
+}
+
+// wholeSeconds is EXPIRE's unit; what is cut off would let the key end before its lease.
+func wholeSeconds(d time.Duration) int64 { return int64(roundUp(d, time.Second) / time.Second) }
+
+func (t *turn) get(ctx context.Context) (dialect.Reply, error) {
+	reply, err := t.v.mux.Do(ctx, "GET", t.k.l)
+	return asReply(reply), t.certain("GET", err)
+}
+
+func asReply(v any) dialect.Reply {
+	if v == nil {
+		return dialect.Nil()
+	}
+	return dialect.Text(text(v))
+}
+
+// getset writes over what counts as expired. The stamp is the SETNX's, two round trips old, except
+// where the old client reads its clock again.
+func (t *turn) getset(ctx context.Context, seen dialect.Reply) (*oldGrant, error) {
+	d := &t.v.dialect
+	if d.Restamp {
+		if err := t.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	reply, err := t.v.mux.Do(ctx, "GETSET", t.k.l, t.value)
+	if err != nil {
+		judged := t.judging()
+		return nil, t.failed("GETSET", err, wroteGetset, func(late any) bool {
+			return d.LegacyWins(asReply(late), seen, judged) == dialect.Won
+		})
+	}
+	old := asReply(reply)
+	switch d.LegacyWins(old, seen, t.judging()) {
+	case dialect.Won:
+		t.v.count.takeovers.Add(1)
+		return t.won(ctx, d.KeyTTL == dialect.TTLGetsetExpire || d.KeyTTL == dialect.TTLWinExpire || d.KeyTTL == dialect.TTLEverybody)
+	case dialect.Threw:
+		return nil, t.thrown("GETSET", old)
+	}
+	// What was there is overwritten all the same: the clobber that the hardened client does not do.
+	return nil, t.held(old)
+}
+
+func (t *turn) won(ctx context.Context, expires bool) (*oldGrant, error) {
+	g := t.grant()
+	if !expires {
+		return g, nil
+	}
+	if _, err := t.v.mux.Do(ctx, "EXPIRE", t.k.l, wholeSeconds(t.lease)); err != nil {
+		// The key is ours for certain, and without an end: it must be given back.
+		return nil, &lock.UnsureError{Grant: g, Err: trouble(t.k, "EXPIRE", err)}
+	}
+	return g, nil
+}
+
+// failed is the error of a command that may have taken the key.
+func (t *turn) failed(what string, err error, w wrote, wins func(late any) bool) error {
+	unknown, may := sent(err)
+	err = t.certain(what, err)
+	if !may {
+		return err
+	}
+	g := t.grant()
+	g.wrote, g.pending, g.wins = w, unknown.Pending, wins
+	return &lock.UnsureError{Grant: g, Err: err}
+}
+
+// certain is the error of a command that takes nothing.
+func (t *turn) certain(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return trouble(t.k, what+" of", err)
+}
+
+func (t *turn) held(seen dialect.Reply) error {
+	e := &lock.HeldError{Key: t.k.name, Protocol: t.v.dialect.Name}
+	if stamp, err := t.v.dialect.Decode(seen.Value, t.now); err == nil && !seen.Nil {
+		e.Owner = stamp.ID
+	}
+	return e
+}
+
+// ThrownError is where the old client leaves its acquire with an exception, mostly because the value
+// on the key is no number to it. It unwraps to lock.ErrNoRetry: the old client's caller sees the
+// exception too.
+type ThrownError struct {
+	Key     string
+	Dialect string
+	Command string // whose reply it could not bear
+	Value   string
+	Missing bool // the reply was nil
+
+	looks []dialect.Match
+}
+
+func (e *ThrownError) Error() string {
+	if e.Missing {
+		return fmt.Sprintf("legacy: key %q: %s returned nil, where the %s client fails", e.Key, e.Command, e.Dialect)
+	}
+	text := fmt.Sprintf("legacy: key %q: %s returned %.80q, where the %s client throws", e.Key, e.Command, e.Value, e.Dialect)
+	if len(e.looks) > 0 {
+		text += "; the value may be " + e.looks[0].String()
+	}
+	return text
+}
+
+func (e *ThrownError) Unwrap() error { return lock.ErrNoRetry }
+
+func (t *turn) thrown(command string, reply dialect.Reply) error {
+	t.v.count.foreign.Add(1)
+	e := &ThrownError{Key: t.k.name, Dialect: t.v.dialect.Name, Command: command, Value: reply.Value, Missing: reply.Nil}
+	if !reply.Nil {
+		e.looks = dialect.Identify(reply.Value, t.now, dialect.Hints{})
+	}
+	return e
+}

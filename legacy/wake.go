@@ -1,0 +1,98 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// arm makes fn be called at the next change of one of the keys. The watch is armed before the look
+// that registers it, so that what changes in between is seen by one of the two.
+func (s *server) arm(ctx context.Context, k keys, both bool, fn func()) (cancel func(), err error) {
+	if s.cfg.Wake != On {
+		return nil, fmt.Errorf("legacy: %w: Config.Wake is off", lock.ErrNoWake)
+	}
+	var once sync.Once
+	first, err := s.mux.Tracker().Arm(ctx, k.l, func() { once.Do(fn) })
+	if err != nil || !both {
+		return first, wakeless(k, err)
+	}
+	second, err := s.mux.Tracker().Arm(ctx, k.m, func() { once.Do(fn) })
+	if err != nil {
+		first()
+		return nil, wakeless(k, err)
+	}
+	return func() { first(); second() }, nil
+}
+
+func wakeless(k keys, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, wire.ErrNoWake):
+		return fmt.Errorf("legacy: %w: %w", lock.ErrNoWake, err)
+	}
+	return trouble(k, "watch", err)
+}
+
+// tracked runs a command whose keys are then watched. The watch is given up with its error.
+func (s *server) tracked(ctx context.Context, k keys, cancel func(), cmd wire.Command) (any, error) {
+	reply, err := s.mux.Tracker().Do(ctx, cmd)
+	if err != nil {
+		cancel()
+		return nil, trouble(k, "watch", err)
+	}
+	return reply, nil
+}
+
+// Await arms wake for both keys: an old client's release changes L, one of ours M.
+func (h *hardened) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+	k, err := h.keys(key)
+	if err != nil {
+		return nil, false, err
+	}
+	cancel, err := h.arm(ctx, k, true, wake)
+	if err != nil {
+		return nil, false, err
+	}
+	at := h.clock.begin()
+	reply, err := h.tracked(ctx, k, cancel, observeScript.Cmd(k.l, k.m))
+	if err != nil {
+		return nil, false, err
+	}
+	o, err := h.look(k, reply, h.clock.end(at))
+	if err != nil {
+		cancel()
+		return nil, false, err
+	}
+	h.note(&o)
+	return cancel, !o.Exists && !o.MarkExists || h.mayTakeOver(o), nil
+}
+
+// Guard arms touched for both keys of a grant and compares them with it (rule 7).
+func (h *hardened) Guard(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+	g, ok := granted.(*grant)
+	if !ok {
+		return nil, fmt.Errorf("legacy: a grant of another backend (%T)", granted)
+	}
+	if err := g.gone(); err != nil {
+		return nil, err
+	}
+	cancel, err := h.arm(ctx, g.k, true, touched)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := h.tracked(ctx, g.k, cancel, checkScript.Cmd(g.k.l, g.k.m, g.token, g.t.gap))
+	if err != nil {
+		return nil, err
+	}
+	if f, _ := reply.([]any); len(f) == 2 {
+		cancel()
+		return nil, g.lose(f)
+	}
+	return cancel, nil
+}

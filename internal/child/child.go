@@ -1,0 +1,343 @@
+// Package child runs one command as a good parent does, and ends it in time when it must end.
+//
+// The command gets a process group of its own, our standard streams, our signals and, on a
+// terminal, the foreground. Its exit code is what a shell would report. A [Schedule] asks its whole
+// group to end and later makes it. The package knows nothing of locks.
+//
+// What is not promised: a process that leaves the group (a daemon, setsid) is neither signalled nor
+// ended. If we are killed with SIGKILL, the command is killed too on Linux (not if it is a program
+// with set-uid rights, which clear that setting) and on Windows (with all it started); on other
+// systems it lives on, and on Linux so do the processes that it started itself. If somebody stops us
+// with SIGSTOP, nobody watches the command until we are continued.
+//
+// # Clocks
+//
+// The instants of a Schedule become durations once, when it is given; a clock stepped afterwards
+// moves nothing. Whoever keeps the lease notices the step and gives a sooner Schedule.
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Clock is where a Proc reads time and waits.
+type Clock interface {
+	Now() time.Time
+	After(time.Duration) <-chan time.Time
+}
+
+// Spec describes a command to run.
+type Spec struct {
+	Args []string // the command and its arguments; the command is looked up in PATH
+	Env  []string // its whole environment; nil means ours
+
+	// Stdin, Stdout and Stderr are handed over as they are where they are files; nil is the null
+	// device.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+
+	// Signals is where the signals that we get arrive; each is passed on to the command's process
+	// group. The caller subscribes, best to what [Passed] names. With nil nothing is passed on,
+	// and a command stopped by ^Z is not continued.
+	Signals <-chan os.Signal
+
+	// Clock decides when a Schedule is due. Defaults to the machine's.
+	Clock Clock
+
+	// Continued is called after we were stopped and continued, before the command is: by the
+	// Schedule that it returns, a lease that ended in the meantime ends the command while that still
+	// stands still. The zero Schedule lets it go on. It must not block.
+	Continued func() Schedule
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	// Code is the command's own exit code, or 128 plus the number of the signal that ended it.
+	Code int
+
+	// Signal names the signal that ended it, empty if none did.
+	Signal string
+}
+
+// StartError says that a command could not be started.
+type StartError struct {
+	Name string
+	Code int // 127 if there is no such command, 126 if it is there and cannot be run
+	Err  error
+}
+
+func (e *StartError) Error() string {
+	if e.Code == codeNotFound {
+		return fmt.Sprintf("%s: command not found", e.Name)
+	}
+	return fmt.Sprintf("%s: cannot be run: %v", e.Name, e.Err)
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+const (
+	codeNoRun    = 126
+	codeNotFound = 127
+)
+
+// Proc is a started command.
+type Proc struct {
+	spec      Spec
+	family    *family
+	schedules chan Schedule
+	signals   chan os.Signal
+	stops     chan stop
+	reaped    chan struct{} // closed when the command itself has been waited for; exit is set before
+	exit      Exit
+	done      chan struct{} // closed when the command ended and, if it had to end, its group too
+}
+
+// Start starts the command. The error is a *StartError.
+//
+// The goroutine that forks stays on its thread until the command ended: Linux sends the
+// parent-death signal when the *thread* that forked ends, and the Go runtime ends threads when it
+// likes (golang.org/issue/27505).
+func Start(spec Spec) (*Proc, error) {
+	path, err := Find(spec.Args)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Clock == nil {
+		spec.Clock = machine{}
+	}
+	p := &Proc{
+		spec:      spec,
+		schedules: make(chan Schedule),
+		signals:   make(chan os.Signal),
+		stops:     make(chan stop),
+		reaped:    make(chan struct{}),
+		done:      make(chan struct{}),
+	}
+	started := make(chan error)
+	go p.parent(path, started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	go p.loop()
+	return p, nil
+}
+
+// parent forks and reaps on one thread.
+func (p *Proc) parent(path string, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := &exec.Cmd{
+		Path: path, Args: p.spec.Args, Env: p.spec.Env,
+		Stdin: p.spec.Stdin, Stdout: p.spec.Stdout, Stderr: p.spec.Stderr,
+		// A grandchild may keep a pipe of ours open for ever; files are not affected.
+		WaitDelay: time.Second,
+	}
+	f := newFamily()
+	f.prepare(cmd)
+	if err := cmd.Start(); err != nil {
+		f.notStarted()
+		started <- cannotStart(p.spec.Args[0], path, err)
+		return
+	}
+	f.started(cmd.Process)
+	p.family = f
+	started <- nil
+	p.exit = f.reap(cmd, p.stops)
+	close(p.reaped)
+}
+
+// Done is closed when the command has ended.
+func (p *Proc) Done() <-chan struct{} { return p.done }
+
+// Pid is the command's process id and, except on Windows, that of its group.
+func (p *Proc) Pid() int { return p.family.pid }
+
+// Wait waits for the command to end. After Terminate it also waits for the rest of its process
+// group, at the longest until that is killed.
+func (p *Proc) Wait() Exit {
+	<-p.done
+	return p.exit
+}
+
+// Signal sends a signal to the command's process group; after the end it does nothing.
+func (p *Proc) Signal(s os.Signal) {
+	select {
+	case p.signals <- s:
+	case <-p.done:
+	}
+}
+
+// Terminate ends the command's process group by a schedule. A later call can only make it sooner.
+func (p *Proc) Terminate(s Schedule) {
+	select {
+	case p.schedules <- s:
+	case <-p.done:
+	}
+}
+
+// loop owns everything that is done to the running command, so that a signal cannot overtake the
+// verdict on a command that is about to be continued, nor reach a group that is being handed the
+// terminal.
+func (p *Proc) loop() {
+	defer close(p.done)
+	defer p.family.close()
+	var v verdict
+	reaped := p.reaped
+	for {
+		select {
+		case s := <-p.spec.Signals:
+			p.got(s, &v)
+		case s := <-p.signals:
+			p.family.signal(s)
+		case s := <-p.stops:
+			p.family.stopped(s)
+		case s := <-p.schedules:
+			v.pass(s, p)
+		case <-v.term:
+			v.sendTerm(p.family)
+		case <-v.kill:
+			v.sendKill(p.family)
+		case <-v.look:
+			v.look = time.After(lookEvery)
+		case <-reaped:
+			reaped = nil
+			v.look = time.After(0)
+		}
+		// What the command started must end with it when it had to end: the lock is not ours
+		// for much longer. When it ended by itself, what it left behind is left alone.
+		// After SIGKILL there is nothing left to wait for but zombies, of which a container
+		// without a proper init may keep some for ever.
+		if reaped == nil && (!v.passed() || v.killed || !p.family.alive()) {
+			return
+		}
+	}
+}
+
+// lookEvery is how often a group whose leader has ended is looked at; nothing tells when it is empty.
+const lookEvery = 20 * time.Millisecond
+
+// got passes on a signal that came to us.
+func (p *Proc) got(s os.Signal, v *verdict) {
+	if !isContinue(s) {
+		p.family.signal(s)
+		return
+	}
+	if p.spec.Continued != nil {
+		if s := p.spec.Continued(); s != (Schedule{}) {
+			v.pass(s, p)
+		}
+	}
+	p.family.resume()
+}
+
+// verdict is the Schedule that was passed on a command and how far it was carried out.
+type verdict struct {
+	schedule   Schedule
+	termed     bool
+	killed     bool
+	term, kill <-chan time.Time
+	look       <-chan time.Time // time to see whether the group is empty
+}
+
+func (v *verdict) passed() bool { return v.schedule != (Schedule{}) }
+
+// pass takes a Schedule and does at once what is due. Where SIGKILL is due it goes alone: SIGTERM
+// would let a command that stands still run on for a moment.
+func (v *verdict) pass(s Schedule, p *Proc) {
+	v.schedule = v.schedule.Sooner(s)
+	now := p.spec.Clock.Now()
+	wait := v.schedule.Kill.Sub(now)
+	if wait <= 0 {
+		v.sendKill(p.family)
+		return
+	}
+	v.kill = p.spec.Clock.After(wait)
+	switch wait := v.schedule.Term.Sub(now); {
+	case v.termed:
+	case wait > 0:
+		v.term = p.spec.Clock.After(wait)
+	default:
+		v.sendTerm(p.family)
+	}
+}
+
+func (v *verdict) sendTerm(f *family) {
+	v.term, v.termed = nil, true
+	f.term()
+}
+
+func (v *verdict) sendKill(f *family) {
+	v.kill, v.killed = nil, true
+	f.kill()
+}
+
+// Find looks a command up as a shell does. The error is a *StartError.
+func Find(args []string) (path string, err error) {
+	if len(args) == 0 || args[0] == "" {
+		return "", &StartError{Code: codeNotFound, Err: exec.ErrNotFound}
+	}
+	name := args[0]
+	path, err = exec.LookPath(name)
+	if err == nil || errors.Is(err, exec.ErrDot) {
+		return path, nil // whoever has "." in PATH wants it
+	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		if !inPath(name) {
+			return "", &StartError{Name: name, Code: codeNotFound, Err: exec.ErrNotFound}
+		}
+		err = fs.ErrPermission
+	}
+	return "", &StartError{Name: name, Code: codeNoRun, Err: cause(err)}
+}
+
+// inPath reports whether PATH holds a file of that name, which then is one that cannot be run.
+func inPath(name string) bool {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return false
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+// cannotStart makes a StartError of what fork and exec said. The file was found just before, so that
+// "no such file" speaks of the interpreter that its first line names.
+func cannotStart(name, path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, gone := os.Stat(path); gone != nil {
+			return &StartError{Name: name, Code: codeNotFound, Err: err}
+		}
+		return &StartError{Name: name, Code: codeNoRun, Err: errors.New("the interpreter of its #! line does not exist")}
+	}
+	return &StartError{Name: name, Code: codeNoRun, Err: cause(err)}
+}
+
+// cause strips the operation and the path that os and exec put before an error.
+func cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+type machine struct{}
+
+func (machine) Now() time.Time                         { return time.Now() }
+func (machine) After(d time.Duration) <-chan time.Time { return time.After(d) }

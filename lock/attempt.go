@@ -68,7 +68,7 @@ func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 		if got.grant == nil {
 			return nil, nil
 		}
-		lease, err := a.lease(ctx, got.grant, got.asked)
+		lease, err := a.take(ctx, got)
 		if err != nil {
 			a.core.leave(a.queue, 0)
 		}
@@ -174,7 +174,17 @@ func (a *attempt) ask(ctx context.Context) (Grant, error) {
 
 // lease makes a Lease of a grant, unless it came too late to be trusted at all.
 func (a *attempt) lease(ctx context.Context, grant Grant, asked Instant) (*Lease, error) {
+	return a.take(ctx, turn{grant: grant, asked: asked})
+}
+
+// take makes a Lease of what a turn brought.
+func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
+	grant, asked := got.grant, got.asked
 	l := newLease(ctx, a.client, a.queue, grant, asked, a.began)
+	if got.shared {
+		l.sent, l.span, l.asked = got.sent, got.span, a.core.keeper.now()
+		l.waited = l.asked.Elapsed - a.began.Elapsed
+	}
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, a.contextEnded(ctx)

@@ -27,7 +27,8 @@ type Backend interface {
 // Grant is one acquisition of one key. Its methods are safe for concurrent use; the Client calls
 // Extend from one goroutine at a time.
 type Grant interface {
-	// Token tells this grant from all others of its key. It is what the store compares.
+	// Token tells this grant from all others of its key, but for those it was shared with (see
+	// [Sharer]). It is what the store compares.
 	Token() string
 
 	// Term is that of the acquisition; it never changes.
@@ -82,6 +83,15 @@ type BatchExtender interface {
 // particular [ErrLost] says that g was not ours to pass, and [*UnsureError] that either may hold.
 type Passer interface {
 	Pass(ctx context.Context, g Grant, ttl time.Duration) (Grant, error)
+}
+
+// Sharer is implemented by a Grant that may pass to the next waiter of the same process without a
+// word to the store, which goes on holding the key under the same token.
+type Sharer interface {
+	// Share returns a grant for the next holder, with a fencing number of its own where there are
+	// any; false when this cannot be done, such as when no number is left. The old grant is not
+	// used any more.
+	Share() (Grant, bool)
 }
 
 // Queuer keeps a queue of waiters on the store, so that processes are served in the order they came.

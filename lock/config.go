@@ -40,10 +40,19 @@ type Config struct {
 	// Defaults to what the backend advises, else to zero.
 	Politeness time.Duration
 
-	// HandOvers is how many times in a row a lease may pass from one goroutine of this process to
-	// the next in one command, where the backend can do that, before other processes get a chance.
+	// HandOvers is how many times in a row a key may pass from one goroutine of this process to the
+	// next in one command, where the backend can do that, before other processes get a chance.
 	// Negative: never. Defaults to 64.
 	HandOvers int
+
+	// LocalHandOvers is how many times in a row a key may pass from one goroutine of this process
+	// to the next without a word to the store, where the backend can do that. Negative: never.
+	// Defaults to 64.
+	LocalHandOvers int
+
+	// HandOverFor is how long hand-overs of either kind may go on before other processes get a
+	// chance. Defaults to 100 ms.
+	HandOverFor time.Duration
 
 	// Fair makes waiters queue on the store, where the backend can do that.
 	Fair bool
@@ -97,6 +106,7 @@ const (
 	defaultRetryEvery  = 100 * time.Millisecond
 	defaultReleaseWait = 2 * time.Second
 	defaultHandOvers   = 64
+	defaultHandOverFor = 100 * time.Millisecond
 
 	// greatestTTL keeps sums of durations far from overflow; no store needs a longer lease.
 	greatestTTL = 10 * 365 * 24 * time.Hour
@@ -117,6 +127,8 @@ func (cfg Config) complete(b Backend) (Config, error) {
 	setDefault(&cfg.RetryEvery, defaultRetryEvery)
 	setDefault(&cfg.ReleaseWait, defaultReleaseWait)
 	setDefault(&cfg.HandOvers, defaultHandOvers)
+	setDefault(&cfg.LocalHandOvers, defaultHandOvers)
+	setDefault(&cfg.HandOverFor, defaultHandOverFor)
 	if cfg.Clock == nil {
 		cfg.Clock = Machine
 	}
@@ -150,6 +162,8 @@ func (cfg Config) validGiven() error {
 		return fmt.Errorf("lock: Config.RetryEvery is %v; it must be positive", cfg.RetryEvery)
 	case cfg.ReleaseWait < 0:
 		return fmt.Errorf("lock: Config.ReleaseWait is %v; it must be positive", cfg.ReleaseWait)
+	case cfg.HandOverFor < 0:
+		return fmt.Errorf("lock: Config.HandOverFor is %v; it must be positive; to hand nothing over set HandOvers and LocalHandOvers to -1", cfg.HandOverFor)
 	}
 	return nil
 }

@@ -10,7 +10,9 @@ type queue struct {
 	key     string
 	busy    bool
 	waiting []*ticket
-	passes  int           // hand-overs in a row
+	passes  int           // hand-overs by command in a row
+	shares  int           // hand-overs without one in a row
+	since   time.Duration // elapsed time at which the first of them began
 	quiet   time.Duration // elapsed time until which this process stays away from the key
 }
 
@@ -26,6 +28,11 @@ type ticket struct {
 type turn struct {
 	grant Grant // nil: it has to make its own attempts
 	asked Instant
+
+	// A shared grant brings the trust that its last holder had.
+	shared bool
+	sent   Instant
+	span   time.Duration
 }
 
 // enter takes the turn for key at once if nobody has it; else it returns a ticket for it. With
@@ -109,7 +116,7 @@ func (k *core) refuse(q *queue, t *ticket, got turn) {
 func (k *core) leave(q *queue, stayAway time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	q.passes = 0
+	q.passes, q.shares = 0, 0
 	k.calm(q, stayAway)
 	if t := k.pop(q); t != nil {
 		t.turn <- turn{}

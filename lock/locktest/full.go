@@ -149,3 +149,56 @@ func (s *Store) watch(key string, fn func()) (cancel func()) {
 		}
 	}
 }
+
+// Sharing returns a backend like Full whose grants can be shared, each at most seven times.
+func (s *Store) Sharing() lock.Backend { return &sharing{full{plain{s}}} }
+
+type sharing struct{ full }
+
+func (b *sharing) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	g, err := b.full.Try(ctx, key, ttl)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.serial += 7 // the numbers reserved for those it is shared with
+	b.mu.Unlock()
+	return &sharedGrant{g.(*grant), 7}, nil
+}
+
+func (b *sharing) Pass(ctx context.Context, g lock.Grant, ttl time.Duration) (lock.Grant, error) {
+	return b.full.Pass(ctx, inside(g), ttl)
+}
+
+func (b *sharing) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+	inner := make([]lock.Grant, len(gs))
+	for i, g := range gs {
+		inner[i] = inside(g)
+	}
+	return b.full.ExtendAll(ctx, inner, ttl)
+}
+
+func (b *sharing) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {
+	return b.full.Guard(ctx, inside(g), touched)
+}
+
+func inside(g lock.Grant) lock.Grant {
+	if s, ok := g.(*sharedGrant); ok {
+		return s.grant
+	}
+	return g
+}
+
+type sharedGrant struct {
+	*grant
+	left int
+}
+
+func (g *sharedGrant) Share() (lock.Grant, bool) {
+	if g.left == 0 {
+		return nil, false
+	}
+	next := *g.grant
+	next.fence++
+	return &sharedGrant{&next, g.left - 1}, true
+}

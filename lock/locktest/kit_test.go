@@ -27,6 +27,7 @@ func world(make func(*Store) lock.Backend) func(*testing.T) *World {
 func TestStorePassesItsOwnKit(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { RunInBubbles(t, Traits{}, world((*Store).Backend)) })
 	t.Run("full", func(t *testing.T) { RunInBubbles(t, Traits{}, world((*Store).Full)) })
+	t.Run("sharing", func(t *testing.T) { RunInBubbles(t, Traits{}, world((*Store).Sharing)) })
 	t.Run("paced", func(t *testing.T) {
 		RunInBubbles(t, Traits{}, world(func(s *Store) lock.Backend { return s.Paced(5 * time.Millisecond) }))
 	})

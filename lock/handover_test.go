@@ -1,0 +1,150 @@
+package lock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+// relay lets n goroutines take the key after the first lease, in order, and returns their fences.
+func relay(t *testing.T, c *lock.Client, n int, held time.Duration) []int64 {
+	first := acquire(t, c, "k")
+	var wg sync.WaitGroup
+	fences := make(chan int64, n)
+	for range n {
+		wg.Go(func() {
+			l := acquire(t, c, "k")
+			f, _ := l.Fence()
+			fences <- f
+			time.Sleep(held)
+			if err := l.Err(); err != nil {
+				t.Error(err)
+			}
+			release(t, l)
+		})
+	}
+	synctest.Wait()
+	release(t, first)
+	wg.Wait()
+	f, _ := first.Fence()
+	all := []int64{f}
+	for range n {
+		all = append(all, <-fences)
+	}
+	return all
+}
+
+func increasing(t *testing.T, fences []int64) {
+	t.Helper()
+	for i := 1; i < len(fences); i++ {
+		if fences[i] <= fences[i-1] {
+			t.Errorf("fences %v do not increase", fences)
+			return
+		}
+	}
+}
+
+func TestSharedKeyPassesWithoutAWordToTheStoreAndIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Sharing(), lock.Config{LocalHandOvers: 4, HandOvers: -1})
+		increasing(t, relay(t, c, 14, 0))
+		if tries, passes, releases := s.Calls("try"), s.Calls("pass"), s.Calls("release"); tries != 3 || passes != 0 || releases != 3 {
+			t.Errorf("%d attempts, %d hand-overs by command, %d releases for 15 leases in fives", tries, passes, releases)
+		}
+	})
+}
+
+func TestSharingEndsWithTheReservedNumbers(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Sharing(), lock.Config{HandOvers: -1})
+		increasing(t, relay(t, c, 15, 0))
+		if tries := s.Calls("try"); tries != 2 {
+			t.Errorf("%d attempts for 16 leases of eight numbers each", tries)
+		}
+	})
+}
+
+func TestHandOversEndAfterTheirTime(t *testing.T) {
+	for name, backend := range map[string]func(*locktest.Store) lock.Backend{
+		"by command": (*locktest.Store).Full, "shared": (*locktest.Store).Sharing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				c := client(t, backend(s), lock.Config{HandOverFor: 100 * time.Millisecond})
+				relay(t, c, 20, 50*time.Millisecond)
+				if tries := s.Calls("try"); tries < 5 {
+					t.Errorf("others got %d chances in a second", tries)
+				}
+			})
+		})
+	}
+}
+
+func TestSharedLeaseIsRenewedByItsNextHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Sharing(), lock.Config{TTL: 9 * time.Second, HandOverFor: time.Hour})
+		relay(t, c, 5, time.Minute)
+		if s.Calls("try") != 1 || s.Calls("extend") < 90 {
+			t.Errorf("%d attempts, %d renewals in five minutes", s.Calls("try"), s.Calls("extend"))
+		}
+	})
+}
+
+func TestLeaseOfWhichLittleTrustIsLeftIsNotShared(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Sharing(), lock.Config{TTL: 10 * time.Second, RenewEvery: -1, HandOvers: -1, HandOverFor: time.Hour})
+		first := acquire(t, c, "k")
+		next := make(chan *lock.Lease)
+		go func() { next <- acquire(t, c, "k") }()
+		time.Sleep(8 * time.Second)
+		release(t, first)
+		l := <-next
+		if left := time.Until(l.Until()); left != 9*time.Second {
+			t.Errorf("the next lease is trusted for %v", left)
+		}
+		release(t, l)
+	})
+}
+
+func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {
+	for name, backend := range map[string]func(*locktest.Store) lock.Backend{
+		"by command": (*locktest.Store).Full, "shared": (*locktest.Store).Sharing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range 50 {
+				bubble(t, func(t *testing.T, s *locktest.Store) {
+					c := client(t, backend(s), lock.Config{})
+					first := acquire(t, c, "k")
+					hold := make(chan struct{})
+					s.Order(locktest.Fault{Op: "pass", Times: 1, Hold: hold})
+					ctx, cancel := context.WithCancel(t.Context())
+					gone := make(chan error)
+					go func() {
+						l, err := c.Acquire(ctx, "k")
+						if err == nil {
+							_ = l.Release() // its context may have ended first
+						}
+						gone <- err
+					}()
+					synctest.Wait()
+					next := make(chan *lock.Lease)
+					go func() { next <- acquire(t, c, "k") }()
+					synctest.Wait()
+					go func() { release(t, first) }()
+					if i%2 == 0 {
+						synctest.Wait() // the hand-over is on its way to the store
+					}
+					cancel()
+					<-gone
+					close(hold)
+					release(t, <-next)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,27 @@
+# Everything is done by the scripts; `make help` says what there is.
+.PHONY: test lint fuzz bench prepare build clean help
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):.*## /\1\t/p' Makefile | expand -t 10
+
+test: ## everything, on a machine that it prepares by itself (Debian 12 or newer)
+	@scripts/test.sh
+
+lint: ## formatting, vet, staticcheck, the rules of the house
+	@scripts/lint.sh
+
+fuzz: ## every fuzz target for FUZZTIME, a minute by default
+	@FUZZTIME=$${FUZZTIME:-60s} scripts/test.sh fuzz
+
+bench: ## every benchmark for BENCHTIME, a second by default
+	@BENCHTIME=$${BENCHTIME:-1s} scripts/test.sh bench
+
+prepare: ## install and fetch what the tests need
+	@scripts/prepare.sh
+
+build: ## the command, as bin/getsetlock
+	@go build -o bin/ ./cmd/getsetlock
+
+clean: ## what was built here; fetched things stay in the cache folder
+	@rm -rf bin internal/interop/java/target
+	@go clean -testcache

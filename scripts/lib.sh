@@ -1,0 +1,23 @@
+# What the scripts share. Sourced, from the repository's root.
+# shellcheck shell=bash
+
+cache="${GETSETLOCK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/getsetlock}"
+java_dir=internal/interop/java
+java_jar=$java_dir/target/interop.jar
+
+say() { printf '%s\n' "$*"; }
+
+# die STATUS WORDS…: says why on stderr and ends the script.
+die() {
+  local status=$1
+  shift
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit "$status"
+}
+
+quietly() { "$@" >/dev/null 2>&1; }
+
+# packages_with_tag TAG: the folders that have Go files which only that build tag admits.
+packages_with_tag() {
+  git grep -lE --untracked "^//go:build (.*[^!])?\b$1\b" -- '*.go' 2>/dev/null | xargs -r -n1 dirname | sort -u | sed 's|^|./|'
+}

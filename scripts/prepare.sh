@@ -11,7 +11,6 @@ has_jdk() { quietly java -version && quietly javac -version; }
 has_maven() { quietly mvn -version; }
 has_faketime() { [ "$(faketime '2001-02-03 04:05:06' date +%Y 2>/dev/null)" = 2001 ]; }
 has_unzip() { quietly unzip -v; }
-has_git() { quietly git --version; }
 # The race detector needs a C compiler that can link.
 has_gcc() { printf '#include <stdlib.h>\nint main(void){return 0;}\n' | quietly gcc -x c -o /dev/null -; }
 has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ]; }
@@ -26,7 +25,6 @@ missing_packages() {
   has_maven || say maven
   has_faketime || say faketime
   has_unzip || say unzip
-  has_git || say git
   has_gcc || { say gcc && say libc6-dev; }
   has_pip || say python3-pip
 }

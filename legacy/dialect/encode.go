@@ -40,14 +40,17 @@ func (d Dialect) Stamp(now time.Time, lease time.Duration, id string) (string, e
 	switch d.Shape {
 	case ShapeConstant:
 		return d.Constant, nil
-	case ShapeToken, ShapeDecimal:
-		return id, d.checkID(id)
-	}
-	number, err := d.stampNumber(now, lease)
-	if err != nil || d.Shape == ShapeNumber {
-		return number, err
+	case ShapeNumber:
+		return d.stampNumber(now, lease)
 	}
 	if err := d.checkID(id); err != nil {
+		return "", err
+	}
+	if d.Shape != ShapeUUIDNumber {
+		return id, nil
+	}
+	number, err := d.stampNumber(now, lease)
+	if err != nil {
 		return "", err
 	}
 	return id + ":" + number, nil

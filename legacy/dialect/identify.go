@@ -222,14 +222,14 @@ func textMatches(text string, stamp bool, one func(Look, ...string) Match) []Mat
 	switch {
 	case stamp:
 		return nil
+	case strings.Trim(text, "0123456789.") == "":
+		return []Match{one(LookImplausible)}
 	case isUUID(strings.ToLower(text)):
 		return []Match{one(LookUUID, "SetGetDel")}
 	case word && len(text) <= 16:
 		return []Match{one(LookConstant, "Bare", "BareExpire", "SetDel"), one(LookToken, "SetGetDel")}
 	case word && len(text) <= 64:
 		return []Match{one(LookToken, "SetGetDel")}
-	case strings.Trim(text, "0123456789.") == "":
-		return []Match{one(LookImplausible)}
 	}
 	return []Match{one(LookText)}
 }

@@ -1,0 +1,211 @@
+package dialect
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+func filled(t *testing.T, d Dialect, terms Terms) Terms {
+	t.Helper()
+	got, err := d.Terms(terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestTermsDefaults(t *testing.T) {
+	s := time.Second
+	for _, c := range []struct {
+		d     Dialect
+		given Terms
+		want  Terms
+		ttl   time.Duration
+	}{
+		{Jedis(), Terms{}, Terms{60 * s, 60 * s, s, s}, 30 * s},
+		{Errorception(), Terms{}, Terms{5 * s, 5 * s, 250 * time.Millisecond, 250 * time.Millisecond}, 2500 * time.Millisecond},
+		{Kdyby(), Terms{}, Terms{15 * s, 15 * s, 750 * time.Millisecond, 750 * time.Millisecond}, 7500 * time.Millisecond},
+		{Faye(), Terms{}, Terms{120 * s, 120 * s, s, s}, 30 * s},
+		{RedisPy(), Terms{Lease: 40 * s}, Terms{40 * s, 40 * s, s, s}, 20 * s},
+		{Jedis(), Terms{Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s}, Terms{60 * s, 90 * s, 2 * s, 3 * s}, 30 * s},
+		{Bare(), Terms{}, Terms{}, 30 * s},
+		{SetDel(), Terms{}, Terms{}, 30 * s},
+	} {
+		got := filled(t, c.d, c.given)
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.d, got, c.want)
+		}
+		if ttl := got.DefaultTTL(); ttl != c.ttl {
+			t.Errorf("%s: TTL %s, want %s", c.d, ttl, c.ttl)
+		}
+	}
+}
+
+func TestTermsRefuse(t *testing.T) {
+	for _, c := range []struct {
+		d     Dialect
+		terms Terms
+		want  error
+		names string
+	}{
+		{RedisPy(), Terms{}, ErrNoLease, "RedisPy"},
+		{BareExpire(), Terms{}, ErrNoLease, "BareExpire"},
+		{Jedis(), Terms{Lease: -1}, ErrTerms, "Lease"},
+		{Jedis(), Terms{Gap: -1}, ErrTerms, "Gap"},
+		{Jedis(), Terms{Greatest: time.Second}, ErrTerms, "Greatest 1s is less than Lease 1m0s"},
+		{Jedis(), Terms{Spread: 30 * time.Second, Gap: 31 * time.Second}, ErrTerms, "Spread 30s and Gap 31s"},
+	} {
+		got, err := c.d.Terms(c.terms)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
+			t.Errorf("%s %+v: %v; want %v naming %q", c.d, c.terms, err, c.want, c.names)
+		}
+		if got != (Terms{}) {
+			t.Errorf("%+v beside an error", got)
+		}
+	}
+}
+
+func TestCIsSlackLessOneUnitWhereEqualExpires(t *testing.T) {
+	want := map[string]time.Duration{
+		"Jedis": time.Millisecond, "JedisUUID": time.Millisecond, "JedisAQS": time.Millisecond, "Template": 0, "Page": time.Second,
+		"PageNil": time.Second, "PageGet": time.Second, "RedisPy": 0, "TaskTiger": 0, "RedisObjects": time.Second, "RedisMutex": 0,
+		"ResqueTimeout": 0, "Errorception": 0, "Faye": 0, "ServiceStack": 0, "Kdyby": time.Second, "Machinery": 0, "Gorlock": 0,
+	}
+	for _, d := range Presets() {
+		if d.HasTakeover() && d.C() != want[d.Name] {
+			t.Errorf("%s: c = %s, want %s", d, d.C(), want[d.Name])
+		}
+	}
+	d := Jedis()
+	d.Inclusive, d.Slack = true, 0
+	if d.C() != -time.Millisecond {
+		t.Errorf("without slack and inclusive: %s", d.C())
+	}
+}
+
+// TestNoChallengerExpiresAStampBeforeEPlusC draws holders' and challengers' clocks: the law's c is the
+// most that may be added to the lease.
+func TestNoChallengerExpiresAStampBeforeEPlusC(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	lease := 30 * time.Second
+	for _, d := range Presets() {
+		if !d.HasTakeover() {
+			continue
+		}
+		closest := time.Hour
+		for range 4000 {
+			wrote := time.Unix(1_400_000_000, random.Int64N(int64(10*time.Second)))
+			text, err := d.Stamp(wrote, lease, testUUID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			later := lease + d.C() + time.Duration(random.Int64N(int64(2*d.Unit.Step()+2)))
+			if d.Unit == UnitFloatSeconds {
+				later += time.Microsecond
+			}
+			if d.LegacyExpired(Text(text), "", wrote.Add(later)) {
+				closest = min(closest, later-lease-d.C())
+			}
+			early := lease + d.C() - time.Duration(random.Int64N(int64(2*d.Unit.Step()+1)))
+			if d.Unit == UnitFloatSeconds {
+				early -= time.Microsecond // a double keeps no more
+			}
+			if early < lease+d.C() && d.LegacyExpired(Text(text), "", wrote.Add(early)) {
+				t.Fatalf("%s: %s written at %s expires after %s already", d, text, wrote, early)
+			}
+		}
+		if closest > 2*max(d.Unit.Step(), 2*time.Microsecond) {
+			t.Errorf("%s: c could be greater by %s", d, closest)
+		}
+	}
+}
+
+func TestLeaseRuleAtItsBound(t *testing.T) {
+	ms := time.Millisecond
+	terms := filled(t, Jedis(), Terms{Spread: 200 * ms, Gap: 500 * ms})
+	longest, bound := Jedis().LongestLease(terms)
+	if want := 60*time.Second + ms - 200*ms - 500*ms; !bound || longest != want {
+		t.Fatalf("longest lease %s, want %s", longest, want)
+	}
+	if err := Jedis().CheckLease(longest, terms); err != nil {
+		t.Error(err)
+	}
+	err := Jedis().CheckLease(longest+1, terms)
+	if !errors.Is(err, ErrLeaseRule) {
+		t.Fatalf("one nanosecond more: %v", err)
+	}
+	for _, part := range []string{"TTL", "Lease 1m0s", "Spread 200ms", "Gap 500ms", "59.301s", "Jedis"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not name %s", err, part)
+		}
+	}
+	if err := Jedis().CheckLease(0, terms); !errors.Is(err, ErrLeaseRule) {
+		t.Errorf("TTL 0: %v", err)
+	}
+}
+
+func TestWithoutTakeoverOnlyWaitersExpireBoundsTheLease(t *testing.T) {
+	for _, d := range []Dialect{Bare(), SetDel(), SetGetDel(), SetPexpire()} {
+		if err := d.CheckLease(24*time.Hour, filled(t, d, Terms{Lease: time.Second})); err != nil {
+			t.Errorf("%s: %v", d, err)
+		}
+	}
+	terms := filled(t, BareExpire(), Terms{Lease: 10 * time.Second})
+	if err := BareExpire().CheckLease(10*time.Second, terms); err != nil {
+		t.Error(err)
+	}
+	if err := BareExpire().CheckLease(10*time.Second+1, terms); !errors.Is(err, ErrLeaseRule) || !strings.Contains(err.Error(), "Lease 10s") {
+		t.Errorf("beyond what a waiter's EXPIRE leaves: %v", err)
+	}
+}
+
+func TestALeaseMustPayForSettleMarginAndOneRenewal(t *testing.T) {
+	s := time.Second
+	if err := CheckTimes(10*s, 1100*time.Millisecond, s, 3*s); err != nil {
+		t.Error(err)
+	}
+	err := CheckTimes(5*s, s, s, 3*s)
+	if !errors.Is(err, ErrLeaseRule) {
+		t.Fatalf("equal is not longer: %v", err)
+	}
+	for _, part := range []string{"TTL 5s", "settle 1s", "Margin 1s", "RenewEvery 3s"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not name %s", err, part)
+		}
+	}
+}
+
+func TestDefaultsFitEachOther(t *testing.T) {
+	for _, d := range Presets() {
+		for _, lease := range []time.Duration{2 * time.Second, 5 * time.Second, time.Minute, time.Hour} {
+			terms := filled(t, d, Terms{Lease: lease})
+			ttl := terms.DefaultTTL()
+			if err := d.Fits(ttl, DefaultRenewal(ttl), terms.DefaultMargin(ttl, true), terms); err != nil {
+				t.Errorf("%s with lease %s: %v", d, lease, err)
+			}
+		}
+	}
+}
+
+func TestSettleIsStrictlyLongerThanTheGap(t *testing.T) {
+	terms := filled(t, JedisUUID(), Terms{})
+	if terms.Settle() != terms.Gap+100*time.Millisecond || terms.TakeoverMargin() != terms.Spread {
+		t.Errorf("settle %s, takeover margin %s of %+v", terms.Settle(), terms.TakeoverMargin(), terms)
+	}
+	if err := Bare().Fits(time.Second, 900*time.Millisecond, 50*time.Millisecond, Terms{Gap: time.Hour}); err != nil {
+		t.Errorf("nothing settles where nothing is taken over: %v", err)
+	}
+}
+
+func TestMarginIsAtLeastTheSpreadBesideAStamp(t *testing.T) {
+	terms := Terms{Spread: 5 * time.Second}
+	if got := terms.DefaultMargin(30*time.Second, true); got != 5*time.Second {
+		t.Errorf("%s", got)
+	}
+	if got := terms.DefaultMargin(30*time.Second, false); got != 3*time.Second {
+		t.Errorf("%s", got)
+	}
+}

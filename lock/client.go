@@ -164,54 +164,39 @@ type Result struct {
 
 // Request acquires key in the background and delivers one Result, for select loops. A lease that is
 // not received within one TTL is given back and queued for again. When ctx ends the request is
-// abandoned: its error can be received for one more TTL, then the channel is closed.
+// abandoned, and its error is what can be received. The channel is closed behind the one Result.
 func (c *Client) Request(ctx context.Context, key string) <-chan Result {
-	out := make(chan Result)
+	// With room for one, an error nobody waits for holds up neither a goroutine nor Close.
+	out := make(chan Result, 1)
 	k := c.core
 	if !k.begin() {
-		go func() { deliver(c, out, Result{Err: fmt.Errorf("lock: key %q: %w", key, ErrClosed)}) }()
+		out <- Result{Err: fmt.Errorf("lock: key %q: %w", key, ErrClosed)}
+		close(out)
 		return out
 	}
 	go func() {
 		defer k.end()
+		defer close(out)
 		for {
 			l, err := c.Acquire(ctx, key)
+			out <- Result{Lease: l, Err: err}
 			if err != nil {
-				c.deliverError(ctx, out, err)
 				return
 			}
 			select {
-			case out <- Result{Lease: l}:
-				close(out)
-				return
 			case <-k.keeper.clock.After(c.cfg.TTL):
 			case <-l.Done():
 			case <-k.closing:
 			}
-			_ = l.Release() // background trouble is logged; nobody has seen this lease
+			select {
+			case <-out: // taken back: nobody has seen this lease
+				_ = l.Release() // background trouble is logged
+			default:
+				return // received
+			}
 		}
 	}()
 	return out
-}
-
-func (c *Client) deliverError(ctx context.Context, out chan Result, err error) {
-	select {
-	case out <- Result{Err: err}:
-		close(out)
-	case <-ctx.Done():
-		deliver(c, out, Result{Err: err})
-	case <-c.core.closing:
-		deliver(c, out, Result{Err: err})
-	}
-}
-
-// deliver offers r for one TTL and closes out.
-func deliver(c *Client, out chan Result, r Result) {
-	select {
-	case out <- r:
-	case <-c.core.keeper.clock.After(c.cfg.TTL):
-	}
-	close(out)
 }
 
 // Close refuses new leases, ends all waiting, and waits until every lease was released or ctx ends.

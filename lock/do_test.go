@@ -150,6 +150,28 @@ func TestAbandonedRequestLeavesNothing(t *testing.T) {
 	})
 }
 
+func TestAbandonedRequestDoesNotHoldUpClose(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c, err := lock.New(s.Backend(), lock.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Seize("k", "somebody", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		c.Request(ctx, "k") // nobody will receive from it
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		began := time.Now()
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(began); d != 0 {
+			t.Errorf("Close took %v", d)
+		}
+	})
+}
+
 func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Full(), lock.Config{})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -18,7 +19,7 @@ type LostError struct {
 	// bytes on the old clients' key were not: somebody deleted or overwrote them.
 	Mark bool
 
-	// Seen is what stood there instead. Its clock is not filled in.
+	// Seen is what stood there instead.
 	Seen Observation
 }
 
@@ -36,7 +37,8 @@ func (e *LostError) Error() string {
 	if _, bytes, ok := o.Token(); ok && bytes == o.Value {
 		return text + "stands with our bytes, but its TTL is not ours: written anew by another"
 	}
-	return text + fmt.Sprintf("was overwritten by another: %.80q", o.Value)
+	looks := dialect.Identify(o.Value, o.now(), dialect.Hints{Prefer: o.Dialect.Name})
+	return text + fmt.Sprintf("was overwritten by another: %.80q, %s", o.Value, looks[0])
 }
 
 func (e *LostError) Unwrap() error { return lock.ErrLost }
@@ -72,7 +74,7 @@ func (g *grant) cut(l, m any) {
 // stays until Release or its own end, so that the next of ours does not start beside a job that is
 // still being stopped (rule 8).
 func (g *grant) lose(f []any) error {
-	seen, err := g.h.look(g.k, f[1], span{})
+	seen, err := g.h.look(g.k, f[1], span{wall: g.h.clock.Now()})
 	if err != nil {
 		return err
 	}
@@ -91,9 +93,14 @@ func (g *grant) gone() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lost == nil && g.over {
-		return fmt.Errorf("%w: key %q was released", lock.ErrLost, g.k.name)
+		return released(g.k)
 	}
 	return g.lost
+}
+
+// released is what a grant says after a release that was answered.
+func released(k keys) error {
+	return fmt.Errorf("%w: key %q was given back before", lock.ErrLost, k.name)
 }
 
 // check looks whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9).
@@ -123,7 +130,7 @@ func (g *grant) Release(ctx context.Context) error {
 	over, pending := g.over, g.pending
 	g.mu.Unlock()
 	if over {
-		return nil
+		return released(g.k)
 	}
 	uncertain := false
 	if pending != nil {
@@ -169,21 +176,24 @@ func (g *grant) settled(reply any) {
 
 func (g *grant) giveBack(ctx context.Context) (any, error) {
 	d := g.h.dialect
-	if !d.NeverReleases() || g.server.IsZero() {
+	g.mu.Lock()
+	took := g.server
+	g.mu.Unlock()
+	if !d.NeverReleases() || took.IsZero() {
 		return g.h.mux.Eval(ctx, releaseScript, g.k.l, g.k.m, g.token, g.t.gap)
 	}
 	// The key means "done": what stays is what the old client had written when we took it, for as
 	// long as that says (rule 10).
 	lease := max(g.h.cfg.Terms.Lease, d.Unit.Step())
 	id, _ := g.head.(string)
-	stamp, err := d.Stamp(g.server, lease, trimColon(id))
+	stamp, err := d.Stamp(took, lease, trimColon(id))
 	if err == nil {
 		stamp, err = d.EncodeValue(stamp)
 	}
 	if err != nil {
 		return nil, err
 	}
-	end := g.server.Add(lease + d.Slack)
+	end := took.Add(lease + d.Slack)
 	return g.h.stamping(ctx, finishScript, finishClock,
 		g.k.l, g.k.m, g.token, g.t.gap, stamp, end.Unix(), end.Nanosecond()/int(time.Microsecond), "", "")
 }

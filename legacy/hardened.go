@@ -161,11 +161,7 @@ func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int
 // mayTakeOver decides on a look that found the key taken. What is no plausible stamp is never
 // replaced (rule 2), nor is anything while M stands (rule 8).
 func (h *hardened) mayTakeOver(o Observation) bool {
-	switch {
-	case o.MarkExists || !o.Exists || !h.dialect.HasTakeover():
-		return false
-	case o.Err != nil:
-		h.count.foreign.Add(1)
+	if o.MarkExists || !o.Exists || o.Err != nil || !h.dialect.HasTakeover() {
 		return false
 	}
 	return h.cfg.Takeover.Expired(o)
@@ -208,6 +204,7 @@ func (h *hardened) held(k keys, o Observation) error {
 	var wrong *TypeError
 	switch {
 	case errors.As(o.Err, &wrong) && !o.MarkExists:
+		h.count.foreign.Add(1)
 		return wrong
 	case o.MarkExists:
 		e.Owner, _, _ = o.Token()
@@ -229,6 +226,7 @@ func (h *hardened) held(k keys, o Observation) error {
 			e.Owner = o.Value
 		}
 	case o.Err != nil:
+		h.count.foreign.Add(1)
 		e.Protocol = o.Err.Error()
 	default:
 		h.heldByStamp(e, o)

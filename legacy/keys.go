@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 var errEmptyKey = errors.New("legacy: the key is empty")
@@ -65,6 +66,9 @@ func (e *TypeError) Error() string {
 	}
 	return fmt.Sprintf("legacy: key %q holds a %s, not a string: it is no lock of an old client", e.Key, e.Type)
 }
+
+// Unwrap returns lock.ErrNoRetry: no lock is ever released from such a key.
+func (e *TypeError) Unwrap() error { return lock.ErrNoRetry }
 
 // trouble names what was tried when the server or the network failed. The cause stays visible, so
 // that an ended context and the wire's certainty are found by errors.Is and errors.As.

@@ -51,6 +51,15 @@ func (o Observation) Ours() bool {
 	return ok && o.Exists && o.HasTTL && o.Value == bytes
 }
 
+// now is the server's clock, or ours where it was not asked: good enough to name a value, and no
+// Takeover judges such a look.
+func (o Observation) now() time.Time {
+	if o.ServerMicros == 0 {
+		return o.Local
+	}
+	return o.ServerNow()
+}
+
 // read fills in what the dialect makes of the value.
 func (s *server) read(name string, raw dialect.Observation, size int) Observation {
 	o := Observation{Observation: raw, Dialect: s.dialect, Size: size}
@@ -59,7 +68,7 @@ func (s *server) read(name string, raw dialect.Observation, size int) Observatio
 	case raw.Type != "string":
 		o.Err = &TypeError{Key: name, Type: raw.Type}
 	default:
-		o.Stamp, o.Err = s.dialect.Decode(raw.Value, raw.ServerNow())
+		o.Stamp, o.Err = s.dialect.Decode(raw.Value, o.now())
 	}
 	return o
 }

@@ -57,12 +57,12 @@ func (v *verbatim) Fits(ttl, renewEvery, margin time.Duration) error {
 	if renewEvery > 0 {
 		return fmt.Errorf("legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: it must be negative", renewEvery, v.dialect.Name)
 	}
+	if _, err := v.setOptions(ttl); err != nil {
+		return err
+	}
 	_, err := v.stamp(v.clock.Now(), ttl, "")
 	if errors.Is(err, dialect.ErrBadID) {
-		err = nil // there is none before an attempt draws one
-	}
-	if err == nil {
-		_, err = v.setOptions(ttl)
+		return nil // there is none before an attempt draws one
 	}
 	return err
 }
@@ -123,6 +123,9 @@ func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	k, err := v.keys(key)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := v.setOptions(ttl); err != nil {
+		return nil, fmt.Errorf("key %q: %w", key, err)
 	}
 	t := &turn{v: v, k: k, lease: ttl}
 	t.id, t.seat = v.seats.take(k.l)
@@ -222,13 +225,14 @@ func (t *turn) first(ctx context.Context) (won bool, err error) {
 	return reply != nil, err
 }
 
-// setOptions are those behind SET key value, in the order in which the dialect's clients send them.
+// setOptions are those behind SET key value, in the order in which the dialect's clients send them;
+// none where they send SETNX. A lease that cannot be said in them is refused.
 func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
 	acquire := v.dialect.Acquire
 	whole := lease%time.Second == 0
 	switch {
-	case lease < time.Millisecond && acquire != dialect.AcquireSetnx:
-		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond, the shortest that the server keeps", lease)
+	case lease < time.Millisecond:
+		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond: it would be over before the reply came", lease)
 	case acquire == dialect.AcquireSetNXEX && !whole:
 		return nil, fmt.Errorf("legacy: TTL %v is no whole number of seconds, which is all that %s sends", lease, v.dialect.Name)
 	case acquire == dialect.AcquireSetNXEX:

@@ -35,8 +35,8 @@ type oldGrant struct {
 	wins    func(reply any) bool // reads the late reply
 
 	mu    sync.Mutex
-	asked bool // a DEL was sent whose outcome is not known
-	over  bool // a release was answered; the old client's flag is down
+	asked *wire.Pending // a DEL whose outcome is not known
+	over  bool          // a release was answered; the old client's flag is down
 }
 
 func (t *turn) grant() *oldGrant {
@@ -66,12 +66,11 @@ func (g *oldGrant) Release(ctx context.Context) error {
 	g.mu.Unlock()
 	switch {
 	case over:
-		return nil
+		return released(g.k)
 	case g.pending != nil:
 		return g.undo(ctx)
-	case asked:
-		// The flag was down when the first DEL was sent; a second one by flag would be one too many.
-		return g.compareAndDel(ctx, true)
+	case asked != nil:
+		return g.askAgain(ctx, asked)
 	}
 	return g.release(ctx)
 }
@@ -121,12 +120,27 @@ func (g *oldGrant) del(ctx context.Context, late bool) error {
 
 // unanswered notes that a DEL may have been executed.
 func (g *oldGrant) unanswered(err error) error {
-	if _, may := sent(err); may {
+	if unknown, may := sent(err); may {
 		g.mu.Lock()
-		g.asked = true
+		g.asked = unknown.Pending
 		g.mu.Unlock()
 	}
 	return trouble(g.k, "give back", err)
+}
+
+// askAgain is a release after a DEL whose reply did not come. The old client's flag was down when
+// that DEL was sent; a second one by flag would be one too many.
+func (g *oldGrant) askAgain(ctx context.Context, first *wire.Pending) error {
+	reply, err, known := first.Wait(ctx)
+	switch {
+	case known && err == nil:
+		return g.deleted(number(reply) == 1, false)
+	case !known && ctx.Err() != nil:
+		return trouble(g.k, "give back", err)
+	case !known && g.v.dialect.TwoWritersMaySameBytes():
+		return trouble(g.k, "give back", errUncertain)
+	}
+	return g.compareAndDel(ctx, true)
 }
 
 func (g *oldGrant) deleted(one, late bool) error {

@@ -1,0 +1,139 @@
+package porting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// oldClient is a program with the old lock, on a machine whose clock is ahead of the server's. Its
+// DELs are printed with their replies if it has a name.
+func (w *world) oldClient(name string, d dialect.Dialect, ahead time.Duration) *lock.Client {
+	c := w.clock(ahead)
+	backend, err := legacy.New(w.tapped(name), legacy.Config{Mode: legacy.Verbatim, Dialect: d, Clock: c})
+	must(err)
+	client, err := lock.New(backend, lock.Config{Clock: c})
+	must(err)
+	w.clients = append(w.clients, client)
+	return client
+}
+
+func take(client *lock.Client, key string) *lock.Lease {
+	lease, err := client.TryAcquire(context.Background(), key)
+	must(err)
+	return lease
+}
+
+func bothHold(a, b *lock.Lease) bool { return a.Err() == nil && b.Err() == nil }
+
+// Every DEL of a chain of double holders answers 1.
+func Example_delReply() {
+	w := newWorld()
+	defer w.close()
+	// doc: chain
+	clientA := w.oldClient("A", dialect.Jedis(), 0) // Mode: legacy.Verbatim, all clocks right
+	clientB := w.oldClient("B", dialect.Jedis(), 0)
+	clientC := w.oldClient("C", dialect.Jedis(), 0)
+	clientD := w.oldClient("D", dialect.Jedis(), 0)
+
+	a := take(clientA, "stock:42") // a lease of 60 s
+	w.pass(61 * time.Second)       // its job is not done
+	b := take(clientB, "stock:42") // takes over what has expired
+	a.Release()                    // A is done. DEL → 1: that was B's key
+	c := take(clientC, "stock:42")
+	fmt.Println("B and C hold together:", bothHold(b, c)) // true
+	b.Release()                                           // DEL → 1: that was C's
+	d := take(clientD, "stock:42")
+	fmt.Println("C and D hold together:", bothHold(c, d)) // true
+	// doc: end
+	d.Release()
+	// Output:
+	// A: DEL → 1
+	// B and C hold together: true
+	// B: DEL → 1
+	// C and D hold together: true
+	// D: DEL → 1
+}
+
+// Two leases of one millisecond have the same bytes, so a release that compares them compares nothing.
+func Example_equalStamps() {
+	w := newWorld()
+	defer w.close()
+	a := take(w.oldClient("", dialect.Template(), 0), "stock:42")
+	stampA, _ := w.server.Get("stock:42")
+	must(a.Release())
+	b := take(w.oldClient("", dialect.Template(), 0), "stock:42")
+	stampB, _ := w.server.Get("stock:42")
+	fmt.Println("the same bytes:", stampA == stampB)
+
+	// A's program releases once more, as its unlock(key, value) does.
+	program := w.dial()
+	if seen, _ := redis.String(program.Do("GET", "stock:42")); seen == stampA {
+		program.Do("DEL", "stock:42")
+	}
+	fmt.Println("B believes it holds:", b.Err() == nil)
+	fmt.Println("its key is there:", w.server.Exists("stock:42"))
+	// Output:
+	// the same bytes: true
+	// B believes it holds: true
+	// its key is there: false
+}
+
+// A client whose clock is ahead by the lease takes what is held.
+func Example_clocksApart() {
+	w := newWorld()
+	defer w.close()
+	a := take(w.oldClient("", dialect.Jedis(), 0), "stock:42")
+	b := take(w.oldClient("", dialect.Jedis(), 61*time.Second), "stock:42")
+	fmt.Println("two hold at once:", bothHold(a, b))
+	// Output:
+	// two hold at once: true
+}
+
+func Example_spread() {
+	w := newWorld()
+	defer w.close()
+	pool := w.pool()
+	// doc: spread
+	_, err := legacy.New(pool, legacy.Config{
+		Mode:    legacy.Hardened,
+		Dialect: dialect.Jedis(),
+		Terms:   dialect.Terms{Lease: time.Minute, Spread: 2 * time.Minute},
+	})
+	fmt.Println(err)
+	// doc: end
+
+	// Output:
+	// legacy: Config.Terms: terms don't fit: Spread 2m0s and Gap 1s leave nothing of Lease 1m0s
+}
+
+func Example_nested() {
+	w := newWorld()
+	defer w.close()
+	ctx, order := context.Background(), Order{"42", 1}
+	client, err := newClient(w.pool())
+	must(err)
+	defer client.Close(ctx)
+	// doc: nested
+	err = client.Do(ctx, "stock:42", func(ctx context.Context) error {
+		_, err := client.Acquire(ctx, "stock:42")
+		fmt.Println(errors.Is(err, lock.ErrNested)) // true
+
+		return client.Do(ctx, "stock:42", func(ctx context.Context) error { // joins
+			return sellUntil(ctx, order)
+		})
+	})
+	// doc: end
+	fmt.Println(err, len(w.server.Keys()))
+	// Output:
+	// true
+	// sold 1 of 42
+	// <nil> 0
+}

@@ -1,0 +1,131 @@
+package porting
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the regions into the documents")
+
+const root = "../.."
+
+// documents are those whose Go must come from this package.
+var documents = []string{"README.md", "docs/porting.md", "docs/protocol.md"}
+
+// block is a fence in a document. from is what its marker names, empty where it has none.
+var block = regexp.MustCompile("(?ms)^(?:<!-- (docs/porting/[^ :]+: [^ ]+) -->\n)?```go\n(.*?)^```$")
+
+func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
+	regions := allRegions(t)
+	shown := map[string]bool{}
+	for _, name := range documents {
+		path := filepath.Join(root, name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		updated := block.ReplaceAllStringFunc(string(text), func(found string) string {
+			m := block.FindStringSubmatch(found)
+			from, code := m[1], m[2]
+			want, known := regions[from]
+			switch {
+			case from == "":
+				t.Errorf("%s shows Go without saying where it is compiled:\n%s", name, code)
+			case !known:
+				t.Errorf("%s shows %q, which does not exist", name, from)
+			case code != want && !*update:
+				t.Errorf("%s differs from %q, which is (-update writes it):\n%s", name, from, want)
+			}
+			shown[from] = true
+			if !known {
+				return found
+			}
+			return "<!-- " + from + " -->\n```go\n" + want + "```"
+		})
+		if *update && updated != string(text) {
+			if err := os.WriteFile(path, []byte(updated), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for from := range regions {
+		if !shown[from] {
+			t.Errorf("%q is shown nowhere", from)
+		}
+	}
+}
+
+// allRegions gives the text of every region of this package, with its margin taken off.
+func allRegions(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	regions := map[string]string{}
+	for _, file := range files {
+		if file == "doc.go" || file == "blocks_test.go" {
+			continue // they speak of regions and have none
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collect(t, file, string(text), regions)
+	}
+	return regions
+}
+
+func collect(t *testing.T, file, text string, regions map[string]string) {
+	t.Helper()
+	var name string
+	var lines []string
+	for line := range strings.Lines(text) {
+		mark, marked := strings.CutPrefix(strings.TrimSpace(line), "// doc: ")
+		switch {
+		case !marked && name != "":
+			lines = append(lines, line)
+		case marked && mark == "end" && name != "":
+			key := "docs/porting/" + file + ": " + name
+			if _, twice := regions[key]; twice {
+				t.Errorf("%q exists twice", key)
+			}
+			regions[key] = withoutMargin(lines)
+			name, lines = "", nil
+		case marked && mark != "end" && name == "":
+			name = mark
+		case marked:
+			t.Errorf("%s: stray %q", file, strings.TrimSpace(line))
+		}
+	}
+	if name != "" {
+		t.Errorf("%s: region %q has no end", file, name)
+	}
+}
+
+// withoutMargin takes off the tabs that all lines begin with.
+func withoutMargin(lines []string) string {
+	margin := -1
+	for _, line := range lines {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		tabs := len(line) - len(strings.TrimLeft(line, "\t"))
+		if margin < 0 || tabs < margin {
+			margin = tabs
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		if strings.TrimSpace(line) == "" {
+			b.WriteString("\n")
+			continue
+		}
+		b.WriteString(line[margin:])
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n" // gofmt wants a blank line before an end that follows a func
+}

@@ -1,0 +1,187 @@
+package porting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// doc: old
+// KeyLock is a lock on a Redis key, to be used in a select.
+type KeyLock struct {
+	Conn  redis.Conn
+	Key   string
+	Lease time.Duration
+	Poll  time.Duration
+}
+
+// Lock delivers when the key is ours.
+func (l *KeyLock) Lock() <-chan struct{} {
+	got := make(chan struct{})
+	go func() {
+		for !l.try() {
+			<-time.After(l.Poll)
+		}
+		got <- struct{}{} // 1
+	}()
+	return got
+}
+
+func (l *KeyLock) try() bool {
+	stamp := time.Now().Add(l.Lease).UnixNano()           // 2
+	n, err := redis.Int(l.Conn.Do("SETNX", l.Key, stamp)) // 3
+	if err == nil && n == 1 {
+		return true
+	}
+	seen, err := redis.Int64(l.Conn.Do("GET", l.Key))
+	if err != nil || seen >= time.Now().UnixNano() { // 4
+		return false
+	}
+	before, err := redis.Int64(l.Conn.Do("GETSET", l.Key, stamp))
+	return err == nil && before == seen
+}
+
+// Unlock gives the key back.
+func (l *KeyLock) Unlock() {
+	l.Conn.Do("DEL", l.Key) // 5
+}
+
+// doc: end
+
+func sellWithOldLock(keyLock *KeyLock, patience time.Duration, order Order) error {
+	// doc: old-use
+	select {
+	case <-keyLock.Lock():
+		defer keyLock.Unlock()
+		return sell(order)
+	case <-time.After(patience):
+		return errBusy // 1
+	}
+	// doc: end
+}
+
+var errBusy = errors.New("busy")
+
+func sellWithRequest(ctx context.Context, client *lock.Client, patience time.Duration, order Order) error {
+	// doc: request
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // 1: ends the request, and gives the lease back
+
+	select {
+	case got := <-client.Request(ctx, "stock:42"):
+		if got.Err != nil {
+			return got.Err // 4
+		}
+		err := sellUntil(got.Lease.Context(), order)
+		return errors.Join(err, got.Lease.Release()) // 5
+	case <-time.After(patience):
+		return errBusy
+	}
+	// doc: end
+}
+
+// doc: dialect
+// keyLock is what KeyLock writes and how it reads.
+var keyLock = dialect.Dialect{
+	Name:    "KeyLock",
+	Library: "our own keylock.go",
+	Unit:    dialect.UnitNanos, Shape: dialect.ShapeNumber,
+	Reader: dialect.ReadGoInt, JudgesAnew: true,
+	OnNil: dialect.NilWaits, Unreadable: dialect.UnreadableHeld, Wins: dialect.WinsEqualNumber,
+	Acquire: dialect.AcquireSetnx, KeyTTL: dialect.TTLNone, Release: dialect.ReleaseDel,
+	Renews: dialect.RenewsNever,
+	Lease:  time.Minute, Poll: 100 * time.Millisecond, WaitsForever: true,
+	KeyPattern: "NAME", KeyEncoding: dialect.Plain, ValueEncoding: dialect.Plain,
+}
+
+// doc: end
+
+// The caller of the old lock stops waiting; the goroutine that it left behind does not, and takes the
+// lock when it is free.
+func ExampleKeyLock_abandoned() {
+	w := newWorld()
+	defer w.close()
+	holder := &KeyLock{Conn: w.dial(), Key: "stock:42", Lease: time.Minute, Poll: time.Millisecond}
+	<-holder.Lock()
+
+	other := &KeyLock{Conn: w.dial(), Key: "stock:42", Lease: time.Minute, Poll: time.Millisecond}
+	got := other.Lock()
+	gaveUp := make(chan time.Time)
+	close(gaveUp)
+	select {
+	case <-got:
+		fmt.Println("had it while it was held")
+	case <-gaveUp:
+		fmt.Println("gave up")
+	}
+
+	holder.Unlock()
+	<-got // nobody in the old program does this; here it says that the goroutine has come so far
+	fmt.Println("taken all the same:", w.server.Exists("stock:42"))
+	// Output:
+	// gave up
+	// taken all the same: true
+}
+
+// The same with ours: what was given up is given back.
+func Example_request() {
+	w := newWorld()
+	defer w.close()
+	ctx := context.Background()
+	holders, err := newClient(w.pool())
+	must(err)
+	defer holders.Close(ctx)
+	others, err := newClient(w.pool())
+	must(err)
+
+	lease := take(holders, "stock:42")
+	fmt.Println(sellWithRequest(ctx, others, time.Millisecond, Order{"42", 1}))
+	must(lease.Release())
+	must(others.Close(ctx)) // waits until the request is over
+	fmt.Println("keys left:", len(w.server.Keys()))
+
+	fmt.Println(sellWithRequest(ctx, holders, time.Minute, Order{"42", 1}))
+	// Output:
+	// busy
+	// keys left: 0
+	// sold 1 of 42
+	// <nil>
+}
+
+// The dialect written down for the old lock stands beside the old lock.
+func Example_ownDialect() {
+	w := newWorld()
+	defer w.close()
+	ctx := context.Background()
+	w.server.SetTime(time.Now()) // by which the old lock stamps
+	fmt.Println(keyLock.Validate())
+	backend, err := legacy.New(w.pool(), legacy.Config{Mode: legacy.Hardened, Dialect: keyLock})
+	must(err)
+	client, err := lock.New(backend, lock.Config{})
+	must(err)
+	defer client.Close(ctx)
+	old := &KeyLock{Conn: w.dial(), Key: "stock:42", Lease: time.Minute, Poll: time.Millisecond}
+
+	<-old.Lock()
+	_, err = client.TryAcquire(ctx, "stock:42")
+	fmt.Println("ours while the old one holds:", errors.Is(err, lock.ErrHeld))
+	old.Unlock()
+
+	lease := take(client, "stock:42")
+	fmt.Println("the old one while ours holds:", old.try())
+	must(lease.Release())
+	fmt.Println("and after:", old.try())
+	old.Unlock()
+	// Output:
+	// <nil>
+	// ours while the old one holds: true
+	// the old one while ours holds: false
+	// and after: true
+}

@@ -1,0 +1,75 @@
+package porting
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+func sellLikeSpring(ctx context.Context, pool *redis.Pool, order Order) error {
+	// doc: template
+	spring := dialect.Template()
+	spring.Name, spring.Library = "SpringTemplate", "RedisLock.java on the bean redisTemplate"
+	spring.KeyEncoding, spring.ValueEncoding = dialect.JDK, dialect.JDK // 1: leave out for StringRedisTemplate
+
+	backend, err := legacy.New(pool, legacy.Config{
+		Mode:    legacy.Hardened,
+		Dialect: spring,
+		Terms:   dialect.Terms{Lease: 10 * time.Second}, // 2: the least that a caller adds to now
+	})
+	if err != nil {
+		return err
+	}
+	client, err := lock.New(backend, lock.Config{})
+	if err != nil {
+		return err
+	}
+	defer client.Close(ctx)
+
+	lease, err := client.TryAcquire(ctx, "lock") // 3 to 5
+	if err != nil {
+		return err
+	}
+	defer lease.Release() // 6, 7
+	return sellUntil(lease.Context(), order)
+	// doc: end
+}
+
+// Spring's default serializer makes another key of the same name.
+func Example_spring() {
+	w := newWorld()
+	defer w.close()
+	ctx := context.Background()
+
+	java := "\xac\xed\x00\x05t\x00\x0d" + "1772452810000" // what the bean redisTemplate writes
+	old := w.dial()
+	old.Do("SETNX", "\xac\xed\x00\x05t\x00\x04lock", java)
+	fmt.Println(sellLikeSpring(ctx, w.pool(), Order{"42", 1}))
+
+	plain, err := newClient(w.pool())
+	must(err)
+	defer plain.Close(ctx)
+	lease, err := plain.TryAcquire(ctx, "lock")
+	must(err)
+	fmt.Println("a plain client takes its own key:", lease.Err() == nil)
+
+	keys := w.server.Keys()
+	slices.Sort(keys)
+	for _, k := range keys {
+		fmt.Printf("% x\n", k)
+	}
+	must(lease.Release())
+	// Output:
+	// lock: key "lock": key "lock" is held (SpringTemplate), for at most 10.501s by the server's clock
+	// a plain client takes its own key: true
+	// 6c 6f 63 6b
+	// 7b 6c 6f 63 6b 7d 3a 67 73 6c
+	// ac ed 00 05 74 00 04 6c 6f 63 6b
+}

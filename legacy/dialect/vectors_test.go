@@ -23,6 +23,7 @@ const vectorHeader = `# Vectors of the dialect named below. Lines are words part
 # or hex: and the bytes. ID is the client's own uuid or token, - where it has none.
 #
 #   dialect NAME
+#   with FIELD VALUE                from here on the dialect is a copy with this field changed
 #   stamp NOW LEASE_MS ID VALUE     a client whose clock shows NOW writes VALUE
 #   decode NOW VALUE EXPIRY         VALUE is a stamp for EXPIRY to a server whose clock shows NOW, or
 #   decode NOW VALUE REASON         it is none: unreadable, implausible, no-stamp; then it is held
@@ -179,9 +180,15 @@ func checkVectors(t *testing.T, path string, least map[string]int) {
 	count(t, path, lines, least)
 	var d Dialect
 	for _, l := range lines {
-		if l.kind == "dialect" {
+		switch l.kind {
+		case "dialect":
 			var err error
 			if d, err = Lookup(l.words[0]); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		case "with":
+			if err := d.overlay(fmt.Appendf(nil, "{%q:%q}", l.words[0], l.words[1])); err != nil {
 				t.Fatal(err)
 			}
 			continue

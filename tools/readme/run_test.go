@@ -1,0 +1,100 @@
+//go:build real
+
+package readme
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+)
+
+const root = "../.."
+
+// place is where commands are run: a folder with the programs that the README's examples call, the
+// command itself, and a server on which an old client holds a lock.
+type place struct {
+	folder, command string
+	server          *redistest.Server
+}
+
+func newPlace(t *testing.T, text string) *place {
+	t.Helper()
+	p := &place{folder: t.TempDir(), server: redistest.Real(t, redistest.Options{})}
+	p.command = filepath.Join(p.folder, "getsetlock")
+	if out, err := exec.Command("go", "build", "-o", p.command, root+"/cmd/getsetlock").CombinedOutput(); err != nil {
+		t.Fatalf("the command doesn't build: %v\n%s", err, out)
+	}
+	for _, step := range Steps(text) {
+		for _, word := range strings.Fields(step.Command) {
+			if name, ok := strings.CutPrefix(word, "./"); ok && strings.HasPrefix(step.Command, "getsetlock ") {
+				p.script(t, name)
+			}
+		}
+	}
+	stamp := time.Now().Add(time.Minute).UnixMilli()
+	p.server.Do("SET", "stock:43", strconv.FormatInt(stamp, 10))
+	return p
+}
+
+func (p *place) script(t *testing.T, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(p.folder, name), []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// words are what to execute for a command of the README, and where; nil for what is not run here:
+// other stages run the tests, and an unpublished module can't be fetched.
+func (p *place) words(command string) (words []string, folder string) {
+	command, _, _ = strings.Cut(command, "  #")
+	words = strings.Fields(command)
+	switch {
+	case words[0] == "getsetlock":
+		return append([]string{p.command}, words[1:]...), p.folder
+	case strings.HasPrefix(command, "go run ./cmd/getsetlock"):
+		return append([]string{p.command}, words[3:]...), root
+	case words[0] == "make":
+		return append([]string{"make", "-n"}, words[1:]...), root
+	case words[0] == "go" && (words[1] == "get" || words[1] == "install"):
+		return []string{"go", "list", "-m", strings.SplitN(words[2], "@", 2)[0]}, root
+	}
+	return nil, ""
+}
+
+func TestCommandsOfTheReadmeDoWhatItSays(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := Steps(string(text))
+	if len(steps) == 0 {
+		t.Fatal("the README shows no command")
+	}
+	p := newPlace(t, string(text))
+	for _, step := range steps {
+		words, folder := p.words(step.Command)
+		if words == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+		cmd.Dir = folder
+		cmd.Env = append(os.Environ(), "GETSETLOCK_REDIS="+p.server.URL(), "NO_COLOR=1")
+		out, err := cmd.CombinedOutput()
+		cancel()
+		if err != nil {
+			t.Errorf("README.md:%d: %s: %v\n%s", step.Line, step.Command, err, out)
+			continue
+		}
+		if missing := Missing(step.Output, string(out)); len(missing) > 0 {
+			t.Errorf("README.md:%d: %s doesn't print\n%s\nbut\n%s", step.Line, step.Command, strings.Join(missing, "\n"), out)
+		}
+	}
+}

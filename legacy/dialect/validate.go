@@ -47,7 +47,17 @@ type choice struct {
 }
 
 func (d Dialect) checkChoices() error {
-	for _, c := range []choice{
+	for _, c := range choices(d) {
+		if !slices.Contains(c.allowed, c.value) {
+			return fmt.Errorf("field %s: one of %s, got %q", c.field, strings.Join(c.allowed, ", "), c.value)
+		}
+	}
+	return nil
+}
+
+// choices lists every field that takes one of a few words.
+func choices(d Dialect) []choice {
+	return []choice{
 		{"unit", string(d.Unit), texts(UnitMillis, UnitSeconds, UnitFloatSeconds, UnitNanos, UnitTicks, UnitNone)},
 		{"shape", string(d.Shape), texts(ShapeNumber, ShapeUUIDNumber, ShapeConstant, ShapeToken, ShapeDecimal)},
 		{"reader", string(d.Reader), texts(ReadJavaLong, ReadJavaUUID, ReadPythonFloat, ReadRubyFloat, ReadRubyInt,
@@ -64,12 +74,7 @@ func (d Dialect) checkChoices() error {
 		{"renews", string(d.Renews), texts(RenewsNever, RenewsReacquire, RenewsGetset, RenewsSet, RenewsPexpire)},
 		{"key_encoding", string(d.KeyEncoding), texts(Plain, JDK, JSON)},
 		{"value_encoding", string(d.ValueEncoding), texts(Plain, JDK, JSON)},
-	} {
-		if !slices.Contains(c.allowed, c.value) {
-			return fmt.Errorf("field %s: one of %s, got %q", c.field, strings.Join(c.allowed, ", "), c.value)
-		}
 	}
-	return nil
 }
 
 func texts[T ~string](values ...T) []string {

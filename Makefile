@@ -14,7 +14,7 @@ fuzz: ## every fuzz target for FUZZTIME, a minute by default
 	@FUZZTIME=$${FUZZTIME:-60s} scripts/test.sh fuzz
 
 bench: ## every benchmark for BENCHTIME, a second by default
-	@BENCHTIME=$${BENCHTIME:-1s} scripts/test.sh bench
+	@BENCHTIME=$${BENCHTIME:-1s} scripts/test.sh prepare bench
 
 prepare: ## install and fetch what the tests need
 	@scripts/prepare.sh

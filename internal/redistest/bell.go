@@ -8,7 +8,7 @@ import (
 
 // patience is how long an await lets the code under test take. It decides nothing but when a test
 // that would hang fails instead, so it is long.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // bell tells waiters that something they may be waiting for has changed.
 type bell struct {

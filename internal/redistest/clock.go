@@ -125,7 +125,7 @@ func (c *Clock) Asked() int {
 }
 
 // AwaitTimers waits until at least n timers are armed: the handshake before time is moved. It fails
-// the test if that takes ten seconds of real time.
+// the test if that takes half a minute of real time.
 func (c *Clock) AwaitTimers(n int) {
 	c.t.Helper()
 	c.bell.await(c.t, func() bool { return c.Timers() >= n }, func() string {

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -154,6 +153,6 @@ func tracks(s *Server) bool {
 	}
 	redis.DoWithTimeout(reader, patience, "GET", "tracked")
 	redis.DoWithTimeout(writer, patience, "SET", "tracked", "1")
-	said, err := redis.Values(redis.ReceiveWithTimeout(listener, 2*time.Second))
+	said, err := redis.Values(redis.ReceiveWithTimeout(listener, patience))
 	return err == nil && len(said) == 3
 }

@@ -102,7 +102,7 @@ func (w *Wire) Count(name string) int {
 }
 
 // Await waits until clients have sent the command n times in all, since the wire was made or Forget
-// was called. It fails the test if that takes ten seconds of real time.
+// was called. It fails the test if that takes half a minute of real time.
 func (w *Wire) Await(name string, n int) {
 	w.t.Helper()
 	w.bell.await(w.t, func() bool { return w.Count(name) >= n }, func() string {
@@ -113,7 +113,7 @@ func (w *Wire) Await(name string, n int) {
 // Connections counts those open now, from the client's side.
 func (w *Wire) Connections() int { return len(w.open()) }
 
-// AwaitConnections waits until exactly n are open. It fails the test if that takes ten seconds of
+// AwaitConnections waits until exactly n are open. It fails the test if that takes half a minute of
 // real time.
 func (w *Wire) AwaitConnections(n int) {
 	w.t.Helper()

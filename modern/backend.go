@@ -1,0 +1,175 @@
+package modern
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Backend takes token locks on one Redis or Valkey server. It is a [lock.Backend] with renewal in
+// batches, hand-over, wake-ups and a line of waiters.
+type Backend struct {
+	cfg    Config
+	user   *wire.Mux // attempts, releases, looks
+	own    *wire.Mux // renewals, which user traffic must not delay, and watches of held keys
+	native native
+	habits habits
+	suffix string // what stands behind every token: a blank and the note, or nothing
+	fence  string // key of the counter
+	stats  stats
+}
+
+type stats struct {
+	unsure, replicasMissing atomic.Uint64
+}
+
+// New returns a Backend on the server that pool dials. Only the pool's Dial hooks are used: the
+// locks have few connections of their own, on which commands of all goroutines travel together, so
+// that neither MaxActive nor Close of the pool touches them. Nothing is sent until the first call.
+func New(pool *redis.Pool, cfg Config) (*Backend, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{cfg: cfg, fence: "gsl:fence:" + cfg.Namespace}
+	if cfg.Note != "" {
+		b.suffix = " " + cfg.Note
+	}
+	// What the server can do is tried anew on every connection: behind the same address there may
+	// be another server.
+	opts := wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.native.forget() }}
+	if b.user, err = wire.New(pool, opts); err != nil {
+		return nil, fmt.Errorf("modern: %w", err)
+	}
+	if b.own, err = wire.New(pool, opts); err != nil {
+		return nil, fmt.Errorf("modern: %w", err)
+	}
+	return b, nil
+}
+
+// Close ends the connections and joins every goroutine. Keys that are still held free themselves.
+func (b *Backend) Close() error { return errors.Join(b.user.Close(), b.own.Close()) }
+
+// Timeout is how long a Release or Pass waits for the server at most.
+func (b *Backend) Timeout() time.Duration { return b.cfg.Timeout }
+
+// Try makes one attempt: one command when the key is free.
+func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	if err := valid(key, ttl); err != nil {
+		return nil, err
+	}
+	g, err := b.newGrant(key)
+	if err != nil {
+		return nil, err
+	}
+	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	taken, err := b.take(ctx, g, ttl)
+	if err != nil {
+		return nil, b.attempted(g, err)
+	}
+	if !taken {
+		return nil, b.held(ctx, key)
+	}
+	if b.cfg.Replicas > 0 {
+		if err := b.replicated(ctx, g); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// take sends the command that takes the key.
+func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
+	if !b.cfg.Fence {
+		reply, err := b.user.Do(ctx, "SET", g.key, g.token, "NX", "PX", millis(ttl))
+		return reply != nil, err
+	}
+	reply, err := b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), fenceBlock)
+	if err != nil {
+		return false, err
+	}
+	fence, _ := reply.(int64)
+	g.fence, g.spare = fence, fenceBlock-1
+	return fence > 0, nil
+}
+
+// attempted sorts the trouble of an attempt: whether the key may have been taken all the same.
+func (b *Backend) attempted(g *grant, err error) error {
+	err = trouble("take", g.key, err)
+	var unknown *wire.UnknownError
+	if errors.As(err, &unknown) {
+		b.stats.unsure.Add(1)
+		g.pending = unknown.Pending
+		return &lock.UnsureError{Grant: g, Err: err}
+	}
+	return err
+}
+
+// replicated waits until enough replicas have the key. A key that they do not have is given back.
+func (b *Backend) replicated(ctx context.Context, g *grant) error {
+	reply, err := b.user.Do(ctx, "WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait))
+	if err == nil {
+		if n, _ := reply.(int64); n >= int64(b.cfg.Replicas) {
+			return nil
+		}
+		b.stats.replicasMissing.Add(1)
+		err = fmt.Errorf("modern: key %q: %v of %d replicas acknowledged it within %v; see Config.Replicas", g.key, reply, b.cfg.Replicas, b.cfg.ReplicaWait)
+	} else {
+		err = trouble("wait for the replicas of", g.key, err)
+	}
+	// Its Release is left to the Client, which has the time for it.
+	return &lock.UnsureError{Grant: g, Err: err}
+}
+
+// valid refuses what Redis cannot express.
+func valid(key string, ttl time.Duration) error {
+	switch {
+	case key == "":
+		return errors.New("modern: key is empty")
+	case len(key) > longestKey:
+		return fmt.Errorf("modern: key has %d bytes; Redis allows %d", len(key), longestKey)
+	case ttl < time.Millisecond:
+		return fmt.Errorf("modern: key %q: TTL is %v; it must be at least 1ms", key, ttl)
+	case ttl > longestTTL:
+		return fmt.Errorf("modern: key %q: TTL is %v; it must not exceed %v", key, ttl, longestTTL)
+	}
+	return nil
+}
+
+// longestTTL keeps the server's sum of its clock and a TTL far from overflow.
+const longestTTL = 100 * 365 * 24 * time.Hour
+
+func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+func (b *Backend) newGrant(key string) (*grant, error) {
+	token := b.cfg.Token()
+	if len(token) < shortestToken || strings.Contains(token, " ") {
+		return nil, fmt.Errorf("modern: Config.Token made %q; a token has at least %d bytes and no blank", token, shortestToken)
+	}
+	return &grant{b: b, key: key, token: token + b.suffix}, nil
+}
+
+// newToken draws 128 bits: 22 characters of base64url, new for every attempt and hand-over and never
+// used again, so that no delayed command can hit another grant.
+func newToken() string {
+	var raw [16]byte
+	rand.Read(raw[:]) // never fails
+	var text [22]byte
+	base64.RawURLEncoding.Encode(text[:], raw[:])
+	return string(text[:])
+}
+
+// trouble names what was tried on which key.
+func trouble(what, key string, err error) error {
+	return fmt.Errorf("modern: could not %s key %q: %w", what, key, err)
+}

@@ -1,0 +1,120 @@
+package modern
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Wake says whether waiters and holders are told by the server when a key changes.
+type Wake int
+
+const (
+	// WakeDefault is WakeOn.
+	WakeDefault Wake = iota
+	// WakeOn asks the server to tell (CLIENT TRACKING, Redis 6 and Valkey); where it cannot,
+	// waiters poll.
+	WakeOn
+	// WakeOff polls.
+	WakeOff
+)
+
+// Config of a Backend. Zero is right for every field.
+type Config struct {
+	// Fence gives every lease a fencing number, drawn in the command that takes the key. It makes
+	// that command a script.
+	Fence bool
+
+	// Namespace names the counter of fencing numbers and the lines of waiters, so that several
+	// applications on one server do not share them: gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY.
+	Namespace string
+
+	// Note is put beside the token, after a blank, for people who look at the key: a host's name,
+	// a job's. At most 200 bytes of printable text. Foreign clients compare it with the token as a
+	// whole, so they are not disturbed.
+	Note string
+
+	// Token makes a new token for every attempt: at least 16 bytes without a blank, never used
+	// before. Defaults to 128 random bits as 22 characters of base64url.
+	Token func() string
+
+	// Replicas is how many replicas must have acknowledged the key before it counts as taken (WAIT),
+	// within ReplicaWait. It costs a replica's round trip at each acquisition, and does not make a
+	// fail-over safe: a replica that acknowledged need not be the one that is promoted.
+	Replicas int
+
+	// ReplicaWait is how long to wait for Replicas. Defaults to 100 ms. It must be less than Timeout.
+	ReplicaWait time.Duration
+
+	// Wake says whether the server tells of changes. Defaults to on.
+	Wake Wake
+
+	// Timeout bounds dialing and the wait for each reply, in real time. Defaults to 2 s.
+	Timeout time.Duration
+}
+
+const (
+	defaultTimeout     = 2 * time.Second
+	defaultReplicaWait = 100 * time.Millisecond
+	longestNote        = 200
+	shortestToken      = 16
+	longestKey         = 512 << 20 // Redis's own bound for a string
+)
+
+func (cfg Config) complete() (Config, error) {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	if cfg.ReplicaWait == 0 {
+		cfg.ReplicaWait = defaultReplicaWait
+	}
+	if cfg.Token == nil {
+		cfg.Token = newToken
+	}
+	switch {
+	case cfg.Timeout < 0:
+		return cfg, fmt.Errorf("modern: Config.Timeout is %v; it must be positive", cfg.Timeout)
+	case cfg.Replicas < 0:
+		return cfg, fmt.Errorf("modern: Config.Replicas is %d; it must not be negative", cfg.Replicas)
+	case cfg.ReplicaWait < time.Millisecond:
+		return cfg, fmt.Errorf("modern: Config.ReplicaWait is %v; it must be at least 1ms, since zero waits for ever", cfg.ReplicaWait)
+	case cfg.Replicas > 0 && cfg.ReplicaWait >= cfg.Timeout:
+		return cfg, fmt.Errorf("modern: Config.ReplicaWait (%v) must be less than Config.Timeout (%v)", cfg.ReplicaWait, cfg.Timeout)
+	case cfg.Wake < WakeDefault || cfg.Wake > WakeOff:
+		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff", cfg.Wake)
+	}
+	return cfg, validNote(cfg.Note)
+}
+
+func validNote(note string) error {
+	switch {
+	case len(note) > longestNote:
+		return fmt.Errorf("modern: Config.Note has %d bytes; at most %d are allowed", len(note), longestNote)
+	case !utf8.ValidString(note):
+		return errors.New("modern: Config.Note is not UTF-8")
+	case strings.ContainsFunc(note, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("modern: Config.Note %q has characters that cannot be printed", note)
+	}
+	return nil
+}
+
+// shortestTTL leaves room for a round trip and for the server's resolution of a millisecond.
+const shortestTTL = 10 * time.Millisecond
+
+// Fits refuses a TTL within which no renewal can be expected to arrive.
+func (b *Backend) Fits(ttl, renewEvery, margin time.Duration) error {
+	if ttl < shortestTTL {
+		return fmt.Errorf("modern: TTL %v is less than %v, which no reply and no RenewEvery (%v) can be relied on to keep", ttl, shortestTTL, renewEvery)
+	}
+	if b.cfg.Replicas > 0 && ttl-margin <= b.cfg.ReplicaWait {
+		return fmt.Errorf("modern: TTL %v less Margin %v must be longer than ReplicaWait %v, or the lease is over before it begins", ttl, margin, b.cfg.ReplicaWait)
+	}
+	return nil
+}
+
+var _ lock.Bounded = (*Backend)(nil)

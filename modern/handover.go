@@ -1,0 +1,63 @@
+package modern
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Pass gives the key to the next holder of this process in one command, under a token and fencing
+// number of its own.
+func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duration) (lock.Grant, error) {
+	old, ok := granted.(*grant)
+	if !ok {
+		return nil, errForeignGrant
+	}
+	if err := valid(old.key, ttl); err != nil {
+		return nil, err
+	}
+	next, err := b.newGrant(old.key)
+	if err != nil {
+		return nil, err
+	}
+	next.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	passed, err := b.pass(ctx, old, next, ttl)
+	var unknown *wire.UnknownError
+	switch {
+	case errors.As(err, &unknown):
+		b.stats.unsure.Add(1)
+		return nil, &lock.UnsureError{Grant: next, Err: trouble("pass on", old.key, err)}
+	case err != nil:
+		return nil, trouble("pass on", old.key, err)
+	case !passed:
+		old.end()
+		return nil, old.gone(ctx)
+	}
+	old.end()
+	return next, nil
+}
+
+func (b *Backend) pass(ctx context.Context, old, next *grant, ttl time.Duration) (bool, error) {
+	if !b.cfg.Fence && b.native.mayIfeq() {
+		r := b.user.Batch(ctx, []wire.Command{ifeq(old.key, old.token, next.token, millis(ttl))})[0]
+		switch {
+		case wire.IsWrongType(r.Err):
+			return false, nil
+		case !b.native.triedIfeq(r.Err):
+			return r.Value != nil, r.Err
+		}
+	}
+	numbers := 0
+	if b.cfg.Fence {
+		numbers = fenceBlock
+	}
+	reply, err := b.drawn(ctx, passScript, old.key, b.fence, old.token, next.token, millis(ttl), numbers)
+	n, _ := reply.(int64)
+	if b.cfg.Fence {
+		next.fence, next.spare = n, fenceBlock-1
+	}
+	return n > 0, err
+}

@@ -1,0 +1,54 @@
+package modern_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+var bg = context.Background()
+
+func open(t *testing.T, w *redistest.World, cfg modern.Config) *modern.Backend {
+	t.Helper()
+	b, err := modern.New(w.Pool(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// TestBackendPassesTheKit runs it on the embedded server, which cannot tell of changes.
+func TestBackendPassesTheKit(t *testing.T) {
+	for name, cfg := range map[string]modern.Config{
+		"plain":   {},
+		"fence":   {Fence: true, Namespace: "n"},
+		"note":    {Note: "host 7"},
+		"polling": {Wake: modern.WakeOff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true}, func(t *testing.T) *locktest.World {
+				w := redistest.Bubble(t)
+				return &locktest.World{
+					Backend: func() lock.Backend {
+						b, err := modern.New(w.Pool(), cfg)
+						if err != nil {
+							t.Fatal(err)
+						}
+						return b
+					},
+					Pass: w.Pass,
+					TTL:  10 * time.Second,
+					Seize: func(key string) { w.Mini.Set(key, "thief"); w.Mini.SetTTL(key, time.Hour) },
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,12 @@
+-- renew: keys; ms, tokens → the PTTL each key had, -3 when not ours
+local found = {}
+for i, key in ipairs(KEYS) do
+  found[i] = -3
+  if redis.pcall('GET', key) == ARGV[i + 1] then
+    found[i] = redis.call('PTTL', key)
+    redis.call('PEXPIRE', key, ARGV[1])
+    -- A read after the write keeps the key registered with a connection that tracks it.
+    redis.call('EXISTS', key)
+  end
+end
+return found

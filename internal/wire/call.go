@@ -54,7 +54,6 @@ type call struct {
 	one  [1]Command
 	room [1]Reply
 	args []any
-	argv []any // a script's arguments with what precedes them
 }
 
 func newCall() *call {
@@ -75,7 +74,7 @@ func (c *call) single(name string, s *Script, args []any) {
 // reset readies c for its pool. Nothing of a former user stays reachable.
 func (c *call) reset() {
 	clear(c.args)
-	*c = call{done: c.done, args: c.args[:0], argv: c.argv[:0]}
+	*c = call{done: c.done, args: c.args[:0]}
 }
 
 // take notes one reply read from the connection and reports whether it was the last.
@@ -104,6 +103,10 @@ func (c *call) outcome(i int, f fate, err error) Reply {
 	case i < len(c.replies):
 		return c.replies[i]
 	case c.taken:
+		select {
+		case c.done <- struct{}{}: // the token that told us, for Pending
+		default: // an earlier command of this call put it back
+		}
 		return Reply{Err: &UnknownError{c.err, &Pending{c, i}}}
 	default:
 		return Reply{Err: &NotSentError{c.err}}

@@ -1,29 +1,46 @@
 package wire
 
 import (
+	"context"
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// says reports whether err holds an error reply with one of the codes. Servers before 7.0 wrap what
-// a command inside a script said into "ERR Error running script …: -READONLY …" or without the dash.
+// inScript begins what servers before 7.0 made of an error inside a script: the error itself stands
+// in the middle, after a dash or a colon. Newer ones keep it in front.
+const inScript = "ERR Error running script"
+
+// says reports whether err holds an error reply with one of the codes, or one that a command inside
+// a script got.
 func says(err error, codes ...string) bool {
-	var server redis.Error
-	if err == nil || !errors.As(err, &server) {
-		return false
-	}
+	text, ok := serverText(err)
 	for _, code := range codes {
-		if strings.HasPrefix(string(server), code) {
+		if !ok {
+			break
+		}
+		if strings.HasPrefix(text, code) {
 			return true
 		}
-		if strings.HasPrefix(string(server), "ERR Error running script") &&
-			(strings.Contains(string(server), ": "+code) || strings.Contains(string(server), "-"+code)) {
+		if strings.HasPrefix(text, inScript) &&
+			(strings.Contains(text, ": "+code) || strings.Contains(text, ": -"+code)) {
 			return true
 		}
 	}
 	return false
+}
+
+func serverText(err error) (string, bool) {
+	if e, ok := err.(redis.Error); ok { // nearly always, and without allocating
+		return string(e), true
+	}
+	var e redis.Error
+	if err != nil && errors.As(err, &e) {
+		return string(e), true
+	}
+	return "", false
 }
 
 // IsNoScript: the server does not know the script; nothing was executed.
@@ -35,18 +52,25 @@ func IsReadOnly(err error) bool { return says(err, "READONLY ") }
 // IsLoading: the server reads its data from disk and will answer later.
 func IsLoading(err error) bool { return says(err, "LOADING ") }
 
-// IsNoPerm: the user lacks the right to the command, the key or the channel.
-func IsNoPerm(err error) bool { return says(err, "NOPERM ") }
+// IsNoPerm: the user lacks the right to the command, the key or the channel. Inside a script the
+// server says so in other words, and what the script did before stands.
+func IsNoPerm(err error) bool {
+	return says(err, "NOPERM ", "The user executing the script can't ",
+		"ERR The user executing the script can't ", "ERR ACL failure in script")
+}
 
 // IsNoAuth: the server wants a password, or another one.
-func IsNoAuth(err error) bool { return says(err, "NOAUTH ", "WRONGPASS ") }
+func IsNoAuth(err error) bool {
+	return says(err, "NOAUTH ", "WRONGPASS ", "ERR invalid password", "ERR AUTH ", "ERR Client sent AUTH")
+}
 
 // IsWrongType: the key holds another type than the command works on.
 func IsWrongType(err error) bool { return says(err, "WRONGTYPE ") }
 
-// IsUnknownCommand: the server lacks the command.
+// IsUnknownCommand: the server lacks the command or its subcommand.
 func IsUnknownCommand(err error) bool {
-	return says(err, "ERR unknown command", "ERR unknown subcommand", "Unknown Redis command")
+	return says(err, "ERR unknown command", "ERR unknown subcommand", "ERR Unknown subcommand",
+		"ERR Syntax error, try CLIENT", "Unknown Redis command", "ERR Unknown Redis command", "ERR Unknown command")
 }
 
 // IsOOM: the server has no memory left for writes.
@@ -55,10 +79,65 @@ func IsOOM(err error) bool { return says(err, "OOM ") }
 // IsBusy: a script of somebody's runs for too long.
 func IsBusy(err error) bool { return says(err, "BUSY ") }
 
-// IsCluster: the server is a node of a cluster and the key lives on another.
+// IsCluster: the server is a node of a cluster and wants the command elsewhere, or not at all.
 func IsCluster(err error) bool {
 	return says(err, "MOVED ", "ASK ", "CROSSSLOT ", "CLUSTERDOWN ", "TRYAGAIN ")
 }
 
-// Explain says in one sentence what to do about err, and nothing where its own text says enough.
-func Explain(err error) string { return "" }
+// advice is asked from the top, so what is special stands above what is general.
+var advice = []struct {
+	fits func(error) bool
+	say  string
+}{
+	{IsReadOnly, "this server is a read-only replica: point the address at the primary"},
+	{IsLoading, "the server is still reading its data from disk: try again when it is up"},
+	{IsNoAuth, "the server did not take the user and password: check them in the address"},
+	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
+	{IsWrongType, "the key holds another type than a lock's string: it belongs to something else"},
+	{IsCluster, "this is a node of a cluster, which is not supported yet: use a single primary"},
+	{IsUnknownCommand, "the server, or a proxy before it, lacks this command: use a newer server or another mode"},
+	{IsOOM, "the server has no memory left for writes: raise maxmemory or free some"},
+	{IsBusy, "a script of another client keeps the server busy: wait, or end it by SCRIPT KILL"},
+	{IsNoScript, "the server forgot the script while it was being sent: try again"},
+	{coded("MISCONF "), "the server cannot save to disk and refuses writes: see its log"},
+	{coded("NOREPLICAS "), "too few replicas are connected for the server to take writes: see min-replicas-to-write"},
+	{coded("MASTERDOWN "), "the replica lost its primary: point the address at the primary"},
+	{coded("DENIED "), "the server is in protected mode: give it a password or connect from its own host"},
+	{coded("ERR max number of clients"), "the server takes no more connections: raise maxclients or close some"},
+	{isA(ErrClosed), "the lock client was closed while this was under way"},
+	{isA(context.Canceled), ""},
+	{refusedConnection, "nothing listens there: check the address and that the server runs"},
+	{noSuchHost, "the name does not resolve: check the address"},
+	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls and the server's load"},
+	{isA(ErrLost), "the server or the network closed the connection: see the server's log"},
+}
+
+func coded(code string) func(error) bool { return func(err error) bool { return says(err, code) } }
+
+func isA(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+func refusedConnection(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" && strings.Contains(op.Error(), "refused")
+}
+
+func noSuchHost(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}
+
+// Explain says in one clause what to do about an error of this package, and nothing where there is
+// nothing to add to its own text.
+func Explain(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, a := range advice {
+		if a.fits(err) {
+			return a.say
+		}
+	}
+	return ""
+}

@@ -25,10 +25,11 @@ type link struct {
 	mu      sync.Mutex
 	dead    error   // set once, then everything below is left alone
 	queue   []*call // not taken by a writer yet
-	spare   []*call // the queue's other half
+	spare   []*call // the queue's other half, which the writer works through
 	flight  fifo    // taken, not answered
-	writing bool
-	crowded bool // the last write held several calls: more are about to come
+	writing bool    // somebody uses the sending half of conn, and argv
+	argv    []any   // room for the arguments of a script
+	crowded bool    // the last write held several calls: more are about to come
 	armed   bool
 	watch   alarm // over the oldest call in flight
 	retired bool  // takes no new calls; ends with its last reply
@@ -64,7 +65,7 @@ func (l *link) submit(c *call) bool {
 	l.writing = true
 	l.take(c)
 	l.mu.Unlock()
-	err := c.write(l.conn)
+	err := l.put(c)
 	l.wrote(err, false)
 	return true
 }
@@ -102,10 +103,12 @@ func (l *link) wrote(err error, crowd bool) {
 	}
 }
 
-// write puts all commands of c into the connection's buffer.
-func (c *call) write(conn redis.Conn) (err error) {
+// put writes all commands of c into the connection's buffer. Whoever calls it set writing. It does
+// not touch c after the last byte: by then the reply may be there and c be in use again.
+func (l *link) put(c *call) error {
+	full := c.full
 	for i := range c.cmds {
-		if c.argv, err = c.cmds[i].send(conn, c.full, c.argv); err != nil {
+		if err := c.cmds[i].send(l.conn, full, &l.argv); err != nil {
 			return err
 		}
 	}
@@ -126,39 +129,47 @@ func (l *link) write() {
 		// The goroutines whose replies came together are about to ask again: let them, and
 		// send all of it at once.
 		runtime.Gosched()
-		l.mu.Lock()
-		if l.dead != nil {
-			l.mu.Unlock()
+		batch, ended := l.gather()
+		if ended {
 			return
 		}
-		if l.writing {
-			l.mu.Unlock()
-			continue // whoever writes will rouse us
+		if len(batch) == 0 {
+			continue
 		}
-		batch := l.queue
-		l.queue, l.spare = l.spare[:0], nil
-		n := 0
+		var err error
 		for _, c := range batch {
-			if !c.withdrawn {
-				batch[n] = c
-				n++
-				l.take(c)
-			}
-		}
-		l.writing = true
-		l.mu.Unlock()
-		err := error(nil)
-		for _, c := range batch[:n] {
-			if err = c.write(l.conn); err != nil {
+			if err = l.put(c); err != nil {
 				break
 			}
 		}
-		clear(batch)
-		l.mu.Lock()
-		l.spare = batch[:0]
-		l.mu.Unlock()
-		l.wrote(err, n > 1)
+		l.wrote(err, len(batch) > 1)
+		clear(batch) // it becomes the queue's spare half again at the next turn
 	}
+}
+
+// gather takes the queue for writing. It returns nothing while another goroutine writes, which will
+// rouse the writer when it is done.
+func (l *link) gather() (batch []*call, ended bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead != nil {
+		return nil, true
+	}
+	if l.writing {
+		return nil, false
+	}
+	queue := l.queue
+	l.queue, l.spare = l.spare[:0], queue
+	batch = queue[:0]
+	for _, c := range queue {
+		if !c.withdrawn {
+			batch = append(batch, c)
+			l.take(c)
+		}
+	}
+	clear(queue[len(batch):])
+	l.writing = len(batch) > 0
+	return batch, false
 }
 
 // read is the goroutine that hands out replies.

@@ -40,22 +40,23 @@ func (s *Script) SHA() string { return s.sha.(string) }
 // Cmd returns the Command that runs s.
 func (s *Script) Cmd(keysAndArgs ...any) Command { return Command{Script: s, Args: keysAndArgs} }
 
-// send writes cmd into the connection's buffer. args is room that is used again.
-func (cmd *Command) send(conn redis.Conn, full bool, room []any) ([]any, error) {
+// send writes cmd into the connection's buffer. room is used again and holds nothing in between.
+func (cmd *Command) send(conn redis.Conn, full bool, room *[]any) error {
 	if cmd.Track {
 		if err := conn.Send("CLIENT", "CACHING", "YES"); err != nil {
-			return room, err
+			return err
 		}
 	}
 	if cmd.Script == nil {
-		return room, conn.Send(cmd.Name, cmd.Args...)
+		return conn.Send(cmd.Name, cmd.Args...)
 	}
 	name, which := "EVALSHA", cmd.Script.sha
 	if full {
 		name, which = "EVAL", cmd.Script.source
 	}
-	room = append(append(room[:0], which, cmd.Script.keys), cmd.Args...)
-	err := conn.Send(name, room...)
-	clear(room)
-	return room, err
+	args := append(append((*room)[:0], which, cmd.Script.keys), cmd.Args...)
+	err := conn.Send(name, args...)
+	clear(args)
+	*room = args[:0]
+	return err
 }

@@ -1,0 +1,11 @@
+// Command getsetlock takes, shows and rehearses locks on Redis beside clients of the old GETSET kind.
+// "getsetlock --help" says more; what scripts may rely on is in docs and does not change silently.
+package main
+
+import (
+	"os"
+
+	"github.com/getsetlock/getsetlock/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(os.Args[1:], cli.System())) }

@@ -1,0 +1,124 @@
+// Package cli is the command getsetlock: one file a verb, and what verbs share.
+//
+// Answers go to stdout and nothing else does. Progress, warnings and errors go to stderr. Nothing that
+// is printed holds a password. What a verb needs of the outside it finds in an [Env], so that tests run
+// it as users do, inside one process.
+//
+// The package assumes of clocks what the packages assume whose verbs these are; it adds no reading
+// of its own but for progress.
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/getsetlock/getsetlock/internal/child"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Env is what a command has of the outside.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Environ        func() []string
+	Getenv         func(string) string
+
+	// Clock is the one by which locks are kept.
+	Clock lock.Clock
+
+	// Notify sends signals that we get to c, until stop is called.
+	Notify func(c chan<- os.Signal, which ...os.Signal) (stop func())
+
+	// Replace turns the process into another command; it returns only with an error.
+	Replace func(args, env []string) error
+}
+
+// System is the real outside.
+func System() Env {
+	return Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Environ: os.Environ, Getenv: os.Getenv,
+		Clock: lock.Machine,
+		Notify: func(c chan<- os.Signal, which ...os.Signal) func() {
+			if len(which) == 0 { // to signal.Notify that would mean all of them
+				return func() {}
+			}
+			signal.Notify(c, which...)
+			return func() { signal.Stop(c) }
+		},
+		Replace: child.Replace,
+	}
+}
+
+// Main runs one command line and returns its exit code.
+func Main(args []string, env Env) int {
+	root := newRoot(&env)
+	root.SetArgs(args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	ctx, stop := interruptible(&env)
+	defer stop()
+	cmd, err := root.ExecuteContextC(ctx)
+	return env.report(cmd, err)
+}
+
+// errInterrupted is the cause with which a verb's context ends when we are told to end.
+type errInterrupted struct{ by os.Signal }
+
+func (e errInterrupted) Error() string { return "interrupted by " + signalName(e.by) }
+
+// interruptible returns a context that ends with the first signal to end. The second one ends the
+// program, as if nothing had been caught.
+func interruptible(env *Env) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	stop := env.Notify(signals, child.Ending()...)
+	go func() {
+		select {
+		case s := <-signals:
+			stop()
+			cancel(errInterrupted{s})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// verbs are filled by the files of this package, in the order in which --help shows them.
+var verbs []verb
+
+type verb struct {
+	order int
+	make  func(*Env) *cobra.Command
+}
+
+// register is called from a file's init with the constructor of its verb.
+func register(order int, make func(*Env) *cobra.Command) {
+	verbs = append(verbs, verb{order, make})
+}
+
+// terminal reports whether a stream is a terminal, and which.
+func terminal(stream any) (fd int, ok bool) {
+	f, ok := stream.(*os.File)
+	if !ok || f == nil || !term.IsTerminal(int(f.Fd())) {
+		return -1, false
+	}
+	return int(f.Fd()), true
+}
+
+// interruption returns the signal by which a context was ended, if it was.
+func interruption(ctx context.Context) (errInterrupted, bool) {
+	var e errInterrupted
+	ok := errors.As(context.Cause(ctx), &e)
+	return e, ok
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/internal/child"
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+// Exit codes. Of run they are 123 to 127 and the command's own; see run.go.
+const (
+	codeWell   = 0
+	codeBad    = 1 // done, and the answer is bad
+	codeUse    = 2 // wrong use
+	codeFailed = 3 // could not be done: the server, rights
+)
+
+// exitError ends the program with a code.
+type exitError struct {
+	code int
+	err  error // nil: everything has been said
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// exit ends with a code and says nothing more.
+func exit(code int) error { return &exitError{code, nil} }
+
+// wrongUse says that the command line cannot be meant as it is written.
+func wrongUse(format string, args ...any) error {
+	return &exitError{codeUse, fmt.Errorf(format, args...)}
+}
+
+// couldNot says what was tried and why it could not be done. What the layers below advise is added.
+func couldNot(err error, tried string, args ...any) error {
+	tried = fmt.Sprintf(tried, args...)
+	if advice := wire.Explain(err); advice != "" {
+		return &exitError{codeFailed, fmt.Errorf("%s: %w; %s", tried, err, advice)}
+	}
+	return &exitError{codeFailed, fmt.Errorf("%s: %w", tried, err)}
+}
+
+// report prints why a command failed, in one line, and returns the exit code.
+func (e *Env) report(cmd *cobra.Command, err error) int {
+	if err == nil {
+		return codeWell
+	}
+	var known *exitError
+	if !errors.As(err, &known) {
+		known = &exitError{codeUse, err} // cobra's own: unknown verbs, flags, numbers of arguments
+	}
+	var stopped errInterrupted
+	code := known.code
+	switch {
+	case errors.As(err, &stopped) && code == codeFailed:
+		code = child.SignalCode(stopped.by)
+	case cmd.Annotations[ownFailures] != "" && (code == codeUse || code == codeFailed):
+		code = codeRunFailed
+	}
+	if known.err != nil {
+		fmt.Fprintln(e.Stderr, oneLine(cmd.CommandPath()+": "+err.Error()))
+	}
+	return code
+}
+
+// ownFailures marks the command whose failures must not be taken for those of the command it runs.
+const ownFailures = "failures of ours are 125"
+
+// credentials finds what stands before the @ of an address. Package redisurl never lets a password
+// out; this is for addresses in places where nobody looked for one, such as "getsetlock redis://…".
+var credentials = regexp.MustCompile(`://[^\s"']*@`)
+
+// oneLine makes a message fit a line, whatever a server or a library put into it.
+func oneLine(text string) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), " ")
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, text)
+	return credentials.ReplaceAllString(text, "://***@")
+}
+
+// say prints a line for people on stderr, unless they asked for quiet.
+func (e *Env) say(quiet bool, format string, args ...any) {
+	if !quiet {
+		fmt.Fprintln(e.Stderr, oneLine("getsetlock: "+fmt.Sprintf(format, args...)))
+	}
+}
+
+func signalName(s os.Signal) string {
+	if s == os.Interrupt {
+		return "^C"
+	}
+	return s.String()
+}

@@ -1,0 +1,8 @@
+package cli
+
+// Exit codes of run; the others are the command's own.
+const (
+	codeRunLost   = 123
+	codeRunHeld   = 124
+	codeRunFailed = 125
+)

@@ -99,7 +99,15 @@ run() {
 # Without preparation or a build nothing else can be right.
 must_not_fail() { [ "$1" = prepare ] || [ "$1" = build ]; }
 
+known() {
+  local stage
+  for stage in "$@"; do
+    stages | grep -q "^$stage " || die 2 "no stage is called $stage; there are: $(stages | cut -d' ' -f1 | xargs)"
+  done
+}
+
 main() {
+  known "$@"
   local wanted=" $* " name budget what failed=0
   log=$(mktemp -d)
   trap 'rm -rf "$log"' EXIT

@@ -16,7 +16,7 @@ const mostHung = 4
 // dialError names what was tried. The address is known to the hook only, whose error has it.
 type dialError struct{ err error }
 
-func (e *dialError) Error() string { return "dialing Redis: " + redact(e.err.Error()) }
+func (e *dialError) Error() string { return "dialing Redis: " + redact(e.err) }
 func (e *dialError) Unwrap() error { return e.err }
 
 var (
@@ -86,8 +86,9 @@ func (m *Mux) redial(ctx context.Context, d *dialing) {
 // opening is one run of the dial hook, which may outlive those who wait for it.
 type opening struct {
 	mu    sync.Mutex
-	conn  redis.Conn
-	given bool // given up: whoever finds conn closes it
+	conn  redis.Conn // nil until the hook returned one
+	ended bool       // the hook and the setup returned
+	given bool       // given up before that: whoever finds conn closes it
 }
 
 // open runs the dial hook and then setup, both within one Timeout. A hook that does not return is
@@ -127,22 +128,23 @@ func (m *Mux) open(ctx context.Context, setup func(redis.Conn) error) (redis.Con
 	return nil, ErrClosed
 }
 
-// hook dials and sets the connection up.
+// hook dials and sets the connection up. It closes what it does not hand out.
 func (m *Mux) hook(ctx context.Context, o *opening, setup func(redis.Conn) error) error {
 	conn, err := m.dial(ctx)
 	if err == nil && conn == nil {
 		err = errNoConn
 	}
 	o.mu.Lock()
-	given := o.given
 	if err == nil {
 		o.conn = conn
 	}
+	given := o.given
 	o.mu.Unlock()
 	if err == nil && !given && setup != nil {
 		err = setup(conn)
 	}
 	o.mu.Lock()
+	o.ended = true
 	given = o.given
 	o.mu.Unlock()
 	if o.conn != nil && (given || err != nil) {
@@ -158,12 +160,14 @@ func (m *Mux) hook(ctx context.Context, o *opening, setup func(redis.Conn) error
 
 // giveUp leaves a run of the hook alone. Closing its connection ends a setup that hangs.
 func (m *Mux) giveUp(o *opening) {
-	m.mu.Lock()
-	m.hung++
-	m.mu.Unlock()
 	o.mu.Lock()
-	o.given = true
 	conn := o.conn
+	if !o.ended { // else it ended in the same moment, and was not counted
+		o.given = true
+		m.mu.Lock()
+		m.hung++
+		m.mu.Unlock()
+	}
 	o.mu.Unlock()
 	if conn != nil {
 		_ = conn.Close()

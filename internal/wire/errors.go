@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"time"
 )
@@ -24,7 +25,7 @@ type NotSentError struct {
 	Err error
 }
 
-func (e *NotSentError) Error() string { return "not sent: " + redact(e.Err.Error()) }
+func (e *NotSentError) Error() string { return "not sent: " + e.Err.Error() }
 func (e *NotSentError) Unwrap() error { return e.Err }
 
 // UnknownError says that the command was sent, perhaps in part, and that no reply came: it may have
@@ -38,7 +39,7 @@ type UnknownError struct {
 	Pending *Pending
 }
 
-func (e *UnknownError) Error() string { return "outcome unknown: " + redact(e.Err.Error()) }
+func (e *UnknownError) Error() string { return "outcome unknown: " + e.Err.Error() }
 func (e *UnknownError) Unwrap() error { return e.Err }
 
 // silentError is ErrTimeout with the time in it.
@@ -53,10 +54,17 @@ type lostError struct{ err error }
 func (e *lostError) Error() string   { return ErrLost.Error() + ": " + e.err.Error() }
 func (e *lostError) Unwrap() []error { return []error{ErrLost, e.err} }
 
-// userinfo finds the part of a URL that may hold a password. Greedy up to the last @ before a
-// blank or quote: passwords hold slashes and @ more often than messages hold two addresses.
-var userinfo = regexp.MustCompile(`://[^\s"']*@`)
+// userinfo finds what may be the user and password in front of a host. It reaches up to the last @
+// before a blank or quote: passwords hold slashes and @ more often than messages hold two
+// addresses.
+var userinfo = regexp.MustCompile(`:[^\s"']*@`)
 
-// redact removes passwords from the text of an error that comes from a dial hook: net/url quotes
-// the whole URL that it could not parse.
-func redact(s string) string { return userinfo.ReplaceAllString(s, "://…@") }
+// redact returns the text of an error from a dial hook without passwords.
+func redact(err error) string {
+	// net/url takes what follows a slash in a password for the path and quotes the rest as a port.
+	var parse *url.Error
+	if errors.As(err, &parse) && parse.Op == "parse" {
+		return "the address is no valid URL (not shown, since it may hold a password)"
+	}
+	return userinfo.ReplaceAllString(err.Error(), ":…@")
+}

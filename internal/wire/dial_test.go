@@ -1,0 +1,206 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/gomodule/redigo/redis"
+)
+
+func TestARefusedDialSaysWhatWasTriedAndIsTriedAgain(t *testing.T) {
+	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", "127.0.0.1:1") }}, Options{})
+	_, err := m.Do(bg, "SET", "k", "v")
+	notSent(t, err, nil)
+	if !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(Explain(err), "nothing listens") {
+		t.Errorf("error is %q: %s", err, Explain(err))
+	}
+
+	m = open(t, redistest.New(t).FaultyPool(redistest.Rule{Command: redistest.Dialing, Do: redistest.Refuse}), Options{})
+	_, err = m.Do(bg, "SET", "k", "v")
+	notSent(t, err, nil)
+	works(t, m)
+}
+
+func TestDialErrorsShowNoPassword(t *testing.T) {
+	for _, raw := range []string{
+		"redis://:hunter2@host:port",
+		"redis://user:hunter2/@x@host:port",
+		"redis://hunter2@host:port/0",
+		"redis:user:hunter2@host",
+		"redis://user:hunter2@127.0.0.1:1/0/0",
+	} {
+		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+			c, err := redis.DialURL(raw)
+			if err != nil {
+				err = fmt.Errorf("cannot use %s: %w", raw, err)
+			}
+			return c, err
+		}}, Options{})
+		_, err := m.Do(bg, "PING")
+		notSent(t, err, nil)
+		if strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "dialing Redis: ") {
+			t.Errorf("error is %q", err)
+		}
+	}
+}
+
+func TestAHangingDialEndsWithTheTimeoutAndTheCallersOwnContextEarlier(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		dials := 0
+		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			dials++
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, Options{Timeout: time.Second})
+		begun := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(bg, time.Millisecond)
+			defer cancel()
+			_, err := m.Do(ctx, "PING")
+			notSent(t, err, context.DeadlineExceeded)
+			if took := time.Since(begun); took != time.Millisecond {
+				t.Errorf("the impatient caller left after %v", took)
+			}
+		})
+		for range 10 {
+			wg.Go(func() {
+				_, err := m.Do(bg, "PING")
+				notSent(t, err, ErrTimeout)
+				if took := time.Since(begun); took != time.Second {
+					t.Errorf("the dial was given up after %v", took)
+				}
+			})
+		}
+		wg.Wait()
+		if dials != 1 {
+			t.Errorf("eleven callers dialed %d times", dials)
+		}
+	})
+}
+
+func TestAHookThatIgnoresItsContextIsGivenUpAndItsLateConnectionClosed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		s, hang := newStub(), make(chan struct{})
+		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { <-hang; return s, nil }}, Options{Timeout: time.Second})
+		for i := range 2 * mostHung {
+			_, err := m.Do(bg, "PING")
+			notSent(t, err, nil)
+			if many := errors.Is(err, errHung); many != (i >= mostHung) {
+				t.Errorf("dial %d: %v", i, err)
+			}
+		}
+		close(hang)
+		<-s.closed
+		synctest.Wait()
+		if m.hung != 0 {
+			t.Errorf("%d hooks count as hung after all returned", m.hung)
+		}
+	})
+}
+
+func TestCloseWaitsForAHangingHookNoLongerThanTheTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		hang := make(chan struct{})
+		defer close(hang)
+		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { <-hang; return nil, errors.New("late") }}, Options{Timeout: time.Second})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := m.Do(bg, "PING")
+			notSent(t, err, ErrClosed)
+		})
+		time.Sleep(400 * time.Millisecond)
+		begun := time.Now()
+		m.Close()
+		if took := time.Since(begun); took != 600*time.Millisecond {
+			t.Errorf("Close took %v", took)
+		}
+		wg.Wait()
+	})
+}
+
+func TestCloseJoinsAHookThatEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, Options{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := m.Do(bg, "PING")
+			notSent(t, err, ErrClosed)
+		})
+		synctest.Wait()
+		begun := time.Now()
+		m.Close()
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("Close took %v", took)
+		}
+		wg.Wait()
+	})
+}
+
+func TestSetupRunsOnEachNewConnectionFirst(t *testing.T) {
+	wire := redistest.New(t).Wire()
+	m := open(t, wire.Pool(), Options{Setup: func(c redis.Conn) error {
+		_, err := c.Do("ECHO", "setup")
+		return err
+	}})
+	works(t, m)
+	wire.Fault(redistest.Rule{Command: "PING", Do: redistest.CutBefore})
+	_, err := m.Do(bg, "PING")
+	unknown(t, err, ErrLost)
+	works(t, m)
+	if sent := wire.Sent(); sent[0][1] != "setup" || sent[3][1] != "setup" {
+		t.Errorf("sent %v", sent)
+	}
+}
+
+func TestASetupThatFailsOrHangsIsAFailedDial(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		refusal := errors.New("not this one")
+		setup := func(redis.Conn) error { return refusal }
+		wire := w.Wire()
+		m := open(t, wire.Pool(), Options{Timeout: time.Second, Setup: func(c redis.Conn) error { return setup(c) }})
+		_, err := m.Do(bg, "PING")
+		notSent(t, err, refusal)
+
+		setup = func(c redis.Conn) error { _, err := c.Do("PING"); return err }
+		wire.Fault(redistest.Rule{Command: "PING", Do: redistest.Silence})
+		begun := time.Now()
+		_, err = m.Do(bg, "PING")
+		notSent(t, err, ErrTimeout)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("the setup was given up after %v", took)
+		}
+		synctest.Wait()
+		if n := wire.Connections(); n != 0 {
+			t.Errorf("%d connections were left open", n)
+		}
+		works(t, m)
+	})
+}
+
+func TestAHookThatReturnsNothingIsAnError(t *testing.T) {
+	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { return nil, nil }}, Options{})
+	_, err := m.Do(bg, "PING")
+	notSent(t, err, errNoConn)
+}
+
+func TestConnectionsThatDieAtOnceDoNotTrapTheCaller(t *testing.T) {
+	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+		s := newStub()
+		s.Close()
+		return s, nil
+	}}, Options{})
+	if _, err := m.Do(bg, "PING"); !errors.Is(err, ErrLost) {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -1,0 +1,205 @@
+package wire
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Notices is a subscription to one channel on which other processes call goroutines of this one by
+// name: the payload of a message is the name. It needs nothing but SUBSCRIBE, dials when first
+// used, and again when the connection was lost.
+//
+// A message can be missed while there is no connection. Whoever is registered is called when the
+// connection ends, and looks by himself.
+type Notices struct {
+	m       *Mux
+	channel string
+
+	mu      sync.Mutex
+	closed  bool
+	names   map[string]func()
+	conn    *noticed      // nil unless subscribed
+	opening chan struct{} // not nil while somebody subscribes; closed when err is set
+	err     error         // of the last opening
+	cancel  context.CancelCauseFunc
+}
+
+// noticed is one connection of a Notices.
+type noticed struct {
+	conn   redis.Conn
+	heard  atomic.Bool // since the last beat
+	armed  bool        // the Notices' mu guards what follows
+	pinged bool
+	dead   bool
+	beat   alarm
+}
+
+// Notices returns a subscription to channel over the server that m dials. It must be closed before m.
+func (m *Mux) Notices(channel string) *Notices {
+	return &Notices{m: m, channel: channel, names: make(map[string]func())}
+}
+
+// Register makes fn be called for every message that names name, and when messages may have been
+// missed, until forget is called; it may still be running then. fn must not block. When Register has
+// returned without an error the server sends what is published from now on.
+func (n *Notices) Register(ctx context.Context, name string, fn func()) (forget func(), err error) {
+	for {
+		n.mu.Lock()
+		switch {
+		case n.closed:
+			n.mu.Unlock()
+			return nil, &NotSentError{ErrClosed}
+		case n.conn != nil:
+			n.names[name] = fn
+			n.listen(n.conn)
+			n.mu.Unlock()
+			return func() { n.forget(name) }, nil
+		}
+		if n.opening == nil {
+			n.opening, n.err = make(chan struct{}), nil
+			var open context.Context
+			open, n.cancel = context.WithCancelCause(context.Background())
+			n.m.wg.Add(1) // close takes mu before it lets anybody wait for zero
+			go n.open(open, n.opening)
+		}
+		opened := n.opening
+		n.mu.Unlock()
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return nil, &NotSentError{context.Cause(ctx)}
+		}
+		n.mu.Lock()
+		err := n.err
+		n.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (n *Notices) forget(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.names, name)
+}
+
+// open subscribes, for all who wait for it.
+func (n *Notices) open(ctx context.Context, opened chan struct{}) {
+	defer n.m.wg.Done()
+	c := &noticed{}
+	conn, err := n.m.open(ctx, func(conn redis.Conn) error {
+		_, err := conn.Do("SUBSCRIBE", n.channel)
+		return err
+	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	defer close(opened)
+	n.cancel(nil)
+	n.opening = nil
+	switch {
+	case err != nil:
+		n.err = &NotSentError{err}
+	case n.closed:
+		n.err = &NotSentError{ErrClosed}
+		_ = conn.Close()
+	default:
+		c.conn = conn
+		c.beat = alarm{wg: &n.m.wg, ring: func() { n.tick(c) }}
+		n.conn = c
+		n.m.wg.Add(1)
+		go n.read(c)
+	}
+}
+
+func (n *Notices) read(c *noticed) {
+	defer n.m.wg.Done()
+	for {
+		v, err := receive(c.conn)
+		if err != nil {
+			break
+		}
+		c.heard.Store(true)
+		m, _ := v.([]any)
+		if len(m) != 3 {
+			continue
+		}
+		name, _ := m[2].([]byte)
+		n.mu.Lock()
+		fn := n.names[string(name)]
+		n.mu.Unlock()
+		if fn != nil {
+			fn()
+		}
+	}
+	_ = c.conn.Close()
+	n.mu.Lock()
+	c.dead = true
+	if c.armed {
+		c.beat.stop()
+	}
+	if n.conn == c {
+		n.conn = nil
+	}
+	missed := make([]func(), 0, len(n.names))
+	for _, fn := range n.names {
+		missed = append(missed, fn)
+	}
+	clear(n.names)
+	n.mu.Unlock()
+	for _, fn := range missed {
+		fn()
+	}
+}
+
+// listen starts the beat by which a connection that died without a word is noticed. mu is held.
+func (n *Notices) listen(c *noticed) {
+	if !c.armed && !c.dead {
+		c.armed, c.pinged = true, false
+		c.beat.set(n.m.opts.Timeout / 2)
+	}
+}
+
+// tick is one beat: silence brings a PING, and more silence the end. It stops when nobody waits.
+func (n *Notices) tick(c *noticed) {
+	heard := c.heard.Swap(false)
+	n.mu.Lock()
+	c.armed = false
+	if c.dead || len(n.names) == 0 {
+		n.mu.Unlock()
+		return
+	}
+	silent := c.pinged && !heard
+	ask := !silent && !heard
+	c.pinged = ask
+	if !silent {
+		c.armed = true
+		c.beat.set(n.m.opts.Timeout / 2)
+	}
+	n.mu.Unlock()
+	switch {
+	case silent:
+		_ = c.conn.Close() // the reader tells the rest
+	case ask:
+		if c.conn.Send("PING") == nil {
+			_ = c.conn.Flush()
+		}
+	}
+}
+
+// Close ends the subscription. Its goroutines are joined by the Mux's Close.
+func (n *Notices) Close() {
+	n.mu.Lock()
+	n.closed = true
+	if n.opening != nil {
+		n.cancel(ErrClosed)
+	}
+	c := n.conn
+	n.mu.Unlock()
+	if c != nil {
+		_ = c.conn.Close()
+	}
+}

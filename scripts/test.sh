@@ -100,9 +100,10 @@ run() {
 must_not_fail() { [ "$1" = prepare ] || [ "$1" = build ]; }
 
 known() {
-  local stage
+  local stage all
+  all=$(stages | cut -d' ' -f1 | xargs)
   for stage in "$@"; do
-    stages | grep -q "^$stage " || die 2 "no stage is called $stage; there are: $(stages | cut -d' ' -f1 | xargs)"
+    [[ " $all " == *" $stage "* ]] || die 2 "no stage is called $stage; there are: $all"
   done
 }
 

@@ -43,7 +43,7 @@ func kitWorld(cfg legacy.Config, ttl, freeAfter time.Duration) func(*testing.T) 
 func TestHardenedConforms(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.Kdyby(), dialect.Gorlock(), dialect.Bare(), dialect.SetPexpire()} {
 		t.Run(d.Name, func(t *testing.T) {
-			cfg := legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute}, Wake: legacy.On}
+			cfg := legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute, Gap: time.Millisecond}, Wake: legacy.On}
 			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true}, kitWorld(cfg, 15*time.Second, 4*time.Second))
 		})
 	}

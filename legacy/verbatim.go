@@ -175,7 +175,12 @@ func (t *turn) run(ctx context.Context) (*oldGrant, error) {
 			}
 			return nil, t.held(seen)
 		case dialect.StepAgain:
-			continue // at once, as the old client does; the next command finds an ended ctx
+			if seen.Nil {
+				continue // at once, as the old client does: somebody gave the key back just now
+			}
+			// A value that its language takes for nil makes the old client spin as fast as it can,
+			// for ever. That much sameness helps nobody: here the pause of a held key follows.
+			return nil, t.held(seen)
 		case dialect.StepGiveUp:
 			return nil, fmt.Errorf("%w: %w", t.held(seen), lock.ErrNoRetry)
 		case dialect.StepFail:

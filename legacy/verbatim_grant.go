@@ -88,7 +88,9 @@ func (g *oldGrant) release(ctx context.Context) error {
 	now := g.v.clock.Now()
 	switch d.LegacyReleases(g.value, seen, now) {
 	case dialect.ReleaseDeletes:
-		return g.del(ctx, (d.HasStamp() || d.ServerExpires()) && now.After(g.ends))
+		// A client that found its own value deletes no other's, however late.
+		blind := d.Release != dialect.ReleaseValueOwn && (d.HasStamp() || d.ServerExpires())
+		return g.del(ctx, blind && now.After(g.ends))
 	case dialect.ReleaseCompares:
 		reply, err := g.v.mux.Do(ctx, "EVAL", compareLua, 1, g.k.l, g.value)
 		if err != nil {

@@ -141,3 +141,9 @@ func (b *book) ticked() {
 	b.virtual.Store(int64(b.now()))
 	b.done.Add(1)
 }
+
+func (b *book) isOrphaned(sku string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.orphaned[sku]
+}

@@ -1,36 +1,152 @@
 package rehearse
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
+	"time"
 )
 
-// childVariable makes the test binary stand in for the command: what Embedded starts is a program
-// that calls Child.
-const childVariable = "GETSETLOCK_TEST_CHILD"
+// actVariable makes the test binary stand in for the command: it says how the process that Embedded
+// starts behaves.
+const actVariable = "GETSETLOCK_TEST_ACT"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) != "" {
+	switch os.Getenv(actVariable) {
+	case "":
+		os.Exit(m.Run())
+	case "child":
 		Child(os.Stdin, os.Stdout)
+	case "garbled":
+		fmt.Println("PASS")
+	case "dying":
+		fmt.Println(`{"progress":{"done":1,"orders":10}}`)
+		fmt.Fprintln(os.Stderr, "panic: everything is on fire")
+		os.Exit(2)
 	}
-	os.Setenv(childVariable, "1")
-	os.Exit(m.Run())
 }
 
-func TestTheChildAnswersAndItsParentListens(t *testing.T) {
+// acted runs Embedded with a child that behaves like that.
+func acted(t *testing.T, act string, ctx context.Context, p Plan, progress func(Progress)) (*Result, error) {
+	t.Helper()
+	t.Setenv(actVariable, act)
+	return Embedded(ctx, p, []string{os.Args[0]}, progress)
+}
+
+func quietly(Progress) {}
+
+func watchPlan(acquisitions int) Plan {
 	p := DefaultPlan()
-	p.Protocol = "watch"
-	p.Acquisitions = 20000
-	var last Progress
-	var reports int
-	res, err := Embedded(t.Context(), p, []string{os.Args[0]}, func(p Progress) { last = p; reports++ })
+	p.Protocol, p.Acquisitions = "watch", acquisitions
+	return p
+}
+
+func TestTheChildsAnswerIsThatOfTheBubble(t *testing.T) {
+	p := watchPlan(400)
+	got, err := acted(t, "child", t.Context(), p, quietly)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _ := json.Marshal(res)
-	t.Log(string(b), last, reports)
-	if !res.OK {
-		t.Errorf("%+v", res)
+	if got.WallMS <= 0 {
+		t.Errorf("it took %v ms of real time", got.WallMS)
+	}
+	got.WallMS = 0
+	want := rehearse(t, func(q *Plan) { *q = p })
+	if g, w := asJSON(t, got), asJSON(t, want); g != w {
+		t.Errorf("the child says\n%s, in process it is\n%s", g, w)
+	}
+}
+
+func TestTheChildTellsHowFarItIs(t *testing.T) {
+	var all []Progress
+	p := watchPlan(15_000)
+	if _, err := acted(t, "child", t.Context(), p, func(at Progress) { all = append(all, at) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		t.Fatal("no progress was told")
+	}
+	for i, at := range all {
+		if at.Orders != p.Acquisitions || at.Done > at.Orders || i > 0 && at.Done < all[i-1].Done {
+			t.Errorf("report %d is %+v", i, at)
+		}
+	}
+}
+
+// The rehearsal below would go on for many minutes: only the end of its context can end it.
+func TestEndOfContextEndsTheChild(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("somebody pressed ^C")
+	_, err := acted(t, "child", ctx, watchPlan(mostAcquisitions), func(Progress) { cancel(why) })
+	if !errors.Is(err, why) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheChildDiesWithItsParent(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), actVariable+"=child")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	fmt.Fprintln(in, asJSON(t, watchPlan(mostAcquisitions)))
+	buf := make([]byte, 1)
+	if _, err := io.ReadFull(out, buf); err != nil {
+		t.Fatalf("it never said anything: %v", err)
+	}
+	in.Close() // what a dead parent's kernel does
+	io.Copy(io.Discard, out)
+	if err := cmd.Wait(); err == nil {
+		t.Error("it ended as if nothing had happened")
+	}
+}
+
+func TestTroubleOfTheChildIsTold(t *testing.T) {
+	if _, err := acted(t, "garbled", t.Context(), watchPlan(1), quietly); err == nil || !strings.Contains(err.Error(), "broke off") {
+		t.Errorf("garbled: %v", err)
+	}
+	_, err := acted(t, "dying", t.Context(), watchPlan(1), quietly)
+	if err == nil || !strings.Contains(err.Error(), "everything is on fire") {
+		t.Errorf("dying: %v", err)
+	}
+	p := watchPlan(1)
+	p.Protocol = "chance"
+	if _, err := acted(t, "child", t.Context(), p, quietly); err == nil || !strings.Contains(err.Error(), "--protocol chance") {
+		t.Errorf("unknown protocol: %v", err)
+	}
+	if _, err := Embedded(t.Context(), watchPlan(1), []string{"/nowhere/at/all"}, quietly); err == nil || !strings.Contains(err.Error(), "/nowhere/at/all") {
+		t.Errorf("no such program: %v", err)
+	}
+}
+
+// A setting that the runtime's bubbles refuse must not reach the child.
+func TestOddRuntimeSettingsDoNotReachTheChild(t *testing.T) {
+	t.Setenv("GODEBUG", "asynctimerchan=1")
+	if _, err := acted(t, "child", t.Context(), watchPlan(10), quietly); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyTheBeginningOfAChildsWordsIsKept(t *testing.T) {
+	var w words
+	for range 1000 {
+		fmt.Fprintln(&w, time.Now())
+	}
+	if n := len(w.String()); n > mostWords {
+		t.Errorf("%d bytes kept", n)
 	}
 }

@@ -1,12 +1,12 @@
 package rehearse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -33,34 +33,10 @@ type fleet struct {
 	began time.Time // all true time is counted from here
 	teams []team
 	stop  context.CancelCauseFunc
-	close sync.WaitGroup
+	close sync.WaitGroup // what still ends after the programs' work
+
+	deploying sync.Mutex
 }
-
-// team is a group at work.
-type team struct {
-	groupSpec
-	number   int
-	commands atomic.Int64
-	fates    map[int]fate // by the number of the group's acquisition
-}
-
-// groupSpec is a group of like clients.
-type groupSpec struct {
-	name     string
-	protocol string // what its clients speak
-	clients  int
-	old      bool // programs that were never told of leases
-	make     func(w *worker) (seller, error)
-}
-
-// fate is what befalls a holder in the middle of its job.
-type fate int
-
-const (
-	lives fate = iota
-	dies
-	overruns
-)
 
 // names are the keys of a rehearsal.
 type names struct{ prefix string }
@@ -94,28 +70,6 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 
 func (f *fleet) now() time.Duration { return time.Since(f.began) }
 
-// fates draws which acquisitions of a group end badly: within its fair share of the work and not at
-// the very end, so that somebody is left to notice.
-func (p Plan) fates(group, groups int, old bool) map[int]fate {
-	r := p.rand(streamFate, group)
-	among := max(p.Acquisitions/groups*7/10, 1)
-	all := make(map[int]fate)
-	draw := func(n int, what fate) {
-		for range min(n, among-len(all)) {
-			at := r.IntN(among)
-			for all[at] != lives {
-				at = (at + 1) % among
-			}
-			all[at] = what
-		}
-	}
-	draw(p.Crashes, dies)
-	if old {
-		draw(p.Overruns, overruns)
-	}
-	return all
-}
-
 // work runs the whole fleet until every order is done, ctx ends or a program meets trouble that no
 // program should meet.
 func (f *fleet) work(ctx context.Context) error {
@@ -139,28 +93,6 @@ func (f *fleet) work(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// employ keeps one place of the fleet filled: a program that died is started anew after a while.
-//
-// No two programs start at the same instant: which one of those that wake together runs first is the
-// scheduler's choice, and would not be the same in the next run.
-func (f *fleet) employ(ctx context.Context, t *team, slot int) {
-	pause(ctx, time.Duration(slot)*startsApart)
-	for life := 0; ctx.Err() == nil; life++ {
-		w, err := f.start(ctx, t, slot, life)
-		if err != nil {
-			f.stop(fmt.Errorf("a program of the %s group cannot start: %w", t.name, err))
-			return
-		}
-		died := w.serve(ctx)
-		if !died {
-			w.quit()
-			return
-		}
-		w.bury(&f.close)
-		pause(ctx, restart)
-	}
 }
 
 // fillShelves writes the stock.
@@ -212,7 +144,7 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 		Judgement: f.rules.judge(f.book, f.plan.stock(), left),
 	}
 	if f.kind.dialect {
-		res.Dialect = f.plan.Dialect
+		res.Dialect = f.plan.spoken().Name
 	}
 	res.OK = res.Well()
 	for i := range f.teams {
@@ -222,87 +154,11 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 			Sales: did.sales, Takeovers: did.takeovers, Lost: did.lost, Retries: did.retries,
 			Commands:  t.commands.Load(),
 			WaitP50MS: quantile(did.waits, 0.50), WaitP99MS: quantile(did.waits, 0.99),
+			WaitMaxMS: quantile(did.waits, 1),
 		})
 	}
-	slices.SortFunc(res.Groups, func(a, b Group) int { return compareNames(a.Name, b.Name) })
+	slices.SortFunc(res.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
 	return res, nil
-}
-
-func compareNames(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// task is one order on its way.
-type task struct {
-	Order
-	think time.Duration // how long whoever serves it thinks
-}
-
-// queue hands out orders, those that came back first.
-type queue struct {
-	mu   sync.Mutex
-	plan Plan
-	next int
-	back []*task
-	out  int           // handed out and neither done nor back
-	turn chan struct{} // closed and made anew when something changes for those who wait
-}
-
-func newQueue(p Plan) *queue { return &queue{plan: p, turn: make(chan struct{})} }
-
-// take returns nil when all is done or ctx has ended. While orders are out that may yet come back
-// it waits.
-func (q *queue) take(ctx context.Context) *task {
-	for ctx.Err() == nil {
-		q.mu.Lock()
-		t, turn, over := q.pop(), q.turn, q.out == 0
-		q.mu.Unlock()
-		if t != nil || over {
-			return t
-		}
-		select {
-		case <-turn:
-		case <-ctx.Done():
-		}
-	}
-	return nil
-}
-
-func (q *queue) pop() *task {
-	if n := len(q.back); n > 0 {
-		t := q.back[n-1]
-		q.back = q.back[:n-1]
-		q.out++
-		return t
-	}
-	if q.next == q.plan.Acquisitions {
-		return nil
-	}
-	n := q.next
-	q.next++
-	q.out++
-	return &task{
-		Order: q.plan.Orders[n%len(q.plan.Orders)],
-		think: q.plan.Job.Draw(q.plan.rand(streamJob, n)),
-	}
-}
-
-// finish says that a task is done; with again, that somebody else must do it.
-func (q *queue) finish(t *task, again bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.out--
-	if again {
-		q.back = append(q.back, t)
-	}
-	close(q.turn)
-	q.turn = make(chan struct{})
 }
 
 // pause waits for d of true time or until ctx ends, and says which in its error.

@@ -64,6 +64,12 @@ func (l *link) cut() {
 	l.conns = nil
 }
 
+func (l *link) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
 // pool is what a library that wants a pool gets.
 func (l *link) pool() *redis.Pool {
 	return &redis.Pool{MaxIdle: 4, DialContext: l.Dial}
@@ -109,16 +115,20 @@ func (c *countedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.Conn, d)
 }
 
+// leastLatency keeps virtual time going: a client that asks again and again without a pause would
+// otherwise never let the moment pass for which it waits.
+const leastLatency = time.Microsecond
+
 // slowly puts a wire with delays before c, which is closed with the end that is returned. Messages
 // keep their order: each waits for the one before it.
 func slowly(c net.Conn, delay dist.Dist, r *rand.Rand) net.Conn {
-	if delay.Most() == 0 {
-		return c
-	}
 	near, far := net.Pipe()
-	there, back := rand.New(rand.NewPCG(r.Uint64(), 0)), rand.New(rand.NewPCG(r.Uint64(), 1))
-	go carry(c, far, func() time.Duration { return delay.Draw(there) })
-	go carry(far, c, func() time.Duration { return delay.Draw(back) })
+	draws := func() func() time.Duration {
+		own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+		return func() time.Duration { return max(delay.Draw(own), leastLatency) }
+	}
+	go carry(c, far, draws())
+	go carry(far, c, draws())
 	return near
 }
 

@@ -1,6 +1,7 @@
 package rehearse
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Plan says what is rehearsed. It travels to the child process as JSON.
@@ -15,8 +17,8 @@ type Plan struct {
 	// Protocol is one of Protocols.
 	Protocol string
 
-	// Dialect names the old clients' dialect, where the protocol has one.
-	Dialect string
+	// Dialect is the old clients', where the protocol has one.
+	Dialect dialect.Dialect
 
 	// Clients is how many programs take part, over all groups.
 	Clients int
@@ -48,7 +50,8 @@ type Plan struct {
 	// Overruns is how many jobs of old clients outlast their lease.
 	Overruns int
 
-	// Patience is how long a program waits for one key before it puts the order aside.
+	// Patience is how long a program waits for one key before it puts the order aside; zero: long
+	// enough for a dead holder's lease to end.
 	Patience time.Duration
 
 	Orders []Order
@@ -73,7 +76,7 @@ const (
 func DefaultPlan() Plan {
 	return Plan{
 		Protocol:     "legacy",
-		Dialect:      "jedis",
+		Dialect:      dialect.Jedis(),
 		Clients:      8,
 		Seed:         1,
 		Acquisitions: 4000,
@@ -81,6 +84,20 @@ func DefaultPlan() Plan {
 		Job:          must(dist.Parse("2ms..20ms")),
 		Crashes:      2,
 		Orders:       SampleOrders(),
+	}
+}
+
+// ForServer replaces what suits virtual time by what suits real time, where no flag was given: fewer
+// orders, a lease short enough to see it end, no latency beside the real one.
+func (p *Plan) ForServer(given func(flag string) bool) {
+	if !given("acquisitions") {
+		p.Acquisitions = 1000
+	}
+	if !given("lease") {
+		p.Lease = 5 * time.Second
+	}
+	if !given("latency") {
+		p.Latency = dist.Dist{}
 	}
 }
 
@@ -107,9 +124,10 @@ func (p Plan) Validate() error {
 		return fmt.Errorf("--crashes %d, --overruns %d: neither can be negative", p.Crashes, p.Overruns)
 	}
 	if len(p.Orders) == 0 {
-		return fmt.Errorf("--orders: there are none")
+		return errors.New("--orders: there are none")
 	}
-	return nil
+	_, err := protocols[p.Protocol].rules(p)
+	return err
 }
 
 // The seed is split into streams, one for each thing that is drawn, so that drawing more of one leaves

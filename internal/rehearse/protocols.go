@@ -43,6 +43,9 @@ func Protocols() []string {
 	return all
 }
 
+// About is a protocol in one line.
+func About(protocol string) string { return protocols[protocol].about }
+
 // noRules excuse nothing: whoever takes no lock has no excuse.
 var noRules = rules{
 	ours: func(int) bool { return false },

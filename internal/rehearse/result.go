@@ -44,6 +44,7 @@ type Group struct {
 	Commands     int64    `json:"commands"`  // sent, those of the job included
 	WaitP50MS    *float64 `json:"wait_p50_ms"`
 	WaitP99MS    *float64 `json:"wait_p99_ms"`
+	WaitMaxMS    *float64 `json:"wait_max_ms"`
 }
 
 // Judgement is what the book shows.

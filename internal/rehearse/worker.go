@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -13,6 +14,9 @@ import (
 var (
 	// errLost: the job was broken off before it wrote, because the lease was lost.
 	errLost = errors.New("the lease was lost in the middle of the job")
+
+	// errRetired: the program is asked to end, and has not begun the job.
+	errRetired = errors.New("the program is ending")
 
 	// errAside: the key did not come free in all the time that a program waits.
 	errAside = errors.New("the key did not come free")
@@ -27,14 +31,19 @@ type worker struct {
 	data   redis.Conn // the job's own connection
 	clock  *view
 	seller seller
+
+	retiring sync.Once
+	retired  atomic.Bool
 }
 
 // seller is how a kind of program makes sure, or does not, that it alone works on a product.
 type seller interface {
-	// sell serves one order. The error is errDead, errLost, errAside, the end of ctx, or trouble.
+	// sell serves one order. The error is errDead, errLost, errAside, errRetired, the end of ctx, or
+	// trouble.
 	sell(ctx context.Context, t *task) error
 
-	// close joins all that the seller started. After the link was cut nothing can reach the server.
+	// close lets a job under way end, refuses others and joins all that the seller started. It may
+	// be called beside sell. After the link was cut nothing can reach the server.
 	close()
 }
 
@@ -56,18 +65,19 @@ func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, er
 	return w, nil
 }
 
-// serve works through orders until none is left, and says whether the program died over one.
+// serve works through orders until none is left or the program is to end, and says whether it died
+// over one.
 func (w *worker) serve(ctx context.Context) (died bool) {
 	f := w.fleet
-	for {
+	for !w.retired.Load() {
 		t := f.tasks.take(ctx)
 		if t == nil {
 			return false
 		}
 		err := w.sellOnce(ctx, t)
-		f.tasks.finish(t, errors.Is(err, errDead))
+		f.tasks.finish(t, errors.Is(err, errDead) || errors.Is(err, errRetired))
 		switch {
-		case err == nil:
+		case err == nil || errors.Is(err, errRetired):
 		case errors.Is(err, errDead):
 			return true
 		case errors.Is(err, errAside):
@@ -77,6 +87,7 @@ func (w *worker) serve(ctx context.Context) (died bool) {
 			return false
 		}
 	}
+	return false
 }
 
 // sellOnce begins a job anew as long as its lease gets lost before it has written.
@@ -90,9 +101,15 @@ func (w *worker) sellOnce(ctx context.Context, t *task) error {
 	}
 }
 
+// retire asks the program to end when it has done the job that it has begun.
+func (w *worker) retire() {
+	w.retired.Store(true)
+	w.retiring.Do(w.seller.close)
+}
+
 // quit is the end of a program that has done its work.
 func (w *worker) quit() {
-	w.seller.close()
+	w.retire()
 	w.link.cut()
 }
 
@@ -100,13 +117,13 @@ func (w *worker) quit() {
 // can be reached any more, which harms nobody.
 func (w *worker) bury(all *sync.WaitGroup) {
 	w.link.cut()
-	all.Go(w.seller.close)
+	all.Go(w.retire)
 }
 
 // think is what lies between reading and writing back. Somebody who dies does so half-way.
 func (w *worker) think(ctx context.Context, t *task, end fate) error {
 	switch end {
-	case dies:
+	case dies, takesAllDown:
 		if err := pause(ctx, t.think/2); err != nil {
 			return err
 		}

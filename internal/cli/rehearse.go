@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/internal/rehearse"
+)
+
+func init() {
+	register(10, newRehearse)
+	register(99, newRehearseChild)
+}
+
+const rehearseLong = `Lets a fleet of programs sell goods, each of them a client of its own: read the stock
+of a product, decide, write it back, under a lock or without one. Half of them are old
+clients, which send what the old library sent; half are new. In each half some die while
+they hold a lock, one of them in the middle of a deployment of its half. At the end the
+goods are counted: exit 0 if nothing was sold that was not there, nobody held a lock
+beside another and every order was worked through, else 1.
+
+Without --redis it needs no server and no time: it runs on a server in memory, in virtual
+time, in which waits are over when nobody has anything else to do. With --redis the same
+happens on a real server in real time, under keys that begin with
+getsetlock:rehearsal: (the new clients put a second key beside a lock, in the same slot);
+they must not exist before and are deleted at the end. GETSETLOCK_REDIS is not read.
+
+Protocols:
+%s
+Excused are overlaps that the protocol's rules do not exclude, each with its cause:
+--overruns makes old clients hold longer than their lease, which nobody can keep from
+deleting the lock of the next when they are done; the new clients are told of it.
+
+The seed fixes the orders, how long jobs and messages take, who dies when, and how far
+clocks are apart. The pauses of waiting new clients are random, so two runs with them
+differ in detail.
+
+Orders are a CSV file whose first line names the columns; sku and quantity must be among
+them. Of each product less is there than is ordered. A distribution is 5s (always),
+5s..40s (uniform), exp:10s, lognormal:p50=5s,p99=40s or file:NAME (a duration a line).`
+
+// rehearseFlags are a plan and what the flags say beside it.
+type rehearseFlags struct {
+	plan    rehearse.Plan
+	dialect dialectFlags
+	server  serverFlags
+	orders  string
+	asJSON  bool
+}
+
+func newRehearse(e *Env) *cobra.Command {
+	f := rehearseFlags{plan: rehearse.DefaultPlan()}
+	cmd := &cobra.Command{
+		Use:   "rehearse",
+		Short: "Let old and new clients sell goods together, and count what is left",
+		Long:  fmt.Sprintf(rehearseLong, protocolList()),
+		Example: examples(
+			"getsetlock rehearse",
+			"getsetlock rehearse --protocol none          # what happens without a lock",
+			"getsetlock rehearse --protocol watch         # without one, but with WATCH, and its price",
+			"getsetlock rehearse --orders orders.csv --clients 20 --json",
+			"getsetlock rehearse --dialect redis-py --lease 10s --overruns 3",
+			"getsetlock rehearse --redis redis://127.0.0.1:6379",
+		),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(e, cmd) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *rehearseFlags) register(cmd *cobra.Command) {
+	p, flags := &f.plan, cmd.Flags()
+	flags.StringVar(&p.Protocol, "protocol", p.Protocol, "how programs are kept apart: "+strings.Join(rehearse.Protocols(), ", "))
+	complete(cmd, "protocol", choices(rehearse.Protocols()...))
+	f.dialect.register(cmd, "what the old clients write (default jedis)")
+	flags.IntVar(&p.Clients, "clients", p.Clients, "how many programs take part")
+	flags.StringVar(&f.orders, "orders", "", "CSV file of orders (default: a list that is built in)")
+	flags.IntVar(&p.Acquisitions, "acquisitions", p.Acquisitions, "how many orders are worked through, the list being begun anew as often as needed; with --redis by default 1000")
+	flags.Uint64Var(&p.Seed, "seed", p.Seed, "what the random choices are drawn from")
+	flags.DurationVar(&p.Lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --redis 5s)")
+	flags.DurationVar(&p.Poll, "poll", 0, "how often a held key is asked for (default: the dialect's own)")
+	flags.DurationVar(&p.Spread, "spread", 0, "how far the programs' clocks are apart; the new clients are told of it")
+	flags.Var(&p.Latency, "latency", "how long a message takes one way, a distribution; with --redis it is added, by default nothing")
+	flags.Var(&p.Job, "job", "how long a program thinks between reading and writing, a distribution")
+	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "how many holders of each kind die")
+	flags.IntVar(&p.Overruns, "overruns", 0, "how many jobs of old clients outlast their lease")
+	flags.StringVar(&f.server.redis, "redis", "", "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master")
+	flags.StringVar(&f.server.caCert, "cacert", "", "file of PEM certificates by which rediss:// is checked instead of the system's")
+	complete(cmd, "redis", cobra.NoFileCompletions)
+	f.server.quietFlag(cmd)
+	jsonFlag(cmd, &f.asJSON)
+}
+
+func protocolList() string {
+	var b strings.Builder
+	for _, name := range rehearse.Protocols() {
+		fmt.Fprintf(&b, "  %-8s%s\n", name, rehearse.About(name))
+	}
+	return b.String()
+}
+
+func (f *rehearseFlags) run(e *Env, cmd *cobra.Command) error {
+	if err := f.complete(cmd); err != nil {
+		return err
+	}
+	bar := e.progress(f.server.quiet, "rehearsing", int64(f.plan.Acquisitions))
+	res, err := f.rehearse(e, cmd.Context(), func(at rehearse.Progress) { bar.set(int64(at.Done)) })
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		err = e.printJSON(res)
+	} else {
+		e.printRehearsal(res)
+	}
+	if err == nil && !res.OK {
+		return exit(codeBad)
+	}
+	return err
+}
+
+// complete makes a plan of the flags.
+func (f *rehearseFlags) complete(cmd *cobra.Command) error {
+	p, given := &f.plan, cmd.Flags().Changed
+	var err error
+	if p.Dialect, err = f.dialect.pick(); err != nil {
+		return err
+	}
+	if given("orders") {
+		if p.Orders, err = readOrders(f.orders); err != nil {
+			return wrongUse("--orders %s: %w", f.orders, err)
+		}
+		if !given("acquisitions") {
+			p.Acquisitions = max(p.Acquisitions, len(p.Orders))
+		}
+	}
+	if given("redis") {
+		p.ForServer(given)
+	}
+	for _, flag := range []string{"lease", "poll"} {
+		if v, _ := cmd.Flags().GetDuration(flag); given(flag) && v <= 0 {
+			return wrongUse("--%s %v: it must be above zero", flag, v)
+		}
+	}
+	if err := p.Validate(); err != nil {
+		return wrongUse("%w", err)
+	}
+	return nil
+}
+
+func readOrders(name string) ([]rehearse.Order, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		// The path stands before it already.
+		var p *os.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, err
+	}
+	defer file.Close()
+	return rehearse.ReadOrders(file)
+}
+
+func (f *rehearseFlags) rehearse(e *Env, ctx context.Context, progress func(rehearse.Progress)) (*rehearse.Result, error) {
+	if f.server.redis == "" {
+		child, err := rehearseSelf()
+		if err != nil {
+			return nil, couldNot(err, "finding this program's own file")
+		}
+		res, err := rehearse.Embedded(ctx, f.plan, child, progress)
+		if err != nil {
+			return nil, couldNot(err, "rehearsing in memory")
+		}
+		return res, nil
+	}
+	pool, address, err := f.server.open(e)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	res, err := rehearse.OnServer(ctx, f.plan, rehearse.Server{Name: address, Dial: pool.DialContext}, progress)
+	if err != nil {
+		return nil, couldNot(err, "rehearsing on %s", address)
+	}
+	return res, nil
+}
+
+// rehearseSelf is the command that makes this program the child of a rehearsal. Tests put their own
+// in its place.
+var rehearseSelf = func() ([]string, error) {
+	file, err := os.Executable()
+	return []string{file, rehearseChildVerb}, err
+}
+
+const rehearseChildVerb = "rehearse-in-memory"
+
+// newRehearseChild is what a rehearsal in memory starts; nobody else has any use for it.
+func newRehearseChild(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:    rehearseChildVerb,
+		Short:  "The process in which a rehearsal without a server runs; rehearse starts it",
+		Long:   "Rehearse starts this and talks to it. It reads a plan from its standard input and is of no use by hand.",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			rehearse.Child(e.Stdin, e.Stdout)
+			return nil
+		},
+	}
+}
+
+// within rounds a duration in milliseconds to what a reader can use.
+func within(ms float64) time.Duration {
+	d := time.Duration(ms * float64(time.Millisecond))
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}

@@ -1,0 +1,195 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+func init() {
+	protocols["legacy"] = protocolKind{
+		about:   "old clients (verbatim) and new ones (hardened) on the same keys",
+		dialect: true,
+		groups:  mixed,
+		rules:   legacyRules,
+		overrun: pastLease,
+	}
+	protocols["bare"] = protocolKind{
+		about: "SETNX of a constant and DEL: a lock without a time, which a dead holder keeps for ever",
+		groups: func(p Plan) []groupSpec {
+			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, old: true, make: oldLocker}}
+		},
+		rules: legacyRules,
+	}
+}
+
+// mixed is half of each kind, the odd one old.
+func mixed(p Plan) []groupSpec {
+	return []groupSpec{
+		{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, old: true, make: oldLocker},
+		{name: "new", protocol: "hardened", clients: p.Clients / 2, make: newLocker},
+	}
+}
+
+// spoken is the dialect of the plan as its flags change it.
+func (p Plan) spoken() dialect.Dialect {
+	d := p.Dialect
+	if p.Protocol == "bare" {
+		d = dialect.Bare()
+	}
+	if p.Poll > 0 {
+		d.Poll = p.Poll
+	}
+	return d
+}
+
+// terms are what the new clients are told of the old ones: the truth.
+func (p Plan) terms() (dialect.Terms, error) {
+	t := dialect.Terms{Lease: p.Lease}
+	filled, err := p.spoken().Terms(t)
+	if err == nil && p.Spread > filled.Spread {
+		t.Spread = p.Spread
+		filled, err = p.spoken().Terms(t)
+	}
+	switch {
+	case errors.Is(err, dialect.ErrNoLease):
+		return filled, fmt.Errorf("--lease: %w", err)
+	case err != nil:
+		return filled, fmt.Errorf("--lease, --spread: %w", err)
+	}
+	return filled, nil
+}
+
+func legacyRules(p Plan) (rules, error) {
+	d := p.spoken()
+	t, err := p.terms()
+	if err != nil {
+		return rules{}, err
+	}
+	r := rules{sharing: !d.Excludes()}
+	specs := protocols[p.Protocol].groups(p)
+	r.old = func(group int) bool { return specs[group].old }
+	r.ours = func(group int) bool { return !specs[group].old }
+	if longest, bound := d.LongestLease(t); bound {
+		r.honest = longest
+	} else if d.ServerExpires() {
+		r.honest = t.Lease
+	}
+	return r, nil
+}
+
+// pastLease makes a job outlast the lease by enough for others to be found in the middle of theirs.
+func pastLease(p Plan) time.Duration {
+	t, _ := p.terms()
+	return t.Lease + t.Lease/4
+}
+
+// locker sells under a lock.
+type locker struct {
+	*worker
+	client   *lock.Client
+	patience time.Duration
+	careful  bool // it stops when its lease does, as programs do that were written for leases
+}
+
+func oldLocker(w *worker) (seller, error) { return w.locker(legacy.Verbatim) }
+func newLocker(w *worker) (seller, error) { return w.locker(legacy.Hardened) }
+
+func (w *worker) locker(mode legacy.Mode) (seller, error) {
+	p := w.fleet.plan
+	terms, err := p.terms()
+	if err != nil {
+		return nil, err
+	}
+	backend, err := legacy.New(w.link.pool(), legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: w.clock})
+	if err != nil {
+		return nil, err
+	}
+	patience := p.patience(terms)
+	client, err := lock.New(backend, lock.Config{Wait: patience, Clock: w.clock})
+	if err != nil {
+		return nil, err
+	}
+	return &locker{worker: w, client: client, patience: patience, careful: mode == legacy.Hardened}, nil
+}
+
+// patience is long enough to see a dead holder's lease end.
+func (p Plan) patience(t dialect.Terms) time.Duration {
+	if p.Patience > 0 {
+		return p.Patience
+	}
+	return max(3*t.Lease, 30*time.Second)
+}
+
+func (l *locker) sell(ctx context.Context, t *task) error {
+	asked := l.fleet.now()
+	lease, err := l.acquire(ctx, t)
+	if err != nil {
+		return err
+	}
+	h, n := l.fleet.book.begin(l.team.number, t.SKU, l.waited(asked))
+	alive := ctx
+	if l.careful {
+		alive = lease.Context()
+	}
+	end := l.team.fates[n]
+	sold, err := l.deduct(alive, t, end)
+	if errors.Is(err, errDead) {
+		h.dies()
+		if end == takesAllDown {
+			l.fleet.redeploy(l.worker, t.SKU)
+		}
+		return errDead
+	}
+	h.ends()
+	released := lease.Release()
+	lost := errors.Is(released, lock.ErrLost)
+	h.frees(lost)
+	switch {
+	case err == nil:
+		l.fleet.book.sell(l.team.number, t.Order, sold)
+	case errors.Is(err, lock.ErrLost):
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return err
+}
+
+// acquire waits for the key as long as its program has patience. Some old clients give up, or throw,
+// long before that; their callers catch it and try again.
+func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
+	until := l.fleet.now() + l.patience
+	for {
+		lease, err := l.client.Acquire(ctx, l.fleet.names.lock(t.SKU))
+		switch {
+		case err == nil:
+			return lease, nil
+		case errors.Is(err, lock.ErrClosed):
+			return nil, errRetired
+		case !errors.Is(err, lock.ErrHeld) && !errors.Is(err, lock.ErrWaitEnded) && !errors.Is(err, lock.ErrNoRetry):
+			return nil, err
+		case l.fleet.now() >= until:
+			return nil, errAside
+		}
+		if err := pause(ctx, tryAgain); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tryAgain is how soon a program asks again whose client gave up.
+const tryAgain = 100 * time.Millisecond
+
+// close gives a job under way all the time that it may need; a dead one needs none.
+func (l *locker) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
+	defer cancel()
+	if l.link.isDead() {
+		cancel()
+	}
+	l.client.Close(ctx)
+}

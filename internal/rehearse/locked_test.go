@@ -1,0 +1,134 @@
+package rehearse
+
+import (
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// group finds one by its name.
+func (r *Result) group(t *testing.T, name string) Group {
+	t.Helper()
+	for _, g := range r.Groups {
+		if g.Name == name {
+			return g
+		}
+	}
+	t.Fatalf("no group %q in %+v", name, r.Groups)
+	return Group{}
+}
+
+func TestOldAndNewClientsSellRightTogether(t *testing.T) {
+	res := rehearse(t, func(p *Plan) { *p = DefaultPlan() })
+	if !res.OK || res.Overlaps != 0 || res.Oversold != 0 || res.Unserved != 0 {
+		t.Errorf("%+v", res)
+	}
+	for _, name := range []string{"old", "new"} {
+		if g := res.group(t, name); g.Acquisitions < 40 || g.Commands < int64(g.Acquisitions) || g.WaitP50MS == nil {
+			t.Errorf("%+v", g)
+		}
+	}
+	before, after := res.group(t, "old").Takeovers, res.group(t, "new").Takeovers
+	if before == 0 || after == 0 || before+after != 4 {
+		t.Errorf("of the keys of 4 dead holders old clients took %d over and new ones %d", before, after)
+	}
+}
+
+// withoutLock is the mixed fleet in which one client only pretends.
+func withoutLock(t *testing.T) {
+	protocols["test-mutant"] = protocolKind{
+		dialect: true,
+		groups: func(p Plan) []groupSpec {
+			p.Clients--
+			return append(mixed(p), groupSpec{name: "pretender", protocol: "none", clients: 1, make: newBareHands})
+		},
+		rules:   func(p Plan) (rules, error) { p.Protocol = "legacy"; return mutantRules(p) },
+		overrun: pastLease,
+	}
+	t.Cleanup(func() { delete(protocols, "test-mutant") })
+}
+
+// mutantRules are those of the real protocol: they know nothing of a third group.
+func mutantRules(p Plan) (rules, error) {
+	r, err := legacyRules(p)
+	r.old = func(group int) bool { return group == 0 }
+	r.ours = func(group int) bool { return group == 1 }
+	return r, err
+}
+
+func TestOneClientWithoutTheLockSpoilsTheResult(t *testing.T) {
+	withoutLock(t)
+	res := rehearse(t, func(p *Plan) { p.Protocol = "test-mutant" })
+	if res.OK || res.Oversold == 0 || res.Overlaps == res.OverlapsExcused || res.OversoldExcused != 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// Old clients that hold longer than the lease, while the rules are told of a longer one.
+func TestAWrongClaimAboutTheLeaseSpoilsTheResult(t *testing.T) {
+	kind := protocols["legacy"]
+	kind.rules = func(p Plan) (rules, error) {
+		p.Lease = time.Hour
+		return legacyRules(p)
+	}
+	protocols["test-claim"] = kind
+	defer delete(protocols, "test-claim")
+	res := rehearse(t, func(p *Plan) {
+		p.Protocol, p.Lease, p.Acquisitions = "test-claim", 5*time.Second, 100
+		p.Job = must(dist.Parse("4s..7s"))
+	})
+	if res.OK || res.Overlaps == res.OverlapsExcused {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestOverrunIsExcusedByItsNameAndTold(t *testing.T) {
+	res := rehearse(t, func(p *Plan) { p.Overruns = 3 })
+	if !res.OK || res.OverlapsExcused == 0 || len(res.Causes) != 1 || res.Causes[0].Cause != causeOverrun {
+		t.Errorf("%+v", res)
+	}
+	if res.group(t, "old").Lost == 0 {
+		t.Errorf("nobody was told of a loss: %+v", res)
+	}
+}
+
+func TestBareLockIsSafeUntilItsHolderDies(t *testing.T) {
+	res := rehearse(t, func(p *Plan) { p.Protocol, p.Crashes = "bare", 0 })
+	if !res.OK || res.Overlaps != 0 || res.Unserved != 0 {
+		t.Errorf("no crash: %+v", res)
+	}
+	res = rehearse(t, func(p *Plan) { p.Protocol, p.Crashes = "bare", 1 })
+	if res.OK || res.Overlaps != 0 || res.Oversold != 0 || res.Unserved == 0 {
+		t.Errorf("one crash: %+v", res)
+	}
+}
+
+// Every dialect whose clients take over from a dead one sells right beside ours.
+func TestEveryTimestampDialectSellsRight(t *testing.T) {
+	for _, d := range dialect.Presets() {
+		if !d.HasTakeover() || d.NeverReleases() {
+			continue
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			res := rehearse(t, func(p *Plan) {
+				p.Dialect, p.Acquisitions = d, 120
+				p.Poll = 50 * time.Millisecond
+			})
+			if !res.OK || res.Oversold != res.OversoldExcused {
+				t.Errorf("%+v", res)
+			}
+			if d.Excludes() && res.Overlaps != 0 {
+				t.Errorf("%+v", res)
+			}
+		})
+	}
+}
+
+func TestClocksApartAreBornWithinTheClaimedSpread(t *testing.T) {
+	res := rehearse(t, func(p *Plan) { p.Spread = 8 * time.Second })
+	if !res.OK || res.Overlaps != 0 {
+		t.Errorf("%+v", res)
+	}
+}

@@ -1,0 +1,147 @@
+package rehearse
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/legacy"
+)
+
+// Server is a real server to rehearse on.
+type Server struct {
+	Name string // as it may be shown: without user and password
+	Dial func(ctx context.Context) (redis.Conn, error)
+}
+
+// realPrefix begins the names of all keys that a rehearsal writes to a real server, but for those
+// that the new clients put beside a lock, whose names follow from it.
+const realPrefix = "getsetlock:rehearsal:"
+
+// cleanUpWithin bounds how long the keys are being deleted, also after the run was broken off.
+const cleanUpWithin = 5 * time.Second
+
+// InUseError says that keys of the rehearsal's names exist already.
+type InUseError struct{ Key string }
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("the key %q exists: another rehearsal runs on this server, or was killed; in that case delete what begins with %q or %q",
+		e.Key, realPrefix, "{"+realPrefix)
+}
+
+// OnServer rehearses p on a real server, in real time. It writes only keys of its own, refuses to
+// begin when any of them exists, and deletes them at the end, however the run ends. progress is
+// called now and then, on the caller's goroutine.
+func OnServer(ctx context.Context, p Plan, s Server, progress func(Progress)) (res *Result, err error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	own, err := p.keys()
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, _ identity, _ int) (redis.Conn, error) { return s.Dial(ctx) }
+	if err := claim(ctx, s, own); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := sweep(s, own); e != nil {
+			res, err = nil, errors.Join(err, e)
+		}
+	}()
+	f, err := newFleet(p, names{prefix: realPrefix}, dial)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.workBeside(ctx, progress); err != nil {
+		return nil, err
+	}
+	if res, err = f.report(ctx); err != nil {
+		return nil, err
+	}
+	res.Server, res.WallMS = s.Name, millis(time.Since(began))
+	return res, nil
+}
+
+// workBeside reports progress on the caller's goroutine while the fleet works on others.
+func (f *fleet) workBeside(ctx context.Context, progress func(Progress)) error {
+	done := make(chan error, 1)
+	go func() { done <- f.work(ctx) }()
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			progress(f.book.progress(f.plan))
+		}
+	}
+}
+
+// keys are all that a rehearsal of p may write to a server; the first is the claim on the others.
+func (p Plan) keys() ([]string, error) {
+	n := names{prefix: realPrefix}
+	all := []string{realPrefix + "claim"}
+	for _, sku := range p.skus() {
+		l, err := p.spoken().EncodeKey(n.lock(sku))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n.stock(sku), l, legacy.MarkKey(l))
+	}
+	return all, nil
+}
+
+// claim makes sure that nobody else uses the keys. The claim outlives any rehearsal.
+func claim(ctx context.Context, s Server, own []string) error {
+	c, err := s.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	reply, err := redis.DoContext(c, ctx, "SET", own[0], rand.Text(), "NX", "EX", int(24*time.Hour/time.Second))
+	if err != nil {
+		return fmt.Errorf("claiming the rehearsal's keys: %w", err)
+	}
+	if reply == nil {
+		return &InUseError{own[0]}
+	}
+	for _, key := range own[1:] {
+		n, err := redis.Int(redis.DoContext(c, ctx, "EXISTS", key))
+		switch {
+		case err != nil:
+			err = fmt.Errorf("looking for keys of the rehearsal's names: %w", err)
+		case n != 0:
+			err = &InUseError{key}
+		}
+		if err != nil {
+			c.Do("DEL", own[0])
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep deletes the keys, the claim last. It has a context of its own: the caller's may have ended.
+func sweep(s Server, own []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
+	defer cancel()
+	c, err := s.Dial(ctx)
+	if err != nil {
+		return fmt.Errorf("the rehearsal's keys (%s…) are still there: %w", realPrefix, err)
+	}
+	defer c.Close()
+	for _, key := range slices.Backward(own) {
+		if _, err := redis.DoContext(c, ctx, "DEL", key); err != nil {
+			return fmt.Errorf("the rehearsal's keys (%s…) are still there: %w", realPrefix, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package rehearse
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// team is a group at work.
+type team struct {
+	groupSpec
+	number   int
+	commands atomic.Int64
+	fates    map[int]fate // by the number of the group's acquisition
+	staff    staff
+}
+
+// groupSpec is a group of like clients.
+type groupSpec struct {
+	name     string
+	protocol string // what its clients speak
+	clients  int
+	old      bool // programs that were never told of leases
+	make     func(w *worker) (seller, error)
+}
+
+// fate is what befalls a holder in the middle of its job.
+type fate int
+
+const (
+	lives fate = iota
+	dies
+
+	// takesAllDown dies in the middle of a deployment: the rest of its group ends in good order and
+	// comes back when another group has taken over what the dead one held. Without that the kind of
+	// client that judges a dead holder soonest would win every key.
+	takesAllDown
+
+	overruns
+)
+
+// fates draws which acquisitions of a group end badly: within its fair share of the work and not at
+// the very end, so that somebody is left to notice.
+func (p Plan) fates(group, groups int, old bool) map[int]fate {
+	r := p.rand(streamFate, group)
+	among := max(p.Acquisitions/groups*7/10, 1)
+	all := make(map[int]fate)
+	draw := func(n int, what fate) {
+		for range min(n, among-len(all)) {
+			at := r.IntN(among)
+			for all[at] != lives {
+				at = (at + 1) % among
+			}
+			all[at] = what
+		}
+	}
+	if p.Crashes > 0 && groups > 1 {
+		draw(1, takesAllDown)
+	}
+	draw(p.Crashes-len(all), dies)
+	if old {
+		draw(p.Overruns, overruns)
+	}
+	return all
+}
+
+// staff is the programs of a group that run.
+type staff struct {
+	mu      sync.Mutex
+	working map[*worker]bool
+	away    bool   // a deployment is under way …
+	orphan  string // … until another group has the key of this product
+}
+
+func (s *staff) hires(w *worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.working == nil {
+		s.working = make(map[*worker]bool)
+	}
+	s.working[w] = true
+}
+
+func (s *staff) leaves(w *worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.working, w)
+}
+
+// redeploy begins a deployment in which w died while it held sku's key. Only one group at a time can
+// be away: each waits for the other.
+func (f *fleet) redeploy(w *worker, sku string) {
+	f.deploying.Lock()
+	defer f.deploying.Unlock()
+	for i := range f.teams {
+		if f.isAway(&f.teams[i]) {
+			return
+		}
+	}
+	s := &w.team.staff
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away, s.orphan = true, sku
+	for other := range s.working {
+		if other != w {
+			f.close.Go(other.retire)
+		}
+	}
+}
+
+// isAway also ends a deployment that is over.
+func (f *fleet) isAway(t *team) bool {
+	t.staff.mu.Lock()
+	defer t.staff.mu.Unlock()
+	if t.staff.away && (f.tasks.over() || !f.book.isOrphaned(t.staff.orphan)) {
+		t.staff.away = false
+	}
+	return t.staff.away
+}
+
+// employ keeps one place of the fleet filled until all work is done: a program that died or was
+// redeployed is started anew after a while.
+//
+// No two programs start at the same instant: which one of those that wake together runs first is the
+// scheduler's choice, and would not be the same in the next run.
+func (f *fleet) employ(ctx context.Context, t *team, slot int) {
+	pause(ctx, time.Duration(slot)*startsApart)
+	for life := 0; ctx.Err() == nil; life++ {
+		w, err := f.start(ctx, t, slot, life)
+		if err != nil {
+			f.stop(fmt.Errorf("a program of the %s group cannot start: %w", t.name, err))
+			return
+		}
+		t.staff.hires(w)
+		died := w.serve(ctx)
+		t.staff.leaves(w)
+		redeployed := w.retired.Load()
+		if died {
+			w.bury(&f.close)
+		} else {
+			w.quit()
+		}
+		if !died && !redeployed {
+			return
+		}
+		pause(ctx, restart)
+		for ctx.Err() == nil && f.isAway(t) {
+			pause(ctx, restart)
+		}
+	}
+}

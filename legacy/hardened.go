@@ -191,7 +191,11 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 		return nil
 	}
 	h.count.clobbered.Add(1)
-	held := h.held(g.k, lost.Seen)
+	seen := lost.Seen
+	if !lost.Mark {
+		seen.MarkExists = false // that one is ours, and about to go
+	}
+	held := h.held(g.k, seen)
 	if err := g.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
 		return &lock.UnsureError{Grant: g, Err: held}
 	}

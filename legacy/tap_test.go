@@ -23,9 +23,12 @@ type tap struct {
 	words  []string
 	open   int               // index of the first word without a reply
 	before map[string]func() // by the command's name; used once
+	skip   map[string]int    // how many of that name are let by first
 }
 
-func newTap(w *redistest.World) *tap { return &tap{world: w, before: map[string]func(){}} }
+func newTap(w *redistest.World) *tap {
+	return &tap{world: w, before: map[string]func(){}, skip: map[string]int{}}
+}
 
 // pool dials connections that the tap listens to.
 func (p *tap) pool(t *testing.T) *redis.Pool {
@@ -42,16 +45,23 @@ func (p *tap) pool(t *testing.T) *redis.Pool {
 }
 
 // act makes f happen right before the next command of that name.
-func (p *tap) act(name string, f func()) {
+func (p *tap) act(name string, f func()) { p.actAfter(0, name, f) }
+
+// actAfter lets n commands of that name by first.
+func (p *tap) actAfter(n int, name string, f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.before[name] = f
+	p.before[name], p.skip[name] = f, n
 }
 
 func (p *tap) sent(name string, args []any) {
 	p.mu.Lock()
 	f := p.before[name]
-	delete(p.before, name)
+	if p.skip[name]--; p.skip[name] >= 0 {
+		f = nil
+	} else {
+		delete(p.before, name)
+	}
 	p.mu.Unlock()
 	if f != nil {
 		f()

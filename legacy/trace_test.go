@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/traces.txt anew; read the difference")
 
-const traceHeader = `# What the verbatim client of each dialect sends, and what comes of it, written by hand against the sources
+const traceHeader = `# What the verbatim client of each dialect sends, and what comes of it: compared line by line with the sources
 # named in package dialect, and kept by "go test ./legacy -run Traces -update".
 #
 #   DIALECT SCENE: COMMAND[ options]=REPLY … OUTCOME left=STATE

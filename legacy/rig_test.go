@@ -1,0 +1,150 @@
+package legacy_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+const (
+	ttl   = 20 * time.Second
+	lease = time.Minute
+	keyM  = "{k}:gsl"
+)
+
+// rig is one hardened backend in a world of mocked time, with a tap on its connection. The key is k.
+type rig struct {
+	*testing.T
+	w     *redistest.World
+	clock *redistest.Clock
+	tap   *tap
+	b     legacy.Backend
+}
+
+func newRig(t *testing.T, cfg legacy.Config) *rig {
+	t.Helper()
+	w := redistest.New(t)
+	r := &rig{T: t, w: w, clock: w.Clock(redistest.Skew{}), tap: newTap(w)}
+	r.b = r.backend(cfg)
+	r.warm()
+	return r
+}
+
+func (r *rig) backend(cfg legacy.Config) legacy.Backend {
+	r.Helper()
+	cfg.Mode, cfg.Clock = legacy.Hardened, r.clock
+	if cfg.Terms.Lease == 0 {
+		cfg.Terms.Lease = lease
+	}
+	b, err := legacy.New(r.tap.pool(r.T), cfg)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { b.Close() })
+	return b
+}
+
+// warm makes the server learn the scripts, so that a test counts EVALSHA alone.
+func (r *rig) warm() {
+	r.Helper()
+	g := r.take("warm")
+	if _, err := g.Extend(bg, ttl); err != nil {
+		r.Fatal(err)
+	}
+	if err := g.Release(bg); err != nil {
+		r.Fatal(err)
+	}
+	r.w.Mini.FlushAll()
+	r.tap.take()
+}
+
+// try makes an attempt and passes the settle, if there is one.
+func (r *rig) try(key string) (lock.Grant, error) {
+	r.Helper()
+	return r.tryIn(bg, key, func() { r.w.Tick() })
+}
+
+// tryIn makes an attempt and does something while it settles, once it does.
+func (r *rig) tryIn(ctx context.Context, key string, settling func()) (g lock.Grant, err error) {
+	r.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); g, err = r.b.Try(ctx, key, ttl) }()
+	asked := make(chan struct{})
+	n := r.clock.Asked() + 1
+	go func() {
+		// The attempt either ends or asks for a timer; whichever comes first.
+		for r.clock.Asked() < n {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+		close(asked)
+	}()
+	select {
+	case <-done:
+	case <-asked:
+		settling()
+		<-done
+	}
+	return g, err
+}
+
+func (r *rig) take(key string) lock.Grant {
+	r.Helper()
+	g, err := r.try(key)
+	if err != nil {
+		r.Fatalf("Try: %v", err)
+	}
+	return g
+}
+
+// stamp is what an old client of the Jedis dialect writes whose lease ends so long after the server's
+// clock.
+func (r *rig) stamp(ahead time.Duration) string {
+	return strconv.FormatInt(r.w.ServerNow().Add(ahead).UnixMilli(), 10)
+}
+
+func (r *rig) set(key, value string)      { r.w.Mini.Set(key, value) }
+func (r *rig) get(key string) string      { v, _ := r.w.Mini.Get(key); return v }
+func (r *rig) exists(key string) bool     { return r.w.Mini.Exists(key) }
+func (r *rig) ttlOf(key string) (d int64) { return r.w.Mini.TTL(key).Milliseconds() }
+
+func (r *rig) wantHeld(err error) *lock.HeldError {
+	r.Helper()
+	var held *lock.HeldError
+	if !errors.As(err, &held) || !errors.Is(err, lock.ErrHeld) {
+		r.Fatalf("%v (%T), want a HeldError", err, err)
+	}
+	return held
+}
+
+func (r *rig) wantLost(err error) *legacy.LostError {
+	r.Helper()
+	var lost *legacy.LostError
+	if !errors.As(err, &lost) || !errors.Is(err, lock.ErrLost) {
+		r.Fatalf("%v (%T), want a LostError", err, err)
+	}
+	return lost
+}
+
+// wantNothingOfOurs: M is gone, and L is what somebody else left there.
+func (r *rig) wantLeft(l string) {
+	r.Helper()
+	if r.exists(keyM) {
+		r.Errorf("M is left: %q", r.get(keyM))
+	}
+	if got := r.get("k"); got != l {
+		r.Errorf("L is %q, want %q", got, l)
+	}
+}
+
+func jedis() legacy.Config { return legacy.Config{Dialect: dialect.Jedis()} }

@@ -1,0 +1,587 @@
+package legacy_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Rule 1: take over by compare-and-set only.
+
+func TestTakeoverReplacesOnlyTheValueThatWasJudged(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(-time.Minute))
+	other := r.stamp(time.Minute)
+	r.tap.actAfter(1, "EVALSHA", func() { r.set("k", other) })
+	_, err := r.try("k")
+	r.wantHeld(err)
+	r.wantLeft(other)
+}
+
+func TestTakeoverOfAKeyThatWasFreedMeanwhileTakesIt(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(-time.Minute))
+	r.tap.actAfter(1, "EVALSHA", func() { r.w.Mini.Del("k") })
+	g := r.take("k")
+	if n := r.b.Stats().Takeovers; n != 0 {
+		t.Errorf("%d takeovers of a free key", n)
+	}
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTakeoverSettlesAndThenHolds(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(-time.Minute))
+	before := r.w.Now()
+	g := r.take("k")
+	if settled := r.w.Now().Sub(before); settled != r.b.Terms().Settle() {
+		t.Errorf("settled for %v, want %v", settled, r.b.Terms().Settle())
+	}
+	if r.get(keyM) != g.Token()+" "+r.get("k") || r.b.Stats().Takeovers != 1 {
+		t.Errorf("M %q, L %q, %+v", r.get(keyM), r.get("k"), r.b.Stats())
+	}
+}
+
+// Rule 2: what is a stamp.
+
+func TestWhatIsNoStampIsHeldAndNamed(t *testing.T) {
+	for _, c := range []struct{ value, says string }{
+		{"", "empty"},
+		{"1", "plausible"},
+		{"0", "plausible"},
+		{"lock", "constant"},
+		{"-1", "no stamp"},
+		{"+1772452000000", "no stamp"},
+		{" 1772452000000", "no stamp"},
+		{"1772452000000 ", "no stamp"},
+		{"01772452000000", "no stamp"},
+		{"1.772452e12", "no stamp"},
+		{"0x19c", "no stamp"},
+		{"1772452000", "in s"},
+		{"1772452000.5", "in float_s"},
+		{"1772452000000000000", "in ns"},
+		{"0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a", "uuid"},
+		{"0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a:1772452000000", "JedisUUID"},
+		{dialect.Tombstone63, "tombstone"},
+		{"4000000000000000001", "guard"},
+		{"9223372036854775808", "no stamp"},
+		{"1672452000000", "plausible"}, // more than a year ago
+		{"2100000000000", "plausible"}, // more than ten years ahead
+		{"\xac\xed\x00\x05t\x00\x0d1772452000000", "jdk"},
+		{strings.Repeat("9", 5000), "no stamp"},
+		{"\xff\xfe", "binary"},
+	} {
+		r := newRig(t, jedis())
+		r.set("k", c.value)
+		_, err := r.try("k")
+		held := r.wantHeld(err)
+		if !strings.Contains(held.Error(), c.says) {
+			t.Errorf("%.40q: %q does not say %q", c.value, held.Error(), c.says)
+		}
+		r.wantLeft(c.value)
+		if r.b.Stats().Foreign != 1 {
+			t.Errorf("%.40q: counted %d times", c.value, r.b.Stats().Foreign)
+		}
+	}
+}
+
+func TestAnotherTypeIsAnErrorOfItsOwn(t *testing.T) {
+	r := newRig(t, jedis())
+	r.w.Mini.Lpush("k", "x")
+	_, err := r.try("k")
+	var wrong *legacy.TypeError
+	if !errors.As(err, &wrong) || wrong.Type != "list" || errors.Is(err, lock.ErrHeld) || !errors.Is(err, lock.ErrNoRetry) {
+		t.Errorf("%v", err)
+	}
+	if r.exists(keyM) {
+		t.Error("M is left")
+	}
+}
+
+// Rule 3: who judges.
+
+func TestServerClockTakesOverPastTheMarginAndNotAtIt(t *testing.T) {
+	for _, past := range []time.Duration{-time.Hour, 0, time.Second, time.Second + time.Millisecond} {
+		r := newRig(t, jedis())
+		r.clock.Step(24 * time.Hour) // the local clock has no say
+		r.set("k", r.stamp(-past))
+		_, err := r.try("k")
+		if past <= time.Second {
+			held := r.wantHeld(err)
+			if want := time.Second - past + time.Millisecond; held.Left != want {
+				t.Errorf("past by %v: %v left, want %v", past, held.Left, want)
+			}
+		} else if err != nil {
+			t.Errorf("past by %v: %v", past, err)
+		}
+	}
+}
+
+func TestLocalClockJudgesByTheLocalClock(t *testing.T) {
+	cfg := jedis()
+	cfg.Takeover = legacy.LocalClock(time.Second)
+	r := newRig(t, cfg)
+	r.set("k", r.stamp(time.Minute))
+	_, err := r.try("k")
+	if held := r.wantHeld(err); held.Left != time.Minute+time.Second+time.Millisecond {
+		t.Error(held.Left)
+	}
+	r.clock.Step(time.Minute + time.Second + time.Millisecond)
+	r.take("k")
+}
+
+func TestAStepOfTheServersClockSuspendsItsJudgement(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(time.Minute))
+	_, err := r.try("k")
+	r.wantHeld(err)
+	r.w.StepServer(time.Hour)
+	_, err = r.try("k")
+	if held := r.wantHeld(err); held.Left != lease {
+		t.Errorf("%v left, want one greatest lease", held.Left)
+	}
+	if n := r.b.Stats().Steps; n != 1 {
+		t.Errorf("%d steps seen", n)
+	}
+	r.w.Pass(lease - time.Millisecond)
+	_, err = r.try("k")
+	r.wantHeld(err)
+	r.w.Pass(time.Millisecond)
+	r.take("k")
+}
+
+func TestAStepBackSuspendsTooAndDriftDoesNot(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(time.Minute))
+	for range 10 {
+		_, err := r.try("k")
+		r.wantHeld(err)
+		r.w.Pass(5 * time.Second)
+		r.w.StepServer(time.Millisecond) // 200 ppm
+	}
+	if n := r.b.Stats().Steps; n != 0 {
+		t.Errorf("drift counted as %d steps", n)
+	}
+	r.w.StepServer(-time.Second)
+	_, err := r.try("k")
+	r.wantHeld(err)
+	if n := r.b.Stats().Steps; n != 1 {
+		t.Errorf("%d steps seen", n)
+	}
+}
+
+func TestUnchangedNeedsTheWholeLeaseInDenseLooks(t *testing.T) {
+	cfg := jedis()
+	cfg.Takeover = legacy.Unchanged(lease)
+	r := newRig(t, cfg)
+	r.set("k", r.stamp(24*time.Hour)) // a clock a day ahead, its owner dead
+	began := r.w.Now()
+	for {
+		g, err := r.try("k")
+		waited := r.w.Now().Sub(began)
+		if err == nil {
+			if waited < lease {
+				t.Errorf("taken after %v", waited)
+			}
+			_ = g
+			return
+		}
+		held := r.wantHeld(err)
+		if held.Again != 100*time.Millisecond {
+			t.Fatalf("wants to be asked again within %v", held.Again)
+		}
+		if waited > lease+time.Second {
+			t.Fatalf("held after %v: %v", waited, held)
+		}
+		r.w.Pass(300 * time.Millisecond)
+	}
+}
+
+func TestASparseObserverNeverTakesOverAndIsTold(t *testing.T) {
+	cfg := jedis()
+	cfg.Takeover = legacy.Unchanged(lease)
+	r := newRig(t, cfg)
+	r.set("k", r.stamp(24*time.Hour))
+	for i := range 10 {
+		_, err := r.try("k")
+		held := r.wantHeld(err)
+		if told := strings.Contains(held.Error(), "too seldom"); told != (i > 0) {
+			t.Errorf("look %d: %v", i, held)
+		}
+		r.w.Pass(30 * time.Second)
+	}
+	if n := r.b.Stats().Sparse; n != 9 {
+		t.Errorf("%d sparse looks", n)
+	}
+}
+
+func TestUnchangedStartsAnewWhenTheBytesChange(t *testing.T) {
+	cfg := jedis()
+	cfg.Takeover = legacy.Unchanged(lease)
+	r := newRig(t, cfg)
+	r.set("k", r.stamp(time.Hour))
+	for i := range 3 * 60 * 5 {
+		if i%250 == 249 { // every 50 s
+			r.set("k", r.stamp(time.Hour))
+		}
+		_, err := r.try("k")
+		r.wantHeld(err)
+		r.w.Pass(200 * time.Millisecond)
+	}
+}
+
+func TestTheClientsOwnPeriodCountsForUnchanged(t *testing.T) {
+	cfg := jedis()
+	cfg.Takeover = legacy.Unchanged(lease)
+	r := newRig(t, cfg)
+	r.b.Tune(lock.Config{RetryEvery: 10 * time.Second})
+	r.set("k", r.stamp(24*time.Hour))
+	for range 3 {
+		_, err := r.try("k")
+		if held := r.wantHeld(err); held.Again != 10*time.Second {
+			t.Error(held.Again)
+		}
+		r.w.Pass(29 * time.Second)
+	}
+	r.take("k")
+}
+
+func TestAllRequiresEveryPolicy(t *testing.T) {
+	cfg := jedis()
+	cfg.Takeover = legacy.All(legacy.ServerClock(time.Second), legacy.Unchanged(lease))
+	r := newRig(t, cfg)
+	r.set("k", r.stamp(-time.Hour)) // long dead by the server's clock
+	_, err := r.try("k")
+	if held := r.wantHeld(err); held.Left < lease {
+		t.Errorf("%v left", held.Left)
+	}
+	for range 60*5 + 1 {
+		r.w.Pass(200 * time.Millisecond)
+		if _, err = r.try("k"); err == nil {
+			return
+		}
+	}
+	t.Errorf("never taken over: %v", err)
+}
+
+func TestNobodyJudgesForNobody(t *testing.T) {
+	if legacy.All().Expired(legacy.Observation{}) {
+		t.Error("All() of nothing says expired")
+	}
+}
+
+func TestABareKeyIsNeverTakenOver(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Bare(), dialect.BareExpire(), dialect.SetDel(), dialect.SetGetDel(), dialect.SetPexpire()} {
+		r := newRig(t, legacy.Config{Dialect: d})
+		r.set("k", "1599999999999")
+		for range 3 {
+			_, err := r.try("k")
+			r.wantHeld(err)
+			r.w.Pass(24 * time.Hour)
+		}
+		r.wantLeft("1599999999999")
+	}
+}
+
+// Rule 5: settle.
+
+func TestSettleFindsTheStalledLoser(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(-time.Minute))
+	other := r.stamp(59 * time.Second)
+	_, err := r.tryIn(bg, "k", func() {
+		r.set("k", other)
+		r.w.Tick()
+	})
+	held := r.wantHeld(err)
+	if held.Protocol != "Jedis" {
+		t.Errorf("%v", held)
+	}
+	r.wantLeft(other)
+	if n := r.b.Stats().Clobbered; n != 1 {
+		t.Errorf("%d clobbers counted", n)
+	}
+}
+
+func TestAnEndedContextInTheSettleIsUndone(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(-time.Minute))
+	ctx, cancel := context.WithCancel(bg)
+	g, err := r.tryIn(ctx, "k", cancel)
+	var unsure *lock.UnsureError
+	if g != nil || !errors.As(err, &unsure) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, %v", g, err)
+	}
+	if err := unsure.Grant.Release(bg); err != nil {
+		t.Error(err)
+	}
+	r.wantLeft("")
+}
+
+func TestAnOrdinaryAcquisitionSettlesOnlyOnRequest(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		r := newRig(t, legacy.Config{Dialect: dialect.PageNil(), SettleAlways: always})
+		before := r.w.Now()
+		r.take("k")
+		if settled := r.w.Now().After(before); settled != always {
+			t.Errorf("SettleAlways %v: settled %v", always, settled)
+		}
+	}
+}
+
+// Rule 6: or-mine dialects.
+
+func TestOrMineDialectsSettleEveryAcquisitionLongerThanTheGap(t *testing.T) {
+	r := newRig(t, legacy.Config{Dialect: dialect.JedisUUID(), Terms: dialect.Terms{Gap: 3 * time.Second}})
+	before := r.w.Now()
+	r.take("k")
+	if settled := r.w.Now().Sub(before); settled <= 3*time.Second {
+		t.Errorf("settled for %v", settled)
+	}
+}
+
+// Rules 7 and 8: looking at L, and what its loss means.
+
+func TestALostMarkIsToldAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		do   func(r *rig)
+		says string
+	}{
+		{"overwritten", func(r *rig) { r.set("k", r.stamp(time.Minute)) }, "overwritten"},
+		{"deleted", func(r *rig) { r.w.Mini.Del("k") }, "deleted"},
+		{"another type", func(r *rig) { r.w.Mini.Del("k"); r.w.Mini.Lpush("k", "x") }, "list"},
+		{"the same bytes without a TTL", func(r *rig) { r.set("k", r.get("k")) }, "written anew"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r := newRig(t, jedis())
+			g := r.take("k")
+			c.do(r)
+			left := r.get("k")
+			r.w.Pass(time.Second)
+			m := r.ttlOf(keyM)
+			for range 2 {
+				_, err := g.Extend(bg, ttl)
+				lost := r.wantLost(err)
+				if lost.Mark || !strings.Contains(lost.Error(), c.says) {
+					t.Errorf("%v", lost)
+				}
+			}
+			if r.get("k") != left || r.ttlOf(keyM) != m {
+				t.Errorf("L is %q, M's TTL %d, before %d", r.get("k"), r.ttlOf(keyM), m)
+			}
+			if c.what == "deleted" {
+				// The next of ours must wait for the job that is still being stopped.
+				_, err := r.try("k")
+				held := r.wantHeld(err)
+				if held.Owner != g.Token() || !strings.Contains(held.Protocol, "another's hand") {
+					t.Errorf("%v", held)
+				}
+			}
+			r.wantLost(g.Release(bg))
+			if r.exists(keyM) || r.get("k") != left {
+				t.Errorf("after the release: M %q, L %q", r.get(keyM), r.get("k"))
+			}
+			if n := r.b.Stats().Lost; n != 1 {
+				t.Errorf("%d losses counted", n)
+			}
+		})
+	}
+}
+
+func TestAGrantThatWasToldLostIsNotRenewedWhenTheBytesComeBack(t *testing.T) {
+	r := newRig(t, jedis())
+	g := r.take("k")
+	mark, left := r.get("k"), r.w.Mini.TTL("k")
+	r.set("k", "1")
+	_, err := g.Extend(bg, ttl)
+	r.wantLost(err)
+	r.set("k", mark)
+	r.w.Mini.SetTTL("k", left)
+	r.tap.take()
+	_, err = g.Extend(bg, ttl)
+	r.wantLost(err)
+	if words := r.tap.take(); len(words) > 0 {
+		t.Errorf("asked again: %v", words)
+	}
+}
+
+func TestAGrantWhoseTokenEndedLeavesEverythingAlone(t *testing.T) {
+	r := newRig(t, jedis())
+	g := r.take("k")
+	mark := r.get("k")
+	r.w.Pass(ttl)
+	if !r.exists("k") || r.exists(keyM) {
+		t.Fatal("L should outlive M")
+	}
+	_, err := g.Extend(bg, ttl)
+	if lost := r.wantLost(err); !lost.Mark {
+		t.Errorf("%v", lost)
+	}
+	r.wantLost(g.Release(bg))
+	r.wantLeft(mark)
+}
+
+func TestAnAbandonedMarkIsTakenOverLikeAnyOldClients(t *testing.T) {
+	r := newRig(t, jedis())
+	r.take("k") // and its process dies
+	r.w.Pass(ttl)
+	_, err := r.try("k")
+	held := r.wantHeld(err)
+	if held.Left <= 0 || held.Left > 2*time.Second {
+		t.Errorf("%v", held)
+	}
+	r.w.Pass(held.Left)
+	r.take("k")
+	if r.b.Stats().Takeovers != 1 {
+		t.Error("not by a takeover")
+	}
+}
+
+func TestLOutlivesItsStampAndMEndsBeforeIt(t *testing.T) {
+	for _, d := range dialect.Presets() {
+		if !d.HasStamp() {
+			continue
+		}
+		r := newRig(t, legacy.Config{Dialect: d})
+		r.w.StepServer(999 * time.Millisecond) // the worst moment of a whole second
+		r.take("k")
+		o, err := r.b.Observe(bg, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := o.ServerNow().Add(o.MarkPTTL)
+		if !d.NeedsSettleEvery() && o.MarkPTTL != ttl {
+			t.Errorf("%s: M has %v", d.Name, o.MarkPTTL)
+		}
+		// By a clock that agrees with the server's, the stamp is live while M stands.
+		last := end.Add(-time.Microsecond) // a double has no finer
+		if d.LegacyExpired(dialect.Text(o.Value), "", last) {
+			t.Errorf("%s: %q has expired before M ends at %v", d.Name, o.Value, end)
+		}
+		gone := o.ServerNow().Add(o.PTTL)
+		if !d.LegacyExpired(dialect.Text(o.Value), "", gone) || !d.PastBy(o.Stamp, gone.Add(d.Unit.Step()), r.b.Terms().TakeoverMargin()) {
+			t.Errorf("%s: %q goes at %v while it can be held for live", d.Name, o.Value, gone)
+		}
+	}
+}
+
+// Rule 9: foreign EXPIRE.
+
+func TestAForeignExpireIsRepairedAndCounted(t *testing.T) {
+	r := newRig(t, jedis())
+	g := r.take("k")
+	r.w.Pass(time.Second)
+	r.w.Mini.SetTTL("k", 3*time.Second)
+	term, err := g.Extend(bg, ttl)
+	if err != nil || term.TTL != ttl {
+		t.Fatal(term, err)
+	}
+	if r.ttlOf("k") <= ttl.Milliseconds() || r.ttlOf(keyM) != ttl.Milliseconds() {
+		t.Errorf("TTLs after the renewal: L %d, M %d", r.ttlOf("k"), r.ttlOf(keyM))
+	}
+	if n := r.b.Stats().Shortened; n != 1 {
+		t.Errorf("%d counted", n)
+	}
+	if _, err = g.Extend(bg, ttl); err != nil || r.b.Stats().Shortened != 1 {
+		t.Errorf("a healthy renewal was counted too: %v %+v", err, r.b.Stats())
+	}
+}
+
+func TestTrustNeverGoesBeyondTheTTLThatTheSettleRead(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(-time.Minute))
+	g, err := r.tryIn(bg, "k", func() {
+		r.w.Mini.SetTTL("k", 5*time.Second)
+		r.w.Tick()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Five seconds were left at the takeover. The wall and not the elapsed clock of lock.Mark is the
+	// machine's here, so only the TTL is compared.
+	if got := g.Term().TTL; got > 5*time.Second {
+		t.Errorf("trusted for %v", got)
+	}
+	if r.b.Stats().Shortened != 1 {
+		t.Error("not counted")
+	}
+}
+
+// Rule 10: release.
+
+func TestReleaseDeletesOnlyWhatIsOurs(t *testing.T) {
+	r := newRig(t, jedis())
+	g := r.take("k")
+	r.set(keyM, "somebody-elses-token "+r.get("k"))
+	mark := r.get("k")
+	r.wantLost(g.Release(bg))
+	if r.get("k") != mark || !r.exists(keyM) {
+		t.Error("without M nothing may be deleted")
+	}
+}
+
+func TestATokenIsComparedWhole(t *testing.T) {
+	r := newRig(t, jedis())
+	g := r.take("k")
+	r.set(keyM, g.Token()+"x "+r.get("k"))
+	_, err := g.Extend(bg, ttl)
+	r.wantLost(err)
+	r.wantLost(g.Release(bg))
+	if !r.exists(keyM) {
+		t.Error("M of a longer token was deleted")
+	}
+}
+
+func TestSameBytesUnderAnotherTTLAreNotOursWhereOldClientsSetOne(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Gorlock(), dialect.Machinery()} {
+		r := newRig(t, legacy.Config{Dialect: d})
+		g := r.take("k")
+		mark := r.get("k")
+		r.w.Mini.SetTTL("k", ttl)
+		_, err := g.Extend(bg, ttl)
+		r.wantLost(err)
+		r.wantLost(g.Release(bg))
+		r.wantLeft(mark)
+	}
+}
+
+func TestWhereNobodyReleasesTheDialectsOwnStampStays(t *testing.T) {
+	r := newRig(t, legacy.Config{Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
+	began := r.w.ServerNow()
+	g := r.take("k")
+	r.w.Pass(10 * time.Second)
+	if _, err := g.Extend(bg, ttl); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Release(bg); err != nil {
+		t.Fatal(err)
+	}
+	want := strconv.FormatInt(began.Add(lease).UnixNano(), 10)
+	if r.get("k") != want || r.exists(keyM) || r.ttlOf("k") != 50_000 {
+		t.Errorf("L %q for %d ms, want %q; M %q", r.get("k"), r.ttlOf("k"), want, r.get(keyM))
+	}
+	_, err := r.try("k")
+	r.wantHeld(err)
+	r.w.Pass(50 * time.Second)
+	g = r.take("k")
+	for range 7 { // a job that outlives the tick
+		r.w.Pass(10 * time.Second)
+		if _, err := g.Extend(bg, ttl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Release(bg); err != nil {
+		t.Fatal(err)
+	}
+	r.wantLeft("")
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,9 +54,9 @@ func TestDialErrorsShowNoPassword(t *testing.T) {
 
 func TestAHangingDialEndsWithTheTimeoutAndTheCallersOwnContextEarlier(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		dials := 0
+		var dials atomic.Int32
 		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			dials++
+			dials.Add(1)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}, Options{Timeout: time.Second})
@@ -80,8 +81,8 @@ func TestAHangingDialEndsWithTheTimeoutAndTheCallersOwnContextEarlier(t *testing
 			})
 		}
 		wg.Wait()
-		if dials != 1 {
-			t.Errorf("eleven callers dialed %d times", dials)
+		if n := dials.Load(); n != 1 {
+			t.Errorf("eleven callers dialed %d times", n)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -32,7 +33,8 @@ type link struct {
 	crowded bool    // the last write held several calls: more are about to come
 	armed   bool
 	watch   alarm // over the oldest call in flight
-	retired bool  // takes no new calls; ends with its last reply
+
+	retired atomic.Bool // set under mu: takes no new calls and ends with its last reply
 }
 
 // start makes conn the link of m, whose mutex is held.
@@ -48,7 +50,7 @@ func (m *Mux) start(conn redis.Conn) *link {
 // submit hands c to the connection. It reports false when the connection takes no more calls.
 func (l *link) submit(c *call) bool {
 	l.mu.Lock()
-	if l.dead != nil || l.retired {
+	if l.dead != nil || l.retired.Load() {
 		l.mu.Unlock()
 		return false
 	}
@@ -93,12 +95,11 @@ func (l *link) wrote(err error, crowd bool) {
 	l.writing = false
 	l.crowded = crowd
 	more := len(l.queue) > 0
-	over := l.retired && l.idle()
 	l.mu.Unlock()
 	if more {
 		l.rouse()
 	}
-	if over {
+	if l.over() {
 		l.fail(errRetired)
 	}
 }
@@ -196,16 +197,16 @@ func (l *link) read() {
 		if whole {
 			l.flight.pop()
 		}
-		over := l.retired && l.idle()
 		l.mu.Unlock()
+		if err != nil && IsReadOnly(err) {
+			l.retire() // before its caller hears of it and comes again
+		}
 		if whole {
 			c.done <- struct{}{}
 		}
-		if err != nil && IsReadOnly(err) {
-			l.retire()
-		}
-		if over {
+		if l.over() {
 			l.fail(errRetired)
+			return
 		}
 	}
 }
@@ -273,14 +274,21 @@ func (l *link) overdue() {
 // errRetired ends a connection whose server turned into a replica.
 var errRetired = errors.New("the server became a read-only replica")
 
-// idle reports that nothing is under way. mu is held.
-func (l *link) idle() bool { return !l.writing && len(l.queue) == 0 && l.flight.len() == 0 }
+// over reports whether l is retired and has nothing more to do.
+func (l *link) over() bool {
+	if !l.retired.Load() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.writing && len(l.queue) == 0 && l.flight.len() == 0
+}
 
 // gone reports whether l takes no more calls.
 func (l *link) gone() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dead != nil || l.retired
+	return l.dead != nil || l.retired.Load()
 }
 
 // retire lets the connection end with its last reply, and the next call dial anew: after a fail-over
@@ -291,14 +299,10 @@ func (l *link) retire() {
 		return
 	}
 	l.mu.Lock()
-	l.retired = true
-	over := l.dead == nil && l.idle()
+	l.retired.Store(true)
 	l.mu.Unlock()
 	l.m.tracker.linkLost(l) // before there can be another link
 	l.m.link.CompareAndSwap(l, nil)
-	if over {
-		l.fail(errRetired)
-	}
 }
 
 // fail ends the connection and decides the fate of every call on it: unknown when taken, not sent

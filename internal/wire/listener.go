@@ -23,6 +23,7 @@ type listener struct {
 	heard  atomic.Bool // since the last beat
 	armed  bool        // the Tracker's mu guards what follows
 	pinged bool        // and nothing was heard since
+	asking bool        // a PING is being written
 	dead   bool
 	beat   alarm
 }
@@ -141,9 +142,9 @@ func (s *listener) tick() {
 		s.t.mu.Unlock()
 		return
 	}
-	silent := s.pinged && !heard
+	silent := s.asking || s.pinged && !heard
 	ask := !silent && !heard
-	s.pinged = ask
+	s.pinged, s.asking = ask, ask
 	if !silent {
 		s.armed = true
 		s.beat.set(s.t.m.opts.Timeout / 2)
@@ -153,9 +154,17 @@ func (s *listener) tick() {
 	case silent:
 		_ = s.conn.Close() // the reader tells the rest
 	case ask:
-		// The only sender on this connection: the next beat sends nothing while this hangs.
-		if s.conn.Send("PING") == nil {
-			_ = s.conn.Flush()
-		}
+		s.ping()
 	}
+}
+
+// ping asks for a sign of life. Nobody else sends on this connection, and while this hangs the next
+// beat ends it.
+func (s *listener) ping() {
+	if s.conn.Send("PING") == nil {
+		_ = s.conn.Flush() // the reader learns of an error as well
+	}
+	s.t.mu.Lock()
+	s.asking = false
+	s.t.mu.Unlock()
 }

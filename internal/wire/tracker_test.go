@@ -1,0 +1,428 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/gomodule/redigo/redis"
+)
+
+// tracking is a server that knows just what a Tracker needs, so that a test can refuse each part,
+// fall silent and break each connection. What real servers do is in tracker_real_test.go.
+type tracking struct {
+	srv *server.Server
+
+	mu      sync.Mutex
+	peers   []*server.Peer // their index is their client id
+	conns   []net.Conn     // the clients' ends, in the same order
+	on      map[*server.Peer]int
+	refuse  map[string]string // an error reply by the command's first two words
+	deaf    bool              // PING goes unanswered
+	pings   int
+	runIDs  []string // of each connection; the last one of the rest
+	wrong   []string
+	dialErr error
+}
+
+func newTracking(t *testing.T) *tracking {
+	f := &tracking{srv: server.NewServerConn(), on: map[*server.Peer]int{}, refuse: map[string]string{}, runIDs: []string{"one"}}
+	f.srv.SetPreHook(f.handle)
+	t.Cleanup(func() {
+		f.srv.Close()
+		for _, w := range f.wrong {
+			t.Error(w)
+		}
+	})
+	return f
+}
+
+func (f *tracking) pool() *redis.Pool {
+	return &redis.Pool{Dial: func() (redis.Conn, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.dialErr != nil {
+			return nil, f.dialErr
+		}
+		near, far := net.Pipe()
+		f.conns = append(f.conns, near)
+		f.srv.ServeConn(far)
+		return redis.NewConn(near, 0, 0), nil
+	}}
+}
+
+// id gives each peer the number of its connection: dials and first commands alternate in a Tracker.
+func (f *tracking) id(p *server.Peer) int {
+	for i := range f.peers {
+		if f.peers[i] == p {
+			return i
+		}
+	}
+	f.peers = append(f.peers, p)
+	return len(f.peers) - 1
+}
+
+func (f *tracking) handle(p *server.Peer, cmd string, args ...string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := f.id(p)
+	what := strings.ToUpper(strings.Join(append([]string{cmd}, args[:min(1, len(args))]...), " "))
+	if said, ok := f.refuse[what]; ok {
+		p.WriteError(said)
+		return true
+	}
+	switch what {
+	case "CLIENT ID":
+		p.WriteInt(id)
+	case "INFO SERVER":
+		p.WriteBulk("# Server\r\nrun_id:" + f.runIDs[min(id, len(f.runIDs)-1)] + "\r\n")
+	case "SUBSCRIBE " + strings.ToUpper(invalidate):
+		p.WriteRaw(fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(invalidate), invalidate))
+	case "CLIENT TRACKING":
+		to, err := strconv.Atoi(args[3])
+		if got := strings.Join(args, " "); err != nil || got != fmt.Sprintf("TRACKING ON REDIRECT %d OPTIN NOLOOP", to) {
+			f.wrong = append(f.wrong, "tracking asked for as "+got)
+		}
+		f.on[p] = to
+		p.WriteOK()
+	case "CLIENT CACHING":
+		if _, ok := f.on[p]; !ok {
+			p.WriteError("ERR CLIENT CACHING can be called only when the client is in tracking mode")
+			break
+		}
+		p.WriteOK()
+	case "PING":
+		f.pings++
+		if !f.deaf {
+			p.WriteRaw("*2\r\n$4\r\npong\r\n$0\r\n\r\n")
+		}
+	default:
+		p.WriteOK()
+	}
+	return true
+}
+
+// tell sends a message with the raw payload wherever tracking redirects to.
+func (f *tracking) tell(payload string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, to := range f.on {
+		p := f.peers[to]
+		p.WriteRaw(fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n%s", len(invalidate), invalidate, payload))
+		p.Flush()
+	}
+}
+
+func (f *tracking) changed(keys ...string) {
+	payload := fmt.Sprintf("*%d\r\n", len(keys))
+	for _, k := range keys {
+		payload += fmt.Sprintf("$%d\r\n%s\r\n", len(k), k)
+	}
+	f.tell(payload)
+}
+
+// cut ends the n-th connection: 0 is the Mux's, 1 its listener.
+func (f *tracking) cut(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns[n].Close()
+}
+
+func (f *tracking) dials() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.conns)
+}
+
+func (f *tracking) pinged() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pings
+}
+
+// rings counts the calls of what arm armed.
+type rings struct {
+	t      *testing.T
+	tr     *Tracker
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (r *rings) arm(key string) (cancel func()) {
+	r.t.Helper()
+	cancel, err := r.tr.Arm(bg, key, func() { r.mu.Lock(); r.counts[key]++; r.mu.Unlock() })
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.tr.Do(bg, Cmd("GET", key)); err != nil {
+		r.t.Fatal(err)
+	}
+	return cancel
+}
+
+// are fails the test unless exactly these calls were made so far.
+func (r *rings) are(want map[string]int) {
+	r.t.Helper()
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if fmt.Sprint(r.counts) != fmt.Sprint(want) {
+		r.t.Errorf("called %v, want %v", r.counts, want)
+	}
+}
+
+func tracked(t *testing.T, test func(t *testing.T, f *tracking, m *Mux, r *rings)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newTracking(t)
+		m := open(t, f.pool(), Options{Timeout: time.Second})
+		test(t, f, m, &rings{t: t, tr: m.Tracker(), counts: map[string]int{}})
+	})
+}
+
+func TestEveryWatchOfAChangedKeyIsCalledOnce(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		r.arm("a")
+		r.arm("a")
+		r.arm("b")
+		r.arm("c")
+		f.changed("a", "b")
+		r.are(map[string]int{"a": 2, "b": 1})
+		f.changed("a")
+		r.are(map[string]int{"a": 2, "b": 1})
+		r.arm("a")
+		f.changed("a")
+		r.are(map[string]int{"a": 3, "b": 1})
+		if n := f.dials(); n != 2 {
+			t.Errorf("dialed %d times", n)
+		}
+	})
+}
+
+func TestACancelledWatchIsNotCalled(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		one, two, three := r.arm("a"), r.arm("a"), r.arm("a")
+		two()
+		f.changed("a")
+		r.are(map[string]int{"a": 2})
+		one()
+		three()
+		two()
+		r.arm("b")()
+		f.changed("b")
+		r.are(map[string]int{"a": 2})
+		if n := len(m.tracker.watches); n != 0 {
+			t.Errorf("%d keys are still watched", n)
+		}
+	})
+}
+
+func TestAFlushCallsEveryWatch(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		r.arm("a")
+		r.arm("b")
+		f.tell("*-1\r\n")
+		r.are(map[string]int{"a": 1, "b": 1})
+		r.arm("b")
+		f.changed("b")
+		r.are(map[string]int{"a": 1, "b": 2})
+		if n := f.dials(); n != 2 {
+			t.Errorf("a flush made %d dials", n)
+		}
+	})
+}
+
+func TestLosingEitherConnectionCallsEveryWatchAndTrackingComesBack(t *testing.T) {
+	for n, which := range []string{"shared", "listener"} {
+		t.Run(which, func(t *testing.T) {
+			tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+				r.arm("a")
+				r.arm("b")
+				f.cut(n)
+				r.are(map[string]int{"a": 1, "b": 1})
+				r.arm("a")
+				f.changed("a")
+				r.are(map[string]int{"a": 2, "b": 1})
+			})
+		})
+	}
+}
+
+func TestASilentListenerIsNoticedWithinTwoTimeouts(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		begun := time.Now()
+		rung := make(chan time.Duration, 1)
+		if _, err := r.tr.Arm(bg, "a", func() { rung <- time.Since(begun) }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if len(rung) > 0 {
+			t.Fatal("a listener that answers was taken for dead")
+		}
+		if n := f.pinged(); n < 55 {
+			t.Errorf("%d pings in a silent minute", n)
+		}
+		f.mu.Lock()
+		f.deaf = true
+		f.mu.Unlock()
+		if took := <-rung; took > time.Minute+2*time.Second {
+			t.Errorf("noticed after %v", took)
+		}
+	})
+}
+
+func TestNobodyWaitingMeansNoPings(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		r.arm("a")()
+		time.Sleep(time.Hour)
+		if n := f.pinged(); n > 1 {
+			t.Errorf("%d pings", n)
+		}
+	})
+}
+
+func TestARefusalLastsAsLongAsTheConnection(t *testing.T) {
+	for _, what := range []string{"CLIENT ID", "SUBSCRIBE " + strings.ToUpper(invalidate), "CLIENT TRACKING"} {
+		t.Run(what, func(t *testing.T) {
+			tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+				f.refuse[what] = "NOPERM this user has no permissions"
+				for range 5 {
+					if _, err := m.Tracker().Arm(bg, "k", nil); !errors.Is(err, ErrNoWake) || !IsNoPerm(err) {
+						t.Fatalf("error is %v", err)
+					}
+					time.Sleep(time.Minute)
+				}
+				if n := f.dials(); n != 2 {
+					t.Errorf("dialed %d times", n)
+				}
+				delete(f.refuse, what)
+				f.cut(0)
+				synctest.Wait()
+				r.arm("k")
+				f.changed("k")
+				r.are(map[string]int{"k": 1})
+			})
+		})
+	}
+}
+
+func TestPassingTroubleIsTriedAgainAfterAPause(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		if _, err := m.Do(bg, "SET", "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+		f.dialErr = errors.New("no room")
+		for range 3 {
+			_, err := m.Tracker().Arm(bg, "k", nil)
+			if notSent(t, err, f.dialErr); errors.Is(err, ErrNoWake) {
+				t.Fatalf("error is %v", err)
+			}
+		}
+		room := f.dialErr
+		f.dialErr = nil
+		_, err := m.Tracker().Arm(bg, "k", nil)
+		notSent(t, err, room)
+		time.Sleep(time.Second)
+		r.arm("k")
+		f.changed("k")
+		r.are(map[string]int{"k": 1})
+	})
+}
+
+func TestAHookThatLeadsToSeveralServersCannotWake(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		f.runIDs = []string{"one", "two"}
+		if _, err := m.Do(bg, "SET", "k", "v"); err != nil { // so that the shared connection is the first
+			t.Fatal(err)
+		}
+		if _, err := m.Tracker().Arm(bg, "k", nil); !errors.Is(err, ErrNoWake) {
+			t.Errorf("error is %v", err)
+		}
+	})
+}
+
+func TestAServerThatForgotTrackingCallsEveryWatch(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		r.arm("a")
+		f.mu.Lock()
+		clear(f.on)
+		f.mu.Unlock()
+		r.arm("b")
+		r.are(map[string]int{"a": 1, "b": 1})
+		r.arm("b")
+		f.changed("b")
+		r.are(map[string]int{"a": 1, "b": 2})
+	})
+}
+
+func TestWaitersShareOneSettingUpAndCanLeaveIt(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		hang := make(chan struct{})
+		dial := m.dial
+		m.dial = func(ctx context.Context) (redis.Conn, error) { <-hang; return dial(ctx) }
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(bg, time.Millisecond)
+			defer cancel()
+			_, err := r.tr.Arm(ctx, "a", nil)
+			notSent(t, err, context.DeadlineExceeded)
+		})
+		for i := range 20 {
+			wg.Go(func() { r.arm(fmt.Sprint(i)) })
+		}
+		time.Sleep(10 * time.Millisecond)
+		close(hang)
+		wg.Wait()
+		if n := f.dials(); n != 2 {
+			t.Errorf("dialed %d times", n)
+		}
+	})
+}
+
+func TestCloseEndsTheWatchForEverybody(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		r.arm("a")
+		m.Close()
+		r.are(map[string]int{"a": 1})
+		_, err := r.tr.Arm(bg, "a", nil)
+		notSent(t, err, ErrClosed)
+	})
+}
+
+func TestAWatchMayCallBackIntoItsOwner(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		var mu sync.Mutex
+		if _, err := r.tr.Arm(bg, "a", func() { mu.Lock(); defer mu.Unlock() }); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		clear(f.on)
+		r.tr.Do(bg, Cmd("GET", "a")) // finds tracking off and calls the watch, not on this goroutine
+		mu.Unlock()
+	})
+}
+
+func TestTheEmbeddedServerCannotWake(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		wire := w.Wire()
+		m := open(t, wire.Pool(), Options{})
+		for range 3 {
+			if _, err := m.Tracker().Arm(bg, "k", nil); !errors.Is(err, ErrNoWake) || !IsUnknownCommand(err) {
+				t.Fatalf("error is %v", err)
+			}
+		}
+		if n := wire.Count("CLIENT"); n != 1 {
+			t.Errorf("it was asked %d times", n)
+		}
+		works(t, m)
+	})
+}

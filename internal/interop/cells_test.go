@@ -36,7 +36,7 @@ const header = `# What the jar does: com.github.jedis-lock:jedis-lock:1.0.0 with
 
 const before1970 = -1000
 
-// The first is the clock of the foreign and release lines. A JVM that sleeps at the last two hangs, so they stamp only.
+// The first is the clock of the foreign and release lines.
 var pinnedClocks = []int64{1600000000000, 1234567890123, 253402300799999, 1, before1970}
 
 var stampLeases = []time.Duration{
@@ -133,6 +133,8 @@ var foreignCells = []cell{
 
 var foreignBefore1970 = []cell{
 	{what: "a clock before 1970: an older stamp is dead", before: text("-1001")},
+	{what: "a clock before 1970: a stamp equal to now is live", before: text("-1000")},
+	{what: "a clock before 1970: zero is live", before: text("0")},
 	{what: "a clock before 1970: nobody", before: "missing"},
 }
 

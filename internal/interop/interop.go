@@ -45,12 +45,14 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Pinned gives the JVM a wall clock that stands still at now, through Debian's faketime; sleeps pass in real time. At
-// clocks within a second or so of 1970 and before, a sleeping JVM hangs, so that only calls that do not sleep end there.
+// Pinned gives the JVM a wall clock that stands still at now, through Debian's faketime; sleeps and every other wait pass
+// in real time.
 func Pinned(now time.Time) Options {
 	return Options{
 		Prefix: []string{"faketime", "--exclude-monotonic", "-f", now.UTC().Format("2006-01-02 15:04:05.000")},
-		Env:    []string{"TZ=UTC"},
+		// Without the last, faketime shortens waits on the monotonic clock too, although told to leave it alone: a JVM then
+		// turns in circles, and now and then stands still for good.
+		Env: []string{"TZ=UTC", "FAKETIME_FORCE_MONOTONIC_FIX=0"},
 	}
 }
 
@@ -60,6 +62,7 @@ type JVM struct {
 	Version string
 
 	cmd     *exec.Cmd
+	java    *os.Process // the JVM itself, which under a prefix is not the process that we started
 	stdin   io.WriteCloser
 	stderr  *tail
 	timeout time.Duration
@@ -113,14 +116,20 @@ func Start(ctx context.Context, o Options) (*JVM, error) {
 // lying about.
 func (j *JVM) greet(ctx context.Context) error {
 	words, err := j.order(ctx, 0, "hello")
-	if err == nil && len(words) == 3 && words[0].text == protocolVersion {
-		j.Version = words[1].text
-		return nil
-	}
-	if err == nil {
+	if err == nil && (len(words) != 3 || words[0].text != protocolVersion) {
 		err = errors.New("interop: interop.jar is of another version: `make prepare` builds it anew")
 	}
-	return errors.Join(err, j.Kill())
+	if err == nil {
+		var pid int
+		if pid, err = strconv.Atoi(words[2].text); err == nil {
+			j.Version = words[1].text
+			j.java, err = os.FindProcess(pid)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, j.Kill())
+	}
+	return nil
 }
 
 // Close ends the JVM by ending its stdin, and waits for it. A lock that is still held stays on the server, as after a
@@ -139,11 +148,26 @@ func (j *JVM) Close() error {
 
 // Kill ends the whole process with SIGKILL, every client of it included, and waits for it.
 func (j *JVM) Kill() error {
-	if err := j.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("interop: killing the JVM: %w", err)
+	_ = j.stdin.Close() // ends a JVM that never told us its pid
+	for _, p := range []*os.Process{j.java, j.cmd.Process} {
+		select {
+		case <-j.ended:
+			return nil // and its pid may be somebody else's by now
+		default:
+		}
+		if p == nil {
+			continue
+		}
+		if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("interop: killing the JVM: %w", err)
+		}
 	}
-	<-j.ended
-	return nil
+	select {
+	case <-j.ended:
+		return nil
+	case <-time.After(j.timeout):
+		return errors.New("interop: the JVM was killed and did not end")
+	}
 }
 
 // Clock returns the JVM's System.currentTimeMillis.

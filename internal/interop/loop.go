@@ -36,14 +36,15 @@ func (c *Client) StartLoop(ctx context.Context, counter string, hold time.Durati
 	return &Loop{client: c}, nil
 }
 
-// Progress is the number of acquisitions so far.
-func (l *Loop) Progress(ctx context.Context) (int, error) {
-	words, err := l.client.jvm.order(ctx, 0, "progress", l.client.Name)
+// Reach waits until the loop has had at least so many acquisitions, or has ended, and returns how many it has had by
+// then. With 0 it only asks.
+func (l *Loop) Reach(ctx context.Context, least int) (int, error) {
+	words, err := l.client.jvm.order(ctx, 0, "reach", l.client.Name, strconv.Itoa(least))
 	if err != nil {
 		return 0, err
 	}
 	if len(words) != 1 {
-		return 0, badAnswer("progress", words)
+		return 0, badAnswer("reach", words)
 	}
 	return strconv.Atoi(words[0].text)
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
 )
 
 var record = flag.Bool("record", false, "write the vectors anew from the jar instead of comparing with them")
@@ -23,7 +25,7 @@ const recordCommand = "go test -tags real ./internal/interop -run TestCommittedV
 
 // Whoever changes a line by hand, or a cell without recording, is found out here; so is a JVM that behaves otherwise.
 func TestCommittedVectorsAreWhatTheJarDoes(t *testing.T) {
-	r := &recorder{tb: t, addr: startServer(t)}
+	r := &recorder{tb: t, server: redistest.Real(t, redistest.Options{})}
 	r.all(testContext(t))
 	got := r.text.String()
 	if *record {
@@ -60,10 +62,10 @@ func lineAt(lines []string, i int) string {
 
 // recorder writes down what the jar does. One key serves all cells of a JVM, one after the other.
 type recorder struct {
-	tb    testing.TB
-	addr  string
-	store store
-	text  strings.Builder
+	tb     testing.TB
+	server *redistest.Server
+	store  store
+	text   strings.Builder
 
 	client *Client
 	now    int64
@@ -74,18 +76,19 @@ const key = "k"
 func (r *recorder) linef(format string, a ...any) { fmt.Fprintf(&r.text, format+"\n", a...) }
 
 func (r *recorder) all(ctx context.Context) {
-	r.store = openStore(r.tb, r.addr)
+	r.store = openStore(r.tb, r.server)
 	r.text.WriteString(header)
+	attempts := r.beginAttempts(ctx)
 	for _, now := range pinnedClocks {
 		r.pinned(ctx, now, func() { r.stamps(ctx) })
 	}
-	r.linef("")
-	r.attempts(ctx)
 	r.linef("")
 	r.pinned(ctx, pinnedClocks[0], func() { r.foreign(ctx, foreignCells) })
 	r.pinned(ctx, before1970, func() { r.foreign(ctx, foreignBefore1970) })
 	r.linef("")
 	r.pinned(ctx, pinnedClocks[0], func() { r.releases(ctx) })
+	r.linef("")
+	attempts()
 }
 
 // pinned runs what needs a clock that stands still in a JVM that has one. A JVM whose clock is not the one asked for
@@ -95,11 +98,11 @@ func (r *recorder) pinned(ctx context.Context, now int64, do func()) {
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	defer j.Close()
+	defer func() { r.must(j.Close()) }()
 	if got, err := j.Clock(ctx); err != nil || got != now {
 		r.tb.Fatalf("the JVM's clock is %d, not pinned at %d: %v", got, now, err)
 	}
-	r.client, r.now = NewClient(r.tb, j, r.addr), now
+	r.client, r.now = NewClient(r.tb, j, r.server.Addr()), now
 	do()
 }
 
@@ -132,35 +135,41 @@ func (r *recorder) stamps(ctx context.Context) {
 	}
 }
 
-// attempts lets the waits pass in parallel, each client on a key of its own, since the default takes ten seconds.
-func (r *recorder) attempts(ctx context.Context) {
+// beginAttempts lets the waits pass beside everything else, each client on a key of its own, since the default takes ten
+// seconds. What it returns writes the lines down.
+func (r *recorder) beginAttempts(ctx context.Context) (finish func()) {
 	pending := make([]*Acquiring, len(attemptWaits))
 	clients := make([]*Client, len(attemptWaits))
 	for i, wait := range attemptWaits {
 		held := fmt.Sprint("held-", i)
 		_, err := r.store.conn.Do("SET", held, "9223372036854775807")
 		r.must(err)
-		clients[i] = SharedClient(r.tb, r.addr)
+		clients[i] = SharedClient(r.tb, r.server.Addr())
 		r.must(clients[i].Lock(ctx, Jar, held, wait, Default))
 		pending[i], err = clients[i].BeginAcquire()
 		r.must(err)
 	}
-	for i, wait := range attemptWaits {
-		got, err := pending[i].Wait(ctx)
-		r.must(err)
-		if got.Won {
-			r.tb.Fatalf("wait %v: acquired what is held", wait)
-		}
-		calls, err := clients[i].Trace(ctx)
-		r.must(err)
-		count := 0
-		for _, c := range calls {
-			if c.Verb == "setnx" {
-				count++
+	return func() {
+		for i, wait := range attemptWaits {
+			got, err := pending[i].Wait(ctx)
+			r.must(err)
+			if got.Won {
+				r.tb.Fatalf("wait %v: acquired what is held", wait)
 			}
+			calls, err := clients[i].Trace(ctx)
+			r.must(err)
+			r.linef("attempts %s default %d %d", millis(wait), count(calls, "setnx"), got.Sleeps)
 		}
-		r.linef("attempts %s default %d %d", millis(wait), count, got.Sleeps)
 	}
+}
+
+func count(calls []Call, verb string) (n int) {
+	for _, c := range calls {
+		if c.Verb == verb {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *recorder) foreign(ctx context.Context, cells []cell) {

@@ -3,6 +3,7 @@ package interop
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 )
@@ -14,8 +15,30 @@ var shared struct {
 	clients int
 }
 
+// Ending runs a package's tests and ends the shared JVM after them, so that no goroutine of ours is left to be taken for
+// a leak:
+//
+//	func TestMain(m *testing.M) { goleak.VerifyTestMain(interop.Ending(m)) }
+func Ending(m *testing.M) interface{ Run() int } { return ending{m} }
+
+type ending struct{ m *testing.M }
+
+// Run is what goleak calls.
+func (e ending) Run() int {
+	code := e.m.Run()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.jvm != nil {
+		if err := shared.jvm.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	return code
+}
+
 // Shared is the test binary's one JVM, started at the first call; the test fails when it can't be. It ends with the
-// binary. A test that kills a JVM must [Start] one for that.
+// binary, or before with [Ending]. A test that kills a JVM must [Start] one for that.
 func Shared(tb testing.TB) *JVM {
 	tb.Helper()
 	shared.Lock()

@@ -43,6 +43,9 @@ final class Loop {
         } catch (InterruptedException | RuntimeException e) {
             result.completeExceptionally(e);
         }
+        synchronized (spans) {
+            spans.notifyAll();
+        }
     }
 
     private void round() throws InterruptedException {
@@ -53,11 +56,12 @@ final class Loop {
         }
         long held = Call.nowMicros();
         section();
-        acquired++;
         long released = Call.nowMicros();
         lock.release();
         synchronized (spans) {
             spans.add(asked + "," + held + "," + released);
+            acquired++;
+            spans.notifyAll();
         }
     }
 
@@ -82,7 +86,13 @@ final class Loop {
         }
     }
 
-    int acquired() {
+    /** Waits until there have been so many acquisitions, or the loop has ended; how many there were. */
+    int reach(int least) throws InterruptedException {
+        synchronized (spans) {
+            while (acquired < least && !result.isDone()) {
+                spans.wait();
+            }
+        }
         return acquired;
     }
 

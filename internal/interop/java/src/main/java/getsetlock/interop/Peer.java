@@ -86,8 +86,8 @@ final class Peer {
                 return List.of();
             case "finish":
                 return running().report();
-            case "progress":
-                return List.of(Integer.toString(running().acquired()));
+            case "reach":
+                return List.of(Integer.toString(running().reach(Integer.parseInt(a.get(0)))));
             case "stop":
                 running().stop();
                 return List.of();

@@ -35,7 +35,8 @@
  * <tr><td>{@code loop C COUNTER HOLD COUNT}</td><td>begins a loop, COUNT times (0: until {@code stop}): acquire, GET the
  * counter, stay HOLD ms, SET it one higher, release</td></tr>
  * <tr><td>{@code finish C}</td><td>waits for the loop's end: acquisitions, refusals, milliseconds</td></tr>
- * <tr><td>{@code progress C}</td><td>acquisitions of the running loop</td></tr>
+ * <tr><td>{@code reach C N}</td><td>waits until the loop has had N acquisitions or has ended; how many it has
+ * had</td></tr>
  * <tr><td>{@code stop C}</td><td>ends the loop after its present round</td></tr>
  * <tr><td>{@code spans C}</td><td>of the last loop: {@code asked,held,released} in us for every acquisition: before
  * acquire was called, after it returned, before release was called</td></tr>

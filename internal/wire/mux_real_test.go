@@ -1,0 +1,112 @@
+//go:build real
+
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/gomodule/redigo/redis"
+)
+
+// Scripts, batches and many goroutines at once work alike on every server.
+func TestEveryServerAnswersEveryGoroutine(t *testing.T) {
+	for _, b := range redistest.Servers(t) {
+		t.Run(b.Name, func(t *testing.T) { hammer(t, b.Start(t, redistest.Options{})) })
+	}
+}
+
+func TestTLSAndUnixSocketsCarryEveryGoroutine(t *testing.T) {
+	t.Run("tls", func(t *testing.T) { hammer(t, redistest.Real(t, redistest.Options{TLS: true})) })
+	t.Run("unix", func(t *testing.T) { hammer(t, redistest.Real(t, redistest.Options{Unix: true})) })
+}
+
+func hammer(t *testing.T, s *redistest.Server) {
+	m := open(t, s.Pool(), Options{})
+	var wg sync.WaitGroup
+	for g := range 64 {
+		wg.Go(func() { strike(t, m, g) })
+	}
+	wg.Wait()
+}
+
+func strike(t *testing.T, m *Mux, g int) {
+	long := strings.Repeat("x", 100*g)
+	for i := range 20 {
+		word := fmt.Sprint(g, ".", i, long)
+		if got, err := redis.String(m.Eval(bg, echo, "k", word)); got != word || err != nil {
+			t.Errorf("script: %v", err)
+			return
+		}
+		r := m.Batch(bg, []Command{Cmd("INCR", g), Cmd("ECHO", word), echo.Cmd("k", word)})
+		n, err := redis.Int(r[0].Value, r[0].Err)
+		if n != i+1 || err != nil {
+			t.Errorf("count is %d, %v, want %d", n, err, i+1)
+			return
+		}
+		for _, r := range r[1:] {
+			if got, err := redis.String(r.Value, r.Err); got != word || err != nil {
+				t.Errorf("batch: %v", err)
+				return
+			}
+		}
+	}
+}
+
+func TestARestartedServerIsDialedAnewAndGetsTheScriptsAgain(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	m := open(t, s.Pool(), Options{})
+	for range 2 {
+		if v, err := redis.String(m.Eval(bg, echo, "k", "v")); v != "v" || err != nil {
+			t.Fatal(v, err)
+		}
+		s.Kill()
+		if _, err := m.Do(bg, "PING"); err == nil {
+			t.Error("a dead server answered")
+		} else if Explain(err) == "" {
+			t.Errorf("nothing to say about %v", err)
+		}
+		s.Start()
+	}
+}
+
+func TestAStoppedServerEndsCallsByTheTimeoutAndTheLateCommandMayRun(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	m := open(t, s.Pool(), Options{Timeout: 200 * time.Millisecond})
+	works(t, m)
+	s.Pause()
+	_, err := m.Do(bg, "SET", "k", "v")
+	gone(t, unknown(t, err, ErrTimeout))
+	s.Continue()
+	works(t, m)
+}
+
+func TestAPromotedHookIsFollowedAfterReadOnly(t *testing.T) {
+	primary := redistest.Real(t, redistest.Options{})
+	replica := primary.StartReplica()
+	leads := replica
+	var mu sync.Mutex
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return redis.Dial("tcp", leads.Addr())
+	}}
+	m := open(t, pool, Options{Timeout: 50 * time.Millisecond})
+	set := func() error { _, err := m.Do(bg, "SET", "k", "v"); return err }
+	if err := set(); !IsReadOnly(err) {
+		t.Fatalf("error is %v", err)
+	}
+	mu.Lock()
+	leads = primary
+	mu.Unlock()
+	deadline := time.Now().Add(10 * time.Second)
+	for err := set(); err != nil; err = set() {
+		if !IsReadOnly(err) || time.Now().After(deadline) {
+			t.Fatalf("error is %v", err)
+		}
+	}
+}

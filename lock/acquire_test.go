@@ -326,8 +326,8 @@ func TestPolitenessKeepsThisProcessAwayAfterItsRelease(t *testing.T) {
 
 func TestFairWaitersAreServedAcrossProcesses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		a := client(t, s.Full(), lock.Config{Fair: true})
-		b := client(t, s.Full(), lock.Config{Fair: true})
+		a := client(t, s.Full(), lock.Config{HandOvers: -1})
+		b := client(t, s.Full(), lock.Config{HandOvers: -1})
 		first := acquire(t, a, "k")
 		got := make(chan string, 2)
 		go func() { l := acquire(t, b, "k"); got <- "b"; release(t, l) }()
@@ -343,7 +343,7 @@ func TestFairWaitersAreServedAcrossProcesses(t *testing.T) {
 
 func TestFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{Fair: true, Wait: time.Second})
+		c := client(t, s.Full(), lock.Config{Wait: time.Second})
 		s.Seize("k", "somebody", time.Hour)
 		_, err := c.Acquire(t.Context(), "k")
 		wantErr(t, err, lock.ErrWaitEnded)

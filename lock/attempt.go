@@ -104,8 +104,7 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		if a.once || errors.Is(err, ErrNoRetry) || !a.waited && !errors.Is(err, ErrHeld) {
 			return nil, fmt.Errorf("key %q: %w", a.key, err)
 		}
-		free := a.arm(ctx, err)
-		if free {
+		if a.enter(ctx, err) || a.arm(ctx, err) {
 			continue
 		}
 		pause, more := a.pause(err)
@@ -157,19 +156,26 @@ func (a *attempt) try(ctx context.Context) (Grant, error) {
 	return nil, err
 }
 
+// ask makes the first attempt without a place in the store's queue: the key is mostly free.
 func (a *attempt) ask(ctx context.Context) (Grant, error) {
-	cfg := &a.client.cfg
-	if !cfg.Fair || a.core.queuer == nil || a.once {
-		return a.core.backend.Try(ctx, a.key, cfg.TTL)
-	}
 	if a.place == nil {
-		place, err := a.core.queuer.Enter(ctx, a.key)
-		if err != nil {
-			return nil, err
-		}
-		a.place = place
+		return a.core.backend.Try(ctx, a.key, a.client.cfg.TTL)
 	}
-	return a.place.Try(ctx, cfg.TTL)
+	return a.place.Try(ctx, a.client.cfg.TTL)
+}
+
+// enter takes a place in the store's queue after a first attempt found the key held; it is tried at
+// once.
+func (a *attempt) enter(ctx context.Context, err error) (entered bool) {
+	if a.core.queuer == nil || a.place != nil || a.once || !errors.Is(err, ErrHeld) {
+		return false
+	}
+	place, err := a.core.queuer.Enter(a.core.call(ctx), a.key)
+	if err != nil {
+		return false // waiting goes on without a place; the next attempt will tell of the trouble
+	}
+	a.place = place
+	return true
 }
 
 // lease makes a Lease of a grant, unless it came too late to be trusted at all.
@@ -201,7 +207,7 @@ func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
 // arm asks to be woken when the held key changes, where the store can tell. It reports that the key
 // looks free already.
 func (a *attempt) arm(ctx context.Context, err error) (free bool) {
-	if a.core.waker == nil || a.wakeless || a.once || !errors.Is(err, ErrHeld) {
+	if a.core.waker == nil && a.place == nil || a.wakeless || a.once || !errors.Is(err, ErrHeld) {
 		return false
 	}
 	if a.wake == nil {
@@ -216,7 +222,7 @@ func (a *attempt) arm(ctx context.Context, err error) (free bool) {
 	case <-wake: // left over from the watch before this one
 	default:
 	}
-	cancel, free, err := a.core.waker.Await(a.core.call(ctx), a.key, func() {
+	cancel, free, err := a.await(a.core.call(ctx), func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -232,6 +238,13 @@ func (a *attempt) arm(ctx context.Context, err error) (free bool) {
 		a.wakeless = true
 	}
 	return false
+}
+
+func (a *attempt) await(ctx context.Context, wake func()) (func(), bool, error) {
+	if a.place != nil {
+		return a.place.Await(ctx, wake)
+	}
+	return a.core.waker.Await(ctx, a.key, wake)
 }
 
 // freeOnce allows one immediate attempt for every two, so that a key which looks free for ever but

@@ -94,17 +94,23 @@ type Sharer interface {
 	Share() (Grant, bool)
 }
 
-// Queuer keeps a queue of waiters on the store, so that processes are served in the order they came.
+// Queuer keeps a queue of waiters on the store, so that a release wakes one process and not all of
+// them. Whether processes are also served in the order they came is the Backend's to say.
 type Queuer interface {
-	// Enter takes a place at the end of key's queue. It takes no lock.
+	// Enter prepares a place in key's queue for a waiter that found the key held. It takes no lock;
+	// the place is taken by its first Try.
 	Enter(ctx context.Context, key string) (Place, error)
 }
 
 // Place is a place in a queue on the store.
 type Place interface {
-	// Try is [Backend.Try] from this place: held while others stand before it. A Place that got its
-	// Grant, or an [*UnsureError], is used up.
+	// Try is [Backend.Try] from this place. A Place that got its Grant, or an [*UnsureError], is
+	// used up; releasing that Grant leaves the queue as well. A place lapses when it is not tried
+	// for some seconds.
 	Try(ctx context.Context, ttl time.Duration) (Grant, error)
+
+	// Await is [Waker.Await] for this place: wake is called when its turn may have come.
+	Await(ctx context.Context, wake func()) (cancel func(), free bool, err error)
 
 	// Leave gives the place up wherever it stands in the queue. A nil error means that the store
 	// will not grant the key to this place any more.

@@ -54,9 +54,6 @@ type Config struct {
 	// chance. Defaults to 100 ms.
 	HandOverFor time.Duration
 
-	// Fair makes waiters queue on the store, where the backend can do that.
-	Fair bool
-
 	// Clock is where the Client reads time. Defaults to [Machine].
 	Clock Clock
 

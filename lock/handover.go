@@ -7,7 +7,7 @@ import "errors"
 // It reports whether the turn was passed on that way; the error is that of a release.
 func (k *core) handOver(l *Lease) (handed bool, err error) {
 	cfg := &l.client.cfg
-	if cfg.Politeness > 0 || cfg.Fair {
+	if cfg.Politeness > 0 {
 		return false, nil
 	}
 	if k.share(l) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
@@ -63,12 +64,7 @@ func (b *full) Enter(ctx context.Context, key string) (lock.Place, error) {
 	b.serial++
 	p := &place{store: b.Store, key: key, id: fmt.Sprintf("place-%d", b.serial)}
 	b.mu.Unlock()
-	err, _ := b.do(ctx, "enter", func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.queues[key] = append(b.queues[key], p.id)
-	})
-	if err != nil {
+	if err, _ := b.do(ctx, "enter", func() {}); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -81,20 +77,24 @@ type place struct {
 }
 
 func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
-	return p.store.take(ctx, "try", p.key, ttl, p.id)
+	s := p.store
+	s.mu.Lock()
+	if !slices.Contains(s.queues[p.key], p.id) {
+		s.queues[p.key] = append(s.queues[p.key], p.id)
+	}
+	s.mu.Unlock()
+	return s.take(ctx, "try", p.key, ttl, p.id)
+}
+
+func (p *place) Await(ctx context.Context, wake func()) (func(), bool, error) {
+	return (&full{plain{p.store}}).Await(ctx, p.key, wake)
 }
 
 func (p *place) Leave(ctx context.Context) error {
 	err, _ := p.store.do(ctx, "leave", func() {
 		s := p.store
 		s.mu.Lock()
-		q := s.queues[p.key]
-		for i, id := range q {
-			if id == p.id {
-				s.queues[p.key] = append(q[:i:i], q[i+1:]...)
-				break
-			}
-		}
+		s.unqueue(p.key, p.id)
 		wake := s.changed(p.key)
 		s.mu.Unlock()
 		wake()

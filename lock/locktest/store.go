@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -204,7 +205,7 @@ func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, pla
 	}
 	s.mu.Lock()
 	s.serial++
-	g := &grant{store: s, key: key, fence: s.serial, token: fmt.Sprintf("token-%d", s.serial)}
+	g := &grant{store: s, key: key, place: place, fence: s.serial, token: fmt.Sprintf("token-%d", s.serial)}
 	s.mu.Unlock()
 	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
 	var held *lock.HeldError
@@ -238,6 +239,7 @@ func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, pla
 type grant struct {
 	store *Store
 	key   string
+	place string // from which it was asked for
 	token string
 	fence int64
 	term  lock.Term
@@ -275,6 +277,7 @@ func (g *grant) Release(ctx context.Context) error {
 	err, _ := g.store.do(ctx, "release", func() {
 		s := g.store
 		s.mu.Lock()
+		s.unqueue(g.key, g.place) // of an attempt that did not know whether it was granted
 		e := s.live(g.key)
 		if e == nil || e.token != g.token {
 			s.mu.Unlock()
@@ -290,6 +293,13 @@ func (g *grant) Release(ctx context.Context) error {
 		return err
 	}
 	return lost
+}
+
+// unqueue takes a place out of its queue. Called with s.mu held.
+func (s *Store) unqueue(key, place string) {
+	if i := slices.Index(s.queues[key], place); i >= 0 {
+		s.queues[key] = slices.Delete(s.queues[key], i, i+1)
+	}
 }
 
 type paced struct {

@@ -22,9 +22,6 @@ type Dialect struct {
 	// CutLease: lease + slack is cut to whole units before it is added, as an integer cast does.
 	// Otherwise a lease that is no whole number of units is refused.
 	CutLease bool `json:"cut_lease,omitempty"`
-	// SumsTimes: float units add now, lease and slack as exact times and make one double of the sum
-	// (Ruby's Time). Otherwise the doubles of the two are added, which may differ in the last digit.
-	SumsTimes bool `json:"sums_times,omitempty"`
 	// Restamp: the GETSET writes a stamp made from a new clock reading. Otherwise it repeats the stamp
 	// of the SETNX two round trips before, which after a pause is an old one.
 	Restamp bool `json:"restamp,omitempty"`

@@ -68,7 +68,7 @@ func (d Dialect) stampNumber(now time.Time, lease time.Duration) (string, error)
 	}
 	ahead := lease + d.Slack
 	if d.Unit == UnitFloatSeconds {
-		return pythonFloat(d.floatSum(now, ahead)), nil
+		return pythonFloat(floatSeconds(now) + ahead.Seconds()), nil
 	}
 	step := d.Unit.Step()
 	if ahead%step != 0 && !d.CutLease {
@@ -83,21 +83,10 @@ func (d Dialect) stampNumber(now time.Time, lease time.Duration) (string, error)
 	return strconv.FormatInt(count+more, 10), nil
 }
 
-// floatSum follows the two ways in which the libraries come to their double. They agree to the last
-// digit mostly, not always, and RedisMutex compares the text.
-func (d Dialect) floatSum(now time.Time, ahead time.Duration) float64 {
-	if d.SumsTimes {
-		return floatSeconds(now.Add(ahead))
-	}
-	return floatSeconds(now) + ahead.Seconds()
-}
-
 // floatSeconds is the double that Python's time.time() and Ruby's Time#to_f make of an instant:
-// nanoseconds as a double, then divided; whole seconds exactly.
+// nanoseconds as a double, then divided. RedisObjects adds the lease to a Time before that, which comes
+// to the same digits for whole seconds; for fractions Ruby's own last digit can differ.
 func floatSeconds(t time.Time) float64 {
-	if t.Nanosecond() == 0 {
-		return float64(t.Unix())
-	}
 	if nanos, ok := unitCount(UnitNanos, t); ok {
 		return float64(nanos) / 1e9
 	}

@@ -44,6 +44,10 @@ func TestARunStartsAnew(t *testing.T) {
 	if got := look(2*s, "").Follow(missing.Follow(before, 3*s), 3*s); got.Unchanged() != 0 {
 		t.Error("an empty value continues a missing key")
 	}
+	gone := missing
+	if got := gone.Follow(look(0, "").Follow(Observation{}, 3*s), 3*s); got.SameSince != got.Received {
+		t.Error("a missing key continues an empty value")
+	}
 	if got := look(3*s+10*time.Millisecond, "v").Follow(before, 3*s); got.SameSince != before.Received {
 		t.Error("a gap as long as allowed breaks the run")
 	}

@@ -150,7 +150,6 @@ func TestValidateNamesFieldAndBound(t *testing.T) {
 		{"constant", func(d *Dialect) { *d = Bare(); d.Constant = "" }},
 		{"constant", func(d *Dialect) { *d = Bare(); d.Constant, d.ValueEncoding = "\xff", JDK }},
 		{"or_mine", func(d *Dialect) { d.OrMine = true }},
-		{"sums_times", func(d *Dialect) { d.SumsTimes = true }},
 		{"setnx_after_held", func(d *Dialect) { d.SetnxAfterHeld = true }},
 		{"slack", func(d *Dialect) { d.Slack = -1 }},
 		{"slack", func(d *Dialect) { d.Slack = time.Microsecond }},

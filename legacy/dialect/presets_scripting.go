@@ -36,7 +36,7 @@ func RedisObjects() Dialect {
 	return Dialect{
 		Name:    "RedisObjects",
 		Library: "redis-objects 0.2.4 to 1.4.1 (lib/redis/lock.rb)",
-		Unit:    UnitFloatSeconds, Shape: ShapeNumber, Slack: time.Second, SumsTimes: true, Restamp: true,
+		Unit:    UnitFloatSeconds, Shape: ShapeNumber, Slack: time.Second, Restamp: true,
 		Reader: ReadRubyFloat, JudgesAnew: true,
 		OnNil: NilGetset, Unreadable: UnreadableZero, Wins: WinsExpiredOrNil,
 		Acquire: AcquireSetnx, KeyTTL: TTLNone, Release: ReleaseOwnAhead, Renews: RenewsNever,

@@ -86,13 +86,11 @@ func javaLong(text string) (int64, bool) {
 	return strict64(ascii.String())
 }
 
-// decimalDigit is Character.digit(r, 10): Unicode lays out every script's digits as ten in a row.
+// decimalDigit is Character.digit(r, 10) of one UTF-16 unit, so only the first plane has digits. Unicode
+// lays out every script's digits as ten in a row.
 func decimalDigit(r rune) (byte, bool) {
 	if r >= '0' && r <= '9' {
 		return byte(r - '0'), true
-	}
-	if r > 0xffff {
-		return 0, false
 	}
 	for _, block := range unicode.Nd.R16 {
 		if r >= rune(block.Lo) && r <= rune(block.Hi) {

@@ -361,3 +361,25 @@ func TestPredicatesNameTheRightDialects(t *testing.T) {
 		}
 	}
 }
+
+func TestNilAndEmptyNeverEqualThemselves(t *testing.T) {
+	d := Template() // a copy that takes a missing key for an expired one
+	d.OnNil = NilGetset
+	if got := d.LegacyWins(Text(""), Text(""), tableNow); got != Lost {
+		t.Errorf("isEmpty guards the comparison: %s", got)
+	}
+	if got := d.LegacyWins(Nil(), Nil(), tableNow); got != Lost {
+		t.Errorf("nil equals nil: %s", got)
+	}
+	if got := d.LegacyReleases("", Nil(), tableNow); got != ReleaseLeaves {
+		t.Errorf("a missing key is nobody's own: %s", got)
+	}
+}
+
+func TestAClientWithoutUUIDOwnsNothing(t *testing.T) {
+	d := JedisUUID()
+	d.Unreadable = UnreadableHeld
+	if got := d.LegacyNext(Text("abc"), "", tableNow); got != StepWait {
+		t.Errorf("no uuid on the key and none of its own are not the same uuid: %s", got)
+	}
+}

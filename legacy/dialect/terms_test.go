@@ -133,6 +133,11 @@ func TestLeaseRuleAtItsBound(t *testing.T) {
 	if err := Jedis().CheckLease(longest, terms); err != nil {
 		t.Error(err)
 	}
+	for d, want := range map[Dialect]time.Duration{Errorception(): 0, Page(): time.Second, Template(): 0, RedisObjects(): time.Second} {
+		if got, _ := d.LongestLease(terms); got != 60*time.Second+want-700*ms {
+			t.Errorf("%s: longest lease %s, want 59.3s + %s", d, got, want)
+		}
+	}
 	err := Jedis().CheckLease(longest+1, terms)
 	if !errors.Is(err, ErrLeaseRule) {
 		t.Fatalf("one nanosecond more: %v", err)

@@ -99,8 +99,6 @@ func (d Dialect) checkShape() error {
 		return fmt.Errorf("field constant: given exactly with shape %s, got %q", ShapeConstant, d.Constant)
 	case d.OrMine && d.Shape != ShapeUUIDNumber:
 		return fmt.Errorf("field or_mine: only shape %s says whose a value is", ShapeUUIDNumber)
-	case d.SumsTimes && d.Unit != UnitFloatSeconds:
-		return fmt.Errorf("field sums_times: only in unit %s", UnitFloatSeconds)
 	}
 	if _, err := d.EncodeValue(d.Constant); err != nil {
 		return fmt.Errorf("field constant: %w", err)

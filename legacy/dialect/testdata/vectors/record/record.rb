@@ -96,11 +96,17 @@ SEENS = ["1400000000.1234567", "1400000000.1234569", "1400000000.1234565", "1400
 
 puts "# Recorded by record/record.rb on Ruby #{RUBY_VERSION}.", "dialect #{WHICH}"
 puts "with on_nil setnx" if WHICH == "redis-mutex"
-[NOW, 1_400_000_000 * 10**9, 1_600_000_000_987_654_321, 1_699_999_999_999_999_999, 4_102_444_800_000_000_001].each do |nanos|
-  [30, 1, 3600].each do |lease|
+# resque-lock-timeout would write a fraction as it is; Ruby 3.1 rounds a Time plus a fraction wrongly in the
+# last digit (1400000000 + 0.25 + 1 is 1400000001.2499998), which redis-objects then writes.
+fractions = WHICH == "redis-mutex" ? [0.01, 1.007, 30.001] : []
+times = [NOW, 1_400_000_000 * 10**9, 1_600_000_000_987_654_321, 1_699_999_999_999_999_999, 4_102_444_800_000_000_001]
+random = Random.new(1)
+times += 20.times.map { random.rand(1_400_000_000 * 10**9..1_900_000_000 * 10**9) }
+times.each do |nanos|
+  [30, 1, 3600, *fractions].each do |lease|
     $nanos = nanos
     stub, = attempt("9999999999", nil, lease)
-    puts "stamp #{nanos} #{lease * 1000} - #{word(stub.sent[0][1])}"
+    puts "stamp #{nanos} #{(lease * 1000).round} - #{word(stub.sent[0][1])}"
   end
 end
 $nanos = NOW

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,14 +20,17 @@ import (
 // Backend takes token locks on one Redis or Valkey server. It is a [lock.Backend] with renewal in
 // batches, hand-over, wake-ups and a line of waiters.
 type Backend struct {
-	cfg    Config
-	user   *wire.Mux // attempts, releases, looks
-	own    *wire.Mux // renewals, which user traffic must not delay, and watches of held keys
-	native native
-	habits habits
-	suffix string // what stands behind every token: a blank and the note, or nothing
-	fence  string // key of the counter
-	stats  stats
+	cfg     Config
+	user    *wire.Mux // attempts, releases, looks
+	own     *wire.Mux // renewals, which user traffic must not delay, and watches of held keys
+	native  native
+	habits  habits
+	notices *wire.Notices
+	wakes   sync.Mutex // guards the wake funcs of places
+	process string     // names this Backend on the channel of its notices
+	suffix  string     // what stands behind every token: a blank and the note, or nothing
+	fence   string     // key of the counter
+	stats   stats
 }
 
 type stats struct {
@@ -41,7 +45,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{cfg: cfg, fence: "gsl:fence:" + cfg.Namespace}
+	b := &Backend{cfg: cfg, fence: "gsl:fence:" + cfg.Namespace, process: newToken()}
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}
@@ -54,11 +58,15 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if b.own, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}
+	b.notices = b.own.Notices("gsl:turn:" + b.process)
 	return b, nil
 }
 
 // Close ends the connections and joins every goroutine. Keys that are still held free themselves.
-func (b *Backend) Close() error { return errors.Join(b.user.Close(), b.own.Close()) }
+func (b *Backend) Close() error {
+	b.notices.Close()
+	return errors.Join(b.user.Close(), b.own.Close())
+}
 
 // Timeout is how long a Release or Pass waits for the server at most.
 func (b *Backend) Timeout() time.Duration { return b.cfg.Timeout }
@@ -80,6 +88,11 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	if !taken {
 		return nil, b.held(ctx, key)
 	}
+	return b.granted(ctx, g)
+}
+
+// granted is the end of an attempt that took the key.
+func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
 	if b.cfg.Replicas > 0 {
 		if err := b.replicated(ctx, g); err != nil {
 			return nil, err
@@ -90,6 +103,10 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 
 // take sends the command that takes the key.
 func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
+	if b.cfg.Fair {
+		reply, err := b.takeInLine(ctx, g, ttl, 0)
+		return reply.granted, err
+	}
 	if !b.cfg.Fence {
 		reply, err := b.user.Do(ctx, "SET", g.key, g.token, "NX", "PX", millis(ttl))
 		return reply != nil, err
@@ -156,8 +173,15 @@ func (b *Backend) newGrant(key string) (*grant, error) {
 	if len(token) < shortestToken || strings.Contains(token, " ") {
 		return nil, fmt.Errorf("modern: Config.Token made %q; a token has at least %d bytes and no blank", token, shortestToken)
 	}
-	return &grant{b: b, key: key, token: token + b.suffix}, nil
+	g := &grant{b: b, key: key, token: token + b.suffix}
+	if b.cfg.Fair {
+		g.stand()
+	}
+	return g, nil
 }
+
+// stand names the grant's place in the line.
+func (g *grant) stand() { g.place = g.b.process + " " + g.token }
 
 // newToken draws 128 bits: 22 characters of base64url, new for every attempt and hand-over and never
 // used again, so that no delayed command can hit another grant.

@@ -30,6 +30,12 @@ type Config struct {
 	// that command a script.
 	Fence bool
 
+	// Fair serves waiting processes in the order they came, by the server's clock, and gives a
+	// released key to the first of them: nobody overtakes who waits. It makes every acquisition and
+	// release a script and switches hand-overs inside the process off. All processes that share a
+	// key must choose alike; clients of other libraries overtake.
+	Fair bool
+
 	// Namespace names the counter of fencing numbers and the lines of waiters, so that several
 	// applications on one server do not share them: gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY.
 	Namespace string
@@ -117,4 +123,18 @@ func (b *Backend) Fits(ttl, renewEvery, margin time.Duration) error {
 	return nil
 }
 
-var _ lock.Bounded = (*Backend)(nil)
+// Tune switches hand-overs off in the fair form: they overtake who waits in other processes.
+func (b *Backend) Tune(cfg lock.Config) lock.Config {
+	if b.cfg.Fair && cfg.HandOvers == 0 {
+		cfg.HandOvers = -1
+	}
+	if b.cfg.Fair && cfg.LocalHandOvers == 0 {
+		cfg.LocalHandOvers = -1
+	}
+	return cfg
+}
+
+var (
+	_ lock.Bounded = (*Backend)(nil)
+	_ lock.Tuned   = (*Backend)(nil)
+)

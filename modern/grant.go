@@ -16,6 +16,8 @@ type grant struct {
 	b     *Backend
 	key   string
 	token string // the whole value of the key
+	place string // its member of the line; "" when it never stands there
+	waits bool   // it stands in the line, or may: its release leaves that as well
 	fence int64
 	spare int64 // fencing numbers after fence that are reserved for those it is shared with
 	term  lock.Term
@@ -95,12 +97,11 @@ func (g *grant) Release(ctx context.Context) error {
 	if over {
 		return &LostError{Key: g.key}
 	}
-	if g.pending != nil {
-		if settled, err := g.settled(ctx); settled {
-			return err
-		}
+	if g.pending != nil && !g.waits && g.refused(ctx) {
+		g.end()
+		return nil
 	}
-	deleted, err := g.b.native.compareAndDelete(ctx, g.b.user, g.key, g.token)
+	deleted, err := g.delete(ctx)
 	switch {
 	case err != nil:
 		return trouble("release", g.key, err)
@@ -115,19 +116,19 @@ func (g *grant) Release(ctx context.Context) error {
 	return nil
 }
 
-// settled reads the late reply of an attempt, if its connection still brings it: a key that was
-// certainly not taken need not be released.
-func (g *grant) settled(ctx context.Context) (bool, error) {
+func (g *grant) delete(ctx context.Context) (bool, error) {
+	if g.b.cfg.Fair || g.waits {
+		return g.b.leaveLine(ctx, g)
+	}
+	return g.b.native.compareAndDelete(ctx, g.b.user, g.key, g.token)
+}
+
+// refused reads the late reply of an attempt, if its connection still brings it, and reports whether
+// the key was certainly not taken: then nothing need be released.
+func (g *grant) refused(ctx context.Context) bool {
 	reply, err, known := g.pending.Wait(ctx)
-	if !known {
-		return false, nil
-	}
 	n, isFence := reply.(int64)
-	if err != nil || reply == nil || isFence && n <= 0 {
-		g.end()
-		return true, nil
-	}
-	return false, nil
+	return known && (err != nil || reply == nil || isFence && n <= 0)
 }
 
 func (g *grant) end() {

@@ -28,13 +28,15 @@ func open(t *testing.T, w *redistest.World, cfg modern.Config) *modern.Backend {
 // TestBackendPassesTheKit runs it on the embedded server, which cannot tell of changes.
 func TestBackendPassesTheKit(t *testing.T) {
 	for name, cfg := range map[string]modern.Config{
-		"plain":   {},
-		"fence":   {Fence: true, Namespace: "n"},
-		"note":    {Note: "host 7"},
-		"polling": {Wake: modern.WakeOff},
+		"fair":       {Fair: true},
+		"fair fence": {Fair: true, Fence: true},
+		"plain":      {},
+		"fence":      {Fence: true, Namespace: "n"},
+		"note":       {Note: "host 7"},
+		"polling":    {Wake: modern.WakeOff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true}, func(t *testing.T) *locktest.World {
+			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true, Barging: !cfg.Fair}, func(t *testing.T) *locktest.World {
 				w := redistest.Bubble(t)
 				return &locktest.World{
 					Backend: func() lock.Backend {
@@ -44,8 +46,8 @@ func TestBackendPassesTheKit(t *testing.T) {
 						}
 						return b
 					},
-					Pass: w.Pass,
-					TTL:  10 * time.Second,
+					Pass:  w.Pass,
+					TTL:   10 * time.Second,
 					Seize: func(key string) { w.Mini.Set(key, "thief"); w.Mini.SetTTL(key, time.Hour) },
 				}
 			})

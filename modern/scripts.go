@@ -22,19 +22,27 @@ var (
 	renewSource string
 	//go:embed look.lua
 	lookSource string
+	//go:embed line.lua
+	lineSource string
+	//go:embed take.lua
+	takeSource string
+	//go:embed leave.lua
+	leaveSource string
 )
 
 var (
-	acquireScript = wire.NewScript(2, drawing(acquireSource))
-	passScript    = wire.NewScript(2, drawing(passSource))
+	acquireScript = wire.NewScript(2, with(acquireSource, drawSource))
+	passScript    = wire.NewScript(2, with(passSource, drawSource))
+	takeScript    = wire.NewScript(4, with(takeSource, drawSource, lineSource))
+	leaveScript   = wire.NewScript(4, with(leaveSource, lineSource))
 	releaseScript = wire.NewScript(1, releaseSource)
 	lookScript    = wire.NewScript(2, lookSource)
 )
 
-// drawing puts the shared function behind the script's first line, which stays the first.
-func drawing(source string) string {
+// with puts what a script shares with others behind its first line, which stays the first.
+func with(source string, shared ...string) string {
 	head, body, _ := strings.Cut(source, "\n")
-	return head + "\n" + drawSource + body
+	return head + "\n" + strings.Join(shared, "") + body
 }
 
 // renewScripts holds the renew script for each number of keys that was needed.
@@ -53,7 +61,7 @@ func renewScript(keys int) *wire.Script {
 // at eight a server would have to grant 125,000 leases a second.
 const fenceBlock = 8
 
-// drawn runs a script that draws fencing numbers. Redis before 3.2 lets no script write that has
+// drawn runs a script that reads the clock and writes. Redis before 3.2 lets no script write that has
 // called TIME; there the clock is read in a command of its own.
 func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, error) {
 	if !b.native.oldTime.Load() {

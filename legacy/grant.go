@@ -112,7 +112,8 @@ func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.
 func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t *timing, terms []lock.Term, errs []error) {
 	sentAt := lock.Mark(ctx)
 	sec, usec := any(""), any("")
-	if h.oldServer.Load() {
+	old := h.oldServer.Load()
+	if old {
 		var err error
 		if sec, usec, err = h.time(ctx); err != nil {
 			for _, i := range live {
@@ -132,13 +133,14 @@ func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t
 	var refused []int
 	for n, r := range h.mux.Batch(ctx, cmds) {
 		i := live[n]
-		if refusesTime(r.Err) {
+		if refusesTime(r.Err) && !old {
 			refused = append(refused, i)
 			continue
 		}
 		terms[i], errs[i] = grants[i].(*grant).renewed(r, sentAt)
 	}
-	if len(refused) > 0 && !h.oldServer.Swap(true) {
+	if len(refused) > 0 {
+		h.oldServer.Store(true)
 		h.renew(ctx, grants, refused, t, terms, errs)
 	}
 }

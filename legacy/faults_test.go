@@ -1,0 +1,495 @@
+package legacy_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// faulty is a rig behind a wire that breaks where a test says so.
+func faulty(t *testing.T, cfg legacy.Config) (*rig, *redistest.Wire) {
+	t.Helper()
+	w := redistest.New(t)
+	r := &rig{T: t, w: w, clock: w.Clock(redistest.Skew{}), tap: newTap(w)}
+	wire := w.Wire()
+	cfg.Clock = r.clock
+	if cfg.Terms.Lease == 0 {
+		cfg.Terms.Lease = lease
+	}
+	b, err := legacy.New(wire.Pool(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	r.b = b
+	if cfg.Mode == legacy.Hardened {
+		r.warm()
+	}
+	return r, wire
+}
+
+func hardened(d dialect.Dialect) legacy.Config {
+	return legacy.Config{Mode: legacy.Hardened, Dialect: d}
+}
+
+func wantUnsure(t *testing.T, err error) lock.Grant {
+	t.Helper()
+	var unsure *lock.UnsureError
+	if !errors.As(err, &unsure) || unsure.Grant == nil {
+		t.Fatalf("%v (%T), want an UnsureError", err, err)
+	}
+	return unsure.Grant
+}
+
+// undo releases until the answer is certain, as a Client does.
+func undo(t *testing.T, g lock.Grant) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if err = g.Release(bg); err == nil {
+			return
+		}
+	}
+	t.Fatalf("never certain: %v", err)
+}
+
+func TestALostReplyToAnAcquisitionIsUndone(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		do   redistest.Action
+		runs bool
+	}{
+		{"cut before", redistest.CutBefore, false},
+		{"cut after", redistest.CutAfter, true},
+		{"cut within the reply", redistest.CutWithin, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r, wire := faulty(t, hardened(dialect.Jedis()))
+			wire.Fault(redistest.Rule{Command: "EVALSHA", Do: c.do})
+			_, err := r.b.Try(bg, "k", ttl)
+			g := wantUnsure(t, err)
+			if r.exists("k") != c.runs {
+				t.Fatalf("L stands: %v", r.exists("k"))
+			}
+			err = g.Release(bg)
+			if c.runs && err != nil {
+				t.Errorf("what was found and deleted is certain: %v", err)
+			}
+			if !c.runs && (err == nil || errors.Is(err, lock.ErrLost)) {
+				t.Errorf("what was not found may still come: %v", err)
+			}
+			r.wantLeft("")
+			if g := r.take("k"); g.Release(bg) != nil {
+				t.Error("the key cannot be used any more")
+			}
+		})
+	}
+}
+
+func TestALostReplyToATakeoverIsUndone(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	r.set("k", r.stamp(-time.Minute))
+	wire.Fault(redistest.Rule{Command: "EVALSHA", Nth: 2, Do: redistest.CutAfter})
+	_, err := r.b.Try(bg, "k", ttl)
+	undo(t, wantUnsure(t, err))
+	r.wantLeft("")
+}
+
+func TestAnAcquisitionThatArrivesAfterItsUndoingIsUndoneToo(t *testing.T) {
+	cfg := hardened(dialect.Jedis())
+	cfg.Timeout = 100 * time.Millisecond // then we give the connection up, and the command is still on its way
+	r, wire := faulty(t, cfg)
+	gate := redistest.NewGate()
+	wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+	ctx, cancel := context.WithCancel(bg)
+	go func() { <-gate.Reached(); cancel() }()
+	_, err := r.b.Try(ctx, "k", ttl)
+	g := wantUnsure(t, err)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("Release said %v while the command was on its way", err)
+	}
+	gate.Open()
+	if !r.exists(keyM) {
+		t.Fatal("the late command should have arrived")
+	}
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+	r.wantLeft("")
+}
+
+func TestAReleaseWaitsForTheLateReply(t *testing.T) {
+	for _, free := range []bool{true, false} {
+		r, wire := faulty(t, hardened(dialect.Jedis()))
+		other := r.stamp(time.Minute)
+		if !free {
+			r.set("k", other)
+		}
+		gate := redistest.NewGate()
+		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+		ctx, cancel := context.WithCancel(bg)
+		go func() { <-gate.Reached(); cancel() }()
+		_, err := r.b.Try(ctx, "k", ttl)
+		g := wantUnsure(t, err)
+		done := make(chan error)
+		go func() { done <- g.Release(bg) }()
+		gate.Open()
+		if err := <-done; err != nil {
+			t.Errorf("free %v: %v", free, err)
+		}
+		if free {
+			other = ""
+		}
+		r.wantLeft(other)
+	}
+}
+
+func TestALostReplyToARenewalLosesNothing(t *testing.T) {
+	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
+		r, wire := faulty(t, hardened(dialect.Jedis()))
+		g := r.take("k")
+		r.w.Pass(time.Second)
+		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: do})
+		if _, err := g.Extend(bg, ttl); err == nil || errors.Is(err, lock.ErrLost) {
+			t.Errorf("%v", err)
+		}
+		r.w.Pass(time.Second)
+		// M says which bytes are ours, whether the renewal ran or not.
+		if _, err := g.Extend(bg, ttl); err != nil {
+			t.Error(err)
+		}
+		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: do})
+		if _, err := g.Extend(bg, ttl); err == nil {
+			t.Error("no error")
+		}
+		if err := g.Release(bg); err != nil {
+			t.Error(err)
+		}
+		r.wantLeft("")
+	}
+}
+
+func TestALostReplyToAReleaseIsAskedAgain(t *testing.T) {
+	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
+		r, wire := faulty(t, hardened(dialect.Jedis()))
+		g := r.take("k")
+		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: do})
+		if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+			t.Errorf("%v", err)
+		}
+		if err := g.Release(bg); err != nil {
+			t.Error(err)
+		}
+		r.wantLeft("")
+	}
+}
+
+func TestALostReplyInTheSettleIsUndone(t *testing.T) {
+	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
+		r, wire := faulty(t, hardened(dialect.Jedis()))
+		r.set("k", r.stamp(-time.Minute))
+		_, err := r.tryIn(bg, "k", func() {
+			wire.Fault(redistest.Rule{Command: "EVALSHA", Do: do})
+			r.w.Tick()
+		})
+		undo(t, wantUnsure(t, err))
+		r.wantLeft("")
+	}
+}
+
+func TestAnAnsweredErrorIsCertain(t *testing.T) {
+	for _, reply := range []string{redistest.Loading, redistest.ReadOnly, redistest.OOM, redistest.NoPerm} {
+		r, wire := faulty(t, hardened(dialect.Jedis()))
+		wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(reply)})
+		_, err := r.b.Try(bg, "k", ttl)
+		var unsure *lock.UnsureError
+		if err == nil || errors.As(err, &unsure) || errors.Is(err, lock.ErrHeld) {
+			t.Errorf("%s: %v", reply, err)
+		}
+		for _, part := range []string{`"k"`, strings.Fields(reply)[0]} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q does not say %s", err, part)
+			}
+		}
+		r.wantLeft("")
+	}
+}
+
+func TestAServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(redistest.NoScript)})
+	g := r.take("k")
+	if _, err := g.Extend(bg, ttl); err != nil {
+		t.Error(err)
+	}
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoServerIsCertain(t *testing.T) {
+	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
+		w := redistest.New(t)
+		pool := w.FaultyPool(redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Refuse})
+		b, err := legacy.New(pool, legacy.Config{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		_, err = b.Try(bg, "k", ttl)
+		var unsure *lock.UnsureError
+		if err == nil || errors.As(err, &unsure) || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%v: %v", mode, err)
+		}
+	}
+}
+
+func TestASilentServerEndsInTime(t *testing.T) {
+	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
+		w := redistest.New(t)
+		pool := w.FaultyPool(redistest.Rule{Times: -1, Do: redistest.Silence})
+		b, err := legacy.New(pool, legacy.Config{Mode: mode, Timeout: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		_, err = b.Try(bg, "k", ttl)
+		g := wantUnsure(t, err)
+		if err := g.Release(bg); err == nil {
+			t.Errorf("%v: a release that nobody answered succeeded", mode)
+		}
+	}
+}
+
+func TestAClosedPoolAndAnExhaustedOneDoNotConcernLocks(t *testing.T) {
+	w := redistest.New(t)
+	pool := w.Pool()
+	pool.MaxActive, pool.Wait = 1, false
+	user := pool.Get()
+	defer user.Close()
+	b, err := legacy.New(pool, legacy.Config{Mode: legacy.Hardened})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	g := try(t, b, "k", ttl)
+	pool.Close()
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+	if _, err := legacy.New(nil, legacy.Config{}); err == nil {
+		t.Error("a nil pool was accepted")
+	}
+}
+
+// Old servers: a script that has called TIME may not write.
+
+const refusal = "ERR Error running script (call to f_0): @user_script:33: Write commands not allowed after non deterministic commands"
+
+// oldServer refuses scripts that would call TIME and write.
+func oldServer(when func(redistest.Command) bool) []redistest.Rule {
+	stamps := func(c redistest.Command) bool {
+		return len(c) == 16 && c[13] == "" && when(c)
+	}
+	return []redistest.Rule{
+		{Command: "EVALSHA", When: stamps, Times: -1, Do: redistest.Answer(refusal)},
+		{Command: "EVAL", When: stamps, Times: -1, Do: redistest.Answer(refusal)},
+	}
+}
+
+func always(redistest.Command) bool { return true }
+
+func TestAnOldServerIsGivenItsOwnTime(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	wire.Fault(oldServer(always)...)
+	wire.Forget()
+	g := r.take("k")
+	if want := r.stamp(ttl + time.Millisecond); r.get("k") != want {
+		t.Errorf("L %q, want %q", r.get("k"), want)
+	}
+	if n := wire.Count("TIME"); n != 1 {
+		t.Errorf("TIME asked %d times", n)
+	}
+	wire.Forget()
+	r.w.Pass(time.Second)
+	if _, err := g.Extend(bg, ttl); err != nil {
+		t.Fatal(err)
+	}
+	if want := r.stamp(ttl + time.Millisecond); r.get("k") != want {
+		t.Errorf("after the renewal L %q, want %q", r.get("k"), want)
+	}
+	if sent := wire.Count(""); sent != 2 {
+		t.Errorf("%d commands for a renewal: %v", sent, wire.Sent())
+	}
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+	r.wantLeft("")
+}
+
+func TestARenewalFindsOutThatTheServerIsOld(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	g := r.take("k")
+	wire.Fault(oldServer(always)...)
+	r.w.Pass(time.Second)
+	if term, err := g.Extend(bg, ttl); err != nil || term.TTL != ttl {
+		t.Error(term, err)
+	}
+}
+
+func TestAnotherConnectionIsAskedAnewWhetherItsServerIsOld(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	wire.Fault(oldServer(always)...)
+	g := r.take("k")
+	wire.Calm()
+	wire.Cut()
+	for range 50 { // until the cut is noticed
+		if _, err := g.Extend(bg, ttl); err == nil {
+			break
+		}
+	}
+	wire.Forget()
+	if _, err := g.Extend(bg, ttl); err != nil {
+		t.Fatal(err)
+	}
+	if n := wire.Count("TIME"); n != 0 {
+		t.Errorf("TIME asked %d times", n)
+	}
+}
+
+func TestALostTIMELeavesNothingOpen(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	wire.Fault(oldServer(always)...)
+	wire.Fault(redistest.Rule{Command: "TIME", Do: redistest.CutAfter})
+	_, err := r.b.Try(bg, "k", ttl)
+	var unsure *lock.UnsureError
+	if err == nil || errors.As(err, &unsure) {
+		t.Errorf("%v", err)
+	}
+	r.wantLeft("")
+}
+
+func TestAnOldServerFinishesWhatIsNeverReleased(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Machinery()))
+	g := r.take("k")
+	wire.Fault(redistest.Rule{Command: "EVALSHA", When: func(c redistest.Command) bool { return len(c) == 12 && c[10] == "" }, Do: redistest.Answer(refusal)})
+	if err := g.Release(bg); err != nil {
+		t.Fatal(err)
+	}
+	if r.exists(keyM) || !r.exists("k") || wire.Count("TIME") != 1 {
+		t.Errorf("M %v, L %v, TIME %d", r.exists(keyM), r.exists("k"), wire.Count("TIME"))
+	}
+}
+
+// Verbatim, when an outcome is not known.
+
+func verbatim(t *testing.T, d dialect.Dialect) (*rig, *redistest.Wire) {
+	return faulty(t, legacy.Config{Dialect: d})
+}
+
+func TestVerbatimUndoesASETNXThatMayHaveRun(t *testing.T) {
+	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
+		r, wire := verbatim(t, dialect.Jedis())
+		wire.Fault(redistest.Rule{Command: "SETNX", Do: do})
+		_, err := r.b.Try(bg, "k", ttl)
+		g := wantUnsure(t, err)
+		ran := r.exists("k")
+		err = g.Release(bg)
+		if ran && err != nil || !ran && err == nil {
+			t.Errorf("ran %v: %v", ran, err)
+		}
+		r.wantLeft("")
+	}
+}
+
+func TestVerbatimSparesAnothersValueWhenItUndoes(t *testing.T) {
+	r, wire := verbatim(t, dialect.Jedis())
+	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
+	_, err := r.b.Try(bg, "k", ttl)
+	other := r.stamp(time.Hour)
+	r.set("k", other)
+	if err := wantUnsure(t, err).Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("%v", err)
+	}
+	r.wantLeft(other)
+}
+
+func TestVerbatimLeavesAGETSETOfUnknownOutcomeToRunOut(t *testing.T) {
+	r, wire := verbatim(t, dialect.Jedis())
+	r.set("k", r.stamp(-time.Minute))
+	wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.CutAfter})
+	_, err := r.b.Try(bg, "k", ttl)
+	g := wantUnsure(t, err)
+	own := r.get("k")
+	if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("%v", err)
+	}
+	r.wantLeft(own) // it may lie over the value of one who won before
+}
+
+func TestVerbatimJudgesALateGETSETReply(t *testing.T) {
+	for _, won := range []bool{true, false} {
+		r, wire := verbatim(t, dialect.Jedis())
+		r.set("k", r.stamp(-time.Minute))
+		gate := redistest.NewGate()
+		wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.HoldRequest(gate)})
+		ctx, cancel := context.WithCancel(bg)
+		go func() { <-gate.Reached(); cancel() }()
+		_, err := r.b.Try(ctx, "k", ttl)
+		g := wantUnsure(t, err)
+		if !won {
+			r.set("k", r.stamp(time.Minute))
+		}
+		gate.Open()
+		if err := g.Release(bg); err != nil {
+			t.Errorf("won %v: %v", won, err)
+		}
+		if r.exists("k") == won {
+			t.Errorf("won %v: L is %q", won, r.get("k"))
+		}
+	}
+}
+
+func TestVerbatimDoesNotDeleteAConstantThatMayBeAnothers(t *testing.T) {
+	r, wire := verbatim(t, dialect.Bare())
+	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
+	_, err := r.b.Try(bg, "k", ttl)
+	r.set("k", "lock")
+	if err := wantUnsure(t, err).Release(bg); err == nil {
+		t.Error("certain about a value that tells nobody apart")
+	}
+	r.wantLeft("lock")
+}
+
+func TestVerbatimSendsNoSecondDELByFlag(t *testing.T) {
+	r, wire := verbatim(t, dialect.Jedis())
+	g := r.take("k")
+	wire.Fault(redistest.Rule{Command: "DEL", Do: redistest.CutAfter})
+	if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("%v", err)
+	}
+	other := r.stamp(time.Hour)
+	r.set("k", other)
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+	r.wantLeft(other)
+}
+
+func TestVerbatimGivesBackAWinWhoseEXPIREFailed(t *testing.T) {
+	r, wire := verbatim(t, dialect.Gorlock())
+	wire.Fault(redistest.Rule{Command: "EXPIRE", Do: redistest.Answer(redistest.NoPerm)})
+	_, err := r.b.Try(bg, "k", ttl)
+	undo(t, wantUnsure(t, err))
+	r.wantLeft("")
+}

@@ -41,7 +41,7 @@ func (h *hardened) timing(ttl time.Duration) (*timing, error) {
 		step := max(d.Unit.Step(), time.Microsecond)
 		// The clock is cut to the unit before the lease is added, and where equal counts as expired
 		// another unit is lost: what is left must still be the TTL.
-		ahead := roundUp(ttl+max(-d.C(), 0), step) + d.Slack
+		ahead := roundUp(roundUp(ttl+max(-d.C(), 0), step)+d.Slack, time.Microsecond)
 		t.sec, t.usec = int64(ahead/time.Second), int64(ahead%time.Second/time.Microsecond)
 		// L outlives its stamp by what ours waits past one, so that everybody finds a stamp that has
 		// expired and not a key that vanished while somebody's clock still held it for live. The

@@ -1,0 +1,196 @@
+package legacy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+func TestOptionalInterfacesAreThereOnlyWhereTheyAreMeant(t *testing.T) {
+	w := redistest.New(t)
+	for _, c := range []struct {
+		mode         legacy.Mode
+		pacer, batch bool
+	}{{legacy.Verbatim, true, false}, {legacy.Hardened, false, true}} {
+		b := open(t, w, legacy.Config{Mode: c.mode})
+		if _, ok := b.(lock.Pacer); ok != c.pacer {
+			t.Errorf("%v: Pacer %v", c.mode, ok)
+		}
+		if _, ok := b.(lock.BatchExtender); ok != c.batch {
+			t.Errorf("%v: BatchExtender %v", c.mode, ok)
+		}
+		if _, ok := b.(lock.Passer); ok {
+			t.Errorf("%v: Passer", c.mode)
+		}
+	}
+}
+
+func TestWhatContradictsItselfIsRefusedByName(t *testing.T) {
+	w := redistest.New(t)
+	for _, c := range []struct {
+		cfg  legacy.Config
+		says []string
+	}{
+		{legacy.Config{Mode: 7}, []string{"Mode", "7"}},
+		{legacy.Config{Timeout: -1}, []string{"Timeout"}},
+		{legacy.Config{Takeover: legacy.ServerClock(0)}, []string{"Takeover", "Hardened"}},
+		{legacy.Config{SettleAlways: true}, []string{"SettleAlways", "Hardened"}},
+		{legacy.Config{Terms: dialect.Terms{Lease: -1}}, []string{"Lease"}},
+		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: -1}}, []string{"Lease"}},
+		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.RedisPy()}, []string{"RedisPy", "Lease"}},
+		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Second, Gap: time.Minute}}, []string{"Gap", "Lease"}},
+		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Greatest: time.Second}}, []string{"Greatest", "Lease"}},
+		{legacy.Config{Mode: legacy.Hardened, Takeover: legacy.Unchanged(time.Second)}, []string{"Unchanged", "Greatest"}},
+		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Bare(), Takeover: legacy.Unchanged(time.Hour)}, []string{"Unchanged", "Bare"}},
+		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.SetGetDel(), Takeover: legacy.All(legacy.Unchanged(time.Hour))}, []string{"Unchanged", "SetGetDel"}},
+		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Kdyby(), Takeover: legacy.Unchanged(time.Hour)}, []string{"Unchanged", "ServerClock"}},
+		{legacy.Config{Dialect: dialect.Dialect{Name: "half"}}, []string{"Dialect"}},
+	} {
+		b, err := legacy.New(w.Pool(), c.cfg)
+		if err == nil {
+			b.Close()
+			t.Errorf("%v: accepted", c.says)
+			continue
+		}
+		for _, part := range c.says {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q does not name %s", err, part)
+			}
+		}
+	}
+	ok := legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Kdyby(), Takeover: legacy.All(legacy.ServerClock(0), legacy.Unchanged(time.Hour))}
+	open(t, w, ok)
+}
+
+func TestHardenedTimesThatDoNotFitAreRefusedByName(t *testing.T) {
+	w := redistest.New(t)
+	b := open(t, w, legacy.Config{Mode: legacy.Hardened}) // E 60 s, c 1 ms, S and g 1 s
+	bound := 58*time.Second + time.Millisecond
+	for _, c := range []struct {
+		ttl, renew, margin time.Duration
+		says               []string
+	}{
+		{bound, 10 * time.Second, 3 * time.Second, nil},
+		{bound + time.Millisecond, 10 * time.Second, 3 * time.Second, []string{"TTL", "Lease", bound.String()}},
+		{30 * time.Second, 20 * time.Second, 3 * time.Second, nil},
+		{58 * time.Second, 20*time.Second + 1, 3 * time.Second, []string{"RenewEvery", "Lease", "20s"}},
+		{20 * time.Second, 0, 3 * time.Second, nil},
+		{20*time.Second + 1, 0, 3 * time.Second, []string{"TTL", "Lease", "20s"}},
+		{20 * time.Second, 5 * time.Second, time.Second - 1, []string{"Margin", "Spread", "1s"}},
+		{10 * time.Second, 8 * time.Second, time.Second, []string{"TTL", "Margin", "RenewEvery", "10.1s"}},
+	} {
+		err := b.Fits(c.ttl, c.renew, c.margin)
+		if (err == nil) != (c.says == nil) {
+			t.Errorf("%v %v %v: %v", c.ttl, c.renew, c.margin, err)
+			continue
+		}
+		for _, part := range c.says {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q does not name %s", err, part)
+			}
+		}
+	}
+	for _, ttl := range []time.Duration{0, -1, time.Microsecond, bound + time.Millisecond, 1<<63 - 1} {
+		if _, err := b.Try(bg, "k", ttl); err == nil {
+			t.Errorf("TTL %v was accepted", ttl)
+		}
+	}
+	if keys := w.Mini.Keys(); len(keys) > 0 {
+		t.Errorf("left behind: %v", keys)
+	}
+}
+
+func TestEveryDialectsDefaultsFitTogether(t *testing.T) {
+	w := redistest.New(t)
+	for _, d := range dialect.Presets() {
+		for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
+			cfg := legacy.Config{Mode: mode, Dialect: d}
+			if mode == legacy.Hardened && d.Lease == 0 {
+				cfg.Terms.Lease = 10 * time.Second
+			}
+			b := open(t, w, cfg)
+			client, err := lock.New(b, lock.Config{})
+			if err != nil {
+				t.Errorf("%s, %v: %v", d.Name, mode, err)
+				continue
+			}
+			if err := client.Close(bg); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestTuneChangesNothingThatIsSet(t *testing.T) {
+	w := redistest.New(t)
+	set := lock.Config{TTL: 1, RenewEvery: 2, Margin: 3, RetryEvery: 4, Politeness: 5}
+	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
+		got := open(t, w, legacy.Config{Mode: mode}).Tune(set)
+		if got.TTL != 1 || got.RenewEvery != 2 || got.Margin != 3 || got.RetryEvery != 4 || got.Politeness != 5 {
+			t.Errorf("%v: %+v", mode, got)
+		}
+	}
+	cfg := open(t, w, legacy.Config{Mode: legacy.Hardened}).Tune(lock.Config{})
+	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 100*time.Millisecond {
+		t.Errorf("%+v", cfg)
+	}
+	cfg = open(t, w, legacy.Config{}).Tune(lock.Config{})
+	if cfg.TTL != time.Minute || cfg.Margin >= 0 || cfg.RenewEvery >= 0 {
+		t.Errorf("%+v", cfg)
+	}
+}
+
+func TestPaceIsTheDialectsOwn(t *testing.T) {
+	w := redistest.New(t)
+	for _, c := range []struct {
+		d        dialect.Dialect
+		wait     time.Duration
+		poll     time.Duration
+		attempts int
+	}{
+		{dialect.Jedis(), 10 * time.Second, 100 * time.Millisecond, 101},
+		{dialect.Jedis(), 0, 100 * time.Millisecond, 0},
+		{dialect.Jedis(), -1, 100 * time.Millisecond, 1},
+		{dialect.Errorception(), time.Second, 50 * time.Millisecond, 21},
+		{dialect.Machinery(), time.Minute, 0, 4},
+		{dialect.Machinery(), 0, 0, 4},
+		{dialect.JedisAQS(), time.Second, time.Millisecond, 1001},
+		{dialect.Faye(), time.Second, 100 * time.Millisecond, 11},
+	} {
+		poll, attempts := open(t, w, legacy.Config{Dialect: c.d}).(lock.Pacer).Pace(c.wait)
+		if poll != c.poll || attempts != c.attempts {
+			t.Errorf("%s, wait %v: every %v, %d times", c.d.Name, c.wait, poll, attempts)
+		}
+	}
+}
+
+func TestMarkKeySharesTheSlot(t *testing.T) {
+	for l, want := range map[string]string{
+		"stock":     "{stock}:gsl",
+		"a:{b}:c":   "a:{b}:c:gsl",
+		"{b}":       "{b}:gsl",
+		"a{b":       "{a{b}:gsl",
+		"{}a":       "{{}a}:gsl", // no tag, but a "}": in a cluster these are refused
+		"a}b":       "{a}b}:gsl",
+		"a}{b}":     "a}{b}:gsl",
+		"\xac\xed{": "{\xac\xed{}:gsl",
+	} {
+		if got := legacy.MarkKey(l); got != want {
+			t.Errorf("M of %q is %q, want %q", l, got, want)
+		}
+	}
+}
+
+func TestAKeyThatCannotShareASlotIsNamedWhereTheServerRefuses(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.Answer("CROSSSLOT Keys in request don't hash to the same slot")})
+	_, err := r.b.Try(bg, "a}b", ttl)
+	if err == nil || !strings.Contains(err.Error(), "hash tag") || !strings.Contains(err.Error(), "a}b") {
+		t.Errorf("%v", err)
+	}
+}

@@ -3,7 +3,6 @@ package dialect
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -138,12 +137,9 @@ func parseFloatStrict(text string) (time.Time, error) {
 	if found && (fraction == "" || strings.Trim(fraction, "0123456789") != "") {
 		return time.Time{}, ErrUnreadable
 	}
-	seconds, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || seconds > math.MaxInt32*1000 {
-		return time.Time{}, ErrImplausible
-	}
-	nanos, err := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
-	if err != nil {
+	seconds, err1 := strconv.ParseInt(whole, 10, 64)
+	nanos, err2 := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+	if err1 != nil || err2 != nil {
 		return time.Time{}, ErrUnreadable
 	}
 	return time.Unix(seconds, nanos).UTC(), nil

@@ -44,7 +44,7 @@ func TestDecodeTakesNothingButItsOwnForm(t *testing.T) {
 		{JedisUUID(), zeroUUID + ":" + Tombstone63 + "|" + testUUID + ":4000000000000000001|" + testUUID + ":1", ErrImplausible},
 		{RedisPy(), "1400000030.|.5|1.4e9|nan|inf|+1400000030.1|01400000030.1|1400000030.1x|1400000030.1.2|1_400_000_030.5|" +
 			"1400000030.12345678|-1400000030.5|1400000030.-1", ErrUnreadable},
-		{RedisPy(), "1.0|2147483649.0|1400000030123|4000000000000000001|0", ErrImplausible},
+		{RedisPy(), "1.0|2147483649.0|9223372036854775807|1400000030123|4000000000000000001|0", ErrImplausible},
 		{Page(), "1400000060.0|", ErrUnreadable},
 		{Page(), "1400000060124|1", ErrImplausible},
 		{Gorlock(), "1400000060124|1400000060|9223372036854775807", ErrImplausible},

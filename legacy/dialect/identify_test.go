@@ -44,6 +44,7 @@ func TestIdentifyNamesWhatItIs(t *testing.T) {
 		"9223372036854775808":                  "implausible",
 		"3999999999999999999":                  "decimal implausible",
 		"1":                                    "constant decimal implausible",
+		"42":                                   "constant decimal implausible",
 		"42000":                                "decimal implausible",
 		"2147483649.0":                         "forever",
 		"":                                     "empty",
@@ -82,6 +83,19 @@ func TestIdentifyListsEveryPresetOfItsForm(t *testing.T) {
 		if all := Identify(text, tableNow, Hints{})[0].Dialects; !slices.IsSorted(all) || !slices.Contains(all, d.Name) {
 			t.Errorf("%s is not among %v", d, all)
 		}
+	}
+}
+
+func TestAHintPutsItsFormFirst(t *testing.T) {
+	for prefer, want := range map[string]string{
+		"SetPexpire": "decimal stamp/ms", "Jedis": "stamp/ms decimal", "": "stamp/ms decimal", "RedisPy": "stamp/ms decimal",
+	} {
+		if got := looks(Identify("1400000060124", tableNow, Hints{Prefer: prefer})); got != want {
+			t.Errorf("for %q: %s, want %s", prefer, got, want)
+		}
+	}
+	if got := Identify("1400000060", tableNow, Hints{Prefer: "TaskTiger"})[0].Unit; got != UnitFloatSeconds {
+		t.Errorf("TaskTiger's renewals are whole seconds: %s first", got)
 	}
 }
 

@@ -59,8 +59,10 @@ func TestLookupIgnoresCaseHyphensAndUnderscores(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s named", name, d, err, near)
 		}
 	}
-	if _, err := Lookup("zookeeper"); err == nil || !strings.Contains(err.Error(), "there are: Bare, BareExpire") {
-		t.Errorf("nothing near: %v", err)
+	for _, name := range []string{"zookeeper", "abcd", "e", ""} {
+		if _, err := Lookup(name); err == nil || !strings.Contains(err.Error(), "there are: Bare, BareExpire") {
+			t.Errorf("nothing is near %q: %v", name, err)
+		}
 	}
 }
 

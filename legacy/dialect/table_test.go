@@ -383,3 +383,20 @@ func TestAClientWithoutUUIDOwnsNothing(t *testing.T) {
 		t.Errorf("no uuid on the key and none of its own are not the same uuid: %s", got)
 	}
 }
+
+func TestWholeNumbersAreComparedInTheUnit(t *testing.T) {
+	d := RedisPy() // a Ruby program on the same keys
+	d.Reader, d.Unreadable = ReadRubyInt, UnreadableZero
+	for text, want := range map[string]bool{"1400000000": true, "1400000001": false} {
+		if got := d.LegacyExpired(Text(text), "", tableNow); got != want {
+			t.Errorf("%s against 1400000000.123: expired %v", text, got)
+		}
+	}
+}
+
+func TestAClockBeyondTheUnitIsAheadOfEverything(t *testing.T) {
+	in2300 := time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)
+	if got := Gorlock().LegacyNext(Text("9223372036854775806"), "", in2300); got != StepGetset {
+		t.Errorf("nanoseconds end in 2262: %s", got)
+	}
+}

@@ -4,20 +4,33 @@ package interop
 
 import "time"
 
-const header = `# What the jar does: com.github.jedis-lock:jedis-lock:1.0.0 with redis.clients:jedis:2.9.3 on a real redis-server,
+var jarRecording = recording{
+	file:   "jedis-jar.txt",
+	header: jarHeader + format + "\n",
+	kind:   Jar,
+	held:   "9223372036854775807",
+	cells:  foreignCells,
+	before: foreignBefore1970,
+	script: releaseCells,
+}
+
+const jarHeader = `# What the jar does: com.github.jedis-lock:jedis-lock:1.0.0 with redis.clients:jedis:2.9.3 on a real redis-server,
 # recorded, not written by hand. Record it anew with
 #
 #   ` + recordCommand + `
 #
 # which runs the jar's own class in a JVM whose wall clock stands still (Debian's faketime), one command at a time.
 # Without -record the same test compares this file with the jar, byte for byte.
-#
+`
+
+// format is the part of a file's header that explains its lines.
+const format = `#
 # Lines, their fields parted by one blank. Milliseconds are since 1970. default: what the jar does when it is not told.
 #
 #   stamp NOW_MS LEASE_MS VALUE
 #       at a clock of NOW_MS an acquire of a missing key writes VALUE.
 #   attempts WAIT_MS POLL_MS COUNT SLEEPS
-#       on a key that stays held, an acquire sends COUNT SETNX, sleeps SLEEPS times and gives up. The jar's poll can't be
+#       on a key that stays held, an acquire sends COUNT SETNX, sleeps SLEEPS times and gives up. Its poll can't be
 #       set.
 #   foreign BEFORE NOW_MS OUTCOME WORD... left=STATE
 #       the key is in the state BEFORE, the lock's wait is 0, its lease 60000, and the clock stands at NOW_MS: one
@@ -28,10 +41,9 @@ const header = `# What the jar does: com.github.jedis-lock:jedis-lock:1.0.0 with
 #       commands, and an acquire by its outcome too.
 #
 # A state is missing, list (a key of that type) or hex:BYTES (a string; hex: alone is the empty one).
-# A word of the wire is COMMAND=REPLY: SETNX and GETSET carry the stamp NOW_MS + lease + 1; a reply is a number, nil,
+# A word of the wire is COMMAND=REPLY: SETNX and GETSET carry the stamp that a stamp line shows; a reply is a number, nil,
 # hex:BYTES or error. A word that begins with ! is another client's act at that moment: !DEL, !LIST (the key becomes a
 # list), !SET=hex:BYTES.
-
 `
 
 const before1970 = -1000

@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,25 +18,39 @@ import (
 
 var record = flag.Bool("record", false, "write the vectors anew from the jar instead of comparing with them")
 
-const vectors = "../../legacy/dialect/testdata/vectors/jedis-jar.txt"
+// recording is one file of vectors and what is asked to make it.
+type recording struct {
+	file   string
+	header string
+	kind   Kind
+	me     string // the identity of a UUID lock
+	held   string // what every client of the kind takes for held, for ever
+	cells  []cell // at the first pinned clock
+	before []cell // at before1970
+	script []releaseCell
+}
 
-const recordCommand = "go test -tags real ./internal/interop -run TestCommittedVectorsAreWhatTheJarDoes -record"
+const (
+	vectors       = "../../legacy/dialect/testdata/vectors/"
+	recordCommand = "go test -tags real ./internal/interop -run TestCommitted -record"
+)
 
 // Whoever changes a line by hand, or a cell without recording, is found out here; so is a JVM that behaves otherwise.
-func TestCommittedVectorsAreWhatTheJarDoes(t *testing.T) {
-	r := &recorder{tb: t, server: redistest.Real(t, redistest.Options{})}
+func TestCommittedVectorsAreWhatTheJarDoes(t *testing.T) { compare(t, jarRecording) }
+
+func TestCommittedVectorsAreWhatTheUUIDRulesDo(t *testing.T) { compare(t, uuidRecording) }
+
+func compare(t *testing.T, rec recording) {
+	r := &recorder{recording: rec, tb: t, server: redistest.Real(t, redistest.Options{})}
 	r.all(testContext(t))
 	got := r.text.String()
 	if *record {
-		if err := os.MkdirAll(filepath.Dir(vectors), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(vectors, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(vectors+rec.file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	want, err := os.ReadFile(vectors)
+	want, err := os.ReadFile(vectors + rec.file)
 	if err != nil {
 		t.Fatalf("no vectors; record them with: %s: %v", recordCommand, err)
 	}
@@ -47,10 +60,10 @@ func TestCommittedVectorsAreWhatTheJarDoes(t *testing.T) {
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(gotLines), len(wantLines)) {
 		if g, w := lineAt(gotLines, i), lineAt(wantLines, i); g != w {
-			t.Errorf("line %d of %s\n  file %s\n  jar  %s", i+1, vectors, w, g)
+			t.Errorf("line %d of %s\n  file %s\n  Java %s", i+1, rec.file, w, g)
 		}
 	}
-	t.Errorf("if the jar is right, record anew with: %s", recordCommand)
+	t.Errorf("if Java is right, record anew with: %s", recordCommand)
 }
 
 func lineAt(lines []string, i int) string {
@@ -60,8 +73,9 @@ func lineAt(lines []string, i int) string {
 	return "(no such line)"
 }
 
-// recorder writes down what the jar does. One key serves all cells of a JVM, one after the other.
+// recorder writes down what Java does. One key serves all cells of a JVM, one after the other.
 type recorder struct {
+	recording
 	tb     testing.TB
 	server *redistest.Server
 	store  store
@@ -77,14 +91,14 @@ func (r *recorder) linef(format string, a ...any) { fmt.Fprintf(&r.text, format+
 
 func (r *recorder) all(ctx context.Context) {
 	r.store = openStore(r.tb, r.server)
-	r.text.WriteString(header)
+	r.text.WriteString(r.header)
 	attempts := r.beginAttempts(ctx)
 	for _, now := range pinnedClocks {
 		r.pinned(ctx, now, func() { r.stamps(ctx) })
 	}
 	r.linef("")
-	r.pinned(ctx, pinnedClocks[0], func() { r.foreign(ctx, foreignCells) })
-	r.pinned(ctx, before1970, func() { r.foreign(ctx, foreignBefore1970) })
+	r.pinned(ctx, pinnedClocks[0], func() { r.foreign(ctx, r.cells) })
+	r.pinned(ctx, before1970, func() { r.foreign(ctx, r.before) })
 	r.linef("")
 	r.pinned(ctx, pinnedClocks[0], func() { r.releases(ctx) })
 	r.linef("")
@@ -106,6 +120,14 @@ func (r *recorder) pinned(ctx context.Context, now int64, do func()) {
 	do()
 }
 
+func (r *recorder) newLock(ctx context.Context, wait, lease time.Duration) {
+	var me []string
+	if r.me != "" {
+		me = []string{r.me}
+	}
+	r.must(r.client.Lock(ctx, r.kind, key, wait, lease, me...))
+}
+
 func (r *recorder) must(err error) {
 	r.tb.Helper()
 	if err != nil {
@@ -121,7 +143,7 @@ func (r *recorder) stamps(ctx context.Context) {
 		if lease == Default {
 			wait, word = Default, "default"
 		}
-		r.must(r.client.Lock(ctx, Jar, key, wait, lease))
+		r.newLock(ctx, wait, lease)
 		got, err := r.client.Acquire(ctx)
 		r.must(err)
 		state, err := r.store.state(key)
@@ -142,10 +164,10 @@ func (r *recorder) beginAttempts(ctx context.Context) (finish func()) {
 	clients := make([]*Client, len(attemptWaits))
 	for i, wait := range attemptWaits {
 		held := fmt.Sprint("held-", i)
-		_, err := r.store.conn.Do("SET", held, "9223372036854775807")
+		_, err := r.store.conn.Do("SET", held, r.held)
 		r.must(err)
 		clients[i] = SharedClient(r.tb, r.server.Addr())
-		r.must(clients[i].Lock(ctx, Jar, held, wait, Default))
+		r.must(clients[i].Lock(ctx, r.kind, held, wait, Default))
 		pending[i], err = clients[i].BeginAcquire()
 		r.must(err)
 	}
@@ -175,7 +197,7 @@ func count(calls []Call, verb string) (n int) {
 func (r *recorder) foreign(ctx context.Context, cells []cell) {
 	for _, c := range cells {
 		r.must(r.store.put(key, c.before))
-		r.must(r.client.Lock(ctx, Jar, key, 0, time.Minute))
+		r.newLock(ctx, 0, time.Minute)
 		words, outcome := r.acquire(ctx, c.acts)
 		r.linef("# %s", c.what)
 		r.linef("foreign %s %d %s %s left=%s", c.before, r.now, outcome, strings.Join(words, " "), r.left())
@@ -183,9 +205,9 @@ func (r *recorder) foreign(ctx context.Context, cells []cell) {
 }
 
 func (r *recorder) releases(ctx context.Context) {
-	for _, c := range releaseCells {
+	for _, c := range r.script {
 		r.must(r.store.put(key, c.before))
-		r.must(r.client.Lock(ctx, Jar, key, 0, time.Minute))
+		r.newLock(ctx, 0, time.Minute)
 		var words []string
 		for _, do := range strings.Fields(c.script) {
 			words = append(words, do)

@@ -139,6 +139,18 @@ func TestALateErrorReplyIsKnown(t *testing.T) {
 	})
 }
 
+func TestAReplyThatIsThereIsTakenEvenIfTheContextHasEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	for range 100 {
+		c := newCall()
+		c.done <- struct{}{}
+		if f, err := (&link{}).await(ctx, c); f != decided || err != nil {
+			t.Fatalf("fate %v, %v", f, err)
+		}
+	}
+}
+
 func TestWhatIsCutIsUnknownAndTheNextCallDialsAnew(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -285,6 +297,41 @@ func TestWhatQueuesBehindAStuckWriteLeavesUnsent(t *testing.T) {
 		})
 		wg.Wait()
 		if !slices.Equal(sent, []string{"FIRST"}) {
+			t.Errorf("sent %v", sent)
+		}
+	})
+}
+
+func TestWhatLeftTheQueueIsNeverSent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		s, stuck := newStub(), make(chan struct{})
+		var mu sync.Mutex
+		var sent []string
+		s.sent = func(cmd string, _ []any) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, cmd)
+			s.replies <- "OK"
+			return nil
+		}
+		s.flush = func() error { <-stuck; return nil }
+		m := open(t, s.pool(), Options{})
+		ctx, cancel := context.WithCancel(bg)
+		var wg sync.WaitGroup
+		wg.Go(func() { m.Do(bg, "FIRST") })
+		synctest.Wait()
+		wg.Go(func() {
+			_, err := m.Do(ctx, "SECOND")
+			notSent(t, err, context.Canceled)
+		})
+		synctest.Wait()
+		wg.Go(func() { m.Do(bg, "THIRD") })
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(stuck)
+		wg.Wait()
+		if !slices.Equal(sent, []string{"FIRST", "THIRD"}) {
 			t.Errorf("sent %v", sent)
 		}
 	})

@@ -68,10 +68,10 @@ func TestABatchStaysTogetherAndItsRepliesInOrder(t *testing.T) {
 		wg.Go(func() {
 			for range 5 {
 				works(t, m)
-				r := m.Batch(bg, []Command{Cmd("ECHO", "a"), echo.Cmd("k", "b"), Cmd("LPUSH"), Cmd("GET", "c").Tracked()})
+				r := m.Batch(bg, []Command{Cmd("ECHO", "a"), echo.Cmd("k", "b"), Cmd("LPUSH"), Cmd("GET", "c").Tracked(), echo.Cmd("k", "d").Tracked()})
 				a, _ := redis.String(r[0].Value, r[0].Err)
 				b, _ := redis.String(r[1].Value, r[1].Err)
-				if a != "a" || b != "b" || r[2].Err == nil || r[3].Value != nil || r[3].Err != nil {
+				if a != "a" || b != "b" || r[2].Err == nil || r[3].Value != nil || r[3].Err != nil || string(r[4].Value.([]byte)) != "d" {
 					t.Errorf("replies %v", r)
 				}
 			}

@@ -257,6 +257,25 @@ func TestLosingEitherConnectionCallsEveryWatchAndTrackingComesBack(t *testing.T)
 	}
 }
 
+func TestLeavingAReplicaCallsEveryWatchAndTracksOnTheNewConnection(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		r.arm("a")
+		time.Sleep(2 * time.Second)
+		f.mu.Lock()
+		f.refuse["SET K"] = redistest.ReadOnly
+		f.deaf = true // so that one call stays in flight and the old connection lives on
+		f.mu.Unlock()
+		var wg sync.WaitGroup
+		wg.Go(func() { m.Do(bg, "PING") })
+		wg.Go(func() { m.Do(bg, "SET", "k", "v") })
+		r.are(map[string]int{"a": 1})
+		r.arm("a")
+		f.changed("a")
+		r.are(map[string]int{"a": 2})
+		wg.Wait()
+	})
+}
+
 func TestASilentListenerIsNoticedWithinTwoTimeouts(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		begun := time.Now()

@@ -1,0 +1,163 @@
+package legacy_test
+
+import (
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// recordedUUID is the client's own uuid in the vectors of the later jedis-lock's rules.
+const recordedUUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+
+// uuidLines are the lines of one kind, in which our client's own uuid stands where the recorded one did.
+func uuidLines(t *testing.T, kind, own string) [][]string {
+	t.Helper()
+	data, err := os.ReadFile("dialect/testdata/vectors/jedis-jar-uuid.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(text string) string {
+		for _, form := range []func(string) string{strings.ToLower, strings.ToUpper} {
+			from, to := hex.EncodeToString([]byte(form(recordedUUID))), hex.EncodeToString([]byte(form(own)))
+			text = strings.ReplaceAll(text, from, to)
+		}
+		return text
+	}
+	var lines [][]string
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(put(line)); len(f) > 0 && f[0] == kind {
+			lines = append(lines, f[1:])
+		}
+	}
+	if len(lines) == 0 {
+		t.Fatalf("no %s lines", kind)
+	}
+	return lines
+}
+
+// newUUIDReplay is a verbatim JedisUUID client and its own uuid, which it keeps from key to key and which only what it
+// writes can tell.
+func newUUIDReplay(t *testing.T, at int64) (r *replay, own string) {
+	w := redistest.New(t)
+	r = &replay{t: t, world: w, tap: newTap(w)}
+	b, err := legacy.New(r.tap.pool(t), legacy.Config{Dialect: dialect.JedisUUID(), Clock: &pinned{time.UnixMilli(at)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	r.b = b
+	g, err := b.Try(bg, "scratch", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := w.Mini.Get("scratch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Release(bg); err != nil {
+		t.Fatal(err)
+	}
+	own, _, _ = strings.Cut(value, ":")
+	r.tap.take()
+	return r, own
+}
+
+func TestVerbatimJedisUUIDTreatsForeignValuesAsItsRulesSay(t *testing.T) {
+	for i, f := range uuidLines(t, "foreign", recordedUUID) {
+		if millis(t, f[1]) < 0 {
+			continue // ours refuses such a clock; see TestVerbatimRefusesWhatItCannotStamp
+		}
+		t.Run(strings.Join(f, " "), func(t *testing.T) {
+			r, own := newUUIDReplay(t, millis(t, f[1]))
+			f := uuidLines(t, "foreign", own)[i]
+			words := f[3:]
+			setState(t, r.world, "k", f[0])
+			var wire []string
+			for i, word := range words[:len(words)-1] {
+				if strings.HasPrefix(word, "!") {
+					name, _, _ := strings.Cut(words[i+1], "=")
+					r.tap.act(name, func() { r.other(word) })
+				} else {
+					wire = append(wire, word)
+				}
+			}
+			_, err := r.b.Try(bg, "k", time.Minute)
+			if got := outcome(err); got != f[2] {
+				t.Errorf("%s, Java: %s (%v)", got, f[2], err)
+			}
+			if got := strings.Join(r.tap.take(), " "); got != strings.Join(wire, " ") {
+				t.Errorf("on the wire\n%s, Java:\n%s", got, strings.Join(wire, " "))
+			}
+			if got := "left=" + state(r.world, "k"); got != words[len(words)-1] {
+				t.Errorf("%s, Java %s", got, words[len(words)-1])
+			}
+		})
+	}
+}
+
+func TestVerbatimJedisUUIDStampsAsItsRulesSay(t *testing.T) {
+	for i, f := range uuidLines(t, "stamp", recordedUUID) {
+		now := millis(t, f[0])
+		if now < 0 || f[1] == "default" {
+			continue // the default is one of the others
+		}
+		lease := time.Duration(millis(t, f[1])) * time.Millisecond
+		if _, refuses := dialect.JedisUUID().Stamp(time.UnixMilli(now), lease, recordedUUID); refuses != nil {
+			continue
+		}
+		if lease == (1<<31-1)*time.Millisecond {
+			continue // Java's sum overflows to a stamp in the past, a lock that is never held: ours does not follow
+		}
+		r, own := newUUIDReplay(t, now)
+		f = strings.Fields(strings.ReplaceAll(strings.Join(f, " "), recordedUUID, own))
+		_, err := r.b.Try(bg, "k", lease)
+		if value, _ := r.world.Mini.Get("k"); err != nil || value != f[2] {
+			t.Errorf("line %d: %v: wrote %q, %v", i, f, value, err)
+		}
+	}
+}
+
+func TestVerbatimJedisUUIDReleasesAsItsRulesSay(t *testing.T) {
+	for i, f := range uuidLines(t, "release", recordedUUID) {
+		t.Run(strings.Join(f, " "), func(t *testing.T) {
+			r, own := newUUIDReplay(t, millis(t, f[1]))
+			f := uuidLines(t, "release", own)[i]
+			if strings.Count(strings.Join(f, " "), "acquire ") > 1 && strings.Contains(strings.Join(f, " "), "SETNX=1 acquired") {
+				return // one Java object acquired twice; ours takes a held grant and a new attempt for two objects
+			}
+			setState(t, r.world, "k", f[0])
+			var held lock.Grant
+			var got []string
+			for i, word := range f[2:] {
+				switch {
+				case word == "acquire":
+					g, err := r.b.Try(bg, "k", time.Minute)
+					if err == nil {
+						held = g
+					}
+					got = append(append(append(got, word), r.tap.take()...), outcome(err))
+				case word == "release":
+					if held != nil {
+						_ = held.Release(bg)
+					}
+					got = append(append(got, word), r.tap.take()...)
+				case strings.HasPrefix(word, "!"):
+					r.other(word)
+					got = append(got, word)
+				case i == len(f)-3:
+					got = append(got, "left="+state(r.world, "k"))
+				}
+			}
+			if strings.Join(got, " ") != strings.Join(f[2:], " ") {
+				t.Errorf("ours\n%s, Java:\n%s", strings.Join(got, " "), strings.Join(f[2:], " "))
+			}
+		})
+	}
+}

@@ -13,10 +13,12 @@ import (
 // clocks are milliseconds.
 var jarFile = filepath.Join(vectorDir, "jedis-jar.txt")
 
+var jarKinds = map[string]int{"stamp": 30, "attempts": 10, "foreign": 40, "release": 10}
+
 func jarLines(t *testing.T, kind string) []line {
 	t.Helper()
 	lines := readVectors(t, jarFile)
-	count(t, jarFile, lines, map[string]int{"stamp": 30, "attempts": 10, "foreign": 40, "release": 10})
+	count(t, jarFile, lines, jarKinds)
 	var of []line
 	for _, l := range lines {
 		if l.kind == kind {

@@ -127,7 +127,7 @@ func (d Dialect) CheckLease(ttl time.Duration, t Terms) error {
 		return fmt.Errorf("%w: TTL %s exceeds Lease %s, to which every waiting %s client cuts the key",
 			ErrLeaseRule, ttl, t.Lease, d.Name)
 	}
-	return fmt.Errorf("%w: TTL %s exceeds %s, which Lease %s of %s allows (lease + slack %s - Spread %s - Gap %s)",
+	return fmt.Errorf("%w: TTL %s exceeds %s, which Lease %s of %s allows (Lease + c %s - Spread %s - Gap %s)",
 		ErrLeaseRule, ttl, longest, t.Lease, d.Name, d.C(), t.Spread, t.Gap)
 }
 

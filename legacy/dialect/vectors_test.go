@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,13 +64,34 @@ func readVectors(t *testing.T, path string) []line {
 // count makes sure that a file cannot lose a kind of line unnoticed.
 func count(t *testing.T, path string, lines []line, least map[string]int) {
 	t.Helper()
+	for _, lack := range lacking(lines, least) {
+		t.Errorf("%s: %s", path, lack)
+	}
+}
+
+func lacking(lines []line, least map[string]int) []string {
 	have := map[string]int{}
 	for _, l := range lines {
 		have[l.kind]++
 	}
+	var lacks []string
 	for kind, n := range least {
 		if have[kind] < n {
-			t.Errorf("%s has %d lines %q, at least %d are needed", path, have[kind], kind, n)
+			lacks = append(lacks, fmt.Sprintf("%d lines %q, at least %d are needed", have[kind], kind, n))
+		}
+	}
+	return lacks
+}
+
+func TestAVectorFileCannotLoseAKindOfLine(t *testing.T) {
+	lines := readVectors(t, jarFile)
+	if lacks := lacking(lines, jarKinds); len(lacks) > 0 {
+		t.Error(lacks)
+	}
+	for kind := range jarKinds {
+		kept := slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return l.kind == kind })
+		if lacks := lacking(kept, jarKinds); len(lacks) != 1 || !strings.Contains(lacks[0], kind) {
+			t.Errorf("without %q: %v", kind, lacks)
 		}
 	}
 }

@@ -35,6 +35,9 @@ type Env struct {
 	// Notify sends signals that we get to c, until stop is called.
 	Notify func(c chan<- os.Signal, which ...os.Signal) (stop func())
 
+	// Interactive reports whether somebody at a terminal can answer.
+	Interactive func() bool
+
 	// Replace turns the process into another command; it returns only with an error.
 	Replace func(args, env []string) error
 }
@@ -52,7 +55,8 @@ func System() Env {
 			signal.Notify(c, which...)
 			return func() { signal.Stop(c) }
 		},
-		Replace: child.Replace,
+		Interactive: func() bool { _, ok := terminal(os.Stdin); return ok },
+		Replace:     child.Replace,
 	}
 }
 

@@ -47,11 +47,21 @@ func wrongUse(format string, args ...any) error {
 // couldNot says what was tried and why it could not be done. What the layers below advise is added.
 func couldNot(err error, tried string, args ...any) error {
 	tried = fmt.Sprintf(tried, args...)
+	err = unprefixed{err}
 	if advice := wire.Explain(err); advice != "" {
 		return &exitError{codeFailed, fmt.Errorf("%s: %w; %s", tried, err, advice)}
 	}
 	return &exitError{codeFailed, fmt.Errorf("%s: %w", tried, err)}
 }
+
+// unprefixed is an error without the names of the packages that it came through.
+type unprefixed struct{ error }
+
+func (e unprefixed) Error() string {
+	return strings.NewReplacer("lock: ", "", "legacy: ", "", "redisurl: ", "", "wire: ", "").Replace(e.error.Error())
+}
+
+func (e unprefixed) Unwrap() error { return e.error }
 
 // report prints why a command failed, in one line, and returns the exit code.
 func (e *Env) report(cmd *cobra.Command, err error) int {

@@ -65,3 +65,27 @@ func escaped(s string) string {
 	}
 	return b.String()
 }
+
+// unescaped reads what escaped prints. A backslash before anything else is itself.
+func unescaped(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		rest := s[i:]
+		switch {
+		case strings.HasPrefix(rest, `\\`):
+			b.WriteByte('\\')
+			i++
+		case len(rest) >= 4 && rest[:2] == `\x`:
+			n, err := strconv.ParseUint(rest[2:4], 16, 8)
+			if err != nil {
+				b.WriteByte('\\')
+				continue
+			}
+			b.WriteByte(byte(n))
+			i += 3
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}

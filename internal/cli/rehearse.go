@@ -87,7 +87,7 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&p.Lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --redis 5s)")
 	flags.DurationVar(&p.Poll, "poll", 0, "how often a held key is asked for (default: the dialect's own)")
 	flags.DurationVar(&p.Spread, "spread", 0, "how far the programs' clocks are apart; the new clients are told of it")
-	flags.Var(&p.Latency, "latency", "how long a message takes one way, a distribution; with --redis it is added, by default nothing")
+	flags.Var(&p.Latency, "latency", "how long a message takes one way, a distribution; not with --redis, where messages take what they take")
 	flags.Var(&p.Job, "job", "how long a program thinks between reading and writing, a distribution")
 	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "how many holders of each kind die")
 	flags.IntVar(&p.Overruns, "overruns", 0, "how many jobs of old clients outlast their lease")
@@ -143,7 +143,16 @@ func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 		}
 	}
 	if given("redis") {
+		if given("latency") {
+			return wrongUse("--latency is for the server in memory; the one of --redis has its own")
+		}
+		if f.server.redis == "" {
+			return wrongUse("--redis names no server")
+		}
 		p.ForServer(given)
+	}
+	if given("cacert") && !given("redis") {
+		return wrongUse("--cacert is for the server of --redis")
 	}
 	for _, flag := range []string{"lease", "poll"} {
 		if v, _ := cmd.Flags().GetDuration(flag); given(flag) && v <= 0 {

@@ -1,8 +1,237 @@
 package cli
 
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/internal/child"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
 // Exit codes of run; the others are the command's own.
 const (
-	codeRunLost   = 123
-	codeRunHeld   = 124
-	codeRunFailed = 125
+	codeRunLost   = 123 // the lock was lost and the command ended for it
+	codeRunHeld   = 124 // the lock was not to be had in time
+	codeRunFailed = 125 // our own failure, wrong use included
 )
+
+func init() { register(20, newRun) }
+
+var runLong = `Takes the lock KEY, runs COMMAND while holding it, and gives it back.
+
+The command has our standard input and output, our signals (they go to its whole
+process group) and, on a terminal, the foreground. ^Z stops both; if the lock ended
+meanwhile, the command is ended before it goes on.
+
+The lock is renewed while the command runs. If that fails, the command's process
+group gets SIGTERM --grace before the lock ends, and SIGKILL when it ends. If another
+client's value is seen on the key, SIGTERM goes out at once, and SIGKILL after the
+grace or when the lock ends. A process that leaves the group (a daemon) is not
+reached. If getsetlock itself is killed by SIGKILL, ` + diesWithUs + `
+If it is stopped by SIGSTOP, nobody watches the command.
+
+The command finds GETSETLOCK_KEY and GETSETLOCK_TOKEN in its environment. A run
+inside it on the same key joins: it runs its command under the lock that is held,
+after comparing the token with the server's.
+
+--keep makes the key stay taken for at least so long, counted from when it was
+taken, also when the command ends sooner: of several hosts whose cron starts the
+same job, one runs it. It must exceed the spread of the start times and of the
+clocks, or a late host runs the job again.
+
+--mode hardened (the default) proves what it holds by a token beside the key, and
+stamps by the server's clock. Two of ours never hold together; an old client beside
+ours only if it breaks its own lease or pauses for longer than --gap.
+--mode verbatim does what the old client does, faults included, with SETNX, GET,
+GETSET and DEL alone: its lock is never renewed and ends after its lease.
+
+Exit codes: the command's own, 128 + n if signal n ended it;
+  123  the lock was lost, and the command was ended for it
+  124  the lock was not to be had within --wait
+  125  getsetlock itself failed, or was used wrongly
+  126  the command cannot be run      127  there is no such command`
+
+type runFlags struct {
+	server   serverFlags
+	dialect  dialectFlags
+	protocol string
+	mode     string
+	terms    dialect.Terms
+	ttl      time.Duration
+	wait     waitFlag
+	keep     time.Duration
+	grace    time.Duration
+	noJoin   bool
+}
+
+func newRun(e *Env) *cobra.Command {
+	f := &runFlags{wait: waitFlag{d: 10 * time.Second}}
+	cmd := &cobra.Command{
+		Use:   "run [flags] KEY -- COMMAND [ARGS…]",
+		Short: "Run a command while holding a lock",
+		Long:  runLong,
+		Example: examples(
+			"getsetlock run nightly -- ./backup.sh --full",
+			"getsetlock run --wait forever --dialect redis-py stock:42 -- python sell.py",
+			"getsetlock run --wait 0 --keep 30s report -- ./report   # in cron, on three hosts",
+			"GETSETLOCK_REDIS=rediss://app:secret@redis.example:6380/2 getsetlock run nightly -- ./backup.sh",
+		),
+		Annotations: map[string]string{ownFailures: "yes"},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if cmd.ArgsLenAtDash() >= 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		Args: func(*cobra.Command, []string) error { return nil },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, command, err := keyAndCommand(cmd.ArgsLenAtDash(), args)
+			if err != nil {
+				return err
+			}
+			return e.run(cmd, f, key, command)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *runFlags) register(cmd *cobra.Command) {
+	f.server.register(cmd)
+	f.server.quietFlag(cmd)
+	f.dialect.register(cmd, "what the old clients write (default jedis)")
+	flags := cmd.Flags()
+	flags.StringVar(&f.protocol, "protocol", "legacy", "how the lock is kept")
+	_ = flags.MarkHidden("protocol") // there is one only, so far
+	flags.StringVar(&f.mode, "mode", "hardened", "hardened, or verbatim: exactly as the old client does it")
+	flags.DurationVar(&f.terms.Lease, "lease", 0, "the old clients' smallest lease (default the dialect's)")
+	flags.DurationVar(&f.terms.Spread, "spread", 0, "how far their clocks are apart at most (default the lesser of 1s and a 20th of the lease)")
+	flags.DurationVar(&f.terms.Gap, "gap", 0, "the longest an attempt of theirs takes, pauses included (default the same)")
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long our lock outlives its last renewal (default the lesser of 30s and half the lease; verbatim: the lease)")
+	flags.Var(&f.wait, "wait", "how long to wait for the lock: a duration, 0 to try once, or forever")
+	flags.DurationVar(&f.keep, "keep", 0, "keep the key taken for at least so long, also when the command ends sooner")
+	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default the lesser of 10s and a quarter of the ttl)")
+	flags.BoolVar(&f.noJoin, "no-join", false, "take the lock anew even inside a run on the same key; it then waits for that run to end")
+	complete(cmd, "mode", choices("hardened", "verbatim"))
+	complete(cmd, "protocol", choices("legacy"))
+	complete(cmd, "wait", choices("0", "10s", "forever"))
+}
+
+// keyAndCommand takes the command line apart. The dashes are required: without them a flag of the
+// command would be taken for one of ours.
+func keyAndCommand(dash int, args []string) (key string, command []string, err error) {
+	switch {
+	case dash < 0:
+		return "", nil, wrongUse("write -- between the key and the command: getsetlock run KEY -- COMMAND")
+	case dash != 1:
+		return "", nil, wrongUse("give one KEY before --, not %d: getsetlock run KEY -- COMMAND", dash)
+	case args[0] == "":
+		return "", nil, wrongUse("KEY is empty")
+	case len(args) == 1:
+		return "", nil, wrongUse("there is no command behind --")
+	}
+	return args[0], args[1:], nil
+}
+
+// check refuses flags that contradict each other; times against times come later, with the dialect.
+func (f *runFlags) check(cmd *cobra.Command) (legacy.Mode, error) {
+	if f.protocol != "legacy" {
+		return 0, wrongUse("--protocol %q is not known; there is legacy", f.protocol)
+	}
+	for _, name := range []string{"lease", "spread", "gap", "ttl", "keep"} {
+		given := cmd.Flags().Lookup(name)
+		if d, _ := cmd.Flags().GetDuration(name); given.Changed && (d < 0 || d == 0 && (name == "lease" || name == "ttl")) {
+			return 0, wrongUse("--%s is %s; it must be positive", name, given.Value)
+		}
+	}
+	if cmd.Flags().Changed("grace") && f.grace < 0 {
+		return 0, wrongUse("--grace %v is negative", f.grace)
+	}
+	switch f.mode {
+	case "hardened":
+		return legacy.Hardened, nil
+	case "verbatim":
+	default:
+		return 0, wrongUse("--mode %q is not known; there are hardened and verbatim", f.mode)
+	}
+	for _, name := range []string{"spread", "gap"} {
+		if cmd.Flags().Changed(name) {
+			return 0, wrongUse("--%s is for --mode hardened: the old client knows nothing of it", name)
+		}
+	}
+	if f.ttl != 0 && f.terms.Lease != 0 && f.ttl != f.terms.Lease {
+		return 0, wrongUse("--ttl %v and --lease %v are the same thing in --mode verbatim: give one", f.ttl, f.terms.Lease)
+	}
+	return legacy.Verbatim, nil
+}
+
+// waitFlag is a duration, or forever.
+type waitFlag struct {
+	d       time.Duration
+	forever bool
+}
+
+func (w *waitFlag) Type() string { return "duration" }
+
+func (w *waitFlag) String() string {
+	if w.forever {
+		return "forever"
+	}
+	return w.d.String()
+}
+
+func (w *waitFlag) Set(text string) error {
+	if text == "forever" {
+		*w = waitFlag{forever: true}
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return errors.New("write a duration such as 10s or 1m30s, 0 to try once, or forever")
+	case d < 0:
+		return errors.New("it must not be negative; 0 tries once")
+	}
+	*w = waitFlag{d: d}
+	return nil
+}
+
+// config is the wait as lock.Config has it, where zero is for ever and negative is once.
+func (w *waitFlag) config() time.Duration {
+	switch {
+	case w.forever:
+		return 0
+	case w.d == 0:
+		return -1
+	}
+	return w.d
+}
+
+// run is the verb: join or take the lock, run the command, give the lock back.
+func (e *Env) run(cmd *cobra.Command, f *runFlags, key string, command []string) error {
+	mode, err := f.check(cmd)
+	if err != nil {
+		return err
+	}
+	if _, err := child.Find(command); err != nil {
+		return startFailure(err) // before anybody waits for a lock
+	}
+	keeper, err := e.openLegacy(f, mode, cmd.Flags().Changed("grace"))
+	if err != nil {
+		return err
+	}
+	r := &runner{env: e, flags: f, key: key, command: command, keeper: keeper}
+	return r.run(cmd.Context())
+}
+
+func startFailure(err error) error {
+	var start *child.StartError
+	if errors.As(err, &start) {
+		return &exitError{start.Code, start}
+	}
+	return &exitError{codeRunFailed, fmt.Errorf("starting the command: %w", err)}
+}

@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+func init() { register(30, newLs) }
+
+const lsLong = `Shows the locks on a server: who holds them, until when, and how they are written.
+
+PATTERN is one of Redis (* ? [a-z]) and is also tried in the spellings in which
+Spring's serializers write a key; such a key is named beside the plain one, with
+which it shares nothing. Without PATTERN only those keys are shown that a dialect
+reads with a plausible time, or that carry a token of ours.
+
+Values are read by the server's clock. Several dialects write the same form: the
+one that --dialect names is believed, and the others are told by --json.
+
+Keys are listed in slices (SCAN), so that other clients are not held up; without
+PATTERN every key that holds a string is looked at. Bytes that are not UTF-8 are
+printed as \xNN, and a backslash as two.`
+
+type lsFlags struct {
+	server  serverFlags
+	dialect dialectFlags
+	asJSON  bool
+}
+
+func newLs(e *Env) *cobra.Command {
+	f := &lsFlags{}
+	cmd := &cobra.Command{
+		Use:   "ls [flags] [PATTERN]",
+		Short: "Show the locks on a server",
+		Long:  lsLong,
+		Example: examples(
+			"getsetlock ls",
+			"getsetlock ls 'stock:*' --dialect redis-py",
+			"getsetlock ls nightly --json | jq -r '.locks[].owner'",
+		),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return wrongUse("give one PATTERN at most, quoted so that the shell leaves it alone")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.ls(cmd.Context(), f, strings.Join(args, ""))
+		},
+	}
+	f.server.register(cmd)
+	f.server.quietFlag(cmd)
+	f.dialect.register(cmd, "whose form a value is believed to be where several write the same (default jedis)")
+	jsonFlag(cmd, &f.asJSON)
+	return cmd
+}
+
+type lsAnswer struct {
+	Schema string     `json:"schema"`
+	Locks  []lockLine `json:"locks"`
+}
+
+// lockLine is a lock as --json shows it. Null is what is not known or does not exist.
+type lockLine struct {
+	Key      string       `json:"key"`
+	Name     *string      `json:"name"` // the key without a serializer's wrapping
+	Type     string       `json:"type"`
+	State    string       `json:"state"`
+	Protocol *string      `json:"protocol"`
+	Dialect  *string      `json:"dialect"`
+	Encoding string       `json:"encoding"`
+	Also     []string     `json:"also"`
+	Owner    *string      `json:"owner"`
+	Until    *string      `json:"until"`
+	Left     *json.Number `json:"left_ms"`
+	TTL      *json.Number `json:"ttl_ms"`
+	Value    *string      `json:"value"`
+
+	raw    string        // the key's bytes
+	mark   bool          // it is a key of ours
+	marked bool          // a key of ours stands beside it
+	left   time.Duration // of Left
+	ttl    time.Duration // of TTL
+}
+
+func (e *Env) ls(ctx context.Context, f *lsFlags, pattern string) error {
+	d, err := f.dialect.pick()
+	if err != nil {
+		return err
+	}
+	pool, address, err := f.server.open(e)
+	if err != nil {
+		return err
+	}
+	// Verbatim looks no differently, and wants to be told nothing about a fleet.
+	backend, err := legacy.New(pool, legacy.Config{Dialect: d})
+	if err != nil {
+		return wrongUse("%w", inFlags(err))
+	}
+	defer backend.Close()
+	mux, err := wire.New(pool, wire.Options{})
+	if err != nil {
+		return couldNot(err, "connecting to %s", address)
+	}
+	defer mux.Close()
+
+	l := &lister{mux: mux, backend: backend, all: pattern == "", prefer: d.Name, seen: map[string]bool{}}
+	l.progress = e.progress(f.server.quiet, "keys looked at", -1)
+	err = l.list(ctx, unescaped(pattern))
+	l.progress.end()
+	if err != nil {
+		return couldNot(err, "listing the keys of %s", address)
+	}
+	lines := withoutMarks(l.lines)
+	slices.SortFunc(lines, func(a, b lockLine) int {
+		return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), cmp.Compare(a.raw, b.raw))
+	})
+	if f.asJSON {
+		return e.printJSON(lsAnswer{"getsetlock.ls/1", append([]lockLine{}, lines...)})
+	}
+	if len(lines) == 0 {
+		e.say(f.server.quiet, "no locks found")
+		return nil
+	}
+	e.print(lockGrid(lines))
+	return nil
+}
+
+// nameOf brings a key that a serializer wrapped beside the plain one.
+func nameOf(l lockLine) string {
+	if l.Name != nil {
+		return *l.Name
+	}
+	return l.Key
+}
+
+func lockGrid(lines []lockLine) *grid {
+	g := newGrid(left("key"), left("state"), left("protocol"), left("dialect"), left("owner"),
+		right("left"), right("ttl"), left("value"))
+	for _, l := range lines {
+		key := l.Key
+		if l.Name != nil {
+			key = fmt.Sprintf("%s (%s: %s)", *l.Name, l.Encoding, l.Key)
+		}
+		who := orDash(l.Dialect)
+		if n := len(l.Also); n > 0 {
+			who = fmt.Sprintf("%s +%d", who, n)
+		}
+		remaining, ttl := "-", "none"
+		if l.Left != nil {
+			remaining = rounded(l.left)
+		}
+		if l.TTL != nil {
+			ttl = rounded(l.ttl)
+		}
+		value := "(" + l.Type + ")"
+		if l.Value != nil {
+			value = shortened(*l.Value, 40)
+		}
+		g.add(key, l.State, orDash(l.Protocol), who, orDash(l.Owner), remaining, ttl, value)
+	}
+	return g
+}
+
+func orDash(s *string) string {
+	if s == nil {
+		return "-"
+	}
+	return *s
+}
+
+func rounded(d time.Duration) string {
+	if d.Abs() >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+func shortened(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+// lister goes through a server's keys.
+type lister struct {
+	mux      *wire.Mux
+	backend  legacy.Backend
+	all      bool // no pattern: only what looks like a lock
+	progress *progress
+
+	prefer string // the name of a dialect
+
+	seen   map[string]bool // SCAN may return a key twice
+	looked int64
+	lines  []lockLine
+}
+
+func (l *lister) list(ctx context.Context, pattern string) error {
+	if l.all {
+		return l.scan(ctx, "")
+	}
+	for _, form := range forms(pattern) {
+		var err error
+		if strings.ContainsAny(form, `*?[\`) {
+			err = l.scan(ctx, form)
+		} else {
+			err = l.look(ctx, []string{form})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forms are the spellings of a pattern: as it is, as Spring's serializers write it, and our own key
+// beside it, which stands alone when the old clients' key is gone.
+func forms(pattern string) []string {
+	all := []string{pattern, `"` + pattern + `"`, pattern + ":gsl", "{" + pattern + "}:gsl"}
+	if strings.ContainsAny(pattern, `*?[\`) {
+		// Two bytes of length are whatever they are.
+		return append(all, "\xac\xed\x00\x05t??"+pattern)
+	}
+	if wrapped, err := (dialect.Dialect{KeyEncoding: dialect.JDK}).EncodeKey(pattern); err == nil {
+		all = append(all, wrapped)
+	}
+	return all
+}
+
+// scanSlice is how many keys the server goes through in one SCAN, during which it serves nobody
+// else: some hundred microseconds.
+const scanSlice = 500
+
+// scan looks at every key that matches, all if the pattern is empty.
+func (l *lister) scan(ctx context.Context, pattern string) error {
+	cursor, typed := "0", l.all
+	for {
+		args := []any{cursor, "COUNT", scanSlice}
+		if pattern != "" {
+			args = append(args, "MATCH", pattern)
+		}
+		if typed {
+			args = append(args, "TYPE", "string")
+		}
+		reply, err := redis.Values(l.mux.Do(ctx, "SCAN", args...))
+		var refused redis.Error
+		if typed && errors.As(err, &refused) && strings.Contains(string(refused), "syntax") {
+			typed = false // before Redis 6 SCAN knows no TYPE; each key is asked for it anyway
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var keys []string
+		if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
+			return err
+		}
+		if err := l.look(ctx, keys); err != nil {
+			return err
+		}
+		if cursor == "0" {
+			return nil
+		}
+	}
+}
+
+// look reads locks by the keys they stand on. A key of ours stands for the one that it guards.
+func (l *lister) look(ctx context.Context, keys []string) error {
+	var fresh []string
+	for _, key := range keys {
+		for _, key := range append(guardedBy(key), key) {
+			if !l.seen[key] {
+				l.seen[key] = true
+				fresh = append(fresh, key)
+			}
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	seen, errs := l.backend.ObserveRaw(ctx, fresh)
+	for i, o := range seen {
+		if wire.IsWrongType(errs[i]) {
+			// Something else has the name of our key beside it: no lock that we could read.
+			o = legacy.Observation{Observation: dialect.Observation{Key: fresh[i], Exists: true, Type: "unknown"}}
+		} else if errs[i] != nil {
+			return errs[i]
+		}
+		line, likely := readLock(o, l.prefer)
+		if line.Type != "" && (likely || !l.all) {
+			l.lines = append(l.lines, line)
+		}
+	}
+	l.looked += int64(len(fresh))
+	l.progress.set(l.looked)
+	return nil
+}

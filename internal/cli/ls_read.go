@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// What a lock's state and protocol are called.
+const (
+	stateHeld       = "held"
+	stateExpired    = "expired"
+	stateUnreadable = "unreadable"
+
+	protocolLegacy    = "legacy"
+	protocolModern    = "modern"
+	protocolDual      = "dual"
+	protocolTombstone = "tombstone"
+)
+
+// ourToken is the form of a token of ours: 128 bits in base64url.
+var ourToken = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
+
+const markSuffix = ":gsl"
+
+// guardedBy returns the keys that a key of ours may stand beside: none if it is not named like one.
+// "{stock}:gsl" stands beside "stock" as well as beside "{stock}".
+func guardedBy(key string) []string {
+	base, ours := strings.CutSuffix(key, markSuffix)
+	if !ours {
+		return nil
+	}
+	var found []string
+	for _, l := range []string{base, strings.TrimSuffix(strings.TrimPrefix(base, "{"), "}")} {
+		if l != "" && legacy.MarkKey(l) == key && !slices.Contains(found, l) {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+// withoutMarks drops our keys where the lock that they belong to is shown itself.
+func withoutMarks(lines []lockLine) []lockLine {
+	beside := map[string]bool{}
+	for _, l := range lines {
+		if l.marked {
+			beside[legacy.MarkKey(l.raw)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(lines), func(l lockLine) bool { return l.mark && beside[l.raw] })
+}
+
+// readLock makes a line of a look at a key. likely says that it is one to be shown to somebody who
+// did not ask for it by name. A line without a type is of nothing at all.
+func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) {
+	token, _, marked := o.Token()
+	marked = marked && ourToken.MatchString(token)
+	switch {
+	case !o.Exists && marked:
+		return markAlone(o, token), true
+	case !o.Exists:
+		return lockLine{}, false
+	}
+	line = lockLine{
+		Key: escaped(o.Key), Type: o.Type, State: stateUnreadable, Encoding: string(dialect.Plain),
+		Also: []string{}, raw: o.Key, marked: marked,
+	}
+	line.unwrapKey()
+	if o.HasTTL {
+		line.setTTL(o.PTTL)
+	}
+	if marked {
+		line.Protocol, line.Owner = ptr(protocolDual), &token
+	}
+	if o.Type != "string" {
+		return line, marked
+	}
+	line.Value = ptr(escaped(o.Value))
+	matches := dialect.Identify(o.Value, o.ServerNow(), dialect.Hints{Prefer: prefer})
+	line.readValue(o, matches)
+	stamp := slices.ContainsFunc(matches, func(m dialect.Match) bool { return m.Look == dialect.LookStamp })
+	return line, stamp || marked || matches[0].Look == dialect.LookTombstone
+}
+
+// markAlone is a holder of ours whose mark on the old clients' key is gone: the lock is lost, but its
+// token still keeps others of ours away, until its job has ended.
+func markAlone(o legacy.Observation, token string) lockLine {
+	name := legacy.MarkKey(o.Key)
+	line := lockLine{
+		Key: escaped(name), Type: "string", State: stateHeld, Protocol: ptr(protocolModern),
+		Encoding: string(dialect.Plain), Also: []string{}, Owner: &token,
+		Value: ptr(escaped(o.MarkValue)), raw: name, mark: true,
+	}
+	line.setTTL(o.MarkPTTL)
+	line.setUntil(o.ServerNow().Add(o.MarkPTTL), o.ServerNow())
+	return line
+}
+
+// unwrapKey names a key that a serializer wrote by what was meant.
+func (l *lockLine) unwrapKey() {
+	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
+		if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(l.raw); err == nil {
+			l.Name, l.Encoding = ptr(escaped(name)), string(e)
+			return
+		}
+	}
+}
+
+// readValue fills in what the likeliest reading of the value says.
+func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
+	m := matches[0]
+	if m.Encoding != dialect.Plain && m.Encoding != "" {
+		l.Encoding = string(m.Encoding)
+	}
+	l.setDialects(matches)
+	switch m.Look {
+	case dialect.LookEmpty, dialect.LookText, dialect.LookBinary, dialect.LookImplausible:
+		return
+	case dialect.LookTombstone:
+		l.State, l.Protocol = stateHeld, ptr(protocolTombstone)
+		return
+	}
+	l.State = stateHeld
+	if l.Protocol == nil {
+		l.Protocol = ptr(protocolLegacy)
+	}
+	if m.Look == dialect.LookStamp {
+		l.readStamp(o, m)
+		return
+	}
+	if o.HasTTL {
+		l.setUntil(o.ServerNow().Add(o.PTTL), o.ServerNow())
+	}
+	tells := m.Look == dialect.LookToken || m.Look == dialect.LookUUID || m.Look == dialect.LookDecimal
+	if l.Owner == nil && tells {
+		l.Owner = ptr(escaped(o.Value))
+		if o.HasTTL && ourToken.MatchString(o.Value) {
+			l.Protocol = ptr(protocolModern)
+		}
+	}
+}
+
+// readStamp reads a value that holds a time, by the rule of the dialect that is believed.
+func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
+	now := o.ServerNow()
+	l.setUntil(m.Expiry, now)
+	expired := m.Expiry.Before(now)
+	if len(m.Dialects) > 0 {
+		if d, err := dialect.Lookup(m.Dialects[0]); err == nil {
+			d.ValueEncoding = m.Encoding
+			if stamp, err := d.Decode(o.Value, now); err == nil {
+				expired = d.PastBy(stamp, now, 0)
+				if l.Owner == nil && stamp.ID != "" {
+					l.Owner = &stamp.ID
+				}
+			}
+		}
+	}
+	if expired {
+		l.State = stateExpired
+	}
+}
+
+// setDialects names the dialect that is believed, and the others that write the like.
+func (l *lockLine) setDialects(matches []dialect.Match) {
+	if len(matches[0].Dialects) == 0 {
+		return
+	}
+	l.Dialect = &matches[0].Dialects[0]
+	for _, m := range matches {
+		if matches[0].Look != dialect.LookStamp || m.Look == dialect.LookStamp {
+			l.Also = append(l.Also, m.Dialects...)
+		}
+	}
+	slices.Sort(l.Also)
+	l.Also = slices.DeleteFunc(slices.Compact(l.Also), func(name string) bool { return name == *l.Dialect })
+}
+
+func (l *lockLine) setTTL(d time.Duration) {
+	l.ttl = d
+	l.TTL = ptr(millis(d))
+}
+
+func (l *lockLine) setUntil(t, serverNow time.Time) {
+	l.left = t.Sub(serverNow)
+	l.Until, l.Left = instant(t), ptr(millis(l.left))
+}
+
+func ptr[T any](v T) *T { return &v }

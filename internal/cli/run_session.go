@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/child"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// keeper is what run needs of a lock, whatever keeps it.
+type keeper interface {
+	// acquire takes key. The lease does not end with ctx.
+	acquire(ctx context.Context, key string) (held, error)
+
+	// holds reports whether the server holds key for token.
+	holds(ctx context.Context, key, token string) (bool, error)
+
+	// grace is the time between SIGTERM and SIGKILL, checked against the lease.
+	grace() time.Duration
+
+	// renews reports whether the lock is renewed while it is held.
+	renews() bool
+
+	// warning is what the user should know before the command starts, or empty.
+	warning() string
+
+	// close ends what is in the background. It does not wait for a server that is away.
+	close()
+}
+
+// held is a lease.
+type held interface {
+	Token() string
+	Until() time.Time // end of trust, unless it is renewed
+	Done() <-chan struct{}
+	Err() error // nil while it can be trusted
+	Release() error
+
+	// free is Release even where the key should stay taken: the command was never started.
+	free() error
+}
+
+// process is a running command.
+type process interface {
+	Done() <-chan struct{}
+	Terminate(child.Schedule)
+	Wait() child.Exit
+}
+
+// runner is one run.
+type runner struct {
+	env     *Env
+	flags   *runFlags
+	key     string
+	command []string
+	keeper  keeper
+}
+
+func (r *runner) run(ctx context.Context) error {
+	// The signals that ask us to end are kept in this one channel from here on, so that none is lost
+	// between waiting and running. The rest is caught when there is a command to pass it to.
+	signals := make(chan os.Signal, 16)
+	defer r.env.Notify(signals, child.Ending()...)()
+
+	joins, err := r.joins(ctx)
+	if joins || err != nil {
+		r.keeper.close()
+		if err != nil {
+			return err
+		}
+		return r.join()
+	}
+	lease, err := r.wait(ctx)
+	if err != nil {
+		r.keeper.close()
+		return err
+	}
+	if w := r.keeper.warning(); w != "" {
+		r.env.say(r.flags.server.quiet, "warning: %s", w)
+	}
+	defer r.env.Notify(signals, child.Passed()...)()
+	proc, err := child.Start(child.Spec{
+		Args: r.command, Env: r.environment(lease.Token()),
+		Stdin: r.env.Stdin, Stdout: r.env.Stdout, Stderr: r.env.Stderr,
+		Signals: signals, Clock: r.env.Clock,
+		Continued: func() child.Schedule { return r.continued(lease) },
+	})
+	if err != nil {
+		r.give(lease.free)
+		r.keeper.close()
+		return startFailure(err)
+	}
+	return r.attend(proc, lease)
+}
+
+// wait acquires the lock. An interruption ends the waiting; a lease that comes all the same is given
+// back.
+func (r *runner) wait(ctx context.Context) (held, error) {
+	type result struct {
+		lease held
+		err   error
+	}
+	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	got := make(chan result, 1)
+	go func() {
+		lease, err := r.keeper.acquire(waiting, r.key)
+		got <- result{lease, err}
+	}()
+	select {
+	case <-ctx.Done():
+		cancel(context.Cause(ctx))
+		if late := <-got; late.err == nil {
+			r.give(late.lease.free)
+		}
+		return nil, couldNot(context.Cause(ctx), "waiting for %q, the command was not started", r.key)
+	case g := <-got:
+		if g.err != nil {
+			return nil, r.notAcquired(g.err)
+		}
+		return g.lease, nil
+	}
+}
+
+// notAcquired tells a lock that another held from a server that could not be asked.
+func (r *runner) notAcquired(err error) error {
+	if !errors.Is(err, lock.ErrHeld) {
+		return couldNot(err, "acquiring %q", r.key)
+	}
+	within := "at the first try"
+	if w := &r.flags.wait; w.forever || w.d > 0 {
+		within = "within " + w.String()
+	}
+	var who *lock.HeldError
+	if errors.As(err, &who) {
+		err = who
+	}
+	return &exitError{codeRunHeld, fmt.Errorf("not acquired %s: %w", within, err)}
+}
+
+// attend waits for the command, and ends it when the lock ends.
+func (r *runner) attend(proc process, lease held) error {
+	lost := r.watch(proc, lease)
+	exited := proc.Wait()
+	if lost != nil && lease.Err() != nil {
+		// What is left of the lock frees itself. A server that is away must not keep us, whose
+		// end others may wait for, so this is tried and not waited for.
+		go func() {
+			_ = lease.Release()
+			r.keeper.close()
+		}()
+		return &exitError{codeRunLost, fmt.Errorf("the command was ended (%s): %w", describe(exited), lost)}
+	}
+	r.give(lease.Release)
+	r.keeper.close()
+	if lost != nil {
+		return &exitError{codeRunLost, fmt.Errorf("the command was ended (%s): %w", describe(exited), lost)}
+	}
+	if exited.Code == 0 {
+		return nil
+	}
+	return exit(exited.Code)
+}
+
+var (
+	errNotRenewed = errors.New("the lock was not renewed in time")
+	errLeaseOver  = errors.New("its lease is over, and a verbatim lock is never renewed")
+)
+
+// watch returns when the command has ended, with the reason if it was ended because of the lock.
+//
+// It does not trust the wall clock alone: an end of trust becomes a time to wait when it is first
+// seen, and if it still is the end of trust when that time has passed, no renewal has moved it.
+func (r *runner) watch(proc process, lease held) (lost error) {
+	grace, clock := r.keeper.grace(), r.env.Clock
+	until := lease.Until()
+	arm := func() <-chan time.Time {
+		return clock.After(child.Unrenewed(until, grace).Term.Sub(clock.Now()))
+	}
+	timer, ended := arm(), lease.Done()
+	for {
+		select {
+		case <-proc.Done():
+			return lost
+		case <-ended:
+			ended, timer = nil, nil
+			select {
+			case <-proc.Done(): // it was sooner, and ended by itself
+				return lost
+			default:
+			}
+			lost = lease.Err()
+			proc.Terminate(r.verdict(lost, lease))
+		case <-timer:
+			if now := lease.Until(); !now.Equal(until) {
+				until, timer = now, arm()
+				continue
+			}
+			timer = nil
+			lost = errNotRenewed
+			if !r.keeper.renews() {
+				lost = errLeaseOver
+			}
+			proc.Terminate(child.Overtaken(clock.Now(), until, grace))
+		}
+	}
+}
+
+// verdict says how the command of a lease that ended is to be ended. Where another's hand was seen
+// on the key, trust has not run out and the grace is left; else nothing is.
+func (r *runner) verdict(cause error, lease held) child.Schedule {
+	now := r.env.Clock.Now()
+	var theirs *legacy.LostError
+	if errors.As(cause, &theirs) {
+		return child.Overtaken(now, lease.Until(), r.keeper.grace())
+	}
+	return child.Schedule{Term: now, Kill: now}
+}
+
+// continued is asked after we were stopped and continued, before the command is: it must not run on
+// under a lock that ended while both stood still.
+func (r *runner) continued(lease held) child.Schedule {
+	if cause := lease.Err(); cause != nil {
+		return r.verdict(cause, lease)
+	}
+	now, until, grace := r.env.Clock.Now(), lease.Until(), r.keeper.grace()
+	if now.Before(child.Unrenewed(until, grace).Term) {
+		return child.Schedule{}
+	}
+	return child.Overtaken(now, until, grace)
+}
+
+// give gives the lock back. The command's own exit code stands even where that fails; the
+// user is told.
+func (r *runner) give(release func() error) {
+	switch err := release(); {
+	case err == nil:
+	case errors.Is(err, lock.ErrLost):
+		r.env.say(false, "warning: the lock was lost before the command ended, and it may not have been alone: %v", err)
+	default:
+		r.env.say(r.flags.server.quiet, "warning: %v", err)
+	}
+}
+
+func describe(e child.Exit) string {
+	if e.Signal != "" {
+		return e.Signal
+	}
+	return fmt.Sprintf("it exited with %d", e.Code)
+}

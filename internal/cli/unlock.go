@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/legacy"
+)
+
+func init() { register(40, newUnlock) }
+
+const unlockLong = `Frees a lock by force, for when its holder is known to be dead.
+
+With --value V the key is deleted if V is still what stands there, compared and
+deleted in one step. V is what "getsetlock ls" shows: the value, or the token of one of
+ours. Without it the holder is shown and you are asked, on a terminal.
+
+A token of ours beside the key goes with it. If the holder is not dead, it works on:
+one of ours is told at its next renewal, an old client never.
+
+Exit codes: 0 deleted, or it was free; 1 it changed meanwhile, or you said no;
+2 wrong use; 3 it could not be done.`
+
+type unlockFlags struct {
+	server  serverFlags
+	dialect dialectFlags
+	value   string
+	given   bool
+}
+
+func newUnlock(e *Env) *cobra.Command {
+	f := &unlockFlags{}
+	cmd := &cobra.Command{
+		Use:   "unlock [flags] KEY",
+		Short: "Free a lock whose holder is dead",
+		Long:  unlockLong,
+		Example: examples(
+			"getsetlock unlock nightly",
+			"getsetlock unlock nightly --value 1795198084101",
+			`getsetlock unlock '\xac\xed\x00\x05t\x00\x07nightly' --value 1795198084101`,
+		),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return wrongUse("give one KEY")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.given = cmd.Flags().Changed("value")
+			return e.unlock(cmd.Context(), f, unescaped(args[0]))
+		},
+	}
+	f.server.register(cmd)
+	f.dialect.register(cmd, "whose form the value is believed to be, when it is shown (default jedis)")
+	cmd.Flags().StringVar(&f.value, "value", "", "delete the lock if this still stands there, as ls shows it")
+	complete(cmd, "value", cobra.NoFileCompletions)
+	return cmd
+}
+
+func (e *Env) unlock(ctx context.Context, f *unlockFlags, key string) error {
+	d, err := f.dialect.pick()
+	if err != nil {
+		return err
+	}
+	if !f.given && !e.Interactive() {
+		return wrongUse("standard input is no terminal, so you cannot be asked: say what may be deleted by --value, as ls shows it")
+	}
+	pool, address, err := f.server.open(e)
+	if err != nil {
+		return err
+	}
+	backend, err := legacy.New(pool, legacy.Config{Dialect: d})
+	if err != nil {
+		return wrongUse("%w", inFlags(err))
+	}
+	defer backend.Close()
+	value := unescaped(f.value)
+	if !f.given {
+		value, err = e.askFor(ctx, backend, key, d.Name)
+		if err != nil || value == "" {
+			return err
+		}
+	}
+	deleted, err := backend.CompareAndDelete(ctx, key, value)
+	if err != nil {
+		return couldNot(err, "unlocking %q on %s", escaped(key), address)
+	}
+	if !deleted.Any() {
+		return e.changed(ctx, backend, key)
+	}
+	what := "deleted " + escaped(key)
+	if deleted.Mark {
+		what += " with the token of ours that held it"
+	}
+	fmt.Fprintln(e.Stdout, what)
+	return nil
+}
+
+// changed says what stands there instead of the value to be deleted.
+func (e *Env) changed(ctx context.Context, backend legacy.Backend, key string) error {
+	now := "cannot be looked at"
+	if o, err := backend.Observe(ctx, key); err == nil {
+		switch {
+		case !o.Exists:
+			now = "is free"
+		case o.Type != "string":
+			now = "holds a " + o.Type
+		default:
+			now = "holds " + shortened(escaped(o.Value), 80)
+		}
+	}
+	return &exitError{codeBad, fmt.Errorf("nothing was deleted: %q does not hold that value; it %s", escaped(key), now)}
+}
+
+// askFor shows the holder and returns what may be deleted; empty if nothing is to be done.
+func (e *Env) askFor(ctx context.Context, backend legacy.Backend, key, prefer string) (value string, err error) {
+	o, err := backend.Observe(ctx, key)
+	if err != nil {
+		return "", couldNot(err, "looking at %q", escaped(key))
+	}
+	line, _ := readLock(o, prefer)
+	token, _, ours := o.Token()
+	switch {
+	case line.Type == "":
+		fmt.Fprintf(e.Stdout, "%s is free\n", escaped(key))
+		return "", nil
+	case o.Exists && o.Type != "string":
+		return "", &exitError{codeBad, fmt.Errorf("%q holds a %s, which is no lock of the GETSET kind: nothing was deleted", escaped(key), o.Type)}
+	case o.Exists && o.Size > len(o.Value):
+		return "", &exitError{codeBad, fmt.Errorf("the value of %q is %d bytes long, which is no lock's: nothing was deleted", escaped(key), o.Size)}
+	case o.Exists:
+		value = o.Value
+	case ours:
+		value = token
+	}
+	fmt.Fprintf(e.Stderr, "%s is %s", line.Key, line.State)
+	for _, part := range []struct{ name, text string }{
+		{"by", orNothing(line.Owner)}, {"in dialect", orNothing(line.Dialect)}, {"until", orNothing(line.Until)}, {"value", orNothing(line.Value)},
+	} {
+		if part.text != "" {
+			fmt.Fprintf(e.Stderr, ", %s %s", part.name, part.text)
+		}
+	}
+	fmt.Fprint(e.Stderr, "\nIf its holder is alive, it works on without a lock. Delete it? [y/N] ")
+	yes, err := e.answer(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !yes {
+		return "", &exitError{codeBad, errors.New("nothing was deleted")}
+	}
+	return value, nil
+}
+
+func orNothing(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// answer reads a yes or no. An interruption ends it, not only the next line.
+func (e *Env) answer(ctx context.Context) (bool, error) {
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(e.Stdin).ReadString('\n')
+		line <- text
+	}()
+	select {
+	case text := <-line:
+		text = strings.ToLower(strings.TrimSpace(text))
+		return text == "y" || text == "yes", nil
+	case <-ctx.Done():
+		fmt.Fprintln(e.Stderr)
+		return false, couldNot(context.Cause(ctx), "nothing was deleted")
+	}
+}

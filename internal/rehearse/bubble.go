@@ -40,7 +40,9 @@ const reportEvery = 100 * time.Millisecond
 // Child rehearses what it reads from in and ends the process. Nothing else may use the standard
 // output from here on. When in ends, whoever asked is gone, and so is the child.
 func Child(in io.Reader, out io.Writer) {
-	// A terminal's interrupt reaches parent and child; it is the parent who decides.
+	// A terminal's interrupt reaches parent and child; it is the parent who decides. Any other
+	// signal was meant for this process, whatever the program caught before.
+	signal.Reset()
 	signal.Ignore(os.Interrupt)
 	var plan Plan
 	decoder := json.NewDecoder(in)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -71,6 +73,9 @@ func legacyRules(p Plan) (rules, error) {
 	if err != nil {
 		return rules{}, err
 	}
+	if err := p.fits(t); err != nil {
+		return rules{}, err
+	}
 	r := rules{sharing: !d.Excludes()}
 	specs := protocols[p.Protocol].groups(p)
 	r.old = func(group int) bool { return specs[group].old }
@@ -101,29 +106,55 @@ func oldLocker(w *worker) (seller, error) { return w.locker(legacy.Verbatim) }
 func newLocker(w *worker) (seller, error) { return w.locker(legacy.Hardened) }
 
 func (w *worker) locker(mode legacy.Mode) (seller, error) {
-	p := w.fleet.plan
-	terms, err := p.terms()
+	terms, err := w.fleet.plan.terms()
 	if err != nil {
 		return nil, err
 	}
-	backend, err := legacy.New(w.link.pool(), legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: w.clock})
+	client, err := w.fleet.plan.client(mode, terms, w.link.pool(), w.clock)
 	if err != nil {
 		return nil, err
 	}
-	patience := p.patience(terms)
-	client, err := lock.New(backend, lock.Config{Wait: patience, Clock: w.clock})
-	if err != nil {
-		return nil, err
-	}
-	return &locker{worker: w, client: client, patience: patience, careful: mode == legacy.Hardened}, nil
+	return &locker{
+		worker: w, client: client, patience: w.fleet.plan.patience(terms), careful: mode == legacy.Hardened,
+	}, nil
 }
 
-// patience is long enough to see a dead holder's lease end.
+// client is made as any program makes its own. It sends nothing yet.
+func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock) (*lock.Client, error) {
+	backend, err := legacy.New(pool, legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock})
+	if err != nil {
+		return nil, err
+	}
+	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock})
+	if err != nil {
+		return nil, errors.Join(err, backend.Close())
+	}
+	return client, nil
+}
+
+// fits says whether clients can be made with these times at all, before a fleet is.
+func (p Plan) fits(terms dialect.Terms) error {
+	nowhere := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errDead }}
+	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
+		if mode == legacy.Hardened && p.Protocol == "bare" {
+			break
+		}
+		client, err := p.client(mode, terms, nowhere, nil)
+		if err != nil {
+			return fmt.Errorf("--lease, --spread: %v clients cannot be had with these: %w", mode, err)
+		}
+		client.Close(context.Background())
+	}
+	return nil
+}
+
+// patience is long enough to see a dead holder's lease end, and the ghosts behind it: values that
+// losers leave on a key which nobody holds, in dialects that GETSET a missing one.
 func (p Plan) patience(t dialect.Terms) time.Duration {
 	if p.Patience > 0 {
 		return p.Patience
 	}
-	return max(3*t.Lease, 30*time.Second)
+	return max(10*t.Lease, 30*time.Second)
 }
 
 func (l *locker) sell(ctx context.Context, t *task) error {

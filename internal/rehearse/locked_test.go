@@ -126,8 +126,8 @@ func TestEveryTimestampDialectSellsRight(t *testing.T) {
 	}
 }
 
-func TestClocksApartAreBornWithinTheClaimedSpread(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Spread = 8 * time.Second })
+func TestClocksApartAreBorneWithinTheClaimedSpread(t *testing.T) {
+	res := rehearse(t, func(p *Plan) { p.Spread, p.Lease = 8*time.Second, time.Minute })
 	if !res.OK || res.Overlaps != 0 {
 		t.Errorf("%+v", res)
 	}

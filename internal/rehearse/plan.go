@@ -35,7 +35,7 @@ type Plan struct {
 	// Poll is how often the old clients ask for a held key; zero: their dialect's own.
 	Poll time.Duration
 
-	// Latency is how long one message takes one way, on top of what the wire itself takes.
+	// Latency is how long one message takes one way on the embedded server.
 	Latency dist.Dist
 
 	// Job is how long a program thinks between reading the stock and writing it back.
@@ -88,7 +88,7 @@ func DefaultPlan() Plan {
 }
 
 // ForServer replaces what suits virtual time by what suits real time, where no flag was given: fewer
-// orders, a lease short enough to see it end, no latency beside the real one.
+// orders, a lease short enough to see it end. Latency is the server's own.
 func (p *Plan) ForServer(given func(flag string) bool) {
 	if !given("acquisitions") {
 		p.Acquisitions = 1000
@@ -96,8 +96,9 @@ func (p *Plan) ForServer(given func(flag string) bool) {
 	if !given("lease") {
 		p.Lease = 5 * time.Second
 	}
-	if !given("latency") {
-		p.Latency = dist.Dist{}
+	p.Latency = dist.Dist{}
+	if p.Protocol == "bare" {
+		p.Patience = 2 * time.Second // a key that is stuck stays so, however long one waits
 	}
 }
 

@@ -113,8 +113,8 @@ func (w *worker) quit() {
 	w.link.cut()
 }
 
-// bury cleans up after a program that died: its goroutines still run until they notice that nothing
-// can be reached any more, which harms nobody.
+// bury makes sure that nothing of a program that died reaches the server any more. Its goroutines
+// still run until they notice, which harms nobody.
 func (w *worker) bury(all *sync.WaitGroup) {
 	w.link.cut()
 	all.Go(w.retire)
@@ -127,7 +127,6 @@ func (w *worker) think(ctx context.Context, t *task, end fate) error {
 		if err := pause(ctx, t.think/2); err != nil {
 			return err
 		}
-		w.link.cut()
 		return errDead
 	case overruns:
 		return pause(ctx, t.think+w.fleet.kind.overrun(w.fleet.plan))

@@ -1,0 +1,130 @@
+package rehearse
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+func TestPlansThatCannotBeRehearsedNameTheirFlag(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		change func(*Plan)
+	}{
+		{"--protocol ", func(p *Plan) { p.Protocol = "modern" }},
+		{"--clients 0", func(p *Plan) { p.Clients = 0 }},
+		{"--clients 1: with --protocol legacy from 2", func(p *Plan) { p.Clients = 1 }},
+		{"--clients 201", func(p *Plan) { p.Clients = 201 }},
+		{"--acquisitions 0", func(p *Plan) { p.Acquisitions = 0 }},
+		{"--acquisitions 10000001", func(p *Plan) { p.Acquisitions = 10_000_001 }},
+		{"--lease -1s", func(p *Plan) { p.Lease = -time.Second }},
+		{"--poll 25h", func(p *Plan) { p.Poll = 25 * time.Hour }},
+		{"--spread -1s", func(p *Plan) { p.Spread = -time.Second }},
+		{"--crashes -1", func(p *Plan) { p.Crashes = -1 }},
+		{"--overruns -1", func(p *Plan) { p.Overruns = -1 }},
+		{"--orders", func(p *Plan) { p.Orders = nil }},
+		{"--lease: ", func(p *Plan) { p.Dialect = dialect.Template(); p.Dialect.Lease = 0 }},
+		{"--lease, --spread: ", func(p *Plan) { p.Spread = time.Minute }},
+		{"Config.Margin", func(p *Plan) { p.Spread, p.Lease = 8*time.Second, 10*time.Second }},
+	} {
+		p := DefaultPlan()
+		c.change(&p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want an error with %q", err, c.want)
+		}
+	}
+	if err := DefaultPlan().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPlanSurvivesTheWayToTheChild(t *testing.T) {
+	p := DefaultPlan()
+	p.Dialect = dialect.RedisPy()
+	p.Lease, p.Overruns, p.Orders = 7*time.Second, 3, p.Orders[:2]
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Plan
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Latency.String() != p.Latency.String() || got.Job.String() != p.Job.String() {
+		t.Errorf("latency %v, job %v", got.Latency, got.Job)
+	}
+	a, b := reflect.ValueOf(got), reflect.ValueOf(p)
+	for i := range a.NumField() {
+		switch name := a.Type().Field(i).Name; name {
+		case "Latency", "Job": // functions cannot be compared
+		default:
+			if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+				t.Errorf("%s: %v came from %v", name, a.Field(i), b.Field(i))
+			}
+		}
+	}
+}
+
+func TestFatesAreDrawnAsOftenAsAsked(t *testing.T) {
+	p := DefaultPlan()
+	p.Crashes, p.Overruns = 4, 3
+	count := func(fates map[int]fate) map[fate]int {
+		n := map[fate]int{}
+		for at, f := range fates {
+			if at < 0 || at >= p.Acquisitions {
+				t.Errorf("acquisition %d of %d", at, p.Acquisitions)
+			}
+			n[f]++
+		}
+		return n
+	}
+	if n := count(p.fates(0, 2, true)); n[dies] != 3 || n[takesAllDown] != 1 || n[overruns] != 3 {
+		t.Errorf("old clients beside others: %v", n)
+	}
+	if n := count(p.fates(1, 2, false)); n[dies] != 3 || n[takesAllDown] != 1 || n[overruns] != 0 {
+		t.Errorf("new clients: %v", n)
+	}
+	if n := count(p.fates(0, 1, true)); n[dies] != 4 || n[takesAllDown] != 0 {
+		t.Errorf("nobody beside them: %v", n)
+	}
+	p.Acquisitions, p.Crashes = 2, 50
+	if n := count(p.fates(0, 1, true)); n[dies] != 1 {
+		t.Errorf("more deaths than acquisitions: %v", n)
+	}
+}
+
+func TestLessIsOnTheShelvesThanIsOrdered(t *testing.T) {
+	p := DefaultPlan()
+	for sku, n := range p.stock() {
+		var ordered int
+		for i := range p.Acquisitions {
+			if o := p.Orders[i%len(p.Orders)]; o.SKU == sku {
+				ordered += o.Quantity
+			}
+		}
+		if n <= 0 || n >= ordered {
+			t.Errorf("%d of %s there, %d ordered", n, sku, ordered)
+		}
+	}
+	if skus := p.skus(); !slices.IsSorted(skus) || len(skus) != len(p.stock()) {
+		t.Errorf("%q", skus)
+	}
+}
+
+func TestOnAServerEverythingIsSmallerUnlessAsked(t *testing.T) {
+	p := DefaultPlan()
+	p.ForServer(func(string) bool { return false })
+	if p.Acquisitions != 1000 || p.Lease != 5*time.Second || p.Latency.Most() != 0 {
+		t.Errorf("%+v", p)
+	}
+	p = DefaultPlan()
+	p.ForServer(func(string) bool { return true })
+	if p.Acquisitions != DefaultPlan().Acquisitions || p.Lease != 0 || p.Latency.Most() != 0 {
+		t.Errorf("%+v", p)
+	}
+}

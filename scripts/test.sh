@@ -15,7 +15,7 @@ stages() {
   cat <<'END'
 prepare 300 install and fetch what is missing
 build   120 library and command for Linux, macOS and Windows
-vet      60 go vet, with and without the tests of real servers
+vet      60 go vet, for each system, and with the tests of real servers
 unit    180 every test on the embedded server, with the race detector
 real    300 every test with real servers and the original Java lock
 readme   60 the commands of the README
@@ -41,6 +41,9 @@ stage_build() {
 stage_vet() {
   go vet ./...
   go vet -tags real ./...
+  # Tests too must compile where nobody here can run them.
+  CGO_ENABLED=0 GOOS=darwin go vet ./...
+  CGO_ENABLED=0 GOOS=windows go vet ./...
 }
 
 stage_unit() { go test -race -timeout 10m ./...; }
@@ -76,11 +79,11 @@ stage_bench() {
   [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" $folders
 }
 
-# run NAME BUDGET: one stage in a shell of its own, where a failing line ends it. Adds a line to
+# run NAME BUDGET WHAT: one stage in a shell of its own, where a failing line ends it. Adds a line to
 # $rows; its status is the stage's.
 run() {
   local name=$1 budget=$2 began=$SECONDS status=0 word=ok
-  say "== $name"
+  say "== $name: $3"
   bash "$0" --alone "$name" 2>&1 | tee "$log/$name" || status=$?
   local took=$((SECONDS - began))
   if [ "$status" != 0 ]; then
@@ -116,7 +119,7 @@ main() {
   while read -r name budget what <&3; do
     [ "$wanted" = "  " ] || [[ $wanted == *" $name "* ]] || continue
     local status=0
-    run "$name" "$budget" || status=$?
+    run "$name" "$budget" "$what" || status=$?
     [ "$status" = 0 ] && continue
     failed=1
     if must_not_fail "$name"; then

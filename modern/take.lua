@@ -4,9 +4,11 @@ local place, mine = ARGV[1], token(ARGV[1])
 local waits, fair = tonumber(ARGV[4]), ARGV[5] == '1'
 
 if waits > 0 then
-  -- Behind the last one also where the clock stood still or was set back.
-  local last = redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')[2]
-  redis.call('ZADD', order, 'NX', string.format('%.0f', math.max(now, (tonumber(last) or 0) + 1)), place)
+  if not redis.call('ZSCORE', order, place) then
+    -- Behind the last one also where the clock stood still or was set back.
+    local last = redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')[2]
+    redis.call('ZADD', order, string.format('%.0f', math.max(now, (tonumber(last) or 0) + 1)), place)
+  end
   redis.call('ZADD', alive, string.format('%.0f', now + waits * 1000), place)
   redis.call('PEXPIRE', order, waits * 20)
   redis.call('PEXPIRE', alive, waits * 20)

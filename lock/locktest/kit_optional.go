@@ -37,7 +37,7 @@ func (k *kit) batchTellsEachGrantItsOwn() {
 			k.Errorf("grant %d of the batch: %v", i, errs[i])
 		}
 	}
-	k.Pass(k.TTL - k.TTL/10)
+	k.Pass(k.TTL * 3 / 4)
 	other := k.backend()
 	for _, suffix := range []string{":a", ":c"} {
 		k.key = key + suffix

@@ -61,7 +61,7 @@ func (r *runner) joins(ctx context.Context) (bool, error) {
 		asked = true
 		ok, err := r.keeper.holds(ctx, r.key, outer[1])
 		if err != nil {
-			return false, couldNot(err, "comparing %s with the server, to join the run around this one", envToken)
+			return false, couldNot(err, "comparing %s with %s, to join the run around this one", envToken, r.keeper.where())
 		}
 		if ok {
 			return true, nil

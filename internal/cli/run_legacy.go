@@ -16,7 +16,7 @@ import (
 type legacyKeeper struct {
 	backend legacy.Backend
 	client  *lock.Client
-	clock   lock.Clock
+	server  string      // for people
 	times   lock.Config // as the client completed it
 	keep    *keeping    // nil: nothing is kept
 	graced  time.Duration
@@ -29,7 +29,7 @@ func (e *Env) openLegacy(f *runFlags, mode legacy.Mode, graceGiven bool) (keeper
 	if err != nil {
 		return nil, err
 	}
-	pool, _, err := f.server.open(e)
+	pool, address, err := f.server.open(e)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (e *Env) openLegacy(f *runFlags, mode legacy.Mode, graceGiven bool) (keeper
 	if err != nil {
 		return nil, wrongUse("%w", inFlags(err))
 	}
-	k := &legacyKeeper{backend: backend, clock: e.Clock}
+	k := &legacyKeeper{backend: backend, server: address}
 	var shown lock.Backend = backend
 	if f.keep > 0 {
 		k.keep = &keeping{Backend: backend, keep: f.keep, clock: e.Clock}
@@ -148,6 +148,8 @@ func (k *legacyKeeper) holds(ctx context.Context, key, token string) (bool, erro
 	on, _, _ := o.Token()
 	return o.Ours() && on == token, nil
 }
+
+func (k *legacyKeeper) where() string { return k.server }
 
 func (k *legacyKeeper) grace() time.Duration { return k.graced }
 

@@ -23,6 +23,9 @@ type keeper interface {
 	// grace is the time between SIGTERM and SIGKILL, checked against the lease.
 	grace() time.Duration
 
+	// where is the server's address, for people.
+	where() string
+
 	// renews reports whether the lock is renewed while it is held.
 	renews() bool
 
@@ -130,7 +133,7 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 // notAcquired tells a lock that another held from a server that could not be asked.
 func (r *runner) notAcquired(err error) error {
 	if !errors.Is(err, lock.ErrHeld) {
-		return couldNot(err, "acquiring %q", r.key)
+		return couldNot(err, "acquiring %q on %s", r.key, r.keeper.where())
 	}
 	within := "at the first try"
 	if w := &r.flags.wait; w.forever || w.d > 0 {
@@ -197,8 +200,9 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 			lost = lease.Err()
 			proc.Terminate(r.verdict(lost, lease))
 		case <-timer:
-			if now := lease.Until(); !now.Equal(until) {
-				until, timer = now, arm()
+			if moved := lease.Until(); !moved.Equal(until) {
+				until = moved
+				timer = arm()
 				continue
 			}
 			timer = nil

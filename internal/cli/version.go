@@ -25,7 +25,7 @@ func newVersion(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version and what it was built from",
-		Long:    "Prints the version of this program, the revision it was built from where that is known, and Go's.",
+		Long:    "Prints the version of this program, what it was built from where that is known, and Go's.",
 		Example: examples("getsetlock version", "getsetlock version --json"),
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

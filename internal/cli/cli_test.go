@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// stage is a world in which command lines are run as users run them, inside the test's process.
+type stage struct {
+	t           *testing.T
+	world       *redistest.World // nil: no server
+	clock       lock.Clock
+	vars        map[string]string
+	stdin       string
+	interactive bool
+	replaced    [][]string // what Replace was called with
+
+	mu          sync.Mutex
+	subscribers []subscriber
+}
+
+type subscriber struct {
+	c     chan<- os.Signal
+	which []os.Signal
+}
+
+// newStage has the embedded server as its default one.
+func newStage(t *testing.T) *stage {
+	w := redistest.New(t)
+	return &stage{t: t, world: w, clock: w.Clock(redistest.Skew{}), vars: map[string]string{"GETSETLOCK_REDIS": w.URL()}}
+}
+
+// screen is what a command line printed.
+type screen struct {
+	code        int
+	out, errors string
+}
+
+// run runs a command line to its end.
+func (s *stage) run(args ...string) screen {
+	s.t.Helper()
+	return (<-s.start(args...).done)
+}
+
+// started is a command line that is being run.
+type started struct {
+	out, errors *watched
+	done        chan screen
+}
+
+func (s *stage) start(args ...string) *started {
+	st := &started{out: newWatched(), errors: newWatched(), done: make(chan screen, 1)}
+	env := Env{
+		Stdin: strings.NewReader(s.stdin), Stdout: st.out, Stderr: st.errors,
+		Getenv: func(name string) string { return s.vars[name] },
+		Environ: func() []string {
+			all := []string{"PATH=" + os.Getenv("PATH")}
+			for name, value := range s.vars {
+				all = append(all, name+"="+value)
+			}
+			slices.Sort(all)
+			return all
+		},
+		Clock:       s.clock,
+		Notify:      s.notify,
+		Interactive: func() bool { return s.interactive },
+		Replace: func(args, env []string) error {
+			s.replaced = append(s.replaced, args)
+			return io.EOF // stands for "it did return"
+		},
+	}
+	go func() {
+		code := Main(args, env)
+		st.done <- screen{code, st.out.String(), st.errors.String()}
+	}()
+	return st
+}
+
+func (s *stage) notify(c chan<- os.Signal, which ...os.Signal) func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscribers = append(s.subscribers, subscriber{c, which})
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.subscribers = slices.DeleteFunc(s.subscribers, func(o subscriber) bool { return o.c == c })
+	}
+}
+
+// signal is what os/signal does with a signal that we get.
+func (s *stage) signal(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.subscribers {
+		if slices.Contains(o.which, sig) {
+			select {
+			case o.c <- sig:
+			default:
+			}
+		}
+	}
+}
+
+// watched is a buffer that can be waited on.
+type watched struct {
+	mu   sync.Mutex
+	more *sync.Cond
+	buf  bytes.Buffer
+}
+
+func newWatched() *watched {
+	w := &watched{}
+	w.more = sync.NewCond(&w.mu)
+	return w
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.more.Broadcast()
+	return w.buf.Write(p)
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+// await waits until text was written; the test's own deadline bounds it.
+func (w *watched) await(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !strings.Contains(w.buf.String(), text) {
+		w.more.Wait()
+	}
+}
+
+func (s *stage) want(got screen, code int, out, says string) {
+	s.t.Helper()
+	if got.code != code || got.out != out || !strings.Contains(got.errors, says) || says == "" && got.errors != "" {
+		s.t.Errorf("code %d (want %d)\nstdout %q (want %q)\nstderr %q (want %q in it)", got.code, code, got.out, out, got.errors, says)
+	}
+	if strings.Contains(got.errors, "s3cret") || strings.Contains(got.out, "s3cret") {
+		s.t.Errorf("a password was printed:\n%s%s", got.out, got.errors)
+	}
+}
+
+func TestWrongUseIsOneLineAndExitCode2(t *testing.T) {
+	s := newStage(t)
+	for line, says := range map[string]string{
+		"foo":                         `getsetlock: there is no command "foo"`,
+		"--foo":                       "getsetlock: unknown flag: --foo",
+		"version x":                   "takes no arguments",
+		"completion":                  "bash, zsh or fish",
+		"completion tcsh":             `no completion for "tcsh"`,
+		"ls a b":                      "one PATTERN at most",
+		"ls --dialect foo":            `no dialect is called "foo"`,
+		"ls --dialect-file /no/f":     "--dialect-file: open /no/f",
+		"ls --redis http://x":         "must begin with redis://",
+		"ls --cacert /no/f":           "for addresses that begin with rediss://",
+		"unlock":                      "give one KEY",
+		"unlock k":                    "no terminal",
+		"unlock a b --value x":        "give one KEY",
+		"redis://:s3cret@h ls":        "there is no command",
+		"ls -redis=redis://:s3cret@h": "unknown shorthand flag",
+		"ls --redis redis://s3cret@h": "a user and no password",
+	} {
+		got := s.run(strings.Fields(line)...)
+		s.want(got, 2, "", says)
+		if strings.Count(got.errors, "\n") != 1 {
+			t.Errorf("%s: not one line: %q", line, got.errors)
+		}
+	}
+}
+
+func TestOfRunWrongUseIs125(t *testing.T) {
+	s := newStage(t)
+	for line, says := range map[string]string{
+		"run":                                                 "write -- between",
+		"run k true":                                          "write -- between",
+		"run -- true":                                         "one KEY before --, not 0",
+		"run a b -- true":                                     "one KEY before --, not 2",
+		"run k --":                                            "no command behind --",
+		"run --foo k -- true":                                 "unknown flag: --foo",
+		"run --wait x k -- true":                              "or forever",
+		"run --wait -1s k -- true":                            "must not be negative",
+		"run --ttl 5 k -- true":                               "missing unit",
+		"run --ttl 0 k -- true":                               "--ttl is 0s; it must be positive",
+		"run --lease -1s k -- true":                           "--lease is -1s; it must be positive",
+		"run --keep -1s k -- true":                            "--keep is -1s",
+		"run --grace -1s k -- true":                           "--grace -1s is negative",
+		"run --grace 20s k -- true":                           "does not fit --ttl 30s",
+		"run --protocol modern k -- true":                     `--protocol "modern" is not known`,
+		"run --mode soft k -- true":                           `--mode "soft" is not known`,
+		"run --ttl 59s k -- true":                             "--ttl 59s exceeds 58.001s, which --lease 1m0s of Jedis allows",
+		"run --keep 1h k -- true":                             "say so by --lease",
+		"run --dialect page k -- true":                        "--lease",
+		"run --mode verbatim --gap 1s k -- true":              "--gap is for --mode hardened",
+		"run --mode verbatim --ttl 1s --lease 2s k -- true":   "the same thing",
+		"run --mode verbatim --lease 2s --keep 3s k -- true":  "--keep 3s exceeds the lease (2s)",
+		"run --mode verbatim --lease 2s --grace 2s k -- true": "leaves the command no time",
+		"run --dialect jedis --dialect-file /x k -- true":     "give one",
+		"run --redis redis://:s3cret@h:x k -- true":           "not a port",
+	} {
+		got := s.run(strings.Fields(line)...)
+		s.want(got, 125, "", says)
+		if !strings.HasPrefix(got.errors, "getsetlock run: ") || strings.Count(got.errors, "\n") != 1 {
+			t.Errorf("%s: %q", line, got.errors)
+		}
+	}
+	if keys := s.world.Mini.Keys(); len(keys) != 0 {
+		t.Errorf("left behind: %v", keys)
+	}
+}
+
+func TestEveryVerbHasExamplesAndALineOfHelp(t *testing.T) {
+	for _, c := range newRoot(&Env{}).Commands() {
+		if c.Hidden || c.Name() == "help" {
+			continue
+		}
+		if c.Short == "" || c.Long == "" || !strings.Contains(c.Example, "getsetlock "+c.Name()) {
+			t.Errorf("%s: short %q, long of %d bytes, examples %q", c.Name(), c.Short, len(c.Long), c.Example)
+		}
+		for _, line := range strings.Split(c.Long, "\n") {
+			if len([]rune(line)) > 100 {
+				t.Errorf("%s: a line of help is wider than a terminal: %q", c.Name(), line)
+			}
+		}
+	}
+}
+
+func TestHelpGoesToStdoutAndNamesWhatThereIs(t *testing.T) {
+	s := newStage(t)
+	for _, line := range []string{"", "--help", "help"} {
+		got := s.run(strings.Fields(line)...)
+		if got.code != 0 || got.errors != "" {
+			t.Errorf("%q: %+v", line, got)
+		}
+		for _, verb := range []string{"rehearse", "run", "ls", "unlock", "GETSETLOCK_REDIS"} {
+			if !strings.Contains(got.out, verb) {
+				t.Errorf("%q does not mention %s", line, verb)
+			}
+		}
+	}
+	got := s.run("run", "--help")
+	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL", "verbatim", "GETSETLOCK_TOKEN"} {
+		if !strings.Contains(got.out, word) {
+			t.Errorf("run --help does not mention %s", word)
+		}
+	}
+	for _, word := range []string{"modern", "FENCE", "--namespace", "--replicas"} {
+		if strings.Contains(got.out, word) {
+			t.Errorf("run --help mentions %s, which does not exist yet", word)
+		}
+	}
+}
+
+func TestCompletionKnowsDialectsAndShells(t *testing.T) {
+	s := newStage(t)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if got := s.run("completion", shell); got.code != 0 || !strings.Contains(got.out, "getsetlock") || got.errors != "" {
+			t.Errorf("%s: code %d, %d bytes, %q", shell, got.code, len(got.out), got.errors)
+		}
+	}
+	for line, want := range map[string]string{
+		"run --dialect redis-p": "RedisPy",
+		"ls --dialect jed":      "JedisUUID",
+		"run --mode ":           "verbatim",
+		"run --wait ":           "forever",
+		"completion ":           "zsh",
+	} {
+		fields := strings.Fields(line)
+		if strings.HasSuffix(line, " ") {
+			fields = append(fields, "")
+		}
+		got := s.run(append([]string{"__complete"}, fields...)...)
+		if !strings.Contains(got.out, want) {
+			t.Errorf("%q: %q", line, got.out)
+		}
+	}
+	s.world.Mini.Set("secret-key", "1")
+	if got := s.run("__complete", "ls", ""); strings.Contains(got.out, "secret-key") {
+		t.Error("keys of the server were completed")
+	}
+}

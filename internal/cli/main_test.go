@@ -1,0 +1,9 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -76,7 +76,7 @@ func legacyRules(p Plan) (rules, error) {
 	if err := p.fits(t); err != nil {
 		return rules{}, err
 	}
-	r := rules{sharing: !d.Excludes()}
+	r := rules{sharing: !d.Excludes(), told: t.DefaultTTL()}
 	specs := protocols[p.Protocol].groups(p)
 	r.old = func(group int) bool { return specs[group].old }
 	r.ours = func(group int) bool { return !specs[group].old }

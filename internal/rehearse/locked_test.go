@@ -94,6 +94,37 @@ func TestOverrunIsExcusedByItsNameAndTold(t *testing.T) {
 	}
 }
 
+// New clients that go on working after they were told of a loss.
+func TestClientsThatDoNotStopWhenToldSpoilTheResult(t *testing.T) {
+	lost := func(p *Plan) {
+		p.Overruns, p.Crashes, p.Acquisitions, p.Clients = 15, 0, 100, 4
+		p.Job, p.Poll, p.Patience = must(dist.Parse("6s..8s")), 500*time.Millisecond, time.Hour
+		p.Orders = p.Orders[:1]
+	}
+	res := rehearse(t, lost)
+	if !res.OK || res.group(t, "new").Lost == 0 {
+		t.Errorf("careful ones: %+v", res)
+	}
+	kind := protocols["legacy"]
+	kind.groups = func(p Plan) []groupSpec {
+		specs := mixed(p)
+		specs[1].make = func(w *worker) (seller, error) {
+			s, err := newLocker(w)
+			if err == nil {
+				s.(*locker).careful = false
+			}
+			return s, err
+		}
+		return specs
+	}
+	protocols["test-careless"] = kind
+	defer delete(protocols, "test-careless")
+	res = rehearse(t, func(p *Plan) { lost(p); p.Protocol = "test-careless" })
+	if res.OK || res.Overlaps == res.OverlapsExcused {
+		t.Errorf("careless ones: %+v", res)
+	}
+}
+
 func TestBareLockIsSafeUntilItsHolderDies(t *testing.T) {
 	res := rehearse(t, func(p *Plan) { p.Protocol, p.Crashes = "bare", 0 })
 	if !res.OK || res.Overlaps != 0 || res.Unserved != 0 {

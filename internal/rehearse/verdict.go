@@ -14,6 +14,9 @@ type rules struct {
 	// ours tells the groups of which two must never hold together, whatever the others do.
 	ours func(group int) bool
 
+	// told is how long after somebody else entered beside one of ours it has stopped at the latest.
+	told time.Duration
+
 	// old tells the groups of old clients.
 	old func(group int) bool
 
@@ -41,7 +44,8 @@ type episode struct {
 // Overlaps come in chains: the late release of one that overran deletes the key of the next, whom a
 // third joins, whose neighbour releases in good faith and deletes the third's. So holds are taken
 // in clusters that touch in time, releases included, and what excuses one overlap of a cluster
-// excuses all; but for two of ours together, which nothing does.
+// excuses all; but nothing excuses two of ours together, nor one of ours that went on for too long
+// after somebody had entered beside it.
 func (r rules) episodes(holds []*hold) []episode {
 	slices.SortStableFunc(holds, func(a, b *hold) int { return cmp.Compare(a.start, b.start) })
 	var all []episode
@@ -68,16 +72,29 @@ func (r rules) cluster(holds []*hold) []episode {
 	if cause == "" || r.free != "" {
 		return all
 	}
+	for _, never := range r.inexcusable(holds) {
+		for i := range all {
+			if never.start < all[i].end && all[i].start < never.end {
+				all[i].cause = ""
+			}
+		}
+	}
+	return all
+}
+
+// inexcusable are the stretches that the others' faults don't explain.
+func (r rules) inexcusable(holds []*hold) []stretch {
 	var ours []*hold
 	for _, h := range holds {
 		if r.ours(h.group) {
 			ours = append(ours, h)
 		}
 	}
-	for _, s := range stretches(ours, 2) {
-		for i := range all {
-			if all[i].start <= s.start && s.end <= all[i].end {
-				all[i].cause = ""
+	all := stretches(ours, 2)
+	for _, h := range ours {
+		for _, o := range holds {
+			if o.start > h.start && h.stop-o.start > r.told && o.stop > o.start {
+				all = append(all, stretch{o.start, h.stop})
 			}
 		}
 	}

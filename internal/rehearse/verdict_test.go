@@ -16,6 +16,7 @@ const (
 func someRules() rules {
 	return rules{
 		honest: 60 * time.Second,
+		told:   30 * time.Second,
 		old:    func(g int) bool { return g == oldOnes },
 		ours:   func(g int) bool { return g == newOnes },
 	}
@@ -79,6 +80,12 @@ func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
 			[]*hold{span(newOnes, 0, 70, 70), span(oldOnes, 61, 62, 62)}, "61-62 bad;"},
 		{"two of ours are never excused", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 65, 65), span(newOnes, 64, 66, 66)}, "61-66 bad;"},
+		{"ours was told in time", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 101, 101), span(oldOnes, 71, 80, 80)},
+			"61-70 excused;71-80 excused;"},
+		{"ours went on beside somebody who came later", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 101.5, 101.5), span(oldOnes, 71, 80, 80)},
+			"61-70 excused;71-80 bad;"},
 		{"no bound, no overrun", rules{old: someRules().old, ours: someRules().ours},
 			[]*hold{span(oldOnes, 0, 1e6, 1e6), span(newOnes, 5, 6, 6)}, "5-6 bad;"},
 		{"old ones that share", sharing,

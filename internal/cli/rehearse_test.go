@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// built makes the command as its users have it: a rehearsal starts its own program anew.
+func built(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "getsetlock")
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	out, err := exec.Command("go", "build", "-o", name, "github.com/getsetlock/getsetlock/cmd/getsetlock").CombinedOutput()
+	if err != nil {
+		t.Fatalf("building the command: %v\n%s", err, out)
+	}
+	return name
+}
+
+// spoken is what one run of the command said.
+type spoken struct {
+	code        int
+	out, errors string
+}
+
+func speak(t *testing.T, cmd *exec.Cmd) spoken {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return spoken{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+func TestRehearse(t *testing.T) {
+	binary := built(t)
+	run := func(t *testing.T, args ...string) spoken {
+		t.Helper()
+		return speak(t, exec.Command(binary, append([]string{"rehearse"}, args...)...))
+	}
+
+	t.Run("needs no arguments", func(t *testing.T) {
+		s := run(t)
+		if s.code != 0 || !strings.Contains(s.out, "WELL: every unit sold was there.") {
+			t.Errorf("%+v", s)
+		}
+		for _, row := range []string{`(?m)^GROUP +PROTOCOL +CLIENTS +ACQUIRED`, `(?m)^old +verbatim +4 `, `(?m)^new +hardened +4 `, `(?m)^overlaps +0$`, `(?m)^oversold +0$`} {
+			if !regexp.MustCompile(row).MatchString(s.out) {
+				t.Errorf("nothing like %s in\n%s", row, s.out)
+			}
+		}
+	})
+
+	t.Run("shows what happens without a lock", func(t *testing.T) {
+		s := run(t, "--protocol", "none", "--acquisitions", "400")
+		if s.code != 1 || !strings.Contains(s.out, "BAD: ") || s.errors != "" {
+			t.Errorf("%+v", s)
+		}
+	})
+
+	t.Run("shows the price of WATCH", func(t *testing.T) {
+		s := run(t, "--protocol", "watch", "--acquisitions", "400")
+		if s.code != 0 || !strings.Contains(s.out, "excused: WATCH") {
+			t.Errorf("%+v", s)
+		}
+	})
+
+	t.Run("never reads GETSETLOCK_REDIS", func(t *testing.T) {
+		cmd := exec.Command(binary, "rehearse", "--protocol", "watch", "--acquisitions", "10")
+		cmd.Env = append(os.Environ(), "GETSETLOCK_REDIS=redis://127.0.0.1:1")
+		if s := speak(t, cmd); s.code != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+
+	t.Run("JSON and exit code agree", func(t *testing.T) { rehearseInJSON(t, run) })
+	t.Run("sells the orders of a file", func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "orders.csv")
+		if err := os.WriteFile(name, []byte("sku,quantity\ntea,2\nmug,1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := run(t, "--orders", name, "--acquisitions", "60", "--protocol", "watch")
+		if s.code != 0 || !strings.Contains(s.out, "60 orders: ") {
+			t.Errorf("%+v", s)
+		}
+	})
+
+	t.Run("refuses wrong use by a sentence", func(t *testing.T) { rehearseRefuses(t, run) })
+	t.Run("works on a server and leaves it as it was", func(t *testing.T) { rehearseOnServer(t, run) })
+	t.Run("ends when interrupted", func(t *testing.T) { rehearseInterrupted(t, binary) })
+}
+
+func rehearseInJSON(t *testing.T, run func(*testing.T, ...string) spoken) {
+	for _, protocol := range []string{"none", "watch"} {
+		s := run(t, "--protocol", protocol, "--acquisitions", "400", "--json", "--seed", "18446744073709551615")
+		var v struct {
+			Schema   string
+			OK       *bool
+			Seed     json.Number
+			Oversold *int
+			Groups   []map[string]any
+		}
+		if err := json.Unmarshal([]byte(s.out), &v); err != nil {
+			t.Fatalf("%v in %s", err, s.out)
+		}
+		if v.Schema != "getsetlock.rehearse/1" || v.OK == nil || *v.OK != (s.code == 0) || v.Oversold == nil || *v.OK != (*v.Oversold == 0) {
+			t.Errorf("exit %d: %s", s.code, s.out)
+		}
+		if v.Seed != "18446744073709551615" || len(v.Groups) != 1 {
+			t.Errorf("%s", s.out)
+		}
+	}
+}
+
+func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) spoken) {
+	broken := filepath.Join(t.TempDir(), "orders.csv")
+	if err := os.WriteFile(broken, []byte("sku,quantity\ntea,2\nmug,many\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{2, "--protocol modern", []string{"--protocol", "modern"}},
+		{2, "no arguments", []string{"all"}},
+		{2, "line 3: quantity \"many\"", []string{"--orders", broken}},
+		{2, "no such file", []string{"--orders", broken + ".txt"}},
+		{2, "--dialect", []string{"--dialect", "esperanto"}},
+		{2, "--lease 0s", []string{"--lease", "0s"}},
+		{2, "--spread", []string{"--spread", "50s"}},
+		{2, "--latency is for", []string{"--latency", "1ms", "--redis", "redis://127.0.0.1:1"}},
+		{2, "--cacert", []string{"--cacert", "ca.pem"}},
+		{2, "--redis names no server", []string{"--redis", ""}},
+		{2, "--latency", []string{"--latency", "soon"}},
+		{3, "connection refused", []string{"--redis", "redis://:geheim@127.0.0.1:1"}},
+	} {
+		s := run(t, c.args...)
+		if s.code != c.code || !strings.Contains(s.errors, c.want) || s.out != "" || strings.Count(s.errors, "\n") != 1 {
+			t.Errorf("%q: exit %d, %q, %q; want exit %d and one line with %q", c.args, s.code, s.out, s.errors, c.code, c.want)
+		}
+		if strings.Contains(s.errors, "geheim") {
+			t.Errorf("%q shows the password: %s", c.args, s.errors)
+		}
+	}
+}
+
+func rehearseOnServer(t *testing.T, run func(*testing.T, ...string) spoken) {
+	m := miniredis.RunT(t)
+	m.Set("somebody's", "own")
+	s := run(t, "--redis", "redis://"+m.Addr(), "--acquisitions", "40", "--crashes", "0", "--job", "1ms", "--json")
+	var v map[string]any
+	if err := json.Unmarshal([]byte(s.out), &v); err != nil {
+		t.Fatalf("%v in %+v", err, s)
+	}
+	if s.code != 0 || v["virtual_ms"] != nil || v["server"] != "redis://"+m.Addr() {
+		t.Errorf("%+v", s)
+	}
+	if keys := m.Keys(); len(keys) != 1 {
+		t.Errorf("the server has %q", keys)
+	}
+}
+
+// rehearseInterrupted waits for the first sign of progress, so that both processes are at work.
+func rehearseInterrupted(t *testing.T, binary string) {
+	if runtime.GOOS == "windows" {
+		return // it has no interrupt that one process can send another
+	}
+	cmd := exec.Command(binary, "rehearse", "--protocol", "watch", "--acquisitions", "10000000")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	sign := make([]byte, 1)
+	if _, err := errs.Read(sign); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	// The parent ends after its child, for whom it waits.
+	var rest bytes.Buffer
+	rest.ReadFrom(errs)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) || !strings.Contains(rest.String(), "interrupted") || out.Len() > 0 {
+		t.Errorf("exit %d, %q, %q", code, out.String(), rest.String())
+	}
+}

@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"go.uber.org/goleak"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(Ending(m)) }
 
 // store is the tests' own view of the server: what others do to a key, and what is on it afterwards.
 type store struct{ conn redis.Conn }

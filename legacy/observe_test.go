@@ -3,6 +3,7 @@ package legacy_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,7 @@ func TestCompareAndDeleteOfAnOldClientsValueSparesOurToken(t *testing.T) {
 		t.Errorf("%+v %v", d, err)
 	}
 	r.set("k", other)
+	r.w.Mini.SetTTL("k", time.Hour)
 	if d, err := r.b.CompareAndDelete(bg, "k", g.Token()); err != nil || d.Lock || !d.Mark {
 		t.Errorf("%+v %v", d, err)
 	}
@@ -138,6 +140,37 @@ func TestEncodedKeysAndValuesAreTheOldClients(t *testing.T) {
 				t.Errorf("%s, %v: %v", e, mode, err)
 			}
 		}
+	}
+}
+
+func TestTheLengthOfAJavaStringIsItsOwn(t *testing.T) {
+	d := dialect.JedisUUID()
+	d.Name, d.ValueEncoding = "mine", dialect.JDK
+	r := newRig(t, legacy.Config{Dialect: d})
+	r.take("k")
+	if o, err := r.b.Observe(bg, "k"); err != nil || o.Err != nil {
+		t.Errorf("%q: %v %v", o.Value, err, o.Err)
+	}
+}
+
+func TestFloatSecondsHaveTheShortestFraction(t *testing.T) {
+	for micros, want := range map[int]string{0: ".0", 500_000: ".5", 120: ".00012", 999_999: ".999999"} {
+		r := newRig(t, legacy.Config{Dialect: dialect.RedisPy()})
+		r.w.StepServer(time.Duration(micros) * time.Microsecond)
+		r.take("k")
+		stamp, _ := dialect.RedisPy().Stamp(r.w.ServerNow(), ttl, "")
+		if got := r.get("k"); got != stamp || !strings.HasSuffix(got, want) {
+			t.Errorf("%q, the old client writes %q", got, stamp)
+		}
+	}
+}
+
+func TestOnlyTheBeginningOfAHugeValueIsSent(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", strings.Repeat("7", 1<<20))
+	o, err := r.b.Observe(bg, "k")
+	if err != nil || o.Size != 1<<20 || len(o.Value) != 1024 || o.Err == nil {
+		t.Errorf("size %d, %d bytes sent, %v %v", o.Size, len(o.Value), o.Err, err)
 	}
 }
 

@@ -312,6 +312,16 @@ func TestSettleFindsTheStalledLoser(t *testing.T) {
 	}
 }
 
+func TestSettleFindsThatTheTokenIsGone(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(-time.Minute))
+	_, err := r.tryIn(bg, "k", func() {
+		r.w.Mini.Del(keyM)
+		r.w.Tick()
+	})
+	r.wantHeld(err)
+}
+
 func TestAnEndedContextInTheSettleIsUndone(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set("k", r.stamp(-time.Minute))
@@ -358,6 +368,7 @@ func TestALostMarkIsToldAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
 		says string
 	}{
 		{"overwritten", func(r *rig) { r.set("k", r.stamp(time.Minute)) }, "overwritten"},
+		{"overwritten under a TTL", func(r *rig) { r.set("k", r.stamp(time.Minute)); r.w.Mini.SetTTL("k", time.Hour) }, "overwritten"},
 		{"deleted", func(r *rig) { r.w.Mini.Del("k") }, "deleted"},
 		{"another type", func(r *rig) { r.w.Mini.Del("k"); r.w.Mini.Lpush("k", "x") }, "list"},
 		{"the same bytes without a TTL", func(r *rig) { r.set("k", r.get("k")) }, "written anew"},
@@ -552,6 +563,17 @@ func TestSameBytesUnderAnotherTTLAreNotOursWhereOldClientsSetOne(t *testing.T) {
 		r.wantLost(err)
 		r.wantLost(g.Release(bg))
 		r.wantLeft(mark)
+	}
+}
+
+func TestAFinishWithoutOurTokenLeavesLAlone(t *testing.T) {
+	r := newRig(t, legacy.Config{Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
+	g := r.take("k")
+	mark := r.get("k")
+	r.set(keyM, "another "+mark)
+	r.wantLost(g.Release(bg))
+	if r.get("k") != mark || r.get(keyM) != "another "+mark {
+		t.Errorf("L %q, M %q", r.get("k"), r.get(keyM))
 	}
 }
 

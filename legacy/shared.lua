@@ -12,11 +12,10 @@ local function now(sec, usec)
   return tonumber(sec), tonumber(usec)
 end
 
--- stamp is the text of the clock, cut to the unit as the old clients cut it, and the lease after it.
--- Seconds and the rest stay apart to the end: no double holds the nanoseconds since 1970.
+-- stamp is the text of the clock and the lease after it, cut to the unit. (The lease is a number of
+-- units, so it is the clock that is cut, as the old clients do it.) Seconds and the rest stay apart to
+-- the end: no double holds the nanoseconds since 1970.
 local function stamp(unit, sec, usec, addSec, addUsec)
-  if unit == 'ms' then usec = usec - usec % 1000 end
-  if unit == 's' then usec = 0 end
   sec, usec = sec + addSec, usec + addUsec
   if usec >= 1000000 then sec, usec = sec + 1, usec - 1000000 end
   if unit == 'ticks' then sec = sec + 62135596800 end

@@ -114,6 +114,21 @@ func Example_spread() {
 	// legacy: Config.Terms: terms don't fit: Spread 2m0s and Gap 1s leave nothing of Lease 1m0s
 }
 
+func Example_leaseRule() {
+	w := newWorld()
+	defer w.close()
+	// doc: rule
+	backend, err := legacy.New(w.pool(), legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Jedis()})
+	must(err)
+	_, err = lock.New(backend, lock.Config{TTL: 59 * time.Second})
+	fmt.Println(err) // TTL 59s exceeds 58.001s, which Lease 1m0s of Jedis allows …
+	// doc: end
+	must(backend.Close())
+
+	// Output:
+	// lock: legacy: lease rule: TTL 59s exceeds 58.001s, which Lease 1m0s of Jedis allows (lease + slack 1ms - Spread 1s - Gap 1s)
+}
+
 func Example_nested() {
 	w := newWorld()
 	defer w.close()

@@ -47,7 +47,8 @@ func Steps(text string) []Step {
 }
 
 var (
-	numbers = regexp.MustCompile(`[0-9]+([.,][0-9]+)*`)
+	// A duration is a number whatever its units are: 59.8s and 1m0.1s are what two runs print.
+	numbers = regexp.MustCompile(`([0-9]+([.,][0-9]+)*(ns|µs|ms|s|m|h)?)+`)
 	blanks  = regexp.MustCompile(`[\s─-]+`)
 )
 

@@ -43,6 +43,7 @@ func TestMissingLooksForLinesInOrderAndNotForNumbers(t *testing.T) {
 		{[]string{"two", "one 1 s"}, "one 1 s\ntwo\n", 1},
 		{[]string{"one 1 m"}, "one 1 s\n", 1},
 		{[]string{"sold 3"}, "sold\n", 1},
+		{[]string{"took 59.8s of 3 m"}, "took 1m0.15s of 4 m\n", 0},
 	} {
 		if got := Missing(c.want, c.got); len(got) != c.lack {
 			t.Errorf("%q in %q: missing %q", c.want, c.got, got)

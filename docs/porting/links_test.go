@@ -1,0 +1,91 @@
+package porting
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fence   = regexp.MustCompile("(?ms)^```.*?^```$")
+	claim   = regexp.MustCompile("`((?:Test|Example)[A-Za-z_]+)`")
+	defined = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
+)
+
+func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {
+	for _, name := range documents {
+		for _, m := range link.FindAllStringSubmatch(prose(t, filepath.Join(root, name)), -1) {
+			target := m[1]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(target, "#")
+			path := filepath.Join(root, name)
+			if file != "" {
+				path = filepath.Join(root, filepath.Dir(name), file)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s links to %s: %v", name, target, err)
+			} else if anchor != "" && !anchors(prose(t, path))[anchor] {
+				t.Errorf("%s links to %s, which has no such heading", name, target)
+			}
+		}
+	}
+}
+
+func TestTestsNamedInTheDocumentsExist(t *testing.T) {
+	exists := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range defined.FindAllStringSubmatch(string(text), -1) {
+			exists[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range documents {
+		for _, m := range claim.FindAllStringSubmatch(prose(t, filepath.Join(root, name)), -1) {
+			if !exists[m[1]] {
+				t.Errorf("%s names %s, which does not exist", name, m[1])
+			}
+		}
+	}
+}
+
+// prose is a document without its fences.
+func prose(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fence.ReplaceAllString(string(text), "")
+}
+
+// anchors are those that GitHub gives to the headings of a document.
+func anchors(text string) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		var b strings.Builder
+		for _, r := range strings.ToLower(m[1]) {
+			switch {
+			case r == ' ':
+				b.WriteByte('-')
+			case r == '-' || r == '_' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+				b.WriteRune(r)
+			}
+		}
+		found[b.String()] = true
+	}
+	return found
+}

@@ -148,9 +148,15 @@ func (c *Client) Do(ctx context.Context, key string, fn func(context.Context) er
 		return err
 	}
 	defer func() {
+		early := context.Cause(ctx) // the key was given back when ctx ended, not when fn did
 		released := l.Release()
-		if released != nil && !errors.Is(err, released) {
+		if errors.Is(released, ErrLost) && errors.Is(err, ErrLost) {
+			released = nil // fn has said so already
+		}
+		if released != nil {
 			err = errors.Join(err, released)
+		} else if early != nil && err == nil {
+			err = fmt.Errorf("lock: key %q was given back while its func still ran: %w", key, early)
 		}
 	}()
 	return fn(l.Context())

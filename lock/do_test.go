@@ -73,6 +73,23 @@ func TestDoSaysWhenItsFuncMayNotHaveBeenAlone(t *testing.T) {
 	})
 }
 
+func TestDoSaysWhenItsKeyWasGivenBackBeforeItsFuncEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		err := c.Do(ctx, "k", func(ctx context.Context) error {
+			cancel()
+			<-ctx.Done()
+			synctest.Wait()
+			if s.Holder("k") != "" {
+				t.Error("the context is over and the key still held")
+			}
+			return nil
+		})
+		wantErr(t, err, context.Canceled)
+	})
+}
+
 func TestPanicInTheGuardedFuncGivesTheKeyBack(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})

@@ -31,7 +31,9 @@ type Lease struct {
 	busy     chan struct{} // not nil while an Extend or Guard is under way; closed after it
 	lastErr  error         // of the last renewal, nil if it succeeded
 	ended    error         // why the lease ended, nil while it lives
-	released bool          // Release was called, or the context's end did its work
+	released bool          // Release was called
+	given    chan struct{} // not nil when the end of the context gives the key back; closed after it
+	givenErr error         // of that; to be read after given was closed
 	left     bool          // the turn was passed on
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -101,7 +103,7 @@ func firstLook(ttl time.Duration) time.Duration { return min(ttl/20, 100*time.Mi
 // tie gives the key back when the context ends, from now on. Called with l.mu held.
 func (l *Lease) tie() {
 	l.tieAt = never
-	if l.stop == nil && !l.released && l.parent.Done() != nil {
+	if l.stop == nil && !l.released && l.given == nil && l.parent.Done() != nil {
 		l.stop = context.AfterFunc(l.parent, l.contextEnded)
 	}
 }
@@ -242,7 +244,8 @@ func (l *Lease) Renew(ctx context.Context) error {
 // Release gives the key back. It needs no context of the caller's and waits at most
 // [Config.ReleaseWait] for the store; after that the key is given back in the background, and the
 // error says when it frees itself at the latest. A lease that was lost before gives back what is
-// left of it, and the error wraps [ErrLost]: its holder may not have been alone. A second Release
+// left of it, and the error wraps [ErrLost]: its holder may not have been alone. When the context has
+// ended before, the key was given back then, and Release returns what came of it. A second Release
 // returns [ErrReleased].
 func (l *Lease) Release() error {
 	l.mu.Lock()
@@ -251,6 +254,10 @@ func (l *Lease) Release() error {
 		return fmt.Errorf("lock: key %q: %w", l.key, ErrReleased)
 	}
 	l.released = true
+	if l.given != nil {
+		l.mu.Unlock()
+		return l.wasGiven()
+	}
 	lost := l.ended
 	now := l.client.core.keeper.now()
 	if lost == nil && !l.trusted(now) {
@@ -320,26 +327,39 @@ func (l *Lease) giveBack(lost error) error {
 // contextEnded gives a lease back whose context is over.
 func (l *Lease) contextEnded() {
 	l.mu.Lock()
-	if l.released {
+	if l.released || l.given != nil {
 		l.mu.Unlock()
 		return
 	}
-	l.released = true
+	l.given = make(chan struct{})
 	l.mu.Unlock()
 	k := l.client.core
 	lost := l.endOr(context.Cause(l.parent))
 	// A lost lease has passed its turn on and is not counted any more; Close must not overlook it.
 	if lost != nil && !k.begin() {
-		return // closed: the key frees itself
+		l.givenErr = fmt.Errorf("lock: key %q: %w; it frees itself", l.key, ErrClosed)
+		close(l.given)
+		return
 	}
 	k.janitor.do(func() {
 		if lost != nil {
 			defer k.end()
 		}
-		if err := l.giveBack(lost); err != nil && lost == nil {
-			l.client.cfg.Logger.Warn("lease given back at the end of its context", "key", l.key, "error", err)
+		if l.givenErr = l.giveBack(lost); l.givenErr != nil && lost == nil {
+			l.client.cfg.Logger.Warn("lease given back at the end of its context", "key", l.key, "error", l.givenErr)
 		}
+		close(l.given)
 	})
+}
+
+// wasGiven waits until the end of the context has given the key back, and returns what came of it.
+func (l *Lease) wasGiven() error {
+	select {
+	case <-l.given:
+		return l.givenErr
+	case <-l.client.core.keeper.clock.After(l.client.cfg.ReleaseWait):
+		return fmt.Errorf("lock: key %q is still being given back, at the end of its context", l.key)
+	}
 }
 
 // end ends the lease for its holder; false if it had ended before.

@@ -210,6 +210,7 @@ func TestLeaseEndsWithItsContext(t *testing.T) {
 			t.Error("key not given back")
 		}
 		wantErr(t, context.Cause(l.Context()), cause)
+		release(t, l) // the first Release of its holder tells what came of it
 		wantErr(t, l.Release(), lock.ErrReleased)
 	})
 }
@@ -223,10 +224,7 @@ func TestReleaseWorksUnderADeadContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		if err := l.Release(); err != nil && !errors.Is(err, lock.ErrReleased) {
-			t.Error(err)
-		}
-		synctest.Wait()
+		release(t, l)
 		if s.Holder("k") != "" {
 			t.Error("key not given back")
 		}

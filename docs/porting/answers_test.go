@@ -126,7 +126,7 @@ func Example_leaseRule() {
 	must(backend.Close())
 
 	// Output:
-	// lock: legacy: lease rule: TTL 59s exceeds 58.001s, which Lease 1m0s of Jedis allows (lease + slack 1ms - Spread 1s - Gap 1s)
+	// lock: legacy: lease rule: TTL 59s exceeds 58.001s, which Lease 1m0s of Jedis allows (Lease + c 1ms - Spread 1s - Gap 1s)
 }
 
 func Example_nested() {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -292,3 +293,5 @@ func TestCompletionKnowsDialectsAndShells(t *testing.T) {
 		t.Error("keys of the server were completed")
 	}
 }
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }

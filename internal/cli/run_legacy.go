@@ -55,7 +55,7 @@ func (e *Env) openLegacy(f *runFlags, mode legacy.Mode, graceGiven bool) (keeper
 		err = k.fit(f, graceGiven)
 	}
 	if err != nil {
-		k.close()
+		k.close(0)
 		return nil, wrongUse("%w", inFlags(err))
 	}
 	return k, nil
@@ -162,15 +162,11 @@ func (k *legacyKeeper) warning() string {
 	return fmt.Sprintf("--mode verbatim: the lock is not renewed and ends after its lease (%v); a command that still runs then is ended", k.times.TTL)
 }
 
-func (k *legacyKeeper) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+func (k *legacyKeeper) close(wait time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	_ = k.client.Close(ctx)
 }
-
-// closeWait is how long the end of run waits for what is in the background, such as undoing an
-// attempt whose reply was lost.
-const closeWait = 2 * time.Second
 
 // legacyHeld is a lease of run.
 type legacyHeld struct {

@@ -32,8 +32,8 @@ type keeper interface {
 	// warning is what the user should know before the command starts, or empty.
 	warning() string
 
-	// close ends what is in the background. It does not wait for a server that is away.
-	close()
+	// close ends what is in the background, after waiting for it for a while.
+	close(wait time.Duration)
 }
 
 // held is a lease.
@@ -47,6 +47,10 @@ type held interface {
 	// free is Release even where the key should stay taken: the command was never started.
 	free() error
 }
+
+// closeWait is how long the end of run waits for what is in the background, such as undoing an
+// attempt whose reply was lost.
+const closeWait = 2 * time.Second
 
 // process is a running command.
 type process interface {
@@ -72,7 +76,7 @@ func (r *runner) run(ctx context.Context) error {
 
 	joins, err := r.joins(ctx)
 	if joins || err != nil {
-		r.keeper.close()
+		r.keeper.close(closeWait)
 		if err != nil {
 			return err
 		}
@@ -80,7 +84,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
-		r.keeper.close()
+		r.keeper.close(closeWait)
 		return err
 	}
 	if w := r.keeper.warning(); w != "" {
@@ -95,7 +99,7 @@ func (r *runner) run(ctx context.Context) error {
 	})
 	if err != nil {
 		r.give(lease.free)
-		r.keeper.close()
+		r.keeper.close(closeWait)
 		return startFailure(err)
 	}
 	return r.attend(proc, lease)
@@ -155,12 +159,12 @@ func (r *runner) attend(proc process, lease held) error {
 		// end others may wait for, so this is tried and not waited for.
 		go func() {
 			_ = lease.Release()
-			r.keeper.close()
+			r.keeper.close(0)
 		}()
 		return &exitError{codeRunLost, fmt.Errorf("the command was ended (%s): %w", describe(exited), lost)}
 	}
 	r.give(lease.Release)
-	r.keeper.close()
+	r.keeper.close(closeWait)
 	if lost != nil {
 		return &exitError{codeRunLost, fmt.Errorf("the command was ended (%s): %w", describe(exited), lost)}
 	}

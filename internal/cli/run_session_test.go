@@ -46,7 +46,7 @@ func (k *fakeKeeper) where() string        { return "the server" }
 func (k *fakeKeeper) grace() time.Duration { return fakeGrace }
 func (k *fakeKeeper) renews() bool         { return !k.fixed }
 func (k *fakeKeeper) warning() string      { return "" }
-func (k *fakeKeeper) close()               { k.closed++ }
+func (k *fakeKeeper) close(time.Duration)  { k.closed++ }
 
 type fakeLease struct {
 	mu       sync.Mutex

@@ -158,9 +158,9 @@ func TestFloatSecondsHaveTheShortestFraction(t *testing.T) {
 		r := newRig(t, legacy.Config{Dialect: dialect.RedisPy()})
 		r.w.StepServer(time.Duration(micros) * time.Microsecond)
 		r.take("k")
-		stamp, _ := dialect.RedisPy().Stamp(r.w.ServerNow(), ttl, "")
-		if got := r.get("k"); got != stamp || !strings.HasSuffix(got, want) {
-			t.Errorf("%q, the old client writes %q", got, stamp)
+		o, err := r.b.Observe(bg, "k")
+		if err != nil || o.Err != nil || !strings.HasSuffix(o.Value, want) || !o.Stamp.Expiry.Equal(r.w.ServerNow().Add(ttl)) {
+			t.Errorf("%q: %v %v", o.Value, err, o.Err)
 		}
 	}
 }

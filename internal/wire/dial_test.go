@@ -107,6 +107,16 @@ func TestAHookThatIgnoresItsContextIsGivenUpAndItsLateConnectionClosed(t *testin
 	})
 }
 
+func TestAHookThatEndsWhenItIsGivenUpIsNotCountedAndLeavesNoConnection(t *testing.T) {
+	s := newStub()
+	m := &Mux{}
+	m.giveUp(&opening{conn: s, ended: true})
+	<-s.closed
+	if m.hung != 0 {
+		t.Errorf("%d hooks count as hung", m.hung)
+	}
+}
+
 func TestCloseWaitsForAHangingHookNoLongerThanTheTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		hang := make(chan struct{})

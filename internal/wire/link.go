@@ -127,9 +127,11 @@ func (l *link) rouse() {
 func (l *link) write() {
 	defer l.m.wg.Done()
 	for range l.kick {
-		// The goroutines whose replies came together are about to ask again: let them, and
-		// send all of it at once.
-		runtime.Gosched()
+		if l.busy() {
+			// The goroutines whose replies came together are about to ask again: let them, and
+			// send all of it at once.
+			runtime.Gosched()
+		}
 		batch, ended := l.gather()
 		if ended {
 			return
@@ -146,6 +148,14 @@ func (l *link) write() {
 		l.wrote(err, len(batch) > 1)
 		clear(batch) // it becomes the queue's spare half again at the next turn
 	}
+}
+
+// busy reports whether it pays to let others add to the queue. Two or three callers gain nothing from
+// it, and in a program that works its processors hard each would wait for its turn.
+func (l *link) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.crowded || l.flight.len()+len(l.queue) > 3
 }
 
 // gather takes the queue for writing. It returns nothing while another goroutine writes, which will

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"sync/atomic"
@@ -32,7 +33,6 @@ type listener struct {
 // carries the locks: some proxies hang up on a command that they do not know.
 func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	s := &listener{t: t}
-	var refused error
 	conn, err := t.m.open(ctx, func(conn redis.Conn) (err error) {
 		if s.id, err = redis.Int64(conn.Do("CLIENT", "ID")); err == nil {
 			v, infoErr := conn.Do("INFO", "server")
@@ -40,13 +40,14 @@ func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 			_, err = conn.Do("SUBSCRIBE", invalidate)
 		}
 		if err != nil && answered(err) {
-			refused = err
+			return &refusal{err}
 		}
 		return err
 	})
+	var refused *refusal
 	switch {
-	case refused != nil:
-		return nil, refusedBy(refused)
+	case errors.As(err, &refused):
+		return nil, refusedBy(refused.err)
 	case err != nil:
 		return nil, &NotSentError{err}
 	}
@@ -54,6 +55,12 @@ func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	s.beat = alarm{wg: &t.m.wg, ring: s.tick}
 	return s, nil
 }
+
+// refusal tells what the server said to the listener's commands from what it said while dialing: a
+// wrong password is no reason to call it unable to track.
+type refusal struct{ err error }
+
+func (e *refusal) Error() string { return e.err.Error() }
 
 // refusedBy makes a refusal of the server one that lasts. Trouble that will pass is none.
 func refusedBy(err error) error {

@@ -72,8 +72,9 @@ func (m *Mux) Timeout() time.Duration { return m.opts.Timeout }
 // Tracker returns the Tracker of this Mux, which is closed with it.
 func (m *Mux) Tracker() *Tracker { return &m.tracker }
 
-// Close fails what is in flight and joins all goroutines. A dial hook that does not return is
-// waited for no longer than its timeout allows; its goroutine ends when the hook does.
+// Close fails what is in flight and joins all goroutines. Two things it waits for, neither longer
+// than the Timeout: the last replies of a connection that was left because its server became a
+// replica, and a dial hook that does not return, whose goroutine then ends when the hook does.
 func (m *Mux) Close() error {
 	m.mu.Lock()
 	m.closed = true

@@ -420,6 +420,14 @@ func TestAReplicaIsLeftForWhereTheHookLeadsNow(t *testing.T) {
 	})
 }
 
+func TestALeftConnectionTakesNoNewCalls(t *testing.T) {
+	l := &link{m: &Mux{}, conn: newStub()}
+	l.retired.Store(true)
+	if l.submit(newCall()) || l.flight.len() > 0 {
+		t.Error("a call was taken")
+	}
+}
+
 func TestALeftConnectionStillBringsItsReplies(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		s := newStub()

@@ -156,12 +156,9 @@ func (t *Tracker) set(ctx context.Context, s *setting) {
 		err = t.redirect(ctx, l, sub)
 	}
 	t.mu.Lock()
-	// A link that dies after this look will come by linkLost, which waits for mu.
+	// A link that ends after this look, by Close too, will come by linkLost, which waits for mu.
 	if err == nil && l.gone() {
 		err = &NotSentError{ErrLost}
-	}
-	if err == nil && t.closed {
-		err = &NotSentError{ErrClosed}
 	}
 	t.failed, t.refusal, t.refuser = nil, nil, nil
 	switch {

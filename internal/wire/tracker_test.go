@@ -32,6 +32,7 @@ type tracking struct {
 	runIDs  []string // of each connection; the last one of the rest
 	wrong   []string
 	dialErr error
+	tracks  func() // called when tracking is turned on
 }
 
 func newTracking(t *testing.T) *tracking {
@@ -94,6 +95,9 @@ func (f *tracking) handle(p *server.Peer, cmd string, args ...string) bool {
 		}
 		f.on[p] = to
 		p.WriteOK()
+		if f.tracks != nil {
+			f.tracks()
+		}
 	case "CLIENT CACHING":
 		if _, ok := f.on[p]; !ok {
 			p.WriteError("ERR CLIENT CACHING can be called only when the client is in tracking mode")
@@ -135,6 +139,9 @@ func (f *tracking) cut(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.conns[n].Close()
+	if n < len(f.peers) {
+		delete(f.on, f.peers[n]) // nothing is told for a client that is gone
+	}
 }
 
 func (f *tracking) dials() int {
@@ -267,6 +274,7 @@ func TestLeavingAReplicaCallsEveryWatchAndTracksOnTheNewConnection(t *testing.T)
 		f.mu.Unlock()
 		var wg sync.WaitGroup
 		wg.Go(func() { m.Do(bg, "PING") })
+		synctest.Wait()
 		wg.Go(func() { m.Do(bg, "SET", "k", "v") })
 		r.are(map[string]int{"a": 1})
 		r.arm("a")
@@ -415,6 +423,47 @@ func TestCloseEndsTheWatchForEverybody(t *testing.T) {
 		_, err := r.tr.Arm(bg, "a", nil)
 		notSent(t, err, ErrClosed)
 	})
+}
+
+// The ends below race with the setting up of the watch on purpose, in as many ways as the scheduler
+// finds.
+func TestAWatchArmedWhileTheConnectionEndsIsCalled(t *testing.T) {
+	for n := range 400 {
+		tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+			if _, err := m.Do(bg, "SET", "k", "v"); err != nil {
+				t.Fatal(err)
+			}
+			f.mu.Lock()
+			f.tracks = func() { go f.cut(n % 2) }
+			f.mu.Unlock()
+			rung := make(chan struct{})
+			if _, err := r.tr.Arm(bg, "a", func() { close(rung) }); err != nil {
+				return
+			}
+			synctest.Wait()
+			f.changed("a") // for a watch set up again after the loss
+			synctest.Wait()
+			select {
+			case <-rung:
+			default:
+				t.Fatal("a watch was armed that nothing would ever call")
+			}
+		})
+	}
+}
+
+func TestCloseWhileAWatchIsSetUpLeavesNothing(t *testing.T) {
+	for range 400 {
+		tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+			f.mu.Lock()
+			f.tracks = func() { go m.Close() }
+			f.mu.Unlock()
+			rung := make(chan struct{})
+			if _, err := r.tr.Arm(bg, "a", func() { close(rung) }); err == nil {
+				<-rung
+			}
+		})
+	}
 }
 
 func TestAWatchMayCallBackIntoItsOwner(t *testing.T) {

@@ -64,7 +64,7 @@ func TestTheChildsAnswerIsThatOfTheBubble(t *testing.T) {
 
 func TestTheChildTellsHowFarItIs(t *testing.T) {
 	var all []Progress
-	p := watchPlan(15_000)
+	p := watchPlan(8000)
 	if _, err := acted(t, "child", t.Context(), p, func(at Progress) { all = append(all, at) }); err != nil {
 		t.Fatal(err)
 	}

@@ -54,9 +54,9 @@ func TestWatchSellsRightAtThePriceOfRetries(t *testing.T) {
 }
 
 func TestSameSeedSameResult(t *testing.T) {
-	for _, protocol := range []string{"none", "watch"} {
+	for _, protocol := range []string{"none", "watch", "bare"} {
 		once := func(seed uint64) string {
-			res := rehearse(t, func(p *Plan) { p.Protocol, p.Seed = protocol, seed })
+			res := rehearse(t, func(p *Plan) { p.Protocol, p.Seed, p.Patience = protocol, seed, 2*time.Second })
 			return asJSON(t, res)
 		}
 		first, again, other := once(7), once(7), once(8)

@@ -21,7 +21,7 @@ func (r *Result) group(t *testing.T, name string) Group {
 }
 
 func TestOldAndNewClientsSellRightTogether(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { *p = DefaultPlan() })
+	res := rehearse(t, func(p *Plan) { *p = DefaultPlan(); p.Acquisitions = 1500 })
 	if !res.OK || res.Overlaps != 0 || res.Oversold != 0 || res.Unserved != 0 {
 		t.Errorf("%+v", res)
 	}
@@ -76,7 +76,7 @@ func TestAWrongClaimAboutTheLeaseSpoilsTheResult(t *testing.T) {
 	protocols["test-claim"] = kind
 	defer delete(protocols, "test-claim")
 	res := rehearse(t, func(p *Plan) {
-		p.Protocol, p.Lease, p.Acquisitions = "test-claim", 5*time.Second, 100
+		p.Protocol, p.Lease, p.Acquisitions, p.Poll = "test-claim", 5*time.Second, 60, 500*time.Millisecond
 		p.Job = must(dist.Parse("4s..7s"))
 	})
 	if res.OK || res.Overlaps == res.OverlapsExcused {
@@ -85,7 +85,7 @@ func TestAWrongClaimAboutTheLeaseSpoilsTheResult(t *testing.T) {
 }
 
 func TestOverrunIsExcusedByItsNameAndTold(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Overruns = 3 })
+	res := rehearse(t, func(p *Plan) { p.Overruns, p.Poll = 3, 300*time.Millisecond })
 	if !res.OK || res.OverlapsExcused == 0 || len(res.Causes) != 1 || res.Causes[0].Cause != causeOverrun {
 		t.Errorf("%+v", res)
 	}
@@ -144,8 +144,8 @@ func TestEveryTimestampDialectSellsRight(t *testing.T) {
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			res := rehearse(t, func(p *Plan) {
-				p.Dialect, p.Acquisitions = d, 120
-				p.Poll = 50 * time.Millisecond
+				p.Dialect, p.Clients, p.Acquisitions, p.Crashes = d, 6, 100, 1
+				p.Poll = 200 * time.Millisecond
 			})
 			if !res.OK || res.Oversold != res.OversoldExcused {
 				t.Errorf("%+v", res)
@@ -158,7 +158,7 @@ func TestEveryTimestampDialectSellsRight(t *testing.T) {
 }
 
 func TestClocksApartAreBorneWithinTheClaimedSpread(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Spread, p.Lease = 8*time.Second, time.Minute })
+	res := rehearse(t, func(p *Plan) { p.Spread, p.Lease, p.Poll = 8*time.Second, time.Minute, time.Second })
 	if !res.OK || res.Overlaps != 0 {
 		t.Errorf("%+v", res)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -17,16 +16,10 @@ const invalidate = "__redis__:invalidate"
 // redigo's PubSubConn expects a string where they carry a list of keys.
 type listener struct {
 	t      *Tracker
-	conn   redis.Conn
 	id     int64
 	server string // run id, empty if not told
 
-	heard  atomic.Bool // since the last beat
-	armed  bool        // the Tracker's mu guards what follows
-	pinged bool        // and nothing was heard since
-	asking bool        // a PING is being written
-	dead   bool
-	beat   alarm
+	pulse
 }
 
 // subscribe opens a listener. What it tries it tries here first and not on the connection that
@@ -51,8 +44,7 @@ func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	case err != nil:
 		return nil, &NotSentError{err}
 	}
-	s.conn = conn
-	s.beat = alarm{wg: &t.m.wg, ring: s.tick}
+	s.init(t.m, &t.mu, conn, func() bool { return len(t.watches) > 0 })
 	return s, nil
 }
 
@@ -98,10 +90,7 @@ func (s *listener) read() {
 		s.message(v)
 	}
 	s.t.mu.Lock()
-	s.dead = true
-	if s.armed {
-		s.beat.stop()
-	}
+	s.end()
 	s.t.mu.Unlock()
 	_ = s.conn.Close()
 	s.t.listenerLost(s)
@@ -128,50 +117,4 @@ func (s *listener) message(v any) {
 			s.t.changed(s, key)
 		}
 	}
-}
-
-// listen starts the beat, by which a connection that died without a word is noticed within two
-// Timeouts. The Tracker's mu is held.
-func (s *listener) listen() {
-	if !s.armed && !s.dead {
-		s.armed, s.pinged = true, false
-		s.beat.set(s.t.m.opts.Timeout / 2)
-	}
-}
-
-// tick is one beat: silence brings a PING, and more silence the end. It stops by itself when nobody
-// waits any more.
-func (s *listener) tick() {
-	heard := s.heard.Swap(false)
-	s.t.mu.Lock()
-	s.armed = false
-	if s.dead || len(s.t.watches) == 0 {
-		s.t.mu.Unlock()
-		return
-	}
-	silent := s.asking || s.pinged && !heard
-	ask := !silent && !heard
-	s.pinged, s.asking = ask, ask
-	if !silent {
-		s.armed = true
-		s.beat.set(s.t.m.opts.Timeout / 2)
-	}
-	s.t.mu.Unlock()
-	switch {
-	case silent:
-		_ = s.conn.Close() // the reader tells the rest
-	case ask:
-		s.ping()
-	}
-}
-
-// ping asks for a sign of life. Nobody else sends on this connection, and while this hangs the next
-// beat ends it.
-func (s *listener) ping() {
-	if s.conn.Send("PING") == nil {
-		_ = s.conn.Flush() // the reader learns of an error as well
-	}
-	s.t.mu.Lock()
-	s.asking = false
-	s.t.mu.Unlock()
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -28,14 +27,7 @@ type Notices struct {
 }
 
 // noticed is one connection of a Notices.
-type noticed struct {
-	conn   redis.Conn
-	heard  atomic.Bool // since the last beat
-	armed  bool        // the Notices' mu guards what follows
-	pinged bool
-	dead   bool
-	beat   alarm
-}
+type noticed struct{ pulse }
 
 // Notices returns a subscription to channel over the server that m dials. It must be closed before m.
 func (m *Mux) Notices(channel string) *Notices {
@@ -54,7 +46,7 @@ func (n *Notices) Register(ctx context.Context, name string, fn func()) (forget 
 			return nil, &NotSentError{ErrClosed}
 		case n.conn != nil:
 			n.names[name] = fn
-			n.listen(n.conn)
+			n.conn.listen()
 			n.mu.Unlock()
 			return func() { n.forget(name) }, nil
 		}
@@ -107,8 +99,7 @@ func (n *Notices) open(ctx context.Context, opened chan struct{}) {
 		n.err = &NotSentError{ErrClosed}
 		_ = conn.Close()
 	default:
-		c.conn = conn
-		c.beat = alarm{wg: &n.m.wg, ring: func() { n.tick(c) }}
+		c.init(n.m, &n.mu, conn, func() bool { return len(n.names) > 0 })
 		n.conn = c
 		n.m.wg.Add(1)
 		go n.read(c)
@@ -137,10 +128,7 @@ func (n *Notices) read(c *noticed) {
 	}
 	_ = c.conn.Close()
 	n.mu.Lock()
-	c.dead = true
-	if c.armed {
-		c.beat.stop()
-	}
+	c.end()
 	if n.conn == c {
 		n.conn = nil
 	}
@@ -152,41 +140,6 @@ func (n *Notices) read(c *noticed) {
 	n.mu.Unlock()
 	for _, fn := range missed {
 		fn()
-	}
-}
-
-// listen starts the beat by which a connection that died without a word is noticed. mu is held.
-func (n *Notices) listen(c *noticed) {
-	if !c.armed && !c.dead {
-		c.armed, c.pinged = true, false
-		c.beat.set(n.m.opts.Timeout / 2)
-	}
-}
-
-// tick is one beat: silence brings a PING, and more silence the end. It stops when nobody waits.
-func (n *Notices) tick(c *noticed) {
-	heard := c.heard.Swap(false)
-	n.mu.Lock()
-	c.armed = false
-	if c.dead || len(n.names) == 0 {
-		n.mu.Unlock()
-		return
-	}
-	silent := c.pinged && !heard
-	ask := !silent && !heard
-	c.pinged = ask
-	if !silent {
-		c.armed = true
-		c.beat.set(n.m.opts.Timeout / 2)
-	}
-	n.mu.Unlock()
-	switch {
-	case silent:
-		_ = c.conn.Close() // the reader tells the rest
-	case ask:
-		if c.conn.Send("PING") == nil {
-			_ = c.conn.Flush()
-		}
 	}
 }
 

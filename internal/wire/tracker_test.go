@@ -365,6 +365,19 @@ func TestPassingTroubleIsTriedAgainAfterAPause(t *testing.T) {
 	})
 }
 
+func TestARefusedDialIsNoRefusalToTrack(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		if _, err := m.Do(bg, "SET", "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+		f.dialErr = redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
+		_, err := m.Tracker().Arm(bg, "k", nil)
+		if notSent(t, err, f.dialErr); errors.Is(err, ErrNoWake) {
+			t.Errorf("error is %v", err)
+		}
+	})
+}
+
 func TestAHookThatLeadsToSeveralServersCannotWake(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		f.runIDs = []string{"one", "two"}

@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"errors"
+	"time"
+)
+
+// overdue is the watchdog. One timer watches over the oldest call in flight: behind it the others
+// wait as well. It runs on when a call begins and is set anew at most once a Timeout.
+func (l *link) overdue() {
+	l.mu.Lock()
+	l.armed = false
+	c := l.flight.head()
+	if l.dead != nil || c == nil {
+		l.mu.Unlock()
+		return
+	}
+	left := l.m.opts.Timeout - (time.Since(l.born) - time.Duration(c.sent))
+	if left > 0 {
+		l.armed = true
+		l.watch.set(left)
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	l.fail(&silentError{l.m.opts.Timeout})
+}
+
+// errRetired ends a connection whose server turned into a replica.
+var errRetired = errors.New("the server became a read-only replica")
+
+// over reports whether l is retired and has nothing more to do.
+func (l *link) over() bool {
+	if !l.retired.Load() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.writing && len(l.queue) == 0 && l.flight.len() == 0
+}
+
+// gone reports whether l takes no more calls.
+func (l *link) gone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead != nil || l.retired.Load()
+}
+
+// retire lets the connection end with its last reply, and the next call dial anew: after a fail-over
+// the hook may lead to the new primary, while this connection would refuse writes for ever. A young
+// connection stays, lest a hook that leads to a replica dial at every call.
+func (l *link) retire() {
+	if time.Since(l.born) < l.m.opts.Timeout {
+		return
+	}
+	l.mu.Lock()
+	l.retired.Store(true)
+	l.mu.Unlock()
+	l.m.tracker.linkLost(l) // before there can be another link
+	l.m.link.CompareAndSwap(l, nil)
+}
+
+// fail ends the connection and decides the fate of every call on it: unknown when taken, not sent
+// when not. Only its first call does anything.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	if l.dead != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.dead = err
+	flight, queue := l.flight, l.queue
+	l.flight, l.queue, l.spare = fifo{}, nil, nil
+	if l.armed {
+		l.watch.stop()
+	}
+	for c := flight.pop(); c != nil; c = flight.pop() {
+		c.err = err
+		c.done <- struct{}{}
+	}
+	for _, c := range queue {
+		if !c.withdrawn {
+			c.err = err
+			c.done <- struct{}{}
+		}
+	}
+	l.mu.Unlock()
+
+	l.m.link.CompareAndSwap(l, nil)
+	l.rouse()
+	_ = l.conn.Close() // the reason of its end is err
+	l.m.tracker.linkLost(l)
+	if l.m.opts.Lost != nil {
+		l.m.opts.Lost(err)
+	}
+	l.m.wg.Done()
+}

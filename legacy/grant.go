@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -22,6 +23,7 @@ type grant struct {
 	head  any // what stands before the number on L; in dialects without one the token itself
 	term  lock.Term
 
+	watched atomic.Int32  // guards that are armed
 	server  time.Time     // the server's clock when it took the key
 	pending *wire.Pending // of an attempt whose outcome is not known, until it is
 
@@ -129,6 +131,11 @@ func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t
 		args[3], args[4], args[6], args[7] = t.m, t.l, t.sec, t.usec
 		args[acquireClock], args[acquireClock+1] = sec, usec
 		cmds[n] = renewScript.Cmd(args...)
+		if g.watched.Load() > 0 {
+			// Our own writes end the server's memory of who watches the keys; what the script reads
+			// after them, under tracking, begins it anew.
+			cmds[n] = cmds[n].Tracked()
+		}
 	}
 	var refused []int
 	for n, r := range h.mux.Batch(ctx, cmds) {

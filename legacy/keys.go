@@ -17,6 +17,7 @@ var errEmptyKey = errors.New("legacy: the key is empty")
 type keys struct {
 	name string // as the caller says it
 	l, m string // as the server has them
+	both bool   // M is used too
 }
 
 // keys encodes a caller's key.
@@ -28,7 +29,7 @@ func (s *server) keys(name string) (keys, error) {
 	if err != nil {
 		return keys{}, fmt.Errorf("legacy: key %q: %w", name, err)
 	}
-	return keys{name, l, MarkKey(l)}, nil
+	return keys{name, l, MarkKey(l), s.cfg.Mode == Hardened}, nil
 }
 
 // MarkKey returns M, the key of ours that stands beside the legacy key L in the same slot of a
@@ -80,10 +81,20 @@ func trouble(k keys, what string, err error) error {
 		return fmt.Errorf("legacy: key %q holds a \"}\" and no hash tag, so no second key of ours can stand in its slot; in a cluster such a key cannot be hardened: %w", k.name, err)
 	}
 	var said redis.Error
-	if errors.As(err, &said) {
+	switch {
+	case wire.IsNoPerm(err) && k.both || refusesRight(err):
+		return fmt.Errorf("legacy: %s key %q: the server refuses; the user needs rights on the keys %q and %q, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, GET, SET, DEL, PTTL …): %w",
+			what, k.name, k.l, k.m, err)
+	case errors.As(err, &said):
 		return fmt.Errorf("legacy: %s key %q: the server answered: %w", what, k.name, err)
 	}
 	return fmt.Errorf("legacy: %s key %q: %w", what, k.name, err)
+}
+
+// refusesRight recognises what newer servers answer where a command inside a script lacks the right.
+func refusesRight(err error) bool {
+	var said redis.Error
+	return errors.As(err, &said) && strings.Contains(string(said), "ACL failure in script")
 }
 
 // sent reports that a command that failed may have been executed, or may yet be.

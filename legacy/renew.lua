@@ -7,7 +7,8 @@ if not stands(last, ARGV[11]) then return {2, look(sec, usec)} end
 
 local l, m = redis.call('PTTL', L), redis.call('PTTL', M)
 local bytes = mark(sec, usec, ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
--- Both TTLs anew, whatever EXPIRE made of them since (rule 9).
+-- Both TTLs anew, whatever EXPIRE made of them since (rule 9). They are read last, so that a renewal
+-- under tracking ends with both keys registered again.
 redis.call('SET', L, bytes, 'PX', ARGV[3])
 redis.call('SET', M, ARGV[1] .. ' ' .. bytes, 'PX', ARGV[2])
 return {1, l, m, redis.call('PTTL', L), redis.call('PTTL', M)}

@@ -73,7 +73,8 @@ func (h *hardened) Await(ctx context.Context, key string, wake func()) (func(), 
 	return cancel, !o.Exists && !o.MarkExists || h.mayTakeOver(o), nil
 }
 
-// Guard arms touched for both keys of a grant and compares them with it (rule 7).
+// Guard arms touched for both keys of a grant and compares them with it (rule 7). Renewals of a
+// guarded grant register its keys again.
 func (h *hardened) Guard(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
 	g, ok := granted.(*grant)
 	if !ok {
@@ -82,10 +83,12 @@ func (h *hardened) Guard(ctx context.Context, granted lock.Grant, touched func()
 	if err := g.gone(); err != nil {
 		return nil, err
 	}
-	cancel, err := h.arm(ctx, g.k, true, touched)
+	disarm, err := h.arm(ctx, g.k, true, touched)
 	if err != nil {
 		return nil, err
 	}
+	g.watched.Add(1)
+	cancel := sync.OnceFunc(func() { g.watched.Add(-1); disarm() })
 	reply, err := h.tracked(ctx, g.k, cancel, checkScript.Cmd(g.k.l, g.k.m, g.token, g.t.gap))
 	if err != nil {
 		return nil, err

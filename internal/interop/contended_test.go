@@ -136,8 +136,7 @@ func (s tally) log(t *testing.T, name string) {
 // The jar polls, so a woken process of ours would have the key again before it looks: politeness gives it its turn. With
 // it on, every one of the eight gets its thousand.
 func TestNoUpdateIsLostBetweenFourJavaClientsAndFourProcessesOfOurs(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
-	defer cancel()
+	ctx := patientContext(t)
 	f := startFleet(t, ctx, redistest.Real(t, redistest.Options{}), 0)
 	f.await(t, ctx, 1_000, 20_000)
 	s := f.stop(t, ctx)
@@ -149,7 +148,7 @@ func TestNoUpdateIsLostBetweenFourJavaClientsAndFourProcessesOfOurs(t *testing.T
 }
 
 func TestNoUpdateIsLostWithoutPoliteness(t *testing.T) {
-	ctx := testContext(t)
+	ctx := patientContext(t)
 	f := startFleet(t, ctx, redistest.Real(t, redistest.Options{}), -1)
 	f.awaitOurs(t, ctx, 1_000)
 	s := f.stop(t, ctx)
@@ -161,9 +160,9 @@ func TestNoUpdateIsLostOnTheOldestAndTheNewestServer(t *testing.T) {
 	all := redistest.Servers(t)
 	for _, b := range []redistest.Binary{all[0], all[len(all)-1]} {
 		t.Run(b.Name, func(t *testing.T) {
-			ctx := testContext(t)
+			ctx := patientContext(t)
 			f := startFleet(t, ctx, b.Start(t, redistest.Options{}), 0)
-			f.await(t, ctx, 25, 500)
+			f.await(t, ctx, 8, 300)
 			s := f.stop(t, ctx)
 			s.check(t)
 			s.log(t, b.Name)

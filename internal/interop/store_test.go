@@ -67,3 +67,11 @@ func testContext(tb testing.TB) context.Context {
 	tb.Cleanup(cancel)
 	return ctx
 }
+
+// patientContext is for tests in which clients contend: the jar that has just released is the first to ask again, so how
+// long the last of them starves is a matter of luck.
+func patientContext(tb testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
+	tb.Cleanup(cancel)
+	return ctx
+}

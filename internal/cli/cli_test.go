@@ -58,9 +58,13 @@ type started struct {
 }
 
 func (s *stage) start(args ...string) *started {
+	return s.startReading(strings.NewReader(s.stdin), args...)
+}
+
+func (s *stage) startReading(in io.Reader, args ...string) *started {
 	st := &started{out: newWatched(), errors: newWatched(), done: make(chan screen, 1)}
 	env := Env{
-		Stdin: strings.NewReader(s.stdin), Stdout: st.out, Stderr: st.errors,
+		Stdin: in, Stdout: st.out, Stderr: st.errors,
 		Getenv: func(name string) string { return s.vars[name] },
 		Environ: func() []string {
 			all := []string{"PATH=" + os.Getenv("PATH")}

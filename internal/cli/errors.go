@@ -102,7 +102,12 @@ func oneLine(text string) string {
 		}
 		return r
 	}, text)
-	return credentials.ReplaceAllString(text, "://***@")
+	return credentials.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasSuffix(found, ":***@") {
+			return found
+		}
+		return "://***@"
+	})
 }
 
 // say prints a line for people on stderr, unless they asked for quiet.

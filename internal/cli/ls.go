@@ -127,7 +127,7 @@ func (e *Env) ls(ctx context.Context, f *lsFlags, pattern string) error {
 	}
 	lines := withoutMarks(l.lines)
 	slices.SortFunc(lines, func(a, b lockLine) int {
-		return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), cmp.Compare(a.raw, b.raw))
+		return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), wrapped(a)-wrapped(b), cmp.Compare(a.raw, b.raw))
 	})
 	if f.asJSON {
 		return e.printJSON(lsAnswer{"getsetlock.ls/1", append([]lockLine{}, lines...)})
@@ -146,6 +146,13 @@ func nameOf(l lockLine) string {
 		return *l.Name
 	}
 	return l.Key
+}
+
+func wrapped(l lockLine) int {
+	if l.Name != nil {
+		return 1
+	}
+	return 0
 }
 
 func lockGrid(lines []lockLine) *grid {
@@ -184,6 +191,9 @@ func orDash(s *string) string {
 }
 
 func rounded(d time.Duration) string {
+	if days := d.Abs() / (24 * time.Hour); days >= 10 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
 	if d.Abs() >= time.Minute {
 		return d.Round(time.Second).String()
 	}
@@ -217,7 +227,7 @@ func (l *lister) list(ctx context.Context, pattern string) error {
 	}
 	for _, form := range forms(pattern) {
 		var err error
-		if strings.ContainsAny(form, `*?[\`) {
+		if isGlob(form) {
 			err = l.scan(ctx, form)
 		} else {
 			err = l.look(ctx, []string{form})
@@ -232,16 +242,21 @@ func (l *lister) list(ctx context.Context, pattern string) error {
 // forms are the spellings of a pattern: as it is, as Spring's serializers write it, and our own key
 // beside it, which stands alone when the old clients' key is gone.
 func forms(pattern string) []string {
-	all := []string{pattern, `"` + pattern + `"`, pattern + ":gsl", "{" + pattern + "}:gsl"}
-	if strings.ContainsAny(pattern, `*?[\`) {
-		// Two bytes of length are whatever they are.
-		return append(all, "\xac\xed\x00\x05t??"+pattern)
+	all := []string{pattern, `"` + pattern + `"`, pattern + markSuffix, "{" + pattern + "}" + markSuffix}
+	if isGlob(pattern) {
+		return append(all, wrappedGlob+pattern)
 	}
 	if wrapped, err := (dialect.Dialect{KeyEncoding: dialect.JDK}).EncodeKey(pattern); err == nil {
 		all = append(all, wrapped)
 	}
 	return all
 }
+
+func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[\`) }
+
+// wrappedGlob stands for what Java's serializer puts before a short string: four bytes of magic and
+// version, a t, two bytes of length. The magic is no UTF-8, and not every server takes such a pattern.
+const wrappedGlob = "????t??"
 
 // scanSlice is how many keys the server goes through in one SCAN, during which it serves nobody
 // else: some hundred microseconds.
@@ -270,6 +285,9 @@ func (l *lister) scan(ctx context.Context, pattern string) error {
 		var keys []string
 		if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
 			return err
+		}
+		if strings.HasPrefix(pattern, wrappedGlob) {
+			keys = slices.DeleteFunc(keys, func(k string) bool { return !strings.HasPrefix(k, "\xac\xed\x00\x05t") })
 		}
 		if err := l.look(ctx, keys); err != nil {
 			return err

@@ -43,15 +43,19 @@ func guardedBy(key string) []string {
 	return found
 }
 
-// withoutMarks drops our keys where the lock that they belong to is shown itself.
+// withoutMarks drops our keys where the lock that they belong to is shown itself, and shows each once.
 func withoutMarks(lines []lockLine) []lockLine {
-	beside := map[string]bool{}
+	shown := map[string]bool{}
 	for _, l := range lines {
 		if l.marked {
-			beside[legacy.MarkKey(l.raw)] = true
+			shown[legacy.MarkKey(l.raw)] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(lines), func(l lockLine) bool { return l.mark && beside[l.raw] })
+	return slices.DeleteFunc(slices.Clone(lines), func(l lockLine) bool {
+		again := l.mark && shown[l.raw]
+		shown[l.raw] = true
+		return again
+	})
 }
 
 // readLock makes a line of a look at a key. likely says that it is one to be shown to somebody who
@@ -62,7 +66,7 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 	switch {
 	case !o.Exists && marked:
 		return markAlone(o, token), true
-	case !o.Exists:
+	case !o.Exists, isMark(o):
 		return lockLine{}, false
 	}
 	line = lockLine{
@@ -84,6 +88,12 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 	line.readValue(o, matches)
 	stamp := slices.ContainsFunc(matches, func(m dialect.Match) bool { return m.Look == dialect.LookStamp })
 	return line, stamp || marked || matches[0].Look == dialect.LookTombstone
+}
+
+// isMark reports that a key is one of ours beside another, which is looked at itself.
+func isMark(o legacy.Observation) bool {
+	token, _, blank := strings.Cut(o.Value, " ")
+	return blank && ourToken.MatchString(token) && len(guardedBy(o.Key)) > 0
 }
 
 // markAlone is a holder of ours whose mark on the old clients' key is gone: the lock is lost, but its
@@ -116,7 +126,9 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 	if m.Encoding != dialect.Plain && m.Encoding != "" {
 		l.Encoding = string(m.Encoding)
 	}
-	l.setDialects(matches)
+	if !l.marked || m.Look == dialect.LookStamp { // a guard's shape is nobody's in particular
+		l.setDialects(matches)
+	}
 	switch m.Look {
 	case dialect.LookEmpty, dialect.LookText, dialect.LookBinary, dialect.LookImplausible:
 		return
@@ -144,7 +156,8 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 	}
 }
 
-// readStamp reads a value that holds a time, by the rule of the dialect that is believed.
+// readStamp reads a value that holds a time, by the rule of the dialect that is believed: whether its
+// clients would take it for expired if their clocks were the server's.
 func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 	now := o.ServerNow()
 	l.setUntil(m.Expiry, now)
@@ -153,7 +166,7 @@ func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 		if d, err := dialect.Lookup(m.Dialects[0]); err == nil {
 			d.ValueEncoding = m.Encoding
 			if stamp, err := d.Decode(o.Value, now); err == nil {
-				expired = d.PastBy(stamp, now, 0)
+				expired = d.LegacyExpired(dialect.Text(o.Value), "", now)
 				if l.Owner == nil && stamp.ID != "" {
 					l.Owner = &stamp.ID
 				}

@@ -154,25 +154,34 @@ func (r *runner) notAcquired(err error) error {
 func (r *runner) attend(proc process, lease held) error {
 	lost := r.watch(proc, lease)
 	exited := proc.Wait()
-	if lost != nil && lease.Err() != nil {
-		// What is left of the lock frees itself. A server that is away must not keep us, whose
-		// end others may wait for, so this is tried and not waited for.
-		go func() {
-			_ = lease.Release()
-			r.keeper.close(0)
-		}()
+	if lost != nil {
+		r.abandon(lease)
 		return &exitError{codeRunLost, fmt.Errorf("the command was ended (%s): %w", describe(exited), lost)}
 	}
 	r.give(lease.Release)
 	r.keeper.close(closeWait)
-	if lost != nil {
-		return &exitError{codeRunLost, fmt.Errorf("the command was ended (%s): %w", describe(exited), lost)}
-	}
 	if exited.Code == 0 {
 		return nil
 	}
 	return exit(exited.Code)
 }
+
+// abandon gives back what is left of a lost lock, which frees itself otherwise. A server that is away
+// must not keep us, whose end others may wait for: one that is there answers within releaseChance.
+func (r *runner) abandon(lease held) {
+	given := make(chan struct{})
+	go func() {
+		_ = lease.Release()
+		close(given)
+		r.keeper.close(0)
+	}()
+	select {
+	case <-given:
+	case <-r.env.Clock.After(releaseChance):
+	}
+}
+
+const releaseChance = 100 * time.Millisecond
 
 var (
 	errNotRenewed = errors.New("the lock was not renewed in time")

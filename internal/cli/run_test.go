@@ -72,10 +72,6 @@ func TestTheOldClientsBytesStandOnTheKeyMeanwhile(t *testing.T) {
 	}
 }
 
-func stampOf(t time.Time) string {
-	return decimal(t.UnixMilli())
-}
-
 func TestInputAndSignalsReachTheCommand(t *testing.T) {
 	s := newStage(t)
 	s.stdin = "from outside\n"
@@ -142,7 +138,7 @@ func TestQuietSaysNothingButErrors(t *testing.T) {
 	s.want(s.run(script("--mode verbatim --quiet", "j", ":")...), 0, "", "")
 }
 
-const obeys = `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.01; done`
+const obeys = `exec 2>/dev/null; trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.01; done`
 
 // The embedded server cannot tell that a key was touched, so the renewal finds it, which is due within
 // 10 s. The long grace keeps SIGKILL away from a command that needs real time to obey SIGTERM.

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (go test -run '%s' -update writes it anew):\n%s", file, t.Name(), got)
+	}
+}
+
+const (
+	aToken  = "46pp_t56wMdRpwZ1BglSEg"
+	aUUID   = "0f8fad5b-d9cb-469f-a165-70867728950e"
+	springs = "\xac\xed\x00\x05t\x00\x05stock"
+)
+
+// furnished has a lock of every kind that ls tells apart, all written around the beginning of time.
+func furnished(t *testing.T) *stage {
+	s := newStage(t)
+	m := s.world.Mini
+	at := func(d time.Duration) string { return stampOf(redistest.Start.Add(d)) }
+	for key, value := range map[string]string{
+		"stock":       at(50 * time.Second),
+		springs:       at(40 * time.Second),
+		`"stock"`:     at(30 * time.Second),
+		"crashed":     at(-time.Hour),
+		"ruby":        decimal(redistest.Start.Add(time.Minute).Unix()),
+		"floats":      decimal(redistest.Start.Add(time.Minute).Unix()) + ".25",
+		"nanos":       decimal(redistest.Start.Add(time.Minute).UnixNano()),
+		"uuid":        aUUID + ":" + at(time.Minute),
+		"far":         at(9 * 365 * 24 * time.Hour),
+		"tombstone":   "9223372036854775807",
+		"guarded":     "4611686018427387904",
+		"bare":        "lock",
+		"empty":       "",
+		"text":        "hello, world",
+		"bytes\xff\n": "\x00\x01",
+		"ours":        at(30*time.Second + time.Millisecond),
+		"token":       aToken,
+	} {
+		if err := m.Set(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, ttl := range map[string]time.Duration{"ours": 31 * time.Second, "token": 20 * time.Second, "guarded": 30 * time.Second} {
+		m.SetTTL(key, ttl)
+	}
+	for key, value := range map[string]string{
+		legacy.MarkKey("ours"):    aToken + " " + at(30*time.Second+time.Millisecond),
+		legacy.MarkKey("guarded"): aToken + " 4611686018427387904",
+		legacy.MarkKey("lost"):    aToken + " " + at(30*time.Second),
+		"{other}:gsl":             "something else",
+	} {
+		if err := m.Set(key, value); err != nil {
+			t.Fatal(err)
+		}
+		m.SetTTL(key, 30*time.Second)
+	}
+	m.HSet("hash", "a", "b")
+	m.HSet("{tombstone}:gsl:x", "a", "b")
+	return s
+}
+
+// stampOf is how jedis-lock writes an instant.
+func stampOf(t time.Time) string { return decimal(t.UnixMilli()) }
+
+func TestLsShowsWhatLooksLikeALock(t *testing.T) {
+	s := furnished(t)
+	got := s.run("ls")
+	s.want(got, 0, got.out, "")
+	golden(t, "ls.txt", got.out)
+	got = s.run("ls", "--json")
+	s.want(got, 0, got.out, "")
+	golden(t, "ls.json", got.out)
+}
+
+func TestLsWithAPatternShowsAllThatMatches(t *testing.T) {
+	s := furnished(t)
+	got := s.run("ls", "*", "--json")
+	s.want(got, 0, got.out, "")
+	golden(t, "ls-all.json", got.out)
+	for pattern, want := range map[string][]string{
+		"stock":         {`"stock"`, `\xac\xed\x00\x05t\x00\x05stock`, "stock"},
+		"sto*":          {`"stock"`, `\xac\xed\x00\x05t\x00\x05stock`, "stock"},
+		"lost":          {"{lost}:gsl"},
+		"los?":          {"{lost}:gsl"},
+		"ours":          {"ours"},
+		"hash":          {"hash"},
+		`bytes\xff\x0a`: {`bytes\xff\x0a`},
+		`[e]mpty`:       {"empty"},
+		"absent":        {},
+	} {
+		var answer lsAnswer
+		if err := json.Unmarshal([]byte(s.run("ls", pattern, "--json").out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		keys := []string{}
+		for _, l := range answer.Locks {
+			keys = append(keys, l.Key)
+		}
+		slices.Sort(keys)
+		if !slices.Equal(keys, want) {
+			t.Errorf("%s: %q, want %q", pattern, keys, want)
+		}
+	}
+}
+
+func TestLsBelievesTheDialectItIsTold(t *testing.T) {
+	s := newStage(t)
+	s.world.Mini.Set("k", decimal(redistest.Start.Unix()))
+	// The comparison decides: by RedisMutex a stamp of this very second has expired, by Page not.
+	for name, state := range map[string]string{"redis-mutex": "expired", "page": "held"} {
+		var answer lsAnswer
+		if err := json.Unmarshal([]byte(s.run("ls", "--json", "--dialect", name).out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.Locks) != 1 || answer.Locks[0].State != state || plainName(*answer.Locks[0].Dialect) != plainName(name) {
+			t.Errorf("%s: %+v", name, answer.Locks)
+		}
+	}
+}
+
+func TestLsGoesThroughTheKeysInSlices(t *testing.T) {
+	s := newStage(t)
+	for i := range 1200 {
+		s.world.Mini.Set("key"+decimal(int64(i)), "x")
+	}
+	s.world.Mini.Set("k", stampOf(redistest.Start))
+	wire := s.world.Wire()
+	s.vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	if got := s.run("ls"); strings.Count(got.out, "\n") != 2 {
+		t.Errorf("%+v", got)
+	}
+	for _, c := range wire.Sent() {
+		if c.Is("KEYS") || c.Is("SCAN") && !strings.Contains(c.String(), "COUNT") {
+			t.Errorf("sent %s", c)
+		}
+	}
+}
+
+func TestNoLocksIsAnAnswer(t *testing.T) {
+	s := newStage(t)
+	s.want(s.run("ls"), 0, "", "no locks found")
+	s.want(s.run("ls", "-q"), 0, "", "")
+	s.want(s.run("ls", "--json"), 0, "{\n  \"schema\": \"getsetlock.ls/1\",\n  \"locks\": []\n}\n", "")
+}
+
+func TestLsOfAServerThatIsAwayIs3(t *testing.T) {
+	s := newStage(t)
+	s.vars["GETSETLOCK_REDIS"] = "redis://:s3cret@127.0.0.1:1"
+	s.want(s.run("ls"), 3, "", "listing the keys of redis://:***@127.0.0.1:1: ")
+}
+
+func TestUnlockComparesAndDeletes(t *testing.T) {
+	s := furnished(t)
+	stock, _ := s.world.Mini.Get("stock")
+	s.want(s.run("unlock", "stock", "--value", "1"), 1, "", "it holds "+stock)
+	s.want(s.run("unlock", "stock", "--value", stock), 0, "deleted stock\n", "")
+	s.want(s.run("unlock", "stock", "--value", stock), 1, "", "it is free")
+	s.want(s.run("unlock", "hash", "--value", "x"), 1, "", "it holds a hash")
+	s.want(s.run("unlock", "ours", "--value", aToken), 0, "deleted ours with the token of ours that held it\n", "")
+	s.want(s.run("unlock", "lost", "--value", aToken), 0, "deleted lost with the token of ours that held it\n", "")
+	s.want(s.run("unlock", `bytes\xff\x0a`, "--value", `\x00\x01`), 0, "deleted bytes\\xff\\x0a\n", "")
+	s.want(s.run("unlock", escaped(springs), "--value", stampOf(redistest.Start.Add(40*time.Second))), 0,
+		"deleted "+escaped(springs)+"\n", "")
+	for _, key := range []string{"stock", "ours", legacy.MarkKey("ours"), legacy.MarkKey("lost"), springs, "bytes\xff\n"} {
+		if s.world.Mini.Exists(key) {
+			t.Errorf("%q still exists", key)
+		}
+	}
+	if !s.world.Mini.Exists("ruby") {
+		t.Error("more was deleted than asked for")
+	}
+}
+
+func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
+	s := furnished(t)
+	s.interactive = true
+	s.stdin = "n\n"
+	s.want(s.run("unlock", "ours"), 1, "", "ours is held, by "+aToken+", in dialect Jedis, until 2026-03-02T12:00:30.001Z, value 1772452830001\nIf its holder is alive")
+	s.stdin = ""
+	s.want(s.run("unlock", "ours"), 1, "", "nothing was deleted")
+	if !s.world.Mini.Exists("ours") {
+		t.Fatal("deleted without a yes")
+	}
+	s.stdin = "y\n"
+	s.want(s.run("unlock", "ours"), 0, "deleted ours with the token of ours that held it\n", "Delete it? [y/N] ")
+	s.want(s.run("unlock", "lost"), 0, "deleted lost with the token of ours that held it\n", "Delete it?")
+	s.want(s.run("unlock", "absent"), 0, "absent is free\n", "")
+	s.want(s.run("unlock", "hash"), 1, "", "holds a hash")
+	s.world.Mini.Set("long", strings.Repeat("x", 2000))
+	s.want(s.run("unlock", "long"), 1, "", "2000 bytes long")
+}
+
+func TestUnlockDoesNotDeleteWhatChangedWhileItAsked(t *testing.T) {
+	s := furnished(t)
+	s.interactive = true
+	in := make(chan string)
+	st := s.startReading(reader(in), "unlock", "stock")
+	st.errors.await("[y/N]")
+	s.world.Mini.Set("stock", "another")
+	in <- "y\n"
+	s.want(<-st.done, 1, "", "it holds another")
+}
+
+func TestAnInterruptionEndsTheQuestion(t *testing.T) {
+	s := furnished(t)
+	s.interactive = true
+	in := make(chan string)
+	st := s.startReading(reader(in), "unlock", "stock")
+	st.errors.await("[y/N]")
+	s.signal(os.Interrupt)
+	s.want(<-st.done, 130, "", "nothing was deleted: interrupted by ^C")
+	in <- "\n" // the reader that was left behind ends
+}
+
+// reader reads what is sent to it.
+type reader chan string
+
+func (r reader) Read(p []byte) (int, error) { return copy(p, <-r), nil }

@@ -55,9 +55,9 @@ func (l *link) retire() {
 	}
 	l.mu.Lock()
 	l.retired.Store(true)
-	l.mu.Unlock()
-	l.m.tracker.linkLost(l) // before there can be another link
 	l.m.link.CompareAndSwap(l, nil)
+	l.mu.Unlock()
+	l.m.tracker.linkLost(l)
 }
 
 // fail ends the connection and decides the fate of every call on it: unknown when taken, not sent
@@ -69,6 +69,7 @@ func (l *link) fail(err error) {
 		return
 	}
 	l.dead = err
+	l.m.link.CompareAndSwap(l, nil) // before anybody learns of it and calls again
 	flight, queue := l.flight, l.queue
 	l.flight, l.queue, l.spare = fifo{}, nil, nil
 	if l.armed {
@@ -86,7 +87,6 @@ func (l *link) fail(err error) {
 	}
 	l.mu.Unlock()
 
-	l.m.link.CompareAndSwap(l, nil)
 	l.rouse()
 	_ = l.conn.Close() // the reason of its end is err
 	l.m.tracker.linkLost(l)

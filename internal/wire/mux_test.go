@@ -492,3 +492,23 @@ func TestNothingStaysBehindInABubble(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestWhoHearsOfALossNeverMeetsTheLostConnectionAgain(t *testing.T) {
+	m := open(t, newStub().pool(), Options{})
+	l, err := m.connect(bg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := newCall()
+	l.mu.Lock()
+	l.take(first)
+	for range 20000 { // so that the first hears of it long before the last
+		l.take(newCall())
+	}
+	l.mu.Unlock()
+	go l.fail(ErrLost)
+	<-first.done
+	if m.link.Load() == l {
+		t.Error("it would be sent there again")
+	}
+}

@@ -120,7 +120,7 @@ func (s *server) ObserveRaw(ctx context.Context, raw []string) ([]Observation, [
 		replies := s.mux.Batch(ctx, cmds)
 		at = s.clock.end(at)
 		for i, r := range replies {
-			k := keys{part[i], part[i], MarkKey(part[i]), true}
+			k := newKeys(part[i], part[i], true)
 			if r.Err != nil {
 				errs[from+i] = trouble(k, "look at", r.Err)
 				continue

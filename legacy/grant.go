@@ -16,12 +16,13 @@ import (
 // grant is one acquisition of hardened. What its bytes on L are is not kept here: M's value says so,
 // also after a reply was lost.
 type grant struct {
-	h     *hardened
-	k     keys
-	t     *timing
-	token string
-	head  any // what stands before the number on L; in dialects without one the token itself
-	term  lock.Term
+	h        *hardened
+	k        keys
+	t        *timing
+	token    string
+	tokenArg any // boxed once, like the keys
+	head     any // what stands before the number on L; in dialects without one the token itself
+	term     lock.Term
 
 	watched atomic.Int32  // guards that are armed
 	server  time.Time     // the server's clock when it took the key
@@ -35,6 +36,7 @@ type grant struct {
 
 func (h *hardened) newGrant(k keys, t *timing) *grant {
 	g := &grant{h: h, k: k, t: t, token: newToken(), head: ""}
+	g.tokenArg = g.token
 	switch {
 	case h.dialect.Shape == dialect.ShapeUUIDNumber:
 		var b [16]byte
@@ -42,7 +44,7 @@ func (h *hardened) newGrant(k keys, t *timing) *grant {
 		// A uuid that no old client ever drew: none takes the lock for its own.
 		g.head = h.dialect.NewID(b) + ":"
 	case !h.dialect.HasStamp():
-		g.head = g.token
+		g.head = g.tokenArg
 	}
 	return g
 }
@@ -54,7 +56,7 @@ func (g *grant) args(last any) []any {
 	if !d.HasStamp() {
 		unit = unitArgs[dialect.UnitNone]
 	}
-	return []any{g.k.l, g.k.m, g.token, g.t.m, g.t.l, unit, g.t.sec, g.t.usec, g.head, encodingArgs[d.ValueEncoding], "", "", last}
+	return []any{g.k.argL, g.k.argM, g.tokenArg, g.t.m, g.t.l, unit, g.t.sec, g.t.usec, g.head, encodingArgs[d.ValueEncoding], "", "", last}
 }
 
 // Names as the scripts know them, boxed once.
@@ -66,10 +68,10 @@ var (
 	encodingArgs = map[dialect.Encoding]any{dialect.Plain: "plain", dialect.JDK: "jdk", dialect.JSON: "json"}
 )
 
-// taken reads the acquire script's reply: status, bytes, clock, TTLs of L and M.
+// taken reads the acquire script's reply: status, clock, TTLs of L and M.
 func (g *grant) taken(f []any) {
-	g.server = time.Unix(number(f[2]), number(f[3])*1000)
-	g.term.TTL = shorter(f[4], f[5])
+	g.server = time.Unix(number(f[1]), number(f[2])*1000)
+	g.term.TTL = shorter(f[3], f[4])
 }
 
 // shorter is the lesser of two PTTL replies: trust never goes beyond what the server keeps (rule 9).

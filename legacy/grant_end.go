@@ -106,7 +106,7 @@ func released(k keys) error {
 // check looks whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9).
 func (g *grant) check(ctx context.Context) error {
 	at := lock.Mark(ctx)
-	reply, err := g.h.mux.Eval(ctx, checkScript, g.k.l, g.k.m, g.token, g.t.gap)
+	reply, err := g.h.mux.Eval(ctx, checkScript, g.k.argL, g.k.argM, g.tokenArg, g.t.gap)
 	if err != nil {
 		return trouble(g.k, "look again at", err)
 	}
@@ -161,7 +161,7 @@ func (g *grant) Release(ctx context.Context) error {
 // tookIt reads the late reply to an attempt.
 func tookIt(reply any, err error) bool {
 	f, _ := reply.([]any)
-	return err == nil && len(f) == 6
+	return err == nil && len(f) == tookReply
 }
 
 // settled notes that an attempt of unknown outcome had taken the key.
@@ -180,7 +180,7 @@ func (g *grant) giveBack(ctx context.Context) (any, error) {
 	took := g.server
 	g.mu.Unlock()
 	if !d.NeverReleases() || took.IsZero() {
-		return g.h.mux.Eval(ctx, releaseScript, g.k.l, g.k.m, g.token, g.t.gap)
+		return g.h.mux.Eval(ctx, releaseScript, g.k.argL, g.k.argM, g.tokenArg, g.t.gap)
 	}
 	// The key means "done": what stays is what the old client had written when we took it, for as
 	// long as that says (rule 10).
@@ -195,7 +195,7 @@ func (g *grant) giveBack(ctx context.Context) (any, error) {
 	}
 	end := took.Add(lease + d.Slack)
 	return g.h.stamping(ctx, finishScript, finishClock,
-		g.k.l, g.k.m, g.token, g.t.gap, stamp, end.Unix(), end.Nanosecond()/int(time.Microsecond), "", "")
+		g.k.argL, g.k.argM, g.tokenArg, g.t.gap, stamp, end.Unix(), end.Nanosecond()/int(time.Microsecond), "", "")
 }
 
 func trimColon(id string) string {

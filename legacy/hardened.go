@@ -125,6 +125,8 @@ func (h *hardened) Try(ctx context.Context, key string, ttl time.Duration) (lock
 const (
 	tookFree = 1
 	tookOver = 2
+
+	tookReply = 5 // the length of a reply that says so
 )
 
 // acquire runs the script once. Unless seen is empty, it replaces that very value.
@@ -150,7 +152,7 @@ func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int
 		}
 		return 0, o, err
 	}
-	if len(f) != 6 {
+	if len(f) != tookReply {
 		return 0, o, trouble(g.k, "take", errOddReply)
 	}
 	g.taken(f)

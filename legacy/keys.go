@@ -18,6 +18,13 @@ type keys struct {
 	name string // as the caller says it
 	l, m string // as the server has them
 	both bool   // M is used too
+
+	argL, argM any // boxed once for all commands
+}
+
+func newKeys(name, l string, both bool) keys {
+	m := MarkKey(l)
+	return keys{name, l, m, both, l, m}
 }
 
 // keys encodes a caller's key.
@@ -29,7 +36,7 @@ func (s *server) keys(name string) (keys, error) {
 	if err != nil {
 		return keys{}, fmt.Errorf("legacy: key %q: %w", name, err)
 	}
-	return keys{name, l, MarkKey(l), s.cfg.Mode == Hardened}, nil
+	return newKeys(name, l, s.cfg.Mode == Hardened), nil
 }
 
 // MarkKey returns M, the key of ours that stands beside the legacy key L in the same slot of a

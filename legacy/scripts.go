@@ -44,10 +44,12 @@ var (
 	deleteScript  = script(deleteLua)
 )
 
-// script puts what all scripts share behind the line that names this one.
-func script(source string) *wire.Script {
+func script(source string) *wire.Script { return wire.NewScript(2, sourceOf(source)) }
+
+// sourceOf puts what all scripts share behind the line that names this one.
+func sourceOf(source string) string {
 	line, body, _ := strings.Cut(source, "\n")
-	return wire.NewScript(2, line+"\n"+sharedLua+body)
+	return line + "\n" + sharedLua + body
 }
 
 var errOddReply = errors.New("the server's reply has another form than the script's")

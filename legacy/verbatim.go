@@ -210,7 +210,7 @@ func (t *turn) setnx(ctx context.Context) (*oldGrant, error) {
 		won && (d.KeyTTL == dialect.TTLAfterSetnx || d.KeyTTL == dialect.TTLWinExpire)
 	if !won {
 		if expires {
-			_, err = t.v.mux.Do(ctx, "EXPIRE", t.k.l, wholeSeconds(t.lease))
+			_, err = t.v.mux.Do(ctx, "EXPIRE", t.k.argL, wholeSeconds(t.lease))
 		}
 		return nil, t.certain("EXPIRE", err)
 	}
@@ -219,14 +219,14 @@ func (t *turn) setnx(ctx context.Context) (*oldGrant, error) {
 
 func (t *turn) first(ctx context.Context) (won bool, err error) {
 	if t.v.dialect.Acquire == dialect.AcquireSetnx {
-		reply, err := t.v.mux.Do(ctx, "SETNX", t.k.l, t.value)
+		reply, err := t.v.mux.Do(ctx, "SETNX", t.k.argL, t.value)
 		return number(reply) == 1, err
 	}
 	options, err := t.v.setOptions(t.lease)
 	if err != nil {
 		return false, err
 	}
-	reply, err := t.v.mux.Do(ctx, "SET", append([]any{t.k.l, t.value}, options...)...)
+	reply, err := t.v.mux.Do(ctx, "SET", append([]any{t.k.argL, t.value}, options...)...)
 	return reply != nil, err
 }
 
@@ -256,7 +256,7 @@ func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
 func wholeSeconds(d time.Duration) int64 { return int64(roundUp(d, time.Second) / time.Second) }
 
 func (t *turn) get(ctx context.Context) (dialect.Reply, error) {
-	reply, err := t.v.mux.Do(ctx, "GET", t.k.l)
+	reply, err := t.v.mux.Do(ctx, "GET", t.k.argL)
 	return asReply(reply), t.certain("GET", err)
 }
 
@@ -276,7 +276,7 @@ func (t *turn) getset(ctx context.Context, seen dialect.Reply) (*oldGrant, error
 			return nil, err
 		}
 	}
-	reply, err := t.v.mux.Do(ctx, "GETSET", t.k.l, t.value)
+	reply, err := t.v.mux.Do(ctx, "GETSET", t.k.argL, t.value)
 	if err != nil {
 		judged := t.judging()
 		return nil, t.failed("GETSET", err, wroteGetset, func(late any) bool {
@@ -300,7 +300,7 @@ func (t *turn) won(ctx context.Context, expires bool) (*oldGrant, error) {
 	if !expires {
 		return g, nil
 	}
-	if _, err := t.v.mux.Do(ctx, "EXPIRE", t.k.l, wholeSeconds(t.lease)); err != nil {
+	if _, err := t.v.mux.Do(ctx, "EXPIRE", t.k.argL, wholeSeconds(t.lease)); err != nil {
 		// The key is ours for certain, and without an end: it must be given back.
 		return nil, &lock.UnsureError{Grant: g, Err: trouble(t.k, "EXPIRE", err)}
 	}

@@ -79,7 +79,7 @@ func (g *oldGrant) release(ctx context.Context) error {
 	d := &g.v.dialect
 	seen := dialect.Nil()
 	if d.ReleaseGets() {
-		reply, err := g.v.mux.Do(ctx, "GET", g.k.l)
+		reply, err := g.v.mux.Do(ctx, "GET", g.k.argL)
 		if err != nil {
 			return trouble(g.k, "give back", err)
 		}
@@ -113,7 +113,7 @@ func (g *oldGrant) release(ctx context.Context) error {
 const compareLua = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
 func (g *oldGrant) del(ctx context.Context, late bool) error {
-	reply, err := g.v.mux.Do(ctx, "DEL", g.k.l)
+	reply, err := g.v.mux.Do(ctx, "DEL", g.k.argL)
 	if err != nil {
 		return g.unanswered(err)
 	}
@@ -185,7 +185,7 @@ func wonSetnx(reply any) bool {
 // compareAndDel deletes the key if it holds our value. certain says that no write of ours is still
 // under way, so that what is not there will not come.
 func (g *oldGrant) compareAndDel(ctx context.Context, certain bool) error {
-	reply, err := g.v.mux.Do(ctx, "GET", g.k.l)
+	reply, err := g.v.mux.Do(ctx, "GET", g.k.argL)
 	if err != nil {
 		return trouble(g.k, "give back", err)
 	}
@@ -195,7 +195,7 @@ func (g *oldGrant) compareAndDel(ctx context.Context, certain bool) error {
 		}
 		return trouble(g.k, "give back", errUncertain)
 	}
-	if _, err := g.v.mux.Do(ctx, "DEL", g.k.l); err != nil {
+	if _, err := g.v.mux.Do(ctx, "DEL", g.k.argL); err != nil {
 		return g.unanswered(err)
 	}
 	return g.end(nil)
@@ -247,7 +247,7 @@ func (v *verbatim) Guard(ctx context.Context, granted lock.Grant, touched func()
 	if err != nil {
 		return nil, err
 	}
-	reply, err := v.tracked(ctx, g.k, cancel, wire.Cmd("GET", g.k.l))
+	reply, err := v.tracked(ctx, g.k, cancel, wire.Cmd("GET", g.k.argL))
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (h *hardened) Guard(ctx context.Context, granted lock.Grant, touched func()
 	}
 	g.watched.Add(1)
 	cancel := sync.OnceFunc(func() { g.watched.Add(-1); disarm() })
-	reply, err := h.tracked(ctx, g.k, cancel, checkScript.Cmd(g.k.l, g.k.m, g.token, g.t.gap))
+	reply, err := h.tracked(ctx, g.k, cancel, checkScript.Cmd(g.k.argL, g.k.argM, g.tokenArg, g.t.gap))
 	if err != nil {
 		return nil, err
 	}

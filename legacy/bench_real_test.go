@@ -1,0 +1,125 @@
+//go:build real
+
+package legacy
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// BenchmarkUncontended compares an acquisition and its release with the same commands, for hardened the
+// same scripts, sent by bare redigo on one connection. The two take turns in short rounds, and what is
+// reported beside the time is the median of the rounds' ratios.
+func BenchmarkUncontended(b *testing.B) {
+	s := redistest.Real(b, redistest.Options{})
+	for _, mode := range []Mode{Verbatim, Hardened} {
+		b.Run(mode.String(), func(b *testing.B) {
+			conn := s.Pool().Get()
+			defer conn.Close()
+			backend, err := New(s.Pool(), Config{Mode: mode})
+			if err != nil {
+				b.Fatal(err)
+			}
+			client, err := lock.New(backend, lock.Config{Politeness: -1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer client.Close(context.Background())
+			bare := bareVerbatim
+			if mode == Hardened {
+				bare = bareHardened
+			}
+			b.ReportAllocs()
+			b.ReportMetric(ratio(b, func() { bare(b, conn) }, func() { ours(b, client) }), "x-bare")
+		})
+	}
+}
+
+const round = 50
+
+// ratio runs both in turns and returns the median of ours over bare.
+func ratio(b *testing.B, bare, ours func()) float64 {
+	bare()
+	ours()
+	var ratios []float64
+	b.StopTimer()
+	b.ResetTimer()
+	for done := 0; done < b.N; done += round {
+		n := min(round, b.N-done)
+		begin := time.Now()
+		for range n {
+			bare()
+		}
+		between := time.Now()
+		b.StartTimer()
+		for range n {
+			ours()
+		}
+		b.StopTimer()
+		ratios = append(ratios, float64(time.Since(between))/float64(between.Sub(begin)))
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
+}
+
+func ours(b *testing.B, client *lock.Client) {
+	lease, err := client.Acquire(context.Background(), "k")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := lease.Release(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func bareVerbatim(b *testing.B, conn redis.Conn) {
+	stamp, _ := dialect.Jedis().Stamp(time.Now(), time.Minute, "")
+	if n, err := redis.Int(conn.Do("SETNX", "k", stamp)); n != 1 || err != nil {
+		b.Fatal(n, err)
+	}
+	if n, err := redis.Int(conn.Do("DEL", "k")); n != 1 || err != nil {
+		b.Fatal(n, err)
+	}
+}
+
+func bareHardened(b *testing.B, conn redis.Conn) {
+	token := newToken()
+	eval := func(script interface{ SHA() string }, source string, args ...any) {
+		reply, err := conn.Do("EVALSHA", append([]any{script.SHA(), 2, "k", "{k}:gsl", token}, args...)...)
+		if _, told := err.(redis.Error); told {
+			reply, err = conn.Do("EVAL", append([]any{source, 2, "k", "{k}:gsl", token}, args...)...)
+		}
+		if f, _ := reply.([]any); err != nil || number(f[0]) != 1 {
+			b.Fatal(reply, err)
+		}
+	}
+	eval(acquireScript, sourceOf(acquireLua), 30000, 31003, "ms", 30, 1000, "", "plain", "", "", "")
+	eval(releaseScript, sourceOf(releaseLua), "")
+}
+
+func BenchmarkRenewal(b *testing.B) {
+	s := redistest.Real(b, redistest.Options{})
+	backend, err := New(s.Pool(), Config{Mode: Hardened})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer backend.Close()
+	g, err := backend.Try(context.Background(), "k", 30*time.Second)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g.Extend(context.Background(), 30*time.Second); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package legacy_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+func TestVerbatimNeedsNothingButFourCommands(t *testing.T) {
+	r, wire := verbatim(t, dialect.Jedis())
+	client, err := lock.New(r.b, lock.Config{Clock: r.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.set("k", r.stamp(-time.Minute))
+	lease, err := client.Acquire(bg, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.TryAcquire(bg, "k"); !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+	if err := lease.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := client.Close(bg); err != nil {
+		t.Error(err)
+	}
+	for _, c := range wire.Sent() {
+		if !c.Is("SETNX") && !c.Is("GET") && !c.Is("GETSET") && !c.Is("DEL") && !c.Is(redistest.Dialing) {
+			t.Errorf("sent %v", c)
+		}
+	}
+}
+
+// The nine steps by which two clients of JedisUUID come to hold one lock, with no clock at fault.
+func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
+	w := redistest.New(t)
+	cfg := legacy.Config{Dialect: dialect.JedisUUID(), Clock: w.Clock(redistest.Skew{})}
+	a := open(t, w, cfg)
+	p := newTap(w)
+	b, err := legacy.New(p.pool(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	dead, _ := cfg.Dialect.Stamp(w.Now().Add(-2*time.Minute), time.Minute, cfg.Dialect.NewID([16]byte{9}))
+	w.Mini.Set("k", dead)
+	p.act("GETSET", func() { try(t, a, "k", time.Minute) }) // between B's GET and its GETSET
+	if _, err := b.Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
+		t.Fatalf("the loser of the takeover: %v", err)
+	}
+	g := try(t, b, "k", time.Minute) // its next poll finds its own uuid
+	if words := strings.Join(p.take(), " "); strings.Count(words, "GETSET") != 2 {
+		t.Errorf("on the wire: %s", words)
+	}
+	// The same backend is not granted the key twice: another attempt is another lock object.
+	if _, err := b.Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("while it is held by this backend: %v", err)
+	}
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHardenedExcludesOursFromOursBesideADoubleGrant(t *testing.T) {
+	r := newRig(t, legacy.Config{Dialect: dialect.JedisUUID()})
+	g := r.take("k")
+	// An old client that looked before ours took it overwrites our mark: GETSET of what it read as free.
+	foreign, _ := dialect.JedisUUID().Stamp(r.w.Now(), time.Minute, dialect.JedisUUID().NewID([16]byte{1}))
+	r.set("k", foreign)
+	_, err := r.try("k")
+	if held := r.wantHeld(err); held.Owner != g.Token() {
+		t.Errorf("%v", held)
+	}
+	_, err = g.Extend(bg, ttl)
+	r.wantLost(err)
+}
+
+func TestVerbatimStampsAndJudgesByTheLocalClock(t *testing.T) {
+	w := redistest.New(t)
+	behind := open(t, w, legacy.Config{Clock: w.Clock(redistest.Skew{Offset: -2 * time.Minute})})
+	ahead := open(t, w, legacy.Config{Clock: w.Clock(redistest.Skew{})})
+	try(t, behind, "k", time.Minute) // a slow node's lock is taken for expired at once
+	if _, err := ahead.Try(bg, "k", time.Minute); err != nil {
+		t.Error(err)
+	}
+	if _, err := behind.Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+}
+
+func TestAThrownErrorNamesTheValue(t *testing.T) {
+	w := redistest.New(t)
+	b := open(t, w, legacy.Config{})
+	w.Mini.Set("k", "0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a:1772452000000")
+	_, err := b.Try(bg, "k", time.Minute)
+	var thrown *legacy.ThrownError
+	if !errors.As(err, &thrown) || thrown.Command != "GET" || !strings.Contains(err.Error(), "JedisUUID") || !errors.Is(err, lock.ErrNoRetry) {
+		t.Errorf("%v", err)
+	}
+	client, err := lock.New(b, lock.Config{Clock: w.Clock(redistest.Skew{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close(bg)
+	if _, err := client.Acquire(bg, "k"); !errors.As(err, &thrown) {
+		t.Errorf("through a Client: %v", err)
+	}
+}
+
+func TestGrantsOfAnotherBackendAreRefused(t *testing.T) {
+	w := redistest.New(t)
+	v, h := open(t, w, legacy.Config{}), open(t, w, legacy.Config{Mode: legacy.Hardened})
+	gv, gh := try(t, v, "a", ttl), try(t, h, "b", ttl)
+	if _, err := v.Guard(bg, gh, func() {}); err == nil {
+		t.Error("Verbatim guards a hardened grant")
+	}
+	if _, err := h.Guard(bg, gv, func() {}); err == nil {
+		t.Error("Hardened guards a verbatim grant")
+	}
+	terms, errs := h.(lock.BatchExtender).ExtendAll(bg, []lock.Grant{gv, gh}, ttl)
+	if errs[0] == nil || errs[1] != nil || terms[1].TTL != ttl {
+		t.Errorf("%v %v", terms, errs)
+	}
+}
+
+func TestVerbatimIsWakelessUnlessAsked(t *testing.T) {
+	w := redistest.New(t)
+	for _, c := range []struct {
+		cfg  legacy.Config
+		sent int
+	}{
+		{legacy.Config{}, 0},
+		{legacy.Config{Mode: legacy.Hardened, Wake: legacy.Off}, 0},
+	} {
+		wire := w.Wire()
+		b, err := legacy.New(wire.Pool(), c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		if _, _, err := b.Await(bg, "k", func() {}); !errors.Is(err, lock.ErrNoWake) {
+			t.Errorf("%v", err)
+		}
+		if n := wire.Count(""); n != 0 {
+			t.Errorf("%d commands sent", n)
+		}
+	}
+}

@@ -136,8 +136,9 @@ type Waker interface {
 	// this store cannot wake; the Client polls from then on.
 	Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error)
 
-	// Guard arms touched for the key of a grant. The error wraps [ErrLost] when the key is already
-	// not ours any more, [ErrNoWake] as above.
+	// Guard arms touched for the key of a grant. The grant's own Extend neither calls touched nor
+	// disarms it: what another does to the key right behind a renewal is told as well. The error
+	// wraps [ErrLost] when the key is already not ours any more, [ErrNoWake] as above.
 	Guard(ctx context.Context, g Grant, touched func()) (cancel func(), err error)
 }
 

@@ -81,6 +81,11 @@ type Hooks struct {
 	// renewal is tried again before that.
 	RenewFailed func(Event)
 
+	// Endangered: half of the time between a renewal that was due and the end of trust is over, and
+	// none has succeeded (Event.Cause: what the last one failed by, nil if it is still under way).
+	// The lease is trusted until Event.Until; now is the time to bring the work to a safe point.
+	Endangered func(Event)
+
 	// Lost: the lease ended by Event.Cause, not by its holder.
 	Lost func(Event)
 

@@ -28,6 +28,7 @@ type Lease struct {
 	renewAt  time.Duration // elapsed time of the next renewal, never: no renewal
 	guardAt  time.Duration // elapsed time of the next guard, never: none
 	tieAt    time.Duration // elapsed time at which the end of parent begins to be watched
+	warnAt   time.Duration // elapsed time at which its holder is warned, never: no warning
 	busy     chan struct{} // not nil while an Extend or Guard is under way; closed after it
 	lastErr  error         // of the last renewal, nil if it succeeded
 	ended    error         // why the lease ended, nil while it lives
@@ -47,7 +48,7 @@ func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked, bega
 	l := &Lease{
 		client: c, key: q.key, queue: q, grant: grant, parent: ctx, asked: asked,
 		waited:  asked.Elapsed - began.Elapsed,
-		renewAt: never, guardAt: never, tieAt: never,
+		renewAt: never, guardAt: never, tieAt: never, warnAt: never,
 	}
 	l.event.lease = l
 	l.count(grant.Term(), asked, c.core.keeper.now())
@@ -117,14 +118,17 @@ func (l *Lease) planRenewal() {
 		return
 	}
 	l.renewAt = l.sent.Elapsed + every - time.Duration(rand.Int64N(int64(every)/10+1))
+	if l.client.cfg.Hooks.Endangered != nil {
+		l.warnAt = l.renewAt + (l.trustEnd()-l.renewAt)/2
+	}
 }
 
 // due is when the scheduler should look at l next. Called with l.mu held.
 func (l *Lease) due() time.Duration {
 	if l.busy != nil {
-		return min(l.trustEnd(), l.tieAt)
+		return min(l.trustEnd(), l.tieAt, l.warnAt)
 	}
-	return min(l.trustEnd(), l.renewAt, l.guardAt, l.tieAt)
+	return min(l.trustEnd(), l.renewAt, l.guardAt, l.tieAt, l.warnAt)
 }
 
 // Key returns the name under which the lease was acquired.

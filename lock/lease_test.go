@@ -165,6 +165,61 @@ func TestGuardedLeaseIsToldInTheMomentOfTheTheft(t *testing.T) {
 	})
 }
 
+func TestTheftWhileTheWatchIsArmedIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second, RenewEvery: -1})
+		reply := make(chan struct{})
+		s.Order(locktest.Fault{Op: "guard", Times: 1, Hold: reply})
+		l := acquire(t, c, "k")
+		time.Sleep(time.Second)
+		s.Seize("k", "thief", time.Hour) // the watch is armed; its reply is on the way
+		close(reply)
+		synctest.Wait()
+		wantErr(t, l.Err(), lock.ErrLost)
+		_ = l.Release()
+	})
+}
+
+func TestHolderIsWarnedOnceBeforeTheLoss(t *testing.T) {
+	for name, order := range map[string]func(*locktest.Store) (mend func()){
+		"failing": func(s *locktest.Store) func() {
+			s.Order(locktest.Fault{Op: "extend", Err: errServer})
+			return s.Mend
+		},
+		"silent": func(s *locktest.Store) func() {
+			silent := make(chan struct{})
+			s.Order(locktest.Fault{Op: "extend", Times: 1, Hold: silent, Err: errServer})
+			return func() { close(silent) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				var told log
+				c := client(t, s.Full(), lock.Config{TTL: 30 * time.Second, Hooks: told.hooks()})
+				l := acquire(t, c, "k")
+				time.Sleep(time.Minute)
+				if n := told.count("endangered"); n != 0 {
+					t.Fatalf("warned %d times while all is well", n)
+				}
+				mend := order(s)
+				time.Sleep(10*time.Second + 9*time.Second) // trust ends 27 s after the last renewal
+				if told.count("endangered") != 1 || l.Err() != nil {
+					t.Errorf("told %v, lease %v", told.events, l.Err())
+				}
+				if e := told.event("endangered"); e.Until != l.Until() || name == "failing" && !errors.Is(e.Cause, errServer) {
+					t.Errorf("told %+v", e)
+				}
+				mend()
+				time.Sleep(time.Minute)
+				if told.count("endangered") != 1 || l.Err() != nil {
+					t.Errorf("after it was mended: told %v, lease %v", told.events, l.Err())
+				}
+				release(t, l)
+			})
+		})
+	}
+}
+
 func TestBrokenWatchOfAHolderIsNotALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})

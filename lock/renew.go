@@ -19,15 +19,23 @@ func (l *Lease) tick(now Instant) (work bool) {
 		l.outlived()
 		return false
 	}
-	defer l.mu.Unlock()
 	if l.tieAt <= now.Elapsed {
 		l.tie()
+	}
+	endangered := l.warnAt <= now.Elapsed
+	if endangered {
+		l.warnAt = never
 	}
 	work = l.busy == nil && min(l.renewAt, l.guardAt) <= now.Elapsed+l.slack()
 	if work {
 		l.busy = make(chan struct{})
 	}
 	l.client.core.sched.set(&l.event, l.due())
+	e := Event{Key: l.key, Token: l.grant.Token(), Until: l.sent.Wall.Add(l.span), Cause: l.lastErr}
+	l.mu.Unlock()
+	if endangered {
+		l.client.cfg.Hooks.Endangered(e)
+	}
 	return work
 }
 
@@ -111,9 +119,6 @@ func (l *Lease) extended(t Term, err error, asked Instant) {
 	case err == nil:
 		l.count(t, asked, now)
 		l.planRenewal()
-		if k.waker != nil && l.guardAt != never {
-			l.guardAt = now.Elapsed // our own write disarmed the watch
-		}
 	case errors.Is(err, ErrNotRenewable):
 		l.renewAt = never
 	default:
@@ -145,6 +150,7 @@ func (k *core) guard(l *Lease) {
 	l.mu.Lock()
 	disarm := l.disarm
 	l.disarm = nil
+	l.guardAt = never // before the watch is armed: from then on touched may set it
 	l.mu.Unlock()
 	if disarm != nil {
 		disarm()
@@ -154,7 +160,6 @@ func (k *core) guard(l *Lease) {
 	l.mu.Lock()
 	close(l.busy)
 	l.busy = nil
-	l.guardAt = never
 	switch {
 	case l.ended != nil:
 		l.mu.Unlock()
@@ -163,15 +168,14 @@ func (k *core) guard(l *Lease) {
 		}
 		return
 	case err == nil:
-		l.disarm = disarm
-		l.guardAt = now.Elapsed + l.client.cfg.TTL // a watch can be lost without a word
+		l.disarm = disarm // it tells of its own end, and every renewal looks at the key as well
 	case errors.Is(err, ErrLost):
 		l.mu.Unlock()
 		l.lose(&LostError{Key: l.key, Err: err})
 		return
 	default:
-		// No watch for now: the next renewal looks at the key, and asks for a watch again.
-		l.guardAt = now.Elapsed + l.client.cfg.TTL
+		// No watch for now: renewals look at the key, and the watch is asked for again.
+		l.guardAt = min(l.guardAt, now.Elapsed+l.client.cfg.TTL)
 	}
 	k.sched.set(&l.event, l.due())
 	l.mu.Unlock()

@@ -88,6 +88,7 @@ var tests = []test{
 	{"LeavingFreesThePlace", (*kit).leavingFreesThePlace},
 	{"ReleaseWakes", (*kit).releaseWakes},
 	{"GuardTellsOfATouch", (*kit).guardTellsOfATouch},
+	{"GuardOutlivesARenewal", (*kit).guardOutlivesARenewal},
 	{"GuardOfALostGrantSaysSo", (*kit).guardOfALostGrantSaysSo},
 	{"FencesIncrease", (*kit).fencesIncrease},
 	{"ClientsLoseNoUpdate", (*kit).clientsLoseNoUpdate},

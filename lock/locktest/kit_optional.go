@@ -227,6 +227,46 @@ func (k *kit) guardTellsOfATouch() {
 	_ = g.Release(k.ctx()) // lost
 }
 
+// guardOutlivesARenewal sees to it that no theft is overlooked until the next renewal.
+func (k *kit) guardOutlivesARenewal() {
+	b := k.backend()
+	w, ok := b.(lock.Waker)
+	if !ok || k.traits.CannotWake || k.traits.NotRenewable {
+		return
+	}
+	g := k.take(b)
+	touched := make(chan struct{})
+	cancel, err := w.Guard(k.ctx(), g, once(touched))
+	if err != nil {
+		k.Fatalf("Guard: %v", err)
+	}
+	grants := []lock.Grant{g}
+	key := k.key
+	k.key += ":other"
+	grants = append(grants, k.take(b))
+	k.key = key
+	for range 2 {
+		if _, err := g.Extend(k.ctx(), k.TTL); err != nil {
+			k.Fatalf("Extend: %v", err)
+		}
+	}
+	if batch, ok := b.(lock.BatchExtender); ok {
+		if _, errs := batch.ExtendAll(k.ctx(), grants, k.TTL); errs[0] != nil {
+			k.Fatalf("ExtendAll: %v", errs[0])
+		}
+	}
+	select {
+	case <-touched:
+		k.Error("a grant's own renewal was told as a touch")
+	default:
+	}
+	k.Seize(k.key)
+	k.soon("a holder after a theft behind its renewal", touched)
+	cancel()
+	_ = g.Release(k.ctx()) // lost
+	k.free(grants[1])
+}
+
 func (k *kit) guardOfALostGrantSaysSo() {
 	b := k.backend()
 	w, ok := b.(lock.Waker)

@@ -36,7 +36,8 @@ func TestStorePassesItsOwnKit(t *testing.T) {
 // broken breaks one promise of a right backend.
 type broken struct {
 	*full
-	how string
+	how    string
+	guards map[string]func() // that a renewal disarms
 }
 
 func (b broken) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
@@ -94,6 +95,13 @@ func (b broken) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duratio
 		inner = append(inner, g.(brokenGrant).grant)
 	}
 	terms, errs := b.full.ExtendAll(ctx, inner, ttl)
+	if b.how == "guard until renewal" {
+		for _, g := range inner {
+			if cancel := b.guards[g.(*grant).key]; cancel != nil {
+				cancel()
+			}
+		}
+	}
 	if b.how == "batch" {
 		errs = make([]error, len(gs))
 	}
@@ -103,6 +111,11 @@ func (b broken) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duratio
 func (b broken) Guard(ctx context.Context, g lock.Grant, f func()) (func(), error) {
 	if b.how == "blind guard" {
 		return func() {}, nil
+	}
+	if b.how == "guard until renewal" {
+		cancel, err := b.full.Guard(ctx, g.(brokenGrant).grant, f)
+		b.guards[g.(brokenGrant).key] = cancel
+		return cancel, err
 	}
 	return b.full.Guard(ctx, g.(brokenGrant).grant, f)
 }
@@ -131,28 +144,29 @@ func (g brokenGrant) Release(ctx context.Context) error {
 
 // Each way to be wrong, and the test that must find it.
 var mutants = map[string]string{
-	"dead context":    "DeadContextTakesNothing",
-	"waits":           "HeldIsSaidAtOnce",
-	"barging":         "OneGrantAmongMany",
-	"beside":          "HeldIsSaidAtOnce",
-	"same token":      "TokensDiffer",
-	"fence":           "FencesIncrease",
-	"late term":       "TermCountsFromBeforeTheWrite",
-	"short":           "AbandonedKeyFreesItself",
-	"immortal":        "AbandonedKeyFreesItself",
-	"pass":            "PassOfALostGrantTakesNothing",
-	"batch":           "BatchTellsEachGrantItsOwn",
-	"blind guard":     "GuardTellsOfATouch",
-	"extend":          "SeizedGrantIsLost",
-	"release by flag": "LateReleaseSparesTheNextHolder",
-	"no release":      "ReleasedKeyIsFree",
+	"dead context":        "DeadContextTakesNothing",
+	"waits":               "HeldIsSaidAtOnce",
+	"barging":             "OneGrantAmongMany",
+	"beside":              "HeldIsSaidAtOnce",
+	"same token":          "TokensDiffer",
+	"fence":               "FencesIncrease",
+	"late term":           "TermCountsFromBeforeTheWrite",
+	"short":               "AbandonedKeyFreesItself",
+	"immortal":            "AbandonedKeyFreesItself",
+	"pass":                "PassOfALostGrantTakesNothing",
+	"batch":               "BatchTellsEachGrantItsOwn",
+	"blind guard":         "GuardTellsOfATouch",
+	"guard until renewal": "GuardOutlivesARenewal",
+	"extend":              "SeizedGrantIsLost",
+	"release by flag":     "LateReleaseSparesTheNextHolder",
+	"no release":          "ReleasedKeyIsFree",
 }
 
 // TestKitFindsWrongBackends runs the kit on each mutant in a process of its own, which must fail in
 // the test that is named for it.
 func TestKitFindsWrongBackends(t *testing.T) {
 	if how := os.Getenv("LOCKTEST_MUTANT"); how != "" {
-		RunInBubbles(t, Traits{}, world(func(s *Store) lock.Backend { return broken{&full{plain{s}}, how} }))
+		RunInBubbles(t, Traits{}, world(func(s *Store) lock.Backend { return broken{&full{plain{s}}, how, map[string]func(){}} }))
 		return
 	}
 	for how, name := range mutants {

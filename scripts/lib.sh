@@ -21,3 +21,7 @@ quietly() { "$@" >/dev/null 2>&1; }
 packages_with_tag() {
   grep -rlE --include='*.go' "^//go:build (.*[^!a-z])?$1\b" . | xargs -r -n1 dirname | sort -u
 }
+
+# maven ARGUMENTS…: says nothing unless something is wrong. Maven ends with a code that sets a
+# terminal's colour back, even where there is no terminal and colours are off.
+maven() { mvn -q -B -Dstyle.color=never "$@" | sed 's/\x1b\[[0-9;]*m//g'; }

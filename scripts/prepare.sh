@@ -53,7 +53,7 @@ build_java() {
   [ -f "$java_dir/pom.xml" ] || return 0
   java_is_built && return
   say "building $java_jar"
-  mvn -q -B -Dstyle.color=never -f "$java_dir" package
+  maven -f "$java_dir" package
 }
 
 main() {

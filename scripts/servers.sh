@@ -34,7 +34,7 @@ ready() {
 }
 
 from_maven() { # COORDINATES FOLDER
-  mvn -q -B -Dstyle.color=never org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact="$1" -DoutputDirectory="$2" -Dmdep.useBaseVersion=true
+  maven org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact="$1" -DoutputDirectory="$2" -Dmdep.useBaseVersion=true
 }
 
 from_pypi() { # REQUIREMENT FOLDER

@@ -23,6 +23,8 @@ type Backend struct {
 	cfg     Config
 	user    *wire.Mux // attempts, releases, looks
 	own     *wire.Mux // renewals, which user traffic must not delay, and watches of held keys
+	patient *wire.Mux // waits for replicas, which would hold up all that travels behind them
+	rounds  rounds
 	native  native
 	habits  habits
 	notices *wire.Notices
@@ -58,6 +60,9 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if b.own, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}
+	if b.patient, err = wire.New(pool, opts); err != nil {
+		return nil, fmt.Errorf("modern: %w", err)
+	}
 	b.notices = b.own.Notices("gsl:turn:" + b.process)
 	return b, nil
 }
@@ -65,7 +70,9 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 // Close ends the connections and joins every goroutine. Keys that are still held free themselves.
 func (b *Backend) Close() error {
 	b.notices.Close()
-	return errors.Join(b.user.Close(), b.own.Close())
+	err := errors.Join(b.user.Close(), b.own.Close(), b.patient.Close())
+	b.rounds.wg.Wait()
+	return err
 }
 
 // Timeout is how long a Release or Pass waits for the server at most.
@@ -81,12 +88,12 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 		return nil, err
 	}
 	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	taken, err := b.take(ctx, g, ttl)
-	if err != nil {
+	held, err := b.take(ctx, g, ttl)
+	switch {
+	case err != nil:
 		return nil, b.attempted(g, err)
-	}
-	if !taken {
-		return nil, b.held(ctx, key)
+	case held != nil:
+		return nil, held
 	}
 	return b.granted(ctx, g)
 }
@@ -95,30 +102,43 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
 	if b.cfg.Replicas > 0 {
 		if err := b.replicated(ctx, g); err != nil {
-			return nil, err
+			// Its Release is left to the Client, which has the time for it.
+			return nil, &lock.UnsureError{Grant: g, Err: err}
 		}
 	}
 	return g, nil
 }
 
-// take sends the command that takes the key.
-func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
-	if b.cfg.Fair {
-		reply, err := b.takeInLine(ctx, g, ttl, 0)
-		return reply.granted, err
-	}
-	if !b.cfg.Fence {
+// take sends the command that takes the key. Without error and held it is taken.
+func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, err error) {
+	switch {
+	case b.cfg.Fair:
+		refusal, err := b.takeInLine(ctx, g, ttl, false)
+		if refusal != nil {
+			return refusal.held, nil
+		}
+		return nil, err
+	case b.cfg.Fence:
+		reply, err := b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), fenceBlock)
+		if err != nil {
+			return nil, err
+		}
+		first, _ := reply.(int64)
+		if g.numbered(first); first > 0 {
+			return nil, nil
+		}
+	default:
 		reply, err := b.user.Do(ctx, "SET", g.key, g.token, "NX", "PX", millis(ttl))
-		return reply != nil, err
+		if err != nil || reply != nil {
+			return nil, err
+		}
 	}
-	reply, err := b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), fenceBlock)
-	if err != nil {
-		return false, err
-	}
-	fence, _ := reply.(int64)
-	g.fence, g.spare = fence, fenceBlock-1
-	return fence > 0, nil
+	return b.held(ctx, g.key), nil
 }
+
+// numbered gives the grant the first of a block of fencing numbers; the rest is for whom it is shared
+// with.
+func (g *grant) numbered(first int64) { g.fence, g.spare = first, fenceBlock-1 }
 
 // attempted sorts the trouble of an attempt: whether the key may have been taken all the same.
 func (b *Backend) attempted(g *grant, err error) error {
@@ -130,22 +150,6 @@ func (b *Backend) attempted(g *grant, err error) error {
 		return &lock.UnsureError{Grant: g, Err: err}
 	}
 	return err
-}
-
-// replicated waits until enough replicas have the key. A key that they do not have is given back.
-func (b *Backend) replicated(ctx context.Context, g *grant) error {
-	reply, err := b.user.Do(ctx, "WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait))
-	if err == nil {
-		if n, _ := reply.(int64); n >= int64(b.cfg.Replicas) {
-			return nil
-		}
-		b.stats.replicasMissing.Add(1)
-		err = fmt.Errorf("modern: key %q: %v of %d replicas acknowledged it within %v; see Config.Replicas", g.key, reply, b.cfg.Replicas, b.cfg.ReplicaWait)
-	} else {
-		err = trouble("wait for the replicas of", g.key, err)
-	}
-	// Its Release is left to the Client, which has the time for it.
-	return &lock.UnsureError{Grant: g, Err: err}
 }
 
 // valid refuses what Redis cannot express.
@@ -173,15 +177,8 @@ func (b *Backend) newGrant(key string) (*grant, error) {
 	if len(token) < shortestToken || strings.Contains(token, " ") {
 		return nil, fmt.Errorf("modern: Config.Token made %q; a token has at least %d bytes and no blank", token, shortestToken)
 	}
-	g := &grant{b: b, key: key, token: token + b.suffix}
-	if b.cfg.Fair {
-		g.stand()
-	}
-	return g, nil
+	return &grant{b: b, key: key, token: token + b.suffix}, nil
 }
-
-// stand names the grant's place in the line.
-func (g *grant) stand() { g.place = g.b.process + " " + g.token }
 
 // newToken draws 128 bits: 22 characters of base64url, new for every attempt and hand-over and never
 // used again, so that no delayed command can hit another grant.

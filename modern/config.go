@@ -37,7 +37,9 @@ type Config struct {
 	Fair bool
 
 	// Namespace names the counter of fencing numbers and the lines of waiters, so that several
-	// applications on one server do not share them: gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY.
+	// applications on one server do not share them: gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY and
+	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Printable text without
+	// colons, blanks and braces.
 	Namespace string
 
 	// Note is put beside the token, after a blank, for people who look at the key: a host's name,
@@ -50,8 +52,9 @@ type Config struct {
 	Token func() string
 
 	// Replicas is how many replicas must have acknowledged the key before it counts as taken (WAIT),
-	// within ReplicaWait. It costs a replica's round trip at each acquisition, and does not make a
-	// fail-over safe: a replica that acknowledged need not be the one that is promoted.
+	// within ReplicaWait; else it is given back. It costs a replica's round trip at each acquisition,
+	// and does not make a fail-over safe: a replica that acknowledged need not be the one that is
+	// promoted. Renewals and releases do not wait for it.
 	Replicas int
 
 	// ReplicaWait is how long to wait for Replicas. Defaults to 100 ms. It must be less than Timeout.
@@ -94,7 +97,15 @@ func (cfg Config) complete() (Config, error) {
 	case cfg.Wake < WakeDefault || cfg.Wake > WakeOff:
 		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff", cfg.Wake)
 	}
+	if strings.ContainsFunc(cfg.Namespace, notInNamespace) {
+		return cfg, fmt.Errorf("modern: Config.Namespace %q: only printable characters without colons, blanks and braces are allowed", cfg.Namespace)
+	}
 	return cfg, validNote(cfg.Note)
+}
+
+// notInNamespace keeps the names of two namespaces' keys apart, and out of a cluster's hash tags.
+func notInNamespace(r rune) bool {
+	return strings.ContainsRune(":{} ", r) || r == utf8.RuneError || !unicode.IsPrint(r)
 }
 
 func validNote(note string) error {

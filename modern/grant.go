@@ -11,43 +11,65 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// grant is one acquisition of one key.
+// grant is one acquisition of one key. A process may hold a hundred thousand, so it is kept small.
 type grant struct {
-	b     *Backend
-	key   string
-	token string // the whole value of the key
-	place string // its member of the line; "" when it never stands there
-	waits bool   // it stands in the line, or may: its release leaves that as well
-	fence int64
-	spare int64 // fencing numbers after fence that are reserved for those it is shared with
-	term  lock.Term
-
+	b       *Backend
+	key     string
+	token   string // the whole value of the key
+	fence   int64
+	term    lock.Term
 	pending *wire.Pending // of an attempt whose outcome is not known
 
-	mu     sync.Mutex
-	over   bool          // the server said for certain that nothing is held
-	seen   time.Duration // PTTL that the last renewal set, by which a foreign touch shows
-	sentAt lock.Instant  // when it was sent
+	mu      sync.Mutex
+	spare   int8          // fencing numbers after fence that are reserved for those it is shared with
+	waits   bool          // it stands in the line, or may: its release leaves that as well
+	asked   bool          // a release was sent whose outcome is not known: it may have been the one
+	over    bool          // the server said for certain that nothing is held
+	watched bool          // Guard armed a watch, which renewals must keep
+	setAt   time.Duration // elapsed time before the last write of the key's TTL was sent …
+	set     time.Duration // … and that TTL; zero: as in term
 }
 
 func (g *grant) Token() string   { return g.token }
 func (g *grant) Term() lock.Term { return g.term }
 func (g *grant) Fence() int64    { return g.fence }
 
+// place is the grant's member of the line: who to call, and by what name.
+func (g *grant) place() string { return g.b.process + " " + g.token }
+
 // Share gives the key to the next holder of this process under the same token, with the next of the
 // reserved fencing numbers. A grant that was released or may be is never shared.
 func (g *grant) Share() (lock.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over || g.pending != nil || g.b.cfg.Fence && g.spare == 0 {
+	if g.over || g.asked || g.pending != nil || g.b.cfg.Fence && g.spare == 0 {
 		return nil, false
 	}
 	g.over = true
-	next := &grant{b: g.b, key: g.key, token: g.token, term: g.term}
+	next := &grant{b: g.b, key: g.key, token: g.token, term: g.term, setAt: g.setAt, set: g.set}
 	if g.b.cfg.Fence {
 		next.fence, next.spare = g.fence+1, g.spare-1
 	}
 	return next, true
+}
+
+// left is what is left of the key's TTL by our own clock, at the least: the server began to count
+// after we had sent the write. By now means when now was read.
+func (g *grant) left(now lock.Instant) (left, ttl time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ttl, at := g.set, g.setAt
+	if ttl == 0 {
+		ttl, at = g.term.TTL, g.term.Sent.Elapsed
+	}
+	return ttl - (now.Elapsed - at), ttl
+}
+
+// written notes that the key's TTL was set anew.
+func (g *grant) written(t lock.Term) {
+	g.mu.Lock()
+	g.setAt, g.set = t.Sent.Elapsed, t.TTL
+	g.mu.Unlock()
 }
 
 // LostError says what was found on a key that is not ours any more. It unwraps to [lock.ErrLost].
@@ -74,11 +96,13 @@ func (e *LostError) Unwrap() error { return lock.ErrLost }
 // gone reports the grant as lost, with what stands on its key now.
 func (g *grant) gone(ctx context.Context) error {
 	e := &LostError{Key: g.key}
+	// Before the look: what is gone although time was left was taken from us.
+	left, _ := g.left(lock.Mark(ctx))
 	if info, err := g.b.Inspect(ctx, g.key); err == nil {
 		e.Seen = &info
-		if !info.Exists {
-			g.b.habits.deleted(g.key)
-		}
+	}
+	if left > 0 {
+		g.b.habits.add(g.key, habitDeleted)
 	}
 	return e
 }
@@ -91,50 +115,93 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error
 
 // Release deletes the key if it still carries our token.
 func (g *grant) Release(ctx context.Context) error {
-	g.mu.Lock()
-	over := g.over
-	g.mu.Unlock()
-	if over {
+	if g.isOver() {
 		return &LostError{Key: g.key}
 	}
-	if g.pending != nil && !g.waits && g.refused(ctx) {
+	late := g.late(ctx)
+	if late == refused && !g.waits {
 		g.end()
 		return nil
 	}
 	deleted, err := g.delete(ctx)
 	switch {
 	case err != nil:
+		g.ask(err)
 		return trouble("release", g.key, err)
-	case !deleted:
-		if g.pending != nil {
-			return &LostError{Key: g.key} // perhaps not yet: the late command may still arrive
-		}
-		g.end()
-		return g.gone(ctx)
+	case !deleted && late == open:
+		return &LostError{Key: g.key} // perhaps not yet: the late command may still arrive
 	}
-	g.end()
-	return nil
+	if asked := g.end(); deleted || asked || late != none {
+		return nil
+	}
+	return g.gone(ctx)
 }
 
 func (g *grant) delete(ctx context.Context) (bool, error) {
-	if g.b.cfg.Fair || g.waits {
+	// Where the server tells nobody of a release, we do.
+	if g.b.cfg.Fair || g.waits || g.b.native.wakeless.Load() && !g.b.native.alone.Load() {
 		return g.b.leaveLine(ctx, g)
 	}
 	return g.b.native.compareAndDelete(ctx, g.b.user, g.key, g.token)
 }
 
-// refused reads the late reply of an attempt, if its connection still brings it, and reports whether
-// the key was certainly not taken: then nothing need be released.
-func (g *grant) refused(ctx context.Context) bool {
-	reply, err, known := g.pending.Wait(ctx)
-	n, isFence := reply.(int64)
-	return known && (err != nil || reply == nil || isFence && n <= 0)
+// late is what is known of an attempt whose reply did not come in time.
+type late int
+
+const (
+	none    late = iota // the reply came in time
+	open                // it has not come yet, or never will: the command may still be under way
+	refused             // it came: the key was not taken
+	taken               // it came: the key was taken
+)
+
+// late waits for the reply if the connection still brings it.
+func (g *grant) late(ctx context.Context) late {
+	if g.pending == nil {
+		return none
+	}
+	reply, _, known := g.pending.Wait(ctx)
+	switch f := reply.(type) {
+	case nil:
+		if !known {
+			return open
+		}
+		return refused // by an error, or by SET … NX
+	case int64:
+		if f <= 0 {
+			return refused
+		}
+	case []any:
+		if len(f) != takenFields {
+			return refused
+		}
+	}
+	return taken
 }
 
-func (g *grant) end() {
+// ask notes a release that may have been executed.
+func (g *grant) ask(err error) {
+	var unknown *wire.UnknownError
+	if !errors.As(err, &unknown) {
+		return
+	}
 	g.mu.Lock()
-	g.over = true
+	g.asked = true
 	g.mu.Unlock()
+}
+
+func (g *grant) isOver() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.over
+}
+
+// end reports also whether a release may have been executed before.
+func (g *grant) end() (asked bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
+	return g.asked
 }
 
 var errForeignGrant = errors.New("modern: a grant of another backend")

@@ -29,6 +29,7 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 	switch {
 	case errors.As(err, &unknown):
 		b.stats.unsure.Add(1)
+		next.pending = unknown.Pending
 		return nil, &lock.UnsureError{Grant: next, Err: trouble("pass on", old.key, err)}
 	case err != nil:
 		return nil, trouble("pass on", old.key, err)
@@ -57,7 +58,7 @@ func (b *Backend) pass(ctx context.Context, old, next *grant, ttl time.Duration)
 	reply, err := b.drawn(ctx, passScript, old.key, b.fence, old.token, next.token, millis(ttl), numbers)
 	n, _ := reply.(int64)
 	if b.cfg.Fence {
-		next.fence, next.spare = n, fenceBlock-1
+		next.numbered(n)
 	}
 	return n > 0, err
 }

@@ -3,6 +3,7 @@ package modern
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type Info struct {
 	HasTTL bool
 
 	// Fence is the greatest fencing number drawn in the namespace so far; the holder's is not
-	// greater. Zero if there is none.
+	// greater. Zero if there is none, or without Config.Fence.
 	Fence int64
 
 	// Looks says what a value is that no token lock writes.
@@ -48,7 +49,11 @@ func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
 	if key == "" {
 		return Info{}, valid(key, time.Second)
 	}
-	reply, err := b.user.Eval(ctx, lookScript, key, b.fence)
+	look, keys := lookScript, []any{key}
+	if b.cfg.Fence { // else a user may lack the right to the counter
+		look, keys = lookBothScript, []any{key, b.fence}
+	}
+	reply, err := b.user.Eval(ctx, look, keys...)
 	if err != nil {
 		return Info{}, trouble("look at", key, err)
 	}
@@ -57,17 +62,22 @@ func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
 		return Info{}, trouble("look at", key, errOddReply)
 	}
 	info := Info{Key: key, Habits: b.habits.of(key)}
-	info.Type, _ = redis.String(f[0], nil)
-	info.Exists = info.Type != "none"
-	info.Value, _ = redis.String(f[1], nil)
-	info.Size, _ = redis.Int(f[2], nil)
-	if left, _ := redis.Int64(f[3], nil); left >= 0 {
-		info.HasTTL, info.Left = true, time.Duration(left)*time.Millisecond
-	}
+	info.read(f[0], f[1], f[2], f[3])
 	info.Fence, _ = redis.Int64(f[4], nil)
-	info.Token, info.Note, _ = strings.Cut(info.Value, " ")
-	info.Looks = looks(info)
 	return info, nil
+}
+
+// read takes what a script says of a key: TYPE, the value's beginning, STRLEN, PTTL.
+func (i *Info) read(kind, value, size, left any) {
+	i.Type, _ = redis.String(kind, nil)
+	i.Exists = i.Type != "none"
+	i.Value, _ = redis.String(value, nil)
+	i.Size, _ = redis.Int(size, nil)
+	if left, _ := left.(int64); i.Exists && left >= 0 {
+		i.HasTTL, i.Left = true, time.Duration(left)*time.Millisecond
+	}
+	i.Token, i.Note, _ = strings.Cut(i.Value, " ")
+	i.Looks = looks(*i)
 }
 
 // looks names what no token lock writes. A value is judged by its shape alone: what time it is does
@@ -139,12 +149,17 @@ type habits struct {
 	seen map[string][]string
 }
 
-const mostHabits = 256
+const mostHabits, mostOfAKey = 256, 8
 
-func (h *habits) touched(key, what string) { h.add(key, what) }
+// habitDeleted: a key cannot end before its TTL by itself.
+const habitDeleted = "it was deleted or replaced while a lease of ours had time left: a client that does not compare tokens, an unlock by hand, a flush, a fail-over, or a step of the server's clock"
 
-func (h *habits) deleted(key string) {
-	h.add(key, "it was gone while a lease of ours was trusted or just over: expired, or deleted by a client that does not compare")
+// habitTouched says that a TTL is another than we set.
+func habitTouched(left, should time.Duration) string {
+	if left < 0 {
+		return fmt.Sprintf("its TTL was taken away where %v should be left: a client that does not compare tokens", should.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("its TTL was changed, %v were left where %v should be: a client that does not compare tokens, or a step of the server's clock", left, should.Round(time.Millisecond))
 }
 
 func (h *habits) add(key, what string) {
@@ -160,7 +175,7 @@ func (h *habits) add(key, what string) {
 		}
 		h.keys = append(h.keys, key)
 	}
-	if n := len(h.seen[key]); n == 0 || n < 8 && h.seen[key][n-1] != what {
+	if n := len(h.seen[key]); n < mostOfAKey && !slices.Contains(h.seen[key], what) {
 		h.seen[key] = append(h.seen[key], what)
 	}
 }

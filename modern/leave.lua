@@ -1,5 +1,5 @@
 -- leave: key, counter, order, alive; place, fair, ms for who comes next, TIME or '' twice → 1 when the key was ours and is given up, 0 when it was not
-local sec, usec, now = clock(ARGV[4], ARGV[5])
+local _, _, now = clock(ARGV[4], ARGV[5])
 local place, mine = ARGV[1], token(ARGV[1])
 local was = head(now)
 leave(place)

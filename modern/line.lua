@@ -2,6 +2,9 @@
 -- place counts without a new try). A member is the process's name, a blank, and the token it waits with.
 local order, alive = KEYS[3], KEYS[4]
 
+-- What patience in line.go is, in microseconds.
+local patience = 3000000
+
 -- clock is the server's time in microseconds, or the caller's reading of it for servers on which a
 -- script that called TIME must not write.
 local function clock(sec, usec)
@@ -13,13 +16,14 @@ local function clock(sec, usec)
   return sec, usec, tonumber(sec) * 1000000 + tonumber(usec)
 end
 
--- head is the first place that still lives; dead ones before it are swept out.
+-- head is the first place that still lives; dead ones before it are swept out. One that claims to live
+-- longer than any can was tried before the clock was set back: it may be dead since long.
 local function head(now)
   while true do
     local first = redis.call('ZRANGE', order, 0, 0)[1]
     if not first then return nil end
-    local till = redis.call('ZSCORE', alive, first)
-    if till and tonumber(till) >= now then return first end
+    local till = tonumber(redis.call('ZSCORE', alive, first) or 0)
+    if till >= now and till <= now + patience then return first end
     redis.call('ZREM', order, first)
     redis.call('ZREM', alive, first)
   end
@@ -28,6 +32,13 @@ end
 local function leave(place)
   redis.call('ZREM', order, place)
   redis.call('ZREM', alive, place)
+end
+
+-- stay keeps a place for another while.
+local function stay(place, now)
+  redis.call('ZADD', alive, string.format('%.0f', now + patience), place)
+  redis.call('PEXPIRE', order, 60000)
+  redis.call('PEXPIRE', alive, 60000)
 end
 
 local function token(place) return string.sub(place, string.find(place, ' ', 1, true) + 1) end

@@ -19,6 +19,12 @@ type native struct {
 	deletes atomic.Int32 // how compareAndDelete does it
 	sets    atomic.Int32 // whether SET … IFEQ is there
 	oldTime atomic.Bool  // scripts that called TIME must not write
+	single  atomic.Bool  // a script may touch one key only: a node of a cluster
+
+	// What waiters need, and the server or this user's rights on it do not give.
+	wakeless atomic.Bool // it does not tell of changes
+	deaf     atomic.Bool // nobody may subscribe
+	alone    atomic.Bool // no line: its scripts are refused
 }
 
 const (
@@ -33,7 +39,9 @@ const (
 func (n *native) forget() {
 	n.deletes.Store(untried)
 	n.sets.Store(untried)
-	n.oldTime.Store(false)
+	for _, b := range []*atomic.Bool{&n.oldTime, &n.single, &n.wakeless, &n.deaf, &n.alone} {
+		b.Store(false)
+	}
 }
 
 // compareAndDelete deletes key if it holds exactly token.
@@ -50,7 +58,7 @@ func (n *native) compareAndDelete(ctx context.Context, m *wire.Mux, key, token s
 			reply, err = m.Eval(ctx, releaseScript, key, token)
 		}
 		switch {
-		case wire.IsWrongType(err):
+		case notAString(err):
 			return false, nil // certainly not ours
 		case way != byScript && lacks(err):
 			way = map[int32]int32{untried: byDelifeq, byDelex: byDelifeq, byDelifeq: byScript}[way]
@@ -70,9 +78,22 @@ func lacks(err error) bool {
 	return err != nil && (wire.IsUnknownCommand(err) || wire.IsNoPerm(err) || isSyntax(err))
 }
 
-func isSyntax(err error) bool {
+func isSyntax(err error) bool { return refusedWith(err, "ERR syntax error") }
+
+// notAString recognises that something else than a lock stands on the key. DELEX has its own words.
+func notAString(err error) bool {
+	return wire.IsWrongType(err) || refusedWith(err, "ERR Key should be of string type")
+}
+
+func refusedWith(err error, words string) bool {
 	var refusal redis.Error
-	return errors.As(err, &refusal) && strings.HasPrefix(string(refusal), "ERR syntax error")
+	return errors.As(err, &refusal) && strings.HasPrefix(string(refusal), words)
+}
+
+// refusesLine reports whether the server will not run the scripts of the line, now or later, and has
+// done nothing.
+func refusesLine(err error) bool {
+	return err != nil && (wire.IsNoPerm(err) || wire.IsCluster(err) || wire.IsUnknownCommand(err))
 }
 
 // ifeq gives key another token and TTL if it holds exactly token.

@@ -19,11 +19,12 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// pass lets real time pass by a key of the server's that ends when it has: time is the server's.
+// pass lets real time pass, until a key of the server's has ended: time is the server's.
 func pass(t *testing.T, s *redistest.Server) func(time.Duration) {
 	return func(d time.Duration) {
 		t.Helper()
 		s.Do("SET", "pass", "1", "PX", d.Milliseconds()+1)
+		<-time.After(d)
 		for s.Do("EXISTS", "pass") == int64(1) {
 		}
 		s.Do("DEL", "pass")

@@ -2,7 +2,7 @@ package modern
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -15,49 +15,82 @@ const renewTogether = 128
 // ExtendAll renews grants with a few messages, on the connection that user traffic does not delay.
 func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
-	if ttl < time.Millisecond || ttl > longestTTL {
-		for i := range errs {
-			errs[i] = valid(grants[i].(*grant).key, ttl)
+	ours := make([]*grant, len(grants))
+	for i := range grants {
+		g, ok := grants[i].(*grant)
+		if !ok {
+			return terms, slices.Repeat([]error{errForeignGrant}, len(grants))
 		}
-		return terms, errs
+		if err := valid(g.key, ttl); err != nil {
+			return terms, slices.Repeat([]error{err}, len(grants))
+		}
+		ours[i] = g
 	}
 	term := lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	if len(grants) == 1 && b.native.mayIfeq() {
-		if term, err, done := b.extendNatively(ctx, grants[0].(*grant), term); done {
-			terms[0], errs[0] = term, err
+	if len(ours) == 1 && b.native.mayIfeq() {
+		if err, done := b.extendNatively(ctx, ours[0], term); done {
+			terms[0], errs[0] = extended(term, err)
 			return terms, errs
 		}
 	}
-	cmds := make([]wire.Command, 0, len(grants)/renewTogether+1)
-	for from := 0; from < len(grants); from += renewTogether {
-		cmds = append(cmds, renewal(grants[from:min(from+renewTogether, len(grants))], ttl).Tracked())
-	}
-	for i, r := range b.own.Batch(ctx, cmds) {
-		from := i * renewTogether
-		part := grants[from:min(from+renewTogether, len(grants))]
-		found, err := replies(r, len(part))
-		for j, granted := range part {
-			g := granted.(*grant)
-			if err != nil {
-				errs[from+j] = trouble("renew", g.key, err)
-				continue
-			}
-			terms[from+j], errs[from+j] = g.renewed(ctx, found[j], term)
-		}
+	for i, err := range b.extend(ctx, ours, term) {
+		terms[i], errs[i] = extended(term, err)
 	}
 	return terms, errs
 }
 
-func renewal(grants []lock.Grant, ttl time.Duration) wire.Command {
+func extended(t lock.Term, err error) (lock.Term, error) {
+	if err != nil {
+		return lock.Term{}, err
+	}
+	return t, nil
+}
+
+// extend renews grants by script, many in each.
+func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) []error {
+	together := renewTogether
+	if b.native.single.Load() {
+		together = 1
+	}
+	parts := slices.Collect(slices.Chunk(grants, together))
+	cmds := make([]wire.Command, len(parts))
+	for i, part := range parts {
+		cmds[i] = renewal(part, term.TTL)
+	}
+	errs := make([]error, 0, len(grants))
+	for i, r := range b.own.Batch(ctx, cmds) {
+		if wire.IsCluster(r.Err) && len(parts[i]) > 1 {
+			b.native.single.Store(true)
+			errs = append(errs, b.extend(ctx, parts[i], term)...)
+			continue
+		}
+		now := lock.Mark(ctx)
+		found, err := replies(r, len(parts[i]))
+		for j, g := range parts[i] {
+			if err != nil {
+				errs = append(errs, trouble("renew", g.key, err))
+				continue
+			}
+			errs = append(errs, g.renewed(ctx, found[j], term, now))
+		}
+	}
+	return errs
+}
+
+func renewal(grants []*grant, ttl time.Duration) wire.Command {
 	args := make([]any, 0, 2*len(grants)+1)
 	for _, g := range grants {
-		args = append(args, g.(*grant).key)
+		args = append(args, g.key)
 	}
 	args = append(args, millis(ttl))
+	watched := false
 	for _, g := range grants {
-		args = append(args, g.(*grant).token)
+		args = append(args, g.token)
+		watched = watched || g.isWatched()
 	}
-	return renewScript(len(grants)).Cmd(args...)
+	cmd := renewScript(len(grants)).Cmd(args...)
+	cmd.Track = watched // our own write ends the server's memory of who watches; its last read renews it
+	return cmd
 }
 
 func replies(r wire.Reply, n int) ([]any, error) {
@@ -72,50 +105,66 @@ func replies(r wire.Reply, n int) ([]any, error) {
 }
 
 // extendNatively renews one key by the server's own command; done is false where it has none. The
-// PTTL before it shows whether somebody touched the key, the one after it keeps it watched.
-func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) (_ lock.Term, err error, done bool) {
-	rs := b.own.Batch(ctx, []wire.Command{
-		wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), wire.Cmd("PTTL", g.key).Tracked(),
-	})
+// PTTL before it shows whether somebody changed that; the look behind it keeps the key watched and
+// sees a theft that came between the two.
+func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) (err error, done bool) {
+	look := ours(g)
+	look.Track = g.isWatched()
+	rs := b.own.Batch(ctx, []wire.Command{wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
+	now := lock.Mark(ctx)
 	switch err := rs[1].Err; {
 	case b.native.triedIfeq(err):
-		return lock.Term{}, nil, false
-	case wire.IsWrongType(err):
-		return lock.Term{}, g.gone(ctx), true
+		return nil, false
+	case notAString(err):
+		return g.gone(ctx), true
 	case err != nil:
-		return lock.Term{}, trouble("renew", g.key, err), true
+		return trouble("renew", g.key, err), true
 	}
-	var found any = int64(-3)
-	if rs[1].Value != nil {
-		found = rs[0].Value
+	seen, _ := rs[2].Value.([]byte)
+	if rs[1].Value == nil || rs[2].Err == nil && string(seen) != g.token {
+		return g.gone(ctx), true
 	}
-	term, err = g.renewed(ctx, found, term)
-	return term, err, true
+	return g.renewed(ctx, rs[0].Value, term, now), true
 }
+
+// ours reads as much of a key as it takes to see whether it carries g's token.
+func ours(g *grant) wire.Command { return wire.Cmd("GETRANGE", g.key, 0, len(g.token)) }
 
 // renewed judges what the server said of one key: the PTTL before the renewal, or that it is not
 // ours.
-func (g *grant) renewed(ctx context.Context, found any, term lock.Term) (lock.Term, error) {
-	left, _ := found.(int64)
-	if left == -3 {
-		return lock.Term{}, g.gone(ctx)
+func (g *grant) renewed(ctx context.Context, found any, term lock.Term, now lock.Instant) error {
+	left, known := found.(int64)
+	if left == notOurs {
+		return g.gone(ctx)
 	}
-	g.mu.Lock()
-	before := g.term
-	if !g.sentAt.Wall.IsZero() {
-		before = lock.Term{Sent: g.sentAt, TTL: g.seen}
+	if known {
+		g.touched(left, now)
 	}
-	g.sentAt, g.seen = term.Sent, term.TTL
-	g.mu.Unlock()
-	// The server's count began after we sent and ended before the reply: less than what is left
-	// by ours cannot be the clocks' doing beyond a slack, so somebody shortened it.
-	should := before.TTL - (term.Sent.Elapsed - before.Sent.Elapsed)
-	if touched := time.Duration(left) * time.Millisecond; touched < should-touchSlack || left == -1 || touched > should+before.TTL {
-		g.b.habits.touched(g.key, fmt.Sprintf("its TTL was changed by another: %d ms were left where %d ms should be", left, should.Milliseconds()))
-	}
-	return term, nil
+	g.written(term)
+	return nil
 }
 
-// touchSlack is how much a PTTL may differ from our own count without a word: a slow reply, and two
-// clocks that run a little differently.
+// notOurs is what the renew script says in place of a PTTL.
+const notOurs = -3
+
+// touched compares a key's PTTL, read before now, with what it should be, and remembers what others
+// did to it.
+func (g *grant) touched(pttl int64, now lock.Instant) {
+	should, ttl := g.left(now)
+	left := time.Duration(pttl) * time.Millisecond
+	if pttl < 0 || left > ttl+slack(ttl) || g.shortened(pttl, now) {
+		g.b.habits.add(g.key, habitTouched(left, should))
+	}
+}
+
+// shortened reports whether somebody made a PTTL, read before now, less than it should be.
+func (g *grant) shortened(pttl int64, now lock.Instant) bool {
+	should, ttl := g.left(now)
+	return pttl >= 0 && time.Duration(pttl)*time.Millisecond < should-slack(ttl)
+}
+
+// touchSlack is how much a PTTL may differ from our own count without a word: two clocks that run a
+// little differently.
 const touchSlack = time.Second
+
+func slack(ttl time.Duration) time.Duration { return min(touchSlack, ttl/8) }

@@ -36,7 +36,9 @@ var (
 	takeScript    = wire.NewScript(4, with(takeSource, drawSource, lineSource))
 	leaveScript   = wire.NewScript(4, with(leaveSource, lineSource))
 	releaseScript = wire.NewScript(1, releaseSource)
-	lookScript    = wire.NewScript(2, lookSource)
+	lookScript    = wire.NewScript(1, lookSource)
+
+	lookBothScript = wire.NewScript(2, lookSource)
 )
 
 // with puts what a script shares with others behind its first line, which stays the first.

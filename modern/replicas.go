@@ -1,0 +1,84 @@
+package modern
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+// replicated waits until enough replicas have what was written so far.
+func (b *Backend) replicated(ctx context.Context, g *grant) error {
+	n, err := b.rounds.join(ctx, b.replicas)
+	switch {
+	case err != nil:
+		return trouble("wait for the replicas of", g.key, err)
+	case n < int64(b.cfg.Replicas):
+		b.stats.replicasMissing.Add(1)
+		return fmt.Errorf("modern: key %q: %d of %d replicas acknowledged it within %v; see Config.Replicas", g.key, n, b.cfg.Replicas, b.cfg.ReplicaWait)
+	}
+	return nil
+}
+
+// replicas asks how many replicas have all that the server has executed. WAIT speaks of what its own
+// connection did; the look right before it moves that to now. Were the two not adjacent, a connection
+// dialed in between would have done nothing yet, and every replica have it.
+func (b *Backend) replicas() (int64, error) {
+	rs := b.patient.Batch(context.Background(), []wire.Command{
+		wire.Cmd("EXISTS", b.fence), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
+	})
+	n, _ := rs[1].Value.(int64)
+	return n, rs[1].Err
+}
+
+// rounds lets all who want to know share the answers: a round that began after somebody came is good
+// for him. So nobody waits longer than two rounds, however few replicas there are.
+type rounds struct {
+	mu      sync.Mutex
+	next    *round // has not begun; nil unless somebody waits for it
+	running bool
+	wg      sync.WaitGroup
+}
+
+type round struct {
+	done chan struct{} // closed when n and err are set
+	n    int64
+	err  error
+}
+
+// join waits for a round that begins from now on.
+func (r *rounds) join(ctx context.Context, ask func() (int64, error)) (int64, error) {
+	r.mu.Lock()
+	if r.next == nil {
+		r.next = &round{done: make(chan struct{})}
+	}
+	mine := r.next
+	if !r.running {
+		r.running = true
+		r.wg.Go(func() { r.run(ask) })
+	}
+	r.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.n, mine.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// run is the goroutine of one round after the other, until nobody waits.
+func (r *rounds) run(ask func() (int64, error)) {
+	for {
+		r.mu.Lock()
+		now := r.next
+		r.next = nil
+		r.running = now != nil
+		r.mu.Unlock()
+		if now == nil {
+			return
+		}
+		now.n, now.err = ask()
+		close(now.done)
+	}
+}

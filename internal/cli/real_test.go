@@ -55,18 +55,14 @@ func TestAReplicaIsRefused(t *testing.T) {
 	s.want(s.run(script("--wait 0", "k", "echo no")...), 125, "", "read-only replica")
 }
 
-// The server tells of the foreign write; nothing waits for the next renewal, ten seconds away.
-func TestAForeignWriteEndsTheCommandAtOnce(t *testing.T) {
+// The server tells of the foreign write; the next renewal is a third of an hour away.
+func TestAForeignWriteEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := onReal(t, server)
-	st := s.start(script("", "k", obeys)...)
+	st := s.start(script("--lease 3h --ttl 1h", "k", obeys)...)
 	st.out.await("ready")
-	began := time.Now()
 	server.Do("SET", "k", "12345")
 	s.want(<-st.done, 123, "ready\ntold\n", "overwritten by another")
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("took %v: it was found by the renewal", took)
-	}
 }
 
 func TestAServerThatFallsSilentEndsTheCommandWithinTheLease(t *testing.T) {

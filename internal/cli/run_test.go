@@ -224,6 +224,10 @@ func TestARunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 		if flags == "" { // verbatim sleeps after its last attempt too, for which time would have to pass
 			inner.want(inner.run(append([]string{"run", "--no-join"}, args[1:]...)...), 124, "", "held")
 		}
+		if flags == "" {
+			inner.vars["GETSETLOCK_HELD"], inner.vars["GETSETLOCK_KEY"], inner.vars["GETSETLOCK_TOKEN"] = "", "k", aToken
+			inner.want(inner.run(args...), 124, "", "does not hold it for that token any more")
+		}
 		inner.want(inner.run(script(flags+" --wait 0", "other", "echo other")...), 0, "other\n", "")
 
 		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {

@@ -228,6 +228,15 @@ func TestARunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 			inner.vars["GETSETLOCK_HELD"], inner.vars["GETSETLOCK_KEY"], inner.vars["GETSETLOCK_TOKEN"] = "", "k", aToken
 			inner.want(inner.run(args...), 124, "", "does not hold it for that token any more")
 		}
+		if flags != "" {
+			inner.vars["GETSETLOCK_HELD"], inner.vars["GETSETLOCK_KEY"], inner.vars["GETSETLOCK_TOKEN"] = "", "k", "12345"
+			clock := s.clock.(*redistest.Clock)
+			asked := clock.Asked()
+			refused := inner.start(args...)
+			clock.AwaitAsked(asked + 1) // the old client sleeps after its last attempt too
+			s.world.Tick()
+			inner.want(<-refused.done, 124, "", "held")
+		}
 		inner.want(inner.run(script(flags+" --wait 0", "other", "echo other")...), 0, "other\n", "")
 
 		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {

@@ -1,0 +1,237 @@
+package getsetlock_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// F (20 s ahead) takes the key from whoever works, and its own value cannot be taken from it: for the
+// others it lies 20 s further in the future than theirs.
+func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
+	shares := map[protocol]int{}
+	for _, p := range []protocol{verbatim, hardened, tokens} {
+		f := newFleet(t, dialect.Jedis(), 8*time.Second)
+		fast, others := f.join(p, ahead(20*time.Second)), []*member{f.join(p, exact), f.join(p, exact)}
+		finish := map[*member]time.Time{}
+		stolen := 0
+		for range 600 { // a minute of polls, a job of 1 s each
+			for _, m := range append([]*member{fast}, others...) {
+				switch {
+				case m.working && !f.w.Now().Before(finish[m]):
+					m.done()
+				case !m.working && m.try():
+					finish[m] = f.w.Now().Add(time.Second)
+					if m == fast {
+						shares[p]++
+						for _, o := range others {
+							if o.working {
+								stolen++
+							}
+						}
+					}
+				}
+			}
+			f.pass(100 * time.Millisecond)
+		}
+		if p == verbatim && stolen == 0 {
+			t.Error("verbatim: the fast client stole nothing")
+		}
+		if p != verbatim && (stolen > 0 || f.most > 1) {
+			t.Errorf("%s: stolen %d times, %d at work at once", p, stolen, f.most)
+		}
+	}
+	t.Logf("acquisitions of the fast one in a minute: %v", shares)
+}
+
+// A   0 s ├── job ┤ deletes the key
+// B (30 s behind)  30 s: writes the very same millisecond again ├── job ──
+// H   looks at 0 s, and again at 61 s: the same bytes. It has not followed them, and must not judge.
+func TestValueWrittenAgainToTheSameMillisecondDoesNotDeceiveASparseObserver(t *testing.T) {
+	f := newFleet(t, dialect.Jedis(), time.Minute)
+	a, b := f.join(verbatim, exact), f.join(verbatim, behind(30*time.Second))
+	own := f.w.Clock(redistest.Skew{})
+	backend, err := legacy.New(f.w.Pool(), legacy.Config{
+		Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Minute}, Takeover: legacy.Unchanged(time.Minute), Clock: own,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	a.must()
+	first, _ := f.w.Mini.Get(key)
+	if _, err := backend.Try(bg, key, f.ttl); err == nil {
+		t.Fatal("taken from A")
+	}
+	a.done()
+	f.pass(30 * time.Second)
+	b.must()
+	if again, _ := f.w.Mini.Get(key); again != first {
+		t.Fatalf("the test is wrong: %s is not %s", again, first)
+	}
+	f.pass(31 * time.Second)
+	if _, err := backend.Try(bg, key, f.ttl); err == nil {
+		t.Error("taken from B, whom it took for a dead A")
+	}
+	// Followed at its own pace, the same bytes do tell: B has crashed.
+	b.crash()
+	took := false
+	for i := 0; i < 700 && !took; i++ {
+		f.pass(100 * time.Millisecond)
+		took = tryWithClock(backend, own, f)
+	}
+	if !took {
+		t.Error("a dead value was never taken over")
+	}
+}
+
+// tryWithClock is one attempt of a bare backend whose settle is awaited by moving time.
+func tryWithClock(b lock.Backend, own *redistest.Clock, f *fleet) bool {
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Try(bg, key, f.ttl)
+		got <- err
+	}()
+	for {
+		select {
+		case err := <-got:
+			return err == nil
+		default:
+			if own.Timers() > 0 {
+				f.w.Pass(2 * time.Second)
+			}
+		}
+	}
+}
+
+// A   0 s ├── job ──────────── 10 s ┤   a TTL of 15 s
+// S        the server's clock is set forward by 20 s: every TTL is over
+// B        1 s: the key is gone
+//
+// This is what no client can see in time: trust in a key that the server frees by its wall clock ends
+// with the margin. Only the verbatim lock, which has no TTL, does not care.
+func TestServersForwardStepBeyondTheMarginFreesAHeldKey(t *testing.T) {
+	for _, c := range []struct {
+		p    protocol
+		step time.Duration
+		two  bool
+	}{
+		{tokens, 20 * time.Second, true},
+		{hardened, 20 * time.Second, true},
+		{verbatim, 20 * time.Second, false},
+		{tokens, time.Second, false}, // within the margin, a tenth of the TTL
+		{hardened, time.Second, false},
+	} {
+		t.Run(fmt.Sprint(c.p, " ", c.step), func(t *testing.T) {
+			f := newFleet(t, dialect.Jedis(), time.Minute)
+			a, b := f.join(c.p, exact), f.join(c.p, exact)
+			a.must()
+			f.w.StepServer(c.step)
+			if !c.two {
+				// The last moment of trust, unrenewed.
+				f.pause(f.ttl - f.ttl/10 - time.Millisecond)
+			}
+			b.try()
+			if f.together() != c.two {
+				t.Errorf("two at work: %v", f.together())
+			}
+		})
+	}
+}
+
+// S   the server's clock is set back by an hour: a crashed holder's key lives an hour longer. That
+// costs time, not exclusion.
+func TestServersBackwardStepStretchesADeadHoldersKey(t *testing.T) {
+	f := newFleet(t, dialect.Jedis(), time.Minute)
+	a, b := f.join(tokens, exact), f.join(tokens, exact)
+	a.must()
+	a.crash()
+	f.w.StepServer(-time.Hour)
+	f.pause(f.ttl + time.Second)
+	if b.try() {
+		t.Error("freed by elapsed time; Redis frees by its wall clock")
+	}
+	f.pause(time.Hour)
+	if !b.try() {
+		t.Error("never freed")
+	}
+}
+
+// TestMatrixOfSkews compares the real clients with the law, cell by cell: a holder with a job just at
+// the law's limit, and a challenger that is behind, exact, or ahead by just as much as is safe, or by
+// two units of the dialect more. The old client follows the law; ours never takes what an honest
+// holder has, by either way of judging.
+func TestMatrixOfSkews(t *testing.T) {
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.JedisAQS(), dialect.Errorception(), dialect.Faye(), dialect.ServiceStack(),
+		dialect.Page(), dialect.PageGet(), dialect.ResqueTimeout(), dialect.Kdyby(), dialect.RedisPy(), dialect.RedisMutex(), dialect.Gorlock(),
+	} {
+		t.Run(d.Name, func(t *testing.T) {
+			lease := time.Minute
+			if d.Name == "Kdyby" || d.Name == "Faye" {
+				lease = d.Lease // theirs is not the caller's to choose
+			}
+			job := lease / 2
+			v, err := skew.Law{Dialect: d, Lease: lease, Job: job}.Verdict()
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit := v.GreatestSpread.Bound
+			unit := time.Millisecond
+			if d.Unit == dialect.UnitSeconds {
+				unit = time.Second
+			}
+			if d.Unit == dialect.UnitFloatSeconds && d.Inclusive {
+				limit -= unit // a clock without steps reaches "not after" at the limit itself
+			}
+			for _, delta := range []time.Duration{-lease, 0, limit, limit + 2*unit} {
+				cell(t, d, lease, job, delta)
+			}
+		})
+	}
+}
+
+// cell lets a holder work and a challenger try right before its release.
+func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
+	t.Helper()
+	v, err := skew.Law{Dialect: d, Lease: lease, Job: job, Spread: max(delta, 0)}.Verdict()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, d, lease)
+	if d.Unit == dialect.UnitSeconds {
+		// The law speaks of the worst moment: a stamp that is cut by almost a whole second.
+		f.w.Pass(999 * time.Millisecond)
+	}
+	a, b := f.join(verbatim, exact), f.join(verbatim, ahead(delta))
+	a.must()
+	f.w.Pass(job)
+	won := b.try()
+	if possible := v.Possible && delta >= 0; won != possible {
+		t.Errorf("Δ %v: taken %v, the law says %v", delta, won, possible)
+	}
+	for name, judge := range map[string]legacy.Takeover{
+		"server clock": legacy.ServerClock(time.Second), "unchanged": legacy.All(legacy.Unchanged(lease), legacy.ServerClock(time.Second)),
+	} {
+		f := newFleet(t, d, lease)
+		a, own := f.join(verbatim, behind(min(max(delta, -time.Second), time.Second))), f.w.Clock(ahead(delta))
+		backend, err := legacy.New(f.w.Pool(), legacy.Config{
+			Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: lease}, Takeover: judge, Clock: own,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.must()
+		f.w.Pass(job)
+		if tryWithClock(backend, own, f) {
+			t.Errorf("Δ %v: ours, by %s, took what an honest holder has", delta, name)
+		}
+		backend.Close()
+	}
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,20 @@ func TestProgressIsALineEveryFewSecondsWhereThereIsNoTerminal(t *testing.T) {
 	}
 	p.end()
 	want := "getsetlock: keys: 5 of 100\ngetsetlock: keys: 5\ngetsetlock: keys: 10 of 100\ngetsetlock: keys: 10\n"
+	if errs.String() != want {
+		t.Errorf("%q", errs.String())
+	}
+}
+
+func TestWhatIsLoggedIsALineOnStderr(t *testing.T) {
+	errs := newWatched()
+	e := &Env{Stderr: errs}
+	e.logger(true).Error("dropped")
+	l := e.logger(false).With("key", "k")
+	l.Info("too little")
+	l.Warn("not renewed", "until", time.Date(2026, 3, 2, 12, 0, 5, 0, time.UTC), "within", time.Second, "error", io.EOF)
+	e.logger(false).Warn("short")
+	want := "getsetlock: warning: not renewed (key \"k\", until 12:00:05, within 1s, error EOF)\ngetsetlock: warning: short\n"
 	if errs.String() != want {
 		t.Errorf("%q", errs.String())
 	}

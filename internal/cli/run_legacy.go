@@ -44,7 +44,8 @@ func (e *Env) openLegacy(f *runFlags, mode legacy.Mode, graceGiven bool) (keeper
 		shown = k.keep.backend()
 	}
 	k.client, err = lock.New(shown, lock.Config{
-		TTL: f.ttl, Wait: f.wait.config(), Clock: e.Clock, Hooks: e.hooks(f.server.quiet),
+		TTL: f.ttl, Wait: f.wait.config(), Clock: e.Clock, Logger: e.logger(f.server.quiet),
+		Hooks: lock.Hooks{Waiting: func(ev lock.Event) { e.say(f.server.quiet, "waiting: %v", ev.Cause) }},
 	})
 	if err != nil {
 		_ = backend.Close()
@@ -104,15 +105,6 @@ var fieldFlags = [][2]string{
 	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
 	{"Lease ", "--lease "}, {"Spread ", "--spread "}, {"Gap ", "--gap "},
 	{"TTL ", "--ttl "}, {"(TTL)", "(--ttl)"}, {"Margin ", "trust margin "}, {"RenewEvery ", "renewal "},
-}
-
-func (e *Env) hooks(quiet bool) lock.Hooks {
-	return lock.Hooks{
-		Waiting: func(ev lock.Event) { e.say(quiet, "waiting: %v", ev.Cause) },
-		RenewFailed: func(ev lock.Event) {
-			e.say(quiet, "warning: a renewal of %q failed, it is trusted until %s: %v", ev.Key, ev.Until.Format(time.TimeOnly), ev.Cause)
-		},
-	}
 }
 
 func (k *legacyKeeper) acquire(ctx context.Context, key string) (held, error) {

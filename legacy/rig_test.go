@@ -74,21 +74,9 @@ func (r *rig) try(key string) (lock.Grant, error) {
 // tryIn makes an attempt and does something while it settles, once it does.
 func (r *rig) tryIn(ctx context.Context, key string, settling func()) (g lock.Grant, err error) {
 	r.Helper()
-	done := make(chan struct{})
+	// The attempt either ends or asks for a timer, whichever comes first.
+	done, asked := make(chan struct{}), r.clock.AskedTimes(r.clock.Asked()+1)
 	go func() { defer close(done); g, err = r.b.Try(ctx, key, ttl) }()
-	asked := make(chan struct{})
-	n := r.clock.Asked() + 1
-	go func() {
-		// The attempt either ends or asks for a timer; whichever comes first.
-		for r.clock.Asked() < n {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-		close(asked)
-	}()
 	select {
 	case <-done:
 	case <-asked:

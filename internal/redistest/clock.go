@@ -29,6 +29,7 @@ type Clock struct {
 	asleep  bool
 	timers  map[*timer]struct{}
 	asked   int
+	awaited map[int]chan struct{} // by the count of asked at which each is closed
 }
 
 type timer struct {
@@ -39,7 +40,7 @@ type timer struct {
 
 func newClock(t testing.TB, world timeline, b *bell, s Skew) *Clock {
 	now := world.now()
-	return &Clock{t: t, world: world, bell: b, anchor: now, wall: now.Round(0).Add(s.Offset), ppm: s.PPM, timers: map[*timer]struct{}{}}
+	return &Clock{t: t, world: world, bell: b, anchor: now, wall: now.Round(0).Add(s.Offset), ppm: s.PPM, timers: map[*timer]struct{}{}, awaited: map[int]chan struct{}{}}
 }
 
 // Now is what the client's wall clock shows.
@@ -69,6 +70,10 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 	} else {
 		c.timers[t] = struct{}{}
 		c.arm(t)
+	}
+	if told, ok := c.awaited[c.asked]; ok {
+		close(told) // last: whoever is told may pass time at once
+		delete(c.awaited, c.asked)
 	}
 	c.bell.ring()
 	return t.c
@@ -144,6 +149,31 @@ func (c *Clock) AwaitAsked(n int) {
 	c.bell.await(c.t, func() bool { return c.Asked() >= n }, func() string {
 		return fmt.Sprintf("After called %d times, waited for %d", c.Asked(), n)
 	})
+}
+
+// AskedTimes is closed as soon as After has been called n times in all: AwaitAsked for a select, where
+// the code under test may also end without asking. Read Asked before that code starts:
+//
+//	asked := c.AskedTimes(c.Asked() + 1)
+//	go func() { defer close(done); try() }()
+//	select {
+//	case <-asked:
+//		w.Tick()
+//	case <-done:
+//	}
+func (c *Clock) AskedTimes(n int) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	told, ok := c.awaited[n]
+	if !ok {
+		told = make(chan struct{})
+		if c.asked >= n {
+			close(told)
+			return told
+		}
+		c.awaited[n] = told
+	}
+	return told
 }
 
 // WallOnly is the clock without its monotonic side, for code that asks for Elapsed by type

@@ -165,6 +165,21 @@ func TestAskedCountsTimersThatWereAbandoned(t *testing.T) {
 	equal(t, "armed after it fired to nobody", c.Timers(), 0)
 }
 
+func TestAskedTimesTellsOfTimersPastAndToCome(t *testing.T) {
+	c := redistest.New(t).Clock(redistest.Skew{})
+	second, same := c.AskedTimes(2), c.AskedTimes(2)
+	c.After(time.Second)
+	select {
+	case <-second:
+		t.Error("told after the first")
+	default:
+	}
+	c.After(time.Second)
+	<-second
+	<-same
+	<-c.AskedTimes(1)
+}
+
 func TestWallOnlyHidesElapsed(t *testing.T) {
 	var c any = redistest.New(t).Clock(redistest.Skew{}).WallOnly()
 	if _, ok := c.(interface{ Elapsed() time.Duration }); ok {

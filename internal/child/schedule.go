@@ -56,16 +56,16 @@ func DefaultGrace(lease time.Duration) time.Duration {
 // end is due renewEvery after the last one. renewEvery is zero for a lease that is never renewed.
 func CheckGrace(grace, lease, renewEvery, margin time.Duration) error {
 	if grace < 0 {
-		return fmt.Errorf("--grace %v is negative", grace)
+		return fmt.Errorf("%v is negative", grace)
 	}
 	room := lease - margin - renewEvery
 	if grace < room {
 		return nil
 	}
 	if renewEvery == 0 {
-		return fmt.Errorf("--grace %v leaves the command no time: it must be less than the lease (%v) less its trust margin (%v), that is %v",
+		return fmt.Errorf("%v leaves the command no time: it must be less than the lease (%v) less its trust margin (%v), that is %v",
 			grace, lease, margin, room)
 	}
-	return fmt.Errorf("--grace %v does not fit --ttl %v: the command would be told to end before the first renewal (after %v; trust margin %v); at most %v fits",
+	return fmt.Errorf("%v does not fit a lease of %v: the command would be told to end before the first renewal (after %v; trust margin %v); at most %v fits",
 		grace, lease, renewEvery, margin, max(0, room-time.Millisecond))
 }

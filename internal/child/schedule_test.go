@@ -79,7 +79,7 @@ func TestAGraceThatWouldEndAHealthyLeaseIsRefused(t *testing.T) {
 		{DefaultGrace(lease), renew, ""},
 		{17*time.Second - time.Millisecond, renew, ""},
 		{17 * time.Second, renew, "at most 16.999s"},
-		{40 * time.Second, renew, "--ttl 30s"},
+		{40 * time.Second, renew, "a lease of 30s"},
 		{-time.Second, renew, "negative"},
 		{26 * time.Second, 0, ""},
 		{27 * time.Second, 0, "that is 27s"},

@@ -203,7 +203,7 @@ func TestOfRunWrongUseIs125(t *testing.T) {
 		"run --lease -1s k -- true":                           "--lease is -1s; it must be positive",
 		"run --keep -1s k -- true":                            "--keep is -1s",
 		"run --grace -1s k -- true":                           "--grace -1s is negative",
-		"run --grace 20s k -- true":                           "does not fit --ttl 30s",
+		"run --grace 20s k -- true":                           "--grace: 20s does not fit a lease of 30s",
 		"run --protocol modern k -- true":                     `--protocol "modern" is not known`,
 		"run --mode soft k -- true":                           `--mode "soft" is not known`,
 		"run --ttl 59s k -- true":                             "--ttl 59s exceeds 58.001s, which --lease 1m0s of Jedis allows",

@@ -70,7 +70,7 @@ func (k *legacyKeeper) fit(f *runFlags, graceGiven bool) error {
 		k.graced = child.DefaultGrace(ttl)
 	}
 	if err := child.CheckGrace(k.graced, ttl, renew, margin); err != nil {
-		return err
+		return fmt.Errorf("--grace: %w", err)
 	}
 	if f.keep == 0 {
 		return nil

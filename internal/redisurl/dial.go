@@ -28,6 +28,10 @@ type Options struct {
 	// KeepAlive is how often an idle connection is probed by the system. Defaults to 30 s, well
 	// below the minutes after which firewalls forget.
 	KeepAlive time.Duration
+
+	// DialContext opens the connections to the server itself, TLS not yet on them. Defaults to a
+	// net.Dialer with KeepAlive; sentinels are always asked through that.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Pool returns a pool onto the server. It has not connected yet. Its connections have no deadline of
@@ -44,6 +48,10 @@ func (a Address) Pool(o Options) (*redis.Pool, error) {
 		o.KeepAlive = 30 * time.Second
 	}
 	d.net = net.Dialer{KeepAlive: o.KeepAlive}
+	d.connect = o.DialContext
+	if d.connect == nil {
+		d.connect = d.net.DialContext
+	}
 	switch {
 	case a.kind == secure:
 		config, err := tlsConfig(o.CACert)
@@ -76,6 +84,7 @@ func tlsConfig(file string) (*tls.Config, error) {
 type dialer struct {
 	Address
 	net     net.Dialer
+	connect func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // nil: no TLS
 	timeout time.Duration
 }
@@ -103,7 +112,7 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 // open connects as our user. The deadline of ctx bounds AUTH and SELECT as well.
 func (d *dialer) open(ctx context.Context, network, address string) (redis.Conn, error) {
 	options := []redis.DialOption{
-		redis.DialContextFunc(d.net.DialContext),
+		redis.DialContextFunc(d.connect),
 		redis.DialTLSHandshakeTimeout(d.timeout),
 		redis.DialUsername(d.user),
 		redis.DialPassword(d.password),

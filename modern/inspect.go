@@ -2,6 +2,7 @@ package modern
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,15 +96,23 @@ func looks(info Info) string {
 	case info.HasTTL:
 		return ""
 	}
-	for _, d := range dialect.Presets() {
-		if !d.HasStamp() {
-			continue
-		}
-		if r := d.Read(dialect.Text(info.Value)); r.Kind == dialect.KindNumber {
-			return "a timestamp without a TTL: a lock of the old kind (package legacy); package migrate is the way from it"
-		}
+	if stamp(info.Value) {
+		return "a timestamp without a TTL: a lock of the old kind (package legacy); package migrate is the way from it"
 	}
 	return "a value without a TTL: whoever wrote it is not a token lock, and it may stand for ever"
+}
+
+// stamp reports whether value has the shape of some old client's timestamp, of whatever time. Smaller
+// numbers are thread ids and the like.
+func stamp(value string) bool {
+	const fewestDigits = 9
+	for _, d := range dialect.Presets() {
+		_, err := d.Decode(value, time.Unix(0, 0))
+		if d.HasStamp() && len(value) >= fewestDigits && (err == nil || errors.Is(err, dialect.ErrImplausible)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (i Info) who() string {

@@ -1,0 +1,259 @@
+package modern_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+const ttl = 10 * time.Second
+
+// bubble runs f in virtual time, on an embedded server that has no key left at the end.
+func bubble(t *testing.T, f func(t *testing.T, w *redistest.World)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		f(t, w)
+		w.Pass(0)
+		for _, key := range w.Mini.Keys() {
+			if key != "gsl:fence:" {
+				t.Errorf("key %q was left behind", key)
+			}
+		}
+	})
+}
+
+func try(t *testing.T, b *modern.Backend, key string) lock.Grant {
+	t.Helper()
+	g, err := b.Try(bg, key, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func free(t *testing.T, g lock.Grant) {
+	t.Helper()
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+}
+
+// stand takes a place in the line of a key that is held.
+func stand(t *testing.T, b *modern.Backend, key string) lock.Place {
+	t.Helper()
+	p, err := b.Enter(bg, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held(t, p)
+	return p
+}
+
+func held(t *testing.T, p lock.Place) {
+	t.Helper()
+	if _, err := p.Try(bg, ttl); !errors.Is(err, lock.ErrHeld) {
+		t.Fatalf("%v; it should wrap ErrHeld", err)
+	}
+}
+
+// granted tries from a place and gives the key back.
+func granted(t *testing.T, p lock.Place) {
+	t.Helper()
+	g, err := p.Try(bg, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free(t, g)
+}
+
+func TestADeadWaiterDoesNotBlockTheFairLineAlsoWhenTheClockWasSetBack(t *testing.T) {
+	for _, step := range []time.Duration{0, -time.Hour} {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b := open(t, w, modern.Config{Fair: true})
+				holder := try(t, b, "k")
+				stand(t, b, "k") // and never comes again
+				second := stand(t, b, "k")
+				w.StepServer(step)
+				for range 5 {
+					w.Pass(time.Second)
+					held(t, second)
+				}
+				free(t, holder)
+				granted(t, second)
+			})
+		})
+	}
+}
+
+func TestAPlaceIsKeptWhileItIsTried(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fair: true})
+		holder := try(t, b, "k")
+		first, second := stand(t, b, "k"), stand(t, b, "k")
+		for range 5 {
+			w.Pass(time.Second)
+			held(t, first)
+			held(t, second)
+		}
+		free(t, holder)
+		held(t, second)
+		granted(t, first)
+		granted(t, second)
+	})
+}
+
+func TestAFairReleaseKeepsTheKeyForWhoIsFirstAndNotForEver(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fair: true, Fence: true})
+		holder := try(t, b, "k")
+		stand(t, b, "k") // dead when its turn comes
+		second := stand(t, b, "k")
+		free(t, holder)
+		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("a latecomer was told %v", err)
+		}
+		held(t, second)
+		w.Pass(1001 * time.Millisecond)
+		granted(t, second)
+	})
+}
+
+func TestWhoLeavesGivesOnWhatWasPutAsideForHim(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fair: true})
+		holder := try(t, b, "k")
+		first, second := stand(t, b, "k"), stand(t, b, "k")
+		free(t, holder)
+		if err := first.Leave(bg); err != nil {
+			t.Fatal(err)
+		}
+		granted(t, second)
+	})
+}
+
+func TestLinesOfKeysWithSimilarNamesStayApart(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fair: true})
+		names := []string{"k", "k:alive", "alive:k", "\x00\xff{}:\r\n", "k:", ":k"}
+		var holders []lock.Grant
+		var places []lock.Place
+		for _, name := range names {
+			holders = append(holders, try(t, b, name))
+			places = append(places, stand(t, b, name))
+		}
+		for i := range names {
+			free(t, holders[i])
+			granted(t, places[i])
+		}
+	})
+}
+
+func TestAPlaceIsCalledAlsoAfterTheSubscriptionWasCut(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		wire := w.Wire()
+		b, err := modern.New(wire.Pool(), modern.Config{Fair: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		holder := try(t, b, "k")
+		p := stand(t, b, "k")
+		woken := make(chan struct{}, 9)
+		wake := func() { woken <- struct{}{} }
+		arm := func() {
+			t.Helper()
+			if _, free, err := p.Await(bg, wake); err != nil || free {
+				t.Fatal(free, err)
+			}
+		}
+		arm()
+		wire.Cut() // what was said meanwhile is lost: who waits looks for himself
+		<-woken
+		synctest.Wait()
+		held(t, p)
+		arm()
+		free(t, holder)
+		<-woken // the call came over the new connection
+		granted(t, p)
+	})
+}
+
+func TestACallBetweenTryAndAwaitIsNotLost(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fair: true})
+		holder := try(t, b, "k")
+		p := stand(t, b, "k")
+		free(t, holder)
+		synctest.Wait()
+		if _, free, err := p.Await(bg, func() {}); err != nil || !free {
+			t.Errorf("free %v, error %v", free, err)
+		}
+		granted(t, p)
+	})
+}
+
+func TestWhereTheServerTellsNothingAReleaseOfOursCallsTheFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		holders, waiters := open(t, w, modern.Config{}), open(t, w, modern.Config{})
+		for _, b := range []*modern.Backend{holders, waiters} { // both find out
+			if _, _, err := b.Await(bg, "other", func() {}); !errors.Is(err, lock.ErrNoWake) {
+				t.Fatal(err)
+			}
+		}
+		holder := try(t, holders, "k")
+		p := stand(t, waiters, "k")
+		woken := make(chan struct{}, 9)
+		if _, free, err := p.Await(bg, func() { woken <- struct{}{} }); err != nil || free {
+			t.Fatal(free, err)
+		}
+		var refusal *lock.HeldError
+		if _, err := p.Try(bg, ttl); !errors.As(err, &refusal) || refusal.Again != 100*time.Millisecond {
+			t.Errorf("the first in line is told %+v: it must ask, for the sake of foreign releases", refusal)
+		}
+		free(t, holder)
+		<-woken
+		granted(t, p)
+	})
+}
+
+func TestARefusalNamesWhatStandsThere(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		for _, cfg := range []modern.Config{{}, {Fence: true}, {Fair: true}} {
+			b := open(t, w, cfg)
+			for say, put := range map[string]func(){
+				"a list, not a lock":               func() { w.Mini.Push("k", "x") },
+				"a hash: Redisson":                 func() { w.Mini.HSet("k", "a", "b") },
+				"a timestamp without a TTL":        func() { w.Mini.Set("k", "1773482400001") },
+				"a value without a TTL":            func() { w.Mini.Set("k", "anything") },
+				"a value of 5000 bytes":            func() { w.Mini.Set("k", string(make([]byte, 5000))) },
+				`by "their token", for at most 5s`: func() { w.Mini.Set("k", "their token"); w.Mini.SetTTL("k", 5*time.Second) },
+			} {
+				w.Mini.Del("k")
+				put()
+				_, err := b.Try(bg, "k", ttl)
+				names(t, err, say)
+				p, err := b.Enter(bg, "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = p.Try(bg, ttl)
+				names(t, err, say)
+				if err := p.Leave(bg); err != nil {
+					t.Error(err)
+				}
+				if !w.Mini.Exists("k") {
+					t.Error("the foreign value is gone")
+				}
+			}
+			w.Mini.Del("k")
+		}
+	})
+}

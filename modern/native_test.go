@@ -1,0 +1,123 @@
+package modern_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+const unknown = "ERR unknown command"
+
+// TestTheServersOwnCompareCommandsAreUsedWhereItHasThem runs on the embedded server, which has DELEX
+// and lacks SET … IFEQ. Valkey's are counted in the tests of real servers.
+func TestTheServersOwnCompareCommandsAreUsedWhereItHasThem(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{})
+		for range 3 {
+			g := try(t, b, "k")
+			for range 3 {
+				if _, err := g.Extend(bg, ttl); err != nil {
+					t.Fatal(err)
+				}
+			}
+			free(t, g)
+		}
+		ifeq := 0
+		for _, c := range wire.Sent() {
+			if c.Is("SET") && len(c) > 4 && c[3] == "IFEQ" {
+				ifeq++
+			}
+		}
+		if ifeq != 1 || wire.Count("DELEX") != 3 || wire.Count("EVALSHA") != 9 {
+			t.Errorf("SET … IFEQ was tried %d times, DELEX %d, scripts %d", ifeq, wire.Count("DELEX"), wire.Count("EVALSHA"))
+		}
+	})
+}
+
+func TestWhatTheServerLacksIsFoundOutOnceAConnection(t *testing.T) {
+	for name, refusal := range map[string]string{"unknown": unknown + " 'DELEX'", "forbidden": redistest.NoPerm, "syntax": "ERR syntax error"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, modern.Config{}, redistest.Rule{Command: "DELEX", Times: -1, Do: redistest.Answer(refusal)})
+				for range 3 {
+					free(t, try(t, b, "k"))
+				}
+				if d, v, e := wire.Count("DELEX"), wire.Count("DELIFEQ"), wire.Count("EVALSHA"); d != 1 || v != 1 || e != 3 {
+					t.Errorf("DELEX was sent %d times, DELIFEQ %d, scripts %d", d, v, e)
+				}
+				wire.Cut()
+				w.Pass(0)
+				free(t, try(t, b, "k"))
+				if d := wire.Count("DELEX"); d != 2 {
+					t.Errorf("DELEX was sent %d times, once a connection", d)
+				}
+			})
+		})
+	}
+}
+
+func TestDelexOnSomethingElseThanAStringIsALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		// The embedded server has other words for it than Redis.
+		b, _ := on(t, w, modern.Config{}, redistest.Rule{Command: "DELEX", Do: redistest.Answer("ERR Key should be of string type if conditions are specified")})
+		g := try(t, b, "k")
+		w.Mini.Del("k")
+		w.Mini.Push("k", "x")
+		if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("Release: %v", err)
+		}
+		w.Mini.Del("k")
+	})
+}
+
+func TestAnythingOnTheKeyOfAGrantIsALoss(t *testing.T) {
+	for name, cfg := range forms {
+		for what, put := range map[string]func(*redistest.World){
+			"nothing": func(*redistest.World) {},
+			"list":    func(w *redistest.World) { w.Mini.Push("k", "x") },
+			"longer":  func(w *redistest.World) { w.Mini.Set("k", "x") },
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *redistest.World) {
+					b := open(t, w, cfg)
+					lost := func(how string, err error) {
+						t.Helper()
+						if !errors.Is(err, lock.ErrLost) {
+							t.Errorf("%s: %v; it should wrap ErrLost", how, err)
+						}
+					}
+					for range 2 { // the second time without trying what the server lacks
+						one, two, three := try(t, b, "k"), try(t, b, "l"), try(t, b, "m")
+						token := one.Token()
+						w.Mini.Del("k")
+						if put(w); what == "longer" {
+							w.Mini.Set("k", token+"x") // begins as ours
+						}
+						_, err := one.Extend(bg, ttl)
+						lost("Extend", err)
+						_, errs := b.ExtendAll(bg, []lock.Grant{two, one, three}, ttl)
+						lost("ExtendAll", errs[1])
+						if errs[0] != nil || errs[2] != nil {
+							t.Errorf("the others of the batch: %v, %v", errs[0], errs[2])
+						}
+						_, err = b.Pass(bg, one, ttl)
+						lost("Pass", err)
+						lost("Release", one.Release(bg))
+						if deleted, err := b.ForceRelease(bg, "k", token); deleted || err != nil {
+							t.Errorf("ForceRelease: %v, %v", deleted, err)
+						}
+						if what != "nothing" && !w.Mini.Exists("k") {
+							t.Error("another's key was deleted")
+						}
+						free(t, two)
+						free(t, three)
+						w.Mini.Del("k")
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package modern_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// names fails unless err wraps ErrHeld and its text has the words.
+func names(t *testing.T, err error, words string) {
+	t.Helper()
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	if !errors.Is(err, lock.ErrHeld) || !strings.Contains(said, words) {
+		t.Errorf("said %q; it should wrap ErrHeld and say %q", said, words)
+	}
+}
+
+// on is a backend behind a wire with faults.
+func on(t *testing.T, w *redistest.World, cfg modern.Config, rules ...redistest.Rule) (*modern.Backend, *redistest.Wire) {
+	t.Helper()
+	wire := w.Wire(rules...)
+	b, err := modern.New(wire.Pool(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b, wire
+}
+
+func unsure(t *testing.T, err error) lock.Grant {
+	t.Helper()
+	var u *lock.UnsureError
+	if !errors.As(err, &u) {
+		t.Fatalf("%v; it should be an UnsureError", err)
+	}
+	return u.Grant
+}
+
+var forms = map[string]modern.Config{
+	"plain": {}, "fence": {Fence: true}, "fair": {Fair: true}, "fair fence": {Fair: true, Fence: true},
+}
+
+// writes are the commands by which a key is taken in each form.
+func writes(c redistest.Command) bool {
+	return c.Is("SET") || (c.Is("EVALSHA") || c.Is("EVAL")) && len(c) > 6
+}
+
+func TestAnAttemptWithoutAReplyIsUndoneForCertain(t *testing.T) {
+	for name, cfg := range forms {
+		for fault, do := range map[string]redistest.Action{"cut before": redistest.CutBefore, "cut after": redistest.CutAfter, "cut within": redistest.CutWithin} {
+			t.Run(name+" "+fault, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *redistest.World) {
+					b, wire := on(t, w, cfg)
+					free(t, try(t, b, "k")) // so that the server knows the scripts
+					wire.Fault(redistest.Rule{When: writes, Do: do})
+					_, err := b.Try(bg, "k", ttl)
+					g := unsure(t, err)
+					err = g.Release(bg)
+					executed := fault != "cut before"
+					if executed && err != nil || !executed && !errors.Is(err, lock.ErrLost) {
+						t.Errorf("Release: %v", err)
+					}
+					free(t, try(t, b, "k"))
+				})
+			})
+		}
+	}
+}
+
+func TestALateReplyTellsWhatBecameOfTheAttempt(t *testing.T) {
+	for name, cfg := range forms {
+		for _, taken := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *redistest.World) {
+					b, wire := on(t, w, cfg)
+					holder := try(t, b, "k")
+					if taken {
+						free(t, holder)
+					}
+					gate := redistest.NewGate()
+					wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldReply(gate)})
+					ctx, cancel := context.WithCancel(bg)
+					go func() { <-gate.Reached(); cancel() }()
+					_, err := b.Try(ctx, "k", ttl)
+					g := unsure(t, err)
+					go gate.Open()
+					if err := g.Release(bg); err != nil {
+						t.Errorf("Release of an attempt that is decided: %v", err)
+					}
+					if !taken {
+						if !w.Mini.Exists("k") {
+							t.Error("another's key was deleted")
+						}
+						free(t, holder)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestACommandThatArrivesBehindItsUndoingIsFoundByTheNext(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, cfg)
+				free(t, try(t, b, "k"))
+				gate := redistest.NewGate()
+				wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldRequest(gate)})
+				_, err := b.Try(bg, "k", ttl) // ends by the timeout
+				g := unsure(t, err)
+				if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("Release before the command arrived: %v; nobody can know that it will not come", err)
+				}
+				gate.Open()
+				if !w.Mini.Exists("k") {
+					t.Fatal("the late command did not arrive")
+				}
+				free(t, g)
+			})
+		})
+	}
+}
+
+func TestALateHandOverIsUndone(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, cfg)
+				free(t, handed(t, b)) // so that the server knows the script
+				old := try(t, b, "k")
+				gate := redistest.NewGate()
+				wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { return writes(c) || c.Is("EVALSHA") }, Do: redistest.HoldRequest(gate)})
+				_, err := b.Pass(bg, old, ttl)
+				next := unsure(t, err)
+				if err := next.Release(bg); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("Release before the command arrived: %v", err)
+				}
+				gate.Open()
+				free(t, next)
+				if err := old.Release(bg); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("Release of what was passed on: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func handed(t *testing.T, b *modern.Backend) lock.Grant {
+	t.Helper()
+	next, err := b.Pass(bg, try(t, b, "k"), ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func TestASharedGrantIsReleasedInEveryForm(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b := open(t, w, cfg)
+				g, last := try(t, b, "k"), int64(0)
+				for n := 0; n < 20; n++ {
+					fence := g.(lock.Fenced).Fence()
+					if cfg.Fence && fence <= last {
+						t.Errorf("fence %d after %d", fence, last)
+					}
+					last = fence
+					next, ok := g.(lock.Sharer).Share()
+					if !ok {
+						if !cfg.Fence || n != 7 {
+							t.Errorf("not shared for the %dth time", n+1)
+						}
+						break
+					}
+					if _, err := next.Extend(bg, ttl); err != nil {
+						t.Error(err)
+					}
+					g = next
+				}
+				free(t, g)
+				if again := try(t, b, "k"); cfg.Fence && again.(lock.Fenced).Fence() <= last {
+					t.Errorf("fence %d after %d", again.(lock.Fenced).Fence(), last)
+				} else {
+					free(t, again)
+				}
+				if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
+					t.Errorf("habits %q, error %v", info.Habits, err)
+				}
+			})
+		})
+	}
+}
+
+func TestABrokenCounterLeavesTheKeyFree(t *testing.T) {
+	for name, cfg := range forms {
+		if !cfg.Fence {
+			continue
+		}
+		for what, put := range map[string]func(*redistest.World){
+			"text": func(w *redistest.World) { w.Mini.Set("gsl:fence:", "abc") },
+			"huge": func(w *redistest.World) { w.Mini.Set("gsl:fence:", "9999999999999999999") },
+			"list": func(w *redistest.World) { w.Mini.Push("gsl:fence:", "1") },
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *redistest.World) {
+					b := open(t, w, cfg)
+					put(w)
+					p, err := b.Enter(bg, "k")
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, fromPlace := p.Try(bg, ttl)
+					_, err = b.Try(bg, "k", ttl)
+					for _, err := range []error{fromPlace, err} {
+						var unsure *lock.UnsureError
+						if err == nil || errors.Is(err, lock.ErrHeld) || errors.As(err, &unsure) {
+							t.Errorf("error %v", err)
+						}
+					}
+					if err := p.Leave(bg); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestFencesIncreaseThoughTheServersClockIsSetBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fence: true})
+		var last int64
+		for _, step := range []time.Duration{0, time.Second, -time.Hour, -time.Second, 48 * time.Hour} {
+			w.StepServer(step)
+			g := try(t, b, "k")
+			if fence := g.(lock.Fenced).Fence(); fence <= last {
+				t.Errorf("fence %d after %d", fence, last)
+			} else {
+				last = fence
+			}
+			free(t, g)
+		}
+	})
+}
+
+func TestAReleaseThatWasAskedForBeforeIsNotTakenForALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{})
+		free(t, try(t, b, "k"))
+		g := try(t, b, "k")
+		wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { return c.Is("DELEX") || c.Is("EVALSHA") }, Do: redistest.CutAfter})
+		if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+			t.Errorf("Release without a reply: %v", err)
+		}
+		if _, ok := g.(lock.Sharer).Share(); ok {
+			t.Error("a grant whose release is under way was handed on")
+		}
+		free(t, g)
+		if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
+			t.Errorf("habits %q, error %v", info.Habits, err)
+		}
+	})
+}
+
+func TestANodeOfAClusterSaysSoForCertain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{})
+		wire.Fault(redistest.Rule{Command: "SET", Do: redistest.Answer("MOVED 12 10.0.0.1:6379")})
+		_, err := b.Try(bg, "k", ttl)
+		var u *lock.UnsureError
+		if err == nil || errors.As(err, &u) || !strings.Contains(err.Error(), "MOVED") {
+			t.Errorf("error %v", err)
+		}
+	})
+}

@@ -68,7 +68,7 @@ func verdict(res *rehearse.Result) string {
 			units(n, "time", "times"), within(res.LongestMS)))
 	}
 	if res.Unserved > 0 {
-		bad = append(bad, fmt.Sprintf("%s put aside because a dead program's lock never came free",
+		bad = append(bad, fmt.Sprintf("%s put aside because the product's key did not come free",
 			units(res.Unserved, "order was", "orders were")))
 	}
 	if len(bad) > 0 {

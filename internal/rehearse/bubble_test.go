@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 		Child(os.Stdin, os.Stdout)
 	case "garbled":
 		fmt.Println("PASS")
+	case "stuck":
+		for {
+			fmt.Println(`{"progress":{"done":1,"orders":10,"virtual":5}}`)
+		}
 	case "dying":
 		fmt.Println(`{"progress":{"done":1,"orders":10}}`)
 		fmt.Fprintln(os.Stderr, "panic: everything is on fire")
@@ -130,6 +134,14 @@ func TestTroubleOfTheChildIsTold(t *testing.T) {
 	}
 	if _, err := Embedded(t.Context(), watchPlan(1), []string{"/nowhere/at/all"}, quietly); err == nil || !strings.Contains(err.Error(), "/nowhere/at/all") {
 		t.Errorf("no such program: %v", err)
+	}
+}
+
+func TestARehearsalWhoseTimeStandsStillIsEnded(t *testing.T) {
+	defer func(d time.Duration) { stuckAfter = d }(stuckAfter)
+	stuckAfter = 50 * time.Millisecond
+	if _, err := acted(t, "stuck", t.Context(), watchPlan(10), quietly); !errors.Is(err, errStuck) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -19,5 +19,6 @@
 //
 // HAZARD: virtual time assumes that whatever waits does so on a channel, a timer or a connection of
 // the bubble. A goroutine that waits for a mutex whose owner waits for time would stop that time for
-// ever, and the rehearsal would hang.
+// ever, and so would one that asks again at once for as long as it is refused. Such a rehearsal is
+// ended after a minute.
 package rehearse

@@ -21,6 +21,7 @@ var errDead = errors.New("this program has died")
 type link struct {
 	dial     func(ctx context.Context, n int) (redis.Conn, error) // n counts the program's connections
 	commands *atomic.Int64
+	sending  func() // called for each of them
 
 	mu    sync.Mutex
 	dead  bool
@@ -41,7 +42,7 @@ func (l *link) Dial(ctx context.Context) (redis.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &countedConn{Conn: c, commands: l.commands}
+	c = &countedConn{Conn: c, link: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dead {
@@ -78,12 +79,13 @@ func (l *link) pool() *redis.Pool {
 // countedConn counts the commands that are sent on a connection.
 type countedConn struct {
 	redis.Conn
-	commands *atomic.Int64
+	link *link
 }
 
 func (c *countedConn) count(name string) {
 	if name != "" { // redigo's way of waiting for replies without a command
-		c.commands.Add(1)
+		c.link.commands.Add(1)
+		c.link.sending()
 	}
 }
 

@@ -88,7 +88,7 @@ func legacyRules(p Plan) (rules, error) {
 	return r, nil
 }
 
-// pastLease makes a job outlast the lease by enough for others to be found in the middle of theirs.
+// pastLease is long enough for others to have taken over and to be in the middle of their jobs.
 func pastLease(p Plan) time.Duration {
 	t, _ := p.terms()
 	return t.Lease + t.Lease/4

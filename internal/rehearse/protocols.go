@@ -9,7 +9,7 @@ type protocolKind struct {
 	groups  func(Plan) []groupSpec
 	rules   func(Plan) (rules, error)
 
-	// overrun is how much longer than it thinks an old client takes whose fate that is.
+	// overrun is how long an old client thinks whose fate that is.
 	overrun func(Plan) time.Duration
 }
 

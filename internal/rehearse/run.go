@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,10 @@ func Embedded(ctx context.Context, p Plan, child []string, progress func(Progres
 		return nil, err
 	}
 	began := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := newWatchdog(cancel)
+	defer watch.stop()
 	plan, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
@@ -40,7 +45,10 @@ func Embedded(ctx context.Context, p Plan, child []string, progress func(Progres
 		return nil, fmt.Errorf("starting the rehearsal's own process: %w", err)
 	}
 	in.Write(plan) // a child that cannot read it ends, which is heard below
-	res, err := hear(out, progress)
+	res, err := hear(out, func(at Progress) {
+		watch.sees(at)
+		progress(at)
+	})
 	in.Close()
 	cmd.Wait() // the answer counts, not how the child ends once it has given it
 	switch {
@@ -54,6 +62,31 @@ func Embedded(ctx context.Context, p Plan, child []string, progress func(Progres
 	res.WallMS = millis(time.Since(began))
 	return res, nil
 }
+
+// errStuck: see the HAZARD of this package.
+var errStuck = errors.New("virtual time stands still: some goroutine is busy without end, or waits for a mutex whose owner waits for time")
+
+// stuckAfter is how long virtual time may stand still; a bubble at work moves it many times a second.
+var stuckAfter = time.Minute
+
+// watchdog ends a rehearsal whose time does not pass.
+type watchdog struct {
+	timer *time.Timer
+	last  time.Duration
+}
+
+func newWatchdog(end context.CancelCauseFunc) *watchdog {
+	return &watchdog{timer: time.AfterFunc(stuckAfter, func() { end(errStuck) })}
+}
+
+func (w *watchdog) sees(at Progress) {
+	if at.Virtual != w.last {
+		w.last = at.Virtual
+		w.timer.Reset(stuckAfter)
+	}
+}
+
+func (w *watchdog) stop() { w.timer.Stop() }
 
 // childEnv is the environment without what changes the runtime's time: a setting that a bubble
 // refuses would end the child.

@@ -51,7 +51,7 @@ type seller interface {
 func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, error) {
 	who := identity{slot, life}
 	w := &worker{fleet: f, team: t, slot: slot, clock: f.plan.clock(slot, f.began)}
-	w.link = &link{commands: &t.commands, dial: func(ctx context.Context, n int) (redis.Conn, error) {
+	w.link = &link{commands: &t.commands, sending: f.book.passes, dial: func(ctx context.Context, n int) (redis.Conn, error) {
 		return f.dial(ctx, who, n)
 	}}
 	var err error
@@ -129,7 +129,7 @@ func (w *worker) think(ctx context.Context, t *task, end fate) error {
 		}
 		return errDead
 	case overruns:
-		return pause(ctx, t.think+w.fleet.kind.overrun(w.fleet.plan))
+		return pause(ctx, max(t.think, w.fleet.kind.overrun(w.fleet.plan)))
 	}
 	return pause(ctx, t.think)
 }

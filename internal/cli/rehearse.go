@@ -42,7 +42,8 @@ clocks are apart. The pauses of waiting new clients are random, so two runs with
 differ in detail.
 
 Orders are a CSV file whose first line names the columns; sku and quantity must be among
-them. Of each product less is there than is ordered. A distribution is 5s (always),
+them; internal/rehearse/orders-sample.csv among the sources is the list that is built in.
+Of each product less is there than is ordered. A distribution is 5s (always),
 5s..40s (uniform), exp:10s, lognormal:p50=5s,p99=40s or file:NAME (a duration a line).`
 
 // rehearseFlags are a plan and what the flags say beside it.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
 )
 
 // actVariable makes the test binary stand in for the command: it says how the process that Embedded
@@ -19,7 +21,7 @@ const actVariable = "GETSETLOCK_TEST_ACT"
 func TestMain(m *testing.M) {
 	switch os.Getenv(actVariable) {
 	case "":
-		os.Exit(m.Run())
+		redistest.Main(m)
 	case "child":
 		Child(os.Stdin, os.Stdout)
 	case "garbled":

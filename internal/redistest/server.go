@@ -26,6 +26,7 @@ type Options struct {
 	Password string   // of the default user
 	Persist  bool     // keep every write on disk, so that Restart and Start find it again
 	Args     []string // further arguments, such as "--maxmemory", "2mb"
+	Env      []string // further environment of the process
 }
 
 // Server is a real server process of ours. It listens where no other host can reach it, works in a
@@ -117,6 +118,7 @@ func (s *Server) launch() error {
 	defer log.Close()
 	proc := exec.Command(s.o.Path, s.args...)
 	proc.Stdout, proc.Stderr = log, log
+	proc.Env = append(os.Environ(), s.o.Env...)
 	tie(proc)
 	if err := proc.Start(); err != nil {
 		return fmt.Errorf("%s doesn't start: %w; `make prepare` fetches the servers that tests need", s.o.Path, err)

@@ -1,8 +1,8 @@
 # Everything is done by the scripts; `make help` says what there is.
-.PHONY: test lint fuzz bench prepare build clean help
+.PHONY: test lint fuzz bench bench-doc microbench prepare build clean help
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 12
 
 test: ## everything, on a machine that it prepares by itself (Debian 12 or newer)
 	@scripts/test.sh
@@ -13,8 +13,8 @@ lint: ## formatting, vet, staticcheck, the rules of the house
 fuzz: ## every fuzz target for FUZZTIME, a minute by default
 	@FUZZTIME=$${FUZZTIME:-60s} scripts/test.sh fuzz
 
-bench: ## every benchmark for BENCHTIME, a second by default
-	@BENCHTIME=$${BENCHTIME:-1s} scripts/test.sh prepare bench
+bench: prepare ## every benchmark; BENCHTIME is for Go's, BENCH_SCENARIO and BENCH_ROUNDS for ours
+	@scripts/bench.sh
 
 prepare: ## install and fetch what the tests need
 	@scripts/prepare.sh

@@ -17,11 +17,41 @@ die() {
 
 quietly() { "$@" >/dev/null 2>&1; }
 
+# modules: the folders of all Go modules, the root first. Those with heavy dependencies are apart.
+modules() { find . -name go.mod -not -path '*/.*/*' -printf '%h\n' | sort; }
+
+# in_modules COMMAND…: runs it in the folder of every module.
+in_modules() {
+  local module
+  for module in $(modules); do
+    (cd "$module" && "$@")
+  done
+}
+
+# of_root: passes on the lines whose folder, the first word, is of the root's own module.
+of_root() {
+  local line module nested
+  nested=$(modules | tail -n +2)
+  while read -r line; do
+    for module in $nested; do
+      [[ ${line%% *}/ != "$module"/* ]] || continue 2
+    done
+    say "$line"
+  done
+}
+
 # packages_with_tag TAG: the folders that have Go files which only that build tag admits.
 packages_with_tag() {
-  grep -rlE --include='*.go' "^//go:build (.*[^!a-z])?$1\b" . | xargs -r -n1 dirname | sort -u
+  grep -rlE --include='*.go' "^//go:build (.*[^!a-z])?$1\b" . | xargs -r -n1 dirname | sort -u | of_root
 }
 
 # maven ARGUMENTS…: says nothing unless something is wrong. Maven ends with a code that sets a
 # terminal's colour back, even where there is no terminal and colours are off.
 maven() { mvn -q -B -Dstyle.color=never "$@" | sed 's/\x1b\[[0-9;]*m//g'; }
+
+# each KIND: folder and name of every test function of that kind, one pair a line. Read from the
+# sources: to ask the test binaries would build all of them in yet another way.
+each() {
+  grep -roE --include='*_test.go' "^func $1[A-Z0-9_][A-Za-z0-9_]*" . |
+    sed -E 's|^(.*)/[^/]*:func (.*)$|\1 \2|' | sort -u | of_root || true
+}

@@ -5,7 +5,7 @@
 #
 #   scripts/test.sh [STAGE…]
 #
-# FUZZTIME (default 3s) is given to each fuzz target, BENCHTIME (default 1x) to each benchmark.
+# FUZZTIME (default 3s) is given to each fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -20,7 +20,7 @@ unit    180 every test on the embedded server, with the race detector
 real    300 every test with real servers and the original Java lock
 readme   60 the commands of the README
 fuzz     90 every fuzz target for a moment
-bench    30 every benchmark once
+bench   180 every benchmark for a moment
 END
 }
 
@@ -39,14 +39,14 @@ stage_build() {
 }
 
 stage_vet() {
-  go vet ./...
-  go vet -tags real ./...
+  in_modules go vet ./...
+  in_modules go vet -tags real ./...
   # Tests too must compile where nobody here can run them.
   CGO_ENABLED=0 GOOS=darwin go vet ./...
   CGO_ENABLED=0 GOOS=windows go vet ./...
 }
 
-stage_unit() { go test -race -timeout 10m ./...; }
+stage_unit() { in_modules go test -race -timeout 10m ./...; }
 
 stage_real() {
   local packages
@@ -57,13 +57,6 @@ stage_real() {
 
 stage_readme() { go test -tags real -count=1 ./tools/readme; }
 
-# each KIND: folder and name of every test function of that kind, one pair a line. Read from the
-# sources: to ask the test binaries would build all of them in yet another way.
-each() {
-  grep -roE --include='*_test.go' "^func $1[A-Z0-9_][A-Za-z0-9_]*" . |
-    sed -E 's|^(.*)/[^/]*:func (.*)$|\1 \2|' | sort -u || true
-}
-
 stage_fuzz() {
   local folder name
   while read -r folder name <&3; do
@@ -72,11 +65,14 @@ stage_fuzz() {
   done 3< <(each Fuzz)
 }
 
-stage_bench() {
-  local folders
-  folders=$(each Benchmark | cut -d' ' -f1 | sort -u)
-  # shellcheck disable=SC2086 # one word a folder
-  [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" $folders
+stage_bench() { scripts/bench.sh --quick; }
+
+# A module of its own, which go's ./... does not enter.
+stage_peers() {
+  cd bench
+  go vet ./...
+  go vet -tags real ./...
+  go test -tags real -count=1 -timeout 5m ./...
 }
 
 # run NAME BUDGET WHAT: one stage in a shell of its own, where a failing line ends it. Adds a line to

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Measures ours beside bare redigo and other libraries, client and server on one CPU: the sum of their
+# work, which is repeatable within a few per cent where nothing else runs.
+#
+#   scripts/bench.sh [-doc FILE] [-json FILE] [-quick] [-list]
+#
+# BENCH_SCENARIO (names separated by commas) and BENCH_ROUNDS narrow it. BENCH_CPU is the CPU (0),
+# BENCH_SERVER the server program (redis-server).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+[ -n "$(command -v "${BENCH_SERVER:-redis-server}")" ] && [ -f "$java_jar" ] || scripts/prepare.sh
+
+arguments=()
+for word in "$@"; do
+  case $word in
+    -*) arguments+=("$word") ;;
+    *) arguments+=("$(realpath -m "$word")") ;;
+  esac
+done
+
+program=$(mktemp)
+trap 'rm -f "$program"' EXIT
+cd bench
+go build -o "$program" .
+pin=()
+if quietly command -v taskset; then
+  pin=(taskset -c "${BENCH_CPU:-0}")
+else
+  say "bench: taskset is not there, so nothing is pinned and the figures will wobble"
+fi
+"${pin[@]}" "$program" "${arguments[@]}"

@@ -27,6 +27,7 @@ type Lease struct {
 	span     time.Duration // … for so long
 	renewAt  time.Duration // elapsed time of the next renewal, never: no renewal
 	guardAt  time.Duration // elapsed time of the next guard, never: none
+	guarded  time.Duration // elapsed time of the last one
 	tieAt    time.Duration // elapsed time at which the end of parent begins to be watched
 	warnAt   time.Duration // elapsed time at which its holder is warned, never: no warning
 	busy     chan struct{} // not nil while an Extend or Guard is under way; closed after it

@@ -230,6 +230,7 @@ func TestBrokenWatchOfAHolderIsNotALoss(t *testing.T) {
 		if l.Err() != nil {
 			t.Fatal(l.Err())
 		}
+		time.Sleep(10 * time.Millisecond) // looks at a key follow each other at a pace
 		s.Seize("k", "thief", time.Hour)
 		synctest.Wait()
 		wantErr(t, l.Err(), lock.ErrLost)
@@ -459,4 +460,29 @@ func TestHooksTellTheWholeStory(t *testing.T) {
 		}
 		wantErr(t, told.event("waiting").Cause, lock.ErrHeld)
 	})
+}
+
+func TestWatchThatCannotBeSetUpIsNotHammered(t *testing.T) {
+	for name, fault := range map[string]locktest.Fault{
+		"refused": {Op: "guard", Err: errServer}, "lost at once": {Op: "guard", Err: errServer, After: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})
+				l := acquire(t, c, "k")
+				time.Sleep(time.Second)
+				s.Order(fault)
+				for range 100 {
+					s.Break()
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(time.Minute)
+				if n := s.Calls("guard"); n > 60 {
+					t.Errorf("%d attempts at a watch", n)
+				}
+				s.Mend()
+				release(t, l)
+			})
+		})
+	}
 }

@@ -145,12 +145,16 @@ func (l *Lease) extended(t Term, err error, asked Instant) {
 	}
 }
 
+// guardPause is the least time between two looks at a key that is being touched.
+const guardPause = 10 * time.Millisecond
+
 // guard looks whether the key is still ours and asks to be told of the next change to it.
 func (k *core) guard(l *Lease) {
 	l.mu.Lock()
 	disarm := l.disarm
 	l.disarm = nil
 	l.guardAt = never // before the watch is armed: from then on touched may set it
+	l.guarded = k.keeper.now().Elapsed
 	l.mu.Unlock()
 	if disarm != nil {
 		disarm()
@@ -174,8 +178,13 @@ func (k *core) guard(l *Lease) {
 		l.lose(&LostError{Key: l.key, Err: err})
 		return
 	default:
-		// No watch for now: renewals look at the key, and the watch is asked for again.
-		l.guardAt = min(l.guardAt, now.Elapsed+l.client.cfg.TTL)
+		// No watch for now: renewals look at the key, and the watch is asked for again; sooner where
+		// somebody touched the key or the connection was lost, but not as fast as errors come.
+		pause := l.client.cfg.TTL
+		if l.guardAt != never {
+			pause = retryRenewal
+		}
+		l.guardAt = now.Elapsed + pause
 	}
 	k.sched.set(&l.event, l.due())
 	l.mu.Unlock()
@@ -189,6 +198,7 @@ func (l *Lease) touched() {
 	if l.ended != nil {
 		return
 	}
-	l.guardAt = k.keeper.now().Elapsed
+	// The first touch is looked into at once, a stream of them at a pace.
+	l.guardAt = max(k.keeper.now().Elapsed, l.guarded+guardPause)
 	k.sched.set(&l.event, l.due())
 }

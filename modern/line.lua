@@ -34,11 +34,11 @@ local function leave(place)
   redis.call('ZREM', alive, place)
 end
 
--- stay keeps a place for another while.
+-- stay keeps a place for another while. Where nobody comes again the line ends with its last place.
 local function stay(place, now)
   redis.call('ZADD', alive, string.format('%.0f', now + patience), place)
-  redis.call('PEXPIRE', order, 60000)
-  redis.call('PEXPIRE', alive, 60000)
+  redis.call('PEXPIRE', order, 4000)
+  redis.call('PEXPIRE', alive, 4000)
 end
 
 local function token(place) return string.sub(place, string.find(place, ' ', 1, true) + 1) end

@@ -2,6 +2,7 @@ package modern_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -11,7 +12,16 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+// roles are what this binary does instead of testing when a test starts it as another process.
+var roles = map[string]func(){}
+
+func TestMain(m *testing.M) {
+	if play := roles[os.Getenv("MODERN_TEST_ROLE")]; play != nil {
+		play()
+		return
+	}
+	redistest.Main(m)
+}
 
 var bg = context.Background()
 

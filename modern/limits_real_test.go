@@ -1,0 +1,176 @@
+//go:build real
+
+package modern_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+func TestAThousandCancellationsLeaveNothing(t *testing.T) {
+	for name, cfg := range map[string]modern.Config{"plain": {}, "fair": {Fair: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Real(t, redistest.Options{})
+			pool := s.Pool()
+			redistest.Clean(t, pool)
+			rng := rand.New(rand.NewPCG(seed(t), 0))
+			var clients []*lock.Client
+			for range 2 {
+				b, err := modern.New(pool, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, err := lock.New(b, lock.Config{TTL: time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				clients = append(clients, c)
+			}
+			won := 0
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			for n := range 1000 {
+				// Some alone on their key, some in crowds, so that they are cut off in every state.
+				key := fmt.Sprint("k", rng.IntN(8))
+				after := time.Duration(rng.IntN(400)) * time.Microsecond
+				wg.Go(func() {
+					ctx, cancel := context.WithCancel(bg)
+					defer cancel()
+					timer := time.AfterFunc(after, cancel)
+					defer timer.Stop()
+					l, err := clients[n%2].Acquire(ctx, key)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					won++
+					mu.Unlock()
+					_ = l.Release() // its context may have ended first
+				})
+				if n%20 == 19 {
+					wg.Wait()
+				}
+			}
+			wg.Wait()
+			for _, c := range clients {
+				if err := c.Close(bg); err != nil {
+					t.Error(err)
+				}
+			}
+			t.Logf("%d of 1,000 were granted", won)
+		})
+	}
+}
+
+// inUse is what the process's heap and stacks hold for good.
+func inUse() (heap, stacks int64) {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc), int64(m.StackInuse)
+}
+
+func TestAHundredThousandLeasesAreSmallAndNeedFewGoroutines(t *testing.T) {
+	const leases, contextBytes = 100_000, 0
+	s := redistest.Real(t, redistest.Options{})
+	b, err := modern.New(s.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, b, lock.Config{TTL: 10 * time.Minute})
+	heap, _ := inUse()
+	goroutines := runtime.NumGoroutine()
+	held := make([]*lock.Lease, leases)
+	parent, cancel := context.WithCancel(bg)
+	defer cancel()
+	crowd(leases, func(i int) {
+		l, err := c.Acquire(parent, fmt.Sprintf("key:%06d", i))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		l.Context()
+		held[i] = l
+	})
+	if t.Failed() {
+		return
+	}
+	// Every key is watched when the server tracks as many.
+	for watched := false; !watched; {
+		<-time.After(100 * time.Millisecond)
+		watched = s.Do("EVAL", "return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))", 0) == int64(leases)
+	}
+	after, _ := inUse()
+	a := (after - heap) / leases
+	t.Logf("%d bytes a lease, watched, with its context", a)
+	if a > 600+contextBytes {
+		t.Errorf("%d bytes a lease; they should be 600, and %d of its context", a, contextBytes)
+	}
+	if n := runtime.NumGoroutine() - goroutines; n > 10 {
+		t.Errorf("%d goroutines more than with none held", n)
+	}
+	crowd(leases, func(i int) {
+		if err := held[i].Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// crowd calls f for every number below n, from 200 goroutines.
+func crowd(n int, f func(int)) {
+	var wg sync.WaitGroup
+	for g := range 200 {
+		wg.Go(func() {
+			for i := g; i < n; i += 200 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestTenThousandWaitersAreSmall(t *testing.T) {
+	const waiters = 10_000
+	s := redistest.Real(t, redistest.Options{})
+	b, err := modern.New(s.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan struct{}, waiters)
+	c := client(t, b, lock.Config{Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }}})
+	holder := acquire(t, c, "k")
+	heap, stacks := inUse()
+	ctx, cancel := context.WithCancel(bg)
+	var wg sync.WaitGroup
+	for range waiters {
+		wg.Go(func() {
+			if l, err := c.Acquire(ctx, "k"); err == nil {
+				t.Error("granted")
+				_ = l.Release()
+			}
+		})
+	}
+	for range waiters {
+		<-waiting
+	}
+	h, st := inUse()
+	t.Logf("%d bytes a waiter beside %d of stack", (h-heap)/waiters, (st-stacks)/waiters)
+	if each := (h - heap) / waiters; each > 1200 {
+		t.Errorf("%d bytes a waiter beside its stack", each)
+	}
+	cancel()
+	wg.Wait()
+	if err := holder.Release(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,158 @@
+package modern_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+func client(t *testing.T, b lock.Backend, cfg lock.Config) *lock.Client {
+	t.Helper()
+	c, err := lock.New(b, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(bg); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func acquire(t *testing.T, c *lock.Client, key string) *lock.Lease {
+	t.Helper()
+	l, err := c.Acquire(bg, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestASilentServerEndsTheLeaseOnTime(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, cfg)
+				warned := time.Time{}
+				c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Endangered: func(lock.Event) { warned = time.Now() }}})
+				l := acquire(t, c, "k")
+				time.Sleep(25 * time.Second) // some renewals
+				wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence}, redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
+				<-l.Done()
+				if end := l.Until(); time.Now().After(end) {
+					t.Errorf("ended %v too late", time.Since(end))
+				}
+				if !errors.Is(l.Err(), lock.ErrLost) {
+					t.Error(l.Err())
+				}
+				if warned.IsZero() || !warned.Before(l.Until()) {
+					t.Errorf("warned at %v, lost at %v", warned, l.Until())
+				}
+				wire.Calm()
+				_ = l.Release()
+			})
+		})
+	}
+}
+
+func TestAFullOrClosedPoolEndsNoLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		pool := &redis.Pool{MaxActive: 1, Wait: true, Dial: w.Pool().Dial, DialContext: w.Pool().DialContext}
+		b, err := modern.New(pool, modern.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := client(t, b, lock.Config{TTL: ttl})
+		taken := pool.Get() // by the user's own traffic
+		if err := taken.Err(); err != nil {
+			t.Fatal(err)
+		}
+		l := acquire(t, c, "k")
+		time.Sleep(3 * ttl)
+		taken.Close()
+		pool.Close()
+		time.Sleep(3 * ttl)
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestASlowRenewalDoesNotStretchTrust(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{Timeout: 8 * time.Second})
+		var until []time.Time
+		c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Renewed: func(e lock.Event) { until = append(until, e.Until) }}})
+		l := acquire(t, c, "k")
+		gate := redistest.NewGate()
+		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}, redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)})
+		<-gate.Reached()
+		sent := time.Now()
+		time.Sleep(4 * time.Second)
+		gate.Open()
+		synctest.Wait()
+		if len(until) == 0 || until[0].After(sent.Add(ttl-ttl/10)) {
+			t.Errorf("sent %v, answered 4 s later, trusted until %v", sent, until)
+		}
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACancelledWaiterLeavesTheLineWhereverItStands(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				holder := acquire(t, client(t, open(t, w, cfg), lock.Config{TTL: ttl}), "k")
+				var cancels []context.CancelFunc
+				var done []chan error
+				for range 3 {
+					c := client(t, open(t, w, cfg), lock.Config{TTL: ttl})
+					ctx, cancel := context.WithCancel(bg)
+					d := make(chan error, 1)
+					go func() {
+						l, err := c.Acquire(ctx, "k")
+						if err == nil {
+							err = l.Release()
+						}
+						d <- err
+					}()
+					time.Sleep(time.Millisecond)
+					synctest.Wait()
+					cancels, done = append(cancels, cancel), append(done, d)
+				}
+				cancels[1]()
+				cancels[0]()
+				synctest.Wait()
+				if n, _ := w.Mini.ZMembers("gsl:queue::k"); len(n) != 1 {
+					t.Errorf("in line: %q", n)
+				}
+				for _, i := range []int{0, 1} {
+					if err := <-done[i]; !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				}
+				if err := holder.Release(); err != nil {
+					t.Error(err)
+				}
+				if err := <-done[2]; err != nil {
+					t.Error(err)
+				}
+				cancels[2]()
+			})
+		})
+	}
+}

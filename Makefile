@@ -13,8 +13,14 @@ lint: ## formatting, vet, staticcheck, the rules of the house
 fuzz: ## every fuzz target for FUZZTIME, a minute by default
 	@FUZZTIME=$${FUZZTIME:-60s} scripts/test.sh fuzz
 
-bench: prepare ## every benchmark; BENCHTIME is for Go's, BENCH_SCENARIO and BENCH_ROUNDS for ours
+bench: prepare ## ours beside bare redigo and other libraries; BENCH_SCENARIO, BENCH_ROUNDS narrow it
 	@scripts/bench.sh
+
+bench-doc: prepare ## the same, into the tables of docs/performance.md
+	@scripts/bench.sh -doc docs/performance.md
+
+microbench: ## every Go benchmark for BENCHTIME, a second by default
+	@BENCHTIME=$${BENCHTIME:-1s} scripts/test.sh prepare bench
 
 prepare: ## install and fetch what the tests need
 	@scripts/prepare.sh

@@ -5,7 +5,7 @@
 #
 #   scripts/test.sh [STAGE…]
 #
-# FUZZTIME (default 3s) is given to each fuzz target.
+# FUZZTIME (default 3s) is given to each fuzz target, BENCHTIME (default 1x) to each Go benchmark.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -20,7 +20,7 @@ unit    180 every test on the embedded server, with the race detector
 real    300 every test with real servers and the original Java lock
 readme   60 the commands of the README
 fuzz     90 every fuzz target for a moment
-bench   180 every benchmark for a moment
+bench   180 every benchmark once; other libraries beside ours on one key
 END
 }
 
@@ -65,13 +65,14 @@ stage_fuzz() {
   done 3< <(each Fuzz)
 }
 
-stage_bench() { scripts/bench.sh --quick; }
-
-# A module of its own, which go's ./... does not enter.
-stage_peers() {
+# Go's own benchmarks once, then the comparison with other libraries for a moment, and the proof that
+# they and ours exclude each other. Nothing here looks at a figure.
+stage_bench() {
+  local folders
+  folders=$(each Benchmark | cut -d' ' -f1 | sort -u)
+  # shellcheck disable=SC2086 # one word a folder
+  [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" $folders
   cd bench
-  go vet ./...
-  go vet -tags real ./...
   go test -tags real -count=1 -timeout 5m ./...
 }
 

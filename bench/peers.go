@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	redsyncgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	redsyncredigo "github.com/go-redsync/redsync/v4/redis/redigo"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/getsetlock/getsetlock/internal/bench"
+)
+
+// adapters are ours and the peers.
+func adapters() []bench.Adapter { return append(bench.Own(), peers()...) }
+
+func peers() []bench.Adapter {
+	return []bench.Adapter{
+		{Name: "redsync (redigo)", Open: openRedsync(redigoPool)},
+		{Name: "redsync (go-redis)", Open: openRedsync(goredisPool)},
+		{Name: "redislock", Open: openRedislock(100 * time.Millisecond)},
+		{Name: "rueidislock", Open: openRueidis(false), Key: rueidisKey},
+		{Name: "rueidislock, one key", Open: openRueidis(true), Key: rueidisKey},
+		{Name: "redsync, every 1 ms", Open: openRedsync(redigoPool, redsync.WithTries(1<<30), redsync.WithRetryDelay(time.Millisecond))},
+		{Name: "redislock, every 1 ms", Open: openRedislock(time.Millisecond)},
+	}
+}
+
+// defaults are the peers as they come. (redislock does not retry by itself; its own example of a
+// strategy, every 100 ms, stands for its default.)
+func defaults() []string {
+	return []string{"redsync (redigo)", "redsync (go-redis)", "redislock", "rueidislock", "rueidislock, one key"}
+}
+
+// tuned are the peers that poll, set to poll as often as pays where they wait.
+func tuned() []string { return []string{"redsync, every 1 ms", "redislock, every 1 ms"} }
+
+func redigoPool(s bench.Server) (redsyncredis.Pool, func() error, error) {
+	pool, err := s.Pool()
+	if err != nil {
+		return nil, nil, err
+	}
+	return redsyncredigo.NewPool(pool), pool.Close, nil
+}
+
+func goredisPool(s bench.Server) (redsyncredis.Pool, func() error, error) {
+	client := newGoredis(s)
+	return redsyncgoredis.NewPool(client), client.Close, nil
+}
+
+// newGoredis has go-redis's own pool, widened to a connection a goroutine as redigo's is.
+func newGoredis(s bench.Server) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr, Dialer: bench.Dial, PoolSize: s.Goroutines + 1})
+}
+
+type redsyncLocker struct {
+	sync    *redsync.Redsync
+	options []redsync.Option
+	close   func() error
+}
+
+func openRedsync(pool func(bench.Server) (redsyncredis.Pool, func() error, error), options ...redsync.Option) func(context.Context, bench.Server) (bench.Locker, error) {
+	return func(_ context.Context, s bench.Server) (bench.Locker, error) {
+		p, closer, err := pool(s)
+		if err != nil {
+			return nil, err
+		}
+		return &redsyncLocker{redsync.New(p), append([]redsync.Option{redsync.WithExpiry(s.TTL)}, options...), closer}, nil
+	}
+}
+
+// Lock asks again where the library gave up after its tries.
+func (l *redsyncLocker) Lock(ctx context.Context, key string) (bench.Held, error) {
+	for {
+		m := l.sync.NewMutex(key, l.options...)
+		err := m.LockContext(ctx)
+		if err == nil {
+			return redsyncHeld{m}, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (l *redsyncLocker) Close() error { return l.close() }
+
+type redsyncHeld struct{ *redsync.Mutex }
+
+func (h redsyncHeld) Release() error {
+	_, err := h.Unlock()
+	return err
+}
+
+func (h redsyncHeld) Extend(ctx context.Context) error {
+	_, err := h.ExtendContext(ctx)
+	return err
+}
+
+type redislockLocker struct {
+	client *redislock.Client
+	redis  *redis.Client
+	every  time.Duration
+	ttl    time.Duration
+}
+
+func openRedislock(every time.Duration) func(context.Context, bench.Server) (bench.Locker, error) {
+	return func(_ context.Context, s bench.Server) (bench.Locker, error) {
+		client := newGoredis(s)
+		return &redislockLocker{redislock.New(client), client, every, s.TTL}, nil
+	}
+}
+
+func (l *redislockLocker) Lock(ctx context.Context, key string) (bench.Held, error) {
+	for {
+		// It gives up after one TTL where the context has no deadline.
+		lock, err := l.client.Obtain(ctx, key, l.ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(l.every)})
+		if err == nil {
+			return redislockHeld{lock, l.ttl}, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (l *redislockLocker) Close() error { return l.redis.Close() }
+
+type redislockHeld struct {
+	lock *redislock.Lock
+	ttl  time.Duration
+}
+
+func (h redislockHeld) Release() error                   { return h.lock.Release(context.Background()) }
+func (h redislockHeld) Extend(ctx context.Context) error { return h.lock.Refresh(ctx, h.ttl, nil) }

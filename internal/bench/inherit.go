@@ -1,0 +1,61 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// hold takes a lock on every key, a little after one another so that they do not expire together, and
+// waits to be killed.
+func (s Spec) hold(ctx context.Context, l Locker, ready func() error) (*Result, error) {
+	for i := range s.Keys {
+		if _, err := l.Lock(ctx, s.name(i)); err != nil {
+			return nil, fmt.Errorf("taking lock %d: %w", i, err)
+		}
+		pause(ctx, s.Rest)
+	}
+	if err := ready(); err != nil {
+		return nil, err
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// inherit waits for every key with a goroutine each, and tells when each was had.
+func (s Spec) inherit(ctx context.Context, l Locker, ready func() error) (*Result, error) {
+	few := s
+	few.Goroutines = s.Keys
+	if err := few.warm(ctx, l); err != nil {
+		return nil, err
+	}
+	if err := ready(); err != nil {
+		return nil, err
+	}
+	sent := messages.Load()
+	ctx, cancel := context.WithTimeout(ctx, s.Window)
+	defer cancel()
+	res := &Result{Held: make([]int64, s.Keys)}
+	errs := make([]error, s.Keys)
+	var wg sync.WaitGroup
+	for i := range s.Keys {
+		wg.Go(func() {
+			var h Held
+			for h == nil && ctx.Err() == nil {
+				h, errs[i] = l.Lock(ctx, s.name(i))
+			}
+			if res.Held[i] = time.Now().UnixNano(); errs[i] == nil {
+				_ = h.Release()
+			}
+		})
+	}
+	wg.Wait()
+	res.Messages = messages.Load() - sent
+	for i, err := range errs {
+		if err != nil {
+			return nil, fmt.Errorf("inheriting lock %d: %w", i, err)
+		}
+	}
+	return res, nil
+}

@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// loop lets goroutines take locks again and again for as long as the window is open. Who still waits
+// when it closes has waited in vain, and that counts among the longest waits.
+func (s Spec) loop(ctx context.Context, l Locker, ready func() error) (*Result, error) {
+	if err := s.warm(ctx, l); err != nil {
+		return nil, err
+	}
+	if err := ready(); err != nil {
+		return nil, err
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	sent := messages.Load()
+
+	open, shut := context.WithTimeout(ctx, s.Window)
+	defer shut()
+	all := make([]turns, s.Goroutines)
+	begun := time.Now()
+	for i := range all {
+		all[i].done = make(chan struct{})
+		go func() {
+			defer close(all[i].done)
+			all[i].run(open, s, i, l)
+		}()
+	}
+	<-open.Done()
+	res := &Result{Elapsed: time.Since(begun), Messages: messages.Load() - sent}
+	runtime.ReadMemStats(&after)
+	res.Allocs, res.Bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
+	res.collect(all, s.Spans)
+	return res, nil
+}
+
+// warm opens every connection and teaches the server every script.
+func (s Spec) warm(ctx context.Context, l Locker) error {
+	errs := make([]error, s.Goroutines)
+	held := make([]Held, s.Goroutines)
+	for range 2 {
+		var wg sync.WaitGroup
+		for i := range s.Goroutines {
+			wg.Go(func() { held[i], errs[i] = l.Lock(ctx, fmt.Sprintf("%swarm:%d", s.Prefix, i)) })
+		}
+		wg.Wait()
+		for i := range s.Goroutines {
+			wg.Go(func() {
+				if errs[i] == nil {
+					errs[i] = held[i].Release()
+				}
+			})
+		}
+		wg.Wait()
+	}
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("warming up: %w", err)
+		}
+	}
+	return nil
+}
+
+// turns are those of one goroutine.
+type turns struct {
+	done       chan struct{} // closed when the goroutine has ended; what is not atomic is its own till then
+	count      atomic.Int64
+	waits, ops ticks
+	vain       time.Duration // the wait that the window's end cut short
+	spans      []span
+	failed     Result
+}
+
+func (t *turns) run(ctx context.Context, s Spec, i int, l Locker) {
+	key := s.name(i)
+	for begun := time.Now(); ctx.Err() == nil; {
+		held, err := l.Lock(ctx, key)
+		got := time.Now()
+		if ctx.Err() != nil {
+			t.vain = got.Sub(begun)
+			if err == nil {
+				_ = held.Release() // too late to count; it may be lost with the context
+			}
+			return
+		}
+		if err != nil {
+			t.failed.note(err)
+			begun = got
+			continue
+		}
+		t.waits.add(got.Sub(begun))
+		t.count.Add(1)
+		pause(ctx, s.Hold)
+		if s.Spans {
+			t.spans = append(t.spans, span{Key: i % s.Keys, Acquired: got.UnixNano(), Released: time.Now().UnixNano()})
+		}
+		if err := held.Release(); err != nil && ctx.Err() == nil {
+			t.failed.note(err)
+		}
+		pause(ctx, s.Rest)
+		now := time.Now()
+		t.ops.add(now.Sub(begun))
+		begun = now
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	if d == 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// patience is how long after the window's end a library may take to let its callers go.
+const patience = 3 * time.Second
+
+// collect sums up. Goroutines that the library never lets go are counted and left behind: this
+// process ends soon.
+func (r *Result) collect(all []turns, every bool) {
+	var waits, ops ticks
+	late := time.After(patience)
+	for i := range all {
+		t := &all[i]
+		r.Counts = append(r.Counts, int(t.count.Load()))
+		select {
+		case <-t.done:
+		default:
+			select {
+			case <-t.done:
+			case <-late:
+				r.Hung++
+				late = alreadyLate
+				continue
+			}
+		}
+		waits, ops = append(waits, t.waits...), append(ops, t.ops...)
+		r.WaitMax = max(r.WaitMax, t.vain)
+		r.Spans = append(r.Spans, t.spans...)
+		r.Failed += t.failed.Failed
+		if r.Failure == "" {
+			r.Failure = t.failed.Failure
+		}
+	}
+	if r.Hung > 0 {
+		r.WaitMax = max(r.WaitMax, r.Elapsed)
+	}
+	r.WaitMax = max(r.WaitMax, waits.quantile(1))
+	r.WaitP50 = waits.quantile(0.5)
+	r.OpP50, r.OpP99 = ops.quantile(0.5), ops.quantile(0.99)
+	if every {
+		r.Waits = waits
+	}
+}
+
+// alreadyLate does not wait for the next one.
+var alreadyLate = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()

@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+var errNotOurs = errors.New("bench: the key is not ours any more")
+
+// Own are the adapters of this module, the bare commands first.
+func Own() []Adapter {
+	return append([]Adapter{
+		Baseline(), bareWithContexts(),
+		{Name: "modern", Open: openModern(modern.Config{}, nil)},
+		{Name: "modern, no hand-over", Open: openModern(modern.Config{}, func(c *lock.Config) {
+			c.HandOvers, c.LocalHandOvers = -1, -1
+		})},
+		{Name: "modern, by command", Open: openModern(modern.Config{}, func(c *lock.Config) {
+			c.HandOvers, c.LocalHandOvers, c.HandOverFor = many, -1, time.Hour
+		})},
+		{Name: "modern, shared", Open: openModern(modern.Config{}, func(c *lock.Config) {
+			c.LocalHandOvers, c.HandOverFor = many, time.Hour
+		})},
+		{Name: "modern, fenced", Open: openModern(modern.Config{Fence: true}, nil)},
+		{Name: "modern, fair", Open: openModern(modern.Config{Fair: true}, nil)},
+		{Name: "legacy, hardened", Open: openLegacy(legacy.Hardened)},
+	}, legacyPairs()...)
+}
+
+// many is no bound at all on hand-overs: how fast they can be. The default is 64.
+const many = 1 << 30
+
+func openModern(cfg modern.Config, change func(*lock.Config)) func(context.Context, Server) (Locker, error) {
+	return func(_ context.Context, s Server) (Locker, error) {
+		pool, err := s.Pool()
+		if err != nil {
+			return nil, err
+		}
+		b, err := modern.New(pool, cfg)
+		if err != nil {
+			return nil, err
+		}
+		times := lock.Config{TTL: s.TTL}
+		if change != nil {
+			change(&times)
+		}
+		return newOurs(b, times)
+	}
+}
+
+func openLegacy(mode legacy.Mode) func(context.Context, Server) (Locker, error) {
+	return func(_ context.Context, s Server) (Locker, error) {
+		pool, err := s.Pool()
+		if err != nil {
+			return nil, err
+		}
+		b, err := legacy.New(pool, legacy.Config{Mode: mode})
+		if err != nil {
+			return nil, err
+		}
+		return newOurs(b, lock.Config{Politeness: -1}) // nobody here needs a poll of 100 ms to be let in
+	}
+}
+
+type ours struct{ *lock.Client }
+
+func newOurs(b lock.Backend, cfg lock.Config) (Locker, error) {
+	c, err := lock.New(b, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return ours{c}, nil
+}
+
+func (o ours) Lock(ctx context.Context, key string) (Held, error) {
+	l, err := o.Acquire(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (o ours) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return o.Client.Close(ctx)
+}

@@ -1,0 +1,262 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redisurl"
+)
+
+// Runner measures.
+type Runner struct {
+	Adapters  []Adapter
+	Scenarios []Scenario
+
+	Redis  string // address
+	CACert string
+	Prefix string // of every key; keys below it are deleted at the end
+
+	// Child is the command that runs [Child] with the same adapters.
+	Child []string
+
+	// Rounds replaces each scenario's own number of rounds unless it is zero.
+	Rounds int
+
+	// Quick makes every window short, to see that all of it works; the figures mean nothing then.
+	Quick bool
+
+	// Alone says that nobody else uses the server, so that its count of commands is ours.
+	Alone bool
+
+	// Progress is told before each measurement. It may be nil.
+	Progress func(done, total int, scenario, adapter string)
+
+	pool *redis.Pool
+}
+
+// Row is one figure: a median over the rounds.
+type Row struct {
+	Scenario string  `json:"scenario"`
+	Adapter  string  `json:"adapter"`
+	Metric   string  `json:"metric"`
+	Value    float64 `json:"value"`
+
+	// Ratio is the median of the ratios to the scenario's baseline in the same round; nil where
+	// there is none to compare with.
+	Ratio *float64 `json:"ratio"`
+}
+
+// Report is what was found.
+type Report struct {
+	Rows     []Row
+	Failures []string // measurements that could not be made, and why
+}
+
+// Run measures every scenario. A measurement that fails is reported and left out; the error tells
+// that nothing could be measured at all, or that ctx ended.
+func (r *Runner) Run(ctx context.Context) (*Report, error) {
+	address, err := redisurl.Parse(r.Redis)
+	if err != nil {
+		return nil, err
+	}
+	if r.pool, err = address.Pool(redisurl.Options{CACert: r.CACert}); err != nil {
+		return nil, err
+	}
+	defer r.pool.Close()
+	if err := r.server("PING"); err != nil {
+		return nil, err
+	}
+	defer r.clean()
+	total, done := 0, 0
+	for _, s := range r.Scenarios {
+		total += len(r.takingPart(s)) * r.rounds(s)
+	}
+	rep := &Report{}
+	for _, s := range r.Scenarios {
+		rounds := map[string][]Figures{}
+		adapters := r.takingPart(s)
+		for round := range r.rounds(s) {
+			for i := range adapters {
+				a := adapters[(i+round)%len(adapters)] // each round begins at another one
+				if r.Progress != nil {
+					r.Progress(done, total, s.Name, a.Name)
+				}
+				done++
+				f, err := r.measure(ctx, s, a)
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
+				if err != nil {
+					rep.fail(s, a, err)
+				}
+				rounds[a.Name] = append(rounds[a.Name], f) // nil keeps rounds in step
+			}
+		}
+		rep.add(s, adapters, rounds)
+	}
+	return rep, nil
+}
+
+func (r *Runner) takingPart(s Scenario) []Adapter {
+	var some []Adapter
+	for _, a := range r.Adapters {
+		if slices.Contains(s.Adapters, a.Name) {
+			some = append(some, a)
+		}
+	}
+	return some
+}
+
+func (r *Runner) rounds(s Scenario) int {
+	switch {
+	case r.Rounds > 0:
+		return r.Rounds
+	case r.Quick:
+		return 1
+	}
+	return s.Rounds
+}
+
+// measure is one measurement of one adapter. Its keys are gone afterwards, and it may take as long
+// as its windows and a minute.
+func (r *Runner) measure(ctx context.Context, s Scenario, a Adapter) (Figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	before, err := r.commands()
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.Measure(ctx, r, a)
+	if err != nil {
+		return nil, err
+	}
+	after, err := r.commands()
+	if err != nil {
+		return nil, err
+	}
+	if n := f[acquisitions]; r.Alone && n > 0 {
+		f["commands"] = (after - before) / n
+	}
+	delete(f, acquisitions)
+	for _, trouble := range []string{"failed", "hung"} {
+		if f[trouble] == 0 {
+			delete(f, trouble)
+		}
+	}
+	r.clean()
+	return f, nil
+}
+
+// commands is how many commands the server has executed, those inside scripts included, but for
+// INFO, with which it is asked.
+func (r *Runner) commands() (float64, error) {
+	if !r.Alone {
+		return 0, nil
+	}
+	conn := r.pool.Get()
+	defer conn.Close()
+	text, err := redis.String(conn.Do("INFO", "commandstats"))
+	if err != nil {
+		return 0, err
+	}
+	var sum float64
+	for line := range strings.Lines(text) {
+		var n float64
+		name, rest, ok := strings.Cut(line, ":")
+		if !ok || name == "cmdstat_info" {
+			continue
+		}
+		if _, err := fmt.Sscanf(rest, "calls=%g,", &n); err == nil {
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+func (r *Runner) server(name string, args ...any) error {
+	conn := r.pool.Get()
+	defer conn.Close()
+	_, err := conn.Do(name, args...)
+	return err
+}
+
+// clean deletes what measurements left under our prefix: locks of processes that were killed.
+func (r *Runner) clean() {
+	conn := r.pool.Get()
+	defer conn.Close()
+	for cursor := "0"; ; {
+		page, err := redis.Values(conn.Do("SCAN", cursor, "MATCH", "*"+r.Prefix+"*", "COUNT", 1000))
+		if err != nil || len(page) != 2 {
+			return // a server that cannot be asked any more; keys have an end of their own
+		}
+		cursor, _ = redis.String(page[0], nil)
+		keys, _ := redis.Values(page[1], nil)
+		if len(keys) > 0 {
+			_, _ = conn.Do("DEL", keys...)
+		}
+		if cursor == "0" {
+			return
+		}
+	}
+}
+
+func (rep *Report) fail(s Scenario, a Adapter, err error) {
+	text := fmt.Sprintf("%s, %s: %v", s.Name, a.Name, err)
+	if !slices.Contains(rep.Failures, text) {
+		rep.Failures = append(rep.Failures, text)
+	}
+}
+
+// add makes rows of a scenario's rounds. Ratios are taken within a round, against the first of the
+// scenario's adapters that has the metric's baseline.
+func (rep *Report) add(s Scenario, adapters []Adapter, rounds map[string][]Figures) {
+	for _, a := range adapters {
+		names := map[string]bool{}
+		for _, f := range rounds[a.Name] {
+			for name := range f {
+				names[name] = true
+			}
+		}
+		sorted := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+			return cmp.Or(s.order(a)-s.order(b), strings.Compare(a, b))
+		})
+		for _, metric := range sorted {
+			row := Row{Scenario: s.Name, Adapter: a.Name, Metric: metric}
+			var values, ratios []float64
+			for i, f := range rounds[a.Name] {
+				v, ok := f[metric]
+				if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+					continue
+				}
+				values = append(values, v)
+				if base, ok := at(rounds[s.base(a.Name)], i)[metric]; ok && base != 0 {
+					ratios = append(ratios, v/base)
+				}
+			}
+			if len(values) == 0 {
+				continue
+			}
+			row.Value = median(values)
+			if len(ratios) > 0 {
+				ratio := median(ratios)
+				row.Ratio = &ratio
+			}
+			rep.Rows = append(rep.Rows, row)
+		}
+	}
+}
+
+func at(rounds []Figures, i int) Figures {
+	if i >= len(rounds) {
+		return nil
+	}
+	return rounds[i]
+}

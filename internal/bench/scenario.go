@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Scenario is one question that is asked of several adapters.
+type Scenario struct {
+	Name     string
+	Title    string
+	Adapters []string          // names of those that take part
+	Bases    map[string]string // the adapter that another's ratios are to; bare where none is named
+	Rounds   int
+	Metrics  []Metric // in the order of their columns
+
+	// Measure answers it for one adapter, once.
+	Measure func(ctx context.Context, r *Runner, a Adapter) (Figures, error)
+}
+
+// Metric is a column.
+type Metric struct {
+	Name  string
+	Head  string
+	Ratio bool // the ratio to the baseline is shown beside it
+}
+
+// Figures are those of one measurement, by metric.
+type Figures map[string]float64
+
+// acquisitions is what commands are divided by; it is no row.
+const acquisitions = "acquisitions"
+
+func (s Scenario) order(metric string) int {
+	i := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Name == metric })
+	if i < 0 {
+		return len(s.Metrics)
+	}
+	return i
+}
+
+// base is the adapter that another's ratios are to.
+func (s Scenario) base(adapter string) string {
+	if other, ok := s.Bases[adapter]; ok {
+		return other
+	}
+	return Baseline().Name
+}
+
+// Pick returns the scenarios whose names, or the parts of them before a slash, are among the words;
+// all of them when there are no words.
+func Pick(all []Scenario, words ...string) ([]Scenario, error) {
+	if len(words) == 0 {
+		return all, nil
+	}
+	var some []Scenario
+	for _, s := range all {
+		group, _, _ := strings.Cut(s.Name, "/")
+		if slices.Contains(words, s.Name) || slices.Contains(words, group) {
+			some = append(some, s)
+		}
+	}
+	for _, w := range words {
+		if !slices.ContainsFunc(all, func(s Scenario) bool { return s.Name == w || strings.HasPrefix(s.Name, w+"/") }) {
+			return nil, fmt.Errorf("no scenario is called %q; there are: %s", w, strings.Join(names(all), ", "))
+		}
+	}
+	return some, nil
+}
+
+func names(all []Scenario) (names []string) {
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+const (
+	usualTTL = 30 * time.Second
+	keepTTL  = 10 * time.Second
+	killTTL  = 2 * time.Second
+)
+
+// Scenarios are all that can be asked of any adapter. peers are names of adapters of other libraries
+// at their defaults, and tuned those at settings that suit who waits.
+func Scenarios(peers, tuned []string) []Scenario {
+	with := func(own ...string) []string { return append(own, peers...) }
+	waiting := func(own ...string) []string { return append(with(own...), tuned...) }
+	return []Scenario{
+		uncontended("uncontended", "one goroutine, acquire and release", 1, with("bare", "bare, contexts", "modern", "modern, fenced", "modern, fair")),
+		uncontended("keys/64", "64 goroutines, a key each", 64, with("bare", "modern", "modern, fenced")),
+		uncontended("keys/1000", "1,000 goroutines, a key each", 1000, with("bare", "modern", "modern, fenced")),
+		oneKey(with("bare", "modern", "modern, by command", "modern, no hand-over", "modern, shared", "modern, fenced", "modern, fair")),
+		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms and left alone for 1 ms", 4,
+			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: time.Millisecond, Window: 1200 * time.Millisecond}, 4,
+			waiting("bare", "modern", "modern, no hand-over", "modern, fair", "legacy, hardened")),
+		processes("processes/300ms", "8 keys, 2 processes, each key held for 300 ms in turns", 2,
+			Spec{Goroutines: 8, Keys: 8, Hold: 300 * time.Millisecond, Rest: 250 * time.Millisecond, Window: 2200 * time.Millisecond}, 2,
+			waiting("bare", "modern", "modern, fair", "legacy, hardened")),
+		killed(waiting("bare", "modern", "modern, fair")),
+		keeping("leases/10000", "10,000 leases of 10 s held in one process", 10_000, with("bare", "modern", "modern, fenced")),
+		keeping("leases/100000", "100,000 leases of 10 s held in one process", 100_000, []string{"modern"}),
+		crowding([]string{"modern", "modern, fair"}),
+		pairs(),
+	}
+}

@@ -81,7 +81,9 @@ func inUse() (heap, stacks int64) {
 }
 
 func TestAHundredThousandLeasesAreSmallAndNeedFewGoroutines(t *testing.T) {
-	const leases, contextBytes = 100_000, 0
+	// Two registrations with the parent, which the standard library needs for a context that ends
+	// with it and for being told that it ended, are nearly 400 of these.
+	const leases, most = 100_000, 1_200
 	s := redistest.Real(t, redistest.Options{})
 	b, err := modern.New(s.Pool(), modern.Config{})
 	if err != nil {
@@ -111,10 +113,10 @@ func TestAHundredThousandLeasesAreSmallAndNeedFewGoroutines(t *testing.T) {
 		watched = s.Do("EVAL", "return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))", 0) == int64(leases)
 	}
 	after, _ := inUse()
-	a := (after - heap) / leases
-	t.Logf("%d bytes a lease, watched, with its context", a)
-	if a > 600+contextBytes {
-		t.Errorf("%d bytes a lease; they should be 600, and %d of its context", a, contextBytes)
+	each := (after - heap) / leases
+	t.Logf("%d bytes a lease, watched, with its context", each)
+	if each > most {
+		t.Errorf("%d bytes a lease, watched, with its context; at most %d are promised", each, most)
 	}
 	if n := runtime.NumGoroutine() - goroutines; n > 10 {
 		t.Errorf("%d goroutines more than with none held", n)

@@ -1,0 +1,132 @@
+//go:build real
+
+package modern_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+func urlPool(url string) *redis.Pool {
+	return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.DialURL(url) }}
+}
+
+// handOff lets two processes have a key in turn, one of them waiting for the other.
+func handOff(t *testing.T, pool *redis.Pool, cfg modern.Config, lc lock.Config) (err error) {
+	t.Helper()
+	waiting := make(chan struct{}, 1)
+	var clients []*lock.Client
+	for range 2 {
+		b, err := modern.New(pool, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lc.Hooks.Waiting = func(lock.Event) { waiting <- struct{}{} }
+		clients = append(clients, client(t, b, lc))
+	}
+	l, err := clients[0].Acquire(bg, "app:k")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+	defer cancel()
+	got := clients[1].Request(ctx, "app:k")
+	select {
+	case <-waiting:
+	case r := <-got:
+		return fmt.Errorf("instead of waiting: %w", r.Err)
+	}
+	if err := l.Release(); err != nil {
+		return err
+	}
+	r := <-got
+	if r.Err != nil {
+		return r.Err
+	}
+	return r.Lease.Release()
+}
+
+func TestWaitingWorksWithTheFewestRights(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		if !binary.ACL {
+			continue
+		}
+		t.Run(binary.Name, func(t *testing.T) {
+			t.Parallel()
+			s := binary.Start(t, redistest.Options{})
+			for name, rules := range map[string][]string{
+				"everything":    {"~*", "&*", "+@all"},
+				"own keys only": {"~app:*", "&*", "+@all"},
+				"no channels":   {"~*", "resetchannels", "+@all"},
+				"no subscribe":  {"~*", "&*", "+@all", "-subscribe"},
+				"no publish":    {"~*", "&*", "+@all", "-publish"},
+				"no client":     {"~*", "&*", "+@all", "-client"},
+				"no time":       {"~*", "&*", "+@all", "-time"},
+				"the least":     {"~app:*", "resetchannels", "-@all", "+set", "+get", "+del", "+pexpire", "+pttl", "+exists", "+eval", "+evalsha"},
+			} {
+				if err := handOff(t, urlPool(s.User("u", "pw", rules...)), modern.Config{}, lock.Config{}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			redistest.NoKeys(t, s.Pool())
+		})
+	}
+}
+
+func TestMissingRightsOfTheFairAndTheFencedFormAreNamed(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	url := s.User("u", "pw", "~app:*", "&*", "+@all")
+	for name, cfg := range map[string]modern.Config{"fair": {Fair: true}, "fence": {Fence: true}} {
+		err := handOff(t, urlPool(url), cfg, lock.Config{})
+		if err == nil || !strings.Contains(err.Error(), "NOPERM") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	redistest.NoKeys(t, s.Pool())
+}
+
+// TestTheOnlyNodeOfAClusterWorks shows what works there by accident: scripts of several keys do not, so
+// there are neither lines nor numbers, and renewals are sent one by one.
+func TestTheOnlyNodeOfAClusterWorks(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
+	slots := redis.Args{"ADDSLOTS"}
+	for i := range 16384 {
+		slots = slots.Add(i)
+	}
+	s.Do("CLUSTER", slots...)
+	for info := ""; !strings.Contains(info, "cluster_state:ok"); {
+		info, _ = redis.String(s.Do("CLUSTER", "INFO"), nil)
+	}
+	if err := handOff(t, s.Pool(), modern.Config{}, lock.Config{}); err != nil {
+		t.Error(err)
+	}
+	b, err := modern.New(s.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var grants []lock.Grant
+	for i := range 300 {
+		grants = append(grants, try(t, b, fmt.Sprint("k", i)))
+	}
+	for range 2 {
+		_, errs := b.ExtendAll(bg, grants, ttl)
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, g := range grants {
+		free(t, g)
+	}
+	redistest.NoKeys(t, s.Pool())
+}

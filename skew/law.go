@@ -18,7 +18,11 @@ type Law struct {
 	Job     time.Duration // J, from the winning write to the server executing the release
 	// Delay is d, the longest time from any client's clock reading to the server executing the write
 	// that carries it. A paused loser's late GETSET counts.
-	Delay  time.Duration
+	Delay time.Duration
+	// Reply is the longest time from the server executing a GETSET to its sender judging what it returned.
+	// It counts in dialects that judge that by a new clock reading: a value that was live when it was
+	// replaced may have expired when it is looked at, and the replaced holder's successor may be working.
+	Reply  time.Duration
 	Spread time.Duration // Δ, the greatest clock of the fleet less the smallest; at most a lease makes sense, more is answered
 }
 
@@ -30,6 +34,9 @@ type Verdict struct {
 	// Unconditional: they can with perfect clocks, instant commands and short jobs too, because the
 	// dialect's own clients do not exclude each other.
 	Unconditional bool
+	// LateWinner: a client whose GETSET lost can take it for won, because 2·Delay + Reply exceeds
+	// E + c − Δ. No job is safe then, however short.
+	LateWinner bool
 	// Overlap is how long two can hold together, before what the challenger loses by polling late.
 	// Zero if they can't, or if Unconditional alone says that they can: then jobs end it.
 	Overlap time.Duration
@@ -94,6 +101,10 @@ func (l Law) Verdict() (Verdict, error) {
 		v.LongestJob = Limit{room - l.Spread - l.Delay, true}
 		v.GreatestSpread = Limit{room - l.Job - l.Delay, true}
 	}
+	if late := 2*l.Delay + l.Reply; l.judgesReplyAnew() {
+		v.LateWinner = late > l.Lease+l.Dialect.C()-l.Spread
+		v.GreatestSpread.Bound = min(v.GreatestSpread.Bound, l.Lease+l.Dialect.C()-late)
+	}
 	// The server frees a key without asking anybody's clock but its own.
 	if l.Dialect.ServerExpires() && (!v.LongestJob.Bounded || v.LongestJob.Bound > l.Lease) {
 		v.LongestJob = Limit{l.Lease, true}
@@ -101,8 +112,17 @@ func (l Law) Verdict() (Verdict, error) {
 	if v.LongestJob.Bounded {
 		v.Overlap = max(0, l.Job-v.LongestJob.Bound)
 	}
-	v.Possible = v.Unconditional || v.Overlap > 0
+	if v.LateWinner {
+		v.Overlap = max(v.Overlap, l.Job)
+	}
+	v.Possible = v.Unconditional || v.LateWinner || v.Overlap > 0
 	return v, nil
+}
+
+// judgesReplyAnew: the value that GETSET returned decides, by what the clock says when it is looked at.
+func (l Law) judgesReplyAnew() bool {
+	d := l.Dialect
+	return d.JudgesAnew && (d.Wins == dialect.WinsExpired || d.Wins == dialect.WinsExpiredOrNil)
 }
 
 func (l Law) recovery() Recovery {
@@ -134,7 +154,7 @@ func (l Law) filled() (Law, error) {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Spread", l.Spread}} {
+	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Reply", l.Reply}, {"Spread", l.Spread}} {
 		if f.value < 0 {
 			return l, &ParameterError{f.name, f.value, "at least 0"}
 		}

@@ -1,0 +1,83 @@
+package skew
+
+// event is one step of one client, of the server or of time.
+type event struct {
+	kind eventKind
+	who  int8 // a client's name, or nobody
+	arg  int8 // clock offset, ticks, phase
+	out  outcome
+}
+
+type eventKind int8
+
+const (
+	evTick eventKind = iota
+	evRead
+	evSetnx
+	evGet
+	evJudge
+	evGetset
+	evReply
+	evExpire
+	evLast
+	evLook
+	evDecide
+	evDel
+	evCrash
+	evQuit
+	evFleet
+
+	evSend
+	evCancel
+	evAcquire
+	evAnswer
+	evCheck
+	evPass
+	evRenew
+	evRenewed
+	evToldLost
+	evStop
+	evRelease
+	evDie
+	evSample
+	evDrop
+
+	evLearn
+	evAdvance
+	evBack
+	evSweep
+	evRestore
+)
+
+// outcome is what the event came to.
+type outcome int8
+
+const (
+	outNone outcome = iota
+	outWon
+	outLost
+	outNil
+	outHeld
+	outDone
+	outTakeover
+	outMissing
+	outKept
+	outOther
+)
+
+// note marks a step that is a finding by itself, or helps to find one.
+type note uint8
+
+const (
+	noteClobber note = 1 << iota
+	noteGhost
+	noteForeignDel
+	noteUnnoticed
+)
+
+// step is one possible next state.
+type step struct {
+	ev   event
+	to   state
+	note note
+}

@@ -1,0 +1,197 @@
+package skew
+
+import "hash/maphash"
+
+// Exploration is what Explore found.
+type Exploration struct {
+	// Found says that a trace to the goal exists; Trace is a shortest one, in events.
+	Found bool
+	Trace Trace
+	// States is how many different ones were reached, Steps how many steps were tried.
+	States, Steps int
+	// Complete says that the whole space was seen. Without it, not found means nothing.
+	Complete bool
+}
+
+// Safe says that the goal cannot be reached: it was not found in the whole of the bounded space.
+func (e Exploration) Safe() bool { return e.Complete && !e.Found }
+
+const defaultStates = 4_000_000
+
+// Explore searches a scenario breadth first: every interleaving of every client's steps, with every
+// clock reading within bounds, every crash, every stall. The same scenario has the same answer, to the
+// event. It fails with a *ParameterError, or as the dialect's Validate does.
+func Explore(sc Scenario) (Exploration, error) {
+	m, err := sc.machine()
+	if err != nil {
+		return Exploration{}, err
+	}
+	limit := sc.MaxStates
+	if limit == 0 {
+		limit = defaultStates
+	}
+	x := &explorer{m: m, seen: newSet()}
+	for _, s := range m.initial() {
+		x.add(s, -1, event{})
+	}
+	return x.run(limit), nil
+}
+
+type explorer struct {
+	m     *machine
+	seen  *stateSet
+	from  []int32 // the state that each one was first reached from
+	by    []event
+	buf   []step
+	steps int
+}
+
+// add remembers a state under its canonical form.
+func (x *explorer) add(s state, from int32, by event) {
+	s.canon(x.m.Old, x.m.Ours.Clients)
+	if x.seen.add(s) {
+		x.from, x.by = append(x.from, from), append(x.by, by)
+	}
+}
+
+func (x *explorer) run(limit int) Exploration {
+	for at := 0; at < len(x.seen.states); at++ {
+		if len(x.seen.states) > limit {
+			return Exploration{States: len(x.seen.states), Steps: x.steps}
+		}
+		s := x.seen.states[at]
+		x.buf = x.m.steps(&s, x.buf[:0])
+		x.steps += len(x.buf)
+		for i := range x.buf {
+			t := &x.buf[i]
+			if x.m.reached(t) {
+				return Exploration{Found: true, Trace: x.trace(int32(at), *t), States: len(x.seen.states), Steps: x.steps}
+			}
+			x.add(t.to, int32(at), t.ev)
+		}
+	}
+	return Exploration{States: len(x.seen.states), Steps: x.steps, Complete: true}
+}
+
+// steps are all possible next ones.
+func (m *machine) steps(s *state, out []step) []step {
+	for i := range m.Old {
+		out = m.oldSteps(s, i, out)
+	}
+	for i := range m.Ours.Clients {
+		out = m.ourSteps(s, i, out)
+	}
+	if m.first < m.last {
+		out = m.recordSteps(s, out)
+	}
+	if m.FleetStep > 0 && s.fleet == 0 {
+		t := step{ev: event{kind: evFleet, arg: int8(-m.FleetStep)}, to: *s}
+		t.to.fleet = int8(-m.FleetStep)
+		out = append(out, t)
+	}
+	if !m.due(s) {
+		t := step{ev: event{kind: evTick}, to: *s}
+		m.tick(&t.to)
+		out = append(out, t)
+	}
+	return out
+}
+
+// initial worlds: nothing is held; where the record says so, the tombstone stands.
+func (m *machine) initial() []state {
+	s := state{record: m.first}
+	if m.first >= sealed && m.first < clean {
+		s.l.kind = tombMark
+	}
+	for i := range m.Ours.Clients {
+		s.our[i].member = m.first
+	}
+	if m.Ours.Clients > 0 && m.broken(RuleNoPhaseNoLock) {
+		s.our[0].member = noPhase
+	}
+	return []state{s}
+}
+
+// reached says whether a step arrives at the goal. It counts what has to come before it on the way.
+func (m *machine) reached(t *step) bool {
+	old, ours := t.to.holders()
+	if m.Goal == Chain && t.note&noteForeignDel != 0 || m.Goal == StalledLoser && t.note&noteClobber != 0 && old == 1 {
+		t.to.links = min(t.to.links+1, 2)
+	}
+	switch m.Goal {
+	case Clobber:
+		return t.note&noteClobber != 0
+	case Ghost:
+		return t.note&noteGhost != 0
+	case Chain:
+		return t.to.links > 1
+	case TwoOurs:
+		return ours > 1
+	case Unnoticed:
+		return ours > 1 || t.note&noteUnnoticed != 0
+	case LostJob:
+		return m.lostJob(&t.to)
+	case StalledLoser:
+		return t.to.links > 0 && old+ours > 1
+	}
+	if m.Ours.Clients == 0 {
+		return old > 1
+	}
+	return ours > 1 || ours == 1 && old > 0
+}
+
+func (m *machine) lostJob(s *state) bool {
+	for i := range s.our {
+		if s.our[i].pc == ourHolds && s.our[i].flags&flagHurt != 0 && !m.trustOver(&s.our[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// stateSet numbers states in the order in which they are added. It hashes into a table of numbers
+// with open addressing, so a state is stored once.
+type stateSet struct {
+	states []state
+	table  []int32 // one more than the number; 0 is free
+	seed   maphash.Seed
+}
+
+func newSet() *stateSet {
+	return &stateSet{table: make([]int32, 1<<12), seed: maphash.MakeSeed()}
+}
+
+// add says whether the state is new. The seed differs between runs and no result hangs on it.
+func (h *stateSet) add(s state) bool {
+	if 2*len(h.states) >= len(h.table) {
+		h.grow()
+	}
+	at, found := h.find(&s)
+	if found {
+		return false
+	}
+	h.states = append(h.states, s)
+	h.table[at] = int32(len(h.states))
+	return true
+}
+
+func (h *stateSet) find(s *state) (at int, found bool) {
+	mask := len(h.table) - 1
+	for at = int(maphash.Comparable(h.seed, *s)) & mask; ; at = (at + 1) & mask {
+		n := h.table[at]
+		if n == 0 {
+			return at, false
+		}
+		if h.states[n-1] == *s {
+			return at, true
+		}
+	}
+}
+
+func (h *stateSet) grow() {
+	h.table = make([]int32, 2*len(h.table))
+	for i := range h.states {
+		at, _ := h.find(&h.states[i])
+		h.table[at] = int32(i + 1)
+	}
+}

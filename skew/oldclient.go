@@ -1,0 +1,314 @@
+package skew
+
+import "github.com/getsetlock/getsetlock/legacy/dialect"
+
+// The old clients, step by step, by their dialect's data. An attempt may be dropped between any two
+// commands, since nothing makes a client go on; time may pass between them up to Gap.
+//
+// Where a client judges by a clock that it reads anew, the judgement is made in the instant of the
+// command that follows it, by the clock that is furthest ahead: whoever found a value expired earlier
+// would find it expired then too.
+
+func (m *machine) oldSteps(s *state, i int, out []step) []step {
+	c, n := &s.old[i], oldName(i)
+	switch c.pc {
+	case oldIdle:
+		return m.begin(s, i, out)
+	case oldRead:
+		t := *s
+		if m.StampAtWrite {
+			t.old[i].stamp += c.age
+		}
+		out = append(out, m.setnx(t, i))
+	case oldBusy:
+		out = append(out, m.get(*s, i))
+	case oldLook:
+		out = m.look(s, i, out)
+	case oldJudged:
+		out = append(out, m.getset(*s, i, c.stamp, 0))
+	case oldReply:
+		out = m.judgeReply(s, i, out)
+	case oldLast:
+		t := m.setnx(*s, i)
+		t.ev.kind = evLast
+		if t.to.old[i].pc != oldHolds && t.to.old[i].pc != oldHoldsTTL {
+			t.to.old[i] = oldClient{}
+		}
+		out = append(out, t)
+	case oldExpire, oldHoldsTTL:
+		out = append(out, m.expire(*s, i))
+	}
+	if c.holds() {
+		out = m.oldEnds(s, i, out)
+		t := step{ev: event{kind: evCrash, who: n}, to: *s}
+		t.to.forgetOld(i)
+		return append(out, t)
+	}
+	t := step{ev: event{kind: evQuit, who: n}, to: *s}
+	t.to.old[i] = oldClient{}
+	return append(out, t)
+}
+
+// begin is a clock reading. Dialects without a stamp read none.
+func (m *machine) begin(s *state, i int, out []step) []step {
+	if s.record == clean || m.first == clean {
+		return out // no phase keeps them out any more, and none of them may be left
+	}
+	low, high := -m.Behind, m.Ahead
+	if !m.Dialect.HasTakeover() {
+		low, high = 0, 0
+	}
+	for off := low; off <= high; off++ {
+		t := step{ev: event{kind: evRead, who: oldName(i), arg: int8(off)}, to: *s}
+		t.to.old[i] = oldClient{pc: oldRead, stamp: m.stampAt(s, off)}
+		out = append(out, t)
+	}
+	return out
+}
+
+func (m *machine) stampAt(s *state, off int) int8 {
+	if !m.Dialect.HasTakeover() {
+		return 0
+	}
+	return int8(off+m.Lease) + m.slack + s.fleet
+}
+
+// written is what the client puts on L.
+func (m *machine) written(i int, stamp int8) mark {
+	w := mark{kind: stampMark, at: stamp}
+	switch m.Dialect.Shape {
+	case dialect.ShapeUUIDNumber:
+		w.who = oldName(i)
+	case dialect.ShapeConstant:
+		w = mark{kind: constMark}
+	case dialect.ShapeToken, dialect.ShapeDecimal:
+		w = mark{kind: constMark, who: oldName(i)}
+	}
+	return w
+}
+
+// keys with a TTL exist through its last tick.
+func lasts(ticks int) int8 { return int8(ticks + 1) }
+
+func (m *machine) setnx(s state, i int) step {
+	c := &s.old[i]
+	t := step{ev: event{kind: evSetnx, who: oldName(i)}}
+	everybody := m.Dialect.KeyTTL == dialect.TTLEverybody
+	if s.l.kind != noMark {
+		t.ev.out = outLost
+		c.pc = oldBusy
+		switch {
+		case everybody:
+			c.pc = oldExpire
+		case !m.Dialect.HasTakeover():
+			*c = oldClient{}
+		}
+		t.to = s
+		return t
+	}
+	t.ev.out = outWon
+	s.l = m.written(i, c.stamp)
+	if m.Dialect.Acquire != dialect.AcquireSetnx {
+		s.l.ttl = lasts(m.Lease)
+	}
+	expire := everybody || m.Dialect.KeyTTL == dialect.TTLWinExpire || m.Dialect.KeyTTL == dialect.TTLAfterSetnx
+	m.wins(&s, i, expire)
+	t.to = s
+	return t
+}
+
+// wins lets a client hold. Its stamp is kept only where a release looks at it.
+func (m *machine) wins(s *state, i int, expire bool) {
+	c := &s.old[i]
+	*c = oldClient{pc: oldHolds, stamp: c.stamp}
+	if expire {
+		c.pc = oldHoldsTTL
+	}
+	if !m.keepsStamp {
+		c.stamp = 0
+	}
+}
+
+func (m *machine) get(s state, i int) step {
+	c := &s.old[i]
+	t := step{ev: event{kind: evGet, who: oldName(i), arg: s.l.at, out: outOther}}
+	c.pc, c.seen = oldLook, s.l.asSeen()
+	if s.l.kind == noMark {
+		t.ev.out = outNil
+	}
+	switch m.nextStep(c, oldName(i)) {
+	case dialect.StepSetnxOnce:
+		c.pc, c.seen = oldLast, seen{}
+	case dialect.StepGetset:
+	default:
+		*c = oldClient{}
+	}
+	t.to = s
+	return t
+}
+
+// nextStep is the dialect's answer to what GET brought: StepGetset also where it can still become that
+// before the attempt's time is up.
+func (m *machine) nextStep(c *oldClient, name int8) dialect.Step {
+	held := dialect.StepWait
+	if m.Dialect.SetnxAfterHeld {
+		held = dialect.StepSetnxOnce
+	}
+	switch {
+	case c.seen.kind == noMark:
+		return m.nilStep()
+	case m.Dialect.OrMine && c.seen.who == name:
+		return dialect.StepGetset
+	case c.seen.kind != stampMark:
+		if m.readsMark == dialect.StepGetset {
+			return m.readsMark
+		}
+		return held
+	case m.expired(c.seen.at, m.judgesAt(c), m.expiryWait(c)):
+		return dialect.StepGetset
+	}
+	return held
+}
+
+// nilStep is what follows a GET that found nothing. What is neither a GETSET nor a last SETNX within
+// the attempt ends it; the next attempt may follow at once.
+func (m *machine) nilStep() dialect.Step {
+	switch {
+	case m.Dialect.OnNil == dialect.NilGetset:
+		return dialect.StepGetset
+	case m.Dialect.OnNil == dialect.NilSetnx && m.Dialect.SetnxAfterHeld:
+		return dialect.StepSetnxOnce
+	}
+	return dialect.StepWait
+}
+
+// judgesAt is the clock by which the client judges, as a distance from the server's: any within bounds
+// if it reads anew, so the furthest ahead; else the one that made its stamp.
+func (m *machine) judgesAt(c *oldClient) int {
+	if m.Dialect.JudgesAnew {
+		return m.Ahead
+	}
+	return int(c.stamp-m.slack) - m.Lease
+}
+
+// expiryWait is how many ticks may pass before the client judges.
+func (m *machine) expiryWait(c *oldClient) int {
+	if m.Dialect.JudgesAnew {
+		return max(0, m.Gap-int(c.age))
+	}
+	return 0
+}
+
+// expired compares a stamp, as it will stand in wait ticks, with a clock.
+func (m *machine) expired(at int8, clock, wait int) bool {
+	distance := int(at) - wait - clock
+	return distance < 0 || m.inclusive && distance == 0
+}
+
+func (m *machine) expiredNow(s *state, c *oldClient, name int8) bool {
+	if c.seen.kind != stampMark || m.Dialect.OrMine && c.seen.who == name {
+		return true // get has let nothing else pass
+	}
+	clock := m.judgesAt(c)
+	if m.Dialect.JudgesAnew {
+		clock += int(s.fleet)
+	}
+	return m.expired(c.seen.at, clock, 0)
+}
+
+func (m *machine) look(s *state, i int, out []step) []step {
+	c := &s.old[i]
+	if !m.expiredNow(s, c, oldName(i)) {
+		return out
+	}
+	switch {
+	case m.StampAtWrite:
+		for off := -m.Behind; off <= m.Ahead; off++ {
+			out = append(out, m.getset(*s, i, m.stampAt(s, off), off))
+		}
+	case m.Dialect.Restamp:
+		for off := -m.Behind; off <= m.Ahead; off++ {
+			t := step{ev: event{kind: evJudge, who: oldName(i), arg: int8(off)}, to: *s}
+			t.to.old[i].pc, t.to.old[i].stamp = oldJudged, m.stampAt(s, off)
+			out = append(out, t)
+		}
+	default:
+		out = append(out, m.getset(*s, i, c.stamp, m.judgesAt(c)))
+	}
+	return out
+}
+
+// getset writes, and finds out what it was worth.
+func (m *machine) getset(s state, i int, stamp int8, clock int) step {
+	c := &s.old[i]
+	before := s.l
+	t := step{ev: event{kind: evGetset, who: oldName(i), arg: int8(clock), out: outLost}}
+	s.l = m.written(i, stamp) // GETSET drops the key's TTL
+	c.stamp = stamp
+	s.hurt(before)
+	if !m.Dialect.JudgesAnew || m.Dialect.Wins == dialect.WinsSameText || m.Dialect.Wins == dialect.WinsEqualNumber || before.kind == noMark {
+		m.decide(&s, i, &t, before, clock)
+		t.to = s
+		return t
+	}
+	*c = oldClient{pc: oldReply, stamp: stamp, seen: before.asSeen()}
+	t.ev.out = outNone
+	t.to = s
+	return t
+}
+
+func (m *machine) decide(s *state, i int, t *step, before mark, clock int) {
+	if m.won(before, s.old[i].seen, clock) {
+		t.ev.out = outWon
+		expire := m.Dialect.KeyTTL == dialect.TTLWinExpire || m.Dialect.KeyTTL == dialect.TTLGetsetExpire
+		m.wins(s, i, expire)
+		return
+	}
+	old, ours := s.holders()
+	switch {
+	case old+ours > 0:
+		t.note |= noteClobber
+	case before.kind == noMark:
+		t.note |= noteGhost
+	}
+	s.old[i] = oldClient{}
+}
+
+func (m *machine) won(before mark, seen seen, clock int) bool {
+	switch m.Dialect.Wins {
+	case dialect.WinsSameText, dialect.WinsEqualNumber:
+		return before.kind != noMark && before.sameBytes(seen.asMark())
+	}
+	if before.kind == noMark {
+		return m.Dialect.Wins == dialect.WinsExpiredOrNil
+	}
+	return before.kind == stampMark && m.expired(before.at, clock, 0)
+}
+
+// judgeReply lets clients that judge the reply by a new reading win; quitting is the other way out.
+func (m *machine) judgeReply(s *state, i int, out []step) []step {
+	c := &s.old[i]
+	if !m.won(c.seen.asMark(), seen{}, m.Ahead+int(s.fleet)) {
+		return out
+	}
+	t := step{ev: event{kind: evReply, who: oldName(i), arg: int8(m.Ahead), out: outWon}, to: *s}
+	age := c.age
+	m.wins(&t.to, i, m.Dialect.KeyTTL == dialect.TTLWinExpire || m.Dialect.KeyTTL == dialect.TTLGetsetExpire)
+	t.to.old[i].age = age
+	return append(out, t)
+}
+
+// expire is the EXPIRE that goes to whoever's value is there.
+func (m *machine) expire(s state, i int) step {
+	t := step{ev: event{kind: evExpire, who: oldName(i)}}
+	if s.l.kind != noMark {
+		s.l.ttl = lasts(m.Lease)
+	}
+	if s.old[i].pc == oldHoldsTTL {
+		s.old[i].pc = oldHolds
+	} else {
+		s.old[i] = oldClient{}
+	}
+	t.to = s
+	return t
+}

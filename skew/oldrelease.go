@@ -1,0 +1,107 @@
+package skew
+
+import "github.com/getsetlock/getsetlock/legacy/dialect"
+
+// oldEnds are the ways in which a holder of the dialect stops holding, a crash excepted. A release that
+// looks first is two steps, and the second comes whatever happened in between.
+func (m *machine) oldEnds(s *state, i int, out []step) []step {
+	c, n := &s.old[i], oldName(i)
+	if c.pc == oldHoldsTTL {
+		return out
+	}
+	if c.pc == oldEnds {
+		return append(out, m.del(*s, i))
+	}
+	switch m.Dialect.Release {
+	case dialect.ReleaseDel:
+		return append(out, m.del(*s, i))
+	case dialect.ReleaseNever:
+		return append(out, m.leaves(*s, i))
+	case dialect.ReleaseCompare:
+		if s.l.sameBytes(m.written(i, c.stamp)) {
+			return append(out, m.del(*s, i))
+		}
+		return append(out, m.leaves(*s, i))
+	}
+	kind := evLook
+	if m.Dialect.Release == dialect.ReleaseOwnNotPast || m.Dialect.Release == dialect.ReleaseOwnAhead {
+		kind = evDecide
+	}
+	deletes, leaves := m.releaseLooks(s, i)
+	if deletes {
+		t := step{ev: event{kind: kind, who: n, out: outDone}, to: *s}
+		t.to.old[i].pc = oldEnds
+		out = append(out, t)
+	}
+	if leaves {
+		t := m.leaves(*s, i)
+		t.ev = event{kind: kind, who: n, out: outKept}
+		out = append(out, t)
+	}
+	return out
+}
+
+// releaseLooks says whether the client, by some clock within bounds, decides to delete, or to leave.
+func (m *machine) releaseLooks(s *state, i int) (deletes, leaves bool) {
+	c := &s.old[i]
+	low, high := int(s.fleet)-m.Behind, int(s.fleet)+m.Ahead
+	switch m.Dialect.Release {
+	case dialect.ReleaseValueOwn:
+		own := s.l.sameBytes(m.written(i, c.stamp))
+		return own, !own
+	case dialect.ReleaseValueAtLeastOwn:
+		least := s.l.kind == guardMark || s.l.kind == tombMark || s.l.kind == stampMark && s.l.at >= c.stamp
+		return least, !least
+	case dialect.ReleaseValueLive:
+		if s.l.kind != stampMark {
+			return s.l.kind != noMark, s.l.kind == noMark
+		}
+		return !m.expired(s.l.at, low, 0), m.expired(s.l.at, high, 0)
+	case dialect.ReleaseOwnAhead:
+		return int(c.stamp) > low, int(c.stamp) <= high
+	}
+	return int(c.stamp) >= low, int(c.stamp) < high
+}
+
+// del frees whatever is there.
+func (m *machine) del(s state, i int) step {
+	t := step{ev: event{kind: evDel, who: oldName(i), out: outDone}}
+	before := s.l
+	s.l = mark{}
+	s.hurt(before)
+	if before.kind == noMark {
+		t.ev.out = outMissing
+	}
+	s.old[i] = oldClient{}
+	if old, ours := s.holders(); old+ours > 0 && before.kind != noMark {
+		t.note |= noteForeignDel
+	}
+	t.to = s
+	return t
+}
+
+func (m *machine) leaves(s state, i int) step {
+	t := step{ev: event{kind: evDecide, who: oldName(i), out: outKept}}
+	s.old[i] = oldClient{}
+	t.to = s
+	return t
+}
+
+// forgetOld is a crash: what it wrote stays and is nobody's. Only uuids and tokens tell.
+func (s *state) forgetOld(i int) {
+	s.old[i] = oldClient{}
+	s.rename(oldName(i), stranger)
+}
+
+// hurt remembers, for each of ours, that its mark was touched since it last looked.
+func (s *state) hurt(before mark) {
+	for i := range s.our {
+		c := &s.our[i]
+		if c.pc < ourAnswer || c.on == onNothing || s.m.who != ourName(i) {
+			continue
+		}
+		if c.on == onTomb && before.kind == tombMark || c.on == onOwn && s.isMark(before, i) {
+			c.flags |= flagHurt
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package skew
+
+// Ours, step by step: attempt, settle, hold, renewal, loss, release.
+
+func (m *machine) ourSteps(s *state, i int, out []step) []step {
+	c := &s.our[i]
+	switch c.pc {
+	case ourIdle:
+		return m.idle(s, i, out)
+	case ourSent:
+		out = append(out, m.attempt(*s, i), m.pc(s, i, evCancel, ourGone))
+	case ourGone:
+		out = append(out, m.attempt(*s, i), m.idles(s, i, evDrop))
+	case ourAnswer:
+		out = append(out, m.answer(*s, i), m.pc(s, i, evCancel, ourStopped))
+	case ourSettle:
+		out = m.settling(s, i, out)
+	case ourHolds:
+		out = m.holding(s, i, out)
+	case ourLost:
+		out = append(out, m.pc(s, i, evStop, ourStopped))
+	case ourStopped:
+		t := m.idles(s, i, evRelease)
+		t.to = *s
+		m.release(&t.to, i)
+		t.to.endAttempt(i)
+		out = append(out, t)
+	}
+	if c.pc >= ourAnswer {
+		out = append(out, m.idles(s, i, evDie))
+	}
+	return out
+}
+
+func (m *machine) pc(s *state, i int, kind eventKind, pc ourStep) step {
+	t := step{ev: event{kind: kind, who: ourName(i)}, to: *s}
+	t.to.our[i].pc, t.to.our[i].renew = pc, 0
+	if pc == ourLost {
+		t.to.our[i].life = 0
+	}
+	return t
+}
+
+func (m *machine) idles(s *state, i int, kind eventKind) step {
+	t := step{ev: event{kind: kind, who: ourName(i)}, to: *s}
+	t.to.endAttempt(i)
+	return t
+}
+
+// endAttempt gives a token up for good: what it left is a stranger's from now on.
+func (s *state) endAttempt(i int) {
+	s.our[i] = ourClient{member: s.our[i].member}
+	s.rename(ourName(i), stranger)
+}
+
+func (m *machine) idle(s *state, i int, out []step) []step {
+	c := &s.our[i]
+	if m.Ours.Unchanged > 0 && s.l.kind == stampMark {
+		out = append(out, m.sample(*s, i))
+	}
+	if c.member != s.record {
+		t := step{ev: event{kind: evLearn, who: ourName(i), arg: int8(s.record)}, to: *s}
+		t.to.our[i].member = s.record
+		out = append(out, t)
+	}
+	if c.member == noPhase && !m.broken(RuleNoPhaseNoLock) {
+		return out
+	}
+	to := *s
+	to.our[i].phase, to.our[i].age = c.member, 0
+	if !m.Ours.Late {
+		return append(out, m.attempt(to, i))
+	}
+	to.our[i].pc = ourSent
+	return append(out, step{ev: event{kind: evSend, who: ourName(i)}, to: to})
+}
+
+// sample is a look at L that takes nothing.
+func (m *machine) sample(s state, i int) step {
+	c := &s.our[i]
+	t := step{ev: event{kind: evSample, who: ourName(i), arg: s.l.at, out: outKept}}
+	if !c.watch.asMark().sameBytes(s.l) {
+		c.watch, c.since = s.l.asSeen(), 0
+		t.ev.out = outOther
+	}
+	c.last = 0
+	t.to = s
+	return t
+}
+
+// attempt is the acquire script's turn on the server.
+func (m *machine) attempt(s state, i int) step {
+	c := &s.our[i]
+	t := step{ev: event{kind: evAcquire, who: ourName(i), arg: int8(c.phase), out: outHeld}}
+	cancelled := c.pc == ourGone
+	won, tookOver := m.acquire(&s, i)
+	if !won {
+		watch, since, last := c.watch, c.since, c.last
+		*c = ourClient{member: c.member, watch: watch, since: since, last: last}
+		t.to = s
+		return t
+	}
+	t.ev.out = outWon
+	if tookOver {
+		t.ev.out = outTakeover
+	}
+	c.watch, c.since, c.last = seen{}, 0, 0
+	if !m.mustSettle(tookOver) {
+		c.flags |= flagSettled
+	}
+	switch {
+	case cancelled:
+		c.pc = ourStopped
+	case m.Ours.Late:
+		c.pc = ourAnswer
+	default:
+		m.told(c)
+	}
+	t.to = s
+	return t
+}
+
+func (m *machine) mustSettle(tookOver bool) bool {
+	if m.Ours.Settle == 0 || !m.Dialect.HasTakeover() {
+		return false
+	}
+	every := m.Dialect.NeedsSettleEvery() && !m.broken(RuleSettleEvery)
+	return tookOver || every || m.Dialect.GetsetsMissing() && !m.Dialect.OrMine
+}
+
+// told is the reply that says "taken" reaching the client, while there is any trust left.
+func (m *machine) told(c *ourClient) {
+	switch {
+	case m.trustOver(c):
+		c.pc = ourStopped
+	case c.flags&flagSettled == 0:
+		c.pc = ourSettle
+	default:
+		c.pc = ourHolds
+	}
+}
+
+func (m *machine) trustOver(c *ourClient) bool { return int(c.age) >= m.ttl(c)-m.Ours.Margin }
+
+func (m *machine) answer(s state, i int) step {
+	c := &s.our[i]
+	if m.broken(RuleTrustFromSent) {
+		c.age = 0
+	}
+	m.told(c)
+	return step{ev: event{kind: evAnswer, who: ourName(i)}, to: s}
+}
+
+// settling waits, looks again, and only then says held.
+func (m *machine) settling(s *state, i int, out []step) []step {
+	c := &s.our[i]
+	out = append(out, m.pc(s, i, evCancel, ourStopped))
+	if m.broken(RuleSettlePassedOn) && !m.trustOver(c) {
+		t := m.pc(s, i, evPass, ourHolds)
+		out = append(out, t)
+	}
+	if int(c.life) < m.Ours.Settle || m.trustOver(c) {
+		return out
+	}
+	t := m.pc(s, i, evCheck, ourStopped)
+	t.ev.out = outLost
+	if m.stands(s, i) && m.hasM(s, i) {
+		t.to.our[i].pc = ourHolds
+		t.to.our[i].flags |= flagSettled
+		t.ev.out = outWon
+	}
+	return append(out, t)
+}
+
+// holding: the job ends, a renewal goes on its way or is executed, trust ends. Being told of a lost
+// mark early, as a holder is that watches L, makes holds shorter; it may always happen.
+func (m *machine) holding(s *state, i int, out []step) []step {
+	c := &s.our[i]
+	out = append(out, m.pc(s, i, evStop, ourStopped))
+	if m.trustOver(c) {
+		return append(out, m.pc(s, i, evToldLost, ourLost))
+	}
+	if c.on != onNothing && !m.stands(s, i) {
+		out = append(out, m.pc(s, i, evToldLost, ourLost))
+	}
+	if m.Ours.Late && c.renew == 0 {
+		t := step{ev: event{kind: evRenew, who: ourName(i)}, to: *s}
+		t.to.our[i].renew = 1
+		return append(out, t)
+	}
+	return m.renewed(s, i, out)
+}
+
+// renewed is the renewal's turn on the server and its reply. A success that is heard late is trusted
+// for less; a failure that is never heard leaves trust to run out.
+func (m *machine) renewed(s *state, i int, out []step) []step {
+	t := step{ev: event{kind: evRenewed, who: ourName(i), out: outWon}, to: *s}
+	c := &t.to.our[i]
+	sent := max(0, c.renew-1)
+	ok := m.renewal(&t.to, i)
+	c.renew = 0
+	if !ok {
+		t.ev.out = outLost
+		deaf := t
+		t.to.our[i].pc, t.to.our[i].life = ourLost, 0
+		if m.broken(RuleKeepM) {
+			out = append(out, deaf)
+		}
+		return append(out, t)
+	}
+	if c.flags&flagHurt != 0 {
+		t.note |= noteUnnoticed
+	}
+	c.age = sent
+	return append(out, t)
+}

@@ -1,0 +1,170 @@
+package skew
+
+import "github.com/getsetlock/getsetlock/legacy/dialect"
+
+// The scripts of ours, each one step on the server.
+
+// isMark says that v is what client i's lease hangs on.
+func (s *state) isMark(v mark, i int) bool {
+	c := &s.our[i]
+	switch {
+	case c.on == onTomb:
+		return v.kind == tombMark
+	case v.kind == guardMark:
+		return v.who == ourName(i)
+	}
+	// A stamp's bytes prove nothing without the TTL that ours always writes with them.
+	return v.kind == stampMark && v.at == s.m.at && v.ttl > 0
+}
+
+// stands is isMark of what is on L now. Where old clients set a TTL too, theirs differs from ours.
+func (m *machine) stands(s *state, i int) bool {
+	c := &s.our[i]
+	if c.on == onNothing {
+		return true
+	}
+	if !s.isMark(s.l, i) {
+		return false
+	}
+	if s.l.kind == stampMark && m.Dialect.ServerExpires() {
+		return s.l.ttl-s.m.ttl == m.beyond()
+	}
+	return true
+}
+
+// beyond is how much longer L exists than M, when it carries a stamp: past the end that anybody's
+// clock gives it.
+func (m *machine) beyond() int8 {
+	return m.slack + int8(m.Ours.TakeoverMargin) + 2 + m.ownSlack()
+}
+
+// ownSlack makes up for an inclusive comparison, so that what is left of a stamp is still the TTL.
+func (m *machine) ownSlack() int8 {
+	if m.inclusive && m.slack == 0 {
+		return 1
+	}
+	return 0
+}
+
+// free says whether client i may take L as it is, and what its lease would then hang on.
+func (m *machine) free(s *state, i int) (onL, bool) {
+	c := &s.our[i]
+	if c.phase == clean || c.phase == noPhase {
+		return onNothing, true
+	}
+	switch s.l.kind {
+	case noMark:
+		return onOwn, true
+	case tombMark:
+		switch {
+		case c.phase >= sealed:
+			return onTomb, true
+		case c.phase == dual || m.broken(RuleTombstoneHeld):
+			return onOwn, true
+		}
+		return onNothing, false
+	case stampMark:
+		return onOwn, m.mayTakeOver(s, c)
+	}
+	return onNothing, false
+}
+
+func (m *machine) mayTakeOver(s *state, c *ourClient) bool {
+	if m.Ours.Unchanged > 0 {
+		return c.watch.asMark().sameBytes(s.l) && int(c.since) > m.Ours.Unchanged
+	}
+	return int(s.l.at)+m.Ours.TakeoverMargin < 0
+}
+
+// acquire is the script that takes both keys or neither. It says whether the attempt won and whether
+// it replaced an old client's value.
+func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
+	on, ok := m.free(s, i)
+	if !ok || s.m.who != nobody && !m.broken(RuleTwoKeys) {
+		return false, false
+	}
+	c := &s.our[i]
+	tookOver = s.l.kind == stampMark
+	before := s.l
+	c.on, c.flags, c.life = on, 0, 0
+	s.m = token{who: ourName(i), ttl: lasts(m.Ours.TTL), at: m.floor}
+	if on == onOwn {
+		m.putMark(s, i)
+	}
+	if before != s.l {
+		s.hurt(before)
+		c.flags = 0
+	}
+	return true, tookOver
+}
+
+// putMark writes what client i's lease hangs on, unless that is the tombstone, whose long TTL is never
+// near its end here.
+func (m *machine) putMark(s *state, i int) {
+	c := &s.our[i]
+	ttl := m.ttl(c)
+	s.m.at = m.floor // no stamp of ours is ever so far back while M exists
+	if c.phase == observe && m.Dialect.HasStamp() {
+		at := int8(ttl) + m.slack + m.ownSlack()
+		s.m.at = at
+		s.l = mark{kind: stampMark, at: at, ttl: lasts(ttl) + m.beyond()}
+		if m.Dialect.Shape == dialect.ShapeUUIDNumber {
+			s.l.who = ourName(i)
+		}
+	} else {
+		s.l = mark{kind: guardMark, who: ourName(i), ttl: lasts(ttl)}
+	}
+	if m.broken(RuleServerFrees) {
+		s.l.ttl = 0
+	}
+}
+
+// ttl is that of client i's lease as it stands.
+func (m *machine) ttl(c *ourClient) int {
+	if c.flags&flagLong != 0 {
+		return m.Ours.Long
+	}
+	return m.Ours.TTL
+}
+
+func (m *machine) hasM(s *state, i int) bool {
+	return s.m.who == ourName(i) || m.broken(RuleToken) && s.m.who != nobody || m.broken(RuleTwoKeys)
+}
+
+// renewal renews both keys if M is ours and L still carries the mark.
+func (m *machine) renewal(s *state, i int) bool {
+	c := &s.our[i]
+	looks := !m.broken(RuleRenewalLooks)
+	switch {
+	case !m.hasM(s, i):
+		return false
+	case looks && !m.stands(s, i):
+		if m.broken(RuleKeepM) {
+			s.m = token{}
+		}
+		return false
+	}
+	if c.phase == modern && m.Ours.Long > 0 && (int(c.life) > m.Gap || m.broken(RuleLongAfterGap)) {
+		c.flags |= flagLong
+	}
+	s.m.who, s.m.ttl = ourName(i), lasts(m.ttl(c))
+	if c.on == onOwn && m.stands(s, i) {
+		m.putMark(s, i)
+	}
+	return true
+}
+
+// release gives both keys back: L only if it still carries the mark, M in any case.
+func (m *machine) release(s *state, i int) {
+	c := &s.our[i]
+	if !m.hasM(s, i) {
+		return
+	}
+	if c.on == onOwn && (m.stands(s, i) || m.broken(RuleReleaseLooks)) {
+		s.l = mark{}
+		if c.phase >= sealed && (!m.Dialect.OrMine || c.life >= m.settled || m.broken(RuleUnsettledDeleted)) {
+			s.l = mark{kind: tombMark}
+		}
+	}
+	s.m = token{}
+}

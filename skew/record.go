@@ -1,0 +1,105 @@
+package skew
+
+// The fleet's record of its phase, and the verbs that move it.
+
+func (m *machine) recordSteps(s *state, out []step) []step {
+	if s.record < m.last && m.mayAdvance(s) {
+		t := step{ev: event{kind: evAdvance, arg: int8(s.record + 1)}, to: *s}
+		t.to.record++
+		out = append(out, t)
+	}
+	if s.record > m.first && s.record != clean && m.mayGoBack(s) {
+		t := step{ev: event{kind: evBack, arg: int8(s.record - 1)}, to: *s}
+		t.to.record--
+		out = append(out, t)
+	}
+	if m.maySweep(s) {
+		t := step{ev: event{kind: evSweep}, to: *s}
+		t.to.l = mark{}
+		t.to.hurt(s.l)
+		out = append(out, t)
+	}
+	if m.broken(RuleRestoreWithM) && s.record >= sealed && s.record < clean && s.l.kind == noMark {
+		t := step{ev: event{kind: evRestore}, to: *s}
+		t.to.l = mark{kind: tombMark}
+		out = append(out, t)
+	}
+	return out
+}
+
+// lowest and highest are over members and, if leases count, over the grants that still live.
+func (m *machine) lowest(s *state, leases bool) phase {
+	low := clean
+	for i := range m.Ours.Clients {
+		c := &s.our[i]
+		low = min(low, c.member)
+		if leases && c.pc != ourIdle {
+			low = min(low, c.phase)
+		}
+	}
+	return low
+}
+
+func (m *machine) highest(s *state) phase {
+	high := noPhase
+	for i := range m.Ours.Clients {
+		c := &s.our[i]
+		high = max(high, c.member)
+		if c.pc != ourIdle {
+			high = max(high, c.phase)
+		}
+	}
+	return high
+}
+
+func (m *machine) oldQuiet(s *state) bool {
+	for i := range s.old {
+		if s.old[i].pc != oldIdle {
+			return false
+		}
+	}
+	return true
+}
+
+// mayAdvance asks the gate of the next phase. The windows in which no old client writes are asked of
+// sealed and modern as "none is in an attempt or holds now", which is less than a window promises; of
+// clean as "none is left".
+func (m *machine) mayAdvance(s *state) bool {
+	if m.broken(RuleOneStep) {
+		return true
+	}
+	switch s.record + 1 {
+	case dual:
+		return m.lowest(s, false) >= observe
+	case sealed:
+		return m.lowest(s, false) >= dual && m.oldQuiet(s)
+	case modern:
+		return m.lowest(s, true) >= sealed && m.oldQuiet(s)
+	}
+	return m.lowest(s, true) >= modern && m.oldQuiet(s)
+}
+
+func (m *machine) mayGoBack(s *state) bool {
+	if m.broken(RuleOneStep) {
+		return true
+	}
+	if s.record-1 != observe {
+		return m.lowest(s, false) >= s.record
+	}
+	// observe takes a tombstone for held, so none may be left, nor anybody who would leave one.
+	return s.l.kind != tombMark && m.highest(s) <= dual && m.lowest(s, false) >= dual
+}
+
+// maySweep: after the way back to dual, and after clean was acknowledged by everybody.
+func (m *machine) maySweep(s *state) bool {
+	if s.l.kind != tombMark || s.record != dual && s.record != clean {
+		return false
+	}
+	if m.broken(RuleTombstonesLast) {
+		return true
+	}
+	if s.record == clean {
+		return m.lowest(s, true) >= clean
+	}
+	return s.m.who == nobody
+}

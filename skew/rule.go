@@ -1,0 +1,68 @@
+package skew
+
+// Rule is a safety rule of ours that a scenario can take out, to see what it prevents.
+type Rule uint32
+
+// The rules. Those whose parameter is a number (the lease rule, margins, settle) are broken by giving
+// another number.
+const (
+	// RuleCompareAndSet: ours takes over by compare-and-set. Without it, by GET, judging and GETSET.
+	RuleCompareAndSet Rule = 1 << iota
+	// RuleTwoKeys: M excludes ours from ours. Without it L alone does.
+	RuleTwoKeys
+	// RuleToken: renewal and release compare M's token. Without it whoever has M is taken for oneself.
+	RuleToken
+	// RuleRenewalLooks: the renewal looks at L. Without it M is renewed and L is left as it is.
+	RuleRenewalLooks
+	// RuleReleaseLooks: the release looks at L. Without it it deletes whatever is there.
+	RuleReleaseLooks
+	// RuleKeepM: M stays when L was lost. Without it the renewal that finds out gives M back.
+	RuleKeepM
+	// RuleTrustFromSent: trust counts from before the request was sent. Without it from the reply.
+	RuleTrustFromSent
+	// RuleFreshSample: an observation whose last look is too old starts anew.
+	RuleFreshSample
+	// RuleSettleEvery: in or-mine dialects every acquisition settles. Without it only takeovers.
+	RuleSettleEvery
+	// RuleSettlePassedOn: an unsettled guard hands the rest of its settle on.
+	RuleSettlePassedOn
+	// RuleUnsettledDeleted: in or-mine dialects an unsettled guard is deleted, not replaced by a tombstone.
+	RuleUnsettledDeleted
+	// RuleRestoreWithM: a tombstone is put back only by a script that takes M.
+	RuleRestoreWithM
+	// RuleTombstonesLast: tombstones are deleted only where no lease hangs on them.
+	RuleTombstonesLast
+	// RuleNoPhaseNoLock: a member that never read the record refuses. Without it it takes M alone.
+	RuleNoPhaseNoLock
+	// RuleLongAfterGap: in phase modern only a renewal more than Gap later asks for the long lease.
+	RuleLongAfterGap
+	// RuleOneStep: the record moves only when no member, and for modern and clean no lease, lags behind.
+	RuleOneStep
+	// RuleTombstoneHeld: a member below dual takes a tombstone for held.
+	RuleTombstoneHeld
+	// RuleServerFrees: the mark on L has a TTL.
+	RuleServerFrees
+)
+
+var ruleNames = [...]string{
+	"compare and set", "two keys", "token compared", "renewal looks at L", "release looks at L", "M kept after a loss",
+	"trust from before sending", "fresh samples", "settle after every acquisition", "settle passed on",
+	"unsettled guard deleted", "tombstone put back only with M", "tombstones deleted last", "no phase, no lock",
+	"long lease only after the gap", "one step at a time", "tombstone is held below dual", "mark has a TTL",
+}
+
+func (r Rule) String() string {
+	text := ""
+	for i, name := range ruleNames {
+		if r&(1<<i) != 0 {
+			if text != "" {
+				text += ", "
+			}
+			text += name
+		}
+	}
+	return text
+}
+
+// broken says that a rule was taken out.
+func (m *machine) broken(r Rule) bool { return m.Ours.Break&r != 0 }

@@ -1,0 +1,181 @@
+package skew
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// Scenario is a bounded world for [Explore]: who takes part and how far each may go wrong. Times are
+// ticks; a tick is the dialect's unit. Slack counts as one tick where the dialect has one.
+//
+// Clocks of old clients wander: every reading may lie anywhere from Behind below to Ahead above the
+// server's clock, which covers constant offsets, drift and steps inside these bounds. Their spread S is
+// Behind + Ahead. Ours keep time by elapsed ticks and are right about it.
+type Scenario struct {
+	Dialect dialect.Dialect
+
+	Old    int // old clients, at most 3
+	Lease  int // E of theirs
+	Job    int // J: the longest from the winning write to the release's execution
+	Gap    int // g: the longest from the clock reading to the last write of an attempt
+	Reply  int // the longest from the server executing a GETSET to the client judging the reply by a new clock reading
+	Behind int
+	Ahead  int
+	// Overrun: jobs of old clients may run on for ever.
+	Overrun bool
+	// FleetStep: all old clocks may be stepped back together, once, by so much.
+	FleetStep int
+	// StampAtWrite makes the old clients read their clock in the instant in which the server executes
+	// their write, which none of them can: a model that forgets the pause, kept to show what it misses.
+	StampAtWrite bool
+
+	Ours Ours
+
+	Goal      Goal
+	MaxStates int // gives up beyond; 0 is 4,000,000
+}
+
+// Ours is what our own clients do.
+type Ours struct {
+	Clients int   // at most 3
+	Phase   Phase // where the fleet's record stands; "" is observe: hardened
+	// Moves: the record may be moved, by the gates' rules, between Phase and To.
+	To Phase
+	// Margin is the trust margin; Stop the longest from told lost to the job having stopped.
+	TTL, Margin, Stop int
+	Long              int // TTL of renewals in phase modern; 0 is TTL
+	Settle            int // ticks, counted as done when so many have passed; 0 does not settle
+	TakeoverMargin    int
+	// Unchanged judges by unchanged bytes through so many ticks, instead of by the server's clock; looks
+	// may be up to Sparse ticks apart.
+	Unchanged, Sparse int
+	// Late: requests and replies take any time, attempts are cancelled while they are on their way.
+	// Without it a script runs, and its reply arrives, in the instant in which it is sent; for the full
+	// rules that is the most dangerous case, since what comes late is trusted for less.
+	Late bool
+	// Break takes rules out.
+	Break Rule
+}
+
+// Phase of a migration, by name.
+type Phase string
+
+// The phases.
+const (
+	PhaseObserve Phase = "observe"
+	PhaseDual    Phase = "dual"
+	PhaseSealed  Phase = "sealed"
+	PhaseModern  Phase = "modern"
+	PhaseClean   Phase = "clean"
+)
+
+var phases = map[Phase]phase{"": observe, PhaseObserve: observe, PhaseDual: dual, PhaseSealed: sealed, PhaseModern: modern, PhaseClean: clean}
+
+// Goal is what is looked for. Two holders are looked for beside each of them.
+type Goal int
+
+// The goals.
+const (
+	TwoHold      Goal = iota // any two clients, of either kind
+	TwoOurs                  // two of ours; old clients may do to each other and to ours what they like
+	Clobber                  // a GETSET that lost replaced the value of a client that holds
+	StalledLoser             // two hold, and on the way there somebody was clobbered
+	Ghost                    // a GETSET that lost left a value where nobody held anything
+	Chain                    // a second DEL in a row freed the lock of somebody who had entered through the first
+	Unnoticed                // a renewal of ours succeeded although the mark had been gone since the last look; or two of ours
+	LostJob                  // one of ours was told held, and then lost its mark, all old clients being honest
+)
+
+var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost", "chain", "loss unnoticed", "job lost"}
+
+func (g Goal) String() string { return goals[g] }
+
+// machine is a scenario worked out: the numbers and decisions that steps need.
+type machine struct {
+	Scenario
+	slack       int8
+	inclusive   bool // equal counts as expired; in float seconds nothing is ever equal
+	keepsStamp  bool // a release of the dialect looks at its own stamp
+	floor       int8 // stamps further back than this are alike to everybody
+	first, last phase
+	readsMark   dialect.Step // what an old client does on a guard or a tombstone
+	trustCap    int8
+	settled     int8 // the age from which a grant counts as settled
+}
+
+func (sc Scenario) machine() (*machine, error) {
+	if err := sc.check(); err != nil {
+		return nil, err
+	}
+	m := &machine{Scenario: sc, first: phases[sc.Ours.Phase], last: phases[sc.Ours.Phase]}
+	if sc.Ours.To != "" {
+		m.last = phases[sc.Ours.To]
+	}
+	d := sc.Dialect
+	if d.Slack > 0 {
+		m.slack = 1
+	}
+	switch d.Release {
+	case dialect.ReleaseValueOwn, dialect.ReleaseValueAtLeastOwn, dialect.ReleaseOwnNotPast, dialect.ReleaseOwnAhead, dialect.ReleaseCompare:
+		m.keepsStamp = true
+	}
+	m.inclusive = d.Inclusive && d.Unit != dialect.UnitFloatSeconds
+	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - sc.Ahead - sc.Ours.TakeoverMargin - sc.FleetStep - 2
+	if sc.Ours.Unchanged > 0 {
+		lowest -= sc.Ours.Unchanged + sc.Ours.Sparse
+	}
+	m.floor = int8(lowest)
+	m.trustCap = int8(max(sc.Ours.TTL, sc.Ours.Long) + 1)
+	m.settled = int8(max(sc.Ours.Settle, sc.Gap+1))
+	m.readsMark = readsGuard(d)
+	return m, nil
+}
+
+// readsGuard is what an old client does that finds a guard or tombstone, by its own parser.
+func readsGuard(d dialect.Dialect) dialect.Step {
+	low, _ := d.GuardRange()
+	guard, _ := d.Guard(low, "00000000-0000-4000-8000-000000000001")
+	bytes, err := d.EncodeValue(guard)
+	if err != nil || !d.HasTakeover() {
+		return dialect.StepWait
+	}
+	return d.LegacyNext(dialect.Text(bytes), "", time.Unix(1_770_000_000, 0))
+}
+
+func (sc Scenario) check() error {
+	if err := sc.Dialect.Validate(); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name       string
+		value, low int
+		high       int
+	}{
+		{"Old", sc.Old, 0, maxOld}, {"Ours.Clients", sc.Ours.Clients, 0, maxOurs},
+		{"Lease", sc.Lease, 0, 40}, {"Job", sc.Job, 0, 60}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
+		{"Behind", sc.Behind, 0, 30}, {"Ahead", sc.Ahead, 0, 30}, {"FleetStep", sc.FleetStep, 0, 30},
+		{"Ours.TTL", sc.Ours.TTL, 0, 40}, {"Ours.Margin", sc.Ours.Margin, 0, sc.Ours.TTL},
+		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
+		{"Ours.Settle", sc.Ours.Settle, 0, 40}, {"Ours.TakeoverMargin", sc.Ours.TakeoverMargin, 0, 30},
+		{"Ours.Unchanged", sc.Ours.Unchanged, 0, 40}, {"Ours.Sparse", sc.Ours.Sparse, 0, 40},
+		{"MaxStates", sc.MaxStates, 0, 1 << 30},
+	} {
+		if f.value < f.low || f.value > f.high {
+			return &ParameterError{f.name, f.value, fmt.Sprintf("from %d to %d", f.low, f.high)}
+		}
+	}
+	if sc.Old > 0 && sc.Lease == 0 && (sc.Dialect.HasTakeover() || sc.Dialect.ServerExpires()) {
+		return &ParameterError{"Lease", sc.Lease, "more than 0"}
+	}
+	if sc.Ours.Clients > 0 && sc.Ours.TTL == 0 {
+		return &ParameterError{"Ours.TTL", sc.Ours.TTL, "more than 0"}
+	}
+	for _, p := range []Phase{sc.Ours.Phase, sc.Ours.To} {
+		if _, ok := phases[p]; !ok {
+			return &ParameterError{"Ours.Phase", p, "one of observe, dual, sealed, modern, clean"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package skew
+
+// due says that somebody must act before time may go on: an attempt at its longest, a job at its end,
+// a trust that is over, a job that was told to stop.
+func (m *machine) due(s *state) bool {
+	for i := range m.Old {
+		c := &s.old[i]
+		switch {
+		case c.pc == oldIdle:
+		case c.holds():
+			if !m.Overrun && int(c.age) >= m.Job {
+				return true
+			}
+		case c.pc == oldReply && int(c.age) >= m.Reply, c.pc != oldReply && int(c.age) >= m.Gap:
+			return true
+		}
+	}
+	for i := range m.Ours.Clients {
+		c := &s.our[i]
+		if c.pc == ourHolds && m.trustOver(c) || c.pc == ourLost && int(c.life) >= m.Ours.Stop {
+			return true
+		}
+	}
+	return false
+}
+
+// tick lets one unit of time pass everywhere.
+func (m *machine) tick(s *state) {
+	m.passL(s)
+	if s.m.who != nobody {
+		if s.m.ttl--; s.m.ttl == 0 {
+			s.m = token{}
+		} else {
+			s.m.at = max(s.m.at-1, m.floor)
+		}
+	}
+	for i := range m.Old {
+		m.passOld(&s.old[i])
+	}
+	for i := range m.Ours.Clients {
+		m.passOur(&s.our[i])
+	}
+}
+
+func (m *machine) passL(s *state) {
+	if s.l.kind == stampMark {
+		s.l.at = max(s.l.at-1, m.floor)
+	}
+	if s.l.ttl == 0 {
+		return
+	}
+	if s.l.ttl--; s.l.ttl == 0 {
+		before := s.l
+		s.l = mark{}
+		s.hurt(before)
+	}
+}
+
+func (m *machine) passOld(c *oldClient) {
+	if c.pc == oldIdle {
+		return
+	}
+	if !c.holds() || !m.Overrun {
+		c.age++
+	}
+	if m.Dialect.HasTakeover() && (m.keepsStamp || !c.holds()) {
+		c.stamp = max(c.stamp-1, m.floor)
+	}
+	if c.seen.kind == stampMark {
+		c.seen.at = max(c.seen.at-1, m.floor)
+	}
+}
+
+func (m *machine) passOur(c *ourClient) {
+	if c.pc != ourIdle {
+		c.age = min(c.age+1, m.trustCap)
+		c.life = min(c.life+1, m.settled+int8(m.Ours.Stop))
+		if c.renew > 0 {
+			c.renew = min(c.renew+1, m.trustCap)
+		}
+	}
+	if c.watch.kind == noMark {
+		return
+	}
+	c.watch.at = max(c.watch.at-1, m.floor)
+	c.since = min(c.since+1, int8(m.Ours.Unchanged)+1)
+	c.last++
+	if int(c.last) > m.Ours.Sparse {
+		if !m.broken(RuleFreshSample) {
+			c.watch, c.since, c.last = seen{}, 0, 0
+			return
+		}
+		c.last--
+	}
+}

@@ -1,0 +1,100 @@
+package skew
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// ParseTrace reads the events of a trace in the text format of [Trace.String]. Lines that are empty or
+// begin with "#" are skipped. It fails with the number of the first line that is not an event.
+func ParseTrace(r io.Reader) ([]Event, error) {
+	var events []Event
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		e, err := parseEvent(line)
+		if err != nil {
+			return nil, fmt.Errorf("skew: trace line %d: %w", n, err)
+		}
+		if len(events) > 0 && e.At < events[len(events)-1].At {
+			return nil, fmt.Errorf("skew: trace line %d: tick %d after tick %d", n, e.At, events[len(events)-1].At)
+		}
+		events = append(events, e)
+	}
+	return events, lines.Err()
+}
+
+func parseEvent(line string) (Event, error) {
+	f := strings.Fields(line)
+	if len(f) < 3 || len(f) > 5 {
+		return Event{}, fmt.Errorf("%q is not TICK WHO WHAT [ARG] [RESULT]", line)
+	}
+	at, err := strconv.Atoi(f[0])
+	if err != nil || at < 0 {
+		return Event{}, fmt.Errorf("%q is no tick", f[0])
+	}
+	e := Event{At: at, Who: f[1], What: f[2]}
+	known, arg := false, false
+	for _, w := range eventWords {
+		if w.word == e.What && w.word != "" {
+			known, arg = true, w.arg
+		}
+	}
+	if !known {
+		return Event{}, fmt.Errorf("%q is no event", e.What)
+	}
+	rest := f[3:]
+	if arg {
+		if len(rest) == 0 {
+			return Event{}, fmt.Errorf("%q needs a number", e.What)
+		}
+		if e.Arg, err = strconv.Atoi(rest[0]); err != nil {
+			return Event{}, fmt.Errorf("%q is no number", rest[0])
+		}
+		e.HasArg, rest = true, rest[1:]
+	}
+	if len(rest) > 1 {
+		return Event{}, fmt.Errorf("%q is too much", strings.Join(rest[1:], " "))
+	}
+	if len(rest) == 1 {
+		e.Result = rest[0]
+	}
+	return e, nil
+}
+
+// Words tells the trace to a reader, a line an event.
+func (t Trace) Words() string {
+	var b strings.Builder
+	for _, e := range t.Events {
+		fmt.Fprintf(&b, "%4d  %-6s %s\n", e.At, e.Who, e.words())
+	}
+	return b.String()
+}
+
+func (e Event) words() string {
+	says := e.What
+	for _, w := range eventWords {
+		if w.word == e.What {
+			says = w.says
+			break
+		}
+	}
+	if strings.Contains(says, "%") {
+		says = fmt.Sprintf(says, e.Arg)
+	}
+	if result := resultSays[e.Result]; result != "" {
+		says += ": " + result
+	}
+	return says
+}
+
+var resultSays = map[string]string{
+	"won": "it holds", "lost": "not its", "nil": "nothing there", "held": "held by another", "done": "done",
+	"takeover": "it replaces an expired value", "missing": "there was nothing left", "kept": "left alone", "value": "a value",
+}

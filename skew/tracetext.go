@@ -1,0 +1,87 @@
+package skew
+
+import (
+	"fmt"
+	"strings"
+)
+
+// eventWords are the words of the trace format, and what they mean to a reader.
+var eventWords = [...]struct {
+	word, says string
+	arg        bool
+}{
+	evRead:  {"clock", "reads its clock, which is %+d, and makes its stamp", true},
+	evSetnx: {"setnx", "SETNX", false}, evGet: {"get", "GET", false},
+	evJudge:  {"judge", "reads its clock again (%+d), finds the value expired, makes a new stamp", true},
+	evGetset: {"getset", "finds the value expired by its clock (%+d), GETSET", true},
+	evReply:  {"reply", "judges what GETSET returned by its clock (%+d)", true},
+	evExpire: {"expire", "EXPIRE", false}, evLast: {"setnx", "SETNX once more", false},
+	evLook: {"look", "looks before its release", false}, evDecide: {"decide", "looks at its own time before its release", false},
+	evDel: {"del", "DEL", false}, evCrash: {"crash", "crashes", false}, evQuit: {"quit", "gives its attempt up", false},
+	evFleet: {"step", "all old clocks step by %+d", true},
+	evSend:  {"send", "sends an attempt", false}, evCancel: {"cancel", "cancels its attempt", false},
+	evAcquire: {"acquire", "its acquire script runs", false}, evAnswer: {"answer", "the reply arrives", false},
+	evCheck: {"check", "has settled and looks again", false}, evPass: {"pass", "hands the unsettled grant on as a held one", false},
+	evRenew: {"renew", "sends a renewal", false}, evRenewed: {"renewed", "its renewal runs", false},
+	evToldLost: {"lost", "is told that the lease is lost", false}, evStop: {"stop", "its job has stopped", false},
+	evRelease: {"release", "its release script runs", false}, evDie: {"crash", "crashes", false},
+	evSample: {"sample", "looks at the key", false}, evDrop: {"drop", "its command never arrives", false},
+	evLearn: {"learn", "reads the record", true}, evAdvance: {"advance", "the record advances", true},
+	evBack: {"back", "the record goes back", true}, evSweep: {"sweep", "the tombstone is deleted", false},
+	evRestore: {"restore", "the tombstone is put back without taking M", false},
+}
+
+var outcomes = [...]string{
+	outNone: "", outWon: "won", outLost: "lost", outNil: "nil", outHeld: "held", outDone: "done", outTakeover: "takeover", outMissing: "missing",
+	outKept: "kept", outOther: "value",
+}
+
+func named(ev event, now int, names order) Event {
+	k := eventWords[ev.kind]
+	e := Event{At: now, Who: "record", What: k.word, Arg: int(ev.arg), HasArg: k.arg, Result: outcomes[ev.out]}
+	if !k.arg {
+		e.Arg = 0
+	}
+	switch {
+	case ev.kind == evFleet:
+		e.Who = "fleet"
+	case ev.who >= firstOur:
+		e.Who = fmt.Sprintf("ours%d", names.our[ev.who-firstOur]+1)
+	case ev.who >= firstOld:
+		e.Who = fmt.Sprintf("old%d", names.old[ev.who-firstOld]+1)
+	}
+	return e
+}
+
+// String is the trace in the text format: a head of "# name value" lines, then one event a line,
+//
+//	TICK WHO WHAT [ARG] [RESULT]
+//
+// separated by single blanks. ARG is a signed number ("+2"), RESULT a word.
+func (t Trace) String() string {
+	var b strings.Builder
+	sc := t.Scenario
+	fmt.Fprintf(&b, "# trace 1\n# dialect %s\n# lease %d job %d gap %d behind %d ahead %d\n",
+		sc.Dialect.Name, sc.Lease, sc.Job, sc.Gap, sc.Behind, sc.Ahead)
+	if o := sc.Ours; o.Clients > 0 {
+		fmt.Fprintf(&b, "# ours ttl %d margin %d stop %d settle %d takeover %d\n", o.TTL, o.Margin, o.Stop, o.Settle, o.TakeoverMargin)
+	}
+	fmt.Fprintf(&b, "# goal %s\n", sc.Goal)
+	for _, e := range t.Events {
+		b.WriteString(e.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// String is the event as a line of the text format.
+func (e Event) String() string {
+	line := fmt.Sprintf("%d %s %s", e.At, e.Who, e.What)
+	if e.HasArg {
+		line += fmt.Sprintf(" %+d", e.Arg)
+	}
+	if e.Result != "" {
+		line += " " + e.Result
+	}
+	return line
+}

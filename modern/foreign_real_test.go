@@ -1,0 +1,203 @@
+//go:build real
+
+package modern_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// habits fails unless Inspect names what somebody did to the key.
+func habits(t *testing.T, b *modern.Backend, key, words string) {
+	t.Helper()
+	info, err := b.Inspect(bg, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(info.Habits, "\n"), words) {
+		t.Errorf("habits %q; they should name %q", info.Habits, words)
+	}
+}
+
+// fleet is a backend on a server that tells of changes, and a Client on it.
+func fleet(t *testing.T) (*redistest.Server, *modern.Backend, *lock.Client) {
+	s := redistest.Real(t, redistest.Options{})
+	b, err := modern.New(s.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, b, client(t, b, lock.Config{TTL: 30 * time.Second})
+}
+
+// guarded waits until the lease's key is watched.
+func guarded(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	for s.Do("EVAL", "return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))", 0) != int64(1) {
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// lostSoon waits for a lease that the server is about to be told of.
+func lostSoon(t *testing.T, l *lock.Lease) {
+	t.Helper()
+	select {
+	case <-l.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the holder was not told")
+	}
+	if !errors.Is(l.Err(), lock.ErrLost) {
+		t.Error(l.Err())
+	}
+	if err := l.Release(); !errors.Is(err, lock.ErrLost) {
+		t.Error(err)
+	}
+}
+
+// TestSetDelFreesTheKeyOfWhoeverHoldsIt: the trace of a job that outlived its lease.
+func TestSetDelFreesTheKeyOfWhoeverHoldsIt(t *testing.T) {
+	s, b, c := fleet(t)
+	s.Do("SET", "k", "1", "NX", "PX", 20) // the old client's; its job takes longer
+	l := acquire(t, c, "k")               // once that has expired
+	guarded(t, s)
+	s.Do("DEL", "k") // the old client is done
+	lostSoon(t, l)
+	habits(t, b, "k", "deleted or replaced while a lease of ours had time left")
+}
+
+// TestSetGetDelDeletesWhatCameBetweenItsGetAndItsDel: comparing in two commands is not comparing.
+func TestSetGetDelDeletesWhatCameBetweenItsGetAndItsDel(t *testing.T) {
+	s, b, c := fleet(t)
+	s.Do("SET", "k", "their-uuid", "NX", "PX", 50)
+	if own, _ := redis.String(s.Do("GET", "k"), nil); own != "their-uuid" {
+		t.Fatalf("the old client found %q", own)
+	}
+	l := acquire(t, c, "k") // its lease has ended
+	guarded(t, s)
+	s.Do("DEL", "k")
+	lostSoon(t, l)
+	habits(t, b, "k", "deleted or replaced")
+}
+
+// TestSetPexpireShortensALease: its heartbeat does not compare. Ours sets the TTL right as soon as it is
+// told, so that the key does not end before the lease.
+func TestSetPexpireShortensALease(t *testing.T) {
+	for name, shorten := range map[string]func(*redistest.Server){
+		"SetPexpire": func(s *redistest.Server) { s.Do("PEXPIRE", "k", 2000) },
+		"BareExpire": func(s *redistest.Server) { s.Do("SETNX", "k", "1"); s.Do("EXPIRE", "k", 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, b, c := fleet(t)
+			l := acquire(t, c, "k")
+			guarded(t, s)
+			shorten(s)
+			for deadline := time.After(20 * time.Second); ; {
+				left, err := redis.Int64(s.Do("PTTL", "k"), nil)
+				if err != nil || left < 0 {
+					t.Fatalf("the key ended before the lease (PTTL %d, %v)", left, err)
+				}
+				if left > 20_000 {
+					break
+				}
+				select {
+				case <-deadline:
+					t.Fatal("the TTL was not set right")
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+			habits(t, b, "k", "its TTL was changed")
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestATtlThatIsTakenAwayOrStretchedIsNamedAndSetRightByTheNextRenewal(t *testing.T) {
+	s, b, _ := fleet(t)
+	for what, do := range map[string]func(){
+		"taken away": func() { s.Do("PERSIST", "k") },
+		"changed":    func() { s.Do("PEXPIRE", "k", 600_000) },
+	} {
+		g := try(t, b, "k")
+		do()
+		if _, err := g.Extend(bg, ttl); err != nil {
+			t.Fatal(err)
+		}
+		habits(t, b, "k", what)
+		if left, err := redis.Int64(s.Do("PTTL", "k"), nil); err != nil || left <= 0 || left > ttl.Milliseconds() {
+			t.Errorf("PTTL %d, %v", left, err)
+		}
+		free(t, g)
+	}
+}
+
+func TestClientsThatCompareShowNoHabits(t *testing.T) {
+	s, b, c := fleet(t)
+	l := acquire(t, c, "k")
+	guarded(t, s)
+	s.Do("SET", "k", "theirs", "NX", "PX", 1000)
+	s.Do("EVAL", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0", 1, "k", "theirs")
+	if err := l.Renew(bg); err != nil {
+		t.Error(err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+	if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
+		t.Errorf("habits %q, %v", info.Habits, err)
+	}
+}
+
+// TestNativeCommandsAreUsedAndScriptsAreNot counts on every server what a life of a lease costs.
+func TestNativeCommandsAreUsedAndScriptsAreNot(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		t.Run(binary.Name, func(t *testing.T) {
+			s := binary.Start(t, redistest.Options{})
+			b, err := modern.New(s.Pool(), modern.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			life := func() {
+				g := try(t, b, "k")
+				if _, err := g.Extend(bg, ttl); err != nil {
+					t.Fatal(err)
+				}
+				free(t, g)
+			}
+			life() // finds out what there is
+			s.Do("CONFIG", "RESETSTAT")
+			const lives = 5
+			for range lives {
+				life()
+			}
+			stats, _ := redis.String(s.Do("INFO", "commandstats"), nil)
+			count := func(name string) (n int) {
+				if _, rest, ok := strings.Cut(stats, "cmdstat_"+name+":calls="); ok {
+					rest, _, _ = strings.Cut(rest, ",")
+					n, _ = strconv.Atoi(rest)
+				}
+				return n
+			}
+			// The oldest one counts the first run of a script as EVAL however it was sent.
+			scripts, native := count("evalsha")+count("eval"), count("delifeq")+count("delex")
+			want := 2 * lives
+			if binary.SetIFEQ {
+				want = lives
+				scripts, native = native, scripts
+			}
+			if scripts != want || native != 0 {
+				t.Errorf("it has compare commands: %v, and was sent:\n%s", binary.SetIFEQ, stats)
+			}
+		})
+	}
+}

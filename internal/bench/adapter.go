@@ -61,6 +61,9 @@ type Server struct {
 	// TTL is what locks are taken for.
 	TTL time.Duration
 
+	// Prefix is that of all keys. What a lock keeps beside its key belongs below it too.
+	Prefix string
+
 	// Goroutines is how many will use the Locker at once.
 	Goroutines int
 

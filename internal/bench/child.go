@@ -123,7 +123,7 @@ func (s Spec) run(ctx context.Context, adapters []Adapter, ready func() error) (
 		return nil, err
 	}
 	at := Server{
-		Addr: strings.TrimPrefix(s.Redis, "redis://"), TTL: s.TTL, Goroutines: s.Goroutines,
+		Addr: strings.TrimPrefix(s.Redis, "redis://"), TTL: s.TTL, Goroutines: s.Goroutines, Prefix: s.Prefix,
 		address: address, caCert: s.CACert,
 	}
 	l, err := a.Open(ctx, at)

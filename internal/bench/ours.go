@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy"
@@ -41,6 +42,8 @@ func openModern(cfg modern.Config, change func(*lock.Config)) func(context.Conte
 		if err != nil {
 			return nil, err
 		}
+		cfg := cfg
+		cfg.Namespace = strings.ReplaceAll(strings.Trim(s.Prefix, ":"), ":", "-") // not the counter of locks that are in use
 		b, err := modern.New(pool, cfg)
 		if err != nil {
 			return nil, err

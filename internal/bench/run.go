@@ -40,6 +40,7 @@ type Runner struct {
 	Progress func(done, total int, scenario, adapter string)
 
 	pool *redis.Pool
+	made int // measurements begun; each has a prefix of its own, so none meets another's keys
 }
 
 // Row is one figure: a median over the rounds.
@@ -125,11 +126,11 @@ func (r *Runner) rounds(s Scenario) int {
 	return s.Rounds
 }
 
-// measure is one measurement of one adapter. Its keys are gone afterwards, and it may take as long
-// as its windows and a minute.
+// measure is one measurement of one adapter.
 func (r *Runner) measure(ctx context.Context, s Scenario, a Adapter) (Figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
+	r.made++
 	before, err := r.commands()
 	if err != nil {
 		return nil, err
@@ -151,7 +152,6 @@ func (r *Runner) measure(ctx context.Context, s Scenario, a Adapter) (Figures, e
 			delete(f, trouble)
 		}
 	}
-	r.clean()
 	return f, nil
 }
 
@@ -188,12 +188,14 @@ func (r *Runner) server(name string, args ...any) error {
 	return err
 }
 
-// clean deletes what measurements left under our prefix: locks of processes that were killed.
+// clean deletes what measurements left under our prefix, such as locks of processes that were killed.
 func (r *Runner) clean() {
 	conn := r.pool.Get()
 	defer conn.Close()
+	// A namespace is the prefix without its colons.
+	pattern := "*" + strings.ReplaceAll(r.Prefix, ":", "?") + "*"
 	for cursor := "0"; ; {
-		page, err := redis.Values(conn.Do("SCAN", cursor, "MATCH", "*"+r.Prefix+"*", "COUNT", 1000))
+		page, err := redis.Values(conn.Do("SCAN", cursor, "MATCH", pattern, "COUNT", 1000))
 		if err != nil || len(page) != 2 {
 			return // a server that cannot be asked any more; keys have an end of their own
 		}

@@ -11,7 +11,7 @@ import (
 // spec completes what a scenario says.
 func (r *Runner) spec(s Spec, kind string, a Adapter) Spec {
 	s.Kind, s.Adapter = kind, a.Name
-	s.Redis, s.CACert, s.Prefix = r.Redis, r.CACert, r.Prefix
+	s.Redis, s.CACert, s.Prefix = r.Redis, r.CACert, fmt.Sprintf("%s%d:", r.Prefix, r.made)
 	if s.TTL == 0 {
 		s.TTL = usualTTL
 	}
@@ -277,7 +277,7 @@ func crowding(adapters []string) Scenario {
 
 // pairs compares the legacy lock with its own commands.
 func pairs() Scenario {
-	s := uncontended("legacy", "the legacy lock, one goroutine, each mode beside its own commands by bare redigo on one connection", 1,
+	s := uncontended("legacy", "the legacy lock, each mode beside its own commands by bare redigo", 1,
 		[]string{"bare SETNX, DEL", "legacy, verbatim", "bare, the hardened scripts", "legacy, hardened"})
 	verbatim, hardened := s.Adapters[0], s.Adapters[2]
 	s.Bases = map[string]string{verbatim: verbatim, s.Adapters[1]: verbatim, hardened: hardened, s.Adapters[3]: hardened}

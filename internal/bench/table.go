@@ -13,7 +13,7 @@ import (
 func (rep *Report) Tables(scenarios []Scenario) string {
 	var b strings.Builder
 	for _, s := range scenarios {
-		lines := rep.table(s)
+		lines := rep.Table(s)
 		if len(lines) < 2 {
 			continue
 		}
@@ -42,7 +42,8 @@ func (rep *Report) shown(s Scenario) []Metric {
 	return some
 }
 
-func (rep *Report) table(s Scenario) [][]string {
+// Table is a scenario's figures as cells: a heading, then a line an adapter.
+func (rep *Report) Table(s Scenario) [][]string {
 	metrics := rep.shown(s)
 	head := []string{""}
 	for _, m := range metrics {

@@ -23,75 +23,6 @@ func newVerbatim(s *server) *verbatim {
 	return v
 }
 
-// Tune gives a Client the old client's times: its lease as TTL, no renewal, trust to the very end of
-// the lease. A lock without any end is trusted for a year.
-func (v *verbatim) Tune(cfg lock.Config) lock.Config {
-	d := v.dialect
-	if cfg.TTL == 0 {
-		cfg.TTL = least(v.cfg.Terms.Lease, 0)
-	}
-	if cfg.TTL == 0 {
-		cfg.TTL = d.Lease
-	}
-	if cfg.TTL == 0 && !d.HasStamp() && !d.ServerExpires() {
-		cfg.TTL = 365 * 24 * time.Hour
-	}
-	if cfg.RenewEvery == 0 {
-		cfg.RenewEvery = -1
-	}
-	if cfg.Margin == 0 {
-		cfg.Margin = -1
-	}
-	if cfg.RetryEvery == 0 {
-		cfg.RetryEvery, _ = v.Pace(0)
-		cfg.RetryEvery = max(cfg.RetryEvery, time.Millisecond)
-	}
-	if cfg.Politeness == 0 {
-		cfg.Politeness = d.Poll
-	}
-	return cfg
-}
-
-// Fits refuses what the old client could not write, and renewal.
-func (v *verbatim) Fits(ttl, renewEvery, margin time.Duration) error {
-	if renewEvery > 0 {
-		return fmt.Errorf("legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: it must be negative", renewEvery, v.dialect.Name)
-	}
-	if _, err := v.setOptions(ttl); err != nil {
-		return err
-	}
-	_, err := v.stamp(v.clock.Now(), ttl, "")
-	if errors.Is(err, dialect.ErrBadID) {
-		return nil // there is none before an attempt draws one
-	}
-	return err
-}
-
-// Pace is the old client's own. One that does not sleep between its attempts is given a millisecond,
-// for the round trips of which it makes its pauses; one that makes a single attempt, whose callers
-// loop around it, 100 ms.
-func (v *verbatim) Pace(wait time.Duration) (poll time.Duration, attempts int) {
-	d := v.dialect
-	poll = d.Poll
-	switch {
-	case poll > 0 || d.Attempts > 0:
-	case d.WaitsForever:
-		poll = time.Millisecond
-	default:
-		poll = defaultPoll
-	}
-	switch {
-	case wait < 0:
-		return poll, 1
-	case wait > 0 && poll > 0:
-		attempts = int(wait/poll) + 1
-	}
-	if d.Attempts > 0 && (attempts == 0 || attempts > d.Attempts) {
-		attempts = d.Attempts
-	}
-	return poll, attempts
-}
-
 // stamp is the bytes that the old client writes when its clock shows now.
 func (v *verbatim) stamp(now time.Time, lease time.Duration, id string) (string, error) {
 	text, err := v.dialect.Stamp(now, lease, id)
@@ -230,31 +161,6 @@ func (t *turn) first(ctx context.Context) (won bool, err error) {
 	return reply != nil, err
 }
 
-// setOptions are those behind SET key value, in the order in which the dialect's clients send them;
-// none where they send SETNX. A lease that cannot be said in them is refused.
-func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
-	acquire := v.dialect.Acquire
-	whole := lease%time.Second == 0
-	switch {
-	case lease < time.Millisecond:
-		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond: it would be over before the reply came", lease)
-	case acquire == dialect.AcquireSetNXEX && !whole:
-		return nil, fmt.Errorf("legacy: TTL %v is no whole number of seconds, which is all that %s sends", lease, v.dialect.Name)
-	case acquire == dialect.AcquireSetNXEX:
-		return []any{"NX", "EX", int64(lease / time.Second)}, nil
-	case acquire == dialect.AcquireSetNXPX:
-		return []any{"NX", "PX", lease.Milliseconds()}, nil
-	case acquire == dialect.AcquireSetNXGo && whole:
-		return []any{"EX", int64(lease / time.Second), "NX"}, nil
-	case acquire == dialect.AcquireSetNXGo:
-		return []any{"PX", lease.Milliseconds(), "NX"}, nil
-	}
-	return nil, nil
-}
-
-// wholeSeconds is EXPIRE's unit; what is cut off would let the key end before its lease.
-func wholeSeconds(d time.Duration) int64 { return int64(roundUp(d, time.Second) / time.Second) }
-
 func (t *turn) get(ctx context.Context) (dialect.Reply, error) {
 	reply, err := t.v.mux.Do(ctx, "GET", t.k.argL)
 	return asReply(reply), t.certain("GET", err)
@@ -331,41 +237,6 @@ func (t *turn) held(seen dialect.Reply) error {
 	e := &lock.HeldError{Key: t.k.name, Protocol: t.v.dialect.Name}
 	if stamp, err := t.v.dialect.Decode(seen.Value, t.now); err == nil && !seen.Nil {
 		e.Owner = stamp.ID
-	}
-	return e
-}
-
-// ThrownError is where the old client leaves its acquire with an exception, mostly because the value
-// on the key is no number to it. It unwraps to lock.ErrNoRetry: the old client's caller sees the
-// exception too.
-type ThrownError struct {
-	Key     string
-	Dialect string
-	Command string // whose reply it could not bear
-	Value   string
-	Missing bool // the reply was nil
-
-	looks []dialect.Match
-}
-
-func (e *ThrownError) Error() string {
-	if e.Missing {
-		return fmt.Sprintf("legacy: key %q: %s returned nil, where the %s client fails", e.Key, e.Command, e.Dialect)
-	}
-	text := fmt.Sprintf("legacy: key %q: %s returned %.80q, where the %s client throws", e.Key, e.Command, e.Value, e.Dialect)
-	if len(e.looks) > 0 {
-		text += "; the value may be " + e.looks[0].String()
-	}
-	return text
-}
-
-func (e *ThrownError) Unwrap() error { return lock.ErrNoRetry }
-
-func (t *turn) thrown(command string, reply dialect.Reply) error {
-	t.v.count.foreign.Add(1)
-	e := &ThrownError{Key: t.k.name, Dialect: t.v.dialect.Name, Command: command, Value: reply.Value, Missing: reply.Nil}
-	if !reply.Nil {
-		e.looks = dialect.Identify(reply.Value, t.now, dialect.Hints{})
 	}
 	return e
 }

@@ -1,0 +1,110 @@
+package legacy_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Old servers: a script that has called TIME may not write.
+
+const refusal = "ERR Error running script (call to f_0): @user_script:33: Write commands not allowed after non deterministic commands"
+
+// oldServer refuses scripts that would call TIME and write.
+func oldServer(when func(redistest.Command) bool) []redistest.Rule {
+	stamps := func(c redistest.Command) bool {
+		return len(c) == 16 && c[13] == "" && when(c)
+	}
+	return []redistest.Rule{
+		{Command: "EVALSHA", When: stamps, Times: -1, Do: redistest.Answer(refusal)},
+		{Command: "EVAL", When: stamps, Times: -1, Do: redistest.Answer(refusal)},
+	}
+}
+
+func always(redistest.Command) bool { return true }
+
+func TestAnOldServerIsGivenItsOwnTime(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	wire.Fault(oldServer(always)...)
+	wire.Forget()
+	g := r.take("k")
+	if want := r.stamp(ttl + time.Millisecond); r.get("k") != want {
+		t.Errorf("L %q, want %q", r.get("k"), want)
+	}
+	if n := wire.Count("TIME"); n != 1 {
+		t.Errorf("TIME asked %d times", n)
+	}
+	wire.Forget()
+	r.w.Pass(time.Second)
+	if _, err := g.Extend(bg, ttl); err != nil {
+		t.Fatal(err)
+	}
+	if want := r.stamp(ttl + time.Millisecond); r.get("k") != want {
+		t.Errorf("after the renewal L %q, want %q", r.get("k"), want)
+	}
+	if sent := wire.Count(""); sent != 2 {
+		t.Errorf("%d commands for a renewal: %v", sent, wire.Sent())
+	}
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+	r.wantLeft("")
+}
+
+func TestARenewalFindsOutThatTheServerIsOld(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	g := r.take("k")
+	wire.Fault(oldServer(always)...)
+	r.w.Pass(time.Second)
+	if term, err := g.Extend(bg, ttl); err != nil || term.TTL != ttl {
+		t.Error(term, err)
+	}
+}
+
+func TestAnotherConnectionIsAskedAnewWhetherItsServerIsOld(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	wire.Fault(oldServer(always)...)
+	g := r.take("k")
+	wire.Calm()
+	wire.Cut()
+	for range 50 { // until the cut is noticed
+		if _, err := g.Extend(bg, ttl); err == nil {
+			break
+		}
+	}
+	wire.Forget()
+	if _, err := g.Extend(bg, ttl); err != nil {
+		t.Fatal(err)
+	}
+	if n := wire.Count("TIME"); n != 0 {
+		t.Errorf("TIME asked %d times", n)
+	}
+}
+
+func TestALostTIMELeavesNothingOpen(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Jedis()))
+	wire.Fault(oldServer(always)...)
+	wire.Fault(redistest.Rule{Command: "TIME", Do: redistest.CutAfter})
+	_, err := r.b.Try(bg, "k", ttl)
+	var unsure *lock.UnsureError
+	if err == nil || errors.As(err, &unsure) {
+		t.Errorf("%v", err)
+	}
+	r.wantLeft("")
+}
+
+func TestAnOldServerFinishesWhatIsNeverReleased(t *testing.T) {
+	r, wire := faulty(t, hardened(dialect.Machinery()))
+	g := r.take("k")
+	wire.Fault(redistest.Rule{Command: "EVALSHA", When: func(c redistest.Command) bool { return len(c) == 12 && c[10] == "" }, Do: redistest.Answer(refusal)})
+	if err := g.Release(bg); err != nil {
+		t.Fatal(err)
+	}
+	if r.exists(keyM) || !r.exists("k") || wire.Count("TIME") != 1 {
+		t.Errorf("M %v, L %v, TIME %d", r.exists(keyM), r.exists("k"), wire.Count("TIME"))
+	}
+}

@@ -1,0 +1,116 @@
+package legacy_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Verbatim, when an outcome is not known.
+
+func verbatim(t *testing.T, d dialect.Dialect) (*rig, *redistest.Wire) {
+	return faulty(t, legacy.Config{Dialect: d})
+}
+
+func TestVerbatimUndoesASETNXThatMayHaveRun(t *testing.T) {
+	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
+		r, wire := verbatim(t, dialect.Jedis())
+		wire.Fault(redistest.Rule{Command: "SETNX", Do: do})
+		_, err := r.b.Try(bg, "k", ttl)
+		g := wantUnsure(t, err)
+		ran := r.exists("k")
+		err = g.Release(bg)
+		if ran && err != nil || !ran && err == nil {
+			t.Errorf("ran %v: %v", ran, err)
+		}
+		r.wantLeft("")
+	}
+}
+
+func TestVerbatimSparesAnothersValueWhenItUndoes(t *testing.T) {
+	r, wire := verbatim(t, dialect.Jedis())
+	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
+	_, err := r.b.Try(bg, "k", ttl)
+	other := r.stamp(time.Hour)
+	r.set("k", other)
+	if err := wantUnsure(t, err).Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("%v", err)
+	}
+	r.wantLeft(other)
+}
+
+func TestVerbatimLeavesAGETSETOfUnknownOutcomeToRunOut(t *testing.T) {
+	r, wire := verbatim(t, dialect.Jedis())
+	r.set("k", r.stamp(-time.Minute))
+	wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.CutAfter})
+	_, err := r.b.Try(bg, "k", ttl)
+	g := wantUnsure(t, err)
+	own := r.get("k")
+	if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("%v", err)
+	}
+	r.wantLeft(own) // it may lie over the value of one who won before
+}
+
+func TestVerbatimJudgesALateGETSETReply(t *testing.T) {
+	for _, won := range []bool{true, false} {
+		r, wire := verbatim(t, dialect.Jedis())
+		r.set("k", r.stamp(-time.Minute))
+		gate := redistest.NewGate()
+		wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.HoldRequest(gate)})
+		ctx, cancel := context.WithCancel(bg)
+		go func() { <-gate.Reached(); cancel() }()
+		_, err := r.b.Try(ctx, "k", ttl)
+		g := wantUnsure(t, err)
+		if !won {
+			r.set("k", r.stamp(time.Minute))
+		}
+		gate.Open()
+		if err := g.Release(bg); err != nil {
+			t.Errorf("won %v: %v", won, err)
+		}
+		if r.exists("k") == won {
+			t.Errorf("won %v: L is %q", won, r.get("k"))
+		}
+	}
+}
+
+func TestVerbatimDoesNotDeleteAConstantThatMayBeAnothers(t *testing.T) {
+	r, wire := verbatim(t, dialect.Bare())
+	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
+	_, err := r.b.Try(bg, "k", ttl)
+	r.set("k", "lock")
+	if err := wantUnsure(t, err).Release(bg); err == nil {
+		t.Error("certain about a value that tells nobody apart")
+	}
+	r.wantLeft("lock")
+}
+
+func TestVerbatimSendsNoSecondDELByFlag(t *testing.T) {
+	r, wire := verbatim(t, dialect.Jedis())
+	g := r.take("k")
+	wire.Fault(redistest.Rule{Command: "DEL", Do: redistest.CutAfter})
+	if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("%v", err)
+	}
+	other := r.stamp(time.Hour)
+	r.set("k", other)
+	if err := g.Release(bg); err != nil {
+		t.Error(err)
+	}
+	r.wantLeft(other)
+}
+
+func TestVerbatimGivesBackAWinWhoseEXPIREFailed(t *testing.T) {
+	r, wire := verbatim(t, dialect.Gorlock())
+	wire.Fault(redistest.Rule{Command: "EXPIRE", Do: redistest.Answer(redistest.NoPerm)})
+	_, err := r.b.Try(bg, "k", ttl)
+	undo(t, wantUnsure(t, err))
+	r.wantLeft("")
+}

@@ -1,0 +1,43 @@
+package legacy
+
+import (
+	"fmt"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// ThrownError is where the old client leaves its acquire with an exception, mostly because the value
+// on the key is no number to it. It unwraps to lock.ErrNoRetry: the old client's caller sees the
+// exception too.
+type ThrownError struct {
+	Key     string
+	Dialect string
+	Command string // whose reply it could not bear
+	Value   string
+	Missing bool // the reply was nil
+
+	looks []dialect.Match
+}
+
+func (e *ThrownError) Error() string {
+	if e.Missing {
+		return fmt.Sprintf("legacy: key %q: %s returned nil, where the %s client fails", e.Key, e.Command, e.Dialect)
+	}
+	text := fmt.Sprintf("legacy: key %q: %s returned %.80q, where the %s client throws", e.Key, e.Command, e.Value, e.Dialect)
+	if len(e.looks) > 0 {
+		text += "; the value may be " + e.looks[0].String()
+	}
+	return text
+}
+
+func (e *ThrownError) Unwrap() error { return lock.ErrNoRetry }
+
+func (t *turn) thrown(command string, reply dialect.Reply) error {
+	t.v.count.foreign.Add(1)
+	e := &ThrownError{Key: t.k.name, Dialect: t.v.dialect.Name, Command: command, Value: reply.Value, Missing: reply.Nil}
+	if !reply.Nil {
+		e.looks = dialect.Identify(reply.Value, t.now, dialect.Hints{})
+	}
+	return e
+}

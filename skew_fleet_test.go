@@ -3,7 +3,6 @@ package getsetlock_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"time"
 
@@ -52,7 +51,9 @@ func newFleet(t *testing.T, d dialect.Dialect, lease time.Duration) *fleet {
 type member struct {
 	f        *fleet
 	protocol protocol
-	clock    *redistest.Clock
+	clock    *redistest.Clock // stamps and judges
+	trust    *redistest.Clock // another view of the same, of the Client
+	settling <-chan struct{}  // closed when a takeover of ours asks its clock to settle
 	wire     *redistest.Wire
 	client   *lock.Client
 	lease    *lock.Lease
@@ -61,10 +62,10 @@ type member struct {
 
 func (f *fleet) join(p protocol, skew redistest.Skew) *member {
 	f.Helper()
-	m := &member{f: f, protocol: p, clock: f.w.Clock(skew), wire: f.w.Wire()}
+	m := &member{f: f, protocol: p, clock: f.w.Clock(skew), trust: f.w.Clock(skew), wire: f.w.Wire()}
 	var backend lock.Backend
 	var err error
-	cfg := lock.Config{Clock: m.clock, RenewEvery: -1, TTL: f.ttl}
+	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.ttl}
 	terms := dialect.Terms{Lease: f.lease}
 	switch p {
 	case verbatim:
@@ -90,37 +91,48 @@ func (f *fleet) join(p protocol, skew redistest.Skew) *member {
 	return m
 }
 
-// try is one poll. A takeover of ours settles on its own clock, which is moved for it.
+// try is one poll.
 func (m *member) try() bool {
 	m.f.Helper()
-	got := m.begin()
-	for {
-		select {
-		case won := <-got:
-			return won
-		default:
-			if m.protocol == hardened && m.clock.Timers() > 0 {
-				m.f.pass(time.Second)
-			}
-			runtime.Gosched()
-		}
+	return m.end(m.begin())
+}
+
+// end awaits a poll, and moves time for the settle of one that took over.
+func (m *member) end(got <-chan *lock.Lease) bool {
+	var lease *lock.Lease
+	select {
+	case lease = <-got:
+	case <-m.settling:
+		m.f.pass(settled)
+		lease = <-got
 	}
+	if lease != nil {
+		m.lease, m.working = lease, true
+		m.f.look()
+	}
+	return lease != nil
+}
+
+// settled is longer than any settle of these fleets: a gap of a second, and 100 ms.
+const settled = 1200 * time.Millisecond
+
+// step moves the member's wall clock.
+func (m *member) step(d time.Duration) {
+	m.clock.Step(d)
+	m.trust.Step(d)
 }
 
 // begin starts a poll that a gate may stop on its way.
-func (m *member) begin() <-chan bool {
-	got := make(chan bool, 1)
+func (m *member) begin() <-chan *lock.Lease {
+	got := make(chan *lock.Lease, 1)
+	m.settling = m.clock.AskedTimes(m.clock.Asked() + 1)
 	go func() {
 		lease, err := m.client.TryAcquire(bg, key)
 		var threw *legacy.ThrownError
 		if err != nil && !errors.Is(err, lock.ErrHeld) && !errors.As(err, &threw) {
 			m.f.Errorf("TryAcquire: %v", err)
 		}
-		if err == nil {
-			m.lease, m.working = lease, true
-			m.f.look()
-		}
-		got <- err == nil
+		got <- lease
 	}()
 	return got
 }
@@ -134,22 +146,12 @@ func (m *member) stalled(command string, nth int) (resume func() bool) {
 	got := m.begin()
 	select {
 	case <-gate.Reached():
-	case won := <-got:
-		m.f.Fatalf("the poll ended before its %s: won %v", command, won)
+	case lease := <-got:
+		m.f.Fatalf("the poll ended before its %s: won %v", command, lease != nil)
 	}
 	return func() bool {
 		gate.Open()
-		for {
-			select {
-			case won := <-got:
-				return won
-			default:
-				if m.clock.Timers() > 0 {
-					m.f.pass(time.Second)
-				}
-				runtime.Gosched()
-			}
-		}
+		return m.end(got)
 	}
 }
 

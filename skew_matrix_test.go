@@ -93,20 +93,18 @@ func TestValueWrittenAgainToTheSameMillisecondDoesNotDeceiveASparseObserver(t *t
 
 // tryWithClock is one attempt of a bare backend whose settle is awaited by moving time.
 func tryWithClock(b lock.Backend, own *redistest.Clock, f *fleet) bool {
+	settling := own.AskedTimes(own.Asked() + 1)
 	got := make(chan error, 1)
 	go func() {
 		_, err := b.Try(bg, key, f.ttl)
 		got <- err
 	}()
-	for {
-		select {
-		case err := <-got:
-			return err == nil
-		default:
-			if own.Timers() > 0 {
-				f.w.Pass(2 * time.Second)
-			}
-		}
+	select {
+	case err := <-got:
+		return err == nil
+	case <-settling:
+		f.w.Pass(settled)
+		return <-got == nil
 	}
 }
 

@@ -57,7 +57,7 @@ func TestForwardStepOfAWaiterBreaksTheLockAtOnce(t *testing.T) {
 		a.must()
 		f.pass(10 * time.Second)
 		b.try()
-		b.clock.Step(time.Hour)
+		b.step(time.Hour)
 		b.try()
 		f.pass(20 * time.Second)
 		a.done()
@@ -73,7 +73,7 @@ func TestStepOfTheHoldersClockAfterItsWriteChangesNothing(t *testing.T) {
 			f := newFleet(t, dialect.Jedis(), time.Minute)
 			a, b := f.join(p, exact), f.join(p, exact)
 			a.must()
-			a.clock.Step(-time.Hour) // forwards, ours give up by themselves: which clock is right cannot be known
+			a.step(-time.Hour) // forwards, ours give up by themselves: which clock is right cannot be known
 			f.pass(20 * time.Second)
 			if b.try() || f.together() {
 				t.Error("taken over")
@@ -91,7 +91,7 @@ func TestBackwardStepOfAWaiterKeepsADeadLockAlive(t *testing.T) {
 		a, b := f.join(p, exact), f.join(p, exact)
 		a.must()
 		a.crash()
-		b.clock.Step(-10 * time.Minute)
+		b.step(-10 * time.Minute)
 		f.pass(2 * time.Minute)
 		return !b.try()
 	})

@@ -314,8 +314,8 @@ func (k *kit) clientsLoseNoUpdate() {
 func (k *kit) round(client *lock.Client, total *int) {
 	for {
 		l, err := client.Acquire(k.ctx(), k.key)
-		if errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrWaitEnded) {
-			continue // a backend that counts its attempts
+		if errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrWaitEnded) || errors.Is(err, lock.ErrNoRetry) {
+			continue // a backend that counts its attempts, or gives up as the client does that it stands in for
 		}
 		if err != nil {
 			k.Errorf("Acquire: %v", err)

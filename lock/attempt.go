@@ -58,13 +58,17 @@ func (a *attempt) run(ctx context.Context) (*Lease, error) {
 // line waits for this process's turn. It returns a lease when the goroutine before handed its own
 // over, and neither lease nor error when it is our turn to try.
 func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
-	a.tellWaiting(&HeldError{Key: a.key, Protocol: "by this process"})
+	a.waited = true
+	if a.client.cfg.Hooks.Waiting != nil { // or the error would be made for nobody
+		a.tellWaiting(&HeldError{Key: a.key, Protocol: "by this process"})
+	}
 	var over <-chan time.Time
 	if left, limited := a.left(); limited {
 		over = a.core.keeper.clock.After(left)
 	}
 	select {
 	case got := <-t.turn:
+		a.core.reuse(t)
 		if got.grant == nil {
 			return nil, nil
 		}
@@ -186,16 +190,17 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked Instant) (*Lease
 // take makes a Lease of what a turn brought.
 func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
 	grant, asked := got.grant, got.asked
-	l := newLease(ctx, a.client, a.queue, grant, asked, a.began)
+	now := a.core.keeper.now()
+	l := newLease(ctx, a.client, a.queue, grant, asked, a.began, now)
 	if got.shared {
-		l.sent, l.span, l.asked = got.sent, got.span, a.core.keeper.now()
+		l.sent, l.span, l.asked = got.sent, got.span, now
 		l.waited = l.asked.Elapsed - a.began.Elapsed
 	}
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, a.contextEnded(ctx)
 	}
-	if now := a.core.keeper.now(); !l.trusted(now) {
+	if !l.trusted(now) {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
 			a.key, asked.age(now).Round(time.Millisecond), l.span)

@@ -33,6 +33,7 @@ type core struct {
 
 	mu      sync.Mutex
 	queues  map[string]*queue
+	tickets sync.Pool     // *ticket
 	spare   []*queue      // of keys that nobody asks for any more
 	live    int           // leases and attempts under way
 	idle    chan struct{} // made by Close; closed when live falls to 0 after that

@@ -21,14 +21,13 @@ func (k *core) handOver(l *Lease) (handed bool, err error) {
 
 // next returns the waiter to hand over to, if another hand-over is allowed by count and time. Called
 // with k.mu held.
-func (k *core) next(q *queue, cfg *Config, count *int, most int) *ticket {
+func (k *core) next(q *queue, cfg *Config, count *int, most int, now Instant) *ticket {
 	if *count >= most || k.closed {
 		return nil
 	}
-	now := k.keeper.now().Elapsed
 	if q.passes+q.shares == 0 {
-		q.since = now
-	} else if now-q.since >= cfg.HandOverFor {
+		q.since = now.Elapsed
+	} else if now.Elapsed-q.since >= cfg.HandOverFor {
 		return nil
 	}
 	t := k.pop(q)
@@ -45,9 +44,9 @@ func (k *core) share(l *Lease) bool {
 	if !ok {
 		return false
 	}
-	q := l.queue
+	q, now := l.queue, k.keeper.now()
 	k.mu.Lock()
-	t := k.next(q, &l.client.cfg, &q.shares, l.client.cfg.LocalHandOvers)
+	t := k.next(q, &l.client.cfg, &q.shares, l.client.cfg.LocalHandOvers, now)
 	if t == nil {
 		k.mu.Unlock()
 		return false
@@ -57,7 +56,7 @@ func (k *core) share(l *Lease) bool {
 	got := turn{shared: true, asked: l.asked, sent: l.sent, span: l.span}
 	// A renewal under way would end after the grant is somebody else's. Nor is a lease shared
 	// whose time is nearly over.
-	unfit := l.busy != nil || l.sent.age(k.keeper.now()) > l.span/2
+	unfit := l.busy != nil || l.sent.age(now) > l.span/2
 	l.mu.Unlock()
 	if !unfit {
 		got.grant, ok = sharer.Share()
@@ -86,14 +85,14 @@ func (k *core) putBack(q *queue, t *ticket) {
 // pass passes the key on in one command.
 func (k *core) pass(l *Lease) (handed bool, err error) {
 	q, cfg := l.queue, &l.client.cfg
+	asked := k.keeper.now()
 	k.mu.Lock()
-	t := k.next(q, cfg, &q.passes, cfg.HandOvers)
+	t := k.next(q, cfg, &q.passes, cfg.HandOvers, asked)
 	k.mu.Unlock()
 	if t == nil {
 		return false, nil
 	}
 	ctx, cancel := k.releaseContext(cfg.ReleaseWait)
-	asked := k.keeper.now()
 	grant, err := k.passer.Pass(ctx, l.grant, t.client.cfg.TTL)
 	cancel()
 	got := turn{grant: grant, asked: asked}

@@ -45,14 +45,14 @@ type Lease struct {
 
 const never = time.Duration(1<<63 - 1)
 
-func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked, began Instant) *Lease {
+func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked, began, now Instant) *Lease {
 	l := &Lease{
 		client: c, key: q.key, queue: q, grant: grant, parent: ctx, asked: asked,
 		waited:  asked.Elapsed - began.Elapsed,
 		renewAt: never, guardAt: never, tieAt: never, warnAt: never,
 	}
 	l.event.lease = l
-	l.count(grant.Term(), asked, c.core.keeper.now())
+	l.count(grant.Term(), asked, now)
 	return l
 }
 

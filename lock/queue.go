@@ -24,6 +24,24 @@ type ticket struct {
 	called bool      // under core.mu: a turn was sent, or will be
 }
 
+// ticket returns one that is not in use. Used before are those whose turn was received: who sent it
+// does not look at the ticket again. One that was abandoned is not among them, as its turn may still
+// be sent.
+func (k *core) ticket(c *Client) *ticket {
+	t, ok := k.tickets.Get().(*ticket)
+	if !ok {
+		t = &ticket{turn: make(chan turn, 1)}
+	}
+	t.client = c
+	return t
+}
+
+// reuse gives up a ticket whose turn was received.
+func (k *core) reuse(t *ticket) {
+	t.client, t.called = nil, false
+	k.tickets.Put(t)
+}
+
 // turn is what a waiter receives when the goroutine before it is done.
 type turn struct {
 	grant Grant // nil: it has to make its own attempts
@@ -55,7 +73,7 @@ func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *tick
 	if mustNotWait {
 		return nil, nil, &HeldError{Key: key, Protocol: "by this process"}
 	}
-	t = &ticket{client: c, turn: make(chan turn, 1)}
+	t = k.ticket(c)
 	q.waiting = append(q.waiting, t)
 	k.live++
 	return q, t, nil

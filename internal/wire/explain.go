@@ -36,8 +36,11 @@ func serverText(err error) (string, bool) {
 	if e, ok := err.(redis.Error); ok { // nearly always, and without allocating
 		return string(e), true
 	}
+	if err == nil { // before e, whose place is on the heap
+		return "", false
+	}
 	var e redis.Error
-	if err != nil && errors.As(err, &e) {
+	if errors.As(err, &e) {
 		return string(e), true
 	}
 	return "", false

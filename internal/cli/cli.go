@@ -38,6 +38,9 @@ type Env struct {
 	// Interactive reports whether somebody at a terminal can answer.
 	Interactive func() bool
 
+	// Hostname is this machine's, put beside tokens for people to read.
+	Hostname func() (string, error)
+
 	// Replace turns the process into another command; it returns only with an error.
 	Replace func(args, env []string) error
 }
@@ -56,6 +59,7 @@ func System() Env {
 			return func() { signal.Stop(c) }
 		},
 		Interactive: func() bool { _, ok := terminal(os.Stdin); return ok },
+		Hostname:    os.Hostname,
 		Replace:     child.Replace,
 	}
 }

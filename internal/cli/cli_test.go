@@ -23,6 +23,7 @@ type stage struct {
 	stdin       string
 	interactive bool
 	replaced    [][]string // what Replace was called with
+	environ     []string   // … with which environment, the last time
 
 	mu          sync.Mutex
 	subscribers []subscriber
@@ -77,8 +78,9 @@ func (s *stage) startReading(in io.Reader, args ...string) *started {
 		Clock:       s.clock,
 		Notify:      s.notify,
 		Interactive: func() bool { return s.interactive },
+		Hostname:    func() (string, error) { return "host7", nil },
 		Replace: func(args, env []string) error {
-			s.replaced = append(s.replaced, args)
+			s.replaced, s.environ = append(s.replaced, args), env
 			return io.EOF // stands for "it did return"
 		},
 	}
@@ -190,24 +192,37 @@ func TestWrongUseIsOneLineAndExitCode2(t *testing.T) {
 func TestOfRunWrongUseIs125(t *testing.T) {
 	s := newStage(t)
 	for line, says := range map[string]string{
-		"run":                                                 "write -- between",
-		"run k true":                                          "write -- between",
-		"run -- true":                                         "one KEY before --, not 0",
-		"run a b -- true":                                     "one KEY before --, not 2",
-		"run k --":                                            "no command behind --",
-		"run --foo k -- true":                                 "unknown flag: --foo",
-		"run --wait x k -- true":                              "or forever",
-		"run --wait -1s k -- true":                            "must not be negative",
-		"run --ttl 5 k -- true":                               "missing unit",
-		"run --ttl 0 k -- true":                               "--ttl is 0s; it must be positive",
-		"run --lease -1s k -- true":                           "--lease is -1s; it must be positive",
-		"run --keep -1s k -- true":                            "--keep is -1s",
-		"run --grace -1s k -- true":                           "--grace -1s is negative",
-		"run --grace 20s k -- true":                           "--grace: 20s does not fit a lease of 30s",
-		"run --protocol modern k -- true":                     `--protocol "modern" is not known`,
+		"run":                           "write -- between",
+		"run k true":                    "write -- between",
+		"run -- true":                   "one KEY before --, not 0",
+		"run a b -- true":               "one KEY before --, not 2",
+		"run k --":                      "no command behind --",
+		"run --foo k -- true":           "unknown flag: --foo",
+		"run --wait x k -- true":        "or forever",
+		"run --wait -1s k -- true":      "must not be negative",
+		"run --ttl 5 k -- true":         "missing unit",
+		"run --ttl 0 k -- true":         "--ttl is 0s; it must be positive",
+		"run --lease -1s k -- true":     "--lease is -1s; it must be positive",
+		"run --keep -1s k -- true":      "--keep is -1s",
+		"run --grace -1s k -- true":     "--grace -1s is negative",
+		"run --grace 20s k -- true":     "--grace: 20s does not fit a lease of 30s",
+		"run --protocol dual k -- true": `--protocol "dual" is not known; there are legacy and modern`,
+		"run --protocol auto k -- true": `--protocol "auto" is not known`,
+		"run --protocol modern --dialect jedis k -- true":     "--dialect is for --protocol legacy",
+		"run --protocol modern --dialect-file /x k -- true":   "--dialect-file is for --protocol legacy",
+		"run --protocol modern --mode verbatim k -- true":     "--mode is for --protocol legacy",
+		"run --protocol modern --lease 1s k -- true":          "--lease is for --protocol legacy",
+		"run --protocol modern --spread 1s k -- true":         "--spread is for --protocol legacy",
+		"run --protocol modern --gap 1s k -- true":            "--gap is for --protocol legacy",
+		"run --protocol legacy --replicas 1 k -- true":        "--replicas is for --protocol modern: the old clients' lock",
+		"run --namespace n --dialect jedis k -- true":         "--namespace is for --protocol modern, and --dialect asks for legacy",
+		"run --namespace a:b k -- true":                       `--namespace "a:b": only printable`,
+		"run --replicas -1 k -- true":                         "--replicas is -1; it must not be negative",
+		"run --ttl 5ms k -- true":                             "--ttl 5ms is less than 10ms",
+		"run --ttl 100ms --replicas 1 k -- true":              "--ttl 100ms less trust margin 10ms must be longer than the wait for replicas 100ms",
 		"run --mode soft k -- true":                           `--mode "soft" is not known`,
-		"run --ttl 59s k -- true":                             "--ttl 59s exceeds 58.001s, which --lease 1m0s of Jedis allows",
-		"run --keep 1h k -- true":                             "say so by --lease",
+		"run --protocol legacy --ttl 59s k -- true":           "--ttl 59s exceeds 58.001s, which --lease 1m0s of Jedis allows",
+		"run --mode hardened --keep 1h k -- true":             "say so by --lease",
 		"run --dialect page k -- true":                        "--lease",
 		"run --mode verbatim --gap 1s k -- true":              "--gap is for --mode hardened",
 		"run --mode verbatim --ttl 1s --lease 2s k -- true":   "the same thing",
@@ -257,14 +272,14 @@ func TestHelpGoesToStdoutAndNamesWhatThereIs(t *testing.T) {
 		}
 	}
 	got := s.run("run", "--help")
-	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL", "verbatim", "GETSETLOCK_TOKEN"} {
+	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL", "verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "--replicas", "--namespace"} {
 		if !strings.Contains(got.out, word) {
 			t.Errorf("run --help does not mention %s", word)
 		}
 	}
-	for _, word := range []string{"modern", "FENCE", "--namespace", "--replicas"} {
+	for _, word := range []string{"dual", "auto"} {
 		if strings.Contains(got.out, word) {
-			t.Errorf("run --help mentions %s, which does not exist yet", word)
+			t.Errorf("run --help mentions %s, which does not exist", word)
 		}
 	}
 }
@@ -280,6 +295,7 @@ func TestCompletionKnowsDialectsAndShells(t *testing.T) {
 		"run --dialect redis-p": "RedisPy",
 		"ls --dialect jed":      "JedisUUID",
 		"run --mode ":           "verbatim",
+		"run --protocol ":       "modern",
 		"run --wait ":           "forever",
 		"completion ":           "zsh",
 	} {

@@ -25,7 +25,8 @@ const lsLong = `Shows the locks on a server: who holds them, until when, and how
 PATTERN is one of Redis (* ? [a-z]) and is also tried in the spellings in which
 Spring's serializers write a key; such a key is named beside the plain one, with
 which it shares nothing. Without PATTERN only those keys are shown that a dialect
-reads with a plausible time, or that carry a token of ours.
+reads with a plausible time, or that carry a token of ours. Of such a token the owner
+is what stands beside it: for getsetlock run the names of the host and of the command.
 
 Values are read by the server's clock. Several dialects write the same form: the
 one that --dialect names is believed, and the others are told by --json.
@@ -85,6 +86,7 @@ type lockLine struct {
 	Encoding string       `json:"encoding"`
 	Also     []string     `json:"also"`
 	Owner    *string      `json:"owner"`
+	Note     *string      `json:"note"` // what a token lock says of its holder, for people
 	Until    *string      `json:"until"`
 	Left     *json.Number `json:"left_ms"`
 	TTL      *json.Number `json:"ttl_ms"`
@@ -178,7 +180,11 @@ func lockGrid(lines []lockLine) *grid {
 		if l.Value != nil {
 			value = shortened(*l.Value, 40)
 		}
-		g.add(key, l.State, orDash(l.Protocol), who, orDash(l.Owner), remaining, ttl, value)
+		owner := orDash(l.Owner)
+		if l.Note != nil {
+			owner = *l.Note
+		}
+		g.add(key, l.State, orDash(l.Protocol), who, owner, remaining, ttl, value)
 	}
 	return g
 }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"regexp"
+	"encoding/base64"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +22,13 @@ const (
 	protocolTombstone = "tombstone"
 )
 
-// ourToken is the form of a token of ours: 128 bits in base64url.
-var ourToken = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
+// isOurToken reports that s has the form of a token of ours: 128 bits in base64url, whose last
+// character has four bits to spare, all of them zero. Of other texts of that length and those letters
+// one in sixteen has it too.
+func isOurToken(s string) bool {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return err == nil && len(raw) == 16 && len(s) == 22 // line breaks, which the decoder skips, make it longer
+}
 
 const markSuffix = ":gsl"
 
@@ -62,11 +67,11 @@ func withoutMarks(lines []lockLine) []lockLine {
 // did not ask for it by name. A line without a type is of nothing at all.
 func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) {
 	token, _, marked := o.Token()
-	marked = marked && ourToken.MatchString(token)
+	marked = marked && isOurToken(token)
 	switch {
 	case !o.Exists && marked:
 		return markAlone(o, token), true
-	case !o.Exists, isMark(o):
+	case !o.Exists, isMark(o), isBookkeeping(o):
 		return lockLine{}, false
 	}
 	line = lockLine{
@@ -84,6 +89,10 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 		return line, marked
 	}
 	line.Value = ptr(escaped(o.Value))
+	if token, note, ok := tokenLock(o); ok {
+		line.readToken(o, token, note)
+		return line, true
+	}
 	matches := dialect.Identify(o.Value, o.ServerNow(), dialect.Hints{Prefer: prefer})
 	line.readValue(o, matches)
 	stamp := slices.ContainsFunc(matches, func(m dialect.Match) bool { return m.Look == dialect.LookStamp })
@@ -93,7 +102,37 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 // isMark reports that a key is one of ours beside another, which is looked at itself.
 func isMark(o legacy.Observation) bool {
 	token, _, blank := strings.Cut(o.Value, " ")
-	return blank && ourToken.MatchString(token) && len(guardedBy(o.Key)) > 0
+	return blank && isOurToken(token) && len(guardedBy(o.Key)) > 0
+}
+
+// isBookkeeping reports that a key is what the token lock keeps beside the locks: the counter of
+// fencing numbers, whose value looks like a stamp in microseconds, and the lines of waiters.
+func isBookkeeping(o legacy.Observation) bool {
+	switch {
+	case strings.HasPrefix(o.Key, "gsl:fence:"):
+		return o.Type == "string" && !strings.ContainsFunc(o.Value, func(r rune) bool { return r < '0' || r > '9' })
+	case strings.HasPrefix(o.Key, "gsl:queue:"), strings.HasPrefix(o.Key, "gsl:alive:"):
+		return o.Type == "zset"
+	}
+	return false
+}
+
+// tokenLock takes the value of a token lock of ours apart; ok is false where there is none, or where a
+// token stands beside the key, whose rules are the old clients' then.
+func tokenLock(o legacy.Observation) (token, note string, ok bool) {
+	token, note, _ = strings.Cut(o.Value, " ")
+	_, _, beside := o.Token()
+	return token, note, o.Exists && o.Type == "string" && o.HasTTL && o.Size == len(o.Value) && !beside && isOurToken(token)
+}
+
+// readToken fills in what a token lock says of itself. It names no dialect: others write the like,
+// without a note.
+func (l *lockLine) readToken(o legacy.Observation, token, note string) {
+	l.State, l.Protocol, l.Owner = stateHeld, ptr(protocolModern), &token
+	if note != "" {
+		l.Note = ptr(escaped(note))
+	}
+	l.setUntil(o.ServerNow().Add(o.PTTL), o.ServerNow())
 }
 
 // markAlone is a holder of ours whose mark on the old clients' key is gone: the lock is lost, but its
@@ -150,9 +189,6 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 	tells := m.Look == dialect.LookToken || m.Look == dialect.LookUUID || m.Look == dialect.LookDecimal
 	if l.Owner == nil && tells {
 		l.Owner = ptr(escaped(o.Value))
-		if o.HasTTL && ourToken.MatchString(o.Value) {
-			l.Protocol = ptr(protocolModern)
-		}
 	}
 }
 

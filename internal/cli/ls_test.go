@@ -63,12 +63,18 @@ func furnished(t *testing.T) *stage {
 		"bytes\xff\n": "\x00\x01",
 		"ours":        at(30*time.Second + time.Millisecond),
 		"token":       aToken,
+		"noted":       aToken + " host7 backup.sh",
+		"almost":      "46pp_t56wMdRpwZ1BglSEh", // bits to spare that are not zero
+		"forever":     aToken,                   // no lock of ours is without a TTL
+		"gsl:fence:":  "1772452800000000",
+		"gsl:fence:x": "no number",
 	} {
 		if err := m.Set(key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for key, ttl := range map[string]time.Duration{"ours": 31 * time.Second, "token": 20 * time.Second, "guarded": 30 * time.Second} {
+	for key, ttl := range map[string]time.Duration{"ours": 31 * time.Second, "token": 20 * time.Second, "guarded": 30 * time.Second,
+		"noted": 25 * time.Second, "almost": time.Minute} {
 		m.SetTTL(key, ttl)
 	}
 	for key, value := range map[string]string{
@@ -82,6 +88,8 @@ func furnished(t *testing.T) *stage {
 		}
 		m.SetTTL(key, 30*time.Second)
 	}
+	m.ZAdd("gsl:queue::token", 1, "p "+aToken)
+	m.ZAdd("gsl:alive::token", 1, "p "+aToken)
 	m.HSet("hash", "a", "b")
 	m.HSet("{tombstone}:gsl:x", "a", "b")
 	return s
@@ -189,7 +197,15 @@ func TestUnlockComparesAndDeletes(t *testing.T) {
 	s.want(s.run("unlock", `bytes\xff\x0a`, "--value", `\x00\x01`), 0, "deleted bytes\\xff\\x0a\n", "")
 	s.want(s.run("unlock", escaped(springs), "--value", stampOf(redistest.Start.Add(40*time.Second))), 0,
 		"deleted "+escaped(springs)+"\n", "")
-	for _, key := range []string{"stock", "ours", legacy.MarkKey("ours"), legacy.MarkKey("lost"), springs, "bytes\xff\n"} {
+	s.want(s.run("unlock", "noted", "--value", "x"), 1, "", "it holds "+aToken+" host7 backup.sh")
+	s.want(s.run("unlock", "noted", "--value", aToken), 0, "deleted noted\n", "")
+	s.want(s.run("unlock", "token", "--value", aToken), 0, "deleted token\n", "")
+	s.want(s.run("unlock", "token", "--value", aToken), 1, "", "it is free")
+	s.world.Mini.Set("noted", aToken+" host8")
+	s.world.Mini.SetTTL("noted", time.Minute)
+	s.want(s.run("unlock", "noted", "--value", aToken+" host7"), 1, "", "it holds "+aToken+" host8")
+	s.want(s.run("unlock", "noted", "--value", aToken+" host8"), 0, "deleted noted\n", "")
+	for _, key := range []string{"stock", "noted", "token", "ours", legacy.MarkKey("ours"), legacy.MarkKey("lost"), springs, "bytes\xff\n"} {
 		if s.world.Mini.Exists(key) {
 			t.Errorf("%q still exists", key)
 		}
@@ -212,6 +228,8 @@ func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
 	s.stdin = "y\n"
 	s.want(s.run("unlock", "ours"), 0, "deleted ours with the token of ours that held it\n", "Delete it? [y/N] ")
 	s.want(s.run("unlock", "lost"), 0, "deleted lost with the token of ours that held it\n", "Delete it?")
+	s.want(s.run("unlock", "noted"), 0, "deleted noted\n",
+		"noted is held, by "+aToken+", that is host7 backup.sh, until 2026-03-02T12:00:25.000Z, value "+aToken+" host7 backup.sh\nIf its holder is alive, it works on without a lock until it is told")
 	s.want(s.run("unlock", "absent"), 0, "absent is free\n", "")
 	s.want(s.run("unlock", "hash"), 1, "", "holds a hash")
 	s.world.Mini.Set("long", strings.Repeat("x", 2000))

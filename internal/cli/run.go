@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/internal/child"
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -34,8 +33,12 @@ grace or when the lock ends. A process that leaves the group (a daemon) is not
 reached. If getsetlock itself is killed by SIGKILL, ` + diesWithUs + `
 If it is stopped by SIGSTOP, nobody watches the command.
 
-The command finds GETSETLOCK_KEY and GETSETLOCK_TOKEN in its environment. A run
-inside it on the same key joins: it runs its command under the lock that is held,
+The command finds GETSETLOCK_KEY and GETSETLOCK_TOKEN in its environment, and with a
+token lock GETSETLOCK_FENCE: a number greater than that of every holder before. A store
+that refuses a smaller number than the last it saw keeps out a holder that was stopped
+for too long, and what a fail-over of the server let in twice.
+
+A run inside it on the same key joins: it runs its command under the lock that is held,
 after comparing the token with the server's.
 
 --keep makes the key stay taken for at least so long, counted from when it was
@@ -43,6 +46,11 @@ taken, also when the command ends sooner: of several hosts whose cron starts the
 same job, one runs it. It must exceed the spread of the start times and of the
 clocks, or a late host runs the job again.
 
+--protocol modern, the default, writes a token that the server lets expire; no clock but
+the server's decides. Whoever uses SET NX PX with a token and compares it, takes turns
+with it. Beside the token stand this host's name and the command's, for getsetlock ls.
+--protocol legacy, the default with a flag that speaks of old clients (--dialect,
+--dialect-file, --mode, --lease, --spread, --gap), takes turns with those.
 --mode hardened (the default) proves what it holds by a token beside the key, and
 stamps by the server's clock. Two of ours never hold together; an old client beside
 ours only if it breaks its own lease or pauses for longer than --gap.
@@ -56,16 +64,19 @@ Exit codes: the command's own, 128 + n if signal n ended it;
   126  the command cannot be run      127  there is no such command`
 
 type runFlags struct {
-	server   serverFlags
-	dialect  dialectFlags
-	protocol string
-	mode     string
-	terms    dialect.Terms
-	ttl      time.Duration
-	wait     waitFlag
-	keep     time.Duration
-	grace    time.Duration
-	noJoin   bool
+	server     serverFlags
+	dialect    dialectFlags
+	protocol   string // legacy or modern, after pickProtocol
+	mode       string
+	terms      dialect.Terms
+	replicas   int
+	namespace  string
+	ttl        time.Duration
+	wait       waitFlag
+	keep       time.Duration
+	grace      time.Duration
+	graceGiven bool
+	noJoin     bool
 }
 
 func newRun(e *Env) *cobra.Command {
@@ -76,8 +87,9 @@ func newRun(e *Env) *cobra.Command {
 		Long:  runLong,
 		Example: examples(
 			"getsetlock run nightly -- ./backup.sh --full",
-			"getsetlock run --wait forever --dialect redis-py stock:42 -- python sell.py",
+			"getsetlock run --wait forever --dialect redis-py --lease 30s stock:42 -- python sell.py",
 			"getsetlock run --wait 0 --keep 30s report -- ./report   # in cron, on three hosts",
+			"getsetlock run --replicas 1 nightly -- sh -c './backup.sh --fence \"$GETSETLOCK_FENCE\"'",
 			"GETSETLOCK_REDIS=rediss://app:secret@redis.example:6380/2 getsetlock run nightly -- ./backup.sh",
 		),
 		Annotations: map[string]string{ownFailures: "yes"},
@@ -105,19 +117,22 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	f.server.quietFlag(cmd)
 	f.dialect.register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
-	flags.StringVar(&f.protocol, "protocol", "legacy", "how the lock is kept")
-	_ = flags.MarkHidden("protocol") // there is one only, so far
+	flags.StringVar(&f.protocol, "protocol", "", "how the lock is kept: modern, by a token, or legacy, as old clients do (default modern; legacy with a flag that speaks of old clients)")
 	flags.StringVar(&f.mode, "mode", "hardened", "hardened, or verbatim: exactly as the old client does it")
 	flags.DurationVar(&f.terms.Lease, "lease", 0, "the old clients' smallest lease (default the dialect's)")
 	flags.DurationVar(&f.terms.Spread, "spread", 0, "how far their clocks are apart at most (default the lesser of 1s and a 20th of the lease)")
 	flags.DurationVar(&f.terms.Gap, "gap", 0, "the longest an attempt of theirs takes, pauses included (default the same)")
-	flags.DurationVar(&f.ttl, "ttl", 0, "how long our lock outlives its last renewal (default the lesser of 30s and half the lease; verbatim: the lease)")
+	flags.IntVar(&f.replicas, "replicas", 0, "modern: how many replicas must have acknowledged the lock before it counts; narrows the gap of a fail-over, does not close it")
+	flags.StringVar(&f.namespace, "namespace", "", "modern: whose counter of fencing numbers and lines of waiters to use; keys of locks are not prefixed")
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long our lock outlives its last renewal (default 30s; legacy: at most half the lease; verbatim: the lease)")
 	flags.Var(&f.wait, "wait", "how long to wait for the lock: a duration, 0 to try once, or forever")
 	flags.DurationVar(&f.keep, "keep", 0, "keep the key taken for at least so long, also when the command ends sooner")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default the lesser of 10s and a quarter of the ttl)")
 	flags.BoolVar(&f.noJoin, "no-join", false, "take the lock anew even inside a run on the same key; it then waits for that run to end")
 	complete(cmd, "mode", choices("hardened", "verbatim"))
-	complete(cmd, "protocol", choices("legacy"))
+	complete(cmd, "protocol", choices("modern", "legacy"))
+	complete(cmd, "replicas", cobra.NoFileCompletions)
+	complete(cmd, "namespace", cobra.NoFileCompletions)
 	complete(cmd, "wait", choices("0", "10s", "forever"))
 }
 
@@ -135,38 +150,6 @@ func keyAndCommand(dash int, args []string) (key string, command []string, err e
 		return "", nil, wrongUse("there is no command behind --")
 	}
 	return args[0], args[1:], nil
-}
-
-// check refuses flags that contradict each other; times against times come later, with the dialect.
-func (f *runFlags) check(cmd *cobra.Command) (legacy.Mode, error) {
-	if f.protocol != "legacy" {
-		return 0, wrongUse("--protocol %q is not known; there is legacy", f.protocol)
-	}
-	for _, name := range []string{"lease", "spread", "gap", "ttl", "keep"} {
-		given := cmd.Flags().Lookup(name)
-		if d, _ := cmd.Flags().GetDuration(name); given.Changed && (d < 0 || d == 0 && (name == "lease" || name == "ttl")) {
-			return 0, wrongUse("--%s is %s; it must be positive", name, given.Value)
-		}
-	}
-	if cmd.Flags().Changed("grace") && f.grace < 0 {
-		return 0, wrongUse("--grace %v is negative", f.grace)
-	}
-	switch f.mode {
-	case "hardened":
-		return legacy.Hardened, nil
-	case "verbatim":
-	default:
-		return 0, wrongUse("--mode %q is not known; there are hardened and verbatim", f.mode)
-	}
-	for _, name := range []string{"spread", "gap"} {
-		if cmd.Flags().Changed(name) {
-			return 0, wrongUse("--%s is for --mode hardened: the old client knows nothing of it", name)
-		}
-	}
-	if f.ttl != 0 && f.terms.Lease != 0 && f.ttl != f.terms.Lease {
-		return 0, wrongUse("--ttl %v and --lease %v are the same thing in --mode verbatim: give one", f.ttl, f.terms.Lease)
-	}
-	return legacy.Verbatim, nil
 }
 
 // waitFlag is a duration, or forever.
@@ -213,19 +196,25 @@ func (w *waitFlag) config() time.Duration {
 
 // run is the verb: join or take the lock, run the command, give the lock back.
 func (e *Env) run(cmd *cobra.Command, f *runFlags, key string, command []string) error {
-	mode, err := f.check(cmd)
-	if err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	if _, err := child.Find(command); err != nil {
 		return startFailure(err) // before anybody waits for a lock
 	}
-	keeper, err := e.openLegacy(f, mode, cmd.Flags().Changed("grace"))
+	keeper, err := e.openKeeper(f, command)
 	if err != nil {
 		return err
 	}
 	r := &runner{env: e, flags: f, key: key, command: command, keeper: keeper}
 	return r.run(cmd.Context())
+}
+
+func (e *Env) openKeeper(f *runFlags, command []string) (keeper, error) {
+	if f.protocol == protocolModern {
+		return e.openModern(f, command)
+	}
+	return e.openLegacy(f)
 }
 
 func startFailure(err error) error {

@@ -5,53 +5,70 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/getsetlock/getsetlock/internal/child"
 )
 
-// What the command finds in its environment. Key and token are those of the innermost run; the list
-// has those of every run around it, so that a run of A in a run of B in a run of A does not wait for
-// itself.
+// What the command finds in its environment. Key, token and number are those of the innermost run; the
+// list has those of every run around it, so that a run of A in a run of B in a run of A does not wait
+// for itself.
 const (
 	envKey   = "GETSETLOCK_KEY"
 	envToken = "GETSETLOCK_TOKEN"
+	envFence = "GETSETLOCK_FENCE" // not set where the lock has no number
 	envHeld  = "GETSETLOCK_HELD"
 )
 
-// heldLock is an element of the list: a key and its token.
-type heldLock [2]string
+// heldLock is an element of the list: a key, its token, its fencing number if it has one.
+type heldLock [3]string
 
 // around returns the locks of the runs that we are in, the innermost last.
 func (e *Env) around() []heldLock {
 	var list []heldLock
 	// A list that somebody else wrote, or cut off, is as good as none: tokens are compared anyway.
 	_ = json.Unmarshal([]byte(e.Getenv(envHeld)), &list)
-	if inner := (heldLock{e.Getenv(envKey), e.Getenv(envToken)}); inner[0] != "" && inner[1] != "" && !slices.Contains(list, inner) {
+	if inner := (heldLock{e.Getenv(envKey), e.Getenv(envToken), e.Getenv(envFence)}); !slices.Contains(list, inner) {
 		list = append(list, inner)
 	}
-	return list
+	// An empty token would be found again in an empty value.
+	return slices.DeleteFunc(list, func(h heldLock) bool { return h[0] == "" || h[1] == "" })
 }
 
-// environment is the command's.
-func (r *runner) environment(token string) []string {
-	env := slices.DeleteFunc(r.env.Environ(), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return name == envKey || name == envToken || name == envHeld
-	})
-	list, err := json.Marshal(append(r.env.around(), heldLock{r.key, token}))
+// environment is the command's under a lease of ours.
+func (r *runner) environment(lease held) []string {
+	h := heldLock{r.key, lease.Token()}
+	if n, ok := lease.Fence(); ok {
+		h[2] = strconv.FormatInt(n, 10)
+	}
+	return r.env.naming(h, append(r.env.around(), h))
+}
+
+// naming is our environment with the lock that a command runs under. Nothing of another lock is left
+// in it: a number of one must not be taken for that of the other.
+func (e *Env) naming(h heldLock, all []heldLock) []string {
+	list, err := json.Marshal(all)
 	if err != nil {
 		list = nil // strings always can be marshalled
 	}
-	return append(env, envKey+"="+r.key, envToken+"="+token, envHeld+"="+string(list))
+	env := slices.DeleteFunc(e.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{envKey, envToken, envFence, envHeld}, name)
+	})
+	env = append(env, envKey+"="+h[0], envToken+"="+h[1])
+	if h[2] != "" {
+		env = append(env, envFence+"="+h[2])
+	}
+	return append(env, envHeld+"="+string(list))
 }
 
-// joins reports whether a run around this one holds the key. The server is asked: the variables may
-// be those of a run that ended long ago, left with a daemon that it started. Then the lock is taken
-// anew; that is safe at any time.
-func (r *runner) joins(ctx context.Context) (bool, error) {
+// joins returns the lock of a run around this one that holds the key, nil if there is none. The server
+// is asked: the variables may be those of a run that ended long ago, left with a daemon that it
+// started. Then the lock is taken anew; that is safe at any time.
+func (r *runner) joins(ctx context.Context) (*heldLock, error) {
 	if r.flags.noJoin {
-		return false, nil
+		return nil, nil
 	}
 	asked := false
 	for _, outer := range r.env.around() {
@@ -61,27 +78,29 @@ func (r *runner) joins(ctx context.Context) (bool, error) {
 		asked = true
 		ok, err := r.keeper.holds(ctx, r.key, outer[1])
 		if err != nil {
-			return false, couldNot(err, "comparing %s with %s, to join the run around this one", envToken, r.keeper.where())
+			return nil, couldNot(err, "comparing %s with %s, to join the run around this one", envToken, r.keeper.where())
 		}
 		if ok {
-			return true, nil
+			return &outer, nil
 		}
 	}
 	if asked {
 		r.env.say(r.flags.server.quiet, "warning: %s names %q, but the server does not hold it for that token any more; taking the lock anew", envKey, r.key)
 	}
-	return false, nil
+	return nil, nil
 }
 
 // join becomes the command. Nothing is left to do for us: the run around us holds and renews the
-// lock, and its signals reach the command, which stays in its process group.
-func (r *runner) join() error {
-	err := r.env.Replace(r.command, r.env.Environ())
+// lock, and its signals reach the command, which stays in its process group. The variables name the
+// lock that was joined, also where another run stands between.
+func (r *runner) join(outer heldLock) error {
+	env := r.env.naming(outer, r.env.around())
+	err := r.env.Replace(r.command, env)
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return startFailure(err)
 	}
 	proc, err := child.Start(child.Spec{
-		Args: r.command, Env: r.env.Environ(),
+		Args: r.command, Env: env,
 		Stdin: r.env.Stdin, Stdout: r.env.Stdout, Stderr: r.env.Stderr, Clock: r.env.Clock,
 	})
 	if err != nil {

@@ -3,38 +3,55 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"sync/atomic"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
+// keepable is what a backend has in both protocols.
+type keepable interface {
+	lock.Backend
+	lock.Tuned
+	lock.Bounded
+	lock.Waker
+	io.Closer
+}
+
 // keeping is a backend whose locks are not given back before keep has passed since they were taken:
-// a release leaves the rest to the key, as its TTL and stamp.
+// a release leaves the rest to the key, as its TTL and, beside old clients, its stamp.
 type keeping struct {
-	legacy.Backend
+	keepable
 	keep  time.Duration
 	clock lock.Clock
 	off   atomic.Bool // give back at once all the same
 }
 
-// backend is what the Client is given: it looks for a Pacer by type assertion, and only Verbatim is
-// one. That the hardened one's batches are hidden costs nothing where one lock is held.
+// backend is what the Client is given, which looks for more by type assertion: only the old client's
+// is a Pacer, and only the token's a Queuer. That batches and hand-overs are hidden costs nothing
+// where one lock is held.
 func (k *keeping) backend() lock.Backend {
-	if p, ok := k.Backend.(lock.Pacer); ok {
+	switch b := k.keepable.(type) {
+	case lock.Pacer:
 		return struct {
 			*keeping
 			lock.Pacer
-		}{k, p}
+		}{k, b}
+	case lock.Queuer:
+		return &keepingQueue{k, b}
 	}
 	return k
 }
 
 func (k *keeping) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
-	g, err := k.Backend.Try(ctx, key, ttl)
+	return k.kept(k.keepable.Try(ctx, key, ttl))
+}
+
+// kept is a grant that is kept. An attempt of unknown outcome is undone wholly, whatever is to be kept.
+func (k *keeping) kept(g lock.Grant, err error) (lock.Grant, error) {
 	if err != nil {
-		return nil, err // an attempt of unknown outcome is undone wholly, whatever is to be kept
+		return nil, err
 	}
 	return &keptGrant{g, k, k.clock.Now().Add(k.keep)}, nil
 }
@@ -43,13 +60,44 @@ func (k *keeping) Guard(ctx context.Context, g lock.Grant, touched func()) (func
 	if kept, ok := g.(*keptGrant); ok {
 		g = kept.Grant
 	}
-	return k.Backend.Guard(ctx, g, touched)
+	return k.keepable.Guard(ctx, g, touched)
+}
+
+// keepingQueue is keeping where waiters stand in a line on the server.
+type keepingQueue struct {
+	*keeping
+	queuer lock.Queuer
+}
+
+func (k *keepingQueue) Enter(ctx context.Context, key string) (lock.Place, error) {
+	p, err := k.queuer.Enter(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &keptPlace{p, k.keeping}, nil
+}
+
+type keptPlace struct {
+	lock.Place
+	keeping *keeping
+}
+
+func (p *keptPlace) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+	return p.keeping.kept(p.Place.Try(ctx, ttl))
 }
 
 type keptGrant struct {
 	lock.Grant
 	keeping *keeping
 	end     time.Time
+}
+
+// Fence is the grant's, where it has one.
+func (g *keptGrant) Fence() int64 {
+	if f, ok := g.Grant.(lock.Fenced); ok {
+		return f.Fence()
+	}
+	return 0
 }
 
 // Release leaves the key taken for the rest of its time. The TTL is counted from when the server

@@ -10,6 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
 )
 
 // keeper is what run needs of a lock, whatever keeps it.
@@ -39,7 +40,8 @@ type keeper interface {
 // held is a lease.
 type held interface {
 	Token() string
-	Until() time.Time // end of trust, unless it is renewed
+	Fence() (int64, bool) // false: it has no fencing number
+	Until() time.Time     // end of trust, unless it is renewed
 	Done() <-chan struct{}
 	Err() error // nil while it can be trusted
 	Release() error
@@ -74,13 +76,13 @@ func (r *runner) run(ctx context.Context) error {
 	signals := make(chan os.Signal, 16)
 	defer r.env.Notify(signals, child.Ending()...)()
 
-	joins, err := r.joins(ctx)
-	if joins || err != nil {
+	outer, err := r.joins(ctx)
+	if outer != nil || err != nil {
 		r.keeper.close(closeWait)
 		if err != nil {
 			return err
 		}
-		return r.join()
+		return r.join(*outer)
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
@@ -92,7 +94,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	defer r.env.Notify(signals, child.Passed()...)()
 	proc, err := child.Start(child.Spec{
-		Args: r.command, Env: r.environment(lease.Token()),
+		Args: r.command, Env: r.environment(lease),
 		Stdin: r.env.Stdin, Stdout: r.env.Stdout, Stderr: r.env.Stderr,
 		Signals: signals, Clock: r.env.Clock,
 		Continued: func() child.Schedule { return r.continued(lease) },
@@ -232,8 +234,9 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 // on the key, trust has not run out and the grace is left; else nothing is.
 func (r *runner) verdict(cause error, lease held) child.Schedule {
 	now := r.env.Clock.Now()
-	var theirs *legacy.LostError
-	if errors.As(cause, &theirs) {
+	var fromOld *legacy.LostError
+	var fromToken *modern.LostError
+	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) {
 		return child.Overtaken(now, lease.Until(), r.keeper.grace())
 	}
 	return child.Schedule{Term: now, Kill: now}

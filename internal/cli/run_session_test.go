@@ -63,6 +63,7 @@ func newFakeLease(ttl time.Duration) *fakeLease {
 }
 
 func (l *fakeLease) Token() string         { return "token" }
+func (l *fakeLease) Fence() (int64, bool)  { return 0, false }
 func (l *fakeLease) Done() <-chan struct{} { return l.done }
 func (l *fakeLease) free() error           { l.freed++; return nil }
 

@@ -15,8 +15,13 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-// script is a command line of run whose command is a shell script.
+// script is a command line of run beside old clients whose command is a shell script.
 func script(flags, key, text string) []string {
+	return tokenScript("--protocol legacy "+flags, key, text)
+}
+
+// tokenScript is script under a token lock, unless the flags say otherwise.
+func tokenScript(flags, key, text string) []string {
 	return append(append([]string{"run"}, strings.Fields(flags)...), key, "--", "sh", "-c", text)
 }
 
@@ -96,7 +101,7 @@ func TestWhatCannotBeRunIs126Or127AndTakesNoLock(t *testing.T) {
 	if err := os.WriteFile(odd, []byte("no program\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.want(s.run("run", "--keep", "10s", "k", "--", odd), 126, "", "format")
+	s.want(s.run("run", "--dialect", "jedis", "--keep", "10s", "k", "--", odd), 126, "", "format")
 	if keys := s.world.Mini.Keys(); len(keys) != 0 {
 		t.Errorf("a command that never started keeps the key taken: %v", keys)
 	}

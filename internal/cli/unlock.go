@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/modern"
 )
 
 func init() { register(40, newUnlock) }
@@ -21,7 +23,7 @@ deleted in one step. V is what "getsetlock ls" shows: the value, or the token of
 ours. Without it the holder is shown and you are asked, on a terminal.
 
 A token of ours beside the key goes with it. If the holder is not dead, it works on:
-one of ours is told at its next renewal, an old client never.
+one of ours is told, at its next renewal at the latest, an old client never.
 
 Exit codes: 0 deleted, or it was free; 1 it changed meanwhile, or you said no;
 2 wrong use; 3 it could not be done.`
@@ -87,7 +89,7 @@ func (e *Env) unlock(ctx context.Context, f *unlockFlags, key string) error {
 			return err
 		}
 	}
-	deleted, err := backend.CompareAndDelete(ctx, key, value)
+	deleted, err := force(ctx, pool, backend, key, value)
 	if err != nil {
 		return couldNot(err, "unlocking %q on %s", escaped(key), address)
 	}
@@ -100,6 +102,26 @@ func (e *Env) unlock(ctx context.Context, f *unlockFlags, key string) error {
 	}
 	fmt.Fprintln(e.Stdout, what)
 	return nil
+}
+
+// force deletes the lock if value still is what holds it, by the rules of its protocol. A token may be
+// given without its note.
+func force(ctx context.Context, pool *redis.Pool, backend legacy.Backend, key, value string) (legacy.Deleted, error) {
+	o, err := backend.Observe(ctx, key)
+	if err != nil {
+		return legacy.Deleted{}, err
+	}
+	token, _, ours := tokenLock(o)
+	if !ours || value != token && value != o.Value {
+		return backend.CompareAndDelete(ctx, key, value)
+	}
+	tokens, err := modern.New(pool, modern.Config{})
+	if err != nil {
+		return legacy.Deleted{}, err
+	}
+	defer tokens.Close()
+	deleted, err := tokens.ForceRelease(ctx, o.Key, o.Value)
+	return legacy.Deleted{Lock: deleted}, err
 }
 
 // changed says what stands there instead of the value to be deleted.
@@ -141,13 +163,13 @@ func (e *Env) askFor(ctx context.Context, backend legacy.Backend, key, prefer st
 	}
 	fmt.Fprintf(e.Stderr, "%s is %s", line.Key, line.State)
 	for _, part := range []struct{ name, text string }{
-		{"by", orNothing(line.Owner)}, {"in dialect", orNothing(line.Dialect)}, {"until", orNothing(line.Until)}, {"value", orNothing(line.Value)},
+		{"by", orNothing(line.Owner)}, {"that is", orNothing(line.Note)}, {"in dialect", orNothing(line.Dialect)}, {"until", orNothing(line.Until)}, {"value", orNothing(line.Value)},
 	} {
 		if part.text != "" {
 			fmt.Fprintf(e.Stderr, ", %s %s", part.name, part.text)
 		}
 	}
-	fmt.Fprint(e.Stderr, "\nIf its holder is alive, it works on without a lock. Delete it? [y/N] ")
+	fmt.Fprint(e.Stderr, "\nIf its holder is alive, "+whatItWillDo(line)+". Delete it? [y/N] ")
 	yes, err := e.answer(ctx)
 	if err != nil {
 		return "", err
@@ -156,6 +178,14 @@ func (e *Env) askFor(ctx context.Context, backend legacy.Backend, key, prefer st
 		return "", &exitError{codeBad, errors.New("nothing was deleted")}
 	}
 	return value, nil
+}
+
+// whatItWillDo warns of a holder that is not dead.
+func whatItWillDo(line lockLine) string {
+	if line.Protocol != nil && *line.Protocol == protocolModern {
+		return "it works on without a lock until it is told, at its next renewal at the latest"
+	}
+	return "it works on without a lock"
 }
 
 func orNothing(s *string) string {

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// forLegacy are the flags that speak of old clients: one of them asks for their protocol.
+var forLegacy = []string{"dialect", "dialect-file", "mode", "lease", "spread", "gap"}
+
+// forModern are the flags that only a token lock can follow, and why.
+var forModern = [][2]string{
+	{"replicas", "the old clients' lock does not wait for replicas"},
+	{"namespace", "the old clients' lock has no fencing numbers and no lines of waiters"},
+}
+
+// check refuses flags that contradict each other; times against times come later.
+func (f *runFlags) check(cmd *cobra.Command) error {
+	if err := f.pickProtocol(cmd); err != nil {
+		return err
+	}
+	for _, name := range []string{"lease", "spread", "gap", "ttl", "keep"} {
+		given := cmd.Flags().Lookup(name)
+		if d, _ := cmd.Flags().GetDuration(name); given.Changed && (d < 0 || d == 0 && (name == "lease" || name == "ttl")) {
+			return wrongUse("--%s is %s; it must be positive", name, given.Value)
+		}
+	}
+	f.graceGiven = cmd.Flags().Changed("grace")
+	if f.graceGiven && f.grace < 0 {
+		return wrongUse("--grace %v is negative", f.grace)
+	}
+	switch {
+	case f.protocol != protocolLegacy, f.mode == "hardened":
+		return nil
+	case f.mode != "verbatim":
+		return wrongUse("--mode %q is not known; there are hardened and verbatim", f.mode)
+	}
+	for _, name := range []string{"spread", "gap"} {
+		if cmd.Flags().Changed(name) {
+			return wrongUse("--%s is for --mode hardened: the old client knows nothing of it", name)
+		}
+	}
+	if f.ttl != 0 && f.terms.Lease != 0 && f.ttl != f.terms.Lease {
+		return wrongUse("--ttl %v and --lease %v are the same thing in --mode verbatim: give one", f.ttl, f.terms.Lease)
+	}
+	return nil
+}
+
+// pickProtocol settles the protocol. Who speaks of old clients wants theirs.
+func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed("protocol")
+	ofOld := ""
+	for _, name := range forLegacy {
+		if cmd.Flags().Changed(name) {
+			ofOld = name
+			break
+		}
+	}
+	switch {
+	case !given && ofOld != "":
+		f.protocol = protocolLegacy
+	case !given:
+		f.protocol = protocolModern
+	case f.protocol != protocolLegacy && f.protocol != protocolModern:
+		return wrongUse("--protocol %q is not known; there are legacy and modern", f.protocol)
+	}
+	if f.protocol == protocolModern && ofOld != "" {
+		return wrongUse("--%s is for --protocol legacy: it says how old clients behave, with whom a token lock takes no turns", ofOld)
+	}
+	for _, flag := range forModern {
+		if f.protocol == protocolLegacy && cmd.Flags().Changed(flag[0]) {
+			asks := ""
+			if !given {
+				asks = ", and --" + ofOld + " asks for legacy"
+			}
+			return wrongUse("--%s is for --protocol modern%s: %s", flag[0], asks, flag[1])
+		}
+	}
+	return nil
+}

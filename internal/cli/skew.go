@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+func init() { register(15, newSkew) }
+
+const skewLong = `Says what the clocks of a fleet, its pauses and its jobs do to its lock: can two clients
+hold at once, why, how often, and what to change. It asks no server and reads no clock: the
+answer is about the numbers that it is given, and as right as they are.
+
+--job is how long a job runs from winning the lock to the server having executed the
+release. --spread is the greatest clock of the fleet less the smallest; how far all of them
+are from true time together does not count. --delay is the longest time from a client's
+reading its clock to the server executing its write: a long pause of a process counts.
+
+Protocols:
+  verbatim  old clients alone
+  hardened  ours beside old clients, stamps on the old key; observe is another name for it
+  dual      ours beside old clients, guards on the old key
+  sealed    ours alone, old clients are kept waiting
+  modern    ours alone, the old key is not looked at; --lease is the lease of ours
+
+The closed form answers for the worst that the numbers admit. --explore searches all
+interleavings of a few clients' commands instead, in times rounded to a few ticks, and
+prints the shortest way to two holders.
+
+Exit 0 if two clients cannot hold at once, 1 if they can.
+A distribution is 5s (always), 5s..40s (uniform), exp:10s, lognormal:p50=5s,p99=40s or
+file:NAME (a duration a line). The two without an end are drawn from 100000 times by
+--seed, and the longest job drawn counts as the longest.`
+
+// skewFlags are the question as the command line has it.
+type skewFlags struct {
+	q       skewQuestion
+	dialect dialectFlags
+	trace   string
+	report  string
+	explore bool
+	asJSON  bool
+	quiet   bool
+}
+
+func newSkew(e *Env) *cobra.Command {
+	var f skewFlags
+	cmd := &cobra.Command{
+		Use:   "skew",
+		Short: "Say what drifting clocks, pauses and long jobs do to a fleet's lock",
+		Long:  skewLong,
+		Example: examples(
+			"getsetlock skew --lease 30s --job 5s..40s --spread 400ms",
+			"getsetlock skew --job 20s --delay 50s --explore    # the shortest way to two holders",
+			"getsetlock skew --dialect page --lease 5s --job exp:1s --spread 2s --report skew.html",
+			"getsetlock skew --protocol hardened --job 20s --spread 1s --json",
+		),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(e, cmd) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *skewFlags) register(cmd *cobra.Command) {
+	flags, q := cmd.Flags(), &f.q
+	flags.StringVar(&q.protocol, "protocol", "verbatim", "who takes part: "+strings.Join(skewProtocols, ", "))
+	complete(cmd, "protocol", choices(skewProtocols...))
+	f.dialect.register(cmd, "what the old clients write (default jedis)")
+	flags.DurationVar(&q.lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --protocol modern 30s)")
+	flags.Var(&q.job, "job", "how long a job holds the lock, a distribution")
+	flags.StringVar(&f.trace, "trace", "", "a record of measured holds, instead of --job")
+	flags.DurationVar(&q.spread, "spread", 0, "how far the fleet's clocks are apart")
+	flags.DurationVar(&q.delay, "delay", 0, "the longest time from a clock reading to its write being executed, pauses included")
+	flags.BoolVar(&f.explore, "explore", false, "search all interleavings, and print the shortest way to two holders")
+	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
+	flags.Uint64Var(&q.seed, "seed", 1, "what random choices are drawn from; the same seed gives the same answer")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
+	jsonFlag(cmd, &f.asJSON)
+	laterFlags(cmd)
+}
+
+// laterFlags are fixed and not built: they are refused by a sentence, and help does not show them.
+func laterFlags(cmd *cobra.Command) {
+	for _, name := range skewLater {
+		cmd.Flags().String(name, "", "")
+		if err := cmd.Flags().MarkHidden(name); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// skewLater are the flags of the simulation.
+var skewLater = []string{"clients", "poll", "latency", "preset"}
+
+func (f *skewFlags) run(e *Env, cmd *cobra.Command) error {
+	if err := f.complete(cmd); err != nil {
+		return err
+	}
+	a, err := f.q.answer()
+	var bad *skew.ParameterError
+	switch {
+	case errors.As(err, &bad):
+		return wrongUse("--%s %v: must be %s", strings.ToLower(bad.Field), bad.Value, bad.Bound)
+	case err != nil:
+		return wrongUse("%w", err)
+	}
+	// The page shows the shortest trace too, so it is looked for there as well.
+	if f.explore || f.report != "" {
+		if err := a.explore(e, cmd.Context(), f.quiet); err != nil {
+			return err
+		}
+	}
+	if f.report != "" {
+		if err := report.Save(f.report, a.page()); err != nil {
+			return couldNot(err, "writing --report %s", f.report)
+		}
+	}
+	if f.asJSON {
+		err = e.printJSON(a.document())
+	} else {
+		e.printSkew(a, f.explore)
+	}
+	if err == nil && a.twoHold() {
+		return exit(codeBad)
+	}
+	return err
+}
+
+// complete makes a question of the flags.
+func (f *skewFlags) complete(cmd *cobra.Command) error {
+	q, given := &f.q, cmd.Flags().Changed
+	for _, name := range skewLater {
+		if given(name) {
+			return wrongUse("--%s is for the simulation, which this version does not have; give the fleet's bounds by --spread and --delay", name)
+		}
+	}
+	if !isOne(q.protocol, skewProtocols) {
+		return wrongUse("--protocol %q is not known; it is one of %s", q.protocol, strings.Join(skewProtocols, ", "))
+	}
+	var err error
+	if q.dialect, err = f.dialect.pick(); err != nil {
+		return err
+	}
+	if given("lease") && q.lease <= 0 {
+		return wrongUse("--lease %v: it must be above zero", q.lease)
+	}
+	switch {
+	case given("job") && given("trace"):
+		return wrongUse("--job and --trace both say how long jobs run: give one")
+	case given("trace"):
+		q.holds, err = readHolds(f.trace)
+		return err
+	case !given("job"):
+		return wrongUse("--job is missing: say how long a job holds the lock, such as 40s or 5s..40s")
+	}
+	return nil
+}
+
+func isOne(word string, of []string) bool {
+	for _, w := range of {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+func readHolds(name string) ([]time.Duration, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		var p *os.PathError
+		if errors.As(err, &p) {
+			err = p.Err // the path stands before it already
+		}
+		return nil, wrongUse("--trace %s: %w", name, err)
+	}
+	defer file.Close()
+	holds, err := skew.ReadHolds(file)
+	if err == nil && len(holds) == 0 {
+		err = errors.New("there is no hold in it")
+	}
+	if err != nil {
+		return nil, wrongUse("--trace %s: %w", name, err)
+	}
+	return holds, nil
+}
+
+// skewQuestion is what is asked, worked out from flags.
+type skewQuestion struct {
+	protocol string
+	dialect  dialect.Dialect
+	lease    time.Duration // 0: the dialect's own
+	job      dist.Dist
+	holds    []time.Duration // measured; instead of job
+	spread   time.Duration
+	delay    time.Duration
+	seed     uint64
+}
+
+var skewProtocols = []string{"verbatim", "hardened", "modern", "observe", "dual", "sealed"}
+
+// exploring runs a search, which cannot be stopped, beside whoever waits for it.
+func exploring(ctx context.Context, sc skew.Scenario) (x skew.Exploration, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		x, err = skew.Explore(sc)
+	}()
+	select {
+	case <-done:
+		return x, err
+	case <-ctx.Done():
+		return skew.Exploration{}, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// skewExplored is what the search found, and how long its tick is.
+type skewExplored struct {
+	skew.Exploration
+	scenario skew.Scenario
+	tick     time.Duration
+	events   []skewEvent
+	leftOut  bool // ours take part, and could not be put into the search
+}
+
+// skewEvent is one line of the shortest trace.
+type skewEvent struct {
+	at                 time.Duration
+	who, event, effect string
+	won, over          bool // its sender begins, or ends, to take itself for the holder
+}
+
+// exploreStates keep the search to seconds and to some hundred megabytes.
+const exploreStates = 1_500_000
+
+// leaseTicks is how finely the search cuts a lease: enough for every order of events that the law
+// distinguishes, few enough for seconds. With ours there are more states.
+const (
+	leaseTicks     = 8
+	leaseTicksOurs = 5
+)
+
+func (a *skewAnswer) explore(e *Env, ctx context.Context, quiet bool) error {
+	sc, tick := a.scenario()
+	bar := e.progress(quiet, "exploring", -1)
+	defer bar.end()
+	x, err := exploring(ctx, sc)
+	if cause := context.Cause(ctx); cause != nil {
+		return couldNot(cause, "exploring")
+	}
+	if err != nil {
+		return couldNot(err, "exploring")
+	}
+	a.explored = &skewExplored{Exploration: x, scenario: sc, tick: tick, events: timeline(x.Trace, tick),
+		leftOut: a.ours() && sc.Ours.Clients == 0}
+	return nil
+}
+
+// scenario cuts the question's times into ticks. Rounding must not carry the fleet over the law's
+// limit in either direction, so the job is set last: by as much beyond the limit, or short of it, as
+// it is in truth, and by at least one tick if it is beyond.
+func (a *skewAnswer) scenario() (skew.Scenario, time.Duration) {
+	if !a.oldHold() {
+		return a.scenarioOfOurs()
+	}
+	per := leaseTicks
+	if a.ours() {
+		per = leaseTicksOurs
+	}
+	tick := max(a.law.Lease/time.Duration(per), a.spread/24, a.delay/12, (a.law.Job+29)/30, time.Millisecond)
+	up := func(d time.Duration) int { return int((d + tick - 1) / tick) }
+	c := 0
+	if a.dialect.Slack > 0 {
+		c = 1
+	}
+	if a.dialect.C() < a.dialect.Slack {
+		c--
+	}
+	sc := skew.Scenario{Dialect: a.dialect, Old: 2, Lease: max(1, up(a.law.Lease)), Ahead: up(a.spread), Gap: up(a.delay), Reply: up(a.delay), MaxStates: exploreStates}
+	room := sc.Lease + c
+	if !a.verdict.Possible && a.dialect.HasTakeover() {
+		sc.Ahead = min(sc.Ahead, room-1)
+		sc.Gap = max(0, min(sc.Gap, room-1-sc.Ahead))
+	}
+	if !a.verdict.LateWinner {
+		sc.Reply = max(0, min(sc.Reply, room-sc.Ahead-2*sc.Gap))
+	}
+	longest := room - sc.Ahead - sc.Gap
+	if !a.dialect.HasTakeover() {
+		longest = sc.Lease
+	}
+	switch v := a.verdict; {
+	case v.Overlap > 0:
+		sc.Job = max(0, longest+up(v.Overlap))
+	case v.LongestJob.Bounded:
+		sc.Job = max(0, min(longest, up(a.law.Job)))
+	default:
+		sc.Job = up(a.law.Job)
+	}
+	if a.ours() {
+		a.addOurs(&sc)
+	}
+	return sc, tick
+}
+
+// addOurs puts one of ours beside the old clients, with the longest lease that the lease rule allows.
+// Where that is too short to be cut into ticks, there is nobody to put there.
+func (a *skewAnswer) addOurs(sc *skew.Scenario) {
+	if a.dialect.OrMine {
+		sc.Old = 1 // two of them do not exclude each other, which would hide what ours do
+	}
+	o := skew.Ours{Clients: 1, Phase: skew.PhaseObserve, TTL: sc.Lease - sc.Ahead - sc.Gap, Margin: 1 + sc.Ahead, Stop: 1}
+	if a.protocol == "dual" {
+		o.Phase, o.Margin = skew.PhaseDual, 1
+	}
+	if a.dialect.NeedsSettleEvery() {
+		o.Settle = sc.Gap + 1
+	}
+	if o.TTL > o.Margin {
+		sc.Ours = o
+	} else {
+		sc.Old = 2
+	}
+}
+
+// scenarioOfOurs has no old clients: two of ours, with requests that take any time.
+func (a *skewAnswer) scenarioOfOurs() (skew.Scenario, time.Duration) {
+	sc := skew.Scenario{Dialect: a.dialect, MaxStates: exploreStates}
+	sc.Ours = skew.Ours{Clients: 2, Phase: skew.PhaseClean, TTL: 5, Margin: 1, Stop: 1, Late: true}
+	if a.protocol == "sealed" {
+		sc.Ours.Phase = skew.PhaseSealed
+	}
+	return sc, max(a.law.Lease/5, time.Millisecond)
+}
+
+// timeline is the trace in the question's own times.
+func timeline(t skew.Trace, tick time.Duration) []skewEvent {
+	var all []skewEvent
+	for _, ev := range t.Events {
+		e := skewEvent{at: time.Duration(ev.At) * tick, who: ev.Who}
+		e.event, e.effect, _ = strings.Cut(eventText(ev, tick), ": ")
+		e.won = ev.Result == "won"
+		switch ev.What {
+		case "del", "crash", "stop", "release", "decide":
+			e.over = true
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// eventText is the explorer's sentence about one event. Its readings of clocks are in ticks.
+func eventText(ev skew.Event, tick time.Duration) string {
+	text := strings.TrimSpace(skew.Trace{Events: []skew.Event{ev}}.Words())
+	_, text, _ = strings.Cut(text, ev.Who)
+	text = strings.TrimSpace(text)
+	if ev.HasArg && ev.Who != "record" {
+		reading := "which is right"
+		if off := time.Duration(ev.Arg) * tick; off > 0 {
+			reading = short(off) + " ahead"
+		} else if off < 0 {
+			reading = short(-off) + " behind"
+		}
+		text = strings.Replace(text, fmt.Sprintf("which is %+d", ev.Arg), reading, 1)
+		text = strings.Replace(text, fmt.Sprintf("(%+d)", ev.Arg), "("+reading+")", 1)
+		text = strings.Replace(text, fmt.Sprintf("by %+d", ev.Arg), "by "+short(time.Duration(ev.Arg)*tick), 1)
+	}
+	return text
+}
+
+// exploreResult is the explore field of the document.
+type exploreResult struct {
+	States   int           `json:"states"`
+	Safe     *bool         `json:"safe"` // null: the search gave up before it had seen everything
+	Complete bool          `json:"complete"`
+	TickMS   json.Number   `json:"tick_ms"`
+	Trace    []traceResult `json:"trace"`
+}
+
+type traceResult struct {
+	AtMS   json.Number `json:"at_ms"`
+	Client string      `json:"client"`
+	Event  string      `json:"event"`
+	Effect *string     `json:"effect"`
+}
+
+func (x *skewExplored) document() *exploreResult {
+	if x == nil {
+		return nil
+	}
+	r := &exploreResult{States: x.States, Complete: x.Complete, TickMS: millis(x.tick), Trace: []traceResult{}}
+	if x.Found || x.Complete {
+		safe := !x.Found
+		r.Safe = &safe
+	}
+	for _, ev := range x.events {
+		t := traceResult{AtMS: millis(ev.at), Client: ev.who, Event: ev.event}
+		if ev.effect != "" {
+			t.Effect = &ev.effect
+		}
+		r.Trace = append(r.Trace, t)
+	}
+	return r
+}
+
+// says is what the search found, in a sentence.
+func (x *skewExplored) says() string {
+	who := fmt.Sprintf("%d old clients", x.scenario.Old)
+	switch n := x.scenario.Ours.Clients; {
+	case x.scenario.Old == 0:
+		who = fmt.Sprintf("%d clients of ours", n)
+	case n > 0:
+		who += fmt.Sprintf(" and %d of ours", n)
+	case x.leftOut:
+		who += " (ours are left out: a lease of theirs would last less than a tick)"
+	}
+	switch {
+	case x.Found:
+		return fmt.Sprintf("Explored: the shortest way to two holders, among %s, in ticks of %s, to which all times are rounded.", who, short(x.tick))
+	case x.Complete:
+		return fmt.Sprintf("Explored: all %d states of %s, in ticks of %s; two never hold.", x.States, who, short(x.tick))
+	}
+	return fmt.Sprintf("Explored: %d states of %s, in ticks of %s, without two holders; there are more, so this proves nothing.", x.States, who, short(x.tick))
+}
+
+func (e *Env) printExplored(x *skewExplored) {
+	fmt.Fprintln(e.Stdout, x.says())
+	if !x.Found {
+		return
+	}
+	fmt.Fprintln(e.Stdout)
+	g := newGrid(right("at"), left("client"), left("event"), left("effect"))
+	for _, ev := range x.events {
+		g.add(short(ev.at), ev.who, ev.event, ev.effect)
+	}
+	e.print(g)
+}

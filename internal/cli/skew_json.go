@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// skewDocument is getsetlock.skew/1. What was not asked for is null.
+type skewDocument struct {
+	Schema       string         `json:"schema"`
+	TwoHolders   bool           `json:"two_holders"`
+	Cause        string         `json:"cause"`
+	Protocol     string         `json:"protocol"`
+	Dialect      string         `json:"dialect"`
+	LeaseMS      json.Number    `json:"lease_ms"`
+	Job          *string        `json:"job"`
+	LongestJobMS json.Number    `json:"longest_job_ms"`
+	SpreadMS     json.Number    `json:"spread_ms"`
+	DelayMS      json.Number    `json:"delay_ms"`
+	Seed         uint64         `json:"seed"`
+	Law          lawDocument    `json:"law"`
+	Simulation   any            `json:"simulation"`
+	Explore      *exploreResult `json:"explore"`
+}
+
+type lawDocument struct {
+	TwoHolders           bool         `json:"two_holders"`
+	Unconditional        bool         `json:"unconditional"`
+	OverlapMS            json.Number  `json:"overlap_ms"`
+	RecoveryEarliestMS   *json.Number `json:"recovery_earliest_ms"`
+	RecoveryMS           *json.Number `json:"recovery_ms"` // the latest
+	LongestSafeJobMS     *json.Number `json:"longest_safe_job_ms"`
+	GreatestSafeSpreadMS *json.Number `json:"greatest_safe_spread_ms"`
+	LongestLeaseMS       *json.Number `json:"longest_lease_ms"` // of ours beside this fleet
+	JobsTooLong          json.Number  `json:"jobs_too_long"`    // a share, 0 to 1
+}
+
+func (a *skewAnswer) document() skewDocument {
+	v := a.verdict
+	doc := skewDocument{
+		Schema: "getsetlock.skew/1", TwoHolders: a.twoHold(), Cause: a.cause, Protocol: a.protocol, Dialect: a.dialect.Name,
+		LeaseMS: millis(a.law.Lease), LongestJobMS: millis(a.law.Job), SpreadMS: millis(a.spread), DelayMS: millis(a.delay), Seed: a.seed,
+		Law: lawDocument{
+			TwoHolders: v.Possible, Unconditional: v.Unconditional, OverlapMS: millis(v.Overlap),
+			LongestSafeJobMS: limitMS(v.LongestJob), GreatestSafeSpreadMS: limitMS(v.GreatestSpread), LongestLeaseMS: limitMS(v.LongestLease),
+			JobsTooLong: json.Number(strconv.FormatFloat(a.tooLong(v.LongestJob), 'f', -1, 64)),
+		},
+		Explore: a.explored.document(),
+	}
+	if a.holds == nil {
+		text := a.job.String()
+		doc.Job = &text
+	}
+	if !v.Recovery.Never {
+		doc.Law.RecoveryEarliestMS, doc.Law.RecoveryMS = millisOf(v.Recovery.Earliest), millisOf(v.Recovery.Latest)
+	}
+	return doc
+}
+
+func limitMS(l skew.Limit) *json.Number {
+	if !l.Bounded {
+		return nil
+	}
+	return millisOf(l.Bound)
+}
+
+func millisOf(d time.Duration) *json.Number {
+	n := millis(d)
+	return &n
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// skewed asks without any server.
+func skewed(t *testing.T, args ...string) screen {
+	t.Helper()
+	s := &stage{t: t}
+	return s.run(append([]string{"skew"}, args...)...)
+}
+
+func TestSkewAnswersInWordsFirst(t *testing.T) {
+	got := skewed(t, "--lease", "30s", "--job", "35s", "--spread", "400ms")
+	const want = `YES: two clients can hold at once.
+Why: a job may run for 35s. With clocks 400ms apart and writes up to 0s late, another may take the key over 29.601s after it was written. Two hold for up to 5.399s.
+How often: 100.0 % of jobs run longer than that. Each of them is overlapped if a waiter with the worst clock is there.
+The problem is long jobs: it happens with perfect clocks too.
+To change: give every client a lease of 35.399s or more; or let no job hold the lock for more than 29.601s.
+
+`
+	if got.code != 1 || !strings.HasPrefix(got.out, want) || got.errors != "" {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
+	}
+	for _, row := range []string{"longest safe job  ", "free after a crash    29.601s to 30.401s\n"} {
+		if !strings.Contains(got.out, row) {
+			t.Errorf("no %q in\n%s", row, got.out)
+		}
+	}
+}
+
+func TestSkewNamesWhichOfTheThreeIsTheProblem(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		says []string
+	}{
+		{"--job 20s", 0, []string{"NO:", "jobs of up to 1m0.001s are safe, or clocks up to 40.001s apart"}},
+		{"--job 70s", 1, []string{"The problem is long jobs: it happens with perfect clocks too.", "a lease of 1m9.999s"}},
+		{"--job 20s --delay 50s", 1, []string{"The problem is long jobs with long pauses"}},
+		{"--job 20s --spread 50s", 1, []string{"The problem is skew: with clocks no more than 40.001s apart", "keep clocks within 40.001s"}},
+		{"--job 20s --spread 2m", 1, []string{"YES", "another may take the key over 0s after"}},
+		{"--dialect JedisUUID --job 1s", 1, []string{"with perfect clocks and short jobs too", "do not exclude each other"}},
+		{"--dialect page --lease 10s --job 1s --delay 8s", 1, []string{"judges what GETSET returned by reading its clock again"}},
+		{"--dialect setdel --lease 3s --job 7s", 1, []string{"the server frees the key after 3s", "a lease of 7s"}},
+		{"--dialect bare --job 7h --spread 1h", 0, []string{"NO:", "only a human frees it"}},
+		{"--protocol modern --job 1h --spread 1h", 0, []string{"compares a token", "no limit"}},
+		{"--protocol sealed --job 1h --spread 1h", 0, []string{"Old clients wait"}},
+		{"--protocol hardened --job 20s --spread 1s", 0, []string{"Two of ours never hold together", "may be 59.001s at most"}},
+		{"--protocol dual --job 70s", 1, []string{"ours is told that its lease is lost"}},
+	} {
+		got := skewed(t, strings.Fields(c.args)...)
+		for _, says := range c.says {
+			if got.code != c.code || !strings.Contains(got.out, says) || got.errors != "" {
+				t.Errorf("%s: code %d, want %d and %q\n%s%s", c.args, got.code, c.code, says, got.out, got.errors)
+			}
+		}
+	}
+}
+
+func TestSkewDocumentHasItsFields(t *testing.T) {
+	got := skewed(t, strings.Fields("--lease 30s --job 5s..40s --spread 400ms --explore --json --quiet")...)
+	if got.code != 1 || got.errors != "" {
+		t.Fatalf("code %d, %s", got.code, got.errors)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(got.out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc["schema"] != "getsetlock.skew/1" || doc["cause"] != "job" || doc["two_holders"] != true {
+		t.Errorf("%v", doc)
+	}
+	law := doc["law"].(map[string]any)
+	for field, want := range map[string]any{
+		"two_holders": true, "overlap_ms": 10399.0, "recovery_ms": 30401.0, "longest_safe_job_ms": 29601.0, "greatest_safe_spread_ms": -9999.0,
+	} {
+		if law[field] != want {
+			t.Errorf("law.%s is %v, want %v", field, law[field], want)
+		}
+	}
+	found := doc["explore"].(map[string]any)
+	trace := found["trace"].([]any)
+	if found["safe"] != false || found["states"].(float64) < 10 || len(trace) < 5 {
+		t.Fatalf("explore: %v", found)
+	}
+	line := trace[0].(map[string]any)
+	for _, field := range []string{"at_ms", "client", "event", "effect"} {
+		if _, there := line[field]; !there {
+			t.Errorf("a line of the trace without %s: %v", field, line)
+		}
+	}
+}
+
+// What is not known is null, and not 0.
+func TestSkewDocumentHasNullForNoLimit(t *testing.T) {
+	got := skewed(t, strings.Fields("--dialect bare --job 7h --json")...)
+	for _, want := range []string{`"recovery_ms": null`, `"longest_safe_job_ms": null`, `"greatest_safe_spread_ms": null`, `"explore": null`, `"simulation": null`} {
+		if got.code != 0 || !strings.Contains(got.out, want) {
+			t.Errorf("code %d, no %s in\n%s", got.code, want, got.out)
+		}
+	}
+}
+
+// Rounding to ticks must not carry a fleet over the law's limit, in either direction.
+func TestExplorerSaysWhatTheLawSays(t *testing.T) {
+	for _, protocol := range []string{"verbatim", "hardened", "dual", "sealed", "modern"} {
+		for _, args := range []string{
+			"--job 59s", "--job 60s", "--job 61s", "--job 20s --delay 39s", "--job 20s --delay 41s", "--job 1ms --delay 50s --spread 9s",
+			"--job 1ms --delay 50s --spread 11s", "--job 1s --spread 58s", "--job 1s --spread 60s", "--job 1s --spread 10m", "--job 1h",
+			"--dialect page --lease 60s --job 10s --delay 20s", "--dialect page --lease 60s --job 10s --delay 21s", "--dialect page --lease 60s --job 10s --delay 50s",
+			"--dialect redispy --lease 60s --job 59s --delay 1s", "--dialect redismutex --lease 60s --job 60s --delay 1s", "--dialect setdel --lease 3s --job 3s",
+			"--dialect setdel --lease 3s --job 4s", "--dialect errorception --job 4s --spread 1s", "--dialect errorception --job 4s --spread 1001ms",
+		} {
+			got := skewed(t, append(strings.Fields(args), "--protocol", protocol, "--json", "--explore", "--quiet")...)
+			var doc skewDocument
+			if err := json.Unmarshal([]byte(got.out), &doc); err != nil {
+				t.Fatalf("%s: %v\n%s", args, err, got.errors)
+			}
+			if doc.Explore.Safe == nil || *doc.Explore.Safe == doc.Law.TwoHolders {
+				t.Errorf("%s %s: law says two hold: %v, explorer %+v", protocol, args, doc.Law.TwoHolders, doc.Explore)
+			}
+		}
+	}
+}
+
+func TestSkewOfASeedIsTheSameTwice(t *testing.T) {
+	run := func(seed string) string {
+		return skewed(t, "--job", "lognormal:p50=5s,p99=40s", "--seed", seed, "--json").out
+	}
+	if run("7") != run("7") {
+		t.Error("the same seed gave two answers")
+	}
+	if run("7") == run("8") {
+		t.Error("the seed changes nothing")
+	}
+}
+
+func TestSkewRefusesByFieldAndBound(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken")
+	if err := os.WriteFile(broken, []byte("getsetlock.observed/1\nnonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, says := range map[string]string{
+		"":                                      "--job is missing",
+		"--job x":                               `"x" is not a duration`,
+		"--job -1s":                             "-1s is negative",
+		"--job 5s..1s":                          "5s is greater than 1s",
+		"--job 1s --spread -1s":                 "--spread -1s: must be at least 0",
+		"--job 1s --delay -1s":                  "--delay -1s: must be at least 0",
+		"--job 1s --lease -1s":                  "--lease -1s: it must be above zero",
+		"--job 1s --lease 0":                    "--lease 0s: it must be above zero",
+		"--job 1s --lease 99999999999h":         "invalid argument",
+		"--job 1s --lease 500ms --dialect page": "--lease 500ms: must be a whole number of 1s",
+		"--job 1s --dialect nobody":             `no dialect is called "nobody"`,
+		"--job 1s --dialect taskTiger":          "--lease 0s: must be more than 0: TaskTiger has no lease of its own",
+		"--job 1s --protocol soft":              `--protocol "soft" is not known; it is one of verbatim`,
+		"--job 1s --trace x":                    "give one",
+		"--trace /no/f":                         "--trace /no/f: no such file",
+		"--trace " + broken:                     "line 2",
+		"--job 1s x":                            "takes no arguments",
+	} {
+		got := skewed(t, strings.Fields(args)...)
+		if got.code != 2 || got.out != "" || !strings.Contains(got.errors, says) || strings.Count(got.errors, "\n") != 1 {
+			t.Errorf("skew %s: code %d, %q; want %q", args, got.code, got.errors, says)
+		}
+	}
+}
+
+func TestSkewReadsMeasuredHolds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "holds")
+	const record = "getsetlock.observed/1\n" +
+		"1770000000.000000 hold \"10.0.0.1:50\" \"k\" 5000000\n" +
+		"1770000010.000000 hold \"10.0.0.1:50\" \"k\" 70000000\n"
+	if err := os.WriteFile(file, []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := skewed(t, "--trace", file)
+	if got.code != 1 || !strings.Contains(got.out, "a job may run for 1m10s") || !strings.Contains(got.out, "50.0 % of jobs") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
+	}
+}
+
+func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "skew.html")
+	got := skewed(t, "--lease", "30s", "--job", "5s..40s", "--spread", "400ms", "--report", file)
+	if got.code != 1 || got.errors != "" {
+		t.Fatalf("code %d, %s", got.code, got.errors)
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, title := range []string{"The law&#39;s region", "How likely a job is overlapped", "The shortest way to two holders"} {
+		_, section, found := strings.Cut(string(page), title)
+		section, _, _ = strings.Cut(section, "</section>")
+		if !found || strings.Count(section, "<svg") != 1 || strings.Index(section, "<table") < strings.Index(section, "</svg>") {
+			t.Errorf("section %q has no plot with a table below it", title)
+		}
+	}
+}
+
+func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "no", "skew.html")
+	got := skewed(t, "--job", "5s", "--report", file)
+	if got.code != 3 || got.out != "" || !strings.Contains(got.errors, "writing --report "+file) || !strings.Contains(got.errors, "no such file or directory") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
+	}
+}

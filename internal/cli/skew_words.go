@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// short is a duration as people say it.
+func short(d time.Duration) string {
+	switch {
+	case d <= -time.Second || d >= time.Second:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+// sentence is the answer in one.
+func (a *skewAnswer) sentence() string {
+	switch {
+	case a.verdict.Unconditional:
+		return "YES: two clients can hold at once, with perfect clocks and short jobs too."
+	case a.twoHold():
+		return "YES: two clients can hold at once."
+	}
+	return "NO: two clients cannot hold at once."
+}
+
+// words are why, how often, whose fault, and what to change, a paragraph each.
+func (a *skewAnswer) words() []string {
+	if !a.oldHold() {
+		return a.wordsOfOurs()
+	}
+	var says []string
+	if a.verdict.Possible {
+		says = append(says, a.why(), a.howOften(), a.whoseFault())
+		says = append(says, a.whatToChange()...)
+	} else {
+		says = append(says, a.whyNot()...)
+	}
+	if a.ours() {
+		says = append(says, a.besideOurs())
+	}
+	if a.verdict.Recovery.Never {
+		says = append(says, "A holder that crashes leaves the key behind for ever: only a human frees it.")
+	}
+	return says
+}
+
+func (a *skewAnswer) why() string {
+	v := a.verdict
+	switch {
+	case v.Unconditional:
+		return fmt.Sprintf("Why: a client of %s takes over a key that carries its own id, and the loser of a race leaves its id there.", a.dialect)
+	case v.LateWinner:
+		return fmt.Sprintf("Why: a client of %s judges what GETSET returned by reading its clock again; %s late, it takes a lock for expired that was live when it replaced it.",
+			a.dialect, short(a.delay))
+	case !a.dialect.HasTakeover():
+		return fmt.Sprintf("Why: the server frees the key after %s, and a job runs for up to %s. Two hold for up to %s.",
+			short(a.law.Lease), short(a.law.Job), short(v.Overlap))
+	}
+	return fmt.Sprintf("Why: a job may run for %s. With clocks %s apart and writes up to %s late, another may take the key over %s after it was written. Two hold for up to %s.",
+		short(a.law.Job), short(a.spread), short(a.delay), short(max(0, v.LongestJob.Bound)), short(v.Overlap))
+}
+
+func (a *skewAnswer) howOften() string {
+	if a.verdict.Unconditional || a.verdict.LateWinner {
+		return "How often: whenever clients race for a lock that has expired; it hangs on no job's length."
+	}
+	return fmt.Sprintf("How often: %s of jobs run longer than that. Each of them is overlapped if a waiter with the worst clock is there.",
+		percent(a.unsafeShare(a.verdict)))
+}
+
+func (a *skewAnswer) whoseFault() string {
+	switch {
+	case a.cause == causeSkew:
+		return fmt.Sprintf("The problem is skew: with clocks no more than %s apart it would not happen.", short(a.verdict.GreatestSpread.Bound))
+	case a.verdict.Unconditional:
+		return "Neither skew nor long jobs nor jumps of clocks are the problem: these clients do not exclude each other."
+	case !a.possibleWithout(func(l *skew.Law) { l.Spread, l.Delay, l.Reply = 0, 0, 0 }):
+		return "The problem is long jobs with long pauses: it happens with perfect clocks too, and would not without the pauses."
+	}
+	return "The problem is long jobs: it happens with perfect clocks too."
+}
+
+func (a *skewAnswer) whatToChange() []string {
+	v := a.verdict
+	if v.Unconditional {
+		return []string{"To change: nothing that can be set helps. Take the lock by getsetlock run, which waits until races are over, and replace the old clients."}
+	}
+	var ways []string
+	if lease, ok := a.safeLease(); ok {
+		ways = append(ways, fmt.Sprintf("give every client a lease of %s or more", short(lease)))
+	}
+	if v.LongestJob.Bounded && v.LongestJob.Bound > 0 && !v.LateWinner {
+		ways = append(ways, fmt.Sprintf("or let no job hold the lock for more than %s", short(v.LongestJob.Bound)))
+	}
+	if v.GreatestSpread.Bounded && v.GreatestSpread.Bound >= 0 && v.GreatestSpread.Bound < a.spread {
+		ways = append(ways, fmt.Sprintf("or keep clocks within %s", short(v.GreatestSpread.Bound)))
+	}
+	if len(ways) == 0 {
+		return nil
+	}
+	text := "To change: "
+	for n, w := range ways {
+		if n > 0 {
+			text += "; "
+		}
+		text += w
+	}
+	return []string{text + "."}
+}
+
+func (a *skewAnswer) whyNot() []string {
+	v := a.verdict
+	if !v.LongestJob.Bounded {
+		return []string{"Why: these clients take a key only when it is not there, and nothing but its holder deletes it."}
+	}
+	text := fmt.Sprintf("Why: no job runs for more than %s, and with clocks %s apart and writes up to %s late nobody takes the key over before %s.",
+		short(a.law.Job), short(a.spread), short(a.delay), short(v.LongestJob.Bound))
+	room := fmt.Sprintf("Room: jobs of up to %s are safe", short(v.LongestJob.Bound))
+	if v.GreatestSpread.Bounded {
+		room += fmt.Sprintf(", or clocks up to %s apart", short(v.GreatestSpread.Bound))
+	}
+	return []string{text, room + ". Beyond it two hold: a job, a pause or a clock's jump is enough."}
+}
+
+func (a *skewAnswer) wordsOfOurs() []string {
+	says := []string{
+		"Why: the server compares a token before it renews or releases, and a client trusts its lease by its own elapsed time, counted from before it asked. No clock is compared with another, and a lease is renewed as long as its job runs.",
+		"That holds while the server loses no write and its own clock does not jump by more than the margin at the end of a lease.",
+	}
+	if a.protocol == "sealed" {
+		says = append(says, "Old clients wait: what stands in the old key reads as held by all of them, however wrong their clocks are. A job of theirs that began before, and still runs, deletes it when it ends.")
+	}
+	return says
+}
+
+func (a *skewAnswer) besideOurs() string {
+	mark := "a stamp that old clients read"
+	if a.protocol == "dual" {
+		mark = "a guard that no old client's clock takes for expired"
+	}
+	text := "Two of ours never hold together, whatever old clients do. Ours leave in the old key " + mark
+	least := time.Duration(0)
+	if a.protocol != "dual" {
+		least = a.spread // a stamp that the fastest clock sees expire early is trusted for so much less
+	}
+	if l := a.verdict.LongestLease; l.Bounded && l.Bound > least {
+		text += fmt.Sprintf("; their lease may be %s at most", short(l.Bound))
+	} else if l.Bounded {
+		text += "; but beside this fleet no lease of ours is short enough, so they refuse to take part"
+	}
+	if a.verdict.Possible {
+		return text + ". Where an old client overruns, ours is told that its lease is lost; it cannot keep the other out."
+	}
+	return text + "."
+}
+
+// percent has enough digits to be told from nothing and from all.
+func percent(share float64) string {
+	p := share * 100
+	text := strconv.FormatFloat(p, 'f', 1, 64)
+	switch {
+	case p > 0 && p < 0.1:
+		text = strconv.FormatFloat(p, 'g', 2, 64)
+	case text == "100.0" && p < 100:
+		text = "99.9"
+	}
+	return text + " %"
+}
+
+// printSkew prints the words, then what they were made from.
+func (e *Env) printSkew(a *skewAnswer, explored bool) {
+	fmt.Fprintln(e.Stdout, a.sentence())
+	for _, w := range a.words() {
+		fmt.Fprintln(e.Stdout, w)
+	}
+	fmt.Fprintln(e.Stdout)
+	g := newGrid(left("what"), right("value"))
+	for _, r := range a.lawRows() {
+		g.add(r[0], r[1])
+	}
+	e.print(g)
+	if explored && a.explored != nil {
+		fmt.Fprintln(e.Stdout)
+		e.printExplored(a.explored)
+	}
+}
+
+// lawRows are the law's numbers, for both the terminal and the page.
+func (a *skewAnswer) lawRows() [][]string {
+	v := a.verdict
+	rows := [][]string{
+		{"protocol", a.protocol},
+		{"dialect", a.dialect.Name},
+		{"lease", short(a.law.Lease)},
+		{"longest job", short(a.law.Job)},
+		{"clocks apart", short(a.spread)},
+		{"writes late by up to", short(a.delay)},
+		{"longest safe job", bound(v.LongestJob)},
+		{"jobs that are longer", percent(a.unsafeShare(v))},
+		{"greatest safe spread", bound(v.GreatestSpread)},
+		{"two hold for up to", short(v.Overlap)},
+		{"free after a crash", recovery(v.Recovery)},
+	}
+	if v.Unconditional {
+		rows = append(rows[:6], rows[len(rows)-1]) // these clients need no limit to be exceeded
+	}
+	if a.ours() && a.oldHold() {
+		rows = append(rows, []string{"longest lease of ours", bound(v.LongestLease)})
+	}
+	return rows
+}
+
+func bound(l skew.Limit) string {
+	switch {
+	case !l.Bounded:
+		return "no limit"
+	case l.Bound < 0:
+		return "none is safe"
+	}
+	return short(l.Bound)
+}
+
+func recovery(r skew.Recovery) string {
+	switch {
+	case r.Never:
+		return "never"
+	case r.Earliest == r.Latest:
+		return short(r.Latest)
+	}
+	return short(r.Earliest) + " to " + short(r.Latest)
+}

@@ -1,0 +1,219 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Plot is lines over one axis. Both axes begin at 0.
+type Plot struct {
+	Name   string // what the figure shows, for those who do not see it
+	X, Y   string // what the axes are, with the unit
+	Lines  []Line
+	Points []Point
+	Shade  bool // below the first line is safe, above it is not
+	Share  bool // Y are shares of one, shown in percent
+}
+
+// Line joins points by straight pieces, in the order of X.
+type Line struct {
+	Name   string
+	Dashed bool
+	At     []XY
+}
+
+// XY is a point of a plot, in its axes' units.
+type XY struct{ X, Y float64 }
+
+// Point is one that is named.
+type Point struct {
+	Name string
+	At   XY
+}
+
+// The drawing's size, and the room around its axes, in the units of its viewBox.
+const (
+	width, height                       = 760.0, 380.0
+	leftRoom, rightRoom, topRoom, below = 64.0, 20.0, 16.0, 52.0
+	legendLine                          = 18.0
+)
+
+// frame maps values onto the drawing.
+type frame struct{ maxX, maxY, height float64 }
+
+func (f frame) x(v float64) float64 {
+	return leftRoom + v/f.maxX*(width-leftRoom-rightRoom)
+}
+
+func (f frame) y(v float64) float64 {
+	return topRoom + (1-v/f.maxY)*(f.height-topRoom-below)
+}
+
+func (p *Plot) svg(b *strings.Builder) error {
+	f, err := p.frame()
+	if err != nil {
+		return err
+	}
+	full := f.height + legendLine*float64(len(p.Lines))
+	open(b, p.Name, full)
+	if p.Shade && len(p.Lines) > 0 {
+		p.shade(b, f)
+	}
+	p.axes(b, f)
+	for n, l := range p.Lines {
+		fmt.Fprintf(b, `<path class="line %s" d="%s"/>`+"\n", style(n, l.Dashed), path(f, l.At))
+		y := f.height + legendLine*float64(n)
+		fmt.Fprintf(b, `<path class="line %s" d="M%s %sh28"/>`, style(n, l.Dashed), num(leftRoom), num(y))
+		label(b, leftRoom+36, y+4, "", l.Name)
+	}
+	for _, pt := range p.Points {
+		x, y := f.x(pt.At.X), f.y(pt.At.Y)
+		fmt.Fprintf(b, `<circle class="here" cx="%s" cy="%s" r="6"/>`, num(x), num(y))
+		// The name stands on the side that has room, and never on the frame's upper edge.
+		anchor, dx := "start", 10.0
+		if pt.At.X > f.maxX/2 {
+			anchor, dx = "end", -10
+		}
+		dy := -9.0
+		if y < topRoom+20 {
+			dy = 18
+		}
+		label(b, x+dx, y+dy, `text-anchor="`+anchor+`" font-weight="600"`, pt.Name)
+	}
+	b.WriteString("</svg>\n")
+	return nil
+}
+
+// frame finds where the axes end. A value that is no number has no place.
+func (p *Plot) frame() (frame, error) {
+	f := frame{height: height}
+	see := func(at XY) error {
+		for _, v := range []float64{at.X, at.Y} {
+			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+				return fmt.Errorf("report: plot %q cannot show %v", p.Name, v)
+			}
+		}
+		f.maxX, f.maxY = max(f.maxX, at.X), max(f.maxY, at.Y)
+		return nil
+	}
+	for _, l := range p.Lines {
+		for _, at := range l.At {
+			if err := see(at); err != nil {
+				return f, err
+			}
+		}
+	}
+	for _, pt := range p.Points {
+		if err := see(pt.At); err != nil {
+			return f, err
+		}
+	}
+	if len(p.Points) > 0 {
+		f.maxX, f.maxY = f.maxX*1.05, f.maxY*1.05 // a point on the frame is cut in two
+	}
+	if p.Share {
+		f.maxY = max(f.maxY, 0.01) // a line at nought is not a line at the top
+	}
+	f.maxX, f.maxY = ceiling(f.maxX), ceiling(f.maxY)
+	return f, nil
+}
+
+func (p *Plot) shade(b *strings.Builder, f frame) {
+	at := p.Lines[0].At
+	if len(at) == 0 {
+		return
+	}
+	line := strings.TrimPrefix(path(f, at), "M")
+	from, to := num(f.x(at[0].X)), num(f.x(at[len(at)-1].X))
+	fmt.Fprintf(b, `<path class="safe" d="M%s %sL%sL%s %sZ"/>`, from, num(f.y(0)), line, to, num(f.y(0)))
+	fmt.Fprintf(b, `<path class="unsafe" d="M%s %sL%sL%s %sZ"/>`+"\n", from, num(topRoom), line, to, num(topRoom))
+}
+
+func (p *Plot) axes(b *strings.Builder, f frame) {
+	left, bottom := num(leftRoom), num(f.y(0))
+	for _, v := range ticks(f.maxY) {
+		y := f.y(v)
+		fmt.Fprintf(b, `<path class="grid" d="M%s %sH%s"/>`, left, num(y), num(width-rightRoom))
+		text := value(v)
+		if p.Share {
+			text = value(v*100) + " %"
+		}
+		label(b, leftRoom-8, y+4, `text-anchor="end" class="soft"`, text)
+	}
+	for _, v := range ticks(f.maxX) {
+		x := f.x(v)
+		fmt.Fprintf(b, `<path class="axis" d="M%s %sv5"/>`, num(x), bottom)
+		label(b, x, f.y(0)+19, `text-anchor="middle" class="soft"`, value(v))
+	}
+	fmt.Fprintf(b, `<path class="axis" d="M%s %sV%sH%s"/>`+"\n", left, num(topRoom), bottom, num(width-rightRoom))
+	label(b, (leftRoom+width-rightRoom)/2, f.y(0)+37, `text-anchor="middle"`, p.X)
+	middle := (topRoom + f.y(0)) / 2
+	label(b, 14, middle, fmt.Sprintf(`text-anchor="middle" transform="rotate(-90 14 %s)"`, num(middle)), p.Y)
+}
+
+// open begins a drawing; its name is what a reader hears who does not see it.
+func open(b *strings.Builder, name string, high float64) {
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %s %s" aria-label="%s">`+"\n",
+		num(width), num(high), html.EscapeString(name))
+}
+
+func label(b *strings.Builder, x, y float64, attributes, text string) {
+	fmt.Fprintf(b, `<text x="%s" y="%s" %s>%s</text>`+"\n", num(x), num(y), attributes, html.EscapeString(text))
+}
+
+func path(f frame, at []XY) string {
+	var b strings.Builder
+	for n, p := range at {
+		fmt.Fprintf(&b, "%c%s %s", "ML"[min(n, 1)], num(f.x(p.X)), num(f.y(p.Y)))
+	}
+	return b.String()
+}
+
+func style(n int, dashed bool) string {
+	class := "s" + strconv.Itoa(n%5)
+	if dashed {
+		class += " dash"
+	}
+	return class
+}
+
+// num is a coordinate: two decimals are finer than any screen.
+func num(v float64) string {
+	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
+}
+
+// value is a number at a tick.
+func value(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+// ceiling is the least value from v on at which a tick stands.
+func ceiling(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	s := stride(v)
+	return math.Ceil(v/s-1e-9) * s
+}
+
+// ticks are at round values, four to ten of them.
+func ticks(limit float64) []float64 {
+	s := stride(limit)
+	var all []float64
+	for n := 0; float64(n)*s <= limit*(1+1e-9); n++ {
+		all = append(all, float64(n)*s)
+	}
+	return all
+}
+
+// stride is 1, 2 or 5 times a power of ten, at least a tenth and less than a quarter of v.
+func stride(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v/10)))
+	for _, m := range []float64{1, 2, 5} {
+		if v/(m*power) <= 10 {
+			return m * power
+		}
+	}
+	return 10 * power
+}

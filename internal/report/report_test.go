@@ -1,0 +1,168 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func sample() Page {
+	return Page{
+		Title: "title <b>", Verdict: "YES: it can.", Bad: true, Words: []string{"why & how"},
+		Sections: []Section{
+			{Title: "plot", Figure: &Plot{
+				Name: `a "plot"`, X: "x, s", Y: "share", Share: true, Shade: true,
+				Lines:  []Line{{Name: "one", At: []XY{{0, .5}, {3, .1}}}, {Name: "two", Dashed: true, At: []XY{{0, 0}, {3, 0}}}},
+				Points: []Point{{"here <i>", XY{1, 1}}},
+			}, Table: Table{Columns: []string{"x", "y"}, Rows: [][]string{{"0", "1"}}}},
+			{Title: "timeline", Figure: &Timeline{
+				Name: "line", X: "s", Rows: []Row{{"old1", []Span{{0, 2}}}, {"old2", []Span{{1, 3}}}},
+				Marks: []Mark{{0, 0, 1, "says"}, {0, 0, 2, "says"}, {1, 1, 3, "says <x>"}},
+			}},
+		},
+		Foot: "made by hand",
+	}
+}
+
+func TestPageIsWellFormedAndAsksNobody(t *testing.T) {
+	var b strings.Builder
+	if err := sample().Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, foreign := range []string{"http://", "https://", "<script", "@import", "url(", "<i>", "<x>"} {
+		if text := strings.ReplaceAll(page, `xmlns="http://www.w3.org/2000/svg"`, ""); strings.Contains(text, foreign) {
+			t.Errorf("the page contains %s", foreign)
+		}
+	}
+	if n := strings.Count(page, "<svg"); n != 2 {
+		t.Errorf("%d plots", n)
+	}
+	for rest := page; strings.Contains(rest, "<svg"); {
+		_, rest, _ = strings.Cut(rest, "<svg")
+		svg, after, _ := strings.Cut(rest, "</svg>")
+		rest = after
+		dec := xml.NewDecoder(strings.NewReader("<svg" + svg + "</svg>"))
+		for {
+			if _, err := dec.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("a plot is not well formed: %v", err)
+			}
+		}
+	}
+}
+
+func TestSpansInWhichTwoHoldAreShown(t *testing.T) {
+	tl := sample().Sections[1].Figure.(*Timeline)
+	if both := tl.together(); len(both) != 1 || both[0] != (Span{1, 2}) {
+		t.Errorf("%v", both)
+	}
+}
+
+func TestWhatIsNoNumberIsRefused(t *testing.T) {
+	for name, f := range map[string]Figure{
+		"NaN":      &Plot{Lines: []Line{{At: []XY{{0, math.NaN()}}}}},
+		"infinite": &Plot{Points: []Point{{At: XY{math.Inf(1), 0}}}},
+		"negative": &Plot{Lines: []Line{{At: []XY{{-1, 0}}}}},
+		"span":     &Timeline{Rows: []Row{{Holds: []Span{{0, math.NaN()}}}}},
+		"row":      &Timeline{Marks: []Mark{{Row: 1}}},
+	} {
+		var b strings.Builder
+		if err := (Page{Sections: []Section{{Figure: f}}}).Write(&b); err == nil {
+			t.Errorf("%s was drawn", name)
+		}
+	}
+	if err := (Page{Sections: []Section{{Table: Table{Columns: []string{"a"}, Rows: [][]string{{"1", "2"}}}}}}).Write(io.Discard); err == nil {
+		t.Error("a row wider than its table was written")
+	}
+}
+
+func TestTicksAreFourToTenAndReachTheEnd(t *testing.T) {
+	for _, v := range []float64{1e-6, .009, .1, .3, 1, 7, 10, 40, 86400, 3.1e9} {
+		end := ceiling(v)
+		if n := len(ticks(end)); end < v*(1-1e-9) || end > v*1.25+1e-12 || n < 5 || n > 11 {
+			t.Errorf("%v: %d ticks up to %v", v, n, end)
+		}
+	}
+}
+
+func TestSaveReplacesWholeFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "r.html")
+	if err := os.WriteFile(name, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bad := Page{Sections: []Section{{Figure: &Plot{Lines: []Line{{At: []XY{{-1, 0}}}}}}}}
+	if Save(name, bad) == nil {
+		t.Error("a page that cannot be drawn was saved")
+	}
+	alone(t, dir, "before")
+	if err := Save(name, sample()); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(name); !strings.HasSuffix(string(text), "</html>\n") {
+		t.Errorf("%d bytes, not a whole page", len(text))
+	}
+	if at, _ := os.Stat(name); at.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v", at.Mode())
+	}
+	if err := Save(dir, sample()); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("over a directory: %v", err)
+	}
+}
+
+// full is a file on a disk that has no room: it may be told at any of these points.
+type full struct {
+	*os.File
+	write, sync, close error
+}
+
+func (f full) Write(p []byte) (int, error) {
+	if f.write != nil {
+		return 0, f.write
+	}
+	return f.File.Write(p)
+}
+
+func (f full) Sync() error { return f.sync }
+
+func (f full) Close() error { return errors.Join(f.File.Close(), f.close) }
+
+func TestFullDiskLeavesWhatWasThere(t *testing.T) {
+	noRoom := syscall.ENOSPC
+	for _, f := range []full{{write: noRoom}, {sync: noRoom}, {close: noRoom}} {
+		dir := t.TempDir()
+		name := filepath.Join(dir, "r.html")
+		if err := os.WriteFile(name, []byte("before"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := save(name, sample().Write, func(dir string) (file, error) {
+			var err error
+			f.File, err = os.CreateTemp(dir, "x")
+			return f, err
+		})
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%+v: %v", f, err)
+		}
+		alone(t, dir, "before")
+	}
+}
+
+// alone checks that a folder has one file, with these words.
+func alone(t *testing.T, dir, words string) {
+	t.Helper()
+	files, _ := os.ReadDir(dir)
+	if len(files) != 1 {
+		t.Errorf("left: %v", files)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "r.html")); err != nil || string(text) != words {
+		t.Errorf("%q, %v", text, err)
+	}
+}

@@ -157,7 +157,7 @@ func between(old, text string) (string, error) {
 func progress(done, total int, scenario, adapter string) {
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		fmt.Fprintf(os.Stderr, "\r%-70.70s", fmt.Sprintf("%d of %d  %s  %s", done, total, scenario, adapter))
-	} else if done%50 == 0 {
+	} else if done%25 == 0 {
 		fmt.Fprintf(os.Stderr, "bench: %d of %d, %s\n", done, total, scenario)
 	}
 }

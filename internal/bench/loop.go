@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -42,28 +41,38 @@ func (s Spec) loop(ctx context.Context, l Locker, ready func() error) (*Result, 
 	return res, nil
 }
 
+// warming is how long opening every connection may take.
+const warming = 15 * time.Second
+
 // warm opens every connection and teaches the server every script.
 func (s Spec) warm(ctx context.Context, l Locker) error {
-	errs := make([]error, s.Goroutines)
-	held := make([]Held, s.Goroutines)
-	for range 2 {
-		var wg sync.WaitGroup
-		for i := range s.Goroutines {
-			wg.Go(func() { held[i], errs[i] = l.Lock(ctx, fmt.Sprintf("%swarm:%d", s.Prefix, i)) })
-		}
-		wg.Wait()
-		for i := range s.Goroutines {
-			wg.Go(func() {
-				if errs[i] == nil {
-					errs[i] = held[i].Release()
-				}
-			})
-		}
-		wg.Wait()
+	// A library may neither lock nor heed its context; that must not hold up the others.
+	done := make(chan error, s.Goroutines)
+	for i := range s.Goroutines {
+		go func() { done <- s.warmOne(ctx, l, i) }()
 	}
-	for _, err := range errs {
+	late := time.After(warming)
+	for range s.Goroutines {
+		select {
+		case err := <-done:
+			if err != nil {
+				return fmt.Errorf("warming up: %w", err)
+			}
+		case <-late:
+			return fmt.Errorf("warming up: a lock that nobody else wants was not taken and released within %v", warming)
+		}
+	}
+	return nil
+}
+
+func (s Spec) warmOne(ctx context.Context, l Locker, i int) error {
+	for range 3 {
+		held, err := l.Lock(ctx, fmt.Sprintf("%swarm:%d", s.Prefix, i))
 		if err != nil {
-			return fmt.Errorf("warming up: %w", err)
+			return err
+		}
+		if err := held.Release(); err != nil {
+			return err
 		}
 	}
 	return nil

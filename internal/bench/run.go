@@ -128,7 +128,7 @@ func (r *Runner) rounds(s Scenario) int {
 
 // measure is one measurement of one adapter.
 func (r *Runner) measure(ctx context.Context, s Scenario, a Adapter) (Figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	r.made++
 	before, err := r.commands()

@@ -73,6 +73,7 @@ const (
 	noteGhost
 	noteForeignDel
 	noteUnnoticed
+	noteTrampled
 )
 
 // step is one possible next state.

@@ -129,6 +129,8 @@ func (m *machine) reached(t *step) bool {
 		return ours > 1
 	case Unnoticed:
 		return ours > 1 || t.note&noteUnnoticed != 0
+	case Trampled:
+		return t.note&noteTrampled != 0
 	case LostJob:
 		return m.lostJob(&t.to)
 	case StalledLoser:

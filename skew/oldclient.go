@@ -14,6 +14,8 @@ func (m *machine) oldSteps(s *state, i int, out []step) []step {
 	switch c.pc {
 	case oldIdle:
 		return m.begin(s, i, out)
+	case oldRests:
+		return out
 	case oldRead:
 		t := *s
 		if m.StampAtWrite {
@@ -245,7 +247,7 @@ func (m *machine) getset(s state, i int, stamp int8, clock int) step {
 	t := step{ev: event{kind: evGetset, who: oldName(i), arg: int8(clock), out: outLost}}
 	s.l = m.written(i, stamp) // GETSET drops the key's TTL
 	c.stamp = stamp
-	s.hurt(before)
+	m.hurt(&s, before)
 	if !m.Dialect.JudgesAnew || m.Dialect.Wins == dialect.WinsSameText || m.Dialect.Wins == dialect.WinsEqualNumber || before.kind == noMark {
 		m.decide(&s, i, &t, before, clock)
 		t.to = s

@@ -68,11 +68,14 @@ func (m *machine) del(s state, i int) step {
 	t := step{ev: event{kind: evDel, who: oldName(i), out: outDone}}
 	before := s.l
 	s.l = mark{}
-	s.hurt(before)
+	m.hurt(&s, before)
 	if before.kind == noMark {
 		t.ev.out = outMissing
 	}
 	s.old[i] = oldClient{}
+	if m.Rest > 0 {
+		s.old[i].pc = oldRests
+	}
 	if old, ours := s.holders(); old+ours > 0 && before.kind != noMark {
 		t.note |= noteForeignDel
 	}
@@ -94,13 +97,13 @@ func (s *state) forgetOld(i int) {
 }
 
 // hurt remembers, for each of ours, that its mark was touched since it last looked.
-func (s *state) hurt(before mark) {
+func (m *machine) hurt(s *state, before mark) {
 	for i := range s.our {
 		c := &s.our[i]
 		if c.pc < ourAnswer || c.on == onNothing || s.m.who != ourName(i) {
 			continue
 		}
-		if c.on == onTomb && before.kind == tombMark || c.on == onOwn && s.isMark(before, i) {
+		if c.on == onTomb && before.kind == tombMark || c.on == onOwn && m.isMark(s, before, i) {
 			c.flags |= flagHurt
 		}
 	}

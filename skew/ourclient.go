@@ -20,16 +20,35 @@ func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	case ourLost:
 		out = append(out, m.pc(s, i, evStop, ourStopped))
 	case ourStopped:
-		t := m.idles(s, i, evRelease)
-		t.to = *s
-		m.release(&t.to, i)
-		t.to.endAttempt(i)
+		out = append(out, m.releases(s, i))
+		if m.broken(RuleReleasedNotPassed) && !m.trustOver(c) {
+			t := m.pc(s, i, evPass, ourHolds)
+			t.to.our[i].flags |= flagReleased
+			out = append(out, t)
+		}
+	}
+	if c.holds() && c.flags&flagReleased != 0 {
+		t := m.releases(s, i)
+		t.to.our[i] = *c
+		t.to.our[i].flags &^= flagReleased
 		out = append(out, t)
 	}
 	if c.pc >= ourAnswer {
 		out = append(out, m.idles(s, i, evDie))
 	}
 	return out
+}
+
+// releases is the release script's turn. Nobody waits for its reply.
+func (m *machine) releases(s *state, i int) step {
+	t := step{ev: event{kind: evRelease, who: ourName(i)}, to: *s}
+	trampled := s.l.kind != noMark && !m.stands(s, i)
+	m.release(&t.to, i)
+	t.to.endAttempt(i)
+	if old, _ := t.to.holders(); trampled && t.to.l.kind != s.l.kind && old > 0 {
+		t.note |= noteTrampled
+	}
+	return t
 }
 
 func (m *machine) pc(s *state, i int, kind eventKind, pc ourStep) step {
@@ -68,6 +87,11 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 	}
 	to := *s
 	to.our[i].phase, to.our[i].age = c.member, 0
+	if m.broken(RuleCompareAndSet) && s.l.kind == stampMark && m.mayTakeOver(s, c) {
+		blind := to
+		blind.our[i].pc, blind.our[i].flags = ourSent, flagJudged
+		out = append(out, step{ev: event{kind: evSample, who: ourName(i), arg: s.l.at, out: outOther}, to: blind})
+	}
 	if !m.Ours.Late {
 		return append(out, m.attempt(to, i))
 	}
@@ -105,7 +129,7 @@ func (m *machine) attempt(s state, i int) step {
 		t.ev.out = outTakeover
 	}
 	c.watch, c.since, c.last = seen{}, 0, 0
-	if !m.mustSettle(tookOver) {
+	if !m.mustSettle(c, tookOver) {
 		c.flags |= flagSettled
 	}
 	switch {
@@ -120,12 +144,13 @@ func (m *machine) attempt(s state, i int) step {
 	return t
 }
 
-func (m *machine) mustSettle(tookOver bool) bool {
-	if m.Ours.Settle == 0 || !m.Dialect.HasTakeover() {
+// mustSettle: a tombstone needs none, since only settled guards have left one.
+func (m *machine) mustSettle(c *ourClient, tookOver bool) bool {
+	if m.Ours.Settle == 0 || !m.Dialect.HasTakeover() || c.on != onOwn {
 		return false
 	}
-	every := m.Dialect.NeedsSettleEvery() && !m.broken(RuleSettleEvery)
-	return tookOver || every || m.Dialect.GetsetsMissing() && !m.Dialect.OrMine
+	every := m.Ours.SettleAlways || m.Dialect.NeedsSettleEvery() && !m.broken(RuleSettleEvery)
+	return tookOver || every
 }
 
 // told is the reply that says "taken" reaching the client, while there is any trust left.

@@ -5,7 +5,7 @@ import "github.com/getsetlock/getsetlock/legacy/dialect"
 // The scripts of ours, each one step on the server.
 
 // isMark says that v is what client i's lease hangs on.
-func (s *state) isMark(v mark, i int) bool {
+func (m *machine) isMark(s *state, v mark, i int) bool {
 	c := &s.our[i]
 	switch {
 	case c.on == onTomb:
@@ -14,7 +14,7 @@ func (s *state) isMark(v mark, i int) bool {
 		return v.who == ourName(i)
 	}
 	// A stamp's bytes prove nothing without the TTL that ours always writes with them.
-	return v.kind == stampMark && v.at == s.m.at && v.ttl > 0
+	return v.kind == stampMark && v.at == s.m.at && (v.ttl > 0 || m.broken(RuleMarkHasTTL))
 }
 
 // stands is isMark of what is on L now. Where old clients set a TTL too, theirs differs from ours.
@@ -23,10 +23,10 @@ func (m *machine) stands(s *state, i int) bool {
 	if c.on == onNothing {
 		return true
 	}
-	if !s.isMark(s.l, i) {
+	if !m.isMark(s, s.l, i) {
 		return false
 	}
-	if s.l.kind == stampMark && m.Dialect.ServerExpires() {
+	if s.l.kind == stampMark && m.Dialect.ServerExpires() && !m.broken(RuleMarkHasTTL) {
 		return s.l.ttl-s.m.ttl == m.beyond()
 	}
 	return true
@@ -56,17 +56,14 @@ func (m *machine) free(s *state, i int) (onL, bool) {
 	case noMark:
 		return onOwn, true
 	case tombMark:
-		switch {
-		case c.phase >= sealed:
+		if c.phase >= sealed {
 			return onTomb, true
-		case c.phase == dual || m.broken(RuleTombstoneHeld):
-			return onOwn, true
 		}
-		return onNothing, false
+		return onOwn, c.phase == dual || m.broken(RuleAcquireLooks) // observe takes it for held
 	case stampMark:
-		return onOwn, m.mayTakeOver(s, c)
+		return onOwn, c.flags&flagJudged != 0 || m.mayTakeOver(s, c) || m.broken(RuleAcquireLooks)
 	}
-	return onNothing, false
+	return onOwn, c.flags&flagJudged != 0 || m.broken(RuleAcquireLooks)
 }
 
 func (m *machine) mayTakeOver(s *state, c *ourClient) bool {
@@ -84,22 +81,25 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 		return false, false
 	}
 	c := &s.our[i]
-	tookOver = s.l.kind == stampMark
+	tookOver = on == onOwn && s.l.kind == stampMark
 	before := s.l
 	c.on, c.flags, c.life = on, 0, 0
 	s.m = token{who: ourName(i), ttl: lasts(m.Ours.TTL), at: m.floor}
-	if on == onOwn {
+	switch on {
+	case onOwn:
 		m.putMark(s, i)
+	case onTomb:
+		s.l.ttl = 0
 	}
 	if before != s.l {
-		s.hurt(before)
+		m.hurt(s, before)
 		c.flags = 0
 	}
 	return true, tookOver
 }
 
-// putMark writes what client i's lease hangs on, unless that is the tombstone, whose long TTL is never
-// near its end here.
+// putMark writes what client i's lease hangs on, unless that is the tombstone. Its TTL is so long that
+// it counts as none here.
 func (m *machine) putMark(s *state, i int) {
 	c := &s.our[i]
 	ttl := m.ttl(c)
@@ -113,9 +113,6 @@ func (m *machine) putMark(s *state, i int) {
 		}
 	} else {
 		s.l = mark{kind: guardMark, who: ourName(i), ttl: lasts(ttl)}
-	}
-	if m.broken(RuleServerFrees) {
-		s.l.ttl = 0
 	}
 }
 
@@ -148,8 +145,11 @@ func (m *machine) renewal(s *state, i int) bool {
 		c.flags |= flagLong
 	}
 	s.m.who, s.m.ttl = ourName(i), lasts(m.ttl(c))
-	if c.on == onOwn && m.stands(s, i) {
+	switch {
+	case c.on == onOwn && m.stands(s, i):
 		m.putMark(s, i)
+	case c.on == onTomb && s.l.kind == tombMark && !m.broken(RuleTombstoneTTL):
+		s.l.ttl = 0 // which some EXPIRE may have cut
 	}
 	return true
 }

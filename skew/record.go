@@ -16,7 +16,7 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 	if m.maySweep(s) {
 		t := step{ev: event{kind: evSweep}, to: *s}
 		t.to.l = mark{}
-		t.to.hurt(s.l)
+		m.hurt(&t.to, s.l)
 		out = append(out, t)
 	}
 	if m.broken(RuleRestoreWithM) && s.record >= sealed && s.record < clean && s.l.kind == noMark {
@@ -52,7 +52,11 @@ func (m *machine) highest(s *state) phase {
 	return high
 }
 
+// A job that runs for ever outlasts every window.
 func (m *machine) oldQuiet(s *state) bool {
+	if m.Overrun {
+		return true
+	}
 	for i := range s.old {
 		if s.old[i].pc != oldIdle {
 			return false
@@ -84,7 +88,7 @@ func (m *machine) mayGoBack(s *state) bool {
 		return true
 	}
 	if s.record-1 != observe {
-		return m.lowest(s, false) >= s.record
+		return m.Ours.Forget || m.lowest(s, false) >= s.record
 	}
 	// observe takes a tombstone for held, so none may be left, nor anybody who would leave one.
 	return s.l.kind != tombMark && m.highest(s) <= dual && m.lowest(s, false) >= dual

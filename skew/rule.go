@@ -38,17 +38,22 @@ const (
 	RuleLongAfterGap
 	// RuleOneStep: the record moves only when no member, and for modern and clean no lease, lags behind.
 	RuleOneStep
-	// RuleTombstoneHeld: a member below dual takes a tombstone for held.
-	RuleTombstoneHeld
-	// RuleServerFrees: the mark on L has a TTL.
-	RuleServerFrees
+	// RuleMarkHasTTL: a stamp of ours is only known by its bytes and a TTL. Without it the bytes will do.
+	RuleMarkHasTTL
+	// RuleAcquireLooks: the acquire script looks at L. Without it it takes M and writes over L.
+	RuleAcquireLooks
+	// RuleTombstoneTTL: every renewal gives the tombstone its long TTL back.
+	RuleTombstoneTTL
+	// RuleReleasedNotPassed: a grant whose release was ever sent is not handed on.
+	RuleReleasedNotPassed
 )
 
 var ruleNames = [...]string{
 	"compare and set", "two keys", "token compared", "renewal looks at L", "release looks at L", "M kept after a loss",
 	"trust from before sending", "fresh samples", "settle after every acquisition", "settle passed on",
 	"unsettled guard deleted", "tombstone put back only with M", "tombstones deleted last", "no phase, no lock",
-	"long lease only after the gap", "one step at a time", "tombstone is held below dual", "mark has a TTL",
+	"long lease only after the gap", "one step at a time", "mark has a TTL", "acquire looks at L",
+	"tombstone's TTL restored", "released grant not passed on",
 }
 
 func (r Rule) String() string {

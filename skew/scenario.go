@@ -12,7 +12,8 @@ import (
 //
 // Clocks of old clients wander: every reading may lie anywhere from Behind below to Ahead above the
 // server's clock, which covers constant offsets, drift and steps inside these bounds. Their spread S is
-// Behind + Ahead. Ours keep time by elapsed ticks and are right about it.
+// Behind + Ahead; either may be negative, for a fleet that is ahead, or behind, as a whole. Ours keep
+// time by elapsed ticks and are right about it.
 type Scenario struct {
 	Dialect dialect.Dialect
 
@@ -23,6 +24,8 @@ type Scenario struct {
 	Reply  int // the longest from the server executing a GETSET to the client judging the reply by a new clock reading
 	Behind int
 	Ahead  int
+	// Rest is how long a client stays away at least after a release of its own, as a poll makes it.
+	Rest int
 	// Overrun: jobs of old clients may run on for ever.
 	Overrun bool
 	// FleetStep: all old clocks may be stepped back together, once, by so much.
@@ -45,8 +48,9 @@ type Ours struct {
 	To Phase
 	// Margin is the trust margin; Stop the longest from told lost to the job having stopped.
 	TTL, Margin, Stop int
-	Long              int // TTL of renewals in phase modern; 0 is TTL
-	Settle            int // ticks, counted as done when so many have passed; 0 does not settle
+	Long              int  // TTL of renewals in phase modern; 0 is TTL
+	Settle            int  // ticks, counted as done when so many have passed; 0 does not settle
+	SettleAlways      bool // after every acquisition, not only after takeovers
 	TakeoverMargin    int
 	// Unchanged judges by unchanged bytes through so many ticks, instead of by the server's clock; looks
 	// may be up to Sparse ticks apart.
@@ -55,6 +59,8 @@ type Ours struct {
 	// Without it a script runs, and its reply arrives, in the instant in which it is sent; for the full
 	// rules that is the most dangerous case, since what comes late is trusted for less.
 	Late bool
+	// Forget lets the record go back although members lag behind, as when a human names them.
+	Forget bool
 	// Break takes rules out.
 	Break Rule
 }
@@ -85,10 +91,11 @@ const (
 	Ghost                    // a GETSET that lost left a value where nobody held anything
 	Chain                    // a second DEL in a row freed the lock of somebody who had entered through the first
 	Unnoticed                // a renewal of ours succeeded although the mark had been gone since the last look; or two of ours
+	Trampled                 // a release of ours deleted the value of an old client that holds
 	LostJob                  // one of ours was told held, and then lost its mark, all old clients being honest
 )
 
-var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost", "chain", "loss unnoticed", "job lost"}
+var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost", "chain", "loss unnoticed", "trampled", "job lost"}
 
 func (g Goal) String() string { return goals[g] }
 
@@ -122,7 +129,7 @@ func (sc Scenario) machine() (*machine, error) {
 		m.keepsStamp = true
 	}
 	m.inclusive = d.Inclusive && d.Unit != dialect.UnitFloatSeconds
-	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - sc.Ahead - sc.Ours.TakeoverMargin - sc.FleetStep - 2
+	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - max(sc.Ahead, 0) - max(sc.Behind, 0) - sc.Ours.TakeoverMargin - sc.FleetStep - 2
 	if sc.Ours.Unchanged > 0 {
 		lowest -= sc.Ours.Unchanged + sc.Ours.Sparse
 	}
@@ -154,8 +161,8 @@ func (sc Scenario) check() error {
 		high       int
 	}{
 		{"Old", sc.Old, 0, maxOld}, {"Ours.Clients", sc.Ours.Clients, 0, maxOurs},
-		{"Lease", sc.Lease, 0, 40}, {"Job", sc.Job, 0, 60}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
-		{"Behind", sc.Behind, 0, 30}, {"Ahead", sc.Ahead, 0, 30}, {"FleetStep", sc.FleetStep, 0, 30},
+		{"Lease", sc.Lease, 0, 40}, {"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
+		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30}, {"FleetStep", sc.FleetStep, 0, 30},
 		{"Ours.TTL", sc.Ours.TTL, 0, 40}, {"Ours.Margin", sc.Ours.Margin, 0, sc.Ours.TTL},
 		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
 		{"Ours.Settle", sc.Ours.Settle, 0, 40}, {"Ours.TakeoverMargin", sc.Ours.TakeoverMargin, 0, 30},

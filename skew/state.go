@@ -79,6 +79,7 @@ type oldStep int8
 
 const (
 	oldIdle     oldStep = iota
+	oldRests            // it released, and stays away for a while
 	oldRead             // it has read its clock and made its stamp; SETNX is next
 	oldBusy             // SETNX said 0; GET is next
 	oldLook             // GET was answered; judging and GETSET are next
@@ -132,9 +133,11 @@ const (
 )
 
 const (
-	flagSettled int8 = 1 << iota
-	flagLong         // the lease is the long one of phase modern
-	flagHurt         // somebody touched its mark since it last looked
+	flagSettled  int8 = 1 << iota
+	flagLong          // the lease is the long one of phase modern
+	flagHurt          // somebody touched its mark since it last looked
+	flagJudged        // it has found the value expired and will replace whatever is there
+	flagReleased      // a release that was sent for this grant is still on its way
 )
 
 type phase int8

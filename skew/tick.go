@@ -6,7 +6,7 @@ func (m *machine) due(s *state) bool {
 	for i := range m.Old {
 		c := &s.old[i]
 		switch {
-		case c.pc == oldIdle:
+		case c.pc == oldIdle, c.pc == oldRests:
 		case c.holds():
 			if !m.Overrun && int(c.age) >= m.Job {
 				return true
@@ -52,12 +52,18 @@ func (m *machine) passL(s *state) {
 	if s.l.ttl--; s.l.ttl == 0 {
 		before := s.l
 		s.l = mark{}
-		s.hurt(before)
+		m.hurt(s, before)
 	}
 }
 
 func (m *machine) passOld(c *oldClient) {
-	if c.pc == oldIdle {
+	switch c.pc {
+	case oldIdle:
+		return
+	case oldRests:
+		if c.age++; int(c.age) >= m.Rest {
+			*c = oldClient{}
+		}
 		return
 	}
 	if !c.holds() || !m.Overrun {

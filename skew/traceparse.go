@@ -88,13 +88,20 @@ func (e Event) words() string {
 	if strings.Contains(says, "%") {
 		says = fmt.Sprintf(says, e.Arg)
 	}
-	if result := resultSays[e.Result]; result != "" {
+	result := resultSays[e.What+" "+e.Result]
+	if result == "" {
+		result = resultSays[e.Result]
+	}
+	if result != "" {
 		says += ": " + result
 	}
 	return says
 }
 
 var resultSays = map[string]string{
+	"acquire won": "it takes the key", "check won": "its mark stands, it holds", "check lost": "its mark is gone",
+	"renewed won": "renewed", "renewed lost": "refused", "sample kept": "the same bytes", "decide kept": "leaves the key",
+	"decide done": "will delete", "look done": "will delete", "look kept": "leaves the key",
 	"won": "it holds", "lost": "not its", "nil": "nothing there", "held": "held by another", "done": "done",
-	"takeover": "it replaces an expired value", "missing": "there was nothing left", "kept": "left alone", "value": "a value",
+	"takeover": "it replaces an expired value and takes the key", "missing": "there was nothing left", "kept": "left alone", "value": "a value",
 }

@@ -1,0 +1,78 @@
+package skew
+
+import (
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// A stamp of ours ends by the clock that is furthest ahead. The trust margin has to cover that and the
+// time that a job takes to stop, one after the other: a margin that covers the greater of the two lets
+// an old client in while the job is being stopped.
+func TestTrustMarginBesideAStampPaysForTheFastestAndForTheStop(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.RedisPy(), dialect.Template(), dialect.Errorception()} {
+		sc := beside(d, 1, 1, PhaseObserve)
+		sc.Ahead, sc.Behind, sc.Ours.Stop = 2, -1, 1
+		for _, stop := range []int{0, 1, 2} {
+			sc.Ours.Stop = stop
+			sc.Ours.Margin = max(sc.Ahead, stop)
+			if x := explore(t, sc); x.Found != (stop > 0) {
+				t.Errorf("%s, margin %d, stop %d: found %v\n%v", d, sc.Ours.Margin, stop, x.Found, x.Trace)
+			}
+			sc.Ours.Margin = sc.Ahead + stop
+			if sc.Ours.Margin < sc.Ours.TTL {
+				mustBeSafe(t, sc)
+			}
+		}
+	}
+}
+
+// Unchanged bytes prove that nobody's lease is left, at any offset of the fleet from the server. Steps
+// backwards are another matter: the same bytes may be written again, between any two looks. They have
+// to be counted in the spread that honest jobs and our lease pay for.
+func TestUnchangedBytesBearEveryOffset(t *testing.T) {
+	for _, behind := range []int{-6, 0, 6} {
+		sc := beside(dialect.Jedis(), 2, 1, PhaseDual)
+		sc.Behind, sc.Ahead = behind, 1-behind
+		sc.Ours.Unchanged, sc.Ours.Sparse = sc.Lease+1, 1
+		mustBeSafe(t, sc)
+		sc.Ours.Unchanged -= 2
+		if x := explore(t, sc); !x.Found {
+			t.Errorf("fleet %d behind: a tick less than honest jobs last is enough", behind)
+		}
+	}
+	slow := beside(dialect.Jedis(), 2, 1, PhaseDual)
+	slow.Behind, slow.Ahead = 6, -5
+	if x := explore(t, slow); !x.Found {
+		t.Error("the server's clock without a margin bears a fleet that is far behind")
+	}
+}
+
+func TestStepsBackCountInTheSpreadForUnchangedBytes(t *testing.T) {
+	for step := 1; step <= 2; step++ {
+		for _, rule := range []Rule{0, RuleFreshSample} {
+			sc := beside(dialect.Jedis(), 1, 1, PhaseDual)
+			sc.Lease, sc.FleetStep = 6, step
+			sc.Ours.Unchanged, sc.Ours.Sparse, sc.Ours.Break = sc.Lease+1, 1, rule
+			sc.Job = sc.Lease + 1 - sc.Ahead - sc.Gap - step
+			sc.Ours.TTL = sc.Job
+			mustBeSafe(t, sc)
+			sc.Job++
+			if x := explore(t, sc); !x.Found {
+				t.Errorf("a step of %d that is not counted does no harm", step)
+			}
+		}
+	}
+}
+
+// Looks that follow each other closely catch a value that was deleted and written again to the same
+// bytes, if it was away for longer than lies between two of them.
+func TestSparseObserverMissesAValueThatWasAway(t *testing.T) {
+	sc := beside(dialect.Jedis(), 1, 1, PhaseDual)
+	sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
+	sc.FleetStep, sc.Rest, sc.Ours.Unchanged, sc.Ours.Sparse = 4, 2, 7, 1
+	checkMutants(t, []mutant{
+		{"last look too old", sc, without(RuleFreshSample), 0},
+		{"looks further apart than the value is away", sc, func(sc *Scenario) { sc.Ours.Sparse = 3 }, 0},
+	})
+}

@@ -1,0 +1,169 @@
+package skew
+
+import (
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// beside is a fleet at the bounds that the rules allow: old clients whose jobs last as long as honesty
+// permits, ours with the longest lease of the lease rule, whose jobs stop as late as trust allows.
+func beside(d dialect.Dialect, old, ours int, p Phase) Scenario {
+	sc := Scenario{Dialect: d, Old: old, Lease: 5, Gap: 1, Reply: 1, Ahead: 1}
+	bound := 5
+	if d.HasTakeover() {
+		bound = int(inTicks(d, sc.Lease, 0, sc.Gap, sc.Behind+sc.Ahead).LongestJob.Bound / tick(d))
+	}
+	sc.Job = bound
+	sc.Ours = Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1}
+	if p == PhaseObserve && d.HasStamp() {
+		sc.Ours.Margin += sc.Ahead
+	}
+	if d.OrMine {
+		sc.Ours.Settle = sc.Gap + 1
+	}
+	return sc
+}
+
+// mutant is a scenario that the full rules make safe, and one change that must not.
+type mutant struct {
+	name   string
+	sc     Scenario
+	change func(*Scenario)
+	events int // of the shortest trace; 0 asks only that there is one
+}
+
+func without(r Rule) func(*Scenario) { return func(sc *Scenario) { sc.Ours.Break |= r } }
+
+func changed(sc Scenario, change func(*Scenario)) Scenario {
+	change(&sc)
+	return sc
+}
+
+func checkMutants(t *testing.T, mutants []mutant) {
+	t.Helper()
+	for _, mu := range mutants {
+		t.Run(mu.name, func(t *testing.T) {
+			full := explore(t, mu.sc)
+			if full.Found {
+				t.Errorf("the full rules are broken:\n%v", full.Trace)
+			}
+			x := explore(t, changed(mu.sc, mu.change))
+			if !x.Found {
+				t.Fatalf("no trace in %d states", x.States)
+			}
+			t.Logf("%d events, %d ticks; safe over %d states\n%s", len(x.Trace.Events), last(x.Trace), full.States, x.Trace.Words())
+			if mu.events != 0 && len(x.Trace.Events) != mu.events {
+				t.Errorf("%d events, want %d", len(x.Trace.Events), mu.events)
+			}
+		})
+	}
+}
+
+func last(t Trace) int { return t.Events[len(t.Events)-1].At }
+
+func longer(sc *Scenario) { sc.Ours.TTL++ }
+
+func TestLeaseRuleIsTightInEveryDialect(t *testing.T) {
+	var mutants []mutant
+	for _, d := range dialect.Presets() {
+		if !d.HasTakeover() || d.OrMine {
+			continue
+		}
+		mutants = append(mutants, mutant{d.Name, beside(d, 2, 1, PhaseDual), longer, 0})
+	}
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.PageNil(), dialect.RedisPy()} {
+		mutants = append(mutants,
+			mutant{d.Name + " with three old clients", beside(d, 3, 1, PhaseDual), longer, 0},
+			mutant{d.Name + " beside two of ours", beside(d, 2, 2, PhaseDual), longer, 0})
+	}
+	checkMutants(t, mutants)
+}
+
+func TestEachRuleOfHardenedPreventsATrace(t *testing.T) {
+	jedis := beside(dialect.Jedis(), 2, 1, PhaseObserve)
+	overrun := beside(dialect.Jedis(), 2, 2, PhaseObserve)
+	overrun.Overrun, overrun.Goal = true, TwoOurs
+	notice := beside(dialect.Jedis(), 2, 1, PhaseObserve)
+	notice.Overrun, notice.Goal = true, Unnoticed
+	behind := beside(dialect.Jedis(), 2, 1, PhaseObserve)
+	// Honest jobs already pay for the spread, so what the margin has to cover is how far the whole fleet
+	// is behind the server.
+	behind.Behind, behind.Ahead, behind.Ours.TakeoverMargin = 2, -1, 1
+	trample := overrun
+	trample.Goal = Trampled
+	checkMutants(t, []mutant{
+		{"compare and set", jedis, without(RuleCompareAndSet), 0},
+		{"takeover margin", behind, func(sc *Scenario) { sc.Ours.TakeoverMargin-- }, 0},
+		{"trust margin covers the stop", beside(dialect.Jedis(), 1, 2, PhaseDual), func(sc *Scenario) { sc.Ours.Margin = 0 }, 0},
+		{"trust margin covers the fastest", beside(dialect.RedisPy(), 1, 1, PhaseObserve), func(sc *Scenario) { sc.Ours.Margin-- }, 0},
+		{"two keys", overrun, without(RuleTwoKeys), 0},
+		{"token", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Clients = 1, 3 }), without(RuleToken), 0},
+		{"acquire looks at L", jedis, without(RuleAcquireLooks), 0},
+		{"renewal looks at L", jedis, without(RuleRenewalLooks), 0},
+		{"release looks at L", trample, without(RuleReleaseLooks), 0},
+		{"M kept after a loss", overrun, without(RuleKeepM), 0},
+		{"mark has a TTL", notice, without(RuleMarkHasTTL), 0},
+		{"trust from before sending", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Late = 0, true }), without(RuleTrustFromSent), 0},
+		{"released grant not passed on", overrun, without(RuleReleasedNotPassed), 0},
+	})
+}
+
+// Clients that take over their own uuid overwrite a value and call it theirs at the next poll, whatever
+// its time says. One of them is enough; two do not exclude each other.
+func TestEachRuleBesideOrMineClientsPreventsATrace(t *testing.T) {
+	for _, p := range []Phase{PhaseObserve, PhaseDual} {
+		uuid := beside(dialect.JedisUUID(), 1, 2, p)
+		uuid.Lease, uuid.Gap, uuid.Job, uuid.Ours.TTL, uuid.Ours.Settle = 7, 2, 5, 5, 3
+		checkMutants(t, []mutant{
+			{string(p) + " settle equal to the gap", uuid, func(sc *Scenario) { sc.Ours.Settle = sc.Gap }, 0},
+			{string(p) + " settle only after takeovers", uuid, without(RuleSettleEvery), 0},
+			{string(p) + " unsettled grant handed on as settled", uuid, without(RuleSettlePassedOn), 0},
+			{string(p) + " no settle", uuid, func(sc *Scenario) { sc.Ours.Settle = 0 }, 0},
+		})
+	}
+	sealed := beside(dialect.JedisUUID(), 1, 2, PhaseDual)
+	sealed.Ours.To = PhaseSealed
+	checkMutants(t, []mutant{{"unsettled guard deleted", sealed, without(RuleUnsettledDeleted), 0}})
+}
+
+func TestSettleAfterEveryAcquisitionSparesTheJob(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.PageNil()} {
+		sc := beside(d, 2, 1, PhaseDual)
+		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = LostJob, sc.Gap+1, true
+		checkMutants(t, []mutant{
+			{d.Name + " no settle", sc, func(sc *Scenario) { sc.Ours.Settle = 0 }, 0},
+			{d.Name + " settle equal to the gap", sc, func(sc *Scenario) { sc.Ours.Settle = sc.Gap }, 0},
+			// A loser that had seen an older holder's value expired strikes a key that was taken when free.
+			{d.Name + " settle only after takeovers", sc, func(sc *Scenario) { sc.Ours.SettleAlways = false }, 0},
+		})
+	}
+}
+
+func TestEachRuleOfThePhasesPreventsATrace(t *testing.T) {
+	moves := func(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
+		sc := beside(d, old, ours, from)
+		sc.Lease, sc.Ours.To = 4, to
+		sc.Job, sc.Ours.TTL = sc.Job-1, sc.Ours.TTL-1
+		return sc
+	}
+	long := moves(dialect.Jedis(), 2, 1, PhaseSealed, PhaseModern)
+	long.Ours.Phase = PhaseDual
+	long.Ours.Long = 7
+	unnoticed := moves(dialect.Jedis(), 1, 1, PhaseDual, PhaseSealed)
+	unnoticed.Overrun, unnoticed.Goal = true, Unnoticed
+	checkMutants(t, []mutant{
+		{"tombstone put back only with M", unnoticed, without(RuleRestoreWithM), 0},
+		{"tombstones deleted last, on the way back", moves(dialect.Jedis(), 1, 2, PhaseDual, PhaseSealed), without(RuleTombstonesLast), 0},
+		{"no phase, no lock", beside(dialect.Jedis(), 1, 2, PhaseDual), without(RuleNoPhaseNoLock), 0},
+		{"long lease only after the gap", long, without(RuleLongAfterGap), 0},
+		{"one step at a time", moves(dialect.Jedis(), 1, 2, PhaseSealed, PhaseClean), without(RuleOneStep), 0},
+	})
+}
+
+func TestBesideClientsThatAlwaysExpireNoLeaseExceedsTheirs(t *testing.T) {
+	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern} {
+		checkMutants(t, []mutant{{string(p), beside(dialect.BareExpire(), 2, 1, p), longer, 0}})
+	}
+	checkMutants(t, []mutant{{"tombstone's TTL restored", beside(dialect.BareExpire(), 2, 1, PhaseSealed), without(RuleTombstoneTTL), 0}})
+}

@@ -1,0 +1,104 @@
+package skew
+
+import (
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+func mustBeSafe(t *testing.T, sc Scenario) {
+	t.Helper()
+	x := explore(t, sc)
+	if x.Found {
+		t.Errorf("%s %d+%d %s to %s, %s:\n%v%s", sc.Dialect, sc.Old, sc.Ours.Clients, sc.Ours.Phase, sc.Ours.To, sc.Goal, x.Trace, x.Trace.Words())
+	}
+}
+
+// tight is beside with the shortest times in which everything can still happen.
+func tight(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
+	sc := beside(d, old, ours, from)
+	sc.Ours.To = to
+	if d.OrMine { // the settle needs its room
+		return sc
+	}
+	sc.Lease, sc.Job, sc.Ours.TTL = sc.Lease-1, sc.Job-1, sc.Ours.TTL-1
+	return sc
+}
+
+// Promise 2: beside honest clients, of every dialect that takes over or sets TTLs, in every phase.
+func TestFullRulesAreSafeBesideEveryHonestDialect(t *testing.T) {
+	for _, d := range dialect.Presets() {
+		if d.Name == "Bare" {
+			continue // without a time nothing is ever taken over
+		}
+		for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern} {
+			old := 2
+			if d.OrMine {
+				old = 1
+			}
+			mustBeSafe(t, tight(d, old, 1, p, p))
+			mustBeSafe(t, tight(d, 1, 2, p, p))
+		}
+	}
+}
+
+func TestFullRulesAreSafeForFourClients(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.RedisPy(), dialect.SetDel()} {
+		mustBeSafe(t, tight(d, 3, 1, PhaseDual, PhaseDual))
+		mustBeSafe(t, tight(d, 2, 2, PhaseDual, PhaseDual))
+		mustBeSafe(t, tight(d, 1, 3, PhaseDual, PhaseDual))
+		mustBeSafe(t, tight(d, 2, 2, PhaseObserve, PhaseObserve))
+	}
+}
+
+// Members lag behind the record and behind each other, leases of the phase before live on, the record
+// moves to and fro as often as its gates let it.
+func TestEveryStepOfAMigrationIsSafe(t *testing.T) {
+	steps := [][2]Phase{
+		{PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern}, {PhaseModern, PhaseClean}, {PhaseObserve, PhaseClean},
+	}
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.PageNil(), dialect.JedisUUID(), dialect.BareExpire()} {
+		for _, p := range steps {
+			mustBeSafe(t, tight(d, 1, 2, p[0], p[1]))
+		}
+	}
+	for _, p := range steps[:3] {
+		mustBeSafe(t, tight(dialect.Jedis(), 2, 1, p[0], p[1]))
+	}
+	forgotten := tight(dialect.Jedis(), 1, 2, PhaseDual, PhaseSealed)
+	forgotten.Ours.Forget = true
+	mustBeSafe(t, forgotten)
+	long := tight(dialect.Jedis(), 1, 1, PhaseDual, PhaseModern)
+	long.Ours.Long = long.Ours.TTL + 3
+	mustBeSafe(t, long)
+}
+
+// Promises 1 and 3: jobs of old clients run for ever, and still two of ours never hold together, and
+// no renewal succeeds over a mark that was touched since the last look.
+func TestOverrunningClientsNeverLetTwoOfOursIn(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.PageNil(), dialect.SetGetDel(), dialect.JedisUUID()} {
+		for _, p := range [][2]Phase{{PhaseObserve, PhaseObserve}, {PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern}} {
+			sc := tight(d, 1, 2, p[0], p[1])
+			sc.Overrun, sc.Goal = true, Unnoticed
+			mustBeSafe(t, sc)
+		}
+	}
+	two := tight(dialect.Jedis(), 2, 2, PhaseDual, PhaseDual)
+	two.Overrun, two.Goal = true, Unnoticed
+	mustBeSafe(t, two)
+}
+
+// Requests and replies take their time, attempts are cancelled while they are on their way and
+// executed afterwards.
+func TestLateCommandsAndCancelledAttemptsAreSafe(t *testing.T) {
+	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
+		sc := tight(dialect.Jedis(), 1, 1, p, p)
+		sc.Ours.Late = true
+		mustBeSafe(t, sc)
+		sc.Old, sc.Ours.Clients = 0, 2
+		mustBeSafe(t, sc)
+	}
+	overrun := tight(dialect.Jedis(), 1, 2, PhaseDual, PhaseDual)
+	overrun.Ours.Late, overrun.Overrun, overrun.Goal = true, true, Unnoticed
+	mustBeSafe(t, overrun)
+}

@@ -2,29 +2,57 @@ package porting
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
 )
 
 // doc: client
 func newTokenClient(pool *redis.Pool) (*lock.Client, error) {
-	d := dialect.SetGetDel()
-	d.Name, d.Library = "SetScript", "SET NX PX with a random token; compare-and-delete script"
-	d.Acquire, d.Release = dialect.AcquireSetNXPX, dialect.ReleaseCompare
-
-	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Hardened, Dialect: d})
+	backend, err := modern.New(pool, modern.Config{Fence: true, Note: "stock service"})
 	if err != nil {
 		return nil, err
 	}
-	return lock.New(backend, lock.Config{})
+	return lock.New(backend, lock.Config{Wait: -1}) // 2: once, as the Java code; 10 * time.Second would wait
 }
 
 // doc: end
+
+// ledger is a store to which every holder writes once, under a number that must be greater than all
+// that it has seen.
+type ledger struct{ seen int64 }
+
+func (l *ledger) sell(ctx context.Context, fence int64, o Order) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if fence <= l.seen {
+		return errors.New("the lock has passed on")
+	}
+	l.seen = fence
+	fmt.Println("sold", o.Quantity, "of", o.SKU)
+	return nil
+}
+
+func sellFenced(ctx context.Context, client *lock.Client, ledger *ledger, order Order) error {
+	// doc: sell
+	lease, err := client.Acquire(ctx, "stock:42") // 1
+	if errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("busy: %w", err) // 2
+	}
+	if err != nil {
+		return err
+	}
+	defer lease.Release() // 4
+
+	fence, _ := lease.Fence()
+	return ledger.sell(lease.Context(), fence, order) // 3
+	// doc: end
+}
 
 const compareAndDelete = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end`
 
@@ -39,8 +67,8 @@ func Example_token() {
 	java := w.dial()
 
 	java.Do("SET", "stock:42", "7e57-java", "NX", "PX", 30_000)
-	_, err = client.TryAcquire(ctx, "stock:42")
-	fmt.Println(err)
+	store := &ledger{}
+	fmt.Println(errors.Is(sellFenced(ctx, client, store, Order{"42", 1}), lock.ErrHeld))
 	deleted, err := redis.Int(java.Do("EVAL", compareAndDelete, 1, "stock:42", "7e57-java"))
 	must(err)
 	fmt.Println("the script deletes Java's own:", deleted)
@@ -53,12 +81,18 @@ func Example_token() {
 	deleted, err = redis.Int(java.Do("EVAL", compareAndDelete, 1, "stock:42", "7e57-java"))
 	must(err)
 	fmt.Println("its script deletes ours:", deleted)
+	early, _ := lease.Fence()
 	must(lease.Release())
-	fmt.Println("keys left:", len(w.server.Keys()))
+
+	must(sellFenced(ctx, client, store, Order{"42", 1}))
+	fmt.Println("a write under the number before:", store.sell(ctx, early, Order{"42", 1}))
+	fmt.Println("keys left:", w.server.Keys())
 	// Output:
-	// lock: key "stock:42": key "stock:42" is held by "7e57-java" (SetScript), for at most 30s by the server's clock
+	// true
 	// the script deletes Java's own: 1
 	// Java while ours holds: <nil>
 	// its script deletes ours: 0
-	// keys left: 0
+	// sold 1 of 42
+	// a write under the number before: the lock has passed on
+	// keys left: [gsl:fence:]
 }

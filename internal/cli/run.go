@@ -36,7 +36,7 @@ If it is stopped by SIGSTOP, nobody watches the command.
 The command finds GETSETLOCK_KEY and GETSETLOCK_TOKEN in its environment, and with a
 token lock GETSETLOCK_FENCE: a number greater than that of every holder before. A store
 that refuses a smaller number than the last it saw keeps out a holder that was stopped
-for too long, and what a fail-over of the server let in twice.
+for too long, or whose lock a fail-over of the server forgot.
 
 A run inside it on the same key joins: it runs its command under the lock that is held,
 after comparing the token with the server's.

@@ -1,0 +1,187 @@
+package skew
+
+import (
+	"math"
+	"time"
+)
+
+// never is later than any event.
+const never = math.MaxInt64
+
+// simClock is a client's clock: true time and an offset that moves with the rate since the anchor, and
+// changes at steps and slews. It is read at instants in order.
+type simClock struct {
+	offset   int64
+	rate     float64 // seconds gained a second
+	own      float64 // the rate without a slew
+	anchor   int64
+	change   int64 // the next of the two below, so that a reading looks at one
+	nextStep int64
+	nextSlew int64 // its beginning, or its end while slewing
+	slewing  bool
+	afflicts bool // by Share
+
+	stepped   int64 // size of the last step
+	steppedAt int64
+}
+
+func (k *simClock) theta(t int64) int64 {
+	if k.rate == 0 {
+		return k.offset
+	}
+	return k.offset + int64(k.rate*float64(t-k.anchor))
+}
+
+// read is what the client's clock shows at true time t.
+func (m *Simulator) read(c *simClient, t int64) int64 {
+	for t >= c.clock.change {
+		m.changeClock(&c.clock)
+	}
+	return t + c.clock.theta(t)
+}
+
+// setClock draws a client's clock and its first troubles.
+func (m *Simulator) setClock(c *simClient) {
+	k, o := &c.clock, m.Clocks
+	share := o.Share
+	if share == 0 {
+		share = 1
+	}
+	afflicted := max(1, int(math.Round(share*float64(m.Clients))))
+	k.afflicts = int(c.name) < afflicted
+	k.anchor, k.nextStep, k.nextSlew = simulationStart, never, never
+	if k.afflicts {
+		k.offset = m.drawOffset()
+		if o.Step.Every > 0 {
+			k.nextStep = m.now + m.until(o.Step.Every, o.Step.Once)
+		}
+		if o.Slew.Every > 0 {
+			k.nextSlew = m.now + m.until(o.Slew.Every, o.Slew.Once)
+		}
+	}
+	if int(c.name) < len(m.Offsets) {
+		k.offset += int64(m.Offsets[c.name])
+	}
+	if o.PPM > 0 {
+		k.own = (2*m.random.Float64() - 1) * o.PPM / 1e6
+		k.offset += int64(k.own * float64(o.Age))
+	}
+	k.rate, k.steppedAt = k.own, -1
+	k.change = min(k.nextStep, k.nextSlew)
+	c.pauseAt = never
+	for i, p := range o.Pauses {
+		c.pauses[i] = m.now + m.until(p.Every, false)
+		c.pauseAt = min(c.pauseAt, c.pauses[i])
+	}
+}
+
+func (m *Simulator) drawOffset() int64 {
+	o := m.Clocks
+	switch {
+	case len(o.Choices) > 0:
+		return int64(o.Choices[m.random.IntN(len(o.Choices))])
+	case o.LogEven:
+		low, high := math.Log(float64(o.Low)), math.Log(float64(o.High))
+		size := int64(math.Exp(low + m.random.Float64()*(high-low)))
+		if m.random.IntN(2) == 0 {
+			return -size
+		}
+		return size
+	}
+	return int64(o.Low) + m.random.Int64N(int64(o.High-o.Low)+1)
+}
+
+// until is the time to the next trouble: memoryless, or the fixed one of a single trouble. It is never
+// nothing, so that troubles cannot pile up in one instant for ever.
+func (m *Simulator) until(every time.Duration, once bool) int64 {
+	if once {
+		return int64(every)
+	}
+	return 1 + int64(min(float64(every)*m.random.ExpFloat64(), float64(100*366*day)))
+}
+
+// changeClock makes the next step, or begins or ends a slew.
+func (m *Simulator) changeClock(k *simClock) {
+	t, o := k.change, &m.Clocks
+	k.offset, k.anchor = k.theta(t), t
+	if t == k.nextStep {
+		before := k.offset
+		k.offset = m.stepTo(before)
+		k.stepped, k.steppedAt = k.offset-before, t
+		k.nextStep = never
+		if !o.Step.Once {
+			k.nextStep = t + m.until(o.Step.Every, false)
+		}
+	} else {
+		m.slew(k, t)
+	}
+	k.change = min(k.nextStep, k.nextSlew)
+}
+
+func (m *Simulator) stepTo(from int64) int64 {
+	by := int64(m.Clocks.Step.By)
+	switch m.Clocks.Step.Kind {
+	case StepBy:
+		return from + by
+	case StepInward:
+		if from > 0 {
+			return from - by
+		}
+		return from + by
+	case StepRight:
+		return 0
+	}
+	return m.drawOffset()
+}
+
+func (m *Simulator) slew(k *simClock, t int64) {
+	o := &m.Clocks.Slew
+	if k.slewing {
+		k.slewing, k.rate, k.nextSlew = false, k.own, never
+		if !o.Once {
+			k.nextSlew = t + m.until(o.Every-o.For, false)
+		}
+		return
+	}
+	k.slewing, k.nextSlew = true, t+int64(o.For)
+	k.rate = k.own + o.PPM/1e6
+	if m.random.IntN(2) == 0 {
+		k.rate = k.own - o.PPM/1e6
+	}
+}
+
+// idle is when a client that waits until an instant goes on: later, if it is stopped at that time. What
+// it waits for (a reply, a sleep) goes on meanwhile.
+func (m *Simulator) idle(c *simClient, until int64) int64 {
+	for c.pauseAt <= until {
+		until = max(until, m.pause(c))
+	}
+	return until
+}
+
+// busy is when a client has worked for so long: pauses come on top.
+func (m *Simulator) busy(c *simClient, from, work int64) int64 {
+	end := from + work
+	for c.pauseAt <= end {
+		start := max(from, c.pauseAt)
+		end += max(0, m.pause(c)-start)
+	}
+	return end
+}
+
+// pause is the end of the next pause; the one after it is drawn.
+func (m *Simulator) pause(c *simClient) int64 {
+	kinds, which := m.Clocks.Pauses, 0
+	for i := range kinds {
+		if c.pauses[i] < c.pauses[which] {
+			which = i
+		}
+	}
+	end := c.pauses[which] + int64(kinds[which].For)
+	c.pauses[which] = end + m.until(kinds[which].Every, false)
+	c.pauseAt = never
+	for i := range kinds {
+		c.pauseAt = min(c.pauseAt, c.pauses[i])
+	}
+	return end
+}

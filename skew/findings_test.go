@@ -72,7 +72,7 @@ func TestSparseObserverMissesAValueThatWasAway(t *testing.T) {
 	sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
 	sc.FleetStep, sc.Rest, sc.Ours.Unchanged, sc.Ours.Sparse = 4, 2, 7, 1
 	checkMutants(t, []mutant{
-		{"last look too old", sc, without(RuleFreshSample), 0},
-		{"looks further apart than the value is away", sc, func(sc *Scenario) { sc.Ours.Sparse = 3 }, 0},
+		{"last look too old", sc, without(RuleFreshSample), 8},
+		{"looks further apart than the value is away", sc, func(sc *Scenario) { sc.Ours.Sparse = 3 }, 10},
 	})
 }

@@ -1,6 +1,7 @@
 package skew
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -21,7 +22,7 @@ var eventWords = [...]struct {
 	evFleet: {"step", "all old clocks step by %+d", true},
 	evSend:  {"send", "sends an attempt", false}, evCancel: {"cancel", "cancels its attempt", false},
 	evAcquire: {"acquire", "its acquire script runs", false}, evAnswer: {"answer", "the reply arrives", false},
-	evCheck: {"check", "has settled and looks again", false}, evPass: {"pass", "hands the unsettled grant on as a held one", false},
+	evCheck: {"check", "has settled and looks again", false}, evPass: {"pass", "hands its grant on to a waiter of its process", false},
 	evRenew: {"renew", "sends a renewal", false}, evRenewed: {"renewed", "its renewal runs", false},
 	evToldLost: {"lost", "is told that the lease is lost", false}, evStop: {"stop", "its job has stopped", false},
 	evRelease: {"release", "its release script runs", false}, evDie: {"crash", "crashes", false},
@@ -61,12 +62,17 @@ func named(ev event, now int, names order) Event {
 func (t Trace) String() string {
 	var b strings.Builder
 	sc := t.Scenario
-	fmt.Fprintf(&b, "# trace 1\n# dialect %s\n# lease %d job %d gap %d behind %d ahead %d\n",
-		sc.Dialect.Name, sc.Lease, sc.Job, sc.Gap, sc.Behind, sc.Ahead)
+	fmt.Fprintf(&b, "# trace 1\n# goal %s\n# dialect %s\n", sc.Goal, sc.Dialect.Name)
+	fmt.Fprintf(&b, "# old %d lease %d job %d gap %d reply %d rest %d behind %d ahead %d\n",
+		sc.Old, sc.Lease, sc.Job, sc.Gap, sc.Reply, sc.Rest, sc.Behind, sc.Ahead)
 	if o := sc.Ours; o.Clients > 0 {
-		fmt.Fprintf(&b, "# ours ttl %d margin %d stop %d settle %d takeover %d\n", o.TTL, o.Margin, o.Stop, o.Settle, o.TakeoverMargin)
+		fmt.Fprintf(&b, "# ours %d ttl %d long %d margin %d stop %d settle %d takeover %d unchanged %d sparse %d\n",
+			o.Clients, o.TTL, o.Long, o.Margin, o.Stop, o.Settle, o.TakeoverMargin, o.Unchanged, o.Sparse)
+		fmt.Fprintf(&b, "# phase %s\n", cmp.Or(o.Phase, PhaseObserve))
+		if o.Break != 0 {
+			fmt.Fprintf(&b, "# without %s\n", o.Break)
+		}
 	}
-	fmt.Fprintf(&b, "# goal %s\n", sc.Goal)
 	for _, e := range t.Events {
 		b.WriteString(e.String())
 		b.WriteByte('\n')

@@ -54,7 +54,7 @@ type Config struct {
 	// Replicas is how many replicas must have acknowledged the key before it counts as taken (WAIT),
 	// within ReplicaWait; else it is given back. It costs a replica's round trip at each acquisition,
 	// and does not make a fail-over safe: a replica that acknowledged need not be the one that is
-	// promoted. Renewals and releases do not wait for it.
+	// promoted. Renewals and releases do not wait for it. The key gsl:wait:NAMESPACE is written too.
 	Replicas int
 
 	// ReplicaWait is how long to wait for Replicas. Defaults to 100 ms. It must be less than Timeout.

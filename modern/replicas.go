@@ -22,12 +22,15 @@ func (b *Backend) replicated(ctx context.Context, g *grant) error {
 }
 
 // replicas asks how many replicas have all that the server has executed. WAIT speaks of what its own
-// connection did; the look right before it moves that to now. Were the two not adjacent, a connection
-// dialed in between would have done nothing yet, and every replica have it.
+// connection wrote, so a write of no meaning stands right before it: a connection that had written
+// nothing, or was dialed in between, would be told that every replica has it.
 func (b *Backend) replicas() (int64, error) {
 	rs := b.patient.Batch(context.Background(), []wire.Command{
-		wire.Cmd("EXISTS", b.fence), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
+		wire.Cmd("SET", "gsl:wait:"+b.cfg.Namespace, "", "PX", 1000), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
 	})
+	if rs[0].Err != nil {
+		return 0, rs[0].Err
+	}
 	n, _ := rs[1].Value.(int64)
 	return n, rs[1].Err
 }

@@ -21,7 +21,9 @@ func client(t *testing.T, b lock.Backend, cfg lock.Config) *lock.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Close(bg); err != nil {
+		ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})

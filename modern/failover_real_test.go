@@ -1,0 +1,336 @@
+//go:build real
+
+package modern_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/redisurl"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+func TestAKeyThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		if !binary.ACL { // Redis before 3.0 has no WAIT
+			continue
+		}
+		t.Run(binary.Name, func(t *testing.T) {
+			t.Parallel()
+			primary := binary.Start(t, redistest.Options{})
+			replica := primary.StartReplica()
+			follows(t, primary)
+			wire := primary.Wire()
+			b, err := modern.New(wire.Pool(), modern.Config{Fence: true, Replicas: 1, ReplicaWait: 300 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := client(t, b, lock.Config{})
+			l := acquire(t, c, "k")
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+			replica.Pause()
+			for n := uint64(1); n <= 2; n++ {
+				// What was given back in the background may not be back yet.
+				err := untilNot(lock.ErrHeld, func() error { _, err := c.TryAcquire(bg, "k"); return err })
+				if err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
+					t.Fatalf("with the replica stopped: %v", err)
+				}
+				if missing := b.Stats().ReplicasMissing; missing != n {
+					t.Errorf("%d acquisitions that replicas missed, want %d", missing, n)
+				}
+			}
+			replica.Continue()
+			takeAndFree := func() {
+				t.Helper()
+				err := untilNot(lock.ErrHeld, func() (err error) { l, err = c.TryAcquire(bg, "k"); return err })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := l.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+			takeAndFree()
+			wire.Fault(redistest.Rule{Command: "WAIT", Do: redistest.CutAfter})
+			if _, err := c.TryAcquire(bg, "k"); err == nil || errors.Is(err, lock.ErrHeld) {
+				t.Errorf("without an answer of the replicas: %v", err)
+			}
+			takeAndFree()
+		})
+	}
+}
+
+// untilNot repeats f while its error wraps passing.
+func untilNot(passing error, f func() error) (err error) {
+	for err = f(); errors.Is(err, passing); err = f() {
+	}
+	return err
+}
+
+func TestManyWaitForReplicasTogether(t *testing.T) {
+	primary := redistest.Real(t, redistest.Options{})
+	primary.StartReplica()
+	follows(t, primary)
+	wire := primary.Wire()
+	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, b, lock.Config{})
+	gate := redistest.NewGate()
+	wire.Fault(redistest.Rule{Command: "WAIT", Do: redistest.HoldReply(gate)})
+	var wg sync.WaitGroup
+	const leases = 200
+	for i := range leases {
+		wg.Go(func() {
+			l, err := c.Acquire(bg, fmt.Sprint("k", i))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-gate.Reached()
+	wire.Await("SET", leases) // on the connection that WAIT does not hold up
+	gate.Open()
+	wg.Wait()
+	if n := wire.Count("WAIT"); n > leases/4 {
+		t.Errorf("%d acquisitions took %d WAITs", leases, n)
+	}
+}
+
+// pair is a primary with a replica of it, and who dials is led to the one that counts.
+type pair struct {
+	primary, replica *redistest.Server
+	mu               sync.Mutex
+	now              *redistest.Server
+}
+
+func newPair(t *testing.T) *pair {
+	p := &pair{primary: redistest.Real(t, redistest.Options{})}
+	p.replica = p.primary.StartReplica()
+	follows(t, p.primary)
+	p.now = p.primary
+	return p
+}
+
+func (p *pair) pool() *redis.Pool {
+	return &redis.Pool{Dial: func() (redis.Conn, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return redis.Dial("tcp", p.now.Addr())
+	}}
+}
+
+// cutOff makes the replica miss all that is written from now on: it cannot come back to the primary.
+func (p *pair) cutOff(t *testing.T) {
+	c := p.primary.Pool().Get() // one connection, from before the door closes
+	defer c.Close()
+	for _, args := range [][]any{{"CONFIG", "SET", "requirepass", "nobody-knows"}, {"CLIENT", "KILL", "TYPE", "slave"}} {
+		if _, err := c.Do(args[0].(string), args[1:]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// follows waits until the replica acknowledges what the primary writes.
+func follows(t *testing.T, primary *redistest.Server) {
+	t.Helper()
+	c := primary.Pool().Get()
+	defer c.Close()
+	for n := 0; n < 1; {
+		_, err := c.Do("SET", "follows", "1", "PX", 1)
+		if err == nil {
+			n, err = redis.Int(c.Do("WAIT", 1, 1000))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (p *pair) promote() {
+	p.primary.Kill()
+	p.replica.Do("SLAVEOF", "NO", "ONE")
+	p.mu.Lock()
+	p.now = p.replica
+	p.mu.Unlock()
+}
+
+func fenced(t *testing.T, pool *redis.Pool, cfg lock.Config) *lock.Client {
+	t.Helper()
+	b, err := modern.New(pool, modern.Config{Fence: true, Timeout: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client(t, b, cfg)
+}
+
+func number(t *testing.T, l *lock.Lease) int64 {
+	t.Helper()
+	fence, ok := l.Fence()
+	if !ok {
+		t.Fatal("no fencing number")
+	}
+	return fence
+}
+
+func TestALeaseThatWasReplicatedOutlivesAPromotion(t *testing.T) {
+	p := newPair(t)
+	a, b := fenced(t, p.pool(), lock.Config{}), fenced(t, p.pool(), lock.Config{Wait: -1})
+	l := acquire(t, a, "k")
+	follows(t, p.primary)
+	p.promote()
+	if _, err := b.Acquire(bg, "k"); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("somebody else was told %v", err)
+	}
+	if err := l.Renew(bg); err != nil {
+		t.Errorf("renewed on the new primary: %v", err)
+	}
+	before := number(t, l)
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+	l = acquire(t, b, "k")
+	if after := number(t, l); after <= before {
+		t.Errorf("fence %d after %d", after, before)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAPromotionThatLostWritesLetsTwoHoldAndTheirNumbersTellThemApart is the documented hazard.
+func TestAPromotionThatLostWritesLetsTwoHoldAndTheirNumbersTellThemApart(t *testing.T) {
+	p := newPair(t)
+	a, b := fenced(t, p.pool(), lock.Config{}), fenced(t, p.pool(), lock.Config{})
+	for _, c := range []*lock.Client{a, b} { // both are connected before the door closes
+		if err := acquire(t, c, "other").Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.cutOff(t)
+	first := acquire(t, a, "k")
+	p.promote()
+	second := acquire(t, b, "k")
+	if first.Err() != nil || second.Err() != nil {
+		t.Errorf("no double grant to show: %v, %v", first.Err(), second.Err())
+	}
+	if one, two := number(t, first), number(t, second); two <= one {
+		t.Errorf("the second holder has number %d, the first %d", two, one)
+	}
+	if err := first.Renew(bg); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("the first holder's renewal: %v", err)
+	}
+	if err := first.Release(); !errors.Is(err, lock.ErrLost) {
+		t.Error(err)
+	}
+	if err := second.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// sentinel starts a Redis Sentinel that watches the pair and returns its address.
+func sentinel(t *testing.T, p *pair) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatalf("redis-server is missing, which is the sentinel too; `make prepare` installs it: %v", err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	_, watched, _ := net.SplitHostPort(p.primary.Addr())
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %s 1\nsentinel down-after-milliseconds m 300\nsentinel failover-timeout m 2000\n", port, dir, watched)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, conf, "--sentinel")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	sees := func() bool {
+		c, err := redis.Dial("tcp", addr)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		replicas, err := redis.Values(c.Do("SENTINEL", "SLAVES", "m"))
+		return err == nil && len(replicas) == 1
+	}
+	for deadline := time.After(30 * time.Second); !sees(); {
+		select {
+		case <-deadline:
+			t.Fatal("the sentinel does not see the replica")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return addr
+}
+
+func TestASentinelLeadsToThePromotedServer(t *testing.T) {
+	p := newPair(t)
+	address, err := redisurl.Parse("redis+sentinel://" + sentinel(t, p) + "/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := address.Pool(redisurl.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	a, b := fenced(t, pool, lock.Config{TTL: time.Minute}), fenced(t, pool, lock.Config{TTL: time.Minute})
+	for _, c := range []*lock.Client{a, b} {
+		if err := acquire(t, c, "other").Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.cutOff(t)
+	first := acquire(t, a, "k") // will be lost
+	p.primary.Kill()
+	var second *lock.Lease
+	for second == nil { // until the sentinel has promoted the replica; the key is not there
+		second, err = b.Acquire(bg, "k")
+		if err != nil && errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+	}
+	if one, two := number(t, first), number(t, second); two <= one {
+		t.Errorf("the second holder has number %d, the first %d", two, one)
+	}
+	for err = nil; !errors.Is(err, lock.ErrLost); err = first.Renew(bg) {
+		if first.Err() != nil {
+			break
+		}
+	}
+	if err := first.Release(); !errors.Is(err, lock.ErrLost) {
+		t.Error(err)
+	}
+	if err := second.Release(); err != nil {
+		t.Error(err)
+	}
+}

@@ -106,7 +106,8 @@ type Stamped struct {
 	// Prev is when the server executed the previous command of the same connection, or any earlier
 	// one; zero if it isn't known, as for values that were found by polling. It has to lie before the
 	// client's clock reading: for a GETSET that repeats the stamp of its SETNX it is the command before
-	// the SETNX.
+	// the SETNX. HAZARD: a client that reads its clock and then waits for a pooled connection, on which
+	// another thread meanwhile sends, breaks that.
 	Prev time.Time
 	// Slept is how long the client is sure to have slept between Prev and its clock reading, measured
 	// by the server's clock. A sleep that may be cut short counts 0.

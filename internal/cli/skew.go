@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ answer is about the numbers that it is given, and as right as they are.
 release. --spread is the greatest clock of the fleet less the smallest; how far all of them
 are from true time together does not count. --delay is the longest time from a client's
 reading its clock to the server executing its write: a long pause of a process counts.
+--preset says for --spread, steps and pauses what is known of a kind of clock; the law is
+asked about a day of it.
 
 Protocols:
   verbatim  old clients alone
@@ -33,10 +36,15 @@ Protocols:
   sealed    ours alone, old clients are kept waiting
   modern    ours alone, the old key is not looked at; --lease is the lease of ours
 
-The closed form answers for the worst that the numbers admit. --explore searches all
-interleavings of a few clients' commands instead, in times rounded to a few ticks, and
-prints the shortest way to two holders.
+The closed form answers for the worst that the numbers admit. A simulation says how often
+it happens, of old clients alone: together their jobs would fill half of the time, clocks
+stand evenly over the spread, and pauses are those of the preset; that of --delay is not in
+it.
+--explore searches all interleavings of a few clients' commands, in times rounded to a few
+ticks, and prints the shortest way to two holders.
 
+Presets:
+%s
 Exit 0 if two clients cannot hold at once, 1 if they can.
 A distribution is 5s (always), 5s..40s (uniform), exp:10s, lognormal:p50=5s,p99=40s or
 file:NAME (a duration a line). The two without an end are drawn from 100000 times by
@@ -47,6 +55,7 @@ type skewFlags struct {
 	q       skewQuestion
 	dialect dialectFlags
 	trace   string
+	preset  string
 	report  string
 	explore bool
 	asJSON  bool
@@ -54,15 +63,16 @@ type skewFlags struct {
 }
 
 func newSkew(e *Env) *cobra.Command {
-	var f skewFlags
+	f := skewFlags{q: skewQuestion{latency: usualLatency}}
 	cmd := &cobra.Command{
 		Use:   "skew",
 		Short: "Say what drifting clocks, pauses and long jobs do to a fleet's lock",
-		Long:  skewLong,
+		Long:  fmt.Sprintf(skewLong, presetList()),
 		Example: examples(
 			"getsetlock skew --lease 30s --job 5s..40s --spread 400ms",
+			"getsetlock skew --lease 30s --job 5s..40s --preset timesyncd --report skew.html",
 			"getsetlock skew --job 20s --delay 50s --explore    # the shortest way to two holders",
-			"getsetlock skew --dialect page --lease 5s --job exp:1s --spread 2s --report skew.html",
+			"getsetlock skew --dialect page --lease 5s --job exp:1s --spread 2s --clients 20",
 			"getsetlock skew --protocol hardened --job 20s --spread 1s --json",
 		),
 		Args: noArgs,
@@ -82,44 +92,25 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.trace, "trace", "", "a record of measured holds, instead of --job")
 	flags.DurationVar(&q.spread, "spread", 0, "how far the fleet's clocks are apart")
 	flags.DurationVar(&q.delay, "delay", 0, "the longest time from a clock reading to its write being executed, pauses included")
+	flags.StringVar(&f.preset, "preset", "", "a kind of clocks and pauses, instead of --spread: "+strings.Join(skew.PresetNames(), ", "))
+	complete(cmd, "preset", choices(skew.PresetNames()...))
+	flags.IntVar(&q.clients, "clients", 8, "how many clients are simulated")
+	flags.DurationVar(&q.poll, "poll", 0, "how often a simulated client asks for a held key (default: the dialect's own)")
+	flags.Var(&q.latency, "latency", "how long a simulated message takes one way, a distribution")
 	flags.BoolVar(&f.explore, "explore", false, "search all interleavings, and print the shortest way to two holders")
 	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
 	flags.Uint64Var(&q.seed, "seed", 1, "what random choices are drawn from; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
 	jsonFlag(cmd, &f.asJSON)
-	laterFlags(cmd)
 }
-
-// laterFlags are fixed and not built: they are refused by a sentence, and help does not show them.
-func laterFlags(cmd *cobra.Command) {
-	for _, name := range skewLater {
-		cmd.Flags().String(name, "", "")
-		if err := cmd.Flags().MarkHidden(name); err != nil {
-			panic(err)
-		}
-	}
-}
-
-// skewLater are the flags of the simulation.
-var skewLater = []string{"clients", "poll", "latency", "preset"}
 
 func (f *skewFlags) run(e *Env, cmd *cobra.Command) error {
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
-	a, err := f.q.answer()
-	var bad *skew.ParameterError
-	switch {
-	case errors.As(err, &bad):
-		return wrongUse("--%s %v: must be %s", strings.ToLower(bad.Field), bad.Value, bad.Bound)
-	case err != nil:
-		return wrongUse("%w", err)
-	}
-	// The page shows the shortest trace too, so it is looked for there as well.
-	if f.explore || f.report != "" {
-		if err := a.explore(e, cmd.Context(), f.quiet); err != nil {
-			return err
-		}
+	a, err := f.work(e, cmd.Context())
+	if err != nil {
+		return asWrongUse(err)
 	}
 	if f.report != "" {
 		if err := report.Save(f.report, a.page()); err != nil {
@@ -137,14 +128,37 @@ func (f *skewFlags) run(e *Env, cmd *cobra.Command) error {
 	return err
 }
 
+// work answers, by as many of the ways as were asked for. The page shows them all.
+func (f *skewFlags) work(e *Env, ctx context.Context) (*skewAnswer, error) {
+	a, err := f.q.answer()
+	if err == nil {
+		err = a.simulate(e, ctx, f.quiet)
+	}
+	if err == nil && (f.explore || f.report != "") {
+		err = a.explore(e, ctx, f.quiet)
+	}
+	if err == nil && f.report != "" {
+		err = a.simulateSpreads(e, ctx, f.quiet)
+	}
+	return a, err
+}
+
+// asWrongUse names the flag that an impossible value came from.
+func asWrongUse(err error) error {
+	var bad *skew.ParameterError
+	var said *exitError
+	switch {
+	case errors.As(err, &said):
+		return err
+	case errors.As(err, &bad):
+		return wrongUse("--%s %v: must be %s", strings.ToLower(bad.Field), bad.Value, bad.Bound)
+	}
+	return wrongUse("%w", err)
+}
+
 // complete makes a question of the flags.
 func (f *skewFlags) complete(cmd *cobra.Command) error {
 	q, given := &f.q, cmd.Flags().Changed
-	for _, name := range skewLater {
-		if given(name) {
-			return wrongUse("--%s is for the simulation, which this version does not have; give the fleet's bounds by --spread and --delay", name)
-		}
-	}
 	if !isOne(q.protocol, skewProtocols) {
 		return wrongUse("--protocol %q is not known; it is one of %s", q.protocol, strings.Join(skewProtocols, ", "))
 	}
@@ -154,6 +168,12 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 	}
 	if given("lease") && q.lease <= 0 {
 		return wrongUse("--lease %v: it must be above zero", q.lease)
+	}
+	if given("poll") && q.poll <= 0 {
+		return wrongUse("--poll %v: it must be above zero", q.poll)
+	}
+	if err := f.completeFleet(given); err != nil {
+		return err
 	}
 	switch {
 	case given("job") && given("trace"):
@@ -166,6 +186,37 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 	}
 	return nil
 }
+
+// completeFleet reads what the simulation needs beside the law's numbers.
+func (f *skewFlags) completeFleet(given func(string) bool) error {
+	q := &f.q
+	for _, name := range []string{"clients", "poll", "latency"} {
+		if given(name) && q.ours() {
+			return wrongUse("--%s is for the simulation, which plays old clients alone; it is not for --protocol %s", name, q.protocol)
+		}
+	}
+	if q.clients < 2 {
+		return wrongUse("--clients %d: must be at least 2; one alone has nobody to hold beside", q.clients)
+	}
+	if !given("preset") {
+		return nil
+	}
+	if given("spread") {
+		return wrongUse("--preset and --spread both say how far clocks are apart: give one")
+	}
+	p, err := skew.Lookup(f.preset)
+	if err != nil {
+		return asWrongUse(err)
+	}
+	q.preset, q.spread = &p, p.Clocks.Spread(presetSpan)
+	for _, pause := range p.Clocks.Pauses {
+		q.pause = max(q.pause, pause.For)
+	}
+	return nil
+}
+
+// presetSpan is how long a preset's clocks drift and step before the law is asked.
+const presetSpan = 24 * time.Hour
 
 func isOne(word string, of []string) bool {
 	for _, w := range of {
@@ -206,6 +257,58 @@ type skewQuestion struct {
 	spread   time.Duration
 	delay    time.Duration
 	seed     uint64
+
+	preset  *skew.Preset  // spread and pause are its
+	pause   time.Duration // the longest of a process; lengthens jobs and delays
+	clients int
+	poll    time.Duration // 0: the dialect's own
+	latency dist.Dist
+}
+
+// usualLatency is a message's way within a data centre.
+var usualLatency = must(dist.Parse("100us..400us"))
+
+func must(d dist.Dist, err error) dist.Dist {
+	if err != nil {
+		panic(err) // the text is ours
+	}
+	return d
+}
+
+// presetList names the presets, what they are, and who measured it.
+func presetList() string {
+	var b strings.Builder
+	for _, p := range skew.Presets() {
+		text := p.Shape + ". " + p.Source
+		if p.Ours != "" {
+			text += ". Assumed: " + p.Ours
+		}
+		for n, line := range presetLines(text) {
+			name := ""
+			if n == 0 {
+				name = p.Name
+			}
+			fmt.Fprintf(&b, "  %-16s%s\n", name, line)
+		}
+	}
+	return b.String()
+}
+
+// presetLines breaks a text at blanks.
+func presetLines(text string) []string {
+	const width = 76
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
 }
 
 var skewProtocols = []string{"verbatim", "hardened", "modern", "observe", "dual", "sealed"}

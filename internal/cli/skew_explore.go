@@ -63,7 +63,7 @@ func (a *skewAnswer) scenario() (skew.Scenario, time.Duration) {
 	if a.ours() {
 		per = leaseTicksOurs
 	}
-	tick := max(a.law.Lease/time.Duration(per), a.spread/24, a.delay/12, (a.law.Job+29)/30, time.Millisecond)
+	tick := max(a.law.Lease/time.Duration(per), a.spread/24, a.law.Delay/12, (a.law.Job+29)/30, time.Millisecond)
 	up := func(d time.Duration) int { return int((d + tick - 1) / tick) }
 	c := 0
 	if a.dialect.Slack > 0 {
@@ -72,7 +72,7 @@ func (a *skewAnswer) scenario() (skew.Scenario, time.Duration) {
 	if a.dialect.C() < a.dialect.Slack {
 		c--
 	}
-	sc := skew.Scenario{Dialect: a.dialect, Old: 2, Lease: max(1, up(a.law.Lease)), Ahead: up(a.spread), Gap: up(a.delay), Reply: up(a.delay), MaxStates: exploreStates}
+	sc := skew.Scenario{Dialect: a.dialect, Old: 2, Lease: max(1, up(a.law.Lease)), Ahead: up(a.spread), Gap: up(a.law.Delay), Reply: up(a.law.Delay), MaxStates: exploreStates}
 	room := sc.Lease + c
 	if !a.verdict.Possible && a.dialect.HasTakeover() {
 		sc.Ahead = min(sc.Ahead, room-1)

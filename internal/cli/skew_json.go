@@ -20,9 +20,10 @@ type skewDocument struct {
 	LongestJobMS json.Number    `json:"longest_job_ms"`
 	SpreadMS     json.Number    `json:"spread_ms"`
 	DelayMS      json.Number    `json:"delay_ms"`
+	Preset       *string        `json:"preset"`
 	Seed         uint64         `json:"seed"`
 	Law          lawDocument    `json:"law"`
-	Simulation   any            `json:"simulation"`
+	Simulation   *simDocument   `json:"simulation"`
 	Explore      *exploreResult `json:"explore"`
 }
 
@@ -42,13 +43,17 @@ func (a *skewAnswer) document() skewDocument {
 	v := a.verdict
 	doc := skewDocument{
 		Schema: "getsetlock.skew/1", TwoHolders: a.twoHold(), Cause: a.cause, Protocol: a.protocol, Dialect: a.dialect.Name,
-		LeaseMS: millis(a.law.Lease), LongestJobMS: millis(a.law.Job), SpreadMS: millis(a.spread), DelayMS: millis(a.delay), Seed: a.seed,
+		LeaseMS: millis(a.law.Lease), LongestJobMS: millis(a.law.Job), SpreadMS: millis(a.spread), DelayMS: millis(a.law.Delay), Seed: a.seed,
 		Law: lawDocument{
 			TwoHolders: v.Possible, Unconditional: v.Unconditional, OverlapMS: millis(v.Overlap),
 			LongestSafeJobMS: limitMS(v.LongestJob), GreatestSafeSpreadMS: limitMS(v.GreatestSpread), LongestLeaseMS: limitMS(v.LongestLease),
 			JobsTooLong: json.Number(strconv.FormatFloat(a.tooLong(v.LongestJob), 'f', -1, 64)),
 		},
-		Explore: a.explored.document(),
+		Simulation: a.simDocument(),
+		Explore:    a.explored.document(),
+	}
+	if a.preset != nil {
+		doc.Preset = &a.preset.Name
 	}
 	if a.holds == nil {
 		text := a.job.String()

@@ -17,6 +17,8 @@ type skewAnswer struct {
 	jobs     []time.Duration // drawn or measured, sorted
 	cause    string
 	explored *skewExplored
+	rates    *skew.Rates // simulated
+	points   []simPoint
 }
 
 // The causes, as the answer's field has them.
@@ -24,6 +26,7 @@ const (
 	causeNone = "none" // two do not hold, or the dialect's own clients let it happen by themselves
 	causeJob  = "job"
 	causeSkew = "skew"
+	causeJump = "jump"
 )
 
 // draws is how many jobs stand for a distribution.
@@ -35,7 +38,8 @@ const modernLease = 30 * time.Second
 func (q skewQuestion) answer() (*skewAnswer, error) {
 	a := &skewAnswer{skewQuestion: q}
 	a.jobs = q.drawJobs()
-	a.law = skew.Law{Dialect: q.dialect, Lease: q.lease, Job: q.longestJob(a.jobs), Delay: q.delay, Reply: q.delay, Spread: q.spread}
+	late := q.delay + q.pause
+	a.law = skew.Law{Dialect: q.dialect, Lease: q.lease, Job: q.longestJob(a.jobs) + q.pause, Delay: late, Reply: late, Spread: q.spread}
 	if a.law.Lease == 0 {
 		a.law.Lease = q.dialect.Lease
 		if q.protocol == "modern" {
@@ -94,7 +98,7 @@ func oursAlone(law skew.Law, protocol string) skew.Verdict {
 
 // twoHold is the whole answer in one word.
 func (a *skewAnswer) twoHold() bool {
-	return a.verdict.Possible || a.explored != nil && a.explored.Found
+	return a.verdict.Possible || a.explored != nil && a.explored.Found || a.rates != nil && a.rates.Episodes > 0
 }
 
 // findCause takes one thing after another away and looks whether two hold still.
@@ -104,6 +108,13 @@ func (a *skewAnswer) findCause() string {
 	}
 	if a.possibleWithout(func(l *skew.Law) { l.Spread = 0 }) {
 		return causeJob
+	}
+	if a.preset != nil {
+		steady := a.preset.Clocks
+		steady.Step = skew.Steps{}
+		if !a.possibleWithout(func(l *skew.Law) { l.Spread = steady.Spread(presetSpan) }) {
+			return causeJump
+		}
 	}
 	return causeSkew
 }
@@ -121,10 +132,8 @@ func (a *skewAnswer) tooLong(l skew.Limit) float64 {
 	if !l.Bounded {
 		return 0
 	}
-	n, found := slices.BinarySearch(a.jobs, l.Bound)
-	for found && n < len(a.jobs) && a.jobs[n] == l.Bound {
-		n++
-	}
+	// Jobs are durations: the first one that is too long is the first above the bound.
+	n, _ := slices.BinarySearch(a.jobs, l.Bound-a.pause+1)
 	return float64(len(a.jobs)-n) / float64(len(a.jobs))
 }
 
@@ -156,7 +165,7 @@ func (a *skewAnswer) safeLease() (lease time.Duration, ok bool) {
 		if !v.Possible {
 			return law.Lease, true
 		}
-		law.Lease += max(v.Overlap, 2*a.law.Delay+a.law.Reply)
+		law.Lease += max(v.Overlap, 2*law.Delay+law.Reply)
 	}
 	return 0, false
 }

@@ -23,6 +23,14 @@ func (a *skewAnswer) page() report.Page {
 	if a.oldHold() && a.verdict.LongestJob.Bounded && !a.verdict.Unconditional {
 		p.Sections = append(p.Sections, a.region(), a.overlapAgainstSpread())
 	}
+	if a.rates != nil {
+		p.Sections = append(p.Sections, report.Section{
+			Title: "Simulated", Words: a.seen(), Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.simRows()},
+		})
+	}
+	if len(a.points) > 0 {
+		p.Sections = append(p.Sections, a.waits())
+	}
 	if a.explored != nil {
 		p.Sections = append(p.Sections, a.shortestTrace())
 	}
@@ -35,14 +43,25 @@ func (a *skewAnswer) commandLine() string {
 	if a.holds != nil {
 		job = "--trace FILE"
 	}
-	return fmt.Sprintf("getsetlock skew --protocol %s --dialect %s --lease %s %s --spread %s --delay %s --seed %d",
-		a.protocol, a.dialect, short(a.law.Lease), job, short(a.spread), short(a.delay), a.seed)
+	clocks := "--spread " + a.spread.String()
+	if a.preset != nil {
+		clocks = "--preset " + a.preset.Name
+	}
+	text := fmt.Sprintf("getsetlock skew --protocol %s --dialect %s --lease %s %s %s --delay %s --seed %d --report FILE",
+		a.protocol, a.dialect, a.law.Lease, job, clocks, a.delay, a.seed)
+	if !a.ours() {
+		text += fmt.Sprintf(" --clients %d --latency %s", a.clients, a.latency)
+		if a.poll > 0 {
+			text += " --poll " + a.poll.String()
+		}
+	}
+	return text
 }
 
 // spreads are from none to beyond where no job is safe, or the fleet's own, in twelve steps. The
 // fleet's own is always among them.
 func (a *skewAnswer) spreads() []time.Duration {
-	most := max(a.law.Lease+a.dialect.C()-a.delay, a.spread*5/4, time.Second)
+	most := max(a.law.Lease-a.law.Delay, a.spread*5/4, time.Second)
 	var all []time.Duration
 	for n := range 13 {
 		all = append(all, most*time.Duration(n)/12)
@@ -84,23 +103,52 @@ func (a *skewAnswer) region() report.Section {
 	}
 }
 
-// overlapAgainstSpread shows how likely a job is overlapped, by the law.
+// overlapAgainstSpread shows how likely a job is overlapped: at worst, by the law, and as simulated.
 func (a *skewAnswer) overlapAgainstSpread() report.Section {
-	old := report.Line{Name: "old clients: a waiter with the worst clock and delay is always there"}
-	ours := report.Line{Name: "ours alone (sealed, modern)", Dashed: true}
-	table := report.Table{Columns: []string{"clocks apart", "old clients", "ours alone"}}
-	for _, s := range a.spreads() {
-		share := a.unsafeShare(a.atSpread(s))
-		old.At = append(old.At, report.XY{X: s.Seconds(), Y: share})
+	worst := report.Line{Name: "old clients, at worst: a waiter with the worst clock and delay is always there"}
+	seen := report.Line{Name: fmt.Sprintf("old clients, simulated: %d of them", a.clients)}
+	ours := report.Line{Name: "ours among themselves (hardened, dual, sealed, modern)", Dashed: true}
+	table := report.Table{Columns: []string{"clocks apart", "at worst", "simulated", "ours among themselves"}}
+	for n, s := range a.spreads() {
+		share, simulated := a.unsafeShare(a.atSpread(s)), "-"
+		worst.At = append(worst.At, report.XY{X: s.Seconds(), Y: share})
 		ours.At = append(ours.At, report.XY{X: s.Seconds()})
-		table.Rows = append(table.Rows, []string{short(s), percent(share), percent(0)})
+		if n < len(a.points) {
+			simulated = percent(overlapped(a.points[n].rates))
+			seen.At = append(seen.At, report.XY{X: s.Seconds(), Y: overlapped(a.points[n].rates)})
+		}
+		table.Rows = append(table.Rows, []string{short(s), percent(share), simulated, percent(0)})
+	}
+	lines := []report.Line{worst, ours}
+	if len(a.points) > 0 {
+		lines = []report.Line{worst, seen, ours}
 	}
 	return report.Section{
 		Title: "How likely a job is overlapped, against skew",
-		Words: "The share of jobs beside which a second client can hold, at worst.",
+		Words: "The share of jobs beside which a second client can hold, by the law, and of acquisitions that were made beside a holder, simulated.",
 		Figure: &report.Plot{
-			Name: "Probability of an overlap against the spread of clocks", X: "clocks apart, s", Y: "jobs overlapped",
-			Lines: []report.Line{old, ours}, Share: true,
+			Name: "Probability of an overlap against the spread of clocks", X: "clocks apart, s", Y: "overlapped",
+			Lines: lines, Share: true,
+		},
+		Table: table,
+	}
+}
+
+// waits shows how long simulated clients wait.
+func (a *skewAnswer) waits() report.Section {
+	half, most := report.Line{Name: "half wait no longer"}, report.Line{Name: "99 of 100 wait no longer", Dashed: true}
+	table := report.Table{Columns: []string{"clocks apart", "wait p50", "wait p99", "acquisitions", "gave up"}}
+	for _, p := range a.points {
+		r := p.rates
+		half.At = append(half.At, report.XY{X: p.spread.Seconds(), Y: r.WaitP50.Seconds()})
+		most.At = append(most.At, report.XY{X: p.spread.Seconds(), Y: r.WaitP99.Seconds()})
+		table.Rows = append(table.Rows, []string{short(p.spread), short(r.WaitP50), short(r.WaitP99), strconv.FormatInt(r.Acquisitions, 10), strconv.FormatInt(r.GaveUp, 10)})
+	}
+	return report.Section{
+		Title: "Waits, against skew",
+		Words: "From an attempt's beginning to the winning command, of those that won.",
+		Figure: &report.Plot{
+			Name: "How long clients wait against the spread of clocks", X: "clocks apart, s", Y: "wait, s", Lines: []report.Line{half, most},
 		},
 		Table: table,
 	}

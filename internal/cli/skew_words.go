@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,6 +41,9 @@ func (a *skewAnswer) words() []string {
 	} else {
 		says = append(says, a.whyNot()...)
 	}
+	if a.rates != nil {
+		says = slices.Insert(says, min(2, len(says)), a.seen())
+	}
 	if a.ours() {
 		says = append(says, a.besideOurs())
 	}
@@ -56,31 +60,33 @@ func (a *skewAnswer) why() string {
 		return fmt.Sprintf("Why: a client of %s takes over a key that carries its own id, and the loser of a race leaves its id there.", a.dialect)
 	case v.LateWinner:
 		return fmt.Sprintf("Why: a client of %s judges what GETSET returned by reading its clock again; %s late, it takes a lock for expired that was live when it replaced it.",
-			a.dialect, short(a.delay))
+			a.dialect, short(a.law.Delay))
 	case !a.dialect.HasTakeover():
 		return fmt.Sprintf("Why: the server frees the key after %s, and a job runs for up to %s. Two hold for up to %s.",
 			short(a.law.Lease), short(a.law.Job), short(v.Overlap))
 	}
 	return fmt.Sprintf("Why: a job may run for %s. With clocks %s apart and writes up to %s late, another may take the key over %s after it was written. Two hold for up to %s.",
-		short(a.law.Job), short(a.spread), short(a.delay), short(max(0, v.LongestJob.Bound)), short(v.Overlap))
+		short(a.law.Job), short(a.spread), short(a.law.Delay), short(max(0, v.LongestJob.Bound)), short(v.Overlap))
 }
 
 func (a *skewAnswer) howOften() string {
 	if a.verdict.Unconditional || a.verdict.LateWinner {
 		return "How often: whenever clients race for a lock that has expired; it hangs on no job's length."
 	}
-	return fmt.Sprintf("How often: %s of jobs run longer than that. Each of them is overlapped if a waiter with the worst clock is there.",
+	return fmt.Sprintf("How often: %s of jobs run longer than that. Each of them is overlapped if a waiter with the worst clock and delay is there.",
 		percent(a.unsafeShare(a.verdict)))
 }
 
 func (a *skewAnswer) whoseFault() string {
 	switch {
+	case a.cause == causeJump:
+		return "The problem is jumps of clocks: without them these would be near enough to each other."
 	case a.cause == causeSkew:
 		return fmt.Sprintf("The problem is skew: with clocks no more than %s apart it would not happen.", short(a.verdict.GreatestSpread.Bound))
 	case a.verdict.Unconditional:
 		return "Neither skew nor long jobs nor jumps of clocks are the problem: these clients do not exclude each other."
-	case !a.possibleWithout(func(l *skew.Law) { l.Spread, l.Delay, l.Reply = 0, 0, 0 }):
-		return "The problem is long jobs with long pauses: it happens with perfect clocks too, and would not without the pauses."
+	case !a.possibleWithout(func(l *skew.Law) { l.Spread, l.Delay, l.Reply, l.Job = 0, 0, 0, l.Job-a.pause }):
+		return "The problem is long pauses, which count as long jobs: it happens with perfect clocks too, and would not without the pauses."
 	}
 	return "The problem is long jobs: it happens with perfect clocks too."
 }
@@ -119,7 +125,7 @@ func (a *skewAnswer) whyNot() []string {
 		return []string{"Why: these clients take a key only when it is not there, and nothing but its holder deletes it."}
 	}
 	text := fmt.Sprintf("Why: no job runs for more than %s, and with clocks %s apart and writes up to %s late nobody takes the key over before %s.",
-		short(a.law.Job), short(a.spread), short(a.delay), short(v.LongestJob.Bound))
+		short(a.law.Job), short(a.spread), short(a.law.Delay), short(v.LongestJob.Bound))
 	room := fmt.Sprintf("Room: jobs of up to %s are safe", short(v.LongestJob.Bound))
 	if v.GreatestSpread.Bounded {
 		room += fmt.Sprintf(", or clocks up to %s apart", short(v.GreatestSpread.Bound))
@@ -184,6 +190,14 @@ func (e *Env) printSkew(a *skewAnswer, explored bool) {
 		g.add(r[0], r[1])
 	}
 	e.print(g)
+	if a.rates != nil {
+		fmt.Fprintln(e.Stdout)
+		g := newGrid(left("simulated"), right("value"))
+		for _, r := range a.simRows() {
+			g.add(r[0], r[1])
+		}
+		e.print(g)
+	}
 	if explored && a.explored != nil {
 		fmt.Fprintln(e.Stdout)
 		e.printExplored(a.explored)
@@ -193,13 +207,18 @@ func (e *Env) printSkew(a *skewAnswer, explored bool) {
 // lawRows are the law's numbers, for both the terminal and the page.
 func (a *skewAnswer) lawRows() [][]string {
 	v := a.verdict
+	clocks := "as given"
+	if a.preset != nil {
+		clocks = a.preset.Name + ", " + a.preset.Shape
+	}
 	rows := [][]string{
 		{"protocol", a.protocol},
 		{"dialect", a.dialect.Name},
+		{"clocks", clocks},
 		{"lease", short(a.law.Lease)},
 		{"longest job", short(a.law.Job)},
 		{"clocks apart", short(a.spread)},
-		{"writes late by up to", short(a.delay)},
+		{"writes late by up to", short(a.law.Delay)},
 		{"longest safe job", bound(v.LongestJob)},
 		{"jobs that are longer", percent(a.unsafeShare(v))},
 		{"greatest safe spread", bound(v.GreatestSpread)},
@@ -207,7 +226,7 @@ func (a *skewAnswer) lawRows() [][]string {
 		{"free after a crash", recovery(v.Recovery)},
 	}
 	if v.Unconditional {
-		rows = append(rows[:6], rows[len(rows)-1]) // these clients need no limit to be exceeded
+		rows = append(rows[:7], rows[len(rows)-1]) // these clients need no limit to be exceeded
 	}
 	if a.ours() && a.oldHold() {
 		rows = append(rows, []string{"longest lease of ours", bound(v.LongestLease)})

@@ -188,13 +188,13 @@ func num(v float64) string {
 // value is a number at a tick.
 func value(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
-// ceiling is the least value from v on at which a tick stands.
+// ceiling is the least value from v on at which a tick stands, if what is beyond it can be seen.
 func ceiling(v float64) float64 {
 	if v <= 0 {
 		return 1
 	}
 	s := stride(v)
-	return math.Ceil(v/s-1e-9) * s
+	return math.Ceil(v/s-0.01) * s
 }
 
 // ticks are at round values, four to ten of them.

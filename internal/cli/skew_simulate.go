@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// The simulation's limits. It ends with whichever comes first: events are the bound where few
+// acquisitions come through, as with long jobs and short polls.
+const (
+	simAcquisitions   = 200_000
+	pointAcquisitions = 20_000 // of each point of the page's curves
+	// simSpan bounds a fleet in which nobody comes through at all.
+	simSpan = 3652 * 24 * time.Hour
+)
+
+// Tests, which ask often, make do with fewer.
+var (
+	simEvents   = 10_000_000
+	pointEvents = 600_000
+)
+
+// errSimulation is a fleet that the simulation cannot play.
+var errSimulation = errors.New("simulation")
+
+// simulation is the question's fleet. Clocks stand evenly over the spread, and clients rest between jobs
+// so long that together they would keep the lock busy for half of the time: at more, whoever releases
+// is first again, and one overrun begins a chain without an end.
+func (a *skewAnswer) simulation(spread time.Duration) (skew.Simulation, error) {
+	s := skew.Simulation{
+		Dialect: a.dialect, Clients: a.clients, Lease: a.law.Lease, Poll: a.poll,
+		Acquisitions: simAcquisitions, For: simSpan, Seed: a.seed,
+	}
+	var err error
+	if a.holds != nil {
+		s.Job, err = skew.ListOf("job", a.holds)
+	} else {
+		s.Job, err = simulated("job", a.job, a.seed)
+	}
+	if err == nil {
+		s.Latency, err = simulated("latency", a.latency, a.seed)
+	}
+	if err == nil {
+		rest := max(time.Millisecond, 2*time.Duration(a.clients)*a.meanJob())
+		s.Rest, err = skew.ParseDistribution("job", "exp:"+min(rest, longestRest).String())
+	}
+	for n := range a.clients {
+		s.Offsets = append(s.Offsets, spread*time.Duration(n)/time.Duration(max(1, a.clients-1)))
+	}
+	return s, err
+}
+
+// longestRest keeps the rests of great fleets within what a distribution may hold.
+const longestRest = 365 * 24 * time.Hour
+
+func (a *skewAnswer) meanJob() time.Duration {
+	sum := 0.0
+	for _, j := range a.jobs {
+		sum += float64(j)
+	}
+	return time.Duration(sum / float64(len(a.jobs)))
+}
+
+// simulated is a flag's distribution as the simulation takes it. What a file holds, it draws from by
+// samples.
+func simulated(field string, d dist.Dist, seed uint64) (skew.Distribution, error) {
+	if !strings.HasPrefix(d.String(), "file:") {
+		return skew.ParseDistribution(field, d.String())
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	var spans []time.Duration
+	for range 10_000 {
+		spans = append(spans, d.Draw(r))
+	}
+	return skew.ListOf(field, spans)
+}
+
+// simulate plays the fleet, if it is one of old clients alone.
+func (a *skewAnswer) simulate(e *Env, ctx context.Context, quiet bool) error {
+	if a.ours() {
+		return nil
+	}
+	s, err := a.simulation(a.spread)
+	if err != nil {
+		return err
+	}
+	if a.preset != nil {
+		s.Clocks, s.Offsets = a.preset.Clocks, nil
+	}
+	bar := e.progress(quiet, "simulating", 100)
+	defer bar.end()
+	rates, err := runSimulation(ctx, s, simEvents, func(done float64) { bar.set(int64(100 * done)) })
+	if err == nil {
+		a.rates = &rates
+	}
+	return err
+}
+
+// runSimulation counts events and not time, so that a seed has one result on every machine.
+func runSimulation(ctx context.Context, s skew.Simulation, events int, tell func(done float64)) (skew.Rates, error) {
+	m, err := skew.NewSimulator(s)
+	if err != nil {
+		return skew.Rates{}, fmt.Errorf("%w: %w", errSimulation, err)
+	}
+	const slice = 1 << 16
+	for n := 0; n < events && m.Run(slice); n += slice {
+		tell(max(m.Done(), float64(n)/float64(events)))
+		if cause := context.Cause(ctx); cause != nil {
+			return skew.Rates{}, couldNot(cause, "simulating")
+		}
+	}
+	return m.Rates(), nil
+}
+
+// simPoint is one fleet of the page's curves.
+type simPoint struct {
+	spread time.Duration
+	rates  skew.Rates
+}
+
+// simulateSpreads plays the fleet with other spreads of its clocks.
+func (a *skewAnswer) simulateSpreads(e *Env, ctx context.Context, quiet bool) error {
+	if a.ours() {
+		return nil
+	}
+	all := a.spreads()
+	bar := e.progress(quiet, "simulating spreads", int64(len(all)))
+	defer bar.end()
+	for n, spread := range all {
+		s, err := a.simulation(spread)
+		if err != nil {
+			return err
+		}
+		s.Acquisitions = pointAcquisitions
+		if a.preset != nil {
+			s.Clocks.Pauses = a.preset.Clocks.Pauses
+		}
+		rates, err := runSimulation(ctx, s, pointEvents, func(float64) {})
+		if err != nil {
+			return err
+		}
+		a.points = append(a.points, simPoint{spread, rates})
+		bar.set(int64(n + 1))
+	}
+	return nil
+}
+
+// overlapped is the share of acquisitions that were made beside a holder.
+func overlapped(r skew.Rates) float64 {
+	if r.Acquisitions == 0 {
+		return 0
+	}
+	return float64(r.Entries) / float64(r.Acquisitions)
+}
+
+// seen is how often it happened, in a sentence.
+func (a *skewAnswer) seen() string {
+	r := a.rates
+	fleet := fmt.Sprintf("%d clients whose jobs would fill half of the time", a.clients)
+	if r.Entries == 0 {
+		text := fmt.Sprintf("Simulated: %s; none of %d acquisitions in %s was made beside a holder.", fleet, r.Acquisitions, long(r.Span))
+		if a.verdict.Possible {
+			text += " It takes rarer things than this run met, which does not keep it from happening."
+		}
+		return text
+	}
+	return fmt.Sprintf("Simulated: %s; %s of %d acquisitions in %s were made beside a holder, in %d episodes of up to %s, with up to %d holders at once.",
+		fleet, percent(overlapped(*r)), r.Acquisitions, long(r.Span), r.Episodes, short(r.LongestEpisode), r.MostHolders)
+}
+
+// long is a span of which nobody reads the seconds.
+func long(d time.Duration) string {
+	if d < 48*time.Hour {
+		return d.Round(time.Second).String()
+	}
+	return strconv.FormatFloat(d.Hours()/24, 'f', 1, 64) + " days"
+}
+
+// simRows are the simulation's numbers, for both the terminal and the page.
+func (a *skewAnswer) simRows() [][]string {
+	r := a.rates
+	wait := func(d time.Duration) string {
+		if r.Acquisitions == 0 {
+			return "-"
+		}
+		return within(float64(d) / float64(time.Millisecond)).String()
+	}
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return [][]string{
+		{"clients", strconv.Itoa(a.clients)},
+		{"time simulated", long(r.Span)},
+		{"acquisitions", count(r.Acquisitions)},
+		{"made beside a holder", count(r.Entries)},
+		{"episodes", count(r.Episodes)},
+		{"by skew, job, jump, protocol", fmt.Sprintf("%d, %d, %d, %d", r.Causes.Skew, r.Causes.Job, r.Causes.Jump, r.Causes.Protocol)},
+		{"longest episode", short(r.LongestEpisode)},
+		{"most holders at once", strconv.Itoa(r.MostHolders)},
+		{"longest chain", count(r.LongestChain)},
+		{"wait p50", wait(r.WaitP50)},
+		{"wait p99", wait(r.WaitP99)},
+		{"gave up waiting", count(r.GaveUp)},
+		{"nobody held, all waited", within(float64(r.Blocked) / float64(time.Millisecond)).String()},
+	}
+}
+
+// simDocument is the simulation field of the document.
+type simDocument struct {
+	Clients          int              `json:"clients"`
+	SpanMS           json.Number      `json:"span_ms"`
+	Acquisitions     int64            `json:"acquisitions"`
+	Overlapped       int64            `json:"overlapped"` // acquisitions made beside a holder
+	Episodes         int64            `json:"episodes"`
+	EpisodesBy       map[string]int64 `json:"episodes_by"`
+	LongestOverlapMS json.Number      `json:"longest_overlap_ms"`
+	MostHolders      int              `json:"most_holders"`
+	LongestChain     int64            `json:"longest_chain"`
+	WaitP50MS        *json.Number     `json:"wait_p50_ms"`
+	WaitP99MS        *json.Number     `json:"wait_p99_ms"`
+	BlockedMS        json.Number      `json:"blocked_ms"`
+	GaveUp           int64            `json:"gave_up"`
+	Takeovers        int64            `json:"takeovers"`
+	Clobbers         int64            `json:"clobbers"`
+	Commands         int64            `json:"commands"`
+}
+
+func (a *skewAnswer) simDocument() *simDocument {
+	if a.rates == nil {
+		return nil
+	}
+	r, c := a.rates, a.rates.Causes
+	doc := &simDocument{
+		Clients: a.clients, SpanMS: millis(r.Span), Acquisitions: r.Acquisitions, Overlapped: r.Entries, Episodes: r.Episodes,
+		EpisodesBy:       map[string]int64{"skew": c.Skew, "job": c.Job, "jump": c.Jump, "protocol": c.Protocol},
+		LongestOverlapMS: millis(r.LongestEpisode), MostHolders: r.MostHolders, LongestChain: r.LongestChain,
+		BlockedMS: millis(r.Blocked), GaveUp: r.GaveUp, Takeovers: r.Takeovers, Clobbers: r.Clobbers, Commands: r.Commands,
+	}
+	if r.Acquisitions > 0 {
+		doc.WaitP50MS, doc.WaitP99MS = millisOf(r.WaitP50), millisOf(r.WaitP99)
+	}
+	return doc
+}

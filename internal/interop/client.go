@@ -12,9 +12,10 @@ import (
 type Kind string
 
 const (
-	Jar  Kind = "jar"  // com.github.jedis.lock.JedisLock of jedis-lock 1.0.0, as published
-	UUID Kind = "uuid" // our transliteration of the rules that jedis-lock took up later: uuid:millis, expired or mine
-	None Kind = "none" // grants always: with it in the place of a lock a test of exclusion must fail
+	Jar   Kind = "jar"   // com.github.jedis.lock.JedisLock of jedis-lock 1.0.0, as published
+	UUID  Kind = "uuid"  // our transliteration of the rules that jedis-lock took up later: uuid:millis, expired or mine
+	Token Kind = "token" // SET NX PX and a script that compares, as Java listings have it
+	None  Kind = "none"  // grants always: with it in the place of a lock a test of exclusion must fail
 )
 
 // Default, as a wait or a lease, leaves the Java side's own: 10 s and 60 s.

@@ -110,6 +110,9 @@ final class Peer {
                 UUID me = a.size() > 4 ? UUID.fromString(a.get(4)) : UUID.randomUUID();
                 lock = new UuidLock(jedis, key, wait, lease, me);
                 return List.of(me.toString());
+            case "token":
+                lock = new TokenLock(jedis, key, wait, lease);
+                break;
             case "none":
                 lock = new NoLock();
                 break;

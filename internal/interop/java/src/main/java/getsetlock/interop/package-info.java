@@ -18,8 +18,8 @@
  * <tr><td>{@code clock}</td><td>now by this JVM's clock</td></tr>
  * <tr><td>{@code open C HOST PORT}</td><td>a client: one connection and one thread of its own</td></tr>
  * <tr><td>{@code lock C KIND KEY WAIT LEASE [UUID]}</td><td>gives it a new lock object in place of the last one; KIND is
- * {@code jar}, {@code uuid} (our transliteration of the later rules) or {@code none} (grants always, to show that a test
- * sees lost updates); WAIT and LEASE in ms or {@code default}; answers the uuid or {@code (nil)}</td></tr>
+ * {@code jar}, {@code uuid} (our transliteration of the later rules), {@code token} (SET with NX and PX, released by a
+ * script that compares) or {@code none} (grants always, to show that a test sees lost updates); WAIT and LEASE in ms or {@code default}; answers the uuid or {@code (nil)}</td></tr>
  * <tr><td>{@code acquire C}</td><td>{@code true|false} and how often the thread slept meanwhile</td></tr>
  * <tr><td>{@code release C}</td><td></td></tr>
  * <tr><td>{@code die C}</td><td>cuts the connection without a release and forgets the client; what it was doing

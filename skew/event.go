@@ -26,6 +26,7 @@ const (
 	evCrash
 	evQuit
 	evFleet
+	evServer
 
 	evSend
 	evCancel

@@ -84,6 +84,11 @@ func (m *machine) steps(s *state, out []step) []step {
 	if m.first < m.last {
 		out = m.recordSteps(s, out)
 	}
+	if m.ServerStep != 0 && s.server == 0 {
+		t := step{ev: event{kind: evServer, arg: int8(m.ServerStep)}, to: *s}
+		m.stepServer(&t.to, int8(m.ServerStep))
+		out = append(out, t)
+	}
 	if m.FleetStep > 0 && s.fleet == 0 {
 		t := step{ev: event{kind: evFleet, arg: int8(-m.FleetStep)}, to: *s}
 		t.to.fleet = int8(-m.FleetStep)
@@ -100,7 +105,7 @@ func (m *machine) steps(s *state, out []step) []step {
 // initial worlds: nothing is held; where the record says so, the tombstone stands.
 func (m *machine) initial() []state {
 	s := state{record: m.first}
-	if m.first >= sealed && m.first < clean {
+	if m.first >= sealed && m.first < clean && !m.Ours.NoTombstone {
 		s.l.kind = tombMark
 	}
 	for i := range m.Ours.Clients {

@@ -76,3 +76,35 @@ func TestSparseObserverMissesAValueThatWasAway(t *testing.T) {
 		{"looks further apart than the value is away", sc, func(sc *Scenario) { sc.Ours.Sparse = 3 }, 10},
 	})
 }
+
+// A step of the server's clock takes from what lies between the end of trust and the end of the key,
+// stopping included; it counts in the takeover margin, and backwards in the margin beside a stamp.
+func TestServersStepIsPaidForByTheMargins(t *testing.T) {
+	two := beside(dialect.Jedis(), 0, 2, PhaseDual)
+	two.Ours.Margin = 3
+	two.ServerStep = two.Ours.Margin - two.Ours.Stop
+	mustBeSafe(t, two)
+	two.ServerStep++
+	if x := explore(t, two); !x.Found {
+		t.Error("a step forwards beyond the margin does no harm")
+	}
+
+	judge := beside(dialect.Jedis(), 2, 1, PhaseDual)
+	judge.ServerStep, judge.Ours.Margin = 2, 3
+	judge.Ours.TakeoverMargin = judge.ServerStep
+	mustBeSafe(t, judge)
+	judge.Ours.TakeoverMargin = 0
+	if x := explore(t, judge); !x.Found {
+		t.Error("a step forwards that the takeover margin leaves out does no harm")
+	}
+
+	stamp := beside(dialect.RedisPy(), 1, 1, PhaseObserve)
+	stamp.Lease, stamp.Job, stamp.Ours.TTL = 7, 5, 5
+	stamp.ServerStep, stamp.Ours.TakeoverMargin = -1, 2
+	stamp.Ours.Margin = stamp.Ahead + stamp.Ours.Stop + 1
+	mustBeSafe(t, stamp)
+	stamp.Ours.Margin--
+	if x := explore(t, stamp); !x.Found {
+		t.Error("a step backwards that the margin beside a stamp leaves out does no harm")
+	}
+}

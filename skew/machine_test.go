@@ -31,7 +31,7 @@ func TestMachinesJudgeAsTheirDialectDoes(t *testing.T) {
 			}
 			real := d.LegacyNext(dialect.Text(text), ownUUID, now)
 			c := oldClient{seen: seen{kind: stampMark, who: stranger, at: at}, stamp: m.slack + int8(m.Lease)}
-			if got := m.nextStep(&c, oldName(0)); got != real {
+			if got := m.nextStep(&state{}, &c, oldName(0)); got != real {
 				t.Errorf("%s, %+d: machine %s, dialect %s", d, at, got, real)
 			}
 			before := mark{kind: stampMark, who: stranger, at: at}

@@ -138,7 +138,7 @@ func (m *machine) get(s state, i int) step {
 	if s.l.kind == noMark {
 		t.ev.out = outNil
 	}
-	switch m.nextStep(c, oldName(i)) {
+	switch m.nextStep(&s, c, oldName(i)) {
 	case dialect.StepSetnxOnce:
 		c.pc, c.seen = oldLast, seen{}
 	case dialect.StepGetset:
@@ -151,7 +151,7 @@ func (m *machine) get(s state, i int) step {
 
 // nextStep is the dialect's answer to what GET brought: StepGetset also where it can still become that
 // before the attempt's time is up.
-func (m *machine) nextStep(c *oldClient, name int8) dialect.Step {
+func (m *machine) nextStep(s *state, c *oldClient, name int8) dialect.Step {
 	held := dialect.StepWait
 	if m.Dialect.SetnxAfterHeld {
 		held = dialect.StepSetnxOnce
@@ -166,7 +166,7 @@ func (m *machine) nextStep(c *oldClient, name int8) dialect.Step {
 			return m.readsMark
 		}
 		return held
-	case m.expired(c.seen.at, m.judgesAt(c), m.expiryWait(c)):
+	case m.expired(c.seen.at, m.judgesAt(s, c), m.expiryWait(c)):
 		return dialect.StepGetset
 	}
 	return held
@@ -186,9 +186,9 @@ func (m *machine) nilStep() dialect.Step {
 
 // judgesAt is the clock by which the client judges, as a distance from the server's: any within bounds
 // if it reads anew, so the furthest ahead; else the one that made its stamp.
-func (m *machine) judgesAt(c *oldClient) int {
+func (m *machine) judgesAt(s *state, c *oldClient) int {
 	if m.Dialect.JudgesAnew {
-		return m.Ahead
+		return m.Ahead + int(s.fleet)
 	}
 	return int(c.stamp-m.slack) - m.Lease
 }
@@ -211,11 +211,7 @@ func (m *machine) expiredNow(s *state, c *oldClient, name int8) bool {
 	if c.seen.kind != stampMark || m.Dialect.OrMine && c.seen.who == name {
 		return true // get has let nothing else pass
 	}
-	clock := m.judgesAt(c)
-	if m.Dialect.JudgesAnew {
-		clock += int(s.fleet)
-	}
-	return m.expired(c.seen.at, clock, 0)
+	return m.expired(c.seen.at, m.judgesAt(s, c), 0)
 }
 
 func (m *machine) look(s *state, i int, out []step) []step {
@@ -235,7 +231,7 @@ func (m *machine) look(s *state, i int, out []step) []step {
 			out = append(out, t)
 		}
 	default:
-		out = append(out, m.getset(*s, i, c.stamp, m.judgesAt(c)))
+		out = append(out, m.getset(*s, i, c.stamp, m.judgesAt(s, c)))
 	}
 	return out
 }

@@ -30,6 +30,9 @@ type Scenario struct {
 	Overrun bool
 	// FleetStep: all old clocks may be stepped back together, once, by so much.
 	FleetStep int
+	// ServerStep: the server's clock may step by so much, once; TTLs are by that clock. Old clients'
+	// clocks, and the elapsed time of ours, do not follow.
+	ServerStep int
 	// StampAtWrite makes the old clients read their clock in the instant in which the server executes
 	// their write, which none of them can: a model that forgets the pause, kept to show what it misses.
 	StampAtWrite bool
@@ -55,6 +58,8 @@ type Ours struct {
 	// Unchanged judges by unchanged bytes through so many ticks, instead of by the server's clock; looks
 	// may be up to Sparse ticks apart.
 	Unchanged, Sparse int
+	// NoTombstone: the world begins without one, as after an overrun release, in phases that have one.
+	NoTombstone bool
 	// Late: requests and replies take any time, attempts are cancelled while they are on their way.
 	// Without it a script runs, and its reply arrives, in the instant in which it is sent; for the full
 	// rules that is the most dangerous case, since what comes late is trusted for less.
@@ -129,7 +134,7 @@ func (sc Scenario) machine() (*machine, error) {
 		m.keepsStamp = true
 	}
 	m.inclusive = d.Inclusive && d.Unit != dialect.UnitFloatSeconds
-	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - max(sc.Ahead, 0) - max(sc.Behind, 0) - sc.Ours.TakeoverMargin - sc.FleetStep - 2
+	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - max(sc.Ahead, 0) - max(sc.Behind, 0) - sc.Ours.TakeoverMargin - sc.FleetStep - max(sc.ServerStep, -sc.ServerStep) - 2
 	if sc.Ours.Unchanged > 0 {
 		lowest -= sc.Ours.Unchanged + sc.Ours.Sparse
 	}
@@ -162,7 +167,7 @@ func (sc Scenario) check() error {
 	}{
 		{"Old", sc.Old, 0, maxOld}, {"Ours.Clients", sc.Ours.Clients, 0, maxOurs},
 		{"Lease", sc.Lease, 0, 40}, {"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
-		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30}, {"FleetStep", sc.FleetStep, 0, 30},
+		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30}, {"FleetStep", sc.FleetStep, 0, 30}, {"ServerStep", sc.ServerStep, -30, 30},
 		{"Ours.TTL", sc.Ours.TTL, 0, 40}, {"Ours.Margin", sc.Ours.Margin, 0, sc.Ours.TTL},
 		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
 		{"Ours.Settle", sc.Ours.Settle, 0, 40}, {"Ours.TakeoverMargin", sc.Ours.TakeoverMargin, 0, 30},

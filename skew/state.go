@@ -8,7 +8,8 @@ type state struct {
 	m      token
 	record phase // what the fleet's record says
 	links  int8  // events on the way to the goal that have to come first; only some goals count
-	fleet  int8  // how far all old clients' clocks were stepped together
+	server int8  // 1 once the server's clock has stepped
+	fleet  int8  // how far all old clients' clocks were stepped together, against the server's
 	old    [maxOld]oldClient
 	our    [maxOurs]ourClient
 }

@@ -99,3 +99,45 @@ func (m *machine) passOur(c *ourClient) {
 		c.last--
 	}
 }
+
+// stepServer moves the server's clock: every distance from it changes, and every TTL with it.
+func (m *machine) stepServer(s *state, by int8) {
+	s.server, s.fleet = 1, s.fleet-by
+	m.stepKeys(s, by)
+	for i := range m.Old {
+		c := &s.old[i]
+		if m.Dialect.HasTakeover() && c.pc > oldRests && (m.keepsStamp || !c.holds()) {
+			c.stamp = max(c.stamp-by, m.floor)
+		}
+		if c.seen.kind == stampMark {
+			c.seen.at = max(c.seen.at-by, m.floor)
+		}
+	}
+	for i := range m.Ours.Clients {
+		if c := &s.our[i]; c.watch.kind == stampMark {
+			c.watch.at = max(c.watch.at-by, m.floor)
+		}
+	}
+}
+
+func (m *machine) stepKeys(s *state, by int8) {
+	if s.m.who != nobody {
+		if s.m.at != m.floor {
+			s.m.at = max(s.m.at-by, m.floor)
+		}
+		if s.m.ttl -= by; s.m.ttl <= 0 {
+			s.m = token{}
+		}
+	}
+	if s.l.kind == stampMark {
+		s.l.at = max(s.l.at-by, m.floor)
+	}
+	if s.l.ttl == 0 {
+		return
+	}
+	if s.l.ttl -= by; s.l.ttl <= 0 {
+		before := s.l
+		s.l = mark{}
+		m.hurt(s, before)
+	}
+}

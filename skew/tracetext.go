@@ -19,8 +19,9 @@ var eventWords = [...]struct {
 	evExpire: {"expire", "EXPIRE", false}, evLast: {"setnx", "SETNX once more", false},
 	evLook: {"look", "looks before its release", false}, evDecide: {"decide", "looks at its own time before its release", false},
 	evDel: {"del", "DEL", false}, evCrash: {"crash", "crashes", false}, evQuit: {"quit", "gives its attempt up", false},
-	evFleet: {"step", "all old clocks step by %+d", true},
-	evSend:  {"send", "sends an attempt", false}, evCancel: {"cancel", "cancels its attempt", false},
+	evFleet:  {"step", "all old clocks step by %+d", true},
+	evServer: {"step", "its clock steps by %+d", true},
+	evSend:   {"send", "sends an attempt", false}, evCancel: {"cancel", "cancels its attempt", false},
 	evAcquire: {"acquire", "its acquire script runs", false}, evAnswer: {"answer", "the reply arrives", false},
 	evCheck: {"check", "has settled and looks again", false}, evPass: {"pass", "hands its grant on to a waiter of its process", false},
 	evRenew: {"renew", "sends a renewal", false}, evRenewed: {"renewed", "its renewal runs", false},
@@ -46,6 +47,8 @@ func named(ev event, now int, names order) Event {
 	switch {
 	case ev.kind == evFleet:
 		e.Who = "fleet"
+	case ev.kind == evServer:
+		e.Who = "server"
 	case ev.who >= firstOur:
 		e.Who = fmt.Sprintf("ours%d", names.our[ev.who-firstOur]+1)
 	case ev.who >= firstOld:

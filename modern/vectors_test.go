@@ -1,0 +1,129 @@
+package modern_test
+
+import (
+	"crypto/sha1"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+var update = flag.Bool("update", false, "write the vectors anew")
+
+const vectors = "testdata/vectors/wire.txt"
+
+// TestTheWireIsAsPinned compares names and bytes on the wire with a file that other languages can read.
+// Scripts stand there by name, and random names of processes as PROCESS.
+func TestTheWireIsAsPinned(t *testing.T) {
+	pinned, err := os.ReadFile(vectors)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(pinned), "\n\n")
+	got := head + "\n"
+	for _, form := range []string{"plain", "note", "fence", "fair", "fair fence"} {
+		cfg := forms[form]
+		if form == "note" {
+			cfg.Note = "host 7"
+		}
+		bubble(t, func(t *testing.T, w *redistest.World) { got += "\n" + life(t, w, form, cfg) })
+	}
+	if *update {
+		if err := os.WriteFile(vectors, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if got != string(pinned) {
+		t.Errorf("the wire differs from %s (-update writes it, which changes the protocol):\n%s", vectors, got)
+	}
+}
+
+// life runs every operation once and returns what was sent.
+func life(t *testing.T, w *redistest.World, form string, cfg modern.Config) string {
+	serial := 0
+	cfg.Namespace = "ns"
+	cfg.Token = func() string { serial++; return fmt.Sprintf("token-%018d", serial) }
+	b, wire := on(t, w, cfg)
+	var out strings.Builder
+	shas := map[string]string{}
+	said := func(what string) {
+		fmt.Fprintf(&out, "# %s: %s\n", form, what)
+		sent := wire.Sent()
+		for i, c := range sent {
+			if c.Is("EVAL") {
+				shas[fmt.Sprintf("%x", sha1.Sum([]byte(c[1])))] = c[1]
+			}
+			unknown := i+1 < len(sent) && c.Is("EVALSHA") && sent[i+1].Is("EVAL") // it follows whole
+			if line := readable(c, shas); line != "" && !unknown {
+				out.WriteString(line + "\n")
+			}
+		}
+		wire.Forget()
+	}
+	g := try(t, b, "k")
+	said("acquire")
+	if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+	said("refused")
+	place := stand(t, b, "k")
+	said("wait")
+	if _, errs := b.ExtendAll(bg, []lock.Grant{g, g}, ttl); errors.Join(errs...) != nil {
+		t.Error(errs)
+	}
+	said("renew two")
+	next, err := b.Pass(bg, g, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said("hand over")
+	free(t, next)
+	said("release")
+	granted(t, place)
+	said("take from the line, release")
+	if err := stand2(t, b).Leave(bg); err != nil {
+		t.Error(err)
+	}
+	said("leave the line")
+	w.Pass(ttl + time.Second)
+	w.Mini.Del("gsl:fence:ns")
+	return out.String()
+}
+
+// stand2 stands in line behind a foreign value, which is taken away again.
+func stand2(t *testing.T, b *modern.Backend) lock.Place {
+	t.Helper()
+	g := try(t, b, "k")
+	p := stand(t, b, "k")
+	free(t, g)
+	return p
+}
+
+var process = regexp.MustCompile(`(gsl:turn:)?[\w-]{22}( token-|$)`)
+
+// readable is a command with its script by name; empty for what only finds out what the server has.
+func readable(c redistest.Command, shas map[string]string) string {
+	c = slices.Clone(c)
+	switch {
+	case c.Is("CLIENT"), c.Is("SET") && len(c) > 3 && c[3] == "IFEQ":
+		return ""
+	case c.Is("EVALSHA"):
+		c[1] = shas[c[1]]
+		fallthrough
+	case c.Is("EVAL"):
+		c[0] = "EVALSHA"
+		c[1], _, _ = strings.Cut(strings.TrimPrefix(c[1], "-- "), ":")
+	}
+	for i := range c {
+		c[i] = process.ReplaceAllString(c[i], "${1}PROCESS$2")
+	}
+	return c.String()
+}

@@ -384,6 +384,19 @@ func TestStepOfOneClientIsNotTheServers(t *testing.T) {
 	}
 }
 
+// Two hosts of one NTP server step together; the third proves that it was not the lock server.
+func TestStepOfMostClientsIsNotTheServers(t *testing.T) {
+	f, worlds := testFleet(t, 7, 3)
+	f.pollAll(worlds, 30)
+	worlds[0].offset += 2 * sec
+	worlds[1].offset += 2 * sec
+	f.pollAll(worlds, 30)
+	cs := f.Contradictions()
+	if len(cs) != 2 || cs[0].Kind != Step || cs[1].Kind != Step {
+		t.Errorf("got %v", cs)
+	}
+}
+
 func TestWriterSeenOnlyByPollingGuaranteesNothing(t *testing.T) {
 	f, worlds := testFleet(t, 1, 2)
 	f.pollAll(worlds, 5)

@@ -100,6 +100,9 @@ func TestSurveyOfARecordContainsEveryOffset(t *testing.T) {
 				if widest := d.Poll + d.Unit.Step() + 20*ms; got.Width() > widest && seed < 4 {
 					t.Errorf("%s, own connections %v: %v wide", d, own, got.Width())
 				}
+				if n := s.Fleet().Writer(fmt.Sprint("10.0.0.", i, ":1")).Writes(); !d.Restamp && n != 40 {
+					t.Fatalf("seed %d (%s): %d writes counted of 40", seed, d, n)
+				}
 				if own && d.Unit == dialect.UnitMillis && got.Width() > 25*ms {
 					t.Errorf("seed %d (%s): %v wide", seed, d, got.Width())
 				}

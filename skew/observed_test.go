@@ -33,6 +33,13 @@ func TestRecordIsWrittenAsItsVectorAndReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile("../docs/clocks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sample := "    " + strings.ReplaceAll(strings.TrimSpace(string(want)), "\n", "\n    "); !strings.Contains(string(page), strings.ReplaceAll(sample, `    1770000000.123456 cmd "lua" 3 "get" "a b\"\\\x00\xff\xc3\xa9" ""`+"\n", "")) {
+		t.Error("docs/clocks.md shows another record")
+	}
 	var got bytes.Buffer
 	w, err := NewObservedWriter(&got)
 	if err != nil {

@@ -107,7 +107,7 @@ func stand2(t *testing.T, b *modern.Backend) lock.Place {
 	return p
 }
 
-var process = regexp.MustCompile(`(gsl:turn:)?[\w-]{22}( token-|$)`)
+var process = regexp.MustCompile(`^(gsl:turn:)?[\w-]{22}( token-|$)`)
 
 // readable is a command with its script by name; empty for what only finds out what the server has.
 func readable(c redistest.Command, shas map[string]string) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -103,7 +104,8 @@ func (j *JVM) send(words ...string) (<-chan answer, error) {
 	}
 	ch := make(chan answer, 1)
 	j.calls[id] = ch
-	if _, err := fmt.Fprintln(j.stdin, line); err != nil {
+	// A JVM that is on its way out no longer reads, and its end says more than a broken pipe.
+	if _, err := fmt.Fprintln(j.stdin, line); errors.Is(err, os.ErrClosed) {
 		delete(j.calls, id)
 		return nil, fmt.Errorf("%w: %w", ErrEnded, err)
 	}

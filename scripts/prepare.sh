@@ -14,6 +14,8 @@ has_unzip() { quietly unzip -v; }
 # The race detector needs a C compiler that can link.
 has_gcc() { printf '#include <stdlib.h>\nint main(void){return 0;}\n' | quietly gcc -x c -o /dev/null -; }
 has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ]; }
+# A report's page is looked at in a real browser.
+has_chromium() { quietly chromium --version && quietly chromedriver --version; }
 # pip is needed only as long as the wheel has not been fetched.
 has_pip() {
   local wanted
@@ -30,6 +32,7 @@ missing_packages() {
   has_faketime || say faketime
   has_unzip || say unzip
   has_gcc || { say gcc && say libc6-dev; }
+  has_chromium || { say chromium && say chromium-driver; }
   has_pip || say python3-pip
 }
 

@@ -157,15 +157,21 @@ func (m *machine) lostJob(s *state) bool {
 }
 
 // stateSet numbers states in the order in which they are added. It hashes into a table of numbers
-// with open addressing, so a state is stored once.
+// with open addressing, so a state is stored once. Beside each number stands half of the hash, so that
+// hardly a state is read that is not the one.
 type stateSet struct {
 	states []state
-	table  []int32 // one more than the number; 0 is free
+	table  []setEntry
 	seed   maphash.Seed
 }
 
+type setEntry struct {
+	half   uint32
+	number int32 // and one more; 0 is free
+}
+
 func newSet() *stateSet {
-	return &stateSet{table: make([]int32, 1<<12), seed: maphash.MakeSeed()}
+	return &stateSet{table: make([]setEntry, 1<<12), seed: maphash.MakeSeed()}
 }
 
 // add says whether the state is new. The seed differs between runs and no result hangs on it.
@@ -173,32 +179,33 @@ func (h *stateSet) add(s state) bool {
 	if 2*len(h.states) >= len(h.table) {
 		h.grow()
 	}
-	at, found := h.find(&s)
+	at, half, found := h.find(&s)
 	if found {
 		return false
 	}
 	h.states = append(h.states, s)
-	h.table[at] = int32(len(h.states))
+	h.table[at] = setEntry{half, int32(len(h.states))}
 	return true
 }
 
-func (h *stateSet) find(s *state) (at int, found bool) {
-	mask := len(h.table) - 1
-	for at = int(maphash.Comparable(h.seed, *s)) & mask; ; at = (at + 1) & mask {
-		n := h.table[at]
-		if n == 0 {
-			return at, false
+func (h *stateSet) find(s *state) (at int, half uint32, found bool) {
+	sum, mask := maphash.Comparable(h.seed, *s), len(h.table)-1
+	half = uint32(sum >> 32)
+	for at = int(uint32(sum)) & mask; ; at = (at + 1) & mask {
+		c := h.table[at]
+		if c.number == 0 {
+			return at, half, false
 		}
-		if h.states[n-1] == *s {
-			return at, true
+		if c.half == half && h.states[c.number-1] == *s {
+			return at, half, true
 		}
 	}
 }
 
 func (h *stateSet) grow() {
-	h.table = make([]int32, 2*len(h.table))
+	h.table = make([]setEntry, 2*len(h.table))
 	for i := range h.states {
-		at, _ := h.find(&h.states[i])
-		h.table[at] = int32(i + 1)
+		at, half, _ := h.find(&h.states[i])
+		h.table[at] = setEntry{half, int32(i + 1)}
 	}
 }

@@ -108,3 +108,25 @@ func TestServersStepIsPaidForByTheMargins(t *testing.T) {
 		t.Error("a step backwards that the margin beside a stamp leaves out does no harm")
 	}
 }
+
+// The law's second condition, beside ours: the jobs are honest, no attempt pauses longer than the gap,
+// our lease keeps the lease rule, and still an old client that judges its GETSET's reply late believes
+// that it holds. In dialects that judge the reply by a new clock reading the gap has to leave more.
+func TestLateJudgeOfTheReplyEntersBesideOurs(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.JedisAQS(), dialect.Page(), dialect.PageGet(), dialect.RedisObjects()} {
+		for _, p := range []Phase{PhaseObserve, PhaseDual} {
+			sc := beside(d, 2, 1, p)
+			sc.Gap = 2
+			room := sc.Lease + 1 - sc.Ahead // c is one tick in all of these
+			sc.Job, sc.Ours.TTL = room-sc.Gap, room-sc.Gap
+			sc.Reply = room - 2*sc.Gap
+			mustBeSafe(t, sc)
+			sc.Reply++ // still not beyond the gap
+			x := explore(t, sc)
+			if !x.Found {
+				t.Errorf("%s, %s: safe", d, p)
+			}
+			t.Run(d.Name+" "+string(p), func(t *testing.T) { kept(t, x.Trace) })
+		}
+	}
+}

@@ -106,11 +106,14 @@ func isMark(o legacy.Observation) bool {
 }
 
 // isBookkeeping reports that a key is what the token lock keeps beside the locks: the counter of
-// fencing numbers, whose value looks like a stamp in microseconds, and the lines of waiters.
+// fencing numbers, whose value looks like a stamp in microseconds, the lines of waiters, and what is
+// written so that replicas have something to acknowledge.
 func isBookkeeping(o legacy.Observation) bool {
 	switch {
 	case strings.HasPrefix(o.Key, "gsl:fence:"):
 		return o.Type == "string" && !strings.ContainsFunc(o.Value, func(r rune) bool { return r < '0' || r > '9' })
+	case strings.HasPrefix(o.Key, "gsl:wait:"):
+		return o.Type == "string" && o.Value == ""
 	case strings.HasPrefix(o.Key, "gsl:queue:"), strings.HasPrefix(o.Key, "gsl:alive:"):
 		return o.Type == "zset"
 	}

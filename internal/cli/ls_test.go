@@ -68,6 +68,7 @@ func furnished(t *testing.T) *stage {
 		"forever":     aToken,                   // no lock of ours is without a TTL
 		"gsl:fence:":  "1772452800000000",
 		"gsl:fence:x": "no number",
+		"gsl:wait:":   "",
 	} {
 		if err := m.Set(key, value); err != nil {
 			t.Fatal(err)

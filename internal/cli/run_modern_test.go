@@ -15,6 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
 )
 
 // counter is the key of the fencing numbers, which outlives every lock.
@@ -160,6 +161,26 @@ func TestOfATokenLockKeepLeavesTheRestToTheKey(t *testing.T) {
 	s.wantKeys(counter, "k")
 }
 
+func TestWhatIsKeptHidesNoneOfTheProtocolsWaysToWait(t *testing.T) {
+	s := newStage(t)
+	tokens, err := modern.New(s.world.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tokens.Close()
+	if _, queues := (&keeping{keepable: tokens}).backend().(lock.Queuer); !queues {
+		t.Error("waiters do not stand in the line")
+	}
+	old, err := legacy.New(s.world.Pool(), legacy.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if _, paces := (&keeping{keepable: old}).backend().(lock.Pacer); !paces {
+		t.Error("the old client's pace is lost")
+	}
+}
+
 // The waiter stands in the line on the server, and keeps what it gets there.
 func TestOfATokenLockAWaiterKeepsToo(t *testing.T) {
 	s := newStage(t)
@@ -222,6 +243,8 @@ func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	stamp := stampOf(redistest.Start.Add(time.Minute))
 	s.world.Mini.Set("old", stamp)
 	s.want(s.run(tokenScript("--wait 0", "old", "echo no")...), 124, "", `held by "`+stamp+`" (a timestamp, as Jedis and 5 others write it; old clients are taken turns with by --dialect)`)
+	s.world.Mini.Set("uuid", aUUID+":"+stamp)
+	s.want(s.run(tokenScript("--wait 0", "uuid", "echo no")...), 124, "", "(a timestamp, as JedisUUID writes it; old")
 	s.world.Mini.SetTTL("old", time.Hour)
 	s.want(s.run(tokenScript("--wait 0", "old", "echo no")...), 124, "", "(a timestamp, as Jedis")
 	s.world.Mini.Set("ancient", "1072915200000")
@@ -234,12 +257,29 @@ func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s.want(s.run(tokenScript("--wait 0", "new", "echo no")...), 124, "", `held by "`+aToken+` host8 job", for at most 1m0s`)
 }
 
+// What the old client would not send is not sent for it, whoever holds the key.
+func TestVerbatimDoesNotLookWhoHoldsAKey(t *testing.T) {
+	s := newStage(t)
+	s.clock = lock.Machine // it sleeps after its last attempt too
+	s.world.Mini.Set("k", "4102444800000")
+	wire := s.world.Wire()
+	s.vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	s.want(s.run(script("--mode verbatim --wait 0", "k", "echo no")...), 124, "", "held")
+	for _, c := range wire.Sent() {
+		if c.Is("EVAL") || c.Is("EVALSHA") {
+			t.Errorf("sent %s", c)
+		}
+	}
+}
+
 func TestReplicasThatDoNotAnswerAre125(t *testing.T) {
 	s := newStage(t)
 	w := s.world.Wire(redistest.Rule{Command: "WAIT", Times: -1, Do: redistest.Answer("ERR no replicas here")})
 	s.vars["GETSETLOCK_REDIS"] = "redis://" + w.Listen()
 	s.want(s.run(tokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", "no replicas here")
-	s.wantKeys(counter)
+	if s.world.Mini.Exists("k") {
+		t.Error("the key is left")
+	}
 }
 
 func TestANoteIsPrintableAndFits(t *testing.T) {

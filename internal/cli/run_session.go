@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/child"
@@ -139,7 +140,7 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 // notAcquired tells a lock that another held from a server that could not be asked.
 func (r *runner) notAcquired(err error) error {
 	if !errors.Is(err, lock.ErrHeld) {
-		return couldNot(err, "acquiring %q on %s", r.key, r.keeper.where())
+		return couldNot(keyless{err, r.key}, "acquiring %q on %s", r.key, r.keeper.where())
 	}
 	within := "at the first try"
 	if w := &r.flags.wait; w.forever || w.d > 0 {
@@ -151,6 +152,18 @@ func (r *runner) notAcquired(err error) error {
 	}
 	return &exitError{codeRunHeld, fmt.Errorf("not acquired %s: %w", within, err)}
 }
+
+// keyless is an error without the name of the key, which every layer puts before its own.
+type keyless struct {
+	error
+	key string
+}
+
+func (e keyless) Error() string {
+	return strings.ReplaceAll(e.error.Error(), fmt.Sprintf("key %q: ", e.key), "")
+}
+
+func (e keyless) Unwrap() error { return e.error }
 
 // attend waits for the command, and ends it when the lock ends.
 func (r *runner) attend(proc process, lease held) error {

@@ -47,7 +47,7 @@ packages_with_tag() {
 
 # maven ARGUMENTS…: says nothing unless something is wrong. Maven ends with a code that sets a
 # terminal's colour back, even where there is no terminal and colours are off.
-maven() { mvn -q -B -Dstyle.color=never "$@" | sed 's/\x1b\[[0-9;]*m//g'; }
+maven() { mvn -q -B -Dstyle.color=never "$@" 2>&1 | sed 's/\x1b\[[0-9;]*m//g'; }
 
 # each KIND: folder and name of every test function of that kind, one pair a line. Read from the
 # sources: to ask the test binaries would build all of them in yet another way.

@@ -83,6 +83,15 @@ type server struct {
 
 func (s *server) lost(error) { s.oldServer.Store(false) }
 
+// Timeout is how long a Release waits for the server at most: a reply, or two where the dialect looks
+// before it deletes.
+func (s *server) Timeout() time.Duration {
+	if s.cfg.Mode == Verbatim && s.dialect.ReleaseGets() {
+		return 2 * s.cfg.Timeout
+	}
+	return s.cfg.Timeout
+}
+
 func (s *server) Mode() Mode               { return s.cfg.Mode }
 func (s *server) Dialect() dialect.Dialect { return s.dialect }
 func (s *server) Terms() dialect.Terms     { return s.cfg.Terms }

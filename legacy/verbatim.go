@@ -61,15 +61,15 @@ func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	t := &turn{v: v, k: k, lease: ttl}
 	t.id, t.seat = v.seats.take(k.l)
 	g, err := t.run(ctx)
-	var unsure *lock.UnsureError
-	switch {
-	case errors.As(err, &unsure):
-		v.count.unsure.Add(1)
-	case err != nil:
-		v.seats.leave(k.l, t.seat)
-	default:
+	if err == nil {
 		v.count.acquired.Add(1)
 		return g, nil
+	}
+	var unsure *lock.UnsureError
+	if errors.As(err, &unsure) {
+		v.count.unsure.Add(1)
+	} else {
+		v.seats.leave(k.l, t.seat)
 	}
 	return nil, err
 }

@@ -155,7 +155,8 @@ type Bounded interface {
 }
 
 // Prompt is implemented by a Backend whose every Release and Pass returns within Timeout, whatever
-// the store does, so that the Client need not bound them by a timer of its own.
+// the store does, and within twice that where it has to connect anew, so that the Client need not
+// bound them by a timer of its own.
 type Prompt interface {
 	Timeout() time.Duration
 }

@@ -1,0 +1,104 @@
+package modern_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// doc: store
+
+// store is what a lock protects. It takes part: it remembers the greatest fencing number that wrote to
+// each record and refuses any other. In SQL that is one more column:
+//
+//	UPDATE stock SET amount = $1, fence = $2 WHERE id = $3 AND fence < $2
+type store struct {
+	mu     sync.Mutex
+	amount int
+	fence  int64
+}
+
+var errStale = errors.New("somebody with a later lease has written here")
+
+func (s *store) write(amount int, fence int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Equal is refused as well: after a fail-over two holders may have the same number.
+	if fence <= s.fence {
+		return errStale
+	}
+	s.amount, s.fence = amount, fence
+	return nil
+}
+
+// doc: end
+
+// A job pauses for longer than its lease lives, and another one takes its place. What the first one
+// writes when it comes back would undo the work of the second. No lock can prevent that, for the job
+// may pause right before its write leaves. The store can.
+func Example_aStoreThatRefusesOldNumbers() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	ctx := context.Background()
+	// doc: client
+	newClient := func() (*lock.Client, error) {
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
+		backend, err := modern.New(pool, modern.Config{Fence: true})
+		if err != nil {
+			return nil, err
+		}
+		return lock.New(backend, lock.Config{TTL: 30 * time.Second})
+	}
+	// doc: end
+	one, err := newClient()
+	if err != nil {
+		panic(err)
+	}
+	defer one.Close(ctx)
+	two, err := newClient()
+	if err != nil {
+		panic(err)
+	}
+	defer two.Close(ctx)
+
+	stock := &store{}
+	// doc: use
+	first, err := one.Acquire(ctx, "stock:42")
+	if err != nil {
+		panic(err)
+	}
+	oldFence, _ := first.Fence()
+
+	server.FastForward(time.Minute) // the first job is paused; its key ends
+
+	second, err := two.Acquire(ctx, "stock:42")
+	if err != nil {
+		panic(err)
+	}
+	fence, _ := second.Fence()
+	fmt.Println("second:", stock.write(7, fence))
+	fmt.Println("again with the same number:", stock.write(8, fence))
+	fmt.Println("first, too late:", stock.write(99, oldFence))
+	fmt.Println("amount:", stock.amount)
+	// doc: end
+	fmt.Println("second gives back:", second.Release())
+	fmt.Println("first is told:", errors.Is(first.Release(), lock.ErrLost))
+	// Output:
+	// second: <nil>
+	// again with the same number: somebody with a later lease has written here
+	// first, too late: somebody with a later lease has written here
+	// amount: 7
+	// second gives back: <nil>
+	// first is told: true
+}

@@ -23,6 +23,7 @@ const (
 	evLook
 	evDecide
 	evDel
+	evExtend
 	evCrash
 	evQuit
 	evFleet

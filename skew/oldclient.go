@@ -42,6 +42,9 @@ func (m *machine) oldSteps(s *state, i int, out []step) []step {
 	}
 	if c.holds() {
 		out = m.oldEnds(s, i, out)
+		if m.Renews && c.pc == oldHolds {
+			out = m.extends(s, i, out)
+		}
 		t := step{ev: event{kind: evCrash, who: n}, to: *s}
 		t.to.forgetOld(i)
 		return append(out, t)

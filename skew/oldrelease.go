@@ -63,6 +63,36 @@ func (m *machine) releaseLooks(s *state, i int) (deletes, leaves bool) {
 	return int(c.stamp) >= low, int(c.stamp) < high
 }
 
+// extends are the renewals of a holder. None of them looks at what is on the key.
+func (m *machine) extends(s *state, i int, out []step) []step {
+	extend := func(l mark, arg int) {
+		t := step{ev: event{kind: evExtend, who: oldName(i), arg: int8(arg)}, to: *s}
+		t.to.l = l
+		c := &t.to.old[i]
+		c.age = 0
+		if m.keepsStamp {
+			c.stamp = l.at
+		}
+		if m.Dialect.Renews != dialect.RenewsPexpire {
+			m.hurt(&t.to, s.l)
+		}
+		out = append(out, t)
+	}
+	switch m.Dialect.Renews {
+	case dialect.RenewsGetset, dialect.RenewsSet:
+		for off := -m.Behind - m.Gap; off <= m.Ahead; off++ {
+			extend(m.written(i, m.stampAt(s, off)), off)
+		}
+	case dialect.RenewsPexpire:
+		if s.l.kind != noMark {
+			l := s.l
+			l.ttl = lasts(m.Lease)
+			extend(l, 0)
+		}
+	}
+	return out
+}
+
 // del frees whatever is there.
 func (m *machine) del(s state, i int) step {
 	t := step{ev: event{kind: evDel, who: oldName(i), out: outDone}}

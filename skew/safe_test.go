@@ -102,3 +102,24 @@ func TestLateCommandsAndCancelledAttemptsAreSafe(t *testing.T) {
 	overrun.Ours.Late, overrun.Overrun, overrun.Goal = true, true, Unnoticed
 	mustBeSafe(t, overrun)
 }
+
+// Old clients that renew without looking are honest if their last renewal is young enough.
+func TestOldClientsThatRenewChangeNothing(t *testing.T) {
+	for _, d := range dialect.Presets() {
+		if d.Renews == dialect.RenewsNever || d.Renews == dialect.RenewsReacquire {
+			continue
+		}
+		sc := tight(d, 2, 1, PhaseDual, PhaseDual)
+		sc.Renews = true
+		mustBeSafe(t, sc)
+		sc.Ours.Clients = 0
+		mustBeSafe(t, sc)
+		sc.Job++
+		if x := explore(t, sc); !x.Found {
+			t.Errorf("%s: a tick more from the last renewal to the release does no harm", d)
+		}
+		moves := tight(d, 1, 1, PhaseObserve, PhaseSealed)
+		moves.Renews = true
+		mustBeSafe(t, moves)
+	}
+}

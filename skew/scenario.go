@@ -28,6 +28,9 @@ type Scenario struct {
 	Rest int
 	// Overrun: jobs of old clients may run on for ever.
 	Overrun bool
+	// Renews: old clients of dialects that renew by GETSET, SET or PEXPIRE do so, as often as they like;
+	// Job then counts from the last renewal. The clock reading of a renewal may be Gap old too.
+	Renews bool
 	// FleetStep: all old clocks may be stepped back together, once, by so much.
 	FleetStep int
 	// ServerStep: the server's clock may step by so much, once; TTLs are by that clock. Old clients'

@@ -19,6 +19,7 @@ var eventWords = [...]struct {
 	evExpire: {"expire", "EXPIRE", false}, evLast: {"setnx", "SETNX once more", false},
 	evLook: {"look", "looks before its release", false}, evDecide: {"decide", "looks at its own time before its release", false},
 	evDel: {"del", "DEL", false}, evCrash: {"crash", "crashes", false}, evQuit: {"quit", "gives its attempt up", false},
+	evExtend: {"extend", "renews by a clock reading of %+d", true},
 	evFleet:  {"step", "all old clocks step by %+d", true},
 	evServer: {"step", "its clock steps by %+d", true},
 	evSend:   {"send", "sends an attempt", false}, evCancel: {"cancel", "cancels its attempt", false},

@@ -114,6 +114,10 @@ func (f *skewFlags) run(e *Env, cmd *cobra.Command) error {
 	}
 	if f.report != "" {
 		if err := report.Save(f.report, a.page()); err != nil {
+			var p *os.PathError
+			if errors.As(err, &p) {
+				err = p.Err // of the file that was being filled, whose name tells nobody anything
+			}
 			return couldNot(err, "writing --report %s", f.report)
 		}
 	}

@@ -81,6 +81,9 @@ func (a *skewAnswer) scenario() (skew.Scenario, time.Duration) {
 	if !a.verdict.LateWinner {
 		sc.Reply = max(0, min(sc.Reply, room-sc.Ahead-2*sc.Gap))
 	}
+	if a.verdict.Possible && !a.verdict.LateWinner {
+		a.leaveOut(&sc, tick)
+	}
 	longest := room - sc.Ahead - sc.Gap
 	if !a.dialect.HasTakeover() {
 		longest = sc.Lease
@@ -97,6 +100,17 @@ func (a *skewAnswer) scenario() (skew.Scenario, time.Duration) {
 		a.addOurs(&sc)
 	}
 	return sc, tick
+}
+
+// leaveOut drops what is less than half a tick and not to blame: a trace must not show clocks apart
+// where jobs alone do it.
+func (a *skewAnswer) leaveOut(sc *skew.Scenario, tick time.Duration) {
+	if a.spread < tick/2 && a.possibleWithout(func(l *skew.Law) { l.Spread = 0 }) {
+		sc.Ahead = 0
+	}
+	if late := a.law.Delay; late < tick/2 && a.possibleWithout(func(l *skew.Law) { l.Delay, l.Reply = 0, 0 }) {
+		sc.Gap, sc.Reply = 0, 0
+	}
 }
 
 // addOurs puts one of ours beside the old clients, with the longest lease that the lease rule allows.
@@ -135,14 +149,34 @@ func timeline(t skew.Trace, tick time.Duration) []skewEvent {
 	for _, ev := range t.Events {
 		e := skewEvent{at: time.Duration(ev.At) * tick, who: ev.Who}
 		e.event, e.effect, _ = strings.Cut(eventText(ev, tick), ": ")
-		e.won = ev.Result == "won"
-		switch ev.What {
-		case "del", "crash", "stop", "release", "decide":
-			e.over = true
-		}
+		e.won, e.over = begins(ev, t.Scenario.Ours), ends(ev)
 		all = append(all, e)
 	}
 	return all
+}
+
+// begins says that whoever did it takes itself for the holder from here on.
+func begins(ev skew.Event, ours skew.Ours) bool {
+	switch ev.What {
+	case "acquire":
+		return (ev.Result == "won" || ev.Result == "takeover") && !ours.Late && ours.Settle == 0
+	case "answer":
+		return ours.Settle == 0
+	case "renewed":
+		return false
+	}
+	return ev.Result == "won"
+}
+
+// ends says that it does so no longer.
+func ends(ev skew.Event) bool {
+	switch ev.What {
+	case "del", "crash", "stop":
+		return true
+	case "look", "decide":
+		return ev.Result == "kept"
+	}
+	return false
 }
 
 // eventText is the explorer's sentence about one event. Its readings of clocks are in ticks.

@@ -45,7 +45,7 @@ func (a *skewAnswer) document() skewDocument {
 		Schema: "getsetlock.skew/1", TwoHolders: a.twoHold(), Cause: a.cause, Protocol: a.protocol, Dialect: a.dialect.Name,
 		LeaseMS: millis(a.law.Lease), LongestJobMS: millis(a.law.Job), SpreadMS: millis(a.spread), DelayMS: millis(a.law.Delay), Seed: a.seed,
 		Law: lawDocument{
-			TwoHolders: v.Possible, Unconditional: v.Unconditional, OverlapMS: millis(v.Overlap),
+			TwoHolders: v.Possible, Unconditional: v.Unconditional, OverlapMS: millis(a.overlap()),
 			LongestSafeJobMS: limitMS(v.LongestJob), GreatestSafeSpreadMS: limitMS(v.GreatestSpread), LongestLeaseMS: limitMS(v.LongestLease),
 			JobsTooLong: json.Number(strconv.FormatFloat(a.tooLong(v.LongestJob), 'f', -1, 64)),
 		},

@@ -127,6 +127,24 @@ func (a *skewAnswer) possibleWithout(change func(*skew.Law)) bool {
 	return err == nil && v.Possible
 }
 
+// overlap is the law's, which counts from the earliest takeover; no two hold for longer than a job.
+func (a *skewAnswer) overlap() time.Duration { return min(a.verdict.Overlap, a.law.Job) }
+
+// blameWhatIsSeen corrects the cause where the worst job is to blame by the law, and nearly all that
+// happens is somebody else's fault.
+func (a *skewAnswer) blameWhatIsSeen() {
+	const enough = 20 // episodes; of fewer nobody can say which kind is the common one
+	if a.cause != causeJob || a.rates == nil || a.rates.Episodes < enough {
+		return
+	}
+	switch a.rates.Causes.Main() {
+	case skew.CauseSkew:
+		a.cause = causeSkew
+	case skew.CauseJump:
+		a.cause = causeJump
+	}
+}
+
 // tooLong is the share of jobs that a limit leaves unsafe.
 func (a *skewAnswer) tooLong(l skew.Limit) float64 {
 	if !l.Bounded {

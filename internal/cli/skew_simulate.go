@@ -101,6 +101,7 @@ func (a *skewAnswer) simulate(e *Env, ctx context.Context, quiet bool) error {
 	rates, err := runSimulation(ctx, s, simEvents, func(done float64) { bar.set(int64(100 * done)) })
 	if err == nil {
 		a.rates = &rates
+		a.blameWhatIsSeen()
 	}
 	return err
 }

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 func init() { simEvents, pointEvents = 1<<18, 1<<16 }
@@ -167,6 +171,39 @@ func TestSkewOfJumpsIsCalledJumps(t *testing.T) {
 	got := skewed(t, "--job", "1s", "--lease", "30s", "--preset", "vm-pause")
 	if got.code != 1 || !strings.Contains(got.out, "The problem is long pauses") {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
+	}
+}
+
+// The longest job alone would do it; nearly always it is the clocks.
+func TestSkewBlamesWhatMostlyHappens(t *testing.T) {
+	got := skewed(t, "--job", "exp:10s", "--preset", "jepsen", "--json")
+	if !strings.Contains(got.out, `"cause": "skew"`) {
+		t.Errorf("%s", got.out)
+	}
+	got = skewed(t, "--job", "exp:10s", "--preset", "jepsen")
+	if !strings.Contains(got.out, "The problem is skew: that is behind most of the episodes simulated.") {
+		t.Errorf("%s", got.out)
+	}
+}
+
+func TestSkewStopsWhenItIsInterrupted(t *testing.T) {
+	job, err := dist.Parse("10s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := skewQuestion{protocol: "verbatim", dialect: dialect.Jedis(), job: job, latency: usualLatency, clients: 8}
+	a, err := q.answer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancelCause(t.Context())
+	end(errInterrupted{os.Interrupt})
+	for name, part := range map[string]func(*Env, context.Context, bool) error{
+		"simulating": a.simulate, "exploring": a.explore,
+	} {
+		if err := part(&Env{}, ctx, true); err == nil || !strings.Contains(err.Error(), name+": interrupted by") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -63,10 +63,10 @@ func (a *skewAnswer) why() string {
 			a.dialect, short(a.law.Delay))
 	case !a.dialect.HasTakeover():
 		return fmt.Sprintf("Why: the server frees the key after %s, and a job runs for up to %s. Two hold for up to %s.",
-			short(a.law.Lease), short(a.law.Job), short(v.Overlap))
+			short(a.law.Lease), short(a.law.Job), short(a.overlap()))
 	}
 	return fmt.Sprintf("Why: a job may run for %s. With clocks %s apart and writes up to %s late, another may take the key over %s after it was written. Two hold for up to %s.",
-		short(a.law.Job), short(a.spread), short(a.law.Delay), short(max(0, v.LongestJob.Bound)), short(v.Overlap))
+		short(a.law.Job), short(a.spread), short(a.law.Delay), short(max(0, v.LongestJob.Bound)), short(a.overlap()))
 }
 
 func (a *skewAnswer) howOften() string {
@@ -78,7 +78,11 @@ func (a *skewAnswer) howOften() string {
 }
 
 func (a *skewAnswer) whoseFault() string {
+	byLaw := a.findCause()
 	switch {
+	case a.cause != byLaw:
+		which := map[string]string{causeSkew: "skew", causeJump: "jumps of clocks"}[a.cause]
+		return fmt.Sprintf("The problem is %s: that is behind most of the episodes simulated. The longest jobs would do it with perfect clocks too.", which)
 	case a.cause == causeJump:
 		return "The problem is jumps of clocks: without them these would be near enough to each other."
 	case a.cause == causeSkew:
@@ -222,7 +226,7 @@ func (a *skewAnswer) lawRows() [][]string {
 		{"longest safe job", bound(v.LongestJob)},
 		{"jobs that are longer", percent(a.unsafeShare(v))},
 		{"greatest safe spread", bound(v.GreatestSpread)},
-		{"two hold for up to", short(v.Overlap)},
+		{"two hold for up to", short(a.overlap())},
 		{"free after a crash", recovery(v.Recovery)},
 	}
 	if v.Unconditional {

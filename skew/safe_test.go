@@ -123,3 +123,30 @@ func TestOldClientsThatRenewChangeNothing(t *testing.T) {
 		mustBeSafe(t, moves)
 	}
 }
+
+// Where the server frees keys, nothing of theirs bounds our lease.
+func TestLeaseBesideServerExpiryMayBeLonger(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.SetDel(), dialect.SetGetDel(), dialect.SetPexpire()} {
+		for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
+			sc := tight(d, 2, 1, p, p)
+			sc.Ours.TTL, sc.Renews = 3*sc.Lease, true
+			mustBeSafe(t, sc)
+			if sc.Job++; p != PhaseSealed && !explore(t, sc).Found {
+				t.Errorf("%s, %s: an overrun of theirs lets nobody in", d, p)
+			}
+		}
+	}
+}
+
+// The token lock alone: late requests, late replies, cancelled attempts, crashes.
+func TestModernLockAloneIsSafe(t *testing.T) {
+	sc := Scenario{Dialect: dialect.Jedis(), Ours: Ours{Clients: 3, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: true}}
+	mustBeSafe(t, sc)
+	for name, r := range map[string]Rule{"token": RuleToken, "trust": RuleTrustFromSent, "passed on": RuleReleasedNotPassed} {
+		broken := sc
+		broken.Ours.Break = r
+		if x := explore(t, broken); !x.Found {
+			t.Errorf("%s: safe without it", name)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package skew
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// scaleTicks is what a lease becomes: enough to tell times apart, few enough for a trace to be read.
+const scaleTicks = 10
+
+// Scenario is the law's question for the explorer, with n old clients and times in ticks of a tenth of
+// the lease; the second result says how long a tick is. Times are rounded, so the job is moved by what
+// it takes to keep the law's answer: the scenario shows how it comes about, not to the millisecond when.
+// It fails as Verdict does.
+func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
+	v, err := l.Verdict()
+	if err != nil {
+		return Scenario{}, 0, err
+	}
+	if l, err = l.filled(); err != nil {
+		return Scenario{}, 0, err
+	}
+	tick := max(l.Lease/scaleTicks, 1)
+	if l.Lease == 0 {
+		tick = max(l.Job, l.Delay, l.Spread, scaleTicks) / scaleTicks
+	}
+	in := func(d time.Duration, most int) int {
+		return int(min(math.Round(float64(d)/float64(tick)), float64(most)))
+	}
+	// What is small beside a tick is nothing, not a tick.
+	d := l.Dialect
+	if d.Slack < tick/2 {
+		d.Slack = 0
+	}
+	if d.Unit.Step() < tick/2 {
+		d.Inclusive = false
+	}
+	sc := Scenario{Dialect: d, Old: n, Lease: in(l.Lease, scaleTicks), Job: in(l.Job, 60), Gap: in(l.Delay, 20), Reply: in(l.Reply, 40), Ahead: in(l.Spread, 30)}
+	if !v.LongestJob.Bounded || v.LateWinner {
+		return sc, tick, nil
+	}
+	m, err := sc.machine()
+	if err != nil {
+		return Scenario{}, 0, err
+	}
+	// The job at which the answer turns, in ticks.
+	longest := sc.Lease
+	if l.Dialect.HasTakeover() {
+		longest = min(sc.Lease+m.c()-sc.Ahead-sc.Gap, m.ttlBound())
+	}
+	if v.Overlap > 0 {
+		sc.Job = max(sc.Job, longest+1)
+	} else {
+		sc.Job = max(0, min(sc.Job, longest))
+	}
+	return sc, tick, nil
+}
+
+// c is the dialect's slack in ticks, less one where equal counts as expired.
+func (m *machine) c() int {
+	if m.inclusive {
+		return int(m.slack) - 1
+	}
+	return int(m.slack)
+}
+
+func (m *machine) ttlBound() int {
+	if m.Dialect.ServerExpires() {
+		return m.Lease
+	}
+	return math.MaxInt
+}
+
+// Timed is Words with times instead of ticks.
+func (t Trace) Timed(tick time.Duration) string {
+	var b strings.Builder
+	for _, e := range t.Events {
+		fmt.Fprintf(&b, "%10v  %-6s %s\n", time.Duration(e.At)*tick, e.Who, e.timedWords(tick))
+	}
+	return b.String()
+}
+
+// timedWords turns the ticks of a clock reading into time.
+func (e Event) timedWords(tick time.Duration) string {
+	says := e.words()
+	if !e.HasArg || e.Who == "record" || e.What == "learn" {
+		return says
+	}
+	d := time.Duration(e.Arg) * tick
+	sign := "+"
+	if d < 0 {
+		sign = ""
+	}
+	return strings.Replace(says, fmt.Sprintf("%+d", e.Arg), sign+d.String(), 1)
+}

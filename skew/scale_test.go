@@ -1,0 +1,45 @@
+package skew
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+func TestScaledScenarioKeepsTheLawsAnswer(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, d := range dialect.Presets() {
+		for range 4 {
+			span := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
+			l := Law{Dialect: d, Lease: time.Duration(1+random.IntN(60)) * sec, Job: span(80 * sec), Delay: span(3 * sec), Spread: span(20 * sec)}
+			v, err := l.Verdict()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sc, tick, err := l.Scenario(2)
+			if err != nil || tick <= 0 {
+				t.Fatal(err, tick)
+			}
+			x := explore(t, sc)
+			if x.Found != v.Possible && !v.LateWinner {
+				t.Errorf("%s lease %v job %v delay %v spread %v: law %v, scenario %+v %v", d, l.Lease, l.Job, l.Delay, l.Spread, v.Possible, sc, x.Found)
+			}
+		}
+	}
+}
+
+func TestTimedTraceSpeaksOfTimes(t *testing.T) {
+	sc, tick, err := Law{Dialect: dialect.Jedis(), Lease: 30 * sec, Job: 40 * sec, Spread: 6 * sec}.Scenario(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := explore(t, sc).Trace.Timed(tick)
+	for _, want := range []string{"old1   SETNX: it holds", "27s  old2", "(+6s)"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}

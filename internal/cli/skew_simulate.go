@@ -167,6 +167,9 @@ func overlapped(r skew.Rates) float64 {
 func (a *skewAnswer) seen() string {
 	r := a.rates
 	fleet := fmt.Sprintf("%d clients whose jobs would fill half of the time", a.clients)
+	if a.delay > 0 {
+		fleet += ", without pauses of --delay"
+	}
 	if r.Entries == 0 {
 		text := fmt.Sprintf("Simulated: %s; none of %d acquisitions in %s was made beside a holder.", fleet, r.Acquisitions, long(r.Span))
 		if a.verdict.Possible {

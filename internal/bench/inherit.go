@@ -27,14 +27,14 @@ func (s Spec) hold(ctx context.Context, l Locker, ready func() error) (*Result, 
 func (s Spec) inherit(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	few := s
 	few.Goroutines = s.Keys
-	if err := few.warm(ctx, l); err != nil {
+	if _, err := few.warm(ctx, l); err != nil {
 		return nil, err
 	}
 	if err := ready(); err != nil {
 		return nil, err
 	}
 	sent := messages.Load()
-	ctx, cancel := context.WithTimeout(ctx, s.Window)
+	ctx, cancel := window(ctx, s.Window)
 	defer cancel()
 	res := &Result{Held: make([]int64, s.Keys)}
 	errs := make([]error, s.Keys)

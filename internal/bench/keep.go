@@ -19,12 +19,12 @@ const takers = 64
 func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	few := s
 	few.Goroutines = takers
-	if err := few.warm(ctx, l); err != nil {
+	hung, err := few.warm(ctx, l)
+	if err != nil {
 		return nil, err
 	}
 	before, running := resident(), runtime.NumGoroutine()
 	k := kept{held: make([]Held, s.Keys), contexts: make([]context.Context, s.Keys)}
-	defer k.release()
 	if err := k.take(ctx, s, l); err != nil {
 		return nil, err
 	}
@@ -41,6 +41,17 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 		if ctx != nil && ctx.Err() != nil {
 			res.Lost++
 		}
+	}
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		k.release()
+	}()
+	res.Hung = hung
+	select {
+	case <-released:
+	case <-time.After(2 * patience):
+		res.Hung++
 	}
 	return res, ctx.Err()
 }

@@ -11,7 +11,8 @@ import (
 // loop lets goroutines take locks again and again for as long as the window is open. Who still waits
 // when it closes has waited in vain, and that counts among the longest waits.
 func (s Spec) loop(ctx context.Context, l Locker, ready func() error) (*Result, error) {
-	if err := s.warm(ctx, l); err != nil {
+	hung, err := s.warm(ctx, l)
+	if err != nil {
 		return nil, err
 	}
 	if err := ready(); err != nil {
@@ -22,7 +23,7 @@ func (s Spec) loop(ctx context.Context, l Locker, ready func() error) (*Result, 
 	runtime.ReadMemStats(&before)
 	sent := messages.Load()
 
-	open, shut := context.WithTimeout(ctx, s.Window)
+	open, shut := window(ctx, s.Window)
 	defer shut()
 	all := make([]turns, s.Goroutines)
 	begun := time.Now()
@@ -34,35 +35,49 @@ func (s Spec) loop(ctx context.Context, l Locker, ready func() error) (*Result, 
 		}()
 	}
 	<-open.Done()
-	res := &Result{Elapsed: time.Since(begun), Messages: messages.Load() - sent}
+	res := &Result{Hung: hung, Elapsed: time.Since(begun), Messages: messages.Load() - sent}
 	runtime.ReadMemStats(&after)
 	res.Allocs, res.Bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	res.collect(all, s.Spans)
 	return res, nil
 }
 
-// warming is how long opening every connection may take.
-const warming = 15 * time.Second
+// window is a context that ends after a time but has no deadline: libraries make a deadline that of
+// their calls, or of the lock itself.
+func window(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() {
+		timer.Stop()
+		cancel()
+	}
+}
 
-// warm opens every connection and teaches the server every script.
-func (s Spec) warm(ctx context.Context, l Locker) error {
-	// A library may neither lock nor heed its context; that must not hold up the others.
+// warming is how long opening every connection may take.
+const warming = 10 * time.Second
+
+// warm opens every connection and teaches the server every script. It returns how many goroutines the
+// library did not let go, which are left behind.
+func (s Spec) warm(ctx context.Context, l Locker) (hung int, err error) {
 	done := make(chan error, s.Goroutines)
 	for i := range s.Goroutines {
 		go func() { done <- s.warmOne(ctx, l, i) }()
 	}
 	late := time.After(warming)
-	for range s.Goroutines {
+	for i := range s.Goroutines {
 		select {
 		case err := <-done:
 			if err != nil {
-				return fmt.Errorf("warming up: %w", err)
+				return 0, fmt.Errorf("warming up: %w", err)
 			}
 		case <-late:
-			return fmt.Errorf("warming up: a lock that nobody else wants was not taken and released within %v", warming)
+			if i == 0 {
+				return 0, fmt.Errorf("warming up: no lock was taken and released within %v", warming)
+			}
+			return s.Goroutines - i, nil
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 func (s Spec) warmOne(ctx context.Context, l Locker, i int) error {

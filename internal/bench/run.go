@@ -39,8 +39,9 @@ type Runner struct {
 	// Progress is told before each measurement. It may be nil.
 	Progress func(done, total int, scenario, adapter string)
 
-	pool *redis.Pool
-	made int // measurements begun; each has a prefix of its own, so none meets another's keys
+	pool  *redis.Pool
+	first string // the first failure within a measurement that went on
+	made  int    // measurements begun; each has a prefix of its own, so none meets another's keys
 }
 
 // Row is one figure: a median over the rounds.
@@ -59,6 +60,7 @@ type Row struct {
 type Report struct {
 	Rows     []Row
 	Failures []string // measurements that could not be made, and why
+	Notes    []string // what went wrong in those that could
 }
 
 // Run measures every scenario. A measurement that fails is reported and left out; the error tells
@@ -98,6 +100,9 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 				if err != nil {
 					rep.fail(s, a, err)
 				}
+				if r.first != "" {
+					rep.note(s, a, r.first)
+				}
 				rounds[a.Name] = append(rounds[a.Name], f) // nil keeps rounds in step
 			}
 		}
@@ -135,6 +140,7 @@ func (r *Runner) measure(ctx context.Context, s Scenario, a Adapter) (Figures, e
 	if err != nil {
 		return nil, err
 	}
+	r.first = ""
 	f, err := s.Measure(ctx, r, a)
 	if err != nil {
 		return nil, err
@@ -147,11 +153,6 @@ func (r *Runner) measure(ctx context.Context, s Scenario, a Adapter) (Figures, e
 		f["commands"] = (after - before) / n
 	}
 	delete(f, acquisitions)
-	for _, trouble := range []string{"failed", "hung"} {
-		if f[trouble] == 0 {
-			delete(f, trouble)
-		}
-	}
 	return f, nil
 }
 
@@ -211,10 +212,18 @@ func (r *Runner) clean() {
 }
 
 func (rep *Report) fail(s Scenario, a Adapter, err error) {
-	text := fmt.Sprintf("%s, %s: %v", s.Name, a.Name, err)
-	if !slices.Contains(rep.Failures, text) {
-		rep.Failures = append(rep.Failures, text)
+	rep.Failures = addOnce(rep.Failures, fmt.Sprintf("%s, %s: %v", s.Name, a.Name, err))
+}
+
+func (rep *Report) note(s Scenario, a Adapter, text string) {
+	rep.Notes = addOnce(rep.Notes, fmt.Sprintf("%s, %s: %s", s.Name, a.Name, text))
+}
+
+func addOnce(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
 	}
+	return append(list, text)
 }
 
 // add makes rows of a scenario's rounds. Ratios are taken within a round, against the first of the
@@ -247,6 +256,11 @@ func (rep *Report) add(s Scenario, adapters []Adapter, rounds map[string][]Figur
 				continue
 			}
 			row.Value = median(values)
+			if s.order(metric) == len(s.Metrics) { // trouble: once is enough to be told of
+				if row.Value = slices.Max(values); row.Value == 0 {
+					continue
+				}
+			}
 			if len(ratios) > 0 {
 				ratio := median(ratios)
 				row.Ratio = &ratio

@@ -95,7 +95,7 @@ func Scenarios(peers, tuned []string) []Scenario {
 		uncontended("keys/1000", "1,000 goroutines, a key each", 1000, with("bare", "modern", "modern, fenced")),
 		oneKey(with("bare", "modern", "modern, by command", "modern, no hand-over", "modern, shared", "modern, fenced", "modern, fair")),
 		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms, then a rest of 1 ms", 4,
-			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: time.Millisecond, Window: 1200 * time.Millisecond}, 4,
+			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: time.Millisecond, Window: 1200 * time.Millisecond}, 3,
 			waiting("bare", "modern", "modern, no hand-over", "modern, fair", "legacy, hardened")),
 		processes("processes/300ms", "8 keys, 2 processes, each key held for 300 ms in turns", 2,
 			Spec{Goroutines: 8, Keys: 8, Hold: 300 * time.Millisecond, Rest: 250 * time.Millisecond, Window: 2200 * time.Millisecond}, 2,

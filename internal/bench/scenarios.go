@@ -34,6 +34,7 @@ func (r *Runner) one(ctx context.Context, s Spec) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.first = all[0].Failure
 	return all[0], nil
 }
 
@@ -62,7 +63,7 @@ func uncontended(name, title string, goroutines int, adapters []string) Scenario
 		{"allocations", "allocations", false}, {"bytes", "bytes", false}, {"messages", "messages", false}, {"commands", "commands", false},
 	}}
 	if goroutines > 1 {
-		s.Rounds = 5
+		s.Rounds = 3
 	}
 	s.Measure = func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 		res, err := r.one(ctx, r.spec(Spec{Goroutines: goroutines, Keys: goroutines, Window: 400 * time.Millisecond}, "loop", a))
@@ -141,6 +142,7 @@ func processes(name, title string, n int, s Spec, rounds int, adapters []string)
 					sum.Failure = res.Failure
 				}
 			}
+			r.first = sum.Failure
 			between, overlaps := gaps(sum.Spans)
 			return sum.looped(Figures{
 				"gap_us_p50": micros(between.quantile(0.5)), "gap_us_p99": micros(between.quantile(0.99)),
@@ -237,7 +239,7 @@ func keeping(name, title string, n int, adapters []string) Scenario {
 			{"busiest", "busiest 0.1 s", false}, {"cpu_percent", "CPU %", true}, {"lost", "lost", false},
 		},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
-			s := r.spec(Spec{Goroutines: takers, Keys: n, TTL: keepTTL, Window: 7 * time.Second}, "keep", a)
+			s := r.spec(Spec{Goroutines: takers, Keys: n, TTL: keepTTL, Window: 5 * time.Second}, "keep", a)
 			res, err := r.one(ctx, s)
 			if err != nil {
 				return nil, err
@@ -245,6 +247,7 @@ func keeping(name, title string, n int, adapters []string) Scenario {
 			f := Figures{
 				"bytes_a_lease": float64(res.Resident) / float64(s.Keys), "goroutines": float64(res.Goroutines),
 				"messages_per_s": float64(res.Messages) / res.Elapsed.Seconds(), "busiest": float64(res.Busiest), "lost": float64(res.Lost),
+				"hung": float64(res.Hung),
 			}
 			if res.CPU > 0 {
 				f["cpu_percent"] = 100 * res.CPU.Seconds() / res.Elapsed.Seconds()

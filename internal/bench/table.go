@@ -22,6 +22,9 @@ func (rep *Report) Tables(scenarios []Scenario) string {
 	for _, f := range rep.Failures {
 		fmt.Fprintf(&b, "Not measured: %s\n", f)
 	}
+	for _, n := range rep.Notes {
+		fmt.Fprintf(&b, "Failed: %s\n", n)
+	}
 	return b.String()
 }
 

@@ -147,12 +147,16 @@ func (f *benchFlags) print(e *Env, scenarios []bench.Scenario, rep *bench.Report
 			Schema   string      `json:"schema"`
 			Rows     []bench.Row `json:"rows"`
 			Failures []string    `json:"failures"`
-		}{"getsetlock.bench/1", rep.Rows, rep.Failures}
+			Notes    []string    `json:"notes"`
+		}{"getsetlock.bench/1", rep.Rows, rep.Failures, rep.Notes}
 		if err := e.printJSON(doc); err != nil {
 			return err
 		}
 	} else {
 		e.printBench(scenarios, rep)
+	}
+	for _, n := range rep.Notes {
+		e.say(f.server.quiet, "warning: %s", n)
 	}
 	if len(rep.Failures) > 0 {
 		return couldNot(errors.New(strings.Join(rep.Failures, "; ")), "measuring all of it")

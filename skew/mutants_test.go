@@ -97,8 +97,8 @@ func TestLeaseRuleIsTightInEveryDialect(t *testing.T) {
 	}
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.PageNil(), dialect.RedisPy()} {
 		mutants = append(mutants,
-			mutant{d.Name + " with three old clients", beside(d, 3, 1, PhaseDual), longer, 0},
-			mutant{d.Name + " beside two of ours", beside(d, 2, 2, PhaseDual), longer, 0})
+			mutant{d.Name + " with three old clients", tight(d, 3, 1, PhaseDual, PhaseDual), longer, 0},
+			mutant{d.Name + " beside two of ours", tight(d, 2, 2, PhaseDual, PhaseDual), longer, 0})
 	}
 	checkMutants(t, mutants)
 }

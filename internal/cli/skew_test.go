@@ -321,11 +321,21 @@ func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, title := range []string{"The law&#39;s region", "How likely a job is overlapped", "The shortest way to two holders"} {
+	for title, figures := range map[string][]string{
+		"The law&#39;s region":            {"<td>0s</td><td>30.001s</td><td>30.001s</td>", "<td>30s</td><td>1ms</td><td>1m0.001s</td>", "this fleet"},
+		"How likely a job is overlapped":  {"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>"},
+		"Waits, against skew":             {"<td>30s</td>"},
+		"The shortest way to two holders": {"<title>old1 holds</title>", "<title>old2 holds</title>", "<title>two hold</title>"},
+	} {
 		_, section, found := strings.Cut(string(page), title)
 		section, _, _ = strings.Cut(section, "</section>")
 		if !found || strings.Count(section, "<svg") != 1 || strings.Index(section, "<table") < strings.Index(section, "</svg>") {
 			t.Errorf("section %q has no plot with a table below it", title)
+		}
+		for _, figure := range figures {
+			if !strings.Contains(section, figure) {
+				t.Errorf("section %q is without %s:\n%s", title, figure, section)
+			}
 		}
 	}
 }

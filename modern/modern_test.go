@@ -2,6 +2,7 @@ package modern_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -19,6 +20,11 @@ func TestMain(m *testing.M) {
 	if play := roles[os.Getenv("MODERN_TEST_ROLE")]; play != nil {
 		play()
 		return
+	}
+	// Tests of real servers mostly wait for time to pass, of which there is enough for all at once.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
 	}
 	redistest.Main(m)
 }

@@ -62,6 +62,7 @@ func TestBackendPassesTheKitOnRealServers(t *testing.T) {
 				"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true},
 			} {
 				t.Run(name, func(t *testing.T) {
+					t.Parallel()
 					traits := locktest.Traits{CannotWake: !binary.Tracking, Barging: !cfg.Fair}
 					locktest.Run(t, traits, func(t *testing.T) *locktest.World {
 						s := binary.Start(t, redistest.Options{})

@@ -107,7 +107,7 @@ func stand2(t *testing.T, b *modern.Backend) lock.Place {
 	return p
 }
 
-var process = regexp.MustCompile(`^(gsl:turn:)?[\w-]{22}( token-|$)`)
+var processName = regexp.MustCompile(`^(gsl:turn:)?[\w-]{22}( token-|$)`)
 
 // readable is a command with its script by name; empty for what only finds out what the server has.
 func readable(c redistest.Command, shas map[string]string) string {
@@ -123,7 +123,7 @@ func readable(c redistest.Command, shas map[string]string) string {
 		c[1], _, _ = strings.Cut(strings.TrimPrefix(c[1], "-- "), ":")
 	}
 	for i := range c {
-		c[i] = process.ReplaceAllString(c[i], "${1}PROCESS$2")
+		c[i] = processName.ReplaceAllString(c[i], "${1}PROCESS$2")
 	}
 	return c.String()
 }

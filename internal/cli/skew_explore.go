@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -26,18 +27,14 @@ type skewEvent struct {
 	won, over          bool // its sender begins, or ends, to take itself for the holder
 }
 
-// exploreStates keep the search to seconds and to some hundred megabytes.
-const exploreStates = 1_500_000
-
-// leaseTicks is how finely the search cuts a lease: enough for every order of events that the law
-// distinguishes, few enough for seconds. With ours there are more states.
-const (
-	leaseTicks     = 8
-	leaseTicksOurs = 5
-)
+// exploreStates keep the search to seconds and to some hundred megabytes. Tests make do with fewer.
+var exploreStates = 1_500_000
 
 func (a *skewAnswer) explore(e *Env, ctx context.Context, quiet bool) error {
-	sc, tick := a.scenario()
+	sc, tick, err := a.scenario()
+	if err != nil {
+		return err
+	}
 	bar := e.progress(quiet, "exploring", -1)
 	defer bar.end()
 	x, err := exploring(ctx, sc)
@@ -52,64 +49,48 @@ func (a *skewAnswer) explore(e *Env, ctx context.Context, quiet bool) error {
 	return nil
 }
 
-// scenario cuts the question's times into ticks. Rounding must not carry the fleet over the law's
-// limit in either direction, so the job is set last: by as much beyond the limit, or short of it, as
-// it is in truth, and by at least one tick if it is beyond.
-func (a *skewAnswer) scenario() (skew.Scenario, time.Duration) {
+// scenario is the question in ticks, on the law's side of every limit.
+func (a *skewAnswer) scenario() (skew.Scenario, time.Duration, error) {
 	if !a.oldHold() {
-		return a.scenarioOfOurs()
+		sc, tick := a.scenarioOfOurs()
+		return sc, tick, nil
 	}
-	per := leaseTicks
-	if a.ours() {
-		per = leaseTicksOurs
+	sc, tick, err := a.law.Scenario(2)
+	if err != nil {
+		return sc, 0, err
 	}
-	tick := max(a.law.Lease/time.Duration(per), a.spread/24, a.law.Delay/12, (a.law.Job+29)/30, time.Millisecond)
-	up := func(d time.Duration) int { return int((d + tick - 1) / tick) }
-	c := 0
-	if a.dialect.Slack > 0 {
-		c = 1
-	}
-	if a.dialect.C() < a.dialect.Slack {
-		c--
-	}
-	sc := skew.Scenario{Dialect: a.dialect, Old: 2, Lease: max(1, up(a.law.Lease)), Ahead: up(a.spread), Gap: up(a.law.Delay), Reply: up(a.law.Delay), MaxStates: exploreStates}
-	room := sc.Lease + c
-	if !a.verdict.Possible && a.dialect.HasTakeover() {
-		sc.Ahead = min(sc.Ahead, room-1)
-		sc.Gap = max(0, min(sc.Gap, room-1-sc.Ahead))
-	}
-	if !a.verdict.LateWinner {
-		sc.Reply = max(0, min(sc.Reply, room-sc.Ahead-2*sc.Gap))
-	}
-	if a.verdict.Possible && !a.verdict.LateWinner {
-		a.leaveOut(&sc, tick)
-	}
-	longest := room - sc.Ahead - sc.Gap
-	if !a.dialect.HasTakeover() {
-		longest = sc.Lease
-	}
-	switch v := a.verdict; {
-	case v.Overlap > 0:
-		sc.Job = max(0, longest+up(v.Overlap))
-	case v.LongestJob.Bounded:
-		sc.Job = max(0, min(longest, up(a.law.Job)))
-	default:
-		sc.Job = up(a.law.Job)
-	}
+	sc.MaxStates = exploreStates
+	a.roundLateness(&sc)
 	if a.ours() {
 		a.addOurs(&sc)
 	}
-	return sc, tick
+	return sc, tick, nil
 }
 
-// leaveOut drops what is less than half a tick and not to blame: a trace must not show clocks apart
-// where jobs alone do it.
-func (a *skewAnswer) leaveOut(sc *skew.Scenario, tick time.Duration) {
-	if a.spread < tick/2 && a.possibleWithout(func(l *skew.Law) { l.Spread = 0 }) {
-		sc.Ahead = 0
+// roundLateness keeps a scenario on the law's side of its second condition too: in dialects that judge
+// what GETSET returned by a new reading, rounding alone must not make a late winner, nor unmake one.
+func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
+	d := sc.Dialect
+	if !d.JudgesAnew || d.Wins != dialect.WinsExpired && d.Wins != dialect.WinsExpiredOrNil {
+		return
 	}
-	if late := a.law.Delay; late < tick/2 && a.possibleWithout(func(l *skew.Law) { l.Delay, l.Reply = 0, 0 }) {
-		sc.Gap, sc.Reply = 0, 0
+	room := sc.Lease - sc.Ahead
+	if d.Slack > 0 {
+		room++
+	}
+	if d.C() < d.Slack {
+		room--
+	}
+	if a.verdict.LateWinner {
+		sc.Reply = max(sc.Reply, room-2*sc.Gap+1)
+		return
+	}
+	for sc.Gap > 0 && 2*sc.Gap > room {
+		sc.Gap--
+	}
+	sc.Reply = max(0, min(sc.Reply, room-2*sc.Gap))
+	if a.verdict.Overlap > 0 {
+		sc.Job = max(sc.Job, room-sc.Gap+1)
 	}
 }
 

@@ -65,7 +65,9 @@ func furnished(t *testing.T) *stage {
 		"token":       aToken,
 		"noted":       aToken + " host7 backup.sh",
 		"almost":      "46pp_t56wMdRpwZ1BglSEh", // bits to spare that are not zero
-		"forever":     aToken,                   // no lock of ours is without a TTL
+		"half":        aToken,                   // as the half-modern dialects write it
+		"broken":      aToken[:9] + "\n" + aToken[9:],
+		"forever":     aToken, // no lock of ours is without a TTL
 		"gsl:fence:":  "1772452800000000",
 		"gsl:fence:x": "no number",
 		"gsl:wait:":   "",
@@ -75,12 +77,13 @@ func furnished(t *testing.T) *stage {
 		}
 	}
 	for key, ttl := range map[string]time.Duration{"ours": 31 * time.Second, "token": 20 * time.Second, "guarded": 30 * time.Second,
-		"noted": 25 * time.Second, "almost": time.Minute} {
+		"noted": 25 * time.Second, "almost": time.Minute, "broken": time.Minute, "half": 30 * time.Second} {
 		m.SetTTL(key, ttl)
 	}
 	for key, value := range map[string]string{
 		legacy.MarkKey("ours"):    aToken + " " + at(30*time.Second+time.Millisecond),
 		legacy.MarkKey("guarded"): aToken + " 4611686018427387904",
+		legacy.MarkKey("half"):    aToken + " " + aToken,
 		legacy.MarkKey("lost"):    aToken + " " + at(30*time.Second),
 		"{other}:gsl":             "something else",
 	} {
@@ -198,6 +201,7 @@ func TestUnlockComparesAndDeletes(t *testing.T) {
 	s.want(s.run("unlock", `bytes\xff\x0a`, "--value", `\x00\x01`), 0, "deleted bytes\\xff\\x0a\n", "")
 	s.want(s.run("unlock", escaped(springs), "--value", stampOf(redistest.Start.Add(40*time.Second))), 0,
 		"deleted "+escaped(springs)+"\n", "")
+	s.want(s.run("unlock", "half", "--value", aToken), 0, "deleted half with the token of ours that held it\n", "")
 	s.want(s.run("unlock", "noted", "--value", "x"), 1, "", "it holds "+aToken+" host7 backup.sh")
 	s.want(s.run("unlock", "noted", "--value", aToken), 0, "deleted noted\n", "")
 	s.want(s.run("unlock", "token", "--value", aToken), 0, "deleted token\n", "")

@@ -59,7 +59,7 @@ func TestAnUnlockedTokenLockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 func TestReplicasMustHaveATokenLock(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := onReal(t, server)
-	s.want(s.run(tokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", ": 0 of 1 replicas acknowledged it within 100ms; fewer satisfy a smaller --replicas")
+	s.want(s.run(tokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", server.Addr()+": 0 of 1 replicas acknowledged it within 100ms; fewer satisfy a smaller --replicas")
 	server.StartReplica()
 	c := server.Pool().Get()
 	defer c.Close()

@@ -353,3 +353,55 @@ func TestFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 		}
 	})
 }
+
+func TestReleaseBetweenTheTryFromAPlaceAndTheWatchIsNotMissed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		holder := acquire(t, client(t, s.Full(), lock.Config{}), "k")
+		c := client(t, s.Full(), lock.Config{})
+		at, reply := make(chan struct{}), make(chan struct{})
+		close(at)
+		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: at})    // without a place
+		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: reply}) // from the place: refused, and slow to say so
+		began := time.Now()
+		got := c.Request(t.Context(), "k")
+		synctest.Wait()
+		release(t, holder)
+		close(reply)
+		r := <-got
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the free key was had after %v", waited)
+		}
+		release(t, r.Lease)
+	})
+}
+
+func TestAKeyThatLooksFreeAndCannotBeHadIsPolledNotHammered(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		q := s.Full().(lock.Queuer)
+		dead, err := q.Enter(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Seize("k", "somebody", time.Second)
+		if _, err := dead.Try(t.Context(), time.Second); err == nil {
+			t.Fatal("granted")
+		}
+		s.Seize("k", "", 0) // free, and he who is first never comes
+		c := client(t, s.Full(), lock.Config{RetryEvery: 100 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		before := s.Calls("try")
+		if _, err := c.Acquire(ctx, "k"); err == nil {
+			t.Error("granted before its turn")
+		}
+		if n := s.Calls("try") - before; n < 100 || n > 150 {
+			t.Errorf("%d attempts in 10 s", n)
+		}
+		if err := dead.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

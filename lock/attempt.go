@@ -27,6 +27,8 @@ type attempt struct {
 	wake     chan struct{} // capacity 1, made when first armed
 	cancel   func()        // disarms the wake-up, nil when not armed
 	wakeless bool          // the store said that it cannot wake
+	free     bool          // the key looked free when the watch was armed
+	extras   int           // attempts in a row that were made because of that
 }
 
 func (a *attempt) run(ctx context.Context) (*Lease, error) {
@@ -236,9 +238,8 @@ func (a *attempt) arm(ctx context.Context, err error) (free bool) {
 	switch {
 	case err == nil:
 		a.cancel = cancel
-		// A key that looks free but was not granted a moment ago may be one that only time frees;
-		// one extra attempt settles a release that fell between the attempt and the watch.
-		return free && a.core.pacer == nil && a.freeOnce()
+		// A release fell between the attempt and the watch, or this is a key that only time frees.
+		return a.core.pacer == nil && a.goOn(free)
 	case errors.Is(err, ErrNoWake):
 		a.wakeless = true
 	}
@@ -252,9 +253,22 @@ func (a *attempt) await(ctx context.Context, wake func()) (func(), bool, error) 
 	return a.core.waker.Await(ctx, a.key, wake)
 }
 
-// freeOnce allows one immediate attempt for every two, so that a key which looks free for ever but
-// cannot be had is polled, not hammered.
-func (a *attempt) freeOnce() bool { return a.tries%2 == 1 }
+// mostExtras is how many attempts in a row are made at once because the key looked free. In a crowd
+// others are faster; a key that looks free for ever and cannot be had is polled then, not hammered.
+const mostExtras = 8
+
+// goOn reports whether to try again at once.
+func (a *attempt) goOn(free bool) bool {
+	a.free = free
+	if !free {
+		a.extras = 0
+	}
+	if !free || a.extras == mostExtras {
+		return false
+	}
+	a.extras++
+	return true
+}
 
 // recheckEvery is how long a waiter trusts that it will be woken: a message can be missed.
 const recheckEvery = time.Second
@@ -270,7 +284,7 @@ func (a *attempt) pause(err error) (pause time.Duration, more bool) {
 		return poll, attempts < 1 || a.tries < attempts
 	}
 	pause = cfg.RetryEvery
-	if a.cancel != nil {
+	if a.cancel != nil && !a.free {
 		pause = max(recheckEvery, cfg.RetryEvery)
 	}
 	pause -= time.Duration(rand.Int64N(int64(pause)/4 + 1))

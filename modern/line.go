@@ -163,7 +163,8 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 	quiet := func() { p.await(nil) }
 	select {
 	case <-p.called:
-		return quiet, true, nil // between the last try and now
+		wake() // between the last try and now
+		return quiet, false, nil
 	default:
 	}
 	if p.atHead {

@@ -193,8 +193,9 @@ func TestACallBetweenTryAndAwaitIsNotLost(t *testing.T) {
 		p := stand(t, b, "k")
 		free(t, holder)
 		synctest.Wait()
-		if _, free, err := p.Await(bg, func() {}); err != nil || !free {
-			t.Errorf("free %v, error %v", free, err)
+		woken := false
+		if _, _, err := p.Await(bg, func() { woken = true }); err != nil || !woken {
+			t.Errorf("woken %v, error %v", woken, err)
 		}
 		granted(t, p)
 	})

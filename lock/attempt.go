@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -209,130 +208,6 @@ func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
 	}
 	l.start()
 	return l, nil
-}
-
-// arm asks to be woken when the held key changes, where the store can tell. It reports that the key
-// looks free already.
-func (a *attempt) arm(ctx context.Context, err error) (free bool) {
-	if a.core.waker == nil && a.place == nil || a.wakeless || a.once || !errors.Is(err, ErrHeld) {
-		return false
-	}
-	if a.wake == nil {
-		a.wake = make(chan struct{}, 1)
-	}
-	if a.cancel != nil {
-		a.cancel()
-		a.cancel = nil
-	}
-	wake := a.wake
-	select {
-	case <-wake: // left over from the watch before this one
-	default:
-	}
-	cancel, free, err := a.await(a.core.call(ctx), func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	})
-	switch {
-	case err == nil:
-		a.cancel = cancel
-		// A release fell between the attempt and the watch, or this is a key that only time frees.
-		return a.core.pacer == nil && a.goOn(free)
-	case errors.Is(err, ErrNoWake):
-		a.wakeless = true
-	}
-	return false
-}
-
-func (a *attempt) await(ctx context.Context, wake func()) (func(), bool, error) {
-	if a.place != nil {
-		return a.place.Await(ctx, wake)
-	}
-	return a.core.waker.Await(ctx, a.key, wake)
-}
-
-// mostExtras is how many attempts in a row are made at once because the key looked free. In a crowd
-// others are faster; a key that looks free for ever and cannot be had is polled then, not hammered.
-const mostExtras = 8
-
-// goOn reports whether to try again at once.
-func (a *attempt) goOn(free bool) bool {
-	a.free = free
-	if !free {
-		a.extras = 0
-	}
-	if !free || a.extras == mostExtras {
-		return false
-	}
-	a.extras++
-	return true
-}
-
-// recheckEvery is how long a waiter trusts that it will be woken: a message can be missed.
-const recheckEvery = time.Second
-
-// pause returns how long to wait before the next attempt, and whether there is to be one.
-func (a *attempt) pause(err error) (pause time.Duration, more bool) {
-	cfg := &a.client.cfg
-	if a.core.pacer != nil {
-		poll, attempts := a.core.pacer.Pace(cfg.Wait)
-		if cfg.Wait < 0 {
-			attempts = 1
-		}
-		return poll, attempts < 1 || a.tries < attempts
-	}
-	pause = cfg.RetryEvery
-	if a.cancel != nil && !a.free {
-		pause = max(recheckEvery, cfg.RetryEvery)
-	}
-	pause -= time.Duration(rand.Int64N(int64(pause)/4 + 1))
-	var held *HeldError
-	if errors.As(err, &held) {
-		if held.Left > 0 {
-			// The server frees the key when its last millisecond is over.
-			pause = min(pause, held.Left+time.Millisecond)
-		}
-		if held.Again > 0 {
-			pause = min(pause, held.Again)
-		}
-	}
-	left, limited := a.left()
-	if !limited {
-		return pause, true
-	}
-	// The last attempt is made when the wait ends; none after it.
-	return min(pause, max(left, 0)), left > 0
-}
-
-// left returns how much of the wait is left, if it has an end. A pacer counts its own attempts.
-func (a *attempt) left() (time.Duration, bool) {
-	if a.client.cfg.Wait <= 0 {
-		return 0, false
-	}
-	now := a.core.keeper.now()
-	return a.client.cfg.Wait - (now.Elapsed - a.began.Elapsed), true
-}
-
-// sleep waits for d, or less when woken.
-func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	var wake chan struct{}
-	if a.cancel != nil {
-		wake = a.wake
-	}
-	select {
-	case <-a.core.keeper.clock.After(d):
-	case <-wake:
-	case <-ctx.Done():
-		return a.contextEnded(ctx)
-	case <-a.core.closing:
-		return ErrClosed
-	}
-	return nil
 }
 
 func (a *attempt) tellWaiting(cause error) {

@@ -1,5 +1,5 @@
 # Everything is done by the scripts; `make help` says what there is.
-.PHONY: test lint fuzz bench bench-doc microbench prepare build clean help
+.PHONY: test lint fuzz spec bench bench-doc microbench prepare build clean help
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 12
@@ -21,6 +21,10 @@ bench-doc: prepare ## the same, into the tables of docs/performance.md
 
 microbench: ## every Go benchmark for BENCHTIME, a second by default
 	@BENCHTIME=$${BENCHTIME:-1s} scripts/test.sh prepare bench
+
+spec: ## the specification in TLA+, checked by TLC
+	@scripts/test.sh prepare
+	@go test -tags real -count=1 -v ./docs/spec
 
 prepare: ## install and fetch what the tests need
 	@scripts/prepare.sh

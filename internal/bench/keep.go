@@ -40,6 +40,9 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 	for _, ctx := range k.contexts {
 		if ctx != nil && ctx.Err() != nil {
 			res.Lost++
+			if res.Failure == "" {
+				res.Failure = context.Cause(ctx).Error()
+			}
 		}
 	}
 	released := make(chan struct{})

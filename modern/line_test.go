@@ -3,6 +3,7 @@ package modern_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,8 +101,8 @@ func TestAPlaceIsKeptWhileItIsTried(t *testing.T) {
 		first, second := stand(t, b, "k"), stand(t, b, "k")
 		for range 5 {
 			w.Pass(time.Second)
-			held(t, first)
 			held(t, second)
+			held(t, first)
 		}
 		free(t, holder)
 		held(t, second)
@@ -256,5 +257,96 @@ func TestARefusalNamesWhatStandsThere(t *testing.T) {
 			}
 			w.Mini.Del("k")
 		}
+	})
+}
+
+// called arms a waiter that is not the first and returns whether it was called since.
+func called(t *testing.T, p lock.Place) func() bool {
+	t.Helper()
+	var n atomic.Int32
+	if _, free, err := p.Await(bg, func() { n.Add(1) }); err != nil || free {
+		t.Fatal(free, err)
+	}
+	return func() bool {
+		synctest.Wait()
+		return n.Load() > 0
+	}
+}
+
+func TestWhoGetsTheKeyCallsTheNextToTheFront(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{})
+		holder := try(t, b, "k")
+		first, second := stand(t, b, "k"), stand(t, b, "k")
+		isCalled := called(t, second)
+		free(t, holder)
+		if isCalled() {
+			t.Error("called beside the first")
+		}
+		g, err := first.Try(bg, ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !isCalled() {
+			t.Error("nobody watches the key: the second was not called")
+		}
+		free(t, g)
+		granted(t, second)
+	})
+}
+
+func TestWhoLeavesTheFrontCallsTheNext(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b := open(t, w, cfg)
+				holder := try(t, b, "k")
+				first, second := stand(t, b, "k"), stand(t, b, "k")
+				isCalled := called(t, second)
+				if err := first.Leave(bg); err != nil {
+					t.Fatal(err)
+				}
+				if !isCalled() {
+					t.Error("not called")
+				}
+				free(t, holder)
+				granted(t, second)
+			})
+		})
+	}
+}
+
+func TestNobodyOvertakesTheFairLineWhenTheKeyEndsByItself(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fair: true})
+		try(t, b, "k") // and dies
+		first, second := stand(t, b, "k"), stand(t, b, "k")
+		for range 9 {
+			w.Pass(time.Second)
+			held(t, first)
+			held(t, second)
+		}
+		w.Pass(time.Second)
+		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("a latecomer was told %v", err)
+		}
+		held(t, second)
+		granted(t, first)
+		granted(t, second)
+	})
+}
+
+func TestAValueThatBeginsLikeOurTokenIsNotOurs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		const token = "0123456789abcdef"
+		b := open(t, w, modern.Config{Token: func() string { return token }})
+		w.Mini.Set("k", token+"x")
+		if err := stand(t, b, "k").Leave(bg); err != nil {
+			t.Error(err)
+		}
+		if value, _ := w.Mini.Get("k"); value != token+"x" {
+			t.Errorf("the key holds %q", value)
+		}
+		w.Mini.Del("k")
 	})
 }

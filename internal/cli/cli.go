@@ -10,7 +10,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -122,11 +121,4 @@ func terminal(stream any) (fd int, ok bool) {
 		return -1, false
 	}
 	return int(f.Fd()), true
-}
-
-// interruption returns the signal by which a context was ended, if it was.
-func interruption(ctx context.Context) (errInterrupted, bool) {
-	var e errInterrupted
-	ok := errors.As(context.Cause(ctx), &e)
-	return e, ok
 }

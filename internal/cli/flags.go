@@ -51,9 +51,6 @@ func (f *dialectFlags) register(cmd *cobra.Command, use string) {
 	complete(cmd, "dialect", completeDialect)
 }
 
-// given reports whether a dialect was asked for.
-func (f *dialectFlags) given() bool { return f.name != "" || f.file != "" }
-
 // pick returns the dialect asked for, else jedis.
 func (f *dialectFlags) pick() (dialect.Dialect, error) {
 	switch {

@@ -318,15 +318,19 @@ func presetLines(text string) []string {
 var skewProtocols = []string{"verbatim", "hardened", "modern", "observe", "dual", "sealed"}
 
 // exploring runs a search, which cannot be stopped, beside whoever waits for it.
-func exploring(ctx context.Context, sc skew.Scenario) (x skew.Exploration, err error) {
-	done := make(chan struct{})
+func exploring(ctx context.Context, sc skew.Scenario) (skew.Exploration, error) {
+	type found struct {
+		x   skew.Exploration
+		err error
+	}
+	done := make(chan found, 1) // nobody takes it from a search that was left alone
 	go func() {
-		defer close(done)
-		x, err = skew.Explore(sc)
+		x, err := skew.Explore(sc)
+		done <- found{x, err}
 	}()
 	select {
-	case <-done:
-		return x, err
+	case f := <-done:
+		return f.x, f.err
 	case <-ctx.Done():
 		return skew.Exploration{}, context.Cause(ctx)
 	}

@@ -23,6 +23,7 @@ type core struct {
 	sched   *scheduler
 	renewer *workers // renewals and guards
 	janitor *workers // releases and undoing in the background
+	ties    ties     // the contexts of leases
 
 	waker  Waker         // nil: poll
 	pacer  Pacer         // nil: our own pace

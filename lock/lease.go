@@ -39,8 +39,9 @@ type Lease struct {
 	left     bool          // the turn was passed on
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	stop     func() bool // undoes the registration with parent
-	disarm   func()      // cancels the guard's watch
+	tied     bool   // the end of parent is listened for
+	tieIndex int    // where in the leases of parent it stands, plus one; guarded by core.ties
+	disarm   func() // cancels the guard's watch
 }
 
 const never = time.Duration(1<<63 - 1)
@@ -105,8 +106,9 @@ func firstLook(ttl time.Duration) time.Duration { return min(ttl/20, 100*time.Mi
 // tie gives the key back when the context ends, from now on. Called with l.mu held.
 func (l *Lease) tie() {
 	l.tieAt = never
-	if l.stop == nil && !l.released && l.given == nil && l.parent.Done() != nil {
-		l.stop = context.AfterFunc(l.parent, l.contextEnded)
+	if !l.tied && !l.released && l.given == nil && l.parent.Done() != nil {
+		l.tied = true
+		l.client.core.ties.add(l)
 	}
 }
 
@@ -268,10 +270,10 @@ func (l *Lease) Release() error {
 	if lost == nil && !l.trusted(now) {
 		lost = l.untrusted()
 	}
-	stop := l.stop
+	tied := l.tied
 	l.mu.Unlock()
-	if stop != nil {
-		stop()
+	if tied {
+		l.client.core.ties.remove(l)
 	}
 	if lost == nil {
 		return l.giveBack(l.endOr(ErrReleased))

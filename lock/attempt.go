@@ -192,10 +192,12 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked Instant) (*Lease
 func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
 	grant, asked := got.grant, got.asked
 	now := a.core.keeper.now()
-	l := newLease(ctx, a.client, a.queue, grant, asked, a.began, now)
 	if got.shared {
-		l.sent, l.span, l.asked = got.sent, got.span, now
-		l.waited = l.asked.Elapsed - a.began.Elapsed
+		asked = now
+	}
+	l := newLease(ctx, a.client, a.queue, grant, asked, now)
+	if got.shared {
+		l.sent, l.span = got.sent, got.span
 	}
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)
@@ -206,7 +208,7 @@ func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
 		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
 			a.key, asked.age(now).Round(time.Millisecond), l.span)
 	}
-	l.start()
+	l.start(asked.Elapsed - a.began.Elapsed)
 	return l, nil
 }
 

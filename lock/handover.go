@@ -53,7 +53,7 @@ func (k *core) share(l *Lease) bool {
 	}
 	k.mu.Unlock()
 	l.mu.Lock()
-	got := turn{shared: true, asked: l.asked, sent: l.sent, span: l.span}
+	got := turn{shared: true, sent: l.sent, span: l.span}
 	// A renewal under way would end after the grant is somebody else's. Nor is a lease shared
 	// whose time is nearly over.
 	unfit := l.busy != nil || l.sent.age(now) > l.span/2

@@ -17,8 +17,7 @@ type Lease struct {
 	queue  *queue // not to be touched after the turn was passed on
 	grant  Grant
 	parent context.Context
-	asked  Instant // before the attempt that got it
-	waited time.Duration
+	asked  time.Duration // elapsed time before the attempt that got it
 
 	event event // its place in the scheduler
 
@@ -46,10 +45,9 @@ type Lease struct {
 
 const never = time.Duration(1<<63 - 1)
 
-func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked, began, now Instant) *Lease {
+func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked, now Instant) *Lease {
 	l := &Lease{
-		client: c, key: q.key, queue: q, grant: grant, parent: ctx, asked: asked,
-		waited:  asked.Elapsed - began.Elapsed,
+		client: c, key: q.key, queue: q, grant: grant, parent: ctx, asked: asked.Elapsed,
 		renewAt: never, guardAt: never, tieAt: never, warnAt: never,
 	}
 	l.event.lease = l
@@ -77,8 +75,8 @@ func (l *Lease) trusted(now Instant) bool { return l.sent.age(now) < l.span }
 // trustEnd is when trust ends, in elapsed time, if no wall clock steps.
 func (l *Lease) trustEnd() time.Duration { return l.sent.Elapsed + l.span }
 
-// start hands l to the scheduler.
-func (l *Lease) start() {
+// start hands l, which Acquire waited for so long, to the scheduler.
+func (l *Lease) start(waited time.Duration) {
 	k, cfg := l.client.core, &l.client.cfg
 	l.mu.Lock()
 	l.planRenewal()
@@ -94,7 +92,7 @@ func (l *Lease) start() {
 	k.sched.set(&l.event, l.due())
 	l.mu.Unlock()
 	if f := cfg.Hooks.Acquired; f != nil {
-		f(Event{Key: l.key, Token: l.grant.Token(), Wait: l.waited, Until: l.Until()})
+		f(Event{Key: l.key, Token: l.grant.Token(), Wait: waited, Until: l.Until()})
 	}
 }
 
@@ -443,5 +441,5 @@ func (l *Lease) tellReleased(cause error) {
 }
 
 func (l *Lease) held() time.Duration {
-	return l.client.core.keeper.now().Elapsed - l.asked.Elapsed
+	return l.client.core.keeper.now().Elapsed - l.asked
 }

@@ -44,8 +44,8 @@ func (k *core) reuse(t *ticket) {
 
 // turn is what a waiter receives when the goroutine before it is done.
 type turn struct {
-	grant Grant // nil: it has to make its own attempts
-	asked Instant
+	grant Grant   // nil: it has to make its own attempts
+	asked Instant // before the attempt; zero for a shared grant
 
 	// A shared grant brings the trust that its last holder had.
 	shared bool

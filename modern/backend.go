@@ -75,7 +75,8 @@ func (b *Backend) Close() error {
 	return err
 }
 
-// Timeout is how long a Release or Pass waits for the server at most.
+// Timeout is how long a Release or Pass waits for a reply at most. It takes a second one where the first
+// says that the key is lost, and, once a connection, where it finds out what the server has.
 func (b *Backend) Timeout() time.Duration { return b.cfg.Timeout }
 
 // Try makes one attempt: one command when the key is free.

@@ -93,7 +93,7 @@ func playContender() {
 		log.Fatal(err)
 	}
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", os.Getenv("ADDR")) }}
-	b, err := modern.New(pool, modern.Config{Fence: true, Fair: os.Getenv("FAIR") == "true", Timeout: 300 * time.Millisecond})
+	b, err := modern.New(pool, modern.Config{Fence: os.Getenv("FENCE") == "true", Fair: os.Getenv("FAIR") == "true", Timeout: 300 * time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -125,11 +125,11 @@ type process struct {
 	wg    sync.WaitGroup
 }
 
-func startContender(t *testing.T, addr string, seed uint64, fair bool, note func(step)) *process {
+func startContender(t *testing.T, addr string, seed uint64, cfg modern.Config, note func(step)) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(os.Environ(), "MODERN_TEST_ROLE=contender", "ADDR="+addr,
-		"SEED="+strconv.FormatUint(seed, 10), "FAIR="+strconv.FormatBool(fair))
+		"SEED="+strconv.FormatUint(seed, 10), "FAIR="+strconv.FormatBool(cfg.Fair), "FENCE="+strconv.FormatBool(cfg.Fence))
 	p.cmd.Stderr = os.Stderr
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {

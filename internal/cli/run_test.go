@@ -149,7 +149,7 @@ const obeys = `exec 2>/dev/null; trap 'echo told; exit 0' TERM; echo ready; whil
 // 10 s. The long grace keeps SIGKILL away from a command that needs real time to obey SIGTERM.
 func TestALockTakenByAnotherEndsTheCommandWith123(t *testing.T) {
 	s := newStage(t)
-	st := s.start(script("--grace 16s", "k", obeys)...)
+	st := s.start(script("--grace 15s", "k", obeys)...)
 	st.out.await("ready")
 	s.world.Mini.Set("k", "12345")
 	s.passTo(10 * time.Second)

@@ -102,10 +102,12 @@ func (t Terms) DefaultTTL() time.Duration {
 	return min(longest, t.Lease/2)
 }
 
-// DefaultMargin is the trust margin: a tenth of the TTL, and with a stamp on L at least the spread.
+// DefaultMargin is the trust margin: a tenth of the TTL for the job to stop in, and with a stamp on L
+// the spread beside it. The greater of the two is not enough: the fastest old client may take the stamp
+// over by so much early, while the job that was told so still stops (package skew has the trace).
 func (t Terms) DefaultMargin(ttl time.Duration, stamp bool) time.Duration {
 	if stamp {
-		return max(ttl/10, t.Spread)
+		return ttl/10 + t.Spread
 	}
 	return ttl / 10
 }

@@ -207,7 +207,7 @@ func TestSettleIsStrictlyLongerThanTheGap(t *testing.T) {
 
 func TestMarginIsAtLeastTheSpreadBesideAStamp(t *testing.T) {
 	terms := Terms{Spread: 5 * time.Second}
-	if got := terms.DefaultMargin(30*time.Second, true); got != 5*time.Second {
+	if got := terms.DefaultMargin(30*time.Second, true); got != 8*time.Second {
 		t.Errorf("%s", got)
 	}
 	if got := terms.DefaultMargin(30*time.Second, false); got != 3*time.Second {

@@ -136,7 +136,7 @@ func TestTuneChangesNothingThatIsSet(t *testing.T) {
 		}
 	}
 	cfg := open(t, w, legacy.Config{Mode: legacy.Hardened}).Tune(lock.Config{})
-	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 100*time.Millisecond {
+	if cfg.TTL != 30*time.Second || cfg.Margin != 4*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 100*time.Millisecond {
 		t.Errorf("%+v", cfg)
 	}
 	cfg = open(t, w, legacy.Config{}).Tune(lock.Config{})

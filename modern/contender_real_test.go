@@ -62,7 +62,11 @@ func (c *contender) hold(l *lock.Lease, asked int64) {
 	fence, _ := l.Fence()
 	c.note(step{Client: c.id, Kind: "acquired", From: asked, To: now(), Fence: fence})
 	seen := now()
-	for range c.rng.IntN(6) {
+	looks := c.rng.IntN(6)
+	if c.rng.IntN(20) == 0 {
+		looks = 200 // longer than a lease lives without renewals
+	}
+	for range looks {
 		select {
 		case <-time.After(time.Duration(c.rng.IntN(15)) * time.Millisecond):
 		case <-l.Done():

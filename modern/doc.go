@@ -22,5 +22,5 @@
 // gives the same number again only if its clock is behind by more than the fail-over took.
 //
 // HAZARD: a key that a timestamp client holds (package legacy) looks like any foreign value: it is
-// held, and without a TTL for ever. Package migrate is the way from there to here.
+// held, and without a TTL for ever. Package legacy takes turns with its clients.
 package modern

@@ -21,7 +21,8 @@ type core struct {
 	backend Backend
 	keeper  keeper
 	sched   *scheduler
-	renewer *workers // renewals and guards
+	renewer *workers // renewals
+	guards  *workers // watches of held keys
 	janitor *workers // releases and undoing in the background
 	ties    ties     // the contexts of leases
 
@@ -58,6 +59,7 @@ func New(b Backend, cfg Config) (*Client, error) {
 		backend: b,
 		keeper:  newKeeper(cfg.Clock),
 		renewer: newWorkers(4),
+		guards:  newWorkers(4),
 		janitor: newWorkers(4),
 		queues:  make(map[string]*queue),
 		closing: make(chan struct{}),
@@ -70,7 +72,7 @@ func New(b Backend, cfg Config) (*Client, error) {
 	if p, ok := b.(Prompt); ok {
 		k.prompt = p.Timeout()
 	}
-	k.sched = newScheduler(&k.keeper, cfg.Logger, k.renew)
+	k.sched = newScheduler(&k.keeper, cfg.Logger, k.serve)
 	return &Client{core: k, cfg: cfg}, nil
 }
 
@@ -235,6 +237,7 @@ func (c *Client) Close(ctx context.Context) error {
 		<-idle
 	}
 	k.renewer.close()
+	k.guards.close()
 	k.janitor.close()
 	k.sched.close()
 	if closer, ok := k.backend.(io.Closer); ok {

@@ -29,12 +29,13 @@ type Lease struct {
 	guarded  time.Duration // elapsed time of the last one
 	tieAt    time.Duration // elapsed time at which the end of parent begins to be watched
 	warnAt   time.Duration // elapsed time at which its holder is warned, never: no warning
-	busy     chan struct{} // not nil while an Extend or Guard is under way; closed after it
+	busy     chan struct{} // not nil while an Extend is under way; closed after it
 	lastErr  error         // of the last renewal, nil if it succeeded
 	ended    error         // why the lease ended, nil while it lives
 	released bool          // Release was called
 	given    chan struct{} // not nil when the end of the context gives the key back; closed after it
 	givenErr error         // of that; to be read after given was closed
+	guarding bool          // a Guard is under way, or about to be
 	left     bool          // the turn was passed on
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -126,10 +127,14 @@ func (l *Lease) planRenewal() {
 
 // due is when the scheduler should look at l next. Called with l.mu held.
 func (l *Lease) due() time.Duration {
-	if l.busy != nil {
-		return min(l.trustEnd(), l.tieAt, l.warnAt)
+	at := min(l.trustEnd(), l.tieAt, l.warnAt)
+	if l.busy == nil {
+		at = min(at, l.renewAt)
 	}
-	return min(l.trustEnd(), l.renewAt, l.guardAt, l.tieAt, l.warnAt)
+	if !l.guarding {
+		at = min(at, l.guardAt)
+	}
+	return at
 }
 
 // Key returns the name under which the lease was acquired.

@@ -486,3 +486,23 @@ func TestWatchThatCannotBeSetUpIsNotHammered(t *testing.T) {
 		})
 	}
 }
+
+func TestRenewalDoesNotWaitForAWatch(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})
+		never := make(chan struct{})
+		s.Order(locktest.Fault{Op: "guard", Hold: never})
+		var held []*lock.Lease
+		for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // more than there are workers
+			held = append(held, acquire(t, c, key))
+		}
+		time.Sleep(time.Minute)
+		for _, l := range held {
+			if err := l.Err(); err != nil {
+				t.Fatal(err)
+			}
+			release(t, l)
+		}
+		close(never)
+	})
+}

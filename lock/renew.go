@@ -6,18 +6,26 @@ import (
 	"time"
 )
 
-// tick is what the scheduler calls for a lease whose time has come. It reports whether the lease
-// wants to be renewed or guarded by a worker; else the next look at it is planned.
-func (l *Lease) tick(now Instant) (work bool) {
+// work is what a lease wants a worker to do.
+type work uint8
+
+const (
+	extending work = 1 << iota
+	guarding
+)
+
+// tick is what the scheduler calls for a lease whose time has come. It returns what the lease wants
+// done, and plans the next look at it.
+func (l *Lease) tick(now Instant) (work work) {
 	l.mu.Lock()
 	if l.ended != nil {
 		l.mu.Unlock()
-		return false
+		return 0
 	}
 	if !l.trusted(now) {
 		l.mu.Unlock()
 		l.outlived()
-		return false
+		return 0
 	}
 	if l.tieAt <= now.Elapsed {
 		l.tie()
@@ -26,9 +34,13 @@ func (l *Lease) tick(now Instant) (work bool) {
 	if endangered {
 		l.warnAt = never
 	}
-	work = l.busy == nil && min(l.renewAt, l.guardAt) <= now.Elapsed+l.slack()
-	if work {
+	if l.busy == nil && l.renewAt <= now.Elapsed+l.slack() {
 		l.busy = make(chan struct{})
+		work |= extending
+	}
+	if !l.guarding && l.guardAt <= now.Elapsed {
+		l.guarding = true
+		work |= guarding
 	}
 	l.client.core.sched.set(&l.event, l.due())
 	e := Event{Key: l.key, Token: l.grant.Token(), Until: l.sent.Wall.Add(l.span), Cause: l.lastErr}
@@ -55,19 +67,15 @@ func (l *Lease) occupy() (busy <-chan struct{}, mine bool) {
 	return nil, true
 }
 
-// renew extends and guards leases that are due. It runs on the scheduler's goroutine and hands the
-// work to the workers, in groups that can travel together.
-func (k *core) renew(due []*Lease) {
+// serve extends and guards leases. It runs on the scheduler's goroutine and hands the work to the
+// workers, renewals in groups that can travel together. Guards have workers of their own: there is
+// one to each new lease, and however many wait for theirs, renewals do not wait with them.
+func (k *core) serve(extends, guards []*Lease) {
+	for _, l := range guards {
+		k.guards.do(func() { k.guard(l) })
+	}
 	groups := make(map[time.Duration][]*Lease)
-	now := k.keeper.now()
-	for _, l := range due {
-		l.mu.Lock()
-		extend := l.renewAt <= now.Elapsed+l.slack()
-		l.mu.Unlock()
-		if !extend {
-			k.renewer.do(func() { k.guard(l) })
-			continue
-		}
+	for _, l := range extends {
 		groups[l.client.cfg.TTL] = append(groups[l.client.cfg.TTL], l)
 	}
 	for ttl, leases := range groups {
@@ -151,6 +159,10 @@ const guardPause = 10 * time.Millisecond
 // guard looks whether the key is still ours and asks to be told of the next change to it.
 func (k *core) guard(l *Lease) {
 	l.mu.Lock()
+	if l.ended != nil {
+		l.mu.Unlock()
+		return
+	}
 	disarm := l.disarm
 	l.disarm = nil
 	l.guardAt = never // before the watch is armed: from then on touched may set it
@@ -162,8 +174,7 @@ func (k *core) guard(l *Lease) {
 	disarm, err := k.waker.Guard(k.call(context.Background()), l.grant, l.touched)
 	now := k.keeper.now()
 	l.mu.Lock()
-	close(l.busy)
-	l.busy = nil
+	l.guarding = false
 	switch {
 	case l.ended != nil:
 		l.mu.Unlock()

@@ -31,7 +31,7 @@ type event struct {
 type scheduler struct {
 	keeper *keeper
 	log    *slog.Logger
-	renew  func([]*Lease)
+	serve  func(extends, guards []*Lease)
 
 	mu      sync.Mutex
 	heap    events
@@ -44,9 +44,9 @@ type scheduler struct {
 	done chan struct{} // closed when the goroutine is gone
 }
 
-func newScheduler(k *keeper, log *slog.Logger, renew func([]*Lease)) *scheduler {
+func newScheduler(k *keeper, log *slog.Logger, serve func(extends, guards []*Lease)) *scheduler {
 	return &scheduler{
-		keeper: k, log: log, renew: renew, armed: never,
+		keeper: k, log: log, serve: serve, armed: never,
 		poke: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -122,14 +122,18 @@ func (s *scheduler) loop() {
 		for _, f := range funcs {
 			f()
 		}
-		var work []*Lease
+		var extends, guards []*Lease
 		for _, l := range due {
-			if l.tick(now) {
-				work = append(work, l)
+			wants := l.tick(now)
+			if wants&extending != 0 {
+				extends = append(extends, l)
+			}
+			if wants&guarding != 0 {
+				guards = append(guards, l)
 			}
 		}
-		if len(work) > 0 {
-			s.renew(work)
+		if len(extends)+len(guards) > 0 {
+			s.serve(extends, guards)
 		}
 		if len(due) > 0 || len(funcs) > 0 {
 			continue // they may have planned something that is due already

@@ -17,10 +17,6 @@ import (
 // token of the first on the key.
 
 const (
-	// patience is how long a place counts without a new try; line.lua knows it. Waiters try at least
-	// once a second.
-	patience = 3 * time.Second
-
 	// claimWithin is for how long a fair release keeps the key for the first in line. A waiter that
 	// died holds the others up for so long at the most.
 	claimWithin = time.Second

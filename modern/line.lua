@@ -2,7 +2,7 @@
 -- place counts without a new try). A member is the process's name, a blank, and the token it waits with.
 local order, alive = KEYS[3], KEYS[4]
 
--- What patience in line.go is, in microseconds.
+-- How long a place counts without a new try, in microseconds. Waiters try at least once a second.
 local patience = 3000000
 
 -- clock is the server's time in microseconds, or the caller's reading of it for servers on which a

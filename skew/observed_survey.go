@@ -37,11 +37,10 @@ type Survey struct {
 
 // surveyPeer is the last that was seen of one connection.
 type surveyPeer struct {
-	last   time.Time
-	get    string // key of the last command, if that was a GET after a SETNX of the same key
-	setnx  string // key of the last command, if that was a SETNX
-	stamp  string // value of the last SETNX
-	looked bool
+	last  time.Time
+	get   string // key of the last command, if that was a GET after a SETNX of the same key
+	setnx string // key of the last command, if that was a SETNX
+	stamp string // value of the last SETNX
 }
 
 // NewSurvey starts with nobody. It fails with a *ParameterError.

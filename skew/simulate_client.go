@@ -25,7 +25,6 @@ type simClient struct {
 	next    int64 // true time of the next event
 	holding bool
 	waiting bool
-	won     bool // by a SETNX that an EXPIRE follows
 
 	value, seen simValue
 	present     bool  // seen was there
@@ -35,7 +34,6 @@ type simClient struct {
 	judgedAt    int64
 	began       int64 // the acquire
 	tries       int
-	job         int64 // end of the job
 	robbed      Cause // why somebody took over while this one held
 
 	clock   simClock

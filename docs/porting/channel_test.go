@@ -55,6 +55,9 @@ func (l *KeyLock) Unlock() {
 
 // doc: end
 
+// The examples show it and nothing calls it.
+var _ = sellWithOldLock
+
 func sellWithOldLock(keyLock *KeyLock, patience time.Duration, order Order) error {
 	// doc: old-use
 	select {

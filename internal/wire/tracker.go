@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNoWake: this server, or this user's rights on it, cannot tell when a key changes.
-var ErrNoWake = errors.New("Redis cannot tell us when a key changes")
+var ErrNoWake = errors.New("the server cannot tell us when a key changes")
 
 // Tracker calls funcs when keys change, whoever changes them, without any configuration of the
 // server (Redis 6 and newer, Valkey). A second connection subscribes to what CLIENT TRACKING, on the

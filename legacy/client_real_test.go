@@ -31,7 +31,8 @@ func TestBothModesConformOnEveryServer(t *testing.T) {
 				locktest.Run(t, traits, func(t *testing.T) *locktest.World {
 					s.Do("FLUSHALL")
 					return &locktest.World{
-						Backend: func() lock.Backend { return backend(t, s, cfg) },
+						RealTime: true,
+						Backend:  func() lock.Backend { return backend(t, s, cfg) },
 						// The server's TTLs follow its own clock: here time really has to pass.
 						Pass: func(d time.Duration) { <-time.After(d) },
 						TTL:  400 * time.Millisecond, FreeAfter: 250 * time.Millisecond,

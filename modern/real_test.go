@@ -67,6 +67,7 @@ func TestBackendPassesTheKitOnRealServers(t *testing.T) {
 					locktest.Run(t, traits, func(t *testing.T) *locktest.World {
 						s := binary.Start(t, redistest.Options{})
 						return &locktest.World{
+							RealTime: true,
 							Backend: func() lock.Backend {
 								b, err := modern.New(s.Pool(), cfg)
 								if err != nil {

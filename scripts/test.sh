@@ -16,10 +16,10 @@ stages() {
 prepare 300 install and fetch what is missing
 build   120 library and command for Linux, macOS and Windows
 vet      60 go vet, for each system, and with the tests of real servers
-unit    300 every test on the embedded server, with the race detector
-real    600 every test with real servers and the original Java lock
+unit    180 every test on the embedded server, with the race detector
+real    300 every test with real servers and the original Java lock
 readme   60 the commands of the README
-fuzz    180 every fuzz target for a moment
+fuzz     90 every fuzz target for a moment
 bench   180 every benchmark once; other libraries beside ours on one key
 END
 }

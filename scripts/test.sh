@@ -17,6 +17,7 @@ prepare 300 install and fetch what is missing
 build   120 library and command for Linux, macOS and Windows
 vet      60 go vet, for each system, and with the tests of real servers
 unit    180 every test on the embedded server, with the race detector
+model    60 all searches and simulations, without the race detector, to which they show nothing
 real    300 every test with real servers and the original Java lock
 readme   60 the commands of the README
 fuzz     90 every fuzz target for a moment
@@ -47,6 +48,10 @@ stage_vet() {
 }
 
 stage_unit() { in_modules go test -race -timeout 10m ./...; }
+
+# Under the race detector these tests make do with the first of each list of theirs, see
+# skew/race_test.go.
+stage_model() { go test -count=1 -timeout 5m ./skew && go test -count=1 -timeout 5m -run 'Skew|Explorer|Simulation' ./internal/cli; }
 
 stage_real() {
   local packages

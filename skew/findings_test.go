@@ -31,7 +31,7 @@ func TestTrustMarginBesideAStampPaysForTheFastestAndForTheStop(t *testing.T) {
 // backwards are another matter: the same bytes may be written again, between any two looks. They have
 // to be counted in the spread that honest jobs and our lease pay for.
 func TestUnchangedBytesBearEveryOffset(t *testing.T) {
-	for _, behind := range []int{-6, 0, 6} {
+	for _, behind := range few([]int{-6, 0, 6}) {
 		sc := beside(dialect.Jedis(), 2, 1, PhaseDual)
 		sc.Behind, sc.Ahead = behind, 1-behind
 		sc.Ours.Unchanged, sc.Ours.Sparse = sc.Lease+1, 1
@@ -113,7 +113,7 @@ func TestServersStepIsPaidForByTheMargins(t *testing.T) {
 // our lease keeps the lease rule, and still an old client that judges its GETSET's reply late believes
 // that it holds. In dialects that judge the reply by a new clock reading the gap has to leave more.
 func TestLateJudgeOfTheReplyEntersBesideOurs(t *testing.T) {
-	for _, d := range []dialect.Dialect{dialect.JedisAQS(), dialect.Page(), dialect.PageGet(), dialect.RedisObjects()} {
+	for _, d := range few([]dialect.Dialect{dialect.JedisAQS(), dialect.Page(), dialect.PageGet(), dialect.RedisObjects()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
 			sc := beside(d, 2, 1, p)
 			sc.Gap = 2

@@ -46,7 +46,7 @@ func changed(sc Scenario, change func(*Scenario)) Scenario {
 
 func checkMutants(t *testing.T, mutants []mutant) {
 	t.Helper()
-	for _, mu := range mutants {
+	for _, mu := range few(mutants) {
 		t.Run(mu.name, func(t *testing.T) {
 			full := explore(t, mu.sc)
 			if full.Found {
@@ -187,7 +187,7 @@ func TestEachRuleOfThePhasesPreventsATrace(t *testing.T) {
 }
 
 func TestBesideClientsThatAlwaysExpireNoLeaseExceedsTheirs(t *testing.T) {
-	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern} {
+	for _, p := range few([]Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern}) {
 		checkMutants(t, []mutant{{string(p), beside(dialect.BareExpire(), 2, 1, p), longer, 0}})
 	}
 	checkMutants(t, []mutant{{"tombstone's TTL restored", beside(dialect.BareExpire(), 2, 1, PhaseSealed), without(RuleTombstoneTTL), 7}})

@@ -27,6 +27,9 @@ const (
 	ObservedHold    ObservedKind = "hold"  // Addr, Key, For: a hold that began at At, as measured
 	ObservedStep    ObservedKind = "step"  // For: the server's clock moved so far against the observer's elapsed time
 	ObservedGap     ObservedKind = "gap"   // For, Reason: nothing was recorded from At on for so long
+
+	ObservedClient ObservedKind = "client" // Addr, Name, Library, User: whose connection it is, as far as the server tells
+	ObservedStats  ObservedKind = "stats"  // Event, Count: how often a command was called, as the server counts
 )
 
 // Observed is one event that was seen on a live server: what an audit records and what it and the
@@ -45,6 +48,9 @@ type Observed struct {
 	Event  string        // "set", "del", "expired" …
 	For    time.Duration // whole microseconds; negative only in a step
 	Reason string
+
+	Name, Library, User string // of a client; empty where the server tells none
+	Count               int64  // not negative
 }
 
 // ObservedError names the line that can't be read, counted from 1, and why.
@@ -98,6 +104,14 @@ func (o Observed) AppendLine(to []byte) ([]byte, error) {
 	case ObservedGap:
 		number(o.For.Microseconds())
 		text(o.Reason)
+	case ObservedClient:
+		text(o.Addr)
+		text(o.Name)
+		text(o.Library)
+		text(o.User)
+	case ObservedStats:
+		text(o.Event)
+		number(o.Count)
 	}
 	if len(line)-len(to) > longestObserved {
 		return to, fmt.Errorf("%w: its line would be longer than %d bytes", errNotWritable, longestObserved)
@@ -136,7 +150,8 @@ func (o Observed) equal(p Observed) bool {
 		}
 	}
 	return o.Kind == p.Kind && o.Addr == p.Addr && o.DB == p.DB && o.Key == p.Key && o.Value == p.Value &&
-		o.Exists == p.Exists && o.HasTTL == p.HasTTL && o.TTL == p.TTL && o.Event == p.Event && o.For == p.For && o.Reason == p.Reason
+		o.Exists == p.Exists && o.HasTTL == p.HasTTL && o.TTL == p.TTL && o.Event == p.Event && o.For == p.For && o.Reason == p.Reason &&
+		o.Name == p.Name && o.Library == p.Library && o.User == p.User && o.Count == p.Count
 }
 
 // ObservedWriter writes a record. Events need not be in the order of their instants.

@@ -3,6 +3,7 @@ package skew
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -179,6 +180,11 @@ func parseObserved(line string) (Observed, error) {
 		o.For = w.span("the step", -longestObservedSpan)
 	case ObservedGap:
 		o.For, o.Reason = w.span("the gap", 0), w.text("the reason")
+	case ObservedClient:
+		o.Addr, o.Name = w.text("the address"), w.text("the name")
+		o.Library, o.User = w.text("the library"), w.text("the user")
+	case ObservedStats:
+		o.Event, o.Count = w.text("the command"), w.number("the count", 0, math.MaxInt64)
 	default:
 		w.fail("there is no kind %s", strconv.Quote(string(o.Kind)))
 	}

@@ -24,6 +24,8 @@ func everyObserved() []Observed {
 		{At: at, Kind: ObservedHold, Addr: "10.0.0.7:51234", Key: "stock", For: 4999875 * time.Microsecond},
 		{At: at, Kind: ObservedStep, For: -2500 * ms},
 		{At: at, Kind: ObservedGap, For: time.Minute, Reason: "budget spent"},
+		{At: at, Kind: ObservedClient, Addr: "10.0.0.7:51234", Name: "stock-7", Library: "jedis 5.1.0"},
+		{At: at, Kind: ObservedStats, Event: "setnx", Count: 8124},
 	}
 }
 
@@ -102,6 +104,8 @@ func TestBrokenLineIsNamedByItsNumber(t *testing.T) {
 		`1770000000.123456 look "a" "v"`:          "the TTL is missing",
 		`1770000000.123456 look "a" -`:            "the value, or -, is not in quotes",
 		`1770000000.123456 hold "a:1" "k" -5`:     "the hold -5 is not from 0",
+		`1770000000.123456 client "a:1" "n" "l"`:  "the user is missing",
+		`1770000000.123456 stats "setnx" -1`:      "the count -1 is not from 0",
 		`1770000000.123456 step +5`:               "no whole number",
 		`1770000000.123456 gap 5 "why"` + "\r":    "not followed by one blank",
 		`1770000000.123456 step 9000000000000000`: "is not from",

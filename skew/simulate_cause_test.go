@@ -76,7 +76,7 @@ func TestPausesOfAHolderCountAsLongJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := plainFleet()
-	s.Lease, s.Job, s.Clocks, s.Acquisitions, s.For = 3*sec, Constant(500*ms), p.Clocks, 0, 20*day
+	s.Lease, s.Job, s.Clocks, s.Acquisitions, s.For = 3*sec, Constant(500*ms), p.Clocks, 0, less(20*day)
 	s.Rest = Constant(sec)
 	r := mustSimulate(t, s)
 	if r.Causes.Job == 0 || r.Causes.Skew+r.Causes.Jump > 0 {

@@ -43,7 +43,7 @@ func TestEpisodesAreSeenWhereTheLawAllowsThem(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
 	// A fast client that came back at once would never let the slow one hold.
 	rest, seen, unseen := mustParse(t, "0s..12s"), 0, 0
-	for i := range 400 {
+	for i := range less(400) {
 		d := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.Errorception(), dialect.Faye(), dialect.JedisAQS(), dialect.TaskTiger(), dialect.SetDel(), dialect.Gorlock()}[i%8]
 		lease := time.Duration(1+random.IntN(4)) * sec
 		way := time.Duration(random.IntN(3)) * 500 * time.Microsecond
@@ -72,7 +72,7 @@ func TestEpisodesAreSeenWhereTheLawAllowsThem(t *testing.T) {
 			unseen++
 		}
 	}
-	if seen < 100 || unseen < 100 {
+	if n := less(100); seen < n || unseen < n {
 		t.Errorf("%d with episodes, %d without: one side is hardly tried", seen, unseen)
 	}
 }
@@ -80,7 +80,7 @@ func TestEpisodesAreSeenWhereTheLawAllowsThem(t *testing.T) {
 func TestSameSeedSameResultToTheByte(t *testing.T) {
 	s := plainFleet()
 	s.Job, s.Latency = mustParse(t, "lognormal:p50=1s,p99=70s"), mustParse(t, "exp:300us")
-	for _, p := range Presets() {
+	for _, p := range few(Presets()) {
 		s.Clocks, s.CrashShare, s.For, s.Acquisitions = p.Clocks, 0.001, 6*time.Hour, 2000
 		first, second := mustSimulate(t, s), mustSimulate(t, s)
 		if fmt.Sprintf("%+v", first) != fmt.Sprintf("%+v", second) {
@@ -144,7 +144,7 @@ func TestEpisodesAreTheSpansWithTwoHoldersOrMore(t *testing.T) {
 
 func TestHealthyFleetNeverOverlaps(t *testing.T) {
 	s := plainFleet()
-	for _, d := range dialect.Presets() {
+	for _, d := range few(dialect.Presets()) {
 		if d.OrMine || d.NeverReleases() {
 			continue
 		}

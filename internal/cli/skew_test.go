@@ -133,6 +133,9 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 			"--dialect redispy --lease 60s --job 59s --delay 1s", "--dialect redismutex --lease 60s --job 60s --delay 1s", "--dialect setdel --lease 3s --job 3s",
 			"--dialect setdel --lease 3s --job 4s", "--dialect errorception --job 4s --spread 1s", "--dialect errorception --job 4s --spread 1001ms",
 		} {
+			if raceEnabled && args != "--job 61s" {
+				continue // searches have no goroutines; the model stage makes all of them, without the detector
+			}
 			got := skewed(t, append(strings.Fields(args), "--protocol", protocol, "--json", "--explore", "--quiet")...)
 			var doc skewDocument
 			if err := json.Unmarshal([]byte(got.out), &doc); err != nil {
@@ -295,9 +298,6 @@ func TestSkewReadsMeasuredHolds(t *testing.T) {
 
 // The document's examples say what the command says; what a simulation saw may differ by machine.
 func TestDocumentedAnswersAreTheCommands(t *testing.T) {
-	old := simEvents
-	t.Cleanup(func() { simEvents = old })
-	simEvents = 10_000_000
 	text, err := os.ReadFile("../../docs/clocks.md")
 	if err != nil {
 		t.Fatal(err)

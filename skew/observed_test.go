@@ -202,7 +202,7 @@ func FuzzObservedLine(f *testing.F) {
 func FuzzObservedEvent(f *testing.F) {
 	f.Add(int64(1_770_000_000_123_456), uint8(0), "10.0.0.7:1", "stock", "v", int64(5), true, false)
 	f.Add(int64(0), uint8(1), "", "\x00\xff\"\\", "", int64(-1), false, true)
-	kinds := []ObservedKind{ObservedCommand, ObservedLook, ObservedEvent, ObservedHold, ObservedStep, ObservedGap}
+	kinds := []ObservedKind{ObservedCommand, ObservedLook, ObservedEvent, ObservedHold, ObservedStep, ObservedGap, ObservedClient, ObservedStats}
 	f.Fuzz(func(t *testing.T, micros int64, kind uint8, a, b, c string, n int64, yes, ttl bool) {
 		o := Observed{At: observedAt(micros % 7e15), Kind: kinds[int(kind)%len(kinds)]}
 		switch o.Kind {
@@ -218,6 +218,10 @@ func FuzzObservedEvent(f *testing.F) {
 			o.For = time.Duration(n) * time.Microsecond
 		case ObservedGap:
 			o.For, o.Reason = time.Duration(n)*time.Microsecond, a
+		case ObservedClient:
+			o.Addr, o.Name, o.Library, o.User = a, b, c, b
+		case ObservedStats:
+			o.Event, o.Count = a, n
 		}
 		line, err := o.AppendLine([]byte("x"))
 		if err != nil {

@@ -104,7 +104,7 @@ func TestBrokenLineIsNamedByItsNumber(t *testing.T) {
 		`1770000000.123456 look "a" "v"`:          "the TTL is missing",
 		`1770000000.123456 look "a" -`:            "the value, or -, is not in quotes",
 		`1770000000.123456 hold "a:1" "k" -5`:     "the hold -5 is not from 0",
-		`1770000000.123456 client "a:1" "n" "l"`:  "the user is missing",
+		`1770000000.123456 client "a:1" "n" "l"`:  "the user is not in quotes",
 		`1770000000.123456 stats "setnx" -1`:      "the count -1 is not from 0",
 		`1770000000.123456 step +5`:               "no whole number",
 		`1770000000.123456 gap 5 "why"` + "\r":    "not followed by one blank",

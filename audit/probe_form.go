@@ -1,0 +1,173 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// Form is how a value is written: what those have in common who write it.
+type Form struct {
+	Look     dialect.Look
+	Unit     dialect.Unit
+	UUID     bool // a uuid and a colon before the number
+	Encoding dialect.Encoding
+}
+
+// String says it in words.
+func (f Form) String() string {
+	text := string(f.Look)
+	switch f.Look {
+	case dialect.LookStamp:
+		text = map[dialect.Unit]string{
+			dialect.UnitMillis: "milliseconds", dialect.UnitSeconds: "whole seconds", dialect.UnitFloatSeconds: "seconds with a fraction",
+			dialect.UnitNanos: "nanoseconds", dialect.UnitTicks: ".NET ticks",
+		}[f.Unit]
+		if f.UUID {
+			text = "uuid:" + text
+		}
+	case dialect.LookGuardLike:
+		text = "guards of ours, or 63-bit tokens"
+	case dialect.LookImplausible:
+		text = "numbers that are no time"
+	case dialect.LookForever:
+		text = "redis-py locks without an end"
+	case dialect.LookEmpty:
+		text = "empty values"
+	case dialect.LookText, dialect.LookBinary:
+		text = "unreadable " + text
+	case dialect.LookDecimal:
+		text = "decimal tokens"
+	case dialect.LookUUID, dialect.LookToken, dialect.LookConstant, dialect.LookTombstone:
+		text += "s"
+	}
+	if f.Encoding != "" && f.Encoding != dialect.Plain {
+		text += " in the " + string(f.Encoding) + " encoding"
+	}
+	return text
+}
+
+// lock reports that a dialect writes such values, so that clients can meet.
+func (f Form) lock() bool {
+	switch f.Look {
+	case dialect.LookStamp, dialect.LookForever, dialect.LookConstant, dialect.LookUUID, dialect.LookToken, dialect.LookDecimal:
+		return true
+	}
+	return false
+}
+
+// unreadable reports that no dialect writes such values.
+func (f Form) unreadable() bool {
+	switch f.Look {
+	case dialect.LookImplausible, dialect.LookEmpty, dialect.LookText, dialect.LookBinary:
+		return true
+	}
+	return false
+}
+
+// ReadForm names the form of a value and the dialects that write it, the likeliest first, and the
+// forms that it could have instead. now is the server's clock. own are dialects beside the presets;
+// those come first, in their order.
+func ReadForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string, also []Form) {
+	prefer := ""
+	if len(own) > 0 {
+		prefer = own[0].Name
+	}
+	matches := dialect.Identify(value, now, dialect.Hints{Prefer: prefer})
+	form = formOf(matches[0])
+	dialects = slices.Clone(matches[0].Dialects)
+	for _, m := range matches[1:] {
+		also = append(also, formOf(m))
+	}
+	for _, d := range slices.Backward(own) {
+		reads := d.HasStamp()
+		if reads {
+			_, err := d.Decode(value, now)
+			reads = err == nil
+		} else if d.Shape == dialect.ShapeConstant {
+			bytes, err := d.EncodeValue(d.Constant)
+			reads = err == nil && bytes == value
+		} else {
+			reads = false // a random token says nothing about who drew it
+		}
+		if !reads {
+			continue
+		}
+		mine := Form{Look: dialect.LookStamp, Unit: d.Unit, UUID: d.Shape == dialect.ShapeUUIDNumber, Encoding: cmp.Or(d.ValueEncoding, dialect.Plain)}
+		if d.Shape == dialect.ShapeConstant {
+			mine.Look, mine.Unit = dialect.LookConstant, dialect.UnitNone
+		}
+		if mine != form {
+			also = append([]Form{form}, slices.DeleteFunc(also, func(f Form) bool { return f == mine })...)
+			form, dialects = mine, nil
+		}
+		dialects = append([]string{d.Name}, slices.DeleteFunc(dialects, func(n string) bool { return n == d.Name })...)
+	}
+	return form, dialects, also
+}
+
+// uuidForms are the presets whose stamps stand behind a uuid.
+var uuidForms = func() map[string]bool {
+	found := map[string]bool{}
+	for _, d := range dialect.Presets() {
+		found[d.Name] = d.Shape == dialect.ShapeUUIDNumber
+	}
+	return found
+}()
+
+func formOf(m dialect.Match) Form {
+	f := Form{Look: m.Look, Unit: m.Unit, Encoding: m.Encoding}
+	f.UUID = m.Look == dialect.LookStamp && slices.ContainsFunc(m.Dialects, func(n string) bool { return uuidForms[n] })
+	return f
+}
+
+// ownerOf is the identity in a value, where it has one: a random one stands on one key only.
+func ownerOf(value string, f Form) string {
+	text := value
+	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
+		if plain, err := (dialect.Dialect{ValueEncoding: e}).DecodeValue(value); err == nil {
+			text = plain
+			break
+		}
+	}
+	switch {
+	case f.UUID:
+		id, _, _ := strings.Cut(text, ":")
+		return id
+	case f.Look == dialect.LookUUID:
+		return text
+	case f.Look == dialect.LookToken && len(text) >= 16, f.Look == dialect.LookDecimal && len(text) >= 15:
+		return text
+	}
+	return ""
+}
+
+// probePrefix is what keys have in common that one program writes: all up to the last separator. Keys
+// that Spring's serializers wrapped go by the name inside.
+func probePrefix(key string) string {
+	name, _ := plainKey(key)
+	if name == "" || len(name) > probeLongKey {
+		name = name[:min(len(name), probeLongKey)]
+	}
+	at := strings.LastIndexAny(name, ":/.|#")
+	if at == len(name)-1 && at > 0 { // "a:b:" is named like a prefix itself
+		at = strings.LastIndexAny(name[:at], ":/.|#")
+	}
+	return name[:at+1]
+}
+
+// probeLongKey is where a key's name is cut in what is remembered of it.
+const probeLongKey = 256
+
+// plainKey is a key without what a serializer put around it, and how it was put there.
+func plainKey(key string) (string, dialect.Encoding) {
+	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
+		if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(key); err == nil {
+			return name, e
+		}
+	}
+	return key, dialect.Plain
+}

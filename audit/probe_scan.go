@@ -1,0 +1,244 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+// probeSlice is how many keys the server goes through in one SCAN, and how many are then read
+// together. It serves nobody else during either, some hundred microseconds.
+const probeSlice = 500
+
+// probeBytes is how much of a value is read: no dialect writes more, and one of megabytes must neither
+// be sent nor held.
+const probeBytes = 1024
+
+// probedKey is one key as it was found.
+type probedKey struct {
+	key    string
+	kind   string // Redis' own word; "string" for those that were read
+	value  string // of strings, the first probeBytes
+	size   int64  // of strings, all of it
+	hasTTL bool
+	ttl    time.Duration
+	now    time.Time // server's clock, just before it was read
+	denied bool      // this user may not read it
+}
+
+// whole reports that value is all of it.
+func (p *probedKey) whole() bool { return p.size == int64(len(p.value)) }
+
+// probeReader goes through a server's keys in slices.
+type probeReader struct {
+	mux   *wire.Mux
+	match string
+	looks int64
+	work  time.Duration // from sending to the last reply, in all
+	slow  time.Duration // the slowest slice
+	pace  bool
+}
+
+// each calls visit for every key that matches, and progress after each slice. SCAN may return a key
+// twice. What visit is given is only lent.
+func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress func(looked int64)) error {
+	cursor := "0"
+	for {
+		begun := time.Now()
+		args := []any{cursor, "COUNT", probeSlice}
+		if r.match != "" {
+			args = append(args, "MATCH", r.match)
+		}
+		reply, err := redis.Values(r.mux.Do(ctx, "SCAN", args...))
+		if err != nil {
+			return fmt.Errorf("listing keys by SCAN: %w", err)
+		}
+		var keys []string
+		if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
+			return fmt.Errorf("listing keys by SCAN: %w", err)
+		}
+		if err := r.read(ctx, keys, visit); err != nil {
+			return err
+		}
+		took := time.Since(begun)
+		r.work, r.slow = r.work+took, max(r.slow, took)
+		progress(r.looks)
+		if cursor == "0" {
+			return nil
+		}
+		// Half of the time the server is left alone: a probe is never urgent.
+		if r.pace && !probeRest(ctx, took) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func probeRest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(min(d, 50*time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// read looks at some keys. Two commands a string in one message; the rest is asked again what it is.
+func (r *probeReader) read(ctx context.Context, keys []string, visit func(*probedKey)) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	cmds := make([]wire.Command, 0, 1+2*len(keys))
+	cmds = append(cmds, wire.Cmd("TIME"))
+	for _, k := range keys {
+		cmds = append(cmds, wire.Cmd("GETRANGE", k, 0, probeBytes-1), wire.Cmd("PTTL", k))
+	}
+	replies := r.mux.Batch(ctx, cmds)
+	now, err := serverTime(replies[0])
+	if err != nil {
+		return fmt.Errorf("asking the server for its TIME: %w", err)
+	}
+	found := make([]probedKey, 0, len(keys))
+	for i, k := range keys {
+		p := probedKey{key: k, kind: "string", now: now}
+		gone, err := p.take(replies[1+2*i], replies[2+2*i])
+		switch {
+		case err != nil:
+			return fmt.Errorf("reading keys by GETRANGE and PTTL: %w", err)
+		case !gone:
+			found = append(found, p)
+		}
+	}
+	if err := r.ask(ctx, found); err != nil {
+		return err
+	}
+	for i := range found {
+		r.looks++
+		visit(&found[i])
+	}
+	return nil
+}
+
+// take makes of the two replies what was found; gone is a key that went away meanwhile.
+func (p *probedKey) take(value, ttl wire.Reply) (gone bool, err error) {
+	switch {
+	case wire.IsWrongType(value.Err):
+		p.kind = ""
+	case wire.IsNoPerm(value.Err):
+		p.denied, p.kind = true, ""
+		return false, nil
+	case value.Err != nil:
+		return false, value.Err
+	default:
+		p.value, _ = redis.String(value.Value, nil)
+		p.size = int64(len(p.value))
+	}
+	left, err := redis.Int64(ttl.Value, ttl.Err)
+	switch {
+	case wire.IsNoPerm(err):
+		// Seen, but nothing is known of its end: as good as not read.
+		p.denied, p.kind = true, ""
+		return false, nil
+	case err != nil:
+		return false, err
+	case left == -2:
+		return true, nil
+	case left >= 0:
+		p.hasTTL, p.ttl = true, time.Duration(left)*time.Millisecond
+	}
+	return false, nil
+}
+
+// ask fills in the types of what is no string, and the sizes of what is longer than was read.
+func (r *probeReader) ask(ctx context.Context, found []probedKey) error {
+	var cmds []wire.Command
+	var of []*probedKey
+	for i := range found {
+		p := &found[i]
+		switch {
+		case p.denied:
+		case p.kind == "":
+			cmds, of = append(cmds, wire.Cmd("TYPE", p.key)), append(of, p)
+		case p.size == probeBytes:
+			cmds, of = append(cmds, wire.Cmd("STRLEN", p.key)), append(of, p)
+		}
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	for i, reply := range r.mux.Batch(ctx, cmds) {
+		var refused redis.Error
+		if errors.As(reply.Err, &refused) {
+			of[i].kind = cmp.Or(of[i].kind, "unknown")
+			continue // it changed meanwhile, or may not be asked; neither ends a probe
+		}
+		if reply.Err != nil {
+			return fmt.Errorf("asking for the types and sizes of keys: %w", reply.Err)
+		}
+		if n, ok := reply.Value.(int64); ok {
+			of[i].size = n
+			continue
+		}
+		of[i].kind, _ = redis.String(reply.Value, nil)
+	}
+	return r.lookIntoHashes(ctx, found)
+}
+
+// lookIntoHashes tells a lock of Redisson's, a hash with one field for each holder, from other hashes.
+func (r *probeReader) lookIntoHashes(ctx context.Context, found []probedKey) error {
+	var cmds []wire.Command
+	var of []*probedKey
+	for i := range found {
+		if p := &found[i]; p.kind == "hash" && len(cmds) < 2*probeHashes {
+			cmds, of = append(cmds, wire.Cmd("HLEN", p.key), wire.Cmd("HSCAN", p.key, 0, "COUNT", 1)), append(of, p)
+		}
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	replies := r.mux.Batch(ctx, cmds)
+	for i, p := range of {
+		fields, err := redis.Int64(replies[2*i].Value, replies[2*i].Err)
+		scan, err2 := redis.Values(replies[2*i+1].Value, replies[2*i+1].Err)
+		if err != nil || err2 != nil || fields > 8 || len(scan) != 2 {
+			continue
+		}
+		pairs, _ := redis.Strings(scan[1], nil)
+		if len(pairs) > 0 && isRedissonField(pairs[0]) {
+			p.kind = probeRedisson
+		}
+	}
+	return nil
+}
+
+// probeHashes is how many hashes of a slice are looked into: each is sent whole if it is small.
+const probeHashes = 50
+
+// probeRedisson is what a hash of Redisson's is called here.
+const probeRedisson = "Redisson hash"
+
+// isRedissonField knows what Redisson names a holder: a uuid, a colon, a thread's number.
+func isRedissonField(field string) bool {
+	id, thread, ok := strings.Cut(field, ":")
+	return ok && len(id) == 36 && strings.Count(id, "-") == 4 && thread != "" && strings.Trim(thread, "0123456789") == ""
+}
+
+func serverTime(reply wire.Reply) (time.Time, error) {
+	parts, err := redis.Int64s(reply.Value, reply.Err)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(parts) != 2 {
+		return time.Time{}, fmt.Errorf("a TIME of %d parts", len(parts))
+	}
+	return time.Unix(parts[0], parts[1]*1000).UTC(), nil
+}
+

@@ -1,0 +1,266 @@
+package migrate
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+//go:embed beat.lua
+var beatLua string
+
+var beatScript = wire.NewScript(1, beatLua)
+
+// MemberConfig says who joins. Zero is right for every field but Dialect, where the old clients do not
+// speak that of jedis-lock.
+type MemberConfig struct {
+	// Namespace owns the keys that begin with it. Defaults to the empty one, which owns all.
+	Namespace string
+
+	// Name tells people which program this is. At most 200 bytes. The member's id is drawn.
+	Name string
+
+	// Dialect names what the old clients write, as the bridge has it. Defaults to "Jedis".
+	Dialect string
+
+	// Every is how far heartbeats are apart, by Clock. A change of phase is noticed so late. Defaults to 5 s.
+	Every time.Duration
+
+	// Timeout bounds the wait for each reply, in real time. Defaults to 2 s.
+	Timeout time.Duration
+
+	// Clock paces the heartbeats. It does not date them: that does the server's. Defaults to [lock.Machine].
+	Clock lock.Clock
+}
+
+const (
+	defaultEvery = 5 * time.Second
+	longestName  = 200
+)
+
+func (cfg MemberConfig) complete() (MemberConfig, error) {
+	if cfg.Every == 0 {
+		cfg.Every = defaultEvery
+	}
+	if cfg.Dialect == "" {
+		cfg.Dialect = "Jedis"
+	}
+	switch {
+	case cfg.Every < 10*time.Millisecond || cfg.Every > time.Hour:
+		return cfg, fmt.Errorf("migrate: MemberConfig.Every is %v; it must be between 10ms and 1h", cfg.Every)
+	case len(cfg.Name) > longestName || !utf8.ValidString(cfg.Name):
+		return cfg, fmt.Errorf("migrate: MemberConfig.Name has %d bytes; at most %d of UTF-8 are allowed", len(cfg.Name), longestName)
+	}
+	return cfg, validNamespace(cfg.Namespace)
+}
+
+// Member is a program in the registry. It is a [Ledger], and so a source of the phase for a Bridge.
+//
+// While the server is away it acts by the phase that it read last. A record whose epoch is less than
+// that one's, as after a flush or a restore, does not move it.
+type Member struct {
+	cfg   MemberConfig
+	clock clock
+	mux   *wire.Mux
+	id    string
+
+	stop context.CancelFunc // ends the heartbeats
+	done chan struct{}      // closed when they have ended
+
+	round sync.Mutex // one round at a time, whoever asks for it
+
+	mu       sync.Mutex
+	state    MemberState // Seen and Leases apart, what the next heartbeat says
+	leases   map[Phase]int
+	empty    chan struct{} // closed when no lease is left; made by who waits
+	fresh    moment        // when the record was read last
+	why      error         // why there is no phase
+	probe    func(context.Context, string) error
+	probed   int64 // epoch at which the probe was last run; -1: not since it was attached
+	old      bool  // the server lets no script write that has called TIME
+}
+
+// Join registers a program on the server that pool dials and reads the phase. Where there is no record
+// yet the member is registered all the same, and takes no lock until there is one. The member
+// keeps a connection of its own, and a goroutine until Goodbye or Leave.
+func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout})
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	m := &Member{
+		cfg: cfg, clock: newClock(cfg.Clock), mux: mux, id: newID(), done: make(chan struct{}),
+		leases: map[Phase]int{}, probed: -1,
+	}
+	m.state = MemberState{ID: m.id, Name: cfg.Name, Dialect: cfg.Dialect, Every: cfg.Every}
+	m.why = m.noRecord()
+	if err := m.refresh(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", cfg.Namespace, err), mux.Close())
+	}
+	beating, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	go m.beat(beating)
+	return m, nil
+}
+
+// newID draws 72 bits: nobody's key is overwritten by another's.
+func newID() string {
+	var raw [9]byte
+	rand.Read(raw[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// ID is the member's name on the server.
+func (m *Member) ID() string { return m.id }
+
+// Tag is the id, as it stands beside the member's tokens.
+func (m *Member) Tag() string { return m.id }
+
+// Covers reports that the member's namespace owns a lock.
+func (m *Member) Covers(key string) bool { return Covers(m.cfg.Namespace, key) }
+
+// Attach takes the probe of a bridge. It is run with the next heartbeat, and again after each step.
+func (m *Member) Attach(probe func(ctx context.Context, key string) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probe, m.probed = probe, -1
+}
+
+// Phase returns the phase by which to act. Who was away for more than a few heartbeats, a suspended
+// machine above all, asks the server first; if that does not answer, what was known holds on.
+func (m *Member) Phase(ctx context.Context) (Phase, error) {
+	m.catchUp(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Phase, m.noPhase()
+}
+
+// Begin is Phase for an attempt with leases of ttl, which is counted until end is called.
+func (m *Member) Begin(ctx context.Context, ttl time.Duration) (p Phase, end func(), err error) {
+	m.catchUp(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.noPhase(); err != nil {
+		return NoPhase, func() {}, err
+	}
+	p = m.state.Phase
+	m.state.TTL = max(m.state.TTL, ttl)
+	m.leases[p]++
+	return p, sync.OnceFunc(func() { m.end(p) }), nil
+}
+
+func (m *Member) end(p Phase) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.leases[p]--; m.leases[p] == 0 {
+		delete(m.leases, p)
+	}
+	if len(m.leases) == 0 && m.empty != nil {
+		close(m.empty)
+		m.empty = nil
+	}
+}
+
+func (m *Member) noPhase() error {
+	if m.state.Phase == NoPhase {
+		return fmt.Errorf("%w: %w", ErrNoPhase, m.why)
+	}
+	return nil
+}
+
+func (m *Member) noRecord() error {
+	given := ""
+	if m.cfg.Namespace != "" {
+		given = " --namespace " + m.cfg.Namespace
+	}
+	return fmt.Errorf("there is no record %s: begin with getsetlock migrate init%s", recordKey(m.cfg.Namespace), given)
+}
+
+// catchUp reads the record anew if heartbeats are overdue, or if there was no phase when it was read.
+func (m *Member) catchUp(ctx context.Context) {
+	m.mu.Lock()
+	overdue := m.clock.since(m.fresh) > beatsMissed*m.cfg.Every || m.state.Phase == NoPhase
+	m.mu.Unlock()
+	if overdue {
+		_ = m.refresh(ctx) // what was known holds on
+	}
+}
+
+// State is what the member would say now.
+func (m *Member) State() MemberState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.snapshot()
+}
+
+func (m *Member) snapshot() MemberState {
+	s := m.state
+	s.Leases = make(map[Phase]int, len(m.leases))
+	for p, n := range m.leases {
+		s.Leases[p] = n
+	}
+	return s
+}
+
+// Goodbye takes the program out of the registry, after waiting for its leases to end, until ctx ends.
+// No attempt may be made by the member any more. If leases are left, or the server cannot be told, the
+// member stays registered and closes every gate once its heartbeats are missed, until a human names it.
+func (m *Member) Goodbye(ctx context.Context) error {
+	err := m.drained(ctx)
+	m.halt()
+	if err == nil {
+		if _, gone := m.mux.Do(ctx, "DEL", memberKey(m.cfg.Namespace, m.id)); gone != nil {
+			err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, gone)
+		}
+	}
+	return errors.Join(err, m.mux.Close())
+}
+
+// Leave ends the heartbeats and says nothing, as a program does that is killed.
+func (m *Member) Leave() error {
+	m.halt()
+	return m.mux.Close()
+}
+
+func (m *Member) halt() {
+	m.stop()
+	<-m.done
+}
+
+func (m *Member) drained(ctx context.Context) error {
+	m.mu.Lock()
+	if len(m.leases) == 0 {
+		m.mu.Unlock()
+		return nil
+	}
+	if m.empty == nil {
+		m.empty = make(chan struct{})
+	}
+	wait := m.empty
+	m.mu.Unlock()
+	select {
+	case <-wait:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("migrate: member %s still has leases (%s): release them before Goodbye: %w",
+			m.id, strings.ReplaceAll(leasesText(m.State().Leases), ",", ", "), context.Cause(ctx))
+	}
+}
+
+var _ Ledger = (*Member)(nil)

@@ -82,6 +82,11 @@ func ReadForm(value string, now time.Time, own []dialect.Dialect) (form Form, di
 	for _, m := range matches[1:] {
 		also = append(also, formOf(m))
 	}
+	// A random number of 63 bits rarely has so few digits: sooner it is a time in a unit that nobody knows.
+	if form.Look == dialect.LookDecimal && len(value) < 18 && len(also) > 0 {
+		form, also = also[0], []Form{form}
+		dialects = nil
+	}
 	for _, d := range slices.Backward(own) {
 		reads := d.HasStamp()
 		if reads {

@@ -241,4 +241,3 @@ func serverTime(reply wire.Reply) (time.Time, error) {
 	}
 	return time.Unix(parts[0], parts[1]*1000).UTC(), nil
 }
-

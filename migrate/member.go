@@ -81,15 +81,15 @@ type Member struct {
 
 	round sync.Mutex // one round at a time, whoever asks for it
 
-	mu       sync.Mutex
-	state    MemberState // Seen and Leases apart, what the next heartbeat says
-	leases   map[Phase]int
-	empty    chan struct{} // closed when no lease is left; made by who waits
-	fresh    moment        // when the record was read last
-	why      error         // why there is no phase
-	probe    func(context.Context, string) error
-	probed   int64 // epoch at which the probe was last run; -1: not since it was attached
-	old      bool  // the server lets no script write that has called TIME
+	mu     sync.Mutex
+	state  MemberState // Seen and Leases apart, what the next heartbeat says
+	leases map[Phase]int
+	empty  chan struct{} // closed when no lease is left; made by who waits
+	fresh  moment        // when the record was read last
+	why    error         // why there is no phase
+	probe  func(context.Context, string) error
+	probed int64 // epoch at which the probe was last run; -1: not since it was attached
+	old    bool  // the server lets no script write that has called TIME
 }
 
 // Join registers a program on the server that pool dials and reads the phase. Where there is no record

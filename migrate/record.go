@@ -43,7 +43,9 @@ type Known struct {
 	Source Source
 }
 
-func (k Known) known() bool { return k.Source == Claimed || k.Source == Measured || k.Source == Default }
+func (k Known) known() bool {
+	return k.Source == Claimed || k.Source == Measured || k.Source == Default
+}
 
 func (k Known) String() string {
 	if !k.known() {

@@ -1,0 +1,177 @@
+package migrate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Watch is a way of watching that can prove that nobody tries for an old lock.
+type Watch string
+
+// The ways of watching. Others see what was written, and not the attempts that failed.
+const (
+	WatchStats   Watch = "stats"   // calls of SETNX and GETSET, as the server counts them, by whomever
+	WatchMonitor Watch = "monitor" // every command, without a break
+)
+
+// Fact is a time that was found out by watching, with the word for how.
+type Fact struct {
+	Time  time.Duration `json:"ns"`
+	Basis string        `json:"basis"`       // measured, given, inferred, claimed; empty: nothing is known
+	At    time.Time     `json:"at,omitzero"` // the server's clock
+	Who   string        `json:"who,omitempty"`
+	Note  string        `json:"note,omitempty"`
+}
+
+// Known reports that Time means something.
+func (f Fact) Known() bool { return f.Basis != "" }
+
+// Touch is something that an old client did to a key.
+type Touch struct {
+	At   time.Time `json:"at"` // the server's clock
+	Key  string    `json:"key,omitempty"`
+	What string    `json:"what"`
+	Who  string    `json:"who,omitempty"` // address, name, library, as far as they are known
+}
+
+// Sighting is what somebody saw of the old clients by watching, as the gates find it on the server.
+type Sighting struct {
+	Format   string    `json:"format"`   // the version of this form
+	Observer string    `json:"observer"` // who wrote it last
+	From     time.Time `json:"from"`     // since when that one has watched, by the server's clock
+	Until    time.Time `json:"until"`    // its last look
+
+	// Quiet is for how long up to Until nobody tried for an old lock, by each source that can prove it: the
+	// lesser of the server's time and the observer's own, without a hole. Missing says why a
+	// source proves nothing.
+	Quiet   map[Watch]time.Duration `json:"quiet_ns"`
+	Missing map[Watch]string        `json:"missing,omitempty"`
+
+	// What follows is gathered from all observers since the evidence was last begun anew.
+	Lease    Fact `json:"smallest_lease"`
+	Greatest Fact `json:"greatest_lease"`
+	Spread   Fact `json:"spread"` // guaranteed; unknown unless all that matters was bounded
+	Gap      Fact `json:"longest_gap"`
+	Job      Fact `json:"longest_hold"`
+
+	LastWrite  *Touch       `json:"last_write,omitempty"`
+	LastFailed *Touch       `json:"last_failed,omitempty"`
+	Keys       []SightedKey `json:"keys,omitempty"` // the latest, at most mostSighted, sorted by name
+
+	DoubleGrants int64    `json:"double_grants"`
+	GetsetFirst  []string `json:"getset_first,omitempty"` // addresses, sorted
+	Mixed        []string `json:"mixed,omitempty"`        // keys written in more than one dialect, sorted
+}
+
+// SightedKey is the last that was seen of old clients on one key.
+type SightedKey struct {
+	Key        string `json:"key"`
+	LastWrite  *Touch `json:"last_write,omitempty"`
+	LastFailed *Touch `json:"last_failed,omitempty"`
+}
+
+func (k SightedKey) last() time.Time {
+	var at time.Time
+	for _, a := range []*Touch{k.LastWrite, k.LastFailed} {
+		if a != nil && a.At.After(at) {
+			at = a.At
+		}
+	}
+	return at
+}
+
+const (
+	sightingFormat = "gsl-seen/1"
+	mostSighted    = 200 // keys, so that the whole stays below a hundred kilobytes
+	mostMixed      = 50
+
+	// sightingTTL is how long evidence is kept after the last look. Then nobody can say any more whom it
+	// speaks of.
+	sightingTTL = 30 * 24 * time.Hour
+)
+
+// with adds what was known before. The quiet is the observer's own: who was not there cannot say.
+func (s Sighting) with(before Sighting) Sighting {
+	if before.Format == "" {
+		return s
+	}
+	s.Lease = lesser(s.Lease, before.Lease)
+	s.Greatest, s.Spread = greater(s.Greatest, before.Greatest), greater(s.Spread, before.Spread)
+	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)
+	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
+	s.DoubleGrants = max(s.DoubleGrants, before.DoubleGrants)
+	s.GetsetFirst = append(slices.Clone(s.GetsetFirst), before.GetsetFirst...)
+	s.Mixed = append(slices.Clone(s.Mixed), before.Mixed...)
+	byKey := map[string]SightedKey{}
+	for _, k := range append(slices.Clone(before.Keys), s.Keys...) {
+		old := byKey[k.Key]
+		byKey[k.Key] = SightedKey{k.Key, later(k.LastWrite, old.LastWrite), later(k.LastFailed, old.LastFailed)}
+	}
+	s.Keys = nil
+	for _, k := range byKey {
+		s.Keys = append(s.Keys, k)
+	}
+	s.bound()
+	return s
+}
+
+// bound keeps the digest small: of the keys the latest, of names the first.
+func (s *Sighting) bound() {
+	slices.SortFunc(s.Keys, func(a, b SightedKey) int {
+		if c := b.last().Compare(a.last()); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Key, b.Key)
+	})
+	s.Keys = s.Keys[:min(len(s.Keys), mostSighted)]
+	slices.SortFunc(s.Keys, func(a, b SightedKey) int { return strings.Compare(a.Key, b.Key) })
+	for _, list := range []*[]string{&s.GetsetFirst, &s.Mixed} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+		*list = (*list)[:min(len(*list), mostMixed)]
+	}
+}
+
+func lesser(a, b Fact) Fact {
+	if !a.Known() || b.Known() && b.Time < a.Time {
+		return b
+	}
+	return a
+}
+
+func greater(a, b Fact) Fact {
+	if !a.Known() || b.Known() && b.Time > a.Time {
+		return b
+	}
+	return a
+}
+
+func later(a, b *Touch) *Touch {
+	if a == nil || b != nil && b.At.After(a.At) {
+		return b
+	}
+	return a
+}
+
+func (s Sighting) text() (string, error) {
+	raw, err := json.Marshal(s)
+	return string(raw), err
+}
+
+// parseSighting reads what text writes; nothing is no sighting.
+func parseSighting(text string) (Sighting, error) {
+	if text == "" {
+		return Sighting{}, nil
+	}
+	var s Sighting
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return Sighting{}, fmt.Errorf("%w: %w", errForm, err)
+	}
+	if s.Format != sightingFormat {
+		return Sighting{}, ErrNewer
+	}
+	return s, nil
+}

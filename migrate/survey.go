@@ -1,0 +1,367 @@
+package migrate
+
+import (
+	"context"
+	_ "embed"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+//go:embed sweep.lua
+var sweepLua string
+
+var sweepScript = wire.NewScript(2, sweepLua)
+
+// scanSlice is how many keys the server goes through in one SCAN, and about how many looks travel in one
+// message: some hundred microseconds in which it serves nobody else.
+const scanSlice = 500
+
+// longestLook is how much of a value is read. No mark and no token is longer.
+const longestLook = 255
+
+// form is what a value on an old key is.
+type form int
+
+const (
+	formOther form = iota
+	formStamp
+	formGuard
+	formTombstone
+)
+
+// survey is what stands on the keys of a namespace.
+type survey struct {
+	Keys                               int64 // looked at
+	Stamps, Guards, Tombstones, Others int64
+	NoTTL                              names // old clients' values that no server ends
+	Strangers                          names // guards and tombstones held by who is not registered
+	Unslotted                          names // keys beside which no second one can stand in their slot
+
+	members []MemberState
+	records map[string]bool // namespaces that have a record
+}
+
+// names are some of many.
+type names struct {
+	count int64
+	some  []string
+}
+
+// mostNames is how many keys a finding names.
+const mostNames = 5
+
+func (n *names) add(name string) {
+	n.count++
+	if len(n.some) < mostNames {
+		n.some = append(n.some, name)
+	}
+}
+
+func (n names) String() string {
+	slices.Sort(n.some)
+	quoted := make([]string, len(n.some))
+	for i, s := range n.some {
+		quoted[i] = strconv.Quote(s)
+	}
+	text := strings.Join(quoted, ", ")
+	if more := n.count - int64(len(n.some)); more > 0 {
+		text += " and " + strconv.FormatInt(more, 10) + " more"
+	}
+	return text
+}
+
+// surveyor reads the keys of a namespace in slices.
+type surveyor struct {
+	mux       *wire.Mux
+	namespace string
+	dialect   dialect.Dialect
+	tombstone string // encoded
+	now       time.Time
+	out       survey
+	holders   map[string]string // tag by old key, of M's that hang on a guard or a tombstone
+}
+
+func newSurveyor(mux *wire.Mux, namespace string, d dialect.Dialect, now time.Time) (*surveyor, error) {
+	tombstone, err := d.EncodeValue(d.Tombstone())
+	if err != nil {
+		return nil, err
+	}
+	return &surveyor{
+		mux: mux, namespace: namespace, dialect: d, tombstone: tombstone, now: now,
+		out: survey{records: map[string]bool{}}, holders: map[string]string{},
+	}, nil
+}
+
+// look reads everything. SCAN may return a key twice while the server's tables move; members are told
+// apart by their ids, and for all else an approximate count is enough.
+func (s *surveyor) look(ctx context.Context) (survey, error) {
+	err := s.scan(ctx, s.slice)
+	if err != nil {
+		return survey{}, err
+	}
+	known := map[string]bool{}
+	for _, m := range s.out.members {
+		known[m.ID] = true
+	}
+	keys := slices.Sorted(maps.Keys(s.holders))
+	for _, key := range keys {
+		if !known[s.holders[key]] {
+			s.out.Strangers.add(key)
+		}
+	}
+	sortMembers(s.out.members)
+	s.out.members = slices.CompactFunc(s.out.members, func(a, b MemberState) bool { return a.ID == b.ID })
+	return s.out, nil
+}
+
+// scan calls fn with one slice of names after another: all that hold the namespace's name, in whatever
+// spelling, and all records.
+func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) error) error {
+	patterns := []string{"*"}
+	if s.namespace != "" {
+		patterns = []string{"*" + globbed(s.namespace) + "*", recordPrefix + "*"}
+	}
+	for i, pattern := range patterns {
+		cursor := "0"
+		for {
+			reply, err := redis.Values(s.mux.Do(ctx, "SCAN", cursor, "MATCH", pattern, "COUNT", scanSlice))
+			if err != nil {
+				return err
+			}
+			var keys []string
+			if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
+				return err
+			}
+			if i == 1 { // the others have been seen by the first pattern
+				keys = slices.DeleteFunc(keys, func(k string) bool { return strings.Contains(k, s.namespace) })
+			}
+			if err := fn(ctx, keys); err != nil {
+				return err
+			}
+			if cursor == "0" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// globbed is a text of which a pattern means nothing but itself.
+func globbed(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(s)
+}
+
+// markSuffix ends the name of our key beside an old one.
+const markSuffix = ":gsl"
+
+// guarded is the old key beside which a key of ours stands.
+func guarded(mark string) (string, bool) {
+	l, ok := strings.CutSuffix(mark, markSuffix)
+	if !ok {
+		return "", false
+	}
+	if inner, wrapped := strings.CutPrefix(l, "{"); wrapped {
+		inner, wrapped = strings.CutSuffix(inner, "}")
+		if wrapped && legacy.MarkKey(inner) == mark {
+			return inner, true
+		}
+	}
+	return l, legacy.MarkKey(l) == mark
+}
+
+// covers reports that a key on the server belongs to the namespace.
+func (s *surveyor) covers(raw string) bool {
+	name, err := s.dialect.DecodeKey(raw)
+	return err == nil && Covers(s.namespace, name)
+}
+
+// slice looks at some keys with one message.
+func (s *surveyor) slice(ctx context.Context, keys []string) error {
+	var cmds []wire.Command
+	var asked []string
+	for _, key := range keys {
+		if ns, ok := strings.CutPrefix(key, recordPrefix); ok {
+			s.out.records[ns] = true
+			continue
+		}
+		_, member := s.memberID(key)
+		l, mark := guarded(key)
+		if !member && (strings.HasPrefix(key, "gsl:") || !s.covers(key) && !(mark && s.covers(l))) {
+			continue
+		}
+		asked = append(asked, key)
+		last := longestLook
+		if member {
+			last = -1
+		}
+		cmds = append(cmds, wire.Cmd("GETRANGE", key, 0, last), wire.Cmd("PTTL", key))
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	replies := s.mux.Batch(ctx, cmds)
+	for i, key := range asked {
+		value, err := redis.String(replies[2*i].Value, replies[2*i].Err)
+		left, err2 := redis.Int64(replies[2*i+1].Value, replies[2*i+1].Err)
+		switch {
+		case wire.IsWrongType(err):
+			continue // no lock: a hash, a list
+		case err != nil:
+			return err
+		case err2 != nil:
+			return err2
+		case left == -2:
+			continue // gone since
+		}
+		s.take(key, value, left)
+	}
+	return nil
+}
+
+// memberID is the id in the name of a member's key.
+func (s *surveyor) memberID(key string) (string, bool) {
+	id, ok := strings.CutPrefix(key, memberPrefix+s.namespace+":")
+	return id, ok && !strings.Contains(id, ":")
+}
+
+func (s *surveyor) take(key, value string, left int64) {
+	if id, ok := s.memberID(key); ok {
+		m, err := parseMember(value)
+		if err == nil && m.ID != id {
+			err = errForm
+		}
+		m.ID, m.err, m.bytes = id, err, value
+		s.out.members = append(s.out.members, m)
+		return
+	}
+	if l, ok := guarded(key); ok {
+		s.holder(l, value)
+		return
+	}
+	s.out.Keys++
+	what := s.form(value)
+	switch what {
+	case formTombstone:
+		s.out.Tombstones++
+	case formGuard:
+		s.out.Guards++
+	case formStamp:
+		s.out.Stamps++
+	default:
+		s.out.Others++
+	}
+	if left < 0 && what != formOther {
+		s.out.NoTTL.add(key)
+	}
+	if what != formOther && strings.Contains(key, "}") && legacy.MarkKey(key) != key+markSuffix {
+		s.out.Unslotted.add(key)
+	}
+}
+
+// holder notes who holds by a guard or a tombstone: token, bytes on the old key, tag.
+func (s *surveyor) holder(l, mark string) {
+	parts := strings.Split(mark, " ")
+	if len(parts) < 2 {
+		return
+	}
+	if what := s.form(parts[1]); what != formGuard && what != formTombstone {
+		return
+	}
+	tag := ""
+	if len(parts) > 2 {
+		tag = parts[2]
+	}
+	s.holders[l] = tag
+}
+
+// form tells our own marks from the old clients' values.
+func (s *surveyor) form(value string) form {
+	if value == s.tombstone {
+		return formTombstone
+	}
+	text, err := s.dialect.DecodeValue(value)
+	if err != nil {
+		return formOther
+	}
+	number := text
+	if at := strings.LastIndexByte(text, ':'); at >= 0 && s.dialect.Shape == dialect.ShapeUUIDNumber {
+		number = text[at+1:]
+	}
+	low, high := s.dialect.GuardRange()
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= low && n <= high {
+		return formGuard
+	}
+	if _, err := s.dialect.Decode(value, s.now); err == nil {
+		return formStamp
+	}
+	return formOther
+}
+
+// swept is what a sweep did.
+type swept struct{ Deleted, Left int64 }
+
+// sweep deletes tombstones by compare, in slices. beside says whether also those beside which one of
+// ours holds.
+func (s *surveyor) sweep(ctx context.Context, beside bool) (swept, error) {
+	var out swept
+	absent := "1"
+	if beside {
+		absent = "0"
+	}
+	err := s.scan(ctx, func(ctx context.Context, keys []string) error {
+		found, err := s.tombs(ctx, keys)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		cmds := make([]wire.Command, len(found))
+		for i, key := range found {
+			cmds[i] = sweepScript.Cmd(key, legacy.MarkKey(key), s.tombstone, absent)
+		}
+		for _, r := range s.mux.Batch(ctx, cmds) {
+			n, err := redis.Int64(r.Value, r.Err)
+			if err != nil {
+				return err
+			}
+			out.Deleted += n
+			out.Left += 1 - n
+		}
+		return nil
+	})
+	return out, err
+}
+
+// tombs are those keys that carry a tombstone.
+func (s *surveyor) tombs(ctx context.Context, keys []string) ([]string, error) {
+	keys = slices.DeleteFunc(keys, func(k string) bool {
+		_, mark := guarded(k)
+		return mark || strings.HasPrefix(k, "gsl:") || !s.covers(k)
+	})
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	cmds := make([]wire.Command, len(keys))
+	for i, key := range keys {
+		cmds[i] = wire.Cmd("GETRANGE", key, 0, longestLook)
+	}
+	var found []string
+	for i, r := range s.mux.Batch(ctx, cmds) {
+		value, err := redis.String(r.Value, r.Err)
+		switch {
+		case wire.IsWrongType(err):
+		case err != nil:
+			return nil, err
+		case value == s.tombstone:
+			found = append(found, keys[i])
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,5 @@
+-- sweep: L, M; tombstone, 1 if M must not exist → 1 deleted, 0 left alone
+if redis.call('TYPE', KEYS[1]).ok ~= 'string' or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+-- While a holder of ours stands beside it, the tombstone is what keeps old clients out.
+if ARGV[2] == '1' and redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
+return redis.call('DEL', KEYS[1])

@@ -6,7 +6,8 @@ local value, deleted = ARGV[1], {0, 0}
 local token, bytes = false, false
 if m then
   local blank = string.find(m, ' ', 1, true) or #m + 1
-  token, bytes = string.sub(m, 1, blank - 1), string.sub(m, blank + 1)
+  local last = string.find(m, ' ', blank + 1, true) or #m + 1
+  token, bytes = string.sub(m, 1, blank - 1), string.sub(m, blank + 1, last - 1)
 end
 if kind == 'string' and redis.call('GET', L) == value then
   deleted[1] = redis.call('DEL', L)

@@ -36,12 +36,15 @@ type Observation struct {
 }
 
 // Token returns the token of ours on M, and the bytes its holder wrote on L last. It says false when
-// M is missing or not ours.
+// M is missing or not ours. What stands behind the bytes names a member of package migrate's registry;
+// a token alone is that of a holder who left nothing on L.
 func (o Observation) Token() (token, bytes string, ok bool) {
 	if !o.MarkExists {
 		return "", "", false
 	}
-	return strings.Cut(o.MarkValue, " ")
+	token, rest, ok := strings.Cut(o.MarkValue, " ")
+	bytes, _, _ = strings.Cut(rest, " ")
+	return token, bytes, ok
 }
 
 // Ours reports that a hardened holder of ours has the key: its token stands on M and its own bytes

@@ -1,0 +1,72 @@
+package legacy
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Judge is what Hardened decides by, without the connection: the memory of what was seen on the keys
+// and of the server's clock, and the [Takeover] that is asked. It is for a package that takes the same
+// two keys by scripts of its own, as package migrate does.
+type Judge struct{ h *hardened }
+
+// NewJudge returns a Judge for a Hardened configuration.
+func NewJudge(cfg Config) (*Judge, error) {
+	cfg.Mode = Hardened
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	return &Judge{newHardened(&server{cfg: cfg, dialect: cfg.Dialect, clock: newClock(cfg.Clock)})}, nil
+}
+
+// Config returns the configuration with its defaults.
+func (j *Judge) Config() Config { return j.h.cfg }
+
+// Tune and Fits are those of a Hardened backend.
+func (j *Judge) Tune(cfg lock.Config) lock.Config { return j.h.Tune(cfg) }
+
+// Fits refuses what a Hardened backend refuses.
+func (j *Judge) Fits(ttl, renewEvery, margin time.Duration) error {
+	return j.h.Fits(ttl, renewEvery, margin)
+}
+
+// Stats returns what was counted: Foreign, Steps and Sparse.
+func (j *Judge) Stats() Stats { return j.h.Stats() }
+
+// Span is the time that a look took.
+type Span struct{ span }
+
+// Begin reads the clock before a look is sent, End after its reply came.
+func (j *Judge) Begin() Span { return Span{j.h.clock.begin()} }
+
+// End is the later end of s.
+func (j *Judge) End(s Span) Span { return Span{j.h.clock.end(s.span)} }
+
+// Read makes an Observation of what a script saw, in the form of observe.lua: type, value (its first
+// kilobyte), size, PTTL, M, its PTTL, seconds and microseconds of the server's clock. name is what the
+// caller calls the lock and l its key. Nothing is remembered.
+func (j *Judge) Read(name, l string, reply any, at Span) (Observation, error) {
+	return j.h.look(newKeys(name, l, true), reply, at.span)
+}
+
+// Note joins an Observation to those before it.
+func (j *Judge) Note(o Observation) Observation {
+	j.h.note(&o)
+	return o
+}
+
+// SawClock notes a reading of the server's clock that came without a look at the key.
+func (j *Judge) SawClock(at Span, micros int64) { j.h.sawClock(at.span, micros) }
+
+// Forget drops what was seen of a key that was taken since.
+func (j *Judge) Forget(l string) { j.h.watch.forget(l) }
+
+// MayTakeOver decides on an Observation that was noted.
+func (j *Judge) MayTakeOver(o Observation) bool { return j.h.mayTakeOver(o) }
+
+// Held is the error of an attempt that found the key taken: a [*lock.HeldError], or a [*TypeError].
+func (j *Judge) Held(name string, o Observation) error {
+	return j.h.held(newKeys(name, o.Key, true), o)
+}

@@ -6,12 +6,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/getsetlock/getsetlock/internal/fencing"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
 var (
-	//go:embed draw.lua
-	drawSource string
 	//go:embed acquire.lua
 	acquireSource string
 	//go:embed pass.lua
@@ -31,9 +30,9 @@ var (
 )
 
 var (
-	acquireScript = wire.NewScript(2, with(acquireSource, drawSource))
-	passScript    = wire.NewScript(2, with(passSource, drawSource))
-	takeScript    = wire.NewScript(4, with(takeSource, drawSource, lineSource))
+	acquireScript = wire.NewScript(2, with(acquireSource, fencing.Draw()))
+	passScript    = wire.NewScript(2, with(passSource, fencing.Draw()))
+	takeScript    = wire.NewScript(4, with(takeSource, fencing.Draw(), lineSource))
 	leaveScript   = wire.NewScript(4, with(leaveSource, lineSource))
 	releaseScript = wire.NewScript(1, releaseSource)
 	lookScript    = wire.NewScript(1, lookSource)
@@ -58,10 +57,8 @@ func renewScript(keys int) *wire.Script {
 	return s.(*wire.Script)
 }
 
-// fenceBlock is how many fencing numbers one command draws: the lease's own and those for whom it is
-// shared with inside the process. Few, since the counter must not outrun the clock's microseconds:
-// at eight a server would have to grant 125,000 leases a second.
-const fenceBlock = 8
+// fenceBlock is how many fencing numbers one command draws.
+const fenceBlock = fencing.Block
 
 // drawn runs a script that reads the clock and writes. Redis before 3.2 lets no script write that has
 // called TIME; there the clock is read in a command of its own.

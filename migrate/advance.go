@@ -1,0 +1,180 @@
+package migrate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+//go:embed forget.lua
+var forgetLua string
+
+var forgetScript = wire.NewScript(1, forgetLua)
+
+// Advance shows the gate to the next phase, Clean excepted, and passes it if it is open and Options.Go is
+// given. It is one step or none. The error says what could not be done; a closed gate is none.
+func Advance(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		if f.record.Phase >= Modern {
+			return d.closed(f, Clean, "final", "the phase is %v: what is left is clean, a verb of its own without a way back", f.record.Phase), nil
+		}
+		next, _ := following(f.record.Phase)
+		return d.step(ctx, f, next, NoPhase)
+	})
+}
+
+// Back shows the gate to the phase before, and passes it like Advance. From Sealed it deletes the tombstones
+// that shut old clients out, until none is left and every member has acknowledged; a call that finds this
+// unfinished finishes it and takes no step.
+func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		switch p := f.record.Phase; {
+		case p == Dual && f.record.Pending == Sealed:
+			return d.finish(ctx, f)
+		case p == Clean:
+			return d.closed(f, Clean, "final", "there is no way back from clean but a new beginning: init"), nil
+		case p == Observe:
+			return d.closed(f, Observe, "first", "the phase is observe, the first: nothing lies before it"), nil
+		case p == Sealed:
+			return d.step(ctx, f, Dual, Sealed)
+		default:
+			return d.step(ctx, f, p-1, NoPhase)
+		}
+	})
+}
+
+// CleanUp shows the gate to the last phase, and passes it like Advance. Then it deletes the tombstones, as
+// soon as every member has acknowledged and no lease of Modern runs any more. A call that finds this
+// unfinished finishes it.
+func CleanUp(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		switch {
+		case f.record.Phase == Clean && f.record.Pending == NoPhase:
+			r := d.report(f)
+			r.note("the fleet is clean; nothing is left to do")
+			return r, nil
+		case f.record.Phase == Clean:
+			return d.finish(ctx, f)
+		case f.record.Phase != Modern:
+			return d.closed(f, Clean, "order", "the phase is %v, and clean follows upon modern: advance first", orNone(f.record)), nil
+		}
+		return d.step(ctx, f, Clean, Modern)
+	})
+}
+
+func orNone(s stored) string {
+	if !s.exists() {
+		return "not recorded"
+	}
+	return s.Phase.String()
+}
+
+// run is what all verbs have in common.
+func run(ctx context.Context, pool *redis.Pool, o Options, verb func(*desk, *facts) (*Report, error)) (*Report, error) {
+	d, err := open(pool, o)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	f, err := d.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return verb(d, f)
+}
+
+// closed is a report with one reason.
+func (d *desk) closed(f *facts, to Phase, rule, format string, args ...any) *Report {
+	r := d.report(f)
+	b := &builder{facts: f, gate: Gate{To: to}}
+	if f.record.err != nil || !f.record.exists() {
+		b.recordStands()
+	} else {
+		b.block(rule, format, args...)
+	}
+	r.Gate = &b.gate
+	return r
+}
+
+// step judges the gate and, with a human's word, passes it by one compare-and-set. pending is what the
+// step leaves to be done.
+func (d *desk) step(ctx context.Context, f *facts, to, pending Phase) (*Report, error) {
+	if f.record.err != nil || !f.record.exists() {
+		return d.closed(f, to, "", ""), nil
+	}
+	taken, cannot := f.forget(d.opts.Forget)
+	gate := judge(f, to)
+	gate.Blocks = append(gate.Blocks, cannot...)
+	gate.Open = len(gate.Blocks) == 0
+	r := d.report(f)
+	r.Gate = &gate
+	if !gate.Open || !d.opts.Go {
+		return r, nil
+	}
+	if err := d.forget(ctx, taken, r); err != nil {
+		return nil, err
+	}
+	fleet, _ := f.fleet()
+	now, err := d.write(ctx, f, Record{Phase: to, Pending: pending, Dialect: f.dialect.Name, Fleet: fleet})
+	if errors.Is(err, errRaced) {
+		return d.raced(ctx, to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.record = now
+	done := d.report(f)
+	done.Gate, done.Moved = &gate, true
+	done.Notes = append(r.Notes, fmt.Sprintf("the phase is %v now, epoch %d", to, now.Epoch))
+	if pending != NoPhase {
+		return d.finishAfter(ctx, f, done)
+	}
+	return done, nil
+}
+
+// write makes the next record from the one that was judged.
+func (d *desk) write(ctx context.Context, f *facts, next Record) (stored, error) {
+	now, err := d.serverNow(ctx)
+	if err != nil {
+		return stored{}, d.refused(err)
+	}
+	next.Epoch, next.Since = f.record.Epoch+1, now
+	made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
+	if err != nil && !errors.Is(err, errRaced) {
+		return made, d.refused(err)
+	}
+	return made, err
+}
+
+// raced reports the step that somebody else took.
+func (d *desk) raced(ctx context.Context, to Phase) (*Report, error) {
+	f, err := d.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.closed(f, to, "raced", "somebody else changed the record while this gate was judged: it says %v, epoch %d, now; look again before you go on", orNone(f.record), f.record.Epoch), nil
+}
+
+// forget deletes dead members, each only if it has not beaten since it was judged.
+func (d *desk) forget(ctx context.Context, dead []MemberState, r *Report) error {
+	for _, m := range dead {
+		n, err := redis.Int(d.mux.Eval(ctx, forgetScript, memberKey(d.opts.Namespace, m.ID), m.bytes))
+		if err != nil {
+			return d.refused(fmt.Errorf("forgetting member %s: %w", m.ID, err))
+		}
+		if n != 1 {
+			return fmt.Errorf("migrate: member %s is alive after all: it has beaten while it was to be forgotten; nothing was changed", m.ID)
+		}
+		r.note("member %s is forgotten", m.who())
+	}
+	return nil
+}
+
+// lookEvery is how far the looks of a verb that waits are apart.
+const lookEvery = time.Second

@@ -1,0 +1,2 @@
+-- bridge_look: L, M → look
+return look()

@@ -1,0 +1,2 @@
+-- bridge_number: counter; numbers, TIME or '' twice → fencing number
+return draw(KEYS[1], ARGV[1], ARGV[2], ARGV[3])

@@ -1,0 +1,133 @@
+package migrate
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// fleet joins what is recorded, seen and claimed. What was seen refutes a claim that it exceeds.
+func (f *facts) fleet() (Fleet, []Finding) {
+	var out Fleet
+	var refuted []Finding
+	r, s := f.record.Fleet, f.sighting
+	pick := func(name string, into *Known, recorded Known, seen Fact, claimed time.Duration, least bool) {
+		beyond := func(d time.Duration) bool {
+			if least {
+				return seen.Time < d
+			}
+			return seen.Time > d
+		}
+		switch {
+		case claimed > 0:
+			*into = Known{claimed, Claimed}
+		case recorded.known() && (recorded.Source != Default || !seen.Known()):
+			*into = recorded
+		case seen.Known():
+			*into = Known{seen.Time, Measured}
+		}
+		if into.known() && into.Source != Measured && proves(seen) && beyond(into.Time) {
+			refuted = append(refuted, Finding{
+				Rule: "claim", Seen: seen.At,
+				Detail: name + " " + into.String() + " is refuted: " + seen.Time.String() + " was seen" + by(seen.Who) + "; say what is true",
+			})
+		}
+		if into.known() && into.Source == Measured && seen.Known() && beyond(into.Time) {
+			*into = Known{seen.Time, Measured} // it has been seen since
+		}
+	}
+	pick("the smallest lease", &out.Lease, r.Lease, s.Lease, f.claims.Lease, true)
+	pick("the greatest lease", &out.Greatest, r.Greatest, s.Greatest, f.claims.Greatest, false)
+	pick("the spread", &out.Spread, r.Spread, Fact{}, f.claims.Spread, false)
+	if !out.Spread.known() && s.Spread.Known() {
+		out.Spread = Known{s.Spread.Time, Measured}
+	}
+	pick("the gap", &out.Gap, r.Gap, s.Gap, f.claims.Gap, false)
+	pick("the longest job", &out.Job, r.Job, s.Job, f.claims.Job, false)
+	if out.Gap.Source == Measured && f.claims.Gap == 0 && !r.Gap.known() {
+		out.Gap = Known{} // what was seen is no bound of what was not: somebody has to claim the longest pause
+	}
+	if !out.Lease.known() && f.dialect.Lease > 0 {
+		out.Lease = Known{f.dialect.Lease, Default}
+	}
+	if !out.Greatest.known() && out.Lease.known() {
+		out.Greatest = out.Lease
+	}
+	if out.Greatest.Time < out.Lease.Time {
+		out.Greatest = out.Lease
+	}
+	return out, refuted
+}
+
+// proves reports that a fact rests on what was seen and on no guess.
+func proves(f Fact) bool { return f.Basis == "measured" || f.Basis == "given" }
+
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " at " + who
+}
+
+// dialectTerms are the times as package dialect computes with them.
+func (fl Fleet) dialectTerms() dialect.Terms {
+	return dialect.Terms{Lease: fl.Lease.Time, Greatest: fl.Greatest.Time, Spread: fl.Spread.Time, Gap: fl.Gap.Time}
+}
+
+// terms asks for the times of the old fleet, and checks our leases against them.
+func (b *builder) terms(to Phase) {
+	fleet, refuted := b.fleet()
+	b.gate.Blocks = append(b.gate.Blocks, refuted...)
+	for _, k := range []struct {
+		name, flag, rule string
+		known            Known
+		takeover         bool // only old clients that take over have it
+	}{
+		{"their smallest lease", "--lease", "lease", fleet.Lease, false},
+		{"how far their clocks are apart at most", "--spread", "spread", fleet.Spread, true},
+		{"the longest time from a clock reading of theirs to its GETSET, the longest pause included", "--gap", "gap", fleet.Gap, true},
+		{"their longest job", "--job", "job", fleet.Job, false},
+	} {
+		needed := b.record.Phase == Observe && to == Dual && (!k.takeover || b.dialect.HasTakeover())
+		switch {
+		case needed && (!k.known.known() || k.known.Source == Default):
+			b.block(k.rule, "%s is not known: watch them (status --watch), or say it by %s", k.name, k.flag)
+		case k.known.Source == Claimed:
+			b.claim(k.rule, "%s: %v", k.name, k.known.Time)
+		case k.known.known():
+			b.note(k.rule, "%s: %v", k.name, k.known)
+		}
+	}
+	b.leaseRule(fleet, to)
+	if n := b.sighting.DoubleGrants; n > 0 && to == Dual {
+		b.note("double-grants", "old clients took one lock twice at once, %d times: in this dialect they do not exclude each other, and beside such a pair ours may enter too", n)
+	}
+}
+
+// leaseRule holds our leases against the old clients' own: a stalled loser may leave its stamp over our
+// mark, and our lease has to end before anybody may take that over.
+func (b *builder) leaseRule(fleet Fleet, to Phase) {
+	longest, bound := b.dialect.LongestLease(fleet.dialectTerms())
+	if !bound || !fleet.Lease.known() || to > Sealed {
+		return
+	}
+	if fleet.Job.known() && fleet.Job.Time > longest {
+		b.note("honest", "their longest job (%v) exceeds %v (lease + slack - spread - gap): such a job loses its lock to the next client, ours included, as it does today", fleet.Job.Time, longest)
+	}
+	for _, m := range b.members() {
+		if m.err == nil && m.TTL > longest {
+			b.block("lease-rule", "member %s takes leases of %v; with a lease of %v, a spread of %v and a gap of %v of the old clients they must not exceed %v: configure it for shorter ones",
+				m.who(), m.TTL, fleet.Lease.Time, fleet.Spread.Time, fleet.Gap.Time, longest)
+		}
+	}
+}
+
+// oneDialect asks that all old clients write the same.
+func (b *builder) oneDialect() {
+	if mixed := b.sighting.Mixed; len(mixed) > 0 {
+		b.block("dialect", "old clients write keys in two dialects, which do not exclude each other whatever we do: %q; move the clients of one of them first", mixed)
+	}
+	if others := b.survey.Others; others > 0 && b.namespace != "" {
+		b.note("unreadable", "%d keys of the namespace hold what %s does not write; they are taken for held", others, b.dialect.Name)
+	}
+}

@@ -27,6 +27,9 @@ type Config struct {
 	// Claims stand in where nothing is measured, and are refuted where what is measured is more: the
 	// longest job, the spread of the clocks, the longest time from a clock reading to its GETSET.
 	Job, Spread, Gap time.Duration
+	// OwnConnections claims that no two threads share a connection at a time: then a SETNX after a lost
+	// one comes a whole poll later, which narrows offsets to a round trip. Without it they are as wide as a poll.
+	OwnConnections bool
 	// Rate is the greatest rate error of a client's clock against the server's, in parts per million.
 	// Defaults to skew.DefaultRate.
 	Rate float64

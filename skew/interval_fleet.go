@@ -31,6 +31,10 @@ func (f *Fleet) Writer(name string) *Estimator {
 	return e
 }
 
+// Forget drops a writer, so that a fleet of short connections needs no more memory than its caller allows.
+// What it proved is gone with it.
+func (f *Fleet) Forget(name string) { delete(f.writers, name) }
+
 // Writers lists the names, sorted.
 func (f *Fleet) Writers() []string {
 	out := make([]string, 0, len(f.writers))

@@ -1,0 +1,160 @@
+package audit
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// order is one command on one key, with what is known of who sent it.
+type order struct {
+	at     time.Time
+	addr   string
+	id     keyID
+	value  string
+	ttl    time.Duration // 0: none
+	set    bool          // SET … NX in place of SETNX
+	script bool
+	before peer // the connection's previous command
+}
+
+// command takes one line of MONITOR.
+func (c *Census) command(o skew.Observed) {
+	name := strings.ToUpper(o.Args[0])
+	q := order{at: o.At, addr: o.Addr}
+	if o.Addr == "lua" {
+		// A script's lines stand behind the line that called it, which has the address.
+		q.addr, q.script = c.scripter, true
+	} else {
+		p := c.peer(o.Addr)
+		q.before = *p
+		*p = peer{last: o.At, name: name}
+		if isScript(name) {
+			c.scripter = o.Addr
+		}
+	}
+	if o.DB != c.cfg.DB && name != "FLUSHALL" || len(o.Args) < 2 && name != "FLUSHALL" && name != "FLUSHDB" {
+		return
+	}
+	if len(o.Args) > 1 {
+		q.id = keyID{o.DB, o.Args[1]}
+	}
+	if len(o.Args) > 2 {
+		q.value = o.Args[2]
+	}
+	c.obey(name, q, o.Args)
+}
+
+func (c *Census) obey(name string, q order, args []string) {
+	switch name {
+	case "SETNX":
+		if len(args) > 2 {
+			c.setnx(q)
+		}
+	case "SET":
+		if len(args) > 2 {
+			c.set(q, args[3:])
+		}
+	case "GET":
+		c.get(q)
+	case "GETSET":
+		if len(args) > 2 {
+			c.getset(q)
+		}
+	case "SETEX", "PSETEX":
+		if len(args) > 3 {
+			q.value, q.ttl = args[3], ttlOf(name[0] != 'P', args[2])
+			c.wrote(q)
+		}
+	case "DEL", "UNLINK", "GETDEL":
+		for _, key := range args[1:] {
+			q.id.name = key
+			c.del(q)
+		}
+	case "EXPIRE", "PEXPIRE":
+		if len(args) > 2 {
+			q.ttl = ttlOf(name[0] != 'P', args[2])
+			c.expire(q)
+		}
+	case "FLUSHALL", "FLUSHDB":
+		for _, k := range c.keys {
+			k.unknown()
+			k.free()
+		}
+	case "EXPIREAT", "PEXPIREAT", "PERSIST", "RENAME", "RENAMENX", "RESTORE", "COPY", "MOVE", "APPEND", "SETRANGE", "INCR",
+		"DECR", "INCRBY", "DECRBY", "INCRBYFLOAT", "MSET", "MSETNX", "GETEX", "DELEX", "DELIFEQ", "BITOP", "SORT":
+		// What these leave is not followed: the key is learnt anew.
+		for _, key := range args[1:] {
+			if k := c.keys[keyID{q.id.db, key}]; k != nil {
+				k.known, k.ends = false, time.Time{}
+			}
+		}
+	}
+}
+
+// set takes a SET apart.
+func (c *Census) set(q order, options []string) {
+	nx, xx := false, false
+	for i, o := range options {
+		switch strings.ToUpper(o) {
+		case "NX":
+			nx = true
+		case "XX", "IFEQ", "IFNE", "IFDEQ", "IFDNE":
+			xx = true
+		case "EX", "PX":
+			if i+1 < len(options) {
+				q.ttl = ttlOf(strings.EqualFold(o, "EX"), options[i+1])
+			}
+		}
+	}
+	switch k := c.keys[q.id]; {
+	case nx && q.script:
+		// Ours, or somebody's token lock: not an old client's.
+		if k != nil && k.known && k.exists {
+			return
+		}
+		c.wrote(q)
+	case nx:
+		q.set = true
+		c.setnx(q)
+	case xx:
+		// Whether it wrote hangs on what stood there.
+		if k != nil {
+			k.known = false
+		}
+	default:
+		c.wrote(q)
+	}
+}
+
+func isScript(name string) bool {
+	return strings.HasPrefix(name, "EVAL") || strings.HasPrefix(name, "FCALL")
+}
+
+// ttlOf reads a TTL; what is no number counts as none.
+func ttlOf(seconds bool, text string) time.Duration {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n > 1<<40 || n < -(1<<40) {
+		return 0
+	}
+	if seconds {
+		n *= 1000
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+// peer finds or makes what is remembered of a connection. Where there are too many all are forgotten: offsets
+// become looser by that, never wrong.
+func (c *Census) peer(addr string) *peer {
+	p := c.peers[addr]
+	if p == nil {
+		if len(c.peers) >= 16*c.cfg.MaxWriters {
+			clear(c.peers)
+		}
+		p = &peer{}
+		c.peers[addr] = p
+	}
+	return p
+}

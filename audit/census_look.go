@@ -1,0 +1,100 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// look takes one sight of a key. While MONITOR shows every command it only sets right what expiry or
+// eviction changed unseen; else it is all there is, and tells that somebody wrote.
+func (c *Census) look(o skew.Observed) {
+	id := keyID{c.cfg.DB, o.Key}
+	k := c.keys[id]
+	var r reading
+	if o.Exists {
+		r = c.readAny(o.Value, o.At)
+	}
+	if k == nil {
+		if len(r.dialects) == 0 && !r.guard && !r.tomb {
+			return
+		}
+		k = c.key(id, o.At)
+	}
+	k.at(o.At)
+	k.noTTL = o.Exists && !o.HasTTL
+	if c.monitoring(o.At) {
+		c.learn(k, o)
+	} else {
+		c.polledChange(k, o, r)
+		k.known = false
+	}
+	p := &k.polled
+	if p.at.IsZero() || p.exists != o.Exists || p.value != o.Value {
+		p.before, p.first, p.exists, p.value = p.at, o.At, o.Exists, o.Value
+	}
+	p.at = latest(p.at, o.At)
+}
+
+// learn takes the key as it was seen.
+func (c *Census) learn(k *keyState, o skew.Observed) {
+	if k.known && k.exists == o.Exists && k.value == o.Value {
+		return
+	}
+	if p := k.pending; p != nil && o.Exists {
+		c.settle(k, p.addr, p.value == o.Value)
+	}
+	k.pending = nil
+	k.known, k.exists, k.value = true, o.Exists, o.Value
+	k.ends = time.Time{}
+	if o.HasTTL {
+		k.ends = o.At.Add(o.TTL)
+	}
+	if h := k.holder; h != nil && (!o.Exists || h.value != o.Value) {
+		k.lose()
+	}
+}
+
+// polledChange counts a value that was not there at the last look, and ends the hold of the last one.
+func (c *Census) polledChange(k *keyState, o skew.Observed, r reading) {
+	p := &k.polled
+	if p.exists == o.Exists && p.value == o.Value && !p.at.IsZero() {
+		return
+	}
+	if p.counted {
+		p.counted = false
+		begun := p.before
+		if begun.IsZero() {
+			begun = p.first
+		}
+		c.held(k, nil, Hold{
+			At: begun, DB: k.id.db, Key: k.id.name, For: o.At.Sub(begun), Lease: c.cfg.Lease, Source: SourcePoll,
+		})
+	}
+	a := Act{At: o.At, Value: o.Value, Source: SourcePoll}
+	switch {
+	case !o.Exists:
+		if !p.at.IsZero() {
+			a.What = ActGone
+			c.act(k, nil, a)
+		}
+	case r.guard:
+		a.What = ActGuard
+		c.act(k, nil, a)
+	case r.tomb:
+		a.What = ActTombstone
+		c.act(k, nil, a)
+	case r.legacy():
+		w := c.writer("", r, o.At)
+		w.uses(o.Key)
+		k.speaks(r.dialects)
+		w.wrote(o.Key, r, o.At, time.Time{}, 0)
+		a.What, p.counted = ActAcquired, true
+		c.act(k, w, a)
+	default:
+		c.counts.Unreadable++
+		k.counts.Unreadable++
+		a.What = ActWrote
+		c.act(k, nil, a)
+	}
+}

@@ -1,0 +1,145 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// del takes the end of a lock, whoever's it was.
+func (c *Census) del(q order) {
+	k := c.keys[q.id]
+	if k == nil {
+		return
+	}
+	k.last = latest(k.last, q.at)
+	k.at(q.at)
+	c.settle(k, q.addr, true)
+	w := c.writers[q.addr]
+	h := k.belief(q.addr)
+	if h == nil {
+		c.deleted(k, w, q)
+		return
+	}
+	past := !h.expiry.IsZero() && c.pastBy(h, q)
+	foreign := h != k.holder || k.known && (!k.exists || k.value != h.value)
+	a := Act{At: q.at, What: ActReleased, Addr: q.addr, Source: SourceMonitor, Script: q.script}
+	switch {
+	case q.script || h.script:
+	case foreign && k.known && k.exists:
+		a.What, a.Detail = ActOverrun, "deleted another's value, "+since(h, q)
+	case foreign:
+		a.What, a.Detail = ActOverrun, "its own lock was gone, "+since(h, q)
+	case past:
+		a.What, a.Detail = ActOverrun, "its stamp was past, "+since(h, q)
+	}
+	if h.taken {
+		c.overlapped(k, w)
+	}
+	c.act(k, w, a)
+	if !h.script {
+		c.held(k, w, Hold{
+			At: h.since, Addr: h.addr, DB: k.id.db, Key: k.id.name, For: q.at.Sub(h.since), Lease: h.lease, Source: SourceMonitor,
+		})
+	}
+	k.drop(h)
+	k.free()
+}
+
+func since(h *holding, q order) string {
+	return "after " + q.at.Sub(h.since).Round(time.Millisecond).String()
+}
+
+// pastBy is proved by the lower end of the offset; a clock of which nothing is known counts as right.
+func (c *Census) pastBy(h *holding, q order) bool {
+	var ahead time.Duration
+	if w := c.writers[h.addr]; w != nil {
+		if low := w.clock.Offset(q.at).Low; low != skew.NoLow {
+			ahead = low
+		}
+	}
+	return q.at.Add(ahead).After(h.expiry)
+}
+
+// overlapped: an old holder was still at work when it released, and another had won meanwhile.
+func (c *Census) overlapped(k *keyState, w *writer) {
+	c.counts.Overlaps++
+	k.counts.Overlaps++
+	if w != nil {
+		w.counts.Overlaps++
+	}
+}
+
+// deleted takes a DEL by somebody who is not known to hold.
+func (c *Census) deleted(k *keyState, w *writer, q order) {
+	if k.known && !k.exists {
+		return
+	}
+	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Source: SourceMonitor, Script: q.script, Detail: "deleted"}
+	if k.holder != nil && !q.script {
+		a.What, a.Detail = ActOverrun, "deleted the lock of "+k.holder.addr+" without holding one"
+	}
+	c.act(k, w, a)
+	k.free()
+}
+
+// expire takes a TTL. That of a client which does not hold shortens or lengthens another's lock.
+func (c *Census) expire(q order) {
+	k := c.keys[q.id]
+	if k == nil {
+		return
+	}
+	k.at(q.at)
+	if k.holder != nil && !q.script && k.belief(q.addr) != k.holder {
+		c.act(k, c.writers[q.addr], Act{At: q.at, What: ActForeignExpire, Addr: q.addr, Value: k.value, Source: SourceMonitor,
+			Detail: q.ttl.String() + " on the lock of " + k.holder.addr})
+	}
+	switch {
+	case q.ttl <= 0:
+		k.known = false
+	case !k.known || k.exists:
+		k.ends, k.noTTL = q.at.Add(q.ttl), false
+	}
+}
+
+// wrote takes a write that is no attempt of an old client: a renewal, a guard of ours, an accident.
+func (c *Census) wrote(q order) {
+	r := c.readAny(q.value, q.at)
+	k := c.keys[q.id]
+	if k == nil {
+		if !r.guard && !r.tomb {
+			return
+		}
+		k = c.key(q.id, q.at)
+	}
+	k.at(q.at)
+	w := c.writers[q.addr]
+	own := k.holder != nil && k.belief(q.addr) == k.holder
+	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Script: q.script}
+	switch {
+	case r.guard:
+		a.What = ActGuard
+	case r.tomb:
+		a.What = ActTombstone
+	case own:
+		a.Detail = "renewed"
+	case !r.legacy() && !q.script:
+		a.Detail = "no dialect in question reads it"
+		c.counts.Unreadable++
+		k.counts.Unreadable++
+	}
+	c.act(k, w, a)
+	k.stands(q.value)
+	if q.ttl > 0 {
+		k.ends, k.noTTL = q.at.Add(q.ttl), false
+	}
+	switch {
+	case own:
+		k.holder.value = q.value
+		if r.legacy() {
+			k.holder.expiry = r.stamp.Expiry
+		}
+	case q.script:
+		k.take(&holding{addr: q.addr, value: q.value, since: q.at, script: true})
+	}
+}

@@ -1,6 +1,10 @@
 package wire
 
-import "context"
+import (
+	"context"
+
+	"github.com/gomodule/redigo/redis"
+)
 
 // Command is one command of a [Mux.Batch]: either Name with Args, or Script with its keys and
 // arguments in Args.
@@ -75,6 +79,19 @@ func (c *call) single(name string, s *Script, args []any) {
 func (c *call) reset() {
 	clear(c.args)
 	*c = call{done: c.done, args: c.args[:0]}
+}
+
+// put writes all commands of c into the connection's buffer, whose sending half its caller has to
+// itself, and room with it. It does not touch c after the last byte: by then the reply may be there
+// and c be in use again.
+func (c *call) put(conn redis.Conn, room *[]any) error {
+	full := c.full
+	for i := range c.cmds {
+		if err := c.cmds[i].send(conn, full, room); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // take notes one reply read from the connection and reports whether it was the last.

@@ -5,11 +5,16 @@
 // reply. It dials by the Dial or DialContext hook of a redigo pool, but never takes a connection out
 // of that pool: user traffic that exhausts the pool must not delay a renewal, and closing the pool
 // must not lose a lock. What the pool bounds (MaxActive, MaxIdle, Close) therefore does not bound a
-// Mux, which holds one connection, and a second one once somebody waits for a key ([Tracker]).
+// Mux, which holds one connection, another once somebody waits for a key ([Tracker]), and another
+// while a single goroutine keeps it busy, which then receives its own replies.
 //
 // Not promised: that a command runs at most once per call of the layer above (it never is sent
 // twice here, but a caller who repeats after an [*UnknownError] may run it twice), nor any order
-// between calls of different goroutines. Calls of one goroutine run in their order.
+// between calls of different goroutines. Calls of one goroutine run in their order, except that one
+// whose outcome is unknown may run later, after others.
+//
+// A goroutine leaves when its context ends: at once, or within 20 ms where it receives its own
+// replies, and then the late reply is not known any more.
 //
 // Clocks: deadlines of the network are real time on purpose, by the machine's monotonic clock,
 // never by a clock that a test or a user may step: they bound how long a goroutine can be stuck,

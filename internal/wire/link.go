@@ -34,7 +34,14 @@ type link struct {
 	armed   bool
 	watch   alarm // over the oldest call in flight
 
-	retired atomic.Bool // set under mu: takes no new calls and ends with its last reply
+	// For a lone caller; see lone.
+	warmAt   int64 // when it began to be counted, in nanoseconds of the link's life
+	warmth   int   // its calls since
+	coldTill int64
+	opening  context.CancelCauseFunc // not nil while a connection is dialed for it
+
+	lone    atomic.Pointer[lone] // set under mu
+	retired atomic.Bool          // set under mu: takes no new calls and ends with its last reply
 }
 
 // start makes conn the link of m, whose mutex is held.
@@ -57,6 +64,7 @@ func (l *link) submit(c *call) bool {
 	c.link = l
 	if l.writing || l.crowded || len(l.queue) > 0 || l.flight.len() > 0 {
 		l.queue = append(l.queue, c)
+		l.warmth = 0
 		first := len(l.queue) == 1
 		l.mu.Unlock()
 		if first {
@@ -66,8 +74,9 @@ func (l *link) submit(c *call) bool {
 	}
 	l.writing = true
 	l.take(c)
+	l.warm(c.sent)
 	l.mu.Unlock()
-	err := l.put(c)
+	err := c.put(l.conn, &l.argv)
 	l.wrote(err, false)
 	return true
 }
@@ -104,18 +113,6 @@ func (l *link) wrote(err error, crowd bool) {
 	}
 }
 
-// put writes all commands of c into the connection's buffer. Whoever calls it set writing. It does
-// not touch c after the last byte: by then the reply may be there and c be in use again.
-func (l *link) put(c *call) error {
-	full := c.full
-	for i := range c.cmds {
-		if err := c.cmds[i].send(l.conn, full, &l.argv); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (l *link) rouse() {
 	select {
 	case l.kick <- struct{}{}:
@@ -141,7 +138,7 @@ func (l *link) write() {
 		}
 		var err error
 		for _, c := range batch {
-			if err = l.put(c); err != nil {
+			if err = c.put(l.conn, &l.argv); err != nil {
 				break
 			}
 		}
@@ -186,8 +183,9 @@ func (l *link) gather() (batch []*call, ended bool) {
 // read is the goroutine that hands out replies.
 func (l *link) read() {
 	defer l.m.wg.Done()
+	receive := patiently(l.conn)
 	for {
-		v, err := receive(l.conn)
+		v, err := receive()
 		if err != nil && !answered(err) {
 			l.fail(&lostError{err})
 			return
@@ -221,13 +219,13 @@ func (l *link) read() {
 	}
 }
 
-// receive waits for a reply however long it takes: the watchdog ends a silent connection, and an
+// patiently waits for a reply however long it takes: the watchdog ends a silent connection, and an
 // idle one is no error, whatever read timeout the dial hook set.
-func receive(conn redis.Conn) (any, error) {
+func patiently(conn redis.Conn) (receive func() (any, error)) {
 	if c, ok := conn.(redis.ConnWithTimeout); ok {
-		return c.ReceiveWithTimeout(0)
+		return func() (any, error) { return c.ReceiveWithTimeout(0) }
 	}
-	return conn.Receive()
+	return conn.Receive
 }
 
 // answered reports whether err is a reply of the server, after which the connection goes on.

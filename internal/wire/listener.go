@@ -81,8 +81,9 @@ func (s *listener) start() {
 
 func (s *listener) read() {
 	defer s.t.m.wg.Done()
+	receive := patiently(s.conn)
 	for {
-		v, err := receive(s.conn)
+		v, err := receive()
 		if err != nil {
 			break
 		}

@@ -193,6 +193,9 @@ func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
 				return unsent, err
 			}
 		}
+		if s := l.claim(ctx, c); s != nil {
+			return l.alone(s, c), nil
+		}
 		if l.submit(c) {
 			return l.await(ctx, c)
 		}

@@ -108,8 +108,9 @@ func (n *Notices) open(ctx context.Context, opened chan struct{}) {
 
 func (n *Notices) read(c *noticed) {
 	defer n.m.wg.Done()
+	receive := patiently(c.conn)
 	for {
-		v, err := receive(c.conn)
+		v, err := receive()
 		if err != nil {
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +20,8 @@ var ErrNoWake = errors.New("the server cannot tell us when a key changes")
 // A message can be missed: by a server that fails over, a proxy between, a table that overflows.
 // Whoever waits also looks again from time to time.
 type Tracker struct {
-	m *Mux
+	m     *Mux
+	armed atomic.Int64 // how many watch; set under mu
 
 	mu      sync.Mutex
 	closed  bool
@@ -66,6 +68,7 @@ func (t *Tracker) Arm(ctx context.Context, key string, fn func()) (cancel func()
 		t.mu.Lock()
 		if t.on != nil {
 			t.watches[key] = append(t.watches[key], w)
+			t.armed.Add(1)
 			t.sub.listen()
 			t.mu.Unlock()
 			return func() { t.disarm(w) }, nil
@@ -93,6 +96,7 @@ func (t *Tracker) disarm(w *watch) {
 		if ws[i] != w {
 			continue
 		}
+		t.armed.Add(-1)
 		if len(ws) == 1 {
 			delete(t.watches, w.key)
 			return
@@ -270,6 +274,7 @@ func (t *Tracker) all() []func() {
 		}
 	}
 	clear(t.watches)
+	t.armed.Store(0)
 	return fns
 }
 
@@ -280,6 +285,7 @@ func (t *Tracker) changed(sub *listener, key []byte) {
 	if t.sub == sub {
 		ws = t.watches[string(key)]
 		delete(t.watches, string(key))
+		t.armed.Add(int64(-len(ws)))
 	}
 	t.mu.Unlock()
 	for _, w := range ws {

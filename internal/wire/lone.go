@@ -1,0 +1,230 @@
+package wire
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A link's reader costs a lone caller two switches between goroutines a command, a tenth of what the
+// command costs on the same machine. So a caller that has the link to itself for a while, and gets
+// its replies fast, is given a second connection on which it receives its own replies.
+//
+// Such a caller cannot be woken out of its Receive but by closing the connection. On the link that
+// would leave everybody's commands unknown; here it is one command. The link stays what it was: its
+// reader notices the death of a server, and the second connection ends with it.
+const (
+	// A caller is lone when it made so many calls within a window, over a quarter of it at least, and
+	// met nobody. Over a slow network replies are too far apart for that, and a
+	// switch between goroutines is nothing beside them.
+	loneCalls  = 64
+	loneWindow = 20 * time.Millisecond
+
+	// loneTick is how often somebody looks whether the caller should be let go.
+	loneTick = 10 * time.Millisecond
+
+	// loneIdle is after how many ticks without a call the connection is closed: nobody reads from it,
+	// so what befalls it alone would be found by the next command only.
+	loneIdle = 10
+
+	// lonePause is the least time between two such connections.
+	lonePause = time.Second
+
+	// loneLeft is how far away a context's deadline must be: far beside a reply, so that such a
+	// context mostly ends elsewhere than within a call from which it takes two ticks to get out.
+	loneLeft = 100 * time.Millisecond
+)
+
+// lone is a connection that holds one call at a time. Its caller writes, flushes and receives.
+type lone struct {
+	conn    redis.Conn
+	receive func() (any, error)
+	argv    []any // of the caller
+
+	// mu of the link
+	busy   bool
+	ctx    context.Context // of the call
+	turns  uint64          // calls so far
+	seen   uint64          // of them at the last tick
+	same   int             // ticks in a row that saw no new call
+	doomed bool            // the last tick found the context of this call over
+	err    error           // why it ended; set when it is taken from the link
+	tick   alarm
+}
+
+// warm counts a call that had the link to itself, and sees to a second connection when there were
+// enough. mu is held.
+func (l *link) warm(now int64) {
+	if now-l.warmAt > int64(loneWindow) {
+		l.warmAt, l.warmth = now, 0
+	}
+	l.warmth++
+	if l.warmth < loneCalls || now-l.warmAt < int64(loneWindow/4) || now < l.coldTill ||
+		l.lone.Load() != nil || l.opening != nil {
+		return
+	}
+	l.coldTill = now + int64(lonePause)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	l.opening = cancel
+	l.m.wg.Add(1) // l lives, so nobody waits for zero yet
+	go l.openLone(ctx)
+}
+
+// openLone dials for a lone caller, which goes on through the link meanwhile. That it fails is no
+// trouble of anybody's.
+func (l *link) openLone(ctx context.Context) {
+	defer l.m.wg.Done()
+	conn, err := l.m.open(ctx, l.m.opts.Setup)
+	l.mu.Lock()
+	l.opening(nil)
+	l.opening = nil
+	wanted := err == nil && l.dead == nil && !l.retired.Load()
+	if wanted {
+		s := &lone{conn: conn, receive: patiently(conn)}
+		s.tick = alarm{wg: &l.m.wg, ring: func() { l.look(s) }}
+		s.tick.set(loneTick)
+		l.m.wg.Add(1) // until it has ended and nobody uses it
+		l.lone.Store(s)
+	}
+	l.mu.Unlock()
+	if err == nil && !wanted {
+		_ = conn.Close()
+	}
+}
+
+// claim gives the second connection to c if there is one and nobody else is under way. Keys that
+// somebody watches are left to the link: the server would report our own writes to them that come
+// from elsewhere.
+func (l *link) claim(ctx context.Context, c *call) *lone {
+	s := l.lone.Load()
+	if s == nil || len(c.cmds) != 1 || c.cmds[0].Track || l.m.tracker.armed.Load() > 0 {
+		return nil
+	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < loneLeft {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lone.Load() != s || s.busy || l.retired.Load() || l.writing || len(l.queue) > 0 || l.flight.len() > 0 {
+		return nil
+	}
+	c.link = l
+	s.busy, s.ctx = true, ctx
+	s.turns++
+	return s
+}
+
+// alone is the whole of a call on s.
+func (l *link) alone(s *lone, c *call) fate {
+	err := c.put(s.conn, &s.argv)
+	if err == nil {
+		err = s.conn.Flush()
+	}
+	for whole := false; err == nil && !whole; {
+		v, answer := s.receive()
+		if answer != nil {
+			if !answered(answer) {
+				err = answer
+				break
+			}
+			if IsReadOnly(answer) {
+				l.retire()
+			}
+		}
+		whole = c.take(v, answer)
+	}
+	l.mu.Lock()
+	s.busy, s.ctx = false, nil
+	ended := s.err != nil
+	if err != nil && !ended {
+		l.drop(s, &lostError{err})
+	}
+	if err != nil {
+		c.taken, c.err = true, s.err
+	}
+	l.mu.Unlock()
+	switch {
+	case ended:
+		l.m.wg.Done() // whoever ended it left this to us
+	case err != nil:
+		l.bury(s, true)
+	}
+	if l.over() {
+		l.fail(errRetired)
+	}
+	return decided
+}
+
+// drop takes s from the link. Its connection is to be closed without mu, which is held.
+func (l *link) drop(s *lone, err error) {
+	s.err = err
+	l.lone.Store(nil)
+	s.tick.stop()
+	l.coldTill = int64(time.Since(l.born) + lonePause)
+}
+
+// bury closes a connection that was dropped while idle, or by its caller.
+func (l *link) bury(s *lone, tell bool) {
+	_ = s.conn.Close()
+	if tell && l.m.opts.Lost != nil {
+		l.m.opts.Lost(s.err)
+	}
+	l.m.wg.Done()
+}
+
+// look is one tick: it closes a connection that is idle, and one whose caller must be let go.
+func (l *link) look(s *lone) {
+	l.mu.Lock()
+	if l.lone.Load() != s {
+		l.mu.Unlock()
+		return
+	}
+	if s.turns != s.seen {
+		s.seen, s.same, s.doomed = s.turns, 0, false
+	} else {
+		s.same++
+	}
+	why := l.verdict(s)
+	if why == nil {
+		s.tick.set(loneTick)
+		l.mu.Unlock()
+		return
+	}
+	busy := s.busy
+	l.drop(s, why)
+	l.mu.Unlock()
+	if !busy {
+		l.bury(s, false)
+		return
+	}
+	_, silent := why.(*silentError)
+	_ = s.conn.Close() // its caller does the rest
+	if silent && l.m.opts.Lost != nil {
+		l.m.opts.Lost(why)
+	}
+}
+
+// errIdle ends a connection that nobody uses; no call hears of it.
+var errIdle = errUnused{}
+
+type errUnused struct{}
+
+func (errUnused) Error() string { return "not used any more" }
+
+// verdict is why s must end, if it must. mu is held.
+func (l *link) verdict(s *lone) error {
+	switch {
+	case !s.busy && s.same >= loneIdle:
+		return errIdle
+	case !s.busy:
+		return nil
+	case time.Duration(s.same)*loneTick >= l.m.opts.Timeout:
+		return &silentError{l.m.opts.Timeout}
+	case s.doomed:
+		return context.Cause(s.ctx)
+	}
+	// The reply gets one more tick: a reply that is known is worth more than a few milliseconds.
+	s.doomed = s.ctx.Err() != nil
+	return nil
+}

@@ -1,0 +1,160 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Init writes the record of a namespace, at once, and begins with Observe. It refuses where there is one.
+//
+// Where the record was lost and members are left, it is written as they act: what they do is the truth,
+// and a record that moved them by more than a step would break it. After Clean it begins anew; then old
+// clients may start only when it says so, after every member has acknowledged and the leases of Clean
+// have ended, and a call that finds this unfinished goes on with it.
+func Init(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		switch {
+		case f.record.exists() && f.record.err != nil:
+			return d.closed(f, Observe, "", ""), nil
+		case f.record.exists() && f.record.Pending == Clean:
+			return d.finish(ctx, f)
+		case f.record.exists() && f.record.Phase == Clean && f.record.Pending == NoPhase:
+			return d.anew(ctx, f)
+		case f.record.exists():
+			return d.closed(f, Observe, "record", "there is a record already: phase %v, epoch %d; see status", f.record.Phase, f.record.Epoch), nil
+		}
+		return d.begin(ctx, f)
+	})
+}
+
+// begin writes the first record.
+func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
+	first, blocks := f.firstRecord()
+	if other, ok := overlapping(f.namespace, f.survey.records); ok {
+		blocks = append(blocks, Finding{Rule: "namespace", Detail: fmt.Sprintf(
+			"the namespace %q has a record, and it would own the same keys as %q, since one begins with the other: choose a namespace that neither begins nor continues it", other, f.namespace)})
+	}
+	r := d.report(f)
+	r.Gate = &Gate{To: first.Phase, Open: len(blocks) == 0, Blocks: blocks}
+	if len(blocks) > 0 {
+		return r, nil
+	}
+	// The epoch goes on from what members have seen, or they would not follow.
+	f.record.Epoch = first.Epoch
+	made, err := d.write(ctx, f, first)
+	if errors.Is(err, errRaced) {
+		return d.raced(ctx, first.Phase)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if other, err := d.overlapSince(ctx, f, made); err != nil || other != nil {
+		return other, err
+	}
+	restored := f.record.Epoch > 0
+	f.record = made
+	done := d.report(f)
+	done.Gate, done.Moved = r.Gate, true
+	if restored {
+		done.note("the record is written as the members act: phase %v, epoch %d", made.Phase, made.Epoch)
+	} else {
+		done.note("the record is written: phase %v, epoch %d, dialect %s", made.Phase, made.Epoch, made.Dialect)
+	}
+	return done, nil
+}
+
+// firstRecord is Observe, or what the members of a lost record do. Its Epoch is the one before.
+func (f *facts) firstRecord() (Record, []Finding) {
+	first := Record{Phase: Observe, Dialect: f.dialect.Name}
+	var blocks []Finding
+	low, high := NoPhase, NoPhase
+	for _, m := range f.members() {
+		switch {
+		case m.err != nil:
+			blocks = append(blocks, Finding{Rule: "members", Detail: fmt.Sprintf("member %s: its key %s cannot be read: %v", m.ID, memberKey(f.namespace, m.ID), m.err)})
+			continue
+		case m.Phase == NoPhase:
+			continue
+		case m.Dialect != f.dialect.Name:
+			blocks = append(blocks, Finding{Rule: "dialect", Detail: fmt.Sprintf("member %s writes the dialect %s: give --dialect %s", m.who(), m.Dialect, m.Dialect)})
+		}
+		first.Epoch = max(first.Epoch, m.Epoch)
+		if low == NoPhase || m.Phase < low {
+			low = m.Phase
+		}
+		high = max(high, m.Phase)
+	}
+	switch {
+	case low == NoPhase:
+		return first, blocks
+	case high-low > 1 && !(low == Observe && high == Clean):
+		blocks = append(blocks, Finding{Rule: "phase", Detail: fmt.Sprintf("members act by %v and by %v, which are more than a step apart: stop those of %v first", low, high, low)})
+	}
+	// Between two neighbours the earlier one excludes more, but for Clean, from which no step leads back.
+	first.Phase = low
+	if high == Clean && low == Modern {
+		first.Phase = Clean
+	}
+	switch tombs := f.survey.Tombstones > 0; {
+	case low == Observe && high == Clean:
+		first.Pending = Clean
+	case tombs && first.Phase == Dual:
+		first.Pending = Sealed
+	case tombs && first.Phase == Clean, high == Clean && low == Modern:
+		first.Pending = Modern
+	}
+	fleet, _ := f.fleet()
+	first.Fleet = fleet
+	return first, blocks
+}
+
+// overlapSince looks again for namespaces that own the same keys: two may have begun at once. Then the
+// record is taken back, if nobody has changed it.
+func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report, error) {
+	again, err := d.gather(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: the record is written; whether another namespace began at the same time could not be seen: %w", err)
+	}
+	other, ok := overlapping(f.namespace, again.survey.records)
+	if !ok {
+		return nil, nil
+	}
+	if _, err := d.mux.Eval(ctx, forgetScript, recordKey(f.namespace), made.bytes); err != nil {
+		return nil, d.refused(fmt.Errorf("taking back the record, since the namespace %q began at the same time: %w", other, err))
+	}
+	again.record = stored{}
+	r := d.report(again)
+	r.Gate = &Gate{To: Observe, Blocks: []Finding{{Rule: "namespace", Detail: fmt.Sprintf("the namespace %q began at the same time and would own the same keys; nothing was written", other)}}}
+	return r, nil
+}
+
+// anew begins again after Clean.
+func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
+	taken, cannot := f.forget(d.opts.Forget)
+	b := &builder{facts: f, gate: Gate{To: Observe, Blocks: cannot}}
+	b.acknowledged(Clean)
+	b.gate.Open = len(b.gate.Blocks) == 0
+	r := d.report(f)
+	r.Gate = &b.gate
+	if !b.gate.Open {
+		return r, nil
+	}
+	if err := d.forget(ctx, taken, r); err != nil {
+		return nil, err
+	}
+	made, err := d.write(ctx, f, Record{Phase: Observe, Pending: Clean, Dialect: f.dialect.Name})
+	if errors.Is(err, errRaced) {
+		return d.raced(ctx, Observe)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.record = made
+	done := d.report(f)
+	done.Moved, done.Notes = true, r.Notes
+	done.note("the phase is observe again, epoch %d: no old client may start yet", made.Epoch)
+	return d.finishAfter(ctx, f, done)
+}

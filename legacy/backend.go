@@ -62,6 +62,7 @@ func New(pool *redis.Pool, cfg Config) (Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.cfg.Timeout = s.mux.Timeout() // with its default, on which a release without a timer of its own relies
 	if cfg.Mode == Verbatim {
 		return newVerbatim(s), nil
 	}
@@ -106,7 +107,7 @@ func (s *server) Observe(ctx context.Context, key string) (Observation, error) {
 		return Observation{}, err
 	}
 	at := s.clock.begin()
-	reply, err := s.mux.Eval(ctx, observeScript, k.l, k.m)
+	reply, err := s.mux.Eval(ctx, observeScript, k.l, k.m())
 	if err != nil {
 		return Observation{}, trouble(k, "look at", err)
 	}
@@ -158,7 +159,7 @@ func (s *server) CompareAndDelete(ctx context.Context, key, value string) (Delet
 	if err != nil {
 		return Deleted{}, err
 	}
-	reply, err := s.mux.Eval(ctx, deleteScript, k.l, k.m, value)
+	reply, err := s.mux.Eval(ctx, deleteScript, k.l, k.m(), value)
 	if err != nil {
 		return Deleted{}, trouble(k, "delete", err)
 	}

@@ -16,15 +16,26 @@ var errEmptyKey = errors.New("legacy: the key is empty")
 // keys are the names of one lock on the server.
 type keys struct {
 	name string // as the caller says it
-	l, m string // as the server has them
+	l    string // as the server has it
 	both bool   // M is used too
 
-	argL, argM any // boxed once for all commands
+	argL, argM any // l and, if it is used, M: boxed once for all commands
 }
 
 func newKeys(name, l string, both bool) keys {
-	m := MarkKey(l)
-	return keys{name, l, m, both, l, m}
+	k := keys{name: name, l: l, both: both, argL: l}
+	if both {
+		k.argM = MarkKey(l)
+	}
+	return k
+}
+
+// m is M's name, which is made only where it is needed: the old client knows of none.
+func (k keys) m() string {
+	if m, ok := k.argM.(string); ok {
+		return m
+	}
+	return MarkKey(k.l)
 }
 
 // keys encodes a caller's key.
@@ -91,7 +102,7 @@ func trouble(k keys, what string, err error) error {
 	switch {
 	case wire.IsNoPerm(err) && k.both || refusesRight(err):
 		return fmt.Errorf("legacy: %s key %q: the server refuses; the user needs rights on the keys %q and %q, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, GET, SET, DEL, PTTL …): %w",
-			what, k.name, k.l, k.m, err)
+			what, k.name, k.l, k.m(), err)
 	case errors.As(err, &said):
 		return fmt.Errorf("legacy: %s key %q: the server answered: %w", what, k.name, err)
 	}

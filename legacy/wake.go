@@ -21,7 +21,7 @@ func (s *server) arm(ctx context.Context, k keys, both bool, fn func()) (cancel 
 	if err != nil || !both {
 		return first, wakeless(k, err)
 	}
-	second, err := s.mux.Tracker().Arm(ctx, k.m, func() { once.Do(fn) })
+	second, err := s.mux.Tracker().Arm(ctx, k.m(), func() { once.Do(fn) })
 	if err != nil {
 		first()
 		return nil, wakeless(k, err)
@@ -60,7 +60,7 @@ func (h *hardened) Await(ctx context.Context, key string, wake func()) (func(), 
 		return nil, false, err
 	}
 	at := h.clock.begin()
-	reply, err := h.tracked(ctx, k, cancel, observeScript.Cmd(k.l, k.m))
+	reply, err := h.tracked(ctx, k, cancel, observeScript.Cmd(k.l, k.m()))
 	if err != nil {
 		return nil, false, err
 	}

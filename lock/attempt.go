@@ -96,7 +96,10 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	for {
-		asked := a.core.keeper.now()
+		asked := a.began
+		if a.waited || a.tries > 0 {
+			asked = a.core.keeper.now()
+		}
 		grant, err := a.try(ctx)
 		a.tries++
 		if err == nil {

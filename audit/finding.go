@@ -34,9 +34,9 @@ type Finding struct {
 
 // SortFindings puts findings into the order in which they are read: the worst first, then by key, by
 // writer and by text, so that two runs can be compared.
-func SortFindings(all []Finding) {
-	slices.SortStableFunc(all, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity.rank(), b.Severity.rank()), cmp.Compare(a.DB, b.DB), cmp.Compare(a.Key, b.Key),
-			cmp.Compare(a.Writer, b.Writer), cmp.Compare(a.What, b.What))
-	})
+func SortFindings(all []Finding) { slices.SortStableFunc(all, compareFindings) }
+
+func compareFindings(a, b Finding) int {
+	return cmp.Or(cmp.Compare(a.Severity.rank(), b.Severity.rank()), cmp.Compare(a.DB, b.DB), cmp.Compare(a.Key, b.Key),
+		cmp.Compare(a.Writer, b.Writer), cmp.Compare(a.What, b.What))
 }

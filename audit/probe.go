@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -177,6 +178,9 @@ func (t *probeTally) add(p *probedKey) {
 		t.denied++
 		return
 	}
+	if isMark(p) {
+		return // it belongs to a lock that is counted itself
+	}
 	at := probePrefix(p.key)
 	prefix := t.prefixes[at]
 	if prefix == nil {
@@ -199,6 +203,12 @@ func (t *probeTally) add(p *probedKey) {
 	if form.lock() {
 		t.remember(p, form)
 	}
+}
+
+// isMark reports that a key is ours beside an old client's.
+func isMark(p *probedKey) bool {
+	token, _, blank := strings.Cut(p.value, " ")
+	return blank && strings.HasSuffix(p.key, ":gsl") && isOurToken(token)
 }
 
 // count adds a string to its form.

@@ -284,3 +284,16 @@ func TestKeysThatMayNotBeReadAreCountedAndLeftOut(t *testing.T) {
 	}
 	wantFinding(t, got.Findings, "denied", SeverityNote, "1 key may not be read")
 }
+
+func TestKeysOfOursAreNoUnreadableLocks(t *testing.T) {
+	w := redistest.New(t)
+	token := "AAECAwQFBgcICQoLDA0ODw"
+	w.Mini.Set("lock:a", token+" host7 nightly")
+	w.Mini.SetTTL("lock:a", time.Minute)
+	w.Mini.Set("{lock:b}:gsl", token+" 1772452860001")
+	w.Mini.Set("lock:b:gsl", token+" 1772452860001")
+	got := probed(t, w, ProbeConfig{Match: "*lock:*"})
+	if len(got.Findings) > 0 || len(got.Prefixes) != 1 || got.Prefixes[0].Keys != 1 || got.Prefixes[0].Forms[0].Look != dialect.LookToken {
+		t.Errorf("%+v", got)
+	}
+}

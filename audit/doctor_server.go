@@ -1,0 +1,369 @@
+package audit
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+// serverFacts are what a server says of itself and of this user, as far as it may be asked.
+type serverFacts struct {
+	info      map[string]string // nil: refused
+	config    map[string]string // only what could be read
+	refused   []refusal
+	tracking  error // of trying CLIENT TRACKING
+	timeWrite error // of a script that reads the clock and then writes
+	offset    time.Duration
+	rtt       time.Duration // of the look that offset is from
+}
+
+// refusal is a command that this user may not use, or that the server does not know.
+type refusal struct {
+	command, need string
+	err           error
+}
+
+// trials are the commands that getsetlock needs, in forms that change nothing: the key is a random one
+// that nobody has.
+var trials = []struct {
+	need string
+	cmd  func(key string) wire.Command
+}{
+	{"every lock and every look", func(k string) wire.Command { return wire.Cmd("GET", k) }},
+	{"every lock and every look", func(k string) wire.Command { return wire.Cmd("PTTL", k) }},
+	{"every look", func(k string) wire.Command { return wire.Cmd("TYPE", k) }},
+	{"ls, audit and doctor", func(string) wire.Command { return wire.Cmd("SCAN", 0, "COUNT", 1) }},
+	{"audit and doctor", func(k string) wire.Command { return wire.Cmd("GETRANGE", k, 0, 0) }},
+	{"audit and doctor", func(k string) wire.Command { return wire.Cmd("STRLEN", k) }},
+	{"audit and doctor", func(k string) wire.Command { return wire.Cmd("EXISTS", k) }},
+	{"every lock and every look", func(string) wire.Command { return wire.Cmd("TIME") }},
+	{"token locks", func(k string) wire.Command { return wire.Cmd("SET", k, "", "XX", "PX", 1) }},
+	{"releases and doctor --fix", func(k string) wire.Command { return wire.Cmd("DEL", k) }},
+	{"renewals", func(k string) wire.Command { return wire.Cmd("PEXPIRE", k, 1) }},
+	{"every lock, and doctor --fix", func(k string) wire.Command { return wire.Cmd("EVAL", "return 0", 1, k) }},
+	{"audit's names of clients", func(string) wire.Command { return wire.Cmd("CLIENT", "LIST") }},
+}
+
+// askServer asks and tries. Only an error that ends all asking is returned.
+func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorConfig) (*serverFacts, error) {
+	f := &serverFacts{config: map[string]string{}}
+	info, err := redis.String(mux.Do(ctx, "INFO"))
+	switch {
+	case refusedBy(err):
+		f.refused = append(f.refused, refusal{"INFO", "what doctor says of memory, persistence and replicas, and audit's cost", err})
+	case err != nil:
+		return f, fmt.Errorf("asking for INFO: %w", err)
+	default:
+		f.info = parseInfo(info)
+	}
+	f.askConfig(ctx, mux)
+	key := trialKey(cfg.Match)
+	cmds := make([]wire.Command, len(trials))
+	for i, t := range trials {
+		cmds[i] = t.cmd(key)
+	}
+	for i, reply := range mux.Batch(ctx, cmds) {
+		switch {
+		case wire.IsReadOnly(reply.Err): // told of by its role
+		case refusedBy(reply.Err):
+			f.refused = append(f.refused, refusal{trialName(cmds[i]), trials[i].need, reply.Err})
+		case reply.Err != nil:
+			return f, fmt.Errorf("trying %s: %w", trialName(cmds[i]), reply.Err)
+		}
+	}
+	const timeThenWrite = "redis.call('TIME') return redis.call('DEL', KEYS[1])"
+	if _, f.timeWrite = mux.Do(ctx, "EVAL", timeThenWrite, 1, key); wire.IsReadOnly(f.timeWrite) || wire.IsNoPerm(f.timeWrite) {
+		f.timeWrite = nil
+	}
+	f.tracking = tryTracking(ctx, pool)
+	return f, f.compareClocks(ctx, mux)
+}
+
+// trialName is a command with its subcommand, as rights name it.
+func trialName(c wire.Command) string {
+	if c.Name == "CLIENT" {
+		return "CLIENT LIST"
+	}
+	return c.Name
+}
+
+// refusedBy tells a server's refusal from its not being there.
+func refusedBy(err error) bool {
+	var said redis.Error
+	return errors.As(err, &said) && !wire.IsLoading(err) && !wire.IsNoAuth(err) && !wire.IsBusy(err)
+}
+
+// trialKey is a key that nobody has, under the literal beginning of a pattern: rights go by it.
+func trialKey(match string) string {
+	if at := strings.IndexAny(match, `*?[\`); at >= 0 {
+		match = match[:at]
+	}
+	return match + "getsetlock:doctor:" + rand.Text()
+}
+
+func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {
+	names := []string{"save", "appendfsync", "timeout", "min-replicas-to-write", "stop-writes-on-bgsave-error", "maxmemory-policy"}
+	for _, name := range names {
+		pair, err := redis.Strings(mux.Do(ctx, "CONFIG", "GET", name))
+		if refusedBy(err) {
+			f.refused = append(f.refused, refusal{"CONFIG GET", "what doctor says of snapshots and idle connections", err})
+			return
+		}
+		if len(pair) == 2 {
+			f.config[name] = pair[1]
+		}
+	}
+}
+
+// tryTracking asks on a connection of its own, which is closed again, and the tracking with it.
+func tryTracking(ctx context.Context, pool *redis.Pool) error {
+	var c redis.Conn
+	var err error
+	switch {
+	case pool.DialContext != nil:
+		c, err = pool.DialContext(ctx)
+	case pool.Dial != nil:
+		c, err = pool.Dial()
+	}
+	if err != nil || c == nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Do("CLIENT", "TRACKING", "ON")
+	return err
+}
+
+// compareClocks measures this machine's clock against the server's, by the quickest of a few looks.
+func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux) error {
+	for n := range 5 {
+		sent := time.Now()
+		server, err := serverTime(wire.Reply(mux.Batch(ctx, []wire.Command{wire.Cmd("TIME")})[0]))
+		rtt := time.Since(sent)
+		if refusedBy(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 || rtt < f.rtt {
+			f.rtt, f.offset = rtt, sent.Round(0).Add(rtt/2).Sub(server)
+		}
+	}
+	return nil
+}
+
+// parseInfo takes INFO apart.
+func parseInfo(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+func (f *serverFacts) number(name string) int64 {
+	n, _ := strconv.ParseInt(f.info[name], 10, 64)
+	return n
+}
+
+// words are the facts for people.
+func (f *serverFacts) words() []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if f.info != nil {
+		version := f.info["redis_version"]
+		if v := f.info["valkey_version"]; v != "" {
+			version = "Valkey " + v + " (as Redis " + version + ")"
+		}
+		add("calls itself %s, role %s, up %s", orUnknown(version), orUnknown(f.info["role"]), roughly(time.Duration(f.number("uptime_in_seconds"))*time.Second))
+		add("memory limit %s, when full: %s", memoryWords(f.number("maxmemory")), orUnknown(f.policy()))
+		add("append-only file %s, snapshots %s, replicas %d", onOff(f.info["aof_enabled"] == "1"), snapshotWords(f.config), f.number("connected_slaves"))
+	}
+	add("wake-ups (tracking): %s; scripts that read the clock and write: %s", tried(f.tracking), tried(f.timeWrite))
+	if f.rtt > 0 {
+		add("this machine's clock less the server's: %s, known to %s", f.offset.Round(100*time.Microsecond), (f.rtt / 2).Round(time.Microsecond))
+	}
+	return out
+}
+
+func (f *serverFacts) policy() string {
+	if p := f.config["maxmemory-policy"]; p != "" {
+		return p
+	}
+	return f.info["maxmemory_policy"]
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func tried(err error) string {
+	if err != nil {
+		return "no"
+	}
+	return "yes"
+}
+
+func memoryWords(bytes int64) string {
+	if bytes == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+func snapshotWords(config map[string]string) string {
+	save, known := config["save"]
+	switch {
+	case !known:
+		return "unknown"
+	case save == "":
+		return "off"
+	}
+	return "on"
+}
+
+// judge says which of the facts matter to locks.
+func (f *serverFacts) judge() []Finding {
+	var out []Finding
+	add := func(s Severity, kind, what, advice string) {
+		out = append(out, Finding{Severity: s, Kind: kind, What: what, Advice: advice})
+	}
+	if f.info != nil {
+		f.judgeRole(add)
+		f.judgeMemory(add)
+		f.judgeDisk(add)
+	}
+	f.judgeFeatures(add)
+	f.judgeRights(add)
+	if off := f.offset.Abs() - f.rtt/2; off > time.Second {
+		side := "ahead of"
+		if f.offset < 0 {
+			side = "behind"
+		}
+		add(SeverityWarning, "clock", fmt.Sprintf("this machine's clock is %s %s the server's: old clients that run here stamp and judge by it", roughly(f.offset.Abs()), side),
+			"let a time service set it (chronyc tracking, timedatectl)")
+	}
+	return out
+}
+
+type addFinding func(s Severity, kind, what, advice string)
+
+func (f *serverFacts) judgeRole(add addFinding) {
+	if role := f.info["role"]; role == "slave" || role == "replica" {
+		add(SeverityError, "role", "this server is a replica: it takes no locks, and shows those of its primary late", "point the address at the primary")
+		return
+	}
+	if f.info["cluster_enabled"] == "1" {
+		add(SeverityWarning, "cluster", "this is a node of a cluster: getsetlock does not follow keys to other nodes yet, and what is said here is of this node", "use a single primary for locks")
+	}
+	replicas := f.number("connected_slaves")
+	if replicas == 0 {
+		return
+	}
+	what := fmt.Sprintf("it has %d replicas: a fail-over promotes one that may lack the latest locks, and then two hold", replicas)
+	if f.config["min-replicas-to-write"] == "0" {
+		what += "; the primary also goes on when it has lost them all"
+	}
+	add(SeverityWarning, "replicas", what, "token locks can wait for them (getsetlock run --replicas N), old ones cannot; set min-replicas-to-write 1 where fail-over is automatic")
+	if major, _, ok := strings.Cut(f.info["redis_version"], "."); ok {
+		if n, err := strconv.Atoi(major); err == nil && n < 7 {
+			add(SeverityNote, "replica_ttl", "it calls itself "+f.info["redis_version"]+": before 7.0 replicas count a TTL from when they get it, so that a promoted one frees keys late",
+				"use 7.0 or later")
+		}
+	}
+}
+
+func (f *serverFacts) judgeMemory(add addFinding) {
+	policy, limit := f.policy(), f.number("maxmemory")
+	if evicted := f.number("evicted_keys"); evicted > 0 {
+		add(SeverityError, "evicted", fmt.Sprintf("it has deleted %d keys for lack of memory since its start: locks may have been among them", evicted),
+			"set maxmemory-policy noeviction, or give locks a server of their own")
+	}
+	switch {
+	case limit == 0 && policy != "" && policy != "noeviction":
+		add(SeverityNote, "eviction", "it deletes keys when memory is full ("+policy+"), but has no limit of memory now", "set maxmemory-policy noeviction before anybody sets one")
+	case limit == 0:
+	case strings.HasPrefix(policy, "allkeys-"):
+		add(SeverityError, "eviction", fmt.Sprintf("it deletes keys when its memory limit of %s is reached (%s), locks too: then two hold", memoryWords(limit), policy),
+			"set maxmemory-policy noeviction, or give locks a server of their own")
+	case strings.HasPrefix(policy, "volatile-"):
+		add(SeverityError, "eviction", fmt.Sprintf("it deletes keys that have a TTL when its memory limit of %s is reached (%s): token locks and ours beside old ones have one", memoryWords(limit), policy),
+			"set maxmemory-policy noeviction, or give locks a server of their own")
+	case policy == "noeviction":
+		add(SeverityNote, "memory", fmt.Sprintf("it refuses writes when its memory limit of %s is reached: no lock is taken or renewed then", memoryWords(limit)), "watch used_memory")
+	}
+}
+
+func (f *serverFacts) judgeDisk(add addFinding) {
+	aof, save := f.info["aof_enabled"] == "1", f.config["save"]
+	_, known := f.config["save"]
+	switch {
+	case aof && f.config["appendfsync"] == "always":
+	case aof:
+		add(SeverityNote, "persistence", "it writes its append-only file to the disk about every second: a crash of the machine forgets the last second's locks, and two may hold",
+			"set appendfsync always where that matters more than speed")
+	case known && save == "":
+		add(SeverityWarning, "persistence", "it keeps nothing on disk: after a restart every lock is free, while its holders work on",
+			"turn on the append-only file, or keep clients away for the longest lease after a restart")
+	case known:
+		add(SeverityWarning, "persistence", "it keeps snapshots only: after a restart the locks of the last snapshot are back, released ones as ghosts, and newer ones are gone, while their holders work on",
+			"turn on the append-only file, or keep clients away for the longest lease after a restart")
+	default:
+		add(SeverityNote, "persistence", "it writes no append-only file; whether it keeps snapshots could not be asked: after a restart locks are lost, or old ones are back", "turn on the append-only file")
+	}
+	if f.info["rdb_last_bgsave_status"] == "err" || f.info["aof_last_write_status"] == "err" {
+		add(SeverityError, "disk", "its last write to the disk failed: it may refuse all writes until one succeeds (MISCONF)", "see the server's log and its disk")
+	}
+	if f.info["loading"] == "1" {
+		add(SeverityError, "loading", "it is still reading its data from disk", "ask again when it is up")
+	}
+}
+
+func (f *serverFacts) judgeFeatures(add addFinding) {
+	if f.tracking != nil && refusedBy(f.tracking) {
+		add(SeverityNote, "tracking", "it has no client-side tracking, or this user may not use it ("+f.tracking.Error()+"): waiters beside old clients poll instead of being woken", "use Redis 6 or later, and allow +client|tracking and the channel __redis__:invalidate")
+	}
+	if f.timeWrite != nil && !wire.IsUnknownCommand(f.timeWrite) {
+		add(SeverityNote, "scripts", "its scripts cannot write after reading the clock: the hardened lock asks for the time in a message of its own, which the margin pays for", "use Redis 5 or later")
+	}
+	if idle := f.config["timeout"]; idle != "" && idle != "0" {
+		add(SeverityNote, "idle", "it closes connections that were idle for "+idle+" s: waiters notice and come back, old clients may throw", "set timeout 0")
+	}
+}
+
+func (f *serverFacts) judgeRights(add addFinding) {
+	for _, r := range f.refused {
+		what := fmt.Sprintf("this user may not use %s (%s), which is needed for %s", r.command, r.err, r.need)
+		advice := "let its ACL allow it"
+		if wire.IsUnknownCommand(r.err) {
+			what = fmt.Sprintf("the server does not know %s (%s), which is needed for %s", r.command, r.err, r.need)
+			advice = "it was renamed, or a proxy stands before the server: connect to the server itself"
+		}
+		severity := SeverityWarning
+		if slices.Contains([]string{"INFO", "CONFIG GET", "CLIENT LIST"}, r.command) {
+			severity = SeverityNote
+		}
+		add(severity, "right", what, advice)
+	}
+}

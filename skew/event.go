@@ -49,6 +49,9 @@ const (
 	evBack
 	evSweep
 	evRestore
+	evInit
+	evLate
+	evShorten
 )
 
 // outcome is what the event came to.
@@ -76,6 +79,8 @@ const (
 	noteForeignDel
 	noteUnnoticed
 	noteTrampled
+	noteFalseLoss
+	noteUntombed
 )
 
 // step is one possible next state.

@@ -84,9 +84,24 @@ func (m *machine) steps(s *state, out []step) []step {
 	if m.first < m.last {
 		out = m.recordSteps(s, out)
 	}
-	if m.ServerStep != 0 && s.server == 0 {
-		t := step{ev: event{kind: evServer, arg: int8(m.ServerStep)}, to: *s}
-		m.stepServer(&t.to, int8(m.ServerStep))
+	out = m.worldSteps(s, out)
+	if !m.due(s) {
+		t := step{ev: event{kind: evTick}, to: *s}
+		m.tick(&t.to)
+		out = append(out, t)
+	}
+	return out
+}
+
+// worldSteps are what befalls the server and all old clients together.
+func (m *machine) worldSteps(s *state, out []step) []step {
+	if m.ServerStep != 0 && s.server == 0 || m.StepUndone && s.server > 0 {
+		by := int8(m.ServerStep)
+		if s.server > 0 {
+			by = -by
+		}
+		t := step{ev: event{kind: evServer, arg: by}, to: *s}
+		m.stepServer(&t.to, by)
 		out = append(out, t)
 	}
 	if m.FleetStep > 0 && s.fleet == 0 {
@@ -94,12 +109,32 @@ func (m *machine) steps(s *state, out []step) []step {
 		t.to.fleet = int8(-m.FleetStep)
 		out = append(out, t)
 	}
-	if !m.due(s) {
-		t := step{ev: event{kind: evTick}, to: *s}
-		m.tick(&t.to)
+	if m.Shorten > 0 && s.cut == 0 && m.hangsOnL(s) {
+		t := step{ev: event{kind: evShorten, arg: int8(m.Shorten)}, to: *s}
+		t.to.cut, t.to.l.ttl = 1, lasts(m.Shorten)
+		m.wake(&t.to)
 		out = append(out, t)
 	}
 	return out
+}
+
+// hangsOnL: a lease of ours does.
+func (m *machine) hangsOnL(s *state) bool {
+	for i := range m.Ours.Clients {
+		if s.our[i].on != onNothing && s.our[i].pc >= ourAnswer && m.stands(s, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// wake makes whoever of ours holds look at L before time goes on.
+func (m *machine) wake(s *state) {
+	for i := range m.Ours.Clients {
+		if c := &s.our[i]; c.pc == ourHolds && c.on != onNothing {
+			c.flags |= flagWoken
+		}
+	}
 }
 
 // initial worlds: nothing is held; where the record says so, the tombstone stands.
@@ -110,6 +145,9 @@ func (m *machine) initial() []state {
 	}
 	for i := range m.Ours.Clients {
 		s.our[i].member = m.first
+		if !m.Ours.Newcomers {
+			s.our[i].met = 1
+		}
 	}
 	if m.Ours.Clients > 0 && m.broken(RuleNoPhaseNoLock) {
 		s.our[0].member = noPhase
@@ -138,6 +176,10 @@ func (m *machine) reached(t *step) bool {
 		return t.note&noteTrampled != 0
 	case LostJob:
 		return m.lostJob(&t.to)
+	case FalseLoss:
+		return t.note&noteFalseLoss != 0
+	case Untombed:
+		return t.note&noteUntombed != 0
 	case StalledLoser:
 		return t.to.links > 0 && old+ours > 1
 	}

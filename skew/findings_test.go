@@ -130,3 +130,22 @@ func TestLateJudgeOfTheReplyEntersBesideOurs(t *testing.T) {
 		}
 	}
 }
+
+// A suspended judge waits one greatest lease for the step to be taken back. A step that stays outlasts
+// it: what old clients write then still looks expired early. And a member whose first look at the server
+// came after the step has nothing to compare with. Against both only the takeover margin helps.
+func TestSuspensionHelpsAgainstStepsThatAreUndoneAndSeen(t *testing.T) {
+	sc := beside(dialect.Jedis(), 1, 1, PhaseDual)
+	sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
+	sc.ServerStep, sc.StepUndone, sc.Ours.Margin = 2, true, 4
+	mustBeSafe(t, sc)
+	checkBroken(t, []mutant{
+		{"a step that stays", sc, func(sc *Scenario) { sc.StepUndone = false }, 0},
+		{"a step before the first look", sc, func(sc *Scenario) { sc.Ours.Newcomers = true }, 0},
+	})
+	for _, change := range []func(*Scenario){func(sc *Scenario) { sc.StepUndone = false }, func(sc *Scenario) { sc.Ours.Newcomers = true }} {
+		margin := changed(sc, change)
+		margin.Ours.TakeoverMargin = margin.ServerStep
+		mustBeSafe(t, margin)
+	}
+}

@@ -46,17 +46,25 @@ func changed(sc Scenario, change func(*Scenario)) Scenario {
 
 func checkMutants(t *testing.T, mutants []mutant) {
 	t.Helper()
-	for _, mu := range few(mutants) {
+	mutants = few(mutants)
+	for _, mu := range mutants {
+		if x := explore(t, mu.sc); x.Found {
+			t.Errorf("%s: the full rules are broken:\n%v", mu.name, x.Trace)
+		}
+	}
+	checkBroken(t, mutants)
+}
+
+// checkBroken is checkMutants of scenarios that are known to be safe without the change.
+func checkBroken(t *testing.T, mutants []mutant) {
+	t.Helper()
+	for _, mu := range mutants {
 		t.Run(mu.name, func(t *testing.T) {
-			full := explore(t, mu.sc)
-			if full.Found {
-				t.Errorf("the full rules are broken:\n%v", full.Trace)
-			}
 			x := explore(t, changed(mu.sc, mu.change))
 			if !x.Found {
 				t.Fatalf("no trace in %d states", x.States)
 			}
-			t.Logf("%d events, %d ticks; safe over %d states\n%s", len(x.Trace.Events), last(x.Trace), full.States, x.Trace.Words())
+			t.Logf("%d events, %d ticks\n%s", len(x.Trace.Events), last(x.Trace), x.Trace.Words())
 			if mu.events != 0 && len(x.Trace.Events) != mu.events {
 				t.Errorf("%d events, want %d", len(x.Trace.Events), mu.events)
 			}
@@ -166,12 +174,6 @@ func TestSettleAfterEveryAcquisitionSparesTheJob(t *testing.T) {
 }
 
 func TestEachRuleOfThePhasesPreventsATrace(t *testing.T) {
-	moves := func(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
-		sc := beside(d, old, ours, from)
-		sc.Lease, sc.Ours.To = 4, to
-		sc.Job, sc.Ours.TTL = sc.Job-1, sc.Ours.TTL-1
-		return sc
-	}
 	long := moves(dialect.Jedis(), 2, 1, PhaseSealed, PhaseModern)
 	long.Ours.Phase = PhaseDual
 	long.Ours.Long = 7

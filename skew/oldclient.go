@@ -56,7 +56,7 @@ func (m *machine) oldSteps(s *state, i int, out []step) []step {
 
 // begin is a clock reading. Dialects without a stamp read none.
 func (m *machine) begin(s *state, i int, out []step) []step {
-	if s.record == clean || m.first == clean {
+	if s.record == clean || m.first == clean || m.Ours.Again && !m.reopened(s) {
 		return out // no phase keeps them out any more, and none of them may be left
 	}
 	low, high := -m.Behind, m.Ahead
@@ -69,6 +69,11 @@ func (m *machine) begin(s *state, i int, out []step) []step {
 		out = append(out, t)
 	}
 	return out
+}
+
+// reopened: nobody of ours goes without a mark on L any more.
+func (m *machine) reopened(s *state) bool {
+	return m.highest(s) < clean || m.broken(RuleInitLast)
 }
 
 func (m *machine) stampAt(s *state, off int) int8 {
@@ -125,7 +130,11 @@ func (m *machine) setnx(s state, i int) step {
 // wins lets a client hold. Its stamp is kept only where a release looks at it.
 func (m *machine) wins(s *state, i int, expire bool) {
 	c := &s.old[i]
-	*c = oldClient{pc: oldHolds, stamp: c.stamp}
+	age := int8(0)
+	if m.OwnDelay {
+		age = c.age
+	}
+	*c = oldClient{pc: oldHolds, stamp: c.stamp, age: age}
 	if expire {
 		c.pc = oldHoldsTTL
 	}

@@ -28,7 +28,10 @@ func (m *machine) oldEnds(s *state, i int, out []step) []step {
 		kind = evDecide
 	}
 	deletes, leaves := m.releaseLooks(s, i)
-	if deletes {
+	switch {
+	case deletes && m.PromptEnds:
+		out = append(out, m.del(*s, i))
+	case deletes:
 		t := step{ev: event{kind: kind, who: n, out: outDone}, to: *s}
 		t.to.old[i].pc = oldEnds
 		out = append(out, t)
@@ -105,6 +108,9 @@ func (m *machine) del(s state, i int) step {
 	s.old[i] = oldClient{}
 	if m.Rest > 0 {
 		s.old[i].pc = oldRests
+	}
+	if before.kind == tombMark {
+		t.note |= noteUntombed
 	}
 	if old, ours := s.holders(); old+ours > 0 && before.kind != noMark {
 		t.note |= noteForeignDel

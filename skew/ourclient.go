@@ -27,9 +27,14 @@ func (m *machine) ourSteps(s *state, i int, out []step) []step {
 			out = append(out, t)
 		}
 	}
-	if c.holds() && c.flags&flagReleased != 0 {
-		t := m.releases(s, i)
-		t.to.our[i] = *c
+	if c.pc == ourStopped && m.broken(RuleFreshToken) {
+		t := m.pc(s, i, evLate, ourIdle)
+		t.to.our[i] = ourClient{member: c.member, met: c.met, on: c.on, flags: flagReleased}
+		out = append(out, t)
+	}
+	if (c.holds() || c.pc == ourIdle) && c.flags&flagReleased != 0 {
+		t := step{ev: event{kind: evRelease, who: ourName(i)}, to: *s}
+		m.release(&t.to, i)
 		t.to.our[i].flags &^= flagReleased
 		out = append(out, t)
 	}
@@ -68,7 +73,7 @@ func (m *machine) idles(s *state, i int, kind eventKind) step {
 
 // endAttempt gives a token up for good: what it left is a stranger's from now on.
 func (s *state) endAttempt(i int) {
-	s.our[i] = ourClient{member: s.our[i].member}
+	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met}
 	s.rename(ourName(i), stranger)
 }
 
@@ -115,12 +120,12 @@ func (m *machine) sample(s state, i int) step {
 // attempt is the acquire script's turn on the server.
 func (m *machine) attempt(s state, i int) step {
 	c := &s.our[i]
+	m.meets(&s, i)
 	t := step{ev: event{kind: evAcquire, who: ourName(i), arg: int8(c.phase), out: outHeld}}
 	cancelled := c.pc == ourGone
 	won, tookOver := m.acquire(&s, i)
 	if !won {
-		watch, since, last := c.watch, c.since, c.last
-		*c = ourClient{member: c.member, watch: watch, since: since, last: last}
+		*c = ourClient{member: c.member, met: c.met, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
 		t.to = s
 		return t
 	}
@@ -129,6 +134,7 @@ func (m *machine) attempt(s state, i int) step {
 		t.ev.out = outTakeover
 	}
 	c.watch, c.since, c.last = seen{}, 0, 0
+	c.heard = m.hears(&s)
 	if !m.mustSettle(c, tookOver) {
 		c.flags |= flagSettled
 	}
@@ -189,7 +195,8 @@ func (m *machine) settling(s *state, i int, out []step) []step {
 	}
 	t := m.pc(s, i, evCheck, ourStopped)
 	t.ev.out = outLost
-	if m.stands(s, i) && m.hasM(s, i) {
+	m.reads(&t.to, i)
+	if m.stands(s, i) && m.hasM(s, i) && !m.trustOver(&t.to.our[i]) {
 		t.to.our[i].pc = ourHolds
 		t.to.our[i].flags |= flagSettled
 		t.ev.out = outWon
@@ -202,6 +209,12 @@ func (m *machine) settling(s *state, i int, out []step) []step {
 func (m *machine) holding(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	out = append(out, m.pc(s, i, evStop, ourStopped))
+	if c.flags&flagWoken != 0 {
+		t := step{ev: event{kind: evSample, who: ourName(i), arg: s.l.at, out: outKept}, to: *s}
+		t.to.our[i].flags &^= flagWoken
+		m.reads(&t.to, i)
+		out = append(out, t)
+	}
 	if m.trustOver(c) {
 		return append(out, m.pc(s, i, evToldLost, ourLost))
 	}
@@ -226,6 +239,9 @@ func (m *machine) renewed(s *state, i int, out []step) []step {
 	c.renew = 0
 	if !ok {
 		t.ev.out = outLost
+		if s.our[i].flags&flagHurt == 0 && s.m.who == ourName(i) {
+			t.note |= noteFalseLoss
+		}
 		deaf := t
 		t.to.our[i].pc, t.to.our[i].life = ourLost, 0
 		if m.broken(RuleKeepM) {
@@ -236,6 +252,11 @@ func (m *machine) renewed(s *state, i int, out []step) []step {
 	if c.flags&flagHurt != 0 {
 		t.note |= noteUnnoticed
 	}
-	c.age = sent
+	if m.Ours.Deaf {
+		deaf := t
+		deaf.to.our[i].renew = 0
+		out = append(out, deaf)
+	}
+	c.age, c.heard = sent, m.hears(&t.to)
 	return append(out, t)
 }

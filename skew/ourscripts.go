@@ -23,10 +23,10 @@ func (m *machine) stands(s *state, i int) bool {
 	if c.on == onNothing {
 		return true
 	}
-	if !m.isMark(s, s.l, i) {
+	if !m.isMark(s, s.l, i) || s.l.kind == stampMark && m.broken(RuleStampInM) && s.l.at != c.heard {
 		return false
 	}
-	if s.l.kind == stampMark && m.Dialect.ServerExpires() && !m.broken(RuleMarkHasTTL) {
+	if s.l.kind == stampMark && m.Dialect.ServerExpires() && !m.broken(RuleMarkHasTTL|RuleMarkSameTTL) {
 		return s.l.ttl-s.m.ttl == m.beyond()
 	}
 	return true
@@ -35,7 +35,11 @@ func (m *machine) stands(s *state, i int) bool {
 // beyond is how much longer L exists than M, when it carries a stamp: past the end that anybody's
 // clock gives it.
 func (m *machine) beyond() int8 {
-	return m.slack + int8(m.Ours.TakeoverMargin) + 2 + m.ownSlack()
+	b := m.slack + int8(m.Ours.TakeoverMargin) + 2 + m.ownSlack()
+	if m.Dialect.ServerExpires() && !m.broken(RuleMarkBeyondGap) {
+		b += int8(m.Gap)
+	}
+	return b
 }
 
 // ownSlack makes up for an inclusive comparison, so that what is left of a stamp is still the TTL.
@@ -63,14 +67,44 @@ func (m *machine) free(s *state, i int) (onL, bool) {
 	case stampMark:
 		return onOwn, c.flags&flagJudged != 0 || m.mayTakeOver(s, c) || m.broken(RuleAcquireLooks)
 	}
-	return onOwn, c.flags&flagJudged != 0 || m.broken(RuleAcquireLooks)
+	unread := s.l.kind == constMark && m.broken(RuleUnreadableHeld)
+	return onOwn, c.flags&flagJudged != 0 || m.broken(RuleAcquireLooks) || unread
 }
 
 func (m *machine) mayTakeOver(s *state, c *ourClient) bool {
 	if m.Ours.Unchanged > 0 {
 		return c.watch.asMark().sameBytes(s.l) && int(c.since) > m.Ours.Unchanged
 	}
-	return int(s.l.at)+m.Ours.TakeoverMargin < 0
+	return int(s.l.at)+m.Ours.TakeoverMargin < 0 && !m.suspended(s, c)
+}
+
+// suspended: the server's clock stepped, less than a greatest lease ago, and c can tell.
+func (m *machine) suspended(s *state, c *ourClient) bool {
+	return s.server > 0 && c.met > 0 && int(s.server) <= m.Lease+1 && m.ServerStep > 0 && !m.broken(RuleStepSuspends)
+}
+
+// meets is a first look at the server's clock, if it comes before the step.
+func (m *machine) meets(s *state, i int) {
+	if m.Ours.Newcomers && s.server == 0 {
+		s.our[i].met = 1
+	}
+}
+
+// reads is a look of client i at its mark: what the server keeps is trusted, and no more (rule 9).
+func (m *machine) reads(s *state, i int) {
+	c := &s.our[i]
+	if s.l.ttl == 0 || c.on == onNothing || m.broken(RuleTrustPTTL) {
+		return
+	}
+	c.age = max(c.age, min(int8(m.ttl(c))-(s.l.ttl-1), m.trustCap))
+}
+
+// hears is what a reply says was written to L; kept only where M does not.
+func (m *machine) hears(s *state) int8 {
+	if m.broken(RuleStampInM) {
+		return s.m.at
+	}
+	return 0
 }
 
 // acquire is the script that takes both keys or neither. It says whether the attempt won and whether
@@ -83,7 +117,7 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	c := &s.our[i]
 	tookOver = on == onOwn && s.l.kind == stampMark
 	before := s.l
-	c.on, c.flags, c.life = on, 0, 0
+	c.on, c.flags, c.life = on, c.flags&flagReleased, 0
 	s.m = token{who: ourName(i), ttl: lasts(m.Ours.TTL), at: m.floor}
 	switch on {
 	case onOwn:
@@ -93,7 +127,7 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	}
 	if before != s.l {
 		m.hurt(s, before)
-		c.flags = 0
+		c.flags &= flagReleased
 	}
 	return true, tookOver
 }

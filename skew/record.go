@@ -13,6 +13,11 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 		t.to.record--
 		out = append(out, t)
 	}
+	if m.Ours.Again && s.record == clean {
+		t := step{ev: event{kind: evInit, arg: int8(observe)}, to: *s}
+		t.to.record = observe
+		out = append(out, t)
+	}
 	if m.maySweep(s) {
 		t := step{ev: event{kind: evSweep}, to: *s}
 		t.to.l = mark{}
@@ -54,7 +59,7 @@ func (m *machine) highest(s *state) phase {
 
 // A job that runs for ever outlasts every window.
 func (m *machine) oldQuiet(s *state) bool {
-	if m.Overrun {
+	if m.Overrun || m.broken(RuleQuietGate) {
 		return true
 	}
 	for i := range s.old {
@@ -94,12 +99,14 @@ func (m *machine) mayGoBack(s *state) bool {
 	return s.l.kind != tombMark && m.highest(s) <= dual && m.lowest(s, false) >= dual
 }
 
-// maySweep: after the way back to dual, and after clean was acknowledged by everybody.
+// maySweep: after the way back to dual, and after clean was acknowledged by everybody. Without the
+// rule, as soon as clean is where the fleet goes.
 func (m *machine) maySweep(s *state) bool {
-	if s.l.kind != tombMark || s.record != dual && s.record != clean {
+	early := m.broken(RuleTombstonesLast)
+	if s.l.kind != tombMark || s.record != dual && s.record != clean && !(early && s.record == modern && m.last == clean) {
 		return false
 	}
-	if m.broken(RuleTombstonesLast) {
+	if early {
 		return true
 	}
 	if s.record == clean {

@@ -46,6 +46,27 @@ const (
 	RuleTombstoneTTL
 	// RuleReleasedNotPassed: a grant whose release was ever sent is not handed on.
 	RuleReleasedNotPassed
+	// RuleFreshToken: every attempt has a token of its own. Without it a client uses one for all, and begins
+	// again while a release is still on its way.
+	RuleFreshToken
+	// RuleMarkSameTTL: where old clients set TTLs too, a stamp is ours only if it ends together with M.
+	// Without it any TTL will do.
+	RuleMarkSameTTL
+	// RuleMarkBeyondGap: where old clients set TTLs too, L outlives M by more than their spread and gap, so
+	// that none who wrote the same bytes gives them the same end.
+	RuleMarkBeyondGap
+	// RuleStampInM: M says which stamp was written to L. Without it the client goes by what it last heard.
+	RuleStampInM
+	// RuleUnreadableHeld: what is no stamp is held. Without it it is taken over.
+	RuleUnreadableHeld
+	// RuleTrustPTTL: trust never goes beyond the PTTL that a look at L brought.
+	RuleTrustPTTL
+	// RuleStepSuspends: a step of the server's clock suspends judging by it for one greatest lease.
+	RuleStepSuspends
+	// RuleQuietGate: sealed and later phases wait until no old client is in an attempt or holds.
+	RuleQuietGate
+	// RuleInitLast: after clean, old clients start only when no member and no lease is at clean any more.
+	RuleInitLast
 )
 
 var ruleNames = [...]string{
@@ -54,6 +75,8 @@ var ruleNames = [...]string{
 	"unsettled guard deleted", "tombstone put back only with M", "tombstones deleted last", "no phase, no lock",
 	"long lease only after the gap", "one step at a time", "mark has a TTL", "acquire looks at L",
 	"tombstone's TTL restored", "released grant not passed on",
+	"token new for every attempt", "mark ends with M", "mark ends later than theirs could", "stamp remembered in M", "unreadable is held", "trust within the PTTL",
+	"a step suspends the judge", "no old client at the gate", "old clients start last after clean",
 }
 
 func (r Rule) String() string {

@@ -36,6 +36,16 @@ type Scenario struct {
 	// ServerStep: the server's clock may step by so much, once; TTLs are by that clock. Old clients'
 	// clocks, and the elapsed time of ours, do not follow.
 	ServerStep int
+	// StepUndone: the step is taken back within Lease ticks, and no sooner than a tick.
+	StepUndone bool
+	// Shorten: once, somebody who is no client of the lock sends an EXPIRE of so many ticks for L, while a
+	// lease of ours hangs on it. Ours, which watch L, look at it within the tick.
+	Shorten int
+	// PromptEnds: a release that looks before it deletes does both at once.
+	PromptEnds bool
+	// OwnDelay counts a job's length from its own clock reading, not from its winning write: old clients
+	// that are honest if only their own delay counted.
+	OwnDelay bool
 	// StampAtWrite makes the old clients read their clock in the instant in which the server executes
 	// their write, which none of them can: a model that forgets the pause, kept to show what it misses.
 	StampAtWrite bool
@@ -67,6 +77,13 @@ type Ours struct {
 	// Without it a script runs, and its reply arrives, in the instant in which it is sent; for the full
 	// rules that is the most dangerous case, since what comes late is trusted for less.
 	Late bool
+	// Newcomers: members come to know the server's clock by their first look, which may fall after a step
+	// of it. Without it all have known it from the beginning.
+	Newcomers bool
+	// Deaf: the reply to a renewal that ran may never arrive.
+	Deaf bool
+	// Again: from clean, a new init may move the record to observe.
+	Again bool
 	// Forget lets the record go back although members lag behind, as when a human names them.
 	Forget bool
 	// Break takes rules out.
@@ -101,9 +118,11 @@ const (
 	Unnoticed                // a renewal of ours succeeded although the mark had been gone since the last look; or two of ours
 	Trampled                 // a release of ours deleted the value of an old client that holds
 	LostJob                  // one of ours was told held, and then lost its mark, all old clients being honest
+	FalseLoss                // one of ours was told lost although its mark and M stood
+	Untombed                 // a release of an old client deleted the tombstone
 )
 
-var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost", "chain", "loss unnoticed", "trampled", "job lost"}
+var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost", "chain", "loss unnoticed", "trampled", "job lost", "lost for nothing", "tombstone deleted"}
 
 func (g Goal) String() string { return goals[g] }
 
@@ -170,7 +189,7 @@ func (sc Scenario) check() error {
 	}{
 		{"Old", sc.Old, 0, maxOld}, {"Ours.Clients", sc.Ours.Clients, 0, maxOurs},
 		{"Lease", sc.Lease, 0, 40}, {"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
-		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30}, {"FleetStep", sc.FleetStep, 0, 30}, {"ServerStep", sc.ServerStep, -30, 30},
+		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30}, {"FleetStep", sc.FleetStep, 0, 30}, {"Shorten", sc.Shorten, 0, 40}, {"ServerStep", sc.ServerStep, -30, 30},
 		{"Ours.TTL", sc.Ours.TTL, 0, 40}, {"Ours.Margin", sc.Ours.Margin, 0, sc.Ours.TTL},
 		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
 		{"Ours.Settle", sc.Ours.Settle, 0, 40}, {"Ours.TakeoverMargin", sc.Ours.TakeoverMargin, 0, 30},

@@ -8,7 +8,8 @@ type state struct {
 	m      token
 	record phase // what the fleet's record says
 	links  int8  // events on the way to the goal that have to come first; only some goals count
-	server int8  // 1 once the server's clock has stepped
+	server int8  // 1 once the server's clock has stepped; grows while it may be undone, then −1
+	cut    int8  // 1 once somebody has shortened L
 	fleet  int8  // how far all old clients' clocks were stepped together, against the server's
 	old    [maxOld]oldClient
 	our    [maxOurs]ourClient
@@ -108,6 +109,8 @@ type ourClient struct {
 	watch  seen // what it has seen unchanged …
 	since  int8 // … for how long, and …
 	last   int8 // … how long ago it looked last
+	met    int8 // 1: it has known the server's clock since before a step
+	heard  int8 // the stamp that it believes to be on L, where M does not say so
 }
 
 type ourStep int8
@@ -139,6 +142,7 @@ const (
 	flagHurt          // somebody touched its mark since it last looked
 	flagJudged        // it has found the value expired and will replace whatever is there
 	flagReleased      // a release that was sent for this grant is still on its way
+	flagWoken         // L was touched in a way that has to be looked at within the tick
 )
 
 type phase int8

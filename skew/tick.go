@@ -17,15 +17,18 @@ func (m *machine) due(s *state) bool {
 	}
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
-		if c.pc == ourHolds && m.trustOver(c) || c.pc == ourLost && int(c.life) >= m.Ours.Stop {
+		if c.pc == ourHolds && (m.trustOver(c) || c.flags&flagWoken != 0) || c.pc == ourLost && int(c.life) >= m.Ours.Stop {
 			return true
 		}
 	}
-	return false
+	return m.StepUndone && int(s.server) > m.Lease
 }
 
 // tick lets one unit of time pass everywhere.
 func (m *machine) tick(s *state) {
+	if m.ServerStep > 0 && s.server > 0 {
+		s.server = min(s.server+1, int8(m.Lease)+2)
+	}
 	m.passL(s)
 	if s.m.who != nobody {
 		if s.m.ttl--; s.m.ttl == 0 {
@@ -85,6 +88,9 @@ func (m *machine) passOur(c *ourClient) {
 			c.renew = min(c.renew+1, m.trustCap)
 		}
 	}
+	if m.broken(RuleStampInM) && c.pc != ourIdle {
+		c.heard = max(c.heard-1, m.floor)
+	}
 	if c.watch.kind == noMark {
 		return
 	}
@@ -102,7 +108,12 @@ func (m *machine) passOur(c *ourClient) {
 
 // stepServer moves the server's clock: every distance from it changes, and every TTL with it.
 func (m *machine) stepServer(s *state, by int8) {
-	s.server, s.fleet = 1, s.fleet-by
+	s.fleet -= by
+	if s.server == 0 {
+		s.server = 1
+	} else {
+		s.server = -1
+	}
 	m.stepKeys(s, by)
 	for i := range m.Old {
 		c := &s.old[i]

@@ -79,8 +79,8 @@ func (t Trace) Words() string {
 
 func (e Event) words() string {
 	says := e.What
-	for _, w := range eventWords {
-		if w.word == e.What {
+	for kind, w := range eventWords {
+		if w.word == e.What && (eventKind(kind) == evServer) == (e.Who == "server") {
 			says = w.says
 			break
 		}

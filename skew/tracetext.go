@@ -32,6 +32,9 @@ var eventWords = [...]struct {
 	evLearn: {"learn", "reads the record", true}, evAdvance: {"advance", "the record advances", true},
 	evBack: {"back", "the record goes back", true}, evSweep: {"sweep", "the tombstone is deleted", false},
 	evRestore: {"restore", "the tombstone is put back without taking M", false},
+	evInit:    {"init", "a new record begins", true},
+	evLate:    {"late", "goes on while its release is still on its way", false},
+	evShorten: {"shorten", "somebody's EXPIRE leaves the key %+d", true},
 }
 
 var outcomes = [...]string{
@@ -50,6 +53,8 @@ func named(ev event, now int, names order) Event {
 		e.Who = "fleet"
 	case ev.kind == evServer:
 		e.Who = "server"
+	case ev.kind == evShorten:
+		e.Who = "other"
 	case ev.who >= firstOur:
 		e.Who = fmt.Sprintf("ours%d", names.our[ev.who-firstOur]+1)
 	case ev.who >= firstOld:
@@ -77,11 +82,43 @@ func (t Trace) String() string {
 			fmt.Fprintf(&b, "# without %s\n", o.Break)
 		}
 	}
+	if with := sc.options(); len(with) > 0 {
+		fmt.Fprintf(&b, "# with %s\n", strings.Join(with, ", "))
+	}
 	for _, e := range t.Events {
 		b.WriteString(e.String())
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// options are what a scenario admits beside its numbers.
+func (sc Scenario) options() []string {
+	var with []string
+	for _, o := range []struct {
+		name string
+		on   bool
+	}{
+		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay}, {"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone},
+		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget}, {"newcomers", sc.Ours.Newcomers},
+		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"settle always", sc.Ours.SettleAlways},
+	} {
+		if o.on {
+			with = append(with, o.name)
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		ticks int
+	}{{"fleet step", -sc.FleetStep}, {"server step", sc.ServerStep}, {"shorten", sc.Shorten}} {
+		if n.ticks != 0 {
+			with = append(with, fmt.Sprintf("%s %+d", n.name, n.ticks))
+		}
+	}
+	if sc.Ours.Clients > 0 && sc.Ours.To != "" && sc.Ours.To != cmp.Or(sc.Ours.Phase, PhaseObserve) {
+		with = append(with, "to "+string(sc.Ours.To))
+	}
+	return with
 }
 
 // String is the event as a line of the text format.

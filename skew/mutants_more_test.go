@@ -1,0 +1,111 @@
+package skew
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// moves is a fleet that walks from one phase to another, in the shortest times in which everything can
+// still happen.
+func moves(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
+	sc := beside(d, old, ours, from)
+	sc.Lease, sc.Ours.To = 4, to
+	sc.Job, sc.Ours.TTL = sc.Job-1, sc.Ours.TTL-1
+	return sc
+}
+
+// Tokens and marks: what proves that a key is still one's own.
+func TestEachRuleOfOwnershipPreventsATrace(t *testing.T) {
+	tokens := Scenario{Dialect: dialect.Jedis(), Ours: Ours{Clients: 2, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1}}
+	deaf := beside(dialect.Jedis(), 0, 1, PhaseObserve)
+	deaf.Ours.Late, deaf.Ours.Deaf, deaf.Goal = true, true, FalseLoss
+	var mutants []mutant
+	for _, d := range []dialect.Dialect{dialect.Machinery(), dialect.Gorlock()} {
+		notice := beside(d, 2, 1, PhaseObserve)
+		notice.Lease, notice.Gap, notice.Behind, notice.Ahead, notice.Ours.TakeoverMargin = 6, 2, 1, 0, 1
+		notice.Overrun, notice.Goal = true, Unnoticed
+		mutants = append(mutants,
+			mutant{d.Name + " mark ends later than theirs could", notice, without(RuleMarkBeyondGap), 0},
+			mutant{d.Name + " mark ends with M", notice, without(RuleMarkSameTTL), 0},
+			mutant{d.Name + " mark has a TTL", notice, without(RuleMarkHasTTL), 0})
+	}
+	checkMutants(t, append(mutants,
+		mutant{"token new for every attempt", tokens, without(RuleFreshToken), 0},
+		mutant{"stamp remembered in M", deaf, without(RuleStampInM), 0},
+		mutant{"unreadable is held", beside(dialect.Bare(), 1, 1, PhaseObserve), without(RuleUnreadableHeld), 0},
+	))
+}
+
+// Whoever counts a holder's own delay alone calls honest what a paused loser breaks: its late GETSET
+// dates the holder's stamp back.
+func TestHonestyThatCountsOnlyTheHoldersOwnDelayIsBroken(t *testing.T) {
+	var mutants []mutant
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.ServiceStack()} {
+		sc := beside(d, 3, 0, "")
+		sc.Ours, sc.Goal = Ours{}, StalledLoser
+		mutants = append(mutants, mutant{d.Name, sc, func(sc *Scenario) { sc.OwnDelay, sc.Job = true, sc.Job+sc.Gap }, 0})
+	}
+	checkMutants(t, mutants)
+}
+
+// Rule 9: somebody's EXPIRE shortens L without changing a byte of it.
+func TestTrustBeyondThePTTLReadOutlivesTheMark(t *testing.T) {
+	var mutants []mutant
+	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
+		sc := beside(dialect.Jedis(), 1, 1, p)
+		sc.Shorten = sc.Ours.Stop
+		mutants = append(mutants, mutant{string(p), sc, without(RuleTrustPTTL), 0})
+	}
+	settles := beside(dialect.Jedis(), 1, 1, PhaseDual)
+	settles.Shorten, settles.Ours.Settle, settles.Ours.SettleAlways = 2, 2, true
+	checkMutants(t, append(mutants, mutant{"settling", settles, without(RuleTrustPTTL), 0}))
+}
+
+// Rule 3: a step of the server's clock, and its undoing within one greatest lease.
+func TestServersStepSuspendsTheJudge(t *testing.T) {
+	var mutants []mutant
+	for _, p := range []Phase{PhaseObserve, PhaseDual} {
+		sc := beside(dialect.Jedis(), 1, 1, p)
+		sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
+		sc.ServerStep, sc.StepUndone, sc.Ours.Margin = 2, true, 4
+		mutants = append(mutants, mutant{string(p), sc, without(RuleStepSuspends), 0})
+	}
+	checkMutants(t, mutants)
+}
+
+// The last steps of a migration, where nothing but the gates keeps old clients away.
+func TestEachRuleOfCleanPreventsATrace(t *testing.T) {
+	toClean := moves(dialect.Jedis(), 1, 1, PhaseModern, PhaseClean)
+	told := changed(toClean, func(sc *Scenario) { sc.Goal = LostJob })
+	again := changed(toClean, func(sc *Scenario) { sc.Ours.Again = true })
+	checkMutants(t, []mutant{
+		{"tombstones deleted before the leases of modern ended", told, without(RuleTombstonesLast), 0},
+		{"tombstones deleted before the record says clean", toClean, without(RuleTombstonesLast), 0},
+		{"an old client still in an attempt", toClean, without(RuleQuietGate), 0},
+		{"old clients start last, after clean", again, without(RuleInitLast), 0},
+	})
+}
+
+// An overrun release deletes the tombstone in these dialects and in no other, if look and DEL are one.
+// (Nobody overruns in Bare, where a key ends with its holder; only a hand at the key makes a Bare client's
+// DEL meet a tombstone.) They are two commands, and between them nothing but a comparison on the server
+// keeps a release from deleting what it did not see.
+func TestOverrunReleaseDeletesTheTombstoneWhereNothingIsCompared(t *testing.T) {
+	deletes := []string{"Jedis", "JedisUUID", "JedisAQS", "PageNil", "PageGet", "RedisPy", "TaskTiger", "ServiceStack", "Gorlock", "BareExpire", "SetDel"}
+	spared := []string{"Bare", "Machinery", "SetPexpire"}
+	for _, d := range few(dialect.Presets()) {
+		sc := moves(d, 1, 1, PhaseDual, PhaseSealed)
+		sc.Overrun, sc.Goal = true, Untombed
+		if x := explore(t, sc); x.Found == slices.Contains(spared, d.Name) {
+			t.Errorf("%s, slow to delete: %v\n%v", d.Name, x.Found, x.Trace)
+		}
+		sc.PromptEnds = true
+		if x := explore(t, sc); x.Found != slices.Contains(deletes, d.Name) {
+			t.Errorf("%s: %v\n%v", d.Name, x.Found, x.Trace)
+		}
+		sc.Goal = Unnoticed
+		mustBeSafe(t, sc) // whoever stands beside it then is told
+	}
+}

@@ -1,0 +1,132 @@
+package skew
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// ParseScenario reads the head of a trace: the scenario in which it was found, as far as the head says
+// it (MaxStates it does not). It fails with the number of the first line that it does not know.
+func ParseScenario(r io.Reader) (Scenario, error) {
+	var sc Scenario
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line, head := strings.CutPrefix(strings.TrimSpace(lines.Text()), "# ")
+		if !head {
+			break
+		}
+		if err := sc.headLine(line); err != nil {
+			return Scenario{}, fmt.Errorf("skew: trace line %d: %w", n, err)
+		}
+	}
+	return sc, lines.Err()
+}
+
+func (sc *Scenario) headLine(line string) (err error) {
+	word, rest, _ := strings.Cut(line, " ")
+	switch word {
+	case "trace":
+		if rest != "1" {
+			return fmt.Errorf("format %q is not known", rest)
+		}
+	case "goal":
+		n := slices.Index(goals[:], rest)
+		if n < 0 {
+			return fmt.Errorf("%q is no goal", rest)
+		}
+		sc.Goal = Goal(n)
+	case "dialect":
+		sc.Dialect, err = dialect.Lookup(rest)
+	case "phase":
+		sc.Ours.Phase = Phase(rest)
+	case "without":
+		sc.Ours.Break, err = parseRules(rest)
+	case "with":
+		for option := range strings.SplitSeq(rest, ", ") {
+			if err := sc.option(option); err != nil {
+				return err
+			}
+		}
+	default:
+		return sc.numbers(line)
+	}
+	return err
+}
+
+// numbers are pairs of a name and a number.
+func (sc *Scenario) numbers(line string) error {
+	fields := map[string]*int{
+		"old": &sc.Old, "lease": &sc.Lease, "job": &sc.Job, "gap": &sc.Gap, "reply": &sc.Reply, "rest": &sc.Rest, "behind": &sc.Behind, "ahead": &sc.Ahead,
+		"ours": &sc.Ours.Clients, "ttl": &sc.Ours.TTL, "long": &sc.Ours.Long, "margin": &sc.Ours.Margin, "stop": &sc.Ours.Stop,
+		"settle": &sc.Ours.Settle, "takeover": &sc.Ours.TakeoverMargin, "unchanged": &sc.Ours.Unchanged, "sparse": &sc.Ours.Sparse,
+	}
+	words := strings.Fields(line)
+	for i := 0; i < len(words); i += 2 {
+		field := fields[words[i]]
+		if field == nil || i+1 == len(words) {
+			return fmt.Errorf("%q is not known", line)
+		}
+		n, err := strconv.Atoi(words[i+1])
+		if err != nil {
+			return fmt.Errorf("%q is no number", words[i+1])
+		}
+		*field = n
+	}
+	return nil
+}
+
+// option is one of those that a scenario admits beside its numbers.
+func (sc *Scenario) option(text string) error {
+	switches := map[string]*bool{
+		"overrun": &sc.Overrun, "renews": &sc.Renews, "own delay": &sc.OwnDelay, "prompt ends": &sc.PromptEnds, "stamp at write": &sc.StampAtWrite,
+		"step undone": &sc.StepUndone, "no tombstone": &sc.Ours.NoTombstone, "late": &sc.Ours.Late, "forget": &sc.Ours.Forget,
+		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again, "settle always": &sc.Ours.SettleAlways,
+	}
+	if on := switches[text]; on != nil {
+		*on = true
+		return nil
+	}
+	if to, ok := strings.CutPrefix(text, "to "); ok {
+		sc.Ours.To = Phase(to)
+		return nil
+	}
+	for name, n := range map[string]*int{"fleet step ": &sc.FleetStep, "server step ": &sc.ServerStep, "shorten ": &sc.Shorten} {
+		ticks, ok := strings.CutPrefix(text, name)
+		if !ok {
+			continue
+		}
+		var err error
+		if *n, err = strconv.Atoi(ticks); err != nil {
+			return fmt.Errorf("%q is no number", ticks)
+		}
+		if n == &sc.FleetStep {
+			*n = -*n
+		}
+		return nil
+	}
+	return fmt.Errorf("%q is no option", text)
+}
+
+// parseRules reads what Rule.String writes. The name of a rule may hold a comma.
+func parseRules(text string) (Rule, error) {
+	var rules Rule
+	for text != "" {
+		found := false
+		for i, name := range ruleNames {
+			if rest, ok := strings.CutPrefix(text, name); ok && (rest == "" || strings.HasPrefix(rest, ", ")) {
+				rules, text, found = rules|1<<i, strings.TrimPrefix(rest, ", "), true
+				break
+			}
+		}
+		if !found {
+			return 0, fmt.Errorf("%q is no rule", text)
+		}
+	}
+	return rules, nil
+}

@@ -147,12 +147,12 @@ func says(t *testing.T, err error, words string) {
 	}
 }
 
-func newMux(t *testing.T, w *redistest.World) *wire.Mux {
-	t.Helper()
-	mux, err := wire.New(w.Pool(), wire.Options{})
+func newMux(f *fleet) *wire.Mux {
+	f.t.Helper()
+	mux, err := wire.New(f.w.Pool(), wire.Options{})
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = mux.Close() })
+	f.t.Cleanup(func() { _ = mux.Close() })
 	return mux
 }

@@ -1,0 +1,299 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+)
+
+func phase(t *testing.T, m *Member, want Phase) {
+	t.Helper()
+	p, err := m.Phase(bg)
+	if p != want || (err == nil) != (want != NoPhase) {
+		t.Errorf("acts by %v (%v), not %v", p, err, want)
+	}
+}
+
+func TestWithoutAPhaseThereIsNoLock(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		_, end, err := m.Begin(bg, time.Second)
+		if !errors.Is(err, ErrNoPhase) {
+			t.Errorf("%v; it should wrap ErrNoPhase", err)
+		}
+		says(t, err, "getsetlock migrate init")
+		end()
+		if r := f.init(Options{}); len(r.Members) != 1 || !r.Moved {
+			t.Errorf("registered: %v, moved %v", r.Members, r.Moved)
+		}
+		phase(t, m, Observe) // at the next attempt, without waiting for a heartbeat
+	})
+}
+
+func TestANewPhaseIsTakenUpAndTheLeaseKeepsItsOwn(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{Name: "till 7"})
+		f.to(Observe)
+		p, end, err := m.Begin(bg, 30*time.Second)
+		if p != Observe || err != nil {
+			t.Fatal(p, err)
+		}
+		f.beats()
+		if r := f.advance(Options{Go: true}); !r.Moved || r.Gate.To != Dual {
+			t.Fatalf("%v", r.Gate.Blocks)
+		}
+		f.beats()
+		phase(t, m, Dual)
+		r := f.advance(Options{Go: true})
+		closed(t, r.Gate, "leases")
+		if s := r.Members[0]; s.Phase != Dual || s.Leases[Observe] != 1 || s.TTL != 30*time.Second || s.Name != "till 7" {
+			t.Errorf("%+v", s)
+		}
+		end()
+		end()
+		f.beats()
+		if r := f.advance(Options{Go: true}); !r.Moved {
+			t.Errorf("%v", r.Gate.Blocks)
+		}
+	})
+}
+
+func TestARecordOlderThanTheMembersEpochMovesNobody(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Observe)
+		old, _ := f.w.Mini.Get(recordKey(""))
+		f.advance(Options{Go: true})
+		f.beats()
+		if err := f.w.Mini.Set(recordKey(""), old); err != nil {
+			t.Fatal(err)
+		}
+		f.beats()
+		phase(t, m, Dual)
+		for _, v := range []verb{doAdvance, doBack} {
+			if r := f.must(v, Options{Go: true}); r.Moved {
+				t.Error("moved beside a member that knows better")
+			} else if r.Gate.To == Dual {
+				closed(t, r.Gate, "epoch")
+			}
+		}
+	})
+}
+
+func TestALostRecordKeepsThePhaseAndIsWrittenAsTheMembersAct(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Sealed)
+		epoch := f.at(Sealed).Epoch
+		f.w.Mini.FlushAll()
+		f.beats()
+		phase(t, m, Sealed)
+		if r := f.advance(Options{Go: true}); r.Moved {
+			t.Error("moved without a record")
+		} else {
+			closed(t, r.Gate, "record")
+		}
+		r := f.init(Options{})
+		if !r.Moved || r.Phase != Sealed || r.Epoch != epoch+1 {
+			t.Errorf("phase %v, epoch %d: %v", r.Phase, r.Epoch, r.Gate.Blocks)
+		}
+		f.beats()
+		phase(t, m, Sealed)
+	})
+}
+
+func TestANewerRecordIsNotReadInPart(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		newer := "gsl/2" + strings.TrimPrefix(Record{Epoch: 1, Phase: Observe, Since: f.w.ServerNow()}.String(), wireVersion)
+		if err := f.w.Mini.Set(recordKey(""), newer); err != nil {
+			t.Fatal(err)
+		}
+		m := f.join(MemberConfig{})
+		_, err := m.Phase(bg)
+		if !errors.Is(err, ErrNewer) || !errors.Is(err, ErrNoPhase) {
+			t.Errorf("%v; it should wrap ErrNewer", err)
+		}
+		for _, v := range []verb{doAdvance, doBack, doClean, doInit} {
+			closed(t, f.must(v, Options{Go: true}).Gate, "record")
+		}
+		if text, _ := f.w.Mini.Get(recordKey("")); text != newer {
+			t.Error("it was overwritten")
+		}
+	})
+}
+
+func TestWhoWritesAnotherDialectTakesNoLock(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.to(Observe)
+		m := f.join(MemberConfig{Dialect: "Page"})
+		_, err := m.Phase(bg)
+		says(t, err, "is recorded for the dialect Jedis")
+	})
+}
+
+func TestAVanishedMemberClosesTheGateUntilItReturnsOrIsNamed(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		dead := f.join(MemberConfig{})
+		f.to(Dual)
+		if err := dead.Leave(); err != nil {
+			t.Fatal(err)
+		}
+		f.w.Pass(16*time.Second + time.Millisecond)
+		closed(t, f.advance(Options{Go: true}).Gate, "vanished")
+		if r := f.advance(Options{Forget: []string{dead.ID()}}); !r.Gate.Open || r.Moved {
+			t.Errorf("open %v, moved %v: without --go nothing is forgotten", r.Gate.Open, r.Moved)
+		}
+		closed(t, f.advance(Options{Go: true}).Gate, "vanished")
+		if r := f.advance(Options{Go: true, Forget: []string{dead.ID()}}); !r.Moved || len(r.Members) != 1 {
+			t.Errorf("%v, members %v", r.Gate.Blocks, r.Members)
+		}
+	})
+}
+
+func TestALiveMemberIsNotForgotten(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Dual)
+		r := f.advance(Options{Go: true, Forget: []string{m.ID()}})
+		closed(t, r.Gate, "forget")
+		if len(r.Members) != 1 || r.Moved {
+			t.Errorf("members %v", r.Members)
+		}
+	})
+}
+
+func TestGoodbyeWaitsForLeasesAndLeavesNothing(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		m := f.join(MemberConfig{})
+		_, end, err := m.Begin(bg, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := make(chan error)
+		go func() { said <- m.Goodbye(bg) }()
+		f.w.Pass(time.Hour)
+		select {
+		case err := <-said:
+			t.Fatalf("%v before the lease ended", err)
+		default:
+		}
+		if !f.w.Mini.Exists(memberKey("", m.ID())) {
+			t.Error("it is not registered while it holds")
+		}
+		end()
+		if err := <-said; err != nil {
+			t.Error(err)
+		}
+		if keys := f.w.Mini.Keys(); len(keys) != 1 {
+			t.Errorf("left behind: %q", keys)
+		}
+	})
+}
+
+func TestAGoodbyeThatMayNotWaitSaysWhatIsHeld(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		m := f.join(MemberConfig{})
+		if _, _, err := m.Begin(bg, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		says(t, m.Goodbye(ctx), "still has leases (observe:1)")
+		if !f.w.Mini.Exists(memberKey("", m.ID())) {
+			t.Error("it left the registry with a lease")
+		}
+	})
+}
+
+func TestAMemberThatCannotReadKeepsItsPhase(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		wire := f.w.Wire()
+		m, err := Join(bg, wire.Pool(), f.timed(MemberConfig{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Leave()
+		wire.Fault(redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Refuse})
+		wire.Cut()
+		f.w.Pass(time.Minute)
+		phase(t, m, Observe)
+		wire.Calm()
+		f.beats()
+		if r := f.advance(Options{}); rules(r.Gate)[0] == "vanished" {
+			t.Errorf("it did not return: %v", r.Gate.Blocks)
+		}
+	})
+}
+
+// TestWhoWakesUpAsksBeforeItActs: time went by for the wall clock alone, as in a machine that slept.
+func TestWhoWakesUpAsksBeforeItActs(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		clock := f.w.Clock(redistest.Skew{})
+		m := f.join(MemberConfig{Clock: clock})
+		f.to(Observe)
+		clock.Suspend()
+		other := f.join(MemberConfig{})
+		f.w.Pass(time.Minute)
+		f.w.Mini.Del(memberKey("", m.ID())) // a human forgot it
+		f.advance(Options{Go: true})
+		f.beats()
+		phase(t, other, Dual)
+		clock.Resume()
+		phase(t, m, Dual)
+		if !f.w.Mini.Exists(memberKey("", m.ID())) {
+			t.Error("it acts and is not registered")
+		}
+	})
+}
+
+// TestNobodyActsBeforeTheServerKnowsHim: a lock taken before would be invisible to a gate.
+func TestNobodyActsBeforeTheServerKnowsHim(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		for _, command := range []string{"GET", "EVALSHA", "EVAL"} {
+			wire := f.w.Wire(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+			m, err := Join(bg, wire.Pool(), f.timed(MemberConfig{}))
+			if err == nil {
+				t.Errorf("%s refused: it joined", command)
+				_ = m.Leave()
+			}
+			says(t, err, "needs GET, SET, DEL")
+		}
+	})
+}
+
+func TestWhatTheScriptsSaidIsPublishedAndTriedAgain(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		m := f.join(MemberConfig{})
+		said := errors.New("NOPERM")
+		asked := ""
+		m.Attach(func(_ context.Context, key string) error { asked = key; return said })
+		f.beats()
+		r := f.advance(Options{})
+		closed(t, r.Gate, "probe")
+		if asked != "gsl:probe::"+m.ID() || r.Members[0].Probe != "NOPERM" {
+			t.Errorf("asked %q, said %q", asked, r.Members[0].Probe)
+		}
+		said = nil
+		f.beats()
+		closed(t, f.advance(Options{}).Gate)
+	})
+}
+
+func TestBadConfigurationsOfAMemberAreNamed(t *testing.T) {
+	for words, cfg := range map[string]MemberConfig{
+		"namespace": {Namespace: "a:b"}, "Every": {Every: time.Millisecond}, "Name": {Name: "\xff"},
+	} {
+		_, err := Join(bg, nil, cfg)
+		says(t, err, words)
+	}
+}

@@ -1,0 +1,387 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+var tombstone = dialect.Jedis().Tombstone()
+
+func TestTheWholeRoadThereAndBackAndToTheEnd(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Modern)
+		for p := Sealed; p >= Observe; p-- {
+			r := f.back(Options{Go: true, Wait: time.Minute})
+			if !r.Moved || !r.Over || r.Phase != p {
+				t.Fatalf("back to %v: %v %v", p, r.Gate.Blocks, r.Notes)
+			}
+			f.beats()
+			phase(t, m, p)
+		}
+		closed(t, f.back(Options{Go: true}).Gate, "first")
+		for p := Dual; p <= Modern; p++ {
+			f.advance(Options{Go: true})
+			f.beats()
+		}
+		closed(t, f.advance(Options{Go: true}).Gate, "final")
+		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Moved || !r.Over || r.Phase != Clean {
+			t.Fatalf("clean: %v", r.Gate.Blocks)
+		}
+		closed(t, f.back(Options{Go: true}).Gate, "final")
+		if r := f.clean(Options{Go: true}); r.Gate != nil || r.Moved {
+			t.Errorf("clean twice: %v", r.Gate)
+		}
+	})
+}
+
+func TestNothingMovesWithoutAHumansWord(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		f.to(Observe)
+		before, _ := f.w.Mini.Get(recordKey(""))
+		if r := f.advance(Options{}); !r.Gate.Open || r.Moved {
+			t.Errorf("open %v, moved %v", r.Gate.Open, r.Moved)
+		}
+		if after, _ := f.w.Mini.Get(recordKey("")); after != before {
+			t.Error("the record changed")
+		}
+	})
+}
+
+func TestAHumansWordOpensNoClosedGate(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.to(Observe) // nobody joined
+		closed(t, f.advance(Options{Go: true}).Gate, "members")
+		f.at(Observe)
+	})
+}
+
+func TestOfTwoWhoAdvanceAtOnceOneIsToldSo(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		f.to(Observe)
+		gate := redistest.NewGate()
+		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+		slow := make(chan *Report)
+		go func() {
+			r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
+			if err != nil {
+				t.Error(err)
+			}
+			slow <- r
+		}()
+		<-gate.Reached()
+		if r := f.advance(Options{Go: true}); !r.Moved {
+			t.Errorf("the first: %v", r.Gate.Blocks)
+		}
+		gate.Open()
+		r := <-slow
+		closed(t, r.Gate, "raced")
+		if r.Moved || f.at(Dual).Epoch != 2 {
+			t.Errorf("moved %v", r.Moved)
+		}
+	})
+}
+
+func TestAnOverlappingNamespaceIsRefused(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		if r := f.init(Options{Namespace: "stock"}); !r.Moved {
+			t.Fatal(r.Gate.Blocks)
+		}
+		for _, other := range []string{"", "st", "stock.eu"} {
+			closed(t, f.init(Options{Namespace: other}).Gate, "namespace")
+		}
+		if r := f.init(Options{Namespace: "tills"}); !r.Moved {
+			t.Error(r.Gate.Blocks)
+		}
+		_, err := doInit(bg, f, Options{Namespace: "a:b"})
+		says(t, err, "without colons")
+	})
+}
+
+func TestARecordIsNotBegunTwice(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		closed(t, f.init(Options{}).Gate, "record")
+	})
+}
+
+// put writes a tombstone on a lock, and a token of a member beside it, if there is one.
+func (f *fleet) put(key string, held *Member) {
+	f.t.Helper()
+	if err := f.w.Mini.Set(key, tombstone); err != nil {
+		f.t.Fatal(err)
+	}
+	if held != nil {
+		if err := f.w.Mini.Set(legacy.MarkKey(key), "token "+tombstone+" "+held.Tag()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+func TestTheWayBackFromSealedDeletesTombstonesThatNobodyHoldsBy(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Sealed)
+		f.put("free", nil)
+		f.put("held", m)
+		r := f.back(Options{Go: true, Wait: 20 * time.Second})
+		if !r.Moved || r.Over || f.w.Mini.Exists("free") || !f.w.Mini.Exists("held") {
+			t.Fatalf("keys %q, over %v", f.w.Mini.Keys(), r.Over)
+		}
+		closed(t, r.Gate, "tombstones")
+		if r := f.back(Options{Go: true}); r.Over || f.at(Dual).Pending != Sealed {
+			t.Errorf("it went on to %v", r.Phase)
+		}
+		f.w.Mini.Del(legacy.MarkKey("held"))
+		if r := f.back(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") || f.at(Dual).Pending != NoPhase {
+			t.Errorf("%v", r.Gate.Blocks)
+		}
+	})
+}
+
+func TestTheWayBackIsNotOverBeforeEveryMemberSaysSo(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		f.to(Sealed)
+		r := f.back(Options{Go: true})
+		closed(t, r.Gate, "phase")
+		if r.Over {
+			t.Error("over before the member has followed")
+		}
+		f.beats()
+		if r := f.back(Options{Go: true}); !r.Over {
+			t.Error(r.Gate.Blocks)
+		}
+	})
+}
+
+func TestCleanLeavesTombstonesWhileLeasesOfModernRun(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Modern)
+		_, end, err := m.Begin(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.put("held", m)
+		f.beats()
+		r := f.clean(Options{Go: true, Wait: 20 * time.Second})
+		closed(t, r.Gate, "leases")
+		if !f.w.Mini.Exists("held") || r.Phase != Clean {
+			t.Error("the tombstone went before the lease that rests on it")
+		}
+		end()
+		f.beats()
+		if r := f.clean(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") {
+			t.Errorf("%v", r.Gate.Blocks)
+		}
+	})
+}
+
+func TestANewBeginningAfterCleanWaitsForLeasesOfClean(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Clean)
+		_, end, err := m.Begin(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := f.init(Options{Wait: 20 * time.Second})
+		closed(t, r.Gate, "leases")
+		if r.Over || r.Phase != Observe {
+			t.Errorf("over %v, phase %v", r.Over, r.Phase)
+		}
+		if r := f.advance(Options{Go: true}); r.Moved {
+			t.Error("moved on from a beginning that is not over")
+		}
+		end()
+		f.beats()
+		if r := f.init(Options{}); !r.Over {
+			t.Errorf("%v", r.Gate.Blocks)
+		}
+	})
+}
+
+// TestCutAnywhereEveryVerbCanBeRunAgain cuts the connection before and after each command that the verb
+// sends. Run again it comes to where it would have come, and never a step further.
+func TestCutAnywhereEveryVerbCanBeRunAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to Phase
+		run      verb
+	}{
+		"init": {NoPhase, Observe, doInit}, "advance": {Observe, Dual, doAdvance}, "back": {Sealed, Dual, doBack}, "clean": {Modern, Clean, doClean},
+		"anew": {Clean, Observe, doInit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for nth := 1; ; nth++ {
+				done := true
+				for what, do := range map[string]redistest.Action{"before": redistest.CutBefore, "after": redistest.CutAfter} {
+					inBubble(t, func(f *fleet) {
+						if cutAndRunAgain(f, c.from, c.to, c.run, redistest.Rule{Nth: nth, Do: do}) {
+							done = false
+						}
+						if t.Failed() {
+							t.Fatalf("cut %s command %d", what, nth)
+						}
+					})
+				}
+				if done {
+					break
+				}
+			}
+		})
+	}
+}
+
+// cutAndRunAgain reports that the rule cut something.
+func cutAndRunAgain(f *fleet, from, to Phase, run verb, rule redistest.Rule) bool {
+	f.join(MemberConfig{})
+	if from != NoPhase {
+		f.to(from)
+	}
+	f.put("stock", nil)
+	wire := f.w.Wire(rule)
+	o := f.options(Options{Go: true, Wait: 20 * time.Second})
+	var first error
+	switch {
+	case from == NoPhase || from == Clean:
+		_, first = Init(bg, wire.Pool(), o)
+	case from == Observe:
+		_, first = Advance(bg, wire.Pool(), o)
+	case from == Sealed:
+		_, first = Back(bg, wire.Pool(), o)
+	default:
+		_, first = CleanUp(bg, wire.Pool(), o)
+	}
+	text, _ := f.w.Mini.Get(recordKey(""))
+	if r, err := ParseRecord(text); text != "" && err != nil || text != "" && r.Phase != from && r.Phase != to {
+		f.t.Errorf("after %v the record says %q", first, text)
+	}
+	if r, _ := ParseRecord(text); text == "" || r.Phase != to || r.Pending != NoPhase {
+		if r := f.must(run, Options{Go: true, Wait: 20 * time.Second}); !r.Over {
+			f.t.Errorf("after %v: %v", first, r.Gate.Blocks)
+		}
+	}
+	if f.at(to).Pending != NoPhase {
+		f.t.Error("it is not over")
+	}
+	return len(wire.Crossed()) < len(wire.Sent()) || first != nil
+}
+
+func TestMissingRightsAreNamed(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		f.to(Observe)
+		for _, command := range []string{"GET", "SCAN", "TIME", "GETRANGE", "EVALSHA"} {
+			wire := f.w.Wire(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+			_, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
+			says(t, err, "who migrates needs SCAN, GET")
+			f.at(Observe)
+		}
+	})
+}
+
+func TestTheSurveyCountsWhatStandsAndOnlyInItsNamespace(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		set := func(key, value string, ttl time.Duration) {
+			if err := f.w.Mini.Set(key, value); err != nil {
+				t.Fatal(err)
+			}
+			if ttl > 0 {
+				f.w.Mini.SetTTL(key, ttl)
+			}
+		}
+		stamp := fmt.Sprint(f.w.ServerNow().Add(time.Minute).UnixMilli())
+		guard := "5000000000000000001"
+		set("stock:1", stamp, 0)
+		set("stock:2", guard, time.Minute)
+		set("{stock:2}:gsl", "token "+guard+" stranger", time.Minute)
+		set("stock:3", guard, time.Minute)
+		set("{stock:3}:gsl", "token "+guard+" me", time.Minute)
+		set("stock:4", tombstone, time.Hour)
+		set("stock:5", "lock", 0)
+		set("other:stock", stamp, 0)
+		f.w.Mini.HSet("stock:6", "a", "b")
+		set(memberKey("stock", "me"), MemberState{ID: "me", Seen: f.w.ServerNow(), Every: time.Second}.String(), 0)
+		set(memberKey("stocks", "you"), MemberState{ID: "you", Seen: f.w.ServerNow()}.String(), 0)
+		set(recordKey("tills"), "x", 0)
+
+		s, err := newSurveyor(newMux(f), "stock", dialect.Jedis(), f.w.ServerNow())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.look(bg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Stamps != 1 || v.Guards != 2 || v.Tombstones != 1 || v.Others != 1 || v.Keys != 5 {
+			t.Errorf("%+v", v)
+		}
+		if v.NoTTL.String() != `"stock:1"` || v.Strangers.String() != `"stock:2"` {
+			t.Errorf("without TTL %v, strangers %v", v.NoTTL, v.Strangers)
+		}
+		if len(v.members) != 1 || v.members[0].ID != "me" || !v.records["tills"] {
+			t.Errorf("members %v, records %v", v.members, v.records)
+		}
+	})
+}
+
+func TestTheSurveyBlocksNobody(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		for i := range 3000 {
+			if err := f.w.Mini.Set(fmt.Sprintf("stock:%d", i), tombstone); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.join(MemberConfig{})
+		wire := f.w.Wire()
+		if _, err := Status(bg, wire.Pool(), f.options(Options{})); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range wire.Sent() {
+			if c.Is("KEYS") || c.Is("SCAN") && !slices.Contains(c, "500") {
+				t.Errorf("sent %v", c)
+			}
+		}
+	})
+}
+
+func TestPlanShowsTheRoadWithItsTimesAndWhatWillRefuse(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Observe)
+		_, end, err := m.Begin(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end()
+		f.beats()
+		o := f.options(Options{})
+		o.Claims.Gone = false
+		road, err := Plan(bg, f.w.Pool(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var way []string
+		for _, l := range road.Legs {
+			way = append(way, l.To.String())
+		}
+		if strings.Join(way, " ") != "dual sealed modern clean" {
+			t.Errorf("the road is %q", way)
+		}
+		if got := road.Legs[1].Wait; got != windowFor(road.Fleet)+time.Hour+defaultEvery {
+			t.Errorf("to sealed: %v", got)
+		}
+		closed(t, &Gate{Blocks: road.Legs[0].Refuses}, "lease-rule")
+		closed(t, &Gate{Open: true, Blocks: road.Legs[2].Refuses})
+	})
+}

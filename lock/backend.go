@@ -80,7 +80,8 @@ type BatchExtender interface {
 
 // Passer releases a grant and takes its key again for the next waiter of the same process in one
 // command. The new Grant has a token of its own. An error means what it means in [Backend.Try]; in
-// particular [ErrLost] says that g was not ours to pass, and [*UnsureError] that either may hold.
+// particular [ErrLost] says that g was not ours to pass, [*UnsureError] that either may hold, and
+// [ErrNotPassed] that nothing was tried: g is then released in the ordinary way.
 type Passer interface {
 	Pass(ctx context.Context, g Grant, ttl time.Duration) (Grant, error)
 }
@@ -140,6 +141,12 @@ type Waker interface {
 	// disarms it: what another does to the key right behind a renewal is told as well. The error
 	// wraps [ErrLost] when the key is already not ours any more, [ErrNoWake] as above.
 	Guard(ctx context.Context, g Grant, touched func()) (cancel func(), err error)
+}
+
+// Polite is implemented by a Grant that knows whether anybody polls for its key. False means that there
+// is nobody to be polite to: [Config.Politeness] does not apply when the grant is given back.
+type Polite interface {
+	Polite() bool
 }
 
 // Fenced is implemented by a Grant that carries a fencing number: strictly greater than that of any

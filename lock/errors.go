@@ -36,6 +36,9 @@ var (
 	// that it stands in for gives up. It ends an Acquire at once.
 	ErrNoRetry = errors.New("waiting does not help")
 
+	// ErrNotPassed: a grant of this kind cannot be passed on and is still held.
+	ErrNotPassed = errors.New("grant cannot be passed on")
+
 	// ErrNoWake: this store cannot tell when a key changes.
 	ErrNoWake = errors.New("store cannot tell of changes")
 )

@@ -43,6 +43,7 @@ type Traits struct {
 	BlindRelease bool // a release within the TTL does not notice that the key was seized
 	SameTokens   bool // two grants of one instant have the same token
 	CannotWake   bool // implements Waker, but its store cannot tell of changes
+	NotPassed    bool // implements Passer, but its grants cannot be passed on
 	Barging      bool // its queue wakes in order, but whoever comes may take a free key
 }
 

@@ -55,6 +55,14 @@ func (k *kit) passGivesTheKeyOn() {
 	}
 	old := k.take(b)
 	next, err := p.Pass(k.ctx(), old, k.TTL)
+	if k.traits.NotPassed {
+		if !errors.Is(err, lock.ErrNotPassed) || next != nil {
+			k.Errorf("NotPassed is declared, but Pass said %v, %v", next, err)
+		}
+		k.mustBeHeld(k.backend())
+		k.free(old)
+		return
+	}
 	if err != nil {
 		k.Fatalf("Pass: %v", err)
 	}
@@ -73,7 +81,7 @@ func (k *kit) passGivesTheKeyOn() {
 func (k *kit) passOfALostGrantTakesNothing() {
 	b := k.backend()
 	p, ok := b.(lock.Passer)
-	if !ok {
+	if !ok || k.traits.NotPassed {
 		return
 	}
 	g := k.take(b)

@@ -130,9 +130,7 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 
 // stayQuiet waits out this process's politeness. A single attempt does not: it asks what is.
 func (a *attempt) stayQuiet(ctx context.Context) error {
-	a.core.mu.Lock()
-	quiet := a.queue.quiet
-	a.core.mu.Unlock()
+	quiet := a.queue.quiet // written before our turn began
 	if quiet == 0 || a.once {
 		return nil
 	}

@@ -105,11 +105,11 @@ func (c *call) Value(key any) any {
 
 // releaseContext bounds the wait for a reply of the store, where the backend does not do so itself.
 // Deadlines of network calls are real time whatever the Client's clock is: a mocked clock does not
-// make a silent server answer.
-func (k *core) releaseContext(d time.Duration) (context.Context, context.CancelFunc) {
+// make a silent server answer. cancel is nil where there is nothing to cancel.
+func (k *core) releaseContext(d time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	if k.prompt > 0 && k.prompt <= d {
-		return k.call(context.Background()), func() {}
+		return k.call(context.Background()), nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel = context.WithTimeout(context.Background(), d)
 	return k.call(ctx), cancel
 }

@@ -148,3 +148,58 @@ func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {
 		})
 	}
 }
+
+// shy is a backend whose grants say whether they are polite, and cannot be passed on.
+type shy struct {
+	lock.Backend
+	polite bool
+	asked  int
+}
+
+type shyGrant struct {
+	lock.Grant
+	polite bool
+}
+
+func (g shyGrant) Polite() bool { return g.polite }
+
+func (b *shy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	g, err := b.Backend.Try(ctx, key, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return shyGrant{g, b.polite}, nil
+}
+
+func (b *shy) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, error) {
+	b.asked++
+	return nil, lock.ErrNotPassed
+}
+
+func TestAGrantThatCannotBePassedOnIsReleasedAndTheWaiterTries(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		b := &shy{Backend: s.Backend()}
+		c := client(t, b, lock.Config{})
+		relay(t, c, 3, time.Millisecond)
+		if b.asked == 0 {
+			t.Error("nobody asked for a hand-over")
+		}
+		if tries := s.Calls("try"); tries != 4 {
+			t.Errorf("%d attempts for 4 leases", tries)
+		}
+	})
+}
+
+func TestOnlyAPoliteGrantKeepsThisProcessAway(t *testing.T) {
+	for _, polite := range []bool{false, true} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			c := client(t, &shy{Backend: s.Backend(), polite: polite}, lock.Config{Politeness: 100 * time.Millisecond})
+			began := time.Now()
+			release(t, acquire(t, c, "k"))
+			release(t, acquire(t, c, "k"))
+			if away := time.Since(began) > 0; away != polite {
+				t.Errorf("polite %v: away %v", polite, away)
+			}
+		})
+	}
+}

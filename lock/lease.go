@@ -79,7 +79,6 @@ func (l *Lease) trustEnd() time.Duration { return l.sent.Elapsed + l.span }
 // start hands l, which Acquire waited for so long, to the scheduler.
 func (l *Lease) start(waited time.Duration) {
 	k, cfg := l.client.core, &l.client.cfg
-	l.mu.Lock()
 	l.planRenewal()
 	// A lease that is given back before its first look pays neither for being watched in the store
 	// nor for being tied to its context.
@@ -90,8 +89,7 @@ func (l *Lease) start(waited time.Duration) {
 	if l.parent.Done() != nil {
 		l.tieAt = first
 	}
-	k.sched.set(&l.event, l.due())
-	l.mu.Unlock()
+	k.sched.set(&l.event, l.due()) // until here nobody else knows l
 	if f := cfg.Hooks.Acquired; f != nil {
 		f(Event{Key: l.key, Token: l.grant.Token(), Wait: waited, Until: l.Until()})
 	}
@@ -268,21 +266,26 @@ func (l *Lease) Release() error {
 		l.mu.Unlock()
 		return l.wasGiven()
 	}
-	lost := l.ended
-	now := l.client.core.keeper.now()
-	if lost == nil && !l.trusted(now) {
-		lost = l.untrusted()
+	lost, ours := l.ended, l.ended == nil
+	var ending ending
+	if ours {
+		cause := ErrReleased
+		if !l.trusted(l.client.core.keeper.now()) {
+			lost = l.untrusted()
+			cause = lost
+		}
+		ending = l.stop(cause)
 	}
 	tied := l.tied
 	l.mu.Unlock()
 	if tied {
 		l.client.core.ties.remove(l)
 	}
-	if lost == nil {
-		return l.giveBack(l.endOr(ErrReleased))
-	}
-	if l.end(lost) {
-		l.tellLost(lost)
+	if ours {
+		l.finish(ending)
+		if lost != nil {
+			l.tellLost(lost)
+		}
 	}
 	return l.giveBack(lost)
 }
@@ -308,8 +311,14 @@ func (l *Lease) giveBack(lost error) error {
 	if !handed {
 		ctx, cancel := k.releaseContext(cfg.ReleaseWait)
 		err = l.grant.Release(ctx)
-		cancel()
-		l.passTurn(max(cfg.Politeness, 0))
+		if cancel != nil {
+			cancel()
+		}
+		if lost == nil {
+			k.leave(l.queue, l.politeness()) // who ends a lease himself is the only one to pass its turn on
+		} else {
+			l.passTurn(l.politeness())
+		}
 	}
 	switch {
 	case lost != nil:
@@ -379,18 +388,35 @@ func (l *Lease) end(cause error) bool {
 		l.mu.Unlock()
 		return false
 	}
-	l.ended = cause
-	cancel, disarm := l.cancel, l.disarm
-	l.disarm = nil
+	ending := l.stop(cause)
 	l.mu.Unlock()
-	l.client.core.sched.drop(&l.event)
-	if cancel != nil {
-		cancel(cause)
-	}
-	if disarm != nil {
-		disarm()
-	}
+	l.finish(ending)
 	return true
+}
+
+// ending is what is to be called, without l.mu, when a lease has ended.
+type ending struct {
+	cause  error
+	cancel context.CancelCauseFunc
+	disarm func()
+}
+
+// stop marks the lease as ended. Called with l.mu held.
+func (l *Lease) stop(cause error) ending {
+	l.ended = cause
+	e := ending{cause, l.cancel, l.disarm}
+	l.disarm = nil
+	return e
+}
+
+func (l *Lease) finish(e ending) {
+	l.client.core.sched.drop(&l.event)
+	if e.cancel != nil {
+		e.cancel(e.cause)
+	}
+	if e.disarm != nil {
+		e.disarm()
+	}
 }
 
 // lose ends the lease against its holder's will. The grant is kept, unrenewed: the job may still be

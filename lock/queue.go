@@ -13,7 +13,7 @@ type queue struct {
 	passes  int           // hand-overs by command in a row
 	shares  int           // hand-overs without one in a row
 	since   time.Duration // elapsed time at which the first of them began
-	quiet   time.Duration // elapsed time until which this process stays away from the key
+	quiet   time.Duration // elapsed time until which this process stays away from the key; whose turn it is may read it
 }
 
 // ticket is one goroutine's place in a queue.
@@ -79,7 +79,8 @@ func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *tick
 	return q, t, nil
 }
 
-// spareQueues is how many queues are kept for other keys.
+// spareQueues is how many queues are kept in which nobody stands: so many under their keys, which are
+// mostly asked for again, and so many for other keys.
 const spareQueues = 256
 
 // newQueue makes the queue of a key. Called with k.mu held.
@@ -167,12 +168,16 @@ func (k *core) pop(q *queue) *ticket {
 	return nil
 }
 
-// forget drops an empty queue, at once or when its quiet time is over. Called with k.mu held.
+// forget drops an empty queue when its quiet time is over, and at once without one, unless there are
+// few. Called with k.mu held.
 func (k *core) forget(q *queue) {
 	if q.busy || len(q.waiting) > 0 {
 		return
 	}
 	if q.quiet == 0 {
+		if len(k.queues) <= spareQueues {
+			return
+		}
 		delete(k.queues, q.key)
 		if len(k.spare) < spareQueues {
 			k.spare = append(k.spare, q)

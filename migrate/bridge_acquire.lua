@@ -21,7 +21,7 @@ local fence = 0
 if ARGV[8] ~= '0' then fence = draw(KEYS[3], ARGV[8], ARGV[9], ARGV[10]) end
 if how == 3 then
   redis.call('SET', M, token .. ' ' .. tomb .. ARGV[6], 'PX', px)
-  keep(tomb, px, tomb, tombPX)
+  restore(tombPX)
 elseif guard ~= '' then
   redis.call('SET', M, token .. ' ' .. guard .. ARGV[6], 'PX', px)
   redis.call('SET', L, guard, 'PX', px)

@@ -15,12 +15,17 @@ end
 -- stands says whether L still carries that. A guard is known by all its bytes, and nobody else draws it.
 local function stands(on) return on == '' or redis.pcall('GET', L) == on end
 
--- keep gives both keys their time. The tombstone's is so long that it is only restored when somebody cut
+-- restore gives the tombstone its time back, which is so long that this is only needed when somebody cut
 -- it, or when it has grown old.
+local function restore(px)
+  if redis.call('PTTL', L) * 2 < tonumber(px) then redis.call('PEXPIRE', L, px) end
+end
+
+-- keep gives both keys their time.
 local function keep(on, px, tomb, tombPX)
   redis.call('PEXPIRE', M, px)
   if on == tomb then
-    if redis.call('PTTL', L) * 2 < tonumber(tombPX) then redis.call('PEXPIRE', L, tombPX) end
+    restore(tombPX)
   elseif on ~= '' then
     redis.call('PEXPIRE', L, px)
   end

@@ -1,0 +1,171 @@
+package migrate
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Bridge takes locks by two keys on one server: M, a token that excludes ours from ours, and L, the old
+// clients' key, on which stands what the phase asks for. Each attempt, renewal and release is one
+// script that looks at both.
+//
+//   - In observe it is a hardened backend of package legacy: M, and a stamp on L.
+//   - In dual it writes a guard, a random number that every old client takes for a time far ahead.
+//   - In sealed and modern the lease hangs on the tombstone that stands on L. Where it is missing or an
+//     old client's value stands there it does what dual does, and leaves the tombstone in the
+//     guard's place.
+//   - In clean it takes M alone.
+//
+// Two of ours never hold together, in whatever phases one step apart they are, while the server loses no
+// write and its clock does not step beyond the trust margin. Nobody holds beside ours while the old
+// clients are honest. When one is not, the lease is told lost.
+//
+// HAZARD: what Terms say of the old clients is believed. A lease of theirs that is smaller, or an attempt
+// that pauses for longer than the gap, lets one in beside ours, which is told so afterwards.
+type Bridge struct {
+	cfg     Config
+	dialect dialect.Dialect
+	terms   dialect.Terms
+	longest time.Duration // of a lease, by the lease rule …
+	bound   bool          // … where there is one
+	tomb    any           // the tombstone's bytes
+	counter any           // the fencing numbers' key
+
+	judge *legacy.Judge
+	inner legacy.Backend // phase observe
+	clock clock
+	mux   *wire.Mux
+	count bridgeCounters
+
+	oldServer atomic.Bool // a script that has called TIME may not write
+
+	orphans  sync.WaitGroup // wait for the end of what could not be given back
+	closed   chan struct{}  // closed by Close
+	closing  sync.Mutex     // no orphan begins beside Close
+	isClosed bool
+}
+
+// tombstonePX is how long a tombstone stands without a lock being taken: 30 days, in milliseconds.
+const tombstonePX = int64(30 * 24 * time.Hour / time.Millisecond)
+
+// New returns a Bridge on the server that pool dials. Only the pool's Dial or DialContext is used. It
+// sends nothing; a server that is down is found by the first attempt.
+func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	judge, err := legacy.NewJudge(cfg.hardened())
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	full := judge.Config()
+	b := &Bridge{
+		cfg: cfg, dialect: full.Dialect, terms: full.Terms, judge: judge, clock: newClock(full.Clock),
+		counter: "gsl:fence:" + cfg.Namespace, closed: make(chan struct{}),
+	}
+	b.cfg.Wake = full.Wake
+	b.longest, b.bound = b.dialect.LongestLease(b.terms)
+	tomb, err := b.dialect.EncodeValue(b.dialect.Tombstone())
+	if err != nil {
+		return nil, fmt.Errorf("migrate: Config.Dialect: %w", err)
+	}
+	b.tomb = tomb
+	if b.inner, err = legacy.New(pool, cfg.hardened()); err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	b.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.oldServer.Store(false) }})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("migrate: %w", err), b.inner.Close())
+	}
+	if l, ok := cfg.Phases.(Ledger); ok {
+		l.Attach(b.probe)
+	}
+	return b, nil
+}
+
+// Close ends the connections and joins every goroutine. Locks that are held free themselves.
+func (b *Bridge) Close() error {
+	b.closing.Lock()
+	if !b.isClosed {
+		b.isClosed = true
+		close(b.closed)
+	}
+	b.closing.Unlock()
+	err := errors.Join(b.mux.Close(), b.inner.Close())
+	b.orphans.Wait()
+	return err
+}
+
+// Timeout is how long a Release waits for the server's reply at most; a Pass in phase observe waits for two.
+func (b *Bridge) Timeout() time.Duration { return 2 * b.mux.Timeout() }
+
+// Dialect returns what the old clients write.
+func (b *Bridge) Dialect() dialect.Dialect { return b.dialect }
+
+// Terms returns what the old clients' fleet is taken for, defaults filled in.
+func (b *Bridge) Terms() dialect.Terms { return b.terms }
+
+// Inspect looks at both keys of a lock and takes nothing.
+func (b *Bridge) Inspect(ctx context.Context, key string) (legacy.Observation, error) {
+	k, err := b.keys(key)
+	if err != nil {
+		return legacy.Observation{}, err
+	}
+	at := b.judge.Begin()
+	reply, err := b.mux.Eval(ctx, lookScript, k.argL, k.argM)
+	if err != nil {
+		return legacy.Observation{}, bridgeTrouble(k, "look at", err)
+	}
+	return b.judge.Read(k.name, k.l, reply, b.judge.End(at))
+}
+
+// draw makes a guard and the bytes that say so on L.
+func (b *Bridge) draw() (string, error) {
+	var id [16]byte
+	rand.Read(id[:]) // never fails
+	uuid := ""
+	if b.dialect.Shape == dialect.ShapeUUIDNumber {
+		uuid = b.dialect.NewID(id)
+	}
+	low, high := b.dialect.GuardRange()
+	text, ok := b.dialect.Guard(between(low, high), uuid)
+	if !ok {
+		return "", fmt.Errorf("migrate: %s has no guard", b.dialect.Name)
+	}
+	return b.dialect.EncodeValue(text)
+}
+
+// between draws evenly: what lies outside is drawn again.
+func between(low, high int64) int64 {
+	for {
+		var raw [8]byte
+		rand.Read(raw[:])
+		var n int64
+		for _, c := range raw {
+			n = n<<8 | int64(c)
+		}
+		if n &= 1<<63 - 1; n >= low && n <= high {
+			return n
+		}
+	}
+}
+
+var (
+	_ lock.Backend       = (*Bridge)(nil)
+	_ lock.BatchExtender = (*Bridge)(nil)
+	_ lock.Passer        = (*Bridge)(nil)
+	_ lock.Waker         = (*Bridge)(nil)
+	_ lock.Prompt        = (*Bridge)(nil)
+)

@@ -1,0 +1,137 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Config says by which phase a [Bridge] acts and which old clients stand beside it. Phases must be
+// given; zero is right for every other field, except where a dialect has no lease of its own: then
+// Terms.Lease must be given.
+type Config struct {
+	// Phases tells the phase, once an attempt: [Fixed], or a [Member].
+	Phases PhaseSource
+
+	// Dialect is what the old clients write. Defaults to [dialect.Jedis].
+	Dialect dialect.Dialect
+
+	// Terms are what is known of the old clients' fleet. Defaults are those of [dialect.Terms].
+	Terms dialect.Terms
+
+	// Takeover decides when a lock that an old client left behind may be taken over. Defaults to
+	// [legacy.ServerClock] with the spread as margin.
+	Takeover legacy.Takeover
+
+	// SettleAlways looks again after every acquisition; see [legacy.Config].
+	SettleAlways bool
+
+	// LongLeases allows a lock.Config.TTL beyond the lease rule. Leases get it in phase clean, and in
+	// phase modern from the first renewal that is more than Terms.Gap later; before that they are cut
+	// to the rule. Never in a dialect whose waiting clients shorten what they find.
+	LongLeases bool
+
+	// Fence gives every lease a fencing number, drawn in the command that takes the key; in phase
+	// observe in a command of its own, behind it. It is greater than that of every lease before in
+	// any phase, if all of ours have Fence.
+	Fence bool
+
+	// Namespace names the counter of the numbers: gsl:fence:NAMESPACE.
+	Namespace string
+
+	// Wake makes waiters and holders be told of changes, by CLIENT TRACKING where the server has it.
+	// Defaults to on.
+	Wake legacy.Switch
+
+	// Timeout bounds the wait for each reply of the server, in real time. Defaults to 2 s.
+	Timeout time.Duration
+
+	// Clock measures how long a value stood unchanged and how long to settle. Defaults to
+	// [lock.Machine].
+	Clock lock.Clock
+}
+
+// hardened is the configuration of what phase observe is, and what the other phases judge by.
+func (cfg Config) hardened() legacy.Config {
+	return legacy.Config{
+		Mode: legacy.Hardened, Dialect: cfg.Dialect, Terms: cfg.Terms, Takeover: cfg.Takeover,
+		SettleAlways: cfg.SettleAlways, Wake: cfg.Wake, Timeout: cfg.Timeout, Clock: cfg.Clock,
+	}
+}
+
+var errNoPhases = errors.New("migrate: Config.Phases is missing: Fixed(migrate.Dual) for programs that follow no record, else a Member")
+
+func (cfg Config) check() error {
+	if cfg.Phases == nil {
+		return errNoPhases
+	}
+	if f, ok := cfg.Phases.(fixed); ok && (Phase(f) < Observe || Phase(f) > Clean) {
+		return fmt.Errorf("migrate: Config.Phases is Fixed(%v), which is none of observe, dual, sealed, modern, clean", Phase(f))
+	}
+	return validNamespace(cfg.Namespace)
+}
+
+// Tune fills in the times that suit the old clients' fleet.
+func (b *Bridge) Tune(cfg lock.Config) lock.Config {
+	long := b.longLeases() && cfg.TTL > b.longest
+	if long {
+		// What the first, short lease allows is what a renewal must be in time for.
+		if cfg.RenewEvery == 0 {
+			cfg.RenewEvery = min(b.longest, b.terms.Lease) / 3
+		}
+		if cfg.Margin == 0 {
+			cfg.Margin = b.terms.DefaultMargin(b.longest, b.dialect.HasStamp())
+		}
+	}
+	b.inner.Tune(cfg) // notes how often held keys are looked at
+	return b.judge.Tune(cfg)
+}
+
+// Fits refuses times under which exclusion would not hold in some phase: see [legacy.Backend].
+func (b *Bridge) Fits(ttl, renewEvery, margin time.Duration) error {
+	if b.longLeases() {
+		ttl = min(ttl, b.longest)
+	}
+	if err := b.judge.Fits(ttl, renewEvery, margin); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// longLeases says whether a lease may ever be longer than the rule. Where every waiting old client cuts
+// what it finds to its own lease, the tombstone above all, it may not.
+func (b *Bridge) longLeases() bool {
+	return b.cfg.LongLeases && b.bound && b.dialect.KeyTTL != dialect.TTLEverybody
+}
+
+// lease is the TTL that a write may ask for. held is how long the grant has had its mark, zero for an
+// attempt. A stalled old client may overwrite the mark with a stamp that ends no later than the rule
+// says: only once it would have done so may a lease be longer, and only where the old clients are out for
+// good (rule 4).
+func (b *Bridge) lease(p Phase, ttl, held time.Duration) (time.Duration, error) {
+	switch {
+	case ttl < time.Millisecond:
+		return 0, fmt.Errorf("TTL %v is less than a millisecond, the shortest that the server keeps", ttl)
+	case ttl > longestTime:
+		return 0, fmt.Errorf("TTL %v exceeds %v", ttl, longestTime)
+	case p == Clean && b.dialect.KeyTTL != dialect.TTLEverybody:
+		return ttl, nil
+	}
+	err := b.dialect.CheckLease(ttl, b.terms)
+	switch {
+	case err == nil, p == Modern && held > b.terms.Gap && b.longLeases():
+		return ttl, nil
+	case b.longLeases():
+		return b.longest, nil
+	}
+	return 0, err
+}
+
+var (
+	_ lock.Bounded = (*Bridge)(nil)
+	_ lock.Tuned   = (*Bridge)(nil)
+)

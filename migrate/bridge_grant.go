@@ -1,0 +1,253 @@
+package migrate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/fencing"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// bridgeGrant is one acquisition in the phases from dual on. What it hangs on is not kept here: M's value
+// says so, also after a reply was lost.
+type bridgeGrant struct {
+	b        *Bridge
+	k        bridgeKeys
+	phase    Phase // for the life of the grant
+	account  *account
+	token    string
+	tokenArg any
+	guard    any // what it writes on L where no tombstone carries it; empty: nothing
+	term     lock.Term
+	fence    int64
+
+	settled bool          // no old client can still clobber it by what it saw before
+	onTomb  bool          // it hangs on the tombstone
+	server  time.Time     // the server's clock when it took the key
+	since   time.Duration // elapsed time when it was known to have its mark
+	watched atomic.Int32  // guards that are armed
+	pending *wire.Pending // of an attempt whose outcome is not known, until it is
+
+	mu    sync.Mutex
+	spare int8  // fencing numbers after fence that are reserved for those it is shared with
+	lost  error // what the server said when it was found lost: it is not renewed any more (rule 8)
+	asked bool  // a release or a hand-over was sent whose outcome is not known
+	over  bool  // nothing is held by it any more, or it was handed on
+}
+
+func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
+	g := &bridgeGrant{b: b, k: k, phase: p, account: a, token: newBridgeToken(), guard: ""}
+	g.tokenArg = g.token
+	if p == Clean {
+		return g, nil
+	}
+	bytes, err := b.draw()
+	g.guard = bytes
+	return g, err
+}
+
+// newBridgeToken draws 128 bits: new for every attempt and every hand-over, and never used again, so that
+// no delayed command can hit another grant.
+func newBridgeToken() string {
+	var raw [16]byte
+	rand.Read(raw[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// taken reads the acquire script's reply: status, clock, fencing number.
+func (g *bridgeGrant) taken(f []any) {
+	g.onTomb = integer(f[0]) == tookTomb
+	g.server = time.Unix(integer(f[1]), integer(f[2])*1000)
+	g.since = g.b.clock.elapsed()
+	g.numbered(integer(f[3]))
+}
+
+// numbered gives the grant the first of a block of numbers.
+func (g *bridgeGrant) numbered(first int64) {
+	if g.b.cfg.Fence {
+		g.fence, g.spare = first, fencing.Block-1
+	}
+}
+
+func (g *bridgeGrant) Token() string   { return g.token }
+func (g *bridgeGrant) Term() lock.Term { return g.term }
+func (g *bridgeGrant) Fence() int64    { return g.fence }
+
+// Polite says whether old clients may be polling for the key: not where the tombstone keeps them out.
+func (g *bridgeGrant) Polite() bool { return g.phase == Dual || g.phase == Sealed && !g.onTomb }
+
+// Share gives the lock to the next holder of this process under the same token.
+func (g *bridgeGrant) Share() (lock.Grant, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over || g.asked || g.lost != nil || g.b.cfg.Fence && g.spare == 0 {
+		return nil, false
+	}
+	g.over = true
+	next := g.heir()
+	next.token, next.tokenArg, next.term = g.token, g.tokenArg, g.term
+	if g.b.cfg.Fence {
+		next.fence, next.spare = g.fence+1, g.spare-1
+	}
+	return next, true
+}
+
+// heir is the grant of the next holder, whose mark has stood as long. Called with g.mu held.
+func (g *bridgeGrant) heir() *bridgeGrant {
+	return &bridgeGrant{
+		b: g.b, k: g.k, phase: g.phase, account: g.account, guard: g.guard,
+		settled: g.settled, onTomb: g.onTomb, server: g.server, since: g.since,
+	}
+}
+
+// Extend sets both keys' TTLs anew if both are still ours.
+func (g *bridgeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+	terms, errs := g.b.ExtendAll(ctx, []lock.Grant{g}, ttl)
+	return terms[0], errs[0]
+}
+
+// ExtendAll renews grants in messages that travel together.
+func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
+	var old, live []int
+	for i := range grants {
+		switch g := grants[i].(type) {
+		case *bridgeGrant:
+			if errs[i] = g.gone(); errs[i] == nil {
+				live = append(live, i)
+			}
+		case *observeGrant:
+			old = append(old, i)
+		default:
+			errs[i] = fmt.Errorf("migrate: a grant of another backend (%T)", grants[i])
+		}
+	}
+	if len(live) > 0 {
+		b.renew(ctx, grants, live, ttl, terms, errs)
+	}
+	if len(old) > 0 {
+		b.renewObserve(ctx, grants, old, ttl, terms, errs)
+	}
+	return terms, errs
+}
+
+// renew sends the renewals of the grants whose indices are given.
+func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl time.Duration, terms []lock.Term, errs []error) {
+	sentAt, now := lock.Mark(ctx), b.clock.elapsed()
+	cmds, sent := make([]wire.Command, 0, len(live)), make([]int, 0, len(live))
+	for _, i := range live {
+		g := grants[i].(*bridgeGrant)
+		asked, err := b.lease(g.phase, ttl, now-g.since)
+		if err != nil {
+			errs[i] = fmt.Errorf("migrate: key %q: %w", g.k.name, err)
+			continue
+		}
+		g.account.sending(b, asked)
+		cmd := renewScript.Cmd(g.k.argL, g.k.argM, g.tokenArg, milliseconds(asked), b.tomb, tombstonePX)
+		// Our own writes end the server's memory of who watches the keys; what the script reads after
+		// them, under tracking, begins it anew.
+		cmd.Track = g.watched.Load() > 0
+		cmds, sent = append(cmds, cmd), append(sent, i)
+	}
+	for n, r := range b.mux.Batch(ctx, cmds) {
+		i := sent[n]
+		terms[i], errs[i] = grants[i].(*bridgeGrant).renewed(r, sentAt)
+	}
+}
+
+// renewed reads a renewal's reply.
+func (g *bridgeGrant) renewed(r wire.Reply, at lock.Instant) (lock.Term, error) {
+	if r.Err != nil {
+		return lock.Term{}, bridgeTrouble(g.k, "renew", r.Err)
+	}
+	f, _ := r.Value.([]any)
+	switch {
+	case len(f) == 2:
+		return lock.Term{}, g.lose(f)
+	case len(f) != 5:
+		return lock.Term{}, bridgeTrouble(g.k, "renew", errOddReply)
+	}
+	g.cut(f[1], f[2])
+	return lock.Term{Sent: at, TTL: g.lesser(f[3], f[4])}, nil
+}
+
+// lesser is the lesser of the two TTLs: trust never goes beyond what the server keeps (rule 9).
+func (g *bridgeGrant) lesser(l, m any) time.Duration {
+	left := integer(m)
+	if g.phase != Clean {
+		left = min(left, integer(l))
+	}
+	return time.Duration(max(left, 0)) * time.Millisecond
+}
+
+// cut counts a TTL that somebody shortened since it was set (rule 9): that of a guard, which ends with M,
+// or the tombstone's, which no day of ageing brings so low.
+func (g *bridgeGrant) cut(l, m any) {
+	const jitter = 100 // a script's two commands may fall into different milliseconds
+	left := integer(l)
+	guard := !g.onTomb && left < integer(m)-jitter
+	if g.phase != Clean && left >= 0 && (guard || g.onTomb && left < tombstonePX/4) {
+		g.b.count.touched.Add(1)
+	}
+}
+
+// lose reads which key was not ours and what stood there. From then on the grant is not renewed: M
+// stays until Release or its own end, so that the next of ours does not start beside a job that is
+// still being stopped (rule 8).
+func (g *bridgeGrant) lose(f []any) error {
+	at := g.b.judge.Begin()
+	seen, err := g.b.judge.Read(g.k.name, g.k.l, f[1], at)
+	if err != nil {
+		return err
+	}
+	lost := &legacy.LostError{Key: g.k.name, Mark: integer(f[0]) == 0, Seen: seen}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil {
+		g.lost = lost
+		g.b.count.lost(lost)
+		g.b.orphan(g.account)
+	}
+	return lost
+}
+
+// gone returns why the grant is not to be renewed.
+func (g *bridgeGrant) gone() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil && g.over {
+		return givenBefore(g.k.name)
+	}
+	return g.lost
+}
+
+func givenBefore(key string) error {
+	return fmt.Errorf("%w: key %q was given back before", lock.ErrLost, key)
+}
+
+// check looks whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9).
+func (g *bridgeGrant) check(ctx context.Context) error {
+	at := lock.Mark(ctx)
+	reply, err := g.b.mux.Eval(ctx, checkScript, g.k.argL, g.k.argM, g.tokenArg)
+	if err != nil {
+		return bridgeTrouble(g.k, "look again at", err)
+	}
+	f, _ := reply.([]any)
+	switch len(f) {
+	case 2:
+		return g.lose(f)
+	case 3:
+	default:
+		return bridgeTrouble(g.k, "look again at", errOddReply)
+	}
+	g.cut(f[1], f[2])
+	g.term.TTL = min(g.term.TTL, at.Elapsed-g.term.Sent.Elapsed+g.lesser(f[1], f[2]))
+	return nil
+}

@@ -1,0 +1,64 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy"
+)
+
+var (
+	errEmptyKey = errors.New("migrate: the key is empty")
+	errOddReply = errors.New("the server's reply has another form than the script's")
+)
+
+// ErrOutside says that a key is not one of the member's namespace, so that no phase holds for it.
+var ErrOutside = errors.New("migrate: the namespace does not own the key")
+
+// bridgeKeys are the names of one lock on the server, boxed once for all commands.
+type bridgeKeys struct {
+	name       string // as the caller says it
+	l          string
+	argL, argM any
+}
+
+func (b *Bridge) keys(name string) (bridgeKeys, error) {
+	if name == "" {
+		return bridgeKeys{}, errEmptyKey
+	}
+	l, err := b.dialect.EncodeKey(name)
+	if err != nil {
+		return bridgeKeys{}, fmt.Errorf("migrate: key %q: %w", name, err)
+	}
+	return rawKeys(name, l), nil
+}
+
+func rawKeys(name, l string) bridgeKeys {
+	return bridgeKeys{name: name, l: l, argL: l, argM: legacy.MarkKey(l)}
+}
+
+// bridgeTrouble names what was tried when the server or the network failed.
+func bridgeTrouble(k bridgeKeys, what string, err error) error {
+	var said redis.Error
+	switch {
+	case wire.IsCluster(err) && strings.Contains(k.l, "}"):
+		return fmt.Errorf("migrate: %s key %q: the server answered that %q cannot stand in its slot; in a cluster only a name without \"}\", or with a hash tag, has room for a second key: %w",
+			what, k.name, k.argM, err)
+	case wire.IsNoPerm(err), errors.As(err, &said) && strings.Contains(string(said), "ACL failure in script"):
+		return fmt.Errorf("migrate: %s key %q: the server refuses; the user needs rights on the keys %q, %q and gsl:fence:*, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, EXISTS, GET, GETRANGE, STRLEN, SET, DEL, PTTL, PEXPIRE): %w",
+			what, k.name, k.l, k.argM, err)
+	case errors.As(err, &said):
+		return fmt.Errorf("migrate: %s key %q: the server answered: %w", what, k.name, err)
+	}
+	return fmt.Errorf("migrate: %s key %q: %w", what, k.name, err)
+}
+
+// mayBeSent reports that a command that failed may have been executed, or may yet be.
+func mayBeSent(err error) (*wire.UnknownError, bool) {
+	var unknown *wire.UnknownError
+	return unknown, errors.As(err, &unknown)
+}

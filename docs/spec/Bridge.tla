@@ -1,0 +1,549 @@
+------------------------------- MODULE Bridge -------------------------------
+(***************************************************************************)
+(* Ours beside old clients, on one key of theirs: docs/protocol.md §4 to   *)
+(* §6, written once more.  L is the old key, M is ours.  Old clients know  *)
+(* only L.  Ours take both by one script or neither, renew both, give both *)
+(* back.  What ours write on L is their mark: a stamp (phase observe), a   *)
+(* guard that no clock ever finds expired (phase dual), or nothing where a *)
+(* tombstone stands (Tombstone.tla, which moves the phases).               *)
+(*                                                                         *)
+(* Nothing in a state is an instant.  A stamp is its distance from the     *)
+(* server's clock, everything else has an age, so two worlds that differ   *)
+(* by a shift of time are one, and time needs no end.  What takes no time  *)
+(* happens within a tick, in any order.                                    *)
+(*                                                                         *)
+(* Rules are those of docs/protocol.md §6, by number.  A world (module     *)
+(* Worlds) may be without one, by name, or have a number that the rule     *)
+(* forbids: then Harmless must fall, and TLC's trace shows what the rule   *)
+(* prevents.                                                               *)
+(***************************************************************************)
+EXTENDS Integers, FiniteSets, Worlds
+
+VARIABLES
+  world,             \* which of Worlds this is: who takes part, how far each may go wrong
+  L, M,              \* the two keys
+  old, our,          \* the clients
+  fleet,             \* how far the old clients' clocks have been stepped, all together
+  record, member,    \* the fleet's phase, and the one that each of ours has read; Tombstone.tla
+  harm               \* what has happened that no state shows
+
+vars == <<world, L, M, old, our, fleet, record, member, harm>>
+
+W == Worlds[world]
+
+Without(rule) == rule \in W.without
+
+Max(a, b) == IF a > b THEN a ELSE b
+Min(a, b) == IF a < b THEN a ELSE b
+
+----------------------------------------------------------------------------
+(* Names.  Whoever gives his identity up, by a crash or because a token is  *)
+(* never used twice, leaves a stranger's bytes behind.                      *)
+
+Old == 1 .. 3        \* places for old clients, and
+Our == 11 .. 13      \* for ours; who is not in this world is absent from his
+Nobody == 0
+Stranger == 99
+
+(* Phases. *)
+NoPhase == 0
+Observe == 1
+Dual == 2
+Sealed == 3
+Modern == 4
+Clean == 5
+
+(* What stands on L.  by: whose bytes, where bytes tell.  at: of a stamp.   *)
+(* ttl: ticks that it still exists, this one included; 0 for ever.          *)
+Mark(kind, by, at, ttl) == [kind |-> kind, by |-> by, at |-> at, ttl |-> ttl]
+None == Mark("none", Nobody, 0, 0)
+Tombstone == Mark("tombstone", Nobody, 0, 0)
+
+(* What a client remembers of L. *)
+Seen(mark) == [kind |-> mark.kind, by |-> mark.by, at |-> mark.at]
+Nothing == Seen(None)
+SameBytes(a, b) == a.kind = b.kind /\ a.by = b.by /\ a.at = b.at
+
+(* What stands on M: whose token, for how long, and which stamp was written  *)
+(* to L with it: M's value repeats it, so that after a lost reply the next   *)
+(* script still knows which bytes on L are ours.                             *)
+Token(by, ttl, at) == [by |-> by, ttl |-> ttl, at |-> at]
+NoToken == Token(Nobody, 0, 0)
+
+(* A key with a TTL exists through its last tick. *)
+Lasts(ticks) == ticks + 1
+
+(* Stamps further back than this are alike to everybody. *)
+Floor ==
+  Min(0, W.slack + W.lease - W.behind - 2 * W.gap) - Max(W.ahead, 0) - Max(W.behind, 0)
+    - W.takeoverMargin - W.fleetStep - 2 - (IF W.unchanged > 0 THEN W.unchanged + W.sparse ELSE 0)
+Older(at) == Max(at - 1, Floor)
+
+----------------------------------------------------------------------------
+(* Old clients, by their dialect: W.takeover (they GETSET), W.orMine (their  *)
+(* own uuid counts as expired), W.anew (they judge by a new clock reading),  *)
+(* W.onNil ("waits", "getset"), W.wins ("same", "nil or expired"), W.release *)
+(* ("del", "at least own"), W.expire (everybody sends EXPIRE, losers too).   *)
+
+Resting == [pc |-> "idle", age |-> 0, stamp |-> 0, seen |-> Nothing]
+OldHolds(o) == old[o].pc \in {"holds", "holds, EXPIRE next", "DEL next"}
+OursHolds(c) == our[c].pc \in {"holds", "told lost"}
+
+Written(o, stamp) ==
+  IF W.takeover THEN Mark("stamp", IF W.orMine THEN o ELSE Nobody, stamp, 0)
+                ELSE Mark("constant", Nobody, 0, 0)
+
+(* An attempt reads its clock, which may lie anywhere within bounds, before  *)
+(* its SETNX.  The stamp is fixed then, and the GETSET writes the same one.  *)
+Begin(o) ==
+  /\ old[o].pc = "idle"
+  /\ record # Clean /\ W.phase # Clean      \* none of them may be left
+  /\ \E off \in (IF W.takeover THEN -W.behind .. W.ahead ELSE {0}) :
+       old' = [old EXCEPT ![o] = [Resting EXCEPT !.pc = "SETNX next",
+                                   !.stamp = IF W.takeover THEN off + W.lease + W.slack + fleet ELSE 0]]
+  /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+
+Wins(o, age) ==
+  [Resting EXCEPT !.pc = IF W.expire THEN "holds, EXPIRE next" ELSE "holds", !.age = age,
+                  !.stamp = IF W.release = "at least own" THEN old[o].stamp ELSE 0]
+
+Setnx(o) ==
+  /\ old[o].pc = "SETNX next"
+  /\ IF L = None
+       THEN L' = Written(o, old[o].stamp) /\ old' = [old EXCEPT ![o] = Wins(o, 0)]
+       ELSE /\ UNCHANGED L
+            /\ old' = [old EXCEPT ![o] =
+                 IF W.expire THEN [old[o] EXCEPT !.pc = "EXPIRE next"]
+                 ELSE IF W.takeover THEN [old[o] EXCEPT !.pc = "GET next"] ELSE Resting]
+  /\ UNCHANGED <<world, M, our, fleet, record, member, harm>>
+
+(* By which clock it judges: a new reading, so the one that is furthest      *)
+(* ahead, or the reading that made its stamp.                                *)
+Judges(o) == IF W.anew THEN W.ahead + fleet ELSE old[o].stamp - W.slack - W.lease
+Expired(at, clock) == at < clock
+
+(* Whether what it saw is, or within the attempt can become, expired to it.  *)
+GoesOn(o, saw) ==
+  LET wait == IF W.anew THEN Max(0, W.gap - old[o].age) ELSE 0
+  IN  CASE saw.kind = "none" -> W.onNil = "getset"
+        [] W.orMine /\ saw.by = o -> TRUE
+        [] saw.kind = "stamp" -> Expired(saw.at - wait, Judges(o))
+        [] OTHER -> FALSE                   \* guards, tombstones: held, by every clock
+
+Get(o) ==
+  /\ old[o].pc = "GET next"
+  /\ old' = [old EXCEPT ![o] =
+       IF GoesOn(o, Seen(L)) THEN [old[o] EXCEPT !.pc = "GETSET next", !.seen = Seen(L)] ELSE Resting]
+  /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+
+Won(before, saw, clock) ==
+  IF W.wins = "same" THEN before.kind # "none" /\ SameBytes(before, saw)
+  ELSE before.kind = "none" \/ (before.kind = "stamp" /\ Expired(before.at, clock))
+
+(* A mark of client c's, as a script would know it (rules 7 and 10).  A      *)
+(* stamp's bytes prove nothing without M, which repeats them, and without    *)
+(* the TTL that ours always write with them.                                 *)
+IsMark(mark, c) ==
+  CASE our[c].on = "tombstone" -> mark.kind = "tombstone"
+    [] mark.kind = "guard" -> mark.by = c
+    [] OTHER -> mark.kind = "stamp" /\ mark.at = M.at /\ (mark.ttl > 0 \/ Without("mark has a TTL"))
+
+(* For the goals "loss unnoticed" and "job lost": who of ours had his mark   *)
+(* touched since he looked last.                                             *)
+Touched(clients, before) ==
+  [c \in Our |->
+     IF /\ our[c].pc \in {"answer", "settles", "holds", "told lost", "stopped"}
+        /\ our[c].on # "nothing" /\ M.by = c
+        /\ (our[c].on = "own" \/ before.kind = "tombstone") /\ IsMark(before, c)
+       THEN [clients[c] EXCEPT !.touched = TRUE] ELSE clients[c]]
+
+(* GETSET writes whether it wins or not, and drops the key's TTL: the loser  *)
+(* has overwritten the winner, be it one of ours.                            *)
+Getset(o) ==
+  LET c == old[o]
+  IN  /\ c.pc = "GETSET next"
+      /\ \/ c.seen.kind # "stamp"
+         \/ W.orMine /\ c.seen.by = o
+         \/ Expired(c.seen.at, Judges(o))
+      /\ L' = Written(o, c.stamp)
+      /\ our' = Touched(our, L)
+      /\ old' = [old EXCEPT ![o] =
+           IF W.anew /\ W.wins # "same" /\ L # None
+             THEN [c EXCEPT !.pc = "reply next", !.age = 0, !.seen = Seen(L)]
+           ELSE IF Won(L, c.seen, Judges(o)) THEN Wins(o, 0) ELSE Resting]
+      /\ UNCHANGED <<world, M, fleet, record, member, harm>>
+
+(* A reply that is judged by yet another reading, late. *)
+JudgeReply(o) ==
+  /\ old[o].pc = "reply next"
+  /\ Won(old[o].seen, Nothing, W.ahead + fleet)
+  /\ old' = [old EXCEPT ![o] = Wins(o, old[o].age)]
+  /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+
+(* EXPIRE goes to whoever's value is there (rule 9). *)
+Expire(o) ==
+  /\ old[o].pc \in {"EXPIRE next", "holds, EXPIRE next"}
+  /\ L' = IF L = None THEN L ELSE [L EXCEPT !.ttl = Lasts(W.lease)]
+  /\ old' = [old EXCEPT ![o] = IF old[o].pc = "EXPIRE next" THEN Resting ELSE [old[o] EXCEPT !.pc = "holds"]]
+  /\ UNCHANGED <<world, M, our, fleet, record, member, harm>>
+
+(* Some look at the value before they delete. *)
+DecideRelease(o) ==
+  LET own == \/ L.kind \in {"guard", "tombstone"}
+             \/ L.kind = "stamp" /\ L.at >= old[o].stamp
+  IN  /\ old[o].pc = "holds" /\ W.release = "at least own"
+      /\ old' = [old EXCEPT ![o] = IF own THEN [old[o] EXCEPT !.pc = "DEL next"] ELSE Resting]
+      /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+
+(* DEL frees whatever is there. *)
+Del(o) ==
+  /\ old[o].pc = IF W.release = "del" THEN "holds" ELSE "DEL next"
+  /\ L' = None
+  /\ our' = Touched(our, L)
+  /\ old' = [old EXCEPT ![o] = [Resting EXCEPT !.pc = IF W.rest > 0 THEN "rests" ELSE "idle"]]
+  /\ UNCHANGED <<world, M, fleet, record, member, harm>>
+
+(* Nothing makes a client go on with an attempt. *)
+Quit(o) ==
+  /\ old[o].pc \notin {"absent", "idle", "rests"} /\ ~OldHolds(o)
+  /\ old' = [old EXCEPT ![o] = Resting]
+  /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+
+Forgotten(who, x) == IF x.by = who THEN [x EXCEPT !.by = Stranger] ELSE x
+OldForget(who, clients) == [o \in Old |-> [clients[o] EXCEPT !.seen = Forgotten(who, @)]]
+OurForget(who, clients) == [c \in Our |-> [clients[c] EXCEPT !.watch = Forgotten(who, @)]]
+
+Crash(o) ==
+  /\ OldHolds(o)
+  /\ L' = Forgotten(o, L)
+  /\ old' = OldForget(o, [old EXCEPT ![o] = Resting])
+  /\ our' = OurForget(o, our)
+  /\ UNCHANGED <<world, M, fleet, record, member, harm>>
+
+OldStep(o) ==
+  \/ Begin(o) \/ Setnx(o) \/ Get(o) \/ Getset(o) \/ JudgeReply(o) \/ Expire(o)
+  \/ DecideRelease(o) \/ Del(o) \/ Quit(o) \/ Crash(o)
+
+----------------------------------------------------------------------------
+(* Ours.  age: since the request was sent from which trust counts.  life:    *)
+(* since the acquisition, or since told lost.  on: what the lease hangs on,  *)
+(* "own" (its stamp or guard), "tombstone", or "nothing" (M alone).  watch,  *)
+(* since, last: what it has seen unchanged, for how long, and how long ago   *)
+(* it looked last.                                                           *)
+
+Idle == [pc |-> "idle", age |-> 0, life |-> 0, phase |-> NoPhase, on |-> "nothing",
+         settled |-> FALSE, long |-> FALSE, touched |-> FALSE, judged |-> FALSE, released |-> FALSE,
+         renew |-> 0, watch |-> Nothing, since |-> 0, last |-> 0]
+
+TTL(x) == IF x.long THEN W.long ELSE W.ttl
+TrustOver(x) == x.age >= TTL(x) - W.margin
+LongAgo == Max(W.ttl, W.long) + 1                 \* ages of trust beyond are alike
+Settled == Max(W.settle, W.gap + 1)               \* the age from which a grant counts as settled
+
+(* Rule 7: every script looks at L. *)
+Stands(c) == our[c].on = "nothing" \/ IsMark(L, c)
+
+(* Ours is who has the whole token on M. *)
+HasM(c) ==
+  \/ M.by = c
+  \/ Without("two keys")
+  \/ Without("token compared") /\ M.by # Nobody
+
+(* Rule 3: who judges.  The server's clock past the stamp by more than the   *)
+(* margin; or the same bytes through the fleet's greatest lease.             *)
+MayTakeOver(x) ==
+  IF W.unchanged > 0 THEN SameBytes(x.watch, L) /\ x.since > W.unchanged
+  ELSE L.at + W.takeoverMargin < 0
+
+(* What a lease of x would hang on, if x may take L as it is; else "held". *)
+Free(x) ==
+  CASE x.phase \in {NoPhase, Clean} -> "nothing"
+    [] L.kind = "none" -> "own"
+    [] L.kind = "tombstone" /\ x.phase >= Sealed -> "tombstone"
+    [] L.kind = "tombstone" /\ x.phase = Dual -> "own"     \* observe takes it for held
+    [] L.kind = "stamp" /\ MayTakeOver(x) -> "own"
+    [] x.judged \/ Without("acquire looks at L") -> "own"
+    [] OTHER -> "held"
+
+(* How much longer L exists than M where it carries a stamp: past the end    *)
+(* that anybody's clock gives it.                                            *)
+Beyond == W.slack + W.takeoverMargin + 2
+
+(* The mark of c's lease x, and what M says of it. *)
+OwnMark(c, x) ==
+  IF x.phase = Observe /\ W.takeover
+    THEN Mark("stamp", IF W.orMine THEN c ELSE Nobody, TTL(x) + W.slack, Lasts(TTL(x)) + Beyond)
+    ELSE Mark("guard", c, 0, Lasts(TTL(x)))
+OwnToken(c, x) ==
+  Token(c, Lasts(TTL(x)), IF x.on = "own" /\ x.phase = Observe /\ W.takeover THEN TTL(x) + W.slack ELSE Floor)
+
+(* Rule 5: a takeover settles.  Rule 6: "or mine" settles every time.  A     *)
+(* tombstone needs none, since only settled guards have left one.            *)
+MustSettle(on, tookOver) ==
+  /\ W.settle > 0 /\ W.takeover /\ on = "own"
+  /\ \/ tookOver \/ W.settleAlways
+     \/ W.orMine /\ ~Without("settle after every acquisition")
+
+(* The reply that says "taken" reaches the client. *)
+Told(x) ==
+  [x EXCEPT !.pc = IF TrustOver(x) THEN "stopped" ELSE IF x.settled THEN "holds" ELSE "settles"]
+
+(* The acquire script: both keys or neither; x is the attempt.  Rule 1: it   *)
+(* writes in the very step that has judged, never by GETSET.                 *)
+Acquire(c, x) ==
+  LET on == Free(x)
+      tookOver == on = "own" /\ L.kind = "stamp"
+      taken == [x EXCEPT !.on = on, !.life = 0, !.watch = Nothing, !.since = 0, !.last = 0,
+                         !.judged = FALSE, !.settled = ~MustSettle(on, tookOver)]
+  IN  /\ IF on = "held" \/ (M # NoToken /\ ~Without("two keys"))
+           THEN /\ our' = [our EXCEPT ![c] = [Idle EXCEPT !.watch = x.watch, !.since = x.since, !.last = x.last]]
+                /\ UNCHANGED <<L, M>>
+           ELSE /\ our' = [our EXCEPT ![c] =
+                     IF x.pc = "cancelled" THEN [taken EXCEPT !.pc = "stopped"]
+                     ELSE IF W.late THEN [taken EXCEPT !.pc = "answer"] ELSE Told(taken)]
+                /\ M' = OwnToken(c, taken)
+                /\ L' = CASE on = "own" -> OwnMark(c, taken)
+                          [] on = "tombstone" -> [L EXCEPT !.ttl = 0]
+                          [] OTHER -> L
+      /\ UNCHANGED <<world, old, fleet, record, member, harm>>
+
+(* No phase, no lock: a member that never read the record refuses. *)
+MayTry(c) == our[c].pc = "idle" /\ (member[c] # NoPhase \/ Without("no phase, no lock"))
+Fresh(c) == [our[c] EXCEPT !.phase = member[c], !.age = 0]
+
+Try(c) == MayTry(c) /\ ~W.late /\ Acquire(c, Fresh(c))
+
+(* Requests and replies take their time; an attempt may be cancelled while   *)
+(* its command is on its way, and the command executed all the same.         *)
+Send(c) ==
+  /\ MayTry(c) /\ W.late
+  /\ our' = [our EXCEPT ![c] = [Fresh(c) EXCEPT !.pc = "sent"]]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+(* Without rule 1: judged now, written later, whatever is there by then. *)
+SendBlind(c) ==
+  /\ Without("compare and set")
+  /\ MayTry(c) /\ L.kind = "stamp" /\ MayTakeOver(our[c])
+  /\ our' = [our EXCEPT ![c] = [Fresh(c) EXCEPT !.pc = "sent", !.judged = TRUE]]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+Arrive(c) == our[c].pc \in {"sent", "cancelled"} /\ Acquire(c, our[c])
+
+Cancel(c) ==
+  /\ our[c].pc \in {"sent", "answer", "settles"}
+  /\ our' = [our EXCEPT ![c].pc = IF @ = "sent" THEN "cancelled" ELSE "stopped"]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+(* A token that is given up is never used again. *)
+GivenUp(c) ==
+  /\ our' = OurForget(c, [our EXCEPT ![c] = Idle])
+  /\ old' = OldForget(c, old)
+
+Drop(c) ==
+  /\ our[c].pc = "cancelled"
+  /\ GivenUp(c)
+  /\ L' = Forgotten(c, L) /\ M' = Forgotten(c, M)
+  /\ UNCHANGED <<world, fleet, record, member, harm>>
+
+Die(c) ==
+  /\ our[c].pc \in {"answer", "settles", "holds", "told lost", "stopped"}
+  /\ GivenUp(c)
+  /\ L' = Forgotten(c, L) /\ M' = Forgotten(c, M)
+  /\ UNCHANGED <<world, fleet, record, member, harm>>
+
+(* Trust counts from before the request was sent. *)
+Answer(c) ==
+  /\ our[c].pc = "answer"
+  /\ our' = [our EXCEPT ![c] = Told(IF Without("trust from before sending") THEN [@ EXCEPT !.age = 0] ELSE @)]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+(* Rule 5: look again before saying "held". *)
+Check(c) ==
+  /\ our[c].pc = "settles" /\ our[c].life >= W.settle /\ ~TrustOver(our[c])
+  /\ our' = [our EXCEPT ![c].renew = 0,
+               ![c].pc = IF Stands(c) /\ HasM(c) THEN "holds" ELSE "stopped",
+               ![c].settled = @ \/ (Stands(c) /\ HasM(c))]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+(* Rule 6: a waiter of the same process gets an unsettled guard with the     *)
+(* rest of its settle, which is what our[c] going on as it is amounts to.    *)
+PassUnsettled(c) ==
+  /\ Without("settle passed on")
+  /\ our[c].pc = "settles" /\ ~TrustOver(our[c])
+  /\ our' = [our EXCEPT ![c].pc = "holds"]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+(* Told lost: when trust is over, or early, by watching L. *)
+TellLost(c) ==
+  /\ our[c].pc = "holds"
+  /\ TrustOver(our[c]) \/ ~Stands(c)
+  /\ our' = [our EXCEPT ![c].pc = "told lost", ![c].life = 0, ![c].renew = 0]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+(* A job stops because it is done or some time after it was told lost. *)
+Stop(c) ==
+  /\ OursHolds(c)
+  /\ our' = [our EXCEPT ![c].pc = "stopped", ![c].renew = 0]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+SendRenewal(c) ==
+  /\ our[c].pc = "holds" /\ ~TrustOver(our[c]) /\ W.late /\ our[c].renew = 0
+  /\ our' = [our EXCEPT ![c].renew = 1]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+(* The renew script, and its reply.  Rule 7: nothing is renewed over a mark  *)
+(* that is gone or foreign.  Rule 8: M stays then, until the job has         *)
+(* stopped.  Rule 9: both TTLs are set anew.                                 *)
+Renew(c) ==
+  LET x == our[c]
+      looked == Stands(c) \/ Without("renewal looks at L")
+      long == x.phase = Modern /\ W.long > 0 /\ (x.life > W.gap \/ Without("long lease only after the gap"))
+      kept == [x EXCEPT !.long = @ \/ long, !.renew = 0, !.age = Max(0, x.renew - 1)]
+      lost == [x EXCEPT !.pc = "told lost", !.life = 0, !.renew = 0]
+      deaf == [x EXCEPT !.renew = 0]
+  IN  /\ x.pc = "holds" /\ ~TrustOver(x) /\ (W.late => x.renew > 0)
+      /\ IF HasM(c) /\ looked
+           THEN /\ our' = [our EXCEPT ![c] = kept]
+                /\ M' = IF x.on = "own" /\ Stands(c) THEN OwnToken(c, kept) ELSE [M EXCEPT !.by = c, !.ttl = Lasts(TTL(kept))]
+                /\ L' = CASE x.on = "own" /\ Stands(c) -> OwnMark(c, kept)
+                          [] x.on = "tombstone" /\ L.kind = "tombstone" /\ ~Without("tombstone's TTL restored") -> [L EXCEPT !.ttl = 0]
+                          [] OTHER -> L
+                /\ harm' = IF W.goal = "loss unnoticed" /\ x.touched THEN "loss unnoticed" ELSE harm
+           ELSE /\ \/ our' = [our EXCEPT ![c] = lost]
+                   \/ Without("M kept after a loss") /\ our' = [our EXCEPT ![c] = deaf]
+                /\ M' = IF HasM(c) /\ Without("M kept after a loss") THEN NoToken ELSE M
+                /\ UNCHANGED <<L, harm>>
+      /\ UNCHANGED <<world, old, fleet, record, member>>
+
+(* The release script.  Rule 10: it compares; L is left alone where it is    *)
+(* not ours.  From sealed on a tombstone takes the guard's place, in "or     *)
+(* mine" dialects only that of a settled one.                                *)
+Leaves(c) ==
+  LET settled == ~W.orMine \/ our[c].life >= Settled \/ Without("unsettled guard deleted")
+  IN  IF ~HasM(c) \/ our[c].on # "own" \/ ~(Stands(c) \/ Without("release looks at L")) THEN L
+      ELSE IF our[c].phase >= Sealed /\ settled THEN Tombstone ELSE None
+
+ReleaseScript(c) ==
+  /\ L' = Forgotten(c, Leaves(c))
+  /\ M' = IF HasM(c) THEN NoToken ELSE M
+  /\ old' = OldForget(c, old)
+  /\ harm' = IF /\ W.goal = "trampled" /\ L.kind # "none" /\ ~Stands(c) /\ Leaves(c).kind # L.kind
+                /\ \E o \in Old : OldHolds(o)
+               THEN "trampled" ELSE harm
+  /\ UNCHANGED <<world, fleet, record, member>>
+
+Release(c) ==
+  /\ our[c].pc = "stopped"
+  /\ our' = OurForget(c, [our EXCEPT ![c] = Idle])
+  /\ ReleaseScript(c)
+
+(* A grant whose release was ever sent is not handed on. *)
+PassReleased(c) ==
+  /\ Without("released grant not passed on")
+  /\ our[c].pc = "stopped" /\ ~TrustOver(our[c])
+  /\ our' = [our EXCEPT ![c].pc = "holds", ![c].renew = 0, ![c].released = TRUE]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+LateRelease(c) ==
+  /\ OursHolds(c) /\ our[c].released
+  /\ our' = OurForget(c, [our EXCEPT ![c].released = FALSE])
+  /\ ReleaseScript(c)
+
+(* A look that takes nothing.  Rule 3: bytes that differ, or a last look     *)
+(* that is too old, begin the observation anew.                              *)
+Sample(c) ==
+  /\ our[c].pc = "idle" /\ W.unchanged > 0 /\ L.kind = "stamp"
+  /\ our' = [our EXCEPT ![c].last = 0,
+               ![c].since = IF SameBytes(our[c].watch, L) THEN @ ELSE 0,
+               ![c].watch = IF SameBytes(our[c].watch, L) THEN @ ELSE Seen(L)]
+  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+
+OurStep(c) ==
+  \/ Try(c) \/ Send(c) \/ SendBlind(c) \/ Arrive(c) \/ Drop(c) \/ Answer(c)
+  \/ Cancel(c)
+  \/ Check(c) \/ PassUnsettled(c) \/ SendRenewal(c) \/ Renew(c) \/ TellLost(c) \/ Stop(c)
+  \/ Release(c) \/ PassReleased(c) \/ LateRelease(c) \/ Die(c) \/ Sample(c)
+
+----------------------------------------------------------------------------
+(* Time goes on unless somebody would exceed a bound. *)
+
+Due ==
+  \/ \E o \in Old :
+       LET c == old[o] IN
+       CASE c.pc \in {"absent", "idle", "rests"} -> FALSE
+         [] OldHolds(o) -> ~W.overrun /\ c.age >= W.job
+         [] c.pc = "reply next" -> c.age >= W.reply
+         [] OTHER -> c.age >= W.gap
+  \/ \E c \in Our :
+       \/ our[c].pc = "holds" /\ TrustOver(our[c])
+       \/ our[c].pc = "told lost" /\ our[c].life >= W.stop
+
+OldLater(o) ==
+  LET c == old[o] IN
+  CASE c.pc \in {"absent", "idle"} -> c
+    [] c.pc = "rests" -> IF c.age + 1 >= W.rest THEN Resting ELSE [c EXCEPT !.age = @ + 1]
+    [] OTHER ->
+         [c EXCEPT !.age = IF OldHolds(o) /\ W.overrun THEN @ ELSE @ + 1,
+                   !.stamp = IF W.takeover /\ (~OldHolds(o) \/ W.release = "at least own") THEN Older(@) ELSE @,
+                   !.seen = IF c.seen.kind = "stamp" THEN [@ EXCEPT !.at = Older(@)] ELSE @]
+
+OurLater(x) ==
+  LET y == IF x.pc \in {"absent", "idle"} THEN x
+           ELSE [x EXCEPT !.age = Min(@ + 1, LongAgo), !.life = Min(@ + 1, Settled + W.stop),
+                          !.renew = IF @ > 0 THEN Min(@ + 1, LongAgo) ELSE 0]
+  IN  IF x.watch = Nothing THEN y
+      ELSE IF x.last + 1 > W.sparse /\ ~Without("fresh samples")
+        THEN [y EXCEPT !.watch = Nothing, !.since = 0, !.last = 0]
+        ELSE [y EXCEPT !.watch.at = Older(@), !.since = Min(@ + 1, W.unchanged + 1), !.last = Min(@ + 1, W.sparse)]
+
+Tick ==
+  /\ ~Due
+  /\ L' = IF L.ttl = 1 THEN None
+          ELSE [L EXCEPT !.at = IF L.kind = "stamp" THEN Older(@) ELSE @, !.ttl = IF @ = 0 THEN 0 ELSE @ - 1]
+  /\ M' = IF M.ttl <= 1 THEN NoToken ELSE [M EXCEPT !.at = Older(@), !.ttl = @ - 1]
+  /\ old' = [o \in Old |-> OldLater(o)]
+  /\ LET seen == IF L.ttl = 1 /\ L.kind # "stamp" THEN Touched(our, L) ELSE our   \* a stamp outlives M
+     IN  our' = [c \in Our |-> OurLater(seen[c])]
+  /\ UNCHANGED <<world, fleet, record, member, harm>>
+
+(* All old clocks may be stepped back together, once. *)
+FleetStep ==
+  /\ W.fleetStep > 0 /\ fleet = 0
+  /\ fleet' = -W.fleetStep
+  /\ UNCHANGED <<world, L, M, old, our, record, member, harm>>
+
+----------------------------------------------------------------------------
+
+Init ==
+  /\ world \in DOMAIN Worlds
+  /\ L = IF W.phase \in Sealed .. Modern THEN Tombstone ELSE None
+  /\ M = NoToken
+  /\ old = [o \in Old |-> IF o <= W.old THEN Resting ELSE [Resting EXCEPT !.pc = "absent"]]
+  /\ our = [c \in Our |-> IF c - 10 <= W.ours THEN Idle ELSE [Idle EXCEPT !.pc = "absent"]]
+  /\ fleet = 0
+  /\ record = W.phase
+  /\ member = [c \in Our |-> IF Without("no phase, no lock") /\ c = 11 THEN NoPhase ELSE W.phase]
+  /\ harm = "none"
+
+BridgeNext ==
+  \/ \E o \in Old : OldStep(o)
+  \/ \E c \in Our : OurStep(c)
+  \/ FleetStep
+  \/ Tick
+
+BridgeSpec == Init /\ [][BridgeNext]_vars
+
+(* What must not happen.  "two hold" is exclusion beside honest clients,     *)
+(* "two of ours hold" is promise 1, whatever old clients do; "loss           *)
+(* unnoticed" is a renewal that succeeds over a touched mark, "trampled" a   *)
+(* release that deletes an old holder's value, "job lost" one that was told  *)
+(* held and has to break off although everybody was honest.                  *)
+OursHolding == Cardinality({c \in Our : OursHolds(c)})
+OldHolding == Cardinality({o \in Old : OldHolds(o)})
+
+Harmless ==
+  CASE W.goal = "two hold" -> IF W.ours = 0 THEN OldHolding <= 1 ELSE OursHolding <= 1 /\ ~(OursHolding = 1 /\ OldHolding > 0)
+    [] W.goal = "job lost" -> \A c \in Our : ~(our[c].pc = "holds" /\ our[c].touched /\ ~TrustOver(our[c]))
+    [] W.goal = "trampled" -> harm = "none"
+    [] OTHER -> OursHolding <= 1 /\ harm = "none"          \* two of ours hold, loss unnoticed
+=============================================================================

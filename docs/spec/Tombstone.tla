@@ -1,0 +1,75 @@
+----------------------------- MODULE Tombstone ------------------------------
+(***************************************************************************)
+(* The phases of a migration: observe, dual, sealed, modern, clean.  From  *)
+(* sealed on a tombstone stands on L, a constant that every old client     *)
+(* takes for held and ours take for free; ours hold M, and their lease     *)
+(* hangs on the tombstone.                                                 *)
+(*                                                                         *)
+(* The record moves one phase at a time, forwards or back, and each step   *)
+(* has a gate.  A member takes a phase up at its next attempt; a lease     *)
+(* keeps the phase that it was taken under.                                *)
+(***************************************************************************)
+EXTENDS Bridge
+
+Here == {c \in Our : our[c].pc # "absent"}
+Members == {member[c] : c \in Here}
+Leases == {our[c].phase : c \in {d \in Here : our[d].pc # "idle"}}
+
+Learn(c) ==
+  /\ our[c].pc = "idle" /\ member[c] # record
+  /\ member' = [member EXCEPT ![c] = record]
+  /\ UNCHANGED <<world, L, M, old, our, fleet, record, harm>>
+
+(* The windows in which no old client writes are asked as "none is in an     *)
+(* attempt or holds now", which is less than a window promises.  A job that  *)
+(* runs for ever outlasts every window.                                      *)
+Quiet == W.overrun \/ \A o \in Old : old[o].pc \in {"absent", "idle"}
+
+(* No member lags behind; for modern and clean no lease does either. *)
+GateTo(next) ==
+  \/ Without("one step at a time")
+  \/ CASE next = Dual -> \A p \in Members : p >= Observe
+       [] next = Sealed -> (\A p \in Members : p >= Dual) /\ Quiet
+       [] next = Modern -> (\A p \in Members \cup Leases : p >= Sealed) /\ Quiet
+       [] next = Clean -> (\A p \in Members \cup Leases : p >= Modern) /\ Quiet
+
+Advance ==
+  /\ record < W.to /\ GateTo(record + 1)
+  /\ record' = record + 1
+  /\ UNCHANGED <<world, L, M, old, our, fleet, member, harm>>
+
+(* Back to observe waits for the last tombstone, which observe takes for     *)
+(* held, and for everybody who would leave one.                              *)
+GateBack ==
+  \/ Without("one step at a time")
+  \/ IF record # Dual THEN W.forget \/ \A p \in Members : p >= record
+     ELSE L.kind # "tombstone" /\ (\A p \in Members : p = Dual) /\ \A p \in Leases : p <= Dual
+
+Back ==
+  /\ record > W.phase /\ record # Clean /\ GateBack
+  /\ record' = record - 1
+  /\ UNCHANGED <<world, L, M, old, our, fleet, member, harm>>
+
+(* Tombstones are deleted last: on the way back only where no M hangs on     *)
+(* one, after clean only when nobody acts by an earlier phase any more.      *)
+Sweep ==
+  /\ W.phase < W.to /\ L.kind = "tombstone" /\ record \in {Dual, Clean}
+  /\ \/ Without("tombstones deleted last")
+     \/ record = Clean /\ \A p \in Members \cup Leases : p = Clean
+     \/ record = Dual /\ M = NoToken
+  /\ L' = None
+  /\ our' = Touched(our, L)
+  /\ UNCHANGED <<world, M, old, fleet, record, member, harm>>
+
+(* A missing tombstone is put back only by a script that takes M; anybody    *)
+(* else who did it would hide a loss.                                        *)
+Restore ==
+  /\ Without("tombstone put back only with M")
+  /\ W.phase < W.to /\ record \in Sealed .. Modern /\ L = None
+  /\ L' = Tombstone
+  /\ UNCHANGED <<world, M, old, our, fleet, record, member, harm>>
+
+Next == BridgeNext \/ (\E c \in Our : Learn(c)) \/ Advance \/ Back \/ Sweep \/ Restore
+
+Spec == Init /\ [][Next]_vars
+=============================================================================

@@ -1,0 +1,218 @@
+//go:build real
+
+package spec_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// honest is a fleet at the bounds that the rules allow: old clients whose jobs last as long as honesty
+// permits, ours with the longest lease of the lease rule.
+func honest(d dialect.Dialect, old, ours int, p skew.Phase, lease, gap, ahead int) skew.Scenario {
+	sc := skew.Scenario{Dialect: d, Old: old, Lease: lease, Gap: gap, Reply: 1, Ahead: ahead}
+	bound := lease
+	if d.HasTakeover() {
+		bound = lease + slack(d) - ahead - gap
+	}
+	sc.Job = bound
+	sc.Ours = skew.Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1}
+	if p == skew.PhaseObserve && d.HasStamp() {
+		sc.Ours.Margin += ahead
+	}
+	if d.OrMine {
+		sc.Ours.Settle = gap + 1
+	}
+	return sc
+}
+
+type change func(*skew.Scenario)
+
+func with(sc skew.Scenario, changes ...change) skew.Scenario {
+	for _, c := range changes {
+		c(&sc)
+	}
+	return sc
+}
+
+func breaks(r skew.Rule) change  { return func(sc *skew.Scenario) { sc.Ours.Break |= r } }
+func upTo(p skew.Phase) change   { return func(sc *skew.Scenario) { sc.Ours.To = p } }
+func longer(sc *skew.Scenario)   { sc.Ours.TTL++ }
+func longJobs(sc *skew.Scenario) { sc.Job++ }
+func overrun(goal skew.Goal) change {
+	return func(sc *skew.Scenario) { sc.Overrun, sc.Goal = true, goal }
+}
+
+// mutant is a world that the full rules make harmless, and one change that must not.
+type mutant struct {
+	rule   string // of docs/protocol.md §6 or §5, and what the change does to it
+	sc     skew.Scenario
+	change change
+}
+
+func mutants() []mutant {
+	jedis, uuid, pageNil, python, expire := dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()
+	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
+	dual := honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1)
+	orMine := honest(uuid, 1, 1, skew.PhaseDual, 5, 1, 1)
+	orMineStamps := honest(uuid, 1, 1, skew.PhaseObserve, 5, 1, 1)
+	unchanged := with(honest(jedis, 1, 1, skew.PhaseDual, 3, 1, 1), func(sc *skew.Scenario) { sc.Ours.Unchanged, sc.Ours.Sparse = 4, 1 })
+	away := with(honest(jedis, 1, 1, skew.PhaseDual, 6, 1, 1), func(sc *skew.Scenario) {
+		sc.Job, sc.Ours.TTL, sc.FleetStep, sc.Rest, sc.Ours.Unchanged, sc.Ours.Sparse = 5, 5, 4, 2, 7, 1
+	})
+	spared := with(honest(jedis, 1, 1, skew.PhaseDual, 5, 1, 1), func(sc *skew.Scenario) {
+		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = skew.LostJob, 2, true
+	})
+	move := func(d dialect.Dialect, lease int, from, to skew.Phase, changes ...change) skew.Scenario {
+		return with(honest(d, 1, 1, from, lease, 1, 1), append(changes, upTo(to))...)
+	}
+	return []mutant{
+		{"1: GETSET instead of compare-and-set", observe, breaks(skew.RuleCompareAndSet)},
+		{"3: a takeover margin a tick too small", with(observe, func(sc *skew.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
+			func(sc *skew.Scenario) { sc.Ours.TakeoverMargin-- }},
+		{"3: unchanged for less than the greatest lease", unchanged, func(sc *skew.Scenario) { sc.Ours.Unchanged -= 2 }},
+		{"3: an observation whose last look is too old", away, breaks(skew.RuleFreshSample)},
+		{"3: looks that are too far apart", away, func(sc *skew.Scenario) { sc.Ours.Sparse = 3 }},
+		{"4: a lease a tick longer, beside guards", dual, longer},
+		{"4: a lease a tick longer, in a dialect that GETSETs a missing key", honest(pageNil, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+		{"4: a lease a tick longer, in a dialect without slack", honest(python, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+		{"5: no settle, and a job is lost", spared, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
+		{"5: a settle equal to the gap, and a job is lost", spared, func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
+		{"6: no settle", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
+		{"6: a settle equal to the gap", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
+		{"6: a settle only after takeovers", orMine, breaks(skew.RuleSettleEvery)},
+		{"6: a settle only after takeovers, beside stamps", orMineStamps, breaks(skew.RuleSettleEvery)},
+		{"6: an unsettled guard handed on as settled", orMine, breaks(skew.RuleSettlePassedOn)},
+		{"6: an unsettled guard replaced by a tombstone", move(uuid, 4, skew.PhaseDual, skew.PhaseSealed), breaks(skew.RuleUnsettledDeleted)},
+		{"7: the acquire script looks at M alone", observe, breaks(skew.RuleAcquireLooks)},
+		{"7: the renewal looks at M alone", dual, breaks(skew.RuleRenewalLooks)},
+		{"8: M given back when L is lost", with(honest(jedis, 1, 2, skew.PhaseObserve, 4, 1, 1), overrun(skew.TwoOurs)), breaks(skew.RuleKeepM)},
+		{"9: nobody gives the tombstone its TTL back", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), breaks(skew.RuleTombstoneTTL)},
+		{"10: the release looks at M alone", with(observe, overrun(skew.Trampled)), breaks(skew.RuleReleaseLooks)},
+		{"§4: one key instead of two", with(honest(jedis, 1, 2, skew.PhaseDual, 4, 1, 1), overrun(skew.TwoOurs)), breaks(skew.RuleTwoKeys)},
+		{"§4: whoever is on M is taken for oneself", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks(skew.RuleToken)},
+		{"§4: a stamp known by its bytes alone", with(observe, overrun(skew.Unnoticed)), breaks(skew.RuleMarkHasTTL)},
+		{"trust: a margin that leaves the stopping out", honest(jedis, 0, 2, skew.PhaseDual, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Margin = 0 }},
+		{"trust: a margin beside a stamp that leaves the fastest clock out", honest(python, 1, 1, skew.PhaseObserve, 5, 1, 1), func(sc *skew.Scenario) { sc.Ours.Margin-- }},
+		{"trust: counted from the reply", with(honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Late = true }), breaks(skew.RuleTrustFromSent)},
+		{"hand-over: of a grant whose release was sent", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks(skew.RuleReleasedNotPassed)},
+		{"phases: a member that never read the record locks", dual, breaks(skew.RuleNoPhaseNoLock)},
+		{"phases: the record moves without its gates", move(jedis, 3, skew.PhaseSealed, skew.PhaseClean), breaks(skew.RuleOneStep)},
+		{"phases: tombstones deleted before the last lease ended", move(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks(skew.RuleTombstonesLast)},
+		{"phases: a tombstone put back without M", move(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun(skew.Unnoticed)), breaks(skew.RuleRestoreWithM)},
+		{"phases: the long lease before the gap is over", move(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }), breaks(skew.RuleLongAfterGap)},
+		{"phases: beside foreign EXPIREs, observe", honest(expire, 1, 1, skew.PhaseObserve, 3, 1, 1), longer},
+		{"phases: beside foreign EXPIREs, dual", honest(expire, 1, 1, skew.PhaseDual, 3, 1, 1), longer},
+		{"phases: beside foreign EXPIREs, sealed", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), longer},
+		{"phases: beside foreign EXPIREs, modern", honest(expire, 1, 1, skew.PhaseModern, 3, 1, 1), longer},
+	}
+}
+
+// beyond are rules that the explorer knows and this specification has no words for, and why.
+var beyond = map[string]string{
+	"token new for every attempt":        "names are given up here, and never used twice",
+	"mark ends with M":                   "no dialect here sets a TTL on its stamps",
+	"mark ends later than theirs could":  "no dialect here sets a TTL on its stamps",
+	"stamp remembered in M":              "ours have no memory here but what M says",
+	"unreadable is held":                 "no world here has values that are no stamps",
+	"trust within the PTTL":              "nobody here shortens a TTL of ours but clients of BareExpire, who bound the lease",
+	"a step suspends the judge":          "the server's clock does not step here",
+	"no old client at the gate":          "the gate's window is asked of old clients that never overrun",
+	"old clients start last after clean": "no init follows clean here",
+}
+
+// TestEachRuleHasItsMutant: what package skew can take out is taken out here too.
+func TestEachRuleHasItsMutant(t *testing.T) {
+	var broken skew.Rule
+	for _, m := range mutants() {
+		broken |= with(m.sc, m.change).Ours.Break
+	}
+	for _, r := range rules() {
+		if beyond[r.String()] == "" && broken&r == 0 {
+			t.Errorf("no world is without %q", r)
+		}
+	}
+}
+
+// TestSameMutantsFall: what the explorer finds, TLC finds, in as many steps; and the trace shows what
+// the rule prevents (go test -v prints it).
+func TestSameMutantsFall(t *testing.T) {
+	t.Parallel()
+	var worlds []world
+	for _, m := range mutants() {
+		worlds = append(worlds, world{m.rule, with(m.sc, m.change)})
+	}
+	// Without ours the old clients are as Verbatim.tla has them.
+	worlds = append(worlds,
+		world{"old clients alone, a tick too long", with(honest(dialect.Jedis(), 2, 0, skew.PhaseObserve, 3, 1, 1), longJobs)},
+		world{"old clients alone, or mine", honest(dialect.JedisUUID(), 2, 0, skew.PhaseObserve, 3, 1, 1)},
+	)
+	got := asked(t, worlds)
+	for n, w := range worlds {
+		x := w.explored(t)
+		trace := got.traces[n]
+		switch {
+		case !x.Found:
+			t.Errorf("%s: the explorer finds nothing", w.name)
+		case trace == nil:
+			t.Errorf("%s: TLC finds nothing; the explorer:\n%s", w.name, x.Trace.Words())
+		case len(trace)-1 != x.Trace.Length:
+			t.Errorf("%s: TLC needs %d steps, the explorer %d\n%s\n%s", w.name, len(trace)-1, x.Trace.Length, words(trace), x.Trace.Words())
+		default:
+			t.Logf("without rule %s, in %d steps:\n%s", w.name, x.Trace.Length, words(trace))
+		}
+	}
+}
+
+// TestSameWorldsAreHarmless: the full rules at their bounds. Where no two clients are alike the
+// explorer has nobody to take for another, so it counts as TLC does: the same states, to the last one.
+func TestSameWorldsAreHarmless(t *testing.T) {
+	t.Parallel()
+	worlds := harmless()
+	want := 0
+	for _, w := range worlds {
+		x := w.explored(t)
+		if x.Found {
+			t.Errorf("%s: the explorer finds\n%s", w.name, x.Trace.Words())
+		}
+		want += x.States
+	}
+	got := asked(t, worlds)
+	for n, trace := range got.traces {
+		t.Errorf("%s: TLC finds\n%s", worlds[n].name, words(trace))
+	}
+	if got.states != want {
+		t.Errorf("in %d worlds TLC sees %d states, the explorer %d", len(worlds), got.states, want)
+	}
+	t.Logf("%d worlds, %d states", len(worlds), got.states)
+}
+
+// harmless are worlds of at most one client of each kind.
+func harmless() []world {
+	var all []world
+	for _, m := range mutants() {
+		if m.sc.Old < 2 && m.sc.Ours.Clients < 2 {
+			all = append(all, world{"full rules, for " + m.rule, m.sc})
+		}
+	}
+	phases := []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()} {
+		lease := 4
+		if d.OrMine || !d.HasTakeover() {
+			lease = 5 // the settle needs its room
+		}
+		for n, p := range phases[:4] {
+			for _, bounds := range [][2]int{{0, 0}, {1, 0}, {1, 1}} {
+				sc := honest(d, 1, 1, p, lease, bounds[0], bounds[1])
+				all = append(all, world{fmt.Sprintf("%s %s, gap %d, clocks %d apart", d, p, bounds[0], bounds[1]), sc})
+			}
+			if d.Name != "RedisPy" {
+				all = append(all, world{fmt.Sprintf("%s from %s to %s", d, p, phases[n+1]), with(honest(d, 1, 1, p, lease-1, 1, 1), upTo(phases[n+1]))})
+			}
+		}
+	}
+	return all
+}

@@ -187,8 +187,12 @@ func (c *Census) blind(o skew.Observed) {
 	c.source(Source(source)).blind(o, HoleReason(reason), detail)
 }
 
-// missing is the hole of a source that is not there at all.
-const missing HoleReason = "missing"
+// Words in a gap's reason that make no hole: a source that is not there at all, and one that has less
+// to say.
+const (
+	missing HoleReason = "missing"
+	noted   HoleReason = "note"
+)
 
 // gapOf is the event of a source's hole: the other half of blind.
 func gapOf(s Source, at time.Time, length time.Duration, reason HoleReason, detail string) skew.Observed {
@@ -209,7 +213,7 @@ func knownSource(s string) bool {
 // monitoring reports that commands are being seen, so that polls need not guess.
 func (c *Census) monitoring(at time.Time) bool {
 	s := c.sources[SourceMonitor]
-	return s != nil && s.missing == "" && s.events > 0 && at.After(s.off)
+	return s != nil && s.missing == "" && !s.from.IsZero() && at.After(s.off)
 }
 
 // bounded makes room for one more at the end of a list, forgetting the oldest.

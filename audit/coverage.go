@@ -17,6 +17,7 @@ type coverage struct {
 	dropped     int
 	events      int64
 	missing     string
+	note        string
 }
 
 func (s *coverage) see(at time.Time) {
@@ -36,14 +37,21 @@ func (s *coverage) hole(h Hole) {
 }
 
 func (s *coverage) blind(o skew.Observed, reason HoleReason, detail string) {
-	if reason == missing {
+	switch reason {
+	case missing:
 		s.missing = detail
+		return
+	case noted:
+		s.note = detail
 		return
 	}
 	if s.from.IsZero() {
 		s.from = o.At
 	}
 	s.off = o.At.Add(o.For)
+	if o.For == 0 {
+		return
+	}
 	s.hole(Hole{From: o.At, Until: s.off, Reason: reason, Detail: detail})
 }
 
@@ -51,7 +59,7 @@ func (s *coverage) blind(o skew.Observed, reason HoleReason, detail string) {
 func (s *coverage) evidence(name Source, until time.Time) Coverage {
 	out := Coverage{
 		Source: name, From: s.from, Until: s.until, Elapsed: max(0, s.until.Sub(s.from)-s.stepped),
-		Dropped: s.dropped, Events: s.events, Missing: s.missing,
+		Dropped: s.dropped, Events: s.events, Missing: s.missing, Note: s.note,
 	}
 	if s.off.After(s.until) {
 		out.Until = until

@@ -76,6 +76,8 @@ type Coverage struct {
 	Events  int64         `json:"events"`
 	// Missing is why the source was not used at all or given up, in a sentence with what to do.
 	Missing string `json:"missing,omitempty"`
+	// Note is what has to be known of a source that works in part, in a sentence.
+	Note string `json:"note,omitempty"`
 }
 
 // Act is one thing that a client did to a key.
@@ -344,8 +346,9 @@ type Cost struct {
 	Looks   int64         // keys looked at
 	Scans   int64         // calls of SCAN
 	Elapsed time.Duration // of the whole watch
-	// ServerTime is how long the server worked for our looks, by its own commandstats; Share is that of
-	// Elapsed, a fraction of one core. Known only where commandstats may be read.
+	// ServerTime is how long the server worked for our looks at the most, by its own clock between looks
+	// of one message; Share is that of Elapsed, a fraction of one core. Known where two keys were looked at
+	// together.
 	ServerTime time.Duration
 	Share      float64
 	HasShare   bool

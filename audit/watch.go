@@ -1,24 +1,189 @@
 package audit
 
 import (
+	"container/heap"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/skew"
 )
 
 // Watch looks at the server until cfg.For has passed or ctx ends, and returns what it saw; the end of
 // ctx is no error. Sources that the server refuses are named in the result's Coverage and the others
-// used. It fails only where no source works at all, or with the first error of cfg.Record, and returns
-// what was seen beside it.
+// used. It fails only where the server can't even be asked for its time, or with the first error of
+// cfg.Record, and returns what was seen beside it.
 func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
-	return nil, errors.New("audit: not built yet")
+	census, err := NewCensus(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWatcher(pool, census.cfg, census)
+	if err != nil {
+		return nil, err
+	}
+	sent := w.elapsed()
+	at, err := timeOf(w.mux.Do(ctx, "TIME"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("audit: asking the server for its time: %w", err), w.mux.Close())
+	}
+	begun := w.elapsed()
+	w.heard(at, sent, begun)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	w.start(ctx)
+	f := newFold(w, census, begun)
+	f.run(ctx, stop)
+	return f.result(), f.recorder.err
+}
+
+// start begins the sources. Each ends with ctx; when all have, the channel of events is closed.
+func (w *watcher) start(ctx context.Context) {
+	begin := func(run func(context.Context)) {
+		w.wg.Add(1)
+		go func() {
+			defer w.wg.Done()
+			run(ctx)
+		}()
+	}
+	begin(newPoller(w).run)
+	begin(w.small)
+	if w.cfg.Monitor.On {
+		begin(w.monitor)
+	}
+	go func() {
+		w.wg.Wait()
+		// The tracker's goroutines offer events too, and end with the connection.
+		_ = w.mux.Close()
+		close(w.events)
+	}()
+}
+
+// fold brings the sources' events into the order of the server's clock, counts and records them.
+type fold struct {
+	w        *watcher
+	census   *Census
+	recorder *recorder
+	begun    time.Duration
+	waiting  byTime
+	count    int
+	cost     Cost
+}
+
+func newFold(w *watcher, census *Census, begun time.Duration) *fold {
+	f := &fold{w: w, census: census, begun: begun, recorder: newRecorder(w.cfg, census)}
+	census.closed = func(h Hold) { f.recorder.hold(h) }
+	return f
+}
+
+// The pace of folding. Connections are read by goroutines of their own, so events of one moment come at
+// several; what is later than patience is counted out of order, which the census survives.
+const (
+	patience = 300 * time.Millisecond
+	foldTick = 100 * time.Millisecond
+)
+
+func (f *fold) run(ctx context.Context, stop func()) {
+	var over <-chan time.Time
+	if f.w.cfg.For > 0 {
+		over = f.w.cfg.Clock.After(f.w.cfg.For)
+	}
+	tick := f.w.cfg.Clock.After(foldTick)
+	seen := f.begun
+	for {
+		select {
+		case <-over:
+			stop()
+			over = nil
+		case os, ok := <-f.w.events:
+			if !ok {
+				f.flush(time.Time{})
+				return
+			}
+			for _, o := range os {
+				f.count++
+				heap.Push(&f.waiting, queued{o, f.count})
+			}
+		case <-tick:
+			tick = f.w.cfg.Clock.After(foldTick)
+			f.flush(f.w.serverNow().Add(-patience))
+			if now := f.w.elapsed(); f.w.cfg.Seen != nil && ctx.Err() == nil && now-seen >= f.w.cfg.SeenEvery {
+				seen = now
+				f.w.cfg.Seen(f.result())
+			}
+		}
+	}
+}
+
+// flush counts what is not younger than until; all of it where that is zero.
+func (f *fold) flush(until time.Time) {
+	for len(f.waiting) > 0 && (until.IsZero() || !f.waiting[0].At.After(until)) {
+		o := heap.Pop(&f.waiting).(queued).Observed
+		f.recorder.event(o)
+		f.census.Add(o)
+	}
+}
+
+func (f *fold) result() *Result {
+	r := f.census.Result()
+	r.Cost = f.w.spentSoFar(f.begun)
+	return r
+}
+
+// queued is an event with its number, so that equal instants keep their order.
+type queued struct {
+	skew.Observed
+	n int
+}
+
+type byTime []queued
+
+func (q byTime) Len() int { return len(q) }
+func (q byTime) Less(i, j int) bool {
+	if q[i].At.Equal(q[j].At) {
+		return q[i].n < q[j].n
+	}
+	return q[i].At.Before(q[j].At)
+}
+func (q byTime) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *byTime) Push(x any)   { *q = append(*q, x.(queued)) }
+func (q *byTime) Pop() any {
+	old := *q
+	x := old[len(old)-1]
+	old[len(old)-1] = queued{}
+	*q = old[:len(old)-1]
+	return x
 }
 
 // Replay reads a record of a watch and comes to the same result as the watch did, with the same
-// Dialects, Lease and claims; Cost is zero. It fails with a *skew.ObservedError for a broken line, and
-// returns what stood before it beside the error.
+// Dialects, Lease and claims; Cost is zero. A record of hashed keys is read with Match left at its
+// default. It fails with a *skew.ObservedError for a broken line, and returns what stood before it
+// beside the error.
 func Replay(from io.Reader, cfg Config) (*Result, error) {
-	return nil, errors.New("audit: not built yet")
+	c, err := NewCensus(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r, err := skew.NewObservedReader(from)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		o, err := r.Next()
+		if err == io.EOF {
+			return c.Result(), nil
+		}
+		if err != nil {
+			return c.Result(), err
+		}
+		c.Add(o)
+	}
 }
+
+// Refused reports that an error of Watch is the server's word about rights, not about its health.
+func Refused(err error) bool { return wire.IsNoPerm(err) || wire.IsNoAuth(err) }

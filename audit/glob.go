@@ -1,0 +1,73 @@
+package audit
+
+// matches says whether the server's SCAN would find a key by a pattern: *, ?, [a-c], [^x] and a backslash
+// before what stands for itself. It takes time in proportion to both lengths at most.
+func matches(pattern, key string) bool {
+	p, k := 0, 0
+	star, back := -1, 0
+	for k < len(key) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, back = p, k
+			p++
+			continue
+		case p < len(pattern):
+			if next, ok := one(pattern, p, key[k]); ok {
+				p, k = next, k+1
+				continue
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		back++
+		p, k = star+1, back
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+// one matches one byte and says where the pattern goes on.
+func one(pattern string, p int, c byte) (next int, ok bool) {
+	switch pattern[p] {
+	case '?':
+		return p + 1, true
+	case '[':
+		return class(pattern, p+1, c)
+	case '\\':
+		if p+1 < len(pattern) {
+			p++
+		}
+	}
+	return p + 1, pattern[p] == c
+}
+
+// class reads a bracket up to its end; one that never ends takes the rest of the pattern, as the server does.
+func class(pattern string, p int, c byte) (next int, ok bool) {
+	not := p < len(pattern) && pattern[p] == '^'
+	if not {
+		p++
+	}
+	found := false
+	for p < len(pattern) && pattern[p] != ']' {
+		switch {
+		case pattern[p] == '\\' && p+1 < len(pattern):
+			p++
+			found = found || pattern[p] == c
+			p++
+		case p+2 < len(pattern) && pattern[p+1] == '-':
+			low, high := min(pattern[p], pattern[p+2]), max(pattern[p], pattern[p+2])
+			found = found || low <= c && c <= high
+			p += 3
+		default:
+			found = found || pattern[p] == c
+			p++
+		}
+	}
+	if p < len(pattern) {
+		p++
+	}
+	return p, found != not
+}

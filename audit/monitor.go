@@ -1,0 +1,312 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// The pace of a burst's own watch on what it costs.
+const (
+	pingEvery  = 20 * time.Millisecond
+	pingsOff   = 15                     // before a burst: the measure of the server at rest
+	mostLag    = 500 * time.Millisecond // how old the newest line may be: more is a buffer that grows
+	eventBatch = 256
+)
+
+// monitor runs bursts of MONITOR until ctx ends or the server refuses.
+type monitor struct {
+	w      *watcher
+	filter *filter
+	pings  *wire.Mux // a connection of its own, so that latency is measured beside the burst
+	burst  time.Duration
+	every  time.Duration
+	off    time.Time
+	cost   MonitorCost
+	rtts   [2][]time.Duration // without, with
+}
+
+func (w *watcher) monitor(ctx context.Context) {
+	m := &monitor{w: w, filter: newFilter(w.cfg, w.census, w.found), burst: w.cfg.Monitor.Burst, every: w.cfg.Monitor.Every}
+	var err error
+	if m.pings, err = wire.New(w.pool, wire.Options{Timeout: w.cfg.Timeout, Setup: setup}); err != nil {
+		return
+	}
+	defer m.pings.Close()
+	for ctx.Err() == nil {
+		begun := w.elapsed()
+		reason, why, err := m.once(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && (wire.IsNoPerm(err) || wire.IsUnknownCommand(err)) {
+			w.gone(SourceMonitor, refused(err, "MONITOR", "failed attempts, names of writers and upper bounds of clocks are not seen; give the user +monitor, or go on with polls"))
+			return
+		}
+		m.settle(reason)
+		pause := max(m.every-(w.elapsed()-begun), 0)
+		if reason == HoleAbsent {
+			pause = max(pause, time.Second)
+		}
+		m.publish()
+		if !m.wait(ctx, pause, reason, why) {
+			return
+		}
+	}
+}
+
+// settle makes the next bursts rarer and shorter after one that was too much for the server.
+func (m *monitor) settle(reason HoleReason) {
+	if reason != HoleSlow {
+		return
+	}
+	m.cost.Throttled = true
+	m.burst = max(m.burst/2, 200*time.Millisecond)
+	m.every = min(max(m.every, time.Second)*2, 10*time.Minute)
+}
+
+// wait announces the time without MONITOR and lets it pass. A watch that keeps it on has next to none.
+func (m *monitor) wait(ctx context.Context, pause time.Duration, reason HoleReason, why string) bool {
+	at := m.w.serverNow()
+	if at.IsZero() {
+		return m.w.rest(ctx, pause)
+	}
+	m.off = at.Add(pause)
+	m.w.send(gapOf(SourceMonitor, at, pause, reason, why))
+	return pause == 0 || m.w.rest(ctx, pause)
+}
+
+// once is one burst. It returns why it ended and, where it could not be, the error.
+func (m *monitor) once(ctx context.Context) (HoleReason, string, error) {
+	opsOff, err := m.rest(ctx)
+	if err != nil {
+		return HoleAbsent, err.Error(), err
+	}
+	c, err := m.dial(ctx)
+	if err != nil {
+		return HoleAbsent, err.Error(), err
+	}
+	b := &burst{m: m, conn: c, ctx: ctx}
+	if at := m.w.serverNow(); !at.IsZero() && at.After(m.off) {
+		// Later than announced: what happened since then was not seen either.
+		from := m.off
+		if from.IsZero() {
+			from = at
+		}
+		m.w.send(gapOf(SourceMonitor, from, at.Sub(from), HoleBudget, "between bursts"))
+	}
+	reason, why := b.run(opsOff)
+	return reason, why, nil
+}
+
+// dial opens the connection that MONITOR takes over. It ends with the burst, and with us: the server
+// keeps nothing of it.
+func (m *monitor) dial(ctx context.Context) (redis.Conn, error) {
+	var c redis.Conn
+	var err error
+	switch {
+	case m.w.pool.DialContext != nil:
+		c, err = m.w.pool.DialContext(ctx)
+	case m.w.pool.Dial != nil:
+		c, err = m.w.pool.Dial()
+	default:
+		err = errors.New("the pool has no dial hook")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := setup(c); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	if _, err := redis.DoWithTimeout(c, m.w.cfg.Timeout, "MONITOR"); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// rest measures the server without MONITOR: round trips and commands a second.
+func (m *monitor) rest(ctx context.Context) (ops float64, err error) {
+	before, from := m.ops(ctx)
+	for range pingsOff {
+		rtt, _, err := m.ping(ctx)
+		if err != nil {
+			return 0, err
+		}
+		m.rtts[0] = append(bounded(m.rtts[0], 1024), rtt)
+		if !m.w.rest(ctx, pingEvery) {
+			return 0, context.Cause(ctx)
+		}
+	}
+	after, until := m.ops(ctx)
+	return rate(before, after, until-from), nil
+}
+
+func rate(before, after int64, span time.Duration) float64 {
+	if before == 0 || after < before || span <= 0 {
+		return 0
+	}
+	return float64(after-before) / span.Seconds()
+}
+
+// ops is how many commands the server has executed, 0 where it does not say.
+func (m *monitor) ops(ctx context.Context) (n int64, at time.Duration) {
+	text, err := redis.String(m.pings.Do(ctx, "INFO", "stats"))
+	if err != nil {
+		return 0, m.w.elapsed()
+	}
+	n, _ = fieldIn(text, "total_commands_processed")
+	return n, m.w.elapsed()
+}
+
+// ping asks for TIME: a round trip, and the server's clock for comparison with the newest line's. Round
+// trips are of the network, so real time counts them.
+func (m *monitor) ping(ctx context.Context) (rtt time.Duration, at time.Time, err error) {
+	sent := m.w.elapsed()
+	at, err = timeOf(m.pings.Do(ctx, "TIME"))
+	received := m.w.elapsed()
+	return received - sent, at, err
+}
+
+// fieldIn reads "NAME:N" out of INFO.
+func fieldIn(text, name string) (n int64, ok bool) {
+	_, line, ok := strings.Cut(text, name+":")
+	if !ok {
+		return 0, false
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	return n, err == nil
+}
+
+func median(ds []time.Duration) time.Duration {
+	if len(ds) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(ds))
+	return s[len(s)/2]
+}
+
+// burst is one MONITOR connection: a goroutine reads, run watches the clock and the cost.
+type burst struct {
+	m      *monitor
+	conn   redis.Conn
+	ctx    context.Context
+	newest atomic.Int64 // micros of the newest line
+	bytes  atomic.Int64
+	done   chan struct{} // closed when the reader has returned
+	err    error         // why the reader ended; set before done closes
+	once   sync.Once
+}
+
+// end closes the connection, which stops the reader.
+func (b *burst) end() { b.once.Do(func() { _ = b.conn.Close() }) }
+
+func (b *burst) run(opsOff float64) (HoleReason, string) {
+	b.done = make(chan struct{})
+	m := b.m
+	began := m.w.elapsed()
+	before, from := m.ops(b.ctx)
+	go b.read()
+	reason, why := b.watch(began)
+	after, until := m.ops(b.ctx)
+	b.end()
+	<-b.done
+	c := &m.cost
+	c.Bursts++
+	c.Time += m.w.elapsed() - began
+	c.Bytes += b.bytes.Load()
+	c.Lines, c.Unread = m.filter.lines, m.filter.unread
+	if on := rate(before, after, until-from); opsOff > 0 && on > 0 {
+		// The mean over bursts.
+		n := float64(c.Bursts)
+		c.OpsOff, c.OpsOn = c.OpsOff+(opsOff-c.OpsOff)/n, c.OpsOn+(on-c.OpsOn)/n
+	}
+	if reason != HoleBudget {
+		c.Stopped = append(bounded(c.Stopped, MostHoles), why)
+	}
+	return reason, why
+}
+
+// watch pings until the burst has to end, and says why. One slow answer is a hiccup; the median of
+// the last nine is the server.
+func (b *burst) watch(began time.Duration) (HoleReason, string) {
+	m, cfg := b.m, b.m.w.cfg.Monitor
+	limit := max(cfg.Least, time.Duration(cfg.Slower*float64(median(m.rtts[0]))))
+	var last []time.Duration
+	for {
+		rtt, at, err := m.ping(b.ctx)
+		switch {
+		case b.ctx.Err() != nil:
+			return HoleBudget, "the watch ended"
+		case err != nil:
+			return HoleSlow, "stopped: the server did not answer beside MONITOR: " + err.Error()
+		}
+		last = append(bounded(last, 9), rtt)
+		m.rtts[1] = append(bounded(m.rtts[1], 1024), rtt)
+		newest := b.newest.Load()
+		switch now := m.w.elapsed(); {
+		case len(last) >= 5 && median(last) > limit:
+			return HoleSlow, fmt.Sprintf("stopped: a round trip took %v, and %v without MONITOR", median(last).Round(10*time.Microsecond), median(m.rtts[0]).Round(10*time.Microsecond))
+		case newest != 0 && at.UnixMicro()-newest > mostLag.Microseconds():
+			return HoleSlow, fmt.Sprintf("stopped: its lines came %v late, a buffer grows", time.Duration(at.UnixMicro()-newest)*time.Microsecond)
+		case b.bytes.Load() >= cfg.Bytes:
+			return HoleBudget, fmt.Sprintf("%d bytes were read", cfg.Bytes)
+		case m.burst < m.every && now-began >= m.burst:
+			return HoleBudget, "between bursts"
+		}
+		select {
+		case <-b.done:
+			return HoleAbsent, "the server ended the connection: " + fmt.Sprint(b.err)
+		case <-b.ctx.Done():
+			return HoleBudget, "the watch ended"
+		case <-m.w.cfg.Clock.After(pingEvery):
+		}
+	}
+}
+
+// read takes lines until the connection ends. Our own pings are lines too, so silence is an end.
+func (b *burst) read() {
+	defer close(b.done)
+	var out []skew.Observed
+	var sent int64 // micros of the line at which events were handed over last
+	flush := func() {
+		b.m.w.send(out...)
+		out, sent = nil, b.m.filter.newest
+	}
+	defer flush()
+	for {
+		text, err := redis.String(redis.ReceiveWithTimeout(b.conn, b.m.w.cfg.Timeout+time.Second))
+		if err != nil {
+			b.err = err
+			return
+		}
+		b.bytes.Add(int64(len(text)) + 3)
+		out = b.m.filter.line(text, out)
+		b.newest.Store(b.m.filter.newest)
+		// Our own pings are lines too, so what waits here waits for the next of them at most.
+		if len(out) >= eventBatch || len(out) > 0 && b.m.filter.newest-sent >= pingEvery.Microseconds() {
+			flush()
+		}
+	}
+}
+
+// publish puts the price so far where the result finds it.
+func (m *monitor) publish() {
+	c := m.cost
+	c.PingOff, c.PingOn = median(m.rtts[0]), median(m.rtts[1])
+	c.Stopped = slices.Clone(c.Stopped)
+	m.w.mu.Lock()
+	m.w.cost.Monitor = &c
+	m.w.mu.Unlock()
+}

@@ -1,0 +1,236 @@
+package audit
+
+import (
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// filter turns lines of MONITOR into events and leaves out what is not about locks. Of a connection's command before
+// one that counts it keeps the name and the instant: they bound clocks. Its memory is bounded.
+type filter struct {
+	census *Census // only its rules for reading values; never changed from here
+	match  string
+	db     int
+	keys   keyMemory
+	most   int
+	peers  map[string]*lastLine
+	script lastLine
+	caller string
+	parser parser
+	found  func(key string) // told of each new key of a lock
+
+	lines, unread, bytes int64
+	newest               int64 // micros of the last line
+}
+
+// lastLine is a command that was left out so far.
+type lastLine struct {
+	micros int64
+	db     int
+	name   string
+}
+
+// mostDeleted bounds the keys of one DEL that are looked at.
+const mostDeleted = 4096
+
+// keyMemory remembers the keys used last, at least most of them and at most twice as many.
+type keyMemory struct {
+	most       int
+	young, old map[string]bool
+}
+
+func (m *keyMemory) has(key string) bool {
+	if m.young[key] {
+		return true
+	}
+	if !m.old[key] {
+		return false
+	}
+	m.add(key)
+	return true
+}
+
+func (m *keyMemory) add(key string) {
+	if m.young == nil || len(m.young) >= m.most {
+		m.old, m.young = m.young, make(map[string]bool, 64)
+	}
+	m.young[key] = true
+}
+
+// longestArg bounds what is kept of a value. A stamp is shorter by far.
+const longestArg = 1024
+
+func newFilter(cfg Config, census *Census, found func(string)) *filter {
+	f := &filter{
+		census: census, match: cfg.Match, db: cfg.DB, keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
+		peers: map[string]*lastLine{}, found: found,
+	}
+	for _, k := range cfg.Keys {
+		f.keys.add(k)
+	}
+	return f
+}
+
+// line takes the next one and appends what it means, in the order of the server.
+func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
+	f.lines++
+	f.bytes += int64(len(text))
+	l, err := f.parser.parse(text, 8, longestArg)
+	if err != nil || len(l.args) == 0 {
+		f.unread++
+		return out
+	}
+	if l.more {
+		if n := nameOf(l.args[0]); n == "DEL" || n == "UNLINK" {
+			l, _ = f.parser.parse(text, mostDeleted, longestArg)
+		}
+	}
+	f.newest = l.micros
+	inScript := l.addr == "lua"
+	if !f.wanted(l, inScript) {
+		f.leave(l, inScript)
+		return out
+	}
+	if inScript {
+		if f.script.micros != 0 {
+			out = append(out, f.script.event(f.caller))
+			f.script = lastLine{}
+		}
+		return append(out, l.event())
+	}
+	if before := f.peers[l.addr]; before != nil && before.micros != 0 {
+		out = append(out, before.event(strings.Clone(l.addr)))
+		before.micros = 0
+	}
+	f.script = lastLine{}
+	return append(out, l.event())
+}
+
+// leave remembers a command that is left out, as the one before the next.
+func (f *filter) leave(l line, inScript bool) {
+	if inScript {
+		return
+	}
+	was := lastLine{l.micros, l.db, nameOf(l.args[0])}
+	if isScript(was.name) {
+		f.script, f.caller = was, strings.Clone(l.addr)
+	}
+	f.remember(l.addr, was)
+}
+
+// remember keeps the command of a connection, of a bounded number of them.
+func (f *filter) remember(addr string, was lastLine) {
+	p := f.peers[addr]
+	if p == nil {
+		if len(f.peers) >= 16*f.most {
+			clear(f.peers)
+		}
+		p = new(lastLine)
+		f.peers[strings.Clone(addr)] = p
+	}
+	*p = was
+}
+
+// names that need no allocation; every other one is kept as "OTHER".
+var commandNames = func() map[string]string {
+	out := map[string]string{}
+	for _, n := range []string{"SETNX", "SET", "GET", "GETSET", "SETEX", "PSETEX", "DEL", "UNLINK", "GETDEL", "EXPIRE", "PEXPIRE", "PING",
+		"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO", "EXISTS", "PTTL", "TTL", "INCR", "SELECT", "CLIENT", "HELLO", "AUTH",
+		"FLUSHALL", "FLUSHDB", "MULTI", "EXEC", "HGET", "HSET", "PERSIST", "EXPIREAT", "PEXPIREAT", "RENAME"} {
+		out[n] = n
+	}
+	return out
+}()
+
+func nameOf(arg string) string {
+	var upper [16]byte
+	if len(arg) > len(upper) {
+		return "OTHER"
+	}
+	for i := range len(arg) {
+		c := arg[i]
+		if c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		upper[i] = c
+	}
+	if n, ok := commandNames[string(upper[:len(arg)])]; ok {
+		return n
+	}
+	return "OTHER"
+}
+
+// wanted says whether a command is about a lock: on a key that is known for one, or an attempt with a
+// value that a dialect reads.
+func (f *filter) wanted(l line, inScript bool) bool {
+	name := nameOf(l.args[0])
+	if name == "FLUSHALL" || name == "FLUSHDB" {
+		return len(f.keys.young) > 0
+	}
+	if l.db != f.db || len(l.args) < 2 {
+		return false
+	}
+	if isScript(name) {
+		return false
+	}
+	if f.keys.has(l.args[1]) {
+		return name != "PTTL" && name != "TTL" && name != "EXISTS" && !strings.EqualFold(l.args[0], "GETRANGE")
+	}
+	if name == "DEL" || name == "UNLINK" {
+		for _, key := range l.args[2:] {
+			if f.keys.has(key) {
+				return true
+			}
+		}
+	}
+	if len(l.args) < 3 || name != "SETNX" && name != "GETSET" && name != "SET" || len(l.args[2]) > longestStampText {
+		return false
+	}
+	return f.attempt(l, name, inScript)
+}
+
+// attempt looks at a write on a key that is not known yet, and makes it known.
+func (f *filter) attempt(l line, name string, inScript bool) bool {
+	if !matches(f.match, l.args[1]) {
+		return false
+	}
+	at := time.UnixMicro(l.micros).UTC()
+	r := f.census.readAny(l.args[2], at)
+	if name == "SET" && !r.guard && !r.tomb {
+		if inScript || !hasNX(l.args[3:]) {
+			return false
+		}
+		r = f.census.read(l.args[2], at, true)
+	}
+	if len(r.dialects) == 0 && !r.guard && !r.tomb {
+		return false
+	}
+	key := strings.Clone(l.args[1])
+	f.keys.add(key)
+	f.found(key)
+	return true
+}
+
+func hasNX(options []string) bool {
+	for _, o := range options {
+		if len(o) == 2 && o[0]|0x20 == 'n' && o[1]|0x20 == 'x' {
+			return true
+		}
+	}
+	return false
+}
+
+func (l line) event() skew.Observed {
+	o := skew.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: skew.ObservedCommand, Addr: strings.Clone(l.addr), DB: l.db}
+	o.Args = make([]string, 0, len(l.args))
+	for _, a := range l.args {
+		o.Args = append(o.Args, strings.Clone(a))
+	}
+	return o
+}
+
+func (l lastLine) event(addr string) skew.Observed {
+	return skew.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: skew.ObservedCommand, Addr: addr, DB: l.db, Args: []string{l.name}}
+}

@@ -1,0 +1,149 @@
+package audit
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// line is one line of MONITOR, taken apart as far as it was asked for. Its texts are parts of the line, so
+// whoever keeps one clones it; args is good until the next parse.
+type line struct {
+	micros int64 // server's clock, since 1970
+	db     int
+	addr   string // "lua" inside a script
+	args   []string
+	more   bool // there are arguments beyond those asked for
+}
+
+// parser reads lines without allocating, but for arguments with escapes in them. It is not safe for concurrent use.
+type parser struct {
+	buffer []byte
+	args   []string
+}
+
+var errNoLine = errors.New("no line of MONITOR")
+
+// parse reads `1770000000.123456 [0 127.0.0.1:6379] "SETNX" "k" "v"`, at most most arguments of it, each cut at
+// longest bytes. What the server would not write is an error; no input makes it panic.
+func (p *parser) parse(text string, most, longest int) (line, error) {
+	var l line
+	seconds, rest, ok := number(text)
+	if !ok || len(rest) < 7 || rest[0] != '.' {
+		return l, errNoLine
+	}
+	micros, tail, ok := number(rest[1:7])
+	if !ok || len(tail) > 0 || seconds > 1<<40 {
+		return l, errNoLine
+	}
+	l.micros = seconds*1e6 + micros
+	rest = rest[7:]
+	if len(rest) < 3 || rest[0] != ' ' || rest[1] != '[' {
+		return l, errNoLine
+	}
+	db, rest, ok := number(rest[2:])
+	if !ok || len(rest) == 0 || rest[0] != ' ' || db > 1<<31-1 {
+		return l, errNoLine
+	}
+	l.db = int(db)
+	// An IPv6 address has brackets of its own, a path may have blanks: the quote behind ends both.
+	end := strings.Index(rest, `] "`)
+	if end < 2 {
+		return l, errNoLine
+	}
+	l.addr = rest[1:end]
+	rest = rest[end+1:]
+	p.args = p.args[:0]
+	for len(rest) > 0 {
+		if len(p.args) == most {
+			l.more = true
+			break
+		}
+		var arg string
+		if arg, rest, ok = p.quoted(rest, longest); !ok {
+			return l, errNoLine
+		}
+		p.args = append(p.args, arg)
+	}
+	l.args = p.args
+	return l, nil
+}
+
+// number reads decimal digits.
+func number(text string) (n int64, rest string, ok bool) {
+	i := 0
+	for i < len(text) && i < 18 && text[i] >= '0' && text[i] <= '9' {
+		n = n*10 + int64(text[i]-'0')
+		i++
+	}
+	return n, text[i:], i > 0
+}
+
+// quoted reads a blank and a text in quotes. Most need no copy.
+func (p *parser) quoted(text string, longest int) (arg, rest string, ok bool) {
+	if len(text) < 3 || text[0] != ' ' || text[1] != '"' {
+		return "", "", false
+	}
+	text = text[2:]
+	end := strings.IndexByte(text, '"')
+	if end < 0 {
+		return "", "", false
+	}
+	if strings.IndexByte(text[:end], '\\') < 0 {
+		return text[:min(end, longest)], text[end+1:], true
+	}
+	return p.escaped(text, longest)
+}
+
+// escaped undoes the server's escapes.
+func (p *parser) escaped(text string, longest int) (arg, rest string, ok bool) {
+	p.buffer = p.buffer[:0]
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '"':
+			return string(p.buffer), text[i+1:], true
+		case c == '\\':
+			b, n := unescape(text[i:])
+			if n == 0 {
+				return "", "", false
+			}
+			c, i = b, i+n-1
+		}
+		if len(p.buffer) < longest {
+			p.buffer = append(p.buffer, c)
+		}
+	}
+	return "", "", false
+}
+
+// unescape reads one escape and its length, 0 for none.
+func unescape(text string) (byte, int) {
+	if len(text) < 2 {
+		return 0, 0
+	}
+	switch text[1] {
+	case '"', '\\':
+		return text[1], 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'a':
+		return '\a', 2
+	case 'b':
+		return '\b', 2
+	case 'x':
+		if len(text) < 4 {
+			return 0, 0
+		}
+		n, err := strconv.ParseUint(text[2:4], 16, 8)
+		if err != nil {
+			return 0, 0
+		}
+		return byte(n), 4
+	}
+	return 0, 0
+}

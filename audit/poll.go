@@ -1,0 +1,373 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// The pace of polling. A slice of looks every tick keeps the server's other clients from waiting behind
+// many at once.
+const (
+	pollTick   = 20 * time.Millisecond
+	scanCount  = 100
+	scanAgain  = 5 * time.Second
+	heartbeat  = time.Second
+	mostHot    = 4096
+	mostAbsent = 2 * time.Second
+)
+
+// poller looks at keys and finds them.
+type poller struct {
+	w       *watcher
+	tracker *wire.Tracker // nil where keys are only polled
+	plain   bool          // no EVAL: three commands in place of the script
+	keys    []string      // followed, looked at by turns
+	follow  map[string]*followed
+	next    int
+	queue   []string // found by SCAN, not looked at yet
+	cursor  string
+	resting time.Duration // elapsed time at which the next pass of SCAN begins
+	budget  float64
+	beat    time.Duration
+	last    time.Duration // elapsed time of the last answer
+	started bool
+	noScan  bool
+	works   bool // a look was answered
+	dead    bool // looks are refused for good
+
+	mu  sync.Mutex
+	hot map[string]bool // changed, says the server
+}
+
+type followed struct {
+	looked time.Duration
+	cancel func() // of the tracker's watch; nil without one
+	armed  bool
+}
+
+func newPoller(w *watcher) *poller {
+	p := &poller{w: w, follow: map[string]*followed{}, cursor: "0", hot: map[string]bool{}}
+	if !w.cfg.NoTracking {
+		p.tracker = w.mux.Tracker()
+	}
+	for _, k := range w.cfg.Keys {
+		p.add(k)
+	}
+	return p
+}
+
+// run polls until ctx ends.
+func (p *poller) run(ctx context.Context) {
+	defer p.stop()
+	p.last = p.w.elapsed()
+	for {
+		p.tick(ctx)
+		if !p.w.rest(ctx, pollTick) {
+			return
+		}
+	}
+}
+
+func (p *poller) stop() {
+	for _, f := range p.follow {
+		if f.cancel != nil {
+			f.cancel()
+		}
+	}
+}
+
+// add follows a key. One more than there is room for is left to MONITOR and to later passes.
+func (p *poller) add(key string) bool {
+	if p.follow[key] != nil || len(p.follow) >= p.w.cfg.MaxKeys {
+		return false
+	}
+	p.follow[key] = &followed{looked: -1 << 62}
+	p.keys = append(p.keys, key)
+	return true
+}
+
+// tick spends this slice's share of the budget: on what the server says has changed, on what is due, on
+// what the scan found, on scanning.
+func (p *poller) tick(ctx context.Context) {
+	p.budget = min(p.budget+float64(p.w.cfg.Looks)*pollTick.Seconds(), float64(max(1, p.w.cfg.Looks/10)))
+	for _, k := range p.w.takeFresh() {
+		p.add(k)
+	}
+	now := p.w.elapsed()
+	keys := p.due(now, int(p.budget))
+	p.budget -= float64(len(keys))
+	scan := p.budget >= 1 && len(p.queue) == 0 && now >= p.resting && !p.noScan
+	beat := now >= p.beat
+	if len(keys) == 0 && !scan && !beat {
+		return
+	}
+	if beat {
+		p.beat = now + heartbeat
+		p.time(ctx)
+	}
+	if len(keys) > 0 && !p.dead {
+		p.look(ctx, keys)
+	}
+	if scan {
+		p.budget--
+		p.scan(ctx)
+	}
+}
+
+func (p *poller) due(now time.Duration, most int) []string {
+	var out []string
+	p.mu.Lock()
+	for k := range p.hot {
+		if len(out) == most {
+			break
+		}
+		delete(p.hot, k)
+		if f := p.follow[k]; f != nil {
+			f.looked, f.armed = now, false
+			out = append(out, k)
+		}
+	}
+	p.mu.Unlock()
+	for range p.keys {
+		if len(out) >= most {
+			break
+		}
+		p.next %= len(p.keys)
+		f := p.follow[p.keys[p.next]]
+		if now-f.looked < p.w.cfg.PollEvery {
+			break
+		}
+		f.looked = now
+		out = append(out, p.keys[p.next])
+		p.next++
+	}
+	for len(p.queue) > 0 && len(out) < most {
+		out, p.queue = append(out, p.queue[0]), p.queue[1:]
+	}
+	return out
+}
+
+// time asks the server's clock: the heartbeat, and the one that finds steps.
+func (p *poller) time(ctx context.Context) {
+	sent := p.w.elapsed()
+	at, err := timeOf(p.w.mux.Do(ctx, "TIME"))
+	if err != nil {
+		p.failed(ctx, err)
+		return
+	}
+	p.heard(at, sent, true)
+}
+
+// heard notes an answer: that time passed without one, and that the server's clock stepped.
+func (p *poller) heard(at time.Time, sent time.Duration, beat bool) {
+	received := p.w.elapsed()
+	if away := received - p.last; away > mostAbsent && p.started {
+		p.w.send(gapOf(SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, HoleAbsent, "no look for "+away.Round(time.Millisecond).String()))
+	}
+	p.last, p.started = received, true
+	if step := p.w.heard(at, sent, received); step != 0 || beat {
+		p.w.send(skew.Observed{At: at, Kind: skew.ObservedStep, For: step})
+	}
+}
+
+// failed takes an error of a look. A connection that is lost comes back by itself; a right that is
+// missing does not.
+func (p *poller) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil || p.works || !wire.IsNoPerm(err) && !wire.IsUnknownCommand(err) {
+		return
+	}
+	if !p.plain {
+		p.plain = true
+		p.w.note(SourcePoll, refused(err, "EVAL", "PTTL, GETRANGE and TIME are sent one by one, which makes the clocks' lower bounds looser"))
+		return
+	}
+	p.dead = true
+	p.w.gone(SourcePoll, refused(err, "GETRANGE, PTTL or TIME", "keys can't be looked at; give the user +getrange +pttl +time ~* or watch with MONITOR"))
+}
+
+// look asks for all keys in one message and sends what came back.
+func (p *poller) look(ctx context.Context, keys []string) {
+	sent := p.w.elapsed()
+	var seen []skew.Observed
+	var firstErr error
+	if p.plain {
+		seen, firstErr = p.lookPlain(ctx, keys)
+	} else {
+		seen, firstErr = p.lookScript(ctx, keys)
+	}
+	p.w.spent(int64(len(keys)), 0)
+	p.works = p.works || len(seen) > 0
+	if n := len(seen); n > 1 && !p.plain {
+		p.w.took(seen[n-1].At.Sub(seen[0].At), n-1)
+	}
+	if firstErr != nil {
+		p.failed(ctx, firstErr)
+	}
+	if len(seen) == 0 {
+		return
+	}
+	p.heard(seen[len(seen)-1].At, sent, false)
+	kept := seen[:0]
+	for _, o := range seen {
+		if p.follow[o.Key] == nil && !(o.Exists && p.w.isLock(o) && p.add(o.Key)) {
+			continue
+		}
+		kept = append(kept, o)
+	}
+	p.w.send(kept...)
+}
+
+func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Observed, err error) {
+	commands := make([]wire.Command, len(keys))
+	for i, k := range keys {
+		commands[i] = lookScript.Cmd(k)
+		if f := p.follow[k]; f != nil && p.arm(ctx, k, f) {
+			commands[i] = commands[i].Tracked()
+		}
+	}
+	for i, reply := range p.w.mux.Batch(ctx, commands) {
+		o, e := looked(keys[i], reply)
+		switch {
+		case e == nil:
+			seen = append(seen, o)
+		case !errors.Is(e, errOtherType) && err == nil:
+			err = e
+		}
+	}
+	return seen, err
+}
+
+// arm asks to be told of the key's next change. Where the server refuses, keys are only polled.
+func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
+	if p.tracker == nil || f.armed {
+		return p.tracker != nil
+	}
+	if f.cancel != nil {
+		f.cancel()
+		f.cancel = nil
+	}
+	cancel, err := p.tracker.Arm(ctx, key, func() { p.changed(key) })
+	if err != nil {
+		if errors.Is(err, wire.ErrNoWake) {
+			p.tracker = nil
+			p.w.gone(SourceTracking, refused(err, "CLIENT TRACKING", "keys are only polled, so short holds are missed more often"))
+		}
+		return false
+	}
+	f.cancel, f.armed = cancel, true
+	return true
+}
+
+// changed is called by the tracker, on a goroutine of its own.
+func (p *poller) changed(key string) {
+	p.mu.Lock()
+	if len(p.hot) < mostHot {
+		p.hot[key] = true
+	}
+	p.mu.Unlock()
+	if at := p.w.serverNow(); !at.IsZero() {
+		p.w.offer(skew.Observed{At: at, Kind: skew.ObservedEvent, Event: "changed", Key: key})
+	}
+}
+
+var errOtherType = errors.New("not a string")
+
+// looked reads the script's reply.
+func looked(key string, reply wire.Reply) (skew.Observed, error) {
+	parts, err := redis.Values(reply.Value, reply.Err)
+	if err != nil {
+		return skew.Observed{}, err
+	}
+	if len(parts) < 3 {
+		return skew.Observed{}, errors.New("look returned " + strconv.Itoa(len(parts)) + " parts")
+	}
+	at, err := timeOf(parts[:2], nil)
+	if err != nil {
+		return skew.Observed{}, err
+	}
+	left, err := redis.Int64(parts[2], nil)
+	if err != nil {
+		return skew.Observed{}, err
+	}
+	if len(parts) < 4 || parts[3] == nil {
+		return skew.Observed{}, errOtherType
+	}
+	value, err := redis.String(parts[3], nil)
+	return lookAt(key, at, left, value), err
+}
+
+func lookAt(key string, at time.Time, left int64, value string) skew.Observed {
+	o := skew.Observed{At: at, Kind: skew.ObservedLook, Key: key}
+	if left == -2 {
+		return o
+	}
+	o.Exists, o.Value = true, value
+	if left >= 0 {
+		o.HasTTL, o.TTL = true, time.Duration(left)*time.Millisecond
+	}
+	return o
+}
+
+// lookPlain does without EVAL. TIME is asked last, so that no value is older than it: lower bounds of
+// clocks stay right, and are looser by a message.
+func (p *poller) lookPlain(ctx context.Context, keys []string) (seen []skew.Observed, err error) {
+	var commands []wire.Command
+	for _, k := range keys {
+		commands = append(commands, wire.Cmd("PTTL", k), wire.Cmd("GETRANGE", k, 0, 1023))
+	}
+	commands = append(commands, wire.Cmd("TIME"))
+	replies := p.w.mux.Batch(ctx, commands)
+	last := replies[len(replies)-1]
+	at, err := timeOf(last.Value, last.Err)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range keys {
+		left, e1 := redis.Int64(replies[2*i].Value, replies[2*i].Err)
+		value, e2 := redis.String(replies[2*i+1].Value, replies[2*i+1].Err)
+		if wire.IsWrongType(e2) {
+			continue
+		}
+		if e := errors.Join(e1, e2); e != nil {
+			err = e
+			continue
+		}
+		seen = append(seen, lookAt(k, at, left, value))
+	}
+	return seen, err
+}
+
+// scan asks for one more slice of the keyspace.
+func (p *poller) scan(ctx context.Context) {
+	reply, err := redis.Values(p.w.mux.Do(ctx, "SCAN", p.cursor, "MATCH", p.w.cfg.Match, "COUNT", scanCount))
+	if err != nil {
+		if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
+			p.noScan = true
+			p.w.note(SourcePoll, refused(err, "SCAN", "only keys that were given, or that MONITOR shows, are looked at"))
+		}
+		p.resting = p.w.elapsed() + scanAgain
+		return
+	}
+	p.w.spent(0, 1)
+	var keys []string
+	if _, err := redis.Scan(reply, &p.cursor, &keys); err != nil {
+		p.resting = p.w.elapsed() + scanAgain
+		return
+	}
+	for _, k := range keys {
+		if p.follow[k] == nil {
+			p.queue = append(p.queue, k)
+		}
+	}
+	if p.cursor == "0" {
+		p.resting = p.w.elapsed() + scanAgain
+	}
+}

@@ -1,0 +1,113 @@
+package audit
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// recorder writes events as lines, hashed where asked for. After its first error it is silent, so that
+// a record always ends with a whole line or with the one that failed.
+type recorder struct {
+	to     *skew.ObservedWriter
+	hash   []byte
+	census *Census
+	err    error
+}
+
+func newRecorder(cfg Config, census *Census) *recorder {
+	r := &recorder{hash: cfg.Hash, census: census}
+	if cfg.Record != nil {
+		r.to, r.err = skew.NewObservedWriter(cfg.Record)
+	}
+	return r
+}
+
+func (r *recorder) event(o skew.Observed) {
+	if r.to == nil || r.err != nil {
+		return
+	}
+	if len(r.hash) > 0 {
+		o = r.hashed(o)
+	}
+	r.err = r.to.Write(o)
+}
+
+// hold adds the line that simulations read; a replay finds the hold anew and passes it by.
+func (r *recorder) hold(h Hold) {
+	r.event(skew.Observed{At: h.At, Kind: skew.ObservedHold, Addr: h.Addr, Key: h.Key, For: max(0, h.For)})
+}
+
+// Hashing of records. Keys and values become HMAC-SHA256 under the caller's key, cut to 128 bits, equal
+// ones to equal ones, so that a census counts the same. Stamps, guards and tombstones are kept as they are, since
+// offsets are worked out of them: they say when somebody locked and nothing else. Of a JedisUUID value the uuid is
+// hashed into another uuid. What is lost: the names of keys, so that Match finds none of them; what a
+// value was that no dialect in question reads, and with it what another dialect would have made of it;
+// its length. What is not hidden: addresses, names and libraries of clients, how often and when.
+const hashNote = "hmac-sha256-128"
+
+func (r *recorder) digest(kind, text string) string {
+	m := hmac.New(sha256.New, r.hash)
+	m.Write([]byte(kind))
+	m.Write([]byte{0})
+	m.Write([]byte(text))
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+func (r *recorder) key(key string) string { return "h:" + r.digest("key", key) }
+
+func (r *recorder) value(value string, o skew.Observed) string {
+	read := r.census.readAny(value, o.At)
+	if len(read.dialects) == 0 && !read.guard && !read.tomb {
+		return "h:" + r.digest("value", value)
+	}
+	if id, number, ok := strings.Cut(value, ":"); ok && len(id) == 36 && id != strings.Repeat("0", 8)+"-0000-0000-0000-000000000000" {
+		var raw [16]byte
+		digest, _ := hex.DecodeString(r.digest("uuid", id))
+		copy(raw[:], digest)
+		return dialect.JedisUUID().NewID(raw) + ":" + number
+	}
+	if len(read.dialects) > 0 && !read.dialects[0].HasStamp() {
+		return "h:" + r.digest("value", value)
+	}
+	return value
+}
+
+// hashed is the event without what the record shall not say. Options and TTLs of commands stay.
+func (r *recorder) hashed(o skew.Observed) skew.Observed {
+	if o.Key != "" {
+		o.Key = r.key(o.Key)
+	}
+	if o.Exists {
+		o.Value = r.value(o.Value, o)
+	}
+	if o.Kind != skew.ObservedCommand || len(o.Args) < 2 {
+		return o
+	}
+	args := append([]string(nil), o.Args...)
+	switch strings.ToUpper(args[0]) {
+	case "SETNX", "SET", "GETSET":
+		args[1] = r.key(args[1])
+		if len(args) > 2 {
+			args[2] = r.value(args[2], o)
+		}
+	case "SETEX", "PSETEX":
+		args[1] = r.key(args[1])
+		if len(args) > 3 {
+			args[3] = r.value(args[3], o)
+		}
+	case "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT":
+		args[1] = r.key(args[1])
+	case "FLUSHALL", "FLUSHDB":
+	default:
+		for i := 1; i < len(args); i++ {
+			args[i] = r.key(args[i])
+		}
+	}
+	o.Args = args
+	return o
+}

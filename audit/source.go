@@ -1,0 +1,236 @@
+package audit
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+//go:embed look.lua
+var lookSource string
+
+var lookScript = wire.NewScript(1, lookSource)
+
+// ConnectionName is what the connections of a watch are called, in servers that have names.
+const ConnectionName = "getsetlock-audit"
+
+// watcher owns the connections and goroutines of one watch. Sources send events; one goroutine folds them.
+type watcher struct {
+	cfg    Config
+	pool   *redis.Pool
+	mux    *wire.Mux
+	events chan []skew.Observed
+	wg     sync.WaitGroup
+	census *Census // rules only, but in the goroutine that folds
+
+	elapsed func() time.Duration
+
+	mu     sync.Mutex
+	synced bool
+	server time.Time     // server's clock …
+	at     time.Duration // … at this elapsed time
+	cost   Cost
+	fresh  []string // keys that MONITOR found
+
+	lookTime  time.Duration // server's clock over looks of one message, less the first of each
+	lookCount int64
+}
+
+func newWatcher(pool *redis.Pool, cfg Config, census *Census) (*watcher, error) {
+	w := &watcher{cfg: cfg, pool: pool, census: census, events: make(chan []skew.Observed, 64)}
+	w.elapsed = elapsedOf(cfg.Clock)
+	var err error
+	w.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
+	return w, err
+}
+
+func elapsedOf(c lock.Clock) func() time.Duration {
+	if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
+		return e.Elapsed
+	}
+	return func() time.Duration { return c.Now().Sub(time.Unix(0, 0)) }
+}
+
+// setup names the connection and asks the server not to count our looks as uses of a key. Both are
+// politeness: a server that knows neither is watched all the same.
+func setup(c redis.Conn) error {
+	for _, command := range [][]any{{"SETNAME", ConnectionName}, {"NO-TOUCH", "ON"}} {
+		if _, err := c.Do("CLIENT", command...); err != nil && c.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send hands events over. Whoever folds them reads until every source has ended.
+func (w *watcher) send(os ...skew.Observed) {
+	if len(os) > 0 {
+		w.events <- os
+	}
+}
+
+// rest waits for d, or says false where the watch ends first.
+func (w *watcher) rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-w.cfg.Clock.After(d):
+		return true
+	}
+}
+
+// tolerated is how far a server's clock and ours may disagree in a span before it counts as a step.
+func tolerated(span time.Duration) time.Duration { return 20*time.Millisecond + span/1000 }
+
+// heard compares the server's clock with elapsed time: server was read by it between sent and
+// received. It returns the step, and whether there was one before.
+func (w *watcher) heard(server time.Time, sent, received time.Duration) (step time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.synced {
+		low := w.server.Add(sent - w.at)
+		high := w.server.Add(received - w.at)
+		slack := tolerated(sent - w.at)
+		switch {
+		case server.Before(low.Add(-slack)):
+			step = server.Sub(low)
+		case server.After(high.Add(slack)):
+			step = server.Sub(high)
+		}
+	}
+	w.synced, w.server, w.at = true, server, received
+	return step.Truncate(time.Microsecond)
+}
+
+// serverNow is the server's clock now, as far as the last reading of it tells; zero before the first.
+func (w *watcher) serverNow() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.synced {
+		return time.Time{}
+	}
+	return w.server.Add(w.elapsed() - w.at).Truncate(time.Microsecond)
+}
+
+// refused says why a source can't be used, with what to do.
+func refused(err error, command, instead string) string {
+	what := fmt.Sprintf("%s: %v", command, err)
+	switch {
+	case wire.IsNoPerm(err):
+		what = "the user has no right to " + command
+	case wire.IsUnknownCommand(err):
+		what = "the server does not know " + command
+	}
+	if advice := wire.Explain(err); advice != "" && !wire.IsNoPerm(err) {
+		what += " (" + advice + ")"
+	}
+	return what + "; " + instead
+}
+
+// gone sends that a source will not be used.
+func (w *watcher) gone(s Source, why string) { w.say(s, missing, why) }
+
+// note sends what has to be known of a source that works in part.
+func (w *watcher) note(s Source, what string) { w.say(s, noted, what) }
+
+func (w *watcher) say(s Source, reason HoleReason, what string) {
+	at := w.serverNow()
+	if at.IsZero() {
+		at = w.cfg.Clock.Now().UTC().Truncate(time.Microsecond)
+	}
+	w.send(gapOf(s, at, 0, reason, what))
+}
+
+// offer sends an event that may be left out where nobody has time for it.
+func (w *watcher) offer(o skew.Observed) {
+	select {
+	case w.events <- []skew.Observed{o}:
+	default:
+	}
+}
+
+func (w *watcher) takeFresh() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.fresh
+	w.fresh = nil
+	return out
+}
+
+// found is called by the filter for each key of a lock.
+func (w *watcher) found(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.fresh) < w.cfg.MaxKeys {
+		w.fresh = append(w.fresh, key)
+	}
+}
+
+func (w *watcher) spent(looks, scans int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cost.Looks += looks
+	w.cost.Scans += scans
+}
+
+// took notes how long the server was busy with looks that it executed one right after another. What
+// other clients had executed in between counts too, so the sum is never too small.
+func (w *watcher) took(span time.Duration, looks int) {
+	if span < 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookTime += span
+	w.lookCount += int64(looks)
+}
+
+// spentSoFar is the cost up to now, of a watch that began at begun.
+func (w *watcher) spentSoFar(begun time.Duration) Cost {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.cost
+	c.Elapsed = w.elapsed() - begun
+	if w.lookCount > 0 && c.Elapsed > 0 {
+		c.ServerTime = time.Duration(float64(w.lookTime) / float64(w.lookCount) * float64(c.Looks))
+		c.Share, c.HasShare = c.ServerTime.Seconds()/c.Elapsed.Seconds(), true
+	}
+	return c
+}
+
+// isLock says whether a key that a scan found is worth following.
+func (w *watcher) isLock(o skew.Observed) bool {
+	r := w.census.readAny(o.Value, o.At)
+	return len(r.dialects) > 0 || r.guard || r.tomb
+}
+
+// timeOf reads a reply of TIME.
+func timeOf(reply any, err error) (time.Time, error) {
+	parts, err := redis.Strings(reply, err)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(parts) < 2 {
+		return time.Time{}, errors.New("TIME returned " + strconv.Itoa(len(parts)) + " parts")
+	}
+	return instant(parts[0], parts[1])
+}
+
+func instant(seconds, micros string) (time.Time, error) {
+	s, err := strconv.ParseInt(seconds, 10, 64)
+	m, err2 := strconv.ParseInt(micros, 10, 64)
+	if err := errors.Join(err, err2); err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(s*1e6 + m).UTC(), nil
+}

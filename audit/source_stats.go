@@ -1,0 +1,151 @@
+package audit
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// The pace of the small sources.
+const (
+	statsEvery   = time.Second
+	clientsEvery = 5 * time.Second
+)
+
+// small asks for what costs little: how often SETNX and GETSET were called, and whose connections
+// there are.
+func (w *watcher) small(ctx context.Context) {
+	stats, clients := !w.cfg.NoStats, !w.cfg.NoClients
+	var asked time.Duration = -1 << 62
+	known := map[string]skew.Observed{}
+	for stats || clients {
+		if stats {
+			stats = w.stats(ctx)
+		}
+		if now := w.elapsed(); clients && now-asked >= clientsEvery {
+			asked = now
+			clients = w.clients(ctx, known)
+		}
+		if !w.rest(ctx, statsEvery) {
+			return
+		}
+	}
+}
+
+// stats sends what the server counted, and says false where it will never tell.
+func (w *watcher) stats(ctx context.Context) bool {
+	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats")})
+	at, err := timeOf(replies[0].Value, replies[0].Err)
+	text, err2 := redis.String(replies[1].Value, replies[1].Err)
+	if err2 != nil && err == nil {
+		if wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2) {
+			w.gone(SourceStats, refused(err2, "INFO", "failed attempts are seen only by MONITOR; give the user +info"))
+			return false
+		}
+	}
+	if err != nil || err2 != nil {
+		return true
+	}
+	if !strings.Contains(text, "cmdstat_") {
+		w.gone(SourceStats, "INFO commandstats is empty on this server; failed attempts are seen only by MONITOR")
+		return false
+	}
+	setnx, _ := callsIn(text, "setnx")
+	getset, _ := callsIn(text, "getset")
+	w.send(
+		skew.Observed{At: at, Kind: skew.ObservedStats, Event: "setnx", Count: setnx},
+		skew.Observed{At: at, Kind: skew.ObservedStats, Event: "getset", Count: getset})
+	return true
+}
+
+// callsIn reads "cmdstat_NAME:calls=N,usec=M,…"; a command that was never called is not listed. Refused
+// calls count as calls: they were attempts.
+func callsIn(text, name string) (calls int64, used time.Duration) {
+	_, line, ok := strings.Cut(text, "cmdstat_"+name+":")
+	if !ok {
+		return 0, 0
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	for _, field := range strings.Split(strings.TrimSpace(line), ",") {
+		key, value, _ := strings.Cut(field, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 0 {
+			continue
+		}
+		switch key {
+		case "calls", "rejected_calls":
+			calls += n
+		case "usec":
+			used = time.Duration(n) * time.Microsecond
+		}
+	}
+	return calls, used
+}
+
+// clients sends the names of connections that are new or have changed, and says false where the server
+// will never tell.
+func (w *watcher) clients(ctx context.Context, known map[string]skew.Observed) bool {
+	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("CLIENT", "LIST")})
+	at, err := timeOf(replies[0].Value, replies[0].Err)
+	text, err2 := redis.String(replies[1].Value, replies[1].Err)
+	if err2 != nil && (wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2)) {
+		w.gone(SourceClients, refused(err2, "CLIENT LIST", "writers are told by their addresses alone; give the user +client|list"))
+		return false
+	}
+	if err != nil || err2 != nil {
+		return true
+	}
+	if len(known) > 16*w.cfg.MaxWriters {
+		clear(known)
+	}
+	var news []skew.Observed
+	for row := range strings.SplitSeq(text, "\n") {
+		o, ok := clientIn(row)
+		if !ok || o.Name == ConnectionName {
+			continue
+		}
+		if before, ok := known[o.Addr]; ok && same(before, o) {
+			continue
+		}
+		known[o.Addr] = o
+		o.At = at
+		news = append(news, o)
+	}
+	w.send(news...)
+	return true
+}
+
+func same(a, b skew.Observed) bool {
+	return a.Addr == b.Addr && a.Name == b.Name && a.Library == b.Library && a.User == b.User
+}
+
+// clientIn reads one row of CLIENT LIST. Fields are told by their names; servers differ in which they have.
+func clientIn(row string) (skew.Observed, bool) {
+	o := skew.Observed{Kind: skew.ObservedClient}
+	version := ""
+	for field := range strings.SplitSeq(strings.TrimSpace(row), " ") {
+		key, value, _ := strings.Cut(field, "=")
+		switch key {
+		case "addr":
+			o.Addr = value
+		case "name":
+			o.Name = value
+		case "user":
+			o.User = value
+		case "lib-name":
+			o.Library = value
+		case "lib-ver":
+			version = value
+		}
+	}
+	if o.Library != "" && version != "" {
+		o.Library += " " + version
+	}
+	return o, o.Addr != ""
+}

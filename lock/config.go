@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 )
 
@@ -53,6 +54,11 @@ type Config struct {
 	// HandOverFor is how long hand-overs of either kind may go on before other processes get a
 	// chance. Defaults to 100 ms.
 	HandOverFor time.Duration
+
+	// Jitter draws from 0 to most how much sooner than planned something is done that many clients
+	// would else do in step: a waiter asks again, a lease is renewed. It is called concurrently. A
+	// simulation gives its own to be repeatable. Defaults to an even draw from math/rand's source.
+	Jitter func(most time.Duration) time.Duration
 
 	// Clock is where the Client reads time. Defaults to [Machine].
 	Clock Clock
@@ -131,6 +137,9 @@ func (cfg Config) complete(b Backend) (Config, error) {
 	setDefault(&cfg.HandOvers, defaultHandOvers)
 	setDefault(&cfg.LocalHandOvers, defaultHandOvers)
 	setDefault(&cfg.HandOverFor, defaultHandOverFor)
+	if cfg.Jitter == nil {
+		cfg.Jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = Machine
 	}

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,5 +92,37 @@ func TestWithSharesTheQueueOfItsClient(t *testing.T) {
 			t.Error("it asked the store about a key of its own process")
 		}
 		release(t, l)
+	})
+}
+
+// Whoever gives the draws gets the same instants again: when a waiter asks, and when a lease is renewed.
+func TestTheJitterGivenDecidesWhenThingsAreDone(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		var asked []time.Duration
+		renewed := make(chan struct{}, 1)
+		cfg := lock.Config{TTL: 40 * time.Second, RenewEvery: 10 * time.Second, RetryEvery: 200 * time.Millisecond}
+		cfg.Jitter = func(most time.Duration) time.Duration {
+			asked = append(asked, most)
+			return most
+		}
+		cfg.Hooks.Renewed = func(lock.Event) { renewed <- struct{}{} }
+		c := client(t, s.Backend(), cfg)
+		s.Seize("k", "somebody", time.Hour)
+		time.AfterFunc(310*time.Millisecond, func() { s.Seize("k", "", 0) })
+		began := time.Now()
+		l := acquire(t, c, "k")
+		if d := time.Since(began); d != 450*time.Millisecond {
+			t.Errorf("three pauses of 150 ms took %v", d)
+		}
+		held := time.Now()
+		<-renewed
+		if d := time.Since(held); d != 9*time.Second {
+			t.Errorf("renewed after %v", d)
+		}
+		release(t, l)
+		want := []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond, time.Second, time.Second}
+		if !slices.Equal(asked, want) {
+			t.Errorf("drew up to %v, want %v", asked, want)
+		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -117,7 +116,7 @@ func (l *Lease) planRenewal() {
 		l.renewAt = never
 		return
 	}
-	l.renewAt = l.sent.Elapsed + every - time.Duration(rand.Int64N(int64(every)/10+1))
+	l.renewAt = l.sent.Elapsed + every - l.client.cfg.Jitter(every/10)
 	if l.client.cfg.Hooks.Endangered != nil {
 		l.warnAt = l.renewAt + (l.trustEnd()-l.renewAt)/2
 	}

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 )
 
@@ -83,7 +82,7 @@ func (a *attempt) pause(err error) (pause time.Duration, more bool) {
 	if a.cancel != nil && !a.free {
 		pause = max(recheckEvery, cfg.RetryEvery)
 	}
-	pause -= time.Duration(rand.Int64N(int64(pause)/4 + 1))
+	pause -= cfg.Jitter(pause / 4)
 	var held *HeldError
 	if errors.As(err, &held) {
 		if held.Left > 0 {

@@ -337,7 +337,7 @@ func TestTheSurveyCountsWhatStandsAndOnlyInItsNamespace(t *testing.T) {
 
 func TestTheSurveyBlocksNobody(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		for i := range 3000 {
+		for i := range 1200 {
 			if err := f.w.Mini.Set(fmt.Sprintf("stock:%d", i), tombstone); err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,132 @@
+package migrate
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/audit"
+)
+
+// watched is what a watch found that began at one instant and lasts to another.
+func watched(from, until time.Time, change func(*audit.Evidence)) *audit.Result {
+	r := &audit.Result{Evidence: audit.Evidence{
+		From: from, Until: until,
+		Coverage: []audit.Coverage{
+			{Source: audit.SourceMonitor, Missing: "not asked for"},
+			{Source: audit.SourceStats, From: from, Until: until, Elapsed: until.Sub(from)},
+		},
+		Stats: &audit.CommandCalls{},
+	}}
+	if change != nil {
+		change(&r.Evidence)
+	}
+	return r
+}
+
+// observe runs an observer to which the results come one after another.
+func (f *fleet) observe(name string, results ...*audit.Result) {
+	f.t.Helper()
+	err := WatchClients(bg, f.w.Pool(), ObserverConfig{Name: name, watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+		for _, r := range results {
+			c.Seen(r)
+			f.w.Pass(time.Millisecond)
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) seen() Sighting {
+	f.t.Helper()
+	text, err := f.w.Mini.Get(seenKey(""))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := parseSighting(text)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+func TestAWatchedWindowOpensTheGateAndAGapInWatchingClosesIt(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		f.to(Dual)
+		o := f.options(Options{})
+		o.Claims.Gone = false
+		gate := func(want ...string) {
+			t.Helper()
+			r, err := Advance(bg, f.w.Pool(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed(t, r.Gate, want...)
+		}
+		gate("window")
+		now := f.w.ServerNow()
+		f.observe("o", watched(now.Add(-needed), now, nil))
+		gate()
+		f.w.Pass(watchFresh + time.Second)
+		gate("window")
+		now = f.w.ServerNow()
+		f.observe("o", watched(now.Add(-time.Second), now, nil))
+		gate("window")
+		f.observe("o", watched(now.Add(-2*needed), now, func(e *audit.Evidence) { e.Stats.LastMoved = now.Add(-needed / 2) }))
+		gate("window")
+		f.observe("o", watched(now.Add(-2*needed), now, func(e *audit.Evidence) {
+			e.Coverage[1].Holes = []audit.Hole{{From: now.Add(-needed / 2), Until: now.Add(-needed / 2), Reason: audit.HoleStep}}
+		}))
+		gate("window")
+		f.observe("o", watched(now.Add(-2*needed), now, func(e *audit.Evidence) { e.Coverage[1].Elapsed = needed / 2 }))
+		gate("window")
+	})
+}
+
+func TestWhatEarlierObserversSawIsKeptAndTheirWindowIsNot(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		now := f.w.ServerNow()
+		at := now.Add(-time.Hour)
+		f.observe("first", watched(at, now, func(e *audit.Evidence) {
+			e.SmallestLease = audit.Span{Value: 5 * time.Second, Basis: audit.Measured}
+			e.GreatestLease = audit.Span{Value: 5 * time.Second, Basis: audit.Default}
+			e.Keys = []audit.KeyEvidence{{Key: "k", LastFailed: &audit.Act{At: at, What: audit.ActLost, Addr: "10.0.0.1:7", Name: "till"}}}
+			e.GetsetFirst = []string{"10.0.0.2:1"}
+		}))
+		f.w.Pass(time.Minute)
+		now = f.w.ServerNow()
+		f.observe("second", watched(now, now.Add(time.Second), func(e *audit.Evidence) {
+			e.SmallestLease = audit.Span{Value: time.Minute, Basis: audit.Measured}
+		}))
+		s := f.seen()
+		if s.Lease.Time != 5*time.Second || s.Greatest.Known() || len(s.GetsetFirst) != 1 {
+			t.Errorf("%+v", s)
+		}
+		if len(s.Keys) != 1 || s.Keys[0].LastFailed.Who != "10.0.0.1:7 till" {
+			t.Errorf("%+v", s.Keys)
+		}
+		if s.Quiet[WatchStats] != time.Second || s.Observer != "second" || s.Missing[WatchMonitor] != "not asked for" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestASecondObserverLeavesTheFirstOnesWindowAlone(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		now := f.w.ServerNow()
+		f.observe("first", watched(now.Add(-time.Hour), now, nil))
+		f.observe("second", watched(now, now.Add(time.Second), nil))
+		if s := f.seen(); s.Observer != "first" {
+			t.Errorf("%s took over", s.Observer)
+		}
+		f.observe("third", watched(now, now.Add(time.Minute), nil))
+		if s := f.seen(); s.Observer != "third" {
+			t.Errorf("%s is gone, and its word stands", s.Observer)
+		}
+	})
+}

@@ -178,9 +178,10 @@ func (m *machine) renewal(s *state, i int) bool {
 	if c.phase == modern && m.Ours.Long > 0 && (int(c.life) > m.Gap || m.broken(RuleLongAfterGap)) {
 		c.flags |= flagLong
 	}
+	own := c.on == onOwn && m.stands(s, i) // before M's TTL is new, which stands may compare
 	s.m.who, s.m.ttl = ourName(i), lasts(m.ttl(c))
 	switch {
-	case c.on == onOwn && m.stands(s, i):
+	case own:
 		m.putMark(s, i)
 	case c.on == onTomb && s.l.kind == tombMark && !m.broken(RuleTombstoneTTL):
 		s.l.ttl = 0 // which some EXPIRE may have cut

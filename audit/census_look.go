@@ -16,7 +16,8 @@ func (c *Census) look(o skew.Observed) {
 		r = c.readAny(o.Value, o.At)
 	}
 	if k == nil {
-		if len(r.dialects) == 0 && !r.guard && !r.tomb {
+		// A missing key counts too: who finds it free is known to win.
+		if o.Exists && len(r.dialects) == 0 && !r.guard && !r.tomb {
 			return
 		}
 		k = c.key(id, o.At)

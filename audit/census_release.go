@@ -26,6 +26,7 @@ func (c *Census) del(q order) {
 	a := Act{At: q.at, What: ActReleased, Addr: q.addr, Source: SourceMonitor, Script: q.script}
 	switch {
 	case q.script || h.script:
+		a.What, a.Detail = ActWrote, "released"
 	case foreign && k.known && k.exists:
 		a.What, a.Detail = ActOverrun, "deleted another's value, "+since(h, q)
 	case foreign:

@@ -123,6 +123,9 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 func (c *Census) keysFound() []KeyEvidence {
 	var out []KeyEvidence
 	for _, k := range c.keys {
+		if k.counts == (Counts{}) && len(k.timeline) == 0 {
+			continue
+		}
 		v := KeyEvidence{
 			DB: k.id.db, Key: k.id.name, Dialects: slices.Sorted(slices.Values(k.dialects)), Counts: k.counts, LastWrite: c.named(k.lastWrite),
 			LastFailed: c.named(k.lastFailed), NoTTL: k.noTTL, Earlier: k.earlier,

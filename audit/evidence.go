@@ -293,8 +293,9 @@ func (e *Evidence) Covered(s Source) Coverage {
 }
 
 // Quiet is for how long, up to Until, a source watched without a hole and nobody tried for an old lock, by any
-// source: the lesser of the server's time and the observer's own. Zero where the source did not watch
-// up to the end. From is the instant since when.
+// source. Zero where the source did not watch up to the end. From is the instant since when. Where the server's clock and
+// the observer's elapsed time disagree by more than a thousandth and 20 ms there is a hole, so the two
+// agree on the window as well as that.
 //
 // With SourceStats it counts every SETNX and GETSET on the server, other programs' too. HAZARD: polls
 // do not see attempts that failed; only stats and an unbroken MONITOR prove that there were none.
@@ -315,12 +316,7 @@ func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	if e.Stats != nil {
 		from = latest(from, e.Stats.LastMoved)
 	}
-	// Steps are holes, so the two clocks can only differ by a slew within the window.
-	quiet = c.Until.Sub(from)
-	if over := c.Until.Sub(c.From) - c.Elapsed; over > 0 {
-		quiet -= over
-	}
-	return from, max(0, quiet)
+	return from, max(0, c.Until.Sub(from))
 }
 
 // Mixed lists the keys that more than one dialect wrote.

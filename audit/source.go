@@ -39,8 +39,12 @@ type watcher struct {
 	synced bool
 	server time.Time     // server's clock …
 	at     time.Duration // … at this elapsed time
-	cost   Cost
-	fresh  []string // keys that MONITOR found
+	anchor struct {      // the same at the first reading, or the first since a step
+		server         time.Time
+		sent, received time.Duration
+	}
+	cost  Cost
+	fresh []string // keys that MONITOR found
 
 	lookTime  time.Duration // server's clock over looks of one message, less the first of each
 	lookCount int64
@@ -89,24 +93,28 @@ func (w *watcher) rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// tolerated is how far a server's clock and ours may disagree in a span before it counts as a step.
+// tolerated is how far a server's clock and ours may disagree in a span before it counts as a step: more
+// than any clock is slewed for long, and enough for a reading that came late.
 func tolerated(span time.Duration) time.Duration { return 20*time.Millisecond + span/1000 }
 
-// heard compares the server's clock with elapsed time: server was read by it between sent and
-// received. It returns the step, and whether there was one before.
+// heard compares the server's clock with elapsed time since the anchor: server was read by it between
+// sent and received. Small disagreements add up that way until they count. It returns the step, 0 for none.
 func (w *watcher) heard(server time.Time, sent, received time.Duration) (step time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	a := &w.anchor
 	if w.synced {
-		low := w.server.Add(sent - w.at)
-		high := w.server.Add(received - w.at)
-		slack := tolerated(sent - w.at)
+		low, high := a.server.Add(sent-a.received), a.server.Add(received-a.sent)
+		slack := tolerated(sent - a.received)
 		switch {
 		case server.Before(low.Add(-slack)):
 			step = server.Sub(low)
 		case server.After(high.Add(slack)):
 			step = server.Sub(high)
 		}
+	}
+	if !w.synced || step != 0 {
+		a.server, a.sent, a.received = server, sent, received
 	}
 	w.synced, w.server, w.at = true, server, received
 	return step.Truncate(time.Microsecond)

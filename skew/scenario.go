@@ -157,6 +157,10 @@ func (sc Scenario) machine() (*machine, error) {
 	}
 	m.inclusive = d.Inclusive && d.Unit != dialect.UnitFloatSeconds
 	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - max(sc.Ahead, 0) - max(sc.Behind, 0) - sc.Ours.TakeoverMargin - sc.FleetStep - max(sc.ServerStep, -sc.ServerStep) - 2
+	if !d.JudgesAnew {
+		// A reading may be Gap old when it judges, and what it finds expired stays so.
+		lowest = min(lowest, -max(sc.Ahead, 0)-max(sc.Behind, 0)-sc.Gap-sc.Ours.TakeoverMargin-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)-2)
+	}
 	if sc.Ours.Unchanged > 0 {
 		lowest -= sc.Ours.Unchanged + sc.Ours.Sparse
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Every trace that is kept can be walked, event by event, in the scenario that its head tells.
@@ -80,4 +82,54 @@ func TestHeadWithABrokenLineNamesTheLine(t *testing.T) {
 	if want := RuleNoPhaseNoLock | RuleToken; err != nil || sc.Ours.Break != want {
 		t.Error(cmp.Or(err, nil), sc.Ours.Break)
 	}
+}
+
+// follow takes events by their words, without ticks; "tick" lets one pass.
+func follow(t *testing.T, sc Scenario, events ...string) *Walk {
+	t.Helper()
+	w, err := NewWalk(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range events {
+		e := Tick
+		if text != "tick" {
+			if e, err = parseEvent("0 " + text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := w.Find(e)
+		if n < 0 {
+			t.Fatalf("%q is not among %v", text, w.Next())
+		}
+		w.Take(n)
+	}
+	return w
+}
+
+// Found by replay on the real clients: a renewal compared L's end with the end that it had just given M,
+// found L strange, and left it to run out.
+func TestRenewalRenewsLAlsoWhereItsEndIsCompared(t *testing.T) {
+	sc := Scenario{Dialect: dialect.Gorlock(), Old: 1, Lease: 6, Job: 4, Ours: Ours{Clients: 1, TTL: 4, Margin: 1}}
+	first := follow(t, sc, "ours1 acquire won").World().L.Left
+	if w := follow(t, sc, "ours1 acquire won", "tick", "ours1 renewed won").World(); w.L.Left != first {
+		t.Errorf("L has %d ticks left after a renewal, %d after the acquisition", w.L.Left, first)
+	}
+}
+
+// Found by replay too: what an old client judges by an old reading must not come alive again where
+// distances into the past are no longer told apart.
+func TestWornStampStaysExpiredForAStalledClient(t *testing.T) {
+	sc := Scenario{Dialect: dialect.RedisPy(), Old: 2, Lease: 6, Job: 4, Gap: 3}
+	dead := []string{"old1 clock +0", "old1 setnx won", "old1 crash"}
+	for range 20 {
+		dead = append(dead, "tick")
+	}
+	w := follow(t, sc, append(dead, "old2 clock +0", "old2 setnx lost", "old2 get value", "tick", "tick", "tick")...)
+	for _, e := range w.Next() {
+		if e.What == "getset" {
+			return
+		}
+	}
+	t.Errorf("no GETSET among %v: %+v", w.Next(), w.World())
 }

@@ -1,0 +1,310 @@
+//go:build real
+
+package audit
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/interop"
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/wallshift"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// shared is a proxy that lets all its clients talk over one connection to the server, a command at a time.
+type shared struct {
+	listener net.Listener
+	server   net.Conn
+	reader   *bufio.Reader
+	mu       sync.Mutex
+	wg       sync.WaitGroup
+	open     []net.Conn
+}
+
+func newShared(t *testing.T, addr string) *shared {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shared{listener: listener, server: server, reader: bufio.NewReader(server)}
+	s.wg.Add(1)
+	go s.accept()
+	t.Cleanup(func() {
+		listener.Close()
+		server.Close()
+		s.mu.Lock()
+		for _, c := range s.open {
+			c.Close()
+		}
+		s.mu.Unlock()
+		s.wg.Wait()
+	})
+	return s
+}
+
+func (s *shared) addr() string { return s.listener.Addr().String() }
+
+// name is what the server calls all its clients.
+func (s *shared) name() string { return s.server.LocalAddr().String() }
+
+func (s *shared) accept() {
+	defer s.wg.Done()
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.open = append(s.open, c)
+		s.mu.Unlock()
+		s.wg.Add(1)
+		go s.serve(c)
+	}
+}
+
+func (s *shared) serve(c net.Conn) {
+	defer s.wg.Done()
+	defer c.Close()
+	from := bufio.NewReader(c)
+	for {
+		command, err := message(from)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		_, err = s.server.Write(command)
+		var reply []byte
+		if err == nil {
+			reply, err = message(s.reader)
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if _, err := c.Write(reply); err != nil {
+			return
+		}
+	}
+}
+
+// message reads one message of the Redis protocol as it is.
+func message(from *bufio.Reader) ([]byte, error) {
+	head, err := from.ReadBytes('\n')
+	if err != nil || len(head) < 3 {
+		return head, err
+	}
+	n, _ := strconv.Atoi(string(head[1 : len(head)-2]))
+	switch head[0] {
+	case '$':
+		if n < 0 {
+			return head, nil
+		}
+		body := make([]byte, n+2)
+		_, err := io.ReadFull(from, body)
+		return append(head, body...), err
+	case '*':
+		for range n {
+			part, err := message(from)
+			if err != nil {
+				return nil, err
+			}
+			head = append(head, part...)
+		}
+	}
+	return head, nil
+}
+
+// team is a JVM with a wall clock of its own.
+type team struct {
+	jvm   *interop.JVM
+	clock *wallshift.Clock
+}
+
+func newTeam(t *testing.T) team {
+	t.Helper()
+	clock := wallshift.New(t)
+	j, err := interop.Start(t.Context(), interop.Options{Env: clock.Env()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return team{j, clock}
+}
+
+// waiter waits in vain for a key from now on, by the original jar, until wait has passed. It returns the address
+// that the server knows its connection by.
+func (m team) waiter(t *testing.T, addr, key string) *interop.Client {
+	t.Helper()
+	c := interop.NewClient(t, m.jvm, addr)
+	if err := c.Lock(t.Context(), interop.Jar, key, 900*time.Millisecond, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Of each kind the hundred: rounds of ten at once, each client a survey of its own.
+const (
+	surveyRounds = 10
+	surveyWidth  = 10
+)
+
+func TestEveryTrueOffsetLiesInItsIntervalInEveryOfAHundredRuns(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	steady, stepping := newTeam(t), newTeam(t)
+	random := rand.New(rand.NewPCG(6, 1))
+	for round := range surveyRounds {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
+			one := surveyRound{server: s, steady: steady, stepping: stepping}
+			one.offset = between(random, -5*time.Second, 5*time.Second)
+			// Whole seconds apart they would read as two leases, which is the other name for it.
+			one.other = one.offset + notWhole(random, 3*time.Second)
+			one.step = notWhole(random, 3*time.Second)
+			one.run(t)
+		})
+	}
+}
+
+func between(r *rand.Rand, low, high time.Duration) time.Duration {
+	return (low + time.Duration(r.Int64N(int64(high-low)))).Truncate(time.Millisecond)
+}
+
+// notWhole is from half a second to most, on either side, and a quarter of a second from any whole one.
+func notWhole(r *rand.Rand, most time.Duration) time.Duration {
+	for {
+		d := between(r, -most, most)
+		if rest := d.Abs() % time.Second; d.Abs() >= 500*time.Millisecond && rest > 250*time.Millisecond && rest < 750*time.Millisecond {
+			return d
+		}
+	}
+}
+
+type surveyRound struct {
+	server              *redistest.Server
+	steady, stepping    team
+	offset, other, step time.Duration
+}
+
+func (r surveyRound) run(t *testing.T) {
+	r.steady.clock.Set(r.other)
+	r.stepping.clock.Set(r.offset)
+	var kept, stepped, proxied []*interop.Client
+	var proxies []*shared
+	keep := func(list *[]*interop.Client, m team, addr, key string) {
+		*list = append(*list, m.waiter(t, addr, key))
+	}
+	for i := range surveyWidth {
+		for _, kind := range []string{"steady", "stepping", "shared"} {
+			r.server.Do("SET", fmt.Sprint(kind, i), strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10))
+		}
+		keep(&kept, r.steady, r.server.Addr(), fmt.Sprint("steady", i))
+		keep(&stepped, r.stepping, r.server.Addr(), fmt.Sprint("stepping", i))
+		p := newShared(t, r.server.Addr())
+		proxies = append(proxies, p)
+		keep(&proxied, r.steady, p.addr(), fmt.Sprint("shared", i))
+		keep(&proxied, r.stepping, p.addr(), fmt.Sprint("shared", i))
+	}
+	result := r.watch(t, slices.Concat(kept, stepped, proxied))
+	r.check(t, result)
+}
+
+// watch looks while the clients wait, and lets the clock of one team step in between.
+func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
+	ctx, stop := context.WithCancel(t.Context())
+	ready := make(chan struct{})
+	var once sync.Once
+	done := make(chan struct{})
+	var result *Result
+	var err error
+	pool := r.server.Pool()
+	defer pool.Close()
+	cfg := Config{
+		Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second},
+		SeenEvery: 50 * time.Millisecond,
+		Seen: func(r *Result) {
+			if c := r.Evidence.Covered(SourceMonitor); !c.From.IsZero() {
+				once.Do(func() { close(ready) })
+			}
+		},
+	}
+	go func() {
+		defer close(done)
+		result, err = Watch(ctx, pool, cfg)
+	}()
+	<-ready
+	var waits []*interop.Acquiring
+	for _, c := range clients {
+		a, err := c.BeginAcquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits = append(waits, a)
+	}
+	// Half of their wait: the server's own sleep, so that nothing here hangs on this process.
+	r.server.Do("BLPOP", "getsetlock-test-nothing", "0.45")
+	r.stepping.clock.Set(r.offset + r.step)
+	for _, a := range waits {
+		if got, err := a.Wait(t.Context()); err != nil || got.Won {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	stop()
+	<-done
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func (r surveyRound) check(t *testing.T, result *Result) {
+	count := map[string]int{}
+	for _, w := range result.Evidence.Writers {
+		if w.Addr == "" || len(w.Keys) != 1 {
+			continue
+		}
+		kind := w.Keys[0][:len(w.Keys[0])-1]
+		count[kind]++
+		has := func(k skew.ContradictionKind) (skew.Contradiction, bool) {
+			i := slices.IndexFunc(w.Contradictions, func(c skew.Contradiction) bool { return c.Kind == k })
+			if i < 0 {
+				return skew.Contradiction{}, false
+			}
+			return w.Contradictions[i], true
+		}
+		switch kind {
+		case "steady":
+			if !w.Offset.Contains(r.other) || !w.Offset.Bounded() || len(w.Contradictions) > 0 {
+				t.Errorf("%s: %v is not in %v, or %v", w.Keys[0], r.other, w.Offset.Interval, w.Contradictions)
+			}
+		case "stepping":
+			c, ok := has(skew.Step)
+			if !ok || !c.By.Contains(r.step) || !w.Offset.Contains(r.offset+r.step) {
+				t.Errorf("%s: a step of %v to %v: %v, %v", w.Keys[0], r.step, r.offset+r.step, w.Contradictions, w.Offset.Interval)
+			}
+		case "shared":
+			if _, ok := has(skew.TwoProcesses); !ok {
+				t.Errorf("%s: %v and %v, %v later, behind one address: %v", w.Keys[0], r.offset, r.other, r.step, w.Contradictions)
+			}
+		}
+	}
+	for _, kind := range []string{"steady", "stepping", "shared"} {
+		if count[kind] != surveyWidth {
+			t.Errorf("%d %s clients found of %d", count[kind], kind, surveyWidth)
+		}
+	}
+}

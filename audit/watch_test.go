@@ -1,0 +1,194 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// watched runs a watch of three seconds in a bubble, beside work.
+func watched(t *testing.T, cfg Config, work func(w *redistest.World)) (result *Result, record string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		pool := w.Pool()
+		var out bytes.Buffer
+		cfg.For, cfg.Record, cfg.Clock = 3*time.Second, &out, w.Clock(redistest.Skew{})
+		done := make(chan struct{})
+		var err error
+		go func() {
+			defer close(done)
+			result, err = Watch(t.Context(), pool, cfg)
+		}()
+		work(w)
+		<-done
+		if err != nil {
+			t.Fatal(err)
+		}
+		record = out.String()
+	})
+	return result, record
+}
+
+func jedisStamp(now time.Time) string {
+	text, err := dialect.Jedis().Stamp(now, time.Minute, "")
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func TestPollsFindHoldsWithoutAnySourceElse(t *testing.T) {
+	r, _ := watched(t, Config{}, func(w *redistest.World) {
+		w.Mini.Set("stock", jedisStamp(w.Now()))
+		w.Mini.Set("other", "no stamp")
+		w.Pass(1500 * time.Millisecond)
+		w.Mini.Del("stock")
+	})
+	e := r.Evidence
+	if e.Counts.Acquisitions != 1 || len(e.Keys) != 1 || e.Keys[0].Key != "stock" {
+		t.Errorf("%+v, keys %+v", e.Counts, e.Keys)
+	}
+	if h := e.LongestHold.Value; h < 1300*time.Millisecond || h > 1700*time.Millisecond {
+		t.Errorf("held for %v", h)
+	}
+	if !e.Keys[0].NoTTL && e.Keys[0].LastWrite == nil {
+		t.Errorf("key %+v", e.Keys[0])
+	}
+	for _, s := range []Source{SourceTracking, SourceStats} {
+		if e.Covered(s).Missing == "" {
+			t.Errorf("%s works on a server that has none: %+v", s, e.Covered(s))
+		}
+	}
+	if r.Cost.Looks == 0 || r.Cost.Scans == 0 {
+		t.Errorf("cost %+v", r.Cost)
+	}
+}
+
+func TestReplayComesToTheSameResult(t *testing.T) {
+	cfg := Config{Keys: []string{"stock"}}
+	live, record := watched(t, cfg, func(w *redistest.World) {
+		for range 4 {
+			w.Mini.Set("stock", jedisStamp(w.Now()))
+			w.Pass(400 * time.Millisecond)
+			w.Mini.Del("stock")
+			w.Pass(200 * time.Millisecond)
+		}
+	})
+	again, err := Replay(strings.NewReader(record), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if live.Evidence.Counts.Acquisitions != 4 {
+		t.Errorf("live %+v", live.Evidence.Counts)
+	}
+	if !reflect.DeepEqual(live.Evidence, again.Evidence) || !reflect.DeepEqual(live.Findings, again.Findings) {
+		t.Errorf("live\n%+v\nagain\n%+v", live.Evidence, again.Evidence)
+	}
+}
+
+func TestHashedRecordCountsTheSameAndNamesNothing(t *testing.T) {
+	cfg := Config{Hash: []byte("of the caller")}
+	live, record := watched(t, cfg, func(w *redistest.World) {
+		w.Mini.Set("stock", jedisStamp(w.Now()))
+		w.Pass(time.Second)
+		w.Mini.Set("stock", "a private text")
+	})
+	if strings.Contains(record, "stock") || strings.Contains(record, "private") {
+		t.Errorf("record:\n%s", record)
+	}
+	again, err := Replay(strings.NewReader(record), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if live.Evidence.Counts != again.Evidence.Counts || live.Evidence.Writers[0].Offset != again.Evidence.Writers[0].Offset {
+		t.Errorf("live %+v, again %+v", live.Evidence.Counts, again.Evidence.Counts)
+	}
+}
+
+func TestServersStepIsAHoleInEveryWindow(t *testing.T) {
+	r, _ := watched(t, Config{}, func(w *redistest.World) {
+		w.Pass(1200 * time.Millisecond)
+		w.StepServer(700 * time.Millisecond)
+	})
+	e := r.Evidence
+	if len(e.ServerSteps) != 1 || !strings.Contains(e.ServerSteps[0].Detail, "699") && !strings.Contains(e.ServerSteps[0].Detail, "700") {
+		t.Errorf("steps %+v", e.ServerSteps)
+	}
+	if _, quiet := e.Quiet(SourcePoll); quiet > 2*time.Second || quiet < time.Second {
+		t.Errorf("quiet for %v", quiet)
+	}
+}
+
+// fullDisk takes so many bytes.
+type fullDisk struct{ left int }
+
+var errFull = errors.New("no space left")
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	if len(p) > d.left {
+		return 0, errFull
+	}
+	d.left -= len(p)
+	return len(p), nil
+}
+
+func TestFullDiskEndsTheRecordAndNotTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		w.Mini.Set("stock", jedisStamp(w.Now()))
+		r, err := Watch(t.Context(), w.Pool(), Config{For: time.Second, Record: &fullDisk{left: 300}, Clock: w.Clock(redistest.Skew{})})
+		if !errors.Is(err, errFull) || r == nil || r.Evidence.Counts.Acquisitions != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+func TestEndOfTheContextIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+		defer cancel()
+		seen := 0
+		cfg := Config{SeenEvery: 200 * time.Millisecond, Seen: func(*Result) { seen++ }, Clock: w.Clock(redistest.Skew{})}
+		if _, err := Watch(ctx, w.Pool(), cfg); err != nil || seen < 2 {
+			t.Errorf("%v, seen %d times", err, seen)
+		}
+	})
+}
+
+func TestLooksStayWithinTheirBudget(t *testing.T) {
+	cfg := Config{Looks: 100}
+	for i := range 50 {
+		cfg.Keys = append(cfg.Keys, strings.Repeat("k", i+1))
+	}
+	r, _ := watched(t, cfg, func(*redistest.World) {})
+	if n := r.Cost.Looks; n > 330 || n < 200 {
+		t.Errorf("%d looks in three seconds, asked for at most 100 a second", n)
+	}
+}
+
+func TestImpossibleConfigNamesTheField(t *testing.T) {
+	for field, cfg := range map[string]Config{
+		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1}, "Dialects": {Dialects: []dialect.Dialect{{}}},
+	} {
+		if _, err := NewCensus(cfg); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if _, err := NewCensus(Config{Rate: -1}); err == nil {
+		t.Error("negative rate taken")
+	}
+	if !slices.Contains(names(likeliest()), "Jedis") {
+		t.Error("no Jedis")
+	}
+}

@@ -63,7 +63,7 @@ func (o *ours) revive() {
 	// here the model's times have to be tried that break them.
 	o.back = back
 	o.client, err = lock.New(struct{ lock.Backend }{back}, lock.Config{
-		TTL: p.ticks(p.sc.Ours.TTL), Margin: margin, RenewEvery: -1, Politeness: -1, Clock: o.until,
+		TTL: p.ticks(max(p.sc.Ours.TTL, p.sc.Ours.Long)), Margin: margin, RenewEvery: -1, Politeness: -1, Clock: o.until,
 		RetryEvery: p.tick, ReleaseWait: patience, HandOvers: -1, LocalHandOvers: -1,
 	})
 	if err != nil {
@@ -71,6 +71,30 @@ func (o *ours) revive() {
 	}
 	p.t.Cleanup(o.die)
 	o.trying, o.nap, o.at, o.got, o.lease, o.stopped, o.token, o.mark = false, nil, nil, nil, nil, false, "", ""
+	if p.sc.ServerStep != 0 && !p.sc.Ours.Newcomers {
+		o.meets()
+	}
+}
+
+// meets lets the client see the server's clock before it steps.
+func (o *ours) meets() {
+	client := o.client
+	o.begin(func() leased {
+		l, err := client.TryAcquire(context.Background(), "another")
+		if err == nil {
+			err = l.Release()
+		}
+		return leased{nil, err}
+	})
+	x := o.free("its first look")
+	for n, ok := x.(*nap); ok; n, ok = x.(*nap) {
+		n.wake <- o.p.world.Now()
+		x = o.free("its first look")
+	}
+	if l := x.(leased); l.err != nil {
+		o.p.fail("%s looks: %v", o.name, l.err)
+	}
+	o.token = ""
 }
 
 // die ends the client as a crash does.
@@ -159,6 +183,7 @@ func (o *ours) act(e skew.Event, before, after skew.Member) string {
 		o.revive()
 	case "sample":
 		o.sample()
+		return e.Result // whether the bytes are the same shows when it judges by them
 	case "learn":
 		o.p.protocol.Learn(o.p, o.name, after.Phase)
 	default:

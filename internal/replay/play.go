@@ -119,7 +119,7 @@ func (p *Play) act(e skew.Event, before, after skew.World, free bool) string {
 	case e.Who == "fleet":
 		return "" // clocks are told what to show
 	case e.Who == "record":
-		p.protocol.Moves(p, e)
+		p.protocol.Moves(p, e, after.Record)
 		return ""
 	case e.Who == "other":
 		p.world.Mini.SetTTL(p.l, p.ticks(e.Arg))

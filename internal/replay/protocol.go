@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -27,7 +28,7 @@ type Protocol interface {
 	Mark(m string) string
 	// Learn lets a client read the fleet's record, Moves moves that.
 	Learn(p *Play, name string, phase skew.Phase)
-	Moves(p *Play, e skew.Event)
+	Moves(p *Play, e skew.Event, record skew.Phase)
 }
 
 // Backend is a lock.Backend as the replay needs it.
@@ -58,29 +59,46 @@ func (Hardened) Open(p *Play, _ string, pool *redis.Pool, clock lock.Clock) (Bac
 	if err != nil {
 		return nil, err
 	}
-	// Its Client is asked to look at a held key so often that looks Sparse ticks apart still follow
-	// each other: three of its periods.
-	b.Tune(lock.Config{TTL: p.ticks(p.sc.Ours.TTL), RetryEvery: max(p.ticks(p.sc.Ours.Sparse)/3, time.Millisecond)})
+	b.Tune(lock.Config{TTL: p.ticks(p.sc.Ours.TTL), RetryEvery: p.period()})
 	return hardened{b}, nil
 }
 
 // terms let the backend write what the model writes, whether the rules allow it or not: that they
-// refuse what they must is another test's. The spread is by how much L outlives its stamp, which in the
-// model is the takeover margin and two ticks.
+// refuse what they must is another test's.
 func (p *Play) terms() dialect.Terms {
 	const room = 1000
-	t := dialect.Terms{Lease: p.ticks(room), Greatest: p.ticks(room), Spread: p.ticks(p.sc.Ours.TakeoverMargin + 2), Gap: time.Nanosecond}
-	if p.sc.Ours.Unchanged > 0 {
-		t.Greatest = p.ticks(p.sc.Lease)
-		t.Lease = t.Greatest
+	sc, d := p.sc, p.dialect
+	t := dialect.Terms{Lease: p.ticks(room), Greatest: p.ticks(room), Spread: time.Nanosecond, Gap: time.Nanosecond}
+	if sc.Ours.Settle > 0 || sc.Ours.Long > 0 {
+		t.Gap = p.ticks(sc.Gap)
+	}
+	if p.stamps() {
+		// The spread is by how much L outlives its stamp: in the model the takeover margin and two ticks,
+		// and the gap where L's end is compared with M's.
+		t.Spread = p.ticks(sc.Ours.TakeoverMargin + 2)
+		if d.ServerExpires() && t.Gap == time.Nanosecond {
+			t.Spread += p.ticks(sc.Gap)
+		}
 	}
 	switch {
-	case p.sc.Ours.Settle > 0:
-		t.Gap = p.ticks(p.sc.Gap)
-	case p.dialect.ServerExpires():
-		t.Spread += p.ticks(p.sc.Gap) // where L outlives M by the gap too
+	case sc.Ours.Long > 0: // the first lease is cut to what the rule allows
+		t.Lease = p.ticks(sc.Ours.TTL) - d.C() + t.Spread + t.Gap
+		t.Greatest = t.Lease
+	case sc.Ours.Unchanged > 0 || sc.ServerStep != 0: // where the greatest lease is a time that counts
+		t.Lease, t.Greatest = p.ticks(sc.Lease), p.ticks(sc.Lease)
 	}
 	return t
+}
+
+// stamps: ours may write one.
+func (p *Play) stamps() bool {
+	return phased(p.first()) == migrate.Observe && p.dialect.HasStamp()
+}
+
+// period is how often the Client of ours is to look at a held key, so that looks Sparse ticks apart still
+// follow each other: three of its periods.
+func (p *Play) period() time.Duration {
+	return max(p.ticks(p.sc.Ours.Sparse)/3, time.Millisecond)
 }
 
 func (p *Play) judge() legacy.Takeover {
@@ -112,7 +130,7 @@ func (Hardened) Mark(m string) string {
 func (Hardened) Learn(*Play, string, skew.Phase) {}
 
 // Moves is nothing either.
-func (Hardened) Moves(*Play, skew.Event) {}
+func (Hardened) Moves(*Play, skew.Event, skew.Phase) {}
 
 // Modern is package modern's, the token lock alone.
 type Modern struct{}
@@ -145,4 +163,4 @@ func (Modern) Mark(string) string { return "" }
 func (Modern) Learn(*Play, string, skew.Phase) {}
 
 // Moves is nothing either.
-func (Modern) Moves(*Play, skew.Event) {}
+func (Modern) Moves(*Play, skew.Event, skew.Phase) {}

@@ -13,7 +13,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "of the random walks")
-	walks = flag.Int("walks", 6, "how many a scenario")
+	walks = flag.Int("walks", 2, "how many a scenario")
 )
 
 // wander takes n random steps of what the model allows.

@@ -1,0 +1,150 @@
+package replay_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/replay"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+const traces = "../../skew/testdata/traces/"
+
+// kept reads a trace that package skew keeps.
+func kept(t *testing.T, file string) skew.Trace {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc, err := skew.ParseScenario(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := skew.ParseTrace(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return skew.Trace{Scenario: sc, Events: events}
+}
+
+// speaks is the protocol of a scenario's clients of ours.
+func speaks(t *testing.T, sc skew.Scenario) replay.Protocol {
+	stays := sc.Ours.To == "" || sc.Ours.To == sc.Ours.Phase
+	switch {
+	case sc.Ours.Clients == 0:
+		return nil
+	case sc.Ours.Phase == skew.PhaseClean && stays:
+		return replay.Modern{}
+	case (sc.Ours.Phase == "" || sc.Ours.Phase == skew.PhaseObserve) && stays:
+		return replay.Hardened{}
+	}
+	return bridge(t)
+}
+
+func bridge(t *testing.T) *replay.Bridge {
+	sweep, err := os.ReadFile("../../migrate/sweep.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &replay.Bridge{Sweep: string(sweep)}
+}
+
+// TestEveryKeptTraceReplaysOnTheRealClients: where the trace breaks no rule of ours (old clients among
+// themselves, times that the rules forbid), the real clients follow it to its bitter end. Where a rule
+// was taken out to find it, they follow it as far as the rule allows, and then do what the rule says.
+func TestEveryKeptTraceReplaysOnTheRealClients(t *testing.T) {
+	files, err := filepath.Glob(traces + "*.txt")
+	if err != nil || len(files) < 40 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		tr := kept(t, file)
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tr.Scenario.Ours.Break != 0 {
+				bites(t, tr)
+				return
+			}
+			w, err := skew.NewWalk(tr.Scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := replay.NewPlay(t, tr.Scenario, speaks(t, tr.Scenario))
+			for _, e := range timed(tr.Events) {
+				n := w.Find(e)
+				if n < 0 {
+					t.Fatalf("the model knows no %q", e)
+				}
+				p.Step(w, n)
+			}
+		})
+	}
+}
+
+// timed puts the ticks back among the events.
+func timed(events []skew.Event) (all []skew.Event) {
+	now := 0
+	for _, e := range events {
+		for ; now < e.At; now++ {
+			all = append(all, skew.Tick)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// bites follows a trace that was found without a rule with clients that have it.
+func bites(t *testing.T, tr skew.Trace) {
+	full := tr.Scenario
+	full.Ours.Break = 0
+	w, err := skew.NewWalk(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken, err := skew.NewWalk(tr.Scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := replay.NewPlay(t, full, speaks(t, full))
+	for _, e := range timed(tr.Events) {
+		n := w.Find(e)
+		if n < 0 {
+			instead(t, p, w, e)
+			return
+		}
+		p.Step(w, n)
+		broken.Take(broken.Find(e))
+		if !same(w.World(), broken.World()) {
+			t.Logf("rule %q shows at %q", tr.Scenario.Ours.Break, e)
+		}
+	}
+	t.Logf("every step is one of the full rules, and does no harm")
+}
+
+// instead lets the real client do what it does where the rule forbids the trace's next event.
+func instead(t *testing.T, p *replay.Play, w *skew.Walk, e skew.Event) {
+	for n, o := range w.Next() {
+		if o.Who == e.Who && o.What == e.What {
+			t.Logf("rule bites at %q: it is %q", e, o)
+			p.Step(w, n)
+			return
+		}
+	}
+	t.Logf("the full rules have no %q among %v", e, w.Next())
+}
+
+func same(a, b skew.World) bool {
+	if a.L != b.L || a.M != b.M {
+		return false
+	}
+	for i := range a.Ours {
+		if a.Ours[i] != b.Ours[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+func init() { register(50, newMigrate) }
+
+const migrateLong = `Moves a running fleet from old clients' locks to token locks, one phase at a time, on
+one Redis, with no moment in which an old and a new client both hold.
+
+  observe   ours take turns with the old clients in their own bytes
+  dual      ours write a guard, which no old client's clock can expire
+  sealed    a tombstone keeps old clients out for good
+  modern    the same, with leases of any length
+  clean     the token alone; there is no way back
+
+The phase stands on the server, for the keys that begin with --namespace. Programs that
+join (package migrate, or run --protocol auto) follow it within a heartbeat.
+
+  init      begin with observe; after clean: begin anew
+  status    where the fleet is, and what keeps the next gate closed; with --watch also
+            gather what the gates need to know of the old clients, until ^C
+  plan      the whole road for this fleet: phases, times to wait, what will refuse
+  advance   the gate to the next phase, with its evidence; with --go pass it
+  back      the gate to the phase before; with --go pass it
+  clean     the last gate; with --go pass it and delete the tombstones
+
+Nothing moves without --go, and --go opens no gate that is closed. What nobody measured is
+said by --lease, --greatest, --spread, --gap, --job and --gone, and printed as claimed.
+Each verb can be run again at any time, also after it was killed.
+
+A member is a program that joined. One that vanished closes every gate until it
+returns, or --forget names it: then you say that it is dead.
+
+Exit codes: 0 done, or the gate is open; 1 the gate is closed, or what follows upon the
+step is not over yet (run the verb again); 2 wrong use; 3 it could not be done.`
+
+type migrateFlags struct {
+	server    serverFlags
+	dialect   dialectFlags
+	namespace string
+	claims    migrate.Claims
+	forget    []string
+	wait      time.Duration
+	watch     bool
+	monitor   bool
+	goes      bool
+	asJSON    bool
+}
+
+// migrateVerbs are what stands behind "migrate".
+var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean"}
+
+func newMigrate(e *Env) *cobra.Command {
+	f := &migrateFlags{}
+	cmd := &cobra.Command{
+		Use:   "migrate [flags] " + strings.Join(migrateVerbs, "|"),
+		Short: "Move a running fleet from old locks to token locks",
+		Long:  migrateLong,
+		Example: examples(
+			"getsetlock migrate init --namespace stock",
+			"getsetlock migrate plan --namespace stock --lease 60s --spread 1s --gap 1s --job 40s",
+			"getsetlock migrate status --namespace stock --watch",
+			"getsetlock migrate advance --namespace stock        # shows the gate",
+			"getsetlock migrate advance --namespace stock --go   # passes it",
+			"getsetlock migrate back --namespace stock --go --forget k3Jx0zP1aBcD",
+		),
+		ValidArgs: migrateVerbs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(migrateVerbs, args[0]) {
+				return wrongUse("give one of %s", strings.Join(migrateVerbs, ", "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return e.migrate(cmd, f, args[0]) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *migrateFlags) register(cmd *cobra.Command) {
+	f.server.register(cmd)
+	f.server.quietFlag(cmd)
+	f.dialect.register(cmd, "what the old clients write (default the one recorded; for init jedis)")
+	flags := cmd.Flags()
+	flags.StringVar(&f.namespace, "namespace", "", "the keys that begin with this text (default all keys)")
+	flags.DurationVar(&f.claims.Lease, "lease", 0, "claim: the old clients' smallest lease")
+	flags.DurationVar(&f.claims.Greatest, "greatest", 0, "claim: their greatest lease (default the smallest)")
+	flags.DurationVar(&f.claims.Spread, "spread", 0, "claim: how far their clocks are apart at most")
+	flags.DurationVar(&f.claims.Gap, "gap", 0, "claim: the longest time from a clock reading of theirs to its write, the longest pause included")
+	flags.DurationVar(&f.claims.Job, "job", 0, "claim: their longest job")
+	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, and none did for the window's length")
+	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open")
+	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry; may be repeated")
+	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for what follows upon a step: acknowledgements, the last tombstone")
+	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and keep for the gates what is seen")
+	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: by MONITOR without a break, which costs the server a third of its throughput and more")
+	jsonFlag(cmd, &f.asJSON)
+	for _, name := range []string{"namespace", "forget"} {
+		complete(cmd, name, cobra.NoFileCompletions)
+	}
+}
+
+// check refuses flags that the verb cannot follow.
+func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
+	steps := []string{"advance", "back", "clean"}
+	for flag, verbs := range map[string][]string{
+		"go": steps, "forget": append([]string{"init"}, steps...), "wait": append([]string{"init"}, steps...), "watch": {"status"}, "monitor": {"status"},
+	} {
+		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
+			return wrongUse("--%s is for %s", flag, strings.Join(verbs, ", "))
+		}
+	}
+	for _, name := range []string{"lease", "greatest", "spread", "gap", "job"} {
+		given := cmd.Flags().Lookup(name)
+		if d, _ := cmd.Flags().GetDuration(name); given.Changed && d <= 0 {
+			return wrongUse("--%s is %s; it must be positive", name, given.Value)
+		}
+	}
+	switch {
+	case f.wait < 0:
+		return wrongUse("--wait is %v; it must not be negative", f.wait)
+	case f.claims.Greatest > 0 && f.claims.Greatest < f.claims.Lease:
+		return wrongUse("--greatest %v is less than --lease %v", f.claims.Greatest, f.claims.Lease)
+	case f.monitor && !f.watch:
+		return wrongUse("--monitor is for status --watch")
+	case f.watch && f.asJSON:
+		return wrongUse("--watch prints lines as things happen; --json prints one document: give one of them")
+	}
+	return nil
+}
+
+// options are the flags as package migrate has them.
+func (e *Env) migrateOptions(f *migrateFlags) (migrate.Options, error) {
+	o := migrate.Options{
+		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Wait: f.wait, Clock: e.Clock,
+		Progress: func(what string) { e.say(f.server.quiet, "waiting: %s", what) },
+	}
+	if f.dialect.name == "" && f.dialect.file == "" {
+		return o, nil
+	}
+	var err error
+	o.Dialect, err = f.dialect.pick()
+	return o, err
+}
+
+func (e *Env) migrate(cmd *cobra.Command, f *migrateFlags, verb string) error {
+	if err := f.check(cmd, verb); err != nil {
+		return err
+	}
+	o, err := e.migrateOptions(f)
+	if err != nil {
+		return err
+	}
+	pool, address, err := f.server.open(e)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	tried := fmt.Sprintf("%s of namespace %q on %s", verb, f.namespace, address)
+	switch verb {
+	case "status":
+		return e.migrateStatus(ctx, pool, f, o, tried)
+	case "plan":
+		road, err := migrate.Plan(ctx, pool, o)
+		if err != nil {
+			return couldNot(err, "%s", tried)
+		}
+		return e.printRoad(road, f.asJSON)
+	}
+	run := map[string]func(context.Context, *redis.Pool, migrate.Options) (*migrate.Report, error){
+		"init": migrate.Init, "advance": migrate.Advance, "back": migrate.Back, "clean": migrate.CleanUp,
+	}[verb]
+	r, err := run(ctx, pool, o)
+	if err != nil {
+		return couldNot(err, "%s", tried)
+	}
+	if err := e.printReport(r, f.asJSON); err != nil {
+		return err
+	}
+	return migrated(r, verb, f.goes)
+}
+
+// migrated is the exit code of a verb that may have moved the fleet.
+func migrated(r *migrate.Report, verb string, goes bool) error {
+	well := r.Gate == nil || r.Gate.Open
+	if r.Moved && verb == "advance" {
+		return nil
+	}
+	if goes || verb == "init" {
+		well = well && r.Over
+	}
+	if !well {
+		return exit(codeBad)
+	}
+	return nil
+}
+
+func (e *Env) migrateStatus(ctx context.Context, pool *redis.Pool, f *migrateFlags, o migrate.Options, tried string) error {
+	r, err := migrate.Status(ctx, pool, o)
+	if err != nil {
+		return couldNot(err, "%s", tried)
+	}
+	if err := e.printReport(r, f.asJSON); err != nil || !f.watch {
+		return err
+	}
+	return e.migrateWatch(ctx, pool, f, o, tried)
+}

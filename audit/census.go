@@ -17,7 +17,8 @@ import (
 // or looked at.
 type Census struct {
 	cfg      Config
-	dialects []dialect.Dialect
+	dialects []*dialect.Dialect // in the order of preference
+	tokens   bool               // one of them writes no time
 	fleet    *skew.Fleet
 
 	from, until time.Time
@@ -75,11 +76,16 @@ func NewCensus(cfg Config) (*Census, error) {
 		return nil, err
 	}
 	c := &Census{
-		cfg: cfg, dialects: cfg.Dialects, fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
+		cfg: cfg, fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
 		writers: map[string]*writer{}, keys: map[keyID]*keyState{}, clients: map[string]skew.Observed{}, stats: map[string]*calls{},
 	}
-	if len(c.dialects) == 0 {
-		c.dialects = likeliest()
+	ds := cfg.Dialects
+	if len(ds) == 0 {
+		ds = likeliest()
+	}
+	for _, d := range ds {
+		c.dialects = append(c.dialects, &d)
+		c.tokens = c.tokens || !d.HasStamp()
 	}
 	return c, nil
 }

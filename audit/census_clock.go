@@ -175,7 +175,7 @@ func (c *Census) safeJob(e *Evidence, leases map[*writer]Span) {
 		if !lease.Known() {
 			continue
 		}
-		v, err := skew.Law{Dialect: w.dialect(), Lease: lease.Value, Spread: spread, Delay: e.LongestGap.Value}.Verdict()
+		v, err := skew.Law{Dialect: *w.dialect(), Lease: lease.Value, Spread: spread, Delay: e.LongestGap.Value}.Verdict()
 		if err != nil || !v.LongestJob.Bounded {
 			continue
 		}

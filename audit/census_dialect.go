@@ -37,18 +37,29 @@ const longestStampText = 128
 // reading is what a value may be, in the dialects that are asked about.
 type reading struct {
 	stamp    dialect.Stamp
-	dialects []dialect.Dialect // that read it so, the likeliest first; empty: none
+	dialects []*dialect.Dialect // that read it so, the likeliest first; empty: none
 	guard    bool
 	tomb     bool
 }
 
 func (r reading) legacy() bool { return len(r.dialects) > 0 && !r.guard && !r.tomb }
 
+// digits reports as many digits as the shortest stamp has. Most values on a server are out by that alone.
+func digits(value string) bool {
+	n := 0
+	for i := range len(value) {
+		if c := value[i]; c >= '0' && c <= '9' {
+			n++
+		}
+	}
+	return n >= 9
+}
+
 // read tries the dialects. Where two units are plausible the first dialect's counts. set says that the value came by SET
 // NX instead of SETNX, which leaves dialects out.
 func (c *Census) read(value string, at time.Time, set bool) reading {
 	var r reading
-	if len(value) > longestStampText {
+	if len(value) > longestStampText || !c.tokens && !digits(value) {
 		return r
 	}
 	for _, d := range c.dialects {
@@ -89,7 +100,7 @@ func (c *Census) readAny(value string, at time.Time) reading {
 }
 
 // isGuard reports a number in the range of guards, with a uuid where the dialect has one.
-func isGuard(d dialect.Dialect, value string) bool {
+func isGuard(d *dialect.Dialect, value string) bool {
 	if !d.HasTakeover() {
 		return false
 	}
@@ -101,7 +112,7 @@ func isGuard(d dialect.Dialect, value string) bool {
 	return err == nil && n >= low && n <= high
 }
 
-func names(ds []dialect.Dialect) []string {
+func names(ds []*dialect.Dialect) []string {
 	out := make([]string, 0, len(ds))
 	for _, d := range ds {
 		out = append(out, d.Name)

@@ -188,7 +188,7 @@ func (k *keyState) drop(h *holding) {
 	k.replaced = slices.DeleteFunc(k.replaced, func(r *holding) bool { return r == h })
 }
 
-func (k *keyState) speaks(ds []dialect.Dialect) {
+func (k *keyState) speaks(ds []*dialect.Dialect) {
 	// A value that a dialect on the list reads too is no mixture: which of several it is may be open.
 	for _, d := range ds {
 		if slices.Contains(k.dialects, d.Name) {

@@ -12,8 +12,8 @@ import (
 // writer is what is known of one address, or, without an address, of whom polls saw write one dialect.
 type writer struct {
 	addr        string
-	fits        []dialect.Dialect // that fit all it wrote, the likeliest first; never empty
-	assumed     time.Duration     // lease that its samples were taken with
+	fits        []*dialect.Dialect // that fit all it wrote, the likeliest first; never empty
+	assumed     time.Duration      // lease that its samples were taken with
 	clock       *skew.Estimator
 	counts      Counts
 	holds       histogram
@@ -83,8 +83,11 @@ func (c *Census) writer(addr string, r reading, at time.Time) *writer {
 }
 
 // narrow keeps the dialects that fit this value too; a value that fits none of the old ones begins anew.
-func (w *writer) narrow(fits []dialect.Dialect) {
-	var both []dialect.Dialect
+func (w *writer) narrow(fits []*dialect.Dialect) {
+	if slices.Equal(w.fits, fits) {
+		return
+	}
+	var both []*dialect.Dialect
 	for _, d := range w.fits {
 		if slices.Contains(fits, d) {
 			both = append(both, d)
@@ -96,7 +99,7 @@ func (w *writer) narrow(fits []dialect.Dialect) {
 	w.fits = both
 }
 
-func (w *writer) dialect() dialect.Dialect { return w.fits[0] }
+func (w *writer) dialect() *dialect.Dialect { return w.fits[0] }
 
 // wrote adds a stamp to the clock. prev is zero where nothing is known to precede the clock reading.
 func (w *writer) wrote(key string, r reading, at, prev time.Time, slept time.Duration) {
@@ -104,7 +107,7 @@ func (w *writer) wrote(key string, r reading, at, prev time.Time, slept time.Dur
 	if !d.HasStamp() {
 		return
 	}
-	s := skew.StampedBy(d, w.assumed, r.stamp)
+	s := skew.StampedBy(*d, w.assumed, r.stamp)
 	low, high := s.Slack, s.Slack
 	for _, other := range r.dialects {
 		if other.Unit == d.Unit && other.Shape == d.Shape {
@@ -123,7 +126,7 @@ func (w *writer) took(key string, r reading, at time.Time) {
 	if !w.dialect().HasStamp() {
 		return
 	}
-	s := skew.StampedBy(w.dialect(), w.assumed, r.stamp)
+	s := skew.StampedBy(*w.dialect(), w.assumed, r.stamp)
 	g := gapSample{at: at, reading: s.Expiry.Add(-s.Lease - s.Slack), addr: w.addr, key: key}
 	if w.gap == nil || g.length(0) > w.gap.length(0) {
 		w.gap = &g

@@ -330,3 +330,22 @@ func TestWhereNobodyReleasesTheDialectsOwnStampStays(t *testing.T) {
 	}
 	r.wantLeft("")
 }
+
+// Where old clients set TTLs too, one that is late by all that it may be can write our very bytes, and
+// its EXPIRE must not end them where ours end: only that tells the loss.
+func TestMarkBesideOldTTLsOutlivesMByMoreThanTheirsCanBeLate(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Gorlock(), dialect.Machinery()} {
+		terms := dialect.Terms{Lease: lease, Spread: 50 * time.Millisecond, Gap: 2 * time.Second}
+		r := newRig(t, legacy.Config{Dialect: d, Terms: terms})
+		g := r.take("k")
+		for _, when := range []string{"taken", "renewed"} {
+			beyond := time.Duration(r.ttlOf("k")-r.ttlOf(keyM)) * time.Millisecond
+			if least := terms.Spread + terms.Gap + 100*time.Millisecond; beyond <= least {
+				t.Errorf("%s, %s: L ends %v after M, want more than %v", d, when, beyond, least)
+			}
+			if _, err := g.Extend(bg, ttl); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

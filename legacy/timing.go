@@ -47,14 +47,20 @@ func (h *hardened) timing(ttl time.Duration) (*timing, error) {
 		// expired and not a key that vanished while somebody's clock still held it for live. The
 		// distance to M's end is the same for every TTL: a renewal may ask for another one.
 		t.beyond = 1 + roundUp(max(-d.C(), 0)+step+d.Slack+step+h.cfg.Terms.TakeoverMargin(), time.Millisecond).Milliseconds()
-		t.l = ttl.Milliseconds() + t.beyond
 		if d.ServerExpires() {
+			// Who writes the same bytes as ours, from a reading that is spread and gap old, gives them E: that
+			// must not be where ours end, or a loss would be hidden. (Package skew has the trace.)
+			t.beyond += roundUp(h.cfg.Terms.Gap, time.Millisecond).Milliseconds() + 2*endsTogether
 			t.gap = t.beyond
 		}
+		t.l = ttl.Milliseconds() + t.beyond
 	}
 	h.timed.Store(t)
 	return t, nil
 }
+
+// endsTogether is how far from M's end, in ms, L's may lie and still count as ours (shared.lua).
+const endsTogether = 100
 
 func roundUp(d, step time.Duration) time.Duration { return (d + step - 1) / step * step }
 

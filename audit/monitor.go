@@ -32,7 +32,8 @@ type monitor struct {
 	pings  *wire.Mux // a connection of its own, so that latency is measured beside the burst
 	burst  time.Duration
 	every  time.Duration
-	off    time.Time
+	off    time.Time // until when a hole was announced
+	drops  int       // in a row
 	cost   MonitorCost
 	rtts   [2][]time.Duration // without, with
 }
@@ -55,9 +56,13 @@ func (w *watcher) monitor(ctx context.Context) {
 			return
 		}
 		m.settle(reason)
-		pause := max(m.every-(w.elapsed()-begun), 0)
+		pause := max(m.every-(w.elapsed()-begun), 0).Truncate(time.Microsecond)
 		if reason == HoleAbsent {
-			pause = max(pause, time.Second)
+			// Dropped, by a server that sheds load or a network: sooner than the next burst, and ever later.
+			pause = min(m.every, time.Second<<min(m.drops, 10))
+			m.drops++
+		} else {
+			m.drops = 0
 		}
 		m.publish()
 		if !m.wait(ctx, pause, reason, why) {

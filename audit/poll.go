@@ -181,7 +181,7 @@ func (p *poller) heard(at time.Time, sent time.Duration, beat bool) {
 // failed takes an error of a look. A connection that is lost comes back by itself; a right that is
 // missing does not.
 func (p *poller) failed(ctx context.Context, err error) {
-	if ctx.Err() != nil || p.works || !wire.IsNoPerm(err) && !wire.IsUnknownCommand(err) {
+	if err == nil || ctx.Err() != nil || p.works || !wire.IsNoPerm(err) && !wire.IsUnknownCommand(err) {
 		return
 	}
 	if !p.plain {
@@ -202,13 +202,16 @@ func (p *poller) look(ctx context.Context, keys []string) {
 		seen, firstErr = p.lookPlain(ctx, keys)
 	} else {
 		seen, firstErr = p.lookScript(ctx, keys)
+		if p.failed(ctx, firstErr); p.plain {
+			seen, firstErr = p.lookPlain(ctx, keys)
+		}
 	}
 	p.w.spent(int64(len(keys)), 0)
 	p.works = p.works || len(seen) > 0
 	if n := len(seen); n > 1 && !p.plain {
 		p.w.took(seen[n-1].At.Sub(seen[0].At), n-1)
 	}
-	if firstErr != nil {
+	if p.plain {
 		p.failed(ctx, firstErr)
 	}
 	if len(seen) == 0 {

@@ -1,0 +1,324 @@
+//go:build real
+
+package audit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/redisurl"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// jedisLoop takes and gives back a lock like an old client until ctx ends.
+func jedisLoop(ctx context.Context, t *testing.T, pool *redis.Pool, key, name string, hold time.Duration) {
+	c := pool.Get()
+	defer c.Close()
+	if name != "" {
+		if _, err := c.Do("CLIENT", "SETNAME", name); err != nil {
+			t.Error(err)
+		}
+	}
+	pause := func(d time.Duration) bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(d):
+			return true
+		}
+	}
+	for ctx.Err() == nil {
+		won, err := redis.Int(c.Do("SETNX", key, jedisStamp(time.Now())))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if won == 0 {
+			_, _ = c.Do("GET", key)
+			if !pause(20 * time.Millisecond) {
+				return
+			}
+			continue
+		}
+		pause(hold)
+		if _, err := c.Do("DEL", key); err != nil {
+			t.Error(err)
+		}
+		if !pause(15 * time.Millisecond) {
+			return
+		}
+	}
+}
+
+// beside runs two old clients on one key beside a watch.
+func beside(t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config) (*Result, error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	work := s.Pool()
+	defer work.Close()
+	ended := make(chan struct{})
+	for i := range 2 {
+		go func() {
+			jedisLoop(ctx, t, work, "lock:stock", fmt.Sprint("client-", i), 30*time.Millisecond)
+			ended <- struct{}{}
+		}()
+	}
+	r, err := Watch(ctx, pool, cfg)
+	stop()
+	<-ended
+	<-ended
+	return r, err
+}
+
+var short = MonitorConfig{On: true, Burst: 600 * time.Millisecond, Every: 1200 * time.Millisecond, Slower: 1000, Least: time.Second}
+
+func TestEverySourceWorksOnEveryServer(t *testing.T) {
+	for _, b := range redistest.Servers(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			s := b.Start(t, redistest.Options{})
+			pool := s.Pool()
+			defer pool.Close()
+			var record bytes.Buffer
+			cfg := Config{
+				Match: "lock:*", For: 2500 * time.Millisecond, Monitor: short, Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Record: &record,
+			}
+			r, err := beside(t, s, pool, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := r.Evidence
+			for _, c := range e.Coverage {
+				t.Logf("%s: %v…%v, %d events, missing %q, holes %+v", c.Source, c.From, c.Until, c.Events, c.Missing, c.Holes)
+				if c.Missing != "" && (b.Tracking || c.Source != SourceTracking) {
+					t.Errorf("%s: %s", c.Source, c.Missing)
+				}
+			}
+			t.Logf("%+v\ncost %+v %+v\nfindings %+v", e.Counts, r.Cost, r.Cost.Monitor, r.Findings)
+			if e.Counts.Acquisitions < 5 || e.Counts.Failed < 5 || e.Counts.Overruns+e.Counts.Clobbers+e.Counts.Ghosts+e.Counts.Overlaps > 0 {
+				t.Errorf("counted %+v", e.Counts)
+			}
+			named := 0
+			for _, w := range e.Writers {
+				if strings.HasPrefix(w.Name, "client-") {
+					named++
+					if !w.Offset.Contains(0) || !w.Offset.Bounded() || len(w.Contradictions) > 0 {
+						t.Errorf("%s: %v, %v", w.Name, w.Offset.Interval, w.Contradictions)
+					}
+				}
+			}
+			if named != 2 {
+				t.Errorf("%d writers with names of %+v", named, e.Writers)
+			}
+			if e.Stats == nil || e.Stats.Setnx < 5 {
+				t.Errorf("stats %+v", e.Stats)
+			}
+			again, err := Replay(&record, cfg)
+			if err != nil || !reflect.DeepEqual(again.Evidence, e) {
+				t.Errorf("replayed: %v\n%+v\nlive\n%+v", err, again.Evidence, e)
+			}
+		})
+	}
+}
+
+// sends is what a watch may send: all of it reads, but for what a connection says of itself.
+var sends = []string{"client", "config|get", "eval", "evalsha", "get", "getrange", "hello", "info", "monitor", "ping", "pttl", "scan", "script|load", "select", "subscribe", "time", "command", "object"}
+
+func TestWatchSendsNothingThatChangesTheServer(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	s.Do("SET", "lock:dead", "1770000000000")
+	s.Do("CONFIG", "RESETSTAT")
+	before := fmt.Sprint(s.Do("CONFIG", "GET", "*"))
+	pool := s.Pool()
+	if _, err := Watch(t.Context(), pool, Config{For: 1500 * time.Millisecond, Monitor: short}); err != nil {
+		t.Fatal(err)
+	}
+	pool.Close()
+	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
+	for row := range strings.SplitSeq(strings.TrimSpace(text), "\r\n") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(row, "cmdstat_"), ":")
+		whole, _, _ := strings.Cut(name, "|")
+		if row == "" || strings.HasPrefix(row, "#") || slices.Contains(sends, name) || slices.Contains(sends, whole) || name == "config|resetstat" {
+			continue
+		}
+		t.Errorf("it sent %s", row)
+	}
+	if after := fmt.Sprint(s.Do("CONFIG", "GET", "*")); after != before {
+		t.Error("a setting changed")
+	}
+	if text, _ := redis.String(s.Do("CLIENT", "LIST"), nil); strings.Contains(text, ConnectionName) {
+		t.Errorf("a connection is left:\n%s", text)
+	}
+	if got, _ := redis.String(s.Do("GET", "lock:dead"), nil); got != "1770000000000" {
+		t.Errorf("the key is %q", got)
+	}
+}
+
+func TestRightsThatAreMissingAreNamedAndTheNextSourceIsUsed(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	for _, c := range []struct {
+		without []string
+		source  Source
+		says    string
+		works   Source
+	}{
+		{[]string{"-monitor"}, SourceMonitor, "no right to MONITOR", SourcePoll},
+		{[]string{"-info"}, SourceStats, "no right to INFO", SourcePoll},
+		{[]string{"-client|list"}, SourceClients, "no right to CLIENT LIST", SourcePoll},
+		{[]string{"-client|tracking"}, SourceTracking, "CLIENT TRACKING", SourcePoll},
+		{[]string{"-eval", "-evalsha", "-getrange"}, SourcePoll, "no right to GETRANGE", SourceMonitor},
+	} {
+		t.Run(c.without[0], func(t *testing.T) {
+			url := s.User("app", "pw", append([]string{"~*", "&*", "+@all"}, c.without...)...)
+			pool := poolAt(t, url)
+			defer pool.Close()
+			r, err := beside(t, s, pool, Config{Match: "lock:*", For: 1500 * time.Millisecond, Monitor: short})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := r.Evidence.Covered(c.source)
+			if !strings.Contains(got.Missing, c.says) || !strings.Contains(got.Missing, ";") {
+				t.Errorf("%s says %q", c.source, got.Missing)
+			}
+			if other := r.Evidence.Covered(c.works); other.Missing != "" || other.Events == 0 || r.Evidence.Counts.Acquisitions == 0 {
+				t.Errorf("%s: %+v, %+v", c.works, other, r.Evidence.Counts)
+			}
+		})
+	}
+	t.Run("no scripts", func(t *testing.T) {
+		pool := poolAt(t, s.User("app", "pw", "~*", "&*", "+@all", "-@scripting"))
+		defer pool.Close()
+		r, err := beside(t, s, pool, Config{Match: "lock:*", For: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Evidence.Covered(SourcePoll); got.Missing != "" || got.Note == "" || r.Evidence.Counts.Acquisitions == 0 {
+			t.Errorf("%+v, %+v", got, r.Evidence.Counts)
+		}
+	})
+}
+
+func poolAt(t *testing.T, url string) *redis.Pool {
+	t.Helper()
+	target, err := redisurl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := target.Pool(redisurl.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+func TestServerThatDropsMonitorIsSurvived(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	killed := false
+	cfg := Config{
+		Match: "lock:*", For: 4 * time.Second, Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second},
+		SeenEvery: 100 * time.Millisecond,
+		Seen: func(r *Result) {
+			if !killed && r.Evidence.Counts.Failed > 0 {
+				killed = true
+				text, _ := redis.String(s.Do("CLIENT", "LIST"), nil)
+				for row := range strings.SplitSeq(text, "\n") {
+					if strings.Contains(row, "cmd=monitor") {
+						id, _, _ := strings.Cut(strings.TrimPrefix(row, "id="), " ")
+						s.Do("CLIENT", "KILL", "ID", id)
+					}
+				}
+			}
+		},
+	}
+	r, err := beside(t, s, pool, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Evidence.Covered(SourceMonitor)
+	if !slices.ContainsFunc(m.Holes, func(h Hole) bool { return h.Reason == HoleAbsent }) || m.Missing != "" {
+		t.Errorf("coverage %+v", m)
+	}
+	if last := r.Evidence.LastFailed; last == nil || !last.At.After(m.Holes[len(m.Holes)-1].Until) {
+		t.Errorf("nothing was seen after the hole: %+v of %+v", last, m.Holes)
+	}
+	if r.Evidence.Counts.Overruns > 0 {
+		t.Errorf("%+v", r.Evidence.Counts)
+	}
+}
+
+func TestBurstStopsByItself(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	for name, c := range map[string]struct {
+		cfg    MonitorConfig
+		reason HoleReason
+		says   string
+	}{
+		"latency": {MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1e-9, Least: time.Nanosecond}, HoleSlow, "round trip"},
+		"bytes":   {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Bytes: 2000, Slower: 1000, Least: time.Second}, HoleBudget, "bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := s.Pool()
+			defer pool.Close()
+			r, err := beside(t, s, pool, Config{Match: "lock:*", For: 2 * time.Second, Monitor: c.cfg})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := r.Evidence.Covered(SourceMonitor)
+			if !slices.ContainsFunc(m.Holes, func(h Hole) bool { return h.Reason == c.reason && strings.Contains(h.Detail, c.says) }) {
+				t.Errorf("holes %+v", m.Holes)
+			}
+			if r.Cost.Monitor == nil || r.Cost.Monitor.Bursts != 1 || r.Cost.Monitor.Time > 1800*time.Millisecond {
+				t.Errorf("cost %+v", r.Cost.Monitor)
+			}
+		})
+	}
+}
+
+func TestMegabytesAndBinaryValuesAreReadByTheirFirstKilobyte(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	big := strings.Repeat("\x00\xff\"\\", 2<<20)
+	s.Do("SET", "lock:big", big)
+	s.Do("HSET", "lock:hash", "f", "v")
+	pool := s.Pool()
+	defer pool.Close()
+	var record bytes.Buffer
+	cfg := Config{Keys: []string{"lock:big", "lock:hash"}, Match: "lock:*", For: 1500 * time.Millisecond, Monitor: short, Record: &record}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work := s.Pool()
+		defer work.Close()
+		c := work.Get()
+		defer c.Close()
+		for ctx.Err() == nil {
+			_, _ = c.Do("SETNX", "lock:stock", big)
+			_, _ = c.Do("SET", "lock:big", big)
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	r, err := beside(t, s, pool, cfg)
+	stop()
+	<-done
+	if err != nil || r.Evidence.Counts.Acquisitions == 0 {
+		t.Fatalf("%+v, %v", r.Evidence.Counts, err)
+	}
+	for row := range strings.SplitSeq(record.String(), "\n") {
+		if len(row) > 16<<10 {
+			t.Fatalf("a line of %d bytes", len(row))
+		}
+	}
+}

@@ -70,7 +70,7 @@ func TestTheChildsAnswerIsThatOfTheBubble(t *testing.T) {
 
 func TestTheChildTellsHowFarItIs(t *testing.T) {
 	var all []Progress
-	p := watchPlan(8000)
+	p := watchPlan(3000)
 	if _, err := acted(t, "child", t.Context(), p, func(at Progress) { all = append(all, at) }); err != nil {
 		t.Fatal(err)
 	}

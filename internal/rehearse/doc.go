@@ -13,9 +13,10 @@
 // brought about, on a server that loses nothing; an exhaustive search is another tool.
 //
 // The seed fixes the orders, how long each job and each message takes, who dies over which of its
-// group's acquisitions, and how far clocks are apart. It does not fix how the waits of the new
-// clients are spread, which is random by design, so with these in the fleet two runs of one seed
-// differ in detail; without them they are the same but for wall_ms.
+// group's acquisitions, what every machine's clock does and when it stands still, and how the waits
+// of the new clients are spread. In virtual time two runs of one seed are the same but for wall_ms:
+// what would happen at one instant to several programs is kept apart, since which of those that wake
+// together runs first is the scheduler's choice.
 //
 // HAZARD: virtual time assumes that whatever waits does so on a channel, a timer or a connection of
 // the bubble. A goroutine that waits for a mutex whose owner waits for time would stop that time for

@@ -54,9 +54,17 @@ func TestWatchSellsRightAtThePriceOfRetries(t *testing.T) {
 }
 
 func TestSameSeedSameResult(t *testing.T) {
-	for _, protocol := range []string{"none", "watch", "bare"} {
+	for _, protocol := range []string{"none", "watch", "bare", "legacy"} {
 		once := func(seed uint64) string {
-			res := rehearse(t, func(p *Plan) { p.Protocol, p.Seed, p.Patience = protocol, seed, 2*time.Second })
+			res := rehearse(t, func(p *Plan) {
+				p.Protocol, p.Seed, p.Acquisitions = protocol, seed, 150
+				switch protocol {
+				case "bare":
+					p.Patience = 2 * time.Second
+				case "legacy":
+					p.Overruns = 1
+				}
+			})
 			return asJSON(t, res)
 		}
 		first, again, other := once(7), once(7), once(8)

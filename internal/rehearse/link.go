@@ -123,11 +123,11 @@ const leastLatency = time.Microsecond
 
 // slowly puts a wire with delays before c, which is closed with the end that is returned. Messages
 // keep their order: each waits for the one before it.
-func slowly(c net.Conn, delay dist.Dist, r *rand.Rand) net.Conn {
+func slowly(c net.Conn, delay dist.Dist, more time.Duration, r *rand.Rand) net.Conn {
 	near, far := net.Pipe()
 	draws := func() func() time.Duration {
 		own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
-		return func() time.Duration { return max(delay.Draw(own), leastLatency) }
+		return func() time.Duration { return max(delay.Draw(own), leastLatency) + more }
 	}
 	go carry(c, far, draws())
 	go carry(far, c, draws())

@@ -110,7 +110,7 @@ func (w *worker) locker(mode legacy.Mode) (seller, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := w.fleet.plan.client(mode, terms, w.link.pool(), w.clock)
+	client, err := w.fleet.plan.client(mode, terms, w.link.pool(), w.clock, w.jitter())
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +120,12 @@ func (w *worker) locker(mode legacy.Mode) (seller, error) {
 }
 
 // client is made as any program makes its own. It sends nothing yet.
-func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock) (*lock.Client, error) {
+func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock, jitter func(time.Duration) time.Duration) (*lock.Client, error) {
 	backend, err := legacy.New(pool, legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock})
 	if err != nil {
 		return nil, err
 	}
-	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock})
+	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter})
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}
@@ -139,7 +139,7 @@ func (p Plan) fits(terms dialect.Terms) error {
 		if mode == legacy.Hardened && p.Protocol == "bare" {
 			break
 		}
-		client, err := p.client(mode, terms, nowhere, nil)
+		client, err := p.client(mode, terms, nowhere, nil, nil)
 		if err != nil {
 			return fmt.Errorf("--lease, --spread: %v clients cannot be had with these: %w", mode, err)
 		}

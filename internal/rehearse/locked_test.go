@@ -21,7 +21,7 @@ func (r *Result) group(t *testing.T, name string) Group {
 }
 
 func TestOldAndNewClientsSellRightTogether(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { *p = DefaultPlan(); p.Acquisitions = 1500 })
+	res := rehearse(t, func(p *Plan) { p.Acquisitions = 600 })
 	if !res.OK || res.Overlaps != 0 || res.Oversold != 0 || res.Unserved != 0 {
 		t.Errorf("%+v", res)
 	}
@@ -97,8 +97,8 @@ func TestOverrunIsExcusedByItsNameAndTold(t *testing.T) {
 // New clients that go on working after they were told of a loss.
 func TestClientsThatDoNotStopWhenToldSpoilTheResult(t *testing.T) {
 	lost := func(p *Plan) {
-		p.Overruns, p.Crashes, p.Acquisitions, p.Clients = 15, 0, 100, 4
-		p.Job, p.Poll, p.Patience = must(dist.Parse("6s..8s")), 500*time.Millisecond, time.Hour
+		p.Overruns, p.Crashes, p.Acquisitions, p.Clients = 15, 0, 60, 4
+		p.Job, p.Poll, p.Patience = must(dist.Parse("7s..8s")), 700*time.Millisecond, time.Hour
 		p.Orders = p.Orders[:1]
 	}
 	res := rehearse(t, lost)
@@ -144,8 +144,8 @@ func TestEveryTimestampDialectSellsRight(t *testing.T) {
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			res := rehearse(t, func(p *Plan) {
-				p.Dialect, p.Clients, p.Acquisitions, p.Crashes = d, 6, 100, 1
-				p.Poll = 200 * time.Millisecond
+				p.Dialect, p.Clients, p.Acquisitions, p.Crashes = d, 6, 60, 1
+				p.Poll, p.Lease = 300*time.Millisecond, 5*time.Second
 			})
 			if !res.OK || res.Oversold != res.OversoldExcused {
 				t.Errorf("%+v", res)
@@ -158,7 +158,9 @@ func TestEveryTimestampDialectSellsRight(t *testing.T) {
 }
 
 func TestClocksApartAreBorneWithinTheClaimedSpread(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Spread, p.Lease, p.Poll = 8*time.Second, time.Minute, time.Second })
+	res := rehearse(t, func(p *Plan) {
+		p.Spread, p.Lease, p.Poll, p.Acquisitions = 8*time.Second, time.Minute, time.Second, 200
+	})
 	if !res.OK || res.Overlaps != 0 {
 		t.Errorf("%+v", res)
 	}

@@ -124,6 +124,9 @@ func (p Plan) Validate() error {
 	if p.Crashes < 0 || p.Overruns < 0 {
 		return fmt.Errorf("--crashes %d, --overruns %d: neither can be negative", p.Crashes, p.Overruns)
 	}
+	if p.Overruns > 0 && protocols[p.Protocol].overrun == nil {
+		return fmt.Errorf("--overruns %d: with --protocol %s nobody has a lease that a job could outlast", p.Overruns, p.Protocol)
+	}
 	if len(p.Orders) == 0 {
 		return errors.New("--orders: there are none")
 	}
@@ -138,6 +141,7 @@ const (
 	streamFate
 	streamClock
 	streamWire
+	streamJitter
 )
 
 func (p Plan) rand(stream, n int) *rand.Rand {

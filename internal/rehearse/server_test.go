@@ -75,7 +75,6 @@ func TestKeysOfTheSameNamesAreLeftAlone(t *testing.T) {
 func TestEveryKeyWrittenIsOneThatWasChecked(t *testing.T) {
 	m, s := listening(t)
 	p := shortPlan("legacy")
-	p.Acquisitions = 200
 	own, err := p.keys()
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,10 @@ func (f *fleet) redeploy(w *worker, sku string) {
 	s.away, s.orphan = true, sku
 	for other := range s.working {
 		if other != w {
-			f.close.Go(other.retire)
+			f.close.Go(func() {
+				pause(context.Background(), other.apart()) // one after the other, as deployments do
+				other.retire()
+			})
 		}
 	}
 }
@@ -123,8 +126,8 @@ func (f *fleet) isAway(t *team) bool {
 // employ keeps one place of the fleet filled until all work is done: a program that died or was
 // redeployed is started anew after a while.
 //
-// No two programs start at the same instant: which one of those that wake together runs first is the
-// scheduler's choice, and would not be the same in the next run.
+// No two programs start at the same instant, nor come back at one: which one of those that wake
+// together runs first is the scheduler's choice, and would not be the same in the next run.
 func (f *fleet) employ(ctx context.Context, t *team, slot int) {
 	pause(ctx, time.Duration(slot)*startsApart)
 	for life := 0; ctx.Err() == nil; life++ {
@@ -145,9 +148,10 @@ func (f *fleet) employ(ctx context.Context, t *team, slot int) {
 		if !died && !redeployed {
 			return
 		}
-		pause(ctx, restart)
+		back := restart + w.apart()
+		pause(ctx, back)
 		for ctx.Err() == nil && f.isAway(t) {
-			pause(ctx, restart)
+			pause(ctx, back)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type worker struct {
 	fleet  *fleet
 	team   *team
 	slot   int
+	life   int
 	link   *link
 	data   redis.Conn // the job's own connection
 	clock  *view
@@ -50,7 +51,7 @@ type seller interface {
 // start starts a program.
 func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, error) {
 	who := identity{slot, life}
-	w := &worker{fleet: f, team: t, slot: slot, clock: f.plan.clock(slot, f.began)}
+	w := &worker{fleet: f, team: t, slot: slot, life: life, clock: f.plan.clock(slot, f.began)}
 	w.link = &link{commands: &t.commands, sending: f.book.passes, dial: func(ctx context.Context, n int) (redis.Conn, error) {
 		return f.dial(ctx, who, n)
 	}}
@@ -63,6 +64,20 @@ func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, er
 		return nil, err
 	}
 	return w, nil
+}
+
+// apart keeps what is done to every program from being done to two at one instant.
+func (w *worker) apart() time.Duration { return time.Duration(w.slot) * startsApart }
+
+// jitter is what a program's clients draw their own irregularity from: one seed, one course of events.
+func (w *worker) jitter() func(time.Duration) time.Duration {
+	var mu sync.Mutex
+	r := w.fleet.plan.rand(streamJitter, w.slot<<32|w.life)
+	return func(most time.Duration) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(r.Int64N(int64(most) + 1))
+	}
 }
 
 // serve works through orders until none is left or the program is to end, and says whether it died

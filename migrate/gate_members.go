@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -53,8 +54,16 @@ func (b *builder) follows(m MemberState, from, to Phase) {
 	case m.Phase != from && m.Epoch < b.record.Epoch:
 		b.block("phase", "member %s still acts by %v of epoch %d: it takes up %v with its next heartbeat (every %v)", m.who(), m.Phase, m.Epoch, from, m.Every)
 	default:
-		b.noteAt(m.Seen, "member", "%s: phase %v, leases %s, scripts %s", m.who(), m.Phase, leasesText(m.Leases), orNotRun(m.Probe))
+		b.noteAt(m.Seen, "member", "%s: phase %v, %s, scripts %s", m.who(), m.Phase, leasesWords(m.Leases), orNotRun(m.Probe))
 	}
+}
+
+// leasesWords is leasesText for people.
+func leasesWords(leases map[Phase]int) string {
+	if len(leases) == 0 {
+		return "no leases"
+	}
+	return "leases " + strings.NewReplacer(",", ", ", ":", " ").Replace(leasesText(leases))
 }
 
 func orNotRun(probe string) string {
@@ -79,7 +88,7 @@ func (b *builder) leases(from, to Phase) {
 	for _, p := range Phases() {
 		if n := count[p]; n > 0 {
 			sort.Strings(who[p])
-			b.blockFor(longest[p], "leases", "%d leases of phase %v still run, at %v: their jobs have to end first", n, p, who[p])
+			b.blockFor(longest[p], "leases", "leases of phase %v still run (%d, of %s): their jobs have to end first", p, n, strings.Join(who[p], ", "))
 		}
 	}
 }

@@ -202,6 +202,14 @@ func (m *Member) catchUp(ctx context.Context) {
 	}
 }
 
+// Refresh reads the record and beats now, and not only at the next heartbeat.
+func (m *Member) Refresh(ctx context.Context) error {
+	if err := m.refresh(ctx); err != nil {
+		return fmt.Errorf("migrate: member %s: %w", m.id, err)
+	}
+	return nil
+}
+
 // State is what the member would say now.
 func (m *Member) State() MemberState {
 	m.mu.Lock()

@@ -203,7 +203,8 @@ func sighted(observer string, r *audit.Result) Sighting {
 		if missing := e.Covered(source).Missing; missing != "" {
 			s.Missing[way] = missing
 		} else if _, quiet := e.Quiet(source); quiet > 0 {
-			s.Quiet[way] = quiet
+			// The server's time, and no more than the observer's own.
+			s.Quiet[way] = min(quiet, e.Covered(source).Elapsed)
 		}
 	}
 	if e.Spread.Sound() {

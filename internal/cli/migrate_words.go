@@ -39,7 +39,7 @@ func (e *Env) sayWhere(r *migrate.Report) {
 	}
 	g := newGrid(left("member"), left("name"), left("phase"), right("seen"), right("leases"), left("scripts"))
 	for _, m := range r.Members {
-		g.add(m.ID, dashIfEmpty(escaped(m.Name)), m.Phase, rounded(r.ServerNow.Sub(m.Seen))+" ago", leasesOf(m), dashIfEmpty(shortened(m.Probe, 60)))
+		g.add(m.ID, dashIfEmpty(escaped(m.Name)), m.Phase.String(), rounded(r.ServerNow.Sub(m.Seen))+" ago", leasesOf(m), dashIfEmpty(shortened(m.Probe, 60)))
 	}
 	e.print(g)
 	fmt.Fprintln(e.Stdout)

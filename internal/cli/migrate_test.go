@@ -1,0 +1,338 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// troupe is a stage with programs that joined. Who waits there lets time pass, and all beat.
+type troupe struct {
+	*stage
+	members []*migrate.Member // that live
+	ids     []string          // of all that ever joined
+}
+
+func newTroupe(t *testing.T) *troupe {
+	tr := &troupe{stage: newStage(t)}
+	tr.clock = passing{tr, tr.world.Clock(redistest.Skew{})}
+	return tr
+}
+
+// passing is the clock of commands: waiting lets time pass for everybody.
+type passing struct {
+	tr *troupe
+	*redistest.Clock
+}
+
+func (p passing) After(d time.Duration) <-chan time.Time {
+	p.tr.pass(d)
+	now := make(chan time.Time, 1)
+	now <- p.Now()
+	return now
+}
+
+// still is a clock that wakes nobody, so that heartbeats come when the test says so.
+type still struct{ *redistest.Clock }
+
+func (still) After(time.Duration) <-chan time.Time { return nil }
+
+func (tr *troupe) pass(d time.Duration) {
+	tr.t.Helper()
+	tr.world.Pass(d)
+	for _, m := range tr.members {
+		if err := m.Refresh(context.Background()); err != nil {
+			tr.t.Error(err)
+		}
+	}
+}
+
+// join adds a program whose scripts work; its id is greater than those before.
+func (tr *troupe) join(namespace, name string) *migrate.Member {
+	tr.t.Helper()
+	for {
+		m, err := migrate.Join(context.Background(), tr.world.Pool(), migrate.MemberConfig{
+			Namespace: namespace, Name: name, Clock: still{tr.world.Clock(redistest.Skew{})},
+		})
+		if err != nil {
+			tr.t.Fatal(err)
+		}
+		if n := len(tr.members); n > 0 && m.ID() < tr.members[n-1].ID() {
+			if err := m.Goodbye(context.Background()); err != nil {
+				tr.t.Fatal(err)
+			}
+			continue
+		}
+		m.Attach(func(context.Context, string) error { return nil })
+		tr.t.Cleanup(func() { _ = m.Leave() })
+		tr.members, tr.ids = append(tr.members, m), append(tr.ids, m.ID())
+		tr.pass(0)
+		return m
+	}
+}
+
+// lease counts one as a bridge would.
+func (tr *troupe) lease(m *migrate.Member, ttl time.Duration) (end func()) {
+	tr.t.Helper()
+	_, end, err := m.Begin(context.Background(), ttl)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	tr.pass(0)
+	return end
+}
+
+var claims = []string{"--lease", "60s", "--spread", "1s", "--gap", "1s", "--job", "40s"}
+
+// verb runs a verb of migrate on the namespace stock.
+func (tr *troupe) verb(words ...string) screen {
+	tr.t.Helper()
+	return tr.run(append(append([]string{"migrate"}, words...), "--namespace", "stock")...)
+}
+
+func (tr *troupe) ends(code int, s screen) screen {
+	tr.t.Helper()
+	if s.code != code {
+		tr.t.Fatalf("exit code %d, not %d:\n%s%s", s.code, code, s.out, s.errors)
+	}
+	return s
+}
+
+func TestMigrateGoesTheWholeRoad(t *testing.T) {
+	tr := newTroupe(t)
+	tr.ends(0, tr.verb("init"))
+	tr.join("stock", "till")
+	tr.ends(1, tr.verb("advance", "--go"))
+	tr.ends(0, tr.verb(append([]string{"advance", "--go"}, claims...)...))
+	tr.pass(0)
+	tr.ends(1, tr.verb("advance", "--go"))
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	tr.ends(0, tr.verb("back", "--go"))
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	tr.ends(1, tr.verb("advance", "--go", "--gone"))
+	s := tr.ends(0, tr.verb("clean", "--go", "--gone"))
+	if !strings.Contains(s.out, "the migration is over") {
+		t.Error(s.out)
+	}
+	tr.ends(0, tr.verb("clean", "--go"))
+	tr.ends(1, tr.verb("back", "--go"))
+	tr.pass(0)
+	tr.ends(0, tr.verb("init"))
+}
+
+func TestAStepWhoseRemainsAreLeftIsOne(t *testing.T) {
+	tr := newTroupe(t)
+	tr.verb("init")
+	tr.join("stock", "till")
+	tr.ends(0, tr.verb(append([]string{"advance", "--go"}, claims...)...))
+	tr.pass(0)
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	s := tr.ends(1, tr.verb("back", "--go", "--wait", "0s", "--json"))
+	a := answered(t, s)
+	if !a.Moved || a.Over || *a.Phase != "dual" || *a.Pending != "sealed" || a.Gate.Open || len(a.Gate.Blocks) != 1 || a.Gate.Blocks[0].Rule != "phase" {
+		t.Errorf("%s", s.out)
+	}
+	tr.pass(0)
+	tr.ends(0, tr.verb("back", "--go"))
+}
+
+func answered(t *testing.T, s screen) migrateAnswer {
+	t.Helper()
+	var a migrateAnswer
+	if err := json.Unmarshal([]byte(s.out), &a); err != nil {
+		t.Fatalf("%v: %s%s", err, s.out, s.errors)
+	}
+	return a
+}
+
+func TestWhatIsNotKnownIsNull(t *testing.T) {
+	tr := newTroupe(t)
+	a := answered(t, tr.ends(0, tr.verb("status", "--json")))
+	if a.Schema != "getsetlock.migrate/1" || a.Phase != nil || a.Since != nil || a.Gate != nil || a.Members == nil || a.Road != nil {
+		t.Errorf("%+v", a)
+	}
+	a = answered(t, tr.ends(0, tr.verb("plan", "--json")))
+	if len(a.Road) != 5 || a.Road[0].From != nil || a.Fleet.Job.Time != nil || a.Fleet.Job.Basis != "unknown" || a.RoadWait == nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
+	tr := newTroupe(t)
+	for _, c := range []struct {
+		words string
+		args  []string
+	}{
+		{"give one of init", []string{"migrate"}},
+		{"give one of init", []string{"migrate", "forward"}},
+		{"--go is for advance", []string{"migrate", "status", "--go"}},
+		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
+		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
+		{"--job is -1s", []string{"migrate", "plan", "--job", "-1s"}},
+		{"--greatest 1s is less", []string{"migrate", "plan", "--lease", "2s", "--greatest", "1s"}},
+		{"give one of them", []string{"migrate", "status", "--watch", "--json"}},
+		{"no preset", []string{"migrate", "plan", "--dialect", "nobody"}},
+	} {
+		s := tr.run(c.args...)
+		if s.code != codeUse || !strings.Contains(s.errors, c.words) && c.words != "no preset" {
+			t.Errorf("%v: %d %s", c.args, s.code, s.errors)
+		}
+	}
+	s := tr.run("migrate", "init", "--namespace", "a:b")
+	if s.code != codeFailed || !strings.Contains(s.errors, "without colons") {
+		t.Errorf("%d %s", s.code, s.errors)
+	}
+}
+
+const runbook = "../../docs/migration.md"
+
+// shownIDs stand in the runbook for those that are drawn.
+var shownIDs = []string{"3nJx0zP1aBcD", "9wLm2VtYs4hQ"}
+
+// scene is a block of the runbook: command lines, and what the test does before each.
+type scene struct {
+	before func()
+	line   string
+	code   int
+}
+
+// TestTheRunbookShowsWhatTheCommandPrints goes the road of the document and compares each block that
+// begins with "$ getsetlock migrate"; -update writes them.
+func TestTheRunbookShowsWhatTheCommandPrints(t *testing.T) {
+	raw, err := os.ReadFile(runbook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := newTroupe(t)
+	scenes := tr.road()
+	next := 0
+	block := regexp.MustCompile("(?ms)^```\n\\$ getsetlock (migrate [^\n]*)\n(.*?)^```$")
+	now := block.ReplaceAllStringFunc(string(raw), func(found string) string {
+		m := block.FindStringSubmatch(found)
+		if next == len(scenes) || m[1] != scenes[next].line {
+			t.Fatalf("block %d shows %q, which is not the next command of the road (%d)", next, m[1], len(scenes))
+		}
+		s := scenes[next]
+		next++
+		if s.before != nil {
+			s.before()
+		}
+		line := s.line
+		for i, id := range tr.ids {
+			line = strings.ReplaceAll(line, shownIDs[i], id)
+		}
+		out := tr.ends(s.code, tr.run(strings.Fields(line)...)).out
+		for i, id := range tr.ids {
+			out = strings.ReplaceAll(out, id, shownIDs[i])
+		}
+		out = strings.TrimRight(out, "\n") + "\n"
+		if out != m[2] && !*update {
+			t.Errorf("%s shows another answer to %q (-update writes it):\n%s", runbook, s.line, out)
+		}
+		return "```\n$ getsetlock " + m[1] + "\n" + out + "```"
+	})
+	if next != len(scenes) {
+		t.Errorf("%d of %d commands are shown", next, len(scenes))
+	}
+	if *update && now != string(raw) {
+		if err := os.WriteFile(runbook, []byte(now), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// watcher writes what a watcher would after a quiet time.
+func (tr *troupe) watcher(quiet time.Duration) {
+	tr.t.Helper()
+	now := tr.world.ServerNow().UTC()
+	s := migrate.Sighting{
+		Format: "gsl-seen/1", Observer: "status --watch on host7", From: now.Add(-quiet), Until: now,
+		Quiet: map[migrate.Watch]time.Duration{migrate.WatchStats: quiet},
+		Keys: []migrate.SightedKey{{Key: "stock:42", LastWrite: &migrate.Touch{
+			At: now.Add(-quiet), Key: "stock:42", What: "acquired", Who: "10.0.0.7:40112 till-java",
+		}}},
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	if err := tr.world.Mini.Set("gsl:seen:stock", string(raw)); err != nil {
+		tr.t.Fatal(err)
+	}
+}
+
+func (tr *troupe) set(key, value string, ttl time.Duration) {
+	tr.t.Helper()
+	if err := tr.world.Mini.Set(key, value); err != nil {
+		tr.t.Fatal(err)
+	}
+	if ttl > 0 {
+		tr.world.Mini.SetTTL(key, ttl)
+	}
+}
+
+// road is what the runbook tells.
+func (tr *troupe) road() []scene {
+	known := " " + strings.Join(claims, " ")
+	stock := func(words string) string {
+		verb, rest, _ := strings.Cut(words, " ")
+		return strings.TrimSpace("migrate " + verb + " --namespace stock " + rest)
+	}
+	var end func()
+	tomb := dialect.Jedis().Tombstone()
+	return []scene{
+		{nil, stock("init"), 0},
+		{func() {
+			tr.join("stock", "till on host3")
+			tr.join("stock", "report on host4")
+			end = tr.lease(tr.members[0], 30*time.Second)
+			tr.set("stock:42", "1772452861001", 0)
+			tr.pass(2 * time.Second)
+		}, stock("plan" + known), 0},
+		{nil, stock("advance"), 1},
+		{nil, stock("advance" + known), 0},
+		{nil, stock("advance" + known + " --go"), 0},
+		{func() { tr.pass(5 * time.Second) }, stock("status"), 0},
+		{func() {
+			end()
+			tr.watcher(40 * time.Second)
+			tr.pass(5 * time.Second)
+		}, stock("advance"), 1},
+		{func() {
+			tr.pass(90 * time.Second)
+			tr.watcher(130 * time.Second)
+		}, stock("advance --go"), 0},
+		{func() {
+			tr.pass(5 * time.Second)
+			tr.set("stock:42", tomb, 30*24*time.Hour)
+		}, stock("back"), 0},
+		{nil, stock("back --go"), 0},
+		{func() { tr.watcher(200 * time.Second) }, stock("advance --go"), 0},
+		{func() {
+			tr.pass(2 * time.Minute)
+			tr.watcher(320 * time.Second)
+		}, stock("advance --go"), 0},
+		{func() {
+			if err := tr.members[1].Leave(); err != nil {
+				tr.t.Fatal(err)
+			}
+			tr.members = tr.members[:1]
+			tr.pass(2 * time.Minute)
+			tr.watcher(440 * time.Second)
+		}, stock("clean"), 1},
+		{nil, stock("clean --go --forget " + shownIDs[1]), 0},
+	}
+}

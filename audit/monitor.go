@@ -48,6 +48,7 @@ func (w *watcher) monitor(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := w.elapsed()
 		reason, why, err := m.once(ctx)
+		m.publish()
 		if ctx.Err() != nil {
 			return
 		}
@@ -64,7 +65,6 @@ func (w *watcher) monitor(ctx context.Context) {
 		} else {
 			m.drops = 0
 		}
-		m.publish()
 		if !m.wait(ctx, pause, reason, why) {
 			return
 		}
@@ -224,7 +224,7 @@ func (b *burst) run(opsOff float64) (HoleReason, string) {
 	before, from := m.ops(b.ctx)
 	go b.read()
 	reason, why := b.watch(began)
-	after, until := m.ops(b.ctx)
+	after, until := m.ops(context.WithoutCancel(b.ctx)) // also where the watch has ended
 	b.end()
 	<-b.done
 	c := &m.cost

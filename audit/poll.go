@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ const (
 	heartbeat  = time.Second
 	mostHot    = 4096
 	mostAbsent = 2 * time.Second
+	longFree   = 5 * time.Second
 )
 
 // poller looks at keys and finds them.
@@ -51,6 +53,8 @@ type followed struct {
 	looked time.Duration
 	cancel func() // of the tracker's watch; nil without one
 	armed  bool
+	free   time.Duration // since when it was missing at every look, 0 if it was not; keys given by name never leave
+	given  bool
 }
 
 func newPoller(w *watcher) *poller {
@@ -59,7 +63,9 @@ func newPoller(w *watcher) *poller {
 		p.tracker = w.mux.Tracker()
 	}
 	for _, k := range w.cfg.Keys {
-		p.add(k)
+		if p.add(k) {
+			p.follow[k].given = true
+		}
 	}
 	return p
 }
@@ -84,14 +90,33 @@ func (p *poller) stop() {
 	}
 }
 
-// add follows a key. One more than there is room for is left to MONITOR and to later passes.
+// add follows a key. Where there is no room it takes the place of one that has been free for long; else
+// it is left to MONITOR and to later passes.
 func (p *poller) add(key string) bool {
-	if p.follow[key] != nil || len(p.follow) >= p.w.cfg.MaxKeys {
+	if p.follow[key] != nil || len(p.follow) >= p.w.cfg.MaxKeys && !p.dropFree() {
 		return false
 	}
 	p.follow[key] = &followed{looked: -1 << 62}
 	p.keys = append(p.keys, key)
 	return true
+}
+
+// dropFree makes room: locks are named after what they protect, and most names never come back.
+func (p *poller) dropFree() bool {
+	now := p.w.elapsed()
+	for i, key := range p.keys {
+		f := p.follow[key]
+		if f.given || f.free == 0 || now-f.free < longFree {
+			continue
+		}
+		if f.cancel != nil {
+			f.cancel()
+		}
+		delete(p.follow, key)
+		p.keys = slices.Delete(p.keys, i, i+1)
+		return true
+	}
+	return false
 }
 
 // tick spends this slice's share of the budget: on what the server says has changed, on what is due, on
@@ -222,6 +247,11 @@ func (p *poller) look(ctx context.Context, keys []string) {
 	for _, o := range seen {
 		if p.follow[o.Key] == nil && !(o.Exists && p.w.isLock(o) && p.add(o.Key)) {
 			continue
+		}
+		if f := p.follow[o.Key]; o.Exists {
+			f.free = 0
+		} else if f.free == 0 {
+			f.free = max(1, p.w.elapsed())
 		}
 		kept = append(kept, o)
 	}

@@ -176,6 +176,30 @@ func TestLooksStayWithinTheirBudget(t *testing.T) {
 	}
 }
 
+func TestKeysThatStayFreeMakeRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		cfg := Config{For: 40 * time.Second, MaxKeys: 3, Looks: 2000, Clock: w.Clock(redistest.Skew{})}
+		done := make(chan *Result)
+		go func() {
+			r, err := Watch(t.Context(), w.Pool(), cfg)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		for i := range 5 {
+			key := "lock:" + strings.Repeat("i", i+1)
+			w.Mini.Set(key, jedisStamp(w.Now()))
+			w.Pass(6 * time.Second)
+			w.Mini.Del(key)
+		}
+		if r := <-done; r.Evidence.Counts.Acquisitions != 5 {
+			t.Errorf("%+v", r.Evidence.Counts)
+		}
+	})
+}
+
 func TestImpossibleConfigNamesTheField(t *testing.T) {
 	for field, cfg := range map[string]Config{
 		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1}, "Dialects": {Dialects: []dialect.Dialect{{}}},

@@ -197,7 +197,7 @@ func (m *machine) release(s *state, i int) {
 	}
 	if c.on == onOwn && (m.stands(s, i) || m.broken(RuleReleaseLooks)) {
 		s.l = mark{}
-		if c.phase >= sealed && (!m.Dialect.OrMine || c.life >= m.settled || m.broken(RuleUnsettledDeleted)) {
+		if c.phase >= sealed && (!m.Dialect.OrMine || c.flags&flagSettled != 0 || m.broken(RuleUnsettledDeleted)) {
 			s.l = mark{kind: tombMark}
 		}
 	}

@@ -50,6 +50,7 @@ func (o *ours) revive() {
 	p := o.p
 	o.die()
 	o.stage = newStage(p.t, p.world)
+	o.stage.attempt = p.protocol.Attempt
 	o.until = p.world.Clock(redistest.Skew{})
 	back, err := p.protocol.Open(p, o.name, o.stage.pool(), &napper{p.world.Clock(redistest.Skew{}), o.stage})
 	if err != nil {
@@ -71,7 +72,7 @@ func (o *ours) revive() {
 	}
 	p.t.Cleanup(o.die)
 	o.trying, o.nap, o.at, o.got, o.lease, o.stopped, o.token, o.mark = false, nil, nil, nil, nil, false, "", ""
-	if p.sc.ServerStep != 0 && !p.sc.Ours.Newcomers {
+	if p.sc.ServerStep != 0 && !p.sc.Ours.Newcomers || p.sc.Ours.Late { // the scripts are known then, too
 		o.meets()
 	}
 }
@@ -155,19 +156,20 @@ func (o *ours) act(e skew.Event, before, after skew.Member) string {
 		}
 		return o.acquire()
 	case "send":
-		o.try()
-		o.at = o.waits(e.What)
+		o.sends()
 	case "answer":
 		return o.hears()
 	case "drop":
+		o.stage.bury()
 		o.at.runs <- false
 		o.at.hears <- nil
-		o.at = nil
+		o.at, o.token = nil, ""
 	case "check":
 		return o.check()
 	case "cancel":
 		o.quits(before)
 	case "stop":
+		o.forgets()
 		o.stopped = true
 	case "release":
 		o.release()
@@ -202,6 +204,25 @@ func (o *ours) waits(what string) *call {
 	}
 	o.note(c)
 	return c
+}
+
+// sends is an attempt that rests before the server. One that finds its connection lost, because what
+// went before never arrived, is made again.
+func (o *ours) sends() {
+	for range 10 {
+		o.try()
+		switch x := o.stage.await(o.name + " send").(type) {
+		case *call:
+			o.note(x)
+			o.at = x
+			return
+		case leased:
+			if errors.Is(x.err, lock.ErrHeld) {
+				o.p.fail("%s sends nothing: %v", o.name, x.err)
+			}
+		}
+	}
+	o.p.fail("%s sends nothing", o.name)
 }
 
 func (o *ours) try() {
@@ -253,6 +274,7 @@ func (o *ours) has(l leased, won string) string {
 	if !errors.Is(l.err, lock.ErrHeld) {
 		o.p.fail("%s: %v", o.name, l.err)
 	}
+	o.stage.bury()
 	o.token = ""
 	return "held"
 }
@@ -274,8 +296,10 @@ func (o *ours) check() string {
 		o.at = x
 		return "lost"
 	case leased:
-		if x.err != nil {
-			o.p.fail("%s settled: %v", o.name, x.err)
+		if x.err != nil { // it stands, but not for long enough to be trusted
+			o.trying = false
+			o.at = o.waits("undo")
+			return "lost"
 		}
 		return o.has(x, "won")
 	default:
@@ -321,35 +345,45 @@ func (o *ours) quits(before skew.Member) {
 	}
 }
 
-// arrives is the attempt's command reaching the server, long after it was sent.
+// arrives is the attempt's command reaching the server, long after it was sent. A takeover needs two,
+// and the second follows at once.
 func (o *ours) arrives(before, after skew.Member) string {
-	taken := o.back.Takeovers()
+	result := "won"
 	c := o.at
 	o.at = nil
 	v := o.stage.run(c)
-	for o.retries(v) { // the server did not know the script
+	for o.retries(v) || refused(v) && after.Step != "idle" {
+		if !o.retries(v) {
+			result = "takeover"
+		}
+		if before.Step == "gone" && !o.retries(v) {
+			o.p.fail("%s is refused: %q", o.name, v)
+		}
 		c.hears <- v
 		c = o.waits("acquire")
 		v = o.stage.run(c)
 	}
-	if after.Step == "idle" {
+	switch {
+	case after.Step == "idle":
 		c.hears <- v
 		if before.Step == "gone" {
+			o.stage.bury()
+			o.token = ""
 			return "held"
 		}
-		return o.has(o.free("acquire").(leased), "won")
-	}
-	if before.Step == "gone" {
+		return o.has(o.free("acquire").(leased), result)
+	case before.Step == "gone":
 		c.hears <- v
 		o.at = o.waits("undo")
-		return "won"
+	default:
+		o.got, o.answer = c, v
 	}
-	o.got, o.answer = c, v
-	o.token = o.p.protocol.Attempt(c.cmd)
 	o.remember()
-	_ = taken
-	return "won"
+	return result
 }
+
+// refused reads the reply to a command that takes the key: a look at who has it, or nothing.
+func refused(v []byte) bool { return strings.HasPrefix(string(v), "*2") || null(v) }
 
 // through lets a command run and be answered, again where the server did not know the script.
 func (o *ours) through(c *call) {
@@ -401,6 +435,7 @@ func (o *ours) release() {
 			o.p.fail("%s releases: %v", o.name, x.err)
 		}
 	}
+	o.stage.bury()
 	o.lease, o.token, o.mark, o.stopped = nil, "", "", false
 }
 
@@ -430,9 +465,24 @@ func (o *ours) renew() leased {
 	return o.free("renew").(leased)
 }
 
+// forgets loses a renewal that is still on its way: what it would find is nothing to its client any more,
+// and that it never arrives is the one way in which it does nothing else either.
+func (o *ours) forgets() {
+	if o.at == nil || o.lease == nil {
+		return
+	}
+	o.at.runs <- false
+	o.at.hears <- nil
+	o.at = nil
+	if x, ok := o.stage.await(o.name + " forgets").(leased); !ok || x.err == nil {
+		o.p.fail("%s renewed by what never arrived: %+v", o.name, x)
+	}
+}
+
 // toldLost: trust has run out, which a Client sees by its own clock; or the mark is gone, of which the
 // embedded server tells nobody, so that a refused renewal has to.
 func (o *ours) toldLost(before skew.Member) {
+	o.forgets()
 	if !before.Trusted {
 		if o.lease.Err() == nil {
 			o.p.fail("%s still trusts its lease", o.name)

@@ -31,6 +31,7 @@ type Play struct {
 	ours     []*ours
 	told     []string
 	fleet    int
+	loose    bool // by how much L outlives a stamp is not the model's
 }
 
 // NewPlay sets a scenario up, with ours by the protocol.

@@ -80,6 +80,9 @@ func (p *Play) terms() dialect.Terms {
 			t.Spread += p.ticks(sc.Gap)
 		}
 	}
+	if sc.ServerStep != 0 {
+		t.Spread, p.loose = time.Nanosecond, true
+	}
 	switch {
 	case sc.Ours.Long > 0: // the first lease is cut to what the rule allows
 		t.Lease = p.ticks(sc.Ours.TTL) - d.C() + t.Spread + t.Gap
@@ -139,8 +142,8 @@ type tokens struct{ *modern.Backend }
 
 func (tokens) Takeovers() int64 { return 0 }
 
-// Begin puts the lock where the token stands alone.
-func (Modern) Begin(p *Play) { p.m = p.key }
+// Begin puts the lock where the token stands alone. There is no L.
+func (Modern) Begin(p *Play) { p.l, p.m = "none", p.key }
 
 // Open makes a modern backend.
 func (Modern) Open(_ *Play, _ string, pool *redis.Pool, _ lock.Clock) (Backend, error) {

@@ -30,9 +30,13 @@ type stage struct {
 	over chan struct{}
 	work sync.WaitGroup
 
+	// attempt is the token in a command that takes the key; nil: every command is the schedule's.
+	attempt func(redistest.Command) string
+
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	dead  bool
+	token string // of the attempt or grant of which the model knows
 }
 
 // call is a command on its way. It takes two decisions: whether it runs, and what the client hears.
@@ -141,7 +145,7 @@ func (s *stage) listen(client net.Conn, commands chan<- *call, raws chan<- []byt
 
 // pass does with one command what the schedule says; false ends the connection.
 func (s *stage) pass(c *call, raw []byte, client, server net.Conn, replies *bufio.Reader) bool {
-	scheduled := !background(c.cmd)
+	scheduled := !background(c.cmd) && !s.late(c.cmd)
 	if scheduled {
 		select {
 		case s.rest <- c:
@@ -183,6 +187,26 @@ func (s *stage) hear(c *call, client net.Conn) bool {
 	case <-s.over:
 		return false
 	}
+}
+
+// bury forgets a token as the model does. What its client still sends to be rid of it runs when it comes.
+func (s *stage) bury() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = ""
+}
+
+// late says that a command is none of the schedule's: about nothing of which the model knows.
+func (s *stage) late(cmd redistest.Command) bool {
+	if s.attempt == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.attempt(cmd); t != "" {
+		s.token = t
+	}
+	return s.token == "" || !slices.Contains(cmd, s.token)
 }
 
 // background is what connections say for themselves.

@@ -2,7 +2,6 @@ package replay_test
 
 import (
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -61,12 +60,7 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 			for n := range *walks {
 				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
 				sc := skew.Scenario{Dialect: d, Old: 3, Lease: 4 + rng.IntN(3), Job: 1 + rng.IntN(9), Gap: rng.IntN(4), Reply: rng.IntN(3), Behind: rng.IntN(3), Ahead: rng.IntN(3), Overrun: n%3 == 0}
-				w, err := skew.NewWalk(sc)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
-				wander(replay.NewPlay(t, sc, nil), w, rng, 300, nil)
+				play(t, n, sc, nil, rng, 300)
 			}
 		})
 	}
@@ -94,15 +88,64 @@ func TestHardenedFollowsItsModel(t *testing.T) {
 			for n := range *walks {
 				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
 				sc := beside(d, 2, 2, rng)
-				w, err := skew.NewWalk(sc)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
-				wander(replay.NewPlay(t, sc, replay.Hardened{}), w, rng, 300, nil)
+				play(t, n, sc, replay.Hardened{}, rng, 300)
 			}
 		})
 	}
 }
 
-var _ = fmt.Sprint
+// TestBridgeFollowsItsModel: in every phase and from each to the next and back, members lagging behind the
+// record and leases of the phase before among them.
+func TestBridgeFollowsItsModel(t *testing.T) {
+	ways := [][2]skew.Phase{
+		{skew.PhaseObserve, skew.PhaseDual}, {skew.PhaseDual, skew.PhaseSealed}, {skew.PhaseSealed, skew.PhaseModern},
+		{skew.PhaseModern, skew.PhaseClean}, {skew.PhaseDual, skew.PhaseClean},
+	}
+	for _, d := range dialect.Presets() {
+		if d.NeverReleases() {
+			continue // as above
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			for n := range *walks * 2 {
+				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+				sc := beside(d, 2, 2, rng)
+				way := ways[rng.IntN(len(ways))]
+				sc.Ours.Phase, sc.Ours.To, sc.Ours.NoTombstone = way[0], way[1], rng.IntN(3) == 0
+				play(t, n, sc, bridge(t), rng, 300)
+			}
+		})
+	}
+}
+
+// TestLateCommandsFollowTheModel: requests that reach the server long after they were sent, replies that
+// come when nobody trusts them any more, attempts cancelled on their way.
+func TestLateCommandsFollowTheModel(t *testing.T) {
+	for name, phase := range map[string]skew.Phase{"modern": skew.PhaseClean, "hardened": skew.PhaseObserve, "bridge": skew.PhaseDual} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range *walks * 3 {
+				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+				sc := skew.Scenario{Dialect: dialect.Jedis()}
+				sc.Ours = skew.Ours{Clients: 3, Phase: phase, TTL: 4, Margin: 1, Stop: 1, Late: true}
+				if phase != skew.PhaseClean {
+					sc.Old, sc.Lease, sc.Job, sc.Gap, sc.Overrun = 1, 6, 4, 1, n%2 == 0
+				}
+				play(t, n, sc, speaks(t, sc), rng, 300)
+			}
+		})
+	}
+}
+
+// play is a walk of n steps. A takeover is two commands of the real client, so it has no late one.
+func play(t *testing.T, n int, sc skew.Scenario, protocol replay.Protocol, rng *rand.Rand, steps int) {
+	t.Helper()
+	w, err := skew.NewWalk(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
+	wander(replay.NewPlay(t, sc, protocol), w, rng, steps, func(e skew.Event) bool {
+		return !sc.Ours.Late || e.Result != "takeover"
+	})
+}

@@ -1,0 +1,238 @@
+package audit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// person is an old client in a simulated fleet: a clock, a dialect, a connection.
+type person struct {
+	addr    string
+	dialect dialect.Dialect
+	lease   time.Duration
+	offset  time.Duration
+	id      string
+}
+
+// stage plays commands of persons in a random order of true time; the server's clock is the true one.
+type stage struct {
+	t      *testing.T
+	random *rand.Rand
+	now    time.Time
+	lines  []string
+}
+
+func (s *stage) delay() {
+	s.now = s.now.Add(100*time.Microsecond + time.Duration(s.random.ExpFloat64()*float64(300*time.Microsecond)))
+	if s.random.Float64() < 0.01 {
+		s.now = s.now.Add(time.Duration(s.random.Int64N(int64(2 * time.Second))))
+	}
+}
+
+func (s *stage) line(p *person, words ...string) {
+	s.delay()
+	s.lines = append(s.lines, asServer(s.now.UnixMicro(), 0, p.addr, words...))
+}
+
+// poll is one attempt in vain of each, in turn.
+func (s *stage) poll(all ...*person) {
+	s.now = s.now.Add(100 * time.Millisecond)
+	for _, p := range all {
+		s.delay()
+		text, err := p.dialect.Stamp(s.now.Add(p.offset), p.lease, p.id)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.line(p, "SETNX", "stock:"+p.dialect.Name, text)
+		s.line(p, "GET", "stock:"+p.dialect.Name)
+	}
+}
+
+// census runs the lines through all that a watch runs them through, and the record, in both of which
+// the result has to be the same.
+func (s *stage) census(cfg Config) *Result {
+	s.t.Helper()
+	c, err := NewCensus(cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var record strings.Builder
+	cfg.Record = &record
+	rec := newRecorder(cfg, c)
+	filter := newFilter(c.cfg, c, func(string) {})
+	var events []skew.Observed
+	for _, l := range s.lines {
+		events = filter.line(l, events)
+	}
+	for _, o := range events {
+		rec.event(o)
+		c.Add(o)
+	}
+	if rec.err != nil || filter.unread > 0 {
+		s.t.Fatal(rec.err, filter.unread)
+	}
+	again, err := Replay(strings.NewReader(record.String()), cfg)
+	live := c.Result()
+	if err != nil || fmt.Sprintf("%+v", again.Findings) != fmt.Sprintf("%+v", live.Findings) || fmt.Sprintf("%+v", again.Evidence.Spread) != fmt.Sprintf("%+v", live.Evidence.Spread) {
+		s.t.Fatalf("replayed: %v\n%+v\nlive\n%+v", err, again, live)
+	}
+	return live
+}
+
+func newStage(t *testing.T, seed uint64) *stage {
+	return &stage{t: t, random: rand.New(rand.NewPCG(seed, 7)), now: opening}
+}
+
+func (s *stage) person(i int, d dialect.Dialect, lease time.Duration) *person {
+	p := &person{addr: fmt.Sprintf("10.0.0.%d:1", i), dialect: d, lease: lease, id: d.NewID([16]byte{byte(i)})}
+	p.offset = time.Duration(s.random.Int64N(int64(10*time.Second))) - 5*time.Second
+	return p
+}
+
+func writerAt(t *testing.T, r *Result, addr string) Writer {
+	t.Helper()
+	i := slices.IndexFunc(r.Evidence.Writers, func(w Writer) bool { return w.Addr == addr })
+	if i < 0 {
+		t.Fatalf("nobody at %s", addr)
+	}
+	return r.Evidence.Writers[i]
+}
+
+// With the lease given, whatever the dialect, and whether it was given or found out.
+func TestEveryOffsetOfASimulatedFleetLiesInItsIntervalAHundredTimes(t *testing.T) {
+	dialects := []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.Page(), dialect.Errorception(), dialect.RedisObjects(), dialect.Template()}
+	for seed := range uint64(100) {
+		s := newStage(t, seed)
+		d := dialects[seed%6]
+		people := []*person{s.person(1, d, time.Minute), s.person(2, d, time.Minute), s.person(3, d, time.Minute)}
+		for range 30 {
+			s.poll(people...)
+		}
+		cfg := Config{Lease: time.Minute}
+		if seed%2 == 0 {
+			cfg.Dialects = []dialect.Dialect{d}
+		}
+		r := s.census(cfg)
+		var low, high time.Duration = 1 << 62, -1 << 62
+		for _, p := range people {
+			w := writerAt(t, r, p.addr)
+			if !w.Offset.Contains(p.offset) || !w.Offset.Bounded() || len(w.Contradictions) > 0 {
+				t.Fatalf("seed %d, %s: %v is not in %v, or %v", seed, d.Name, p.offset, w.Offset.Interval, w.Contradictions)
+			}
+			low, high = min(low, p.offset), max(high, p.offset)
+		}
+		if sp := r.Evidence.Spread; !sp.Sound() || sp.Proved > high-low || sp.Guaranteed < high-low {
+			t.Fatalf("seed %d: spread %+v, and it is %v", seed, sp, high-low)
+		}
+		v, err := skew.Law{Dialect: d, Lease: time.Minute, Spread: high - low}.Verdict()
+		if job := r.Evidence.LongestSafeJob; err != nil || job.Value > v.LongestJob.Bound+time.Second || !job.Known() {
+			t.Fatalf("seed %d: longest safe job %+v, and it is %v", seed, job, v.LongestJob)
+		}
+	}
+}
+
+func TestStepsAndTwoProcessesOfASimulatedFleetAreNamedAHundredTimes(t *testing.T) {
+	for seed := range uint64(100) {
+		s := newStage(t, seed)
+		d := dialect.Jedis()
+		steady, stepping := s.person(1, d, time.Minute), s.person(2, d, time.Minute)
+		one, other := s.person(3, d, time.Minute), s.person(3, d, time.Minute)
+		// Whole seconds apart they would read as two leases.
+		other.offset = one.offset + time.Duration(seed%7+1)*time.Second - 430*time.Millisecond
+		by := time.Duration(s.random.Int64N(int64(9*time.Second))) + 500*time.Millisecond
+		if seed%2 == 0 {
+			by = -by
+		}
+		for range 15 {
+			s.poll(steady, stepping, one, other)
+		}
+		stepping.offset += by
+		for range 15 {
+			s.poll(steady, stepping, one, other)
+		}
+		r := s.census(Config{Lease: time.Minute, Dialects: []dialect.Dialect{d}})
+		if w := writerAt(t, r, steady.addr); len(w.Contradictions) > 0 || !w.Offset.Contains(steady.offset) {
+			t.Fatalf("seed %d: steady clock called %v", seed, w.Contradictions)
+		}
+		w := writerAt(t, r, stepping.addr)
+		if len(w.Contradictions) != 1 || w.Contradictions[0].Kind != skew.Step || !w.Contradictions[0].By.Contains(by) || !w.Offset.Contains(stepping.offset) {
+			t.Fatalf("seed %d: a step of %v: %v, %v", seed, by, w.Contradictions, w.Offset.Interval)
+		}
+		w = writerAt(t, r, one.addr)
+		if !slices.ContainsFunc(w.Contradictions, func(c skew.Contradiction) bool {
+			return c.Kind == skew.TwoProcesses && (c.By.Contains(other.offset-one.offset) || c.By.Contains(one.offset-other.offset))
+		}) {
+			t.Fatalf("seed %d: two clocks %v apart behind one address: %v", seed, other.offset-one.offset, w.Contradictions)
+		}
+		if r.Evidence.Spread.Sound() {
+			t.Fatalf("seed %d: the spread is called a guarantee: %+v", seed, r.Evidence.Spread)
+		}
+		for _, kind := range []string{"step", "two_processes"} {
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == kind }) {
+				t.Fatalf("seed %d: no finding %s in %+v", seed, kind, r.Findings)
+			}
+		}
+	}
+}
+
+func TestLeasesAreGuessedAndSaidToBe(t *testing.T) {
+	s := newStage(t, 1)
+	short, long := s.person(1, dialect.Jedis(), 10*time.Second), s.person(2, dialect.Jedis(), 2*time.Minute)
+	far := s.person(3, dialect.Jedis(), 10*time.Second)
+	short.offset, long.offset, far.offset = 300*time.Millisecond, -400*time.Millisecond, 7*time.Second
+	also := s.person(4, dialect.Jedis(), 10*time.Second)
+	also.offset = 0
+	for range 30 {
+		s.poll(short, long, far, also)
+	}
+	e := s.census(Config{}).Evidence
+	if e.SmallestLease.Value != 10*time.Second || e.GreatestLease.Value != 2*time.Minute || e.SmallestLease.Basis != Inferred || e.SmallestLease.Note == "" {
+		t.Errorf("leases %+v … %+v", e.SmallestLease, e.GreatestLease)
+	}
+	r := s.census(Config{})
+	for _, p := range []*person{short, long, far, also} {
+		w := writerAt(t, r, p.addr)
+		if w.Lease.Value != p.lease || !w.Offset.Contains(p.offset) || !w.Offset.LeaseGuessed {
+			t.Errorf("%s: lease %+v, offset %v, in truth %v and %v", p.addr, w.Lease, w.Offset.Interval, p.lease, p.offset)
+		}
+	}
+	if e.LongestSafeJob.Basis != Inferred || !strings.Contains(e.LongestSafeJob.Note, "guessed") {
+		t.Errorf("safe job %+v", e.LongestSafeJob)
+	}
+}
+
+// The claim that nobody shares a connection makes the client's sleep count.
+func TestOwnConnectionsNarrowOffsetsToARoundTrip(t *testing.T) {
+	s := newStage(t, 3)
+	p := s.person(1, dialect.Jedis(), time.Minute)
+	for range 40 {
+		s.poll(p)
+	}
+	wide := writerAt(t, s.census(Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}}), p.addr)
+	narrow := writerAt(t, s.census(Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}, OwnConnections: true}), p.addr)
+	if !narrow.Offset.Contains(p.offset) || narrow.Offset.Width() > 10*time.Millisecond || wide.Offset.Width() < 90*time.Millisecond {
+		t.Errorf("%v and %v, in truth %v", wide.Offset.Interval, narrow.Offset.Interval, p.offset)
+	}
+}
+
+func TestDriftIsTold(t *testing.T) {
+	s := newStage(t, 5)
+	p := s.person(1, dialect.Jedis(), time.Minute)
+	base := p.offset
+	for range 1500 {
+		p.offset = base + s.now.Sub(opening)/10_000
+		s.poll(p)
+	}
+	w := writerAt(t, s.census(Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}}), p.addr)
+	// The stamps are a tenth of a second behind the clock at times, which is a millionth of the window.
+	if !w.Offset.HasRate || w.Offset.LowPPM > 102 || w.Offset.HighPPM < 98 {
+		t.Errorf("100 ppm, told %v … %v", w.Offset.LowPPM, w.Offset.HighPPM)
+	}
+}

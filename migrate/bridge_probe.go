@@ -3,10 +3,59 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
-// probe runs the very scripts of every phase on a key that nobody else uses, and leaves nothing there. What
-// it returns is the sentence that the fleet's operator will read.
-func (b *Bridge) probe(ctx context.Context, key string) error { return nil }
+// probe runs the very scripts of every phase on a key that nobody else uses, and leaves nothing there. Its
+// error is for the fleet's operator to read.
+func (b *Bridge) probe(ctx context.Context, key string) error {
+	ttl := min(b.terms.DefaultTTL(), 5*time.Second)
+	k := rawKeys(key, key)
+	g, err := b.inner.Try(ctx, key, ttl)
+	if err == nil {
+		_, err = g.Extend(ctx, ttl)
+	}
+	if err == nil {
+		err = g.Release(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("phase observe: %w", err)
+	}
+	// Twice sealed: with a guard of its own, which leaves the tombstone, and then on that. What modern
+	// sends is the same.
+	for _, p := range []Phase{Dual, Sealed, Sealed, Clean} {
+		if err := b.probePhase(ctx, k, p, ttl); err != nil {
+			return fmt.Errorf("phase %v: %w", p, err)
+		}
+	}
+	if _, err := b.mux.Eval(ctx, sweepScript, k.argL, k.argM, b.tomb, "1"); err != nil {
+		return fmt.Errorf("phase clean: %w", bridgeTrouble(k, "delete the tombstone on", err))
+	}
+	return nil
+}
 
-var _ = fmt.Sprint
+func (b *Bridge) probePhase(ctx context.Context, k bridgeKeys, p Phase, ttl time.Duration) error {
+	g, err := b.newGrant(k, p, nil)
+	if err != nil {
+		return err
+	}
+	took, seen, err := b.acquire(ctx, g, ttl, "")
+	switch {
+	case err != nil:
+		return err
+	case took == 0:
+		return b.held(k, seen)
+	}
+	g.settled = true
+	if err := g.check(ctx); err != nil {
+		return err
+	}
+	next, err := b.pass(ctx, g, ttl)
+	if err != nil {
+		return err
+	}
+	if _, err := next.Extend(ctx, ttl); err != nil {
+		return err
+	}
+	return next.Release(ctx)
+}

@@ -144,12 +144,17 @@ func (b *Bridge) Pass(ctx context.Context, granted lock.Grant, ttl time.Duration
 	case *observeGrant:
 		return nil, lock.ErrNotPassed
 	case *bridgeGrant:
-		return b.pass(ctx, g, ttl)
+		next, err := b.pass(ctx, g, ttl)
+		if err != nil {
+			return nil, err
+		}
+		b.count.acquired.Add(1)
+		return next, nil
 	}
 	return nil, fmt.Errorf("migrate: a grant of another backend (%T)", granted)
 }
 
-func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) (lock.Grant, error) {
+func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) (*bridgeGrant, error) {
 	if err := old.gone(); err != nil {
 		return nil, err
 	}
@@ -203,6 +208,5 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 	old.mu.Lock()
 	old.over = true
 	old.mu.Unlock()
-	b.count.acquired.Add(1)
 	return next, nil
 }

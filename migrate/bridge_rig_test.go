@@ -1,0 +1,154 @@
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+const (
+	ttl   = 20 * time.Second
+	lease = time.Minute
+	keyM  = "{k}:gsl"
+)
+
+var background = context.Background()
+
+// rig is a server in a bubble, bridges on it, and what stands on the key k and beside it.
+type rig struct {
+	*testing.T
+	w    *redistest.World
+	wire *redistest.Wire
+}
+
+func bridges(t *testing.T, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		test(&rig{t, w, w.Wire()})
+	})
+}
+
+func (r *rig) config(p migrate.Phase) migrate.Config {
+	return migrate.Config{
+		Phases: migrate.Fixed(p), Dialect: dialect.Jedis(), Terms: dialect.Terms{Lease: lease},
+		Clock: r.w.Clock(redistest.Skew{}),
+	}
+}
+
+// bridge is a program in phase p, and change what is special about it.
+func (r *rig) bridge(p migrate.Phase, change ...func(*migrate.Config)) *migrate.Bridge {
+	r.Helper()
+	cfg := r.config(p)
+	for _, f := range change {
+		f(&cfg)
+	}
+	b, err := migrate.New(r.wire.Pool(), cfg)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { b.Close() })
+	return b
+}
+
+func speaks(d dialect.Dialect) func(*migrate.Config) {
+	return func(cfg *migrate.Config) { cfg.Dialect = d }
+}
+
+func (r *rig) take(b lock.Backend) lock.Grant {
+	r.Helper()
+	g, err := b.Try(background, "k", ttl)
+	if err != nil {
+		r.Fatalf("Try: %v", err)
+	}
+	return g
+}
+
+func (r *rig) release(g lock.Grant) {
+	r.Helper()
+	if err := g.Release(background); err != nil {
+		r.Fatalf("Release: %v", err)
+	}
+}
+
+func (r *rig) held(b lock.Backend) *lock.HeldError {
+	r.Helper()
+	g, err := b.Try(background, "k", ttl)
+	return r.wantHeld(g, err)
+}
+
+func (r *rig) wantHeld(g lock.Grant, err error) *lock.HeldError {
+	r.Helper()
+	var held *lock.HeldError
+	if !errors.As(err, &held) || !errors.Is(err, lock.ErrHeld) || g != nil {
+		r.Fatalf("%v, %v (%T), want a HeldError", g, err, err)
+	}
+	return held
+}
+
+func (r *rig) wantLost(err error) *legacy.LostError {
+	r.Helper()
+	var lost *legacy.LostError
+	if !errors.As(err, &lost) || !errors.Is(err, lock.ErrLost) {
+		r.Fatalf("%v (%T), want a LostError", err, err)
+	}
+	return lost
+}
+
+// stamp is what an old client of the Jedis dialect writes whose lease ends so long after the server's clock.
+func (r *rig) stamp(ahead time.Duration) string {
+	return strconv.FormatInt(r.w.ServerNow().Add(ahead).UnixMilli(), 10)
+}
+
+func (r *rig) set(key, value string)              { r.w.ServerNow(); r.w.Mini.Set(key, value) }
+func (r *rig) get(key string) string              { r.w.ServerNow(); v, _ := r.w.Mini.Get(key); return v }
+func (r *rig) del(key string)                     { r.w.Mini.Del(key) }
+func (r *rig) left(key string) time.Duration      { r.w.ServerNow(); return r.w.Mini.TTL(key) }
+func (r *rig) expire(key string, d time.Duration) { r.w.ServerNow(); r.w.Mini.SetTTL(key, d) }
+
+var tombstone = dialect.Jedis().Tombstone()
+
+// entomb puts the tombstone on L, as a lease of phase sealed leaves it.
+func (r *rig) entomb() {
+	r.set("k", tombstone)
+	r.expire("k", 30*24*time.Hour)
+}
+
+// wantKeys says what must stand on both keys; "" is nothing.
+func (r *rig) wantKeys(l, m string) {
+	r.Helper()
+	if got := r.get("k"); got != l {
+		r.Errorf("L is %q, want %q", got, l)
+	}
+	if got := r.get(keyM); got != m {
+		r.Errorf("M is %q, want %q", got, m)
+	}
+}
+
+func (r *rig) skew() redistest.Skew { return redistest.Skew{} }
+
+// between makes f happen right before the nth script from now on reaches the server.
+func (r *rig) between(nth int, f func()) {
+	gate := redistest.NewGate()
+	r.wire.Fault(redistest.Rule{Command: "EVALSHA", Nth: nth, Do: redistest.HoldRequest(gate)})
+	go func() { <-gate.Reached(); f(); gate.Open() }()
+}
+
+// during makes an attempt and does something while it settles.
+func (r *rig) during(b lock.Backend, ctx context.Context, f func()) (g lock.Grant, err error) {
+	done := make(chan struct{})
+	go func() { defer close(done); g, err = b.Try(ctx, "k", ttl) }()
+	r.w.Pass(100 * time.Millisecond)
+	f()
+	<-done
+	return g, err
+}

@@ -1,0 +1,711 @@
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+var (
+	withGuard = []migrate.Phase{migrate.Dual, migrate.Sealed, migrate.Modern}
+	withTomb  = []migrate.Phase{migrate.Sealed, migrate.Modern}
+)
+
+// each runs a test in several phases.
+func each(t *testing.T, phases []migrate.Phase, test func(r *rig, p migrate.Phase)) {
+	t.Helper()
+	for _, p := range phases {
+		t.Run(p.String(), func(t *testing.T) { bridges(t, func(r *rig) { test(r, p) }) })
+	}
+}
+
+// What stands on the wire.
+
+func TestEachPhaseLeavesItsOwnMark(t *testing.T) {
+	guard := regexp.MustCompile(`^[4-9][0-9]{18}$`)
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		g := r.take(r.bridge(p))
+		l, m := r.get("k"), r.get(keyM)
+		switch {
+		case p == migrate.Clean && (l != "" || m != g.Token()),
+			p == migrate.Observe && (l != r.stamp(ttl+time.Millisecond) || m != g.Token()+" "+l),
+			p != migrate.Clean && p != migrate.Observe && (!guard.MatchString(l) || l == tombstone || m != g.Token()+" "+l):
+			r.Errorf("L %q, M %q", l, m)
+		}
+		if p != migrate.Observe && (r.left(keyM) != ttl || l != "" && r.left("k") != ttl) {
+			r.Errorf("L ends in %v, M in %v", r.left("k"), r.left(keyM))
+		}
+		r.release(g)
+		left := ""
+		if p == migrate.Sealed || p == migrate.Modern {
+			left = tombstone
+		}
+		r.wantKeys(left, "")
+		if left != "" && r.left("k") != 30*24*time.Hour {
+			r.Errorf("the tombstone ends in %v", r.left("k"))
+		}
+	})
+}
+
+func TestNoOldClientsClockExpiresAMark(t *testing.T) {
+	for _, d := range dialect.Presets() {
+		if !d.HasTakeover() {
+			continue
+		}
+		each(t, withGuard, func(r *rig, p migrate.Phase) {
+			g := r.take(r.bridge(p, speaks(d)))
+			for _, what := range []string{"guard", "tombstone"} {
+				if p == migrate.Dual && what == "tombstone" {
+					continue
+				}
+				bytes := r.get("k")
+				for _, ahead := range []time.Duration{0, 40 * 365 * 24 * time.Hour} {
+					if d.LegacyExpired(dialect.Text(bytes), d.NewID([16]byte{1}), r.w.Now().Add(ahead)) {
+						r.Errorf("%s: the %s %q is past %v ahead", d.Name, what, bytes, ahead)
+					}
+				}
+				if what == "guard" {
+					_ = g.Release(background)
+				}
+			}
+		})
+	}
+}
+
+func TestTwoGrantsNeverDrawTheSameGuard(t *testing.T) {
+	bridges(t, func(r *rig) {
+		b, seen := r.bridge(migrate.Dual), map[string]bool{}
+		for range 200 {
+			g := r.take(b)
+			if l := r.get("k"); seen[l] || seen[g.Token()] {
+				r.Fatalf("%q again", l)
+			}
+			seen[r.get("k")], seen[g.Token()] = true, true
+			r.release(g)
+		}
+	})
+}
+
+// Rules 1 to 3: what may be taken over, and how.
+
+func TestAValueThatIsNotExpiredIsHeld(t *testing.T) {
+	for _, value := range []string{"1", "not a number", "9223372036854775806", "", "1790000000"} {
+		each(t, withGuard, func(r *rig, p migrate.Phase) {
+			if value == "" {
+				value = r.stamp(time.Second)
+			}
+			r.set("k", value)
+			r.held(r.bridge(p))
+			r.wantKeys(value, "")
+		})
+	}
+}
+
+func TestAnExpiredStampIsTakenOverAfterTheMarginAndASettle(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.set("k", r.stamp(-time.Second)) // within the spread of the old clients' clocks
+		r.held(b)
+		r.set("k", r.stamp(-time.Second-time.Millisecond))
+		began := r.w.Now()
+		g := r.take(b)
+		if d := r.w.Now().Sub(began); d <= b.Terms().Gap {
+			r.Errorf("settled for %v", d)
+		}
+		if n := b.Stats().Takeovers; n != 1 {
+			r.Errorf("%d takeovers counted", n)
+		}
+		r.release(g)
+	})
+}
+
+func TestATakeoverReplacesOnlyWhatWasJudged(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.take(r.bridge(migrate.Dual, func(c *migrate.Config) { c.Clock = nil })) // the scripts are known
+		r.del("k")
+		r.del(keyM)
+		r.set("k", r.stamp(-time.Minute))
+		other := r.stamp(30 * time.Second)
+		r.between(2, func() { r.set("k", other) })
+		r.held(b)
+		r.wantKeys(other, "")
+	})
+}
+
+func TestAStandingMarkIsNotTakenOverWithoutItsM(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		g := r.take(r.bridge(migrate.Dual))
+		guard := r.get("k")
+		r.del(keyM)
+		r.held(r.bridge(p))
+		r.wantKeys(guard, "")
+		_ = g
+	})
+}
+
+func TestUnchangedBytesAreJudgedByElapsedTimeAlone(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p, func(c *migrate.Config) { c.Takeover = legacy.Unchanged(lease) })
+		r.set("k", r.stamp(-time.Hour)) // a clock an hour behind
+		began := r.w.Now()
+		for {
+			g, err := b.Try(background, "k", ttl)
+			if err == nil {
+				r.release(g)
+				break
+			}
+			r.wantHeld(g, err)
+			r.w.Pass(100 * time.Millisecond)
+		}
+		if d := r.w.Now().Sub(began); d < lease {
+			r.Errorf("taken over after %v", d)
+		}
+	})
+}
+
+// Rule 4: the lease rule.
+
+func TestALeaseBeyondTheRuleIsRefused(t *testing.T) {
+	each(t, []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern}, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		g, err := b.Try(background, "k", lease)
+		if g != nil || err == nil || errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "Lease") {
+			r.Errorf("%v, %v", g, err)
+		}
+		if _, err := lock.New(b, lock.Config{TTL: lease}); err == nil || !strings.Contains(err.Error(), "TTL") {
+			r.Errorf("lock.New: %v", err)
+		}
+		r.wantKeys("", "")
+	})
+}
+
+func TestALongLeaseIsOnlyAskedForInModernByARenewalBeyondTheGap(t *testing.T) {
+	const long = 10 * time.Minute
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		for _, tomb := range []bool{false, true} {
+			if tomb {
+				r.entomb()
+				if p == migrate.Observe {
+					continue // takes it for held
+				}
+			}
+			b := r.bridge(p, func(c *migrate.Config) { c.LongLeases = true })
+			g, err := b.Try(background, "k", long)
+			if err != nil {
+				r.Fatal(err)
+			}
+			rule, _ := b.Dialect().LongestLease(b.Terms())
+			want := rule
+			if p == migrate.Clean {
+				want = long
+			}
+			check := func(when string, want time.Duration) {
+				if got := r.left(keyM); got != want {
+					r.Errorf("%s M ends in %v, want %v", when, got, want)
+				}
+				if l := r.get("k"); l != "" && l != tombstone && p != migrate.Observe && r.left("k") != want {
+					r.Errorf("%s L ends in %v, want %v", when, r.left("k"), want)
+				}
+			}
+			check("at first", want)
+			r.w.Pass(b.Terms().Gap)
+			if _, err := g.Extend(background, long); err != nil {
+				r.Fatal(err)
+			}
+			check("within the gap", want)
+			r.w.Pass(time.Millisecond)
+			term, err := g.Extend(background, long)
+			if err != nil {
+				r.Fatal(err)
+			}
+			if p == migrate.Modern {
+				want = long
+			}
+			check("beyond the gap", want)
+			if term.TTL < want {
+				r.Errorf("trusted for %v of %v", term.TTL, want)
+			}
+			r.release(g)
+			r.del("k")
+		}
+	})
+}
+
+func TestBesideClientsThatCutWhatTheyFindNoLeaseExceedsTheirs(t *testing.T) {
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		b := r.bridge(p, speaks(dialect.BareExpire()), func(c *migrate.Config) { c.LongLeases = true })
+		if g, err := b.Try(background, "k", 2*lease); err == nil {
+			r.Errorf("%v", g)
+		}
+		if _, err := lock.New(b, lock.Config{TTL: 2 * lease}); err == nil {
+			r.Error("lock.New allowed it")
+		}
+	})
+}
+
+func TestTimesForLongLeasesFitTheShortFirstOne(t *testing.T) {
+	bridges(t, func(r *rig) {
+		b := r.bridge(migrate.Modern, func(c *migrate.Config) { c.LongLeases = true })
+		c, err := lock.New(b, lock.Config{TTL: time.Hour, Clock: r.w.Clock(r.skew())})
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer c.Close(background)
+		r.entomb()
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		l, err := c.Acquire(ctx, "k")
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.w.Pass(30 * time.Minute)
+		if err := l.Err(); err != nil {
+			r.Error(err)
+		}
+		if left := r.left(keyM); left < 50*time.Minute {
+			r.Errorf("M ends in %v", left)
+		}
+		if err := l.Release(); err != nil {
+			r.Error(err)
+		}
+		if _, err := lock.New(b, lock.Config{TTL: time.Hour, RenewEvery: 20 * time.Minute}); err == nil {
+			r.Error("a renewal that comes after the first lease has ended was allowed")
+		}
+	})
+}
+
+// Rules 5 and 6: settle.
+
+func TestASettleFindsTheStalledLoser(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.set("k", r.stamp(-time.Minute))
+		other := r.stamp(59 * time.Second)
+		g, err := r.during(b, background, func() { r.set("k", other) })
+		r.wantHeld(g, err)
+		r.wantKeys(other, "")
+		if s := b.Stats(); s.Clobbered != 1 || s.Acquired != 0 {
+			r.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestAnEndedContextInASettleIsUndone(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID()} {
+		each(t, withTomb, func(r *rig, p migrate.Phase) {
+			b := r.bridge(p, speaks(d), func(c *migrate.Config) { c.SettleAlways = true })
+			ctx, cancel := context.WithCancel(background)
+			g, err := r.during(b, ctx, cancel)
+			var unsure *lock.UnsureError
+			if g != nil || !errors.As(err, &unsure) {
+				r.Fatalf("%v, %v", g, err)
+			}
+			r.release(unsure.Grant)
+			// Where a clobberer finds its own bytes the tombstone would be taken with nobody told.
+			left := d.Tombstone()
+			if d.OrMine {
+				left = ""
+			}
+			r.wantKeys(left, "")
+		})
+	}
+}
+
+func TestOrMineClientsAreSettledForAfterEveryAcquisitionButNotOnATombstone(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p, speaks(dialect.JedisUUID()), func(c *migrate.Config) { c.Terms.Gap = 3 * time.Second })
+		for i := range 2 {
+			began := r.w.Now()
+			g := r.take(b)
+			settled := r.w.Now().Sub(began) > 3*time.Second
+			if want := i == 0 || p == migrate.Dual; settled != want {
+				r.Errorf("acquisition %d: settled %v", i+1, settled)
+			}
+			r.release(g)
+		}
+	})
+}
+
+func TestASettledGuardIsHandedOnWithoutASettle(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p, speaks(dialect.JedisUUID()))
+		g := r.take(b)
+		guard, began := r.get("k"), r.w.Now()
+		next, err := b.Pass(background, g, ttl)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if !r.w.Now().Equal(began) || r.get("k") != guard {
+			r.Errorf("after %v L is %q, was %q", r.w.Now().Sub(began), r.get("k"), guard)
+		}
+		r.wantKeys(guard, next.Token()+" "+guard)
+		if next.Token() == g.Token() {
+			r.Error("the token was passed on")
+		}
+		r.release(next)
+		if l := r.get("k"); p != migrate.Dual && l != dialect.JedisUUID().Tombstone() {
+			r.Errorf("L is %q after the release of a settled guard", l)
+		}
+	})
+}
+
+// Rules 7 and 8: looking at L, and what its loss means.
+
+var losses = []struct {
+	what  string
+	do    func(r *rig)
+	count func(migrate.BridgeStats) int64
+	says  string
+}{
+	{"overwritten", func(r *rig) { r.set("k", r.stamp(time.Minute)) }, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "overwritten"},
+	{"another type", func(r *rig) { r.del("k"); r.w.Mini.Lpush("k", "x") }, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "list"},
+	{"another's guard", func(r *rig) { r.set("k", "4000000000000000001") }, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "overwritten"},
+	{"deleted", func(r *rig) { r.del("k") }, func(s migrate.BridgeStats) int64 { return s.Deleted }, "deleted"},
+	{"M deleted", func(r *rig) { r.del(keyM) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "token has ended"},
+	{"M another's", func(r *rig) { r.set(keyM, "AAAAAAAAAAAAAAAAAAAAAA "+r.get("k")) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "token has ended"},
+}
+
+func TestALostMarkIsToldAndCountedAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
+	for _, tomb := range []bool{false, true} {
+		for _, c := range losses {
+			phases := withGuard
+			if tomb {
+				phases = withTomb
+			}
+			each(t, phases, func(r *rig, p migrate.Phase) {
+				if tomb {
+					r.entomb()
+				}
+				b := r.bridge(p)
+				g := r.take(b)
+				c.do(r)
+				l, m, ends := r.get("k"), r.get(keyM), r.left(keyM)
+				for range 2 {
+					_, err := g.Extend(background, ttl)
+					if lost := r.wantLost(err); !strings.Contains(lost.Error(), c.says) {
+						r.Errorf("%s: %v", c.what, lost)
+					}
+				}
+				if r.left(keyM) != ends {
+					r.Errorf("%s: M was renewed to %v", c.what, r.left(keyM))
+				}
+				if m != "" {
+					r.held(r.bridge(migrate.Clean)) // which asks for M alone
+				}
+				r.wantLost(g.Release(background))
+				if !strings.HasPrefix(c.what, "M ") {
+					m = ""
+				}
+				if c.what != "another type" {
+					r.wantKeys(l, m)
+				}
+				if n := c.count(b.Stats()); n != 1 {
+					r.Errorf("%s: counted %d times: %+v", c.what, n, b.Stats())
+				}
+			})
+		}
+	}
+}
+
+func TestALossIsFoundAtReleaseAndL_isLeftAlone(t *testing.T) {
+	for _, c := range losses[:4] {
+		each(t, withGuard, func(r *rig, p migrate.Phase) {
+			b := r.bridge(p)
+			g := r.take(b)
+			c.do(r)
+			l := r.get("k")
+			r.wantLost(g.Release(background))
+			if r.get("k") != l || r.get(keyM) != "" {
+				r.Errorf("%s: L %q, M %q", c.what, r.get("k"), r.get(keyM))
+			}
+			if n := c.count(b.Stats()); n != 1 {
+				r.Errorf("%s: counted %d times", c.what, n)
+			}
+		})
+	}
+}
+
+func TestAPassOfALostMarkGivesMBack(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		g := r.take(b)
+		r.set("k", "1")
+		next, err := b.Pass(background, g, ttl)
+		if r.wantLost(err); next != nil {
+			r.Error("a grant beside an error")
+		}
+		r.wantKeys("1", "")
+	})
+}
+
+func TestAGrantThatWasToldLostIsNotRenewedWhenItsMarkComesBack(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		g := r.take(r.bridge(p))
+		guard := r.get("k")
+		r.set("k", "1")
+		_, err := g.Extend(background, ttl)
+		r.wantLost(err)
+		r.set("k", guard)
+		r.w.Pass(time.Second)
+		_, err = g.Extend(background, ttl)
+		r.wantLost(err)
+		if left := r.left(keyM); left != ttl-time.Second {
+			r.Errorf("M ends in %v", left)
+		}
+		if _, ok := g.(lock.Sharer).Share(); ok {
+			r.Error("a lost grant was shared")
+		}
+	})
+}
+
+// Rule 9: foreign EXPIRE.
+
+func TestAShortenedGuardIsSetRightAndCounted(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		g := r.take(b)
+		r.expire("k", 3*time.Second)
+		if term, err := g.Extend(background, ttl); err != nil || term.TTL != ttl {
+			r.Errorf("%v, %v", term, err)
+		}
+		if r.left("k") != ttl || r.left(keyM) != ttl {
+			r.Errorf("L ends in %v, M in %v", r.left("k"), r.left(keyM))
+		}
+		if n := b.Stats().Touched; n != 1 {
+			r.Errorf("counted %d times", n)
+		}
+		r.release(g)
+	})
+}
+
+func TestAnOldTombstoneGetsItsTimeBackFromAcquisitionAndRenewal(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	each(t, withTomb, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.entomb()
+		r.expire("k", month/2)
+		g := r.take(b)
+		if left := r.left("k"); left != month/2 {
+			r.Errorf("half of its time is enough: %v", left)
+		}
+		r.release(g)
+		r.expire("k", month/2-time.Second)
+		g = r.take(b)
+		if left := r.left("k"); left != month {
+			r.Errorf("after the acquisition it ends in %v", left)
+		}
+		r.expire("k", lease)
+		if _, err := g.Extend(background, ttl); err != nil {
+			r.Fatal(err)
+		}
+		if left := r.left("k"); left != month {
+			r.Errorf("after the renewal it ends in %v", left)
+		}
+		if n := b.Stats().Touched; n != 1 {
+			r.Errorf("counted %d times", n)
+		}
+		r.release(g)
+		r.wantKeys(tombstone, "")
+	})
+}
+
+// Rule 10: release.
+
+func TestWhereTheKeyMeansDoneTheOldClientsOwnStampStays(t *testing.T) {
+	bridges(t, func(r *rig) {
+		d := dialect.Machinery()
+		b := r.bridge(migrate.Dual, speaks(d))
+		at := r.w.ServerNow()
+		g := r.take(b)
+		r.w.Pass(time.Second)
+		r.release(g)
+		want, err := d.Stamp(at, lease, "")
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.wantKeys(want, "")
+		if left := r.left("k"); left < lease-2*time.Second || left > lease+d.Slack {
+			r.Errorf("it ends in %v", left)
+		}
+	})
+}
+
+// Tombstones.
+
+func TestATombstoneIsFreeFromDualOnAndHeldInObserve(t *testing.T) {
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.entomb()
+		if p == migrate.Observe {
+			r.held(b)
+			r.wantKeys(tombstone, "")
+			return
+		}
+		g := r.take(b)
+		l, m := r.get("k"), r.get(keyM)
+		switch {
+		case p == migrate.Dual && (l == tombstone || m != g.Token()+" "+l),
+			p == migrate.Clean && m != g.Token(),
+			p != migrate.Dual && l != tombstone,
+			(p == migrate.Sealed || p == migrate.Modern) && m != g.Token()+" "+tombstone:
+			r.Errorf("L %q, M %q", l, m)
+		}
+		r.release(g)
+		left := tombstone
+		if p == migrate.Dual {
+			left = ""
+		}
+		r.wantKeys(left, "")
+	})
+}
+
+func TestAMissingTombstoneIsNotPutBackByALeaseThatHungOnIt(t *testing.T) {
+	each(t, withTomb, func(r *rig, p migrate.Phase) {
+		g := r.take(r.bridge(p))
+		r.release(g)
+		g = r.take(r.bridge(p))
+		r.del("k")
+		_, err := g.Extend(background, ttl)
+		r.wantLost(err)
+		r.wantLost(g.Release(background))
+		r.wantKeys("", "")
+	})
+}
+
+func TestTwoOfOursExcludeEachOtherAcrossPhases(t *testing.T) {
+	for _, p := range migrate.Phases() {
+		each(t, migrate.Phases(), func(r *rig, q migrate.Phase) {
+			for _, tomb := range []bool{false, true} {
+				r.del("k")
+				if tomb && p != migrate.Observe {
+					r.entomb()
+				}
+				g := r.take(r.bridge(p))
+				r.held(r.bridge(q))
+				r.release(g)
+			}
+		})
+	}
+}
+
+// Manners.
+
+func TestOursIsPoliteOnlyWhereOldClientsMayPoll(t *testing.T) {
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		if got := b.Tune(lock.Config{}).Politeness; got != 100*time.Millisecond {
+			r.Errorf("politeness %v", got)
+		}
+		for _, tomb := range []bool{false, true} {
+			if tomb {
+				if p == migrate.Observe {
+					continue
+				}
+				r.entomb()
+			}
+			g := r.take(b)
+			want := p == migrate.Observe || p == migrate.Dual || p == migrate.Sealed && !tomb
+			if got := g.(lock.Polite).Polite(); got != want {
+				r.Errorf("tombstone %v: polite %v", tomb, got)
+			}
+			r.release(g)
+			r.del("k")
+		}
+	})
+}
+
+func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
+	bridges(t, func(r *rig) {
+		last := int64(0)
+		next := func(g lock.Grant) {
+			if n := g.(lock.Fenced).Fence(); n <= last {
+				r.Errorf("%d after %d", n, last)
+			} else {
+				last = n
+			}
+		}
+		for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern, migrate.Clean, migrate.Modern, migrate.Dual, migrate.Observe} {
+			b := r.bridge(p, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
+			if p == migrate.Observe {
+				r.del("k")
+			}
+			g := r.take(b)
+			next(g)
+			if p != migrate.Observe {
+				for range 3 {
+					shared, ok := g.(lock.Sharer).Share()
+					if !ok {
+						r.Fatal("not shared")
+					}
+					g = shared
+					next(g)
+				}
+				passed, err := b.Pass(background, g, ttl)
+				if err != nil {
+					r.Fatal(err)
+				}
+				g = passed
+				next(g)
+			}
+			r.release(g)
+		}
+		if r.get("gsl:fence:shop") == "" {
+			r.Error("no counter of the namespace")
+		}
+	})
+}
+
+func TestSharingEndsWithTheReservedNumbersOfTheBlock(t *testing.T) {
+	bridges(t, func(r *rig) {
+		g := r.take(r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence = true }))
+		shared := 0
+		for {
+			next, ok := g.(lock.Sharer).Share()
+			if !ok {
+				break
+			}
+			if err := g.Release(background); !errors.Is(err, lock.ErrLost) {
+				r.Errorf("the old grant's release: %v", err)
+			}
+			g, shared = next, shared+1
+		}
+		if shared != 7 {
+			r.Errorf("shared %d times", shared)
+		}
+		r.release(g)
+	})
+}
+
+func TestConfigurationsThatCannotBeRightAreNamed(t *testing.T) {
+	bridges(t, func(r *rig) {
+		for _, c := range []struct {
+			change func(*migrate.Config)
+			says   string
+		}{
+			{func(c *migrate.Config) { c.Phases = nil }, "Config.Phases"},
+			{func(c *migrate.Config) { c.Phases = migrate.Fixed(migrate.NoPhase) }, "none of observe"},
+			{func(c *migrate.Config) { c.Namespace = "a:b" }, "namespace"},
+			{func(c *migrate.Config) { c.Dialect, c.Terms = dialect.RedisPy(), dialect.Terms{} }, "Lease"},
+			{func(c *migrate.Config) { c.Terms.Spread = time.Hour }, "Spread"},
+		} {
+			cfg := r.config(migrate.Dual)
+			c.change(&cfg)
+			if _, err := migrate.New(r.w.Pool(), cfg); err == nil || !strings.Contains(err.Error(), c.says) {
+				r.Errorf("%v, want %q", err, c.says)
+			}
+		}
+		b := r.bridge(migrate.Dual)
+		if _, err := b.Try(background, "", ttl); err == nil {
+			r.Error("an empty key was taken")
+		}
+	})
+}

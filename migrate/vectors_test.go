@@ -1,0 +1,182 @@
+package migrate
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+)
+
+var updateRegistry = flag.Bool("update-registry", false, "write the registry's vectors anew")
+
+const registryVectors = "testdata/vectors/registry.txt"
+
+// TestTheRegistryOnTheWireIsAsPinned compares names, records and what is sent with a file that other
+// languages can read.
+func TestTheRegistryOnTheWireIsAsPinned(t *testing.T) {
+	pinned, err := os.ReadFile(registryVectors)
+	if err != nil && !*updateRegistry {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(pinned), "\n\n")
+	var b strings.Builder
+	b.WriteString(head + "\n\n# names\n")
+	for _, name := range []string{recordKey("stock"), recordKey(""), memberKey("stock", "ID"), probeKey("stock", "ID"), seenKey("stock")} {
+		b.WriteString(name + "\n")
+	}
+	b.WriteString("\n# records\n")
+	for _, r := range sampleRecords() {
+		b.WriteString(r.String() + "\n")
+	}
+	b.WriteString("\n# members\n")
+	for _, m := range sampleMembers() {
+		b.WriteString(m.String() + "\n")
+	}
+	b.WriteString("\n# what was seen\n")
+	text, err := sampleSighting().text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString(text + "\n")
+	inBubble(t, func(f *fleet) { b.WriteString(f.registryLife()) })
+	got := b.String()
+	if *updateRegistry {
+		if err := os.WriteFile(registryVectors, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if got != string(pinned) {
+		t.Errorf("the wire differs from %s (-update-registry writes it, which changes the protocol):\n%s", registryVectors, got)
+	}
+}
+
+var pinnedAt = time.Date(2026, time.March, 2, 12, 0, 0, 42000, time.UTC)
+
+func sampleRecords() []Record {
+	known := Fleet{
+		Lease: Known{5 * time.Second, Measured}, Greatest: Known{time.Minute, Claimed}, Spread: Known{12 * time.Millisecond, Measured},
+		Gap: Known{time.Second, Claimed}, Job: Known{40 * time.Second, Default},
+	}
+	return []Record{
+		{Epoch: 1, Phase: Observe, Since: pinnedAt, Dialect: "Jedis"},
+		{Epoch: 2, Phase: Dual, Since: pinnedAt, Dialect: "Jedis", Fleet: known},
+		{Epoch: 9, Phase: Dual, Pending: Sealed, Since: pinnedAt, Dialect: "our own", Fleet: known},
+		{Epoch: 10, Phase: Clean, Pending: Modern, Since: pinnedAt, Dialect: "RedisPy", Fleet: known},
+	}
+}
+
+func sampleMembers() []MemberState {
+	return []MemberState{
+		{ID: "3nJx0zP1aBcD", Dialect: "Jedis", Seen: pinnedAt, Every: 5 * time.Second},
+		{
+			ID: "9wLm2VtYs4hQ", Name: "till, on host 3 & 4", Dialect: "Jedis", Epoch: 2, Phase: Dual, Seen: pinnedAt, Every: 5 * time.Second,
+			TTL: 30 * time.Second, Leases: map[Phase]int{Observe: 1, Dual: 20}, Probe: probeOK,
+		},
+		{
+			ID: "a", Name: "收银台", Dialect: "Page", Epoch: 7, Phase: Clean, Seen: pinnedAt, Every: time.Second, TTL: time.Hour,
+			Leases: map[Phase]int{Modern: 2}, Probe: "NOPERM this user has no permissions",
+		},
+	}
+}
+
+func sampleSighting() Sighting {
+	return Sighting{
+		Format: sightingFormat, Observer: "status --watch on host7", From: pinnedAt.Add(-time.Minute), Until: pinnedAt,
+		Quiet: map[Watch]time.Duration{WatchStats: 40 * time.Second}, Missing: map[Watch]string{WatchMonitor: "not asked for"},
+		Lease:     Fact{Time: 5 * time.Second, Basis: "measured", At: pinnedAt, Who: "10.0.0.7:40112"},
+		LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired", Who: "10.0.0.7:40112 till-java"},
+		Keys:      []SightedKey{{Key: "stock:42", LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired"}}},
+		Mixed:     []string{"stock:43"},
+	}
+}
+
+// registryLife is what a member and the steps send, with scripts by name.
+func (f *fleet) registryLife() string {
+	var b strings.Builder
+	wire := f.w.Wire()
+	id := ""
+	said := func(what string) {
+		b.WriteString("\n# " + what + "\n")
+		for _, c := range wire.Sent() {
+			if c.Is("EVAL") {
+				continue // after its EVALSHA, which the server did not know
+			}
+			line := c.String()
+			for _, s := range []interface{ SHA() string }{stepScript, beatScript, forgetScript, sweepScript} {
+				line = strings.ReplaceAll(line, s.SHA(), s.(interface{ Name() string }).Name())
+			}
+			if id != "" {
+				line = strings.ReplaceAll(line, id, "ID")
+			}
+			b.WriteString(line + "\n")
+		}
+		wire.Forget()
+	}
+	o := f.options(Options{Go: true, Namespace: "ns"})
+	must := func(err error) {
+		f.t.Helper()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	_, err := Init(bg, wire.Pool(), o)
+	must(err)
+	said("init")
+	m, err := Join(bg, wire.Pool(), MemberConfig{Namespace: "ns", Clock: sleepy{f.w.Clock(redistest.Skew{})}})
+	must(err)
+	id = m.ID()
+	said("join")
+	must(m.Refresh(bg))
+	said("heartbeat")
+	_, err = Advance(bg, wire.Pool(), o)
+	must(err)
+	said("advance: closed")
+	must(m.Goodbye(bg))
+	said("goodbye")
+	return b.String()
+}
+
+func TestRecordsAreReadAsTheyAreWrittenAndNotOtherwise(t *testing.T) {
+	for _, r := range sampleRecords() {
+		if got, err := ParseRecord(r.String()); err != nil || got != r {
+			t.Errorf("%q is read as %+v (%v)", r.String(), got, err)
+		}
+	}
+	for _, m := range sampleMembers() {
+		got, err := parseMember(m.String())
+		if err != nil || got.String() != m.String() || got.Seen != m.Seen {
+			t.Errorf("%q is read as %+v (%v)", m.String(), got, err)
+		}
+	}
+	good := sampleRecords()[1].String()
+	for _, bad := range []string{
+		"", "gsl/1", "gsl/0" + good[5:], good + " ", good + " more=1", strings.Replace(good, "epoch=2", "epoch=02", 1),
+		strings.Replace(good, "epoch=2", "epoch=0", 1), strings.Replace(good, "phase=dual", "phase=none", 1), strings.Replace(good, "dual", "duel", 1),
+		strings.Replace(good, "5000m", "5000x", 1), strings.Replace(good, "5000m", "m", 1), strings.Replace(good, ".000042", ".42", 1),
+		strings.Replace(good, "lease=", "least=", 1), strings.Replace(good, "Jedis", "%4Aedis", 1),
+	} {
+		if r, err := ParseRecord(bad); err == nil {
+			t.Errorf("%q is read as %+v", bad, r)
+		}
+	}
+}
+
+func FuzzParseRecord(f *testing.F) {
+	for _, r := range sampleRecords() {
+		f.Add(r.String())
+	}
+	for _, m := range sampleMembers() {
+		f.Add(m.String())
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if r, err := ParseRecord(text); err == nil && r.String() != text {
+			t.Errorf("%q is written as %q", text, r)
+		}
+		if m, err := parseMember(text); err == nil && m.String() != text {
+			t.Errorf("%q is written as %q", text, fmt.Sprint(m))
+		}
+	})
+}

@@ -8,8 +8,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Simulation is a fleet of old clients that contend for one key, and how long to watch it. It gives
-// rates; whether something can happen at all is the law's and the explorer's answer.
+// Simulation is a fleet of old clients that contend for one key, with ours beside them or alone, and how
+// long to watch it. It gives rates; whether something can happen at all is the law's and the explorer's
+// answer.
 //
 // Each client acquires, works, releases and rests, over and over, in the dialect's own commands and
 // rules. It reads its own clock, which Clocks and Offsets put wrong; the server's is true. A client that
@@ -19,7 +20,7 @@ import (
 // job a month that takes an hour) is what two holders are made of, and no run will show it.
 type Simulation struct {
 	Dialect dialect.Dialect
-	Clients int           // 1 to 10,000
+	Clients int           // old ones, 1 to 10,000; 0 where there are Ours
 	Lease   time.Duration // 0 takes the dialect's own
 	Job     Distribution  // from knowing that the lock is held to sending the release
 	Rest    Distribution  // from the release to the next acquire
@@ -32,6 +33,7 @@ type Simulation struct {
 	// comes back after Restart.
 	CrashShare float64
 	Restart    Distribution
+	Ours       SimulatedOurs // has the same jobs, rests and messages
 
 	// The run ends with whichever comes first; at least one is needed. Zero does not end it.
 	Acquisitions int64
@@ -67,6 +69,15 @@ type Simulator struct {
 	key     simKey
 	serial  int64
 	tally   tally
+
+	// Of ours: nil, and M without an owner, where there are none.
+	members   []simMember
+	token     simToken
+	ourAhead  int64
+	ourBeyond int64
+	ourTally  OurRates
+	ourWaits  *histogram
+	disturbed bool // the event has moved other clients' next ones
 }
 
 // NewSimulator checks the parameters and puts all clients at their start.
@@ -78,12 +89,20 @@ func NewSimulator(s Simulation) (*Simulator, error) {
 	m := &Simulator{
 		Simulation: s, rules: newSimRules(s), now: simulationStart,
 		random: rand.New(rand.NewPCG(s.Seed, 0x6765747365746c6f)),
-		end:    simulationStart + int64(s.For), clients: make([]simClient, s.Clients),
+		end:    simulationStart + int64(s.For), clients: make([]simClient, s.Clients+s.Ours.Clients),
+		token: simToken{-1, never},
 	}
 	if s.For == 0 {
 		m.end = never
 	}
 	m.key = simKey{owner: -1, expires: never}
+	if s.Ours.Clients > 0 {
+		m.members, m.ourWaits = make([]simMember, s.Ours.Clients), new(histogram)
+		m.stamping()
+		if p := m.ourPhase(); p >= sealed && p < clean {
+			m.key.value, m.key.present = simValue{tombStamp, -1}, true
+		}
+	}
 	for i := range m.clients {
 		c := &m.clients[i]
 		c.name = int32(i)
@@ -92,10 +111,15 @@ func NewSimulator(s Simulation) (*Simulator, error) {
 		m.acquire(c, m.now+m.random.Int64N(max(1, int64(s.Poll)))+s.Rest.draw(m.random))
 		m.queue = append(m.queue, int32(i))
 	}
+	m.order()
+	return m, nil
+}
+
+// order makes a heap of the queue, whatever it is.
+func (m *Simulator) order() {
 	for i := len(m.queue)/2 - 1; i >= 0; i-- {
 		m.sink(i)
 	}
-	return m, nil
 }
 
 // Run simulates so many events more, and reports whether there are any left.
@@ -107,6 +131,11 @@ func (m *Simulator) Run(events int) bool {
 		}
 		m.pass(c.next)
 		m.act(c)
+		if m.disturbed {
+			m.disturbed = false
+			m.order()
+			continue
+		}
 		m.sink(0)
 	}
 	return true
@@ -150,8 +179,13 @@ func (m *Simulator) sink(i int) {
 
 // pass moves true time on, and with it what is counted by time.
 func (m *Simulator) pass(to int64) {
-	if m.tally.holders == 0 && m.tally.waiting > 0 && m.key.present {
-		m.tally.blocked += min(to, m.key.expires) - min(m.now, m.key.expires)
+	if m.tally.holders == 0 && m.tally.waiting > 0 {
+		switch {
+		case m.members != nil && m.token.owner >= 0:
+			m.tally.blocked += min(to, m.token.expires) - min(m.now, m.token.expires)
+		case m.key.present && m.key.value.stamp != tombStamp:
+			m.tally.blocked += min(to, m.key.expires) - min(m.now, m.key.expires)
+		}
 	}
 	m.now = to
 	if to >= m.key.expires {
@@ -181,6 +215,10 @@ func (s Simulation) filled() (Simulation, error) {
 	if err := s.checkTimes(); err != nil {
 		return s, err
 	}
+	var err error
+	if s.Ours, err = s.filledOurs(); err != nil {
+		return s, err
+	}
 	return s, s.Clocks.check()
 }
 
@@ -189,7 +227,7 @@ func (s Simulation) checkTimes() error {
 	timed := s.Dialect.HasTakeover() || s.Dialect.ServerExpires()
 	never := func(d Distribution) bool { l := d.Longest(); return l.Bounded && l.Bound == 0 }
 	switch unit := s.Dialect.Unit.Step(); {
-	case s.Clients < 1 || s.Clients > 10_000:
+	case s.Clients < 1 && s.Ours.Clients < 1 || s.Clients < 0 || s.Clients > 10_000:
 		return &ParameterError{"Clients", s.Clients, "from 1 to 10000"}
 	case s.Lease < 0 || s.Lease > dialect.LongestStamp:
 		return &ParameterError{"Lease", s.Lease, fmt.Sprintf("from 0 to %v", dialect.LongestStamp)}
@@ -204,7 +242,7 @@ func (s Simulation) checkTimes() error {
 	case never(s.Job) && never(s.Rest) && never(s.Latency):
 		return &ParameterError{"Job", s.Job, "more than 0, or Rest, or Latency: else an acquisition takes no time at all"}
 	case len(s.Offsets) > s.Clients:
-		return &ParameterError{"Offsets", len(s.Offsets), fmt.Sprintf("at most Clients, %d", s.Clients)}
+		return &ParameterError{"Offsets", len(s.Offsets), fmt.Sprintf("at most Clients, %d: ours have no use for one", s.Clients)}
 	case !(s.CrashShare >= 0 && s.CrashShare <= 1):
 		return &ParameterError{"CrashShare", s.CrashShare, "from 0 to 1"}
 	case s.Acquisitions < 0:

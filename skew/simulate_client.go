@@ -17,6 +17,13 @@ const (
 	simLeave // at the client: it stops believing without deleting
 	simCrash
 	simBack // at the client: it comes for the next acquire
+
+	simOurTry     // the acquire script
+	simOurWon     // its reply
+	simOurCheck   // the look after the settle
+	simOurChecked // its reply
+	simOurHolds   // whatever comes first while it holds
+	simOurRelease // the release script
 )
 
 type simClient struct {
@@ -30,6 +37,7 @@ type simClient struct {
 	present     bool  // seen was there
 	clockRead   int64 // what its clock showed for the stamp
 	truth       int64 // true time of that reading
+	first       int64 // true time of the attempt's first reading
 	judged      int64 // what its clock showed for the judgement, and when
 	judgedAt    int64
 	began       int64 // the acquire
@@ -57,12 +65,17 @@ func (m *Simulator) way() int64 { return m.Latency.draw(m.random) }
 // acquire begins a new acquire at a client's instant.
 func (m *Simulator) acquire(c *simClient, at int64) {
 	c.began, c.tries = at, 0
+	if m.isOurs(c.name) {
+		m.ourAsk(c, at)
+		return
+	}
 	m.attempt(c, at)
 }
 
 // attempt reads the clock and sends the SETNX.
 func (m *Simulator) attempt(c *simClient, at int64) {
 	c.tries++
+	c.first = at
 	m.restamp(c, at)
 	c.pc, c.next = simSetnx, at+m.way()
 }
@@ -100,7 +113,8 @@ func (m *Simulator) act(c *simClient) {
 		c.pc, c.next = simBack, m.now+m.Restart.draw(m.random)
 	case simBack:
 		m.acquire(c, m.idle(c, m.now))
-		return
+	default:
+		m.actOurs(c)
 	}
 }
 
@@ -176,6 +190,7 @@ func (m *Simulator) getset(c *simClient) {
 	}
 	outcome := m.rules.wins(old, c.seen, present, c.present, now)
 	cause := m.causeOf(c, present)
+	m.lostGetset(c, outcome)
 	if !present {
 		cause = m.key.freed
 		m.key.owner = -1
@@ -274,6 +289,9 @@ func (m *Simulator) del(c *simClient) {
 	k := &m.key
 	compares := m.rules.Release == dialect.ReleaseCompare
 	if k.present && (!compares || m.rules.same(k.value, c.value)) {
+		if m.token.owner >= 0 {
+			m.struck(lossOverrun)
+		}
 		k.freed = CauseNone
 		if k.owner != c.name {
 			// Somebody's grant goes with it; what let that one in beside us is to blame for who comes
@@ -284,6 +302,9 @@ func (m *Simulator) del(c *simClient) {
 			}
 		}
 		k.present, k.owner, k.expires = false, -1, never
+		if m.members != nil {
+			m.wake()
+		}
 	}
 	m.rest(c, m.idle(c, m.now+m.way()))
 }
@@ -297,6 +318,9 @@ func (m *Simulator) rest(c *simClient, from int64) {
 // expire is the end of the key's TTL. If its owner still works, its job was too long.
 func (m *Simulator) expire() {
 	k := &m.key
+	if m.token.owner >= 0 {
+		m.struck(lossExpire)
+	}
 	k.freed = CauseNone
 	if k.owner >= 0 && m.clients[k.owner].holding {
 		k.freed = CauseJob

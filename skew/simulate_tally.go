@@ -57,6 +57,8 @@ type Rates struct {
 	// ghosts, and the poll that comes late.
 	Blocked    time.Duration
 	Throughput float64 // acquisitions a second
+
+	Ours OurRates // zero where there are none of ours
 }
 
 // Causes counts episodes by what began them.
@@ -81,6 +83,7 @@ type tally struct {
 	acquisitions, takeovers, clobbers, gaveUp, crashes, commands int64
 
 	holders, waiting int
+	ours             int   // of the holders
 	since            int64 // the episode's beginning
 	chain            int64
 	episodes         int64
@@ -96,16 +99,24 @@ type tally struct {
 
 // wins lets the client hold from now on, and counts what that means for the others.
 func (m *Simulator) wins(c *simClient, cause Cause) {
-	t := &m.tally
-	t.acquisitions++
-	t.waits.add(m.now - c.began)
-	c.waiting, c.holding, c.robbed = false, true, CauseNone
-	t.waiting--
 	m.key.freed = CauseNone
 	if m.key.owner >= 0 && m.key.owner != c.name && m.clients[m.key.owner].holding {
 		m.clients[m.key.owner].robbed = cause
 	}
 	m.key.owner = c.name
+	m.holds(c, cause)
+}
+
+// holds counts a client that begins to hold.
+func (m *Simulator) holds(c *simClient, cause Cause) {
+	t := &m.tally
+	t.acquisitions++
+	t.waits.add(m.now - c.began)
+	if m.members != nil {
+		m.countKinds(c)
+	}
+	c.waiting, c.holding, c.robbed = false, true, CauseNone
+	t.waiting--
 	t.holders++
 	t.mostHolders = max(t.mostHolders, t.holders)
 	if t.holders < 2 {
@@ -124,6 +135,38 @@ func (m *Simulator) wins(c *simClient, cause Cause) {
 	}
 }
 
+// countKinds counts who enters beside whom.
+func (m *Simulator) countKinds(c *simClient) {
+	t := &m.tally
+	awake, old := m.ourAwake(), t.holders-t.ours
+	switch isOurs := m.isOurs(c.name); {
+	case isOurs && old > 0 || !isOurs && awake > 0:
+		m.ourTally.BesideOld++
+	case isOurs && awake > 0:
+		m.ourTally.BesideOurs++
+	case t.ours > 0 && old == 0:
+		m.ourTally.BesideStopped++
+	}
+	if m.isOurs(c.name) {
+		t.ours++
+	}
+}
+
+// ourAwake is how many of ours hold and could know better if they should not.
+func (m *Simulator) ourAwake() int {
+	if m.tally.ours == 0 {
+		return 0
+	}
+	n := 0
+	for i := range m.members {
+		g := &m.members[i]
+		if m.clients[m.Simulation.Clients+i].holding && (m.now < g.until || g.stop != never && !g.late) {
+			n++
+		}
+	}
+	return n
+}
+
 // ends is the end of a hold.
 func (m *Simulator) ends(c *simClient) {
 	t := &m.tally
@@ -132,6 +175,9 @@ func (m *Simulator) ends(c *simClient) {
 	}
 	c.holding = false
 	t.holders--
+	if m.members != nil && m.isOurs(c.name) {
+		t.ours--
+	}
 	if t.holders == 1 {
 		t.episodeTime += m.now - t.since
 		t.longest = max(t.longest, m.now-t.since)
@@ -179,6 +225,11 @@ func (m *Simulator) Rates() Rates {
 		open := time.Duration(now - t.since)
 		r.EpisodeTime += open
 		r.LongestEpisode = max(r.LongestEpisode, open)
+	}
+	if m.members != nil {
+		r.Ours = m.ourTally
+		r.Ours.WaitP50, r.Ours.WaitP99 = time.Duration(m.ourWaits.quantile(50)), time.Duration(m.ourWaits.quantile(99))
+		r.Ours.WaitMost = time.Duration(m.ourWaits.most)
 	}
 	if r.Span > 0 {
 		r.Throughput = float64(r.Acquisitions) / r.Span.Seconds()

@@ -10,6 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -24,10 +25,25 @@ const (
 	verbatim protocol = "verbatim"
 	hardened protocol = "hardened"
 	tokens   protocol = "modern"
+	bridged  protocol = "bridge" // in phase dual: a guard on the old clients' key
 )
 
-// ours are the protocols that are to stand where verbatim falls.
-var ours = []protocol{hardened, tokens}
+// ours are the protocols that are to stand where verbatim falls, all is all of them.
+var (
+	ours = []protocol{hardened, tokens, bridged}
+	all  = append([]protocol{verbatim}, ours...)
+)
+
+// takes is the command that takes a key which a dead holder left: the nth of that name in a poll.
+func (p protocol) takes() (command string, nth int) {
+	switch p {
+	case verbatim:
+		return "GETSET", 1
+	case tokens:
+		return "SET", 1
+	}
+	return "EVALSHA", 2 // the first looks
+}
 
 // fleet is some clients, one server and one key, in a time that only the test moves. Nobody polls by
 // himself and nothing is renewed in the background: every command is a line of the test.
@@ -75,6 +91,10 @@ func (f *fleet) join(p protocol, skew redistest.Skew) *member {
 		backend, err = legacy.New(m.wire.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: f.dialect, Terms: terms, Clock: m.clock})
 	case tokens:
 		backend, err = modern.New(m.wire.Pool(), modern.Config{})
+	case bridged:
+		backend, err = migrate.New(m.wire.Pool(), migrate.Config{
+			Phases: migrate.Fixed(migrate.Dual), Dialect: f.dialect, Terms: terms, Clock: m.clock,
+		})
 	}
 	if err == nil {
 		m.client, err = lock.New(backend, cfg)
@@ -155,6 +175,12 @@ func (m *member) stalled(command string, nth int) (resume func() bool) {
 	}
 }
 
+// stalls begins a poll that is stopped right before the command that would take what a dead holder left.
+func (m *member) stalls() (resume func() bool) {
+	m.f.Helper()
+	return m.stalled(m.protocol.takes())
+}
+
 // must is try where the test is wrong if it fails.
 func (m *member) must() {
 	m.f.Helper()
@@ -217,9 +243,13 @@ func (f *fleet) pause(d time.Duration) {
 	f.look()
 }
 
-// dead leaves a value on the key whose holder crashed long ago and whose time is over for every clock.
-func (f *fleet) dead() {
+// dead leaves what a holder leaves who crashed long ago: a value whose time is over for every clock, of
+// the modern lock nothing any more.
+func (f *fleet) dead(p protocol) {
 	f.Helper()
+	if p == tokens {
+		return
+	}
 	text, err := f.dialect.Stamp(f.w.Now().Add(-24*time.Hour), f.lease, "00000000-0000-4000-8000-000000000000")
 	if err != nil {
 		f.Fatal(err)

@@ -2,6 +2,7 @@ package getsetlock_test
 
 import (
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -16,7 +18,7 @@ import (
 // others it lies 20 s further in the future than theirs.
 func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 	shares := map[protocol]int{}
-	for _, p := range []protocol{verbatim, hardened, tokens} {
+	for _, p := range all {
 		f := newFleet(t, dialect.Jedis(), 8*time.Second)
 		fast, others := f.join(p, ahead(20*time.Second)), []*member{f.join(p, exact), f.join(p, exact)}
 		finish := map[*member]time.Time{}
@@ -54,16 +56,16 @@ func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 // B (30 s behind)  30 s: writes the very same millisecond again ├── job ──
 // H   looks at 0 s, and again at 61 s: the same bytes. It has not followed them, and must not judge.
 func TestValueWrittenAgainToTheSameMillisecondDoesNotDeceiveASparseObserver(t *testing.T) {
+	for _, p := range []protocol{hardened, bridged} {
+		t.Run(string(p), func(t *testing.T) { looksSeldom(t, p) })
+	}
+}
+
+func looksSeldom(t *testing.T, p protocol) {
 	f := newFleet(t, dialect.Jedis(), time.Minute)
 	a, b := f.join(verbatim, exact), f.join(verbatim, behind(30*time.Second))
 	own := f.w.Clock(redistest.Skew{})
-	backend, err := legacy.New(f.w.Pool(), legacy.Config{
-		Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Minute}, Takeover: legacy.Unchanged(time.Minute), Clock: own,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := f.judging(p, legacy.Unchanged(time.Minute), own)
 	a.must()
 	first, _ := f.w.Mini.Get(key)
 	if _, err := backend.Try(bg, key, f.ttl); err == nil {
@@ -89,6 +91,27 @@ func TestValueWrittenAgainToTheSameMillisecondDoesNotDeceiveASparseObserver(t *t
 	if !took {
 		t.Error("a dead value was never taken over")
 	}
+}
+
+// judging is a backend of ours alone, which judges dead values in a way of its own.
+func (f *fleet) judging(p protocol, judge legacy.Takeover, own *redistest.Clock) lock.Backend {
+	f.Helper()
+	terms := dialect.Terms{Lease: f.lease}
+	var b interface {
+		lock.Backend
+		io.Closer
+	}
+	var err error
+	if p == bridged {
+		b, err = migrate.New(f.w.Pool(), migrate.Config{Phases: migrate.Fixed(migrate.Dual), Dialect: f.dialect, Terms: terms, Takeover: judge, Clock: own})
+	} else {
+		b, err = legacy.New(f.w.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: f.dialect, Terms: terms, Takeover: judge, Clock: own})
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { b.Close() })
+	return b
 }
 
 // tryWithClock is one attempt of a bare backend whose settle is awaited by moving time.
@@ -122,9 +145,11 @@ func TestServersForwardStepBeyondTheMarginFreesAHeldKey(t *testing.T) {
 	}{
 		{tokens, 20 * time.Second, true},
 		{hardened, 20 * time.Second, true},
+		{bridged, 20 * time.Second, true},
 		{verbatim, 20 * time.Second, false},
 		{tokens, time.Second, false}, // within the margin, a tenth of the TTL
 		{hardened, time.Second, false},
+		{bridged, time.Second, false},
 	} {
 		t.Run(fmt.Sprint(c.p, " ", c.step), func(t *testing.T) {
 			f := newFleet(t, dialect.Jedis(), time.Minute)
@@ -146,18 +171,22 @@ func TestServersForwardStepBeyondTheMarginFreesAHeldKey(t *testing.T) {
 // S   the server's clock is set back by an hour: a crashed holder's key lives an hour longer. That
 // costs time, not exclusion.
 func TestServersBackwardStepStretchesADeadHoldersKey(t *testing.T) {
-	f := newFleet(t, dialect.Jedis(), time.Minute)
-	a, b := f.join(tokens, exact), f.join(tokens, exact)
-	a.must()
-	a.crash()
-	f.w.StepServer(-time.Hour)
-	f.pause(f.ttl + time.Second)
-	if b.try() {
-		t.Error("freed by elapsed time; Redis frees by its wall clock")
-	}
-	f.pause(time.Hour)
-	if !b.try() {
-		t.Error("never freed")
+	for _, p := range ours {
+		t.Run(string(p), func(t *testing.T) {
+			f := newFleet(t, dialect.Jedis(), time.Minute)
+			a, b := f.join(p, exact), f.join(p, exact)
+			a.must()
+			a.crash()
+			f.w.StepServer(-time.Hour)
+			f.pause(f.ttl + 5*time.Second) // a stamp is kept for some time beyond its end
+			if b.try() {
+				t.Error("freed by elapsed time; Redis frees by its wall clock")
+			}
+			f.pause(time.Hour)
+			if !b.try() {
+				t.Error("never freed")
+			}
+		})
 	}
 }
 
@@ -215,22 +244,57 @@ func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
 	if possible := v.Possible && delta >= 0; won != possible {
 		t.Errorf("Δ %v: taken %v, the law says %v", delta, won, possible)
 	}
-	for name, judge := range map[string]legacy.Takeover{
+	judges := map[string]legacy.Takeover{
 		"server clock": legacy.ServerClock(time.Second), "unchanged": legacy.All(legacy.Unchanged(lease), legacy.ServerClock(time.Second)),
-	} {
-		f := newFleet(t, d, lease)
-		a, own := f.join(verbatim, behind(min(max(delta, -time.Second), time.Second))), f.w.Clock(ahead(delta))
-		backend, err := legacy.New(f.w.Pool(), legacy.Config{
-			Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: lease}, Takeover: judge, Clock: own,
+	}
+	for name, judge := range judges {
+		for _, p := range []protocol{hardened, bridged} {
+			f := newFleet(t, d, lease)
+			a, own := f.join(verbatim, behind(min(max(delta, -time.Second), time.Second))), f.w.Clock(ahead(delta))
+			backend := f.judging(p, judge, own)
+			a.must()
+			f.w.Pass(job)
+			if tryWithClock(backend, own, f) {
+				t.Errorf("Δ %v: %s, by %s, took what an honest holder has", delta, p, name)
+			}
+		}
+	}
+	cellOfOurs(t, d, lease, delta)
+}
+
+// cellOfOurs lets the bridge work, to the last moment of its trust, and an old client try beside it whose
+// clock is off by delta: a guard is in no clock's past. (A stamp is: hardened stands as far as its margin
+// covers the fastest.)
+func cellOfOurs(t *testing.T, d dialect.Dialect, lease, delta time.Duration) {
+	t.Helper()
+	f := newFleet(t, d, lease)
+	a, b := f.join(bridged, exact), f.join(verbatim, ahead(delta))
+	a.must()
+	f.w.Pass(f.ttl - f.ttl/10 - time.Second - time.Millisecond)
+	if b.try() && a.atWork() {
+		t.Errorf("Δ %v: an old client entered beside a guard", delta)
+	}
+}
+
+// A   0 s ├── job of ours ─────────────────── 40 s ┤
+// B (an old client, 30 s ahead)   at once: a stamp of 15 s is over by its clock, a guard by nobody's
+func TestFastOldClientStealsFromAStampAndNotFromAGuard(t *testing.T) {
+	for _, c := range []struct {
+		p      protocol
+		steals bool
+	}{{hardened, true}, {bridged, false}} {
+		t.Run(string(c.p), func(t *testing.T) {
+			f := newFleet(t, dialect.Jedis(), time.Minute)
+			a, b := f.join(c.p, exact), f.join(verbatim, ahead(30*time.Second))
+			a.must()
+			f.pass(time.Second)
+			if won := b.try(); won != c.steals {
+				t.Errorf("entered: %v", won)
+			}
+			f.pass(5 * time.Second)
+			if a.atWork() == c.steals {
+				t.Errorf("ours at work: %v; who lost its mark is told at the next renewal", a.atWork())
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.must()
-		f.w.Pass(job)
-		if tryWithClock(backend, own, f) {
-			t.Errorf("Δ %v: ours, by %s, took what an honest holder has", delta, name)
-		}
-		backend.Close()
 	}
 }

@@ -68,7 +68,7 @@ func TestForwardStepOfAWaiterBreaksTheLockAtOnce(t *testing.T) {
 // A   0 s ├── job, its own clock steps by an hour ── 30 s ┤   what it wrote stands
 // B                                   20 s: waits
 func TestStepOfTheHoldersClockAfterItsWriteChangesNothing(t *testing.T) {
-	for _, p := range []protocol{verbatim, hardened, tokens} {
+	for _, p := range all {
 		t.Run(string(p), func(t *testing.T) {
 			f := newFleet(t, dialect.Jedis(), time.Minute)
 			a, b := f.join(p, exact), f.join(p, exact)
@@ -130,33 +130,18 @@ func TestSlewedClockStealsFromAShortLease(t *testing.T) {
 // B        its GETSET loses, and leaves 40 s on the key
 // C                                          41 s: takes over
 func TestLoserShortensTheWinnersLease(t *testing.T) {
-	f := newFleet(t, dialect.Jedis(), time.Minute)
-	a, b, c := f.join(verbatim, exact), f.join(verbatim, behind(20*time.Second)), f.join(verbatim, exact)
-	f.dead()
-	resume := b.stalled("GETSET", 1)
-	a.must()
-	if resume() {
-		t.Fatal("the loser won")
-	}
-	f.pass(41 * time.Second)
-	c.try()
-	if !f.together() {
-		t.Error("nothing went wrong")
-	}
-	t.Run("hardened stands", func(t *testing.T) {
-		// Ours takes over by compare-and-set: the loser writes nothing.
-		f := newFleet(t, dialect.Jedis(), time.Minute)
-		a, b, c := f.join(hardened, exact), f.join(hardened, behind(20*time.Second)), f.join(hardened, exact)
-		f.dead()
-		c.wire.Forget()
-		resume := b.stalled("EVALSHA", 2)
+	// Ours takes over by compare-and-set: the loser writes nothing.
+	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
+		a, b, c := f.join(p, exact), f.join(p, behind(20*time.Second)), f.join(p, exact)
+		f.dead(p)
+		resume := b.stalls()
 		a.must()
-		resume()
+		if resume() {
+			f.Fatal("the loser won")
+		}
 		f.pass(41 * time.Second)
 		c.try()
-		if f.together() {
-			t.Error("it went wrong here too")
-		}
+		return f.together()
 	})
 }
 
@@ -165,23 +150,27 @@ func TestLoserShortensTheWinnersLease(t *testing.T) {
 // B   its GETSET finds nothing: it does not hold, and leaves a value that nobody holds
 // C                                    5 s: waits for a minute
 func TestGhostHoldsTheKeyForAWholeLease(t *testing.T) {
-	f := newFleet(t, dialect.Jedis(), time.Minute)
-	a, b, c := f.join(verbatim, exact), f.join(verbatim, exact), f.join(verbatim, exact)
-	f.dead()
-	resume := b.stalled("GETSET", 1)
-	a.must()
-	a.done()
-	if resume() {
-		t.Fatal("a GETSET that found nothing counted as won")
-	}
-	f.pass(5 * time.Second)
-	if c.try() {
-		t.Error("no ghost")
-	}
-	f.pass(56 * time.Second)
-	if !c.try() {
-		t.Error("the ghost outlived its lease")
-	}
+	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
+		a, b, c := f.join(p, exact), f.join(p, exact), f.join(p, exact)
+		f.dead(p)
+		resume := b.stalls()
+		a.must()
+		a.done()
+		// Ours finds the key free, takes it and knows so.
+		switch won := resume(); {
+		case won && p == verbatim:
+			f.Fatal("a GETSET that found nothing counted as won")
+		case won:
+			b.done()
+		}
+		f.pass(5 * time.Second)
+		ghost := !c.try()
+		f.pass(56 * time.Second)
+		if ghost && !c.try() {
+			f.Error("the ghost outlived its lease")
+		}
+		return ghost
+	})
 }
 
 // A   0 s ├── job, stopped for 70 s ──────────────── 75 s ┤ its DEL deletes B's key
@@ -208,77 +197,62 @@ func TestOneOverrunStartsAChain(t *testing.T) {
 	})
 }
 
-// The same under SET NX EX with an unconditional DEL: a lease of 3 s, jobs of 7 s, a client every 2 s.
-func TestSetDelChainsWithoutAnyClockAtFault(t *testing.T) {
-	f := newFleet(t, dialect.SetDel(), 3*time.Second)
-	var at []*member
-	for i := range 8 {
-		m := f.join(verbatim, exact)
-		if m.try() {
-			at = append(at, m)
-		}
-		f.pass(2 * time.Second)
-		if len(at) > 0 && i%3 == 2 {
-			at[0].done()
-			at = at[1:]
-		}
-	}
-	if f.most < 3 {
-		t.Errorf("at most %d at work at once; a chain has three", f.most)
-	}
-}
-
 // B   0 s: reads the dead value, and stalls for 50 s with its stamp (60 s) in hand
 // A                    49 s ├── job ──────────────── 79 s ┤ writes 109 s
 // B                       50 s: its GETSET loses, and leaves 60 s on the key
 // C                                  61 s: takes over. No clock is wrong by anything.
 func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
-	f := newFleet(t, dialect.Jedis(), time.Minute)
-	a, b, c := f.join(verbatim, exact), f.join(verbatim, exact), f.join(verbatim, exact)
-	f.dead()
-	resume := b.stalled("GETSET", 1)
-	f.pass(49 * time.Second)
-	a.must()
-	f.pass(time.Second)
-	if resume() {
-		t.Fatal("the loser won")
-	}
-	f.pass(11 * time.Second)
-	c.try()
-	if !f.together() {
-		t.Error("nothing went wrong")
-	}
-	t.Run("ours is told", func(t *testing.T) {
-		// Beside ours the stalled old client breaks its own bounds: a pause longer than the gap. Ours
-		// loses its mark, is told at its next renewal, and has stopped before anybody enters.
-		f := newFleet(t, dialect.Jedis(), time.Minute)
-		a, b, c := f.join(hardened, exact), f.join(verbatim, exact), f.join(verbatim, exact)
-		f.dead()
-		resume := b.stalled("GETSET", 1)
+	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
+		a, b, c := f.join(p, exact), f.join(p, exact), f.join(p, exact)
+		f.dead(p)
+		resume := b.stalls()
 		f.pass(49 * time.Second)
 		a.must()
-		resume()
-		f.pass(5 * time.Second)
-		if a.atWork() {
-			t.Error("not told")
+		f.pass(time.Second)
+		if resume() {
+			f.Fatal("the loser won")
 		}
-		f.pass(6 * time.Second)
+		f.pass(11 * time.Second)
 		c.try()
-		if f.together() {
-			t.Error("two at work")
-		}
+		return f.together()
 	})
+	for _, p := range []protocol{hardened, bridged} {
+		// Beside ours the stalled old client breaks its own bounds: a pause longer than the gap. Ours
+		// loses its mark, is told at its next renewal, and has stopped before anybody enters.
+		t.Run(string(p)+" is told", func(t *testing.T) {
+			f := newFleet(t, dialect.Jedis(), time.Minute)
+			a, b, c := f.join(p, exact), f.join(verbatim, exact), f.join(verbatim, exact)
+			f.dead(p)
+			resume := b.stalls()
+			f.pass(49 * time.Second)
+			a.must()
+			resume()
+			f.pass(5 * time.Second)
+			if a.atWork() {
+				t.Error("not told")
+			}
+			f.pass(6 * time.Second)
+			c.try()
+			if f.together() {
+				t.Error("two at work")
+			}
+		})
+	}
 }
 
 // A, B   the same clock to the millisecond, both read the dead value; equal stamps. Only the first
 // GETSET returns what both read, so only one of them wins.
 func TestLockstepClientsWithEqualStampsAreHarmless(t *testing.T) {
-	f := newFleet(t, dialect.Jedis(), time.Minute)
-	a, b := f.join(verbatim, exact), f.join(verbatim, exact)
-	f.dead()
-	first, second := a.stalled("GETSET", 1), b.stalled("GETSET", 1)
-	if one, two := first(), second(); !one || two || f.together() {
-		t.Errorf("first won %v, second won %v", one, two)
+	for _, p := range all {
+		t.Run(string(p), func(t *testing.T) {
+			f := newFleet(t, dialect.Jedis(), time.Minute)
+			a, b := f.join(p, exact), f.join(p, exact)
+			f.dead(p)
+			first, second := a.stalls(), b.stalls()
+			if one, two := first(), second(); !one || two || f.together() {
+				t.Errorf("first won %v, second won %v", one, two)
+			}
+		})
 	}
 }
 
@@ -286,23 +260,26 @@ func TestLockstepClientsWithEqualStampsAreHarmless(t *testing.T) {
 // B                        61 s ├── job ──
 // C                                    63 s ├──
 func TestDelThatReturnsOneHasLetTwoIn(t *testing.T) {
-	f := newFleet(t, dialect.Jedis(), time.Minute)
-	a, b, c := f.join(verbatim, exact), f.join(verbatim, exact), f.join(verbatim, exact)
-	a.must()
-	f.pause(61 * time.Second)
-	b.must()
-	f.pass(time.Second)
-	conn := f.w.Pool().Get()
-	defer conn.Close()
-	if n, err := conn.Do("DEL", key); err != nil || n != int64(1) {
-		t.Fatalf("DEL answered %v, %v", n, err)
-	}
-	a.crash() // it believes that all was well: its DEL returned 1
-	f.pass(time.Second)
-	c.try()
-	if !f.together() {
-		t.Error("nothing went wrong")
-	}
+	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
+		a, b, c := f.join(p, exact), f.join(p, exact), f.join(p, exact)
+		a.must()
+		f.pause(61 * time.Second)
+		b.must()
+		f.pass(time.Second)
+		if p != verbatim {
+			a.done() // compares
+		} else {
+			conn := f.w.Pool().Get()
+			defer conn.Close()
+			if n, err := conn.Do("DEL", key); err != nil || n != int64(1) {
+				f.Fatalf("DEL answered %v, %v", n, err)
+			}
+			a.crash() // it believes that all was well: its DEL returned 1
+		}
+		f.pass(time.Second)
+		c.try()
+		return f.together()
+	})
 }
 
 // A   0 s ├── job ────────── 20 s ┤    somebody's EXPIRE gives the key 3 s
@@ -319,46 +296,4 @@ func TestForeignExpireTakesTheKeyAway(t *testing.T) {
 		b.try()
 		return f.together()
 	})
-}
-
-// A, B   read the dead value; A's GETSET wins, B's loses and leaves B's own uuid on the key
-// B      next poll: "mine" — GETSET returns its own value, and it holds beside A
-func TestJedisUUIDGrantsTwiceWithNoSkewAtAll(t *testing.T) {
-	f := newFleet(t, dialect.JedisUUID(), time.Minute)
-	a, b := f.join(verbatim, exact), f.join(verbatim, exact)
-	f.dead()
-	first, second := a.stalled("GETSET", 1), b.stalled("GETSET", 1)
-	if !first() || second() {
-		t.Fatal("the race did not go as drawn")
-	}
-	f.pass(100 * time.Millisecond)
-	b.try()
-	if !f.together() {
-		t.Error("nothing went wrong")
-	}
-}
-
-// A (2 min behind) and B read the dead value. A's GETSET returns it: A holds, its value is born
-// expired. B's GETSET returns A's value: not what B read, but expired.
-//
-//	the same string wins (Jedis):    B loses
-//	still expired wins (the page):   B holds beside A
-func TestWinningRulesAreToldApartByASlowWinner(t *testing.T) {
-	for _, c := range []struct {
-		d    dialect.Dialect
-		wins bool
-	}{{dialect.Jedis(), false}, {dialect.JedisAQS(), true}, {dialect.Page(), true}} {
-		t.Run(c.d.Name, func(t *testing.T) {
-			f := newFleet(t, c.d, time.Minute)
-			a, b := f.join(verbatim, behind(2*time.Minute)), f.join(verbatim, exact)
-			f.dead()
-			first, second := a.stalled("GETSET", 1), b.stalled("GETSET", 1)
-			if !first() {
-				t.Fatal("the slow one did not win")
-			}
-			if won := second(); won != c.wins || f.together() != c.wins {
-				t.Errorf("the second won: %v", won)
-			}
-		})
-	}
 }

@@ -1,0 +1,262 @@
+//go:build real
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// known are the claims of an operator who knows everything.
+var known = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
+
+// BenchmarkGateOfTenThousandKeys looks at a namespace of 10,000 locks among as many other keys, and tells how
+// long another client's PING took at most meanwhile.
+func BenchmarkGateOfTenThousandKeys(b *testing.B) {
+	s := redistest.Real(b, redistest.Options{})
+	pool := s.Pool()
+	fill(b, pool, 10_000)
+	if _, err := Init(context.Background(), pool, Options{Namespace: "stock"}); err != nil {
+		b.Fatal(err)
+	}
+	stop, worst := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		c := pool.Get()
+		defer c.Close()
+		var most []time.Duration
+		for {
+			select {
+			case <-stop:
+				slices.Sort(most)
+				worst <- most[len(most)*999/1000]
+				return
+			default:
+			}
+			sent := time.Now()
+			if _, err := c.Do("PING"); err != nil {
+				b.Error(err)
+			}
+			most = append(most, time.Since(sent))
+		}
+	}()
+	for b.Loop() {
+		r, err := Advance(context.Background(), pool, Options{Namespace: "stock", Claims: known})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if n := len(r.Gate.Evidence); n < 5 {
+			b.Fatalf("%d pieces of evidence", n)
+		}
+	}
+	close(stop)
+	b.ReportMetric(float64(<-worst)/1e6, "ms-ping-p99.9")
+}
+
+func fill(b *testing.B, pool *redis.Pool, n int) {
+	b.Helper()
+	c := pool.Get()
+	defer c.Close()
+	stamp := fmt.Sprint(time.Now().Add(time.Minute).UnixMilli())
+	for i := range n {
+		for _, key := range []string{fmt.Sprintf("stock:%d", i), fmt.Sprintf("other:%d", i)} {
+			if err := c.Send("SET", key, stamp); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if _, err := c.Do(""); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkHeartbeatsOfAThousandMembers tells what share of one core the server spends on them, by its own
+// account of its time.
+func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
+	s := redistest.Real(b, redistest.Options{})
+	pool := s.Pool()
+	if _, err := Init(context.Background(), pool, Options{}); err != nil {
+		b.Fatal(err)
+	}
+	m, err := Join(context.Background(), pool, MemberConfig{Every: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Leave()
+	before, beats := serverCPU(b, pool), 0
+	for b.Loop() {
+		if err := m.Refresh(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		beats++
+	}
+	each := (serverCPU(b, pool) - before) / float64(beats)
+	b.ReportMetric(each*1e6, "server-µs/beat")
+	b.ReportMetric(100*each*1000/defaultEvery.Seconds(), "%core/1000members")
+}
+
+// serverCPU is how many seconds the server's process has worked.
+func serverCPU(b *testing.B, pool *redis.Pool) float64 {
+	b.Helper()
+	c := pool.Get()
+	defer c.Close()
+	text, err := redis.String(c.Do("INFO", "cpu"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var sum float64
+	for _, name := range []string{"used_cpu_sys:", "used_cpu_user:"} {
+		var value float64
+		i := indexAfter(text, "\n"+name)
+		if _, err := fmt.Sscanf(text[i:], "%f", &value); err != nil {
+			b.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+func indexAfter(text, word string) int {
+	for i := range len(text) - len(word) {
+		if text[i:i+len(word)] == word {
+			return i + len(word)
+		}
+	}
+	return len(text)
+}
+
+// TestOnEveryServerAFleetGoesTheWholeRoad has members with real bridges, whose probes run the very scripts.
+func TestOnEveryServerAFleetGoesTheWholeRoad(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		t.Run(binary.Name, func(t *testing.T) {
+			s := binary.Start(t, redistest.Options{})
+			pool := s.Pool()
+			o := Options{Claims: known, Go: true, Wait: time.Minute}
+			r, err := Init(bg, pool, o)
+			if err != nil || !r.Moved {
+				t.Fatal(err, r)
+			}
+			m, err := Join(bg, pool, MemberConfig{Every: 50 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Leave()
+			bridge, err := New(pool, Config{Phases: m})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bridge.Close()
+			go1 := func(what string, v func(context.Context, *redis.Pool, Options) (*Report, error), to Phase) {
+				t.Helper()
+				if err := m.Refresh(bg); err != nil {
+					t.Fatal(err)
+				}
+				r, err := v(bg, pool, o)
+				if err != nil {
+					t.Fatal(what, err)
+				}
+				if !r.Moved || r.Phase != to || !r.Over {
+					t.Fatalf("%s: phase %v, %v", what, r.Phase, r.Gate.Blocks)
+				}
+				if err := m.Refresh(bg); err != nil {
+					t.Fatal(err)
+				}
+				g, err := bridge.Try(bg, "stock", 10*time.Second)
+				if err != nil {
+					t.Fatal(what, err)
+				}
+				if err := g.Release(bg); err != nil {
+					t.Fatal(what, err)
+				}
+			}
+			go1("advance", Advance, Dual)
+			go1("advance", Advance, Sealed)
+			go1("back", Back, Dual)
+			go1("advance", Advance, Sealed)
+			go1("advance", Advance, Modern)
+			if n := s.Do("EXISTS", "stock"); n != int64(1) {
+				t.Errorf("no tombstone stands: %v", n)
+			}
+			go1("clean", CleanUp, Clean)
+			if n := s.Do("EXISTS", "stock"); n != int64(0) {
+				t.Errorf("a tombstone is left: %v", n)
+			}
+			if err := m.Goodbye(bg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAServerThatMayDropMarksClosesTheGate asks a real one for its policy.
+func TestAServerThatMayDropMarksClosesTheGate(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{Args: []string{"--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"}})
+	pool := s.Pool()
+	if _, err := Init(bg, pool, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Advance(bg, pool, Options{Claims: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rules(r.Gate); !slices.Contains(got, "eviction") {
+		t.Errorf("closed by %q", got)
+	}
+}
+
+// TestAWatchCountsOldAttemptsOnARealServer: a SETNX in vain begins the window anew.
+func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	ctx, stop := context.WithCancel(bg)
+	seen := make(chan Sighting, 1000)
+	done := make(chan error)
+	go func() {
+		done <- WatchClients(ctx, pool, ObserverConfig{
+			Dialect: dialect.Jedis(), Every: 100 * time.Millisecond, Seen: func(s Sighting, _ *audit.Result) { seen <- s },
+		})
+	}()
+	until := func(what string, ok func(Sighting) bool) {
+		t.Helper()
+		limit := time.After(20 * time.Second)
+		for {
+			select {
+			case s := <-seen:
+				if ok(s) {
+					return
+				}
+			case <-limit:
+				t.Fatalf("never seen: %s", what)
+			}
+		}
+	}
+	until("a second of quiet", func(s Sighting) bool { return s.Quiet[WatchStats] > time.Second })
+	s.Do("SETNX", "stock", "1")
+	until("an attempt", func(s Sighting) bool { return s.Quiet[WatchStats] < time.Second/2 })
+	until("quiet again", func(s Sighting) bool { return s.Quiet[WatchStats] > time.Second })
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	mux, err := wire.New(pool, wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mux.Close()
+	text, err := redis.String(mux.Do(bg, "GET", seenKey("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parseSighting(text); err != nil {
+		t.Error(err)
+	}
+}

@@ -184,6 +184,11 @@ func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []fu
 			next = min(next, now.Elapsed+stepCheck)
 		}
 	}
+	// What this goroutine was woken for may be gone already: a lease that was released at once. It
+	// sleeps until then all the same, so that the next such lease need not wake it.
+	if s.armed > now.Elapsed {
+		next = min(next, s.armed)
+	}
 	s.armed = next
 	return due, funcs, next
 }

@@ -1,0 +1,30 @@
+package lock
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestALeaseThatIsReleasedAtOnceLeavesTheSchedulerArmedForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(Machine)
+		s := newScheduler(&k, slog.Default(), nil)
+		defer s.close()
+		at := k.now().Elapsed + time.Second
+		e := &event{run: func() { t.Error("it was dropped") }}
+		s.set(e, at)
+		s.drop(e)
+		s.poke <- struct{}{} // it wakes, now at the latest, and finds nothing
+		synctest.Wait()
+		if s.set(e, at+time.Millisecond); len(s.poke) > 0 {
+			t.Error("the next one woke it")
+		}
+		s.drop(e)
+		time.Sleep(2 * time.Second)
+		if s.armed != never {
+			t.Error("it is armed again for what is gone")
+		}
+	})
+}

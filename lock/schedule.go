@@ -65,7 +65,7 @@ func (s *scheduler) set(e *event, at time.Duration) bool {
 		heap.Fix(&s.heap, e.index-1)
 	}
 	if !s.started {
-		s.started = true
+		s.started, s.armed = true, at
 		go s.loop()
 		return true
 	}

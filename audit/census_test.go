@@ -360,3 +360,45 @@ func TestMemoryIsBoundedByWhatWasAskedFor(t *testing.T) {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
+
+// A GETSET with another stamp than its SETNX's, in a dialect that does not read the clock again: nobody
+// knows what preceded the reading.
+func TestGetsetOfAnUnknownReadingBoundsNoClockFromAbove(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+	f.do(-90, bert, "PING")
+	f.do(0, bert, "SETNX", "stock", stamp(0))
+	f.do(5000, bert, "GET", "stock")
+	f.do(5001, bert, "GETSET", "stock", stamp(10))
+	w := writerAt(t, f.result(), bert)
+	if !w.Offset.Contains(0) || len(w.Contradictions) > 0 {
+		t.Errorf("%v, %v", w.Offset.Interval, w.Contradictions)
+	}
+}
+
+// After a gap an address may be somebody else's, and a key anybody's.
+func TestGapForgetsWhoDidWhatBefore(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(5, bert, "PING")
+	f.add(gapOf(SourceMonitor, at(10), time.Second, HoleBudget, "between bursts"))
+	f.do(1100, bert, "SETNX", "stock", stamp(1100))
+	if w := writerAt(t, f.result(), bert); w.Offset.High != skew.NoHigh {
+		t.Errorf("bounded by a command from before the gap: %v", w.Offset.Interval)
+	}
+	f.do(1200, cleo, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1})
+}
+
+func TestHoleThatWasAnnouncedEndsWithTheWatch(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.do(0, anna, "PING")
+	f.add(gapOf(SourceMonitor, at(100), time.Hour, HoleBudget, "between bursts"))
+	f.look(600, "stock", "")
+	m := f.result().Evidence.Covered(SourceMonitor)
+	if len(m.Holes) != 1 || !m.Holes[0].Until.Equal(at(600)) || !m.Until.Equal(at(600)) {
+		t.Errorf("%+v", m)
+	}
+}

@@ -221,6 +221,38 @@ func (d *desk) report(f *facts) *Report {
 	return r
 }
 
+// ReadRecord returns the record of a namespace. Where there is none, or none that can be read, the error
+// wraps [ErrNoPhase] and says what to do.
+func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (Record, error) {
+	d, err := open(pool, Options{Namespace: namespace})
+	if err != nil {
+		return Record{}, err
+	}
+	defer d.close()
+	found, err := readStored(d.mux.Do(ctx, "GET", recordKey(namespace)))
+	switch {
+	case err != nil:
+		return Record{}, d.refused(fmt.Errorf("migrate: reading %s: %w", recordKey(namespace), err))
+	case !found.exists():
+		return Record{}, fmt.Errorf("%w: %w", ErrNoPhase, noRecord(namespace))
+	case found.err != nil:
+		return Record{}, fmt.Errorf("%w: the record %s cannot be read: %w", ErrNoPhase, recordKey(namespace), found.err)
+	}
+	return found.Record, nil
+}
+
+// Terms are the old clients' times as package dialect computes with them. What nobody measured or claimed
+// is zero, which takes its default there.
+func (fl Fleet) Terms() dialect.Terms {
+	said := func(k Known) time.Duration {
+		if k.Source == Claimed || k.Source == Measured {
+			return k.Time
+		}
+		return 0
+	}
+	return dialect.Terms{Lease: said(fl.Lease), Greatest: said(fl.Greatest), Spread: said(fl.Spread), Gap: said(fl.Gap)}
+}
+
 // Status says where a fleet is, and what the next step forwards needs. It changes nothing.
 func Status(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	d, err := open(pool, o)

@@ -184,12 +184,14 @@ func (m *Member) noPhase() error {
 	return nil
 }
 
-func (m *Member) noRecord() error {
+func (m *Member) noRecord() error { return noRecord(m.cfg.Namespace) }
+
+func noRecord(namespace string) error {
 	given := ""
-	if m.cfg.Namespace != "" {
-		given = " --namespace " + m.cfg.Namespace
+	if namespace != "" {
+		given = " --namespace " + namespace
 	}
-	return fmt.Errorf("there is no record %s: begin with getsetlock migrate init%s", recordKey(m.cfg.Namespace), given)
+	return fmt.Errorf("there is no record %s: begin with getsetlock migrate init%s", recordKey(namespace), given)
 }
 
 // catchUp reads the record anew if heartbeats are overdue, or if there was no phase when it was read.
@@ -236,6 +238,22 @@ func (m *Member) Goodbye(ctx context.Context) error {
 		if _, gone := m.mux.Do(ctx, "DEL", memberKey(m.cfg.Namespace, m.id)); gone != nil {
 			err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, gone)
 		}
+	}
+	return errors.Join(err, m.mux.Close())
+}
+
+// GoodbyeAfter takes the program out of the registry once its leases have ended by themselves: it is for
+// programs that end and leave a lock to its TTL. after is the longest that one can still be kept by the
+// server. Until then every gate stays closed.
+func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
+	m.halt()
+	err := m.refresh(ctx) // the leases, as they are
+	if err == nil {
+		// A write that the network holds back arrives within the time that a reply is waited for.
+		_, err = m.mux.Do(ctx, "PEXPIRE", memberKey(m.cfg.Namespace, m.id), int64((after+m.mux.Timeout())/time.Millisecond))
+	}
+	if err != nil {
+		err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, err)
 	}
 	return errors.Join(err, m.mux.Close())
 }

@@ -212,6 +212,25 @@ func TestAGoodbyeThatMayNotWaitSaysWhatIsHeld(t *testing.T) {
 	})
 }
 
+func TestWhoLeavesALockToItsTTLIsRegisteredSoLong(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		m := f.join(MemberConfig{})
+		if _, _, err := m.Begin(bg, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.GoodbyeAfter(bg, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		f.w.Pass(time.Minute)
+		if r := f.advance(Options{}); len(r.Members) != 1 || r.Members[0].Leases[Observe] != 1 || r.Gate.Open {
+			t.Errorf("%+v", r.Members)
+		}
+		f.w.Pass(3 * time.Second)
+		closed(t, f.advance(Options{}).Gate, "members")
+	})
+}
+
 func TestAMemberThatCannotReadKeepsItsPhase(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})

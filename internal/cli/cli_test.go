@@ -272,14 +272,9 @@ func TestHelpGoesToStdoutAndNamesWhatThereIs(t *testing.T) {
 		}
 	}
 	got := s.run("run", "--help")
-	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL", "verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "--replicas", "--namespace"} {
+	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL", "verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "--replicas", "--namespace", "dual", "auto"} {
 		if !strings.Contains(got.out, word) {
 			t.Errorf("run --help does not mention %s", word)
-		}
-	}
-	for _, word := range []string{"dual", "auto"} {
-		if strings.Contains(got.out, word) {
-			t.Errorf("run --help mentions %s, which does not exist", word)
 		}
 	}
 }

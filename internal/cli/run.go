@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -56,6 +57,9 @@ stamps by the server's clock. Two of ours never hold together; an old client bes
 ours only if it breaks its own lease or pauses for longer than --gap.
 --mode verbatim does what the old client does, faults included, with SETNX, GET,
 GETSET and DEL alone: its lock is never renewed and ends after its lease.
+--protocol dual holds a token and, on the old clients' key, a guard that none of their
+clocks can expire. --protocol auto joins the migration of --namespace and does what its
+phase says; see getsetlock migrate. Both give GETSETLOCK_FENCE.
 
 Exit codes: the command's own, 128 + n if signal n ended it;
   123  the lock was lost, and the command was ended for it
@@ -66,7 +70,7 @@ Exit codes: the command's own, 128 + n if signal n ended it;
 type runFlags struct {
 	server     serverFlags
 	dialect    dialectFlags
-	protocol   string // legacy or modern, after pickProtocol
+	protocol   string // one of runProtocols, after pickProtocol
 	mode       string
 	terms      dialect.Terms
 	replicas   int
@@ -117,20 +121,20 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	f.server.quietFlag(cmd)
 	f.dialect.register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
-	flags.StringVar(&f.protocol, "protocol", "", "how the lock is kept: modern, by a token, or legacy, as old clients do (default modern; legacy with a flag that speaks of old clients)")
+	flags.StringVar(&f.protocol, "protocol", "", "how the lock is kept: modern, by a token; legacy, as old clients do; dual, by both; auto, as the namespace's migration says (default modern; legacy with a flag that speaks of old clients)")
 	flags.StringVar(&f.mode, "mode", "hardened", "hardened, or verbatim: exactly as the old client does it")
 	flags.DurationVar(&f.terms.Lease, "lease", 0, "the old clients' smallest lease (default the dialect's)")
 	flags.DurationVar(&f.terms.Spread, "spread", 0, "how far their clocks are apart at most (default the lesser of 1s and a 20th of the lease)")
 	flags.DurationVar(&f.terms.Gap, "gap", 0, "the longest an attempt of theirs takes, pauses included (default the same)")
 	flags.IntVar(&f.replicas, "replicas", 0, "modern: how many replicas must have acknowledged the lock before it counts; narrows the gap of a fail-over, does not close it")
-	flags.StringVar(&f.namespace, "namespace", "", "modern: whose counter of fencing numbers and lines of waiters to use; keys of locks are not prefixed")
+	flags.StringVar(&f.namespace, "namespace", "", "whose fencing numbers, and with modern lines of waiters, to use; with auto also whose migration to follow; keys of locks are not prefixed")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long our lock outlives its last renewal (default 30s; legacy: at most half the lease; verbatim: the lease)")
 	flags.Var(&f.wait, "wait", "how long to wait for the lock: a duration, 0 to try once, or forever")
 	flags.DurationVar(&f.keep, "keep", 0, "keep the key taken for at least so long, also when the command ends sooner")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default the lesser of 10s and a quarter of the ttl)")
 	flags.BoolVar(&f.noJoin, "no-join", false, "take the lock anew even inside a run on the same key; it then waits for that run to end")
 	complete(cmd, "mode", choices("hardened", "verbatim"))
-	complete(cmd, "protocol", choices("modern", "legacy"))
+	complete(cmd, "protocol", choices(runProtocols...))
 	complete(cmd, "replicas", cobra.NoFileCompletions)
 	complete(cmd, "namespace", cobra.NoFileCompletions)
 	complete(cmd, "wait", choices("0", "10s", "forever"))
@@ -202,7 +206,7 @@ func (e *Env) run(cmd *cobra.Command, f *runFlags, key string, command []string)
 	if _, err := child.Find(command); err != nil {
 		return startFailure(err) // before anybody waits for a lock
 	}
-	keeper, err := e.openKeeper(f, command)
+	keeper, err := e.openKeeper(cmd.Context(), f, command)
 	if err != nil {
 		return err
 	}
@@ -210,8 +214,11 @@ func (e *Env) run(cmd *cobra.Command, f *runFlags, key string, command []string)
 	return r.run(cmd.Context())
 }
 
-func (e *Env) openKeeper(f *runFlags, command []string) (keeper, error) {
-	if f.protocol == protocolModern {
+func (e *Env) openKeeper(ctx context.Context, f *runFlags, command []string) (keeper, error) {
+	switch {
+	case f.moves():
+		return e.openMoving(ctx, f, command)
+	case f.protocol == protocolModern:
 		return e.openModern(f, command)
 	}
 	return e.openLegacy(f)

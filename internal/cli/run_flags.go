@@ -1,17 +1,28 @@
 package cli
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
 // forLegacy are the flags that speak of old clients: one of them asks for their protocol.
 var forLegacy = []string{"dialect", "dialect-file", "mode", "lease", "spread", "gap"}
 
-// forModern are the flags that only a token lock can follow, and why.
+// forModern are the flags that the old clients' lock cannot follow, and why.
 var forModern = [][2]string{
 	{"replicas", "the old clients' lock does not wait for replicas"},
 	{"namespace", "the old clients' lock has no fencing numbers and no lines of waiters"},
 }
+
+// How a lock is kept in a fleet that moves; the others are those of ls.
+const protocolAuto = "auto"
+
+var runProtocols = []string{protocolModern, protocolLegacy, protocolDual, protocolAuto}
+
+// moves reports that the lock is kept by the bridge.
+func (f *runFlags) moves() bool { return f.protocol == protocolDual || f.protocol == protocolAuto }
 
 // check refuses flags that contradict each other; times against times come later.
 func (f *runFlags) check(cmd *cobra.Command) error {
@@ -60,8 +71,10 @@ func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 		f.protocol = protocolLegacy
 	case !given:
 		f.protocol = protocolModern
-	case f.protocol != protocolLegacy && f.protocol != protocolModern:
-		return wrongUse("--protocol %q is not known; there are legacy and modern", f.protocol)
+	case !slices.Contains(runProtocols, f.protocol):
+		return wrongUse("--protocol %q is not known; there are %s", f.protocol, strings.Join(runProtocols, ", "))
+	case f.moves():
+		return f.checkMoving(cmd)
 	}
 	if f.protocol == protocolModern && ofOld != "" {
 		return wrongUse("--%s is for --protocol legacy: it says how old clients behave, with whom a token lock takes no turns", ofOld)
@@ -74,6 +87,21 @@ func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 			}
 			return wrongUse("--%s is for --protocol modern%s: %s", flag[0], asks, flag[1])
 		}
+	}
+	return nil
+}
+
+// checkMoving refuses what the bridge cannot follow.
+func (f *runFlags) checkMoving(cmd *cobra.Command) error {
+	for _, flag := range [][2]string{
+		{"mode", "the bridge always is hardened"}, {"replicas", "the bridge does not wait for replicas"},
+	} {
+		if cmd.Flags().Changed(flag[0]) {
+			return wrongUse("--%s is not for --protocol %s: %s", flag[0], f.protocol, flag[1])
+		}
+	}
+	if f.protocol == protocolAuto && !cmd.Flags().Changed("namespace") {
+		return wrongUse("--protocol auto goes by the record of a namespace: name it by --namespace (which may be empty, for all keys)")
 	}
 	return nil
 }

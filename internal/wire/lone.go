@@ -40,7 +40,7 @@ const (
 type lone struct {
 	conn    redis.Conn
 	receive func() (any, error)
-	argv    []any // of the caller
+	argv    []any // of the caller; empty between calls
 
 	// mu of the link
 	busy   bool
@@ -93,67 +93,85 @@ func (l *link) openLone(ctx context.Context) {
 	}
 }
 
-// claim gives the second connection to c if there is one and nobody else is under way. Keys that
-// somebody watches are left to the link: the server would report our own writes to them that come
-// from elsewhere.
-func (l *link) claim(ctx context.Context, c *call) *lone {
+// claim gives the second connection to a call if there is one and nobody else is under way; lone is
+// nil if not. Keys that somebody watches are left to the link: the server would report our own writes
+// to them that come from elsewhere.
+func (m *Mux) claim(ctx context.Context) (*link, *lone) {
+	l := m.link.Load()
+	if l == nil {
+		return nil, nil
+	}
 	s := l.lone.Load()
-	if s == nil || len(c.cmds) != 1 || c.cmds[0].Track || l.m.tracker.armed.Load() > 0 {
-		return nil
+	if s == nil || m.tracker.armed.Load() > 0 || ctx.Err() != nil {
+		return nil, nil
 	}
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < loneLeft {
-		return nil
+		return nil, nil
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.lone.Load() != s || s.busy || l.retired.Load() || l.writing || len(l.queue) > 0 || l.flight.len() > 0 {
-		return nil
+		l.mu.Unlock()
+		return nil, nil
 	}
-	c.link = l
 	s.busy, s.ctx = true, ctx
 	s.turns++
-	return s
+	l.mu.Unlock()
+	return l, s
 }
 
-// alone is the whole of a call on s.
-func (l *link) alone(s *lone, c *call) fate {
-	err := c.put(s.conn, &s.argv)
+// put sends one command. Its arguments are copied, so that the caller's slice can live on its stack.
+func (s *lone) put(name string, script *Script, args []any) error {
+	room := s.argv[:0]
+	if script != nil {
+		name, room = "EVALSHA", append(room, script.sha, script.keys)
+	}
+	room = append(room, args...)
+	err := s.conn.Send(name, room...)
+	clear(room)
+	s.argv = room
 	if err == nil {
 		err = s.conn.Flush()
 	}
-	for whole := false; err == nil && !whole; {
-		v, answer := s.receive()
-		if answer != nil {
-			if !answered(answer) {
-				err = answer
-				break
-			}
-			if IsReadOnly(answer) {
-				l.retire()
-			}
-		}
-		whole = c.take(v, answer)
+	return err
+}
+
+// alone is the whole of a call on s, which was claimed for it.
+func (l *link) alone(s *lone, name string, script *Script, args []any) (v any, err error) {
+	if err = s.put(name, script, args); err == nil {
+		v, err = s.receive()
+	}
+	failed := err != nil && !answered(err)
+	if err != nil && !failed && IsReadOnly(err) {
+		l.retire()
 	}
 	l.mu.Lock()
 	s.busy, s.ctx = false, nil
 	ended := s.err != nil
-	if err != nil && !ended {
+	if failed && !ended {
 		l.drop(s, &lostError{err})
-	}
-	if err != nil {
-		c.taken, c.err = true, s.err
 	}
 	l.mu.Unlock()
 	switch {
 	case ended:
 		l.m.wg.Done() // whoever ended it left this to us
-	case err != nil:
+	case failed:
 		l.bury(s, true)
 	}
 	if l.over() {
 		l.fail(errRetired)
 	}
-	return decided
+	if failed {
+		return nil, &UnknownError{s.err, &Pending{lostCall(s.err), 0}}
+	}
+	return v, err
+}
+
+// lostCall is a call that was sent and whose reply will not come.
+func lostCall(err error) *call {
+	c := newCall()
+	c.taken, c.err = true, err
+	c.done <- struct{}{}
+	return c
 }
 
 // drop takes s from the link. Its connection is to be closed without mu, which is held.

@@ -93,6 +93,9 @@ func (m *Mux) Close() error {
 
 // Do sends one command and waits for its reply. Byte slices in args must not be changed afterwards.
 func (m *Mux) Do(ctx context.Context, name string, args ...any) (any, error) {
+	if l, s := m.claim(ctx); s != nil {
+		return l.alone(s, name, nil, args)
+	}
 	c := m.calls.Get().(*call)
 	c.single(name, nil, args)
 	return m.one(ctx, c)
@@ -101,6 +104,12 @@ func (m *Mux) Do(ctx context.Context, name string, args ...any) (any, error) {
 // Eval runs s with its keys and arguments. When the server does not know the script, which means
 // that nothing was executed, it is sent again whole.
 func (m *Mux) Eval(ctx context.Context, s *Script, keysAndArgs ...any) (any, error) {
+	if l, own := m.claim(ctx); own != nil {
+		v, err := l.alone(own, "", s, keysAndArgs)
+		if err == nil || !IsNoScript(err) {
+			return v, err
+		}
+	}
 	c := m.calls.Get().(*call)
 	c.single("", s, keysAndArgs)
 	return m.one(ctx, c)
@@ -192,9 +201,6 @@ func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
 			if l, err = m.connect(ctx); err != nil {
 				return unsent, err
 			}
-		}
-		if s := l.claim(ctx, c); s != nil {
-			return l.alone(s, c), nil
 		}
 		if l.submit(c) {
 			return l.await(ctx, c)

@@ -37,9 +37,10 @@ Protocols:
   modern    ours alone, the old key is not looked at; --lease is the lease of ours
 
 The closed form answers for the worst that the numbers admit. A simulation says how often
-it happens, of old clients alone: together their jobs would fill half of the time, clocks
-stand evenly over the spread, and pauses are those of the preset; that of --delay is not in
-it.
+it happens: together the clients' jobs would fill half of the time, clocks stand evenly over
+the spread, and pauses are those of the preset; that of --delay is not in it. Beside old
+clients ours are half of the fleet, else all of it; it counts how many of their leases were
+told lost, and by what.
 --explore searches all interleavings of a few clients' commands, in times rounded to a few
 ticks, and prints the shortest way to two holders.
 
@@ -194,11 +195,6 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 // completeFleet reads what the simulation needs beside the law's numbers.
 func (f *skewFlags) completeFleet(given func(string) bool) error {
 	q := &f.q
-	for _, name := range []string{"clients", "poll", "latency"} {
-		if given(name) && q.ours() {
-			return wrongUse("--%s is for the simulation, which plays old clients alone; it is not for --protocol %s", name, q.protocol)
-		}
-	}
 	if q.clients < 2 {
 		return wrongUse("--clients %d: must be at least 2; one alone has nobody to hold beside", q.clients)
 	}

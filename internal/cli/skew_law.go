@@ -17,8 +17,10 @@ type skewAnswer struct {
 	jobs     []time.Duration // drawn or measured, sorted
 	cause    string
 	explored *skewExplored
-	rates    *skew.Rates // simulated
-	points   []simPoint
+	rates    *skew.Rates     // simulated, nil where ours refuse
+	played   skew.Simulation // what rates are of
+	unkept   bool            // ours are played by the default terms, which the fleet does not keep
+	curves   []curve
 }
 
 // The causes, as the answer's field has them.
@@ -98,7 +100,7 @@ func oursAlone(law skew.Law, protocol string) skew.Verdict {
 
 // twoHold is the whole answer in one word.
 func (a *skewAnswer) twoHold() bool {
-	return a.verdict.Possible || a.explored != nil && a.explored.Found || a.rates != nil && a.rates.Episodes > 0
+	return a.verdict.Possible || a.explored != nil && a.explored.Found || a.rates != nil && beside(*a.rates) > 0
 }
 
 // findCause takes one thing after another away and looks whether two hold still.

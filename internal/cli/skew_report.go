@@ -28,7 +28,7 @@ func (a *skewAnswer) page() report.Page {
 			Title: "Simulated", Words: a.seen(), Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.simRows()},
 		})
 	}
-	if len(a.points) > 0 {
+	if len(a.curves) > 0 {
 		p.Sections = append(p.Sections, a.waits())
 	}
 	if a.explored != nil {
@@ -49,11 +49,9 @@ func (a *skewAnswer) commandLine() string {
 	}
 	text := fmt.Sprintf("getsetlock skew --protocol %s --dialect %s --lease %s %s %s --delay %s --seed %d --report FILE",
 		a.protocol, a.dialect, a.law.Lease, job, clocks, a.delay, a.seed)
-	if !a.ours() {
-		text += fmt.Sprintf(" --clients %d --latency %s", a.clients, a.latency)
-		if a.poll > 0 {
-			text += " --poll " + a.poll.String()
-		}
+	text += fmt.Sprintf(" --clients %d --latency %s", a.clients, a.latency)
+	if a.poll > 0 {
+		text += " --poll " + a.poll.String()
 	}
 	return text
 }
@@ -103,29 +101,22 @@ func (a *skewAnswer) region() report.Section {
 	}
 }
 
-// overlapAgainstSpread shows how likely a job is overlapped: at worst, by the law, and as simulated.
+// overlapAgainstSpread shows how likely a job is overlapped: old clients at worst, by the law, and each
+// protocol as simulated.
 func (a *skewAnswer) overlapAgainstSpread() report.Section {
-	worst := report.Line{Name: "old clients, at worst: a waiter with the worst clock and delay is always there"}
-	seen := report.Line{Name: fmt.Sprintf("old clients, simulated: %d of them", a.clients)}
-	ours := report.Line{Name: "ours among themselves (hardened, dual, sealed, modern)", Dashed: true}
-	table := report.Table{Columns: []string{"clocks apart", "at worst", "simulated", "ours among themselves"}}
-	for n, s := range a.spreads() {
-		share, simulated := a.unsafeShare(a.atSpread(s)), "-"
+	worst := report.Line{Name: "old clients, at worst: a waiter with the worst clock and delay is always there", Dashed: true}
+	table := report.Table{Columns: []string{"clocks apart", "old clients at worst"}}
+	for _, s := range a.spreads() {
+		share := a.unsafeShare(a.atSpread(s))
 		worst.At = append(worst.At, report.XY{X: s.Seconds(), Y: share})
-		ours.At = append(ours.At, report.XY{X: s.Seconds()})
-		if n < len(a.points) {
-			simulated = percent(overlapped(a.points[n].rates))
-			seen.At = append(seen.At, report.XY{X: s.Seconds(), Y: overlapped(a.points[n].rates)})
-		}
-		table.Rows = append(table.Rows, []string{short(s), percent(share), simulated, percent(0)})
+		table.Rows = append(table.Rows, []string{short(s), percent(share)})
 	}
-	lines := []report.Line{worst, ours}
-	if len(a.points) > 0 {
-		lines = []report.Line{worst, seen, ours}
-	}
+	lines := append([]report.Line{worst}, a.curveLines(&table, func(r skew.Rates) (float64, string) {
+		return overlapped(r), percent(overlapped(r))
+	})...)
 	return report.Section{
 		Title: "How likely a job is overlapped, against skew",
-		Words: "The share of jobs beside which a second client can hold, by the law, and of acquisitions that were made beside a holder, simulated.",
+		Words: "The share of jobs beside which a second client can hold, by the law, and of acquisitions that were made beside a holder, simulated by each protocol. A line ends where no lease of ours is short enough for such a fleet, so that they refuse to take part. A machine that stood still beyond its lease, and was told when it went on, is not counted.",
 		Figure: &report.Plot{
 			Name: "Probability of an overlap against the spread of clocks", X: "clocks apart, s", Y: "overlapped",
 			Lines: lines, Share: true,
@@ -134,21 +125,46 @@ func (a *skewAnswer) overlapAgainstSpread() report.Section {
 	}
 }
 
-// waits shows how long simulated clients wait.
+// curveLines draws one line a protocol, and gives the table a column for each.
+func (a *skewAnswer) curveLines(table *report.Table, value func(skew.Rates) (float64, string)) []report.Line {
+	var lines []report.Line
+	for n, c := range a.curves {
+		line := report.Line{Name: curveProtocols[n].name}
+		table.Columns = append(table.Columns, c.protocol)
+		for i, s := range a.spreads() {
+			text := "-"
+			if r := c.rates[i]; r != nil && r.Acquisitions > 0 {
+				y, says := value(*r)
+				line.At, text = append(line.At, report.XY{X: s.Seconds(), Y: y}), says
+			}
+			table.Rows[i] = append(table.Rows[i], text)
+		}
+		if len(line.At) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// waits shows how long simulated clients wait, by each protocol.
 func (a *skewAnswer) waits() report.Section {
-	half, most := report.Line{Name: "half wait no longer"}, report.Line{Name: "99 of 100 wait no longer", Dashed: true}
-	table := report.Table{Columns: []string{"clocks apart", "wait p50", "wait p99", "acquisitions", "gave up"}}
-	for _, p := range a.points {
-		r := p.rates
-		half.At = append(half.At, report.XY{X: p.spread.Seconds(), Y: r.WaitP50.Seconds()})
-		most.At = append(most.At, report.XY{X: p.spread.Seconds(), Y: r.WaitP99.Seconds()})
-		table.Rows = append(table.Rows, []string{short(p.spread), short(r.WaitP50), short(r.WaitP99), strconv.FormatInt(r.Acquisitions, 10), strconv.FormatInt(r.GaveUp, 10)})
+	table := report.Table{Columns: []string{"clocks apart"}}
+	for _, s := range a.spreads() {
+		table.Rows = append(table.Rows, []string{short(s)})
+	}
+	half := a.curveLines(&table, func(r skew.Rates) (float64, string) { return r.WaitP50.Seconds(), short(r.WaitP50) })
+	for n := range a.curves {
+		table.Columns[1+n] += ", p50"
+	}
+	a.curveLines(&table, func(r skew.Rates) (float64, string) { return r.WaitP99.Seconds(), short(r.WaitP99) })
+	for n := range a.curves {
+		table.Columns[1+len(a.curves)+n] += ", p99"
 	}
 	return report.Section{
 		Title: "Waits, against skew",
-		Words: "From an attempt's beginning to the winning command, of those that won.",
+		Words: "From an attempt's beginning to the winning command, of those that won: half wait no longer than the line. Ours are woken by a release and wait until they win; old clients poll, and give up as their dialect has it.",
 		Figure: &report.Plot{
-			Name: "How long clients wait against the spread of clocks", X: "clocks apart, s", Y: "wait, s", Lines: []report.Line{half, most},
+			Name: "How long half of the clients wait at most, against the spread of clocks", X: "clocks apart, s", Y: "wait, s", Lines: half,
 		},
 		Table: table,
 	}

@@ -32,13 +32,16 @@ var (
 // errSimulation is a fleet that the simulation cannot play.
 var errSimulation = errors.New("simulation")
 
-// simulation is the question's fleet. Clocks stand evenly over the spread, and clients rest between jobs
-// so long that together they would keep the lock busy for half of the time: at more, whoever releases
-// is first again, and one overrun begins a chain without an end.
-func (a *skewAnswer) simulation(spread time.Duration) (skew.Simulation, error) {
+// simulation is the question's fleet, by a protocol. Clocks stand evenly over the spread, and clients
+// rest between jobs so long that together they would keep the lock busy for half of the time: at more,
+// whoever releases is first again, and one overrun begins a chain without an end.
+func (a *skewAnswer) simulation(protocol string, spread time.Duration) (skew.Simulation, error) {
 	s := skew.Simulation{
 		Dialect: a.dialect, Clients: a.clients, Lease: a.law.Lease, Poll: a.poll,
 		Acquisitions: simAcquisitions, For: simSpan, Seed: a.seed,
+	}
+	if err := a.shareFleet(&s, protocol, spread); err != nil {
+		return s, err
 	}
 	var err error
 	if a.holds != nil {
@@ -53,8 +56,8 @@ func (a *skewAnswer) simulation(spread time.Duration) (skew.Simulation, error) {
 		rest := max(time.Millisecond, 2*time.Duration(a.clients)*a.meanJob())
 		s.Rest, err = skew.ParseDistribution("job", "exp:"+min(rest, longestRest).String())
 	}
-	for n := range a.clients {
-		s.Offsets = append(s.Offsets, spread*time.Duration(n)/time.Duration(max(1, a.clients-1)))
+	for n := range s.Clients {
+		s.Offsets = append(s.Offsets, spread*time.Duration(n)/time.Duration(max(1, s.Clients-1)))
 	}
 	return s, err
 }
@@ -84,12 +87,17 @@ func simulated(field string, d dist.Dist, seed uint64) (skew.Distribution, error
 	return skew.ListOf(field, spans)
 }
 
-// simulate plays the fleet, if it is one of old clients alone.
+// simulate plays the fleet. Where ours would refuse to take part they are played as if nobody had told
+// them of its spread and delay.
 func (a *skewAnswer) simulate(e *Env, ctx context.Context, quiet bool) error {
-	if a.ours() {
+	s, err := a.simulation(a.protocol, a.spread)
+	if errors.Is(err, errRefuse) {
+		a.unkept = true
+		s, err = a.simulation(a.protocol, a.spread)
+	}
+	if errors.Is(err, errRefuse) {
 		return nil
 	}
-	s, err := a.simulation(a.spread)
 	if err != nil {
 		return err
 	}
@@ -100,7 +108,7 @@ func (a *skewAnswer) simulate(e *Env, ctx context.Context, quiet bool) error {
 	defer bar.end()
 	rates, err := runSimulation(ctx, s, simEvents, func(done float64) { bar.set(int64(100 * done)) })
 	if err == nil {
-		a.rates = &rates
+		a.rates, a.played = &rates, s
 		a.blameWhatIsSeen()
 	}
 	return err
@@ -122,65 +130,6 @@ func runSimulation(ctx context.Context, s skew.Simulation, events int, tell func
 	return m.Rates(), nil
 }
 
-// simPoint is one fleet of the page's curves.
-type simPoint struct {
-	spread time.Duration
-	rates  skew.Rates
-}
-
-// simulateSpreads plays the fleet with other spreads of its clocks.
-func (a *skewAnswer) simulateSpreads(e *Env, ctx context.Context, quiet bool) error {
-	if a.ours() {
-		return nil
-	}
-	all := a.spreads()
-	bar := e.progress(quiet, "simulating spreads", int64(len(all)))
-	defer bar.end()
-	for n, spread := range all {
-		s, err := a.simulation(spread)
-		if err != nil {
-			return err
-		}
-		s.Acquisitions = pointAcquisitions
-		if a.preset != nil {
-			s.Clocks.Pauses = a.preset.Clocks.Pauses
-		}
-		rates, err := runSimulation(ctx, s, pointEvents, func(float64) {})
-		if err != nil {
-			return err
-		}
-		a.points = append(a.points, simPoint{spread, rates})
-		bar.set(int64(n + 1))
-	}
-	return nil
-}
-
-// overlapped is the share of acquisitions that were made beside a holder.
-func overlapped(r skew.Rates) float64 {
-	if r.Acquisitions == 0 {
-		return 0
-	}
-	return float64(r.Entries) / float64(r.Acquisitions)
-}
-
-// seen is how often it happened, in a sentence.
-func (a *skewAnswer) seen() string {
-	r := a.rates
-	fleet := fmt.Sprintf("%d clients whose jobs would fill half of the time", a.clients)
-	if a.delay > 0 {
-		fleet += ", without pauses of --delay"
-	}
-	if r.Entries == 0 {
-		text := fmt.Sprintf("Simulated: %s; none of %d acquisitions in %s was made beside a holder.", fleet, r.Acquisitions, long(r.Span))
-		if a.verdict.Possible {
-			text += " It takes rarer things than this run met, which does not keep it from happening."
-		}
-		return text
-	}
-	return fmt.Sprintf("Simulated: %s; %s of %d acquisitions in %s were made beside a holder, in %d episodes of up to %s, with up to %d holders at once.",
-		fleet, percent(overlapped(*r)), r.Acquisitions, long(r.Span), r.Episodes, short(r.LongestEpisode), r.MostHolders)
-}
-
 // long is a span of which nobody reads the seconds.
 func long(d time.Duration) string {
 	if d < 48*time.Hour {
@@ -199,8 +148,8 @@ func (a *skewAnswer) simRows() [][]string {
 		return within(float64(d) / float64(time.Millisecond)).String()
 	}
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return [][]string{
-		{"clients", strconv.Itoa(a.clients)},
+	rows := [][]string{
+		{"clients", a.playedBy()},
 		{"time simulated", long(r.Span)},
 		{"acquisitions", count(r.Acquisitions)},
 		{"made beside a holder", count(r.Entries)},
@@ -214,6 +163,7 @@ func (a *skewAnswer) simRows() [][]string {
 		{"gave up waiting", count(r.GaveUp)},
 		{"nobody held, all waited", within(float64(r.Blocked) / float64(time.Millisecond)).String()},
 	}
+	return append(rows, a.rowsOfOurs()...)
 }
 
 // simDocument is the simulation field of the document.
@@ -234,6 +184,7 @@ type simDocument struct {
 	Takeovers        int64            `json:"takeovers"`
 	Clobbers         int64            `json:"clobbers"`
 	Commands         int64            `json:"commands"`
+	Ours             *simOurs         `json:"ours"` // null where none of ours take part
 }
 
 func (a *skewAnswer) simDocument() *simDocument {
@@ -246,6 +197,7 @@ func (a *skewAnswer) simDocument() *simDocument {
 		EpisodesBy:       map[string]int64{"skew": c.Skew, "job": c.Job, "jump": c.Jump, "protocol": c.Protocol},
 		LongestOverlapMS: millis(r.LongestEpisode), MostHolders: r.MostHolders, LongestChain: r.LongestChain,
 		BlockedMS: millis(r.Blocked), GaveUp: r.GaveUp, Takeovers: r.Takeovers, Clobbers: r.Clobbers, Commands: r.Commands,
+		Ours: a.simOurs(),
 	}
 	if r.Acquisitions > 0 {
 		doc.WaitP50MS, doc.WaitP99MS = millisOf(r.WaitP50), millisOf(r.WaitP99)

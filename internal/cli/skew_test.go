@@ -272,7 +272,6 @@ func TestSkewRefusesByFieldAndBound(t *testing.T) {
 		"--job 1s --clients 10001":              "--clients 10001: must be from 1 to 10000",
 		"--job 1s --poll 0":                     "--poll 0s: it must be above zero",
 		"--job 1s --latency x":                  `"x" is not a duration`,
-		"--job 1s --poll 1s --protocol modern":  "plays old clients alone",
 		"--job 1s x":                            "takes no arguments",
 	} {
 		got := skewed(t, strings.Fields(args)...)
@@ -334,8 +333,8 @@ func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
 	}
 	for title, figures := range map[string][]string{
 		"The law&#39;s region":            {"<td>0s</td><td>30.001s</td><td>30.001s</td>", "<td>30s</td><td>1ms</td><td>1m0.001s</td>", "this fleet"},
-		"How likely a job is overlapped":  {"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>"},
-		"Waits, against skew":             {"<td>30s</td>"},
+		"How likely a job is overlapped":  {"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>", "half of them hardened (observe)", "half of them dual", "all of them sealed", "all of them modern"},
+		"Waits, against skew":             {"<td>30s</td>", "modern, p50", "observe, p99"},
 		"The shortest way to two holders": {"<title>old1 holds</title>", "<title>old2 holds</title>", "<title>two hold</title>"},
 	} {
 		_, section, found := strings.Cut(string(page), title)

@@ -32,7 +32,11 @@ func (a *skewAnswer) sentence() string {
 // words are why, how often, whose fault, and what to change, a paragraph each.
 func (a *skewAnswer) words() []string {
 	if !a.oldHold() {
-		return a.wordsOfOurs()
+		says := a.wordsOfOurs()
+		if a.rates != nil {
+			says = append(says, a.seen())
+		}
+		return says
 	}
 	var says []string
 	if a.verdict.Possible {

@@ -173,6 +173,24 @@ func TestAReplyThatComesInTheGraceIsTaken(t *testing.T) {
 	})
 }
 
+func TestALoneCallerWithADeadContextSendsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		wire := w.Wire()
+		m := alone(t, wire.Pool(), Options{})
+		cause := errors.New("the caller's own cause")
+		ctx, cancel := context.WithCancelCause(bg)
+		cancel(cause)
+		_, err := m.Do(ctx, "SET", "k", "v")
+		notSent(t, err, cause)
+		_, err = m.Eval(ctx, echo, "k", "v")
+		notSent(t, err, cause)
+		onSecond(t, m, true)
+		if n := wire.Count("SET") + wire.Count("EVALSHA"); n != 0 {
+			t.Errorf("%d commands were sent with a dead context", n)
+		}
+	})
+}
+
 func TestAContextThatEndsSoonKeepsItsLateReply(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()

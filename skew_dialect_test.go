@@ -9,7 +9,7 @@ import (
 
 // Failure modes of single dialects, for which no clock needs to be wrong.
 
-// The same under SET NX EX with an unconditional DEL: a lease of 3 s, jobs of 7 s, a client every 2 s.
+// One overrun starts a chain under SET NX EX with an unconditional DEL, too: a lease of 3 s, jobs of 7 s, a client every 2 s.
 func TestSetDelChainsWithoutAnyClockAtFault(t *testing.T) {
 	falls(t, dialect.SetDel(), 3*time.Second, func(f *fleet, p protocol) bool {
 		var at []*member

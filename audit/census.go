@@ -167,8 +167,10 @@ func (c *Census) stepped(o skew.Observed) {
 	h := Hole{From: from, Until: until, Reason: HoleStep, Detail: "the server's clock moved by " + o.For.String() + " against the observer's"}
 	c.steps = append(bounded(c.steps, MostHoles), h)
 	for _, s := range c.sources {
-		s.hole(h)
-		s.stepped += o.For
+		if !s.from.IsZero() {
+			s.hole(h)
+			s.stepped += o.For
+		}
 	}
 }
 

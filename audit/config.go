@@ -54,8 +54,12 @@ type Config struct {
 	// Record receives every event as a line that Replay reads. A write that fails ends the record and is
 	// returned beside the result; the watch goes on.
 	Record io.Writer
-	// Hash, if not empty, is the key under which keys and values are hashed in the record, equal ones to equal ones.
-	// See [Hashing] for what that loses.
+	// Hash, if not empty, is the key under which names of keys and values are hashed in the record: HMAC-SHA256
+	// cut to 128 bits, equal texts to equal ones, so that a replay counts the same. Stamps, guards and
+	// tombstones stay as they are, since offsets are worked out of them: they say when somebody locked,
+	// nothing else; of a JedisUUID value the uuid becomes another. Lost is what keys are called (Match finds none of
+	// them) and what an unreadable value was. Not hidden are addresses, names and libraries of clients,
+	// how often and when.
 	Hash []byte
 
 	// Seen is called about every SeenEvery (default 1 s) with what is known so far, for a live view and

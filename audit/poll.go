@@ -77,6 +77,8 @@ func (p *poller) run(ctx context.Context) {
 	for {
 		p.tick(ctx)
 		if !p.w.rest(ctx, pollTick) {
+			// What was covered reaches to the end.
+			p.time(context.WithoutCancel(ctx))
 			return
 		}
 	}

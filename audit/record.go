@@ -42,14 +42,7 @@ func (r *recorder) hold(h Hold) {
 	r.event(skew.Observed{At: h.At, Kind: skew.ObservedHold, Addr: h.Addr, Key: h.Key, For: max(0, h.For)})
 }
 
-// Hashing of records. Keys and values become HMAC-SHA256 under the caller's key, cut to 128 bits, equal
-// ones to equal ones, so that a census counts the same. Stamps, guards and tombstones are kept as they are, since
-// offsets are worked out of them: they say when somebody locked and nothing else. Of a JedisUUID value the uuid is
-// hashed into another uuid. What is lost: the names of keys, so that Match finds none of them; what a
-// value was that no dialect in question reads, and with it what another dialect would have made of it;
-// its length. What is not hidden: addresses, names and libraries of clients, how often and when.
-const hashNote = "hmac-sha256-128"
-
+// digest is what [Config.Hash] puts in the place of a text.
 func (r *recorder) digest(kind, text string) string {
 	m := hmac.New(sha256.New, r.hash)
 	m.Write([]byte(kind))

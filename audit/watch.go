@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -184,6 +183,3 @@ func Replay(from io.Reader, cfg Config) (*Result, error) {
 		c.Add(o)
 	}
 }
-
-// Refused reports that an error of Watch is the server's word about rights, not about its health.
-func Refused(err error) bool { return wire.IsNoPerm(err) || wire.IsNoAuth(err) }

@@ -124,7 +124,7 @@ func TestServersStepIsAHoleInEveryWindow(t *testing.T) {
 		t.Errorf("steps %+v", e.ServerSteps)
 	}
 	if _, quiet := e.Quiet(SourcePoll); quiet > 2*time.Second || quiet < time.Second {
-		t.Errorf("quiet for %v", quiet)
+		t.Errorf("quiet for %v: %+v, %+v", quiet, e.Coverage, e.ServerSteps)
 	}
 }
 

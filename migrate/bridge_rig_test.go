@@ -152,3 +152,24 @@ func (r *rig) during(b lock.Backend, ctx context.Context, f func()) (g lock.Gran
 	<-done
 	return g, err
 }
+
+// warm makes the server learn a bridge's scripts, so that what the next one meets is no NOSCRIPT.
+func (r *rig) warm(b *migrate.Bridge) {
+	r.Helper()
+	g, err := b.Try(background, "warm", ttl)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if next, err := b.Pass(background, g, ttl); err == nil {
+		g = next
+	}
+	if _, err := g.Extend(background, ttl); err != nil {
+		r.Fatal(err)
+	}
+	r.release(g)
+}
+
+// fault cuts the connection behind the next script, whose reply never comes.
+func (r *rig) fault() {
+	r.wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.CutAfter})
+}

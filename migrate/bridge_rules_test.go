@@ -299,6 +299,18 @@ func TestASettleFindsTheStalledLoser(t *testing.T) {
 	})
 }
 
+func TestASettleFindsThatTheTokenIsGone(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.set("k", r.stamp(-time.Minute))
+		g, err := r.during(b, background, func() { r.del(keyM) })
+		r.wantHeld(g, err)
+		if n := b.Stats().Taken; n != 1 {
+			r.Errorf("counted %d times", n)
+		}
+	})
+}
+
 func TestAnEndedContextInASettleIsUndone(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID()} {
 		each(t, withTomb, func(r *rig, p migrate.Phase) {
@@ -356,6 +368,50 @@ func TestASettledGuardIsHandedOnWithoutASettle(t *testing.T) {
 			r.Errorf("L is %q after the release of a settled guard", l)
 		}
 	})
+}
+
+func TestAHandOverSetsBothTTLsAnewAndATombstonesToo(t *testing.T) {
+	for _, tomb := range []bool{false, true} {
+		each(t, withTomb, func(r *rig, p migrate.Phase) {
+			if tomb {
+				r.entomb()
+			}
+			b := r.bridge(p)
+			g := r.take(b)
+			r.w.Pass(ttl / 2)
+			r.expire("k", time.Second)
+			next, err := b.Pass(background, g, ttl)
+			if err != nil {
+				r.Fatal(err)
+			}
+			want := ttl
+			if tomb {
+				want = 30 * 24 * time.Hour
+			}
+			if r.left("k") != want || r.left(keyM) != ttl {
+				r.Errorf("L ends in %v, M in %v", r.left("k"), r.left(keyM))
+			}
+			r.release(next)
+		})
+	}
+}
+
+func TestUndoingAnUnsettledAttemptLeavesTheTombstoneItFound(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID()} {
+		each(t, withTomb, func(r *rig, p migrate.Phase) {
+			r.set("k", d.Tombstone())
+			b := r.bridge(p, speaks(d))
+			r.warm(b)
+			r.fault()
+			_, err := b.Try(background, "k", ttl)
+			var unsure *lock.UnsureError
+			if !errors.As(err, &unsure) {
+				r.Fatalf("%v", err)
+			}
+			r.release(unsure.Grant)
+			r.wantKeys(d.Tombstone(), "")
+		})
+	}
 }
 
 // Rules 7 and 8: looking at L, and what its loss means.
@@ -416,7 +472,7 @@ func TestALostMarkIsToldAndCountedAndLeftAloneAndMStaysUntilRelease(t *testing.T
 	}
 }
 
-func TestALossIsFoundAtReleaseAndL_isLeftAlone(t *testing.T) {
+func TestALossIsFoundAtReleaseAndTheOldKeyIsLeftAlone(t *testing.T) {
 	for _, c := range losses[:4] {
 		each(t, withGuard, func(r *rig, p migrate.Phase) {
 			b := r.bridge(p)

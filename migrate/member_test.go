@@ -167,6 +167,19 @@ func TestALiveMemberIsNotForgotten(t *testing.T) {
 	})
 }
 
+func TestAStepOfTheServersClockClosesTheGatesUntilTheNextHeartbeat(t *testing.T) {
+	for step, rule := range map[time.Duration]string{-time.Hour: "clock", time.Hour: "vanished"} {
+		inBubble(t, func(f *fleet) {
+			f.join(MemberConfig{})
+			f.to(Dual)
+			f.w.StepServer(step)
+			closed(t, f.advance(Options{Go: true}).Gate, rule)
+			f.beats()
+			closed(t, f.advance(Options{}).Gate)
+		})
+	}
+}
+
 func TestGoodbyeWaitsForLeasesAndLeavesNothing(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})

@@ -260,3 +260,53 @@ func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTheDocumentedRightsAreEnough has an operator and a member who may do what docs/migration.md lists and
+// nothing else.
+func TestTheDocumentedRightsAreEnough(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	rights := func(name string, commands ...string) *redis.Pool {
+		rules := []string{"~gsl:*", "~stock*", "~{stock*", "-@all"}
+		for _, c := range commands {
+			rules = append(rules, "+"+c)
+		}
+		url := s.User(name, "secret", rules...)
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.DialURL(url) }}
+		t.Cleanup(func() { _ = pool.Close() })
+		return pool
+	}
+	operator := rights("operator", "scan", "get", "getrange", "pttl", "set", "del", "type", "exists", "time", "info", "eval", "evalsha")
+	member := rights("member", "get", "set", "del", "time", "eval", "evalsha", "pexpire")
+	o := Options{Namespace: "stock", Claims: known, Go: true}
+	if _, err := Init(bg, operator, o); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Join(bg, member, MemberConfig{Namespace: "stock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Attach(func(context.Context, string) error { return nil })
+	step := func(v func(context.Context, *redis.Pool, Options) (*Report, error)) {
+		t.Helper()
+		if err := m.Refresh(bg); err != nil {
+			t.Fatal(err)
+		}
+		r, err := v(bg, operator, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Moved {
+			t.Fatal(r.Gate.Blocks)
+		}
+	}
+	step(Advance)
+	step(Advance)
+	s.Do("SET", "stock:1", dialect.Jedis().Tombstone())
+	step(Back)
+	if n := s.Do("EXISTS", "stock:1"); n != int64(0) {
+		t.Error("the tombstone is left")
+	}
+	if err := m.GoodbyeAfter(bg, time.Second); err != nil {
+		t.Error(err)
+	}
+}

@@ -238,8 +238,22 @@ func (o *ours) try() {
 // acquire is an attempt in one instant, but for the settle.
 func (o *ours) acquire() string {
 	taken := o.back.Takeovers()
-	o.try()
+	if o.at != nil { // it has looked already
+		c := o.at
+		o.at = nil
+		o.through(c)
+	} else {
+		o.try()
+	}
 	return o.taken(o.free("acquire"), taken)
+}
+
+// looks is the first half of a takeover: the client has found the value expired, and what is to replace
+// it stands before the server.
+func (o *ours) looks() {
+	o.try()
+	o.through(o.waits("look"))
+	o.at = o.waits("takeover")
 }
 
 // taken says what came of an attempt whose commands have run.

@@ -150,6 +150,11 @@ func bites(t *testing.T, tr skew.Trace) {
 		if leaves(t, e) {
 			return
 		}
+		if e.What == "sample" && tr.Scenario.Ours.Break == skew.RuleCompareAndSet {
+			p.Halfway(e.Who)
+			broken.Take(broken.Find(e))
+			continue
+		}
 		n := w.Find(e)
 		if n < 0 {
 			instead(t, p, w, e)
@@ -162,6 +167,17 @@ func bites(t *testing.T, tr skew.Trace) {
 		}
 	}
 	t.Logf("every step is one of the full rules, and does no harm")
+}
+
+// TestBridgeComparesAndSets: the kept trace is of hardened; the same is found for the bridge.
+func TestBridgeComparesAndSets(t *testing.T) {
+	sc := kept(t, traces+"EachRuleOfHardenedPreventsATrace-compare-and-set.txt").Scenario
+	sc.Ours.Phase = skew.PhaseDual
+	x, err := skew.Explore(sc)
+	if err != nil || !x.Found {
+		t.Fatal(x.Found, err)
+	}
+	bites(t, x.Trace)
 }
 
 // instead lets the real client do what it does where the rule forbids the trace's next event.

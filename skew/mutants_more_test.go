@@ -1,7 +1,10 @@
 package skew
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -110,5 +113,30 @@ func TestOverrunReleaseDeletesTheTombstoneWhereNothingIsCompared(t *testing.T) {
 		}
 		sc.Goal = Unnoticed
 		mustBeSafe(t, sc) // whoever stands beside it then is told
+	}
+}
+
+// A rule that no trace is without was never seen to be needed.
+func TestEveryRuleHasATraceOfWhatItPrevents(t *testing.T) {
+	files, err := filepath.Glob("testdata/traces/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := map[string]bool{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if rule, found := strings.CutPrefix(line, "# without "); found {
+				without[strings.TrimSpace(rule)] = true
+			}
+		}
+	}
+	for i := range ruleNames {
+		if name := Rule(1 << i).String(); !without[name] {
+			t.Errorf("no trace is without %q", name)
+		}
 	}
 }

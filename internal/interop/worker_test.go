@@ -21,6 +21,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // workerEnv makes this test binary a worker: a process of ours that does what a [Loop] does in Java.
@@ -32,6 +33,25 @@ type task struct {
 	Politeness time.Duration
 	Lease      time.Duration // E, the jar's lease; zero leaves the dialect's own
 	Keep       bool          // hold the first acquisition until stdin ends
+	Phase      string        // of a bridge; empty is a hardened backend
+	Unchanged  bool          // judge by unchanged bytes
+}
+
+// backend is what the worker takes its locks by.
+func (to task) backend(pool *redis.Pool) (lock.Backend, error) {
+	terms := dialect.Terms{Lease: to.Lease}
+	if to.Phase == "" {
+		return legacy.New(pool, legacy.Config{Mode: legacy.Hardened, Terms: terms})
+	}
+	p, err := migrate.ParsePhase(to.Phase)
+	if err != nil {
+		return nil, err
+	}
+	cfg := migrate.Config{Phases: migrate.Fixed(p), Terms: terms}
+	if to.Unchanged {
+		cfg.Takeover = legacy.Unchanged(to.Lease)
+	}
+	return migrate.New(pool, cfg)
 }
 
 func TestMain(m *testing.M) {
@@ -53,7 +73,7 @@ func work(told string) error {
 	}
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", to.Addr) }}
 	defer pool.Close()
-	b, err := legacy.New(pool, legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: to.Lease}})
+	b, err := to.backend(pool)
 	if err != nil {
 		return err
 	}

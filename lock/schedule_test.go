@@ -18,12 +18,18 @@ func TestALeaseThatIsReleasedAtOnceLeavesTheSchedulerArmedForTheNext(t *testing.
 		s.drop(e)
 		s.poke <- struct{}{} // it wakes, now at the latest, and finds nothing
 		synctest.Wait()
-		if s.armed != at {
-			t.Errorf("it is armed for %v, want %v: the next lease would have to wake it", s.armed, at)
+		if armed := armedFor(s); armed != at {
+			t.Errorf("it is armed for %v, want %v: the next lease would have to wake it", armed, at)
 		}
 		time.Sleep(2 * time.Second)
-		if s.armed != never {
+		if armedFor(s) != never {
 			t.Error("it is armed again for what is gone")
 		}
 	})
+}
+
+func armedFor(s *scheduler) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.armed
 }

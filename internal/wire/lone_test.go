@@ -381,7 +381,7 @@ func TestManyHandsOnTwoConnectionsMixNothingUp(t *testing.T) {
 	m := open(t, redistest.New(t).Pool(), Options{})
 	warm := func() {
 		for begun := time.Now(); second(m) == nil && time.Since(begun) < 50*time.Millisecond; {
-			works(t, m)
+			_, _ = m.Do(bg, "PING") // the end of the last round's connection may take it along
 		}
 	}
 	for round := range 5 {

@@ -15,6 +15,7 @@ const (
 	Jar   Kind = "jar"   // com.github.jedis.lock.JedisLock of jedis-lock 1.0.0, as published
 	UUID  Kind = "uuid"  // our transliteration of the rules that jedis-lock took up later: uuid:millis, expired or mine
 	Token Kind = "token" // SET NX PX and a script that compares, as Java listings have it
+	Dual  Kind = "dual"  // the lock of docs/java-dual.md; its namespace stands where a uuid would
 	None  Kind = "none"  // grants always: with it in the place of a lock a test of exclusion must fail
 )
 
@@ -122,6 +123,12 @@ func (c *Client) Release(ctx context.Context) error {
 		return err
 	}
 	return p.Wait(ctx)
+}
+
+// Goodbye says that the client's lock object is not used any more; a [Dual] one leaves the registry.
+func (c *Client) Goodbye(ctx context.Context) error {
+	_, err := c.jvm.order(ctx, 0, "goodbye", c.Name)
+	return err
 }
 
 // Releasing is a release under way.

@@ -40,7 +40,7 @@ public final class Main {
         Supplier<Runnable> work = () -> carryOut(order);
         Peer peer = order.size() > 2 ? peers.get(order.get(2)) : null;
         switch (order.get(1)) {
-            case "lock", "acquire", "release" -> {
+            case "lock", "acquire", "release", "goodbye" -> {
                 if (peer == null || !peer.submit(work)) {
                     answer(order.get(0), "err", List.of(IllegalArgumentException.class.getName(), "no such client"));
                 }

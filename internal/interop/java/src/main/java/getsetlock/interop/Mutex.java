@@ -8,4 +8,10 @@ interface Mutex {
 
     /** The lock's own flag, which is all that it knows about holding. */
     boolean held();
+
+    /** As a crash would: nothing is sent any more. */
+    default void end() {}
+
+    /** The lock object is not used any more. */
+    default void goodbye() throws InterruptedException {}
 }

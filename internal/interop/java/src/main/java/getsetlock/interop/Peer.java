@@ -69,6 +69,9 @@ final class Peer {
             case "release":
                 lock().release();
                 return List.of();
+            case "goodbye":
+                lock().goodbye();
+                return List.of();
             case "state":
                 return List.of(lock != null && lock.held() ? "held" : "free", gate.state());
             case "step":
@@ -112,6 +115,9 @@ final class Peer {
                 return List.of(me.toString());
             case "token":
                 lock = new TokenLock(jedis, key, wait, lease);
+                break;
+            case "dual":
+                lock = new DualMutex(host, port, key, wait, lease, a.size() > 4 ? a.get(4) : "");
                 break;
             case "none":
                 lock = new NoLock();
@@ -179,6 +185,9 @@ final class Peer {
             loop.stop();
         }
         jedis.disconnect();
+        if (lock != null) {
+            lock.end();
+        }
         thread.interrupt();
         thread.join();
         if (counter != null) {

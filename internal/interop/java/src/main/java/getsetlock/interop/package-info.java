@@ -19,9 +19,10 @@
  * <tr><td>{@code open C HOST PORT}</td><td>a client: one connection and one thread of its own</td></tr>
  * <tr><td>{@code lock C KIND KEY WAIT LEASE [UUID]}</td><td>gives it a new lock object in place of the last one; KIND is
  * {@code jar}, {@code uuid} (our transliteration of the later rules), {@code token} (SET with NX and PX, released by a
- * script that compares) or {@code none} (grants always, to show that a test sees lost updates); WAIT and LEASE in ms or {@code default}; answers the uuid or {@code (nil)}</td></tr>
+ * script that compares), {@code dual} (the lock of docs/java-dual.md; UUID is its namespace) or {@code none} (grants always, to show that a test sees lost updates); WAIT and LEASE in ms or {@code default}; answers the uuid or {@code (nil)}</td></tr>
  * <tr><td>{@code acquire C}</td><td>{@code true|false} and how often the thread slept meanwhile</td></tr>
  * <tr><td>{@code release C}</td><td></td></tr>
+ * <tr><td>{@code goodbye C}</td><td>the lock object is not used any more: a {@code dual} one leaves the registry</td></tr>
  * <tr><td>{@code die C}</td><td>cuts the connection without a release and forgets the client; what it was doing
  * answers {@code err}</td></tr>
  * <tr><td>{@code state C}</td><td>{@code held|free} by the lock's own flag, and {@code idle}, {@code busy} or

@@ -1,0 +1,428 @@
+package getsetlock.dual;
+
+import java.security.SecureRandom;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import redis.clients.jedis.JedisPool;
+import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.exceptions.JedisException;
+
+/**
+ * The lock of a service that stays Java while its fleet moves: the old key L carries a guard, which old clients take for a
+ * stamp far in the future, and M beside it a token, which keeps the new clients apart. Both are taken, renewed and given
+ * back by the very scripts of the Go bridge.
+ *
+ * <p>Promised, as by the Go bridge: two leases of new clients, Java or Go, never run together; no old client holds beside
+ * one while the old clients are honest; a lost lease is told within one renewal, and in time. Not promised: fencing numbers,
+ * and a job that stops by itself.
+ *
+ * <p>Trust is counted by {@link System#nanoTime} from before a command is sent. This JVM's wall clock is never read.
+ */
+public final class DualLock implements AutoCloseable {
+    /** What is known of the old clients; where nothing is measured, the defaults for jedis-lock's 60 s. */
+    public static final class Terms {
+        public long leaseMillis = 60_000;    // E: their smallest lease
+        public long greatestMillis = 60_000; // their greatest
+        public long spreadMillis = 1_000;    // S: how far their clocks are apart
+        public long gapMillis = 1_000;       // g: the longest from a clock reading to the GETSET, pauses included
+        public long ttlMillis = 30_000;      // of ours
+        public long pollMillis = 100;
+        /** For so long this service stays away from a key that it gave back in phase dual: old clients poll. */
+        public long politeMillis = 100;
+
+        private void check() {
+            // Rule 4, with the millisecond that the dialect adds to its lease.
+            long longest = leaseMillis + 1 - spreadMillis - gapMillis;
+            if (ttlMillis > longest) {
+                throw new IllegalArgumentException("ttlMillis " + ttlMillis + " exceeds " + longest
+                        + ", which leaseMillis, spreadMillis and gapMillis allow");
+            }
+            long need = settleMillis() + marginMillis() + ttlMillis / 3;
+            if (ttlMillis <= need) {
+                throw new IllegalArgumentException("ttlMillis " + ttlMillis + " must be longer than " + need
+                        + ": settle, margin and one renewal");
+            }
+        }
+
+        private long settleMillis() {
+            return gapMillis + 100;
+        }
+
+        private long marginMillis() {
+            return ttlMillis / 10;
+        }
+    }
+
+    private static final String TOMBSTONE = "9223372036854775807";
+    private static final long TOMBSTONE_MILLIS = 30L * 24 * 3600 * 1000;
+    private static final long LEAST_GUARD = 4_000_000_000_000_000_000L;
+    private static final long YEAR_MILLIS = 365L * 24 * 3600 * 1000;
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private final JedisPool pool;
+    private final DualMember member;
+    private final Terms terms;
+    private final ScheduledThreadPoolExecutor renewals;
+    private final Map<String, Long> given = new ConcurrentHashMap<>(); // when keys were given back
+
+    // Guarded by this: the server's clock less ours in microseconds, as bounds, and until when a step suspends takeovers.
+    private long lowest = Long.MIN_VALUE;
+    private long highest = Long.MAX_VALUE;
+    private long suspendedTill = System.nanoTime();
+
+    /** @param pool of this lock's own: renewals must not wait for a connection behind the service's other work */
+    public DualLock(JedisPool pool, DualMember member, Terms terms) {
+        terms.check();
+        this.pool = pool;
+        this.member = member;
+        this.terms = terms;
+        this.renewals = new ScheduledThreadPoolExecutor(2, r -> {
+            Thread t = new Thread(r, "lock-renewals");
+            t.setDaemon(true);
+            return t;
+        });
+        renewals.setRemoveOnCancelPolicy(true);
+        member.attach(this::probe);
+        member.refresh();
+    }
+
+    /** M beside L, in one slot of a cluster: L is the tag, or keeps the tag that it has. */
+    static String markKey(String key) {
+        int open = key.indexOf('{');
+        boolean tagged = open >= 0 && key.indexOf('}', open + 1) > open + 1;
+        return tagged ? key + ":gsl" : "{" + key + "}:gsl";
+    }
+
+    /** Waits at most so long; null if the key was held all the while. An interrupted wait leaves nothing behind. */
+    public Lease acquire(String key, long waitMillis) throws InterruptedException {
+        long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMillis);
+        for (;;) {
+            stayAway(key);
+            Lease lease = tryAcquire(key);
+            long left = until - System.nanoTime();
+            if (lease != null || left <= 0) {
+                return lease;
+            }
+            long pause = terms.pollMillis / 2 + ThreadLocalRandom.current().nextLong(terms.pollMillis);
+            TimeUnit.NANOSECONDS.sleep(Math.min(left, TimeUnit.MILLISECONDS.toNanos(pause)));
+        }
+    }
+
+    /** Gives those a turn who poll: who has just had the key would have it again before they look. */
+    private void stayAway(String key) throws InterruptedException {
+        Long at = given.get(key);
+        if (at != null) {
+            TimeUnit.NANOSECONDS.sleep(at + TimeUnit.MILLISECONDS.toNanos(terms.politeMillis) - System.nanoTime());
+        }
+    }
+
+    /** One attempt; null if the key is held. After a takeover it waits for the settle and looks again (rule 5). */
+    public Lease tryAcquire(String key) throws InterruptedException {
+        Lease lease = new Lease(key, member.begin(key, terms.ttlMillis));
+        try {
+            List<Object> reply = lease.take("");
+            if (number(reply.get(0)) == 0) {
+                String expired = expired(reply.get(1), lease.sent);
+                reply = expired == null ? reply : lease.take(expired);
+            }
+            switch ((int) number(reply.get(0))) {
+                case 0:
+                    lease.ended();
+                    return null;
+                case 2:
+                    TimeUnit.MILLISECONDS.sleep(terms.settleMillis());
+                    if (!lease.check()) {
+                        lease.undo();
+                        return null;
+                    }
+                    break;
+                default:
+            }
+            lease.start();
+            return lease;
+        } catch (JedisConnectionException unknown) {
+            lease.undo(); // it may have won, and may yet
+            throw unknown;
+        } catch (InterruptedException | RuntimeException e) {
+            lease.undo();
+            throw e;
+        }
+    }
+
+    /** The value that may be replaced: a stamp of the dialect, past by the spread by the server's clock; else null (rule 3). */
+    private String expired(Object look, long sent) {
+        List<?> at = (List<?>) look;
+        long micros = number(at.get(6)) * 1_000_000 + number(at.get(7));
+        boolean suspended = stepped(micros, sent);
+        if (suspended || at.get(4) != null || !"string".equals(at.get(0))) {
+            return null;
+        }
+        String value = (String) at.get(1);
+        if (value == null || !value.matches("[1-9][0-9]{0,17}")) {
+            return null;
+        }
+        long now = micros / 1000;
+        long stamp = Long.parseLong(value);
+        boolean plausible = stamp >= now - YEAR_MILLIS && stamp <= now + 10 * YEAR_MILLIS;
+        return plausible && now > stamp + terms.spreadMillis ? value : null;
+    }
+
+    /** Whether the server's clock moved against ours since the last look, or did so less than one greatest lease ago. */
+    private synchronized boolean stepped(long serverMicros, long sentNanos) {
+        long low = serverMicros - System.nanoTime() / 1000;
+        long high = serverMicros - sentNanos / 1000;
+        long drift = 10_000;
+        if (low > highest + drift || high < lowest - drift) {
+            suspendedTill = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis + 1);
+        }
+        lowest = low;
+        highest = high;
+        return suspendedTill - System.nanoTime() > 0;
+    }
+
+    /** The very scripts, in phases dual, sealed and clean, on a key that nobody else uses; leaves nothing there. */
+    private void probe() {
+        String key = member.probeKey();
+        for (DualMember.Phase p : Arrays.asList(DualMember.Phase.DUAL, DualMember.Phase.SEALED, DualMember.Phase.SEALED, DualMember.Phase.CLEAN)) {
+            Lease lease = new Lease(key, p);
+            if (number(lease.take("").get(0)) == 0 || !lease.check() || !lease.extend() || number(lease.giveBack().get(0)) != 1) {
+                throw new IllegalStateException("phase " + p.word() + ": the probe key " + key + " is in use");
+            }
+        }
+        DualMember.eval(pool, Scripts.SWEEP, Arrays.asList(key, markKey(key)), Arrays.asList(TOMBSTONE, "1"));
+    }
+
+    /** Stops renewing. What is held ends by itself. */
+    @Override
+    public void close() {
+        renewals.shutdownNow();
+    }
+
+    private static long number(Object o) {
+        return o instanceof Long ? (Long) o : Long.parseLong((String) o);
+    }
+
+    /** A held lock. */
+    public final class Lease implements AutoCloseable {
+        private final String key;
+        private final DualMember.Phase phase;
+        private final String token = DualMember.random(16); // never used again
+        private final String guard;
+
+        // Guarded by this.
+        private long sent;
+        private long until;
+        private boolean running;
+        private boolean lost;
+        private boolean over;
+        private Runnable onLost;
+        private ScheduledFuture<?> renewal;
+        private ScheduledFuture<?> end;
+
+        private Lease(String key, DualMember.Phase phase) {
+            this.key = key;
+            this.phase = phase;
+            long n = 0;
+            while (n < LEAST_GUARD || n == Long.MAX_VALUE) {
+                n = RANDOM.nextLong() & Long.MAX_VALUE;
+            }
+            this.guard = phase == DualMember.Phase.CLEAN ? "" : Long.toString(n);
+        }
+
+        public String key() {
+            return key;
+        }
+
+        /** False from the instant in which the lease can't be trusted any more, whether or not the server answers. */
+        public synchronized boolean isHeld() {
+            return running && !lost && !over && until - System.nanoTime() > 0;
+        }
+
+        /** Runs once, on another thread, when the lease is lost: the job must stop then. */
+        public synchronized void onLost(Runnable action) {
+            onLost = action;
+            if (lost) {
+                tell();
+            }
+        }
+
+        private boolean sealed() {
+            return phase.compareTo(DualMember.Phase.SEALED) >= 0 && phase != DualMember.Phase.CLEAN;
+        }
+
+        private List<Object> take(String seen) {
+            synchronized (this) {
+                sent = System.nanoTime();
+                until = sent + TimeUnit.MILLISECONDS.toNanos(terms.ttlMillis - terms.marginMillis());
+            }
+            return run(Scripts.ACQUIRE, token, Long.toString(terms.ttlMillis), guard, TOMBSTONE,
+                    sealed() ? Long.toString(TOMBSTONE_MILLIS) : "", " " + member.id(), seen, "0", "", "");
+        }
+
+        private boolean check() {
+            return number(run(Scripts.CHECK, token).get(0)) == 1;
+        }
+
+        private synchronized void start() {
+            running = true;
+            long every = terms.ttlMillis / 3;
+            renewal = renewals.scheduleWithFixedDelay(this::renew, every, every, TimeUnit.MILLISECONDS);
+            watch();
+        }
+
+        private void renew() {
+            try {
+                if (!extend()) {
+                    lose();
+                }
+            } catch (JedisException away) {
+                // The next one tries again while trust runs out.
+            }
+        }
+
+        /** Trust never goes beyond what the server keeps (rule 9), and counts from before sending. */
+        private boolean extend() {
+            long asked = System.nanoTime();
+            List<Object> reply = run(Scripts.RENEW, token, Long.toString(terms.ttlMillis), TOMBSTONE, Long.toString(TOMBSTONE_MILLIS));
+            if (number(reply.get(0)) != 1) {
+                return false;
+            }
+            long left = number(reply.get(4));
+            if (!guard.isEmpty()) {
+                left = Math.min(left, number(reply.get(3)));
+            }
+            synchronized (this) {
+                until = asked + TimeUnit.MILLISECONDS.toNanos(Math.min(terms.ttlMillis, left) - terms.marginMillis());
+                if (running && !over && !lost) {
+                    watch();
+                }
+            }
+            return true;
+        }
+
+        /** Arms the end of trust. Called with this locked. */
+        private void watch() {
+            if (end != null) {
+                end.cancel(false);
+            }
+            end = renewals.schedule(this::ends, until - System.nanoTime(), TimeUnit.NANOSECONDS);
+        }
+
+        private synchronized void ends() {
+            if (until - System.nanoTime() <= 0) {
+                lose();
+            }
+        }
+
+        /** M is kept, unrenewed, until release or its own end: the next must not start beside a job being stopped (rule 8). */
+        private synchronized void lose() {
+            if (lost || over) {
+                return;
+            }
+            lost = true;
+            stop();
+            tell();
+        }
+
+        private void tell() {
+            if (onLost != null) {
+                renewals.execute(onLost);
+                onLost = null;
+            }
+        }
+
+        private void stop() {
+            if (renewal != null) {
+                renewal.cancel(false);
+                end.cancel(false);
+            }
+        }
+
+        /**
+         * Gives the lock back if it is still ours, and says whether it was, throughout. If the server can't be told, goes on
+         * trying in the background until the lease has ended, and throws.
+         */
+        public boolean release() {
+            synchronized (this) {
+                if (over) {
+                    return false;
+                }
+                over = true;
+                stop();
+            }
+            try {
+                List<Object> reply = giveBack();
+                member.end(phase);
+                if (phase == DualMember.Phase.DUAL && !renewals.isShutdown()) {
+                    Long at = System.nanoTime();
+                    given.put(key, at);
+                    renewals.schedule(() -> given.remove(key, at), terms.politeMillis, TimeUnit.MILLISECONDS);
+                }
+                return number(reply.get(0)) == 1;
+            } catch (JedisException away) {
+                retry(System.nanoTime());
+                throw away;
+            }
+        }
+
+        @Override
+        public void close() {
+            release();
+        }
+
+        private List<Object> giveBack() {
+            String left = sealed() ? TOMBSTONE : "";
+            return run(Scripts.RELEASE, token, TOMBSTONE, left, sealed() ? Long.toString(TOMBSTONE_MILLIS) : "0");
+        }
+
+        /** Nothing was taken, for certain. */
+        private void ended() {
+            synchronized (this) {
+                over = true;
+            }
+            member.end(phase);
+        }
+
+        /** Gives back what an attempt may have taken, until that is certain or its time is over. */
+        private void undo() {
+            synchronized (this) {
+                over = true;
+            }
+            attemptUndo(System.nanoTime());
+        }
+
+        private void retry(long since) {
+            try {
+                renewals.schedule(() -> attemptUndo(since), Math.max(1, terms.ttlMillis / 30), TimeUnit.MILLISECONDS);
+            } catch (java.util.concurrent.RejectedExecutionException closed) {
+                // The service ends: so does the lease, by itself.
+            }
+        }
+
+        private void attemptUndo(long since) {
+            boolean certain = false;
+            try {
+                // "Not there" may mean "not yet": the command may still be on its way to the server.
+                certain = number(giveBack().get(0)) != 0;
+            } catch (JedisException away) {
+                // Tried again below.
+            }
+            if (certain || System.nanoTime() - since > TimeUnit.MILLISECONDS.toNanos(terms.ttlMillis)) {
+                member.end(phase);
+            } else {
+                retry(since);
+            }
+        }
+
+        @SuppressWarnings("unchecked")
+        private List<Object> run(Scripts script, String... args) {
+            return (List<Object>) DualMember.eval(pool, script, Arrays.asList(key, markKey(key)), Arrays.asList(args));
+        }
+    }
+}

@@ -1,0 +1,327 @@
+package getsetlock.dual;
+
+import java.io.UnsupportedEncodingException;
+import java.net.URLEncoder;
+import java.security.SecureRandom;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.Collections;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.JedisPool;
+import redis.clients.jedis.exceptions.JedisException;
+import redis.clients.jedis.exceptions.JedisNoScriptException;
+
+/**
+ * This service in the registry of a migration: it reads the phase of its namespace, says by heartbeat that it is there,
+ * and counts the leases that run under each phase, so that no gate opens while one of an older phase does.
+ *
+ * <p>It promises what the Go registry asks of its members and no more. Heartbeats are dated by the server; this JVM's wall
+ * clock is never read.
+ */
+public final class DualMember implements AutoCloseable {
+    /** The phases in their order. */
+    public enum Phase {
+        NONE, OBSERVE, DUAL, SEALED, MODERN, CLEAN;
+
+        String word() {
+            return name().toLowerCase(Locale.ROOT);
+        }
+    }
+
+    private static final String VERSION = "gsl/1";
+    private static final String[] RECORD = {
+        "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job"
+    };
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private final JedisPool pool;
+    private final String namespace;
+    private final String name;
+    private final String dialect;
+    private final long everyMillis;
+    private final String id;
+    private final ScheduledExecutorService beats;
+    private final Object round = new Object(); // one refresh at a time
+
+    // Guarded by this.
+    private final Map<Phase, Integer> leases = new EnumMap<>(Phase.class);
+    private Phase phase = Phase.NONE;
+    private long epoch;
+    private long longestTtl;
+    private long freshNanos;
+    private String probe = "";
+    private long probed = -1;
+    private String why;
+    private Runnable probing;
+
+    /** Joins with the dialect of jedis-lock 1.0.0 and a heartbeat every five seconds. */
+    public DualMember(JedisPool pool, String namespace, String name) {
+        this(pool, namespace, name, "Jedis", 5_000);
+    }
+
+    /**
+     * Joins. The server must answer; where there is no record yet the member is registered all the same and takes no lock
+     * until there is one.
+     *
+     * @param pool      two connections at least, which nobody else exhausts
+     * @param namespace the keys that begin with it; empty for all
+     * @param name      for people: host and program
+     */
+    public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis) {
+        this.pool = pool;
+        this.namespace = namespace;
+        this.name = name;
+        this.dialect = dialect;
+        this.everyMillis = everyMillis;
+        this.id = random(9);
+        this.why = "there is no record " + recordKey() + ": begin with getsetlock migrate init";
+        refresh();
+        this.beats = Executors.newSingleThreadScheduledExecutor(r -> {
+            Thread t = new Thread(r, "lock-member-" + id);
+            t.setDaemon(true);
+            return t;
+        });
+        beats.scheduleWithFixedDelay(this::beat, everyMillis, everyMillis, TimeUnit.MILLISECONDS);
+    }
+
+    public String id() {
+        return id;
+    }
+
+    /** The phase by which this service acts. */
+    public synchronized Phase phase() {
+        return phase;
+    }
+
+    /** The phase for an attempt, which counts as a lease until {@link #end}. */
+    Phase begin(String key, long ttlMillis) {
+        if (!key.startsWith(namespace)) {
+            throw new IllegalArgumentException("the namespace " + namespace + " does not own the key " + key);
+        }
+        if (overdue()) {
+            try {
+                refresh();
+            } catch (JedisException away) {
+                // What was known holds on.
+            }
+        }
+        synchronized (this) {
+            if (phase == Phase.NONE) {
+                throw new IllegalStateException("no phase, no lock: " + why);
+            }
+            if (phase == Phase.OBSERVE) {
+                throw new IllegalStateException("the fleet is in phase observe, in which this service must still take its"
+                        + " old lock: put this class to work from phase dual on");
+            }
+            longestTtl = Math.max(longestTtl, ttlMillis);
+            leases.merge(phase, 1, Integer::sum);
+            return phase;
+        }
+    }
+
+    /** Nothing is held any more under an attempt of that phase, for certain. */
+    synchronized void end(Phase under) {
+        leases.computeIfPresent(under, (p, n) -> n > 1 ? n - 1 : null);
+        notifyAll();
+    }
+
+    /** Runs with the next heartbeat, and again after each step; what it throws is published. */
+    synchronized void attach(Runnable probing) {
+        this.probing = probing;
+        this.probed = -1;
+    }
+
+    String probeKey() {
+        return "gsl:probe:" + namespace + ":" + id;
+    }
+
+    private synchronized boolean overdue() {
+        return phase == Phase.NONE || System.nanoTime() - freshNanos > TimeUnit.MILLISECONDS.toNanos(3 * everyMillis);
+    }
+
+    private void beat() {
+        try {
+            refresh();
+        } catch (RuntimeException missed) {
+            // The next one tries again; who misses them sees it on the server.
+        }
+    }
+
+    /**
+     * One round: read the record, take up its phase, try the scripts where that is due, and say so. A phase is acted by
+     * only after the server knows this member, so that no lock of a stranger is taken.
+     */
+    public void refresh() {
+        synchronized (round) {
+            long asked = System.nanoTime();
+            String[] found = parse(get(recordKey()));
+            boolean first;
+            synchronized (this) {
+                first = phase == Phase.NONE;
+            }
+            if (first && found != null && found[4].equals(dialect)) {
+                publish(head(Long.parseLong(found[0]), found[1]));
+            }
+            synchronized (this) {
+                take(found);
+                freshNanos = asked;
+            }
+            tryProbe();
+            String head;
+            synchronized (this) {
+                head = head(epoch, phase.word());
+            }
+            publish(head);
+        }
+    }
+
+    /** A record that is gone or older moves nobody: who has a phase keeps it. */
+    private void take(String[] found) {
+        if (found == null) {
+            return;
+        }
+        if (phase == Phase.NONE && !found[4].equals(dialect)) {
+            why = "namespace " + namespace + " is recorded for the dialect " + found[4] + ", and this service writes " + dialect;
+            return;
+        }
+        if (Long.parseLong(found[0]) >= epoch) {
+            epoch = Long.parseLong(found[0]);
+            phase = Phase.valueOf(found[1].toUpperCase(Locale.ROOT));
+        }
+    }
+
+    private void tryProbe() {
+        Runnable run;
+        long at;
+        synchronized (this) {
+            if (probing == null || probed == epoch && probe.equals("ok")) {
+                return;
+            }
+            run = probing;
+            at = epoch;
+        }
+        String said = "ok";
+        try {
+            run.run();
+        } catch (RuntimeException e) {
+            said = String.valueOf(e.getMessage());
+            said = said.length() > 200 ? said.substring(0, 200) : said;
+        }
+        synchronized (this) {
+            probe = said;
+            probed = at;
+        }
+    }
+
+    /** The heartbeat as it stands on the server, up to the time, which the server adds. Called with this locked. */
+    private String head(long epoch, String phase) {
+        StringBuilder held = new StringBuilder();
+        leases.forEach((p, n) -> held.append(held.length() == 0 ? "" : ",").append(p.word()).append(':').append(n));
+        return VERSION + " id=" + id + " name=" + word(name) + " dialect=" + word(dialect) + " epoch=" + epoch + " phase=" + phase
+                + " every=" + everyMillis + " ttl=" + longestTtl + " leases=" + (held.length() == 0 ? "-" : held)
+                + " probe=" + word(probe) + " seen=";
+    }
+
+    private void publish(String head) {
+        eval(pool, Scripts.BEAT, Collections.singletonList(memberKey()), Arrays.asList(head, "", ""));
+    }
+
+    /** Strict: what it does not know is never taken for something it knows. */
+    private String[] parse(String text) {
+        if (text == null) {
+            return null;
+        }
+        String[] words = text.split(" ", -1);
+        boolean good = words[0].equals(VERSION) && words.length == RECORD.length + 1;
+        String[] values = new String[RECORD.length];
+        for (int i = 0; good && i < RECORD.length; i++) {
+            good = words[i + 1].startsWith(RECORD[i] + "=");
+            values[i] = good ? words[i + 1].substring(RECORD[i].length() + 1) : null;
+        }
+        if (!good || !values[1].matches("observe|dual|sealed|modern|clean")) {
+            synchronized (this) {
+                why = "the record " + recordKey() + " has a form that this class does not know; it may be of a newer version";
+            }
+            return null;
+        }
+        return values;
+    }
+
+    /**
+     * Takes this service out of the registry after waiting for its leases to end. If some are left, or the server is away,
+     * it stays registered and closes every gate until a human names it (--forget).
+     */
+    public void goodbye(long waitMillis) throws InterruptedException {
+        long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMillis);
+        synchronized (this) {
+            for (long left = waitMillis; !leases.isEmpty(); left = TimeUnit.NANOSECONDS.toMillis(until - System.nanoTime())) {
+                if (left <= 0) {
+                    throw new IllegalStateException("member " + id + " still has leases: release them before goodbye");
+                }
+                wait(left);
+            }
+        }
+        close();
+        try (Jedis jedis = pool.getResource()) {
+            jedis.del(memberKey());
+        }
+    }
+
+    /** Ends the heartbeats and says nothing, as a killed service does. */
+    @Override
+    public void close() {
+        beats.shutdownNow();
+        try {
+            beats.awaitTermination(10, TimeUnit.SECONDS); // no heartbeat may follow a goodbye
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private String recordKey() {
+        return "gsl:phase:" + namespace;
+    }
+
+    private String memberKey() {
+        return "gsl:member:" + namespace + ":" + id;
+    }
+
+    private String get(String key) {
+        try (Jedis jedis = pool.getResource()) {
+            return jedis.get(key);
+        }
+    }
+
+    /** By digest, and whole where the server does not know the script, which is nothing to remember. */
+    static Object eval(JedisPool pool, Scripts script, List<String> keys, List<String> args) {
+        try (Jedis jedis = pool.getResource()) {
+            try {
+                return jedis.evalsha(script.sha, keys, args);
+            } catch (JedisNoScriptException unknown) {
+                return jedis.eval(script.source, keys, args);
+            }
+        }
+    }
+
+    /** Text as one word, as Go's url.QueryEscape writes it. */
+    private static String word(String text) {
+        try {
+            return URLEncoder.encode(text, "UTF-8").replace("*", "%2A").replace("%7E", "~");
+        } catch (UnsupportedEncodingException never) {
+            throw new AssertionError(never);
+        }
+    }
+
+    static String random(int bytes) {
+        byte[] raw = new byte[bytes];
+        RANDOM.nextBytes(raw);
+        return Base64.getUrlEncoder().withoutPadding().encodeToString(raw);
+    }
+}

@@ -1,0 +1,306 @@
+//go:build real
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/interop"
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// javaWorld is a server whose record stands at a phase, a Go client on the bridge and Java clients of
+// docs/java-dual.md, all members of one namespace.
+type javaWorld struct {
+	t      *testing.T
+	server *redistest.Server
+	pool   *redis.Pool
+	member *Member
+	bridge *Bridge
+	client *lock.Client
+}
+
+const javaCounter = "counter"
+
+func inJavaWorld(t *testing.T, ttl time.Duration) *javaWorld {
+	t.Helper()
+	s := redistest.Real(t, redistest.Options{})
+	w := &javaWorld{t: t, server: s, pool: s.Pool()}
+	if _, err := Init(bg, w.pool, Options{Namespace: "stock"}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Join(bg, w.pool, MemberConfig{Namespace: "stock", Name: "go", Every: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(w.pool, Config{Phases: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := lock.New(b, lock.Config{TTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.member, w.bridge, w.client = m, b, c
+	t.Cleanup(func() {
+		_ = c.Close(bg)
+		_ = b.Close()
+		_ = m.Leave()
+	})
+	w.step()
+	return w
+}
+
+// step moves the record one phase forward, every member with it.
+func (w *javaWorld) step() {
+	w.t.Helper()
+	if err := w.member.Refresh(bg); err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := Advance(bg, w.pool, Options{Namespace: "stock", Claims: known, Go: true})
+	if err != nil || !r.Moved {
+		w.t.Fatalf("the step was not taken: %v, %+v", err, r)
+	}
+	if err := w.member.Refresh(bg); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// java is a client of the class of the document, with a lease of ttl.
+func (w *javaWorld) java(ttl time.Duration) *interop.Client {
+	w.t.Helper()
+	c := interop.SharedClient(w.t, w.server.Addr())
+	if err := c.Lock(bg, interop.Dual, "stock:42", 30*time.Second, ttl, "stock"); err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// members waits until the registry's members are as wanted.
+func (w *javaWorld) members(what string, wanted func([]MemberState) bool) []MemberState {
+	w.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		r, err := Status(bg, w.pool, Options{Namespace: "stock"})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if wanted(r.Members) {
+			return r.Members
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("not %s: %+v", what, r.Members)
+		}
+	}
+}
+
+func (w *javaWorld) take(c *interop.Client) {
+	w.t.Helper()
+	got, err := c.Acquire(bg)
+	if err != nil || !got.Won {
+		w.t.Fatalf("Java did not take the lock: %+v, %v", got, err)
+	}
+}
+
+var javaBytes = regexp.MustCompile(`^([A-Za-z0-9_-]{22}) ([4-9]\d{18}) ([A-Za-z0-9_-]{12})$`)
+
+func TestJavaIsAMemberAndWritesTheSameBytes(t *testing.T) {
+	w := inJavaWorld(t, 10*time.Second)
+	j := w.java(interop.Default)
+	w.take(j)
+	all := w.members("two members, one with a lease in dual", func(all []MemberState) bool {
+		return len(all) == 2 && all[0].Leases[Dual]+all[1].Leases[Dual] == 1
+	})
+	for _, m := range all {
+		if m.err != nil || m.Phase != Dual || m.Probe != probeOK || m.Dialect != "Jedis" {
+			t.Errorf("a member says %+v", m)
+		}
+	}
+	l := w.read("stock:42")
+	found := javaBytes.FindStringSubmatch(w.read("{stock:42}:gsl"))
+	if found == nil || found[2] != l {
+		t.Fatalf("Java wrote %q beside %q", w.read("{stock:42}:gsl"), l)
+	}
+	if found[3] != all[0].ID && found[3] != all[1].ID {
+		t.Errorf("%s is no member's id", found[3])
+	}
+	if _, err := w.client.TryAcquire(bg, "stock:42"); err == nil {
+		t.Error("the bridge holds beside Java")
+	}
+	if err := j.Release(bg); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.keys("*stock:42*"); left != 0 {
+		t.Errorf("%d keys are left", left)
+	}
+	if err := j.Goodbye(bg); err != nil {
+		t.Fatal(err)
+	}
+	w.members("one member after the goodbye", func(all []MemberState) bool { return len(all) == 1 })
+}
+
+func TestJavaFollowsTheRecordIntoSealed(t *testing.T) {
+	w := inJavaWorld(t, 10*time.Second)
+	j := w.java(interop.Default)
+	w.step()
+	w.members("all sealed", func(all []MemberState) bool {
+		return len(all) == 2 && all[0].Phase == Sealed && all[1].Phase == Sealed
+	})
+	for range 2 { // with a guard of its own, and on the tombstone
+		w.take(j)
+		if err := j.Release(bg); err != nil {
+			t.Fatal(err)
+		}
+		if l := w.read("stock:42"); l != "9223372036854775807" {
+			t.Errorf("Java left %q, not the tombstone", l)
+		}
+	}
+	if n := w.keys("*stock:42*"); n != 1 {
+		t.Errorf("%d keys, want the tombstone alone", n)
+	}
+	lease, err := w.client.TryAcquire(bg, "stock:42")
+	if err != nil {
+		t.Fatalf("the bridge on Java's tombstone: %v", err)
+	}
+	if err := lease.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
+	ctx, cancel := context.WithTimeout(bg, 2*time.Minute)
+	defer cancel()
+	w := inJavaWorld(t, 10*time.Second)
+	old := interop.SharedClient(t, w.server.Addr())
+	if err := old.Lock(ctx, interop.Jar, "stock:42", 2*time.Minute, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	var loops []*interop.Loop
+	for _, c := range []*interop.Client{w.java(interop.Default), w.java(interop.Default), old} {
+		l, err := c.StartLoop(ctx, javaCounter, time.Millisecond, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loops = append(loops, l)
+	}
+	ours := w.work(ctx, 2)
+	total := 0
+	for _, l := range loops {
+		if _, err := l.Reach(ctx, 40); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range loops {
+		if err := l.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total += ours()
+	for i, l := range loops {
+		r, err := l.Wait(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("Java client %d had it %d times", i, r.Acquired)
+		total += r.Acquired
+	}
+	if n, err := redis.Int(w.server.Do("GET", javaCounter), nil); err != nil || n != total {
+		t.Errorf("%d acquisitions, and the counter says %d (%v): updates were lost", total, n, err)
+	}
+}
+
+// work lets goroutines of ours count until the func that it returns is called, which tells how often they did.
+func (w *javaWorld) work(ctx context.Context, goroutines int) (end func() int) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	done := make([]int, goroutines)
+	for i := range goroutines {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				// The section is not cut short by the end of the work.
+				err := w.client.Do(context.WithoutCancel(ctx), "stock:42", func(context.Context) error {
+					c := w.pool.Get()
+					defer c.Close()
+					n, err := redis.Int(c.Do("GET", javaCounter))
+					if err != nil && !errors.Is(err, redis.ErrNil) {
+						return err
+					}
+					done[i]++
+					_, err = c.Do("SET", javaCounter, n+1)
+					return err
+				})
+				if err != nil {
+					w.t.Errorf("the bridge: %v", err)
+					return
+				}
+			}
+		})
+	}
+	return func() int {
+		cancel()
+		wg.Wait()
+		sum := 0
+		for _, n := range done {
+			sum += n
+		}
+		w.t.Logf("the bridge had it %d times", sum)
+		return sum
+	}
+}
+
+func TestEitherSideIsKilledAndTheOtherTakesOver(t *testing.T) {
+	const ttl = 4 * time.Second
+	w := inJavaWorld(t, ttl)
+	j := w.java(ttl)
+	w.take(j)
+	if err := j.Die(bg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+	defer cancel()
+	lease, err := w.client.Acquire(ctx, "stock:42")
+	if err != nil {
+		t.Fatalf("the bridge after Java's death: %v", err)
+	}
+	if err := lease.Release(); err != nil {
+		t.Fatal(err)
+	}
+
+	next := w.java(ttl)
+	// A grant without a Client is what a dead process leaves: nothing renews it, nothing gives it back.
+	if _, err := w.bridge.Try(bg, "stock:42", ttl); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.keys("*stock:42*"); n != 2 {
+		t.Fatalf("%d keys, want both of the dead holder", n)
+	}
+	w.take(next)
+	if err := next.Release(bg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *javaWorld) read(key string) string {
+	w.t.Helper()
+	s, err := redis.String(w.server.Do("GET", key), nil)
+	if err != nil {
+		w.t.Fatalf("GET %s: %v", key, err)
+	}
+	return s
+}
+
+func (w *javaWorld) keys(pattern string) int {
+	w.t.Helper()
+	all, err := redis.Strings(w.server.Do("KEYS", pattern), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(all)
+}

@@ -1,0 +1,114 @@
+package migrate
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/fencing"
+)
+
+var updateJava = flag.Bool("update-java", false, "write Scripts.java and the Java of docs/java-dual.md anew")
+
+const javaFolder = "internal/interop/java/src/main/java/getsetlock/dual"
+
+// javaScripts are the sources as the bridge sends them, so that their digests are the same.
+func javaScripts() [][2]string {
+	return [][2]string{
+		{"ACQUIRE", behindName(bridgeAcquireLua, fencing.Draw(), bridgeShared)},
+		{"RENEW", behindName(bridgeRenewLua, bridgeShared)},
+		{"CHECK", behindName(bridgeCheckLua, bridgeShared)},
+		{"RELEASE", behindName(bridgeReleaseLua, bridgeShared)},
+		{"SWEEP", sweepLua},
+		{"BEAT", beatLua},
+	}
+}
+
+const javaHead = `package getsetlock.dual;
+
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+
+/** The scripts of the Go bridge, byte for byte. This file is made by a test of that bridge; don't change it by hand. */
+enum Scripts {
+`
+
+const javaTail = `
+    final String source;
+    final String sha;
+
+    Scripts(String... lines) {
+        source = String.join("\n", lines);
+        try {
+            StringBuilder hex = new StringBuilder();
+            for (byte b : MessageDigest.getInstance("SHA-1").digest(source.getBytes(StandardCharsets.UTF_8))) {
+                hex.append(String.format("%02x", b));
+            }
+            sha = hex.toString();
+        } catch (NoSuchAlgorithmException never) {
+            throw new AssertionError(never);
+        }
+    }
+}
+`
+
+var javaString = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\t", `\t`)
+
+func javaSource() string {
+	var scripts []string
+	for _, s := range javaScripts() {
+		var lines []string
+		for _, line := range strings.Split(s[1], "\n") {
+			lines = append(lines, `        "`+javaString.Replace(line)+`"`)
+		}
+		scripts = append(scripts, fmt.Sprintf("    %s(\n%s)", s[0], strings.Join(lines, ",\n")))
+	}
+	return javaHead + strings.Join(scripts, ",\n\n") + ";\n" + javaTail
+}
+
+func TestJavaSendsTheScriptsOfTheBridge(t *testing.T) {
+	isOrBecomes(t, filepath.Join("..", javaFolder, "Scripts.java"), func(string) string { return javaSource() })
+}
+
+var javaBlock = regexp.MustCompile("(?ms)^<!-- (" + javaFolder + "/\\w+\\.java) -->\n```java\n.*?^```$")
+
+func TestJavaInTheDocumentIsTheCompiledOne(t *testing.T) {
+	shown := 0
+	isOrBecomes(t, "../docs/java-dual.md", func(text string) string {
+		return javaBlock.ReplaceAllStringFunc(text, func(block string) string {
+			shown++
+			name := javaBlock.FindStringSubmatch(block)[1]
+			source, err := os.ReadFile(filepath.Join("..", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return "<!-- " + name + " -->\n```java\n" + string(source) + "```"
+		})
+	})
+	if shown != 3 {
+		t.Errorf("the document shows %d classes, want all three", shown)
+	}
+}
+
+// isOrBecomes compares a file with what it should be, and writes it where that is asked for.
+func isOrBecomes(t *testing.T, path string, should func(is string) string) {
+	t.Helper()
+	is, err := os.ReadFile(path)
+	if err != nil && !(*updateJava && os.IsNotExist(err)) {
+		t.Fatal(err)
+	}
+	want := should(string(is))
+	if want == string(is) {
+		return
+	}
+	if !*updateJava {
+		t.Errorf("%s is not what it is made from (-update-java writes it)", path)
+	} else if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,43 @@
+package replay_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/replay"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// Where a trace was found by giving ours a time that the rules forbid, the real code follows it if it is
+// made to (see TestEveryKeptTrace…), and refuses to be made so.
+func TestTimesThatYieldATraceAreRefused(t *testing.T) {
+	files, err := filepath.Glob(traces + "LeaseRuleIsTight*.txt")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		for _, phase := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual} {
+			sc := kept(t, file).Scenario
+			sc.Ours.Phase = phase
+			if err := replay.Configure(sc); !exceeds(err) {
+				t.Errorf("%s, %s: %v", filepath.Base(file), phase, err)
+			}
+			sc.Ours.TTL--
+			if err := replay.Configure(sc); exceeds(err) {
+				t.Errorf("%s, %s, a tick less: %v", filepath.Base(file), phase, err)
+			}
+		}
+	}
+	margin := kept(t, traces+"EachRuleOfHardenedPreventsATrace-trust-margin-covers-the-fastest.txt").Scenario
+	margin.Lease, margin.Ahead = 15, 2
+	if err := replay.Configure(margin); err == nil || !strings.Contains(err.Error(), "Margin 10s is less than Spread 20s") {
+		t.Errorf("a margin less than the spread: %v", err)
+	}
+	margin.Ours.Margin, margin.Ours.TTL = 2, 5
+	if err := replay.Configure(margin); err != nil {
+		t.Errorf("a margin of the spread: %v", err)
+	}
+}
+
+func exceeds(err error) bool { return err != nil && strings.Contains(err.Error(), "exceeds") }

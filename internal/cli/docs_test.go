@@ -81,7 +81,8 @@ func fieldsOf(typ reflect.Type) []string {
 func TestTheDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
 	all := chapters(t)
 	for verb, document := range map[string]any{
-		"ls": lsAnswer{}, "version": versionAnswer{}, "rehearse": rehearse.Result{}, "bench": bench.Row{}, "migrate": migrateAnswer{},
+		"ls": lsAnswer{}, "version": versionAnswer{}, "rehearse": rehearse.Result{}, "bench": bench.Row{},
+		"audit": auditDocument{}, "doctor": doctorDocument{}, "migrate": migrateAnswer{},
 	} {
 		names := fieldsOf(reflect.TypeOf(document))
 		if len(names) < 5 {

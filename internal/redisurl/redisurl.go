@@ -202,6 +202,9 @@ func (a *Address) parseSocket(host, path, query string) error {
 	return a.setUser(user, password)
 }
 
+// Database is the number that the address selects.
+func (a Address) Database() int { return a.db }
+
 func (a *Address) setDB(text string) error {
 	if text == "" {
 		return nil

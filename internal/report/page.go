@@ -41,7 +41,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Figure is a *Plot or a *Timeline.
+// Figure is a *Plot, a *Timeline or a *Ranges.
 type Figure interface {
 	svg(b *strings.Builder) error
 }

@@ -25,6 +25,9 @@ func sample() Page {
 				Name: "line", X: "s", Rows: []Row{{"old1", []Span{{0, 2}}}, {"old2", []Span{{1, 3}}}},
 				Marks: []Mark{{0, 0, 1, "says"}, {0, 0, 2, "says"}, {1, 1, 3, "says <x>"}},
 			}},
+			{Title: "ranges", Figure: &Ranges{
+				Name: "ranges", X: "ms", Rows: []Range{{Name: "one <i>", Low: -3, High: 5}, {Name: "two", Low: -1, OpenHigh: true, Alarm: true}},
+			}},
 		},
 		Foot: "made by hand",
 	}
@@ -41,7 +44,7 @@ func TestPageIsWellFormedAndAsksNobody(t *testing.T) {
 			t.Errorf("the page contains %s", foreign)
 		}
 	}
-	if n := strings.Count(page, "<svg"); n != 2 {
+	if n := strings.Count(page, "<svg"); n != 3 {
 		t.Errorf("%d plots", n)
 	}
 	for rest := page; strings.Contains(rest, "<svg"); {
@@ -73,6 +76,8 @@ func TestWhatIsNoNumberIsRefused(t *testing.T) {
 		"negative": &Plot{Lines: []Line{{At: []XY{{-1, 0}}}}},
 		"span":     &Timeline{Rows: []Row{{Holds: []Span{{0, math.NaN()}}}}},
 		"row":      &Timeline{Marks: []Mark{{Row: 1}}},
+		"range":    &Ranges{Rows: []Range{{Low: math.NaN()}}},
+		"turned":   &Ranges{Rows: []Range{{Low: 2, High: 1}}},
 	} {
 		var b strings.Builder
 		if err := (Page{Sections: []Section{{Figure: f}}}).Write(&b); err == nil {
@@ -164,5 +169,21 @@ func alone(t *testing.T, dir, words string) {
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "r.html")); err != nil || string(text) != words {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestBothSidesOfNoughtHaveTicksAndOpenEndsReachTheEdge(t *testing.T) {
+	r := &Ranges{X: "ms", Rows: []Range{{Name: "a", Low: -40, High: 90}, {Name: "b", Low: 10, OpenHigh: true}}}
+	s, err := r.sides()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := s.ticks()
+	if len(at) < 4 || at[0] >= 0 || at[len(at)-1] <= 0 {
+		t.Errorf("%v", at)
+	}
+	var b strings.Builder
+	if err := r.svg(&b); err != nil || !strings.Contains(b.String(), `class="range open"`) {
+		t.Errorf("%s %v", b.String(), err)
 	}
 }

@@ -1,0 +1,386 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/internal/demo"
+	"github.com/getsetlock/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+func init() { register(45, newAudit) }
+
+const auditLong = `Says what a live server shows of a fleet of old locks: which kinds of lock stand on it,
+who writes them, whose clock is wrong and by how much, and what went wrong while it
+looked.
+
+First it goes through the keys that match, in slices (SCAN, never KEYS), and names the
+form of each value. Then it watches for --for: it looks at the locks again and again, is
+told by the server when they change (tracking), and counts calls. With --monitor it also
+listens to all commands, in short bursts that end by themselves when the server gets
+slower: only so it knows who writes, who waits, and whose clock is off by how much.
+MONITOR costs a busy server a good part of its throughput while a burst lasts; what it
+did cost is printed.
+
+No key is changed, and nothing is left behind when it is killed. What the user may not
+do is named, and the other sources are used.
+
+Offsets are intervals: a clock is proved to be in it, if the lease is right. --lease
+gives it; without, it is guessed for each writer, and said to be a guess.
+
+--record writes all that was seen to a text file, from which --replay comes to the same
+answer elsewhere, later; getsetlock skew --trace reads the holds in it. With --hash
+names and values of what is no stamp are not in it.
+
+--demo shows all this on an embedded server, with a fleet of old clients whose clocks
+are wrong, in virtual time. No server is needed.
+
+Exit codes: 0 nothing is wrong; 1 something is; 2 wrong use; 3 it could not be done; 128
++ n ended by a signal: what was seen until then is printed.`
+
+// auditFlags are the question as the command line has it.
+type auditFlags struct {
+	server   serverFlags
+	dialect  dialectFlags
+	match    string
+	span     time.Duration
+	monitor  bool
+	lease    time.Duration
+	record   string
+	replay   string
+	report   string
+	hash     bool
+	demo     bool
+	asJSON   bool
+	dialects []dialect.Dialect
+	spanned  bool // --for was given
+}
+
+func newAudit(e *Env) *cobra.Command {
+	f := &auditFlags{}
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Say what a server shows of a fleet of old locks and its clocks",
+		Long:  auditLong,
+		Example: examples(
+			"getsetlock audit --demo                        # no server needed",
+			"getsetlock audit --match 'lock:*'",
+			"getsetlock audit --match 'lock:*' --monitor --lease 60s --report audit.html",
+			"getsetlock audit --match 'lock:*' --monitor --record incident.txt --hash",
+			"getsetlock audit --replay incident.txt --lease 60s",
+		),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.complete(cmd); err != nil {
+				return err
+			}
+			return f.run(e, cmd.Context())
+		},
+	}
+	f.server.register(cmd)
+	f.server.quietFlag(cmd)
+	f.dialect.register(cmd, "what the old clients speak (default: found out)")
+	flags := cmd.Flags()
+	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it so that the shell leaves it alone")
+	flags.DurationVar(&f.span, "for", 30*time.Second, "how long to watch; 0 watches until it is interrupted")
+	flags.BoolVar(&f.monitor, "monitor", false, "listen to all commands too, in short bursts")
+	flags.DurationVar(&f.lease, "lease", 0, "what the old clients add to their clocks (default: guessed)")
+	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
+	flags.StringVar(&f.replay, "replay", "", "read such a file instead of watching a server")
+	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
+	flags.BoolVar(&f.hash, "hash", false, "write keyed hashes instead of names and values that are no stamps to --record")
+	flags.BoolVar(&f.demo, "demo", false, "watch an embedded fleet with wrong clocks, in virtual time")
+	jsonFlag(cmd, &f.asJSON)
+	return cmd
+}
+
+// complete checks what the flags say together.
+func (f *auditFlags) complete(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	switch {
+	case f.span < 0:
+		return wrongUse("--for %v: it must not be negative", f.span)
+	case given("lease") && (f.lease <= 0 || f.lease > dialect.LongestStamp):
+		return wrongUse("--lease %v: it must be above zero and at most %v", f.lease, dialect.LongestStamp)
+	case f.demo && given("replay"):
+		return wrongUse("--demo and --replay both say what to look at instead of a server: give one")
+	case f.hash && f.demo:
+		return wrongUse("--hash hides what is of your server; the demo has nothing to hide")
+	case f.hash && f.record == "":
+		return wrongUse("--hash is for --record, which is not given")
+	case given("match") && f.match == "":
+		return wrongUse("--match is empty; '*' matches every key")
+	}
+	f.spanned = given("for")
+	if f.demo && !given("match") {
+		f.match = "lock:*" // what there is
+	}
+	for _, name := range []string{"redis", "cacert", "monitor", "record"} {
+		if given("replay") && given(name) {
+			return wrongUse("--%s is for a live server, not for --replay", name)
+		}
+	}
+	for _, name := range []string{"redis", "cacert"} {
+		if f.demo && given(name) {
+			return wrongUse("--%s is for a live server, not for --demo", name)
+		}
+	}
+	if f.dialect.name == "" && f.dialect.file == "" {
+		return nil
+	}
+	d, err := f.dialect.pick()
+	f.dialects = []dialect.Dialect{d}
+	return err
+}
+
+// auditAnswer is what was found, and where.
+type auditAnswer struct {
+	where  string
+	lease  time.Duration
+	probe  *audit.ProbeResult // nil in a replay
+	result *audit.Result      // never nil
+	all    []audit.Finding    // of both
+	deaf   error              // why the keys were not probed
+	how    []string           // the command line, to make a report again
+}
+
+func (f *auditFlags) run(e *Env, ctx context.Context) error {
+	a := &auditAnswer{lease: f.lease, result: &audit.Result{}, how: f.commandLine()}
+	err := f.look(e, ctx, a)
+	var said *exitError
+	if errors.As(err, &said) && said.code == codeUse || err != nil && a.empty() {
+		return err
+	}
+	a.gather()
+	interrupted := context.Cause(ctx)
+	if f.report != "" {
+		if saving := report.Save(f.report, a.page()); saving != nil && err == nil {
+			err = couldNot(withoutPath(saving), "writing --report %s", f.report)
+		}
+	}
+	if printing := f.print(e, a); printing != nil && err == nil {
+		err = printing
+	}
+	switch {
+	case err != nil:
+		return err
+	case interrupted != nil && f.span > 0 && f.replay == "":
+		return couldNot(interrupted, "watching to the end; what was seen until then is above")
+	case bad(a.all):
+		return exit(codeBad)
+	}
+	return nil
+}
+
+// withoutPath drops the name of a file that was being filled, which tells nobody anything.
+func withoutPath(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// empty reports that nothing was seen at all.
+func (a *auditAnswer) empty() bool {
+	return (a.probe == nil || a.probe.Keys == 0) && a.result.Evidence.From.IsZero()
+}
+
+// gather puts the findings of both halves together.
+func (a *auditAnswer) gather() {
+	a.all = slices.Clone(a.result.Findings)
+	if a.probe != nil {
+		a.all = append(a.all, a.probe.Findings...)
+	}
+	if a.deaf != nil {
+		a.all = append(a.all, audit.Finding{
+			Severity: audit.SeverityWarning, Kind: "right", What: "the keys could not be gone through: " + oneLine(a.deaf.Error()),
+			Advice: "let this user's ACL allow SCAN, TIME, GETRANGE, PTTL, TYPE and STRLEN",
+		})
+	}
+	audit.SortFindings(a.all)
+}
+
+// bad reports that an answer holds more than notes.
+func bad(all []audit.Finding) bool {
+	return slices.ContainsFunc(all, func(f audit.Finding) bool { return f.Severity != audit.SeverityNote })
+}
+
+// look asks whatever the flags name.
+func (f *auditFlags) look(e *Env, ctx context.Context, a *auditAnswer) error {
+	if f.replay != "" {
+		return f.again(a)
+	}
+	rec, err := f.openRecord()
+	if err != nil {
+		return err
+	}
+	if f.demo {
+		err = f.watchDemo(ctx, a, rec)
+	} else {
+		err = f.watch(e, ctx, a, rec)
+	}
+	if closing := rec.close(); err == nil && closing != nil {
+		err = couldNot(withoutPath(closing), "writing --record %s", f.record)
+	}
+	return err
+}
+
+// config is what both a watch and a replay are asked with.
+func (f *auditFlags) config() audit.Config {
+	return audit.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease}
+}
+
+func (f *auditFlags) again(a *auditAnswer) error {
+	file, err := os.Open(f.replay)
+	if err != nil {
+		return wrongUse("--replay %s: %w", f.replay, withoutPath(err))
+	}
+	defer file.Close()
+	a.where = "record " + f.replay
+	r, err := audit.Replay(file, f.config())
+	if r != nil {
+		a.result = r
+	}
+	var broken *skew.ObservedError
+	switch {
+	case errors.As(err, &broken) && a.empty():
+		return wrongUse("--replay %s: %w", f.replay, err)
+	case err != nil:
+		return couldNot(err, "reading --replay %s to its end", f.replay)
+	}
+	return nil
+}
+
+func (f *auditFlags) watch(e *Env, ctx context.Context, a *auditAnswer, rec *record) error {
+	pool, address, err := f.server.open(e)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	a.where = address
+	if err := f.probe(e, ctx, a, pool); err != nil || ctx.Err() != nil {
+		return err
+	}
+	cfg := f.config()
+	cfg.For, cfg.Monitor.On = f.span, f.monitor
+	cfg.DB = f.server.database(e)
+	view := e.newLiveView(f.server.quiet, f.span)
+	cfg.Seen, cfg.SeenEvery = view.show, view.every()
+	if rec != nil {
+		cfg.Record = rec
+	}
+	if f.hash {
+		cfg.Hash = []byte(rand.Text())
+	}
+	r, err := audit.Watch(ctx, pool, cfg)
+	view.end()
+	if r != nil {
+		a.result = r
+	}
+	switch {
+	case rec.failed() != nil:
+		return couldNot(withoutPath(rec.failed()), "writing --record %s; it ends with what was seen until then", f.record)
+	case err != nil && ctx.Err() == nil:
+		return couldNot(err, "watching %s", address)
+	}
+	return nil
+}
+
+// probe goes through the keys. That this user may not is no reason not to watch.
+func (f *auditFlags) probe(e *Env, ctx context.Context, a *auditAnswer, pool *redis.Pool) error {
+	p := e.progress(f.server.quiet, "keys looked at", -1)
+	defer p.end()
+	found, err := audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: f.lease, Progress: p.set, DB: f.server.database(e)})
+	a.probe = found
+	var refused redis.Error
+	switch {
+	case ctx.Err() != nil:
+		return nil // told of at the end
+	case errors.As(err, &refused) && (wire.IsNoPerm(err) || wire.IsUnknownCommand(err)):
+		a.deaf = err
+		return nil
+	case err != nil:
+		return couldNot(err, "looking at the keys of %s", a.where)
+	}
+	return nil
+}
+
+// watchDemo plays the fleet, and looks at it as at any other.
+func (f *auditFlags) watchDemo(ctx context.Context, a *auditAnswer, rec *record) error {
+	fleet, err := demo.New(1)
+	if err != nil {
+		return couldNot(err, "starting the demo")
+	}
+	defer fleet.Close()
+	cfg := f.config()
+	if cfg.Lease == 0 {
+		cfg.Lease, a.lease = demo.Lease, demo.Lease
+	}
+	census, err := audit.NewCensus(cfg)
+	if err != nil {
+		return wrongUse("%w", err)
+	}
+	a.where = fmt.Sprintf("the demo: %d old clients, %v of virtual time", len(demo.Members()), f.demoSpan())
+	lines, err := rec.lines()
+	if err != nil {
+		return couldNot(withoutPath(err), "writing --record %s", f.record)
+	}
+	err = fleet.Run(ctx, f.demoSpan(), func(o skew.Observed) {
+		census.Add(o)
+		lines(o)
+	})
+	if err != nil {
+		return couldNot(err, "running the demo")
+	}
+	a.result = census.Result()
+	pool := fleet.Pool()
+	defer pool.Close()
+	a.probe, err = audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Hurry: true})
+	if err != nil && ctx.Err() == nil {
+		return couldNot(err, "looking at the demo's keys")
+	}
+	return rec.failure(f.record)
+}
+
+// demoSpan is how long the demo's fleet is watched: long enough for its mishaps, unless told otherwise.
+func (f *auditFlags) demoSpan() time.Duration {
+	if f.spanned && f.span > 0 {
+		return f.span
+	}
+	return 2 * time.Minute
+}
+
+// commandLine is how a report is made again.
+func (f *auditFlags) commandLine() []string {
+	out := []string{"getsetlock", "audit"}
+	add := func(name, value string) { out = append(out, "--"+name, "'"+value+"'") }
+	switch {
+	case f.demo:
+		out = append(out, "--demo")
+	case f.replay != "":
+		add("replay", f.replay)
+	}
+	if f.match != "*" && !f.demo {
+		add("match", f.match)
+	}
+	if f.monitor {
+		out = append(out, "--monitor")
+	}
+	if f.lease > 0 {
+		add("lease", f.lease.String())
+	}
+	return out
+}

@@ -1,0 +1,326 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// auditDocument is the answer as --json prints it. Null is what is not known.
+type auditDocument struct {
+	Schema         string             `json:"schema"`
+	From           *string            `json:"from"`
+	Until          *string            `json:"until"`
+	Keys           *int64             `json:"keys"` // looked at
+	Dialects       []string           `json:"dialects"`
+	Prefixes       []auditPrefix      `json:"prefixes"`
+	Sources        []auditSource      `json:"sources"`
+	Writers        []auditWriter      `json:"writers"`
+	Counts         audit.Counts       `json:"counts"`
+	Spread         auditSpread        `json:"spread"`
+	SmallestLease  *json.Number       `json:"smallest_lease_ms"`
+	GreatestLease  *json.Number       `json:"greatest_lease_ms"`
+	LongestGap     *json.Number       `json:"longest_gap_ms"`
+	LongestSafeJob *json.Number       `json:"longest_safe_job_ms"`
+	LongestHold    *json.Number       `json:"longest_hold_ms"`
+	Bases          map[string]*string `json:"bases"` // of the five above: given, inferred, measured, claimed, default
+	Cost           *auditCost         `json:"cost"`
+	Findings       []auditFinding     `json:"findings"`
+}
+
+type auditPrefix struct {
+	Prefix string           `json:"prefix"`
+	Keys   int64            `json:"keys"`
+	Forms  []auditForm      `json:"forms"`
+	Types  map[string]int64 `json:"types"`
+}
+
+type auditForm struct {
+	Form     string   `json:"form"`
+	Look     string   `json:"look"`
+	Unit     *string  `json:"unit"`
+	Encoding string   `json:"encoding"`
+	Dialects []string `json:"dialects"`
+	Also     []string `json:"also"` // forms that the same values could have instead
+	Keys     int64    `json:"keys"`
+	NoTTL    int64    `json:"no_ttl"`
+	Expired  int64    `json:"expired"`
+	Far      int64    `json:"far"`
+	Examples []string `json:"examples"`
+}
+
+type auditSource struct {
+	Source  string      `json:"source"`
+	From    *string     `json:"from"`
+	Until   *string     `json:"until"`
+	Events  int64       `json:"events"`
+	Missing *string     `json:"missing"`
+	Holes   []auditHole `json:"holes"`
+}
+
+type auditHole struct {
+	From   *string `json:"from"`
+	Until  *string `json:"until"`
+	Reason string  `json:"reason"`
+	Detail *string `json:"detail"`
+}
+
+type auditWriter struct {
+	Addr     *string        `json:"addr"` // null: somebody, seen by polls
+	Name     *string        `json:"name"`
+	Library  *string        `json:"library"`
+	Dialect  *string        `json:"dialect"`
+	Also     []string       `json:"also"`
+	Lease    *json.Number   `json:"lease_ms"`
+	Offset   auditOffset    `json:"offset"`
+	Holds    auditHolds     `json:"holds"`
+	Counts   audit.Counts   `json:"counts"`
+	Keys     []string       `json:"keys"`
+	LastSeen *string        `json:"last_seen"`
+	Findings []auditFinding `json:"findings"`
+}
+
+type auditOffset struct {
+	Low      *json.Number `json:"low_ms"`
+	High     *json.Number `json:"high_ms"`
+	Drift    *json.Number `json:"drift_ppm"` // the middle of the two below
+	DriftLow *json.Number `json:"drift_low_ppm"`
+	DriftTop *json.Number `json:"drift_high_ppm"`
+}
+
+type auditHolds struct {
+	Count   int64        `json:"count"`
+	Longest *json.Number `json:"longest_ms"`
+}
+
+type auditSpread struct {
+	Proved     *json.Number `json:"proved_ms"`
+	Guaranteed *json.Number `json:"guaranteed_ms"`
+}
+
+type auditCost struct {
+	Probed     int64        `json:"keys_probed"`
+	ProbeMS    *json.Number `json:"probe_ms"`
+	Looks      int64        `json:"looks"`
+	ServerTime *json.Number `json:"server_time_ms"`
+	Share      *json.Number `json:"share"` // of one core of the server
+	Bursts     int          `json:"monitor_bursts"`
+	Monitor    *json.Number `json:"monitor_ms"`
+	Lines      int64        `json:"monitor_lines"`
+	PingOff    *json.Number `json:"ping_off_ms"`
+	PingOn     *json.Number `json:"ping_on_ms"`
+	OpsOff     *json.Number `json:"ops_off"`
+	OpsOn      *json.Number `json:"ops_on"`
+}
+
+type auditFinding struct {
+	Severity string  `json:"severity"`
+	Kind     string  `json:"kind"`
+	Key      *string `json:"key"`
+	Writer   *string `json:"writer"`
+	What     string  `json:"what"`
+	Advice   string  `json:"advice"`
+}
+
+func (a *auditAnswer) document() auditDocument {
+	e := &a.result.Evidence
+	doc := auditDocument{
+		Schema: "getsetlock.audit/1", From: instant(e.From), Until: instant(e.Until), Dialects: a.dialects(),
+		Prefixes: []auditPrefix{}, Sources: []auditSource{}, Writers: []auditWriter{}, Counts: e.Counts,
+		SmallestLease: spanMillis(e.SmallestLease), GreatestLease: spanMillis(e.GreatestLease), LongestGap: spanMillis(e.LongestGap),
+		LongestSafeJob: spanMillis(e.LongestSafeJob), LongestHold: spanMillis(e.LongestHold),
+		Bases: map[string]*string{
+			"smallest_lease": basisOf(e.SmallestLease), "greatest_lease": basisOf(e.GreatestLease), "longest_gap": basisOf(e.LongestGap),
+			"longest_safe_job": basisOf(e.LongestSafeJob), "longest_hold": basisOf(e.LongestHold),
+		},
+		Spread: a.spreadFound(), Cost: a.cost(), Findings: findingsFound(a.all),
+	}
+	if a.probe != nil {
+		doc.Keys = &a.probe.Keys
+		for _, p := range a.probe.Prefixes {
+			doc.Prefixes = append(doc.Prefixes, prefixFound(p))
+		}
+	}
+	for _, c := range e.Coverage {
+		doc.Sources = append(doc.Sources, sourceFound(c))
+	}
+	for _, w := range e.Writers {
+		doc.Writers = append(doc.Writers, writerFound(w))
+	}
+	return doc
+}
+
+// dialects are those that the census saw, and the likeliest of each form that carries a time.
+func (a *auditAnswer) dialects() []string {
+	out := append([]string{}, a.result.Evidence.Dialects...)
+	if a.probe != nil {
+		for _, p := range a.probe.Prefixes {
+			for _, f := range p.Forms {
+				seen := slices.ContainsFunc(f.Dialects, func(name string) bool { return slices.Contains(out, name) })
+				if f.Unit != "none" && f.Unit != "" && len(f.Dialects) > 0 && !seen {
+					out = append(out, f.Dialects[0])
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func prefixFound(p audit.PrefixResult) auditPrefix {
+	out := auditPrefix{Prefix: escaped(p.Prefix), Keys: p.Keys, Forms: []auditForm{}, Types: p.Types}
+	for _, f := range p.Forms {
+		form := auditForm{
+			Form: f.Form.String(), Look: string(f.Look), Encoding: string(f.Encoding), Dialects: append([]string{}, f.Dialects...), Also: []string{},
+			Keys: f.Keys, NoTTL: f.NoTTL, Expired: f.Expired, Far: f.Far, Examples: []string{},
+		}
+		if f.Unit != "none" && f.Unit != "" {
+			form.Unit = ptr(string(f.Unit))
+		}
+		for _, other := range f.Also {
+			form.Also = append(form.Also, other.String())
+		}
+		for _, key := range f.Examples {
+			form.Examples = append(form.Examples, escaped(key))
+		}
+		out.Forms = append(out.Forms, form)
+	}
+	return out
+}
+
+func sourceFound(c audit.Coverage) auditSource {
+	out := auditSource{
+		Source: string(c.Source), From: instant(c.From), Until: instant(c.Until), Events: c.Events, Missing: orNull(c.Missing), Holes: []auditHole{},
+	}
+	for _, h := range c.Holes {
+		out.Holes = append(out.Holes, auditHole{instant(h.From), instant(h.Until), string(h.Reason), orNull(h.Detail)})
+	}
+	return out
+}
+
+func writerFound(w audit.Writer) auditWriter {
+	out := auditWriter{
+		Addr: orNull(w.Addr), Name: orNull(escaped(w.Name)), Library: orNull(escaped(w.Library)), Dialect: orNull(w.Dialect), Also: append([]string{}, w.Also...),
+		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Holds: auditHolds{Count: w.Holds.Count}, Counts: w.Counts, Keys: []string{},
+		LastSeen: instant(w.Last), Findings: findingsFound(w.Findings),
+	}
+	if w.Holds.Count > 0 {
+		out.Holds.Longest = ptr(millis(w.Holds.Longest))
+	}
+	for _, key := range w.Keys {
+		out.Keys = append(out.Keys, escaped(key))
+	}
+	return out
+}
+
+func offsetFound(o audit.Offset) auditOffset {
+	var out auditOffset
+	if o.Writes == 0 {
+		return out
+	}
+	if o.Low != skew.NoLow {
+		out.Low = ptr(millis(o.Low))
+	}
+	if o.High != skew.NoHigh {
+		out.High = ptr(millis(o.High))
+	}
+	if o.HasRate {
+		out.DriftLow, out.DriftTop, out.Drift = decimals(o.LowPPM), decimals(o.HighPPM), decimals((o.LowPPM+o.HighPPM)/2)
+	}
+	return out
+}
+
+func (a *auditAnswer) spreadFound() auditSpread {
+	e := &a.result.Evidence
+	var out auditSpread
+	if offsets(e) > 0 {
+		out.Proved = ptr(millis(e.Spread.Proved))
+	}
+	if e.Spread.Sound() {
+		out.Guaranteed = ptr(millis(e.Spread.Guaranteed))
+	}
+	return out
+}
+
+// offsets counts the writers of whose clocks something is known.
+func offsets(e *audit.Evidence) int {
+	n := 0
+	for _, w := range e.Writers {
+		if w.Offset.Writes > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *auditAnswer) cost() *auditCost {
+	c := a.result.Cost
+	if a.probe == nil && c.Elapsed == 0 {
+		return nil // a replay asks nobody
+	}
+	out := &auditCost{Looks: c.Looks}
+	if a.probe != nil {
+		out.Probed, out.ProbeMS = a.probe.Keys, ptr(millis(a.probe.Cost.Work))
+	}
+	if c.HasShare {
+		out.ServerTime, out.Share = ptr(millis(c.ServerTime)), decimals(c.Share)
+	}
+	if m := c.Monitor; m != nil {
+		out.Bursts, out.Monitor, out.Lines = m.Bursts, ptr(millis(m.Time)), m.Lines
+		if m.PingOff > 0 {
+			out.PingOff = ptr(millis(m.PingOff))
+		}
+		if m.PingOn > 0 {
+			out.PingOn = ptr(millis(m.PingOn))
+		}
+		if m.OpsOff > 0 {
+			out.OpsOff = decimals(m.OpsOff)
+		}
+		if m.OpsOn > 0 {
+			out.OpsOn = decimals(m.OpsOn)
+		}
+	}
+	return out
+}
+
+func findingsFound(all []audit.Finding) []auditFinding {
+	out := []auditFinding{}
+	for _, f := range all {
+		out = append(out, auditFinding{string(f.Severity), f.Kind, orNull(escaped(f.Key)), orNull(f.Writer), f.What, f.Advice})
+	}
+	return out
+}
+
+func spanMillis(s audit.Span) *json.Number {
+	if !s.Known() || s.Value >= skew.NoHigh/2 {
+		return nil
+	}
+	return ptr(millis(s.Value))
+}
+
+func basisOf(s audit.Span) *string { return orNull(string(s.Basis)) }
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// decimals is a number with at most four digits behind the point.
+func decimals(v float64) *json.Number {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return ptr(json.Number(strconv.FormatFloat(math.Round(v*1e4)/1e4, 'f', -1, 64)))
+}
+
+// between is a span of the server's clock in words.
+func between(from, until time.Time) string {
+	return from.UTC().Format("2006-01-02 15:04:05") + " to " + until.UTC().Format("15:04:05") + " UTC"
+}

@@ -1,0 +1,318 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+func (f *auditFlags) print(e *Env, a *auditAnswer) error {
+	if f.asJSON {
+		return e.printJSON(a.document())
+	}
+	w := e.Stdout
+	fmt.Fprintln(w, "audit of "+a.where)
+	a.printWindow(w)
+	e.printForms(a)
+	e.printWriters(a)
+	a.printClocks(w)
+	a.printCost(w)
+	printFindings(w, a.all)
+	return nil
+}
+
+// printWindow says when which source looked.
+func (a *auditAnswer) printWindow(w io.Writer) {
+	ev := &a.result.Evidence
+	if a.probe != nil {
+		fmt.Fprintf(w, "%d keys looked at\n", a.probe.Keys)
+	}
+	if ev.From.IsZero() {
+		return
+	}
+	fmt.Fprintf(w, "watched %s, by the server's clock\n", between(ev.From, ev.Until))
+	for _, c := range ev.Coverage {
+		switch {
+		case c.Missing != "":
+			fmt.Fprintf(w, "  %-9s not used: %s\n", c.Source, oneLine(c.Missing))
+		default:
+			fmt.Fprintf(w, "  %-9s %d events%s\n", c.Source, c.Events, holesWords(c.Holes))
+		}
+	}
+}
+
+func holesWords(holes []audit.Hole) string {
+	if len(holes) == 0 {
+		return ""
+	}
+	var blind time.Duration
+	by := map[audit.HoleReason]bool{}
+	var reasons []string
+	for _, h := range holes {
+		blind += h.Until.Sub(h.From)
+		if !by[h.Reason] {
+			by[h.Reason] = true
+			reasons = append(reasons, string(h.Reason))
+		}
+	}
+	return fmt.Sprintf("; saw nothing for %s (%s)", blind.Round(time.Millisecond), strings.Join(reasons, ", "))
+}
+
+func (e *Env) printForms(a *auditAnswer) {
+	if a.probe == nil || len(a.probe.Prefixes) == 0 {
+		return
+	}
+	fmt.Fprintln(e.Stdout)
+	g := newGrid(left("keys under"), right("keys"), left("form"), left("dialect"), right("no ttl"), right("past"), right("far ahead"))
+	for _, p := range a.probe.Prefixes {
+		for _, f := range p.Forms {
+			who := "-"
+			if len(f.Dialects) > 0 {
+				who = f.Dialects[0]
+			}
+			if n := len(f.Dialects) - 1; n > 0 {
+				who = fmt.Sprintf("%s +%d", who, n)
+			}
+			g.add(orNone(escaped(p.Prefix)), f.Keys, f.Form.String(), who, f.NoTTL, f.Expired, f.Far)
+		}
+		for _, kind := range slices.Sorted(maps.Keys(p.Types)) {
+			g.add(orNone(escaped(p.Prefix)), p.Types[kind], kind, "-", "-", "-", "-")
+		}
+	}
+	e.print(g)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(no prefix)"
+	}
+	return s
+}
+
+func (e *Env) printWriters(a *auditAnswer) {
+	writers := a.result.Evidence.Writers
+	if len(writers) == 0 {
+		return
+	}
+	fmt.Fprintln(e.Stdout)
+	g := newGrid(left("writer"), left("name"), left("library"), left("dialect"), left("clock less the server's"), right("drift ppm"),
+		right("acquired"), right("takeovers"), right("longest hold"), right("findings"))
+	for _, w := range writers {
+		who := w.Dialect
+		if n := len(w.Also); n > 0 {
+			who = fmt.Sprintf("%s +%d", who, n)
+		}
+		g.add(nobody(w.Addr), dashed(escaped(w.Name)), dashed(escaped(w.Library)), dashed(who), offsetWords(w.Offset), driftWords(w.Offset),
+			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), len(w.Findings))
+	}
+	e.print(g)
+}
+
+func nobody(addr string) string {
+	if addr == "" {
+		return "(somebody)"
+	}
+	return addr
+}
+
+func dashed(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func offsetWords(o audit.Offset) string {
+	if o.Writes == 0 {
+		return "-"
+	}
+	low, high := "?", "?"
+	// Rounded outwards: what is shown must hold too.
+	if o.Low != skew.NoLow {
+		low = signed(o.Low.Truncate(offsetStep), o.Low, -offsetStep)
+	}
+	if o.High != skew.NoHigh {
+		high = signed(o.High.Truncate(offsetStep), o.High, offsetStep)
+	}
+	text := low + " … " + high
+	if o.LeaseGuessed {
+		text += " *"
+	}
+	return text
+}
+
+// offsetStep is how finely a table shows offsets.
+const offsetStep = 10 * time.Microsecond
+
+// signed writes a duration that was cut, moved by one step where the cut went inwards.
+func signed(cut, whole, step time.Duration) string {
+	if step < 0 && cut > whole || step > 0 && cut < whole {
+		cut += step
+	}
+	if cut > 0 {
+		return "+" + cut.String()
+	}
+	return cut.String()
+}
+
+func driftWords(o audit.Offset) string {
+	if !o.HasRate {
+		return "-"
+	}
+	return fmt.Sprintf("%+.0f … %+.0f", o.LowPPM, o.HighPPM)
+}
+
+func longestWords(h audit.Durations) string {
+	if h.Count == 0 {
+		return "-"
+	}
+	return short(h.Longest)
+}
+
+// printClocks says what clocks, leases and jobs come to together.
+func (a *auditAnswer) printClocks(w io.Writer) {
+	e := &a.result.Evidence
+	if len(e.Writers) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	for _, line := range a.clockLines() {
+		fmt.Fprintf(w, "%-18s%s\n", line[0], line[1])
+	}
+}
+
+// clockLines are names and values, for the terminal and the page.
+func (a *auditAnswer) clockLines() [][2]string {
+	e := &a.result.Evidence
+	out := [][2]string{{"clocks apart", a.spreadWords()}}
+	lease := spanWords(e.SmallestLease)
+	if e.GreatestLease.Known() && e.GreatestLease.Value != e.SmallestLease.Value {
+		lease += ", greatest " + spanWords(e.GreatestLease)
+	}
+	out = append(out, [2]string{"smallest lease", lease}, [2]string{"longest gap", spanWords(e.LongestGap)},
+		[2]string{"longest hold", spanWords(e.LongestHold)}, [2]string{"longest safe job", spanWords(e.LongestSafeJob)})
+	for _, w := range e.Writers {
+		if w.Offset.LeaseGuessed {
+			return append(out, [2]string{"*", "hangs on a guessed lease: --lease gives it"})
+		}
+	}
+	return out
+}
+
+func (a *auditAnswer) spreadWords() string {
+	e := &a.result.Evidence
+	if offsets(e) == 0 {
+		return "unknown: nobody's writes were seen by name (--monitor shows them)"
+	}
+	text := "at least " + short(e.Spread.Proved)
+	switch {
+	case e.Spread.Sound():
+		return text + " (proved), at most " + short(e.Spread.Guaranteed) + " (guaranteed, of those seen)"
+	case len(e.Spread.Contradicted) > 0:
+		return text + "; no upper bound is guaranteed, since these contradict themselves: " + strings.Join(e.Spread.Contradicted, ", ")
+	}
+	return text + "; no upper bound: too little was seen of " + strings.Join(e.Spread.Unbounded, ", ")
+}
+
+func spanWords(s audit.Span) string {
+	switch {
+	case !s.Known():
+		return "unknown"
+	case s.Value >= skew.NoHigh/2:
+		return "unbounded"
+	}
+	text := short(s.Value) + " (" + string(s.Basis) + ")"
+	if s.Addr != "" {
+		text += ", by " + s.Addr
+	}
+	if s.Key != "" {
+		text += ", of " + escaped(s.Key)
+	}
+	if s.Note != "" {
+		text += "; " + s.Note
+	}
+	return text
+}
+
+// printCost says what the audit itself did to the server.
+func (a *auditAnswer) printCost(w io.Writer) {
+	for _, line := range a.costLines() {
+		fmt.Fprintf(w, "%-18s%s\n", "cost", line)
+	}
+}
+
+func (a *auditAnswer) costLines() []string {
+	var out []string
+	c := a.result.Cost
+	if a.probe != nil && a.probe.Cost.Work > 0 && c.Elapsed > 0 {
+		p := a.probe.Cost
+		out = append(out, fmt.Sprintf("probe: %d keys in %s, of which the server was waited for %s; slowest slice %s", a.probe.Keys, short(p.Elapsed), short(p.Work), short(p.Slowest)))
+	}
+	if c.Looks > 0 && c.HasShare {
+		out = append(out, fmt.Sprintf("looks: %d, for which the server worked %s: %.2f %% of one core", c.Looks, short(c.ServerTime), 100*c.Share))
+	} else if c.Looks > 0 {
+		out = append(out, fmt.Sprintf("looks: %d; what they cost could not be asked", c.Looks))
+	}
+	if m := c.Monitor; m != nil {
+		text := fmt.Sprintf("monitor: %d bursts, %s, %d lines, %d KiB", m.Bursts, short(m.Time), m.Lines, m.Bytes>>10)
+		if m.PingOn > 0 && m.PingOff > 0 {
+			text += fmt.Sprintf("; a PING took %s with it and %s without", short(m.PingOn), short(m.PingOff))
+		}
+		if m.OpsOn > 0 && m.OpsOff > 0 {
+			text += fmt.Sprintf("; %.0f commands a second with it and %.0f without", m.OpsOn, m.OpsOff)
+		}
+		out = append(out, text)
+		for _, why := range m.Stopped {
+			out = append(out, "monitor stopped: "+why)
+		}
+	}
+	return out
+}
+
+// printFindings prints sentences for people, a paragraph each.
+func printFindings(w io.Writer, all []audit.Finding) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "\nWELL: nothing is wrong with what was seen.")
+		return
+	}
+	for _, f := range all {
+		fmt.Fprintln(w)
+		printFinding(w, f)
+	}
+}
+
+func printFinding(w io.Writer, f audit.Finding) {
+	about := ""
+	if f.Key != "" {
+		about = escaped(f.Key) + ": "
+	}
+	wrap(w, strings.ToUpper(string(f.Severity))+"  ", about+f.What)
+	if f.Advice != "" {
+		wrap(w, "    do: ", f.Advice)
+	}
+}
+
+// wrap breaks a sentence at blanks, under its beginning.
+func wrap(w io.Writer, head, text string) {
+	const width = 110
+	indent := strings.Repeat(" ", 9)
+	line := fmt.Sprintf("%-9s", head)
+	for i, word := range strings.Fields(oneLine(text)) {
+		if i > 0 && len([]rune(line))+1+len([]rune(word)) > width {
+			fmt.Fprintln(w, line)
+			line = indent + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	fmt.Fprintln(w, line)
+}

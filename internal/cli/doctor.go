@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+func init() { register(46, newDoctor) }
+
+const doctorLong = `Examines a server and the old locks on it: dead locks that nobody has taken over, stamps
+far in the future from a wrong clock, locks that a fast clock already takes for expired,
+values that no client can read; and the settings that matter to locks: eviction,
+persistence, replicas, scripting, tracking, and the rights of this user. Each in a
+sentence, with what to do.
+
+What the server can do is tried, not read off its version, in ways that change nothing.
+
+With --fix it changes what it can: it deletes dead locks, and moves stamps far ahead to
+end one lease from now, so that a living holder keeps a whole lease. It shows what it
+would do and asks before. Each change is made in one step on the server only if the
+value is still the one that was looked at and no token of ours stands beside it; else
+the key is left alone, and that is said. Since without a pattern a lock can't be told
+from a time that another program keeps, --fix needs --match.
+
+--watch listens to all commands for so long before (MONITOR, in bursts), and measures
+how far the clocks are apart, and which locks are ghosts. Without it --spread says how
+far, or what is usual is assumed.
+
+Exit codes: 0 nothing is wrong; 1 something is, or was before --fix; 2 wrong use; 3 it
+could not be done.`
+
+type doctorFlags struct {
+	server  serverFlags
+	dialect dialectFlags
+	match   string
+	lease   time.Duration
+	spread  time.Duration
+	watch   time.Duration
+	fix     bool
+	yes     bool
+	asJSON  bool
+}
+
+func newDoctor(e *Env) *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine a server and its old locks, and free the dead ones",
+		Long:  doctorLong,
+		Example: examples(
+			"getsetlock doctor --match 'lock:*'",
+			"getsetlock doctor --match 'lock:*' --dialect jedis --lease 60s --fix",
+			"getsetlock doctor --match 'lock:*' --watch 10s --json | jq '.findings[].what'",
+		),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := f.complete(e, cmd)
+			if err != nil {
+				return err
+			}
+			return f.run(e, cmd.Context(), cfg)
+		},
+	}
+	f.server.register(cmd)
+	f.server.quietFlag(cmd)
+	f.dialect.register(cmd, "what the old clients speak (default: found out)")
+	flags := cmd.Flags()
+	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it so that the shell leaves it alone")
+	flags.DurationVar(&f.lease, "lease", 0, "the longest that old clients add to their clocks (default: that of --dialect)")
+	flags.DurationVar(&f.spread, "spread", 0, "how far the clocks are apart (default: measured by --watch, else assumed)")
+	flags.DurationVar(&f.watch, "watch", 0, "listen to all commands for so long before")
+	flags.BoolVar(&f.fix, "fix", false, "do what can be done about it, after asking")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask")
+	jsonFlag(cmd, &f.asJSON)
+	return cmd
+}
+
+func (f *doctorFlags) complete(e *Env, cmd *cobra.Command) (audit.DoctorConfig, error) {
+	given := cmd.Flags().Changed
+	cfg := audit.DoctorConfig{Match: f.match, Lease: f.lease, Spread: f.spread, DB: f.server.database(e)}
+	switch {
+	case given("lease") && (f.lease <= 0 || f.lease > dialect.LongestStamp):
+		return cfg, wrongUse("--lease %v: it must be above zero and at most %v", f.lease, dialect.LongestStamp)
+	case given("spread") && f.spread <= 0:
+		return cfg, wrongUse("--spread %v: it must be above zero", f.spread)
+	case f.watch < 0:
+		return cfg, wrongUse("--watch %v: it must not be negative", f.watch)
+	case given("spread") && f.watch > 0:
+		return cfg, wrongUse("--spread and --watch both say how far the clocks are apart: give one")
+	case f.match == "":
+		return cfg, wrongUse("--match is empty; '*' matches every key")
+	case f.fix && f.match == "*":
+		return cfg, wrongUse("--fix needs --match: without a pattern a lock can't be told from a time that another program keeps")
+	case f.yes && !f.fix:
+		return cfg, wrongUse("--yes is for --fix, which is not given")
+	case f.fix && !f.yes && !e.Interactive():
+		return cfg, wrongUse("standard input is no terminal, so you cannot be asked: look at what doctor says without --fix, then give --fix --yes")
+	}
+	if f.dialect.name != "" || f.dialect.file != "" {
+		d, err := f.dialect.pick()
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Dialects = []dialect.Dialect{d}
+	}
+	return cfg, nil
+}
+
+func (f *doctorFlags) run(e *Env, ctx context.Context, cfg audit.DoctorConfig) error {
+	pool, address, err := f.server.open(e)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := f.listen(e, ctx, pool, address, &cfg); err != nil {
+		return err
+	}
+	p := e.progress(f.server.quiet, "keys looked at", -1)
+	cfg.Progress = p.set
+	d, err := audit.Doctor(ctx, pool, cfg)
+	p.end()
+	if err != nil && len(d.Complaints) == 0 {
+		return couldNot(err, "examining %s", address)
+	}
+	fixed := map[string]audit.FixOutcome{}
+	failed := err
+	if !f.asJSON {
+		printDiagnosis(e, address, d)
+	}
+	if f.fix && failed == nil {
+		failed = f.treat(e, ctx, pool, d, fixed)
+	}
+	if f.asJSON {
+		if err := e.printJSON(diagnosisFound(d, fixed)); err != nil {
+			return err
+		}
+	}
+	var said *exitError
+	switch {
+	case errors.As(failed, &said):
+		return failed
+	case failed != nil:
+		return couldNot(failed, "examining %s to the end; what was seen until then is above", address)
+	case slices.ContainsFunc(d.Complaints, func(c audit.Complaint) bool { return c.Severity != audit.SeverityNote }):
+		return exit(codeBad)
+	}
+	return nil
+}
+
+// listen measures the fleet's clocks before.
+func (f *doctorFlags) listen(e *Env, ctx context.Context, pool *redis.Pool, address string, cfg *audit.DoctorConfig) error {
+	if f.watch == 0 {
+		return nil
+	}
+	view := e.newLiveView(f.server.quiet, f.watch)
+	r, err := audit.Watch(ctx, pool, audit.Config{
+		Match: f.match, Dialects: cfg.Dialects, Lease: f.lease, For: f.watch, DB: cfg.DB, Monitor: audit.MonitorConfig{On: true},
+		Seen: view.show, SeenEvery: view.every(),
+	})
+	view.end()
+	switch {
+	case ctx.Err() != nil:
+		return couldNot(context.Cause(ctx), "watching %s", address)
+	case err != nil:
+		return couldNot(err, "watching %s", address)
+	}
+	cfg.Evidence = &r.Evidence
+	if s := r.Evidence.Spread; s.Sound() {
+		cfg.Spread = max(s.Guaranteed, time.Millisecond)
+	} else if s.Proved > 0 {
+		cfg.Spread = s.Proved
+		e.say(f.server.quiet, "the clocks are at least %v apart; an upper bound could not be had", s.Proved.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// treat asks and does what can be done.
+func (f *doctorFlags) treat(e *Env, ctx context.Context, pool *redis.Pool, d *audit.Diagnosis, fixed map[string]audit.FixOutcome) error {
+	var fixes []audit.Fix
+	for _, c := range d.Complaints {
+		if c.Fix != nil {
+			fixes = append(fixes, *c.Fix)
+		}
+	}
+	if len(fixes) == 0 {
+		e.say(f.server.quiet, "there is nothing that --fix could do")
+		return nil
+	}
+	to := e.Stdout
+	if f.asJSON || !f.yes {
+		to = e.Stderr // the document stands alone, and a question is no answer
+	}
+	fmt.Fprintln(to, "\nTo be done:")
+	for _, fix := range fixes {
+		fmt.Fprintln(to, "  "+oneLine(fix.String()))
+	}
+	if !f.yes {
+		fmt.Fprint(to, "Do it? [y/N] ")
+		yes, err := e.answer(ctx)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			return &exitError{codeBad, errors.New("nothing was changed")}
+		}
+	}
+	if f.asJSON {
+		to = e.Stderr
+	} else {
+		to = e.Stdout
+	}
+	words := map[audit.FixOutcome]string{
+		audit.FixDone: "done", audit.FixChanged: "left alone: it holds another value by now, or none", audit.FixOurs: "left alone: a token of ours stands beside it by now",
+	}
+	err := audit.ApplyFixes(ctx, pool, fixes, func(fix audit.Fix, o audit.FixOutcome) {
+		fixed[fix.Key] = o
+		fmt.Fprintf(to, "%s: %s\n", escaped(fix.Key), words[o])
+	})
+	if err != nil {
+		return couldNot(err, "fixing; %d of %d were tried before", len(fixed), len(fixes))
+	}
+	return nil
+}
+
+func printDiagnosis(e *Env, address string, d *audit.Diagnosis) {
+	w := e.Stdout
+	fmt.Fprintln(w, "examination of "+address)
+	for _, fact := range d.Facts {
+		fmt.Fprintln(w, "  "+oneLine(fact))
+	}
+	fmt.Fprintf(w, "  %d keys looked at\n", d.Keys)
+	if len(d.Complaints) == 0 {
+		fmt.Fprintln(w, "\nWELL: nothing is wrong with what was seen.")
+	}
+	for _, c := range d.Complaints {
+		fmt.Fprintln(w)
+		printFinding(w, c.Finding)
+	}
+	if d.More > 0 {
+		fmt.Fprintf(w, "\nand %d more about keys\n", d.More)
+	}
+}
+
+// doctorDocument is the answer as --json prints it.
+type doctorDocument struct {
+	Schema   string          `json:"schema"`
+	Keys     int64           `json:"keys"`
+	More     int64           `json:"more"` // findings about keys beyond those listed
+	Findings []doctorFinding `json:"findings"`
+}
+
+type doctorFinding struct {
+	Severity string     `json:"severity"`
+	Kind     string     `json:"kind"`
+	Key      *string    `json:"key"`
+	What     string     `json:"what"`
+	Advice   string     `json:"advice"`
+	Fix      *doctorFix `json:"fix"`
+}
+
+type doctorFix struct {
+	Does    string  `json:"does"`    // delete or shorten
+	Value   string  `json:"value"`   // that must still stand there
+	Outcome *string `json:"outcome"` // done, changed, ours; null: not tried
+}
+
+func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) doctorDocument {
+	doc := doctorDocument{Schema: "getsetlock.doctor/1", Keys: d.Keys, More: d.More, Findings: []doctorFinding{}}
+	for _, c := range d.Complaints {
+		f := doctorFinding{Severity: string(c.Severity), Kind: c.Kind, Key: orNull(escaped(c.Key)), What: c.What, Advice: c.Advice}
+		if c.Fix != nil {
+			f.Fix = &doctorFix{Does: string(c.Fix.Do), Value: escaped(c.Fix.Value), Outcome: orNull(string(fixed[c.Fix.Key]))}
+		}
+		doc.Findings = append(doc.Findings, f)
+	}
+	return doc
+}

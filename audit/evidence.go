@@ -342,9 +342,9 @@ type Cost struct {
 	Looks   int64         // keys looked at
 	Scans   int64         // calls of SCAN
 	Elapsed time.Duration // of the whole watch
-	// ServerTime is how long the server worked for our looks at the most, by its own clock between looks
-	// of one message; Share is that of Elapsed, a fraction of one core. Known where two keys were looked at
-	// together.
+	// ServerTime is how long the server worked for our looks at the most, by its own clock from the
+	// first look of a message to behind the last; Share is that of Elapsed, a fraction of one core. Known once a
+	// key was looked at by script.
 	ServerTime time.Duration
 	Share      float64
 	HasShare   bool

@@ -1,8 +1,13 @@
--- look: key → {seconds, microseconds, PTTL, the first kilobyte or false for another type}
+-- look: keys → {seconds, microseconds, then for each key PTTL and its first kilobyte, false for another type}
 local t = redis.call('TIME')
-local left = redis.call('PTTL', KEYS[1])
-if left == -2 then
-  return {t[1], t[2], left, ''}
+local out = {t[1], t[2]}
+for _, key in ipairs(KEYS) do
+  local left = redis.call('PTTL', key)
+  local value = ''
+  if left ~= -2 then
+    value = redis.pcall('GETRANGE', key, 0, 1023)
+  end
+  out[#out + 1] = left
+  out[#out + 1] = type(value) == 'string' and value
 end
-local value = redis.pcall('GETRANGE', KEYS[1], 0, 1023)
-return {t[1], t[2], left, type(value) == 'string' and value}
+return out

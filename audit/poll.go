@@ -19,7 +19,8 @@ import (
 const (
 	pollTick   = 20 * time.Millisecond
 	scanCount  = 100
-	scanAgain  = 5 * time.Second
+	scanAgain  = 5 * time.Second        // between two passes, at most …
+	scanSoon   = 500 * time.Millisecond // … and at least; a pass of many slices rests for longer
 	heartbeat  = time.Second
 	mostHot    = 4096
 	mostAbsent = 2 * time.Second
@@ -36,12 +37,14 @@ type poller struct {
 	next    int
 	queue   []string // found by SCAN, not looked at yet
 	cursor  string
+	slices  int           // of this pass
 	resting time.Duration // elapsed time at which the next pass of SCAN begins
 	budget  float64
 	beat    time.Duration
 	last    time.Duration // elapsed time of the last answer
 	started bool
 	noScan  bool
+	single  bool // a script for each key
 	works   bool // a look was answered
 	dead    bool // looks are refused for good
 
@@ -235,9 +238,6 @@ func (p *poller) look(ctx context.Context, keys []string) {
 	}
 	p.w.spent(int64(len(keys)), 0)
 	p.works = p.works || len(seen) > 0
-	if n := len(seen); n > 1 && !p.plain {
-		p.w.took(seen[n-1].At.Sub(seen[0].At), n-1)
-	}
 	if p.plain {
 		p.failed(ctx, firstErr)
 	}
@@ -261,21 +261,41 @@ func (p *poller) look(ctx context.Context, keys []string) {
 }
 
 func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Observed, err error) {
-	commands := make([]wire.Command, len(keys))
-	for i, k := range keys {
-		commands[i] = lookScript.Cmd(k)
-		if f := p.follow[k]; f != nil && p.arm(ctx, k, f) {
-			commands[i] = commands[i].Tracked()
+	var commands []wire.Command
+	var groups [][]string
+	for len(keys) > 0 {
+		n, script := 1, lookScript
+		if len(keys) > 1 && !p.single {
+			n, script = min(looksTogether, len(keys)), lookScripts
 		}
+		command, tracked := wire.Command{Script: script}, true
+		for _, k := range keys[:n] {
+			command.Args = append(command.Args, k)
+			f := p.follow[k]
+			tracked = f != nil && p.arm(ctx, k, f) && tracked
+		}
+		for script == lookScripts && len(command.Args) < looksTogether {
+			command.Args = append(command.Args, keys[n-1]) // looked at again, and not listened to
+		}
+		command.Track = tracked
+		commands, groups, keys = append(commands, command), append(groups, keys[:n]), keys[n:]
 	}
-	for i, reply := range p.w.mux.Batch(ctx, commands) {
-		o, e := looked(keys[i], reply)
-		switch {
-		case e == nil:
-			seen = append(seen, o)
-		case !errors.Is(e, errOtherType) && err == nil:
+	// One TIME behind them says how long they took the server.
+	replies := p.w.mux.Batch(ctx, append(commands, wire.Cmd("TIME")))
+	asked := 0
+	for i, group := range groups {
+		asked += len(group)
+		os, e := looked(group, replies[i])
+		seen = append(seen, os...)
+		if e != nil && err == nil {
 			err = e
 		}
+	}
+	if wire.IsCluster(err) || wire.IsNoPerm(err) && !p.single {
+		p.single = true
+	}
+	if end, e := timeOf(replies[len(groups)].Value, replies[len(groups)].Err); e == nil && err == nil && len(seen) > 0 {
+		p.w.took(end.Sub(seen[0].At), asked)
 	}
 	return seen, err
 }
@@ -313,30 +333,34 @@ func (p *poller) changed(key string) {
 	}
 }
 
-var errOtherType = errors.New("not a string")
-
-// looked reads the script's reply.
-func looked(key string, reply wire.Reply) (skew.Observed, error) {
+// looked reads the script's reply. Keys of other types are left out.
+func looked(keys []string, reply wire.Reply) (seen []skew.Observed, err error) {
 	parts, err := redis.Values(reply.Value, reply.Err)
 	if err != nil {
-		return skew.Observed{}, err
+		return nil, err
 	}
-	if len(parts) < 3 {
-		return skew.Observed{}, errors.New("look returned " + strconv.Itoa(len(parts)) + " parts")
+	if len(parts) < 2+2*len(keys) {
+		return nil, errors.New("look returned " + strconv.Itoa(len(parts)) + " parts")
 	}
 	at, err := timeOf(parts[:2], nil)
 	if err != nil {
-		return skew.Observed{}, err
+		return nil, err
 	}
-	left, err := redis.Int64(parts[2], nil)
-	if err != nil {
-		return skew.Observed{}, err
+	for i, key := range keys {
+		left, err := redis.Int64(parts[2+2*i], nil)
+		if err != nil {
+			return seen, err
+		}
+		if parts[3+2*i] == nil {
+			continue
+		}
+		value, err := redis.String(parts[3+2*i], nil)
+		if err != nil {
+			return seen, err
+		}
+		seen = append(seen, lookAt(key, at, left, value))
 	}
-	if len(parts) < 4 || parts[3] == nil {
-		return skew.Observed{}, errOtherType
-	}
-	value, err := redis.String(parts[3], nil)
-	return lookAt(key, at, left, value), err
+	return seen, nil
 }
 
 func lookAt(key string, at time.Time, left int64, value string) skew.Observed {
@@ -402,7 +426,9 @@ func (p *poller) scan(ctx context.Context) {
 			p.queue = append(p.queue, k)
 		}
 	}
+	p.slices++
 	if p.cursor == "0" {
-		p.resting = p.w.elapsed() + scanAgain
+		p.resting = p.w.elapsed() + min(max(scanSoon, time.Duration(p.slices)*scanSoon/5), scanAgain)
+		p.slices = 0
 	}
 }

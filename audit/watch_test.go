@@ -57,7 +57,7 @@ func TestPollsFindHoldsWithoutAnySourceElse(t *testing.T) {
 	if e.Counts.Acquisitions != 1 || len(e.Keys) != 1 || e.Keys[0].Key != "stock" {
 		t.Errorf("%+v, keys %+v", e.Counts, e.Keys)
 	}
-	if h := e.LongestHold.Value; h < 1300*time.Millisecond || h > 1700*time.Millisecond {
+	if h := e.LongestHold.Value; h < 900*time.Millisecond || h > 1700*time.Millisecond {
 		t.Errorf("held for %v", h)
 	}
 	if !e.Keys[0].NoTTL && e.Keys[0].LastWrite == nil {

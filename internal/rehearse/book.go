@@ -23,7 +23,12 @@ type book struct {
 	refused  int
 	unserved map[string]int
 	tallies  []tally
+	writes   map[string][]write // of old clients' attempts, by product; only the late ones
+	late     time.Duration      // from which age on a write is late
 }
+
+// write is one of an attempt: when it left, and how old the clock reading in it was.
+type write struct{ at, age time.Duration }
 
 // tally is what a group did.
 type tally struct {
@@ -41,6 +46,7 @@ type hold struct {
 	group int
 	sku   string
 
+	host  *machine      // nil: one that is never wrong
 	start time.Duration // the client learnt that the key was its own
 	stop  time.Duration // it stopped working
 	freed time.Duration // its release came back; the same as stop for one that died
@@ -54,6 +60,7 @@ func newBook(groups int, now func() time.Duration) *book {
 		sold:     make(map[string]int),
 		unserved: make(map[string]int),
 		tallies:  make([]tally, groups),
+		writes:   make(map[string][]write),
 	}
 }
 
@@ -107,6 +114,16 @@ func (h *hold) dies() {
 	h.stop = h.book.now()
 	h.freed = h.stop
 	h.book.orphaned[h.sku] = true
+}
+
+// wrote notes a write of an old client's attempt, if it was late.
+func (b *book) wrote(sku string, age time.Duration) {
+	if b.late == 0 || age <= b.late {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.writes[sku] = append(b.writes[sku], write{b.now(), age})
 }
 
 // sell notes the end of an order: its goods went out, or there were not enough of them.

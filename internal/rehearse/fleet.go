@@ -32,6 +32,9 @@ type fleet struct {
 	tasks *queue
 	began time.Time // all true time is counted from here
 	teams []team
+	hosts []*machine        // by slot
+	locks map[string]string // products by the bytes of their lock's key
+	ended <-chan struct{}   // the work is over
 	stop  context.CancelCauseFunc
 	close sync.WaitGroup // what still ends after the programs' work
 
@@ -56,8 +59,14 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	if f.rules, err = kind.rules(p); err != nil {
 		return nil, err
 	}
+	if f.locks, err = p.lockKeys(n); err != nil {
+		return nil, err
+	}
+	f.hosts = p.machines(f.began)
+	f.rules.clocks = f.clocks
 	specs := kind.groups(p)
 	f.book = newBook(len(specs), f.now)
+	f.book.late = f.rules.gap
 	f.tasks = newQueue(p)
 	f.teams = make([]team, len(specs))
 	for i := range specs {
@@ -70,11 +79,41 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 
 func (f *fleet) now() time.Duration { return time.Since(f.began) }
 
+// lockKeys are the products by the bytes of their locks' keys on the server.
+func (p Plan) lockKeys(n names) (map[string]string, error) {
+	all := make(map[string]string)
+	for _, sku := range p.skus() {
+		key, err := p.spoken().EncodeKey(n.lock(sku))
+		if err != nil {
+			return nil, err
+		}
+		all[key] = sku
+	}
+	return all, nil
+}
+
+// clocks are the least and the greatest offset, within a span, of the machines that old clients run on.
+// The server's clock, which is right, is among them: ours judge by it.
+func (f *fleet) clocks(from, to time.Duration) (low, high time.Duration) {
+	slot := 0
+	for i := range f.teams {
+		for range f.teams[i].clients {
+			if f.teams[i].old {
+				l, h := f.hosts[slot].offsets(max(from, 0), to)
+				low, high = min(low, l), max(high, h)
+			}
+			slot++
+		}
+	}
+	return low, high
+}
+
 // work runs the whole fleet until every order is done, ctx ends or a program meets trouble that no
 // program should meet.
 func (f *fleet) work(ctx context.Context) error {
 	ctx, f.stop = context.WithCancelCause(ctx)
 	defer f.stop(nil)
+	f.ended = ctx.Done()
 	if err := f.fillShelves(ctx); err != nil {
 		return err
 	}
@@ -147,6 +186,7 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 		res.Dialect = f.plan.spoken().Name
 	}
 	res.OK = res.Well()
+	res.Clocks = f.clockReport()
 	for i := range f.teams {
 		t, did := &f.teams[i], &f.book.tallies[i]
 		res.Groups = append(res.Groups, Group{
@@ -159,6 +199,27 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 	}
 	slices.SortFunc(res.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
 	return res, nil
+}
+
+// clockReport tells what the machines' clocks have done until now.
+func (f *fleet) clockReport() Clocks {
+	c := Clocks{Preset: f.plan.Preset}
+	end := f.now()
+	var low, high time.Duration
+	for _, m := range f.hosts {
+		l, h := m.offsets(0, end)
+		low, high = min(low, l), max(high, h)
+		steps, stops, longest := m.troubles(end)
+		c.Steps += steps
+		c.Stops += stops
+		c.LongestStopMS = max(c.LongestStopMS, millis(longest))
+	}
+	c.SpreadMS = millis(high - low)
+	if f.rules.spread > 0 {
+		spread, gap := millis(f.rules.spread), millis(f.rules.gap)
+		c.ToldSpreadMS, c.ToldGapMS = &spread, &gap
+	}
+	return c
 }
 
 // pause waits for d of true time or until ctx ends, and says which in its error.

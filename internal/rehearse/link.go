@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -22,11 +23,15 @@ type link struct {
 	dial     func(ctx context.Context, n int) (redis.Conn, error) // n counts the program's connections
 	commands *atomic.Int64
 	sending  func() // called for each of them
+	host     *machine
+	ended    <-chan struct{}
+	wrote    func(key string, age time.Duration) // called for each SETNX and GETSET as it leaves
 
 	mu    sync.Mutex
 	dead  bool
 	dials int
 	conns []redis.Conn
+	began map[string]time.Time // attempts, by key: when their clock was read at the latest
 }
 
 // Dial opens one more connection.
@@ -76,44 +81,114 @@ func (l *link) pool() *redis.Pool {
 	return &redis.Pool{MaxIdle: 4, DialContext: l.Dial}
 }
 
-// countedConn counts the commands that are sent on a connection.
+// countedConn counts the commands that are sent on a connection. While the machine stands still
+// nothing is sent, and nothing that arrives is taken notice of.
 type countedConn struct {
 	redis.Conn
 	link *link
+
+	mu      sync.Mutex
+	leaving []string // keys of writes of attempts that were sent and not flushed
 }
 
-func (c *countedConn) count(name string) {
-	if name != "" { // redigo's way of waiting for replies without a command
-		c.link.commands.Add(1)
-		c.link.sending()
+func (c *countedConn) count(name string, args []any) {
+	if name == "" { // redigo's way of waiting for replies without a command
+		return
+	}
+	c.link.commands.Add(1)
+	c.link.sending()
+	if len(args) < 2 || name != "SETNX" && name != "GETSET" {
+		return
+	}
+	key := fmt.Sprintf("%s", args[0])
+	if name == "SETNX" {
+		c.link.begins(key)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaving = append(c.leaving, key)
+}
+
+// leaves is the moment in which what was sent is on its way.
+func (c *countedConn) leaves() {
+	c.stand()
+	c.mu.Lock()
+	keys := c.leaving
+	c.leaving = nil
+	c.mu.Unlock()
+	for _, key := range keys {
+		c.link.written(key)
+	}
+}
+
+func (c *countedConn) stand() {
+	if c.link.host != nil {
+		c.link.host.standStill(c.link.ended)
+	}
+}
+
+// begins: the clock of an attempt was read just before its SETNX was sent.
+func (l *link) begins(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began == nil {
+		l.began = make(map[string]time.Time)
+	}
+	l.began[key] = time.Now()
+}
+
+func (l *link) written(key string) {
+	l.mu.Lock()
+	began, ok := l.began[key]
+	l.mu.Unlock()
+	if ok && l.wrote != nil {
+		l.wrote(key, time.Since(began))
 	}
 }
 
 func (c *countedConn) Do(name string, args ...any) (any, error) {
-	c.count(name)
+	c.count(name, args)
+	c.leaves()
+	defer c.stand()
 	return c.Conn.Do(name, args...)
 }
 
 func (c *countedConn) Send(name string, args ...any) error {
-	c.count(name)
+	c.count(name, args)
 	return c.Conn.Send(name, args...)
 }
 
+func (c *countedConn) Flush() error {
+	c.leaves()
+	return c.Conn.Flush()
+}
+
+func (c *countedConn) Receive() (any, error) {
+	defer c.stand()
+	return c.Conn.Receive()
+}
+
 func (c *countedConn) DoContext(ctx context.Context, name string, args ...any) (any, error) {
-	c.count(name)
+	c.count(name, args)
+	c.leaves()
+	defer c.stand()
 	return redis.DoContext(c.Conn, ctx, name, args...)
 }
 
 func (c *countedConn) ReceiveContext(ctx context.Context) (any, error) {
+	defer c.stand()
 	return redis.ReceiveContext(c.Conn, ctx)
 }
 
 func (c *countedConn) DoWithTimeout(d time.Duration, name string, args ...any) (any, error) {
-	c.count(name)
+	c.count(name, args)
+	c.leaves()
+	defer c.stand()
 	return redis.DoWithTimeout(c.Conn, d, name, args...)
 }
 
 func (c *countedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+	defer c.stand()
 	return redis.ReceiveWithTimeout(c.Conn, d)
 }
 

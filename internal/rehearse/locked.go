@@ -50,21 +50,50 @@ func (p Plan) spoken() dialect.Dialect {
 	return d
 }
 
-// terms are what the new clients are told of the old ones: the truth.
+// presetSpan is how long a preset's clocks drift and step before the new clients are told how far
+// apart they are; package cli asks the law about as long.
+const presetSpan = 24 * time.Hour
+
+// messages of an attempt, from the clock reading to the GETSET.
+const messages = 5
+
+// terms are what the new clients are told of the old ones: the truth, as far as any client can be made
+// that bears it. What cannot be borne is left at what they assume by themselves, and the verdict
+// excuses what comes of it.
 func (p Plan) terms() (dialect.Terms, error) {
-	t := dialect.Terms{Lease: p.Lease}
-	filled, err := p.spoken().Terms(t)
-	if err == nil && p.Spread > filled.Spread {
-		t.Spread = p.Spread
-		filled, err = p.spoken().Terms(t)
-	}
+	d := p.spoken()
+	assumed, err := d.Terms(dialect.Terms{Lease: p.Lease})
 	switch {
 	case errors.Is(err, dialect.ErrNoLease):
-		return filled, fmt.Errorf("--lease: %w", err)
+		return assumed, fmt.Errorf("--lease: %w", err)
 	case err != nil:
-		return filled, fmt.Errorf("--lease, --spread: %w", err)
+		return assumed, fmt.Errorf("--lease, --spread: %w", err)
 	}
-	return filled, nil
+	spread, gap := p.Spread, messages*p.Latency.Most()
+	if p.Preset != "" {
+		clocks := p.faults()
+		spread = clocks.Spread(presetSpan)
+		for _, stop := range clocks.Pauses {
+			gap = max(gap, messages*p.Latency.Most()+stop.For)
+		}
+	}
+	spread, gap = max(spread, assumed.Spread), max(gap, assumed.Gap)
+	type told struct{ spread, gap time.Duration }
+	choices := []told{{spread, gap}, {spread, assumed.Gap}}
+	if p.Preset != "" {
+		choices = append(choices, told{assumed.Spread, gap}, told{assumed.Spread, assumed.Gap})
+	}
+	for _, c := range choices {
+		var t dialect.Terms
+		if t, err = d.Terms(dialect.Terms{Lease: p.Lease, Spread: c.spread, Gap: c.gap}); err != nil {
+			err = fmt.Errorf("--lease, --spread: %w", err)
+			continue
+		}
+		if err = p.fits(t); err == nil {
+			return t, nil
+		}
+	}
+	return assumed, err
 }
 
 func legacyRules(p Plan) (rules, error) {
@@ -73,10 +102,10 @@ func legacyRules(p Plan) (rules, error) {
 	if err != nil {
 		return rules{}, err
 	}
-	if err := p.fits(t); err != nil {
-		return rules{}, err
+	r := rules{sharing: !d.Excludes(), told: t.DefaultTTL(), margin: t.DefaultMargin(t.DefaultTTL(), d.HasStamp())}
+	if d.HasTakeover() {
+		r.lease, r.spread, r.gap = t.Lease, t.Spread, t.Gap
 	}
-	r := rules{sharing: !d.Excludes(), told: t.DefaultTTL()}
 	specs := protocols[p.Protocol].groups(p)
 	r.old = func(group int) bool { return specs[group].old }
 	r.ours = func(group int) bool { return !specs[group].old }
@@ -110,7 +139,7 @@ func (w *worker) locker(mode legacy.Mode) (seller, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := w.fleet.plan.client(mode, terms, w.link.pool(), w.clock, w.jitter())
+	client, err := w.fleet.plan.client(mode, terms, w.link.pool(), w.host, w.jitter())
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +148,16 @@ func (w *worker) locker(mode legacy.Mode) (seller, error) {
 	}, nil
 }
 
+// replyWithin is how long the server may take for an answer.
+const replyWithin = 2 * time.Second
+
 // client is made as any program makes its own. It sends nothing yet.
 func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock, jitter func(time.Duration) time.Duration) (*lock.Client, error) {
-	backend, err := legacy.New(pool, legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock})
+	cfg := legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock, Timeout: replyWithin + 2*p.Latency.Most()}
+	for _, stop := range p.faults().Pauses {
+		cfg.Timeout = max(cfg.Timeout, replyWithin+2*p.Latency.Most()+stop.For) // a program does not watch its own stop
+	}
+	backend, err := legacy.New(pool, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +200,7 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 		return err
 	}
 	h, n := l.fleet.book.begin(l.team.number, t.SKU, l.waited(asked))
+	h.host = l.host
 	alive := ctx
 	if l.careful {
 		alive = lease.Context()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
 )
 
 // group finds one by its name.
@@ -162,6 +163,49 @@ func TestClocksApartAreBorneWithinTheClaimedSpread(t *testing.T) {
 		p.Spread, p.Lease, p.Poll, p.Acquisitions = 8*time.Second, time.Minute, time.Second, 200
 	})
 	if !res.OK || res.Overlaps != 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// The worst clocks, the right ones, and every kind between: what is promised is kept, and what is not
+// has the name of its cause.
+func TestEveryPresetIsBorneOrExcused(t *testing.T) {
+	for _, name := range skew.PresetNames() {
+		res := rehearse(t, func(p *Plan) {
+			p.Preset, p.Lease, p.Poll, p.Acquisitions = name, time.Minute, time.Second, 80
+			p.Clients, p.Crashes = 4, 1
+		})
+		if !res.OK || res.Clocks.Preset != name {
+			t.Errorf("%s: %+v", name, res)
+		}
+		if borne := res.Clocks.SpreadMS <= *res.Clocks.ToldSpreadMS; borne && res.Overlaps > 0 {
+			t.Errorf("%s: clocks as told, and %d overlaps", name, res.Overlaps)
+		}
+	}
+}
+
+func TestClocksBeyondWhatIsToldAreExcusedByTheirName(t *testing.T) {
+	worst := func(p *Plan) {
+		p.Preset, p.Lease, p.Poll, p.Acquisitions = "jepsen", time.Minute, 500*time.Millisecond, 300
+		p.Job = must(dist.Parse("100ms..2s"))
+	}
+	res := rehearse(t, worst)
+	if !res.OK || res.OverlapsExcused == 0 || len(res.Causes) != 1 || res.Causes[0].Cause != causeClocks {
+		t.Errorf("%+v", res)
+	}
+	if c := res.Clocks; c.Steps == 0 || c.SpreadMS <= *c.ToldSpreadMS {
+		t.Errorf("%+v", c)
+	}
+	// The same clocks, while the rules believe that they were told.
+	kind := protocols["legacy"]
+	kind.rules = func(p Plan) (rules, error) {
+		r, err := legacyRules(p)
+		r.spread = 24 * time.Hour
+		return r, err
+	}
+	protocols["test-told"] = kind
+	defer delete(protocols, "test-told")
+	if res := rehearse(t, func(p *Plan) { worst(p); p.Protocol = "test-told" }); res.OK {
 		t.Errorf("%+v", res)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
 )
 
 // Plan says what is rehearsed. It travels to the child process as JSON.
@@ -43,6 +44,10 @@ type Plan struct {
 
 	// Spread is how far the clients' clocks may lie apart: each is off by up to half of it.
 	Spread time.Duration
+
+	// Preset names what ails the machines' clocks instead, and when they stand still: see
+	// skew.Presets. Empty: only Spread.
+	Preset string
 
 	// Crashes is how many holders of each group die in the middle of a job.
 	Crashes int
@@ -123,6 +128,14 @@ func (p Plan) Validate() error {
 	}
 	if p.Crashes < 0 || p.Overruns < 0 {
 		return fmt.Errorf("--crashes %d, --overruns %d: neither can be negative", p.Crashes, p.Overruns)
+	}
+	if p.Preset != "" {
+		if p.Spread > 0 {
+			return errors.New("--preset and --spread both say how far clocks are apart: give one")
+		}
+		if _, err := skew.Lookup(p.Preset); err != nil {
+			return fmt.Errorf("--preset: %w", err)
+		}
 	}
 	if p.Overruns > 0 && protocols[p.Protocol].overrun == nil {
 		return fmt.Errorf("--overruns %d: with --protocol %s nobody has a lease that a job could outlast", p.Overruns, p.Protocol)

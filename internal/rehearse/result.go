@@ -28,7 +28,21 @@ type Result struct {
 	Refused int     `json:"refused"` // there were not enough of the goods left
 	Groups  []Group `json:"groups"`
 
+	Clocks Clocks `json:"clocks"`
+
 	Judgement
+}
+
+// Clocks is what the machines did to the rehearsal. What the new clients were told is null where
+// there are none, or where nothing hangs on it.
+type Clocks struct {
+	Preset        string   `json:"preset,omitempty"`
+	SpreadMS      float64  `json:"spread_ms"` // the greatest of the clocks less the smallest, the server's among them
+	ToldSpreadMS  *float64 `json:"told_spread_ms"`
+	ToldGapMS     *float64 `json:"told_gap_ms"` // from an old client's clock reading to its last write
+	Steps         int      `json:"steps"`
+	Stops         int      `json:"stops"` // of machines, in which all their programs stood still
+	LongestStopMS float64  `json:"longest_stop_ms"`
 }
 
 // Group is what clients of one kind did. Waits are null where nothing is waited for.

@@ -30,6 +30,8 @@ func paths(prefix string, v any) map[string]bool {
 // line in the change log.
 var promised = []string{
 	"causes", "causes[].cause", "causes[].overlaps", "causes[].oversold",
+	"clocks", "clocks.longest_stop_ms", "clocks.spread_ms", "clocks.steps", "clocks.stops",
+	"clocks.told_gap_ms", "clocks.told_spread_ms",
 	"groups", "groups[].acquisitions", "groups[].clients", "groups[].commands", "groups[].lost",
 	"groups[].name", "groups[].protocol", "groups[].retries", "groups[].sales", "groups[].takeovers",
 	"groups[].wait_max_ms", "groups[].wait_p50_ms", "groups[].wait_p99_ms",

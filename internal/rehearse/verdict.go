@@ -24,6 +24,16 @@ type rules struct {
 	// being executed. Zero: there is no bound.
 	honest time.Duration
 
+	// The rest is what the new clients were told, and what they can bear. Zero: nothing hangs on it.
+
+	lease  time.Duration // of the old clients
+	spread time.Duration // of the old clients' clocks, the server's among them
+	gap    time.Duration // from an old client's clock reading to the write that carries it
+	margin time.Duration // one of ours that stands still for longer may go on past its lease
+
+	// clocks are the least and the greatest offset of the old clients' clocks within a span.
+	clocks func(from, to time.Duration) (low, high time.Duration)
+
 	// sharing says that the dialect's own clients do not exclude each other.
 	sharing bool
 }
@@ -31,6 +41,9 @@ type rules struct {
 const (
 	causeOverrun = "an old client held longer than its lease allows"
 	causeSharing = "the dialect's own clients do not exclude each other"
+	causeClocks  = "the old clients' clocks were further apart, or from the server's, than the new ones were told"
+	causeStall   = "an old client's command came later after its clock reading than the new ones were told"
+	causeStill   = "a new client stood still for longer than its margin, while it held"
 )
 
 // episode is a longest stretch of time in which two or more hold one key.
@@ -46,7 +59,7 @@ type episode struct {
 // in clusters that touch in time, releases included, and what excuses one overlap of a cluster
 // excuses all; but nothing excuses two of ours together, nor one of ours that went on for too long
 // after somebody had entered beside it.
-func (r rules) episodes(holds []*hold) []episode {
+func (r rules) episodes(holds []*hold, late []write) []episode {
 	slices.SortStableFunc(holds, func(a, b *hold) int { return cmp.Compare(a.start, b.start) })
 	var all []episode
 	for begin := 0; begin < len(holds); {
@@ -56,15 +69,15 @@ func (r rules) episodes(holds []*hold) []episode {
 			end++
 		}
 		if end-begin > 1 {
-			all = append(all, r.cluster(holds[begin:end])...)
+			all = append(all, r.cluster(holds[begin:end], late)...)
 		}
 		begin = end
 	}
 	return all
 }
 
-func (r rules) cluster(holds []*hold) []episode {
-	cause := r.excuse(holds)
+func (r rules) cluster(holds []*hold, late []write) []episode {
+	cause := r.excuse(holds, late)
 	var all []episode
 	for _, s := range stretches(holds, 2) {
 		all = append(all, episode{start: s.start, end: s.end, cause: cause})
@@ -87,7 +100,7 @@ func (r rules) inexcusable(holds []*hold) []stretch {
 	var ours []*hold
 	for _, h := range holds {
 		if r.ours(h.group) {
-			ours = append(ours, h)
+			ours = append(ours, r.moving(h))
 		}
 	}
 	all := stretches(ours, 2)
@@ -101,7 +114,24 @@ func (r rules) inexcusable(holds []*hold) []stretch {
 	return all
 }
 
-func (r rules) excuse(holds []*hold) string {
+// moving is a hold of ours up to the moment from which on it stood still for too long to know.
+func (r rules) moving(h *hold) *hold {
+	if still, long := r.stoodStill(h); long {
+		cut := *h
+		cut.stop = still
+		return &cut
+	}
+	return h
+}
+
+func (r rules) stoodStill(h *hold) (time.Duration, bool) {
+	if r.margin == 0 || h.host == nil {
+		return 0, false
+	}
+	return h.host.firstStop(h.start, h.freed, r.margin)
+}
+
+func (r rules) excuse(holds []*hold, late []write) string {
 	if r.free != "" {
 		return r.free
 	}
@@ -117,6 +147,31 @@ func (r rules) excuse(holds []*hold) string {
 	}
 	if r.sharing && len(stretches(old, 2)) > 0 {
 		return causeSharing
+	}
+	return r.misled(holds, late)
+}
+
+// misled names what was otherwise than the new clients were told, or than anybody could know. A stamp
+// counts for a lease, so what was wrong when it was written is wrong until then.
+func (r rules) misled(holds []*hold, late []write) string {
+	from, to := holds[0].start-r.lease, holds[0].freed
+	for _, h := range holds {
+		to = max(to, h.freed)
+	}
+	for _, w := range late {
+		if r.gap > 0 && w.age > r.gap && w.at >= from && w.at <= to {
+			return causeStall
+		}
+	}
+	for _, h := range holds {
+		if _, long := r.stoodStill(h); long && r.ours(h.group) {
+			return causeStill
+		}
+	}
+	if r.clocks != nil && r.spread > 0 {
+		if low, high := r.clocks(from, to); high-low > r.spread {
+			return causeClocks
+		}
 	}
 	return ""
 }
@@ -165,7 +220,7 @@ func (r rules) judge(b *book, stock, left map[string]int) Judgement {
 	for sku, first := range stock {
 		var blame, bad int
 		var cause string
-		for _, e := range r.episodes(b.holds[sku]) {
+		for _, e := range r.episodes(b.holds[sku], b.writes[sku]) {
 			j.Overlaps++
 			j.LongestMS = max(j.LongestMS, millis(e.end-e.start))
 			if e.cause == "" {

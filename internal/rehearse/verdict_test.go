@@ -95,8 +95,63 @@ func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
 		{"where overlaps harm nobody", free,
 			[]*hold{span(newOnes, 0, 5, 5), span(newOnes, 1, 6, 6)}, "1-5 excused;"},
 	} {
-		if got := show(c.rules.episodes(c.holds)); got != c.want {
+		if got := show(c.rules.episodes(c.holds, nil)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// What the new clients were told, and what they can bear: an overlap has an excuse only where that was
+// otherwise, at that time, and beyond the bound.
+func TestWhatWasOtherwiseThanToldIsExcusedByItsName(t *testing.T) {
+	const sec = time.Second
+	told := func() rules {
+		r := someRules()
+		r.lease, r.spread, r.gap, r.margin = 60*sec, 2*sec, 3*sec, 4*sec
+		return r
+	}
+	apart := func(by time.Duration, from, to float64) rules {
+		r := told()
+		r.clocks = func(since, until time.Duration) (low, high time.Duration) {
+			if until.Seconds() < from || since.Seconds() > to {
+				return 0, 0
+			}
+			return -by, 0
+		}
+		return r
+	}
+	beside := func() []*hold { return []*hold{span(oldOnes, 100, 110, 110), span(newOnes, 105, 115, 115)} }
+	still := func(begin, end float64) []*hold {
+		holds := []*hold{span(newOnes, 100, 150, 150), span(newOnes, 140, 160, 160), span(oldOnes, 145, 155, 155)}
+		s := span(newOnes, begin, end, end)
+		holds[0].host = &machine{stops: []stretch{{s.start, s.stop}}}
+		return holds
+	}
+	for _, c := range []struct {
+		name  string
+		rules rules
+		holds []*hold
+		late  []write
+		want  string
+	}{
+		{"as told", told(), beside(), nil, ""},
+		{"clocks as far apart as told", apart(2*sec, 0, 200), beside(), nil, ""},
+		{"clocks further apart", apart(2*sec+1, 0, 200), beside(), nil, causeClocks},
+		{"clocks further apart when the stamp was written", apart(3*sec, 0, 41), beside(), nil, causeClocks},
+		{"clocks further apart long before", apart(3*sec, 0, 39), beside(), nil, ""},
+		{"clocks further apart afterwards", apart(3*sec, 116, 200), beside(), nil, ""},
+		{"a write as late as told", told(), beside(), []write{{90 * sec, 3 * sec}}, ""},
+		{"a later one", told(), beside(), []write{{90 * sec, 3*sec + 1}}, causeStall},
+		{"a later one long before", told(), beside(), []write{{39 * sec, 9 * sec}}, ""},
+		{"a later one afterwards", told(), beside(), []write{{116 * sec, 9 * sec}}, ""},
+		{"one of ours stood still for as long as it can bear", told(), still(130, 134), nil, ""},
+		{"one of ours stood still for longer", told(), still(130, 149), nil, causeStill},
+		{"one of ours stood still when it was too late", told(), still(142, 149), nil, ""},
+	} {
+		for _, e := range c.rules.episodes(c.holds, c.late) {
+			if e.cause != c.want {
+				t.Errorf("%s: from %v %q, want %q", c.name, e.start, e.cause, c.want)
+			}
 		}
 	}
 }

@@ -30,11 +30,11 @@ type worker struct {
 	life   int
 	link   *link
 	data   redis.Conn // the job's own connection
-	clock  *view
+	host   *machine
 	seller seller
 
-	retiring sync.Once
-	retired  atomic.Bool
+	retired atomic.Bool
+	closed  chan struct{} // closed when the seller is, after retired was set
 }
 
 // seller is how a kind of program makes sure, or does not, that it alone works on a product.
@@ -51,8 +51,8 @@ type seller interface {
 // start starts a program.
 func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, error) {
 	who := identity{slot, life}
-	w := &worker{fleet: f, team: t, slot: slot, life: life, clock: f.plan.clock(slot, f.began)}
-	w.link = &link{commands: &t.commands, sending: f.book.passes, dial: func(ctx context.Context, n int) (redis.Conn, error) {
+	w := &worker{fleet: f, team: t, slot: slot, life: life, host: f.hosts[slot], closed: make(chan struct{})}
+	w.link = &link{commands: &t.commands, sending: f.book.passes, host: w.host, ended: f.ended, wrote: w.wrote, dial: func(ctx context.Context, n int) (redis.Conn, error) {
 		return f.dial(ctx, who, n)
 	}}
 	var err error
@@ -116,10 +116,14 @@ func (w *worker) sellOnce(ctx context.Context, t *task) error {
 	}
 }
 
-// retire asks the program to end when it has done the job that it has begun.
+// retire asks the program to end, and returns when it has done the job that it has begun. Whoever
+// comes second waits on a channel: a mutex would stop virtual time.
 func (w *worker) retire() {
-	w.retired.Store(true)
-	w.retiring.Do(w.seller.close)
+	if w.retired.CompareAndSwap(false, true) {
+		w.seller.close()
+		close(w.closed)
+	}
+	<-w.closed
 }
 
 // quit is the end of a program that has done its work.
@@ -144,9 +148,23 @@ func (w *worker) think(ctx context.Context, t *task, end fate) error {
 		}
 		return errDead
 	case overruns:
-		return pause(ctx, max(t.think, w.fleet.kind.overrun(w.fleet.plan)))
+		return w.works(ctx, max(t.think, w.fleet.kind.overrun(w.fleet.plan)))
 	}
-	return pause(ctx, t.think)
+	return w.works(ctx, t.think)
+}
+
+// works lasts longer when the machine stands still meanwhile.
+func (w *worker) works(ctx context.Context, d time.Duration) error {
+	now := w.fleet.now()
+	return pause(ctx, w.host.worked(now, d)-now)
+}
+
+// wrote is told of each write of an attempt, and how old the clock reading in it was when it left; it
+// may be on its way for as long as any message.
+func (w *worker) wrote(key string, age time.Duration) {
+	if sku, ok := w.fleet.locks[key]; ok && w.team.old {
+		w.fleet.book.wrote(sku, age+w.fleet.plan.Latency.Most())
+	}
 }
 
 // deduct is the job itself, written as people write it: read the stock, decide, write it back.

@@ -143,6 +143,12 @@ type Waker interface {
 	Guard(ctx context.Context, g Grant, touched func()) (cancel func(), err error)
 }
 
+// BatchWaker is a Waker that guards many grants with few messages.
+type BatchWaker interface {
+	// GuardAll is [Waker.Guard] for each grant, with its func. Both results have the length of gs.
+	GuardAll(ctx context.Context, gs []Grant, touched []func()) (cancels []func(), errs []error)
+}
+
 // Polite is implemented by a Grant that knows whether anybody polls for its key. False means that there
 // is nobody to be polite to: [Config.Politeness] does not apply when the grant is given back.
 type Polite interface {

@@ -22,7 +22,7 @@ type core struct {
 	keeper  keeper
 	sched   *scheduler
 	renewer *workers // renewals
-	guards  *workers // watches of held keys
+	guards  guards   // watches of held keys
 	janitor *workers // releases and undoing in the background
 	ties    ties     // the contexts of leases
 
@@ -59,12 +59,13 @@ func New(b Backend, cfg Config) (*Client, error) {
 		backend: b,
 		keeper:  newKeeper(cfg.Clock),
 		renewer: newWorkers(4),
-		guards:  newWorkers(4),
+		guards:  guards{workers: newWorkers(4)},
 		janitor: newWorkers(4),
 		queues:  make(map[string]*queue),
 		closing: make(chan struct{}),
 	}
 	k.waker, _ = b.(Waker)
+	k.guards.batch, _ = b.(BatchWaker)
 	k.pacer, _ = b.(Pacer)
 	k.passer, _ = b.(Passer)
 	k.queuer, _ = b.(Queuer)
@@ -237,7 +238,7 @@ func (c *Client) Close(ctx context.Context) error {
 		<-idle
 	}
 	k.renewer.close()
-	k.guards.close()
+	k.guards.workers.close()
 	k.janitor.close()
 	k.sched.close()
 	if closer, ok := k.backend.(io.Closer); ok {

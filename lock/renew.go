@@ -71,9 +71,7 @@ func (l *Lease) occupy() (busy <-chan struct{}, mine bool) {
 // workers, renewals in groups that can travel together. Guards have workers of their own: there is
 // one to each new lease, and however many wait for theirs, renewals do not wait with them.
 func (k *core) serve(extends, guards []*Lease) {
-	for _, l := range guards {
-		k.guards.do(func() { k.guard(l) })
-	}
+	k.guardAll(guards)
 	groups := make(map[time.Duration][]*Lease)
 	for _, l := range extends {
 		groups[l.client.cfg.TTL] = append(groups[l.client.cfg.TTL], l)
@@ -151,65 +149,4 @@ func (l *Lease) extended(t Term, err error, asked Instant) {
 			f(Event{Key: l.key, Token: l.grant.Token(), Until: until, Cause: err})
 		}
 	}
-}
-
-// guardPause is the least time between two looks at a key that is being touched.
-const guardPause = 10 * time.Millisecond
-
-// guard looks whether the key is still ours and asks to be told of the next change to it.
-func (k *core) guard(l *Lease) {
-	l.mu.Lock()
-	if l.ended != nil {
-		l.mu.Unlock()
-		return
-	}
-	disarm := l.disarm
-	l.disarm = nil
-	l.guardAt = never // before the watch is armed: from then on touched may set it
-	l.guarded = k.keeper.now().Elapsed
-	l.mu.Unlock()
-	if disarm != nil {
-		disarm()
-	}
-	disarm, err := k.waker.Guard(k.call(context.Background()), l.grant, l.touched)
-	now := k.keeper.now()
-	l.mu.Lock()
-	l.guarding = false
-	switch {
-	case l.ended != nil:
-		l.mu.Unlock()
-		if disarm != nil {
-			disarm()
-		}
-		return
-	case err == nil:
-		l.disarm = disarm // it tells of its own end, and every renewal looks at the key as well
-	case errors.Is(err, ErrLost):
-		l.mu.Unlock()
-		l.lose(&LostError{Key: l.key, Err: err})
-		return
-	default:
-		// No watch for now: renewals look at the key, and the watch is asked for again; sooner where
-		// somebody touched the key or the connection was lost, but not as fast as errors come.
-		pause := l.client.cfg.TTL
-		if l.guardAt != never {
-			pause = retryRenewal
-		}
-		l.guardAt = now.Elapsed + pause
-	}
-	k.sched.set(&l.event, l.due())
-	l.mu.Unlock()
-}
-
-// touched is called by the backend when somebody changed the key of a lease.
-func (l *Lease) touched() {
-	k := l.client.core
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended != nil {
-		return
-	}
-	// The first touch is looked into at once, a stream of them at a pace.
-	l.guardAt = max(k.keeper.now().Elapsed, l.guarded+guardPause)
-	k.sched.set(&l.event, l.due())
 }

@@ -88,7 +88,7 @@ func renewal(grants []*grant, ttl time.Duration) wire.Command {
 		args = append(args, g.token)
 		watched = watched || g.isWatched()
 	}
-	cmd := renewScript(len(grants)).Cmd(args...)
+	cmd := renewScripts.of(len(grants)).Cmd(args...)
 	cmd.Track = watched // our own write ends the server's memory of who watches; its last read renews it
 	return cmd
 }

@@ -19,6 +19,8 @@ var (
 	releaseSource string
 	//go:embed renew.lua
 	renewSource string
+	//go:embed watch.lua
+	watchSource string
 	//go:embed look.lua
 	lookSource string
 	//go:embed line.lua
@@ -46,14 +48,22 @@ func with(source string, shared ...string) string {
 	return head + "\n" + strings.Join(shared, "") + body
 }
 
-// renewScripts holds the renew script for each number of keys that was needed.
-var renewScripts sync.Map
+// sized is a script that takes any number of keys, for each number that was needed.
+type sized struct {
+	source string
+	made   sync.Map
+}
 
-func renewScript(keys int) *wire.Script {
-	if s, ok := renewScripts.Load(keys); ok {
+var (
+	renewScripts = sized{source: renewSource}
+	watchScripts = sized{source: watchSource}
+)
+
+func (z *sized) of(keys int) *wire.Script {
+	if s, ok := z.made.Load(keys); ok {
 		return s.(*wire.Script)
 	}
-	s, _ := renewScripts.LoadOrStore(keys, wire.NewScript(keys, renewSource))
+	s, _ := z.made.LoadOrStore(keys, wire.NewScript(keys, z.source))
 	return s.(*wire.Script)
 }
 

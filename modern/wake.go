@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
@@ -37,12 +38,21 @@ func (b *Backend) Guard(ctx context.Context, granted lock.Grant, touched func())
 	case err != nil:
 		return nil, err
 	}
-	now := lock.Mark(ctx)
+	left := rs[1].Value
 	if value, _ := rs[0].Value.([]byte); string(value) != g.token {
+		left = int64(notOurs)
+	}
+	return g.guarded(ctx, cancel, left)
+}
+
+// guarded judges what the look behind a watch found: a PTTL, or that the key is not ours.
+func (g *grant) guarded(ctx context.Context, cancel func(), found any) (func(), error) {
+	now := lock.Mark(ctx)
+	left, known := found.(int64)
+	if left == notOurs {
 		cancel()
 		return nil, g.gone(ctx)
 	}
-	left, known := rs[1].Value.(int64)
 	if !known || !g.shortened(left, now) {
 		return cancel, nil
 	}
@@ -52,6 +62,42 @@ func (b *Backend) Guard(ctx context.Context, granted lock.Grant, touched func())
 		return nil, err
 	}
 	return cancel, nil
+}
+
+// GuardAll is Guard for many grants. One script looks at many keys; where none may, it is Guard for
+// each.
+func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, touched []func()) ([]func(), []error) {
+	cancels, errs := make([]func(), len(granted)), make([]error, len(granted))
+	var armed []int // of granted
+	for i := range granted {
+		g, ok := granted[i].(*grant)
+		if !ok || len(granted) == 1 || b.cfg.Wake == WakeOff || b.native.single.Load() {
+			cancels[i], errs[i] = b.Guard(ctx, granted[i], touched[i])
+			continue
+		}
+		g.watch()
+		if cancels[i], errs[i] = b.arm(ctx, b.own, g.key, touched[i]); errs[i] == nil {
+			armed = append(armed, i)
+		}
+	}
+	for part := range slices.Chunk(armed, renewTogether) {
+		args := make([]any, 2*len(part))
+		for j, i := range part {
+			g := granted[i].(*grant)
+			args[j], args[len(part)+j] = g.key, g.token
+		}
+		reply, err := b.own.Tracker().Do(ctx, watchScripts.of(len(part)).Cmd(args...))
+		found, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
+		for j, i := range part {
+			if err != nil {
+				cancels[i]()
+				cancels[i], errs[i] = b.Guard(ctx, granted[i], touched[i])
+				continue
+			}
+			cancels[i], errs[i] = granted[i].(*grant).guarded(ctx, cancels[i], found[j])
+		}
+	}
+	return cancels, errs
 }
 
 func (g *grant) watch() {
@@ -69,16 +115,8 @@ func (g *grant) isWatched() bool {
 // watch arms fn and then looks, so that a change between the two is seen by one of them. The first
 // look registers its key.
 func (b *Backend) watch(ctx context.Context, m *wire.Mux, key string, fn func(), looks ...wire.Command) (cancel func(), seen []wire.Reply, err error) {
-	if b.cfg.Wake == WakeOff {
-		return nil, nil, errWakeOff
-	}
-	cancel, err = m.Tracker().Arm(ctx, key, fn)
-	if err != nil {
-		if errors.Is(err, wire.ErrNoWake) {
-			b.native.wakeless.Store(true)
-			return nil, nil, fmt.Errorf("modern: %w: %w", lock.ErrNoWake, err)
-		}
-		return nil, nil, trouble("watch", key, err)
+	if cancel, err = b.arm(ctx, m, key, fn); err != nil {
+		return nil, nil, err
 	}
 	looks[0].Track = true
 	seen = m.Batch(ctx, looks)
@@ -87,4 +125,19 @@ func (b *Backend) watch(ctx context.Context, m *wire.Mux, key string, fn func(),
 		return nil, nil, trouble("watch", key, err)
 	}
 	return cancel, seen, nil
+}
+
+func (b *Backend) arm(ctx context.Context, m *wire.Mux, key string, fn func()) (cancel func(), err error) {
+	if b.cfg.Wake == WakeOff {
+		return nil, errWakeOff
+	}
+	cancel, err = m.Tracker().Arm(ctx, key, fn)
+	switch {
+	case err == nil:
+		return cancel, nil
+	case errors.Is(err, wire.ErrNoWake):
+		b.native.wakeless.Store(true)
+		return nil, fmt.Errorf("modern: %w: %w", lock.ErrNoWake, err)
+	}
+	return nil, trouble("watch", key, err)
 }

@@ -114,6 +114,18 @@ func (b *full) Await(ctx context.Context, key string, wake func()) (func(), bool
 	return cancel, free, err
 }
 
+func (b *full) GuardAll(ctx context.Context, gs []lock.Grant, touched []func()) ([]func(), []error) {
+	return eachGuard(ctx, b, gs, touched)
+}
+
+func eachGuard(ctx context.Context, w lock.Waker, gs []lock.Grant, touched []func()) ([]func(), []error) {
+	cancels, errs := make([]func(), len(gs)), make([]error, len(gs))
+	for i, g := range gs {
+		cancels[i], errs[i] = w.Guard(ctx, g, touched[i])
+	}
+	return cancels, errs
+}
+
 func (b *full) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {
 	var lost error
 	var cancel func()
@@ -176,6 +188,10 @@ func (b *sharing) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Durat
 		inner[i] = inside(g)
 	}
 	return b.full.ExtendAll(ctx, inner, ttl)
+}
+
+func (b *sharing) GuardAll(ctx context.Context, gs []lock.Grant, touched []func()) ([]func(), []error) {
+	return eachGuard(ctx, b, gs, touched)
 }
 
 func (b *sharing) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {

@@ -95,6 +95,7 @@ var tests = []test{
 	{"GuardTellsOfATouch", (*kit).guardTellsOfATouch},
 	{"GuardOutlivesARenewal", (*kit).guardOutlivesARenewal},
 	{"GuardOfALostGrantSaysSo", (*kit).guardOfALostGrantSaysSo},
+	{"GuardAllTellsTheSameOfEach", (*kit).guardAllTellsTheSameOfEach},
 	{"FencesIncrease", (*kit).fencesIncrease},
 	{"ClientsLoseNoUpdate", (*kit).clientsLoseNoUpdate},
 }

@@ -110,7 +110,7 @@ func (r *probeReader) all(ctx context.Context, cfg ProbeConfig, tally *probeTall
 	}
 	for _, match := range probeMatches(cfg.Match) {
 		r.match = match
-		wrapped := match != cfg.Match
+		wrapped := match != cfg.Match && !tally.all()
 		err := r.each(ctx, func(p *probedKey) {
 			if _, encoding := plainKey(p.key); !wrapped || encoding != dialect.Plain {
 				tally.add(p)

@@ -236,9 +236,11 @@ func TestWithoutAPatternOnlyTimesAreTakenForLocks(t *testing.T) {
 	w.Mini.Set("page:1", "<html>")
 	w.Mini.HSet("cart:1", "name", "1")
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
-	got := probed(t, w, ProbeConfig{})
-	if len(got.Prefixes) != 1 || got.Prefixes[0].Prefix != "lock:" || len(got.Findings) > 0 || got.Keys != 4 {
-		t.Errorf("%+v", got)
+	for _, match := range []string{"", "*"} {
+		got := probed(t, w, ProbeConfig{Match: match})
+		if len(got.Prefixes) != 1 || got.Prefixes[0].Prefix != "lock:" || len(got.Findings) > 0 || got.Keys != 4 {
+			t.Errorf("%q: %+v", match, got)
+		}
 	}
 }
 

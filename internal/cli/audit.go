@@ -334,10 +334,7 @@ func (f *auditFlags) watchDemo(ctx context.Context, a *auditAnswer, rec *record)
 		return wrongUse("%w", err)
 	}
 	a.where = fmt.Sprintf("the demo: %d old clients, %v of virtual time", len(demo.Members()), f.demoSpan())
-	lines, err := rec.lines()
-	if err != nil {
-		return couldNot(withoutPath(err), "writing --record %s", f.record)
-	}
+	lines := rec.lines()
 	err = fleet.Run(ctx, f.demoSpan(), func(o skew.Observed) {
 		census.Add(o)
 		lines(o)
@@ -346,6 +343,9 @@ func (f *auditFlags) watchDemo(ctx context.Context, a *auditAnswer, rec *record)
 		return couldNot(err, "running the demo")
 	}
 	a.result = census.Result()
+	for _, h := range a.result.Evidence.Holds { // what skew --trace reads
+		lines(skew.Observed{At: h.At, Kind: skew.ObservedHold, Addr: h.Addr, Key: h.Key, For: h.For})
+	}
 	pool := fleet.Pool()
 	defer pool.Close()
 	a.probe, err = audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Hurry: true})

@@ -37,11 +37,16 @@ func (r *record) Write(line []byte) (int, error) {
 		r.good += int64(n)
 		return n, nil
 	}
+	r.torn(n, err)
+	return n, err
+}
+
+// torn takes the n bytes of a piece off again.
+func (r *record) torn(n int, err error) {
 	r.err = err
 	if n > 0 {
 		_ = r.file.Truncate(r.good) // of what is no file of a disk there is nothing to take off
 	}
-	return n, err
 }
 
 func (r *record) failed() error {
@@ -66,13 +71,13 @@ func (r *record) close() error {
 	return r.file.Close()
 }
 
-// lines returns what writes the demo's events. An event that has no line is left out, as of any record.
-func (r *record) lines() (func(skew.Observed), error) {
+// lines returns what writes the demo's events. What fails is told of by failed.
+func (r *record) lines() func(skew.Observed) {
 	if r == nil {
-		return func(skew.Observed) {}, nil
+		return func(skew.Observed) {}
 	}
-	w, err := skew.NewObservedWriter(r)
-	return func(o skew.Observed) { _ = w.Write(o) }, err
+	w, _ := skew.NewObservedWriter(r)
+	return func(o skew.Observed) { _ = w.Write(o) }
 }
 
 // database is the number that the address selects.

@@ -23,8 +23,8 @@ func (a *auditAnswer) page() report.Page {
 	if e := &a.result.Evidence; !e.From.IsZero() {
 		p.Words = append(p.Words, "Watched "+between(e.From, e.Until)+", by the server's clock.")
 	}
-	p.Sections = append(p.Sections, a.findingsSection())
-	for _, s := range []*report.Section{a.offsetsSection(), a.holdsSection(), a.timelineSection(), a.formsSection()} {
+	found := a.findingsSection()
+	for _, s := range []*report.Section{a.offsetsSection(), a.holdsSection(), a.timelineSection(), &found, a.formsSection()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
 		}
@@ -131,7 +131,7 @@ func (a *auditAnswer) holdsSection() *report.Section {
 		if s := e.LongestSafeJob; s.Known() && s.Value >= 0 && s.Value < skew.NoHigh/2 {
 			safe.At = append(safe.At, report.XY{X: x, Y: s.Value.Seconds()})
 		}
-		if n >= len(holds)-reportRows {
+		if n >= len(holds)-longestHolds {
 			table.Rows = append(table.Rows, []string{escaped(h.Key), nobody(h.Addr), h.At.UTC().Format("15:04:05.000"), short(h.For), leased, string(h.Source)})
 		}
 	}
@@ -142,6 +142,9 @@ func (a *auditAnswer) holdsSection() *report.Section {
 		Figure: &report.Plot{Name: "Holds against leases", X: "holds, the shortest first", Y: "s", Lines: lines}, Table: table,
 	}
 }
+
+// longestHolds is how many the table names.
+const longestHolds = 15
 
 // timelineSection shows one key: the one with the most mishaps, around the first of them.
 func (a *auditAnswer) timelineSection() *report.Section {

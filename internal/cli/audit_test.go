@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// documentOf reads the one document of --json.
+func documentOf[T any](t *testing.T, got screen) T {
+	t.Helper()
+	var doc T
+	dec := json.NewDecoder(strings.NewReader(got.out))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&doc); err != nil {
+		t.Fatalf("%v\n%s%s", err, got.out, got.errors)
+	}
+	return doc
+}
+
+func TestTheDemoShowsClocksMishapsAndHowToMendThem(t *testing.T) {
+	s := newStage(t)
+	got := s.run("audit", "--demo")
+	if got.code != 1 || got.errors != "" {
+		t.Fatalf("code %d: %s", got.code, got.errors)
+	}
+	for _, says := range []string{
+		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by", "two processes",
+		"written by clients of several dialects: Jedis, Page", "no job longer than", "(given)", "    do:  ",
+	} {
+		if !strings.Contains(got.out, says) {
+			t.Errorf("it does not say %q:\n%s", says, got.out)
+		}
+	}
+	if again := s.run("audit", "--demo"); again.out != got.out {
+		t.Error("a second run says something else")
+	}
+}
+
+func TestAReplayOfARecordComesToTheSameAnswer(t *testing.T) {
+	s := newStage(t)
+	file := filepath.Join(t.TempDir(), "demo.txt")
+	live := documentOf[auditDocument](t, s.run("audit", "--demo", "--json", "--record", file))
+	again := documentOf[auditDocument](t, s.run("audit", "--replay", file, "--match", "lock:*", "--lease", "10s", "--json"))
+	if len(live.Writers) != 8 || len(live.Findings) < 10 || live.Schema != "getsetlock.audit/1" {
+		t.Errorf("%d writers, %d findings", len(live.Writers), len(live.Findings))
+	}
+	// What only a server can be asked: its keys, and what the asking cost.
+	if again.Cost != nil || again.Keys != nil {
+		t.Errorf("a replay has cost %v and keys %v", again.Cost, again.Keys)
+	}
+	live.Cost, live.Keys, live.Prefixes = nil, nil, []auditPrefix{}
+	a, _ := json.Marshal(live)
+	b, _ := json.Marshal(again)
+	if string(a) != string(b) {
+		t.Errorf("live\n%s\nreplayed\n%s", a, b)
+	}
+	if skewed := s.run("skew", "--trace", file, "--lease", "10s", "--spread", "7300ms"); skewed.code != 1 || !strings.Contains(skewed.out, "YES") {
+		t.Errorf("skew --trace: code %d %s%s", skewed.code, skewed.out, skewed.errors)
+	}
+}
+
+func TestEachPartOfTheDocumentIsWhatTheTableSays(t *testing.T) {
+	s := newStage(t)
+	doc := documentOf[auditDocument](t, s.run("audit", "--demo", "--json"))
+	for _, w := range doc.Writers {
+		if *w.Addr == "10.0.0.3:40103" {
+			low, _ := w.Offset.Low.Float64()
+			high, _ := w.Offset.High.Float64()
+			if low > 7300 || high < 7300 || low < 7000 || high > 7600 || *w.Name != "stock-3" || w.Holds.Count == 0 || len(w.Findings) == 0 {
+				t.Errorf("%+v", w)
+			}
+		}
+	}
+	if doc.Spread.Proved == nil || doc.Spread.Guaranteed != nil {
+		t.Errorf("a fleet with contradictions has no guarantee: %+v", doc.Spread)
+	}
+	if *doc.Bases["smallest_lease"] != "given" || doc.SmallestLease.String() != "10000" || doc.Counts.Takeovers == 0 {
+		t.Errorf("%+v %v", doc.Bases, doc.SmallestLease)
+	}
+}
+
+// The embedded server has no MONITOR and no tracking: they are named, and the others are used.
+func TestSourcesThatTheServerRefusesAreNamedAndTheOthersUsed(t *testing.T) {
+	s := newStage(t)
+	s.world.Mini.SetTime(time.Time{}) // the machine's: a clock that stands still is one that steps
+	now := time.Now()
+	s.world.Mini.Set("lock:a", fmt.Sprint(now.Add(time.Minute).UnixMilli()))
+	s.world.Mini.Set("lock:b", fmt.Sprint(now.Add(time.Minute).Unix()))
+	got := s.run("audit", "--match", "lock:*", "--for", "300ms", "--monitor", "--json")
+	doc := documentOf[auditDocument](t, got)
+	missing := map[string]bool{}
+	looked := int64(0)
+	for _, source := range doc.Sources {
+		missing[source.Source] = source.Missing != nil
+		if source.Source == "poll" {
+			looked = source.Events
+		}
+	}
+	if !missing["tracking"] || !missing["clients"] || missing["poll"] || looked == 0 {
+		t.Errorf("%+v", doc.Sources)
+	}
+	if got.code != 1 || len(doc.Findings) == 0 || doc.Findings[0].Kind != "mixture" || *doc.Findings[0].Key != "lock:" {
+		t.Errorf("code %d, %+v", got.code, doc.Findings)
+	}
+	if len(doc.Prefixes) != 1 || len(doc.Prefixes[0].Forms) != 2 || *doc.Keys != 2 {
+		t.Errorf("%+v", doc.Prefixes)
+	}
+	for _, key := range s.world.Mini.Keys() {
+		if key != "lock:a" && key != "lock:b" {
+			t.Errorf("left behind: %s", key)
+		}
+	}
+}
+
+func TestAnInterruptedAuditPrintsWhatItSawAndItsRecordIsWhole(t *testing.T) {
+	s := newStage(t)
+	s.world.Mini.SetTime(time.Time{})
+	s.world.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+	wire := s.world.Wire()
+	s.vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	file := filepath.Join(t.TempDir(), "record.txt")
+	running := s.start("audit", "--match", "lock:*", "--for", "1h", "--record", file)
+	wire.Await("EVALSHA", 3)
+	s.signal(syscall.SIGINT)
+	got := <-running.done
+	if got.code != 130 || !strings.Contains(got.out, "1 keys looked at") || !strings.Contains(got.errors, "interrupted by ^C") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := skew.NewObservedReader(f)
+	for err == nil {
+		_, err = r.Next()
+	}
+	if err.Error() != "EOF" {
+		t.Errorf("the record is broken: %v", err)
+	}
+}
+
+// With --for 0 an interruption is how a watch ends.
+func TestAnEndlessAuditEndsWellByAnInterruption(t *testing.T) {
+	s := newStage(t)
+	s.world.Mini.SetTime(time.Time{})
+	s.world.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+	wire := s.world.Wire()
+	s.vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	running := s.start("audit", "--for", "0", "--quiet", "--lease", "60s", "--dialect", "jedis")
+	wire.Await("EVALSHA", 3)
+	s.signal(syscall.SIGINT)
+	if got := <-running.done; got.code != 0 || got.errors != "" {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
+	}
+}
+
+func TestAFullDiskIsToldOfAndTheAnswerPrinted(t *testing.T) {
+	s := newStage(t)
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Fatal("this system has no /dev/full")
+	}
+	got := s.run("audit", "--demo", "--record", "/dev/full")
+	if got.code != 3 || !strings.Contains(got.errors, "writing --record /dev/full; it ends with what was seen until then: no space left on device") || !strings.Contains(got.out, "10.0.0.3:40103") {
+		t.Errorf("code %d %s", got.code, got.errors)
+	}
+	got = s.run("audit", "--demo", "--report", "/no/such/folder/x.html")
+	if got.code != 3 || !strings.Contains(got.errors, "writing --report") || !strings.Contains(got.out, "10.0.0.3:40103") {
+		t.Errorf("code %d %s", got.code, got.errors)
+	}
+}
+
+func TestAPieceOfALineIsTakenOffTheRecordAgain(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "r")
+	f := &auditFlags{record: name}
+	r, err := f.openRecord()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Write([]byte("whole\n")); err != nil {
+		t.Fatal(err)
+	}
+	// As a full disk leaves it: half a line, and an error.
+	if _, err := r.file.WriteString("hal"); err != nil {
+		t.Fatal(err)
+	}
+	r.torn(3, syscall.ENOSPC)
+	if _, err := r.Write([]byte("more\n")); err == nil {
+		t.Error("it goes on after a failure")
+	}
+	if err := r.close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(name); string(text) != "whole\n" {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestAServerThatCannotAnswerIsOneLineAndExitCode3(t *testing.T) {
+	for _, verb := range []string{"audit", "doctor"} {
+		s := newStage(t)
+		for name, c := range map[string]struct {
+			address, says string
+		}{
+			"down":    {"redis://127.0.0.1:1", "nothing listens there"},
+			"loading": {"redis://" + s.world.Wire(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(redistest.Loading)}, redistest.Rule{Command: "INFO", Times: -1, Do: redistest.Answer(redistest.Loading)}).Listen(), "still reading its data"},
+		} {
+			got := s.run(verb, "--redis", c.address, "--for=1s")
+			if verb == "doctor" {
+				got = s.run(verb, "--redis", c.address)
+			}
+			if got.code != 3 || !strings.Contains(got.errors, c.says) || strings.Count(got.errors, "\n") != 1 {
+				t.Errorf("%s, %s: code %d %q", verb, name, got.code, got.errors)
+			}
+		}
+	}
+}
+
+func TestWithoutTheRightToListKeysTheRestIsWatched(t *testing.T) {
+	s := newStage(t)
+	wire := s.world.Wire(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+	got := s.run("audit", "--redis", "redis://"+wire.Listen(), "--for", "200ms", "--json")
+	doc := documentOf[auditDocument](t, got)
+	if got.code != 1 || len(doc.Findings) == 0 || doc.Findings[0].Kind != "right" {
+		t.Errorf("code %d %+v %s", got.code, doc.Findings, got.errors)
+	}
+}
+
+func TestWrongUseOfAuditAndDoctor(t *testing.T) {
+	s := newStage(t)
+	for line, says := range map[string]string{
+		"audit x":                            "takes no arguments",
+		"audit --for -1s":                    "must not be negative",
+		"audit --lease 0s":                   "--lease 0s",
+		"audit --hash":                       "--hash is for --record",
+		"audit --demo --replay x":            "give one",
+		"audit --demo --redis x":             "for a live server",
+		"audit --replay /no/file":            "--replay /no/file: no such file",
+		"audit --replay x --monitor":         "not for --replay",
+		"audit --dialect foo":                `no dialect is called "foo"`,
+		"doctor --fix":                       "--fix needs --match",
+		"doctor --yes":                       "--yes is for --fix",
+		"doctor --fix --match lock:*":        "you cannot be asked",
+		"doctor --spread 1s --watch 1s":      "give one",
+		"doctor --spread 0s":                 "--spread 0s",
+		"audit --record /no/folder/x --demo": "",
+	} {
+		got := s.run(strings.Fields(line)...)
+		want := 2
+		if says == "" {
+			want, says = 3, "making --record"
+		}
+		s.want(got, want, "", says)
+	}
+}

@@ -315,7 +315,7 @@ func (k *kit) guardAllTellsTheSameOfEach() {
 		k.Fatalf("GuardAll beside a lost grant: %v, %v", errs[1], errs[2])
 	}
 	if batch, ok := b.(lock.BatchExtender); ok && !k.traits.NotRenewable {
-		if _, errs := batch.ExtendAll(k.ctx(), grants[1:], k.TTL); errs[0] != nil {
+		if _, errs := batch.ExtendAll(k.ctx(), grants[2:], k.TTL); errs[0] != nil {
 			k.Fatalf("ExtendAll: %v", errs[0])
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/internal/rehearse"
+	"github.com/getsetlock/getsetlock/skew"
 )
 
 func init() {
@@ -37,9 +38,15 @@ Excused are overlaps that the protocol's rules do not exclude, each with its cau
 --overruns makes old clients hold longer than their lease, which nobody can keep from
 deleting the lock of the next when they are done; the new clients are told of it.
 
-The seed fixes the orders, how long jobs and messages take, who dies when, and how far
-clocks are apart. The pauses of waiting new clients are random, so two runs with them
-differ in detail.
+--preset gives each machine a clock with an offset, a drift, steps and standstills of its
+own; "getsetlock skew --help" lists the presets and their sources. The new clients are told
+how far apart such clocks can come in a day and how long the longest standstill is, if any
+client can be made that bears it; else they assume what they assume by themselves, and what
+comes of it is excused. What a preset does once an hour is seen only in a run of hours:
+"clocks" in the answer says what happened.
+
+The seed fixes everything that is drawn. In memory the same seed gives the same answer but
+for how long it took here; on a server messages take what they take.
 
 Orders are a CSV file whose first line names the columns; sku and quantity must be among
 them; internal/rehearse/orders-sample.csv among the sources is the list that is built in.
@@ -67,6 +74,7 @@ func newRehearse(e *Env) *cobra.Command {
 			"getsetlock rehearse --protocol watch         # without one, but with WATCH, and its price",
 			"getsetlock rehearse --orders orders.csv --clients 20 --json",
 			"getsetlock rehearse --dialect redis-py --lease 10s --overruns 3",
+			"getsetlock rehearse --preset jepsen          # on machines whose clocks are wrong",
 			"getsetlock rehearse --redis redis://127.0.0.1:6379",
 		),
 		Args: noArgs,
@@ -88,6 +96,8 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&p.Lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --redis 5s)")
 	flags.DurationVar(&p.Poll, "poll", 0, "how often a held key is asked for (default: the dialect's own)")
 	flags.DurationVar(&p.Spread, "spread", 0, "how far the programs' clocks are apart; the new clients are told of it")
+	flags.StringVar(&p.Preset, "preset", "", "what ails the machines' clocks, and when they stand still, instead of --spread: "+strings.Join(skew.PresetNames(), ", "))
+	complete(cmd, "preset", choices(skew.PresetNames()...))
 	flags.Var(&p.Latency, "latency", "how long a message takes one way, a distribution; not with --redis, where messages take what they take")
 	flags.Var(&p.Job, "job", "how long a program thinks between reading and writing, a distribution")
 	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "how many holders of each kind die")

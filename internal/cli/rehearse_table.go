@@ -21,12 +21,33 @@ func (e *Env) printRehearsal(res *rehearse.Result) {
 		fmt.Fprintf(e.Stdout, ", %d put aside", res.Unserved)
 	}
 	fmt.Fprintf(e.Stdout, "; %s\n", spent(res))
+	e.printClocks(res)
 	fmt.Fprintf(e.Stdout, "overlaps  %s\n", counted(res.Overlaps, res.OverlapsExcused))
 	fmt.Fprintf(e.Stdout, "oversold  %s\n", counted(res.Oversold, res.OversoldExcused))
 	for _, c := range res.Causes {
 		fmt.Fprintf(e.Stdout, "excused: %s (%d overlaps, %d oversold)\n", c.Cause, c.Overlaps, c.Oversold)
 	}
 	fmt.Fprintf(e.Stdout, "\n%s\n", verdict(res))
+}
+
+// printClocks says what the machines did, if anything was wrong with them.
+func (e *Env) printClocks(res *rehearse.Result) {
+	c := res.Clocks
+	if c.Preset == "" && c.SpreadMS == 0 {
+		return
+	}
+	fmt.Fprintf(e.Stdout, "clocks    up to %v apart", within(c.SpreadMS))
+	if c.ToldSpreadMS != nil {
+		fmt.Fprintf(e.Stdout, " (the new clients are told %v)", within(*c.ToldSpreadMS))
+	}
+	fmt.Fprintf(e.Stdout, ", %s, %s", units(c.Steps, "step", "steps"), units(c.Stops, "standstill", "standstills"))
+	if c.Stops > 0 {
+		fmt.Fprintf(e.Stdout, " of up to %v", within(c.LongestStopMS))
+		if c.ToldGapMS != nil {
+			fmt.Fprintf(e.Stdout, " (told %v)", within(*c.ToldGapMS))
+		}
+	}
+	fmt.Fprintln(e.Stdout)
 }
 
 func waited(ms *float64) string {

@@ -50,72 +50,77 @@ func TestAnOrderlyFleetFindsEveryGateOpenToANeighbourAlone(t *testing.T) {
 	}
 }
 
+// disorder is one thing wrong with an orderly fleet, and the rules that it closes the gate by.
+type disorder struct {
+	from, to Phase
+	harm     func(*facts)
+	rules    []string
+}
+
+var disorders = map[string]disorder{
+	"no record":                 {Dual, Sealed, func(f *facts) { f.record = stored{} }, []string{"record"}},
+	"a newer record":            {Dual, Sealed, func(f *facts) { f.record.err = ErrNewer }, []string{"record"}},
+	"another dialect":           {Dual, Sealed, func(f *facts) { f.dialect = dialect.Page() }, []string{"dialect"}},
+	"an empty registry":         {Sealed, Dual, func(f *facts) { f.survey.members = nil }, []string{"members"}},
+	"an unreadable member":      {Dual, Sealed, func(f *facts) { f.survey.members[1].err = ErrNewer }, []string{"members"}},
+	"a vanished member":         {Sealed, Dual, func(f *facts) { f.survey.members[1].Seen = judged.Add(-17 * time.Second) }, []string{"vanished"}},
+	"a heartbeat in the future": {Dual, Sealed, func(f *facts) { f.survey.members[1].Seen = judged.Add(2 * time.Second) }, []string{"clock"}},
+	"a member of a later epoch": {Dual, Sealed, func(f *facts) { f.survey.members[1].Epoch = 4 }, []string{"epoch"}},
+	"a phaseless member":        {Sealed, Modern, func(f *facts) { f.survey.members[1].Phase = NoPhase }, []string{"phase"}},
+	"a lagging member":          {Sealed, Modern, func(f *facts) { f.survey.members[1].Phase = Dual }, []string{"phase"}},
+	"a member two ahead":        {Observe, Dual, func(f *facts) { f.survey.members[1].Phase = Sealed }, []string{"phase"}},
+	"a member lagging by an epoch": {Dual, Sealed, func(f *facts) {
+		f.survey.members[1].Phase, f.survey.members[1].Epoch = Sealed, 2
+	}, []string{"phase"}},
+	"a member of another dialect":  {Sealed, Dual, func(f *facts) { f.survey.members[1].Dialect = "Page" }, []string{"dialect"}},
+	"an old lease":                 {Sealed, Modern, func(f *facts) { f.survey.members[1].Leases = map[Phase]int{Dual: 1} }, []string{"leases"}},
+	"a long lease on the way back": {Sealed, Dual, func(f *facts) { f.survey.members[1].Leases = map[Phase]int{Modern: 1} }, []string{"leases"}},
+	"scripts not run":              {Observe, Dual, func(f *facts) { f.survey.members[1].Probe = "" }, []string{"probe"}},
+	"scripts refused":              {Observe, Dual, func(f *facts) { f.survey.members[1].Probe = "NOPERM" }, []string{"probe"}},
+	"nothing known":                {Observe, Dual, func(f *facts) { f.record.Fleet = Fleet{} }, []string{"lease", "spread", "gap", "job"}},
+	"a gap only seen": {Observe, Dual, func(f *facts) {
+		f.record.Fleet.Gap, f.sighting.Gap = Known{}, Fact{Time: time.Second, Basis: "measured"}
+	}, []string{"gap"}},
+	"a refuted lease":                  {Dual, Sealed, func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a refuted gap":                    {Dual, Sealed, func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a lease of ours against the rule": {Observe, Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second }, []string{"lease-rule"}},
+	"two dialects":                     {Observe, Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} }, []string{"dialect"}},
+	"GETSET first":                     {Observe, Dual, func(f *facts) { f.sighting.GetsetFirst = []string{"10.0.0.1:1"} }, []string{"getset-first"}},
+	"overlapping namespaces":           {Dual, Sealed, func(f *facts) { f.survey.records["stock"] = true }, []string{"namespace"}},
+	"an eviction policy": {Dual, Sealed, func(f *facts) {
+		f.server = serverInfo{policy: "allkeys-lru", maxMemory: 1, known: true}
+	}, []string{"eviction"}},
+	"a name without a slot": {Dual, Sealed, func(f *facts) {
+		f.server.cluster = true
+		f.survey.Unslotted.add("a}b")
+	}, []string{"slot"}},
+	"nobody watches":               {Dual, Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
+	"a watcher that left":          {Dual, Sealed, func(f *facts) { f.sighting.Until = judged.Add(-16 * time.Second) }, []string{"window"}},
+	"a look in the future":         {Dual, Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) }, []string{"window"}},
+	"a window too short":           {Dual, Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
+	"a window of the phase before": {Sealed, Modern, func(f *facts) { f.record.Since = judged.Add(-needed) }, []string{"window"}},
+	"counts alone where nobody sends SETNX": {Dual, Sealed, func(f *facts) {
+		f.dialect = dialect.SetDel()
+		f.record.Dialect = "SetDel"
+		for i := range f.survey.members {
+			f.survey.members[i].Dialect = "SetDel"
+		}
+	}, []string{"window"}},
+	"an attempt in vain": {Dual, Sealed, func(f *facts) {
+		f.sighting.Keys = []SightedKey{{Key: "k", LastFailed: &Touch{At: judged.Add(time.Second - needed), What: "lost"}}}
+	}, []string{"old-clients"}},
+	"an attempt against a claim": {Dual, Sealed, func(f *facts) {
+		f.claims.Gone = true
+		f.sighting.Keys = []SightedKey{{Key: "k", LastWrite: &Touch{At: judged.Add(time.Second - needed), What: "acquired"}}}
+	}, []string{"old-clients"}},
+	"a stranger's guard":      {Dual, Sealed, func(f *facts) { f.survey.Strangers.add("k") }, []string{"guards"}},
+	"tombstones":              {Dual, Observe, func(f *facts) { f.survey.Tombstones = 1 }, []string{"tombstones"}},
+	"an unfinished way back":  {Dual, Observe, func(f *facts) { f.record.Pending = Sealed }, []string{"pending"}},
+	"an unfinished beginning": {Observe, Dual, func(f *facts) { f.record.Pending = Clean }, []string{"pending"}},
+}
+
 func TestEveryDisorderClosesTheGate(t *testing.T) {
-	for name, c := range map[string]struct {
-		from, to Phase
-		harm     func(*facts)
-		rules    []string
-	}{
-		"no record":                 {Dual, Sealed, func(f *facts) { f.record = stored{} }, []string{"record"}},
-		"a newer record":            {Dual, Sealed, func(f *facts) { f.record.err = ErrNewer }, []string{"record"}},
-		"another dialect":           {Dual, Sealed, func(f *facts) { f.dialect = dialect.Page() }, []string{"dialect"}},
-		"an empty registry":         {Sealed, Dual, func(f *facts) { f.survey.members = nil }, []string{"members"}},
-		"an unreadable member":      {Dual, Sealed, func(f *facts) { f.survey.members[1].err = ErrNewer }, []string{"members"}},
-		"a vanished member":         {Sealed, Dual, func(f *facts) { f.survey.members[1].Seen = judged.Add(-17 * time.Second) }, []string{"vanished"}},
-		"a heartbeat in the future": {Dual, Sealed, func(f *facts) { f.survey.members[1].Seen = judged.Add(2 * time.Second) }, []string{"clock"}},
-		"a member of a later epoch": {Dual, Sealed, func(f *facts) { f.survey.members[1].Epoch = 4 }, []string{"epoch"}},
-		"a phaseless member":        {Sealed, Modern, func(f *facts) { f.survey.members[1].Phase = NoPhase }, []string{"phase"}},
-		"a lagging member":          {Sealed, Modern, func(f *facts) { f.survey.members[1].Phase = Dual }, []string{"phase"}},
-		"a member two ahead":        {Observe, Dual, func(f *facts) { f.survey.members[1].Phase = Sealed }, []string{"phase"}},
-		"a member lagging by an epoch": {Dual, Sealed, func(f *facts) {
-			f.survey.members[1].Phase, f.survey.members[1].Epoch = Sealed, 2
-		}, []string{"phase"}},
-		"a member of another dialect":  {Sealed, Dual, func(f *facts) { f.survey.members[1].Dialect = "Page" }, []string{"dialect"}},
-		"an old lease":                 {Sealed, Modern, func(f *facts) { f.survey.members[1].Leases = map[Phase]int{Dual: 1} }, []string{"leases"}},
-		"a long lease on the way back": {Sealed, Dual, func(f *facts) { f.survey.members[1].Leases = map[Phase]int{Modern: 1} }, []string{"leases"}},
-		"scripts not run":              {Observe, Dual, func(f *facts) { f.survey.members[1].Probe = "" }, []string{"probe"}},
-		"scripts refused":              {Observe, Dual, func(f *facts) { f.survey.members[1].Probe = "NOPERM" }, []string{"probe"}},
-		"nothing known":                {Observe, Dual, func(f *facts) { f.record.Fleet = Fleet{} }, []string{"lease", "spread", "gap", "job"}},
-		"a gap only seen": {Observe, Dual, func(f *facts) {
-			f.record.Fleet.Gap, f.sighting.Gap = Known{}, Fact{Time: time.Second, Basis: "measured"}
-		}, []string{"gap"}},
-		"a refuted lease":                  {Dual, Sealed, func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} }, []string{"claim"}},
-		"a refuted gap":                    {Dual, Sealed, func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
-		"a lease of ours against the rule": {Observe, Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second }, []string{"lease-rule"}},
-		"two dialects":                     {Observe, Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} }, []string{"dialect"}},
-		"GETSET first":                     {Observe, Dual, func(f *facts) { f.sighting.GetsetFirst = []string{"10.0.0.1:1"} }, []string{"getset-first"}},
-		"overlapping namespaces":           {Dual, Sealed, func(f *facts) { f.survey.records["stock"] = true }, []string{"namespace"}},
-		"an eviction policy": {Dual, Sealed, func(f *facts) {
-			f.server = serverInfo{policy: "allkeys-lru", maxMemory: 1, known: true}
-		}, []string{"eviction"}},
-		"a name without a slot": {Dual, Sealed, func(f *facts) {
-			f.server.cluster = true
-			f.survey.Unslotted.add("a}b")
-		}, []string{"slot"}},
-		"nobody watches":               {Dual, Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
-		"a watcher that left":          {Dual, Sealed, func(f *facts) { f.sighting.Until = judged.Add(-16 * time.Second) }, []string{"window"}},
-		"a look in the future":         {Dual, Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) }, []string{"window"}},
-		"a window too short":           {Dual, Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
-		"a window of the phase before": {Sealed, Modern, func(f *facts) { f.record.Since = judged.Add(-needed) }, []string{"window"}},
-		"counts alone where nobody sends SETNX": {Dual, Sealed, func(f *facts) {
-			f.dialect = dialect.SetDel()
-			f.record.Dialect = "SetDel"
-			for i := range f.survey.members {
-				f.survey.members[i].Dialect = "SetDel"
-			}
-		}, []string{"window"}},
-		"an attempt in vain": {Dual, Sealed, func(f *facts) {
-			f.sighting.Keys = []SightedKey{{Key: "k", LastFailed: &Touch{At: judged.Add(time.Second - needed), What: "lost"}}}
-		}, []string{"old-clients"}},
-		"an attempt against a claim": {Dual, Sealed, func(f *facts) {
-			f.claims.Gone = true
-			f.sighting.Keys = []SightedKey{{Key: "k", LastWrite: &Touch{At: judged.Add(time.Second - needed), What: "acquired"}}}
-		}, []string{"old-clients"}},
-		"a stranger's guard":      {Dual, Sealed, func(f *facts) { f.survey.Strangers.add("k") }, []string{"guards"}},
-		"tombstones":              {Dual, Observe, func(f *facts) { f.survey.Tombstones = 1 }, []string{"tombstones"}},
-		"an unfinished way back":  {Dual, Observe, func(f *facts) { f.record.Pending = Sealed }, []string{"pending"}},
-		"an unfinished beginning": {Observe, Dual, func(f *facts) { f.record.Pending = Clean }, []string{"pending"}},
-	} {
+	for name, c := range disorders {
 		t.Run(name, func(t *testing.T) {
 			f := orderly(c.from)
 			c.harm(f)
@@ -185,5 +190,18 @@ func TestAMemberIsForgottenOnlyWhenDeadAndItsLeasesAreOver(t *testing.T) {
 		if free := len(taken) == 1 && len(blocks) == 0 && len(f.survey.members) == 1; free != c.free {
 			t.Errorf("%s: taken %v, blocks %v", name, taken, blocks)
 		}
+	}
+}
+
+// TestAnAcknowledgementIsOfTheRecordsEpoch: the same phase of an earlier epoch says nothing of what lay
+// between.
+func TestAnAcknowledgementIsOfTheRecordsEpoch(t *testing.T) {
+	for epoch, want := range map[int64][]string{3: nil, 2: {"phase"}} {
+		f := orderly(Dual)
+		f.survey.members[1].Epoch = epoch
+		b := &builder{facts: f}
+		b.acknowledged(Dual)
+		b.gate.Open = len(b.gate.Blocks) == 0
+		closed(t, &b.gate, want...)
 	}
 }

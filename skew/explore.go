@@ -152,7 +152,11 @@ func (m *machine) initial() []state {
 	if m.Ours.Clients > 0 && m.broken(RuleNoPhaseNoLock) {
 		s.our[0].member = noPhase
 	}
-	return []state{s}
+	all := []state{s}
+	for s.within = 1; s.within < m.unit; s.within++ {
+		all = append(all, s)
+	}
+	return all
 }
 
 // reached says whether a step arrives at the goal. It counts what has to come before it on the way.

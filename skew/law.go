@@ -34,8 +34,8 @@ type Verdict struct {
 	// Unconditional: they can with perfect clocks, instant commands and short jobs too, because the
 	// dialect's own clients do not exclude each other.
 	Unconditional bool
-	// LateWinner: a client whose GETSET lost can take it for won, because 2·Delay + Reply exceeds
-	// E + c − Δ. No job is safe then, however short.
+	// LateWinner: a client whose GETSET lost can take it for won, because Reply is not nothing and
+	// 2·Delay + Reply exceeds E + c − Δ. No job is safe then, however short.
 	LateWinner bool
 	// Overlap is how long two can hold together, before what the challenger loses by polling late.
 	// Zero if they can't, or if Unconditional alone says that they can: then jobs end it.
@@ -101,7 +101,8 @@ func (l Law) Verdict() (Verdict, error) {
 		v.LongestJob = Limit{room - l.Spread - l.Delay, true}
 		v.GreatestSpread = Limit{room - l.Job - l.Delay, true}
 	}
-	if late := 2*l.Delay + l.Reply; l.judgesReplyAnew() {
+	// What was live when it was replaced has to expire before it is looked at: that takes a moment.
+	if late := 2*l.Delay + l.Reply; l.judgesReplyAnew() && l.Reply > 0 {
 		v.LateWinner = late > l.Lease+l.Dialect.C()-l.Spread
 		v.GreatestSpread.Bound = min(v.GreatestSpread.Bound, l.Lease+l.Dialect.C()-late)
 	}

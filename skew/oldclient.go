@@ -80,8 +80,17 @@ func (m *machine) stampAt(s *state, off int) int8 {
 	if !m.Dialect.HasTakeover() {
 		return 0
 	}
-	return int8(off+m.Lease) + m.slack + s.fleet
+	return int8(m.cut(s, off+int(s.fleet))+m.Lease) + m.slack
 }
+
+// below is what a clock at a distance from the server's loses when it is cut to the unit.
+func (m *machine) below(s *state, off int) int {
+	u := int(m.unit)
+	return ((int(s.within)+off)%u + u) % u
+}
+
+// cut is the distance of a clock that is cut to the unit.
+func (m *machine) cut(s *state, off int) int { return off - m.below(s, off) }
 
 // written is what the client puts on L.
 func (m *machine) written(i int, stamp int8) mark {
@@ -178,10 +187,22 @@ func (m *machine) nextStep(s *state, c *oldClient, name int8) dialect.Step {
 			return m.readsMark
 		}
 		return held
-	case m.expired(c.seen.at, m.judgesAt(s, c), m.expiryWait(c)):
+	case m.mayExpire(s, c):
 		return dialect.StepGetset
 	}
 	return held
+}
+
+// mayExpire: the client finds what it saw expired, now or before its attempt's time is up.
+func (m *machine) mayExpire(s *state, c *oldClient) bool {
+	at := *s
+	for wait := range m.expiryWait(c) + 1 {
+		if m.expired(c.seen.at, m.judgesAt(&at, c), wait) {
+			return true
+		}
+		at.within = (at.within + 1) % m.unit
+	}
+	return false
 }
 
 // nilStep is what follows a GET that found nothing. What is neither a GETSET nor a last SETNX within
@@ -200,7 +221,7 @@ func (m *machine) nilStep() dialect.Step {
 // if it reads anew, so the furthest ahead; else the one that made its stamp.
 func (m *machine) judgesAt(s *state, c *oldClient) int {
 	if m.Dialect.JudgesAnew {
-		return m.Ahead + int(s.fleet)
+		return m.cut(s, m.Ahead+int(s.fleet))
 	}
 	return int(c.stamp-m.slack) - m.Lease
 }
@@ -298,7 +319,7 @@ func (m *machine) won(before mark, seen seen, clock int) bool {
 // judgeReply lets clients that judge the reply by a new reading win; quitting is the other way out.
 func (m *machine) judgeReply(s *state, i int, out []step) []step {
 	c := &s.old[i]
-	if !m.won(c.seen.asMark(), seen{}, m.Ahead+int(s.fleet)) {
+	if !m.won(c.seen.asMark(), seen{}, m.cut(s, m.Ahead+int(s.fleet))) {
 		return out
 	}
 	t := step{ev: event{kind: evReply, who: oldName(i), arg: int8(m.Ahead), out: outWon}, to: *s}

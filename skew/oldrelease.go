@@ -47,7 +47,7 @@ func (m *machine) oldEnds(s *state, i int, out []step) []step {
 // releaseLooks says whether the client, by some clock within bounds, decides to delete, or to leave.
 func (m *machine) releaseLooks(s *state, i int) (deletes, leaves bool) {
 	c := &s.old[i]
-	low, high := int(s.fleet)-m.Behind, int(s.fleet)+m.Ahead
+	low, high := m.cut(s, int(s.fleet)-m.Behind), m.cut(s, int(s.fleet)+m.Ahead)
 	switch m.Dialect.Release {
 	case dialect.ReleaseValueOwn:
 		own := s.l.sameBytes(m.written(i, c.stamp))

@@ -35,7 +35,7 @@ func (m *machine) stands(s *state, i int) bool {
 // beyond is how much longer L exists than M, when it carries a stamp: past the end that anybody's
 // clock gives it.
 func (m *machine) beyond() int8 {
-	b := m.slack + int8(m.Ours.TakeoverMargin) + 2 + m.ownSlack()
+	b := m.slack + int8(m.Ours.TakeoverMargin) + 2*m.unit + m.ownSlack()
 	if m.Dialect.ServerExpires() && !m.broken(RuleMarkBeyondGap) {
 		b += int8(m.Gap)
 	}
@@ -45,7 +45,7 @@ func (m *machine) beyond() int8 {
 // ownSlack makes up for an inclusive comparison, so that what is left of a stamp is still the TTL.
 func (m *machine) ownSlack() int8 {
 	if m.inclusive && m.slack == 0 {
-		return 1
+		return m.unit
 	}
 	return 0
 }
@@ -75,7 +75,7 @@ func (m *machine) mayTakeOver(s *state, c *ourClient) bool {
 	if m.Ours.Unchanged > 0 {
 		return c.watch.asMark().sameBytes(s.l) && int(c.since) > m.Ours.Unchanged
 	}
-	return int(s.l.at)+m.Ours.TakeoverMargin < 0 && !m.suspended(s, c)
+	return int(s.l.at)+m.Ours.TakeoverMargin < m.cut(s, 0) && !m.suspended(s, c)
 }
 
 // suspended: the server's clock stepped, less than a greatest lease ago, and c can tell.
@@ -139,7 +139,8 @@ func (m *machine) putMark(s *state, i int) {
 	ttl := m.ttl(c)
 	s.m.at = m.floor // no stamp of ours is ever so far back while M exists
 	if c.phase == observe && m.Dialect.HasStamp() {
-		at := int8(ttl) + m.slack + m.ownSlack()
+		u := int(m.unit)
+		at := int8(m.cut(s, 0)+(ttl+int(m.ownSlack())+u-1)/u*u) + m.slack
 		s.m.at = at
 		s.l = mark{kind: stampMark, at: at, ttl: lasts(ttl) + m.beyond()}
 		if m.Dialect.Shape == dialect.ShapeUUIDNumber {

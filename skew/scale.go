@@ -61,7 +61,7 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 // c is the dialect's slack in ticks, less one where equal counts as expired.
 func (m *machine) c() int {
 	if m.inclusive {
-		return int(m.slack) - 1
+		return int(m.slack - m.unit)
 	}
 	return int(m.slack)
 }

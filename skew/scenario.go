@@ -17,6 +17,10 @@ import (
 type Scenario struct {
 	Dialect dialect.Dialect
 
+	// Unit is how many ticks a unit has to which clocks are cut; 0 is 1. With more, Lease has to be whole
+	// units, and slack is one of them: stamps lose what is below a unit, wherever in it a clock is read.
+	Unit int
+
 	Old    int // old clients, at most 3
 	Lease  int // E of theirs
 	Job    int // J: the longest from the winning write to the release's execution
@@ -129,6 +133,7 @@ func (g Goal) String() string { return goals[g] }
 // machine is a scenario worked out: the numbers and decisions that steps need.
 type machine struct {
 	Scenario
+	unit        int8 // ticks
 	slack       int8
 	inclusive   bool // equal counts as expired; in float seconds nothing is ever equal
 	keepsStamp  bool // a release of the dialect looks at its own stamp
@@ -148,8 +153,9 @@ func (sc Scenario) machine() (*machine, error) {
 		m.last = phases[sc.Ours.To]
 	}
 	d := sc.Dialect
+	m.unit = int8(max(sc.Unit, 1))
 	if d.Slack > 0 {
-		m.slack = 1
+		m.slack = m.unit
 	}
 	switch d.Release {
 	case dialect.ReleaseValueOwn, dialect.ReleaseValueAtLeastOwn, dialect.ReleaseOwnNotPast, dialect.ReleaseOwnAhead, dialect.ReleaseCompare:
@@ -164,7 +170,7 @@ func (sc Scenario) machine() (*machine, error) {
 	if sc.Ours.Unchanged > 0 {
 		lowest -= sc.Ours.Unchanged + sc.Ours.Sparse
 	}
-	m.floor = int8(lowest)
+	m.floor = int8(lowest) - 2*(m.unit-1)
 	m.trustCap = int8(max(sc.Ours.TTL, sc.Ours.Long) + 1)
 	m.settled = int8(max(sc.Ours.Settle, sc.Gap+1))
 	m.readsMark = readsGuard(d)
@@ -192,7 +198,7 @@ func (sc Scenario) check() error {
 		high       int
 	}{
 		{"Old", sc.Old, 0, maxOld}, {"Ours.Clients", sc.Ours.Clients, 0, maxOurs},
-		{"Lease", sc.Lease, 0, 40}, {"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
+		{"Unit", sc.Unit, 0, 4}, {"Lease", sc.Lease, 0, 40}, {"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
 		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30}, {"FleetStep", sc.FleetStep, 0, 30}, {"Shorten", sc.Shorten, 0, 40}, {"ServerStep", sc.ServerStep, -30, 30},
 		{"Ours.TTL", sc.Ours.TTL, 0, 40}, {"Ours.Margin", sc.Ours.Margin, 0, sc.Ours.TTL},
 		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
@@ -203,6 +209,9 @@ func (sc Scenario) check() error {
 		if f.value < f.low || f.value > f.high {
 			return &ParameterError{f.name, f.value, fmt.Sprintf("from %d to %d", f.low, f.high)}
 		}
+	}
+	if sc.Unit > 1 && sc.Lease%sc.Unit != 0 {
+		return &ParameterError{"Lease", sc.Lease, fmt.Sprintf("a multiple of Unit, %d", sc.Unit)}
 	}
 	if sc.Old > 0 && sc.Lease == 0 && (sc.Dialect.HasTakeover() || sc.Dialect.ServerExpires()) {
 		return &ParameterError{"Lease", sc.Lease, "more than 0"}

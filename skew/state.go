@@ -9,6 +9,7 @@ type state struct {
 	record phase // what the fleet's record says
 	links  int8  // events on the way to the goal that have to come first; only some goals count
 	server int8  // 1 once the server's clock has stepped; grows while it may be undone, then −1
+	within int8  // how far into its unit the server's clock is
 	cut    int8  // 1 once somebody has shortened L
 	fleet  int8  // how far all old clients' clocks were stepped together, against the server's
 	old    [maxOld]oldClient

@@ -29,6 +29,7 @@ func (m *machine) tick(s *state) {
 	if m.ServerStep > 0 && s.server > 0 {
 		s.server = min(s.server+1, int8(m.Lease)+2)
 	}
+	s.within = (s.within + 1) % m.unit
 	m.passL(s)
 	if s.m.who != nobody {
 		if s.m.ttl--; s.m.ttl == 0 {
@@ -109,6 +110,7 @@ func (m *machine) passOur(c *ourClient) {
 // stepServer moves the server's clock: every distance from it changes, and every TTL with it.
 func (m *machine) stepServer(s *state, by int8) {
 	s.fleet -= by
+	s.within = int8(m.below(s, int(by)))
 	if s.server == 0 {
 		s.server = 1
 	} else {

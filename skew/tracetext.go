@@ -110,7 +110,7 @@ func (sc Scenario) options() []string {
 	for _, n := range []struct {
 		name  string
 		ticks int
-	}{{"fleet step", -sc.FleetStep}, {"server step", sc.ServerStep}, {"shorten", sc.Shorten}} {
+	}{{"fleet step", -sc.FleetStep}, {"server step", sc.ServerStep}, {"shorten", sc.Shorten}, {"unit", sc.Unit}} {
 		if n.ticks != 0 {
 			with = append(with, fmt.Sprintf("%s %+d", n.name, n.ticks))
 		}

@@ -16,6 +16,7 @@ const root = "../.."
 var pairs = [][2]string{
 	{"README.md", "README.zh.md"},
 	{"docs/porting.md", "docs/zh/porting.md"},
+	{"docs/migration.md", "docs/zh/migration.md"},
 }
 
 // part is what a section holds that no translation may change.
@@ -139,7 +140,7 @@ func split(text string) []part {
 func (p *part) read(prose string) {
 	prose = link.ReplaceAllString(prose, "]")
 	for _, m := range span.FindAllStringSubmatch(prose, -1) {
-		p.names = append(p.names, m[1])
+		p.names = append(p.names, strings.Join(strings.Fields(m[1]), " ")) // a line may end within one
 	}
 	slices.Sort(p.names)
 	p.names = slices.Compact(p.names)

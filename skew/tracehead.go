@@ -96,7 +96,7 @@ func (sc *Scenario) option(text string) error {
 		sc.Ours.To = Phase(to)
 		return nil
 	}
-	for name, n := range map[string]*int{"fleet step ": &sc.FleetStep, "server step ": &sc.ServerStep, "shorten ": &sc.Shorten} {
+	for name, n := range map[string]*int{"fleet step ": &sc.FleetStep, "server step ": &sc.ServerStep, "shorten ": &sc.Shorten, "unit ": &sc.Unit} {
 		ticks, ok := strings.CutPrefix(text, name)
 		if !ok {
 			continue

@@ -101,8 +101,13 @@ func writerDeeds(w *Writer) []Finding {
 		}
 	}
 	n := w.Counts
-	say(n.Overlaps, SeverityError, "overlap", "%d times it was still at work when another had won the lock", "its jobs outlive the lease: lengthen the lease of all clients, or shorten its jobs")
-	say(n.Overruns, SeverityError, "overrun", "%d releases deleted a lock after its own stamp was past, or another's", "its jobs outlive the lease, and each such release lets a third client in")
+	why, cure := "its jobs outlive the lease", "its jobs outlive the lease: lengthen the lease of all clients, or shorten its jobs"
+	if w.Lease.Known() && w.Holds.Count > 0 && w.Holds.Longest <= w.Lease.Value {
+		why = "its jobs are shorter than its lease, but others take the lock too early"
+		cure = why + ": by a clock that is ahead, or in another dialect; see who took over"
+	}
+	say(n.Overlaps, SeverityError, "overlap", "%d times it was still at work when another had won the lock", cure)
+	say(n.Overruns, SeverityError, "overrun", "%d releases deleted a lock after its own stamp was past, or another's", why+", and each such release lets a third client in")
 	say(n.DoubleGrants, SeverityError, "double_grant", "%d times it took its own uuid for a lock that another held", "clients of this dialect do not exclude each other: move off it")
 	say(n.GetsetFirst, SeverityError, "getset_first", "%d GETSETs with no SETNX before them", "such a client destroys every lock at each poll; no migration can begin while it runs")
 	say(n.Clobbers, SeverityWarning, "clobber", "%d lost takeovers wrote over a live holder's stamp", "the holder's lease is now what the loser wrote; this is how the old protocol works")

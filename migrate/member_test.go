@@ -302,6 +302,56 @@ func TestNobodyActsBeforeTheServerKnowsHim(t *testing.T) {
 	})
 }
 
+// TestWhoCannotSayByWhichPhaseHeWillActTakesNoLock: the record is there, and the heartbeat is refused.
+func TestWhoCannotSayByWhichPhaseHeWillActTakesNoLock(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		wire := f.w.Wire()
+		m, err := Join(bg, wire.Pool(), f.timed(MemberConfig{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Leave()
+		f.init(Options{})
+		for _, command := range []string{"EVALSHA", "EVAL"} {
+			wire.Fault(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.OOM)})
+		}
+		phase(t, m, NoPhase)
+		f.beats()
+		phase(t, m, NoPhase)
+		wire.Calm()
+		phase(t, m, Observe)
+	})
+}
+
+// TestWhoBeatsWhileHeIsForgottenIsNot: between the look and the deletion he returns.
+func TestWhoBeatsWhileHeIsForgottenIsNot(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		dead := f.join(MemberConfig{})
+		f.to(Dual)
+		if err := dead.Leave(); err != nil {
+			t.Fatal(err)
+		}
+		f.w.Pass(time.Minute)
+		gate := redistest.NewGate()
+		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+		said := make(chan error)
+		go func() {
+			_, err := Advance(bg, wire.Pool(), f.options(Options{Go: true, Forget: []string{dead.ID()}}))
+			said <- err
+		}()
+		<-gate.Reached()
+		s := dead.State()
+		s.Seen = f.w.ServerNow()
+		if err := f.w.Mini.Set(memberKey("", dead.ID()), s.String()); err != nil {
+			t.Fatal(err)
+		}
+		gate.Open()
+		says(t, <-said, "is alive after all")
+		f.at(Dual)
+	})
+}
+
 func TestWhatTheScriptsSaidIsPublishedAndTriedAgain(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})

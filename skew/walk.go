@@ -105,6 +105,10 @@ type Member struct {
 	Long     bool  // of ours: the lease is the long one
 	OnTomb   bool  // of ours: the lease hangs on the tombstone
 	Released bool  // of ours: a release that was sent is still on its way
+	// Watches: of ours: it has seen a value of which it follows how long it stays the same; Looked is how
+	// long ago it last did.
+	Watches bool
+	Looked  int
 }
 
 var oldSteps = [...]string{
@@ -140,6 +144,7 @@ func (w *Walk) World() World {
 		v.Ours = append(v.Ours, Member{
 			Step: ourSteps[c.pc], Trusted: !w.m.trustOver(c), Age: int(c.age), Phase: phaseName(p), Long: c.flags&flagLong != 0,
 			OnTomb: c.on == onTomb, Released: c.flags&flagReleased != 0,
+			Watches: c.watch.kind != noMark, Looked: int(c.last),
 		})
 	}
 	return v

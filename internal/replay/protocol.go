@@ -107,7 +107,11 @@ func (p *Play) period() time.Duration {
 func (p *Play) judge() legacy.Takeover {
 	o := p.sc.Ours
 	if o.Unchanged > 0 {
-		return legacy.Unchanged(p.ticks(o.Unchanged) - p.dialect.C())
+		c := 0 // of the dialect, in the model's ticks, which the policy adds by itself
+		if p.dialect.Slack > 0 && !p.dialect.Inclusive {
+			c = 1
+		}
+		return legacy.Unchanged(p.ticks(o.Unchanged - c))
 	}
 	return legacy.ServerClock(p.ticks(o.TakeoverMargin))
 }

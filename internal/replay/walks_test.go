@@ -15,16 +15,13 @@ var (
 	walks = flag.Int("walks", 2, "how many a scenario")
 )
 
-// wander takes n random steps of what the model allows.
-func wander(p *replay.Play, w *skew.Walk, rng *rand.Rand, n int, may func(skew.Event) bool) {
+// wander takes n random steps of what the model allows, each as likely as its weight.
+func wander(p *replay.Play, w *skew.Walk, rng *rand.Rand, n int, weight func(skew.Event) int) {
 	for range n {
 		next := w.Next()
 		weights, sum := make([]int, len(next)), 0
 		for i, e := range next {
 			weights[i] = weight(e)
-			if may != nil && !may(e) {
-				weights[i] = 0
-			}
 			sum += weights[i]
 		}
 		if sum == 0 {
@@ -145,7 +142,69 @@ func play(t *testing.T, n int, sc skew.Scenario, protocol replay.Protocol, rng *
 		t.Fatal(err)
 	}
 	t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
-	wander(replay.NewPlay(t, sc, protocol), w, rng, steps, func(e skew.Event) bool {
-		return !sc.Ours.Late || e.Result != "takeover"
+	wander(replay.NewPlay(t, sc, protocol), w, rng, steps, func(e skew.Event) int {
+		if sc.Ours.Late && e.Result == "takeover" {
+			return 0
+		}
+		return weight(e)
 	})
+}
+
+// TestObserversOfUnchangedBytesFollowTheModel: ours judge by how long the same bytes have stood, looking
+// as often as they must, and now and then not.
+//
+// A look and an attempt are one to the real client. So an attempt is made right after a look, which then
+// adds nothing to it, and a look is not made by who would take the key at once, nor beside M, where the
+// real client does not judge and so does not remember.
+func TestObserversOfUnchangedBytesFollowTheModel(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Errorception(), dialect.Faye(), dialect.RedisPy(), dialect.JedisUUID()} {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			for n := range *walks * 2 {
+				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+				sc := beside(d, 1, 2, rng)
+				sc.Lease, sc.Behind, sc.Overrun = 10, 5, false
+				sc.Ours.Unchanged, sc.Ours.Sparse = sc.Lease+1, 1+rng.IntN(2)
+				if d.Slack == 0 || d.Inclusive {
+					sc.Ours.Unchanged--
+				}
+				if n%2 == 0 {
+					sc.Ours.Phase = skew.PhaseDual
+				}
+				w, err := skew.NewWalk(sc)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
+				p := replay.NewPlay(t, sc, speaks(t, sc))
+				taken := 0
+				wander(p, w, rng, 400, func(e skew.Event) int {
+					if e.Result == "takeover" {
+						taken++
+					}
+					return watchful(w, sc, e)
+				})
+				t.Logf("%d times a takeover was open", taken)
+			}
+		})
+	}
+}
+
+// watchful weighs events so that values are mostly followed for as long as it takes.
+func watchful(w *skew.Walk, sc skew.Scenario, e skew.Event) int {
+	v := w.World()
+	for i, c := range v.Ours {
+		if e.Who != "ours"+string(rune('1'+i)) || c.Step != "idle" {
+			continue
+		}
+		switch {
+		case e.What == "sample" && (v.M.Kind != "" || w.Find(skew.Event{Who: e.Who, What: "acquire", Result: "takeover"}) >= 0):
+			return 0
+		case e.What == "sample" && c.Watches && c.Looked >= sc.Ours.Sparse:
+			return 400
+		case e.What == "acquire" && v.L.Kind == "stamp" && !(c.Watches && c.Looked == 0) && v.M.Kind == "":
+			return 0
+		}
+	}
+	return weight(e)
 }

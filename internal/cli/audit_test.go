@@ -262,3 +262,32 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 		s.want(got, want, "", says)
 	}
 }
+
+// What docs/audit.md shows is what the program prints.
+func TestTheDocumentShowsWhatTheDemoPrints(t *testing.T) {
+	text, err := os.ReadFile("../../docs/audit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, ok := strings.Cut(string(text), "<!-- getsetlock audit --demo -->\n")
+	if !ok {
+		t.Fatal("docs/audit.md shows no output")
+	}
+	printed := map[string]bool{}
+	for _, line := range strings.Split(newStage(t).run("audit", "--demo").out, "\n") {
+		printed[line] = true
+	}
+	lines := 0
+	for _, line := range strings.Split(shown, "\n") {
+		line, indented := strings.CutPrefix(line, "    ")
+		if !indented && line != "" {
+			break
+		}
+		if lines++; !printed[line] {
+			t.Errorf("it no longer prints %q", line)
+		}
+	}
+	if lines < 30 {
+		t.Errorf("only %d lines are shown", lines)
+	}
+}

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -39,8 +40,12 @@ func (f *facts) fleet() (Fleet, []Finding) {
 	pick("the smallest lease", &out.Lease, r.Lease, s.Lease, f.claims.Lease, true)
 	pick("the greatest lease", &out.Greatest, r.Greatest, s.Greatest, f.claims.Greatest, false)
 	pick("the spread", &out.Spread, r.Spread, Fact{}, f.claims.Spread, false)
-	if !out.Spread.known() && s.Spread.Known() {
+	if s.Spread.Known() && (!out.Spread.known() || out.Spread.Source == Measured && s.Spread.Time > out.Spread.Time) {
 		out.Spread = Known{s.Spread.Time, Measured}
+	}
+	if out.Spread.known() && s.Proved.Time > out.Spread.Time {
+		refuted = append(refuted, Finding{Rule: "claim", Seen: s.Proved.At, Detail: fmt.Sprintf(
+			"the spread %v is refuted: their clocks were at least %v apart; say what is true", out.Spread, s.Proved.Time)})
 	}
 	pick("the gap", &out.Gap, r.Gap, s.Gap, f.claims.Gap, false)
 	pick("the longest job", &out.Job, r.Job, s.Job, f.claims.Job, false)

@@ -10,15 +10,21 @@ import (
 // registry is what every gate asks of the members: that they are known, alive, no more than this one
 // step apart, and that no lease of any other phase runs.
 func (b *builder) registry(from, to Phase) {
-	if len(b.members()) == 0 {
-		b.block("members", "nobody is registered, so nobody can say that it follows: start a program that joins the namespace %q", b.namespace)
-	}
+	b.somebody()
 	for _, m := range b.members() {
 		if b.readable(m) && b.alive(m) {
 			b.follows(m, from, to)
 		}
 	}
 	b.leases(from, to)
+}
+
+// somebody closes every gate of an empty registry: that nobody is there and that the registry was lost
+// look the same.
+func (b *builder) somebody() {
+	if len(b.members()) == 0 {
+		b.block("members", "nobody is registered, so nobody can say that it follows: start a program that joins the namespace %q", b.namespace)
+	}
 }
 
 func (b *builder) readable(m MemberState) bool {
@@ -112,6 +118,7 @@ func (b *builder) probes() {
 // acknowledged says what keeps a step that was taken from being over: who has not followed, and leases
 // of other phases.
 func (b *builder) acknowledged(phase Phase) {
+	b.somebody()
 	for _, m := range b.members() {
 		if !b.readable(m) || !b.alive(m) {
 			continue

@@ -82,6 +82,7 @@ var disorders = map[string]disorder{
 		f.record.Fleet.Gap, f.sighting.Gap = Known{}, Fact{Time: time.Second, Basis: "measured"}
 	}, []string{"gap"}},
 	"a refuted lease":                  {Dual, Sealed, func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a refuted spread":                 {Dual, Sealed, func(f *facts) { f.sighting.Proved = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
 	"a refuted gap":                    {Dual, Sealed, func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
 	"a lease of ours against the rule": {Observe, Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second }, []string{"lease-rule"}},
 	"two dialects":                     {Observe, Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} }, []string{"dialect"}},
@@ -196,9 +197,12 @@ func TestAMemberIsForgottenOnlyWhenDeadAndItsLeasesAreOver(t *testing.T) {
 // TestAnAcknowledgementIsOfTheRecordsEpoch: the same phase of an earlier epoch says nothing of what lay
 // between.
 func TestAnAcknowledgementIsOfTheRecordsEpoch(t *testing.T) {
-	for epoch, want := range map[int64][]string{3: nil, 2: {"phase"}} {
+	for epoch, want := range map[int64][]string{3: nil, 2: {"phase"}, 0: {"members"}} {
 		f := orderly(Dual)
 		f.survey.members[1].Epoch = epoch
+		if epoch == 0 {
+			f.survey.members = nil
+		}
 		b := &builder{facts: f}
 		b.acknowledged(Dual)
 		b.gate.Open = len(b.gate.Blocks) == 0

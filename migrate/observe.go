@@ -210,6 +210,9 @@ func sighted(observer string, r *audit.Result) Sighting {
 	if e.Spread.Sound() {
 		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(audit.Measured), At: e.Until}
 	}
+	if e.Spread.Proved > 0 && len(e.Spread.Contradicted) == 0 {
+		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(audit.Measured), At: e.Until}
+	}
 	for _, k := range e.Mixed() {
 		s.Mixed = append(s.Mixed, k.Key)
 	}

@@ -53,7 +53,8 @@ type Sighting struct {
 	// What follows is gathered from all observers since the evidence was last begun anew.
 	Lease    Fact `json:"smallest_lease"`
 	Greatest Fact `json:"greatest_lease"`
-	Spread   Fact `json:"spread"` // guaranteed; unknown unless all that matters was bounded
+	Spread   Fact `json:"spread"`        // guaranteed; unknown unless all that matters was bounded
+	Proved   Fact `json:"spread_proved"` // their clocks were at least so far apart
 	Gap      Fact `json:"longest_gap"`
 	Job      Fact `json:"longest_hold"`
 
@@ -100,6 +101,7 @@ func (s Sighting) with(before Sighting) Sighting {
 	}
 	s.Lease = lesser(s.Lease, before.Lease)
 	s.Greatest, s.Spread = greater(s.Greatest, before.Greatest), greater(s.Spread, before.Spread)
+	s.Proved = greater(s.Proved, before.Proved)
 	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
 	s.DoubleGrants = max(s.DoubleGrants, before.DoubleGrants)

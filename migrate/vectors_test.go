@@ -87,6 +87,7 @@ func sampleSighting() Sighting {
 		Format: sightingFormat, Observer: "status --watch on host7", From: pinnedAt.Add(-time.Minute), Until: pinnedAt,
 		Quiet: map[Watch]time.Duration{WatchStats: 40 * time.Second}, Missing: map[Watch]string{WatchMonitor: "not asked for"},
 		Lease:     Fact{Time: 5 * time.Second, Basis: "measured", At: pinnedAt, Who: "10.0.0.7:40112"},
+		Proved:    Fact{Time: 3 * time.Millisecond, Basis: "measured", At: pinnedAt},
 		LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired", Who: "10.0.0.7:40112 till-java"},
 		Keys:      []SightedKey{{Key: "stock:42", LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired"}}},
 		Mixed:     []string{"stock:43"},

@@ -53,6 +53,9 @@ type Diagnosis struct {
 	Facts []string
 }
 
+// longestComplaint is how much of a key's name is remembered.
+const longestComplaint = 4096
+
 // MostComplaints bounds the complaints about keys.
 const MostComplaints = 1000
 
@@ -163,8 +166,13 @@ func (x *examiner) complain(p *probedKey, s Severity, kind, what, advice string,
 		x.out.More++
 		return
 	}
+	key := p.key
+	if len(key) > longestComplaint {
+		// No lock is named so, and a thousand of them would not fit.
+		key, fix, advice = key[:longestComplaint], nil, "its name is too long for any lock: find out who writes it"
+	}
 	x.found = append(x.found, Complaint{
-		Finding: Finding{Severity: s, Kind: kind, DB: x.cfg.DB, Key: p.key, What: what, Advice: advice},
+		Finding: Finding{Severity: s, Kind: kind, DB: x.cfg.DB, Key: key, What: what, Advice: advice},
 		Fix:     fix,
 	})
 }

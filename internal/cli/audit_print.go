@@ -290,7 +290,7 @@ func printFindings(w io.Writer, all []audit.Finding) {
 func printFinding(w io.Writer, f audit.Finding) {
 	about := ""
 	if f.Key != "" {
-		about = escaped(f.Key) + ": "
+		about = shortened(escaped(f.Key), 200) + ": "
 	}
 	wrap(w, strings.ToUpper(string(f.Severity))+"  ", about+f.What)
 	if f.Advice != "" {

@@ -42,6 +42,7 @@ type Bridge struct {
 	bound   bool          // … where there is one
 	tomb    any           // the tombstone's bytes
 	counter any           // the fencing numbers' key
+	tagArg  any           // what stands behind the bytes on M, its blank included
 
 	judge *legacy.Judge
 	inner legacy.Backend // phase observe
@@ -49,7 +50,9 @@ type Bridge struct {
 	mux   *wire.Mux
 	count bridgeCounters
 
-	oldServer atomic.Bool // a script that has called TIME may not write
+	lastPX    atomic.Pointer[boxed] // of the last TTL asked for
+	clockRead atomic.Int64          // elapsed time at which an attempt last asked for the server's clock
+	oldServer atomic.Bool           // a script that has called TIME may not write
 
 	orphans  sync.WaitGroup // wait for the end of what could not be given back
 	closed   chan struct{}  // closed by Close
@@ -89,7 +92,9 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate: %w", err), b.inner.Close())
 	}
+	b.tagArg = ""
 	if l, ok := cfg.Phases.(Ledger); ok {
+		b.tagArg = " " + l.Tag()
 		l.Attach(b.probe)
 	}
 	return b, nil
@@ -133,10 +138,10 @@ func (b *Bridge) Inspect(ctx context.Context, key string) (legacy.Observation, e
 
 // draw makes a guard and the bytes that say so on L.
 func (b *Bridge) draw() (string, error) {
-	var id [16]byte
-	rand.Read(id[:]) // never fails
 	uuid := ""
 	if b.dialect.Shape == dialect.ShapeUUIDNumber {
+		var id [16]byte
+		rand.Read(id[:]) // never fails
 		uuid = b.dialect.NewID(id)
 	}
 	low, high := b.dialect.GuardRange()

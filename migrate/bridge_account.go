@@ -38,14 +38,6 @@ func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phas
 	return p, &account{end: end, done: make(chan struct{})}, nil
 }
 
-// tag is what stands behind the bytes on M, its blank included.
-func (b *Bridge) tag() string {
-	if l, ok := b.cfg.Phases.(Ledger); ok {
-		return " " + l.Tag()
-	}
-	return ""
-}
-
 // sending notes that a write is about to be sent that may keep the lock for ttl.
 func (a *account) sending(b *Bridge, ttl time.Duration) {
 	if a == nil {

@@ -1,32 +1,37 @@
--- bridge_acquire: L, M, counter if there is one; token, PX, guard ('': M alone), tombstone, its PX ('': it gives way to the guard), tag, seen, numbers, TIME or '' twice → {1 (free), 2 (took over) or 3 (on the tombstone), sec, usec, fencing number} or {0, look}
-local token, px, guard, tomb, tombPX, seen = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
+-- bridge_acquire: L, M, counter if there is one; token, PX, guard ('': M alone), tombstone, its PX ('': it gives way to the guard), tag, seen, 1 to read the clock, numbers, TIME or '' twice → {1 (free), 2 (took over) or 3 (on the tombstone), sec, usec (0 when not read), fencing number} or {0, look}
+local L, M, call = KEYS[1], KEYS[2], redis.call
+local token, px, on, tomb, tombPX = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
--- M keeps ours from ours, also while a holder that lost L is still being stopped (rule 8).
-local how = 0
-if redis.call('EXISTS', M) == 0 then
-  local v = guard ~= '' and redis.pcall('GET', L)
-  if not v then
-    how = 1
-  elseif v == tomb then
-    how = tombPX == '' and 1 or 3
-  elseif seen ~= '' and v == seen then
+-- What L allows, and what the lease then hangs on.
+local how, value = 1, token
+if on ~= '' then
+  local v = redis.pcall('GET', L)
+  if v == tomb and tombPX ~= '' then
+    how, on = 3, tomb
+  elseif v and v ~= tomb then
     -- A value is only replaced if it is still the very one that was judged (rule 1).
-    how = 2
+    how = ARGV[7] ~= '' and v == ARGV[7] and 2 or 0
   end
+  value = token .. ' ' .. on .. ARGV[6]
 end
-if how == 0 then return {0, look()} end
 
--- Before a key is written: a counter that cannot be read must not leave the lock taken.
 local fence = 0
-if ARGV[8] ~= '0' then fence = draw(KEYS[3], ARGV[8], ARGV[9], ARGV[10]) end
-if how == 3 then
-  redis.call('SET', M, token .. ' ' .. tomb .. ARGV[6], 'PX', px)
-  restore(tombPX)
-elseif guard ~= '' then
-  redis.call('SET', M, token .. ' ' .. guard .. ARGV[6], 'PX', px)
-  redis.call('SET', L, guard, 'PX', px)
-else
-  redis.call('SET', M, token, 'PX', px)
+if how > 0 and ARGV[9] ~= '0' then
+  -- insert draw
+  -- Before a key is written: a counter that cannot be read must not leave the lock taken.
+  if call('EXISTS', M) == 1 then how = 0 else fence = draw(KEYS[3], ARGV[9], ARGV[10], ARGV[11]) end
 end
-local t = redis.call('TIME')
-return {how, t[1], t[2], fence}
+-- M keeps ours from ours, also while a holder that lost L is still being stopped (rule 8).
+if how > 0 and call('SET', M, value, 'PX', px, 'NX') then
+  if how < 3 then
+    if on ~= '' then call('SET', L, on, 'PX', px) end
+  elseif call('PTTL', L) * 2 < tonumber(tombPX) then
+    -- So long a time is only restored when somebody cut it, or when it has grown old.
+    call('PEXPIRE', L, tombPX)
+  end
+  if ARGV[8] == '' then return {how, 0, 0, fence} end
+  local t = call('TIME')
+  return {how, t[1], t[2], fence}
+end
+-- insert look
+return {0, look()}

@@ -28,6 +28,8 @@ type bridgeGrant struct {
 	term     lock.Term
 	fence    int64
 
+	value   any           // all of M, as far as it is known, and …
+	on      any           // … what stands on L for it
 	settled bool          // no old client can still clobber it by what it saw before
 	onTomb  bool          // it hangs on the tombstone
 	server  time.Time     // the server's clock when it took the key
@@ -43,7 +45,7 @@ type bridgeGrant struct {
 }
 
 func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
-	g := &bridgeGrant{b: b, k: k, phase: p, account: a, token: newBridgeToken(), guard: ""}
+	g := &bridgeGrant{b: b, k: k, phase: p, account: a, token: newBridgeToken(), guard: argNone, value: argNone, on: argNone}
 	g.tokenArg = g.token
 	if p == Clean {
 		return g, nil
@@ -64,9 +66,24 @@ func newBridgeToken() string {
 // taken reads the acquire script's reply: status, clock, fencing number.
 func (g *bridgeGrant) taken(f []any) {
 	g.onTomb = integer(f[0]) == tookTomb
-	g.server = time.Unix(integer(f[1]), integer(f[2])*1000)
+	g.known()
+	if sec := integer(f[1]); sec > 0 {
+		g.server = time.Unix(sec, integer(f[2])*1000)
+	}
 	g.since = g.b.clock.elapsed()
 	g.numbered(integer(f[3]))
+}
+
+// known works out what stands on both keys for it. It is a shortcut: the scripts find it out where it is
+// wrong.
+func (g *bridgeGrant) known() {
+	g.value, g.on = g.tokenArg, g.guard
+	if g.onTomb {
+		g.on = g.b.tomb
+	}
+	if g.phase != Clean {
+		g.value = g.token + " " + g.on.(string) + g.b.tagArg.(string)
+	}
 }
 
 // numbered gives the grant the first of a block of numbers.
@@ -93,6 +110,7 @@ func (g *bridgeGrant) Share() (lock.Grant, bool) {
 	g.over = true
 	next := g.heir()
 	next.token, next.tokenArg, next.term = g.token, g.tokenArg, g.term
+	next.value, next.on = g.value, g.on
 	if g.b.cfg.Fence {
 		next.fence, next.spare = g.fence+1, g.spare-1
 	}
@@ -103,7 +121,7 @@ func (g *bridgeGrant) Share() (lock.Grant, bool) {
 func (g *bridgeGrant) heir() *bridgeGrant {
 	return &bridgeGrant{
 		b: g.b, k: g.k, phase: g.phase, account: g.account, guard: g.guard,
-		settled: g.settled, onTomb: g.onTomb, server: g.server, since: g.since,
+		value: argNone, on: argNone, settled: g.settled, onTomb: g.onTomb, server: g.server, since: g.since,
 	}
 }
 
@@ -150,7 +168,7 @@ func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl
 			continue
 		}
 		g.account.sending(b, asked)
-		cmd := renewScript.Cmd(g.k.argL, g.k.argM, g.tokenArg, milliseconds(asked), b.tomb, tombstonePX)
+		cmd := renewScript.Cmd(g.k.argL, g.k.argM, g.tokenArg, b.px(asked), b.tomb, argTombPX)
 		// Our own writes end the server's memory of who watches the keys; what the script reads after
 		// them, under tracking, begins it anew.
 		cmd.Track = g.watched.Load() > 0

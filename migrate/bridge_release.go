@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/fencing"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -42,7 +41,10 @@ func (g *bridgeGrant) Release(ctx context.Context) error {
 		}
 	}
 	left, px := g.leaves()
-	reply, err := g.b.mux.Eval(ctx, releaseScript, g.k.argL, g.k.argM, g.tokenArg, g.b.tomb, left, px)
+	g.mu.Lock()
+	value, on := g.value, g.on
+	g.mu.Unlock()
+	reply, err := g.b.mux.Eval(ctx, releaseScript, g.k.argL, g.k.argM, g.tokenArg, g.b.tomb, left, px, value, on)
 	if err != nil {
 		if _, may := mayBeSent(err); may {
 			g.ask()
@@ -83,9 +85,9 @@ func (g *bridgeGrant) leaves() (bytes, px any) {
 	g.mu.Unlock()
 	switch {
 	case g.phase >= Sealed && (g.settled || !d.OrMine):
-		return g.b.tomb, tombstonePX
+		return g.b.tomb, argTombPX
 	case g.phase != Dual || !d.NeverReleases() || took.IsZero():
-		return "", 0
+		return argNone, argZero
 	}
 	lease := max(g.b.terms.Lease, d.Unit.Step())
 	id := ""
@@ -167,14 +169,15 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 	old.mu.Unlock()
 	next.token = newBridgeToken()
 	next.tokenArg = next.token
-	script, keys, numbers := passScript, []any{old.k.argL, old.k.argM, nil}[:2], any(0)
+	script, args, numbers := passScript, make([]any, 0, 11), argZero
+	args = append(args, old.k.argL, old.k.argM)
 	if b.cfg.Fence {
-		script, keys, numbers = passNumberScript, append(keys, b.counter), fencing.Block
+		script, args, numbers = passNumberScript, append(args, b.counter), argBlock
 	}
 	old.account.sending(b, asked)
 	next.term = lock.Term{Sent: lock.Mark(ctx), TTL: asked}
-	reply, err := b.numbered(ctx, script, append(keys,
-		old.tokenArg, next.tokenArg, asked.Milliseconds(), b.tomb, tombstonePX, numbers, "", "")...)
+	reply, err := b.numbered(ctx, script, append(args,
+		old.tokenArg, next.tokenArg, b.px(asked), b.tomb, argTombPX, numbers, argNone, argNone)...)
 	if err != nil {
 		unknown, may := mayBeSent(err)
 		err = bridgeTrouble(old.k, "pass on", err)
@@ -205,6 +208,7 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 		return nil, old.end(lost)
 	}
 	next.numbered(integer(f[1]))
+	next.known()
 	old.mu.Lock()
 	old.over = true
 	old.mu.Unlock()

@@ -12,6 +12,10 @@ import (
 var (
 	//go:embed bridge_shared.lua
 	bridgeShared string
+	//go:embed bridge_mine.lua
+	bridgeMine string
+	//go:embed bridge_keep.lua
+	bridgeKeep string
 	//go:embed bridge_acquire.lua
 	bridgeAcquireLua string
 	//go:embed bridge_renew.lua
@@ -30,21 +34,23 @@ var (
 
 // Those that may draw a number come twice: the counter is a key of theirs only where there is one.
 var (
-	acquireScript       = wire.NewScript(2, behindName(bridgeAcquireLua, fencing.Draw(), bridgeShared))
-	acquireNumberScript = wire.NewScript(3, behindName(bridgeAcquireLua, fencing.Draw(), bridgeShared))
-	passScript          = wire.NewScript(2, behindName(bridgePassLua, fencing.Draw(), bridgeShared))
-	passNumberScript    = wire.NewScript(3, behindName(bridgePassLua, fencing.Draw(), bridgeShared))
-	renewScript         = wire.NewScript(2, behindName(bridgeRenewLua, bridgeShared))
-	checkScript         = wire.NewScript(2, behindName(bridgeCheckLua, bridgeShared))
-	releaseScript       = wire.NewScript(2, behindName(bridgeReleaseLua, bridgeShared))
-	lookScript          = wire.NewScript(2, behindName(bridgeLookLua, bridgeShared))
-	numberScript        = wire.NewScript(1, behindName(bridgeNumberLua, fencing.Draw()))
+	acquireScript       = wire.NewScript(2, whole(bridgeAcquireLua))
+	acquireNumberScript = wire.NewScript(3, whole(bridgeAcquireLua))
+	passScript          = wire.NewScript(2, whole(bridgePassLua))
+	passNumberScript    = wire.NewScript(3, whole(bridgePassLua))
+	renewScript         = wire.NewScript(2, whole(bridgeRenewLua))
+	checkScript         = wire.NewScript(2, whole(bridgeCheckLua))
+	releaseScript       = wire.NewScript(2, whole(bridgeReleaseLua))
+	lookScript          = wire.NewScript(2, whole(bridgeLookLua))
+	numberScript        = wire.NewScript(1, whole(bridgeNumberLua))
 )
 
-// behindName puts what scripts share behind the line that names this one.
-func behindName(source string, shared ...string) string {
-	name, body, _ := strings.Cut(source, "\n")
-	return name + "\n" + strings.Join(shared, "") + body
+// whole puts what scripts share where they ask for it. They do so as late as they can: a function costs
+// the server time also where it is not called.
+func whole(source string) string {
+	return strings.NewReplacer(
+		"-- insert look\n", bridgeShared, "-- insert mine\n", bridgeMine, "-- insert keep\n", bridgeKeep, "-- insert draw\n", fencing.Draw(),
+	).Replace(source)
 }
 
 // numbered runs a script that may draw a number, whose last two arguments are the server's clock: empty,

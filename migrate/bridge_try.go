@@ -90,20 +90,26 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 
 // acquire runs the script once. Unless seen is empty, it replaces that very value.
 func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration, seen string) (took int64, o legacy.Observation, err error) {
-	script, keys := acquireScript, []any{g.k.argL, g.k.argM, nil}[:2]
-	numbers := any(0)
+	script, args := acquireScript, make([]any, 0, 14)
+	numbers, tombPX, seenArg, timed := argZero, argNone, argNone, argNone
+	args = append(args, g.k.argL, g.k.argM)
 	if b.cfg.Fence {
-		script, keys, numbers = acquireNumberScript, append(keys, b.counter), fencing.Block
+		script, args, numbers = acquireNumberScript, append(args, b.counter), argBlock
 	}
-	tombPX := any("")
 	if g.phase >= Sealed {
-		tombPX = tombstonePX
+		tombPX = argTombPX
+	}
+	if seen != "" {
+		seenArg = seen
 	}
 	at := b.judge.Begin()
+	if b.wantsClock() {
+		timed = argOne
+	}
 	g.account.sending(b, ttl)
 	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	reply, err := b.numbered(ctx, script, append(keys,
-		g.tokenArg, milliseconds(ttl), g.guard, b.tomb, tombPX, b.tag(), seen, numbers, "", "")...)
+	reply, err := b.numbered(ctx, script, append(args,
+		g.tokenArg, b.px(ttl), g.guard, b.tomb, tombPX, b.tagArg, seenArg, timed, numbers, argNone, argNone)...)
 	at = b.judge.End(at)
 	if err != nil {
 		unknown, may := mayBeSent(err)
@@ -127,12 +133,50 @@ func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration,
 		return 0, o, bridgeTrouble(g.k, "take", errOddReply)
 	}
 	g.taken(f)
-	b.judge.SawClock(at, g.server.UnixMicro())
+	if !g.server.IsZero() {
+		b.judge.SawClock(at, g.server.UnixMicro())
+	}
 	return integer(f[0]), o, nil
 }
 
-// milliseconds of a TTL, cut: the server keeps a key no longer than we say.
-func milliseconds(d time.Duration) int64 { return d.Milliseconds() }
+// Arguments that are boxed once.
+var (
+	argNone   = any("")
+	argZero   = any(0)
+	argOne    = any(1)
+	argBlock  = any(fencing.Block)
+	argTombPX = any(tombstonePX)
+)
+
+// boxed is a TTL as an argument.
+type boxed struct {
+	ttl time.Duration
+	arg any
+}
+
+// px is a TTL in milliseconds, cut: the server keeps a key no longer than we say.
+func (b *Bridge) px(ttl time.Duration) any {
+	if last := b.lastPX.Load(); last != nil && last.ttl == ttl {
+		return last.arg
+	}
+	next := &boxed{ttl, ttl.Milliseconds()}
+	b.lastPX.Store(next)
+	return next.arg
+}
+
+// clockEvery is how often an attempt that takes its key also reads the server's clock, so that a step of it
+// is seen: looks at held keys always do.
+const clockEvery = time.Second
+
+// wantsClock says whether this attempt is to read it. Where the key means "done" every one must: what is
+// left there says when it was taken.
+func (b *Bridge) wantsClock() bool {
+	if b.dialect.NeverReleases() {
+		return true
+	}
+	now, last := int64(b.clock.elapsed()), b.clockRead.Load()
+	return (last == 0 || now-last >= int64(clockEvery)) && b.clockRead.CompareAndSwap(last, max(now, 1))
+}
 
 // settles reports whether this acquisition must be looked at again before it is a grant: after a
 // takeover (rule 5), and after every one where the old clients take what is their own (rule 6). A

@@ -1,8 +1,20 @@
--- bridge_release: L, M; token, tombstone, what takes the guard's place ('': nothing), its PX → {1} or {0 (M) or 2 (L), look}
--- shared by the bridge's scripts: what is ours, and what stands there.
-local L, M = KEYS[1], KEYS[2]
-
--- mine is what our lease hangs on, if M is this token's: the guard that we wrote, the tombstone that was
+-- bridge_release: L, M; token, tombstone, what takes the guard's place ('': nothing), its PX, all of M and what stands on L as far as known → {1} or {0 (M) or 2 (L), look}
+local L, M, call = KEYS[1], KEYS[2], redis.call
+local on = ARGV[6]
+if redis.pcall('GET', M) ~= ARGV[5] or on ~= '' and redis.pcall('GET', L) ~= on then
+  -- look is what stands there, and the clock: type, value (its first kilobyte), size, PTTL, M, its PTTL,
+-- seconds, microseconds. Nothing is written after it.
+local function look()
+  local t = call('TIME')
+  local kind, value, size = call('TYPE', L).ok, false, 0
+  if kind == 'string' then
+    value, size = call('GETRANGE', L, 0, 1023), call('STRLEN', L)
+  end
+  local m = redis.pcall('GET', M)
+  if type(m) == 'table' then m = '' end
+  return {kind, value, size, call('PTTL', L), m, call('PTTL', M), t[1], t[2]}
+end
+  -- mine is what our lease hangs on, if M is this token's: the guard that we wrote, the tombstone that was
 -- there, or nothing ('') where M is all there is. M remembers it, so that also after a lost reply every
 -- script knows which bytes on L are ours. Behind them may stand who the holder is.
 local function mine(token)
@@ -15,48 +27,22 @@ end
 
 -- stands says whether L still carries that. A guard is known by all its bytes, and nobody else draws it.
 local function stands(on) return on == '' or redis.pcall('GET', L) == on end
-
--- restore gives the tombstone its time back, which is so long that this is only needed when somebody cut
--- it, or when it has grown old.
-local function restore(px)
-  if redis.call('PTTL', L) * 2 < tonumber(px) then redis.call('PEXPIRE', L, px) end
-end
-
--- keep gives both keys their time.
-local function keep(on, px, tomb, tombPX)
-  redis.call('PEXPIRE', M, px)
-  if on == tomb then
-    restore(tombPX)
-  elseif on ~= '' then
-    redis.call('PEXPIRE', L, px)
+  on = mine(ARGV[1])
+  -- Without M nothing proves that bytes on L are ours, so L is left to its TTL.
+  if not on then return {0, look()} end
+  if not stands(on) then
+    -- Nor is a tombstone put back here: that would hide from the next holder who was let in (rule 10).
+    local reply = {2, look()}
+    call('DEL', M)
+    return reply
   end
 end
-
--- look is what stands on both keys, and the clock: type, value (its first kilobyte), size, PTTL, M,
--- its PTTL, seconds, microseconds. Nothing is written after it.
-local function look()
-  local t = redis.call('TIME')
-  local kind, value, size = redis.call('TYPE', L).ok, false, 0
-  if kind == 'string' then
-    value, size = redis.call('GETRANGE', L, 0, 1023), redis.call('STRLEN', L)
-  end
-  local m = redis.pcall('GET', M)
-  if type(m) == 'table' then m = '' end
-  return {kind, value, size, redis.call('PTTL', L), m, redis.call('PTTL', M), t[1], t[2]}
+if on == '' or on == ARGV[2] then
+  call('DEL', M)
+elseif ARGV[3] == '' then
+  call('DEL', M, L)
+else
+  call('SET', L, ARGV[3], 'PX', ARGV[4])
+  call('DEL', M)
 end
-local on = mine(ARGV[1])
--- Without M nothing proves that bytes on L are ours, so L is left to its TTL.
-if not on then return {0, look()} end
-local reply = {1}
-if not stands(on) then
-  -- Nor is a tombstone put back here: that would hide from the next holder who was let in (rule 10).
-  reply = {2, look()}
-elseif on ~= '' and on ~= ARGV[2] then
-  if ARGV[3] ~= '' then
-    redis.call('SET', L, ARGV[3], 'PX', ARGV[4])
-  else
-    redis.call('DEL', L)
-  end
-end
-redis.call('DEL', M)
-return reply
+return {1}

@@ -1,0 +1,91 @@
+//go:build real
+
+package migrate_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// BenchmarkBridge compares an acquisition and its release with the same of package modern. The two take
+// turns in short rounds; reported beside the time is the median of the rounds' ratios. What is wanted is
+// 1.3 at most in phase dual. Run it under taskset -c 0 where nothing else runs.
+func BenchmarkBridge(b *testing.B) {
+	s := redistest.Real(b, redistest.Options{})
+	for _, fence := range []bool{false, true} {
+		for _, p := range migrate.Phases() {
+			name := p.String()
+			if fence {
+				name += " fenced"
+			}
+			b.Run(name, func(b *testing.B) {
+				s.Do("FLUSHALL")
+				token, err := modern.New(s.Pool(), modern.Config{Fence: fence})
+				if err != nil {
+					b.Fatal(err)
+				}
+				bridge, err := migrate.New(s.Pool(), migrate.Config{
+					Phases: migrate.Fixed(p), Fence: fence, Terms: dialect.Terms{Lease: time.Minute},
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				b.ReportMetric(against(b, pair(b, token, "of-modern"), pair(b, bridge, "k")), "x-modern")
+			})
+		}
+	}
+}
+
+// pair is one acquisition and its release, without politeness, for which there is nobody here.
+func pair(b *testing.B, backend lock.Backend, key string) func() {
+	c, err := lock.New(backend, lock.Config{Politeness: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.Cleanup(func() { cancel(); c.Close(context.Background()) })
+	return func() {
+		l, err := c.Acquire(ctx, key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := l.Release(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// against runs both in turns and returns the median of the second over the first.
+func against(b *testing.B, first, second func()) float64 {
+	const round = 50
+	first()
+	second()
+	var ratios []float64
+	b.StopTimer()
+	b.ResetTimer()
+	for done := 0; done < b.N; done += round {
+		n := min(round, b.N-done)
+		begin := time.Now()
+		for range n {
+			first()
+		}
+		between := time.Now()
+		b.StartTimer()
+		for range n {
+			second()
+		}
+		b.StopTimer()
+		ratios = append(ratios, float64(time.Since(between))/float64(between.Sub(begin)))
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
+}

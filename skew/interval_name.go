@@ -14,7 +14,8 @@ const (
 	// Step: from one write on, all fit another offset, and none goes back and forth. A fast slew looks
 	// the same.
 	Step ContradictionKind = "step"
-	// TwoProcesses: writes fit two offsets by turns.
+	// TwoProcesses: writes fit two offsets by turns, or jump to and fro three times in a row. The second is how it
+	// looks where the two wait for one connection so long that the command before a write tells nothing.
 	TwoProcesses ContradictionKind = "two_processes"
 	// WrongLease: writes fit two offsets by turns, which differ by whole seconds; or the client took
 	// stamps over, or left them, at times that its offset by its own stamps rules out.
@@ -51,7 +52,7 @@ func (c Contradiction) String() string {
 // where there are many.
 func (e *Estimator) Contradictions() []Contradiction {
 	out := append([]Contradiction(nil), e.backs...)
-	out = append(out, e.steps()...)
+	out = append(out, toAndFro(e.steps())...)
 	out = append(out, e.turns()...)
 	if c, ok := e.freeDisagrees(); ok {
 		out = append(out, c)
@@ -80,6 +81,56 @@ func (e *Estimator) steps() []Contradiction {
 		})
 	}
 	return out
+}
+
+// leastJumps is how many steps of changing direction make two processes: a clock that was set wrong and
+// back makes two.
+const leastJumps = 3
+
+// toAndFro makes one contradiction of steps in a row that each undo the one before.
+func toAndFro(steps []Contradiction) []Contradiction {
+	var out []Contradiction
+	for i := 0; i < len(steps); {
+		n := 1
+		for i+n < len(steps) && direction(steps[i+n].By)*direction(steps[i+n-1].By) < 0 {
+			n++
+		}
+		if n < leastJumps {
+			out = append(out, steps[i])
+			i++
+			continue
+		}
+		two := Contradiction{Kind: TwoProcesses, From: steps[i].From, Until: steps[i+n-1].Until, By: steps[i].By}
+		for _, s := range steps[i+1 : i+n] {
+			by := s.By
+			if direction(by) != direction(two.By) {
+				by = Interval{}.minus(by)
+			}
+			two.By = closer(two.By, by)
+		}
+		out = append(out, two)
+		i += n
+	}
+	return out
+}
+
+func direction(by Interval) int {
+	switch {
+	case by.Low != NoLow && by.Low > 0:
+		return 1
+	case by.High != NoHigh && by.High < 0:
+		return -1
+	}
+	return 0
+}
+
+// closer is what two measures of one distance allow, or, where they disagree, all that either allows of
+// the ends that are known.
+func closer(a, b Interval) Interval {
+	if both := a.Intersect(b); !both.Empty() {
+		return both
+	}
+	return a.hull(b)
 }
 
 // byTurns asks for a, b, a, b: a clock that stepped and was set back makes a, b, a.

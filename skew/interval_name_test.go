@@ -1,6 +1,7 @@
 package skew
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,5 +216,31 @@ func TestUpperBoundAcrossAServersStepIsLeftOut(t *testing.T) {
 	}
 	if got := e.Offset(read.Add(sec)); !got.Contains(50 * ms) {
 		t.Errorf("50ms is not in %v: %v", got, e.Contradictions())
+	}
+}
+
+// Behind a proxy under load the bounds of each write are a little off, so that no two writes fit one
+// track; to and fro they go all the same.
+func TestJumpsToAndFroAreTwoProcesses(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(1_770_000_000+int64(s), 0).UTC() }
+	step := func(from int, low, high time.Duration) Contradiction {
+		return Contradiction{Kind: Step, From: at(from), Until: at(from + 1), By: Interval{low, high}}
+	}
+	to, fro := step(0, 2*sec, 3*sec), step(1, NoLow, -2500*ms)
+	third := step(2, 2400*ms, 2800*ms)
+	away := step(3, -1300*ms, -1200*ms)
+	for _, c := range []struct {
+		steps, want []Contradiction
+	}{
+		{nil, nil},
+		{[]Contradiction{to, fro}, []Contradiction{to, fro}},
+		{[]Contradiction{to, third, to}, []Contradiction{to, third, to}},
+		{[]Contradiction{to, fro, third}, []Contradiction{{TwoProcesses, at(0), at(3), Interval{2500 * ms, 2800 * ms}}}},
+		{[]Contradiction{fro, to, fro, third}, []Contradiction{{TwoProcesses, at(1), at(3), Interval{-2800 * ms, -2500 * ms}}}},
+		{[]Contradiction{third, to, fro, third, third, away}, []Contradiction{third, {TwoProcesses, at(0), at(3), Interval{2500 * ms, 2800 * ms}}, third, away}},
+	} {
+		if got := toAndFro(c.steps); !slices.Equal(got, c.want) {
+			t.Errorf("%v\nbecome %v\nwant %v", c.steps, got, c.want)
+		}
 	}
 }

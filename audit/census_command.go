@@ -45,6 +45,9 @@ func (c *Census) command(o skew.Observed) {
 		q.value = o.Args[2]
 	}
 	c.obey(name, q, o.Args)
+	if k := c.keys[q.id]; k != nil {
+		k.commanded = latest(k.commanded, q.at)
+	}
 }
 
 func (c *Census) obey(name string, q order, args []string) {

@@ -13,6 +13,9 @@ type keyState struct {
 	// known says that exists and value are what stands on the server.
 	known, exists bool
 	value         string
+	// learnt is the look that known rests on, commanded the last command: sources are late now and then,
+	// and what is older than the other kind of news is not to be set beside it.
+	learnt, commanded time.Time
 	// ends is when the server's own TTL may have ended it; zero without one.
 	ends time.Time
 
@@ -110,6 +113,10 @@ func (k *keyState) unknown() {
 
 // at lets the server's TTL end the key. It ended between two events, so who holds goes with it.
 func (k *keyState) at(now time.Time) {
+	if now.Before(k.learnt) {
+		// The look behind known is younger than this: what stood there before it is not known.
+		k.known, k.learnt = false, time.Time{}
+	}
 	if k.ends.IsZero() || now.Before(k.ends) {
 		return
 	}

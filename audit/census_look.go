@@ -22,6 +22,9 @@ func (c *Census) look(o skew.Observed) {
 		}
 		k = c.key(id, o.At)
 	}
+	if o.At.Before(k.commanded) || o.At.Before(k.polled.at) {
+		return
+	}
 	k.at(o.At)
 	k.noTTL = o.Exists && !o.HasTTL
 	if c.monitoring(o.At) {
@@ -37,7 +40,8 @@ func (c *Census) look(o skew.Observed) {
 	p.at = latest(p.at, o.At)
 }
 
-// learn takes the key as it was seen.
+// learn takes the key as it was seen. Who holds stays who held: if its value is gone, its release will
+// tell.
 func (c *Census) learn(k *keyState, o skew.Observed) {
 	if k.known && k.exists == o.Exists && k.value == o.Value {
 		return
@@ -46,13 +50,10 @@ func (c *Census) learn(k *keyState, o skew.Observed) {
 		c.settle(k, p.addr, p.value == o.Value)
 	}
 	k.pending = nil
-	k.known, k.exists, k.value = true, o.Exists, o.Value
+	k.known, k.exists, k.value, k.learnt = true, o.Exists, o.Value, o.At
 	k.ends = time.Time{}
 	if o.HasTTL {
 		k.ends = o.At.Add(o.TTL)
-	}
-	if h := k.holder; h != nil && (!o.Exists || h.value != o.Value) {
-		k.lose()
 	}
 }
 

@@ -12,7 +12,7 @@ func (c *Census) del(q order) {
 	if k == nil {
 		return
 	}
-	k.last = latest(k.last, q.at)
+	k.last, k.commanded = latest(k.last, q.at), latest(k.commanded, q.at)
 	k.at(q.at)
 	c.settle(k, q.addr, true)
 	w := c.writers[q.addr]

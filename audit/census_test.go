@@ -377,6 +377,24 @@ func TestGetsetOfAnUnknownReadingBoundsNoClockFromAbove(t *testing.T) {
 	}
 }
 
+// A loaded observer hears of looks and commands late, and of one before the other.
+func TestNewsThatComeLateAccuseNobody(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(50, anna, "DEL", "stock")
+	f.do(60, bert, "SETNX", "stock", stamp(60))
+	f.look(20, "stock", stamp(0)) // late
+	f.do(100, bert, "DEL", "stock")
+	f.do(110, anna, "SETNX", "stock", stamp(110))
+	f.look(160, "stock", "")         // the DEL at 150 comes late
+	f.look(190, "stock", stamp(180)) // and so does the SETNX at 180
+	f.do(150, anna, "DEL", "stock")
+	f.do(180, bert, "SETNX", "stock", stamp(180))
+	f.do(250, bert, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 4, Releases: 4})
+}
+
 // After a gap an address may be somebody else's, and a key anybody's.
 func TestGapForgetsWhoDidWhatBefore(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute})

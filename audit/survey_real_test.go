@@ -147,12 +147,11 @@ func newTeam(t *testing.T) team {
 	return team{j, clock}
 }
 
-// waiter waits in vain for a key from now on, by the original jar, until wait has passed. It returns the address
-// that the server knows its connection by.
+// waiter is the original jar before a key that it will wait for.
 func (m team) waiter(t *testing.T, addr, key string) *interop.Client {
 	t.Helper()
 	c := interop.NewClient(t, m.jvm, addr)
-	if err := c.Lock(t.Context(), interop.Jar, key, 900*time.Millisecond, time.Minute); err != nil {
+	if err := c.Lock(t.Context(), interop.Jar, key, time.Minute, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -226,8 +225,7 @@ func (r surveyRound) run(t *testing.T) {
 // watch looks while the clients wait, and lets the clock of one team step in between.
 func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	ctx, stop := context.WithCancel(t.Context())
-	ready := make(chan struct{})
-	var once sync.Once
+	seen := make(chan *Result, 1)
 	done := make(chan struct{})
 	var result *Result
 	var err error
@@ -237,8 +235,9 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 		Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second},
 		SeenEvery: 50 * time.Millisecond,
 		Seen: func(r *Result) {
-			if c := r.Evidence.Covered(SourceMonitor); !c.From.IsZero() {
-				once.Do(func() { close(ready) })
+			select {
+			case seen <- r:
+			case <-ctx.Done():
 			}
 		},
 	}
@@ -246,21 +245,38 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 		defer close(done)
 		result, err = Watch(ctx, pool, cfg)
 	}()
-	<-ready
-	var waits []*interop.Acquiring
+	for r := range seen {
+		if !r.Evidence.Covered(SourceMonitor).From.IsZero() {
+			break
+		}
+	}
 	for _, c := range clients {
-		a, err := c.BeginAcquire()
-		if err != nil {
+		if _, err := c.BeginAcquire(); err != nil {
 			t.Fatal(err)
 		}
-		waits = append(waits, a)
 	}
-	// Half of their wait: the server's own sleep, so that nothing here hangs on this process.
-	r.server.Do("BLPOP", "getsetlock-test-nothing", "0.45")
+	atLeast := func(n int64) {
+		t.Helper()
+		for r := range seen {
+			busy := 0
+			for _, w := range r.Evidence.Writers {
+				if w.Addr != "" && w.Counts.Failed >= n {
+					busy++
+				}
+			}
+			if busy == 3*surveyWidth {
+				return
+			}
+		}
+		t.Fatal("the watch ended before all clients had polled")
+	}
+	// Two polls of each before the step, two of each after it; behind a proxy the two share the count.
+	atLeast(5)
 	r.stepping.clock.Set(r.offset + r.step)
-	for _, a := range waits {
-		if got, err := a.Wait(t.Context()); err != nil || got.Won {
-			t.Fatalf("%+v, %v", got, err)
+	atLeast(5 + 9)
+	for _, c := range clients {
+		if err := c.Die(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
 	stop()

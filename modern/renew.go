@@ -2,6 +2,7 @@ package modern
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// renewTogether is how many keys one script renews: some 0.2 ms of the server's time.
-const renewTogether = 128
+// renewTogether is how many keys one script renews: less than a millisecond of the server's time.
+const renewTogether = 256
 
 // ExtendAll renews grants with a few messages, on the connection that user traffic does not delay.
 func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
@@ -48,11 +49,7 @@ func extended(t lock.Term, err error) (lock.Term, error) {
 
 // extend renews grants by script, many in each.
 func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) []error {
-	together := renewTogether
-	if b.native.single.Load() {
-		together = 1
-	}
-	parts := slices.Collect(slices.Chunk(grants, together))
+	parts := slices.Collect(slices.Chunk(grants, b.together()))
 	cmds := make([]wire.Command, len(parts))
 	for i, part := range parts {
 		cmds[i] = renewal(part, term.TTL)
@@ -74,7 +71,83 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 			errs = append(errs, g.renewed(ctx, found[j], term, now))
 		}
 	}
+	b.watchOn(ctx, grants, errs)
 	return errs
+}
+
+// watchOn keeps the keys of renewed grants watched: our own write has ended the server's memory of who
+// watches them. What another did to a key in between is seen by the look.
+func (b *Backend) watchOn(ctx context.Context, grants []*grant, errs []error) {
+	var watched []*grant
+	var at []int
+	for i, g := range grants {
+		if errs[i] == nil && g.isWatched() {
+			watched, at = append(watched, g), append(at, i)
+		}
+	}
+	for i, err := range b.look(ctx, watched) {
+		if errors.Is(err, lock.ErrLost) { // other trouble is not that of the renewal, which has succeeded
+			errs[at[i]] = err
+		}
+	}
+}
+
+// look registers the keys of grants with the server, to be told of changes, and sees whose keys are
+// still theirs.
+//
+// HAZARD: this is one command of many keys and no script. Up to Redis 7.0 every read inside a script
+// registers all keys of the script: with 128 of them 10 ms and more of the server's time.
+func (b *Backend) look(ctx context.Context, grants []*grant) []error {
+	errs := make([]error, 0, len(grants))
+	for part := range slices.Chunk(grants, b.together()) {
+		args := make([]any, len(part))
+		for i, g := range part {
+			args[i] = g.key
+		}
+		reply, err := b.own.Tracker().Do(ctx, wire.Cmd("MGET", args...))
+		values, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
+		if err != nil {
+			values = b.lookOneByOne(ctx, part)
+		}
+		for i, g := range part {
+			switch value := values[i].(type) {
+			case error:
+				errs = append(errs, value)
+			case []byte:
+				if string(value) == g.token {
+					errs = append(errs, nil)
+					continue
+				}
+				errs = append(errs, g.gone(ctx))
+			default:
+				errs = append(errs, g.gone(ctx))
+			}
+		}
+	}
+	return errs
+}
+
+// lookOneByOne is for users who may not MGET, and for keys that do not lie together.
+func (b *Backend) lookOneByOne(ctx context.Context, grants []*grant) []any {
+	cmds := make([]wire.Command, len(grants))
+	for i, g := range grants {
+		cmds[i] = ours(g).Tracked()
+	}
+	values := make([]any, len(grants))
+	for i, r := range b.own.Batch(ctx, cmds) {
+		if values[i] = r.Value; r.Err != nil && !wire.IsWrongType(r.Err) {
+			values[i] = trouble("watch", grants[i].key, r.Err)
+		}
+	}
+	return values
+}
+
+// together is how many keys one command may touch.
+func (b *Backend) together() int {
+	if b.native.single.Load() {
+		return 1
+	}
+	return renewTogether
 }
 
 func renewal(grants []*grant, ttl time.Duration) wire.Command {
@@ -83,14 +156,10 @@ func renewal(grants []*grant, ttl time.Duration) wire.Command {
 		args = append(args, g.key)
 	}
 	args = append(args, millis(ttl))
-	watched := false
 	for _, g := range grants {
 		args = append(args, g.token)
-		watched = watched || g.isWatched()
 	}
-	cmd := renewScripts.of(len(grants)).Cmd(args...)
-	cmd.Track = watched // our own write ends the server's memory of who watches; its last read renews it
-	return cmd
+	return renewScripts.of(len(grants)).Cmd(args...)
 }
 
 func replies(r wire.Reply, n int) ([]any, error) {

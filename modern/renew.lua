@@ -5,8 +5,6 @@ for i, key in ipairs(KEYS) do
   if redis.pcall('GET', key) == ARGV[i + 1] then
     found[i] = redis.call('PTTL', key)
     redis.call('PEXPIRE', key, ARGV[1])
-    -- A read after the write keeps the key registered with a connection that tracks it.
-    redis.call('EXISTS', key)
   end
 end
 return found

@@ -64,8 +64,7 @@ func (g *grant) guarded(ctx context.Context, cancel func(), found any) (func(), 
 	return cancel, nil
 }
 
-// GuardAll is Guard for many grants. One script looks at many keys; where none may, it is Guard for
-// each.
+// GuardAll is Guard for many grants, with two commands for many keys.
 func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, touched []func()) ([]func(), []error) {
 	cancels, errs := make([]func(), len(granted)), make([]error, len(granted))
 	var armed []int // of granted
@@ -81,20 +80,23 @@ func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, touched []
 		}
 	}
 	for part := range slices.Chunk(armed, renewTogether) {
+		grants := make([]*grant, len(part))
 		args := make([]any, 2*len(part))
 		for j, i := range part {
 			g := granted[i].(*grant)
-			args[j], args[len(part)+j] = g.key, g.token
+			grants[j], args[j], args[len(part)+j] = g, g.key, g.token
 		}
-		reply, err := b.own.Tracker().Do(ctx, watchScripts.of(len(part)).Cmd(args...))
-		found, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
+		looked := b.look(ctx, grants)
+		reply, err := b.own.Eval(ctx, watchScripts.of(len(part)), args...)
+		left, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
 		for j, i := range part {
-			if err != nil {
+			switch {
+			case looked[j] != nil:
 				cancels[i]()
-				cancels[i], errs[i] = b.Guard(ctx, granted[i], touched[i])
-				continue
+				cancels[i], errs[i] = nil, looked[j]
+			case err == nil: // without the times that are left the watch is good all the same
+				cancels[i], errs[i] = grants[j].guarded(ctx, cancels[i], left[j])
 			}
-			cancels[i], errs[i] = granted[i].(*grant).guarded(ctx, cancels[i], found[j])
 		}
 	}
 	return cancels, errs

@@ -61,8 +61,8 @@ func (e *Estimator) Contradictions() []Contradiction {
 }
 
 // steps are the changes from one track to the next where not both come back.
-func (e *Estimator) steps() []Contradiction {
-	var out []Contradiction
+func (e *Estimator) steps() []jump {
+	var out []jump
 	for i := 1; i < len(e.runs); i++ {
 		before, after := e.runs[i-1].track, e.runs[i].track
 		if e.byTurns(before, after) {
@@ -76,11 +76,19 @@ func (e *Estimator) steps() []Contradiction {
 		end := max(until, e.runs[i-1].last)
 		by := after.at(e.ppm, until).minus(before.before(e.ppm, from, end))
 		from, until = min(from, until), end
-		out = append(out, Contradiction{
-			Kind: Step, From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(), By: by,
+		out = append(out, jump{
+			Contradiction{Kind: Step, From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(), By: by},
+			// Which way it went is asked of all that is known of both tracks; how far, of less.
+			direction(after.at(e.ppm, end).minus(before.at(e.ppm, end))),
 		})
 	}
 	return out
+}
+
+// jump is a step, and which way: 1 forwards, −1 back, 0 not known.
+type jump struct {
+	Contradiction
+	way int
 }
 
 // leastJumps is how many steps of changing direction make two processes: a clock that was set wrong and
@@ -88,22 +96,22 @@ func (e *Estimator) steps() []Contradiction {
 const leastJumps = 3
 
 // toAndFro makes one contradiction of steps in a row that each undo the one before.
-func toAndFro(steps []Contradiction) []Contradiction {
+func toAndFro(steps []jump) []Contradiction {
 	var out []Contradiction
 	for i := 0; i < len(steps); {
 		n := 1
-		for i+n < len(steps) && direction(steps[i+n].By)*direction(steps[i+n-1].By) < 0 {
+		for i+n < len(steps) && steps[i+n].way*steps[i+n-1].way < 0 {
 			n++
 		}
 		if n < leastJumps {
-			out = append(out, steps[i])
+			out = append(out, steps[i].Contradiction)
 			i++
 			continue
 		}
 		two := Contradiction{Kind: TwoProcesses, From: steps[i].From, Until: steps[i+n-1].Until, By: steps[i].By}
 		for _, s := range steps[i+1 : i+n] {
 			by := s.By
-			if direction(by) != direction(two.By) {
+			if s.way != steps[i].way {
 				by = Interval{}.minus(by)
 			}
 			two.By = closer(two.By, by)

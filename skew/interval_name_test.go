@@ -226,6 +226,12 @@ func TestJumpsToAndFroAreTwoProcesses(t *testing.T) {
 	step := func(from int, low, high time.Duration) Contradiction {
 		return Contradiction{Kind: Step, From: at(from), Until: at(from + 1), By: Interval{low, high}}
 	}
+	jumps := func(cs []Contradiction) (out []jump) {
+		for _, c := range cs {
+			out = append(out, jump{c, direction(c.By)})
+		}
+		return out
+	}
 	to, fro := step(0, 2*sec, 3*sec), step(1, NoLow, -2500*ms)
 	third := step(2, 2400*ms, 2800*ms)
 	away := step(3, -1300*ms, -1200*ms)
@@ -239,7 +245,7 @@ func TestJumpsToAndFroAreTwoProcesses(t *testing.T) {
 		{[]Contradiction{fro, to, fro, third}, []Contradiction{{TwoProcesses, at(1), at(3), Interval{-2800 * ms, -2500 * ms}}}},
 		{[]Contradiction{third, to, fro, third, third, away}, []Contradiction{third, {TwoProcesses, at(0), at(3), Interval{2500 * ms, 2800 * ms}}, third, away}},
 	} {
-		if got := toAndFro(c.steps); !slices.Equal(got, c.want) {
+		if got := toAndFro(jumps(c.steps)); !slices.Equal(got, c.want) {
 			t.Errorf("%v\nbecome %v\nwant %v", c.steps, got, c.want)
 		}
 	}

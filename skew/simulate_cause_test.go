@@ -10,7 +10,7 @@ import (
 func TestDoubleGrantOfJedisUUIDNeedsNoSkew(t *testing.T) {
 	s := plainFleet()
 	s.Dialect, s.Lease, s.Job, s.Latency = dialect.JedisUUID(), 10*sec, mustParse(t, "exp:500ms"), mustParse(t, "exp:2ms")
-	s.CrashShare, s.For = 0.02, 30*day
+	s.CrashShare, s.For = 0.02, less(30*day)
 	r := mustSimulate(t, s)
 	if r.Causes.Protocol == 0 || r.Causes.Main() != CauseProtocol {
 		t.Errorf("got %+v", r)

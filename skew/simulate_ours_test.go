@@ -48,7 +48,7 @@ func TestTwoOfOursNeverHoldInASimulation(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.SetDel(), dialect.RedisPy(), dialect.BareExpire()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
 			s := mixed(d, p)
-			s.Lease, s.Job, s.Acquisitions = 4*sec, mustParse(t, "exp:2s"), 3000
+			s.Lease, s.Job, s.Acquisitions = 4*sec, mustParse(t, "exp:2s"), less(int64(3000))
 			s.For = 2 * time.Hour // where all waiters send EXPIRE, a mark that nobody holds stays for good
 			s.Clocks = Clocks{Low: -sec, High: sec, Pauses: []Pause{{1500 * ms, 20 * sec}}}
 			s.Ours.Stop = 100 * ms
@@ -56,7 +56,7 @@ func TestTwoOfOursNeverHoldInASimulation(t *testing.T) {
 			if r.Ours.BesideOurs > 0 || r.Ours.Acquisitions == 0 {
 				t.Errorf("%s, %s: %+v", d, p, r.Ours)
 			}
-			if p != PhaseSealed && r.Ours.Lost.Total() == 0 {
+			if p != PhaseSealed && r.Ours.Lost.Total() == 0 && !raceEnabled {
 				t.Errorf("%s, %s: nothing was lost beside such a fleet: %+v", d, p, r)
 			}
 		}
@@ -65,7 +65,7 @@ func TestTwoOfOursNeverHoldInASimulation(t *testing.T) {
 
 // Each cause alone takes leases of ours, under its own name and no other.
 func TestLossesAreToldByTheirCause(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range few([]struct {
 		name   string
 		change func(*Simulation)
 		count  func(*Losses) *int64
@@ -80,7 +80,7 @@ func TestLossesAreToldByTheirCause(t *testing.T) {
 		{"clock", func(s *Simulation) {
 			s.Offsets, s.Job = []time.Duration{0, 0, 3900 * ms}, Constant(500*ms)
 		}, func(l *Losses) *int64 { return &l.Clock }},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			s := mixed(dialect.Jedis(), PhaseObserve)
 			s.Lease, s.For, s.Acquisitions = 4*sec, 2*day, 20_000
@@ -97,7 +97,7 @@ func TestLossesAreToldByTheirCause(t *testing.T) {
 
 func TestSimulationOfOursOfASeedIsTheSameToTheByte(t *testing.T) {
 	s := mixed(dialect.PageNil(), PhaseDual)
-	s.Lease, s.Job, s.Latency, s.CrashShare, s.For, s.Acquisitions = 4*sec, mustParse(t, "exp:1s"), mustParse(t, "exp:300us"), 0.01, day, 3000
+	s.Lease, s.Job, s.Latency, s.CrashShare, s.For, s.Acquisitions = 4*sec, mustParse(t, "exp:1s"), mustParse(t, "exp:300us"), 0.01, day, less(int64(3000))
 	for _, p := range few(Presets()) {
 		s.Clocks = p.Clocks
 		if a, b := fmt.Sprintf("%+v", mustSimulate(t, s)), fmt.Sprintf("%+v", mustSimulate(t, s)); a != b {
@@ -109,7 +109,7 @@ func TestSimulationOfOursOfASeedIsTheSameToTheByte(t *testing.T) {
 // A lease that breaks the lease rule, and a settle that is left out, show what the rules are for.
 func TestSimulationShowsWhatTheLeaseRulePrevents(t *testing.T) {
 	s := mixed(dialect.Jedis(), PhaseDual)
-	s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 10*sec, Constant(500*ms), 0.3, day, 20_000
+	s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 10*sec, Constant(500*ms), 0.3, day, less(int64(20_000))
 	s.Latency, s.Clocks.Pauses = Constant(50*ms), []Pause{{2 * sec, 7 * sec}}
 	s.Ours.Terms = dialect.Terms{Spread: 100 * ms, Gap: 2500 * ms}
 	s.Ours.Job, s.Ours.Polls, s.Ours.Settle, s.Ours.Margin = Constant(20*sec), true, 1, 3*sec
@@ -117,7 +117,7 @@ func TestSimulationShowsWhatTheLeaseRulePrevents(t *testing.T) {
 	beyond := mustSimulate(t, s)
 	s.Ours.TTL, s.Ours.RenewEvery, s.Ours.AnyLease = 7*sec, 3*sec, false
 	within := mustSimulate(t, s)
-	if beyond.Ours.BesideOld < 10 || within.Ours.BesideOld > 0 {
+	if beyond.Ours.BesideOld < less(int64(10)) || within.Ours.BesideOld > 0 {
 		t.Errorf("beside an old client: %d beyond the rule, %d within it", beyond.Ours.BesideOld, within.Ours.BesideOld)
 	}
 }

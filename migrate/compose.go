@@ -1,0 +1,261 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Composed takes a lock elsewhere and keeps the old clients out of it meanwhile: its lease is the target's
+// and the bridge's together, and ends with the first of the two. In phase clean it is the target's alone.
+type Composed struct {
+	guard  *Bridge
+	target lock.Backend
+}
+
+// Compose returns the lock of a fleet that moves to another store: another Redis, etcd, ZooKeeper. target
+// is what excludes ours from ours in the end, guard what stands on the old clients' server. It is taken in
+// that order and given back in the other, so that whoever waits for the old key finds the new one free
+// sooner or later, and nobody holds the old one alone. The target's own token is the lease's, and its
+// fencing numbers are.
+//
+// Both keys of the bridge stand on the old server, its token too: what deletes tombstones there asks for
+// it. A target's lease may end by a session: its Extend says for how long the session is sure to live, and
+// that, or a Guard, a Release that wraps [lock.ErrLost], ends the lease.
+//
+// The Composed closes both.
+func Compose(guard *Bridge, target lock.Backend) (*Composed, error) {
+	switch {
+	case guard == nil:
+		return nil, errors.New("migrate: Compose: guard is missing")
+	case target == nil:
+		return nil, errors.New("migrate: Compose: target is missing")
+	}
+	return &Composed{guard, target}, nil
+}
+
+// Try takes the target and then the old clients' key. The phase is read once, before either.
+func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	p, a, err := c.guard.begin(ctx, key, ttl)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := c.guard.lease(p, ttl, 0)
+	if err != nil {
+		a.close()
+		return nil, fmt.Errorf("migrate: key %q: %w", key, err)
+	}
+	a.sending(c.guard, asked)
+	there, err := c.target.Try(ctx, key, asked)
+	g := &composedGrant{c: c, phase: p, account: a, there: there}
+	var unsure *lock.UnsureError
+	switch {
+	case errors.As(err, &unsure):
+		c.guard.orphan(a)
+		g.there = unsure.Grant
+		return nil, &lock.UnsureError{Grant: g, Err: err}
+	case err != nil:
+		a.close()
+		return nil, err
+	case p == Clean:
+		return g, nil
+	}
+	// The account is closed with the composed grant, not with the part that stands here.
+	g.here, err = c.guard.try(ctx, key, asked, p, nil)
+	if err == nil {
+		return g, nil
+	}
+	if errors.As(err, &unsure) {
+		c.guard.orphan(a)
+		g.here = unsure.Grant
+		return nil, &lock.UnsureError{Grant: g, Err: err}
+	}
+	if back := g.Release(ctx); back != nil && !errors.Is(back, lock.ErrLost) {
+		return nil, &lock.UnsureError{Grant: g, Err: err}
+	}
+	return nil, err
+}
+
+// Tune fills in the times that suit both; the bridge is asked first.
+func (c *Composed) Tune(cfg lock.Config) lock.Config {
+	cfg = c.guard.Tune(cfg)
+	if t, ok := c.target.(lock.Tuned); ok {
+		cfg = t.Tune(cfg)
+	}
+	return cfg
+}
+
+// Fits refuses what either refuses.
+func (c *Composed) Fits(ttl, renewEvery, margin time.Duration) error {
+	if err := c.guard.Fits(ttl, renewEvery, margin); err != nil {
+		return err
+	}
+	if f, ok := c.target.(lock.Bounded); ok {
+		return f.Fits(ttl, renewEvery, margin)
+	}
+	return nil
+}
+
+// Close closes both.
+func (c *Composed) Close() error {
+	err := c.guard.Close()
+	if closer, ok := c.target.(interface{ Close() error }); ok {
+		err = errors.Join(err, closer.Close())
+	}
+	return err
+}
+
+// Await arms wake for changes on either side. It is free when neither looks taken.
+func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+	cancel, free, err := c.guard.Await(ctx, key, wake)
+	if err != nil {
+		return nil, false, err
+	}
+	w, ok := c.target.(lock.Waker)
+	if !ok {
+		cancel()
+		return nil, false, fmt.Errorf("migrate: %w: the target has no Waker", lock.ErrNoWake)
+	}
+	second, freeThere, err := w.Await(ctx, key, wake)
+	if err != nil {
+		cancel()
+		return nil, false, err
+	}
+	return func() { cancel(); second() }, free && freeThere, nil
+}
+
+// Guard arms touched for both sides, as far as each can tell.
+func (c *Composed) Guard(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+	g, ok := granted.(*composedGrant)
+	if !ok {
+		return nil, fmt.Errorf("migrate: a grant of another backend (%T)", granted)
+	}
+	cancels := []func(){}
+	all := func() {
+		for _, cancel := range cancels {
+			cancel()
+		}
+	}
+	watched := false
+	for _, side := range []struct {
+		w lock.Backend
+		g lock.Grant
+	}{{c.target, g.there}, {c.guard, g.here}} {
+		w, ok := side.w.(lock.Waker)
+		if !ok || side.g == nil {
+			continue
+		}
+		cancel, err := w.Guard(ctx, side.g, touched)
+		switch {
+		case errors.Is(err, lock.ErrNoWake):
+			continue
+		case err != nil:
+			all()
+			return nil, err
+		}
+		cancels, watched = append(cancels, cancel), true
+	}
+	if !watched {
+		return nil, fmt.Errorf("migrate: %w: neither side can", lock.ErrNoWake)
+	}
+	return all, nil
+}
+
+// composedGrant is one acquisition. here is nil in phase clean, and before it was tried.
+type composedGrant struct {
+	c           *Composed
+	phase       Phase
+	account     *account
+	here, there lock.Grant
+}
+
+func (g *composedGrant) Token() string { return g.there.Token() }
+
+// Term is that of the one that ends first: the target's was sent first.
+func (g *composedGrant) Term() lock.Term {
+	if g.here == nil {
+		return g.there.Term()
+	}
+	return earlier(g.there.Term(), g.here.Term())
+}
+
+// earlier is the term that ends first. Where a TTL is as much as was asked for, the one sent first counts.
+func earlier(a, b lock.Term) lock.Term {
+	if a.TTL == 0 || b.TTL == 0 {
+		if b.Sent.Elapsed < a.Sent.Elapsed {
+			a.Sent = b.Sent
+		}
+		a.TTL = max(a.TTL, b.TTL)
+		return a
+	}
+	if b.Sent.Elapsed+b.TTL < a.Sent.Elapsed+a.TTL {
+		return b
+	}
+	return a
+}
+
+func (g *composedGrant) Fence() int64 {
+	if f, ok := g.there.(lock.Fenced); ok {
+		return f.Fence()
+	}
+	return 0
+}
+
+// Polite says whether old clients may be polling.
+func (g *composedGrant) Polite() bool {
+	p, ok := g.here.(lock.Polite)
+	return ok && p.Polite()
+}
+
+// Extend renews both, the target first. It is lost when either is: the other is not renewed then, and
+// stays until the job has stopped.
+func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+	g.account.sending(g.c.guard, ttl)
+	there, err := g.there.Extend(ctx, ttl)
+	if err == nil && g.here != nil {
+		var here lock.Term
+		here, err = g.here.Extend(ctx, ttl)
+		there = earlier(there, here)
+	}
+	if errors.Is(err, lock.ErrLost) {
+		g.c.guard.orphan(g.account)
+	}
+	if err != nil {
+		return lock.Term{}, err
+	}
+	return there, nil
+}
+
+// Release gives the old key back and then the target, the target also where the old key was lost.
+func (g *composedGrant) Release(ctx context.Context) error {
+	var lost error
+	if g.here != nil {
+		if err := g.here.Release(ctx); err != nil {
+			if !errors.Is(err, lock.ErrLost) {
+				g.c.guard.orphan(g.account)
+				return err
+			}
+			lost = err
+		}
+	}
+	if err := g.there.Release(ctx); err != nil {
+		if !errors.Is(err, lock.ErrLost) {
+			g.c.guard.orphan(g.account)
+			return err
+		}
+		lost = errors.Join(lost, err)
+	}
+	g.account.close()
+	return lost
+}
+
+var (
+	_ lock.Tuned   = (*Composed)(nil)
+	_ lock.Bounded = (*Composed)(nil)
+	_ lock.Waker   = (*Composed)(nil)
+	_ lock.Fenced  = (*composedGrant)(nil)
+	_ lock.Polite  = (*composedGrant)(nil)
+)

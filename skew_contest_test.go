@@ -33,7 +33,11 @@ func (c contest) held(t *testing.T, seed uint64) *book {
 	b := &book{}
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
-		ctx, cancel := context.WithTimeout(bg, 6*time.Minute)
+		long := 6 * time.Minute
+		if raced {
+			long /= 3
+		}
+		ctx, cancel := context.WithTimeout(bg, long)
 		defer cancel()
 		var work sync.WaitGroup
 		for id := range c.ours + c.old {

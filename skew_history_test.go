@@ -182,7 +182,7 @@ func (b *book) clean(t *testing.T, old bool) {
 	if b.fenced != b.accepted {
 		t.Errorf("the fenced counter lost %d of %d updates", b.accepted-b.fenced, b.accepted)
 	}
-	if len(b.spans) < 12 {
+	if len(b.spans) < 12 && !raced {
 		t.Errorf("only %d leases", len(b.spans))
 	}
 }

@@ -17,6 +17,9 @@ var (
 
 // wander takes n random steps of what the model allows, each as likely as its weight.
 func wander(p *replay.Play, w *skew.Walk, rng *rand.Rand, n int, weight func(skew.Event) int) {
+	if raced {
+		n /= 4
+	}
 	for range n {
 		next := w.Next()
 		weights, sum := make([]int, len(next)), 0

@@ -61,7 +61,7 @@ func (l *link) warm(now int64) {
 	}
 	l.warmth++
 	if l.warmth < loneCalls || now-l.warmAt < int64(loneWindow/4) || now < l.coldTill ||
-		l.lone.Load() != nil || l.opening != nil {
+		l.lone.Load() != nil || l.opening != nil || l.m.tracker.armed.Load() > 0 {
 		return
 	}
 	l.coldTill = now + int64(lonePause)

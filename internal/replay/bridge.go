@@ -99,12 +99,14 @@ func (b *Bridge) Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) 
 	return bridged{made}, nil
 }
 
-// Attempt reads the arguments of either acquire script.
+// Attempt reads the arguments of either acquire script, which have more of them than all others.
 func (b *Bridge) Attempt(cmd redistest.Command) string {
-	if token := (Hardened{}).Attempt(cmd); token != "" {
-		return token
+	for args := 10; args <= 14; args++ {
+		if token := scriptToken(cmd, args); token != "" {
+			return token
+		}
 	}
-	return scriptToken(cmd, 10)
+	return ""
 }
 
 // Mark is the second word of M.

@@ -229,8 +229,7 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 
 // memberID is the id in the name of a member's key.
 func (s *surveyor) memberID(key string) (string, bool) {
-	id, ok := strings.CutPrefix(key, memberPrefix+s.namespace+":")
-	return id, ok && !strings.Contains(id, ":")
+	return strings.CutPrefix(key, memberPrefix+s.namespace+":")
 }
 
 func (s *surveyor) take(key, value string, left int64) {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -178,6 +179,12 @@ func (c *Census) stepped(o skew.Observed) {
 // all sources.
 func (c *Census) blind(o skew.Observed) {
 	source, rest, _ := strings.Cut(o.Reason, " ")
+	if source == inDB {
+		if n, err := strconv.Atoi(rest); err == nil {
+			c.cfg.DB = n
+		}
+		return
+	}
 	reason, detail, _ := strings.Cut(rest, " ")
 	if source == string(SourceMonitor) || !knownSource(source) {
 		// A connection's name may have passed to somebody else meanwhile, and keys changed unseen.
@@ -194,6 +201,10 @@ func (c *Census) blind(o skew.Observed) {
 	}
 	c.source(Source(source)).blind(o, HoleReason(reason), detail)
 }
+
+// inDB begins the reason of the gap, of no length, that says which database was watched. A record of another
+// one than the first begins with it, so that a replay need not be told.
+const inDB = "database"
 
 // Words in a gap's reason that make no hole: a source that is not there at all, and one that has less
 // to say.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -37,6 +38,9 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	defer stop()
 	w.start(ctx)
 	f := newFold(w, census, begun)
+	if n := census.cfg.DB; n != 0 {
+		f.take(skew.Observed{At: at, Kind: skew.ObservedGap, Reason: inDB + " " + strconv.Itoa(n)})
+	}
 	f.run(ctx, stop)
 	return f.result(), f.recorder.err
 }
@@ -122,10 +126,13 @@ func (f *fold) run(ctx context.Context, stop func()) {
 // flush counts what is not younger than until; all of it where that is zero.
 func (f *fold) flush(until time.Time) {
 	for len(f.waiting) > 0 && (until.IsZero() || !f.waiting[0].At.After(until)) {
-		o := heap.Pop(&f.waiting).(queued).Observed
-		f.recorder.event(o)
-		f.census.Add(o)
+		f.take(heap.Pop(&f.waiting).(queued).Observed)
 	}
+}
+
+func (f *fold) take(o skew.Observed) {
+	f.recorder.event(o)
+	f.census.Add(o)
 }
 
 func (f *fold) result() *Result {

@@ -129,6 +129,29 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 	}
 }
 
+// Keys of the same name in another database are others'.
+func TestWatchAndReplayKeepToTheirDatabase(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := poolAt(t, s.URL()+"/3")
+	defer pool.Close()
+	var record bytes.Buffer
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		jedisLoop(ctx, t, pool, "lock:stock", "", 30*time.Millisecond)
+		close(ended)
+	}()
+	r, err := beside(t, s, pool, Config{Match: "lock:*", DB: 3, For: 1500 * time.Millisecond, Monitor: short, Record: &record})
+	stop()
+	<-ended
+	if err != nil || r.Evidence.Counts.Acquisitions == 0 || len(r.Evidence.Keys) != 1 || r.Evidence.Keys[0].DB != 3 {
+		t.Fatalf("%+v, %v", r.Evidence.Keys, err)
+	}
+	if again, err := Replay(&record, Config{}); err != nil || !reflect.DeepEqual(again.Evidence, r.Evidence) {
+		t.Errorf("replayed %+v, %v", again.Evidence, err)
+	}
+}
+
 // sends is what a watch may send: all of it reads, but for what a connection says of itself.
 var sends = []string{"client", "config|get", "eval", "evalsha", "get", "getrange", "hello", "info", "monitor", "ping", "pttl", "scan", "script|load", "select", "subscribe", "time", "command", "object"}
 

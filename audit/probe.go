@@ -88,6 +88,7 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 	}
 	defer mux.Close()
 	begun := time.Now()
+	tally.replica = isReplica(ctx, mux)
 	r := &probeReader{mux: mux, pace: !cfg.Hurry}
 	err = r.all(ctx, cfg, tally)
 	if err == nil {
@@ -99,6 +100,12 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 	out := tally.result()
 	out.Cost = ProbeCost{Elapsed: time.Since(begun), Work: r.work, Slowest: r.slow}
 	return out, err
+}
+
+// isReplica asks the server for its role. One that does not say is taken for a primary.
+func isReplica(ctx context.Context, mux *wire.Mux) bool {
+	info, err := redis.String(mux.Do(ctx, "INFO", "replication"))
+	return err == nil && parseInfo(info)["role"] == "slave"
 }
 
 // all goes through the keys, and again for those that a serializer has wrapped: their names do not begin as
@@ -144,6 +151,7 @@ type probeTally struct {
 	owners   map[uint64]string   // hash of an identity, and the first key it stood on
 	shared   map[string][]string // identities that stand on several keys, and those
 	wrapped  map[string]dialect.Encoding
+	replica  bool
 	twice    []Finding // names that exist in two encodings
 }
 
@@ -373,6 +381,11 @@ func (t *probeTally) result() *ProbeResult {
 	slices.SortFunc(out.Prefixes, func(a, b PrefixResult) int { return cmp.Compare(a.Prefix, b.Prefix) })
 	out.Findings = append(out.Findings, t.twice...)
 	out.Findings = append(out.Findings, t.judgeOwners()...)
+	if t.replica {
+		out.Findings = append(out.Findings, Finding{
+			Severity: SeverityError, Kind: "role", What: "this server is a replica: no client takes its locks here, and what stands here is late", Advice: "point the address at the primary",
+		})
+	}
 	if t.denied > 0 {
 		out.Findings = append(out.Findings, Finding{
 			Severity: SeverityNote, Kind: "denied",

@@ -144,3 +144,18 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 }
+
+func TestAReplicaIsNamedAsOne(t *testing.T) {
+	replica := redistest.Real(t, redistest.Options{}).StartReplica()
+	pool := replica.Pool()
+	defer pool.Close()
+	got, err := Probe(t.Context(), pool, ProbeConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, got.Findings, "role", SeverityError, "is a replica")
+	d, err := Doctor(t.Context(), pool, DoctorConfig{})
+	if err != nil || len(d.Complaints) == 0 || d.Complaints[0].Kind != "role" {
+		t.Errorf("%+v %v", d, err)
+	}
+}

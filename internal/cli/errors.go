@@ -58,7 +58,7 @@ func couldNot(err error, tried string, args ...any) error {
 type unprefixed struct{ error }
 
 func (e unprefixed) Error() string {
-	return strings.NewReplacer("lock: ", "", "legacy: ", "", "modern: ", "", "; see Config.Replicas", "; fewer satisfy a smaller --replicas", "redisurl: ", "", "wire: ", "").Replace(e.error.Error())
+	return strings.NewReplacer("lock: ", "", "legacy: ", "", "modern: ", "", "audit: ", "", "; see Config.Replicas", "; fewer satisfy a smaller --replicas", "redisurl: ", "", "wire: ", "").Replace(e.error.Error())
 }
 
 func (e unprefixed) Unwrap() error { return e.error }

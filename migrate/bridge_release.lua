@@ -9,9 +9,8 @@ if redis.pcall('GET', M) ~= ARGV[5] or on ~= '' and redis.pcall('GET', L) ~= on 
   if not on then return {0, look()} end
   if not stands(on) then
     -- Nor is a tombstone put back here: that would hide from the next holder who was let in (rule 10).
-    local reply = {2, look()}
     call('DEL', M)
-    return reply
+    return {2, look()}
   end
 end
 if on == '' or on == ARGV[2] then

@@ -714,8 +714,15 @@ func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 			}
 			r.release(g)
 		}
-		if r.get("gsl:fence:shop") == "" {
+		b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
+		r.take(b)
+		counter := r.get("gsl:fence:shop")
+		if counter == "" {
 			r.Error("no counter of the namespace")
+		}
+		r.held(b)
+		if r.get("gsl:fence:shop") != counter {
+			r.Error("a refused attempt drew a number")
 		}
 	})
 }

@@ -1,0 +1,110 @@
+//go:build real
+
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+func realBridge(t *testing.T, s *redistest.Server, p migrate.Phase, change ...func(*migrate.Config)) *migrate.Bridge {
+	t.Helper()
+	cfg := migrate.Config{Phases: migrate.Fixed(p), Terms: dialect.Terms{Lease: lease}}
+	for _, f := range change {
+		f(&cfg)
+	}
+	b, err := migrate.New(s.Pool(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// The oldest lets no script write that has read the clock, and cannot tell of changes.
+func TestTheBridgeConformsOnEveryServer(t *testing.T) {
+	for _, bin := range redistest.Servers(t) {
+		for _, p := range []migrate.Phase{migrate.Dual, migrate.Sealed} {
+			t.Run(bin.Name+"/"+p.String(), func(t *testing.T) {
+				t.Parallel()
+				s := bin.Start(t, redistest.Options{})
+				terms := dialect.Terms{Lease: 6 * time.Second, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond}
+				locktest.Run(t, locktest.Traits{CannotWake: !bin.Tracking}, func(t *testing.T) *locktest.World {
+					w := redistest.On(t, s)
+					s.Do("FLUSHALL")
+					return &locktest.World{
+						Backend: func() lock.Backend {
+							return realBridge(t, s, p, func(c *migrate.Config) { c.Terms, c.Fence, c.Wake = terms, true, legacy.On })
+						},
+						Pass: func(d time.Duration) { <-time.After(d) }, TTL: time.Second, FreeAfter: 300 * time.Millisecond, RealTime: true,
+						Seize: func(key string) {
+							s.Do("SET", key, strconv.FormatInt(w.Now().Add(time.Minute).UnixMilli(), 10))
+						},
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAnOldClientsReleaseWakesAWaiterAndATouchTellsTheHolder(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed} {
+		t.Run(p.String(), func(t *testing.T) {
+			s.Do("FLUSHALL")
+			s.Do("SET", "k", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10))
+			waiting := make(chan struct{}, 1)
+			c, err := lock.New(realBridge(t, s, p), lock.Config{
+				RetryEvery: time.Hour, Politeness: -1, // nothing but a wake-up lets it try again
+				Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.Background())
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			got := make(chan *lock.Lease, 1)
+			go func() {
+				l, err := c.Acquire(ctx, "k")
+				if err != nil {
+					t.Error(err)
+				}
+				got <- l
+			}()
+			<-waiting
+			s.Do("DEL", "k")
+			l := <-got
+			if l == nil {
+				return
+			}
+			l.Context() // the watch is set up with it, at the latest soon after
+			deadline := time.After(20 * time.Second)
+			for touched := false; !touched; {
+				// Until the watch stands a touch is only found by a renewal.
+				s.Do("SET", "k", "1")
+				select {
+				case <-l.Done():
+					touched = true
+				case <-deadline:
+					t.Fatal("the holder was not told")
+				}
+			}
+			if err := l.Err(); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("%v", err)
+			}
+			if err := l.Release(); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

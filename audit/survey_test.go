@@ -236,3 +236,18 @@ func TestDriftIsTold(t *testing.T) {
 		t.Errorf("100 ppm, told %v … %v", w.Offset.LowPPM, w.Offset.HighPPM)
 	}
 }
+
+// A live view asks every second.
+func BenchmarkResultOfAThousandWriters(b *testing.B) {
+	c, err := NewCensus(Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 200_000 {
+		addr := fmt.Sprintf("10.0.%d.%d:1", i%1000/250, i%250)
+		c.Add(skew.Observed{At: at(i), Kind: skew.ObservedCommand, Addr: addr, Args: []string{"SETNX", fmt.Sprint("lock:", i%100), stamp(i - i%7)}})
+	}
+	for b.Loop() {
+		c.Result()
+	}
+}

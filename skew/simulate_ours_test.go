@@ -76,6 +76,9 @@ func TestLossesAreToldByTheirCause(t *testing.T) {
 			s.Lease, s.Ours.Terms.Gap, s.Ours.RenewEvery = 20*sec, 500*ms, 2*sec
 		}, func(l *Losses) *int64 { return &l.Pause }},
 		{"overrun", func(s *Simulation) { s.Job = mustParse(t, "1ms..6s") }, func(l *Losses) *int64 { return &l.Overrun }},
+		{"overrun, found by a renewal", func(s *Simulation) {
+			s.Job, s.Ours.Polls = mustParse(t, "1ms..6s"), true
+		}, func(l *Losses) *int64 { return &l.Overrun }},
 		{"missing", func(s *Simulation) { s.Dialect, s.Latency = dialect.PageNil(), mustParse(t, "exp:5ms") }, func(l *Losses) *int64 { return &l.Missing }},
 		{"clock", func(s *Simulation) {
 			s.Offsets, s.Job = []time.Duration{0, 0, 3900 * ms}, Constant(500*ms)
@@ -119,6 +122,20 @@ func TestSimulationShowsWhatTheLeaseRulePrevents(t *testing.T) {
 	within := mustSimulate(t, s)
 	if beyond.Ours.BesideOld < less(int64(10)) || within.Ours.BesideOld > 0 {
 		t.Errorf("beside an old client: %d beyond the rule, %d within it", beyond.Ours.BesideOld, within.Ours.BesideOld)
+	}
+}
+
+// The clobberer of an or-mine dialect takes its own uuid at its next poll. Ours that settled longer than
+// the gap, which counts that poll, saw it; ours that did not hold beside it.
+func TestSettleKeepsOursFromHoldingBesideOrMineClients(t *testing.T) {
+	s := mixed(dialect.JedisUUID(), PhaseDual)
+	s.Clients, s.Lease, s.Job, s.Latency, s.Acquisitions = 1, 10*sec, mustParse(t, "exp:200ms"), mustParse(t, "exp:5ms"), less(int64(20_000))
+	s.Ours.Terms.Gap, s.Ours.Polls = 500*ms, true
+	settled := mustSimulate(t, s)
+	s.Ours.Settle = 1
+	not := mustSimulate(t, s)
+	if settled.Ours.BesideOld > 0 || settled.Ours.Retried.Total() == 0 || not.Ours.BesideOld == 0 {
+		t.Errorf("settled %+v\nnot %+v", settled.Ours, not.Ours)
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/getsetlock/getsetlock/internal/fencing"
 )
 
 var updateJava = flag.Bool("update-java", false, "write Scripts.java and the Java of docs/java-dual.md anew")
@@ -19,10 +17,10 @@ const javaFolder = "internal/interop/java/src/main/java/getsetlock/dual"
 // javaScripts are the sources as the bridge sends them, so that their digests are the same.
 func javaScripts() [][2]string {
 	return [][2]string{
-		{"ACQUIRE", behindName(bridgeAcquireLua, fencing.Draw(), bridgeShared)},
-		{"RENEW", behindName(bridgeRenewLua, bridgeShared)},
-		{"CHECK", behindName(bridgeCheckLua, bridgeShared)},
-		{"RELEASE", behindName(bridgeReleaseLua, bridgeShared)},
+		{"ACQUIRE", whole(bridgeAcquireLua)},
+		{"RENEW", whole(bridgeRenewLua)},
+		{"CHECK", whole(bridgeCheckLua)},
+		{"RELEASE", whole(bridgeReleaseLua)},
 		{"SWEEP", sweepLua},
 		{"BEAT", beatLua},
 	}

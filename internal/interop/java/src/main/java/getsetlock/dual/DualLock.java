@@ -262,7 +262,7 @@ public final class DualLock implements AutoCloseable {
                 until = sent + TimeUnit.MILLISECONDS.toNanos(terms.ttlMillis - terms.marginMillis());
             }
             return run(Scripts.ACQUIRE, token, Long.toString(terms.ttlMillis), guard, TOMBSTONE,
-                    sealed() ? Long.toString(TOMBSTONE_MILLIS) : "", " " + member.id(), seen, "0", "", "");
+                    sealed() ? Long.toString(TOMBSTONE_MILLIS) : "", " " + member.id(), seen, "", "0", "", "");
         }
 
         private boolean check() {
@@ -378,7 +378,7 @@ public final class DualLock implements AutoCloseable {
 
         private List<Object> giveBack() {
             String left = sealed() ? TOMBSTONE : "";
-            return run(Scripts.RELEASE, token, TOMBSTONE, left, sealed() ? Long.toString(TOMBSTONE_MILLIS) : "0");
+            return run(Scripts.RELEASE, token, TOMBSTONE, left, sealed() ? Long.toString(TOMBSTONE_MILLIS) : "0", "", "");
         }
 
         /** Nothing was taken, for certain. */

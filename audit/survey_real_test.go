@@ -60,9 +60,6 @@ func newShared(t *testing.T, addr string) *shared {
 
 func (s *shared) addr() string { return s.listener.Addr().String() }
 
-// name is what the server calls all its clients.
-func (s *shared) name() string { return s.server.LocalAddr().String() }
-
 func (s *shared) accept() {
 	defer s.wg.Done()
 	for {
@@ -203,7 +200,6 @@ func (r surveyRound) run(t *testing.T) {
 	r.steady.clock.Set(r.other)
 	r.stepping.clock.Set(r.offset)
 	var kept, stepped, proxied []*interop.Client
-	var proxies []*shared
 	keep := func(list *[]*interop.Client, m team, addr, key string) {
 		*list = append(*list, m.waiter(t, addr, key))
 	}
@@ -214,7 +210,6 @@ func (r surveyRound) run(t *testing.T) {
 		keep(&kept, r.steady, r.server.Addr(), fmt.Sprint("steady", i))
 		keep(&stepped, r.stepping, r.server.Addr(), fmt.Sprint("stepping", i))
 		p := newShared(t, r.server.Addr())
-		proxies = append(proxies, p)
 		keep(&proxied, r.steady, p.addr(), fmt.Sprint("shared", i))
 		keep(&proxied, r.stepping, p.addr(), fmt.Sprint("shared", i))
 	}

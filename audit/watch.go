@@ -75,7 +75,6 @@ type fold struct {
 	begun    time.Duration
 	waiting  byTime
 	count    int
-	cost     Cost
 }
 
 func newFold(w *watcher, census *Census, begun time.Duration) *fold {

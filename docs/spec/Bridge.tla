@@ -74,9 +74,11 @@ NoToken == Token(Nobody, 0, 0)
 Lasts(ticks) == ticks + 1
 
 (* Stamps further back than this are alike to everybody. *)
+Apart == Max(W.ahead, 0) + Max(W.behind, 0) + W.takeoverMargin + W.fleetStep + 2
 Floor ==
-  Min(0, W.slack + W.lease - W.behind - 2 * W.gap) - Max(W.ahead, 0) - Max(W.behind, 0)
-    - W.takeoverMargin - W.fleetStep - 2 - (IF W.unchanged > 0 THEN W.unchanged + W.sparse ELSE 0)
+  Min(Min(0, W.slack + W.lease - W.behind - 2 * W.gap)
+        - Apart - (IF W.unchanged > 0 THEN W.unchanged + W.sparse ELSE 0),
+      IF W.anew THEN 0 ELSE -W.gap - Apart)
 Older(at) == Max(at - 1, Floor)
 
 ----------------------------------------------------------------------------
@@ -238,7 +240,7 @@ Idle == [pc |-> "idle", age |-> 0, life |-> 0, phase |-> NoPhase, on |-> "nothin
 TTL(x) == IF x.long THEN W.long ELSE W.ttl
 TrustOver(x) == x.age >= TTL(x) - W.margin
 LongAgo == Max(W.ttl, W.long) + 1                 \* ages of trust beyond are alike
-Settled == Max(W.settle, W.gap + 1)               \* the age from which a grant counts as settled
+Settled == Max(W.settle, W.gap + 1)               \* lives beyond, and a stop, are alike
 
 (* Rule 7: every script looks at L. *)
 Stands(c) == our[c].on = "nothing" \/ IsMark(L, c)
@@ -419,14 +421,12 @@ Renew(c) ==
 (* not ours.  From sealed on a tombstone takes the guard's place, in "or     *)
 (* mine" dialects only that of a settled one.                                *)
 Leaves(c) ==
-  LET settled == ~W.orMine \/ our[c].life >= Settled \/ Without("unsettled guard deleted")
+  LET settled == ~W.orMine \/ our[c].settled \/ Without("unsettled guard deleted")
   IN  IF ~HasM(c) \/ our[c].on # "own" \/ ~(Stands(c) \/ Without("release looks at L")) THEN L
       ELSE IF our[c].phase >= Sealed /\ settled THEN Tombstone ELSE None
 
 ReleaseScript(c) ==
-  /\ L' = Forgotten(c, Leaves(c))
   /\ M' = IF HasM(c) THEN NoToken ELSE M
-  /\ old' = OldForget(c, old)
   /\ harm' = IF /\ W.goal = "trampled" /\ L.kind # "none" /\ ~Stands(c) /\ Leaves(c).kind # L.kind
                 /\ \E o \in Old : OldHolds(o)
                THEN "trampled" ELSE harm
@@ -434,7 +434,8 @@ ReleaseScript(c) ==
 
 Release(c) ==
   /\ our[c].pc = "stopped"
-  /\ our' = OurForget(c, [our EXCEPT ![c] = Idle])
+  /\ GivenUp(c)
+  /\ L' = Forgotten(c, Leaves(c))
   /\ ReleaseScript(c)
 
 (* A grant whose release was ever sent is not handed on. *)
@@ -446,7 +447,9 @@ PassReleased(c) ==
 
 LateRelease(c) ==
   /\ OursHolds(c) /\ our[c].released
-  /\ our' = OurForget(c, [our EXCEPT ![c].released = FALSE])
+  /\ our' = [our EXCEPT ![c].released = FALSE]
+  /\ L' = Leaves(c)
+  /\ UNCHANGED old
   /\ ReleaseScript(c)
 
 (* A look that takes nothing.  Rule 3: bytes that differ, or a last look     *)

@@ -23,7 +23,10 @@ Learn(c) ==
 (* The windows in which no old client writes are asked as "none is in an     *)
 (* attempt or holds now", which is less than a window promises.  A job that  *)
 (* runs for ever outlasts every window.                                      *)
-Quiet == W.overrun \/ \A o \in Old : old[o].pc \in {"absent", "idle"}
+Quiet ==
+  \/ W.overrun
+  \/ Without("no old client at the gate")
+  \/ \A o \in Old : old[o].pc \in {"absent", "idle"}
 
 (* No member lags behind; for modern and clean no lease does either. *)
 GateTo(next) ==
@@ -53,8 +56,8 @@ Back ==
 (* Tombstones are deleted last: on the way back only where no M hangs on     *)
 (* one, after clean only when nobody acts by an earlier phase any more.      *)
 Sweep ==
-  /\ W.phase < W.to /\ L.kind = "tombstone" /\ record \in {Dual, Clean}
-  /\ \/ Without("tombstones deleted last")
+  /\ W.phase < W.to /\ L.kind = "tombstone"
+  /\ \/ Without("tombstones deleted last") /\ (record \in {Dual, Clean} \/ (record = Modern /\ W.to = Clean))
      \/ record = Clean /\ \A p \in Members \cup Leases : p = Clean
      \/ record = Dual /\ M = NoToken
   /\ L' = None

@@ -113,8 +113,8 @@ func (b *Bridge) Close() error {
 	return err
 }
 
-// Timeout is how long a Release waits for the server's reply at most; a Pass in phase observe waits for two.
-func (b *Bridge) Timeout() time.Duration { return 2 * b.mux.Timeout() }
+// Timeout is how long a Release or Pass waits for the server's reply at most.
+func (b *Bridge) Timeout() time.Duration { return b.mux.Timeout() }
 
 // Dialect returns what the old clients write.
 func (b *Bridge) Dialect() dialect.Dialect { return b.dialect }

@@ -40,6 +40,10 @@ func wander(p *replay.Play, w *skew.Walk, rng *rand.Rand, n int, weight func(ske
 
 // weight makes crashes and abandoned attempts rarer, and lets time pass.
 func weight(e skew.Event) int {
+	switch e.What + " " + e.Result {
+	case "renewed lost", "check lost", "getset lost":
+		return 60 // seldom to be had, and what much hangs on
+	}
 	switch e.What {
 	case skew.Tick.What:
 		return 12

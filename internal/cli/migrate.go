@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -213,6 +214,12 @@ func (e *Env) migrateStatus(ctx context.Context, pool *redis.Pool, f *migrateFla
 	}
 	if err := e.printReport(r, f.asJSON); err != nil || !f.watch {
 		return err
+	}
+	if o.Dialect == (dialect.Dialect{}) {
+		// The recorded one. It is a preset, or Status had asked for its file.
+		if o.Dialect, err = dialect.Lookup(r.Dialect); err != nil {
+			return couldNot(err, "%s", tried)
+		}
 	}
 	return e.migrateWatch(ctx, pool, f, o, tried)
 }

@@ -107,8 +107,32 @@ func (c *Census) gapFound(e *Evidence, leases map[*writer]Span) {
 	e.LongestGap = claimOver(seen, c.cfg.Gap)
 }
 
-// spread is skew.Fleet's, with each writer's own lease.
-func (c *Census) spread(leases map[*writer]Span) skew.Spread {
+// explained reports that whoever polls saw write may be one of those that MONITOR named: no named
+// clock can be as far ahead as a nameless one is proved to be.
+func explained(nameless skew.Interval, named []skew.Interval) bool {
+	for _, i := range named {
+		if i.High >= nameless.Low {
+			return true
+		}
+	}
+	return false
+}
+
+// named are the offsets of those that have addresses.
+func (e *Evidence) named() []skew.Interval {
+	var out []skew.Interval
+	for _, w := range e.Writers {
+		if w.Addr != "" && w.Offset.Writes > 0 {
+			out = append(out, w.Offset.Interval)
+		}
+	}
+	return out
+}
+
+// spread is skew.Fleet's, with each writer's own lease. A nameless writer of the polls has no upper
+// end, ever; where its stamps may be a named one's it is left out, since the spread speaks of writers that were
+// seen and of nobody else.
+func (c *Census) spread(leases map[*writer]Span, named []skew.Interval) skew.Spread {
 	s := skew.Spread{Guaranteed: skew.NoHigh}
 	var lows, highs []time.Duration
 	for name, w := range c.writers {
@@ -116,6 +140,9 @@ func (c *Census) spread(leases map[*writer]Span) skew.Spread {
 			continue
 		}
 		i := w.clock.Offset(c.until).Shift(w.shift(leases[w]))
+		if w.addr == "" && explained(i, named) {
+			continue
+		}
 		if len(w.clock.Contradictions()) > 0 {
 			s.Contradicted = append(s.Contradicted, w.title(name))
 		}

@@ -13,7 +13,10 @@ func (c *Census) findings(e *Evidence) []Finding {
 	var all []Finding
 	for i := range e.Writers {
 		w := &e.Writers[i]
-		w.Findings = append(writerClock(w), writerDeeds(w)...)
+		w.Findings = writerDeeds(w)
+		if w.Addr != "" || !explained(w.Offset.Interval, e.named()) {
+			w.Findings = append(w.Findings, writerClock(w)...)
+		}
 		SortFindings(w.Findings)
 		all = append(all, w.Findings...)
 	}

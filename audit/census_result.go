@@ -66,7 +66,7 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 	}
 	e.LongestHold = claimOver(e.LongestHold, c.cfg.Job)
 	c.gapFound(e, leases)
-	e.Spread = c.spread(leases)
+	e.Spread = c.spread(leases, e.named())
 	c.safeJob(e, leases)
 }
 

@@ -208,6 +208,47 @@ func TestLeasesAreGuessedAndSaidToBe(t *testing.T) {
 	}
 }
 
+// Polls between bursts see the same clients' stamps, without their names.
+func TestNamelessWriterCountsOnlyWhereNoNamedOneExplainsIt(t *testing.T) {
+	for _, c := range []struct {
+		ahead time.Duration
+		sound bool
+	}{{0, true}, {5 * time.Second, false}} {
+		s := newStage(t, 9)
+		p := s.person(1, dialect.Jedis(), time.Minute)
+		for range 20 {
+			s.poll(p)
+		}
+		census, err := NewCensus(Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		filter := newFilter(census.cfg, census, func(string) {})
+		var events []skew.Observed
+		for _, l := range s.lines {
+			events = filter.line(l, events)
+		}
+		events = append(events, gapOf(SourceMonitor, s.now, time.Hour, HoleBudget, "between bursts"))
+		text, err := p.dialect.Stamp(s.now.Add(p.offset+c.ahead), time.Minute, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, skew.Observed{At: s.now.Add(time.Second), Kind: skew.ObservedLook, Key: "stock:Jedis"},
+			skew.Observed{At: s.now.Add(1100 * time.Millisecond), Kind: skew.ObservedLook, Key: "stock:Jedis", Exists: true, Value: text})
+		for _, o := range events {
+			census.Add(o)
+		}
+		r := census.Result()
+		if got := r.Evidence.Spread; got.Sound() != c.sound || len(r.Evidence.Writers) != 2 {
+			t.Errorf("%v ahead: %+v of %d writers", c.ahead, got, len(r.Evidence.Writers))
+		}
+		off := slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "clock_off" && f.Writer == "" })
+		if off == c.sound {
+			t.Errorf("%v ahead: findings %+v", c.ahead, r.Findings)
+		}
+	}
+}
+
 // The claim that nobody shares a connection makes the client's sleep count.
 func TestOwnConnectionsNarrowOffsetsToARoundTrip(t *testing.T) {
 	s := newStage(t, 3)

@@ -164,7 +164,7 @@ func (a *skewAnswer) waits() report.Section {
 		Title: "Waits, against skew",
 		Words: "From an attempt's beginning to the winning command, of those that won: half wait no longer than the line. Ours are woken by a release and wait until they win; old clients poll, and give up as their dialect has it.",
 		Figure: &report.Plot{
-			Name: "How long half of the clients wait at most, against the spread of clocks", X: "clocks apart, s", Y: "wait, s", Lines: half,
+			Name: "How long clients wait, half of them at most, against the spread of clocks", X: "clocks apart, s", Y: "wait, s", Lines: half,
 		},
 		Table: table,
 	}

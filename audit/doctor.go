@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // DoctorConfig says what to examine. The zero value examines the server and every key that carries
@@ -35,6 +36,8 @@ type DoctorConfig struct {
 	Progress func(looked int64) // told after each slice of keys; may be nil
 	Timeout  time.Duration      // of each reply; defaults to 2 s
 	Hurry    bool               // leaves no rests between slices
+	// Clock is this machine's, which is compared with the server's. Defaults to lock.Machine.
+	Clock lock.Clock
 }
 
 // Complaint is a finding and what could be done about it here.
@@ -69,7 +72,7 @@ const MostComplaints = 1000
 func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis, error) {
 	cfg.fill()
 	out := &Diagnosis{}
-	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout})
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
 	if err != nil {
 		return out, err
 	}
@@ -91,6 +94,9 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 }
 
 func (c *DoctorConfig) fill() {
+	if c.Clock == nil {
+		c.Clock = lock.Machine
+	}
 	var d dialect.Dialect
 	if len(c.Dialects) > 0 {
 		d = c.Dialects[0]
@@ -138,7 +144,7 @@ func (x *examiner) keys(ctx context.Context) error {
 	if progress == nil {
 		progress = func(int64) {}
 	}
-	r := &probeReader{mux: x.mux, pace: !x.cfg.Hurry}
+	r := newProbeReader(x.mux, x.cfg.Clock, x.cfg.Hurry)
 	var err error
 	for _, match := range probeMatches(x.cfg.Match) {
 		r.match = match

@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // serverFacts are what a server says of itself and of this user, as far as it may be asked.
@@ -85,7 +86,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 		f.timeWrite = nil
 	}
 	f.tracking = tryTracking(ctx, pool)
-	return f, f.compareClocks(ctx, mux)
+	return f, f.compareClocks(ctx, mux, cfg.Clock)
 }
 
 // trialName is a command with its subcommand, as rights name it.
@@ -143,11 +144,12 @@ func tryTracking(ctx context.Context, pool *redis.Pool) error {
 }
 
 // compareClocks measures this machine's clock against the server's, by the quickest of a few looks.
-func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux) error {
+func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lock.Clock) error {
+	elapsed := elapsedOf(clock)
 	for n := range 5 {
-		sent := time.Now()
+		wall, sent := clock.Now(), elapsed()
 		server, err := serverTime(wire.Reply(mux.Batch(ctx, []wire.Command{wire.Cmd("TIME")})[0]))
-		rtt := time.Since(sent)
+		rtt := elapsed() - sent
 		if refusedBy(err) {
 			return nil
 		}
@@ -155,7 +157,7 @@ func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux) error {
 			return err
 		}
 		if n == 0 || rtt < f.rtt {
-			f.rtt, f.offset = rtt, sent.Round(0).Add(rtt/2).Sub(server)
+			f.rtt, f.offset = rtt, wall.Round(0).Add(rtt/2).Sub(server)
 		}
 	}
 	return nil

@@ -227,3 +227,25 @@ func TestADoctorOfALoadingServerSaysSo(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAMachineWhoseClockIsOffIsToldSo(t *testing.T) {
+	w := redistest.New(t)
+	pool := w.Pool()
+	defer pool.Close()
+	for offset, warned := range map[time.Duration]bool{-3 * time.Second: true, 3 * time.Second: true, 500 * time.Millisecond: false} {
+		d, err := Doctor(t.Context(), pool, DoctorConfig{Hurry: true, Clock: w.Clock(redistest.Skew{Offset: offset})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := ""
+		for _, c := range d.Complaints {
+			if c.Kind == "clock" {
+				says = c.What
+			}
+		}
+		side := map[bool]string{true: "3s behind", false: "3s ahead of"}[offset < 0]
+		if (says != "") != warned || warned && !strings.Contains(says, side) {
+			t.Errorf("%v: %q", offset, says)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // ProbeConfig says what to look at. The zero value looks at every key.
@@ -31,6 +32,8 @@ type ProbeConfig struct {
 	Timeout  time.Duration // of each reply; defaults to 2 s
 	// Hurry leaves no rests between slices.
 	Hurry bool
+	// Clock measures what it costs, and the rests. Defaults to lock.Machine.
+	Clock lock.Clock
 }
 
 // ProbeResult is what a probe found.
@@ -82,14 +85,14 @@ const MostPrefixes = 1000
 // When ctx ends, or the server fails in mid-work, it returns what it has found so far beside the error.
 func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult, error) {
 	tally := newProbeTally(cfg)
-	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout})
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
 	if err != nil {
 		return tally.result(), err
 	}
 	defer mux.Close()
-	begun := time.Now()
+	r := newProbeReader(mux, cfg.Clock, cfg.Hurry)
+	begun := r.elapsed()
 	tally.replica = isReplica(ctx, mux)
-	r := &probeReader{mux: mux, pace: !cfg.Hurry}
 	err = r.all(ctx, cfg, tally)
 	if err == nil {
 		err = tally.compareNames(ctx, mux)
@@ -98,7 +101,7 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 		err = ended
 	}
 	out := tally.result()
-	out.Cost = ProbeCost{Elapsed: time.Since(begun), Work: r.work, Slowest: r.slow}
+	out.Cost = ProbeCost{Elapsed: r.elapsed() - begun, Work: r.work, Slowest: r.slow}
 	return out, err
 }
 

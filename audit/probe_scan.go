@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // probeSlice is how many keys the server goes through in one SCAN, and how many are then read
@@ -38,12 +39,21 @@ func (p *probedKey) whole() bool { return p.size == int64(len(p.value)) }
 
 // probeReader goes through a server's keys in slices.
 type probeReader struct {
-	mux   *wire.Mux
-	match string
-	looks int64
-	work  time.Duration // from sending to the last reply, in all
-	slow  time.Duration // the slowest slice
-	pace  bool
+	mux     *wire.Mux
+	clock   lock.Clock
+	elapsed func() time.Duration
+	match   string
+	looks   int64
+	work    time.Duration // from sending to the last reply, in all
+	slow    time.Duration // the slowest slice
+	pace    bool
+}
+
+func newProbeReader(mux *wire.Mux, clock lock.Clock, hurry bool) *probeReader {
+	if clock == nil {
+		clock = lock.Machine
+	}
+	return &probeReader{mux: mux, clock: clock, elapsed: elapsedOf(clock), pace: !hurry}
 }
 
 // each calls visit for every key that matches, and progress after each slice. SCAN may return a key
@@ -51,7 +61,7 @@ type probeReader struct {
 func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress func(looked int64)) error {
 	cursor := "0"
 	for {
-		begun := time.Now()
+		begun := r.elapsed()
 		args := []any{cursor, "COUNT", probeSlice}
 		if r.match != "" {
 			args = append(args, "MATCH", r.match)
@@ -67,24 +77,22 @@ func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress
 		if err := r.read(ctx, keys, visit); err != nil {
 			return err
 		}
-		took := time.Since(begun)
+		took := r.elapsed() - begun
 		r.work, r.slow = r.work+took, max(r.slow, took)
 		progress(r.looks)
 		if cursor == "0" {
 			return nil
 		}
 		// Half of the time the server is left alone: a probe is never urgent.
-		if r.pace && !probeRest(ctx, took) {
+		if r.pace && !r.rest(ctx, took) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-func probeRest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(min(d, 50*time.Millisecond))
-	defer t.Stop()
+func (r *probeReader) rest(ctx context.Context, d time.Duration) bool {
 	select {
-	case <-t.C:
+	case <-r.clock.After(min(d, 50*time.Millisecond)):
 		return true
 	case <-ctx.Done():
 		return false

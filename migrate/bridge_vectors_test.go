@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,14 +23,14 @@ var update = flag.Bool("update", false, "write the pinned vectors anew")
 // member is a ledger as the bridge sees it, of a member called "tag".
 type member struct {
 	migrate.PhaseSource
-	begun, ended int
+	begun, ended atomic.Int32
 	probe        func(context.Context, string) error
 }
 
 func (m *member) Begin(ctx context.Context, _ time.Duration) (migrate.Phase, func(), error) {
 	p, err := m.Phase(ctx)
-	m.begun++
-	return p, func() { m.ended++ }, err
+	m.begun.Add(1)
+	return p, func() { m.ended.Add(1) }, err
 }
 
 func (m *member) Tag() string                                              { return "tag" }
@@ -149,9 +150,9 @@ func TestTheLedgerIsToldOfEveryAttemptAndOfItsEnd(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		m := &member{PhaseSource: migrate.Fixed(p)}
 		b := r.bridge(p, func(c *migrate.Config) { c.Phases = m })
-		open := func(what string, want int) {
-			if got := m.begun - m.ended; got != want {
-				r.Errorf("%s: %d open of %d", what, got, m.begun)
+		open := func(what string, want int32) {
+			if got := m.begun.Load() - m.ended.Load(); got != want {
+				r.Errorf("%s: %d open of %d", what, got, m.begun.Load())
 			}
 		}
 		g := r.take(b)
@@ -189,18 +190,18 @@ func TestAnUnknownOutcomeIsOpenUntilItsTTLHasPassed(t *testing.T) {
 		m := &member{PhaseSource: migrate.Fixed(p)}
 		b := r.bridge(p, func(c *migrate.Config) { c.Phases = m })
 		r.warm(b)
-		m.begun, m.ended = 0, 0
+		m.ended.Store(0)
 		r.fault()
 		if _, err := b.Try(background, "k", ttl); err == nil {
 			r.Fatal("taken")
 		}
 		r.w.Pass(ttl / 2)
-		if m.ended != 0 {
+		if m.ended.Load() != 0 {
 			r.Error("ended while the key may be held")
 		}
 		r.w.Pass(ttl)
-		if m.ended != 1 {
-			r.Errorf("ended %d times", m.ended)
+		if m.ended.Load() != 1 {
+			r.Errorf("ended %d times", m.ended.Load())
 		}
 	})
 }

@@ -211,12 +211,12 @@ func TestTheLedgerIsToldOfAComposedLease(t *testing.T) {
 		c := r.compose(p, func(cfg *migrate.Config) { cfg.Phases = m })
 		g := r.take(c)
 		r.held(c)
-		if m.begun != 2 || m.ended != 1 {
-			r.Errorf("%d begun, %d ended", m.begun, m.ended)
+		if m.begun.Load() != 2 || m.ended.Load() != 1 {
+			r.Errorf("%d begun, %d ended", m.begun.Load(), m.ended.Load())
 		}
 		r.release(g)
-		if m.ended != 2 {
-			r.Errorf("%d ended", m.ended)
+		if m.ended.Load() != 2 {
+			r.Errorf("%d ended", m.ended.Load())
 		}
 	})
 }

@@ -71,6 +71,18 @@ func TestRehearse(t *testing.T) {
 		}
 	})
 
+	t.Run("says the same again under clocks that are wrong", func(t *testing.T) {
+		args := []string{"--preset", "jepsen", "--acquisitions", "200", "--lease", "10s", "--poll", "500ms", "--crashes", "0"}
+		s, again := run(t, args...), run(t, args...)
+		took := regexp.MustCompile(`\(.* here\)`)
+		if s.code != 0 || took.ReplaceAllString(s.out, "") != took.ReplaceAllString(again.out, "") {
+			t.Errorf("%+v\n%+v", s, again)
+		}
+		if !regexp.MustCompile(`(?m)^clocks +up to .* apart \(the new clients are told 500ms\), \d+ steps?, 0 standstills$`).MatchString(s.out) {
+			t.Errorf("%s", s.out)
+		}
+	})
+
 	t.Run("shows the price of WATCH", func(t *testing.T) {
 		s := run(t, "--protocol", "watch", "--acquisitions", "400")
 		if s.code != 0 || !strings.Contains(s.out, "excused: WATCH") {
@@ -142,6 +154,9 @@ func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) spoken) {
 		{2, "--dialect", []string{"--dialect", "esperanto"}},
 		{2, "--lease 0s", []string{"--lease", "0s"}},
 		{2, "--spread", []string{"--spread", "50s"}},
+		{2, "--preset \"sundial\": must be one of ptp", []string{"--preset", "sundial"}},
+		{2, "give one", []string{"--preset", "chrony", "--spread", "1s"}},
+		{2, "--overruns 1: with --protocol bare", []string{"--protocol", "bare", "--overruns", "1"}},
 		{2, "--latency is for", []string{"--latency", "1ms", "--redis", "redis://127.0.0.1:1"}},
 		{2, "--cacert", []string{"--cacert", "ca.pem"}},
 		{2, "--redis names no server", []string{"--redis", ""}},

@@ -134,7 +134,7 @@ func (p Plan) Validate() error {
 			return errors.New("--preset and --spread both say how far clocks are apart: give one")
 		}
 		if _, err := skew.Lookup(p.Preset); err != nil {
-			return fmt.Errorf("--preset: %w", err)
+			return fmt.Errorf("--%s", strings.TrimPrefix(err.Error(), "skew: "))
 		}
 	}
 	if p.Overruns > 0 && protocols[p.Protocol].overrun == nil {

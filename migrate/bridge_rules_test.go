@@ -714,7 +714,7 @@ func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 			}
 			r.release(g)
 		}
-		b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
+		b := r.bridge(migrate.Clean, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
 		r.take(b)
 		counter := r.get("gsl:fence:shop")
 		if counter == "" {

@@ -146,11 +146,8 @@ func formOf(m dialect.Match) Form {
 // ownerOf is the identity in a value, where it has one: a random one stands on one key only.
 func ownerOf(value string, f Form) string {
 	text := value
-	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
-		if plain, err := (dialect.Dialect{ValueEncoding: e}).DecodeValue(value); err == nil {
-			text = plain
-			break
-		}
+	if plain, err := (dialect.Dialect{ValueEncoding: wrapping(value)}).DecodeValue(value); err == nil {
+		text = plain
 	}
 	switch {
 	case f.UUID:
@@ -183,10 +180,21 @@ const probeLongKey = 256
 
 // plainKey is a key without what a serializer put around it, and how it was put there.
 func plainKey(key string) (string, dialect.Encoding) {
-	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
-		if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(key); err == nil {
-			return name, e
-		}
+	e := wrapping(key)
+	if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(key); err == nil {
+		return name, e
 	}
 	return key, dialect.Plain
+}
+
+// wrapping is the only encoding that bytes can have, by how they begin: trying all of them is what a probe of
+// many keys would do most of the time.
+func wrapping(s string) dialect.Encoding {
+	switch {
+	case strings.HasPrefix(s, "\xac\xed"):
+		return dialect.JDK
+	case strings.HasPrefix(s, `"`):
+		return dialect.JSON
+	}
+	return dialect.Plain
 }

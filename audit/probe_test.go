@@ -299,3 +299,13 @@ func TestKeysOfOursAreNoUnreadableLocks(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func BenchmarkProbeJudgesAKey(b *testing.B) {
+	t := newProbeTally(ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
+	p := probedKey{kind: "string", size: 13, now: redistest.Start}
+	for i := range b.N {
+		p.key = "lock:" + string(rune('a'+i%26)) + ":1"
+		p.value = fmt.Sprint(redistest.Start.UnixMilli() + int64(i%60_000))
+		t.add(&p)
+	}
+}

@@ -152,8 +152,9 @@ func (c *Census) called(o skew.Observed) {
 // stepped takes a comparison of the server's clock with the observer's elapsed time: the heartbeat of
 // a watch where they agree, a step where they do not.
 func (c *Census) stepped(o skew.Observed) {
-	for _, s := range c.sources {
-		if !s.from.IsZero() && s.missing == "" && o.At.After(s.off) {
+	// What is told by others has nothing to tell where nothing happens; who asks has its own answers.
+	for _, name := range []Source{SourceMonitor, SourceTracking} {
+		if s := c.sources[name]; s != nil && !s.from.IsZero() && s.missing == "" && o.At.After(s.off) {
 			s.until = latest(s.until, o.At)
 		}
 	}

@@ -22,11 +22,12 @@ const (
 // there are.
 func (w *watcher) small(ctx context.Context) {
 	stats, clients := !w.cfg.NoStats, !w.cfg.NoClients
+	last := lastStats{elapsed: w.elapsed()}
 	var asked time.Duration = -1 << 62
 	known := map[string]skew.Observed{}
 	for stats || clients {
 		if stats {
-			stats = w.stats(ctx)
+			stats = w.stats(ctx, &last)
 		}
 		if now := w.elapsed(); clients && now-asked >= clientsEvery {
 			asked = now
@@ -38,9 +39,31 @@ func (w *watcher) small(ctx context.Context) {
 	}
 }
 
+// lastStats is the reading before: what was called between two that are far apart, or that two servers
+// answered, may be in neither.
+type lastStats struct {
+	at      time.Time
+	elapsed time.Duration
+	server  string // its run_id
+}
+
+// hole is what the new reading says was not seen since the last, if anything.
+func (l *lastStats) hole(at time.Time, elapsed time.Duration, server string) []skew.Observed {
+	was := *l
+	*l = lastStats{at, elapsed, server}
+	switch {
+	case was.at.IsZero():
+	case server != was.server:
+		return []skew.Observed{gapOf(SourceStats, was.at, at.Sub(was.at), HoleReset, "another server answers, or it was started anew")}
+	case elapsed-was.elapsed > mostAbsent+statsEvery:
+		return []skew.Observed{gapOf(SourceStats, was.at, at.Sub(was.at), HoleAbsent, "no reading for "+(elapsed-was.elapsed).Round(time.Millisecond).String())}
+	}
+	return nil
+}
+
 // stats sends what the server counted, and says false where it will never tell.
-func (w *watcher) stats(ctx context.Context) bool {
-	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats")})
+func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
+	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats"), wire.Cmd("INFO", "server")})
 	at, err := timeOf(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && err == nil {
@@ -56,6 +79,13 @@ func (w *watcher) stats(ctx context.Context) bool {
 		w.gone(SourceStats, "INFO commandstats is empty on this server; failed attempts are seen only by MONITOR")
 		return false
 	}
+	about, err := redis.String(replies[2].Value, replies[2].Err)
+	if err != nil {
+		return true
+	}
+	_, server, _ := strings.Cut(about, "run_id:")
+	server, _, _ = strings.Cut(server, "\r\n")
+	w.send(last.hole(at, w.elapsed(), server)...)
 	setnx, _ := callsIn(text, "setnx")
 	getset, _ := callsIn(text, "getset")
 	w.send(

@@ -345,3 +345,33 @@ func TestMegabytesAndBinaryValuesAreReadByTheirFirstKilobyte(t *testing.T) {
 		}
 	}
 }
+
+func TestServerThatGoesAwayLeavesAHoleAndNoError(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	beats := 0
+	cfg := Config{Match: "lock:*", For: 7 * time.Second, Monitor: short, SeenEvery: 500 * time.Millisecond, Seen: func(*Result) {
+		switch beats++; beats {
+		case 2:
+			s.Kill()
+		case 8:
+			s.Start()
+		}
+	}}
+	r, err := Watch(t.Context(), pool, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := r.Evidence.Covered(SourcePoll); !slices.ContainsFunc(p.Holes, func(h Hole) bool { return h.Reason == HoleAbsent && h.Until.Sub(h.From) > 2*time.Second }) {
+		t.Errorf("polls: %+v", p)
+	}
+	if _, quiet := r.Evidence.Quiet(SourceStats); quiet > 4*time.Second {
+		t.Errorf("quiet for %v", quiet)
+	}
+	for _, s := range []Source{SourceMonitor, SourceStats} {
+		if c := r.Evidence.Covered(s); len(c.Holes) == 0 || c.Missing != "" {
+			t.Errorf("%s: %+v", s, c)
+		}
+	}
+}

@@ -117,6 +117,33 @@ func TestNothingWaitsBehindALoneCaller(t *testing.T) {
 	})
 }
 
+func TestCallsOfOneGoroutineStayInOrderOnTwoConnections(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		m := alone(t, w.Pool(), Options{})
+		l, s := m.link.Load(), second(m)
+		before := s.turns
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				for range 300 {
+					works(t, m)
+					time.Sleep(7 * time.Microsecond)
+				}
+			})
+		}
+		for i := range 300 {
+			if n, err := redis.Int(m.Do(bg, "INCR", "n")); n != i+1 || err != nil {
+				t.Fatalf("call %d says %d, %v", i+1, n, err)
+			}
+			time.Sleep(5 * time.Microsecond)
+		}
+		wg.Wait()
+		if second(m) != s || m.link.Load() != l || s.turns == before {
+			t.Error("the calls did not travel on both connections")
+		}
+	})
+}
+
 func TestALoneCallerLeavesWithItsContextAndNobodyElseNotices(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
@@ -146,6 +173,7 @@ func TestALoneCallerLeavesWithItsContextAndNobodyElseNotices(t *testing.T) {
 		if !w.Mini.Exists("k") {
 			t.Error("the late command did not run")
 		}
+		synctest.Wait()
 		if n := wire.Connections(); n != 1 {
 			t.Errorf("%d connections, want the one that is shared", n)
 		}

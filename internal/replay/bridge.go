@@ -126,6 +126,20 @@ func (b *Bridge) Learn(_ *Play, name string, phase skew.Phase) {
 	m.mu.Unlock()
 }
 
+// Phaseless makes a member of the bridge one that never read a record, and returns what its attempt says.
+func (p *Play) Phaseless(who string) error {
+	p.t.Helper()
+	p.protocol.Learn(p, who, "")
+	for _, o := range p.ours {
+		if o.name == who {
+			o.try()
+			return o.free("without a phase").(leased).err
+		}
+	}
+	p.fail("nobody is called %q", who)
+	return nil
+}
+
 // Moves runs the sweep; the record itself is nowhere but in the schedule.
 func (b *Bridge) Moves(p *Play, e skew.Event, record skew.Phase) {
 	if e.What != "sweep" {

@@ -1,12 +1,16 @@
 package replay_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/replay"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -195,6 +199,63 @@ func TestEachRuleOfHardenedHoldsForTheBridge(t *testing.T) {
 	}
 	if replayed < 12 {
 		t.Errorf("only %d", replayed)
+	}
+}
+
+// TestEachRuleOfTheModernLockBites: the token lock alone, late commands among its own.
+func TestEachRuleOfTheModernLockBites(t *testing.T) {
+	for _, rule := range []skew.Rule{skew.RuleToken, skew.RuleTrustFromSent} {
+		for _, late := range []bool{false, true} {
+			sc := skew.Scenario{Dialect: dialect.Jedis()}
+			sc.Ours = skew.Ours{Clients: 3, Phase: skew.PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: late, Break: rule}
+			x, err := skew.Explore(sc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.Found {
+				t.Run(fmt.Sprint(rule, " late ", late), func(t *testing.T) { bites(t, x.Trace) })
+			}
+		}
+	}
+}
+
+// A release that arrives when its key has ended and is another's leaves that alone.
+func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
+	for _, phase := range []skew.Phase{skew.PhaseClean, skew.PhaseDual} {
+		sc := skew.Scenario{Dialect: dialect.Jedis()}
+		sc.Ours = skew.Ours{Clients: 2, Phase: phase, TTL: 3, Stop: 3, Late: true}
+		w, err := skew.NewWalk(sc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := replay.NewPlay(t, sc, speaks(t, sc))
+		for _, text := range []string{
+			"ours1 send", "ours1 acquire won", "ours1 answer", "tick", "tick", "ours1 stop", "tick", "tick",
+			"ours2 send", "ours2 acquire won", "ours2 answer", "ours1 release", "ours1 send", "ours1 acquire held",
+		} {
+			e := skew.Tick
+			if text != "tick" {
+				events, err := skew.ParseTrace(strings.NewReader("0 " + text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				e = events[0]
+			}
+			n := w.Find(e)
+			if n < 0 {
+				t.Fatalf("%s: no %q among %v", phase, text, w.Next())
+			}
+			p.Step(w, n)
+		}
+	}
+}
+
+// TestMemberWithoutAPhaseTakesNothing: the model's members all have one, unless the rule is taken out.
+func TestMemberWithoutAPhaseTakesNothing(t *testing.T) {
+	sc := kept(t, traces+"EachRuleOfThePhasesPreventsATrace-no-phase-no-lock.txt").Scenario
+	sc.Ours.Break = 0
+	if err := replay.NewPlay(t, sc, bridge(t)).Phaseless("ours2"); !errors.Is(err, migrate.ErrNoPhase) {
+		t.Errorf("a member that never read a record: %v", err)
 	}
 }
 

@@ -183,7 +183,7 @@ func TestSameWorldsAreHarmless(t *testing.T) {
 }
 
 // mostStates bounds the worlds of which all is seen: TLC takes its time.
-const mostStates = 8000
+const mostStates = 11_000
 
 // harmless are worlds of at most one client of each kind, each once.
 func harmless(t *testing.T) (all []world, states int) {

@@ -76,7 +76,7 @@ func TestElapsedFollowsTheRateAndNoSteps(t *testing.T) {
 			Slew: skew.Slews{PPM: 100_000, For: time.Hour, Every: 2 * time.Minute, Once: true},
 		})
 		time.Sleep(2 * time.Minute)
-		if e, off := m.Elapsed(), m.Now().Sub(time.Now()); e != 2*time.Minute || off != -time.Hour {
+		if e, off := m.Elapsed(), time.Until(m.Now()); e != 2*time.Minute || off != -time.Hour {
 			t.Errorf("after a step: elapsed %v, off by %v", e, off)
 		}
 		time.Sleep(10 * time.Minute)

@@ -283,7 +283,7 @@ func (f *serverFacts) judgeRole(add addFinding) {
 	if replicas == 0 {
 		return
 	}
-	what := fmt.Sprintf("it has %d replicas: a fail-over promotes one that may lack the latest locks, and then two hold", replicas)
+	what := fmt.Sprintf("it has replicas (%d): a fail-over promotes one that may lack the latest locks, and then two hold", replicas)
 	if f.config["min-replicas-to-write"] == "0" {
 		what += "; the primary also goes on when it has lost them all"
 	}

@@ -163,7 +163,7 @@ func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, n
 		add(SeverityWarning, "unreadable", what+t.unreadableHarm(c, beside, now), "look at them by getsetlock ls, and find out who writes there; getsetlock itself takes them for held")
 	}
 	if c.Far > 0 {
-		add(SeverityWarning, "far", fmt.Sprintf("%s of %s lie further ahead than a lease: a wrong clock, a much longer lease, or forged; if the holder has crashed, they block until then", numberOf(c.Far), c.Form),
+		add(SeverityWarning, "far", fmt.Sprintf("%s of %s, further ahead than a lease: a wrong clock, a much longer lease, or forged; if the holder has crashed, they block until then", numberOf(c.Far), c.Form),
 			"compare the writers' clocks; getsetlock doctor lists the keys and can move them to one lease from now")
 	}
 	nothingEnds := c.Look == dialect.LookConstant || c.Look == dialect.LookToken || c.Look == dialect.LookUUID || c.Look == dialect.LookForever

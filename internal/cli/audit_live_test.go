@@ -86,3 +86,22 @@ func TestShownOffsetsAreRoundedOutwards(t *testing.T) {
 		}
 	}
 }
+
+func TestAFleetOfThousandsOfConnectionsFitsAPage(t *testing.T) {
+	a := &auditAnswer{result: liveResult(2000)}
+	a.result.Evidence.Spread.Guaranteed = skew.NoHigh
+	for n := range 2000 {
+		a.result.Evidence.Spread.Unbounded = append(a.result.Evidence.Spread.Unbounded, decimal(int64(n)))
+	}
+	var out bytes.Buffer
+	(&Env{Stdout: &out}).printWriters(a)
+	a.printClocks(&out)
+	if lines := strings.Count(out.String(), "\n"); lines > 65 || !strings.Contains(out.String(), "and 1950 more") || !strings.Contains(out.String(), "0, 1, 2, 3, 4 and 1995 more") {
+		t.Errorf("%d lines\n%s", lines, out.String())
+	}
+	for _, line := range strings.Split(out.String(), "\n") {
+		if len(line) > 300 {
+			t.Errorf("%d bytes in a line", len(line))
+		}
+	}
+}

@@ -31,7 +31,7 @@ func (f *auditFlags) print(e *Env, a *auditAnswer) error {
 func (a *auditAnswer) printWindow(w io.Writer) {
 	ev := &a.result.Evidence
 	if a.probe != nil {
-		fmt.Fprintf(w, "%d keys looked at\n", a.probe.Keys)
+		fmt.Fprintf(w, "%s looked at\n", countOf(int(a.probe.Keys), "key"))
 	}
 	if ev.From.IsZero() {
 		return
@@ -103,7 +103,7 @@ func (e *Env) printWriters(a *auditAnswer) {
 	fmt.Fprintln(e.Stdout)
 	g := newGrid(left("writer"), left("name"), left("library"), left("dialect"), left("clock less the server's"), right("drift ppm"),
 		right("acquired"), right("takeovers"), right("longest hold"), right("findings"))
-	for _, w := range writers {
+	for _, w := range writers[:min(len(writers), mostPrinted)] {
 		who := w.Dialect
 		if n := len(w.Also); n > 0 {
 			who = fmt.Sprintf("%s +%d", who, n)
@@ -112,7 +112,13 @@ func (e *Env) printWriters(a *auditAnswer) {
 			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), len(w.Findings))
 	}
 	e.print(g)
+	if more := len(writers) - mostPrinted; more > 0 {
+		fmt.Fprintf(e.Stdout, "and %d more, which --json and --report list\n", more)
+	}
 }
+
+// mostPrinted is how many writers a table for people has.
+const mostPrinted = 50
 
 func nobody(addr string) string {
 	if addr == "" {
@@ -215,9 +221,17 @@ func (a *auditAnswer) spreadWords() string {
 	case e.Spread.Sound():
 		return text + " (proved), at most " + short(e.Spread.Guaranteed) + " (guaranteed, of those seen)"
 	case len(e.Spread.Contradicted) > 0:
-		return text + "; no upper bound is guaranteed, since these contradict themselves: " + strings.Join(e.Spread.Contradicted, ", ")
+		return text + "; no upper bound is guaranteed, since these contradict themselves: " + fewOf(e.Spread.Contradicted)
 	}
-	return text + "; no upper bound: too little was seen of " + strings.Join(e.Spread.Unbounded, ", ")
+	return text + "; no upper bound: too little was seen of " + fewOf(e.Spread.Unbounded)
+}
+
+// fewOf lists names for a line: a fleet that connects anew for each command has thousands.
+func fewOf(names []string) string {
+	if more := len(names) - 5; more > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:5], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 func spanWords(s audit.Span) string {
@@ -252,7 +266,7 @@ func (a *auditAnswer) costLines() []string {
 	c := a.result.Cost
 	if a.probe != nil && a.probe.Cost.Work > 0 && c.Elapsed > 0 {
 		p := a.probe.Cost
-		out = append(out, fmt.Sprintf("probe: %d keys in %s, of which the server was waited for %s; slowest slice %s", a.probe.Keys, short(p.Elapsed), short(p.Work), short(p.Slowest)))
+		out = append(out, fmt.Sprintf("probe: %s in %s, of which the server was waited for %s; slowest slice %s", countOf(int(a.probe.Keys), "key"), short(p.Elapsed), short(p.Work), short(p.Slowest)))
 	}
 	if c.Looks > 0 && c.HasShare {
 		out = append(out, fmt.Sprintf("looks: %d, for which the server worked %s: %.2f %% of one core", c.Looks, short(c.ServerTime), 100*c.Share))
@@ -260,7 +274,7 @@ func (a *auditAnswer) costLines() []string {
 		out = append(out, fmt.Sprintf("looks: %d; what they cost could not be asked", c.Looks))
 	}
 	if m := c.Monitor; m != nil {
-		text := fmt.Sprintf("monitor: %d bursts, %s, %d lines, %d KiB", m.Bursts, short(m.Time), m.Lines, m.Bytes>>10)
+		text := fmt.Sprintf("monitor: %s, %s, %d lines, %d KiB", countOf(m.Bursts, "burst"), short(m.Time), m.Lines, m.Bytes>>10)
 		if m.PingOn > 0 && m.PingOff > 0 {
 			text += fmt.Sprintf("; a PING took %s with it and %s without", short(m.PingOn), short(m.PingOff))
 		}

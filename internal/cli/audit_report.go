@@ -41,14 +41,14 @@ func (a *auditAnswer) verdict() string {
 	}
 	switch {
 	case count[audit.SeverityError] > 0:
-		return fmt.Sprintf("BROKEN: %s, %s.", severities(count[audit.SeverityError], "error"), severities(count[audit.SeverityWarning], "warning"))
+		return fmt.Sprintf("BROKEN: %s, %s.", countOf(count[audit.SeverityError], "error"), countOf(count[audit.SeverityWarning], "warning"))
 	case count[audit.SeverityWarning] > 0:
-		return fmt.Sprintf("NOT WELL: %s.", severities(count[audit.SeverityWarning], "warning"))
+		return fmt.Sprintf("NOT WELL: %s.", countOf(count[audit.SeverityWarning], "warning"))
 	}
 	return "WELL: nothing is wrong with what was seen."
 }
 
-func severities(n int, what string) string {
+func countOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -234,7 +234,7 @@ func (a *auditAnswer) formsSection() *report.Section {
 			table.Rows = append(table.Rows, []string{orNone(escaped(p.Prefix)), kind, "-", fmt.Sprint(p.Types[kind]), "-", "-", "-"})
 		}
 	}
-	return &report.Section{Title: "What stands on the keys", Words: fmt.Sprintf("%d keys were looked at.", a.probe.Keys), Table: table}
+	return &report.Section{Title: "What stands on the keys", Words: countOf(int(a.probe.Keys), "key") + " looked at.", Table: table}
 }
 
 func (a *auditAnswer) sumsSection() report.Section {

@@ -132,7 +132,7 @@ func TestAnInterruptedAuditPrintsWhatItSawAndItsRecordIsWhole(t *testing.T) {
 	wire.Await("EVALSHA", 3)
 	s.signal(syscall.SIGINT)
 	got := <-running.done
-	if got.code != 130 || !strings.Contains(got.out, "1 keys looked at") || !strings.Contains(got.errors, "interrupted by ^C") {
+	if got.code != 130 || !strings.Contains(got.out, "1 key looked at") || !strings.Contains(got.errors, "interrupted by ^C") {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
 	}
 	f, err := os.Open(file)

@@ -237,7 +237,7 @@ func printDiagnosis(e *Env, address string, d *audit.Diagnosis) {
 	for _, fact := range d.Facts {
 		fmt.Fprintln(w, "  "+oneLine(fact))
 	}
-	fmt.Fprintf(w, "  %d keys looked at\n", d.Keys)
+	fmt.Fprintf(w, "  %s looked at\n", countOf(int(d.Keys), "key"))
 	if len(d.Complaints) == 0 {
 		fmt.Fprintln(w, "\nWELL: nothing is wrong with what was seen.")
 	}

@@ -17,7 +17,7 @@ prepare 300 install and fetch what is missing
 build   120 library and command for Linux, macOS and Windows
 vet      60 go vet, for each system, and with the tests of real servers
 unit    180 every test on the embedded server, with the race detector
-model    60 all searches and simulations, without the race detector, to which they show nothing
+model    90 all searches and simulations, without the race detector, to which they show nothing
 real    300 every test with real servers and the original Java lock
 spec    120 the specification in TLA+, by TLC, against package skew
 readme   60 the commands of the README

@@ -1,6 +1,7 @@
 package migrate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -249,10 +250,32 @@ func TestALateAcquisitionIsUndoneToo(t *testing.T) {
 		if !errors.As(err, &unsure) {
 			r.Fatalf("%v", err)
 		}
-		if err := unsure.Grant.Release(background); err == nil {
-			r.Error("certain while the command was on its way")
+		if err := unsure.Grant.Release(background); err == nil || errors.Is(err, lock.ErrLost) {
+			r.Errorf("%v while the command was on its way", err)
 		}
 		gate.Open()
 		r.undo(unsure.Grant)
+	})
+}
+
+func TestALateRefusalLeavesTheOtherHolderAlone(t *testing.T) {
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.warm(b)
+		g := r.take(b)
+		gate := redistest.NewGate()
+		r.wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)})
+		ctx, cancel := context.WithCancel(background)
+		go func() { <-gate.Reached(); cancel() }()
+		_, err := b.Try(ctx, "k", ttl)
+		var unsure *lock.UnsureError
+		if !errors.As(err, &unsure) {
+			r.Fatalf("%v", err)
+		}
+		gate.Open()
+		if err := unsure.Grant.Release(background); err != nil {
+			r.Errorf("a refusal is certain: %v", err)
+		}
+		r.release(g)
 	})
 }

@@ -503,6 +503,20 @@ func TestAPassOfALostMarkGivesMBack(t *testing.T) {
 	})
 }
 
+func TestAPassOfATokenThatIsGoneTakesNothing(t *testing.T) {
+	each(t, append([]migrate.Phase{migrate.Clean}, withGuard...), func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		g := r.take(b)
+		l := r.get("k")
+		r.set(keyM, "another")
+		next, err := b.Pass(background, g, ttl)
+		if r.wantLost(err); next != nil {
+			r.Error("a grant beside an error")
+		}
+		r.wantKeys(l, "another")
+	})
+}
+
 func TestAGrantThatWasToldLostIsNotRenewedWhenItsMarkComesBack(t *testing.T) {
 	each(t, withGuard, func(r *rig, p migrate.Phase) {
 		g := r.take(r.bridge(p))

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"crypto/sha1"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -191,6 +192,16 @@ func TestAnUnknownOutcomeIsOpenUntilItsTTLHasPassed(t *testing.T) {
 		b := r.bridge(p, func(c *migrate.Config) { c.Phases = m })
 		r.warm(b)
 		m.ended.Store(0)
+		r.fault()
+		var unsure *lock.UnsureError
+		if _, err := b.Try(background, "k", ttl); !errors.As(err, &unsure) {
+			r.Fatal("taken")
+		}
+		for unsure.Grant.Release(background) != nil { // the command has run, and is found
+		}
+		if m.ended.Swap(0) != 1 {
+			r.Error("undone, and yet open")
+		}
 		r.fault()
 		if _, err := b.Try(background, "k", ttl); err == nil {
 			r.Fatal("taken")

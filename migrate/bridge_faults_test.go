@@ -279,3 +279,37 @@ func TestALateRefusalLeavesTheOtherHolderAlone(t *testing.T) {
 		r.release(g)
 	})
 }
+
+func TestALateSuccessIsGivenBackAtOnce(t *testing.T) {
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.warm(b)
+		gate := redistest.NewGate()
+		r.wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)})
+		ctx, cancel := context.WithCancel(background)
+		go func() { <-gate.Reached(); cancel() }()
+		_, err := b.Try(ctx, "k", ttl)
+		var unsure *lock.UnsureError
+		if !errors.As(err, &unsure) {
+			r.Fatalf("%v", err)
+		}
+		gate.Open()
+		r.release(unsure.Grant)
+		if m := r.get(keyM); m != "" {
+			r.Errorf("M is left: %q", m)
+		}
+	})
+}
+
+func TestASecondReleaseAfterALostReplyIsCertain(t *testing.T) {
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.warm(b)
+		g := r.take(b)
+		r.fault()
+		if err := g.Release(background); err == nil {
+			r.Fatal("certain without a reply")
+		}
+		r.release(g)
+	})
+}

@@ -22,6 +22,7 @@ type auditDocument struct {
 	Sources        []auditSource      `json:"sources"`
 	Writers        []auditWriter      `json:"writers"`
 	Counts         audit.Counts       `json:"counts"`
+	Waits          auditWaits         `json:"waits"`
 	Spread         auditSpread        `json:"spread"`
 	SmallestLease  *json.Number       `json:"smallest_lease_ms"`
 	GreatestLease  *json.Number       `json:"greatest_lease_ms"`
@@ -79,6 +80,7 @@ type auditWriter struct {
 	Lease    *json.Number   `json:"lease_ms"`
 	Offset   auditOffset    `json:"offset"`
 	Holds    auditHolds     `json:"holds"`
+	Waits    auditWaits     `json:"waits"`
 	Counts   audit.Counts   `json:"counts"`
 	Keys     []string       `json:"keys"`
 	LastSeen *string        `json:"last_seen"`
@@ -95,6 +97,13 @@ type auditOffset struct {
 
 type auditHolds struct {
 	Count   int64        `json:"count"`
+	Longest *json.Number `json:"longest_ms"`
+}
+
+type auditWaits struct {
+	Count   int64        `json:"count"`
+	P50     *json.Number `json:"p50_ms"`
+	P99     *json.Number `json:"p99_ms"`
 	Longest *json.Number `json:"longest_ms"`
 }
 
@@ -131,7 +140,7 @@ func (a *auditAnswer) document() auditDocument {
 	e := &a.result.Evidence
 	doc := auditDocument{
 		Schema: "getsetlock.audit/1", From: instant(e.From), Until: instant(e.Until), Dialects: a.dialects(),
-		Prefixes: []auditPrefix{}, Sources: []auditSource{}, Writers: []auditWriter{}, Counts: e.Counts,
+		Prefixes: []auditPrefix{}, Sources: []auditSource{}, Writers: []auditWriter{}, Counts: e.Counts, Waits: waitsFound(e.Waits),
 		SmallestLease: spanMillis(e.SmallestLease), GreatestLease: spanMillis(e.GreatestLease), LongestGap: spanMillis(e.LongestGap),
 		LongestSafeJob: spanMillis(e.LongestSafeJob), LongestHold: spanMillis(e.LongestHold),
 		Bases: map[string]*string{
@@ -206,7 +215,7 @@ func sourceFound(c audit.Coverage) auditSource {
 func writerFound(w audit.Writer) auditWriter {
 	out := auditWriter{
 		Addr: orNull(w.Addr), Name: orNull(escaped(w.Name)), Library: orNull(escaped(w.Library)), Dialect: orNull(w.Dialect), Also: append([]string{}, w.Also...),
-		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Holds: auditHolds{Count: w.Holds.Count}, Counts: w.Counts, Keys: []string{},
+		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Holds: auditHolds{Count: w.Holds.Count}, Waits: waitsFound(w.Waits), Counts: w.Counts, Keys: []string{},
 		LastSeen: instant(w.Last), Findings: findingsFound(w.Findings),
 	}
 	if w.Holds.Count > 0 {
@@ -214,6 +223,14 @@ func writerFound(w audit.Writer) auditWriter {
 	}
 	for _, key := range w.Keys {
 		out.Keys = append(out.Keys, escaped(key))
+	}
+	return out
+}
+
+func waitsFound(d audit.Durations) auditWaits {
+	out := auditWaits{Count: d.Count}
+	if d.Count > 0 {
+		out.P50, out.P99, out.Longest = ptr(millis(d.P50)), ptr(millis(d.P99)), ptr(millis(d.Longest))
 	}
 	return out
 }

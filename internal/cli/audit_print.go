@@ -102,14 +102,14 @@ func (e *Env) printWriters(a *auditAnswer) {
 	}
 	fmt.Fprintln(e.Stdout)
 	g := newGrid(left("writer"), left("name"), left("library"), left("dialect"), left("clock less the server's"), right("drift ppm"),
-		right("acquired"), right("takeovers"), right("longest hold"), right("findings"))
+		right("acquired"), right("takeovers"), right("longest hold"), right("longest wait"), right("findings"))
 	for _, w := range writers[:min(len(writers), mostPrinted)] {
 		who := w.Dialect
 		if n := len(w.Also); n > 0 {
 			who = fmt.Sprintf("%s +%d", who, n)
 		}
 		g.add(nobody(w.Addr), dashed(escaped(w.Name)), dashed(escaped(w.Library)), dashed(who), offsetWords(w.Offset), driftWords(w.Offset),
-			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), len(w.Findings))
+			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), longestWords(w.Waits), len(w.Findings))
 	}
 	e.print(g)
 	if more := len(writers) - mostPrinted; more > 0 {
@@ -202,13 +202,24 @@ func (a *auditAnswer) clockLines() [][2]string {
 		lease += ", greatest " + spanWords(e.GreatestLease)
 	}
 	out = append(out, [2]string{"smallest lease", lease}, [2]string{"longest gap", spanWords(e.LongestGap)},
-		[2]string{"longest hold", spanWords(e.LongestHold)}, [2]string{"longest safe job", spanWords(e.LongestSafeJob)})
+		[2]string{"longest hold", spanWords(e.LongestHold)}, [2]string{"longest safe job", spanWords(e.LongestSafeJob)}, [2]string{"waits", waitsWords(e)})
 	for _, w := range e.Writers {
 		if w.Offset.LeaseGuessed {
 			return append(out, [2]string{"*", "hangs on a guessed lease: --lease gives it"})
 		}
 	}
 	return out
+}
+
+// waitsWords does not take failures that nobody saw for waits that did not happen: only MONITOR shows them.
+func waitsWords(e *audit.Evidence) string {
+	switch d := e.Waits; {
+	case d.Count > 0:
+		return fmt.Sprintf("%d; half took at most %s, 99 %% at most %s, the longest %s", d.Count, short(d.P50), short(d.P99), short(d.Longest))
+	case e.Covered(audit.SourceMonitor).From.IsZero():
+		return "unknown: only --monitor shows attempts that fail"
+	}
+	return "none was seen"
 }
 
 func (a *auditAnswer) spreadWords() string {

@@ -80,6 +80,16 @@ func TestEachPartOfTheDocumentIsWhatTheTableSays(t *testing.T) {
 			}
 		}
 	}
+	var waits int64
+	for _, w := range doc.Writers {
+		waits += w.Waits.Count
+		if w.Waits.Count > 0 != (w.Waits.Longest != nil) {
+			t.Errorf("%s: waits %+v", *w.Addr, w.Waits)
+		}
+	}
+	if waits == 0 || doc.Waits.Count != waits || *doc.Waits.Longest != "9855.791" {
+		t.Errorf("%d waits of the writers, and %+v of all", waits, doc.Waits)
+	}
 	if doc.Spread.Proved == nil || doc.Spread.Guaranteed != nil {
 		t.Errorf("a fleet with contradictions has no guarantee: %+v", doc.Spread)
 	}

@@ -38,6 +38,14 @@ Excused are overlaps that the protocol's rules do not exclude, each with its cau
 --overruns makes old clients hold longer than their lease, which nobody can keep from
 deleting the lock of the next when they are done; the new clients are told of it.
 
+--phases takes the whole fleet from old clients to tokens alone, as "getsetlock migrate" does
+it, with the real gates: old clients are replaced one by one, programs are restarted and die
+in every phase, a job overruns, steps are taken back and forward again, and an operator asks
+for the step that shuts old clients out while one still works, which must be refused; one
+that was forgotten comes back and has to give up. In memory that takes a day of virtual time.
+Exit 0 only if in no phase anybody held beside another where the rules promise that nobody
+does, and every gate was shut when it had to be.
+
 --preset gives each machine a clock with an offset, a drift, steps and standstills of its
 own; "getsetlock skew --help" lists the presets and their sources. The new clients are told
 how far apart such clocks can come in a day and how long the longest standstill is, if any
@@ -46,7 +54,8 @@ comes of it is excused. What a preset does once an hour is seen only in a run of
 "clocks" in the answer says what happened.
 
 The seed fixes everything that is drawn. In memory the same seed gives the same answer but
-for how long it took here; on a server messages take what they take.
+for how long it took here (with --phases but for details: members' names are drawn anew);
+on a server messages take what they take.
 
 Orders are a CSV file whose first line names the columns; sku and quantity must be among
 them; internal/rehearse/orders-sample.csv among the sources is the list that is built in.
@@ -59,6 +68,7 @@ type rehearseFlags struct {
 	dialect dialectFlags
 	server  serverFlags
 	orders  string
+	phases  bool
 	asJSON  bool
 }
 
@@ -75,6 +85,7 @@ func newRehearse(e *Env) *cobra.Command {
 			"getsetlock rehearse --orders orders.csv --clients 20 --json",
 			"getsetlock rehearse --dialect redis-py --lease 10s --overruns 3",
 			"getsetlock rehearse --preset jepsen          # on machines whose clocks are wrong",
+			"getsetlock rehearse --phases                 # a migration from its first phase to its last",
 			"getsetlock rehearse --redis redis://127.0.0.1:6379",
 		),
 		Args: noArgs,
@@ -88,6 +99,7 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	p, flags := &f.plan, cmd.Flags()
 	flags.StringVar(&p.Protocol, "protocol", p.Protocol, "how programs are kept apart: "+strings.Join(rehearse.Protocols(), ", "))
 	complete(cmd, "protocol", choices(rehearse.Protocols()...))
+	flags.BoolVar(&f.phases, "phases", false, "go through all phases of a migration, instead of --protocol")
 	f.dialect.register(cmd, "what the old clients write (default jedis)")
 	flags.IntVar(&p.Clients, "clients", p.Clients, "how many programs take part")
 	flags.StringVar(&f.orders, "orders", "", "CSV file of orders (default: a list that is built in)")
@@ -144,6 +156,12 @@ func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 	var err error
 	if p.Dialect, err = f.dialect.pick(); err != nil {
 		return err
+	}
+	if f.phases {
+		if given("protocol") {
+			return wrongUse("--phases goes through all protocols of a migration: it takes no --protocol")
+		}
+		p.Move()
 	}
 	if given("orders") {
 		if p.Orders, err = readOrders(f.orders); err != nil {

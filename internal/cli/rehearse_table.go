@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/getsetlock/getsetlock/internal/rehearse"
 )
@@ -16,6 +17,7 @@ func (e *Env) printRehearsal(res *rehearse.Result) {
 			r.Takeovers, r.Lost, r.Retries, r.Commands, ratio(r.Commands, r.Sales))
 	}
 	e.print(g)
+	e.printPhases(res)
 	fmt.Fprintf(e.Stdout, "\n%d orders: %d sold, %d refused for want of goods", res.Orders, res.Sales, res.Refused)
 	if res.Unserved > 0 {
 		fmt.Fprintf(e.Stdout, ", %d put aside", res.Unserved)
@@ -28,6 +30,45 @@ func (e *Env) printRehearsal(res *rehearse.Result) {
 		fmt.Fprintf(e.Stdout, "excused: %s (%d overlaps, %d oversold)\n", c.Cause, c.Overlaps, c.Oversold)
 	}
 	fmt.Fprintf(e.Stdout, "\n%s\n", verdict(res))
+}
+
+// printPhases prints a line for each phase that the fleet went through, what the gates refused, and who was
+// shut out.
+func (e *Env) printPhases(res *rehearse.Result) {
+	if len(res.Phases) == 0 {
+		return
+	}
+	fmt.Fprintln(e.Stdout)
+	g := newGrid(left("phase"), right("from"), right("to"), right("old clients"), right("acquired"), right("by old"),
+		right("wait p50"), right("wait p99"), right("overlaps"), right("excused"), right("lost"), right("commands"))
+	for _, p := range res.Phases {
+		each := "-"
+		if p.CommandsPerAcquisition != nil {
+			each = fmt.Sprintf("%.1f", *p.CommandsPerAcquisition)
+		}
+		g.add(p.Phase, hours(p.FromMS), hours(p.ToMS), p.OldClients, p.Acquisitions, p.OldAcquisitions,
+			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.OverlapsExcused, p.Lost, each)
+	}
+	e.print(g)
+	fmt.Fprintln(e.Stdout)
+	for _, r := range res.Refusals {
+		word := "refused, as it must be"
+		if !r.Expected {
+			word = "REFUSED"
+		}
+		fmt.Fprintf(e.Stdout, "at %s the step to %s was %s (%s): %s\n", hours(r.AtMS), r.To, word, strings.Join(r.Rules, ", "), r.Detail)
+	}
+	if res.GaveUp > 0 {
+		fmt.Fprintf(e.Stdout, "%s shut out, waited and gave up\n", units(res.GaveUp, "old client was", "old clients were"))
+	}
+	for _, t := range res.Trouble {
+		fmt.Fprintf(e.Stdout, "TROUBLE: %s\n", t)
+	}
+}
+
+// hours is a moment of a long run.
+func hours(ms float64) string {
+	return time.Duration(ms * float64(time.Millisecond)).Round(time.Second).String()
 }
 
 // printClocks says what the machines did, if anything was wrong with them.
@@ -91,6 +132,14 @@ func verdict(res *rehearse.Result) string {
 	if res.Unserved > 0 {
 		bad = append(bad, fmt.Sprintf("%s put aside because the product's key did not come free",
 			units(res.Unserved, "order was", "orders were")))
+	}
+	if n := len(res.Trouble); n > 0 {
+		bad = append(bad, res.Trouble...)
+	}
+	for _, r := range res.Refusals {
+		if !r.Expected {
+			bad = append(bad, fmt.Sprintf("the gate to %s stayed shut", r.To))
+		}
 	}
 	if len(bad) > 0 {
 		return "BAD: " + strings.Join(bad, "; ") + "."

@@ -147,7 +147,8 @@ func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) spoken) {
 		want string
 		args []string
 	}{
-		{2, "--protocol modern", []string{"--protocol", "modern"}},
+		{2, "--protocol sealed", []string{"--protocol", "sealed"}},
+		{2, "--phases", []string{"--phases", "--protocol", "dual"}},
 		{2, "no arguments", []string{"all"}},
 		{2, "line 3: quantity \"many\"", []string{"--orders", broken}},
 		{2, "no such file", []string{"--orders", broken + ".txt"}},

@@ -42,14 +42,16 @@ type tally struct {
 
 // hold is one span of time in which a client worked as if nobody else did.
 type hold struct {
-	book  *book
-	group int
-	sku   string
+	book   *book
+	group  int
+	sku    string
+	waited time.Duration // below zero: it did not wait
 
 	host  *machine      // nil: one that is never wrong
 	start time.Duration // the client learnt that the key was its own
 	stop  time.Duration // it stopped working
 	freed time.Duration // its release came back; the same as stop for one that died
+	lost  bool          // it was told that it had lost the key
 }
 
 func newBook(groups int, now func() time.Duration) *book {
@@ -69,7 +71,7 @@ func newBook(groups int, now func() time.Duration) *book {
 func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &hold{book: b, group: group, sku: sku, start: b.now(), stop: -1, freed: -1}
+	h := &hold{book: b, group: group, sku: sku, waited: wait, start: b.now(), stop: -1, freed: -1}
 	b.holds[sku] = append(b.holds[sku], h)
 	t := &b.tallies[group]
 	t.acquisitions++
@@ -102,6 +104,7 @@ func (h *hold) frees(lost bool) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
 	h.freed = h.book.now()
+	h.lost = lost
 	if lost {
 		h.book.tallies[h.group].lost++
 	}

@@ -39,6 +39,11 @@ type fleet struct {
 	close sync.WaitGroup // what still ends after the programs' work
 
 	deploying sync.Mutex
+
+	moving sync.Mutex
+	posts  []*team   // by slot: what its next program is
+	crew   []*worker // by slot: its program, if one runs
+	moves  *moves    // the phases it goes through, if it does
 }
 
 // names are the keys of a rehearsal.
@@ -72,7 +77,18 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	for i := range specs {
 		f.teams[i].groupSpec = specs[i]
 		f.teams[i].number = i
-		f.teams[i].fates = p.fates(i, len(specs), specs[i].old)
+		if kind.walk == nil { // on whose road somebody else decides who dies
+			f.teams[i].fates = p.fates(i, len(specs), specs[i].old)
+		}
+	}
+	for i := range f.teams {
+		for range f.teams[i].clients {
+			f.posts = append(f.posts, &f.teams[i])
+		}
+	}
+	f.crew = make([]*worker, len(f.posts))
+	if kind.walk != nil {
+		f.moves = newMoves(f)
 	}
 	return f, nil
 }
@@ -118,13 +134,15 @@ func (f *fleet) work(ctx context.Context) error {
 		return err
 	}
 	var all sync.WaitGroup
-	slot := 0
-	for i := range f.teams {
-		for range f.teams[i].clients {
-			n := slot
-			slot++
-			all.Go(func() { f.employ(ctx, &f.teams[i], n) })
-		}
+	for slot := range f.posts {
+		all.Go(func() { f.employ(ctx, slot) })
+	}
+	if f.moves != nil {
+		all.Go(func() {
+			if err := f.moves.conduct(ctx); err != nil {
+				f.stop(err)
+			}
+		})
 	}
 	all.Wait()
 	f.close.Wait()
@@ -186,11 +204,14 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 		res.Dialect = f.plan.spoken().Name
 	}
 	res.OK = res.Well()
+	if f.moves != nil {
+		f.moves.report(res, f.rules)
+	}
 	res.Clocks = f.clockReport()
 	for i := range f.teams {
 		t, did := &f.teams[i], &f.book.tallies[i]
 		res.Groups = append(res.Groups, Group{
-			Name: t.name, Protocol: t.protocol, Clients: t.clients, Acquisitions: did.acquisitions,
+			Name: t.name, Protocol: t.protocol, Clients: max(t.clients, t.most), Acquisitions: did.acquisitions,
 			Sales: did.sales, Takeovers: did.takeovers, Lost: did.lost, Retries: did.retries,
 			Commands:  t.commands.Load(),
 			WaitP50MS: quantile(did.waits, 0.50), WaitP99MS: quantile(did.waits, 0.99),

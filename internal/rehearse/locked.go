@@ -128,7 +128,8 @@ type locker struct {
 	*worker
 	client   *lock.Client
 	patience time.Duration
-	careful  bool // it stops when its lease does, as programs do that were written for leases
+	careful  bool            // it stops when its lease does, as programs do that were written for leases
+	leave    func(dead bool) // what is left to do when the client is closed
 }
 
 func oldLocker(w *worker) (seller, error) { return w.locker(legacy.Verbatim) }
@@ -151,12 +152,18 @@ func (w *worker) locker(mode legacy.Mode) (seller, error) {
 // replyWithin is how long the server may take for an answer.
 const replyWithin = 2 * time.Second
 
+// replyWithin is how long a program waits for an answer, by a clock that its own standstills don't stop.
+func (p Plan) replyWithin() time.Duration {
+	most := replyWithin + 2*p.Latency.Most()
+	for _, stop := range p.faults().Pauses {
+		most = max(most, replyWithin+2*p.Latency.Most()+stop.For)
+	}
+	return most
+}
+
 // client is made as any program makes its own. It sends nothing yet.
 func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock, jitter func(time.Duration) time.Duration) (*lock.Client, error) {
-	cfg := legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock, Timeout: replyWithin + 2*p.Latency.Most()}
-	for _, stop := range p.faults().Pauses {
-		cfg.Timeout = max(cfg.Timeout, replyWithin+2*p.Latency.Most()+stop.For) // a program does not watch its own stop
-	}
+	cfg := legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock, Timeout: p.replyWithin()}
 	backend, err := legacy.New(pool, cfg)
 	if err != nil {
 		return nil, err
@@ -206,6 +213,9 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 		alive = lease.Context()
 	}
 	end := l.team.fates[n]
+	if doom := l.team.dooms.take(); doom != lives {
+		end = doom
+	}
 	sold, err := l.deduct(alive, t, end)
 	if errors.Is(err, errDead) {
 		h.dies()
@@ -260,4 +270,7 @@ func (l *locker) close() {
 		cancel()
 	}
 	l.client.Close(ctx)
+	if l.leave != nil {
+		l.leave(l.link.isDead())
+	}
 }

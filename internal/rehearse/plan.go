@@ -59,6 +59,13 @@ type Plan struct {
 	// enough for a dead holder's lease to end.
 	Patience time.Duration
 
+	// Rest is how long the fleet has nothing to do after each stage of a migration; zero: so that all of it
+	// takes a day.
+	Rest time.Duration
+
+	// Watch lets a migration's gates be told by a watcher of the server, and not by the rehearsal itself.
+	Watch bool
+
 	Orders []Order
 }
 
@@ -102,10 +109,14 @@ func (p *Plan) ForServer(given func(flag string) bool) {
 		p.Lease = 5 * time.Second
 	}
 	p.Latency = dist.Dist{}
+	p.Watch, p.Rest = true, time.Second
 	if p.Protocol == "bare" {
 		p.Patience = 2 * time.Second // a key that is stuck stays so, however long one waits
 	}
 }
+
+// Move makes it the rehearsal of a migration through all phases.
+func (p *Plan) Move() { p.Protocol = movingFleet }
 
 // Validate refuses what cannot be rehearsed; the error names the flag.
 func (p Plan) Validate() error {

@@ -1,6 +1,9 @@
 package rehearse
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // protocolKind is one way of keeping programs apart. A new one is an entry of protocols.
 type protocolKind struct {
@@ -8,6 +11,7 @@ type protocolKind struct {
 	dialect bool // Plan.Dialect matters
 	groups  func(Plan) []groupSpec
 	rules   func(Plan) (rules, error)
+	walk    func(*moves, context.Context) error // through the phases of a migration
 
 	// overrun is how long an old client thinks whose fate that is.
 	overrun func(Plan) time.Duration
@@ -31,7 +35,7 @@ var protocols = map[string]protocolKind{
 }
 
 // Protocols are the names of all that can be rehearsed, from the most naive to the safest.
-func Protocols() []string { return []string{"none", "watch", "bare", "legacy"} }
+func Protocols() []string { return []string{"none", "watch", "bare", "legacy", "dual", "modern"} }
 
 // About is a protocol in one line.
 func About(protocol string) string { return protocols[protocol].about }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -96,8 +97,17 @@ func (p Plan) keys() ([]string, error) {
 		}
 		all = append(all, n.stock(sku), l, legacy.MarkKey(l))
 	}
+	if p.Protocol == movingFleet {
+		all = append(all, "gsl:phase:"+realNamespace, "gsl:seen:"+realNamespace)
+	}
 	return all, nil
 }
+
+// realNamespace is that of a migration on a real server: the part of realPrefix that a namespace may have.
+var realNamespace, _, _ = strings.Cut(realPrefix, ":")
+
+// strays are the keys that are named while a rehearsal runs: those of members, and of waiters.
+var strays = []string{"gsl:member:" + realNamespace + ":*", "gsl:probe:" + realNamespace + ":*", "gsl:*:" + realPrefix + "*"}
 
 // claim makes sure that nobody else uses the keys. The claim outlives any rehearsal.
 func claim(ctx context.Context, s Server, own []string) error {
@@ -129,6 +139,24 @@ func claim(ctx context.Context, s Server, own []string) error {
 	return nil
 }
 
+// scan lists keys in slices, so that a large server serves others meanwhile.
+func scan(ctx context.Context, c redis.Conn, pattern string) (all []string, err error) {
+	for cursor := "0"; ; {
+		reply, err := redis.Values(redis.DoContext(c, ctx, "SCAN", cursor, "MATCH", pattern, "COUNT", 1000))
+		if err != nil || len(reply) != 2 {
+			return nil, errors.Join(err)
+		}
+		found, err := redis.Strings(reply[1], nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+		if cursor, err = redis.String(reply[0], nil); err != nil || cursor == "0" {
+			return all, err
+		}
+	}
+}
+
 // sweep deletes the keys, the claim last. It has a context of its own: the caller's may have ended.
 func sweep(s Server, own []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
@@ -138,6 +166,13 @@ func sweep(s Server, own []string) error {
 		return fmt.Errorf("the rehearsal's keys (%s…) are still there: %w", realPrefix, err)
 	}
 	defer c.Close()
+	for _, pattern := range strays {
+		found, err := scan(ctx, c, pattern)
+		if err != nil {
+			return fmt.Errorf("looking for the rehearsal's keys (%s): %w", pattern, err)
+		}
+		own = append(own[:1:1], append(found, own[1:]...)...)
+	}
 	for _, key := range slices.Backward(own) {
 		if _, err := redis.DoContext(c, ctx, "DEL", key); err != nil {
 			return fmt.Errorf("the rehearsal's keys (%s…) are still there: %w", realPrefix, err)

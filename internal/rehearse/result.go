@@ -30,6 +30,13 @@ type Result struct {
 
 	Clocks Clocks `json:"clocks"`
 
+	// Phases are those that the fleet went through, in order, if it did; Refusals the steps that a gate
+	// refused on the way.
+	Phases   []Phase   `json:"phases,omitempty"`
+	Refusals []Refusal `json:"refusals,omitempty"`
+	Trouble  []string  `json:"trouble,omitempty"` // with the road itself
+	GaveUp   int       `json:"gave_up,omitempty"` // old clients that were shut out and gave up
+
 	Judgement
 }
 

@@ -15,6 +15,8 @@ type team struct {
 	commands atomic.Int64
 	fates    map[int]fate // by the number of the group's acquisition
 	staff    staff
+	most     int // programs of this kind at once, where that changes
+	dooms    dooms
 }
 
 // groupSpec is a group of like clients.
@@ -64,6 +66,29 @@ func (p Plan) fates(group, groups int, old bool) map[int]fate {
 		draw(p.Overruns, overruns)
 	}
 	return all
+}
+
+// dooms are the fates of those who hold a key next, one each.
+type dooms struct {
+	mu   sync.Mutex
+	next []fate
+}
+
+func (d *dooms) add(f fate) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next = append(d.next, f)
+}
+
+func (d *dooms) take() fate {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.next) == 0 {
+		return lives
+	}
+	f := d.next[0]
+	d.next = d.next[1:]
+	return f
 }
 
 // staff is the programs of a group that run.
@@ -123,21 +148,36 @@ func (f *fleet) isAway(t *team) bool {
 	return t.staff.away
 }
 
+func (f *fleet) post(slot int) *team {
+	f.moving.Lock()
+	defer f.moving.Unlock()
+	return f.posts[slot]
+}
+
+func (f *fleet) works(slot int, w *worker) {
+	f.moving.Lock()
+	defer f.moving.Unlock()
+	f.crew[slot] = w
+}
+
 // employ keeps one place of the fleet filled until all work is done: a program that died or was
 // redeployed is started anew after a while.
 //
 // No two programs start at the same instant, nor come back at one: which one of those that wake
 // together runs first is the scheduler's choice, and would not be the same in the next run.
-func (f *fleet) employ(ctx context.Context, t *team, slot int) {
+func (f *fleet) employ(ctx context.Context, slot int) {
 	pause(ctx, time.Duration(slot)*startsApart)
 	for life := 0; ctx.Err() == nil; life++ {
+		t := f.post(slot)
 		w, err := f.start(ctx, t, slot, life)
 		if err != nil {
 			f.stop(fmt.Errorf("a program of the %s group cannot start: %w", t.name, err))
 			return
 		}
 		t.staff.hires(w)
+		f.works(slot, w)
 		died := w.serve(ctx)
+		f.works(slot, nil)
 		t.staff.leaves(w)
 		redeployed := w.retired.Load()
 		if died {

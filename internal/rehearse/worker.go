@@ -90,8 +90,12 @@ func (w *worker) serve(ctx context.Context) (died bool) {
 			return false
 		}
 		err := w.sellOnce(ctx, t)
-		f.tasks.finish(t, errors.Is(err, errDead) || errors.Is(err, errRetired))
+		shut := errors.Is(err, errAside) && w.isShutOut()
+		f.tasks.finish(t, shut || errors.Is(err, errDead) || errors.Is(err, errRetired))
 		switch {
+		case shut:
+			f.moves.gaveUp(w.slot)
+			w.retire()
 		case err == nil || errors.Is(err, errRetired):
 		case errors.Is(err, errDead):
 			return true
@@ -163,6 +167,9 @@ func (w *worker) works(ctx context.Context, d time.Duration) error {
 // may be on its way for as long as any message.
 func (w *worker) wrote(key string, age time.Duration) {
 	if sku, ok := w.fleet.locks[key]; ok && w.team.old {
+		if w.fleet.moves != nil {
+			w.fleet.moves.saw(key)
+		}
 		w.fleet.book.wrote(sku, age+w.fleet.plan.Latency.Most())
 	}
 }

@@ -1,0 +1,113 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+func init() {
+	protocols["dual"] = protocolKind{
+		about:   "old clients (verbatim) and bridges in phase dual on the same keys",
+		dialect: true,
+		groups: func(p Plan) []groupSpec {
+			return []groupSpec{
+				{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, old: true, make: oldLocker},
+				{name: "new", protocol: "dual", clients: p.Clients / 2, make: dualLocker},
+			}
+		},
+		rules:   legacyRules,
+		overrun: pastLease,
+	}
+	protocols["modern"] = protocolKind{
+		about:  "token locks alone, as a fleet has them that has left old clients behind",
+		groups: alone("modern", modernLocker),
+		rules: func(p Plan) (rules, error) {
+			everybody := func(int) bool { return true }
+			nobody := func(int) bool { return false }
+			return rules{ours: everybody, old: nobody, margin: modernTTL / 10}, nil
+		},
+	}
+}
+
+// modernTTL is the default of package lock, for backends that bring none.
+const modernTTL = 30 * time.Second
+
+func dualLocker(w *worker) (seller, error) { return w.bridged(migrate.Fixed(migrate.Dual), nil) }
+
+// bridged is a program on a bridge. leave is what is left to do when it ends.
+func (w *worker) bridged(phases migrate.PhaseSource, leave func(dead bool)) (seller, error) {
+	p := w.fleet.plan
+	terms, err := p.terms()
+	if err != nil {
+		return nil, err
+	}
+	backend, err := migrate.New(w.link.pool(), migrate.Config{
+		Phases: phases, Dialect: p.spoken(), Terms: terms, Clock: w.host, Timeout: p.replyWithin(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w.lockerOn(backend, terms, leave)
+}
+
+func modernLocker(w *worker) (seller, error) {
+	backend, err := modern.New(w.link.pool(), modern.Config{Timeout: w.fleet.plan.replyWithin()})
+	if err != nil {
+		return nil, err
+	}
+	return w.lockerOn(backend, dialect.Terms{Lease: modernTTL}, nil)
+}
+
+// lockerOn is a program that was written for leases, on any backend. It closes the backend.
+func (w *worker) lockerOn(backend lock.Backend, terms dialect.Terms, leave func(dead bool)) (seller, error) {
+	patience := w.fleet.plan.patience(terms)
+	client, err := lock.New(backend, lock.Config{Wait: patience, Clock: w.host, Jitter: w.jitter()})
+	if err != nil {
+		if c, ok := backend.(interface{ Close() error }); ok {
+			err = errors.Join(err, c.Close())
+		}
+		return nil, err
+	}
+	return &locker{worker: w, client: client, patience: patience, careful: true, leave: leave}, nil
+}
+
+// member is a program that goes by the fleet's record.
+func member(w *worker) (seller, error) {
+	m := w.fleet.moves
+	joined, err := migrate.Join(context.Background(), w.link.pool(), migrate.MemberConfig{
+		Namespace: m.namespace, Name: "rehearsal", Dialect: w.fleet.plan.spoken().Name,
+		Every: w.fleet.plan.memberEvery(), Timeout: w.fleet.plan.replyWithin(), Clock: w.host,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := w.bridged(joined, func(dead bool) {
+		if dead {
+			m.lost(joined.ID())
+			joined.Leave()
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), replyWithin)
+		defer cancel()
+		joined.Goodbye(ctx)
+	})
+	if err != nil {
+		return nil, errors.Join(err, joined.Leave())
+	}
+	return s, nil
+}
+
+// memberEvery is how far heartbeats are apart: a step is taken up so late. In virtual time it keeps a day of
+// them cheap.
+func (p Plan) memberEvery() time.Duration {
+	if p.Watch {
+		return time.Second
+	}
+	return 20 * time.Second
+}

@@ -1,0 +1,123 @@
+package rehearse
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// moving is a short migration: minutes of rest, few orders.
+func moving(p *Plan) {
+	p.Move()
+	p.Acquisitions, p.Rest, p.Lease = 390, 5*time.Minute, 10*time.Second
+	p.Orders = p.Orders[:5] // few products, so that all of them get their tombstones
+}
+
+func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
+	res := rehearse(t, moving)
+	if !res.OK || res.Overlaps != res.OverlapsExcused || res.Oversold != res.OversoldExcused || len(res.Trouble) != 0 || res.GaveUp != 1 {
+		t.Errorf("%s", asJSON(t, res))
+	}
+	var names []string
+	for _, p := range res.Phases {
+		names = append(names, p.Phase)
+		if p.Acquisitions == 0 || p.ToMS <= p.FromMS {
+			t.Errorf("nothing happened in %+v", p)
+		}
+		if open := p.Phase == "observe" || p.Phase == "dual"; open && p.OldAcquisitions == 0 {
+			t.Errorf("old clients had no lock in %s", p.Phase)
+		}
+	}
+	if got := strings.Join(names, " "); got != "observe dual observe dual sealed dual sealed modern clean" {
+		t.Errorf("the road was %s", got)
+	}
+	if res.group(t, "new").Takeovers == 0 {
+		t.Error("nobody's key was ever taken over from a dead holder")
+	}
+}
+
+func TestAStepThatMustWaitIsRefusedForItsReason(t *testing.T) {
+	res := rehearse(t, moving)
+	if len(res.Refusals) != 2 {
+		t.Fatalf("%+v", res.Refusals)
+	}
+	if r := res.Refusals[0]; r.To != "dual" || !slices.Contains(r.Rules, "gap") {
+		t.Errorf("%+v", r)
+	}
+	if r := res.Refusals[1]; r.To != "sealed" || !slices.Contains(r.Rules, "old-clients") || !r.Expected {
+		t.Errorf("%+v", r)
+	}
+}
+
+// walking is the short migration by another road.
+func walking(t *testing.T, walk func(*moves, context.Context) error) *Result {
+	t.Helper()
+	kind := protocols[movingFleet]
+	mutant := kind
+	mutant.walk = walk
+	protocols[movingFleet] = mutant
+	t.Cleanup(func() { protocols[movingFleet] = kind })
+	return rehearse(t, moving)
+}
+
+func TestAPhaseThatIsSkippedIsFoundOut(t *testing.T) {
+	res := walking(t, func(m *moves, ctx context.Context) error {
+		jump := func(ctx context.Context) error {
+			c := m.pool.Get()
+			defer c.Close()
+			text, err := redis.String(c.Do("GET", "gsl:phase:"+m.namespace))
+			if err != nil {
+				return err
+			}
+			r, err := migrate.ParseRecord(text)
+			if err != nil {
+				return err
+			}
+			r.Epoch, r.Phase = r.Epoch+1, migrate.Clean // the old clients don't know of M, and these don't look at L
+			_, err = c.Do("SET", "gsl:phase:"+m.namespace, r.String())
+			return err
+		}
+		wait := func(ctx context.Context) error { return pause(ctx, 2*m.f.plan.memberEvery()) }
+		for _, do := range []act{m.stage(m.begin), m.stage(m.hire(0.5)), jump, wait, m.stage(), m.stage(), m.stage()} {
+			if err := do(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if res.OK || res.Overlaps == res.OverlapsExcused {
+		t.Errorf("%s", asJSON(t, res))
+	}
+}
+
+func TestAStepThatIsTakenTooEarlyIsTrouble(t *testing.T) {
+	res := walking(t, func(m *moves, ctx context.Context) error {
+		for _, do := range []act{m.stage(m.begin), m.refused("dual", m.claims, "gap")} {
+			if err := do(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	// With nobody registered the gate is shut, for another reason than the one that was to be seen.
+	if res.OK || len(res.Trouble) == 0 {
+		t.Errorf("%s", asJSON(t, res))
+	}
+}
+
+func TestBridgesAndTokensSellRightToo(t *testing.T) {
+	for _, protocol := range []string{"dual", "modern"} {
+		t.Run(protocol, func(t *testing.T) {
+			res := rehearse(t, func(p *Plan) { p.Protocol = protocol })
+			if !res.OK || res.Overlaps != 0 || res.Oversold != 0 {
+				t.Errorf("%s", asJSON(t, res))
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -154,7 +155,7 @@ func (m team) waiter(t *testing.T, addr, key string) *interop.Client {
 	return c
 }
 
-// Of each kind the hundred: rounds of ten at once, each client a survey of its own.
+// Of each kind a hundred: rounds of ten at once, each client a survey of its own, by a clock of its own.
 const (
 	surveyRounds = 10
 	surveyWidth  = 10
@@ -162,18 +163,32 @@ const (
 
 func TestEveryTrueOffsetLiesInItsIntervalInEveryOfAHundredRuns(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
-	steady, stepping := newTeam(t), newTeam(t)
+	var pairs [surveyWidth]surveyPair
+	for i := range pairs {
+		pairs[i].steady, pairs[i].stepping = newTeam(t), newTeam(t)
+	}
 	random := rand.New(rand.NewPCG(6, 1))
 	for round := range surveyRounds {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
-			one := surveyRound{server: s, steady: steady, stepping: stepping}
-			one.offset = between(random, -5*time.Second, 5*time.Second)
-			// Whole seconds apart they would read as two leases, which is the other name for it.
-			one.other = one.offset + notWhole(random, 3*time.Second)
-			one.step = notWhole(random, 3*time.Second)
-			one.run(t)
+			for i := range pairs {
+				pairs[i].draw(random)
+			}
+			surveyRound{server: s, pairs: pairs}.run(t)
 		})
 	}
+}
+
+// surveyPair is two JVMs, and what their clocks do in a round.
+type surveyPair struct {
+	steady, stepping    team
+	offset, other, step time.Duration // of the stepping one, of the steady one, and the step
+}
+
+func (p *surveyPair) draw(random *rand.Rand) {
+	p.offset = between(random, -5*time.Second, 5*time.Second)
+	// Whole seconds apart they would read as two leases, which is the other name for it.
+	p.other = p.offset + notWhole(random, 3*time.Second)
+	p.step = notWhole(random, 3*time.Second)
 }
 
 func between(r *rand.Rand, low, high time.Duration) time.Duration {
@@ -191,33 +206,27 @@ func notWhole(r *rand.Rand, most time.Duration) time.Duration {
 }
 
 type surveyRound struct {
-	server              *redistest.Server
-	steady, stepping    team
-	offset, other, step time.Duration
+	server *redistest.Server
+	pairs  [surveyWidth]surveyPair
 }
 
 func (r surveyRound) run(t *testing.T) {
-	r.steady.clock.Set(r.other)
-	r.stepping.clock.Set(r.offset)
-	var kept, stepped, proxied []*interop.Client
-	keep := func(list *[]*interop.Client, m team, addr, key string) {
-		*list = append(*list, m.waiter(t, addr, key))
-	}
-	for i := range surveyWidth {
+	var clients []*interop.Client
+	for i, p := range r.pairs {
+		p.steady.clock.Set(p.other)
+		p.stepping.clock.Set(p.offset)
 		for _, kind := range []string{"steady", "stepping", "shared"} {
 			r.server.Do("SET", fmt.Sprint(kind, i), strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10))
 		}
-		keep(&kept, r.steady, r.server.Addr(), fmt.Sprint("steady", i))
-		keep(&stepped, r.stepping, r.server.Addr(), fmt.Sprint("stepping", i))
-		p := newShared(t, r.server.Addr())
-		keep(&proxied, r.steady, p.addr(), fmt.Sprint("shared", i))
-		keep(&proxied, r.stepping, p.addr(), fmt.Sprint("shared", i))
+		proxy := newShared(t, r.server.Addr()).addr()
+		clients = append(clients, p.steady.waiter(t, r.server.Addr(), fmt.Sprint("steady", i)),
+			p.stepping.waiter(t, r.server.Addr(), fmt.Sprint("stepping", i)),
+			p.steady.waiter(t, proxy, fmt.Sprint("shared", i)), p.stepping.waiter(t, proxy, fmt.Sprint("shared", i)))
 	}
-	result := r.watch(t, slices.Concat(kept, stepped, proxied))
-	r.check(t, result)
+	r.check(t, r.watch(t, clients))
 }
 
-// watch looks while the clients wait, and lets the clock of one team step in between.
+// watch looks while the clients wait, and lets the clock of one of each pair step in between.
 func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	ctx, stop := context.WithCancel(t.Context())
 	seen := make(chan *Result, 1)
@@ -267,7 +276,9 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	}
 	// Two polls of each before the step, two of each after it; behind a proxy the two share the count.
 	atLeast(5)
-	r.stepping.clock.Set(r.offset + r.step)
+	for _, p := range r.pairs {
+		p.stepping.clock.Set(p.offset + p.step)
+	}
 	atLeast(5 + 9)
 	for _, c := range clients {
 		if err := c.Die(t.Context()); err != nil {
@@ -288,7 +299,9 @@ func (r surveyRound) check(t *testing.T, result *Result) {
 		if w.Addr == "" || len(w.Keys) != 1 {
 			continue
 		}
-		kind := w.Keys[0][:len(w.Keys[0])-1]
+		kind := strings.TrimRight(w.Keys[0], "0123456789")
+		i, _ := strconv.Atoi(w.Keys[0][len(kind):])
+		p := r.pairs[i]
 		count[kind]++
 		has := func(k skew.ContradictionKind) (skew.Contradiction, bool) {
 			i := slices.IndexFunc(w.Contradictions, func(c skew.Contradiction) bool { return c.Kind == k })
@@ -299,17 +312,17 @@ func (r surveyRound) check(t *testing.T, result *Result) {
 		}
 		switch kind {
 		case "steady":
-			if !w.Offset.Contains(r.other) || !w.Offset.Bounded() || len(w.Contradictions) > 0 {
-				t.Errorf("%s: %v is not in %v, or %v", w.Keys[0], r.other, w.Offset.Interval, w.Contradictions)
+			if !w.Offset.Contains(p.other) || !w.Offset.Bounded() || len(w.Contradictions) > 0 {
+				t.Errorf("%s: %v is not in %v, or %v", w.Keys[0], p.other, w.Offset.Interval, w.Contradictions)
 			}
 		case "stepping":
 			c, ok := has(skew.Step)
-			if !ok || !c.By.Contains(r.step) || !w.Offset.Contains(r.offset+r.step) {
-				t.Errorf("%s: a step of %v to %v: %v, %v", w.Keys[0], r.step, r.offset+r.step, w.Contradictions, w.Offset.Interval)
+			if !ok || !c.By.Contains(p.step) || !w.Offset.Contains(p.offset+p.step) {
+				t.Errorf("%s: a step of %v to %v: %v, %v", w.Keys[0], p.step, p.offset+p.step, w.Contradictions, w.Offset.Interval)
 			}
 		case "shared":
 			if _, ok := has(skew.TwoProcesses); !ok {
-				t.Errorf("%s: %v and %v, %v later, behind one address: %v", w.Keys[0], r.offset, r.other, r.step, w.Contradictions)
+				t.Errorf("%s: %v and %v, %v later, behind one address: %v", w.Keys[0], p.offset, p.other, p.step, w.Contradictions)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func TestPlansThatCannotBeRehearsedNameTheirFlag(t *testing.T) {
 		want   string
 		change func(*Plan)
 	}{
-		{"--protocol ", func(p *Plan) { p.Protocol = "modern" }},
+		{"--protocol ", func(p *Plan) { p.Protocol = "sealed" }},
 		{"--clients 0", func(p *Plan) { p.Clients = 0 }},
 		{"--clients 1: with --protocol legacy from 2", func(p *Plan) { p.Clients = 1 }},
 		{"--clients 201", func(p *Plan) { p.Clients = 201 }},

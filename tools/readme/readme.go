@@ -10,6 +10,7 @@ package readme
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +19,20 @@ type Step struct {
 	Command string
 	Output  []string // empty where none is shown
 	Line    int      // of the command, counted from 1
+}
+
+var status = regexp.MustCompile(`  # exits with ([0-9]+)\b`)
+
+// Status is the exit code that the step says its command ends with: 0 where it says nothing.
+func (s Step) Status() int {
+	if m := status.FindStringSubmatch(s.Command); m != nil {
+		code, err := strconv.Atoi(m[1])
+		if err != nil {
+			return -1 // no program ends with so great a number
+		}
+		return code
+	}
+	return 0
 }
 
 var programs = regexp.MustCompile(`^(go|make|getsetlock) `)
@@ -57,6 +72,15 @@ func plain(line string) string {
 	return strings.TrimSpace(blanks.ReplaceAllString(numbers.ReplaceAllString(line, "#"), " "))
 }
 
+// shows says whether the line of the README is the printed one, or its beginning where it ends with " …":
+// tables are wider than a README.
+func shows(want, line string) bool {
+	if head, cut := strings.CutSuffix(want, " …"); cut {
+		return strings.HasPrefix(plain(line), plain(head)+" ")
+	}
+	return plain(line) == plain(want)
+}
+
 // Missing are the lines of want that got does not have, or not in that order.
 func Missing(want []string, got string) []string {
 	var missing []string
@@ -64,7 +88,7 @@ func Missing(want []string, got string) []string {
 	for _, w := range want {
 		at := -1
 		for i, line := range rest {
-			if plain(line) == plain(w) {
+			if shows(w, line) {
 				at = i
 				break
 			}

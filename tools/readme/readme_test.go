@@ -43,10 +43,26 @@ func TestMissingLooksForLinesInOrderAndNotForNumbers(t *testing.T) {
 		{[]string{"two", "one 1 s"}, "one 1 s\ntwo\n", 1},
 		{[]string{"one 1 m"}, "one 1 s\n", 1},
 		{[]string{"sold 3"}, "sold\n", 1},
+		{[]string{"sold 3 …"}, "sold 4 of 5\n", 0},
+		{[]string{"sold 3 …"}, "unsold 4 of 5\n", 1},
+		{[]string{"so …"}, "sold 4\n", 1},
 		{[]string{"took 59.8s of 3 m"}, "took 1m0.15s of 4 m\n", 0},
 	} {
 		if got := Missing(c.want, c.got); len(got) != c.lack {
 			t.Errorf("%q in %q: missing %q", c.want, c.got, got)
+		}
+	}
+}
+
+func TestAStepSaysWithWhatItExits(t *testing.T) {
+	for command, want := range map[string]int{
+		"getsetlock ls":                          0,
+		"getsetlock a  # exits with 1: it finds": 1,
+		"getsetlock a  # what exits with 1":      0,
+		"getsetlock a  # exits with 12":          12,
+	} {
+		if got := (Step{Command: command}).Status(); got != want {
+			t.Errorf("%q: %d, want %d", command, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package readme
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,8 +90,9 @@ func TestCommandsOfTheReadmeDoWhatItSays(t *testing.T) {
 		cmd.Env = append(os.Environ(), "GETSETLOCK_REDIS="+p.server.URL(), "NO_COLOR=1")
 		out, err := cmd.CombinedOutput()
 		cancel()
-		if err != nil {
-			t.Errorf("README.md:%d: %s: %v\n%s", step.Line, step.Command, err, out)
+		var failed *exec.ExitError
+		if err != nil && !errors.As(err, &failed) || cmd.ProcessState.ExitCode() != step.Status() {
+			t.Errorf("README.md:%d: %s: %v, and it says %d\n%s", step.Line, step.Command, err, step.Status(), out)
 			continue
 		}
 		if missing := Missing(step.Output, string(out)); len(missing) > 0 {

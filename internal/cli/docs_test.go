@@ -82,7 +82,7 @@ func TestTheDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
 	all := chapters(t)
 	for verb, document := range map[string]any{
 		"ls": lsAnswer{}, "version": versionAnswer{}, "rehearse": rehearse.Result{}, "bench": bench.Row{},
-		"audit": auditDocument{}, "doctor": doctorDocument{}, "migrate": migrateAnswer{},
+		"audit": auditDocument{}, "doctor": doctorDocument{}, "migrate": migrateAnswer{}, "skew": skewDocument{},
 	} {
 		names := fieldsOf(reflect.TypeOf(document))
 		if len(names) < 5 {

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// The figures of the documents are those of one architecture: random times are computed in floating point,
+// which another may round otherwise. So these tests are for that one only.
+
+// documentedEvents is how much the command simulates; it is read before init makes tests do with less.
+var documentedEvents = simEvents
+
+// clocksText is docs/clocks.md.
+func clocksText(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/clocks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var lossesRow = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){10})$")
+
+// The table of losses is what the command below it says, whole simulations of it.
+func TestSkewTableOfLossesInTheDocumentIsTheCommands(t *testing.T) {
+	events := simEvents
+	simEvents = documentedEvents
+	t.Cleanup(func() { simEvents = events })
+	rows := lossesRow.FindAllStringSubmatch(clocksText(t), -1)
+	if len(rows) != len(skew.Presets()) {
+		t.Errorf("%d rows for %d presets", len(rows), len(skew.Presets()))
+	}
+	if raceEnabled {
+		rows = rows[:1]
+	}
+	for _, row := range rows {
+		says := strings.TrimSpace(strings.ReplaceAll(row[2], "|", ""))
+		got := losses(t, row[1], "jedis") + "  " + losses(t, row[1], "pagenil")
+		if got != says {
+			t.Errorf("%s: the command says %s, the table %s", row[1], got, says)
+		}
+	}
+}
+
+// losses are a half of the row of a preset.
+func losses(t *testing.T, preset, dialect string) string {
+	t.Helper()
+	got := skewed(t, "--protocol", "hardened", "--dialect", dialect, "--lease", "5s", "--job", "100ms..4s", "--preset", preset, "--json")
+	var doc skewDocument
+	if err := json.Unmarshal([]byte(got.out), &doc); err != nil {
+		t.Fatalf("%v\n%s", err, got.errors)
+	}
+	var words []string
+	for _, by := range []string{"pause", "overrun", "missing", "clock", "own"} {
+		words = append(words, strconv.FormatInt(doc.Simulation.Ours.LostBy[by], 10))
+	}
+	return strings.Join(words, "  ")
+}
+
+var hereTook = regexp.MustCompile(`\([0-9.]+m?s here\)`)
+
+// The rehearsal in the document is what the command says, but for how long it took.
+func TestRehearsalOfSkewInTheDocumentIsTheCommands(t *testing.T) {
+	const prompt = "    $ getsetlock "
+	_, rest, found := strings.Cut(clocksText(t), prompt+"rehearse ")
+	line, rest, _ := strings.Cut(rest, "\n")
+	var says []string
+	for row := range strings.SplitSeq(rest, "\n") {
+		row, indented := strings.CutPrefix(row, "    ")
+		if row != "" && !indented {
+			break
+		}
+		says = append(says, row)
+	}
+	if !found || len(says) < 10 {
+		t.Fatalf("only %q", says)
+	}
+	got := speak(t, exec.Command(built(t), append([]string{"rehearse"}, strings.Fields(line)...)...))
+	plain := func(s string) string { return hereTook.ReplaceAllString(strings.TrimSpace(s), "(here)") }
+	if plain(got.out) != plain(strings.Join(says, "\n")) {
+		t.Errorf("rehearse %s says\n%s%s\nthe document\n%s", line, got.out, got.errors, strings.Join(says, "\n"))
+	}
+}

@@ -3,12 +3,15 @@
 package cli
 
 import (
-	"bufio"
+	"bytes"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,61 +80,126 @@ func (w *ward) fixed(t *testing.T) (n int) {
 	return n
 }
 
-// Killed after it has told of so many fixes: each lock is as it was or wholly mended, and who comes next can mend
-// the rest.
+// Killed between any two commands: each lock is as it was or wholly mended, and who comes next mends the rest.
 func TestKilledAmidItsFixesTheDoctorLeavesNoLockHalfDone(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "getsetlock")
 	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/getsetlock").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, told := range []int{0, 1, 2, 7, 60, 250, 400, 599} {
-		t.Run(strconv.Itoa(told), func(t *testing.T) {
+	// The dead are deleted first, by one command each, and the stamps are moved by two each, of which one asks for the time.
+	for _, after := range []int64{1, 2, 100, wardKeys, wardKeys + 1, wardKeys + 2, wardKeys + 3, wardKeys + 4, 2*wardKeys + 100, 3*wardKeys - 1} {
+		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
 			t.Parallel()
 			w := newWard(t)
-			w.killedAfter(t, program, told)
+			w.killedAfter(t, program, after)
 			n := w.fixed(t)
-			if n < told {
-				t.Errorf("it told of %d fixes, and %d were made", told, n)
+			if want := int(min(after, wardKeys) + max(0, after-wardKeys)/2); n != want {
+				t.Errorf("%d were mended by %d commands, want %d", n, after, want)
 			}
-			t.Logf("told of %d, made %d of %d", told, n, 2*wardKeys)
-			out, err := w.doctor(program).CombinedOutput()
-			if again := w.fixed(t); again != 2*wardKeys || err == nil && n < again {
-				t.Errorf("who came next, with %d mended of %d, left %d: %v\n%s", n, 2*wardKeys, 2*wardKeys-again, err, out)
+			if out, _ := doctorOf(program, w.URL()).CombinedOutput(); w.fixed(t) != 2*wardKeys {
+				t.Errorf("who came next left %d of %d\n%s", 2*wardKeys-w.fixed(t), 2*wardKeys, out)
 			}
 		})
 	}
 }
 
-func (w *ward) doctor(program string) *exec.Cmd {
+func doctorOf(program, url string) *exec.Cmd {
 	return exec.Command(program, "doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", wardLease.String(), "--spread", "100ms",
-		"--fix", "--yes", "--quiet", "--redis", w.URL())
+		"--fix", "--yes", "--quiet", "--redis", url)
 }
 
-// killedAfter kills the doctor as soon as it has told of so many fixes; after none, when it has said what it will do.
-func (w *ward) killedAfter(t *testing.T, program string, told int) {
+// killedAfter kills the doctor when the server has answered so many commands of its fixes, before it gets the next.
+func (w *ward) killedAfter(t *testing.T, program string, commands int64) {
 	t.Helper()
-	cmd := w.doctor(program)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGate(t, w.Addr(), commands)
+	cmd := doctorOf(program, g.url())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(out)
-	begun := false
-	for n := 0; lines.Scan(); {
-		begun = begun || lines.Text() == "To be done:"
-		if strings.HasSuffix(lines.Text(), ": done") {
-			n++
-		}
-		if begun && n >= told {
-			break
-		}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-g.shut:
+		_ = cmd.Process.Kill()
+		<-ended
+	case err := <-ended:
+		t.Fatalf("it ended by itself: %v", err)
 	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	if !begun {
-		t.Fatal("it ended before it began to fix")
+}
+
+// gate is a proxy that lets so many requests pass, the first fix's script being the first of them, and none after.
+type gate struct {
+	listener net.Listener
+	server   string
+	most     int64
+	passed   atomic.Int64
+	once     sync.Once
+	shut     chan struct{} // closed when the last was answered
+}
+
+func newGate(t *testing.T, server string, most int64) *gate {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{listener: listener, server: server, most: most, shut: make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { g.serve(c) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); wg.Wait() })
+	return g
+}
+
+func (g *gate) url() string { return "redis://" + g.listener.Addr().String() }
+
+// serve ends with its client, which is killed or ends. The fixes are made one after the other, so what comes back
+// when the last has passed is the answer to it.
+func (g *gate) serve(c net.Conn) {
+	s, err := net.Dial("tcp", g.server)
+	if err != nil {
+		c.Close()
+		return
+	}
+	var replies sync.WaitGroup
+	replies.Go(func() {
+		defer c.Close()
+		g.pass(s, func(b []byte) bool {
+			if g.passed.Load() < g.most {
+				_, err := c.Write(b)
+				return err == nil
+			}
+			g.once.Do(func() { close(g.shut) })
+			return true
+		})
+	})
+	g.pass(c, func(b []byte) bool {
+		switch n := g.passed.Load(); {
+		case n >= g.most:
+			return true
+		case n > 0 || bytes.Contains(b, []byte("doctor-fix")):
+			g.passed.Add(1)
+		}
+		_, err := s.Write(b)
+		return err == nil
+	})
+	s.Close()
+	replies.Wait()
+}
+
+func (g *gate) pass(from net.Conn, to func([]byte) bool) {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil || !to(buffer[:n]) {
+			return
+		}
 	}
 }

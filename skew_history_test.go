@@ -248,17 +248,20 @@ func TestHistoriesOfOursBesideOverrunningOldClientsAreThoseOfALockAmongOurs(t *t
 // Jobs that never look whether their lease was lost write when another works. The plain counter believes
 // them; numbers tell them off.
 func TestFencingNumbersRefuseJobsThatDoNotLook(t *testing.T) {
-	refused := 0
-	for seed := *firstSeed; seed < *firstSeed+2; seed++ {
+	refused, lost := 0, 0
+	// Two histories, and more of them if in these nobody wrote late: short ones, as under the race detector,
+	// need not have such a job.
+	for seed := *firstSeed; seed < *firstSeed+2 || refused == 0 && seed < *firstSeed+20; seed++ {
 		b := contest{protocol: bridged, ours: 3, old: 2, lease: 12 * time.Second, spread: 400 * time.Millisecond, gap: time.Second, job: 30 * time.Second, deaf: true}.held(t, seed)
 		t.Log(b)
 		if b.fenced != b.accepted {
 			t.Errorf("the fenced counter lost %d of %d updates", b.accepted-b.fenced, b.accepted)
 		}
-		if b.plain == b.plainWrites {
-			t.Error("the plain counter lost nothing")
-		}
 		refused += b.refused
+		lost += b.plainWrites - b.plain
+	}
+	if lost == 0 {
+		t.Error("the plain counter lost nothing")
 	}
 	if refused == 0 {
 		t.Error("no number was ever refused")

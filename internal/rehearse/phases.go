@@ -202,7 +202,7 @@ func (m *moves) report(res *Result, r rules) {
 	m.leave(now, old)
 	for _, v := range m.visits {
 		p := m.f.book.during(v, r)
-		if n := m.f.book.broken(v, r); v.phase >= migrate.Sealed && n > 0 {
+		if n := m.f.book.broken(v, r, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
 			m.steps = append(m.steps, fmt.Sprintf("old clients had locks %d times in phase %v that carried a tombstone", n, v.phase))
 		}
 		res.Phases = append(res.Phases, p)
@@ -258,7 +258,9 @@ func (b *book) during(v visit, r rules) Phase {
 // broken counts the old clients' holds in a visit of a product that a new one had had there before: its
 // release left a tombstone, or in clean nothing that would keep an old client out. A product that none of
 // the new ones has had yet is as in dual.
-func (b *book) broken(v visit, r rules) (n int) {
+// Members follow a step with their next heartbeat, at the latest after so long, and a lease taken before that
+// leaves no tombstone.
+func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, holds := range b.holds {
@@ -270,7 +272,7 @@ func (b *book) broken(v visit, r rules) (n int) {
 			if r.old(h.group) && sealed {
 				n++
 			}
-			sealed = sealed || r.ours(h.group) && h.freed > h.stop
+			sealed = sealed || r.ours(h.group) && h.freed > h.stop && h.start > v.from+follow
 		}
 	}
 	return n

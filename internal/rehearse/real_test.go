@@ -31,3 +31,20 @@ func TestOldAndNewClientsSellRightOnARealServer(t *testing.T) {
 	}
 	redistest.NoKeys(t, s.Pool())
 }
+
+// It waits for three windows without old clients, and works for seconds.
+func TestAFleetMovesOnARealServerByWhatAWatcherSees(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	p := DefaultPlan()
+	p.Move()
+	p.ForServer(func(string) bool { return false })
+	p.Acquisitions = 390
+	res, err := OnServer(t.Context(), p, Server{Name: "here", Dial: s.Pool().DialContext}, func(Progress) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.OK || len(res.Phases) != 9 || res.GaveUp != 1 || len(res.Refusals) != 2 {
+		t.Errorf("%s", asJSON(t, res))
+	}
+	redistest.NoKeys(t, s.Pool())
+}

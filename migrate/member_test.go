@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -356,16 +357,22 @@ func TestWhatTheScriptsSaidIsPublishedAndTriedAgain(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(MemberConfig{})
-		said := errors.New("NOPERM")
-		asked := ""
-		m.Attach(func(_ context.Context, key string) error { asked = key; return said })
+		var asked atomic.Value
+		var mended atomic.Bool
+		m.Attach(func(_ context.Context, key string) error {
+			asked.Store(key)
+			if mended.Load() {
+				return nil
+			}
+			return errors.New("NOPERM")
+		})
 		f.beats()
 		r := f.advance(Options{})
 		closed(t, r.Gate, "probe")
-		if asked != "gsl:probe::"+m.ID() || r.Members[0].Probe != "NOPERM" {
-			t.Errorf("asked %q, said %q", asked, r.Members[0].Probe)
+		if asked.Load() != "gsl:probe::"+m.ID() || r.Members[0].Probe != "NOPERM" {
+			t.Errorf("asked %q, said %q", asked.Load(), r.Members[0].Probe)
 		}
-		said = nil
+		mended.Store(true)
 		f.beats()
 		closed(t, f.advance(Options{}).Gate)
 	})

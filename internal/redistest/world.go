@@ -48,8 +48,16 @@ func New(t testing.TB) *World {
 	if err := w.Mini.Start(); err != nil {
 		t.Fatalf("redistest: embedded server: %v", err)
 	}
-	t.Cleanup(w.Mini.Close)
+	t.Cleanup(w.end)
 	return w
+}
+
+// end closes the server behind its last client: its INFO reads without a lock what Close writes.
+func (w *World) end() {
+	if s := w.Mini.Server(); s != nil {
+		s.Close()
+	}
+	w.Mini.Close()
 }
 
 // Bubble is a world inside a testing/synctest bubble, whose time it shares: it moves by itself when
@@ -58,7 +66,7 @@ func Bubble(t testing.TB) *World {
 	t.Helper()
 	w := &World{Mini: miniredis.NewMiniRedis(), t: t, time: machineTime{}, bell: newBell(true), synced: time.Now()}
 	w.Mini.SetTime(w.synced)
-	t.Cleanup(w.Mini.Close)
+	t.Cleanup(w.end)
 	return w
 }
 

@@ -19,7 +19,10 @@ func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, 
 	time.Sleep(time.Until(opening))
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
-	defer server.Close()
+	defer func() {
+		server.Server().Close() // behind its last client: its INFO reads without a lock what Close writes
+		server.Close()
+	}()
 	f, err := newFleet(p, names{prefix: "rehearsal:"}, p.embeddedDialer(server))
 	if err != nil {
 		return nil, err

@@ -144,7 +144,10 @@ func TestAJavaClientsDELWakesAWaiter(t *testing.T) {
 		if !bin.Tracking {
 			return
 		}
-		client, err := lock.New(backend(t, s, legacy.Config{Mode: legacy.Hardened}), lock.Config{RetryEvery: time.Hour})
+		waiting := make(chan struct{}, 1)
+		client, err := lock.New(backend(t, s, legacy.Config{Mode: legacy.Hardened}), lock.Config{
+			RetryEvery: time.Hour, Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,6 +155,7 @@ func TestAJavaClientsDELWakesAWaiter(t *testing.T) {
 		stamp, _ := dialect.Jedis().Stamp(time.Now(), time.Minute, "")
 		s.Do("SET", "stock", stamp)
 		got := client.Request(bg, "stock")
+		<-waiting // its first attempt has failed, or the DEL would free the key before it
 		s.Do("DEL", "stock")
 		select {
 		case r := <-got:

@@ -186,6 +186,29 @@ func TestSameWorldsAreHarmless(t *testing.T) {
 const mostStates = 11_000
 
 // harmless are worlds of at most one client of each kind, each once.
+// Two of ours, with an old client that keeps its word or one that does not: promise 1 as such. The numbers of
+// states are not compared: the explorer takes two of ours for one another, TLC does not.
+func TestTwoOfOursNeverHoldTogether(t *testing.T) {
+	t.Parallel()
+	var worlds []world
+	add := func(name string, sc skew.Scenario) {
+		w := world{name, sc}
+		if x := w.explored(t); x.Found || !x.Safe() {
+			t.Errorf("%s: the explorer does not call it safe", name)
+		}
+		worlds = append(worlds, w)
+	}
+	for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern} {
+		add(fmt.Sprintf("honest, %s", p), honest(dialect.Jedis(), 1, 2, p, 4, 1, 0))
+		add(fmt.Sprintf("overrunning, %s", p), with(honest(dialect.Jedis(), 1, 2, p, 4, 1, 0), overrun(skew.TwoOurs)))
+	}
+	got := asked(t, worlds)
+	for n, trace := range got.traces {
+		t.Errorf("%s: TLC finds\n%s", worlds[n].name, words(trace))
+	}
+	t.Logf("%d worlds, %d states", len(worlds), got.states)
+}
+
 func harmless(t *testing.T) (all []world, states int) {
 	seen := make(map[skew.Scenario]bool)
 	add := func(name string, sc skew.Scenario) {

@@ -4,7 +4,6 @@ package migrate_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -39,7 +38,7 @@ func BenchmarkBridge(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.ReportAllocs()
-				b.ReportMetric(against(b, pair(b, token, "of-modern"), pair(b, bridge, "k")), "x-modern")
+				b.ReportMetric(redistest.Ratio(b, pair(b, token, "of-modern"), pair(b, bridge, "k")), "x-modern")
 			})
 		}
 	}
@@ -62,30 +61,4 @@ func pair(b *testing.B, backend lock.Backend, key string) func() {
 			b.Fatal(err)
 		}
 	}
-}
-
-// against runs both in turns and returns the median of the second over the first.
-func against(b *testing.B, first, second func()) float64 {
-	const round = 50
-	first()
-	second()
-	var ratios []float64
-	b.StopTimer()
-	b.ResetTimer()
-	for done := 0; done < b.N; done += round {
-		n := min(round, b.N-done)
-		begin := time.Now()
-		for range n {
-			first()
-		}
-		between := time.Now()
-		b.StartTimer()
-		for range n {
-			second()
-		}
-		b.StopTimer()
-		ratios = append(ratios, float64(time.Since(between))/float64(between.Sub(begin)))
-	}
-	slices.Sort(ratios)
-	return ratios[len(ratios)/2]
 }

@@ -4,9 +4,7 @@ package modern_test
 
 import (
 	"context"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -39,36 +37,9 @@ func BenchmarkUncontended(b *testing.B) {
 			pool := s.Pool()
 			defer pool.Close()
 			b.ReportAllocs()
-			b.ReportMetric(ratio(b, func() { bare(b, pool) }, func() { ours(b, ctx, c) }), "x-bare")
+			b.ReportMetric(redistest.Ratio(b, func() { bare(b, pool) }, func() { ours(b, ctx, c) }), "x-bare")
 		})
 	}
-}
-
-const round = 50
-
-// ratio runs both in turns and returns the median of ours over bare.
-func ratio(b *testing.B, bare, ours func()) float64 {
-	bare()
-	ours()
-	var ratios []float64
-	b.StopTimer()
-	b.ResetTimer()
-	for done := 0; done < b.N; done += round {
-		n := min(round, b.N-done)
-		begin := time.Now()
-		for range n {
-			bare()
-		}
-		between := time.Now()
-		b.StartTimer()
-		for range n {
-			ours()
-		}
-		b.StopTimer()
-		ratios = append(ratios, float64(time.Since(between))/float64(between.Sub(begin)))
-	}
-	slices.Sort(ratios)
-	return ratios[len(ratios)/2]
 }
 
 func ours(b *testing.B, ctx context.Context, c *lock.Client) {

@@ -5,7 +5,6 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,63 +12,13 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-const lookAtAudit = `
-const out = {plots: [], tables: document.querySelectorAll('table').length, cut: [], sideways: document.documentElement.scrollWidth > innerWidth};
-for (const svg of document.querySelectorAll('svg')) {
-  const frame = svg.getBoundingClientRect();
-  out.plots.push({name: svg.getAttribute('aria-label'), width: frame.width, height: frame.height,
-    drawn: svg.querySelectorAll('path.line, rect.holds, rect.range').length,
-    table: svg.closest('section').querySelectorAll('tbody tr').length});
-  for (const text of svg.querySelectorAll('text')) {
-    const at = text.getBoundingClientRect();
-    if (at.left < frame.left - 1 || at.right > frame.right + 1 || at.top < frame.top - 1 || at.bottom > frame.bottom + 1) out.cut.push(text.textContent);
-  }
-}
-return out;`
-
 func TestTheAuditsPageInABrowserIsWholeAndAsksNobody(t *testing.T) {
 	s := newStage(t)
 	file := filepath.Join(t.TempDir(), "audit.html")
 	if got := s.run("audit", "--demo", "--report", file); got.code != 1 {
 		t.Fatalf("code %d: %s", got.code, got.errors)
 	}
-	b := openBrowser(t)
-	b.ask("POST", "/url", map[string]string{"url": "file://" + file}, nil)
-	var page struct {
-		Plots []struct {
-			Name                        string
-			Width, Height, Drawn, Table float64
-		}
-		Tables   int
-		Cut      []string
-		Sideways bool
-	}
-	b.run(lookAtAudit, &page)
-	names := ""
-	for _, p := range page.Plots {
-		names += p.Name + "\n"
-		if p.Width < 500 || p.Height < 100 || p.Drawn == 0 || p.Table < 4 {
-			t.Errorf("plot %+v", p)
-		}
-	}
-	for _, name := range []string{"Offset of each client's clock", "Holds against leases", "Timeline of lock:"} {
-		if !strings.Contains(names, name) {
-			t.Errorf("no plot %q among\n%s", name, names)
-		}
-	}
-	if page.Tables != len(page.Plots)+3 || len(page.Cut) > 0 || page.Sideways {
-		t.Errorf("%d tables, labels cut off: %q, wider than the window: %v", page.Tables, page.Cut, page.Sideways)
-	}
-	for _, address := range b.requested() {
-		if address != "file://"+file && !strings.HasPrefix(address, "data:") && !strings.HasPrefix(address, "chrome://") {
-			t.Errorf("asked for %s", address)
-		}
-	}
-	var console []map[string]any
-	b.ask("POST", "/se/log", map[string]string{"type": "browser"}, &console)
-	if len(console) > 0 {
-		t.Errorf("the console says %v", console)
-	}
+	wholePage(t, file, 3, "Offset of each client's clock", "Holds against leases", "Timeline of lock:")
 }
 
 // On a real server: bursts of MONITOR, the price of them, and a user without the right to it.

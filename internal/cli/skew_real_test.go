@@ -140,7 +140,7 @@ const out = {plots: [], tables: document.querySelectorAll('table').length, cut: 
 for (const svg of document.querySelectorAll('svg')) {
   const frame = svg.getBoundingClientRect();
   out.plots.push({name: svg.getAttribute('aria-label'), width: frame.width, height: frame.height,
-    drawn: svg.querySelectorAll('path.line, rect.holds').length,
+    drawn: svg.querySelectorAll('path.line, rect.holds, rect.range').length,
     table: svg.closest('section').querySelectorAll('tbody tr').length});
   for (const text of svg.querySelectorAll('text')) {
     const at = text.getBoundingClientRect();
@@ -155,6 +155,13 @@ func TestReportInABrowserIsWholeAndAsksNobody(t *testing.T) {
 	if got.code != 1 {
 		t.Fatalf("code %d: %s", got.code, got.errors)
 	}
+	wholePage(t, file, 2, "Longest safe job", "Probability of an overlap", "How long clients wait", "Timeline of the shortest way")
+}
+
+// wholePage fails the test unless a report shows the named plots, each drawn and with its table, so many
+// tables beside them, no label cut off, and neither asks anybody for anything nor complains.
+func wholePage(t *testing.T, file string, tables int, plots ...string) {
+	t.Helper()
 	b := openBrowser(t)
 	b.ask("POST", "/url", map[string]string{"url": "file://" + file}, nil)
 	var page struct {
@@ -174,12 +181,12 @@ func TestReportInABrowserIsWholeAndAsksNobody(t *testing.T) {
 			t.Errorf("plot %+v", p)
 		}
 	}
-	for _, name := range []string{"Longest safe job", "Probability of an overlap", "How long clients wait", "Timeline of the shortest way"} {
+	for _, name := range plots {
 		if !strings.Contains(names, name) {
 			t.Errorf("no plot %q among\n%s", name, names)
 		}
 	}
-	if page.Tables != len(page.Plots)+2 || len(page.Cut) > 0 || page.Sideways {
+	if page.Tables != len(page.Plots)+tables || len(page.Cut) > 0 || page.Sideways {
 		t.Errorf("%d tables, labels cut off: %q, wider than the window: %v", page.Tables, page.Cut, page.Sideways)
 	}
 	asked := b.requested()

@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -30,9 +31,7 @@ func (m *moves) conduct(ctx context.Context) error {
 	go func() { watched <- m.watch(watching) }()
 	err := m.walk(m, ctx)
 	stop()
-	if w := <-watched; err == nil {
-		err = w
-	}
+	err = errors.Join(err, <-watched)    // without a watcher gates stay shut, which is no reason by itself
 	m.f.tasks.let(m.f.plan.Acquisitions) // what is left, or everybody would wait for ever
 	m.pool.Close()
 	return err

@@ -88,7 +88,7 @@ type moves struct {
 	dead     []string // ids of members that died
 	shutOut  int
 	now      migrate.Phase
-	steps    []string // what went wrong with the road itself
+	troubles []string // with the road itself
 }
 
 func newMoves(f *fleet) *moves {
@@ -203,18 +203,18 @@ func (m *moves) report(res *Result, r rules) {
 	for _, v := range m.visits {
 		p := m.f.book.during(v, r)
 		if n := m.f.book.broken(v, r, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
-			m.steps = append(m.steps, fmt.Sprintf("old clients had locks %d times in phase %v that carried a tombstone", n, v.phase))
+			m.troubles = append(m.troubles, fmt.Sprintf("old clients had locks %d times in phase %v that carried a tombstone", n, v.phase))
 		}
 		res.Phases = append(res.Phases, p)
 	}
 	if m.shutOut == 0 {
-		m.steps = append(m.steps, "the old client that was forgotten in phase sealed did not give up")
+		m.troubles = append(m.troubles, "the old client that was forgotten in phase sealed did not give up")
 	}
-	res.Refusals, res.GaveUp, res.Trouble = m.refusals, m.shutOut, m.steps
+	res.Refusals, res.GaveUp, res.Trouble = m.refusals, m.shutOut, m.troubles
 	for _, refused := range m.refusals {
 		res.OK = res.OK && refused.Expected
 	}
-	res.OK = res.OK && len(m.steps) == 0
+	res.OK = res.OK && len(m.troubles) == 0
 }
 
 // during is what the book has of one visit.
@@ -257,9 +257,8 @@ func (b *book) during(v visit, r rules) Phase {
 
 // broken counts the old clients' holds in a visit of a product that a new one had had there before: its
 // release left a tombstone, or in clean nothing that would keep an old client out. A product that none of
-// the new ones has had yet is as in dual.
-// Members follow a step with their next heartbeat, at the latest after so long, and a lease taken before that
-// leaves no tombstone.
+// the new ones has had yet is as in dual. Members follow a step within that time, with their next heartbeat,
+// and a lease taken before leaves no tombstone.
 func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -282,5 +281,5 @@ func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
 func (m *moves) trouble(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.steps = append(m.steps, fmt.Sprintf(format, args...))
+	m.troubles = append(m.troubles, fmt.Sprintf(format, args...))
 }

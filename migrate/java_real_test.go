@@ -5,6 +5,8 @@ package migrate
 import (
 	"context"
 	"errors"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"sync"
 	"testing"
@@ -106,6 +108,19 @@ func (w *javaWorld) take(c *interop.Client) {
 	got, err := c.Acquire(bg)
 	if err != nil || !got.Won {
 		w.t.Fatalf("Java did not take the lock: %+v, %v", got, err)
+	}
+}
+
+// The document says Java 8, and our own build is for a newer one.
+func TestJavaOfTheDocumentCompilesForJava8(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", javaFolder, "*.java"))
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	jar := filepath.Join("..", "internal", "interop", "java", "target", "interop.jar") // with Jedis in it
+	args := append([]string{"--release", "8", "-Xlint:-options", "-encoding", "UTF-8", "-cp", jar, "-d", t.TempDir()}, files...)
+	if out, err := exec.Command("javac", args...).CombinedOutput(); err != nil {
+		t.Fatalf("javac: %v\n%s", err, out)
 	}
 }
 

@@ -98,9 +98,9 @@ func judge(f *facts, to Phase) Gate {
 		case to == Dual && from == Observe:
 			b.probes()
 			b.oneDialect()
+			b.lastTouches(0)
 		case to > Dual && to > from:
 			b.window(to)
-			b.strangers()
 		case to == Observe:
 			b.noTombstones()
 		}
@@ -108,6 +108,7 @@ func judge(f *facts, to Phase) Gate {
 			b.getsetFirst()
 			b.server()
 		}
+		b.strangers(to > Dual && to > from)
 		b.keys()
 	}
 	b.gate.Open = len(b.gate.Blocks) == 0
@@ -198,9 +199,16 @@ func (b *builder) keys() {
 	}
 }
 
-func (b *builder) strangers() {
-	if v := b.survey.Strangers; v.count > 0 {
+// strangers are guards whose writers no gate knows. They close what shuts old clients out, since nobody
+// says when such a program follows; elsewhere they are evidence.
+func (b *builder) strangers(close bool) {
+	switch v := b.survey.Strangers; {
+	case v.count == 0:
+		b.note("guards", "no guard and no tombstone is held by who is not registered")
+	case close:
 		b.block("guards", "guards of no registered member on %v: a program runs the bridge in a fixed phase, or was forgotten while it ran; let it join, or stop it", v)
+	default:
+		b.note("guards", "guards of no registered member on %v", v)
 	}
 }
 

@@ -83,17 +83,21 @@ func (fl Fleet) dialectTerms() dialect.Terms {
 func (b *builder) terms(to Phase) {
 	fleet, refuted := b.fleet()
 	b.gate.Blocks = append(b.gate.Blocks, refuted...)
+	seen := b.sighting
 	for _, k := range []struct {
 		name, flag, rule string
 		known            Known
+		seen             Fact
 		takeover         bool // only old clients that take over have it
 	}{
-		{"their smallest lease", "--lease", "lease", fleet.Lease, false},
-		{"how far their clocks are apart at most", "--spread", "spread", fleet.Spread, true},
-		{"the longest time from a clock reading of theirs to its GETSET, the longest pause included", "--gap", "gap", fleet.Gap, true},
-		{"their longest job", "--job", "job", fleet.Job, false},
+		{"their smallest lease", "--lease", "lease", fleet.Lease, seen.Lease, false},
+		{"their greatest lease", "--greatest", "greatest", fleet.Greatest, seen.Greatest, false},
+		{"how far their clocks are apart at most", "--spread", "spread", fleet.Spread, seen.Spread, true},
+		{"the longest time from a clock reading of theirs to its GETSET, the longest pause included", "--gap", "gap", fleet.Gap, seen.Gap, true},
+		{"their longest job", "--job", "job", fleet.Job, seen.Job, false},
 	} {
-		needed := b.record.Phase == Observe && to == Dual && (!k.takeover || b.dialect.HasTakeover())
+		// The greatest lease is the smallest where nobody tells the two apart.
+		needed := b.record.Phase == Observe && to == Dual && k.rule != "greatest" && (!k.takeover || b.dialect.HasTakeover())
 		switch {
 		case needed && (!k.known.known() || k.known.Source == Default):
 			b.block(k.rule, "%s is not known: watch them (status --watch), or say it by %s", k.name, k.flag)
@@ -102,6 +106,12 @@ func (b *builder) terms(to Phase) {
 		case k.known.known():
 			b.note(k.rule, "%s: %v", k.name, k.known)
 		}
+		if k.seen.Known() {
+			b.noteAt(k.seen.At, k.rule, "seen of it so far: %v (%s)%s", k.seen.Time, k.seen.Basis, by(k.seen.Who))
+		}
+	}
+	if p := seen.Proved; p.Known() {
+		b.noteAt(p.At, "spread", "seen of it so far: no less than %v", p.Time)
 	}
 	b.leaseRule(fleet, to)
 	if n := b.sighting.DoubleGrants; n > 0 && to == Dual {

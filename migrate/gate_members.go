@@ -12,7 +12,12 @@ import (
 func (b *builder) registry(from, to Phase) {
 	b.somebody()
 	for _, m := range b.members() {
-		if b.readable(m) && b.alive(m) {
+		if !b.readable(m) {
+			continue
+		}
+		// What it said last is evidence of one that is gone, too: its leases are what may still run.
+		b.noteAt(m.Seen, "member", "%s: phase %v, %s, scripts %s", m.who(), m.Phase, leasesWords(m.Leases), orNotRun(m.Probe))
+		if b.alive(m) {
 			b.follows(m, from, to)
 		}
 	}
@@ -59,8 +64,6 @@ func (b *builder) follows(m MemberState, from, to Phase) {
 		b.block("phase", "member %s still acts by %v, and the record says %v: it takes that up with its next heartbeat (every %v)", m.who(), m.Phase, from, m.Every)
 	case m.Phase != from && m.Epoch < b.record.Epoch:
 		b.block("phase", "member %s still acts by %v of epoch %d: it takes up %v with its next heartbeat (every %v)", m.who(), m.Phase, m.Epoch, from, m.Every)
-	default:
-		b.noteAt(m.Seen, "member", "%s: phase %v, %s, scripts %s", m.who(), m.Phase, leasesWords(m.Leases), orNotRun(m.Probe))
 	}
 }
 

@@ -175,9 +175,70 @@ func TestClaimsArePrintedAsClaims(t *testing.T) {
 			claimed++
 		}
 	}
-	if claimed != 4 {
+	if claimed != 5 { // who claims one lease for all has claimed the greatest
 		t.Errorf("%d claims are printed as such: %v", claimed, g.Evidence)
 	}
+}
+
+// TestAGatePrintsWhatItRestsOn goes through what a human has to be shown before each step forwards.
+func TestAGatePrintsWhatItRestsOn(t *testing.T) {
+	at := judged.Add(-time.Hour)
+	measured := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured", At: at, Who: "10.0.0.7:1 till"} }
+	for p := Observe; p < Clean; p++ {
+		f := orderly(p)
+		f.survey.members[0].Leases = map[Phase]int{p: 2}
+		f.survey.members[1].Leases, f.survey.members[1].Seen = nil, judged.Add(-time.Hour) // vanished
+		f.survey.Keys, f.survey.Stamps = 2, 2
+		f.survey.NoTTL.add("stock:41")
+		s := &f.sighting
+		s.Lease, s.Greatest, s.Spread, s.Proved = measured(time.Minute), measured(time.Minute), measured(time.Second), measured(800*time.Millisecond)
+		s.Gap, s.Job = measured(300*time.Millisecond), measured(25*time.Second)
+		s.Keys = []SightedKey{{
+			Key: "stock:42", LastWrite: &Touch{At: at, What: "acquired", Who: "10.0.0.7:1 till"}, LastFailed: &Touch{At: at, What: "lost", Who: "10.0.0.8:2 report"},
+		}}
+		f.record.Fleet = Fleet{Gap: Known{time.Second, Claimed}}
+		shown := map[string]bool{}
+		g := judge(f, p+1)
+		for _, e := range g.Evidence {
+			shown[e.Rule+": "+e.Detail] = true
+		}
+		for _, want := range []string{
+			"member: a: phase " + p.String() + ", leases " + p.String() + " 2, scripts ok",
+			"member: b: phase " + p.String() + ", no leases, scripts ok",
+			"lease: their smallest lease: 1m0s (measured)",
+			"greatest: their greatest lease: 1m0s (measured)",
+			"greatest: seen of it so far: 1m0s (measured) at 10.0.0.7:1 till",
+			"spread: how far their clocks are apart at most: 1s (measured)",
+			"spread: seen of it so far: no less than 800ms",
+			"gap: the longest time from a clock reading of theirs to its GETSET, the longest pause included: 1s",
+			"gap: seen of it so far: 300ms (measured) at 10.0.0.7:1 till",
+			"job: their longest job: 25s (measured)",
+			`old-clients: "stock:42" was last written by an old client at 10.0.0.7:1 till (acquired)`,
+			`old-clients: "stock:42" was last tried for in vain by an old client at 10.0.0.8:2 report (lost)`,
+			"eviction: no maxmemory is set, so nothing is dropped (policy noeviction)",
+			"guards: no guard and no tombstone is held by who is not registered",
+			`ttl: without a TTL: "stock:41"`,
+		} {
+			if !shown[want] {
+				t.Errorf("the gate to %v does not show %q among\n%v", p+1, want, g.Evidence)
+			}
+		}
+		closed(t, &g, "vanished")
+	}
+}
+
+// TestGuardsOfStrangersAreShownWhereTheyCloseNothing: only what shuts old clients out needs to know them.
+func TestGuardsOfStrangersAreShownWhereTheyCloseNothing(t *testing.T) {
+	f := orderly(Observe)
+	f.survey.Strangers.add("k")
+	g := judge(f, Dual)
+	closed(t, &g)
+	for _, e := range g.Evidence {
+		if e.Rule == "guards" && e.Detail == `guards of no registered member on "k"` {
+			return
+		}
+	}
+	t.Errorf("not shown: %v", g.Evidence)
 }
 
 func TestAMemberIsForgottenOnlyWhenDeadAndItsLeasesAreOver(t *testing.T) {

@@ -83,7 +83,8 @@ func (b *builder) quiet(to Phase) (longest time.Duration, by Watch, why string) 
 	return longest, by, strings.Join(missing, "; ")
 }
 
-// lastTouches names who was seen last, and blocks for those of within the window, whoever claims what.
+// lastTouches names who was seen last on each key, and blocks for those of within the window, whoever
+// claims what. Where need is 0 old clients may work, and that they are seen is evidence and no more.
 func (b *builder) lastTouches(need time.Duration) {
 	recent := 0
 	for _, k := range b.sighting.Keys {
@@ -93,9 +94,9 @@ func (b *builder) lastTouches(need time.Duration) {
 			}
 			what := []string{"last written", "last tried for in vain"}[i]
 			switch ago := b.now.Sub(t.At); {
-			case ago < need && recent >= mostNames:
+			case need > 0 && ago < need && recent >= mostNames:
 				recent++
-			case ago < need:
+			case need > 0 && ago < need:
 				recent++
 				b.blockFor(need-ago, "old-clients", "%q was %s by an old client%s %v ago (%s): stop it, and wait for another %v", k.Key, what, by(t.Who), ago.Round(time.Second), t.What, (need - ago).Round(time.Second))
 			default:

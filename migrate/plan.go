@@ -17,6 +17,8 @@ type Leg struct {
 	// only that is told which no earlier one mends.
 	Needs   []string
 	Refuses []Finding
+	// Evidence is what the next leg's gate rests on, the times above among it. Later legs have none yet.
+	Evidence []Finding
 }
 
 // Road is the whole way from where a fleet is.
@@ -76,9 +78,9 @@ func (f *facts) leg(from Phase, fleet Fleet, next bool) Leg {
 	if !next {
 		there = f.asIf(from)
 	}
-	l.Refuses = judge(&there, l.To).Blocks
-	if !next {
-		l.Refuses = lasting(l.Refuses)
+	gate := judge(&there, l.To)
+	if l.Refuses = lasting(gate.Blocks); next {
+		l.Refuses, l.Evidence = gate.Blocks, gate.Evidence
 	}
 	every := fmt.Sprintf("every member acts by %v, and no lease of an earlier phase runs (at most %v)", from, f.longestTTL())
 	window := fmt.Sprintf("%v without an attempt of an old client, watched by status --watch", windowFor(fleet))

@@ -71,11 +71,12 @@ type migrateKnown struct {
 }
 
 type migrateLeg struct {
-	From    *string          `json:"from"`
-	To      string           `json:"to"`
-	Wait    json.Number      `json:"wait_ms"`
-	Needs   []string         `json:"needs"`
-	Refuses []migrateFinding `json:"refuses"`
+	From     *string          `json:"from"`
+	To       string           `json:"to"`
+	Wait     json.Number      `json:"wait_ms"`
+	Needs    []string         `json:"needs"`
+	Refuses  []migrateFinding `json:"refuses"`
+	Evidence []migrateFinding `json:"evidence"`
 }
 
 func migrateDocument(r *migrate.Report) migrateAnswer {
@@ -107,7 +108,7 @@ func roadDocument(road *migrate.Road) migrateAnswer {
 	}
 	a.Road = []migrateLeg{}
 	for _, l := range road.Legs {
-		a.Road = append(a.Road, migrateLeg{phaseName(l.From), l.To.String(), millis(l.Wait), append([]string{}, l.Needs...), findingsOf(l.Refuses)})
+		a.Road = append(a.Road, migrateLeg{phaseName(l.From), l.To.String(), millis(l.Wait), append([]string{}, l.Needs...), findingsOf(l.Refuses), findingsOf(l.Evidence)})
 	}
 	a.RoadWait = msOf(road.Wait)
 	return a

@@ -109,6 +109,9 @@ func (e *Env) printRoad(road *migrate.Road, asJSON bool) error {
 		for _, r := range l.Refuses {
 			fmt.Fprintf(e.Stdout, "  as things are, closed by %s: %s\n", r.Rule, oneLine(r.Detail))
 		}
+		for _, f := range l.Evidence {
+			fmt.Fprintf(e.Stdout, "  %s\n", evidenceLine(f))
+		}
 	}
 	fmt.Fprintf(e.Stdout, "\nin all: at least %v\n", road.Wait.Round(time.Second))
 	return nil

@@ -31,7 +31,7 @@ func TestAKeyThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
 			t.Parallel()
 			primary := binary.Start(t, redistest.Options{})
 			replica := primary.StartReplica()
-			follows(t, primary)
+			primary.AwaitReplica()
 			wire := primary.Wire()
 			b, err := modern.New(wire.Pool(), modern.Config{Fence: true, Replicas: 1, ReplicaWait: 300 * time.Millisecond})
 			if err != nil {
@@ -84,7 +84,7 @@ func untilNot(passing error, f func() error) (err error) {
 func TestManyWaitForReplicasTogether(t *testing.T) {
 	primary := redistest.Real(t, redistest.Options{})
 	primary.StartReplica()
-	follows(t, primary)
+	primary.AwaitReplica()
 	wire := primary.Wire()
 	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1})
 	if err != nil {
@@ -116,64 +116,6 @@ func TestManyWaitForReplicasTogether(t *testing.T) {
 	}
 }
 
-// pair is a primary with a replica of it, and who dials is led to the one that counts.
-type pair struct {
-	primary, replica *redistest.Server
-	mu               sync.Mutex
-	now              *redistest.Server
-}
-
-func newPair(t *testing.T) *pair {
-	p := &pair{primary: redistest.Real(t, redistest.Options{})}
-	p.replica = p.primary.StartReplica()
-	follows(t, p.primary)
-	p.now = p.primary
-	return p
-}
-
-func (p *pair) pool() *redis.Pool {
-	return &redis.Pool{Dial: func() (redis.Conn, error) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return redis.Dial("tcp", p.now.Addr())
-	}}
-}
-
-// cutOff makes the replica miss all that is written from now on: it cannot come back to the primary.
-func (p *pair) cutOff(t *testing.T) {
-	c := p.primary.Pool().Get() // one connection, from before the door closes
-	defer c.Close()
-	for _, args := range [][]any{{"CONFIG", "SET", "requirepass", "nobody-knows"}, {"CLIENT", "KILL", "TYPE", "slave"}} {
-		if _, err := c.Do(args[0].(string), args[1:]...); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// follows waits until the replica acknowledges what the primary writes.
-func follows(t *testing.T, primary *redistest.Server) {
-	t.Helper()
-	c := primary.Pool().Get()
-	defer c.Close()
-	for n := 0; n < 1; {
-		_, err := c.Do("SET", "follows", "1", "PX", 1)
-		if err == nil {
-			n, err = redis.Int(c.Do("WAIT", 1, 1000))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func (p *pair) promote() {
-	p.primary.Kill()
-	p.replica.Do("SLAVEOF", "NO", "ONE")
-	p.mu.Lock()
-	p.now = p.replica
-	p.mu.Unlock()
-}
-
 func fenced(t *testing.T, pool *redis.Pool, cfg lock.Config) *lock.Client {
 	t.Helper()
 	b, err := modern.New(pool, modern.Config{Fence: true, Timeout: 500 * time.Millisecond})
@@ -193,11 +135,11 @@ func number(t *testing.T, l *lock.Lease) int64 {
 }
 
 func TestALeaseThatWasReplicatedOutlivesAPromotion(t *testing.T) {
-	p := newPair(t)
-	a, b := fenced(t, p.pool(), lock.Config{}), fenced(t, p.pool(), lock.Config{Wait: -1})
+	p := redistest.NewPair(t)
+	a, b := fenced(t, p.Pool(), lock.Config{}), fenced(t, p.Pool(), lock.Config{Wait: -1})
 	l := acquire(t, a, "k")
-	follows(t, p.primary)
-	p.promote()
+	p.Primary.AwaitReplica()
+	p.Promote()
 	if _, err := b.Acquire(bg, "k"); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("somebody else was told %v", err)
 	}
@@ -219,16 +161,16 @@ func TestALeaseThatWasReplicatedOutlivesAPromotion(t *testing.T) {
 
 // TestAPromotionThatLostWritesLetsTwoHoldAndTheirNumbersTellThemApart is the documented hazard.
 func TestAPromotionThatLostWritesLetsTwoHoldAndTheirNumbersTellThemApart(t *testing.T) {
-	p := newPair(t)
-	a, b := fenced(t, p.pool(), lock.Config{}), fenced(t, p.pool(), lock.Config{})
+	p := redistest.NewPair(t)
+	a, b := fenced(t, p.Pool(), lock.Config{}), fenced(t, p.Pool(), lock.Config{})
 	for _, c := range []*lock.Client{a, b} { // both are connected before the door closes
 		if err := acquire(t, c, "other").Release(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.cutOff(t)
+	p.CutOff()
 	first := acquire(t, a, "k")
-	p.promote()
+	p.Promote()
 	second := acquire(t, b, "k")
 	if first.Err() != nil || second.Err() != nil {
 		t.Errorf("no double grant to show: %v, %v", first.Err(), second.Err())
@@ -248,7 +190,7 @@ func TestAPromotionThatLostWritesLetsTwoHoldAndTheirNumbersTellThemApart(t *test
 }
 
 // sentinel starts a Redis Sentinel that watches the pair and returns its address.
-func sentinel(t *testing.T, p *pair) string {
+func sentinel(t *testing.T, p *redistest.Pair) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -261,7 +203,7 @@ func sentinel(t *testing.T, p *pair) string {
 	addr := ln.Addr().String()
 	ln.Close()
 	_, port, _ := net.SplitHostPort(addr)
-	_, watched, _ := net.SplitHostPort(p.primary.Addr())
+	_, watched, _ := net.SplitHostPort(p.Primary.Addr())
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %s 1\nsentinel down-after-milliseconds m 300\nsentinel failover-timeout m 2000\n", port, dir, watched)
@@ -293,7 +235,7 @@ func sentinel(t *testing.T, p *pair) string {
 }
 
 func TestASentinelLeadsToThePromotedServer(t *testing.T) {
-	p := newPair(t)
+	p := redistest.NewPair(t)
 	address, err := redisurl.Parse("redis+sentinel://" + sentinel(t, p) + "/m")
 	if err != nil {
 		t.Fatal(err)
@@ -309,9 +251,9 @@ func TestASentinelLeadsToThePromotedServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.cutOff(t)
+	p.CutOff()
 	first := acquire(t, a, "k") // will be lost
-	p.primary.Kill()
+	p.Primary.Kill()
 	var second *lock.Lease
 	for second == nil { // until the sentinel has promoted the replica; the key is not there
 		second, err = b.Acquire(bg, "k")

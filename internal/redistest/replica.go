@@ -1,0 +1,135 @@
+package redistest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Restart empties the embedded server as the restart of one does that keeps nothing on disk: keys and scripts
+// are gone. Connections stay; Wire.Cut ends them.
+func (w *World) Restart() {
+	w.t.Helper()
+	w.sync()
+	w.Mini.FlushAll()
+	w.FlushScripts()
+}
+
+// FlushScripts makes the embedded server forget every script.
+func (w *World) FlushScripts() {
+	w.t.Helper()
+	conn, err := w.Dial(context.Background())
+	if err != nil {
+		w.t.Fatalf("redistest: %v", err)
+	}
+	c := redis.NewConn(conn, 0, 0)
+	defer c.Close()
+	if _, err := c.Do("SCRIPT", "FLUSH"); err != nil {
+		w.t.Fatalf("redistest: %v", err)
+	}
+}
+
+// Replica notes what a replica of the embedded server has now. The func that it returns promotes that
+// replica: every write since is lost, the ends of keys are the same instants, and scripts are not known.
+// Connections stay; Wire.Cut ends them. Only strings are replicated.
+func (w *World) Replica() (promote func()) {
+	w.t.Helper()
+	type entry struct {
+		value string
+		left  time.Duration
+	}
+	w.sync()
+	had, at := map[string]entry{}, w.Now()
+	for _, key := range w.Mini.Keys() {
+		value, err := w.Mini.Get(key)
+		if err != nil {
+			w.t.Fatalf("redistest: replica of %q: %v", key, err)
+		}
+		had[key] = entry{value, w.Mini.TTL(key)}
+	}
+	return func() {
+		w.t.Helper()
+		w.Restart()
+		for key, e := range had {
+			left := e.left - w.Now().Sub(at)
+			if e.left > 0 && left <= 0 {
+				continue
+			}
+			if err := w.Mini.Set(key, e.value); err != nil {
+				w.t.Fatalf("redistest: replica of %q: %v", key, err)
+			}
+			if e.left > 0 {
+				w.Mini.SetTTL(key, left)
+			}
+		}
+	}
+}
+
+// Pair is a real server with a replica of it. Who dials through Pool is led to the one that counts.
+type Pair struct {
+	Primary, Replica *Server
+
+	t   testing.TB
+	mu  sync.Mutex
+	now *Server
+}
+
+// NewPair starts both and returns when the replica has all that the primary has.
+func NewPair(t testing.TB) *Pair {
+	t.Helper()
+	p := &Pair{Primary: Real(t, Options{}), t: t}
+	p.now, p.Replica = p.Primary, p.Primary.StartReplica()
+	p.Primary.AwaitReplica()
+	return p
+}
+
+// Pool dials the primary, and after Promote what was its replica. It is the caller's to close.
+func (p *Pair) Pool() *redis.Pool {
+	return &redis.Pool{Dial: func() (redis.Conn, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return redis.Dial("tcp", p.now.Addr())
+	}}
+}
+
+// CutOff makes the replica miss all that is written from now on: it cannot come back to the primary. Nor
+// can anybody else who is not connected yet.
+func (p *Pair) CutOff() {
+	p.t.Helper()
+	c := p.Primary.Pool().Get() // one connection, from before the door closes
+	defer c.Close()
+	for _, args := range [][]any{{"CONFIG", "SET", "requirepass", "nobody-knows"}, {"CLIENT", "KILL", "TYPE", "slave"}} {
+		if _, err := c.Do(args[0].(string), args[1:]...); err != nil {
+			p.t.Fatalf("redistest: %v", err)
+		}
+	}
+}
+
+// Promote kills the primary and makes the replica the one that counts.
+func (p *Pair) Promote() {
+	p.t.Helper()
+	p.Primary.Kill()
+	p.Replica.Do("SLAVEOF", "NO", "ONE")
+	p.mu.Lock()
+	p.now = p.Replica
+	p.mu.Unlock()
+}
+
+// AwaitReplica waits until a replica acknowledges what the server writes.
+func (s *Server) AwaitReplica() {
+	s.t.Helper()
+	c := s.Pool().Get()
+	defer c.Close()
+	for n := 0; n < 1; {
+		_, err := c.Do("SET", "follows", "1", "PX", 1)
+		if err == nil {
+			n, err = redis.Int(c.Do("WAIT", 1, 1000))
+		}
+		if err != nil {
+			s.t.Fatalf("redistest: %v", err)
+		}
+	}
+}

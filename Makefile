@@ -13,7 +13,7 @@ lint: ## formatting, vet, staticcheck, the rules of the house
 fuzz: ## every fuzz target for FUZZTIME, a minute by default
 	@FUZZTIME=$${FUZZTIME:-60s} scripts/test.sh fuzz
 
-bench: prepare ## ours beside bare redigo and other libraries; BENCH_SCENARIO, BENCH_ROUNDS narrow it
+bench: prepare ## ours beside bare redigo and other libraries; BENCH_SCENARIO, BENCH_ADAPTER, BENCH_ROUNDS narrow it
 	@scripts/bench.sh
 
 bench-doc: prepare ## the same, into the tables of docs/performance.md

@@ -4,6 +4,7 @@
 //	make bench                                  all of it, in about eight minutes
 //	BENCH_SCENARIO=one-key,killed make bench    some scenarios
 //	BENCH_ROUNDS=21 make bench                  more rounds than each scenario's own
+//	BENCH_ADAPTER='modern;modern, fair' make bench    some locks, beside the bare commands
 //
 // What it promises of a measurement, and what not, stands in package internal/bench. It is a module
 // of its own so that nobody who uses the lock has the other libraries among his dependencies. It
@@ -35,6 +36,7 @@ func main() {
 	}
 	o := options{}
 	flag.StringVar(&o.scenario, "scenario", os.Getenv("BENCH_SCENARIO"), "measure only these, separated by commas")
+	flag.StringVar(&o.adapter, "adapter", os.Getenv("BENCH_ADAPTER"), "measure only these, separated by semicolons, beside the bare commands")
 	flag.IntVar(&o.rounds, "rounds", 0, "rounds, instead of each scenario's own")
 	flag.StringVar(&o.json, "json", "", "write the rows to this file too")
 	flag.StringVar(&o.doc, "doc", "", "put the tables between the marks of this Markdown file")
@@ -60,9 +62,9 @@ func main() {
 const child = "child"
 
 type options struct {
-	scenario, json, doc string
-	rounds              int
-	quick, list         bool
+	scenario, adapter, json, doc string
+	rounds                       int
+	quick, list                  bool
 }
 
 func (o options) run(ctx context.Context) error {
@@ -80,6 +82,10 @@ func (o options) run(ctx context.Context) error {
 		}
 		return nil
 	}
+	all, err := bench.PickAdapters(append(adapters(), javaAdapters()...), o.adapter)
+	if err != nil {
+		return err
+	}
 	server, err := startServer(ctx)
 	if err != nil {
 		return err
@@ -91,7 +97,7 @@ func (o options) run(ctx context.Context) error {
 	}
 	begun := time.Now()
 	r := bench.Runner{
-		Adapters: append(adapters(), javaAdapters()...), Scenarios: scenarios, Redis: "redis://" + server.addr, Prefix: "bench:",
+		Adapters: all, Scenarios: scenarios, Redis: "redis://" + server.addr, Prefix: "bench:",
 		Child: []string{self, child}, Rounds: o.rounds, Quick: o.quick, Alone: true, Progress: progress,
 	}
 	rep, err := r.Run(ctx)

@@ -4,7 +4,7 @@
 #
 #   scripts/bench.sh [-doc FILE] [-json FILE] [-quick] [-list]
 #
-# BENCH_SCENARIO (names separated by commas) and BENCH_ROUNDS narrow it. BENCH_CPU is the CPU (0),
+# BENCH_SCENARIO (names separated by commas), BENCH_ADAPTER (by semicolons) and BENCH_ROUNDS narrow it. BENCH_CPU is the CPU (0),
 # BENCH_SERVER the server program (redis-server).
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -117,6 +117,20 @@ func TestScenariosArePickedByNameAndByGroup(t *testing.T) {
 	}
 }
 
+func TestAdaptersArePickedByNameBesideTheBareOne(t *testing.T) {
+	some, err := PickAdapters(Own(), "modern, fair; modern")
+	var got []string
+	for _, a := range some {
+		got = append(got, a.Name)
+	}
+	if want := []string{"bare", "modern", "modern, fair"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("picked %q, %v; want %q", got, err, want)
+	}
+	if _, err := PickAdapters(Own(), "modern,"); err == nil {
+		t.Error("a name that nobody has was accepted")
+	}
+}
+
 func TestEveryScenarioNamesAdaptersThatExist(t *testing.T) {
 	for _, s := range Scenarios(nil, nil) {
 		for _, name := range s.Adapters {

@@ -71,6 +71,23 @@ func Pick(all []Scenario, words ...string) ([]Scenario, error) {
 	return some, nil
 }
 
+// PickAdapters returns the adapters that words name, a list separated by semicolons since names have
+// commas, and the bare commands, with which they are compared; all of them when it is empty.
+func PickAdapters(all []Adapter, words string) ([]Adapter, error) {
+	if words == "" {
+		return all, nil
+	}
+	wanted := []string{Baseline().Name}
+	for word := range strings.SplitSeq(words, ";") {
+		word = strings.TrimSpace(word)
+		if _, err := find(all, word); err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, word)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(a Adapter) bool { return !slices.Contains(wanted, a.Name) }), nil
+}
+
 func names(all []Scenario) (names []string) {
 	for _, s := range all {
 		names = append(names, s.Name)

@@ -26,6 +26,12 @@ type Span struct {
 	Released int64 // before release was called: the end of what the client itself believes
 }
 
+// Refusal is one acquire that came back with false, in microseconds of the JVM's wall clock.
+type Refusal struct {
+	Asked  int64 // before acquire was called
+	GaveUp int64 // after it had returned
+}
+
 // StartLoop begins a loop on the client's present lock object, of count acquisitions or, with 0, until [Loop.Stop]. The
 // counter is a key of the same server; hold is cut to whole milliseconds.
 func (c *Client) StartLoop(ctx context.Context, counter string, hold time.Duration, count int) (*Loop, error) {
@@ -39,12 +45,22 @@ func (c *Client) StartLoop(ctx context.Context, counter string, hold time.Durati
 // Reach waits until the loop has had at least so many acquisitions, or has ended, and returns how many it has had by
 // then. With 0 it only asks.
 func (l *Loop) Reach(ctx context.Context, least int) (int, error) {
-	words, err := l.client.jvm.order(ctx, 0, "reach", l.client.Name, strconv.Itoa(least))
+	return l.number(ctx, "reach", least)
+}
+
+// Refused waits until at least so many acquires of the loop came back with false, or the loop has ended, and returns how
+// many have by then. With 0 it only asks.
+func (l *Loop) Refused(ctx context.Context, least int) (int, error) {
+	return l.number(ctx, "refused", least)
+}
+
+func (l *Loop) number(ctx context.Context, verb string, least int) (int, error) {
+	words, err := l.client.jvm.order(ctx, 0, verb, l.client.Name, strconv.Itoa(least))
 	if err != nil {
 		return 0, err
 	}
 	if len(words) != 1 {
-		return 0, badAnswer("reach", words)
+		return 0, badAnswer(verb, words)
 	}
 	return strconv.Atoi(words[0].text)
 }
@@ -85,17 +101,25 @@ func numbers(words []word, into []int) error {
 
 // Spans returns every acquisition of the loop so far, oldest first.
 func (l *Loop) Spans(ctx context.Context) ([]Span, error) {
-	words, err := l.client.jvm.order(ctx, 0, "spans", l.client.Name)
+	return instants(ctx, l, "spans", func(s *Span) []any { return []any{&s.Asked, &s.Held, &s.Released} })
+}
+
+// Refusals returns every acquire of the loop so far that came back with false, oldest first.
+func (l *Loop) Refusals(ctx context.Context) ([]Refusal, error) {
+	return instants(ctx, l, "refusals", func(r *Refusal) []any { return []any{&r.Asked, &r.GaveUp} })
+}
+
+// instants reads an answer each of whose words is a T, its fields parted by commas.
+func instants[T any](ctx context.Context, l *Loop, verb string, fields func(*T) []any) ([]T, error) {
+	words, err := l.client.jvm.order(ctx, 0, verb, l.client.Name)
 	if err != nil {
 		return nil, err
 	}
-	spans := make([]Span, 0, len(words))
-	for _, w := range words {
-		var s Span
-		if _, err := fmt.Sscan(strings.ReplaceAll(w.text, ",", " "), &s.Asked, &s.Held, &s.Released); err != nil {
-			return nil, fmt.Errorf("interop: not a span: %q", w.text)
+	all := make([]T, len(words))
+	for i, w := range words {
+		if _, err := fmt.Sscan(strings.ReplaceAll(w.text, ",", " "), fields(&all[i])...); err != nil {
+			return nil, fmt.Errorf("interop: an answer to %s with an unreadable word: %q", verb, w.text)
 		}
-		spans = append(spans, s)
 	}
-	return spans, nil
+	return all, nil
 }

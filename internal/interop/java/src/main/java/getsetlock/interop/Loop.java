@@ -17,10 +17,10 @@ final class Loop {
     private final long holdMillis;
     private final int count;
     private final List<String> spans = new ArrayList<>();
+    private final List<String> refusals = new ArrayList<>(); // guarded by spans, as whatever a caller waits for
     private final CompletableFuture<List<String>> result = new CompletableFuture<>();
     private volatile boolean stopped;
     private volatile int acquired;
-    private volatile int refused;
 
     /** The counter travels on a connection of its own: it is the job's, and the job is not the lock's. */
     Loop(Mutex lock, Jedis counter, String key, long holdMillis, int count) {
@@ -38,7 +38,7 @@ final class Loop {
             while (!stopped && (count == 0 || acquired < count)) {
                 round();
             }
-            result.complete(List.of(Integer.toString(acquired), Integer.toString(refused),
+            result.complete(List.of(Integer.toString(acquired), Integer.toString(refusals().size()),
                     Long.toString(System.currentTimeMillis() - start)));
         } catch (InterruptedException | RuntimeException e) {
             result.completeExceptionally(e);
@@ -51,7 +51,10 @@ final class Loop {
     private void round() throws InterruptedException {
         long asked = Call.nowMicros();
         if (!lock.acquire()) {
-            refused++;
+            synchronized (spans) {
+                refusals.add(asked + "," + Call.nowMicros());
+                spans.notifyAll();
+            }
             return;
         }
         long held = Call.nowMicros();
@@ -96,9 +99,25 @@ final class Loop {
         return acquired;
     }
 
+    /** Waits until there have been so many refusals, or the loop has ended; how many there were. */
+    int refused(int least) throws InterruptedException {
+        synchronized (spans) {
+            while (refusals.size() < least && !result.isDone()) {
+                spans.wait();
+            }
+            return refusals.size();
+        }
+    }
+
     List<String> spans() {
         synchronized (spans) {
             return new ArrayList<>(spans);
+        }
+    }
+
+    List<String> refusals() {
+        synchronized (spans) {
+            return new ArrayList<>(refusals);
         }
     }
 }

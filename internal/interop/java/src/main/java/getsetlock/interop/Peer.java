@@ -91,11 +91,15 @@ final class Peer {
                 return running().report();
             case "reach":
                 return List.of(Integer.toString(running().reach(Integer.parseInt(a.get(0)))));
+            case "refused":
+                return List.of(Integer.toString(running().refused(Integer.parseInt(a.get(0)))));
             case "stop":
                 running().stop();
                 return List.of();
             case "spans":
                 return running().spans();
+            case "refusals":
+                return running().refusals();
             default:
                 throw new IllegalArgumentException("no such order: " + verb);
         }

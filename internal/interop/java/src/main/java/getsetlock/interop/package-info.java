@@ -38,9 +38,12 @@
  * <tr><td>{@code finish C}</td><td>waits for the loop's end: acquisitions, refusals, milliseconds</td></tr>
  * <tr><td>{@code reach C N}</td><td>waits until the loop has had N acquisitions or has ended; how many it has
  * had</td></tr>
+ * <tr><td>{@code refused C N}</td><td>the same of acquires that came back with false</td></tr>
  * <tr><td>{@code stop C}</td><td>ends the loop after its present round</td></tr>
  * <tr><td>{@code spans C}</td><td>of the last loop: {@code asked,held,released} in us for every acquisition: before
  * acquire was called, after it returned, before release was called</td></tr>
+ * <tr><td>{@code refusals C}</td><td>of the last loop: {@code asked,gaveup} in us for every acquire that came back with
+ * false: before it was called, after it returned</td></tr>
  * </table>
  *
  * <p>A call is one word, fields parted by commas: clock when it came to the gate, verb ({@code setnx}, {@code get},

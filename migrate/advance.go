@@ -57,7 +57,9 @@ func CleanUp(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) 
 		switch {
 		case f.record.Phase == Clean && f.record.Pending == NoPhase:
 			r := d.report(f)
-			r.note("the fleet is clean; nothing is left to do")
+			if r.Gate = d.outdated(f); r.Gate == nil {
+				r.note("the fleet is clean; nothing is left to do")
+			}
 			return r, nil
 		case f.record.Phase == Clean:
 			return d.finish(ctx, f)

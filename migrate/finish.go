@@ -102,6 +102,8 @@ func (d *desk) remains(f *facts) Gate {
 	b := &builder{facts: f, gate: Gate{To: f.record.Phase}}
 	b.acknowledged(f.record.Phase)
 	switch f.record.Pending {
+	case Sealed: // after a fail-over a member may come back from where no step to here leads
+		b.leases(Sealed, Dual)
 	case Modern: // its leases rest on the tombstones that are about to go
 		b.leases(Clean, Clean)
 	case Clean: // its leases keep no old client out
@@ -111,9 +113,10 @@ func (d *desk) remains(f *facts) Gate {
 	return b.gate
 }
 
-// tidy deletes tombstones, as far as that is allowed yet.
+// tidy deletes tombstones, as far as that is allowed yet, and never on the word of a record that a member
+// knows a later one of: that may want them.
 func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error {
-	if f.record.Pending == Clean || f.record.Pending == Modern && len(gate.Blocks) > 0 {
+	if f.record.Pending == Clean || f.record.Pending == Modern && len(gate.Blocks) > 0 || f.outdated() {
 		return nil
 	}
 	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)

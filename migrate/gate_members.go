@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -54,8 +55,7 @@ func (b *builder) alive(m MemberState) bool {
 func (b *builder) follows(m MemberState, from, to Phase) {
 	switch {
 	case m.Epoch > b.record.Epoch:
-		b.block("epoch", "member %s has seen epoch %d, and the record is of %d: an old record was restored; if its members act by %v, write it anew (DEL %s, then init, which takes the members' word)",
-			m.who(), m.Epoch, b.record.Epoch, m.Phase, recordKey(b.namespace))
+		b.outdated(m)
 	case m.Phase == NoPhase:
 		b.block("phase", "member %s has no phase and takes no lock: it could not read the record, or writes another dialect (%s)", m.who(), m.Dialect)
 	case m.Dialect != b.dialect.Name:
@@ -65,6 +65,18 @@ func (b *builder) follows(m MemberState, from, to Phase) {
 	case m.Phase != from && m.Epoch < b.record.Epoch:
 		b.block("phase", "member %s still acts by %v of epoch %d: it takes up %v with its next heartbeat (every %v)", m.who(), m.Phase, m.Epoch, from, m.Every)
 	}
+}
+
+// outdated closes the gate of a record that a member knows a later one of: no step may be taken from it, and
+// none that it says to be unfinished be finished.
+func (b *builder) outdated(m MemberState) {
+	b.block("epoch", "member %s has seen epoch %d, and the record is of %d: an old record was restored; if its members act by %v, write it anew (DEL %s, then init, which takes the members' word)",
+		m.who(), m.Epoch, b.record.Epoch, m.Phase, recordKey(b.namespace))
+}
+
+// outdated reports that a member has seen a later record.
+func (f *facts) outdated() bool {
+	return slices.ContainsFunc(f.members(), func(m MemberState) bool { return m.Epoch > f.record.Epoch })
 }
 
 // leasesWords is leasesText for people.
@@ -126,7 +138,10 @@ func (b *builder) acknowledged(phase Phase) {
 		if !b.readable(m) || !b.alive(m) {
 			continue
 		}
-		if m.Phase != phase || m.Epoch < b.record.Epoch {
+		switch {
+		case m.Epoch > b.record.Epoch:
+			b.outdated(m)
+		case m.Phase != phase || m.Epoch < b.record.Epoch:
 			b.block("phase", "member %s has not acknowledged %v yet: it does with its next heartbeat (every %v)", m.who(), phase, m.Every)
 		}
 	}

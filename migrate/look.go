@@ -268,8 +268,19 @@ func Status(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	if next, ok := following(f.record.Phase); ok {
 		gate := judge(f, next)
 		r.Gate = &gate
+	} else {
+		r.Gate = d.outdated(f)
 	}
 	return r, nil
+}
+
+// outdated is the gate of a record from which no step leads, where a member has seen a later one; else nil.
+func (d *desk) outdated(f *facts) *Gate {
+	if !f.record.exists() || f.record.err != nil || !f.outdated() {
+		return nil
+	}
+	gate := d.remains(f)
+	return &gate
 }
 
 // following is the next phase, Clean included.

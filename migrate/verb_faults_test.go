@@ -1,0 +1,280 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+)
+
+// Faults in every verb, at each of its commands. Whatever happens, the record is the old one, the new one
+// or none, and members are never more than a step apart. The verb, run again as docs/migration.md says,
+// comes to where it would have come and never a step further, and leaves nothing but the record, the
+// members, and tombstones where they belong.
+
+// verbCase is a row: where a fleet stands, and a verb.
+type verbCase struct {
+	from, to Phase
+	ready    func(*crew)
+	run      func(context.Context, *redis.Pool, Options) (*Report, error)
+}
+
+var verbCases = map[string]verbCase{
+	"init":                {NoPhase, Observe, nil, Init},
+	"init after clean":    {Clean, Observe, nil, Init},
+	"init after a loss":   {Sealed, Sealed, func(c *crew) { c.w.Mini.Del(recordKey("")) }, Init},
+	"advance to dual":     {Observe, Dual, nil, Advance},
+	"advance to sealed":   {Dual, Sealed, nil, Advance},
+	"advance to modern":   {Sealed, Modern, nil, Advance},
+	"back to sealed":      {Modern, Sealed, nil, Back},
+	"back to dual":        {Sealed, Dual, nil, Back},
+	"back to observe":     {Dual, Observe, nil, Back},
+	"clean":               {Modern, Clean, nil, CleanUp},
+	"tombstones of back":  {Sealed, Dual, func(c *crew) { c.halfway(Back) }, Back},
+	"tombstones of clean": {Modern, Clean, func(c *crew) { c.halfway(CleanUp) }, CleanUp},
+}
+
+// fault is a column. Exactly one of its funcs is given.
+type fault struct {
+	command string // at which it may happen; empty: at each
+	rule    *redistest.Action
+	// meanwhile happens while a command stands before the server, or when the verb is over if it sends fewer.
+	meanwhile func(c *crew, promote func())
+	// cut: connections end with it.
+	cut bool
+	// late: the replica of that moment is promoted when the verb is over.
+	late bool
+}
+
+var verbFaults = map[string]fault{
+	"cut before the reply":   {rule: &redistest.CutAfter},
+	"cut before a script":    {command: "EVALSHA", rule: &redistest.CutBefore},
+	"cut after the reply":    {rule: &redistest.CutReplied},
+	"NOSCRIPT":               {command: "EVALSHA", rule: noScript},
+	"script cache flushed":   {command: "EVALSHA", meanwhile: func(c *crew, _ func()) { c.w.FlushScripts() }},
+	"restarted empty":        {meanwhile: func(c *crew, _ func()) { c.w.Restart() }, cut: true},
+	"phase record lost":      {meanwhile: func(c *crew, _ func()) { c.w.Mini.Del(recordKey("")) }},
+	"promoted, all lost":     {meanwhile: func(_ *crew, promote func()) { promote() }, cut: true},
+	"promoted, the end lost": {late: true},
+}
+
+var noScript = func() *redistest.Action { a := redistest.Answer(redistest.NoScript); return &a }()
+
+func TestCutAnywhereEveryVerbCanBeRunAgain(t *testing.T) {
+	for verb, v := range verbCases {
+		for name, f := range verbFaults {
+			t.Run(verb+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				// The first round suffers nothing, and counts.
+				for nth, last := 0, 0; nth <= last+1 && !t.Failed(); nth++ {
+					inBubble(t, func(fl *fleet) {
+						sent := newCrew(fl, v).suffers(v, f, nth)
+						if nth == 0 {
+							last = sent
+						}
+					})
+					if t.Failed() {
+						t.Fatalf("at command %d of %d", nth, last)
+					}
+				}
+			})
+		}
+	}
+}
+
+// crew is a fleet of two members, whose heartbeats do not fall together.
+type crew struct {
+	*fleet
+	all []*Member
+}
+
+const crewEvery = time.Second
+
+func newCrew(f *fleet, v verbCase) *crew {
+	f.t.Helper()
+	c := &crew{fleet: f}
+	if v.from != NoPhase {
+		known := Known{time.Minute, Claimed}
+		second := Known{time.Second, Claimed}
+		c.set(recordKey(""), Record{
+			Epoch: 5, Phase: v.from, Since: f.w.ServerNow(), Dialect: "Jedis",
+			Fleet: Fleet{Lease: known, Greatest: known, Spread: second, Gap: second, Job: second},
+		}.String())
+	}
+	for range 2 {
+		c.all = append(c.all, f.join(MemberConfig{Every: crewEvery}))
+		f.w.Pass(crewEvery / 2)
+	}
+	if tombstones(v.from) {
+		f.put("stock", nil)
+	}
+	c.beats()
+	if v.ready != nil {
+		v.ready(c)
+	}
+	return c
+}
+
+func (c *crew) set(key, value string) {
+	c.t.Helper()
+	if err := c.w.Mini.Set(key, value); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *crew) beats() { c.w.Pass(2*crewEvery + crewEvery/2) }
+
+// tombstones says whether they belong to a phase.
+func tombstones(p Phase) bool { return p == Sealed || p == Modern }
+
+// halfway takes the step while a lease keeps a tombstone from going, and lets that lease end.
+func (c *crew) halfway(run func(context.Context, *redis.Pool, Options) (*Report, error)) {
+	c.t.Helper()
+	c.put("till", c.all[0])
+	_, end, err := c.all[0].Begin(bg, 10*time.Second)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.beats()
+	if r, err := run(bg, c.w.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second})); err != nil || !r.Moved || r.Over {
+		c.t.Fatalf("%v: %+v", err, r)
+	}
+	end()
+	c.w.Mini.Del("{till}:gsl")
+	c.beats()
+}
+
+// suffers runs the verb, lets the fault happen at the nth command, and sees to it that all ends well. It
+// returns how many commands the verb sent at which it might have happened.
+func (c *crew) suffers(v verbCase, f fault, nth int) int {
+	c.t.Helper()
+	c.w.ServerNow()
+	wire, promote := c.w.Wire(), c.w.Replica()
+	sent := 0
+	rule := redistest.Rule{Nth: nth, When: func(cmd redistest.Command) bool {
+		may := f.command == "" && !cmd.Is("GETRANGE") && !cmd.Is("PTTL") && !cmd.Is("INFO") || cmd.Is(f.command)
+		if may {
+			sent++
+		}
+		return may
+	}}
+	if nth == 0 {
+		rule.Nth = 1 << 30
+	}
+	ended, happened := make(chan struct{}), make(chan struct{})
+	if f.rule != nil {
+		rule.Do = *f.rule
+		close(happened)
+	} else {
+		gate := redistest.NewGate()
+		rule.Do = redistest.HoldRequest(gate)
+		go func() {
+			defer close(happened)
+			select {
+			case <-gate.Reached():
+			case <-ended:
+			}
+			switch {
+			case nth == 0:
+			case f.late:
+				promote = c.w.Replica()
+			default:
+				f.meanwhile(c, promote)
+			}
+			if f.cut {
+				wire.Cut()
+			}
+			gate.Open()
+		}()
+	}
+	wire.Fault(rule)
+	_, first := v.run(bg, wire.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second}))
+	close(ended)
+	<-happened
+	c.neverHalf(v, first)
+	if f.late && nth > 0 {
+		promote()
+		c.neverHalf(v, first)
+	}
+	c.comesTo(v, first)
+	return sent
+}
+
+// neverHalf looks at the record, and at how far the members are apart.
+func (c *crew) neverHalf(v verbCase, first error) {
+	c.t.Helper()
+	if text, _ := c.w.Mini.Get(recordKey("")); text != "" {
+		r, err := ParseRecord(text)
+		// A record of before what every member has seen is nobody's.
+		if err != nil || r.Phase != v.from && r.Phase != v.to && r.Epoch >= 5 {
+			c.t.Errorf("after %v the record says %q (%v)", first, text, err)
+		}
+	}
+	for _, m := range c.all {
+		if p := m.State().Phase; p != v.from && p != v.to {
+			c.t.Errorf("after %v a member acts by %v", first, p)
+		}
+	}
+}
+
+// comesTo is what the operator does: wait for the members' heartbeats, write a lost record anew, take away
+// one that is older than what members have seen, and run the verb again until it says that it is over.
+func (c *crew) comesTo(v verbCase, first error) {
+	c.t.Helper()
+	o := c.options(Options{Go: true, Wait: 20 * time.Second})
+	var said []string
+	for range 5 {
+		c.beats()
+		c.neverHalf(v, first)
+		text, _ := c.w.Mini.Get(recordKey(""))
+		run := v.run
+		if text == "" {
+			run = Init
+		} else if r, _ := ParseRecord(text); r.Phase == v.to && r.Pending == NoPhase && c.followed(r) {
+			c.leftBehind(v)
+			return
+		}
+		for _, run := range []func(context.Context, *redis.Pool, Options) (*Report, error){Status, run} {
+			r, err := run(bg, c.w.Pool(), o)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			said = append(said, fmt.Sprintf("%v, closed by %q, notes %q", r.Phase, rules(r.Gate), r.Notes))
+			if slices.Contains(rules(r.Gate), "epoch") {
+				c.w.Mini.Del(recordKey(""))
+				break
+			}
+		}
+	}
+	c.t.Errorf("after %v it is never over:\n%s", first, strings.Join(said, "\n"))
+}
+
+// followed says whether every member acts by the record.
+func (c *crew) followed(r Record) bool {
+	return !slices.ContainsFunc(c.all, func(m *Member) bool {
+		s := m.State()
+		return s.Phase != r.Phase || s.Epoch != r.Epoch
+	})
+}
+
+func (c *crew) leftBehind(v verbCase) {
+	c.t.Helper()
+	allowed := []string{recordKey("")}
+	for _, m := range c.all {
+		allowed = append(allowed, memberKey("", m.ID()))
+	}
+	if tombstones(v.to) {
+		allowed = append(allowed, "stock")
+	}
+	for _, key := range c.w.Mini.Keys() {
+		if !slices.Contains(allowed, key) {
+			c.t.Errorf("%s is left behind", key)
+		}
+	}
+}

@@ -52,6 +52,9 @@ const (
 	evInit
 	evLate
 	evShorten
+	evRevert
+	evVanish
+	evBeat
 )
 
 // outcome is what the event came to.

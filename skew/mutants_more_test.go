@@ -91,6 +91,22 @@ func TestEachRuleOfCleanPreventsATrace(t *testing.T) {
 	})
 }
 
+// What gates know of members: an older record that was restored, and members of which nobody hears.
+func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
+	toClean := func(ours int, change func(*Ours)) Scenario {
+		return changed(moves(dialect.Jedis(), 1, ours, PhaseModern, PhaseClean), func(sc *Scenario) { change(&sc.Ours) })
+	}
+	restored := toClean(1, func(o *Ours) { o.Restored = true })
+	unheard := toClean(2, func(o *Ours) { o.Vanishes = true })
+	again := changed(unheard, func(sc *Scenario) { sc.Ours.Again = true })
+	checkMutants(t, []mutant{
+		{"an older record moves members", restored, without(RuleOlderMovesNobody), 0},
+		{"an older record opens gates", restored, without(RuleOlderOpensNothing), 0},
+		{"a vanished member still holds by a tombstone", changed(unheard, func(sc *Scenario) { sc.Goal = LostJob }), without(RuleVanishedBlocks), 0},
+		{"a vanished member still holds in clean, and old clients start", again, without(RuleVanishedBlocks), 0},
+	})
+}
+
 // An overrun release deletes the tombstone in these dialects and in no other, if look and DEL are one.
 // (Nobody overruns in Bare, where a key ends with its holder; only a hand at the key makes a Bare client's
 // DEL meet a tombstone.) They are two commands, and between them nothing but a comparison on the server

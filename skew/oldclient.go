@@ -56,7 +56,7 @@ func (m *machine) oldSteps(s *state, i int, out []step) []step {
 
 // begin is a clock reading. Dialects without a stamp read none.
 func (m *machine) begin(s *state, i int, out []step) []step {
-	if s.record == clean || m.first == clean || m.Ours.Again && !m.reopened(s) {
+	if s.record == clean || m.first == clean || m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
 		return out // no phase keeps them out any more, and none of them may be left
 	}
 	low, high := -m.Behind, m.Ahead
@@ -73,7 +73,7 @@ func (m *machine) begin(s *state, i int, out []step) []step {
 
 // reopened: nobody of ours goes without a mark on L any more.
 func (m *machine) reopened(s *state) bool {
-	return m.highest(s) < clean || m.broken(RuleInitLast)
+	return m.highest(s) < clean && !m.refuses(s) || m.broken(RuleInitLast)
 }
 
 func (m *machine) stampAt(s *state, off int) int8 {

@@ -4,6 +4,9 @@ package skew
 
 func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	c := &s.our[i]
+	if m.Ours.Vanishes || m.Ours.Restored {
+		out = m.heartbeat(s, i, out)
+	}
 	switch c.pc {
 	case ourIdle:
 		return m.idle(s, i, out)
@@ -29,7 +32,7 @@ func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	}
 	if c.pc == ourStopped && m.broken(RuleFreshToken) {
 		t := m.pc(s, i, evLate, ourIdle)
-		t.to.our[i] = ourClient{member: c.member, met: c.met, on: c.on, flags: flagReleased}
+		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away, on: c.on, flags: flagReleased}
 		out = append(out, t)
 	}
 	if (c.holds() || c.pc == ourIdle) && c.flags&flagReleased != 0 {
@@ -73,7 +76,7 @@ func (m *machine) idles(s *state, i int, kind eventKind) step {
 
 // endAttempt gives a token up for good: what it left is a stranger's from now on.
 func (s *state) endAttempt(i int) {
-	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met}
+	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away}
 	s.rename(ourName(i), stranger)
 }
 
@@ -82,10 +85,8 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 	if m.Ours.Unchanged > 0 && s.l.kind == stampMark {
 		out = append(out, m.sample(*s, i))
 	}
-	if c.member != s.record {
-		t := step{ev: event{kind: evLearn, who: ourName(i), arg: int8(s.record)}, to: *s}
-		t.to.our[i].member = s.record
-		out = append(out, t)
+	if !m.Ours.Restored && m.mayLearn(s, c) {
+		out = append(out, m.learn(s, i))
 	}
 	if c.member == noPhase && !m.broken(RuleNoPhaseNoLock) {
 		return out
@@ -125,7 +126,7 @@ func (m *machine) attempt(s state, i int) step {
 	cancelled := c.pc == ourGone
 	won, tookOver := m.acquire(&s, i)
 	if !won {
-		*c = ourClient{member: c.member, met: c.met, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
+		*c = ourClient{member: c.member, met: c.met, away: c.away, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
 		t.to = s
 		return t
 	}

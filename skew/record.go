@@ -6,6 +6,7 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 	if s.record < m.last && m.mayAdvance(s) {
 		t := step{ev: event{kind: evAdvance, arg: int8(s.record + 1)}, to: *s}
 		t.to.record++
+		t.to.older = min(2*s.older, 2)
 		out = append(out, t)
 	}
 	if s.record > m.first && s.record != clean && m.mayGoBack(s) {
@@ -16,6 +17,11 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 	if m.Ours.Again && s.record == clean {
 		t := step{ev: event{kind: evInit, arg: int8(observe)}, to: *s}
 		t.to.record = observe
+		out = append(out, t)
+	}
+	if m.Ours.Restored && s.older == 0 && s.record > m.first {
+		t := step{ev: event{kind: evRevert, arg: int8(m.first)}, to: *s}
+		t.to.record, t.to.older = m.first, 1
 		out = append(out, t)
 	}
 	if m.maySweep(s) {
@@ -32,11 +38,59 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 	return out
 }
 
-// lowest and highest are over members and, if leases count, over the grants that still live.
+// older says that c has read a later record than stands there: one was restored.
+func (m *machine) older(s *state, c *ourClient) bool { return s.older == 1 && c.member > s.record }
+
+// refuses: a member has read a later record, or has vanished, so that nobody knows what it does. Where
+// those that have vanished are left out, somebody must be there still.
+func (m *machine) refuses(s *state) bool {
+	away := 0
+	for i := range m.Ours.Clients {
+		c := &s.our[i]
+		away += int(c.away)
+		if m.older(s, c) && !m.broken(RuleOlderOpensNothing) || c.away > 0 && !m.broken(RuleVanishedBlocks) {
+			return true
+		}
+	}
+	return away > 0 && away == m.Ours.Clients
+}
+
+// mayLearn: the record says something else than c acts by, and c heeds it.
+func (m *machine) mayLearn(s *state, c *ourClient) bool {
+	return c.member != s.record && c.away == 0 && (!m.older(s, c) || m.broken(RuleOlderMovesNobody))
+}
+
+func (m *machine) learn(s *state, i int) step {
+	t := step{ev: event{kind: evLearn, who: ourName(i), arg: int8(s.record)}, to: *s}
+	t.to.our[i].member = s.record
+	return t
+}
+
+// heartbeat is what a member does beside its lease.
+func (m *machine) heartbeat(s *state, i int, out []step) []step {
+	c := &s.our[i]
+	if m.Ours.Restored && m.mayLearn(s, c) {
+		out = append(out, m.learn(s, i))
+	}
+	if m.Ours.Vanishes {
+		t := step{ev: event{kind: evVanish, who: ourName(i)}, to: *s}
+		if t.to.our[i].away = 1 - c.away; c.away > 0 {
+			t.ev.kind = evBeat
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// lowest and highest are over members and, if leases count, over the grants that still live. Who has
+// vanished is asked nothing.
 func (m *machine) lowest(s *state, leases bool) phase {
 	low := clean
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
+		if c.away > 0 {
+			continue
+		}
 		low = min(low, c.member)
 		if leases && c.pc != ourIdle {
 			low = min(low, c.phase)
@@ -49,6 +103,9 @@ func (m *machine) highest(s *state) phase {
 	high := noPhase
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
+		if c.away > 0 {
+			continue
+		}
 		high = max(high, c.member)
 		if c.pc != ourIdle {
 			high = max(high, c.phase)
@@ -74,8 +131,11 @@ func (m *machine) oldQuiet(s *state) bool {
 // sealed and modern as "none is in an attempt or holds now", which is less than a window promises; of
 // clean as "none is left".
 func (m *machine) mayAdvance(s *state) bool {
-	if m.broken(RuleOneStep) {
+	switch {
+	case m.broken(RuleOneStep):
 		return true
+	case m.refuses(s):
+		return false
 	}
 	switch s.record + 1 {
 	case dual:
@@ -89,8 +149,11 @@ func (m *machine) mayAdvance(s *state) bool {
 }
 
 func (m *machine) mayGoBack(s *state) bool {
-	if m.broken(RuleOneStep) {
+	switch {
+	case m.broken(RuleOneStep):
 		return true
+	case m.refuses(s):
+		return false
 	}
 	if s.record-1 != observe {
 		return m.Ours.Forget || m.lowest(s, false) >= s.record
@@ -110,7 +173,7 @@ func (m *machine) maySweep(s *state) bool {
 		return true
 	}
 	if s.record == clean {
-		return m.lowest(s, true) >= clean
+		return m.lowest(s, true) >= clean && !m.refuses(s)
 	}
 	return s.m.who == nobody
 }

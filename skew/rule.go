@@ -67,6 +67,15 @@ const (
 	RuleQuietGate
 	// RuleInitLast: after clean, old clients start only when no member and no lease is at clean any more.
 	RuleInitLast
+	// RuleOlderMovesNobody: a record older than the one that a member has read does not move it. Without it
+	// a member takes up whatever the record says.
+	RuleOlderMovesNobody
+	// RuleOlderOpensNothing: while a member has read a later record than stands there, no gate opens and nobody
+	// is told that old clients may start.
+	RuleOlderOpensNothing
+	// RuleVanishedBlocks: a member whose heartbeats have stopped keeps every gate shut. Without it gates ask
+	// only those that beat, if there are any.
+	RuleVanishedBlocks
 )
 
 var ruleNames = [...]string{
@@ -77,6 +86,7 @@ var ruleNames = [...]string{
 	"tombstone's TTL restored", "released grant not passed on",
 	"token new for every attempt", "mark ends with M", "mark ends later than theirs could", "stamp remembered in M", "unreadable is held", "trust within the PTTL",
 	"a step suspends the judge", "no old client at the gate", "old clients start last after clean",
+	"an older record moves nobody", "an older record opens nothing", "a vanished member blocks",
 }
 
 func (r Rule) String() string {

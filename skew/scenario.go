@@ -90,6 +90,11 @@ type Ours struct {
 	Again bool
 	// Forget lets the record go back although members lag behind, as when a human names them.
 	Forget bool
+	// Restored: once, on the way to clean, the record may be replaced by the one of the beginning, whose
+	// epoch is less. In such worlds a member reads the record also while its lease runs, by its heartbeats.
+	Restored bool
+	// Vanishes: the heartbeats of members may stop, and come again, while their leases live on.
+	Vanishes bool
 	// Break takes rules out.
 	Break Rule
 }
@@ -218,6 +223,9 @@ func (sc Scenario) check() error {
 	}
 	if sc.Ours.Clients > 0 && sc.Ours.TTL == 0 {
 		return &ParameterError{"Ours.TTL", sc.Ours.TTL, "more than 0"}
+	}
+	if sc.Ours.Restored && (sc.Ours.To != PhaseClean || sc.Ours.Phase == PhaseClean) {
+		return &ParameterError{"Ours.To", sc.Ours.To, "clean, from an earlier phase, where a record is restored"}
 	}
 	for _, p := range []Phase{sc.Ours.Phase, sc.Ours.To} {
 		if _, ok := phases[p]; !ok {

@@ -7,6 +7,7 @@ type state struct {
 	l      mark
 	m      token
 	record phase // what the fleet's record says
+	older  int8  // 1 while the record is a restored one; 2 once it has moved again
 	links  int8  // events on the way to the goal that have to come first; only some goals count
 	server int8  // 1 once the server's clock has stepped; grows while it may be undone, then −1
 	within int8  // how far into its unit the server's clock is
@@ -111,6 +112,7 @@ type ourClient struct {
 	since  int8 // … for how long, and …
 	last   int8 // … how long ago it looked last
 	met    int8 // 1: it has known the server's clock since before a step
+	away   int8 // 1: its heartbeats have stopped
 	heard  int8 // the stamp that it believes to be on L, where M does not say so
 }
 

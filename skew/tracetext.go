@@ -35,6 +35,9 @@ var eventWords = [...]struct {
 	evInit:    {"init", "a new record begins", true},
 	evLate:    {"late", "goes on while its release is still on its way", false},
 	evShorten: {"shorten", "somebody's EXPIRE leaves the key %+d", true},
+	evRevert:  {"revert", "an older record is restored", true},
+	evVanish:  {"vanish", "its heartbeats stop, and it goes on", false},
+	evBeat:    {"beat", "its heartbeats come again", false},
 }
 
 var outcomes = [...]string{
@@ -101,7 +104,7 @@ func (sc Scenario) options() []string {
 	}{
 		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay}, {"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone},
 		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget}, {"newcomers", sc.Ours.Newcomers},
-		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"settle always", sc.Ours.SettleAlways},
+		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"settle always", sc.Ours.SettleAlways},
 	} {
 		if o.on {
 			with = append(with, o.name)

@@ -23,11 +23,12 @@ VARIABLES
   world,             \* which of Worlds this is: who takes part, how far each may go wrong
   L, M,              \* the two keys
   old, our,          \* the clients
-  fleet,             \* how far the old clients' clocks have been stepped, all together
+  fleet,             \* how far the old clients' clocks are stepped against the server's, all together
+  once,              \* what may happen once, and of whom nobody hears; Tombstone.tla
   record, member,    \* the fleet's phase, and the one that each of ours has read; Tombstone.tla
   harm               \* what has happened that no state shows
 
-vars == <<world, L, M, old, our, fleet, record, member, harm>>
+vars == <<world, L, M, old, our, fleet, once, record, member, harm>>
 
 W == Worlds[world]
 
@@ -74,18 +75,21 @@ NoToken == Token(Nobody, 0, 0)
 Lasts(ticks) == ticks + 1
 
 (* Stamps further back than this are alike to everybody. *)
-Apart == Max(W.ahead, 0) + Max(W.behind, 0) + W.takeoverMargin + W.fleetStep + 2
+Apart == Max(W.ahead, 0) + Max(W.behind, 0) + W.takeoverMargin + W.fleetStep + W.serverStep + 2
 Floor ==
   Min(Min(0, W.slack + W.lease - W.behind - 2 * W.gap)
         - Apart - (IF W.unchanged > 0 THEN W.unchanged + W.sparse ELSE 0),
       IF W.anew THEN 0 ELSE -W.gap - Apart)
-Older(at) == Max(at - 1, Floor)
+Moved(at, by) == Max(at - by, Floor)
+Aged(at) == Moved(at, 1)
 
 ----------------------------------------------------------------------------
 (* Old clients, by their dialect: W.takeover (they GETSET), W.orMine (their  *)
 (* own uuid counts as expired), W.anew (they judge by a new clock reading),  *)
-(* W.onNil ("waits", "getset"), W.wins ("same", "nil or expired"), W.release *)
-(* ("del", "at least own"), W.expire (everybody sends EXPIRE, losers too).   *)
+(* W.restamp (and make a new stamp then), W.onNil ("waits", "getset"),       *)
+(* W.wins ("same", "nil or expired"), W.release ("del", "at least own"),     *)
+(* W.expire (everybody sends EXPIRE, losers too), W.keyTTL (their SETNX sets  *)
+(* a TTL, and every winner sends EXPIRE).                                    *)
 
 Resting == [pc |-> "idle", age |-> 0, stamp |-> 0, seen |-> Nothing]
 OldHolds(o) == old[o].pc \in {"holds", "holds, EXPIRE next", "DEL next"}
@@ -94,30 +98,55 @@ OursHolds(c) == our[c].pc \in {"holds", "told lost"}
 Written(o, stamp) ==
   IF W.takeover THEN Mark("stamp", IF W.orMine THEN o ELSE Nobody, stamp, 0)
                 ELSE Mark("constant", Nobody, 0, 0)
+Made(off) == off + W.lease + W.slack + fleet
+
+(* Who belongs to the fleet, and the phases that their leases were taken by. *)
+Here == {c \in Our : our[c].pc # "absent"}
+Heard == Here \ once.away
+Members == {member[c] : c \in Heard}
+Leases == {our[c].phase : c \in {d \in Heard : our[d].pc # "idle"}}
+
+(* One whose record is later than what stands there: that was restored.      *)
+Older(c) == once.older = 1 /\ member[c] > record
+
+(* The verbs refuse, and say so, while a member has read a later record, and *)
+(* while one has vanished, of which nobody knows what it does.  Gates that   *)
+(* ask only those who beat still ask that there is one.                      *)
+Refuses ==
+  \/ \E c \in Here : Older(c) /\ ~Without("an older record opens nothing")
+  \/ once.away # {} /\ (~Without("a vanished member blocks") \/ Heard = {})
+
+(* After clean none of the old clients may be left.  They start again when a *)
+(* new record has begun, all have acknowledged it, and no lease hangs on M   *)
+(* alone any more.                                                           *)
+MayStart ==
+  /\ record # Clean /\ W.phase # Clean
+  /\ W.again => \/ Without("old clients start last after clean")
+                \/ ~Refuses /\ \A p \in Members \cup Leases : p < Clean
+  /\ W.restored => ~Refuses
 
 (* An attempt reads its clock, which may lie anywhere within bounds, before  *)
 (* its SETNX.  The stamp is fixed then, and the GETSET writes the same one.  *)
 Begin(o) ==
-  /\ old[o].pc = "idle"
-  /\ record # Clean /\ W.phase # Clean      \* none of them may be left
+  /\ old[o].pc = "idle" /\ MayStart
   /\ \E off \in (IF W.takeover THEN -W.behind .. W.ahead ELSE {0}) :
        old' = [old EXCEPT ![o] = [Resting EXCEPT !.pc = "SETNX next",
-                                   !.stamp = IF W.takeover THEN off + W.lease + W.slack + fleet ELSE 0]]
-  /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+                                   !.stamp = IF W.takeover THEN Made(off) ELSE 0]]
+  /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
 
 Wins(o, age) ==
-  [Resting EXCEPT !.pc = IF W.expire THEN "holds, EXPIRE next" ELSE "holds", !.age = age,
+  [Resting EXCEPT !.pc = IF W.expire \/ W.keyTTL THEN "holds, EXPIRE next" ELSE "holds", !.age = age,
                   !.stamp = IF W.release = "at least own" THEN old[o].stamp ELSE 0]
 
 Setnx(o) ==
   /\ old[o].pc = "SETNX next"
   /\ IF L = None
-       THEN L' = Written(o, old[o].stamp) /\ old' = [old EXCEPT ![o] = Wins(o, 0)]
+       THEN L' = [Written(o, old[o].stamp) EXCEPT !.ttl = IF W.keyTTL THEN Lasts(W.lease) ELSE 0] /\ old' = [old EXCEPT ![o] = Wins(o, 0)]
        ELSE /\ UNCHANGED L
             /\ old' = [old EXCEPT ![o] =
                  IF W.expire THEN [old[o] EXCEPT !.pc = "EXPIRE next"]
                  ELSE IF W.takeover THEN [old[o] EXCEPT !.pc = "GET next"] ELSE Resting]
-  /\ UNCHANGED <<world, M, our, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, M, our, fleet, once, record, member, harm>>
 
 (* By which clock it judges: a new reading, so the one that is furthest      *)
 (* ahead, or the reading that made its stamp.                                *)
@@ -136,7 +165,7 @@ Get(o) ==
   /\ old[o].pc = "GET next"
   /\ old' = [old EXCEPT ![o] =
        IF GoesOn(o, Seen(L)) THEN [old[o] EXCEPT !.pc = "GETSET next", !.seen = Seen(L)] ELSE Resting]
-  /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
 
 Won(before, saw, clock) ==
   IF W.wins = "same" THEN before.kind # "none" /\ SameBytes(before, saw)
@@ -159,35 +188,45 @@ Touched(clients, before) ==
         /\ (our[c].on = "own" \/ before.kind = "tombstone") /\ IsMark(before, c)
        THEN [clients[c] EXCEPT !.touched = TRUE] ELSE clients[c]]
 
+FindsExpired(o) ==
+  \/ old[o].seen.kind # "stamp"
+  \/ W.orMine /\ old[o].seen.by = o
+  \/ Expired(old[o].seen.at, Judges(o))
+
+(* Some judge, make a new stamp, and only then GETSET. *)
+Restamp(o) ==
+  /\ old[o].pc = "GETSET next" /\ W.restamp /\ FindsExpired(o)
+  /\ \E off \in -W.behind .. W.ahead :
+       old' = [old EXCEPT ![o].pc = "GETSET after all", ![o].stamp = Made(off)]
+  /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
+
 (* GETSET writes whether it wins or not, and drops the key's TTL: the loser  *)
 (* has overwritten the winner, be it one of ours.                            *)
 Getset(o) ==
   LET c == old[o]
-  IN  /\ c.pc = "GETSET next"
-      /\ \/ c.seen.kind # "stamp"
-         \/ W.orMine /\ c.seen.by = o
-         \/ Expired(c.seen.at, Judges(o))
+  IN  /\ \/ c.pc = "GETSET next" /\ ~W.restamp /\ FindsExpired(o)
+         \/ c.pc = "GETSET after all"
       /\ L' = Written(o, c.stamp)
       /\ our' = Touched(our, L)
       /\ old' = [old EXCEPT ![o] =
            IF W.anew /\ W.wins # "same" /\ L # None
              THEN [c EXCEPT !.pc = "reply next", !.age = 0, !.seen = Seen(L)]
            ELSE IF Won(L, c.seen, Judges(o)) THEN Wins(o, 0) ELSE Resting]
-      /\ UNCHANGED <<world, M, fleet, record, member, harm>>
+      /\ UNCHANGED <<world, M, fleet, once, record, member, harm>>
 
 (* A reply that is judged by yet another reading, late. *)
 JudgeReply(o) ==
   /\ old[o].pc = "reply next"
   /\ Won(old[o].seen, Nothing, W.ahead + fleet)
   /\ old' = [old EXCEPT ![o] = Wins(o, old[o].age)]
-  /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
 
 (* EXPIRE goes to whoever's value is there (rule 9). *)
 Expire(o) ==
   /\ old[o].pc \in {"EXPIRE next", "holds, EXPIRE next"}
   /\ L' = IF L = None THEN L ELSE [L EXCEPT !.ttl = Lasts(W.lease)]
   /\ old' = [old EXCEPT ![o] = IF old[o].pc = "EXPIRE next" THEN Resting ELSE [old[o] EXCEPT !.pc = "holds"]]
-  /\ UNCHANGED <<world, M, our, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, M, our, fleet, once, record, member, harm>>
 
 (* Some look at the value before they delete. *)
 DecideRelease(o) ==
@@ -195,7 +234,7 @@ DecideRelease(o) ==
              \/ L.kind = "stamp" /\ L.at >= old[o].stamp
   IN  /\ old[o].pc = "holds" /\ W.release = "at least own"
       /\ old' = [old EXCEPT ![o] = IF own THEN [old[o] EXCEPT !.pc = "DEL next"] ELSE Resting]
-      /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+      /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
 
 (* DEL frees whatever is there. *)
 Del(o) ==
@@ -203,13 +242,13 @@ Del(o) ==
   /\ L' = None
   /\ our' = Touched(our, L)
   /\ old' = [old EXCEPT ![o] = [Resting EXCEPT !.pc = IF W.rest > 0 THEN "rests" ELSE "idle"]]
-  /\ UNCHANGED <<world, M, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, M, fleet, once, record, member, harm>>
 
 (* Nothing makes a client go on with an attempt. *)
 Quit(o) ==
   /\ old[o].pc \notin {"absent", "idle", "rests"} /\ ~OldHolds(o)
   /\ old' = [old EXCEPT ![o] = Resting]
-  /\ UNCHANGED <<world, L, M, our, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
 
 Forgotten(who, x) == IF x.by = who THEN [x EXCEPT !.by = Stranger] ELSE x
 OldForget(who, clients) == [o \in Old |-> [clients[o] EXCEPT !.seen = Forgotten(who, @)]]
@@ -220,21 +259,23 @@ Crash(o) ==
   /\ L' = Forgotten(o, L)
   /\ old' = OldForget(o, [old EXCEPT ![o] = Resting])
   /\ our' = OurForget(o, our)
-  /\ UNCHANGED <<world, M, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, M, fleet, once, record, member, harm>>
 
 OldStep(o) ==
-  \/ Begin(o) \/ Setnx(o) \/ Get(o) \/ Getset(o) \/ JudgeReply(o) \/ Expire(o)
+  \/ Begin(o) \/ Setnx(o) \/ Get(o) \/ Restamp(o) \/ Getset(o) \/ JudgeReply(o) \/ Expire(o)
   \/ DecideRelease(o) \/ Del(o) \/ Quit(o) \/ Crash(o)
 
 ----------------------------------------------------------------------------
 (* Ours.  age: since the request was sent from which trust counts.  life:    *)
 (* since the acquisition, or since told lost.  on: what the lease hangs on,  *)
-(* "own" (its stamp or guard), "tombstone", or "nothing" (M alone).  watch,  *)
-(* since, last: what it has seen unchanged, for how long, and how long ago   *)
-(* it looked last.                                                           *)
+(* "own" (its stamp or guard), "tombstone", or "nothing" (M alone).  woken:  *)
+(* told that L was touched.  heard: the stamp that it believes to be on L,   *)
+(* where M does not say so.  watch, since, last: what it has seen unchanged, *)
+(* for how long, and how long ago it looked last.                            *)
 
 Idle == [pc |-> "idle", age |-> 0, life |-> 0, phase |-> NoPhase, on |-> "nothing",
          settled |-> FALSE, long |-> FALSE, touched |-> FALSE, judged |-> FALSE, released |-> FALSE,
+         woken |-> FALSE, heard |-> 0,
          renew |-> 0, watch |-> Nothing, since |-> 0, last |-> 0]
 
 TTL(x) == IF x.long THEN W.long ELSE W.ttl
@@ -242,8 +283,22 @@ TrustOver(x) == x.age >= TTL(x) - W.margin
 LongAgo == Max(W.ttl, W.long) + 1                 \* ages of trust beyond are alike
 Settled == Max(W.settle, W.gap + 1)               \* lives beyond, and a stop, are alike
 
-(* Rule 7: every script looks at L. *)
-Stands(c) == our[c].on = "nothing" \/ IsMark(L, c)
+(* How much longer L exists than M where it carries a stamp: past the end    *)
+(* that anybody's clock gives it, and where theirs has a TTL too, past the   *)
+(* end that any of them gives its own.                                       *)
+Beyond ==
+  W.slack + W.takeoverMargin + 2
+    + IF W.keyTTL /\ ~Without("mark ends later than theirs could") THEN W.gap ELSE 0
+
+(* Rule 7: every script looks at L.  Where old clients set a TTL on the same *)
+(* bytes, only the end that ours give them tells the two apart.              *)
+Stands(c) ==
+  \/ our[c].on = "nothing"
+  \/ /\ IsMark(L, c)
+     /\ L.kind = "stamp" =>
+          /\ Without("stamp remembered in M") => L.at = our[c].heard
+          /\ \/ ~W.keyTTL \/ Without("mark has a TTL") \/ Without("mark ends with M")
+             \/ L.ttl - M.ttl = Beyond
 
 (* Ours is who has the whole token on M. *)
 HasM(c) ==
@@ -252,10 +307,12 @@ HasM(c) ==
   \/ Without("token compared") /\ M.by # Nobody
 
 (* Rule 3: who judges.  The server's clock past the stamp by more than the   *)
-(* margin; or the same bytes through the fleet's greatest lease.             *)
+(* margin, unless it has just stepped; or the same bytes through the fleet's *)
+(* greatest lease.                                                           *)
+Suspended == once.step \in 1 .. W.lease + 1 /\ ~Without("a step suspends the judge")
 MayTakeOver(x) ==
   IF W.unchanged > 0 THEN SameBytes(x.watch, L) /\ x.since > W.unchanged
-  ELSE L.at + W.takeoverMargin < 0
+  ELSE L.at + W.takeoverMargin < 0 /\ ~Suspended
 
 (* What a lease of x would hang on, if x may take L as it is; else "held". *)
 Free(x) ==
@@ -265,11 +322,8 @@ Free(x) ==
     [] L.kind = "tombstone" /\ x.phase = Dual -> "own"     \* observe takes it for held
     [] L.kind = "stamp" /\ MayTakeOver(x) -> "own"
     [] x.judged \/ Without("acquire looks at L") -> "own"
+    [] L.kind = "constant" /\ Without("unreadable is held") -> "own"
     [] OTHER -> "held"
-
-(* How much longer L exists than M where it carries a stamp: past the end    *)
-(* that anybody's clock gives it.                                            *)
-Beyond == W.slack + W.takeoverMargin + 2
 
 (* The mark of c's lease x, and what M says of it. *)
 OwnMark(c, x) ==
@@ -278,6 +332,9 @@ OwnMark(c, x) ==
     ELSE Mark("guard", c, 0, Lasts(TTL(x)))
 OwnToken(c, x) ==
   Token(c, Lasts(TTL(x)), IF x.on = "own" /\ x.phase = Observe /\ W.takeover THEN TTL(x) + W.slack ELSE Floor)
+
+(* What a reply says was written to L; kept only where M does not. *)
+Hears(token) == IF Without("stamp remembered in M") THEN token.at ELSE 0
 
 (* Rule 5: a takeover settles.  Rule 6: "or mine" settles every time.  A     *)
 (* tombstone needs none, since only settled guards have left one.            *)
@@ -295,19 +352,20 @@ Told(x) ==
 Acquire(c, x) ==
   LET on == Free(x)
       tookOver == on = "own" /\ L.kind = "stamp"
-      taken == [x EXCEPT !.on = on, !.life = 0, !.watch = Nothing, !.since = 0, !.last = 0,
+      token == OwnToken(c, [x EXCEPT !.on = on])
+      taken == [x EXCEPT !.on = on, !.life = 0, !.heard = Hears(token), !.watch = Nothing, !.since = 0, !.last = 0,
                          !.judged = FALSE, !.settled = ~MustSettle(on, tookOver)]
   IN  /\ IF on = "held" \/ (M # NoToken /\ ~Without("two keys"))
-           THEN /\ our' = [our EXCEPT ![c] = [Idle EXCEPT !.watch = x.watch, !.since = x.since, !.last = x.last]]
+           THEN /\ our' = [our EXCEPT ![c] = [Idle EXCEPT !.watch = x.watch, !.since = x.since, !.last = x.last, !.released = x.released]]
                 /\ UNCHANGED <<L, M>>
            ELSE /\ our' = [our EXCEPT ![c] =
                      IF x.pc = "cancelled" THEN [taken EXCEPT !.pc = "stopped"]
                      ELSE IF W.late THEN [taken EXCEPT !.pc = "answer"] ELSE Told(taken)]
-                /\ M' = OwnToken(c, taken)
+                /\ M' = token
                 /\ L' = CASE on = "own" -> OwnMark(c, taken)
                           [] on = "tombstone" -> [L EXCEPT !.ttl = 0]
                           [] OTHER -> L
-      /\ UNCHANGED <<world, old, fleet, record, member, harm>>
+      /\ UNCHANGED <<world, old, fleet, once, record, member, harm>>
 
 (* No phase, no lock: a member that never read the record refuses. *)
 MayTry(c) == our[c].pc = "idle" /\ (member[c] # NoPhase \/ Without("no phase, no lock"))
@@ -320,21 +378,21 @@ Try(c) == MayTry(c) /\ ~W.late /\ Acquire(c, Fresh(c))
 Send(c) ==
   /\ MayTry(c) /\ W.late
   /\ our' = [our EXCEPT ![c] = [Fresh(c) EXCEPT !.pc = "sent"]]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 (* Without rule 1: judged now, written later, whatever is there by then. *)
 SendBlind(c) ==
   /\ Without("compare and set")
   /\ MayTry(c) /\ L.kind = "stamp" /\ MayTakeOver(our[c])
   /\ our' = [our EXCEPT ![c] = [Fresh(c) EXCEPT !.pc = "sent", !.judged = TRUE]]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 Arrive(c) == our[c].pc \in {"sent", "cancelled"} /\ Acquire(c, our[c])
 
 Cancel(c) ==
   /\ our[c].pc \in {"sent", "answer", "settles"}
   /\ our' = [our EXCEPT ![c].pc = IF @ = "sent" THEN "cancelled" ELSE "stopped"]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 (* A token that is given up is never used again. *)
 GivenUp(c) ==
@@ -345,27 +403,33 @@ Drop(c) ==
   /\ our[c].pc = "cancelled"
   /\ GivenUp(c)
   /\ L' = Forgotten(c, L) /\ M' = Forgotten(c, M)
-  /\ UNCHANGED <<world, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, fleet, once, record, member, harm>>
 
 Die(c) ==
   /\ our[c].pc \in {"answer", "settles", "holds", "told lost", "stopped"}
   /\ GivenUp(c)
   /\ L' = Forgotten(c, L) /\ M' = Forgotten(c, M)
-  /\ UNCHANGED <<world, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, fleet, once, record, member, harm>>
 
 (* Trust counts from before the request was sent. *)
 Answer(c) ==
   /\ our[c].pc = "answer"
   /\ our' = [our EXCEPT ![c] = Told(IF Without("trust from before sending") THEN [@ EXCEPT !.age = 0] ELSE @)]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
+
+(* Rule 9: what is left of L is trusted, and no more. *)
+Reads(x) ==
+  IF L.ttl = 0 \/ x.on = "nothing" \/ Without("trust within the PTTL") THEN x
+  ELSE [x EXCEPT !.age = Max(@, Min(TTL(x) - (L.ttl - 1), LongAgo))]
 
 (* Rule 5: look again before saying "held". *)
 Check(c) ==
-  /\ our[c].pc = "settles" /\ our[c].life >= W.settle /\ ~TrustOver(our[c])
-  /\ our' = [our EXCEPT ![c].renew = 0,
-               ![c].pc = IF Stands(c) /\ HasM(c) THEN "holds" ELSE "stopped",
-               ![c].settled = @ \/ (Stands(c) /\ HasM(c))]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  LET read == Reads(our[c])
+      held == Stands(c) /\ HasM(c) /\ ~TrustOver(read)
+  IN  /\ our[c].pc = "settles" /\ our[c].life >= W.settle /\ ~TrustOver(our[c])
+      /\ our' = [our EXCEPT ![c] = [read EXCEPT !.renew = 0, !.settled = @ \/ held,
+                                      !.pc = IF held THEN "holds" ELSE "stopped"]]
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 (* Rule 6: a waiter of the same process gets an unsettled guard with the     *)
 (* rest of its settle, which is what our[c] going on as it is amounts to.    *)
@@ -373,25 +437,31 @@ PassUnsettled(c) ==
   /\ Without("settle passed on")
   /\ our[c].pc = "settles" /\ ~TrustOver(our[c])
   /\ our' = [our EXCEPT ![c].pc = "holds"]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 (* Told lost: when trust is over, or early, by watching L. *)
 TellLost(c) ==
   /\ our[c].pc = "holds"
   /\ TrustOver(our[c]) \/ ~Stands(c)
   /\ our' = [our EXCEPT ![c].pc = "told lost", ![c].life = 0, ![c].renew = 0]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
+
+(* Told that L was touched, a holder looks at once. *)
+LookAgain(c) ==
+  /\ our[c].pc = "holds" /\ our[c].woken
+  /\ our' = [our EXCEPT ![c] = [Reads(@) EXCEPT !.woken = FALSE]]
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 (* A job stops because it is done or some time after it was told lost. *)
 Stop(c) ==
   /\ OursHolds(c)
   /\ our' = [our EXCEPT ![c].pc = "stopped", ![c].renew = 0]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 SendRenewal(c) ==
   /\ our[c].pc = "holds" /\ ~TrustOver(our[c]) /\ W.late /\ our[c].renew = 0
   /\ our' = [our EXCEPT ![c].renew = 1]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 (* The renew script, and its reply.  Rule 7: nothing is renewed over a mark  *)
 (* that is gone or foreign.  Rule 8: M stays then, until the job has         *)
@@ -400,13 +470,16 @@ Renew(c) ==
   LET x == our[c]
       looked == Stands(c) \/ Without("renewal looks at L")
       long == x.phase = Modern /\ W.long > 0 /\ (x.life > W.gap \/ Without("long lease only after the gap"))
-      kept == [x EXCEPT !.long = @ \/ long, !.renew = 0, !.age = Max(0, x.renew - 1)]
+      grown == [x EXCEPT !.long = @ \/ long, !.renew = 0]
+      token == IF x.on = "own" /\ Stands(c) THEN OwnToken(c, grown) ELSE [M EXCEPT !.by = c, !.ttl = Lasts(TTL(grown))]
+      kept == [grown EXCEPT !.age = Max(0, x.renew - 1), !.heard = Hears(token)]
       lost == [x EXCEPT !.pc = "told lost", !.life = 0, !.renew = 0]
       deaf == [x EXCEPT !.renew = 0]
   IN  /\ x.pc = "holds" /\ ~TrustOver(x) /\ (W.late => x.renew > 0)
       /\ IF HasM(c) /\ looked
-           THEN /\ our' = [our EXCEPT ![c] = kept]
-                /\ M' = IF x.on = "own" /\ Stands(c) THEN OwnToken(c, kept) ELSE [M EXCEPT !.by = c, !.ttl = Lasts(TTL(kept))]
+           THEN /\ \/ our' = [our EXCEPT ![c] = kept]
+                   \/ W.deaf /\ our' = [our EXCEPT ![c] = grown]      \* the reply never comes
+                /\ M' = token
                 /\ L' = CASE x.on = "own" /\ Stands(c) -> OwnMark(c, kept)
                           [] x.on = "tombstone" /\ L.kind = "tombstone" /\ ~Without("tombstone's TTL restored") -> [L EXCEPT !.ttl = 0]
                           [] OTHER -> L
@@ -414,8 +487,9 @@ Renew(c) ==
            ELSE /\ \/ our' = [our EXCEPT ![c] = lost]
                    \/ Without("M kept after a loss") /\ our' = [our EXCEPT ![c] = deaf]
                 /\ M' = IF HasM(c) /\ Without("M kept after a loss") THEN NoToken ELSE M
-                /\ UNCHANGED <<L, harm>>
-      /\ UNCHANGED <<world, old, fleet, record, member>>
+                /\ harm' = IF W.goal = "lost for nothing" /\ M.by = c /\ ~x.touched THEN "lost for nothing" ELSE harm
+                /\ UNCHANGED L
+      /\ UNCHANGED <<world, old, fleet, once, record, member>>
 
 (* The release script.  Rule 10: it compares; L is left alone where it is    *)
 (* not ours.  From sealed on a tombstone takes the guard's place, in "or     *)
@@ -430,7 +504,7 @@ ReleaseScript(c) ==
   /\ harm' = IF /\ W.goal = "trampled" /\ L.kind # "none" /\ ~Stands(c) /\ Leaves(c).kind # L.kind
                 /\ \E o \in Old : OldHolds(o)
                THEN "trampled" ELSE harm
-  /\ UNCHANGED <<world, fleet, record, member>>
+  /\ UNCHANGED <<world, fleet, once, record, member>>
 
 Release(c) ==
   /\ our[c].pc = "stopped"
@@ -443,14 +517,22 @@ PassReleased(c) ==
   /\ Without("released grant not passed on")
   /\ our[c].pc = "stopped" /\ ~TrustOver(our[c])
   /\ our' = [our EXCEPT ![c].pc = "holds", ![c].renew = 0, ![c].released = TRUE]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 LateRelease(c) ==
-  /\ OursHolds(c) /\ our[c].released
+  /\ our[c].released /\ (OursHolds(c) \/ our[c].pc = "idle")
   /\ our' = [our EXCEPT ![c].released = FALSE]
   /\ L' = Leaves(c)
   /\ UNCHANGED old
   /\ ReleaseScript(c)
+
+(* Every attempt has a token of its own.  Without that one begins again under *)
+(* the same name while its release is still on its way.                      *)
+GoOn(c) ==
+  /\ Without("token new for every attempt")
+  /\ our[c].pc = "stopped"
+  /\ our' = [our EXCEPT ![c] = [Idle EXCEPT !.on = our[c].on, !.released = TRUE]]
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 (* A look that takes nothing.  Rule 3: bytes that differ, or a last look     *)
 (* that is too old, begin the observation anew.                              *)
@@ -459,13 +541,13 @@ Sample(c) ==
   /\ our' = [our EXCEPT ![c].last = 0,
                ![c].since = IF SameBytes(our[c].watch, L) THEN @ ELSE 0,
                ![c].watch = IF SameBytes(our[c].watch, L) THEN @ ELSE Seen(L)]
-  /\ UNCHANGED <<world, L, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
 OurStep(c) ==
   \/ Try(c) \/ Send(c) \/ SendBlind(c) \/ Arrive(c) \/ Drop(c) \/ Answer(c)
   \/ Cancel(c)
-  \/ Check(c) \/ PassUnsettled(c) \/ SendRenewal(c) \/ Renew(c) \/ TellLost(c) \/ Stop(c)
-  \/ Release(c) \/ PassReleased(c) \/ LateRelease(c) \/ Die(c) \/ Sample(c)
+  \/ Check(c) \/ LookAgain(c) \/ PassUnsettled(c) \/ SendRenewal(c) \/ Renew(c) \/ TellLost(c) \/ Stop(c)
+  \/ Release(c) \/ GoOn(c) \/ PassReleased(c) \/ LateRelease(c) \/ Die(c) \/ Sample(c)
 
 ----------------------------------------------------------------------------
 (* Time goes on unless somebody would exceed a bound. *)
@@ -478,8 +560,9 @@ Due ==
          [] c.pc = "reply next" -> c.age >= W.reply
          [] OTHER -> c.age >= W.gap
   \/ \E c \in Our :
-       \/ our[c].pc = "holds" /\ TrustOver(our[c])
+       \/ our[c].pc = "holds" /\ (TrustOver(our[c]) \/ our[c].woken)
        \/ our[c].pc = "told lost" /\ our[c].life >= W.stop
+  \/ W.stepUndone /\ once.step > W.lease
 
 OldLater(o) ==
   LET c == old[o] IN
@@ -487,33 +570,67 @@ OldLater(o) ==
     [] c.pc = "rests" -> IF c.age + 1 >= W.rest THEN Resting ELSE [c EXCEPT !.age = @ + 1]
     [] OTHER ->
          [c EXCEPT !.age = IF OldHolds(o) /\ W.overrun THEN @ ELSE @ + 1,
-                   !.stamp = IF W.takeover /\ (~OldHolds(o) \/ W.release = "at least own") THEN Older(@) ELSE @,
-                   !.seen = IF c.seen.kind = "stamp" THEN [@ EXCEPT !.at = Older(@)] ELSE @]
+                   !.stamp = IF W.takeover /\ (~OldHolds(o) \/ W.release = "at least own") THEN Aged(@) ELSE @,
+                   !.seen = IF c.seen.kind = "stamp" THEN [@ EXCEPT !.at = Aged(@)] ELSE @]
 
 OurLater(x) ==
   LET y == IF x.pc \in {"absent", "idle"} THEN x
            ELSE [x EXCEPT !.age = Min(@ + 1, LongAgo), !.life = Min(@ + 1, Settled + W.stop),
-                          !.renew = IF @ > 0 THEN Min(@ + 1, LongAgo) ELSE 0]
+                          !.renew = IF @ > 0 THEN Min(@ + 1, LongAgo) ELSE 0,
+                          !.heard = IF Without("stamp remembered in M") THEN Aged(@) ELSE @]
   IN  IF x.watch = Nothing THEN y
       ELSE IF x.last + 1 > W.sparse /\ ~Without("fresh samples")
         THEN [y EXCEPT !.watch = Nothing, !.since = 0, !.last = 0]
-        ELSE [y EXCEPT !.watch.at = Older(@), !.since = Min(@ + 1, W.unchanged + 1), !.last = Min(@ + 1, W.sparse)]
+        ELSE [y EXCEPT !.watch.at = Aged(@), !.since = Min(@ + 1, W.unchanged + 1), !.last = Min(@ + 1, W.sparse)]
 
 Tick ==
   /\ ~Due
   /\ L' = IF L.ttl = 1 THEN None
-          ELSE [L EXCEPT !.at = IF L.kind = "stamp" THEN Older(@) ELSE @, !.ttl = IF @ = 0 THEN 0 ELSE @ - 1]
-  /\ M' = IF M.ttl <= 1 THEN NoToken ELSE [M EXCEPT !.at = Older(@), !.ttl = @ - 1]
+          ELSE [L EXCEPT !.at = IF L.kind = "stamp" THEN Aged(@) ELSE @, !.ttl = IF @ = 0 THEN 0 ELSE @ - 1]
+  /\ M' = IF M.ttl <= 1 THEN NoToken ELSE [M EXCEPT !.at = Aged(@), !.ttl = @ - 1]
   /\ old' = [o \in Old |-> OldLater(o)]
   /\ LET seen == IF L.ttl = 1 /\ L.kind # "stamp" THEN Touched(our, L) ELSE our   \* a stamp outlives M
      IN  our' = [c \in Our |-> OurLater(seen[c])]
+  /\ once' = [once EXCEPT !.step = IF @ > 0 THEN Min(@ + 1, W.lease + 2) ELSE @]
   /\ UNCHANGED <<world, fleet, record, member, harm>>
 
 (* All old clocks may be stepped back together, once. *)
 FleetStep ==
   /\ W.fleetStep > 0 /\ fleet = 0
   /\ fleet' = -W.fleetStep
-  /\ UNCHANGED <<world, L, M, old, our, record, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, our, once, record, member, harm>>
+
+(* The server's clock may step, once, and where W.stepUndone back again      *)
+(* within a greatest lease.  TTLs are by that clock, and stamps are told by  *)
+(* their distance from it; what ours and old clients measure does not follow. *)
+ServerStep ==
+  LET by == IF once.step = 0 THEN W.serverStep ELSE -W.serverStep
+      ended == L.ttl > 0 /\ L.ttl <= by
+  IN  /\ W.serverStep > 0 /\ (once.step = 0 \/ (W.stepUndone /\ once.step > 0))
+      /\ once' = [once EXCEPT !.step = IF @ = 0 THEN 1 ELSE -1]
+      /\ fleet' = fleet - by
+      /\ L' = IF ended THEN None
+              ELSE [L EXCEPT !.at = IF L.kind = "stamp" THEN Moved(@, by) ELSE @, !.ttl = IF @ = 0 THEN 0 ELSE @ - by]
+      /\ M' = IF M = NoToken \/ M.ttl <= by THEN NoToken
+              ELSE [M EXCEPT !.at = IF @ = Floor THEN @ ELSE Moved(@, by), !.ttl = @ - by]
+      /\ old' = [o \in Old |->
+           LET c == old[o]
+               stamped == c.pc \notin {"absent", "idle", "rests"} /\ W.takeover /\ (~OldHolds(o) \/ W.release = "at least own")
+           IN  [c EXCEPT !.stamp = IF stamped THEN Moved(@, by) ELSE @,
+                         !.seen = IF c.seen.kind = "stamp" THEN [@ EXCEPT !.at = Moved(@, by)] ELSE @]]
+      /\ LET seen == IF ended /\ L.kind # "stamp" /\ M.ttl > by THEN Touched(our, L) ELSE our   \* alone
+         IN  our' = [c \in Our |-> IF seen[c].watch.kind = "stamp" THEN [seen[c] EXCEPT !.watch.at = Moved(@, by)] ELSE seen[c]]
+      /\ UNCHANGED <<world, record, member, harm>>
+
+(* Somebody who is no client of the lock sends an EXPIRE, once, while a lease *)
+(* hangs on L.  Whoever watches L is told.                                   *)
+Shorten ==
+  /\ W.shorten > 0 /\ ~once.cut
+  /\ \E c \in Our : our[c].on # "nothing" /\ our[c].pc \in {"answer", "settles", "holds", "told lost", "stopped"} /\ Stands(c)
+  /\ once' = [once EXCEPT !.cut = TRUE]
+  /\ L' = [L EXCEPT !.ttl = Lasts(W.shorten)]
+  /\ our' = [c \in Our |-> [our[c] EXCEPT !.woken = @ \/ (our[c].pc = "holds" /\ our[c].on # "nothing")]]
+  /\ UNCHANGED <<world, M, old, fleet, record, member, harm>>
 
 ----------------------------------------------------------------------------
 
@@ -524,6 +641,7 @@ Init ==
   /\ old = [o \in Old |-> IF o <= W.old THEN Resting ELSE [Resting EXCEPT !.pc = "absent"]]
   /\ our = [c \in Our |-> IF c - 10 <= W.ours THEN Idle ELSE [Idle EXCEPT !.pc = "absent"]]
   /\ fleet = 0
+  /\ once = [step |-> 0, cut |-> FALSE, older |-> 0, away |-> {}]
   /\ record = W.phase
   /\ member = [c \in Our |-> IF Without("no phase, no lock") /\ c = 11 THEN NoPhase ELSE W.phase]
   /\ harm = "none"
@@ -531,7 +649,7 @@ Init ==
 BridgeNext ==
   \/ \E o \in Old : OldStep(o)
   \/ \E c \in Our : OurStep(c)
-  \/ FleetStep
+  \/ FleetStep \/ ServerStep \/ Shorten
   \/ Tick
 
 BridgeSpec == Init /\ [][BridgeNext]_vars
@@ -540,13 +658,14 @@ BridgeSpec == Init /\ [][BridgeNext]_vars
 (* "two of ours hold" is promise 1, whatever old clients do; "loss           *)
 (* unnoticed" is a renewal that succeeds over a touched mark, "trampled" a   *)
 (* release that deletes an old holder's value, "job lost" one that was told  *)
-(* held and has to break off although everybody was honest.                  *)
+(* held and has to break off although everybody was honest, "lost for        *)
+(* nothing" one that was told lost although both keys were its own.          *)
 OursHolding == Cardinality({c \in Our : OursHolds(c)})
 OldHolding == Cardinality({o \in Old : OldHolds(o)})
 
 Harmless ==
   CASE W.goal = "two hold" -> IF W.ours = 0 THEN OldHolding <= 1 ELSE OursHolding <= 1 /\ ~(OursHolding = 1 /\ OldHolding > 0)
     [] W.goal = "job lost" -> \A c \in Our : ~(our[c].pc = "holds" /\ our[c].touched /\ ~TrustOver(our[c]))
-    [] W.goal = "trampled" -> harm = "none"
+    [] W.goal \in {"trampled", "lost for nothing"} -> harm = "none"
     [] OTHER -> OursHolding <= 1 /\ harm = "none"          \* two of ours hold, loss unnoticed
 =============================================================================

@@ -11,14 +11,15 @@
 (***************************************************************************)
 EXTENDS Bridge
 
-Here == {c \in Our : our[c].pc # "absent"}
-Members == {member[c] : c \in Here}
-Leases == {our[c].phase : c \in {d \in Here : our[d].pc # "idle"}}
-
+(* A record is read before an attempt; where one may be restored, also by    *)
+(* the heartbeats of a member whose lease runs.  Who has read a later one    *)
+(* than stands there keeps to it.                                            *)
 Learn(c) ==
-  /\ our[c].pc = "idle" /\ member[c] # record
+  /\ c \in Heard /\ member[c] # record
+  /\ our[c].pc = "idle" \/ W.restored
+  /\ ~Older(c) \/ Without("an older record moves nobody")
   /\ member' = [member EXCEPT ![c] = record]
-  /\ UNCHANGED <<world, L, M, old, our, fleet, record, harm>>
+  /\ UNCHANGED <<world, L, M, old, our, fleet, once, record, harm>>
 
 (* The windows in which no old client writes are asked as "none is in an     *)
 (* attempt or holds now", which is less than a window promises.  A job that  *)
@@ -31,7 +32,8 @@ Quiet ==
 (* No member lags behind; for modern and clean no lease does either. *)
 GateTo(next) ==
   \/ Without("one step at a time")
-  \/ CASE next = Dual -> \A p \in Members : p >= Observe
+  \/ ~Refuses /\
+     CASE next = Dual -> \A p \in Members : p >= Observe
        [] next = Sealed -> (\A p \in Members : p >= Dual) /\ Quiet
        [] next = Modern -> (\A p \in Members \cup Leases : p >= Sealed) /\ Quiet
        [] next = Clean -> (\A p \in Members \cup Leases : p >= Modern) /\ Quiet
@@ -39,30 +41,32 @@ GateTo(next) ==
 Advance ==
   /\ record < W.to /\ GateTo(record + 1)
   /\ record' = record + 1
+  /\ once' = [once EXCEPT !.older = Min(2 * @, 2)]
   /\ UNCHANGED <<world, L, M, old, our, fleet, member, harm>>
 
 (* Back to observe waits for the last tombstone, which observe takes for     *)
 (* held, and for everybody who would leave one.                              *)
 GateBack ==
   \/ Without("one step at a time")
-  \/ IF record # Dual THEN W.forget \/ \A p \in Members : p >= record
+  \/ ~Refuses /\
+     IF record # Dual THEN W.forget \/ \A p \in Members : p >= record
      ELSE L.kind # "tombstone" /\ (\A p \in Members : p = Dual) /\ \A p \in Leases : p <= Dual
 
 Back ==
   /\ record > W.phase /\ record # Clean /\ GateBack
   /\ record' = record - 1
-  /\ UNCHANGED <<world, L, M, old, our, fleet, member, harm>>
+  /\ UNCHANGED <<world, L, M, old, our, fleet, once, member, harm>>
 
 (* Tombstones are deleted last: on the way back only where no M hangs on     *)
 (* one, after clean only when nobody acts by an earlier phase any more.      *)
 Sweep ==
   /\ W.phase < W.to /\ L.kind = "tombstone"
   /\ \/ Without("tombstones deleted last") /\ (record \in {Dual, Clean} \/ (record = Modern /\ W.to = Clean))
-     \/ record = Clean /\ \A p \in Members \cup Leases : p = Clean
+     \/ record = Clean /\ ~Refuses /\ \A p \in Members \cup Leases : p = Clean
      \/ record = Dual /\ M = NoToken
   /\ L' = None
   /\ our' = Touched(our, L)
-  /\ UNCHANGED <<world, M, old, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, M, old, fleet, once, record, member, harm>>
 
 (* A missing tombstone is put back only by a script that takes M; anybody    *)
 (* else who did it would hide a loss.                                        *)
@@ -70,9 +74,32 @@ Restore ==
   /\ Without("tombstone put back only with M")
   /\ W.phase < W.to /\ record \in Sealed .. Modern /\ L = None
   /\ L' = Tombstone
-  /\ UNCHANGED <<world, M, old, our, fleet, record, member, harm>>
+  /\ UNCHANGED <<world, M, old, our, fleet, once, record, member, harm>>
 
-Next == BridgeNext \/ (\E c \in Our : Learn(c)) \/ Advance \/ Back \/ Sweep \/ Restore
+(* After clean a new record may begin, with observe. *)
+Again ==
+  /\ W.again /\ record = Clean
+  /\ record' = Observe
+  /\ UNCHANGED <<world, L, M, old, our, fleet, once, member, harm>>
+
+(* The record may be replaced by the one of the beginning, as by a restore.  *)
+(* Its epoch is less than that of members that have read a later one.        *)
+Revert ==
+  /\ W.restored /\ once.older = 0 /\ record > W.phase
+  /\ record' = W.phase
+  /\ once' = [once EXCEPT !.older = 1]
+  /\ UNCHANGED <<world, L, M, old, our, fleet, member, harm>>
+
+(* The heartbeats of a member may stop, and come again.  Its leases live on. *)
+Vanish(c) ==
+  /\ W.vanishes /\ c \in Here
+  /\ once' = [once EXCEPT !.away = IF c \in @ THEN @ \ {c} ELSE @ \cup {c}]
+  /\ UNCHANGED <<world, L, M, old, our, fleet, record, member, harm>>
+
+Next ==
+  \/ BridgeNext
+  \/ \E c \in Our : Learn(c) \/ Vanish(c)
+  \/ Advance \/ Back \/ Again \/ Revert \/ Sweep \/ Restore
 
 Spec == Init /\ [][Next]_vars
 =============================================================================

@@ -18,11 +18,13 @@ Honest == [
   takeover |-> TRUE,       \* they GETSET what is expired
   slack |-> 1,             \* what they add to the lease
   anew |-> TRUE,           \* a value is judged by a new clock reading
+  restamp |-> FALSE,       \* and the GETSET writes a new stamp, made then
   orMine |-> FALSE,        \* their own uuid counts as expired
   onNil |-> "waits",       \* when GET finds nothing; or "getset"
   wins |-> "same",         \* GETSET returned what GET did; or "nil or expired"
   release |-> "del",       \* by a local flag; or "at least own", by the value
   expire |-> FALSE,        \* everybody sends EXPIRE after SETNX, losers too
+  keyTTL |-> FALSE,        \* their SETNX sets a TTL, and winners send EXPIRE
 
   \* how far they may go wrong
   lease |-> 4, job |-> 3,  \* E and J
@@ -32,6 +34,9 @@ Honest == [
   fleetStep |-> 0,         \* all may be stepped back by so much, once
   rest |-> 0,              \* how long one stays away after its release
   overrun |-> FALSE,       \* jobs may run for ever
+  serverStep |-> 0,        \* the server's clock may step forwards by so much, once
+  stepUndone |-> FALSE,    \* and back again, within a lease
+  shorten |-> 0,           \* somebody's EXPIRE may leave L so many ticks, once
 
   \* ours
   ttl |-> 3,               \* the lease rule: E + c - S - g
@@ -41,7 +46,11 @@ Honest == [
   takeoverMargin |-> 0,
   unchanged |-> 0, sparse |-> 0, \* judge by unchanged bytes instead, looking so far apart
   late |-> FALSE,          \* requests and replies take their time
-  forget |-> FALSE         \* a human names members that lag behind
+  deaf |-> FALSE,          \* the reply to a renewal may never come
+  forget |-> FALSE,        \* a human names members that lag behind
+  again |-> FALSE,         \* after clean a new record may begin
+  restored |-> FALSE,      \* the record may be replaced by the first one
+  vanishes |-> FALSE       \* heartbeats of members may stop, and come again
 ]
 
 (* The lease rule is tight: one tick more, and two hold. *)

@@ -32,14 +32,16 @@ func (w world) record(t *testing.T) string {
 		field("old", w.sc.Old), field("ours", o.Clients), field("phase", phase(o.Phase)), field("to", phase(last)),
 		field("lease", w.sc.Lease), field("job", w.sc.Job), field("gap", w.sc.Gap), field("reply", w.sc.Reply), field("rest", w.sc.Rest),
 		field("behind", w.sc.Behind), field("ahead", w.sc.Ahead), field("fleetStep", w.sc.FleetStep), field("overrun", w.sc.Overrun),
+		field("serverStep", w.sc.ServerStep), field("stepUndone", w.sc.StepUndone), field("shorten", w.sc.Shorten),
+		field("deaf", o.Deaf), field("again", o.Again), field("restored", o.Restored), field("vanishes", o.Vanishes),
 		field("ttl", o.TTL), field("long", o.Long), field("margin", o.Margin), field("stop", o.Stop),
 		field("settle", o.Settle), field("settleAlways", o.SettleAlways), field("takeoverMargin", o.TakeoverMargin),
 		field("unchanged", o.Unchanged), field("sparse", o.Sparse), field("late", o.Late), field("forget", o.Forget),
-		field("slack", slack(d)), field("takeover", d.HasTakeover()), field("orMine", d.OrMine), field("anew", d.JudgesAnew),
-		field("onNil", said(t, d, map[dialect.NilRule]string{dialect.NilGetset: "getset", dialect.NilWaits: "waits", dialect.NilNever: "waits"}, d.OnNil)),
-		field("wins", said(t, d, map[dialect.WinRule]string{dialect.WinsSameText: "same", dialect.WinsExpiredOrNil: "nil or expired", dialect.WinsNever: "same"}, d.Wins)),
+		field("slack", slack(d)), field("takeover", d.HasTakeover()), field("orMine", d.OrMine), field("anew", d.JudgesAnew), field("restamp", d.Restamp),
+		field("onNil", said(t, d, map[dialect.NilRule]string{dialect.NilGetset: "getset", dialect.NilWaits: "waits", dialect.NilNever: "waits", dialect.NilError: "waits"}, d.OnNil)),
+		field("wins", said(t, d, map[dialect.WinRule]string{dialect.WinsSameText: "same", dialect.WinsExpiredOrNil: "nil or expired", dialect.WinsEqualNumber: "same", dialect.WinsNever: "same"}, d.Wins)),
 		field("release", said(t, d, map[dialect.ReleaseRule]string{dialect.ReleaseDel: "del", dialect.ReleaseValueAtLeastOwn: "at least own"}, d.Release)),
-		field("expire", d.KeyTTL == dialect.TTLEverybody),
+		field("expire", d.KeyTTL == dialect.TTLEverybody), field("keyTTL", winnersExpire(t, d)),
 	}
 	return "[" + strings.Join(fields, ", ") + "]"
 }
@@ -63,6 +65,16 @@ func said[K comparable](t *testing.T, d dialect.Dialect, words map[K]string, key
 		t.Fatalf("the specification knows no clients like %s: %v", d, key)
 	}
 	return word
+}
+
+// winnersExpire: the key has a TTL of theirs from SETNX on, which every winner sets again.
+func winnersExpire(t *testing.T, d dialect.Dialect) bool {
+	t.Helper()
+	sets := d.Acquire != dialect.AcquireSetnx
+	if sets != (d.KeyTTL == dialect.TTLWinExpire) {
+		t.Fatalf("the specification knows no TTLs like those of %s", d)
+	}
+	return sets
 }
 
 // slack is one tick where the dialect has one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -32,7 +33,12 @@ func Init(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 
 // begin writes the first record.
 func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
+	taken, cannot := f.forget(d.opts.Forget)
 	first, blocks := f.firstRecord()
+	blocks = append(blocks, cannot...)
+	for _, m := range taken {
+		first.Epoch = max(first.Epoch, m.Epoch) // should it live after all, it follows
+	}
 	if other, ok := overlapping(f.namespace, f.survey.records); ok {
 		blocks = append(blocks, Finding{Rule: "namespace", Detail: fmt.Sprintf(
 			"the namespace %q has a record, and it would own the same keys as %q, since one begins with the other: choose a namespace that neither begins nor continues it", other, f.namespace)})
@@ -41,6 +47,9 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	r.Gate = &Gate{To: first.Phase, Open: len(blocks) == 0, Blocks: blocks}
 	if len(blocks) > 0 {
 		return r, nil
+	}
+	if err := d.forget(ctx, taken, r); err != nil {
+		return nil, err
 	}
 	// The epoch goes on from what members have seen, or they would not follow.
 	f.record.Epoch = first.Epoch
@@ -57,13 +66,21 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	restored := f.record.Epoch > 0
 	f.record = made
 	done := d.report(f)
-	done.Gate, done.Moved = r.Gate, true
-	if restored {
-		done.note("the record is written as the members act: phase %v, epoch %d", made.Phase, made.Epoch)
-	} else {
-		done.note("the record is written: phase %v, epoch %d, dialect %s", made.Phase, made.Epoch, made.Dialect)
-	}
+	done.Gate, done.Moved, done.Notes = r.Gate, true, r.Notes
+	done.began(made, restored, f.survey.Tombstones)
 	return done, nil
+}
+
+// began notes how a record came to be.
+func (r *Report) began(made stored, restored bool, tombstones int64) {
+	if !restored {
+		r.note("the record is written: phase %v, epoch %d, dialect %s", made.Phase, made.Epoch, made.Dialect)
+		return
+	}
+	r.note("the record is written as the members act: phase %v, epoch %d", made.Phase, made.Epoch)
+	if tombstones > 0 && made.Phase == Observe {
+		r.note("%d tombstones stand, and observe takes them for held locks: advance to dual makes them free for ours", tombstones)
+	}
 }
 
 // firstRecord is Observe, or what the members of a lost record do. Its Epoch is the one before.
@@ -88,27 +105,49 @@ func (f *facts) firstRecord() (Record, []Finding) {
 		high = max(high, m.Phase)
 	}
 	switch {
+	case low == NoPhase && f.survey.Tombstones > 0:
+		// A restart or a fail-over may have forgotten the members, who are back with their next heartbeat.
+		return first, append(blocks, Finding{Rule: "tombstones", Detail: fmt.Sprintf(
+			"%d tombstones stand, so the namespace had a record before, and nobody is registered who knows its phase: wait for the heartbeats of its members; if none of them is left, getsetlock ls shows the tombstones, and unlock deletes them", f.survey.Tombstones)})
 	case low == NoPhase:
 		return first, blocks
 	case high-low > 1 && !(low == Observe && high == Clean):
-		blocks = append(blocks, Finding{Rule: "phase", Detail: fmt.Sprintf("members act by %v and by %v, which are more than a step apart: stop those of %v first", low, high, low)})
+		blocks = append(blocks, Finding{Rule: "phase", Detail: fmt.Sprintf("members act by %v (%s) and by %v (%s), which are more than a step apart: stop those of %v first, or name them by --forget if they are dead",
+			low, f.whoActsBy(low), high, f.whoActsBy(high), low)})
 	}
 	// Between two neighbours the earlier one excludes more, but for Clean, from which no step leads back.
 	first.Phase = low
 	if high == Clean && low == Modern {
 		first.Phase = Clean
 	}
-	switch tombs := f.survey.Tombstones > 0; {
-	case low == Observe && high == Clean:
-		first.Pending = Clean
-	case tombs && first.Phase == Dual:
-		first.Pending = Sealed
-	case tombs && first.Phase == Clean, high == Clean && low == Modern:
-		first.Pending = Modern
-	}
+	first.Pending = unfinished(low, high, f.survey.Tombstones > 0)
 	fleet, _ := f.fleet()
 	first.Fleet = fleet
 	return first, blocks
+}
+
+// unfinished is what is pending where members act by these phases.
+func unfinished(low, high Phase, tombstones bool) Phase {
+	switch {
+	case low == Observe && high == Clean:
+		return Clean
+	case tombstones && low == Dual:
+		return Sealed
+	case tombstones && low == Clean, high == Clean && low == Modern:
+		return Modern
+	}
+	return NoPhase
+}
+
+// whoActsBy are the ids of members.
+func (f *facts) whoActsBy(p Phase) string {
+	var ids []string
+	for _, m := range f.members() {
+		if m.err == nil && m.Phase == p {
+			ids = append(ids, m.ID)
+		}
+	}
+	return strings.Join(ids, ", ")
 }
 
 // overlapSince looks again for namespaces that own the same keys: two may have begun at once. Then the

@@ -194,9 +194,12 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 		}()
 	}
 	wire.Fault(rule)
-	_, first := v.run(bg, wire.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second}))
+	r, first := v.run(bg, wire.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second}))
 	close(ended)
 	<-happened
+	if first == nil && (f.rule != nil || nth == 0) {
+		c.stands(r)
+	}
 	c.neverHalf(v, first)
 	if f.late && nth > 0 {
 		promote()
@@ -204,6 +207,16 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 	}
 	c.comesTo(v, first)
 	return sent
+}
+
+// stands fails unless the record is what the verb said.
+func (c *crew) stands(said *Report) {
+	c.t.Helper()
+	text, _ := c.w.Mini.Get(recordKey(""))
+	r, _ := ParseRecord(text)
+	if r.Phase != said.Phase || r.Epoch != said.Epoch || r.Pending != said.Pending {
+		c.t.Errorf("it said phase %v, epoch %d, pending %v, and the record says %q", said.Phase, said.Epoch, said.Pending, text)
+	}
 }
 
 // neverHalf looks at the record, and at how far the members are apart.

@@ -1,0 +1,233 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// The record is lost, alone or with all else on the server, while members act by it.
+
+var losses = map[string]func(*redistest.World){
+	"the record alone": func(w *redistest.World) { w.Mini.Del(recordKey("")) },
+	"restarted empty":  func(w *redistest.World) { w.Restart() },
+}
+
+// TestWhoHasAPhaseKeepsItWithoutARecord: two members, in one phase or a step apart, exclude each other as
+// before, an old client is kept out as before, leases go on, and who joins takes no lock.
+func TestWhoHasAPhaseKeepsItWithoutARecord(t *testing.T) {
+	for name, lose := range losses {
+		for _, from := range Phases() {
+			for _, to := range Phases() {
+				if from != to && !from.Adjacent(to) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%v and %v", name, from, to), func(t *testing.T) {
+					inBubble(t, func(f *fleet) {
+						p := newPair(f, from, to)
+						g := p.gets("the first", p.behind, "held")
+						lose(f.w)
+						_, err := g.Extend(bg, leaseOfOurs)
+						if kept := f.w.Mini.Exists("{held}:gsl"); kept == errors.Is(err, lock.ErrLost) {
+							t.Errorf("its token is there: %v, and yet its renewal says %v", kept, err)
+						}
+						_ = g.Release(bg)
+						for _, m := range p.members {
+							_ = m.Refresh(bg)
+						}
+						p.excludes(from, to)
+						late := p.bridge()
+						if _, err := late.Try(bg, "stock", leaseOfOurs); !errors.Is(err, ErrNoPhase) {
+							t.Errorf("who joins without a record: %v", err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestWithoutARecordNoVerbMovesAnything but init.
+func TestWithoutARecordNoVerbMovesAnything(t *testing.T) {
+	for _, p := range Phases() {
+		inBubble(t, func(f *fleet) {
+			c := newCrew(f, verbCase{from: p})
+			f.w.Mini.Del(recordKey(""))
+			before := f.w.Mini.Dump()
+			for name, v := range map[string]verb{"advance": doAdvance, "back": doBack, "clean": doClean} {
+				r := f.must(v, Options{Go: true, Forget: []string{c.all[0].ID()}})
+				if got := rules(r.Gate); !slices.Equal(got, []string{"record"}) {
+					t.Errorf("%s in %v: closed by %q", name, p, got)
+				}
+			}
+			if after := f.w.Mini.Dump(); after != before {
+				t.Errorf("in %v:\n%s\nbecame\n%s", p, before, after)
+			}
+		})
+	}
+}
+
+// acting is what members did when the record was lost, and what init makes of it.
+type acting struct {
+	alive, vanished Phase // NoPhase: there is none
+	tombstone       bool
+	phase, pending  Phase
+	refused         string // by this rule
+}
+
+var actings = []acting{
+	{alive: Observe, phase: Observe}, {alive: Observe, tombstone: true, phase: Observe},
+	{alive: Dual, phase: Dual}, {alive: Dual, tombstone: true, phase: Dual, pending: Sealed},
+	{alive: Sealed, tombstone: true, phase: Sealed}, {alive: Modern, tombstone: true, phase: Modern},
+	{alive: Clean, phase: Clean}, {alive: Clean, tombstone: true, phase: Clean, pending: Modern},
+
+	{alive: Dual, vanished: Observe, phase: Observe}, {alive: Observe, vanished: Dual, phase: Observe},
+	{alive: Sealed, vanished: Dual, tombstone: true, phase: Dual, pending: Sealed},
+	{alive: Dual, vanished: Sealed, tombstone: true, phase: Dual, pending: Sealed},
+	{alive: Modern, vanished: Sealed, phase: Sealed}, {alive: Sealed, vanished: Modern, phase: Sealed},
+	{alive: Clean, vanished: Modern, phase: Clean, pending: Modern}, {alive: Modern, vanished: Clean, phase: Clean, pending: Modern},
+	{alive: Observe, vanished: Clean, phase: Observe, pending: Clean}, {alive: Clean, vanished: Observe, phase: Observe, pending: Clean},
+
+	{alive: Sealed, vanished: Observe, refused: "phase"}, {alive: Observe, vanished: Sealed, refused: "phase"},
+	{alive: Modern, vanished: Dual, refused: "phase"}, {alive: Clean, vanished: Sealed, refused: "phase"},
+	{alive: Dual, vanished: Clean, refused: "phase"}, {alive: Observe, vanished: Modern, refused: "phase"},
+
+	{phase: Observe}, {tombstone: true, refused: "tombstones"},
+}
+
+func TestALostRecordIsWrittenAsTheMembersAct(t *testing.T) {
+	for _, a := range actings {
+		t.Run(fmt.Sprintf("%v beside %v, tombstone %v", a.alive, a.vanished, a.tombstone), func(t *testing.T) {
+			inBubble(t, func(f *fleet) { f.writesAnew(a) })
+		})
+	}
+}
+
+func (f *fleet) writesAnew(a acting) {
+	f.t.Helper()
+	gone := f.registered("gone", a.vanished, 7)
+	f.w.Pass(time.Minute)
+	here := f.registered("here", a.alive, 6)
+	if a.tombstone {
+		f.put("stock", nil)
+	}
+	r := f.init(Options{})
+	if a.refused != "" {
+		closed(f.t, r.Gate, a.refused)
+		if r.Moved || f.w.Mini.Exists(recordKey("")) {
+			f.t.Error("a record was written")
+		}
+		f.afterForgetting(a, gone)
+		return
+	}
+	if got := f.at(a.phase); !r.Moved || got.Pending != a.pending || got.Epoch != max(here, gone)+1 {
+		f.t.Errorf("%v, closed by %q", got, rules(r.Gate))
+	}
+	// The record does not make up for who vanished: every gate stays closed.
+	if a.vanished != NoPhase {
+		for _, v := range []verb{doAdvance, doBack, doClean} {
+			if r := f.must(v, Options{Go: true}); r.Moved || r.Gate.Open {
+				f.t.Errorf("moved to %v beside a member that vanished", r.Phase)
+			}
+		}
+	}
+}
+
+// registered puts a member on the server that beat a moment ago. It returns its epoch.
+func (f *fleet) registered(id string, p Phase, epoch int64) int64 {
+	f.t.Helper()
+	if p == NoPhase {
+		return 0
+	}
+	s := MemberState{ID: id, Dialect: "Jedis", Epoch: epoch, Phase: p, Seen: f.w.ServerNow(), Every: time.Second, Probe: probeOK}
+	if err := f.w.Mini.Set(memberKey("", id), s.String()); err != nil {
+		f.t.Fatal(err)
+	}
+	return epoch
+}
+
+// afterForgetting: who is two steps away and dead is named, and then the record is that of the living.
+func (f *fleet) afterForgetting(a acting, gone int64) {
+	f.t.Helper()
+	if a.vanished == NoPhase {
+		return
+	}
+	closed(f.t, f.init(Options{Forget: []string{"here"}}).Gate, "forget", "phase")
+	r := f.init(Options{Forget: []string{"gone"}})
+	if got := f.at(a.alive); !r.Moved || got.Epoch != gone+1 || f.w.Mini.Exists(memberKey("", "gone")) {
+		f.t.Errorf("%v, closed by %q", got, rules(r.Gate))
+	}
+	if !slices.ContainsFunc(r.Notes, func(s string) bool { return strings.Contains(s, "gone is forgotten") }) {
+		f.t.Errorf("nobody says so: %q", r.Notes)
+	}
+}
+
+// TestAnOldRecordFinishesNothing: it says that tombstones are to be deleted, and a member knows a later one,
+// in which they are wanted.
+func TestAnOldRecordFinishesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		old, pending, now Phase
+		run               verb
+	}{
+		"back": {Dual, Sealed, Sealed, doBack}, "clean": {Clean, Modern, Clean, doClean}, "init": {Observe, Clean, Observe, doInit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				f.registered("here", c.now, 7)
+				f.put("stock", nil)
+				record := Record{Epoch: 5, Phase: c.old, Pending: c.pending, Since: f.w.ServerNow(), Dialect: "Jedis"}.String()
+				if err := f.w.Mini.Set(recordKey(""), record); err != nil {
+					t.Fatal(err)
+				}
+				r := f.must(c.run, Options{Go: true})
+				if !slices.Contains(rules(r.Gate), "epoch") || r.Over || !f.w.Mini.Exists("stock") {
+					t.Errorf("over %v, closed by %q, keys %q", r.Over, rules(r.Gate), f.w.Mini.Keys())
+				}
+				if text, _ := f.w.Mini.Get(recordKey("")); text != record {
+					t.Errorf("the record became %q", text)
+				}
+			})
+		})
+	}
+}
+
+// TestACleanFleetSaysThatItsRecordIsOld, from which no step leads that could show it at its gate.
+func TestACleanFleetSaysThatItsRecordIsOld(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		record := Record{Epoch: 5, Phase: Clean, Since: f.w.ServerNow(), Dialect: "Jedis"}.String()
+		if err := f.w.Mini.Set(recordKey(""), record); err != nil {
+			t.Fatal(err)
+		}
+		for epoch, want := range map[int64][]string{5: nil, 7: {"epoch"}} {
+			f.registered("here", Clean, epoch)
+			for _, look := range []verb{doClean, doStatus} {
+				if r := f.must(look, Options{}); !slices.Equal(rules(r.Gate), want) || (r.Gate == nil) != (want == nil) {
+					t.Errorf("a member has seen epoch %d: closed by %q", epoch, rules(r.Gate))
+				}
+			}
+		}
+	})
+}
+
+func doStatus(ctx context.Context, f *fleet, o Options) (*Report, error) {
+	return Status(ctx, f.w.Pool(), f.options(o))
+}
+
+// TestAWayBackIsNotOverWhileLeasesOfModernRun: a fail-over may have lost the step to modern with all that
+// members said of it, and back was taken from what was left.
+func TestAWayBackIsNotOverWhileLeasesOfModernRun(t *testing.T) {
+	for p, want := range map[Phase][]string{Sealed: nil, Dual: nil, Modern: {"leases"}} {
+		f := orderly(Dual)
+		f.record.Pending = Sealed
+		f.survey.members[1].Leases = map[Phase]int{p: 1}
+		gate := (&desk{}).remains(f)
+		closed(t, &gate, want...)
+	}
+}

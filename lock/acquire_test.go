@@ -381,7 +381,7 @@ func TestReleaseBetweenTheTryFromAPlaceAndTheWatchIsNotMissed(t *testing.T) {
 func TestAKeyThatLooksFreeAndCannotBeHadIsPolledNotHammered(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		q := s.Full().(lock.Queuer)
-		dead, err := q.Enter(t.Context(), "k")
+		dead, err := q.Enter(t.Context(), "k", 0)
 		if err != nil {
 			t.Fatal(err)
 		}

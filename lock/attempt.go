@@ -22,6 +22,7 @@ type attempt struct {
 	tries  int
 	last   error // what the last attempt at the store said
 	place  Place // in the store's queue, nil without one
+	term   Term  // of a grant that was extended before it became a lease
 
 	wake     chan struct{} // capacity 1, made when first armed
 	cancel   func()        // disarms the wake-up, nil when not armed
@@ -95,6 +96,9 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 	if err := a.stayQuiet(ctx); err != nil {
 		return nil, err
 	}
+	if a.queue.met && !a.once {
+		a.stand(ctx) // the goroutine of ours before us found others there, and had to
+	}
 	for {
 		asked := a.began
 		if a.waited || a.tries > 0 {
@@ -102,6 +106,7 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		}
 		grant, err := a.try(ctx)
 		a.tries++
+		a.queue.met = a.core.queuer != nil && (err == nil && a.tries > 1 || errors.Is(err, ErrHeld))
 		if err == nil {
 			return a.lease(ctx, grant, asked)
 		}
@@ -152,6 +157,9 @@ func (a *attempt) try(ctx context.Context) (Grant, error) {
 	grant, err := a.ask(a.core.call(ctx))
 	if err == nil {
 		a.place = nil
+		if err := a.prolong(ctx, grant); err != nil {
+			return nil, err
+		}
 		return grant, nil
 	}
 	var unsure *UnsureError
@@ -160,6 +168,22 @@ func (a *attempt) try(ctx context.Context) (Grant, error) {
 		a.core.undo(unsure.Grant, a.key, &a.client.cfg)
 	}
 	return nil, err
+}
+
+// prolong extends a grant that came with less than its whole TTL, and too long after that began: a
+// place in the store's queue was given the key when its waiter had not asked for a while.
+func (a *attempt) prolong(ctx context.Context, g Grant) error {
+	cfg, t := &a.client.cfg, g.Term()
+	if t.TTL <= 0 || t.TTL >= cfg.TTL || t.Sent.age(a.core.keeper.now()) <= (t.TTL-max(cfg.Margin, 0))/2 {
+		return nil
+	}
+	t, err := g.Extend(a.core.call(ctx), cfg.TTL)
+	if err != nil {
+		a.core.undo(g, a.key, cfg)
+		return err
+	}
+	a.term = t
+	return nil
 }
 
 // ask makes the first attempt without a place in the store's queue: the key is mostly free.
@@ -176,7 +200,12 @@ func (a *attempt) enter(ctx context.Context, err error) (entered bool) {
 	if a.core.queuer == nil || a.place != nil || a.once || !errors.Is(err, ErrHeld) {
 		return false
 	}
-	place, err := a.core.queuer.Enter(a.core.call(ctx), a.key)
+	return a.stand(ctx)
+}
+
+// stand takes a place in the store's queue.
+func (a *attempt) stand(ctx context.Context) bool {
+	place, err := a.core.queuer.Enter(a.core.call(ctx), a.key, a.client.claim())
 	if err != nil {
 		return false // waiting goes on without a place; the next attempt will tell of the trouble
 	}
@@ -184,9 +213,20 @@ func (a *attempt) enter(ctx context.Context, err error) (entered bool) {
 	return true
 }
 
+// claim is the TTL under which a place in the store's queue may be given the key. It is short, since
+// nobody renews for a waiter that died, and long enough for one who has heard of it to renew: trust in
+// it counts from the waiter's last attempt, which may be recheckEvery ago. A lease that is not renewed
+// needs its whole TTL, and asks for it.
+func (c *Client) claim() time.Duration {
+	if c.cfg.RenewEvery <= 0 {
+		return 0
+	}
+	return min(c.cfg.TTL, max(c.cfg.Margin, 0)+2*recheckEvery)
+}
+
 // lease makes a Lease of a grant, unless it came too late to be trusted at all.
 func (a *attempt) lease(ctx context.Context, grant Grant, asked Instant) (*Lease, error) {
-	return a.take(ctx, turn{grant: grant, asked: asked})
+	return a.take(ctx, turn{grant: grant, asked: asked, term: a.term})
 }
 
 // take makes a Lease of what a turn brought.
@@ -199,6 +239,8 @@ func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
 	l := newLease(ctx, a.client, a.queue, grant, asked, now)
 	if got.shared {
 		l.sent, l.span = got.sent, got.span
+	} else if got.term.TTL > 0 {
+		l.count(got.term, asked, now)
 	}
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)

@@ -99,15 +99,17 @@ type Sharer interface {
 // them. Whether processes are also served in the order they came is the Backend's to say.
 type Queuer interface {
 	// Enter prepares a place in key's queue for a waiter that found the key held. It takes no lock;
-	// the place is taken by its first Try.
-	Enter(ctx context.Context, key string) (Place, error)
+	// the place is taken by its first Try. claim is the TTL under which a release may give the key
+	// to this place, for a Try that then asks nobody; zero: every Try asks.
+	Enter(ctx context.Context, key string, claim time.Duration) (Place, error)
 }
 
 // Place is a place in a queue on the store.
 type Place interface {
 	// Try is [Backend.Try] from this place. A Place that got its Grant, or an [*UnsureError], is
 	// used up; releasing that Grant leaves the queue as well. A place lapses when it is not tried
-	// for some seconds.
+	// for some seconds. The Term of a Grant that was given to the place has the claim for its TTL,
+	// and counts from before the last Try that was refused.
 	Try(ctx context.Context, ttl time.Duration) (Grant, error)
 
 	// Await is [Waker.Await] for this place: wake is called when its turn may have come.

@@ -116,6 +116,9 @@ func (l *Lease) planRenewal() {
 		l.renewAt = never
 		return
 	}
+	if l.span < l.client.cfg.TTL-max(l.client.cfg.Margin, 0) {
+		every = min(every, l.span/2) // the store granted less than was asked for
+	}
 	l.renewAt = l.sent.Elapsed + every - l.client.cfg.Jitter(every/10)
 	if l.client.cfg.Hooks.Endangered != nil {
 		l.warnAt = l.renewAt + (l.trustEnd()-l.renewAt)/2

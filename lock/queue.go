@@ -13,6 +13,7 @@ type queue struct {
 	passes  int           // hand-overs by command in a row
 	shares  int           // hand-overs without one in a row
 	since   time.Duration // elapsed time at which the first of them began
+	met     bool          // the last attempt found others at the store; whose turn it is has this to himself
 	quiet   time.Duration // elapsed time until which this process stays away from the key; whose turn it is may read it
 }
 
@@ -46,6 +47,7 @@ func (k *core) reuse(t *ticket) {
 type turn struct {
 	grant Grant   // nil: it has to make its own attempts
 	asked Instant // before the attempt; zero for a shared grant
+	term  Term    // of the grant where it is not the grant's own any more
 
 	// A shared grant brings the trust that its last holder had.
 	shared bool

@@ -114,7 +114,7 @@ func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
 func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, err error) {
 	switch {
 	case b.cfg.Fair:
-		refusal, err := b.takeInLine(ctx, g, ttl, false)
+		refusal, err := b.takeInLine(ctx, g, b.member(g, false, 0), ttl, tries)
 		if refusal != nil {
 			return refusal.held, nil
 		}

@@ -22,7 +22,8 @@ type grant struct {
 
 	mu      sync.Mutex
 	spare   int8          // fencing numbers after fence that are reserved for those it is shared with
-	waits   bool          // it stands in the line, or may: its release leaves that as well
+	place   *place        // where it stands in the line, or may: its release leaves that as well
+	lined   bool          // it got the key from the line: its release gives the key to the next there
 	asked   bool          // a release was sent whose outcome is not known: it may have been the one
 	over    bool          // the server said for certain that nothing is held
 	watched bool          // Guard armed a watch, which renewals must keep
@@ -34,9 +35,6 @@ func (g *grant) Token() string   { return g.token }
 func (g *grant) Term() lock.Term { return g.term }
 func (g *grant) Fence() int64    { return g.fence }
 
-// place is the grant's member of the line: who to call, and by what name.
-func (g *grant) place() string { return g.b.process + " " + g.token }
-
 // Share gives the key to the next holder of this process under the same token, with the next of the
 // reserved fencing numbers. A grant that was released or may be is never shared.
 func (g *grant) Share() (lock.Grant, bool) {
@@ -46,7 +44,7 @@ func (g *grant) Share() (lock.Grant, bool) {
 		return nil, false
 	}
 	g.over = true
-	next := &grant{b: g.b, key: g.key, token: g.token, term: g.term, setAt: g.setAt, set: g.set}
+	next := &grant{b: g.b, key: g.key, token: g.token, term: g.term, setAt: g.setAt, set: g.set, lined: g.lined}
 	if g.b.cfg.Fence {
 		next.fence, next.spare = g.fence+1, g.spare-1
 	}
@@ -119,7 +117,7 @@ func (g *grant) Release(ctx context.Context) error {
 		return &LostError{Key: g.key}
 	}
 	late := g.late(ctx)
-	if late == refused && !g.waits {
+	if late == refused && g.place == nil {
 		g.end()
 		return nil
 	}
@@ -138,9 +136,12 @@ func (g *grant) Release(ctx context.Context) error {
 }
 
 func (g *grant) delete(ctx context.Context) (bool, error) {
+	switch {
+	case g.place != nil:
+		return g.b.leaveLine(ctx, g.key, g.place.member)
 	// Where the server tells nobody of a release, we do.
-	if g.b.cfg.Fair || g.waits || g.b.native.wakeless.Load() && !g.b.native.alone.Load() {
-		return g.b.leaveLine(ctx, g)
+	case g.b.cfg.Fair, g.lined, g.b.native.wakeless.Load() && !g.b.native.alone.Load():
+		return g.b.giveOn(ctx, g)
 	}
 	return g.b.native.compareAndDelete(ctx, g.b.user, g.key, g.token)
 }

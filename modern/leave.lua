@@ -1,18 +1,13 @@
--- leave: key, counter, order, alive; place, fair, ms for who comes next, TIME or '' twice → 1 when the key was ours and is given up, 0 when it was not
-local _, _, now = clock(ARGV[4], ARGV[5])
-local place, mine = ARGV[1], token(ARGV[1])
-local was = head(now)
-leave(place)
-local first = head(now)
-if redis.pcall('GET', KEYS[1]) ~= mine then
-  if was == place then call(first) end
-  return 0
+-- leave: key, counter, order, alive, gives; place, ms for who must fetch it, 1 fair, TIME or '' twice → 1 when the key was ours and is given up, 0 when it was not
+local _, _, _, token = parts(ARGV[1])
+if redis.pcall('GET', KEYS[1]) == token then
+  give(ARGV[2], ARGV[3] ~= '1')
+  return 1
 end
-if first and ARGV[2] == '1' then
-  leave(first)
-  redis.call('SET', KEYS[1], token(first), 'PX', ARGV[3])
-else
-  redis.call('DEL', KEYS[1])
+local first = head()
+leave(ARGV[1])
+if first == ARGV[1] then
+  first = head()
+  if first then call(first, 0) end
 end
-call(first)
-return 1
+return 0

@@ -3,6 +3,7 @@ package modern
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -11,30 +12,32 @@ import (
 )
 
 // Waiters of different processes stand in a line on the server, so that a release wakes one of them:
-// with any number of processes waiting, the commands for an acquisition stay the same few. Only the
-// first in the line watches the key, so that it hears of a release by anybody; it calls the next to
-// the front when it leaves. In the fair form nobody overtakes the line, and a release of ours puts the
-// token of the first on the key.
+// with any number of processes waiting, the commands for an acquisition stay the same few. Who got the
+// key from the line gives it on when he releases it: the script puts the token of the next on the key
+// and tells him so, and he has it without a word to the server. Where the holder came otherwise, the
+// first in line watches the key, and hears of its release by anybody. In the fair form nobody overtakes
+// the line, and every release gives the key on.
 
 const (
-	// claimWithin is for how long a fair release keeps the key for the first in line. A waiter that
-	// died holds the others up for so long at the most.
-	claimWithin = time.Second
+	// fetchWithin is for how long the key is kept for a waiter who must come for it. One that died
+	// holds the others up for so long at the most.
+	fetchWithin = time.Second
 
 	// pollEvery is how often the first in line asks where the server does not tell of changes: for
 	// releases by clients of other libraries. Ours call it.
 	pollEvery = 100 * time.Millisecond
 )
 
-// lineKeys are the keys of a script that touches the line.
-func (b *Backend) lineKeys(key string) (order, alive string) {
-	return "gsl:queue:" + b.cfg.Namespace + ":" + key, "gsl:alive:" + b.cfg.Namespace + ":" + key
+// lineArgs are the arguments of a script that touches the line: its keys, then words.
+func (b *Backend) lineArgs(key string, words ...any) []any {
+	of := b.cfg.Namespace + ":" + key
+	return append([]any{key, b.fence, "gsl:queue:" + of, "gsl:alive:" + of, "gsl:gives:" + of}, words...)
 }
 
 var errAlone = errors.New("modern: the server refuses the scripts of the line")
 
 // Enter prepares a place in the line of key.
-func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
+func (b *Backend) Enter(_ context.Context, key string, claim time.Duration) (lock.Place, error) {
 	if err := valid(key, shortestTTL); err != nil {
 		return nil, err
 	}
@@ -45,30 +48,40 @@ func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &place{b: b, g: g, called: make(chan struct{}, 1)}, nil
+	return &place{b: b, g: g, claim: claim, called: make(chan struct{}, 1)}, nil
 }
 
 // place is a waiter of this process in the line.
 type place struct {
 	b      *Backend
 	g      *grant
-	forget func()        // nil where nobody calls us
+	claim  time.Duration // what it may be given the key for, zero: it asks
+	member string        // what stands in the line, empty before the first try
+	stands bool          // it does, as far as the last try said
+	heard  bool          // our notices carry the token of g
 	called chan struct{} // capacity 1: we were called since the last try
+	sent   lock.Instant  // before the last try that the server refused: whatever was given came later
 	atHead bool          // as the last try said
+	gives  bool          // as the last try said: the holder gives the key on
 	alone  bool          // there is no line: this is an attempt like any other
-	wake   func()        // guarded by b.wakes
 	done   bool
+
+	// guarded by b.wakes
+	wake  func()
+	given int64 // what the release said that gave us the key: our fencing number, or 1
 }
 
 // call is what a message for this place does.
-func (p *place) call() {
+func (p *place) call(word string) {
+	number, _ := strconv.ParseInt(word, 10, 64)
+	p.b.wakes.Lock()
+	p.given = max(p.given, number)
+	wake := p.wake
+	p.b.wakes.Unlock()
 	select {
 	case p.called <- struct{}{}:
 	default:
 	}
-	p.b.wakes.Lock()
-	wake := p.wake
-	p.b.wakes.Unlock()
 	if wake != nil {
 		wake()
 	}
@@ -83,41 +96,86 @@ func (p *place) await(wake func()) {
 // listen has the calls for this place delivered from here on. It is asked for before every try: a
 // connection that was lost has forgotten it, and what was said meanwhile the try finds out.
 func (p *place) listen(ctx context.Context) {
-	p.forget = nil
+	p.heard = false
 	if p.b.cfg.Wake == WakeOff || p.b.native.deaf.Load() {
 		return
 	}
-	forget, err := p.b.notices.Register(ctx, p.g.token, p.call)
+	err := p.b.notices.Register(ctx, p.g.token, p.call)
+	p.heard = err == nil
 	var refusal redis.Error
-	switch {
-	case err == nil:
-		p.forget = forget
-	case errors.As(err, &refusal):
+	if errors.As(err, &refusal) {
 		p.b.native.deaf.Store(true) // the place still keeps the order
 	}
 }
 
-// Try takes the key if it is free for this place, and else keeps the place.
+// Try takes the key if it was given to this place or is free for it, and else keeps the place.
 func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
-	g := p.g
-	if err := valid(g.key, ttl); err != nil {
+	if err := valid(p.g.key, ttl); err != nil {
 		return nil, err
 	}
 	if p.done {
 		return nil, errors.New("modern: this place in the line is used up")
 	}
 	if p.alone {
-		return p.b.Try(ctx, g.key, ttl)
+		return p.b.Try(ctx, p.g.key, ttl)
 	}
-	p.listen(ctx)
 	select {
 	case <-p.called: // answered by this try
 	default:
 	}
-	g.waits = true
+	if p.received() {
+		return p.b.granted(ctx, p.g)
+	}
+	for {
+		g, err := p.ask(ctx, ttl)
+		if err != errGone {
+			return g, err
+		}
+		if err := p.anew(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// received reports whether a release gave us the key. Trust counts from before the last try that was
+// refused, since what was given after it was given later; when the message came tells nothing.
+func (p *place) received() bool {
+	p.b.wakes.Lock()
+	number := p.given
+	p.b.wakes.Unlock()
+	if number == 0 {
+		return false
+	}
+	g := p.g
+	g.term = lock.Term{Sent: p.sent, TTL: p.claim}
+	if p.b.cfg.Fence {
+		g.numbered(number)
+	}
+	g.lined, g.place = true, nil
+	p.end()
+	return true
+}
+
+// errGone: the place is not in the line any more.
+var errGone = errors.New("modern: the place in the line is gone")
+
+// ask tries by the server.
+func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+	g := p.g
+	p.listen(ctx)
+	kind := stays
+	if !p.stands {
+		kind = enters
+	}
+	if p.member == "" {
+		p.member = p.b.member(g, p.heard, p.claim)
+	}
+	g.place = p
 	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	refusal, err := p.b.takeInLine(ctx, g, ttl, true)
+	refusal, err := p.b.takeInLine(ctx, g, p.member, ttl, kind)
 	switch {
+	case err == errGone:
+		return nil, err
 	case refusesLine(err) && !p.b.cfg.Fair:
 		p.b.native.alone.Store(true)
 		p.end()
@@ -131,22 +189,44 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		}
 		return nil, err
 	case refusal != nil:
-		p.atHead = refusal.atHead
-		if p.atHead && p.b.native.wakeless.Load() {
-			refusal.held.Again = pollEvery
-		}
-		return nil, refusal.held
+		return nil, p.refused(refusal)
 	}
 	p.end()
-	g.waits = false
+	g.place, g.lined = nil, kind == stays
 	return p.b.granted(ctx, g)
+}
+
+// refused notes what a try learned.
+func (p *place) refused(r *refusal) *lock.HeldError {
+	p.sent, p.stands = p.g.term.Sent, true
+	// In the fair form every holder of ours gives the key on. Who is first for longer than from one try
+	// to the next looks out for what others do all the same.
+	p.gives = (r.gives || p.b.cfg.Fair) && !p.atHead
+	p.atHead = r.atHead
+	if p.atHead && p.b.native.wakeless.Load() {
+		r.held.Again = pollEvery
+	}
+	return r.held
+}
+
+// anew makes it another place, at the end of the line. The token of the old one may have been on the
+// key: what is said of it by a message that is still under way must not be believed of the new.
+func (p *place) anew() error {
+	g, err := p.b.newGrant(p.g.key)
+	if err != nil {
+		return err
+	}
+	p.b.notices.Forget(p.g.token)
+	p.b.wakes.Lock()
+	p.given = 0
+	p.b.wakes.Unlock()
+	p.g, p.member, p.stands, p.atHead = g, "", false, false
+	return nil
 }
 
 func (p *place) end() {
 	p.done = true
-	if p.forget != nil {
-		p.forget()
-	}
+	p.b.notices.Forget(p.g.token)
 }
 
 // Await makes wake be called when this place is called, and, at the head of the line, when the key
@@ -163,18 +243,18 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 		return quiet, false, nil
 	default:
 	}
-	if p.atHead {
+	if p.atHead && !(p.gives && p.heard) {
 		unwatch, free, err := p.b.Await(ctx, p.g.key, wake)
 		switch {
 		case err == nil:
 			return func() { unwatch(); quiet() }, free, nil
-		case !errors.Is(err, lock.ErrNoWake) || p.forget == nil:
+		case !errors.Is(err, lock.ErrNoWake) || !p.heard:
 			quiet()
 			return nil, false, err
 		}
 		// Ours call us when they release; a release by others is found by asking.
 	}
-	if p.forget == nil {
+	if !p.heard {
 		quiet()
 		return nil, false, errNotCalled
 	}
@@ -185,47 +265,70 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 // also when it stands at the head and hears of the release.
 var errNotCalled = errors.New("modern: nobody can call this place")
 
-// Leave gives the place up. Should the key have been put aside for it meanwhile, the next gets it.
+// Leave gives the place up. Should the key have been given to it meanwhile, the next gets it.
 func (p *place) Leave(ctx context.Context) error {
-	if p.alone {
+	if p.alone || p.member == "" {
 		return nil
 	}
 	p.end()
-	if _, err := p.b.leaveLine(ctx, p.g); err != nil {
+	if _, err := p.b.leaveLine(ctx, p.g.key, p.member); err != nil {
 		return trouble("leave the line for", p.g.key, err)
 	}
 	return nil
 }
 
+// member is what stands in the line for a grant: who to call, for how long to give him the key, how
+// many fencing numbers he draws, and the name by which to call him.
+func (b *Backend) member(g *grant, heard bool, claim time.Duration) string {
+	process := b.process
+	if !heard {
+		process, claim = "-", 0
+	}
+	return process + " " + strconv.FormatInt(millis(claim), 10) + " " + strconv.Itoa(b.numbers()) + " " + g.token
+}
+
+// numbers is how many fencing numbers an acquisition draws.
+func (b *Backend) numbers() int {
+	if b.cfg.Fence {
+		return fenceBlock
+	}
+	return 0
+}
+
+// How a key is taken in line.
+const (
+	tries  = "try"   // without a place
+	enters = "enter" // with a new place
+	stays  = "stay"  // with a place in the line
+)
+
 // refusal is what the take script says when it gives nothing.
 type refusal struct {
 	atHead bool
+	gives  bool
 	held   *lock.HeldError
 }
 
 // The take script's replies are told apart by their length.
-const takenFields, refusedFields = 1, 6
+const goneFields, takenFields, refusedFields = 0, 1, 8
 
 // takeInLine runs the take script, which keeps a place for who waits. Without error and refusal the
 // key is taken.
-func (b *Backend) takeInLine(ctx context.Context, g *grant, ttl time.Duration, waits bool) (*refusal, error) {
-	order, alive := b.lineKeys(g.key)
-	numbers := 0
-	if b.cfg.Fence {
-		numbers = fenceBlock
-	}
-	v, err := b.drawn(ctx, takeScript, g.key, b.fence, order, alive, g.place(), millis(ttl), numbers, flag(waits), flag(b.cfg.Fair))
+func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl time.Duration, kind string) (*refusal, error) {
+	v, err := b.drawn(ctx, takeScript, b.lineArgs(g.key, member, millis(ttl), kind, flag(b.cfg.Fair))...)
 	if err != nil {
 		return nil, err
 	}
 	f, _ := v.([]any)
-	switch len(f) {
-	case takenFields:
+	switch {
+	case v != nil && len(f) == goneFields:
+		return nil, errGone
+	case len(f) == takenFields:
 		if first, _ := f[0].(int64); b.cfg.Fence {
 			g.numbered(first)
 		}
 		return nil, nil
-	case refusedFields:
+	case len(f) == refusedFields:
 		return b.refusal(g.key, f), nil
 	}
 	return nil, errOddReply
@@ -234,19 +337,37 @@ func (b *Backend) takeInLine(ctx context.Context, g *grant, ttl time.Duration, w
 // refusal reads what stands on the key.
 func (b *Backend) refusal(key string, f []any) *refusal {
 	atHead, _ := f[1].(int64)
+	gives, _ := f[2].(int64)
 	info := Info{Key: key}
-	info.read(f[3], f[4], f[5], f[2])
+	info.read(f[5], f[6], f[7], f[3])
 	e := &lock.HeldError{Key: key, Owner: info.Value, Left: info.Left, Protocol: info.Looks}
 	if !info.Exists {
 		e.Protocol = "others stand before us"
 	}
-	return &refusal{atHead: atHead == 1, held: e}
+	if info.HasTTL {
+		// PTTL counts whole milliseconds, the one that runs not included, and the key ends with the
+		// last of them.
+		into, _ := f[4].(int64)
+		e.Again = info.Left + time.Millisecond - time.Duration(into)*time.Microsecond
+	}
+	return &refusal{atHead == 1, gives == 1, e}
 }
 
-// leaveLine gives up the key, or the place, of a grant that was asked for in line.
-func (b *Backend) leaveLine(ctx context.Context, g *grant) (bool, error) {
-	order, alive := b.lineKeys(g.key)
-	reply, err := b.drawn(ctx, leaveScript, g.key, b.fence, order, alive, g.place(), flag(b.cfg.Fair), millis(claimWithin))
+// giveOn gives the key of a grant to the first in line, or deletes it.
+func (b *Backend) giveOn(ctx context.Context, g *grant) (bool, error) {
+	args := b.lineArgs(g.key, g.token, millis(fetchWithin), flag(b.cfg.Fair))
+	run := b.drawn
+	if g.lined {
+		run = b.drawnQuietly
+	}
+	reply, err := run(ctx, giveScript, args...)
+	n, _ := reply.(int64)
+	return n == 1, err
+}
+
+// leaveLine gives up a place, and the key should it have been given to it.
+func (b *Backend) leaveLine(ctx context.Context, key, member string) (bool, error) {
+	reply, err := b.drawn(ctx, leaveScript, b.lineArgs(key, member, millis(fetchWithin), flag(b.cfg.Fair))...)
 	n, _ := reply.(int64)
 	return n == 1, err
 }

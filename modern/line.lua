@@ -1,49 +1,83 @@
--- Who waits stands in two sorted sets: order (by the server's clock at arrival) and alive (until when the
--- place counts without a new try). A member is the process's name, a blank, and the token it waits with.
-local order, alive = KEYS[3], KEYS[4]
+-- Who waits stands in a sorted set, order, by the server's clock at his arrival; one who has tried again
+-- since stands in alive too, by when his place stops to count. A place is four words: the process to
+-- call (- where nobody can be), for how many ms the key may be given to it without its asking (0: not
+-- at all), how many fencing numbers it draws (0: none), and its token, which may have blanks. A place
+-- that got the key is not in the line any more, and its token does not come back.
+local order, alive, gives = KEYS[3], KEYS[4], KEYS[5]
 
 -- How long a place counts without a new try, in microseconds. Waiters try at least once a second.
 local patience = 3000000
 
--- clock is the server's time in microseconds, or the caller's reading of it for servers on which a
--- script that called TIME must not write.
-local function clock(sec, usec)
+-- How long the line's keys live without a new try, in ms: so much longer than patience that no line
+-- ends before those who stand in it come again.
+local lasts = 5000
+
+-- clock reads the server's time once, unless the caller has read it for a server on which a script
+-- that called TIME must not write.
+local sec, usec, micros = ARGV[#ARGV - 1], ARGV[#ARGV], nil
+local function clock()
+  if micros then return micros end
   if sec == '' then
     if redis.replicate_commands then redis.replicate_commands() end
     local t = redis.call('TIME')
     sec, usec = t[1], t[2]
   end
-  return sec, usec, tonumber(sec) * 1000000 + tonumber(usec)
+  micros = tonumber(sec) * 1000000 + tonumber(usec)
+  return micros
 end
 
--- head is the first place that still lives; dead ones before it are swept out. One that claims to live
--- longer than any can was tried before the clock was set back: it may be dead since long.
-local function head(now)
-  while true do
-    local first = redis.call('ZRANGE', order, 0, 0)[1]
-    if not first then return nil end
-    local till = tonumber(redis.call('ZSCORE', alive, first) or 0)
-    if till >= now and till <= now + patience then return first end
-    redis.call('ZREM', order, first)
-    redis.call('ZREM', alive, first)
-  end
-end
+local function parts(place) return string.match(place, '^(%S+) (%d+) (%d+) (.*)$') end
 
 local function leave(place)
   redis.call('ZREM', order, place)
   redis.call('ZREM', alive, place)
 end
 
--- stay keeps a place for another while. Where nobody comes again the line ends with its last place.
-local function stay(place, now)
-  redis.call('ZADD', alive, string.format('%.0f', now + patience), place)
-  redis.call('PEXPIRE', order, 4000)
-  redis.call('PEXPIRE', alive, 4000)
+-- head is the first place that still lives; dead ones before it are swept out. One that claims to live
+-- longer than any can was tried before the clock was set back: it may be dead since long.
+local function head()
+  while true do
+    local first = redis.call('ZRANGE', order, 0, 0, 'WITHSCORES')
+    if not first[1] then return nil end
+    local till = tonumber(redis.call('ZSCORE', alive, first[1]) or first[2] + patience)
+    if till >= clock() and till <= clock() + patience then return first[1] end
+    leave(first[1])
+  end
 end
 
-local function token(place) return string.sub(place, string.find(place, ' ', 1, true) + 1) end
+-- stay keeps a place for another while.
+local function stay(place) redis.call('ZADD', alive, string.format('%.0f', clock() + patience), place) end
 
--- call tells the process of a place that its turn may have come.
-local function call(place)
-  if place then redis.pcall('PUBLISH', 'gsl:turn:' .. string.sub(place, 1, string.find(place, ' ', 1, true) - 1), token(place)) end
+-- call tells a waiter that he has got the key, by his fencing number or 1, or by 0 that his turn may
+-- have come. It reports whether anybody heard.
+local function call(place, number)
+  local process, _, _, token = parts(place)
+  if process == '-' then return false end
+  local heard = redis.pcall('PUBLISH', 'gsl:turn:' .. process, string.format('%.0f ', number) .. token)
+  return type(heard) == 'number' and heard > 0
+end
+
+-- give ends a hold of the key: it belongs to the first in line from here on. Whether he is alive those
+-- behind him find out at their tries, not we at every release. Who cannot be called, or wants to ask,
+-- has fetch ms to come for it. With told, gives says for others that this holder came from the line.
+local function give(fetch, told)
+  local first = redis.call('ZRANGE', order, 0, 0)[1]
+  if not first then
+    redis.call('DEL', KEYS[1], alive, gives)
+    return
+  end
+  local _, ms, numbers, token = parts(first)
+  local drawn, number = true, 1
+  -- Before anything is written, since it may be refused.
+  if numbers ~= '0' then drawn, number = pcall(draw, KEYS[2], numbers, sec, usec) end
+  if not drawn then -- he will be told why
+    redis.call('DEL', KEYS[1])
+    call(first, 0)
+    return
+  end
+  if ms == '0' then ms, number = fetch, 0 end
+  redis.call('ZREM', order, first)
+  redis.call('SET', KEYS[1], token, 'PX', ms)
+  if not call(first, number) and number > 0 then redis.call('PEXPIRE', KEYS[1], fetch) end
+  if told then redis.call('SET', gives, token, 'PX', lasts) end
 end

@@ -49,7 +49,7 @@ func free(t *testing.T, g lock.Grant) {
 // stand takes a place in the line of a key that is held.
 func stand(t *testing.T, b *modern.Backend, key string) lock.Place {
 	t.Helper()
-	p, err := b.Enter(bg, key)
+	p, err := b.Enter(bg, key, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestARefusalNamesWhatStandsThere(t *testing.T) {
 				put()
 				_, err := b.Try(bg, "k", ttl)
 				names(t, err, say)
-				p, err := b.Enter(bg, "k")
+				p, err := b.Enter(bg, "k", 0)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -27,6 +27,8 @@ var (
 	lineSource string
 	//go:embed take.lua
 	takeSource string
+	//go:embed give.lua
+	giveSource string
 	//go:embed leave.lua
 	leaveSource string
 )
@@ -34,8 +36,9 @@ var (
 var (
 	acquireScript = wire.NewScript(2, with(acquireSource, fencing.Draw()))
 	passScript    = wire.NewScript(2, with(passSource, fencing.Draw()))
-	takeScript    = wire.NewScript(4, with(takeSource, fencing.Draw(), lineSource))
-	leaveScript   = wire.NewScript(4, with(leaveSource, lineSource))
+	takeScript    = wire.NewScript(5, with(takeSource, fencing.Draw(), lineSource))
+	giveScript    = wire.NewScript(5, with(giveSource, fencing.Draw(), lineSource))
+	leaveScript   = wire.NewScript(5, with(leaveSource, fencing.Draw(), lineSource))
 	releaseScript = wire.NewScript(1, releaseSource)
 	lookScript    = wire.NewScript(1, lookSource)
 
@@ -73,8 +76,23 @@ const fenceBlock = fencing.Block
 // drawn runs a script that reads the clock and writes. Redis before 3.2 lets no script write that has
 // called TIME; there the clock is read in a command of its own.
 func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, error) {
+	return b.timed(ctx, args, func(args []any) (any, error) { return b.user.Eval(ctx, s, args...) })
+}
+
+// drawnQuietly is drawn for a script that tells somebody else what he waits for, and us what matters
+// less. Redis and Valkey write to their clients in the opposite order of their first replies in a turn
+// of the server: behind a command before it, the script's own reply comes after the message, and on a
+// busy machine we do not stand in the way of who goes on.
+func (b *Backend) drawnQuietly(ctx context.Context, s *wire.Script, args ...any) (any, error) {
+	return b.timed(ctx, args, func(args []any) (any, error) {
+		r := b.user.Batch(ctx, []wire.Command{wire.Cmd("PING"), s.Cmd(args...)})[1]
+		return r.Value, r.Err
+	})
+}
+
+func (b *Backend) timed(ctx context.Context, args []any, run func([]any) (any, error)) (any, error) {
 	if !b.native.oldTime.Load() {
-		reply, err := b.user.Eval(ctx, s, append(args, "", "")...)
+		reply, err := run(append(args, "", ""))
 		if err == nil || !refusesTime(err) {
 			return reply, err
 		}
@@ -88,7 +106,7 @@ func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, 
 	if len(pair) != 2 {
 		return nil, &wire.NotSentError{Err: errOddReply}
 	}
-	return b.user.Eval(ctx, s, append(args, pair[0], pair[1])...)
+	return run(append(args, pair[0], pair[1]))
 }
 
 // notTaken marks trouble of a command that takes nothing, so that nobody undoes it.

@@ -1,34 +1,74 @@
--- take: key, counter, order, alive; place, ms, numbers (0: none), 1 waits, 1 fair, TIME or '' twice → {fencing number or 1} or {0, 1 at the head, PTTL, type, value (its first kilobyte), size}
-local sec, usec, now = clock(ARGV[6], ARGV[7])
-local place, mine = ARGV[1], token(ARGV[1])
-local waits, fair = ARGV[4] == '1', ARGV[5] == '1'
+-- take: key, counter, order, alive, gives; place, ms, 'try' or 'enter' or 'stay', 1 fair, TIME or '' twice → {fencing number or 1}, {} when there is no such place any more, or {0, 1 first in line, 1 the holder gives it on, PTTL, µs into the server's millisecond, type, value (its first kilobyte), size}
+local place, ms, kind, fair = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local _, _, numbers, token = parts(place)
 
-local stands = waits and redis.call('ZSCORE', order, place)
-if stands then stay(place, now) end
-local first = head(now)
-local kind = redis.call('TYPE', KEYS[1]).ok
--- A fair release has already put our token there, for as long as a waiter gets to come for it.
-local given = kind == 'string' and redis.call('GETRANGE', KEYS[1], 0, #mine) == mine
-if given or kind == 'none' and (not fair or not first or first == place) then
-  local fence = 1
-  -- Before the key is written: a counter that cannot be read must not leave the key taken.
-  if ARGV[3] ~= '0' then fence = draw(KEYS[2], ARGV[3], sec, usec) end
-  redis.call('SET', KEYS[1], mine, 'PX', ARGV[2])
-  if waits then
-    leave(place)
-    -- The next one now watches the key.
-    if first == place then call(head(now)) end
+-- take takes the key if it is free. The number is drawn before: a counter that cannot be read must not
+-- leave the key taken.
+local function take()
+  if numbers == '0' then return redis.call('SET', KEYS[1], token, 'NX', 'PX', ms) and 1 end
+  if redis.call('EXISTS', KEYS[1]) == 1 then return nil end
+  local number = draw(KEYS[2], numbers, sec, usec)
+  redis.call('SET', KEYS[1], token, 'PX', ms)
+  return number
+end
+
+local function look() return redis.pcall('GETRANGE', KEYS[1], 0, math.max(1023, #token)) end
+
+local first, value, number
+if kind == 'stay' then
+  clock() -- before the first write, for servers that refuse it behind
+  value = look()
+  if value == token then -- it was given to us, and we were not told or could not wait to be
+    number = 1
+    if numbers ~= '0' then number = draw(KEYS[2], numbers, sec, usec) end
+    redis.call('SET', KEYS[1], token, 'PX', ms)
+    return {number}
   end
-  return {fence}
+  -- Our token may have been on the key: who waits on needs another.
+  if not redis.call('ZSCORE', order, place) then return {} end
+  first = head()
+  if value == '' and (not fair or first == place) then number = take() end
+  if number then
+    leave(place)
+    if not fair then redis.call('SET', gives, token, 'PX', lasts) end
+    if first == place then
+      first = head()
+      if first then call(first, 0) end -- he now watches the key
+    end
+    return {number}
+  end
+  redis.call('ZREMRANGEBYSCORE', alive, '-inf', string.format('(%.0f', clock()))
+  stay(place)
+  redis.call('PEXPIRE', order, lasts)
+  redis.call('PEXPIRE', alive, lasts)
+else
+  if not fair or not redis.call('ZRANGE', order, 0, 0)[1] then number = take() end
+  if number then return {number} end
+  value = look()
+  -- Free, but there are others: unless all of them are dead it is theirs.
+  if fair and value == '' and not head() then number = take() end
+  if number then return {number} end
+  if kind == 'enter' then
+    -- Behind the last one also where the clock stood still or was set back.
+    local last = tonumber(redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')[2] or 0)
+    redis.call('ZADD', order, string.format('%.0f', math.max(clock(), last + 1)), place)
+    redis.call('PEXPIRE', order, lasts)
+    if last >= clock() then
+      stay(place)
+      redis.call('PEXPIRE', alive, lasts)
+    end
+    if not fair then first = last == 0 and place or head() end
+  end
 end
 
-if waits and not stands then
-  -- Behind the last one also where the clock stood still or was set back.
-  local last = redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')[2]
-  redis.call('ZADD', order, string.format('%.0f', math.max(now, (tonumber(last) or 0) + 1)), place)
-  stay(place, now)
-  first = head(now)
+local is, size = 'string', 0
+if type(value) == 'string' then
+  size = #value
+  if size > 1023 then size = redis.call('STRLEN', KEYS[1]) end
+else
+  is, value = redis.call('TYPE', KEYS[1]).ok, ''
 end
-local value, size = '', 0
-if kind == 'string' then value, size = redis.call('GETRANGE', KEYS[1], 0, 1023), redis.call('STRLEN', KEYS[1]) end
-return {0, first == place and 1 or 0, redis.call('PTTL', KEYS[1]), kind, value, size}
+local left = redis.call('PTTL', KEYS[1])
+if left == -2 then is = 'none' end
+local given = not fair and first == place and redis.call('GET', gives) == value
+return {0, first == place and 1 or 0, given and 1 or 0, left, micros and micros % 1000 or 0, is, string.sub(value, 1, 1024), size}

@@ -216,7 +216,7 @@ func TestABrokenCounterLeavesTheKeyFree(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b := open(t, w, cfg)
 					put(w)
-					p, err := b.Enter(bg, "k")
+					p, err := b.Enter(bg, "k", 0)
 					if err != nil {
 						t.Fatal(err)
 					}

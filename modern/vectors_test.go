@@ -107,7 +107,7 @@ func stand2(t *testing.T, b *modern.Backend) lock.Place {
 	return p
 }
 
-var processName = regexp.MustCompile(`^(gsl:turn:)?[\w-]{22}( token-|$)`)
+var processName = regexp.MustCompile(`^(gsl:turn:)?[\w-]{22}( \d+ \d+ token-|$)`)
 
 // readable is a command with its script by name; empty for what only finds out what the server has.
 func readable(c redistest.Command, shas map[string]string) string {

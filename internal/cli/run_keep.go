@@ -69,8 +69,8 @@ type keepingQueue struct {
 	queuer lock.Queuer
 }
 
-func (k *keepingQueue) Enter(ctx context.Context, key string) (lock.Place, error) {
-	p, err := k.queuer.Enter(ctx, key)
+func (k *keepingQueue) Enter(ctx context.Context, key string, claim time.Duration) (lock.Place, error) {
+	p, err := k.queuer.Enter(ctx, key, claim)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"sync"
 
@@ -8,8 +9,8 @@ import (
 )
 
 // Notices is a subscription to one channel on which other processes call goroutines of this one by
-// name: the payload of a message is the name. It needs nothing but SUBSCRIBE, dials when first
-// used, and again when the connection was lost.
+// name: the payload of a message is what is said, in one word, and after a blank the name. It needs
+// nothing but SUBSCRIBE, dials when first used, and again when the connection was lost.
 //
 // A message can be missed while there is no connection. Whoever is registered is called when the
 // connection ends, and looks by himself.
@@ -19,7 +20,7 @@ type Notices struct {
 
 	mu      sync.Mutex
 	closed  bool
-	names   map[string]func()
+	names   map[string]func(word string)
 	conn    *noticed      // nil unless subscribed
 	opening chan struct{} // not nil while somebody subscribes; closed when err is set
 	err     error         // of the last opening
@@ -31,24 +32,24 @@ type noticed struct{ pulse }
 
 // Notices returns a subscription to channel over the server that m dials. It must be closed before m.
 func (m *Mux) Notices(channel string) *Notices {
-	return &Notices{m: m, channel: channel, names: make(map[string]func())}
+	return &Notices{m: m, channel: channel, names: make(map[string]func(string))}
 }
 
-// Register makes fn be called for every message that names name, and when messages may have been
-// missed, until forget is called; it may still be running then. fn must not block. When Register has
-// returned without an error the server sends what is published from now on.
-func (n *Notices) Register(ctx context.Context, name string, fn func()) (forget func(), err error) {
+// Register makes fn be called with the word of every message that names name, and without one when
+// messages may have been missed, until [Notices.Forget]; it may still be running then. fn must not
+// block. When Register has returned without an error the server sends what is published from now on.
+func (n *Notices) Register(ctx context.Context, name string, fn func(word string)) error {
 	for {
 		n.mu.Lock()
 		switch {
 		case n.closed:
 			n.mu.Unlock()
-			return nil, &NotSentError{ErrClosed}
+			return &NotSentError{ErrClosed}
 		case n.conn != nil:
 			n.names[name] = fn
 			n.conn.listen()
 			n.mu.Unlock()
-			return func() { n.forget(name) }, nil
+			return nil
 		}
 		if n.opening == nil {
 			n.opening, n.err = make(chan struct{}), nil
@@ -62,18 +63,19 @@ func (n *Notices) Register(ctx context.Context, name string, fn func()) (forget 
 		select {
 		case <-opened:
 		case <-ctx.Done():
-			return nil, &NotSentError{context.Cause(ctx)}
+			return &NotSentError{context.Cause(ctx)}
 		}
 		n.mu.Lock()
 		err := n.err
 		n.mu.Unlock()
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
 
-func (n *Notices) forget(name string) {
+// Forget ends what Register began.
+func (n *Notices) Forget(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.names, name)
@@ -106,6 +108,8 @@ func (n *Notices) open(ctx context.Context, opened chan struct{}) {
 	}
 }
 
+var blank = []byte(" ")
+
 func (n *Notices) read(c *noticed) {
 	defer n.m.wg.Done()
 	receive := patiently(c.conn)
@@ -119,12 +123,13 @@ func (n *Notices) read(c *noticed) {
 		if len(m) != 3 {
 			continue
 		}
-		name, _ := m[2].([]byte)
+		said, _ := m[2].([]byte)
+		word, name, _ := bytes.Cut(said, blank)
 		n.mu.Lock()
 		fn := n.names[string(name)]
 		n.mu.Unlock()
 		if fn != nil {
-			fn()
+			fn(string(word))
 		}
 	}
 	_ = c.conn.Close()
@@ -133,14 +138,14 @@ func (n *Notices) read(c *noticed) {
 	if n.conn == c {
 		n.conn = nil
 	}
-	missed := make([]func(), 0, len(n.names))
+	missed := make([]func(string), 0, len(n.names))
 	for _, fn := range n.names {
 		missed = append(missed, fn)
 	}
 	clear(n.names)
 	n.mu.Unlock()
 	for _, fn := range missed {
-		fn()
+		fn("")
 	}
 }
 

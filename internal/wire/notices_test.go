@@ -16,32 +16,32 @@ func TestANoticeCallsWhomItNamesUntilForgotten(t *testing.T) {
 		n := m.Notices("freed")
 		defer n.Close()
 		var a, b atomic.Int32
-		forget, err := n.Register(bg, "a", func() { a.Add(1) })
-		if err != nil {
+		var said string
+		if err := n.Register(bg, "a", func(word string) { a.Add(1); said += word + "," }); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.Register(bg, "b", func() { b.Add(1) }); err != nil {
+		if err := n.Register(bg, "b", func(string) { b.Add(1) }); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"a", "a", "c", "b"} {
+		for _, name := range []string{"1 a", "2 a", "3 c", "a", "1 b"} {
 			if _, err := m.Do(bg, "PUBLISH", "freed", name); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if a.Load() != 2 || b.Load() != 1 {
-			t.Errorf("a was called %d times, b %d", a.Load(), b.Load())
+		if a.Load() != 2 || b.Load() != 1 || said != "1,2," {
+			t.Errorf("a was called %d times with %q, b %d", a.Load(), said, b.Load())
 		}
-		forget()
+		n.Forget("a")
 		wire.Cut()
 		synctest.Wait()
 		if a.Load() != 2 || b.Load() != 2 {
 			t.Errorf("after the loss a was called %d times in all, b %d", a.Load(), b.Load())
 		}
-		if _, err := n.Register(bg, "a", func() { a.Add(1) }); err != nil {
+		if err := n.Register(bg, "a", func(string) { a.Add(1) }); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Do(bg, "PUBLISH", "freed", "a"); err != nil {
+		if _, err := m.Do(bg, "PUBLISH", "freed", "1 a"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -58,7 +58,7 @@ func TestASilentSubscriptionIsNoticed(t *testing.T) {
 		n := m.Notices("freed")
 		defer n.Close()
 		rung := make(chan struct{})
-		if _, err := n.Register(bg, "a", func() { close(rung) }); err != nil {
+		if err := n.Register(bg, "a", func(string) { close(rung) }); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -59,7 +59,7 @@ func (b *full) Pass(ctx context.Context, old lock.Grant, ttl time.Duration) (loc
 	return next, nil
 }
 
-func (b *full) Enter(ctx context.Context, key string) (lock.Place, error) {
+func (b *full) Enter(ctx context.Context, key string, _ time.Duration) (lock.Place, error) {
 	b.mu.Lock()
 	b.serial++
 	p := &place{store: b.Store, key: key, id: fmt.Sprintf("place-%d", b.serial)}

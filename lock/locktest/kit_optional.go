@@ -102,7 +102,7 @@ func (k *kit) queueServesInOrder() {
 	holder := k.take(k.backend())
 	var places []lock.Place
 	for range 3 {
-		p, err := q.Enter(k.ctx(), k.key)
+		p, err := q.Enter(k.ctx(), k.key, k.TTL)
 		if err != nil {
 			k.Fatalf("Enter: %v", err)
 		}
@@ -140,7 +140,7 @@ func (k *kit) leavingFreesThePlace() {
 	holder := k.take(k.backend())
 	var places []lock.Place
 	for range 3 {
-		p, err := q.Enter(k.ctx(), k.key)
+		p, err := q.Enter(k.ctx(), k.key, k.TTL)
 		if err != nil {
 			k.Fatalf("Enter: %v", err)
 		}

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates watches a real server until ^C.
+// TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates watches a real server until ^C, and compares what
+// it prints with the runbook.
 func TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := &stage{t: t, clock: lock.Machine, vars: map[string]string{"GETSETLOCK_REDIS": server.URL()}}
@@ -24,12 +26,22 @@ func TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates(t *testing.T) {
 	if strings.Contains(st.out.String(), "stock:42") {
 		t.Error("seen before it was there")
 	}
-	server.Do("SETNX", "stock:42", decimal(time.Now().Add(time.Minute).UnixMilli()))
+	server.Do("SETNX", "stock:42", decimal(time.Now().Add(time.Minute).UnixMilli()+1))
 	st.out.await(`on "stock:42"`)
 	s.signal(os.Interrupt)
 	got := <-st.done
 	if got.code != 130 || !strings.Contains(got.errors, "interrupted by ^C") {
 		t.Errorf("%d %s", got.code, got.errors)
+	}
+	printed := strings.Split(shapeOf(got.out), "\n")
+	for line := range strings.Lines(shapeOf(shown(t, watchLine))) {
+		// A slow machine may see more lines in between.
+		at := slices.Index(printed, strings.TrimSuffix(line, "\n"))
+		if at < 0 {
+			t.Errorf("%s shows %q, and printed was\n%s", runbook, line, got.out)
+			break
+		}
+		printed = printed[at+1:]
 	}
 	if n := server.Do("EXISTS", "gsl:seen:stock"); n != int64(1) {
 		t.Error("nothing is kept for the gates")

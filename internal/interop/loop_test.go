@@ -44,6 +44,7 @@ func contend(t *testing.T, kind Kind, each int) (counted, acquired int) {
 }
 
 func TestFourJavaClientsLoseNoUpdate(t *testing.T) {
+	t.Parallel()
 	if counted, acquired := contend(t, Jar, 5); counted != acquired {
 		t.Errorf("%d acquisitions, and the counter says %d", acquired, counted)
 	}

@@ -40,7 +40,9 @@ func TestCommittedVectorsAreWhatTheJarDoes(t *testing.T) { compare(t, jarRecordi
 
 func TestCommittedVectorsAreWhatTheUUIDRulesDo(t *testing.T) { compare(t, uuidRecording) }
 
+// compare mostly waits, for the default wait of a lock.
 func compare(t *testing.T, rec recording) {
+	t.Parallel()
 	r := &recorder{recording: rec, tb: t, server: redistest.Real(t, redistest.Options{})}
 	r.all(testContext(t))
 	got := r.text.String()

@@ -32,6 +32,7 @@ type task struct {
 	Addr       string
 	Politeness time.Duration
 	Lease      time.Duration // E, the jar's lease; zero leaves the dialect's own
+	Job        time.Duration // how long it holds between reading the counter and writing it
 	Keep       bool          // hold the first acquisition until stdin ends
 	Phase      string        // of a bridge; empty is a hardened backend
 	Unchanged  bool          // judge by unchanged bytes
@@ -93,7 +94,7 @@ func work(told string) error {
 	conn := pool.Get()
 	defer conn.Close()
 	for {
-		span, err := round(ctx, client, conn)
+		span, err := round(ctx, client, conn, to.Job)
 		if ctx.Err() != nil && span.Held == 0 {
 			return nil
 		}
@@ -116,7 +117,7 @@ func keep(ctx context.Context, client *lock.Client) error {
 }
 
 // round is one acquisition: read, hold, write back. Once it is held, the round is gone through with.
-func round(ctx context.Context, client *lock.Client, conn redis.Conn) (s Span, err error) {
+func round(ctx context.Context, client *lock.Client, conn redis.Conn, job time.Duration) (s Span, err error) {
 	s.Asked = time.Now().UnixMicro()
 	lease, err := client.Acquire(ctx, key)
 	if err != nil {
@@ -127,7 +128,9 @@ func round(ctx context.Context, client *lock.Client, conn redis.Conn) (s Span, e
 	if err != nil && err != redis.ErrNil {
 		return s, err
 	}
-	<-time.After(time.Millisecond) // the job
+	if job > 0 {
+		<-time.After(job)
+	}
 	if _, err := conn.Do("SET", counter, strconv.Itoa(seen+1)); err != nil {
 		return s, err
 	}

@@ -1,0 +1,56 @@
+//go:build real
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// skewed is a JVM whose wall clock runs, ahead of this machine's by a known time.
+type skewed struct {
+	*JVM
+	ahead time.Duration
+}
+
+func sharedJVM(t *testing.T) skewed {
+	t.Helper()
+	return skewed{JVM: Shared(t)}
+}
+
+// startSkewed starts a JVM, and makes sure that its clock is as far off as it will be taken to be.
+func startSkewed(t *testing.T, ctx context.Context, ahead time.Duration) skewed {
+	t.Helper()
+	o := Options{}
+	if ahead != 0 {
+		o = Pinned(time.Now())
+		o.Prefix = []string{"faketime", "--exclude-monotonic", "-f", fmt.Sprintf("%+d", ahead/time.Second)}
+	}
+	j := skewed{must[*JVM](t)(Start(ctx, o)), ahead}
+	t.Cleanup(func() { check(t, j.Close()) })
+	earliest := time.Now().Add(ahead).UnixMilli()
+	got := must[int64](t)(j.Clock(ctx))
+	if latest := time.Now().Add(ahead).UnixMilli(); got < earliest || got > latest {
+		t.Fatalf("the JVM's clock says %d, and %v ahead of ours is from %d to %d", got, ahead, earliest, latest)
+	}
+	return j
+}
+
+// instant is what the JVM's clock called so, in microseconds, by this machine's.
+func (j skewed) instant(micros int64) int64 { return micros - j.ahead.Microseconds() }
+
+func (j skewed) spans(all ...Span) []Span {
+	for i, s := range all {
+		all[i] = Span{j.instant(s.Asked), j.instant(s.Held), j.instant(s.Released)}
+	}
+	return all
+}
+
+func (j skewed) refusals(all []Refusal) []Refusal {
+	for i, r := range all {
+		all[i] = Refusal{j.instant(r.Asked), j.instant(r.GaveUp)}
+	}
+	return all
+}

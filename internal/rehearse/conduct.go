@@ -19,7 +19,7 @@ const (
 
 	between   = 700 * time.Millisecond // programs are restarted or replaced one after the other
 	looksAt   = 5 * time.Second        // a watcher's looks
-	asksAgain = 7 * time.Second        // an operator who was refused
+	asksAgain = 7 * time.Second        // an operator who was refused, where no lease is shorter
 	patiently = time.Hour
 )
 
@@ -102,6 +102,9 @@ func (m *moves) rest() time.Duration {
 	}
 	return day / stages
 }
+
+// asksAgain is how long an operator waits who was refused. What a gate waits for is a matter of leases.
+func (m *moves) asksAgain() time.Duration { return min(asksAgain, m.f.rules.lease) }
 
 // begin writes the record.
 func (m *moves) begin(ctx context.Context) error {
@@ -226,7 +229,7 @@ func (m *moves) refused(to string, claims migrate.Claims, rule string) act {
 				m.trouble("the gate to %s was shut, but not by %s: %v", to, rule, n.Rules)
 				return nil
 			}
-			if err := pause(ctx, asksAgain); err != nil {
+			if err := pause(ctx, m.asksAgain()); err != nil {
 				return err
 			}
 		}
@@ -305,7 +308,7 @@ func (m *moves) step(ctx context.Context, to migrate.Phase, ask func(context.Con
 			m.note(r, false)
 			return fmt.Errorf("the gate to %v stays shut: %s", to, reasons(r))
 		}
-		if err := pause(ctx, asksAgain); err != nil {
+		if err := pause(ctx, m.asksAgain()); err != nil {
 			return err
 		}
 	}

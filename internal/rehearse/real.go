@@ -106,8 +106,12 @@ func (p Plan) keys() ([]string, error) {
 // realNamespace is that of a migration on a real server: the part of realPrefix that a namespace may have.
 var realNamespace, _, _ = strings.Cut(realPrefix, ":")
 
-// strays are the keys that are named while a rehearsal runs: those of members, and of waiters.
-var strays = []string{"gsl:member:" + realNamespace + ":*", "gsl:probe:" + realNamespace + ":*", "gsl:*:" + realPrefix + "*"}
+// strays are the keys that are named while a rehearsal runs: those of members, and of waiters. A member that dies
+// amid its probe leaves both keys of that.
+var strays = []string{
+	"gsl:member:" + realNamespace + ":*", "gsl:probe:" + realNamespace + ":*", legacy.MarkKey("gsl:probe:" + realNamespace + ":*"),
+	"gsl:*:" + realPrefix + "*",
+}
 
 // claim makes sure that nobody else uses the keys. The claim outlives any rehearsal.
 func claim(ctx context.Context, s Server, own []string) error {

@@ -32,13 +32,14 @@ func TestOldAndNewClientsSellRightOnARealServer(t *testing.T) {
 	redistest.NoKeys(t, s.Pool())
 }
 
-// It waits for three windows without old clients, and works for seconds.
+// It waits for three windows without old clients, each of three leases and more, and for one that is shut out
+// to give up; it works for seconds.
 func TestAFleetMovesOnARealServerByWhatAWatcherSees(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	p := DefaultPlan()
 	p.Move()
 	p.ForServer(func(string) bool { return false })
-	p.Acquisitions = 390
+	p.Acquisitions, p.Lease, p.Patience = 390, 4*time.Second, 10*time.Second
 	res, err := OnServer(t.Context(), p, Server{Name: "here", Dial: s.Pool().DialContext}, func(Progress) {})
 	if err != nil {
 		t.Fatal(err)

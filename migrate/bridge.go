@@ -42,7 +42,7 @@ type Bridge struct {
 	bound   bool          // … where there is one
 	tomb    any           // the tombstone's bytes
 	counter any           // the fencing numbers' key
-	tagArg  any           // what stands behind the bytes on M, its blank included
+	tag     string        // what stands behind the bytes on M, its blank included
 
 	judge *legacy.Judge
 	inner legacy.Backend // phase observe
@@ -92,9 +92,8 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate: %w", err), b.inner.Close())
 	}
-	b.tagArg = ""
 	if l, ok := cfg.Phases.(Ledger); ok {
-		b.tagArg = " " + l.Tag()
+		b.tag = " " + l.Tag()
 		l.Attach(b.probe)
 	}
 	return b, nil

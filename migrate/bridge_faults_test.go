@@ -301,6 +301,40 @@ func TestALateSuccessIsGivenBackAtOnce(t *testing.T) {
 	})
 }
 
+func TestALateHandOverIsGivenBackAtOnce(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		each(t, append([]migrate.Phase{migrate.Clean}, withGuard...), func(r *rig, p migrate.Phase) {
+			b := r.bridge(p)
+			r.warm(b)
+			g := r.take(b)
+			if lost {
+				r.set(keyM, "another")
+			}
+			gate := redistest.NewGate()
+			r.wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)})
+			ctx, cancel := context.WithCancel(background)
+			go func() { <-gate.Reached(); cancel() }()
+			_, err := b.Pass(ctx, g, ttl)
+			var unsure *lock.UnsureError
+			if !errors.As(err, &unsure) {
+				r.Fatalf("%v", err)
+			}
+			gate.Open()
+			if err := unsure.Grant.Release(background); err != nil {
+				r.Errorf("what became of it is certain: %v", err)
+			}
+			want := ""
+			if lost {
+				want = "another"
+			}
+			if m := r.get(keyM); m != want {
+				r.Errorf("M is left: %q", m)
+			}
+			r.del(keyM)
+		})
+	}
+}
+
 func TestASecondReleaseAfterALostReplyIsCertain(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		b := r.bridge(p)

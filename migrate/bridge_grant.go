@@ -18,18 +18,18 @@ import (
 // bridgeGrant is one acquisition in the phases from dual on. What it hangs on is not kept here: M's value
 // says so, also after a reply was lost.
 type bridgeGrant struct {
-	b        *Bridge
-	k        bridgeKeys
-	phase    Phase // for the life of the grant
-	account  *account
-	token    string
-	tokenArg any
-	guard    any // what it writes on L where no tombstone carries it; empty: nothing
-	term     lock.Term
-	fence    int64
+	b       *Bridge
+	k       bridgeKeys
+	phase   Phase // for the life of the grant
+	account *account
+	token   string
+	guard   any // what it writes on L where no tombstone carries it; empty: nothing
+	term    lock.Term
+	fence   int64
 
-	value   any           // all of M, as far as it is known, and …
-	on      any           // … what stands on L for it
+	value   any           // all of M, and …
+	on      any           // … what stands on L for it: after a lost reply a guess, which scripts look behind
+	heir    bool          // it has the lock from another grant, with what stands on L
 	settled bool          // no old client can still clobber it by what it saw before
 	onTomb  bool          // it hangs on the tombstone
 	server  time.Time     // the server's clock when it took the key
@@ -45,45 +45,67 @@ type bridgeGrant struct {
 }
 
 func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
-	g := &bridgeGrant{b: b, k: k, phase: p, account: a, token: newBridgeToken(), guard: argNone, value: argNone, on: argNone}
-	g.tokenArg = g.token
-	if p == Clean {
-		return g, nil
+	g := &bridgeGrant{b: b, k: k, phase: p, account: a, guard: argNone}
+	if p != Clean {
+		guard, err := b.draw()
+		if err != nil {
+			return nil, err
+		}
+		g.guard = guard
 	}
-	bytes, err := b.draw()
-	g.guard = bytes
-	return g, err
+	g.on = g.guard
+	g.marked()
+	return g, nil
 }
 
-// newBridgeToken draws 128 bits: new for every attempt and every hand-over, and never used again, so that
-// no delayed command can hit another grant.
-func newBridgeToken() string {
+// marked gives the grant its token, and M the value that it has with what stands on L.
+func (g *bridgeGrant) marked() {
+	const length = 22 // of a token
 	var raw [16]byte
+	var room [128]byte
+	// New for every attempt and every hand-over, and never used again, so that no delayed command can
+	// hit another grant.
 	rand.Read(raw[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(raw[:])
+	value := base64.RawURLEncoding.AppendEncode(room[:0], raw[:])
+	if g.phase != Clean {
+		value = append(append(append(value, ' '), g.on.(string)...), g.b.tag...)
+	}
+	whole := string(value)
+	g.token, g.value = whole[:length], whole
 }
 
-// taken reads the acquire script's reply: status, clock, fencing number.
-func (g *bridgeGrant) taken(f []any) {
-	g.onTomb = integer(f[0]) == tookTomb
-	g.known()
-	if sec := integer(f[1]); sec > 0 {
-		g.server = time.Unix(sec, integer(f[2])*1000)
+// taken reads the acquire script's reply. It says how the lock was taken; if it was not, who has it, nil
+// where the reply says neither.
+func (g *bridgeGrant) taken(reply any) (took int64, look any) {
+	var number int64
+	switch f := reply.(type) {
+	case int64:
+		took, number = tookFree, f
+		if f < 0 {
+			took, number = tookTomb, -f
+		}
+	case []any:
+		if len(f) == 2 && integer(f[0]) == 0 {
+			return 0, f[1]
+		}
+		if len(f) != 4 {
+			return 0, nil
+		}
+		took, number = integer(f[0]), integer(f[3])
+		if sec := integer(f[1]); sec > 0 {
+			g.server = time.Unix(sec, integer(f[2])*1000)
+		}
+	}
+	if took == 0 || number == 0 {
+		return 0, nil
+	}
+	if g.onTomb = took == tookTomb; g.onTomb {
+		g.on = g.b.tomb
+		g.value = g.token + " " + g.b.tomb.(string) + g.b.tag
 	}
 	g.since = g.b.clock.elapsed()
-	g.numbered(integer(f[3]))
-}
-
-// known works out what stands on both keys for it. It is a shortcut: the scripts find it out where it is
-// wrong.
-func (g *bridgeGrant) known() {
-	g.value, g.on = g.tokenArg, g.guard
-	if g.onTomb {
-		g.on = g.b.tomb
-	}
-	if g.phase != Clean {
-		g.value = g.token + " " + g.on.(string) + g.b.tagArg.(string)
-	}
+	g.numbered(number)
+	return took, nil
 }
 
 // numbered gives the grant the first of a block of numbers.
@@ -108,20 +130,19 @@ func (g *bridgeGrant) Share() (lock.Grant, bool) {
 		return nil, false
 	}
 	g.over = true
-	next := g.heir()
-	next.token, next.tokenArg, next.term = g.token, g.tokenArg, g.term
-	next.value, next.on = g.value, g.on
+	next := g.next()
+	next.token, next.value, next.term = g.token, g.value, g.term
 	if g.b.cfg.Fence {
 		next.fence, next.spare = g.fence+1, g.spare-1
 	}
 	return next, true
 }
 
-// heir is the grant of the next holder, whose mark has stood as long. Called with g.mu held.
-func (g *bridgeGrant) heir() *bridgeGrant {
+// next is the grant of the next holder, whose mark has stood as long. Called with g.mu held.
+func (g *bridgeGrant) next() *bridgeGrant {
 	return &bridgeGrant{
-		b: g.b, k: g.k, phase: g.phase, account: g.account, guard: g.guard,
-		value: argNone, on: argNone, settled: g.settled, onTomb: g.onTomb, server: g.server, since: g.since,
+		b: g.b, k: g.k, phase: g.phase, account: g.account, guard: g.guard, on: g.on, heir: true,
+		settled: g.settled, onTomb: g.onTomb, server: g.server, since: g.since,
 	}
 }
 
@@ -168,7 +189,7 @@ func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl
 			continue
 		}
 		g.account.sending(b, asked)
-		cmd := renewScript.Cmd(g.k.argL, g.k.argM, g.tokenArg, b.px(asked), b.tomb, argTombPX)
+		cmd := renewScript.Cmd(g.k.argL, g.k.argM, g.token, b.px(asked), b.tomb, argTombPX)
 		// Our own writes end the server's memory of who watches the keys; what the script reads after
 		// them, under tracking, begins it anew.
 		cmd.Track = g.watched.Load() > 0
@@ -253,7 +274,7 @@ func givenBefore(key string) error {
 // check looks whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9).
 func (g *bridgeGrant) check(ctx context.Context) error {
 	at := lock.Mark(ctx)
-	reply, err := g.b.mux.Eval(ctx, checkScript, g.k.argL, g.k.argM, g.tokenArg)
+	reply, err := g.b.mux.Eval(ctx, checkScript, g.k.argL, g.k.argM, g.token)
 	if err != nil {
 		return bridgeTrouble(g.k, "look again at", err)
 	}

@@ -1,3 +1,3 @@
--- bridge_number: counter; numbers, TIME or '' twice → fencing number
+-- bridge_number: counter; numbers, and, where needed, TIME twice → fencing number
 -- insert draw
-return draw(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
+return draw(KEYS[1], ARGV[1], ARGV[2] or '', ARGV[3] or '')

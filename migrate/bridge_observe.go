@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/fencing"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -39,7 +38,7 @@ func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, 
 	g := &observeGrant{Grant: inner, b: b, key: key, account: a}
 	if b.cfg.Fence {
 		// Drawn while the lock is held, so that every later holder's is greater.
-		reply, err := b.numbered(ctx, numberScript, b.counter, fencing.Block, "", "")
+		reply, err := b.numbered(ctx, numberScript, 2, b.counter, argBlock)
 		if err != nil {
 			return nil, &lock.UnsureError{Grant: g, Err: bridgeTrouble(rawKeys(key, key), "draw a number for", err)}
 		}

@@ -25,26 +25,17 @@ func (g *bridgeGrant) Release(ctx context.Context) error {
 	if pending != nil {
 		reply, err, known := pending.Wait(ctx)
 		switch {
-		case known && !isTaken(reply, err):
+		case known && (err != nil || !g.late(reply)):
 			return g.end(nil)
 		case known:
-			g.mu.Lock()
-			if g.pending != nil {
-				g.pending = nil
-				g.late(reply.([]any))
-			}
-			g.mu.Unlock()
 		case ctx.Err() != nil:
 			return bridgeTrouble(g.k, "give back", err)
 		default:
 			uncertain = true
 		}
 	}
-	left, px := g.leaves()
-	g.mu.Lock()
-	value, on := g.value, g.on
-	g.mu.Unlock()
-	reply, err := g.b.mux.Eval(ctx, releaseScript, g.k.argL, g.k.argM, g.tokenArg, g.b.tomb, left, px, value, on)
+	var room [7]any
+	reply, err := g.b.mux.Eval(ctx, releaseScript, g.ending(room[:0])...)
 	if err != nil {
 		if _, may := mayBeSent(err); may {
 			g.ask()
@@ -55,17 +46,32 @@ func (g *bridgeGrant) Release(ctx context.Context) error {
 	return g.givenBack(reply, uncertain)
 }
 
-// isTaken reads the late reply to an attempt, or to a hand-over.
-func isTaken(reply any, err error) bool {
-	f, _ := reply.([]any)
-	return err == nil && (len(f) == tookReply || len(f) == 2 && integer(f[0]) == 1)
+// late reads the late reply to an attempt, or to a hand-over, and says whether the lock was taken.
+func (g *bridgeGrant) late(reply any) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pending == nil {
+		return true // by a Release before
+	}
+	g.pending = nil
+	if g.heir {
+		_, passed := reply.(int64)
+		return passed
+	}
+	took, _ := g.taken(reply)
+	return took > 0
 }
 
-// late notes that an attempt of unknown outcome had taken the key.
-func (g *bridgeGrant) late(f []any) {
-	if len(f) == tookReply {
-		g.taken(f)
+// ending are the release script's keys and arguments.
+func (g *bridgeGrant) ending(args []any) []any {
+	left, px := g.leaves()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	args = append(args, g.k.argL, g.k.argM, g.value, g.on, g.b.tomb)
+	if left != argNone {
+		args = append(args, left, px)
 	}
+	return args
 }
 
 // ask notes that the server may have executed what ends the grant.
@@ -100,20 +106,21 @@ func (g *bridgeGrant) leaves() (bytes, px any) {
 	}
 	left := lease + d.Slack - (g.b.clock.elapsed() - since)
 	if err != nil || left < time.Millisecond {
-		return "", 0
+		return argNone, argZero
 	}
 	return stamp, left.Milliseconds()
 }
 
 // givenBack reads a release's reply.
 func (g *bridgeGrant) givenBack(reply any, uncertain bool) error {
+	if reply == any(int64(1)) {
+		return g.end(nil)
+	}
 	f, _ := reply.([]any)
 	g.mu.Lock()
 	asked := g.asked
 	g.mu.Unlock()
 	switch {
-	case len(f) == 1:
-		return g.end(nil)
 	case len(f) != 2:
 		return bridgeTrouble(g.k, "give back", errOddReply)
 	case integer(f[0]) == 0 && asked:
@@ -165,19 +172,21 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 		return nil, fmt.Errorf("migrate: key %q: %w", old.k.name, err)
 	}
 	old.mu.Lock()
-	next := old.heir()
+	next, was := old.next(), old.value
 	old.mu.Unlock()
-	next.token = newBridgeToken()
-	next.tokenArg = next.token
-	script, args, numbers := passScript, make([]any, 0, 11), argZero
-	args = append(args, old.k.argL, old.k.argM)
-	if b.cfg.Fence {
-		script, args, numbers = passNumberScript, append(args, b.counter), argBlock
-	}
+	next.marked()
 	old.account.sending(b, asked)
 	next.term = lock.Term{Sent: lock.Mark(ctx), TTL: asked}
-	reply, err := b.numbered(ctx, script, append(args,
-		old.tokenArg, next.tokenArg, b.px(asked), b.tomb, argTombPX, numbers, argNone, argNone)...)
+	var room [passArgs + 2]any
+	script, args := passScript, append(room[:0], old.k.argL, old.k.argM)
+	if b.cfg.Fence {
+		script, args = passNumberScript, append(args, b.counter)
+	}
+	args = append(args, was, next.value, b.px(asked), next.on, b.tomb, argTombPX)
+	if b.cfg.Fence {
+		args = append(args, argBlock)
+	}
+	reply, err := b.numbered(ctx, script, passArgs, args...)
 	if err != nil {
 		unknown, may := mayBeSent(err)
 		err = bridgeTrouble(old.k, "pass on", err)
@@ -192,25 +201,34 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 		b.orphan(old.account)
 		return nil, &lock.UnsureError{Grant: next, Err: err}
 	}
-	f, _ := reply.([]any)
-	switch {
-	case len(f) != 2:
-		return nil, bridgeTrouble(old.k, "pass on", errOddReply)
-	case integer(f[0]) != 1:
-		lost := old.lose(f)
-		if integer(f[0]) == 2 && lossOf(lost) != nil {
-			// M is still the old one's, whose job is over.
-			if err := old.Release(ctx); err != nil {
-				return nil, err
-			}
-			return nil, lost
-		}
-		return nil, old.end(lost)
+	switch f := reply.(type) {
+	case int64:
+		next.numbered(f)
+		old.mu.Lock()
+		old.over = true
+		old.mu.Unlock()
+		return next, nil
+	case []any:
+		return nil, old.notPassed(ctx, f)
 	}
-	next.numbered(integer(f[1]))
-	next.known()
-	old.mu.Lock()
-	old.over = true
-	old.mu.Unlock()
-	return next, nil
+	return nil, bridgeTrouble(old.k, "pass on", errOddReply)
+}
+
+// passArgs is how many keys and arguments the pass script of a bridge with numbers has before TIME.
+const passArgs = 10
+
+// notPassed reads which key was not ours.
+func (g *bridgeGrant) notPassed(ctx context.Context, f []any) error {
+	if len(f) != 2 {
+		return bridgeTrouble(g.k, "pass on", errOddReply)
+	}
+	lost := g.lose(f)
+	if integer(f[0]) != 2 || lossOf(lost) == nil {
+		return g.end(lost)
+	}
+	// M is still its own, and its job is over.
+	if err := g.Release(ctx); err != nil {
+		return err
+	}
+	return lost
 }

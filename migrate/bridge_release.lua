@@ -1,10 +1,9 @@
--- bridge_release: L, M; token, tombstone, what takes the guard's place ('': nothing), its PX, all of M and what stands on L as far as known → {1} or {0 (M) or 2 (L), look}
-local L, M, call = KEYS[1], KEYS[2], redis.call
-local on = ARGV[6]
-if redis.pcall('GET', M) ~= ARGV[5] or on ~= '' and redis.pcall('GET', L) ~= on then
+-- bridge_release: L, M; all of M as far as known, its token at least, what stands on L for it, tombstone, and, where something takes the guard's place, that and its PX → 1, or {0 (M) or 2 (L), look}
+local L, M, call, on = KEYS[1], KEYS[2], redis.call, ARGV[2]
+if redis.pcall('GET', M) ~= ARGV[1] or on ~= '' and redis.pcall('GET', L) ~= on then
   -- insert look
   -- insert mine
-  on = mine(ARGV[1])
+  on = mine(string.match(ARGV[1], '[^ ]*'))
   -- Without M nothing proves that bytes on L are ours, so L is left to its TTL.
   if not on then return {0, look()} end
   if not stands(on) then
@@ -13,12 +12,12 @@ if redis.pcall('GET', M) ~= ARGV[5] or on ~= '' and redis.pcall('GET', L) ~= on 
     return {2, look()}
   end
 end
-if on == '' or on == ARGV[2] then
+if on == '' or on == ARGV[3] then
   call('DEL', M)
-elseif ARGV[3] == '' then
-  call('DEL', M, L)
+elseif ARGV[4] then
+  call('SET', L, ARGV[4], 'PX', ARGV[5])
+  call('DEL', M)
 else
-  call('SET', L, ARGV[3], 'PX', ARGV[4])
-  call('DEL', M)
+  call('DEL', M, L)
 end
-return {1}
+return 1

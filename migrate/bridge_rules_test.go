@@ -109,6 +109,20 @@ func TestAValueThatIsNotExpiredIsHeld(t *testing.T) {
 	}
 }
 
+// What is judged is an argument that may be missing, and then is no value.
+func TestAnEmptyValueIsHeld(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.set("k", "")
+		for range 2 { // the first one also asks for the clock
+			r.held(b)
+			if !r.w.Mini.Exists("k") || r.get("k") != "" || r.w.Mini.Exists(keyM) {
+				r.Fatalf("L %q, M %q", r.get("k"), r.get(keyM))
+			}
+		}
+	})
+}
+
 func TestAnExpiredStampIsTakenOverAfterTheMarginAndASettle(t *testing.T) {
 	each(t, withGuard, func(r *rig, p migrate.Phase) {
 		b := r.bridge(p)

@@ -53,9 +53,9 @@ func whole(source string) string {
 	).Replace(source)
 }
 
-// numbered runs a script that may draw a number, whose last two arguments are the server's clock: empty,
-// but for servers before 3.2, where no script may write that has called TIME.
-func (b *Bridge) numbered(ctx context.Context, s *wire.Script, args ...any) (any, error) {
+// numbered runs a script that may draw a number. Servers before 3.2 let no script write that has called
+// TIME: for them the clock is read before, and given to it as the two arguments behind the first n.
+func (b *Bridge) numbered(ctx context.Context, s *wire.Script, n int, args ...any) (any, error) {
 	if !b.cfg.Fence {
 		return b.mux.Eval(ctx, s, args...)
 	}
@@ -75,7 +75,8 @@ func (b *Bridge) numbered(ctx context.Context, s *wire.Script, args ...any) (any
 	if len(pair) != 2 {
 		return nil, &wire.NotSentError{Err: errOddReply}
 	}
-	n := len(args)
-	args[n-2], args[n-1] = pair[0], pair[1]
-	return b.mux.Eval(ctx, s, args...)
+	for len(args) < n {
+		args = append(args, argNone)
+	}
+	return b.mux.Eval(ctx, s, append(args, pair[0], pair[1])...)
 }

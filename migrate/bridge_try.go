@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/fencing"
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -16,8 +17,6 @@ const (
 	tookFree = 1
 	tookOver = 2
 	tookTomb = 3
-
-	tookReply = 4 // the length of a reply that says so
 )
 
 // Try makes one attempt, by the phase that holds now: one round trip when the key is free or held, two
@@ -43,13 +42,12 @@ func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase
 	} else {
 		granted, err = b.tryBoth(ctx, key, asked, p, a)
 	}
-	var unsure *lock.UnsureError
-	switch {
-	case err == nil:
+	if err == nil {
 		return granted, nil
-	case errors.As(err, &unsure):
+	}
+	if unsure := (*lock.UnsureError)(nil); errors.As(err, &unsure) {
 		b.orphan(a)
-	default:
+	} else {
 		a.close()
 	}
 	return nil, err
@@ -90,26 +88,12 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 
 // acquire runs the script once. Unless seen is empty, it replaces that very value.
 func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration, seen string) (took int64, o legacy.Observation, err error) {
-	script, args := acquireScript, make([]any, 0, 14)
-	numbers, tombPX, seenArg, timed := argZero, argNone, argNone, argNone
-	args = append(args, g.k.argL, g.k.argM)
-	if b.cfg.Fence {
-		script, args, numbers = acquireNumberScript, append(args, b.counter), argBlock
-	}
-	if g.phase >= Sealed {
-		tombPX = argTombPX
-	}
-	if seen != "" {
-		seenArg = seen
-	}
 	at := b.judge.Begin()
-	if b.wantsClock() {
-		timed = argOne
-	}
 	g.account.sending(b, ttl)
 	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	reply, err := b.numbered(ctx, script, append(args,
-		g.tokenArg, b.px(ttl), g.guard, b.tomb, tombPX, b.tagArg, seenArg, timed, numbers, argNone, argNone)...)
+	var room [acquireArgs + 2]any
+	script, args := b.acquisition(room[:0], g, ttl, seen)
+	reply, err := b.numbered(ctx, script, acquireArgs, args...)
 	at = b.judge.End(at)
 	if err != nil {
 		unknown, may := mayBeSent(err)
@@ -121,22 +105,46 @@ func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration,
 		}
 		return 0, o, err
 	}
-	f, _ := reply.([]any)
-	if len(f) == 2 && integer(f[0]) == 0 {
-		o, err = b.judge.Read(g.k.name, g.k.l, f[1], at)
+	took, look := g.taken(reply)
+	switch {
+	case took == 0 && look == nil:
+		return 0, o, bridgeTrouble(g.k, "take", errOddReply)
+	case took == 0:
+		o, err = b.judge.Read(g.k.name, g.k.l, look, at)
 		if err == nil {
 			o = b.judge.Note(o)
 		}
-		return 0, o, err
-	}
-	if len(f) != tookReply {
-		return 0, o, bridgeTrouble(g.k, "take", errOddReply)
-	}
-	g.taken(f)
-	if !g.server.IsZero() {
+	case !g.server.IsZero():
 		b.judge.SawClock(at, g.server.UnixMicro())
 	}
-	return integer(f[0]), o, nil
+	return took, o, err
+}
+
+// acquireArgs is how many keys and arguments the acquire script of a bridge with numbers has before TIME.
+const acquireArgs = 11
+
+// acquisition is the acquire script with its keys and arguments. Those behind the tombstone are left out
+// from the last that is needed on: each costs the server a part of a microsecond.
+func (b *Bridge) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen string) (*wire.Script, []any) {
+	script, numbers, tombPX, last := acquireScript, argNone, argNone, 0
+	args = append(args, g.k.argL, g.k.argM)
+	if b.cfg.Fence {
+		script, args = acquireNumberScript, append(args, b.counter)
+		numbers, last = argBlock, 1
+	}
+	args = append(args, g.value, b.px(ttl), g.guard, b.tomb)
+	if g.phase >= Sealed {
+		tombPX, last = argTombPX, 2
+	}
+	needed := len(args)
+	args = append(args, numbers, tombPX, argNone, argOne)
+	if seen != "" {
+		args[needed+2], last = seen, 3
+	}
+	if b.wantsClock() {
+		last = 4
+	}
+	return script, args[:needed+last]
 }
 
 // Arguments that are boxed once.

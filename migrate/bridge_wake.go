@@ -97,7 +97,7 @@ func (b *Bridge) guard(ctx context.Context, g *bridgeGrant, touched func()) (fun
 	}
 	g.watched.Add(1)
 	cancel := sync.OnceFunc(func() { g.watched.Add(-1); disarm() })
-	reply, err := b.mux.Tracker().Do(ctx, checkScript.Cmd(g.k.argL, g.k.argM, g.tokenArg))
+	reply, err := b.mux.Tracker().Do(ctx, checkScript.Cmd(g.k.argL, g.k.argM, g.token))
 	if err != nil {
 		cancel()
 		return nil, bridgeTrouble(g.k, "watch", err)

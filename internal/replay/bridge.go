@@ -99,14 +99,21 @@ func (b *Bridge) Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) 
 	return bridged{made}, nil
 }
 
-// Attempt reads the arguments of either acquire script, which have more of them than all others.
+// Attempt reads the arguments of either acquire script. That of phase observe has more of them than all
+// others have; of the bridge's own, no other has M's value, a TTL and the mark that the value names.
 func (b *Bridge) Attempt(cmd redistest.Command) string {
-	for args := 10; args <= 14; args++ {
-		if token := scriptToken(cmd, args); token != "" {
-			return token
-		}
+	if token := (Hardened{}).Attempt(cmd); token != "" {
+		return token
 	}
-	return ""
+	if !cmd.Is("EVALSHA") && !cmd.Is("EVAL") || len(cmd) < 9 {
+		return ""
+	}
+	value, ttl, guard := cmd[5], cmd[6], cmd[7]
+	if b.Mark(value) != guard || ttl == guard {
+		return ""
+	}
+	token, _, _ := strings.Cut(value, " ")
+	return token
 }
 
 // Mark is the second word of M.

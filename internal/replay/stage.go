@@ -206,7 +206,8 @@ func (s *stage) late(cmd redistest.Command) bool {
 	if t := s.attempt(cmd); t != "" {
 		s.token = t
 	}
-	return s.token == "" || !slices.Contains(cmd, s.token)
+	names := func(arg string) bool { return strings.HasPrefix(arg, s.token) } // the token, or the whole of M
+	return s.token == "" || !slices.ContainsFunc(cmd, names)
 }
 
 // background is what connections say for themselves.

@@ -1,22 +1,21 @@
--- bridge_acquire: L, M, counter if there is one; token, PX, guard ('': M alone), tombstone, its PX ('': it gives way to the guard), tag, seen, 1 to read the clock, numbers, TIME or '' twice → {1 (free), 2 (took over) or 3 (on the tombstone), sec, usec (0 when not read), fencing number} or {0, look}
+-- bridge_acquire: L, M, counter if there is one; M's value with the guard, PX, guard ('': M alone), tombstone, and, as far as needed, numbers, the tombstone's PX ('': it gives way to the guard), seen, 1 to read the clock, TIME twice → fencing number or 1 (free), the same below zero (on the tombstone), {1 (free), 2 (took over) or 3 (on the tombstone), sec, usec (0 when not read), fencing number or 1} or {0, look}
 local L, M, call = KEYS[1], KEYS[2], redis.call
-local token, px, on, tomb, tombPX = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local value, px, on, tombPX = ARGV[1], ARGV[2], ARGV[3], ARGV[6] or ''
 
 -- What L allows, and what the lease then hangs on.
-local how, value = 1, token
+local how, number = 1, 1
 if on ~= '' then
   local v = redis.pcall('GET', L)
-  if v == tomb and tombPX ~= '' then
-    how, on = 3, tomb
-  elseif v and v ~= tomb then
+  if v == ARGV[4] and tombPX ~= '' then
+    local token = string.find(value, ' ', 1, true)
+    how, value = 3, string.sub(value, 1, token) .. v .. string.sub(value, token + #on + 1)
+  elseif v and v ~= ARGV[4] then
     -- A value is only replaced if it is still the very one that was judged (rule 1).
-    how = ARGV[7] ~= '' and v == ARGV[7] and 2 or 0
+    how = v ~= '' and v == ARGV[7] and 2 or 0
   end
-  value = token .. ' ' .. on .. ARGV[6]
 end
 
-local fence = 0
-if how > 0 and ARGV[9] ~= '0' then
+if how > 0 and (ARGV[5] or '') ~= '' then
   -- Fencing numbers: the greater of last + 1 and the server's clock in microseconds, which doubles hold
 -- exactly until the year 2255. The clock makes a promoted replica that lost writes go on above what
 -- was given out; the counter makes a clock that was set back do no harm.
@@ -33,7 +32,7 @@ local function draw(counter, numbers, sec, usec)
   return fence
 end
   -- Before a key is written: a counter that cannot be read must not leave the lock taken.
-  if call('EXISTS', M) == 1 then how = 0 else fence = draw(KEYS[3], ARGV[9], ARGV[10], ARGV[11]) end
+  if call('EXISTS', M) == 1 then how = 0 else number = draw(KEYS[3], ARGV[5], ARGV[9] or '', ARGV[10] or '') end
 end
 -- M keeps ours from ours, also while a holder that lost L is still being stopped (rule 8).
 if how > 0 and call('SET', M, value, 'PX', px, 'NX') then
@@ -43,9 +42,13 @@ if how > 0 and call('SET', M, value, 'PX', px, 'NX') then
     -- So long a time is only restored when somebody cut it, or when it has grown old.
     call('PEXPIRE', L, tombPX)
   end
-  if ARGV[8] == '' then return {how, 0, 0, fence} end
-  local t = call('TIME')
-  return {how, t[1], t[2], fence}
+  if ARGV[8] == '1' then
+    local t = call('TIME')
+    return {how, t[1], t[2], number}
+  end
+  -- A table costs the server as much as a command.
+  if how == 2 then return {2, 0, 0, number} end
+  return how == 1 and number or -number
 end
 -- look is what stands there, and the clock: type, value (its first kilobyte), size, PTTL, M, its PTTL,
 -- seconds, microseconds. Nothing is written after it.

@@ -1,6 +1,9 @@
--- bridge_pass: L, M, counter if there is one; token, new token, PX, tombstone, its PX, numbers, TIME or '' twice → {1, fencing number} or {0 (M) or 2 (L), look}
+-- bridge_pass: L, M, counter if there is one; all of M, what it becomes, PX, what stands on L for it ('': nothing), tombstone, its PX, and, as far as needed, numbers, TIME twice → fencing number or 1, or {0 (M) or 2 (L), look}
 local L, M, call = KEYS[1], KEYS[2], redis.call
--- look is what stands there, and the clock: type, value (its first kilobyte), size, PTTL, M, its PTTL,
+local px, on, number = ARGV[3], ARGV[4], 1
+local m = redis.pcall('GET', M)
+if m ~= ARGV[1] or on ~= '' and redis.pcall('GET', L) ~= on then
+  -- look is what stands there, and the clock: type, value (its first kilobyte), size, PTTL, M, its PTTL,
 -- seconds, microseconds. Nothing is written after it.
 local function look()
   local t = call('TIME')
@@ -12,40 +15,9 @@ local function look()
   if type(m) == 'table' then m = '' end
   return {kind, value, size, call('PTTL', L), m, call('PTTL', M), t[1], t[2]}
 end
--- mine is what our lease hangs on, if M is this token's: the guard that we wrote, the tombstone that was
--- there, or nothing ('') where M is all there is. M remembers it, so that also after a lost reply every
--- script knows which bytes on L are ours. Behind them may stand who the holder is.
-local function mine(token)
-  local m = redis.pcall('GET', M)
-  if m == token then return '' end
-  if type(m) ~= 'string' or string.sub(m, 1, #token + 1) ~= token .. ' ' then return false end
-  local blank = string.find(m, ' ', #token + 2, true)
-  return string.sub(m, #token + 2, (blank or 0) - 1)
+  return {m == ARGV[1] and 2 or 0, look()}
 end
-
--- stands says whether L still carries that. A guard is known by all its bytes, and nobody else draws it.
-local function stands(on) return on == '' or redis.pcall('GET', L) == on end
--- restore gives the tombstone its time back, which is so long that this is only needed when somebody cut
--- it, or when it has grown old.
-local function restore(px)
-  if call('PTTL', L) * 2 < tonumber(px) then call('PEXPIRE', L, px) end
-end
-
--- keep gives both keys their time.
-local function keep(on, px, tomb, tombPX)
-  call('PEXPIRE', M, px)
-  if on == tomb then
-    restore(tombPX)
-  elseif on ~= '' then
-    call('PEXPIRE', L, px)
-  end
-end
--- The guard stays and so does what its settle has found out; the token excludes the old holder.
-local on = mine(ARGV[1])
-if not on then return {0, look()} end
-if not stands(on) then return {2, look()} end
-local fence = 0
-if ARGV[6] ~= '0' then
+if ARGV[7] then
   -- Fencing numbers: the greater of last + 1 and the server's clock in microseconds, which doubles hold
 -- exactly until the year 2255. The clock makes a promoted replica that lost writes go on above what
 -- was given out; the counter makes a clock that was set back do no harm.
@@ -61,8 +33,13 @@ local function draw(counter, numbers, sec, usec)
   redis.call('SET', counter, string.format('%.0f', fence + tonumber(numbers) - 1))
   return fence
 end
-  fence = draw(KEYS[3], ARGV[6], ARGV[7], ARGV[8])
+  number = draw(KEYS[3], ARGV[7], ARGV[8] or '', ARGV[9] or '')
 end
-call('SET', M, ARGV[2] .. string.sub(call('GET', M), #ARGV[1] + 1), 'PX', ARGV[3])
-keep(on, ARGV[3], ARGV[4], ARGV[5])
-return {1, fence}
+-- The guard stays and so does what its settle has found out; the token excludes the old holder.
+call('SET', M, ARGV[2], 'PX', px)
+if on == ARGV[5] then
+  if call('PTTL', L) * 2 < tonumber(ARGV[6]) then call('PEXPIRE', L, ARGV[6]) end
+elseif on ~= '' then
+  call('PEXPIRE', L, px)
+end
+return number

@@ -126,23 +126,21 @@ public final class DualLock implements AutoCloseable {
     public Lease tryAcquire(String key) throws InterruptedException {
         Lease lease = new Lease(key, member.begin(key, terms.ttlMillis));
         try {
-            List<Object> reply = lease.take("");
-            if (number(reply.get(0)) == 0) {
-                String expired = expired(reply.get(1), lease.sent);
+            Object reply = lease.take("");
+            if (refused(reply)) {
+                String expired = expired(((List<?>) reply).get(1), lease.sent);
                 reply = expired == null ? reply : lease.take(expired);
             }
-            switch ((int) number(reply.get(0))) {
-                case 0:
-                    lease.ended();
+            if (refused(reply)) {
+                lease.ended();
+                return null;
+            }
+            if (reply instanceof List) { // taken over
+                TimeUnit.MILLISECONDS.sleep(terms.settleMillis());
+                if (!lease.check()) {
+                    lease.undo();
                     return null;
-                case 2:
-                    TimeUnit.MILLISECONDS.sleep(terms.settleMillis());
-                    if (!lease.check()) {
-                        lease.undo();
-                        return null;
-                    }
-                    break;
-                default:
+                }
             }
             lease.start();
             return lease;
@@ -191,7 +189,7 @@ public final class DualLock implements AutoCloseable {
         String key = member.probeKey();
         for (DualMember.Phase p : Arrays.asList(DualMember.Phase.DUAL, DualMember.Phase.SEALED, DualMember.Phase.SEALED, DualMember.Phase.CLEAN)) {
             Lease lease = new Lease(key, p);
-            if (number(lease.take("").get(0)) == 0 || !lease.check() || !lease.extend() || number(lease.giveBack().get(0)) != 1) {
+            if (refused(lease.take("")) || !lease.check() || !lease.extend() || !done(lease.giveBack())) {
                 throw new IllegalStateException("phase " + p.word() + ": the probe key " + key + " is in use");
             }
         }
@@ -202,6 +200,15 @@ public final class DualLock implements AutoCloseable {
     @Override
     public void close() {
         renewals.shutdownNow();
+    }
+
+    /** Scripts answer with a number, and with a list where there is more to say: which key was not ours, for one. */
+    private static boolean done(Object reply) {
+        return reply instanceof Long;
+    }
+
+    private static boolean refused(Object reply) {
+        return !done(reply) && number(((List<?>) reply).get(0)) == 0;
     }
 
     private static long number(Object o) {
@@ -216,6 +223,7 @@ public final class DualLock implements AutoCloseable {
         private final String guard;
 
         // Guarded by this.
+        private String on; // what stands on L for it
         private long sent;
         private long until;
         private boolean running;
@@ -233,6 +241,7 @@ public final class DualLock implements AutoCloseable {
                 n = RANDOM.nextLong() & Long.MAX_VALUE;
             }
             this.guard = phase == DualMember.Phase.CLEAN ? "" : Long.toString(n);
+            this.on = guard;
         }
 
         public String key() {
@@ -256,17 +265,34 @@ public final class DualLock implements AutoCloseable {
             return phase.compareTo(DualMember.Phase.SEALED) >= 0 && phase != DualMember.Phase.CLEAN;
         }
 
-        private List<Object> take(String seen) {
+        /** All of M: whose it is, and what stands on L for it. */
+        private String value(String on) {
+            return phase == DualMember.Phase.CLEAN ? token : token + " " + on + " " + member.id();
+        }
+
+        private synchronized String on() {
+            return on;
+        }
+
+        private Object take(String seen) {
             synchronized (this) {
                 sent = System.nanoTime();
                 until = sent + TimeUnit.MILLISECONDS.toNanos(terms.ttlMillis - terms.marginMillis());
             }
-            return run(Scripts.ACQUIRE, token, Long.toString(terms.ttlMillis), guard, TOMBSTONE,
-                    sealed() ? Long.toString(TOMBSTONE_MILLIS) : "", " " + member.id(), seen, "", "0", "", "");
+            String ttl = Long.toString(terms.ttlMillis);
+            String numbers = ""; // none
+            String tombstone = sealed() ? Long.toString(TOMBSTONE_MILLIS) : "";
+            Object reply = run(Scripts.ACQUIRE, value(guard), ttl, guard, TOMBSTONE, numbers, tombstone, seen);
+            if (done(reply) && (Long) reply < 0) {
+                synchronized (this) {
+                    on = TOMBSTONE;
+                }
+            }
+            return reply;
         }
 
         private boolean check() {
-            return number(run(Scripts.CHECK, token).get(0)) == 1;
+            return number(((List<?>) run(Scripts.CHECK, token)).get(0)) == 1;
         }
 
         private synchronized void start() {
@@ -289,7 +315,7 @@ public final class DualLock implements AutoCloseable {
         /** Trust never goes beyond what the server keeps (rule 9), and counts from before sending. */
         private boolean extend() {
             long asked = System.nanoTime();
-            List<Object> reply = run(Scripts.RENEW, token, Long.toString(terms.ttlMillis), TOMBSTONE, Long.toString(TOMBSTONE_MILLIS));
+            List<?> reply = (List<?>) run(Scripts.RENEW, token, Long.toString(terms.ttlMillis), TOMBSTONE, Long.toString(TOMBSTONE_MILLIS));
             if (number(reply.get(0)) != 1) {
                 return false;
             }
@@ -357,14 +383,14 @@ public final class DualLock implements AutoCloseable {
                 stop();
             }
             try {
-                List<Object> reply = giveBack();
+                Object reply = giveBack();
                 member.end(phase);
                 if (phase == DualMember.Phase.DUAL && !renewals.isShutdown()) {
                     Long at = System.nanoTime();
                     given.put(key, at);
                     renewals.schedule(() -> given.remove(key, at), terms.politeMillis, TimeUnit.MILLISECONDS);
                 }
-                return number(reply.get(0)) == 1;
+                return done(reply);
             } catch (JedisException away) {
                 retry(System.nanoTime());
                 throw away;
@@ -376,9 +402,12 @@ public final class DualLock implements AutoCloseable {
             release();
         }
 
-        private List<Object> giveBack() {
-            String left = sealed() ? TOMBSTONE : "";
-            return run(Scripts.RELEASE, token, TOMBSTONE, left, sealed() ? Long.toString(TOMBSTONE_MILLIS) : "0", "", "");
+        private Object giveBack() {
+            String on = on();
+            if (!sealed()) {
+                return run(Scripts.RELEASE, value(on), on, TOMBSTONE);
+            }
+            return run(Scripts.RELEASE, value(on), on, TOMBSTONE, TOMBSTONE, Long.toString(TOMBSTONE_MILLIS));
         }
 
         /** Nothing was taken, for certain. */
@@ -409,7 +438,7 @@ public final class DualLock implements AutoCloseable {
             boolean certain = false;
             try {
                 // "Not there" may mean "not yet": the command may still be on its way to the server.
-                certain = number(giveBack().get(0)) != 0;
+                certain = !refused(giveBack());
             } catch (JedisException away) {
                 // Tried again below.
             }
@@ -420,9 +449,8 @@ public final class DualLock implements AutoCloseable {
             }
         }
 
-        @SuppressWarnings("unchecked")
-        private List<Object> run(Scripts script, String... args) {
-            return (List<Object>) DualMember.eval(pool, script, Arrays.asList(key, markKey(key)), Arrays.asList(args));
+        private Object run(Scripts script, String... args) {
+            return DualMember.eval(pool, script, Arrays.asList(key, markKey(key)), Arrays.asList(args));
         }
     }
 }

@@ -72,9 +72,10 @@ func (w *World) Replica() (promote func()) {
 type Pair struct {
 	Primary, Replica *Server
 
-	t   testing.TB
-	mu  sync.Mutex
-	now *Server
+	t        testing.TB
+	mu       sync.Mutex
+	now      *Server
+	password string // of now
 }
 
 // NewPair starts both and returns when the replica has all that the primary has.
@@ -91,17 +92,21 @@ func (p *Pair) Pool() *redis.Pool {
 	return &redis.Pool{Dial: func() (redis.Conn, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return redis.Dial("tcp", p.now.Addr())
+		return redis.Dial("tcp", p.now.Addr(), redis.DialPassword(p.password))
 	}}
 }
 
-// CutOff makes the replica miss all that is written from now on: it cannot come back to the primary. Nor
-// can anybody else who is not connected yet.
+// CutOff makes the replica miss all that is written from now on: its connection ends, and it does not know
+// the password that the primary asks for since. Pool does.
 func (p *Pair) CutOff() {
 	p.t.Helper()
+	const password = "nobody-knows"
+	p.mu.Lock()
+	p.password = password
+	p.mu.Unlock()
 	c := p.Primary.Pool().Get() // one connection, from before the door closes
 	defer c.Close()
-	for _, args := range [][]any{{"CONFIG", "SET", "requirepass", "nobody-knows"}, {"CLIENT", "KILL", "TYPE", "slave"}} {
+	for _, args := range [][]any{{"CONFIG", "SET", "requirepass", password}, {"CLIENT", "KILL", "TYPE", "slave"}} {
 		if _, err := c.Do(args[0].(string), args[1:]...); err != nil {
 			p.t.Fatalf("redistest: %v", err)
 		}
@@ -114,7 +119,7 @@ func (p *Pair) Promote() {
 	p.Primary.Kill()
 	p.Replica.Do("SLAVEOF", "NO", "ONE")
 	p.mu.Lock()
-	p.now = p.Replica
+	p.now, p.password = p.Replica, ""
 	p.mu.Unlock()
 }
 

@@ -28,39 +28,52 @@ func clocksText(t *testing.T) string {
 	return string(text)
 }
 
-var lossesRow = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){10})$")
+// lossTables are the document's, by protocol: what its rows look like, and the causes of a half of one.
+var lossTables = []struct {
+	protocol string
+	row      *regexp.Regexp
+	causes   []string
+}{
+	{"hardened", regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){10})$"), []string{"pause", "overrun", "missing", "clock", "own"}},
+	{"dual", regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){8})$"), []string{"pause", "overrun", "missing", "own"}},
+}
 
-// The table of losses is what the command below it says, whole simulations of it.
+// The tables of losses are what the command below them says, whole simulations of it.
 func TestSkewTableOfLossesInTheDocumentIsTheCommands(t *testing.T) {
 	events := simEvents
 	simEvents = documentedEvents
 	t.Cleanup(func() { simEvents = events })
-	rows := lossesRow.FindAllStringSubmatch(clocksText(t), -1)
-	if len(rows) != len(skew.Presets()) {
-		t.Errorf("%d rows for %d presets", len(rows), len(skew.Presets()))
-	}
-	if raceEnabled {
-		rows = rows[:1]
-	}
-	for _, row := range rows {
-		says := strings.TrimSpace(strings.ReplaceAll(row[2], "|", ""))
-		got := losses(t, row[1], "jedis") + "  " + losses(t, row[1], "pagenil")
-		if got != says {
-			t.Errorf("%s: the command says %s, the table %s", row[1], got, says)
+	for _, table := range lossTables {
+		rows := table.row.FindAllStringSubmatch(clocksText(t), -1)
+		if len(rows) != len(skew.Presets()) {
+			t.Errorf("%s: %d rows for %d presets", table.protocol, len(rows), len(skew.Presets()))
+		}
+		if raceEnabled {
+			rows = rows[:1]
+		}
+		for _, row := range rows {
+			says := strings.TrimSpace(strings.ReplaceAll(row[2], "|", ""))
+			got := losses(t, table.protocol, row[1], "jedis", table.causes) + "  " + losses(t, table.protocol, row[1], "pagenil", table.causes)
+			if got != says {
+				t.Errorf("%s, %s: the command says %s, the table %s", table.protocol, row[1], got, says)
+			}
 		}
 	}
 }
 
-// losses are a half of the row of a preset.
-func losses(t *testing.T, preset, dialect string) string {
+// losses are a half of the row of a preset. No two of ours held together, whatever was lost.
+func losses(t *testing.T, protocol, preset, dialect string, causes []string) string {
 	t.Helper()
-	got := skewed(t, "--protocol", "hardened", "--dialect", dialect, "--lease", "5s", "--job", "100ms..4s", "--preset", preset, "--json")
+	got := skewed(t, "--protocol", protocol, "--dialect", dialect, "--lease", "5s", "--job", "100ms..4s", "--preset", preset, "--json")
 	var doc skewDocument
 	if err := json.Unmarshal([]byte(got.out), &doc); err != nil {
 		t.Fatalf("%v\n%s", err, got.errors)
 	}
+	if n := doc.Simulation.Ours.BesideOurs; n != 0 {
+		t.Errorf("%s, %s, %s: two of ours held together %d times", protocol, preset, dialect, n)
+	}
 	var words []string
-	for _, by := range []string{"pause", "overrun", "missing", "clock", "own"} {
+	for _, by := range causes {
 		words = append(words, strconv.FormatInt(doc.Simulation.Ours.LostBy[by], 10))
 	}
 	return strings.Join(words, "  ")

@@ -3,6 +3,7 @@
 package legacy_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/interop"
 	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -140,9 +142,23 @@ func TestARestartedServerIsFoundEmptyOrTaughtTheScriptsAnew(t *testing.T) {
 }
 
 func TestAJavaClientsDELWakesAWaiter(t *testing.T) {
+	jvm, err := interop.Start(bg, interop.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer jvm.Close()
 	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
 		if !bin.Tracking {
 			return
+		}
+		ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+		defer cancel()
+		java := interop.NewClient(t, jvm, s.Addr())
+		if err := java.Lock(ctx, interop.Jar, "stock", 0, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := java.Acquire(ctx); err != nil || !got.Won {
+			t.Fatal(got, err)
 		}
 		waiting := make(chan struct{}, 1)
 		client, err := lock.New(backend(t, s, legacy.Config{Mode: legacy.Hardened}), lock.Config{
@@ -152,21 +168,17 @@ func TestAJavaClientsDELWakesAWaiter(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close(bg)
-		stamp, _ := dialect.Jedis().Stamp(time.Now(), time.Minute, "")
-		s.Do("SET", "stock", stamp)
-		got := client.Request(bg, "stock")
+		got := client.Request(ctx, "stock")
 		<-waiting // its first attempt has failed, or the DEL would free the key before it
-		s.Do("DEL", "stock")
-		select {
-		case r := <-got:
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			if err := r.Lease.Release(); err != nil {
-				t.Error(err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("not woken")
+		if err := java.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		r := <-got
+		if r.Err != nil {
+			t.Fatal("not woken: ", r.Err)
+		}
+		if err := r.Lease.Release(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -31,7 +31,8 @@ type Backend struct {
 	wakes   sync.Mutex // guards the wake funcs of places
 	process string     // names this Backend on the channel of its notices
 	suffix  string     // what stands behind every token: a blank and the note, or nothing
-	fence   string     // key of the counter
+	fence   any        // key of the counter, a string that is boxed once
+	clock   serverClock
 	stats   stats
 }
 
@@ -53,7 +54,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	}
 	// What the server can do is tried anew on every connection: behind the same address there may
 	// be another server.
-	opts := wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.native.forget() }}
+	opts := wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.forget() }}
 	if b.user, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}
@@ -65,6 +66,12 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	}
 	b.notices = b.own.Notices("gsl:turn:" + b.process)
 	return b, nil
+}
+
+// forget makes what was found out about the server be found out again.
+func (b *Backend) forget() {
+	b.native.forget()
+	b.clock.forget()
 }
 
 // Close ends the connections and joins every goroutine. Keys that are still held free themselves.
@@ -120,13 +127,9 @@ func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, 
 		}
 		return nil, err
 	case b.cfg.Fence:
-		reply, err := b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), fenceBlock)
-		if err != nil {
+		taken, err := b.acquire(ctx, g, ttl)
+		if err != nil || taken {
 			return nil, err
-		}
-		first, _ := reply.(int64)
-		if g.numbered(first); first > 0 {
-			return nil, nil
 		}
 	default:
 		reply, err := b.user.Do(ctx, "SET", g.key, g.token, "NX", "PX", millis(ttl))
@@ -136,10 +139,6 @@ func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, 
 	}
 	return b.held(ctx, g.key), nil
 }
-
-// numbered gives the grant the first of a block of fencing numbers; the rest is for whom it is shared
-// with.
-func (g *grant) numbered(first int64) { g.fence, g.spare = first, fenceBlock-1 }
 
 // attempted sorts the trouble of an attempt: whether the key may have been taken all the same.
 func (b *Backend) attempted(g *grant, err error) error {

@@ -173,7 +173,7 @@ func (g *grant) late(ctx context.Context) late {
 			return refused
 		}
 	case []any:
-		if len(f) != takenFields {
+		if len(f) != takenFields && len(f) != timedFields {
 			return refused
 		}
 	}

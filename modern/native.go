@@ -86,6 +86,9 @@ func notAString(err error) bool {
 }
 
 func refusedWith(err error, words string) bool {
+	if err == nil { // before refusal, whose place is on the heap
+		return false
+	}
 	var refusal redis.Error
 	return errors.As(err, &refusal) && strings.HasPrefix(string(refusal), words)
 }

@@ -34,7 +34,7 @@ var (
 )
 
 var (
-	acquireScript = wire.NewScript(2, with(acquireSource, fencing.Draw()))
+	acquireScript = wire.NewScript(2, acquireSource)
 	passScript    = wire.NewScript(2, with(passSource, fencing.Draw()))
 	takeScript    = wire.NewScript(5, with(takeSource, fencing.Draw(), lineSource))
 	giveScript    = wire.NewScript(5, with(giveSource, fencing.Draw(), lineSource))
@@ -70,9 +70,6 @@ func (z *sized) of(keys int) *wire.Script {
 	return s.(*wire.Script)
 }
 
-// fenceBlock is how many fencing numbers one command draws.
-const fenceBlock = fencing.Block
-
 // drawn runs a script that reads the clock and writes. Redis before 3.2 lets no script write that has
 // called TIME; there the clock is read in a command of its own.
 func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, error) {
@@ -98,15 +95,24 @@ func (b *Backend) timed(ctx context.Context, args []any, run func([]any) (any, e
 		}
 		b.native.oldTime.Store(true)
 	}
+	sec, usec, err := b.readTime(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return run(append(args, sec, usec))
+}
+
+// readTime is the clock's reading in a command of its own.
+func (b *Backend) readTime(ctx context.Context) (sec, usec any, err error) {
 	t, err := b.user.Do(ctx, "TIME")
 	if err != nil {
-		return nil, notTaken(err)
+		return nil, nil, notTaken(err)
 	}
 	pair, _ := t.([]any)
 	if len(pair) != 2 {
-		return nil, &wire.NotSentError{Err: errOddReply}
+		return nil, nil, notTaken(errOddReply)
 	}
-	return run(append(args, pair[0], pair[1]))
+	return pair[0], pair[1], nil
 }
 
 // notTaken marks trouble of a command that takes nothing, so that nobody undoes it.

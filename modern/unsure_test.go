@@ -85,6 +85,7 @@ func TestALateReplyTellsWhatBecameOfTheAttempt(t *testing.T) {
 					holder := try(t, b, "k")
 					if taken {
 						free(t, holder)
+						w.Pass(time.Second) // the server's clock is read anew
 					}
 					gate := redistest.NewGate()
 					wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldReply(gate)})

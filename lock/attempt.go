@@ -14,7 +14,7 @@ type attempt struct {
 	core   *core
 	key    string
 	once   bool
-	began  Instant
+	began  stamp // zero where nobody wants to know
 
 	queue  *queue
 	waited bool // something was waited for, so that trouble of the store is retried
@@ -22,7 +22,6 @@ type attempt struct {
 	tries  int
 	last   error // what the last attempt at the store said
 	place  Place // in the store's queue, nil without one
-	term   Term  // of a grant that was extended before it became a lease
 
 	wake     chan struct{} // capacity 1, made when first armed
 	cancel   func()        // disarms the wake-up, nil when not armed
@@ -32,7 +31,7 @@ type attempt struct {
 }
 
 func (a *attempt) run(ctx context.Context) (*Lease, error) {
-	queue, ticket, err := a.core.enter(a.client, a.key, a.once || a.client.cfg.Wait < 0)
+	queue, ticket, err := a.core.enter(ctx, a.client, a.key, a.once || a.client.cfg.Wait < 0)
 	if err != nil {
 		return nil, err
 	}
@@ -69,26 +68,32 @@ func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 		over = a.core.keeper.clock.After(left)
 	}
 	select {
-	case got := <-t.turn:
-		a.core.reuse(t)
-		if got.grant == nil {
-			return nil, nil
-		}
-		lease, err := a.take(ctx, got)
-		if err != nil {
-			a.core.leave(a.queue, 0)
-		}
-		return lease, err
+	case <-t.ready:
 	case <-ctx.Done():
 		a.core.abandon(a.queue, t)
 		return nil, a.contextEnded(ctx)
 	case <-over:
 		a.core.abandon(a.queue, t)
 		return nil, a.waitEnded()
-	case <-a.core.closing:
-		a.core.abandon(a.queue, t)
-		return nil, ErrClosed
 	}
+	got := a.core.reuse(t)
+	switch {
+	case got.closed:
+		return nil, ErrClosed
+	case got.lease != nil && ctx.Err() != nil:
+		got.lease.refuse()
+		return nil, a.contextEnded(ctx)
+	case got.lease != nil:
+		a.tellAcquired(got.lease)
+		return got.lease, nil
+	case got.grant == nil:
+		return nil, nil
+	}
+	lease, err := a.lease(ctx, got.grant, got.asked, got.grant.Term())
+	if err != nil {
+		a.core.leave(a.queue, 0)
+	}
+	return lease, err
 }
 
 // campaign tries until it has the key or gives up. It is this goroutine's turn.
@@ -101,14 +106,14 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 	}
 	for {
 		asked := a.began
-		if a.waited || a.tries > 0 {
-			asked = a.core.keeper.now()
+		if asked == (stamp{}) || a.waited || a.tries > 0 {
+			asked = a.core.keeper.nowStamp()
 		}
-		grant, err := a.try(ctx)
+		grant, term, err := a.try(ctx)
 		a.tries++
 		a.queue.met = a.core.queuer != nil && (err == nil && a.tries > 1 || errors.Is(err, ErrHeld))
 		if err == nil {
-			return a.lease(ctx, grant, asked)
+			return a.lease(ctx, grant, asked, term)
 		}
 		if ctx.Err() != nil {
 			return nil, a.contextEnded(ctx)
@@ -135,7 +140,7 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 
 // stayQuiet waits out this process's politeness. A single attempt does not: it asks what is.
 func (a *attempt) stayQuiet(ctx context.Context) error {
-	quiet := a.queue.quiet // written before our turn began
+	quiet := a.queue.mark // written before our turn began, with no hand-over since
 	if quiet == 0 || a.once {
 		return nil
 	}
@@ -153,37 +158,36 @@ func (a *attempt) stayQuiet(ctx context.Context) error {
 }
 
 // try makes one attempt at the store. A grant that may or may not exist is undone in the background.
-func (a *attempt) try(ctx context.Context) (Grant, error) {
+func (a *attempt) try(ctx context.Context) (Grant, Term, error) {
 	grant, err := a.ask(a.core.call(ctx))
 	if err == nil {
 		a.place = nil
-		if err := a.prolong(ctx, grant); err != nil {
-			return nil, err
+		term, err := a.prolong(ctx, grant)
+		if err != nil {
+			return nil, Term{}, err
 		}
-		return grant, nil
+		return grant, term, nil
 	}
 	var unsure *UnsureError
 	if errors.As(err, &unsure) && unsure.Grant != nil {
 		a.place = nil
 		a.core.undo(unsure.Grant, a.key, &a.client.cfg)
 	}
-	return nil, err
+	return nil, Term{}, err
 }
 
 // prolong extends a grant that came with less than its whole TTL, and too long after that began: a
 // place in the store's queue was given the key when its waiter had not asked for a while.
-func (a *attempt) prolong(ctx context.Context, g Grant) error {
+func (a *attempt) prolong(ctx context.Context, g Grant) (Term, error) {
 	cfg, t := &a.client.cfg, g.Term()
 	if t.TTL <= 0 || t.TTL >= cfg.TTL || t.Sent.age(a.core.keeper.now()) <= (t.TTL-max(cfg.Margin, 0))/2 {
-		return nil
+		return t, nil
 	}
 	t, err := g.Extend(a.core.call(ctx), cfg.TTL)
 	if err != nil {
 		a.core.undo(g, a.key, cfg)
-		return err
 	}
-	a.term = t
-	return nil
+	return t, err
 }
 
 // ask makes the first attempt without a place in the store's queue: the key is mostly free.
@@ -225,23 +229,10 @@ func (c *Client) claim() time.Duration {
 }
 
 // lease makes a Lease of a grant, unless it came too late to be trusted at all.
-func (a *attempt) lease(ctx context.Context, grant Grant, asked Instant) (*Lease, error) {
-	return a.take(ctx, turn{grant: grant, asked: asked, term: a.term})
-}
-
-// take makes a Lease of what a turn brought.
-func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
-	grant, asked := got.grant, got.asked
-	now := a.core.keeper.now()
-	if got.shared {
-		asked = now
-	}
-	l := newLease(ctx, a.client, a.queue, grant, asked, now)
-	if got.shared {
-		l.sent, l.span = got.sent, got.span
-	} else if got.term.TTL > 0 {
-		l.count(got.term, asked, now)
-	}
+func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp, term Term) (*Lease, error) {
+	l := newLease(ctx, a.client, a.queue, grant, asked.elapsed)
+	now := a.core.keeper.nowStamp()
+	l.count(term, asked, now)
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, a.contextEnded(ctx)
@@ -251,8 +242,15 @@ func (a *attempt) take(ctx context.Context, got turn) (*Lease, error) {
 		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
 			a.key, asked.age(now).Round(time.Millisecond), l.span)
 	}
-	l.start(asked.Elapsed - a.began.Elapsed)
+	l.start()
+	a.tellAcquired(l)
 	return l, nil
+}
+
+func (a *attempt) tellAcquired(l *Lease) {
+	if f := a.client.cfg.Hooks.Acquired; f != nil {
+		f(Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed, Until: l.Until()})
+	}
 }
 
 func (a *attempt) tellWaiting(cause error) {
@@ -276,7 +274,7 @@ func (a *attempt) waitEnded() error {
 	if last == nil {
 		last = &HeldError{Key: a.key, Protocol: "by this process"}
 	}
-	waited := a.core.keeper.now().Elapsed - a.began.Elapsed
+	waited := a.core.keeper.now().Elapsed - a.began.elapsed
 	return fmt.Errorf("key %q: %w after %v: %w", a.key, ErrWaitEnded, waited.Round(time.Millisecond), last)
 }
 

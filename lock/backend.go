@@ -31,7 +31,7 @@ type Grant interface {
 	// [Sharer]). It is what the store compares.
 	Token() string
 
-	// Term is that of the acquisition; it never changes.
+	// Term is that of the acquisition. It is asked for once, before the first Extend.
 	Term() Term
 
 	// Extend asks the store to keep the key for another ttl, counted from when the store executes
@@ -90,8 +90,8 @@ type Passer interface {
 // word to the store, which goes on holding the key under the same token.
 type Sharer interface {
 	// Share returns a grant for the next holder, with a fencing number of its own where there are
-	// any; false when this cannot be done, such as when no number is left. The old grant is not
-	// used any more.
+	// any, else perhaps itself; false when this cannot be done, such as when no number is left. It
+	// does not block. The old grant is neither extended, guarded nor released any more.
 	Share() (Grant, bool)
 }
 
@@ -145,10 +145,20 @@ type Waker interface {
 	Guard(ctx context.Context, g Grant, touched func()) (cancel func(), err error)
 }
 
-// BatchWaker is a Waker that guards many grants with few messages.
+// BatchWaker is a Waker that guards many grants with few messages, and with little memory for each.
 type BatchWaker interface {
-	// GuardAll is [Waker.Guard] for each grant, with its func. Both results have the length of gs.
-	GuardAll(ctx context.Context, gs []Grant, touched []func()) (cancels []func(), errs []error)
+	// GuardAll is [Waker.Guard] for each grant and who holds it. The result has the length of gs. No
+	// grant is guarded twice at a time.
+	GuardAll(ctx context.Context, gs []Grant, holders []Holder) []error
+
+	// Unguard disarms what GuardAll armed for g, if it is armed still. Touched may be running yet,
+	// but will not be called again.
+	Unguard(g Grant)
+}
+
+// Holder is who holds a guarded grant. Touched is what a [Waker] calls as touched.
+type Holder interface {
+	Touched()
 }
 
 // Polite is implemented by a Grant that knows whether anybody polls for its key. False means that there

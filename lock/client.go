@@ -36,12 +36,11 @@ type core struct {
 	mu      sync.Mutex
 	queues  map[string]*queue
 	tickets sync.Pool     // *ticket
-	spare   []*queue      // of keys that nobody asks for any more
 	live    int           // leases and attempts under way
 	idle    chan struct{} // made by Close; closed when live falls to 0 after that
 	rested  bool          // idle was closed
 	closed  bool
-	closing chan struct{} // closed by Close: waiters stop
+	closing chan struct{} // closed by Close: who waits for the store stops
 	hurry   atomic.Bool   // Close's context ended: what is being undone gets one more try
 }
 
@@ -129,7 +128,10 @@ func (c *Client) acquire(ctx context.Context, key string, once bool) (*Lease, er
 	if heldBy(ctx, c.core, key) != nil {
 		return nil, fmt.Errorf("lock: key %q: %w", key, ErrNested)
 	}
-	a := attempt{client: c, core: c.core, key: key, once: once, began: c.core.keeper.now()}
+	a := attempt{client: c, core: c.core, key: key, once: once}
+	if c.cfg.Wait > 0 || c.core.pacer != nil || c.cfg.Hooks.Acquired != nil {
+		a.began = c.core.keeper.nowStamp()
+	}
 	lease, err := a.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
@@ -221,6 +223,7 @@ func (c *Client) Close(ctx context.Context) error {
 		k.closed = true
 		k.idle = make(chan struct{})
 		close(k.closing)
+		k.sendAway()
 		k.rest()
 	}
 	idle := k.idle

@@ -41,23 +41,44 @@ func (i Instant) age(now Instant) time.Duration {
 	return max(now.Wall.Sub(i.Wall), now.Elapsed-i.Elapsed)
 }
 
+// stamp is an Instant in two fifths of its room, for those that are kept with every lease: the wall
+// clock as what it is ahead of a keeper's first reading, which holds for 292 years each way.
+type stamp struct {
+	wall    time.Duration
+	elapsed time.Duration
+}
+
+// age is as that of an Instant.
+func (s stamp) age(now stamp) time.Duration {
+	return max(now.wall-s.wall, now.elapsed-s.elapsed)
+}
+
 // keeper reads Instants from a Clock.
 type keeper struct {
 	clock   Clock
 	elapsed func() time.Duration // nil: taken from the wall clock
 	machine bool
+	first   time.Time // what the wall clock showed first
 }
 
 func newKeeper(c Clock) keeper {
-	if _, ok := c.(machine); ok {
-		return keeper{clock: c, machine: true}
-	}
 	k := keeper{clock: c}
-	if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
+	if _, ok := c.(machine); ok {
+		k.machine = true
+	} else if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
 		k.elapsed = e.Elapsed
 	}
+	k.first = k.now().Wall
 	return k
 }
+
+func (k *keeper) stamp(i Instant) stamp { return stamp{i.Wall.Sub(k.first), i.Elapsed} }
+
+// nowStamp is now as a stamp.
+func (k *keeper) nowStamp() stamp { return k.stamp(k.now()) }
+
+// wall is the wall clock's side of s.
+func (k *keeper) wall(s stamp) time.Time { return k.first.Add(s.wall) }
 
 func (k *keeper) now() Instant {
 	if k.machine {

@@ -71,16 +71,15 @@ func (k *core) guardSome() {
 	switch {
 	case len(leases) == 0:
 	case k.guards.batch == nil:
-		disarm, err := k.waker.Guard(ctx, leases[0].grant, leases[0].touched)
+		disarm, err := k.waker.Guard(ctx, leases[0].grant, (*guarded)(leases[0]).Touched)
 		k.guarded(leases[0], disarm, err)
 	default:
-		grants, touched := make([]Grant, len(leases)), make([]func(), len(leases))
+		grants, holders := make([]Grant, len(leases)), make([]Holder, len(leases))
 		for i, l := range leases {
-			grants[i], touched[i] = l.grant, l.touched
+			grants[i], holders[i] = l.grant, (*guarded)(l)
 		}
-		disarm, errs := k.guards.batch.GuardAll(ctx, grants, touched)
-		for i, l := range leases {
-			k.guarded(l, disarm[i], errs[i])
+		for i, err := range k.guards.batch.GuardAll(ctx, grants, holders) {
+			k.guarded(leases[i], nil, err)
 		}
 	}
 }
@@ -92,34 +91,39 @@ func (k *core) unguard(l *Lease) bool {
 		l.mu.Unlock()
 		return false
 	}
-	disarm := l.disarm
-	l.disarm = nil
+	before := l.unwatch()
 	l.guardAt = never // before the watch is armed: from then on touched may set it
-	l.guarded = k.keeper.now().Elapsed
 	l.mu.Unlock()
-	if disarm != nil {
-		disarm()
-	}
+	before.do(l)
 	return true
 }
 
-// guarded takes what a Guard said into account.
+// unwatch forgets the watch of a lease; what it returns ends it. Called with l.mu held.
+func (l *Lease) unwatch() (last farewell) {
+	last.unguard, l.armed = l.armed, false
+	if l.more != nil {
+		last.disarm, l.more.disarm = l.more.disarm, nil
+	}
+	return last
+}
+
+// guarded takes what a Guard said into account. disarm is nil where there are no such funcs.
 func (k *core) guarded(l *Lease, disarm func(), err error) {
-	now := k.keeper.now()
+	now := k.keeper.nowStamp()
 	l.mu.Lock()
 	l.guarding = false
 	switch {
 	case l.ended != nil:
 		l.mu.Unlock()
-		if disarm != nil {
-			disarm()
-		}
+		farewell{disarm: disarm, unguard: err == nil && disarm == nil}.do(l)
 		return
-	case err == nil:
-		l.disarm = disarm // it tells of its own end, and every renewal looks at the key as well
+	case err == nil: // the watch tells of its own end, and every renewal looks at the key as well
+		if l.armed = disarm == nil; disarm != nil {
+			l.rest().disarm = disarm
+		}
 	case errors.Is(err, ErrLost):
 		l.mu.Unlock()
-		l.lose(&LostError{Key: l.key, Err: err})
+		l.lose(&LostError{Key: l.Key(), Err: err})
 		return
 	default:
 		// No watch for now: renewals look at the key, and the watch is asked for again; sooner where
@@ -128,14 +132,18 @@ func (k *core) guarded(l *Lease, disarm func(), err error) {
 		if l.guardAt != never {
 			pause = retryRenewal
 		}
-		l.guardAt = now.Elapsed + pause
+		l.guardAt = now.elapsed + pause
 	}
-	k.sched.set(&l.event, l.due())
+	k.sched.set(l, l.due())
 	l.mu.Unlock()
 }
 
-// touched is called by the backend when somebody changed the key of a lease.
-func (l *Lease) touched() {
+// guarded is a Lease as a Holder.
+type guarded Lease
+
+// Touched is called by the backend when somebody changed the key of a lease.
+func (g *guarded) Touched() {
+	l := (*Lease)(g)
 	k := l.client.core
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,6 +151,8 @@ func (l *Lease) touched() {
 		return
 	}
 	// The first touch is looked into at once, a stream of them at a pace.
-	l.guardAt = max(k.keeper.now().Elapsed, l.guarded+guardPause)
-	k.sched.set(&l.event, l.due())
+	m := l.rest()
+	l.guardAt = min(l.guardAt, max(k.keeper.now().Elapsed, m.touched+guardPause))
+	m.touched = l.guardAt
+	k.sched.set(l, l.due())
 }

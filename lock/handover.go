@@ -5,33 +5,72 @@ import (
 	"time"
 )
 
-// handOver gives the key of a lease that ends to the next waiting goroutine of this process: without
-// a word to the store where the grant can be shared, else in one command where the backend has one.
-// It reports whether the turn was passed on that way; the error is that of a release.
-func (k *core) handOver(l *Lease) (handed bool, err error) {
+// share hands the key of a lease that its holder ended, at now, to the next waiting goroutine of this
+// process, without a word to the store. Trust goes on from where the last renewal put it; the next
+// holder's lease renews it in its turn. It is made here, where the clock was just read and the
+// scheduler knows the one before, and not by the goroutine that waits for it.
+func (k *core) share(l *Lease, now stamp) bool {
 	cfg, q := &l.client.cfg, l.queue
-	sharer, _ := l.grant.(Sharer)
-	if l.politeness() > 0 || sharer == nil && k.passer == nil {
-		return false, nil
+	sharer, ok := l.grant.(Sharer)
+	if !ok || l.politeness() > 0 || !l.fit(now) {
+		return false
 	}
 	k.mu.Lock()
-	if len(q.waiting) == 0 {
-		k.mu.Unlock()
-		return false, nil
+	defer k.mu.Unlock()
+	if !k.more(q, cfg, q.shares, cfg.LocalHandOvers, now.elapsed) {
+		return false
 	}
-	now := k.keeper.now()
-	var t *ticket
-	if sharer != nil {
-		t = k.next(q, cfg, &q.shares, cfg.LocalHandOvers, now)
+	grant, ok := sharer.Share()
+	if !ok {
+		return false
 	}
-	k.mu.Unlock()
-	if t != nil && k.share(l, t, sharer, now) {
-		return true, nil
+	k.counted(q, &q.shares, now.elapsed)
+	t := q.pop()
+	next := newLease(t.ctx, t.client, q, grant, now.elapsed)
+	next.inherit(l)
+	k.sched.replace(l, next, next.due())
+	t.call(turn{lease: next})
+	k.countOut() // the lease that ended; the ticket counts for itself
+	return true
+}
+
+// fit reports whether a lease that ended can be shared: not while a renewal or a guard is under way,
+// which would end after the grant is somebody else's, nor when its time is nearly over.
+func (l *Lease) fit(now stamp) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.busy && !l.guarding && l.sent.age(now) <= l.span/2
+}
+
+// inherit gives l the trust of the lease before it on a shared grant.
+func (l *Lease) inherit(before *Lease) {
+	l.sent, l.span = before.sent, before.span
+	if l.client == before.client {
+		l.renewAt, l.warns = before.renewAt, before.warns
+	} else {
+		l.planRenewal()
 	}
-	if k.passer == nil {
-		return false, nil
+	l.plan()
+}
+
+// refuse gives back a lease that was made for a goroutine which did not wait for it any more. No hook
+// is told: nobody has held it.
+func (l *Lease) refuse() {
+	k := l.client.core
+	l.mu.Lock()
+	l.released = true
+	giving, tied := l.giving, l.isTied()
+	l.mu.Unlock()
+	if tied {
+		k.ties.remove(l)
 	}
-	return k.pass(l)
+	ours := l.end(byRelease)
+	if !giving {
+		k.undo(l.grant, l.Key(), &l.client.cfg)
+	}
+	if ours {
+		k.leave(l.queue, 0)
+	}
 }
 
 // politeness is how long this process stays away from the key after l. Where nobody polls for it, not
@@ -47,74 +86,51 @@ func (l *Lease) politeness() time.Duration {
 	return most
 }
 
-// next returns the waiter to hand over to, if another hand-over is allowed by count and time. Called
-// with k.mu held.
-func (k *core) next(q *queue, cfg *Config, count *int, most int, now Instant) *ticket {
-	if *count >= most || k.closed {
-		return nil
-	}
-	if q.passes+q.shares == 0 {
-		q.since = now.Elapsed
-	} else if now.Elapsed-q.since >= cfg.HandOverFor {
-		return nil
-	}
-	t := k.pop(q)
-	if t != nil {
-		*count++
-	}
-	return t
-}
-
-// share passes the key on to t inside this process. Trust goes on from where the last renewal put it;
-// the next holder's lease renews it in its turn.
-func (k *core) share(l *Lease, t *ticket, sharer Sharer, now Instant) (shared bool) {
-	l.mu.Lock()
-	got := turn{shared: true, sent: l.sent, span: l.span}
-	// A renewal under way would end after the grant is somebody else's. Nor is a lease shared
-	// whose time is nearly over.
-	fit := l.busy == nil && l.sent.age(now) <= l.span/2
-	l.mu.Unlock()
-	if fit {
-		got.grant, shared = sharer.Share()
-	}
-	if !shared {
-		k.putBack(l.queue, t, &l.queue.shares)
+// more reports whether somebody waits to whom the key may be handed over, by count and time: so many
+// times was it in a row. Called with k.mu held.
+func (k *core) more(q *queue, cfg *Config, times int32, most int, now time.Duration) bool {
+	if q.last == nil || int(times) >= most || k.closed {
 		return false
 	}
-	k.handTo(l.queue, t, got)
-	return true
+	return q.passes+q.shares == 0 || now-q.mark < cfg.HandOverFor
 }
 
-// putBack returns a ticket to the head of its queue. count is what next counted it in.
-func (k *core) putBack(q *queue, t *ticket, count *int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	*count--
-	if t.gone {
-		k.countOut() // its goroutine left meanwhile and saw that it had been called
-		return
+// counted notes a hand-over in count, which is one of q's. Called with k.mu held.
+func (k *core) counted(q *queue, count *int32, now time.Duration) {
+	if q.passes+q.shares == 0 {
+		q.mark = now
 	}
-	t.called = false
-	q.waiting = append([]*ticket{t}, q.waiting...)
+	*count++
 }
 
-// pass passes the key on in one command.
+// pass hands the key of a lease that its holder ended to the next waiting goroutine of this process in
+// one command, where the backend has one. It reports whether the turn was passed on that way; the error
+// is that of a release.
 func (k *core) pass(l *Lease) (handed bool, err error) {
-	q, cfg := l.queue, &l.client.cfg
-	asked := k.keeper.now()
-	k.mu.Lock()
-	t := k.next(q, cfg, &q.passes, cfg.HandOvers, asked)
-	k.mu.Unlock()
-	if t == nil {
+	if k.passer == nil || l.politeness() > 0 {
 		return false, nil
 	}
+	q, cfg := l.queue, &l.client.cfg
+	k.mu.Lock()
+	if q.last == nil {
+		k.mu.Unlock()
+		return false, nil
+	}
+	asked := k.keeper.nowStamp()
+	if !k.more(q, cfg, q.passes, cfg.HandOvers, asked.elapsed) {
+		k.mu.Unlock()
+		return false, nil
+	}
+	k.counted(q, &q.passes, asked.elapsed)
+	t := q.pop()
+	k.mu.Unlock()
 	ctx, cancel := k.releaseContext(cfg.ReleaseWait)
 	grant, err := k.passer.Pass(ctx, l.grant, t.client.cfg.TTL)
 	if cancel != nil {
 		cancel()
 	}
 	if errors.Is(err, ErrNotPassed) {
-		k.putBack(q, t, &q.passes)
+		k.putBack(q, t)
 		return false, nil
 	}
 	got := turn{grant: grant, asked: asked}
@@ -129,6 +145,23 @@ func (k *core) pass(l *Lease) (handed bool, err error) {
 	return true, err
 }
 
+// putBack returns a ticket to the head of its queue.
+func (k *core) putBack(q *queue, t *ticket) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q.passes--
+	switch {
+	case t.gone:
+		k.countOut() // its goroutine left meanwhile and saw that it had been called
+	case k.closed:
+		t.call(turn{closed: true}) // it was not there when the others were sent away
+		k.countOut()
+	default:
+		t.called = false
+		q.pushFront(t)
+	}
+}
+
 // handTo ends the turn of a lease that its holder ended, and gives the next one to t, whatever its
 // goroutine has done meanwhile.
 func (k *core) handTo(q *queue, t *ticket, got turn) {
@@ -136,10 +169,10 @@ func (k *core) handTo(q *queue, t *ticket, got turn) {
 	k.countOut() // the lease that ended; the ticket counts for itself
 	gone := t.gone
 	if !gone {
-		t.turn <- got
+		t.call(got)
 	}
 	k.mu.Unlock()
 	if gone {
-		k.refuse(q, t, got)
+		k.refuse(q, t.client, got)
 	}
 }

@@ -11,124 +11,171 @@ import (
 // Lease is one key held, until it is released, its context ends, or it is lost. Its methods are safe
 // for concurrent use.
 type Lease struct {
+	// A process may hold a hundred thousand, so it is kept small: what few leases need is in more.
 	client *Client
-	key    string
-	queue  *queue // not to be touched after the turn was passed on
+	queue  *queue // but for its key not to be touched after the turn was passed on
 	grant  Grant
 	parent context.Context
 	asked  time.Duration // elapsed time before the attempt that got it
 
-	event event // its place in the scheduler
+	spot // in the scheduler
 
 	mu       sync.Mutex
-	sent     Instant       // trust runs from here …
+	released bool          // Release was called
+	giving   bool          // the end of the context gives the key back, or gave
+	left     bool          // the turn was passed on
+	loose    bool          // the end of parent is not listened for yet
+	warns    bool          // its holder is to be warned, should the next renewal fail
+	busy     bool          // an Extend is under way
+	guarding bool          // a Guard is under way, or about to be
+	armed    bool          // a BatchWaker guards it
+	sent     stamp         // trust runs from here …
 	span     time.Duration // … for so long
 	renewAt  time.Duration // elapsed time of the next renewal, never: no renewal
 	guardAt  time.Duration // elapsed time of the next guard, never: none
-	guarded  time.Duration // elapsed time of the last one
-	tieAt    time.Duration // elapsed time at which the end of parent begins to be watched
-	warnAt   time.Duration // elapsed time at which its holder is warned, never: no warning
-	busy     chan struct{} // not nil while an Extend is under way; closed after it
-	lastErr  error         // of the last renewal, nil if it succeeded
-	ended    error         // why the lease ended, nil while it lives
-	released bool          // Release was called
-	given    chan struct{} // not nil when the end of the context gives the key back; closed after it
-	givenErr error         // of that; to be read after given was closed
-	guarding bool          // a Guard is under way, or about to be
-	left     bool          // the turn was passed on
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	tied     bool   // the end of parent is listened for
-	tieIndex int    // where in the leases of parent it stands, plus one; guarded by core.ties
-	disarm   func() // cancels the guard's watch
+	ended    *ending       // why the lease ended, nil while it lives
+	more     *more         // nil until needed
 }
+
+// more is what only some leases have.
+type more struct {
+	ctx     context.Context // made when somebody waits for its end
+	cancel  context.CancelCauseFunc
+	disarm  func()        // cancels the guard's watch
+	idle    chan struct{} // closed when the Extend that is under way is over
+	lastErr error         // of the last renewal, nil if it succeeded
+	touched time.Duration // elapsed time of the guard that the last touch brought about
+	given   chan struct{} // closed when the end of the context has given the key back
+	err     error         // of that; to be read after given was closed
+}
+
+// ending is why a lease ended.
+type ending struct {
+	cause  error
+	parent bool // its context ended
+}
+
+var byRelease = &ending{cause: ErrReleased}
 
 const never = time.Duration(1<<63 - 1)
 
-func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked, now Instant) *Lease {
-	l := &Lease{
-		client: c, key: q.key, queue: q, grant: grant, parent: ctx, asked: asked.Elapsed,
-		renewAt: never, guardAt: never, tieAt: never, warnAt: never,
+func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked time.Duration) *Lease {
+	return &Lease{
+		client: c, queue: q, grant: grant, parent: ctx, asked: asked,
+		renewAt: never, guardAt: never,
 	}
-	l.event.lease = l
-	l.count(grant.Term(), asked, now)
-	return l
+}
+
+// rest is l.more, made if need be. Called with l.mu held.
+func (l *Lease) rest() *more {
+	if l.more == nil {
+		l.more = &more{touched: -never}
+	}
+	return l.more
 }
 
 // count moves trust to a new term. asked, the instant before the call, stands in for a Sent that
 // the backend left out or that lies ahead of now. Called with l.mu held, or before l is shared.
-func (l *Lease) count(t Term, asked, now Instant) {
+func (l *Lease) count(t Term, asked, now stamp) {
 	cfg := &l.client.cfg
 	ttl := cfg.TTL
 	if t.TTL > 0 {
 		ttl = min(ttl, t.TTL)
 	}
-	l.sent = t.Sent
-	if t.Sent.Wall.IsZero() || t.Sent.Elapsed > now.Elapsed || t.Sent.Wall.After(now.Wall) {
-		l.sent = asked
+	l.sent = asked
+	if !t.Sent.Wall.IsZero() {
+		sent := l.client.core.keeper.stamp(t.Sent)
+		if sent.elapsed <= now.elapsed && sent.wall <= now.wall {
+			l.sent = sent
+		}
 	}
 	l.span = ttl - max(cfg.Margin, 0)
 }
 
-func (l *Lease) trusted(now Instant) bool { return l.sent.age(now) < l.span }
+func (l *Lease) trusted(now stamp) bool { return l.sent.age(now) < l.span }
 
 // trustEnd is when trust ends, in elapsed time, if no wall clock steps.
-func (l *Lease) trustEnd() time.Duration { return l.sent.Elapsed + l.span }
+func (l *Lease) trustEnd() time.Duration { return l.sent.elapsed + l.span }
 
-// start hands l, which Acquire waited for so long, to the scheduler.
-func (l *Lease) start(waited time.Duration) {
-	k, cfg := l.client.core, &l.client.cfg
-	l.planRenewal()
+// until is when trust ends, by the wall clock. Called with l.mu held, or before l is shared.
+func (l *Lease) until() time.Time { return l.client.core.keeper.wall(l.sent).Add(l.span) }
+
+// plan readies l, whose trust counts already, for the scheduler. Nobody else knows l yet.
+func (l *Lease) plan() {
 	// A lease that is given back before its first look pays neither for being watched in the store
 	// nor for being tied to its context.
-	first := l.sent.Elapsed + firstLook(cfg.TTL)
-	if k.waker != nil {
-		l.guardAt = first
+	if l.client.core.waker != nil {
+		l.guardAt = l.firstLook()
 	}
-	if l.parent.Done() != nil {
-		l.tieAt = first
-	}
-	k.sched.set(&l.event, l.due()) // until here nobody else knows l
-	if f := cfg.Hooks.Acquired; f != nil {
-		f(Event{Key: l.key, Token: l.grant.Token(), Wait: waited, Until: l.Until()})
-	}
+	l.loose = l.parent.Done() != nil
 }
 
-// firstLook is how old a lease becomes before the end of its context, and changes to its key, are
-// listened for: a short time against the lease, a long one against an empty critical section.
-// [Lease.Context] ties it at once.
-func firstLook(ttl time.Duration) time.Duration { return min(ttl/20, 100*time.Millisecond) }
+// start hands l to the scheduler.
+func (l *Lease) start() {
+	l.planRenewal()
+	l.plan()
+	l.client.core.sched.set(l, l.due()) // until here nobody else knows l
+}
+
+// firstLook is when the end of the context, and changes to the key, begin to be listened for: a short
+// time against the lease, a long one against an empty critical section. [Lease.Context] ties it at
+// once.
+func (l *Lease) firstLook() time.Duration {
+	return l.asked + min(l.client.cfg.TTL/20, 100*time.Millisecond)
+}
 
 // tie gives the key back when the context ends, from now on. Called with l.mu held.
 func (l *Lease) tie() {
-	l.tieAt = never
-	if !l.tied && !l.released && l.given == nil && l.parent.Done() != nil {
-		l.tied = true
-		l.client.core.ties.add(l)
+	if l.loose {
+		l.loose = false
+		if !l.released && !l.giving {
+			l.client.core.ties.add(l)
+		}
 	}
 }
+
+// isTied reports whether ties may know l. Called with l.mu held.
+func (l *Lease) isTied() bool { return !l.loose && l.parent.Done() != nil }
 
 // planRenewal sets the next renewal, spread over the last tenth of the period so that leases taken
 // together are not renewed together for ever. Called with l.mu held.
 func (l *Lease) planRenewal() {
-	every := l.client.cfg.RenewEvery
-	if every <= 0 {
+	cfg := &l.client.cfg
+	if cfg.RenewEvery <= 0 {
 		l.renewAt = never
 		return
 	}
-	if l.span < l.client.cfg.TTL-max(l.client.cfg.Margin, 0) {
-		every = min(every, l.span/2) // the store granted less than was asked for
+	every := l.renewEvery()
+	l.renewAt = l.sent.elapsed + every - cfg.Jitter(every/10)
+	l.warns = cfg.Hooks.Endangered != nil
+}
+
+// renewEvery is how long after trust began to count a lease is renewed.
+func (l *Lease) renewEvery() time.Duration {
+	cfg := &l.client.cfg
+	if l.span < cfg.TTL-max(cfg.Margin, 0) {
+		return min(cfg.RenewEvery, l.span/2) // the store granted less than was asked for
 	}
-	l.renewAt = l.sent.Elapsed + every - l.client.cfg.Jitter(every/10)
-	if l.client.cfg.Hooks.Endangered != nil {
-		l.warnAt = l.renewAt + (l.trustEnd()-l.renewAt)/2
-	}
+	return cfg.RenewEvery
+}
+
+// warnAt is when its holder is warned: half way from when a renewal was due at the latest to the end of
+// trust.
+func (l *Lease) warnAt() time.Duration {
+	every := l.renewEvery()
+	return l.sent.elapsed + every + (l.span-every)/2
 }
 
 // due is when the scheduler should look at l next. Called with l.mu held.
 func (l *Lease) due() time.Duration {
-	at := min(l.trustEnd(), l.tieAt, l.warnAt)
-	if l.busy == nil {
+	at := l.trustEnd()
+	if l.loose {
+		at = min(at, l.firstLook())
+	}
+	if l.warns {
+		at = min(at, l.warnAt())
+	}
+	if !l.busy {
 		at = min(at, l.renewAt)
 	}
 	if !l.guarding {
@@ -138,7 +185,7 @@ func (l *Lease) due() time.Duration {
 }
 
 // Key returns the name under which the lease was acquired.
-func (l *Lease) Key() string { return l.key }
+func (l *Lease) Key() string { return l.queue.key }
 
 // Token tells this lease from all others of its key.
 func (l *Lease) Token() string { return l.grant.Token() }
@@ -158,7 +205,7 @@ func (l *Lease) Fence() (int64, bool) {
 func (l *Lease) Until() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sent.Wall.Add(l.span)
+	return l.until()
 }
 
 // Done is closed when the lease ends, like the Done of its Context.
@@ -171,7 +218,7 @@ func (l *Lease) Err() error {
 	if l.parent.Err() != nil {
 		l.contextEnded()
 	}
-	now := l.client.core.keeper.now()
+	now := l.client.core.keeper.nowStamp()
 	l.mu.Lock()
 	if l.ended == nil && !l.trusted(now) {
 		l.mu.Unlock()
@@ -179,49 +226,15 @@ func (l *Lease) Err() error {
 		l.mu.Lock()
 	}
 	defer l.mu.Unlock()
-	return l.ended
+	return l.why()
 }
 
-// Context returns a context that is cancelled the moment the lease ends; [context.Cause] tells why.
-// It is a child of the context given to Acquire and carries the lease for nested calls of
-// [Client.Do].
-func (l *Lease) Context() context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx == nil {
-		l.tie()
-		l.ctx, l.cancel = context.WithCancelCause(holding{Context: l.parent, lease: l})
-		if l.ended != nil {
-			l.cancel(l.ended)
-		}
+// why is the cause of its end, nil while it lives. Called with l.mu held.
+func (l *Lease) why() error {
+	if l.ended == nil {
+		return nil
 	}
-	return l.ctx
-}
-
-type leaseKey struct{}
-
-// holding is a context that carries a lease.
-type holding struct {
-	context.Context
-	lease *Lease
-}
-
-func (h holding) Value(key any) any {
-	if _, ok := key.(leaseKey); ok {
-		return h.lease
-	}
-	return h.Context.Value(key)
-}
-
-// heldBy returns the lease on key that ctx carries, through any number of nested ones.
-func heldBy(ctx context.Context, k *core, key string) *Lease {
-	l, _ := ctx.Value(leaseKey{}).(*Lease)
-	for ; l != nil; l, _ = l.parent.Value(leaseKey{}).(*Lease) {
-		if l.client.core == k && l.key == key {
-			return l
-		}
-	}
-	return nil
+	return l.ended.cause
 }
 
 // Renew extends the lease now, waiting for a renewal that is under way. The error is that of the
@@ -229,7 +242,7 @@ func heldBy(ctx context.Context, k *core, key string) *Lease {
 func (l *Lease) Renew(ctx context.Context) error {
 	for {
 		if err := l.Err(); err != nil {
-			return fmt.Errorf("lock: key %q: %w", l.key, err)
+			return fmt.Errorf("lock: key %q: %w", l.Key(), err)
 		}
 		busy, mine := l.occupy()
 		if mine {
@@ -238,15 +251,15 @@ func (l *Lease) Renew(ctx context.Context) error {
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return fmt.Errorf("lock: key %q: %w", l.key, context.Cause(ctx))
+			return fmt.Errorf("lock: key %q: %w", l.Key(), context.Cause(ctx))
 		}
 	}
 	k := l.client.core
-	asked := k.keeper.now()
+	asked := k.keeper.nowStamp()
 	term, err := l.grant.Extend(k.call(ctx), l.client.cfg.TTL)
 	l.extended(term, err, asked)
 	if err != nil {
-		return fmt.Errorf("lock: key %q: %w", l.key, err)
+		return fmt.Errorf("lock: key %q: %w", l.Key(), err)
 	}
 	return nil
 }
@@ -261,54 +274,58 @@ func (l *Lease) Release() error {
 	l.mu.Lock()
 	if l.released {
 		l.mu.Unlock()
-		return fmt.Errorf("lock: key %q: %w", l.key, ErrReleased)
+		return fmt.Errorf("lock: key %q: %w", l.Key(), ErrReleased)
 	}
 	l.released = true
-	if l.given != nil {
+	if l.giving {
 		l.mu.Unlock()
 		return l.wasGiven()
 	}
-	lost, ours := l.ended, l.ended == nil
-	var ending ending
+	now := l.client.core.keeper.nowStamp()
+	lost, ours := l.why(), l.ended == nil
+	var last farewell
 	if ours {
-		cause := ErrReleased
-		if !l.trusted(l.client.core.keeper.now()) {
+		e := byRelease
+		if !l.trusted(now) {
 			lost = l.untrusted()
-			cause = lost
+			e = &ending{cause: lost}
 		}
-		ending = l.stop(cause)
+		last = l.stop(e)
 	}
-	tied := l.tied
+	tied := l.isTied()
 	l.mu.Unlock()
 	if tied {
 		l.client.core.ties.remove(l)
 	}
 	if ours {
-		l.finish(ending)
+		last.do(l)
 		if lost != nil {
 			l.tellLost(lost)
 		}
 	}
-	return l.giveBack(lost)
+	return l.giveBack(lost, now)
 }
 
-// endOr ends the lease with cause, unless it was lost in that very moment: then it returns why.
-func (l *Lease) endOr(cause error) (lost error) {
-	if l.end(cause) {
+// endOr ends the lease by e, unless it was lost in that very moment: then it returns why.
+func (l *Lease) endOr(e *ending) (lost error) {
+	if l.end(e) {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ended
+	return l.why()
 }
 
 // giveBack releases the grant, or hands it over to the next goroutine of this process, and passes
-// the turn on. lost is why the lease had ended before, nil if its holder ended it.
-func (l *Lease) giveBack(lost error) error {
+// the turn on. lost is why the lease had ended before, nil if its holder ended it, at now.
+func (l *Lease) giveBack(lost error, now stamp) error {
 	k, cfg := l.client.core, &l.client.cfg
-	handed, err := false, error(nil)
-	if lost == nil {
-		handed, err = k.handOver(l)
+	handed, err := lost == nil && k.share(l, now), error(nil)
+	if !handed {
+		k.sched.drop(l)
+		if lost == nil {
+			handed, err = k.pass(l)
+		}
 	}
 	if !handed {
 		ctx, cancel := k.releaseContext(cfg.ReleaseWait)
@@ -325,106 +342,116 @@ func (l *Lease) giveBack(lost error) error {
 	switch {
 	case lost != nil:
 		if err != nil && !errors.Is(err, ErrLost) {
-			k.undo(l.grant, l.key, cfg)
+			k.undo(l.grant, l.Key(), cfg)
 		}
 		return fmt.Errorf("lock: %w", lost)
 	case err == nil:
 		l.tellReleased(nil)
 		return nil
 	case errors.Is(err, ErrLost):
-		gone := &LostError{Key: l.key, Reason: "found at its release", Err: err}
+		gone := &LostError{Key: l.Key(), Reason: "found at its release", Err: err}
 		l.tellLost(gone)
 		return fmt.Errorf("lock: %w", gone)
 	}
 	l.tellReleased(err)
-	k.undo(l.grant, l.key, cfg)
+	k.undo(l.grant, l.Key(), cfg)
 	l.mu.Lock()
-	frees := l.sent.Wall.Add(l.span + max(cfg.Margin, 0))
+	frees := l.until().Add(max(cfg.Margin, 0))
 	l.mu.Unlock()
 	return fmt.Errorf("lock: key %q was not given back yet, this goes on in the background; it frees itself at %s at the latest: %w",
-		l.key, frees.UTC().Format(time.RFC3339Nano), err)
+		l.Key(), frees.UTC().Format(time.RFC3339Nano), err)
 }
 
 // contextEnded gives a lease back whose context is over.
 func (l *Lease) contextEnded() {
 	l.mu.Lock()
-	if l.released || l.given != nil {
+	if l.released || l.giving {
 		l.mu.Unlock()
 		return
 	}
-	l.given = make(chan struct{})
+	l.giving = true
+	m := l.rest()
+	m.given = make(chan struct{})
 	l.mu.Unlock()
 	k := l.client.core
-	lost := l.endOr(context.Cause(l.parent))
+	lost := l.endOr(&ending{cause: context.Cause(l.parent), parent: true})
 	// A lost lease has passed its turn on and is not counted any more; Close must not overlook it.
 	if lost != nil && !k.begin() {
-		l.givenErr = fmt.Errorf("lock: key %q: %w; it frees itself", l.key, ErrClosed)
-		close(l.given)
+		m.err = fmt.Errorf("lock: key %q: %w; it frees itself", l.Key(), ErrClosed)
+		close(m.given)
 		return
 	}
 	k.janitor.do(func() {
 		if lost != nil {
 			defer k.end()
 		}
-		if l.givenErr = l.giveBack(lost); l.givenErr != nil && lost == nil {
-			l.client.cfg.Logger.Warn("lease given back at the end of its context", "key", l.key, "error", l.givenErr)
+		if m.err = l.giveBack(lost, k.keeper.nowStamp()); m.err != nil && lost == nil {
+			l.client.cfg.Logger.Warn("lease given back at the end of its context", "key", l.Key(), "error", m.err)
 		}
-		close(l.given)
+		close(m.given)
 	})
 }
 
 // wasGiven waits until the end of the context has given the key back, and returns what came of it.
 func (l *Lease) wasGiven() error {
+	l.mu.Lock()
+	m := l.more
+	l.mu.Unlock()
 	select {
-	case <-l.given:
-		return l.givenErr
+	case <-m.given:
+		return m.err
 	case <-l.client.core.keeper.clock.After(l.client.cfg.ReleaseWait):
-		return fmt.Errorf("lock: key %q is still being given back, at the end of its context", l.key)
+		return fmt.Errorf("lock: key %q is still being given back, at the end of its context", l.Key())
 	}
 }
 
 // end ends the lease for its holder; false if it had ended before.
-func (l *Lease) end(cause error) bool {
+func (l *Lease) end(e *ending) bool {
 	l.mu.Lock()
 	if l.ended != nil {
 		l.mu.Unlock()
 		return false
 	}
-	ending := l.stop(cause)
+	last := l.stop(e)
 	l.mu.Unlock()
-	l.finish(ending)
+	l.client.core.sched.drop(l)
+	last.do(l)
 	return true
 }
 
-// ending is what is to be called, without l.mu, when a lease has ended.
-type ending struct {
-	cause  error
-	cancel context.CancelCauseFunc
-	disarm func()
+// farewell is what is to be done, without l.mu, when a lease has ended.
+type farewell struct {
+	cancel  context.CancelCauseFunc
+	disarm  func()
+	unguard bool
 }
 
 // stop marks the lease as ended. Called with l.mu held.
-func (l *Lease) stop(cause error) ending {
-	l.ended = cause
-	e := ending{cause, l.cancel, l.disarm}
-	l.disarm = nil
-	return e
+func (l *Lease) stop(e *ending) (last farewell) {
+	l.ended = e
+	last = l.unwatch()
+	if l.more != nil {
+		last.cancel = l.more.cancel
+	}
+	return last
 }
 
-func (l *Lease) finish(e ending) {
-	l.client.core.sched.drop(&l.event)
-	if e.cancel != nil {
-		e.cancel(e.cause)
+func (f farewell) do(l *Lease) {
+	if f.cancel != nil {
+		f.cancel(l.ended.cause) // it does not change any more
 	}
-	if e.disarm != nil {
-		e.disarm()
+	if f.disarm != nil {
+		f.disarm()
+	}
+	if f.unguard {
+		l.client.core.guards.batch.Unguard(l.grant)
 	}
 }
 
 // lose ends the lease against its holder's will. The grant is kept, unrenewed: the job may still be
 // stopping, and the next of ours must not start beside it. [Lease.Release] gives it back.
 func (l *Lease) lose(cause error) {
-	if l.end(cause) {
+	if l.end(&ending{cause: cause}) {
 		l.passTurn(0)
 		l.tellLost(cause)
 	}
@@ -444,7 +471,15 @@ func (l *Lease) untrusted() error {
 	if l.client.cfg.RenewEvery <= 0 {
 		reason = "its time is over and it is not renewed"
 	}
-	return &LostError{Key: l.key, Reason: reason, Err: l.lastErr}
+	return &LostError{Key: l.Key(), Reason: reason, Err: l.trouble()}
+}
+
+// trouble is how the last renewal failed, nil if it did not. Called with l.mu held.
+func (l *Lease) trouble() error {
+	if l.more == nil {
+		return nil
+	}
+	return l.more.lastErr
 }
 
 // passTurn lets the next goroutine of this process try, once.
@@ -460,7 +495,7 @@ func (l *Lease) passTurn(stayAway time.Duration) {
 
 func (l *Lease) tellLost(cause error) {
 	if f := l.client.cfg.Hooks.Lost; f != nil {
-		f(Event{Key: l.key, Token: l.grant.Token(), Held: l.held(), Cause: cause})
+		f(Event{Key: l.Key(), Token: l.grant.Token(), Held: l.held(), Cause: cause})
 	}
 }
 
@@ -469,7 +504,7 @@ func (l *Lease) tellReleased(cause error) {
 		if cause == nil && l.parent.Err() != nil {
 			cause = context.Cause(l.parent)
 		}
-		f(Event{Key: l.key, Token: l.grant.Token(), Held: l.held(), Cause: cause})
+		f(Event{Key: l.Key(), Token: l.grant.Token(), Held: l.held(), Cause: cause})
 	}
 }
 

@@ -1,63 +1,110 @@
 package lock
 
 import (
+	"context"
 	"time"
 )
 
 // queue is the line of this process's goroutines for one key. The one whose turn it is talks to the
 // store or holds the lease; the rest wait in order.
 type queue struct {
-	key     string
-	busy    bool
-	waiting []*ticket
-	passes  int           // hand-overs by command in a row
-	shares  int           // hand-overs without one in a row
-	since   time.Duration // elapsed time at which the first of them began
-	met     bool          // the last attempt found others at the store; whose turn it is has this to himself
-	quiet   time.Duration // elapsed time until which this process stays away from the key; whose turn it is may read it
+	key    string
+	last   *ticket // of those who wait, in a ring: its next is the first; nil when nobody does
+	passes int32   // hand-overs by command in a row
+	shares int32   // hand-overs without one in a row
+	busy   bool
+	met    bool // the last attempt found others at the store; whose turn it is has this to himself
+
+	// While there are hand-overs: elapsed time at which the first of them began. Else: elapsed time until
+	// which this process stays away from the key, 0: not at all; whose turn it is may read it.
+	mark time.Duration
 }
 
 // ticket is one goroutine's place in a queue.
 type ticket struct {
 	client *Client
-	turn   chan turn // capacity 1: receives at most once
-	gone   bool      // under core.mu: its goroutine does not wait any more
-	called bool      // under core.mu: a turn was sent, or will be
+	ctx    context.Context
+	next   *ticket       // in the ring, nil when it stands in none
+	prev   *ticket       //
+	ready  chan struct{} // capacity 1: receives at most once, when got was set
+	got    turn
+	gone   bool // under core.mu: its goroutine does not wait any more
+	called bool // under core.mu: a turn was given to it, or will be
+}
+
+// turn is what a waiter gets when the goroutine before it is done: nothing when it has to make its own
+// attempts.
+type turn struct {
+	lease  *Lease // the key was shared
+	grant  Grant  // the key was passed on by command
+	asked  stamp  // before that
+	closed bool   // the Client was closed
 }
 
 // ticket returns one that is not in use. Used before are those whose turn was received: who sent it
 // does not look at the ticket again. One that was abandoned is not among them, as its turn may still
 // be sent.
-func (k *core) ticket(c *Client) *ticket {
+func (k *core) ticket(ctx context.Context, c *Client) *ticket {
 	t, ok := k.tickets.Get().(*ticket)
 	if !ok {
-		t = &ticket{turn: make(chan turn, 1)}
+		t = &ticket{ready: make(chan struct{}, 1)}
 	}
-	t.client = c
+	t.client, t.ctx = c, ctx
 	return t
 }
 
 // reuse gives up a ticket whose turn was received.
-func (k *core) reuse(t *ticket) {
-	t.client, t.called = nil, false
+func (k *core) reuse(t *ticket) (got turn) {
+	got = t.got
+	*t = ticket{ready: t.ready}
 	k.tickets.Put(t)
+	return got
 }
 
-// turn is what a waiter receives when the goroutine before it is done.
-type turn struct {
-	grant Grant   // nil: it has to make its own attempts
-	asked Instant // before the attempt; zero for a shared grant
-	term  Term    // of the grant where it is not the grant's own any more
+// call tells t that its turn has come. Called with core.mu held.
+func (t *ticket) call(got turn) {
+	t.got = got
+	t.ready <- struct{}{}
+}
 
-	// A shared grant brings the trust that its last holder had.
-	shared bool
-	sent   Instant
-	span   time.Duration
+// push puts t behind all others.
+func (q *queue) push(t *ticket) {
+	if q.last == nil {
+		t.next, t.prev = t, t
+	} else {
+		first := q.last.next
+		t.prev, t.next = q.last, first
+		q.last.next, first.prev = t, t
+	}
+	q.last = t
+}
+
+// pushFront puts t before all others.
+func (q *queue) pushFront(t *ticket) {
+	before := q.last
+	q.push(t)
+	if before != nil {
+		q.last = before
+	}
+}
+
+// remove takes t out.
+func (q *queue) remove(t *ticket) {
+	switch {
+	case t.next == t:
+		q.last = nil
+	case q.last == t:
+		q.last = t.prev
+		fallthrough
+	default:
+		t.prev.next, t.next.prev = t.next, t.prev
+	}
+	t.next, t.prev = nil, nil
 }
 
 // enter takes the turn for key at once if nobody has it; else it returns a ticket for it. With
 // mustNotWait it returns neither.
-func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *ticket, err error) {
+func (k *core) enter(ctx context.Context, c *Client, key string, mustNotWait bool) (q *queue, t *ticket, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -65,7 +112,8 @@ func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *tick
 	}
 	q = k.queues[key]
 	if q == nil {
-		q = k.newQueue(key)
+		q = &queue{key: key}
+		k.queues[key] = q
 	}
 	if !q.busy {
 		q.busy = true
@@ -75,42 +123,19 @@ func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *tick
 	if mustNotWait {
 		return nil, nil, &HeldError{Key: key, Protocol: "by this process"}
 	}
-	t = k.ticket(c)
-	q.waiting = append(q.waiting, t)
+	t = k.ticket(ctx, c)
+	q.push(t)
 	k.live++
 	return q, t, nil
 }
 
-// spareQueues is how many queues are kept in which nobody stands: so many under their keys, which are
-// mostly asked for again, and so many for other keys.
-const spareQueues = 256
-
-// newQueue makes the queue of a key. Called with k.mu held.
-func (k *core) newQueue(key string) *queue {
-	var q *queue
-	if n := len(k.spare); n > 0 {
-		q = k.spare[n-1]
-		k.spare = k.spare[:n-1]
-	} else {
-		q = new(queue)
-	}
-	*q = queue{key: key, waiting: q.waiting[:0]}
-	k.queues[key] = q
-	return q
-}
-
 // abandon gives a ticket back whose goroutine stopped waiting. If its turn has already been called,
-// the turn (and a grant that came with it) goes on to the next.
+// the turn (and what came with it) goes on to the next.
 func (k *core) abandon(q *queue, t *ticket) {
 	k.mu.Lock()
 	t.gone = true
 	if !t.called {
-		for i, other := range q.waiting {
-			if other == t {
-				q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-				break
-			}
-		}
+		q.remove(t)
 		k.countOut()
 		k.mu.Unlock()
 		return
@@ -119,16 +144,22 @@ func (k *core) abandon(q *queue, t *ticket) {
 	// The caller of our turn may still be on its way to the store with a hand-over; whoever sends
 	// the turn sees gone, or we take it out here. Either way exactly one side passes it on.
 	select {
-	case got := <-t.turn:
-		k.refuse(q, t, got)
+	case <-t.ready:
+		k.refuse(q, t.client, t.got)
 	default:
 	}
 }
 
 // refuse passes a turn on that its goroutine does not want any more.
-func (k *core) refuse(q *queue, t *ticket, got turn) {
-	if got.grant != nil {
-		k.undo(got.grant, q.key, &t.client.cfg)
+func (k *core) refuse(q *queue, c *Client, got turn) {
+	switch {
+	case got.closed:
+		return
+	case got.lease != nil:
+		got.lease.refuse()
+		return
+	case got.grant != nil:
+		k.undo(got.grant, q.key, &c.cfg)
 	}
 	k.leave(q, 0)
 }
@@ -137,10 +168,14 @@ func (k *core) refuse(q *queue, t *ticket, got turn) {
 func (k *core) leave(q *queue, stayAway time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	q.passes, q.shares = 0, 0
-	k.calm(q, stayAway)
-	if t := k.pop(q); t != nil {
-		t.turn <- turn{}
+	if q.passes+q.shares > 0 {
+		q.passes, q.shares, q.mark = 0, 0, 0
+	}
+	if stayAway > 0 {
+		q.mark = k.keeper.now().Elapsed + stayAway
+	}
+	if t := q.pop(); t != nil {
+		t.call(turn{})
 	} else {
 		q.busy = false
 		k.forget(q)
@@ -148,49 +183,48 @@ func (k *core) leave(q *queue, stayAway time.Duration) {
 	k.countOut()
 }
 
-// calm keeps this process away from the key for a while. Called with k.mu held.
-func (k *core) calm(q *queue, d time.Duration) {
-	if d > 0 {
-		q.quiet = k.keeper.now().Elapsed + d
+// pop takes the next waiter out of the queue and marks it called, nil when nobody waits. Called with
+// core.mu held.
+func (q *queue) pop() *ticket {
+	if q.last == nil {
+		return nil
 	}
+	t := q.last.next
+	q.remove(t)
+	t.called = true
+	return t
 }
 
-// pop takes the next waiter that still waits out of the queue and marks it called. Called with k.mu
-// held.
-func (k *core) pop(q *queue) *ticket {
-	for len(q.waiting) > 0 {
-		t := q.waiting[0]
-		q.waiting[0] = nil
-		q.waiting = q.waiting[1:]
-		if !t.gone {
-			t.called = true
-			return t
-		}
-	}
-	return nil
-}
+// idleQueues is how many queues are kept in which nobody stands: their keys are mostly asked for again.
+const idleQueues = 1024
 
 // forget drops an empty queue when its quiet time is over, and at once without one, unless there are
 // few. Called with k.mu held.
 func (k *core) forget(q *queue) {
-	if q.busy || len(q.waiting) > 0 {
+	if q.busy || q.last != nil {
 		return
 	}
-	if q.quiet == 0 {
-		if len(k.queues) <= spareQueues {
-			return
-		}
-		delete(k.queues, q.key)
-		if len(k.spare) < spareQueues {
-			k.spare = append(k.spare, q)
+	if q.mark == 0 {
+		if len(k.queues) > idleQueues {
+			delete(k.queues, q.key)
 		}
 		return
 	}
-	k.sched.later(q.quiet, func() {
+	k.sched.later(q.mark, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if !q.busy && len(q.waiting) == 0 && k.queues[q.key] == q && k.keeper.now().Elapsed >= q.quiet {
+		if !q.busy && q.last == nil && k.queues[q.key] == q && k.keeper.now().Elapsed >= q.mark {
 			delete(k.queues, q.key)
 		}
 	}) // false when closed: nobody will ask for the queue again
+}
+
+// sendAway ends the waiting of all who wait, as the Client was closed. Called with k.mu held.
+func (k *core) sendAway() {
+	for _, q := range k.queues {
+		for t := q.pop(); t != nil; t = q.pop() {
+			t.call(turn{closed: true})
+			k.countOut()
+		}
+	}
 }

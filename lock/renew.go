@@ -16,7 +16,7 @@ const (
 
 // tick is what the scheduler calls for a lease whose time has come. It returns what the lease wants
 // done, and plans the next look at it.
-func (l *Lease) tick(now Instant) (work work) {
+func (l *Lease) tick(now stamp) (work work) {
 	l.mu.Lock()
 	if l.ended != nil {
 		l.mu.Unlock()
@@ -27,23 +27,26 @@ func (l *Lease) tick(now Instant) (work work) {
 		l.outlived()
 		return 0
 	}
-	if l.tieAt <= now.Elapsed {
+	if l.loose && l.firstLook() <= now.elapsed {
 		l.tie()
 	}
-	endangered := l.warnAt <= now.Elapsed
+	endangered := l.warns && l.warnAt() <= now.elapsed
 	if endangered {
-		l.warnAt = never
+		l.warns = false
 	}
-	if l.busy == nil && l.renewAt <= now.Elapsed+l.slack() {
-		l.busy = make(chan struct{})
+	if !l.busy && l.renewAt <= now.elapsed+l.slack() {
+		l.busy = true
 		work |= extending
 	}
-	if !l.guarding && l.guardAt <= now.Elapsed {
+	if !l.guarding && l.guardAt <= now.elapsed {
 		l.guarding = true
 		work |= guarding
 	}
-	l.client.core.sched.set(&l.event, l.due())
-	e := Event{Key: l.key, Token: l.grant.Token(), Until: l.sent.Wall.Add(l.span), Cause: l.lastErr}
+	l.client.core.sched.set(l, l.due())
+	var e Event
+	if endangered {
+		e = Event{Key: l.Key(), Token: l.grant.Token(), Until: l.until(), Cause: l.trouble()}
+	}
 	l.mu.Unlock()
 	if endangered {
 		l.client.cfg.Hooks.Endangered(e)
@@ -60,11 +63,15 @@ func (l *Lease) slack() time.Duration {
 func (l *Lease) occupy() (busy <-chan struct{}, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.busy != nil {
-		return l.busy, false
+	if !l.busy {
+		l.busy = true
+		return nil, true
 	}
-	l.busy = make(chan struct{})
-	return nil, true
+	m := l.rest()
+	if m.idle == nil {
+		m.idle = make(chan struct{})
+	}
+	return m.idle, false
 }
 
 // serve extends and guards leases. It runs on the scheduler's goroutine and hands the work to the
@@ -88,7 +95,7 @@ func (k *core) serve(extends, guards []*Lease) {
 }
 
 func (k *core) extend(l *Lease, ttl time.Duration) {
-	asked := k.keeper.now()
+	asked := k.keeper.nowStamp()
 	term, err := l.grant.Extend(k.call(context.Background()), ttl)
 	l.extended(term, err, asked)
 }
@@ -98,7 +105,7 @@ func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
 	for i, l := range leases {
 		grants[i] = l.grant
 	}
-	asked := k.keeper.now()
+	asked := k.keeper.nowStamp()
 	terms, errs := k.batch.ExtendAll(k.call(context.Background()), grants, ttl)
 	for i, l := range leases {
 		l.extended(terms[i], errs[i], asked)
@@ -110,17 +117,22 @@ const retryRenewal = 50 * time.Millisecond
 
 // extended takes what an Extend said into account. asked is the instant before it was called: trust
 // never counts from later than the backend says, nor from later than the reply.
-func (l *Lease) extended(t Term, err error, asked Instant) {
+func (l *Lease) extended(t Term, err error, asked stamp) {
 	k, cfg := l.client.core, &l.client.cfg
-	now := k.keeper.now()
+	now := k.keeper.nowStamp()
 	l.mu.Lock()
-	close(l.busy)
-	l.busy = nil
+	l.busy = false
+	if m := l.more; m != nil && m.idle != nil {
+		close(m.idle)
+		m.idle = nil
+	}
 	if l.ended != nil {
 		l.mu.Unlock()
 		return
 	}
-	l.lastErr = err
+	if err != nil || l.more != nil {
+		l.rest().lastErr = err
+	}
 	switch {
 	case err == nil:
 		l.count(t, asked, now)
@@ -128,25 +140,25 @@ func (l *Lease) extended(t Term, err error, asked Instant) {
 	case errors.Is(err, ErrNotRenewable):
 		l.renewAt = never
 	default:
-		l.renewAt = now.Elapsed + max(cfg.RenewEvery/4, retryRenewal)
+		l.renewAt = now.elapsed + max(cfg.RenewEvery/4, retryRenewal)
 	}
 	lost := errors.Is(err, ErrLost)
 	if !lost {
-		k.sched.set(&l.event, l.due())
+		k.sched.set(l, l.due())
 	}
-	until := l.sent.Wall.Add(l.span)
+	until := l.until()
 	l.mu.Unlock()
 	switch {
 	case lost:
-		l.lose(&LostError{Key: l.key, Err: err})
+		l.lose(&LostError{Key: l.Key(), Err: err})
 	case err == nil:
 		if f := cfg.Hooks.Renewed; f != nil {
-			f(Event{Key: l.key, Token: l.grant.Token(), Until: until})
+			f(Event{Key: l.Key(), Token: l.grant.Token(), Until: until})
 		}
 	default:
-		cfg.Logger.Warn("lease not renewed", "key", l.key, "until", until, "error", err)
+		cfg.Logger.Warn("lease not renewed", "key", l.Key(), "until", until, "error", err)
 		if f := cfg.Hooks.RenewFailed; f != nil {
-			f(Event{Key: l.key, Token: l.grant.Token(), Until: until, Cause: err})
+			f(Event{Key: l.Key(), Token: l.grant.Token(), Until: until, Cause: err})
 		}
 	}
 }

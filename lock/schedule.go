@@ -3,6 +3,7 @@ package lock
 import (
 	"container/heap"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,12 +19,19 @@ const stepCheck = time.Second
 // moves both, or a thousandth of the time between looks.
 const stepNoticed = 20 * time.Millisecond
 
-// event is a moment at which something is to be looked at: a lease, or a func that runs once.
-type event struct {
-	at    time.Duration // elapsed time
-	index int           // in the heap plus one; 0: not in it
-	lease *Lease
-	run   func()
+// spot is where something stands in a timeline.
+type spot struct {
+	at    time.Duration // elapsed time at which it is to be looked at
+	index int32         // in the timeline plus one; 0: not in it
+	tied  int32         // of a lease: where among those of its context it stands, plus one; guarded by core.ties
+}
+
+func (s *spot) place() *spot { return s }
+
+// once is a func that runs once.
+type once struct {
+	spot
+	run func()
 }
 
 // scheduler wakes leases and one-time funcs. It has one goroutine, started with the first event,
@@ -34,7 +42,8 @@ type scheduler struct {
 	serve  func(extends, guards []*Lease)
 
 	mu      sync.Mutex
-	heap    events
+	leases  timeline[*Lease]
+	funcs   timeline[*once]
 	armed   time.Duration // when the goroutine wakes by itself; never: only when poked
 	started bool
 	closed  bool
@@ -51,23 +60,50 @@ func newScheduler(k *keeper, log *slog.Logger, serve func(extends, guards []*Lea
 	}
 }
 
-// set plans e for at, or moves it there; false when the scheduler is closed.
-func (s *scheduler) set(e *event, at time.Duration) bool {
+// set plans l for at, or moves it there.
+func (s *scheduler) set(l *Lease, at time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.leases.set(l, at)
+		s.due(at)
+	}
+}
+
+// replace puts l, planned for at, where the lease stands that it was handed over by, if anywhere.
+func (s *scheduler) replace(old, l *Lease, at time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if i := old.index; i > 0 {
+		s.leases[i-1], l.index, old.index = l, i, 0
+		l.at = old.at
+	}
+	s.leases.set(l, at)
+	s.due(at)
+}
+
+// later runs f once at the given elapsed time, on the scheduler's goroutine; f must not block. It
+// reports false, and forgets f, when the scheduler is closed.
+func (s *scheduler) later(at time.Duration, f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	e.at = at
-	if e.index == 0 {
-		heap.Push(&s.heap, e)
-	} else {
-		heap.Fix(&s.heap, e.index-1)
-	}
+	s.funcs.set(&once{run: f}, at)
+	s.due(at)
+	return true
+}
+
+// due has the goroutine awake at the given time, or sooner. Called with s.mu held.
+func (s *scheduler) due(at time.Duration) {
 	if !s.started {
 		s.started, s.armed = true, at
 		go s.loop()
-		return true
+		return
 	}
 	if at < s.armed {
 		s.armed = at // do not poke again for later ones
@@ -76,25 +112,15 @@ func (s *scheduler) set(e *event, at time.Duration) bool {
 		default:
 		}
 	}
-	return true
-}
-
-// later runs f once at the given elapsed time, on the scheduler's goroutine; f must not block. It
-// reports false, and forgets f, when the scheduler is closed.
-func (s *scheduler) later(at time.Duration, f func()) bool {
-	return s.set(&event{run: f}, at)
 }
 
 // hasten makes every func that was planned due now.
 func (s *scheduler) hasten() {
 	now := s.keeper.now().Elapsed
 	s.mu.Lock()
-	for _, e := range s.heap {
-		if e.run != nil {
-			e.at = now
-		}
+	for _, f := range s.funcs {
+		f.at = now // all alike, so the order stands
 	}
-	heap.Init(&s.heap)
 	s.mu.Unlock()
 	select {
 	case s.poke <- struct{}{}:
@@ -102,12 +128,12 @@ func (s *scheduler) hasten() {
 	}
 }
 
-// drop forgets e.
-func (s *scheduler) drop(e *event) {
+// drop forgets l.
+func (s *scheduler) drop(l *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.index != 0 {
-		heap.Remove(&s.heap, e.index-1)
+	if l.index != 0 {
+		heap.Remove(&s.leases, int(l.index-1))
 	}
 }
 
@@ -120,11 +146,12 @@ func (s *scheduler) loop() {
 		stepped := s.keeper.steps() && s.stepped(&gap, now)
 		due, funcs, next := s.collect(now, stepped)
 		for _, f := range funcs {
-			f()
+			f.run()
 		}
+		at := s.keeper.stamp(now)
 		var extends, guards []*Lease
 		for _, l := range due {
-			wants := l.tick(now)
+			wants := l.tick(at)
 			if wants&extending != 0 {
 				extends = append(extends, l)
 			}
@@ -152,34 +179,36 @@ func (s *scheduler) loop() {
 }
 
 // collect takes out what is due; all leases are looked at after a step.
-func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []func(), next time.Duration) {
+func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*once, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stepped {
-		for _, e := range s.heap {
-			if e.lease != nil && e.at > now.Elapsed {
-				e.at = now.Elapsed
-			}
+		for _, l := range s.leases {
+			l.at = min(l.at, now.Elapsed)
 		}
-		heap.Init(&s.heap)
+		heap.Init(&s.leases)
+	}
+	for len(s.funcs) > 0 && s.funcs[0].at <= now.Elapsed {
+		funcs = append(funcs, heap.Pop(&s.funcs).(*once))
 	}
 	// Renewals that are nearly due travel with one that is.
-	for len(s.heap) > 0 && (s.heap[0].at <= now.Elapsed || len(due) > 0 && s.heap[0].at <= now.Elapsed+s.ahead(s.heap[0])) {
-		e := heap.Pop(&s.heap).(*event)
-		if e.lease != nil {
-			due = append(due, e.lease)
-		} else {
-			funcs = append(funcs, e.run)
+	for len(s.leases) > 0 {
+		l := s.leases[0]
+		if l.at > now.Elapsed && (len(due) == 0 || l.at > now.Elapsed+l.slack()) {
+			break
 		}
-	}
-	// Leases stay in the heap while they are looked at: endAll must find each of them.
-	for _, l := range due {
-		l.event.at = never
-		heap.Push(&s.heap, &l.event)
+		due = append(due, l)
+		// It stays while it is looked at: endAll must find each.
+		s.leases.set(l, never)
 	}
 	next = never
-	if len(s.heap) > 0 {
-		next = s.heap[0].at
+	if len(s.funcs) > 0 {
+		next = s.funcs[0].at
+	}
+	if len(s.leases) > 0 {
+		next = min(next, s.leases[0].at)
+	}
+	if len(s.leases)+len(s.funcs) > 0 {
 		if s.keeper.steps() {
 			next = min(next, now.Elapsed+stepCheck)
 		}
@@ -191,15 +220,6 @@ func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []fu
 	}
 	s.armed = next
 	return due, funcs, next
-}
-
-// ahead is how much too early an event may be taken: a lease knows what it wants by itself, a func
-// does not.
-func (s *scheduler) ahead(e *event) time.Duration {
-	if e.lease == nil {
-		return 0
-	}
-	return e.lease.slack()
 }
 
 func (s *scheduler) gap(now Instant) time.Duration {
@@ -221,16 +241,11 @@ func (s *scheduler) stepped(last *time.Duration, now Instant) bool {
 // endAll ends every lease that is still held and returns how many.
 func (s *scheduler) endAll(cause error) int {
 	s.mu.Lock()
-	var leases []*Lease
-	for _, e := range s.heap {
-		if e.lease != nil {
-			leases = append(leases, e.lease)
-		}
-	}
+	leases := slices.Clone(s.leases)
 	s.mu.Unlock()
 	n := 0
 	for _, l := range leases {
-		if l.end(cause) {
+		if l.end(&ending{cause: cause}) {
 			n++
 			l.passTurn(0)
 		}
@@ -247,7 +262,7 @@ func (s *scheduler) close() {
 		return
 	}
 	s.closed = true
-	s.heap = nil
+	s.leases, s.funcs = nil, nil
 	if !s.started {
 		close(s.done)
 	}
@@ -256,27 +271,40 @@ func (s *scheduler) close() {
 	<-s.done
 }
 
-type events []*event
+// timeline is a heap: what comes first stands first.
+type timeline[E interface{ place() *spot }] []E
 
-func (h events) Len() int           { return len(h) }
-func (h events) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h events) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i+1, j+1
+// set puts e in for at, or moves it there.
+func (t *timeline[E]) set(e E, at time.Duration) {
+	p := e.place()
+	p.at = at
+	if p.index == 0 {
+		heap.Push(t, e)
+	} else {
+		heap.Fix(t, int(p.index-1))
+	}
 }
 
-func (h *events) Push(x any) {
-	e := x.(*event)
-	*h = append(*h, e)
-	e.index = len(*h)
+func (t timeline[E]) Len() int           { return len(t) }
+func (t timeline[E]) Less(i, j int) bool { return t[i].place().at < t[j].place().at }
+func (t timeline[E]) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].place().index, t[j].place().index = int32(i+1), int32(j+1)
 }
 
-func (h *events) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	e.index = 0
+func (t *timeline[E]) Push(x any) {
+	e := x.(E)
+	*t = append(*t, e)
+	e.place().index = int32(len(*t))
+}
+
+func (t *timeline[E]) Pop() any {
+	var none E
+	last := len(*t) - 1
+	e := (*t)[last]
+	(*t)[last] = none
+	*t = (*t)[:last]
+	e.place().index = 0
 	return e
 }
 

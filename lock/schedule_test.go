@@ -13,9 +13,9 @@ func TestALeaseThatIsReleasedAtOnceLeavesTheSchedulerArmedForTheNext(t *testing.
 		s := newScheduler(&k, slog.Default(), nil)
 		defer s.close()
 		at := k.now().Elapsed + time.Second
-		e := &event{run: func() { t.Error("it was dropped") }}
-		s.set(e, at)
-		s.drop(e)
+		l := &Lease{}
+		s.set(l, at)
+		s.drop(l)
 		s.poke <- struct{}{} // it wakes, now at the latest, and finds nothing
 		synctest.Wait()
 		if armed := armedFor(s); armed != at {

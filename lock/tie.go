@@ -35,7 +35,7 @@ func (t *ties) add(l *Lease) {
 		g.stop = context.AfterFunc(l.parent, func() { t.ended(done, g) })
 	}
 	g.leases = append(g.leases, l)
-	l.tieIndex = len(g.leases)
+	l.tied = int32(len(g.leases))
 }
 
 // remove forgets l, unless its context has ended.
@@ -44,15 +44,15 @@ func (t *ties) remove(l *Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	g := t.groups[done]
-	if l.tieIndex == 0 || g == nil {
+	if l.tied == 0 || g == nil {
 		return
 	}
 	last := len(g.leases) - 1
 	moved := g.leases[last]
-	g.leases[l.tieIndex-1], moved.tieIndex = moved, l.tieIndex
+	g.leases[l.tied-1], moved.tied = moved, l.tied
 	g.leases[last] = nil
 	g.leases = g.leases[:last]
-	l.tieIndex = 0
+	l.tied = 0
 	switch {
 	case last == 0:
 		g.stop()
@@ -68,7 +68,7 @@ func (t *ties) ended(done <-chan struct{}, g *tie) {
 	leases := g.leases
 	g.leases = nil
 	for _, l := range leases {
-		l.tieIndex = 0
+		l.tied = 0
 	}
 	if t.groups[done] == g {
 		delete(t.groups, done)

@@ -107,7 +107,7 @@ func (a *attempt) left() (time.Duration, bool) {
 		return 0, false
 	}
 	now := a.core.keeper.now()
-	return a.client.cfg.Wait - (now.Elapsed - a.began.Elapsed), true
+	return a.client.cfg.Wait - (now.Elapsed - a.began.elapsed), true
 }
 
 // sleep waits for d, or less when woken.

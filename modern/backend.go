@@ -95,7 +95,7 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	if err != nil {
 		return nil, err
 	}
-	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	g.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
 	held, err := b.take(ctx, g, ttl)
 	switch {
 	case err != nil:

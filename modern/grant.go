@@ -17,38 +17,42 @@ type grant struct {
 	key     string
 	token   string // the whole value of the key
 	fence   int64
-	term    lock.Term
 	pending *wire.Pending // of an attempt whose outcome is not known
 
+	watch wire.Watch // that of Guard
+
 	mu      sync.Mutex
-	spare   int8          // fencing numbers after fence that are reserved for those it is shared with
+	sent    time.Duration // elapsed time before the last write of the key's TTL was sent …
+	wall    int64         // … and the wall clock then, in nanoseconds since 1970; 0: it does not fit
+	ttl     time.Duration // … and that TTL
 	place   *place        // where it stands in the line, or may: its release leaves that as well
+	spare   int8          // fencing numbers after fence that are reserved for those it is shared with
 	lined   bool          // it got the key from the line: its release gives the key to the next there
 	asked   bool          // a release was sent whose outcome is not known: it may have been the one
 	over    bool          // the server said for certain that nothing is held
-	watched bool          // Guard armed a watch, which renewals must keep
-	setAt   time.Duration // elapsed time before the last write of the key's TTL was sent …
-	set     time.Duration // … and that TTL; zero: as in term
+	watched bool          // Guard armed the watch, which renewals must keep
 }
 
-func (g *grant) Token() string   { return g.token }
-func (g *grant) Term() lock.Term { return g.term }
-func (g *grant) Fence() int64    { return g.fence }
+func (g *grant) Token() string { return g.token }
+func (g *grant) Fence() int64  { return g.fence }
 
 // Share gives the key to the next holder of this process under the same token, with the next of the
-// reserved fencing numbers. A grant that was released or may be is never shared.
+// reserved fencing numbers; without such numbers nothing tells the two apart. A grant that was released
+// or may be is never shared.
 func (g *grant) Share() (lock.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.over || g.asked || g.pending != nil || g.b.cfg.Fence && g.spare == 0 {
 		return nil, false
 	}
-	g.over = true
-	next := &grant{b: g.b, key: g.key, token: g.token, term: g.term, setAt: g.setAt, set: g.set, lined: g.lined}
-	if g.b.cfg.Fence {
-		next.fence, next.spare = g.fence+1, g.spare-1
+	if !g.b.cfg.Fence {
+		return g, true
 	}
-	return next, true
+	g.over = true
+	return &grant{
+		b: g.b, key: g.key, token: g.token, sent: g.sent, wall: g.wall, ttl: g.ttl,
+		fence: g.fence + 1, spare: g.spare - 1, lined: g.lined,
+	}, true
 }
 
 // left is what is left of the key's TTL by our own clock, at the least: the server began to count
@@ -56,18 +60,29 @@ func (g *grant) Share() (lock.Grant, bool) {
 func (g *grant) left(now lock.Instant) (left, ttl time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ttl, at := g.set, g.setAt
-	if ttl == 0 {
-		ttl, at = g.term.TTL, g.term.Sent.Elapsed
-	}
-	return ttl - (now.Elapsed - at), ttl
+	return g.ttl - (now.Elapsed - g.sent), g.ttl
 }
 
-// written notes that the key's TTL was set anew.
+// written notes that the key's TTL was set, or is about to be.
 func (g *grant) written(t lock.Term) {
 	g.mu.Lock()
-	g.setAt, g.set = t.Sent.Elapsed, t.TTL
+	g.sent, g.ttl = t.Sent.Elapsed, t.TTL
+	g.wall = t.Sent.Wall.UnixNano()
+	if !time.Unix(0, g.wall).Equal(t.Sent.Wall) {
+		g.wall = 0
+	}
 	g.mu.Unlock()
+}
+
+// Term is that of the last write.
+func (g *grant) Term() lock.Term {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := lock.Term{Sent: lock.Instant{Elapsed: g.sent}, TTL: g.ttl}
+	if g.wall != 0 {
+		t.Sent.Wall = time.Unix(0, g.wall)
+	}
+	return t
 }
 
 // LostError says what was found on a key that is not ours any more. It unwraps to [lock.ErrLost].

@@ -24,7 +24,7 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 		return nil, err
 	}
 	next.lined = old.lined
-	next.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	next.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
 	passed, err := b.pass(ctx, old, next, ttl)
 	var unknown *wire.UnknownError
 	switch {

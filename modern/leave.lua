@@ -6,8 +6,5 @@ if redis.pcall('GET', KEYS[1]) == token then
 end
 local first = head()
 leave(ARGV[1])
-if first == ARGV[1] then
-  first = head()
-  if first then call(first, 0) end
-end
+if first == ARGV[1] then callHead() end
 return 0

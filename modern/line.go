@@ -147,7 +147,7 @@ func (p *place) received() bool {
 		return false
 	}
 	g := p.g
-	g.term = lock.Term{Sent: p.sent, TTL: p.claim}
+	g.written(lock.Term{Sent: p.sent, TTL: p.claim})
 	if p.b.cfg.Fence {
 		g.numbered(number)
 	}
@@ -171,7 +171,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		p.member = p.b.member(g, p.heard, p.claim)
 	}
 	g.place = p
-	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	g.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
 	refusal, err := p.b.takeInLine(ctx, g, p.member, ttl, kind)
 	switch {
 	case err == errGone:
@@ -198,7 +198,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 
 // refused notes what a try learned.
 func (p *place) refused(r *refusal) *lock.HeldError {
-	p.sent, p.stands = p.g.term.Sent, true
+	p.sent, p.stands = p.g.Term().Sent, true
 	// In the fair form every holder of ours gives the key on. Who is first for longer than from one try
 	// to the next looks out for what others do all the same.
 	p.gives = (r.gives || p.b.cfg.Fair) && !p.atHead

@@ -31,10 +31,7 @@ if kind == 'stay' then
   if number then
     leave(place)
     if not fair then redis.call('SET', gives, token, 'PX', lasts) end
-    if first == place then
-      first = head()
-      if first then call(first, 0) end -- he now watches the key
-    end
+    if first == place then callHead() end -- who now watches the key
     return {number}
   end
   redis.call('ZREMRANGEBYSCORE', alive, '-inf', string.format('(%.0f', clock()))

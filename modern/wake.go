@@ -14,11 +14,20 @@ var errWakeOff = fmt.Errorf("modern: %w: Config.Wake is off", lock.ErrNoWake)
 
 // Await makes wake be called when the key changes, whoever changes it.
 func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error) {
-	cancel, seen, err := b.watch(ctx, b.user, key, wake, wire.Cmd("EXISTS", key))
-	if err != nil {
-		return nil, false, err
+	if b.cfg.Wake == WakeOff {
+		return nil, false, errWakeOff
 	}
-	n, _ := seen[0].Value.(int64)
+	// Armed first, so that a change between the two is seen by one of them.
+	cancel, err = b.user.Tracker().Arm(ctx, key, wake)
+	if err != nil {
+		return nil, false, b.unwatchable(key, err)
+	}
+	seen, err := b.user.Tracker().Do(ctx, wire.Cmd("EXISTS", key))
+	if err != nil {
+		cancel()
+		return nil, false, trouble("watch", key, err)
+	}
+	n, _ := seen.(int64)
 	return cancel, n == 0, nil
 }
 
@@ -30,53 +39,68 @@ func (b *Backend) Guard(ctx context.Context, granted lock.Grant, touched func())
 	if !ok {
 		return nil, errForeignGrant
 	}
-	g.watch()
-	cancel, rs, err := b.watch(ctx, b.own, g.key, touched, ours(g), wire.Cmd("PTTL", g.key))
-	switch {
-	case wire.IsWrongType(err):
-		return nil, g.gone(ctx)
-	case err != nil:
+	if err := b.guard(ctx, g, wire.Touch(touched)); err != nil {
 		return nil, err
+	}
+	return g.unwatch, nil
+}
+
+func (b *Backend) guard(ctx context.Context, g *grant, holder lock.Holder) error {
+	if err := g.watchBy(ctx, holder); err != nil {
+		return err
+	}
+	look := ours(g)
+	look.Track = true
+	rs := b.own.Batch(ctx, []wire.Command{look, wire.Cmd("PTTL", g.key)})
+	switch err := rs[0].Err; {
+	case wire.IsWrongType(err):
+		g.unwatch()
+		return g.gone(ctx)
+	case err != nil:
+		g.unwatch()
+		return trouble("watch", g.key, err)
 	}
 	left := rs[1].Value
 	if value, _ := rs[0].Value.([]byte); string(value) != g.token {
 		left = int64(notOurs)
 	}
-	return g.guarded(ctx, cancel, left)
+	return g.guarded(ctx, left)
 }
 
 // guarded judges what the look behind a watch found: a PTTL, or that the key is not ours.
-func (g *grant) guarded(ctx context.Context, cancel func(), found any) (func(), error) {
+func (g *grant) guarded(ctx context.Context, found any) error {
 	now := lock.Mark(ctx)
 	left, known := found.(int64)
 	if left == notOurs {
-		cancel()
-		return nil, g.gone(ctx)
+		g.unwatch()
+		return g.gone(ctx)
 	}
 	if !known || !g.shortened(left, now) {
-		return cancel, nil
+		return nil
 	}
 	should, _ := g.left(now)
 	if _, err := g.Extend(ctx, should); errors.Is(err, lock.ErrLost) {
-		cancel()
-		return nil, err
+		g.unwatch()
+		return err
 	}
-	return cancel, nil
+	return nil
 }
 
 // GuardAll is Guard for many grants, with two commands for many keys.
-func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, touched []func()) ([]func(), []error) {
-	cancels, errs := make([]func(), len(granted)), make([]error, len(granted))
+func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, holders []lock.Holder) []error {
+	errs := make([]error, len(granted))
 	var armed []int // of granted
 	for i := range granted {
 		g, ok := granted[i].(*grant)
-		if !ok || len(granted) == 1 || b.cfg.Wake == WakeOff || b.native.single.Load() {
-			cancels[i], errs[i] = b.Guard(ctx, granted[i], touched[i])
-			continue
-		}
-		g.watch()
-		if cancels[i], errs[i] = b.arm(ctx, b.own, g.key, touched[i]); errs[i] == nil {
-			armed = append(armed, i)
+		switch {
+		case !ok:
+			errs[i] = errForeignGrant
+		case len(granted) == 1 || b.cfg.Wake == WakeOff || b.native.single.Load():
+			errs[i] = b.guard(ctx, g, holders[i])
+		default:
+			if errs[i] = g.watchBy(ctx, holders[i]); errs[i] == nil {
+				armed = append(armed, i)
+			}
 		}
 	}
 	for part := range slices.Chunk(armed, renewTogether) {
@@ -92,19 +116,41 @@ func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, touched []
 		for j, i := range part {
 			switch {
 			case looked[j] != nil:
-				cancels[i]()
-				cancels[i], errs[i] = nil, looked[j]
+				grants[j].unwatch()
+				errs[i] = looked[j]
 			case err == nil: // without the times that are left the watch is good all the same
-				cancels[i], errs[i] = grants[j].guarded(ctx, cancels[i], left[j])
+				errs[i] = grants[j].guarded(ctx, left[j])
 			}
 		}
 	}
-	return cancels, errs
+	return errs
 }
 
-func (g *grant) watch() {
+// Unguard ends the watch that GuardAll armed.
+func (b *Backend) Unguard(granted lock.Grant) {
+	if g, ok := granted.(*grant); ok {
+		g.unwatch()
+	}
+}
+
+// watchBy has its holder told when the key is changed, once the server was made to tell of it. Renewals
+// keep the watch from here on.
+func (g *grant) watchBy(ctx context.Context, holder lock.Holder) error {
+	g.setWatched(true)
+	if g.b.cfg.Wake == WakeOff {
+		return errWakeOff
+	}
+	return g.b.unwatchable(g.key, g.b.own.Tracker().Set(ctx, g.key, &g.watch, holder))
+}
+
+func (g *grant) unwatch() {
+	g.setWatched(false)
+	g.b.own.Tracker().Unset(g.key, &g.watch)
+}
+
+func (g *grant) setWatched(watched bool) {
 	g.mu.Lock()
-	g.watched = true
+	g.watched = watched
 	g.mu.Unlock()
 }
 
@@ -114,32 +160,14 @@ func (g *grant) isWatched() bool {
 	return g.watched
 }
 
-// watch arms fn and then looks, so that a change between the two is seen by one of them. The first
-// look registers its key.
-func (b *Backend) watch(ctx context.Context, m *wire.Mux, key string, fn func(), looks ...wire.Command) (cancel func(), seen []wire.Reply, err error) {
-	if cancel, err = b.arm(ctx, m, key, fn); err != nil {
-		return nil, nil, err
-	}
-	looks[0].Track = true
-	seen = m.Batch(ctx, looks)
-	if err := seen[0].Err; err != nil {
-		cancel()
-		return nil, nil, trouble("watch", key, err)
-	}
-	return cancel, seen, nil
-}
-
-func (b *Backend) arm(ctx context.Context, m *wire.Mux, key string, fn func()) (cancel func(), err error) {
-	if b.cfg.Wake == WakeOff {
-		return nil, errWakeOff
-	}
-	cancel, err = m.Tracker().Arm(ctx, key, fn)
+// unwatchable sorts the trouble of arming a watch.
+func (b *Backend) unwatchable(key string, err error) error {
 	switch {
 	case err == nil:
-		return cancel, nil
+		return nil
 	case errors.Is(err, wire.ErrNoWake):
 		b.native.wakeless.Store(true)
-		return nil, fmt.Errorf("modern: %w: %w", lock.ErrNoWake, err)
+		return fmt.Errorf("modern: %w: %w", lock.ErrNoWake, err)
 	}
-	return nil, trouble("watch", key, err)
+	return trouble("watch", key, err)
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
@@ -130,6 +131,7 @@ func (n *Notices) read(c *noticed) {
 		n.mu.Unlock()
 		if fn != nil {
 			fn(string(word))
+			runtime.Gosched() // whom it woke goes on before we ask for more
 		}
 	}
 	_ = c.conn.Close()

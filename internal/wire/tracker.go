@@ -25,21 +25,31 @@ type Tracker struct {
 
 	mu      sync.Mutex
 	closed  bool
-	watches map[string][]*watch
-	on      *link     // on which the server tracks, redirecting to sub
-	sub     *listener // nil unless it is subscribed
-	setting *setting  // nil unless somebody sets tracking up
-	refuser *link     // on which the server refused, with refusal
+	watches map[string]*Watch // the first of each key
+	on      *link             // on which the server tracks, redirecting to sub
+	sub     *listener         // nil unless it is subscribed
+	setting *setting          // nil unless somebody sets tracking up
+	refuser *link             // on which the server refused, with refusal
 	refusal error
 	failed  error // how the last attempt failed otherwise; not tried again before failedAt + Timeout
 	failAt  time.Time
 }
 
-// watch is one func that waits for one key.
-type watch struct {
-	key string
-	fn  func()
+// Watch is somebody who waits for one key. It lies where its owner keeps it, so that a watch of each of
+// many keys costs little.
+type Watch struct {
+	who  Toucher // nil when not armed
+	next *Watch  // of the same key
 }
+
+// Toucher is told that a key was touched.
+type Toucher interface{ Touched() }
+
+// Touch is a func as a Toucher.
+type Touch func()
+
+// Touched calls it.
+func (f Touch) Touched() { f() }
 
 // setting is one attempt to turn tracking on, shared by all who wait for it.
 type setting struct {
@@ -48,7 +58,7 @@ type setting struct {
 	err    error
 }
 
-func (t *Tracker) init(m *Mux) { t.m, t.watches = m, map[string][]*watch{} }
+func (t *Tracker) init(m *Mux) { t.m, t.watches = m, map[string]*Watch{} }
 
 // Arm makes fn be called once: when key changes next by anybody but this Mux after a [Tracker.Do]
 // that reads it, on a flush, or when the watch is lost. It may be called without need, also before
@@ -60,22 +70,31 @@ func (t *Tracker) init(m *Mux) { t.m, t.watches = m, map[string][]*watch{} }
 // An error that wraps [ErrNoWake] stands for as long as the connection does. Any other says that the
 // watch could not be set up now.
 func (t *Tracker) Arm(ctx context.Context, key string, fn func()) (cancel func(), err error) {
-	w := &watch{key, fn}
+	w := &Watch{}
+	if err := t.Set(ctx, key, w, Touch(fn)); err != nil {
+		return nil, err
+	}
+	return func() { t.Unset(key, w) }, nil
+}
+
+// Set is [Tracker.Arm] for who, with w, which is not armed, as its memory.
+func (t *Tracker) Set(ctx context.Context, key string, w *Watch, who Toucher) error {
 	for range 3 {
 		if err := t.ensure(ctx); err != nil {
-			return nil, err
+			return err
 		}
 		t.mu.Lock()
 		if t.on != nil {
-			t.watches[key] = append(t.watches[key], w)
+			w.who, w.next = who, t.watches[key]
+			t.watches[key] = w
 			t.armed.Add(1)
 			t.sub.listen()
 			t.mu.Unlock()
-			return func() { t.disarm(w) }, nil
+			return nil
 		}
 		t.mu.Unlock() // lost again already
 	}
-	return nil, &NotSentError{ErrLost}
+	return &NotSentError{ErrLost}
 }
 
 // Do sends cmd so that the keys it reads are registered: those of a read command, or those that
@@ -88,23 +107,25 @@ func (t *Tracker) Do(ctx context.Context, cmd Command) (any, error) {
 	return r.Value, r.Err
 }
 
-func (t *Tracker) disarm(w *watch) {
+// Unset disarms w, if it is armed still for key. It may be called yet, once.
+func (t *Tracker) Unset(key string, w *Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ws := t.watches[w.key]
-	for i := range ws {
-		if ws[i] != w {
-			continue
-		}
-		t.armed.Add(-1)
-		if len(ws) == 1 {
-			delete(t.watches, w.key)
-			return
-		}
-		ws[i] = ws[len(ws)-1]
-		ws[len(ws)-1] = nil
-		t.watches[w.key] = ws[:len(ws)-1]
+	first := t.watches[key]
+	at := &first
+	for *at != nil && *at != w {
+		at = &(*at).next
+	}
+	if *at == nil {
 		return
+	}
+	*at = w.next
+	*w = Watch{}
+	t.armed.Add(-1)
+	if first == nil {
+		delete(t.watches, key)
+	} else {
+		t.watches[key] = first
 	}
 }
 
@@ -252,57 +273,65 @@ func (t *Tracker) refused(l *link) {
 // they want. mu is held.
 func (t *Tracker) off() {
 	t.on, t.sub = nil, nil
-	fns := t.all()
-	if len(fns) == 0 {
+	who := t.all()
+	if len(who) == 0 {
 		return
 	}
 	t.m.wg.Add(1) // not closed yet, else there were none; so Close is not waiting yet
 	go func() {
 		defer t.m.wg.Done()
-		for _, fn := range fns {
-			fn()
+		for _, w := range who {
+			w.Touched()
 		}
 	}()
 }
 
-// all takes every func that waits. mu is held.
-func (t *Tracker) all() []func() {
-	var fns []func()
-	for _, ws := range t.watches {
-		for _, w := range ws {
-			fns = append(fns, w.fn)
-		}
+// all takes everybody who waits. mu is held.
+func (t *Tracker) all() []Toucher {
+	var who []Toucher
+	for _, w := range t.watches {
+		who = w.take(who)
 	}
 	clear(t.watches)
 	t.armed.Store(0)
-	return fns
+	return who
 }
 
-// changed calls what waits for key, on the listener's goroutine.
+// take disarms w and all behind it, and appends who waited. mu is held.
+func (w *Watch) take(who []Toucher) []Toucher {
+	for w != nil {
+		who = append(who, w.who)
+		*w, w = Watch{}, w.next
+	}
+	return who
+}
+
+// changed calls who waits for key, on the listener's goroutine.
 func (t *Tracker) changed(sub *listener, key []byte) {
 	t.mu.Lock()
-	var ws []*watch
+	var room [1]Toucher // mostly there is one
+	who := room[:0]
 	if t.sub == sub {
-		ws = t.watches[string(key)]
+		who = t.watches[string(key)].take(who)
 		delete(t.watches, string(key))
-		t.armed.Add(int64(-len(ws)))
+		t.armed.Add(int64(-len(who)))
 	}
 	t.mu.Unlock()
-	for _, w := range ws {
-		w.fn()
+	for _, w := range who {
+		w.Touched()
 	}
 }
 
-// flushed calls all that wait, on the listener's goroutine.
+// flushed calls all who wait, on the listener's goroutine.
 func (t *Tracker) flushed(sub *listener) {
 	t.mu.Lock()
-	var fns []func()
+	var who []Toucher
 	if t.sub == sub {
-		fns = t.all()
+		who = t.all()
 	}
 	t.mu.Unlock()
-	for _, fn := range fns {
-		fn()
+	for _, w := range who {
+		w.Touched()
 	}
 }
 

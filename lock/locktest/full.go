@@ -114,16 +114,27 @@ func (b *full) Await(ctx context.Context, key string, wake func()) (func(), bool
 	return cancel, free, err
 }
 
-func (b *full) GuardAll(ctx context.Context, gs []lock.Grant, touched []func()) ([]func(), []error) {
-	return eachGuard(ctx, b, gs, touched)
+func (b *full) GuardAll(ctx context.Context, gs []lock.Grant, holders []lock.Holder) []error {
+	errs := make([]error, len(gs))
+	for i, g := range gs {
+		var cancel func()
+		if cancel, errs[i] = b.Guard(ctx, g, holders[i].Touched); errs[i] == nil {
+			b.mu.Lock()
+			b.guards[g.(*grant)] = cancel
+			b.mu.Unlock()
+		}
+	}
+	return errs
 }
 
-func eachGuard(ctx context.Context, w lock.Waker, gs []lock.Grant, touched []func()) ([]func(), []error) {
-	cancels, errs := make([]func(), len(gs)), make([]error, len(gs))
-	for i, g := range gs {
-		cancels[i], errs[i] = w.Guard(ctx, g, touched[i])
+func (b *full) Unguard(g lock.Grant) {
+	b.mu.Lock()
+	cancel := b.guards[g.(*grant)]
+	delete(b.guards, g.(*grant))
+	b.mu.Unlock()
+	if cancel != nil {
+		cancel()
 	}
-	return cancels, errs
 }
 
 func (b *full) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {
@@ -183,16 +194,14 @@ func (b *sharing) Pass(ctx context.Context, g lock.Grant, ttl time.Duration) (lo
 }
 
 func (b *sharing) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
-	inner := make([]lock.Grant, len(gs))
-	for i, g := range gs {
-		inner[i] = inside(g)
-	}
-	return b.full.ExtendAll(ctx, inner, ttl)
+	return b.full.ExtendAll(ctx, insides(gs), ttl)
 }
 
-func (b *sharing) GuardAll(ctx context.Context, gs []lock.Grant, touched []func()) ([]func(), []error) {
-	return eachGuard(ctx, b, gs, touched)
+func (b *sharing) GuardAll(ctx context.Context, gs []lock.Grant, holders []lock.Holder) []error {
+	return b.full.GuardAll(ctx, insides(gs), holders)
 }
+
+func (b *sharing) Unguard(g lock.Grant) { b.full.Unguard(inside(g)) }
 
 func (b *sharing) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {
 	return b.full.Guard(ctx, inside(g), touched)
@@ -203,6 +212,14 @@ func inside(g lock.Grant) lock.Grant {
 		return s.grant
 	}
 	return g
+}
+
+func insides(gs []lock.Grant) []lock.Grant {
+	inner := make([]lock.Grant, len(gs))
+	for i, g := range gs {
+		inner[i] = inside(g)
+	}
+	return inner
 }
 
 type sharedGrant struct {

@@ -288,8 +288,8 @@ func (k *kit) guardOfALostGrantSaysSo() {
 	_ = g.Release(k.ctx()) // lost
 }
 
-// guardAllTellsTheSameOfEach guards three grants at once, of which one is lost, and sees to it that a
-// theft is told to its own holder only, renewed or not.
+// guardAllTellsTheSameOfEach guards four grants at once, of which one is lost, and sees to it that a
+// theft is told to its own holder only, renewed or not, and to nobody who wants to know no more.
 func (k *kit) guardAllTellsTheSameOfEach() {
 	b := k.backend()
 	w, ok := b.(lock.BatchWaker)
@@ -300,37 +300,48 @@ func (k *kit) guardAllTellsTheSameOfEach() {
 	var keys []string
 	var grants []lock.Grant
 	var told []chan struct{}
-	var touched []func()
-	for _, end := range []string{":lost", ":seized", ":kept"} {
+	var holders []lock.Holder
+	for _, end := range []string{":lost", ":seized", ":kept", ":unguarded"} {
 		k.key = name + end
 		keys, grants = append(keys, k.key), append(grants, k.take(b))
 		told = append(told, make(chan struct{}))
-		touched = append(touched, once(told[len(told)-1]))
+		holders = append(holders, holder(once(told[len(told)-1])))
 	}
 	k.key = name
 	k.Seize(keys[0])
-	cancels, errs := w.GuardAll(k.ctx(), grants, touched)
+	errs := w.GuardAll(k.ctx(), grants, holders)
 	k.wantLost("GuardAll of a seized key", errs[0])
-	if errs[1] != nil || errs[2] != nil {
-		k.Fatalf("GuardAll beside a lost grant: %v, %v", errs[1], errs[2])
+	if err := errors.Join(errs[1:]...); err != nil {
+		k.Fatalf("GuardAll beside a lost grant: %v", err)
 	}
 	if batch, ok := b.(lock.BatchExtender); ok && !k.traits.NotRenewable {
 		if _, errs := batch.ExtendAll(k.ctx(), grants[2:], k.TTL); errs[0] != nil {
 			k.Fatalf("ExtendAll: %v", errs[0])
 		}
 	}
+	w.Unguard(grants[3])
+	k.Seize(keys[3])
 	k.Seize(keys[1])
 	k.soon("a holder after the theft", told[1])
 	select {
 	case <-told[2]:
 		k.Error("the theft of another key was told as well")
+	case <-told[3]:
+		k.Error("a theft was told behind Unguard")
 	default:
 	}
-	cancels[1]()
-	cancels[2]()
-	_, _ = grants[0].Release(k.ctx()), grants[1].Release(k.ctx()) // lost
+	w.Unguard(grants[1])
+	w.Unguard(grants[2])
+	for _, i := range []int{0, 1, 3} {
+		_ = grants[i].Release(k.ctx()) // lost
+	}
 	k.free(grants[2])
 }
+
+// holder is a func as a lock.Holder.
+type holder func()
+
+func (h holder) Touched() { h() }
 
 // clientsLoseNoUpdate lets goroutines of two processes read, think and write one number.
 func (k *kit) clientsLoseNoUpdate() {

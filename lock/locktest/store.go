@@ -21,6 +21,7 @@ type Store struct {
 	keys    map[string]*entry
 	queues  map[string][]string
 	watches map[string][]*watch
+	guards  map[*grant]func() // what ends the watch of GuardAll
 	serial  int64
 	faults  []*Fault
 	calls   map[string]int
@@ -37,7 +38,7 @@ type watch struct{ fn func() }
 func NewStore(clock lock.Clock) *Store {
 	return &Store{
 		clock: clock, keys: map[string]*entry{}, queues: map[string][]string{},
-		watches: map[string][]*watch{}, calls: map[string]int{},
+		watches: map[string][]*watch{}, guards: map[*grant]func(){}, calls: map[string]int{},
 	}
 }
 

@@ -2,10 +2,13 @@ package migrate
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -34,8 +37,9 @@ func (g *bridgeGrant) Release(ctx context.Context) error {
 			uncertain = true
 		}
 	}
-	var room [7]any
-	reply, err := g.b.mux.Eval(ctx, releaseScript, g.ending(room[:0])...)
+	var room [8]any
+	script, args := g.ending(room[:0])
+	reply, err := g.b.mux.Eval(ctx, script, args...)
 	if err != nil {
 		if _, may := mayBeSent(err); may {
 			g.ask()
@@ -62,16 +66,41 @@ func (g *bridgeGrant) late(reply any) bool {
 	return took > 0
 }
 
-// ending are the release script's keys and arguments.
-func (g *bridgeGrant) ending(args []any) []any {
+// ending is the script that gives both keys back, with its keys and arguments.
+func (g *bridgeGrant) ending(args []any) (*wire.Script, []any) {
 	left, px := g.leaves()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	args = append(args, g.k.argL, g.k.argM, g.value, g.on, g.b.tomb)
-	if left != argNone {
+	switch done := g.doneFor(); {
+	case g.phase >= Sealed && left != argNone && done > 0:
+		return doneScript, append(args, px, nobodysToken(), done.Milliseconds())
+	case left != argNone:
 		args = append(args, left, px)
 	}
-	return args
+	return releaseScript, args
+}
+
+// nobodysToken is one that no grant has, so that no command on its way renews or frees it.
+func nobodysToken() string {
+	var raw [16]byte
+	rand.Read(raw[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// doneFor is for how long a release still has to say that the tick is done, in dialects whose keys mean that
+// and are never released: until the old client's own stamp would have been over (rule 10). 0 in all others. The
+// caller has the lock.
+func (g *bridgeGrant) doneFor() time.Duration {
+	d := g.b.dialect
+	if !d.NeverReleases() || g.server.IsZero() {
+		return 0
+	}
+	left := max(g.b.terms.Lease, d.Unit.Step()) + d.Slack - (g.b.clock.elapsed() - g.since)
+	if left < time.Millisecond {
+		return 0
+	}
+	return left
 }
 
 // ask notes that the server may have executed what ends the grant.
@@ -87,12 +116,12 @@ func (g *bridgeGrant) ask() {
 func (g *bridgeGrant) leaves() (bytes, px any) {
 	d := g.b.dialect
 	g.mu.Lock()
-	took, since := g.server, g.since
+	took, left := g.server, g.doneFor()
 	g.mu.Unlock()
 	switch {
 	case g.phase >= Sealed && (g.settled || !d.OrMine):
 		return g.b.tomb, argTombPX
-	case g.phase != Dual || !d.NeverReleases() || took.IsZero():
+	case g.phase != Dual || left == 0:
 		return argNone, argZero
 	}
 	lease := max(g.b.terms.Lease, d.Unit.Step())
@@ -104,8 +133,7 @@ func (g *bridgeGrant) leaves() (bytes, px any) {
 	if err == nil {
 		stamp, err = d.EncodeValue(stamp)
 	}
-	left := lease + d.Slack - (g.b.clock.elapsed() - since)
-	if err != nil || left < time.Millisecond {
+	if err != nil {
 		return argNone, argZero
 	}
 	return stamp, left.Milliseconds()
@@ -147,12 +175,15 @@ func (g *bridgeGrant) end(err error) error {
 
 // Pass gives the lock to the next holder of this process in one command, under a token and fencing number
 // of its own. What stands on L stays, and so does the phase. A stamp cannot stay: it says when its holder's
-// lease ends.
+// lease ends. Nor is a tick handed on that is done.
 func (b *Bridge) Pass(ctx context.Context, granted lock.Grant, ttl time.Duration) (lock.Grant, error) {
 	switch g := granted.(type) {
 	case *observeGrant:
 		return nil, lock.ErrNotPassed
 	case *bridgeGrant:
+		if b.dialect.NeverReleases() {
+			return nil, lock.ErrNotPassed
+		}
 		next, err := b.pass(ctx, g, ttl)
 		if err != nil {
 			return nil, err

@@ -623,6 +623,52 @@ func TestWhereTheKeyMeansDoneTheOldClientsOwnStampStays(t *testing.T) {
 	})
 }
 
+// The old clients' stamp says it to ours too, as long as it stands. From sealed on a tombstone stands there, or
+// nothing, and M has to.
+func TestWhereTheKeyMeansDoneNobodyOfOursTakesItAgainBeforeItsTime(t *testing.T) {
+	d := dialect.Machinery()
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		for _, tomb := range []bool{false, true} {
+			if tomb && p == migrate.Observe {
+				continue // held
+			}
+			r.del("k")
+			if tomb {
+				r.set("k", d.Tombstone())
+			}
+			b, other := r.bridge(p, speaks(d)), r.bridge(p, speaks(d))
+			g := r.take(b)
+			if _, err := b.Pass(background, g, ttl); !errors.Is(err, lock.ErrNotPassed) {
+				r.Errorf("handed on: %v", err)
+			}
+			r.w.Pass(time.Second)
+			r.release(g)
+			if err := g.Release(background); !errors.Is(err, lock.ErrLost) {
+				r.Errorf("released twice: %v", err)
+			}
+			if l := r.get("k"); (p == migrate.Sealed || p == migrate.Modern) && l != d.Tombstone() {
+				r.Errorf("L is %q", l)
+			}
+			r.w.Pass(lease - 2*time.Second)
+			r.held(b)
+			r.held(other)
+			r.w.Pass(time.Minute)
+			r.release(r.take(other))
+			r.w.Pass(2 * lease)
+		}
+	})
+}
+
+// Who lost L to somebody says nothing of the tick: that one has it.
+func TestATickThatWasLostIsNotDone(t *testing.T) {
+	each(t, withTomb, func(r *rig, p migrate.Phase) {
+		g := r.take(r.bridge(p, speaks(dialect.Machinery())))
+		r.set("k", "1772452861001000000")
+		r.wantLost(g.Release(background))
+		r.wantKeys("1772452861001000000", "")
+	})
+}
+
 // Tombstones.
 
 func TestATombstoneIsFreeFromDualOnAndHeldInObserve(t *testing.T) {

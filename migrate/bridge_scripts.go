@@ -24,6 +24,8 @@ var (
 	bridgeCheckLua string
 	//go:embed bridge_release.lua
 	bridgeReleaseLua string
+	//go:embed bridge_done.lua
+	bridgeDoneLua string
 	//go:embed bridge_pass.lua
 	bridgePassLua string
 	//go:embed bridge_look.lua
@@ -41,6 +43,7 @@ var (
 	renewScript         = wire.NewScript(2, whole(bridgeRenewLua))
 	checkScript         = wire.NewScript(2, whole(bridgeCheckLua))
 	releaseScript       = wire.NewScript(2, whole(bridgeReleaseLua))
+	doneScript          = wire.NewScript(2, whole(bridgeDoneLua))
 	lookScript          = wire.NewScript(2, whole(bridgeLookLua))
 	numberScript        = wire.NewScript(1, whole(bridgeNumberLua))
 )

@@ -1,0 +1,42 @@
+-- bridge_done: L, M; all of M as far as known, its token at least, what stands on L for it, tombstone, its PX, and what M becomes, with its PX → 1, or {0 (M) or 2 (L), look}
+local L, M, call, on = KEYS[1], KEYS[2], redis.call, ARGV[2]
+if redis.pcall('GET', M) ~= ARGV[1] or on ~= '' and redis.pcall('GET', L) ~= on then
+  -- look is what stands there, and the clock: type, value (its first kilobyte), size, PTTL, M, its PTTL,
+-- seconds, microseconds. Nothing is written after it.
+local function look()
+  local t = call('TIME')
+  local kind, value, size = call('TYPE', L).ok, false, 0
+  if kind == 'string' then
+    value, size = call('GETRANGE', L, 0, 1023), call('STRLEN', L)
+  end
+  local m = redis.pcall('GET', M)
+  if type(m) == 'table' then m = '' end
+  return {kind, value, size, call('PTTL', L), m, call('PTTL', M), t[1], t[2]}
+end
+  -- mine is what our lease hangs on, if M is this token's: the guard that we wrote, the tombstone that was
+-- there, or nothing ('') where M is all there is. M remembers it, so that also after a lost reply every
+-- script knows which bytes on L are ours. Behind them may stand who the holder is.
+local function mine(token)
+  local m = redis.pcall('GET', M)
+  if m == token then return '' end
+  if type(m) ~= 'string' or string.sub(m, 1, #token + 1) ~= token .. ' ' then return false end
+  local blank = string.find(m, ' ', #token + 2, true)
+  return string.sub(m, #token + 2, (blank or 0) - 1)
+end
+
+-- stands says whether L still carries that. A guard is known by all its bytes, and nobody else draws it.
+local function stands(on) return on == '' or redis.pcall('GET', L) == on end
+  on = mine(string.match(ARGV[1], '[^ ]*'))
+  if not on then return {0, look()} end
+  if not stands(on) then
+    -- Whoever was let in has taken the tick for its own; the next holder has to see that (rule 10).
+    call('DEL', M)
+    return {2, look()}
+  end
+end
+if on ~= '' and on ~= ARGV[3] then
+  call('SET', L, ARGV[3], 'PX', ARGV[4])
+end
+-- A tombstone tells ours that L is free. That the tick is done is said by M, to whoever comes before it ends.
+call('SET', M, ARGV[5], 'PX', ARGV[6])
+return 1

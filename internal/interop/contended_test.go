@@ -15,12 +15,12 @@ import (
 	"github.com/getsetlock/getsetlock/internal/redistest"
 )
 
-// team says who works on one counter: Java clients with locks of one kind, and as many processes of ours.
+// team says who works on one counter: so many Java clients with locks of one kind, and as many processes of ours.
 type team struct {
 	size              int
 	kind              Kind
 	hold, wait, lease time.Duration // the Java clients'
-	ours              task
+	task              task          // of ours
 }
 
 // fleet is a team at work.
@@ -37,13 +37,13 @@ type fleet struct {
 
 func startFleet(t *testing.T, ctx context.Context, j skewed, s *redistest.Server, of team) *fleet {
 	t.Helper()
-	of.ours.Addr = s.Addr()
+	of.task.Addr = s.Addr()
 	f := &fleet{team: of, server: s, jvm: j, started: time.Now()}
 	for range of.size {
 		c := NewClient(t, j.JVM, s.Addr())
 		check(t, c.Lock(ctx, of.kind, key, of.wait, of.lease))
 		f.java = append(f.java, must[*Loop](t)(c.StartLoop(ctx, counter, of.hold, 0)))
-		f.ours = append(f.ours, startWorker(t, of.ours))
+		f.ours = append(f.ours, startWorker(t, of.task))
 	}
 	return f
 }
@@ -52,7 +52,7 @@ func startFleet(t *testing.T, ctx context.Context, j skewed, s *redistest.Server
 func hardenedTeam(politeness time.Duration) team {
 	return team{
 		size: 4, kind: Jar, hold: time.Millisecond, wait: 2 * time.Minute, lease: time.Minute,
-		ours: task{Politeness: politeness, Job: time.Millisecond},
+		task: task{Politeness: politeness, Job: time.Millisecond},
 	}
 }
 

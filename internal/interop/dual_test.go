@@ -27,7 +27,7 @@ const halfPoliteness = 50 * time.Millisecond
 func bridgeTeam(j skewed, phase string, wait time.Duration) team {
 	return team{
 		size: 4, kind: Jar, wait: wait, lease: dualLease,
-		ours: task{Phase: phase, Lease: dualLease, Unchanged: j.ahead != 0, Politeness: halfPoliteness, Job: time.Millisecond},
+		task: task{Phase: phase, Lease: dualLease, Unchanged: j.ahead != 0, Politeness: halfPoliteness, Job: time.Millisecond},
 	}
 }
 
@@ -52,7 +52,7 @@ func (f *fleet) killJava(t *testing.T, ctx context.Context) {
 // killOurs starts one more process of ours, and kills it while it holds.
 func (f *fleet) killOurs(t *testing.T, ctx context.Context) {
 	t.Helper()
-	to := f.team.ours
+	to := f.task
 	to.Keep = true
 	w := startWorker(t, to)
 	w.reach(t, ctx, 1)
@@ -67,7 +67,7 @@ func (f *fleet) killOurs(t *testing.T, ctx context.Context) {
 func (f *fleet) roll(t *testing.T, to task) {
 	t.Helper()
 	to.Addr = f.server.Addr()
-	f.team.ours = to
+	f.task = to
 	for i, w := range f.ours {
 		f.retired = append(f.retired, w.stop(t))
 		f.ours[i] = startWorker(t, to)
@@ -129,7 +129,7 @@ func besideSealed(t *testing.T, ctx context.Context, j skewed, acquisitions int)
 	f := startFleet(t, ctx, j, redistest.Real(t, redistest.Options{}), bridgeTeam(j, "dual", shortWait))
 	f.await(t, ctx, 20, 500)
 	f.killJava(t, ctx)
-	to := bridgeTeam(j, "sealed", 0).ours
+	to := bridgeTeam(j, "sealed", 0).task
 	to.Job = 0
 	f.roll(t, to)
 	f.awaitOurs(t, ctx, 1, 4)

@@ -11,13 +11,9 @@ import (
 func (c *Census) look(o skew.Observed) {
 	id := keyID{c.cfg.DB, o.Key}
 	k := c.keys[id]
-	var r reading
-	if o.Exists {
-		r = c.readAny(o.Value, o.At)
-	}
 	if k == nil {
 		// A missing key counts too: who finds it free is known to win.
-		if o.Exists && len(r.dialects) == 0 && !r.guard && !r.tomb {
+		if o.Exists && !c.isLock(o) {
 			return
 		}
 		k = c.key(id, o.At)
@@ -30,7 +26,7 @@ func (c *Census) look(o skew.Observed) {
 	if c.monitoring(o.At) {
 		c.learn(k, o)
 	} else {
-		c.polledChange(k, o, r)
+		c.polledChange(k, o)
 		k.known = false
 	}
 	p := &k.polled
@@ -38,6 +34,12 @@ func (c *Census) look(o skew.Observed) {
 		p.before, p.first, p.exists, p.value = p.at, o.At, o.Exists, o.Value
 	}
 	p.at = latest(p.at, o.At)
+}
+
+// isLock says whether a value is one that a client of a lock leaves on its key.
+func (c *Census) isLock(o skew.Observed) bool {
+	r := c.readAny(o.Value, o.At)
+	return len(r.dialects) > 0 || r.guard || r.tomb
 }
 
 // learn takes the key as it was seen. Who holds stays who held: if its value is gone, its release will
@@ -57,11 +59,16 @@ func (c *Census) learn(k *keyState, o skew.Observed) {
 	}
 }
 
-// polledChange counts a value that was not there at the last look, and ends the hold of the last one.
-func (c *Census) polledChange(k *keyState, o skew.Observed, r reading) {
+// polledChange counts a value that was not there at the last look, and ends the hold of the last one. Most looks end
+// here: what did not change is not read again.
+func (c *Census) polledChange(k *keyState, o skew.Observed) {
 	p := &k.polled
 	if p.exists == o.Exists && p.value == o.Value && !p.at.IsZero() {
 		return
+	}
+	var r reading
+	if o.Exists {
+		r = c.readAny(o.Value, o.At)
 	}
 	if p.counted {
 		p.counted = false

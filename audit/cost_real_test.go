@@ -1,11 +1,16 @@
-//go:build real
+//go:build real && linux
 
 package audit
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"golang.org/x/sys/unix"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
 )
@@ -49,37 +55,56 @@ func saturate(ctx context.Context, tb testing.TB, s *redistest.Server, clients i
 	return count, func() { wg.Wait(); pool.Close() }
 }
 
-// price measures the server's throughput with and without a watch in slices side by side, off-on and on-off by turns, so that
-// what else the machine does falls on both alike. A pair is one figure; the median of them is the answer, which
-// a few pairs that something disturbed do not move, and low and high are the ends of its interval of 95 %.
-//
-// A slice must be long enough for a watch to find its keys and reach its rate, or, with MONITOR, for the time without it by
-// which it measures itself; and short enough for many pairs.
+// price measures the server's throughput in slices with a watch and without it, each watch begun anew.
 func price(b *testing.B, slice time.Duration, cfg Config) {
-	s := redistest.Real(b, redistest.Options{})
-	for i := range 1000 {
-		s.Do("SET", fmt.Sprint("lock:", i), jedisStamp(time.Now().Add(time.Hour)))
-	}
-	ctx, stop := context.WithCancel(b.Context())
-	count, wait := saturate(ctx, b, s, 4)
+	s, count, end := busy(b)
 	pool := s.Pool()
 	defer pool.Close()
 	cfg.For = slice
-	var offs, ons, lost []float64
 	var looks int64
 	var looked time.Duration
 	var last *Result
-	off := func() float64 { return perSecond(count, func() { <-time.After(slice) }) }
-	on := func() float64 {
+	pairs(b, func() float64 {
+		return perSecond(count, func() { <-time.After(slice) })
+	}, func() float64 {
 		return perSecond(count, func() {
-			r, err := Watch(ctx, pool, cfg)
+			r, err := Watch(b.Context(), pool, cfg)
 			if err != nil {
 				b.Error(err)
 			}
 			last = r
 			looks, looked = looks+r.Cost.Looks, looked+r.Cost.Elapsed
 		})
+	})
+	end()
+	b.ReportMetric(float64(looks)/looked.Seconds(), "looks/s")
+	if m := last.Cost.Monitor; m != nil {
+		b.ReportMetric(m.OpsOff, "ops/s-off-by-itself")
+		b.ReportMetric(m.OpsOn, "ops/s-on-by-itself")
+		b.ReportMetric(float64(m.Lines)/m.Time.Seconds(), "lines/s")
+		b.Log(m.Stopped)
 	}
+}
+
+// busy is a server that has locks to be looked at and that four clients saturate.
+func busy(b *testing.B) (s *redistest.Server, count *atomic.Int64, end func()) {
+	s = redistest.Real(b, redistest.Options{})
+	for i := range watchedKeys {
+		s.Do("SET", fmt.Sprint("lock:", i), jedisStamp(time.Now().Add(time.Hour)))
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	count, wait := saturate(ctx, b, s, 4)
+	return s, count, func() { stop(); wait() }
+}
+
+// pairs measures slices side by side, off-on and on-off by turns, so that what else the machine does falls on both
+// alike. A pair is one figure; the median of them is the answer, which a few pairs that something disturbed do not
+// move, and low and high are the ends of its interval of 95 %.
+//
+// A slice must be long enough for a watch to reach its rate, or, with MONITOR, for the time without it by which it
+// measures itself; and short enough for many pairs.
+func pairs(b *testing.B, off, on func() float64) {
+	var offs, ons, lost []float64
 	b.ResetTimer()
 	for i := range b.N {
 		var without, with float64
@@ -91,8 +116,6 @@ func price(b *testing.B, slice time.Duration, cfg Config) {
 		offs, ons, lost = append(offs, without), append(ons, with), append(lost, 100*(1-with/without))
 	}
 	b.StopTimer()
-	stop()
-	wait()
 	b.ReportMetric(quantile(offs, 0.5), "ops/s-off")
 	b.ReportMetric(quantile(ons, 0.5), "ops/s-on")
 	// Of n draws the median lies between those that are √n beside the middle one, at 95 %, whatever their distribution.
@@ -100,14 +123,6 @@ func price(b *testing.B, slice time.Duration, cfg Config) {
 	b.ReportMetric(quantile(lost, 0.5-beside), "%lost-low")
 	b.ReportMetric(quantile(lost, 0.5), "%lost")
 	b.ReportMetric(quantile(lost, 0.5+beside), "%lost-high")
-	b.ReportMetric(100*last.Cost.Share, "%core-by-itself")
-	b.ReportMetric(float64(looks)/looked.Seconds(), "looks/s")
-	if m := last.Cost.Monitor; m != nil {
-		b.ReportMetric(m.OpsOff, "ops/s-off-by-itself")
-		b.ReportMetric(m.OpsOn, "ops/s-on-by-itself")
-		b.ReportMetric(float64(m.Lines)/m.Time.Seconds(), "lines/s")
-		b.Log(m.Stopped)
-	}
 }
 
 func quantile(of []float64, q float64) float64 {
@@ -126,8 +141,114 @@ func BenchmarkRealNothing(b *testing.B) {
 	price(b, time.Second/2, Config{Match: "none:*", Looks: -1, NoClients: true, NoStats: true, NoTracking: true})
 }
 
+// A watch at its default rate, in a process of its own, goes on and stands still by turns. Bound to one processor
+// (taskset -c 0) what the clients lose is its whole price: its own work, the server's for it, and every change between them.
+//
+// A machine of many tenants moves throughput by more than that from slice to slice, so the price is told in another way
+// too: the shares of all processor time in the slices with the watch that its process and its commands at the server took.
 func BenchmarkRealPollingAThousandKeysASecond(b *testing.B) {
-	price(b, time.Second/2, Config{Match: "lock:*", Looks: 1000, NoClients: true, NoStats: true})
+	const slice = 256 * time.Millisecond // two messages
+	s, count, end := busy(b)
+	c := startChild(b, s.Addr())
+	all := func() time.Duration { return processorTime(b, os.Getpid(), s.PID(), c.Process.Pid) }
+	// Counted against the time that the three processes had of the processor, what other programs take falls out.
+	rate := func() float64 {
+		before, from := count.Load(), all()
+		<-time.After(slice)
+		return float64(count.Load()-before) / (all() - from).Seconds()
+	}
+	c.say(b, '-')
+	begun, had, own := asked(s), time.Duration(0), time.Duration(0)
+	pairs(b, rate, func() float64 {
+		c.say(b, '+')
+		defer c.say(b, '-')
+		before, mine := all(), processorTime(b, c.Process.Pid)
+		defer func() { had, own = had+all()-before, own+processorTime(b, c.Process.Pid)-mine }()
+		return rate()
+	})
+	did := asked(s)
+	c.end(b)
+	end()
+	b.ReportMetric(float64(did.looks-begun.looks)/(time.Duration(b.N)*slice).Seconds(), "looks/s")
+	b.ReportMetric(100*own.Seconds()/had.Seconds(), "%audit")
+	b.ReportMetric(100*(did.took-begun.took).Seconds()/had.Seconds(), "%server")
+}
+
+// child is a watch in a process of its own; see watchOf.
+type child struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startChild(b *testing.B, addr string) child {
+	c := child{Cmd: exec.Command(os.Args[0])}
+	c.Env = append(os.Environ(), watchOf+"="+addr)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.in, c.out = in, bufio.NewReader(out)
+	if err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := c.out.ReadString('\n'); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+func (c child) say(b *testing.B, what byte) {
+	if _, err := c.in.Write([]byte{what}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (c child) end(b *testing.B) {
+	c.say(b, '+') // what waits on its clock must end
+	c.in.Close()
+	var cost Cost
+	if err := json.NewDecoder(c.out).Decode(&cost); err != nil {
+		b.Error(err)
+	}
+	if err := c.Wait(); err != nil {
+		b.Error(err)
+	}
+	b.ReportMetric(100*cost.Share, "%core-by-itself")
+}
+
+// processorTime is what processes had of processors so far.
+func processorTime(b *testing.B, pids ...int) (sum time.Duration) {
+	for _, pid := range pids {
+		const scheduled = 2 // CPUCLOCK_SCHED, of a whole process: the kernel's sum, to the nanosecond
+		var ts unix.Timespec
+		if err := unix.ClockGettime(int32(^pid<<3|scheduled), &ts); err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(ts.Nano())
+	}
+	return sum
+}
+
+// work is what the server did for a watch: PTTL is asked for once a look, and by nobody else.
+type work struct {
+	looks int64
+	took  time.Duration
+}
+
+func asked(s *redistest.Server) (w work) {
+	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
+	w.looks, _ = callsIn(text, "pttl")
+	for _, name := range []string{"evalsha", "eval", "client|caching", "time", "scan", "client|list"} {
+		_, took := callsIn(text, name)
+		w.took += took
+	}
+	return w
 }
 
 func BenchmarkRealMonitor(b *testing.B) {

@@ -13,17 +13,23 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// The pace of polling. A slice of looks every tick keeps the server's other clients from waiting behind
-// many at once.
+// The pace of polling. Waking up costs more than looking, so looks are saved up: a batch is sent when it is full, or
+// when the first key is due that long. No batch follows another sooner than pollTick, which keeps the server's other
+// clients from waiting behind many at once; what the server says has changed is looked at by the next tick.
 const (
 	pollTick   = 20 * time.Millisecond
+	pollSlow   = 150 * time.Millisecond
+	pollBatch  = 2 * looksTogether
 	scanCount  = 100
 	scanAgain  = 5 * time.Second        // between two passes, at most …
 	scanSoon   = 500 * time.Millisecond // … and at least; a pass of many slices rests for longer
 	heartbeat  = time.Second
-	mostHot    = 4096
 	mostAbsent = 2 * time.Second
 	longFree   = 5 * time.Second
+
+	// The server tells once of each key that was read with tracking on. Keys are read so again now and then,
+	// since it may have told when nobody heard.
+	trackAgain = 10 * time.Second
 )
 
 // poller looks at keys and finds them.
@@ -31,7 +37,7 @@ type poller struct {
 	w       *watcher
 	tracker *wire.Tracker // nil where keys are only polled
 	plain   bool          // no EVAL: three commands in place of the script
-	keys    []string      // followed, looked at by turns
+	keys    []*followed   // looked at by turns
 	follow  map[string]*followed
 	next    int
 	queue   []string // found by SCAN, not looked at yet
@@ -39,6 +45,7 @@ type poller struct {
 	slices  int           // of this pass
 	resting time.Duration // elapsed time at which the next pass of SCAN begins
 	budget  float64
+	filled  time.Duration // elapsed time up to which budget was given
 	beat    time.Duration
 	last    time.Duration // elapsed time of the last answer
 	started bool
@@ -48,16 +55,26 @@ type poller struct {
 	dead    bool // looks are refused for good
 
 	mu  sync.Mutex
-	hot map[string]bool // changed, says the server
+	hot map[string]bool // changed, says the server; a key's watch tells once, so there are no more than were followed
 }
 
 type followed struct {
+	key    string
 	looked time.Duration
 	cancel func() // of the tracker's watch; nil without one
 	armed  bool
+	told   time.Duration // when the server was asked to tell of its next change; never where it was not
 	free   time.Duration // since when it was missing at every look, 0 if it was not; keys given by name never leave
 	given  bool
 }
+
+// idle says that another key may have its place.
+func (f *followed) idle(now time.Duration) bool {
+	return !f.given && f.free != 0 && now-f.free >= longFree
+}
+
+// never is before any elapsed time.
+const never time.Duration = -1 << 62
 
 func newPoller(w *watcher) *poller {
 	p := &poller{w: w, follow: map[string]*followed{}, cursor: "0", hot: map[string]bool{}}
@@ -76,9 +93,10 @@ func newPoller(w *watcher) *poller {
 func (p *poller) run(ctx context.Context) {
 	defer p.stop()
 	p.last = p.w.elapsed()
+	p.filled = p.last - pollTick
 	for {
 		p.tick(ctx)
-		if !p.w.rest(ctx, pollTick) {
+		if !p.rest(ctx) {
 			// What was covered reaches to the end.
 			p.time(context.WithoutCancel(ctx))
 			return
@@ -100,23 +118,23 @@ func (p *poller) add(key string) bool {
 	if p.follow[key] != nil || len(p.follow) >= p.w.cfg.MaxKeys && !p.dropFree() {
 		return false
 	}
-	p.follow[key] = &followed{looked: -1 << 62}
-	p.keys = append(p.keys, key)
+	f := &followed{key: key, looked: never, told: never}
+	p.follow[key] = f
+	p.keys = append(p.keys, f)
 	return true
 }
 
 // dropFree makes room: locks are named after what they protect, and most names never come back.
 func (p *poller) dropFree() bool {
 	now := p.w.elapsed()
-	for i, key := range p.keys {
-		f := p.follow[key]
-		if f.given || f.free == 0 || now-f.free < longFree {
+	for i, f := range p.keys {
+		if !f.idle(now) {
 			continue
 		}
 		if f.cancel != nil {
 			f.cancel()
 		}
-		delete(p.follow, key)
+		delete(p.follow, f.key)
 		p.keys = slices.Delete(p.keys, i, i+1)
 		return true
 	}
@@ -126,14 +144,22 @@ func (p *poller) dropFree() bool {
 // tick spends this slice's share of the budget: on what the server says has changed, on what is due, on
 // what the scan found, on scanning.
 func (p *poller) tick(ctx context.Context) {
-	p.budget = min(p.budget+float64(p.w.cfg.Looks)*pollTick.Seconds(), float64(max(1, p.w.cfg.Looks/10)))
+	now := p.w.elapsed()
+	p.budget = min(p.budget+p.looksIn(now-p.filled), max(1, p.looksIn(2*pollSlow)))
+	p.filled = now
 	for _, k := range p.w.takeFresh() {
 		p.add(k)
 	}
-	now := p.w.elapsed()
-	keys := p.due(now, int(p.budget))
+	scan := p.budget >= 1 && p.scans(now)
+	if scan {
+		p.budget--
+	}
+	most := int(p.budget)
+	if most > looksTogether {
+		most -= most % looksTogether // a message of few costs nearly as much as a full one; they keep till the next tick
+	}
+	keys := p.due(now, most)
 	p.budget -= float64(len(keys))
-	scan := p.budget >= 1 && len(p.queue) == 0 && now >= p.resting && !p.noScan
 	beat := now >= p.beat
 	if len(keys) == 0 && !scan && !beat {
 		return
@@ -146,11 +172,64 @@ func (p *poller) tick(ctx context.Context) {
 		p.look(ctx, keys)
 	}
 	if scan {
-		p.budget--
 		p.scan(ctx)
 	}
 }
 
+// scans says whether it is time for a slice of the keyspace: not while what the last one found waits, and not where
+// nothing that it could find would be followed.
+func (p *poller) scans(now time.Duration) bool {
+	if len(p.queue) > 0 || p.noScan || now < p.resting {
+		return false
+	}
+	if len(p.follow) >= p.w.cfg.MaxKeys && !slices.ContainsFunc(p.keys, func(f *followed) bool { return f.idle(now) }) {
+		p.resting = now + scanAgain
+		return false
+	}
+	return true
+}
+
+// looksIn is how many looks the budget has for a span; none where nothing is to be looked at.
+func (p *poller) looksIn(d time.Duration) float64 { return max(0, float64(p.w.cfg.Looks)*d.Seconds()) }
+
+// rest waits until there is something to do, or says false where the watch ends first.
+func (p *poller) rest(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-p.w.cfg.Clock.After(p.pause()):
+		return true
+	case <-p.w.news:
+	}
+	left := p.filled + pollTick - p.w.elapsed()
+	return left <= 0 && ctx.Err() == nil || p.w.rest(ctx, left)
+}
+
+// pause is how long nothing has to be done unless there is news: until the next key is due and the budget has room for
+// a full message, or for all there is to look at.
+func (p *poller) pause() time.Duration {
+	now := p.w.elapsed()
+	idle := pollSlow
+	if len(p.queue) == 0 && !p.noScan && p.w.cfg.Looks > 0 {
+		idle = min(idle, p.resting-now)
+	}
+	if most := len(p.queue) + len(p.keys); most > 0 && p.w.cfg.Looks > 0 {
+		due := pollSlow
+		for _, f := range p.keys {
+			due = min(due, f.looked+p.w.cfg.PollEvery-now)
+		}
+		if len(p.queue) > 0 {
+			due = 0
+		}
+		lacking := float64(min(most, pollBatch)) - p.budget
+		full := time.Duration(lacking / float64(p.w.cfg.Looks) * float64(time.Second))
+		idle = min(idle, max(due, full))
+	}
+	return min(max(idle, pollTick), pollSlow)
+}
+
+// due picks what is looked at next: what is hot; then by halves what is new and what is due again, so that neither keeps
+// the other from being seen at all.
 func (p *poller) due(now time.Duration, most int) []string {
 	var out []string
 	p.mu.Lock()
@@ -160,27 +239,31 @@ func (p *poller) due(now time.Duration, most int) []string {
 		}
 		delete(p.hot, k)
 		if f := p.follow[k]; f != nil {
-			f.looked, f.armed = now, false
+			f.looked, f.armed, f.told = now, false, never
 			out = append(out, k)
 		}
 	}
 	p.mu.Unlock()
+	out = p.fromQueue(out, len(out)+(most-len(out)+1)/2)
 	for range p.keys {
 		if len(out) >= most {
 			break
 		}
 		p.next %= len(p.keys)
-		f := p.follow[p.keys[p.next]]
-		if now-f.looked < p.w.cfg.PollEvery {
-			break
-		}
-		f.looked = now
-		out = append(out, p.keys[p.next])
+		f := p.keys[p.next]
 		p.next++
+		// One that was hot is not due, and those behind it may be.
+		if now-f.looked >= p.w.cfg.PollEvery {
+			f.looked = now
+			out = append(out, f.key)
+		}
 	}
-	for len(p.queue) > 0 && len(out) < most {
-		out, p.queue = append(out, p.queue[0]), p.queue[1:]
-	}
+	return p.fromQueue(out, most)
+}
+
+func (p *poller) fromQueue(out []string, most int) []string {
+	n := min(len(p.queue), max(0, most-len(out)))
+	out, p.queue = append(out, p.queue[:n]...), p.queue[n:]
 	return out
 }
 
@@ -231,6 +314,7 @@ func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
 		f.cancel()
 		f.cancel = nil
 	}
+	f.told = never
 	cancel, err := p.tracker.Arm(ctx, key, func() { p.changed(key) })
 	if err != nil {
 		if errors.Is(err, wire.ErrNoWake) {
@@ -246,10 +330,9 @@ func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
 // changed is called by the tracker, on a goroutine of its own.
 func (p *poller) changed(key string) {
 	p.mu.Lock()
-	if len(p.hot) < mostHot {
-		p.hot[key] = true
-	}
+	p.hot[key] = true
 	p.mu.Unlock()
+	p.w.rouse()
 	if at := p.w.serverNow(); !at.IsZero() {
 		p.w.offer(skew.Observed{At: at, Kind: skew.ObservedEvent, Event: "changed", Key: key})
 	}

@@ -36,7 +36,7 @@ func (p *poller) look(ctx context.Context, keys []string) {
 	p.heard(seen[len(seen)-1].At, sent, false)
 	kept := seen[:0]
 	for _, o := range seen {
-		if p.follow[o.Key] == nil && !(o.Exists && p.w.isLock(o) && p.add(o.Key)) {
+		if p.follow[o.Key] == nil && !(o.Exists && p.w.census.isLock(o) && p.add(o.Key)) {
 			continue
 		}
 		if f := p.follow[o.Key]; o.Exists {
@@ -53,21 +53,11 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Obs
 	var commands []wire.Command
 	var groups [][]string
 	for len(keys) > 0 {
-		n, script := 1, lookScript
-		if len(keys) > 1 && !p.single {
-			n, script = min(looksTogether, len(keys)), lookScripts
+		n := 1
+		if !p.single {
+			n = min(looksTogether, len(keys))
 		}
-		command, tracked := wire.Command{Script: script}, true
-		for _, k := range keys[:n] {
-			command.Args = append(command.Args, k)
-			f := p.follow[k]
-			tracked = f != nil && p.arm(ctx, k, f) && tracked
-		}
-		for script == lookScripts && len(command.Args) < looksTogether {
-			command.Args = append(command.Args, keys[n-1]) // looked at again, and not listened to
-		}
-		command.Track = tracked
-		commands, groups, keys = append(commands, command), append(groups, keys[:n]), keys[n:]
+		commands, groups, keys = append(commands, p.lookAll(ctx, keys[:n])), append(groups, keys[:n]), keys[n:]
 	}
 	// One TIME behind them says how long they took the server.
 	replies := p.w.mux.Batch(ctx, append(commands, wire.Cmd("TIME")))
@@ -76,6 +66,9 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Obs
 		asked += len(group)
 		os, e := looked(group, replies[i])
 		seen = append(seen, os...)
+		if e == nil && commands[i].Track {
+			p.tracked(group)
+		}
 		if e != nil && err == nil {
 			err = e
 		}
@@ -87,6 +80,30 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Obs
 		p.w.took(end.Sub(seen[0].At), asked)
 	}
 	return seen, err
+}
+
+// lookAll is the command that looks at keys. It asks to be told of changes where the server was not asked of all of
+// them lately: asking costs it more than looking.
+func (p *poller) lookAll(ctx context.Context, keys []string) wire.Command {
+	command := wire.Command{Script: lookScripts[len(keys)-1], Args: make([]any, 0, len(keys))}
+	armed, told, now := true, true, p.w.elapsed()
+	for _, k := range keys {
+		command.Args = append(command.Args, k)
+		f := p.follow[k]
+		armed = f != nil && p.arm(ctx, k, f) && armed
+		told = armed && told && now-f.told < trackAgain
+	}
+	command.Track = armed && !told
+	return command
+}
+
+// tracked notes that the server will tell of the next change of each. One that it told of meanwhile is hot, and is
+// asked for anew.
+func (p *poller) tracked(keys []string) {
+	now := p.w.elapsed()
+	for _, k := range keys {
+		p.follow[k].told = now
+	}
 }
 
 // looked reads the script's reply. Keys of other types are left out.

@@ -1,11 +1,11 @@
 package audit
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -73,8 +73,7 @@ type fold struct {
 	census   *Census
 	recorder *recorder
 	begun    time.Duration
-	waiting  byTime
-	count    int
+	waiting  []skew.Observed // those that came since the last flush behind those that were too young for it
 }
 
 func newFold(w *watcher, census *Census, begun time.Duration) *fold {
@@ -87,7 +86,7 @@ func newFold(w *watcher, census *Census, begun time.Duration) *fold {
 // several; what is later than patience is counted out of order, which the census survives.
 const (
 	patience = 300 * time.Millisecond
-	foldTick = 100 * time.Millisecond
+	foldTick = 250 * time.Millisecond
 )
 
 func (f *fold) run(ctx context.Context, stop func()) {
@@ -95,7 +94,8 @@ func (f *fold) run(ctx context.Context, stop func()) {
 	if f.w.cfg.For > 0 {
 		over = f.w.cfg.Clock.After(f.w.cfg.For)
 	}
-	tick := f.w.cfg.Clock.After(foldTick)
+	pace := min(foldTick, f.w.cfg.SeenEvery)
+	tick := f.w.cfg.Clock.After(pace)
 	seen := f.begun
 	for {
 		select {
@@ -107,12 +107,9 @@ func (f *fold) run(ctx context.Context, stop func()) {
 				f.flush(time.Time{})
 				return
 			}
-			for _, o := range os {
-				f.count++
-				heap.Push(&f.waiting, queued{o, f.count})
-			}
+			f.waiting = append(f.waiting, os...)
 		case <-tick:
-			tick = f.w.cfg.Clock.After(foldTick)
+			tick = f.w.cfg.Clock.After(pace)
 			f.flush(f.w.serverNow().Add(-patience))
 			if now := f.w.elapsed(); f.w.cfg.Seen != nil && ctx.Err() == nil && now-seen >= f.w.cfg.SeenEvery {
 				seen = now
@@ -122,11 +119,19 @@ func (f *fold) run(ctx context.Context, stop func()) {
 	}
 }
 
-// flush counts what is not younger than until; all of it where that is zero.
+// flush counts what is not younger than until; all of it where that is zero. Of one instant, what came first goes
+// first.
 func (f *fold) flush(until time.Time) {
-	for len(f.waiting) > 0 && (until.IsZero() || !f.waiting[0].At.After(until)) {
-		f.take(heap.Pop(&f.waiting).(queued).Observed)
+	byTime := func(a, b skew.Observed) int { return a.At.Compare(b.At) }
+	if !slices.IsSortedFunc(f.waiting, byTime) {
+		slices.SortStableFunc(f.waiting, byTime)
 	}
+	n := 0
+	for n < len(f.waiting) && (until.IsZero() || !f.waiting[n].At.After(until)) {
+		f.take(f.waiting[n])
+		n++
+	}
+	f.waiting = slices.Delete(f.waiting, 0, n)
 }
 
 func (f *fold) take(o skew.Observed) {
@@ -138,31 +143,6 @@ func (f *fold) result() *Result {
 	r := f.census.Result()
 	r.Cost = f.w.spentSoFar(f.begun)
 	return r
-}
-
-// queued is an event with its number, so that equal instants keep their order.
-type queued struct {
-	skew.Observed
-	n int
-}
-
-type byTime []queued
-
-func (q byTime) Len() int { return len(q) }
-func (q byTime) Less(i, j int) bool {
-	if q[i].At.Equal(q[j].At) {
-		return q[i].n < q[j].n
-	}
-	return q[i].At.Before(q[j].At)
-}
-func (q byTime) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *byTime) Push(x any)   { *q = append(*q, x.(queued)) }
-func (q *byTime) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	old[len(old)-1] = queued{}
-	*q = old[:len(old)-1]
-	return x
 }
 
 // Replay reads a record of a watch and comes to the same result as the watch did, with the same

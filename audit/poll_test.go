@@ -1,0 +1,116 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+)
+
+func TestManyKeysAreAllFoundAndLookedAtByFewMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		for i := range 1000 {
+			w.Mini.Set(fmt.Sprint("lock:", i), jedisStamp(w.Now()))
+			w.Mini.Set(fmt.Sprint("other:", i), "no stamp")
+		}
+		wire := w.Wire()
+		r, err := Watch(t.Context(), wire.Pool(), Config{For: 5 * time.Second, Match: "lock:*", Clock: w.Clock(redistest.Skew{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := r.Evidence.Counts.Acquisitions; n != 1000 {
+			t.Errorf("%d locks were found", n)
+		}
+		looks, messages := r.Cost.Looks, int64(wire.Count("EVALSHA"))
+		if looks < 4900 || looks > 5100 {
+			t.Errorf("%d looks in five seconds, asked for 1000 a second", looks)
+		}
+		if most := looks/looksTogether + 30; messages > most {
+			t.Errorf("%d messages for %d looks, more than %d", messages, looks, most)
+		}
+	})
+}
+
+// pollerOf follows keys, and is asked what is due.
+func pollerOf(cfg Config, keys ...string) *poller {
+	cfg, err := cfg.filled()
+	if err != nil {
+		panic(err)
+	}
+	p := newPoller(&watcher{cfg: cfg, elapsed: func() time.Duration { return 0 }})
+	for _, k := range keys {
+		p.add(k)
+	}
+	return p
+}
+
+func TestAKeyThatAlwaysChangesHidesNoOther(t *testing.T) {
+	p := pollerOf(Config{NoTracking: true}, "busy", "one", "two")
+	looks := map[string]int{}
+	for now := time.Duration(0); now < time.Second; now += pollTick {
+		p.hot["busy"] = true
+		for _, k := range p.due(now, 64) {
+			looks[k]++
+		}
+	}
+	if looks["busy"] != 50 || looks["one"] != 10 || looks["two"] != 10 {
+		t.Errorf("looked at %v", looks)
+	}
+}
+
+func TestNewAndKnownKeysShareTheBudget(t *testing.T) {
+	p := pollerOf(Config{NoTracking: true}, "a", "b", "c", "d")
+	p.queue = []string{"w", "x", "y", "z"}
+	if got := p.due(time.Second, 4); !slices.Equal(got, []string{"w", "x", "a", "b"}) {
+		t.Errorf("due %v", got)
+	}
+	if got := p.due(time.Second, 9); !slices.Equal(got, []string{"y", "z", "c", "d"}) {
+		t.Errorf("due %v", got)
+	}
+}
+
+// Without room there is nothing to scan for, until a key that nobody uses may go.
+func TestWhereNothingCanBeFollowedNothingIsScannedFor(t *testing.T) {
+	p := pollerOf(Config{NoTracking: true, MaxKeys: 2}, "a", "b")
+	if p.scans(time.Second) || p.resting != time.Second+scanAgain {
+		t.Errorf("it scans, and rests until %v", p.resting)
+	}
+	p.keys[1].free = 2 * time.Second
+	if p.scans(p.resting) || !p.scans(p.resting+scanAgain) {
+		t.Error("it does not scan when there is room")
+	}
+}
+
+func TestNewsAreLookedAtByTheNextTickAndIdleTimeIsSlept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		clock := w.Clock(redistest.Skew{})
+		p := pollerOf(Config{NoTracking: true, Clock: clock}, "a")
+		p.w.elapsed, p.w.news = elapsedOf(clock), make(chan struct{}, 1)
+		p.resting = p.w.elapsed() + time.Hour
+		rested := func(rouse time.Duration) time.Duration {
+			from := p.w.elapsed()
+			p.filled, p.keys[0].looked, p.budget = from, from, 64
+			if rouse > 0 {
+				go func() { <-clock.After(rouse); p.w.rouse() }()
+			}
+			if !p.rest(t.Context()) {
+				t.Error("the watch ended")
+			}
+			return p.w.elapsed() - from
+		}
+		if got := rested(0); got != p.w.cfg.PollEvery {
+			t.Errorf("idle for %v", got)
+		}
+		if got := rested(5 * time.Millisecond); got != pollTick {
+			t.Errorf("news after 5ms were looked at after %v", got)
+		}
+		if got := rested(50 * time.Millisecond); got != 50*time.Millisecond {
+			t.Errorf("news after 50ms were looked at after %v", got)
+		}
+	})
+}

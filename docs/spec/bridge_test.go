@@ -4,6 +4,7 @@ package spec_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -62,7 +63,10 @@ type mutant struct {
 	change change
 }
 
-func mutants() []mutant {
+func mutants() []mutant { return slices.Concat(ruleMutants(), keyMutants(), phaseMutants()) }
+
+// ruleMutants are those of the ten rules, by number.
+func ruleMutants() []mutant {
 	jedis, uuid, pageNil, python, expire := dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()
 	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
 	dual := honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1)
@@ -75,11 +79,6 @@ func mutants() []mutant {
 	spared := with(honest(jedis, 1, 1, skew.PhaseDual, 5, 1, 1), func(sc *skew.Scenario) {
 		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = skew.LostJob, 2, true
 	})
-	stamps := honest(dialect.Gorlock(), 1, 1, skew.PhaseObserve, 3, 0, 0)
-	late := honest(dialect.Gorlock(), 2, 1, skew.PhaseObserve, 4, 1, 0)
-	deaf := with(honest(jedis, 0, 1, skew.PhaseObserve, 5, 1, 1), func(sc *skew.Scenario) {
-		sc.Goal, sc.Ours.Late, sc.Ours.Deaf = skew.FalseLoss, true, true
-	})
 	stepped := func(p skew.Phase) skew.Scenario {
 		return with(honest(jedis, 1, 1, p, 6, 1, 1), func(sc *skew.Scenario) {
 			sc.ServerStep, sc.StepUndone, sc.Ours.Margin = 2, true, 4
@@ -88,14 +87,11 @@ func mutants() []mutant {
 	shortened := func(p skew.Phase) skew.Scenario {
 		return with(honest(jedis, 1, 1, p, 4, 1, 1), func(sc *skew.Scenario) { sc.Shorten = sc.Ours.Stop })
 	}
-	move := func(d dialect.Dialect, lease int, from, to skew.Phase, changes ...change) skew.Scenario {
-		return with(honest(d, 1, 1, from, lease, 1, 1), append(changes, upTo(to))...)
-	}
 	return []mutant{
 		{"1: GETSET instead of compare-and-set", observe, breaks(skew.RuleCompareAndSet)},
+		{"2: what is no stamp is taken over", honest(dialect.Bare(), 1, 1, skew.PhaseObserve, 4, 1, 1), breaks(skew.RuleUnreadableHeld)},
 		{"3: a takeover margin a tick too small", with(observe, func(sc *skew.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
 			func(sc *skew.Scenario) { sc.Ours.TakeoverMargin-- }},
-		{"2: what is no stamp is taken over", honest(dialect.Bare(), 1, 1, skew.PhaseObserve, 4, 1, 1), breaks(skew.RuleUnreadableHeld)},
 		{"3: judging on after a step of the server's clock, beside stamps", stepped(skew.PhaseObserve), breaks(skew.RuleStepSuspends)},
 		{"3: judging on after a step of the server's clock, beside guards", stepped(skew.PhaseDual), breaks(skew.RuleStepSuspends)},
 		{"3: unchanged for less than the greatest lease", unchanged, func(sc *skew.Scenario) { sc.Ours.Unchanged -= 2 }},
@@ -111,7 +107,7 @@ func mutants() []mutant {
 		{"6: a settle only after takeovers", orMine, breaks(skew.RuleSettleEvery)},
 		{"6: a settle only after takeovers, beside stamps", orMineStamps, breaks(skew.RuleSettleEvery)},
 		{"6: an unsettled guard handed on as settled", orMine, breaks(skew.RuleSettlePassedOn)},
-		{"6: an unsettled guard replaced by a tombstone", move(uuid, 4, skew.PhaseDual, skew.PhaseSealed), breaks(skew.RuleUnsettledDeleted)},
+		{"6: an unsettled guard replaced by a tombstone", moving(uuid, 4, skew.PhaseDual, skew.PhaseSealed), breaks(skew.RuleUnsettledDeleted)},
 		{"7: the acquire script looks at M alone", observe, breaks(skew.RuleAcquireLooks)},
 		{"7: the renewal looks at M alone", dual, breaks(skew.RuleRenewalLooks)},
 		{"8: M given back when L is lost", with(honest(jedis, 1, 2, skew.PhaseObserve, 4, 1, 1), overrun(skew.TwoOurs)), breaks(skew.RuleKeepM)},
@@ -120,6 +116,19 @@ func mutants() []mutant {
 		{"9: trust beyond the PTTL read, beside guards", shortened(skew.PhaseDual), breaks(skew.RuleTrustPTTL)},
 		{"9: trust beyond the PTTL read, beside tombstones", shortened(skew.PhaseSealed), breaks(skew.RuleTrustPTTL)},
 		{"10: the release looks at M alone", with(observe, overrun(skew.Trampled)), breaks(skew.RuleReleaseLooks)},
+	}
+}
+
+// keyMutants are those of what proves that a key is one's own, for how long, and whose it is next.
+func keyMutants() []mutant {
+	jedis, python := dialect.Jedis(), dialect.RedisPy()
+	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
+	stamps := honest(dialect.Gorlock(), 1, 1, skew.PhaseObserve, 3, 0, 0)
+	late := honest(dialect.Gorlock(), 2, 1, skew.PhaseObserve, 4, 1, 0)
+	deaf := with(honest(jedis, 0, 1, skew.PhaseObserve, 5, 1, 1), func(sc *skew.Scenario) {
+		sc.Goal, sc.Ours.Late, sc.Ours.Deaf = skew.FalseLoss, true, true
+	})
+	return []mutant{
 		{"§4: one key instead of two", with(honest(jedis, 1, 2, skew.PhaseDual, 4, 1, 1), overrun(skew.TwoOurs)), breaks(skew.RuleTwoKeys)},
 		{"§4: whoever is on M is taken for oneself", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks(skew.RuleToken)},
 		{"§4: a stamp known by its bytes alone", with(observe, overrun(skew.Unnoticed)), breaks(skew.RuleMarkHasTTL)},
@@ -131,17 +140,28 @@ func mutants() []mutant {
 		{"trust: a margin beside a stamp that leaves the fastest clock out", honest(python, 1, 1, skew.PhaseObserve, 5, 1, 1), func(sc *skew.Scenario) { sc.Ours.Margin-- }},
 		{"trust: counted from the reply", with(honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Late = true }), breaks(skew.RuleTrustFromSent)},
 		{"hand-over: of a grant whose release was sent", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks(skew.RuleReleasedNotPassed)},
-		{"phases: a member that never read the record locks", dual, breaks(skew.RuleNoPhaseNoLock)},
-		{"phases: the record moves without its gates", move(jedis, 3, skew.PhaseSealed, skew.PhaseClean), breaks(skew.RuleOneStep)},
-		{"phases: a gate that does not wait for old clients", move(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks(skew.RuleQuietGate)},
+	}
+}
+
+func moving(d dialect.Dialect, lease int, from, to skew.Phase, changes ...change) skew.Scenario {
+	return with(honest(d, 1, 1, from, lease, 1, 1), append(changes, upTo(to))...)
+}
+
+// phaseMutants are those of the record, the registry and the gates.
+func phaseMutants() []mutant {
+	jedis, expire := dialect.Jedis(), dialect.BareExpire()
+	return []mutant{
+		{"phases: a member that never read the record locks", honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1), breaks(skew.RuleNoPhaseNoLock)},
+		{"phases: the record moves without its gates", moving(jedis, 3, skew.PhaseSealed, skew.PhaseClean), breaks(skew.RuleOneStep)},
+		{"phases: a gate that does not wait for old clients", moving(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks(skew.RuleQuietGate)},
 		{"phases: old clients start before the last lease of clean has ended", toClean(1, again), breaks(skew.RuleInitLast)},
 		{"phases: members follow a record that is older than theirs", toClean(1, restored), breaks(skew.RuleOlderMovesNobody)},
 		{"phases: an older record opens gates", toClean(1, restored), breaks(skew.RuleOlderOpensNothing)},
 		{"phases: gates that ask only who beats, and a job is lost", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Goal = skew.LostJob }), breaks(skew.RuleVanishedBlocks)},
 		{"phases: gates that ask only who beats, and old clients start", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks(skew.RuleVanishedBlocks)},
-		{"phases: tombstones deleted before the last lease ended", move(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks(skew.RuleTombstonesLast)},
-		{"phases: a tombstone put back without M", move(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun(skew.Unnoticed)), breaks(skew.RuleRestoreWithM)},
-		{"phases: the long lease before the gap is over", move(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }), breaks(skew.RuleLongAfterGap)},
+		{"phases: tombstones deleted before the last lease ended", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks(skew.RuleTombstonesLast)},
+		{"phases: a tombstone put back without M", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun(skew.Unnoticed)), breaks(skew.RuleRestoreWithM)},
+		{"phases: the long lease before the gap is over", moving(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }), breaks(skew.RuleLongAfterGap)},
 		{"phases: beside foreign EXPIREs, observe", honest(expire, 1, 1, skew.PhaseObserve, 3, 1, 1), longer},
 		{"phases: beside foreign EXPIREs, dual", honest(expire, 1, 1, skew.PhaseDual, 3, 1, 1), longer},
 		{"phases: beside foreign EXPIREs, sealed", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), longer},

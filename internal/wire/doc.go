@@ -13,7 +13,7 @@
 // between calls of different goroutines. Calls of one goroutine run in their order, except that one
 // whose outcome is unknown may run later, after others.
 //
-// A goroutine leaves when its context ends: at once, or within 20 ms where it receives its own
+// A goroutine leaves when its context ends: at once, or within 10 ms where it receives its own
 // replies, and then the late reply is not known any more.
 //
 // Clocks: deadlines of the network are real time on purpose, by the machine's monotonic clock,

@@ -21,18 +21,25 @@ const (
 	loneCalls  = 64
 	loneWindow = 20 * time.Millisecond
 
-	// loneTick is how often somebody looks whether the caller should be let go.
-	loneTick = 10 * time.Millisecond
+	// loneTick is how often somebody looks whether a reply is missing or the connection idle, and never
+	// less often than twenty times within a Timeout. A timer that rings wakes the runtime's monitor as
+	// well, which on a busy CPU comes in the caller's way for a millisecond: a hundred ticks a second
+	// cost a twentieth of all acquisitions, and ten are not seen.
+	loneTick = 100 * time.Millisecond
 
-	// loneIdle is after how many ticks without a call the connection is closed: nobody reads from it,
-	// so what befalls it alone would be found by the next command only.
-	loneIdle = 10
+	// loneGrace is what a call gets whose context has ended: a reply that is known is worth more than a
+	// few milliseconds.
+	loneGrace = 10 * time.Millisecond
+
+	// loneIdle is after how long without a call the connection is closed, or a tick later: nobody reads
+	// from it, so what befalls it alone would be found by the next command only.
+	loneIdle = 100 * time.Millisecond
 
 	// lonePause is the least time between two such connections.
 	lonePause = time.Second
 
 	// loneLeft is how far away a context's deadline must be: far beside a reply, so that such a
-	// context mostly ends elsewhere than within a call from which it takes two ticks to get out.
+	// context mostly ends elsewhere than within a call, which it then takes the grace to get out of.
 	loneLeft = 100 * time.Millisecond
 )
 
@@ -40,7 +47,12 @@ const (
 type lone struct {
 	conn    redis.Conn
 	receive func() (any, error)
-	argv    []any // of the caller; empty between calls
+	every   time.Duration // a tick
+
+	// Of the caller, and without one of whoever ends it.
+	argv  []any           // empty between calls
+	hears <-chan struct{} // of the last context that can end; its end is listened for across calls
+	deaf  func()          // stops that; nil: there was none
 
 	// mu of the link
 	busy   bool
@@ -48,9 +60,10 @@ type lone struct {
 	turns  uint64          // calls so far
 	seen   uint64          // of them at the last tick
 	same   int             // ticks in a row that saw no new call
-	doomed bool            // the last tick found the context of this call over
+	doomed uint64          // the call whose grace is running; 0: none
 	err    error           // why it ended; set when it is taken from the link
 	tick   alarm
+	grace  alarm
 }
 
 // warm counts a call that had the link to itself, and sees to a second connection when there were
@@ -82,8 +95,10 @@ func (l *link) openLone(ctx context.Context) {
 	wanted := err == nil && l.dead == nil && !l.retired.Load()
 	if wanted {
 		s := &lone{conn: conn, receive: patiently(conn)}
+		s.every = max(min(loneTick, l.m.opts.Timeout/20), time.Millisecond)
 		s.tick = alarm{wg: &l.m.wg, ring: func() { l.look(s) }}
-		s.tick.set(loneTick)
+		s.grace = alarm{wg: &l.m.wg, ring: func() { l.letGo(s) }}
+		s.tick.set(s.every)
 		l.m.wg.Add(1) // until it has ended and nobody uses it
 		l.lone.Store(s)
 	}
@@ -102,21 +117,49 @@ func (m *Mux) claim(ctx context.Context) (*link, *lone) {
 		return nil, nil
 	}
 	s := l.lone.Load()
-	if s == nil || m.tracker.armed.Load() > 0 || ctx.Err() != nil {
+	if s == nil || m.tracker.armed.Load() > 0 {
 		return nil, nil
 	}
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < loneLeft {
 		return nil, nil
 	}
 	l.mu.Lock()
-	if l.lone.Load() != s || s.busy || l.retired.Load() || l.writing || len(l.queue) > 0 || l.flight.len() > 0 {
+	// The context is asked in here: if it ends from now on, overheard finds the call.
+	if l.lone.Load() != s || s.busy || l.retired.Load() || l.writing || len(l.queue) > 0 || l.flight.len() > 0 || ctx.Err() != nil {
 		l.mu.Unlock()
 		return nil, nil
 	}
 	s.busy, s.ctx = true, ctx
 	s.turns++
 	l.mu.Unlock()
+	if done := ctx.Done(); done != nil && done != s.hears {
+		l.listen(s, ctx)
+	}
 	return l, s
+}
+
+// listen has the end of ctx reported from now on, in place of the context before. A caller mostly comes
+// again with the same one, so that no call pays for it.
+func (l *link) listen(s *lone, ctx context.Context) {
+	s.unlisten()
+	l.m.wg.Add(1) // s lives, so nobody waits for zero yet
+	stop := context.AfterFunc(ctx, func() {
+		defer l.m.wg.Done()
+		l.overheard(s)
+	})
+	s.hears, s.deaf = ctx.Done(), func() {
+		if stop() {
+			l.m.wg.Done()
+		}
+	}
+}
+
+// unlisten leaves no func behind that waits for a context.
+func (s *lone) unlisten() {
+	if s.deaf != nil {
+		s.deaf()
+	}
+	s.hears, s.deaf = nil, nil
 }
 
 // put sends one command. Its arguments are copied, so that the caller's slice can live on its stack.
@@ -152,8 +195,9 @@ func (l *link) alone(s *lone, name string, script *Script, args []any) (v any, e
 	}
 	l.mu.Unlock()
 	switch {
-	case ended:
-		l.m.wg.Done() // whoever ended it left this to us
+	case ended: // whoever ended it left this to us
+		s.unlisten()
+		l.m.wg.Done()
 	case failed:
 		l.bury(s, true)
 	}
@@ -179,19 +223,52 @@ func (l *link) drop(s *lone, err error) {
 	s.err = err
 	l.lone.Store(nil)
 	s.tick.stop()
+	s.grace.stop()
 	l.coldTill = int64(time.Since(l.born) + lonePause)
 }
 
 // bury closes a connection that was dropped while idle, or by its caller.
 func (l *link) bury(s *lone, tell bool) {
 	_ = s.conn.Close()
+	s.unlisten()
 	if tell && l.m.opts.Lost != nil {
 		l.m.opts.Lost(s.err)
 	}
 	l.m.wg.Done()
 }
 
-// look is one tick: it closes a connection that is idle, and one whose caller must be let go.
+// overheard begins the grace of the call under way, whose context may be the one that has ended.
+func (l *link) overheard(s *lone) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.busy && s.doomed == 0 {
+		s.doomed = s.turns
+		s.grace.set(loneGrace)
+	}
+}
+
+// letGo is the end of a grace: it closes the connection under a call that is still there, if it was its
+// context that ended.
+func (l *link) letGo(s *lone) {
+	l.mu.Lock()
+	doomed := s.doomed
+	s.doomed = 0
+	if l.lone.Load() != s || !s.busy || s.ctx.Err() == nil {
+		l.mu.Unlock()
+		return
+	}
+	if s.turns != doomed { // its context ended within the grace of an earlier one
+		s.doomed = s.turns
+		s.grace.set(loneGrace)
+		l.mu.Unlock()
+		return
+	}
+	l.drop(s, context.Cause(s.ctx))
+	l.mu.Unlock()
+	_ = s.conn.Close() // its caller does the rest
+}
+
+// look is one tick: it closes a connection that is idle, and one whose server is silent.
 func (l *link) look(s *lone) {
 	l.mu.Lock()
 	if l.lone.Load() != s {
@@ -199,13 +276,13 @@ func (l *link) look(s *lone) {
 		return
 	}
 	if s.turns != s.seen {
-		s.seen, s.same, s.doomed = s.turns, 0, false
+		s.seen, s.same = s.turns, 0
 	} else {
 		s.same++
 	}
 	why := l.verdict(s)
 	if why == nil {
-		s.tick.set(loneTick)
+		s.tick.set(s.every)
 		l.mu.Unlock()
 		return
 	}
@@ -216,9 +293,8 @@ func (l *link) look(s *lone) {
 		l.bury(s, false)
 		return
 	}
-	_, silent := why.(*silentError)
 	_ = s.conn.Close() // its caller does the rest
-	if silent && l.m.opts.Lost != nil {
+	if l.m.opts.Lost != nil {
 		l.m.opts.Lost(why)
 	}
 }
@@ -232,17 +308,12 @@ func (errUnused) Error() string { return "not used any more" }
 
 // verdict is why s must end, if it must. mu is held.
 func (l *link) verdict(s *lone) error {
+	same := time.Duration(s.same) * s.every
 	switch {
-	case !s.busy && s.same >= loneIdle:
-		return errIdle
-	case !s.busy:
-		return nil
-	case time.Duration(s.same)*loneTick >= l.m.opts.Timeout:
+	case s.busy && same >= l.m.opts.Timeout:
 		return &silentError{l.m.opts.Timeout}
-	case s.doomed:
-		return context.Cause(s.ctx)
+	case !s.busy && same >= loneIdle:
+		return errIdle
 	}
-	// The reply gets one more tick: a reply that is known is worth more than a few milliseconds.
-	s.doomed = s.ctx.Err() != nil
 	return nil
 }

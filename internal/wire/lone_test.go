@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +65,7 @@ func TestALoneCallerReceivesForItselfUntilItIsIdle(t *testing.T) {
 			t.Errorf("a refused command says %v, %v", v, err)
 		}
 		onSecond(t, m, true)
-		time.Sleep((loneIdle + 2) * loneTick)
+		time.Sleep(loneIdle + 2*loneTick)
 		synctest.Wait()
 		if n := wire.Connections(); n != 1 || second(m) != nil {
 			t.Errorf("%d connections after a pause, want one", n)
@@ -162,7 +163,7 @@ func TestALoneCallerLeavesWithItsContextAndNobodyElseNotices(t *testing.T) {
 		cancel(cause)
 		begun := time.Now()
 		wg.Wait()
-		if took := time.Since(begun); took > 2*loneTick {
+		if took := time.Since(begun); took > loneGrace {
 			t.Errorf("the caller left after %v", took)
 		}
 		if lost > 0 {
@@ -195,8 +196,130 @@ func TestAReplyThatComesInTheGraceIsTaken(t *testing.T) {
 		})
 		synctest.Wait()
 		cancel()
-		time.Sleep(loneTick - time.Nanosecond)
+		time.Sleep(loneGrace - time.Nanosecond)
 		gate.Open()
+		wg.Wait()
+	})
+}
+
+// heard is a context that counts who listens for its end.
+type heard struct {
+	context.Context
+	asked, listening atomic.Int64
+}
+
+// Value hides what package context would listen to instead.
+func (h *heard) Value(any) any { return nil }
+
+func (h *heard) AfterFunc(f func()) func() bool {
+	h.asked.Add(1)
+	h.listening.Add(1)
+	stop := context.AfterFunc(h.Context, f)
+	return func() bool {
+		h.listening.Add(-1)
+		return stop()
+	}
+}
+
+// TestTheEndOfAContextIsListenedForOnceForManyCalls: calls without one between them do not count, and nobody
+// listens for a context when its caller has gone.
+func TestTheEndOfAContextIsListenedForOnceForManyCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		m := alone(t, w.Pool(), Options{})
+		parent, cancel := context.WithCancel(bg)
+		defer cancel()
+		one := &heard{Context: parent}
+		live, end := context.WithCancel(bg)
+		defer end()
+		other := &heard{Context: live}
+		say := func(ctx context.Context) {
+			t.Helper()
+			if _, err := m.Do(ctx, "PING"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 100 {
+			say(one)
+			say(bg)
+		}
+		if one.asked.Load() != 1 || one.listening.Load() != 1 {
+			t.Errorf("listened %d times, %d are left", one.asked.Load(), one.listening.Load())
+		}
+		say(other)
+		if one.listening.Load() != 0 || other.listening.Load() != 1 {
+			t.Errorf("%d and %d listen", one.listening.Load(), other.listening.Load())
+		}
+		time.Sleep(loneIdle + 2*loneTick)
+		synctest.Wait()
+		if second(m) != nil || other.listening.Load() != 0 {
+			t.Errorf("%d listen when the caller has gone", other.listening.Load())
+		}
+	})
+}
+
+// TestTheEndOfAnEarlierContextLeavesACallAlone: only its own lets it go, and gives it a grace of its own
+// within that of an earlier call.
+func TestTheEndOfAnEarlierContextLeavesACallAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		wire := w.Wire()
+		m := alone(t, wire.Pool(), Options{})
+		// held is a call without a reply under which a context ends; it gets its reply after a while.
+		held := func(ctx context.Context, end func(), while time.Duration) (took time.Duration, err error) {
+			t.Helper()
+			gate := redistest.NewGate()
+			wire.Fault(redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)})
+			begun, left := time.Now(), make(chan struct{})
+			go func() {
+				defer close(left)
+				_, err = m.Do(ctx, "SET", "k", "v")
+				took = time.Since(begun)
+			}()
+			synctest.Wait()
+			end()
+			time.Sleep(while)
+			gate.Open()
+			<-left
+			return took, err
+		}
+		early, cancel := context.WithCancel(bg)
+		if _, err := m.Do(early, "PING"); err != nil {
+			t.Fatal(err)
+		}
+		if took, err := held(bg, cancel, 3*loneGrace); took != 3*loneGrace || err != nil {
+			t.Errorf("a call without an end left after %v with %v", took, err)
+		}
+		first, cancel := context.WithCancel(bg)
+		if _, err := held(first, cancel, loneGrace/2); err != nil {
+			t.Error(err)
+		}
+		second, cancel := context.WithCancel(bg)
+		took, err := held(second, cancel, 3*loneGrace)
+		unknown(t, err, context.Canceled)
+		if took < loneGrace || took >= 2*loneGrace {
+			t.Errorf("left after %v", took)
+		}
+	})
+}
+
+func TestCloseDoesNotWaitForAGrace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		wire := w.Wire()
+		m := alone(t, wire.Pool(), Options{})
+		wire.Fault(redistest.Rule{Command: "SET", Do: redistest.Silence})
+		ctx, cancel := context.WithCancel(bg)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := m.Do(ctx, "SET", "k", "v")
+			unknown(t, err, ErrClosed)
+		})
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		begun := time.Now()
+		m.Close()
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("Close took %v", took)
+		}
 		wg.Wait()
 	})
 }
@@ -249,7 +372,7 @@ func TestASilentServerEndsALoneCallAfterTheTimeout(t *testing.T) {
 		begun := time.Now()
 		_, err := m.Do(bg, "SET", "k", "v")
 		gone(t, unknown(t, err, ErrTimeout))
-		if took := time.Since(begun); took < time.Second || took > time.Second+2*loneTick {
+		if took := time.Since(begun); took < time.Second || took > time.Second+time.Second/20 {
 			t.Errorf("the call ended after %v", took)
 		}
 		synctest.Wait()
@@ -282,9 +405,12 @@ func TestTheSecondConnectionEndsWithTheFirst(t *testing.T) {
 		wire := w.Wire()
 		m := alone(t, wire.Pool(), Options{})
 		wire.Fault(redistest.Rule{Command: "SET", Do: redistest.Silence})
+		live, cancel := context.WithCancel(bg)
+		defer cancel()
+		ctx := &heard{Context: live}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, err := m.Do(bg, "SET", "k", "v")
+			_, err := m.Do(ctx, "SET", "k", "v")
 			gone(t, unknown(t, err, ErrLost))
 		})
 		synctest.Wait()
@@ -293,6 +419,9 @@ func TestTheSecondConnectionEndsWithTheFirst(t *testing.T) {
 		synctest.Wait()
 		if n := wire.Connections(); n != 0 {
 			t.Errorf("%d connections remain", n)
+		}
+		if n := ctx.listening.Load(); n != 0 {
+			t.Errorf("%d listen for the end of the caller's context", n)
 		}
 		works(t, m)
 	})

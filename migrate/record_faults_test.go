@@ -231,3 +231,67 @@ func TestAWayBackIsNotOverWhileLeasesOfModernRun(t *testing.T) {
 		closed(t, &gate, want...)
 	}
 }
+
+// TestAStepJudgedByHeartbeatsOfBeforeAFailOver is what the operator is told to wait for: a step was lost with
+// the heartbeats of those who had followed, and the opposite one is taken before they are back. They are
+// moved by two phases. Ours exclude each other even so, and nothing further moves while such leases run.
+func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		from       Phase
+		lost, then verb
+	}{
+		"sealed, then back":   {Dual, doAdvance, doBack},
+		"observe, then on":    {Dual, doBack, doAdvance},
+		"modern, then back":   {Sealed, doAdvance, doBack},
+		"dual, then on":       {Sealed, doBack, doAdvance},
+		"clean, then back":    {Modern, doClean, doBack},
+		"sealed, then to end": {Modern, doBack, doClean},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				crew := newCrew(f, verbCase{from: c.from})
+				var bridges []*Bridge
+				for _, m := range crew.all {
+					b, err := New(f.w.Pool(), Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer b.Close()
+					bridges = append(bridges, b)
+				}
+				crew.beats()
+				promote := f.w.Replica()
+				if r := f.must(c.lost, Options{Go: true}); !r.Moved {
+					t.Fatal(rules(r.Gate))
+				}
+				f.w.Pass(crewEvery + crewEvery/10) // all have followed, and who stopped now has not vanished yet
+				promote()
+				g, err := bridges[0].Try(bg, "stock", leaseOfOurs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := f.must(c.then, Options{Go: true})
+				if !r.Moved {
+					t.Fatal(rules(r.Gate))
+				}
+				crew.beats()
+				phase(t, crew.all[0], r.Phase)
+				if _, err := bridges[1].Try(bg, "stock", leaseOfOurs); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("beside a lease of a phase that is two steps away: %v", err)
+				}
+				if _, err := g.Extend(bg, leaseOfOurs); err != nil {
+					t.Error(err)
+				}
+				if r := f.must(doStatus, Options{}); r.Gate != nil && r.Gate.Open {
+					t.Errorf("the gate to %v is open", r.Gate.To)
+				}
+				if r := f.must(c.then, Options{Go: true}); r.Moved || r.Pending != NoPhase && r.Over {
+					t.Errorf("moved to %v, pending %v", r.Phase, r.Pending)
+				}
+				if err := g.Release(bg); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -23,8 +23,8 @@ const (
 
 	// loneTick is how often somebody looks whether a reply is missing or the connection idle, and never
 	// less often than twenty times within a Timeout. A timer that rings wakes the runtime's monitor as
-	// well, which on a busy CPU comes in the caller's way for a millisecond: a hundred ticks a second
-	// cost a twentieth of all acquisitions, and ten are not seen.
+	// well, which on a busy CPU comes in the caller's way for a millisecond: where client and server share
+	// one, a hundred ticks a second cost several calls in a hundred.
 	loneTick = 100 * time.Millisecond
 
 	// loneGrace is what a call gets whose context has ended: a reply that is known is worth more than a

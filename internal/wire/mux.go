@@ -15,7 +15,8 @@ const defaultTimeout = 2 * time.Second
 
 // Options of a Mux. Zero is right for every field.
 type Options struct {
-	// Timeout bounds dialing, and then the wait for each reply. Defaults to 2 s.
+	// Timeout bounds dialing, and then the wait for each reply, which may last a twentieth longer where a
+	// goroutine has the server to itself. Defaults to 2 s.
 	Timeout time.Duration
 
 	// Setup is called on each new connection before anything else is sent on it. An error ends the

@@ -3,7 +3,9 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +60,39 @@ func TestLeasesTakenTogetherAreExtendedTogether(t *testing.T) {
 			if err := l.Err(); err != nil {
 				t.Fatal(err)
 			}
+			release(t, l)
+		}
+	})
+}
+
+// counted is a backend that notes how many leases were extended in a call at the most.
+type counted struct {
+	lock.Backend
+	most atomic.Int64
+}
+
+func (b *counted) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+	for n := int64(len(gs)); ; {
+		most := b.most.Load()
+		if n <= most || b.most.CompareAndSwap(most, n) {
+			return b.Backend.(lock.BatchExtender).ExtendAll(ctx, gs, ttl)
+		}
+	}
+}
+
+func TestVeryManyLeasesAreNotExtendedInOneCall(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		b := &counted{Backend: s.Full()}
+		c := client(t, b, lock.Config{TTL: 10 * time.Second})
+		var held []*lock.Lease
+		for i := range 20_000 {
+			held = append(held, acquire(t, c, fmt.Sprint(i)))
+		}
+		time.Sleep(10 * time.Second)
+		if n := b.most.Load(); n > 1024 || n < 512 {
+			t.Errorf("%d leases in one call", n)
+		}
+		for _, l := range held {
 			release(t, l)
 		}
 	})

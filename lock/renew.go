@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -74,6 +75,11 @@ func (l *Lease) occupy() (busy <-chan struct{}, mine bool) {
 	return m.idle, false
 }
 
+// extendTogether is how many leases are renewed in one call of the backend at the most. Trust counts from
+// before the call, so that a call of a hundred thousand would cost the last of them what the others took;
+// and where the store is slow, what is late is late by a part and not as a whole.
+const extendTogether = 1024
+
 // serve extends and guards leases. It runs on the scheduler's goroutine and hands the work to the
 // workers, renewals in groups that can travel together. Guards have workers of their own: there is
 // one to each new lease, and however many wait for theirs, renewals do not wait with them.
@@ -85,7 +91,9 @@ func (k *core) serve(extends, guards []*Lease) {
 	}
 	for ttl, leases := range groups {
 		if k.batch != nil && len(leases) > 1 {
-			k.renewer.do(func() { k.extendAll(leases, ttl) })
+			for some := range slices.Chunk(leases, extendTogether) {
+				k.renewer.do(func() { k.extendAll(some, ttl) })
+			}
 			continue
 		}
 		for _, l := range leases {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -54,7 +56,7 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 	for i, part := range parts {
 		cmds[i] = renewal(part, term.TTL)
 	}
-	errs := make([]error, 0, len(grants))
+	errs, most := make([]error, 0, len(grants)), mostInspections
 	for i, r := range b.own.Batch(ctx, cmds) {
 		if wire.IsCluster(r.Err) && len(parts[i]) > 1 {
 			b.native.single.Store(true)
@@ -64,11 +66,14 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 		now := lock.Mark(ctx)
 		found, err := replies(r, len(parts[i]))
 		for j, g := range parts[i] {
-			if err != nil {
+			switch {
+			case err != nil:
 				errs = append(errs, trouble("renew", g.key, err))
-				continue
+			case g.renewed(found[j], term, now):
+				errs = append(errs, nil)
+			default:
+				errs = append(errs, most.gone(ctx, g))
 			}
-			errs = append(errs, g.renewed(ctx, found[j], term, now))
 		}
 	}
 	b.watchOn(ctx, grants, errs)
@@ -98,7 +103,7 @@ func (b *Backend) watchOn(ctx context.Context, grants []*grant, errs []error) {
 // HAZARD: this is one command of many keys and no script. Up to Redis 7.0 every read inside a script
 // registers all keys of the script: with 128 of them 10 ms and more of the server's time.
 func (b *Backend) look(ctx context.Context, grants []*grant) []error {
-	errs := make([]error, 0, len(grants))
+	errs, most := make([]error, 0, len(grants)), mostInspections
 	for part := range slices.Chunk(grants, b.together()) {
 		args := make([]any, len(part))
 		for i, g := range part {
@@ -106,8 +111,12 @@ func (b *Backend) look(ctx context.Context, grants []*grant) []error {
 		}
 		reply, err := b.own.Tracker().Do(ctx, wire.Cmd("MGET", args...))
 		values, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
-		if err != nil {
+		var refusal redis.Error
+		switch {
+		case errors.As(err, &refusal):
 			values = b.lookOneByOne(ctx, part)
+		case err != nil:
+			values = slices.Repeat([]any{trouble("watch", part[0].key, err)}, len(part))
 		}
 		for i, g := range part {
 			switch value := values[i].(type) {
@@ -118,9 +127,9 @@ func (b *Backend) look(ctx context.Context, grants []*grant) []error {
 					errs = append(errs, nil)
 					continue
 				}
-				errs = append(errs, g.gone(ctx))
+				errs = append(errs, most.gone(ctx, g))
 			default:
-				errs = append(errs, g.gone(ctx))
+				errs = append(errs, most.gone(ctx, g))
 			}
 		}
 	}
@@ -193,7 +202,8 @@ func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) 
 	if rs[1].Value == nil || rs[2].Err == nil && string(seen) != g.token {
 		return g.gone(ctx), true
 	}
-	return g.renewed(ctx, rs[0].Value, term, now), true
+	g.renewed(rs[0].Value, term, now) // what a PTTL finds is never notOurs
+	return nil, true
 }
 
 // ours reads as much of a key as it takes to see whether it carries g's token.
@@ -201,16 +211,16 @@ func ours(g *grant) wire.Command { return wire.Cmd("GETRANGE", g.key, 0, len(g.t
 
 // renewed judges what the server said of one key: the PTTL before the renewal, or that it is not
 // ours.
-func (g *grant) renewed(ctx context.Context, found any, term lock.Term, now lock.Instant) error {
+func (g *grant) renewed(found any, term lock.Term, now lock.Instant) (ours bool) {
 	left, known := found.(int64)
 	if left == notOurs {
-		return g.gone(ctx)
+		return false
 	}
 	if known {
 		g.touched(left, now)
 	}
 	g.written(term)
-	return nil
+	return true
 }
 
 // notOurs is what the renew script says in place of a PTTL.

@@ -160,13 +160,16 @@ func (a *attempt) stayQuiet(ctx context.Context) error {
 // try makes one attempt at the store. A grant that may or may not exist is undone in the background.
 func (a *attempt) try(ctx context.Context) (Grant, Term, error) {
 	grant, err := a.ask(a.core.call(ctx))
-	if err == nil {
+	if err == nil && a.place != nil {
 		a.place = nil
 		term, err := a.prolong(ctx, grant)
 		if err != nil {
 			return nil, Term{}, err
 		}
 		return grant, term, nil
+	}
+	if err == nil {
+		return grant, grant.Term(), nil
 	}
 	var unsure *UnsureError
 	if errors.As(err, &unsure) && unsure.Grant != nil {
@@ -176,11 +179,11 @@ func (a *attempt) try(ctx context.Context) (Grant, Term, error) {
 	return nil, Term{}, err
 }
 
-// prolong extends a grant that came with less than its whole TTL, and too long after that began: a
-// place in the store's queue was given the key when its waiter had not asked for a while.
+// prolong extends a grant of a place that was given the key for its claim, when its waiter had not
+// asked for too long to trust what is left.
 func (a *attempt) prolong(ctx context.Context, g Grant) (Term, error) {
 	cfg, t := &a.client.cfg, g.Term()
-	if t.TTL <= 0 || t.TTL >= cfg.TTL || t.Sent.age(a.core.keeper.now()) <= (t.TTL-max(cfg.Margin, 0))/2 {
+	if t.TTL <= 0 || t.Sent.age(a.core.keeper.now()) <= (t.TTL-max(cfg.Margin, 0))/2 {
 		return t, nil
 	}
 	t, err := g.Extend(a.core.call(ctx), cfg.TTL)

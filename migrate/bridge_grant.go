@@ -15,25 +15,31 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// bridgeGrant is one acquisition in the phases from dual on. What it hangs on is not kept here: M's value
-// says so, also after a reply was lost.
-type bridgeGrant struct {
+// bridgeMark is what stands on L, and what else stays as it is while the lock goes from grant to grant
+// inside the process. It is written by the grant that took the lock, before that is handed on.
+type bridgeMark struct {
 	b       *Bridge
 	k       bridgeKeys
-	phase   Phase // for the life of the grant
+	phase   Phase // for the life of the grants
 	account *account
-	token   string
-	guard   any // what it writes on L where no tombstone carries it; empty: nothing
-	term    lock.Term
-	fence   int64
-
-	value   any           // all of M, and …
-	on      any           // … what stands on L for it: after a lost reply a guess, which scripts look behind
-	heir    bool          // it has the lock from another grant, with what stands on L
+	guard   any           // what is written on L where no tombstone carries it; empty: nothing
+	on      any           // what stands on L: after a lost reply a guess, which scripts look behind
 	settled bool          // no old client can still clobber it by what it saw before
-	onTomb  bool          // it hangs on the tombstone
-	server  time.Time     // the server's clock when it took the key
-	since   time.Duration // elapsed time when it was known to have its mark
+	onTomb  bool          // it is the tombstone
+	server  time.Time     // the server's clock when the key was taken
+	since   time.Duration // elapsed time when it was known to stand
+}
+
+// bridgeGrant is one acquisition in the phases from dual on. What it hangs on is on the server too: M's
+// value says so, also after a reply was lost.
+type bridgeGrant struct {
+	*bridgeMark
+	token string
+	value any // all of M; after a lost reply a guess
+	term  lock.Term
+	fence int64
+
+	heir    bool          // it has the lock, and the mark, from another grant
 	watched atomic.Int32  // guards that are armed
 	pending *wire.Pending // of an attempt whose outcome is not known, until it is
 
@@ -45,7 +51,12 @@ type bridgeGrant struct {
 }
 
 func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
-	g := &bridgeGrant{b: b, k: k, phase: p, account: a, guard: argNone}
+	both := &struct {
+		grant bridgeGrant
+		mark  bridgeMark
+	}{mark: bridgeMark{b: b, k: k, phase: p, account: a, guard: argNone}}
+	g := &both.grant
+	g.bridgeMark = &both.mark
 	if p != Clean {
 		guard, err := b.draw()
 		if err != nil {
@@ -140,10 +151,7 @@ func (g *bridgeGrant) Share() (lock.Grant, bool) {
 
 // next is the grant of the next holder, whose mark has stood as long. Called with g.mu held.
 func (g *bridgeGrant) next() *bridgeGrant {
-	return &bridgeGrant{
-		b: g.b, k: g.k, phase: g.phase, account: g.account, guard: g.guard, on: g.on, heir: true,
-		settled: g.settled, onTomb: g.onTomb, server: g.server, since: g.since,
-	}
+	return &bridgeGrant{bridgeMark: g.bridgeMark, heir: true}
 }
 
 // Extend sets both keys' TTLs anew if both are still ours.

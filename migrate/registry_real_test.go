@@ -79,61 +79,6 @@ func fill(b *testing.B, pool *redis.Pool, n int) {
 	}
 }
 
-// BenchmarkHeartbeatsOfAThousandMembers tells what share of one core the server spends on them, by its own
-// account of its time.
-func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
-	s := redistest.Real(b, redistest.Options{})
-	pool := s.Pool()
-	if _, err := Init(context.Background(), pool, Options{}); err != nil {
-		b.Fatal(err)
-	}
-	m, err := Join(context.Background(), pool, MemberConfig{Every: time.Hour})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer m.Leave()
-	before, beats := serverCPU(b, pool), 0
-	for b.Loop() {
-		if err := m.Refresh(context.Background()); err != nil {
-			b.Fatal(err)
-		}
-		beats++
-	}
-	each := (serverCPU(b, pool) - before) / float64(beats)
-	b.ReportMetric(each*1e6, "server-µs/beat")
-	b.ReportMetric(100*each*1000/defaultEvery.Seconds(), "%core/1000members")
-}
-
-// serverCPU is how many seconds the server's process has worked.
-func serverCPU(b *testing.B, pool *redis.Pool) float64 {
-	b.Helper()
-	c := pool.Get()
-	defer c.Close()
-	text, err := redis.String(c.Do("INFO", "cpu"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	var sum float64
-	for _, name := range []string{"used_cpu_sys:", "used_cpu_user:"} {
-		var value float64
-		i := indexAfter(text, "\n"+name)
-		if _, err := fmt.Sscanf(text[i:], "%f", &value); err != nil {
-			b.Fatal(err)
-		}
-		sum += value
-	}
-	return sum
-}
-
-func indexAfter(text, word string) int {
-	for i := range len(text) - len(word) {
-		if text[i:i+len(word)] == word {
-			return i + len(word)
-		}
-	}
-	return len(text)
-}
-
 // TestOnEveryServerAFleetGoesTheWholeRoad has members with real bridges, whose probes run the very scripts.
 func TestOnEveryServerAFleetGoesTheWholeRoad(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {

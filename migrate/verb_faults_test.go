@@ -48,6 +48,8 @@ type fault struct {
 	meanwhile func(c *crew, promote func())
 	// cut: connections end with it.
 	cut bool
+	// says is what the verb's error must say.
+	says string
 	// late: the replica of that moment is promoted when the verb is over.
 	late bool
 }
@@ -64,7 +66,12 @@ var verbFaults = map[string]fault{
 	"promoted, the end lost": {late: true},
 }
 
-var noScript = func() *redistest.Action { a := redistest.Answer(redistest.NoScript); return &a }()
+var noScript, noRight = answer(redistest.NoScript), answer(redistest.NoPerm)
+
+func answer(err string) *redistest.Action {
+	a := redistest.Answer(err)
+	return &a
+}
 
 func TestCutAnywhereEveryVerbCanBeRunAgain(t *testing.T) {
 	for verb, v := range verbCases {
@@ -197,6 +204,9 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 	r, first := v.run(bg, wire.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second}))
 	close(ended)
 	<-happened
+	if f.says != "" && nth > 0 && nth <= sent {
+		says(c.t, first, f.says)
+	}
 	if first == nil && (f.rule != nil || nth == 0) {
 		c.stands(r)
 	}

@@ -1,0 +1,161 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Two people at once, rights that are missing, names that have no place: each is a sentence that says what to
+// do, and nothing is left half done.
+
+// TestOfTwoPeopleAtOnceOneIsToldSo: one waits with its step before the server, until the other has taken the
+// same or the opposite one.
+func TestOfTwoPeopleAtOnceOneIsToldSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		from       Phase
+		slow, fast func(context.Context, *redis.Pool, Options) (*Report, error)
+		to         Phase
+	}{
+		"init":               {NoPhase, Init, Init, Observe},
+		"init after clean":   {Clean, Init, Init, Observe},
+		"advance":            {Dual, Advance, Advance, Sealed},
+		"back":               {Sealed, Back, Back, Dual},
+		"clean":              {Modern, CleanUp, CleanUp, Clean},
+		"advance, then back": {Dual, Back, Advance, Sealed},
+		"back, then advance": {Dual, Advance, Back, Observe},
+		"back, then clean":   {Modern, CleanUp, Back, Sealed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				crew := newCrew(f, verbCase{from: c.from})
+				epoch := crew.all[0].State().Epoch
+				gate := redistest.NewGate()
+				wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+				said := make(chan *Report)
+				go func() {
+					r, err := c.slow(bg, wire.Pool(), f.options(Options{Go: true}))
+					if err != nil {
+						t.Error(err)
+					}
+					said <- r
+				}()
+				<-gate.Reached()
+				if r, err := c.fast(bg, f.w.Pool(), f.options(Options{Go: true})); err != nil || !r.Moved {
+					t.Errorf("the first: %v, closed by %q", err, rules(r.Gate))
+				}
+				gate.Open()
+				r := <-said
+				closed(t, r.Gate, "raced")
+				if got := f.at(c.to); r.Moved || got.Epoch != epoch+1 {
+					t.Errorf("moved %v, the record says epoch %d after %d", r.Moved, got.Epoch, epoch)
+				}
+			})
+		})
+	}
+}
+
+// TestOfTwoNamespacesThatBeginAtOnceNoneOverlaps: neither saw the other's record before it wrote its own.
+func TestOfTwoNamespacesThatBeginAtOnceNoneOverlaps(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		gate := redistest.NewGate()
+		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+		said := make(chan *Report)
+		go func() {
+			r, err := Init(bg, wire.Pool(), f.options(Options{Namespace: "stock"}))
+			if err != nil {
+				t.Error(err)
+			}
+			said <- r
+		}()
+		<-gate.Reached()
+		if r := f.init(Options{Namespace: "stockeu"}); !r.Moved {
+			t.Error(rules(r.Gate))
+		}
+		gate.Open()
+		r := <-said
+		closed(t, r.Gate, "namespace")
+		if r.Moved || f.w.Mini.Exists(recordKey("stock")) || !f.w.Mini.Exists(recordKey("stockeu")) {
+			t.Errorf("moved %v, keys %q", r.Moved, f.w.Mini.Keys())
+		}
+	})
+}
+
+// TestABridgeSaysWhatTheServerRefuses, in every step, and holds nothing by it.
+func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
+	for refusal, words := range map[string]string{
+		redistest.NoPerm: "the user needs rights on the keys",
+		"CROSSSLOT Keys in request don't hash to the same slot": "has room for a second key",
+	} {
+		for _, p := range []Phase{Dual, Sealed, Modern, Clean} {
+			inBubble(t, func(f *fleet) {
+				wire := f.w.Wire()
+				b, err := New(wire.Pool(), Config{Phases: Fixed(p), Clock: f.w.Clock(redistest.Skew{})})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer b.Close()
+				g, err := b.Try(bg, "a}b", leaseOfOurs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(refusal)})
+				before := f.w.Mini.Dump()
+				for what, step := range map[string]func() error{
+					"take":      func() error { _, err := b.Try(bg, "c}d", leaseOfOurs); return err },
+					"renew":     func() error { _, err := g.Extend(bg, leaseOfOurs); return err },
+					"pass on":   func() error { _, err := b.Pass(bg, g, leaseOfOurs); return err },
+					"give back": func() error { return g.Release(bg) },
+				} {
+					err := step()
+					says(t, err, words)
+					says(t, err, what)
+				}
+				if after := f.w.Mini.Dump(); after != before {
+					t.Errorf("%v: \n%s\nbecame\n%s", p, before, after)
+				}
+				wire.Calm()
+				if err := g.Release(bg); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestKeysOfAnotherDialectAreNamedAndHeld: a survey finds the values of another unit, which ours never takes.
+func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		crew := newCrew(f, verbCase{from: Observe})
+		for i, text := range []string{fmt.Sprint(f.w.ServerNow().Unix() + 60), "8f14e45f-ceea-467f-9f6f-1c2b3d4e5f60:1772452800000", "1"} {
+			crew.set(fmt.Sprintf("stock:%d", i), text)
+		}
+		s, err := newSurveyor(newMux(f), "stock", dialect.Jedis(), f.w.ServerNow())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.look(bg)
+		if err != nil || v.Others != 3 || v.Stamps != 0 {
+			t.Errorf("%+v (%v)", v, err)
+		}
+		b, err := New(f.w.Pool(), Config{Phases: crew.all[0], Clock: f.w.Clock(redistest.Skew{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		f.w.Pass(24 * time.Hour)
+		for i := range 3 {
+			if _, err := b.Try(bg, fmt.Sprintf("stock:%d", i), leaseOfOurs); !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("stock:%d: %v", i, err)
+			}
+		}
+	})
+}

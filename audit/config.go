@@ -54,6 +54,8 @@ type Config struct {
 	// Record receives every event as a line that Replay reads. A write that fails ends the record and is
 	// returned beside the result; the watch goes on.
 	Record io.Writer
+	// Probed, if not nil, is what a probe found before; the record begins with it.
+	Probed *ProbeResult
 	// Hash, if not empty, is the key under which names of keys and values are hashed in the record: HMAC-SHA256
 	// cut to 128 bits, equal texts to equal ones, so that a replay counts the same. Stamps, guards and
 	// tombstones stay as they are, since offsets are worked out of them: they say when somebody locked,

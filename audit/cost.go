@@ -36,4 +36,6 @@ type Result struct {
 	Evidence Evidence
 	Findings []Finding // sorted by SortFindings, those of the writers among them
 	Cost     Cost      // zero in a replay
+	// Probe is what a probe had found before, as the record of a replay has it; nil where there is none.
+	Probe *ProbeResult
 }

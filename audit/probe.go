@@ -44,7 +44,9 @@ type ProbeResult struct {
 	// Forgotten counts keys under prefixes beyond MostPrefixes. Only their number is known.
 	Forgotten int64
 	Findings  []Finding // sorted
-	Cost      ProbeCost
+	Cost      ProbeCost // zero in a replay
+
+	tally *probeTally // what a record has of it
 }
 
 // PrefixResult is what keys of one prefix hold.
@@ -101,6 +103,7 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 		err = ended
 	}
 	out := tally.result()
+	tally.owners, tally.wrapped = nil, nil // as many as there are keys, and in no record
 	out.Cost = ProbeCost{Elapsed: r.elapsed() - begun, Work: r.work, Slowest: r.slow}
 	return out, err
 }
@@ -155,7 +158,9 @@ type probeTally struct {
 	shared   map[string][]string // identities that stand on several keys, and those
 	wrapped  map[string]dialect.Encoding
 	replica  bool
-	twice    []Finding // names that exist in two encodings
+	twice    []twin // names that exist in two encodings
+	// everything: no pattern says which keys are locks.
+	everything bool
 }
 
 type prefixTally struct {
@@ -168,10 +173,15 @@ type prefixTally struct {
 	most  int64             // the largest
 }
 
+func newPrefixTally() *prefixTally {
+	return &prefixTally{forms: map[Form]*FormCount{}, types: map[string]int64{}, odd: map[string]string{}}
+}
+
 func newProbeTally(cfg ProbeConfig) *probeTally {
 	t := &probeTally{
 		cfg: cfg, known: map[string]dialect.Dialect{}, prefixes: map[string]*prefixTally{},
 		owners: map[uint64]string{}, shared: map[string][]string{}, wrapped: map[string]dialect.Encoding{},
+		everything: cfg.Match == "" || cfg.Match == "*",
 	}
 	for _, d := range append(dialect.Presets(), cfg.Dialects...) {
 		t.known[d.Name] = d
@@ -180,7 +190,7 @@ func newProbeTally(cfg ProbeConfig) *probeTally {
 }
 
 // all reports that no pattern says which keys are locks.
-func (t *probeTally) all() bool { return t.cfg.Match == "" || t.cfg.Match == "*" }
+func (t *probeTally) all() bool { return t.everything }
 
 func (t *probeTally) add(p *probedKey) {
 	t.keys++
@@ -199,7 +209,7 @@ func (t *probeTally) add(p *probedKey) {
 			t.lost++
 			return
 		}
-		prefix = &prefixTally{forms: map[Form]*FormCount{}, types: map[string]int64{}, odd: map[string]string{}}
+		prefix = newPrefixTally()
 		t.prefixes[at] = prefix
 	}
 	prefix.keys++
@@ -355,11 +365,7 @@ func (t *probeTally) compareNames(ctx context.Context, mux *wire.Mux) error {
 			return fmt.Errorf("comparing names: %w", err)
 		}
 		if n > 0 && len(t.twice) < 20 {
-			t.twice = append(t.twice, Finding{
-				Severity: SeverityError, Kind: "two_names", Key: names[i],
-				What:   fmt.Sprintf("the lock exists twice: as a plain key, and in the %s encoding that a serializer of Spring's puts around it; clients of the two share nothing", t.wrapped[names[i]]),
-				Advice: "give the RedisTemplate a StringRedisSerializer for keys and values, on all its hosts at once",
-			})
+			t.twice = append(t.twice, twin{names[i], t.wrapped[names[i]]})
 		}
 	}
 	return nil
@@ -382,7 +388,7 @@ func (t *probeTally) result() *ProbeResult {
 		out.Findings = append(out.Findings, t.judge(r, p)...)
 	}
 	slices.SortFunc(out.Prefixes, func(a, b PrefixResult) int { return cmp.Compare(a.Prefix, b.Prefix) })
-	out.Findings = append(out.Findings, t.twice...)
+	out.Findings = append(out.Findings, t.judgeTwins()...)
 	out.Findings = append(out.Findings, t.judgeOwners()...)
 	if t.replica {
 		out.Findings = append(out.Findings, Finding{
@@ -400,6 +406,7 @@ func (t *probeTally) result() *ProbeResult {
 		out.Findings[i].DB = t.cfg.DB
 	}
 	SortFindings(out.Findings)
+	out.tally = t
 	return out
 }
 

@@ -37,7 +37,10 @@ func (t *probeTally) judge(r PrefixResult, p *prefixTally) []Finding {
 func (t *probeTally) readersOf(c FormCount) []dialect.Dialect {
 	var out, named []dialect.Dialect
 	for _, name := range c.Dialects {
-		d := t.known[name]
+		d, ok := t.known[name]
+		if !ok {
+			continue // of a record by somebody who knew one more
+		}
 		d.ValueEncoding = c.Encoding
 		out = append(out, d)
 		if slices.ContainsFunc(t.cfg.Dialects, func(k dialect.Dialect) bool { return k.Name == name }) {

@@ -78,6 +78,9 @@ func (r *recorder) hashed(o skew.Observed) skew.Observed {
 	if o.Exists {
 		o.Value = r.value(o.Value, o)
 	}
+	if o.Kind == skew.ObservedProbe {
+		return r.probed(o)
+	}
 	if o.Kind != skew.ObservedCommand || len(o.Args) < 2 {
 		return o
 	}

@@ -41,6 +41,11 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	if n := census.cfg.DB; n != 0 {
 		f.take(skew.Observed{At: at, Kind: skew.ObservedGap, Reason: inDB + " " + strconv.Itoa(n)})
 	}
+	if p := census.cfg.Probed; p != nil {
+		for _, o := range p.Observed() {
+			f.recorder.event(o)
+		}
+	}
 	f.run(ctx, stop)
 	return f.result(), f.recorder.err
 }
@@ -147,7 +152,8 @@ func (f *fold) result() *Result {
 
 // Replay reads a record of a watch and comes to the same result as the watch did, with the same
 // Dialects, Lease and claims; Cost is zero. A record of hashed keys is read with Match left at its
-// default. It fails with a *skew.ObservedError for a broken line, and returns what stood before it
+// default. What a probe had found before is judged anew by cfg, and its counts of stamps that were past or far ahead are
+// those of the probe. It fails with a *skew.ObservedError for a broken line, and returns what stood before it
 // beside the error.
 func Replay(from io.Reader, cfg Config) (*Result, error) {
 	c, err := NewCensus(cfg)
@@ -158,14 +164,26 @@ func Replay(from io.Reader, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	var probe recordedProbe
+	result := func() *Result {
+		out := c.Result()
+		out.Probe = probe.result()
+		return out
+	}
 	for {
 		o, err := r.Next()
-		if err == io.EOF {
-			return c.Result(), nil
+		switch {
+		case err == io.EOF:
+			return result(), nil
+		case err != nil:
+			return result(), err
+		case o.Kind == skew.ObservedProbe:
+			if err := probe.take(o, c.cfg); err != nil {
+				probe.tally = nil // half a sum is none
+				return result(), &skew.ObservedError{Line: r.Line(), Reason: err.Error()}
+			}
+		default:
+			c.Add(o)
 		}
-		if err != nil {
-			return c.Result(), err
-		}
-		c.Add(o)
 	}
 }

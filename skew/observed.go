@@ -30,6 +30,7 @@ const (
 
 	ObservedClient ObservedKind = "client" // Addr, Name, Library, User: whose connection it is, as far as the server tells
 	ObservedStats  ObservedKind = "stats"  // Event, Count: how often a command was called, as the server counts
+	ObservedProbe  ObservedKind = "probe"  // Event, Args: a sum over the keys, before all else; package audit says which
 )
 
 // Observed is one event that was seen on a live server: what an audit records and what it and the
@@ -39,7 +40,7 @@ type Observed struct {
 	Kind   ObservedKind
 	Addr   string   // client as the server names it; "lua" inside a script
 	DB     int      // number of the database
-	Args   []string // the command's name and arguments, bytes as sent; at least one
+	Args   []string // the command's name and arguments, bytes as sent; of a probe the sum's words; at least one
 	Key    string
 	Value  string // bytes of the key
 	Exists bool   // the key exists
@@ -112,6 +113,11 @@ func (o Observed) AppendLine(to []byte) ([]byte, error) {
 	case ObservedStats:
 		text(o.Event)
 		number(o.Count)
+	case ObservedProbe:
+		text(o.Event)
+		for _, a := range o.Args {
+			text(a)
+		}
 	}
 	if len(line)-len(to) > longestObserved {
 		return to, fmt.Errorf("%w: its line would be longer than %d bytes", errNotWritable, longestObserved)

@@ -166,9 +166,7 @@ func parseObserved(line string) (Observed, error) {
 	case ObservedCommand:
 		o.Addr = w.text("the address")
 		o.DB = int(w.number("the database", 0, 1<<31-1))
-		for more := true; more && w.err == nil; more = w.rest != "" {
-			o.Args = append(o.Args, w.text("argument "+strconv.Itoa(len(o.Args)+1)))
-		}
+		o.Args = w.texts("argument")
 	case ObservedLook:
 		o.Key = w.text("the key")
 		w.looked(&o)
@@ -185,6 +183,9 @@ func parseObserved(line string) (Observed, error) {
 		o.Library, o.User = w.text("the library"), w.text("the user")
 	case ObservedStats:
 		o.Event, o.Count = w.text("the command"), w.number("the count", 0, math.MaxInt64)
+	case ObservedProbe:
+		o.Event = w.text("the sum")
+		o.Args = w.texts("word")
 	default:
 		w.fail("there is no kind %s", strconv.Quote(string(o.Kind)))
 	}
@@ -195,6 +196,14 @@ func parseObserved(line string) (Observed, error) {
 		return Observed{}, w.err
 	}
 	return o, nil
+}
+
+// texts are all words that are left, of which there is one at least.
+func (w *words) texts(what string) (out []string) {
+	for more := true; more && w.err == nil; more = w.rest != "" {
+		out = append(out, w.text(what+" "+strconv.Itoa(len(out)+1)))
+	}
+	return out
 }
 
 func (w *words) looked(o *Observed) {

@@ -26,6 +26,7 @@ func everyObserved() []Observed {
 		{At: at, Kind: ObservedGap, For: time.Minute, Reason: "budget spent"},
 		{At: at, Kind: ObservedClient, Addr: "10.0.0.7:51234", Name: "stock-7", Library: "jedis 5.1.0"},
 		{At: at, Kind: ObservedStats, Event: "setnx", Count: 8124},
+		{At: at, Kind: ObservedProbe, Event: "type", Args: []string{"lock:", "hash", "2", "lock:7"}},
 	}
 }
 
@@ -202,7 +203,7 @@ func FuzzObservedLine(f *testing.F) {
 func FuzzObservedEvent(f *testing.F) {
 	f.Add(int64(1_770_000_000_123_456), uint8(0), "10.0.0.7:1", "stock", "v", int64(5), true, false)
 	f.Add(int64(0), uint8(1), "", "\x00\xff\"\\", "", int64(-1), false, true)
-	kinds := []ObservedKind{ObservedCommand, ObservedLook, ObservedEvent, ObservedHold, ObservedStep, ObservedGap, ObservedClient, ObservedStats}
+	kinds := []ObservedKind{ObservedCommand, ObservedLook, ObservedEvent, ObservedHold, ObservedStep, ObservedGap, ObservedClient, ObservedStats, ObservedProbe}
 	f.Fuzz(func(t *testing.T, micros int64, kind uint8, a, b, c string, n int64, yes, ttl bool) {
 		o := Observed{At: observedAt(micros % 7e15), Kind: kinds[int(kind)%len(kinds)]}
 		switch o.Kind {

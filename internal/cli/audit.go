@@ -149,11 +149,13 @@ func (f *auditFlags) complete(cmd *cobra.Command) error {
 type auditAnswer struct {
 	where  string
 	lease  time.Duration
-	probe  *audit.ProbeResult // nil in a replay
+	probe  *audit.ProbeResult // nil in a replay of a record that has none
 	result *audit.Result      // never nil
 	all    []audit.Finding    // of both
 	deaf   error              // why the keys were not probed
 	how    []string           // the command line, to make a report again
+
+	replayed bool
 }
 
 func (f *auditFlags) run(e *Env, ctx context.Context) error {
@@ -249,10 +251,10 @@ func (f *auditFlags) again(a *auditAnswer) error {
 		return wrongUse("--replay %s: %w", f.replay, withoutPath(err))
 	}
 	defer file.Close()
-	a.where = "record " + f.replay
+	a.where, a.replayed = "record "+f.replay, true
 	r, err := audit.Replay(file, f.config())
 	if r != nil {
-		a.result = r
+		a.result, a.probe = r, r.Probe
 	}
 	var broken *skew.ObservedError
 	switch {
@@ -280,7 +282,7 @@ func (f *auditFlags) watch(e *Env, ctx context.Context, a *auditAnswer, rec *rec
 	view := e.newLiveView(f.server.quiet, f.span)
 	cfg.Seen, cfg.SeenEvery = view.show, view.every()
 	if rec != nil {
-		cfg.Record = rec
+		cfg.Record, cfg.Probed = rec, a.probe
 	}
 	if f.hash {
 		cfg.Hash = []byte(rand.Text())
@@ -351,6 +353,9 @@ func (f *auditFlags) watchDemo(ctx context.Context, a *auditAnswer, rec *record)
 	a.probe, err = audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Hurry: true})
 	if err != nil && ctx.Err() == nil {
 		return couldNot(err, "looking at the demo's keys")
+	}
+	for _, o := range a.probe.Observed() {
+		lines(o)
 	}
 	return rec.failure(f.record)
 }

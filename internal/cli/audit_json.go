@@ -277,7 +277,7 @@ func offsets(e *audit.Evidence) int {
 
 func (a *auditAnswer) cost() *auditCost {
 	c := a.result.Cost
-	if a.probe == nil && c.Elapsed == 0 {
+	if a.replayed || a.probe == nil && c.Elapsed == 0 {
 		return nil // a replay asks nobody
 	}
 	out := &auditCost{Looks: c.Looks}

@@ -18,7 +18,7 @@ func TestTheAuditsPageInABrowserIsWholeAndAsksNobody(t *testing.T) {
 	if got := s.run("audit", "--demo", "--report", file); got.code != 1 {
 		t.Fatalf("code %d: %s", got.code, got.errors)
 	}
-	wholePage(t, file, 3, "Offset of each client's clock", "Holds against leases", "Timeline of lock:")
+	wholePage(t, file, 3, "Offset of each client's clock", "Holds against leases", "Waits of each client", "Timeline of lock:")
 }
 
 // On a real server: bursts of MONITOR, the price of them, and a user without the right to it.

@@ -24,7 +24,7 @@ func (a *auditAnswer) page() report.Page {
 		p.Words = append(p.Words, "Watched "+between(e.From, e.Until)+", by the server's clock.")
 	}
 	found := a.findingsSection()
-	for _, s := range []*report.Section{a.offsetsSection(), a.holdsSection(), a.timelineSection(), &found, a.formsSection()} {
+	for _, s := range []*report.Section{a.offsetsSection(), a.holdsSection(), a.waitsSection(), a.timelineSection(), &found, a.formsSection()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
 		}
@@ -145,6 +145,38 @@ func (a *auditAnswer) holdsSection() *report.Section {
 
 // longestHolds is how many the table names.
 const longestHolds = 15
+
+// waitsSection shows how long clients stood before locks that others held.
+func (a *auditAnswer) waitsSection() *report.Section {
+	var waited []audit.Writer
+	for _, w := range a.result.Evidence.Writers {
+		if w.Waits.Count > 0 {
+			waited = append(waited, w)
+		}
+	}
+	if len(waited) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(waited, func(a, b audit.Writer) int { return cmp.Compare(b.Waits.Longest, a.Waits.Longest) })
+	half, most, longest := report.Line{Name: "half took at most"}, report.Line{Name: "99 % took at most"}, report.Line{Name: "the longest", Dashed: true}
+	table := report.Table{Columns: []string{"writer", "name", "waits", "half at most", "99 % at most", "longest"}, Text: 2}
+	for n, w := range waited {
+		x := float64(n + 1)
+		half.At = append(half.At, report.XY{X: x, Y: w.Waits.P50.Seconds()})
+		most.At = append(most.At, report.XY{X: x, Y: w.Waits.P99.Seconds()})
+		longest.At = append(longest.At, report.XY{X: x, Y: w.Waits.Longest.Seconds()})
+		if n < reportRows {
+			table.Rows = append(table.Rows, []string{nobody(w.Addr), dashed(escaped(w.Name)), strconv.FormatInt(w.Waits.Count, 10), short(w.Waits.P50), short(w.Waits.P99), short(w.Waits.Longest)})
+		}
+	}
+	all := a.result.Evidence.Waits
+	return &report.Section{
+		Title: "Waits for locks that others held", Table: table,
+		Words: fmt.Sprintf("%s, from a client's first failed attempt at a key to its success, or to its last attempt. Half took at most %s, 99 %% at most %s, the longest %s. Only MONITOR shows them.",
+			countOf(int(all.Count), "wait"), short(all.P50), short(all.P99), short(all.Longest)),
+		Figure: &report.Plot{Name: "Waits of each client", X: "clients, who waited longest first", Y: "s", Lines: []report.Line{longest, most, half}},
+	}
+}
 
 // timelineSection shows one key: the one with the most mishaps, around the first of them.
 func (a *auditAnswer) timelineSection() *report.Section {

@@ -1,0 +1,334 @@
+package audit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// The sums of a probe as a record has them, with their words. "keys" comes first; lists begin with their length. Sums
+// and not findings: a replay judges them anew, by the dialects that it is given.
+const (
+	sumKeys  = "keys"  // looked at, not to be read, under prefixes forgotten, "primary" or "replica", "pattern" or "all"
+	sumForm  = "form"  // prefix, the form, keys, without TTL, past, far ahead, first value, dialects, examples, other forms
+	sumType  = "type"  // prefix, type, keys, example
+	sumLarge = "large" // prefix, keys, greatest length, examples
+	sumOwner = "owner" // identity, keys that it stands on
+	sumTwice = "twice" // name, the encoding that it exists in beside the plain one
+)
+
+// Observed returns the lines that stand for the probe in a record; see [Config.Probed].
+func (r *ProbeResult) Observed() []skew.Observed {
+	t := r.tally
+	if t == nil {
+		return nil
+	}
+	at := t.now.UTC().Truncate(time.Microsecond)
+	if t.now.IsZero() {
+		at = time.Unix(0, 0).UTC() // no key was looked at
+	}
+	var out []skew.Observed
+	line := func(sum string, words ...any) {
+		o := skew.Observed{At: at, Kind: skew.ObservedProbe, Event: sum}
+		for _, w := range words {
+			o.Args = append(o.Args, wordsOf(w)...)
+		}
+		out = append(out, o)
+	}
+	line(sumKeys, t.keys, t.denied, t.lost, oneOf(t.replica, "replica", "primary"), oneOf(t.everything, "all", "pattern"))
+	for _, name := range sortedKeys(t.prefixes) {
+		p := t.prefixes[name]
+		for _, c := range sortedForms(p.forms) {
+			line(sumForm, name, c.Form, c.Keys, c.NoTTL, c.Expired, c.Far, c.Value, c.Dialects, c.Examples, c.Also)
+		}
+		for _, kind := range sortedKeys(p.types) {
+			line(sumType, name, kind, p.types[kind], p.odd[kind])
+		}
+		if p.huge > 0 {
+			line(sumLarge, name, p.huge, p.most, p.large)
+		}
+	}
+	for _, owner := range sortedKeys(t.shared) {
+		line(sumOwner, owner, t.shared[owner])
+	}
+	for _, d := range t.twice {
+		line(sumTwice, d.name, string(d.encoding))
+	}
+	return out
+}
+
+func oneOf(yes bool, a, b string) string {
+	if yes {
+		return a
+	}
+	return b
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func sortedForms(forms map[Form]*FormCount) []*FormCount {
+	out := make([]*FormCount, 0, len(forms))
+	for _, c := range forms {
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b *FormCount) int { return slices.Compare(wordsOf(a.Form), wordsOf(b.Form)) })
+	return out
+}
+
+// wordsOf is a part of a line.
+func wordsOf(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case int64:
+		return []string{strconv.FormatInt(v, 10)}
+	case []string:
+		return append([]string{strconv.Itoa(len(v))}, v...)
+	case Form:
+		return []string{string(v.Look), string(v.Unit), oneOf(v.UUID, "uuid", "-"), string(v.Encoding)}
+	case []Form:
+		out := []string{strconv.Itoa(len(v))}
+		for _, f := range v {
+			out = append(out, wordsOf(f)...)
+		}
+		return out
+	}
+	panic(fmt.Sprintf("audit: no words for %T", v))
+}
+
+// recordedProbe is a probe as it is read again.
+type recordedProbe struct{ tally *probeTally }
+
+// result is nil where the record has no probe.
+func (r *recordedProbe) result() *ProbeResult {
+	if r.tally == nil {
+		return nil
+	}
+	return r.tally.result()
+}
+
+// take reads a line. What Observed would not have written is an error.
+func (r *recordedProbe) take(o skew.Observed, cfg Config) error {
+	if (r.tally == nil) != (o.Event == sumKeys) {
+		return errors.New("the sum of keys comes once, before the others of a probe")
+	}
+	w := &sumWords{rest: o.Args}
+	switch o.Event {
+	case sumKeys:
+		t := newProbeTally(ProbeConfig{Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB})
+		t.now, t.keys, t.denied, t.lost = o.At, w.count(), w.count(), w.count()
+		t.replica, t.everything = w.either("replica", "primary"), w.either("all", "pattern")
+		r.tally = t
+	case sumForm:
+		w.form(r.tally)
+	case sumType:
+		p := w.prefix(r.tally)
+		kind := w.text()
+		if _, known := p.types[kind]; known || kind == "" {
+			w.fail("a type once, and not without a name")
+		}
+		p.types[kind], p.odd[kind] = w.least(1), w.text()
+		p.keys += p.types[kind]
+	case sumLarge:
+		p := w.prefix(r.tally)
+		if p.huge > 0 {
+			w.fail("large values once a prefix")
+		}
+		p.huge, p.most, p.large = w.least(1), w.count(), w.list(1, 3)
+		p.keys += p.huge
+	case sumOwner:
+		owner := w.text()
+		if r.tally.shared[owner] != nil {
+			w.fail("an identity once")
+		}
+		r.tally.shared[owner] = w.list(2, 3)
+	case sumTwice:
+		r.tally.twice = append(r.tally.twice, twin{w.text(), w.encoding()})
+	default:
+		w.fail("there is no sum %s", strconv.Quote(o.Event))
+	}
+	if w.err == nil && len(w.rest) > 0 {
+		w.fail("more words than %s has", o.Event)
+	}
+	return w.err
+}
+
+// sumWords takes a line's words apart from the left; the first failure sticks.
+type sumWords struct {
+	rest []string
+	err  error
+}
+
+func (w *sumWords) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (w *sumWords) text() string {
+	if len(w.rest) == 0 {
+		w.fail("words are missing")
+		return ""
+	}
+	word := w.rest[0]
+	w.rest = w.rest[1:]
+	return word
+}
+
+func (w *sumWords) count() int64 { return w.least(0) }
+
+func (w *sumWords) least(least int64) int64 {
+	word := w.text()
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil || n < least || strconv.FormatInt(n, 10) != word {
+		w.fail("%s is no number of keys", strconv.Quote(word))
+		return least
+	}
+	return n
+}
+
+func (w *sumWords) either(yes, no string) bool {
+	word := w.text()
+	if word != yes && word != no {
+		w.fail("%s is neither %s nor %s", strconv.Quote(word), yes, no)
+	}
+	return word == yes
+}
+
+func (w *sumWords) list(least, most int64) (out []string) {
+	n := w.least(least)
+	if n > most {
+		w.fail("a list of %d, of which %d are remembered", n, most)
+	}
+	for ; n > 0 && w.err == nil; n-- {
+		out = append(out, w.text())
+	}
+	return out
+}
+
+func (w *sumWords) prefix(t *probeTally) *prefixTally {
+	name := w.text()
+	p := t.prefixes[name]
+	if p == nil {
+		if len(t.prefixes) == MostPrefixes {
+			w.fail("more than %d prefixes", MostPrefixes)
+		}
+		p = newPrefixTally()
+		t.prefixes[name] = p
+	}
+	return p
+}
+
+// mostNamed bounds the dialects of a form, and the forms that it could have instead.
+const mostNamed = 1000
+
+func (w *sumWords) form(t *probeTally) {
+	p := w.prefix(t)
+	c := &FormCount{Form: w.oneForm()}
+	if p.forms[c.Form] != nil {
+		w.fail("a form once a prefix")
+	}
+	c.Keys, c.NoTTL, c.Expired, c.Far, c.Value = w.least(1), w.count(), w.count(), w.count(), w.text()
+	c.Dialects, c.Examples = w.list(0, mostNamed), w.list(1, 3)
+	for n := w.count(); n > 0 && w.err == nil; n-- {
+		c.Also = append(c.Also, w.oneForm())
+	}
+	p.forms[c.Form] = c
+	p.keys += c.Keys
+}
+
+// The words of forms.
+var (
+	formLooks = []dialect.Look{
+		dialect.LookStamp, dialect.LookImplausible, dialect.LookTombstone, dialect.LookGuardLike, dialect.LookDecimal, dialect.LookUUID,
+		dialect.LookToken, dialect.LookConstant, dialect.LookForever, dialect.LookEmpty, dialect.LookText, dialect.LookBinary,
+	}
+	formUnits = []dialect.Unit{
+		"", dialect.UnitMillis, dialect.UnitSeconds, dialect.UnitFloatSeconds, dialect.UnitNanos, dialect.UnitTicks, dialect.UnitNone,
+	}
+	formEncodings = []dialect.Encoding{"", dialect.Plain, dialect.JDK, dialect.JSON}
+)
+
+func (w *sumWords) oneForm() (f Form) {
+	f.Look, f.Unit = dialect.Look(w.text()), dialect.Unit(w.text())
+	f.UUID = w.either("uuid", "-")
+	f.Encoding = w.encoding()
+	if !slices.Contains(formLooks, f.Look) || !slices.Contains(formUnits, f.Unit) {
+		w.fail("there is no form %s", strings.TrimSpace(string(f.Look)+" "+string(f.Unit)))
+	}
+	return f
+}
+
+func (w *sumWords) encoding() dialect.Encoding {
+	e := dialect.Encoding(w.text())
+	if !slices.Contains(formEncodings, e) {
+		w.fail("there is no encoding %s", strconv.Quote(string(e)))
+	}
+	return e
+}
+
+// probed is a line of a probe without what the record shall not say: names and identities become keyed hashes, as
+// everywhere in it, and so do values that are no stamps.
+func (r *recorder) probed(o skew.Observed) skew.Observed {
+	args := slices.Clone(o.Args)
+	keys := func(from, n int) {
+		for i := from; i < min(from+n, len(args)); i++ {
+			args[i] = r.key(args[i])
+		}
+	}
+	listed := func(at int) int { n, _ := strconv.Atoi(args[at]); return n }
+	switch o.Event {
+	case sumForm:
+		const value, dialects = 9, 10
+		args[value] = r.value(args[value], o)
+		examples := dialects + 1 + listed(dialects)
+		keys(examples+1, listed(examples))
+		keys(0, 1)
+	case sumType:
+		keys(0, 1)
+		keys(3, 1)
+	case sumLarge:
+		keys(4, listed(3))
+		keys(0, 1)
+	case sumOwner:
+		args[0] = "h:" + r.digest("owner", args[0])
+		keys(2, listed(1))
+	case sumTwice:
+		keys(0, 1)
+	}
+	o.Args = args
+	return o
+}
+
+// twin is a lock that exists in two spellings.
+type twin struct {
+	name     string
+	encoding dialect.Encoding
+}
+
+// judgeTwins names them.
+func (t *probeTally) judgeTwins() []Finding {
+	var out []Finding
+	for _, d := range t.twice {
+		out = append(out, Finding{
+			Severity: SeverityError, Kind: "two_names", Key: d.name,
+			What:   fmt.Sprintf("the lock exists twice: as a plain key, and in the %s encoding that a serializer of Spring's puts around it; clients of the two share nothing", cmp.Or(d.encoding, dialect.Plain)),
+			Advice: "give the RedisTemplate a StringRedisSerializer for keys and values, on all its hosts at once",
+		})
+	}
+	return out
+}

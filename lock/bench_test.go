@@ -48,6 +48,51 @@ func BenchmarkFront(b *testing.B) {
 	})
 }
 
+// BenchmarkHandOver measures what a hand-over without a word to the store takes, with everybody on one
+// key.
+func BenchmarkHandOver(b *testing.B) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	store := locktest.NewStore(lock.Machine)
+	client, err := lock.New(generous{store.Backend()}, lock.Config{LocalHandOvers: 1 << 30, HandOverFor: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.SetParallelism(256)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			l, err := client.Acquire(ctx, "k")
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			if err := l.Release(); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	if err := client.Close(ctx); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// generous is a backend whose grants are shared by any number of goroutines.
+type generous struct{ lock.Backend }
+
+func (b generous) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	g, err := b.Backend.Try(ctx, key, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &generousGrant{g}, nil
+}
+
+type generousGrant struct{ lock.Grant }
+
+func (g *generousGrant) Share() (lock.Grant, bool) { return g, true }
+
 // prompt is a backend that bounds its own calls, as those of this module do.
 type prompt struct{ lock.Backend }
 

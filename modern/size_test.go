@@ -1,0 +1,13 @@
+package modern
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestAGrantIsKeptSmall is as that of a lease.
+func TestAGrantIsKeptSmall(t *testing.T) {
+	if of := reflect.TypeFor[grant](); of.Size() > 128 {
+		t.Errorf("%v has %d bytes; at most 128", of, of.Size())
+	}
+}

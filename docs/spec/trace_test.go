@@ -24,6 +24,8 @@ var (
 	byWhom   = regexp.MustCompile(`/\\ M = \[[^\]]*by \|-> (\d+)`)
 	phaseNow = regexp.MustCompile(`/\\ record = (\d)`)
 	pc       = regexp.MustCompile(`pc \|-> "([^"]*)"`)
+	members  = regexp.MustCompile(`(1\d) :> (\d)\b`)
+	away     = regexp.MustCompile(`away \|-> \{([^}]*)\}`)
 )
 
 const violated = "Error: Invariant FirstHarm is violated"
@@ -107,6 +109,9 @@ func mover(before, after state) string {
 	if phaseNow.FindString(before.text) != phaseNow.FindString(after.text) || len(was) != 6 || len(is) != 6 {
 		return "record"
 	}
+	if who := registered(before, after); who != "" {
+		return who
+	}
 	// TLC prints variables in an order of its own.
 	oldFirst := strings.Index(after.text, `/\ old = `) < strings.Index(after.text, `/\ our = `)
 	for i := range is {
@@ -119,4 +124,28 @@ func mover(before, after state) string {
 		return fmt.Sprint("ours", i%3+1)
 	}
 	return ""
+}
+
+// registered is the member that has read the record, whose heartbeats have stopped, or come again.
+func registered(before, after state) string {
+	was, is := members.FindAllStringSubmatch(before.text, -1), members.FindAllStringSubmatch(after.text, -1)
+	for i := range is {
+		if i < len(was) && was[i][2] != is[i][2] {
+			return named(is[i][1])
+		}
+	}
+	if a, b := away.FindStringSubmatch(before.text)[1], away.FindStringSubmatch(after.text)[1]; a != b {
+		for _, n := range strings.Split(a+","+b, ",") {
+			if n = strings.TrimSpace(n); n != "" && strings.Contains(a, n) != strings.Contains(b, n) {
+				return named(n)
+			}
+		}
+	}
+	return ""
+}
+
+// named is one of ours, by the number that Bridge.tla gives it.
+func named(number string) string {
+	n, _ := strconv.Atoi(number)
+	return fmt.Sprint("ours", n-10)
 }

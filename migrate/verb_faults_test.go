@@ -79,7 +79,7 @@ func TestCutAnywhereEveryVerbCanBeRunAgain(t *testing.T) {
 			t.Run(verb+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				// The first round suffers nothing, and counts.
-				for nth, last := 0, 0; nth <= last+1 && !t.Failed(); nth++ {
+				for nth, last := 0, 0; nth <= last+1 && !t.Failed(); {
 					inBubble(t, func(fl *fleet) {
 						sent := newCrew(fl, v).suffers(v, f, nth)
 						if nth == 0 {
@@ -88,6 +88,9 @@ func TestCutAnywhereEveryVerbCanBeRunAgain(t *testing.T) {
 					})
 					if t.Failed() {
 						t.Fatalf("at command %d of %d", nth, last)
+					}
+					if nth++; raced && nth > 1 {
+						nth += 7 // in the tests' real stage, without the race detector, it happens at each
 					}
 				}
 			})

@@ -37,8 +37,8 @@ type Config struct {
 	Fair bool
 
 	// Namespace names the counter of fencing numbers and the lines of waiters, so that several
-	// applications on one server do not share them: gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY and
-	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Printable text without
+	// applications on one server do not share them: gsl:fence:NAMESPACE, and gsl:queue:,
+	// gsl:alive: and gsl:gives:NAMESPACE:KEY. The keys of the locks are not prefixed. Printable text without
 	// colons, blanks and braces.
 	Namespace string
 

@@ -2,7 +2,9 @@
 -- since stands in alive too, by when his place stops to count. A place is four words: the process to
 -- call (- where nobody can be), for how many ms the key may be given to it without its asking (0: not
 -- at all), how many fencing numbers it draws (0: none), and its token, which may have blanks. A place
--- that got the key is not in the line any more, and its token does not come back.
+-- that got the key is not in the line any more, and its token does not come back. In the plain form
+-- it then stands in gives, behind a blank so that nobody takes that for a lock: this holder gives the
+-- key on, and nobody need watch it.
 local order, alive, gives = KEYS[3], KEYS[4], KEYS[5]
 
 -- How long a place counts without a new try, in microseconds. Waiters try at least once a second.
@@ -65,7 +67,7 @@ end
 
 -- give ends a hold of the key: it belongs to the first in line from here on. Whether he is alive those
 -- behind him find out at their tries, not we at every release. Who cannot be called, or wants to ask,
--- has fetch ms to come for it. With told, gives says for others that this holder came from the line.
+-- has fetch ms to come for it. With told, gives says what it is for.
 local function give(fetch, told)
   local popped = redis.pcall('ZPOPMIN', order)
   local first = popped[1]
@@ -87,5 +89,5 @@ local function give(fetch, told)
   if ms == '0' then ms, number = fetch, 0 end
   redis.call('SET', KEYS[1], token, 'PX', ms)
   if not call(process, token, number) and number > 0 then redis.call('PEXPIRE', KEYS[1], fetch) end
-  if told then redis.call('SET', gives, token, 'PX', lasts) end
+  if told then redis.call('SET', gives, ' ' .. token, 'PX', lasts) end
 end

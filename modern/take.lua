@@ -30,7 +30,7 @@ if kind == 'stay' then
   if value == '' and (not fair or first == place) then number = take() end
   if number then
     leave(place)
-    if not fair then redis.call('SET', gives, token, 'PX', lasts) end
+    if not fair then redis.call('SET', gives, ' ' .. token, 'PX', lasts) end
     if first == place then callHead() end -- who now watches the key
     return {number}
   end
@@ -67,5 +67,5 @@ else
 end
 local left = redis.call('PTTL', KEYS[1])
 if left == -2 then is = 'none' end
-local given = not fair and first == place and redis.call('GET', gives) == value
+local given = not fair and first == place and redis.call('GET', gives) == ' ' .. value
 return {0, first == place and 1 or 0, given and 1 or 0, left, micros and micros % 1000 or 0, is, string.sub(value, 1, 1024), size}

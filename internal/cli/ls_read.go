@@ -114,6 +114,8 @@ func isBookkeeping(o legacy.Observation) bool {
 		return o.Type == "string" && !strings.ContainsFunc(o.Value, func(r rune) bool { return r < '0' || r > '9' })
 	case strings.HasPrefix(o.Key, "gsl:wait:"):
 		return o.Type == "string" && o.Value == ""
+	case strings.HasPrefix(o.Key, "gsl:gives:"):
+		return o.Type == "string" && strings.HasPrefix(o.Value, " ")
 	case strings.HasPrefix(o.Key, "gsl:queue:"), strings.HasPrefix(o.Key, "gsl:alive:"):
 		return o.Type == "zset"
 	}

@@ -94,6 +94,9 @@ func furnished(t *testing.T) *stage {
 	}
 	m.ZAdd("gsl:queue::token", 1, "p "+aToken)
 	m.ZAdd("gsl:alive::token", 1, "p "+aToken)
+	if err := m.Set("gsl:gives::token", " "+aToken); err != nil {
+		t.Fatal(err)
+	}
 	m.HSet("hash", "a", "b")
 	m.HSet("{tombstone}:gsl:x", "a", "b")
 	return s

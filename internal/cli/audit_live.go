@@ -90,7 +90,8 @@ func writerLines(r *audit.Result) []string {
 // clear goes up over what was drawn and wipes it.
 func (v *liveView) clear() {
 	if v.drawn > 0 {
-		fmt.Fprint(v.out, strings.Repeat("\x1b[1A\x1b[2K", v.drawn))
+		// The line below may hold what was typed meanwhile, such as the ^C that ends the watch.
+		fmt.Fprint(v.out, "\r\x1b[2K"+strings.Repeat("\x1b[1A\x1b[2K", v.drawn))
 	}
 	v.drawn = 0
 }

@@ -24,6 +24,7 @@ func liveResult(writers int) *audit.Result {
 // screenOf plays what a terminal does with the lines: up and wipe.
 func screenOf(text string) []string {
 	var lines []string
+	text = strings.ReplaceAll(text, "\r\x1b[2K", "") // of the empty line below
 	for text != "" {
 		if rest, ok := strings.CutPrefix(text, "\x1b[1A\x1b[2K"); ok {
 			lines, text = lines[:len(lines)-1], rest

@@ -94,7 +94,7 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 	figure.Rows = figure.Rows[:min(len(figure.Rows), reportRows)]
 	return &report.Section{
 		Title: "Clocks", Figure: figure, Table: table,
-		Words: "Each client's clock lies in its bar, if its lease is right and one process writes with one clock. A red bar is contradicted: the clock stepped, two processes share the address, or the lease is another. A pale one is open at an end: too little was seen. " + a.spreadWords() + ".",
+		Words: "Each client's clock lies in its bar, if its lease is right and one process writes with one clock. A red bar is contradicted: the clock stepped, two processes share the address, or the lease is another. A pale one is open at an end: too little was seen. How far the clocks are apart: " + a.spreadWords() + ".",
 	}
 }
 

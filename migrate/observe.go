@@ -213,10 +213,11 @@ func sighted(observer string, r *audit.Result) Sighting {
 	if e.Spread.Proved > 0 && len(e.Spread.Contradicted) == 0 {
 		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(audit.Measured), At: e.Until}
 	}
-	for _, k := range e.Mixed() {
-		s.Mixed = append(s.Mixed, k.Key)
-	}
 	for _, k := range e.Keys {
+		// The watch knows the fleet's own dialect alone: what another writes there it cannot read.
+		if len(k.Dialects) > 1 || len(k.Dialects) == 1 && k.Counts.Unreadable > 0 {
+			s.Mixed = append(s.Mixed, k.Key)
+		}
 		if k.LastWrite != nil || k.LastFailed != nil {
 			s.Keys = append(s.Keys, SightedKey{k.Key, touchOf(k.LastWrite), touchOf(k.LastFailed)})
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/modern"
 )
 
 var (
@@ -725,6 +726,42 @@ func TestTwoOfOursExcludeEachOtherAcrossPhases(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAfterCleanAProgramMayUseModernOnTheSecondKeysName: beside a member of clean, in whichever order, and the
+// fencing numbers go on.
+func TestAfterCleanAProgramMayUseModernOnTheSecondKeysName(t *testing.T) {
+	bridges(t, func(r *rig) {
+		clean := r.bridge(migrate.Clean, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
+		plain, err := modern.New(r.wire.Pool(), modern.Config{Fence: true, Namespace: "shop"})
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer plain.Close()
+		last := int64(0)
+		for range 2 {
+			g := r.take(clean)
+			if _, err := plain.Try(background, keyM, ttl); !errors.Is(err, lock.ErrHeld) {
+				r.Errorf("modern beside clean: %v", err)
+			}
+			r.release(g)
+			p, err := plain.Try(background, keyM, ttl)
+			if err != nil {
+				r.Fatal(err)
+			}
+			r.held(clean)
+			if m := r.get(keyM); m != p.Token() {
+				r.Errorf("modern has %q there, and its token is %q", m, p.Token())
+			}
+			r.release(p)
+			a, b := g.(lock.Fenced).Fence(), p.(lock.Fenced).Fence()
+			if a <= last || b <= a {
+				r.Errorf("fencing numbers %d, %d, %d", last, a, b)
+			}
+			last = b
+		}
+		r.wantKeys("", "")
+	})
 }
 
 // Manners.

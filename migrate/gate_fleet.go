@@ -143,6 +143,6 @@ func (b *builder) oneDialect() {
 		b.block("dialect", "old clients write keys in two dialects, which do not exclude each other whatever we do: %q; move the clients of one of them first", mixed)
 	}
 	if others := b.survey.Others; others > 0 && b.namespace != "" {
-		b.note("unreadable", "%d keys of the namespace hold what %s does not write; they are taken for held", others, b.dialect.Name)
+		b.note("unreadable", "%d keys of the namespace hold what %s does not write; they are taken for held: if other clients lock by them, give those a namespace of their own", others, b.dialect.Name)
 	}
 }

@@ -122,10 +122,11 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		if a.once || errors.Is(err, ErrNoRetry) || !a.waited && !errors.Is(err, ErrHeld) {
 			return nil, fmt.Errorf("key %q: %w", a.key, err)
 		}
+		answered := a.core.keeper.now().Elapsed
 		if a.enter(ctx, err) || a.arm(ctx, err) {
 			continue
 		}
-		pause, more := a.pause(err)
+		pause, more := a.pause(err, answered)
 		if more {
 			a.tellWaiting(err)
 		}

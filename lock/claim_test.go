@@ -123,3 +123,37 @@ func TestALeaseThatIsNotRenewedClaimsNothing(t *testing.T) {
 		}
 	})
 }
+
+// slowToArm is a store whose watch takes a while to arm.
+type slowToArm struct {
+	heldStore
+	took time.Duration
+	ends time.Time
+}
+
+func (s *slowToArm) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	if left := time.Until(s.ends); left > 0 {
+		return nil, &lock.HeldError{Key: key, Again: left}
+	}
+	return &gift{term: lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}, nil
+}
+
+func (s *slowToArm) Await(context.Context, string, func()) (func(), bool, error) {
+	time.Sleep(s.took)
+	return func() {}, false, nil
+}
+
+func (s *slowToArm) Guard(context.Context, lock.Grant, func()) (func(), error) {
+	return func() {}, nil
+}
+
+func TestWhatTheStoreSaysOfTimeCountsFromItsAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *locktest.Store) {
+		s := &slowToArm{took: 70 * time.Millisecond, ends: time.Now().Add(300 * time.Millisecond)}
+		l := acquire(t, client(t, s, lock.Config{RetryEvery: time.Second}), "k")
+		if late := time.Since(s.ends); late != 0 {
+			t.Errorf("had %v behind the end of the key", late)
+		}
+		release(t, l)
+	})
+}

@@ -68,8 +68,9 @@ func (a *attempt) goOn(free bool) bool {
 // recheckEvery is how long a waiter trusts that it will be woken: a message can be missed.
 const recheckEvery = time.Second
 
-// pause returns how long to wait before the next attempt, and whether there is to be one.
-func (a *attempt) pause(err error) (pause time.Duration, more bool) {
+// pause returns how long to wait before the next attempt, and whether there is to be one. What the store
+// said of time counts from answered.
+func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration, more bool) {
 	cfg := &a.client.cfg
 	if a.core.pacer != nil {
 		poll, attempts := a.core.pacer.Pace(cfg.Wait)
@@ -84,13 +85,14 @@ func (a *attempt) pause(err error) (pause time.Duration, more bool) {
 	}
 	pause -= cfg.Jitter(pause / 4)
 	var held *HeldError
-	if errors.As(err, &held) {
+	if errors.As(err, &held) && (held.Left > 0 || held.Again > 0) {
+		gone := a.core.keeper.now().Elapsed - answered
 		if held.Left > 0 {
 			// The server frees the key when its last millisecond is over.
-			pause = min(pause, held.Left+time.Millisecond)
+			pause = min(pause, held.Left+time.Millisecond-gone)
 		}
 		if held.Again > 0 {
-			pause = min(pause, held.Again)
+			pause = min(pause, held.Again-gone)
 		}
 	}
 	left, limited := a.left()

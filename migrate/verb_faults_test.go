@@ -40,11 +40,12 @@ var verbCases = map[string]verbCase{
 	"tombstones of clean": {Modern, Clean, func(c *crew) { c.halfway(CleanUp) }, CleanUp},
 }
 
-// fault is a column. Exactly one of its funcs is given.
+// fault is a column: rule, meanwhile or late.
 type fault struct {
 	command string // at which it may happen; empty: at each
-	rule    *redistest.Action
-	// meanwhile happens while a command stands before the server, or when the verb is over if it sends fewer.
+	// rule is what becomes of that command.
+	rule *redistest.Action
+	// meanwhile happens while it stands before the server, or when the verb is over if it sends fewer.
 	meanwhile func(c *crew, promote func())
 	// cut: connections end with it.
 	cut bool
@@ -59,6 +60,7 @@ var verbFaults = map[string]fault{
 	"cut before a script":    {command: "EVALSHA", rule: &redistest.CutBefore},
 	"cut after the reply":    {rule: &redistest.CutReplied},
 	"NOSCRIPT":               {command: "EVALSHA", rule: noScript},
+	"without a right":        {rule: noRight, says: "who migrates needs SCAN, GET"},
 	"script cache flushed":   {command: "EVALSHA", meanwhile: func(c *crew, _ func()) { c.w.FlushScripts() }},
 	"restarted empty":        {meanwhile: func(c *crew, _ func()) { c.w.Restart() }, cut: true},
 	"phase record lost":      {meanwhile: func(c *crew, _ func()) { c.w.Mini.Del(recordKey("")) }},

@@ -126,7 +126,6 @@ func TestALeaseThatIsNotRenewedClaimsNothing(t *testing.T) {
 
 // slowToArm is a store whose watch takes a while to arm.
 type slowToArm struct {
-	heldStore
 	took time.Duration
 	ends time.Time
 }

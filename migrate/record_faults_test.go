@@ -38,6 +38,12 @@ func TestWhoHasAPhaseKeepsItWithoutARecord(t *testing.T) {
 						if kept := f.w.Mini.Exists("{held}:gsl"); kept == errors.Is(err, lock.ErrLost) {
 							t.Errorf("its token is there: %v, and yet its renewal says %v", kept, err)
 						}
+						if next, err := p.behind.Pass(bg, g, leaseOfOurs); err == nil {
+							if !f.w.Mini.Exists("{held}:gsl") {
+								t.Error("handed over what is lost")
+							}
+							g = next
+						}
 						_ = g.Release(bg)
 						for _, m := range p.members {
 							_ = m.Refresh(bg)

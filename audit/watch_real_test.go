@@ -376,3 +376,45 @@ func TestServerThatGoesAwayLeavesAHoleAndNoError(t *testing.T) {
 		}
 	}
 }
+
+// Each change is told of, although the server is asked to tell only when it was not asked since the last.
+func TestEveryChangeIsToldAndAskedForOnce(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	const changes = 10
+	made := int64(0)
+	change := func() {
+		s.Do("SET", "lock:a", jedisStamp(time.Now()))
+		made++
+	}
+	s.Do("SET", "lock:a", jedisStamp(time.Now()))
+	looks := func(r *Result) int64 { return r.Evidence.Covered(SourcePoll).Events }
+	before := int64(0)
+	cfg := Config{Match: "lock:*", For: time.Minute, NoStats: true, SeenEvery: 50 * time.Millisecond, Seen: func(r *Result) {
+		told := r.Evidence.Covered(SourceTracking).Events
+		switch {
+		case told < made || looks(r) < before+3: // and looked at anew, several times
+		case made == changes:
+			stop()
+		default:
+			before = looks(r)
+			change()
+		}
+	}}
+	r, err := Watch(ctx, pool, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told := r.Evidence.Covered(SourceTracking).Events; told != changes || made != changes {
+		t.Errorf("%d changes of %d were told of", told, made)
+	}
+	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
+	asked, _ := callsIn(text, "client|caching")
+	// Of the key at first, after each change, and now and then.
+	if most := changes + 2 + int64(r.Cost.Elapsed/trackAgain); asked == 0 || asked > most {
+		t.Errorf("asked %d times to be told, more than %d", asked, most)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,26 @@ func TestAnOldClientsReleaseWakesAWaiterAndATouchTellsTheHolder(t *testing.T) {
 			}
 			if err := l.Release(); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// Lua reads "nan" as a number, which is neither above nor below any bound; the embedded server's does not.
+func TestACounterThatIsNoNumberTakesNothingOnAnyServer(t *testing.T) {
+	for _, bin := range redistest.Servers(t) {
+		t.Run(bin.Name, func(t *testing.T) {
+			t.Parallel()
+			s := bin.Start(t, redistest.Options{})
+			b := realBridge(t, s, migrate.Dual, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
+			s.Do("SET", "gsl:fence:shop", "nan")
+			if g, err := b.Try(background, "k", ttl); err == nil || !strings.Contains(err.Error(), "holds no fencing number") {
+				t.Errorf("grant %v, error %v", g, err)
+			}
+			for _, key := range []string{"k", keyM} {
+				if s.Do("EXISTS", key) != int64(0) {
+					t.Errorf("%s is taken", key)
+				}
 			}
 		})
 	}

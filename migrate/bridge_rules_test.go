@@ -838,6 +838,24 @@ func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 	})
 }
 
+// TestACounterThatCannotBeReadLeavesNothingTaken: it is somebody else's, and the lock would have no number.
+func TestACounterThatCannotBeReadLeavesNothingTaken(t *testing.T) {
+	for _, text := range []string{"abc", "", "9999999999999999999", "nan"} {
+		bridges(t, func(r *rig) {
+			b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
+			r.set("gsl:fence:shop", text)
+			if g, err := b.Try(background, "k", ttl); err == nil || !strings.Contains(err.Error(), "holds no fencing number") {
+				r.Errorf("%q: grant %v, error %v", text, g, err)
+			}
+			r.wantKeys("", "")
+			if now := r.get("gsl:fence:shop"); now != text {
+				r.Errorf("the counter was %q and is %q", text, now)
+			}
+			r.del("gsl:fence:shop")
+		})
+	}
+}
+
 func TestSharingEndsWithTheReservedNumbersOfTheBlock(t *testing.T) {
 	bridges(t, func(r *rig) {
 		g := r.take(r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence = true }))

@@ -26,7 +26,7 @@ local function draw(counter, numbers, sec, usec)
     sec, usec = t[1], t[2]
   end
   local last = tonumber(redis.call('GET', counter) or 0)
-  if not last or last > 9e15 then error('getsetlock: ' .. counter .. ' holds no fencing number') end
+  if not (last and last <= 9e15) then error('getsetlock: ' .. counter .. ' holds no fencing number') end
   local fence = math.max(last + 1, tonumber(sec) * 1000000 + tonumber(usec))
   redis.call('SET', counter, string.format('%.0f', fence + tonumber(numbers) - 1))
   return fence

@@ -72,8 +72,8 @@ public final class DualLock implements AutoCloseable {
     private final Map<String, Long> given = new ConcurrentHashMap<>(); // when keys were given back
 
     // Guarded by this: the server's clock less ours in microseconds, as bounds, and until when a step suspends takeovers.
-    private long lowest = Long.MIN_VALUE;
-    private long highest = Long.MAX_VALUE;
+    private long lowest = Long.MIN_VALUE / 2; // halved, so that a drift can be added and taken away
+    private long highest = Long.MAX_VALUE / 2;
     private long suspendedTill = System.nanoTime();
 
     /** @param pool of this lock's own: renewals must not wait for a connection behind the service's other work */

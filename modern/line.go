@@ -54,7 +54,7 @@ func (b *Backend) Enter(_ context.Context, key string, claim time.Duration) (loc
 // place is a waiter of this process in the line.
 type place struct {
 	b      *Backend
-	g      *grant
+	g      *grant        // changed under b.wakes, by who tries
 	claim  time.Duration // what it may be given the key for, zero: it asks
 	member string        // what stands in the line, empty before the first try
 	stands bool          // it does, as far as the last try said
@@ -71,10 +71,21 @@ type place struct {
 	given int64 // what the release said that gave us the key: our fencing number, or 1
 }
 
-// call is what a message for this place does.
-func (p *place) call(word string) {
+// caller is what messages for the place as it stands now do.
+func (p *place) caller() func(word string) {
+	token := p.g.token
+	return func(word string) { p.call(token, word) }
+}
+
+// call is what a message does that names token. One that our subscription has taken out already, and not
+// yet delivered, is not held up by Forget: the place may have been made anew since.
+func (p *place) call(token, word string) {
 	number, _ := strconv.ParseInt(word, 10, 64)
 	p.b.wakes.Lock()
+	if p.g.token != token {
+		p.b.wakes.Unlock()
+		return
+	}
 	p.given = max(p.given, number)
 	wake := p.wake
 	p.b.wakes.Unlock()
@@ -100,7 +111,7 @@ func (p *place) listen(ctx context.Context) {
 	if p.b.cfg.Wake == WakeOff || p.b.native.deaf.Load() {
 		return
 	}
-	err := p.b.notices.Register(ctx, p.g.token, p.call)
+	err := p.b.notices.Register(ctx, p.g.token, p.caller())
 	p.heard = err == nil
 	var refusal redis.Error
 	if errors.As(err, &refusal) {
@@ -218,9 +229,9 @@ func (p *place) anew() error {
 	}
 	p.b.notices.Forget(p.g.token)
 	p.b.wakes.Lock()
-	p.given = 0
+	p.g, p.given = g, 0
 	p.b.wakes.Unlock()
-	p.g, p.member, p.stands, p.atHead = g, "", false, false
+	p.member, p.stands, p.atHead = "", false, false
 	return nil
 }
 

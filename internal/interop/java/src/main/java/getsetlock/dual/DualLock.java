@@ -76,9 +76,17 @@ public final class DualLock implements AutoCloseable {
     private long highest = Long.MAX_VALUE / 2;
     private long suspendedTill = System.nanoTime();
 
-    /** @param pool of this lock's own: renewals must not wait for a connection behind the service's other work */
+    /**
+     * @param pool   of this lock's own: renewals must not wait for a connection behind the service's other work
+     * @param member joined for the dialect of jedis-lock 1.0.0; any other is refused, since its clients may take a bare number
+     *               for no stamp at all, and the lock for free
+     */
     public DualLock(JedisPool pool, DualMember member, Terms terms) {
         terms.check();
+        if (!member.dialect().equals(DualMember.DIALECT)) {
+            throw new IllegalArgumentException("DualLock writes guards for the dialect " + DualMember.DIALECT + " alone, and the member "
+                    + "has joined for " + member.dialect() + ", whose clients would not read them: use the Go bridge for that fleet");
+        }
         this.pool = pool;
         this.member = member;
         this.terms = terms;

@@ -35,6 +35,9 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
+    /** The old clients' dialect that {@link DualLock} can write: jedis-lock 1.0.0. */
+    static final String DIALECT = "Jedis";
+
     private static final String VERSION = "gsl/1";
     private static final String[] RECORD = {
         "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job"
@@ -63,7 +66,7 @@ public final class DualMember implements AutoCloseable {
 
     /** Joins with the dialect of jedis-lock 1.0.0 and a heartbeat every five seconds. */
     public DualMember(JedisPool pool, String namespace, String name) {
-        this(pool, namespace, name, "Jedis", 5_000);
+        this(pool, namespace, name, DIALECT, 5_000);
     }
 
     /**
@@ -73,6 +76,7 @@ public final class DualMember implements AutoCloseable {
      * @param pool      two connections at least, which nobody else exhausts
      * @param namespace the keys that begin with it; empty for all
      * @param name      for people: host and program
+     * @param dialect   the record's: a record of another one gives no phase, and a lock is only built on {@code "Jedis"}
      */
     public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis) {
         this.pool = pool;
@@ -93,6 +97,10 @@ public final class DualMember implements AutoCloseable {
 
     public String id() {
         return id;
+    }
+
+    String dialect() {
+        return dialect;
     }
 
     /** The phase by which this service acts. */

@@ -1,0 +1,112 @@
+//go:build real
+
+package migrate
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// javaDriver is a JVM of testdata/java/DualDriver.java: a service with many leases that tells what becomes of them.
+type javaDriver struct {
+	t     *testing.T
+	in    io.WriteCloser
+	lines chan string
+}
+
+// drive starts one on the server at addr, which may be a Wire's.
+func drive(t *testing.T, addr, dialect string, ttl, gap time.Duration) *javaDriver {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jar := filepath.Join("..", "internal", "interop", "java", "target", "interop.jar")
+	cmd := exec.Command("java", "-cp", jar, filepath.Join("testdata", "java", "DualDriver.java"),
+		host, port, dialect, fmt.Sprint(ttl.Milliseconds()), fmt.Sprint(gap.Milliseconds()))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d := &javaDriver{t: t, in: in, lines: make(chan string, 1024)} // more than any test lets happen
+	go func() {
+		defer close(d.lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			d.lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		for range d.lines { // Wait may only be called once all is read
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the driver: %v", err)
+		}
+	})
+	return d
+}
+
+func (d *javaDriver) order(format string, args ...any) {
+	d.t.Helper()
+	if _, err := fmt.Fprintf(d.in, format+"\n", args...); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// next is what happened next.
+func (d *javaDriver) next() string {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(bg, 40*time.Second)
+	defer cancel()
+	select {
+	case line, ok := <-d.lines:
+		if !ok {
+			d.t.Fatal("the driver has ended")
+		}
+		return line
+	case <-ctx.Done():
+		d.t.Fatal("nothing happened for 40 s")
+	}
+	return ""
+}
+
+func (d *javaDriver) expect(want string) {
+	d.t.Helper()
+	if got := d.next(); got != want {
+		d.t.Fatalf("the driver says %q, want %q", got, want)
+	}
+}
+
+// A guard is a bare number: to clients of JedisUUID that is no stamp, and the key is free.
+func TestJavaLockRefusesADialectThatItCannotWrite(t *testing.T) {
+	w := inJavaWorld(t, 10*time.Second)
+	before := w.keys("*")
+	d := drive(t, w.server.Addr(), "JedisUUID", 30*time.Second, time.Second)
+	got := d.next()
+	if !strings.HasPrefix(got, "failed lock java.lang.IllegalArgumentException") || !strings.Contains(got, "JedisUUID") {
+		t.Errorf("a member for JedisUUID: %q", got)
+	}
+	if n := w.keys("gsl:member:*"); n != 2 {
+		t.Errorf("%d members, want the Go client and the Java one, with no lock", n)
+	}
+	if n := w.keys("*"); n != before+1 {
+		t.Errorf("%d keys, were %d: something besides the member was written", n, before)
+	}
+}

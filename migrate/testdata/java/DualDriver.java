@@ -1,0 +1,109 @@
+import getsetlock.dual.DualLock;
+import getsetlock.dual.DualMember;
+import java.util.Map;
+import java.util.Scanner;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.JedisPool;
+import redis.clients.jedis.JedisPoolConfig;
+
+/**
+ * A service with the lock of docs/java-dual.md and many leases, for tests of what the service itself sees. Orders are lines on
+ * stdin, what happens is a line on stdout; it ends when stdin does.
+ *
+ * <p>{@code take KEY} answers {@code took KEY true|false}, {@code release KEY} {@code released KEY true|false}; either
+ * {@code failed KEY CLASS}. {@code interrupt KEY} interrupts the take. {@code break N} makes the pool throw, N times, what no
+ * Jedis throws. A lost lease is {@code lost KEY held|free}, and its onLost never returns.
+ */
+public final class DualDriver {
+    private static final int SILENCE_MILLIS = 120_000; // a read's timeout: longer than any test waits
+
+    private final Map<String, DualLock.Lease> leases = new ConcurrentHashMap<>();
+    private final Map<String, Thread> takes = new ConcurrentHashMap<>();
+    private final AtomicInteger broken = new AtomicInteger();
+    private final DualLock locks;
+
+    private DualDriver(String host, int port, String dialect, long ttlMillis, long gapMillis) {
+        JedisPoolConfig config = new JedisPoolConfig();
+        config.setMaxTotal(16);
+        JedisPool pool = new JedisPool(config, host, port, SILENCE_MILLIS) {
+            @Override
+            public Jedis getResource() {
+                if (broken.getAndUpdate(n -> n > 0 ? n - 1 : 0) > 0) {
+                    throw new IllegalStateException("broken");
+                }
+                return super.getResource();
+            }
+        };
+        DualLock.Terms terms = new DualLock.Terms();
+        terms.ttlMillis = ttlMillis;
+        terms.gapMillis = gapMillis;
+        JedisPool members = new JedisPool(config, host, port, SILENCE_MILLIS);
+        locks = new DualLock(pool, new DualMember(members, "stock", "driver", dialect, 60_000), terms);
+    }
+
+    public static void main(String[] args) {
+        DualDriver driver;
+        try {
+            driver = new DualDriver(args[0], Integer.parseInt(args[1]), args[2], Long.parseLong(args[3]), Long.parseLong(args[4]));
+        } catch (RuntimeException e) {
+            say("failed lock " + e);
+            System.exit(0);
+            return;
+        }
+        say("ready");
+        Scanner in = new Scanner(System.in, "UTF-8");
+        while (in.hasNextLine()) {
+            String[] order = in.nextLine().split(" ");
+            driver.obey(order[0], order[1]);
+        }
+        System.exit(0);
+    }
+
+    private void obey(String verb, String what) {
+        switch (verb) {
+            case "break":
+                broken.set(Integer.parseInt(what));
+                break;
+            case "interrupt":
+                takes.get(what).interrupt();
+                break;
+            default:
+                Thread t = new Thread(() -> work(verb, what));
+                takes.put(what, t);
+                t.start();
+        }
+    }
+
+    private void work(String verb, String key) {
+        try {
+            say(verb.equals("take") ? "took " + key + " " + take(key) : "released " + key + " " + leases.get(key).release());
+        } catch (InterruptedException | RuntimeException e) {
+            say("failed " + key + " " + e.getClass().getSimpleName());
+        }
+    }
+
+    private boolean take(String key) throws InterruptedException {
+        DualLock.Lease lease = locks.tryAcquire(key);
+        if (lease == null) {
+            return false;
+        }
+        leases.put(key, lease);
+        lease.onLost(() -> {
+            say("lost " + key + (lease.isHeld() ? " held" : " free"));
+            try {
+                new CountDownLatch(1).await(); // a job that does not stop
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        return true;
+    }
+
+    private static synchronized void say(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+}

@@ -9,7 +9,7 @@ import (
 // finish goes on with what an earlier call left to be done.
 func (d *desk) finish(ctx context.Context, f *facts) (*Report, error) {
 	r := d.report(f)
-	if !d.opts.Go && f.record.Pending != Clean {
+	if !d.opts.Go {
 		gate := d.remains(f)
 		r.Gate = &gate
 		r.note("the step to %v was taken and is not over: --go goes on with it", f.record.Phase)

@@ -12,9 +12,10 @@ import (
 // Init writes the record of a namespace, at once, and begins with Observe. It refuses where there is one.
 //
 // Where the record was lost and members are left, it is written as they act: what they do is the truth,
-// and a record that moved them by more than a step would break it. After Clean it begins anew; then old
-// clients may start only when it says so, after every member has acknowledged and the leases of Clean
-// have ended, and a call that finds this unfinished goes on with it.
+// and a record that moved them by more than a step would break it. After Clean it begins anew, which is a
+// step like any other: without Options.Go it shows the gate. Old clients may start only when it says so,
+// after every member has acknowledged and the leases of Clean have ended, and a call that finds this
+// unfinished goes on with it, by Options.Go again.
 func Init(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		switch {
@@ -170,7 +171,7 @@ func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report
 	return r, nil
 }
 
-// anew begins again after Clean.
+// anew begins again after Clean: a step that moves a running fleet, and so waits for a human's word.
 func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	taken, cannot := f.forget(d.opts.Forget)
 	b := &builder{facts: f, gate: Gate{To: Observe, Blocks: cannot}}
@@ -179,6 +180,10 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	r := d.report(f)
 	r.Gate = &b.gate
 	if !b.gate.Open {
+		return r, nil
+	}
+	if !d.opts.Go {
+		r.note("the fleet is clean: with --go it begins anew with observe")
 		return r, nil
 	}
 	if err := d.forget(ctx, taken, r); err != nil {

@@ -27,8 +27,8 @@ type Options struct {
 	// Claims replace evidence that is missing.
 	Claims Claims
 
-	// Go is the human's word that the step may be taken. Without it nothing changes. It opens no gate
-	// that is closed.
+	// Go is the human's word that the step may be taken. Without it nothing changes, but that Init writes a
+	// record where there is none. It opens no gate that is closed.
 	Go bool
 
 	// Forget names members that are dead. They are taken out together with the step.

@@ -42,18 +42,54 @@ func TestTheWholeRoadThereAndBackAndToTheEnd(t *testing.T) {
 	})
 }
 
+// TestNothingMovesWithoutAHumansWord, not the first step of a verb and not what an earlier call has left: that
+// lets old clients in, or takes away what keeps them out.
 func TestNothingMovesWithoutAHumansWord(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(MemberConfig{})
-		f.to(Observe)
-		before, _ := f.w.Mini.Get(recordKey(""))
-		if r := f.advance(Options{}); !r.Gate.Open || r.Moved {
-			t.Errorf("open %v, moved %v", r.Gate.Open, r.Moved)
-		}
-		if after, _ := f.w.Mini.Get(recordKey("")); after != before {
-			t.Error("the record changed")
-		}
-	})
+	for name, c := range map[string]struct {
+		from, pending Phase // pending: the step was taken, and not all of it is done
+		run           verb
+		to            Phase
+	}{
+		"advance to dual":   {Observe, NoPhase, doAdvance, Dual},
+		"advance to sealed": {Dual, NoPhase, doAdvance, Sealed},
+		"advance to modern": {Sealed, NoPhase, doAdvance, Modern},
+		"back to sealed":    {Modern, NoPhase, doBack, Sealed},
+		"back to dual":      {Sealed, NoPhase, doBack, Dual},
+		"back to observe":   {Dual, NoPhase, doBack, Observe},
+		"clean":             {Modern, NoPhase, doClean, Clean},
+		"init after clean":  {Clean, NoPhase, doInit, Observe},
+		"the rest of back":  {Dual, Sealed, doBack, Dual},
+		"the rest of clean": {Clean, Modern, doClean, Clean},
+		"the rest of init":  {Observe, Clean, doInit, Observe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				f.join(MemberConfig{})
+				f.to(c.from)
+				if c.pending != NoPhase {
+					r := f.at(c.from)
+					r.Pending = c.pending
+					if err := f.w.Mini.Set(recordKey(""), r.String()); err != nil {
+						t.Fatal(err)
+					}
+					f.beats()
+					f.put("stock", nil)
+				}
+				before := f.w.Mini.Keys()
+				record, _ := f.w.Mini.Get(recordKey(""))
+				r := f.must(c.run, Options{Wait: time.Minute})
+				if r.Gate == nil || !r.Gate.Open || r.Moved || r.Over != (c.pending == NoPhase) {
+					t.Errorf("moved %v, over %v, %+v", r.Moved, r.Over, r.Gate)
+				}
+				if after, _ := f.w.Mini.Get(recordKey("")); after != record || !slices.Equal(f.w.Mini.Keys(), before) {
+					t.Errorf("the record is %q, the keys %q", after, f.w.Mini.Keys())
+				}
+				if r := f.must(c.run, Options{Go: true, Wait: time.Minute}); !r.Over || f.at(c.to).Pending != NoPhase {
+					t.Errorf("with it: %v, closed by %q", r.Phase, rules(r.Gate))
+				}
+			})
+		})
+	}
 }
 
 func TestAHumansWordOpensNoClosedGate(t *testing.T) {
@@ -122,7 +158,7 @@ func TestANewBeginningAfterCleanWaitsForWhoVanished(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.w.Pass(time.Minute)
-		closed(t, f.init(Options{}).Gate, "vanished")
+		closed(t, f.init(Options{Go: true}).Gate, "vanished")
 		f.at(Clean)
 	})
 }
@@ -208,7 +244,7 @@ func TestANewBeginningAfterCleanWaitsForLeasesOfClean(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := f.init(Options{Wait: 20 * time.Second})
+		r := f.init(Options{Go: true, Wait: 20 * time.Second})
 		closed(t, r.Gate, "leases")
 		if r.Over || r.Phase != Observe {
 			t.Errorf("over %v, phase %v", r.Over, r.Phase)
@@ -218,7 +254,7 @@ func TestANewBeginningAfterCleanWaitsForLeasesOfClean(t *testing.T) {
 		}
 		end()
 		f.beats()
-		if r := f.init(Options{}); !r.Over {
+		if r := f.init(Options{Go: true}); !r.Over {
 			t.Errorf("%v", r.Gate.Blocks)
 		}
 	})

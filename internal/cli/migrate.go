@@ -28,7 +28,7 @@ one Redis, with no moment in which an old and a new client both hold.
 The phase stands on the server, for the keys that begin with --namespace. Programs that
 join (package migrate, or run --protocol auto) follow it within a heartbeat.
 
-  init      begin with observe; after clean: begin anew
+  init      begin with observe; after clean: the gate to a new beginning; with --go pass it
   status    where the fleet is, and what keeps the next gate closed; with --watch also
             gather what the gates need to know of the old clients, until ^C
   plan      the whole road for this fleet: phases, times to wait, what will refuse
@@ -36,7 +36,8 @@ join (package migrate, or run --protocol auto) follow it within a heartbeat.
   back      the gate to the phase before; with --go pass it
   clean     the last gate; with --go pass it and delete the tombstones
 
-Nothing moves without --go, and --go opens no gate that is closed. What nobody measured is
+Nothing moves without --go, and --go opens no gate that is closed; of init only a new
+beginning after clean needs it. What nobody measured is
 said by --lease, --greatest, --spread, --gap, --job and --gone, and printed as claimed.
 Each verb can be run again at any time, also after it was killed.
 
@@ -101,7 +102,7 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.claims.Gap, "gap", 0, "claim: the longest time from a clock reading of theirs to its write, the longest pause included")
 	flags.DurationVar(&f.claims.Job, "job", 0, "claim: their longest job")
 	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, and none did for the window's length")
-	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open")
+	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean")
 	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry; may be repeated")
 	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for what follows upon a step: acknowledgements, the last tombstone")
 	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and keep for the gates what is seen")
@@ -114,10 +115,8 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 
 // check refuses flags that the verb cannot follow.
 func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
-	steps := []string{"advance", "back", "clean"}
-	for flag, verbs := range map[string][]string{
-		"go": steps, "forget": append([]string{"init"}, steps...), "wait": append([]string{"init"}, steps...), "watch": {"status"}, "monitor": {"status"},
-	} {
+	steps := []string{"init", "advance", "back", "clean"}
+	for flag, verbs := range map[string][]string{"go": steps, "forget": steps, "wait": steps, "watch": {"status"}, "monitor": {"status"}} {
 		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
 			return wrongUse("--%s is for %s", flag, strings.Join(verbs, ", "))
 		}
@@ -198,7 +197,7 @@ func migrated(r *migrate.Report, verb string, goes bool) error {
 	if r.Moved && verb == "advance" {
 		return nil
 	}
-	if goes || verb == "init" {
+	if goes || r.Moved { // init also moves without --go
 		well = well && r.Over
 	}
 	if !well {

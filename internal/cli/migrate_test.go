@@ -131,7 +131,14 @@ func TestMigrateGoesTheWholeRoad(t *testing.T) {
 	tr.ends(0, tr.verb("clean", "--go"))
 	tr.ends(1, tr.verb("back", "--go"))
 	tr.pass(0)
-	tr.ends(0, tr.verb("init"))
+	s = tr.ends(0, tr.verb("init"))
+	if !strings.Contains(s.out, "gate to observe: open") || !strings.Contains(s.out, "with --go it begins anew") {
+		t.Error(s.out)
+	}
+	s = tr.ends(0, tr.verb("init", "--go"))
+	if !strings.Contains(s.out, "old clients may start") {
+		t.Error(s.out)
+	}
 }
 
 func TestAStepWhoseRemainsAreLeftIsOne(t *testing.T) {
@@ -180,7 +187,7 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 	}{
 		{"give one of init", []string{"migrate"}},
 		{"give one of init", []string{"migrate", "forward"}},
-		{"--go is for advance", []string{"migrate", "status", "--go"}},
+		{"--go is for init, advance", []string{"migrate", "status", "--go"}},
 		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
 		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
 		{"--job is -1s", []string{"migrate", "plan", "--job", "-1s"}},

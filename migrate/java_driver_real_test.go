@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
 )
 
 // javaDriver is a JVM of testdata/java/DualDriver.java: a service with many leases that tells what becomes of them.
@@ -108,5 +110,27 @@ func TestJavaLockRefusesADialectThatItCannotWrite(t *testing.T) {
 	}
 	if n := w.keys("*"); n != before+1 {
 		t.Errorf("%d keys, were %d: something besides the member was written", n, before)
+	}
+}
+
+// Every renewal hangs on a server that does not answer, no connection breaks, and no job that is told ever comes back.
+func TestJavaIsToldOfEveryLossWhileNothingAnswers(t *testing.T) {
+	const leases = 20 // more than there are threads for renewals, or connections
+	w := inJavaWorld(t, 10*time.Second)
+	wire := w.server.Wire()
+	d := drive(t, wire.Listen(), "Jedis", 6*time.Second, 500*time.Millisecond)
+	d.expect("ready")
+	for i := range leases {
+		d.order("take stock:%d", i)
+		d.expect(fmt.Sprintf("took stock:%d true", i))
+	}
+	wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence})
+	told := make(map[string]bool)
+	for range leases {
+		line := d.next()
+		if !strings.HasPrefix(line, "lost stock:") || !strings.HasSuffix(line, " free") || told[line] {
+			t.Fatalf("the driver says %q; told so far: %d", line, len(told))
+		}
+		told[line] = true
 	}
 }

@@ -5,8 +5,11 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import redis.clients.jedis.JedisPool;
@@ -68,7 +71,9 @@ public final class DualLock implements AutoCloseable {
     private final JedisPool pool;
     private final DualMember member;
     private final Terms terms;
-    private final ScheduledThreadPoolExecutor renewals;
+    private final ScheduledThreadPoolExecutor renewals; // wait for the server, and so for nothing that must be in time
+    private final ScheduledThreadPoolExecutor ends; // of trust: never waits, for the server or for anybody's callback
+    private final ExecutorService tellings = Executors.newCachedThreadPool(daemons("lock-lost")); // a thread a callback
     private final Map<String, Long> given = new ConcurrentHashMap<>(); // when keys were given back
 
     // Guarded by this: the server's clock less ours in microseconds, as bounds, and until when a step suspends takeovers.
@@ -90,14 +95,23 @@ public final class DualLock implements AutoCloseable {
         this.pool = pool;
         this.member = member;
         this.terms = terms;
-        this.renewals = new ScheduledThreadPoolExecutor(2, r -> {
-            Thread t = new Thread(r, "lock-renewals");
-            t.setDaemon(true);
-            return t;
-        });
+        this.renewals = new ScheduledThreadPoolExecutor(2, daemons("lock-renewals"));
         renewals.setRemoveOnCancelPolicy(true);
+        this.ends = new ScheduledThreadPoolExecutor(1, daemons("lock-ends"));
+        ends.setRemoveOnCancelPolicy(true);
+        // It outlives close, since what is held then still ends; its thread goes once nothing is left to end.
+        ends.setKeepAliveTime(10, TimeUnit.SECONDS);
+        ends.allowCoreThreadTimeOut(true);
         member.attach(this::probe);
         member.refresh();
+    }
+
+    private static ThreadFactory daemons(String name) {
+        return r -> {
+            Thread t = new Thread(r, name);
+            t.setDaemon(true);
+            return t;
+        };
     }
 
     /** M beside L, in one slot of a cluster: L is the tag, or keeps the tag that it has. */
@@ -204,7 +218,7 @@ public final class DualLock implements AutoCloseable {
         DualMember.eval(pool, Scripts.SWEEP, Arrays.asList(key, markKey(key)), Arrays.asList(TOMBSTONE, "1"));
     }
 
-    /** Stops renewing. What is held ends by itself. */
+    /** Stops renewing. What is held ends by itself, and is told. */
     @Override
     public void close() {
         renewals.shutdownNow();
@@ -261,7 +275,10 @@ public final class DualLock implements AutoCloseable {
             return running && !lost && !over && until - System.nanoTime() > 0;
         }
 
-        /** Runs once, on another thread, when the lease is lost: the job must stop then. */
+        /**
+         * Runs once, on a thread of its own, when the lease is lost: the job must stop then. Neither a server that does not answer
+         * nor another lease's action, however long it takes, holds it up.
+         */
         public synchronized void onLost(Runnable action) {
             onLost = action;
             if (lost) {
@@ -345,7 +362,7 @@ public final class DualLock implements AutoCloseable {
             if (end != null) {
                 end.cancel(false);
             }
-            end = renewals.schedule(this::ends, until - System.nanoTime(), TimeUnit.NANOSECONDS);
+            end = ends.schedule(this::ends, until - System.nanoTime(), TimeUnit.NANOSECONDS);
         }
 
         private synchronized void ends() {
@@ -366,7 +383,7 @@ public final class DualLock implements AutoCloseable {
 
         private void tell() {
             if (onLost != null) {
-                renewals.execute(onLost);
+                tellings.execute(onLost);
                 onLost = null;
             }
         }
@@ -393,10 +410,10 @@ public final class DualLock implements AutoCloseable {
             try {
                 Object reply = giveBack();
                 member.end(phase);
-                if (phase == DualMember.Phase.DUAL && !renewals.isShutdown()) {
+                if (phase == DualMember.Phase.DUAL) {
                     Long at = System.nanoTime();
                     given.put(key, at);
-                    renewals.schedule(() -> given.remove(key, at), terms.politeMillis, TimeUnit.MILLISECONDS);
+                    ends.schedule(() -> given.remove(key, at), terms.politeMillis, TimeUnit.MILLISECONDS);
                 }
                 return done(reply);
             } catch (JedisException away) {

@@ -113,6 +113,33 @@ func TestAKeyThatWasGivenLongAfterTheLastTryIsExtendedBeforeAnybodyHasIt(t *test
 	})
 }
 
+func TestAGivenKeyIsTrustedNoLongerWhenTheWallClockWasSetBack(t *testing.T) {
+	for _, step := range []time.Duration{0, -300 * time.Millisecond, -2 * time.Second} {
+		t.Run(step.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, _ *locktest.Store) {
+				begun, own := time.Now(), &twoWay{began: time.Now()}
+				b := &giver{Backend: heldStore{}, after: 900 * time.Millisecond}
+				b.extend = func(context.Context, time.Duration) (lock.Term, error) { return lock.Term{}, errServer }
+				c := client(t, b, lock.Config{
+					TTL: 3 * time.Second, Margin: 100 * time.Millisecond, RetryEvery: time.Second, Clock: own,
+					Jitter: func(time.Duration) time.Duration { return 0 },
+				})
+				time.AfterFunc(500*time.Millisecond, func() { own.step(step) })
+				l := acquire(t, c, "k")
+				trust := b.claim - 100*time.Millisecond
+				if left, want := l.Until().Sub(own.Now()), trust-b.after; left != want || b.given != 1 {
+					t.Errorf("given %d times, it is trusted for %v; want %v", b.given, left, want)
+				}
+				<-l.Done()
+				if ended := time.Since(begun); ended != trust {
+					t.Errorf("trust in a claim of %v ended %v after the last refused try", b.claim, ended)
+				}
+				wantErr(t, l.Release(), lock.ErrLost)
+			})
+		})
+	}
+}
+
 func TestALeaseThatIsNotRenewedClaimsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *locktest.Store) {
 		b := &giver{Backend: heldStore{}, after: time.Millisecond}

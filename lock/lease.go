@@ -75,7 +75,9 @@ func (l *Lease) rest() *more {
 }
 
 // count moves trust to a new term. asked, the instant before the call, stands in for a Sent that
-// the backend left out or that lies ahead of now. Called with l.mu held, or before l is shared.
+// the backend left out or that lies ahead of now by elapsed time. By the wall clock alone it lies
+// ahead when that was set back since, and asked may be much later: a key that was given counts from
+// an earlier call. Called with l.mu held, or before l is shared.
 func (l *Lease) count(t Term, asked, now stamp) {
 	cfg := &l.client.cfg
 	ttl := cfg.TTL
@@ -85,8 +87,8 @@ func (l *Lease) count(t Term, asked, now stamp) {
 	l.sent = asked
 	if !t.Sent.Wall.IsZero() {
 		sent := l.client.core.keeper.stamp(t.Sent)
-		if sent.elapsed <= now.elapsed && sent.wall <= now.wall {
-			l.sent = sent
+		if passed := now.elapsed - sent.elapsed; passed >= 0 {
+			l.sent = stamp{min(sent.wall, now.wall-passed), sent.elapsed}
 		}
 	}
 	l.span = ttl - max(cfg.Margin, 0)

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// fleet joins what is recorded, seen and claimed. What was seen refutes a claim that it exceeds.
+// fleet joins what is recorded, seen and claimed. What was seen refutes a claim that it exceeds. What was only
+// inferred is no more than a hint: a lease that was guessed too long would let ours be longer than rule 4
+// allows, and one too short a window end too early.
 func (f *facts) fleet() (Fleet, []Finding) {
 	var out Fleet
 	var refuted []Finding
@@ -22,9 +25,11 @@ func (f *facts) fleet() (Fleet, []Finding) {
 		switch {
 		case claimed > 0:
 			*into = Known{claimed, Claimed}
-		case recorded.known() && (recorded.Source != Default || !seen.Known()):
+		case recorded.known() && (recorded.Source != Default || !proves(seen)):
 			*into = recorded
-		case seen.Known():
+		case seen.Basis == string(audit.Given):
+			*into = Known{seen.Time, Claimed} // by who watches
+		case proves(seen):
 			*into = Known{seen.Time, Measured}
 		}
 		if into.known() && into.Source != Measured && proves(seen) && beyond(into.Time) {
@@ -33,14 +38,14 @@ func (f *facts) fleet() (Fleet, []Finding) {
 				Detail: name + " " + into.String() + " is refuted: " + seen.Time.String() + " was seen" + by(seen.Who) + "; say what is true",
 			})
 		}
-		if into.known() && into.Source == Measured && seen.Known() && beyond(into.Time) {
+		if into.known() && into.Source == Measured && proves(seen) && beyond(into.Time) {
 			*into = Known{seen.Time, Measured} // it has been seen since
 		}
 	}
 	pick("the smallest lease", &out.Lease, r.Lease, s.Lease, f.claims.Lease, true)
 	pick("the greatest lease", &out.Greatest, r.Greatest, s.Greatest, f.claims.Greatest, false)
 	pick("the spread", &out.Spread, r.Spread, Fact{}, f.claims.Spread, false)
-	if s.Spread.Known() && (!out.Spread.known() || out.Spread.Source == Measured && s.Spread.Time > out.Spread.Time) {
+	if proves(s.Spread) && (!out.Spread.known() || out.Spread.Source == Measured && s.Spread.Time > out.Spread.Time) {
 		out.Spread = Known{s.Spread.Time, Measured}
 	}
 	if out.Spread.known() && s.Proved.Time > out.Spread.Time {
@@ -65,7 +70,9 @@ func (f *facts) fleet() (Fleet, []Finding) {
 }
 
 // proves reports that a fact rests on what was seen and on no guess.
-func proves(f Fact) bool { return f.Basis == "measured" || f.Basis == "given" }
+func proves(f Fact) bool {
+	return f.Basis == string(audit.Measured) || f.Basis == string(audit.Given)
+}
 
 func by(who string) string {
 	if who == "" {
@@ -79,36 +86,27 @@ func (fl Fleet) dialectTerms() dialect.Terms {
 	return dialect.Terms{Lease: fl.Lease.Time, Greatest: fl.Greatest.Time, Spread: fl.Spread.Time, Gap: fl.Gap.Time}
 }
 
+// term is one of the times of the old fleet, and how people say it.
+type term struct {
+	name, flag, rule string
+	known            Known
+	seen             Fact
+	takeover         bool // only old clients that take over have it
+}
+
 // terms asks for the times of the old fleet, and checks our leases against them.
 func (b *builder) terms(to Phase) {
 	fleet, refuted := b.fleet()
 	b.gate.Blocks = append(b.gate.Blocks, refuted...)
 	seen := b.sighting
-	for _, k := range []struct {
-		name, flag, rule string
-		known            Known
-		seen             Fact
-		takeover         bool // only old clients that take over have it
-	}{
+	for _, t := range []term{
 		{"their smallest lease", "--lease", "lease", fleet.Lease, seen.Lease, false},
 		{"their greatest lease", "--greatest", "greatest", fleet.Greatest, seen.Greatest, false},
 		{"how far their clocks are apart at most", "--spread", "spread", fleet.Spread, seen.Spread, true},
 		{"the longest time from a clock reading of theirs to its GETSET, the longest pause included", "--gap", "gap", fleet.Gap, seen.Gap, true},
 		{"their longest job", "--job", "job", fleet.Job, seen.Job, false},
 	} {
-		// The greatest lease is the smallest where nobody tells the two apart.
-		needed := b.record.Phase == Observe && to == Dual && k.rule != "greatest" && (!k.takeover || b.dialect.HasTakeover())
-		switch {
-		case needed && (!k.known.known() || k.known.Source == Default):
-			b.block(k.rule, "%s is not known: watch them (status --watch), or say it by %s", k.name, k.flag)
-		case k.known.Source == Claimed:
-			b.claim(k.rule, "%s: %v", k.name, k.known.Time)
-		case k.known.known():
-			b.note(k.rule, "%s: %v", k.name, k.known)
-		}
-		if k.seen.Known() {
-			b.noteAt(k.seen.At, k.rule, "seen of it so far: %v (%s)%s", k.seen.Time, k.seen.Basis, by(k.seen.Who))
-		}
+		b.term(t, b.record.Phase == Observe && to == Dual && (!t.takeover || b.dialect.HasTakeover()))
 	}
 	if p := seen.Proved; p.Known() {
 		b.noteAt(p.At, "spread", "seen of it so far: no less than %v", p.Time)
@@ -116,6 +114,32 @@ func (b *builder) terms(to Phase) {
 	b.leaseRule(fleet, to)
 	if n := b.sighting.DoubleGrants; n > 0 && to == Dual {
 		b.note("double-grants", "old clients took one lock twice at once, %d times: in this dialect they do not exclude each other, and beside such a pair ours may enter too", n)
+	}
+}
+
+// term says what is known of one time. Where it is needed and nobody measured or claimed it, it blocks.
+func (b *builder) term(t term, needed bool) {
+	unsaid := func(k Known) bool { return !k.known() || k.Source == Default }
+	unknown, guessed := unsaid(t.known), t.seen.Known() && !proves(t.seen)
+	if t.rule == "greatest" {
+		// It is the smallest where nobody tells the two apart. A guess that is greater does.
+		unknown = guessed && t.seen.Time > t.known.Time && b.claims.Greatest == 0 && unsaid(b.record.Fleet.Greatest)
+	}
+	switch {
+	case needed && unknown && guessed:
+		b.block(t.rule, "%s is not known: %v is what their writes look like (%s), which is no measurement; make sure of it where they are configured, and say it by %s",
+			t.name, t.seen.Time, t.seen.Basis, t.flag)
+	case needed && unknown && t.rule == "lease":
+		b.block(t.rule, "%s is not known: say it by %s; what status --watch infers of it is a hint", t.name, t.flag)
+	case needed && unknown:
+		b.block(t.rule, "%s is not known: watch them (status --watch), or say it by %s", t.name, t.flag)
+	case t.known.Source == Claimed:
+		b.claim(t.rule, "%s: %v", t.name, t.known.Time)
+	case t.known.known():
+		b.note(t.rule, "%s: %v", t.name, t.known)
+	}
+	if t.seen.Known() {
+		b.noteAt(t.seen.At, t.rule, "seen of it so far: %v (%s)%s", t.seen.Time, t.seen.Basis, by(t.seen.Who))
 	}
 }
 

@@ -50,6 +50,9 @@ func TestAnOrderlyFleetFindsEveryGateOpenToANeighbourAlone(t *testing.T) {
 	}
 }
 
+// inferred is a guess of who watches.
+func inferred(d time.Duration) Fact { return Fact{Time: d, Basis: "inferred"} }
+
 // disorder is one thing wrong with an orderly fleet, and the rules that it closes the gate by.
 type disorder struct {
 	from, to Phase
@@ -81,6 +84,19 @@ var disorders = map[string]disorder{
 	"a gap only seen": {Observe, Dual, func(f *facts) {
 		f.record.Fleet.Gap, f.sighting.Gap = Known{}, Fact{Time: time.Second, Basis: "measured"}
 	}, []string{"gap"}},
+	"a lease only inferred": {Observe, Dual, func(f *facts) {
+		f.record.Fleet.Lease, f.record.Fleet.Greatest = Known{}, Known{}
+		f.sighting.Lease, f.sighting.Greatest = inferred(time.Minute), inferred(time.Minute)
+	}, []string{"lease"}},
+	"a greater lease inferred": {Observe, Dual, func(f *facts) {
+		f.record.Fleet.Greatest, f.sighting.Greatest = Known{}, inferred(90*time.Second)
+	}, []string{"greatest"}},
+	"a spread only inferred": {Observe, Dual, func(f *facts) {
+		f.record.Fleet.Spread, f.sighting.Spread = Known{}, inferred(time.Second)
+	}, []string{"spread"}},
+	"a job only inferred": {Observe, Dual, func(f *facts) {
+		f.record.Fleet.Job, f.sighting.Job = Known{}, inferred(time.Second)
+	}, []string{"job"}},
 	"a refuted lease":                  {Dual, Sealed, func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} }, []string{"claim"}},
 	"a refuted spread":                 {Dual, Sealed, func(f *facts) { f.sighting.Proved = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
 	"a refuted gap":                    {Dual, Sealed, func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
@@ -148,7 +164,10 @@ func TestWhatOnlyLooksLikeDisorderLeavesTheGateOpen(t *testing.T) {
 		"long leases of modern":            {Modern, Clean, func(f *facts) { f.survey.members[1].TTL = time.Hour }},
 		"a stranger before the seal":       {Observe, Dual, func(f *facts) { f.survey.Strangers.add("k") }},
 		"a window that is just enough":     {Dual, Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed }},
-		"a policy without a bound":         {Dual, Sealed, func(f *facts) { f.server.policy = "allkeys-lru" }},
+		"a greatest lease claimed beside a guess": {Observe, Dual, func(f *facts) {
+			f.claims.Greatest, f.sighting.Greatest = time.Minute, inferred(90*time.Second)
+		}},
+		"a policy without a bound": {Dual, Sealed, func(f *facts) { f.server.policy = "allkeys-lru" }},
 		"MONITOR without a break": {Dual, Sealed, func(f *facts) {
 			f.sighting.Quiet = map[Watch]time.Duration{WatchMonitor: needed}
 			f.sighting.Missing = map[Watch]string{WatchStats: "other programs use SETNX"}

@@ -208,7 +208,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 		}
 	}
 	if e.Spread.Sound() {
-		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(audit.Measured), At: e.Until}
+		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(spreadBasis(e)), At: e.Until}
 	}
 	if e.Spread.Proved > 0 && len(e.Spread.Contradicted) == 0 {
 		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(audit.Measured), At: e.Until}
@@ -226,7 +226,19 @@ func sighted(observer string, r *audit.Result) Sighting {
 	return s
 }
 
-// factOf leaves out what rests on a default or a claim: a gate asks for those itself.
+// spreadBasis says on what the clocks' spread rests. A clock is what was written less the lease: where a
+// lease was guessed, a client with another one and a wrong clock looks like one with a right clock.
+func spreadBasis(e *audit.Evidence) audit.Basis {
+	for _, lease := range []audit.Span{e.SmallestLease, e.GreatestLease} {
+		if lease.Known() && lease.Basis != audit.Given && lease.Basis != audit.Measured {
+			return audit.Inferred
+		}
+	}
+	return audit.Measured
+}
+
+// factOf leaves out what rests on a default or a claim: a gate asks for those itself. To a gate what is
+// inferred is a hint, and no evidence.
 func factOf(s audit.Span) Fact {
 	switch s.Basis {
 	case audit.Measured, audit.Given, audit.Inferred:

@@ -2,12 +2,16 @@ package migrate
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/skew"
 )
 
 // watched is what a watch found that began at one instant and lasts to another.
@@ -129,4 +133,72 @@ func TestASecondObserverLeavesTheFirstOnesWindowAlone(t *testing.T) {
 			t.Errorf("%s is gone, and its word stands", s.Observer)
 		}
 	})
+}
+
+// TestWhatIsInferredOpensNoGate: it is a hint for who claims. What is given to who watches is a claim.
+func TestWhatIsInferredOpensNoGate(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		f.to(Observe)
+		o := f.options(Options{Go: true})
+		said := o.Claims
+		advance := func(c Claims, want ...string) *Report {
+			t.Helper()
+			o.Claims = c
+			r, err := Advance(bg, f.w.Pool(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed(t, r.Gate, want...)
+			return r
+		}
+		now := f.w.ServerNow()
+		guesses := watched(now.Add(-time.Hour), now, func(e *audit.Evidence) {
+			e.SmallestLease = audit.Span{Value: 55 * time.Second, Basis: audit.Inferred}
+			e.GreatestLease = audit.Span{Value: 90 * time.Second, Basis: audit.Inferred}
+			e.Spread = skew.Spread{Guaranteed: 2 * time.Second}
+			e.LongestHold = audit.Span{Value: time.Second, Basis: audit.Measured}
+		})
+		f.observe("o", guesses)
+		r := advance(Claims{Gap: time.Second}, "lease", "greatest", "spread")
+		for i, words := range [][]string{{"55s", "--lease"}, {"1m30s", "--greatest"}, {"2s", "--spread"}} {
+			for _, word := range append(words, "inferred") {
+				if detail := fmt.Sprint(r.Gate.Blocks[min(i, len(r.Gate.Blocks)-1)]); !strings.Contains(detail, word) {
+					t.Errorf("%q does not say %s", detail, word)
+				}
+			}
+		}
+		// Who watches may be told, as who advances.
+		f.w.Mini.Del(seenKey(""))
+		f.observe("o", watched(now.Add(-time.Hour), now, func(e *audit.Evidence) {
+			e.SmallestLease = audit.Span{Value: 55 * time.Second, Basis: audit.Given}
+			e.GreatestLease = e.SmallestLease
+		}))
+		o.Go = false
+		r = advance(Claims{Spread: time.Second, Gap: time.Second, Job: time.Second})
+		if !slices.ContainsFunc(r.Gate.Evidence, func(e Finding) bool { return e.Claimed && e.Rule == "lease" && strings.Contains(e.Detail, "55s") }) {
+			t.Errorf("no claim: %v", r.Gate.Evidence)
+		}
+		o.Go = true
+		f.w.Mini.Del(seenKey(""))
+		f.observe("o", guesses)
+		said.Greatest = 90 * time.Second
+		if r := advance(said); !r.Moved || f.at(Dual).Fleet.Lease != (Known{time.Minute, Claimed}) {
+			t.Errorf("%+v", f.at(Dual).Fleet)
+		}
+	})
+}
+
+func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
+	for basis, want := range map[audit.Basis]audit.Basis{
+		audit.Given: audit.Measured, audit.Inferred: audit.Inferred, audit.Default: audit.Inferred, audit.Unknown: audit.Measured,
+	} {
+		s := sighted("o", watched(judged, judged, func(e *audit.Evidence) {
+			e.SmallestLease, e.GreatestLease = audit.Span{Value: time.Minute, Basis: audit.Given}, audit.Span{Value: time.Minute, Basis: basis}
+			e.Spread = skew.Spread{Guaranteed: time.Second}
+		}))
+		if s.Spread.Basis != string(want) {
+			t.Errorf("by a lease that is %q the spread is %q", basis, s.Spread.Basis)
+		}
+	}
 }

@@ -53,8 +53,9 @@ func (l *Lease) inherit(before *Lease) {
 	l.plan()
 }
 
-// refuse gives back a lease that was made for a goroutine which did not wait for it any more. No hook
-// is told: nobody has held it.
+// refuse gives back a lease that was made for a goroutine which did not wait for it any more. Where the
+// end of its context gives it back already, perhaps without having ended it yet, all is left to that:
+// ended here, its turn would be passed on by both. Else no hook is told: nobody has held it.
 func (l *Lease) refuse() {
 	k := l.client.core
 	l.mu.Lock()
@@ -64,10 +65,11 @@ func (l *Lease) refuse() {
 	if tied {
 		k.ties.remove(l)
 	}
-	ours := l.end(byRelease)
-	if !giving {
-		k.undo(l.grant, l.Key(), &l.client.cfg)
+	if giving {
+		return
 	}
+	ours := l.end(byRelease)
+	k.undo(l.grant, l.Key(), &l.client.cfg)
 	if ours {
 		k.leave(l.queue, 0)
 	}

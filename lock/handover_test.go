@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +148,79 @@ func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// gate stops the first who comes after it was shut.
+type gate struct {
+	shut     atomic.Bool
+	at, open chan struct{}
+}
+
+func newGate() *gate { return &gate{at: make(chan struct{}), open: make(chan struct{})} }
+
+func (g *gate) pass() {
+	if g.shut.CompareAndSwap(true, false) {
+		close(g.at)
+		<-g.open
+	}
+}
+
+// gated is a context at which one can be stopped who asks whether it is over, and one who asks why.
+type gated struct {
+	context.Context
+	whether, why *gate
+}
+
+func (c *gated) Err() error {
+	c.whether.pass()
+	return c.Context.Err()
+}
+
+func (c *gated) Value(key any) any { // context.Cause comes by here
+	c.why.pass()
+	return c.Context.Value(key)
+}
+
+func TestALeaseThatIsRefusedWhileItsContextGivesItBackPassesItsTurnOnOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Sharing(), lock.Config{})
+		inner, cancel := context.WithCancel(t.Context())
+		ctx := &gated{inner, newGate(), newGate()}
+		first := acquire(t, c, "k")
+		second := make(chan error, 1)
+		go func() {
+			_, err := c.Acquire(ctx, "k")
+			second <- err
+		}()
+		var next [2]chan *lock.Lease
+		for i := range next {
+			synctest.Wait() // they stand in this order
+			next[i] = make(chan *lock.Lease, 1)
+			go func() { next[i] <- acquire(t, c, "k") }()
+		}
+		synctest.Wait()
+		ctx.whether.shut.Store(true)
+		release(t, first)
+		<-ctx.whether.at        // the second has its lease and looks whether it still wants it
+		time.Sleep(time.Second) // meanwhile the end of its context is listened for
+		ctx.why.shut.Store(true)
+		cancel()
+		<-ctx.why.at // and gives the lease back, but has not ended it yet
+		close(ctx.whether.open)
+		wantErr(t, <-second, context.Canceled)
+		synctest.Wait()
+		if n := s.Calls("release"); n != 0 {
+			t.Errorf("%d releases: the test is wrong", n)
+		}
+		close(ctx.why.open)
+		third := <-next[0]
+		time.Sleep(time.Second)
+		if s.Queue("k") != 0 || len(next[1]) != 0 {
+			t.Error("the fourth got its turn beside the third")
+		}
+		release(t, third)
+		release(t, <-next[1])
+	})
 }
 
 // shy is a backend whose grants say whether they are polite, and cannot be passed on.

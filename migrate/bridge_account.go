@@ -10,7 +10,8 @@ import (
 // account is what a ledger is told of one attempt and all that came of it. Without a ledger it is nil,
 // and its methods do nothing.
 type account struct {
-	end func()
+	whole *account // of which this is a part: it has the writes of both, and is closed elsewhere
+	end   func()
 
 	mu    sync.Mutex
 	until time.Duration // elapsed time at which the last write that was sent has ended for certain
@@ -38,9 +39,22 @@ func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phas
 	return p, &account{end: end, done: make(chan struct{})}, nil
 }
 
+// part is the account of one who does a part of what is taken. Its writes count from when they are sent, not
+// from when the whole began; the whole is closed by whoever has it.
+func (a *account) part() *account {
+	if a == nil {
+		return nil
+	}
+	return &account{whole: a}
+}
+
 // sending notes that a write is about to be sent that may keep the lock for ttl.
 func (a *account) sending(b *Bridge, ttl time.Duration) {
 	if a == nil {
+		return
+	}
+	if a.whole != nil {
+		a.whole.sending(b, ttl)
 		return
 	}
 	// What the network holds back arrives within the time that a reply is waited for.
@@ -52,7 +66,7 @@ func (a *account) sending(b *Bridge, ttl time.Duration) {
 
 // close tells the ledger that for certain nothing is held.
 func (a *account) close() {
-	if a == nil {
+	if a == nil || a.whole != nil {
 		return
 	}
 	a.mu.Lock()
@@ -68,7 +82,7 @@ func (a *account) close() {
 // orphan sees to it that the account is closed at the latest when the server has let the lock go by
 // itself: after a loss or an unknown outcome nobody may ever give it back.
 func (b *Bridge) orphan(a *account) {
-	if a == nil {
+	if a == nil || a.whole != nil {
 		return
 	}
 	a.mu.Lock()

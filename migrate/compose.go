@@ -63,8 +63,9 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	case p == Clean:
 		return g, nil
 	}
-	// The account is closed with the composed grant, not with the part that stands here.
-	g.here, err = c.guard.try(ctx, key, asked, p, nil)
+	// The account is closed with the composed grant, not with the part that stands here. That is written
+	// later, the target may have been slow, and it stands the longer.
+	g.here, err = c.guard.try(ctx, key, asked, p, a.part())
 	if err == nil {
 		return g, nil
 	}

@@ -1,6 +1,7 @@
 package migrate_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -219,6 +220,80 @@ func TestTheLedgerIsToldOfAComposedLease(t *testing.T) {
 			r.Errorf("%d ended", m.ended.Load())
 		}
 	})
+}
+
+// slow is a target whose every answer takes its time.
+type slow struct {
+	lock.Backend
+	answer func()
+}
+
+type slowGrant struct {
+	lock.Grant
+	answer func()
+}
+
+func (s slow) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	g, err := s.Backend.Try(ctx, key, ttl)
+	s.answer()
+	if err != nil {
+		return nil, err
+	}
+	return slowGrant{g, s.answer}, nil
+}
+
+func (g slowGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+	t, err := g.Grant.Extend(ctx, ttl)
+	g.answer()
+	return t, err
+}
+
+// TestTheLedgerCountsTheOldKeysFromTheirOwnWrites: they are written after the target has answered, and stand
+// as much longer. A gate that opened before would let somebody in beside them.
+func TestTheLedgerCountsTheOldKeysFromTheirOwnWrites(t *testing.T) {
+	for name, strand := range map[string]func(*elsewhere, *migrate.Composed){
+		"taken": func(r *elsewhere, c *migrate.Composed) {
+			r.rig.fault()
+			if g, err := c.Try(background, "k", ttl); err == nil {
+				r.Errorf("taken: %v", g)
+			}
+		},
+		"renewed": func(r *elsewhere, c *migrate.Composed) {
+			g := r.take(c)
+			if _, err := g.Extend(background, ttl); err != nil {
+				r.Fatal(err)
+			}
+			r.rig.wire.Fault(redistest.Rule{When: func(redistest.Command) bool { return true }, Do: redistest.CutBefore})
+			if err := g.Release(background); err == nil {
+				r.Error("given back without the server's word")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			composed(t, []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern}, func(r *elsewhere, p migrate.Phase) {
+				m := &member{PhaseSource: migrate.Fixed(p)}
+				target, err := modern.New(r.wire.Pool(), modern.Config{})
+				if err != nil {
+					r.Fatal(err)
+				}
+				c := r.over(p, slow{target, func() { r.w.Pass(ttl / 2) }}, func(cfg *migrate.Config) { cfg.Phases = m })
+				g := r.take(c) // the scripts are known, and connections made
+				r.release(g)
+				m.ended.Store(0)
+				strand(r, c)
+				if r.get(keyM) == "" {
+					r.Fatal("nothing stands")
+				}
+				stood := 0
+				for ; m.ended.Load() == 0 && stood < 100; stood++ {
+					r.w.Pass(time.Second)
+				}
+				if m.ended.Load() != 1 || r.get(keyM) != "" {
+					r.Errorf("ended %d times after %ds, while M is %q", m.ended.Load(), stood, r.get(keyM))
+				}
+			})
+		})
+	}
 }
 
 func TestComposeNeedsBoth(t *testing.T) {

@@ -97,7 +97,7 @@ func looks(info Info) string {
 		return ""
 	}
 	if stamp(info.Value) {
-		return "a timestamp without a TTL: a lock of the old kind, which package legacy takes and shares with its clients"
+		return "a timestamp without a TTL: a lock of the old kind; package legacy takes turns with its clients, and getsetlock migrate moves them all to token locks"
 	}
 	return "a value without a TTL: whoever wrote it is not a token lock, and it may stand for ever"
 }

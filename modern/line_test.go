@@ -226,6 +226,8 @@ func TestWhereTheServerTellsNothingAReleaseOfOursCallsTheFirst(t *testing.T) {
 	})
 }
 
+const ofTheOldKind = "a timestamp without a TTL: a lock of the old kind; package legacy takes turns with its clients, and getsetlock migrate"
+
 func TestARefusalNamesWhatStandsThere(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		for _, cfg := range []modern.Config{{}, {Fence: true}, {Fair: true}} {
@@ -233,7 +235,7 @@ func TestARefusalNamesWhatStandsThere(t *testing.T) {
 			for say, put := range map[string]func(){
 				"a list, not a lock":               func() { w.Mini.Push("k", "x") },
 				"a hash: Redisson":                 func() { w.Mini.HSet("k", "a", "b") },
-				"a timestamp without a TTL":        func() { w.Mini.Set("k", "1773482400001") },
+				ofTheOldKind:                       func() { w.Mini.Set("k", "1773482400001") },
 				"a value without a TTL":            func() { w.Mini.Set("k", "anything") },
 				"a value of 5000 bytes":            func() { w.Mini.Set("k", string(make([]byte, 5000))) },
 				`by "their token", for at most 5s`: func() { w.Mini.Set("k", "their token"); w.Mini.SetTTL("k", 5*time.Second) },

@@ -134,3 +134,71 @@ func TestJavaIsToldOfEveryLossWhileNothingAnswers(t *testing.T) {
 		told[line] = true
 	}
 }
+
+// expired leaves on the key what a client left that died a minute ago.
+func (w *javaWorld) expired(key string) string {
+	w.t.Helper()
+	stamp := fmt.Sprint(time.Now().Add(-time.Minute).UnixMilli())
+	w.server.Do("SET", key, stamp)
+	return stamp
+}
+
+// until waits for what the server is to show.
+func (w *javaWorld) until(what string, shown func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !shown(); {
+		if time.Now().After(end) {
+			w.t.Fatalf("not shown: %s", what)
+		}
+	}
+}
+
+// persist takes both keys' TTLs away, so that only being given back ends them.
+func (w *javaWorld) persist(key string) {
+	w.t.Helper()
+	for _, k := range []string{key, "{" + key + "}:gsl"} {
+		if n := w.server.Do("PERSIST", k); n != int64(1) {
+			w.t.Fatalf("PERSIST %s: %v", k, n)
+		}
+	}
+}
+
+// What no Jedis throws, as of a pool that somebody closed or wrapped, ends no clean-up.
+func TestJavaGivesBackWhateverIsThrownMeanwhile(t *testing.T) {
+	w := inJavaWorld(t, 10*time.Second)
+	d := drive(t, w.server.Addr(), "Jedis", 30*time.Second, 5*time.Second)
+	d.expect("ready")
+	gone := func() bool { return w.keys("*stock:4*") == 0 }
+
+	d.order("take stock:42")
+	d.expect("took stock:42 true")
+	w.persist("stock:42")
+	d.order("break 3")
+	d.order("release stock:42")
+	d.expect("failed stock:42 IllegalStateException")
+	w.until("a release that is tried again", gone)
+
+	stamp := w.expired("stock:43")
+	d.order("take stock:43")
+	w.until("a takeover", func() bool { return w.read("stock:43") != stamp })
+	w.persist("stock:43") // it settles
+	d.order("break 3")
+	d.order("interrupt stock:43")
+	d.expect("failed stock:43 InterruptedException")
+	w.until("an attempt that is undone", gone)
+}
+
+func TestJavaRenewsOnWhateverIsThrownMeanwhile(t *testing.T) {
+	w := inJavaWorld(t, 10*time.Second)
+	d := drive(t, w.server.Addr(), "Jedis", 6*time.Second, 500*time.Millisecond)
+	d.expect("ready")
+	d.order("take stock:42")
+	d.expect("took stock:42 true")
+	d.order("break 1")
+	w.persist("stock:42")
+	w.until("a renewal, which gives the keys a TTL again", func() bool {
+		return w.server.Do("PTTL", "{stock:42}:gsl") != int64(-1)
+	})
+	d.order("release stock:42")
+	d.expect("released stock:42 true")
+}

@@ -13,8 +13,6 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import redis.clients.jedis.JedisPool;
-import redis.clients.jedis.exceptions.JedisConnectionException;
-import redis.clients.jedis.exceptions.JedisException;
 
 /**
  * The lock of a service that stays Java while its fleet moves: the old key L carries a guard, which old clients take for a
@@ -166,12 +164,9 @@ public final class DualLock implements AutoCloseable {
             }
             lease.start();
             return lease;
-        } catch (JedisConnectionException unknown) {
+        } catch (InterruptedException | RuntimeException unknown) {
             lease.undo(); // it may have won, and may yet
             throw unknown;
-        } catch (InterruptedException | RuntimeException e) {
-            lease.undo();
-            throw e;
         }
     }
 
@@ -332,8 +327,8 @@ public final class DualLock implements AutoCloseable {
                 if (!extend()) {
                     lose();
                 }
-            } catch (JedisException away) {
-                // The next one tries again while trust runs out.
+            } catch (RuntimeException away) {
+                // Whatever was thrown, the next one tries again while trust runs out.
             }
         }
 
@@ -396,7 +391,7 @@ public final class DualLock implements AutoCloseable {
         }
 
         /**
-         * Gives the lock back if it is still ours, and says whether it was, throughout. If the server can't be told, goes on
+         * Gives the lock back if it is still ours, and says whether it was, throughout. If the server can't be told, whatever was thrown, goes on
          * trying in the background until the lease has ended, and throws.
          */
         public boolean release() {
@@ -416,7 +411,7 @@ public final class DualLock implements AutoCloseable {
                     ends.schedule(() -> given.remove(key, at), terms.politeMillis, TimeUnit.MILLISECONDS);
                 }
                 return done(reply);
-            } catch (JedisException away) {
+            } catch (RuntimeException away) {
                 retry(System.nanoTime());
                 throw away;
             }
@@ -464,8 +459,8 @@ public final class DualLock implements AutoCloseable {
             try {
                 // "Not there" may mean "not yet": the command may still be on its way to the server.
                 certain = !refused(giveBack());
-            } catch (JedisException away) {
-                // Tried again below.
+            } catch (RuntimeException away) {
+                // A pool that is closed or wrapped throws what is no Jedis's: tried again below all the same.
             }
             if (certain || System.nanoTime() - since > TimeUnit.MILLISECONDS.toNanos(terms.ttlMillis)) {
                 member.end(phase);

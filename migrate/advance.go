@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -125,10 +126,10 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending Phase) (*Report, 
 	fleet, _ := f.fleet()
 	now, err := d.write(ctx, f, Record{Phase: to, Pending: pending, Dialect: f.dialect.Name, Fleet: fleet})
 	if errors.Is(err, errRaced) {
-		return d.raced(ctx, to)
+		return d.raced(ctx, to, r.Notes)
 	}
 	if err != nil {
-		return nil, err
+		return nil, forgotten(taken, err)
 	}
 	f.record = now
 	done := d.report(f)
@@ -154,28 +155,43 @@ func (d *desk) write(ctx context.Context, f *facts, next Record) (stored, error)
 	return made, err
 }
 
-// raced reports the step that somebody else took.
-func (d *desk) raced(ctx context.Context, to Phase) (*Report, error) {
+// raced reports the step that somebody else took, and what this call had done before.
+func (d *desk) raced(ctx context.Context, to Phase, done []string) (*Report, error) {
 	f, err := d.gather(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return d.closed(f, to, "raced", "somebody else changed the record while this gate was judged: it says %v, epoch %d, now; look again before you go on", orNone(f.record), f.record.Epoch), nil
+	r := d.closed(f, to, "raced", "somebody else changed the record while this gate was judged: it says %v, epoch %d, now; look again before you go on", orNone(f.record), f.record.Epoch)
+	r.Notes = done
+	return r, nil
 }
 
-// forget deletes dead members, each only if it has not beaten since it was judged.
+// forget deletes dead members, each only if it has not beaten since it was judged. An error says which of
+// them are gone already.
 func (d *desk) forget(ctx context.Context, dead []MemberState, r *Report) error {
-	for _, m := range dead {
+	for i, m := range dead {
 		n, err := redis.Int(d.mux.Eval(ctx, forgetScript, memberKey(d.opts.Namespace, m.ID), m.bytes))
 		if err != nil {
-			return d.refused(fmt.Errorf("forgetting member %s: %w", m.ID, err))
+			return forgotten(dead[:i], d.refused(fmt.Errorf("forgetting member %s: %w", m.ID, err)))
 		}
 		if n != 1 {
-			return fmt.Errorf("migrate: member %s is alive after all: it has beaten while it was to be forgotten; nothing was changed", m.ID)
+			return forgotten(dead[:i], fmt.Errorf("migrate: member %s is alive after all: it has beaten while it was to be forgotten; the record was not changed", m.ID))
 		}
 		r.note("member %s is forgotten", m.who())
 	}
 	return nil
+}
+
+// forgotten adds to an error who is not registered any more, since no report will say so.
+func forgotten(gone []MemberState, err error) error {
+	if len(gone) == 0 {
+		return err
+	}
+	var who []string
+	for _, m := range gone {
+		who = append(who, m.who())
+	}
+	return fmt.Errorf("%w; already forgotten: %s", err, strings.Join(who, ", "))
 }
 
 // lookEvery is how far the looks of a verb that waits are apart.

@@ -50,7 +50,7 @@ func (d *desk) finishAfter(ctx context.Context, f *facts, r *Report) (*Report, e
 			return nil, err
 		}
 		if f.record.bytes != was.bytes {
-			return d.raced(ctx, was.Phase)
+			return d.raced(ctx, was.Phase, r.Notes)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (d *desk) finishOnce(ctx context.Context, f *facts, r *Report) (bool, error
 	next := f.record.Record
 	now, err := d.write(ctx, f, Record{Phase: next.Phase, Dialect: next.Dialect, Fleet: next.Fleet})
 	if errors.Is(err, errRaced) {
-		raced, err := d.raced(ctx, next.Phase)
+		raced, err := d.raced(ctx, next.Phase, notes)
 		if err == nil {
 			*r = *raced
 		}

@@ -56,10 +56,10 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	f.record.Epoch = first.Epoch
 	made, err := d.write(ctx, f, first)
 	if errors.Is(err, errRaced) {
-		return d.raced(ctx, first.Phase)
+		return d.raced(ctx, first.Phase, r.Notes)
 	}
 	if err != nil {
-		return nil, err
+		return nil, forgotten(taken, err)
 	}
 	if other, err := d.overlapSince(ctx, f, made); err != nil || other != nil {
 		return other, err
@@ -191,10 +191,10 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	}
 	made, err := d.write(ctx, f, Record{Phase: Observe, Pending: Clean, Dialect: f.dialect.Name})
 	if errors.Is(err, errRaced) {
-		return d.raced(ctx, Observe)
+		return d.raced(ctx, Observe, r.Notes)
 	}
 	if err != nil {
-		return nil, err
+		return nil, forgotten(taken, err)
 	}
 	f.record = made
 	done := d.report(f)

@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -324,32 +325,76 @@ func TestWhoCannotSayByWhichPhaseHeWillActTakesNoLock(t *testing.T) {
 	})
 }
 
-// TestWhoBeatsWhileHeIsForgottenIsNot: between the look and the deletion he returns.
+// forgetting lets an operator take two dead members out with a step, and something happen before its script
+// on a key runs.
+func (f *fleet) forgetting(key func(second *Member) string, happens func(second *Member)) (first string, r *Report, err error) {
+	f.t.Helper()
+	f.join(MemberConfig{})
+	dead := []*Member{f.join(MemberConfig{}), f.join(MemberConfig{})}
+	f.to(Dual)
+	var ids []string
+	for _, m := range dead {
+		if err := m.Leave(); err != nil {
+			f.t.Fatal(err)
+		}
+		ids = append(ids, m.ID())
+	}
+	f.w.Pass(time.Minute)
+	gate, held := redistest.NewGate(), key(dead[1])
+	wire := f.w.Wire(redistest.Rule{
+		When: func(c redistest.Command) bool { return c.Is("EVALSHA") && slices.Contains(c, held) }, Do: redistest.HoldRequest(gate),
+	})
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		r, err = Advance(bg, wire.Pool(), f.options(Options{Go: true, Forget: ids}))
+	}()
+	<-gate.Reached()
+	happens(dead[1])
+	gate.Open()
+	<-said
+	return ids[0], r, err
+}
+
+// TestWhoBeatsWhileHeIsForgottenIsNot: between the look and the deletion he returns. Of those who are gone by
+// then the operator is told.
 func TestWhoBeatsWhileHeIsForgottenIsNot(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		f.join(MemberConfig{})
-		dead := f.join(MemberConfig{})
-		f.to(Dual)
-		if err := dead.Leave(); err != nil {
-			t.Fatal(err)
-		}
-		f.w.Pass(time.Minute)
-		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
-		said := make(chan error)
-		go func() {
-			_, err := Advance(bg, wire.Pool(), f.options(Options{Go: true, Forget: []string{dead.ID()}}))
-			said <- err
-		}()
-		<-gate.Reached()
-		s := dead.State()
-		s.Seen = f.w.ServerNow()
-		if err := f.w.Mini.Set(memberKey("", dead.ID()), s.String()); err != nil {
-			t.Fatal(err)
-		}
-		gate.Open()
-		says(t, <-said, "is alive after all")
+		first, _, err := f.forgetting(func(m *Member) string { return memberKey("", m.ID()) }, func(m *Member) {
+			s := m.State()
+			s.Seen = f.w.ServerNow()
+			if err := f.w.Mini.Set(memberKey("", m.ID()), s.String()); err != nil {
+				t.Fatal(err)
+			}
+		})
+		says(t, err, "is alive after all")
+		says(t, err, "already forgotten: "+first)
 		f.at(Dual)
+	})
+}
+
+func TestWhoForgotAndDidNotMoveIsToldWhomHeForgot(t *testing.T) {
+	record := func(*Member) string { return recordKey("") }
+	inBubble(t, func(f *fleet) {
+		first, r, err := f.forgetting(record, func(*Member) {
+			other := f.at(Dual)
+			other.Epoch++
+			if err := f.w.Mini.Set(recordKey(""), other.String()); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed(t, r.Gate, "raced")
+		if len(r.Notes) != 2 || !strings.Contains(r.Notes[0], first) {
+			t.Errorf("notes %q", r.Notes)
+		}
+	})
+	inBubble(t, func(f *fleet) {
+		first, _, err := f.forgetting(record, func(*Member) { f.w.Mini.SetError(redistest.OOM) })
+		f.w.Mini.SetError("")
+		says(t, err, "already forgotten: "+first)
 	})
 }
 

@@ -202,3 +202,42 @@ func TestJavaRenewsOnWhateverIsThrownMeanwhile(t *testing.T) {
 	d.order("release stock:42")
 	d.expect("released stock:42 true")
 }
+
+// Somebody's EXPIRE cuts the keys short while a takeover settles: trust ends before they do (rule 9).
+func TestJavaTrustsATakeoverNoLongerThanTheServerKeepsIt(t *testing.T) {
+	w := inJavaWorld(t, 10*time.Second)
+	wire := w.server.Wire()
+	d := drive(t, wire.Listen(), "Jedis", 30*time.Second, 3*time.Second) // settles 3.1 s, margin 3 s
+	d.expect("ready")
+	takeover := func(key string, left time.Duration) {
+		t.Helper()
+		stamp := w.expired(key)
+		d.order("take %s", key)
+		w.until("a takeover", func() bool { return w.read(key) != stamp })
+		for _, k := range []string{key, "{" + key + "}:gsl"} {
+			w.server.Do("PEXPIRE", k, left.Milliseconds())
+		}
+	}
+
+	takeover("stock:1", 5*time.Second) // less than the margin is left after the settle
+	d.expect("took stock:1 false")
+	w.until("an attempt that is undone", func() bool { return w.keys("*stock:1*") == 0 })
+
+	const cut = 12 * time.Second
+	takeover("stock:2", cut)
+	d.expect("took stock:2 true")
+	w.until("a renewal in time", func() bool {
+		left, _ := w.server.Do("PTTL", "{stock:2}:gsl").(int64)
+		return left > cut.Milliseconds()
+	})
+	d.order("release stock:2")
+	d.expect("released stock:2 true")
+
+	takeover("stock:3", cut)
+	d.expect("took stock:3 true")
+	wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence}) // nothing renews it
+	d.expect("lost stock:3 free")
+	if n := w.keys("*stock:3*"); n != 2 {
+		t.Errorf("%d keys when the loss was told, want both", n)
+	}
+}

@@ -142,7 +142,10 @@ public final class DualLock implements AutoCloseable {
         }
     }
 
-    /** One attempt; null if the key is held. After a takeover it waits for the settle and looks again (rule 5). */
+    /**
+     * One attempt; null if the key is held, or was won too late to be trusted. After a takeover it waits for the settle and
+     * looks again (rule 5).
+     */
     public Lease tryAcquire(String key) throws InterruptedException {
         Lease lease = new Lease(key, member.begin(key, terms.ttlMillis));
         try {
@@ -155,12 +158,14 @@ public final class DualLock implements AutoCloseable {
                 lease.ended();
                 return null;
             }
+            boolean stands = true;
             if (reply instanceof List) { // taken over
                 TimeUnit.MILLISECONDS.sleep(terms.settleMillis());
-                if (!lease.check()) {
-                    lease.undo();
-                    return null;
-                }
+                stands = lease.check();
+            }
+            if (!stands || !lease.inTime()) {
+                lease.undo();
+                return null;
             }
             lease.start();
             return lease;
@@ -297,7 +302,7 @@ public final class DualLock implements AutoCloseable {
         private Object take(String seen) {
             synchronized (this) {
                 sent = System.nanoTime();
-                until = sent + TimeUnit.MILLISECONDS.toNanos(terms.ttlMillis - terms.marginMillis());
+                until = trust(sent, terms.ttlMillis);
             }
             String ttl = Long.toString(terms.ttlMillis);
             String numbers = ""; // none
@@ -311,14 +316,43 @@ public final class DualLock implements AutoCloseable {
             return reply;
         }
 
+        /** Whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9). */
         private boolean check() {
-            return number(((List<?>) run(Scripts.CHECK, token)).get(0)) == 1;
+            long asked = System.nanoTime();
+            List<?> reply = (List<?>) run(Scripts.CHECK, token);
+            if (number(reply.get(0)) != 1) {
+                return false;
+            }
+            long read = trust(asked, lesser(reply.get(1), reply.get(2)));
+            synchronized (this) {
+                if (read - until < 0) {
+                    until = read;
+                }
+            }
+            return true;
+        }
+
+        /** The lesser of the two TTLs; without a guard, M's. */
+        private long lesser(Object l, Object m) {
+            return Math.max(0, guard.isEmpty() ? number(m) : Math.min(number(l), number(m)));
+        }
+
+        /** The end of trust in keys that the server keeps so long, counted from before it was asked. */
+        private long trust(long asked, long leftMillis) {
+            return asked + TimeUnit.MILLISECONDS.toNanos(Math.min(terms.ttlMillis, leftMillis) - terms.marginMillis());
+        }
+
+        /** Whether there is trust left to begin with. */
+        private synchronized boolean inTime() {
+            return until - System.nanoTime() > 0;
         }
 
         private synchronized void start() {
             running = true;
             long every = terms.ttlMillis / 3;
-            renewal = renewals.scheduleWithFixedDelay(this::renew, every, every, TimeUnit.MILLISECONDS);
+            // Sooner where the server keeps less than was asked for.
+            long first = Math.min(every, TimeUnit.NANOSECONDS.toMillis(until - System.nanoTime()) / 2);
+            renewal = renewals.scheduleWithFixedDelay(this::renew, first, every, TimeUnit.MILLISECONDS);
             watch();
         }
 
@@ -339,12 +373,9 @@ public final class DualLock implements AutoCloseable {
             if (number(reply.get(0)) != 1) {
                 return false;
             }
-            long left = number(reply.get(4));
-            if (!guard.isEmpty()) {
-                left = Math.min(left, number(reply.get(3)));
-            }
+            long left = lesser(reply.get(3), reply.get(4));
             synchronized (this) {
-                until = asked + TimeUnit.MILLISECONDS.toNanos(Math.min(terms.ttlMillis, left) - terms.marginMillis());
+                until = trust(asked, left);
                 if (running && !over && !lost) {
                     watch();
                 }

@@ -142,6 +142,10 @@ func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, 
 
 // attempted sorts the trouble of an attempt: whether the key may have been taken all the same.
 func (b *Backend) attempted(g *grant, err error) error {
+	var taken *lock.UnsureError
+	if errors.As(err, &taken) {
+		return err
+	}
 	err = trouble("take", g.key, err)
 	var unknown *wire.UnknownError
 	if errors.As(err, &unknown) {

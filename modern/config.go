@@ -126,7 +126,7 @@ const shortestTTL = 10 * time.Millisecond
 // Fits refuses a TTL within which no renewal can be expected to arrive.
 func (b *Backend) Fits(ttl, renewEvery, margin time.Duration) error {
 	if ttl < shortestTTL {
-		return fmt.Errorf("modern: TTL (%v) is less than %v: neither a reply nor a renewal (RenewEvery is %v) can be relied on to come within it", ttl, shortestTTL, renewEvery)
+		return fmt.Errorf("modern: TTL %v is less than %v: neither a reply nor a renewal (RenewEvery is %v) can be relied on to come within it", ttl, shortestTTL, renewEvery)
 	}
 	if b.cfg.Replicas > 0 && ttl-margin <= b.cfg.ReplicaWait {
 		return fmt.Errorf("modern: TTL %v less Margin %v must be longer than ReplicaWait %v, or the lease is over before it begins", ttl, margin, b.cfg.ReplicaWait)

@@ -21,8 +21,8 @@ func TestTimesThatDoNotSuitTheServerNameBothFields(t *testing.T) {
 			want []string // none: it fits
 		}{
 			{of: lock.Config{TTL: 10 * ms}},
-			{of: lock.Config{TTL: 9 * ms}, want: []string{"TTL (9ms)", "10ms", "RenewEvery is 3ms"}},
-			{of: lock.Config{TTL: 9 * ms, RenewEvery: 2 * ms}, want: []string{"TTL (9ms)", "RenewEvery is 2ms"}},
+			{of: lock.Config{TTL: 9 * ms}, want: []string{"TTL 9ms", "10ms", "RenewEvery is 3ms"}},
+			{of: lock.Config{TTL: 9 * ms, RenewEvery: 2 * ms}, want: []string{"TTL 9ms", "RenewEvery is 2ms"}},
 			{of: lock.Config{TTL: 60 * ms, RenewEvery: 50 * ms, Margin: 10 * ms}, want: []string{"TTL (60ms)", "RenewEvery (50ms)", "Margin (10ms)"}},
 			{cfg: modern.Config{Replicas: 1}, of: lock.Config{TTL: 110 * ms, Margin: 9 * ms}},
 			{cfg: modern.Config{Replicas: 1}, of: lock.Config{TTL: 110 * ms, Margin: 10 * ms}, want: []string{"TTL 110ms", "Margin 10ms", "ReplicaWait 100ms"}},

@@ -19,7 +19,9 @@
 // narrows that gap and does not close it. What closes it is the fencing number: the store that the
 // holder writes to refuses a number that is not greater than the last it saw. Numbers are drawn as
 // max(last + 1, the server's clock in microseconds), so that a promoted replica that lost writes
-// gives the same number again only if its clock is behind by more than the fail-over took.
+// gives the same number again, or a smaller one, only if its clock is behind by more than the fail-over
+// took less 100 ms. By so much a number lags behind the clock at the most, plus what our clocks drift
+// from it in that time; before Redis 3.2 by as long as it takes to ask for the time and to be asked.
 //
 // HAZARD: a key that a timestamp client holds (package legacy) looks like any foreign value: it is
 // held, and without a TTL for ever. Package legacy takes turns with its clients.

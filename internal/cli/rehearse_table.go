@@ -40,14 +40,16 @@ func (e *Env) printPhases(res *rehearse.Result) {
 	}
 	fmt.Fprintln(e.Stdout)
 	g := newGrid(left("phase"), right("from"), right("to"), right("old clients"), right("acquired"), right("by old"),
-		right("wait p50"), right("wait p99"), right("overlaps"), right("excused"), right("lost"), right("commands"))
+		right("wait p50"), right("wait p99"), right("overlaps"), right("excused"), right("lost"), right("commands"),
+		right("per lock"), right("extra"))
 	for _, p := range res.Phases {
 		each := "-"
 		if p.CommandsPerAcquisition != nil {
 			each = fmt.Sprintf("%.1f", *p.CommandsPerAcquisition)
 		}
 		g.add(p.Phase, hours(p.FromMS), hours(p.ToMS), p.OldClients, p.Acquisitions, p.OldAcquisitions,
-			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.OverlapsExcused, p.Lost, each)
+			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.OverlapsExcused, p.Lost, each,
+			number(p.LockCommands), number(p.ExtraCommands))
 	}
 	e.print(g)
 	fmt.Fprintln(e.Stdout)
@@ -64,6 +66,14 @@ func (e *Env) printPhases(res *rehearse.Result) {
 	for _, t := range res.Trouble {
 		fmt.Fprintf(e.Stdout, "TROUBLE: %s\n", t)
 	}
+}
+
+// number is a count that may be unknown.
+func number(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n)
 }
 
 // hours is a moment of a long run.

@@ -52,6 +52,8 @@ type hold struct {
 	stop  time.Duration // it stopped working
 	freed time.Duration // its release came back; the same as stop for one that died
 	lost  bool          // it was told that it had lost the key
+
+	commands int64 // sent while it took the key and gave it back; zero for one that never did
 }
 
 func newBook(groups int, now func() time.Duration) *book {
@@ -108,6 +110,13 @@ func (h *hold) frees(lost bool) {
 	if lost {
 		h.book.tallies[h.group].lost++
 	}
+}
+
+// sent notes what the lock took, the job aside.
+func (h *hold) sent(commands int64) {
+	h.book.mu.Lock()
+	defer h.book.mu.Unlock()
+	h.commands = commands
 }
 
 // dies ends a hold whose key nobody gives back.

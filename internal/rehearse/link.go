@@ -21,7 +21,8 @@ var errDead = errors.New("this program has died")
 // the program dies all of it ends at once.
 type link struct {
 	dial     func(ctx context.Context, n int) (redis.Conn, error) // n counts the program's connections
-	commands *atomic.Int64
+	commands *atomic.Int64                                        // of all programs of its kind
+	own      atomic.Int64
 	sending  func() // called for each of them
 	host     *machine
 	ended    <-chan struct{}
@@ -96,6 +97,7 @@ func (c *countedConn) count(name string, args []any) {
 		return
 	}
 	c.link.commands.Add(1)
+	c.link.own.Add(1)
 	c.link.sending()
 	if len(args) < 2 || name != "SETNX" && name != "GETSET" {
 		return

@@ -201,11 +201,12 @@ func (p Plan) patience(t dialect.Terms) time.Duration {
 }
 
 func (l *locker) sell(ctx context.Context, t *task) error {
-	asked := l.fleet.now()
+	asked, sent := l.fleet.now(), l.link.own.Load()
 	lease, err := l.acquire(ctx, t)
 	if err != nil {
 		return err
 	}
+	taking := l.link.own.Load() - sent
 	h, n := l.fleet.book.begin(l.team.number, t.SKU, l.waited(asked))
 	h.host = l.host
 	alive := ctx
@@ -225,7 +226,9 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 		return errDead
 	}
 	h.ends()
+	sent = l.link.own.Load()
 	released := lease.Release()
+	h.sent(taking + l.link.own.Load() - sent)
 	lost := errors.Is(released, lock.ErrLost)
 	h.frees(lost)
 	switch {

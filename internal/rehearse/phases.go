@@ -47,7 +47,9 @@ type Phase struct {
 	Lost                   int      `json:"lost"` // holders told that the key was not theirs any more
 	WaitP50MS              *float64 `json:"wait_p50_ms"`
 	WaitP99MS              *float64 `json:"wait_p99_ms"`
-	CommandsPerAcquisition *float64 `json:"commands_per_acquisition"` // of the new clients: job and heartbeats included
+	CommandsPerAcquisition *float64 `json:"commands_per_acquisition"` // of the new clients: waits, job and heartbeats included
+	LockCommands           *int64   `json:"lock_commands"`            // the same, to take a lock that was free and to give it back: the least
+	ExtraCommands          *int64   `json:"extra_commands"`           // how many more than in clean, with the token lock alone
 }
 
 // Refusal is a step that a gate refused.
@@ -207,6 +209,7 @@ func (m *moves) report(res *Result, r rules) {
 		}
 		res.Phases = append(res.Phases, p)
 	}
+	compareLocks(res.Phases)
 	if m.shutOut == 0 {
 		m.troubles = append(m.troubles, "the old client that was forgotten in phase sealed did not give up")
 	}
@@ -217,12 +220,28 @@ func (m *moves) report(res *Result, r rules) {
 	res.OK = res.OK && len(m.troubles) == 0
 }
 
+// compareLocks says what the phases' locks take beyond the last one's, which is all that remains of the migration.
+func compareLocks(phases []Phase) {
+	i := slices.IndexFunc(phases, func(p Phase) bool { return p.Phase == migrate.Clean.String() })
+	if i < 0 || phases[i].LockCommands == nil {
+		return
+	}
+	base := *phases[i].LockCommands
+	for i := range phases {
+		if p := &phases[i]; p.LockCommands != nil {
+			extra := *p.LockCommands - base
+			p.ExtraCommands = &extra
+		}
+	}
+}
+
 // during is what the book has of one visit.
 func (b *book) during(v visit, r rules) Phase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := Phase{Phase: v.phase.String(), FromMS: millis(v.from), ToMS: millis(v.to), OldClients: v.old}
 	var waits []time.Duration
+	var locks []int64
 	for sku, holds := range b.holds {
 		for _, h := range holds {
 			if h.start < v.from || h.start >= v.to {
@@ -236,6 +255,9 @@ func (b *book) during(v visit, r rules) Phase {
 				p.Lost++
 			}
 			waits = append(waits, h.waited)
+			if r.ours(h.group) && h.commands > 0 {
+				locks = append(locks, h.commands)
+			}
 		}
 		for _, e := range r.episodes(slices.Clone(holds), b.writes[sku]) {
 			if e.start < v.from || e.start >= v.to {
@@ -248,6 +270,10 @@ func (b *book) during(v visit, r rules) Phase {
 		}
 	}
 	p.WaitP50MS, p.WaitP99MS = quantile(waits, 0.50), quantile(waits, 0.99)
+	if len(locks) > 0 {
+		free := slices.Min(locks)
+		p.LockCommands = &free
+	}
 	if v.acquired > 0 {
 		each := math.Round(10*float64(v.commands)/float64(v.acquired)) / 10
 		p.CommandsPerAcquisition = &each

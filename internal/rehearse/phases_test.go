@@ -30,6 +30,10 @@ func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
 		if p.Acquisitions == 0 || p.ToMS <= p.FromMS {
 			t.Errorf("nothing happened in %+v", p)
 		}
+		// One script takes a lock and one gives it back, whatever the phase.
+		if p.LockCommands == nil || *p.LockCommands != 2 || p.ExtraCommands == nil || *p.ExtraCommands != 0 {
+			t.Errorf("a lock of %s took %s", p.Phase, asJSON(t, p))
+		}
 		if open := p.Phase == "observe" || p.Phase == "dual"; open && p.OldAcquisitions == 0 {
 			t.Errorf("old clients had no lock in %s", p.Phase)
 		}
@@ -39,6 +43,19 @@ func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
 	}
 	if res.group(t, "new").Takeovers == 0 {
 		t.Error("nobody's key was ever taken over from a dead holder")
+	}
+}
+
+func TestLocksAreComparedWithThoseOfTheLastPhase(t *testing.T) {
+	few, more := int64(2), int64(5)
+	phases := []Phase{{Phase: "dual", LockCommands: &more}, {Phase: "sealed"}, {Phase: "clean", LockCommands: &few}}
+	compareLocks(phases[:2]) // a migration that did not get there
+	if phases[0].ExtraCommands != nil {
+		t.Error("compared with nothing")
+	}
+	compareLocks(phases)
+	if e := phases[0].ExtraCommands; e == nil || *e != 3 || phases[1].ExtraCommands != nil || *phases[2].ExtraCommands != 0 {
+		t.Errorf("%s", asJSON(t, phases))
 	}
 }
 

@@ -240,10 +240,11 @@ func (c *Client) Close(ctx context.Context) error {
 		}
 		<-idle
 	}
+	// First who hands the others work: what it began behind their end nobody would wait for.
+	k.sched.close()
 	k.renewer.close()
 	k.guards.workers.close()
 	k.janitor.close()
-	k.sched.close()
 	if closer, ok := k.backend.(io.Closer); ok {
 		return errors.Join(left, closer.Close())
 	}

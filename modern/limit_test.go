@@ -86,6 +86,20 @@ func TestWhoStoodStillDrawsNoOldNumber(t *testing.T) {
 	}
 }
 
+// unheard begins an attempt for "k" that is executed and does not hear of it before the gate opens, and says
+// how it fails.
+func unheard(b *modern.Backend, wire *redistest.Wire) (gate *redistest.Gate, failed <-chan error) {
+	gate = redistest.NewGate()
+	wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldReply(gate)})
+	said := make(chan error)
+	go func() {
+		_, err := b.Try(bg, "k", ttl)
+		said <- err
+	}()
+	<-gate.Reached()
+	return gate, said
+}
+
 // TestNumbersThatCannotBeDrawnAnewLeaveNothing: the key was taken, and nobody may use its number.
 func TestNumbersThatCannotBeDrawnAnewLeaveNothing(t *testing.T) {
 	const odd = "a counter that cannot be read"
@@ -94,14 +108,7 @@ func TestNumbersThatCannotBeDrawnAnewLeaveNothing(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, modern.Config{Fence: true, Timeout: 10 * time.Second})
 				free(t, try(t, b, "k"))
-				gate := redistest.NewGate()
-				wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldReply(gate)})
-				failed := make(chan error)
-				go func() {
-					_, err := b.Try(bg, "k", ttl)
-					failed <- err
-				}()
-				<-gate.Reached()
+				gate, failed := unheard(b, wire)
 				w.Pass(time.Second)
 				wire.Calm()
 				if fault == odd {
@@ -133,14 +140,7 @@ func TestWhoStoodStillForLongerThanItsKeyHoldsNothing(t *testing.T) {
 			b, wire := on(t, w, modern.Config{Fence: true, Timeout: 2 * ttl})
 			other := open(t, w, modern.Config{Fence: true})
 			free(t, try(t, b, "k"))
-			gate := redistest.NewGate()
-			wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldReply(gate)})
-			failed := make(chan error)
-			go func() {
-				_, err := b.Try(bg, "k", ttl)
-				failed <- err
-			}()
-			<-gate.Reached()
+			gate, failed := unheard(b, wire)
 			w.Pass(ttl + time.Millisecond)
 			if taken {
 				holder := try(t, other, "k")

@@ -1,16 +1,16 @@
 package child
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/getsetlock/getsetlock/internal/child/childtest"
 )
 
 // screen is a terminal whose other side the test reads and types on.
@@ -29,29 +29,13 @@ type screen struct {
 // openScreen runs a command as the leader of a session on a new terminal, as a login does.
 func openScreen(t *testing.T, args ...string) *screen {
 	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	master := os.NewFile(uintptr(fd), "ptmx")
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	master, slave := childtest.Terminal(t)
 	defer slave.Close()
 
 	s := &screen{t: t, master: master, cmd: exec.Command(args[0], args[1:]...)}
 	s.more = sync.NewCond(&s.mu)
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
+	childtest.Lead(s.cmd, slave)
 	s.cmd.Env = append(os.Environ(), "T="+os.Args[0]+" -helper", "PS1=$ ", "ENV=")
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,19 +10,19 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/getsetlock/getsetlock/internal/child/childtest"
 	"github.com/getsetlock/getsetlock/internal/redistest"
 )
 
 // pty is a terminal on which a program runs as the leader of its session, as a login does.
 type pty struct {
 	t      *testing.T
-	fd     int
+	slave  *os.File
 	master *os.File
 	cmd    *exec.Cmd
 	text   string
@@ -30,32 +30,17 @@ type pty struct {
 
 func onTerminal(t *testing.T, args ...string) *pty {
 	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &pty{t: t, fd: fd, master: os.NewFile(uintptr(fd), "ptmx"), cmd: exec.Command(args[0], args[1:]...)}
+	master, slave := childtest.Terminal(t)
+	p := &pty{t: t, slave: slave, master: master, cmd: exec.Command(args[0], args[1:]...)}
 	t.Cleanup(func() { p.master.Close() })
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { slave.Close() }) // the last one to close hangs up, and what was not read is lost
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	childtest.Lead(p.cmd, slave)
 	return p
 }
 
 // settings are those of the terminal: echo, lines, signals.
 func (p *pty) settings() unix.Termios {
-	s, err := unix.IoctlGetTermios(p.fd, unix.TCGETS)
+	s, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -73,6 +58,21 @@ func (p *pty) until(enough func(text string) bool) {
 			p.t.Fatalf("%v after %q", err, p.text)
 		}
 	}
+}
+
+// end reads on until the program is gone and all that it wrote was read.
+func (p *pty) end() {
+	p.t.Helper()
+	const mark = "<the program is gone>"
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = p.cmd.Wait()
+		_, _ = p.slave.WriteString(mark)
+	}()
+	p.until(func(text string) bool { return strings.HasSuffix(text, mark) })
+	<-gone
+	p.text = strings.TrimRight(strings.TrimSuffix(p.text, mark), "\r\n")
 }
 
 // shown is what a person sees: lines as the escapes that are used leave them. Another escape than going up and
@@ -144,9 +144,9 @@ func TestTheLiveViewOnATerminalIsDrawnOverItselfAndLeavesItAsItWas(t *testing.T)
 		span string
 		keys string // typed when it was drawn three times
 		code int
-		last string
+		says string // behind the account
 	}{
-		"to its end":  {"4s", "", 0, "    do:  give it with --lease"},
+		"to its end":  {"4s", "", 0, ""},
 		"interrupted": {"1h", "\x03", 130, "interrupted by ^C"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,12 +165,14 @@ func TestTheLiveViewOnATerminalIsDrawnOverItselfAndLeavesItAsItWas(t *testing.T)
 					t.Fatal(err)
 				}
 			}
-			p.until(func(text string) bool { return strings.HasSuffix(strings.TrimRight(text, "\r\n"), c.last) })
-			_ = p.cmd.Wait()
+			p.end()
 			if code := p.cmd.ProcessState.ExitCode(); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			rows := p.shown()
+			if account := strings.Join(rows, "\n"); !strings.Contains(account, "\ncost  ") || !strings.HasSuffix(account, c.says) {
+				t.Errorf("it ends with\n%s", account)
+			}
 			if watchingLines(rows) != 0 || !strings.HasPrefix(rows[0], "audit of redis://") || rows[1] != "3 keys looked at" || slices.Contains(rows, "^C") {
 				t.Errorf("it leaves\n%s", strings.Join(rows, "\n"))
 			}

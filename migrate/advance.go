@@ -22,10 +22,13 @@ var forgetScript = wire.NewScript(1, forgetLua)
 // given. It is one step or none. The error says what could not be done; a closed gate is none.
 func Advance(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		next, _ := following(f.record.Phase)
+		if r := d.named(f, next); r != nil {
+			return r, nil
+		}
 		if f.record.Phase >= Modern {
 			return d.closed(f, Clean, "final", "the phase is %v: what is left is clean, a verb of its own without a way back", f.record.Phase), nil
 		}
-		next, _ := following(f.record.Phase)
 		return d.step(ctx, f, next, NoPhase)
 	})
 }
@@ -35,8 +38,19 @@ func Advance(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) 
 // unfinished finishes it and takes no step.
 func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		unfinished := f.record.Phase == Dual && f.record.Pending == Sealed
+		next := f.record.Phase - 1
+		if unfinished {
+			next = Dual
+		}
+		if unfinished && d.opts.To == Observe {
+			return d.closed(f, Observe, "pending", "the way back from sealed is not over: run back --go until it says that none is left, then look again"), nil
+		}
+		if r := d.named(f, next); r != nil {
+			return r, nil
+		}
 		switch p := f.record.Phase; {
-		case p == Dual && f.record.Pending == Sealed:
+		case unfinished:
 			return d.finish(ctx, f)
 		case p == Clean:
 			return d.closed(f, Clean, "final", "there is no way back from clean but a new beginning: init"), nil
@@ -45,9 +59,25 @@ func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		case p == Sealed:
 			return d.step(ctx, f, Dual, Sealed)
 		default:
-			return d.step(ctx, f, p-1, NoPhase)
+			return d.step(ctx, f, next, NoPhase)
 		}
 	})
+}
+
+// named answers a call that names its step by Options.To, unless that is the one to be taken.
+func (d *desk) named(f *facts, next Phase) *Report {
+	to, at := d.opts.To, f.record.Phase
+	if to == NoPhase || to == next || f.record.err != nil || !f.record.exists() {
+		return nil
+	}
+	if to != at {
+		return d.closed(f, to, "order", "the phase is %v, and no step leads from there to %v by this verb: look again before you go on", at, to)
+	}
+	r := d.report(f)
+	if r.Gate = d.outdated(f); r.Gate == nil {
+		r.note("the phase is %v already; nothing was done", at)
+	}
+	return r
 }
 
 // CleanUp shows the gate to the last phase, and passes it like Advance. Then it deletes the tombstones, as

@@ -31,6 +31,11 @@ type Options struct {
 	// record where there is none. It opens no gate that is closed.
 	Go bool
 
+	// To names the step of Advance or Back: to this phase and no other. Where the fleet is there already, nothing
+	// is done and that is well, so that a call can be repeated whose outcome nobody saw. NoPhase is the next
+	// one, whichever that is. Other verbs don't look at it.
+	To Phase
+
 	// Forget names members that are dead. They are taken out together with the step.
 	Forget []string
 

@@ -150,6 +150,73 @@ func TestARecordIsNotBegunTwice(t *testing.T) {
 	})
 }
 
+// TestAStepThatIsNamedIsTakenOnce: said again, by who saw no answer or by somebody else, it is no further step.
+func TestAStepThatIsNamedIsTakenOnce(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		f.to(Dual)
+		say := func(v verb, to, at Phase, moved bool, blocked ...string) {
+			t.Helper()
+			r := f.must(v, Options{Go: true, To: to, Wait: time.Minute})
+			if closed(t, r.Gate, blocked...); r.Moved != moved {
+				t.Errorf("to %v: moved %v", to, r.Moved)
+			}
+			f.at(at)
+			f.beats()
+		}
+		say(doAdvance, Sealed, Sealed, true)
+		say(doAdvance, Sealed, Sealed, false)
+		say(doAdvance, Dual, Sealed, false, "order")
+		say(doBack, Modern, Sealed, false, "order")
+		say(doBack, Observe, Sealed, false, "order")
+		say(doBack, Sealed, Sealed, false)
+		say(doBack, Dual, Dual, true)
+		say(doBack, Dual, Dual, false)
+		say(doAdvance, Modern, Dual, false, "order")
+	})
+}
+
+// TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther has a lease that keeps its tombstone.
+func TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(MemberConfig{})
+		f.to(Sealed)
+		_, end, err := m.Begin(bg, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.put("stock", m)
+		if r := f.back(Options{Go: true, To: Dual}); !r.Moved || r.Over {
+			t.Fatalf("%+v", r)
+		}
+		f.beats()
+		closed(t, f.back(Options{Go: true, To: Observe}).Gate, "pending")
+		end()
+		f.w.Mini.Del("{stock}:gsl")
+		f.beats()
+		for range 2 {
+			if r := f.back(Options{Go: true, To: Dual}); r.Phase != Dual || !r.Over {
+				t.Errorf("%+v", r)
+			}
+		}
+		f.at(Dual)
+	})
+}
+
+// TestAStepThatIsNamedSaysWhoKnowsALaterRecord: an old one that says the right phase is not well.
+func TestAStepThatIsNamedSaysWhoKnowsALaterRecord(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(MemberConfig{})
+		f.to(Sealed)
+		r := f.at(Sealed)
+		r.Epoch--
+		if err := f.w.Mini.Set(recordKey(""), r.String()); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, f.advance(Options{Go: true, To: Sealed}).Gate, "epoch")
+	})
+}
+
 func TestANewBeginningAfterCleanWaitsForWhoVanished(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(MemberConfig{})

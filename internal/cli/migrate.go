@@ -39,7 +39,8 @@ join (package migrate, or run --protocol auto) follow it within a heartbeat.
 Nothing moves without --go, and --go opens no gate that is closed; of init only a new
 beginning after clean needs it. What nobody measured is
 said by --lease, --greatest, --spread, --gap, --job and --gone, and printed as claimed.
-Each verb can be run again at any time, also after it was killed.
+Each verb can be run again at any time, also after it was killed. advance and back then
+take the next step, if its gate is open too; with --to they take the one named or none.
 
 A member is a program that joined. One that vanished closes every gate until it
 returns, or --forget names it: then you say that it is dead.
@@ -53,6 +54,7 @@ type migrateFlags struct {
 	namespace string
 	claims    migrate.Claims
 	forget    []string
+	to        string
 	wait      time.Duration
 	watch     bool
 	monitor   bool
@@ -75,6 +77,7 @@ func newMigrate(e *Env) *cobra.Command {
 			"getsetlock migrate status --namespace stock --watch",
 			"getsetlock migrate advance --namespace stock        # shows the gate",
 			"getsetlock migrate advance --namespace stock --go   # passes it",
+			"getsetlock migrate advance --namespace stock --go --to sealed  # this step and no other",
 			"getsetlock migrate back --namespace stock --go --forget k3Jx0zP1aBcD",
 		),
 		ValidArgs: migrateVerbs,
@@ -103,20 +106,34 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.claims.Job, "job", 0, "claim: their longest job")
 	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, and none did for the window's length")
 	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean")
+	flags.StringVar(&f.to, "to", "", "advance, back: the step to this phase and no other; where the fleet is there already, do nothing")
 	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry; may be repeated")
 	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for what follows upon a step: acknowledgements, the last tombstone")
 	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and keep for the gates what is seen")
 	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: by MONITOR without a break, which costs the server a third of its throughput and more")
 	jsonFlag(cmd, &f.asJSON)
+	complete(cmd, "to", choices(phaseNames()...))
 	for _, name := range []string{"namespace", "forget"} {
 		complete(cmd, name, cobra.NoFileCompletions)
 	}
 }
 
+// phaseNames are those that --to takes: all but clean, which has a verb of its own.
+func phaseNames() []string {
+	var names []string
+	for _, p := range migrate.Phases() {
+		if p != migrate.Clean {
+			names = append(names, p.String())
+		}
+	}
+	return names
+}
+
 // check refuses flags that the verb cannot follow.
 func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	steps := []string{"init", "advance", "back", "clean"}
-	for flag, verbs := range map[string][]string{"go": steps, "forget": steps, "wait": steps, "watch": {"status"}, "monitor": {"status"}} {
+	moves := []string{"advance", "back"}
+	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "watch": {"status"}, "monitor": {"status"}} {
 		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
 			return wrongUse("--%s is for %s", flag, strings.Join(verbs, ", "))
 		}
@@ -146,10 +163,15 @@ func (e *Env) migrateOptions(f *migrateFlags) (migrate.Options, error) {
 		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Wait: f.wait, Clock: e.Clock,
 		Progress: func(what string) { e.say(f.server.quiet, "waiting: %s", what) },
 	}
+	var err error
+	if f.to != "" {
+		if o.To, err = migrate.ParsePhase(f.to); err != nil || o.To == migrate.Clean {
+			return o, wrongUse("--to is %q; the phases are %s", f.to, strings.Join(phaseNames(), ", "))
+		}
+	}
 	if f.dialect.name == "" && f.dialect.file == "" {
 		return o, nil
 	}
-	var err error
 	o.Dialect, err = f.dialect.pick()
 	return o, err
 }

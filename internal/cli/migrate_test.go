@@ -188,6 +188,8 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 		{"give one of init", []string{"migrate"}},
 		{"give one of init", []string{"migrate", "forward"}},
 		{"--go is for init, advance", []string{"migrate", "status", "--go"}},
+		{"--to is for advance, back", []string{"migrate", "clean", "--to", "dual"}},
+		{`--to is "clean"; the phases are observe, dual, sealed, modern`, []string{"migrate", "advance", "--to", "clean"}},
 		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
 		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
 		{"--job is -1s", []string{"migrate", "plan", "--job", "-1s"}},

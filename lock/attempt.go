@@ -247,6 +247,12 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp, term Term
 			a.key, asked.age(now).Round(time.Millisecond), l.span)
 	}
 	l.start()
+	// A Close that cannot wait ends the leases that it finds. It would wait for this one if it began
+	// behind that.
+	if a.core.hurry.Load() && l.end(&ending{cause: ErrClosed}) {
+		a.core.undo(grant, a.key, &a.client.cfg)
+		return nil, fmt.Errorf("key %q: %w", a.key, ErrClosed)
+	}
 	a.tellAcquired(l)
 	return l, nil
 }

@@ -243,10 +243,11 @@ func (l *Lease) why() error {
 // renewal; the lease itself ends only if the store said that the key is lost or trust runs out.
 func (l *Lease) Renew(ctx context.Context) error {
 	for {
-		if err := l.Err(); err != nil {
+		_ = l.Err() // which ends it if its time is over
+		busy, mine, err := l.occupy()
+		if err != nil {
 			return fmt.Errorf("lock: key %q: %w", l.Key(), err)
 		}
-		busy, mine := l.occupy()
 		if mine {
 			break
 		}

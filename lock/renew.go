@@ -60,19 +60,23 @@ func (l *Lease) slack() time.Duration {
 	return min(l.client.cfg.RenewEvery/20, window)
 }
 
-// occupy makes the caller the one who may call Extend; else it returns what to wait for.
-func (l *Lease) occupy() (busy <-chan struct{}, mine bool) {
+// occupy makes the caller the one who may call Extend; else it returns what to wait for. A lease that has
+// ended has no such caller any more: its grant may be another's by now.
+func (l *Lease) occupy() (busy <-chan struct{}, mine bool, ended error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.busy {
+	switch {
+	case l.ended != nil:
+		return nil, false, l.ended.cause
+	case !l.busy:
 		l.busy = true
-		return nil, true
+		return nil, true, nil
 	}
 	m := l.rest()
 	if m.idle == nil {
 		m.idle = make(chan struct{})
 	}
-	return m.idle, false
+	return m.idle, false, nil
 }
 
 // extendTogether is how many leases are renewed in one call of the backend at the most. Trust counts from

@@ -31,6 +31,7 @@ type grant struct {
 	asked   bool          // a release was sent whose outcome is not known: it may have been the one
 	over    bool          // the server said for certain that nothing is held
 	watched bool          // Guard armed the watch, which renewals must keep
+	leaves  bool          // it is being released or passed on: that it is not found any more is our doing
 }
 
 func (g *grant) Token() string { return g.token }
@@ -115,13 +116,20 @@ func (g *grant) gone(ctx context.Context) error {
 	return e
 }
 
-// lost is gone without the look, and to be called before it: what is gone although time was left was
-// taken from us.
+// lost is gone without the look, and to be called before it. Where the grant is on its way to be given back
+// or passed on, that may be why: then only who does that can tell.
 func (g *grant) lost(ctx context.Context) *LostError {
+	if !g.isLeaving() {
+		g.stolen(ctx)
+	}
+	return &LostError{Key: g.key}
+}
+
+// stolen notes that the key is not ours any more: if time was left it was taken from us.
+func (g *grant) stolen(ctx context.Context) {
 	if left, _ := g.left(lock.Mark(ctx)); left > 0 {
 		g.b.habits.add(g.key, habitDeleted)
 	}
-	return &LostError{Key: g.key}
 }
 
 // inspections is how many more lost keys of one call are looked at. Each look is a round trip for which the
@@ -149,6 +157,7 @@ func (g *grant) Release(ctx context.Context) error {
 	if g.isOver() {
 		return &LostError{Key: g.key}
 	}
+	g.leave()
 	late := g.late(ctx)
 	if late == refused && g.place == nil {
 		g.end()
@@ -165,6 +174,7 @@ func (g *grant) Release(ctx context.Context) error {
 	if asked := g.end(); deleted || asked || late != none {
 		return nil
 	}
+	g.stolen(ctx)
 	return g.gone(ctx)
 }
 
@@ -222,6 +232,19 @@ func (g *grant) ask(err error) {
 	g.mu.Lock()
 	g.asked = true
 	g.mu.Unlock()
+}
+
+// leave is called before the command is sent that ends g.
+func (g *grant) leave() {
+	g.mu.Lock()
+	g.leaves = true
+	g.mu.Unlock()
+}
+
+func (g *grant) isLeaving() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.leaves
 }
 
 func (g *grant) isOver() bool {

@@ -25,6 +25,7 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 	}
 	next.lined = old.lined
 	next.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
+	old.leave()
 	passed, err := b.pass(ctx, old, next, ttl)
 	var unknown *wire.UnknownError
 	switch {
@@ -36,6 +37,7 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 		return nil, trouble("pass on", old.key, err)
 	case !passed:
 		old.end()
+		old.stolen(ctx)
 		return nil, old.gone(ctx)
 	}
 	old.end()

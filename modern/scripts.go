@@ -21,6 +21,8 @@ var (
 	renewSource string
 	//go:embed watch.lua
 	watchSource string
+	//go:embed restore.lua
+	restoreSource string
 	//go:embed look.lua
 	lookSource string
 	//go:embed line.lua
@@ -40,6 +42,7 @@ var (
 	giveScript    = wire.NewScript(5, with(giveSource, fencing.Draw(), lineSource))
 	leaveScript   = wire.NewScript(5, with(leaveSource, fencing.Draw(), lineSource))
 	releaseScript = wire.NewScript(1, releaseSource)
+	restoreScript = wire.NewScript(1, restoreSource)
 	lookScript    = wire.NewScript(1, lookSource)
 
 	lookBothScript = wire.NewScript(2, lookSource)

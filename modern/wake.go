@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
@@ -78,12 +79,27 @@ func (g *grant) guarded(ctx context.Context, found any) error {
 	if !known || !g.shortened(left, now) {
 		return nil
 	}
+	g.touched(left, now)
 	should, _ := g.left(now)
-	if _, err := g.Extend(ctx, should); errors.Is(err, lock.ErrLost) {
+	if err := g.restore(ctx, should); errors.Is(err, lock.ErrLost) {
 		g.unwatch()
 		return err
 	}
 	return nil
+}
+
+// restore lets the key live for a time that somebody has cut short, and keeps it watched. It is no renewal:
+// one may overtake it, whose holder trusts the key for longer by then. So it lengthens or does nothing,
+// and our account of the TTL stays as it was.
+func (g *grant) restore(ctx context.Context, should time.Duration) error {
+	reply, err := g.b.own.Eval(ctx, restoreScript, g.key, g.token, millis(should))
+	if err != nil {
+		return trouble("set right the TTL of", g.key, err)
+	}
+	if n, _ := reply.(int64); n == notOurs {
+		return g.gone(ctx)
+	}
+	return g.b.look(ctx, []*grant{g})[0] // the write has ended the server's memory of who watches
 }
 
 // GuardAll is Guard for many grants, with two commands for many keys.
@@ -136,11 +152,15 @@ func (b *Backend) Unguard(granted lock.Grant) {
 // watchBy has its holder told when the key is changed, once the server was made to tell of it. Renewals
 // keep the watch from here on.
 func (g *grant) watchBy(ctx context.Context, holder lock.Holder) error {
-	g.setWatched(true)
 	if g.b.cfg.Wake == WakeOff {
 		return errWakeOff
 	}
-	return g.b.unwatchable(g.key, g.b.own.Tracker().Set(ctx, g.key, &g.watch, holder))
+	g.setWatched(true) // before it is, or a renewal in between would end it
+	err := g.b.own.Tracker().Set(ctx, g.key, &g.watch, holder)
+	if err != nil {
+		g.setWatched(false)
+	}
+	return g.b.unwatchable(g.key, err)
 }
 
 func (g *grant) unwatch() {

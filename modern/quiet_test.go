@@ -1,0 +1,74 @@
+package modern_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// TestWhatOursDidToAKeyIsNoHabitOfOthers: a renewal, or the look of a guard, may be under way when a lease
+// is given back or handed on, and find the key gone.
+func TestWhatOursDidToAKeyIsNoHabitOfOthers(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *modern.Backend, lock.Grant){
+		"release": func(t *testing.T, _ *modern.Backend, g lock.Grant) { free(t, g) },
+		"pass": func(t *testing.T, b *modern.Backend, g lock.Grant) {
+			next, err := b.Pass(bg, g, ttl)
+			if err != nil {
+				t.Fatal(err)
+			}
+			free(t, next)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, modern.Config{})
+				g := try(t, b, "k")
+				if _, err := g.Extend(bg, ttl); err != nil { // the server knows the script
+					t.Fatal(err)
+				}
+				gate := redistest.NewGate()
+				wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+				renewed := make(chan error, 1)
+				go func() { _, err := g.Extend(bg, ttl); renewed <- err }()
+				<-gate.Reached()
+				end(t, b, g)
+				gate.Open()
+				if err := <-renewed; !errors.Is(err, lock.ErrLost) {
+					t.Errorf("the renewal behind it: %v", err)
+				}
+				if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
+					t.Errorf("others are said to have done this: %q, %v", info.Habits, err)
+				}
+			})
+		})
+	}
+}
+
+// TestALeaseThatCannotBeWatchedIsOnlyRenewed: the look that keeps a watch is sent where there is one.
+func TestALeaseThatCannotBeWatchedIsOnlyRenewed(t *testing.T) {
+	for name, cfg := range map[string]modern.Config{"told not to": {Wake: modern.WakeOff}, "a server that does not tell": {}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, cfg)
+				g := try(t, b, "k")
+				if _, err := b.Guard(bg, g, func() {}); !errors.Is(err, lock.ErrNoWake) {
+					t.Fatalf("Guard: %v", err)
+				}
+				if _, err := g.Extend(bg, ttl); err != nil {
+					t.Fatal(err)
+				}
+				wire.Forget()
+				if _, err := g.Extend(bg, ttl); err != nil {
+					t.Fatal(err)
+				}
+				if sent := wire.Sent(); len(sent) != 1 {
+					t.Errorf("a renewal sends %v", sent)
+				}
+				free(t, g)
+			})
+		})
+	}
+}

@@ -103,6 +103,6 @@ func besideStamps(err error, now time.Time) error {
 	default:
 		return err
 	}
-	said.Protocol += "; old clients are taken turns with by --dialect"
+	said.Protocol += "; old clients are taken turns with by --dialect, and moved to token locks by getsetlock migrate"
 	return &said
 }

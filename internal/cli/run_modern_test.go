@@ -242,7 +242,7 @@ func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s := newStage(t)
 	stamp := stampOf(redistest.Start.Add(time.Minute))
 	s.world.Mini.Set("old", stamp)
-	s.want(s.run(tokenScript("--wait 0", "old", "echo no")...), 124, "", `held by "`+stamp+`" (a timestamp, as Jedis and 5 others write it; old clients are taken turns with by --dialect)`)
+	s.want(s.run(tokenScript("--wait 0", "old", "echo no")...), 124, "", `held by "`+stamp+`" (a timestamp, as Jedis and 5 others write it; old clients are taken turns with by --dialect, and moved to token locks by getsetlock migrate)`)
 	s.world.Mini.Set("uuid", aUUID+":"+stamp)
 	s.want(s.run(tokenScript("--wait 0", "uuid", "echo no")...), 124, "", "(a timestamp, as JedisUUID writes it; old")
 	s.world.Mini.SetTTL("old", time.Hour)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"regexp"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/child"
@@ -153,14 +153,17 @@ func (r *runner) notAcquired(err error) error {
 	return &exitError{codeRunHeld, fmt.Errorf("not acquired %s: %w", within, err)}
 }
 
-// keyless is an error without the name of the key, which every layer puts before its own.
+// keyless is an error without the name of the key, which every layer puts before its own. Where a layer
+// says what it could not do to the key, it is called that.
 type keyless struct {
 	error
 	key string
 }
 
 func (e keyless) Error() string {
-	return strings.ReplaceAll(e.error.Error(), fmt.Sprintf("key %q: ", e.key), "")
+	named := regexp.QuoteMeta(fmt.Sprintf("key %q: ", e.key))
+	text := regexp.MustCompile(`(\w) `+named).ReplaceAllString(e.error.Error(), "${1} it: ")
+	return regexp.MustCompile(named).ReplaceAllString(text, "")
 }
 
 func (e keyless) Unwrap() error { return e.error }

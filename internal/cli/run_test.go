@@ -118,6 +118,7 @@ func TestAKeyThatIsHeldIs124AndAServerThatIsAwayIs125(t *testing.T) {
 	}
 	s.vars["GETSETLOCK_REDIS"] = "redis://:s3cret%40x@127.0.0.1:1"
 	s.want(s.run(script("--wait 0", "k", "echo no")...), 125, "", "connection refused; nothing listens there")
+	s.want(s.run(tokenScript("--wait 0", "k", "echo no")...), 125, "", `acquiring "k" on redis://:***@127.0.0.1:1: could not take it: not sent: dialing Redis: `)
 	s.world.Mini.RequireAuth("s3cret@y")
 	s.vars["GETSETLOCK_REDIS"] = "redis://:s3cret%40x@" + s.world.Addr()
 	s.want(s.run(script("--wait 0", "k", "echo no")...), 125, "", "WRONGPASS")

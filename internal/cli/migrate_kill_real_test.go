@@ -108,7 +108,9 @@ type slain struct {
 
 	members []*migrate.Member
 	bridges []*migrate.Bridge
-	before  string // the record
+	// As the members left them: the record, and all keys, which are the registry's.
+	before   string
+	registry []string
 }
 
 const (
@@ -172,6 +174,7 @@ func (s *slain) begin() {
 		s.join()
 		s.join()
 	}
+	s.registry = s.keys()
 	if slices.Contains([]migrate.Phase{s.from, s.pending}, migrate.Sealed) || slices.Contains([]migrate.Phase{s.from, s.pending}, migrate.Modern) {
 		for _, key := range []string{"stock:1", "stock:2"} {
 			s.do("SET", key, dialect.Jedis().Tombstone(), "PX", time.Hour.Milliseconds())
@@ -361,22 +364,26 @@ func (s *slain) stands() {
 		_, text := s.record()
 		s.t.Errorf("it is not over: %s", text)
 	}
-	keys := []string{slainRecord}
 	for i, m := range s.members {
 		if state := m.State(); state.Phase != s.to || state.Epoch != s.epoch() || state.Probe != "ok" {
 			s.t.Errorf("a member says %+v", state)
 		}
 		s.frees(s.takes(s.bridges[i], "stock:1"))
-		keys = append(keys, "gsl:member:stock:"+m.ID())
 	}
+	for _, key := range s.keys() {
+		tombstone := strings.HasPrefix(key, "stock:") && (s.to == migrate.Sealed || s.to == migrate.Modern)
+		registry := key == slainRecord || slices.Contains(s.registry, key)
+		if !tombstone && !registry {
+			s.t.Errorf("%s is left", key)
+		}
+	}
+}
+
+func (s *slain) keys() []string {
+	s.t.Helper()
 	all, err := redis.Strings(s.do("KEYS", "*"), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, key := range all {
-		tombstone := strings.HasPrefix(key, "stock:") && (s.to == migrate.Sealed || s.to == migrate.Modern)
-		if !tombstone && !slices.Contains(keys, key) {
-			s.t.Errorf("%s is left", key)
-		}
-	}
+	return all
 }

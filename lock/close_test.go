@@ -51,3 +51,54 @@ func TestAnAttemptThatWinsWhenCloseCannotWaitAnyMoreHasNoLease(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatTheSchedulerBeginsLastCloseWaitsFor: the scheduler stands between having taken a renewal up and
+// handing it to a worker. Workers that Close saw idle before have that renewal to make yet.
+func TestWhatTheSchedulerBeginsLastCloseWaitsFor(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		stands, proceed := make(chan struct{}), make(chan struct{})
+		c, err := lock.New(s.Backend(), lock.Config{
+			TTL: 12 * time.Second, Margin: 2 * time.Second, RenewEvery: 5 * time.Second,
+			Jitter: func(time.Duration) time.Duration { return 0 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Trust in the other lease ends at the instant of the first one's renewal, and the scheduler, which
+		// comes to it second, tells of that by itself.
+		brief, err := c.With(func(cfg *lock.Config) {
+			cfg.TTL, cfg.Margin, cfg.RenewEvery = 8*time.Second, 3*time.Second, -1
+			cfg.Hooks.Lost = func(lock.Event) {
+				close(stands)
+				<-proceed
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		renewed, lost := acquire(t, c, "renewed"), acquire(t, brief, "lost")
+		answered := make(chan struct{})
+		s.Order(locktest.Fault{Op: "extend", Hold: answered})
+		<-stands
+		release(t, renewed)
+		wantErr(t, lost.Release(), lock.ErrLost)
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(t.Context()) }()
+		synctest.Wait()
+		if n := s.Calls("extend"); n != 0 {
+			t.Errorf("%d renewals are at the store before the scheduler may hand any over", n)
+		}
+		close(proceed)
+		synctest.Wait()
+		if n := s.Calls("extend"); n != 1 {
+			t.Errorf("%d renewals are at the store, want the one that the scheduler had taken up", n)
+		}
+		if len(closed) != 0 {
+			t.Error("Close returned while a renewal was at the store")
+		}
+		close(answered)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}

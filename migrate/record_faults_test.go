@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -31,7 +32,7 @@ func TestWhoHasAPhaseKeepsItWithoutARecord(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%v and %v", name, from, to), func(t *testing.T) {
 					inBubble(t, func(f *fleet) {
-						p := newPair(f, from, to)
+						p := newPair(f, dialect.Jedis(), from, to)
 						g := p.gets("the first", p.behind, "held")
 						lose(f.w)
 						_, err := g.Extend(bg, leaseOfOurs)

@@ -122,6 +122,7 @@ type examiner struct {
 	out    *Diagnosis
 	found  []Complaint
 	ghosts map[string]string // values that nobody holds, by key
+	denied int64             // keys that this user may not read
 }
 
 // ghostsOf are the values that a watch saw left behind by a GETSET that won nothing, where nothing has come
@@ -163,7 +164,25 @@ func (x *examiner) keys(ctx context.Context) error {
 		err = again
 	}
 	x.out.Complaints = append(x.out.Complaints, x.found...)
+	if f := deniedFinding(x.denied, x.out.Keys); x.denied > 0 {
+		f.DB = x.cfg.DB
+		x.out.Complaints = append(x.out.Complaints, Complaint{Finding: f})
+	}
 	return err
+}
+
+// deniedFinding says that some of the keys may not be read by this user. Where that is all of them, nothing
+// good can be said of the rest.
+func deniedFinding(denied, keys int64) Finding {
+	f := Finding{
+		Severity: SeverityNote, Kind: "denied",
+		What:   keysWord(denied) + " may not be read by this user, and were left out",
+		Advice: "let its ACL read them (GETRANGE, PTTL, TYPE, STRLEN), or narrow --match",
+	}
+	if denied == keys {
+		f.Severity, f.What = SeverityWarning, f.What+": that is all there are, so nothing is known of them"
+	}
+	return f
 }
 
 // complain keeps a complaint about a key.
@@ -185,7 +204,11 @@ func (x *examiner) complain(p *probedKey, s Severity, kind, what, advice string,
 
 // look judges one key.
 func (x *examiner) look(p *probedKey) {
-	if p.denied || isMark(p) || strings.HasPrefix(p.key, "gsl:") {
+	if p.denied {
+		x.denied++
+		return
+	}
+	if isMark(p) || strings.HasPrefix(p.key, "gsl:") {
 		return
 	}
 	if p.kind != "string" {

@@ -18,13 +18,14 @@ import (
 
 // serverFacts are what a server says of itself and of this user, as far as it may be asked.
 type serverFacts struct {
-	info      map[string]string // nil: refused
-	config    map[string]string // only what could be read
-	refused   []refusal
-	tracking  error // of trying CLIENT TRACKING
-	timeWrite error // of a script that reads the clock and then writes
-	offset    time.Duration
-	rtt       time.Duration // of the look that offset is from
+	info       map[string]string // nil: refused
+	config     map[string]string // only what could be read
+	refused    []refusal
+	tracking   error // of trying CLIENT TRACKING
+	timeWrite  error // of a script that reads the clock and then writes …
+	timeUntold bool  // … which could not be tried
+	offset     time.Duration
+	rtt        time.Duration // of the look that offset is from
 }
 
 // refusal is a command that this user may not use, or that the server does not know.
@@ -83,7 +84,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 	}
 	const timeThenWrite = "redis.call('TIME') return redis.call('DEL', KEYS[1])"
 	if _, f.timeWrite = mux.Do(ctx, "EVAL", timeThenWrite, 1, key); wire.IsReadOnly(f.timeWrite) || wire.IsNoPerm(f.timeWrite) {
-		f.timeWrite = nil
+		f.timeWrite, f.timeUntold = nil, true
 	}
 	f.tracking = tryTracking(ctx, pool)
 	return f, f.compareClocks(ctx, mux, cfg.Clock)
@@ -192,7 +193,7 @@ func (f *serverFacts) words() []string {
 		add("memory limit %s, when full: %s", memoryWords(f.number("maxmemory")), orUnknown(f.policy()))
 		add("append-only file %s, snapshots %s, replicas %d", onOff(f.info["aof_enabled"] == "1"), snapshotWords(f.config), f.number("connected_slaves"))
 	}
-	add("wake-ups (tracking): %s; scripts that read the clock and write: %s", tried(f.tracking), tried(f.timeWrite))
+	add("wake-ups (tracking): %s; scripts that read the clock and write: %s", tried(f.tracking), f.timeWords())
 	if f.rtt > 0 {
 		add("this machine's clock less the server's: %s, known to %s", f.offset.Round(100*time.Microsecond), (f.rtt / 2).Round(time.Microsecond))
 	}
@@ -218,6 +219,13 @@ func onOff(on bool) string {
 		return "on"
 	}
 	return "off"
+}
+
+func (f *serverFacts) timeWords() string {
+	if f.timeUntold {
+		return orUnknown("")
+	}
+	return tried(f.timeWrite)
 }
 
 func tried(err error) string {

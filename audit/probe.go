@@ -396,11 +396,7 @@ func (t *probeTally) result() *ProbeResult {
 		})
 	}
 	if t.denied > 0 {
-		out.Findings = append(out.Findings, Finding{
-			Severity: SeverityNote, Kind: "denied",
-			What:   fmt.Sprintf("%s may not be read by this user, and were left out", keysWord(t.denied)),
-			Advice: "let its ACL read them (GETRANGE, PTTL, TYPE, STRLEN), or narrow --match",
-		})
+		out.Findings = append(out.Findings, deniedFinding(t.denied, out.Keys))
 	}
 	for i := range out.Findings {
 		out.Findings[i].DB = t.cfg.DB

@@ -287,6 +287,35 @@ func TestKeysThatMayNotBeReadAreCountedAndLeftOut(t *testing.T) {
 	wantFinding(t, got.Findings, "denied", SeverityNote, "1 key may not be read")
 }
 
+// TestWhoMayReadNoKeyIsNotToldThatAllIsWell: of the doctor too, and of scripts that may not be tried nothing
+// is claimed.
+func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
+	w := redistest.New(t)
+	w.Mini.Set("lock:a", "1")
+	denied := func(command string) redistest.Rule {
+		return redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)}
+	}
+	pool := w.FaultyPool(denied("GETRANGE"), denied("EVAL"))
+	defer pool.Close()
+	got, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*", Hurry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, got.Findings, "denied", SeverityWarning, "1 key may not be read", "all there are")
+	examined, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Hurry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []Finding
+	for _, c := range examined.Complaints {
+		found = append(found, c.Finding)
+	}
+	wantFinding(t, found, "denied", SeverityWarning, "1 key may not be read", "all there are")
+	if facts := strings.Join(examined.Facts, "\n"); !strings.Contains(facts, "scripts that read the clock and write: unknown") {
+		t.Error(facts)
+	}
+}
+
 func TestKeysOfOursAreNoUnreadableLocks(t *testing.T) {
 	w := redistest.New(t)
 	token := "AAECAwQFBgcICQoLDA0ODw"

@@ -149,6 +149,7 @@ func (f *auditFlags) complete(cmd *cobra.Command) error {
 type auditAnswer struct {
 	where  string
 	lease  time.Duration
+	match  string             // the keys that were asked for
 	probe  *audit.ProbeResult // nil in a replay of a record that has none
 	result *audit.Result      // never nil
 	all    []audit.Finding    // of both
@@ -159,7 +160,12 @@ type auditAnswer struct {
 }
 
 func (f *auditFlags) run(e *Env, ctx context.Context) error {
-	a := &auditAnswer{lease: f.lease, result: &audit.Result{}, how: f.commandLine()}
+	a := &auditAnswer{lease: f.lease, match: f.match, result: &audit.Result{}, how: f.commandLine()}
+	if f.report != "" {
+		if err := report.Check(f.report); err != nil { // not after an hour of watching
+			return couldNot(withoutPath(err), "writing --report %s", f.report)
+		}
+	}
 	err := f.look(e, ctx, a)
 	var said *exitError
 	if errors.As(err, &said) && said.code == codeUse || err != nil && a.empty() {
@@ -212,7 +218,19 @@ func (a *auditAnswer) gather() {
 			Advice: "let this user's ACL allow SCAN, TIME, GETRANGE, PTTL, TYPE and STRLEN",
 		})
 	}
+	if a.sawNothing() {
+		a.all = append(a.all, audit.Finding{
+			Severity: audit.SeverityNote, Kind: "nothing", What: fmt.Sprintf("no key matches %q, and no lock was seen", a.match),
+			Advice: "check --match, and the number of the database in --redis",
+		})
+	}
 	audit.SortFindings(a.all)
+}
+
+// sawNothing reports that the keys were gone through, that there were none, and that nobody wrote one
+// meanwhile.
+func (a *auditAnswer) sawNothing() bool {
+	return a.deaf == nil && a.probe != nil && a.probe.Keys == 0 && len(a.result.Evidence.Writers) == 0
 }
 
 // bad reports that an answer holds more than notes.
@@ -297,8 +315,28 @@ func (f *auditFlags) watch(e *Env, ctx context.Context, a *auditAnswer, rec *rec
 		return couldNot(withoutPath(rec.failed()), "writing --record %s; it ends with what was seen until then", f.record)
 	case err != nil && ctx.Err() == nil:
 		return couldNot(err, "watching %s", address)
+	case ctx.Err() == nil:
+		if away := answers(ctx, pool); away != nil && ctx.Err() == nil {
+			return couldNot(away, "watching %s to the end; what was seen until then is above", address)
+		}
 	}
 	return nil
+}
+
+// answers asks a server for a sign of life, whatever it is: one that was away when a watch ended was not
+// watched, and had nothing wrong for that reason.
+func answers(ctx context.Context, pool *redis.Pool) error {
+	mux, err := wire.New(pool, wire.Options{})
+	if err != nil {
+		return err
+	}
+	defer mux.Close()
+	_, err = mux.Do(ctx, "PING")
+	var said redis.Error
+	if errors.As(err, &said) {
+		return nil
+	}
+	return err
 }
 
 // probe goes through the keys. That this user may not is no reason not to watch.

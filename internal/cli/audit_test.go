@@ -198,9 +198,46 @@ func TestAFullDiskIsToldOfAndTheAnswerPrinted(t *testing.T) {
 	if got.code != 3 || !strings.Contains(got.errors, "writing --record /dev/full; it ends with what was seen until then: no space left on device") || !strings.Contains(got.out, "10.0.0.3:40103") {
 		t.Errorf("code %d %s", got.code, got.errors)
 	}
-	got = s.run("audit", "--demo", "--report", "/no/such/folder/x.html")
-	if got.code != 3 || !strings.Contains(got.errors, "writing --report") || !strings.Contains(got.out, "10.0.0.3:40103") {
-		t.Errorf("code %d %s", got.code, got.errors)
+}
+
+// Nobody watches for an hour to learn then that the page cannot be written.
+func TestAReportThatCannotBeWrittenIsToldOfBeforeTheWatchAndBehindItBesideTheAnswer(t *testing.T) {
+	s := newStage(t)
+	s.want(s.run("audit", "--demo", "--report", "/no/such/folder/x.html"), 3, "", "writing --report /no/such/folder/x.html: no such file or directory")
+	s.world.Mini.SetTime(time.Time{})
+	s.world.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+	wire := s.world.Wire()
+	s.vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	folder := filepath.Join(t.TempDir(), "reports")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	running := s.start("audit", "--for", "0", "--quiet", "--lease", "60s", "--report", filepath.Join(folder, "x.html"))
+	wire.Await("EVALSHA", 3)
+	if err := os.Remove(folder); err != nil { // nothing is left in it meanwhile
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGINT)
+	if got := <-running.done; got.code != 3 || !strings.Contains(got.errors, "writing --report") || !strings.Contains(got.out, "watched ") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
+	}
+}
+
+// What was not seen was not well.
+func TestAServerThatGoesAwayAmidAWatchAndAPatternThatMatchesNothingAreToldOf(t *testing.T) {
+	s := newStage(t)
+	s.world.Mini.SetTime(time.Time{})
+	got := s.run("audit", "--for", "100ms", "--match", "lokc:*")
+	s.want(got, 0, got.out, "")
+	if !strings.Contains(got.out, `no key matches "lokc:*"`) || strings.Contains(got.out, "WELL") {
+		t.Errorf("of no key at all it says\n%s", got.out)
+	}
+	s.world.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+	wire := s.world.Wire(redistest.Rule{Command: "PING", Times: -1, Do: redistest.CutBefore}) // what is asked at the end
+	s.vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	got = s.run("audit", "--for", "100ms", "--quiet", "--lease", "60s", "--dialect", "jedis")
+	if got.code != 3 || !strings.Contains(got.errors, "to the end; what was seen until then is above") || !strings.Contains(got.out, "watched ") {
+		t.Errorf("code %d\n%s%s", got.code, got.out, got.errors)
 	}
 }
 

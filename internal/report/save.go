@@ -22,9 +22,30 @@ type file interface {
 	Chmod(os.FileMode) error
 }
 
-func save(name string, fill func(io.Writer) error, create func(dir string) (file, error)) (err error) {
+// Check says by its error that [Save] could not write to a file of that name as things are, before the
+// work is done whose result is to be saved. It leaves nothing.
+func Check(name string) error {
+	if err := regular(name); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".getsetlock-report-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// regular refuses a name that is something else's than a file's.
+func regular(name string) error {
 	if at, err := os.Stat(name); err == nil && !at.Mode().IsRegular() {
 		return &os.PathError{Op: "write", Path: name, Err: errors.New("it exists and is no regular file")}
+	}
+	return nil
+}
+
+func save(name string, fill func(io.Writer) error, create func(dir string) (file, error)) (err error) {
+	if err := regular(name); err != nil {
+		return err
 	}
 	f, err := create(filepath.Dir(name))
 	if err != nil {

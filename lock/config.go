@@ -47,8 +47,9 @@ type Config struct {
 	HandOvers int
 
 	// LocalHandOvers is how many times in a row a key may pass from one goroutine of this process
-	// to the next without a word to the store, where the backend can do that. Negative: never.
-	// Defaults to 64.
+	// to the next without a word to the store, where the backend can do that. The next goes on with
+	// the trust of the one before, so that it never passes so to a lease that is not renewed, or has
+	// a greater Margin. Negative: never. Defaults to 64.
 	LocalHandOvers int
 
 	// HandOverFor is how long hand-overs of either kind may go on before other processes get a

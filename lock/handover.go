@@ -17,7 +17,7 @@ func (k *core) share(l *Lease, now stamp) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.more(q, cfg, q.shares, cfg.LocalHandOvers, now.elapsed) {
+	if !k.more(q, cfg, q.shares, cfg.LocalHandOvers, now.elapsed) || !q.last.next.client.inherits(l.client) {
 		return false
 	}
 	grant, ok := sharer.Share()
@@ -40,6 +40,12 @@ func (l *Lease) fit(now stamp) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.busy && !l.guarding && l.sent.age(now) <= l.span/2
+}
+
+// inherits reports whether leases of c may go on with the trust of one of from's: it is a part of a TTL
+// only, too little for who does not renew, and it keeps the margin of from.
+func (c *Client) inherits(from *Client) bool {
+	return c.cfg.RenewEvery > 0 && max(c.cfg.Margin, 0) <= max(from.cfg.Margin, 0)
 }
 
 // inherit gives l the trust of the lease before it on a shared grant.

@@ -98,11 +98,11 @@ func TestSharedLeaseIsRenewedByItsNextHolder(t *testing.T) {
 
 func TestLeaseOfWhichLittleTrustIsLeftIsNotShared(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Sharing(), lock.Config{TTL: 10 * time.Second, RenewEvery: -1, HandOvers: -1, HandOverFor: time.Hour})
+		c := client(t, s.Sharing(), lock.Config{TTL: 10 * time.Second, RenewEvery: 8500 * time.Millisecond, HandOvers: -1, HandOverFor: time.Hour, Jitter: func(time.Duration) time.Duration { return 0 }})
 		first := acquire(t, c, "k")
 		next := make(chan *lock.Lease)
 		go func() { next <- acquire(t, c, "k") }()
-		time.Sleep(8 * time.Second)
+		time.Sleep(8 * time.Second) // it was not renewed yet
 		release(t, first)
 		l := <-next
 		if left := time.Until(l.Until()); left != 9*time.Second {
@@ -110,6 +110,41 @@ func TestLeaseOfWhichLittleTrustIsLeftIsNotShared(t *testing.T) {
 		}
 		release(t, l)
 	})
+}
+
+// TestTrustIsInheritedByThoseWhomItSuits: who does not renew is to have a whole TTL, and who leaves more room
+// for the store's clock than the holder before is to have that.
+func TestTrustIsInheritedByThoseWhomItSuits(t *testing.T) {
+	const ttl = 10 * time.Second
+	for name, c := range map[string]struct {
+		change func(*lock.Config)
+		until  time.Duration // behind the release
+	}{
+		"like the holder":  {func(*lock.Config) {}, 7 * time.Second},
+		"with less margin": {func(c *lock.Config) { c.Margin = time.Millisecond }, 7 * time.Second},
+		"without renewal":  {func(c *lock.Config) { c.RenewEvery = -1 }, 9 * time.Second},
+		"with more margin": {func(c *lock.Config) { c.Margin = 4 * time.Second }, 6 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				one := client(t, s.Sharing(), lock.Config{TTL: ttl, Margin: time.Second, HandOverFor: time.Hour})
+				other, err := one.With(c.change)
+				if err != nil {
+					t.Fatal(err)
+				}
+				first := acquire(t, one, "k")
+				next := make(chan *lock.Lease)
+				go func() { next <- acquire(t, other, "k") }()
+				time.Sleep(2 * time.Second)
+				release(t, first)
+				l := <-next
+				if left := time.Until(l.Until()); left != c.until {
+					t.Errorf("trusted for %v; want %v", left, c.until)
+				}
+				release(t, l)
+			})
+		})
+	}
 }
 
 func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {

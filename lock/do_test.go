@@ -223,7 +223,8 @@ func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
 
 func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Full(), lock.Config{})
+		var told log
+		c, err := lock.New(s.Full(), lock.Config{Hooks: told.hooks()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,6 +241,9 @@ func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
 			t.Errorf("closed after %v", d)
 		}
 		wantErr(t, l.Err(), lock.ErrClosed)
+		if e := told.event("lost"); told.count("lost") != 1 || e.Token != l.Token() || e.Cause != lock.ErrClosed {
+			t.Errorf("hooks were told of %d losses: %+v", told.count("lost"), e)
+		}
 		if s.Holder("k") != l.Token() {
 			t.Error("the key was given back under a holder at work")
 		}

@@ -248,6 +248,7 @@ func (s *scheduler) endAll(cause error) int {
 		if l.end(&ending{cause: cause}) {
 			n++
 			l.passTurn(0)
+			l.tellLost(cause)
 		}
 	}
 	return n

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/hashed"
 )
 
 // Client takes leases through one Backend. Its methods are safe for concurrent use.
@@ -34,7 +36,7 @@ type core struct {
 	prompt time.Duration // how long a Release of the backend takes at most; 0: not known
 
 	mu      sync.Mutex
-	queues  map[string]*queue
+	queues  hashed.Table[queue]
 	tickets sync.Pool     // *ticket
 	live    int           // leases and attempts under way
 	idle    chan struct{} // made by Close; closed when live falls to 0 after that
@@ -60,7 +62,6 @@ func New(b Backend, cfg Config) (*Client, error) {
 		renewer: newWorkers(4),
 		guards:  guards{workers: newWorkers(4)},
 		janitor: newWorkers(4),
-		queues:  make(map[string]*queue),
 		closing: make(chan struct{}),
 	}
 	k.waker, _ = b.(Waker)

@@ -110,11 +110,7 @@ func (k *core) enter(ctx context.Context, c *Client, key string, mustNotWait boo
 	if k.closed {
 		return nil, nil, ErrClosed
 	}
-	q = k.queues[key]
-	if q == nil {
-		q = &queue{key: key}
-		k.queues[key] = q
-	}
+	q = k.queue(key)
 	if !q.busy {
 		q.busy = true
 		k.live++
@@ -128,6 +124,22 @@ func (k *core) enter(ctx context.Context, c *Client, key string, mustNotWait boo
 	k.live++
 	return q, t, nil
 }
+
+// queue returns that of key, made if need be. Called with k.mu held.
+func (k *core) queue(key string) *queue {
+	h := k.queues.Of(key)
+	for q := range k.queues.At(h) {
+		if q.key == key {
+			return q
+		}
+	}
+	q := &queue{key: key}
+	k.queues.Add(h, q)
+	return q
+}
+
+// drop forgets q, if it was not forgotten yet. Called with k.mu held.
+func (k *core) drop(q *queue) { k.queues.Remove(k.queues.Of(q.key), q) }
 
 // abandon gives a ticket back whose goroutine stopped waiting. If its turn has already been called,
 // the turn (and what came with it) goes on to the next.
@@ -205,23 +217,23 @@ func (k *core) forget(q *queue) {
 		return
 	}
 	if q.mark == 0 {
-		if len(k.queues) > idleQueues {
-			delete(k.queues, q.key)
+		if k.queues.Len() > idleQueues {
+			k.drop(q)
 		}
 		return
 	}
 	k.sched.later(q.mark, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if !q.busy && q.last == nil && k.queues[q.key] == q && k.keeper.now().Elapsed >= q.mark {
-			delete(k.queues, q.key)
+		if !q.busy && q.last == nil && k.keeper.now().Elapsed >= q.mark {
+			k.drop(q)
 		}
 	}) // false when closed: nobody will ask for the queue again
 }
 
 // sendAway ends the waiting of all who wait, as the Client was closed. Called with k.mu held.
 func (k *core) sendAway() {
-	for _, q := range k.queues {
+	for q := range k.queues.All() {
 		for t := q.pop(); t != nil; t = q.pop() {
 			t.call(turn{closed: true})
 			k.countOut()

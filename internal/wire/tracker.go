@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/hashed"
 )
 
 // ErrNoWake: this server, or this user's rights on it, cannot tell when a key changes.
@@ -22,16 +24,15 @@ var ErrNoWake = errors.New("the server cannot tell us when a key changes")
 // Whoever waits also looks again from time to time.
 type Tracker struct {
 	m     *Mux
-	seed  maphash.Seed
 	armed atomic.Int64 // how many watch; set under mu
 
 	mu      sync.Mutex
 	closed  bool
-	watches map[uint64]*Watch // the first of each key, by its hash: see slot
-	on      *link             // on which the server tracks, redirecting to sub
-	sub     *listener         // nil unless it is subscribed
-	setting *setting          // nil unless somebody sets tracking up
-	refuser *link             // on which the server refused, with refusal
+	watches hashed.Table[Watch] // two keys of one hash are told of each other's changes: needless and harmless
+	on      *link               // on which the server tracks, redirecting to sub
+	sub     *listener           // nil unless it is subscribed
+	setting *setting            // nil unless somebody sets tracking up
+	refuser *link               // on which the server refused, with refusal
 	refusal error
 	failed  error // how the last attempt failed otherwise; not tried again before failedAt + Timeout
 	failAt  time.Time
@@ -40,8 +41,7 @@ type Tracker struct {
 // Watch is somebody who waits for one key. It lies where its owner keeps it, so that a watch of each of
 // many keys costs little.
 type Watch struct {
-	who  Toucher // nil when not armed
-	next *Watch  // of the same key
+	who Toucher // nil when not armed
 }
 
 // Toucher is told that a key was touched.
@@ -60,14 +60,7 @@ type setting struct {
 	err    error
 }
 
-func (t *Tracker) init(m *Mux) {
-	t.m, t.seed, t.watches = m, maphash.MakeSeed(), map[uint64]*Watch{}
-}
-
-// slot is where those stand who wait for key. Half as large as a string, it saves a third of
-// the map; two keys in one slot would be told of each other's changes, which is without need and does
-// no harm.
-func (t *Tracker) slot(key string) uint64 { return maphash.String(t.seed, key) }
+func (t *Tracker) init(m *Mux) { t.m = m }
 
 // Arm makes fn be called once: when key changes next by anybody but this Mux after a [Tracker.Do]
 // that reads it, on a flush, or when the watch is lost. It may be called without need, also before
@@ -88,15 +81,14 @@ func (t *Tracker) Arm(ctx context.Context, key string, fn func()) (cancel func()
 
 // Set is [Tracker.Arm] for who, with w, which is not armed, as its memory.
 func (t *Tracker) Set(ctx context.Context, key string, w *Watch, who Toucher) error {
-	at := t.slot(key)
 	for range 3 {
 		if err := t.ensure(ctx); err != nil {
 			return err
 		}
 		t.mu.Lock()
 		if t.on != nil {
-			w.who, w.next = who, t.watches[at]
-			t.watches[at] = w
+			w.who = who
+			t.watches.Add(t.watches.Of(key), w)
 			t.armed.Add(1)
 			t.sub.listen()
 			t.mu.Unlock()
@@ -121,22 +113,9 @@ func (t *Tracker) Do(ctx context.Context, cmd Command) (any, error) {
 func (t *Tracker) Unset(key string, w *Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := t.slot(key)
-	first := t.watches[at]
-	link := &first
-	for *link != nil && *link != w {
-		link = &(*link).next
-	}
-	if *link == nil {
-		return
-	}
-	*link = w.next
-	*w = Watch{}
-	t.armed.Add(-1)
-	if first == nil {
-		delete(t.watches, at)
-	} else {
-		t.watches[at] = first
+	if t.watches.Remove(t.watches.Of(key), w) {
+		w.who = nil
+		t.armed.Add(-1)
 	}
 }
 
@@ -300,20 +279,12 @@ func (t *Tracker) off() {
 // all takes everybody who waits. mu is held.
 func (t *Tracker) all() []Toucher {
 	var who []Toucher
-	for _, w := range t.watches {
-		who = w.take(who)
-	}
-	clear(t.watches)
-	t.armed.Store(0)
-	return who
-}
-
-// take disarms w and all behind it, and appends who waited. mu is held.
-func (w *Watch) take(who []Toucher) []Toucher {
-	for w != nil {
+	for w := range t.watches.All() {
 		who = append(who, w.who)
-		*w, w = Watch{}, w.next
+		w.who = nil
 	}
+	t.watches.Clear()
+	t.armed.Store(0)
 	return who
 }
 
@@ -323,9 +294,13 @@ func (t *Tracker) changed(sub *listener, key []byte) {
 	var room [1]Toucher // mostly there is one
 	who := room[:0]
 	if t.sub == sub {
-		at := maphash.Bytes(t.seed, key)
-		who = t.watches[at].take(who)
-		delete(t.watches, at)
+		at := t.watches.OfBytes(key)
+		var armed [1]*Watch
+		for _, w := range slices.AppendSeq(armed[:0], t.watches.At(at)) {
+			who = append(who, w.who)
+			w.who = nil
+			t.watches.Remove(at, w)
+		}
 		t.armed.Add(int64(-len(who)))
 	}
 	t.mu.Unlock()

@@ -227,7 +227,7 @@ func TestACancelledWatchIsNotCalled(t *testing.T) {
 		r.arm("b")()
 		f.changed("b")
 		r.are(map[string]int{"a": 2})
-		if n := len(m.tracker.watches); n != 0 {
+		if n := m.tracker.watches.Len(); n != 0 {
 			t.Errorf("%d keys are still watched", n)
 		}
 	})

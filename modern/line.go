@@ -30,8 +30,10 @@ const (
 
 // lineArgs are the arguments of a script that touches the line: its keys, then words.
 func (b *Backend) lineArgs(key string, words ...any) []any {
+	const queue, alive, gives = "gsl:queue:", "gsl:alive:", "gsl:gives:"
 	of := b.cfg.Namespace + ":" + key
-	return append([]any{key, b.fence, "gsl:queue:" + of, "gsl:alive:" + of, "gsl:gives:" + of}, words...)
+	args := make([]any, 0, 5+len(words)+2) // with room for the clock's reading
+	return append(append(args, key, b.fence, queue+of, alive+of, gives+of), words...)
 }
 
 var errAlone = errors.New("modern: the server refuses the scripts of the line")
@@ -369,7 +371,7 @@ func (b *Backend) giveOn(ctx context.Context, g *grant) (bool, error) {
 	args := b.lineArgs(g.key, g.token, millis(fetchWithin), flag(b.cfg.Fair))
 	run := b.drawn
 	if g.lined {
-		run = b.drawnQuietly
+		run = b.drawnAside
 	}
 	reply, err := run(ctx, giveScript, args...)
 	n, _ := reply.(int64)

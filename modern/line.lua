@@ -50,44 +50,10 @@ end
 -- stay keeps a place for another while.
 local function stay(place) redis.call('ZADD', alive, string.format('%.0f', clock() + patience), place) end
 
--- call tells a waiter that he has got the key, by his fencing number or 1, or by 0 that his turn may
--- have come. It reports whether anybody heard.
-local function call(process, token, number)
-  if process == '-' then return false end
-  local heard = redis.pcall('PUBLISH', 'gsl:turn:' .. process, string.format('%.0f ', number) .. token)
-  return type(heard) == 'number' and heard > 0
-end
-
+-- callHead tells the first in line that his turn may have come.
 local function callHead()
   local first = head()
   if not first then return end
   local process, _, _, token = parts(first)
-  call(process, token, 0)
-end
-
--- give ends a hold of the key: it belongs to the first in line from here on. Whether he is alive those
--- behind him find out at their tries, not we at every release. Who cannot be called, or wants to ask,
--- has fetch ms to come for it. With told, gives says what it is for.
-local function give(fetch, told)
-  local popped = redis.pcall('ZPOPMIN', order)
-  local first = popped[1]
-  if popped.err then first = redis.call('ZRANGE', order, 0, 0)[1] end -- before Redis 5
-  if not first then
-    redis.call('DEL', KEYS[1], alive, gives)
-    return
-  end
-  local process, ms, numbers, token = parts(first)
-  local drawn, number = true, 1
-  -- It may be refused; on servers that let nobody write behind TIME nothing is written yet.
-  if numbers ~= '0' then drawn, number = pcall(draw, KEYS[2], numbers, sec, usec) end
-  if popped.err then redis.call('ZREM', order, first) end
-  if not drawn then -- he will be told why
-    redis.call('DEL', KEYS[1])
-    call(process, token, 0)
-    return
-  end
-  if ms == '0' then ms, number = fetch, 0 end
-  redis.call('SET', KEYS[1], token, 'PX', ms)
-  if not call(process, token, number) and number > 0 then redis.call('PEXPIRE', KEYS[1], fetch) end
-  if told then redis.call('SET', gives, ' ' .. token, 'PX', lasts) end
+  if process ~= '-' then redis.pcall('PUBLISH', 'gsl:turn:' .. process, '0 ' .. token) end
 end

@@ -27,6 +27,8 @@ var (
 	lookSource string
 	//go:embed line.lua
 	lineSource string
+	//go:embed hand.lua
+	handSource string
 	//go:embed take.lua
 	takeSource string
 	//go:embed give.lua
@@ -39,8 +41,8 @@ var (
 	acquireScript = wire.NewScript(2, acquireSource)
 	passScript    = wire.NewScript(2, with(passSource, fencing.Draw()))
 	takeScript    = wire.NewScript(5, with(takeSource, fencing.Draw(), lineSource))
-	giveScript    = wire.NewScript(5, with(giveSource, fencing.Draw(), lineSource))
-	leaveScript   = wire.NewScript(5, with(leaveSource, fencing.Draw(), lineSource))
+	giveScript    = wire.NewScript(5, with(giveSource, fencing.Draw(), handSource))
+	leaveScript   = wire.NewScript(5, with(leaveSource, fencing.Draw(), handSource, lineSource))
 	releaseScript = wire.NewScript(1, releaseSource)
 	restoreScript = wire.NewScript(1, restoreSource)
 	lookScript    = wire.NewScript(1, lookSource)
@@ -80,14 +82,9 @@ func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, 
 }
 
 // drawnQuietly is drawn for a script that tells somebody else what he waits for, and us what matters
-// less. Redis and Valkey write to their clients in the opposite order of their first replies in a turn
-// of the server: behind a command before it, the script's own reply comes after the message, and on a
-// busy machine we do not stand in the way of who goes on.
-func (b *Backend) drawnQuietly(ctx context.Context, s *wire.Script, args ...any) (any, error) {
-	return b.timed(ctx, args, func(args []any) (any, error) {
-		r := b.user.Batch(ctx, []wire.Command{wire.Cmd("PING"), s.Cmd(args...)})[1]
-		return r.Value, r.Err
-	})
+// less.
+func (b *Backend) drawnAside(ctx context.Context, s *wire.Script, args ...any) (any, error) {
+	return b.timed(ctx, args, func(args []any) (any, error) { return b.user.EvalAside(ctx, s, args...) })
 }
 
 func (b *Backend) timed(ctx context.Context, args []any, run func([]any) (any, error)) (any, error) {

@@ -40,15 +40,17 @@ type Reply struct {
 // to them. A call whose reply was taken goes back to its pool; one that failed never does, because
 // the goroutine that writes to the connection may still be reading its arguments.
 type call struct {
-	done chan struct{} // holds one token once the fate of every command is decided
-	cmds []Command
-	full bool // scripts travel whole, as EVAL
-	link *link
+	done  chan struct{} // holds one token once the fate of every command is decided
+	cmds  []Command
+	full  bool // scripts travel whole, as EVAL
+	aside bool // see EvalAside
+	link  *link
 
 	// mu
 	sent      int64 // when the writer took it, in nanoseconds of the link's life
 	taken     bool  // by the writer: from here on its fate may be unknown
 	withdrawn bool  // before it was taken: the writer skips it
+	ponged    bool  // the reply to the PING of a call that stands aside was read
 	cached    bool  // the reply to CLIENT CACHING of the next command was read
 	untracked error // the server's refusal of a CLIENT CACHING
 	replies   []Reply
@@ -86,6 +88,11 @@ func (c *call) reset() {
 // and c be in use again.
 func (c *call) put(conn redis.Conn, room *[]any) error {
 	full := c.full
+	if c.aside {
+		if err := conn.Send("PING"); err != nil {
+			return err
+		}
+	}
 	for i := range c.cmds {
 		if err := c.cmds[i].send(conn, full, room); err != nil {
 			return err
@@ -96,6 +103,10 @@ func (c *call) put(conn redis.Conn, room *[]any) error {
 
 // take notes one reply read from the connection and reports whether it was the last.
 func (c *call) take(v any, err error) bool {
+	if c.aside && !c.ponged {
+		c.ponged = true // a refusal is no matter: it comes as early
+		return false
+	}
 	cmd := &c.cmds[len(c.replies)]
 	if cmd.Track && !c.cached {
 		c.cached = true

@@ -75,9 +75,13 @@ func (l *link) submit(c *call) bool {
 	l.writing = true
 	l.take(c)
 	l.warm(c.sent)
+	aside := c.aside
 	l.mu.Unlock()
 	err := c.put(l.conn, &l.argv)
 	l.wrote(err, false)
+	if aside {
+		yield()
+	}
 	return true
 }
 
@@ -137,13 +141,18 @@ func (l *link) write() {
 			continue
 		}
 		var err error
+		aside := false
 		for _, c := range batch {
+			aside = aside || c.aside
 			if err = c.put(l.conn, &l.argv); err != nil {
 				break
 			}
 		}
 		l.wrote(err, len(batch) > 1)
 		clear(batch) // it becomes the queue's spare half again at the next turn
+		if aside {
+			yield()
+		}
 	}
 }
 

@@ -43,6 +43,56 @@ func TestAScriptIsSentWholeOnlyWhenTheServerLacksIt(t *testing.T) {
 	}
 }
 
+func TestAScriptThatStandsAsideComesBehindAPingAndGetsItsOwnReply(t *testing.T) {
+	w := redistest.New(t)
+	wire := w.Wire()
+	m := open(t, wire.Pool(), Options{})
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for range 10 {
+				if v, err := redis.String(m.EvalAside(bg, echo, "k", "word")); v != "word" || err != nil {
+					t.Errorf("the script says %q, %v", v, err)
+				}
+				works(t, m)
+			}
+		})
+	}
+	wg.Wait()
+	asides := 0
+	for i, c := range wire.Sent() {
+		if c[0] != "PING" {
+			continue
+		}
+		asides++
+		if next := wire.Sent()[i+1]; next[0] != "EVALSHA" {
+			t.Errorf("behind a PING comes %v", next)
+		}
+	}
+	if asides != 200 {
+		t.Errorf("%d PINGs, want one for each of 200 scripts", asides)
+	}
+}
+
+func TestARefusedPingIsNotTheScriptsReply(t *testing.T) {
+	s := newStub()
+	answers := [][]any{{redis.Error("NOPERM this user has no permissions to run the 'ping' command"), "word"}, {"next"}}
+	s.flush = func() error { // what is sent is in flight by then
+		for _, v := range answers[0] {
+			s.replies <- v
+		}
+		answers = answers[1:]
+		return nil
+	}
+	m := open(t, s.pool(), Options{})
+	if v, err := m.EvalAside(bg, echo, "k", "word"); v != "word" || err != nil {
+		t.Errorf("the script says %v, %v", v, err)
+	}
+	if v, err := m.Do(bg, "GET", "k"); v != "next" || err != nil {
+		t.Errorf("the next command says %v, %v", v, err)
+	}
+}
+
 func TestAScriptNeedsItsFirstLine(t *testing.T) {
 	for _, source := range []string{"return 1", "-- no colon\nreturn 1", "-- name: no arrow\n", "-- : → \n", ""} {
 		func() {

@@ -64,6 +64,26 @@ func modernLocker(w *worker) (seller, error) {
 	return w.lockerOn(backend, dialect.Terms{Lease: modernTTL}, nil)
 }
 
+// plainLocker is a program that knows nothing of a migration, as a service may be once its fleet is clean: the
+// token lock alone, on the name that the bridges' M has, with leases as long as theirs.
+func plainLocker(w *worker) (seller, error) {
+	p := w.fleet.plan
+	terms, err := p.terms()
+	if err != nil {
+		return nil, err
+	}
+	backend, err := modern.New(w.link.pool(), modern.Config{Timeout: p.replyWithin()})
+	if err != nil {
+		return nil, err
+	}
+	patience := p.patience(terms)
+	client, err := lock.New(backend, lock.Config{TTL: terms.DefaultTTL(), Wait: patience, Clock: w.host, Jitter: w.jitter()})
+	if err != nil {
+		return nil, errors.Join(err, backend.Close())
+	}
+	return &locker{worker: w, client: client, patience: patience, careful: true, names: w.fleet.marks}, nil
+}
+
 // lockerOn is a program that was written for leases, on any backend. It closes the backend.
 func (w *worker) lockerOn(backend lock.Backend, terms dialect.Terms, leave func(dead bool)) (seller, error) {
 	patience := w.fleet.plan.patience(terms)

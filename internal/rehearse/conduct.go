@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	stages = 13 // batches of orders on the road
+	stages = 14 // batches of orders on the road
 
 	// day is how long the whole road takes, in virtual time: stages are worked through without a pause, and
 	// between them nobody has anything to do.
@@ -65,7 +65,8 @@ func (m *moves) road(ctx context.Context) error {
 		m.forward(migrate.Modern),
 		m.stage(m.restart(1), m.crash(1)),
 		m.finish,
-		m.stage(m.crash(1)),
+		m.stage(m.crash(1), m.staff(2, 0.5)), // they know of no phase, and need not any more
+		m.stage(m.crash(2), m.staff(2, 1)),
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -78,7 +79,7 @@ func (m *moves) road(ctx context.Context) error {
 // part behind them, waits until all are done, and lets the fleet rest.
 func (m *moves) stage(acts ...act) act {
 	return func(ctx context.Context) error {
-		before, had := m.f.teams[1].commands.Load(), m.f.book.acquired(1)
+		before, had := m.ours()
 		batch := m.f.plan.Acquisitions / stages
 		part := batch / (len(acts) + 1)
 		for _, do := range acts {
@@ -91,9 +92,19 @@ func (m *moves) stage(acts ...act) act {
 		if err := m.f.tasks.drained(ctx); err != nil {
 			return err
 		}
-		m.worked(m.f.teams[1].commands.Load()-before, m.f.book.acquired(1)-had)
+		commands, acquired := m.ours()
+		m.worked(commands-before, acquired-had)
 		return pause(ctx, m.rest())
 	}
+}
+
+// ours is what the new clients have done until now, those that follow the record and the plain ones.
+func (m *moves) ours() (commands int64, acquired int) {
+	for group := 1; group < len(m.f.teams); group++ {
+		commands += m.f.teams[group].commands.Load()
+		acquired += m.f.book.acquired(group)
+	}
+	return commands, acquired
 }
 
 func (m *moves) rest() time.Duration {
@@ -129,14 +140,17 @@ func (m *moves) options(taking bool) migrate.Options {
 }
 
 // hire replaces old clients by new ones, one after the other, until that share of all is new.
-func (m *moves) hire(share float64) act {
+func (m *moves) hire(share float64) act { return m.staff(1, share) }
+
+// staff does so with any group, until that share is of it.
+func (m *moves) staff(group int, share float64) act {
 	return func(ctx context.Context) error {
 		want := int(share*float64(m.f.plan.Clients) + 0.5)
 		for slot := range m.f.plan.Clients {
-			if m.f.count(1) >= want {
+			if m.f.count(group) >= want {
 				return nil
 			}
-			if err := m.replace(ctx, slot, 1); err != nil {
+			if err := m.replace(ctx, slot, group); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/legacy"
 )
 
 // dialer opens connection n of the program who.
@@ -34,6 +36,7 @@ type fleet struct {
 	teams []team
 	hosts []*machine        // by slot
 	locks map[string]string // products by the bytes of their lock's key
+	marks map[string]string // the keys beside these, on which the token alone is in clean, by product
 	ended <-chan struct{}   // the work is over
 	stop  context.CancelCauseFunc
 	close sync.WaitGroup // what still ends after the programs' work
@@ -66,6 +69,10 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	}
 	if f.locks, err = p.lockKeys(n); err != nil {
 		return nil, err
+	}
+	f.marks = make(map[string]string)
+	for key, sku := range f.locks {
+		f.marks[sku] = legacy.MarkKey(key)
 	}
 	f.hosts = p.machines(f.began)
 	f.rules.clocks = f.clocks

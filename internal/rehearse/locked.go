@@ -130,6 +130,9 @@ type locker struct {
 	patience time.Duration
 	careful  bool            // it stops when its lease does, as programs do that were written for leases
 	leave    func(dead bool) // what is left to do when the client is closed
+
+	// names are the locks' by product. Defaults to those that old clients use.
+	names map[string]string
 }
 
 func oldLocker(w *worker) (seller, error) { return w.locker(legacy.Verbatim) }
@@ -244,8 +247,12 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 // long before that; their callers catch it and try again.
 func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
 	until := l.fleet.now() + l.patience
+	name, ok := l.names[t.SKU]
+	if !ok {
+		name = l.fleet.names.lock(t.SKU)
+	}
 	for {
-		lease, err := l.client.Acquire(ctx, l.fleet.names.lock(t.SKU))
+		lease, err := l.client.Acquire(ctx, name)
 		switch {
 		case err == nil:
 			return lease, nil

@@ -24,6 +24,7 @@ func init() {
 			return []groupSpec{
 				{name: "old", protocol: "verbatim", clients: p.Clients, old: true, make: oldLocker},
 				{name: "new", protocol: "by phase", make: member},
+				{name: "plain", protocol: "modern", make: plainLocker},
 			}
 		},
 		rules:   legacyRules,

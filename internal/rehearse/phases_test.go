@@ -44,6 +44,32 @@ func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
 	if res.group(t, "new").Takeovers == 0 {
 		t.Error("nobody's key was ever taken over from a dead holder")
 	}
+	if g := res.group(t, "plain"); g.Acquisitions == 0 || g.Clients != 8 {
+		t.Errorf("behind clean came %s", asJSON(t, g))
+	}
+}
+
+// What keeps a plain client and a bridge in clean apart is the one name.
+func TestAPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
+	kind := protocols[movingFleet]
+	mutant := kind
+	mutant.groups = func(p Plan) []groupSpec {
+		specs := kind.groups(p)
+		specs[2].make = func(w *worker) (seller, error) {
+			s, err := plainLocker(w)
+			if err == nil {
+				s.(*locker).names = nil // that of the old key
+			}
+			return s, err
+		}
+		return specs
+	}
+	protocols[movingFleet] = mutant
+	t.Cleanup(func() { protocols[movingFleet] = kind })
+	res := rehearse(t, moving)
+	if res.OK || res.Overlaps == res.OverlapsExcused {
+		t.Errorf("%s", asJSON(t, res))
+	}
 }
 
 func TestLocksAreComparedWithThoseOfTheLastPhase(t *testing.T) {

@@ -123,7 +123,8 @@ func (p Plan) Validate() error {
 	if _, ok := protocols[p.Protocol]; !ok {
 		return fmt.Errorf("--protocol %s is not one of %s", p.Protocol, strings.Join(Protocols(), ", "))
 	}
-	if least := len(protocols[p.Protocol].groups(p)); p.Clients < least || p.Clients > mostClients {
+	// A third kind of programs comes when the first is gone.
+	if least := min(len(protocols[p.Protocol].groups(p)), 2); p.Clients < least || p.Clients > mostClients {
 		return fmt.Errorf("--clients %d: with --protocol %s from %d to %d can take part", p.Clients, p.Protocol, least, mostClients)
 	}
 	if p.Acquisitions < 1 || p.Acquisitions > mostAcquisitions {
@@ -179,8 +180,12 @@ func (p Plan) stock() map[string]int {
 		o := p.Orders[i%len(p.Orders)]
 		demand[o.SKU] += o.Quantity
 	}
+	share := onShelf
+	if p.Protocol == movingFleet {
+		share = 100 // goods that ran out before the last phases would leave nothing to be sold twice there
+	}
 	for sku, n := range demand {
-		demand[sku] = n*onShelf/100 + 1
+		demand[sku] = n*share/100 + 1
 	}
 	return demand
 }

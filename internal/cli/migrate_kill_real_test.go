@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -69,10 +68,7 @@ var deaths = map[string]struct {
 }
 
 func TestKilledAtAnyMessageEveryVerbCanBeRunAgain(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "getsetlock")
-	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/getsetlock").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := built(t)
 	server := redistest.Real(t, redistest.Options{Args: []string{"--databases", fmt.Sprint(len(slayings) + 1)}})
 	for n, name := range slices.Sorted(maps.Keys(slayings)) {
 		row, database := slayings[name], n+1

@@ -244,7 +244,7 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp, term Term
 	if !l.trusted(now) {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
-			a.key, asked.age(now).Round(time.Millisecond), l.span)
+			a.key, asked.age(now).Round(time.Millisecond), l.span())
 	}
 	l.start()
 	// A Close that cannot wait ends the leases that it finds. It would wait for this one if it began

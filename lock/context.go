@@ -36,7 +36,7 @@ func (h *holding) Err() error {
 	l := (*Lease)(h)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended != nil || l.more != nil && l.more.ctx != nil {
+	if l.is(over) || l.more != nil && l.more.ctx != nil {
 		return l.behind().Err()
 	}
 	return l.parent.Err()
@@ -51,7 +51,7 @@ func (h *holding) Value(key any) any {
 	}
 	from := l.parent
 	l.mu.Lock()
-	if l.ended != nil || l.more != nil && l.more.ctx != nil {
+	if l.is(over) || l.more != nil && l.more.ctx != nil {
 		from = l.behind()
 	}
 	l.mu.Unlock()
@@ -66,12 +66,12 @@ func (l *Lease) behind() context.Context {
 	m := l.rest()
 	switch {
 	case m.ctx != nil:
-	case l.ended == nil || l.ended.parent:
+	case !l.is(over) || l.ending().parent:
 		m.ctx, m.cancel = context.WithCancelCause(l.parent)
 	default:
 		// The lease ended first: the cause is its own, whatever has become of the parent.
 		m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
-		m.cancel(l.ended.cause)
+		m.cancel(l.ending().cause)
 	}
 	return m.ctx
 }

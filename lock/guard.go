@@ -87,12 +87,12 @@ func (k *core) guardSome() {
 // unguard ends the watch that a lease had before; false if the lease has ended.
 func (k *core) unguard(l *Lease) bool {
 	l.mu.Lock()
-	if l.ended != nil {
+	if l.is(over) {
 		l.mu.Unlock()
 		return false
 	}
 	before := l.unwatch()
-	l.guardAt = never // before the watch is armed: from then on touched may set it
+	l.guardFrom(never) // before the watch is armed: from then on touched may set it
 	l.mu.Unlock()
 	before.do(l)
 	return true
@@ -100,7 +100,8 @@ func (k *core) unguard(l *Lease) bool {
 
 // unwatch forgets the watch of a lease; what it returns ends it. Called with l.mu held.
 func (l *Lease) unwatch() (last farewell) {
-	last.unguard, l.armed = l.armed, false
+	last.unguard = l.is(armed)
+	l.unset(armed)
 	if l.more != nil {
 		last.disarm, l.more.disarm = l.more.disarm, nil
 	}
@@ -111,15 +112,17 @@ func (l *Lease) unwatch() (last farewell) {
 func (k *core) guarded(l *Lease, disarm func(), err error) {
 	now := k.keeper.nowStamp()
 	l.mu.Lock()
-	l.guarding = false
+	l.unset(inGuard)
 	switch {
-	case l.ended != nil:
+	case l.is(over):
 		l.mu.Unlock()
 		farewell{disarm: disarm, unguard: err == nil && disarm == nil}.do(l)
 		return
 	case err == nil: // the watch tells of its own end, and every renewal looks at the key as well
-		if l.armed = disarm == nil; disarm != nil {
+		if disarm != nil {
 			l.rest().disarm = disarm
+		} else {
+			l.set(armed)
 		}
 	case errors.Is(err, ErrLost):
 		l.mu.Unlock()
@@ -129,10 +132,10 @@ func (k *core) guarded(l *Lease, disarm func(), err error) {
 		// No watch for now: renewals look at the key, and the watch is asked for again; sooner where
 		// somebody touched the key or the connection was lost, but not as fast as errors come.
 		pause := l.client.cfg.TTL
-		if l.guardAt != never {
+		if l.guardAt() != never {
 			pause = retryRenewal
 		}
-		l.guardAt = now.elapsed + pause
+		l.guardFrom(now.elapsed + pause)
 	}
 	k.sched.set(l, l.due())
 	l.mu.Unlock()
@@ -147,12 +150,12 @@ func (g *guarded) Touched() {
 	k := l.client.core
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended != nil {
+	if l.is(over) {
 		return
 	}
 	// The first touch is looked into at once, a stream of them at a pace.
 	m := l.rest()
-	l.guardAt = min(l.guardAt, max(k.keeper.now().Elapsed, m.touched+guardPause))
-	m.touched = l.guardAt
+	l.guardFrom(min(l.guardAt(), max(k.keeper.now().Elapsed, m.touched+guardPause)))
+	m.touched = m.guardAt
 	k.sched.set(l, l.due())
 }

@@ -39,7 +39,7 @@ func (k *core) share(l *Lease, now stamp) bool {
 func (l *Lease) fit(now stamp) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.busy && !l.guarding && l.sent.age(now) <= l.span/2
+	return l.marks&(busy|inGuard) == 0 && l.sent.age(now) <= l.span()/2
 }
 
 // inherits reports whether leases of c may go on with the trust of one of from's: it is a part of a TTL
@@ -50,9 +50,16 @@ func (c *Client) inherits(from *Client) bool {
 
 // inherit gives l the trust of the lease before it on a shared grant.
 func (l *Lease) inherit(before *Lease) {
-	l.sent, l.span = before.sent, before.span
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	l.sent = before.sent
+	l.limit(before.span())
 	if l.client == before.client {
-		l.renewAt, l.warns = before.renewAt, before.warns
+		l.early = before.early
+		l.set(before.marks & (renews | warns))
+		if before.more != nil && before.more.retryAt != never {
+			l.rest().retryAt = before.more.retryAt
+		}
 	} else {
 		l.planRenewal()
 	}
@@ -65,13 +72,13 @@ func (l *Lease) inherit(before *Lease) {
 func (l *Lease) refuse() {
 	k := l.client.core
 	l.mu.Lock()
-	l.released = true
-	giving, tied := l.giving, l.isTied()
+	l.set(released)
+	given, tied := l.is(giving), l.isTied()
 	l.mu.Unlock()
 	if tied {
 		k.ties.remove(l)
 	}
-	if giving {
+	if given {
 		return
 	}
 	ours := l.end(byRelease)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -20,22 +21,36 @@ type Lease struct {
 
 	spot // in the scheduler
 
-	mu       sync.Mutex
-	released bool          // Release was called
-	giving   bool          // the end of the context gives the key back, or gave
-	left     bool          // the turn was passed on
-	loose    bool          // the end of parent is not listened for yet
-	warns    bool          // its holder is to be warned, should the next renewal fail
-	busy     bool          // an Extend is under way
-	guarding bool          // a Guard is under way, or about to be
-	armed    bool          // a BatchWaker guards it
-	sent     stamp         // trust runs from here …
-	span     time.Duration // … for so long
-	renewAt  time.Duration // elapsed time of the next renewal, never: no renewal
-	guardAt  time.Duration // elapsed time of the next guard, never: none
-	ended    *ending       // why the lease ended, nil while it lives
-	more     *more         // nil until needed
+	mu    sync.Mutex
+	marks marks
+	early uint32 // by how many microseconds the next renewal comes before it is due
+	sent  stamp  // trust runs from here
+	more  *more  // nil until needed
 }
+
+// marks are what is so or not of a lease.
+type marks uint32
+
+const (
+	released marks = 1 << iota // Release was called
+	giving                     // the end of the context gives the key back, or gave
+	left                       // the turn was passed on
+	over                       // the lease has ended
+	loose                      // the end of parent is not listened for yet
+	unseen                     // the first look at it is still to come, and guards it
+	renews                     // it is to be renewed
+	warns                      // its holder is to be warned, should the next renewal fail
+	busy                       // an Extend is under way
+	inGuard                    // a Guard is under way, or about to be
+	armed                      // a BatchWaker guards it
+)
+
+// is reports whether all of some marks are set. Like those below it is called with l.mu held, or before
+// l is shared.
+func (l *Lease) is(m marks) bool { return l.marks&m == m }
+
+func (l *Lease) set(m marks)   { l.marks |= m }
+func (l *Lease) unset(m marks) { l.marks &^= m }
 
 // more is what only some leases have.
 type more struct {
@@ -44,7 +59,11 @@ type more struct {
 	disarm  func()        // cancels the guard's watch
 	idle    chan struct{} // closed when the Extend that is under way is over
 	lastErr error         // of the last renewal, nil if it succeeded
+	retryAt time.Duration // elapsed time at which a renewal that failed is tried again, never: none failed
+	guardAt time.Duration // elapsed time of the next guard behind the first, never: none
 	touched time.Duration // elapsed time of the guard that the last touch brought about
+	span    time.Duration // how long it is trusted where that is less than usual, never: it is not
+	ended   *ending       // why it ended, nil: by a release
 	given   chan struct{} // closed when the end of the context has given the key back
 	err     error         // of that; to be read after given was closed
 }
@@ -60,16 +79,13 @@ var byRelease = &ending{cause: ErrReleased}
 const never = time.Duration(1<<63 - 1)
 
 func newLease(ctx context.Context, c *Client, q *queue, grant Grant, asked time.Duration) *Lease {
-	return &Lease{
-		client: c, queue: q, grant: grant, parent: ctx, asked: asked,
-		renewAt: never, guardAt: never,
-	}
+	return &Lease{client: c, queue: q, grant: grant, parent: ctx, asked: asked}
 }
 
 // rest is l.more, made if need be. Called with l.mu held.
 func (l *Lease) rest() *more {
 	if l.more == nil {
-		l.more = &more{touched: -never}
+		l.more = &more{retryAt: never, guardAt: never, span: never, touched: -never}
 	}
 	return l.more
 }
@@ -84,6 +100,7 @@ func (l *Lease) count(t Term, asked, now stamp) {
 	if t.TTL > 0 {
 		ttl = min(ttl, t.TTL)
 	}
+	l.limit(ttl - max(cfg.Margin, 0))
 	l.sent = asked
 	if !t.Sent.Wall.IsZero() {
 		sent := l.client.core.keeper.stamp(t.Sent)
@@ -91,25 +108,46 @@ func (l *Lease) count(t Term, asked, now stamp) {
 			l.sent = stamp{min(sent.wall, now.wall-passed), sent.elapsed}
 		}
 	}
-	l.span = ttl - max(cfg.Margin, 0)
 }
 
-func (l *Lease) trusted(now stamp) bool { return l.sent.age(now) < l.span }
+// usualSpan is how long a lease is trusted for which the store granted what was asked for.
+func usualSpan(cfg *Config) time.Duration { return cfg.TTL - max(cfg.Margin, 0) }
+
+// limit sets how long from l.sent on trust runs.
+func (l *Lease) limit(span time.Duration) {
+	if span != usualSpan(&l.client.cfg) {
+		l.rest().span = span
+	} else if l.more != nil {
+		l.more.span = never
+	}
+}
+
+// span is how long from l.sent on trust runs.
+func (l *Lease) span() time.Duration {
+	if l.more != nil && l.more.span != never {
+		return l.more.span
+	}
+	return usualSpan(&l.client.cfg)
+}
+
+func (l *Lease) trusted(now stamp) bool { return l.sent.age(now) < l.span() }
 
 // trustEnd is when trust ends, in elapsed time, if no wall clock steps.
-func (l *Lease) trustEnd() time.Duration { return l.sent.elapsed + l.span }
+func (l *Lease) trustEnd() time.Duration { return l.sent.elapsed + l.span() }
 
 // until is when trust ends, by the wall clock. Called with l.mu held, or before l is shared.
-func (l *Lease) until() time.Time { return l.client.core.keeper.wall(l.sent).Add(l.span) }
+func (l *Lease) until() time.Time { return l.client.core.keeper.wall(l.sent).Add(l.span()) }
 
 // plan readies l, whose trust counts already, for the scheduler. Nobody else knows l yet.
 func (l *Lease) plan() {
 	// A lease that is given back before its first look pays neither for being watched in the store
 	// nor for being tied to its context.
 	if l.client.core.waker != nil {
-		l.guardAt = l.firstLook()
+		l.set(unseen)
 	}
-	l.loose = l.parent.Done() != nil
+	if l.parent.Done() != nil {
+		l.set(loose)
+	}
 }
 
 // start hands l to the scheduler.
@@ -128,35 +166,70 @@ func (l *Lease) firstLook() time.Duration {
 
 // tie gives the key back when the context ends, from now on. Called with l.mu held.
 func (l *Lease) tie() {
-	if l.loose {
-		l.loose = false
-		if !l.released && !l.giving {
+	if l.is(loose) {
+		l.unset(loose)
+		if l.marks&(released|giving) == 0 {
 			l.client.core.ties.add(l)
 		}
 	}
 }
 
 // isTied reports whether ties may know l. Called with l.mu held.
-func (l *Lease) isTied() bool { return !l.loose && l.parent.Done() != nil }
+func (l *Lease) isTied() bool { return !l.is(loose) && l.parent.Done() != nil }
 
 // planRenewal sets the next renewal, spread over the last tenth of the period so that leases taken
 // together are not renewed together for ever. Called with l.mu held.
 func (l *Lease) planRenewal() {
 	cfg := &l.client.cfg
 	if cfg.RenewEvery <= 0 {
-		l.renewAt = never
+		l.unset(renews)
 		return
 	}
-	every := l.renewEvery()
-	l.renewAt = l.sent.elapsed + every - cfg.Jitter(every/10)
-	l.warns = cfg.Hooks.Endangered != nil
+	l.set(renews)
+	l.early = uint32(min(cfg.Jitter(l.renewEvery()/10)/time.Microsecond, math.MaxUint32))
+	if l.more != nil {
+		l.more.retryAt = never
+	}
+	if cfg.Hooks.Endangered != nil {
+		l.set(warns)
+	}
+}
+
+// renewAt is when it is renewed next, in elapsed time, never: not at all. Called with l.mu held.
+func (l *Lease) renewAt() time.Duration {
+	switch {
+	case !l.is(renews):
+		return never
+	case l.more != nil && l.more.retryAt != never:
+		return l.more.retryAt
+	}
+	return l.sent.elapsed + l.renewEvery() - time.Duration(l.early)*time.Microsecond
+}
+
+// guardAt is when it is guarded next, in elapsed time, never: not at all. Called with l.mu held.
+func (l *Lease) guardAt() time.Duration {
+	switch {
+	case l.is(unseen):
+		return l.firstLook()
+	case l.more != nil:
+		return l.more.guardAt
+	}
+	return never
+}
+
+// guardFrom plans the next guard for at. Called with l.mu held.
+func (l *Lease) guardFrom(at time.Duration) {
+	l.unset(unseen)
+	if at != never || l.more != nil {
+		l.rest().guardAt = at
+	}
 }
 
 // renewEvery is how long after trust began to count a lease is renewed.
 func (l *Lease) renewEvery() time.Duration {
 	cfg := &l.client.cfg
-	if l.span < cfg.TTL-max(cfg.Margin, 0) {
-		return min(cfg.RenewEvery, l.span/2) // the store granted less than was asked for
+	if span := l.span(); span < usualSpan(cfg) {
+		return min(cfg.RenewEvery, span/2) // the store granted less than was asked for
 	}
 	return cfg.RenewEvery
 }
@@ -165,23 +238,23 @@ func (l *Lease) renewEvery() time.Duration {
 // trust.
 func (l *Lease) warnAt() time.Duration {
 	every := l.renewEvery()
-	return l.sent.elapsed + every + (l.span-every)/2
+	return l.sent.elapsed + every + (l.span()-every)/2
 }
 
 // due is when the scheduler should look at l next. Called with l.mu held.
 func (l *Lease) due() time.Duration {
 	at := l.trustEnd()
-	if l.loose {
+	if l.is(loose) {
 		at = min(at, l.firstLook())
 	}
-	if l.warns {
+	if l.is(warns) {
 		at = min(at, l.warnAt())
 	}
-	if !l.busy {
-		at = min(at, l.renewAt)
+	if !l.is(busy) {
+		at = min(at, l.renewAt())
 	}
-	if !l.guarding {
-		at = min(at, l.guardAt)
+	if !l.is(inGuard) {
+		at = min(at, l.guardAt())
 	}
 	return at
 }
@@ -222,7 +295,7 @@ func (l *Lease) Err() error {
 	}
 	now := l.client.core.keeper.nowStamp()
 	l.mu.Lock()
-	if l.ended == nil && !l.trusted(now) {
+	if !l.is(over) && !l.trusted(now) {
 		l.mu.Unlock()
 		l.outlived()
 		l.mu.Lock()
@@ -233,10 +306,18 @@ func (l *Lease) Err() error {
 
 // why is the cause of its end, nil while it lives. Called with l.mu held.
 func (l *Lease) why() error {
-	if l.ended == nil {
+	if !l.is(over) {
 		return nil
 	}
-	return l.ended.cause
+	return l.ending().cause
+}
+
+// ending is why it ended. Called with l.mu held, when it has; it does not change any more.
+func (l *Lease) ending() *ending {
+	if l.more == nil || l.more.ended == nil {
+		return byRelease
+	}
+	return l.more.ended
 }
 
 // Renew extends the lease now, waiting for a renewal that is under way. The error is that of the
@@ -244,7 +325,7 @@ func (l *Lease) why() error {
 func (l *Lease) Renew(ctx context.Context) error {
 	for {
 		_ = l.Err() // which ends it if its time is over
-		busy, mine, err := l.occupy()
+		idle, mine, err := l.occupy()
 		if err != nil {
 			return fmt.Errorf("lock: key %q: %w", l.Key(), err)
 		}
@@ -252,7 +333,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 			break
 		}
 		select {
-		case <-busy:
+		case <-idle:
 		case <-ctx.Done():
 			return fmt.Errorf("lock: key %q: %w", l.Key(), context.Cause(ctx))
 		}
@@ -275,17 +356,17 @@ func (l *Lease) Renew(ctx context.Context) error {
 // returns [ErrReleased].
 func (l *Lease) Release() error {
 	l.mu.Lock()
-	if l.released {
+	if l.is(released) {
 		l.mu.Unlock()
 		return fmt.Errorf("lock: key %q: %w", l.Key(), ErrReleased)
 	}
-	l.released = true
-	if l.giving {
+	l.set(released)
+	if l.is(giving) {
 		l.mu.Unlock()
 		return l.wasGiven()
 	}
 	now := l.client.core.keeper.nowStamp()
-	lost, ours := l.why(), l.ended == nil
+	lost, ours := l.why(), !l.is(over)
 	var last farewell
 	if ours {
 		e := byRelease
@@ -368,11 +449,11 @@ func (l *Lease) giveBack(lost error, now stamp) error {
 // contextEnded gives a lease back whose context is over.
 func (l *Lease) contextEnded() {
 	l.mu.Lock()
-	if l.released || l.giving {
+	if l.marks&(released|giving) != 0 {
 		l.mu.Unlock()
 		return
 	}
-	l.giving = true
+	l.set(giving)
 	m := l.rest()
 	m.given = make(chan struct{})
 	l.mu.Unlock()
@@ -411,7 +492,7 @@ func (l *Lease) wasGiven() error {
 // end ends the lease for its holder; false if it had ended before.
 func (l *Lease) end(e *ending) bool {
 	l.mu.Lock()
-	if l.ended != nil {
+	if l.is(over) {
 		l.mu.Unlock()
 		return false
 	}
@@ -425,23 +506,27 @@ func (l *Lease) end(e *ending) bool {
 // farewell is what is to be done, without l.mu, when a lease has ended.
 type farewell struct {
 	cancel  context.CancelCauseFunc
+	cause   error // for cancel
 	disarm  func()
 	unguard bool
 }
 
 // stop marks the lease as ended. Called with l.mu held.
 func (l *Lease) stop(e *ending) (last farewell) {
-	l.ended = e
+	l.set(over)
+	if e != byRelease {
+		l.rest().ended = e
+	}
 	last = l.unwatch()
 	if l.more != nil {
-		last.cancel = l.more.cancel
+		last.cancel, last.cause = l.more.cancel, e.cause
 	}
 	return last
 }
 
 func (f farewell) do(l *Lease) {
 	if f.cancel != nil {
-		f.cancel(l.ended.cause) // it does not change any more
+		f.cancel(f.cause)
 	}
 	if f.disarm != nil {
 		f.disarm()
@@ -488,8 +573,8 @@ func (l *Lease) trouble() error {
 // passTurn lets the next goroutine of this process try, once.
 func (l *Lease) passTurn(stayAway time.Duration) {
 	l.mu.Lock()
-	first := !l.left
-	l.left = true
+	first := !l.is(left)
+	l.set(left)
 	l.mu.Unlock()
 	if first {
 		l.client.core.leave(l.queue, stayAway)

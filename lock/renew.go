@@ -19,7 +19,7 @@ const (
 // done, and plans the next look at it.
 func (l *Lease) tick(now stamp) (work work) {
 	l.mu.Lock()
-	if l.ended != nil {
+	if l.is(over) {
 		l.mu.Unlock()
 		return 0
 	}
@@ -28,19 +28,19 @@ func (l *Lease) tick(now stamp) (work work) {
 		l.outlived()
 		return 0
 	}
-	if l.loose && l.firstLook() <= now.elapsed {
+	if l.is(loose) && l.firstLook() <= now.elapsed {
 		l.tie()
 	}
-	endangered := l.warns && l.warnAt() <= now.elapsed
+	endangered := l.is(warns) && l.warnAt() <= now.elapsed
 	if endangered {
-		l.warns = false
+		l.unset(warns)
 	}
-	if !l.busy && l.renewAt <= now.elapsed+l.slack() {
-		l.busy = true
+	if !l.is(busy) && l.renewAt() <= now.elapsed+l.slack() {
+		l.set(busy)
 		work |= extending
 	}
-	if !l.guarding && l.guardAt <= now.elapsed {
-		l.guarding = true
+	if !l.is(inGuard) && l.guardAt() <= now.elapsed {
+		l.set(inGuard)
 		work |= guarding
 	}
 	l.client.core.sched.set(l, l.due())
@@ -62,14 +62,14 @@ func (l *Lease) slack() time.Duration {
 
 // occupy makes the caller the one who may call Extend; else it returns what to wait for. A lease that has
 // ended has no such caller any more: its grant may be another's by now.
-func (l *Lease) occupy() (busy <-chan struct{}, mine bool, ended error) {
+func (l *Lease) occupy() (idle <-chan struct{}, mine bool, ended error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.ended != nil:
-		return nil, false, l.ended.cause
-	case !l.busy:
-		l.busy = true
+	case l.is(over):
+		return nil, false, l.ending().cause
+	case !l.is(busy):
+		l.set(busy)
 		return nil, true, nil
 	}
 	m := l.rest()
@@ -133,12 +133,12 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 	k, cfg := l.client.core, &l.client.cfg
 	now := k.keeper.nowStamp()
 	l.mu.Lock()
-	l.busy = false
+	l.unset(busy)
 	if m := l.more; m != nil && m.idle != nil {
 		close(m.idle)
 		m.idle = nil
 	}
-	if l.ended != nil {
+	if l.is(over) {
 		l.mu.Unlock()
 		return
 	}
@@ -150,9 +150,10 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 		l.count(t, asked, now)
 		l.planRenewal()
 	case errors.Is(err, ErrNotRenewable):
-		l.renewAt = never
+		l.unset(renews)
 	default:
-		l.renewAt = now.elapsed + max(cfg.RenewEvery/4, retryRenewal)
+		l.set(renews)
+		l.rest().retryAt = now.elapsed + max(cfg.RenewEvery/4, retryRenewal)
 	}
 	lost := errors.Is(err, ErrLost)
 	if !lost {

@@ -16,8 +16,8 @@ func TestARenewalBeginsOnALivingLeaseOnly(t *testing.T) {
 	if busy, mine, err := l.occupy(); busy == nil || mine || err != nil {
 		t.Fatalf("one that is being renewed: %v, %v, %v", busy, mine, err)
 	}
-	for _, busy := range []bool{true, false} {
-		l.ended, l.busy = byRelease, busy
+	for _, how := range []marks{over | busy, over} {
+		l.marks = how
 		if _, mine, err := l.occupy(); mine || !errors.Is(err, ErrReleased) {
 			t.Errorf("one that has ended: %v, %v", mine, err)
 		}

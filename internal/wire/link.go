@@ -62,7 +62,7 @@ func (l *link) submit(c *call) bool {
 		return false
 	}
 	c.link = l
-	if l.writing || l.crowded || len(l.queue) > 0 || l.flight.len() > 0 {
+	if l.writing || len(l.queue) > 0 || l.flight.len() >= l.alongside(c) {
 		l.queue = append(l.queue, c)
 		l.warmth = 0
 		first := len(l.queue) == 1
@@ -73,6 +73,9 @@ func (l *link) submit(c *call) bool {
 		return true
 	}
 	l.writing = true
+	if l.flight.len() > 0 {
+		l.warmth = 0
+	}
 	l.take(c)
 	l.warm(c.sent)
 	aside := c.aside
@@ -84,6 +87,23 @@ func (l *link) submit(c *call) bool {
 	}
 	return true
 }
+
+// alongside is how many calls may be in flight for c to be written at once by its own goroutine, and not
+// to travel with what others send. mu is held.
+func (l *link) alongside(c *call) int {
+	switch {
+	case c.aside:
+		return mostAlongside
+	case l.crowded:
+		return 0
+	}
+	return 1
+}
+
+// mostAlongside bounds the calls in flight beside one by which the server tells others what they wait
+// for. They do not wait for company, so that each of them has gone on before the next of ours is
+// written. Where there are more of them, the packets they save are worth more.
+const mostAlongside = 16
 
 // take moves c into flight. mu is held.
 func (l *link) take(c *call) {

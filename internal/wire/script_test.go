@@ -74,6 +74,33 @@ func TestAScriptThatStandsAsideComesBehindAPingAndGetsItsOwnReply(t *testing.T) 
 	}
 }
 
+func TestScriptsThatStandAsideDoNotWaitForCompany(t *testing.T) {
+	s := newStub()
+	m := open(t, s.pool(), Options{})
+	l, err := m.connect(bg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.crowded = true // others wait for it
+	l.mu.Unlock()
+	for i := range mostAlongside {
+		c := newCall()
+		c.single("", echo, []any{"k", "word"})
+		c.aside = true
+		if !l.submit(c) {
+			t.Fatal("the connection is lost")
+		}
+		l.mu.Lock()
+		taken := c.taken // by this goroutine; the writer is not quick enough for all of them
+		inFlight := l.flight.len()
+		l.mu.Unlock()
+		if !taken || inFlight != i+1 {
+			t.Fatalf("call %d was not written by who made it: taken %v, %d in flight", i, taken, inFlight)
+		}
+	}
+}
+
 func TestARefusedPingIsNotTheScriptsReply(t *testing.T) {
 	s := newStub()
 	answers := [][]any{{redis.Error("NOPERM this user has no permissions to run the 'ping' command"), "word"}, {"next"}}

@@ -274,6 +274,28 @@ func TestMissedWakeUpIsMadeGoodByTheRecheck(t *testing.T) {
 	})
 }
 
+func TestAWaiterWhoIsToBeWokenAsksNotOftenerThanOnceASecond(t *testing.T) {
+	for name, jitter := range map[string]func(time.Duration) time.Duration{
+		"soonest": func(most time.Duration) time.Duration { return most },
+		"latest":  func(time.Duration) time.Duration { return 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				c := client(t, s.Full(), lock.Config{Jitter: jitter})
+				s.Seize("k", "other", time.Hour)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Second/2)
+				defer cancel()
+				_, err := c.Acquire(ctx, "k")
+				wantErr(t, err, context.DeadlineExceeded)
+				// One without a place in the store's queue, one with it, and then by time alone.
+				if again := s.Calls("try") - 2; again > 60 || again < 48 {
+					t.Errorf("asked %d times in a minute", again)
+				}
+			})
+		})
+	}
+}
+
 func TestLostWatchIsArmedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{})

@@ -65,7 +65,8 @@ func (a *attempt) goOn(free bool) bool {
 	return true
 }
 
-// recheckEvery is how long a waiter trusts that it will be woken: a message can be missed.
+// recheckEvery is how long a waiter trusts at least that it will be woken, and a quarter more at most: a
+// message can be missed.
 const recheckEvery = time.Second
 
 // pause returns how long to wait before the next attempt, and whether there is to be one. What the store
@@ -80,10 +81,13 @@ func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration,
 		return poll, attempts < 1 || a.tries < attempts
 	}
 	pause = cfg.RetryEvery
+	spread := pause / 4
 	if a.cancel != nil && !a.free {
 		pause = max(recheckEvery, cfg.RetryEvery)
+		spread = pause / 4
+		pause += spread
 	}
-	pause -= cfg.Jitter(pause / 4)
+	pause -= cfg.Jitter(spread)
 	var held *HeldError
 	if errors.As(err, &held) && (held.Left > 0 || held.Again > 0) {
 		gone := a.core.keeper.now().Elapsed - answered

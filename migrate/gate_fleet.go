@@ -166,6 +166,9 @@ func (b *builder) oneDialect() {
 	if mixed := b.sighting.Mixed; len(mixed) > 0 {
 		b.block("dialect", "old clients write keys in two dialects, which do not exclude each other whatever we do: %q; move the clients of one of them first", mixed)
 	}
+	if v := b.survey.UUIDs; v.count > 0 {
+		b.block("dialect", "stamps with a uuid stand on %v: who writes them takes the guards of %s for no stamp at all and the lock for free; give these locks a namespace of their own, or move their clients first, and delete what dead ones left", v, b.dialect.Name)
+	}
 	if others := b.survey.Others; others > 0 && b.namespace != "" {
 		b.note("unreadable", "%d keys of the namespace hold what %s does not write; they are taken for held: if other clients lock by them, give those a namespace of their own", others, b.dialect.Name)
 	}

@@ -97,13 +97,14 @@ var disorders = map[string]disorder{
 	"a job only inferred": {Observe, Dual, func(f *facts) {
 		f.record.Fleet.Job, f.sighting.Job = Known{}, inferred(time.Second)
 	}, []string{"job"}},
-	"a refuted lease":                  {Dual, Sealed, func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} }, []string{"claim"}},
-	"a refuted spread":                 {Dual, Sealed, func(f *facts) { f.sighting.Proved = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
-	"a refuted gap":                    {Dual, Sealed, func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
-	"a lease of ours against the rule": {Observe, Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second }, []string{"lease-rule"}},
-	"two dialects":                     {Observe, Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} }, []string{"dialect"}},
-	"GETSET first":                     {Observe, Dual, func(f *facts) { f.sighting.GetsetFirst = []string{"10.0.0.1:1"} }, []string{"getset-first"}},
-	"overlapping namespaces":           {Dual, Sealed, func(f *facts) { f.survey.records["stock"] = true }, []string{"namespace"}},
+	"a refuted lease":                    {Dual, Sealed, func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a refuted spread":                   {Dual, Sealed, func(f *facts) { f.sighting.Proved = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a refuted gap":                      {Dual, Sealed, func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a lease of ours against the rule":   {Observe, Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second }, []string{"lease-rule"}},
+	"two dialects":                       {Observe, Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} }, []string{"dialect"}},
+	"another dialect on keys of its own": {Observe, Dual, func(f *facts) { f.survey.UUIDs.add("stock:7") }, []string{"dialect"}},
+	"GETSET first":                       {Observe, Dual, func(f *facts) { f.sighting.GetsetFirst = []string{"10.0.0.1:1"} }, []string{"getset-first"}},
+	"overlapping namespaces":             {Dual, Sealed, func(f *facts) { f.survey.records["stock"] = true }, []string{"namespace"}},
 	"an eviction policy": {Dual, Sealed, func(f *facts) {
 		f.server = serverInfo{policy: "allkeys-lru", maxMemory: 1, known: true}
 	}, []string{"eviction"}},

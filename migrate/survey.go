@@ -37,6 +37,7 @@ type survey struct {
 	Keys                               int64 // looked at
 	Stamps, Guards, Tombstones, Others int64
 	NoTTL                              names // old clients' values that no server ends
+	UUIDs                              names // stamps of a kind whose clients take a bare number for none
 	Strangers                          names // guards and tombstones held by who is not registered
 	Unslotted                          names // keys beside which no second one can stand in their slot
 
@@ -251,6 +252,9 @@ func (s *surveyor) take(key, value string, left int64) {
 		s.out.Stamps++
 	default:
 		s.out.Others++
+		if s.stealer(value) {
+			s.out.UUIDs.add(key)
+		}
 	}
 	if left < 0 && what != formOther {
 		s.out.NoTTL.add(key)
@@ -274,6 +278,16 @@ func (s *surveyor) holder(l, mark string) {
 		tag = parts[2]
 	}
 	s.holders[l] = tag
+}
+
+// stealer reports that a value is of clients that take what others write for no stamp at all, and so our
+// guards of this dialect for a lock that is free. A uuid, a colon and a plausible time are nothing else.
+func (s *surveyor) stealer(value string) bool {
+	if s.dialect.Shape == dialect.ShapeUUIDNumber {
+		return false
+	}
+	_, err := dialect.JedisUUID().Decode(value, s.now)
+	return err == nil
 }
 
 // form tells our own marks from the old clients' values.

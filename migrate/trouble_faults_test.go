@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,7 +136,8 @@ func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		crew := newCrew(f, verbCase{from: Observe})
-		for i, text := range []string{fmt.Sprint(f.w.ServerNow().Unix() + 60), "8f14e45f-ceea-467f-9f6f-1c2b3d4e5f60:1772452800000", "1"} {
+		end := f.w.ServerNow().Add(time.Minute)
+		for i, text := range []string{fmt.Sprint(end.Unix()), fmt.Sprintf("8f14e45f-ceea-467f-9f6f-1c2b3d4e5f60:%d", end.UnixMilli()), "1"} {
 			crew.set(fmt.Sprintf("stock:%d", i), text)
 		}
 		s, err := newSurveyor(newMux(f), "stock", dialect.Jedis(), f.w.ServerNow())
@@ -145,6 +147,11 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 		v, err := s.look(bg)
 		if err != nil || v.Others != 3 || v.Stamps != 0 {
 			t.Errorf("%+v (%v)", v, err)
+		}
+		// Of these the clients with a uuid would take our guards for nothing, also where they lock by other keys.
+		r := f.advance(Options{Namespace: "", Go: true})
+		if closed(t, r.Gate, "dialect"); r.Moved || !strings.Contains(fmt.Sprint(r.Gate.Blocks), `"stock:1"`) {
+			t.Errorf("moved %v: %v", r.Moved, r.Gate.Blocks)
 		}
 		b, err := New(f.w.Pool(), Config{Phases: crew.all[0], Clock: f.w.Clock(redistest.Skew{})})
 		if err != nil {

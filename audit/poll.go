@@ -99,6 +99,7 @@ func (p *poller) run(ctx context.Context) {
 		if !p.rest(ctx) {
 			// What was covered reaches to the end.
 			p.time(context.WithoutCancel(ctx))
+			p.away()
 			return
 		}
 	}
@@ -287,6 +288,17 @@ func (p *poller) heard(at time.Time, sent time.Duration, beat bool) {
 	p.last, p.started = received, true
 	if step := p.w.heard(at, sent, received); step != 0 || beat {
 		p.w.send(skew.Observed{At: at, Kind: skew.ObservedStep, For: step})
+	}
+}
+
+// away notes at the end that the server was not there any more. Else there would be no hole: it is noted
+// by the answer behind it.
+func (p *poller) away() {
+	now, at := p.w.elapsed(), p.w.serverNow()
+	if away := now - p.last; p.started && away > mostAbsent {
+		const why = "no answer until the end"
+		// A hole is cut at the last event. That is one of no length, at its end.
+		p.w.send(gapOf(SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, HoleAbsent, why), gapOf(SourcePoll, at, 0, HoleAbsent, why))
 	}
 }
 

@@ -1,0 +1,38 @@
+//go:build real
+
+package audit
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+)
+
+// TestAServerThatStaysAwayLeavesAHoleToTheEnd: no answer comes by which the hole could be noted.
+func TestAServerThatStaysAwayLeavesAHoleToTheEnd(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const every = 500 * time.Millisecond
+	beats := 0
+	r, err := Watch(ctx, pool, Config{Match: "lock:*", SeenEvery: every, Seen: func(*Result) {
+		switch beats++; beats {
+		case 2:
+			s.Kill()
+		case 2 + int(2*mostAbsent/every):
+			cancel()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Evidence.Covered(SourcePoll)
+	if !slices.ContainsFunc(p.Holes, func(h Hole) bool { return h.Reason == HoleAbsent && h.Until.Sub(h.From) > mostAbsent }) {
+		t.Errorf("polls: %+v", p)
+	}
+}

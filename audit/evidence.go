@@ -127,7 +127,8 @@ func (k ActKind) Attempt() bool {
 	return false
 }
 
-// Counts are how often what happened. Polls count acquisitions only.
+// Counts are how often what happened. Polls count acquisitions only, and
+// as one of them a stamp that stood at the first look.
 type Counts struct {
 	Acquisitions   int64 `json:"acquisitions"` // takeovers included
 	Takeovers      int64 `json:"takeovers"`

@@ -219,12 +219,17 @@ func (a *auditAnswer) gather() {
 		})
 	}
 	if a.sawNothing() {
-		a.all = append(a.all, audit.Finding{
-			Severity: audit.SeverityNote, Kind: "nothing", What: fmt.Sprintf("no key matches %q, and no lock was seen", a.match),
-			Advice: "check --match, and the number of the database in --redis",
-		})
+		a.all = append(a.all, a.nothing())
 	}
 	audit.SortFindings(a.all)
+}
+
+func (a *auditAnswer) nothing() audit.Finding {
+	f := audit.Finding{Severity: audit.SeverityNote, Kind: "nothing", What: "there is no key, and no lock was seen", Advice: "check the number of the database in --redis"}
+	if a.match != "*" {
+		f.What, f.Advice = fmt.Sprintf("no key matches %q, and no lock was seen", a.match), "check --match, and the number of the database in --redis"
+	}
+	return f
 }
 
 // sawNothing reports that the keys were gone through, that there were none, and that nobody wrote one

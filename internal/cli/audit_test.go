@@ -232,6 +232,9 @@ func TestAServerThatGoesAwayAmidAWatchAndAPatternThatMatchesNothingAreToldOf(t *
 	if !strings.Contains(got.out, `no key matches "lokc:*"`) || strings.Contains(got.out, "WELL") {
 		t.Errorf("of no key at all it says\n%s", got.out)
 	}
+	if got := s.run("audit", "--for", "100ms"); !strings.Contains(got.out, "there is no key") || got.code != 0 {
+		t.Errorf("code %d, of an empty database it says\n%s", got.code, got.out)
+	}
 	s.world.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
 	wire := s.world.Wire(redistest.Rule{Command: "PING", Times: -1, Do: redistest.CutBefore}) // what is asked at the end
 	s.vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()

@@ -27,6 +27,7 @@ type Census struct {
 	peers       map[string]*peer
 	writers     map[string]*writer
 	keys        map[keyID]*keyState
+	sorted      []*keyState // all of keys, or none where one came or went
 	clients     map[string]skew.Observed
 	scripter    string // whose script the lines of "lua" belong to
 

@@ -79,6 +79,7 @@ func (c *Census) key(id keyID, at time.Time) *keyState {
 		}
 		k = &keyState{id: id, getsets: map[string]int{}, tried: map[string]bool{}}
 		c.keys[id] = k
+		c.sorted = c.sorted[:0]
 	}
 	k.last = latest(k.last, at)
 	return k
@@ -96,6 +97,7 @@ func (c *Census) forgetKey() {
 		return
 	}
 	delete(c.keys, oldest.id)
+	c.sorted = c.sorted[:0]
 	for _, w := range c.writers {
 		delete(w.waiting, oldest.id)
 		delete(w.seen, oldest.id)

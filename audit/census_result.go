@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -120,32 +121,79 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 	return out
 }
 
+// keysFound copies all of it into three pieces of memory. A live view asks every second, and with several for each of a
+// thousand keys that was the dearest part of a watch.
 func (c *Census) keysFound() []KeyEvidence {
-	var out []KeyEvidence
-	for _, k := range c.keys {
+	var found []*keyState
+	acts, dialects := 0, 0
+	for _, k := range c.inOrder() {
 		if k.counts == (Counts{}) && len(k.timeline) == 0 {
 			continue
 		}
-		v := KeyEvidence{
-			DB: k.id.db, Key: k.id.name, Dialects: slices.Sorted(slices.Values(k.dialects)), Counts: k.counts, LastWrite: c.named(k.lastWrite),
-			LastFailed: c.named(k.lastFailed), NoTTL: k.noTTL, Earlier: k.earlier,
-		}
-		for _, a := range k.timeline {
-			v.Timeline = append(v.Timeline, *c.named(&a))
-		}
-		if k.longest != nil {
-			h := *k.longest
-			v.Longest = &h
-		}
-		out = append(out, v)
+		found = append(found, k)
+		acts += 2 + len(k.timeline) // at most
+		dialects += len(k.dialects)
 	}
-	slices.SortFunc(out, func(a, b KeyEvidence) int {
-		if a.DB != b.DB {
-			return a.DB - b.DB
-		}
-		return strings.Compare(a.Key, b.Key)
-	})
+	if len(found) == 0 {
+		return nil
+	}
+	out, room := make([]KeyEvidence, len(found)), keyRoom{make([]Act, 0, acts), make([]string, 0, dialects)}
+	for i, k := range found {
+		c.keyFound(k, &out[i], &room)
+	}
 	return out
+}
+
+// inOrder is all keys as results list them.
+func (c *Census) inOrder() []*keyState {
+	if len(c.sorted) == 0 {
+		for _, k := range c.keys {
+			c.sorted = append(c.sorted, k)
+		}
+		slices.SortFunc(c.sorted, func(a, b *keyState) int {
+			return cmp.Or(a.id.db-b.id.db, strings.Compare(a.id.name, b.id.name))
+		})
+	}
+	return c.sorted
+}
+
+// keyRoom is what the lists of several keys are cut from, each without room to grow into the next.
+type keyRoom struct {
+	acts     []Act
+	dialects []string
+}
+
+// act is a copy in it.
+func (r *keyRoom) act(c *Census, a *Act) *Act {
+	if a == nil {
+		return nil
+	}
+	r.acts = append(r.acts, *a)
+	b := &r.acts[len(r.acts)-1]
+	c.name(b)
+	return b
+}
+
+func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
+	*to = KeyEvidence{
+		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite), LastFailed: room.act(c, k.lastFailed),
+		NoTTL: k.noTTL, Earlier: k.earlier,
+	}
+	if from := len(room.acts); len(k.timeline) > 0 {
+		for i := range k.timeline {
+			room.act(c, &k.timeline[i])
+		}
+		to.Timeline = slices.Clip(room.acts[from:])
+	}
+	if from := len(room.dialects); len(k.dialects) > 0 {
+		room.dialects = append(room.dialects, k.dialects...)
+		to.Dialects = slices.Clip(room.dialects[from:])
+		slices.Sort(to.Dialects)
+	}
+	if k.longest != nil {
+		h := *k.longest
+		to.Longest = &h
+	}
 }
 
 // named is a copy of an act with the name that its address has by now.
@@ -154,8 +202,15 @@ func (c *Census) named(a *Act) *Act {
 		return nil
 	}
 	b := *a
-	if who, ok := c.clients[b.Addr]; ok && b.Name == "" && b.Library == "" {
-		b.Name, b.Library = who.Name, who.Library
-	}
+	c.name(&b)
 	return &b
+}
+
+func (c *Census) name(a *Act) {
+	if a.Addr == "" || a.Name != "" || a.Library != "" {
+		return
+	}
+	if who, ok := c.clients[a.Addr]; ok {
+		a.Name, a.Library = who.Name, who.Library
+	}
 }

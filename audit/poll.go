@@ -18,8 +18,8 @@ import (
 // clients from waiting behind many at once; what the server says has changed is looked at by the next tick.
 const (
 	pollTick   = 20 * time.Millisecond
-	pollSlow   = 150 * time.Millisecond
-	pollBatch  = 2 * looksTogether
+	pollSlow   = 300 * time.Millisecond
+	pollBatch  = 4 * looksTogether
 	scanCount  = 100
 	scanAgain  = 5 * time.Second        // between two passes, at most …
 	scanSoon   = 500 * time.Millisecond // … and at least; a pass of many slices rests for longer
@@ -59,13 +59,16 @@ type poller struct {
 }
 
 type followed struct {
-	key    string
-	looked time.Duration
-	cancel func() // of the tracker's watch; nil without one
-	armed  bool
-	told   time.Duration // when the server was asked to tell of its next change; never where it was not
-	free   time.Duration // since when it was missing at every look, 0 if it was not; keys given by name never leave
-	given  bool
+	key      string
+	name     any    // key; boxed once, not at every look
+	value    string // at the last look, if that was a short one without a TTL; empty if not
+	expected any    // value
+	looked   time.Duration
+	cancel   func() // of the tracker's watch; nil without one
+	armed    bool
+	told     time.Duration // when the server was asked to tell of its next change; never where it was not
+	free     time.Duration // since when it was missing at every look, 0 if it was not; keys given by name never leave
+	given    bool
 }
 
 // idle says that another key may have its place.
@@ -119,7 +122,7 @@ func (p *poller) add(key string) bool {
 	if p.follow[key] != nil || len(p.follow) >= p.w.cfg.MaxKeys && !p.dropFree() {
 		return false
 	}
-	f := &followed{key: key, looked: never, told: never}
+	f := &followed{key: key, name: key, expected: nothing, looked: never, told: never}
 	p.follow[key] = f
 	p.keys = append(p.keys, f)
 	return true
@@ -155,22 +158,21 @@ func (p *poller) tick(ctx context.Context) {
 	if scan {
 		p.budget--
 	}
-	most := int(p.budget)
+	most := min(int(p.budget), pollBatch)
 	if most > looksTogether {
 		most -= most % looksTogether // a message of few costs nearly as much as a full one; they keep till the next tick
 	}
 	keys := p.due(now, most)
 	p.budget -= float64(len(keys))
 	beat := now >= p.beat
-	if len(keys) == 0 && !scan && !beat {
-		return
-	}
 	if beat {
 		p.beat = now + heartbeat
-		p.time(ctx)
 	}
-	if len(keys) > 0 && !p.dead {
-		p.look(ctx, keys)
+	switch looks := len(keys) > 0 && !p.dead; {
+	case looks:
+		p.look(ctx, keys, beat)
+	case beat:
+		p.time(ctx)
 	}
 	if scan {
 		p.scan(ctx)

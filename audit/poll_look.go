@@ -12,9 +12,16 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// look asks for all keys in one message and sends what came back.
-func (p *poller) look(ctx context.Context, keys []string) {
+// longestExpected bounds what is sent along to be compared. Stamps are far shorter.
+const longestExpected = longestStampText
+
+// nothing is expected of a key of which nothing is known.
+var nothing any = ""
+
+// look asks for all keys in one message and sends what came back. With beat its time is a heartbeat too.
+func (p *poller) look(ctx context.Context, keys []string, beat bool) {
 	sent := p.w.elapsed()
+	signal(p.w.looking)
 	var seen []skew.Observed
 	var firstErr error
 	if p.plain {
@@ -31,27 +38,48 @@ func (p *poller) look(ctx context.Context, keys []string) {
 		p.failed(ctx, firstErr)
 	}
 	if len(seen) == 0 {
+		if beat {
+			p.time(ctx)
+		}
 		return
 	}
-	p.heard(seen[len(seen)-1].At, sent, false)
+	p.heard(seen[len(seen)-1].At, sent, beat)
 	kept := seen[:0]
-	for _, o := range seen {
-		if p.follow[o.Key] == nil && !(o.Exists && p.w.census.isLock(o) && p.add(o.Key)) {
-			continue
+	for i := range seen {
+		o := &seen[i]
+		f := p.follow[o.Key]
+		if f == nil {
+			if !o.Exists || !p.w.census.isLock(*o) || !p.add(o.Key) {
+				continue
+			}
+			f = p.follow[o.Key]
 		}
-		if f := p.follow[o.Key]; o.Exists {
-			f.free = 0
-		} else if f.free == 0 {
-			f.free = max(1, p.w.elapsed())
-		}
-		kept = append(kept, o)
+		f.showed(o, p.last)
+		kept = append(kept, *o)
 	}
 	p.w.send(kept...)
+}
+
+// showed notes what a look said.
+func (f *followed) showed(o *skew.Observed, now time.Duration) {
+	switch {
+	case o.Exists:
+		f.free = 0
+	case f.free == 0:
+		f.free = max(1, now)
+	}
+	switch {
+	case !o.Exists || o.HasTTL || len(o.Value) > longestExpected:
+		f.value, f.expected = "", nothing
+	case f.value != o.Value:
+		f.value, f.expected = o.Value, o.Value
+	}
 }
 
 func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Observed, err error) {
 	var commands []wire.Command
 	var groups [][]string
+	total := len(keys)
 	for len(keys) > 0 {
 		n := 1
 		if !p.single {
@@ -62,10 +90,11 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Obs
 	// One TIME behind them says how long they took the server.
 	replies := p.w.mux.Batch(ctx, append(commands, wire.Cmd("TIME")))
 	asked := 0
+	seen = p.w.room(total)
 	for i, group := range groups {
 		asked += len(group)
-		os, e := looked(group, replies[i])
-		seen = append(seen, os...)
+		var e error
+		seen, e = looked(seen, group, &commands[i], replies[i])
 		if e == nil && commands[i].Track {
 			p.tracked(group)
 		}
@@ -83,18 +112,28 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Obs
 }
 
 // lookAll is the command that looks at keys. It asks to be told of changes where the server was not asked of all of
-// them lately: asking costs it more than looking.
+// them lately: asking costs it more than looking. Where it was, a value without a TTL is expected to be there still and to
+// have none: who writes it, or gives it a TTL, makes the server tell.
 func (p *poller) lookAll(ctx context.Context, keys []string) wire.Command {
-	command := wire.Command{Script: lookScripts[len(keys)-1], Args: make([]any, 0, len(keys))}
+	n := len(keys)
+	args := make([]any, 2*n)
 	armed, told, now := true, true, p.w.elapsed()
-	for _, k := range keys {
-		command.Args = append(command.Args, k)
+	for i, k := range keys {
 		f := p.follow[k]
-		armed = f != nil && p.arm(ctx, k, f) && armed
-		told = armed && told && now-f.told < trackAgain
+		if f == nil {
+			args[i], args[n+i], armed = k, nothing, false
+			continue
+		}
+		args[i], args[n+i] = f.name, f.expected
+		armed = p.arm(ctx, k, f) && armed
+		told = told && armed && now-f.told < trackAgain
 	}
-	command.Track = armed && !told
-	return command
+	if !armed || !told {
+		for i := range n {
+			args[n+i] = nothing
+		}
+	}
+	return wire.Command{Script: lookScripts[n-1], Args: args, Track: armed && !told}
 }
 
 // tracked notes that the server will tell of the next change of each. One that it told of meanwhile is hot, and is
@@ -106,32 +145,45 @@ func (p *poller) tracked(keys []string) {
 	}
 }
 
-// looked reads the script's reply. Keys of other types are left out.
-func looked(keys []string, reply wire.Reply) (seen []skew.Observed, err error) {
+// looked reads the script's reply to a command and appends what it says of the keys. Keys of other types are left out.
+func looked(seen []skew.Observed, keys []string, command *wire.Command, reply wire.Reply) ([]skew.Observed, error) {
 	parts, err := redis.Values(reply.Value, reply.Err)
 	if err != nil {
-		return nil, err
+		return seen, err
 	}
-	if len(parts) < 2+2*len(keys) {
-		return nil, errors.New("look returned " + strconv.Itoa(len(parts)) + " parts")
+	if len(parts)%3 != 2 {
+		return seen, errors.New("look returned " + strconv.Itoa(len(parts)) + " parts")
 	}
 	at, err := timeOf(parts[:2], nil)
 	if err != nil {
-		return nil, err
+		return seen, err
 	}
+	expected := command.Args[len(keys):]
+	told := parts[2:]
 	for i, key := range keys {
-		left, err := redis.Int64(parts[2+2*i], nil)
-		if err != nil {
-			return seen, err
-		}
-		if parts[3+2*i] == nil {
+		if len(told) == 0 || told[0] != int64(i+1) {
+			value := expected[i].(string)
+			if value == "" {
+				return seen, errors.New("look says nothing of key " + strconv.Itoa(i+1))
+			}
+			seen = append(seen, lookAt(key, at, -1, value))
 			continue
 		}
-		value, err := redis.String(parts[3+2*i], nil)
+		left, err := redis.Int64(told[1], nil)
 		if err != nil {
 			return seen, err
 		}
-		seen = append(seen, lookAt(key, at, left, value))
+		if told[2] != nil {
+			value, err := redis.String(told[2], nil)
+			if err != nil {
+				return seen, err
+			}
+			seen = append(seen, lookAt(key, at, left, value))
+		}
+		told = told[3:]
+	}
+	if len(told) > 0 {
+		return seen, errors.New("look returned its keys in another order")
 	}
 	return seen, nil
 }

@@ -33,8 +33,27 @@ func (w *watcher) small(ctx context.Context) {
 			asked = now
 			clients = w.clients(ctx, known)
 		}
-		if !w.rest(ctx, statsEvery) {
+		if !w.restSmall(ctx) {
 			return
+		}
+	}
+}
+
+// restSmall waits for statsEvery, and then a little for a look to travel with: to be woken for itself costs a message more
+// than all that is in it.
+func (w *watcher) restSmall(ctx context.Context) bool {
+	begun := w.elapsed()
+	over := w.cfg.Clock.After(statsEvery + pollSlow)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-over:
+			return true
+		case <-w.looking:
+			if w.elapsed()-begun >= statsEvery {
+				return true
+			}
 		}
 	}
 }

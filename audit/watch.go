@@ -88,10 +88,12 @@ func newFold(w *watcher, census *Census, begun time.Duration) *fold {
 }
 
 // The pace of folding. Connections are read by goroutines of their own, so events of one moment come at
-// several; what is later than patience is counted out of order, which the census survives.
+// several; what is later than patience is counted out of order, which the census survives. Folding goes on when events
+// come, since the program is awake then anyhow, and after a while without any for the last of them.
 const (
 	patience = 300 * time.Millisecond
 	foldTick = 250 * time.Millisecond
+	foldLate = time.Second
 )
 
 func (f *fold) run(ctx context.Context, stop func()) {
@@ -99,10 +101,11 @@ func (f *fold) run(ctx context.Context, stop func()) {
 	if f.w.cfg.For > 0 {
 		over = f.w.cfg.Clock.After(f.w.cfg.For)
 	}
-	pace := min(foldTick, f.w.cfg.SeenEvery)
-	tick := f.w.cfg.Clock.After(pace)
-	seen := f.begun
+	late := min(foldLate, f.w.cfg.SeenEvery)
+	tick := f.w.cfg.Clock.After(late)
+	flushed, seen := f.begun, f.begun
 	for {
+		ripe := false
 		select {
 		case <-over:
 			stop()
@@ -113,13 +116,19 @@ func (f *fold) run(ctx context.Context, stop func()) {
 				return
 			}
 			f.waiting = append(f.waiting, os...)
+			f.w.emptied(os)
+			ripe = f.w.elapsed()-flushed >= foldTick
 		case <-tick:
-			tick = f.w.cfg.Clock.After(pace)
-			f.flush(f.w.serverNow().Add(-patience))
-			if now := f.w.elapsed(); f.w.cfg.Seen != nil && ctx.Err() == nil && now-seen >= f.w.cfg.SeenEvery {
-				seen = now
-				f.w.cfg.Seen(f.result())
-			}
+			ripe = true
+		}
+		if !ripe {
+			continue
+		}
+		flushed, tick = f.w.elapsed(), f.w.cfg.Clock.After(late)
+		f.flush(f.w.serverNow().Add(-patience))
+		if f.w.cfg.Seen != nil && ctx.Err() == nil && flushed-seen >= f.w.cfg.SeenEvery {
+			seen = flushed
+			f.w.cfg.Seen(f.result())
 		}
 	}
 }

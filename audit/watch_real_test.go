@@ -418,3 +418,56 @@ func TestEveryChangeIsToldAndAskedForOnce(t *testing.T) {
 		t.Errorf("asked %d times to be told, more than %d", asked, most)
 	}
 }
+
+// A value that stands is expected to, and is not read again where the server tells of changes. A TTL is one.
+func TestATTLThatIsSetLaterIsSeenOnServersOfAllAges(t *testing.T) {
+	for _, b := range redistest.Servers(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			s := b.Start(t, redistest.Options{})
+			pool := s.Pool()
+			defer pool.Close()
+			s.Do("SET", "lock:a", jedisStamp(time.Now()))
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			set := false
+			r, err := Watch(ctx, pool, Config{Match: "lock:*", For: time.Minute, SeenEvery: 50 * time.Millisecond, Seen: func(r *Result) {
+				switch keys := r.Evidence.Keys; {
+				case len(keys) == 0:
+				case !set && keys[0].NoTTL && r.Evidence.Covered(SourcePoll).Events > 5:
+					set = true
+					s.Do("PEXPIRE", "lock:a", 3_600_000)
+				case set && !keys[0].NoTTL:
+					stop()
+				}
+			}})
+			if err != nil || !set || r.Evidence.Keys[0].NoTTL || r.Evidence.Counts.Acquisitions != 1 {
+				t.Errorf("set %v: %+v, %v", set, r.Evidence.Keys, err)
+			}
+		})
+	}
+}
+
+func TestAValueThatStandsIsAskedForItsTTLNowAndThen(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	s.Do("SET", "lock:a", jedisStamp(time.Now()))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, err := Watch(ctx, pool, Config{Match: "lock:*", For: time.Minute, SeenEvery: 50 * time.Millisecond, Seen: func(r *Result) {
+		if r.Cost.Looks > 20 {
+			stop()
+		}
+	}})
+	if err != nil || len(r.Evidence.Keys) != 1 {
+		t.Fatal(r, err)
+	}
+	text, err := redis.String(s.Do("INFO", "commandstats"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads, _ := callsIn(text, "getrange")
+	if asked, _ := callsIn(text, "pttl"); reads < 20 || asked > reads/2 {
+		t.Errorf("%d looks asked %d times for the TTL", reads, asked)
+	}
+}

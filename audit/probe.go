@@ -43,8 +43,11 @@ type ProbeResult struct {
 	Prefixes []PrefixResult
 	// Forgotten counts keys under prefixes beyond MostPrefixes. Only their number is known.
 	Forgotten int64
-	Findings  []Finding // sorted
-	Cost      ProbeCost // zero in a replay
+	// Refused is why not all keys could be gone through, where the server refuses that to this user; the rest says what was
+	// found until then.
+	Refused  string
+	Findings []Finding // sorted
+	Cost     ProbeCost // zero in a replay
 
 	tally *probeTally // what a record has of it
 }
@@ -102,6 +105,9 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 	if ended := context.Cause(ctx); ended != nil {
 		err = ended
 	}
+	if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
+		tally.refused = err.Error()
+	}
 	out := tally.result()
 	tally.owners, tally.wrapped = nil, nil // as many as there are keys, and in no record
 	out.Cost = ProbeCost{Elapsed: r.elapsed() - begun, Work: r.work, Slowest: r.slow}
@@ -153,6 +159,7 @@ type probeTally struct {
 	keys     int64
 	denied   int64
 	lost     int64
+	refused  string
 	prefixes map[string]*prefixTally
 	owners   map[uint64]string   // hash of an identity, and the first key it stood on
 	shared   map[string][]string // identities that stand on several keys, and those
@@ -372,7 +379,7 @@ func (t *probeTally) compareNames(ctx context.Context, mux *wire.Mux) error {
 }
 
 func (t *probeTally) result() *ProbeResult {
-	out := &ProbeResult{Keys: t.keys, Denied: t.denied, Forgotten: t.lost}
+	out := &ProbeResult{Keys: t.keys, Denied: t.denied, Forgotten: t.lost, Refused: t.refused}
 	for name, p := range t.prefixes {
 		if t.all() && !p.hasStamps() {
 			continue
@@ -393,6 +400,12 @@ func (t *probeTally) result() *ProbeResult {
 	if t.replica {
 		out.Findings = append(out.Findings, Finding{
 			Severity: SeverityError, Kind: "role", What: "this server is a replica: no client takes its locks here, and what stands here is late", Advice: "point the address at the primary",
+		})
+	}
+	if t.refused != "" {
+		out.Findings = append(out.Findings, Finding{
+			Severity: SeverityWarning, Kind: "right", What: "the keys could not be gone through: " + t.refused,
+			Advice: "let this user's ACL allow SCAN, TIME, GETRANGE, PTTL, TYPE and STRLEN",
 		})
 	}
 	if t.denied > 0 {

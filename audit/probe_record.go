@@ -16,12 +16,13 @@ import (
 // The sums of a probe as a record has them, with their words. "keys" comes first; lists begin with their length. Sums
 // and not findings: a replay judges them anew, by the dialects that it is given.
 const (
-	sumKeys  = "keys"  // looked at, not to be read, under prefixes forgotten, "primary" or "replica", "pattern" or "all"
-	sumForm  = "form"  // prefix, the form, keys, without TTL, past, far ahead, first value, dialects, examples, other forms
-	sumType  = "type"  // prefix, type, keys, example
-	sumLarge = "large" // prefix, keys, greatest length, examples
-	sumOwner = "owner" // identity, keys that it stands on
-	sumTwice = "twice" // name, the encoding that it exists in beside the plain one
+	sumKeys    = "keys"    // looked at, not to be read, under prefixes forgotten, "primary" or "replica", "pattern" or "all"
+	sumRefused = "refused" // why not all keys could be gone through
+	sumForm    = "form"    // prefix, the form, keys, without TTL, past, far ahead, first value, dialects, examples, other forms
+	sumType    = "type"    // prefix, type, keys, example
+	sumLarge   = "large"   // prefix, keys, greatest length, examples
+	sumOwner   = "owner"   // identity, keys that it stands on
+	sumTwice   = "twice"   // name, the encoding that it exists in beside the plain one
 )
 
 // Observed returns the lines that stand for the probe in a record; see [Config.Probed].
@@ -43,6 +44,9 @@ func (r *ProbeResult) Observed() []skew.Observed {
 		out = append(out, o)
 	}
 	line(sumKeys, t.keys, t.denied, t.lost, oneOf(t.replica, "replica", "primary"), oneOf(t.everything, "all", "pattern"))
+	if t.refused != "" {
+		line(sumRefused, t.refused)
+	}
 	for _, name := range sortedKeys(t.prefixes) {
 		p := t.prefixes[name]
 		for _, c := range sortedForms(p.forms) {
@@ -133,6 +137,13 @@ func (r *recordedProbe) take(o skew.Observed, cfg Config) error {
 		t.now, t.keys, t.denied, t.lost = o.At, w.count(), w.count(), w.count()
 		t.replica, t.everything = w.either("replica", "primary"), w.either("all", "pattern")
 		r.tally = t
+	case sumRefused:
+		if r.tally.refused != "" {
+			w.fail("a refusal once")
+		}
+		if r.tally.refused = w.text(); r.tally.refused == "" {
+			w.fail("a refusal without words")
+		}
 	case sumForm:
 		w.form(r.tally)
 	case sumType:
@@ -292,6 +303,9 @@ func (r *recorder) probed(o skew.Observed) skew.Observed {
 	}
 	listed := func(at int) int { n, _ := strconv.Atoi(args[at]); return n }
 	switch o.Event {
+	case sumRefused:
+		// A server may repeat what it was asked, the pattern among it.
+		args[0], _, _ = strings.Cut(args[0], ", with args")
 	case sumForm:
 		const value, dialects = 9, 10
 		args[value] = r.value(args[value], o)

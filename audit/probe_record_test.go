@@ -115,6 +115,35 @@ func TestAHashedProbeNamesNothingAndFindsTheSameKinds(t *testing.T) {
 	}
 }
 
+// A user who may not list the keys, and a server that repeats what it was asked.
+func TestAReplaySaysThatTheProbeWasRefused(t *testing.T) {
+	for _, answer := range []string{"NOPERM this user has no permissions to run the 'scan' command", "ERR unknown command 'SCAN', with args beginning with: '0' 'MATCH' 'lock:*' "} {
+		w := redistest.New(t)
+		pool := w.FaultyPool(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(answer)})
+		live, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*"})
+		if err == nil || !strings.Contains(live.Refused, answer[:20]) {
+			t.Fatalf("%+v, %v", live, err)
+		}
+		for _, hash := range [][]byte{nil, []byte("of the caller")} {
+			text := recordOf(t, w, live, hash)
+			r, err := Replay(strings.NewReader(text), Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, ok := findingOf(r.Probe.Findings, "right")
+			if !ok || f.Severity != SeverityWarning || !strings.Contains(f.What, answer[:20]) {
+				t.Errorf("%+v of\n%s", r.Probe, text)
+			}
+			if hash == nil && !reflect.DeepEqual(r.Probe.Findings, live.Findings) {
+				t.Errorf("live %+v, again %+v", live.Findings, r.Probe.Findings)
+			}
+			if hash != nil && strings.Contains(text, "lock:") {
+				t.Errorf("the record says the pattern:\n%s", text)
+			}
+		}
+	}
+}
+
 func TestARecordWithoutAProbeIsReadAsBefore(t *testing.T) {
 	r, err := Replay(strings.NewReader("getsetlock.observed/1\n1770000000.000000 stats \"setnx\" 1\n"), Config{})
 	if err != nil || r.Probe != nil {
@@ -143,7 +172,7 @@ func TestBrokenSumsOfAProbeAreRefusedByTheirLine(t *testing.T) {
 		{`"keys" "03" "0" "0" "primary" "pattern"`}, {`"keys" "-1" "0" "0" "primary" "pattern"`}, {`"keys" "3" "0" "0" "master" "pattern"`},
 		{keys, strings.Replace(form, `"stamp"`, `"stomp"`, 1)}, {keys, strings.Replace(form, `"ms"`, `"ds"`, 1)},
 		{keys, strings.Replace(form, `"1" "lock:a"`, `"0"`, 1)}, {keys, strings.Replace(form, `"plain" "2"`, `"plain" "0"`, 1)},
-		{keys, `"owner" "x" "1" "a"`}, {keys, `"large" "lock:" "1" "2000" "9" "lock:l"`}, {keys, `"type" "lock:" "" "1" "lock:h"`},
+		{keys, `"refused" ""`}, {keys, `"refused" "a"`, `"refused" "a"`}, {keys, `"owner" "x" "1" "a"`}, {keys, `"large" "lock:" "1" "2000" "9" "lock:l"`}, {keys, `"type" "lock:" "" "1" "lock:h"`},
 	} {
 		var broken *skew.ObservedError
 		if err := replay(bad...); !errors.As(err, &broken) || broken.Line != len(bad)+1 {

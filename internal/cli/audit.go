@@ -153,7 +153,6 @@ type auditAnswer struct {
 	probe  *audit.ProbeResult // nil in a replay of a record that has none
 	result *audit.Result      // never nil
 	all    []audit.Finding    // of both
-	deaf   error              // why the keys were not probed
 	how    []string           // the command line, to make a report again
 
 	replayed bool
@@ -212,12 +211,6 @@ func (a *auditAnswer) gather() {
 	if a.probe != nil {
 		a.all = append(a.all, a.probe.Findings...)
 	}
-	if a.deaf != nil {
-		a.all = append(a.all, audit.Finding{
-			Severity: audit.SeverityWarning, Kind: "right", What: "the keys could not be gone through: " + oneLine(a.deaf.Error()),
-			Advice: "let this user's ACL allow SCAN, TIME, GETRANGE, PTTL, TYPE and STRLEN",
-		})
-	}
 	if a.sawNothing() {
 		a.all = append(a.all, a.nothing())
 	}
@@ -235,7 +228,7 @@ func (a *auditAnswer) nothing() audit.Finding {
 // sawNothing reports that the keys were gone through, that there were none, and that nobody wrote one
 // meanwhile.
 func (a *auditAnswer) sawNothing() bool {
-	return a.deaf == nil && a.probe != nil && a.probe.Keys == 0 && len(a.result.Evidence.Writers) == 0
+	return a.probe != nil && a.probe.Refused == "" && a.probe.Keys == 0 && len(a.result.Evidence.Writers) == 0
 }
 
 // bad reports that an answer holds more than notes.
@@ -350,14 +343,10 @@ func (f *auditFlags) probe(e *Env, ctx context.Context, a *auditAnswer, pool *re
 	defer p.end()
 	found, err := audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: f.lease, Progress: p.set, DB: f.server.database(e)})
 	a.probe = found
-	var refused redis.Error
 	switch {
 	case ctx.Err() != nil:
 		return nil // told of at the end
-	case errors.As(err, &refused) && (wire.IsNoPerm(err) || wire.IsUnknownCommand(err)):
-		a.deaf = err
-		return nil
-	case err != nil:
+	case err != nil && (found == nil || found.Refused == ""):
 		return couldNot(err, "looking at the keys of %s", a.where)
 	}
 	return nil

@@ -146,6 +146,21 @@ func TestSourcesThatTheServerRefusesAreNamedAndTheOthersUsed(t *testing.T) {
 	}
 }
 
+// What was not looked at is not told to be empty.
+func TestAReplayOfARefusedProbeSaysSo(t *testing.T) {
+	s := newStage(t)
+	file := filepath.Join(t.TempDir(), "refused.record")
+	text := "getsetlock.observed/1\n1770000000.000000 probe \"keys\" \"0\" \"0\" \"0\" \"primary\" \"pattern\"\n" +
+		"1770000000.000000 probe \"refused\" \"listing keys by SCAN: NOPERM no\"\n1770000000.000000 stats \"setnx\" 1\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doc := documentOf[auditDocument](t, s.run("audit", "--replay", file, "--json"))
+	if len(doc.Findings) != 1 || doc.Findings[0].Kind != "right" || !strings.Contains(doc.Findings[0].What, "could not be gone through: listing keys by SCAN: NOPERM no") {
+		t.Errorf("%+v", doc.Findings)
+	}
+}
+
 func TestAnInterruptedAuditPrintsWhatItSawAndItsRecordIsWhole(t *testing.T) {
 	s := newStage(t)
 	s.world.Mini.SetTime(time.Time{})

@@ -195,7 +195,7 @@ func rehearseInterrupted(t *testing.T, binary string) {
 	if runtime.GOOS == "windows" {
 		return // it has no interrupt that one process can send another
 	}
-	cmd := exec.Command(binary, "rehearse", "--protocol", "watch", "--acquisitions", "10000000")
+	cmd := exec.Command(binary, "rehearse", "--protocol", "watch", "--acquisitions", "2000000")
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	errs, err := cmd.StderrPipe()

@@ -47,6 +47,19 @@ func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
 	if g := res.group(t, "plain"); g.Acquisitions == 0 || g.Clients != 8 {
 		t.Errorf("behind clean came %s", asJSON(t, g))
 	}
+	t.Run("a step that must wait is refused for its reason", func(t *testing.T) { refusedForTheirReasons(t, res) })
+}
+
+func refusedForTheirReasons(t *testing.T, res *Result) {
+	if len(res.Refusals) != 2 {
+		t.Fatalf("%+v", res.Refusals)
+	}
+	if r := res.Refusals[0]; r.To != "dual" || !slices.Contains(r.Rules, "gap") {
+		t.Errorf("%+v", r)
+	}
+	if r := res.Refusals[1]; r.To != "sealed" || !slices.Contains(r.Rules, "old-clients") || !r.Expected {
+		t.Errorf("%+v", r)
+	}
 }
 
 // What keeps a plain client and a bridge in clean apart is the one name.
@@ -82,19 +95,6 @@ func TestLocksAreComparedWithThoseOfTheLastPhase(t *testing.T) {
 	compareLocks(phases)
 	if e := phases[0].ExtraCommands; e == nil || *e != 3 || phases[1].ExtraCommands != nil || *phases[2].ExtraCommands != 0 {
 		t.Errorf("%s", asJSON(t, phases))
-	}
-}
-
-func TestAStepThatMustWaitIsRefusedForItsReason(t *testing.T) {
-	res := rehearse(t, moving)
-	if len(res.Refusals) != 2 {
-		t.Fatalf("%+v", res.Refusals)
-	}
-	if r := res.Refusals[0]; r.To != "dual" || !slices.Contains(r.Rules, "gap") {
-		t.Errorf("%+v", r)
-	}
-	if r := res.Refusals[1]; r.To != "sealed" || !slices.Contains(r.Rules, "old-clients") || !r.Expected {
-		t.Errorf("%+v", r)
 	}
 }
 

@@ -1,0 +1,6 @@
+//go:build !race
+
+package legacy_test
+
+// raced: the race detector is on.
+const raced = false

@@ -40,9 +40,36 @@ of_root() {
   done
 }
 
-# packages_with_tag TAG: the folders that have Go files which only that build tag admits.
-packages_with_tag() {
-  grep -rlE --include='*.go' "^//go:build (.*[^!a-z])?$1\b" . | xargs -r -n1 dirname | sort -u | of_root
+# test_files [FLAG…]: every test file that go admits with these flags, one a line.
+test_files() {
+  go list "$@" -f '{{$dir := .Dir}}{{range .TestGoFiles}}{{$dir}}/{{.}}
+{{end}}{{range .XTestGoFiles}}{{$dir}}/{{.}}
+{{end}}' ./... | sed "/^$/d; s|^$PWD/|./|" | sort
+}
+
+# tests_with_tag TAG: folder and name of every test in the files that only this build tag admits, one pair
+# a line. Which files those are go says itself, so that no constraint is misread here.
+tests_with_tag() {
+  comm -13 <(test_files) <(test_files -tags "$1") |
+    xargs -r grep -HoE '^func (Test|Example|Fuzz)([^a-z(][^(]*)?\(' |
+    sed -E 's|^(.*)/[^/]*:func (.*)\($|\1 \2|' | grep -v ' TestMain$' | sort -u
+}
+
+# outlined FILE: of the output of go test -v what it says without -v of packages that did well, and all of the
+# others. FILE gets folder and name of every test that passed.
+outlined() {
+  awk -v file="$1" -v module="$(go list -m)" '
+    { text = text $0 "\n" }
+    match($0, /--- PASS: [^ \/]+ \(/) { passed[substr($0, RSTART + 10, RLENGTH - 12)] }
+    /^(ok  |FAIL|\?   )\t/ {
+      folder = "." substr($2, length(module) + 1)
+      for (name in passed) print folder, name >file
+      printf "%s", /^FAIL/ ? text : $0 "\n"
+      fflush()
+      text = ""
+      delete passed
+    }
+    END { printf "%s", text }'
 }
 
 # maven ARGUMENTS…: says nothing unless something is wrong. Maven ends with a code that sets a

@@ -19,7 +19,7 @@ prepare 300 install and fetch what is missing
 build   120 library and command for Linux, macOS and Windows
 vet      60 go vet, for each system, and with the tests of real servers
 unit    180 every test on the embedded server, with the race detector
-model   150 all searches, simulations, walks and histories, without the race detector, to which they show nothing
+model   150 what the race detector makes slow and learns little from, whole: searches, walks, histories, fleets
 real    300 every test with real servers and the original Java lock
 spec    120 the specification in TLA+, by TLC, against package skew
 readme   60 the commands of the README
@@ -50,36 +50,60 @@ stage_vet() {
   CGO_ENABLED=0 GOOS=windows go vet ./...
 }
 
-stage_unit() { in_modules go test -race -timeout 10m ./...; }
+# The embedded servers make much garbage and keep little, so the collector is told to wait: the tests take a
+# quarter less time. What they are vetted for, the stage before has seen.
+patient() { GOGC=400 "$@"; }
+
+stage_unit() { in_modules patient go test -race -vet=off -timeout 10m ./...; }
 
 # Under the race detector these tests make do with the first of each list of theirs, see
-# skew/race_test.go; internal/replay walks fewer traces, and the histories of this module's root are a
-# third as long.
+# skew/race_test.go; internal/replay walks fewer traces, fleets are of fewer dialects, faults fall on fewer
+# messages, and the histories of this module's root are a third as long.
 stage_model() {
-  go test -count=1 -timeout 5m ./skew . ./internal/replay
-  go test -count=1 -timeout 5m -run 'Skew|Explorer|Simulation' ./internal/cli
+  patient go test -vet=off -count=1 -timeout 5m ./migrate ./skew . ./internal/replay ./internal/rehearse ./legacy ./modern ./lock
+  patient go test -vet=off -count=1 -timeout 5m -run 'Skew|Explorer|Simulation' ./internal/cli
 }
 
 # Much of what these tests do is to wait, for leases and windows of real time: so more of them run side
-# by side than there are cores, and the packages that take longest are begun first.
+# by side than there are cores, and the packages that take longest are begun first. What runs without a
+# real server has run before; of the others each must have passed, by its name.
 stage_real() {
-  local longest packages
+  local longest packages wanted passed left
+  wanted=$(tests_with_tag real | grep -vE '^\./(tools/readme|docs/spec) ')
   longest=(./internal/rehearse ./internal/cli ./audit ./internal/interop ./migrate)
-  packages=$(packages_with_tag real | grep -vxF -e ./tools/readme -e ./docs/spec "${longest[@]/#/-e}")
+  packages=$(cut -d' ' -f1 <<<"$wanted" | sort -u | grep -vxF "${longest[@]/#/-e}")
+  passed=$(mktemp)
   # shellcheck disable=SC2086 # one word a package
-  go test -tags real -count=1 -timeout 15m -p 3 -parallel 8 "${longest[@]}" $packages
+  go test -tags real -vet=off -v -count=1 -timeout 15m -p 3 -parallel 8 \
+    -run "^($(cut -d' ' -f2 <<<"$wanted" | sort -u | paste -sd'|'))\$" "${longest[@]}" $packages | outlined "$passed"
+  left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
+  rm -f "$passed"
+  [ -z "$left" ] || die 1 "of the tests with real servers these did not pass, or did not run: ${left//$'\n'/, }"
 }
 
 stage_spec() { go test -tags real -count=1 -timeout 10m ./docs/spec; }
 
 stage_readme() { go test -tags real -count=1 ./tools/readme; }
 
+# fuzz FOLDER NAME…: a package's targets, one after the other, each with one worker. Says what they said when
+# all is done, since another package is fuzzed meanwhile.
+fuzz() {
+  local folder=$1 name status=0 output=
+  shift
+  for name; do
+    output+=$(go test -vet=off -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-10000x}" -fuzzminimizetime 100x -parallel 1 "$folder" 2>&1) || status=1
+    output+=$'\n'
+  done
+  printf '%s' "$output"
+  return "$status"
+}
+
+# Two packages at a time: what a target spends on its build and on its worker's start uses one core. Those of
+# most targets are begun first.
 stage_fuzz() {
-  local folder name
-  while read -r folder name <&3; do
-    say "  $name"
-    go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-10000x}" "$folder"
-  done 3< <(each Fuzz)
+  export -f fuzz
+  each Fuzz | awk '{ names[$1] = names[$1] " " $2 } END { for (f in names) print gsub(/ /, " ", names[f]), f names[f] }' |
+    sort -rn | cut -d' ' -f2- | xargs -P 2 -L 1 bash -c 'fuzz "$@"' fuzz
 }
 
 # Go's own benchmarks once, then the comparison with other libraries for a moment, and the proof that

@@ -150,7 +150,7 @@ func (b *Backend) attempted(g *grant, err error) error {
 	var unknown *wire.UnknownError
 	if errors.As(err, &unknown) {
 		b.stats.unsure.Add(1)
-		g.pending = unknown.Pending
+		g.unsure(unknown.Pending)
 		return &lock.UnsureError{Grant: g, Err: err}
 	}
 	return err

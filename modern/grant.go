@@ -13,11 +13,11 @@ import (
 
 // grant is one acquisition of one key. A process may hold a hundred thousand, so it is kept small.
 type grant struct {
-	b       *Backend
-	key     string
-	token   string // the whole value of the key
-	fence   int64
-	pending *wire.Pending // of an attempt whose outcome is not known
+	b     *Backend
+	key   string
+	token string // the whole value of the key
+	fence int64
+	doubt *doubt // nil where it certainly has the key, or had
 
 	watch wire.Watch // that of Guard
 
@@ -25,13 +25,34 @@ type grant struct {
 	sent    time.Duration // elapsed time before the last write of the key's TTL was sent …
 	wall    int64         // … and the wall clock then, in nanoseconds since 1970; 0: it does not fit
 	ttl     time.Duration // … and that TTL
-	place   *place        // where it stands in the line, or may: its release leaves that as well
 	spare   int8          // fencing numbers after fence that are reserved for those it is shared with
 	lined   bool          // it got the key from the line: its release gives the key to the next there
 	asked   bool          // a release was sent whose outcome is not known: it may have been the one
 	over    bool          // the server said for certain that nothing is held
 	watched bool          // Guard armed the watch, which renewals must keep
 	leaves  bool          // it is being released or passed on: that it is not found any more is our doing
+}
+
+// doubt is what is known beside of a grant that may be none.
+type doubt struct {
+	pending *wire.Pending // of an attempt whose outcome is not known
+	place   *place        // where it stands in the line, or may: its release leaves that as well
+}
+
+// unsure notes an attempt whose outcome is not known.
+func (g *grant) unsure(p *wire.Pending) {
+	if g.doubt == nil {
+		g.doubt = &doubt{}
+	}
+	g.doubt.pending = p
+}
+
+// place is where it stands in the line, or may; nil: nowhere.
+func (g *grant) place() *place {
+	if g.doubt == nil {
+		return nil
+	}
+	return g.doubt.place
 }
 
 func (g *grant) Token() string { return g.token }
@@ -43,7 +64,7 @@ func (g *grant) Fence() int64  { return g.fence }
 func (g *grant) Share() (lock.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over || g.asked || g.pending != nil || g.b.cfg.Fence && g.spare == 0 {
+	if g.over || g.asked || g.doubt != nil && g.doubt.pending != nil || g.b.cfg.Fence && g.spare == 0 {
 		return nil, false
 	}
 	if !g.b.cfg.Fence {
@@ -159,7 +180,7 @@ func (g *grant) Release(ctx context.Context) error {
 	}
 	g.leave()
 	late := g.late(ctx)
-	if late == refused && g.place == nil {
+	if late == refused && g.place() == nil {
 		g.end()
 		return nil
 	}
@@ -180,8 +201,8 @@ func (g *grant) Release(ctx context.Context) error {
 
 func (g *grant) delete(ctx context.Context) (bool, error) {
 	switch {
-	case g.place != nil:
-		return g.b.leaveLine(ctx, g.key, g.place.member)
+	case g.place() != nil:
+		return g.b.leaveLine(ctx, g.key, g.place().member)
 	// Where the server tells nobody of a release, we do.
 	case g.b.cfg.Fair, g.lined, g.b.native.wakeless.Load() && !g.b.native.alone.Load():
 		return g.b.giveOn(ctx, g)
@@ -201,10 +222,10 @@ const (
 
 // late waits for the reply if the connection still brings it.
 func (g *grant) late(ctx context.Context) late {
-	if g.pending == nil {
+	if g.doubt == nil || g.doubt.pending == nil {
 		return none
 	}
-	reply, _, known := g.pending.Wait(ctx)
+	reply, _, known := g.doubt.pending.Wait(ctx)
 	switch f := reply.(type) {
 	case nil:
 		if !known {

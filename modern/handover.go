@@ -31,7 +31,7 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 	switch {
 	case errors.As(err, &unknown):
 		b.stats.unsure.Add(1)
-		next.pending = unknown.Pending
+		next.unsure(unknown.Pending)
 		return nil, &lock.UnsureError{Grant: next, Err: trouble("pass on", old.key, err)}
 	case err != nil:
 		return nil, trouble("pass on", old.key, err)

@@ -164,7 +164,7 @@ func (p *place) received() bool {
 	if p.b.cfg.Fence {
 		g.numbered(number)
 	}
-	g.lined, g.place = true, nil
+	g.lined, g.doubt = true, nil
 	p.end()
 	return true
 }
@@ -183,7 +183,9 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	if p.member == "" {
 		p.member = p.b.member(g, p.heard, p.claim)
 	}
-	g.place = p
+	if g.place() != p {
+		g.doubt = &doubt{place: p}
+	}
 	g.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
 	refusal, err := p.b.takeInLine(ctx, g, p.member, ttl, kind)
 	switch {
@@ -205,7 +207,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		return nil, p.refused(refusal)
 	}
 	p.end()
-	g.place, g.lined = nil, kind == stays
+	g.doubt, g.lined = nil, kind == stays
 	return p.b.granted(ctx, g)
 }
 

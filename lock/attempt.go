@@ -28,6 +28,7 @@ type attempt struct {
 	wakeless bool          // the store said that it cannot wake
 	free     bool          // the key looked free when the watch was armed
 	extras   int           // attempts in a row that were made because of that
+	exact    bool          // the pause before the next attempt ends with the key's life
 }
 
 func (a *attempt) run(ctx context.Context) (*Lease, error) {
@@ -130,7 +131,7 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		if more {
 			a.tellWaiting(err)
 		}
-		if err := a.sleep(ctx, pause); err != nil {
+		if err := a.rest(ctx, pause); err != nil {
 			return nil, err
 		}
 		if !more {
@@ -223,8 +224,8 @@ func (a *attempt) stand(ctx context.Context) bool {
 
 // claim is the TTL under which a place in the store's queue may be given the key. It is short, since
 // nobody renews for a waiter that died, and long enough for one who has heard of it to renew: trust in
-// it counts from the waiter's last attempt, which may be recheckEvery ago. A lease that is not renewed
-// needs its whole TTL, and asks for it.
+// it counts from the waiter's last attempt, which may be a little more than recheckEvery ago. A lease
+// that is not renewed needs its whole TTL, and asks for it.
 func (c *Client) claim() time.Duration {
 	if c.cfg.RenewEvery <= 0 {
 		return 0

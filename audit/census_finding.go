@@ -98,9 +98,12 @@ func provedOff(i skew.Interval) time.Duration {
 
 func writerDeeds(w *Writer) []Finding {
 	var out []Finding
-	say := func(n int64, s Severity, kind, what, advice string) {
+	say := func(n int64, s Severity, kind, once, often, what, advice string) {
+		if n > 1 {
+			once = fmt.Sprintf(often, n)
+		}
 		if n > 0 {
-			out = append(out, Finding{Severity: s, Kind: kind, Writer: w.Addr, What: fmt.Sprintf("%s: %s", w.who(), fmt.Sprintf(what, n)), Advice: advice})
+			out = append(out, Finding{Severity: s, Kind: kind, Writer: w.Addr, What: fmt.Sprintf("%s: %s %s", w.who(), once, what), Advice: advice})
 		}
 	}
 	n := w.Counts
@@ -109,13 +112,13 @@ func writerDeeds(w *Writer) []Finding {
 		why = "its jobs are shorter than its lease, but others take the lock too early"
 		cure = why + ": by a clock that is ahead, or in another dialect; see who took over"
 	}
-	say(n.Overlaps, SeverityError, "overlap", "%d times it was still at work when another had won the lock", cure)
-	say(n.Overruns, SeverityError, "overrun", "%d releases deleted a lock after its own stamp was past, or another's", why+", and each such release lets a third client in")
-	say(n.DoubleGrants, SeverityError, "double_grant", "%d times it took its own uuid for a lock that another held", "clients of this dialect do not exclude each other: move off it")
-	say(n.GetsetFirst, SeverityError, "getset_first", "%d GETSETs with no SETNX before them", "such a client destroys every lock at each poll; no migration can begin while it runs")
-	say(n.Clobbers, SeverityWarning, "clobber", "%d lost takeovers wrote over a live holder's stamp", "the holder's lease is now what the loser wrote; this is how the old protocol works")
-	say(n.Ghosts, SeverityWarning, "ghost", "%d lost takeovers left a lock that nobody holds", "everybody waits for one lease each time; this is how the old protocol works")
-	say(n.ForeignExpires, SeverityWarning, "foreign_expire", "%d TTLs set on a lock that it does not hold", "it shortens or prolongs other clients' locks")
+	say(n.Overlaps, SeverityError, "overlap", "once", "%d times", "it was still at work when another had won the lock", cure)
+	say(n.Overruns, SeverityError, "overrun", "one release", "%d releases", "deleted a lock after its own stamp was past, or another's", why+", and each such release lets a third client in")
+	say(n.DoubleGrants, SeverityError, "double_grant", "once", "%d times", "it took its own uuid for a lock that another held", "clients of this dialect do not exclude each other: move off it")
+	say(n.GetsetFirst, SeverityError, "getset_first", "one GETSET", "%d GETSETs", "with no SETNX before", "such a client destroys every lock at each poll; no migration can begin while it runs")
+	say(n.Clobbers, SeverityWarning, "clobber", "one lost takeover", "%d lost takeovers", "wrote over a live holder's stamp", "the holder's lease is now what the loser wrote; this is how the old protocol works")
+	say(n.Ghosts, SeverityWarning, "ghost", "one lost takeover", "%d lost takeovers", "left a lock that nobody holds", "everybody waits for one lease each time; this is how the old protocol works")
+	say(n.ForeignExpires, SeverityWarning, "foreign_expire", "one TTL", "%d TTLs", "set on a lock that it does not hold", "it shortens or prolongs other clients' locks")
 	return out
 }
 

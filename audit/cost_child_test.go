@@ -1,14 +1,11 @@
 package audit
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
-	"sync"
-	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -26,23 +23,12 @@ func watchInChild(addr string, keys int) error {
 	defer pool.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	clock := newStoppable()
 	go func() {
 		defer stop()
-		in := bufio.NewReader(os.Stdin)
-		for {
-			switch c, err := in.ReadByte(); {
-			case err != nil:
-				return
-			case c == '+':
-				clock.run(true)
-			case c == '-':
-				clock.run(false)
-			}
-		}
+		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
 	ready := false
-	r, err := Watch(ctx, pool, Config{Match: "lock:*", Clock: clock, Seen: func(r *Result) {
+	r, err := Watch(ctx, pool, Config{Match: "lock:*", Seen: func(r *Result) {
 		if !ready && len(r.Evidence.Keys) == keys {
 			ready = true
 			fmt.Println("ready")
@@ -52,96 +38,4 @@ func watchInChild(addr string, keys int) error {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(r.Cost)
-}
-
-// stoppable is the machine's clock, whose elapsed time stands still when it is told to: nothing that waits on it comes
-// to its end then.
-type stoppable struct {
-	mu      sync.Mutex
-	running bool
-	since   time.Time
-	passed  time.Duration // before since
-	waiting map[chan time.Time]*stopped
-}
-
-type stopped struct {
-	end   time.Duration // elapsed
-	timer *time.Timer
-}
-
-func newStoppable() *stoppable {
-	return &stoppable{running: true, since: time.Now(), waiting: map[chan time.Time]*stopped{}}
-}
-
-func (s *stoppable) Now() time.Time { return time.Now() }
-
-func (s *stoppable) Elapsed() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.elapsed()
-}
-
-func (s *stoppable) elapsed() time.Duration {
-	if !s.running {
-		return s.passed
-	}
-	return s.passed + time.Since(s.since)
-}
-
-func (s *stoppable) After(d time.Duration) <-chan time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := make(chan time.Time, 1)
-	w := &stopped{end: s.elapsed() + d}
-	s.waiting[c] = w
-	if s.running {
-		s.set(c, w)
-	}
-	return c
-}
-
-func (s *stoppable) set(c chan time.Time, w *stopped) {
-	w.timer = time.AfterFunc(w.end-s.elapsed(), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.waiting[c] == w && s.running {
-			delete(s.waiting, c)
-			c <- time.Now()
-		}
-	})
-}
-
-func (s *stoppable) run(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if on == s.running {
-		return
-	}
-	s.passed, s.since, s.running = s.elapsed(), time.Now(), on
-	for c, w := range s.waiting {
-		if on {
-			s.set(c, w)
-		} else {
-			w.timer.Stop()
-		}
-	}
-}
-
-func TestAStoppedClockEndsNoWait(t *testing.T) {
-	s := newStoppable()
-	s.run(false)
-	c, passed := s.After(time.Nanosecond), s.Elapsed()
-	if s.Elapsed() != passed {
-		t.Error("it goes on")
-	}
-	select {
-	case <-c:
-		t.Error("a wait ended")
-	default:
-	}
-	s.run(true)
-	<-c
-	if s.Elapsed() <= passed {
-		t.Error("it stands still")
-	}
 }

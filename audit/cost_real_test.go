@@ -141,37 +141,51 @@ func BenchmarkRealNothing(b *testing.B) {
 	price(b, time.Second/2, Config{Match: "none:*", Looks: -1, NoClients: true, NoStats: true, NoTracking: true})
 }
 
-// A watch at its default rate, in a process of its own, goes on and stands still by turns. Bound to one processor
-// (taskset -c 0) what the clients lose is its whole price: its own work, the server's for it, and every change between them.
+// A watch at its default rate goes on in a process of its own, for as many seconds as -benchtime says, the live view of a
+// terminal among what it does. Bound to one processor (taskset -c 0) what the clients lose is its whole price: its own
+// work, the server's for it, and every change between them. See cost_lost_test.go for how that is told; %nothing is what
+// the same arithmetic finds where the watch slept.
 //
-// A machine of many tenants moves throughput by more than that from slice to slice, so the price is told in another way
-// too: the shares of all processor time in the slices with the watch that its process and its commands at the server took.
+// The shares of all processor time that its process and its commands at the server took are exact, and leave the
+// changes out.
 func BenchmarkRealPollingAThousandKeysASecond(b *testing.B) {
-	const slice = 256 * time.Millisecond // two messages
 	s, count, end := busy(b)
 	c := startChild(b, s.Addr())
-	all := func() time.Duration { return processorTime(b, os.Getpid(), s.PID(), c.Process.Pid) }
-	// Counted against the time that the three processes had of the processor, what other programs take falls out.
-	rate := func() float64 {
-		before, from := count.Load(), all()
-		<-time.After(slice)
-		return float64(count.Load()-before) / (all() - from).Seconds()
-	}
-	c.say(b, '-')
-	begun, had, own := asked(s), time.Duration(0), time.Duration(0)
-	pairs(b, rate, func() float64 {
-		c.say(b, '+')
-		defer c.say(b, '-')
-		before, mine := all(), processorTime(b, c.Process.Pid)
-		defer func() { had, own = had+all()-before, own+processorTime(b, c.Process.Pid)-mine }()
-		return rate()
-	})
-	did := asked(s)
+	pid := c.Process.Pid
+	all := func() time.Duration { return processorTime(b, os.Getpid(), s.PID(), pid) }
+	begun, had := asked(s), all()
+	samples := sampled(time.Duration(b.N)*time.Second, func() (int64, time.Duration) { return count.Load(), processorTime(b, pid) })
+	had, did := all()-had, asked(s)
 	c.end(b)
 	end()
-	b.ReportMetric(float64(did.looks-begun.looks)/(time.Duration(b.N)*slice).Seconds(), "looks/s")
-	b.ReportMetric(100*own.Seconds()/had.Seconds(), "%audit")
+	last := samples[len(samples)-1]
+	watched, idle := moments(samples)
+	say := func(name string, all []moment) {
+		percent, low, high := lostOf(all, len(watched), last.at)
+		b.ReportMetric(percent, "%"+name)
+		b.ReportMetric(low, "%"+name+"-low")
+		b.ReportMetric(high, "%"+name+"-high")
+	}
+	say("lost", watched)
+	say("nothing", idle)
+	b.ReportMetric(float64(len(watched)), "moments")
+	b.ReportMetric(float64(did.looks-begun.looks)/last.at.Seconds(), "looks/s")
+	b.ReportMetric(100*(last.own-samples[0].own).Seconds()/had.Seconds(), "%audit")
 	b.ReportMetric(100*(did.took-begun.took).Seconds()/had.Seconds(), "%server")
+	b.ReportMetric(float64(last.done-samples[0].done)/last.at.Seconds(), "ops/s")
+}
+
+// sampled reads every sampleEvery, for so long.
+func sampled(span time.Duration, read func() (done int64, own time.Duration)) (out []sample) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for begun := time.Now(); ; <-tick.C {
+		done, own := read()
+		s := sample{at: time.Since(begun), own: own, done: done}
+		if out = append(out, s); s.at >= span && len(out) > 1 {
+			return out
+		}
+	}
 }
 
 // child is a watch in a process of its own; see watchOf.
@@ -203,14 +217,7 @@ func startChild(b *testing.B, addr string) child {
 	return c
 }
 
-func (c child) say(b *testing.B, what byte) {
-	if _, err := c.in.Write([]byte{what}); err != nil {
-		b.Fatal(err)
-	}
-}
-
 func (c child) end(b *testing.B) {
-	c.say(b, '+') // what waits on its clock must end
 	c.in.Close()
 	var cost Cost
 	if err := json.NewDecoder(c.out).Decode(&cost); err != nil {
@@ -235,7 +242,7 @@ func processorTime(b *testing.B, pids ...int) (sum time.Duration) {
 	return sum
 }
 
-// work is what the server did for a watch: PTTL is asked for once a look, and by nobody else.
+// work is what the server did for a watch: GETRANGE is called once a look, and by nobody else.
 type work struct {
 	looks int64
 	took  time.Duration
@@ -243,7 +250,7 @@ type work struct {
 
 func asked(s *redistest.Server) (w work) {
 	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
-	w.looks, _ = callsIn(text, "pttl")
+	w.looks, _ = callsIn(text, "getrange")
 	for _, name := range []string{"evalsha", "eval", "client|caching", "time", "scan", "client|list"} {
 		_, took := callsIn(text, name)
 		w.took += took

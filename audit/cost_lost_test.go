@@ -1,0 +1,161 @@
+package audit
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// sample is one reading: what the clients had done by then, and the processor time that the watch had had.
+type sample struct {
+	at, own time.Duration
+	done    int64
+}
+
+// The machine that others use too is faster now and slower then, over all spans alike: slices of a second differ as
+// much as those of a hundredth. What helps is to compare with what lies next, and to do it often. A watch sleeps for
+// most of the time. So its moments, with those around them in which the server works for it and it sleeps, are
+// compared with the time right before and right after.
+const (
+	sampleEvery = 4 * time.Millisecond
+	around      = 3  // slices, on either side of one in which the watch ran
+	nextTo      = 10 // slices, on either side of a moment, to compare it with
+)
+
+// moment is a row of slices, [from, to), and what lies beside it.
+type moment struct {
+	from, to int
+	lost     time.Duration // of the clients' time, within it
+}
+
+// moments are those of the watch, and as many that lie half way between two of them, which ought to lose nothing.
+// One that has no quiet time on both sides counts with what it has on one, and if it has none, all of it is lost.
+func moments(samples []sample) (watched, idle []moment) {
+	n := len(samples) - 1
+	busy := make([]bool, n)
+	for i := range n {
+		if samples[i+1].own > samples[i].own {
+			for j := max(0, i-around); j <= min(n-1, i+around); j++ {
+				busy[j] = true
+			}
+		}
+	}
+	for i := 0; i < n; i++ {
+		if !busy[i] {
+			continue
+		}
+		m := moment{from: i}
+		for ; i < n && busy[i]; i++ {
+		}
+		m.to = i
+		if k := len(watched); k > 0 {
+			long, middle := m.to-m.from, (watched[k-1].to+m.from)/2
+			other := moment{from: middle - long/2, to: middle - long/2 + long}
+			if other.from-nextTo >= watched[k-1].to && other.to+nextTo <= m.from {
+				idle = append(idle, other)
+			}
+		}
+		watched = append(watched, m)
+	}
+	for _, all := range [][]moment{watched, idle} {
+		for i := range all {
+			all[i].lost = all[i].compare(samples, busy)
+		}
+	}
+	return watched, idle
+}
+
+// compare is the time in the moment that the clients did not get, by their pace beside it.
+func (m moment) compare(samples []sample, busy []bool) time.Duration {
+	var done int64
+	var span time.Duration
+	add := func(i int) bool {
+		if i < 0 || i >= len(busy) || busy[i] {
+			return false
+		}
+		done += samples[i+1].done - samples[i].done
+		span += samples[i+1].at - samples[i].at
+		return true
+	}
+	for k := 1; k <= nextTo && add(m.from-k); k++ {
+	}
+	for k := 0; k < nextTo && add(m.to+k); k++ {
+	}
+	long := samples[m.to].at - samples[m.from].at
+	if done == 0 {
+		return long
+	}
+	return long - time.Duration(float64(samples[m.to].done-samples[m.from].done)*float64(span)/float64(done))
+}
+
+// lostOf is the percentage of all time that moments lost, with its interval of 95 %: of two thousand draws of as many
+// moments out of them, what forty-nine of fifty lie between, and a little more.
+func lostOf(all []moment, count int, total time.Duration) (percent, low, high float64) {
+	if len(all) == 0 {
+		return 0, 0, 0
+	}
+	scale := 100 * float64(count) / float64(len(all)) / float64(total)
+	sum := func(pick func(i int) int) (s float64) {
+		for i := range all {
+			s += float64(all[pick(i)].lost)
+		}
+		return s * scale
+	}
+	draws := rand.New(rand.NewPCG(1, 2))
+	var drawn []float64
+	for range 2000 {
+		drawn = append(drawn, sum(func(int) int { return draws.IntN(len(all)) }))
+	}
+	slices.Sort(drawn)
+	return sum(func(i int) int { return i }), drawn[49], drawn[1950]
+}
+
+// A pace that wanders by a tenth from slice to slice and by as much over seconds, and a watch that takes a known share:
+// ten moments a second of one slice each, in which the clients get so much less.
+func TestWhatAWatchTakesIsToldThroughNoise(t *testing.T) {
+	for _, takes := range []float64{0, 0.1, 0.5} {
+		random := rand.New(rand.NewPCG(7, uint64(takes*10)))
+		var samples []sample
+		var s sample
+		slow := 0.0
+		for i := range 15000 {
+			samples = append(samples, s)
+			slow = 0.999*slow + 0.0045*random.NormFloat64()
+			done := 1000 * (1 + slow + 0.1*random.NormFloat64())
+			if i%25 == 0 {
+				done *= 1 - takes
+				s.own += time.Millisecond
+			}
+			s.at, s.done = s.at+sampleEvery, s.done+int64(done)
+		}
+		watched, idle := moments(samples)
+		lost, low, high := lostOf(watched, len(watched), s.at)
+		want := 100 * takes / 25
+		if low > want || high < want || high-low > 1 || lost < low || lost > high {
+			t.Errorf("%.2f %% were taken, told %.2f (%.2f to %.2f)", want, lost, low, high)
+		}
+		if nothing, low, high := lostOf(idle, len(watched), s.at); low > 0 || high < 0 {
+			t.Errorf("where nothing was taken, told %.2f (%.2f to %.2f)", nothing, low, high)
+		}
+	}
+}
+
+func TestMomentsThatTouchAreOne(t *testing.T) {
+	var samples []sample
+	own := []int{0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2} // it runs in slices 4 and 8
+	for i, o := range own {
+		samples = append(samples, sample{at: time.Duration(i) * time.Millisecond, own: time.Duration(o), done: int64(10 * i)})
+	}
+	watched, idle := moments(samples)
+	if len(watched) != 1 || watched[0].from != 1 || watched[0].to != 12 || watched[0].lost != 0 || len(idle) != 0 {
+		t.Errorf("%+v, %+v", watched, idle)
+	}
+	samples[6].done = samples[5].done // a slice of the eleven is lost
+	for i := 7; i < len(samples); i++ {
+		samples[i].done -= 10
+	}
+	if watched, _ := moments(samples); watched[0].lost != time.Millisecond {
+		t.Errorf("%v is lost", watched[0].lost)
+	}
+}

@@ -94,7 +94,7 @@ func TestRoundsBeginAtAnotherAdapterAndRatiosAreThoseOfARound(t *testing.T) {
 	if want := []string{"|X|×", "bare|10|1.00", "a|30|2.00", "b|252|5.00"}; !slices.Equal(text, want) {
 		t.Errorf("table %q; want %q", text, want)
 	}
-	if want := []string{"s, b: broken"}; !slices.Equal(rep.Failures, want) {
+	if want := []string{"s (b): broken"}; !slices.Equal(rep.Failures, want) {
 		t.Errorf("failures %q; want %q", rep.Failures, want)
 	}
 }

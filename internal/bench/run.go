@@ -212,11 +212,11 @@ func (r *Runner) clean() {
 }
 
 func (rep *Report) fail(s Scenario, a Adapter, err error) {
-	rep.Failures = addOnce(rep.Failures, fmt.Sprintf("%s, %s: %v", s.Name, a.Name, err))
+	rep.Failures = addOnce(rep.Failures, fmt.Sprintf("%s (%s): %v", s.Name, a.Name, err))
 }
 
 func (rep *Report) note(s Scenario, a Adapter, text string) {
-	rep.Notes = addOnce(rep.Notes, fmt.Sprintf("%s, %s: %s", s.Name, a.Name, text))
+	rep.Notes = addOnce(rep.Notes, fmt.Sprintf("%s (%s): %s", s.Name, a.Name, text))
 }
 
 func addOnce(list []string, text string) []string {

@@ -62,11 +62,13 @@ func TestBenchPrintsATableAScenario(t *testing.T) {
 
 func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 	s := newStage(t)
+	refuses := "redis://" + s.world.Wire(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Answer(redistest.NoPerm)}).Listen()
 	for _, c := range []struct {
 		args []string
 		code int
 		says string
 	}{
+		{[]string{"bench", "--redis", refuses, "--quick", "--scenario", "uncontended"}, 3, "uncontended (modern): warming up"},
 		{[]string{"bench", "--scenario", "uncontended,etcd"}, 2, `no scenario is called "etcd"; there are: uncontended, keys/64`},
 		{[]string{"bench", "--rounds", "-1"}, 2, "--rounds is -1"},
 		{[]string{"bench", "--redis", "redis://127.0.0.1:1"}, 3, "measuring on redis://127.0.0.1:1"},

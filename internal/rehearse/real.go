@@ -98,7 +98,7 @@ func (p Plan) keys() ([]string, error) {
 		all = append(all, n.stock(sku), l, legacy.MarkKey(l))
 	}
 	if p.Protocol == movingFleet {
-		all = append(all, "gsl:phase:"+realNamespace, "gsl:seen:"+realNamespace)
+		all = append(all, "gsl:phase:"+realNamespace, "gsl:seen:"+realNamespace, "gsl:lived:"+realNamespace)
 	}
 	return all, nil
 }

@@ -39,7 +39,7 @@ func TestAFleetMovesOnARealServerByWhatAWatcherSees(t *testing.T) {
 	p := DefaultPlan()
 	p.Move()
 	p.ForServer(func(string) bool { return false })
-	p.Acquisitions, p.Lease, p.Patience = 390, 4*time.Second, 10*time.Second
+	p.Acquisitions, p.Lease, p.Patience = 390, 2*time.Second, 5*time.Second
 	res, err := OnServer(t.Context(), p, Server{Name: "here", Dial: s.Pool().DialContext}, func(Progress) {})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type grant struct {
 	wall    int64         // … and the wall clock then, in nanoseconds since 1970; 0: it does not fit
 	ttl     time.Duration // … and that TTL
 	spare   int8          // fencing numbers after fence that are reserved for those it is shared with
-	lined   bool          // it got the key from the line: its release gives the key to the next there
+	lined   bool          // it got the key from the line, or has it for long: its release gives the key to the next there
 	asked   bool          // a release was sent whose outcome is not known: it may have been the one
 	over    bool          // the server said for certain that nothing is held
 	watched bool          // Guard armed the watch, which renewals must keep
@@ -200,14 +200,26 @@ func (g *grant) Release(ctx context.Context) error {
 }
 
 func (g *grant) delete(ctx context.Context) (bool, error) {
-	switch {
-	case g.place() != nil:
-		return g.b.leaveLine(ctx, g.key, g.place().member)
-	// Where the server tells nobody of a release, we do.
-	case g.b.cfg.Fair, g.lined, g.b.native.wakeless.Load() && !g.b.native.alone.Load():
-		return g.b.giveOn(ctx, g)
+	b := g.b
+	if p := g.place(); p != nil {
+		return b.leaveLine(ctx, g.key, p.member)
 	}
-	return g.b.native.compareAndDelete(ctx, g.b.user, g.key, g.token)
+	// Where the server tells nobody of a release, we do.
+	inLine := !b.native.alone.Load() && (g.isLined() || b.native.wakeless.Load())
+	if b.cfg.Fair || inLine {
+		given, err := b.giveOn(ctx, g)
+		if b.cfg.Fair || !refusesLine(err) {
+			return given, err
+		}
+		b.native.alone.Store(true) // nothing was executed
+	}
+	return b.native.compareAndDelete(ctx, b.user, g.key, g.token)
+}
+
+func (g *grant) isLined() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lined
 }
 
 // late is what is known of an attempt whose reply did not come in time.

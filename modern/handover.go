@@ -23,7 +23,7 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	next.lined = old.lined
+	next.lined = old.isLined()
 	next.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
 	old.leave()
 	passed, err := b.pass(ctx, old, next, ttl)

@@ -372,7 +372,7 @@ func (b *Backend) refusal(key string, f []any) *refusal {
 func (b *Backend) giveOn(ctx context.Context, g *grant) (bool, error) {
 	args := b.lineArgs(g.key, g.token, millis(fetchWithin), flag(b.cfg.Fair))
 	run := b.drawn
-	if g.lined {
+	if g.isLined() {
 		run = b.drawnAside
 	}
 	reply, err := run(ctx, giveScript, args...)

@@ -156,11 +156,20 @@ func (g *grant) watchBy(ctx context.Context, holder lock.Holder) error {
 		return errWakeOff
 	}
 	g.setWatched(true) // before it is, or a renewal in between would end it
+	// What is watched is held for long, and others may well stand in line by now. Given on, the key is theirs
+	// in one step; deleted, it would be taken by whoever asks first, who is mostly one of us again.
+	g.line()
 	err := g.b.own.Tracker().Set(ctx, g.key, &g.watch, holder)
 	if err != nil {
 		g.setWatched(false)
 	}
 	return g.b.unwatchable(g.key, err)
+}
+
+func (g *grant) line() {
+	g.mu.Lock()
+	g.lined = true
+	g.mu.Unlock()
 }
 
 func (g *grant) unwatch() {

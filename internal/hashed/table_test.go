@@ -33,8 +33,8 @@ func TestATableHoldsWhatAMapHolds(t *testing.T) {
 	var table Table[thing]
 	table.Of("") // makes it
 	model := map[*thing]Hash{}
-	for step := range 20_000 {
-		grow := step/1000%2 == 0 // in turns, so that it grows and shrinks
+	for step := range 6_000 {
+		grow := step/300%2 == 0 // in turns, so that it grows and shrinks
 		if grow == (random.IntN(4) != 0) {
 			e, h := &thing{}, hash()
 			table.Add(h, e)

@@ -14,6 +14,8 @@ var (
 	bridgeShared string
 	//go:embed bridge_mine.lua
 	bridgeMine string
+	//go:embed bridge_own.lua
+	bridgeOwn string
 	//go:embed bridge_keep.lua
 	bridgeKeep string
 	//go:embed bridge_acquire.lua
@@ -51,6 +53,7 @@ var (
 // whole puts what scripts share where they ask for it. They do so as late as they can: a function costs
 // the server time also where it is not called.
 func whole(source string) string {
+	source = strings.ReplaceAll(source, "-- insert own\n", bridgeOwn) // which asks for others
 	return strings.NewReplacer(
 		"-- insert look\n", bridgeShared, "-- insert mine\n", bridgeMine, "-- insert keep\n", bridgeKeep, "-- insert draw\n", fencing.Draw(),
 	).Replace(source)

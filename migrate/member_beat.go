@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -14,9 +16,10 @@ import (
 // beat is the goroutine of a member.
 func (m *Member) beat(ctx context.Context) {
 	defer close(m.done)
+	p := pauses{below: rand.N[time.Duration]}
 	for {
 		select {
-		case <-m.clock.After(m.cfg.Every):
+		case <-m.clock.After(p.after(m.every())):
 			_ = m.refresh(ctx) // the next one tries again; who misses them sees it on the server
 		case <-ctx.Done():
 			return
@@ -24,35 +27,84 @@ func (m *Member) beat(ctx context.Context) {
 	}
 }
 
-// refresh is one round: read the record, take up its phase, try the scripts where that is due, and say
-// so. A phase is acted by only after the server knows this member, so that no lock of a stranger is
-// taken; from then on what is published may lag behind what is done by one step, which no gate passes.
+// every is when the next heartbeat is due, as the last one said.
+func (m *Member) every() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Every
+}
+
+// refresh is one round. Mostly it is one message, the heartbeat and the question for the record. What is found
+// is taken up, the scripts are tried where that is due, and if it changed what there is to say, that is
+// said at once.
+//
+// A phase is acted by only after the server knows this member, so that no lock of a stranger is taken: who
+// has none reads first. From then on what is published may lag behind what is done by one step, which no
+// gate passes.
 func (m *Member) refresh(ctx context.Context) error {
 	m.round.Lock()
 	defer m.round.Unlock()
-	now := m.clock.moment() // of before the question: what is read is not older
-	found, err := readStored(m.mux.Do(ctx, "GET", recordKey(m.cfg.Namespace)))
-	if err != nil {
-		return m.refused("read the record", recordKey(m.cfg.Namespace), err)
+	m.said = saying{}
+	ask := m.exchange
+	if m.State().Phase == NoPhase {
+		ask = m.introduce
 	}
-	m.mu.Lock()
-	first := m.state.Phase == NoPhase
-	m.mu.Unlock()
-	if first {
-		if err := m.publish(ctx, found); err != nil {
-			return err
-		}
+	if err := ask(ctx, m.clock.moment()); err != nil { // of before the question: what is read is not older
+		return err
 	}
-	m.mu.Lock()
-	m.take(found)
-	m.fresh = now
-	m.mu.Unlock()
 	m.tryProbe(ctx)
-	return m.publish(ctx, stored{})
+	s := m.State()
+	if s.saying() == m.said {
+		return nil
+	}
+	_, err := m.say(ctx, s)
+	return err
 }
 
-// take acts upon what was read.
-func (m *Member) take(found stored) {
+// introduce reads the record and says by what it is about to act.
+func (m *Member) introduce(ctx context.Context, now moment) error {
+	found, err := readStored(m.mux.Do(ctx, "GET", recordKey(m.cfg.Namespace)))
+	if err != nil {
+		return m.unread(err)
+	}
+	s := m.State()
+	if found.exists() && found.err == nil && found.Dialect == s.Dialect {
+		s.Epoch, s.Phase = found.Epoch, found.Phase
+	}
+	if _, err := m.say(ctx, s); err != nil {
+		return err
+	}
+	m.take(found, now)
+	return nil
+}
+
+// exchange beats and reads the record, in one message. Who can read and not write still follows.
+func (m *Member) exchange(ctx context.Context, now moment) error {
+	lived := livedKey(m.cfg.Namespace)
+	replies, unsaid := m.say(ctx, m.State(),
+		wire.Cmd("GET", recordKey(m.cfg.Namespace)),
+		wire.Cmd("HINCRBY", lived, livedField, m.pace.owes(now.elapsed)),
+		wire.Cmd("PEXPIRE", lived, livedFor.Milliseconds()),
+	)
+	if replies == nil {
+		return unsaid
+	}
+	found, err := readStored(replies[0].Value, replies[0].Err)
+	if err != nil {
+		return m.unread(err)
+	}
+	m.take(found, now)
+	if sum, err := redis.Int64(replies[1].Value, replies[1].Err); err == nil {
+		m.pace.told(now.elapsed, sum)
+	}
+	return unsaid
+}
+
+// take acts upon what was read, which is not older than then.
+func (m *Member) take(found stored, then moment) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fresh = then
 	switch {
 	case !found.exists():
 		// Nobody's record moves nobody: who has a phase keeps it.
@@ -96,40 +148,56 @@ func shortText(s string) string {
 	return s
 }
 
-// publish writes the heartbeat. With a record just read, and not yet taken up, it says what will be done.
-func (m *Member) publish(ctx context.Context, coming stored) error {
-	m.mu.Lock()
-	s := m.snapshot()
-	old := m.old
-	m.mu.Unlock()
-	if coming.exists() && coming.err == nil && coming.Dialect == s.Dialect {
-		s.Epoch, s.Phase = coming.Epoch, coming.Phase
-	}
+// saying is what is said anew as soon as it changed. The rest waits for the next heartbeat.
+type saying struct {
+	epoch int64
+	phase Phase
+	probe string
+}
+
+func (s MemberState) saying() saying { return saying{s.Epoch, s.Phase, s.Probe} }
+
+// say writes the heartbeat, and sends other commands with it, whose replies it returns also where the
+// heartbeat was refused. It promises when the next one comes, and holds to the sooner of both promises while
+// it is not known which of them stands.
+func (m *Member) say(ctx context.Context, s MemberState, with ...wire.Command) ([]wire.Reply, error) {
 	sec, usec := any(""), any("")
-	if old {
+	if m.old {
 		t, err := redis.Values(m.mux.Do(ctx, "TIME"))
 		if err != nil || len(t) != 2 {
-			return m.refused("ask for the time of", "the server", errors.Join(err))
+			return nil, m.refused("ask for the time of", "the server", errors.Join(err))
 		}
 		sec, usec = t[0], t[1]
 	}
-	_, err := m.mux.Eval(ctx, beatScript, memberKey(m.cfg.Namespace, m.id), s.head(), sec, usec)
-	if refusesTime(err) && !old {
-		m.mu.Lock()
+	s.Every = m.pace.next
+	m.promise(min(s.Every, m.every()))
+	beat := beatScript.Cmd(memberKey(m.cfg.Namespace, m.id), s.head(), sec, usec)
+	replies := m.mux.Batch(ctx, append([]wire.Command{beat}, with...))
+	if err := replies[0].Err; refusesTime(err) && !m.old {
 		m.old = true
-		m.mu.Unlock()
-		return m.publish(ctx, coming)
+		return m.say(ctx, s, with...)
+	} else if err != nil {
+		return replies[1:], m.refused("write the heartbeat", memberKey(m.cfg.Namespace, m.id), err)
 	}
-	if err != nil {
-		return m.refused("write the heartbeat", memberKey(m.cfg.Namespace, m.id), err)
-	}
-	return nil
+	m.promise(s.Every)
+	m.said = s.saying()
+	return replies[1:], nil
+}
+
+func (m *Member) promise(every time.Duration) {
+	m.mu.Lock()
+	m.state.Every = every
+	m.mu.Unlock()
 }
 
 // refusesTime recognises a server before 3.2, on which a script that has called TIME may not write.
 func refusesTime(err error) bool {
 	var said redis.Error
 	return errors.As(err, &said) && strings.Contains(string(said), "non deterministic commands")
+}
+
+func (m *Member) unread(err error) error {
+	return m.refused("read the record", recordKey(m.cfg.Namespace), err)
 }
 
 // refused names what was tried, and the rights that are missing.

@@ -5,6 +5,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,11 +49,12 @@ func joined(b *testing.B, pool *redis.Pool, n int, within time.Duration, cfg Mem
 //
 // In "busy" the rounds of one period follow each other without a pause, from few goroutines and each on the
 // member's own connection: what they cost a server that is awake for others' work. In "idle" the
-// members beat by their own clocks, spread over the period, and nobody else asks for anything: every
-// heartbeat wakes the server's process anew, and what the machine takes for that is counted too, as are
-// the idle connections and what the server does by itself.
+// members beat by their own clocks, as far apart as they have found out that they should, and nobody else asks
+// for anything: every heartbeat wakes the server's process anew, and what the machine takes for that is counted
+// too, as are the idle connections and what the server does by itself, which "silent" shows alone.
 func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
 	const n = 1000
+	period := everyFor(n)
 	b.Run("busy", func(b *testing.B) {
 		s := redistest.Real(b, redistest.Options{})
 		pool := s.Pool()
@@ -61,22 +63,37 @@ func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
 		for b.Loop() {
 			beatAll(b, members)
 		}
-		b.ReportMetric(100*(serverCPU(b, pool)-cpu)/(float64(b.N)*defaultEvery.Seconds()), "%core")
+		b.ReportMetric(100*(serverCPU(b, pool)-cpu)/(float64(b.N)*period.Seconds()), "%core")
 	})
 	b.Run("idle", func(b *testing.B) {
 		s := redistest.Real(b, redistest.Options{})
-		pool := s.Pool()
-		joined(b, pool, n, defaultEvery, MemberConfig{})
-		cpu, beats := serverCPU(b, pool), evals(b, pool)
-		b.ResetTimer()
-		for range b.N {
-			<-time.After(defaultEvery)
+		members := joined(b, s.Pool(), n, defaultEvery, MemberConfig{})
+		for range time.Tick(time.Second) {
+			if !slices.ContainsFunc(members, func(m *Member) bool { return m.every() < period*9/10 }) {
+				break
+			}
 		}
-		b.StopTimer()
-		cpu, beats = serverCPU(b, pool)-cpu, evals(b, pool)-beats
-		b.ReportMetric(100*cpu/b.Elapsed().Seconds(), "%core")
-		b.ReportMetric(beats/b.Elapsed().Seconds(), "beats/s")
+		spent(b, s.Pool(), period)
 	})
+	b.Run("silent", func(b *testing.B) {
+		s := redistest.Real(b, redistest.Options{})
+		joined(b, s.Pool(), n, 0, MemberConfig{Every: time.Hour})
+		spent(b, s.Pool(), period/2)
+	})
+}
+
+// spent reports what the server does while nobody here does anything, b.N times for so long.
+func spent(b *testing.B, pool *redis.Pool, period time.Duration) {
+	b.Helper()
+	cpu, beats := serverCPU(b, pool), evals(b, pool)
+	b.ResetTimer()
+	for range b.N {
+		<-time.After(period)
+	}
+	b.StopTimer()
+	cpu, beats = serverCPU(b, pool)-cpu, evals(b, pool)-beats
+	b.ReportMetric(100*cpu/b.Elapsed().Seconds(), "%core")
+	b.ReportMetric(beats/b.Elapsed().Seconds(), "beats/s")
 }
 
 // beatAll lets each member beat once.

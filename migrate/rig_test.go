@@ -105,6 +105,11 @@ func (f *fleet) to(phase Phase) {
 // beats lets every member beat twice.
 func (f *fleet) beats() { f.w.Pass(2*defaultEvery + time.Second) }
 
+// endsByItself says that a key is the sum of the members' lives, and nobody has to delete it.
+func (f *fleet) endsByItself(key string) bool {
+	return key == livedKey("") && f.w.Mini.TTL(key) > 0 && f.w.Mini.TTL(key) <= livedFor
+}
+
 // moved fails unless the record says so.
 func (f *fleet) at(phase Phase) Record {
 	f.t.Helper()

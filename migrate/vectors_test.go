@@ -25,7 +25,7 @@ func TestTheRegistryOnTheWireIsAsPinned(t *testing.T) {
 	head, _, _ := strings.Cut(string(pinned), "\n\n")
 	var b strings.Builder
 	b.WriteString(head + "\n\n# names\n")
-	for _, name := range []string{recordKey("stock"), recordKey(""), memberKey("stock", "ID"), probeKey("stock", "ID"), seenKey("stock")} {
+	for _, name := range []string{recordKey("stock"), recordKey(""), memberKey("stock", "ID"), probeKey("stock", "ID"), seenKey("stock"), livedKey("stock")} {
 		b.WriteString(name + "\n")
 	}
 	b.WriteString("\n# records\n")
@@ -130,6 +130,7 @@ func (f *fleet) registryLife() string {
 	must(err)
 	id = m.ID()
 	said("join")
+	f.w.Pass(defaultEvery)
 	must(m.Refresh(bg))
 	said("heartbeat")
 	_, err = Advance(bg, wire.Pool(), o)

@@ -117,6 +117,11 @@ func recordKey(namespace string) string     { return recordPrefix + namespace }
 func memberKey(namespace, id string) string { return memberPrefix + namespace + ":" + id }
 func probeKey(namespace, id string) string  { return "gsl:probe:" + namespace + ":" + id }
 func seenKey(namespace string) string       { return "gsl:seen:" + namespace }
+func livedKey(namespace string) string      { return "gsl:lived:" + namespace }
+
+// livedField is the one field of a hash, which nobody takes for a lock: a number of that size as a
+// string reads as a stamp.
+const livedField = "ms"
 
 const (
 	recordPrefix = "gsl:phase:"

@@ -34,21 +34,30 @@ func (w *World) FlushScripts() {
 
 // Replica notes what a replica of the embedded server has now. The func that it returns promotes that
 // replica: every write since is lost, the ends of keys are the same instants, and scripts are not known.
-// Connections stay; Wire.Cut ends them. Only strings are replicated.
+// Connections stay; Wire.Cut ends them. Only strings and hashes are replicated.
 func (w *World) Replica() (promote func()) {
 	w.t.Helper()
 	type entry struct {
-		value string
-		left  time.Duration
+		value  string
+		fields map[string]string // of a hash
+		left   time.Duration
 	}
 	w.sync()
 	had, at := map[string]entry{}, w.Now()
 	for _, key := range w.Mini.Keys() {
-		value, err := w.Mini.Get(key)
-		if err != nil {
+		e := entry{left: w.Mini.TTL(key)}
+		if w.Mini.Type(key) == "hash" {
+			e.fields = map[string]string{}
+			names, _ := w.Mini.HKeys(key)
+			for _, name := range names {
+				e.fields[name] = w.Mini.HGet(key, name)
+			}
+		} else if value, err := w.Mini.Get(key); err != nil {
 			w.t.Fatalf("redistest: replica of %q: %v", key, err)
+		} else {
+			e.value = value
 		}
-		had[key] = entry{value, w.Mini.TTL(key)}
+		had[key] = e
 	}
 	return func() {
 		w.t.Helper()
@@ -58,8 +67,13 @@ func (w *World) Replica() (promote func()) {
 			if e.left > 0 && left <= 0 {
 				continue
 			}
-			if err := w.Mini.Set(key, e.value); err != nil {
-				w.t.Fatalf("redistest: replica of %q: %v", key, err)
+			for name, value := range e.fields {
+				w.Mini.HSet(key, name, value)
+			}
+			if e.fields == nil {
+				if err := w.Mini.Set(key, e.value); err != nil {
+					w.t.Fatalf("redistest: replica of %q: %v", key, err)
+				}
 			}
 			if e.left > 0 {
 				w.Mini.SetTTL(key, left)

@@ -12,9 +12,13 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisPool;
+import redis.clients.jedis.Pipeline;
+import redis.clients.jedis.Response;
+import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.exceptions.JedisNoScriptException;
 
@@ -44,16 +48,31 @@ public final class DualMember implements AutoCloseable {
     };
     private static final SecureRandom RANDOM = new SecureRandom();
 
+    // How far heartbeats are apart where the service does not say so: MEMBER_EVERY for each member, within bounds.
+    private static final long LEAST_EVERY = 5_000;
+    private static final long MEMBER_EVERY = 50;
+    private static final long GREATEST_EVERY = 60_000;
+    private static final long BEATS_COUNTED = 4;
+    private static final long LIVED_FOR = 3_600_000;
+
     private final JedisPool pool;
     private final String namespace;
     private final String name;
     private final String dialect;
-    private final long everyMillis;
+    private final boolean fixed; // heartbeats are as far apart as the service said
     private final String id;
     private final ScheduledExecutorService beats;
     private final Object round = new Object(); // one refresh at a time
 
+    // Guarded by round.
+    private String said;      // in this round: epoch, phase, probe
+    private long nextEvery;   // what the next heartbeat will promise
+    private long paidNanos;   // up to when this member's time is in the sum that members share
+    private long summedNanos; // when that sum was read for its growth
+    private long sum = -1;
+
     // Guarded by this.
+    private long every; // when the next heartbeat comes, as the last one promised
     private final Map<Phase, Integer> leases = new EnumMap<>(Phase.class);
     private Phase phase = Phase.NONE;
     private long epoch;
@@ -64,26 +83,31 @@ public final class DualMember implements AutoCloseable {
     private String why;
     private Runnable probing;
 
-    /** Joins with the dialect of jedis-lock 1.0.0 and a heartbeat every five seconds. */
+    /** Joins with the dialect of jedis-lock 1.0.0. */
     public DualMember(JedisPool pool, String namespace, String name) {
-        this(pool, namespace, name, DIALECT, 5_000);
+        this(pool, namespace, name, DIALECT, 0);
     }
 
     /**
      * Joins. The server must answer; where there is no record yet the member is registered all the same and takes no lock
      * until there is one.
      *
-     * @param pool      two connections at least, which nobody else exhausts
-     * @param namespace the keys that begin with it; empty for all
-     * @param name      for people: host and program
-     * @param dialect   the record's: a record of another one gives no phase, and a lock is only built on {@code "Jedis"}
+     * @param pool        two connections at least, which nobody else exhausts
+     * @param namespace   the keys that begin with it; empty for all
+     * @param name        for people: host and program
+     * @param dialect     the record's: a record of another one gives no phase, and a lock is only built on {@code "Jedis"}
+     * @param everyMillis how far heartbeats are apart; 0 for five seconds, and in a fleet of more than 100 members for 50 ms
+     *                    for each of them, up to a minute
      */
     public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis) {
         this.pool = pool;
         this.namespace = namespace;
         this.name = name;
         this.dialect = dialect;
-        this.everyMillis = everyMillis;
+        this.fixed = everyMillis > 0;
+        this.every = fixed ? everyMillis : LEAST_EVERY;
+        this.nextEvery = every;
+        this.paidNanos = System.nanoTime();
         this.id = random(9);
         this.why = "there is no record " + recordKey() + ": begin with getsetlock migrate init";
         refresh();
@@ -92,11 +116,15 @@ public final class DualMember implements AutoCloseable {
             t.setDaemon(true);
             return t;
         });
-        beats.scheduleWithFixedDelay(this::beat, everyMillis, everyMillis, TimeUnit.MILLISECONDS);
+        beats.schedule(() -> beat(every()), every(), TimeUnit.MILLISECONDS);
     }
 
     public String id() {
         return id;
+    }
+
+    private synchronized long epoch() {
+        return epoch;
     }
 
     String dialect() {
@@ -151,47 +179,111 @@ public final class DualMember implements AutoCloseable {
     }
 
     private synchronized boolean overdue() {
-        return phase == Phase.NONE || System.nanoTime() - freshNanos > TimeUnit.MILLISECONDS.toNanos(3 * everyMillis);
+        return phase == Phase.NONE || System.nanoTime() - freshNanos > TimeUnit.MILLISECONDS.toNanos(3 * every);
     }
 
-    private void beat() {
+    private synchronized long every() {
+        return every;
+    }
+
+    private void beat(long before) {
         try {
             refresh();
         } catch (RuntimeException missed) {
             // The next one tries again; who misses them sees it on the server.
         }
+        long now = every();
+        // A fleet that was started together learns together how large it is, and need not go on beating together.
+        long pause = now < 2 * before ? now : ThreadLocalRandom.current().nextLong(now);
+        if (!beats.isShutdown()) {
+            beats.schedule(() -> beat(now), pause, TimeUnit.MILLISECONDS);
+        }
     }
 
     /**
      * One round: read the record, take up its phase, try the scripts where that is due, and say so. A phase is acted by
-     * only after the server knows this member, so that no lock of a stranger is taken.
+     * only after the server knows this member, so that no lock of a stranger is taken: who has none says first what it will do.
      */
     public void refresh() {
         synchronized (round) {
+            said = null;
             long asked = System.nanoTime();
-            String[] found = parse(get(recordKey()));
-            boolean first;
-            synchronized (this) {
-                first = phase == Phase.NONE;
-            }
-            if (first && found != null && found[4].equals(dialect)) {
-                publish(head(Long.parseLong(found[0]), found[1]));
-            }
-            synchronized (this) {
-                take(found);
-                freshNanos = asked;
+            long lived = -1;
+            if (phase() == Phase.NONE) {
+                introduce(asked);
+            } else {
+                lived = read(asked);
             }
             tryProbe();
-            String head;
-            synchronized (this) {
-                head = head(epoch, phase.word());
+            if (!saying(epoch(), phase().word()).equals(said)) {
+                publish(epoch(), phase().word());
             }
-            publish(head);
+            if (lived >= 0) {
+                pace(asked, lived);
+            }
         }
     }
 
+    /** Reads the record and says by what this service is about to act. */
+    private void introduce(long asked) {
+        String[] found = parse(get(recordKey()));
+        if (found != null && found[4].equals(dialect)) {
+            publish(Long.parseLong(found[0]), found[1]);
+        } else {
+            publish(epoch(), phase().word());
+        }
+        take(found, asked);
+    }
+
+    /** Takes up the record, and is the sum of all members' time, or -1 for who may not count them. */
+    private long read(long asked) {
+        Response<String> record;
+        Response<Long> lived;
+        try (Jedis jedis = pool.getResource()) {
+            Pipeline message = jedis.pipelined();
+            record = message.get(recordKey());
+            lived = message.hincrBy(livedKey(), "ms", owes(asked));
+            message.pexpire(livedKey(), LIVED_FOR);
+            message.sync();
+        }
+        take(parse(record.get()), asked);
+        try {
+            return lived.get();
+        } catch (JedisDataException refused) {
+            return -1;
+        }
+    }
+
+    /** What this member adds to the sum that all share: the time until its next heartbeat. */
+    private long owes(long now) {
+        long ahead = Math.max(TimeUnit.NANOSECONDS.toMillis(paidNanos - now), 0);
+        return Math.min(Math.max(nextEvery - ahead, 0), GREATEST_EVERY);
+    }
+
+    /**
+     * The sum of the time that members have lived grows by a millisecond a millisecond for each of them, so its growth tells
+     * how many there are.
+     */
+    private void pace(long now, long lived) {
+        long until = now + TimeUnit.MILLISECONDS.toNanos(nextEvery);
+        paidNanos = until - paidNanos > 0 ? until : paidNanos;
+        long since = TimeUnit.NANOSECONDS.toMillis(now - summedNanos);
+        boolean anew = sum < 0 || lived < sum;
+        if (!anew && since < BEATS_COUNTED * nextEvery - nextEvery / 2) {
+            return; // within one period more or fewer of the others' heartbeats may lie than should
+        }
+        if (!anew && !fixed) {
+            double members = (double) (lived - sum) / since;
+            long whole = Math.round(Math.min(MEMBER_EVERY * members, GREATEST_EVERY) / 1000) * 1000;
+            nextEvery = Math.max(whole, LEAST_EVERY);
+        }
+        summedNanos = now;
+        sum = lived;
+    }
+
     /** A record that is gone or older moves nobody: who has a phase keeps it. */
-    private void take(String[] found) {
+    private synchronized void take(String[] found, long asked) {
+        freshNanos = asked;
         if (found == null) {
             return;
         }
@@ -233,12 +325,30 @@ public final class DualMember implements AutoCloseable {
         StringBuilder held = new StringBuilder();
         leases.forEach((p, n) -> held.append(held.length() == 0 ? "" : ",").append(p.word()).append(':').append(n));
         return VERSION + " id=" + id + " name=" + word(name) + " dialect=" + word(dialect) + " epoch=" + epoch + " phase=" + phase
-                + " every=" + everyMillis + " ttl=" + longestTtl + " leases=" + (held.length() == 0 ? "-" : held)
+                + " every=" + nextEvery + " ttl=" + longestTtl + " leases=" + (held.length() == 0 ? "-" : held)
                 + " probe=" + word(probe) + " seen=";
     }
 
-    private void publish(String head) {
+    private void publish(long epoch, String phase) {
+        String head = promise(epoch, phase);
         eval(pool, Scripts.BEAT, Collections.singletonList(memberKey()), Arrays.asList(head, "", ""));
+        promised(epoch, phase);
+    }
+
+    /** A heartbeat about to be sent. While it is not known which promise stands, the sooner one is held to. */
+    private synchronized String promise(long epoch, String phase) {
+        every = Math.min(every, nextEvery);
+        return head(epoch, phase);
+    }
+
+    private synchronized void promised(long epoch, String phase) {
+        every = nextEvery;
+        said = saying(epoch, phase);
+    }
+
+    /** What is said anew as soon as it changed. The rest waits for the next heartbeat. */
+    private synchronized String saying(long epoch, String phase) {
+        return epoch + " " + phase + " " + probe;
     }
 
     /** Strict: what it does not know is never taken for something it knows. */
@@ -299,6 +409,10 @@ public final class DualMember implements AutoCloseable {
 
     private String memberKey() {
         return "gsl:member:" + namespace + ":" + id;
+    }
+
+    private String livedKey() {
+        return "gsl:lived:" + namespace;
     }
 
     private String get(String key) {

@@ -165,6 +165,8 @@ enum Scripts {
     RELEASE(
         "-- bridge_release: L, M; all of M as far as known, its token at least, what stands on L for it, tombstone, and, where something takes the guard's place, that and its PX → 1, or {0 (M) or 2 (L), look}",
         "local L, M, call, on = KEYS[1], KEYS[2], redis.call, ARGV[2]",
+        "-- own: on is from here what the lease hangs on, or the script ends with what stands there. Mostly both keys carry",
+        "-- what was sent, and that is all.",
         "if redis.pcall('GET', M) ~= ARGV[1] or on ~= '' and redis.pcall('GET', L) ~= on then",
         "  -- look is what stands there, and the clock: type, value (its first kilobyte), size, PTTL, M, its PTTL,",
         "-- seconds, microseconds. Nothing is written after it.",
@@ -195,7 +197,7 @@ enum Scripts {
         "  -- Without M nothing proves that bytes on L are ours, so L is left to its TTL.",
         "  if not on then return {0, look()} end",
         "  if not stands(on) then",
-        "    -- Nor is a tombstone put back here: that would hide from the next holder who was let in (rule 10).",
+        "    -- Nothing is put back either: that would hide from the next holder who was let in (rule 10).",
         "    call('DEL', M)",
         "    return {2, look()}",
         "  end",

@@ -35,7 +35,7 @@ func init() {
 		"hold":     func([]string) { say("ready"); report(unix.SIGCONT, unix.SIGUSR1, unix.SIGWINCH) },
 		"where":    func([]string) { say("foreground %v", inForeground()) },
 		"ask":      func([]string) { askHelper() },
-		"raw":      func([]string) { _, _ = term.MakeRaw(0); say("modes changed"); select {} },
+		"raw":      func([]string) { _, _ = term.MakeRaw(0); say("modes changed"); forever() },
 	}
 }
 
@@ -49,6 +49,12 @@ func report(signals ...os.Signal) {
 	for s := range ch {
 		say("got %s", unix.SignalName(s.(unix.Signal)))
 	}
+}
+
+// forever ends by a signal only. That one may come must be known to the runtime, which calls it a deadlock else.
+func forever() {
+	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
+	select {}
 }
 
 func inForeground() bool {

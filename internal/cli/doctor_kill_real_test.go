@@ -28,9 +28,9 @@ type ward struct {
 }
 
 const (
-	wardKeys  = 300           // of each kind
-	wardLease = time.Minute   // of the old clients
-	wardTTL   = 2 * time.Hour // of the far ones, which a fix must leave them
+	wardKeys  = 300              // of each kind
+	wardLease = 10 * time.Minute // of the old clients: half of one outlasts the slowest run
+	wardTTL   = 2 * time.Hour    // of the far ones, which a fix must leave them
 )
 
 func newWard(t *testing.T) *ward {

@@ -53,7 +53,7 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 	res.Hung = hung
 	select {
 	case <-released:
-	case <-time.After(2 * patience):
+	case <-time.After(2*patience + time.Duration(s.Keys)*time.Millisecond/5): // two messages for each
 		res.Hung++
 	}
 	return res, ctx.Err()

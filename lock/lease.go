@@ -43,6 +43,7 @@ const (
 	busy                       // an Extend is under way
 	inGuard                    // a Guard is under way, or about to be
 	armed                      // a BatchWaker guards it
+	claimed                    // it is trusted for what a place in the store's queue claims
 )
 
 // is reports whether all of some marks are set. Like those below it is called with l.mu held, or before
@@ -62,7 +63,7 @@ type more struct {
 	retryAt time.Duration // elapsed time at which a renewal that failed is tried again, never: none failed
 	guardAt time.Duration // elapsed time of the next guard behind the first, never: none
 	touched time.Duration // elapsed time of the guard that the last touch brought about
-	span    time.Duration // how long it is trusted where that is less than usual, never: it is not
+	span    time.Duration // how long it is trusted where that is neither usual nor claimed, never: it is
 	ended   *ending       // why it ended, nil: by a release
 	given   chan struct{} // closed when the end of the context has given the key back
 	err     error         // of that; to be read after given was closed
@@ -113,19 +114,34 @@ func (l *Lease) count(t Term, asked, now stamp) {
 // usualSpan is how long a lease is trusted for which the store granted what was asked for.
 func usualSpan(cfg *Config) time.Duration { return cfg.TTL - max(cfg.Margin, 0) }
 
-// limit sets how long from l.sent on trust runs.
+// claimedSpan is how long a lease is trusted that a place in the store's queue was given, until it is
+// renewed.
+func (c *Client) claimedSpan() time.Duration { return c.claim() - max(c.cfg.Margin, 0) }
+
+// limit sets how long from l.sent on trust runs. Where keys are given on nearly every lease begins with
+// the claimed span, so a mark stands for it.
 func (l *Lease) limit(span time.Duration) {
-	if span != usualSpan(&l.client.cfg) {
-		l.rest().span = span
-	} else if l.more != nil {
-		l.more.span = never
+	rare := never
+	l.unset(claimed)
+	switch span {
+	case usualSpan(&l.client.cfg):
+	case l.client.claimedSpan():
+		l.set(claimed)
+	default:
+		rare = span
+	}
+	if rare != never || l.more != nil {
+		l.rest().span = rare
 	}
 }
 
 // span is how long from l.sent on trust runs.
 func (l *Lease) span() time.Duration {
-	if l.more != nil && l.more.span != never {
+	switch {
+	case l.more != nil && l.more.span != never:
 		return l.more.span
+	case l.is(claimed):
+		return l.client.claimedSpan()
 	}
 	return usualSpan(&l.client.cfg)
 }

@@ -12,7 +12,7 @@ import (
 func (k *core) share(l *Lease, now stamp) bool {
 	cfg, q := &l.client.cfg, l.queue
 	sharer, ok := l.grant.(Sharer)
-	if !ok || l.politeness() > 0 || !l.fit(now) {
+	if !ok || cfg.LocalHandOvers <= 0 || l.politeness() > 0 || !l.fit(now) {
 		return false
 	}
 	k.mu.Lock()
@@ -122,10 +122,10 @@ func (k *core) counted(q *queue, count *int32, now time.Duration) {
 // one command, where the backend has one. It reports whether the turn was passed on that way; the error
 // is that of a release.
 func (k *core) pass(l *Lease) (handed bool, err error) {
-	if k.passer == nil || l.politeness() > 0 {
+	q, cfg := l.queue, &l.client.cfg
+	if k.passer == nil || cfg.HandOvers <= 0 || l.politeness() > 0 {
 		return false, nil
 	}
-	q, cfg := l.queue, &l.client.cfg
 	k.mu.Lock()
 	if q.last == nil {
 		k.mu.Unlock()

@@ -55,6 +55,7 @@ const (
 	evRevert
 	evVanish
 	evBeat
+	evEmpty
 )
 
 // outcome is what the event came to.

@@ -131,6 +131,16 @@ func TestLateJudgeOfTheReplyEntersBesideOurs(t *testing.T) {
 	}
 }
 
+// A registry that has lost its members is empty until the first of them beats again, and then has one.
+// Gates go by that one's word, while the lease of another runs: the rule covers the loss of all, not of some.
+func TestRegistryThatHasLostSomeOfItsMembersOpensGates(t *testing.T) {
+	sc := moves(dialect.Jedis(), 1, 2, PhaseModern, PhaseClean)
+	sc.Goal, sc.Ours.Empties = LostJob, true
+	checkBroken(t, []mutant{{"one is back before the other", sc, func(*Scenario) {}, 0}})
+	alone := changed(sc, func(sc *Scenario) { sc.Ours.Clients = 1 })
+	mustBeSafe(t, alone)
+}
+
 // A suspended judge waits one greatest lease for the step to be taken back. A step that stays outlasts
 // it: what old clients write then still looks expired early. And a member whose first look at the server
 // came after the step has nothing to compare with. Against both only the takeover margin helps.

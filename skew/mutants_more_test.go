@@ -91,7 +91,8 @@ func TestEachRuleOfCleanPreventsATrace(t *testing.T) {
 	})
 }
 
-// What gates know of members: an older record that was restored, and members of which nobody hears.
+// What gates know of members: an older record that was restored, members of which nobody hears, and a registry
+// that has lost them.
 func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 	toClean := func(ours int, change func(*Ours)) Scenario {
 		return changed(moves(dialect.Jedis(), 1, ours, PhaseModern, PhaseClean), func(sc *Scenario) { change(&sc.Ours) })
@@ -99,11 +100,15 @@ func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 	restored := toClean(1, func(o *Ours) { o.Restored = true })
 	unheard := toClean(2, func(o *Ours) { o.Vanishes = true })
 	again := changed(unheard, func(sc *Scenario) { sc.Ours.Again = true })
+	emptied := toClean(1, func(o *Ours) { o.Empties = true })
+	began := changed(emptied, func(sc *Scenario) { sc.Ours.Again = true })
 	checkMutants(t, []mutant{
 		{"an older record moves members", restored, without(RuleOlderMovesNobody), 0},
 		{"an older record opens gates", restored, without(RuleOlderOpensNothing), 0},
 		{"a vanished member still holds by a tombstone", changed(unheard, func(sc *Scenario) { sc.Goal = LostJob }), without(RuleVanishedBlocks), 0},
 		{"a vanished member still holds in clean, and old clients start", again, without(RuleVanishedBlocks), 0},
+		{"an empty registry opens gates, and one holds by a tombstone", changed(emptied, func(sc *Scenario) { sc.Goal = LostJob }), without(RuleEmptyCloses), 0},
+		{"an empty registry opens gates, and old clients start", began, without(RuleEmptyCloses), 0},
 	})
 }
 

@@ -4,7 +4,7 @@ package skew
 
 func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	if m.Ours.Vanishes || m.Ours.Restored {
+	if m.Ours.Vanishes || m.Ours.Restored || m.Ours.Empties {
 		out = m.heartbeat(s, i, out)
 	}
 	switch c.pc {

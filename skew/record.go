@@ -24,6 +24,9 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 		t.to.record, t.to.older = m.first, 1
 		out = append(out, t)
 	}
+	if m.Ours.Empties && !m.forgotten(s) {
+		out = append(out, m.empties(s))
+	}
 	if m.maySweep(s) {
 		t := step{ev: event{kind: evSweep}, to: *s}
 		t.to.l = mark{}
@@ -41,23 +44,46 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 // older says that c has read a later record than stands there: one was restored.
 func (m *machine) older(s *state, c *ourClient) bool { return s.older == 1 && c.member > s.record }
 
-// refuses: a member has read a later record, or has vanished, so that nobody knows what it does. Where
-// those that have vanished are left out, somebody must be there still.
+// refuses: a member has read a later record, or has vanished, so that nobody knows what it does; or nobody
+// is heard. Of one that the registry has lost nothing is known, not even that it is there.
 func (m *machine) refuses(s *state) bool {
-	away := 0
+	heard := 0
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
-		away += int(c.away)
-		if m.older(s, c) && !m.broken(RuleOlderOpensNothing) || c.away > 0 && !m.broken(RuleVanishedBlocks) {
+		switch {
+		case c.away == awayUnsaid:
+			continue
+		case m.older(s, c) && !m.broken(RuleOlderOpensNothing), c.away == awaySilent && !m.broken(RuleVanishedBlocks):
 			return true
+		case c.away == awayNot:
+			heard++
 		}
 	}
-	return away > 0 && away == m.Ours.Clients
+	return m.Ours.Clients > 0 && heard == 0 && !m.broken(RuleEmptyCloses)
+}
+
+// forgotten says that the registry is empty.
+func (m *machine) forgotten(s *state) bool {
+	for i := range m.Ours.Clients {
+		if s.our[i].away != awayUnsaid {
+			return false
+		}
+	}
+	return true
+}
+
+// empties is the registry losing its members, as by an eviction or a hand that deletes too much.
+func (m *machine) empties(s *state) step {
+	t := step{ev: event{kind: evEmpty}, to: *s}
+	for i := range m.Ours.Clients {
+		t.to.our[i].away = awayUnsaid
+	}
+	return t
 }
 
 // mayLearn: the record says something else than c acts by, and c heeds it.
 func (m *machine) mayLearn(s *state, c *ourClient) bool {
-	return c.member != s.record && c.away == 0 && (!m.older(s, c) || m.broken(RuleOlderMovesNobody))
+	return c.member != s.record && c.away == awayNot && (!m.older(s, c) || m.broken(RuleOlderMovesNobody))
 }
 
 func (m *machine) learn(s *state, i int) step {
@@ -72,23 +98,26 @@ func (m *machine) heartbeat(s *state, i int, out []step) []step {
 	if m.Ours.Restored && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
+	if c.away != awayNot {
+		t := step{ev: event{kind: evBeat, who: ourName(i)}, to: *s}
+		t.to.our[i].away = awayNot
+		return append(out, t)
+	}
 	if m.Ours.Vanishes {
 		t := step{ev: event{kind: evVanish, who: ourName(i)}, to: *s}
-		if t.to.our[i].away = 1 - c.away; c.away > 0 {
-			t.ev.kind = evBeat
-		}
+		t.to.our[i].away = awaySilent
 		out = append(out, t)
 	}
 	return out
 }
 
-// lowest and highest are over members and, if leases count, over the grants that still live. Who has
-// vanished is asked nothing.
+// lowest and highest are over members and, if leases count, over the grants that still live. Who is
+// away is asked nothing.
 func (m *machine) lowest(s *state, leases bool) phase {
 	low := clean
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
-		if c.away > 0 {
+		if c.away != awayNot {
 			continue
 		}
 		low = min(low, c.member)
@@ -103,7 +132,7 @@ func (m *machine) highest(s *state) phase {
 	high := noPhase
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
-		if c.away > 0 {
+		if c.away != awayNot {
 			continue
 		}
 		high = max(high, c.member)

@@ -1,7 +1,7 @@
 package skew
 
 // Rule is a safety rule of ours that a scenario can take out, to see what it prevents.
-type Rule uint32
+type Rule uint64
 
 // The rules. Those whose parameter is a number (the lease rule, margins, settle) are broken by giving
 // another number.
@@ -76,6 +76,9 @@ const (
 	// RuleVanishedBlocks: a member whose heartbeats have stopped keeps every gate shut. Without it gates ask
 	// only those that beat, if there are any.
 	RuleVanishedBlocks
+	// RuleEmptyCloses: a gate that hears of nobody is closed. Without it what is asked of every member of an
+	// empty registry holds.
+	RuleEmptyCloses
 )
 
 var ruleNames = [...]string{
@@ -87,6 +90,7 @@ var ruleNames = [...]string{
 	"token new for every attempt", "mark ends with M", "mark ends later than theirs could", "stamp remembered in M", "unreadable is held", "trust within the PTTL",
 	"a step suspends the judge", "no old client at the gate", "old clients start last after clean",
 	"an older record moves nobody", "an older record opens nothing", "a vanished member blocks",
+	"an empty registry closes every gate",
 }
 
 func (r Rule) String() string {

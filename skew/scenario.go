@@ -95,6 +95,9 @@ type Ours struct {
 	Restored bool
 	// Vanishes: the heartbeats of members may stop, and come again, while their leases live on.
 	Vanishes bool
+	// Empties: the registry may lose its members, all at once, while the record stays. They go on by what
+	// they have, and each is a member again with its next heartbeat.
+	Empties bool
 	// Break takes rules out.
 	Break Rule
 }

@@ -112,9 +112,18 @@ type ourClient struct {
 	since  int8 // … for how long, and …
 	last   int8 // … how long ago it looked last
 	met    int8 // 1: it has known the server's clock since before a step
-	away   int8 // 1: its heartbeats have stopped
+	away   away
 	heard  int8 // the stamp that it believes to be on L, where M does not say so
 }
+
+// away is why gates do not hear of a member.
+type away int8
+
+const (
+	awayNot    away = iota
+	awaySilent      // its heartbeats have stopped; what it said last still stands in the registry
+	awayUnsaid      // the registry has lost what it said, and it has not beaten since
+)
 
 type ourStep int8
 

@@ -86,7 +86,7 @@ func (sc *Scenario) option(text string) error {
 	switches := map[string]*bool{
 		"overrun": &sc.Overrun, "renews": &sc.Renews, "own delay": &sc.OwnDelay, "prompt ends": &sc.PromptEnds, "stamp at write": &sc.StampAtWrite,
 		"step undone": &sc.StepUndone, "no tombstone": &sc.Ours.NoTombstone, "late": &sc.Ours.Late, "forget": &sc.Ours.Forget,
-		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again, "restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "settle always": &sc.Ours.SettleAlways,
+		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again, "restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "empties": &sc.Ours.Empties, "settle always": &sc.Ours.SettleAlways,
 	}
 	if on := switches[text]; on != nil {
 		*on = true

@@ -38,6 +38,7 @@ var eventWords = [...]struct {
 	evRevert:  {"revert", "an older record is restored", true},
 	evVanish:  {"vanish", "its heartbeats stop, and it goes on", false},
 	evBeat:    {"beat", "its heartbeats come again", false},
+	evEmpty:   {"empty", "the registry loses its members", false},
 }
 
 var outcomes = [...]string{
@@ -104,7 +105,7 @@ func (sc Scenario) options() []string {
 	}{
 		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay}, {"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone},
 		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget}, {"newcomers", sc.Ours.Newcomers},
-		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"settle always", sc.Ours.SettleAlways},
+		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"settle always", sc.Ours.SettleAlways},
 	} {
 		if o.on {
 			with = append(with, o.name)

@@ -47,7 +47,7 @@ func weight(e skew.Event) int {
 	switch e.What {
 	case skew.Tick.What:
 		return 12
-	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert":
+	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty":
 		return 1
 	case "clock", "judge":
 		return 2
@@ -116,8 +116,10 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 				sc := beside(d, 2, 2, rng)
 				way := ways[rng.IntN(len(ways))]
 				sc.Ours.Phase, sc.Ours.To, sc.Ours.NoTombstone = way[0], way[1], rng.IntN(3) == 0
-				// Members of whom nobody hears, and such as read of a step while their lease runs.
+				// Members of whom nobody hears, such as read of a step while their lease runs, and a registry that
+				// forgets them.
 				sc.Ours.Vanishes, sc.Ours.Restored = rng.IntN(3) == 0, way[1] == skew.PhaseClean && rng.IntN(2) == 0
+				sc.Ours.Empties = rng.IntN(4) == 0
 				play(t, n, sc, bridge(t), rng, 300)
 			}
 		})

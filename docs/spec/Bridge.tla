@@ -102,19 +102,21 @@ Made(off) == off + W.lease + W.slack + fleet
 
 (* Who belongs to the fleet, and the phases that their leases were taken by. *)
 Here == {c \in Our : our[c].pc # "absent"}
-Heard == Here \ once.away
+Heard == Here \ (once.away \cup once.unsaid)
 Members == {member[c] : c \in Heard}
 Leases == {our[c].phase : c \in {d \in Heard : our[d].pc # "idle"}}
 
 (* One whose record is later than what stands there: that was restored.      *)
 Older(c) == once.older = 1 /\ member[c] > record
 
-(* The verbs refuse, and say so, while a member has read a later record, and *)
-(* while one has vanished, of which nobody knows what it does.  Gates that   *)
-(* ask only those who beat still ask that there is one.                      *)
+(* The verbs refuse, and say so, while a member has read a later record,     *)
+(* while one has vanished, of which nobody knows what it does, and while      *)
+(* nobody is heard at all.  Who is missing from the registry is not known to  *)
+(* be missing.                                                               *)
 Refuses ==
-  \/ \E c \in Here : Older(c) /\ ~Without("an older record opens nothing")
-  \/ once.away # {} /\ (~Without("a vanished member blocks") \/ Heard = {})
+  \/ \E c \in Here \ once.unsaid : Older(c) /\ ~Without("an older record opens nothing")
+  \/ once.away # {} /\ ~Without("a vanished member blocks")
+  \/ Here # {} /\ Heard = {} /\ ~Without("an empty registry closes every gate")
 
 (* After clean none of the old clients may be left.  They start again when a *)
 (* new record has begun, all have acknowledged it, and no lease hangs on M   *)
@@ -641,7 +643,7 @@ Init ==
   /\ old = [o \in Old |-> IF o <= W.old THEN Resting ELSE [Resting EXCEPT !.pc = "absent"]]
   /\ our = [c \in Our |-> IF c - 10 <= W.ours THEN Idle ELSE [Idle EXCEPT !.pc = "absent"]]
   /\ fleet = 0
-  /\ once = [step |-> 0, cut |-> FALSE, older |-> 0, away |-> {}]
+  /\ once = [step |-> 0, cut |-> FALSE, older |-> 0, away |-> {}, unsaid |-> {}]
   /\ record = W.phase
   /\ member = [c \in Our |-> IF Without("no phase, no lock") /\ c = 11 THEN NoPhase ELSE W.phase]
   /\ harm = "none"

@@ -92,14 +92,26 @@ Revert ==
 
 (* The heartbeats of a member may stop, and come again.  Its leases live on. *)
 Vanish(c) ==
-  /\ W.vanishes /\ c \in Here
-  /\ once' = [once EXCEPT !.away = IF c \in @ THEN @ \ {c} ELSE @ \cup {c}]
+  /\ W.vanishes /\ c \in Heard
+  /\ once' = [once EXCEPT !.away = @ \cup {c}]
+  /\ UNCHANGED <<world, L, M, old, our, fleet, record, member, harm>>
+
+Beat(c) ==
+  /\ c \in Here \ Heard
+  /\ once' = [once EXCEPT !.away = @ \ {c}, !.unsaid = @ \ {c}]
+  /\ UNCHANGED <<world, L, M, old, our, fleet, record, member, harm>>
+
+(* The registry may lose its members while the record stays.  They go on by  *)
+(* what they have, and each is a member again when it beats.                 *)
+Empty ==
+  /\ W.empties /\ once.unsaid # Here
+  /\ once' = [once EXCEPT !.away = {}, !.unsaid = Here]
   /\ UNCHANGED <<world, L, M, old, our, fleet, record, member, harm>>
 
 Next ==
   \/ BridgeNext
-  \/ \E c \in Our : Learn(c) \/ Vanish(c)
-  \/ Advance \/ Back \/ Again \/ Revert \/ Sweep \/ Restore
+  \/ \E c \in Our : Learn(c) \/ Vanish(c) \/ Beat(c)
+  \/ Advance \/ Back \/ Again \/ Revert \/ Empty \/ Sweep \/ Restore
 
 Spec == Init /\ [][Next]_vars
 =============================================================================

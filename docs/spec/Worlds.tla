@@ -50,7 +50,8 @@ Honest == [
   forget |-> FALSE,        \* a human names members that lag behind
   again |-> FALSE,         \* after clean a new record may begin
   restored |-> FALSE,      \* the record may be replaced by the first one
-  vanishes |-> FALSE       \* heartbeats of members may stop, and come again
+  vanishes |-> FALSE,      \* heartbeats of members may stop, and come again
+  empties |-> FALSE        \* the registry may lose its members, until they beat again
 ]
 
 (* The lease rule is tight: one tick more, and two hold. *)

@@ -55,6 +55,7 @@ func toClean(ours int, change func(*skew.Ours)) skew.Scenario {
 func again(o *skew.Ours)    { o.Again = true }
 func restored(o *skew.Ours) { o.Restored = true }
 func unheard(o *skew.Ours)  { o.Vanishes = true }
+func emptied(o *skew.Ours)  { o.Empties = true }
 
 // mutant is a world that the full rules make harmless, and one change that must not.
 type mutant struct {
@@ -159,6 +160,8 @@ func phaseMutants() []mutant {
 		{"phases: an older record opens gates", toClean(1, restored), breaks(skew.RuleOlderOpensNothing)},
 		{"phases: gates that ask only who beats, and a job is lost", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Goal = skew.LostJob }), breaks(skew.RuleVanishedBlocks)},
 		{"phases: gates that ask only who beats, and old clients start", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks(skew.RuleVanishedBlocks)},
+		{"phases: an empty registry opens gates, and a job is lost", with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Goal = skew.LostJob }), breaks(skew.RuleEmptyCloses)},
+		{"phases: an empty registry opens gates, and old clients start", with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks(skew.RuleEmptyCloses)},
 		{"phases: tombstones deleted before the last lease ended", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks(skew.RuleTombstonesLast)},
 		{"phases: a tombstone put back without M", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun(skew.Unnoticed)), breaks(skew.RuleRestoreWithM)},
 		{"phases: the long lease before the gap is over", moving(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }), breaks(skew.RuleLongAfterGap)},
@@ -274,6 +277,8 @@ func harmless(t *testing.T) (all []world, states int) {
 		}
 	}
 	add("a member of whom nobody hears", toClean(1, unheard))
+	add("a member of whom nobody hears, and a registry that forgets it", toClean(1, func(o *skew.Ours) { unheard(o); emptied(o) }))
+	add("a registry that forgets, and an older record", toClean(1, func(o *skew.Ours) { emptied(o); restored(o) }))
 	phases := []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()} {
 		lease := 4

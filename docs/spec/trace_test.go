@@ -25,7 +25,7 @@ var (
 	phaseNow = regexp.MustCompile(`/\\ record = (\d)`)
 	pc       = regexp.MustCompile(`pc \|-> "([^"]*)"`)
 	members  = regexp.MustCompile(`(1\d) :> (\d)\b`)
-	away     = regexp.MustCompile(`away \|-> \{([^}]*)\}`)
+	away     = regexp.MustCompile(`(?:away|unsaid) \|-> \{([^}]*)\}`)
 )
 
 const violated = "Error: Invariant FirstHarm is violated"
@@ -106,7 +106,7 @@ func onM(s state) string {
 // mover is the client that an action was a step of; empty for the record's steps.
 func mover(before, after state) string {
 	was, is := pc.FindAllString(before.text, -1), pc.FindAllString(after.text, -1)
-	if phaseNow.FindString(before.text) != phaseNow.FindString(after.text) || len(was) != 6 || len(is) != 6 {
+	if after.action == "Empty" || phaseNow.FindString(before.text) != phaseNow.FindString(after.text) || len(was) != 6 || len(is) != 6 {
 		return "record"
 	}
 	if who := registered(before, after); who != "" {
@@ -134,7 +134,7 @@ func registered(before, after state) string {
 			return named(is[i][1])
 		}
 	}
-	if a, b := away.FindStringSubmatch(before.text)[1], away.FindStringSubmatch(after.text)[1]; a != b {
+	if a, b := unheardOf(before), unheardOf(after); a != b {
 		for _, n := range strings.Split(a+","+b, ",") {
 			if n = strings.TrimSpace(n); n != "" && strings.Contains(a, n) != strings.Contains(b, n) {
 				return named(n)
@@ -142,6 +142,15 @@ func registered(before, after state) string {
 		}
 	}
 	return ""
+}
+
+// unheardOf are the members that gates do not hear, for whichever reason.
+func unheardOf(s state) string {
+	var all []string
+	for _, found := range away.FindAllStringSubmatch(s.text, -1) {
+		all = append(all, found[1])
+	}
+	return strings.Join(all, ",")
 }
 
 // named is one of ours, by the number that Bridge.tla gives it.

@@ -33,7 +33,7 @@ func (w world) record(t *testing.T) string {
 		field("lease", w.sc.Lease), field("job", w.sc.Job), field("gap", w.sc.Gap), field("reply", w.sc.Reply), field("rest", w.sc.Rest),
 		field("behind", w.sc.Behind), field("ahead", w.sc.Ahead), field("fleetStep", w.sc.FleetStep), field("overrun", w.sc.Overrun),
 		field("serverStep", w.sc.ServerStep), field("stepUndone", w.sc.StepUndone), field("shorten", w.sc.Shorten),
-		field("deaf", o.Deaf), field("again", o.Again), field("restored", o.Restored), field("vanishes", o.Vanishes),
+		field("deaf", o.Deaf), field("again", o.Again), field("restored", o.Restored), field("vanishes", o.Vanishes), field("empties", o.Empties),
 		field("ttl", o.TTL), field("long", o.Long), field("margin", o.Margin), field("stop", o.Stop),
 		field("settle", o.Settle), field("settleAlways", o.SettleAlways), field("takeoverMargin", o.TakeoverMargin),
 		field("unchanged", o.Unchanged), field("sparse", o.Sparse), field("late", o.Late), field("forget", o.Forget),

@@ -31,9 +31,12 @@ const (
 // lineArgs are the arguments of a script that touches the line: its keys, then words.
 func (b *Backend) lineArgs(key string, words ...any) []any {
 	const queue, alive, gives = "gsl:queue:", "gsl:alive:", "gsl:gives:"
-	of := b.cfg.Namespace + ":" + key
+	space := b.cfg.Namespace
+	// Made as one string: somebody may be waiting for what is sent.
+	all := queue + space + ":" + key + alive + space + ":" + key + gives + space + ":" + key
+	n := len(all) / 3                      // the three are equally long
 	args := make([]any, 0, 5+len(words)+2) // with room for the clock's reading
-	return append(append(args, key, b.fence, queue+of, alive+of, gives+of), words...)
+	return append(append(args, key, b.fence, all[:n], all[n:2*n], all[2*n:]), words...)
 }
 
 var errAlone = errors.New("modern: the server refuses the scripts of the line")

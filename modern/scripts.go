@@ -81,7 +81,7 @@ func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, 
 	return b.timed(ctx, args, func(args []any) (any, error) { return b.user.Eval(ctx, s, args...) })
 }
 
-// drawnQuietly is drawn for a script that tells somebody else what he waits for, and us what matters
+// drawnAside is drawn for a script that tells somebody else what he waits for, and us what matters
 // less.
 func (b *Backend) drawnAside(ctx context.Context, s *wire.Script, args ...any) (any, error) {
 	return b.timed(ctx, args, func(args []any) (any, error) { return b.user.EvalAside(ctx, s, args...) })

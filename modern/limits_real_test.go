@@ -4,9 +4,11 @@ package modern_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -179,5 +181,57 @@ func TestTenThousandWaitersAreSmall(t *testing.T) {
 	wg.Wait()
 	if err := holder.Release(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAServerWithoutMemoryKeepsWhatIsHeld: it refuses new locks, and neither renewals nor releases, also
+// those on which somebody waits.
+func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		t.Run(binary.Name, func(t *testing.T) {
+			s := binary.Start(t, redistest.Options{})
+			s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+			for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true}} {
+				b, err := modern.New(s.Pool(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g, err := b.Try(bg, "k", time.Minute)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				p, err := b.Enter(bg, "k", time.Second)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				if _, err := p.Try(bg, time.Minute); !errors.Is(err, lock.ErrHeld) {
+					t.Fatalf("%s: a second attempt: %v", name, err)
+				}
+				s.Do("CONFIG", "SET", "maxmemory", 1)
+				if _, err := b.Try(bg, "other", time.Minute); err == nil || !strings.Contains(err.Error(), "OOM") {
+					t.Errorf("%s: a new lock: %v", name, err)
+				}
+				if _, err := g.Extend(bg, time.Hour); err != nil {
+					t.Errorf("%s: Extend: %v", name, err)
+				}
+				if left := s.Do("PTTL", "k").(int64); left <= time.Minute.Milliseconds() {
+					t.Errorf("%s: %d ms are left after a renewal by an hour", name, left)
+				}
+				if err := g.Release(bg); err != nil {
+					t.Errorf("%s: Release: %v", name, err)
+				}
+				if s.Do("GET", "k") != nil && name == "plain" {
+					t.Error("released, and still there")
+				}
+				s.Do("CONFIG", "SET", "maxmemory", 0)
+				if err := p.Leave(bg); err != nil {
+					t.Errorf("%s: Leave: %v", name, err)
+				}
+				if err := b.Close(); err != nil {
+					t.Error(err)
+				}
+				s.Do("FLUSHALL")
+			}
+		})
 	}
 }

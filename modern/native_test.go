@@ -59,6 +59,25 @@ func TestWhatTheServerLacksIsFoundOutOnceAConnection(t *testing.T) {
 	}
 }
 
+// TestAServerWithoutMemoryRenewsByScript: it refuses SET before it looks whether it has SET … IFEQ at all.
+func TestAServerWithoutMemoryRenewsByScript(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{})
+		g := try(t, b, "k")
+		wire.Fault(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Answer(redistest.OOM)})
+		for range 2 {
+			w.Pass(ttl / 2)
+			if _, err := g.Extend(bg, ttl); err != nil {
+				t.Fatal(err)
+			}
+			if left := w.Mini.TTL("k"); left != ttl {
+				t.Errorf("%v are left of %v", left, ttl)
+			}
+		}
+		free(t, g)
+	})
+}
+
 func TestDelexOnSomethingElseThanAStringIsALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		// The embedded server has other words for it than Redis.

@@ -191,7 +191,9 @@ func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) 
 	rs := b.own.Batch(ctx, []wire.Command{wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
 	now := lock.Mark(ctx)
 	switch err := rs[1].Err; {
-	case b.native.triedIfeq(err):
+	case b.native.triedIfeq(err), wire.IsOOM(err):
+		// SET is refused where no memory is left, before it is looked at, and says nothing of what the
+		// server has. The script's PEXPIRE needs none: a full server costs nobody a lease that he holds.
 		return nil, false
 	case notAString(err):
 		return g.gone(ctx), true

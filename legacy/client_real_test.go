@@ -22,8 +22,8 @@ import (
 func TestBothModesConformOnEveryServer(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
 		for _, cfg := range []legacy.Config{
-			{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: 2 * time.Second, Spread: 20 * time.Millisecond, Gap: 10 * time.Millisecond}},
-			{Mode: legacy.Verbatim, Wake: legacy.On},
+			{Mode: legacy.Hardened, Timeout: time.Minute, Terms: dialect.Terms{Lease: 2 * time.Minute, Spread: 20 * time.Millisecond, Gap: 10 * time.Millisecond}},
+			{Mode: legacy.Verbatim, Timeout: time.Minute, Wake: legacy.On},
 		} {
 			traits := locktest.Traits{CannotWake: !bin.Tracking}
 			if cfg.Mode == legacy.Verbatim {

@@ -38,13 +38,15 @@ func TestTheBridgeConformsOnEveryServer(t *testing.T) {
 			t.Run(bin.Name+"/"+p.String(), func(t *testing.T) {
 				t.Parallel()
 				s := bin.Start(t, redistest.Options{})
-				terms := dialect.Terms{Lease: 6 * time.Second, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond}
+				terms := dialect.Terms{Lease: 2 * time.Minute, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond}
 				locktest.Run(t, locktest.Traits{CannotWake: !bin.Tracking}, func(t *testing.T) *locktest.World {
 					w := redistest.On(t, s)
 					s.Do("FLUSHALL")
 					return &locktest.World{
 						Backend: func() lock.Backend {
-							return realBridge(t, s, p, func(c *migrate.Config) { c.Terms, c.Fence, c.Wake = terms, true, legacy.On })
+							return realBridge(t, s, p, func(c *migrate.Config) {
+								c.Terms, c.Timeout, c.Fence, c.Wake = terms, time.Minute, true, legacy.On
+							})
 						},
 						Pass: func(d time.Duration) { <-time.After(d) }, TTL: time.Second, FreeAfter: 300 * time.Millisecond, RealTime: true,
 						Seize: func(key string) {

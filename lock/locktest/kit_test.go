@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,23 +164,68 @@ var mutants = map[string]string{
 }
 
 // TestKitFindsWrongBackends runs the kit on each mutant in a process of its own, which must fail in
-// the test that is named for it.
+// the test that is named for it, on a slow machine too if that lets time pass.
 func TestKitFindsWrongBackends(t *testing.T) {
 	if how := os.Getenv("LOCKTEST_MUTANT"); how != "" {
-		RunInBubbles(t, Traits{}, world(func(s *Store) lock.Backend { return broken{&full{plain{s}}, how, map[string]func(){}} }))
+		stall, _ := time.ParseDuration(os.Getenv("LOCKTEST_STALL"))
+		RunInBubbles(t, Traits{}, stalling(stall, func(s *Store) lock.Backend { return broken{&full{plain{s}}, how, map[string]func(){}} }))
 		return
 	}
 	for how, name := range mutants {
-		t.Run(strings.ReplaceAll(how, " ", "-"), func(t *testing.T) {
+		stalls := []string{""}
+		if slices.Contains(passing, name) {
+			stalls = append(stalls, "2s")
+		}
+		for _, stall := range stalls {
+			t.Run(strings.ReplaceAll(how, " ", "-")+stall, func(t *testing.T) {
+				t.Parallel()
+				mustFail(t, "TestKitFindsWrongBackends", name, "LOCKTEST_MUTANT="+how, "LOCKTEST_STALL="+stall)
+			})
+		}
+	}
+}
+
+// mustFail runs one test of a kit in a process with these variables.
+func mustFail(t *testing.T, kit, name string, vars ...string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+kit+"$/^"+name+"$")
+	cmd.Env = append(os.Environ(), vars...)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("%s did not find it", name)
+	} else if !strings.Contains(string(out), "--- FAIL: "+kit+"/"+name) {
+		t.Errorf("it failed elsewhere:\n%s", out)
+	}
+}
+
+// stalling is a world whose machine is busy with something else for so long whenever time passes; it
+// is in its bubble's time if it never is.
+func stalling(stall time.Duration, make func(*Store) lock.Backend) func(*testing.T) *World {
+	return func(t *testing.T) *World {
+		w := world(make)(t)
+		if stall > 0 {
+			w.RealTime, w.TTL = true, time.Second
+			w.Pass = func(d time.Duration) { <-time.After(d + stall) }
+		}
+		return w
+	}
+}
+
+// A stall of 2 s is longer than the first TTL, and within a quarter of a later one.
+func TestASlowMachineIsNotTheBackendsFault(t *testing.T) {
+	RunInBubbles(t, Traits{}, stalling(2*time.Second, (*Store).Full))
+}
+
+// A stall of a minute is longer than any TTL: the kit gives up in place of trying for ever.
+func TestAMachineTooSlowForTheLongestTTLFails(t *testing.T) {
+	if os.Getenv("LOCKTEST_STALL") != "" {
+		RunInBubbles(t, Traits{}, stalling(time.Minute, (*Store).Full))
+		return
+	}
+	for _, name := range []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "BatchTellsEachGrantItsOwn"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(os.Args[0], "-test.run=^TestKitFindsWrongBackends$/^"+name+"$")
-			cmd.Env = append(os.Environ(), "LOCKTEST_MUTANT="+how)
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Errorf("%s did not find it", name)
-			} else if !strings.Contains(string(out), "--- FAIL: TestKitFindsWrongBackends/"+name) {
-				t.Errorf("it failed elsewhere:\n%s", out)
-			}
+			mustFail(t, "TestAMachineTooSlowForTheLongestTTLFails", name, "LOCKTEST_STALL=1m")
 		})
 	}
 }

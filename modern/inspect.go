@@ -63,13 +63,13 @@ func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
 		return Info{}, trouble("look at", key, errOddReply)
 	}
 	info := Info{Key: key, Habits: b.habits.of(key)}
-	info.read(f[0], f[1], f[2], f[3])
+	info.read(f[0], f[1], f[2], f[3], lock.Mark(ctx).Wall)
 	info.Fence, _ = redis.Int64(f[4], nil)
 	return info, nil
 }
 
 // read takes what a script says of a key: TYPE, the value's beginning, STRLEN, PTTL.
-func (i *Info) read(kind, value, size, left any) {
+func (i *Info) read(kind, value, size, left any, now time.Time) {
 	i.Type, _ = redis.String(kind, nil)
 	i.Exists = i.Type != "none"
 	i.Value, _ = redis.String(value, nil)
@@ -78,12 +78,13 @@ func (i *Info) read(kind, value, size, left any) {
 		i.HasTTL, i.Left = true, time.Duration(left)*time.Millisecond
 	}
 	i.Token, i.Note, _ = strings.Cut(i.Value, " ")
-	i.Looks = looks(*i)
+	i.Looks = looks(*i, now)
 }
 
-// looks names what no token lock writes. A value is judged by its shape alone: what time it is does
-// not matter for telling a timestamp from a token.
-func looks(info Info) string {
+// looks names what no token lock writes. A value without a TTL is judged by its shape alone: whatever time it
+// tells, it is no token lock's. Under a TTL it may be somebody's token that is a number, so that there it
+// must tell a time near now.
+func looks(info Info, now time.Time) string {
 	switch {
 	case !info.Exists:
 		return ""
@@ -93,13 +94,27 @@ func looks(info Info) string {
 		return "a " + info.Type + ", not a lock"
 	case info.Size > 1024:
 		return fmt.Sprintf("a value of %d bytes, not a lock's", info.Size)
-	case info.HasTTL:
+	case info.HasTTL && !stampNear(info.Value, now):
 		return ""
-	}
-	if stamp(info.Value) {
-		return "a timestamp without a TTL: a lock of the old kind; package legacy takes turns with its clients, and getsetlock migrate moves them all to token locks"
+	case info.HasTTL:
+		return "a timestamp: " + ofTheOldKind
+	case stamp(info.Value):
+		return "a timestamp without a TTL: " + ofTheOldKind
 	}
 	return "a value without a TTL: whoever wrote it is not a token lock, and it may stand for ever"
+}
+
+const ofTheOldKind = "a lock of the old kind; package legacy takes turns with its clients, and getsetlock migrate moves them all to token locks"
+
+// stampNear reports whether value is a time near now in the form of some old client, some of which have TTLs
+// on their keys. Most tokens do not end like one, and cost no more than that look.
+func stampNear(value string, now time.Time) bool {
+	const fewestDigits = 10 // of seconds
+	tail := strings.TrimRight(value, `"`)
+	if len(tail)-len(strings.TrimRight(tail, "0123456789.")) < fewestDigits {
+		return false
+	}
+	return dialect.Identify(value, now, dialect.Hints{})[0].Look == dialect.LookStamp
 }
 
 // stamp reports whether value has the shape of some old client's timestamp, of whatever time. Smaller

@@ -347,17 +347,17 @@ func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl t
 		}
 		return nil, nil
 	case len(f) == refusedFields:
-		return b.refusal(g.key, f), nil
+		return b.refusal(g.key, f, lock.Mark(ctx).Wall), nil
 	}
 	return nil, errOddReply
 }
 
 // refusal reads what stands on the key.
-func (b *Backend) refusal(key string, f []any) *refusal {
+func (b *Backend) refusal(key string, f []any, now time.Time) *refusal {
 	atHead, _ := f[1].(int64)
 	gives, _ := f[2].(int64)
 	info := Info{Key: key}
-	info.read(f[5], f[6], f[7], f[3])
+	info.read(f[5], f[6], f[7], f[3], now)
 	e := &lock.HeldError{Key: key, Owner: info.Value, Left: info.Left, Protocol: info.Looks}
 	if !info.Exists {
 		e.Protocol = "others stand before us"

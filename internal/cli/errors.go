@@ -58,8 +58,13 @@ func couldNot(err error, tried string, args ...any) error {
 type unprefixed struct{ error }
 
 func (e unprefixed) Error() string {
-	return strings.NewReplacer("lock: ", "", "legacy: ", "", "modern: ", "", "audit: ", "", "; see Config.Replicas", "; fewer satisfy a smaller --replicas", "redisurl: ", "", "wire: ", "").Replace(e.error.Error())
+	said := packages.ReplaceAllString(e.error.Error(), "$1")
+	return strings.ReplaceAll(said, "; see Config.Replicas", "; fewer satisfy a smaller --replicas")
 }
+
+// packages finds the names before what their packages say, and not in the middle of what a server says, or
+// of a key's name.
+var packages = regexp.MustCompile(`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|audit|redisurl|wire): )+`)
 
 func (e unprefixed) Unwrap() error { return e.error }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -53,6 +54,18 @@ func TestABackslashBeforeNothingSpecialIsItself(t *testing.T) {
 	for s, want := range map[string]string{`a\b`: `a\b`, `\`: `\`, `\x4`: `\x4`, `\xzz`: `\xzz`, `\\`: `\`, `\x41\`: `A\`} {
 		if got := unescaped(s); got != want {
 			t.Errorf("%s: %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestNamesOfPackagesAreTakenOffAndNothingElse(t *testing.T) {
+	for said, want := range map[string]string{
+		`lock: key "k": modern: could not take key "k": ERR x`: `key "k": could not take key "k": ERR x`,
+		`lock: modern: Config.Timeout is -1s`:                  `Config.Timeout is -1s`,
+		`lock: key "my lock: b": ERR getsetlock: c`:            `key "my lock: b": ERR getsetlock: c`,
+	} {
+		if got := (unprefixed{errors.New(said)}).Error(); got != want {
+			t.Errorf("%s: %q, want %q", said, got, want)
 		}
 	}
 }

@@ -257,6 +257,15 @@ func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s.want(s.run(tokenScript("--wait 0", "new", "echo no")...), 124, "", `held by "`+aToken+` host8 job", for at most 1m0s`)
 }
 
+func TestACounterThatSomebodyWroteToIsNamedAndWhatToDo(t *testing.T) {
+	s := newStage(t)
+	s.world.Mini.Set(counter, "garbage")
+	s.want(s.run(tokenScript("--wait 0", "k", "echo no")...), 125, "", "getsetlock: gsl:fence: holds no fencing number")
+	s.want(s.run(tokenScript("--wait 0", "k", "echo no")...), 125, "", "SET it to the greatest number that was ever given, or DEL it")
+	s.world.Mini.Del(counter)
+	s.want(s.run(tokenScript("--wait 0", "k", "echo yes")...), 0, "yes\n", "")
+}
+
 // What the old client would not send is not sent for it, whoever holds the key.
 func TestVerbatimDoesNotLookWhoHoldsAKey(t *testing.T) {
 	s := newStage(t)

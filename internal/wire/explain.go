@@ -101,6 +101,7 @@ var advice = []struct {
 	{IsUnknownCommand, "the server, or a proxy before it, lacks this command: use a newer server or another mode"},
 	{IsOOM, "the server has no memory left for writes: raise maxmemory or free some"},
 	{IsBusy, "a script of another client keeps the server busy: wait, or end it by SCRIPT KILL"},
+	{holdsNoNumber, "somebody wrote to the counter of fencing numbers, the key gsl:fence: with the namespace: SET it to the greatest number that was ever given, or DEL it, and numbers go on from the server's clock"},
 	{IsNoScript, "the server forgot the script while it was being sent: try again"},
 	{coded("MISCONF "), "the server cannot save to disk and refuses writes: see its log"},
 	{coded("NOREPLICAS "), "too few replicas are connected for the server to take writes: see min-replicas-to-write"},
@@ -113,6 +114,12 @@ var advice = []struct {
 	{noSuchHost, "the name does not resolve: check the address"},
 	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls and the server's load"},
 	{isA(ErrLost), "the server or the network closed the connection: see the server's log"},
+}
+
+// holdsNoNumber: the counter of fencing numbers cannot be read, in the words of the scripts that draw one.
+func holdsNoNumber(err error) bool {
+	text, _ := serverText(err)
+	return strings.Contains(text, " holds no fencing number")
 }
 
 func coded(code string) func(error) bool { return func(err error) bool { return says(err, code) } }

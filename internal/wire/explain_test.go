@@ -36,6 +36,10 @@ var said = []struct {
 		"ERR Error running script (call to f_897a): @user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.   ",
 		"OOM command not allowed when used memory > 'maxmemory'. script: 897a, on @user_script:1.",
 	}},
+	{holdsNoNumber, "gsl:fence:", []string{
+		"ERR Error running script (call to f_5abb): @user_script:26: user_script:26: getsetlock: gsl:fence:a holds no fencing number ",
+		"ERR user_script:26: getsetlock: gsl:fence:a holds no fencing number script: 5abb, on @user_script:26.",
+	}},
 	{IsReadOnly, "primary", []string{
 		"READONLY You can't write against a read only slave.",
 		"ERR Error running script (call to f_897a): @user_script:1: @user_script: 1: -READONLY You can't write against a read only slave.   ",

@@ -93,3 +93,33 @@ func TestAWaitingRunGetsTheTokenLockOfAnother(t *testing.T) {
 	s.want(got, 0, strings.Repeat("x", 16)+"\n", "waiting")
 	s.want(s.run("unlock", "k", "--value", s.valueOf("k")), 0, "deleted k\n", "")
 }
+
+// Who had the key from the line gives it to the next there, for a second or two. That is less than the
+// grace: a command that was started before the key is renewed would be told at once to end.
+func TestACommandThatWaitedIsNotToldToEndAtItsStart(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := onReal(t, server)
+	dir := t.TempDir()
+	end := func(i int) string { return filepath.Join(dir, strconv.Itoa(i)) }
+	start := func(i int) *started {
+		return s.start(tokenScript("--wait forever", "k", untilTold(end(i), "trap 'echo told; exit 9' TERM; echo ran"))...)
+	}
+	holder, waited := start(0), ""
+	holder.out.await("ran")
+	for i := range 5 {
+		next := start(i + 1)
+		next.errors.await("waiting: key \"k\" is held by")
+		touch(t, end(i))
+		s.want(<-holder.done, 0, "ran\n", waited)
+		ran := make(chan struct{})
+		go func() { next.out.await("ran"); close(ran) }()
+		select {
+		case <-ran:
+		case got := <-next.done:
+			t.Fatalf("ended before it was to: %+v", got)
+		}
+		holder, waited = next, "waiting"
+	}
+	touch(t, end(5))
+	s.want(<-holder.done, 0, "ran\n", waited)
+}

@@ -90,7 +90,7 @@ func (k *clientKeeper) acquire(ctx context.Context, key string) (held, error) {
 	// an end of the lease; what ends the waiting is ctx.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	lease, err := k.client.Acquire(life, key)
+	lease, err := k.take(life, key)
 	if err != nil {
 		stop()
 		end(nil)
@@ -103,6 +103,36 @@ func (k *clientKeeper) acquire(ctx context.Context, key string) (held, error) {
 		return nil, context.Cause(ctx)
 	}
 	return &clientHeld{lease, k.keep}, nil
+}
+
+// take acquires key with as much trust as a command needs from its first moment on. A key that the holder
+// before gave to our place in line is trusted for a second or two until it has been renewed. That is less
+// than most graces, and SIGTERM would go out at once; so it is renewed before anything is started.
+func (k *clientKeeper) take(ctx context.Context, key string) (*lock.Lease, error) {
+	client, began := k.client, k.times.Clock.Now()
+	for {
+		lease, err := client.Acquire(ctx, key)
+		if err != nil || !k.renews() || k.roomy(lease) || lease.Renew(ctx) == nil {
+			return lease, err
+		}
+		// Nothing runs yet, so that nobody need be told of a lock that was lost already: the waiting goes on,
+		// and says it where the server is away.
+		_ = lease.Release()
+		if wait := k.times.Wait; wait > 0 {
+			rest := wait - k.times.Clock.Now().Sub(began)
+			if rest <= 0 {
+				rest = -1 // once more, which says how it stands
+			}
+			if client, err = k.client.With(func(c *lock.Config) { c.Wait = rest }); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// roomy reports whether the next renewal in turn comes before SIGTERM would.
+func (k *clientKeeper) roomy(lease *lock.Lease) bool {
+	return k.times.Clock.Now().Add(k.times.RenewEvery).Before(child.Unrenewed(lease.Until(), k.graced).Term)
 }
 
 func (k *clientKeeper) where() string { return k.server }

@@ -239,14 +239,14 @@ func bad(all []audit.Finding) bool {
 // look asks whatever the flags name.
 func (f *auditFlags) look(e *Env, ctx context.Context, a *auditAnswer) error {
 	if f.replay != "" {
-		return f.again(a)
+		return f.again(e, a)
 	}
 	rec, err := f.openRecord()
 	if err != nil {
 		return err
 	}
 	if f.demo {
-		err = f.watchDemo(ctx, a, rec)
+		err = f.watchDemo(ctx, e, a, rec)
 	} else {
 		err = f.watch(e, ctx, a, rec)
 	}
@@ -257,18 +257,18 @@ func (f *auditFlags) look(e *Env, ctx context.Context, a *auditAnswer) error {
 }
 
 // config is what both a watch and a replay are asked with.
-func (f *auditFlags) config() audit.Config {
-	return audit.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease}
+func (f *auditFlags) config(e *Env) audit.Config {
+	return audit.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease, Timeout: e.Timeout}
 }
 
-func (f *auditFlags) again(a *auditAnswer) error {
+func (f *auditFlags) again(e *Env, a *auditAnswer) error {
 	file, err := os.Open(f.replay)
 	if err != nil {
 		return wrongUse("--replay %s: %w", f.replay, withoutPath(err))
 	}
 	defer file.Close()
 	a.where, a.replayed = "record "+f.replay, true
-	r, err := audit.Replay(file, f.config())
+	r, err := audit.Replay(file, f.config(e))
 	if r != nil {
 		a.result, a.probe = r, r.Probe
 	}
@@ -292,7 +292,7 @@ func (f *auditFlags) watch(e *Env, ctx context.Context, a *auditAnswer, rec *rec
 	if err := f.probe(e, ctx, a, pool); err != nil || ctx.Err() != nil {
 		return err
 	}
-	cfg := f.config()
+	cfg := f.config(e)
 	cfg.For, cfg.Monitor.On = f.span, f.monitor
 	cfg.DB = f.server.database(e)
 	view := e.newLiveView(f.server.quiet, f.span)
@@ -314,7 +314,7 @@ func (f *auditFlags) watch(e *Env, ctx context.Context, a *auditAnswer, rec *rec
 	case err != nil && ctx.Err() == nil:
 		return couldNot(err, "watching %s", address)
 	case ctx.Err() == nil:
-		if away := answers(ctx, pool); away != nil && ctx.Err() == nil {
+		if away := e.answers(ctx, pool); away != nil && ctx.Err() == nil {
 			return couldNot(away, "watching %s to the end; what was seen until then is above", address)
 		}
 	}
@@ -323,8 +323,8 @@ func (f *auditFlags) watch(e *Env, ctx context.Context, a *auditAnswer, rec *rec
 
 // answers asks a server for a sign of life, whatever it is: one that was away when a watch ended was not
 // watched, and had nothing wrong for that reason.
-func answers(ctx context.Context, pool *redis.Pool) error {
-	mux, err := wire.New(pool, wire.Options{})
+func (e *Env) answers(ctx context.Context, pool *redis.Pool) error {
+	mux, err := wire.New(pool, wire.Options{Timeout: e.Timeout})
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func answers(ctx context.Context, pool *redis.Pool) error {
 func (f *auditFlags) probe(e *Env, ctx context.Context, a *auditAnswer, pool *redis.Pool) error {
 	p := e.progress(f.server.quiet, "keys looked at", -1)
 	defer p.end()
-	found, err := audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: f.lease, Progress: p.set, DB: f.server.database(e)})
+	found, err := audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: f.lease, Timeout: e.Timeout, Progress: p.set, DB: f.server.database(e)})
 	a.probe = found
 	switch {
 	case ctx.Err() != nil:
@@ -353,13 +353,13 @@ func (f *auditFlags) probe(e *Env, ctx context.Context, a *auditAnswer, pool *re
 }
 
 // watchDemo plays the fleet, and looks at it as at any other.
-func (f *auditFlags) watchDemo(ctx context.Context, a *auditAnswer, rec *record) error {
+func (f *auditFlags) watchDemo(ctx context.Context, e *Env, a *auditAnswer, rec *record) error {
 	fleet, err := demo.New(1)
 	if err != nil {
 		return couldNot(err, "starting the demo")
 	}
 	defer fleet.Close()
-	cfg := f.config()
+	cfg := f.config(e)
 	if cfg.Lease == 0 {
 		cfg.Lease, a.lease = demo.Lease, demo.Lease
 	}
@@ -382,7 +382,7 @@ func (f *auditFlags) watchDemo(ctx context.Context, a *auditAnswer, rec *record)
 	}
 	pool := fleet.Pool()
 	defer pool.Close()
-	a.probe, err = audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Hurry: true})
+	a.probe, err = audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout, Hurry: true})
 	if err != nil && ctx.Err() == nil {
 		return couldNot(err, "looking at the demo's keys")
 	}

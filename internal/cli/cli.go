@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -30,6 +31,9 @@ type Env struct {
 
 	// Clock is the one by which locks are kept.
 	Clock lock.Clock
+
+	// Timeout bounds dialing and each reply of the server. Zero leaves that to the packages: 2 s.
+	Timeout time.Duration
 
 	// Notify sends signals that we get to c, until stop is called.
 	Notify func(c chan<- os.Signal, which ...os.Signal) (stop func())

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/lock"
@@ -19,6 +20,7 @@ type stage struct {
 	t           *testing.T
 	world       *redistest.World // nil: no server
 	clock       lock.Clock
+	timeout     time.Duration // what Env has
 	vars        map[string]string
 	stdin       string
 	interactive bool
@@ -76,6 +78,7 @@ func (s *stage) startReading(in io.Reader, args ...string) *started {
 			return all
 		},
 		Clock:       s.clock,
+		Timeout:     s.timeout,
 		Notify:      s.notify,
 		Interactive: func() bool { return s.interactive },
 		Hostname:    func() (string, error) { return "host7", nil },

@@ -86,7 +86,7 @@ func newDoctor(e *Env) *cobra.Command {
 
 func (f *doctorFlags) complete(e *Env, cmd *cobra.Command) (audit.DoctorConfig, error) {
 	given := cmd.Flags().Changed
-	cfg := audit.DoctorConfig{Match: f.match, Lease: f.lease, Spread: f.spread, DB: f.server.database(e)}
+	cfg := audit.DoctorConfig{Match: f.match, Lease: f.lease, Spread: f.spread, DB: f.server.database(e), Timeout: e.Timeout}
 	switch {
 	case given("lease") && (f.lease <= 0 || f.lease > dialect.LongestStamp):
 		return cfg, wrongUse("--lease %v: it must be above zero and at most %v", f.lease, dialect.LongestStamp)
@@ -163,7 +163,7 @@ func (f *doctorFlags) listen(e *Env, ctx context.Context, pool *redis.Pool, addr
 	}
 	view := e.newLiveView(f.server.quiet, f.watch)
 	r, err := audit.Watch(ctx, pool, audit.Config{
-		Match: f.match, Dialects: cfg.Dialects, Lease: f.lease, For: f.watch, DB: cfg.DB, Monitor: audit.MonitorConfig{On: true},
+		Match: f.match, Dialects: cfg.Dialects, Lease: f.lease, For: f.watch, DB: cfg.DB, Timeout: e.Timeout, Monitor: audit.MonitorConfig{On: true},
 		Seen: view.show, SeenEvery: view.every(),
 	})
 	view.end()

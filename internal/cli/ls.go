@@ -109,12 +109,12 @@ func (e *Env) ls(ctx context.Context, f *lsFlags, pattern string) error {
 		return err
 	}
 	// Verbatim looks no differently, and wants to be told nothing about a fleet.
-	backend, err := legacy.New(pool, legacy.Config{Dialect: d})
+	backend, err := legacy.New(pool, legacy.Config{Dialect: d, Timeout: e.Timeout})
 	if err != nil {
 		return wrongUse("%w", inFlags(err))
 	}
 	defer backend.Close()
-	mux, err := wire.New(pool, wire.Options{})
+	mux, err := wire.New(pool, wire.Options{Timeout: e.Timeout})
 	if err != nil {
 		return couldNot(err, "connecting to %s", address)
 	}

@@ -160,7 +160,7 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 // options are the flags as package migrate has them.
 func (e *Env) migrateOptions(f *migrateFlags) (migrate.Options, error) {
 	o := migrate.Options{
-		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Wait: f.wait, Clock: e.Clock,
+		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Wait: f.wait, Clock: e.Clock, Timeout: e.Timeout,
 		Progress: func(what string) { e.say(f.server.quiet, "waiting: %s", what) },
 	}
 	var err error

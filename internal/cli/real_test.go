@@ -14,9 +14,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// onReal is a stage whose server is a real one; time is the machine's.
+// onReal is a stage whose server is a real one; time is the machine's. Nothing is given up because the machine
+// is busy.
 func onReal(t *testing.T, s *redistest.Server) *stage {
-	return &stage{t: t, clock: lock.Machine, vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
+	return &stage{t: t, clock: lock.Machine, timeout: time.Minute, vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
 }
 
 func TestRunAndLsOverTLSUnixSocketsAndAsAUser(t *testing.T) {
@@ -68,6 +69,7 @@ func TestAForeignWriteEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 func TestAServerThatFallsSilentEndsTheCommandWithinTheLease(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := onReal(t, server)
+	s.timeout = 0 // as users have it
 	st := s.start(script("--lease 4s --ttl 2s --gap 100ms --spread 100ms", "k", obeys)...)
 	st.out.await("ready")
 	server.Pause()
@@ -78,6 +80,7 @@ func TestAServerThatFallsSilentEndsTheCommandWithinTheLease(t *testing.T) {
 func TestAServerThatFallsSilentBeforehandIs125(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := onReal(t, server)
+	s.timeout = 0 // as users have it
 	server.Pause()
 	defer server.Continue()
 	s.want(s.run(script("--wait 0", "k", "echo no")...), 125, "", "silent")

@@ -29,7 +29,7 @@ func (e *Env) openMoving(ctx context.Context, f *runFlags, command []string) (ke
 		return nil, err
 	}
 	k := &movingKeeper{}
-	cfg := migrate.Config{Phases: migrate.Fixed(migrate.Dual), Terms: f.terms, Fence: true, Namespace: f.namespace, Clock: e.Clock}
+	cfg := migrate.Config{Phases: migrate.Fixed(migrate.Dual), Terms: f.terms, Fence: true, Namespace: f.namespace, Timeout: e.Timeout, Clock: e.Clock}
 	if f.protocol == protocolAuto {
 		err = e.joinFleet(ctx, k, f, pool, address, command, &cfg)
 	} else {
@@ -85,7 +85,8 @@ func (e *Env) joinFleet(ctx context.Context, k *movingKeeper, f *runFlags, pool 
 	}
 	name := "run " + filepath.Base(command[0]) + " on " + host
 	k.member, err = migrate.Join(ctx, pool, migrate.MemberConfig{
-		Namespace: f.namespace, Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name, Clock: e.Clock,
+		Namespace: f.namespace, Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
+		Timeout: e.Timeout, Clock: e.Clock,
 	})
 	if err != nil {
 		return couldNot(err, "%s", tried)

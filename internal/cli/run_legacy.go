@@ -29,7 +29,7 @@ func (e *Env) openLegacy(f *runFlags) (keeper, error) {
 	if f.mode == "verbatim" {
 		mode = legacy.Verbatim
 	}
-	backend, err := legacy.New(pool, legacy.Config{Mode: mode, Dialect: d, Terms: f.terms, Clock: e.Clock})
+	backend, err := legacy.New(pool, legacy.Config{Mode: mode, Dialect: d, Terms: f.terms, Timeout: e.Timeout, Clock: e.Clock})
 	if err != nil {
 		return nil, wrongUse("%w", inFlags(err))
 	}

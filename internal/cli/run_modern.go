@@ -27,7 +27,7 @@ func (e *Env) openModern(f *runFlags, command []string) (keeper, error) {
 		return nil, err
 	}
 	backend, err := modern.New(pool, modern.Config{
-		Fence: true, Namespace: f.namespace, Replicas: f.replicas, Note: e.note(command),
+		Fence: true, Namespace: f.namespace, Replicas: f.replicas, Note: e.note(command), Timeout: e.Timeout,
 	})
 	if err != nil {
 		return nil, wrongUse("%w", inFlags(err))

@@ -77,7 +77,7 @@ func (e *Env) unlock(ctx context.Context, f *unlockFlags, key string) error {
 	if err != nil {
 		return err
 	}
-	backend, err := legacy.New(pool, legacy.Config{Dialect: d})
+	backend, err := legacy.New(pool, legacy.Config{Dialect: d, Timeout: e.Timeout})
 	if err != nil {
 		return wrongUse("%w", inFlags(err))
 	}
@@ -89,7 +89,7 @@ func (e *Env) unlock(ctx context.Context, f *unlockFlags, key string) error {
 			return err
 		}
 	}
-	deleted, err := force(ctx, pool, backend, key, value)
+	deleted, err := e.force(ctx, pool, backend, key, value)
 	if err != nil {
 		return couldNot(err, "unlocking %q on %s", escaped(key), address)
 	}
@@ -106,7 +106,7 @@ func (e *Env) unlock(ctx context.Context, f *unlockFlags, key string) error {
 
 // force deletes the lock if value still is what holds it, by the rules of its protocol. A token may be
 // given without its note.
-func force(ctx context.Context, pool *redis.Pool, backend legacy.Backend, key, value string) (legacy.Deleted, error) {
+func (e *Env) force(ctx context.Context, pool *redis.Pool, backend legacy.Backend, key, value string) (legacy.Deleted, error) {
 	o, err := backend.Observe(ctx, key)
 	if err != nil {
 		return legacy.Deleted{}, err
@@ -115,7 +115,7 @@ func force(ctx context.Context, pool *redis.Pool, backend legacy.Backend, key, v
 	if !ours || value != token && value != o.Value {
 		return backend.CompareAndDelete(ctx, key, value)
 	}
-	tokens, err := modern.New(pool, modern.Config{})
+	tokens, err := modern.New(pool, modern.Config{Timeout: e.Timeout})
 	if err != nil {
 		return legacy.Deleted{}, err
 	}

@@ -32,7 +32,7 @@ type Backend struct {
 	process string     // names this Backend on the channel of its notices
 	suffix  string     // what stands behind every token: a blank and the note, or nothing
 	fence   any        // key of the counter, a string that is boxed once
-	clock   serverClock
+	tally   tally
 	stats   stats
 }
 
@@ -71,7 +71,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 // forget makes what was found out about the server be found out again.
 func (b *Backend) forget() {
 	b.native.forget()
-	b.clock.forget()
+	b.tally.forget()
 }
 
 // Close ends the connections and joins every goroutine. Keys that are still held free themselves.

@@ -249,7 +249,7 @@ func (g *grant) late(ctx context.Context) late {
 			return refused
 		}
 	case []any:
-		if len(f) != takenFields && len(f) != timedFields {
+		if len(f) != takenFields && !counted(f, nil).taken {
 			return refused
 		}
 	}

@@ -35,7 +35,7 @@ func TestALateAcquisitionOfALoneCallerIsUndoneThoughTheUndoCameFirst(t *testing.
 				}
 				synctest.Wait()
 				gate := redistest.NewGate()
-				wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldRequest(gate)})
+				wire.Fault(redistest.Rule{When: writes(), Do: redistest.HoldRequest(gate)})
 				cause := errors.New("enough")
 				ctx, cancel := context.WithCancelCause(bg)
 				go func() {

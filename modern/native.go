@@ -20,6 +20,7 @@ type native struct {
 	sets    atomic.Int32 // whether SET … IFEQ is there
 	oldTime atomic.Bool  // scripts that called TIME must not write
 	single  atomic.Bool  // a script may touch one key only: a node of a cluster
+	loose   atomic.Bool  // no transactions; not forgotten, since trying may cost a connection
 
 	// What waiters need, and the server or this user's rights on it do not give.
 	wakeless atomic.Bool // it does not tell of changes

@@ -2,7 +2,6 @@ package modern
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -12,96 +11,132 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// fenceBlock is how many fencing numbers one command draws.
+// fenceBlock is how many fencing numbers one script draws.
 const fenceBlock = fencing.Block
 
-// serverClock is what the server's clock said of late. A fifth of the server's work for a number is to
-// read that clock, and hardly anything to be told it.
-type serverClock struct{ last atomic.Pointer[reading] }
+// tally is what the counter of fencing numbers stood at when this process last drew some of it by the server's
+// clock. For a while the next number is simply one more: a transaction counts for a third of what it costs the
+// server to run a script.
+type tally struct{ last atomic.Pointer[reading] }
 
-// reading is one look at the server's clock, which was read somewhere between two instants of ours. What
-// has passed since the later has passed on the server too; how old the reading is, the earlier tells. One
-// without micros says that what was known was forgotten.
+// reading is a value of the counter that is no less than the server's clock was at an instant of ours; zero
+// where what was known was forgotten.
 type reading struct {
-	micros     int64
-	sent, came lock.Instant
+	counter int64
+	sent    lock.Instant
 }
 
-// readingGood is for how long a reading is told instead of the clock, from before it was asked for until
-// the reply to whom it was told. Numbers are to be greater than those which a promoted replica has never
-// heard of: by this they lag behind the clock at the most, and must not run ahead of it for longer than a
-// fail-over takes. Within this time the fastest slewing moves the two clocks some 8 ms apart, and a step
-// backwards no further than this.
+// readingGood is for how long numbers are counted on from a reading: from before it was asked for until the
+// reply to whoever counts. They are to be greater than those which a promoted replica has never heard of: by
+// this they lag behind the clock at the most. Nor do they run ahead of it, since no server counts to a million
+// within a second.
 const readingGood = 100 * time.Millisecond
 
 // good reports whether a reading is young enough at an instant. Of two clocks that disagree about its age
 // the one that ran furthest decides: a machine that slept, or was stepped, shows on one of them.
 func (r *reading) good(now lock.Instant) bool {
 	wall, elapsed := now.Wall.Sub(r.sent.Wall), now.Elapsed-r.sent.Elapsed
-	return min(wall, elapsed) >= 0 && max(wall, elapsed) < readingGood
+	return r.counter > 0 && min(wall, elapsed) >= 0 && max(wall, elapsed) < readingGood
 }
 
-// at is the server's clock at an instant, or less, and the reading that says so; nil where there is no good
-// one. Of two clocks the one that ran least says what has passed.
-func (c *serverClock) at(now lock.Instant) (micros int64, from *reading) {
-	r := c.last.Load()
-	if r == nil || r.micros == 0 || !r.good(now) {
-		return 0, nil
+// at is the reading that is good at an instant, nil if there is none.
+func (t *tally) at(now lock.Instant) *reading {
+	if r := t.last.Load(); r != nil && r.good(now) {
+		return r
 	}
-	passed := min(now.Wall.Sub(r.came.Wall), now.Elapsed-r.came.Elapsed)
-	if passed < 0 {
-		return 0, nil
-	}
-	return r.micros + passed.Microseconds(), r
+	return nil
 }
 
-// note keeps a reading if it is good when it comes, and if nothing was kept or forgotten since it was asked
-// for: was is what stood there then. Behind a connection that was lost meanwhile there is another server.
-func (c *serverClock) note(was, r *reading) {
-	if r.good(r.came) {
-		c.last.CompareAndSwap(was, r)
-	}
-}
+// note keeps a reading if nothing was kept or forgotten since it was asked for: was is what stood there then.
+// Behind a connection that was lost meanwhile there is another server.
+func (t *tally) note(was, r *reading) { t.last.CompareAndSwap(was, r) }
 
-func (c *serverClock) forget() { c.last.Store(new(reading)) }
+func (t *tally) forget() { t.last.Store(new(reading)) }
 
-// acquire takes the key of g together with a block of numbers; false where somebody holds it.
+// acquire takes the key of g together with a number, or a block of them; false where somebody holds it.
 func (b *Backend) acquire(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
-	was, sent := b.clock.last.Load(), g.Term().Sent
-	clock, from := b.clock.at(sent)
-	if from == nil && !b.native.oldTime.Load() {
-		v, err := b.user.Eval(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl))
-		if err == nil || !refusesTime(err) {
-			f, _ := v.([]any)
-			if len(f) != timedFields {
-				return false, err
-			}
-			clock, _ = redis.Int64(f[1], nil)
-			b.clock.note(was, &reading{clock, sent, lock.Mark(ctx)})
-			return g.acquired(f[0], clock), err
+	was, sent := b.tally.last.Load(), g.Term().Sent
+	if r := b.tally.at(sent); r != nil && !b.native.loose.Load() {
+		c := b.count(ctx, g, ttl)
+		if !lacks(c.err) {
+			return b.counted(ctx, g, ttl, r, c)
 		}
-		b.native.oldTime.Store(true)
-	}
-	if from == nil {
-		var err error
-		if from, err = b.readClock(ctx); err != nil {
-			return false, err
+		b.native.loose.Store(true)
+		if c.taken {
+			return b.redraw(ctx, g, ttl)
 		}
-		clock = from.micros
 	}
-	v, err := b.user.Eval(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), clock)
-	if taken := g.acquired(v, clock); !taken || from.good(lock.Mark(ctx)) {
-		return taken, err
+	v, err := b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), fenceBlock)
+	first, _ := v.(int64)
+	if err != nil || first == 0 {
+		return false, err
+	}
+	g.numbered(first)
+	b.tally.note(was, &reading{first + fenceBlock - 1, sent})
+	return true, nil
+}
+
+// count takes the key of g and counts one on in one transaction.
+func (b *Backend) count(ctx context.Context, g *grant, ttl time.Duration) count {
+	return counted(b.user.Counted(ctx, b.fence, "SET", g.key, g.token, "NX", "PX", millis(ttl)))
+}
+
+// count is the reply to a transaction that takes and counts. An error beside a key that was taken says that
+// nothing kept the two together.
+type count struct {
+	taken  bool
+	number int64 // 0: the counter holds none
+	err    error
+}
+
+func counted(v any, err error) count {
+	c := count{err: err}
+	f, _ := v.([]any)
+	if len(f) != countedFields {
+		if err == nil {
+			c.err = errOddReply
+		}
+		return c
+	}
+	refusal, refused := f[0].(redis.Error)
+	if refused && err == nil {
+		c.err = refusal
+	}
+	c.taken = f[0] != nil && !refused
+	c.number, _ = f[1].(int64)
+	return c
+}
+
+// countedFields is the length of the reply to a transaction that takes and counts.
+const countedFields = 2
+
+// counted is what came of counting on from a reading. A refusal has used up a number, so that the next attempt
+// is made by the script, which writes nothing then.
+func (b *Backend) counted(ctx context.Context, g *grant, ttl time.Duration, r *reading, c count) (bool, error) {
+	switch {
+	case c.err != nil:
+		return false, c.err
+	case !c.taken:
+		b.tally.forget()
+		return false, nil
+	case c.number <= r.counter: // it is gone, or no number, or another server is there
+	case c.number > highestFence:
+	case !r.good(lock.Mark(ctx)): // who stood still may find another server
+	default:
+		g.fence = c.number
+		return true, nil
 	}
 	return b.redraw(ctx, g, ttl)
 }
 
-// redraw draws numbers for a key that was taken with numbers of a clock that may have been old by then:
-// whoever stands still between reading it and sending it may find a promoted replica that has given
-// greater ones meanwhile. The script reads the clock itself, and passes the key on to the token that it
-// carries already: executed or not, now or later, there is nothing to undo but that token. False where
-// the key was lost meanwhile. Trust still counts from before the first command, since it is not known
-// of the second whether it set the TTL.
+// highestFence is the greatest counter that scripts accept; see internal/fencing.
+const highestFence = 9e15
+
+// redraw draws numbers for a key that was taken with none, or with one that may be too small: whoever stands
+// still behind a reading may find a promoted replica, and others have been given greater ones meanwhile. The
+// script reads the clock, and passes the key on to the token that it carries already: executed or not, now or
+// later, there is nothing to undo but that token. False where the key was lost meanwhile. Trust still counts
+// from before the first command, since it is not known of the second whether it set the TTL.
 func (b *Backend) redraw(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
 	passed, err := b.pass(ctx, g, g, ttl)
 	if err != nil {
@@ -109,37 +144,6 @@ func (b *Backend) redraw(ctx context.Context, g *grant, ttl time.Duration) (bool
 		return false, &lock.UnsureError{Grant: g, Err: trouble("draw numbers for", g.key, err)}
 	}
 	return passed, nil
-}
-
-// timedFields is the length of the acquire script's reply where it read the clock.
-const timedFields = 2
-
-// acquired takes the number into account that the acquire script drew by a clock, and reports whether the
-// key was taken.
-func (g *grant) acquired(number any, clock int64) bool {
-	first, _ := number.(int64)
-	if first <= 0 {
-		return false
-	}
-	g.fence, g.spare = first, int8(max(clock-first, 0))
-	return true
-}
-
-// readClock asks the server for its time.
-func (b *Backend) readClock(ctx context.Context) (*reading, error) {
-	was, sent := b.clock.last.Load(), lock.Mark(ctx)
-	sec, usec, err := b.readTime(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s, err1 := redis.Int64(sec, nil)
-	us, err2 := redis.Int64(usec, nil)
-	if errors.Join(err1, err2) != nil {
-		return nil, notTaken(errOddReply)
-	}
-	r := &reading{s*1e6 + us, sent, lock.Mark(ctx)}
-	b.clock.note(was, r)
-	return r, nil
 }
 
 // numbered gives the grant the first of a whole block of fencing numbers; the rest is for whom it is

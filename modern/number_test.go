@@ -1,6 +1,8 @@
 package modern_test
 
 import (
+	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,42 +15,138 @@ import (
 
 func fenceOf(g lock.Grant) int64 { return g.(lock.Fenced).Fence() }
 
-// TestTheServersClockIsReadOnceInAWhile: in between it is told, and the numbers are the same.
+// TestTheServersClockIsReadOnceInAWhile: in between numbers are counted on, in a transaction.
 func TestTheServersClockIsReadOnceInAWhile(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{Fence: true})
-		free(t, try(t, b, "k"))
+		g := try(t, b, "k")
+		last := fenceOf(g) + 7
+		free(t, g)
 		for _, c := range []struct {
-			pass time.Duration
-			told bool
+			pass    time.Duration
+			counted bool
 		}{{0, true}, {30 * time.Millisecond, true}, {69 * time.Millisecond, true}, {time.Millisecond, false}, {99 * time.Millisecond, true}, {time.Minute, false}} {
 			w.Pass(c.pass)
 			wire.Forget()
 			g := try(t, b, "k")
-			if told := clockTold(wire); told != c.told {
-				t.Errorf("%v later: told %v", c.pass, told)
+			if counted := wasCounted(wire); counted != c.counted {
+				t.Errorf("%v later: counted: %v", c.pass, counted)
 			}
-			if c.pass > 0 && fenceOf(g)+7 != w.ServerNow().UnixMicro() {
-				t.Errorf("%v later: %d to …+7 at %d", c.pass, fenceOf(g), w.ServerNow().UnixMicro())
+			if c.counted && fenceOf(g) != last+1 || !c.counted && fenceOf(g) != w.ServerNow().UnixMicro() {
+				t.Errorf("%v later: %d after %d at %d", c.pass, fenceOf(g), last, w.ServerNow().UnixMicro())
+			}
+			if last = fenceOf(g); !c.counted {
+				last += 7
 			}
 			free(t, g)
 		}
 		// Behind the next connection there may be another server.
-		wire.Fault(redistest.Rule{When: writes, Do: redistest.CutAfter})
+		wire.Fault(redistest.Rule{When: writes(), Do: redistest.CutAfter})
 		_, err := b.Try(bg, "k", ttl)
 		free(t, unsure(t, err))
 		synctest.Wait() // for all that hear of the end
 		wire.Forget()
 		free(t, try(t, b, "k"))
-		if clockTold(wire) {
-			t.Error("what another connection said of the clock is told")
+		if wasCounted(wire) {
+			t.Error("the number is counted on from what another connection said")
 		}
 	})
 }
 
-// clockTold reports whether the acquisition that was sent first tells the server's clock.
-func clockTold(wire *redistest.Wire) bool {
-	return len(wire.Sent()[0]) == len(redistest.Command{"EVALSHA", "acquire", "2", "k", "gsl:fence:", "token", "ms", "clock"})
+// wasCounted reports whether the acquisition that was sent first counts on, in one transaction.
+func wasCounted(wire *redistest.Wire) bool {
+	sent := wire.Sent()
+	return len(sent) >= 4 && sent[0].Is("MULTI") && sent[1].Is("SET") && sent[2].Is("INCR") && sent[3].Is("EXEC")
+}
+
+// TestARefusalIsCountedOnce: who asks again and again for a key that is held writes nothing after the first
+// time, and goes on counting when it has had one.
+func TestARefusalIsCountedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{Fence: true})
+		other := open(t, w, modern.Config{})
+		free(t, try(t, b, "k"))
+		holder := try(t, other, "k")
+		wire.Forget()
+		for range 5 {
+			if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("held by another: %v", err)
+			}
+		}
+		if n := wire.Count("INCR"); n != 1 {
+			t.Errorf("%d of five refusals used up a number", n)
+		}
+		free(t, holder)
+		free(t, try(t, b, "k"))
+		wire.Forget()
+		free(t, try(t, b, "k"))
+		if !wasCounted(wire) {
+			t.Error("not counted on after a success")
+		}
+	})
+}
+
+// TestACounterThatIsGoneIsDrawnAnew: a number is never smaller than one that was given before, by this process
+// or another, whatever has become of the counter since it was read.
+func TestACounterThatIsGoneIsDrawnAnew(t *testing.T) {
+	for name, spoil := range map[string]func(w *redistest.World, last int64){
+		"deleted": func(w *redistest.World, _ int64) { w.Mini.Del("gsl:fence:") },
+		"behind":  func(w *redistest.World, last int64) { w.Mini.Set("gsl:fence:", strconv.FormatInt(last-9, 10)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, modern.Config{Fence: true})
+				g := try(t, b, "k")
+				last := fenceOf(g) + 7
+				free(t, g)
+				w.Pass(time.Millisecond)
+				spoil(w, last)
+				wire.Forget()
+				g = try(t, b, "k")
+				if !wasCounted(wire) || fenceOf(g) <= last {
+					t.Errorf("counted: %v; %d after %d", wasCounted(wire), fenceOf(g), last)
+				}
+				if left := w.Mini.TTL("k"); left != ttl {
+					t.Errorf("TTL %v, not %v", left, ttl)
+				}
+				free(t, g)
+			})
+		})
+	}
+}
+
+// TestWithoutTransactionsScriptsDraw: the server refuses all of it, or no more than its end.
+func TestWithoutTransactionsScriptsDraw(t *testing.T) {
+	for _, refused := range []string{"MULTI", "EXEC"} {
+		t.Run(refused, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, modern.Config{Fence: true})
+				g := try(t, b, "k")
+				last := fenceOf(g) + 7
+				free(t, g)
+				wire.Fault(redistest.Rule{Command: refused, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+				for range 3 {
+					g := try(t, b, "k")
+					if fenceOf(g) <= last {
+						t.Errorf("%d after %d", fenceOf(g), last)
+					}
+					last = fenceOf(g) + 7
+					if held, _ := w.Mini.Get("k"); held != g.Token() || w.Mini.TTL("k") != ttl {
+						t.Errorf("%s stands on the key, for %v", held, w.Mini.TTL("k"))
+					}
+					if next, shared := g.(lock.Sharer).Share(); !shared || fenceOf(next) != fenceOf(g)+1 {
+						t.Error("no block of numbers was drawn")
+					} else {
+						g = next
+					}
+					free(t, g)
+				}
+				if n := wire.Count("MULTI"); n != 1 {
+					t.Errorf("transactions were tried %d times", n)
+				}
+			})
+		})
+	}
 }
 
 // TestBlocksOfNumbersNeverOverlap: not where the clock stands still, nor where it is read at one time and
@@ -101,14 +199,18 @@ func TestACounterThatCannotBeReadStaysAsItWas(t *testing.T) {
 			for _, pass := range []time.Duration{0, time.Millisecond} {
 				w.Pass(pass)
 				w.Mini.Set("gsl:fence:", text)
-				if _, err := b.Try(bg, "k", ttl); err == nil || !strings.Contains(err.Error(), "gsl:fence: holds no fencing number") {
+				_, err := b.Try(bg, "k", ttl)
+				if err == nil || !strings.Contains(err.Error(), "gsl:fence: holds no fencing number") {
 					t.Errorf("error %v", err)
+				}
+				if taken := (*lock.UnsureError)(nil); errors.As(err, &taken) {
+					free(t, taken.Grant)
 				}
 				if now, _ := w.Mini.Get("gsl:fence:"); now != text || w.Mini.Exists("k") {
 					t.Errorf("the counter was %q and is %q; the key exists: %v", text, now, w.Mini.Exists("k"))
 				}
 				w.Mini.Del("gsl:fence:")
-				free(t, try(t, b, "k")) // so that the clock is told the next time
+				free(t, try(t, b, "k")) // so that the next is counted on
 			}
 		})
 	}

@@ -7,75 +7,38 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// TestAReadingOfTheServersClockIsToldWhileItIsGood: a machine that slept, and a clock that was stepped,
-// do not make an old reading young, and nothing makes what is told run ahead of the server.
-func TestAReadingOfTheServersClockIsToldWhileItIsGood(t *testing.T) {
-	const ms = time.Millisecond
-	came := lock.Instant{Wall: time.Unix(1_700_000_000, 0), Elapsed: time.Hour}
-	for _, c := range []struct {
-		wall, elapsed, told time.Duration
-		good                bool
-	}{
-		{0, 0, 0, true},
-		{40 * ms, 40 * ms, 40 * ms, true},
-		{40 * ms, 41 * ms, 40 * ms, true},
-		{41 * ms, 40 * ms, 40 * ms, true},
-		{99 * ms, 99 * ms, 99 * ms, true},
-		{100 * ms, 99 * ms, 0, false}, // suspended, or stepped forward
-		{99 * ms, 100 * ms, 0, false},
-		{-ms, 10 * ms, 0, false}, // stepped back
-		{10 * ms, -ms, 0, false}, // an instant from before the reading
-	} {
-		clock := serverClock{}
-		if _, from := clock.at(came); from != nil {
-			t.Error("a clock that was never read is told")
-		}
-		clock.note(nil, &reading{5_000_000, came, came})
-		micros, from := clock.at(after(came, c.wall, c.elapsed))
-		if ok := from != nil; ok != c.good || ok && micros != 5_000_000+c.told.Microseconds() {
-			t.Errorf("wall %v, elapsed %v: told %v as %d", c.wall, c.elapsed, ok, micros)
-		}
-		clock.forget()
-		if _, from := clock.at(came); from != nil {
-			t.Error("a reading of another server is told")
-		}
-	}
-}
-
-func after(i lock.Instant, wall, elapsed time.Duration) lock.Instant {
-	return lock.Instant{Wall: i.Wall.Add(wall), Elapsed: i.Elapsed + elapsed}
-}
-
-// TestAReadingIsAsOldAsItsRequest: while the reply was under way, or we stood still, nobody knows when the
-// server read its clock. What is added to it passed after the reply for certain.
-func TestAReadingIsAsOldAsItsRequest(t *testing.T) {
+// TestNumbersAreCountedOnWhileAReadingIsGood: a machine that slept, and a clock that was stepped, do not make
+// an old reading young.
+func TestNumbersAreCountedOnWhileAReadingIsGood(t *testing.T) {
 	const ms = time.Millisecond
 	sent := lock.Instant{Wall: time.Unix(1_700_000_000, 0), Elapsed: time.Hour}
 	for _, c := range []struct {
-		wall, elapsed, later, told time.Duration // later than the reply
-		good                       bool
+		wall, elapsed time.Duration
+		good          bool
 	}{
-		{60 * ms, 60 * ms, 39 * ms, 39 * ms, true},
-		{60 * ms, 60 * ms, 40 * ms, 0, false},
-		{60 * ms, 60 * ms, -ms, 0, false}, // an instant from before the reply
-		{99 * ms, 99 * ms, 0, 0, true},
-		{100 * ms, 99 * ms, 0, 0, false},
-		{99 * ms, 100 * ms, 0, 0, false},
-		{-ms, 10 * ms, 0, 0, false},
+		{0, 0, true},
+		{40 * ms, 40 * ms, true},
+		{40 * ms, 41 * ms, true},
+		{41 * ms, 40 * ms, true},
+		{99 * ms, 99 * ms, true},
+		{100 * ms, 99 * ms, false}, // suspended, or stepped forward
+		{99 * ms, 100 * ms, false},
+		{-ms, 10 * ms, false}, // stepped back
+		{10 * ms, -ms, false}, // an instant from before the reading
 	} {
-		clock := serverClock{}
-		came := after(sent, c.wall, c.elapsed)
-		clock.note(nil, &reading{5_000_000, sent, came})
-		micros, from := clock.at(after(came, c.later, c.later))
-		if ok := from != nil; ok != c.good || ok && micros != 5_000_000+c.told.Microseconds() {
-			t.Errorf("a reply after %v, %v, and %v later: told %v as %d", c.wall, c.elapsed, c.later, ok, micros)
+		tally := tally{}
+		if tally.at(sent) != nil {
+			t.Error("a counter that was never read is counted on from")
 		}
-		// One that was never good takes nobody's place.
-		if late := max(c.wall, c.elapsed) >= readingGood; late {
-			clock.note(nil, &reading{6_000_000, came, came})
-			if micros, _ := clock.at(came); micros != 6_000_000 {
-				t.Errorf("a reply after %v, %v: the next reading is told as %d", c.wall, c.elapsed, micros)
-			}
+		read := &reading{5_000_000, sent}
+		tally.note(nil, read)
+		now := lock.Instant{Wall: sent.Wall.Add(c.wall), Elapsed: sent.Elapsed + c.elapsed}
+		if r := tally.at(now); r != nil && r != read || (r != nil) != c.good {
+			t.Errorf("wall %v, elapsed %v: counted on from %v", c.wall, c.elapsed, r)
+		}
+		tally.forget()
+		if tally.at(sent) != nil {
+			t.Error("another server's counter is counted on from")
 		}
 	}
 }
@@ -84,17 +47,18 @@ func TestAReadingIsAsOldAsItsRequest(t *testing.T) {
 // forgotten.
 func TestAReadingOfALostConnectionIsNotKept(t *testing.T) {
 	now := lock.Instant{Wall: time.Unix(1_700_000_000, 0), Elapsed: time.Hour}
-	clock := serverClock{}
+	tally := tally{}
 	for _, read := range []bool{false, true} {
-		was := clock.last.Load()
-		clock.forget()
-		clock.note(was, &reading{5_000_000, now, now})
-		if _, from := clock.at(now); from != nil {
-			t.Errorf("read before: %v: it is told", read)
+		was := tally.last.Load()
+		tally.forget()
+		tally.note(was, &reading{5_000_000, now})
+		if tally.at(now) != nil {
+			t.Errorf("read before: %v: it is counted on from", read)
 		}
-		clock.note(clock.last.Load(), &reading{6_000_000, now, now})
-		if micros, _ := clock.at(now); micros != 6_000_000 {
-			t.Errorf("read before: %v: the next is told as %d", read, micros)
+		next := &reading{6_000_000, now}
+		tally.note(tally.last.Load(), next)
+		if tally.at(now) != next {
+			t.Errorf("read before: %v: the next is not", read)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,49 @@ func TestMissingRightsOfTheFairAndTheFencedFormAreNamed(t *testing.T) {
 		}
 	}
 	redistest.NoKeys(t, s.Pool())
+}
+
+// TestWithoutTheRightToCountScriptsDraw: it is tried once.
+func TestWithoutTheRightToCountScriptsDraw(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		if !binary.ACL {
+			continue
+		}
+		t.Run(binary.Name, func(t *testing.T) {
+			t.Parallel()
+			s := binary.Start(t, redistest.Options{})
+			still := redistest.New(t).Clock(redistest.Skew{}) // so that numbers may be counted all the time
+			for _, missing := range []string{"", "-multi", "-exec", "-incr", "-@transaction"} {
+				b, err := modern.New(urlPool(s.User("u", "pw", append([]string{"~*", "&*", "+@all"}, strings.Fields(missing)...)...)), modern.Config{Fence: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := client(t, b, lock.Config{Clock: still})
+				s.Do("CONFIG", "RESETSTAT")
+				for last, turn := int64(0), 0; turn < 6; turn++ {
+					l := acquire(t, c, "k")
+					fence, _ := l.Fence()
+					if fence <= last {
+						t.Errorf("%q: %d after %d", missing, fence, last)
+					}
+					last = fence
+					if holder, err := b.Inspect(bg, "k"); err != nil || holder.Token != l.Token() {
+						t.Errorf("%q: the key holds %v, %v", missing, holder, err)
+					}
+					if err := l.Release(); err != nil {
+						t.Errorf("%q: %v", missing, err)
+					}
+				}
+				tried := executed(t, s, "multi")
+				if missing == "" && tried != 5 || missing != "" && tried > 1 {
+					t.Errorf("%q: %d transactions", missing, tried)
+				}
+			}
+			if keys := redistest.Keys(t, s.Pool()); !slices.Equal(keys, []string{"gsl:fence:"}) {
+				t.Errorf("left behind: %q", keys)
+			}
+		})
+	}
 }
 
 // TestTheOnlyNodeOfAClusterWorks shows what works there by accident: scripts of several keys do not, so

@@ -38,7 +38,7 @@ var (
 )
 
 var (
-	acquireScript = wire.NewScript(2, acquireSource)
+	acquireScript = wire.NewScript(2, with(acquireSource, fencing.Draw()))
 	passScript    = wire.NewScript(2, with(passSource, fencing.Draw()))
 	takeScript    = wire.NewScript(5, with(takeSource, fencing.Draw(), lineSource))
 	giveScript    = wire.NewScript(5, with(giveSource, fencing.Draw())+handSource)
@@ -95,24 +95,15 @@ func (b *Backend) timed(ctx context.Context, args []any, run func([]any) (any, e
 		}
 		b.native.oldTime.Store(true)
 	}
-	sec, usec, err := b.readTime(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return run(append(args, sec, usec))
-}
-
-// readTime is the clock's reading in a command of its own.
-func (b *Backend) readTime(ctx context.Context) (sec, usec any, err error) {
 	t, err := b.user.Do(ctx, "TIME")
 	if err != nil {
-		return nil, nil, notTaken(err)
+		return nil, notTaken(err)
 	}
 	pair, _ := t.([]any)
 	if len(pair) != 2 {
-		return nil, nil, notTaken(errOddReply)
+		return nil, notTaken(errOddReply)
 	}
-	return pair[0], pair[1], nil
+	return run(append(args, pair...))
 }
 
 // notTaken marks trouble of a command that takes nothing, so that nobody undoes it.

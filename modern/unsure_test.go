@@ -49,9 +49,16 @@ var forms = map[string]modern.Config{
 	"plain": {}, "fence": {Fence: true}, "fair": {Fair: true}, "fair fence": {Fair: true, Fence: true},
 }
 
-// writes are the commands by which a key is taken in each form.
-func writes(c redistest.Command) bool {
-	return c.Is("SET") || (c.Is("EVALSHA") || c.Is("EVAL")) && len(c) > 6
+// writes picks what takes a key, sent in whichever way: of a transaction its end, which executes it.
+func writes() func(redistest.Command) bool {
+	within := false
+	return func(c redistest.Command) bool {
+		if c.Is("MULTI") || c.Is("EXEC") {
+			within = c.Is("MULTI")
+			return !within
+		}
+		return !within && c.Is("SET") || (c.Is("EVALSHA") || c.Is("EVAL")) && len(c) > 6
+	}
 }
 
 func TestAnAttemptWithoutAReplyIsUndoneForCertain(t *testing.T) {
@@ -61,7 +68,7 @@ func TestAnAttemptWithoutAReplyIsUndoneForCertain(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b, wire := on(t, w, cfg)
 					free(t, try(t, b, "k")) // so that the server knows the scripts
-					wire.Fault(redistest.Rule{When: writes, Do: do})
+					wire.Fault(redistest.Rule{When: writes(), Do: do})
 					_, err := b.Try(bg, "k", ttl)
 					g := unsure(t, err)
 					err = g.Release(bg)
@@ -78,17 +85,18 @@ func TestAnAttemptWithoutAReplyIsUndoneForCertain(t *testing.T) {
 
 func TestALateReplyTellsWhatBecameOfTheAttempt(t *testing.T) {
 	for name, cfg := range forms {
-		for _, taken := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
+		for what, later := range map[string]time.Duration{"refused": -1, "taken": 0, "taken by a clock that is read anew": time.Second} {
+			t.Run(name+" "+what, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b, wire := on(t, w, cfg)
 					holder := try(t, b, "k")
+					taken := later >= 0
 					if taken {
 						free(t, holder)
-						w.Pass(time.Second) // the server's clock is read anew
+						w.Pass(later)
 					}
 					gate := redistest.NewGate()
-					wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldReply(gate)})
+					wire.Fault(redistest.Rule{When: writes(), Do: redistest.HoldReply(gate)})
 					ctx, cancel := context.WithCancel(bg)
 					go func() { <-gate.Reached(); cancel() }()
 					_, err := b.Try(ctx, "k", ttl)
@@ -116,7 +124,7 @@ func TestACommandThatArrivesBehindItsUndoingIsFoundByTheNext(t *testing.T) {
 				b, wire := on(t, w, cfg)
 				free(t, try(t, b, "k"))
 				gate := redistest.NewGate()
-				wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldRequest(gate)})
+				wire.Fault(redistest.Rule{When: writes(), Do: redistest.HoldRequest(gate)})
 				_, err := b.Try(bg, "k", ttl) // ends by the timeout
 				g := unsure(t, err)
 				if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
@@ -140,7 +148,7 @@ func TestALateHandOverIsUndone(t *testing.T) {
 				free(t, handed(t, b)) // so that the server knows the script
 				old := try(t, b, "k")
 				gate := redistest.NewGate()
-				wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { return writes(c) || c.Is("EVALSHA") }, Do: redistest.HoldRequest(gate)})
+				wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { return c.Is("SET") || c.Is("EVALSHA") }, Do: redistest.HoldRequest(gate)})
 				_, err := b.Pass(bg, old, ttl)
 				next := unsure(t, err)
 				if err := next.Release(bg); !errors.Is(err, lock.ErrLost) {

@@ -93,6 +93,9 @@ func life(t *testing.T, w *redistest.World, form string, cfg modern.Config) stri
 		t.Error(err)
 	}
 	said("leave the line")
+	g = try(t, b, "k")
+	said("acquire soon after")
+	free(t, g)
 	w.Pass(ttl + time.Second)
 	w.Mini.Del("gsl:fence:ns")
 	return out.String()

@@ -46,6 +46,8 @@ type call struct {
 	aside bool // see EvalAside
 	link  *link
 
+	counter any // where the one command travels in a transaction; see Counted
+
 	// mu
 	sent      int64 // when the writer took it, in nanoseconds of the link's life
 	taken     bool  // by the writer: from here on its fate may be unknown
@@ -53,6 +55,7 @@ type call struct {
 	ponged    bool  // the reply to the PING of a call that stands aside was read
 	cached    bool  // the reply to CLIENT CACHING of the next command was read
 	untracked error // the server's refusal of a CLIENT CACHING
+	counted   counted
 	replies   []Reply
 	err       error // why no more replies come
 
@@ -88,6 +91,9 @@ func (c *call) reset() {
 // and c be in use again.
 func (c *call) put(conn redis.Conn, room *[]any) error {
 	full := c.full
+	if c.counter != nil {
+		return putCounted(conn, c.counter, c.one[0].Name, c.args, room)
+	}
 	if c.aside {
 		if err := conn.Send("PING"); err != nil {
 			return err
@@ -103,6 +109,13 @@ func (c *call) put(conn redis.Conn, room *[]any) error {
 
 // take notes one reply read from the connection and reports whether it was the last.
 func (c *call) take(v any, err error) bool {
+	if c.counter != nil {
+		whole := c.counted.take(v, err)
+		if whole {
+			c.replies = append(c.replies, Reply{c.counted.value, c.counted.err})
+		}
+		return whole
+	}
 	if c.aside && !c.ponged {
 		c.ponged = true // a refusal is no matter: it comes as early
 		return false

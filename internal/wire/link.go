@@ -231,6 +231,7 @@ func (l *link) read() {
 			return
 		}
 		whole := c.take(v, err)
+		stuck := c.counted.stuck()
 		if whole {
 			l.flight.pop()
 		}
@@ -238,8 +239,14 @@ func (l *link) read() {
 		if err != nil && IsReadOnly(err) {
 			l.retire() // before its caller hears of it and comes again
 		}
+		if stuck {
+			l.fail(errStuck(err)) // before its caller hears of it and comes again
+		}
 		if whole {
 			c.done <- struct{}{}
+		}
+		if stuck {
+			return
 		}
 		if l.over() {
 			l.fail(errRetired)

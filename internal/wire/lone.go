@@ -183,6 +183,12 @@ func (l *link) alone(s *lone, name string, script *Script, args []any) (v any, e
 	if err = s.put(name, script, args); err == nil {
 		v, err = s.receive()
 	}
+	return v, l.leave(s, err)
+}
+
+// leave ends the call on s, and s with it unless err is nil or a reply of the server. It returns what the
+// caller is to hear.
+func (l *link) leave(s *lone, err error) error {
 	failed := err != nil && !answered(err)
 	if err != nil && !failed && IsReadOnly(err) {
 		l.retire()
@@ -205,9 +211,9 @@ func (l *link) alone(s *lone, name string, script *Script, args []any) (v any, e
 		l.fail(errRetired)
 	}
 	if failed {
-		return nil, &UnknownError{s.err, &Pending{lostCall(s.err), 0}}
+		return &UnknownError{s.err, &Pending{lostCall(s.err), 0}}
 	}
-	return v, err
+	return err
 }
 
 // lostCall is a call that was sent and whose reply will not come.

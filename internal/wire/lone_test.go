@@ -18,7 +18,7 @@ import (
 const between = 100 * time.Microsecond
 
 // alone opens a Mux and calls until it has a second connection, in a bubble.
-func alone(t *testing.T, pool *redis.Pool, o Options) *Mux {
+func alone(t testing.TB, pool *redis.Pool, o Options) *Mux {
 	t.Helper()
 	m := open(t, pool, o)
 	for range 4 * loneCalls {

@@ -1,0 +1,208 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+)
+
+// onBoth runs a test on a connection that is shared and on one that a caller has to itself.
+func onBoth(t *testing.T, test func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux)) {
+	for name, start := range map[string]func(testing.TB, *redis.Pool, Options) *Mux{"shared": open, "alone": alone} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				wire := w.Wire()
+				m := start(t, wire.Pool(), Options{})
+				works(t, m)
+				wire.Forget()
+				test(t, w, wire, m)
+			})
+		})
+	}
+}
+
+// count takes "k" and draws from "n".
+func count(m *Mux) (any, error) {
+	return m.Counted(context.Background(), "n", "SET", "k", "v", "NX", "PX", 1000)
+}
+
+// turnsAlone is how many calls the second connection has carried.
+func turnsAlone(m *Mux) uint64 {
+	if s := second(m); s != nil {
+		return s.turns
+	}
+	return 0
+}
+
+func sentNames(wire *redistest.Wire) []string {
+	var names []string
+	for _, c := range wire.Sent() {
+		names = append(names, c[0])
+	}
+	return names
+}
+
+func TestACommandAndANumberTravelInOneTransaction(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ *redistest.World, wire *redistest.Wire, m *Mux) {
+		turns := turnsAlone(m)
+		for i, want := range [][]any{{"OK", int64(1)}, {nil, int64(2)}} {
+			v, err := count(m)
+			if got, _ := v.([]any); err != nil || !slices.Equal(got, want) {
+				t.Errorf("reply %d: %v, %v; want %v", i, v, err, want)
+			}
+		}
+		if got := sentNames(wire); !slices.Equal(got, []string{"MULTI", "SET", "INCR", "EXEC", "MULTI", "SET", "INCR", "EXEC"}) {
+			t.Errorf("sent %v", got)
+		}
+		if alone := second(m) != nil; alone && turnsAlone(m) != turns+2 {
+			t.Error("a lone caller's travelled on the connection of all")
+		}
+		works(t, m)
+	})
+}
+
+// TestWhatATransactionRefusesIsTheServersFirstWord: that of EXEC is only that there was one. Nothing of it is
+// executed, and the connection goes on.
+func TestWhatATransactionRefusesIsTheServersFirstWord(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
+		before := wire.Connections()
+		v, err := m.Counted(context.Background(), "n", "SET", "k") // too few arguments
+		if refusal := redis.Error(""); !errors.As(err, &refusal) || isAborted(err) || v != nil {
+			t.Errorf("reply %v, %v", v, err)
+		}
+		if w.Mini.Exists("n") {
+			t.Error("the number was drawn all the same")
+		}
+		w.Mini.Set("n", "abc")
+		v, err = count(m)
+		got, _ := v.([]any)
+		if err != nil || len(got) != 2 || got[0] != "OK" {
+			t.Fatalf("with a counter that is no number: %v, %v", v, err)
+		}
+		if _, refused := got[1].(redis.Error); !refused {
+			t.Errorf("the counter's reply: %v", got[1])
+		}
+		works(t, m)
+		if wire.Connections() != before {
+			t.Error("a refusal cost a connection")
+		}
+	})
+}
+
+// TestWithoutTransactionsTheReplyTellsWhatWasExecutedAllTheSame: one by one, with anybody in between.
+func TestWithoutTransactionsTheReplyTellsWhatWasExecutedAllTheSame(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ *redistest.World, wire *redistest.Wire, m *Mux) {
+		wire.Fault(redistest.Rule{Command: "MULTI", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+		for i, want := range [][]any{{"OK", int64(1)}, {nil, int64(2)}} {
+			v, err := count(m)
+			if got, _ := v.([]any); !IsNoPerm(err) || !slices.Equal(got, want) {
+				t.Errorf("reply %d: %v, %v; want %v beside the refusal", i, v, err, want)
+			}
+		}
+		works(t, m)
+	})
+}
+
+// TestATransactionThatStaysOpenTakesNothingMoreIn: it ends with its connection, and unexecuted.
+func TestATransactionThatStaysOpenTakesNothingMoreIn(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
+		wire.Fault(redistest.Rule{Command: "EXEC", Do: redistest.Answer(redistest.NoPerm)})
+		if v, err := count(m); !IsNoPerm(err) || v != nil {
+			t.Errorf("reply %v, %v", v, err)
+		}
+		works(t, m) // a command within a transaction would be told QUEUED
+		synctest.Wait()
+		if w.Mini.Exists("k") || w.Mini.Exists("n") {
+			t.Error("it was executed")
+		}
+		if v, err := count(m); err != nil || v == nil {
+			t.Errorf("afterwards %v, %v", v, err)
+		}
+	})
+}
+
+func TestACutTransactionIsUnknown(t *testing.T) {
+	for _, command := range []string{"MULTI", "INCR", "EXEC"} {
+		onBoth(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
+			wire.Fault(redistest.Rule{Command: command, Do: redistest.CutAfter})
+			v, err := count(m)
+			if unknown := (*UnknownError)(nil); v != nil || !errors.As(err, &unknown) {
+				t.Errorf("cut at %s: %v, %v", command, v, err)
+			}
+			if executed := w.Mini.Exists("k"); executed != (command == "EXEC") {
+				t.Errorf("cut at %s: executed: %v", command, executed)
+			}
+			works(t, m)
+		})
+	}
+}
+
+// TestALateTransactionIsKnown: its reply is that of EXEC, for whoever waits for it afterwards too.
+func TestALateTransactionIsKnown(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		wire := w.Wire()
+		m := open(t, wire.Pool(), Options{})
+		works(t, m)
+		gate := redistest.NewGate()
+		wire.Fault(redistest.Rule{Command: "INCR", Do: redistest.HoldReply(gate)})
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			<-gate.Reached()
+			cancel()
+		}()
+		_, err := m.Counted(ctx, "n", "SET", "k", "v")
+		unknown := (*UnknownError)(nil)
+		if !errors.As(err, &unknown) {
+			t.Fatalf("error %v", err)
+		}
+		go gate.Open()
+		v, err, known := unknown.Pending.Wait(context.Background())
+		if got, _ := v.([]any); err != nil || !known || !slices.Equal(got, []any{"OK", int64(1)}) {
+			t.Errorf("late: %v, %v, %v", v, err, known)
+		}
+	})
+}
+
+// TestNothingComesBetweenACommandAndItsNumber: however many share the connection, each of them gets a number of
+// its own and its own command's reply.
+func TestNothingComesBetweenACommandAndItsNumber(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		m := open(t, w.Pool(), Options{})
+		const hands, turns = 16, 40
+		var mu sync.Mutex
+		seen := map[int64]bool{}
+		var wg sync.WaitGroup
+		for hand := range hands {
+			wg.Go(func() {
+				for range turns {
+					v, err := m.Counted(context.Background(), "n", "ECHO", hand)
+					got, _ := v.([]any)
+					if err != nil || len(got) != 2 || string(got[0].([]byte)) != strconv.Itoa(hand) {
+						t.Errorf("hand %d got %v, %v", hand, v, err)
+						return
+					}
+					mu.Lock()
+					if n := got[1].(int64); seen[n] {
+						t.Errorf("%d was drawn twice", n)
+					} else {
+						seen[n] = true
+					}
+					mu.Unlock()
+					works(t, m)
+				}
+			})
+		}
+		wg.Wait()
+		if len(seen) != hands*turns {
+			t.Errorf("%d numbers for %d transactions", len(seen), hands*turns)
+		}
+	})
+}

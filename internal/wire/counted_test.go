@@ -130,15 +130,22 @@ func TestATransactionThatStaysOpenTakesNothingMoreIn(t *testing.T) {
 }
 
 func TestACutTransactionIsUnknown(t *testing.T) {
-	for _, command := range []string{"MULTI", "INCR", "EXEC"} {
+	for _, c := range []struct {
+		command string
+		cut     redistest.Action
+		after   bool
+	}{
+		{"MULTI", redistest.CutBefore, false}, {"INCR", redistest.CutBefore, false}, {"EXEC", redistest.CutBefore, false},
+		{"EXEC", redistest.CutAfter, true}, {"EXEC", redistest.CutWithin, true},
+	} {
 		onBoth(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
-			wire.Fault(redistest.Rule{Command: command, Do: redistest.CutAfter})
+			wire.Fault(redistest.Rule{Command: c.command, Do: c.cut})
 			v, err := count(m)
 			if unknown := (*UnknownError)(nil); v != nil || !errors.As(err, &unknown) {
-				t.Errorf("cut at %s: %v, %v", command, v, err)
+				t.Errorf("cut at %s: %v, %v", c.command, v, err)
 			}
-			if executed := w.Mini.Exists("k"); executed != (command == "EXEC") {
-				t.Errorf("cut at %s: executed: %v", command, executed)
+			if executed := w.Mini.Exists("k"); executed != c.after {
+				t.Errorf("cut at %s: executed: %v", c.command, executed)
 			}
 			works(t, m)
 		})

@@ -10,9 +10,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,6 +48,9 @@ type Env struct {
 
 	// Replace turns the process into another command; it returns only with an error.
 	Replace func(args, env []string) error
+
+	// outer is the Stdout that we were given: a command of run gets it as it is. Main sets it.
+	outer io.Writer
 }
 
 // System is the real outside.
@@ -69,6 +74,8 @@ func System() Env {
 
 // Main runs one command line and returns its exit code.
 func Main(args []string, env Env) int {
+	said := &answer{Writer: env.Stdout}
+	env.outer, env.Stdout = env.Stdout, said
 	root := newRoot(&env)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
@@ -77,7 +84,39 @@ func Main(args []string, env Env) int {
 	ctx, stop := interruptible(&env)
 	defer stop()
 	cmd, err := root.ExecuteContextC(ctx)
-	return env.report(cmd, err)
+	return env.report(cmd, said.lost(err))
+}
+
+// answer is stdout as verbs write to it. It remembers what could not be written, so that no verb need look
+// at each line of its table: whoever reads the exit code must not take half an answer for a whole one.
+type answer struct {
+	io.Writer
+	mu    sync.Mutex
+	first error
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	n, err := a.Writer.Write(p)
+	if err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.first == nil {
+			a.first = err
+		}
+	}
+	return n, err
+}
+
+// lost is err, what a verb ended with, unless that was an answer that could not be printed. Only a failure
+// with words of its own counts for more.
+func (a *answer) lost(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var e *exitError
+	if a.first == nil || err != nil && (!errors.As(err, &e) || e.err != nil) {
+		return err
+	}
+	return unprinted(a.first)
 }
 
 // errInterrupted is the cause with which a verb's context ends when we are told to end.

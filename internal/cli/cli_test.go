@@ -23,6 +23,7 @@ type stage struct {
 	timeout     time.Duration // what Env has
 	vars        map[string]string
 	stdin       string
+	stdout      io.Writer // nil: it is kept
 	interactive bool
 	replaced    [][]string // what Replace was called with
 	environ     []string   // … with which environment, the last time
@@ -66,8 +67,12 @@ func (s *stage) start(args ...string) *started {
 
 func (s *stage) startReading(in io.Reader, args ...string) *started {
 	st := &started{out: newWatched(), errors: newWatched(), done: make(chan screen, 1)}
+	stdout := s.stdout
+	if stdout == nil {
+		stdout = st.out
+	}
 	env := Env{
-		Stdin: in, Stdout: st.out, Stderr: st.errors,
+		Stdin: in, Stdout: stdout, Stderr: st.errors,
 		Getenv: func(name string) string { return s.vars[name] },
 		Environ: func() []string {
 			all := []string{"PATH=" + os.Getenv("PATH")}

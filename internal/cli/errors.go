@@ -54,6 +54,11 @@ func couldNot(err error, tried string, args ...any) error {
 	return &exitError{codeFailed, fmt.Errorf("%s: %w", tried, err)}
 }
 
+// unprinted says that nobody can read the answer, which is all that a verb is for.
+func unprinted(err error) error {
+	return &exitError{codeFailed, fmt.Errorf("printing the answer: %w", err)}
+}
+
 // unprefixed is an error without the names of the packages that it came through.
 type unprefixed struct{ error }
 

@@ -21,7 +21,7 @@ func (e *Env) printJSON(v any) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
-		return &exitError{codeFailed, fmt.Errorf("printing the answer: %w", err)}
+		return unprinted(err)
 	}
 	return nil
 }

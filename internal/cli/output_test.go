@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
 )
 
 func TestDurationsAreNumbersOfMilliseconds(t *testing.T) {
@@ -85,6 +87,34 @@ func TestATableAlignsNumbersAndEndsLinesAtTheirText(t *testing.T) {
 	(&Env{Stdout: out}).print(g)
 	if want := "NAME     LEFT  VALUE\na          1s  x\nlonger  100ms\n"; out.String() != want {
 		t.Errorf("%q", out.String())
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestAnAnswerThatCannotBePrintedIsAFailureWhateverItSays(t *testing.T) {
+	s := newStage(t)
+	s.stdout = full{}
+	stamp := stampOf(redistest.Start.Add(-time.Hour))
+	for _, key := range []string{"k", "another"} {
+		if err := s.world.Mini.Set(key, stamp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, code := range map[string]int{
+		"version": 3, "version --json": 3, "--help": 3, "ls": 3, "ls --json": 3, "completion zsh": 3, "run --help": 125,
+		"doctor --match k --lease 1m": 3, "unlock another --value " + stamp: 3, "skew --lease 60s --job 5s..90s --clients 2": 3,
+	} {
+		got := s.run(strings.Fields(line)...)
+		if got.code != code || strings.Count(got.errors, "no space left on device") != 1 {
+			t.Errorf("%s: code %d, want %d: %s", line, got.code, code, got.errors)
+		}
+	}
+	if got := s.run("ls", "--nonsense"); got.code != 2 {
+		t.Errorf("wrong use: %+v", got)
 	}
 }
 

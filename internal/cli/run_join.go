@@ -101,7 +101,7 @@ func (r *runner) join(outer heldLock) error {
 	}
 	proc, err := child.Start(child.Spec{
 		Args: r.command, Env: env,
-		Stdin: r.env.Stdin, Stdout: r.env.Stdout, Stderr: r.env.Stderr, Clock: r.env.Clock,
+		Stdin: r.env.Stdin, Stdout: r.env.outer, Stderr: r.env.Stderr, Clock: r.env.Clock,
 	})
 	if err != nil {
 		return startFailure(err)

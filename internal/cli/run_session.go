@@ -96,7 +96,7 @@ func (r *runner) run(ctx context.Context) error {
 	defer r.env.Notify(signals, child.Passed()...)()
 	proc, err := child.Start(child.Spec{
 		Args: r.command, Env: r.environment(lease),
-		Stdin: r.env.Stdin, Stdout: r.env.Stdout, Stderr: r.env.Stderr,
+		Stdin: r.env.Stdin, Stdout: r.env.outer, Stderr: r.env.Stderr,
 		Signals: signals, Clock: r.env.Clock,
 		Continued: func() child.Schedule { return r.continued(lease) },
 	})

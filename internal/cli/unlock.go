@@ -25,8 +25,8 @@ ours. Without it the holder is shown and you are asked, on a terminal.
 A token of ours beside the key goes with it. If the holder is not dead, it works on:
 one of ours is told, at its next renewal at the latest, an old client never.
 
-Exit codes: 0 deleted, or it was free; 1 it changed meanwhile, or you said no;
-2 wrong use; 3 it could not be done.`
+Exit codes: 0 deleted, or it was free when you were to be asked; 1 V is not what stands
+there (nothing may), or you said no; 2 wrong use; 3 it could not be done.`
 
 type unlockFlags struct {
 	server  serverFlags
@@ -153,9 +153,9 @@ func (e *Env) askFor(ctx context.Context, backend legacy.Backend, key, prefer st
 		fmt.Fprintf(e.Stdout, "%s is free\n", escaped(key))
 		return "", nil
 	case o.Exists && o.Type != "string":
-		return "", &exitError{codeBad, fmt.Errorf("%q holds a %s, which is no lock of the GETSET kind: nothing was deleted", escaped(key), o.Type)}
+		return "", &exitError{codeBad, fmt.Errorf("%q holds a %s, which is no lock of ours or of old clients: nothing was deleted; whoever knows whose it is deletes it by DEL", escaped(key), o.Type)}
 	case o.Exists && o.Size > len(o.Value):
-		return "", &exitError{codeBad, fmt.Errorf("the value of %q is %d bytes long, which is no lock's: nothing was deleted", escaped(key), o.Size)}
+		return "", &exitError{codeBad, fmt.Errorf("the value of %q is %d bytes long, which is no lock's: nothing was deleted; whoever knows whose it is deletes it by DEL", escaped(key), o.Size)}
 	case o.Exists:
 		value = o.Value
 	case ours:

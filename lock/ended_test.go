@@ -1,0 +1,104 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+// deaf is a backend whose attempt wins in the moment in which its context ends.
+type deaf struct {
+	lock.Backend
+	cancel context.CancelFunc
+}
+
+func (d *deaf) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	g, err := d.Backend.Try(context.WithoutCancel(ctx), key, ttl)
+	d.cancel()
+	return g, err
+}
+
+func TestAnAttemptThatWinsBehindTheEndOfItsContextIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := client(t, &deaf{s.Backend(), cancel}, lock.Config{})
+		l, err := c.Acquire(ctx, "k")
+		wantErr(t, err, context.Canceled)
+		synctest.Wait()
+		if h := s.Holder("k"); l != nil || h != "" {
+			t.Errorf("lease %v, key left to %q", l, h)
+		}
+	})
+}
+
+// TestWhatIsLeftOfALostLeaseIsGivenBackInTheBackground: trust ends a margin before the key does.
+func TestWhatIsLeftOfALostLeaseIsGivenBackInTheBackground(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second})
+		l := acquire(t, c, "k")
+		s.Order(locktest.Fault{Op: "extend", Err: errServer})
+		<-l.Done()
+		s.Order(locktest.Fault{Op: "release", Times: 1, Err: errServer})
+		wantErr(t, l.Release(), lock.ErrLost)
+		if s.Holder("k") == "" {
+			t.Fatal("the key ended by itself: the test is wrong")
+		}
+		time.Sleep(time.Second)
+		if h := s.Holder("k"); h != "" {
+			t.Errorf("key left to %q", h)
+		}
+	})
+}
+
+func TestALeaseIsGivenBackOnceWhateverEndsBehindIt(t *testing.T) {
+	for name, end := range map[string]func(*lock.Lease, context.CancelFunc){
+		"released, then its context": func(l *lock.Lease, cancel context.CancelFunc) { release(t, l); cancel() },
+		"its context, twice looked":  func(l *lock.Lease, cancel context.CancelFunc) { cancel(); _ = l.Err() },
+	} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			c := client(t, s.Backend(), lock.Config{})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l, err := c.Acquire(ctx, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = l.Context() // which listens for the end
+			end(l, cancel)
+			for range 3 {
+				if l.Err() == nil {
+					t.Errorf("%s: it lives", name)
+				}
+				synctest.Wait()
+			}
+			if n := s.Calls("release"); n != 1 || s.Holder("k") != "" {
+				t.Errorf("%s: given back %d times, key left to %q", name, n, s.Holder("k"))
+			}
+		})
+	}
+}
+
+// TestTheNextOfThisProcessTriesWhenALeaseIsLost: its holder may take long to stop.
+func TestTheNextOfThisProcessTriesWhenALeaseIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second})
+		first := acquire(t, c, "k")
+		next := make(chan *lock.Lease)
+		go func() { next <- acquire(t, c, "k") }()
+		synctest.Wait()
+		s.Seize("k", "thief", time.Minute)
+		<-first.Done()
+		wantErr(t, first.Err(), lock.ErrLost)
+		select {
+		case l := <-next:
+			release(t, l)
+		case <-time.After(2 * time.Minute):
+			t.Error("it still waits for who has lost the key")
+		}
+		wantErr(t, first.Release(), lock.ErrLost)
+	})
+}

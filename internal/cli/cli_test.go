@@ -173,7 +173,7 @@ func TestWrongUseIsOneLineAndExitCode2(t *testing.T) {
 	s := newStage(t)
 	for line, says := range map[string]string{
 		"foo":                         `getsetlock: there is no command "foo"`,
-		"--foo":                       "getsetlock: unknown flag: --foo",
+		"--foo":                       "getsetlock: unknown flag: --foo; see getsetlock --help",
 		"version x":                   "takes no arguments",
 		"completion":                  "bash, zsh or fish",
 		"completion tcsh":             `no completion for "tcsh"`,
@@ -205,7 +205,7 @@ func TestOfRunWrongUseIs125(t *testing.T) {
 		"run -- true":                   "one KEY before --, not 0",
 		"run a b -- true":               "one KEY before --, not 2",
 		"run k --":                      "no command behind --",
-		"run --foo k -- true":           "unknown flag: --foo",
+		"run --foo k -- true":           "unknown flag: --foo; see getsetlock run --help",
 		"run --wait x k -- true":        "or forever",
 		"run --wait -1s k -- true":      "must not be negative",
 		"run --ttl 5 k -- true":         "missing unit",

@@ -11,9 +11,10 @@ const rootLong = `getsetlock takes locks on Redis that old clients of the GETSET
 and its many relatives) respect, and keeps a watch on them.
 
 A lock is a key. Whoever sets it first works; the others wait. Old clients write
-into the key when their lock expires, by their own clock; getsetlock writes the
-same bytes, so that both exclude each other, and proves what it holds by a token
-of its own beside the key.
+into the key when their lock expires, by their own clock; told of them, by --dialect,
+getsetlock writes the same bytes, so that both exclude each other, and proves what it
+holds by a token of its own beside the key. Where there are no old clients, the key
+holds a token and nothing else, and ends by the server's clock.
 
 Start with
 
@@ -38,6 +39,12 @@ func newRoot(e *Env) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.HasPrefix(err.Error(), "unknown") {
+			return wrongUse("%w; see %s --help", err, cmd.CommandPath())
+		}
+		return err
+	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Available Commands:", "Commands:"))
 	slices.SortStableFunc(verbs, func(a, b verb) int { return a.order - b.order })
 	for _, v := range verbs {

@@ -2,7 +2,9 @@ package wire
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"io/fs"
 	"net"
 	"strings"
 
@@ -95,7 +97,7 @@ var advice = []struct {
 	{IsReadOnly, "this server is a read-only replica: point the address at the primary"},
 	{IsLoading, "the server is still reading its data from disk: try again when it is up"},
 	{IsNoAuth, "the server did not take the user and password: check them in the address"},
-	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
+	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel; beside the lock's own key that is gsl:* of token locks, {KEY}:gsl beside old clients"},
 	{IsWrongType, "the key holds another type than a lock's string: it belongs to something else"},
 	{IsCluster, "this is a node of a cluster, which is not supported yet: use a single primary"},
 	{IsUnknownCommand, "the server, or a proxy before it, lacks this command: use a newer server or another mode"},
@@ -110,10 +112,15 @@ var advice = []struct {
 	{coded("ERR max number of clients"), "the server takes no more connections: raise maxclients or close some"},
 	{isA(ErrClosed), "the lock client was closed while this was under way"},
 	{isA(context.Canceled), ""},
+	{coded("ERR DB index is out of range", "ERR invalid DB index"), "the server has no such database: name one below its setting databases, 16 unless it says otherwise"},
+	{unknownAuthority, "no authority that is known here signed the server's certificate: name a file with its certificate by --cacert"},
+	{wrongName, "the server's certificate is for another name: use a name that stands in it"},
+	{isA(fs.ErrNotExist), "there is no such socket: check the path and unixsocket in the server's configuration"},
+	{isA(fs.ErrPermission), "this user may not open the socket: see unixsocketperm in the server's configuration"},
 	{refusedConnection, "nothing listens there: check the address and that the server runs"},
 	{noSuchHost, "the name does not resolve: check the address"},
-	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls and the server's load"},
-	{isA(ErrLost), "the server or the network closed the connection: see the server's log"},
+	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls, the server's load, and that it speaks TLS where that is asked for"},
+	{isA(ErrLost), "the server or the network closed the connection: see the server's log, and whether it wants TLS (rediss://)"},
 }
 
 // holdsNoNumber: the counter of fencing numbers cannot be read, in the words of the scripts that draw one.
@@ -122,7 +129,9 @@ func holdsNoNumber(err error) bool {
 	return strings.Contains(text, " holds no fencing number")
 }
 
-func coded(code string) func(error) bool { return func(err error) bool { return says(err, code) } }
+func coded(codes ...string) func(error) bool {
+	return func(err error) bool { return says(err, codes...) }
+}
 
 func isA(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
@@ -131,6 +140,16 @@ func isA(target error) func(error) bool {
 func refusedConnection(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && strings.Contains(op.Error(), "refused")
+}
+
+func unknownAuthority(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	return errors.As(err, &unknown)
+}
+
+func wrongName(err error) bool {
+	var name x509.HostnameError
+	return errors.As(err, &name)
 }
 
 func noSuchHost(err error) bool {

@@ -2,8 +2,12 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -110,6 +114,12 @@ func TestEveryEndOfACallIsExplained(t *testing.T) {
 		{redis.Error("NOREPLICAS Not enough good replicas to write."), "replicas"},
 		{redis.Error("DENIED Redis is running in protected mode"), "protected mode"},
 		{redis.Error("MASTERDOWN Link with MASTER is down"), "primary"},
+		{&NotSentError{&dialError{redis.Error("ERR DB index is out of range")}}, "databases"},
+		{redis.Error("ERR invalid DB index"), "databases"},
+		{&NotSentError{&dialError{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}}, "--cacert"},
+		{&NotSentError{&dialError{&tls.CertificateVerificationError{Err: x509.HostnameError{}}}}, "another name"},
+		{&NotSentError{&dialError{&net.OpError{Op: "dial", Err: syscall.ENOENT}}}, "unixsocket"},
+		{&NotSentError{&dialError{&net.OpError{Op: "dial", Err: syscall.EACCES}}}, "unixsocketperm"},
 	} {
 		got := Explain(c.err)
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {

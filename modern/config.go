@@ -54,7 +54,8 @@ type Config struct {
 	// Replicas is how many replicas must have acknowledged the key before it counts as taken (WAIT),
 	// within ReplicaWait; else it is given back. It costs a replica's round trip at each acquisition,
 	// and does not make a fail-over safe: a replica that acknowledged need not be the one that is
-	// promoted. Renewals and releases do not wait for it. The key gsl:wait:NAMESPACE is written too.
+	// promoted. Renewals and releases do not wait for it, nor do hand-overs by command, which are off
+	// where lock.Config.HandOvers does not ask for them. The key gsl:wait:NAMESPACE is written too.
 	Replicas int
 
 	// ReplicaWait is how long to wait for Replicas. Defaults to 100 ms. It must be less than Timeout.
@@ -134,9 +135,10 @@ func (b *Backend) Fits(ttl, renewEvery, margin time.Duration) error {
 	return nil
 }
 
-// Tune switches hand-overs off in the fair form: they overtake who waits in other processes.
+// Tune switches hand-overs off in the fair form: they overtake who waits in other processes. And those by
+// command where replicas are to have a key: they put a token on it of which no replica would be asked.
 func (b *Backend) Tune(cfg lock.Config) lock.Config {
-	if b.cfg.Fair && cfg.HandOvers == 0 {
+	if (b.cfg.Fair || b.cfg.Replicas > 0) && cfg.HandOvers == 0 {
 		cfg.HandOvers = -1
 	}
 	if b.cfg.Fair && cfg.LocalHandOvers == 0 {

@@ -116,6 +116,37 @@ func TestManyWaitForReplicasTogether(t *testing.T) {
 	}
 }
 
+// TestReplicasAreAskedForEveryToken: also for that of a goroutine which had waited for another of its process.
+func TestReplicasAreAskedForEveryToken(t *testing.T) {
+	primary := redistest.Real(t, redistest.Options{})
+	primary.StartReplica()
+	primary.AwaitReplica()
+	wire := primary.Wire()
+	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1, ReplicaWait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := make(chan struct{}, 1)
+	c := client(t, b, lock.Config{LocalHandOvers: -1, Hooks: lock.Hooks{Waiting: func(lock.Event) { waits <- struct{}{} }}})
+	first := acquire(t, c, "k")
+	result := c.Request(bg, "k")
+	<-waits
+	if err := first.Release(); err != nil {
+		t.Error(err)
+	}
+	got := <-result
+	if got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	second := got.Lease
+	if n := wire.Count("WAIT"); second.Token() == first.Token() || n != 2 {
+		t.Errorf("for tokens %s and %s replicas were asked %d times", first.Token(), second.Token(), n)
+	}
+	if err := second.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
 func fenced(t *testing.T, pool *redis.Pool, cfg lock.Config) *lock.Client {
 	t.Helper()
 	b, err := modern.New(pool, modern.Config{Fence: true, Timeout: 500 * time.Millisecond})

@@ -41,7 +41,7 @@ func Keys(t testing.TB, p *redis.Pool) []string {
 	t.Helper()
 	c := p.Get()
 	defer c.Close()
-	keys, err := redis.Strings(redis.DoWithTimeout(c, patience, "KEYS", "*"))
+	keys, err := redis.Strings(redis.DoWithTimeout(c, Patience, "KEYS", "*"))
 	if err != nil {
 		t.Fatalf("redistest: KEYS: %v", err)
 	}

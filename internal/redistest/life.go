@@ -78,7 +78,7 @@ func (s *Server) User(name, password string, rules ...string) string {
 // awaitInfo asks until INFO has the line.
 func (s *Server) awaitInfo(section, line string) {
 	s.t.Helper()
-	end := time.Now().Add(2 * patience)
+	end := time.Now().Add(2 * Patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		text, err := redis.String(s.Do("INFO", section), nil)
 		if err == nil && strings.Contains(text, line) {

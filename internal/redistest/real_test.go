@@ -147,7 +147,7 @@ func TestInvalidationsPassThroughAWire(t *testing.T) {
 	reader.Do("CLIENT", "TRACKING", "ON", "REDIRECT", id)
 	reader.Do("GET", "k")
 	s.Do("SET", "k", "v")
-	said, err := redis.Values(redis.ReceiveWithTimeout(listener, 10*time.Second))
+	said, err := redis.Values(redis.ReceiveWithTimeout(listener, redistest.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}

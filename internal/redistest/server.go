@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -131,7 +132,7 @@ func (s *Server) launch() error {
 
 // awaitAnswer asks until the server says something other than that it is loading.
 func (s *Server) awaitAnswer() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
 	defer cancel()
 	var last error
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -154,8 +155,23 @@ func (s *Server) ask(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	_, err = c.Do("PING")
-	return err
+	if _, err = c.Do("PING"); err != nil {
+		return err
+	}
+	return s.ours(c)
+}
+
+// ours sees to it that our process is the one that answers. A test beside this one may have been given the same
+// free port, and its server have been the first to listen.
+func (s *Server) ours(c redis.Conn) error {
+	info, err := redis.String(c.Do("INFO", "server"))
+	if err != nil {
+		return err
+	}
+	if own := fmt.Sprintf("process_id:%d\r\n", s.PID()); !strings.Contains(info, own) {
+		return errors.New("another server answers there")
+	}
+	return nil
 }
 
 func (s *Server) dialOptions() []redis.DialOption {
@@ -234,7 +250,7 @@ func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 // Do runs one command as the default user and fails the test on an error.
 func (s *Server) Do(command string, args ...any) any {
 	s.t.Helper()
-	c, err := redis.Dial("tcp", "redistest", append(s.dialOptions(), redis.DialReadTimeout(patience))...)
+	c, err := redis.Dial("tcp", "redistest", append(s.dialOptions(), redis.DialReadTimeout(Patience))...)
 	if err != nil {
 		s.t.Fatalf("redistest: %v", err)
 	}

@@ -120,7 +120,7 @@ func try(t testing.TB, path string) Features {
 	c := s.Pool().Get()
 	defer c.Close()
 	can := func(command string, args ...any) bool {
-		_, err := redis.DoWithTimeout(c, patience, command, args...)
+		_, err := redis.DoWithTimeout(c, Patience, command, args...)
 		return err == nil
 	}
 	f := Features{
@@ -141,18 +141,18 @@ func tracks(s *Server) bool {
 	defer listener.Close()
 	defer reader.Close()
 	defer writer.Close()
-	id, err := redis.Int64(redis.DoWithTimeout(listener, patience, "CLIENT", "ID"))
+	id, err := redis.Int64(redis.DoWithTimeout(listener, Patience, "CLIENT", "ID"))
 	if err != nil {
 		return false
 	}
-	if _, err := redis.DoWithTimeout(reader, patience, "CLIENT", "TRACKING", "ON", "REDIRECT", id); err != nil {
+	if _, err := redis.DoWithTimeout(reader, Patience, "CLIENT", "TRACKING", "ON", "REDIRECT", id); err != nil {
 		return false
 	}
-	if _, err := redis.DoWithTimeout(listener, patience, "SUBSCRIBE", "__redis__:invalidate"); err != nil {
+	if _, err := redis.DoWithTimeout(listener, Patience, "SUBSCRIBE", "__redis__:invalidate"); err != nil {
 		return false
 	}
-	redis.DoWithTimeout(reader, patience, "GET", "tracked")
-	redis.DoWithTimeout(writer, patience, "SET", "tracked", "1")
-	said, err := redis.Values(redis.ReceiveWithTimeout(listener, patience))
+	redis.DoWithTimeout(reader, Patience, "GET", "tracked")
+	redis.DoWithTimeout(writer, Patience, "SET", "tracked", "1")
+	said, err := redis.Values(redis.ReceiveWithTimeout(listener, Patience))
 	return err == nil && len(said) == 3
 }

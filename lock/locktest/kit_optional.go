@@ -167,7 +167,7 @@ func (k *kit) soon(what string, ch <-chan struct{}) {
 	k.Helper()
 	select {
 	case <-ch:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		k.Fatalf("%s: nothing was told", what)
 	}
 }

@@ -84,7 +84,7 @@ func ours(t *testing.T, name string, pool *redis.Pool, cfg modern.Config) party 
 }
 
 func TestRedsyncRedislockAndOursExcludeEachOtherOnOneKey(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	all := parties(t, redistest.Real(t, redistest.Options{}))
 	for _, holder := range all {
@@ -106,7 +106,7 @@ func TestRedsyncRedislockAndOursExcludeEachOtherOnOneKey(t *testing.T) {
 // TestNoneReleasesWhatAnotherTookAfterItsExpiry: each library holds a key that expires; the next one
 // takes it; the late release of the first must leave it alone.
 func TestNoneReleasesWhatAnotherTookAfterItsExpiry(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	s := redistest.Real(t, redistest.Options{})
 	all := parties(t, s)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // TestEveryScenarioMeasuresEveryAdapter looks at no figure: only that there are some. What takes the
 // seconds of a TTL is tried with few adapters.
 func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	server, err := startServer(ctx)
 	if err != nil {

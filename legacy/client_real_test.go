@@ -151,10 +151,10 @@ func TestAJavaClientsDELWakesAWaiter(t *testing.T) {
 		if !bin.Tracking {
 			return
 		}
-		ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+		ctx, cancel := context.WithTimeout(bg, redistest.Patience)
 		defer cancel()
 		java := interop.NewClient(t, jvm, s.Addr())
-		if err := java.Lock(ctx, interop.Jar, "stock", 0, time.Minute); err != nil {
+		if err := java.Lock(ctx, interop.Jar, "stock", 0, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := java.Acquire(ctx); err != nil || !got.Won {

@@ -111,11 +111,11 @@ func TestHardenedWakesAndGuardsWhereTheServerTracks(t *testing.T) {
 
 func await(t *testing.T, c <-chan struct{}) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+	ctx, cancel := context.WithTimeout(bg, redistest.Patience)
 	defer cancel()
 	select {
 	case <-c:
 	case <-ctx.Done():
-		t.Fatal("not woken within five seconds")
+		t.Fatal("not woken")
 	}
 }

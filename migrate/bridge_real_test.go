@@ -64,7 +64,7 @@ func TestAnOldClientsReleaseWakesAWaiterAndATouchTellsTheHolder(t *testing.T) {
 	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed} {
 		t.Run(p.String(), func(t *testing.T) {
 			s.Do("FLUSHALL")
-			s.Do("SET", "k", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10))
+			s.Do("SET", "k", strconv.FormatInt(time.Now().Add(redistest.Patience+time.Minute).UnixMilli(), 10))
 			waiting := make(chan struct{}, 1)
 			c, err := lock.New(realBridge(t, s, p), lock.Config{
 				RetryEvery: time.Hour, Politeness: -1, // nothing but a wake-up lets it try again
@@ -74,7 +74,7 @@ func TestAnOldClientsReleaseWakesAWaiterAndATouchTellsTheHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close(context.Background())
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 			defer cancel()
 			got := make(chan *lock.Lease, 1)
 			go func() {
@@ -91,7 +91,7 @@ func TestAnOldClientsReleaseWakesAWaiterAndATouchTellsTheHolder(t *testing.T) {
 				return
 			}
 			l.Context() // the watch is set up with it, at the latest soon after
-			deadline := time.After(20 * time.Second)
+			deadline := time.After(redistest.Patience)
 			for touched := false; !touched; {
 				// Until the watch stands a touch is only found by a renewal.
 				s.Do("SET", "k", "1")

@@ -52,7 +52,7 @@ func takes(t *testing.T, b *migrate.Bridge, key string) lock.Grant {
 func answered(t *testing.T, what string, f func() error) error {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(redistest.Patience); time.Now().Before(end); {
 		if err = f(); err == nil || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrHeld) {
 			return err
 		}

@@ -75,7 +75,7 @@ func (d *javaDriver) order(format string, args ...any) {
 // next is what happened next.
 func (d *javaDriver) next() string {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(bg, 40*time.Second)
+	ctx, cancel := context.WithTimeout(bg, redistest.Patience)
 	defer cancel()
 	select {
 	case line, ok := <-d.lines:
@@ -84,7 +84,7 @@ func (d *javaDriver) next() string {
 		}
 		return line
 	case <-ctx.Done():
-		d.t.Fatal("nothing happened for 40 s")
+		d.t.Fatalf("nothing happened for %v", redistest.Patience)
 	}
 	return ""
 }
@@ -146,7 +146,7 @@ func (w *javaWorld) expired(key string) string {
 // until waits for what the server is to show.
 func (w *javaWorld) until(what string, shown func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !shown(); {
+	for end := time.Now().Add(redistest.Patience); !shown(); {
 		if time.Now().After(end) {
 			w.t.Fatalf("not shown: %s", what)
 		}

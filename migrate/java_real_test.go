@@ -89,7 +89,7 @@ func (w *javaWorld) java(ttl time.Duration) *interop.Client {
 // members waits until the registry's members are as wanted.
 func (w *javaWorld) members(what string, wanted func([]MemberState) bool) []MemberState {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(redistest.Patience); ; {
 		r, err := Status(bg, w.pool, Options{Namespace: "stock"})
 		if err != nil {
 			w.t.Fatal(err)
@@ -190,7 +190,7 @@ func TestJavaFollowsTheRecordIntoSealed(t *testing.T) {
 }
 
 func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
-	ctx, cancel := context.WithTimeout(bg, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(bg, 5*time.Minute)
 	defer cancel()
 	w := inJavaWorld(t, 10*time.Second)
 	old := interop.SharedClient(t, w.server.Addr())
@@ -278,7 +278,7 @@ func TestEitherSideIsKilledAndTheOtherTakesOver(t *testing.T) {
 	if err := j.Die(bg); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+	ctx, cancel := context.WithTimeout(bg, redistest.Patience)
 	defer cancel()
 	lease, err := w.client.Acquire(ctx, "stock:42")
 	if err != nil {

@@ -55,7 +55,7 @@ func (w *javaWorld) jar(addr, key string) *interop.Client {
 
 func (w *javaWorld) reaches(what string, g *redistest.Gate) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(bg, 40*time.Second)
+	ctx, cancel := context.WithTimeout(bg, redistest.Patience)
 	defer cancel()
 	select {
 	case <-g.Reached():

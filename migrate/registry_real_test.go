@@ -172,7 +172,7 @@ func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
 	}()
 	until := func(what string, ok func(Sighting) bool) {
 		t.Helper()
-		limit := time.After(20 * time.Second)
+		limit := time.After(redistest.Patience)
 		for {
 			select {
 			case s := <-seen:

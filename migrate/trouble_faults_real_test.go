@@ -62,7 +62,7 @@ func TestTwoDialectsOnOneKeyCloseTheGate(t *testing.T) {
 	if _, err := Init(bg, pool, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(bg, 30*time.Second)
+	ctx, stop := context.WithTimeout(bg, redistest.Patience)
 	defer stop()
 	turn, mixed := 0, false
 	err := WatchClients(ctx, pool, ObserverConfig{

@@ -33,11 +33,16 @@ func TestAKeyThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
 			replica := primary.StartReplica()
 			primary.AwaitReplica()
 			wire := primary.Wire()
-			b, err := modern.New(wire.Pool(), modern.Config{Fence: true, Replicas: 1, ReplicaWait: 300 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
+			waiting := func(d time.Duration) (*modern.Backend, *lock.Client) {
+				b, err := modern.New(wire.Pool(), modern.Config{Fence: true, Replicas: 1, ReplicaWait: d, Timeout: redistest.Patience})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b, client(t, b, lock.Config{TTL: redistest.Patience})
 			}
-			c := client(t, b, lock.Config{})
+			// Only where the replica stands still does it matter how long it is waited for.
+			b, hasty := waiting(300 * time.Millisecond)
+			_, c := waiting(redistest.Patience / 2)
 			l := acquire(t, c, "k")
 			if err := l.Release(); err != nil {
 				t.Error(err)
@@ -45,7 +50,7 @@ func TestAKeyThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
 			replica.Pause()
 			for n := uint64(1); n <= 2; n++ {
 				// What was given back in the background may not be back yet.
-				err := untilNot(lock.ErrHeld, func() error { _, err := c.TryAcquire(bg, "k"); return err })
+				err := untilNot(lock.ErrHeld, func() error { _, err := hasty.TryAcquire(bg, "k"); return err })
 				if err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
 					t.Fatalf("with the replica stopped: %v", err)
 				}
@@ -86,11 +91,11 @@ func TestManyWaitForReplicasTogether(t *testing.T) {
 	primary.StartReplica()
 	primary.AwaitReplica()
 	wire := primary.Wire()
-	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1})
+	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1, ReplicaWait: redistest.Patience / 2, Timeout: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client(t, b, lock.Config{})
+	c := client(t, b, lock.Config{TTL: redistest.Patience})
 	gate := redistest.NewGate()
 	wire.Fault(redistest.Rule{Command: "WAIT", Do: redistest.HoldReply(gate)})
 	var wg sync.WaitGroup
@@ -256,7 +261,7 @@ func sentinel(t *testing.T, p *redistest.Pair) string {
 		replicas, err := redis.Values(c.Do("SENTINEL", "SLAVES", "m"))
 		return err == nil && len(replicas) == 1
 	}
-	for deadline := time.After(30 * time.Second); !sees(); {
+	for deadline := time.After(redistest.Patience); !sees(); {
 		select {
 		case <-deadline:
 			t.Fatal("the sentinel does not see the replica")

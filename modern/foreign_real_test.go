@@ -51,7 +51,7 @@ func lostSoon(t *testing.T, l *lock.Lease) {
 	t.Helper()
 	select {
 	case <-l.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(redistest.Patience):
 		t.Fatal("the holder was not told")
 	}
 	if !errors.Is(l.Err(), lock.ErrLost) {
@@ -99,7 +99,7 @@ func TestSetPexpireShortensALease(t *testing.T) {
 			l := acquire(t, c, "k")
 			guarded(t, s)
 			shorten(s)
-			for deadline := time.After(20 * time.Second); ; {
+			for deadline := time.After(redistest.Patience); ; {
 				left, err := redis.Int64(s.Do("PTTL", "k"), nil)
 				if err != nil || left < 0 {
 					t.Fatalf("the key ended before the lease (PTTL %d, %v)", left, err)

@@ -77,7 +77,7 @@ func (h *history) count(kind string) (n int) {
 // goesOn waits until somebody else gets the key.
 func (h *history) goesOn(t *testing.T) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(redistest.Patience)
 	for before := h.count("acquired"); h.count("acquired") < before+2; {
 		select {
 		case <-deadline:

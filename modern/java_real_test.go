@@ -30,7 +30,7 @@ func must[T any](t *testing.T) func(T, error) T {
 // TestJavaTokenLocksAndOursExcludeEachOther runs the listing of Java services, with Jedis 2.9.3, beside
 // ours on one key.
 func TestJavaTokenLocksAndOursExcludeEachOther(t *testing.T) {
-	ctx, cancel := context.WithTimeout(bg, time.Minute)
+	ctx, cancel := context.WithTimeout(bg, 5*time.Minute)
 	defer cancel()
 	jvm := must[*interop.JVM](t)(interop.Start(ctx, interop.Options{}))
 	defer jvm.Close()

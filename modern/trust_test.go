@@ -21,7 +21,7 @@ func client(t *testing.T, b lock.Backend, cfg lock.Config) *lock.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+		ctx, cancel := context.WithTimeout(bg, redistest.Patience)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
 			t.Error(err)

@@ -84,7 +84,7 @@ func (s *screen) type_(keys string) {
 // not contain what is expected next.
 func (s *screen) expect(want string) {
 	s.t.Helper()
-	alarm := time.AfterFunc(20*time.Second, func() {
+	alarm := time.AfterFunc(2*time.Minute, func() {
 		s.mu.Lock()
 		s.over = true
 		s.more.Broadcast()

@@ -41,7 +41,7 @@ type Options struct {
 	// Env is added to our own environment.
 	Env []string
 	// Timeout bounds every call whose context has no deadline, beyond the time that the call itself is known to take.
-	// Defaults to 30 s.
+	// Defaults to two minutes.
 	Timeout time.Duration
 }
 
@@ -90,7 +90,7 @@ func Start(ctx context.Context, o Options) (*JVM, error) {
 	cmd.Env = append(os.Environ(), o.Env...)
 	j := &JVM{cmd: cmd, stderr: &tail{}, timeout: o.Timeout, ended: make(chan struct{}), calls: map[string]chan answer{}}
 	if j.timeout == 0 {
-		j.timeout = 30 * time.Second
+		j.timeout = 2 * time.Minute
 	}
 	cmd.Stderr = j.stderr
 	stdin, err := cmd.StdinPipe()

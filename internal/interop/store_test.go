@@ -61,9 +61,9 @@ func (s store) state(key string) (string, error) {
 	return "", fmt.Errorf("%s is a %s", key, kind)
 }
 
-// testContext ends a minute in, whatever hangs.
+// testContext ends one day, whatever hangs.
 func testContext(tb testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	tb.Cleanup(cancel)
 	return ctx
 }
@@ -71,7 +71,7 @@ func testContext(tb testing.TB) context.Context {
 // patientContext is for tests in which clients contend: the jar that has just released is the first to ask again, so how
 // long the last of them starves is a matter of luck.
 func patientContext(tb testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
 	tb.Cleanup(cancel)
 	return ctx
 }

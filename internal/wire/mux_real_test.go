@@ -103,7 +103,7 @@ func TestAPromotedHookIsFollowedAfterReadOnly(t *testing.T) {
 	mu.Lock()
 	leads = primary
 	mu.Unlock()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(redistest.Patience)
 	for err := set(); err != nil; err = set() {
 		if !IsReadOnly(err) || time.Now().After(deadline) {
 			t.Fatalf("error is %v", err)

@@ -60,7 +60,7 @@ func await(t *testing.T, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(20 * time.Second):
+	case <-time.After(redistest.Patience):
 		t.Fatal("the watch was not called")
 	}
 }

@@ -84,7 +84,7 @@ func TestCommandsOfTheReadmeDoWhatItSays(t *testing.T) {
 		if words == nil {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 		cmd.Dir = folder
 		cmd.Env = append(os.Environ(), "GETSETLOCK_REDIS="+p.server.URL(), "NO_COLOR=1")

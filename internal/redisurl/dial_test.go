@@ -160,7 +160,7 @@ func TestNoFailureOfConnectingShowsThePassword(t *testing.T) {
 		"no such CA file":           {"rediss://" + who + "host", Options{CACert: file}, "--cacert"},
 		"CA file without TLS":       {"redis://" + who + "host", Options{CACert: file}, "rediss://"},
 		"no sentinel":               {"redis+sentinel://" + who + nobody(t) + "/mymaster", Options{}, "refused"},
-		"no such master":            {"redis+sentinel://" + who + sentinelFor(t, "127.0.0.1:1") + "/other", Options{}, "knows no such master"},
+		"no such master":            {"redis+sentinel://" + who + sentinelFor(t, "127.0.0.1:1") + "/other", Options{}, "knows no such master; check that name"},
 		"master not there":          {"redis+sentinel://" + who + sentinelFor(t, nobody(t)) + "/mymaster", Options{}, "refused"},
 		"master wants another":      {"redis+sentinel://" + who + sentinelFor(t, m.Addr()) + "/mymaster", Options{}, "WRONGPASS"},
 		"master repeats it":         {"redis+sentinel://" + who + sentinelFor(t, fake(t, nil)) + "/mymaster", Options{}, "unknown command"},

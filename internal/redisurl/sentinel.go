@@ -26,7 +26,7 @@ func (d *dialer) throughSentinels(ctx context.Context) (redis.Conn, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("no sentinel leads to a master named %q: %s", d.master, strings.Join(failed, "; "))
+	return nil, fmt.Errorf("no sentinel leads to a master named %q: %s; check that name and the sentinels' addresses", d.master, strings.Join(failed, "; "))
 }
 
 func (d *dialer) throughSentinel(ctx context.Context, address string) (redis.Conn, error) {

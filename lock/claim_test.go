@@ -17,6 +17,7 @@ type giver struct {
 
 	claim  time.Duration // as Enter was told
 	given  int
+	freed  int
 	extend func(context.Context, time.Duration) (lock.Term, error)
 }
 
@@ -52,7 +53,7 @@ type gift struct {
 
 func (g *gift) Token() string                 { return "token" }
 func (g *gift) Term() lock.Term               { return g.term }
-func (g *gift) Release(context.Context) error { return nil }
+func (g *gift) Release(context.Context) error { g.b.freed++; return nil }
 func (g *gift) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
 	return g.b.extend(ctx, ttl)
 }
@@ -103,6 +104,7 @@ func TestAKeyThatWasGivenLongAfterTheLastTryIsExtendedBeforeAnybodyHasIt(t *test
 		}
 		c := client(t, b, lock.Config{TTL: time.Second, Margin: 200 * time.Millisecond, RetryEvery: time.Second})
 		l := acquire(t, c, "k")
+		synctest.Wait()
 		if b.given != 2 || asked != 2 {
 			t.Errorf("given %d times, asked %d times", b.given, asked)
 		}
@@ -179,6 +181,27 @@ func TestWhatTheStoreSaysOfTimeCountsFromItsAnswer(t *testing.T) {
 		l := acquire(t, client(t, s, lock.Config{RetryEvery: time.Second}), "k")
 		if late := time.Since(s.ends); late != 0 {
 			t.Errorf("had %v behind the end of the key", late)
+		}
+		release(t, l)
+	})
+}
+
+// TestAGivenKeyThatCannotBeExtendedIsGivenBack: it was found so late that little of its claim was left.
+func TestAGivenKeyThatCannotBeExtendedIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *locktest.Store) {
+		b := &giver{Backend: heldStore{}, after: 1900 * time.Millisecond}
+		failed := 0
+		b.extend = func(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+			if failed++; failed == 1 {
+				return lock.Term{}, errServer
+			}
+			return lock.Term{Sent: lock.Mark(ctx), TTL: ttl}, nil
+		}
+		c := client(t, b, lock.Config{TTL: 30 * time.Second, Margin: 3 * time.Second, RetryEvery: 2 * time.Second})
+		l := acquire(t, c, "k")
+		synctest.Wait()
+		if b.given != 2 || b.freed != 1 {
+			t.Errorf("of %d gifts the first could not be kept, and %d were given back", b.given, b.freed)
 		}
 		release(t, l)
 	})

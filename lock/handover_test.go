@@ -112,6 +112,33 @@ func TestLeaseOfWhichLittleTrustIsLeftIsNotShared(t *testing.T) {
 	})
 }
 
+// TestALeaseThatIsJustRenewedIsNotShared: the renewal would end when the key is another's already.
+func TestALeaseThatIsJustRenewedIsNotShared(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Sharing(), lock.Config{TTL: 9 * time.Second, HandOvers: -1, HandOverFor: time.Hour})
+		first := acquire(t, c, "k")
+		next := make(chan *lock.Lease)
+		go func() { next <- acquire(t, c, "k") }()
+		reply := make(chan struct{})
+		s.Order(locktest.Fault{Op: "extend", Times: 1, Hold: reply})
+		time.Sleep(3100 * time.Millisecond) // a third of the TTL, and less than half of the trust
+		if s.Calls("extend") != 1 {
+			t.Fatal("no renewal is under way: the test is wrong")
+		}
+		release(t, first)
+		l := <-next
+		if s.Calls("release") != 1 || s.Calls("try") != 2 {
+			t.Errorf("%d releases, %d attempts", s.Calls("release"), s.Calls("try"))
+		}
+		close(reply)
+		synctest.Wait()
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+		release(t, l)
+	})
+}
+
 // TestTrustIsInheritedByThoseWhomItSuits: who does not renew is to have a whole TTL, and who leaves more room
 // for the store's clock than the holder before is to have that.
 func TestTrustIsInheritedByThoseWhomItSuits(t *testing.T) {

@@ -444,10 +444,14 @@ func TestHandOverOfUnknownOutcomeIsNotHandedOn(t *testing.T) {
 		go func() { got <- acquire(t, c, "k") }()
 		synctest.Wait()
 		s.Order(locktest.Fault{Op: "pass", Times: 1, Err: errServer, After: true})
+		began := time.Now()
 		wantErr(t, first.Release(), errServer)
 		l := <-got
 		if l.Err() != nil || s.Holder("k") != l.Token() {
 			t.Error("the next holder does not hold")
+		}
+		if waited := time.Since(began); waited > 5*time.Second {
+			t.Errorf("the next holder waited for %v: what the hand-over took was not undone", waited)
 		}
 		time.Sleep(time.Minute) // whatever is still being undone must not free it
 		if l.Err() != nil || s.Holder("k") != l.Token() {

@@ -163,7 +163,7 @@ func (s *slowToArm) Try(ctx context.Context, key string, ttl time.Duration) (loc
 	if left := time.Until(s.ends); left > 0 {
 		return nil, &lock.HeldError{Key: key, Again: left}
 	}
-	return &gift{term: lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}, nil
+	return &gift{b: &giver{}, term: lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}, nil
 }
 
 func (s *slowToArm) Await(context.Context, string, func()) (func(), bool, error) {

@@ -205,7 +205,11 @@ func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {
 					cancel()
 					<-gone
 					close(hold)
+					began := time.Now()
 					release(t, <-next)
+					if waited := time.Since(began); waited > 5*time.Second {
+						t.Errorf("the next waited for %v: what was passed to who had left was not undone", waited)
+					}
 				})
 			}
 		})

@@ -249,7 +249,7 @@ func (g *grant) late(ctx context.Context) late {
 			return refused
 		}
 	case []any:
-		if len(f) != takenFields && !counted(f, nil).taken {
+		if len(f) != takenFields && !countedOf(f, nil).taken {
 			return refused
 		}
 	}

@@ -58,12 +58,11 @@ func (b *Backend) acquire(ctx context.Context, g *grant, ttl time.Duration) (boo
 	was, sent := b.tally.last.Load(), g.Term().Sent
 	if r := b.tally.at(sent); r != nil && !b.native.loose.Load() {
 		c := b.count(ctx, g, ttl)
-		if !lacks(c.err) {
-			return b.counted(ctx, g, ttl, r, c)
+		if lacks(c.err) {
+			b.native.loose.Store(true)
 		}
-		b.native.loose.Store(true)
-		if c.taken {
-			return b.redraw(ctx, g, ttl)
+		if c.taken || !lacks(c.err) {
+			return b.accept(ctx, g, ttl, r, c)
 		}
 	}
 	v, err := b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), fenceBlock)
@@ -77,20 +76,20 @@ func (b *Backend) acquire(ctx context.Context, g *grant, ttl time.Duration) (boo
 }
 
 // count takes the key of g and counts one on in one transaction.
-func (b *Backend) count(ctx context.Context, g *grant, ttl time.Duration) count {
-	return counted(b.user.Counted(ctx, b.fence, "SET", g.key, g.token, "NX", "PX", millis(ttl)))
+func (b *Backend) count(ctx context.Context, g *grant, ttl time.Duration) counted {
+	return countedOf(b.user.Counted(ctx, b.fence, "SET", g.key, g.token, "NX", "PX", millis(ttl)))
 }
 
-// count is the reply to a transaction that takes and counts. An error beside a key that was taken says that
+// counted is the reply to a transaction that takes and counts. An error beside a key that was taken says that
 // nothing kept the two together.
-type count struct {
+type counted struct {
 	taken  bool
 	number int64 // 0: the counter holds none
 	err    error
 }
 
-func counted(v any, err error) count {
-	c := count{err: err}
+func countedOf(v any, err error) counted {
+	c := counted{err: err}
 	f, _ := v.([]any)
 	if len(f) != countedFields {
 		if err == nil {
@@ -110,15 +109,16 @@ func counted(v any, err error) count {
 // countedFields is the length of the reply to a transaction that takes and counts.
 const countedFields = 2
 
-// counted is what came of counting on from a reading. A refusal has used up a number, so that the next attempt
-// is made by the script, which writes nothing then.
-func (b *Backend) counted(ctx context.Context, g *grant, ttl time.Duration, r *reading, c count) (bool, error) {
+// accept takes a number that was counted on from a reading, or draws another. A refusal has used up a number, so
+// that the next attempt is made by the script, which writes nothing then.
+func (b *Backend) accept(ctx context.Context, g *grant, ttl time.Duration, r *reading, c counted) (bool, error) {
 	switch {
-	case c.err != nil:
+	case !c.taken && c.err != nil:
 		return false, c.err
 	case !c.taken:
 		b.tally.forget()
 		return false, nil
+	case c.err != nil:
 	case c.number <= r.counter: // it is gone, or no number, or another server is there
 	case c.number > highestFence:
 	case !r.good(lock.Mark(ctx)): // who stood still may find another server

@@ -149,6 +149,28 @@ func TestWithoutTransactionsScriptsDraw(t *testing.T) {
 	}
 }
 
+// TestAKeyThatWasTakenBesideARefusalHasANumber: the server said no to the transaction's beginning, for a moment,
+// and yes to what followed.
+func TestAKeyThatWasTakenBesideARefusalHasANumber(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{Fence: true})
+		g := try(t, b, "k")
+		last := fenceOf(g) + 7
+		free(t, g)
+		wire.Fault(redistest.Rule{Command: "MULTI", Do: redistest.Answer(redistest.Loading)})
+		g = try(t, b, "k")
+		if fenceOf(g) <= last {
+			t.Errorf("%d after %d", fenceOf(g), last)
+		}
+		free(t, g)
+		wire.Forget()
+		free(t, try(t, b, "k"))
+		if !wasCounted(wire) {
+			t.Error("not counted on afterwards")
+		}
+	})
+}
+
 // TestBlocksOfNumbersNeverOverlap: not where the clock stands still, nor where it is read at one time and
 // told at another, nor between leases that are taken and those that are passed on.
 func TestBlocksOfNumbersNeverOverlap(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -90,9 +89,6 @@ func (s *listener) read() {
 		}
 		s.heard.Store(true)
 		s.message(v)
-		// Whoever was woken asks the server now, with others after the same key. What comes next on this
-		// connection is not read before.
-		runtime.Gosched()
 	}
 	s.t.mu.Lock()
 	s.end()

@@ -64,7 +64,7 @@ func openBrowser(t *testing.T) *browser {
 	b.ask("POST", "/session", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
 		"goog:loggingPrefs": map[string]string{"browser": "ALL", "performance": "ALL"},
 		"goog:chromeOptions": map[string]any{"args": []string{
-			"--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 			"--disable-component-update", "--disable-sync", "--window-size=1000,900", "--user-data-dir=" + filepath.Join(home, "profile"),
 		}},
 	}}}, &opened)

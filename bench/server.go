@@ -43,7 +43,7 @@ func startServer(ctx context.Context) (*server, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	for range 200 {
+	for range 2400 {
 		if s.version, err = s.ask(); err == nil {
 			return s, nil
 		}

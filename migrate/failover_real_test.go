@@ -29,7 +29,7 @@ func promoted(t *testing.T, pair *redistest.Pair, phases migrate.PhaseSource) *m
 	t.Helper()
 	pool := pair.Pool()
 	b, err := migrate.New(pool, migrate.Config{
-		Phases: phases, Timeout: 500 * time.Millisecond,
+		Phases: phases, Timeout: 5 * time.Second,
 		Terms: dialect.Terms{Lease: 6 * time.Second, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond},
 	})
 	if err != nil {
@@ -208,7 +208,7 @@ func losesAStep(t *testing.T, v lostVerb) {
 	defer pool.Close()
 	o := migrate.Options{
 		Claims: migrate.Claims{Lease: 6 * time.Second, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond, Job: time.Second, Gone: true},
-		Go:     true, Wait: 20 * time.Second, Timeout: 500 * time.Millisecond,
+		Go:     true, Wait: 20 * time.Second, Timeout: 5 * time.Second,
 	}
 	if v.from != migrate.NoPhase {
 		r := migrate.Record{Epoch: 5, Phase: v.from, Since: time.Now(), Dialect: "Jedis"}
@@ -249,7 +249,7 @@ func losesAStep(t *testing.T, v lostVerb) {
 
 func joins(t *testing.T, pool *redis.Pool) *migrate.Member {
 	t.Helper()
-	m, err := migrate.Join(background, pool, migrate.MemberConfig{Every: 50 * time.Millisecond, Timeout: 500 * time.Millisecond})
+	m, err := migrate.Join(background, pool, migrate.MemberConfig{Every: 50 * time.Millisecond, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func TestReplicasAreAskedForEveryToken(t *testing.T) {
 
 func fenced(t *testing.T, pool *redis.Pool, cfg lock.Config) *lock.Client {
 	t.Helper()
-	b, err := modern.New(pool, modern.Config{Fence: true, Timeout: 500 * time.Millisecond})
+	b, err := modern.New(pool, modern.Config{Fence: true, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func sentinel(t *testing.T, p *redistest.Pair) string {
 	_, watched, _ := net.SplitHostPort(p.Primary.Addr())
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %s 1\nsentinel down-after-milliseconds m 300\nsentinel failover-timeout m 2000\n", port, dir, watched)
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %s 1\nsentinel down-after-milliseconds m 2000\nsentinel failover-timeout m 2000\n", port, dir, watched)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

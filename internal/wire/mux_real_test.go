@@ -76,7 +76,7 @@ func TestARestartedServerIsDialedAnewAndGetsTheScriptsAgain(t *testing.T) {
 
 func TestAStoppedServerEndsCallsByTheTimeoutAndTheLateCommandMayRun(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
-	m := open(t, s.Pool(), Options{Timeout: 200 * time.Millisecond})
+	m := open(t, s.Pool(), Options{Timeout: 2 * time.Second})
 	works(t, m)
 	s.Pause()
 	_, err := m.Do(bg, "SET", "k", "v")
@@ -95,7 +95,7 @@ func TestAPromotedHookIsFollowedAfterReadOnly(t *testing.T) {
 		defer mu.Unlock()
 		return redis.Dial("tcp", leads.Addr())
 	}}
-	m := open(t, pool, Options{Timeout: 50 * time.Millisecond})
+	m := open(t, pool, Options{Timeout: 2 * time.Second})
 	set := func() error { _, err := m.Do(bg, "SET", "k", "v"); return err }
 	if err := set(); !IsReadOnly(err) {
 		t.Fatalf("error is %v", err)

@@ -187,7 +187,7 @@ func TestTrackingSurvivesTheLossOfEitherConnectionAndOfTheServer(t *testing.T) {
 
 func TestAStoppedServerIsNoticedByTheListener(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
-	m := open(t, s.Pool(), Options{Timeout: 200 * time.Millisecond})
+	m := open(t, s.Pool(), Options{Timeout: 2 * time.Second})
 	rung := make(chan struct{})
 	if _, err := m.Tracker().Arm(bg, "k", func() { close(rung) }); err != nil {
 		t.Fatal(err)

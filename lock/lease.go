@@ -292,7 +292,8 @@ func (l *Lease) Fence() (int64, bool) {
 }
 
 // Until returns when trust in the lease ends, by the Client's wall clock, if it is not renewed
-// before.
+// before. A lease that the holder before gave on is trusted for a second or two at first, and renewed
+// within that; [Lease.Renew] does it at once.
 func (l *Lease) Until() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -127,12 +127,12 @@ func TestReplicasAreAskedForEveryToken(t *testing.T) {
 	primary.StartReplica()
 	primary.AwaitReplica()
 	wire := primary.Wire()
-	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1, ReplicaWait: time.Second})
+	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1, ReplicaWait: redistest.Patience / 2, Timeout: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	waits := make(chan struct{}, 1)
-	c := client(t, b, lock.Config{LocalHandOvers: -1, Hooks: lock.Hooks{Waiting: func(lock.Event) { waits <- struct{}{} }}})
+	c := client(t, b, lock.Config{TTL: redistest.Patience, LocalHandOvers: -1, Hooks: lock.Hooks{Waiting: func(lock.Event) { waits <- struct{}{} }}})
 	first := acquire(t, c, "k")
 	result := c.Request(bg, "k")
 	<-waits

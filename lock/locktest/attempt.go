@@ -43,13 +43,13 @@ type attempt struct {
 	vain    bool          // a failure was excused
 }
 
-// inVain ends a test whose failure says nothing.
-var inVain = errors.New("locktest: the machine was too slow")
+// errInVain ends a test whose failure says nothing.
+var errInVain = errors.New("locktest: the machine was too slow")
 
 // decided runs the test and reports whether its outcome says anything about the backend.
 func (k *kit) decided(run func(*kit)) bool {
 	defer func() {
-		if why := recover(); why != nil && why != inVain {
+		if why := recover(); why != nil && why != errInVain {
 			panic(why)
 		}
 	}()
@@ -99,7 +99,7 @@ func (k *kit) Errorf(format string, words ...any) {
 func (k *kit) Fatal(words ...any) {
 	k.Helper()
 	if k.excused() {
-		panic(inVain)
+		panic(errInVain)
 	}
 	k.T.Fatal(words...)
 }
@@ -108,7 +108,7 @@ func (k *kit) Fatal(words ...any) {
 func (k *kit) Fatalf(format string, words ...any) {
 	k.Helper()
 	if k.excused() {
-		panic(inVain)
+		panic(errInVain)
 	}
 	k.T.Fatalf(format, words...)
 }

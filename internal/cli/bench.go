@@ -56,7 +56,12 @@ func newBench(e *Env) *cobra.Command {
 			"taskset -c 0 getsetlock bench --json      # on one CPU; the server should be there too",
 		),
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(e, cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("rounds") && f.rounds < 1 {
+				return wrongUse("--rounds is %d; it must be positive", f.rounds)
+			}
+			return f.run(e, cmd.Context())
+		},
 	}
 	f.server.register(cmd)
 	f.server.quietFlag(cmd)
@@ -99,9 +104,6 @@ func benchList() string {
 }
 
 func (f *benchFlags) run(e *Env, ctx context.Context) error {
-	if f.rounds < 0 {
-		return wrongUse("--rounds is %d; it must be positive", f.rounds)
-	}
 	scenarios, heavy := benchScenarios()
 	if len(f.scenario) > 0 {
 		var err error

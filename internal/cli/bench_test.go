@@ -71,6 +71,7 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 		{[]string{"bench", "--redis", refuses, "--quick", "--scenario", "uncontended"}, 3, "uncontended (modern): warming up"},
 		{[]string{"bench", "--scenario", "uncontended,etcd"}, 2, `no scenario is called "etcd"; there are: uncontended, keys/64`},
 		{[]string{"bench", "--rounds", "-1"}, 2, "--rounds is -1"},
+		{[]string{"bench", "--quick", "--scenario", "uncontended", "--rounds", "0"}, 2, "--rounds is 0"},
 		{[]string{"bench", "--redis", "redis://127.0.0.1:1"}, 3, "measuring on redis://127.0.0.1:1"},
 		{[]string{benchProcessVerb}, 2, "started by a benchmark"},
 	} {

@@ -1,9 +1,12 @@
 package modern_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/lock"
@@ -44,4 +47,39 @@ func TestTimesThatDoNotSuitTheServerNameBothFields(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAFieldThatCannotBeMeantIsNamed(t *testing.T) {
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("nobody dials") }}
+	for _, c := range []struct {
+		cfg  modern.Config
+		want string // empty: it can
+	}{
+		{cfg: modern.Config{Namespace: "grün.1"}},
+		{modern.Config{Namespace: "a:b"}, `Namespace "a:b"`},
+		{modern.Config{Namespace: "a b"}, "Namespace"},
+		{modern.Config{Namespace: "{a}"}, "Namespace"},
+		{modern.Config{Namespace: "a\n"}, "Namespace"},
+		{modern.Config{Namespace: "\xff"}, "Namespace"},
+		{cfg: modern.Config{Note: strings.Repeat("n", 200)}},
+		{modern.Config{Note: strings.Repeat("n", 201)}, "Note has 201 bytes"},
+		{modern.Config{Note: "a\tb"}, "Note"},
+		{modern.Config{Note: "\xff"}, "Note is not UTF-8"},
+		{modern.Config{Timeout: -1}, "Timeout is -1ns"},
+		{modern.Config{Replicas: -1}, "Replicas is -1"},
+		{modern.Config{ReplicaWait: time.Microsecond}, "ReplicaWait is 1µs"},
+		{modern.Config{Replicas: 1, ReplicaWait: time.Second, Timeout: time.Second}, "ReplicaWait (1s) must be less than Config.Timeout (1s)"},
+		{modern.Config{Wake: 3}, "Wake is 3"},
+	} {
+		b, err := modern.New(pool, c.cfg)
+		switch {
+		case err == nil && c.want != "":
+			t.Errorf("namespace %q, note %q: no error, want %q", c.cfg.Namespace, c.cfg.Note, c.want)
+		case err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("namespace %q, note %q: %q, want %q", c.cfg.Namespace, c.cfg.Note, err, c.want)
+		}
+		if b != nil {
+			b.Close()
+		}
+	}
 }

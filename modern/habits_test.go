@@ -1,6 +1,7 @@
 package modern_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,4 +40,38 @@ func TestAShortenedTtlIsNoticedHoweverOldTheLease(t *testing.T) {
 			free(t, g)
 		})
 	}
+}
+
+// TestHabitsAreRememberedOfTheLastKeysOnly: a process may see many, and each in many forms.
+func TestHabitsAreRememberedOfTheLastKeysOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{})
+		habits := func(key string) int {
+			info, err := b.Inspect(bg, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(info.Habits)
+		}
+		g := try(t, b, "touched")
+		for i := range 20 {
+			w.Mini.SetTTL("touched", time.Duration(2+i)*time.Second/4)
+			if _, err := g.Extend(bg, ttl); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := habits("touched"); n != 8 {
+			t.Errorf("of 20 changes of one key's TTL %d are remembered", n)
+		}
+		free(t, g)
+		var grants []lock.Grant
+		for i := range 300 {
+			grants = append(grants, try(t, b, fmt.Sprint("k", i)))
+			w.Mini.Del(fmt.Sprint("k", i))
+		}
+		b.ExtendAll(bg, grants, ttl)
+		if first, last := habits("k0"), habits("k299"); first != 0 || last == 0 || habits("touched") != 0 {
+			t.Errorf("of 300 keys that were deleted %d is remembered of the first, %d of the last", first, last)
+		}
+	})
 }

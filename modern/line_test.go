@@ -95,6 +95,43 @@ func TestADeadWaiterDoesNotBlockTheFairLineAlsoWhenTheClockWasSetBack(t *testing
 	}
 }
 
+// TestAKeyForWhichOnlyTheDeadWaitIsHadAtOnce: also by who makes one attempt and takes no place.
+func TestAKeyForWhichOnlyTheDeadWaitIsHadAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fair: true})
+		try(t, b, "k")
+		stand(t, b, "k")
+		w.Mini.Del("k")
+		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("while somebody waits: %v", err)
+		}
+		w.Pass(4 * time.Second) // the line is still there, and he does not count any more
+		free(t, try(t, b, "k"))
+	})
+}
+
+func TestWhoHasGoneIsForgottenWhileOthersWait(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{})
+		holder := try(t, b, "k")
+		stays := stand(t, b, "k")
+		for range 8 {
+			held(t, stand(t, b, "k")) // tried twice, as who waits for longer
+			w.Pass(time.Second)
+			held(t, stays)
+		}
+		alive, err := w.Mini.ZMembers("gsl:alive::k")
+		if err != nil || len(alive) > 5 {
+			t.Errorf("%d count as alive, of whom one is: %v", len(alive), err)
+		}
+		free(t, holder)
+		if err := stays.Leave(bg); err != nil {
+			t.Error(err)
+		}
+		w.Pass(5 * time.Second) // the line's keys end by themselves
+	})
+}
+
 func TestAPlaceIsKeptWhileItIsTried(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})

@@ -72,7 +72,7 @@ func (o options) run(ctx context.Context) error {
 	if o.scenario != "" {
 		words = strings.Split(o.scenario, ",")
 	}
-	scenarios, err := bench.Pick(append(bench.Scenarios(defaults(), tuned()), fromJava()), words...)
+	scenarios, err := bench.Pick(append(bench.Scenarios(defaults(), tuned()), fromJava()...), words...)
 	if err != nil {
 		return err
 	}

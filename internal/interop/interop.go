@@ -27,7 +27,7 @@ import (
 // JarEnv names the environment variable that says where interop.jar is, when it is not where Maven leaves it.
 const JarEnv = "GETSETLOCK_INTEROP_JAR"
 
-const protocolVersion = "2"
+const protocolVersion = "3"
 
 // Options say how a JVM is started. The zero value is right for a test that needs nothing special.
 type Options struct {

@@ -14,7 +14,7 @@ import java.util.function.Supplier;
 
 /** Reads orders, finds the client each is for, and answers. */
 public final class Main {
-    private static final String PROTOCOL = "2";
+    private static final String PROTOCOL = "3";
 
     private final Map<String, Peer> peers = new ConcurrentHashMap<>();
     private final PrintStream out;

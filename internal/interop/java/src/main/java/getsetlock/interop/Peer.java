@@ -69,6 +69,9 @@ final class Peer {
             case "release":
                 lock().release();
                 return List.of();
+            case "leave":
+                leave(Long.parseLong(a.get(0)));
+                return List.of();
             case "goodbye":
                 lock().goodbye();
                 return List.of();
@@ -142,6 +145,25 @@ final class Peer {
         long before = slept();
         boolean won = mutex.acquire();
         return List.of(Boolean.toString(won), Long.toString(slept() - before));
+    }
+
+    /**
+     * The client works for so long and releases by itself. Nobody waits for its word meanwhile or behind the release: what
+     * that took would be counted as the lock's. What came of it stands in the trace.
+     */
+    private void leave(long millis) {
+        Mutex mutex = lock();
+        submit(() -> {
+            try {
+                Thread.sleep(millis);
+                mutex.release();
+            } catch (InterruptedException died) {
+                Thread.currentThread().interrupt();
+            } catch (RuntimeException thrown) {
+                // The trace has it, as that of every command.
+            }
+            return () -> { };
+        });
     }
 
     private long slept() {

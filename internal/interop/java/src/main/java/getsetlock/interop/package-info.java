@@ -22,6 +22,8 @@
  * script that compares), {@code dual} (the lock of docs/java-dual.md; UUID is its namespace) or {@code none} (grants always, to show that a test sees lost updates); WAIT and LEASE in ms or {@code default}; answers the uuid or {@code (nil)}</td></tr>
  * <tr><td>{@code acquire C}</td><td>{@code true|false} and how often the thread slept meanwhile</td></tr>
  * <tr><td>{@code release C}</td><td></td></tr>
+ * <tr><td>{@code leave C MILLIS}</td><td>answers at once; then the client sleeps so long and releases, and says no
+ * word about it: the trace has what came of it</td></tr>
  * <tr><td>{@code goodbye C}</td><td>the lock object is not used any more: a {@code dual} one leaves the registry</td></tr>
  * <tr><td>{@code die C}</td><td>cuts the connection without a release and forgets the client; what it was doing
  * answers {@code err}</td></tr>

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// bareWaiter is the least that somebody needs who waits for another's DEL without asking again and again: the
+// server tells one connection of it, and a SETNX goes out on another. It has no token, no clock, nobody beside
+// it and no way to stop waiting. What it takes is what the system, the server and redigo take.
+type bareWaiter struct {
+	key       string
+	ask, hear redis.Conn
+}
+
+func dialBare(addr, key string) (*bareWaiter, error) {
+	ask, err := redis.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	hear, err := redis.Dial("tcp", addr)
+	if err != nil {
+		_ = ask.Close()
+		return nil, err
+	}
+	b := &bareWaiter{key: key, ask: ask, hear: hear}
+	id, err := redis.Int64(hear.Do("CLIENT", "ID"))
+	if err == nil {
+		_, err = hear.Do("SUBSCRIBE", "__redis__:invalidate")
+	}
+	if err == nil {
+		_, err = ask.Do("CLIENT", "TRACKING", "ON", "REDIRECT", id, "NOLOOP")
+	}
+	if err != nil {
+		_ = b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bareWaiter) close() error { return errors.Join(b.hear.Close(), b.ask.Close()) }
+
+// waits has the server watch the key by reading it.
+func (b *bareWaiter) waits(context.Context) (held func() (int64, error), err error) {
+	value, err := b.ask.Do("GET", b.key)
+	if err == nil && value == nil {
+		err = errors.New("the Java client does not hold the key that is to be waited for")
+	}
+	if err != nil {
+		return nil, err
+	}
+	type got struct {
+		at  int64
+		err error
+	}
+	done := make(chan got, 1)
+	go func() {
+		at, err := b.take()
+		done <- got{at, err}
+	}()
+	return func() (int64, error) {
+		g := <-done
+		return g.at, g.err
+	}, nil
+}
+
+// take waits for the server's word and takes the key. It returns when that was, and frees the key again.
+func (b *bareWaiter) take() (at int64, err error) {
+	if _, err := redis.ReceiveWithTimeout(b.hear, 10*time.Second); err != nil {
+		return 0, err
+	}
+	n, err := redis.Int(b.ask.Do("SETNX", b.key, "bare"))
+	at = time.Now().UnixMicro()
+	if err == nil && n != 1 {
+		err = errors.New("another was faster")
+	}
+	if err == nil {
+		_, err = b.ask.Do("DEL", b.key)
+	}
+	return at, err
+}

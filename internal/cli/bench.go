@@ -150,7 +150,10 @@ func (f *benchFlags) print(e *Env, scenarios []bench.Scenario, rep *bench.Report
 			Rows     []bench.Row `json:"rows"`
 			Failures []string    `json:"failures"`
 			Notes    []string    `json:"notes"`
-		}{"getsetlock.bench/1", rep.Rows, rep.Failures, rep.Notes}
+		}{
+			"getsetlock.bench/1", // and where there is nothing to list, an empty list
+			append([]bench.Row{}, rep.Rows...), append([]string{}, rep.Failures...), append([]string{}, rep.Notes...),
+		}
 		if err := e.printJSON(doc); err != nil {
 			return err
 		}

@@ -45,6 +45,11 @@ func TestBenchMeasuresOursBesideBareCommandsAndLeavesNoKey(t *testing.T) {
 	if doc.Schema != "getsetlock.bench/1" {
 		t.Errorf("schema %q", doc.Schema)
 	}
+	for _, list := range []string{"rows", "failures", "notes"} {
+		if strings.Contains(got.out, `"`+list+`": null`) {
+			t.Errorf("%s is no list", list)
+		}
+	}
 	redistest.NoKeys(t, s.world.Pool())
 }
 

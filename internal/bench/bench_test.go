@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,26 @@ func TestRoundsBeginAtAnotherAdapterAndRatiosAreThoseOfARound(t *testing.T) {
 	}
 	if want := []string{"s (b): broken"}; !slices.Equal(rep.Failures, want) {
 		t.Errorf("failures %q; want %q", rep.Failures, want)
+	}
+}
+
+func TestOnlyKeysOfItsOwnAndCountersOfTheDeadAreCleaned(t *testing.T) {
+	w := redistest.New(t)
+	at := func(ago time.Duration) string { return strconv.FormatInt(w.ServerNow().Add(-ago).UnixMicro(), 10) }
+	for key, value := range map[string]string{
+		"a:bench:mine:1:0": "t", "gsl:queue:a-bench-mine-1:a:bench:mine:1:0": "t", "gsl:fence:a-bench-mine-1": at(0),
+		"gsl:fence:a-bench-dead-1": at(2 * time.Hour), "gsl:fence:a-bench-alive-1": at(time.Minute),
+		"gsl:fence:a-bench": at(2 * time.Hour), "gsl:fence:": at(2 * time.Hour), "a:bench:alive:1:0": "t", "a:bench": "theirs", "b": "theirs",
+	} {
+		if err := w.Mini.Set(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &Runner{Prefix: "a:bench:mine:", pool: w.Pool()}
+	r.clean()
+	want := []string{"a:bench", "a:bench:alive:1:0", "b", "gsl:fence:", "gsl:fence:a-bench", "gsl:fence:a-bench-alive-1"}
+	if got := w.Mini.Keys(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -189,26 +189,50 @@ func (r *Runner) server(name string, args ...any) error {
 	return err
 }
 
-// clean deletes what measurements left under our prefix, such as locks of processes that were killed.
+// clean deletes what measurements left under our prefix, such as locks of processes that were killed, and
+// the counters of benchmarks that were killed themselves: nothing else of theirs lives on.
 func (r *Runner) clean() {
 	conn := r.pool.Get()
 	defer conn.Close()
-	// A namespace is the prefix without its colons.
-	pattern := "*" + strings.ReplaceAll(r.Prefix, ":", "?") + "*"
+	// A namespace is the prefix without its colons. Above the last word of the prefix are all benchmarks.
+	above := r.Prefix[:strings.LastIndex(strings.TrimSuffix(r.Prefix, ":"), ":")+1]
+	if above == "" {
+		above = r.Prefix
+	}
+	pattern := "*" + strings.ReplaceAll(above, ":", "?") + "*"
 	for cursor := "0"; ; {
 		page, err := redis.Values(conn.Do("SCAN", cursor, "MATCH", pattern, "COUNT", 1000))
 		if err != nil || len(page) != 2 {
 			return // a server that cannot be asked any more; keys have an end of their own
 		}
 		cursor, _ = redis.String(page[0], nil)
-		keys, _ := redis.Values(page[1], nil)
-		if len(keys) > 0 {
-			_, _ = conn.Do("DEL", keys...)
+		keys, _ := redis.Strings(page[1], nil)
+		for _, key := range keys {
+			if strings.Contains(strings.ReplaceAll(key, "-", ":"), r.Prefix) || abandoned(conn, key) {
+				_, _ = conn.Do("DEL", key)
+			}
 		}
 		if cursor == "0" {
 			return
 		}
 	}
+}
+
+// forsaken is how old the last number of a benchmark is that runs no more: a measurement takes minutes.
+const forsaken = time.Hour
+
+// abandoned reports whether key is the counter of a benchmark that was killed. It has no TTL, but its value
+// is the server's time of the last acquisition, in microseconds.
+func abandoned(conn redis.Conn, key string) bool {
+	if !strings.HasPrefix(key, "gsl:fence:") {
+		return false
+	}
+	drawn, err := redis.Int64(conn.Do("GET", key))
+	if err != nil {
+		return false
+	}
+	now, err := redis.Int64s(conn.Do("TIME"))
+	return err == nil && len(now) == 2 && now[0]*1_000_000-drawn > forsaken.Microseconds()
 }
 
 func (rep *Report) fail(s Scenario, a Adapter, err error) {

@@ -25,9 +25,12 @@ adapters take turns within a round; a ratio is the median of the ratios within r
 Microseconds are your machine's and your network's; ratios hold as long as nothing else
 changes meanwhile.
 
-Keys begin with getsetlock:bench: and a random word. They have a TTL, or are deleted as
-the old clients do it; at the end the keyspace is looked through once (SCAN) for what was
-left over. The server is kept busy on purpose: mind whom else it serves.
+Keys begin with getsetlock:bench: and a random word; what a lock keeps beside them, with
+gsl: and has that word too. They have a TTL, or are deleted as the old clients do it; at
+the end, and after ^C, the keyspace is looked through once (SCAN) for what was left over.
+A bench that is killed (SIGKILL) leaves counters of fencing numbers without a TTL,
+gsl:fence:getsetlock-bench-…, which the next one deletes when they are an hour old.
+The server is kept busy on purpose: mind whom else it serves.
 
 Scenarios, all of them by default but the last two:
 %s

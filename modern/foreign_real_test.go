@@ -201,3 +201,22 @@ func TestNativeCommandsAreUsedAndScriptsAreNot(t *testing.T) {
 		})
 	}
 }
+
+// TestAKeyWhoseTtlWasSetRightIsStillWatched: the repair is a write of ours, which ends the server's memory of
+// who watches, and the next renewal is far away.
+func TestAKeyWhoseTtlWasSetRightIsStillWatched(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	b, err := modern.New(s.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := acquire(t, client(t, b, lock.Config{TTL: time.Hour}), "k")
+	guarded(t, s)
+	s.Do("PEXPIRE", "k", 60000)
+	for s.Do("PTTL", "k").(int64) <= 60000 {
+		<-time.After(10 * time.Millisecond)
+	}
+	s.Do("SET", "k", "thief", "PX", 1000)
+	lostSoon(t, l)
+	s.Do("DEL", "k")
+}

@@ -70,3 +70,28 @@ func TestBackendPassesTheKit(t *testing.T) {
 		})
 	}
 }
+
+func TestInspectTellsHolderNoteTimeAndNumber(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fence: true, Note: "host-7 pid 12"})
+		if info, err := b.Inspect(bg, "k"); err != nil || info.Exists || info.Fence != 0 {
+			t.Errorf("of a free key: %+v, %v", info, err)
+		}
+		g := try(t, b, "k")
+		w.Pass(time.Second)
+		info, err := b.Inspect(bg, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Token+" "+info.Note != g.Token() || info.Note != "host-7 pid 12" || info.Value != g.Token() {
+			t.Errorf("token %q, note %q of %q", info.Token, info.Note, g.Token())
+		}
+		if !info.HasTTL || info.Left != ttl-time.Second || info.Looks != "" {
+			t.Errorf("%v left, with a TTL: %v; it looks like %q", info.Left, info.HasTTL, info.Looks)
+		}
+		if own := g.(lock.Fenced).Fence(); info.Fence < own || own == 0 {
+			t.Errorf("the last number drawn is %d, and the holder has %d", info.Fence, own)
+		}
+		free(t, g)
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -29,6 +30,30 @@ func backend(t *testing.T, s *redistest.Server, cfg legacy.Config) legacy.Backen
 	}
 	t.Cleanup(func() { b.Close() })
 	return b
+}
+
+// TestAServerWithoutMemoryKeepsWhatIsHeld: it refuses new locks, and neither renewals nor releases.
+func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
+	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
+		s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+		b := backend(t, s, legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Minute}})
+		g, err := b.Try(bg, "k", 20*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Do("CONFIG", "SET", "maxmemory", 1)
+		if _, err := b.Try(bg, "other", 20*time.Second); !wire.IsOOM(err) {
+			t.Errorf("a new lock: %v", err)
+		}
+		if term, err := g.Extend(bg, 25*time.Second); err != nil || term.TTL < 24*time.Second {
+			t.Errorf("Extend: %v %v", term, err)
+		}
+		if err := g.Release(bg); err != nil {
+			t.Errorf("Release: %v", err)
+		}
+		s.Do("CONFIG", "SET", "maxmemory", 0)
+		redistest.NoKeys(t, s.Pool())
+	})
 }
 
 func TestHardenedLifeOnEveryServer(t *testing.T) {

@@ -6,6 +6,8 @@ if not last then return {0, look(sec, usec)} end
 if not stands(last, ARGV[11]) then return {2, look(sec, usec)} end
 
 local l, m = redis.call('PTTL', L), redis.call('PTTL', M)
+-- A server without memory refuses a SET, unless the script has written before by what takes none.
+redis.call('PEXPIRE', M, ARGV[2])
 local bytes = mark(sec, usec, ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
 -- Both TTLs anew, whatever EXPIRE made of them since (rule 9). They are read last, so that a renewal
 -- under tracking ends with both keys registered again.

@@ -33,6 +33,8 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 		b.stats.unsure.Add(1)
 		next.unsure(unknown.Pending)
 		return nil, &lock.UnsureError{Grant: next, Err: trouble("pass on", old.key, err)}
+	case wire.IsOOM(err): // to give a key back takes no memory
+		return nil, errors.Join(lock.ErrNotPassed, trouble("pass on", old.key, err))
 	case err != nil:
 		return nil, trouble("pass on", old.key, err)
 	case !passed:

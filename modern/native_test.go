@@ -3,6 +3,7 @@ package modern_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/lock"
@@ -76,6 +77,39 @@ func TestAServerWithoutMemoryRenewsByScript(t *testing.T) {
 		}
 		free(t, g)
 	})
+}
+
+// TestAKeyThatCannotBePassedOnForWantOfMemoryIsReleased: to give it back takes none.
+func TestAKeyThatCannotBePassedOnForWantOfMemoryIsReleased(t *testing.T) {
+	for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}} {
+		bubble(t, func(t *testing.T, w *redistest.World) {
+			b, wire := on(t, w, cfg)
+			c, err := lock.New(b, lock.Config{LocalHandOvers: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := c.Acquire(bg, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := c.Request(bg, "k")
+			synctest.Wait()
+			wire.Fault(redistest.Rule{Command: "SET", Do: redistest.Answer(redistest.OOM)}, redistest.Rule{Command: "EVALSHA", Do: redistest.Answer(redistest.OOM)})
+			if err := first.Release(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			got := <-next
+			if got.Err != nil {
+				t.Fatalf("%s: %v", name, got.Err)
+			}
+			if err := got.Lease.Release(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := c.Close(bg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestDelexOnSomethingElseThanAStringIsALoss(t *testing.T) {

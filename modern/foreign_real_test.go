@@ -220,3 +220,34 @@ func TestAKeyWhoseTtlWasSetRightIsStillWatched(t *testing.T) {
 	lostSoon(t, l)
 	s.Do("DEL", "k")
 }
+
+// TestAKeyIsReleasedWhereItsLineIsSpoilt: somebody else has written to the line's own key.
+func TestAKeyIsReleasedWhereItsLineIsSpoilt(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		t.Run(binary.Name, func(t *testing.T) {
+			s := binary.Start(t, redistest.Options{})
+			for name, cfg := range forms {
+				b, err := modern.New(s.Pool(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g := try(t, b, "k")
+				p := stand(t, b, "k")
+				free(t, g)
+				g, err = p.Try(bg, ttl)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				s.Do("SET", "gsl:queue::k", "x")
+				free(t, g)
+				if s.Do("EXISTS", "k") != int64(0) {
+					t.Errorf("%s: the key was left behind", name)
+				}
+				s.Do("FLUSHALL")
+				if err := b.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

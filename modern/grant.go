@@ -208,10 +208,14 @@ func (g *grant) delete(ctx context.Context) (bool, error) {
 	inLine := !b.native.alone.Load() && (g.isLined() || b.native.wakeless.Load())
 	if b.cfg.Fair || inLine {
 		given, err := b.giveOn(ctx, g)
-		if b.cfg.Fair || !refusesLine(err) {
+		spoilt := wire.IsWrongType(err) // the line's own key is somebody else's
+		if !spoilt && (b.cfg.Fair || !refusesLine(err)) {
 			return given, err
 		}
-		b.native.alone.Store(true) // nothing was executed
+		if !spoilt {
+			b.native.alone.Store(true)
+		}
+		// Nothing was executed.
 	}
 	return b.native.compareAndDelete(ctx, b.user, g.key, g.token)
 }

@@ -26,8 +26,8 @@ const (
 
 // Config of a Backend. Zero is right for every field.
 type Config struct {
-	// Fence gives every lease a fencing number, drawn in the command that takes the key. It makes
-	// that command a script.
+	// Fence gives every lease a fencing number, drawn together with the key in one round trip: by a
+	// script, or by a transaction for a tenth of a second after one.
 	Fence bool
 
 	// Fair serves waiting processes in the order they came, by the server's clock, and gives a

@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -77,6 +78,22 @@ type JVM struct {
 // Start runs a JVM and waits for its greeting. The JVM ends with [JVM.Close], with [JVM.Kill], and whenever our own
 // process does, since its stdin ends then.
 func Start(ctx context.Context, o Options) (*JVM, error) {
+	for tries := 1; ; tries++ {
+		j, err := start(ctx, o)
+		if err == nil || !strings.Contains(err.Error(), faketimeWasHere) || tries == mostTries {
+			return j, err
+		}
+	}
+}
+
+// mostTries is beyond all chance.
+const mostTries = 5
+
+// faketimeWasHere is what faketime says where another of its processes, which was killed, had the same pid: that has
+// left a semaphore with its number behind. The next start has another pid.
+const faketimeWasHere = "sem_open: File exists"
+
+func start(ctx context.Context, o Options) (*JVM, error) {
 	jar, err := findJar(o.Jar)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package modern_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,8 +96,13 @@ func TestAFullOrClosedPoolEndsNoLease(t *testing.T) {
 func TestASlowRenewalDoesNotStretchTrust(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{Timeout: 8 * time.Second})
+		var mu sync.Mutex
 		var until []time.Time
-		c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Renewed: func(e lock.Event) { until = append(until, e.Until) }}})
+		c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Renewed: func(e lock.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			until = append(until, e.Until)
+		}}})
 		l := acquire(t, c, "k")
 		gate := redistest.NewGate()
 		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}, redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)})
@@ -105,9 +111,11 @@ func TestASlowRenewalDoesNotStretchTrust(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		gate.Open()
 		synctest.Wait()
+		mu.Lock()
 		if len(until) == 0 || until[0].After(sent.Add(ttl-ttl/10)) {
 			t.Errorf("sent %v, answered 4 s later, trusted until %v", sent, until)
 		}
+		mu.Unlock()
 		if err := l.Release(); err != nil {
 			t.Error(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,8 +46,11 @@ func TestASilentServerEndsTheLeaseOnTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, cfg)
-				warned := time.Time{}
-				c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Endangered: func(lock.Event) { warned = time.Now() }}})
+				var warned atomic.Pointer[time.Time]
+				c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Endangered: func(lock.Event) {
+					now := time.Now()
+					warned.Store(&now)
+				}}})
 				l := acquire(t, c, "k")
 				time.Sleep(25 * time.Second) // some renewals
 				wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence}, redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
@@ -57,8 +61,8 @@ func TestASilentServerEndsTheLeaseOnTime(t *testing.T) {
 				if !errors.Is(l.Err(), lock.ErrLost) {
 					t.Error(l.Err())
 				}
-				if warned.IsZero() || !warned.Before(l.Until()) {
-					t.Errorf("warned at %v, lost at %v", warned, l.Until())
+				if at := warned.Load(); at == nil || !at.Before(l.Until()) {
+					t.Errorf("warned at %v, lost at %v", at, l.Until())
 				}
 				wire.Calm()
 				_ = l.Release()

@@ -166,13 +166,14 @@ func refused(v []byte) bool { return strings.HasPrefix(string(v), "*2") || null(
 
 func (o *ours) retries(v []byte) bool { return strings.HasPrefix(string(v), "-NOSCRIPT") }
 
-// meets lets the client see the server's clock before it steps.
+// meets lets the client see the server's clock before it steps, and the server every script: one that it
+// does not know is sent a second time, whole, and that may come when the model is at another event already.
 func (o *ours) meets() {
 	client := o.client
 	o.begin(func() leased {
 		l, err := client.TryAcquire(context.Background(), "another")
 		if err == nil {
-			err = l.Release()
+			err = errors.Join(l.Renew(context.Background()), l.Release())
 		}
 		return leased{nil, err}
 	})

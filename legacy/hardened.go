@@ -46,7 +46,7 @@ func (h *hardened) Tune(cfg lock.Config) lock.Config {
 		cfg.TTL = terms.DefaultTTL()
 	}
 	if cfg.Margin == 0 {
-		cfg.Margin = terms.DefaultMargin(cfg.TTL, h.dialect.HasStamp())
+		cfg.Margin = terms.DefaultMargin(cfg.TTL)
 	}
 	if cfg.RetryEvery == 0 {
 		cfg.RetryEvery = h.poll()

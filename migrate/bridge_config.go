@@ -84,7 +84,7 @@ func (b *Bridge) Tune(cfg lock.Config) lock.Config {
 			cfg.RenewEvery = min(b.longest, b.terms.Lease) / 3
 		}
 		if cfg.Margin == 0 {
-			cfg.Margin = b.terms.DefaultMargin(b.longest, b.dialect.HasStamp())
+			cfg.Margin = b.terms.DefaultMargin(b.longest)
 		}
 	}
 	b.inner.Tune(cfg) // notes how often held keys are looked at

@@ -128,9 +128,8 @@ func (s Simulation) filledOurs() (SimulatedOurs, error) {
 		return o, &ParameterError{"Ours.Terms", fmt.Sprintf("(spread %v, gap %v)", o.Terms.Spread, o.Terms.Gap), "such that they leave something of a lease of " + s.Lease.String()}
 	}
 	o.Terms = terms
-	stamps := phases[o.Phase] <= observe && s.Dialect.HasStamp()
 	setZero(&o.TTL, terms.DefaultTTL())
-	setZero(&o.Margin, terms.DefaultMargin(o.TTL, stamps))
+	setZero(&o.Margin, terms.DefaultMargin(o.TTL))
 	setZero(&o.RenewEvery, dialect.DefaultRenewal(o.TTL))
 	setZero(&o.RetryEvery, 100*time.Millisecond)
 	setZero(&o.Settle, terms.Settle())

@@ -47,12 +47,11 @@ func (a *skewAnswer) shareFleet(s *skew.Simulation, protocol string, spread time
 	if longest, bound := a.dialect.LongestLease(terms); bound {
 		o.TTL = min(o.TTL, longest)
 	}
-	stamp := o.Phase == skew.PhaseObserve && a.dialect.HasStamp()
 	settle := time.Duration(0)
 	if a.dialect.HasTakeover() {
 		settle = terms.Settle()
 	}
-	if dialect.CheckTimes(o.TTL, settle, terms.DefaultMargin(o.TTL, stamp), dialect.DefaultRenewal(o.TTL)) != nil {
+	if dialect.CheckTimes(o.TTL, settle, terms.DefaultMargin(o.TTL), dialect.DefaultRenewal(o.TTL)) != nil {
 		return errRefuse
 	}
 	s.Ours = o

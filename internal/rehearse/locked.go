@@ -102,7 +102,7 @@ func legacyRules(p Plan) (rules, error) {
 	if err != nil {
 		return rules{}, err
 	}
-	r := rules{sharing: !d.Excludes(), told: t.DefaultTTL(), margin: t.DefaultMargin(t.DefaultTTL(), d.HasStamp())}
+	r := rules{sharing: !d.Excludes(), told: t.DefaultTTL(), margin: t.DefaultMargin(t.DefaultTTL())}
 	if d.HasTakeover() {
 		r.lease, r.spread, r.gap = t.Lease, t.Spread, t.Gap
 	}

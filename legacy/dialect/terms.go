@@ -3,21 +3,64 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
-// Terms are what is known of the fleet of old clients, as claimed or measured. The zero value of a
-// field takes its default in [Dialect.Terms].
+// Terms are what is known of the fleet of old clients, as claimed or measured.
 //
-// HAZARD: exclusion beside legacy clients hangs on these. A lease smaller or a pause longer than
-// stated lets two hold, and nothing on the wire shows it beforehand.
+// A field that is zero is unset. Lease, Greatest, Spread and Gap then take the
+// default of [Dialect.Terms]; an unset Behind or Ahead stays unknown. [Zero]
+// claims that the quantity is zero, which an unset field never does.
+//
+// HAZARD: exclusion beside old clients depends on these. If an old client has a
+// smaller lease or a longer pause than stated, two clients can hold, and
+// nothing on the wire shows it beforehand. The same holds for a Behind that is
+// claimed and too small.
 type Terms struct {
 	Lease    time.Duration // E, the smallest lease of any old client; defaults to the dialect's own
-	Greatest time.Duration // the greatest lease of any old client; defaults to Lease
-	Spread   time.Duration // S, greatest less smallest clock of the fleet; defaults to the lesser of 1 s and Lease/20
-	// Gap is g, the longest time from an old client's clock reading to the server executing its
-	// GETSET, pauses included; defaults to the lesser of 1 s and Lease/20.
+	Greatest time.Duration // Emax, the greatest lease of any old client; defaults to Lease
+	// Spread is S, the fastest old client's clock less the slowest one's. It says
+	// nothing of the server's clock. Defaults to the lesser of 1 s and Lease/20.
+	Spread time.Duration
+	// Gap is g, the longest time from an old client's clock reading to the server
+	// executing its GETSET, pauses included. Defaults to the lesser of 1 s and
+	// Lease/20.
 	Gap time.Duration
+	// Behind is B, how far the slowest old client's clock is behind the server's
+	// clock. While it is unknown, a takeover waits for a second look (see
+	// [Terms.LookAge]).
+	Behind time.Duration
+	// Ahead is A, how far the fastest old client's clock is ahead of the server's
+	// clock. A stamp that a getsetlock client writes lies a day and A beyond the
+	// end of its lease.
+	Ahead time.Duration
+}
+
+// Zero claims that a quantity of [Terms] is zero, as in
+// Terms{Behind: dialect.Zero}. An unset field claims nothing.
+const Zero time.Duration = math.MinInt64
+
+// Claimed returns what a field of [Terms] claims, and false where it is unset.
+func Claimed(field time.Duration) (time.Duration, bool) {
+	if field == Zero {
+		return 0, true
+	}
+	return field, field != 0
+}
+
+// Claim returns the field of [Terms] that claims d: Zero where d is 0.
+func Claim(d time.Duration) time.Duration {
+	if d == 0 {
+		return Zero
+	}
+	return d
+}
+
+// bound is what a field claims; an unset one counts as zero.
+func bound(field time.Duration) time.Duration {
+	d, _ := Claimed(field)
+	return d
 }
 
 // Errors of the arithmetic. The texts name both fields and the bound.
@@ -31,12 +74,14 @@ var (
 // or-mine dialects an equal one is not enough.
 const settleBeyondGap = 100 * time.Millisecond
 
-// Terms fills in the defaults and checks the result. It fails with ErrNoLease where the dialect has no
-// lease of its own and t names none, and with ErrTerms where fields contradict each other. In dialects
-// without takeover all four may stay zero.
+// Terms fills in the defaults and checks the result. Behind and Ahead have no
+// default: what is unknown stays unset. It fails with ErrNoLease where the
+// dialect has no lease of its own and t names none, and with ErrTerms where
+// fields contradict each other. In dialects without takeover all may stay unset.
+// A completed Terms is returned unchanged.
 func (d Dialect) Terms(t Terms) (Terms, error) {
-	if t.Lease < 0 || t.Greatest < 0 || t.Spread < 0 || t.Gap < 0 {
-		return Terms{}, fmt.Errorf("%w: Lease, Greatest, Spread and Gap can't be negative", ErrTerms)
+	if err := t.signs(); err != nil {
+		return Terms{}, err
 	}
 	if t.Lease == 0 {
 		t.Lease = d.Lease
@@ -56,10 +101,24 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 	if t.Gap == 0 {
 		t.Gap = min(time.Second, t.Lease/20)
 	}
-	if longest, bound := d.LongestLease(t); bound && longest <= 0 {
-		return Terms{}, fmt.Errorf("%w: Spread %s and Gap %s leave nothing of Lease %s", ErrTerms, t.Spread, t.Gap, t.Lease)
+	if longest, bounded := d.LongestLease(t); bounded && longest <= 0 {
+		return Terms{}, fmt.Errorf("%w: Spread %s and Gap %s leave nothing of Lease %s", ErrTerms, bound(t.Spread), bound(t.Gap), t.Lease)
 	}
 	return t, nil
+}
+
+// signs refuses negative fields. A fleet that is ahead as a whole has a Behind
+// of zero, and one that is behind as a whole an Ahead of zero.
+func (t Terms) signs() error {
+	if t.Lease < 0 || t.Greatest < 0 {
+		return fmt.Errorf("%w: Lease and Greatest can't be negative", ErrTerms)
+	}
+	for _, field := range []time.Duration{t.Spread, t.Gap, t.Behind, t.Ahead} {
+		if bound(field) < 0 {
+			return fmt.Errorf("%w: Spread, Gap, Behind and Ahead can't be negative", ErrTerms)
+		}
+	}
+	return nil
 }
 
 // C is the dialect's slack in the law of the timestamp lock: what is added to the lease, less one unit
@@ -77,7 +136,7 @@ func (d Dialect) C() time.Duration {
 func (d Dialect) LongestLease(t Terms) (time.Duration, bool) {
 	switch {
 	case d.HasTakeover():
-		return t.Lease + d.C() - t.Spread - t.Gap, true
+		return t.Lease + d.C() - bound(t.Spread) - bound(t.Gap), true
 	case d.KeyTTL == TTLEverybody:
 		return t.Lease, true
 	}
@@ -86,11 +145,32 @@ func (d Dialect) LongestLease(t Terms) (time.Duration, bool) {
 
 func (d Dialect) leaseBound() bool { return d.HasTakeover() || d.KeyTTL == TTLEverybody }
 
-// Settle is how long ours looks again after a takeover before it says "held".
-func (t Terms) Settle() time.Duration { return t.Gap + settleBeyondGap }
+// Settle is how long a getsetlock client waits after a takeover before it looks
+// again and says "held".
+func (t Terms) Settle() time.Duration { return bound(t.Gap) + settleBeyondGap }
 
-// TakeoverMargin is how far past a stamp the server's clock must be before ours takes over.
-func (t Terms) TakeoverMargin() time.Duration { return t.Spread }
+// TakeoverMargin is how far past a stamp the server's clock must be before a
+// getsetlock client takes over: the greater of Spread and Behind. Where Behind
+// is unknown this margin is not enough; see [Terms.LookAge].
+func (t Terms) TakeoverMargin() time.Duration { return max(bound(t.Spread), bound(t.Behind)) }
+
+// LookAge is how long ago a look must have shown the bytes that stand on the key
+// now, before a getsetlock client that does not know Behind may take them over:
+// the greatest lease, the dialect's slack c and one unit. An honest holder has
+// ended by then, whatever any clock says: an attempt that writes those bytes
+// read its clock before the look, and an honest lease runs no longer.
+func (t Terms) LookAge(d Dialect) time.Duration {
+	return t.Greatest + max(d.C(), 0) + max(d.Unit.Step(), time.Microsecond)
+}
+
+// StampAhead is how far beyond the end of its lease a getsetlock client lets its
+// stamp lie: a day, and Ahead where that is known. No old client whose clock is
+// less than that ahead of the server's takes the stamp for expired.
+func (t Terms) StampAhead() time.Duration { return stampDay + bound(t.Ahead) }
+
+// stampDay is beyond every clock error that NTP corrects and most that people
+// make; a clock in the wrong time zone is hours off.
+const stampDay = 24 * time.Hour
 
 // DefaultTTL is the lease of ours where none is given: the lesser of 30 s and half the old clients'.
 // Without a Lease it is 30 s.
@@ -102,15 +182,10 @@ func (t Terms) DefaultTTL() time.Duration {
 	return min(longest, t.Lease/2)
 }
 
-// DefaultMargin is the trust margin: a tenth of the TTL for the job to stop in, and with a stamp on L
-// the spread beside it. The greater of the two is not enough: the fastest old client may take the stamp
-// over by so much early, while the job that was told so still stops (package skew has the trace).
-func (t Terms) DefaultMargin(ttl time.Duration, stamp bool) time.Duration {
-	if stamp {
-		return ttl/10 + t.Spread
-	}
-	return ttl / 10
-}
+// DefaultMargin is the trust margin: a tenth of the TTL, in which a job that is
+// told of its loss stops. How far old clients' clocks are ahead is no part of
+// it: the stamp lies that far beyond the lease (see [Terms.StampAhead]).
+func (t Terms) DefaultMargin(ttl time.Duration) time.Duration { return ttl / 10 }
 
 // DefaultRenewal is every third of the TTL.
 func DefaultRenewal(ttl time.Duration) time.Duration { return ttl / 3 }
@@ -121,16 +196,16 @@ func (d Dialect) CheckLease(ttl time.Duration, t Terms) error {
 	if ttl <= 0 {
 		return fmt.Errorf("%w: TTL %s is not positive", ErrLeaseRule, ttl)
 	}
-	longest, bound := d.LongestLease(t)
+	longest, bounded := d.LongestLease(t)
 	switch {
-	case !bound || ttl <= longest:
+	case !bounded || ttl <= longest:
 		return nil
 	case !d.HasTakeover():
 		return fmt.Errorf("%w: TTL %s exceeds Lease %s, to which every waiting %s client cuts the key",
 			ErrLeaseRule, ttl, t.Lease, d.Name)
 	}
 	return fmt.Errorf("%w: TTL %s exceeds %s, which Lease %s of %s allows (Lease + c %s - Spread %s - Gap %s)",
-		ErrLeaseRule, ttl, longest, t.Lease, d.Name, d.C(), t.Spread, t.Gap)
+		ErrLeaseRule, ttl, longest, t.Lease, d.Name, d.C(), bound(t.Spread), bound(t.Gap))
 }
 
 // CheckTimes asks that a lease is longer than what it must pay for before it can be used: the settle,

@@ -25,18 +25,22 @@ func TestTermsDefaults(t *testing.T) {
 		want  Terms
 		ttl   time.Duration
 	}{
-		{Jedis(), Terms{}, Terms{60 * s, 60 * s, s, s}, 30 * s},
-		{Errorception(), Terms{}, Terms{5 * s, 5 * s, 250 * time.Millisecond, 250 * time.Millisecond}, 2500 * time.Millisecond},
-		{Kdyby(), Terms{}, Terms{15 * s, 15 * s, 750 * time.Millisecond, 750 * time.Millisecond}, 7500 * time.Millisecond},
-		{Faye(), Terms{}, Terms{120 * s, 120 * s, s, s}, 30 * s},
-		{RedisPy(), Terms{Lease: 40 * s}, Terms{40 * s, 40 * s, s, s}, 20 * s},
-		{Jedis(), Terms{Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s}, Terms{60 * s, 90 * s, 2 * s, 3 * s}, 30 * s},
+		{Jedis(), Terms{}, Terms{Lease: 60 * s, Greatest: 60 * s, Spread: s, Gap: s}, 30 * s},
+		{Errorception(), Terms{}, Terms{Lease: 5 * s, Greatest: 5 * s, Spread: 250 * time.Millisecond, Gap: 250 * time.Millisecond}, 2500 * time.Millisecond},
+		{Kdyby(), Terms{}, Terms{Lease: 15 * s, Greatest: 15 * s, Spread: 750 * time.Millisecond, Gap: 750 * time.Millisecond}, 7500 * time.Millisecond},
+		{Faye(), Terms{}, Terms{Lease: 120 * s, Greatest: 120 * s, Spread: s, Gap: s}, 30 * s},
+		{RedisPy(), Terms{Lease: 40 * s}, Terms{Lease: 40 * s, Greatest: 40 * s, Spread: s, Gap: s}, 20 * s},
+		{Jedis(), Terms{Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s}, Terms{Lease: 60 * s, Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s}, 30 * s},
+		{Jedis(), Terms{Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s}, Terms{Lease: 60 * s, Greatest: 60 * s, Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s}, 30 * s},
 		{Bare(), Terms{}, Terms{}, 30 * s},
 		{SetDel(), Terms{}, Terms{}, 30 * s},
 	} {
 		got := filled(t, c.d, c.given)
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.d, got, c.want)
+		}
+		if again := filled(t, c.d, got); again != got {
+			t.Errorf("%s: completed twice: %+v, want %+v", c.d, again, got)
 		}
 		if ttl := got.DefaultTTL(); ttl != c.ttl {
 			t.Errorf("%s: TTL %s, want %s", c.d, ttl, c.ttl)
@@ -55,6 +59,8 @@ func TestTermsRefuse(t *testing.T) {
 		{BareExpire(), Terms{}, ErrNoLease, "BareExpire"},
 		{Jedis(), Terms{Lease: -1}, ErrTerms, "Lease"},
 		{Jedis(), Terms{Gap: -1}, ErrTerms, "Gap"},
+		{Jedis(), Terms{Behind: -1}, ErrTerms, "Behind"},
+		{Jedis(), Terms{Ahead: -1}, ErrTerms, "Ahead"},
 		{Jedis(), Terms{Greatest: time.Second}, ErrTerms, "Greatest 1s is less than Lease 1m0s"},
 		{Jedis(), Terms{Spread: 30 * time.Second, Gap: 31 * time.Second}, ErrTerms, "Spread 30s and Gap 31s"},
 	} {
@@ -188,7 +194,7 @@ func TestDefaultsFitEachOther(t *testing.T) {
 		for _, lease := range []time.Duration{2 * time.Second, 5 * time.Second, time.Minute, time.Hour} {
 			terms := filled(t, d, Terms{Lease: lease})
 			ttl := terms.DefaultTTL()
-			if err := d.Fits(ttl, DefaultRenewal(ttl), terms.DefaultMargin(ttl, true), terms); err != nil {
+			if err := d.Fits(ttl, DefaultRenewal(ttl), terms.DefaultMargin(ttl), terms); err != nil {
 				t.Errorf("%s with lease %s: %v", d, lease, err)
 			}
 		}
@@ -205,12 +211,74 @@ func TestSettleIsStrictlyLongerThanTheGap(t *testing.T) {
 	}
 }
 
-func TestMarginIsAtLeastTheSpreadBesideAStamp(t *testing.T) {
-	terms := Terms{Spread: 5 * time.Second}
-	if got := terms.DefaultMargin(30*time.Second, true); got != 8*time.Second {
+// The margin holds the time to stop; how far a fleet is ahead lies in the stamp.
+func TestMarginIsATenthWhateverTheClocks(t *testing.T) {
+	terms := Terms{Spread: 5 * time.Second, Ahead: 10 * time.Minute}
+	if got := terms.DefaultMargin(30 * time.Second); got != 3*time.Second {
 		t.Errorf("%s", got)
 	}
-	if got := terms.DefaultMargin(30*time.Second, false); got != 3*time.Second {
-		t.Errorf("%s", got)
+}
+
+func TestTakeoverMarginIsTheGreaterBound(t *testing.T) {
+	for _, c := range []struct {
+		terms Terms
+		want  time.Duration
+	}{
+		{Terms{Spread: 2 * time.Second}, 2 * time.Second},
+		{Terms{Spread: 2 * time.Second, Behind: Zero}, 2 * time.Second},
+		{Terms{Spread: 2 * time.Second, Behind: time.Second}, 2 * time.Second},
+		{Terms{Spread: 2 * time.Second, Behind: time.Minute}, time.Minute},
+		{Terms{Spread: Zero, Behind: Zero}, 0},
+	} {
+		if got := c.terms.TakeoverMargin(); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.terms, got, c.want)
+		}
+	}
+}
+
+func TestStampLiesADayAndAheadBeyondTheLease(t *testing.T) {
+	for ahead, want := range map[time.Duration]time.Duration{
+		0: 24 * time.Hour, Zero: 24 * time.Hour, 10 * time.Minute: 24*time.Hour + 10*time.Minute,
+	} {
+		if got := (Terms{Ahead: ahead}).StampAhead(); got != want {
+			t.Errorf("ahead %d: %s, want %s", ahead, got, want)
+		}
+	}
+}
+
+func TestLookAgeOutlastsTheGreatestLease(t *testing.T) {
+	for _, c := range []struct {
+		d    Dialect
+		want time.Duration
+	}{
+		{Jedis(), 90*time.Second + 2*time.Millisecond}, // the slack and the unit
+		{Page(), 92 * time.Second},
+		{Faye(), 90*time.Second + time.Millisecond},       // inclusive: no slack is left
+		{RedisMutex(), 90*time.Second + time.Microsecond}, // floats have the server's unit
+	} {
+		if got := (Terms{Greatest: 90 * time.Second}).LookAge(c.d); got != c.want {
+			t.Errorf("%s: %s, want %s", c.d, got, c.want)
+		}
+	}
+}
+
+func TestZeroClaimsAndUnsetDoesNot(t *testing.T) {
+	for field, want := range map[time.Duration]struct {
+		d       time.Duration
+		claimed bool
+	}{0: {0, false}, Zero: {0, true}, time.Second: {time.Second, true}} {
+		if d, claimed := Claimed(field); d != want.d || claimed != want.claimed {
+			t.Errorf("Claimed(%d) = %s, %t", field, d, claimed)
+		}
+		if want.claimed && Claim(want.d) != field {
+			t.Errorf("Claim(%s) = %d, want %d", want.d, Claim(want.d), field)
+		}
+	}
+	exact := filled(t, Jedis(), Terms{Spread: Zero, Gap: Zero})
+	if longest, _ := Jedis().LongestLease(exact); longest != time.Minute+time.Millisecond {
+		t.Errorf("LongestLease %s of a fleet without spread and gap", longest)
+	}
+	if exact.Settle() != settleBeyondGap {
+		t.Errorf("Settle %s without a gap", exact.Settle())
 	}
 }

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// Environment variables that stand for --behind and --ahead.
+const (
+	envBehind = "GETSETLOCK_BEHIND"
+	envAhead  = "GETSETLOCK_AHEAD"
+)
+
+// claimVar defines a flag that claims a quantity of the old clients' fleet. Its
+// target follows [dialect.Terms]: 0 while the flag is absent, dialect.Zero after
+// "0s".
+func claimVar(flags *pflag.FlagSet, at *time.Duration, name, usage string) {
+	flags.Var((*claimFlag)(at), name, usage)
+}
+
+// claimFlag is a duration of which zero is a claim.
+type claimFlag time.Duration
+
+func (f *claimFlag) Type() string { return "duration" }
+
+func (f *claimFlag) String() string {
+	d, claimed := dialect.Claimed(time.Duration(*f))
+	if !claimed {
+		return ""
+	}
+	return d.String()
+}
+
+func (f *claimFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return err
+	case d < 0:
+		return errors.New("it can't be negative")
+	}
+	*f = claimFlag(dialect.Claim(d))
+	return nil
+}
+
+// positiveVar defines a flag of which zero would be no value: 0s is refused,
+// and does not count as an absent flag. An initial value of zero has no default
+// in the help text.
+func positiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, usage string) {
+	*at = initial
+	flags.Var((*positiveFlag)(at), name, usage)
+}
+
+// positiveFlag is a duration of more than zero.
+type positiveFlag time.Duration
+
+func (f *positiveFlag) Type() string { return "duration" }
+
+func (f *positiveFlag) String() string {
+	if *f == 0 {
+		return ""
+	}
+	return time.Duration(*f).String()
+}
+
+func (f *positiveFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return err
+	case d <= 0:
+		return errors.New("it must be more than zero; leave the flag out for the default")
+	}
+	*f = positiveFlag(d)
+	return nil
+}
+
+// claimsOfEnvironment fills in Behind and Ahead where no flag claimed them and
+// the environment does.
+func claimsOfEnvironment(e *Env, behind, ahead *time.Duration) error {
+	for _, c := range []struct {
+		name string
+		at   *time.Duration
+	}{{envBehind, behind}, {envAhead, ahead}} {
+		text := e.Getenv(c.name)
+		if text == "" || *c.at != 0 {
+			continue
+		}
+		if err := (*claimFlag)(c.at).Set(text); err != nil {
+			return wrongUse("%s=%s: %w", c.name, text, fmt.Errorf("not a duration such as 1s: %w", err))
+		}
+	}
+	return nil
+}

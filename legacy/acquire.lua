@@ -1,4 +1,4 @@
--- acquire: L, M; token, M's PX, L's PX, mark (7), seen → {1 (free) or 2 (took over), sec, usec, PTTL L, M} or {0, look}
+-- acquire: L, M, M:look; token, M's PX, L's PX, mark (7), seen → {1 (free) or 2 (took over), sec, usec, PTTL L, M} or {0, look}
 local sec, usec = now(ARGV[9], ARGV[10])
 local kind, seen = redis.call('TYPE', L).ok, ARGV[11]
 
@@ -9,6 +9,8 @@ free = free and (kind == 'none' or kind == 'string' and seen ~= '' and redis.cal
 if not free then return {0, look(sec, usec)} end
 
 local bytes = mark(sec, usec, ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
+-- What was remembered of an old client's stamp here is over.
+redis.call('DEL', KEYS[3])
 redis.call('SET', L, bytes, 'PX', ARGV[3])
 redis.call('SET', M, ARGV[1] .. ' ' .. bytes, 'PX', ARGV[2])
 return {kind == 'none' and 1 or 2, sec, usec, redis.call('PTTL', L), redis.call('PTTL', M)}

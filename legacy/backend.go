@@ -181,10 +181,12 @@ type Stats struct {
 	Steps     int64 // steps of the server's clock that were seen
 	Sparse    int64 // looks too far apart to judge by unchanged bytes
 	Unsure    int64 // attempts whose outcome was not known
+
+	Unremembered int64 // looks at a stamp that has passed which the server did not remember
 }
 
 type counters struct {
-	acquired, takeovers, clobbered, lost, shortened, foreign, steps, sparse, unsure atomic.Int64
+	acquired, takeovers, clobbered, lost, shortened, foreign, steps, sparse, unsure, unremembered atomic.Int64
 }
 
 func (s *server) Stats() Stats {
@@ -192,7 +194,7 @@ func (s *server) Stats() Stats {
 	return Stats{
 		Acquired: c.acquired.Load(), Takeovers: c.takeovers.Load(), Clobbered: c.clobbered.Load(),
 		Lost: c.lost.Load(), Shortened: c.shortened.Load(), Foreign: c.foreign.Load(),
-		Steps: c.steps.Load(), Sparse: c.sparse.Load(), Unsure: c.unsure.Load(),
+		Steps: c.steps.Load(), Sparse: c.sparse.Load(), Unsure: c.unsure.Load(), Unremembered: c.unremembered.Load(),
 	}
 }
 

@@ -3,21 +3,33 @@ package legacy
 import (
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// clock is Config.Clock with both its readings.
+// clock is Config.Clock with all its readings.
 type clock struct {
 	lock.Clock
 	since func() time.Duration
+	boot  look.Machine
 }
 
 func newClock(c lock.Clock) clock {
-	if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
-		return clock{c, e.Elapsed}
-	}
 	start := c.Now()
-	return clock{c, func() time.Duration { return c.Now().Sub(start) }}
+	full := clock{
+		Clock: c,
+		since: func() time.Duration { return c.Now().Sub(start) },
+		boot:  func() (string, time.Duration) { return "", 0 },
+	}
+	if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
+		full.since = e.Elapsed
+	}
+	if b, ok := c.(interface {
+		Boot() (string, time.Duration)
+	}); ok {
+		full.boot = b.Boot
+	}
+	return full
 }
 
 // span is when a look was under way: wall clock when it was sent, elapsed times of both its ends.

@@ -53,8 +53,11 @@ type Config struct {
 	// of lock.Config.TTL. Defaults are those of [dialect.Terms].
 	Terms dialect.Terms
 
-	// Takeover decides when a lock that an old client left behind may be taken over. Only Hardened
-	// has a choice. Defaults to [ServerClock] with the spread as margin.
+	// Takeover decides when a lock that an old client left behind may be taken
+	// over. Only Hardened has a choice. Defaults to [ServerClock] with the greater
+	// of Terms.Spread and Terms.Behind as margin. Where Behind is unknown, the same
+	// bytes must also have stood there at a look more than
+	// [dialect.Terms.LookAge] ago, which another process may have made.
 	Takeover Takeover
 
 	// SettleAlways makes Hardened look again after every acquisition, not only after a takeover. In
@@ -70,8 +73,8 @@ type Config struct {
 	// Timeout bounds the wait for each reply of the server, in real time. Defaults to 2 s.
 	Timeout time.Duration
 
-	// Clock stamps and judges in Verbatim, and measures how long a value stood unchanged and how
-	// long to settle in Hardened. Defaults to [lock.Machine].
+	// Clock stamps and judges in Verbatim, and measures how long a value stood unchanged, how old a
+	// look is and how long to settle in Hardened. Defaults to [lock.Machine].
 	Clock lock.Clock
 }
 
@@ -101,7 +104,7 @@ func (cfg Config) complete() (Config, error) {
 	}
 	cfg.Terms = terms
 	if cfg.Takeover == nil {
-		cfg.Takeover = ServerClock(terms.TakeoverMargin())
+		cfg.Takeover = newByTerms(cfg.Dialect, terms)
 	}
 	if cfg.Wake == Default {
 		cfg.Wake = On

@@ -81,7 +81,6 @@ func TestHardenedTimesThatDoNotFitAreRefusedByName(t *testing.T) {
 		{58 * time.Second, 20*time.Second + 1, 3 * time.Second, []string{"RenewEvery", "Lease", "20s"}},
 		{20 * time.Second, 0, 3 * time.Second, nil},
 		{20*time.Second + 1, 0, 3 * time.Second, []string{"TTL", "Lease", "20s"}},
-		{20 * time.Second, 5 * time.Second, time.Second - 1, []string{"Margin", "Spread", "1s"}},
 		{10 * time.Second, 8 * time.Second, time.Second, []string{"TTL", "Margin", "RenewEvery", "10.1s"}},
 	} {
 		err := b.Fits(c.ttl, c.renew, c.margin)
@@ -136,7 +135,7 @@ func TestTuneChangesNothingThatIsSet(t *testing.T) {
 		}
 	}
 	cfg := open(t, w, legacy.Config{Mode: legacy.Hardened}).Tune(lock.Config{})
-	if cfg.TTL != 30*time.Second || cfg.Margin != 4*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 100*time.Millisecond {
+	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 100*time.Millisecond {
 		t.Errorf("%+v", cfg)
 	}
 	cfg = open(t, w, legacy.Config{}).Tune(lock.Config{})

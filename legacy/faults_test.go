@@ -36,7 +36,7 @@ func faulty(t *testing.T, cfg legacy.Config) (*rig, *redistest.Wire) {
 }
 
 func hardened(d dialect.Dialect) legacy.Config {
-	return legacy.Config{Mode: legacy.Hardened, Dialect: d}
+	return legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Behind: time.Second}}
 }
 
 func wantUnsure(t *testing.T, err error) lock.Grant {

@@ -49,7 +49,13 @@ func (h *hardened) newGrant(k keys, t *timing) *grant {
 	return g
 }
 
-// args are those of the acquire and renew scripts; last is the one that differs.
+// acquisition are the keys and arguments of the acquire script, which replaces seen.
+func (g *grant) acquisition(seen any) []any {
+	args := g.args(seen)
+	return append(append(args[:2:2], g.k.argLook), args[2:]...)
+}
+
+// args are those of the renew script; last is the one in which acquire differs.
 func (g *grant) args(last any) []any {
 	d := &g.h.dialect
 	unit := any(unitArgs[d.Unit])
@@ -114,7 +120,7 @@ func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.
 // renew sends the renewals of the grants whose indices are given, again where the server turned out
 // to be an old one.
 func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t *timing, terms []lock.Term, errs []error) {
-	sentAt := lock.Mark(ctx)
+	sentAt, took := lock.Mark(ctx), h.clock.begin()
 	sec, usec := any(""), any("")
 	old := h.oldServer.Load()
 	if old {
@@ -131,7 +137,7 @@ func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t
 		g := grants[i].(*grant)
 		args := g.args(t.gap)
 		args[3], args[4], args[6], args[7] = t.m, t.l, t.sec, t.usec
-		args[acquireClock], args[acquireClock+1] = sec, usec
+		args[renewClock], args[renewClock+1] = sec, usec
 		cmds[n] = renewScript.Cmd(args...)
 		if g.watched.Load() > 0 {
 			// Our own writes end the server's memory of who watches the keys; what the script reads
@@ -140,13 +146,15 @@ func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t
 		}
 	}
 	var refused []int
-	for n, r := range h.mux.Batch(ctx, cmds) {
+	replies := h.mux.Batch(ctx, cmds)
+	took = h.clock.end(took)
+	for n, r := range replies {
 		i := live[n]
-		if refusesTime(r.Err) && !old {
+		if wire.RefusesTime(r.Err) && !old {
 			refused = append(refused, i)
 			continue
 		}
-		terms[i], errs[i] = grants[i].(*grant).renewed(r, sentAt)
+		terms[i], errs[i] = grants[i].(*grant).renewed(r, sentAt, took)
 	}
 	if len(refused) > 0 {
 		h.oldServer.Store(true)

@@ -46,8 +46,11 @@ func (e *LostError) Unwrap() error { return lock.ErrLost }
 // errUncertain: the attempt's command may still reach the server.
 var errUncertain = errors.New("the connection ended before the server said whether it took the key; it may still do so")
 
-// renewed reads a renewal's reply.
-func (g *grant) renewed(r wire.Reply, at lock.Instant) (lock.Term, error) {
+// renewReply is the length of the reply to a renewal that was done.
+const renewReply = 7
+
+// renewed reads a renewal's reply, which came within took.
+func (g *grant) renewed(r wire.Reply, at lock.Instant, took span) (lock.Term, error) {
 	if r.Err != nil {
 		return lock.Term{}, trouble(g.k, "renew", r.Err)
 	}
@@ -55,10 +58,11 @@ func (g *grant) renewed(r wire.Reply, at lock.Instant) (lock.Term, error) {
 	switch {
 	case len(f) == 2:
 		return lock.Term{}, g.lose(f)
-	case len(f) != 5:
+	case len(f) != renewReply:
 		return lock.Term{}, trouble(g.k, "renew", errOddReply)
 	}
 	g.cut(f[1], f[2])
+	g.h.sawClock(took, number(f[5])*1e6+number(f[6]))
 	return lock.Term{Sent: at, TTL: shorter(f[3], f[4])}, nil
 }
 

@@ -63,15 +63,11 @@ func (h *hardened) Tune(cfg lock.Config) lock.Config {
 }
 
 // Fits refuses times under which exclusion would not hold: the lease rule (rule 4), what a settle
-// must leave of a lease (rule 5), how often L is looked at (rule 7), and a trust margin that does not
-// cover an old client whose clock is ahead of the server's by the spread.
+// must leave of a lease (rule 5), and how often L is looked at (rule 7).
 func (h *hardened) Fits(ttl, renewEvery, margin time.Duration) error {
 	terms := h.cfg.Terms
 	if err := h.dialect.Fits(ttl, renewEvery, margin, terms); err != nil {
 		return fmt.Errorf("legacy: %w", err)
-	}
-	if h.dialect.HasStamp() && margin < terms.Spread {
-		return fmt.Errorf("legacy: Margin %v is less than Spread %v: a %s client whose clock is ahead takes over before trust ends", margin, terms.Spread, h.dialect.Name)
 	}
 	if _, bound := h.dialect.LongestLease(terms); !bound {
 		return nil
@@ -99,8 +95,11 @@ func (h *hardened) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	}
 	g := h.newGrant(k, t)
 	took, seen, err := h.acquire(ctx, g, "")
-	if err == nil && took == 0 && h.mayTakeOver(seen) {
-		took, seen, err = h.acquire(ctx, g, seen.Value)
+	if err == nil && took == 0 {
+		seen = h.judge(ctx, h.mux, k, seen, ttl)
+		if h.mayTakeOver(seen) {
+			took, seen, err = h.acquire(ctx, g, seen.Value)
+		}
 	}
 	switch {
 	case err != nil:
@@ -133,7 +132,7 @@ const (
 func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int64, o Observation, err error) {
 	at := h.clock.begin()
 	g.term.Sent = lock.Mark(ctx)
-	reply, err := h.stamping(ctx, acquireScript, acquireClock, g.args(seen)...)
+	reply, err := h.stamping(ctx, acquireScript, acquireClock, g.acquisition(seen)...)
 	at = h.clock.end(at)
 	if err != nil {
 		err = trouble(g.k, "take", err)
@@ -242,10 +241,13 @@ func (h *hardened) held(k keys, o Observation) error {
 
 func (h *hardened) heldByStamp(e *lock.HeldError, o Observation) {
 	e.Owner = o.Stamp.ID
+	e.Passed = h.wantsLook(o)
 	if p, ok := h.cfg.Takeover.(patient); ok && h.dialect.HasTakeover() {
 		e.Left = least(e.Left, p.left(o))
 	}
-	if !uses[unchanged](h.cfg.Takeover) {
+	if o.Unremembered != nil {
+		e.Protocol += fmt.Sprintf(", and a look at it could not be remembered: %v", o.Unremembered)
+	} else if !uses[unchanged](h.cfg.Takeover) {
 		return
 	}
 	period := time.Duration(h.period.Load())

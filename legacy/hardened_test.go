@@ -70,7 +70,7 @@ func TestHardenedWritesTheDialectsBytesStampedByTheServer(t *testing.T) {
 					t.Fatal(err, o.Err)
 				}
 				stampedAt := redistest.Start.Add(123456789 * time.Microsecond)
-				want, _ := d.Stamp(stampedAt, 30*time.Second, o.Stamp.ID)
+				want, _ := d.Stamp(stampedAt, 30*time.Second+day, o.Stamp.ID)
 				if value != want {
 					t.Errorf("L is %q, the old client writes %q", value, want)
 				}

@@ -1,8 +1,10 @@
 package legacy
 
 import (
+	"context"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -59,6 +61,15 @@ func (j *Judge) Note(o Observation) Observation {
 
 // SawClock notes a reading of the server's clock that came without a look at the key.
 func (j *Judge) SawClock(at Span, micros int64) { j.h.sawClock(at.span, micros) }
+
+// Look completes an Observation that was noted: if its stamp has passed and only
+// the age of a look is missing, it asks the server that mux talks to for the
+// look that is remembered there, which this one becomes if there is none. The
+// Observation then says so in Looked, or why not in Unremembered. ttl is the
+// lease that is asked for.
+func (j *Judge) Look(ctx context.Context, mux *wire.Mux, name string, o Observation, ttl time.Duration) Observation {
+	return j.h.judge(ctx, mux, newKeys(name, o.Key, true), o, ttl)
+}
 
 // Forget drops what was seen of a key that was taken since.
 func (j *Judge) Forget(l string) { j.h.watch.forget(l) }

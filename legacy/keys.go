@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -20,12 +21,14 @@ type keys struct {
 	both bool   // M is used too
 
 	argL, argM any // l and, if it is used, M: boxed once for all commands
+	argLook    any // where looks at l are remembered, if M is used
 }
 
 func newKeys(name, l string, both bool) keys {
 	k := keys{name: name, l: l, both: both, argL: l}
 	if both {
-		k.argM = MarkKey(l)
+		m := MarkKey(l)
+		k.argM, k.argLook = m, look.Key(m)
 	}
 	return k
 }
@@ -101,7 +104,7 @@ func trouble(k keys, what string, err error) error {
 	var said redis.Error
 	switch {
 	case wire.IsNoPerm(err) && k.both || refusesRight(err):
-		return fmt.Errorf("legacy: %s key %q: the server refuses; the user needs rights on the keys %q and %q, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, GET, SET, DEL, PTTL …): %w",
+		return fmt.Errorf("legacy: %s key %q: the server refuses; the user needs rights on the keys %q and %q*, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, GET, SET, DEL, PTTL …): %w",
 			what, k.name, k.l, k.m(), err)
 	case errors.As(err, &said):
 		return fmt.Errorf("legacy: %s key %q: the server answered: %w", what, k.name, err)

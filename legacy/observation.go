@@ -30,6 +30,16 @@ type Observation struct {
 	// step. Zero in an Observation that no Hardened attempt has made.
 	Distrust time.Duration
 
+	// Gained is what the server's clock gained on this process since its first look.
+	Gained time.Duration
+
+	// Looked is for how long the same bytes are known to have stood there, by a
+	// look that is remembered on the server. Zero where no takeover needs it.
+	Looked time.Duration
+
+	// Unremembered says why the server could not be asked for that look.
+	Unremembered error
+
 	// Sparse is how long ago the look before this one was, when that is too long to have followed
 	// the value from then on; zero when it is not.
 	Sparse time.Duration

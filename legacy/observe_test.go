@@ -127,7 +127,11 @@ func TestEncodedKeysAndValuesAreTheOldClients(t *testing.T) {
 			r := newRig(t, legacy.Config{Dialect: d})
 			b := open(t, r.w, legacy.Config{Mode: mode, Dialect: d, Clock: r.clock, Terms: dialect.Terms{Lease: time.Minute}})
 			l, _ := d.EncodeKey("k")
-			stamp, _ := d.Stamp(r.w.ServerNow(), ttl, "")
+			stamped := ttl + day
+			if mode == legacy.Verbatim {
+				stamped = ttl
+			}
+			stamp, _ := d.Stamp(r.w.ServerNow(), stamped, "")
 			want, _ := d.EncodeValue(stamp)
 			g := try(t, b, "k", ttl)
 			if got := r.get(l); got != want {
@@ -159,7 +163,7 @@ func TestFloatSecondsHaveTheShortestFraction(t *testing.T) {
 		r.w.StepServer(time.Duration(micros) * time.Microsecond)
 		r.take("k")
 		o, err := r.b.Observe(bg, "k")
-		if err != nil || o.Err != nil || !strings.HasSuffix(o.Value, want) || !o.Stamp.Expiry.Equal(r.w.ServerNow().Add(ttl)) {
+		if err != nil || o.Err != nil || !strings.HasSuffix(o.Value, want) || !o.Stamp.Expiry.Equal(r.w.ServerNow().Add(ttl+day)) {
 			t.Errorf("%q: %v %v", o.Value, err, o.Err)
 		}
 	}
@@ -179,7 +183,7 @@ func TestTicksAreWrittenToTheDigit(t *testing.T) {
 	d.Name, d.Unit, d.Slack = "ticks", dialect.UnitTicks, 100*time.Nanosecond
 	r := newRig(t, legacy.Config{Dialect: d})
 	r.w.StepServer(987654 * time.Microsecond)
-	want, err := d.Stamp(r.w.ServerNow(), ttl, "")
+	want, err := d.Stamp(r.w.ServerNow(), ttl+day, "")
 	if err != nil {
 		t.Fatal(err)
 	}

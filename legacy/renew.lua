@@ -1,4 +1,4 @@
--- renew: L, M; token, M's PX, L's PX, mark (7), gap → {1, PTTL L, M before; L, M after} or {0 (M) or 2 (L), look}
+-- renew: L, M; token, M's PX, L's PX, mark (7), gap → {1, PTTL L, M before; L, M after, sec, usec} or {0 (M) or 2 (L), look}
 local sec, usec = now(ARGV[9], ARGV[10])
 local last = mine(ARGV[1])
 if not last then return {0, look(sec, usec)} end
@@ -13,4 +13,4 @@ local bytes = mark(sec, usec, ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
 -- under tracking ends with both keys registered again.
 redis.call('SET', L, bytes, 'PX', ARGV[3])
 redis.call('SET', M, ARGV[1] .. ' ' .. bytes, 'PX', ARGV[2])
-return {1, l, m, redis.call('PTTL', L), redis.call('PTTL', M)}
+return {1, l, m, redis.call('PTTL', L), redis.call('PTTL', M), sec, usec}

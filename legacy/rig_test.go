@@ -16,6 +16,7 @@ import (
 const (
 	ttl   = 20 * time.Second
 	lease = time.Minute
+	day   = 24 * time.Hour // how far a stamp lies beyond the lease
 	keyM  = "{k}:gsl"
 )
 
@@ -115,6 +116,12 @@ func (r *rig) wantHeld(err error) *lock.HeldError {
 	return held
 }
 
+func held(err error) *lock.HeldError {
+	var held *lock.HeldError
+	errors.As(err, &held)
+	return held
+}
+
 func (r *rig) wantLost(err error) *legacy.LostError {
 	r.Helper()
 	var lost *legacy.LostError
@@ -135,4 +142,11 @@ func (r *rig) wantLeft(l string) {
 	}
 }
 
-func jedis() legacy.Config { return legacy.Config{Dialect: dialect.Jedis()} }
+// jedis is a fleet that is known to be within a second of the server's clock.
+func jedis() legacy.Config {
+	return legacy.Config{Dialect: dialect.Jedis(), Terms: dialect.Terms{Behind: time.Second}}
+}
+
+// unknown is a fleet of which nothing is known of how far it is from the
+// server's clock.
+func unknown() legacy.Config { return legacy.Config{Dialect: dialect.Jedis()} }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
@@ -35,7 +33,7 @@ var observeLua string
 var deleteLua string
 
 var (
-	acquireScript = script(acquireLua)
+	acquireScript = wire.NewScript(3, sourceOf(acquireLua))
 	renewScript   = script(renewLua)
 	checkScript   = script(checkLua)
 	releaseScript = script(releaseLua)
@@ -53,10 +51,3 @@ func sourceOf(source string) string {
 }
 
 var errOddReply = errors.New("the server's reply has another form than the script's")
-
-// refusesTime recognises a server before 3.2, on which a script that has called TIME may not write.
-// Nothing was written then: the scripts call TIME before they write.
-func refusesTime(err error) bool {
-	var said redis.Error
-	return errors.As(err, &said) && strings.Contains(string(said), "non deterministic commands")
-}

@@ -20,18 +20,18 @@ type patient interface {
 
 // ServerClock takes a stamp for expired when the server's TIME, cut to the dialect's unit, lies more
 // than margin beyond it. margin must be at least how far the slowest old client's clock is behind
-// the server's; the steps of the server's clock count in it. After a step that was seen it says no
-// for one greatest lease of the fleet.
+// the server's. What the server's clock was seen to gain on this process is added to it. After a step that
+// was seen it says no for one greatest lease of the fleet.
 func ServerClock(margin time.Duration) Takeover { return serverClock{max(margin, 0)} }
 
 type serverClock struct{ margin time.Duration }
 
 func (p serverClock) Expired(o Observation) bool {
-	return o.ServerMicros != 0 && o.Distrust <= 0 && o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin)
+	return o.ServerMicros != 0 && o.Distrust <= 0 && o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin+o.Gained)
 }
 
 func (p serverClock) left(o Observation) time.Duration {
-	end := o.Stamp.Expiry.Add(p.margin + o.Dialect.Unit.Step())
+	end := o.Stamp.Expiry.Add(p.margin + o.Gained + o.Dialect.Unit.Step())
 	return max(end.Sub(o.ServerNow()), o.Distrust, 0)
 }
 
@@ -64,6 +64,53 @@ func (p unchanged) Expired(o Observation) bool { return o.Unchanged() > p.need(o
 
 func (p unchanged) left(o Observation) time.Duration {
 	return max(p.need(o.Dialect)-o.Unchanged(), 0)
+}
+
+// byTerms is the default rule. Margin is the greater of Spread and Behind. The
+// server's clock has to be past the stamp by more than that, and then either
+// Behind is known, steps of that clock since included, or the same bytes stood
+// on the key at a look more than age ago.
+//
+// A remembered look may be another process's, and any number of looks may lie
+// between: every honest holder of those bytes has ended by then, whatever any
+// clock says (see [dialect.Terms.LookAge]). Dense looks of this process count
+// too, as in [Unchanged].
+type byTerms struct {
+	margin time.Duration
+	known  bool // Behind is
+	age    time.Duration
+}
+
+func newByTerms(d dialect.Dialect, t dialect.Terms) byTerms {
+	_, known := dialect.Claimed(t.Behind)
+	return byTerms{margin: t.TakeoverMargin(), known: known, age: t.LookAge(d)}
+}
+
+func (p byTerms) Expired(o Observation) bool {
+	return p.passed(o) && (p.known && serverClock{p.margin}.Expired(o) || p.seen(o) > p.age)
+}
+
+// passed reports that the stamp has passed by the server's clock.
+func (p byTerms) passed(o Observation) bool {
+	return o.ServerMicros != 0 && o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin)
+}
+
+func (p byTerms) seen(o Observation) time.Duration { return max(o.Looked, o.Unchanged()) }
+
+func (p byTerms) left(o Observation) time.Duration {
+	server := serverClock{p.margin}.left(o)
+	if !p.passed(o) {
+		toPass := o.Stamp.Expiry.Add(p.margin + o.Dialect.Unit.Step()).Sub(o.ServerNow())
+		if p.known {
+			return server
+		}
+		return max(0, toPass) + p.age // the look is made when the stamp has passed
+	}
+	second := max(p.age-p.seen(o)+time.Microsecond, 0)
+	if p.known {
+		return min(server, second)
+	}
+	return second
 }
 
 // All takes a value for expired when every one of the policies does; none of no policies does.

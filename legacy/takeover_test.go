@@ -137,24 +137,37 @@ func TestLocalClockJudgesByTheLocalClock(t *testing.T) {
 	r.take("k")
 }
 
-func TestAStepOfTheServersClockSuspendsItsJudgement(t *testing.T) {
-	r := newRig(t, jedis())
-	r.set("k", r.stamp(time.Minute))
-	_, err := r.try("k")
-	r.wantHeld(err)
-	r.w.StepServer(time.Hour)
-	_, err = r.try("k")
-	if held := r.wantHeld(err); held.Left != lease {
-		t.Errorf("%v left, want one greatest lease", held.Left)
+// What TIME gains is added to Behind, so a stamp that was live before the step
+// stays live for as long as it was, or until the look after the step is old.
+func TestStepOfTheServerCountsAsBehind(t *testing.T) {
+	for _, c := range []struct {
+		step, left time.Duration
+	}{
+		{time.Hour, lookAge + time.Microsecond},
+		// Within the look's age the step itself is over sooner, but not before a
+		// greatest lease has gone by.
+		{61500 * time.Millisecond, lookAge + time.Microsecond},
+	} {
+		r := newRig(t, jedis())
+		r.w.Run("run-1")
+		r.clock.On("a")
+		r.set("k", r.stamp(time.Minute))
+		_, err := r.try("k")
+		r.wantHeld(err)
+		r.w.StepServer(c.step)
+		_, err = r.try("k")
+		if held := r.wantHeld(err); held.Left > c.left || held.Left < lease {
+			t.Errorf("step %v: %v left, want %v", c.step, held.Left, c.left)
+		}
+		if n := r.b.Stats().Steps; n != 1 {
+			t.Errorf("%d steps seen", n)
+		}
+		r.w.Pass(lease - time.Millisecond)
+		_, err = r.try("k")
+		r.wantHeld(err)
+		r.w.Pass(4 * time.Millisecond)
+		r.take("k")
 	}
-	if n := r.b.Stats().Steps; n != 1 {
-		t.Errorf("%d steps seen", n)
-	}
-	r.w.Pass(lease - time.Millisecond)
-	_, err = r.try("k")
-	r.wantHeld(err)
-	r.w.Pass(time.Millisecond)
-	r.take("k")
 }
 
 func TestAStepBackSuspendsTooAndDriftDoesNot(t *testing.T) {

@@ -18,12 +18,14 @@ type timing struct {
 	usec any // … in seconds and the rest of it
 	gap  any // L's end less M's, in ms; empty where the script is not to look at it
 
-	beyond int64 // L's end less M's, in ms
+	beyond int64         // L's end less M's, in ms
+	ahead  time.Duration // how far the stamp lies beyond the lease's end
 }
 
 // timing works a TTL out, or refuses it.
 func (h *hardened) timing(ttl time.Duration) (*timing, error) {
-	if t := h.timed.Load(); t != nil && t.ttl == ttl {
+	ahead := h.cfg.Terms.StampAhead() + h.watch.lost()
+	if t := h.timed.Load(); t != nil && t.ttl == ttl && t.ahead == ahead {
 		return t, nil
 	}
 	switch {
@@ -36,21 +38,17 @@ func (h *hardened) timing(ttl time.Duration) (*timing, error) {
 		return nil, fmt.Errorf("legacy: %w", err)
 	}
 	d := h.dialect
-	t := &timing{ttl: ttl, m: ttl.Milliseconds(), l: ttl.Milliseconds(), sec: int64(0), usec: int64(0), gap: ""}
+	t := &timing{ttl: ttl, ahead: ahead, m: ttl.Milliseconds(), l: ttl.Milliseconds(), sec: int64(0), usec: int64(0), gap: ""}
 	if d.HasStamp() {
-		step := max(d.Unit.Step(), time.Microsecond)
-		// The clock is cut to the unit before the lease is added, and where equal counts as expired
-		// another unit is lost: what is left must still be the TTL.
-		ahead := roundUp(roundUp(ttl+max(-d.C(), 0), step)+d.Slack, time.Microsecond)
-		t.sec, t.usec = int64(ahead/time.Second), int64(ahead%time.Second/time.Microsecond)
-		// L outlives its stamp by what ours waits past one, so that everybody finds a stamp that has
-		// expired and not a key that vanished while somebody's clock still held it for live. The
-		// distance to M's end is the same for every TTL: a renewal may ask for another one.
-		t.beyond = 1 + roundUp(max(-d.C(), 0)+step+d.Slack+step+h.cfg.Terms.TakeoverMargin(), time.Millisecond).Milliseconds()
+		// The stamp lies beyond every old client's clock, so it is the PX that frees
+		// the key after a crash, as it does for a guard.
+		beyond := roundUp(roundUp(ttl+ahead, max(d.Unit.Step(), time.Microsecond))+d.Slack, time.Microsecond)
+		t.sec, t.usec = int64(beyond/time.Second), int64(beyond%time.Second/time.Microsecond)
 		if d.ServerExpires() {
-			// Who writes the same bytes as ours, from a reading that is spread and gap old, gives them E: that
-			// must not be where ours end, or a loss would be hidden. (Package skew has the trace.)
-			t.beyond += roundUp(h.cfg.Terms.Gap, time.Millisecond).Milliseconds() + 2*endsTogether
+			// An old client that writes our bytes gives them its own TTL. That must not
+			// end where ours does, or a loss would be hidden. (Package skew has the trace.)
+			gap, _ := dialect.Claimed(h.cfg.Terms.Gap)
+			t.beyond = roundUp(gap, time.Millisecond).Milliseconds() + 2*endsTogether
 			t.gap = t.beyond
 		}
 		t.l = ttl.Milliseconds() + t.beyond
@@ -66,7 +64,8 @@ func roundUp(d, step time.Duration) time.Duration { return (d + step - 1) / step
 
 // Where the scripts that stamp expect the clock, counted from the first key.
 const (
-	acquireClock = 2 + 8
+	acquireClock = 3 + 8
+	renewClock   = 2 + 8
 	finishClock  = 2 + 5
 )
 
@@ -76,7 +75,7 @@ const (
 func (h *hardened) stamping(ctx context.Context, s *wire.Script, clockAt int, args ...any) (any, error) {
 	if !h.oldServer.Load() {
 		reply, err := h.mux.Eval(ctx, s, args...)
-		if !refusesTime(err) {
+		if !wire.RefusesTime(err) {
 			return reply, err
 		}
 		h.oldServer.Store(true)

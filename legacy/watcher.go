@@ -26,6 +26,7 @@ type watcher struct {
 
 	clock    dialect.Observation // the latest look with the server's clock
 	distrust time.Duration       // elapsed time until which that clock is not believed
+	pace     pace
 }
 
 func (w *watcher) init(greatest time.Duration) {
@@ -42,6 +43,7 @@ func (h *hardened) note(o *Observation) {
 		h.count.steps.Add(1)
 	}
 	o.Distrust = max(0, w.distrust-o.Received)
+	o.Gained, _ = w.pace.against(o.Observation)
 	if o.MarkExists || o.Err != nil {
 		return // nothing that could be judged: not worth the room
 	}
@@ -99,6 +101,7 @@ func (w *watcher) step(o dialect.Observation) bool {
 	if o.ServerMicros == 0 {
 		return false
 	}
+	w.pace.note(o)
 	before := w.clock
 	if o.Received >= before.Received {
 		w.clock = o

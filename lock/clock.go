@@ -10,6 +10,10 @@ import (
 // A Clock may also have a method Elapsed() time.Duration: time passed since some fixed moment,
 // never set back and not moved when the wall clock is stepped. Without it elapsed time is taken
 // from Now, and a step of that clock cannot be told from time that passed.
+//
+// A Clock may have a method Boot() (id string, up time.Duration) too: the name of
+// this boot of the machine and the time passed since, suspension included. By it
+// two processes of one machine agree on how much time passed between them.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time

@@ -59,6 +59,11 @@ type HeldError struct {
 	// clock. Zero if not known.
 	Left time.Duration
 
+	// Passed says that the time that an old client wrote on the key is over by the
+	// store's clock, and that the Backend takes the key over once it was seen
+	// unchanged for Left more.
+	Passed bool
+
 	// Again is the longest that a waiter should let pass before its next attempt, for backends
 	// that judge by what they see over time. Zero means no wish.
 	Again time.Duration

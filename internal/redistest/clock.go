@@ -27,6 +27,7 @@ type Clock struct {
 	elapsed time.Duration
 	ppm     float64
 	asleep  bool
+	machine string // its boot id; empty names none
 	timers  map[*timer]struct{}
 	asked   int
 	awaited map[int]chan struct{} // by the count of asked at which each is closed
@@ -85,6 +86,28 @@ func (c *Clock) Step(d time.Duration) {
 	defer c.mu.Unlock()
 	c.wall = c.wall.Add(d)
 }
+
+// On puts the client on a machine: its processes share a boot id and an uptime,
+// which runs at the true rate, whatever the wall clock does.
+func (c *Clock) On(machine string) *Clock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.machine = machine
+	return c
+}
+
+// Boot returns the machine's boot id and uptime, as lock.Machine does.
+func (c *Clock) Boot() (id string, up time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.machine == "" {
+		return "", 0
+	}
+	return c.machine, c.world.now().Sub(booted)
+}
+
+// booted is when every machine of every world was started.
+var booted = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // SetRate makes the clock gain ppm parts of a million from now on.
 func (c *Clock) SetRate(ppm float64) {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/benbjohnson/clock"
 	"github.com/gomodule/redigo/redis"
 )
@@ -128,6 +130,27 @@ func (w *World) StepServer(d time.Duration) {
 	w.ahead += d
 	w.Mini.SetTime(w.time.now().Add(w.ahead))
 	w.Mini.FastForward(d)
+}
+
+// Run makes the embedded server name its run: INFO server then tells id, also
+// inside a script. A world's server begins without one.
+func (w *World) Run(id string) {
+	w.t.Helper()
+	w.Mini.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+		if command != "INFO" || len(args) != 1 || !strings.EqualFold(args[0], "server") {
+			return false
+		}
+		c.WriteBulk("# Server\r\nrun_id:" + id + "\r\n")
+		return true
+	})
+}
+
+// FailOver puts another server in the place of the one that was there: it has
+// the same keys, another run id, and a clock that differs by d.
+func (w *World) FailOver(id string, d time.Duration) {
+	w.t.Helper()
+	w.Run(id)
+	w.StepServer(d)
 }
 
 // ServerNow is what the embedded server's TIME answers.

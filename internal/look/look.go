@@ -1,0 +1,156 @@
+// Package look remembers on the server since when an old client's key has
+// carried the same bytes, so that processes that live for a moment, such as
+// cron jobs, can take a crashed client's lock over.
+//
+// A look is a hash at [Key]: the bytes, the server's TIME and run id, and the
+// looking machine's boot id and uptime. It is written once, when a stamp is
+// found to have passed, and never refreshed while the same bytes stand. Package
+// dialect has the rule that uses its age (Terms.LookAge).
+package look
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+//go:embed look.lua
+var lookLua string
+
+var script = wire.NewScript(2, lookLua)
+
+// clockAt is where the script expects TIME, counted from the first key.
+const clockAt = 2 + 4
+
+// Key is the name of the hash that remembers a look at the lock whose second
+// key is m. It lies in m's slot.
+func Key(m string) string { return m + ":look" }
+
+// Reading is a moment as the server and the machine that looked saw it.
+type Reading struct {
+	Server time.Duration // TIME, since 1970
+	Run    string        // the server's run id; empty if it names none
+	Boot   string        // the machine's boot id and time namespace; empty if it has none
+	Up     time.Duration // the machine's uptime, suspension included
+}
+
+// Clocks of one machine and one server that differ by more than this between
+// two looks do not agree on how much time passed.
+const (
+	disagree      = time.Second
+	disagreeShare = 1000 // … and a thousandth of that time
+)
+
+// Age is how much time surely passed from a remembered reading to a later one.
+// It says false where the two cannot be compared, so that the look has to begin
+// anew: the server has another run id, or its clock disagrees with the uptime
+// of the machine that looked both times.
+//
+// On one machine the clock that ran less counts. Between two machines there is
+// TIME alone, which may run fast: nine tenths of it count, less slack, and only
+// where the server names its run.
+func (before Reading) Age(now Reading, slack time.Duration) (age time.Duration, comparable bool) {
+	served := now.Server - before.Server
+	switch {
+	case before.Run != now.Run || served < 0:
+		return 0, false
+	case before.Boot != "" && before.Boot == now.Boot:
+		up := now.Up - before.Up
+		if up < 0 || (served-up).Abs() > disagree+max(served, up)/disagreeShare {
+			return 0, false
+		}
+		return min(served, up), true
+	case before.Run == "":
+		return 0, true
+	}
+	return max(0, served-served/10-slack), true
+}
+
+// Machine reads the boot id and the uptime of this machine; an empty id where it
+// has none.
+type Machine func() (boot string, up time.Duration)
+
+// Looker asks one server.
+type Looker struct {
+	Server  *wire.Mux
+	Machine Machine
+}
+
+var errOddReply = errors.New("the server's reply to a look has another form than the script's")
+
+// Age returns for how long the key l is known to have carried bytes, by a look
+// that is remembered in memory, the name that [Key] gives. Where none is
+// remembered, or other bytes are, this look is the first and the age is 0. The
+// caller has seen the bytes in a reply before it calls. stands is false if l
+// carries other bytes by now.
+//
+// The readings of this look are taken before its script is sent and after the
+// reply that showed the bytes, so they serve as the end of an age and as the
+// beginning of the next.
+func (k *Looker) Age(ctx context.Context, l, memory any, bytes string, slack time.Duration) (age time.Duration, stands bool, err error) {
+	for _, anew := range []string{"", "1"} {
+		var now Reading
+		now.Boot, now.Up = k.Machine()
+		f, err := k.ask(ctx, l, memory, bytes, now, anew)
+		if err != nil || len(f) == 0 {
+			return 0, false, err
+		}
+		now.Server, now.Run = since1970(f[0], f[1]), text(f[2])
+		if len(f) == firstLook {
+			return 0, true, nil
+		}
+		before := Reading{since1970(f[3], f[4]), text(f[5]), text(f[6]), time.Duration(number(f[7])) * time.Microsecond}
+		if age, comparable := before.Age(now, slack); comparable {
+			return age, true, nil
+		}
+	}
+	return 0, true, nil // another process begins anew at the same time
+}
+
+// Lengths of the script's replies.
+const (
+	firstLook = 3
+	laterLook = 8
+)
+
+func (k *Looker) ask(ctx context.Context, l, memory any, bytes string, now Reading, anew string) ([]any, error) {
+	args := []any{l, memory, bytes, now.Boot, now.Up.Microseconds(), anew, "", ""}
+	reply, err := k.Server.Eval(ctx, script, args...)
+	if wire.RefusesTime(err) {
+		// TIME is asked after the reply that showed the bytes too, so the look is no
+		// older than it says.
+		var clock []any
+		if clock, err = redis.Values(k.Server.Do(ctx, "TIME")); err == nil && len(clock) == 2 {
+			args[clockAt], args[clockAt+1] = clock[0], clock[1]
+			reply, err = k.Server.Eval(ctx, script, args...)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, ok := reply.([]any)
+	if !ok || len(f) != 0 && len(f) != firstLook && len(f) != laterLook {
+		return nil, errOddReply
+	}
+	return f, nil
+}
+
+func since1970(sec, usec any) time.Duration {
+	return time.Duration(number(sec))*time.Second + time.Duration(number(usec))*time.Microsecond
+}
+
+func text(v any) string {
+	s, _ := redis.String(v, nil)
+	return s
+}
+
+func number(v any) int64 {
+	n, _ := strconv.ParseInt(text(v), 10, 64)
+	return n
+}

@@ -52,6 +52,7 @@ type fleet struct {
 	w       *redistest.World
 	dialect dialect.Dialect
 	lease   time.Duration
+	behind  time.Duration // what getsetlock clients are told of the old clients' distance from the server
 	ttl     time.Duration // of ours
 	members []*member
 	most    int // the greatest number that were at work at once
@@ -60,7 +61,9 @@ type fleet struct {
 const key = "lock:stock"
 
 func newFleet(t *testing.T, d dialect.Dialect, lease time.Duration) *fleet {
-	return &fleet{T: t, w: redistest.New(t), dialect: d, lease: lease, ttl: lease / 4}
+	f := &fleet{T: t, w: redistest.New(t), dialect: d, lease: lease, behind: dialect.Zero, ttl: lease / 4}
+	f.w.Run("first")
+	return f
 }
 
 // member is one client with a clock and a connection of its own, and its job.
@@ -82,7 +85,7 @@ func (f *fleet) join(p protocol, skew redistest.Skew) *member {
 	var backend lock.Backend
 	var err error
 	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.ttl}
-	terms := dialect.Terms{Lease: f.lease}
+	terms := dialect.Terms{Lease: f.lease, Behind: f.behind}
 	switch p {
 	case verbatim:
 		backend, err = legacy.New(m.wire.Pool(), legacy.Config{Dialect: f.dialect, Terms: terms, Clock: m.clock})

@@ -294,16 +294,22 @@ func cellOfOurs(t *testing.T, d dialect.Dialect, lease, delta time.Duration) {
 	}
 }
 
-// A   0 s ├── job of ours ─────────────────── 40 s ┤
-// B (an old client, 30 s ahead)   at once: a stamp of 15 s is over by its clock, a guard by nobody's
-func TestFastOldClientStealsFromAStampAndNotFromAGuard(t *testing.T) {
+// A   0 s ├── job of a getsetlock client ─────────── 40 s ┤
+// B (an old client, 25 h ahead)   at once: a stamp a day beyond the lease is over by its clock, a guard by nobody's
+func TestOldClientADayAheadStealsFromAStamp(t *testing.T) {
 	for _, c := range []struct {
 		p      protocol
+		ahead  time.Duration
 		steals bool
-	}{{hardened, true}, {bridged, false}} {
-		t.Run(string(c.p), func(t *testing.T) {
+	}{
+		{hardened, 30 * time.Second, false},
+		{hardened, 23 * time.Hour, false},
+		{hardened, 25 * time.Hour, true},
+		{bridged, 25 * time.Hour, false},
+	} {
+		t.Run(fmt.Sprint(c.p, " ", c.ahead), func(t *testing.T) {
 			f := newFleet(t, dialect.Jedis(), time.Minute)
-			a, b := f.join(c.p, exact), f.join(verbatim, ahead(30*time.Second))
+			a, b := f.join(c.p, exact), f.join(verbatim, ahead(c.ahead))
 			a.must()
 			f.pass(time.Second)
 			if won := b.try(); won != c.steals {
@@ -311,8 +317,64 @@ func TestFastOldClientStealsFromAStampAndNotFromAGuard(t *testing.T) {
 			}
 			f.pass(5 * time.Second)
 			if a.atWork() == c.steals {
-				t.Errorf("ours at work: %v; who lost its mark is told at the next renewal", a.atWork())
+				t.Errorf("at work: %v; a holder that lost its mark is told at the next renewal", a.atWork())
 			}
+		})
+	}
+}
+
+// A (an old client, 2 min behind the server)   0 s ├── job ──────────────── 50 s ┤   writes −60 s by the server's clock
+// B (a getsetlock client)          polls: the stamp has passed, and stands no longer than a lease
+func TestFleetBehindTheServerIsNotRobbed(t *testing.T) {
+	for _, p := range []protocol{hardened, bridged} {
+		for _, c := range []struct {
+			name   string
+			behind time.Duration
+			robs   bool
+		}{
+			{"unknown", 0, false},
+			{"claimed", 2 * time.Minute, false},
+			{"claimed wrongly", time.Second, true},
+		} {
+			t.Run(fmt.Sprint(p, " ", c.name), func(t *testing.T) {
+				f := newFleet(t, dialect.Jedis(), time.Minute)
+				f.behind = c.behind
+				a, b := f.join(verbatim, behind(2*time.Minute)), f.join(p, exact)
+				a.must()
+				for range 10 {
+					f.pass(5 * time.Second)
+					b.try()
+				}
+				if f.together() != c.robs {
+					t.Errorf("two held: %v", f.together())
+				}
+				a.done()
+				if !b.atWork() {
+					b.must() // and the key is free again
+				}
+			})
+		}
+	}
+}
+
+// A (an old client, 2 min behind the server)   0 s ├─ crash
+// B (a getsetlock client)   looks at 1 s and at 62 s: the same bytes stood there for longer than any lease
+func TestCrashedHolderOfASlowFleetIsReplaced(t *testing.T) {
+	for _, p := range []protocol{hardened, bridged} {
+		t.Run(string(p), func(t *testing.T) {
+			f := newFleet(t, dialect.Jedis(), time.Minute)
+			f.behind = 0
+			a, b, c := f.join(verbatim, behind(2*time.Minute)), f.join(p, exact), f.join(p, exact)
+			b.clock.On("machine")
+			c.clock.On("machine") // another process of it
+			a.must()
+			a.crash()
+			f.pass(time.Second)
+			if b.try() {
+				t.Error("taken at the first look")
+			}
+			f.pass(61 * time.Second)
+			c.must()
 		})
 	}
 }

@@ -63,8 +63,11 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 		return nil, err
 	}
 	took, seen, err := b.acquire(ctx, g, ttl, "")
-	if err == nil && took == 0 && b.judge.MayTakeOver(seen) {
-		took, seen, err = b.acquire(ctx, g, ttl, seen.Value)
+	if err == nil && took == 0 {
+		seen = b.judge.Look(ctx, b.mux, k.name, seen, ttl)
+		if b.judge.MayTakeOver(seen) {
+			took, seen, err = b.acquire(ctx, g, ttl, seen.Value)
+		}
 	}
 	switch {
 	case err != nil:

@@ -40,7 +40,7 @@ func bridges(t *testing.T, test func(r *rig)) {
 
 func (r *rig) config(p migrate.Phase) migrate.Config {
 	return migrate.Config{
-		Phases: migrate.Fixed(p), Dialect: dialect.Jedis(), Terms: dialect.Terms{Lease: lease},
+		Phases: migrate.Fixed(p), Dialect: dialect.Jedis(), Terms: dialect.Terms{Lease: lease, Behind: time.Second},
 		Clock: r.w.Clock(redistest.Skew{}),
 	}
 }

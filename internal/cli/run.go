@@ -77,6 +77,7 @@ type runFlags struct {
 	namespace  string
 	ttl        time.Duration
 	wait       waitFlag
+	waitGiven  bool
 	keep       time.Duration
 	grace      time.Duration
 	graceGiven bool
@@ -107,6 +108,9 @@ func newRun(e *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, command, err := keyAndCommand(cmd.ArgsLenAtDash(), args)
 			if err != nil {
+				return err
+			}
+			if err := claimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
 				return err
 			}
 			return e.run(cmd, f, key, command)

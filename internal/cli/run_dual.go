@@ -110,7 +110,8 @@ func (f *runFlags) recordedDialect(record migrate.Record) (dialect.Dialect, erro
 // filled are the times given, and where there are none those recorded.
 func filled(given, recorded dialect.Terms) dialect.Terms {
 	for _, t := range [][2]*time.Duration{
-		{&given.Lease, &recorded.Lease}, {&given.Greatest, &recorded.Greatest}, {&given.Spread, &recorded.Spread}, {&given.Gap, &recorded.Gap},
+		{&given.Lease, &recorded.Lease}, {&given.Greatest, &recorded.Greatest}, {&given.Spread, &recorded.Spread},
+		{&given.Behind, &recorded.Behind}, {&given.Ahead, &recorded.Ahead}, {&given.Gap, &recorded.Gap},
 	} {
 		if *t[0] == 0 {
 			*t[0] = *t[1]

@@ -8,7 +8,7 @@ import (
 )
 
 // forLegacy are the flags that speak of old clients: one of them asks for their protocol.
-var forLegacy = []string{"dialect", "dialect-file", "mode", "lease", "spread", "gap"}
+var forLegacy = []string{"dialect", "dialect-file", "mode", "lease", "greatest", "spread", "behind", "ahead", "gap"}
 
 // forModern are the flags that the old clients' lock cannot follow, and why.
 var forModern = [][2]string{
@@ -29,12 +29,10 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	if err := f.pickProtocol(cmd); err != nil {
 		return err
 	}
-	for _, name := range []string{"lease", "spread", "gap", "ttl", "keep"} {
-		given := cmd.Flags().Lookup(name)
-		if d, _ := cmd.Flags().GetDuration(name); given.Changed && (d < 0 || d == 0 && (name == "lease" || name == "ttl")) {
-			return wrongUse("--%s is %s; it must be positive", name, given.Value)
-		}
+	if f.keep < 0 {
+		return wrongUse("--keep is %v; it must not be negative", f.keep)
 	}
+	f.waitGiven = cmd.Flags().Changed("wait")
 	f.graceGiven = cmd.Flags().Changed("grace")
 	if f.graceGiven && f.grace < 0 {
 		return wrongUse("--grace %v is negative", f.grace)
@@ -45,7 +43,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	case f.mode != "verbatim":
 		return wrongUse("--mode %q is not known; there are hardened and verbatim", f.mode)
 	}
-	for _, name := range []string{"spread", "gap"} {
+	for _, name := range []string{"greatest", "spread", "behind", "ahead", "gap"} {
 		if cmd.Flags().Changed(name) {
 			return wrongUse("--%s is for --mode hardened: the old client knows nothing of it", name)
 		}

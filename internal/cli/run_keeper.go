@@ -80,7 +80,7 @@ func inFlags(err error) error {
 var fieldFlags = [][2]string{
 	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""},
 	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
-	{"Lease ", "--lease "}, {"Spread ", "--spread "}, {"Gap ", "--gap "},
+	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "}, {"Ahead ", "--ahead "}, {"Gap ", "--gap "},
 	{"Replicas ", "--replicas "}, {"ReplicaWait ", "the wait for replicas "}, {"Namespace ", "--namespace "},
 	{"TTL ", "--ttl "}, {"(TTL)", "(--ttl)"}, {"Margin ", "trust margin "}, {"RenewEvery ", "renewal "},
 }

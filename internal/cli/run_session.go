@@ -119,7 +119,7 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 	defer cancel(nil)
 	got := make(chan result, 1)
 	go func() {
-		lease, err := r.keeper.acquire(waiting, r.key)
+		lease, err := r.acquire(waiting)
 		got <- result{lease, err}
 	}()
 	select {
@@ -146,11 +146,50 @@ func (r *runner) notAcquired(err error) error {
 	if w := &r.flags.wait; w.forever || w.d > 0 {
 		within = "within " + w.String()
 	}
-	var who *lock.HeldError
-	if errors.As(err, &who) {
+	who := passed(err)
+	if who == nil {
+		errors.As(err, &who)
+	} else {
+		within += "; " + r.secondLook(who)
+	}
+	if who != nil {
 		err = who
 	}
 	return &exitError{codeRunHeld, fmt.Errorf("not acquired %s: %w", within, err)}
+}
+
+// acquire takes the lock. Without --wait, a stamp of an old client that has
+// passed is waited for as long as its second look takes.
+func (r *runner) acquire(ctx context.Context) (held, error) {
+	lease, err := r.keeper.acquire(ctx, r.key)
+	who := passed(err)
+	if who == nil || r.flags.waitGiven {
+		return lease, err
+	}
+	r.env.say(r.flags.server.quiet, "waiting on: %s", r.secondLook(who))
+	// The look may begin anew once, and the last attempt may be under way.
+	end := r.env.Clock.Now().Add(2*who.Left + r.flags.wait.d)
+	for who != nil && r.env.Clock.Now().Before(end) {
+		lease, err = r.keeper.acquire(ctx, r.key)
+		who = passed(err)
+	}
+	return lease, err
+}
+
+// passed returns what is known of a key that only waits for its second look.
+func passed(err error) *lock.HeldError {
+	var who *lock.HeldError
+	if errors.As(err, &who) && who.Passed {
+		return who
+	}
+	return nil
+}
+
+// secondLook explains a key that only waits for its second look.
+func (r *runner) secondLook(who *lock.HeldError) string {
+	return fmt.Sprintf("by the server's clock the time that an old client wrote on %q has passed, but it is not known how far the old clients' clocks are behind: "+
+		"the lock is taken over when the same value has stood for %v more (--behind 1s, if all clocks, the server's too, are kept within a second by NTP, takes it over at once)",
+		r.key, who.Left.Round(time.Millisecond))
 }
 
 // keyless is an error without the name of the key, which every layer puts before its own. Where a layer

@@ -63,7 +63,7 @@ func TestTheOldClientsBytesStandOnTheKeyMeanwhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ttl := 30 * time.Second
+		ttl := 30*time.Second + 24*time.Hour
 		if flags != "" {
 			ttl = time.Minute
 		}
@@ -175,7 +175,7 @@ func TestKeepLeavesTheRestOfItsTimeToTheKey(t *testing.T) {
 	s := newStage(t)
 	s.want(s.run(script("--keep 20s", "k", ":")...), 0, "", "")
 	value, err := s.world.Mini.Get("k")
-	if want := stampOf(redistest.Start.Add(20*time.Second + time.Millisecond)); value != want || err != nil {
+	if want := stampOf(redistest.Start.Add(24*time.Hour + 20*time.Second + time.Millisecond)); value != want || err != nil {
 		t.Errorf("%q, want %s (%v)", value, want, err)
 	}
 	if ttl := s.world.Mini.TTL(legacy.MarkKey("k")); ttl != 20*time.Second {

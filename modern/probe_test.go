@@ -332,3 +332,28 @@ func TestTransactionsAreRefusedInAnyWords(t *testing.T) {
 		}
 	})
 }
+
+// TestReleaseDeletesWhereGivingOnIsRefused in words of a proxy's own, such as
+// one that lets a script have keys of one slot only.
+func TestReleaseDeletesWhereGivingOnIsRefused(t *testing.T) {
+	for _, fence := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *redistest.World) {
+			b, wire := on(t, w, modern.Config{Fence: fence})
+			g := try(t, b, "k")
+			p := stand(t, b, "k")
+			free(t, g)
+			g, err := p.Try(bg, ttl) // what came from the line is given on
+			if err != nil {
+				t.Fatal(err)
+			}
+			words := redistest.Answer("ERR eval/evalsha command keys must in same slot")
+			wire.Fault(redistest.Rule{Times: -1, Do: words, When: func(c redistest.Command) bool {
+				return (c.Is("EVALSHA") || c.Is("EVAL")) && c[2] == "5"
+			}})
+			free(t, g)
+			if w.Mini.Exists("k") {
+				t.Error("the key was left behind")
+			}
+		})
+	}
+}

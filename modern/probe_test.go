@@ -18,10 +18,13 @@ func compares(c redistest.Command) bool {
 	return c.Is("DELEX") || c.Is("DELIFEQ") || c.Is("SET") && len(c) > 3 && c[3] == "IFEQ"
 }
 
+// ofProbe picks the commands of a probe.
+func ofProbe(c redistest.Command) bool { return len(c) > 1 && c[1] == "gsl:trial:" }
+
 // probes are the commands of a probe that clients sent.
 func probes(wire *redistest.Wire) (sent []string) {
 	for _, c := range wire.Sent() {
-		if len(c) > 1 && c[1] == "gsl:trial:" {
+		if ofProbe(c) {
 			sent = append(sent, c[0])
 		}
 	}
@@ -39,7 +42,7 @@ func probed(t *testing.T, wire *redistest.Wire, want ...string) {
 // natively counts the compare commands that were sent for locks.
 func natively(wire *redistest.Wire) (n int) {
 	for _, c := range wire.Sent() {
-		if compares(c) && c[1] != "gsl:trial:" {
+		if compares(c) && !ofProbe(c) {
 			n++
 		}
 	}

@@ -32,6 +32,7 @@ type Backend struct {
 	process string     // names this Backend on the channel of its notices
 	suffix  string     // what stands behind every token: a blank and the note, or nothing
 	fence   any        // key of the counter, a string that is boxed once
+	trial   any        // key on which commands are tried, which nobody writes
 	tally   tally
 	stats   stats
 }
@@ -48,12 +49,12 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{cfg: cfg, fence: "gsl:fence:" + cfg.Namespace, process: newToken()}
+	b := &Backend{cfg: cfg, fence: "gsl:fence:" + cfg.Namespace, trial: "gsl:trial:" + cfg.Namespace, process: newToken()}
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}
-	// What the server can do is tried anew on every connection: behind the same address there may
-	// be another server.
+	// Most of what the server can do is tried anew on every connection: behind the same address there
+	// may be another server.
 	opts := wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.forget() }}
 	if b.user, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
@@ -83,7 +84,7 @@ func (b *Backend) Close() error {
 }
 
 // Timeout is how long a Release or Pass waits for a reply at most. It takes a second one where the first
-// says that the key is lost, and, once a connection, where it finds out what the server has.
+// says that the key is lost, and where the server refuses a command that it had before.
 func (b *Backend) Timeout() time.Duration { return b.cfg.Timeout }
 
 // Try makes one attempt: one command when the key is free.

@@ -157,12 +157,50 @@ func TestClientsThatCompareShowNoHabits(t *testing.T) {
 	}
 }
 
+// awaitProbe waits until a backend knows what the server has, whose locks have been renewed and released.
+func awaitProbe(wire *redistest.Wire) {
+	wire.Await("GET", 1)
+	wire.AwaitConnections(2)
+}
+
+// TestReleaseWorksBehindEveryProxyOfRealServers, and after the probe scripts are all that is sent.
+func TestReleaseWorksBehindEveryProxyOfRealServers(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		t.Run(binary.Name, func(t *testing.T) {
+			s := binary.Start(t, redistest.Options{})
+			for name, do := range refusing {
+				for form, cfg := range forms {
+					wire := s.Wire(redistest.Rule{When: compares, Times: -1, Do: do})
+					b, err := modern.New(wire.Pool(), cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					livesBehind(t, b, func() {})
+					if !cfg.Fair {
+						awaitProbe(wire)
+					}
+					livesBehind(t, b, func() {})
+					if n := natively(wire); n > 0 {
+						t.Errorf("%s, %s: %d compare commands were sent beside the probe", name, form, n)
+					}
+					if err := b.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			s.Do("DEL", "gsl:fence:")
+			redistest.NoKeys(t, s.Pool())
+		})
+	}
+}
+
 // TestNativeCommandsAreUsedAndScriptsAreNot counts on every server what a life of a lease costs.
 func TestNativeCommandsAreUsedAndScriptsAreNot(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(binary.Name, func(t *testing.T) {
 			s := binary.Start(t, redistest.Options{})
-			b, err := modern.New(s.Pool(), modern.Config{})
+			wire := s.Wire()
+			b, err := modern.New(wire.Pool(), modern.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +212,8 @@ func TestNativeCommandsAreUsedAndScriptsAreNot(t *testing.T) {
 				}
 				free(t, g)
 			}
-			life() // finds out what there is
+			life()
+			awaitProbe(wire)
 			s.Do("CONFIG", "RESETSTAT")
 			const lives = 5
 			for range lives {

@@ -209,15 +209,15 @@ func (g *grant) delete(ctx context.Context) (bool, error) {
 	if b.cfg.Fair || inLine {
 		given, err := b.giveOn(ctx, g)
 		spoilt := wire.IsWrongType(err) // the line's own key is somebody else's
-		if !spoilt && (b.cfg.Fair || !refusesLine(err)) {
+		if !spoilt && (b.cfg.Fair || !refusesLine(err) && !refuses(err)) {
 			return given, err
 		}
-		if !spoilt {
+		if refusesLine(err) {
 			b.native.alone.Store(true)
 		}
-		// Nothing was executed.
+		// The token still tells whether the key is to be deleted.
 	}
-	return b.native.compareAndDelete(ctx, b.user, g.key, g.token)
+	return b.compareAndDelete(ctx, g.key, g.token)
 }
 
 func (g *grant) isLined() bool {

@@ -47,19 +47,27 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 }
 
 func (b *Backend) pass(ctx context.Context, old, next *grant, ttl time.Duration) (bool, error) {
-	if !b.cfg.Fence && b.native.mayIfeq() {
+	if b.cfg.Fence {
+		return b.passByScript(ctx, old, next, ttl, fenceBlock)
+	}
+	if b.native.sets.Load() == byIfeq {
 		r := b.user.Batch(ctx, []wire.Command{ifeq(old.key, old.token, next.token, millis(ttl))})[0]
 		switch {
-		case wire.IsWrongType(r.Err):
+		case notAString(r.Err):
 			return false, nil
-		case !b.native.triedIfeq(r.Err):
+		case !distrust(&b.native.sets, byIfeq, r.Err):
 			return r.Value != nil, r.Err
 		}
 	}
-	numbers := 0
-	if b.cfg.Fence {
-		numbers = fenceBlock
+	passed, err := b.passByScript(ctx, old, next, ttl, 0)
+	if err == nil {
+		b.probe()
 	}
+	return passed, err
+}
+
+// passByScript draws so many fencing numbers with it.
+func (b *Backend) passByScript(ctx context.Context, old, next *grant, ttl time.Duration, numbers int) (bool, error) {
 	reply, err := b.drawn(ctx, passScript, old.key, b.fence, old.token, next.token, millis(ttl), numbers)
 	n, _ := reply.(int64)
 	if b.cfg.Fence {

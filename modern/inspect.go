@@ -159,7 +159,7 @@ func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, er
 	if value == "" {
 		return false, fmt.Errorf("modern: key %q: the value to compare with is empty", key)
 	}
-	deleted, err := b.native.compareAndDelete(ctx, b.user, key, value)
+	deleted, err := b.compareAndDelete(ctx, key, value)
 	if err != nil {
 		return false, trouble("delete", key, err)
 	}

@@ -23,6 +23,7 @@ func TestALateAcquisitionOfALoneCallerIsUndoneThoughTheUndoCameFirst(t *testing.
 				if err != nil {
 					t.Fatal(err)
 				}
+				tried(t, b) // its connection is not mistaken for the second
 				for wire.Connections() < 2 {
 					l, err := c.Acquire(bg, "k")
 					if err != nil {

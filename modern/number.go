@@ -58,10 +58,10 @@ func (b *Backend) acquire(ctx context.Context, g *grant, ttl time.Duration) (boo
 	was, sent := b.tally.last.Load(), g.Term().Sent
 	if r := b.tally.at(sent); r != nil && !b.native.loose.Load() {
 		c := b.count(ctx, g, ttl)
-		if lacks(c.err) {
+		if refuses(c.err) {
 			b.native.loose.Store(true)
 		}
-		if c.taken || !lacks(c.err) {
+		if c.taken || !refuses(c.err) {
 			return b.accept(ctx, g, ttl, r, c)
 		}
 	}

@@ -53,6 +53,7 @@ func TestALeaseThatCannotBeWatchedIsOnlyRenewed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, cfg)
+				tried(t, b)
 				g := try(t, b, "k")
 				if _, err := b.Guard(bg, g, func() {}); !errors.Is(err, lock.ErrNoWake) {
 					t.Fatalf("Guard: %v", err)

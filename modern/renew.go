@@ -30,7 +30,7 @@ func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.D
 		ours[i] = g
 	}
 	term := lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	if len(ours) == 1 && b.native.mayIfeq() {
+	if len(ours) == 1 && b.native.sets.Load() == byIfeq {
 		if err, done := b.extendNatively(ctx, ours[0], term); done {
 			terms[0], errs[0] = extended(term, err)
 			return terms, errs
@@ -38,6 +38,9 @@ func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.D
 	}
 	for i, err := range b.extend(ctx, ours, term) {
 		terms[i], errs[i] = extended(term, err)
+	}
+	if len(ours) == 1 && errs[0] == nil {
+		b.probe()
 	}
 	return terms, errs
 }
@@ -182,7 +185,7 @@ func replies(r wire.Reply, n int) ([]any, error) {
 	return found, nil
 }
 
-// extendNatively renews one key by the server's own command; done is false where it has none. The
+// extendNatively renews one key by the server's own command; done is false where it was refused. The
 // PTTL before it shows whether somebody changed that; the look behind it keeps the key watched and
 // sees a theft that came between the two.
 func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) (err error, done bool) {
@@ -191,7 +194,7 @@ func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) 
 	rs := b.own.Batch(ctx, []wire.Command{wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
 	now := lock.Mark(ctx)
 	switch err := rs[1].Err; {
-	case b.native.triedIfeq(err), wire.IsOOM(err):
+	case distrust(&b.native.sets, byIfeq, err), wire.IsOOM(err):
 		// SET is refused where no memory is left, before it is looked at, and says nothing of what the
 		// server has. The script's PEXPIRE needs none: a full server costs nobody a lease that he holds.
 		return nil, false

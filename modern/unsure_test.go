@@ -266,6 +266,7 @@ func TestFencesIncreaseThoughTheServersClockIsSetBack(t *testing.T) {
 func TestAReleaseThatWasAskedForBeforeIsNotTakenForALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
+		tried(t, b)
 		free(t, try(t, b, "k"))
 		g := try(t, b, "k")
 		wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { return c.Is("DELEX") || c.Is("EVALSHA") }, Do: redistest.CutAfter})

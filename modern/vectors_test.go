@@ -68,6 +68,10 @@ func life(t *testing.T, w *redistest.World, form string, cfg modern.Config) stri
 		}
 		wire.Forget()
 	}
+	if tried(t, b); form == "plain" {
+		said("release without a lock twice, try commands")
+	}
+	wire.Forget()
 	g := try(t, b, "k")
 	said("acquire")
 	if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
@@ -112,12 +116,19 @@ func stand2(t *testing.T, b *modern.Backend) lock.Place {
 
 var processName = regexp.MustCompile(`^(gsl:turn:)?[\w-]{22}( \d+ \d+ token-|$)`)
 
-// readable is a command with its script by name; empty for what only finds out what the server has.
+var trialToken = regexp.MustCompile(`^[\w-]{22}$`)
+
+// readable is a command with its script by name; empty for what watches keys.
 func readable(c redistest.Command, shas map[string]string) string {
 	c = slices.Clone(c)
 	switch {
-	case c.Is("CLIENT"), c.Is("SET") && len(c) > 3 && c[3] == "IFEQ":
+	case c.Is("CLIENT"):
 		return ""
+	case len(c) > 1 && c[1] == "gsl:trial:ns":
+		for i := range c {
+			c[i] = trialToken.ReplaceAllString(c[i], "TOKEN")
+		}
+		return c.String()
 	case c.Is("EVALSHA"):
 		c[1] = shas[c[1]]
 		fallthrough

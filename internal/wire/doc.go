@@ -6,7 +6,8 @@
 // of that pool: user traffic that exhausts the pool must not delay a renewal, and closing the pool
 // must not lose a lock. What the pool bounds (MaxActive, MaxIdle, Close) therefore does not bound a
 // Mux, which holds one connection, another once somebody waits for a key ([Tracker]), and another
-// while a single goroutine keeps it busy, which then receives its own replies.
+// while a single goroutine keeps it busy, which then receives its own replies. A [Prober] has one for
+// a moment.
 //
 // Not promised: that a command runs at most once per call of the layer above (it never is sent
 // twice here, but a caller who repeats after an [*UnknownError] may run it twice), nor any order

@@ -89,6 +89,13 @@ func IsCluster(err error) bool {
 	return says(err, "MOVED ", "ASK ", "CROSSSLOT ", "CLUSTERDOWN ", "TRYAGAIN ")
 }
 
+// IsPassing: the server refuses for a reason that will pass, or that says nothing of whether it has the
+// command.
+func IsPassing(err error) bool {
+	return IsCluster(err) || says(err, "LOADING ", "READONLY ", "BUSY ", "OOM ", "NOAUTH ", "MASTERDOWN ",
+		"MISCONF ", "NOREPLICAS ", "DENIED ", "ERR max number of clients")
+}
+
 // advice is asked from the top, so what is special stands above what is general.
 var advice = []struct {
 	fits func(error) bool

@@ -36,6 +36,7 @@ type Mux struct {
 	calls   sync.Pool // of this Mux only: channels must not wander between synctest bubbles
 	link    atomic.Pointer[link]
 	tracker Tracker
+	prober  Prober
 
 	mu      sync.Mutex
 	closed  bool
@@ -64,6 +65,7 @@ func New(pool *redis.Pool, o Options) (*Mux, error) {
 	}
 	m.calls.New = func() any { return newCall() }
 	m.tracker.init(m)
+	m.prober.init(m)
 	return m, nil
 }
 
@@ -72,6 +74,9 @@ func (m *Mux) Timeout() time.Duration { return m.opts.Timeout }
 
 // Tracker returns the Tracker of this Mux, which is closed with it.
 func (m *Mux) Tracker() *Tracker { return &m.tracker }
+
+// Prober returns the Prober of this Mux, which is closed with it.
+func (m *Mux) Prober() *Prober { return &m.prober }
 
 // Close fails what is in flight and joins all goroutines. Two things it waits for, neither longer
 // than the Timeout: the last replies of a connection that was left because its server became a
@@ -85,6 +90,7 @@ func (m *Mux) Close() error {
 		d.cancel(ErrClosed)
 	}
 	m.tracker.close()
+	m.prober.close()
 	if l := m.link.Load(); l != nil {
 		l.fail(ErrClosed)
 	}

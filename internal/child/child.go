@@ -10,6 +10,12 @@
 // systems it lives on, and on Linux so do the processes that it started itself. If somebody stops us
 // with SIGSTOP, nobody watches the command until we are continued.
 //
+// # Orphans
+//
+// PID 1 of a container, and on Linux a subreaper, becomes the parent of every process below it
+// whose own parent ends. With [Spec.ReapOrphans] such an orphan is waited for, so that it does
+// not stay a zombie. Its status is thrown away; the command's is never mistaken for it.
+//
 // # Clocks
 //
 // The instants of a Schedule become durations once, when it is given; a clock stepped afterwards
@@ -50,6 +56,12 @@ type Spec struct {
 	// and a command stopped by ^Z is not continued.
 	Signals <-chan os.Signal
 
+	// ReapOrphans makes the Proc also wait for processes that this process adopts, as
+	// PID 1 of a container does: an orphan that nobody waits for stays a zombie. The
+	// process must then start no other child while the command runs, since the Proc
+	// takes the status of every child.
+	ReapOrphans bool
+
 	// Clock decides when a Schedule is due. Defaults to the machine's.
 	Clock Clock
 
@@ -66,6 +78,9 @@ type Exit struct {
 
 	// Signal names the signal that ended it, empty if none did.
 	Signal string
+
+	// Err is why the way it ended is unknown; Code then means nothing.
+	Err error
 }
 
 // StartError says that a command could not be started.
@@ -141,7 +156,7 @@ func (p *Proc) parent(path string, started chan<- error) {
 		// A grandchild may keep a pipe of ours open for ever; files are not affected.
 		WaitDelay: time.Second,
 	}
-	f := newFamily()
+	f := newFamily(p.spec.ReapOrphans)
 	f.prepare(cmd)
 	if err := cmd.Start(); err != nil {
 		f.notStarted()

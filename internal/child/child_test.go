@@ -221,7 +221,7 @@ func TestTermGoesOutAtItsInstantAndKillAtItsOwn(t *testing.T) {
 	r.Signal(unix.SIGINT)
 	r.expect("got SIGINT")
 	clock.move(at(27))
-	if got := r.Wait(); got != (Exit{137, "SIGKILL"}) {
+	if got := r.Wait(); got != (Exit{Code: 137, Signal: "SIGKILL"}) {
 		t.Errorf("%+v", got)
 	}
 }

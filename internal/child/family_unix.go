@@ -49,12 +49,13 @@ type stop = unix.Signal
 
 // family is the command's process group and what it has of the terminal.
 type family struct {
-	pid  int
-	proc *os.Process
-	tty  *terminal // nil without a controlling terminal
+	pid     int
+	proc    *os.Process
+	tty     *terminal // nil without a controlling terminal
+	orphans bool      // orphans are reaped too, see Spec.ReapOrphans
 }
 
-func newFamily() *family { return &family{tty: openTerminal()} }
+func newFamily(orphans bool) *family { return &family{tty: openTerminal(), orphans: orphans} }
 
 func (f *family) prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -83,18 +84,28 @@ func (f *family) notStarted() {
 
 // reap waits for the command and reports its stops. It does so by itself, since os.Process cannot
 // tell of a stop; cmd.Wait then finds nobody to wait for and only ends the copying of streams.
+//
+// Orphans are reaped by the same call and not by a second waiter: one waiter alone gets
+// each status once, with the process id that it belongs to, so that no orphan's status is
+// taken for the command's.
 func (f *family) reap(cmd *exec.Cmd, stops chan<- stop) Exit {
 	defer func() {
 		_ = cmd.Wait()
 		_ = f.proc.Release()
 	}()
+	awaited := f.pid
+	if f.orphans {
+		awaited = anyChild
+	}
 	for {
 		var ws unix.WaitStatus
-		switch _, err := unix.Wait4(f.pid, &ws, unix.WUNTRACED, nil); {
+		switch pid, err := unix.Wait4(awaited, &ws, unix.WUNTRACED, nil); {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			// Somebody else reaped it. How it ended is not known, so it is not called well.
-			return Exit{Code: 1}
+			// Another part of this process reaped it.
+			return Exit{Err: os.NewSyscallError("wait4", err)}
+		case pid != f.pid:
+			// An orphan, which ended or was stopped: nobody asks how.
 		case ws.Stopped():
 			stops <- ws.StopSignal()
 		case ws.Signaled():
@@ -104,6 +115,22 @@ func (f *family) reap(cmd *exec.Cmd, stops chan<- stop) Exit {
 			return Exit{Code: signalBase + int(ws.Signal()), Signal: unix.SignalName(ws.Signal())}
 		case ws.Exited():
 			return Exit{Code: ws.ExitStatus()}
+		}
+	}
+}
+
+// anyChild makes wait4 wait for whichever child ends first.
+const anyChild = -1
+
+// reapRest reaps the orphans that have ended, after the command itself was reaped.
+func (f *family) reapRest() {
+	if !f.orphans {
+		return
+	}
+	for {
+		pid, err := unix.Wait4(anyChild, nil, unix.WNOHANG, nil)
+		if pid <= 0 && !errors.Is(err, unix.EINTR) {
+			return
 		}
 	}
 }
@@ -124,7 +151,12 @@ func (f *family) term() {
 
 func (f *family) kill() { f.signal(unix.SIGKILL) }
 
-func (f *family) alive() bool { return unix.Kill(-f.pid, 0) == nil }
+// alive reports whether the group has members, after the command itself was reaped.
+// A zombie counts as one, so the zombies that this process adopted are reaped first.
+func (f *family) alive() bool {
+	f.reapRest()
+	return unix.Kill(-f.pid, 0) == nil
+}
 
 // stopped is called when the command was stopped. Without a terminal that was somebody's purpose,
 // who will also continue it; so was SIGSTOP, unless the command has the terminal, which would
@@ -170,8 +202,12 @@ func (f *family) close() {
 }
 
 // Replace turns this process into the command: same process id, group and terminal. It returns only
-// with an error.
+// with an error. PID 1 refuses with errors.ErrUnsupported: the command would have to reap
+// orphans, and the kernel would drop the signals that it does not catch.
 func Replace(args, env []string) error {
+	if os.Getpid() == 1 {
+		return errors.ErrUnsupported
+	}
 	path, err := Find(args)
 	if err != nil {
 		return err

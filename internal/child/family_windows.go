@@ -40,7 +40,8 @@ type family struct {
 	job windows.Handle
 }
 
-func newFamily() *family { return &family{} }
+// newFamily: there are no zombies here, so that orphans need no reaping.
+func newFamily(bool) *family { return &family{} }
 
 func (f *family) prepare(cmd *exec.Cmd) {
 	// A group of its own can be sent CTRL_BREAK, Windows' nearest to SIGTERM, without us.
@@ -81,10 +82,10 @@ func (f *family) assign(job windows.Handle) error {
 func (f *family) reap(cmd *exec.Cmd, _ chan<- stop) Exit {
 	err := cmd.Wait()
 	if cmd.ProcessState == nil {
-		return Exit{Code: 1}
+		return Exit{Err: err}
 	}
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) && cmd.ProcessState.Success() {
-		return Exit{Code: 1} // the streams could not be copied
+		return Exit{Err: err} // the streams could not be copied
 	}
 	return Exit{Code: cmd.ProcessState.ExitCode()}
 }

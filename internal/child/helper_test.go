@@ -84,7 +84,7 @@ func runHelper(args []string, continued func() Schedule) {
 	signal.Notify(signals, Passed()...)
 	p, err := Start(Spec{
 		Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Signals: signals, Continued: continued,
+		Signals: signals, Continued: continued, ReapOrphans: true,
 	})
 	if err != nil {
 		say("%v, mine again %v", err, inForeground())

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/internal/bench"
-	"github.com/getsetlock/getsetlock/internal/redisurl"
 )
 
 func init() {
@@ -123,10 +122,11 @@ func (f *benchFlags) run(e *Env, ctx context.Context) error {
 	if err != nil {
 		return couldNot(err, "finding this program's own file")
 	}
+	raw, options := f.server.picked(e)
 	var bar *progress
 	r := bench.Runner{
 		Adapters: bench.Own(), Scenarios: scenarios, Rounds: f.rounds, Quick: f.quick, Child: child,
-		Redis: redisurl.Pick(f.server.redis, e.Getenv), CACert: f.server.caCert,
+		Redis: raw, CACert: options.CACert,
 		Prefix: "getsetlock:bench:" + strings.ToLower(rand.Text()[:8]) + ":",
 		Progress: func(done, total int, _, _ string) {
 			if bar == nil {

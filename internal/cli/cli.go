@@ -49,6 +49,10 @@ type Env struct {
 	// Replace turns the process into another command; it returns only with an error.
 	Replace func(args, env []string) error
 
+	// Alone says that this process is the command getsetlock and nothing else: a run may then
+	// wait for every child that the process has, orphans that it adopts as PID 1 included.
+	Alone bool
+
 	// outer is the Stdout that we were given: a command of run gets it as it is. Main sets it.
 	outer io.Writer
 }
@@ -69,6 +73,7 @@ func System() Env {
 		Interactive: func() bool { _, ok := terminal(os.Stdin); return ok },
 		Hostname:    os.Hostname,
 		Replace:     child.Replace,
+		Alone:       true,
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -27,6 +28,7 @@ type stage struct {
 	interactive bool
 	replaced    [][]string // what Replace was called with
 	environ     []string   // … with which environment, the last time
+	stays       bool       // Replace cannot be done, as on Windows and by PID 1
 
 	mu          sync.Mutex
 	subscribers []subscriber
@@ -89,6 +91,9 @@ func (s *stage) startReading(in io.Reader, args ...string) *started {
 		Hostname:    func() (string, error) { return "host7", nil },
 		Replace: func(args, env []string) error {
 			s.replaced, s.environ = append(s.replaced, args), env
+			if s.stays {
+				return errors.ErrUnsupported
+			}
 			return io.EOF // stands for "it did return"
 		},
 	}
@@ -284,7 +289,7 @@ func TestHelpGoesToStdoutAndNamesWhatThereIs(t *testing.T) {
 		}
 	}
 	got := s.run("run", "--help")
-	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL", "verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "--replicas", "--namespace", "dual", "auto"} {
+	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL", "verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "GETSETLOCK_REDIS", "GETSETLOCK_CACERT", "PID 1", "--replicas", "--namespace", "dual", "auto"} {
 		if !strings.Contains(got.out, word) {
 			t.Errorf("run --help does not mention %s", word)
 		}

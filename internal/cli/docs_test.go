@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/getsetlock/getsetlock/internal/bench"
-	"github.com/getsetlock/getsetlock/internal/redisurl"
 	"github.com/getsetlock/getsetlock/internal/rehearse"
 )
 
@@ -111,7 +110,7 @@ func TestTheDocumentNamesCodesAndVariables(t *testing.T) {
 			t.Errorf("%d is not in the table of codes", code)
 		}
 	}
-	for _, name := range []string{redisurl.Env, envKey, envToken, envFence, envHeld} {
+	for _, name := range slices.Concat(serverVariables, lockVariables) {
 		if !strings.Contains(all["Everywhere"], "`"+name+"`") {
 			t.Errorf("%s is not named", name)
 		}

@@ -13,7 +13,14 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-// Exit codes. Of run they are 123 to 127 and the command's own; see run.go.
+// ownCode is an exit code that getsetlock itself decides on. The code of a command
+// that run started is a [commandEnd] instead: report may turn one own code into
+// another, and a command's code must reach the caller unchanged. The compiler refuses
+// a command's code, an int, where an ownCode is wanted. The constants have no type, so
+// that tests can compare them with what a process returned.
+type ownCode int
+
+// Exit codes. Of run they are 123 to 127, see run.go; commandEnd has the command's.
 const (
 	codeWell   = 0
 	codeBad    = 1 // done, and the answer is bad
@@ -21,9 +28,9 @@ const (
 	codeFailed = 3 // could not be done: the server, rights
 )
 
-// exitError ends the program with a code.
+// exitError ends the program with a code that getsetlock decided on.
 type exitError struct {
-	code int
+	code ownCode
 	err  error // nil: everything has been said
 }
 
@@ -37,7 +44,25 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 // exit ends with a code and says nothing more.
-func exit(code int) error { return &exitError{code, nil} }
+func exit(code ownCode) error { return &exitError{code, nil} }
+
+// commandEnd ends run as its command ended: with the same exit code, whatever that
+// code means when getsetlock itself ends with it. The command has said the rest.
+type commandEnd struct{ child.Exit }
+
+func (c *commandEnd) Error() string { return "the command ended: " + describe(c.Exit) }
+
+// ended is what run returns for a command that ended by itself: nil if it ended with
+// 0, an *exitError if it is unknown how it ended, else a *commandEnd.
+func ended(x child.Exit) error {
+	switch {
+	case x.Err != nil:
+		return &exitError{codeRunFailed, fmt.Errorf("the command ended, and its exit code is unknown: %w", x.Err)}
+	case x.Code == 0:
+		return nil
+	}
+	return &commandEnd{x}
+}
 
 // wrongUse says that the command line cannot be meant as it is written.
 func wrongUse(format string, args ...any) error {
@@ -73,11 +98,20 @@ var packages = regexp.MustCompile(`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|audi
 
 func (e unprefixed) Unwrap() error { return e.error }
 
-// report prints why a command failed, in one line, and returns the exit code.
+// report prints why a verb failed, in one line, and returns the exit code.
 func (e *Env) report(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return codeWell
 	}
+	var command *commandEnd
+	if errors.As(err, &command) {
+		return command.Code
+	}
+	return int(e.reportOwn(cmd, err))
+}
+
+// reportOwn is report for what getsetlock itself decided.
+func (e *Env) reportOwn(cmd *cobra.Command, err error) ownCode {
 	var known *exitError
 	if !errors.As(err, &known) {
 		known = &exitError{codeUse, err} // cobra's own: unknown verbs, flags, numbers of arguments
@@ -86,7 +120,7 @@ func (e *Env) report(cmd *cobra.Command, err error) int {
 	code := known.code
 	switch {
 	case errors.As(err, &stopped) && code == codeFailed:
-		code = child.SignalCode(stopped.by)
+		code = ownCode(child.SignalCode(stopped.by))
 	case cmd.Annotations[ownFailures] != "" && (code == codeUse || code == codeFailed):
 		code = codeRunFailed
 	}

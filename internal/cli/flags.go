@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -19,7 +20,7 @@ type serverFlags struct {
 
 func (f *serverFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.redis, "redis", "", "the server: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master (default $"+redisurl.Env+", else "+redisurl.Default+")")
-	cmd.Flags().StringVar(&f.caCert, "cacert", "", "file of PEM certificates by which rediss:// is checked instead of the system's")
+	cmd.Flags().StringVar(&f.caCert, "cacert", "", "file of PEM certificates by which rediss:// is checked instead of the system's (default $"+redisurl.EnvCACert+" where the server is $"+redisurl.Env+")")
 	complete(cmd, "redis", cobra.NoFileCompletions)
 }
 
@@ -31,15 +32,51 @@ func (f *serverFlags) quietFlag(cmd *cobra.Command) {
 // open returns a pool onto the server, which has not been asked anything yet, and its address for
 // people.
 func (f *serverFlags) open(e *Env) (pool *redis.Pool, address string, err error) {
-	a, err := redisurl.Parse(redisurl.Pick(f.redis, e.Getenv))
+	raw, options := f.picked(e)
+	a, err := redisurl.Parse(raw)
 	if err != nil {
 		return nil, "", wrongUse("%w", err)
 	}
-	pool, err = a.Pool(redisurl.Options{CACert: f.caCert})
+	pool, err = a.Pool(options)
 	if err != nil {
 		return nil, "", wrongUse("%w", err)
 	}
 	return pool, a.Redacted(), nil
+}
+
+// picked returns the address of the server, with its password, and what goes with it:
+// from the flags, else from the environment, else the default.
+//
+// The file in the environment is read only together with the address there, and only if
+// that asks for TLS. A run sets both for its command, which may name another server
+// by --redis or replace the address alone.
+func (f *serverFlags) picked(e *Env) (raw string, options redisurl.Options) {
+	raw = redisurl.Pick(f.redis, e.Getenv)
+	if f.caCert != "" || f.redis != "" || e.Getenv(redisurl.Env) == "" {
+		return raw, redisurl.Options{CACert: f.caCert}
+	}
+	if a, err := redisurl.Parse(raw); err != nil || !a.TLS() {
+		return raw, redisurl.Options{}
+	}
+	return raw, redisurl.Options{CACert: e.Getenv(redisurl.EnvCACert), CACertFrom: "$" + redisurl.EnvCACert}
+}
+
+// serverVariables name the server for further programs, see [serverFlags.environment].
+var serverVariables = []string{redisurl.Env, redisurl.EnvCACert}
+
+// environment are the serverVariables that lead a program started by this one to the
+// same server, with the same user and password. The path of a file is absolute: the
+// program may change its folder first.
+func (f *serverFlags) environment(e *Env) []string {
+	raw, options := f.picked(e)
+	env := []string{redisurl.Env + "=" + raw}
+	if file := options.CACert; file != "" {
+		if absolute, err := filepath.Abs(file); err == nil {
+			file = absolute
+		}
+		env = append(env, redisurl.EnvCACert+"="+file)
+	}
+	return env
 }
 
 // dialectFlags say what the old clients write.

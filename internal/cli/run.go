@@ -12,7 +12,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Exit codes of run; the others are the command's own.
+// Exit codes of run where getsetlock itself decides on the end; with the command's own
+// code, which may be the same number, run ends by a commandEnd.
 const (
 	codeRunLost   = 123 // the lock was lost and the command ended for it
 	codeRunHeld   = 124 // the lock was not to be had in time
@@ -39,8 +40,14 @@ token lock GETSETLOCK_FENCE: a number greater than that of every holder before. 
 that refuses a smaller number than the last it saw keeps out a holder that was stopped
 for too long, or whose lock a fail-over of the server forgot.
 
-A run inside it on the same key joins: it runs its command under the lock that is held,
-after comparing the token with the server's.
+The command also finds the server's address in GETSETLOCK_REDIS, with the user and the
+password that were given, and the whole path of the file of --cacert in
+GETSETLOCK_CACERT. A run inside therefore asks the same server. On the same key it
+joins: it runs its command under the lock that is held, after comparing the token with
+the server's.
+
+As PID 1 of a container, getsetlock reaps the orphans that it adopts, and passes
+signals on as elsewhere.
 
 --keep makes the key stay taken for at least so long, counted from when it was
 taken, also when the command ends sooner: of several hosts whose cron starts the
@@ -61,7 +68,8 @@ GETSET and DEL alone: its lock is never renewed and ends after its lease.
 clocks can expire. --protocol auto joins the migration of --namespace and does what its
 phase says; see getsetlock migrate. Both give GETSETLOCK_FENCE.
 
-Exit codes: the command's own, 128 + n if signal n ended it;
+Exit codes: the command's own, every one from 0 to 255, or 128 + n if signal n ended it.
+getsetlock itself ends with one of these, and then says why on stderr:
   123  the lock was lost, and the command was ended for it
   124  the lock was not to be had within --wait
   125  getsetlock itself failed, or was used wrongly
@@ -234,7 +242,7 @@ func (e *Env) openKeeper(ctx context.Context, f *runFlags, command []string) (ke
 func startFailure(err error) error {
 	var start *child.StartError
 	if errors.As(err, &start) {
-		return &exitError{start.Code, start}
+		return &exitError{ownCode(start.Code), start}
 	}
 	return &exitError{codeRunFailed, fmt.Errorf("starting the command: %w", err)}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ const (
 	envFence = "GETSETLOCK_FENCE" // not set where the lock has no number
 	envHeld  = "GETSETLOCK_HELD"
 )
+
+var lockVariables = []string{envKey, envToken, envFence, envHeld}
 
 // heldLock is an element of the list: a key, its token, its fencing number if it has one.
 type heldLock [3]string
@@ -42,20 +45,23 @@ func (r *runner) environment(lease held) []string {
 	if n, ok := lease.Fence(); ok {
 		h[2] = strconv.FormatInt(n, 10)
 	}
-	return r.env.naming(h, append(r.env.around(), h))
+	return r.naming(h, append(r.env.around(), h))
 }
 
-// naming is our environment with the lock that a command runs under. Nothing of another lock is left
-// in it: a number of one must not be taken for that of the other.
-func (e *Env) naming(h heldLock, all []heldLock) []string {
+// naming is our environment with the lock that a command runs under and the server that keeps it.
+// Nothing of another lock is left in it: a number of one must not be taken for that of the other.
+// Nor is anything left of another server: a run inside compares tokens with the server that
+// this run asked, wherever that server's address came from.
+func (r *runner) naming(h heldLock, all []heldLock) []string {
 	list, err := json.Marshal(all)
 	if err != nil {
 		list = nil // strings always can be marshalled
 	}
-	env := slices.DeleteFunc(e.Environ(), func(v string) bool {
+	env := slices.DeleteFunc(r.env.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{envKey, envToken, envFence, envHeld}, name)
+		return slices.Contains(lockVariables, name) || slices.Contains(serverVariables, name)
 	})
+	env = append(env, r.flags.server.environment(r.env)...)
 	env = append(env, envKey+"="+h[0], envToken+"="+h[1])
 	if h[2] != "" {
 		env = append(env, envFence+"="+h[2])
@@ -93,21 +99,19 @@ func (r *runner) joins(ctx context.Context) (*heldLock, error) {
 // join becomes the command. Nothing is left to do for us: the run around us holds and renews the
 // lock, and its signals reach the command, which stays in its process group. The variables name the
 // lock that was joined, also where another run stands between.
-func (r *runner) join(outer heldLock) error {
-	env := r.env.naming(outer, r.env.around())
+//
+// Where the process cannot become another one (Windows, PID 1), it passes signals on to the
+// command, which then is in a group of its own.
+func (r *runner) join(outer heldLock, signals chan os.Signal) error {
+	env := r.naming(outer, r.env.around())
 	err := r.env.Replace(r.command, env)
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return startFailure(err)
 	}
-	proc, err := child.Start(child.Spec{
-		Args: r.command, Env: env,
-		Stdin: r.env.Stdin, Stdout: r.env.outer, Stderr: r.env.Stderr, Clock: r.env.Clock,
-	})
+	defer r.env.Notify(signals, child.Passed()...)()
+	proc, err := child.Start(r.spec(env, signals))
 	if err != nil {
 		return startFailure(err)
 	}
-	if exited := proc.Wait(); exited.Code != 0 {
-		return exit(exited.Code)
-	}
-	return nil
+	return ended(proc.Wait())
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -303,4 +304,18 @@ func TestANoteIsPrintableAndFits(t *testing.T) {
 	if got := e.note([]string{"sh"}); got != "unknown-host sh" {
 		t.Errorf("%q", got)
 	}
+}
+
+func TestAJoinThatStaysPassesSignalsAndCodesOn(t *testing.T) {
+	s := newStage(t)
+	s.stays = true
+	s.world.Mini.Set("k", aToken+" host8 job")
+	s.vars["GETSETLOCK_KEY"], s.vars["GETSETLOCK_TOKEN"] = "k", aToken
+	for _, code := range []int{0, 2, 3, 124, 125} {
+		s.want(s.run(tokenScript("", "k", "exit "+strconv.Itoa(code))...), code, "", "")
+	}
+	st := s.start(tokenScript("", "k", obeys)...)
+	st.out.await("ready")
+	s.signal(syscall.SIGTERM)
+	s.want(<-st.done, 0, "ready\ntold\n", "")
 }

@@ -83,7 +83,7 @@ func (r *runner) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return r.join(*outer)
+		return r.join(*outer, signals)
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
@@ -94,18 +94,24 @@ func (r *runner) run(ctx context.Context) error {
 		r.env.say(r.flags.server.quiet, "warning: %s", w)
 	}
 	defer r.env.Notify(signals, child.Passed()...)()
-	proc, err := child.Start(child.Spec{
-		Args: r.command, Env: r.environment(lease),
-		Stdin: r.env.Stdin, Stdout: r.env.outer, Stderr: r.env.Stderr,
-		Signals: signals, Clock: r.env.Clock,
-		Continued: func() child.Schedule { return r.continued(lease) },
-	})
+	spec := r.spec(r.environment(lease), signals)
+	spec.Continued = func() child.Schedule { return r.continued(lease) }
+	proc, err := child.Start(spec)
 	if err != nil {
 		r.give(lease.free)
 		r.keeper.close(closeWait)
 		return startFailure(err)
 	}
 	return r.attend(proc, lease)
+}
+
+// spec is how the command is started, whoever holds its lock.
+func (r *runner) spec(env []string, signals <-chan os.Signal) child.Spec {
+	return child.Spec{
+		Args: r.command, Env: env,
+		Stdin: r.env.Stdin, Stdout: r.env.outer, Stderr: r.env.Stderr,
+		Signals: signals, ReapOrphans: r.env.Alone, Clock: r.env.Clock,
+	}
 }
 
 // wait acquires the lock. An interruption ends the waiting; a lease that comes all the same is given
@@ -217,10 +223,7 @@ func (r *runner) attend(proc process, lease held) error {
 	}
 	r.give(lease.Release)
 	r.keeper.close(closeWait)
-	if exited.Code == 0 {
-		return nil
-	}
-	return exit(exited.Code)
+	return ended(exited)
 }
 
 // abandon gives back what is left of a lost lock, which frees itself otherwise. A server that is away
@@ -323,7 +326,10 @@ func (r *runner) give(release func() error) {
 }
 
 func describe(e child.Exit) string {
-	if e.Signal != "" {
+	switch {
+	case e.Err != nil:
+		return e.Err.Error()
+	case e.Signal != "":
 		return e.Signal
 	}
 	return fmt.Sprintf("it exited with %d", e.Code)

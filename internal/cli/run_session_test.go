@@ -172,13 +172,29 @@ func (a *attended) wantAsked(t *testing.T, want ...child.Schedule) {
 	}
 }
 
-func wantCode(t *testing.T, err error, code int, says string) {
+// wantCode wants an end that getsetlock itself decided on.
+func wantCode(t *testing.T, err error, code ownCode, says string) {
 	t.Helper()
 	var e *exitError
-	switch {
-	case code == 0 && err == nil:
-	case !errors.As(err, &e) || e.code != code || !strings.Contains(err.Error(), says):
+	if !errors.As(err, &e) || e.code != code || !strings.Contains(err.Error(), says) {
 		t.Errorf("%v, want code %d and %q", err, code, says)
+	}
+}
+
+// wantEnd wants the command's own end.
+func wantEnd(t *testing.T, err error, code int) {
+	t.Helper()
+	var e *commandEnd
+	if !errors.As(err, &e) || e.Code != code {
+		t.Errorf("%v, want the command's own code %d", err, code)
+	}
+}
+
+func TestACommandEndOfUnknownCodeIsOurFailure(t *testing.T) {
+	wantCode(t, ended(child.Exit{Err: errors.New("no such child")}), codeRunFailed, "its exit code is unknown: no such child")
+	wantEnd(t, ended(child.Exit{Code: 3}), 3)
+	if err := ended(child.Exit{}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -191,7 +207,7 @@ func TestACommandUnderARenewedLeaseIsLeftAlone(t *testing.T) {
 			synctest.Wait()
 		}
 		a.proc.end(child.Exit{Code: 3})
-		wantCode(t, <-a.result, 3, "")
+		wantEnd(t, <-a.result, 3)
 		a.wantAsked(t)
 		if a.lease.released != 1 || a.keeper.closed != 1 {
 			t.Errorf("released %d times, closed %d times", a.lease.released, a.keeper.closed)
@@ -286,7 +302,7 @@ func TestACommandThatEndedByItselfBeforeTheLossKeepsItsCode(t *testing.T) {
 			proc.end(child.Exit{Code: 4})
 			lease.lose(&lock.LostError{Key: "k"})
 			a := attendTo(lease, &fakeKeeper{}, proc)
-			wantCode(t, <-a.result, 4, "")
+			wantEnd(t, <-a.result, 4)
 			a.wantAsked(t)
 		}
 	})
@@ -330,7 +346,7 @@ func TestALockHeldByAnotherIs124AndAServerInTroubleIs125(t *testing.T) {
 	held := &lock.HeldError{Key: "k", Owner: "another"}
 	for _, c := range []struct {
 		err  error
-		code int
+		code ownCode
 	}{
 		{held, codeRunHeld},
 		{errors.Join(lock.ErrWaitEnded, held), codeRunHeld},

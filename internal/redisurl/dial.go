@@ -22,6 +22,9 @@ type Options struct {
 	// system's.
 	CACert string
 
+	// CACertFrom is what the user calls CACert, for errors. Defaults to --cacert.
+	CACertFrom string
+
 	// Timeout bounds connecting, TLS and authentication together. Defaults to 5 s.
 	Timeout time.Duration
 
@@ -52,31 +55,34 @@ func (a Address) Pool(o Options) (*redis.Pool, error) {
 	if d.connect == nil {
 		d.connect = d.net.DialContext
 	}
+	if o.CACertFrom == "" {
+		o.CACertFrom = "--cacert"
+	}
 	switch {
-	case a.kind == secure:
-		config, err := tlsConfig(o.CACert)
+	case a.TLS():
+		config, err := tlsConfig(o.CACert, o.CACertFrom)
 		if err != nil {
 			return nil, err
 		}
 		d.tls = config
 	case o.CACert != "":
-		return nil, errors.New("--cacert is for addresses that begin with rediss://")
+		return nil, fmt.Errorf("%s is for addresses that begin with rediss://", o.CACertFrom)
 	}
 	return &redis.Pool{DialContext: d.dial}, nil
 }
 
-func tlsConfig(file string) (*tls.Config, error) {
+func tlsConfig(file, from string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file == "" {
 		return config, nil
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("--cacert: %w", err)
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--cacert: %s holds no PEM certificate", file)
+		return nil, fmt.Errorf("%s: %s holds no PEM certificate", from, file)
 	}
 	return config, nil
 }

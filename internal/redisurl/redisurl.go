@@ -31,6 +31,10 @@ const Default = "redis://127.0.0.1:6379"
 // Env is the variable that holds the address when it is not given as a flag.
 const Env = "GETSETLOCK_REDIS"
 
+// EnvCACert is the variable that holds the file of [Options.CACert]. It belongs to the
+// address in [Env]: it says nothing about a server that a flag names.
+const EnvCACert = "GETSETLOCK_CACERT"
+
 // Pick returns the address to use: the flag, else the environment's, else [Default].
 func Pick(flag string, getenv func(string) string) string {
 	if flag != "" {
@@ -201,6 +205,9 @@ func (a *Address) parseSocket(host, path, query string) error {
 	}
 	return a.setUser(user, password)
 }
+
+// TLS reports whether connections to the server are encrypted.
+func (a Address) TLS() bool { return a.kind == secure }
 
 // Database is the number that the address selects.
 func (a Address) Database() int { return a.db }

@@ -18,9 +18,23 @@
 //
 // HAZARD: Verbatim stamps and judges by the wall clock of this machine, as old clients do. A clock
 // behind the fleet's writes locks that others see as expired; one ahead takes locks that are held.
-// Hardened stamps by the server's clock, and by default judges by it: a server whose clock steps
-// forwards by more than the takeover margin makes live stamps look expired. A step that was seen
-// suspends judging for one greatest lease; one that fell before our first look cannot be seen.
+//
+// Hardened stamps by the server's clock and compares stamps with it. The server
+// is one more clock of the fleet, and how far old clients are behind it follows
+// from nothing that they write to each other. While that is unknown
+// ([dialect.Terms] has Behind), a stamp that has passed is taken over only when
+// the same bytes stood there at a look of more than the greatest lease ago. The
+// server remembers that look beside M, in a hash named M:look, so that processes
+// that live for a moment get on.
+//
+// HAZARD: a Behind that is claimed and too small robs holders whose clocks are
+// slow. What the server's clock gains on this process is added to it; a step
+// that fell before the first look cannot be seen. A claim speaks of every server
+// that may be promoted.
+//
+// A stamp of ours lies a day beyond its lease (and Terms.Ahead, if that is
+// known), so that no old client whose clock is less than that ahead takes it
+// while we work. The key's TTL is the lease: it frees the key after a crash.
 //
 // HAZARD: a server that loses acknowledged writes (a fail-over, a restart without persistence) loses
 // locks, in both modes.

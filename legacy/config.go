@@ -98,6 +98,9 @@ func (cfg Config) complete() (Config, error) {
 	if cfg.Mode == Verbatim {
 		return cfg, cfg.verbatim()
 	}
+	if cfg.Dialect.SleepsToStamp {
+		return cfg, fmt.Errorf("legacy: Config.Dialect: waiting %s clients sleep until the time on the key (sleeps_to_stamp), and a hardened stamp lies a day beyond its lease: use Verbatim beside them", cfg.Dialect.Name)
+	}
 	terms, err := cfg.Dialect.Terms(cfg.Terms)
 	if err != nil {
 		return cfg, fmt.Errorf("legacy: Config.Terms: %w", err)

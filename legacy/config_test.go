@@ -193,3 +193,13 @@ func TestAKeyThatCannotShareASlotIsNamedWhereTheServerRefuses(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestDialectThatSleepsToTheStampIsRefused(t *testing.T) {
+	w := redistest.New(t)
+	d := dialect.Jedis()
+	d.Name, d.SleepsToStamp = "sleeper", true
+	open(t, w, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
+	if _, err := legacy.New(w.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: d}); err == nil || !strings.Contains(err.Error(), "sleeps_to_stamp") {
+		t.Errorf("%v", err)
+	}
+}

@@ -43,6 +43,11 @@ type Dialect struct {
 	// ends whatever it returns.
 	SetnxAfterHeld bool `json:"setnx_after_held,omitempty"`
 
+	// SleepsToStamp: a client that waits sleeps until the time that stands on the
+	// key, and does not look sooner. A getsetlock stamp lies a day beyond the lease,
+	// so beside such clients it is refused.
+	SleepsToStamp bool `json:"sleeps_to_stamp,omitempty"`
+
 	// Commands beside the GETSET.
 	Acquire AcquireCommand `json:"acquire"`
 	KeyTTL  TTLRule        `json:"key_ttl"`

@@ -179,7 +179,7 @@ func TestDocsNameEveryFieldAndEveryValueOfADialect(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := Kdyby()
-	full.Constant, full.OrMine, full.SetnxAfterHeld, full.CountsSleeps, full.Attempts, full.Inclusive = "x", true, true, true, 1, true
+	full.Constant, full.OrMine, full.SetnxAfterHeld, full.SleepsToStamp, full.CountsSleeps, full.Attempts, full.Inclusive = "x", true, true, true, true, 1, true
 	more, err := full.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)

@@ -152,6 +152,7 @@ func TestValidateNamesFieldAndBound(t *testing.T) {
 		{"constant", func(d *Dialect) { *d = Bare(); d.Constant = "" }},
 		{"constant", func(d *Dialect) { *d = Bare(); d.Constant, d.ValueEncoding = "\xff", JDK }},
 		{"or_mine", func(d *Dialect) { d.OrMine = true }},
+		{"sleeps_to_stamp", func(d *Dialect) { *d = SetDel(); d.SleepsToStamp = true }},
 		{"setnx_after_held", func(d *Dialect) { d.SetnxAfterHeld = true }},
 		{"slack", func(d *Dialect) { d.Slack = -1 }},
 		{"slack", func(d *Dialect) { d.Slack = time.Microsecond }},

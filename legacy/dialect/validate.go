@@ -115,6 +115,8 @@ func (d Dialect) checkTakeover() error {
 		return fmt.Errorf("field wins: never, since shape %s has no time to judge, got %q", d.Shape, d.Wins)
 	case d.HasTakeover() == (d.OnNil == NilNever):
 		return fmt.Errorf("field on_nil: never exactly where wins is never, got %q", d.OnNil)
+	case d.SleepsToStamp && !d.HasStamp():
+		return fmt.Errorf("field sleeps_to_stamp: shape %s has no time to sleep to", d.Shape)
 	case d.SetnxAfterHeld && d.OnNil != NilSetnx:
 		return fmt.Errorf("field setnx_after_held: only with on_nil %s, got %q", NilSetnx, d.OnNil)
 	case d.Release == ReleaseOwnAhead || d.Release == ReleaseOwnNotPast || d.Release == ReleaseValueLive ||

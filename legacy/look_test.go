@@ -316,3 +316,20 @@ func TestStepBackMovesTheStampsToCome(t *testing.T) {
 		t.Errorf("%s has expired for a fleet whose clocks did not step", r.get("k"))
 	}
 }
+
+// A claim of Behind was true before the server's clock was set forward. What an
+// old client writes afterwards has passed by that clock at once.
+func TestStepForwardIsAddedToTheClaim(t *testing.T) {
+	r := newRig(t, jedis())
+	r.w.Run("run-1")
+	r.set("k", r.stamp(time.Minute))
+	_, err := r.try("k") // sees the clock before the step
+	r.wantHeld(err)
+	r.w.StepServer(10 * time.Minute)
+	for range 5 {
+		r.w.Pass(lease)
+		r.set("k", r.stamp(lease-10*time.Minute)) // taken now by a client whose clock did not step
+		_, err = r.try("k")
+		r.wantHeld(err)
+	}
+}

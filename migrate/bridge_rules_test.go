@@ -255,6 +255,26 @@ func TestALongLeaseIsOnlyAskedForInModernByARenewalBeyondTheGap(t *testing.T) {
 	})
 }
 
+// TestAGapOfZeroMakesNoFirstLeaseLong: a claim of zero is no time before all
+// others.
+func TestAGapOfZeroMakesNoFirstLeaseLong(t *testing.T) {
+	bridges(t, func(r *rig) {
+		b := r.bridge(migrate.Modern, func(c *migrate.Config) { c.LongLeases, c.Terms.Gap, c.Terms.Spread = true, dialect.Zero, dialect.Zero })
+		g, err := b.Try(background, "k", 10*time.Minute)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if rule, _ := b.Dialect().LongestLease(b.Terms()); rule != lease+time.Millisecond || r.left(keyM) != rule {
+			r.Errorf("M ends in %v, and the rule says %v", r.left(keyM), rule)
+		}
+		r.w.Pass(time.Millisecond)
+		if _, err := g.Extend(background, 10*time.Minute); err != nil || r.left(keyM) != 10*time.Minute {
+			r.Errorf("M ends in %v after a renewal (%v)", r.left(keyM), err)
+		}
+		r.release(g)
+	})
+}
+
 func TestBesideClientsThatCutWhatTheyFindNoLeaseExceedsTheirs(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		b := r.bridge(p, speaks(dialect.BareExpire()), func(c *migrate.Config) { c.LongLeases = true })

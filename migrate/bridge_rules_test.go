@@ -921,3 +921,36 @@ func TestConfigurationsThatCannotBeRightAreNamed(t *testing.T) {
 		}
 	})
 }
+
+// TestOnlyATakenLForgetsTheRememberedLook: it speaks of the bytes that stood on L
+// before.
+func TestOnlyATakenLForgetsTheRememberedLook(t *testing.T) {
+	const look = "{k}:gsl:look"
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		if p == migrate.Observe {
+			return // package legacy's
+		}
+		b := r.bridge(p, func(c *migrate.Config) { c.Terms.Behind = dialect.Zero })
+		for name, c := range map[string]struct {
+			stands func() // on L
+			keeps  bool
+		}{
+			"free":         {func() {}, p == migrate.Clean},
+			"a past stamp": {func() { r.set("k", r.stamp(-time.Hour)) }, p == migrate.Clean},
+			"a tombstone":  {r.entomb, p != migrate.Dual},
+			"a live stamp": {func() { r.set("k", r.stamp(time.Hour)) }, true},
+		} {
+			r.w.Mini.HSet(look, "bytes", "a past stamp")
+			c.stands()
+			g, err := b.Try(background, "k", ttl)
+			if _, kept := r.w.Mini.DB(0).HKeys(look); (kept == nil) != c.keeps {
+				r.Errorf("%s: the look is kept: %t, want %t (%v)", name, kept == nil, c.keeps, err)
+			}
+			if g != nil {
+				r.release(g)
+			}
+			r.del("k")
+			r.del(look)
+		}
+	})
+}

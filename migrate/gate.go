@@ -200,9 +200,13 @@ func orUnknown(s string) string {
 // keys says what stands on the keys.
 func (b *builder) keys() {
 	v := b.survey
-	b.note("keys", "%d keys looked at: %d stamps, %d guards, %d tombstones, %d other values", v.Keys, v.Stamps, v.Guards, v.Tombstones, v.Others)
+	b.note("keys", "%d keys looked at: %d stamps of old clients, %d of getsetlock clients, %d guards, %d tombstones, %d other values",
+		v.Keys, v.Stamps, v.Ours, v.Guards, v.Tombstones, v.Others)
 	if v.NoTTL.count > 0 {
 		b.note("ttl", "without a TTL: %v", v.NoTTL)
+	}
+	if v.Lone.count > 0 {
+		b.note("ttl", "perhaps stamps of getsetlock clients that lost their TTL, since they lie a day ahead: %v", v.Lone)
 	}
 }
 

@@ -155,6 +155,8 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
+	fleet, _ := f.fleet()
+	s.terms = fleet.dialectTerms()
 	if f.survey, err = s.look(ctx); err != nil {
 		return nil, err
 	}

@@ -111,6 +111,7 @@ func (f *runFlags) recordedDialect(record migrate.Record) (dialect.Dialect, erro
 func filled(given, recorded dialect.Terms) dialect.Terms {
 	for _, t := range [][2]*time.Duration{
 		{&given.Lease, &recorded.Lease}, {&given.Greatest, &recorded.Greatest}, {&given.Spread, &recorded.Spread}, {&given.Gap, &recorded.Gap},
+		{&given.Behind, &recorded.Behind}, {&given.Ahead, &recorded.Ahead},
 	} {
 		if *t[0] == 0 {
 			*t[0] = *t[1]

@@ -98,8 +98,13 @@ func TestTheSurveyTakesARememberedLookForNoLock(t *testing.T) {
 func TestAGateNamesALoneStampADayAhead(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
-		f.stands("stock:1", strconv.FormatInt(f.w.ServerNow().Add(24*time.Hour).UnixMilli(), 10), 0)
-		r := f.advance(Options{})
+		f.stands("stock:1", strconv.FormatInt(f.w.ServerNow().Add(25*time.Hour).UnixMilli(), 10), 0)
+		o := f.options(Options{})
+		o.Claims.Ahead = time.Hour
+		r, err := Advance(bg, f.w.Pool(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
 		found := false
 		for _, e := range r.Gate.Evidence {
 			found = found || e.Detail == `perhaps stamps of getsetlock clients that lost their TTL, since they lie a day ahead: "stock:1"`

@@ -40,7 +40,7 @@ func (f *facts) clockBounds(fleet Fleet) []clockBound {
 			claim: f.claims.Ahead, recorded: recorded.Ahead, seen: s.Ahead, proved: s.AheadProved,
 			acted:   func(m MemberState) time.Duration { return m.Ahead },
 			known:   func(fl *Fleet) *Known { return &fl.Ahead },
-			unknown: "a stamp of a getsetlock client lies a day beyond the end of its lease, which no clock less than a day ahead takes for expired",
+			unknown: "a stamp of a getsetlock client lies a day beyond the end of its lease",
 		},
 	}
 }

@@ -378,7 +378,7 @@ func (tr *troupe) road() []scene {
 			end = tr.lease(tr.members[0], 30*time.Second)
 			tr.set("stock:42", "1772452861001", 0)
 			tr.pass(2 * time.Second)
-		}, stock("plan" + known), 0},
+		}, stock("plan" + known + " --behind 2m"), 0},
 		{nil, stock("advance"), 1},
 		{nil, stock("advance" + known), 0},
 		{nil, stock("advance" + known + " --go"), 0},

@@ -33,56 +33,68 @@ func sawClocks(p Phase, behind, behindProved, ahead, aheadProved time.Duration) 
 	return f
 }
 
-// TestOnlyARefutedBehindOrAheadClosesAGate goes through what may be known of
-// either: by the record, a claim, a watch and the members.
+const second = time.Second
+
+// clockCases are what may be known of Behind or Ahead: by the record, a claim, a
+// watch and the members.
+var clockCases = map[string]struct {
+	change func(f *facts, b bounded)
+	want   Known    // of the fleet
+	rules  []string // "own" is behind, or ahead
+}{
+	"nobody knows":              {func(*facts, bounded) {}, Known{}, nil},
+	"claimed":                   {func(f *facts, b bounded) { *b.claim(f) = 2 * second }, Known{2 * second, Claimed}, nil},
+	"claimed as zero":           {func(f *facts, b bounded) { *b.claim(f) = dialect.Zero }, Known{0, Claimed}, nil},
+	"recorded as claimed":       {func(f *facts, b bounded) { *b.known(&f.record.Fleet) = Known{second, Claimed} }, Known{second, Claimed}, nil},
+	"measured":                  {func(f *facts, b bounded) { b.saw(f, 2*second, second) }, Known{2 * second, Measured}, nil},
+	"measured beyond a measure": {func(f *facts, b bounded) { b.measured(f, second, thisServer); b.saw(f, 2*second, second) }, Known{2 * second, Measured}, nil},
+	"measured beyond a claim":   {func(f *facts, b bounded) { *b.claim(f) = second; b.saw(f, 2*second, second) }, Known{second, Claimed}, nil},
+	"inferred": {func(f *facts, b bounded) {
+		b.saw(f, 2*second, second)
+		b.seen(f).Basis = "inferred"
+	}, Known{}, nil},
+	"measured by another server": {func(f *facts, b bounded) { b.measured(f, second, thatServer) }, Known{}, nil},
+	"seen by another server":     {func(f *facts, b bounded) { b.saw(f, 2*second, second); f.sighting.Server = thatServer }, Known{}, nil},
+	"claimed before another server": {func(f *facts, b bounded) {
+		*b.known(&f.record.Fleet) = Known{second, Claimed}
+		f.server.runID = thatServer
+	}, Known{second, Claimed}, nil},
+	"a server that says not which it is": {func(f *facts, b bounded) {
+		b.saw(f, 2*second, second)
+		f.server.runID, f.sighting.Server = "", ""
+	}, Known{}, nil},
+
+	"a refuted claim":         {func(f *facts, b bounded) { *b.claim(f) = second; b.saw(f, 0, 2*second) }, Known{second, Claimed}, []string{"claim"}},
+	"a refuted claim of zero": {func(f *facts, b bounded) { *b.claim(f) = dialect.Zero; b.saw(f, 0, second) }, Known{0, Claimed}, []string{"claim"}},
+	"a refuted recorded claim": {func(f *facts, b bounded) {
+		*b.known(&f.record.Fleet) = Known{second, Claimed}
+		b.saw(f, 0, 2*second)
+	}, Known{second, Claimed}, []string{"claim"}},
+	"a claim refuted by another server'second clock": {func(f *facts, b bounded) {
+		*b.claim(f) = second
+		b.saw(f, 0, 2*second)
+		f.sighting.Server = thatServer
+	}, Known{second, Claimed}, nil},
+	"a claim refuted by nobody knows whose clock": {func(f *facts, b bounded) {
+		*b.claim(f) = second
+		b.saw(f, 0, 2*second)
+		f.sighting.Server = ""
+	}, Known{second, Claimed}, []string{"claim"}},
+	"a refuted measurement is unknown": {func(f *facts, b bounded) { b.measured(f, second, thisServer); b.saw(f, 0, 2*second) }, Known{}, nil},
+	"a claim that reaches":             {func(f *facts, b bounded) { *b.claim(f) = 2 * second; b.saw(f, 3*second, 2*second) }, Known{2 * second, Claimed}, nil},
+
+	"a member acts by less":   {func(f *facts, b bounded) { *b.acted(f) = second; b.saw(f, 0, 2*second) }, Known{}, []string{"own"}},
+	"a member acts by zero":   {func(f *facts, b bounded) { *b.acted(f) = dialect.Zero; b.saw(f, 0, time.Millisecond) }, Known{}, []string{"own"}},
+	"a member acts by enough": {func(f *facts, b bounded) { *b.acted(f) = 2 * second; b.saw(f, 3*second, 2*second) }, Known{3 * second, Measured}, nil},
+	"a member knows none":     {func(f *facts, b bounded) { b.saw(f, 3*second, 2*second) }, Known{3 * second, Measured}, nil},
+	"a member acts by less than a claim": {func(f *facts, b bounded) {
+		*b.acted(f) = second
+		*b.claim(f) = time.Minute
+	}, Known{time.Minute, Claimed}, nil},
+}
+
 func TestOnlyARefutedBehindOrAheadClosesAGate(t *testing.T) {
-	const s = time.Second
-	for name, c := range map[string]struct {
-		change func(f *facts, b bounded)
-		want   Known    // of the fleet
-		rules  []string // "own" is behind, or ahead
-	}{
-		"nobody knows":              {func(*facts, bounded) {}, Known{}, nil},
-		"claimed":                   {func(f *facts, b bounded) { *b.claim(f) = 2 * s }, Known{2 * s, Claimed}, nil},
-		"claimed as zero":           {func(f *facts, b bounded) { *b.claim(f) = dialect.Zero }, Known{0, Claimed}, nil},
-		"recorded as claimed":       {func(f *facts, b bounded) { *b.known(&f.record.Fleet) = Known{s, Claimed} }, Known{s, Claimed}, nil},
-		"measured":                  {func(f *facts, b bounded) { b.saw(f, 2*s, s) }, Known{2 * s, Measured}, nil},
-		"measured beyond a measure": {func(f *facts, b bounded) { b.measured(f, s, thisServer); b.saw(f, 2*s, s) }, Known{2 * s, Measured}, nil},
-		"measured beyond a claim":   {func(f *facts, b bounded) { *b.claim(f) = s; b.saw(f, 2*s, s) }, Known{s, Claimed}, nil},
-		"inferred": {func(f *facts, b bounded) {
-			b.saw(f, 2*s, s)
-			b.seen(f).Basis = "inferred"
-		}, Known{}, nil},
-		"measured by another server":         {func(f *facts, b bounded) { b.measured(f, s, thatServer) }, Known{}, nil},
-		"seen by another server":             {func(f *facts, b bounded) { b.saw(f, 2*s, s); f.sighting.Server = thatServer }, Known{}, nil},
-		"claimed before another server":      {func(f *facts, b bounded) { *b.known(&f.record.Fleet) = Known{s, Claimed}; f.server.runID = thatServer }, Known{s, Claimed}, nil},
-		"a server that says not which it is": {func(f *facts, b bounded) { b.saw(f, 2*s, s); f.server.runID, f.sighting.Server = "", "" }, Known{}, nil},
-
-		"a refuted claim":          {func(f *facts, b bounded) { *b.claim(f) = s; b.saw(f, 0, 2*s) }, Known{s, Claimed}, []string{"claim"}},
-		"a refuted claim of zero":  {func(f *facts, b bounded) { *b.claim(f) = dialect.Zero; b.saw(f, 0, s) }, Known{0, Claimed}, []string{"claim"}},
-		"a refuted recorded claim": {func(f *facts, b bounded) { *b.known(&f.record.Fleet) = Known{s, Claimed}; b.saw(f, 0, 2*s) }, Known{s, Claimed}, []string{"claim"}},
-		"a claim refuted by another server's clock": {func(f *facts, b bounded) {
-			*b.claim(f) = s
-			b.saw(f, 0, 2*s)
-			f.sighting.Server = thatServer
-		}, Known{s, Claimed}, nil},
-		"a claim refuted by nobody knows whose clock": {func(f *facts, b bounded) {
-			*b.claim(f) = s
-			b.saw(f, 0, 2*s)
-			f.sighting.Server = ""
-		}, Known{s, Claimed}, []string{"claim"}},
-		"a refuted measurement is unknown": {func(f *facts, b bounded) { b.measured(f, s, thisServer); b.saw(f, 0, 2*s) }, Known{}, nil},
-		"a claim that reaches":             {func(f *facts, b bounded) { *b.claim(f) = 2 * s; b.saw(f, 3*s, 2*s) }, Known{2 * s, Claimed}, nil},
-
-		"a member acts by less":   {func(f *facts, b bounded) { *b.acted(f) = s; b.saw(f, 0, 2*s) }, Known{}, []string{"own"}},
-		"a member acts by zero":   {func(f *facts, b bounded) { *b.acted(f) = dialect.Zero; b.saw(f, 0, time.Millisecond) }, Known{}, []string{"own"}},
-		"a member acts by enough": {func(f *facts, b bounded) { *b.acted(f) = 2 * s; b.saw(f, 3*s, 2*s) }, Known{3 * s, Measured}, nil},
-		"a member knows none":     {func(f *facts, b bounded) { b.saw(f, 3*s, 2*s) }, Known{3 * s, Measured}, nil},
-		"a member acts by less than a claim": {func(f *facts, b bounded) {
-			*b.acted(f) = s
-			*b.claim(f) = time.Minute
-		}, Known{time.Minute, Claimed}, nil},
-	} {
+	for name, c := range clockCases {
 		for own, b := range bounds {
 			t.Run(name+", "+own, func(t *testing.T) {
 				for p := Observe; p < Clean; p++ {

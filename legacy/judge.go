@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -69,6 +70,21 @@ func (j *Judge) SawClock(at Span, micros int64) { j.h.sawClock(at.span, micros) 
 // lease that is asked for.
 func (j *Judge) Look(ctx context.Context, mux *wire.Mux, name string, o Observation, ttl time.Duration) Observation {
 	return j.h.judge(ctx, mux, newKeys(name, o.Key, true), o, ttl)
+}
+
+// Bounds are the Behind and Ahead that are judged by, as in [dialect.Terms]: what
+// the configuration claims, and what the server's clock has gained or lost on
+// this process since its first look. Unknown stays unset.
+func (j *Judge) Bounds() (behind, ahead time.Duration) {
+	add := func(claim time.Duration, drift int64) time.Duration {
+		d, known := dialect.Claimed(claim)
+		if !known {
+			return 0
+		}
+		return dialect.Claim(d + time.Duration(drift))
+	}
+	pace := &j.h.watch.pace
+	return add(j.h.cfg.Terms.Behind, pace.fast.Load()), add(j.h.cfg.Terms.Ahead, pace.slow.Load())
 }
 
 // Forget drops what was seen of a key that was taken since.

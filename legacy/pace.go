@@ -12,6 +12,7 @@ import (
 // loses makes the fleet lie further ahead.
 type pace struct {
 	base dialect.Observation // the narrowest look before the two clocks parted
+	fast atomic.Int64        // what TIME gained, in nanoseconds
 	slow atomic.Int64        // what TIME lost, in nanoseconds, whole minutes
 }
 
@@ -21,7 +22,8 @@ func (p *pace) note(o dialect.Observation) {
 	if p.base.ServerMicros == 0 || o.ServerStep(p.base) == 0 && trip(o) < trip(p.base) {
 		p.base = o
 	}
-	_, lost := p.against(o)
+	gained, lost := p.against(o)
+	p.fast.Store(int64(gained))
 	// A stamp lies a day ahead, so minutes are fine enough, and every minute the
 	// stamp's text changes.
 	p.slow.Store(int64(roundUp(lost, time.Minute)))

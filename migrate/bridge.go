@@ -96,6 +96,11 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		b.tag = " " + l.Tag()
 		l.Attach(b.probe)
 	}
+	if m, ok := cfg.Phases.(interface {
+		actsBy(bounds func() (behind, ahead time.Duration))
+	}); ok {
+		m.actsBy(b.bounds)
+	}
 	return b, nil
 }
 
@@ -120,6 +125,10 @@ func (b *Bridge) Dialect() dialect.Dialect { return b.dialect }
 
 // Terms returns what the old clients' fleet is taken for, defaults filled in.
 func (b *Bridge) Terms() dialect.Terms { return b.terms }
+
+// bounds are the Behind and Ahead by which the bridge judges old clients' clocks,
+// as in [dialect.Terms], with the steps of the server's clock that it has seen.
+func (b *Bridge) bounds() (behind, ahead time.Duration) { return b.judge.Bounds() }
 
 // Inspect looks at both keys of a lock and takes nothing.
 func (b *Bridge) Inspect(ctx context.Context, key string) (legacy.Observation, error) {

@@ -123,7 +123,7 @@ func (b *Bridge) lease(p Phase, ttl, held time.Duration) (time.Duration, error) 
 	}
 	err := b.dialect.CheckLease(ttl, b.terms)
 	switch {
-	case err == nil, p == Modern && held > b.terms.Gap && b.longLeases():
+	case err == nil, p == Modern && held > bound(b.terms.Gap) && b.longLeases():
 		return ttl, nil
 	case b.longLeases():
 		return b.longest, nil

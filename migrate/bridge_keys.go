@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 )
@@ -24,6 +25,7 @@ type bridgeKeys struct {
 	name       string // as the caller says it
 	l          string
 	argL, argM any
+	argLook    any // where a look at a past stamp is remembered
 }
 
 func (b *Bridge) keys(name string) (bridgeKeys, error) {
@@ -38,7 +40,8 @@ func (b *Bridge) keys(name string) (bridgeKeys, error) {
 }
 
 func rawKeys(name, l string) bridgeKeys {
-	return bridgeKeys{name: name, l: l, argL: l, argM: legacy.MarkKey(l)}
+	m := legacy.MarkKey(l)
+	return bridgeKeys{name: name, l: l, argL: l, argM: m, argLook: look.Key(m)}
 }
 
 // bridgeTrouble names what was tried when the server or the network failed.
@@ -49,8 +52,8 @@ func bridgeTrouble(k bridgeKeys, what string, err error) error {
 		return fmt.Errorf("migrate: %s key %q: the server answered that %q cannot stand in its slot; in a cluster only a name without \"}\", or with a hash tag, has room for a second key: %w",
 			what, k.name, k.argM, err)
 	case wire.IsNoPerm(err), errors.As(err, &said) && strings.Contains(string(said), "ACL failure in script"):
-		return fmt.Errorf("migrate: %s key %q: the server refuses; the user needs rights on the keys %q, %q and gsl:fence:*, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, EXISTS, GET, GETRANGE, STRLEN, SET, DEL, PTTL, PEXPIRE): %w",
-			what, k.name, k.l, k.argM, err)
+		return fmt.Errorf("migrate: %s key %q: the server refuses; the user needs rights on the keys %q, %q, %q and gsl:fence:*, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, EXISTS, GET, GETRANGE, STRLEN, SET, DEL, PTTL, PEXPIRE): %w",
+			what, k.name, k.l, k.argM, k.argLook, err)
 	case errors.As(err, &said):
 		return fmt.Errorf("migrate: %s key %q: the server answered: %w", what, k.name, err)
 	}

@@ -255,6 +255,26 @@ func TestALongLeaseIsOnlyAskedForInModernByARenewalBeyondTheGap(t *testing.T) {
 	})
 }
 
+// TestAGapOfZeroMakesNoFirstLeaseLong: a claim of zero is no time before all
+// others.
+func TestAGapOfZeroMakesNoFirstLeaseLong(t *testing.T) {
+	bridges(t, func(r *rig) {
+		b := r.bridge(migrate.Modern, func(c *migrate.Config) { c.LongLeases, c.Terms.Gap, c.Terms.Spread = true, dialect.Zero, dialect.Zero })
+		g, err := b.Try(background, "k", 10*time.Minute)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if rule, _ := b.Dialect().LongestLease(b.Terms()); rule != lease+time.Millisecond || r.left(keyM) != rule {
+			r.Errorf("M ends in %v, and the rule says %v", r.left(keyM), rule)
+		}
+		r.w.Pass(time.Millisecond)
+		if _, err := g.Extend(background, 10*time.Minute); err != nil || r.left(keyM) != 10*time.Minute {
+			r.Errorf("M ends in %v after a renewal (%v)", r.left(keyM), err)
+		}
+		r.release(g)
+	})
+}
+
 func TestBesideClientsThatCutWhatTheyFindNoLeaseExceedsTheirs(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		b := r.bridge(p, speaks(dialect.BareExpire()), func(c *migrate.Config) { c.LongLeases = true })
@@ -898,6 +918,39 @@ func TestConfigurationsThatCannotBeRightAreNamed(t *testing.T) {
 		b := r.bridge(migrate.Dual)
 		if _, err := b.Try(background, "", ttl); err == nil {
 			r.Error("an empty key was taken")
+		}
+	})
+}
+
+// TestOnlyATakenLForgetsTheRememberedLook: it speaks of the bytes that stood on L
+// before.
+func TestOnlyATakenLForgetsTheRememberedLook(t *testing.T) {
+	const look = "{k}:gsl:look"
+	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+		if p == migrate.Observe {
+			return // package legacy's
+		}
+		b := r.bridge(p, func(c *migrate.Config) { c.Terms.Behind = dialect.Zero })
+		for name, c := range map[string]struct {
+			stands func() // on L
+			keeps  bool
+		}{
+			"free":         {func() {}, p == migrate.Clean},
+			"a past stamp": {func() { r.set("k", r.stamp(-time.Hour)) }, p == migrate.Clean},
+			"a tombstone":  {r.entomb, p != migrate.Dual},
+			"a live stamp": {func() { r.set("k", r.stamp(time.Hour)) }, true},
+		} {
+			r.w.Mini.HSet(look, "bytes", "a past stamp")
+			c.stands()
+			g, err := b.Try(background, "k", ttl)
+			if _, kept := r.w.Mini.DB(0).HKeys(look); (kept == nil) != c.keeps {
+				r.Errorf("%s: the look is kept: %t, want %t (%v)", name, kept == nil, c.keeps, err)
+			}
+			if g != nil {
+				r.release(g)
+			}
+			r.del("k")
+			r.del(look)
 		}
 	})
 }

@@ -38,8 +38,8 @@ var (
 
 // Those that may draw a number come twice: the counter is a key of theirs only where there is one.
 var (
-	acquireScript       = wire.NewScript(2, whole(bridgeAcquireLua))
-	acquireNumberScript = wire.NewScript(3, whole(bridgeAcquireLua))
+	acquireScript       = wire.NewScript(3, whole(bridgeAcquireLua))
+	acquireNumberScript = wire.NewScript(4, whole(bridgeAcquireLua))
 	passScript          = wire.NewScript(2, whole(bridgePassLua))
 	passNumberScript    = wire.NewScript(3, whole(bridgePassLua))
 	renewScript         = wire.NewScript(2, whole(bridgeRenewLua))

@@ -124,13 +124,13 @@ func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration,
 }
 
 // acquireArgs is how many keys and arguments the acquire script of a bridge with numbers has before TIME.
-const acquireArgs = 11
+const acquireArgs = 12
 
 // acquisition is the acquire script with its keys and arguments. Those behind the tombstone are left out
 // from the last that is needed on: each costs the server a part of a microsecond.
 func (b *Bridge) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen string) (*wire.Script, []any) {
 	script, numbers, tombPX, last := acquireScript, argNone, argNone, 0
-	args = append(args, g.k.argL, g.k.argM)
+	args = append(args, g.k.argL, g.k.argM, g.k.argLook)
 	if b.cfg.Fence {
 		script, args = acquireNumberScript, append(args, b.counter)
 		numbers, last = argBlock, 1

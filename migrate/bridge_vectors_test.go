@@ -113,8 +113,8 @@ func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[s
 	if tomb || p == migrate.Clean {
 		// The guard that was drawn and not needed is in the command alone.
 		for _, c := range r.wire.Sent() {
-			if c.Is("EVALSHA") && len(c) > 12 && c[7] != "" {
-				names = append(names, c[7], "GUARD")
+			if c.Is("EVALSHA") && len(c) > 13 && c[8] != "" {
+				names = append(names, c[8], "GUARD")
 			}
 		}
 	}

@@ -27,9 +27,15 @@ type Gate struct {
 	Wait time.Duration
 }
 
-// Claims are a human's words in place of evidence. Zero claims nothing.
+// Claims are a human's words in place of evidence. An unset field claims
+// nothing.
 type Claims struct {
-	Lease, Greatest, Spread, Gap, Job time.Duration
+	Lease, Greatest, Job time.Duration
+
+	// Spread, Gap, Behind and Ahead are as in [dialect.Terms]: dialect.Zero claims
+	// zero. A claimed Behind or Ahead speaks of every server that may be promoted.
+	Spread, Gap, Behind, Ahead time.Duration
+
 	// Gone claims that no old client runs any more, in place of a watched window.
 	Gone bool
 }
@@ -55,6 +61,7 @@ type serverInfo struct {
 	maxMemory int64
 	cluster   bool
 	known     bool
+	runID     string // which server it is since it was started
 }
 
 // builder collects a gate's sentences.
@@ -193,9 +200,13 @@ func orUnknown(s string) string {
 // keys says what stands on the keys.
 func (b *builder) keys() {
 	v := b.survey
-	b.note("keys", "%d keys looked at: %d stamps, %d guards, %d tombstones, %d other values", v.Keys, v.Stamps, v.Guards, v.Tombstones, v.Others)
+	b.note("keys", "%d keys looked at: %d stamps of old clients, %d of getsetlock clients, %d guards, %d tombstones, %d other values",
+		v.Keys, v.Stamps, v.Ours, v.Guards, v.Tombstones, v.Others)
 	if v.NoTTL.count > 0 {
 		b.note("ttl", "without a TTL: %v", v.NoTTL)
+	}
+	if v.Lone.count > 0 {
+		b.note("ttl", "perhaps stamps of getsetlock clients that lost their TTL, since they lie a day ahead: %v", v.Lone)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func (f *facts) fleet() (Fleet, []Finding) {
 	var out Fleet
 	var refuted []Finding
-	r, s := f.record.Fleet, f.sighting
+	r, s := f.record.Fleet.under(f.server.runID), f.sighting
 	pick := func(name string, into *Known, recorded Known, seen Fact, claimed time.Duration, least bool) {
 		beyond := func(d time.Duration) bool {
 			if least {
@@ -23,8 +23,8 @@ func (f *facts) fleet() (Fleet, []Finding) {
 			return seen.Time > d
 		}
 		switch {
-		case claimed > 0:
-			*into = Known{claimed, Claimed}
+		case claimed != 0:
+			*into = Known{bound(claimed), Claimed}
 		case recorded.known() && (recorded.Source != Default || !proves(seen)):
 			*into = recorded
 		case seen.Basis == string(audit.Given):
@@ -66,7 +66,7 @@ func (f *facts) fleet() (Fleet, []Finding) {
 	if out.Greatest.Time < out.Lease.Time {
 		out.Greatest = out.Lease
 	}
-	return out, refuted
+	return out, append(refuted, f.clocks(&out)...)
 }
 
 // proves reports that a fact rests on what was seen and on no guess.
@@ -83,7 +83,10 @@ func by(who string) string {
 
 // dialectTerms are the times as package dialect computes with them.
 func (fl Fleet) dialectTerms() dialect.Terms {
-	return dialect.Terms{Lease: fl.Lease.Time, Greatest: fl.Greatest.Time, Spread: fl.Spread.Time, Gap: fl.Gap.Time}
+	return dialect.Terms{
+		Lease: fl.Lease.Time, Greatest: fl.Greatest.Time, Spread: fl.Spread.claim(), Gap: fl.Gap.claim(),
+		Behind: fl.Behind.claim(), Ahead: fl.Ahead.claim(),
+	}
 }
 
 // term is one of the times of the old fleet, and how people say it.
@@ -111,6 +114,7 @@ func (b *builder) terms(to Phase) {
 	if p := seen.Proved; p.Known() {
 		b.noteAt(p.At, "spread", "seen of it so far: no less than %v", p.Time)
 	}
+	b.clockEvidence(fleet)
 	b.leaseRule(fleet, to)
 	if n := b.sighting.DoubleGrants; n > 0 && to == Dual {
 		b.note("double-grants", "old clients took one lock twice at once, %d times: in this dialect they do not exclude each other, and beside such a pair ours may enter too", n)

@@ -25,8 +25,9 @@ type javaDriver struct {
 	lines chan string
 }
 
-// drive starts one on the server at addr, which may be a Wire's.
-func drive(t *testing.T, addr, dialect string, ttl, gap time.Duration) *javaDriver {
+// drive starts one on the server at addr, which may be a Wire's. With a greatest
+// lease it does not know how far old clients' clocks are behind the server's.
+func drive(t *testing.T, addr, dialect string, ttl, gap time.Duration, greatest ...time.Duration) *javaDriver {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -35,6 +36,9 @@ func drive(t *testing.T, addr, dialect string, ttl, gap time.Duration) *javaDriv
 	jar := filepath.Join("..", "internal", "interop", "java", "target", "interop.jar")
 	cmd := exec.Command("java", "-cp", jar, filepath.Join("testdata", "java", "DualDriver.java"),
 		host, port, dialect, fmt.Sprint(ttl.Milliseconds()), fmt.Sprint(gap.Milliseconds()))
+	for _, d := range greatest {
+		cmd.Args = append(cmd.Args, fmt.Sprint(d.Milliseconds()))
+	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

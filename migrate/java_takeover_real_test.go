@@ -38,6 +38,29 @@ func TestJavaTakesOverFromADeadJar(t *testing.T) {
 	}
 }
 
+// TestJavaTakesNoPastStampOverAtItsFirstLook where it does not know how far the
+// old clients' clocks are behind the server's: the one who wrote it may still
+// hold the lock. Once the bytes were seen for a greatest lease, it has ended.
+func TestJavaTakesNoPastStampOverAtItsFirstLook(t *testing.T) {
+	const key = "stock:42"
+	for greatest, again := range map[time.Duration]bool{time.Hour: false, time.Millisecond: true} {
+		w := inJavaWorld(t, 10*time.Second)
+		d := drive(t, w.server.Addr(), "Jedis", 30*time.Second, time.Second, greatest)
+		d.expect("ready")
+		w.expired(key)
+		for looks := 0; ; looks++ {
+			d.order("take %s", key)
+			took := d.next() == "took "+key+" true"
+			if took && (looks == 0 || !again) {
+				t.Fatalf("taken over at look %d with a greatest lease of %v", looks+1, greatest)
+			}
+			if took || !again && looks == 3 {
+				break
+			}
+		}
+	}
+}
+
 // named counts the commands that name a key.
 func named(key string) func(redistest.Command) bool {
 	return func(c redistest.Command) bool { return slices.Contains(c, key) }

@@ -91,7 +91,8 @@ func open(pool *redis.Pool, o Options) (*desk, error) {
 		return nil, err
 	}
 	for name, d := range map[string]time.Duration{
-		"Lease": o.Claims.Lease, "Greatest": o.Claims.Greatest, "Spread": o.Claims.Spread, "Gap": o.Claims.Gap, "Job": o.Claims.Job,
+		"Lease": o.Claims.Lease, "Greatest": o.Claims.Greatest, "Spread": bound(o.Claims.Spread), "Gap": bound(o.Claims.Gap),
+		"Behind": bound(o.Claims.Behind), "Ahead": bound(o.Claims.Ahead), "Job": o.Claims.Job,
 	} {
 		if d < 0 || d > longestTime {
 			return nil, fmt.Errorf("migrate: Options.Claims.%s is %v; it must be positive and plausible", name, d)
@@ -154,6 +155,8 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
+	fleet, _ := f.fleet()
+	s.terms = fleet.dialectTerms()
 	if f.survey, err = s.look(ctx); err != nil {
 		return nil, err
 	}
@@ -202,6 +205,8 @@ func readInfo(text string, err error) serverInfo {
 			s.maxMemory, s.known = n, err == nil
 		case "maxmemory_policy":
 			s.policy = value
+		case "run_id":
+			s.runID = value
 		case "cluster_enabled":
 			s.cluster = value == "1"
 		}
@@ -227,7 +232,9 @@ func (d *desk) report(f *facts) *Report {
 }
 
 // ReadRecord returns the record of a namespace. Where there is none, or none that can be read, the error
-// wraps [ErrNoPhase] and says what to do.
+// wraps [ErrNoPhase] and says what to do. A Behind or Ahead that was measured by
+// another server's clock is unknown in the answer; so is one of a server that
+// does not say which it is, as where the user lacks the right to INFO.
 func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (Record, error) {
 	d, err := open(pool, Options{Namespace: namespace})
 	if err != nil {
@@ -243,19 +250,27 @@ func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (Record
 	case found.err != nil:
 		return Record{}, fmt.Errorf("%w: the record %s cannot be read: %w", ErrNoPhase, recordKey(namespace), found.err)
 	}
+	if found.Fleet.Server != "" {
+		found.Fleet = found.Fleet.under(readInfo(redis.String(d.mux.Do(ctx, "INFO", "server"))).runID)
+	}
 	return found.Record, nil
 }
 
-// Terms are the old clients' times as package dialect computes with them. What nobody measured or claimed
-// is zero, which takes its default there.
+// Terms are the old clients' times as package dialect computes with them. What
+// nobody measured or claimed is unset: Behind and Ahead then stay unknown, and
+// the other fields take their default there. A time that is known to be zero is
+// dialect.Zero.
 func (fl Fleet) Terms() dialect.Terms {
-	said := func(k Known) time.Duration {
-		if k.Source == Claimed || k.Source == Measured {
-			return k.Time
+	said := func(k Known) Known {
+		if k.Source == Default {
+			return Known{}
 		}
-		return 0
+		return k
 	}
-	return dialect.Terms{Lease: said(fl.Lease), Greatest: said(fl.Greatest), Spread: said(fl.Spread), Gap: said(fl.Gap)}
+	return dialect.Terms{
+		Lease: said(fl.Lease).Time, Greatest: said(fl.Greatest).Time, Spread: said(fl.Spread).claim(), Gap: said(fl.Gap).claim(),
+		Behind: said(fl.Behind).claim(), Ahead: said(fl.Ahead).claim(),
+	}
 }
 
 // Status says where a fleet is, and what the next step forwards needs. It changes nothing.

@@ -86,7 +86,8 @@ type Member struct {
 	fresh  moment        // when the record was read last
 	why    error         // why there is no phase
 	probe  func(context.Context, string) error
-	probed int64 // epoch at which the probe was last run; -1: not since it was attached
+	acts   func() (behind, ahead time.Duration) // by which the attached bridge acts; nil without one
+	probed int64                                // epoch at which the probe was last run; -1: not since it was attached
 }
 
 // Join registers a program on the server that pool dials and reads the phase. Where there is no record
@@ -210,11 +211,23 @@ func (m *Member) Refresh(ctx context.Context) error {
 	return nil
 }
 
+// actsBy takes a bridge's answer to by which Behind and Ahead it acts. Like the
+// probe it is the one of the bridge that was attached last.
+func (m *Member) actsBy(bounds func() (behind, ahead time.Duration)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.acts = bounds
+}
+
 // State is what the member would say now.
 func (m *Member) State() MemberState {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.snapshot()
+	s, acts := m.snapshot(), m.acts
+	m.mu.Unlock()
+	if acts != nil {
+		s.Behind, s.Ahead = acts()
+	}
+	return s
 }
 
 func (m *Member) snapshot() MemberState {

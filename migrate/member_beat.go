@@ -153,9 +153,13 @@ type saying struct {
 	epoch int64
 	phase Phase
 	probe string
+
+	behind, ahead string // as they stand on the wire
 }
 
-func (s MemberState) saying() saying { return saying{s.Epoch, s.Phase, s.Probe} }
+func (s MemberState) saying() saying {
+	return saying{s.Epoch, s.Phase, s.Probe, boundText(s.Behind), boundText(s.Ahead)}
+}
 
 // say writes the heartbeat, and sends other commands with it, whose replies it returns also where the
 // heartbeat was refused. It promises when the next one comes, and holds to the sooner of both promises while

@@ -3,8 +3,11 @@ package migrate
 import (
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // MemberState is what a member says of itself, as it stands on the server.
@@ -23,6 +26,10 @@ type MemberState struct {
 	TTL    time.Duration
 	Leases map[Phase]int // still running, by the phase under which they were taken; none is left out
 
+	// Behind and Ahead are by which it judges old clients' clocks, what it saw of
+	// the server's steps included; as in [dialect.Terms], where unset is unknown.
+	Behind, Ahead time.Duration
+
 	// Probe is what came of running its scripts on its probe key: empty while it has not, "ok", or what
 	// went wrong.
 	Probe string
@@ -37,13 +44,13 @@ const probeOK = "ok"
 // beatsMissed is how many heartbeats may fail to come before a member counts as vanished.
 const beatsMissed = 3
 
-var memberWords = []string{"id", "name", "dialect", "epoch", "phase", "every", "ttl", "leases", "probe", "seen"}
+var memberWords = []string{"id", "name", "dialect", "epoch", "phase", "every", "ttl", "leases", "behind", "ahead", "probe", "seen"}
 
 // head is the state as it stands on the wire, up to the time, which the server adds.
 func (s MemberState) head() string {
 	values := []string{
 		wordText(s.ID), wordText(s.Name), wordText(s.Dialect), fmt.Sprint(s.Epoch), s.Phase.String(),
-		millisText(s.Every), millisText(s.TTL), leasesText(s.Leases), wordText(s.Probe), "",
+		millisText(s.Every), millisText(s.TTL), leasesText(s.Leases), boundText(s.Behind), boundText(s.Ahead), wordText(s.Probe), "",
 	}
 	var b strings.Builder
 	b.WriteString(wireVersion)
@@ -55,6 +62,24 @@ func (s MemberState) head() string {
 
 // String is the state as it stands on the wire.
 func (s MemberState) String() string { return s.head() + instantText(s.Seen) }
+
+// boundText is a field of [dialect.Terms] in whole milliseconds; "-" is unknown.
+// What is less than a millisecond is cut: a member never says that it allows for
+// more than it does.
+func boundText(field time.Duration) string {
+	d, known := dialect.Claimed(field)
+	if !known {
+		return "-"
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10)
+}
+
+func (r *reader) bound(text string) time.Duration {
+	if text == "-" {
+		return 0
+	}
+	return dialect.Claim(r.millis(text))
+}
 
 // leasesText lists counts by phase in the order of the phases, as in "observe:2,dual:1"; "-" is none.
 func leasesText(leases map[Phase]int) string {
@@ -94,7 +119,8 @@ func parseMember(text string) (MemberState, error) {
 	var in reader
 	s := MemberState{
 		ID: in.word(f[0]), Name: in.word(f[1]), Dialect: in.word(f[2]), Epoch: in.number(f[3]), Phase: in.phase(f[4]),
-		Every: in.millis(f[5]), TTL: in.millis(f[6]), Leases: in.leases(f[7]), Probe: in.word(f[8]), Seen: in.instant(f[9]),
+		Every: in.millis(f[5]), TTL: in.millis(f[6]), Leases: in.leases(f[7]), Behind: in.bound(f[8]), Ahead: in.bound(f[9]),
+		Probe: in.word(f[10]), Seen: in.instant(f[11]),
 	}
 	if in.err == nil && s.String() != text {
 		in.bad("member", text)

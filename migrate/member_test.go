@@ -110,7 +110,7 @@ func TestALostRecordKeepsThePhaseAndIsWrittenAsTheMembersAct(t *testing.T) {
 
 func TestANewerRecordIsNotReadInPart(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		newer := "gsl/2" + strings.TrimPrefix(Record{Epoch: 1, Phase: Observe, Since: f.w.ServerNow()}.String(), wireVersion)
+		newer := "gsl/3" + strings.TrimPrefix(Record{Epoch: 1, Phase: Observe, Since: f.w.ServerNow()}.String(), wireVersion)
 		if err := f.w.Mini.Set(recordKey(""), newer); err != nil {
 			t.Fatal(err)
 		}

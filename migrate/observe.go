@@ -207,6 +207,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 			s.Quiet[way] = min(quiet, e.Covered(source).Elapsed)
 		}
 	}
+	s.seeClocks(e)
 	if e.Spread.Sound() {
 		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(spreadBasis(e)), At: e.Until}
 	}

@@ -123,7 +123,7 @@ func lasting(all []Finding) []Finding {
 	var out []Finding
 	for _, b := range all {
 		switch b.Rule {
-		case "eviction", "slot", "dialect", "lease-rule", "getset-first", "guards", "namespace", "members", "vanished", "claim":
+		case "eviction", "slot", "dialect", "lease-rule", "getset-first", "guards", "namespace", "members", "vanished", "claim", "behind", "ahead":
 			out = append(out, b)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Source says where a time of the old clients' fleet comes from.
@@ -37,7 +38,8 @@ func (s Source) String() string {
 	return "unknown"
 }
 
-// Known is a time and where it comes from. Zero is one that nobody knows.
+// Known is a time and where it comes from. The zero Known is one that nobody
+// knows; a time of zero whose source is known is a claim or a measurement.
 type Known struct {
 	Time   time.Duration
 	Source Source
@@ -61,6 +63,31 @@ type Fleet struct {
 	Spread   Known // S: how far their clocks are apart at most
 	Gap      Known // g: the longest time from a clock reading to the GETSET, pauses included
 	Job      Known // J: how long a job of theirs holds a lock at most
+
+	// Behind is B, how far the slowest old client's clock is behind the server's
+	// at most, and Ahead A, how far the fastest one's is ahead of it. Either may
+	// stay unknown: that is slow after a crash, and not unsafe.
+	Behind, Ahead Known
+
+	// Server is the run id of the server by whose clock Behind or Ahead was
+	// measured; empty where neither was. Under another server such a bound is
+	// unknown. A claim speaks of every server that may be promoted.
+	Server string
+}
+
+// under returns what is known of the fleet beside the server of that run id: a
+// bound that was measured by another server's clock is unknown.
+func (fl Fleet) under(runID string) Fleet {
+	if fl.Server != "" && fl.Server == runID {
+		return fl
+	}
+	for _, k := range []*Known{&fl.Behind, &fl.Ahead} {
+		if k.Source == Measured {
+			*k = Known{}
+		}
+	}
+	fl.Server = ""
+	return fl
 }
 
 // Record is what stands on the server about a namespace.
@@ -78,13 +105,14 @@ type Record struct {
 	Fleet   Fleet     // as the gate to Dual had it
 }
 
-var recordWords = []string{"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job"}
+var recordWords = []string{"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server"}
 
 // String is the record as it stands on the wire.
 func (r Record) String() string {
 	values := []string{
 		fmt.Sprint(r.Epoch), r.Phase.String(), r.Pending.String(), instantText(r.Since), wordText(r.Dialect),
 		knownText(r.Fleet.Lease), knownText(r.Fleet.Greatest), knownText(r.Fleet.Spread), knownText(r.Fleet.Gap), knownText(r.Fleet.Job),
+		knownText(r.Fleet.Behind), knownText(r.Fleet.Ahead), wordText(r.Fleet.Server),
 	}
 	var b strings.Builder
 	b.WriteString(wireVersion)
@@ -103,12 +131,23 @@ func ParseRecord(text string) (Record, error) {
 	var in reader
 	r := Record{
 		Epoch: in.number(f[0]), Phase: in.phase(f[1]), Pending: in.phase(f[2]), Since: in.instant(f[3]), Dialect: in.word(f[4]),
-		Fleet: Fleet{in.known(f[5]), in.known(f[6]), in.known(f[7]), in.known(f[8]), in.known(f[9])},
+		Fleet: Fleet{
+			Lease: in.known(f[5]), Greatest: in.known(f[6]), Spread: in.known(f[7]), Gap: in.known(f[8]), Job: in.known(f[9]),
+			Behind: in.known(f[10]), Ahead: in.known(f[11]), Server: in.word(f[12]),
+		},
 	}
 	if in.err == nil && (r.Epoch < 1 || r.Phase == NoPhase || r.String() != text) {
 		in.bad("record", text)
 	}
 	return r, in.err
+}
+
+// claim is the field of [dialect.Terms] that says k: unset where it is unknown.
+func (k Known) claim() time.Duration {
+	if !k.known() {
+		return 0
+	}
+	return dialect.Claim(k.Time)
 }
 
 func knownText(k Known) string {

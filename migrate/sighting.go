@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/getsetlock/getsetlock/audit"
 )
 
 // Watch is a way of watching that can prove that nobody tries for an old lock.
@@ -58,6 +60,21 @@ type Sighting struct {
 	Gap      Fact `json:"longest_gap"`
 	Job      Fact `json:"longest_hold"`
 
+	// Server is the run id of the server by whose clock the next four were seen.
+	// Under another one they say nothing.
+	Server string `json:"server,omitempty"`
+
+	// Behind and Ahead hold for the clock of every old client that was seen. They
+	// count as measured where their basis says so: by then it was watched for long
+	// enough.
+	Behind Fact `json:"behind"`
+	Ahead  Fact `json:"ahead"`
+
+	// One old client's clock was at least so far behind, and one's at least so far
+	// ahead. That refutes a smaller claim, and proves nothing of who was not seen.
+	BehindProved Fact `json:"behind_proved"`
+	AheadProved  Fact `json:"ahead_proved"`
+
 	LastWrite  *Touch       `json:"last_write,omitempty"`
 	LastFailed *Touch       `json:"last_failed,omitempty"`
 	Keys       []SightedKey `json:"keys,omitempty"` // the latest, at most mostSighted, sorted by name
@@ -65,6 +82,21 @@ type Sighting struct {
 	DoubleGrants int64    `json:"double_grants"`
 	GetsetFirst  []string `json:"getset_first,omitempty"` // addresses, sorted
 	Mixed        []string `json:"mixed,omitempty"`        // keys written in more than one dialect, sorted
+}
+
+// seeClocks adds what a watch found of old clients' clocks.
+func (s *Sighting) seeClocks(*audit.Evidence) {
+	// MERGE: Server, Behind, Ahead, BehindProved, AheadProved from Evidence, once
+	// package audit has them.
+}
+
+// clocksWith adds what was known of the clocks before, by the same server's clock.
+func (s *Sighting) clocksWith(before Sighting) {
+	if s.Server != before.Server {
+		return
+	}
+	s.Behind, s.Ahead = greater(s.Behind, before.Behind), greater(s.Ahead, before.Ahead)
+	s.BehindProved, s.AheadProved = greater(s.BehindProved, before.BehindProved), greater(s.AheadProved, before.AheadProved)
 }
 
 // SightedKey is the last that was seen of old clients on one key.
@@ -85,7 +117,7 @@ func (k SightedKey) last() time.Time {
 }
 
 const (
-	sightingFormat = "gsl-seen/1"
+	sightingFormat = "gsl-seen/2"
 	mostSighted    = 200 // keys, so that the whole stays below a hundred kilobytes
 	mostMixed      = 50
 
@@ -103,6 +135,7 @@ func (s Sighting) with(before Sighting) Sighting {
 	s.Greatest, s.Spread = greater(s.Greatest, before.Greatest), greater(s.Spread, before.Spread)
 	s.Proved = greater(s.Proved, before.Proved)
 	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)
+	s.clocksWith(before)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
 	s.DoubleGrants = max(s.DoubleGrants, before.DoubleGrants)
 	s.GetsetFirst = append(slices.Clone(s.GetsetFirst), before.GetsetFirst...)
@@ -172,7 +205,11 @@ func parseSighting(text string) (Sighting, error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return Sighting{}, fmt.Errorf("%w: %w", errForm, err)
 	}
-	if s.Format != sightingFormat {
+	switch s.Format {
+	case sightingFormat:
+	case "gsl-seen/1":
+		return Sighting{}, ErrOlder
+	default:
 		return Sighting{}, ErrNewer
 	}
 	return s, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -36,7 +37,9 @@ const (
 type survey struct {
 	Keys                               int64 // looked at
 	Stamps, Guards, Tombstones, Others int64
+	Ours                               int64 // stamps of getsetlock clients, which are no evidence of an old one
 	NoTTL                              names // old clients' values that no server ends
+	Lone                               names // stamps without M and TTL that lie as far ahead as getsetlock clients'
 	UUIDs                              names // stamps of a kind whose clients take a bare number for none
 	Strangers                          names // guards and tombstones held by who is not registered
 	Unslotted                          names // keys beside which no second one can stand in their slot
@@ -81,6 +84,7 @@ type surveyor struct {
 	dialect   dialect.Dialect
 	tombstone string // encoded
 	now       time.Time
+	terms     dialect.Terms // what is known of the fleet: where a stamp of a getsetlock client lies
 	out       survey
 	holders   map[string]string // tag by old key, of M's that hang on a guard or a tombstone
 }
@@ -190,6 +194,9 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 		}
 		_, member := s.memberID(key)
 		l, mark := guarded(key)
+		if _, remembers := guarded(strings.TrimSuffix(key, look.Suffix)); remembers && !mark {
+			continue // no lock: what a getsetlock client remembers of one
+		}
 		if !member && (strings.HasPrefix(key, "gsl:") || !s.covers(key) && !(mark && s.covers(l))) {
 			continue
 		}
@@ -204,6 +211,7 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 		return nil
 	}
 	replies := s.mux.Batch(ctx, cmds)
+	var stamps []valued
 	for i, key := range asked {
 		value, err := redis.String(replies[2*i].Value, replies[2*i].Err)
 		left, err2 := redis.Int64(replies[2*i+1].Value, replies[2*i+1].Err)
@@ -217,9 +225,66 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 		case left == -2:
 			continue // gone since
 		}
-		s.take(key, value, left)
+		if s.take(key, value, left) == formStamp {
+			stamps = append(stamps, valued{key, value, left})
+		}
+	}
+	return s.attribute(ctx, stamps)
+}
+
+// valued is a key with what stands there and its PTTL.
+type valued struct {
+	key, value string
+	left       int64
+}
+
+// attribute tells stamps of getsetlock clients from old clients'. A PX says so
+// where the dialect sets none, and else M, which carries the same bytes.
+func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
+	var asks []valued
+	var cmds []wire.Command
+	for _, v := range stamps {
+		if v.left >= 0 && !s.dialect.ServerExpires() {
+			s.out.Ours++
+			continue
+		}
+		asks = append(asks, v)
+		cmds = append(cmds, wire.Cmd("GETRANGE", legacy.MarkKey(v.key), 0, longestLook))
+	}
+	if len(asks) == 0 {
+		return nil
+	}
+	for i, reply := range s.mux.Batch(ctx, cmds) {
+		mark, err := redis.String(reply.Value, reply.Err)
+		if err != nil && !wire.IsWrongType(err) && !wire.IsCluster(err) {
+			return err
+		}
+		v := asks[i]
+		if _, on, _ := strings.Cut(mark, " "); on == v.value {
+			s.out.Ours++
+			continue
+		}
+		s.out.Stamps++
+		switch {
+		case v.left >= 0:
+		case mark == "" && s.perhapsOurs(v.value):
+			s.out.Lone.add(v.key)
+		default:
+			s.out.NoTTL.add(v.key)
+		}
 	}
 	return nil
+}
+
+// perhapsOurs reports that a stamp ends about as far ahead of the server's clock
+// as those of getsetlock clients do: a day, give or take a lease.
+func (s *surveyor) perhapsOurs(value string) bool {
+	stamp, err := s.dialect.Decode(value, s.now)
+	if err != nil {
+		return false
+	}
+	off := stamp.Expiry.Sub(s.now) - s.terms.StampAhead()
+	return off.Abs() <= max(s.terms.Greatest, s.dialect.Lease)
 }
 
 // memberID is the id in the name of a member's key.
@@ -227,7 +292,9 @@ func (s *surveyor) memberID(key string) (string, bool) {
 	return strings.CutPrefix(key, memberPrefix+s.namespace+":")
 }
 
-func (s *surveyor) take(key, value string, left int64) {
+// take counts what stands on a key, and returns the form of what stands on one
+// that old clients take.
+func (s *surveyor) take(key, value string, left int64) form {
 	if id, ok := s.memberID(key); ok {
 		m, err := parseMember(value)
 		if err == nil && m.ID != id {
@@ -235,11 +302,11 @@ func (s *surveyor) take(key, value string, left int64) {
 		}
 		m.ID, m.err, m.bytes = id, err, value
 		s.out.members = append(s.out.members, m)
-		return
+		return formOther
 	}
 	if l, ok := guarded(key); ok {
 		s.holder(l, value)
-		return
+		return formOther
 	}
 	s.out.Keys++
 	what := s.form(value)
@@ -248,20 +315,20 @@ func (s *surveyor) take(key, value string, left int64) {
 		s.out.Tombstones++
 	case formGuard:
 		s.out.Guards++
-	case formStamp:
-		s.out.Stamps++
+	case formStamp: // attribute counts it
 	default:
 		s.out.Others++
 		if s.stealer(value) {
 			s.out.UUIDs.add(key)
 		}
 	}
-	if left < 0 && what != formOther {
+	if left < 0 && what != formOther && what != formStamp {
 		s.out.NoTTL.add(key)
 	}
 	if what != formOther && strings.Contains(key, "}") && legacy.MarkKey(key) != key+markSuffix {
 		s.out.Unslotted.add(key)
 	}
+	return what
 }
 
 // holder notes who holds by a guard or a tombstone: token, bytes on the old key, tag.

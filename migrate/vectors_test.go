@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 var updateRegistry = flag.Bool("update-registry", false, "write the registry's vectors anew")
@@ -60,11 +61,14 @@ func sampleRecords() []Record {
 		Lease: Known{5 * time.Second, Measured}, Greatest: Known{time.Minute, Claimed}, Spread: Known{12 * time.Millisecond, Measured},
 		Gap: Known{time.Second, Claimed}, Job: Known{40 * time.Second, Default},
 	}
+	claimed, measured := known, known
+	claimed.Spread, claimed.Behind, claimed.Ahead = Known{0, Claimed}, Known{0, Claimed}, Known{2 * time.Minute, Claimed}
+	measured.Behind, measured.Server = Known{120 * time.Second, Measured}, "c1d4a2d5b8f60718293a4b5c6d7e8f9012345678"
 	return []Record{
 		{Epoch: 1, Phase: Observe, Since: pinnedAt, Dialect: "Jedis"},
 		{Epoch: 2, Phase: Dual, Since: pinnedAt, Dialect: "Jedis", Fleet: known},
-		{Epoch: 9, Phase: Dual, Pending: Sealed, Since: pinnedAt, Dialect: "our own", Fleet: known},
-		{Epoch: 10, Phase: Clean, Pending: Modern, Since: pinnedAt, Dialect: "RedisPy", Fleet: known},
+		{Epoch: 9, Phase: Dual, Pending: Sealed, Since: pinnedAt, Dialect: "our own", Fleet: claimed},
+		{Epoch: 10, Phase: Clean, Pending: Modern, Since: pinnedAt, Dialect: "RedisPy", Fleet: measured},
 	}
 }
 
@@ -73,7 +77,7 @@ func sampleMembers() []MemberState {
 		{ID: "3nJx0zP1aBcD", Dialect: "Jedis", Seen: pinnedAt, Every: 5 * time.Second},
 		{
 			ID: "9wLm2VtYs4hQ", Name: "till, on host 3 & 4", Dialect: "Jedis", Epoch: 2, Phase: Dual, Seen: pinnedAt, Every: 5 * time.Second,
-			TTL: 30 * time.Second, Leases: map[Phase]int{Observe: 1, Dual: 20}, Probe: probeOK,
+			TTL: 30 * time.Second, Leases: map[Phase]int{Observe: 1, Dual: 20}, Behind: 2 * time.Minute, Ahead: dialect.Zero, Probe: probeOK,
 		},
 		{
 			ID: "a", Name: "收银台", Dialect: "Page", Epoch: 7, Phase: Clean, Seen: pinnedAt, Every: time.Second, TTL: time.Hour,
@@ -88,6 +92,8 @@ func sampleSighting() Sighting {
 		Quiet: map[Watch]time.Duration{WatchStats: 40 * time.Second}, Missing: map[Watch]string{WatchMonitor: "not asked for"},
 		Lease:     Fact{Time: 5 * time.Second, Basis: "measured", At: pinnedAt, Who: "10.0.0.7:40112"},
 		Proved:    Fact{Time: 3 * time.Millisecond, Basis: "measured", At: pinnedAt},
+		Server:    "c1d4a2d5b8f60718293a4b5c6d7e8f9012345678",
+		Behind:    Fact{Time: 121 * time.Second, Basis: "inferred", At: pinnedAt, Who: "10.0.0.7:40112"},
 		LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired", Who: "10.0.0.7:40112 till-java"},
 		Keys:      []SightedKey{{Key: "stock:42", LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired"}}},
 		Mixed:     []string{"stock:43"},
@@ -149,7 +155,7 @@ func TestRecordsAreReadAsTheyAreWrittenAndNotOtherwise(t *testing.T) {
 	}
 	for _, m := range sampleMembers() {
 		got, err := parseMember(m.String())
-		if err != nil || got.String() != m.String() || got.Seen != m.Seen {
+		if err != nil || got.String() != m.String() || got.Seen != m.Seen || got.Behind != m.Behind || got.Ahead != m.Ahead {
 			t.Errorf("%q is read as %+v (%v)", m.String(), got, err)
 		}
 	}
@@ -159,6 +165,8 @@ func TestRecordsAreReadAsTheyAreWrittenAndNotOtherwise(t *testing.T) {
 		strings.Replace(good, "epoch=2", "epoch=0", 1), strings.Replace(good, "phase=dual", "phase=none", 1), strings.Replace(good, "dual", "duel", 1),
 		strings.Replace(good, "5000m", "5000x", 1), strings.Replace(good, "5000m", "m", 1), strings.Replace(good, ".000042", ".42", 1),
 		strings.Replace(good, "lease=", "least=", 1), strings.Replace(good, "Jedis", "%4Aedis", 1),
+		strings.Replace(good, "behind=- ahead=-", "ahead=- behind=-", 1), strings.Replace(good, "behind=-", "behind=", 1),
+		strings.Replace(good, "ahead=-", "ahead=-1c", 1),
 	} {
 		if r, err := ParseRecord(bad); err == nil {
 			t.Errorf("%q is read as %+v", bad, r)

@@ -13,10 +13,18 @@ import (
 
 // The records on the server are one line of text: the version, then words "name=value" in a fixed
 // order. Every reader is strict, so that what it does not know is never taken for something it knows.
-const wireVersion = "gsl/1"
+const (
+	wireVersion = "gsl/2"
+	wireNumber  = 2
+)
 
 // ErrNewer says that a record was written by a newer version of this package. It is never read in part.
 var ErrNewer = errors.New("it was written by a newer version of getsetlock; use that version or a newer one here too")
+
+// ErrOlder says that a record was written by an older version of this package,
+// which knew nothing of clocks that lie off the server's. It is never read in
+// part.
+var ErrOlder = errors.New("an older version of getsetlock wrote it, and this version does not read it: replace the program that wrote it, then delete the key (the record is written anew by init)")
 
 var errForm = errors.New("it has no form that getsetlock writes; something else uses this name")
 
@@ -24,8 +32,10 @@ var errForm = errors.New("it has no form that getsetlock writes; something else 
 func words(text string, names ...string) ([]string, error) {
 	parts := strings.Split(text, " ")
 	if version, ok := strings.CutPrefix(parts[0], "gsl/"); ok && parts[0] != wireVersion {
-		if n, err := strconv.Atoi(version); err == nil && n > 1 {
+		if n, err := strconv.Atoi(version); err == nil && n > wireNumber {
 			return nil, ErrNewer
+		} else if err == nil && n > 0 {
+			return nil, ErrOlder
 		}
 	}
 	if parts[0] != wireVersion || len(parts) != len(names)+1 {

@@ -38,7 +38,10 @@ join (package migrate, or run --protocol auto) follow it within a heartbeat.
 
 Nothing moves without --go, and --go opens no gate that is closed; of init only a new
 beginning after clean needs it. What nobody measured is
-said by --lease, --greatest, --spread, --gap, --job and --gone, and printed as claimed.
+said by --lease, --greatest, --spread, --gap, --job and --gone, and printed as claimed;
+0s is a claim too. --behind and --ahead say how far old clients' clocks lie off the
+server's: they close no gate where nobody knows them, and a lock that a crashed old
+client left is then taken over later.
 Each verb can be run again at any time, also after it was killed. advance and back then
 take the next step, if its gate is open too; with --to they take the one named or none.
 
@@ -99,11 +102,13 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	f.dialect.register(cmd, "what the old clients write (default the one recorded; for init jedis)")
 	flags := cmd.Flags()
 	flags.StringVar(&f.namespace, "namespace", "", "the keys that begin with this text (default all keys)")
-	flags.DurationVar(&f.claims.Lease, "lease", 0, "claim: the old clients' smallest lease")
-	flags.DurationVar(&f.claims.Greatest, "greatest", 0, "claim: their greatest lease (default the smallest)")
-	flags.DurationVar(&f.claims.Spread, "spread", 0, "claim: how far their clocks are apart at most")
-	flags.DurationVar(&f.claims.Gap, "gap", 0, "claim: the longest time from a clock reading of theirs to its write, the longest pause included")
-	flags.DurationVar(&f.claims.Job, "job", 0, "claim: their longest job")
+	positiveVar(flags, &f.claims.Lease, "lease", 0, "claim: the old clients' smallest lease")
+	positiveVar(flags, &f.claims.Greatest, "greatest", 0, "claim: their greatest lease (default the smallest)")
+	claimVar(flags, &f.claims.Spread, "spread", "claim: how far their clocks are apart at most")
+	claimVar(flags, &f.claims.Behind, "behind", "claim: how far the slowest old client's clock is behind the server's at most, also after a fail-over (default $"+envBehind+", else unknown, which closes no gate)")
+	claimVar(flags, &f.claims.Ahead, "ahead", "claim: how far the fastest old client's clock is ahead of the server's at most, also after a fail-over (default $"+envAhead+", else unknown, which closes no gate)")
+	claimVar(flags, &f.claims.Gap, "gap", "claim: the longest time from a clock reading of theirs to its write, the longest pause included")
+	positiveVar(flags, &f.claims.Job, "job", 0, "claim: their longest job")
 	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, and none did for the window's length")
 	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean")
 	flags.StringVar(&f.to, "to", "", "advance, back: the step to this phase and no other; where the fleet is there already, do nothing")
@@ -136,12 +141,6 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "watch": {"status"}, "monitor": {"status"}} {
 		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
 			return wrongUse("--%s is for %s", flag, strings.Join(verbs, ", "))
-		}
-	}
-	for _, name := range []string{"lease", "greatest", "spread", "gap", "job"} {
-		given := cmd.Flags().Lookup(name)
-		if d, _ := cmd.Flags().GetDuration(name); given.Changed && d <= 0 {
-			return wrongUse("--%s is %s; it must be positive", name, given.Value)
 		}
 	}
 	switch {
@@ -178,6 +177,9 @@ func (e *Env) migrateOptions(f *migrateFlags) (migrate.Options, error) {
 
 func (e *Env) migrate(cmd *cobra.Command, f *migrateFlags, verb string) error {
 	if err := f.check(cmd, verb); err != nil {
+		return err
+	}
+	if err := claimsOfEnvironment(e, &f.claims.Behind, &f.claims.Ahead); err != nil {
 		return err
 	}
 	o, err := e.migrateOptions(f)

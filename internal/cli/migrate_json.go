@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -38,6 +39,8 @@ type migrateMember struct {
 	Leases  int            `json:"leases"`
 	ByPhase map[string]int `json:"leases_by_phase"`
 	TTL     json.Number    `json:"ttl_ms"`
+	Behind  *json.Number   `json:"behind_ms"`
+	Ahead   *json.Number   `json:"ahead_ms"`
 	Probe   string         `json:"probe"`
 }
 
@@ -63,6 +66,8 @@ type migrateFleet struct {
 	Spread   migrateKnown `json:"spread"`
 	Gap      migrateKnown `json:"gap"`
 	Job      migrateKnown `json:"job"`
+	Behind   migrateKnown `json:"behind"`
+	Ahead    migrateKnown `json:"ahead"`
 }
 
 type migrateKnown struct {
@@ -87,7 +92,7 @@ func migrateDocument(r *migrate.Report) migrateAnswer {
 	for _, m := range r.Members {
 		one := migrateMember{
 			ID: m.ID, Name: m.Name, Dialect: m.Dialect, Phase: phaseName(m.Phase), Epoch: m.Epoch, Seen: instant(m.Seen),
-			ByPhase: map[string]int{}, TTL: millis(m.TTL), Probe: m.Probe,
+			ByPhase: map[string]int{}, TTL: millis(m.TTL), Behind: claimedMS(m.Behind), Ahead: claimedMS(m.Ahead), Probe: m.Probe,
 		}
 		for p, n := range m.Leases {
 			one.Leases += n
@@ -105,6 +110,7 @@ func roadDocument(road *migrate.Road) migrateAnswer {
 	a := migrateDocument(road.Report)
 	a.Fleet = &migrateFleet{
 		knownOf(road.Fleet.Lease), knownOf(road.Fleet.Greatest), knownOf(road.Fleet.Spread), knownOf(road.Fleet.Gap), knownOf(road.Fleet.Job),
+		knownOf(road.Fleet.Behind), knownOf(road.Fleet.Ahead),
 	}
 	a.Road = []migrateLeg{}
 	for _, l := range road.Legs {
@@ -128,6 +134,15 @@ func knownOf(k migrate.Known) migrateKnown {
 		out.Time = msOf(k.Time)
 	}
 	return out
+}
+
+// claimedMS is a field of dialect.Terms; null where it is unknown.
+func claimedMS(field time.Duration) *json.Number {
+	d, known := dialect.Claimed(field)
+	if !known {
+		return nil
+	}
+	return msOf(d)
 }
 
 func msOf(d time.Duration) *json.Number {

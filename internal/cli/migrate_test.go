@@ -192,7 +192,7 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 		{`--to is "clean"; the phases are observe, dual, sealed, modern`, []string{"migrate", "advance", "--to", "clean"}},
 		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
 		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
-		{"--job is -1s", []string{"migrate", "plan", "--job", "-1s"}},
+		{`"-1s" for "--job"`, []string{"migrate", "plan", "--job", "-1s"}},
 		{"--greatest 1s is less", []string{"migrate", "plan", "--lease", "2s", "--greatest", "1s"}},
 		{"give one of them", []string{"migrate", "status", "--watch", "--json"}},
 		{"no preset", []string{"migrate", "plan", "--dialect", "nobody"}},
@@ -331,7 +331,7 @@ func (tr *troupe) watcher(quiet time.Duration) {
 	tr.t.Helper()
 	now := tr.world.ServerNow().UTC()
 	s := migrate.Sighting{
-		Format: "gsl-seen/1", Observer: "status --watch on host7", From: now.Add(-quiet), Until: now,
+		Format: "gsl-seen/2", Observer: "status --watch on host7", From: now.Add(-quiet), Until: now,
 		Quiet: map[migrate.Watch]time.Duration{migrate.WatchStats: quiet},
 		Keys: []migrate.SightedKey{{Key: "stock:42", LastWrite: &migrate.Touch{
 			At: now.Add(-quiet), Key: "stock:42", What: "acquired", Who: "10.0.0.7:40112 till-java",
@@ -378,7 +378,7 @@ func (tr *troupe) road() []scene {
 			end = tr.lease(tr.members[0], 30*time.Second)
 			tr.set("stock:42", "1772452861001", 0)
 			tr.pass(2 * time.Second)
-		}, stock("plan" + known), 0},
+		}, stock("plan" + known + " --behind 2m"), 0},
 		{nil, stock("advance"), 1},
 		{nil, stock("advance" + known), 0},
 		{nil, stock("advance" + known + " --go"), 0},

@@ -63,7 +63,7 @@ func sightingLine(s migrate.Sighting) string {
 	for _, k := range []struct {
 		what string
 		fact migrate.Fact
-	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Spread}, {"gap", s.Gap}, {"job", s.Job}} {
+	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Spread}, {"gap", s.Gap}, {"job", s.Job}, {"behind", s.Behind}, {"ahead", s.Ahead}} {
 		if k.fact.Known() {
 			parts = append(parts, fmt.Sprintf("%s %v %s", k.what, k.fact.Time.Round(time.Millisecond), k.fact.Basis))
 		}

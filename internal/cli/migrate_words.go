@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -37,12 +38,22 @@ func (e *Env) sayWhere(r *migrate.Report) {
 		fmt.Fprintf(e.Stdout, "no members\n\n")
 		return
 	}
-	g := newGrid(left("member"), left("name"), left("phase"), right("seen"), right("leases"), left("scripts"))
+	g := newGrid(left("member"), left("name"), left("phase"), right("seen"), right("leases"), right("behind"), right("ahead"), left("scripts"))
 	for _, m := range r.Members {
-		g.add(m.ID, dashIfEmpty(escaped(m.Name)), m.Phase.String(), rounded(r.ServerNow.Sub(m.Seen))+" ago", leasesOf(m), dashIfEmpty(shortened(m.Probe, 60)))
+		g.add(m.ID, dashIfEmpty(escaped(m.Name)), m.Phase.String(), rounded(r.ServerNow.Sub(m.Seen))+" ago", leasesOf(m),
+			claimWords(m.Behind), claimWords(m.Ahead), dashIfEmpty(shortened(m.Probe, 60)))
 	}
 	e.print(g)
 	fmt.Fprintln(e.Stdout)
+}
+
+// claimWords is a field of dialect.Terms in a table.
+func claimWords(field time.Duration) string {
+	d, known := dialect.Claimed(field)
+	if !known {
+		return "-"
+	}
+	return d.String()
 }
 
 // leasesOf lists a member's leases by the phase they were taken in.
@@ -95,8 +106,8 @@ func (e *Env) printRoad(road *migrate.Road, asJSON bool) error {
 		return e.printJSON(roadDocument(road))
 	}
 	e.sayWhere(road.Report)
-	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest %v, spread %v, gap %v, job %v\n\n",
-		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job)
+	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest %v, spread %v, gap %v, job %v, behind the server %v, ahead of it %v\n\n",
+		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job, road.Fleet.Behind, road.Fleet.Ahead)
 	for _, l := range road.Legs {
 		from := l.From.String()
 		if l.From == migrate.NoPhase {

@@ -28,9 +28,12 @@ var script = wire.NewScript(2, lookLua)
 // clockAt is where the script expects TIME, counted from the first key.
 const clockAt = 2 + 4
 
+// Suffix ends the names of looks.
+const Suffix = ":look"
+
 // Key is the name of the hash that remembers a look at the lock whose second
 // key is m. It lies in m's slot.
-func Key(m string) string { return m + ":look" }
+func Key(m string) string { return m + Suffix }
 
 // Reading is a moment as the server and the machine that looked saw it.
 type Reading struct {

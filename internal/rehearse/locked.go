@@ -85,7 +85,10 @@ func (p Plan) terms() (dialect.Terms, error) {
 	}
 	for _, c := range choices {
 		var t dialect.Terms
-		if t, err = d.Terms(dialect.Terms{Lease: p.Lease, Spread: c.spread, Gap: c.gap}); err != nil {
+		if t, err = d.Terms(dialect.Terms{
+			Lease: p.Lease, Spread: c.spread, Gap: c.gap,
+			Behind: c.spread, Ahead: c.spread, // the server's clock is one of those that the spread is of
+		}); err != nil {
 			err = fmt.Errorf("--lease, --spread: %w", err)
 			continue
 		}

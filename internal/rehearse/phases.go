@@ -99,6 +99,7 @@ func newMoves(f *fleet) *moves {
 	m.namespace, _, _ = strings.Cut(f.names.prefix, ":")
 	t := f.rules
 	m.claims = migrate.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap, Job: f.plan.Job.Most() + time.Second}
+	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients are told
 	if f.plan.Watch {
 		// Who watches takes a dead holder's key for held, until somebody takes it over.
 		m.claims.Job = 2 * t.lease

@@ -33,7 +33,7 @@ func TestPlansThatCannotBeRehearsedNameTheirFlag(t *testing.T) {
 		{"--orders", func(p *Plan) { p.Orders = nil }},
 		{"--lease: ", func(p *Plan) { p.Dialect = dialect.Template(); p.Dialect.Lease = 0 }},
 		{"--lease, --spread: ", func(p *Plan) { p.Spread = time.Minute }},
-		{"Config.Margin", func(p *Plan) { p.Spread, p.Lease = 8*time.Second, 10*time.Second }},
+		{"lease rule", func(p *Plan) { p.Spread, p.Lease = 8*time.Second, 10*time.Second }},
 	} {
 		p := DefaultPlan()
 		c.change(&p)

@@ -18,7 +18,7 @@ import (
 func Configure(sc skew.Scenario) error {
 	p := &Play{sc: sc, dialect: scaled(sc.Dialect), tick: tick}
 	nobody := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("replay: nothing is sent") }}
-	terms := dialect.Terms{Lease: p.ticks(sc.Lease), Spread: p.ticks(sc.Behind + sc.Ahead), Gap: p.ticks(sc.Gap)}
+	terms := dialect.Terms{Lease: p.ticks(sc.Lease), Spread: dialect.Claim(p.ticks(sc.Behind + sc.Ahead)), Gap: dialect.Claim(p.ticks(sc.Gap))}
 	cfg := lock.Config{TTL: p.ticks(sc.Ours.TTL), Margin: p.ticks(sc.Ours.Margin), RenewEvery: tick / 10}
 	var b lock.Backend
 	var err error

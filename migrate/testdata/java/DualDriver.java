@@ -15,7 +15,7 @@ import redis.clients.jedis.JedisPoolConfig;
  *
  * <p>{@code take KEY} answers {@code took KEY true|false}, {@code release KEY} {@code released KEY true|false}; either
  * {@code failed KEY CLASS}. {@code interrupt KEY} interrupts the take. {@code break N} makes the pool throw, N times, what no
- * Jedis throws. A lost lease is {@code lost KEY held|free}, and its onLost never returns.
+ * Jedis throws. Old clients' clocks are known, but where a greatest lease is given. A lost lease is {@code lost KEY held|free}, and its onLost never returns.
  */
 public final class DualDriver {
     private static final int SILENCE_MILLIS = 120_000; // a read's timeout: longer than any test waits
@@ -25,7 +25,7 @@ public final class DualDriver {
     private final AtomicInteger broken = new AtomicInteger();
     private final DualLock locks;
 
-    private DualDriver(String host, int port, String dialect, long ttlMillis, long gapMillis) {
+    private DualDriver(String host, int port, String dialect, long ttlMillis, long gapMillis, Long greatestMillis) {
         JedisPoolConfig config = new JedisPoolConfig();
         config.setMaxTotal(16);
         JedisPool pool = new JedisPool(config, host, port, SILENCE_MILLIS) {
@@ -40,6 +40,11 @@ public final class DualDriver {
         DualLock.Terms terms = new DualLock.Terms();
         terms.ttlMillis = ttlMillis;
         terms.gapMillis = gapMillis;
+        if (greatestMillis == null) {
+            terms.behindMillis = 1_000L;
+        } else {
+            terms.greatestMillis = greatestMillis;
+        }
         JedisPool members = new JedisPool(config, host, port, SILENCE_MILLIS);
         locks = new DualLock(pool, new DualMember(members, "stock", "driver", dialect, 60_000), terms);
     }
@@ -47,7 +52,8 @@ public final class DualDriver {
     public static void main(String[] args) {
         DualDriver driver;
         try {
-            driver = new DualDriver(args[0], Integer.parseInt(args[1]), args[2], Long.parseLong(args[3]), Long.parseLong(args[4]));
+            Long greatest = args.length > 5 ? Long.valueOf(args[5]) : null;
+            driver = new DualDriver(args[0], Integer.parseInt(args[1]), args[2], Long.parseLong(args[3]), Long.parseLong(args[4]), greatest);
         } catch (RuntimeException e) {
             say("failed lock " + e);
             System.exit(0);

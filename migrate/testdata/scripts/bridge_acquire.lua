@@ -1,4 +1,4 @@
--- bridge_acquire: L, M, counter if there is one; M's value with the guard, PX, guard ('': M alone), tombstone, and, as far as needed, numbers, the tombstone's PX ('': it gives way to the guard), seen, 1 to read the clock, TIME twice → fencing number or 1 (free), the same below zero (on the tombstone), {1 (free), 2 (took over) or 3 (on the tombstone), sec, usec (0 when not read), fencing number or 1} or {0, look}
+-- bridge_acquire: L, M, the remembered look, counter if there is one; M's value with the guard, PX, guard ('': M alone), tombstone, and, as far as needed, numbers, the tombstone's PX ('': it gives way to the guard), seen, 1 to read the clock, TIME twice → fencing number or 1 (free), the same below zero (on the tombstone), {1 (free), 2 (took over) or 3 (on the tombstone), sec, usec (0 when not read), fencing number or 1} or {0, look}
 local L, M, call = KEYS[1], KEYS[2], redis.call
 local value, px, on, tombPX = ARGV[1], ARGV[2], ARGV[3], ARGV[6] or ''
 
@@ -32,12 +32,16 @@ local function draw(counter, numbers, sec, usec)
   return fence
 end
   -- Before a key is written: a counter that cannot be read must not leave the lock taken.
-  if call('EXISTS', M) == 1 then how = 0 else number = draw(KEYS[3], ARGV[5], ARGV[9] or '', ARGV[10] or '') end
+  if call('EXISTS', M) == 1 then how = 0 else number = draw(KEYS[4], ARGV[5], ARGV[9] or '', ARGV[10] or '') end
 end
 -- M keeps ours from ours, also while a holder that lost L is still being stopped (rule 8).
 if how > 0 and call('SET', M, value, 'PX', px, 'NX') then
   if how < 3 then
-    if on ~= '' then call('SET', L, on, 'PX', px) end
+    if on ~= '' then
+      call('SET', L, on, 'PX', px)
+      -- A look speaks of bytes that stand on L no more.
+      call('DEL', KEYS[3])
+    end
   elseif call('PTTL', L) * 2 < tonumber(tombPX) then
     -- So long a time is only restored when somebody cut it, or when it has grown old.
     call('PEXPIRE', L, tombPX)

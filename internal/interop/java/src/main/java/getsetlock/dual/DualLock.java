@@ -32,6 +32,12 @@ public final class DualLock implements AutoCloseable {
         public long greatestMillis = 60_000; // their greatest
         public long spreadMillis = 1_000;    // S: how far their clocks are apart
         public long gapMillis = 1_000;       // g: the longest from a clock reading to the GETSET, pauses included
+        /**
+         * B: how far the slowest old client's clock is behind the server's at most, for every server that may be promoted.
+         * While it is unknown (null), a lock that a crashed old client left is taken over only after this service saw its
+         * bytes for longer than greatestMillis.
+         */
+        public Long behindMillis;
         public long ttlMillis = 30_000;      // of ours
         public long pollMillis = 100;
         /** For so long this service stays away from a key that it gave back in phase dual: old clients poll. */
@@ -63,6 +69,7 @@ public final class DualLock implements AutoCloseable {
     private static final String TOMBSTONE = "9223372036854775807";
     private static final long TOMBSTONE_MILLIS = 30L * 24 * 3600 * 1000;
     private static final long LEAST_GUARD = 4_000_000_000_000_000_000L;
+    private static final int MOST_LOOKS = 10_000;
     private static final long YEAR_MILLIS = 365L * 24 * 3600 * 1000;
     private static final SecureRandom RANDOM = new SecureRandom();
 
@@ -73,11 +80,13 @@ public final class DualLock implements AutoCloseable {
     private final ScheduledThreadPoolExecutor ends; // of trust: never waits, for the server or for anybody's callback
     private final ExecutorService tellings = Executors.newCachedThreadPool(daemons("lock-lost")); // a thread a callback
     private final Map<String, Long> given = new ConcurrentHashMap<>(); // when keys were given back
+    private final Map<String, Look> looks = new ConcurrentHashMap<>(); // at which a past stamp was first seen, by key
 
     // Guarded by this: the server's clock less ours in microseconds, as bounds, and until when a step suspends takeovers.
     private long lowest = Long.MIN_VALUE / 2; // halved, so that a drift can be added and taken away
     private long highest = Long.MAX_VALUE / 2;
     private long suspendedTill = System.nanoTime();
+    private long gainedMillis; // by the server's clock, in its steps forwards: old clients are further behind it by so much
 
     /**
      * @param pool   of this lock's own: renewals must not wait for a connection behind the service's other work
@@ -100,6 +109,7 @@ public final class DualLock implements AutoCloseable {
         // It outlives close, since what is held then still ends; its thread goes once nothing is left to end.
         ends.setKeepAliveTime(10, TimeUnit.SECONDS);
         ends.allowCoreThreadTimeOut(true);
+        member.actsBy(this::behind);
         member.attach(this::probe);
         member.refresh();
     }
@@ -151,13 +161,14 @@ public final class DualLock implements AutoCloseable {
         try {
             Object reply = lease.take("");
             if (refused(reply)) {
-                String expired = expired(((List<?>) reply).get(1), lease.sent);
+                String expired = expired(key, ((List<?>) reply).get(1), lease.sent);
                 reply = expired == null ? reply : lease.take(expired);
             }
             if (refused(reply)) {
                 lease.ended();
                 return null;
             }
+            looks.remove(key);
             boolean stands = true;
             if (reply instanceof List) { // taken over
                 TimeUnit.MILLISECONDS.sleep(terms.settleMillis());
@@ -175,8 +186,11 @@ public final class DualLock implements AutoCloseable {
         }
     }
 
-    /** The value that may be replaced: a stamp of the dialect, past by the spread by the server's clock; else null (rule 3). */
-    private String expired(Object look, long sent) {
+    /**
+     * The value that may be replaced: a stamp of the dialect that the server's clock is past by more than the spread and
+     * behindMillis, and which, while that is unknown, was seen long enough ago; else null (rule 3).
+     */
+    private String expired(String key, Object look, long sent) {
         List<?> at = (List<?>) look;
         long micros = number(at.get(6)) * 1_000_000 + number(at.get(7));
         boolean suspended = stepped(micros, sent);
@@ -190,7 +204,40 @@ public final class DualLock implements AutoCloseable {
         long now = micros / 1000;
         long stamp = Long.parseLong(value);
         boolean plausible = stamp >= now - YEAR_MILLIS && stamp <= now + 10 * YEAR_MILLIS;
-        return plausible && now > stamp + terms.spreadMillis ? value : null;
+        Long behind = behind();
+        boolean past = now > stamp + Math.max(terms.spreadMillis, behind == null ? 0 : behind);
+        return plausible && past && (behind != null || stoodLong(key, value, sent)) ? value : null;
+    }
+
+    /** behindMillis and what the server's clock gained since; null while unknown. */
+    private synchronized Long behind() {
+        return terms.behindMillis == null ? null : terms.behindMillis + gainedMillis;
+    }
+
+    /** A look at a past stamp, which was there when its reply came. */
+    private static final class Look {
+        private final String value;
+        private final long nanos = System.nanoTime();
+
+        private Look(String value) {
+            this.value = value;
+        }
+    }
+
+    /**
+     * Whether these very bytes were seen so long ago that whoever wrote them has ended, whatever its clock says: an attempt that
+     * writes them had read its clock by then. The millisecond of the dialect and one of its unit come on top of the lease.
+     */
+    private boolean stoodLong(String key, String value, long sent) {
+        Look first = looks.get(key);
+        if (first != null && first.value.equals(value)) {
+            return sent - first.nanos > TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis + 2);
+        }
+        if (looks.size() >= MOST_LOOKS) {
+            looks.clear(); // what is forgotten costs one lease
+        }
+        looks.put(key, new Look(value));
+        return false;
     }
 
     /** Whether the server's clock moved against ours since the last look, or did so less than one greatest lease ago. */
@@ -200,6 +247,7 @@ public final class DualLock implements AutoCloseable {
         long drift = 10_000;
         if (low > highest + drift || high < lowest - drift) {
             suspendedTill = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis + 1);
+            gainedMillis += Math.max(0, high - lowest) / 1000; // a step back takes nothing away: it may be one of many
         }
         lowest = low;
         highest = high;
@@ -307,7 +355,8 @@ public final class DualLock implements AutoCloseable {
             String ttl = Long.toString(terms.ttlMillis);
             String numbers = ""; // none
             String tombstone = sealed() ? Long.toString(TOMBSTONE_MILLIS) : "";
-            Object reply = run(Scripts.ACQUIRE, value(guard), ttl, guard, TOMBSTONE, numbers, tombstone, seen);
+            Object reply = DualMember.eval(pool, Scripts.ACQUIRE, Arrays.asList(key, markKey(key), markKey(key) + ":look"),
+                    Arrays.asList(value(guard), ttl, guard, TOMBSTONE, numbers, tombstone, seen));
             if (done(reply) && (Long) reply < 0) {
                 synchronized (this) {
                     on = TOMBSTONE;

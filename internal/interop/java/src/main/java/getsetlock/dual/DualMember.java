@@ -14,6 +14,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisPool;
 import redis.clients.jedis.Pipeline;
@@ -42,9 +43,9 @@ public final class DualMember implements AutoCloseable {
     /** The old clients' dialect that {@link DualLock} can write: jedis-lock 1.0.0. */
     static final String DIALECT = "Jedis";
 
-    private static final String VERSION = "gsl/1";
+    private static final String VERSION = "gsl/2";
     private static final String[] RECORD = {
-        "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job"
+        "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server"
     };
     private static final SecureRandom RANDOM = new SecureRandom();
 
@@ -82,6 +83,7 @@ public final class DualMember implements AutoCloseable {
     private long probed = -1;
     private String why;
     private Runnable probing;
+    private Supplier<Long> behind = () -> null; // by which the lock acts
 
     /** Joins with the dialect of jedis-lock 1.0.0. */
     public DualMember(JedisPool pool, String namespace, String name) {
@@ -172,6 +174,11 @@ public final class DualMember implements AutoCloseable {
     synchronized void attach(Runnable probing) {
         this.probing = probing;
         this.probed = -1;
+    }
+
+    /** Takes the lock's answer to how far behind the server's it takes old clients' clocks to be, in ms; null while unknown. */
+    synchronized void actsBy(Supplier<Long> behind) {
+        this.behind = behind;
     }
 
     String probeKey() {
@@ -326,6 +333,7 @@ public final class DualMember implements AutoCloseable {
         leases.forEach((p, n) -> held.append(held.length() == 0 ? "" : ",").append(p.word()).append(':').append(n));
         return VERSION + " id=" + id + " name=" + word(name) + " dialect=" + word(dialect) + " epoch=" + epoch + " phase=" + phase
                 + " every=" + nextEvery + " ttl=" + longestTtl + " leases=" + (held.length() == 0 ? "-" : held)
+                + " behind=" + (behind.get() == null ? "-" : behind.get()) + " ahead=-" // a guard needs no bound ahead
                 + " probe=" + word(probe) + " seen=";
     }
 
@@ -365,7 +373,7 @@ public final class DualMember implements AutoCloseable {
         }
         if (!good || !values[1].matches("observe|dual|sealed|modern|clean")) {
             synchronized (this) {
-                why = "the record " + recordKey() + " has a form that this class does not know; it may be of a newer version";
+                why = "the record " + recordKey() + " has a form that this class does not know; it may be of another version";
             }
             return null;
         }

@@ -1,0 +1,19 @@
+package rehearse
+
+import (
+	"testing"
+	"time"
+)
+
+// TestNewClientsAreToldOfTheServersClock: the spread has the server's clock in
+// it, so old clients' clocks lie no further off it.
+func TestNewClientsAreToldOfTheServersClock(t *testing.T) {
+	p := Plan{Protocol: "dual", Clients: 2, Lease: time.Minute, Spread: 4 * time.Second}
+	terms, err := p.terms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if terms.Spread != p.Spread || terms.Behind != p.Spread || terms.Ahead != p.Spread {
+		t.Errorf("%+v", terms)
+	}
+}

@@ -293,12 +293,14 @@ func (e *Evidence) Covered(s Source) Coverage {
 	return Coverage{Source: s, Missing: "not asked for"}
 }
 
-// Quiet is for how long, up to Until, a source watched without a hole and nobody tried for an old lock, by any
-// source. Zero where the source did not watch up to the end. From is the instant since when. Where the server's clock and
+// Quiet is for how long, up to Until, a source watched without a hole and nobody was seen to try for an old lock.
+// Attempts that MONITOR or polls saw count whichever source is asked about. Zero where the source did not watch up to the end. From is the instant since when. Where the server's clock and
 // the observer's elapsed time disagree by more than a thousandth and 20 ms there is a hole, so the two
 // agree on the window as well as that.
 //
-// With SourceStats it counts every SETNX and GETSET on the server, other programs' too. HAZARD: polls
+// With SourceStats it counts every SETNX and GETSET on the server: those of other programs and of other databases
+// too. Other sources know the key and the database of each command, so the server's counts do not cut what they
+// saw. HAZARD: polls
 // do not see attempts that failed; only stats and an unbroken MONITOR prove that there were none.
 func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	c := e.Covered(s)
@@ -314,7 +316,7 @@ func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 			from = latest(from, a.At)
 		}
 	}
-	if e.Stats != nil {
+	if s == SourceStats && e.Stats != nil {
 		from = latest(from, e.Stats.LastMoved)
 	}
 	return from, max(0, c.Until.Sub(from))

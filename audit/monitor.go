@@ -118,16 +118,7 @@ func (m *monitor) once(ctx context.Context) (HoleReason, string, error) {
 // dial opens the connection that MONITOR takes over. It ends with the burst, and with us: the server
 // keeps nothing of it.
 func (m *monitor) dial(ctx context.Context) (redis.Conn, error) {
-	var c redis.Conn
-	var err error
-	switch {
-	case m.w.pool.DialContext != nil:
-		c, err = m.w.pool.DialContext(ctx)
-	case m.w.pool.Dial != nil:
-		c, err = m.w.pool.Dial()
-	default:
-		err = errors.New("the pool has no dial hook")
-	}
+	c, err := dialed(ctx, m.w.pool)
 	if err != nil {
 		return nil, err
 	}

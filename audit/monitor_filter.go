@@ -1,9 +1,11 @@
 package audit
 
 import (
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -11,9 +13,8 @@ import (
 // one that counts it keeps the name and the instant: they bound clocks. Its memory is bounded.
 type filter struct {
 	census *Census // only its rules for reading values; never changed from here
-	match  string
-	db     int
-	keys   keyMemory
+	scope  scope.Scope
+	keys   keyMemory // of those that are covered
 	most   int
 	peers  map[string]*lastLine
 	script lastLine
@@ -62,9 +63,12 @@ func (m *keyMemory) add(key string) {
 // longestArg bounds what is kept of a value. A stamp is shorter by far.
 const longestArg = 1024
 
+// longestKey bounds what is kept of a key: names of 64 kB and what a serializer puts around them.
+const longestKey = 1<<16 + 1024
+
 func newFilter(cfg Config, census *Census, found func(string)) *filter {
 	f := &filter{
-		census: census, match: cfg.Match, db: cfg.DB, keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
+		census: census, scope: cfg.scope(), keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
 		peers: map[string]*lastLine{}, found: found,
 	}
 	for _, k := range cfg.Keys {
@@ -82,10 +86,11 @@ func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
 		f.unread++
 		return out
 	}
-	if l.more {
-		if n := nameOf(l.args[0]); n == "DEL" || n == "UNLINK" {
-			l, _ = f.parser.parse(text, mostDeleted, longestArg)
-		}
+	if n := nameOf(l.args[0]); l.more && (n == "DEL" || n == "UNLINK") {
+		l, _ = f.parser.parse(text, mostDeleted, longestArg)
+	} else if len(l.args) > 1 && len(l.args[1]) == longestArg {
+		// A serializer writes the length of a key before its text, so a key that was cut cannot be read.
+		l, _ = f.parser.parse(text, 8, longestKey)
 	}
 	f.newest = l.micros
 	inScript := l.addr == "lua"
@@ -138,7 +143,7 @@ var commandNames = func() map[string]string {
 	out := map[string]string{}
 	for _, n := range []string{"SETNX", "SET", "GET", "GETSET", "SETEX", "PSETEX", "DEL", "UNLINK", "GETDEL", "EXPIRE", "PEXPIRE", "PING",
 		"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO", "EXISTS", "PTTL", "TTL", "INCR", "SELECT", "CLIENT", "HELLO", "AUTH",
-		"FLUSHALL", "FLUSHDB", "MULTI", "EXEC", "HGET", "HSET", "PERSIST", "EXPIREAT", "PEXPIREAT", "RENAME"} {
+		"FLUSHALL", "FLUSHDB", "SWAPDB", "MOVE", "COPY", "MULTI", "EXEC", "HGET", "HSET", "PERSIST", "EXPIREAT", "PEXPIREAT", "RENAME"} {
 		out[n] = n
 	}
 	return out
@@ -166,24 +171,21 @@ func nameOf(arg string) string {
 // value that a dialect reads.
 func (f *filter) wanted(l line, inScript bool) bool {
 	name := nameOf(l.args[0])
-	if name == "FLUSHALL" || name == "FLUSHDB" {
+	if forgets(f.scope, name, l.db, l.args) {
 		return len(f.keys.young) > 0
 	}
-	if l.db != f.db || len(l.args) < 2 {
+	if len(l.args) < 2 || isScript(name) {
 		return false
 	}
-	if isScript(name) {
-		return false
+	switch name {
+	case "DEL", "UNLINK":
+		return slices.ContainsFunc(l.args[1:], func(key string) bool { return f.known(l.db, key) })
+	case "MOVE", "COPY":
+		into := target(name, l.db, l.args)
+		return slices.ContainsFunc(l.args[1:], func(key string) bool { return f.known(l.db, key) || f.known(into, key) })
 	}
-	if f.keys.has(l.args[1]) {
+	if f.known(l.db, l.args[1]) {
 		return name != "PTTL" && name != "TTL" && name != "EXISTS" && !strings.EqualFold(l.args[0], "GETRANGE")
-	}
-	if name == "DEL" || name == "UNLINK" {
-		for _, key := range l.args[2:] {
-			if f.keys.has(key) {
-				return true
-			}
-		}
 	}
 	if len(l.args) < 3 || name != "SETNX" && name != "GETSET" && name != "SET" || len(l.args[2]) > longestStampText {
 		return false
@@ -191,9 +193,14 @@ func (f *filter) wanted(l line, inScript bool) bool {
 	return f.attempt(l, name, inScript)
 }
 
+// known reports that a key in that database is one of a lock that is watched.
+func (f *filter) known(database int, key string) bool {
+	return f.scope.Covers(database, key) && f.keys.has(key)
+}
+
 // attempt looks at a write on a key that is not known yet, and makes it known.
 func (f *filter) attempt(l line, name string, inScript bool) bool {
-	if !matches(f.match, l.args[1]) {
+	if !f.scope.Covers(l.db, l.args[1]) || isOurMark(l.args[1], l.args[2]) {
 		return false
 	}
 	at := time.UnixMicro(l.micros).UTC()

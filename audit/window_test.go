@@ -1,0 +1,211 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// spellings are those that Spring's serializers give to keys and values.
+var spellings = []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}
+
+// spelling is the dialect of a RedisTemplate with one serializer for keys and values.
+func spelling(e dialect.Encoding) dialect.Dialect {
+	d := dialect.Template()
+	d.KeyEncoding, d.ValueEncoding = e, e
+	return d
+}
+
+func keyOf(t *testing.T, d dialect.Dialect, name string) string {
+	t.Helper()
+	key, err := d.EncodeKey(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// quietBeside is the window that MONITOR and the server's counters prove after two minutes. An old client of d
+// tries 20 times a second in a database, for a lock that another holds; database -1 is none, and nobody tries.
+func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (monitor, stats time.Duration, e Evidence) {
+	t.Helper()
+	census, err := NewCensus(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	filter := newFilter(census.cfg, census, func(key string) { found[key] = true })
+	key, calls := keyOf(t, d, "lock:stock"), int64(0)
+	census.Add(gapOf(SourceMonitor, at(0), 0, HoleBudget, "begins"))
+	if database == cfg.DB {
+		census.Add(skew.Observed{At: at(0), Kind: skew.ObservedLook, Key: key, Exists: true, Value: stampOf(t, d, at(0), time.Hour)})
+	}
+	for ms := 0; ms <= 120_000; ms += 50 {
+		text := asServer(at(ms).UnixMicro(), cfg.DB, "10.0.0.9:1", "PING")
+		if database >= 0 {
+			calls++
+			text = asServer(at(ms).UnixMicro(), database, "10.0.0.1:1", "SETNX", key, stampOf(t, d, at(ms), time.Minute))
+		}
+		for _, o := range filter.line(text, nil) {
+			census.Add(o)
+		}
+		if ms%1000 == 0 {
+			census.Add(skew.Observed{At: at(ms), Kind: skew.ObservedStep})
+			for _, name := range []string{"setnx", "getset"} {
+				census.Add(skew.Observed{At: at(ms), Kind: skew.ObservedStats, Event: name, Count: calls})
+			}
+		}
+	}
+	e = census.Result().Evidence
+	_, monitor = e.Quiet(SourceMonitor)
+	_, stats = e.Quiet(SourceStats)
+	if database == cfg.DB != found[key] {
+		t.Errorf("found %v", found)
+	}
+	return monitor, stats, e
+}
+
+// TestWindowStaysShutWhileAnOldClientTries plays each spelling in each of two databases, with the dialect said
+// and left to be found out.
+func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
+	const whole = 2 * time.Minute
+	for _, e := range spellings {
+		d := spelling(e)
+		for _, said := range [][]dialect.Dialect{{d}, nil} {
+			for _, watched := range []int{0, 3} {
+				for _, tries := range []int{-1, 0, 3} {
+					t.Run(fmt.Sprint(e, " ", len(said), " watched ", watched, " tries ", tries), func(t *testing.T) {
+						monitor, stats, evidence := quietBeside(t, Config{Match: "lock*", DB: watched, Dialects: said}, d, tries)
+						want := whole
+						if tries == watched {
+							want = 0
+						}
+						if monitor != want {
+							t.Errorf("MONITOR proves %v", monitor)
+						}
+						// The server counts calls in all databases together.
+						if nobody := tries < 0; stats != 0 != nobody {
+							t.Errorf("the counters prove %v", stats)
+						}
+						if tries == watched && (evidence.LastFailed == nil || evidence.LastFailed.DB != watched || evidence.LastFailed.Key != keyOf(t, d, "lock:stock")) {
+							t.Errorf("the last failed attempt is %+v", evidence.LastFailed)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestFilterLeavesOutWhatIsNotAskedAbout sends names that only look like the pattern, and one in full length.
+func TestFilterLeavesOutWhatIsNotAskedAbout(t *testing.T) {
+	census, err := NewCensus(Config{Match: "lock*", DB: 3, Keys: []string{"given"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter := newFilter(census.cfg, census, func(string) {})
+	for _, c := range []struct {
+		db   int
+		key  string
+		want bool
+	}{
+		{3, "lock", true}, {0, "lock", false}, {3, "given", true}, {0, "given", false}, {3, "other", false},
+		{3, "\xac\xed\x00\x05t\x00\x04lock", true}, {3, "\xac\xed\x00\x05t\x00\x05lock", false}, {3, "\xac\xed\x00\x05t\x00\x05flock", false},
+		{3, `"lock:x"`, true}, {3, `"flock"`, false}, {0, `"lock:x"`, false},
+		{3, "\xac\xed\x00\x05t\x07\xd0lock" + fmt.Sprintf("%01996d", 0), true}, // longer than what is kept of a value
+	} {
+		got := filter.line(asServer(at(0).UnixMicro(), c.db, "a:1", "SETNX", c.key, stamp(0)), nil)
+		if (len(got) > 0) != c.want {
+			t.Errorf("database %d, %.20q: %v", c.db, c.key, got)
+		}
+	}
+}
+
+// TestTokenOnOurMarkIsNoAttempt: a dialect of bare tokens reads any text as one of its own.
+func TestTokenOnOurMarkIsNoAttempt(t *testing.T) {
+	census, err := NewCensus(Config{Match: "lock*", Dialects: []dialect.Dialect{dialect.SetDel()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]int{"{lock:x}:gsl": 0, "lock:x": 1} {
+		filter := newFilter(census.cfg, census, func(string) {})
+		if got := filter.line(asServer(at(0).UnixMicro(), 0, "a:1", "SET", key, "46pp_t56wMdRpwZ1BglSEg", "NX", "PX", "30000"), nil); len(got) != want {
+			t.Errorf("%s: %+v", key, got)
+		}
+	}
+	census.Add(skew.Observed{At: at(1), Kind: skew.ObservedLook, Key: "{lock:y}:gsl", Exists: true, Value: "46pp_t56wMdRpwZ1BglSEg 1"})
+	if e := census.Result().Evidence; e.LastWrite != nil || len(e.Keys) > 0 {
+		t.Errorf("%+v", e.LastWrite)
+	}
+}
+
+// TestGuardsAndTombstonesAreReadInEachSpelling: they are ours, and no old client's write.
+func TestGuardsAndTombstonesAreReadInEachSpelling(t *testing.T) {
+	for _, e := range spellings {
+		d := spelling(e)
+		f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
+		for i, text := range []string{"4611686018427387999", d.Tombstone()} {
+			value, err := d.EncodeValue(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.do(i, anna, "SET", keyOf(t, d, "lock"), value)
+		}
+		if r := f.wants(Counts{Guards: 1, Tombstones: 1}); r.Evidence.LastWrite != nil {
+			t.Errorf("%s: an old client wrote %+v", e, r.Evidence.LastWrite)
+		}
+	}
+}
+
+// TestCommandsAcrossDatabasesAreFollowed: SWAPDB, MOVE, COPY and FLUSHDB change keys of a database in which they
+// are not sent, or of another one than that.
+func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
+	for _, c := range []struct {
+		db            int
+		words         string
+		known, exists bool // of "lock" in database 3 afterwards
+	}{
+		{3, "SETNX lock 1", true, true}, {0, "DEL lock", true, true}, {3, "DEL lock", true, false}, {3, "DEL a lock", true, false},
+		{0, "FLUSHDB", true, true}, {3, "FLUSHDB", true, false}, {0, "FLUSHALL", true, false},
+		{0, "SWAPDB 0 1", true, true}, {0, "SWAPDB 0 3", false, true}, {5, "SWAPDB 3 1", false, true},
+		{0, "MOVE lock 3", false, true}, {3, "MOVE lock 0", false, true}, {0, "MOVE lock 1", true, true}, {3, "MOVE other 0", true, true},
+		{0, "COPY other lock DB 3 REPLACE", false, true}, {0, "COPY other lock", true, true}, {3, "COPY other lock", false, true},
+	} {
+		census, err := NewCensus(Config{DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		filter := newFilter(census.cfg, census, func(string) {})
+		census.Add(gapOf(SourceMonitor, at(-2), 0, HoleBudget, "begins"))
+		census.Add(skew.Observed{At: at(-1), Kind: skew.ObservedLook, Key: "lock"})
+		for _, text := range []string{
+			asServer(at(0).UnixMicro(), 3, "a:1", "SETNX", "lock", stamp(0)), asServer(at(1).UnixMicro(), c.db, "a:1", strings.Fields(c.words)...),
+		} {
+			for _, o := range filter.line(text, nil) {
+				census.Add(o)
+			}
+		}
+		if k := census.keys[keyID{3, "lock"}]; k.known != c.known || k.exists != c.exists {
+			t.Errorf("database %d, %s: known %v, exists %v", c.db, c.words, k.known, k.exists)
+		}
+	}
+}
+
+// TestPollsFindKeysInEachSpelling watches a server by SCAN and looks alone.
+func TestPollsFindKeysInEachSpelling(t *testing.T) {
+	r, _ := watched(t, Config{Match: "lock*"}, func(w *redistest.World) {
+		for _, e := range spellings {
+			d := spelling(e)
+			w.Mini.Set(keyOf(t, d, "lock:stock"), stampOf(t, d, w.Now(), time.Minute))
+			w.Mini.Set(keyOf(t, d, "another:lock"), stampOf(t, d, w.Now(), time.Minute))
+		}
+	})
+	if n := len(r.Evidence.Keys); n != len(spellings) || r.Evidence.Counts.Acquisitions != int64(n) {
+		t.Errorf("found %+v", r.Evidence.Keys)
+	}
+}

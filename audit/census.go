@@ -42,6 +42,7 @@ type Census struct {
 	doubles    []Act
 	lastWrite  *Act
 	lastFailed *Act
+	lastCall   *Act // SETNX or GETSET, with whatever value
 	steps      []Hole
 	stats      map[string]*calls
 	moved      time.Time

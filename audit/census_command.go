@@ -25,6 +25,11 @@ type order struct {
 // command takes one line of MONITOR.
 func (c *Census) command(o skew.Observed) {
 	name := strings.ToUpper(o.Args[0])
+	if c.calledOn(name, o); len(o.Args) == 2 && (name == "SETNX" || name == "GETSET") {
+		// The filter has left the value out, since no dialect reads it. The line may be late, so what is known of
+		// its connection stays.
+		return
+	}
 	q := order{at: o.At, addr: o.Addr}
 	if o.Addr == "lua" {
 		// A script's lines stand behind the line that called it, which has the address.
@@ -163,6 +168,17 @@ func target(name string, database int, args []string) int {
 		return n
 	}
 	return database
+}
+
+// calledOn keeps the last SETNX or GETSET on a key that is watched. No getsetlock client sends either but in the
+// place of an old client, so each is taken for an attempt whatever its value.
+func (c *Census) calledOn(name string, o skew.Observed) {
+	if name != "SETNX" && name != "GETSET" || len(o.Args) < 2 || !c.scope.Covers(o.DB, o.Args[1]) {
+		return
+	}
+	if c.lastCall == nil || !o.At.Before(c.lastCall.At) {
+		c.lastCall = &Act{At: o.At, DB: o.DB, Key: o.Args[1], What: ActLost, Addr: o.Addr, Source: SourceMonitor, Detail: name + "; its value was not looked at"}
+	}
 }
 
 // set takes a SET apart.

@@ -264,6 +264,9 @@ type Evidence struct {
 	GetsetFirst  []string // addresses of clients that GETSET first, sorted
 	LastWrite    *Act     // the last by an old client, by any source
 	LastFailed   *Act
+	// LastCall is the last SETNX or GETSET that MONITOR showed on a key that is watched, whatever its value: it may be
+	// another program's, or an old client's in a form that nobody named. It counts nowhere but in Quiet.
+	LastCall *Act
 	// Stats are calls of SETNX and GETSET that the server counted in the window, of whomever; nil
 	// without that source.
 	Stats *CommandCalls
@@ -300,7 +303,7 @@ func (e *Evidence) Covered(s Source) Coverage {
 //
 // With SourceStats it counts every SETNX and GETSET on the server: those of other programs and of other databases
 // too. Other sources know the key and the database of each command, so the server's counts do not cut what they
-// saw. HAZARD: polls
+// saw; a SETNX or GETSET on a key that is watched cuts it, whoever sent it with whatever value. HAZARD: polls
 // do not see attempts that failed; only stats and an unbroken MONITOR prove that there were none.
 func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	c := e.Covered(s)
@@ -311,7 +314,7 @@ func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	for _, h := range c.Holes {
 		from = latest(from, h.Until)
 	}
-	for _, a := range []*Act{e.LastWrite, e.LastFailed} {
+	for _, a := range []*Act{e.LastWrite, e.LastFailed, e.LastCall} {
 		if a != nil {
 			from = latest(from, a.At)
 		}

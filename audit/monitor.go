@@ -280,7 +280,10 @@ func (b *burst) read() {
 		b.m.w.send(out...)
 		out, sent = nil, b.m.filter.newest
 	}
-	defer flush()
+	defer func() {
+		out = b.m.filter.tellOther(out)
+		flush()
+	}()
 	for {
 		text, err := redis.String(redis.ReceiveWithTimeout(b.conn, b.m.w.cfg.Timeout+time.Second))
 		if err != nil {

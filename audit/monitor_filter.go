@@ -21,6 +21,8 @@ type filter struct {
 	caller string
 	parser parser
 	found  func(key string) // told of each new key of a lock
+	other  skew.Observed    // the youngest attempt that no dialect reads and that was not handed on yet
+	told   int64            // micros of the line at which other was handed on last
 
 	lines, unread, bytes int64
 	newest               int64 // micros of the last line
@@ -93,9 +95,13 @@ func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
 		l, _ = f.parser.parse(text, 8, longestKey)
 	}
 	f.newest = l.micros
+	if l.micros-f.told >= otherEvery.Microseconds() {
+		out = f.tellOther(out)
+	}
 	inScript := l.addr == "lua"
 	if !f.wanted(l, inScript) {
 		f.leave(l, inScript)
+		f.noteOther(l)
 		return out
 	}
 	if inScript {
@@ -111,6 +117,30 @@ func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
 	}
 	f.script = lastLine{}
 	return append(out, l.event())
+}
+
+// otherEvery is how often an attempt that no dialect reads is handed on. Other programs may use SETNX all the time.
+const otherEvery = 100 * time.Millisecond
+
+// noteOther keeps an attempt on a key that is watched whose value no dialect in question reads. It may be an old
+// client's in a form that nobody named, so no window may reach across it. The value is nobody's business.
+func (f *filter) noteOther(l line) {
+	name := nameOf(l.args[0])
+	if name != "SETNX" && name != "GETSET" || len(l.args) < 3 || !f.scope.Covers(l.db, l.args[1]) {
+		return
+	}
+	l.args = l.args[:2]
+	f.other = l.event()
+}
+
+// tellOther hands the youngest of them on.
+func (f *filter) tellOther(out []skew.Observed) []skew.Observed {
+	if f.other.At.IsZero() {
+		return out
+	}
+	out = append(out, f.other)
+	f.other, f.told = skew.Observed{}, f.newest
+	return out
 }
 
 // leave remembers a command that is left out, as the one before the next.

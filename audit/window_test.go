@@ -209,3 +209,47 @@ func TestPollsFindKeysInEachSpelling(t *testing.T) {
 		t.Errorf("found %+v", r.Evidence.Keys)
 	}
 }
+
+// TestAttemptInAnUnknownFormCutsTheWindow: an old client of another dialect than was said, or another program,
+// calls SETNX on a key that is watched. Many such calls make few events, and the last one counts.
+func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
+	const value = "0f8fad5b-d9cb-469f-a165-70867728950e:1770000060001"
+	for _, c := range []struct {
+		addr, name, key string
+		db              int
+		want            time.Duration
+	}{
+		{"a:1", "SETNX", "lock:x", 3, 100 * time.Millisecond}, {"a:1", "GETSET", "lock:x", 3, 100 * time.Millisecond}, {"lua", "GETSET", "lock:x", 3, 100 * time.Millisecond},
+		{"a:1", "SETNX", "lock:x", 0, 10 * time.Second}, {"a:1", "SETNX", "other", 3, 10 * time.Second}, {"a:1", "GET", "lock:x", 3, 10 * time.Second},
+	} {
+		census, err := NewCensus(Config{Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		filter := newFilter(census.cfg, census, func(string) {})
+		census.Add(gapOf(SourceMonitor, at(0), 0, HoleBudget, "begins"))
+		events := 0
+		for ms := 0; ms <= 10_000; ms += 10 {
+			line := asServer(at(ms).UnixMicro(), c.db, c.addr, c.name, c.key, value)
+			for _, o := range filter.line(line, nil) {
+				census.Add(o)
+				events++
+				if len(o.Args) > 2 {
+					t.Errorf("%s: the value of another program is kept: %q", c.name, o.Args)
+				}
+			}
+		}
+		census.Add(skew.Observed{At: at(10_000), Kind: skew.ObservedStep})
+		e := census.Result().Evidence
+		if _, quiet := e.Quiet(SourceMonitor); quiet > c.want || quiet < c.want-100*time.Millisecond || events > 101 || e.Counts != (Counts{}) {
+			t.Errorf("%s %s by %s in database %d: quiet for %v, %d events, %+v", c.name, c.key, c.addr, c.db, quiet, events, e.Counts)
+		}
+		for _, o := range filter.tellOther(nil) {
+			census.Add(o)
+		}
+		e = census.Result().Evidence
+		if _, quiet := e.Quiet(SourceMonitor); c.want < time.Second && quiet != 0 {
+			t.Errorf("%s: at the end quiet for %v", c.name, quiet)
+		}
+	}
+}

@@ -207,6 +207,10 @@ func sighted(observer string, r *audit.Result) Sighting {
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}
+	if c := e.LastCall; c != nil && (s.LastFailed == nil || c.At.After(s.LastFailed.At)) && (s.LastWrite == nil || c.At.After(s.LastWrite.At)) {
+		// In a form that nobody named. It is shown, since it cuts the window.
+		s.LastFailed = touchOf(c)
+	}
 	for source, way := range map[audit.Source]Watch{audit.SourceStats: WatchStats, audit.SourceMonitor: WatchMonitor} {
 		if missing := e.Covered(source).Missing; missing != "" {
 			s.Missing[way] = missing

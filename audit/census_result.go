@@ -127,7 +127,7 @@ func (c *Census) keysFound() []KeyEvidence {
 	var found []*keyState
 	acts, dialects := 0, 0
 	for _, k := range c.inOrder() {
-		if k.counts == (Counts{}) && len(k.timeline) == 0 {
+		if k.counts == (Counts{}) && len(k.timeline) == 0 && k.lastFailed == nil {
 			continue
 		}
 		found = append(found, k)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
@@ -198,15 +200,18 @@ func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
 
 // TestPollsFindKeysInEachSpelling watches a server by SCAN and looks alone.
 func TestPollsFindKeysInEachSpelling(t *testing.T) {
-	r, _ := watched(t, Config{Match: "lock*"}, func(w *redistest.World) {
+	r, record := watched(t, Config{Match: "lock*"}, func(w *redistest.World) {
 		for _, e := range spellings {
 			d := spelling(e)
 			w.Mini.Set(keyOf(t, d, "lock:stock"), stampOf(t, d, w.Now(), time.Minute))
-			w.Mini.Set(keyOf(t, d, "another:lock"), stampOf(t, d, w.Now(), time.Minute))
+			w.Mini.Set(keyOf(t, d, "zz:lock"), stampOf(t, d, w.Now(), time.Minute))
 		}
 	})
 	if n := len(r.Evidence.Keys); n != len(spellings) || r.Evidence.Counts.Acquisitions != int64(n) {
 		t.Errorf("found %+v", r.Evidence.Keys)
+	}
+	if strings.Contains(record, "zz:lock") {
+		t.Errorf("other keys were looked at: %s", record)
 	}
 }
 
@@ -250,6 +255,78 @@ func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 		e = census.Result().Evidence
 		if _, quiet := e.Quiet(SourceMonitor); c.want < time.Second && quiet != 0 {
 			t.Errorf("%s: at the end quiet for %v", c.name, quiet)
+		}
+	}
+}
+
+// TestAttemptCountsBeforeItsOutcomeIsKnown: a client of SET NX tries once on a key that nobody has looked at.
+func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
+	d := dialect.SetDel()
+	f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
+	f.do(1000, anna, "SET", "lock", d.Constant, "NX", "EX", "30")
+	f.add(skew.Observed{At: at(5000), Kind: skew.ObservedStep})
+	e := f.result().Evidence
+	if _, quiet := e.Quiet(SourceMonitor); quiet != 4*time.Second || e.LastFailed == nil || e.LastFailed.Key != "lock" {
+		t.Errorf("quiet for %v, last failed %+v", quiet, e.LastFailed)
+	}
+}
+
+// TestReplayKeepsToThePattern plays a record of all keys for those of one pattern.
+func TestReplayKeepsToThePattern(t *testing.T) {
+	for _, e := range spellings {
+		d := spelling(e)
+		f := newFilm(t, Config{Match: "lock*", Dialects: []dialect.Dialect{d}})
+		for i, name := range []string{"lock:a", "stock", "lock:b"} {
+			f.look(10*i, keyOf(t, d, name), stampOf(t, d, at(10*i), time.Minute))
+			f.do(10*i+5, anna, "SETNX", keyOf(t, d, name+"2"), stampOf(t, d, at(10*i), time.Minute))
+		}
+		if keys := f.census.keys; len(keys) != 4 || len(f.result().Evidence.Keys) != 2 {
+			t.Errorf("%s: %+v", e, keys)
+		}
+	}
+}
+
+// TestProbeAndDoctorLookAtEachSpelling: they look at the keys of the pattern, and at no others, in database 3.
+func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
+	w := redistest.New(t)
+	for _, e := range spellings {
+		d := spelling(e)
+		for _, name := range []string{"lock:a", "zz:lock"} {
+			_ = w.Mini.DB(3).Set(keyOf(t, d, name), stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
+		}
+		_ = w.Mini.Set(keyOf(t, d, "lock:zero"), stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
+	}
+	pool := w.Pool(redis.DialDatabase(3))
+	p, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock*", DB: 3, Hurry: true})
+	if err != nil || p.Keys != 3 {
+		t.Errorf("the probe looked at %d keys, %v", p.Keys, err)
+	}
+	d, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock*", DB: 3, Hurry: true})
+	dead := map[string]bool{}
+	for _, c := range d.Complaints {
+		if c.Kind == "dead" && c.DB == 3 {
+			dead[c.Key] = true
+		}
+	}
+	if err != nil || d.Keys != 3 || len(dead) != 3 {
+		t.Errorf("the doctor looked at %d keys and found %v, %v", d.Keys, dead, err)
+	}
+}
+
+// TestHashedRecordKeepsDatabases: a replay has to know where SWAPDB, MOVE and COPY leave a key.
+func TestHashedRecordKeepsDatabases(t *testing.T) {
+	census, err := NewCensus(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRecorder(Config{Hash: []byte("x")}, census)
+	for words, want := range map[string]string{
+		"SWAPDB 0 3": "SWAPDB 0 3", "MOVE lock 3": "MOVE " + r.key("lock") + " 3", "COPY a b DB 3": "COPY " + r.key("a") + " " + r.key("b") + " DB 3",
+		"SETNX lock": "SETNX " + r.key("lock"),
+	} {
+		o := r.hashed(skew.Observed{Kind: skew.ObservedCommand, Args: strings.Fields(words)})
+		if got := strings.Join(o.Args, " "); got != want {
+			t.Errorf("%s is recorded as %s", words, got)
 		}
 	}
 }

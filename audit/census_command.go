@@ -92,8 +92,9 @@ func (c *Census) obey(name string, q order, args []string) {
 	}
 }
 
-// forgets reports a command after which nothing is known of any key that is watched. SWAPDB does not say in
-// which database it is sent: it names the two whose keys change places.
+// forgets reports a command after which nothing is known of any key that is
+// watched. SWAPDB does not say in which database it is sent: it names the two
+// whose keys change places.
 func forgets(s scope.Scope, name string, database int, args []string) bool {
 	switch name {
 	case "FLUSHALL":
@@ -127,8 +128,8 @@ func ofManyKeys(name string) bool {
 	return false
 }
 
-// obeyAll takes a command on many keys, each of which is asked about. MOVE and COPY name the database into
-// which they put a key.
+// obeyAll takes a command on many keys, each of which is asked about. MOVE and
+// COPY name the database into which they put a key.
 func (c *Census) obeyAll(name string, q order, args []string) {
 	into := target(name, q.id.db, args)
 	for _, key := range args[1:] {
@@ -170,14 +171,18 @@ func target(name string, database int, args []string) int {
 	return database
 }
 
-// calledOn keeps the last SETNX or GETSET on a key that is watched. No getsetlock client sends either but in the
-// place of an old client, so each is taken for an attempt whatever its value.
+// calledOn keeps the last SETNX or GETSET on a key that is watched. No
+// getsetlock client sends either but in the place of an old client, so each is
+// taken for an attempt whatever its value.
 func (c *Census) calledOn(name string, o skew.Observed) {
 	if name != "SETNX" && name != "GETSET" || len(o.Args) < 2 || !c.scope.Covers(o.DB, o.Args[1]) {
 		return
 	}
 	if c.lastCall == nil || !o.At.Before(c.lastCall.At) {
-		c.lastCall = &Act{At: o.At, DB: o.DB, Key: o.Args[1], What: ActLost, Addr: o.Addr, Source: SourceMonitor, Detail: name + "; its value was not looked at"}
+		c.lastCall = &Act{
+			At: o.At, DB: o.DB, Key: o.Args[1], What: ActLost, Addr: o.Addr, Source: SourceMonitor,
+			Detail: name + "; its value was not looked at",
+		}
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// likeliest are the presets that stamp, those first that are met most where values alone leave several. Each may
-// hand its values to a serializer of Spring's.
+// likeliest are the presets that stamp, those first that are met most where
+// values alone leave several. Each may hand its values to a serializer of
+// Spring's.
 func likeliest() []dialect.Dialect {
 	first := []string{"Jedis", "JedisUUID", "Page", "RedisPy", "RedisObjects", "Machinery"}
 	var out []dialect.Dialect

@@ -50,8 +50,9 @@ func (c *Census) isLock(o skew.Observed) bool {
 	return len(r.dialects) > 0 || r.guard || r.tomb
 }
 
-// isOurMark reports that a getsetlock client left a token of its own on the key beside an old one. No old client
-// writes there, and a dialect of bare tokens reads any text as one of its own.
+// isOurMark reports that a getsetlock client left a token of its own on the key
+// beside an old one. No old client writes there, and a dialect of bare tokens
+// reads any text as one of its own.
 func isOurMark(key, value string) bool {
 	token, _, _ := strings.Cut(value, " ")
 	return isOurToken(token) && len(scope.Guarded(key)) > 0

@@ -18,8 +18,9 @@ type Config struct {
 	Match string
 	// Keys are looked at beside those that a scan finds, whatever Match says.
 	Keys []string
-	// DB is the number of the database that the pool selects. MONITOR shows commands of all databases, and a
-	// watch counts those of this one. Defaults to what the server says of the pool's connections.
+	// DB is the number of the database that the pool selects. MONITOR shows
+	// commands of all databases, and a watch counts those of this one.
+	// Defaults to what the server says of the pool's connections.
 	DB int
 
 	// Dialects are those that the fleet speaks, as far as it is known. Without any, presets are
@@ -87,8 +88,8 @@ type MonitorConfig struct {
 	Least  time.Duration
 }
 
-// scope is what the watch is about: the one predicate that lines of MONITOR, looks and slices of SCAN are
-// asked by.
+// scope is what the watch is about: the one predicate that lines of MONITOR,
+// looks and slices of SCAN are asked by.
 func (c Config) scope() scope.Scope { return scope.Matching(c.Match).In(c.DB).With(c.Keys...) }
 
 // filled puts the defaults in and refuses what makes no sense, with an error that names the field.

@@ -12,9 +12,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// inDatabase returns cfg with the database that the pool's connections are in, by the server's word. known says
-// whether the server told. It fails where cfg names another one: a watch of a database to which its own looks
-// do not go would call a busy lock quiet.
+// inDatabase returns cfg with the database that the pool's connections are in,
+// by the server's word. known says whether the server told. It fails where cfg
+// names another one: a watch of a database to which its own looks do not go
+// would call a busy lock quiet.
 func inDatabase(ctx context.Context, pool *redis.Pool, cfg Config) (_ Config, known bool, err error) {
 	database, known := databaseOf(ctx, pool, cfg.Timeout)
 	switch {
@@ -27,8 +28,9 @@ func inDatabase(ctx context.Context, pool *redis.Pool, cfg Config) (_ Config, kn
 	return cfg, true, nil
 }
 
-// databaseOf asks the server which database the pool's connections select. A connection of its own takes a name
-// that no other has, and is looked up in CLIENT LIST: servers of all ages answer that.
+// databaseOf asks the server which database the pool's connections select. A
+// connection of its own takes a name that no other has, and is looked up in
+// CLIENT LIST: servers of all ages answer that.
 func databaseOf(ctx context.Context, pool *redis.Pool, timeout time.Duration) (database int, known bool) {
 	c, err := dialed(ctx, pool)
 	if err != nil {
@@ -55,7 +57,8 @@ func databaseOf(ctx context.Context, pool *redis.Pool, timeout time.Duration) (d
 	return 0, false
 }
 
-// dialed opens a connection that the caller owns: what it becomes must not return to the pool.
+// dialed opens a connection that the caller owns: what it becomes must not
+// return to the pool.
 func dialed(ctx context.Context, pool *redis.Pool) (redis.Conn, error) {
 	switch {
 	case pool.DialContext != nil:

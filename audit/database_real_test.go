@@ -15,7 +15,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// TestServersSayWhichDatabaseAPoolIsIn asks servers of all ages, over TCP, and one over a socket.
+// TestServersSayWhichDatabaseAPoolIsIn asks servers of all ages, over TCP, and
+// one over a socket.
 func TestServersSayWhichDatabaseAPoolIsIn(t *testing.T) {
 	asks := func(t *testing.T, url string, want int) {
 		t.Helper()
@@ -40,8 +41,9 @@ func TestServersSayWhichDatabaseAPoolIsIn(t *testing.T) {
 	asks(t, socket.URL()+"?db=5", 5)
 }
 
-// TestMonitorShowsTheDatabaseOfEachCommand sends SETNX in all the ways in which a client gets into a database, on
-// servers of all ages, and lets the filter read what MONITOR shows.
+// TestMonitorShowsTheDatabaseOfEachCommand sends SETNX in all the ways in which
+// a client gets into a database, on servers of all ages, and lets the filter
+// read what MONITOR shows.
 func TestMonitorShowsTheDatabaseOfEachCommand(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
 		t.Run(b.Name, func(t *testing.T) {

@@ -88,7 +88,8 @@ func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
 		f.unread++
 		return out
 	}
-	if n := nameOf(l.args[0]); l.more && (n == "DEL" || n == "UNLINK") {
+	name := nameOf(l.args[0])
+	if l.more && (name == "DEL" || name == "UNLINK") {
 		l, _ = f.parser.parse(text, mostDeleted, longestArg)
 	} else if len(l.args) > 1 && len(l.args[1]) == longestArg {
 		// A serializer writes the length of a key before its text, so a key that was cut cannot be read.
@@ -99,9 +100,9 @@ func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
 		out = f.tellOther(out)
 	}
 	inScript := l.addr == "lua"
-	if !f.wanted(l, inScript) {
-		f.leave(l, inScript)
-		f.noteOther(l)
+	if !f.wanted(l, name, inScript) {
+		f.leave(l, name, inScript)
+		f.noteOther(l, name)
 		return out
 	}
 	if inScript {
@@ -119,13 +120,14 @@ func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
 	return append(out, l.event())
 }
 
-// otherEvery is how often an attempt that no dialect reads is handed on. Other programs may use SETNX all the time.
+// otherEvery is how often an attempt that no dialect reads is handed on. Other
+// programs may use SETNX all the time.
 const otherEvery = 100 * time.Millisecond
 
-// noteOther keeps an attempt on a key that is watched whose value no dialect in question reads. It may be an old
-// client's in a form that nobody named, so no window may reach across it. The value is nobody's business.
-func (f *filter) noteOther(l line) {
-	name := nameOf(l.args[0])
+// noteOther keeps an attempt on a key that is watched whose value no dialect in
+// question reads. It may be an old client's in a form that nobody named, so no
+// window may reach across it. The value is nobody's business.
+func (f *filter) noteOther(l line, name string) {
 	if name != "SETNX" && name != "GETSET" || len(l.args) < 3 || !f.scope.Covers(l.db, l.args[1]) {
 		return
 	}
@@ -144,11 +146,11 @@ func (f *filter) tellOther(out []skew.Observed) []skew.Observed {
 }
 
 // leave remembers a command that is left out, as the one before the next.
-func (f *filter) leave(l line, inScript bool) {
+func (f *filter) leave(l line, name string, inScript bool) {
 	if inScript {
 		return
 	}
-	was := lastLine{l.micros, l.db, nameOf(l.args[0])}
+	was := lastLine{l.micros, l.db, name}
 	if isScript(was.name) {
 		f.script, f.caller = was, strings.Clone(l.addr)
 	}
@@ -199,8 +201,7 @@ func nameOf(arg string) string {
 
 // wanted says whether a command is about a lock: on a key that is known for one, or an attempt with a
 // value that a dialect reads.
-func (f *filter) wanted(l line, inScript bool) bool {
-	name := nameOf(l.args[0])
+func (f *filter) wanted(l line, name string, inScript bool) bool {
 	if forgets(f.scope, name, l.db, l.args) {
 		return len(f.keys.young) > 0
 	}

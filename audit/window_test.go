@@ -16,7 +16,8 @@ import (
 // spellings are those that Spring's serializers give to keys and values.
 var spellings = []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}
 
-// spelling is the dialect of a RedisTemplate with one serializer for keys and values.
+// spelling is the dialect of a RedisTemplate with one serializer for keys and
+// values.
 func spelling(e dialect.Encoding) dialect.Dialect {
 	d := dialect.Template()
 	d.KeyEncoding, d.ValueEncoding = e, e
@@ -32,8 +33,9 @@ func keyOf(t *testing.T, d dialect.Dialect, name string) string {
 	return key
 }
 
-// quietBeside is the window that MONITOR and the server's counters prove after two minutes. An old client of d
-// tries 20 times a second in a database, for a lock that another holds; database -1 is none, and nobody tries.
+// quietBeside is the window that MONITOR and the server's counters prove after
+// two minutes. An old client of d tries 20 times a second in a database, for a
+// lock that another holds; database -1 is none, and nobody tries.
 func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (monitor, stats time.Duration, e Evidence) {
 	t.Helper()
 	census, err := NewCensus(cfg)
@@ -72,8 +74,8 @@ func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (mon
 	return monitor, stats, e
 }
 
-// TestWindowStaysShutWhileAnOldClientTries plays each spelling in each of two databases, with the dialect said
-// and left to be found out.
+// TestWindowStaysShutWhileAnOldClientTries plays each spelling in each of two
+// databases, with the dialect said and left to be found out.
 func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 	const whole = 2 * time.Minute
 	for _, e := range spellings {
@@ -90,7 +92,8 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 						if monitor != want {
 							t.Errorf("MONITOR proves %v", monitor)
 						}
-						// The server counts calls in all databases together.
+						// The server counts calls in all databases
+						// together.
 						if nobody := tries < 0; stats != 0 != nobody {
 							t.Errorf("the counters prove %v", stats)
 						}
@@ -104,7 +107,8 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 	}
 }
 
-// TestFilterLeavesOutWhatIsNotAskedAbout sends names that only look like the pattern, and one in full length.
+// TestFilterLeavesOutWhatIsNotAskedAbout sends names that only look like the
+// pattern, and one in full length.
 func TestFilterLeavesOutWhatIsNotAskedAbout(t *testing.T) {
 	census, err := NewCensus(Config{Match: "lock*", DB: 3, Keys: []string{"given"}})
 	if err != nil {
@@ -128,7 +132,8 @@ func TestFilterLeavesOutWhatIsNotAskedAbout(t *testing.T) {
 	}
 }
 
-// TestTokenOnOurMarkIsNoAttempt: a dialect of bare tokens reads any text as one of its own.
+// TestTokenOnOurMarkIsNoAttempt: a dialect of bare tokens reads any text as one
+// of its own.
 func TestTokenOnOurMarkIsNoAttempt(t *testing.T) {
 	census, err := NewCensus(Config{Match: "lock*", Dialects: []dialect.Dialect{dialect.SetDel()}})
 	if err != nil {
@@ -146,7 +151,8 @@ func TestTokenOnOurMarkIsNoAttempt(t *testing.T) {
 	}
 }
 
-// TestGuardsAndTombstonesAreReadInEachSpelling: they are ours, and no old client's write.
+// TestGuardsAndTombstonesAreReadInEachSpelling: they are ours, and no old
+// client's write.
 func TestGuardsAndTombstonesAreReadInEachSpelling(t *testing.T) {
 	for _, e := range spellings {
 		d := spelling(e)
@@ -164,8 +170,8 @@ func TestGuardsAndTombstonesAreReadInEachSpelling(t *testing.T) {
 	}
 }
 
-// TestCommandsAcrossDatabasesAreFollowed: SWAPDB, MOVE, COPY and FLUSHDB change keys of a database in which they
-// are not sent, or of another one than that.
+// TestCommandsAcrossDatabasesAreFollowed: SWAPDB, MOVE, COPY and FLUSHDB change
+// keys of a database in which they are not sent, or of another one than that.
 func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
 	for _, c := range []struct {
 		db            int
@@ -215,8 +221,9 @@ func TestPollsFindKeysInEachSpelling(t *testing.T) {
 	}
 }
 
-// TestAttemptInAnUnknownFormCutsTheWindow: an old client of another dialect than was said, or another program,
-// calls SETNX on a key that is watched. Many such calls make few events, and the last one counts.
+// TestAttemptInAnUnknownFormCutsTheWindow: an old client of another dialect
+// than was said, or another program, calls SETNX on a key that is watched. Many
+// such calls make few events, and the last one counts.
 func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 	const value = "0f8fad5b-d9cb-469f-a165-70867728950e:1770000060001"
 	for _, c := range []struct {
@@ -259,7 +266,8 @@ func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 	}
 }
 
-// TestAttemptCountsBeforeItsOutcomeIsKnown: a client of SET NX tries once on a key that nobody has looked at.
+// TestAttemptCountsBeforeItsOutcomeIsKnown: a client of SET NX tries once on a
+// key that nobody has looked at.
 func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
 	d := dialect.SetDel()
 	f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
@@ -271,7 +279,8 @@ func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
 	}
 }
 
-// TestReplayKeepsToThePattern plays a record of all keys for those of one pattern.
+// TestReplayKeepsToThePattern plays a record of all keys for those of one
+// pattern.
 func TestReplayKeepsToThePattern(t *testing.T) {
 	for _, e := range spellings {
 		d := spelling(e)
@@ -286,7 +295,8 @@ func TestReplayKeepsToThePattern(t *testing.T) {
 	}
 }
 
-// TestProbeAndDoctorLookAtEachSpelling: they look at the keys of the pattern, and at no others, in database 3.
+// TestProbeAndDoctorLookAtEachSpelling: they look at the keys of the pattern,
+// and at no others, in database 3.
 func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
 	w := redistest.New(t)
 	for _, e := range spellings {
@@ -313,7 +323,8 @@ func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
 	}
 }
 
-// TestHashedRecordKeepsDatabases: a replay has to know where SWAPDB, MOVE and COPY leave a key.
+// TestHashedRecordKeepsDatabases: a replay has to know where SWAPDB, MOVE and
+// COPY leave a key.
 func TestHashedRecordKeepsDatabases(t *testing.T) {
 	census, err := NewCensus(Config{})
 	if err != nil {

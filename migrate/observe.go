@@ -21,8 +21,9 @@ type ObserverConfig struct {
 	// Namespace owns the keys that begin with it.
 	Namespace string
 
-	// DB is the number of the database that the pool selects; attempts in others are not this fleet's. Defaults to
-	// what the server says of the pool's connections.
+	// DB is the number of the database that the pool selects; attempts in
+	// others are not this fleet's. Defaults to what the server says of the
+	// pool's connections.
 	DB int
 
 	// Name tells people who watches. Defaults to a drawn one.
@@ -207,9 +208,9 @@ func sighted(observer string, r *audit.Result) Sighting {
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}
-	if c := e.LastCall; c != nil && (s.LastFailed == nil || c.At.After(s.LastFailed.At)) && (s.LastWrite == nil || c.At.After(s.LastWrite.At)) {
+	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
 		// In a form that nobody named. It is shown, since it cuts the window.
-		s.LastFailed = touchOf(c)
+		s.LastFailed = call
 	}
 	for source, way := range map[audit.Source]Watch{audit.SourceStats: WatchStats, audit.SourceMonitor: WatchMonitor} {
 		if missing := e.Covered(source).Missing; missing != "" {

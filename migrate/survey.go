@@ -120,8 +120,8 @@ func (s *surveyor) look(ctx context.Context) (survey, error) {
 	return s.out, nil
 }
 
-// scan calls fn with one slice of names after another: the namespace's keys, those of its members, all records,
-// and others that are named like them.
+// scan calls fn with one slice of names after another: the namespace's keys,
+// those of its members, all records, and others that are named like them.
 func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) error) error {
 	patterns := []string{"*"}
 	if s.namespace != "" {
@@ -170,8 +170,8 @@ func guarded(mark string) (string, bool) {
 	return l, legacy.MarkKey(l) == mark
 }
 
-// covers reports that a key on the server belongs to the namespace. It was read on our own connection, whose
-// database is the one that is asked about.
+// covers reports that a key on the server belongs to the namespace. It was read
+// on our own connection, whose database is the one that is asked about.
 func (s *surveyor) covers(raw string) bool { return s.scope.Covers(s.scope.Database(), raw) }
 
 // slice looks at some keys with one message.

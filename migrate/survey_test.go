@@ -11,8 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// TestSurveyAndSweepFindEachSpelling has a namespace in database 3 whose name a serializer writes in another way.
-// Another spelling of a name is another lock, and so is the same name in database 0.
+// TestSurveyAndSweepFindEachSpelling has a namespace in database 3 whose name a
+// serializer writes in another way. Another spelling of a name is another lock,
+// and so is the same name in database 0.
 func TestSurveyAndSweepFindEachSpelling(t *testing.T) {
 	spellings := []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}
 	for _, namespace := range []string{"stock", `st"ock`, `st\ock`, "st\U0001f512ock", ""} {

@@ -14,7 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// oldTries is an old client that makes one attempt on a held lock whenever it is told to.
+// oldTries is an old client that makes one attempt on a held lock whenever it
+// is told to.
 type oldTries struct {
 	t    *testing.T
 	conn redis.Conn
@@ -54,9 +55,10 @@ func (o *oldTries) again() time.Time {
 	return time.Unix(now[0], now[1]*1000).UTC()
 }
 
-// TestWindowStaysShutInEachDatabaseAndSpelling watches a namespace by MONITOR, on servers whose pool selects
-// database 3 and does not say so. An old client that spells its keys as a serializer does tries at each sighting.
-// Then it stops, and one of the same name goes on in database 0: the window grows.
+// TestWindowStaysShutInEachDatabaseAndSpelling watches a namespace by MONITOR,
+// on servers whose pool selects database 3 and does not say so. An old client
+// that spells its keys as a serializer does tries at each sighting. Then it
+// stops, and one of the same name goes on in database 0: the window grows.
 func TestWindowStaysShutInEachDatabaseAndSpelling(t *testing.T) {
 	for _, e := range []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON} {
 		t.Run(string(e), func(t *testing.T) {
@@ -100,8 +102,9 @@ func TestWindowStaysShutInEachDatabaseAndSpelling(t *testing.T) {
 	}
 }
 
-// TestCountersSeeAttemptsInEveryDatabase: the server counts calls in all databases together, so a watch by counters
-// is held up by attempts in any of them.
+// TestCountersSeeAttemptsInEveryDatabase: the server counts calls in all
+// databases together, so a watch by counters is held up by attempts in any of
+// them.
 func TestCountersSeeAttemptsInEveryDatabase(t *testing.T) {
 	for _, database := range []int{0, 3} {
 		s := redistest.Real(t, redistest.Options{})

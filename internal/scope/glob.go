@@ -2,8 +2,9 @@ package scope
 
 import "strings"
 
-// matches says whether the server's SCAN would find a key by a pattern: *, ?, [a-c], [^x] and a backslash
-// before what stands for itself. It takes time in proportion to both lengths at most.
+// matches says whether the server's SCAN would find a key by a pattern: *, ?,
+// [a-c], [^x] and a backslash before what stands for itself. It takes time in
+// proportion to both lengths at most.
 func matches(pattern, key string) bool {
 	p, k := 0, 0
 	star, back := -1, 0
@@ -46,7 +47,8 @@ func one(pattern string, p int, c byte) (next int, ok bool) {
 	return p + 1, pattern[p] == c
 }
 
-// class reads a bracket up to its end; one that never ends takes the rest of the pattern, as the server does.
+// class reads a bracket up to its end; one that never ends takes the rest of
+// the pattern, as the server does.
 func class(pattern string, p int, c byte) (next int, ok bool) {
 	not := p < len(pattern) && pattern[p] == '^'
 	if not {
@@ -79,9 +81,11 @@ func Literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
 }
 
-// widened is a pattern for a key that holds a matching name in any spelling, with whatever around it. A
-// serializer may write some characters in another way, and "?" stands for one byte of the name that may be
-// several in the key. So a pattern with such a part is cut: only the text before that part is looked for.
+// widened is a pattern for a key that holds a matching name in any spelling,
+// with whatever around it. A serializer may write some characters in another
+// way, and "?" stands for one byte of the name that may be several in the key.
+// So a pattern with such a part is cut: only the text before that part is
+// looked for.
 func widened(pattern string) string {
 	text, whole := beginning(pattern)
 	if whole {
@@ -95,8 +99,9 @@ func widened(pattern string) string {
 	return "*" + text + "*"
 }
 
-// beginning is the text with which each matching name begins, as far as every spelling has the same bytes
-// for it. whole says that what follows is such text and stars, with nothing escaped.
+// beginning is the text with which each matching name begins, as far as every
+// spelling has the same bytes for it. whole says that what follows is such text
+// and stars, with nothing escaped.
 func beginning(pattern string) (text string, whole bool) {
 	whole = true
 	var begin []byte
@@ -120,6 +125,7 @@ func beginning(pattern string) (text string, whole bool) {
 	return string(begin), whole
 }
 
-// sameInEverySpelling reports a byte of a name that all serializers leave as it is. JSON escapes control
-// characters, quotes and backslashes. Java writes NUL, and characters of four bytes in UTF-8, otherwise.
+// sameInEverySpelling reports a byte of a name that all serializers leave as it
+// is. JSON escapes control characters, quotes and backslashes. Java writes NUL,
+// and characters of four bytes in UTF-8, otherwise.
 func sameInEverySpelling(c byte) bool { return c >= 0x20 && c < 0xf0 && c != '"' && c != '\\' }

@@ -1,15 +1,19 @@
-// Package scope answers one question for everything that watches, counts or lists locks: does this key, in
-// this database, belong to what was asked about? Lines of MONITOR, looks, slices of SCAN and keys of a
-// migration are all judged by [Scope.Covers], so that no two parts of the project see different keys.
+// Package scope answers one question for everything that watches, counts or
+// lists locks: does this key, in this database, belong to what was asked about?
+// Lines of MONITOR, looks, slices of SCAN and keys of a migration are all
+// judged by [Scope.Covers], so that no two parts of the project see different
+// keys.
 //
-// It does not say whether a key is a lock. That follows from its value, which package scope never sees.
+// It does not say whether a key is a lock. That follows from its value, which
+// package scope never sees.
 //
 // # Spellings
 //
-// A client may hand its keys to a serializer before it sends them. Spring's JDK serializer writes the key
-// lock as ac ed 00 05 74 00 04 6c 6f 63 6b: four bytes of magic and version, the letter t, two bytes of
-// length, the text. Its JSON serializers write "lock" with the quotes. Neither spelling begins as the name
-// does, so a key is decoded before its name is compared.
+// A client may hand its keys to a serializer before it sends them. Spring's JDK
+// serializer writes the key lock as ac ed 00 05 74 00 04 6c 6f 63 6b: four
+// bytes of magic and version, the letter t, two bytes of length, the text. Its
+// JSON serializers write "lock" with the quotes. Neither spelling begins as the
+// name does, so a key is decoded before its name is compared.
 package scope
 
 import (
@@ -21,8 +25,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Scope says which keys of which database are meant. It is made by [Matching] or [Namespace] and never
-// changes, so any number of goroutines may ask it. The zero value covers nothing.
+// Scope says which keys of which database are meant. It is made by [Matching]
+// or [Namespace] and never changes, so any number of goroutines may ask it. The
+// zero value covers nothing.
 type Scope struct {
 	database  int
 	names     func(name string) bool
@@ -32,8 +37,9 @@ type Scope struct {
 	pattern   string
 }
 
-// Matching covers the keys whose names match a pattern as SCAN takes it, in every spelling: a watch that
-// leaves a spelling out is blind to the clients that use it. An empty pattern matches every key.
+// Matching covers the keys whose names match a pattern as SCAN takes it, in
+// every spelling: a watch that leaves a spelling out is blind to the clients
+// that use it. An empty pattern matches every key.
 func Matching(pattern string) Scope {
 	s := Scope{spellings: []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}}
 	s.every = strings.Trim(pattern, "*") == ""
@@ -42,8 +48,9 @@ func Matching(pattern string) Scope {
 	return s
 }
 
-// Namespace covers the keys whose names begin with a text, in one spelling. They are the keys on which a
-// client of that dialect and a getsetlock client meet; a name in another spelling is another lock.
+// Namespace covers the keys whose names begin with a text, in one spelling.
+// They are the keys on which a client of that dialect and a getsetlock client
+// meet; a name in another spelling is another lock.
 func Namespace(begin string, spelling dialect.Encoding) Scope {
 	s := Scope{spellings: []dialect.Encoding{spelling}}
 	s.every = begin == "" && spelling != dialect.JDK && spelling != dialect.JSON
@@ -61,7 +68,8 @@ func (s Scope) In(database int) Scope {
 	return s
 }
 
-// With returns a scope that covers these keys too, byte for byte as they are on the server.
+// With returns a scope that covers these keys too, byte for byte as they are on
+// the server.
 func (s Scope) With(keys ...string) Scope {
 	given := maps.Clone(s.given)
 	if given == nil {
@@ -77,9 +85,10 @@ func (s Scope) With(keys ...string) Scope {
 // Database is the number of the one database whose keys are covered.
 func (s Scope) Database() int { return s.database }
 
-// Covers reports that a key belongs to what is meant. The key is in the bytes that the server has, the
-// database is the number that a line of MONITOR shows, or the one that the caller's connection selects.
-// A key of ours, M, belongs to the scope of the old key L that it guards.
+// Covers reports that a key belongs to what is meant. The key is in the bytes
+// that the server has, the database is the number that a line of MONITOR shows,
+// or the one that the caller's connection selects. A key of ours, M, belongs to
+// the scope of the old key L that it guards.
 func (s Scope) Covers(database int, key string) bool {
 	if database != s.database {
 		return false
@@ -97,8 +106,8 @@ func (s Scope) spells(key string) bool {
 	return false
 }
 
-// decoded is the name that a key spells. Most keys are told by their first byte: to decode each would be
-// most of what a filter of MONITOR does.
+// decoded is the name that a key spells. Most keys are told by their first
+// byte: to decode each would be most of what a filter of MONITOR does.
 func decoded(key string, spelling dialect.Encoding) (string, bool) {
 	begin := ""
 	switch spelling {
@@ -116,15 +125,17 @@ func decoded(key string, spelling dialect.Encoding) (string, bool) {
 	return name, err == nil
 }
 
-// Pattern is for SCAN: every covered key that a dialect can write matches it, and other keys may. The
-// caller asks Covers about each key that comes back. One pass over the keyspace finds all spellings.
-// Keys given by With are not looked for.
+// Pattern is for SCAN: every covered key that a dialect can write matches it,
+// and other keys may. The caller asks Covers about each key that comes back.
+// One pass over the keyspace finds all spellings. Keys given by With are not
+// looked for.
 func (s Scope) Pattern() string { return s.pattern }
 
 const markSuffix = ":gsl"
 
-// Guarded returns the old keys beside which a key of ours may stand, none if the key is not named like
-// one of ours. "{stock}:gsl" may guard "stock" as well as "{stock}".
+// Guarded returns the old keys beside which a key of ours may stand, none if
+// the key is not named like one of ours. "{stock}:gsl" may guard "stock" as
+// well as "{stock}".
 func Guarded(mark string) []string {
 	base, ours := strings.CutSuffix(mark, markSuffix)
 	if !ours {

@@ -21,8 +21,9 @@ func spelled(t *testing.T, name string, e dialect.Encoding) string {
 	return key
 }
 
-// TestScopeCoversEachSpellingInItsDatabase asks about the keys that clients really send, old key and mark. A
-// marker of a watch is a key of the namespace as well, so it is asked about in the same way.
+// TestScopeCoversEachSpellingInItsDatabase asks about the keys that clients
+// really send, old key and mark. A marker of a watch is a key of the namespace
+// as well, so it is asked about in the same way.
 func TestScopeCoversEachSpellingInItsDatabase(t *testing.T) {
 	if spelled(t, "lock", dialect.JDK) != "\xac\xed\x00\x05t\x00\x04lock" {
 		t.Fatal("Spring spells it in another way")

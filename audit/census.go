@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -18,6 +19,7 @@ import (
 // or looked at.
 type Census struct {
 	cfg      Config
+	scope    scope.Scope
 	dialects []*dialect.Dialect // in the order of preference
 	tokens   bool               // one of them writes no time
 	fleet    *skew.Fleet
@@ -40,6 +42,7 @@ type Census struct {
 	doubles    []Act
 	lastWrite  *Act
 	lastFailed *Act
+	lastCall   *Act // SETNX or GETSET, with whatever value
 	steps      []Hole
 	stats      map[string]*calls
 	moved      time.Time
@@ -78,7 +81,7 @@ func NewCensus(cfg Config) (*Census, error) {
 		return nil, err
 	}
 	c := &Census{
-		cfg: cfg, fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
+		cfg: cfg, scope: cfg.scope(), fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
 		writers: map[string]*writer{}, keys: map[keyID]*keyState{}, clients: map[string]skew.Observed{}, stats: map[string]*calls{},
 	}
 	ds := cfg.Dialects
@@ -120,6 +123,12 @@ func (c *Census) Add(o skew.Observed) {
 	case skew.ObservedGap:
 		c.blind(o)
 	}
+}
+
+// selects takes another database for the one that is watched.
+func (c *Census) selects(database int) {
+	c.cfg.DB = database
+	c.scope = c.scope.In(database)
 }
 
 func (c *Census) source(s Source) *coverage {
@@ -183,7 +192,7 @@ func (c *Census) blind(o skew.Observed) {
 	source, rest, _ := strings.Cut(o.Reason, " ")
 	if source == inDB {
 		if n, err := strconv.Atoi(rest); err == nil {
-			c.cfg.DB = n
+			c.selects(n)
 		}
 		return
 	}

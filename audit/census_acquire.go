@@ -36,7 +36,12 @@ func (c *Census) setnx(q order) {
 	c.settle(k, q.addr, false)
 	switch {
 	case !k.known:
+		// It counts as an attempt at once. What its client does next may never be seen.
 		k.pending = &pending{q.addr, q.value, r, q.at}
+		c.attempted(k, w, Act{
+			At: q.at, What: ActLost, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name, Source: SourceMonitor,
+			Detail: "whether it won is not known",
+		})
 	case k.exists:
 		c.lost(k, w, q)
 	default:

@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -23,6 +25,11 @@ type order struct {
 // command takes one line of MONITOR.
 func (c *Census) command(o skew.Observed) {
 	name := strings.ToUpper(o.Args[0])
+	if c.calledOn(name, o); len(o.Args) == 2 && (name == "SETNX" || name == "GETSET") {
+		// The filter has left the value out, since no dialect reads it. The line may be late, so what is known of
+		// its connection stays.
+		return
+	}
 	q := order{at: o.At, addr: o.Addr}
 	if o.Addr == "lua" {
 		// A script's lines stand behind the line that called it, which has the address.
@@ -35,16 +42,22 @@ func (c *Census) command(o skew.Observed) {
 			c.scripter = o.Addr
 		}
 	}
-	if o.DB != c.cfg.DB && name != "FLUSHALL" || len(o.Args) < 2 && name != "FLUSHALL" && name != "FLUSHDB" {
+	if forgets(c.scope, name, o.DB, o.Args) {
+		c.forgets(name)
 		return
 	}
-	if len(o.Args) > 1 {
-		q.id = keyID{o.DB, o.Args[1]}
+	if len(o.Args) < 2 {
+		return
 	}
+	q.id = keyID{o.DB, o.Args[1]}
 	if len(o.Args) > 2 {
 		q.value = o.Args[2]
 	}
-	c.obey(name, q, o.Args)
+	if ofManyKeys(name) {
+		c.obeyAll(name, q, o.Args)
+	} else if c.scope.Covers(o.DB, o.Args[1]) {
+		c.obey(name, q, o.Args)
+	}
 	if k := c.keys[q.id]; k != nil {
 		k.commanded = latest(k.commanded, q.at)
 	}
@@ -71,28 +84,104 @@ func (c *Census) obey(name string, q order, args []string) {
 			q.value, q.ttl = args[3], ttlOf(name[0] != 'P', args[2])
 			c.wrote(q)
 		}
-	case "DEL", "UNLINK", "GETDEL":
-		for _, key := range args[1:] {
-			q.id.name = key
-			c.del(q)
-		}
 	case "EXPIRE", "PEXPIRE":
 		if len(args) > 2 {
 			q.ttl = ttlOf(name[0] != 'P', args[2])
 			c.expire(q)
 		}
-	case "FLUSHALL", "FLUSHDB":
-		for _, k := range c.keys {
-			k.unknown()
+	}
+}
+
+// forgets reports a command after which nothing is known of any key that is
+// watched. SWAPDB does not say in which database it is sent: it names the two
+// whose keys change places.
+func forgets(s scope.Scope, name string, database int, args []string) bool {
+	switch name {
+	case "FLUSHALL":
+		return true
+	case "FLUSHDB":
+		return database == s.Database()
+	case "SWAPDB":
+		return slices.Contains(args[1:], strconv.Itoa(s.Database()))
+	}
+	return false
+}
+
+func (c *Census) forgets(name string) {
+	for _, k := range c.keys {
+		k.unknown()
+		if name != "SWAPDB" {
 			k.free()
 		}
+	}
+}
+
+// ofManyKeys reports a command that may change several keys, and creates no lock that is followed.
+func ofManyKeys(name string) bool {
+	switch name {
+	case "DEL", "UNLINK", "GETDEL":
+		return true
 	case "EXPIREAT", "PEXPIREAT", "PERSIST", "RENAME", "RENAMENX", "RESTORE", "COPY", "MOVE", "APPEND", "SETRANGE", "INCR",
 		"DECR", "INCRBY", "DECRBY", "INCRBYFLOAT", "MSET", "MSETNX", "GETEX", "DELEX", "DELIFEQ", "BITOP", "SORT":
-		// What these leave is not followed: the key is learnt anew.
-		for _, key := range args[1:] {
-			if k := c.keys[keyID{q.id.db, key}]; k != nil {
-				k.known, k.ends = false, time.Time{}
+		return true
+	}
+	return false
+}
+
+// obeyAll takes a command on many keys, each of which is asked about. MOVE and
+// COPY name the database into which they put a key.
+func (c *Census) obeyAll(name string, q order, args []string) {
+	into := target(name, q.id.db, args)
+	for _, key := range args[1:] {
+		for _, database := range []int{q.id.db, into} {
+			if !c.scope.Covers(database, key) {
+				continue
 			}
+			q.id = keyID{database, key}
+			switch name {
+			case "DEL", "UNLINK", "GETDEL":
+				c.del(q)
+			default:
+				// What these leave is not followed: the key is learnt anew.
+				if k := c.keys[q.id]; k != nil {
+					k.known, k.ends, k.commanded = false, time.Time{}, latest(k.commanded, q.at)
+				}
+			}
+			break
+		}
+	}
+}
+
+// target is the database in which a command leaves its key.
+func target(name string, database int, args []string) int {
+	text := ""
+	switch {
+	case name == "MOVE" && len(args) > 2:
+		text = args[2]
+	case name == "COPY":
+		for i := 3; i+1 < len(args); i++ {
+			if strings.EqualFold(args[i], "DB") {
+				text = args[i+1]
+			}
+		}
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return database
+}
+
+// calledOn keeps the last SETNX or GETSET on a key that is watched. No
+// getsetlock client sends either but in the place of an old client, so each is
+// taken for an attempt whatever its value.
+func (c *Census) calledOn(name string, o skew.Observed) {
+	if name != "SETNX" && name != "GETSET" || len(o.Args) < 2 || !c.scope.Covers(o.DB, o.Args[1]) {
+		return
+	}
+	if c.lastCall == nil || !o.At.Before(c.lastCall.At) {
+		c.lastCall = &Act{
+			At: o.At, DB: o.DB, Key: o.Args[1], What: ActLost, Addr: o.Addr, Source: SourceMonitor,
+			Detail: name + "; its value was not looked at",
 		}
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// likeliest are the presets that stamp, those first that are met most where values alone leave several.
+// likeliest are the presets that stamp, those first that are met most where
+// values alone leave several. Each may hand its values to a serializer of
+// Spring's.
 func likeliest() []dialect.Dialect {
 	first := []string{"Jedis", "JedisUUID", "Page", "RedisPy", "RedisObjects", "Machinery"}
 	var out []dialect.Dialect
@@ -21,6 +23,13 @@ func likeliest() []dialect.Dialect {
 	slices.SortStableFunc(out, func(a, b dialect.Dialect) int {
 		return placeOf(first, a.Name) - placeOf(first, b.Name)
 	})
+	presets := len(out)
+	for _, spelling := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
+		for _, d := range out[:presets] {
+			d.ValueEncoding = spelling
+			out = append(out, d)
+		}
+	}
 	return out
 }
 
@@ -62,11 +71,16 @@ func (c *Census) read(value string, at time.Time, set bool) reading {
 	if len(value) > longestStampText || !c.tokens && !digits(value) {
 		return r
 	}
+	spelling, guessed := wrapping(value), len(c.cfg.Dialects) == 0
 	for _, d := range c.dialects {
-		if (d.Acquire != dialect.AcquireSetnx) != set {
+		if (d.Acquire != dialect.AcquireSetnx) != set || guessed && d.ValueEncoding != spelling {
 			continue
 		}
-		if value == d.Tombstone() && d.HasTakeover() {
+		text, err := d.DecodeValue(value)
+		if err != nil {
+			text = value
+		}
+		if text == d.Tombstone() && d.HasTakeover() {
 			return reading{tomb: true}
 		}
 		if !d.HasStamp() {
@@ -75,7 +89,7 @@ func (c *Census) read(value string, at time.Time, set bool) reading {
 			}
 			continue
 		}
-		if isGuard(d, value) {
+		if isGuard(d, text) {
 			return reading{guard: true}
 		}
 		s, err := d.Decode(value, at)

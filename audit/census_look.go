@@ -1,14 +1,19 @@
 package audit
 
 import (
+	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
 // look takes one sight of a key. While MONITOR shows every command it only sets right what expiry or
 // eviction changed unseen; else it is all there is, and tells that somebody wrote.
 func (c *Census) look(o skew.Observed) {
+	if !c.scope.Covers(c.cfg.DB, o.Key) {
+		return
+	}
 	id := keyID{c.cfg.DB, o.Key}
 	k := c.keys[id]
 	if k == nil {
@@ -38,8 +43,19 @@ func (c *Census) look(o skew.Observed) {
 
 // isLock says whether a value is one that a client of a lock leaves on its key.
 func (c *Census) isLock(o skew.Observed) bool {
+	if isOurMark(o.Key, o.Value) {
+		return false
+	}
 	r := c.readAny(o.Value, o.At)
 	return len(r.dialects) > 0 || r.guard || r.tomb
+}
+
+// isOurMark reports that a getsetlock client left a token of its own on the key
+// beside an old one. No old client writes there, and a dialect of bare tokens
+// reads any text as one of its own.
+func isOurMark(key, value string) bool {
+	token, _, _ := strings.Cut(value, " ")
+	return isOurToken(token) && len(scope.Guarded(key)) > 0
 }
 
 // learn takes the key as it was seen. Who holds stays who held: if its value is gone, its release will

@@ -14,7 +14,7 @@ func (c *Census) Result() *Result {
 	e := Evidence{
 		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(), Holds: slices.Clone(c.holds),
 		ForgottenWriters: c.gone.count, ForgottenKeys: c.goneKeys, ServerSteps: slices.Clone(c.steps),
-		DoubleGrants: slices.Clone(c.doubles), LastWrite: c.named(c.lastWrite), LastFailed: c.named(c.lastFailed),
+		DoubleGrants: slices.Clone(c.doubles), LastWrite: c.named(c.lastWrite), LastFailed: c.named(c.lastFailed), LastCall: c.named(c.lastCall),
 	}
 	for _, s := range []Source{SourceMonitor, SourcePoll, SourceTracking, SourceStats, SourceClients} {
 		if v := c.sources[s]; v != nil {
@@ -127,7 +127,7 @@ func (c *Census) keysFound() []KeyEvidence {
 	var found []*keyState
 	acts, dialects := 0, 0
 	for _, k := range c.inOrder() {
-		if k.counts == (Counts{}) && len(k.timeline) == 0 {
+		if k.counts == (Counts{}) && len(k.timeline) == 0 && k.lastFailed == nil {
 			continue
 		}
 		found = append(found, k)

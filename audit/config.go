@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -12,11 +13,14 @@ import (
 // Config says what to watch and what is known already. The zero value watches every key that carries a
 // stamp, by all sources but MONITOR, until its context ends.
 type Config struct {
-	// Match is a pattern as SCAN takes it; keys that do not match are left out. Defaults to "*".
+	// Match is a pattern as SCAN takes it; keys that do not match are left out. A key that a serializer of
+	// Spring's wrapped is matched by the name inside. Defaults to "*".
 	Match string
 	// Keys are looked at beside those that a scan finds, whatever Match says.
 	Keys []string
-	// DB is the number of the database that the pool selects. MONITOR shows all of them.
+	// DB is the number of the database that the pool selects. MONITOR shows
+	// commands of all databases, and a watch counts those of this one.
+	// Defaults to what the server says of the pool's connections.
 	DB int
 
 	// Dialects are those that the fleet speaks, as far as it is known. Without any, presets are
@@ -83,6 +87,10 @@ type MonitorConfig struct {
 	Slower float64
 	Least  time.Duration
 }
+
+// scope is what the watch is about: the one predicate that lines of MONITOR,
+// looks and slices of SCAN are asked by.
+func (c Config) scope() scope.Scope { return scope.Matching(c.Match).In(c.DB).With(c.Keys...) }
 
 // filled puts the defaults in and refuses what makes no sense, with an error that names the field.
 func (c Config) filled() (Config, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -146,19 +147,8 @@ func (x *examiner) keys(ctx context.Context) error {
 		progress = func(int64) {}
 	}
 	r := newProbeReader(x.mux, x.cfg.Clock, x.cfg.Hurry)
-	var err error
-	for _, match := range probeMatches(x.cfg.Match) {
-		r.match = match
-		wrapped := match != x.cfg.Match
-		err = r.each(ctx, func(p *probedKey) {
-			if _, encoding := plainKey(p.key); !wrapped || encoding != dialect.Plain || x.cfg.all() {
-				x.look(p)
-			}
-		}, progress)
-		if err != nil {
-			break
-		}
-	}
+	r.scope = scope.Matching(x.cfg.Match).In(x.cfg.DB)
+	err := r.each(ctx, x.look, progress)
 	x.out.Keys = r.looks
 	if again := x.leaveOurs(ctx); err == nil {
 		err = again

@@ -264,6 +264,10 @@ type Evidence struct {
 	GetsetFirst  []string // addresses of clients that GETSET first, sorted
 	LastWrite    *Act     // the last by an old client, by any source
 	LastFailed   *Act
+	// LastCall is the last SETNX or GETSET that MONITOR showed on a key that
+	// is watched, whatever its value: it may be another program's, or an old
+	// client's in a form that nobody named. It counts nowhere but in Quiet.
+	LastCall *Act
 	// Stats are calls of SETNX and GETSET that the server counted in the window, of whomever; nil
 	// without that source.
 	Stats *CommandCalls
@@ -293,13 +297,19 @@ func (e *Evidence) Covered(s Source) Coverage {
 	return Coverage{Source: s, Missing: "not asked for"}
 }
 
-// Quiet is for how long, up to Until, a source watched without a hole and nobody tried for an old lock, by any
-// source. Zero where the source did not watch up to the end. From is the instant since when. Where the server's clock and
-// the observer's elapsed time disagree by more than a thousandth and 20 ms there is a hole, so the two
-// agree on the window as well as that.
+// Quiet is for how long, up to Until, a source watched without a hole and
+// nobody was seen to try for an old lock. Attempts that MONITOR or polls saw
+// count whichever source is asked about. Zero where the source did not watch up
+// to the end. From is the instant since when. Where the server's clock and the
+// observer's elapsed time disagree by more than a thousandth and 20 ms there is
+// a hole, so the two agree on the window as well as that.
 //
-// With SourceStats it counts every SETNX and GETSET on the server, other programs' too. HAZARD: polls
-// do not see attempts that failed; only stats and an unbroken MONITOR prove that there were none.
+// Every SETNX and GETSET that the server counted cuts it: those of other
+// programs and of other databases too. With SourceMonitor only a SETNX or GETSET
+// on a key that is watched does, whoever sent it with whatever value: MONITOR
+// shows the key and the database of each command. HAZARD: polls do not see
+// attempts that failed; only stats and an unbroken MONITOR prove that there were
+// none.
 func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	c := e.Covered(s)
 	if c.From.IsZero() || c.Missing != "" {
@@ -309,12 +319,12 @@ func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	for _, h := range c.Holes {
 		from = latest(from, h.Until)
 	}
-	for _, a := range []*Act{e.LastWrite, e.LastFailed} {
+	for _, a := range []*Act{e.LastWrite, e.LastFailed, e.LastCall} {
 		if a != nil {
 			from = latest(from, a.At)
 		}
 	}
-	if e.Stats != nil {
+	if s != SourceMonitor && e.Stats != nil {
 		from = latest(from, e.Stats.LastMoved)
 	}
 	return from, max(0, c.Until.Sub(from))

@@ -118,16 +118,7 @@ func (m *monitor) once(ctx context.Context) (HoleReason, string, error) {
 // dial opens the connection that MONITOR takes over. It ends with the burst, and with us: the server
 // keeps nothing of it.
 func (m *monitor) dial(ctx context.Context) (redis.Conn, error) {
-	var c redis.Conn
-	var err error
-	switch {
-	case m.w.pool.DialContext != nil:
-		c, err = m.w.pool.DialContext(ctx)
-	case m.w.pool.Dial != nil:
-		c, err = m.w.pool.Dial()
-	default:
-		err = errors.New("the pool has no dial hook")
-	}
+	c, err := dialed(ctx, m.w.pool)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +280,10 @@ func (b *burst) read() {
 		b.m.w.send(out...)
 		out, sent = nil, b.m.filter.newest
 	}
-	defer flush()
+	defer func() {
+		out = b.m.filter.tellOther(out)
+		flush()
+	}()
 	for {
 		text, err := redis.String(redis.ReceiveWithTimeout(b.conn, b.m.w.cfg.Timeout+time.Second))
 		if err != nil {

@@ -1,9 +1,11 @@
 package audit
 
 import (
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -11,15 +13,16 @@ import (
 // one that counts it keeps the name and the instant: they bound clocks. Its memory is bounded.
 type filter struct {
 	census *Census // only its rules for reading values; never changed from here
-	match  string
-	db     int
-	keys   keyMemory
+	scope  scope.Scope
+	keys   keyMemory // of those that are covered
 	most   int
 	peers  map[string]*lastLine
 	script lastLine
 	caller string
 	parser parser
 	found  func(key string) // told of each new key of a lock
+	other  skew.Observed    // the youngest attempt that no dialect reads and that was not handed on yet
+	told   int64            // micros of the line at which other was handed on last
 
 	lines, unread, bytes int64
 	newest               int64 // micros of the last line
@@ -62,9 +65,12 @@ func (m *keyMemory) add(key string) {
 // longestArg bounds what is kept of a value. A stamp is shorter by far.
 const longestArg = 1024
 
+// longestKey bounds what is kept of a key: names of 64 kB and what a serializer puts around them.
+const longestKey = 1<<16 + 1024
+
 func newFilter(cfg Config, census *Census, found func(string)) *filter {
 	f := &filter{
-		census: census, match: cfg.Match, db: cfg.DB, keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
+		census: census, scope: cfg.scope(), keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
 		peers: map[string]*lastLine{}, found: found,
 	}
 	for _, k := range cfg.Keys {
@@ -82,15 +88,21 @@ func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
 		f.unread++
 		return out
 	}
-	if l.more {
-		if n := nameOf(l.args[0]); n == "DEL" || n == "UNLINK" {
-			l, _ = f.parser.parse(text, mostDeleted, longestArg)
-		}
+	name := nameOf(l.args[0])
+	if l.more && (name == "DEL" || name == "UNLINK") {
+		l, _ = f.parser.parse(text, mostDeleted, longestArg)
+	} else if len(l.args) > 1 && len(l.args[1]) == longestArg {
+		// A serializer writes the length of a key before its text, so a key that was cut cannot be read.
+		l, _ = f.parser.parse(text, 8, longestKey)
 	}
 	f.newest = l.micros
+	if l.micros-f.told >= otherEvery.Microseconds() {
+		out = f.tellOther(out)
+	}
 	inScript := l.addr == "lua"
-	if !f.wanted(l, inScript) {
-		f.leave(l, inScript)
+	if !f.wanted(l, name, inScript) {
+		f.leave(l, name, inScript)
+		f.noteOther(l, name)
 		return out
 	}
 	if inScript {
@@ -108,12 +120,37 @@ func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
 	return append(out, l.event())
 }
 
+// otherEvery is how often an attempt that no dialect reads is handed on. Other
+// programs may use SETNX all the time.
+const otherEvery = 100 * time.Millisecond
+
+// noteOther keeps an attempt on a key that is watched whose value no dialect in
+// question reads. It may be an old client's in a form that nobody named, so no
+// window may reach across it. The value is nobody's business.
+func (f *filter) noteOther(l line, name string) {
+	if name != "SETNX" && name != "GETSET" || len(l.args) < 3 || !f.scope.Covers(l.db, l.args[1]) {
+		return
+	}
+	l.args = l.args[:2]
+	f.other = l.event()
+}
+
+// tellOther hands the youngest of them on.
+func (f *filter) tellOther(out []skew.Observed) []skew.Observed {
+	if f.other.At.IsZero() {
+		return out
+	}
+	out = append(out, f.other)
+	f.other, f.told = skew.Observed{}, f.newest
+	return out
+}
+
 // leave remembers a command that is left out, as the one before the next.
-func (f *filter) leave(l line, inScript bool) {
+func (f *filter) leave(l line, name string, inScript bool) {
 	if inScript {
 		return
 	}
-	was := lastLine{l.micros, l.db, nameOf(l.args[0])}
+	was := lastLine{l.micros, l.db, name}
 	if isScript(was.name) {
 		f.script, f.caller = was, strings.Clone(l.addr)
 	}
@@ -138,7 +175,7 @@ var commandNames = func() map[string]string {
 	out := map[string]string{}
 	for _, n := range []string{"SETNX", "SET", "GET", "GETSET", "SETEX", "PSETEX", "DEL", "UNLINK", "GETDEL", "EXPIRE", "PEXPIRE", "PING",
 		"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO", "EXISTS", "PTTL", "TTL", "INCR", "SELECT", "CLIENT", "HELLO", "AUTH",
-		"FLUSHALL", "FLUSHDB", "MULTI", "EXEC", "HGET", "HSET", "PERSIST", "EXPIREAT", "PEXPIREAT", "RENAME"} {
+		"FLUSHALL", "FLUSHDB", "SWAPDB", "MOVE", "COPY", "MULTI", "EXEC", "HGET", "HSET", "PERSIST", "EXPIREAT", "PEXPIREAT", "RENAME"} {
 		out[n] = n
 	}
 	return out
@@ -164,26 +201,22 @@ func nameOf(arg string) string {
 
 // wanted says whether a command is about a lock: on a key that is known for one, or an attempt with a
 // value that a dialect reads.
-func (f *filter) wanted(l line, inScript bool) bool {
-	name := nameOf(l.args[0])
-	if name == "FLUSHALL" || name == "FLUSHDB" {
+func (f *filter) wanted(l line, name string, inScript bool) bool {
+	if forgets(f.scope, name, l.db, l.args) {
 		return len(f.keys.young) > 0
 	}
-	if l.db != f.db || len(l.args) < 2 {
+	if len(l.args) < 2 || isScript(name) {
 		return false
 	}
-	if isScript(name) {
-		return false
+	switch name {
+	case "DEL", "UNLINK":
+		return slices.ContainsFunc(l.args[1:], func(key string) bool { return f.known(l.db, key) })
+	case "MOVE", "COPY":
+		into := target(name, l.db, l.args)
+		return slices.ContainsFunc(l.args[1:], func(key string) bool { return f.known(l.db, key) || f.known(into, key) })
 	}
-	if f.keys.has(l.args[1]) {
+	if f.known(l.db, l.args[1]) {
 		return name != "PTTL" && name != "TTL" && name != "EXISTS" && !strings.EqualFold(l.args[0], "GETRANGE")
-	}
-	if name == "DEL" || name == "UNLINK" {
-		for _, key := range l.args[2:] {
-			if f.keys.has(key) {
-				return true
-			}
-		}
 	}
 	if len(l.args) < 3 || name != "SETNX" && name != "GETSET" && name != "SET" || len(l.args[2]) > longestStampText {
 		return false
@@ -191,9 +224,14 @@ func (f *filter) wanted(l line, inScript bool) bool {
 	return f.attempt(l, name, inScript)
 }
 
+// known reports that a key in that database is one of a lock that is watched.
+func (f *filter) known(database int, key string) bool {
+	return f.scope.Covers(database, key) && f.keys.has(key)
+}
+
 // attempt looks at a write on a key that is not known yet, and makes it known.
 func (f *filter) attempt(l line, name string, inScript bool) bool {
-	if !matches(f.match, l.args[1]) {
+	if !f.scope.Covers(l.db, l.args[1]) || isOurMark(l.args[1], l.args[2]) {
 		return false
 	}
 	at := time.UnixMicro(l.micros).UTC()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -35,6 +36,7 @@ const (
 // poller looks at keys and finds them.
 type poller struct {
 	w       *watcher
+	scope   scope.Scope
 	tracker *wire.Tracker // nil where keys are only polled
 	plain   bool          // no EVAL: three commands in place of the script
 	keys    []*followed   // looked at by turns
@@ -80,7 +82,7 @@ func (f *followed) idle(now time.Duration) bool {
 const never time.Duration = -1 << 62
 
 func newPoller(w *watcher) *poller {
-	p := &poller{w: w, follow: map[string]*followed{}, cursor: "0", hot: map[string]bool{}}
+	p := &poller{w: w, scope: w.cfg.scope(), follow: map[string]*followed{}, cursor: "0", hot: map[string]bool{}}
 	if !w.cfg.NoTracking {
 		p.tracker = w.mux.Tracker()
 	}
@@ -354,7 +356,7 @@ func (p *poller) changed(key string) {
 
 // scan asks for one more slice of the keyspace.
 func (p *poller) scan(ctx context.Context) {
-	reply, err := redis.Values(p.w.mux.Do(ctx, "SCAN", p.cursor, "MATCH", p.w.cfg.Match, "COUNT", scanCount))
+	reply, err := redis.Values(p.w.mux.Do(ctx, "SCAN", p.cursor, "MATCH", p.scope.Pattern(), "COUNT", scanCount))
 	if err != nil {
 		if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
 			p.noScan = true
@@ -370,7 +372,7 @@ func (p *poller) scan(ctx context.Context) {
 		return
 	}
 	for _, k := range keys {
-		if p.follow[k] == nil {
+		if p.follow[k] == nil && p.scope.Covers(p.scope.Database(), k) {
 			p.queue = append(p.queue, k)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -120,35 +121,14 @@ func isReplica(ctx context.Context, mux *wire.Mux) bool {
 	return err == nil && parseInfo(info)["role"] == "slave"
 }
 
-// all goes through the keys, and again for those that a serializer has wrapped: their names do not begin as
-// the pattern does.
+// all goes through the keys that match, in whatever spelling.
 func (r *probeReader) all(ctx context.Context, cfg ProbeConfig, tally *probeTally) error {
 	progress := cfg.Progress
 	if progress == nil {
 		progress = func(int64) {}
 	}
-	for _, match := range probeMatches(cfg.Match) {
-		r.match = match
-		wrapped := match != cfg.Match && !tally.all()
-		err := r.each(ctx, func(p *probedKey) {
-			if _, encoding := plainKey(p.key); !wrapped || encoding != dialect.Plain {
-				tally.add(p)
-			}
-		}, progress)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// probeMatches are the spellings of a pattern: as it is, as Java's serializer writes it (four bytes of magic
-// and version, a t, two of length), and as JSON does.
-func probeMatches(match string) []string {
-	if match == "" || match == "*" {
-		return []string{""}
-	}
-	return []string{match, "????t??" + match, `"` + match + `"`}
+	r.scope = scope.Matching(cfg.Match).In(cfg.DB)
+	return r.each(ctx, tally.add, progress)
 }
 
 // probeTally counts what was found, in bounded memory.

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -42,7 +44,7 @@ type probeReader struct {
 	mux     *wire.Mux
 	clock   lock.Clock
 	elapsed func() time.Duration
-	match   string
+	scope   scope.Scope
 	looks   int64
 	work    time.Duration // from sending to the last reply, in all
 	slow    time.Duration // the slowest slice
@@ -56,15 +58,15 @@ func newProbeReader(mux *wire.Mux, clock lock.Clock, hurry bool) *probeReader {
 	return &probeReader{mux: mux, clock: clock, elapsed: elapsedOf(clock), pace: !hurry}
 }
 
-// each calls visit for every key that matches, and progress after each slice. SCAN may return a key
+// each calls visit for every key that the scope covers, and progress after each slice. SCAN may return a key
 // twice. What visit is given is only lent.
 func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress func(looked int64)) error {
 	cursor := "0"
 	for {
 		begun := r.elapsed()
 		args := []any{cursor, "COUNT", probeSlice}
-		if r.match != "" {
-			args = append(args, "MATCH", r.match)
+		if pattern := r.scope.Pattern(); pattern != "*" {
+			args = append(args, "MATCH", pattern)
 		}
 		reply, err := redis.Values(r.mux.Do(ctx, "SCAN", args...))
 		if err != nil {
@@ -74,6 +76,7 @@ func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress
 		if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
 			return fmt.Errorf("listing keys by SCAN: %w", err)
 		}
+		keys = slices.DeleteFunc(keys, func(k string) bool { return !r.scope.Covers(r.scope.Database(), k) })
 		if err := r.read(ctx, keys, visit); err != nil {
 			return err
 		}

@@ -96,9 +96,13 @@ func (r *recorder) hashed(o skew.Observed) skew.Observed {
 		if len(args) > 3 {
 			args[3] = r.value(args[3], o)
 		}
-	case "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT":
+	case "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "MOVE":
 		args[1] = r.key(args[1])
-	case "FLUSHALL", "FLUSHDB":
+	case "COPY":
+		for i := 1; i < min(3, len(args)); i++ {
+			args[i] = r.key(args[i])
+		}
+	case "FLUSHALL", "FLUSHDB", "SWAPDB":
 	default:
 		for i := 1; i < len(args); i++ {
 			args[i] = r.key(args[i])

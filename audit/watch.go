@@ -14,16 +14,23 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Watch looks at the server until cfg.For has passed or ctx ends, and returns what it saw; the end of
-// ctx is no error. Sources that the server refuses are named in the result's Coverage and the others
-// used. It fails only where the server can't even be asked for its time, or with the first error of
-// cfg.Record, and returns what was seen beside it.
+// Watch looks at the server until cfg.For has passed or ctx ends, and returns
+// what it saw; the end of ctx is no error. Sources that the server refuses are
+// named in the result's Coverage and the others used. It fails where the server
+// can't even be asked for its time, where cfg.DB is not the database that the
+// server says the pool is in, and with the first error of cfg.Record, with what
+// was seen beside it.
 func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	census, err := NewCensus(cfg)
 	if err != nil {
 		return nil, err
 	}
-	w, err := newWatcher(pool, census.cfg, census)
+	cfg, known, err := inDatabase(ctx, pool, census.cfg)
+	if err != nil {
+		return nil, err
+	}
+	census.selects(cfg.DB)
+	w, err := newWatcher(pool, cfg, census)
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +45,14 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	defer stop()
 	w.start(ctx)
 	f := newFold(w, census, begun)
-	if n := census.cfg.DB; n != 0 {
+	if cfg.Monitor.On && !known {
+		f.take(gapOf(SourceMonitor, at, 0, noted, fmt.Sprintf(
+			"the server does not say in which database this connection is, so commands of database %d are counted; give the user +client|list", cfg.DB)))
+	}
+	if n := cfg.DB; n != 0 {
 		f.take(skew.Observed{At: at, Kind: skew.ObservedGap, Reason: inDB + " " + strconv.Itoa(n)})
 	}
-	if p := census.cfg.Probed; p != nil {
+	if p := cfg.Probed; p != nil {
 		for _, o := range p.Observed() {
 			f.recorder.event(o)
 		}

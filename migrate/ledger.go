@@ -2,8 +2,9 @@ package migrate
 
 import (
 	"context"
-	"strings"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/scope"
 )
 
 // Ledger is a [PhaseSource] that also keeps account of the leases taken by it, so that no gate opens
@@ -28,4 +29,4 @@ type Ledger interface {
 
 // Covers reports that a namespace owns a lock: its key begins with the namespace. The empty namespace owns
 // all keys. The key is what the program says, before any encoding by a dialect.
-func Covers(namespace, key string) bool { return strings.HasPrefix(key, namespace) }
+func Covers(namespace, key string) bool { return scope.Within(namespace, key) }

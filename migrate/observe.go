@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -19,6 +20,11 @@ import (
 type ObserverConfig struct {
 	// Namespace owns the keys that begin with it.
 	Namespace string
+
+	// DB is the number of the database that the pool selects; attempts in
+	// others are not this fleet's. Defaults to what the server says of the
+	// pool's connections.
+	DB int
 
 	// Name tells people who watches. Defaults to a drawn one.
 	Name string
@@ -112,6 +118,9 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 	if cfg.Every < 0 || cfg.Every > watchFresh/2 {
 		return nil, fmt.Errorf("migrate: ObserverConfig.Every is %v; it must be positive and at most %v, or gates take it for gone", cfg.Every, watchFresh/2)
 	}
+	if cfg.DB < 0 {
+		return nil, fmt.Errorf("migrate: ObserverConfig.DB is %d; it must be at least 0", cfg.DB)
+	}
 	if err := validNamespace(cfg.Namespace); err != nil {
 		return nil, err
 	}
@@ -124,7 +133,7 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
-		Match: globbed(o.cfg.Namespace) + "*", Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease,
+		Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease,
 		Timeout: o.cfg.Timeout, Clock: o.cfg.Clock, Seen: seen, SeenEvery: o.cfg.Every,
 	}
 	if o.cfg.Monitor {
@@ -198,6 +207,10 @@ func sighted(observer string, r *audit.Result) Sighting {
 		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold),
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
+	}
+	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
+		// In a form that nobody named. It is shown, since it cuts the window.
+		s.LastFailed = call
 	}
 	for source, way := range map[audit.Source]Watch{audit.SourceStats: WatchStats, audit.SourceMonitor: WatchMonitor} {
 		if missing := e.Covered(source).Missing; missing != "" {

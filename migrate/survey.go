@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -81,6 +82,7 @@ func (n names) String() string {
 type surveyor struct {
 	mux       *wire.Mux
 	namespace string
+	scope     scope.Scope
 	dialect   dialect.Dialect
 	tombstone string // encoded
 	now       time.Time
@@ -95,7 +97,7 @@ func newSurveyor(mux *wire.Mux, namespace string, d dialect.Dialect, now time.Ti
 		return nil, err
 	}
 	return &surveyor{
-		mux: mux, namespace: namespace, dialect: d, tombstone: tombstone, now: now,
+		mux: mux, namespace: namespace, scope: scope.Namespace(namespace, d.KeyEncoding), dialect: d, tombstone: tombstone, now: now,
 		out: survey{records: map[string]bool{}}, holders: map[string]string{},
 	}, nil
 }
@@ -122,12 +124,12 @@ func (s *surveyor) look(ctx context.Context) (survey, error) {
 	return s.out, nil
 }
 
-// scan calls fn with one slice of names after another: all that hold the namespace's name, in whatever
-// spelling, and all records.
+// scan calls fn with one slice of names after another: the namespace's keys,
+// those of its members, all records, and others that are named like them.
 func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) error) error {
 	patterns := []string{"*"}
 	if s.namespace != "" {
-		patterns = []string{"*" + globbed(s.namespace) + "*", recordPrefix + "*"}
+		patterns = []string{s.scope.Pattern(), recordPrefix + "*"}
 	}
 	for i, pattern := range patterns {
 		cursor := "0"
@@ -154,11 +156,6 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 	return nil
 }
 
-// globbed is a text of which a pattern means nothing but itself.
-func globbed(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(s)
-}
-
 // markSuffix ends the name of our key beside an old one.
 const markSuffix = ":gsl"
 
@@ -177,11 +174,9 @@ func guarded(mark string) (string, bool) {
 	return l, legacy.MarkKey(l) == mark
 }
 
-// covers reports that a key on the server belongs to the namespace.
-func (s *surveyor) covers(raw string) bool {
-	name, err := s.dialect.DecodeKey(raw)
-	return err == nil && Covers(s.namespace, name)
-}
+// covers reports that a key on the server belongs to the namespace. It was read
+// on our own connection, whose database is the one that is asked about.
+func (s *surveyor) covers(raw string) bool { return s.scope.Covers(s.scope.Database(), raw) }
 
 // slice looks at some keys with one message.
 func (s *surveyor) slice(ctx context.Context, keys []string) error {
@@ -193,11 +188,11 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 			continue
 		}
 		_, member := s.memberID(key)
-		l, mark := guarded(key)
+		_, mark := guarded(key)
 		if _, remembers := guarded(strings.TrimSuffix(key, look.Suffix)); remembers && !mark {
 			continue // no lock: what a getsetlock client remembers of one
 		}
-		if !member && (strings.HasPrefix(key, "gsl:") || !s.covers(key) && !(mark && s.covers(l))) {
+		if !member && (strings.HasPrefix(key, "gsl:") || !s.covers(key)) {
 			continue
 		}
 		asked = append(asked, key)

@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -228,52 +229,34 @@ type lister struct {
 }
 
 func (l *lister) list(ctx context.Context, pattern string) error {
-	if l.all {
-		return l.scan(ctx, "")
+	if l.all || strings.ContainsAny(pattern, `*?[\`) {
+		return l.scan(ctx, scope.Matching(pattern))
 	}
-	for _, form := range forms(pattern) {
-		var err error
-		if isGlob(form) {
-			err = l.scan(ctx, form)
-		} else {
-			err = l.look(ctx, []string{form})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.look(ctx, forms(pattern))
 }
 
-// forms are the spellings of a pattern: as it is, as Spring's serializers write it, and our own key
+// forms are the spellings of a key: as it is, as Spring's serializers write it, and with each our own key
 // beside it, which stands alone when the old clients' key is gone.
-func forms(pattern string) []string {
-	all := []string{pattern, `"` + pattern + `"`, pattern + markSuffix, "{" + pattern + "}" + markSuffix}
-	if isGlob(pattern) {
-		return append(all, wrappedGlob+pattern)
-	}
-	if wrapped, err := (dialect.Dialect{KeyEncoding: dialect.JDK}).EncodeKey(pattern); err == nil {
-		all = append(all, wrapped)
+func forms(key string) []string {
+	var all []string
+	for _, e := range []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON} {
+		if l, err := (dialect.Dialect{KeyEncoding: e}).EncodeKey(key); err == nil {
+			all = append(all, l, legacy.MarkKey(l))
+		}
 	}
 	return all
 }
-
-func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[\`) }
-
-// wrappedGlob stands for what Java's serializer puts before a short string: four bytes of magic and
-// version, a t, two bytes of length. The magic is no UTF-8, and not every server takes such a pattern.
-const wrappedGlob = "????t??"
 
 // scanSlice is how many keys the server goes through in one SCAN, during which it serves nobody
 // else: some hundred microseconds.
 const scanSlice = 500
 
-// scan looks at every key that matches, all if the pattern is empty.
-func (l *lister) scan(ctx context.Context, pattern string) error {
+// scan looks at every key that is meant. All of them are of the database that our connections select.
+func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
 	cursor, typed := "0", l.all
 	for {
 		args := []any{cursor, "COUNT", scanSlice}
-		if pattern != "" {
+		if pattern := meant.Pattern(); pattern != "*" {
 			args = append(args, "MATCH", pattern)
 		}
 		if typed {
@@ -292,9 +275,7 @@ func (l *lister) scan(ctx context.Context, pattern string) error {
 		if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
 			return err
 		}
-		if strings.HasPrefix(pattern, wrappedGlob) {
-			keys = slices.DeleteFunc(keys, func(k string) bool { return !strings.HasPrefix(k, "\xac\xed\x00\x05t") })
-		}
+		keys = slices.DeleteFunc(keys, func(k string) bool { return !meant.Covers(meant.Database(), k) })
 		if err := l.look(ctx, keys); err != nil {
 			return err
 		}
@@ -308,7 +289,7 @@ func (l *lister) scan(ctx context.Context, pattern string) error {
 func (l *lister) look(ctx context.Context, keys []string) error {
 	var fresh []string
 	for _, key := range keys {
-		for _, key := range append(guardedBy(key), key) {
+		for _, key := range append(scope.Guarded(key), key) {
 			if !l.seen[key] {
 				l.seen[key] = true
 				fresh = append(fresh, key)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
@@ -28,24 +29,6 @@ const (
 func isOurToken(s string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	return err == nil && len(raw) == 16 && len(s) == 22 // line breaks, which the decoder skips, make it longer
-}
-
-const markSuffix = ":gsl"
-
-// guardedBy returns the keys that a key of ours may stand beside: none if it is not named like one.
-// "{stock}:gsl" stands beside "stock" as well as beside "{stock}".
-func guardedBy(key string) []string {
-	base, ours := strings.CutSuffix(key, markSuffix)
-	if !ours {
-		return nil
-	}
-	var found []string
-	for _, l := range []string{base, strings.TrimSuffix(strings.TrimPrefix(base, "{"), "}")} {
-		if l != "" && legacy.MarkKey(l) == key && !slices.Contains(found, l) {
-			found = append(found, l)
-		}
-	}
-	return found
 }
 
 // withoutMarks drops our keys where the lock that they belong to is shown itself, and shows each once.
@@ -102,7 +85,7 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 // isMark reports that a key is one of ours beside another, which is looked at itself.
 func isMark(o legacy.Observation) bool {
 	token, _, blank := strings.Cut(o.Value, " ")
-	return blank && isOurToken(token) && len(guardedBy(o.Key)) > 0
+	return blank && isOurToken(token) && len(scope.Guarded(o.Key)) > 0
 }
 
 // isBookkeeping reports that a key is what the token lock keeps beside the locks: the counter of

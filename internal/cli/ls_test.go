@@ -270,3 +270,24 @@ func TestAnInterruptionEndsTheQuestion(t *testing.T) {
 type reader chan string
 
 func (r reader) Read(p []byte) (int, error) { return copy(p, <-r), nil }
+
+// TestLsFindsOurKeyBesideEachSpelling has keys of ours whose old keys are gone, in database 3.
+func TestLsFindsOurKeyBesideEachSpelling(t *testing.T) {
+	s := newStage(t)
+	s.vars["GETSETLOCK_REDIS"] += "/3"
+	wrapped := []string{"lost", "\xac\xed\x00\x05t\x00\x04lost", `"lost"`}
+	for _, l := range wrapped {
+		s.world.Mini.DB(3).Set(legacy.MarkKey(l), aToken+" 1")
+		s.world.Mini.DB(3).SetTTL(legacy.MarkKey(l), time.Minute)
+		s.world.Mini.Set(legacy.MarkKey(l+"2"), aToken+" 1")
+	}
+	for _, pattern := range []string{"lost", "lo*", "los?", "*t"} {
+		var answer lsAnswer
+		if err := json.Unmarshal([]byte(s.run("ls", pattern, "--json").out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.Locks) != len(wrapped) {
+			t.Errorf("%s: %+v", pattern, answer.Locks)
+		}
+	}
+}

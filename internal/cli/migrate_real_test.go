@@ -51,3 +51,29 @@ func TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestStatusWatchTakesItsDatabaseFromTheAddress has a user who may not list the connections, so that the server
+// does not say which database the watch is in. What happens in database 0 is another fleet's.
+func TestStatusWatchTakesItsDatabaseFromTheAddress(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	url := server.User("watcher", "secret", "~*", "&*", "+@all", "-client|list") + "/3"
+	s := &stage{t: t, clock: lock.Machine, vars: map[string]string{"GETSETLOCK_REDIS": url}}
+	if got := s.run("migrate", "init", "--namespace", "stock"); got.code != 0 {
+		t.Fatal(got)
+	}
+	st := s.start("migrate", "status", "--namespace", "stock", "--watch", "--monitor")
+	st.out.await("by monitor")
+	attempt := func(database int, key string) {
+		end := decimal(time.Now().Add(time.Minute).UnixMilli() + 1)
+		server.Do("EVAL", "redis.call('SELECT', ARGV[1]) return redis.call('SETNX', KEYS[1], ARGV[2])", 1, key, database, end)
+	}
+	attempt(0, "stock:0")
+	attempt(3, "stock:3")
+	attempt(3, "stock:3")
+	st.out.await(`last attempt in vain`)
+	s.signal(os.Interrupt)
+	got := <-st.done
+	if !strings.Contains(got.out, `on "stock:3"`) || strings.Contains(got.out, "stock:0") {
+		t.Errorf("%d %s", got.code, got.out)
+	}
+}

@@ -28,7 +28,7 @@ func (e *Env) migrateWatch(ctx context.Context, pool *redis.Pool, f *migrateFlag
 	}
 	e.say(f.server.quiet, "watching; what is seen is kept for advance; ^C ends it, and a window begins anew then")
 	err = migrate.WatchClients(ctx, pool, migrate.ObserverConfig{
-		Namespace: f.namespace, Name: "status --watch on " + host, Dialect: o.Dialect, Lease: o.Claims.Lease, Monitor: f.monitor,
+		Namespace: f.namespace, DB: f.server.database(e), Name: "status --watch on " + host, Dialect: o.Dialect, Lease: o.Claims.Lease, Monitor: f.monitor,
 		Clock: e.Clock, Seen: said,
 	})
 	switch {

@@ -28,6 +28,7 @@ type Census struct {
 	sources     map[Source]*coverage
 	peers       map[string]*peer
 	writers     map[string]*writer
+	hosts       map[string]bool // of the writers, forgotten ones among them
 	keys        map[keyID]*keyState
 	sorted      []*keyState // all of keys, or none where one came or went
 	clients     map[string]skew.Observed
@@ -47,6 +48,9 @@ type Census struct {
 	stats      map[string]*calls
 	moved      time.Time
 	gone       goneWriters
+	run        string    // the server's run id; empty if unknown
+	runSince   time.Time // when it was first seen
+	longPause  time.Duration
 	goneKeys   int64
 }
 
@@ -82,7 +86,7 @@ func NewCensus(cfg Config) (*Census, error) {
 	}
 	c := &Census{
 		cfg: cfg, scope: cfg.scope(), fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
-		writers: map[string]*writer{}, keys: map[keyID]*keyState{}, clients: map[string]skew.Observed{}, stats: map[string]*calls{},
+		writers: map[string]*writer{}, hosts: map[string]bool{}, keys: map[keyID]*keyState{}, clients: map[string]skew.Observed{}, stats: map[string]*calls{},
 	}
 	ds := cfg.Dialects
 	if len(ds) == 0 {
@@ -176,6 +180,7 @@ func (c *Census) stepped(o skew.Observed) {
 	if until.Before(from) {
 		from, until = until, from
 	}
+	c.shiftBounds(o.For)
 	h := Hole{From: from, Until: until, Reason: HoleStep, Detail: "the server's clock moved by " + o.For.String() + " against the observer's"}
 	c.steps = append(bounded(c.steps, MostHoles), h)
 	for _, s := range c.sources {
@@ -190,10 +195,14 @@ func (c *Census) stepped(o skew.Observed) {
 // all sources.
 func (c *Census) blind(o skew.Observed) {
 	source, rest, _ := strings.Cut(o.Reason, " ")
-	if source == inDB {
+	switch source {
+	case inDB:
 		if n, err := strconv.Atoi(rest); err == nil {
 			c.selects(n)
 		}
+		return
+	case ofRun:
+		c.ofRun(rest, o.At)
 		return
 	}
 	reason, detail, _ := strings.Cut(rest, " ")
@@ -216,6 +225,10 @@ func (c *Census) blind(o skew.Observed) {
 // inDB begins the reason of the gap, of no length, that says which database was watched. A record of another
 // one than the first begins with it, so that a replay need not be told.
 const inDB = "database"
+
+// ofRun begins the reason of the gap, of no length, that names the server's run
+// id.
+const ofRun = "run"
 
 // Words in a gap's reason that make no hole: a source that is not there at all, and one that has less
 // to say.

@@ -15,7 +15,7 @@ func (c *Census) setnx(q order) {
 	if k != nil {
 		k.at(q.at)
 	}
-	if !r.legacy() {
+	if !r.legacy() || q.script {
 		if k != nil && !(k.known && k.exists) || r.guard || r.tomb {
 			c.wrote(q)
 		}
@@ -25,6 +25,7 @@ func (c *Census) setnx(q order) {
 	w := c.writer(q.addr, r, q.at)
 	c.attempts(k, w, q, r)
 	w.wrote(q.id.name, r, q.at, q.before.last, c.slept(w, q))
+	c.compare(w, r, q.at, q.at)
 	for addr := range k.getsets {
 		if hostOf(addr) == hostOf(q.addr) {
 			delete(k.getsets, addr)
@@ -50,6 +51,7 @@ func (c *Census) setnx(q order) {
 }
 
 func (c *Census) attempts(k *keyState, w *writer, q order, r reading) {
+	c.paused(k, q.at)
 	k.try(q.addr)
 	k.speaks(r.dialects)
 	w.uses(q.id.name)
@@ -112,17 +114,26 @@ func (c *Census) get(q order) {
 	if p := c.peers[q.addr]; p != nil && !q.script && q.before.setnx == q.id.name {
 		p.setnx, p.stamp, p.get, p.prev = q.before.setnx, q.before.stamp, q.id.name, q.at
 	}
-	if k == nil || w == nil || q.script {
+	if k == nil || q.script {
 		return
 	}
 	k.at(q.at)
+	if w == nil {
+		// A pool may send it on another connection than the SETNX.
+		if r, known := k.reply(); c.hosts[hostOf(q.addr)] {
+			k.foundLive(q, r, known)
+		}
+		return
+	}
 	if k.pending != nil && q.before.setnx == q.id.name {
 		c.settle(k, q.addr, false)
 	}
 	delete(w.seen, k.id)
-	if r, known := k.reply(); known {
+	r, known := k.reply()
+	if known {
 		w.remember(k.id, r)
 	}
+	k.foundLive(q, r, known)
 }
 
 // getset takes the second half of a takeover: who won, whose value went, how old the clock reading was.
@@ -162,13 +173,14 @@ func (c *Census) getset(q order) {
 		c.tookOver(k, w, q, r, old, seen)
 		return
 	}
-	c.lostGetset(k, w, q)
+	c.lostGetset(k, w, q, perhapsWon(q, old, seen, w.clockAt(q.at)))
 }
 
 // sampled feeds the clock. A value that repeats its SETNX's says nothing new of it: that was the better
 // sample.
 func (c *Census) sampled(w *writer, q order, r reading, tried bool) {
 	w.took(q.id.name, r, q.at)
+	c.compare(w, r, q.at, q.at)
 	switch {
 	case tried && q.value == q.before.stamp:
 	case tried && w.dialect().Restamp:
@@ -248,8 +260,9 @@ func (c *Census) tookOver(k *keyState, w *writer, q order, r reading, old, seen 
 	c.won(k, w, q, r, what, detail)
 }
 
-// lostGetset: the value stays, whoever holds.
-func (c *Census) lostGetset(k *keyState, w *writer, q order) {
+// lostGetset: the value stays, whoever holds. perhaps: a client of another
+// dialect that writes such bytes would have won.
+func (c *Census) lostGetset(k *keyState, w *writer, q order, perhaps bool) {
 	what, detail := ActGhost, ""
 	if h := k.holder; h != nil && h.addr != q.addr {
 		what, detail = ActClobber, "over "+h.addr
@@ -259,5 +272,5 @@ func (c *Census) lostGetset(k *keyState, w *writer, q order) {
 		w.waits.add(ended)
 		c.waits.add(ended)
 	}
-	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail})
+	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail, Perhaps: perhaps})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -60,8 +61,8 @@ func most(votes map[time.Duration]int) (lease time.Duration, ok bool) {
 
 // shift is what a writer's offsets move by when its lease is not the one its samples were taken with.
 func (w *writer) shift(lease Span) time.Duration {
-	if !lease.Known() {
-		return 0
+	if !lease.Known() || lease.Basis == Given {
+		return 0 // a given lease is what they were taken with
 	}
 	return w.assumed - lease.Value
 }
@@ -82,7 +83,7 @@ func (c *Census) gapAt(w *writer, g gapSample, lease Span) Gap {
 	i := w.clock.Offset(g.at)
 	out := Gap{At: g.at, Addr: g.addr, Key: g.key, AtMost: skew.NoHigh}
 	if i.Low != skew.NoLow {
-		out.AtLeast = max(0, g.length(i.Low))
+		out.AtLeast = max(0, g.length(i.Low)-w.wide)
 	}
 	if i.High != skew.NoHigh {
 		out.AtMost = max(0, g.length(i.High))
@@ -90,7 +91,7 @@ func (c *Census) gapAt(w *writer, g gapSample, lease Span) Gap {
 	return out
 }
 
-func (c *Census) gapFound(e *Evidence, leases map[*writer]Span) {
+func (c *Census) gapFound(e *Evidence) {
 	for _, w := range e.Writers {
 		if w.Gap != nil && (e.Gaps == nil || w.Gap.AtMost > e.Gaps.AtMost) {
 			g := *w.Gap
@@ -191,8 +192,8 @@ func (c *Census) safeJob(e *Evidence, leases map[*writer]Span) {
 		spread = e.Spread.Proved
 		basis, note = Inferred, "at most: only the proved spread is known"
 	}
-	if c.cfg.Spread > 0 && (!e.Spread.Sound() || c.cfg.Spread >= spread) && c.cfg.Spread >= e.Spread.Proved {
-		spread, basis, note = c.cfg.Spread, Claimed, ""
+	if claim, ok := dialect.Claimed(c.cfg.Spread); ok && (!e.Spread.Sound() || claim >= spread) && claim >= e.Spread.Proved {
+		spread, basis, note = claim, Claimed, ""
 	}
 	if e.LongestGap.Basis == Claimed {
 		basis = Claimed

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -32,6 +33,7 @@ func (c *Census) findings(e *Evidence) []Finding {
 		all = append(all, Finding{Severity: SeverityError, Kind: "mixture", DB: k.DB, Key: k.Key, What: "written by clients of several dialects: " + strings.Join(k.Dialects, ", "),
 			Advice: "they do not exclude each other as one dialect's clients do: find out who is who, and give each dialect a key of its own"})
 	}
+	all = append(all, c.perhapsOurs()...)
 	all = append(all, c.claimsRefuted(e)...)
 	all = append(all, fleetFindings(e)...)
 	SortFindings(all)
@@ -126,7 +128,7 @@ func writerDeeds(w *Writer) []Finding {
 func (c *Census) claimsRefuted(e *Evidence) []Finding {
 	var out []Finding
 	refute := func(what string, claim, seen time.Duration) {
-		if claim > 0 && seen > claim {
+		if claim, ok := dialect.Claimed(claim); ok && seen > claim {
 			out = append(out, Finding{Severity: SeverityError, Kind: "claim_refuted", What: fmt.Sprintf("the claim of %v for the %s is refuted: %v was seen", claim, what, seen.Round(time.Microsecond)),
 				Advice: "claim more, and check the leases of ours against it"})
 		}
@@ -142,6 +144,8 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 		refute("longest job", c.cfg.Job, c.longest.For)
 	}
 	refute("spread of the clocks", c.cfg.Spread, e.Spread.Proved)
+	refute("distance of the slowest clock behind the server's", c.cfg.Behind, e.Behind.proved())
+	refute("distance of the fastest clock ahead of the server's", c.cfg.Ahead, e.Ahead.proved())
 	return out
 }
 

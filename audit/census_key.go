@@ -28,6 +28,12 @@ type keyState struct {
 
 	polled polled
 
+	live    Found     // what old clients read and let stand
+	asked   time.Time // a client read the key while its value was unknown here
+	askedBy string
+	attempt time.Time // the last by an old client
+	perhaps string    // a value that may be a getsetlock client's without its PX
+
 	last       time.Time
 	dialects   []string
 	counts     Counts
@@ -131,11 +137,13 @@ func (k *keyState) at(now time.Time) {
 
 // stands notes the value that a command left.
 func (k *keyState) stands(value string) {
+	k.asked = time.Time{}
 	k.known, k.exists, k.value, k.ends = true, true, value, time.Time{}
 	k.noTTL = true
 }
 
 func (k *keyState) free() {
+	k.asked = time.Time{}
 	k.known, k.exists, k.value, k.ends, k.noTTL = true, false, "", time.Time{}, false
 }
 

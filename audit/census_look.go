@@ -1,17 +1,15 @@
 package audit
 
 import (
-	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
 // look takes one sight of a key. While MONITOR shows every command it only sets right what expiry or
 // eviction changed unseen; else it is all there is, and tells that somebody wrote.
 func (c *Census) look(o skew.Observed) {
-	if !c.scope.Covers(c.cfg.DB, o.Key) {
+	if !c.scope.Covers(c.cfg.DB, o.Key) || markOfOurs(o.Key, o.Value) {
 		return
 	}
 	id := keyID{c.cfg.DB, o.Key}
@@ -43,19 +41,11 @@ func (c *Census) look(o skew.Observed) {
 
 // isLock says whether a value is one that a client of a lock leaves on its key.
 func (c *Census) isLock(o skew.Observed) bool {
-	if isOurMark(o.Key, o.Value) {
+	if markOfOurs(o.Key, o.Value) {
 		return false
 	}
 	r := c.readAny(o.Value, o.At)
 	return len(r.dialects) > 0 || r.guard || r.tomb
-}
-
-// isOurMark reports that a getsetlock client left a token of its own on the key
-// beside an old one. No old client writes there, and a dialect of bare tokens
-// reads any text as one of its own.
-func isOurMark(key, value string) bool {
-	token, _, _ := strings.Cut(value, " ")
-	return isOurToken(token) && len(scope.Guarded(key)) > 0
 }
 
 // learn takes the key as it was seen. Who holds stays who held: if its value is gone, its release will
@@ -68,6 +58,10 @@ func (c *Census) learn(k *keyState, o skew.Observed) {
 		c.settle(k, p.addr, p.value == o.Value)
 	}
 	k.pending = nil
+	if !k.asked.IsZero() && o.Exists {
+		k.live = Found{Value: o.Value, Times: 1, Last: k.asked, Addr: k.askedBy}
+	}
+	k.asked = time.Time{}
 	k.known, k.exists, k.value, k.learnt = true, o.Exists, o.Value, o.At
 	k.ends = time.Time{}
 	if o.HasTTL {
@@ -96,6 +90,7 @@ func (c *Census) polledChange(k *keyState, o skew.Observed) {
 			At: begun, DB: k.id.db, Key: k.id.name, For: o.At.Sub(begun), Lease: c.cfg.Lease, Source: SourcePoll,
 		})
 	}
+	k.perhaps = ""
 	a := Act{At: o.At, Value: o.Value, Source: SourcePoll}
 	switch {
 	case !o.Exists:
@@ -109,11 +104,24 @@ func (c *Census) polledChange(k *keyState, o skew.Observed) {
 	case r.tomb:
 		a.What = ActTombstone
 		c.act(k, nil, a)
+	case r.legacy() && stampOfOurs(r, o.At, o.HasTTL, o.TTL):
+		a.What, a.Detail = ActWrote, "a stamp of a getsetlock client"
+		c.act(k, nil, a)
+	case r.legacy() && !o.HasTTL && c.perhapsStampOfOurs(r, o.At):
+		k.perhaps = o.Value
+		a.What, a.Detail = ActWrote, "a stamp a day ahead: perhaps a getsetlock client's without its PX"
+		c.act(k, nil, a)
 	case r.legacy():
 		w := c.writer("", r, o.At)
 		w.uses(o.Key)
 		k.speaks(r.dialects)
 		w.wrote(o.Key, r, o.At, time.Time{}, 0)
+		c.paused(k, o.At)
+		if !p.at.IsZero() {
+			// Written after the look before. What stood at the first look of a key was
+			// written at a time that nobody knows.
+			c.compare(w, r, o.At, p.at)
+		}
 		a.What, p.counted = ActAcquired, true
 		c.act(k, w, a)
 	default:

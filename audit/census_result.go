@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -65,18 +66,23 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 			e.LongestHold.Note = "at most so long: between two looks"
 		}
 	}
+	if c.cfg.Greatest > 0 {
+		e.GreatestLease = Span{Value: c.cfg.Greatest, Basis: Given}
+	}
 	e.LongestHold = claimOver(e.LongestHold, c.cfg.Job)
-	c.gapFound(e, leases)
+	c.gapFound(e)
 	e.Spread = c.spread(leases, e.named())
+	c.againstServer(e, leases)
 	c.safeJob(e, leases)
 }
 
 // claimOver lets a claim stand where what was measured is less, and where nothing was.
 func claimOver(seen Span, claim time.Duration) Span {
-	if claim == 0 || seen.Known() && seen.Value > claim {
+	value, claimed := dialect.Claimed(claim)
+	if !claimed || seen.Known() && seen.Value > value {
 		return seen
 	}
-	return Span{Value: claim, Basis: Claimed}
+	return Span{Value: value, Basis: Claimed}
 }
 
 func (c *Census) leaseOf(h Hold, leases map[*writer]Span) time.Duration {
@@ -177,7 +183,7 @@ func (r *keyRoom) act(c *Census, a *Act) *Act {
 func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 	*to = KeyEvidence{
 		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite), LastFailed: room.act(c, k.lastFailed),
-		NoTTL: k.noTTL, Earlier: k.earlier,
+		NoTTL: k.noTTL, Earlier: k.earlier, FoundLive: k.live,
 	}
 	if from := len(room.acts); len(k.timeline) > 0 {
 		for i := range k.timeline {

@@ -14,6 +14,8 @@ type writer struct {
 	addr        string
 	fits        []*dialect.Dialect // that fit all it wrote, the likeliest first; never empty
 	assumed     time.Duration      // lease that its samples were taken with
+	wide        time.Duration      // its lease may be less than assumed by so much
+	server      serverBounds       // of its clock against the server's
 	clock       *skew.Estimator
 	counts      Counts
 	holds       histogram
@@ -47,6 +49,7 @@ func (g gapSample) length(offset time.Duration) time.Duration {
 type goneWriters struct {
 	count    int64
 	interval skew.Interval // around all of theirs
+	server   serverBounds  // of all of theirs
 	at       time.Time
 	broken   bool // contradicted or not bounded
 }
@@ -67,6 +70,9 @@ func (c *Census) writer(addr string, r reading, at time.Time) *writer {
 			waiting: map[keyID]*wait{}, seen: map[keyID]dialect.Reply{},
 		}
 		w.assumed = c.cfg.Lease
+		if w.assumed > 0 && c.cfg.Greatest > w.assumed {
+			w.assumed, w.wide = c.cfg.Greatest, c.cfg.Greatest-c.cfg.Lease
+		}
 		if w.assumed == 0 {
 			w.assumed = r.dialects[0].Lease
 		}
@@ -74,6 +80,9 @@ func (c *Census) writer(addr string, r reading, at time.Time) *writer {
 			w.assumed = time.Minute
 		}
 		c.writers[name] = w
+		if addr != "" && len(c.hosts) < 16*c.cfg.MaxWriters {
+			c.hosts[hostOf(addr)] = true
+		}
 	}
 	w.last = latest(w.last, at)
 	if len(r.dialects) > 0 {
@@ -108,17 +117,24 @@ func (w *writer) wrote(key string, r reading, at, prev time.Time, slept time.Dur
 		return
 	}
 	s := skew.StampedBy(*d, w.assumed, r.stamp)
-	low, high := s.Slack, s.Slack
+	low, high := r.slacks(d)
+	// Not knowing the slack or the lease is like not knowing the clock by as much.
+	s.Slack, s.Unit = high, s.Unit+high-low+w.wide
+	s.Key, s.At, s.Prev, s.Slept = key, at, prev, slept
+	// A stamp that no clock could have written is no news of a clock.
+	_ = w.clock.Stamp(s)
+}
+
+// slacks are the least and the greatest that a client may have added to its
+// lease: those of d, and of the dialects that write the same form.
+func (r reading) slacks(d *dialect.Dialect) (low, high time.Duration) {
+	low, high = d.Slack, d.Slack
 	for _, other := range r.dialects {
 		if other.Unit == d.Unit && other.Shape == d.Shape {
 			low, high = min(low, other.Slack), max(high, other.Slack)
 		}
 	}
-	// Not knowing the slack is like not knowing the clock by as much.
-	s.Slack, s.Unit = high, s.Unit+high-low
-	s.Key, s.At, s.Prev, s.Slept = key, at, prev, slept
-	// A stamp that no clock could have written is no news of a clock.
-	_ = w.clock.Stamp(s)
+	return low, high
 }
 
 // took notes how old the clock reading behind a GETSET was, if that is the oldest yet.
@@ -192,6 +208,7 @@ func (c *Census) forgetWriter() {
 		}
 		g.at = w.last
 	}
+	c.gone.server.join(w.server)
 	if w.gap != nil && (c.gap == nil || w.gap.length(0) > c.gap.length(0)) {
 		c.gap = w.gap
 	}

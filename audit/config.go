@@ -26,11 +26,22 @@ type Config struct {
 	// Dialects are those that the fleet speaks, as far as it is known. Without any, presets are
 	// tried, what fits is named, and offsets are as wide as the presets differ.
 	Dialects []dialect.Dialect
-	// Lease is what all clients add to their clocks. Defaults to a guess for each writer, said to be one.
+	// Lease is what all clients add to their clocks, or the least of it where
+	// Greatest is more. Defaults to a guess for each writer, said to be one.
 	Lease time.Duration
+	// Greatest is the greatest lease of any old client. Defaults to Lease.
+	Greatest time.Duration
 	// Claims stand in where nothing is measured, and are refuted where what is measured is more: the
 	// longest job, the spread of the clocks, the longest time from a clock reading to its GETSET.
+	// A field of 0 claims nothing; [dialect.Zero] claims zero.
 	Job, Spread, Gap time.Duration
+	// Behind and Ahead claim how far the slowest old client's clock is behind the
+	// server's, and the fastest one's ahead of it, in the form of Spread.
+	Behind, Ahead time.Duration
+	// Idle is the longest pause between two attempts of one old client. Behind and
+	// Ahead count as measured after a window of that length without a hole.
+	// Defaults to an hour; a longer pause that was seen on a key counts instead.
+	Idle time.Duration
 	// OwnConnections claims that no two threads share a connection at a time: then a SETNX after a lost
 	// one comes a whole poll later, which narrows offsets to a round trip. Without it they are as wide as a poll.
 	OwnConnections bool
@@ -98,6 +109,7 @@ func (c Config) filled() (Config, error) {
 		c.Match = "*"
 	}
 	fill(&c.Looks, 1000)
+	fill(&c.Idle, time.Hour)
 	fill(&c.PollEvery, 100*time.Millisecond)
 	fill(&c.MaxKeys, 1000)
 	fill(&c.MaxWriters, 1000)
@@ -115,15 +127,19 @@ func (c Config) filled() (Config, error) {
 		name  string
 		value time.Duration
 	}{
-		{"Lease", c.Lease}, {"Job", c.Job}, {"Spread", c.Spread}, {"Gap", c.Gap}, {"For", c.For}, {"PollEvery", c.PollEvery},
+		{"Lease", c.Lease}, {"Greatest", c.Greatest}, {"Job", bound(c.Job)}, {"Spread", bound(c.Spread)}, {"Gap", bound(c.Gap)},
+		{"Behind", bound(c.Behind)}, {"Ahead", bound(c.Ahead)}, {"Idle", c.Idle}, {"For", c.For}, {"PollEvery", c.PollEvery},
 		{"Timeout", c.Timeout}, {"Monitor.Burst", c.Monitor.Burst}, {"Monitor.Every", c.Monitor.Every},
 	} {
 		if f.value < 0 {
 			return c, fmt.Errorf("audit: %s %v: must be at least 0", f.name, f.value)
 		}
 	}
-	if c.Lease > dialect.LongestStamp {
-		return c, fmt.Errorf("audit: Lease %v: must be at most %v", c.Lease, dialect.LongestStamp)
+	if longest := max(c.Lease, c.Greatest); longest > dialect.LongestStamp {
+		return c, fmt.Errorf("audit: Lease %v, Greatest %v: must be at most %v", c.Lease, c.Greatest, dialect.LongestStamp)
+	}
+	if c.Greatest > 0 && c.Greatest < c.Lease {
+		return c, fmt.Errorf("audit: Greatest %v: must be at least Lease %v", c.Greatest, c.Lease)
 	}
 	if c.MaxKeys < 0 || c.MaxWriters < 0 || c.DB < 0 {
 		return c, fmt.Errorf("audit: MaxKeys %d, MaxWriters %d, DB %d: must be at least 0", c.MaxKeys, c.MaxWriters, c.DB)
@@ -134,6 +150,12 @@ func (c Config) filled() (Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// bound is what a claim says; an absent one says nothing, which is 0.
+func bound(claim time.Duration) time.Duration {
+	d, _ := dialect.Claimed(claim)
+	return d
 }
 
 // fill replaces a zero.

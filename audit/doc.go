@@ -11,7 +11,8 @@
 // taken for absent. Nothing can be said of a client that wrote nothing while somebody looked.
 //
 // Nothing on the server is changed: no key is written, no setting set, KEYS is never sent, and all
-// that a watcher leaves when it is killed are connections, which the server closes itself.
+// that a watcher leaves when it is killed are connections, which the server closes itself. Only
+// [ApplyFixes] changes locks, and only [Doctor] with Remember writes looks alongside them.
 //
 // Clocks: facts are dated by the server's clock. Elapsed time of the observer, by [Config.Clock], only
 // tells whether that clock stepped. Offsets are client less server, positive where a client is ahead.

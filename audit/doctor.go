@@ -26,12 +26,21 @@ type DoctorConfig struct {
 	DB    int
 	// Dialects are those that the fleet speaks, as far as it is known, the first the likeliest.
 	Dialects []dialect.Dialect
-	// Lease is the longest that the fleet adds to its clocks. Defaults to that of Dialects[0], and is
-	// unknown without one.
-	Lease time.Duration
-	// Spread is how far the fleet's clocks are apart, measured or claimed. Defaults to what the dialect's
-	// terms assume, or 1 s.
-	Spread time.Duration
+	// Lease and Greatest are the smallest and the greatest lease of any old client.
+	// Greatest defaults to Lease. What a dialect ships is no lease that a fleet must
+	// have: without either of the two nothing rests on an old look, and no stamp is
+	// moved.
+	Lease, Greatest time.Duration
+	// Spread, Behind and Ahead are claims, in the form of [dialect.Terms]: 0 claims
+	// nothing, [dialect.Zero] claims zero. Spread defaults to what Evidence
+	// guarantees, else to the dialect's terms or 1 s, and to no less than Evidence
+	// proves. Behind and Ahead default to what Evidence measured on the same server,
+	// else they are unknown.
+	Spread, Behind, Ahead time.Duration
+	// Remember writes down, alongside each lock whose stamp is past, when its bytes
+	// were seen, so that a later call can tell how long they have stood there. It is
+	// all that Doctor ever writes.
+	Remember bool
 	// Evidence of a watch on the same server, by which ghosts are known. May be nil.
 	Evidence *Evidence
 	Progress func(looked int64) // told after each slice of keys; may be nil
@@ -45,6 +54,9 @@ type DoctorConfig struct {
 type Complaint struct {
 	Finding
 	Fix *Fix // nil where a person must act
+	// Wait is how long after this look the same call can have a fix, if nothing
+	// changes; 0 where waiting does not help, or that is unknown.
+	Wait time.Duration
 }
 
 // Diagnosis is what an examination found.
@@ -63,11 +75,15 @@ const longestComplaint = 4096
 // MostComplaints bounds the complaints about keys.
 const MostComplaints = 1000
 
-// Doctor examines a server and its locks. It changes nothing: what it would change is in the fixes.
+// Doctor examines a server and its locks. It changes no lock: what it would
+// change is in the fixes.
 //
-// A dead lock is one whose stamp is past by more than the spread of the clocks, by the server's clock: every
-// client takes it for expired, and none has come. That its holder works on is possible, if it has overrun its
-// lease; then it had lost the lock anyway.
+// A dead lock is one whose holder, if honest, has ended. Its stamp is past by the
+// server's clock, by more than the spread and by more than the slowest client's
+// clock is behind. Where the latter is unknown, a look remembered on the server
+// must have shown the same bytes more than the greatest lease ago. A client that
+// read the value during the watch and let it stand found it live, and then the
+// lock is not dead.
 //
 // When ctx ends, or the server fails in mid-work, it returns what it has found so far beside the error.
 func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis, error) {
@@ -78,9 +94,10 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 		return out, err
 	}
 	defer mux.Close()
-	x := &examiner{cfg: cfg, mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence)}
+	x := &examiner{cfg: cfg, mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence), live: foundLive(cfg.Evidence), past: map[string]pastStamp{}}
 	facts, err := askServer(ctx, mux, pool, cfg)
 	if err == nil {
+		x.run = facts.info["run_id"]
 		for _, f := range facts.judge() {
 			out.Complaints = append(out.Complaints, Complaint{Finding: f})
 		}
@@ -98,19 +115,40 @@ func (c *DoctorConfig) fill() {
 	if c.Clock == nil {
 		c.Clock = lock.Machine
 	}
-	var d dialect.Dialect
+	c.Spread = c.spread()
+}
+
+// greatest is the greatest lease, 0 where none is known.
+func (c *DoctorConfig) greatest() time.Duration { return max(c.Lease, c.Greatest) }
+
+// spread is how far the clocks are apart at most, as far as that is known. What
+// was proved is a lower bound: it raises what is assumed and never replaces it.
+func (c *DoctorConfig) spread() time.Duration {
+	claim, claimed := dialect.Claimed(c.Spread)
+	if e := c.Evidence; e != nil {
+		switch {
+		case claimed:
+			return max(claim, e.Spread.Proved)
+		case e.Spread.Sound():
+			return e.Spread.Guaranteed
+		}
+		return max(c.assumed(), e.Spread.Proved)
+	}
+	if claimed {
+		return claim
+	}
+	return c.assumed()
+}
+
+// assumed is the spread where nothing is known of it.
+func (c *DoctorConfig) assumed() time.Duration {
 	if len(c.Dialects) > 0 {
-		d = c.Dialects[0]
-	}
-	if c.Lease == 0 {
-		c.Lease = d.Lease
-	}
-	if c.Spread == 0 {
-		c.Spread = time.Second
-		if terms, err := d.Terms(dialect.Terms{Lease: c.Lease}); err == nil && terms.Spread > 0 {
-			c.Spread = terms.Spread
+		terms, err := c.Dialects[0].Terms(dialect.Terms{Lease: c.Lease})
+		if spread := bound(terms.Spread); err == nil && spread > 0 {
+			return spread
 		}
 	}
+	return time.Second
 }
 
 // all reports that no pattern says which keys are locks.
@@ -123,18 +161,21 @@ type examiner struct {
 	out    *Diagnosis
 	found  []Complaint
 	ghosts map[string]string // values that nobody holds, by key
-	denied int64             // keys that this user may not read
+	live   map[string]Found  // values that clients read and let stand, by key
+	past   map[string]pastStamp
+	run    string // the server's run id; empty if unknown
+	denied int64  // keys that this user may not read
 }
 
 // ghostsOf are the values that a watch saw left behind by a GETSET that won nothing, where nothing has come
-// since.
+// since. A GETSET by which a client of another dialect would have won left no ghost: its writer may hold.
 func ghostsOf(e *Evidence) map[string]string {
 	out := map[string]string{}
 	if e == nil {
 		return out
 	}
 	for _, k := range e.Keys {
-		if n := len(k.Timeline); n > 0 && k.Timeline[n-1].What == ActGhost {
+		if n := len(k.Timeline); n > 0 && k.Timeline[n-1].What == ActGhost && !k.Timeline[n-1].Perhaps {
 			out[k.Key] = k.Timeline[n-1].Value
 		}
 	}
@@ -151,6 +192,9 @@ func (x *examiner) keys(ctx context.Context) error {
 	err := r.each(ctx, x.look, progress)
 	x.out.Keys = r.looks
 	if again := x.leaveOurs(ctx); err == nil {
+		err = again
+	}
+	if again := x.judgePast(ctx); err == nil {
 		err = again
 	}
 	x.out.Complaints = append(x.out.Complaints, x.found...)
@@ -198,7 +242,7 @@ func (x *examiner) look(p *probedKey) {
 		x.denied++
 		return
 	}
-	if isMark(p) || strings.HasPrefix(p.key, "gsl:") {
+	if isMark(p) || isLookAtOurs(p) || strings.HasPrefix(p.key, "gsl:") {
 		return
 	}
 	if p.kind != "string" {
@@ -255,32 +299,51 @@ func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
 	if !ok || d.NeverReleases() {
 		return // there the key means "done", and is left to run out
 	}
-	ahead := stamp.Expiry.Sub(p.now)
-	var fix *Fix
-	if x.ghosts[p.key] == p.value {
-		x.complain(p, SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key, nobody holds it, and everybody waits for it%s", untilWords(ahead)),
-			"delete it by --fix, or wait", x.offer(p, FixDelete, d, stamp))
-		return
+	left := stamp.Expiry.Sub(p.now)
+	fits := fitting(p.value, p.now, x.cfg.Dialects)
+	if p.ours(x.cfg.Dialects) {
+		return // a getsetlock client's: its TTL frees it
 	}
-	switch {
-	case ahead < -x.cfg.Spread:
-		if p.hasTTL {
-			return // the server frees it
+	ahead, _ := x.aheadOf()
+	switch soon := max(x.cfg.Spread, ahead); {
+	case left < 0:
+		if !p.hasTTL { // else the server frees it
+			x.lookAtPast(p, -left, fits)
 		}
-		fix = x.offer(p, FixDelete, d, stamp)
-		x.complain(p, SeverityWarning, "dead", fmt.Sprintf("ended %s ago by the server's clock and still stands: its holder crashed, or a ghost is left; an old client that asks takes it over, one that knows only SET NX waits for ever", roughly(-ahead)),
-			"nothing, if old clients alone use it; else delete it by --fix", fix)
-	case ahead >= 0 && ahead <= x.cfg.Spread:
-		x.complain(p, SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and the clocks are up to %s apart: the client furthest ahead takes it for expired already", roughly(ahead), roughly(x.cfg.Spread)),
+	case x.ghosts[p.key] == p.value:
+		x.complain(p, SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key, nobody holds it, and everybody waits for it%s", untilWords(left)),
+			"wait; once its stamp is past it is judged as any other", nil)
+	case left <= soon:
+		x.complain(p, SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a clock may be %s ahead: the client furthest ahead takes it for expired already", roughly(left), roughly(soon)),
 			"a longer lease or shorter jobs; getsetlock skew says by how much", nil)
-	case tooFar(ahead, x.cfg.Lease):
-		what := fmt.Sprintf("ends only in %s: written by a clock that is far ahead, with a much longer lease, or forged; if the holder has crashed it blocks until then", roughly(ahead))
-		advice := "give --lease, and --fix can move it to end one lease from now"
-		if x.cfg.Lease > 0 {
-			fix, advice = x.offer(p, FixShorten, d, stamp), "move it to end one lease from now by --fix: its holder, if it lives, keeps all of a lease"
-		}
-		x.complain(p, SeverityWarning, "far", what, advice, fix)
+	case !p.hasTTL && perhapsOurs(left, x.cfg.greatest(), ahead):
+		f := perhapsOursFinding()
+		x.complain(p, f.Severity, f.Kind, fmt.Sprintf("holds %s, %s", shortQuote(p.value), f.What), f.Advice, nil)
+	case tooFar(left-ahead, x.leaseOrShipped(d)):
+		x.complainFar(p, left, x.shorten(p, d, stamp, fits))
 	}
+}
+
+// leaseOrShipped is the greatest lease, or what the dialect ships, where it was
+// named: good enough to say that a stamp is far, and not to move it.
+func (x *examiner) leaseOrShipped(d dialect.Dialect) time.Duration {
+	if greatest := x.cfg.greatest(); greatest > 0 || len(x.cfg.Dialects) == 0 {
+		return greatest
+	}
+	return d.Lease
+}
+
+// complainFar names a stamp that lies further ahead than a lease explains.
+func (x *examiner) complainFar(p *probedKey, left time.Duration, fix *Fix) {
+	what := fmt.Sprintf("ends only in %s: written by a clock that is far ahead, with a much longer lease, or forged; if the holder has crashed it blocks until then", roughly(left))
+	advice := "its holder may live, by a clock that is far ahead: say how far the fastest clock is ahead of the server's (--ahead) and the greatest lease (--lease or --greatest), and --fix can move it"
+	switch _, known := x.aheadOf(); {
+	case fix != nil:
+		advice = fmt.Sprintf("--fix moves it to end in %s: its holder, if it lives, keeps a whole lease by every clock", roughly(fix.lease))
+	case known && x.cfg.greatest() > 0:
+		advice = "a client whose clock is as far ahead as it may be could have written it: wait"
+	}
+	x.complain(p, SeverityWarning, "far", what, advice, fix)
 }
 
 func untilWords(ahead time.Duration) string {
@@ -329,6 +392,10 @@ func (x *examiner) leaveOurs(ctx context.Context) error {
 		if c := x.found[i]; n == 0 {
 			if err != nil {
 				c.Fix = nil // it could be ours
+				if p, ok := x.past[c.Key]; ok {
+					p.denied = true
+					x.past[c.Key] = p
+				}
 			}
 			kept = append(kept, c)
 		}

@@ -17,7 +17,7 @@ import (
 //go:embed doctor_fix.lua
 var fixLua string
 
-var fixScript = wire.NewScript(2, fixLua)
+var fixScript = wire.NewScript(3, fixLua)
 
 // FixKind is what a fix does.
 type FixKind string
@@ -25,7 +25,7 @@ type FixKind string
 // The fixes.
 const (
 	FixDelete  FixKind = "delete"  // the key goes
-	FixShorten FixKind = "shorten" // the stamp is replaced by one that ends a lease from now, by the server's clock
+	FixShorten FixKind = "shorten" // the stamp is replaced by one that ends a lease from now, by the fastest client's clock
 )
 
 // Fix changes one key, if its value still is the one that was looked at and no token of ours stands beside it.
@@ -52,12 +52,27 @@ func (f Fix) String() string {
 	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(cutKey(f.Key)), roughly(f.lease), shortQuote(f.Value))
 }
 
-// offer makes a fix, where a pattern says that the key is a lock.
-func (x *examiner) offer(p *probedKey, do FixKind, d dialect.Dialect, s dialect.Stamp) *Fix {
-	if x.cfg.all() {
+// shorten makes the fix of a stamp that no client within Ahead can have written.
+// From now on the fastest client still finds a whole lease in it, so that a
+// holder that lives loses nothing. It is nil where Ahead or the lease is not
+// known, or where no pattern says that the key is a lock.
+func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fits []*dialect.Dialect) *Fix {
+	ahead, known := x.aheadOf()
+	greatest := x.cfg.greatest()
+	if x.cfg.all() || !known || greatest == 0 || len(fits) == 0 {
 		return nil
 	}
-	return &Fix{Do: do, Key: p.key, Value: p.value, dialect: d, lease: x.cfg.Lease, id: s.ID}
+	most := ahead + greatest
+	for _, f := range fits {
+		// Written by the fastest clock, by a client with the greatest lease and slack.
+		if s.Expiry.Sub(p.now) <= most+f.Slack+f.Unit.Step() {
+			return nil
+		}
+	}
+	if step := max(d.Unit.Step(), time.Microsecond); most%step != 0 {
+		most += step - most%step
+	}
+	return &Fix{Do: FixShorten, Key: p.key, Value: p.value, dialect: d, lease: most, id: s.ID}
 }
 
 // FixOutcome is what became of a fix.
@@ -105,7 +120,7 @@ func (f Fix) apply(ctx context.Context, mux *wire.Mux) (FixOutcome, error) {
 			return "", err
 		}
 	}
-	n, err := redis.Int(mux.Eval(ctx, fixScript, f.Key, legacy.MarkKey(f.Key), f.Value, value))
+	n, err := redis.Int(mux.Eval(ctx, fixScript, f.Key, legacy.MarkKey(f.Key), lookKey(f.Key), f.Value, value))
 	if err != nil {
 		return "", err
 	}

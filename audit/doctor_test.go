@@ -63,7 +63,7 @@ func TestLocksAreDeadPastTheSpreadFarBeyondALeaseAndStolenSoonWithinTheSpread(t 
 	w.Mini.Set("lock:const", "busy")
 	w.Mini.Set("lock:big", strings.Repeat("1", 5000))
 	w.Mini.HSet("lock:hash", "a", "b")
-	got := complaintsOf(examined(t, w, DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{d}, Spread: time.Second}))
+	got := complaintsOf(examined(t, w, DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Spread: time.Second, Behind: time.Second, Ahead: dialect.Zero}))
 	want := `lock:big: large
 lock:const: no_ttl
 lock:dead: dead fix delete
@@ -75,7 +75,7 @@ lock:text: unreadable`
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	// Without a pattern nothing but stamps is judged, and nothing is offered.
-	got = complaintsOf(examined(t, w, DoctorConfig{Dialects: []dialect.Dialect{d}, Spread: time.Second}))
+	got = complaintsOf(examined(t, w, DoctorConfig{Dialects: []dialect.Dialect{d}, Spread: time.Second, Behind: time.Second}))
 	if got != "lock:dead: dead\nlock:far: far\nlock:soon: stolen_soon" {
 		t.Errorf("without a pattern:\n%s", got)
 	}
@@ -89,7 +89,8 @@ func TestAGhostIsKnownByItsWatch(t *testing.T) {
 		return &Evidence{Keys: []KeyEvidence{{Key: "lock:a", Timeline: []Act{{What: ActReleased}, {What: ActGhost, Value: value}}}}}
 	}
 	cfg := DoctorConfig{Match: "lock:*", Evidence: seen(value)}
-	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: ghost fix delete" {
+	// Its stamp is not past: who knows what other client holds by it.
+	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: ghost" {
 		t.Errorf("%s", got)
 	}
 	cfg.Evidence = seen("another")
@@ -126,7 +127,7 @@ func TestAFixComparesAndLeavesAloneWhatHasChanged(t *testing.T) {
 	for _, key := range []string{"lock:a", "lock:b", "lock:c", "lock:d"} {
 		w.Mini.Set(key, past)
 	}
-	cfg := DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}}
+	cfg := DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Behind: time.Second}
 	fixes := fixesOf(examined(t, w, cfg))
 	if len(fixes) != 4 {
 		t.Fatalf("%v", fixes)
@@ -150,7 +151,7 @@ func TestAStampFarAheadIsMovedToOneLeaseFromNow(t *testing.T) {
 	d := dialect.JedisUUID()
 	far := stampOf(t, d, w.ServerNow().AddDate(0, 0, 40), time.Minute)
 	w.Mini.Set("lock:a", far)
-	fixes := fixesOf(examined(t, w, DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{d}}))
+	fixes := fixesOf(examined(t, w, DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Ahead: dialect.Zero}))
 	if len(fixes) != 1 || !strings.Contains(fixes[0].String(), "end in 1m0s if it still holds") {
 		t.Fatalf("%v", fixes)
 	}

@@ -94,6 +94,9 @@ type Act struct {
 	Source  Source    `json:"source"`
 	Script  bool      `json:"script,omitempty"` // inside a script
 	Detail  string    `json:"detail,omitempty"`
+	// Perhaps: a client of another dialect that writes the same form would have won
+	// by it, so that its writer may hold the lock.
+	Perhaps bool `json:"perhaps,omitempty"`
 }
 
 // ActKind is what a client did.
@@ -228,6 +231,43 @@ type KeyEvidence struct {
 	NoTTL      bool  // at the last look there was a value without a TTL
 	Timeline   []Act // the latest, oldest first, failed attempts left out, at most MostActs
 	Earlier    int64 // acts that fell out of Timeline
+	FoundLive  Found // by old clients, as far as MONITOR shows
+}
+
+// Found is a value that old clients read and let stand. A client that took it
+// over would have replaced it.
+type Found struct {
+	Value string
+	Times int64     // 0: nobody read it while MONITOR was on
+	Last  time.Time // server's clock
+	Addr  string    // of the last reader
+}
+
+// Bound says how far old clients' clocks are off to one side of the server's
+// clock: behind it, or ahead of it. It is never negative.
+//
+// HAZARD: it speaks of the clients that wrote during the watch. A client that
+// wrote nothing may be further off.
+type Bound struct {
+	// Span is what may be relied on: measured over a whole window, or claimed and
+	// not refuted. Unknown otherwise.
+	Span Span
+	// AtLeast is proved by the writes that were seen, and refutes a smaller claim.
+	// skew.NoLow where nothing proves any.
+	AtLeast time.Duration
+	// AtMost is the most that the writes seen allow. skew.NoHigh where unknown.
+	AtMost time.Duration
+	Writes int64 // how many writes both rest on
+	// Guessed: a lease behind them was guessed, so neither is proved.
+	Guessed bool
+}
+
+// proved is what refutes a smaller claim, 0 for nothing.
+func (b Bound) proved() time.Duration {
+	if b.Guessed {
+		return 0
+	}
+	return max(0, b.AtLeast)
 }
 
 // Evidence is what was seen, until when. Its lists are sorted.
@@ -254,6 +294,15 @@ type Evidence struct {
 
 	// Spread is of the writers seen, at Until. It is no guarantee unless Spread.Sound().
 	Spread skew.Spread
+	// Behind and Ahead compare clocks with the server's; Spread compares clocks of
+	// old clients with each other. None of the three stands in for another.
+	Behind, Ahead Bound
+	// Run is the run id of the server that Behind and Ahead speak of. Another
+	// server's clock is elsewhere, so they are unknown there. Empty if unknown.
+	Run string
+	// Window is how long the longest unbroken watch of that server lasted up to
+	// Until, by polls or by MONITOR. Behind and Ahead count as measured from Idle on.
+	Window, Idle time.Duration
 	// ServerSteps are steps of the server's own clock, positive forwards.
 	ServerSteps []Hole
 	// LongestSafeJob is E + c − Δ − d by skew.Law: by the guaranteed spread (or the claimed one) and the

@@ -231,7 +231,7 @@ func (f *filter) known(database int, key string) bool {
 
 // attempt looks at a write on a key that is not known yet, and makes it known.
 func (f *filter) attempt(l line, name string, inScript bool) bool {
-	if !f.scope.Covers(l.db, l.args[1]) || isOurMark(l.args[1], l.args[2]) {
+	if !f.scope.Covers(l.db, l.args[1]) || markOfOurs(l.args[1], l.args[2]) {
 		return false
 	}
 	at := time.UnixMicro(l.micros).UTC()

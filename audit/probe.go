@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -186,7 +187,7 @@ func (t *probeTally) add(p *probedKey) {
 		t.denied++
 		return
 	}
-	if isMark(p) {
+	if isMark(p) || isLookAtOurs(p) {
 		return // it belongs to a lock that is counted itself
 	}
 	at := probePrefix(p.key)
@@ -215,8 +216,12 @@ func (t *probeTally) add(p *probedKey) {
 
 // isMark reports that a key is ours beside an old client's.
 func isMark(p *probedKey) bool {
-	token, _, blank := strings.Cut(p.value, " ")
-	return blank && strings.HasSuffix(p.key, ":gsl") && isOurToken(token)
+	return markOfOurs(p.key, p.value)
+}
+
+// isLookAtOurs reports that a key remembers looks at an old client's key.
+func isLookAtOurs(p *probedKey) bool {
+	return p.kind == "hash" && strings.HasSuffix(p.key, ":gsl"+look.Suffix)
 }
 
 // count adds a string to its form.
@@ -242,7 +247,7 @@ func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
 	if !p.hasTTL {
 		c.NoTTL++
 	}
-	if expiry, ok := t.expiry(form, names, p); ok {
+	if expiry, ok := t.expiry(form, names, p); ok && !p.ours(t.cfg.Dialects) {
 		if expiry.Before(p.now) {
 			c.Expired++
 		}
@@ -251,6 +256,11 @@ func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
 		}
 	}
 	return form
+}
+
+// ours reports that the stamp is a getsetlock client's, whose end is its TTL.
+func (p *probedKey) ours(own []dialect.Dialect) bool {
+	return p.hasTTL && StampOfOurs(p.value, p.now, p.ttl, own)
 }
 
 // expiry reads the stamp in a value by the likeliest dialect.

@@ -83,7 +83,19 @@ func TestProbeAndDoctorOnServersOfAllAges(t *testing.T) {
 			if err != nil || got.Keys != 4 || got.Prefixes[0].Types[probeRedisson] != 1 {
 				t.Fatalf("%+v %v", got, err)
 			}
-			d, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Dialects: cfg.Dialects})
+			// The first look is remembered; it is made older, and the second acts by it.
+			ask := DoctorConfig{Match: "lock:*", Dialects: cfg.Dialects, Lease: time.Minute, Remember: true}
+			first, err := Doctor(t.Context(), pool, ask)
+			if err != nil || len(fixesOf(first.Complaints)) > 0 {
+				t.Fatalf("%+v %v", first, err)
+			}
+			for _, key := range []string{"lock:a", "\xac\xed\x00\x05t\x00\x06lock:b"} {
+				s.Do("HINCRBY", lookKey(key), "sec", -80)
+				if left := s.Do("PTTL", lookKey(key)).(int64); left <= 0 || left > lookTTL.Milliseconds() {
+					t.Errorf("%q is remembered for %d ms", key, left)
+				}
+			}
+			d, err := Doctor(t.Context(), pool, ask)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -64,12 +64,13 @@ type lastStats struct {
 	at      time.Time
 	elapsed time.Duration
 	server  string // its run_id
+	named   string // the run_id that was sent last
 }
 
 // hole is what the new reading says was not seen since the last, if anything.
 func (l *lastStats) hole(at time.Time, elapsed time.Duration, server string) []skew.Observed {
 	was := *l
-	*l = lastStats{at, elapsed, server}
+	l.at, l.elapsed, l.server = at, elapsed, server
 	switch {
 	case was.at.IsZero():
 	case server != was.server:
@@ -105,6 +106,10 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	_, server, _ := strings.Cut(about, "run_id:")
 	server, _, _ = strings.Cut(server, "\r\n")
 	w.send(last.hole(at, w.elapsed(), server)...)
+	if server != "" && server != last.named {
+		last.named = server
+		w.send(skew.Observed{At: at, Kind: skew.ObservedGap, Reason: ofRun + " " + server})
+	}
 	setnx, _ := callsIn(text, "setnx")
 	getset, _ := callsIn(text, "getset")
 	w.send(

@@ -311,7 +311,7 @@ func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
 	if err != nil || p.Keys != 3 {
 		t.Errorf("the probe looked at %d keys, %v", p.Keys, err)
 	}
-	d, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock*", DB: 3, Hurry: true})
+	d, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock*", DB: 3, Behind: time.Second, Hurry: true})
 	dead := map[string]bool{}
 	for _, c := range d.Complaints {
 		if c.Kind == "dead" && c.DB == 3 {

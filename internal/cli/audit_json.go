@@ -24,12 +24,15 @@ type auditDocument struct {
 	Counts         audit.Counts       `json:"counts"`
 	Waits          auditWaits         `json:"waits"`
 	Spread         auditSpread        `json:"spread"`
+	Behind         *json.Number       `json:"behind_ms"`
+	Ahead          *json.Number       `json:"ahead_ms"`
+	Server         auditServer        `json:"server_clock"`
 	SmallestLease  *json.Number       `json:"smallest_lease_ms"`
 	GreatestLease  *json.Number       `json:"greatest_lease_ms"`
 	LongestGap     *json.Number       `json:"longest_gap_ms"`
 	LongestSafeJob *json.Number       `json:"longest_safe_job_ms"`
 	LongestHold    *json.Number       `json:"longest_hold_ms"`
-	Bases          map[string]*string `json:"bases"` // of the five above: given, inferred, measured, claimed, default
+	Bases          map[string]*string `json:"bases"` // of the seven above: given, inferred, measured, claimed, default
 	Cost           *auditCost         `json:"cost"`
 	Findings       []auditFinding     `json:"findings"`
 }
@@ -112,6 +115,21 @@ type auditSpread struct {
 	Guaranteed *json.Number `json:"guaranteed_ms"`
 }
 
+// auditServer is on what behind_ms and ahead_ms rest.
+type auditServer struct {
+	Behind auditOff     `json:"behind"`
+	Ahead  auditOff     `json:"ahead"`
+	Writes int64        `json:"writes"`
+	Run    *string      `json:"run_id"`
+	Window *json.Number `json:"window_ms"`
+	Idle   *json.Number `json:"idle_ms"`
+}
+
+type auditOff struct {
+	AtLeast *json.Number `json:"at_least_ms"`
+	AtMost  *json.Number `json:"at_most_ms"`
+}
+
 type auditCost struct {
 	Probed     int64        `json:"keys_probed"`
 	ProbeMS    *json.Number `json:"probe_ms"`
@@ -141,9 +159,11 @@ func (a *auditAnswer) document() auditDocument {
 	doc := auditDocument{
 		Schema: "getsetlock.audit/1", From: instant(e.From), Until: instant(e.Until), Dialects: a.dialects(),
 		Prefixes: []auditPrefix{}, Sources: []auditSource{}, Writers: []auditWriter{}, Counts: e.Counts, Waits: waitsFound(e.Waits),
+		Behind: spanMillis(e.Behind.Span), Ahead: spanMillis(e.Ahead.Span), Server: serverFound(e),
 		SmallestLease: spanMillis(e.SmallestLease), GreatestLease: spanMillis(e.GreatestLease), LongestGap: spanMillis(e.LongestGap),
 		LongestSafeJob: spanMillis(e.LongestSafeJob), LongestHold: spanMillis(e.LongestHold),
 		Bases: map[string]*string{
+			"behind": basisOf(e.Behind.Span), "ahead": basisOf(e.Ahead.Span),
 			"smallest_lease": basisOf(e.SmallestLease), "greatest_lease": basisOf(e.GreatestLease), "longest_gap": basisOf(e.LongestGap),
 			"longest_safe_job": basisOf(e.LongestSafeJob), "longest_hold": basisOf(e.LongestHold),
 		},
@@ -260,6 +280,25 @@ func (a *auditAnswer) spreadFound() auditSpread {
 	}
 	if e.Spread.Sound() {
 		out.Guaranteed = ptr(millis(e.Spread.Guaranteed))
+	}
+	return out
+}
+
+// serverFound is what was seen of the clocks against the server's. A bound that
+// rests on a guessed lease is none.
+func serverFound(e *audit.Evidence) auditServer {
+	off := func(b audit.Bound) (out auditOff) {
+		if b.AtLeast != skew.NoLow && !b.Guessed {
+			out.AtLeast = ptr(millis(b.AtLeast))
+		}
+		if b.AtMost != skew.NoHigh && !b.Guessed {
+			out.AtMost = ptr(millis(b.AtMost))
+		}
+		return out
+	}
+	out := auditServer{Behind: off(e.Behind), Ahead: off(e.Ahead), Writes: e.Behind.Writes, Run: orNull(e.Run)}
+	if !e.From.IsZero() {
+		out.Window, out.Idle = ptr(millis(e.Window)), ptr(millis(e.Idle))
 	}
 	return out
 }

@@ -196,7 +196,7 @@ func (a *auditAnswer) printClocks(w io.Writer) {
 // clockLines are names and values, for the terminal and the page.
 func (a *auditAnswer) clockLines() [][2]string {
 	e := &a.result.Evidence
-	out := [][2]string{{"clocks apart", a.spreadWords()}}
+	out := [][2]string{{"clocks apart", a.spreadWords()}, {"clocks behind", serverWords(e, e.Behind, "--lease or --greatest")}, {"clocks ahead", serverWords(e, e.Ahead, "--lease and --gap")}}
 	lease := spanWords(e.SmallestLease)
 	if e.GreatestLease.Known() && e.GreatestLease.Value != e.SmallestLease.Value {
 		lease += ", greatest " + spanWords(e.GreatestLease)
@@ -235,6 +235,41 @@ func (a *auditAnswer) spreadWords() string {
 		return text + "; no upper bound is guaranteed, since these contradict themselves: " + fewOf(e.Spread.Contradicted)
 	}
 	return text + "; no upper bound: too little was seen of " + fewOf(e.Spread.Unbounded)
+}
+
+// serverWords says how far clocks are off the server's, to one side. needs are
+// the flags without which nothing bounds it from above.
+func serverWords(e *audit.Evidence, b audit.Bound, needs string) string {
+	if b.Writes == 0 {
+		if b.Span.Known() {
+			return "at most " + spanWords(b.Span) + ", than the server's"
+		}
+		return "unknown: no write of an old client was seen"
+	}
+	var parts []string
+	if b.AtLeast > 0 {
+		parts = append(parts, "at least "+short(b.AtLeast))
+	}
+	if b.AtMost != skew.NoHigh {
+		parts = append(parts, "at most "+short(b.AtMost))
+	} else {
+		parts = append(parts, "no upper bound without "+needs)
+	}
+	text := strings.Join(parts, ", ") + ", by " + countOf(int(b.Writes), "write")
+	if b.Guessed {
+		text += " *"
+	}
+	switch {
+	case b.Span.Known():
+		return text + "; " + spanWords(b.Span)
+	case b.AtMost == skew.NoHigh || b.Guessed:
+		return text
+	case e.Run == "":
+		return text + "; not measured: the server names no run id"
+	case e.Window < e.Idle:
+		return text + fmt.Sprintf("; not measured: watched for %s of %s without a hole", short(e.Window), short(e.Idle))
+	}
+	return text
 }
 
 // fewOf lists names for a line: a fleet that connects anew for each command has thousands.

@@ -320,7 +320,7 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 	for line, says := range map[string]string{
 		"audit x":                            "takes no arguments",
 		"audit --for -1s":                    "must not be negative",
-		"audit --lease 0s":                   "--lease 0s",
+		"audit --lease 0s":                   `"0s" for "--lease"`,
 		"audit --hash":                       "--hash is for --record",
 		"audit --demo --replay x":            "give one",
 		"audit --demo --redis x":             "for a live server",
@@ -331,7 +331,7 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 		"doctor --yes":                       "--yes is for --fix",
 		"doctor --fix --match lock:*":        "you cannot be asked",
 		"doctor --spread 1s --watch 1s":      "give one",
-		"doctor --spread 0s":                 "--spread 0s",
+		"doctor --spread -1s":                "can't be negative",
 		"audit --record /no/folder/x --demo": "",
 	} {
 		got := s.run(strings.Fields(line)...)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,16 +25,25 @@ sentence, with what to do.
 
 What the server can do is tried, not read off its version, in ways that change nothing.
 
-With --fix it changes what it can: it deletes dead locks, and moves stamps far ahead to
-end one lease from now, so that a living holder keeps a whole lease. It shows what it
-would do and asks before. Each change is made in one step on the server only if the
-value is still the one that was looked at and no token of ours stands beside it; else
-the key is left alone, and that is said. Since without a pattern a lock can't be told
-from a time that another program keeps, --fix needs --match.
+With --fix it deletes dead locks, and moves stamps far ahead so that a living holder
+keeps a whole lease. It shows what it would do and asks before. Each change is made in
+one step on the server only if the value is still the one that was looked at and no
+token of ours stands beside it; else the key is left alone, and that is said. Since
+without a pattern a lock can't be told from a time that another program keeps, --fix
+needs --match.
+
+A stamp that the server's clock has passed is not yet a dead lock: old clients may have
+clocks that are behind the server's, and their holder lives. --behind says how far the
+slowest is behind, and then the stamp decides. Without it --fix remembers on the server
+which bytes it saw (a hash named {KEY}:gsl:look), says how long to wait, and deletes
+them at a later call if they still stand there, for which it must know the greatest
+lease (--lease or --greatest). A value that old clients read during --watch and let
+stand is never deleted. A stamp far ahead is moved only if --ahead says how far the
+fastest clock is ahead of the server's.
 
 --watch listens to all commands for so long before (MONITOR, in bursts), and measures
-how far the clocks are apart, and which locks are ghosts. Without it --spread says how
-far, or what is usual is assumed.
+how far the clocks are apart, which locks are ghosts, and which old clients find live.
+Without it --spread says how far the clocks are apart, or what is usual is assumed.
 
 Exit codes: 0 nothing is wrong; 1 something is, or was before --fix; 2 wrong use; 3 it
 could not be done.`
@@ -42,8 +52,7 @@ type doctorFlags struct {
 	server  serverFlags
 	dialect dialectFlags
 	match   string
-	lease   time.Duration
-	spread  time.Duration
+	terms   dialect.Terms // what is claimed of the old clients
 	watch   time.Duration
 	fix     bool
 	yes     bool
@@ -59,6 +68,7 @@ func newDoctor(e *Env) *cobra.Command {
 		Example: examples(
 			"getsetlock doctor --match 'lock:*'",
 			"getsetlock doctor --match 'lock:*' --dialect jedis --lease 60s --fix",
+			"getsetlock doctor --match 'lock:*' --dialect jedis --behind 1s --fix   # clocks kept by NTP",
 			"getsetlock doctor --match 'lock:*' --watch 10s --json | jq '.findings[].what'",
 		),
 		Args: noArgs,
@@ -75,8 +85,11 @@ func newDoctor(e *Env) *cobra.Command {
 	f.dialect.register(cmd, "what the old clients speak (default: found out)")
 	flags := cmd.Flags()
 	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it so that the shell leaves it alone")
-	flags.DurationVar(&f.lease, "lease", 0, "the longest that old clients add to their clocks (default: that of --dialect)")
-	flags.DurationVar(&f.spread, "spread", 0, "how far the clocks are apart (default: measured by --watch, else assumed)")
+	positiveVar(flags, &f.terms.Lease, "lease", 0, "the old clients' smallest lease (default: unknown)")
+	positiveVar(flags, &f.terms.Greatest, "greatest", 0, "the old clients' greatest lease (default: --lease)")
+	claimVar(flags, &f.terms.Spread, "spread", "how far the old clients' clocks are apart at most (default: measured by --watch, else assumed)")
+	claimVar(flags, &f.terms.Behind, "behind", "how far the slowest old client's clock is behind the server's at most (default $"+envBehind+", else unknown: --fix then looks twice)")
+	claimVar(flags, &f.terms.Ahead, "ahead", "how far the fastest old client's clock is ahead of the server's at most (default $"+envAhead+", else unknown: no stamp is moved)")
 	flags.DurationVar(&f.watch, "watch", 0, "listen to all commands for so long before")
 	flags.BoolVar(&f.fix, "fix", false, "do what can be done about it, after asking")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask")
@@ -86,12 +99,16 @@ func newDoctor(e *Env) *cobra.Command {
 
 func (f *doctorFlags) complete(e *Env, cmd *cobra.Command) (audit.DoctorConfig, error) {
 	given := cmd.Flags().Changed
-	cfg := audit.DoctorConfig{Match: f.match, Lease: f.lease, Spread: f.spread, DB: f.server.database(e), Timeout: e.Timeout}
+	cfg := audit.DoctorConfig{Match: f.match, DB: f.server.database(e), Timeout: e.Timeout, Remember: f.fix}
+	if err := claimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
+		return cfg, err
+	}
+	cfg.Lease, cfg.Greatest, cfg.Spread = f.terms.Lease, f.terms.Greatest, f.terms.Spread
+	cfg.Behind, cfg.Ahead = f.terms.Behind, f.terms.Ahead
+	if err := leasesFit(f.terms.Lease, f.terms.Greatest); err != nil {
+		return cfg, err
+	}
 	switch {
-	case given("lease") && (f.lease <= 0 || f.lease > dialect.LongestStamp):
-		return cfg, wrongUse("--lease %v: it must be above zero and at most %v", f.lease, dialect.LongestStamp)
-	case given("spread") && f.spread <= 0:
-		return cfg, wrongUse("--spread %v: it must be above zero", f.spread)
 	case f.watch < 0:
 		return cfg, wrongUse("--watch %v: it must not be negative", f.watch)
 	case given("spread") && f.watch > 0:
@@ -113,6 +130,19 @@ func (f *doctorFlags) complete(e *Env, cmd *cobra.Command) (audit.DoctorConfig, 
 		cfg.Dialects = []dialect.Dialect{d}
 	}
 	return cfg, nil
+}
+
+// leasesFit checks the two leases that audit and doctor are told.
+func leasesFit(lease, greatest time.Duration) error {
+	switch {
+	case lease > dialect.LongestStamp:
+		return wrongUse("--lease %v: it must be at most %v", lease, dialect.LongestStamp)
+	case greatest > dialect.LongestStamp:
+		return wrongUse("--greatest %v: it must be at most %v", greatest, dialect.LongestStamp)
+	case greatest > 0 && greatest < lease:
+		return wrongUse("--greatest %v is less than --lease %v", greatest, lease)
+	}
+	return nil
 }
 
 func (f *doctorFlags) run(e *Env, ctx context.Context, cfg audit.DoctorConfig) error {
@@ -156,14 +186,21 @@ func (f *doctorFlags) run(e *Env, ctx context.Context, cfg audit.DoctorConfig) e
 	return nil
 }
 
-// listen measures the fleet's clocks before.
+// listen measures the fleet's clocks before. With --fix a first look is
+// remembered before the watch, which then counts towards the time that bytes must
+// have stood there.
 func (f *doctorFlags) listen(e *Env, ctx context.Context, pool *redis.Pool, address string, cfg *audit.DoctorConfig) error {
 	if f.watch == 0 {
 		return nil
 	}
+	if f.fix {
+		if _, err := audit.Doctor(ctx, pool, *cfg); err != nil {
+			return couldNot(err, "examining %s", address)
+		}
+	}
 	view := e.newLiveView(f.server.quiet, f.watch)
 	r, err := audit.Watch(ctx, pool, audit.Config{
-		Match: f.match, Dialects: cfg.Dialects, Lease: f.lease, For: f.watch, DB: cfg.DB, Timeout: e.Timeout, Monitor: audit.MonitorConfig{On: true},
+		Match: f.match, Dialects: cfg.Dialects, Lease: cfg.Lease, Greatest: cfg.Greatest, Spread: cfg.Spread, Behind: cfg.Behind, Ahead: cfg.Ahead, For: f.watch, DB: cfg.DB, Timeout: e.Timeout, Monitor: audit.MonitorConfig{On: true},
 		Seen: view.show, SeenEvery: view.every(),
 	})
 	view.end()
@@ -174,10 +211,7 @@ func (f *doctorFlags) listen(e *Env, ctx context.Context, pool *redis.Pool, addr
 		return couldNot(err, "watching %s", address)
 	}
 	cfg.Evidence = &r.Evidence
-	if s := r.Evidence.Spread; s.Sound() {
-		cfg.Spread = max(s.Guaranteed, time.Millisecond)
-	} else if s.Proved > 0 {
-		cfg.Spread = s.Proved
+	if s := r.Evidence.Spread; !s.Sound() && s.Proved > 0 {
 		e.say(f.server.quiet, "the clocks are at least %v apart; an upper bound could not be had", s.Proved.Round(time.Millisecond))
 	}
 	return nil
@@ -265,6 +299,8 @@ type doctorFinding struct {
 	What     string     `json:"what"`
 	Advice   string     `json:"advice"`
 	Fix      *doctorFix `json:"fix"`
+	// Wait: after this the same call can have a fix, if nothing changes.
+	Wait *json.Number `json:"wait_ms"`
 }
 
 type doctorFix struct {
@@ -279,6 +315,9 @@ func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) docto
 		f := doctorFinding{Severity: string(c.Severity), Kind: c.Kind, Key: orNull(escaped(c.Key)), What: c.What, Advice: c.Advice}
 		if c.Fix != nil {
 			f.Fix = &doctorFix{Does: string(c.Fix.Do), Value: escaped(c.Fix.Value), Outcome: orNull(string(fixed[c.Fix.Key]))}
+		}
+		if c.Wait > 0 {
+			f.Wait = ptr(millis(c.Wait))
 		}
 		doc.Findings = append(doc.Findings, f)
 	}

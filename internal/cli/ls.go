@@ -28,6 +28,8 @@ Spring's serializers write a key; such a key is named beside the plain one, with
 which it shares nothing. Without PATTERN only those keys are shown that a dialect
 reads with a plausible time, or that carry a token of ours. Of such a token the owner
 is what stands beside it: for getsetlock run the names of the host and of the command.
+Where a getsetlock client writes an old clients' time, that lies a day ahead: the lock
+ends with its token, or its TTL, and that end is shown.
 
 Values are read by the server's clock. Several dialects write the same form: the
 one that --dialect names is believed, and the others are told by --json.

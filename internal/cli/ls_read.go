@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -89,8 +91,8 @@ func isMark(o legacy.Observation) bool {
 }
 
 // isBookkeeping reports that a key is what the token lock keeps beside the locks: the counter of
-// fencing numbers, whose value looks like a stamp in microseconds, the lines of waiters, and what is
-// written so that replicas have something to acknowledge.
+// fencing numbers, whose value looks like a stamp in microseconds, the lines of waiters, what is
+// written so that replicas have something to acknowledge, and the looks at old clients' keys.
 func isBookkeeping(o legacy.Observation) bool {
 	switch {
 	case strings.HasPrefix(o.Key, "gsl:fence:"):
@@ -99,6 +101,8 @@ func isBookkeeping(o legacy.Observation) bool {
 		return o.Type == "string" && o.Value == ""
 	case strings.HasPrefix(o.Key, "gsl:gives:"):
 		return o.Type == "string" && strings.HasPrefix(o.Value, " ")
+	case strings.HasSuffix(o.Key, ":gsl"+look.Suffix):
+		return o.Type == "hash"
 	case strings.HasPrefix(o.Key, "gsl:queue:"), strings.HasPrefix(o.Key, "gsl:alive:"):
 		return o.Type == "zset"
 	}
@@ -185,6 +189,15 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 	now := o.ServerNow()
 	l.setUntil(m.Expiry, now)
+	_, bytes, _ := o.Token()
+	// A getsetlock client's stamp lies a day beyond the end of its lock, which is
+	// that of its token, or of the PX of a lock whose token is gone.
+	switch {
+	case l.marked && o.Value == bytes:
+		l.setUntil(now.Add(o.MarkPTTL), now)
+	case o.HasTTL && m.Expiry.After(now.Add(o.PTTL)) && audit.StampOfOurs(o.Value, now, o.PTTL, nil):
+		l.setUntil(now.Add(o.PTTL), now)
+	}
 	expired := m.Expiry.Before(now)
 	if len(m.Dialects) > 0 {
 		if d, err := dialect.Lookup(m.Dialects[0]); err == nil {

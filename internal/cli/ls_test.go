@@ -227,7 +227,7 @@ func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
 	s := furnished(t)
 	s.interactive = true
 	s.stdin = "n\n"
-	s.want(s.run("unlock", "ours"), 1, "", "ours is held, by "+aToken+", in dialect Jedis, until 2026-03-02T12:00:30.001Z, value 1772452830001\nIf its holder is alive")
+	s.want(s.run("unlock", "ours"), 1, "", "ours is held, by "+aToken+", in dialect Jedis, until 2026-03-02T12:00:30.000Z, value 1772452830001\nIf its holder is alive")
 	s.stdin = ""
 	s.want(s.run("unlock", "ours"), 1, "", "nothing was deleted")
 	if !s.world.Mini.Exists("ours") {
@@ -290,4 +290,34 @@ func TestLsFindsOurKeyBesideEachSpelling(t *testing.T) {
 			t.Errorf("%s: %+v", pattern, answer.Locks)
 		}
 	}
+}
+
+// A getsetlock client's stamp lies a day beyond its lock's end.
+func TestLsShowsTheEndOfOursAndNotItsStamp(t *testing.T) {
+	s := newStage(t)
+	m := s.world.Mini
+	ahead := stampOf(redistest.Start.Add(24*time.Hour + 30*time.Second))
+	m.Set("ours", ahead)
+	m.SetTTL("ours", 35*time.Second)
+	m.Set(legacy.MarkKey("ours"), aToken+" "+ahead)
+	m.SetTTL(legacy.MarkKey("ours"), 30*time.Second)
+	m.Set("unmarked", ahead)
+	m.SetTTL("unmarked", 20*time.Second)
+	m.Set("old", stampOf(redistest.Start.Add(40*time.Second)))
+	m.HSet("{ours}:gsl:look", "bytes", ahead)
+	var answer lsAnswer
+	if err := json.Unmarshal([]byte(s.run("ls", "*", "--json").out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"ours": "30000", "unmarked": "20000", "old": "40000"}
+	for _, l := range answer.Locks {
+		if l.Left == nil || want[l.Key] == "" || l.Left.String() != want[l.Key] || l.State != stateHeld {
+			t.Errorf("%s: %s, left %v", l.Key, l.State, l.Left)
+		}
+	}
+	if len(answer.Locks) != len(want) {
+		t.Errorf("%+v", answer.Locks)
+	}
+	s.interactive, s.stdin = true, "n\n"
+	s.want(s.run("unlock", "ours"), 1, "", "until "+redistest.Start.Add(30*time.Second).UTC().Format("2006-01-02T15:04:05.000Z"))
 }

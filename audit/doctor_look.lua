@@ -1,0 +1,12 @@
+-- doctor-look: L, M, M's look; bytes that must stand on L, TIME's seconds and microseconds, run id, PX → 0 L changed or M stands, 1 written, 2 an older look at the same bytes stands
+if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
+if redis.call('TYPE', KEYS[1]).ok ~= 'string' or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+local kind = redis.call('TYPE', KEYS[3]).ok
+if kind ~= 'none' and kind ~= 'hash' then return 0 end
+local was = redis.call('HMGET', KEYS[3], 'bytes', 'run', 'sec')
+-- A look from TIME's future is of a clock that was set back since.
+if was[1] == ARGV[1] and was[2] == ARGV[4] and (tonumber(was[3]) or math.huge) <= tonumber(ARGV[2]) then return 2 end
+redis.call('DEL', KEYS[3])
+redis.call('HMSET', KEYS[3], 'bytes', ARGV[1], 'sec', ARGV[2], 'usec', ARGV[3], 'run', ARGV[4], 'boot', '', 'up', '')
+redis.call('PEXPIRE', KEYS[3], ARGV[5])
+return 1

@@ -1,0 +1,253 @@
+package audit
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+//go:embed doctor_look.lua
+var lookLua string
+
+var rememberScript = wire.NewScript(3, lookLua)
+
+// lookTTL is how long a remembered look stays.
+const lookTTL = 30 * 24 * time.Hour
+
+// pastStamp is a stamp that the server's clock has passed, until it is known
+// whether its holder may live.
+type pastStamp struct {
+	value string
+	now   time.Time     // TIME from before the value was read
+	ago   time.Duration // by which TIME is past the stamp
+	age   time.Duration // how old a look at the same bytes has to be; 0 without a known lease
+	// denied: this user may not see whether a key of ours stands alongside.
+	denied bool
+}
+
+// foundLive are the values that old clients read during the watch and let stand.
+func foundLive(e *Evidence) map[string]Found {
+	out := map[string]Found{}
+	if e == nil {
+		return out
+	}
+	for _, k := range e.Keys {
+		if k.FoundLive.Times > 0 {
+			out[k.Key] = k.FoundLive
+		}
+	}
+	return out
+}
+
+// behindOf is how far the slowest client's clock is behind the server's: claimed
+// and not refuted, or measured on this very server. It says false where that is
+// unknown.
+func (x *examiner) behindOf() (time.Duration, bool) {
+	return x.relied(x.cfg.Behind, func(e *Evidence) Bound { return e.Behind })
+}
+
+// aheadOf is the same of the fastest client's clock.
+func (x *examiner) aheadOf() (time.Duration, bool) {
+	return x.relied(x.cfg.Ahead, func(e *Evidence) Bound { return e.Ahead })
+}
+
+func (x *examiner) relied(claim time.Duration, of func(*Evidence) Bound) (time.Duration, bool) {
+	value, claimed := dialect.Claimed(claim)
+	e := x.cfg.Evidence
+	if e == nil {
+		return value, claimed
+	}
+	b := of(e)
+	switch measured := b.Span.Basis == Measured && e.Run != "" && e.Run == x.run; {
+	case measured:
+		return max(value, b.Span.Value), true
+	case claimed && b.proved() > value:
+		return 0, false // refuted
+	}
+	return value, claimed
+}
+
+// lookAtPast takes a stamp that TIME has passed. Within the margin it is live for
+// a client whose clock is right, and nothing is said of it. Whether its holder may
+// live is judged later, for all such stamps together.
+func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.Dialect) {
+	behind, _ := x.behindOf()
+	margin := max(x.cfg.Spread, behind)
+	if len(fits) == 0 {
+		return
+	}
+	past := pastStamp{value: p.value, now: p.now, ago: ago}
+	for _, d := range fits {
+		stamp, err := d.Decode(p.value, p.now)
+		if err != nil || !d.PastBy(stamp, p.now, margin) {
+			return
+		}
+		if greatest := x.cfg.greatest(); greatest > 0 {
+			past.age = max(past.age, dialect.Terms{Greatest: greatest}.LookAge(*d))
+		}
+	}
+	if before := len(x.found); len(p.key) <= longestComplaint {
+		x.complain(p, SeverityWarning, "past", "", "", nil)
+		if len(x.found) > before {
+			x.past[p.key] = past
+		}
+	}
+}
+
+// judgePast finishes the complaints about stamps that TIME has passed: dead where
+// nothing that lives can hold them, else what would show it.
+func (x *examiner) judgePast(ctx context.Context) error {
+	var cmds []wire.Command
+	var of []*Complaint
+	for i := range x.found {
+		c := &x.found[i]
+		if _, ok := x.past[c.Key]; ok && c.Kind == "past" {
+			cmds = append(cmds, wire.Cmd("HMGET", lookKey(c.Key), "bytes", "sec", "usec", "run"))
+			of = append(of, c)
+		}
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	var failed error
+	var young []*Complaint
+	for i, reply := range x.mux.Batch(ctx, cmds) {
+		var refused redis.Error
+		if reply.Err != nil && !errors.As(reply.Err, &refused) {
+			failed = fmt.Errorf("looking for remembered looks: %w", reply.Err)
+		}
+		if x.judge(of[i], reply) {
+			young = append(young, of[i])
+		}
+	}
+	if failed == nil && x.cfg.Remember {
+		failed = x.remember(ctx, young)
+	}
+	return failed
+}
+
+// judge finishes one complaint by what is remembered of its key. It says true
+// where the value should be remembered from now on.
+func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
+	p := x.past[c.Key]
+	since, looked := rememberedLook(remembered, p.value, x.run, p.now)
+	found := x.live[c.Key]
+	behind, known := x.behindOf()
+	c.What = fmt.Sprintf("ended %s ago by the server's clock and still stands", roughly(p.ago))
+	const either = ": its holder crashed, or its clock is behind the server's and it lives"
+	switch need := tenNinths(p.age); {
+	case p.denied:
+		c.What += either
+		c.Advice = fmt.Sprintf("this user may not see whether a getsetlock client holds it: give the user rights on %s", strconv.Quote(cutKey(legacy.MarkKey(c.Key))))
+	case found.Times > 0 && found.Value == p.value:
+		c.What += fmt.Sprintf(": old clients read it %s during the watch and let it stand, the last one %s; their clocks are behind the server's, and so may be its holder's", timesWord(found.Times), found.Addr)
+		c.Advice = "leave it alone: its holder may live; set the clocks by NTP"
+	case x.forgotten(c.Key):
+		c.What += either
+		c.Advice = "more keys were used during the watch than are remembered, this one perhaps among them: narrow --match"
+	case known:
+		x.dead(c, p, fmt.Sprintf(", and no clock is more than %s behind the server's", roughly(behind)))
+	case p.age == 0:
+		c.What += either
+		c.Advice = "say the greatest lease (--lease or --greatest), and --fix can tell by looking twice; or how far the slowest clock is behind the server's (--behind)"
+	case x.run == "":
+		c.What += either
+		c.Advice = "the server does not say its run id (INFO server), so an earlier look may be another server's: say how far the slowest clock is behind the server's (--behind)"
+	case looked && since > need:
+		x.dead(c, p, fmt.Sprintf(", with the same bytes as %s ago", roughly(since)))
+	default:
+		c.What += either
+		c.Wait = need - since
+		c.Advice = fmt.Sprintf("wait: if the same bytes still stand there in %s, --fix can delete it; or say how far the slowest clock is behind the server's (--behind)", roughly(c.Wait))
+		if !looked && !x.cfg.Remember {
+			c.Wait = 0
+			c.Advice = fmt.Sprintf("call it with --fix, which remembers this look on the server, and again %s later; or say how far the slowest clock is behind the server's (--behind)", roughly(need))
+		}
+		return !looked
+	}
+	return false
+}
+
+// forgotten reports that old clients may have read the key during the watch,
+// which then forgot it for others.
+func (x *examiner) forgotten(key string) bool {
+	e := x.cfg.Evidence
+	return e != nil && e.ForgottenKeys > 0 && !slices.ContainsFunc(e.Keys, func(k KeyEvidence) bool { return k.Key == key })
+}
+
+// dead says that the lock is one, and offers to delete it where a pattern says
+// that the key is a lock.
+func (x *examiner) dead(c *Complaint, p pastStamp, why string) {
+	c.Kind = "dead"
+	c.What += why + ": its holder crashed, or a ghost is left; an old client that asks takes it over, one that knows only SET NX waits for ever"
+	c.Advice = "nothing, if old clients alone use it; else delete it by --fix"
+	if !x.cfg.all() {
+		c.Fix = &Fix{Do: FixDelete, Key: c.Key, Value: p.value}
+	}
+}
+
+func timesWord(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.FormatInt(n, 10) + " times"
+}
+
+// tenNinths is how much of TIME must have passed since a look for the age that is
+// needed: nine tenths of it count, less a trust margin of a tenth of that age.
+func tenNinths(age time.Duration) time.Duration { return (age+age/10)/9*10 + 10 }
+
+// rememberedLook reads what was remembered of a key: how much of TIME passed
+// since a look that showed the same bytes on the same server. It says false where
+// there was none, where TIME was set back, and where the server names no run id.
+func rememberedLook(reply wire.Reply, value, run string, now time.Time) (time.Duration, bool) {
+	fields, err := redis.Strings(reply.Value, reply.Err)
+	if err != nil || len(fields) != 4 || run == "" || fields[0] != value || fields[3] != run {
+		return 0, false
+	}
+	at, err := instant(fields[1], fields[2])
+	if err != nil || at.After(now) {
+		return 0, false
+	}
+	return now.Sub(at), true
+}
+
+// remember notes on the server that the bytes of some keys stand there. TIME is
+// asked after the replies that showed the bytes; the script writes it down where
+// they still stand there and no key of ours does.
+func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
+	if len(young) == 0 || x.run == "" {
+		return nil
+	}
+	reply, err := redis.Strings(x.mux.Do(ctx, "TIME"))
+	if err == nil && len(reply) != 2 {
+		err = fmt.Errorf("a TIME of %d parts", len(reply))
+	}
+	if err != nil {
+		return fmt.Errorf("asking the server for its TIME: %w", err)
+	}
+	for _, c := range young {
+		l := c.Key
+		n, err := redis.Int(x.mux.Eval(ctx, rememberScript, l, legacy.MarkKey(l), lookKey(l), x.past[l].value, reply[0], reply[1], x.run, lookTTL.Milliseconds()))
+		var refused redis.Error
+		switch {
+		case errors.As(err, &refused):
+			c.Wait, c.Advice = 0, fmt.Sprintf("this look could not be remembered on %s (%v): give the user rights on that key, or say how far the slowest clock is behind the server's (--behind)", strconv.Quote(cutKey(lookKey(l))), err)
+		case err != nil:
+			return fmt.Errorf("remembering a look at key %s: %w", strconv.Quote(cutKey(l)), err)
+		case n == 0:
+			c.Wait, c.Advice = 0, "it changed meanwhile: look again"
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/scope"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// What a getsetlock client leaves on a server is no evidence of an old client.
+// Its stamp is told by the PX that frees the key: no old client of most dialects
+// sets one. In dialects whose clients set TTLs, its stamp lies a day beyond the
+// PX, and an old client's ends with it.
+
+// lookKey is the hash in which looks at L are remembered.
+func lookKey(l string) string { return look.Key(legacy.MarkKey(l)) }
+
+// markOfOurs reports that a getsetlock client left a token of its own on M, the
+// key beside an old one. No old client writes there, and a dialect of bare
+// tokens reads any text as one of its own.
+func markOfOurs(key, value string) bool {
+	token, _, blank := strings.Cut(value, " ")
+	return isOurToken(token) && (blank && strings.HasSuffix(key, ":gsl") || len(scope.Guarded(key)) > 0)
+}
+
+// ourStampAhead is how far a getsetlock client's stamp lies beyond the end of its
+// lease at least.
+var ourStampAhead = dialect.Terms{}.StampAhead()
+
+// stampOfOurs reports that a getsetlock client wrote a stamp. Where a dialect of
+// the reading sets TTLs itself, only a stamp that lies far beyond its TTL is
+// ours.
+func stampOfOurs(r reading, now time.Time, hasTTL bool, ttl time.Duration) bool {
+	return hasTTL && oursByTTL(r.dialects, r.stamp.Expiry.Sub(now)-ttl)
+}
+
+// oursByTTL decides by the dialects that fit, and by how far the stamp lies
+// beyond the key's TTL.
+func oursByTTL(fits []*dialect.Dialect, beyond time.Duration) bool {
+	return len(fits) > 0 && !slices.ContainsFunc(fits, func(d *dialect.Dialect) bool {
+		return !d.HasStamp() || d.ServerExpires() && beyond < ourStampAhead/2
+	})
+}
+
+// StampOfOurs reports that a getsetlock client wrote the stamp in a value on a key
+// with a TTL: what ends it is the TTL, and not the stamp. now is the server's
+// clock; own are dialects to try beside the presets. It says false for a value
+// that no dialect reads as a stamp.
+func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.Dialect) bool {
+	fits := fitting(value, now, own)
+	for _, d := range fits {
+		if s, err := d.Decode(value, now); err != nil || !oursByTTL([]*dialect.Dialect{d}, s.Expiry.Sub(now)-ttl) {
+			return false
+		}
+	}
+	return len(fits) > 0
+}
+
+// perhapsOurs reports that a stamp without a TTL lies where a getsetlock client's
+// would: a day ahead, give or take a lease.
+func perhapsOurs(left, greatest, ahead time.Duration) bool {
+	const guess = time.Hour // for the lease, where it is unknown
+	about := cmp.Or(greatest, guess)
+	return left >= ourStampAhead-about && left <= ourStampAhead+ahead+about
+}
+
+// perhapsStampOfOurs is perhapsOurs by what the census knows.
+func (c *Census) perhapsStampOfOurs(r reading, now time.Time) bool {
+	if !r.dialects[0].HasStamp() {
+		return false
+	}
+	return perhapsOurs(r.stamp.Expiry.Sub(now), max(c.cfg.Lease, c.cfg.Greatest), bound(c.cfg.Ahead))
+}
+
+// perhapsOurs names the keys with such a stamp.
+func (c *Census) perhapsOurs() []Finding {
+	var out []Finding
+	for _, k := range c.inOrder() {
+		if k.perhaps != "" && k.polled.exists && k.polled.value == k.perhaps {
+			f := perhapsOursFinding()
+			f.DB, f.Key = k.id.db, k.id.name
+			f.What = fmt.Sprintf("holds %s, %s", shortQuote(k.perhaps), f.What)
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// perhapsOursFinding has the words, without the key and its value.
+func perhapsOursFinding() Finding {
+	return Finding{
+		Severity: SeverityWarning, Kind: "perhaps_ours",
+		What:   "a stamp about a day ahead with no TTL: perhaps a getsetlock client's that lost its PX, or an old client's whose clock is a day ahead",
+		Advice: "find out who took the TTL away (PERSIST, a restore); if no holder lives: getsetlock unlock KEY --value V",
+	}
+}
+
+// perhapsWon reports that a GETSET that lost by its own dialect would have won by
+// another that writes the same form. Nobody sees which one a client runs.
+func perhapsWon(q order, old, seen dialect.Reply, clock time.Time) bool {
+	return slices.ContainsFunc(fitting(q.value, q.at, nil), func(d *dialect.Dialect) bool {
+		return d.LegacyWins(old, seen, clock) == dialect.Won
+	})
+}
+
+// fitting are all dialects that read a value as a stamp: the presets in the
+// value's encoding, and own.
+func fitting(value string, now time.Time, own []dialect.Dialect) []*dialect.Dialect {
+	var out []*dialect.Dialect
+	encoding := wrapping(value)
+	for _, d := range dialect.Presets() {
+		d.ValueEncoding = encoding
+		if reads(d, value, now) {
+			out = append(out, &d)
+		}
+	}
+	for _, d := range own {
+		d.ValueEncoding = encoding
+		if reads(d, value, now) {
+			out = append(out, &d)
+		}
+	}
+	return out
+}
+
+func reads(d dialect.Dialect, value string, now time.Time) bool {
+	if !d.HasStamp() {
+		return false
+	}
+	_, err := d.Decode(value, now)
+	return err == nil
+}

@@ -202,3 +202,27 @@ func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
 		}
 	}
 }
+
+func TestSightingTakesWhatWasSeenOfTheClocks(t *testing.T) {
+	const behind, ahead = 2 * time.Minute, 3 * time.Second
+	for name, c := range map[string]struct {
+		behind, ahead audit.Bound
+		want          [4]time.Duration // behind and ahead measured, then proved; 0 is unknown
+	}{
+		"nothing":  {behind: audit.Bound{AtLeast: skew.NoLow, AtMost: skew.NoHigh}, ahead: audit.Bound{AtLeast: skew.NoLow, AtMost: skew.NoHigh}},
+		"too soon": {behind: audit.Bound{AtLeast: behind}, ahead: audit.Bound{AtLeast: ahead}, want: [4]time.Duration{0, 0, behind, ahead}},
+		"measured": {
+			behind: audit.Bound{Span: audit.Span{Value: behind + time.Second, Basis: audit.Measured}, AtLeast: behind},
+			ahead:  audit.Bound{AtLeast: -behind},
+			want:   [4]time.Duration{behind + time.Second, 0, behind, 0},
+		},
+		"claimed": {behind: audit.Bound{Span: audit.Span{Value: behind, Basis: audit.Claimed}, AtLeast: skew.NoLow}},
+		"guessed": {behind: audit.Bound{AtLeast: behind, Guessed: true}, ahead: audit.Bound{AtLeast: ahead, Guessed: true}},
+	} {
+		s := sighted("o", watched(judged, judged, func(e *audit.Evidence) { e.Run, e.Behind, e.Ahead = "run-1", c.behind, c.ahead }))
+		got := [4]time.Duration{s.Behind.Time, s.Ahead.Time, s.BehindProved.Time, s.AheadProved.Time}
+		if got != c.want || s.Server != "run-1" {
+			t.Errorf("%s: %v of server %q, want %v", name, got, s.Server, c.want)
+		}
+	}
+}

@@ -84,10 +84,22 @@ type Sighting struct {
 	Mixed        []string `json:"mixed,omitempty"`        // keys written in more than one dialect, sorted
 }
 
-// seeClocks adds what a watch found of old clients' clocks.
-func (s *Sighting) seeClocks(*audit.Evidence) {
-	// MERGE: Server, Behind, Ahead, BehindProved, AheadProved from Evidence, once
-	// package audit has them.
+// seeClocks adds what a watch found of old clients' clocks against the clock of
+// the server that it watched. What was seen proves at least so much; a bound
+// counts as measured when the watch was long enough.
+func (s *Sighting) seeClocks(e *audit.Evidence) {
+	s.Server = e.Run
+	for _, c := range []struct {
+		bound            audit.Bound
+		measured, proved *Fact
+	}{{e.Behind, &s.Behind, &s.BehindProved}, {e.Ahead, &s.Ahead, &s.AheadProved}} {
+		if c.bound.Span.Basis == audit.Measured {
+			*c.measured = Fact{Time: c.bound.Span.Value, Basis: string(audit.Measured), At: e.Until}
+		}
+		if !c.bound.Guessed && c.bound.AtLeast > 0 {
+			*c.proved = Fact{Time: c.bound.AtLeast, Basis: string(audit.Measured), At: e.Until}
+		}
+	}
 }
 
 // clocksWith adds what was known of the clocks before, by the same server's clock.

@@ -9,8 +9,9 @@ free = free and (kind == 'none' or kind == 'string' and seen ~= '' and redis.cal
 if not free then return {0, look(sec, usec)} end
 
 local bytes = mark(sec, usec, ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
--- What was remembered of an old client's stamp here is over.
-redis.call('DEL', KEYS[3])
 redis.call('SET', L, bytes, 'PX', ARGV[3])
 redis.call('SET', M, ARGV[1] .. ' ' .. bytes, 'PX', ARGV[2])
+-- What was remembered of an old client's stamp is over. The SETs come first: a server without memory
+-- refuses them unless something was written before. A user without the right to DEL leaves the look.
+redis.pcall('DEL', KEYS[3])
 return {kind == 'none' and 1 or 2, sec, usec, redis.call('PTTL', L), redis.call('PTTL', M)}

@@ -201,6 +201,7 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 // clients would take it for expired if their clocks were the server's.
 func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 	now := o.ServerNow()
+	l.stamp = !o.Ours()
 	l.setUntil(m.Expiry, now)
 	expired := m.Expiry.Before(now)
 	if len(m.Dialects) > 0 {

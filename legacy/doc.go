@@ -11,8 +11,9 @@
 // that writes it.
 //
 // Neither can keep an old client from deleting or overwriting what is not its own. Hardened notices,
-// at once where the server tells of changes and at the next renewal where not, and tells the holder
-// (an error that wraps lock.ErrLost); Verbatim does not look. Old clients of dialects that take over
+// by one message right after the write where the server tells of changes and at the next renewal where
+// not, and tells the holder (an error that wraps lock.ErrLost). Another old client may have entered by
+// then. Verbatim does not look. Old clients of dialects that take over
 // "their own" value (JedisUUID) do not exclude each other, and beside a double grant of theirs ours
 // may enter and cannot know it.
 //

@@ -214,16 +214,17 @@ func (h *hardened) held(k keys, o Observation) error {
 	case o.MarkExists:
 		e.Owner, _, _ = o.Token()
 		e.Protocol = "getsetlock beside " + h.dialect.Name
-		if !o.Ours() {
+		if !o.Ours() { // what is left of M is then never renewed (rule 8)
 			e.Protocol += ", ended by another's hand and not given back"
+			e.Final = true
 		}
-		e.Left = o.MarkPTTL
+		e.Left, e.Until = o.MarkPTTL, o.Local.Add(o.MarkPTTL)
 		return e
 	case !o.Exists:
 		return e // gone since
 	}
 	if o.HasTTL {
-		e.Left = o.PTTL
+		e.Left, e.Until = o.PTTL, o.Local.Add(o.PTTL)
 	}
 	switch {
 	case !h.dialect.HasStamp():
@@ -244,6 +245,12 @@ func (h *hardened) heldByStamp(e *lock.HeldError, o Observation) {
 	e.Passed = h.wantsLook(o)
 	if p, ok := h.cfg.Takeover.(patient); ok && h.dialect.HasTakeover() {
 		e.Left = least(e.Left, p.left(o))
+	}
+	if o.HasTTL && !h.dialect.ServerExpires() {
+		// A getsetlock client wrote it, for its old clients set no TTL, and nobody renews it without M.
+		e.Until, e.Final = o.Local.Add(e.Left), true
+	} else {
+		e.Stamp = o.Stamp.Expiry
 	}
 	if o.Unremembered != nil {
 		e.Protocol += fmt.Sprintf(", and a look at it could not be remembered: %v", o.Unremembered)

@@ -108,3 +108,41 @@ func TestHeldIsToldApart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is known of the end is told for what it is: a lease of a getsetlock client
+// may be renewed, an old client's stamp is by its writer's clock, and what a
+// holder has lost is not renewed any more.
+func TestHeldSaysWhoseEndItIs(t *testing.T) {
+	r := newRig(t, legacy.Config{})
+	refused := func() *lock.HeldError {
+		t.Helper()
+		_, err := r.b.Try(bg, "k", ttl)
+		return r.wantHeld(err)
+	}
+	r.take("k")
+	if e := refused(); !e.Until.Equal(r.clock.Now().Add(ttl)) || e.Final || !e.Stamp.IsZero() {
+		t.Errorf("of a getsetlock client: %+v", e)
+	}
+	mark := r.get("k")
+	r.w.Mini.Del("k")
+	if e := refused(); !e.Until.Equal(r.clock.Now().Add(ttl)) || !e.Final || !e.Stamp.IsZero() {
+		t.Errorf("of a holder that an old client's DEL robbed: %+v", e)
+	}
+	r.w.Mini.Del(keyM)
+	r.set("k", mark)
+	r.w.Mini.SetTTL("k", ttl)
+	if e := refused(); !e.Until.Equal(r.clock.Now().Add(e.Left)) || !e.Final || !e.Stamp.IsZero() {
+		t.Errorf("of a getsetlock client whose token is gone: %+v", e)
+	}
+	r.w.Mini.Del("k")
+	end := r.w.ServerNow().Add(time.Minute).Truncate(time.Millisecond)
+	r.set("k", r.stamp(time.Minute))
+	if e := refused(); !e.Stamp.Equal(end) || e.Final || !e.Until.IsZero() {
+		t.Errorf("of an old client: %+v", e)
+	}
+	verbatim := open(t, r.w, legacy.Config{Mode: legacy.Verbatim, Clock: r.clock})
+	_, err := verbatim.Try(bg, "k", lease)
+	if e := r.wantHeld(err); !e.Stamp.Equal(end) || e.Final || !e.Until.IsZero() {
+		t.Errorf("of an old client, seen by a verbatim one: %+v", e)
+	}
+}

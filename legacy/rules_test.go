@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -353,4 +355,39 @@ func TestMarkBesideOldTTLsOutlivesMByMoreThanTheirsCanBeLate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Nothing can tell the holder sooner than the write that robs it: the old client
+// is inside while the lease still counts as held. Without tracking, which the
+// embedded server lacks, the next renewal tells, a third of the TTL later at most.
+func TestOldClientEntersBeforeTheHolderIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		clock := w.Clock(redistest.Skew{})
+		b := open(t, w, legacy.Config{Mode: legacy.Hardened, Clock: clock})
+		client, err := lock.New(b, lock.Config{TTL: 30 * time.Second, Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close(bg)
+		held, err := client.Acquire(bg, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		robbed := w.Now()
+		w.Mini.Del("k")      // an old client's overrun release …
+		w.Mini.Set("k", "1") // … and the next one's SETNX
+		synctest.Wait()
+		if err := held.Err(); err != nil {
+			t.Errorf("told before it could be: %v", err)
+		}
+		select {
+		case <-held.Done():
+		case <-clock.After(time.Minute):
+		}
+		took := w.Now().Sub(robbed)
+		if err := held.Err(); !errors.Is(err, lock.ErrLost) || took <= 0 || took > 10*time.Second {
+			t.Errorf("ended after %v by %v", took, err)
+		}
+	})
 }

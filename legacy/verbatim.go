@@ -236,7 +236,7 @@ func (t *turn) certain(what string, err error) error {
 func (t *turn) held(seen dialect.Reply) error {
 	e := &lock.HeldError{Key: t.k.name, Protocol: t.v.dialect.Name}
 	if stamp, err := t.v.dialect.Decode(seen.Value, t.now); err == nil && !seen.Nil {
-		e.Owner = stamp.ID
+		e.Owner, e.Stamp = stamp.ID, stamp.Expiry
 	}
 	return e
 }

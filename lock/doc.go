@@ -4,7 +4,8 @@
 // A [Client] does what every distributed lock needs in front of its store, once for all of them:
 // goroutines of one process queue for a key in order, one of them talks to the store, leases are
 // renewed in batches, and a holder is told the moment its lease can no longer be trusted, even when
-// no packet ever comes back. What the store does is a [Backend]: one attempt at one key.
+// no packet ever comes back. That another took the key away it learns from the store: by a message
+// right after where the store sends one ([Waker]), else at its next renewal. What the store does is a [Backend]: one attempt at one key.
 //
 //	client, err := lock.New(backend, lock.Config{TTL: 30 * time.Second})
 //	…

@@ -59,6 +59,17 @@ type HeldError struct {
 	// clock. Zero if not known.
 	Left time.Duration
 
+	// Until is the end of the lease as it stands, by the clock of the machine that asked. Its holder
+	// may renew it, unless Final is set. Zero if not known.
+	Until time.Time
+
+	// Final: nobody renews the lease any more.
+	Final bool
+
+	// Stamp is the end that an old client wrote for its own lease, by the clock of the machine that
+	// wrote it. Zero if it wrote none.
+	Stamp time.Time
+
 	// Passed says that the time that an old client wrote on the key is over by the
 	// store's clock, and that the Backend takes the key over once it was seen
 	// unchanged for Left more.
@@ -78,10 +89,42 @@ func (e *HeldError) Error() string {
 	if e.Protocol != "" {
 		fmt.Fprintf(&b, " (%s)", e.Protocol)
 	}
-	if e.Left > 0 {
-		fmt.Fprintf(&b, ", for at most %v by the server's clock", e.Left.Round(time.Millisecond))
-	}
+	b.WriteString(e.end())
 	return b.String()
+}
+
+// end says what is known of the end. It promises none: a holder that renews has
+// the key for longer than any lease that can be seen.
+func (e *HeldError) end() string {
+	left := e.Left.Round(time.Millisecond)
+	stamp := ", its stamp ends at " + e.Stamp.UTC().Format(stampText) + " by its writer's clock"
+	switch {
+	case !e.Stamp.IsZero() && e.Left > 0:
+		return fmt.Sprintf("%s; if its holder does nothing more, the key can be had in %v", stamp, left)
+	case !e.Stamp.IsZero():
+		return stamp
+	case e.Left <= 0:
+		return ""
+	case e.Until.IsZero() && e.Final:
+		return fmt.Sprintf(", its lease ends in %v and is not renewed", left)
+	case e.Until.IsZero():
+		return fmt.Sprintf(", its lease runs for another %v and may be renewed", left)
+	case e.Final:
+		return fmt.Sprintf(", its lease ends at %s (in %v) and is not renewed", e.clock(), left)
+	}
+	return fmt.Sprintf(", its lease runs until %s (in %v) and may be renewed", e.clock(), left)
+}
+
+// stampText shows the date too: a wrong clock may be on another day.
+const stampText = "2006-01-02 15:04:05Z"
+
+// clock shows Until, with the date where the end is not near.
+func (e *HeldError) clock() string {
+	const near = 12 * time.Hour
+	if e.Left < near {
+		return e.Until.UTC().Format("15:04:05Z")
+	}
+	return e.Until.UTC().Format("2006-01-02 15:04:05Z")
 }
 
 func (e *HeldError) Unwrap() error { return ErrHeld }

@@ -954,3 +954,31 @@ func TestOnlyATakenLForgetsTheRememberedLook(t *testing.T) {
 		}
 	})
 }
+
+// A lease of any phase may be renewed, whatever phase the asker is in. One whose
+// guard an old client deleted is not.
+func TestHeldSaysWhetherALeaseMayBeRenewed(t *testing.T) {
+	phases := []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern, migrate.Clean}
+	for i, holder := range phases {
+		for _, asker := range phases[max(i-1, 0):min(i+2, len(phases))] {
+			bridges(t, func(r *rig) {
+				g := r.take(r.bridge(holder))
+				e := r.held(r.bridge(asker))
+				if e.Final || e.Until.IsZero() || !strings.Contains(e.Error(), "may be renewed") {
+					r.Errorf("%v asks beside %v: %v", asker, holder, e)
+				}
+				r.release(g)
+			})
+		}
+	}
+	bridges(t, func(r *rig) {
+		g := r.take(r.bridge(migrate.Dual))
+		r.w.Mini.Del("k")
+		if e := r.held(r.bridge(migrate.Dual)); !e.Final || !strings.Contains(e.Error(), "is not renewed") {
+			r.Errorf("after an old client's DEL: %v", e)
+		}
+		if err := g.Release(background); !errors.Is(err, lock.ErrLost) {
+			r.Error(err)
+		}
+	})
+}

@@ -233,6 +233,7 @@ func (b *Bridge) held(k bridgeKeys, o legacy.Observation) error {
 	if o.MarkExists && errors.As(err, &held) {
 		if _, _, beside := o.Token(); !beside {
 			held.Protocol = "a token alone, as phase clean and package modern write it"
+			held.Final = false // nothing on L belongs to it, so nothing was taken from it
 		}
 	}
 	return err

@@ -35,8 +35,8 @@ type ObserverConfig struct {
 	// Lease is what all old clients add to their clocks, if they all have the same. Defaults to a guess.
 	Lease time.Duration
 
-	// Monitor watches every command, without a break. It costs the server a third of its throughput and
-	// more, and is for dialects and servers of which counts of SETNX and GETSET prove nothing.
+	// Monitor watches every command, without a break. It costs the server much of its
+	// throughput, and is for dialects and servers of which counts of SETNX and GETSET prove nothing.
 	Monitor bool
 
 	// Every is how far the writes to the server are apart. Defaults to 5 s.

@@ -7,7 +7,8 @@
 //
 // The bytes are those of redsync, redislock, redis-py since 2.10, Spring's RedisLockRegistry and the
 // Java listings around jedis.set(key, id, "NX", "PX", ms): they and ours keep each other out on one
-// key. Their clients must compare the token at release, and at renewal if they renew. Clients that do
+// key. That is all that the bytes promise: a waiter of Spring's in its mode PUB_SUB_LOCK sleeps on
+// after our release, since we publish nothing on its channel. Their clients must compare the token at release, and at renewal if they renew. Clients that do
 // not (dialects SetDel, SetGetDel, SetPexpire, BareExpire of package legacy/dialect) have the format
 // and not the rules; [Backend.Inspect] names their habits where it saw them.
 //

@@ -28,8 +28,8 @@ type Info struct {
 	// Token and Note are the parts of Value before and after its first blank.
 	Token, Note string
 
-	// Left is the rest of the key's TTL by the server's clock; HasTTL is false for a key without,
-	// which no token lock leaves behind.
+	// Left is the rest of the key's TTL by the server's clock. The holder may renew the key before
+	// that has passed. HasTTL is false for a key without, which no token lock leaves behind.
 	Left   time.Duration
 	HasTTL bool
 
@@ -130,6 +130,15 @@ func stamp(value string) bool {
 	return false
 }
 
+// until is when the key's TTL ends, by the clock that now was read from; zero
+// without a TTL.
+func (i Info) until(now time.Time) time.Time {
+	if !i.HasTTL {
+		return time.Time{}
+	}
+	return now.Add(i.Left)
+}
+
 func (i Info) who() string {
 	s := fmt.Sprintf("token %q", i.Token)
 	if i.Note != "" {
@@ -149,6 +158,7 @@ func (b *Backend) held(ctx context.Context, key string) error {
 		return e // or gone since
 	}
 	e.Owner, e.Protocol, e.Left = info.Value, info.Looks, info.Left
+	e.Until = info.until(lock.Mark(ctx).Wall)
 	return e
 }
 

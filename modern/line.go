@@ -358,7 +358,7 @@ func (b *Backend) refusal(key string, f []any, now time.Time) *refusal {
 	gives, _ := f[2].(int64)
 	info := Info{Key: key}
 	info.read(f[5], f[6], f[7], f[3], now)
-	e := &lock.HeldError{Key: key, Owner: info.Value, Left: info.Left, Protocol: info.Looks}
+	e := &lock.HeldError{Key: key, Owner: info.Value, Left: info.Left, Until: info.until(now), Protocol: info.Looks}
 	if !info.Exists {
 		e.Protocol = "others stand before us"
 	}

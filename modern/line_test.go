@@ -280,10 +280,10 @@ func TestARefusalNamesWhatStandsThere(t *testing.T) {
 					w.Mini.SetTTL("k", 5*time.Second)
 				},
 				// SetPexpire's tokens are numbers too, and mostly of no time that is near.
-				`by "4773482400001773482", for at most 5s`: func() { w.Mini.Set("k", "4773482400001773482"); w.Mini.SetTTL("k", 5*time.Second) },
-				"a value without a TTL":                    func() { w.Mini.Set("k", "anything") },
-				"a value of 5000 bytes":                    func() { w.Mini.Set("k", string(make([]byte, 5000))) },
-				`by "their token", for at most 5s`:         func() { w.Mini.Set("k", "their token"); w.Mini.SetTTL("k", 5*time.Second) },
+				`by "4773482400001773482", its lease runs until 00:00:05Z (in 5s) and may be renewed`: func() { w.Mini.Set("k", "4773482400001773482"); w.Mini.SetTTL("k", 5*time.Second) },
+				"a value without a TTL": func() { w.Mini.Set("k", "anything") },
+				"a value of 5000 bytes": func() { w.Mini.Set("k", string(make([]byte, 5000))) },
+				`by "their token", its lease runs until 00:00:05Z (in 5s) and may be renewed`: func() { w.Mini.Set("k", "their token"); w.Mini.SetTTL("k", 5*time.Second) },
 			} {
 				w.Mini.Del("k")
 				put()

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/getsetlock/getsetlock/internal/child/childtest"
 )
 
 func helper(name string, args ...string) []string {
@@ -127,6 +130,25 @@ func TestExitCodesAreThoseAShellReports(t *testing.T) {
 		}
 		if got := p.Wait(); got != want {
 			t.Errorf("%s: %+v, want %+v", script, got, want)
+		}
+	}
+}
+
+func TestSignalTestsPassWhereSignalsAreIgnored(t *testing.T) {
+	childtest.PassIgnored(t, "TestExitCodesAreThoseAShellReports", "TestIgnoredSignalsStayIgnoredInTheCommand")
+}
+
+// nohup means the command, so its parent must neither pass the signal on nor give
+// it its default action back. Where nothing is ignored the parent passes it on.
+func TestIgnoredSignalsStayIgnoredInTheCommand(t *testing.T) {
+	for name, number := range map[string]int{"HUP": 1, "INT": 2} {
+		for ignored, want := range map[string]int{"trap '' " + name + "; ": 0, "": 128 + number} {
+			script := "kill -" + name + " $PPID; kill -" + name + " $$; exit 0"
+			cmd := exec.Command("sh", "-c", ignored+`exec "$0" -helper run sh -c "$1"`, os.Args[0], script)
+			out, _ := cmd.CombinedOutput()
+			if got := cmd.ProcessState.ExitCode(); got != want {
+				t.Errorf("%s after %q: exit %d, want %d: %s", name, ignored, got, want, out)
+			}
 		}
 	}
 }

@@ -16,8 +16,9 @@ import (
 func Ending() []os.Signal { return heeded(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) }
 
 // Passed are the signals to be caught while a command runs, and given to [Spec.Signals].
-// Signals that we were told to ignore (by nohup, by a shell for a background job) are not among
-// them: the command inherits that.
+// A SIGHUP or SIGINT that this process was started to ignore (by nohup, or by a
+// shell for a background job) is not among them: the command inherits that. Of
+// other signals a Go program cannot tell that it was to ignore them.
 func Passed() []os.Signal {
 	return append(Ending(), heeded(unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP)...)
 }

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/getsetlock/getsetlock/internal/child/childtest"
 )
 
 // The test binary is also the programs that the tests run: "<binary> -helper NAME ARGS…".
@@ -22,6 +24,7 @@ func TestMain(m *testing.M) {
 		helpers[os.Args[2]](os.Args[3:])
 		return
 	}
+	childtest.HeedSignals()
 	goleak.VerifyTestMain(m)
 }
 

@@ -21,7 +21,9 @@ import (
 
 func init() { register(30, newLs) }
 
-const lsLong = `Shows the locks on a server: who holds them, until when, and how they are written.
+const lsLong = `Shows the locks on a server: who holds them, until when their leases run, and how they
+are written. A holder that renews has its lock for longer than LEFT says. LEFT of an old
+client's stamp is counted as if its writer's clock were the server's.
 
 PATTERN is one of Redis (* ? [a-z]) and is also tried in the spellings in which
 Spring's serializers write a key; such a key is named beside the plain one, with
@@ -98,6 +100,7 @@ type lockLine struct {
 	raw    string        // the key's bytes
 	mark   bool          // it is a key of ours
 	marked bool          // a key of ours stands beside it
+	stamp  bool          // Until is the time in the value, by its writer's clock
 	left   time.Duration // of Left
 	ttl    time.Duration // of TTL
 }

@@ -188,6 +188,7 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 // clients would take it for expired if their clocks were the server's.
 func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 	now := o.ServerNow()
+	l.stamp = !o.Ours()
 	l.setUntil(m.Expiry, now)
 	_, bytes, _ := o.Token()
 	// A getsetlock client's stamp lies a day beyond the end of its lock, which is

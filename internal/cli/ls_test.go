@@ -227,7 +227,7 @@ func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
 	s := furnished(t)
 	s.interactive = true
 	s.stdin = "n\n"
-	s.want(s.run("unlock", "ours"), 1, "", "ours is held, by "+aToken+", in dialect Jedis, until 2026-03-02T12:00:30.000Z, value 1772452830001\nIf its holder is alive")
+	s.want(s.run("unlock", "ours"), 1, "", "ours is held, by "+aToken+", in dialect Jedis, value 1772452830001, its lease runs until 2026-03-02T12:00:30.000Z and may be renewed\nIf its holder is alive")
 	s.stdin = ""
 	s.want(s.run("unlock", "ours"), 1, "", "nothing was deleted")
 	if !s.world.Mini.Exists("ours") {
@@ -237,11 +237,32 @@ func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
 	s.want(s.run("unlock", "ours"), 0, "deleted ours with the token of ours that held it\n", "Delete it? [y/N] ")
 	s.want(s.run("unlock", "lost"), 0, "deleted lost with the token of ours that held it\n", "Delete it?")
 	s.want(s.run("unlock", "noted"), 0, "deleted noted\n",
-		"noted is held, by "+aToken+", that is host7 backup.sh, until 2026-03-02T12:00:25.000Z, value "+aToken+" host7 backup.sh\nIf its holder is alive, it works on without a lock until it is told")
+		"noted is held, by "+aToken+", that is host7 backup.sh, value "+aToken+" host7 backup.sh, its lease runs until 2026-03-02T12:00:25.000Z and may be renewed\n"+
+			"If its holder is alive, it works on without a lock until it is told, by a message from the server or at its next renewal")
 	s.want(s.run("unlock", "absent"), 0, "absent is free\n", "")
 	s.want(s.run("unlock", "hash"), 1, "", "holds a hash")
 	s.world.Mini.Set("long", strings.Repeat("x", 2000))
 	s.want(s.run("unlock", "long"), 1, "", "2000 bytes long")
+}
+
+// The end is told for what it is, and never as a bound on how long it is held.
+func TestUnlockSaysWhoseEndItIs(t *testing.T) {
+	s := furnished(t)
+	s.world.Mini.Set(legacy.MarkKey("stock"), aToken+" 1") // its holder was robbed by an old client
+	s.interactive = true
+	s.stdin = "n\n"
+	for key, want := range map[string]string{
+		"uuid":    ", its stamp ends at 2026-03-02T12:01:00.000Z by its writer's clock\nIf its",
+		"stock":   ", its stamp ends at 2026-03-02T12:00:50.000Z by its writer's clock\nIf its",
+		"crashed": ", its stamp ended at 2026-03-02T11:00:00.000Z by its writer's clock\nIf its",
+		"ours":    ", its lease runs until 2026-03-02T12:00:30.001Z and may be renewed\nIf its",
+		"token":   ", its lease runs until 2026-03-02T12:00:20.000Z and may be renewed\nIf its",
+		"guarded": ", its lease runs until 2026-03-02T12:00:30.000Z and may be renewed\nIf its",
+		"lost":    ", its lease ends at 2026-03-02T12:00:30.000Z and is not renewed\nIf its",
+		"bare":    ", value lock\nIf its",
+	} {
+		s.want(s.run("unlock", key), 1, "", want)
+	}
 }
 
 func TestUnlockDoesNotDeleteWhatChangedWhileItAsked(t *testing.T) {

@@ -115,7 +115,7 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry; may be repeated")
 	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for what follows upon a step: acknowledgements, the last tombstone")
 	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and keep for the gates what is seen")
-	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: by MONITOR without a break, which costs the server a third of its throughput and more")
+	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: by MONITOR without a break, which costs the server much of its throughput")
 	jsonFlag(cmd, &f.asJSON)
 	complete(cmd, "to", choices(phaseNames()...))
 	for _, name := range []string{"namespace", "forget"} {

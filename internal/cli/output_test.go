@@ -154,3 +154,25 @@ func TestWhatIsLoggedIsALineOnStderr(t *testing.T) {
 		t.Errorf("%q", errs.String())
 	}
 }
+
+// A file fails by the errors that a unix socket fails by. Only the socket is
+// explained as one.
+func TestUnwritableFilesAreNotExplainedAsSockets(t *testing.T) {
+	s := newStage(t)
+	const away = "/nonexistent/file"
+	for _, line := range []string{
+		"audit --demo --report " + away, "audit --demo --record " + away, "audit --record " + away, "audit --report " + away,
+		"audit --replay " + away, "skew --lease 60s --job 5s --clients 2 --report " + away,
+		"skew --lease 60s --trace " + away, "rehearse --orders " + away, "rehearse --dialect-file " + away, "ls --dialect-file " + away,
+		"run --dialect-file " + away + " k -- true", "ls --redis rediss://127.0.0.1:1 --cacert " + away,
+	} {
+		got := s.run(strings.Fields(line)...)
+		if !strings.Contains(got.errors, away) || !strings.HasSuffix(got.errors, "no such file or directory\n") {
+			t.Errorf("%s: code %d: %s", line, got.code, got.errors)
+		}
+	}
+	got := s.run("ls", "--redis", "unix://"+away)
+	if !strings.HasSuffix(got.errors, "no such file or directory; there is no such socket: check the path and unixsocket in the server's configuration\n") {
+		t.Errorf("a missing socket: code %d: %s", got.code, got.errors)
+	}
+}

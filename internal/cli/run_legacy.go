@@ -75,7 +75,7 @@ func (k *legacyKeeper) acquire(ctx context.Context, key string) (held, error) {
 		return nil, err
 	}
 	return nil, &lock.HeldError{
-		Key: key, Owner: o.Value, Left: o.PTTL,
+		Key: key, Owner: o.Value, Left: o.PTTL, Until: o.Local.Add(o.PTTL),
 		Protocol: "a token of ours; such locks are taken turns with by --protocol modern",
 	}
 }

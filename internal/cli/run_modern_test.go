@@ -58,7 +58,7 @@ func TestWithoutOldClientsTheLockIsATokenWithANote(t *testing.T) {
 		t.Errorf("ls: %s", seen.out)
 	}
 	s.want(s.run(tokenScript("--wait 0", "nightly", "echo no")...), 124, "",
-		`not acquired at the first try: key "nightly" is held by "`+value+`", for at most 30s`)
+		`not acquired at the first try: key "nightly" is held by "`+value+`", its lease runs until 12:00:30Z (in 30s) and may be renewed`)
 	touch(t, file)
 	s.want(<-st.done, 0, st.out.String(), "")
 	s.wantKeys(counter)
@@ -254,8 +254,8 @@ func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s.want(s.run(tokenScript("--wait 0", "hash", "echo no")...), 124, "", "Redisson")
 	s.world.Mini.Set("new", aToken+" host8 job")
 	s.world.Mini.SetTTL("new", time.Minute)
-	s.want(s.run(script("--wait 0", "new", "echo no")...), 124, "", "(a token of ours; such locks are taken turns with by --protocol modern), for at most 1m0s")
-	s.want(s.run(tokenScript("--wait 0", "new", "echo no")...), 124, "", `held by "`+aToken+` host8 job", for at most 1m0s`)
+	s.want(s.run(script("--wait 0", "new", "echo no")...), 124, "", "(a token of ours; such locks are taken turns with by --protocol modern), its lease runs until 12:01:00Z (in 1m0s) and may be renewed")
+	s.want(s.run(tokenScript("--wait 0", "new", "echo no")...), 124, "", `held by "`+aToken+` host8 job", its lease runs until 12:01:00Z (in 1m0s) and may be renewed`)
 }
 
 func TestACounterThatSomebodyWroteToIsNamedAndWhatToDo(t *testing.T) {

@@ -5,12 +5,16 @@ package cli
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/getsetlock/getsetlock/internal/child/childtest"
 	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 )
@@ -84,6 +88,31 @@ func TestInputAndSignalsReachTheCommand(t *testing.T) {
 	st.out.await("ready")
 	s.signal(syscall.SIGHUP)
 	s.want(<-st.done, 9, "from outside\nready\nhup\n", "")
+}
+
+func TestSignalTestsPassWhereSignalsAreIgnored(t *testing.T) {
+	childtest.PassIgnored(t, "TestInputAndSignalsReachTheCommand", "TestASignalThatEndsTheCommandIs128AndItsNumber")
+}
+
+// A hang-up ends neither getsetlock nor the command that nohup was meant for.
+func TestRunUnderNohupIgnoresHangUps(t *testing.T) {
+	m, binary := miniredis.RunT(t), built(t)
+	for _, c := range []struct {
+		nohup []string
+		code  int
+		out   string
+	}{
+		{[]string{"nohup"}, 0, "on\n"},
+		{nil, 129, ""},
+	} {
+		args := append(c.nohup, binary, "run", "--redis", "redis://"+m.Addr(), "k", "--",
+			"sh", "-c", "kill -HUP $PPID; kill -HUP $$; echo on")
+		cmd := exec.Command(args[0], args[1:]...)
+		out, _ := cmd.Output()
+		if got := cmd.ProcessState.ExitCode(); got != c.code || string(out) != c.out {
+			t.Errorf("%v: exit %d, %q; want %d, %q", c.nohup, got, out, c.code, c.out)
+		}
+	}
 }
 
 func TestASignalThatEndsTheCommandIs128AndItsNumber(t *testing.T) {

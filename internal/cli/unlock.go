@@ -23,7 +23,8 @@ deleted in one step. V is what "getsetlock ls" shows: the value, or the token of
 ours. Without it the holder is shown and you are asked, on a terminal.
 
 A token of ours beside the key goes with it. If the holder is not dead, it works on:
-one of ours is told, at its next renewal at the latest, an old client never.
+one of ours is told, by a message from the server or at its next renewal, an old client
+never. Another may have taken the lock by then.
 
 Exit codes: 0 deleted, or it was free when you were to be asked; 1 V is not what stands
 there (nothing may), or you said no; 2 wrong use; 3 it could not be done.`
@@ -163,13 +164,13 @@ func (e *Env) askFor(ctx context.Context, backend legacy.Backend, key, prefer st
 	}
 	fmt.Fprintf(e.Stderr, "%s is %s", line.Key, line.State)
 	for _, part := range []struct{ name, text string }{
-		{"by", orNothing(line.Owner)}, {"that is", orNothing(line.Note)}, {"in dialect", orNothing(line.Dialect)}, {"until", orNothing(line.Until)}, {"value", orNothing(line.Value)},
+		{"by", orNothing(line.Owner)}, {"that is", orNothing(line.Note)}, {"in dialect", orNothing(line.Dialect)}, {"value", orNothing(line.Value)},
 	} {
 		if part.text != "" {
 			fmt.Fprintf(e.Stderr, ", %s %s", part.name, part.text)
 		}
 	}
-	fmt.Fprint(e.Stderr, "\nIf its holder is alive, "+whatItWillDo(line)+". Delete it? [y/N] ")
+	fmt.Fprint(e.Stderr, line.end(), "\nIf its holder is alive, "+whatItWillDo(line)+". Delete it? [y/N] ")
 	yes, err := e.answer(ctx)
 	if err != nil {
 		return "", err
@@ -180,10 +181,25 @@ func (e *Env) askFor(ctx context.Context, backend legacy.Backend, key, prefer st
 	return value, nil
 }
 
+// end says until when the lock is held as it stands, and by whose clock.
+func (l lockLine) end() string {
+	switch {
+	case l.Until == nil:
+		return ""
+	case l.mark: // alone, so its holder has lost the lock and renews no more
+		return ", its lease ends at " + *l.Until + " and is not renewed"
+	case !l.stamp:
+		return ", its lease runs until " + *l.Until + " and may be renewed"
+	case l.State == stateExpired:
+		return ", its stamp ended at " + *l.Until + " by its writer's clock"
+	}
+	return ", its stamp ends at " + *l.Until + " by its writer's clock"
+}
+
 // whatItWillDo warns of a holder that is not dead.
 func whatItWillDo(line lockLine) string {
-	if line.Protocol != nil && *line.Protocol == protocolModern {
-		return "it works on without a lock until it is told, at its next renewal at the latest"
+	if line.Protocol != nil && (*line.Protocol == protocolModern || *line.Protocol == protocolDual) {
+		return "it works on without a lock until it is told, by a message from the server or at its next renewal"
 	}
 	return "it works on without a lock"
 }

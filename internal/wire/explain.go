@@ -123,8 +123,8 @@ var advice = []struct {
 	{coded("ERR DB index is out of range", "ERR invalid DB index"), "the server has no such database: name one below its setting databases, 16 unless it says otherwise"},
 	{unknownAuthority, "no authority that is known here signed the server's certificate: name a file with its certificate by --cacert"},
 	{wrongName, "the server's certificate is for another name: use a name that stands in it"},
-	{isA(fs.ErrNotExist), "there is no such socket: check the path and unixsocket in the server's configuration"},
-	{isA(fs.ErrPermission), "this user may not open the socket: see unixsocketperm in the server's configuration"},
+	{socketFails(fs.ErrNotExist), "there is no such socket: check the path and unixsocket in the server's configuration"},
+	{socketFails(fs.ErrPermission), "this user may not open the socket: see unixsocketperm in the server's configuration"},
 	{refusedConnection, "nothing listens there: check the address and that the server runs"},
 	{noSuchHost, "the name does not resolve: check the address"},
 	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls, the server's load, and that it speaks TLS where that is asked for"},
@@ -148,6 +148,15 @@ func isA(target error) func(error) bool {
 func refusedConnection(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && strings.Contains(op.Error(), "refused")
+}
+
+// socketFails reports whether connecting to a unix socket failed by target. A
+// file that cannot be written fails by the same errors and is no socket.
+func socketFails(target error) func(error) bool {
+	return func(err error) bool {
+		var op *net.OpError
+		return errors.As(err, &op) && op.Op == "dial" && op.Net == "unix" && errors.Is(op.Err, target)
+	}
 }
 
 // noPermKey is IsNoPerm where a key is meant, which servers do not name.

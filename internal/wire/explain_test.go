@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,12 +123,33 @@ func TestEveryEndOfACallIsExplained(t *testing.T) {
 		{redis.Error("NOPERM this user has no permissions to run the 'scan' command"), "named command"},
 		{&NotSentError{&dialError{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}}, "--cacert"},
 		{&NotSentError{&dialError{&tls.CertificateVerificationError{Err: x509.HostnameError{}}}}, "another name"},
-		{&NotSentError{&dialError{&net.OpError{Op: "dial", Err: syscall.ENOENT}}}, "unixsocket"},
-		{&NotSentError{&dialError{&net.OpError{Op: "dial", Err: syscall.EACCES}}}, "unixsocketperm"},
+		{&NotSentError{&dialError{&net.OpError{Op: "dial", Net: "unix", Err: syscall.ENOENT}}}, "unixsocket"},
+		{&NotSentError{&dialError{&net.OpError{Op: "dial", Net: "unix", Err: syscall.EACCES}}}, "unixsocketperm"},
 	} {
 		got := Explain(c.err)
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("advice on %v is %q, want %q in it", c.err, got, c.want)
 		}
+	}
+}
+
+// A report on a full disk, in a folder that is missing, or that this user may not
+// write has nothing to do with the server, so there is no advice about one.
+func TestFileErrorsAreNotExplainedAsSockets(t *testing.T) {
+	for _, cause := range []error{syscall.ENOENT, syscall.EACCES, syscall.EPERM, syscall.ENOSPC, syscall.EROFS, syscall.ENOTDIR} {
+		for _, err := range []error{
+			cause,
+			&fs.PathError{Op: "open", Path: "/nonexistent/x.html", Err: cause},
+			fmt.Errorf("writing the report: %w", &fs.PathError{Op: "write", Path: "x", Err: cause}),
+			&os.SyscallError{Syscall: "fsync", Err: cause},
+		} {
+			if got := Explain(err); got != "" {
+				t.Errorf("advice on %v is %q", err, got)
+			}
+		}
+	}
+	blocked := &NotSentError{&dialError{&net.OpError{Op: "dial", Net: "tcp", Err: syscall.EACCES}}}
+	if got := Explain(blocked); strings.Contains(got, "socket") {
+		t.Errorf("a firewall's refusal is explained as %q", got)
 	}
 }

@@ -20,8 +20,8 @@ import redis.clients.jedis.JedisPool;
  * back by the very scripts of the Go bridge.
  *
  * <p>Promised, as by the Go bridge: two leases of new clients, Java or Go, never run together; no old client holds beside
- * one while the old clients are honest; a lost lease is told within one renewal, and in time. Not promised: fencing numbers,
- * and a job that stops by itself.
+ * one while the old clients are honest; a lease that another took is told at its next renewal, and an old client may have
+ * entered by then. Not promised: fencing numbers, and a job that stops by itself.
  *
  * <p>Trust is counted by {@link System#nanoTime} from before a command is sent. This JVM's wall clock is never read.
  */

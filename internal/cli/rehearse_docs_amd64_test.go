@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var shownRehearsal = regexp.MustCompile(`(?ms)^    GROUP +PROTOCOL.*?^    WELL: [^\n]*\n`)
+
+// One seed gives one answer, so the rehearsal that the README shows is the
+// command's to the digit, but for how long it took. -update writes it.
+func TestReadmeShowsTheRehearsal(t *testing.T) {
+	got := speak(t, exec.Command(built(t), "rehearse"))
+	_, end, found := strings.Cut(got.out, "GROUP")
+	if got.code != 0 || !found {
+		t.Fatalf("%+v", got)
+	}
+	var want strings.Builder
+	for line := range strings.Lines("GROUP" + end) {
+		if line != "\n" {
+			line = "    " + line
+		}
+		want.WriteString(line)
+	}
+	for _, name := range []string{"../../README.md", "../../README.zh.md"} {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(raw)
+		shown := shownRehearsal.FindString(text)
+		if hereTook.ReplaceAllString(shown, "") == hereTook.ReplaceAllString(want.String(), "") {
+			continue
+		}
+		if !*update || shown == "" {
+			t.Errorf("%s shows another rehearsal (-update writes it):\n%s", name, want.String())
+			continue
+		}
+		if err := os.WriteFile(name, []byte(strings.Replace(text, shown, want.String(), 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -91,6 +91,9 @@ func (m *Simulator) ourRenewal(c *simClient, g *simMember) {
 	m.tally.commands++
 	m.hears(g)
 	g.renewed = m.hasM(c) && m.stands(g)
+	if !m.hasM(c) && m.now < g.trust && g.loss == lossOwn {
+		g.loss = lossExpire // the server's clock has stepped over its TTL
+	}
 	if g.renewed {
 		m.mark(c, g)
 	}

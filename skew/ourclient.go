@@ -129,7 +129,7 @@ func (m *machine) attempt(s state, i int) step {
 	cancelled := c.pc == ourGone
 	won, tookOver := m.acquire(&s, i)
 	if !won {
-		past := m.worthALook(&s, c)
+		past := !cancelled && m.worthALook(&s, c) // who is gone sends no look after it
 		timed := c.flags&flagTimed != 0
 		*c = ourClient{member: c.member, met: c.met, away: c.away, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
 		if past && m.meetsPast(&s, c, timed) {

@@ -38,15 +38,7 @@ func (m *machine) beyond() int8 {
 	if !m.Dialect.ServerExpires() {
 		return 0
 	}
-	return int8(m.Gap) + m.unit
-}
-
-// ownSlack makes up for an inclusive comparison, so that what is left of a stamp is still the TTL.
-func (m *machine) ownSlack() int8 {
-	if m.inclusive && m.slack == 0 {
-		return m.unit
-	}
-	return 0
+	return m.unit
 }
 
 // free says whether client i may take L as it is, and what its lease would then hang on.
@@ -209,7 +201,7 @@ func (m *machine) putMark(s *state, i int) {
 	s.m.at = m.floor // no stamp of ours is ever so far back while M exists
 	if c.phase == observe && m.Dialect.HasStamp() {
 		u := int(m.unit)
-		at := int8(m.cut(s, 0)+(ttl+int(m.ownSlack())+u-1)/u*u) + m.slack + m.far
+		at := int8(m.cut(s, 0)+(ttl+u-1)/u*u) + m.slack + m.far
 		s.m.at = at
 		s.l = mark{kind: stampMark, at: at, ttl: lasts(ttl) + m.beyond()}
 		if m.Dialect.Shape == dialect.ShapeUUIDNumber {

@@ -244,6 +244,14 @@ func (m *machine) isFar(l mark) bool {
 	return m.Ours.StampAhead == 0 && !m.broken(RuleStampAhead) && l.kind == stampMark && l.at > m.slack+int8(m.greatest()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
 }
 
+// farOf is how far beyond a lease that stamp lies.
+func (m *machine) farOf(l mark) int8 {
+	if !m.isFar(l) {
+		return 0
+	}
+	return m.far
+}
+
 func (m *machine) greatest() int { return max(m.Lease, m.Greatest) }
 
 // readsGuard is what an old client does that finds a guard or tombstone, by its own parser.

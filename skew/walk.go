@@ -89,10 +89,10 @@ type Mark struct {
 	Kind string // stamp, guard, tombstone, value; of M token
 	// Who wrote it, where bytes tell: a client's name, or "stranger" for one that is gone.
 	Who string
-	At  int // of a stamp
+	At  int // of a stamp; of one that lies far beyond a lease, where it would lie at the lease's end
 	// Worn: the stamp is at least so far back, and how far does not matter to anybody.
 	Worn bool
-	// Far: it is a stamp of ours that lies beyond every clock; At says how far.
+	// Far: it is a stamp of ours that lies beyond every clock.
 	Far bool
 	// Left is how many ticks the key still exists, this one included; 0 for ever.
 	Left int
@@ -131,7 +131,7 @@ func (w *Walk) World() World {
 	s := &w.s
 	v := World{Fleet: int(s.fleet), Record: phaseName(s.record), Looked: s.look.sameBytes(s.l)}
 	if s.l.kind != noMark {
-		v.L = Mark{Kind: markKinds[s.l.kind], Who: w.bearer(s.l), At: int(s.l.at), Far: w.m.isFar(s.l), Worn: s.l.kind == stampMark && s.l.at <= w.m.floor, Left: int(s.l.ttl)}
+		v.L = Mark{Kind: markKinds[s.l.kind], Who: w.bearer(s.l), At: int(s.l.at - w.m.farOf(s.l)), Far: w.m.isFar(s.l), Worn: s.l.kind == stampMark && s.l.at <= w.m.floor, Left: int(s.l.ttl)}
 	}
 	if s.m.who != nobody {
 		v.M = Mark{Kind: "token", Who: who(s.m.who), Left: int(s.m.ttl)}

@@ -50,6 +50,7 @@ func (m *machine) tick(s *state) {
 }
 
 func (m *machine) passL(s *state) {
+	before := s.l // while M still says whose it is
 	if s.l.kind == stampMark {
 		s.l.at = max(s.l.at-1, m.floor)
 	}
@@ -57,7 +58,6 @@ func (m *machine) passL(s *state) {
 		return
 	}
 	if s.l.ttl--; s.l.ttl == 0 {
-		before := s.l
 		s.l = mark{}
 		m.hurt(s, before)
 	}
@@ -172,8 +172,8 @@ func (m *machine) stepKeys(s *state, by int8) {
 	if s.l.ttl == 0 {
 		return
 	}
+	before := s.l
 	if s.l.ttl -= by; s.l.ttl <= 0 {
-		before := s.l
 		s.l = mark{}
 		m.hurt(s, before)
 	}

@@ -53,7 +53,7 @@ func (s *state) exchange(a, b int8) {
 func (s *state) oldKey(i int) uint64 {
 	c := &s.old[i]
 	key := uint64(uint8(c.pc))
-	for _, field := range [...]int8{c.age, c.stamp, int8(c.seen.kind), c.seen.at} {
+	for _, field := range [...]int8{c.age, c.stamp, c.more, int8(c.seen.kind), c.seen.at} {
 		key = key<<8 | uint64(uint8(field))
 	}
 	key <<= 2

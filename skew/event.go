@@ -56,6 +56,8 @@ const (
 	evVanish
 	evBeat
 	evEmpty
+	evTime
+	evNote
 )
 
 // outcome is what the event came to.
@@ -72,6 +74,8 @@ const (
 	outMissing
 	outKept
 	outOther
+	outNoted
+	outGreatest
 )
 
 // note marks a step that is a finding by itself, or helps to find one.

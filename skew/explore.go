@@ -90,6 +90,9 @@ func (m *machine) steps(s *state, out []step) []step {
 		m.tick(&t.to)
 		out = append(out, t)
 	}
+	for i := range out {
+		m.tidies(&out[i].to)
+	}
 	return out
 }
 

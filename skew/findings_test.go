@@ -6,27 +6,6 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// A stamp of ours ends by the clock that is furthest ahead. The trust margin has to cover that and the
-// time that a job takes to stop, one after the other: a margin that covers the greater of the two lets
-// an old client in while the job is being stopped.
-func TestTrustMarginBesideAStampPaysForTheFastestAndForTheStop(t *testing.T) {
-	for _, d := range []dialect.Dialect{dialect.RedisPy(), dialect.Template(), dialect.Errorception()} {
-		sc := beside(d, 1, 1, PhaseObserve)
-		sc.Ahead, sc.Behind, sc.Ours.Stop = 2, -1, 1
-		for _, stop := range []int{0, 1, 2} {
-			sc.Ours.Stop = stop
-			sc.Ours.Margin = max(sc.Ahead, stop)
-			if x := explore(t, sc); x.Found != (stop > 0) {
-				t.Errorf("%s, margin %d, stop %d: found %v\n%v", d, sc.Ours.Margin, stop, x.Found, x.Trace)
-			}
-			sc.Ours.Margin = sc.Ahead + stop
-			if sc.Ours.Margin < sc.Ours.TTL {
-				mustBeSafe(t, sc)
-			}
-		}
-	}
-}
-
 // Unchanged bytes prove that nobody's lease is left, at any offset of the fleet from the server. Steps
 // backwards are another matter: the same bytes may be written again, between any two looks. They have
 // to be counted in the spread that honest jobs and our lease pay for.
@@ -42,7 +21,7 @@ func TestUnchangedBytesBearEveryOffset(t *testing.T) {
 		}
 	}
 	slow := beside(dialect.Jedis(), 2, 1, PhaseDual)
-	slow.Behind, slow.Ahead = 6, -5
+	slow.Behind, slow.Ahead, slow.Ours.Known = 6, -5, true
 	if x := explore(t, slow); !x.Found {
 		t.Error("the server's clock without a margin bears a fleet that is far behind")
 	}
@@ -78,7 +57,7 @@ func TestSparseObserverMissesAValueThatWasAway(t *testing.T) {
 }
 
 // A step of the server's clock takes from what lies between the end of trust and the end of the key,
-// stopping included; it counts in the takeover margin, and backwards in the margin beside a stamp.
+// stopping included; and from the takeover margin, where that is all there is.
 func TestServersStepIsPaidForByTheMargins(t *testing.T) {
 	two := beside(dialect.Jedis(), 0, 2, PhaseDual)
 	two.Ours.Margin = 3
@@ -89,23 +68,13 @@ func TestServersStepIsPaidForByTheMargins(t *testing.T) {
 		t.Error("a step forwards beyond the margin does no harm")
 	}
 
-	judge := beside(dialect.Jedis(), 2, 1, PhaseDual)
-	judge.ServerStep, judge.Ours.Margin = 2, 3
-	judge.Ours.TakeoverMargin = judge.ServerStep
-	mustBeSafe(t, judge)
-	judge.Ours.TakeoverMargin = 0
-	if x := explore(t, judge); !x.Found {
+	known := beside(dialect.Jedis(), 2, 1, PhaseDual)
+	known.ServerStep, known.Ours.Margin, known.Ours.Known, known.Ours.Break = 2, 3, true, RuleStepAdds
+	known.Ours.TakeoverMargin = known.ServerStep
+	mustBeSafe(t, known)
+	known.Ours.TakeoverMargin = 0
+	if x := explore(t, known); !x.Found {
 		t.Error("a step forwards that the takeover margin leaves out does no harm")
-	}
-
-	stamp := beside(dialect.RedisPy(), 1, 1, PhaseObserve)
-	stamp.Lease, stamp.Job, stamp.Ours.TTL = 7, 5, 5
-	stamp.ServerStep, stamp.Ours.TakeoverMargin = -1, 2
-	stamp.Ours.Margin = stamp.Ahead + stamp.Ours.Stop + 1
-	mustBeSafe(t, stamp)
-	stamp.Ours.Margin--
-	if x := explore(t, stamp); !x.Found {
-		t.Error("a step backwards that the margin beside a stamp leaves out does no harm")
 	}
 }
 
@@ -139,23 +108,4 @@ func TestRegistryThatHasLostSomeOfItsMembersOpensGates(t *testing.T) {
 	checkBroken(t, []mutant{{"one is back before the other", sc, func(*Scenario) {}, 0}})
 	alone := changed(sc, func(sc *Scenario) { sc.Ours.Clients = 1 })
 	mustBeSafe(t, alone)
-}
-
-// A suspended judge waits one greatest lease for the step to be taken back. A step that stays outlasts
-// it: what old clients write then still looks expired early. And a member whose first look at the server
-// came after the step has nothing to compare with. Against both only the takeover margin helps.
-func TestSuspensionHelpsAgainstStepsThatAreUndoneAndSeen(t *testing.T) {
-	sc := beside(dialect.Jedis(), 1, 1, PhaseDual)
-	sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
-	sc.ServerStep, sc.StepUndone, sc.Ours.Margin = 2, true, 4
-	mustBeSafe(t, sc)
-	checkBroken(t, []mutant{
-		{"a step that stays", sc, func(sc *Scenario) { sc.StepUndone = false }, 0},
-		{"a step before the first look", sc, func(sc *Scenario) { sc.Ours.Newcomers = true }, 0},
-	})
-	for _, change := range []func(*Scenario){func(sc *Scenario) { sc.StepUndone = false }, func(sc *Scenario) { sc.Ours.Newcomers = true }} {
-		margin := changed(sc, change)
-		margin.Ours.TakeoverMargin = margin.ServerStep
-		mustBeSafe(t, margin)
-	}
 }

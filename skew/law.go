@@ -11,7 +11,8 @@ import (
 // may come and how far clocks are apart, can two clients hold at once?
 //
 // All times are the worst that happen, not averages. Only differences between the fleet's clocks
-// count; how far all of them are from true time together does not.
+// count; how far all of them are from true time together does not. Beside getsetlock clients the server is one of
+// the clocks: see Behind and [Beside].
 type Law struct {
 	Dialect dialect.Dialect
 	Lease   time.Duration // E, what the clients add to their clock; 0 takes the dialect's own
@@ -24,6 +25,10 @@ type Law struct {
 	// replaced may have expired when it is looked at, and the replaced holder's successor may be working.
 	Reply  time.Duration
 	Spread time.Duration // Δ, the greatest clock of the fleet less the smallest; at most a lease makes sense, more is answered
+	// Behind and Ahead are how far the slowest clock is behind, the fastest ahead of the server's. They are nothing to old
+	// clients alone: only getsetlock clients beside them go by the server's clock. As in [dialect.Terms], 0 is
+	// not known, and [dialect.Zero] is none.
+	Behind, Ahead time.Duration
 }
 
 // Verdict is what the law says. Spans that can come out negative are left so: a LongestJob of −2 s says
@@ -49,6 +54,25 @@ type Verdict struct {
 	GreatestSpread Limit
 	// LongestLease is the longest lease of ours beside this fleet, by the lease rule.
 	LongestLease Limit
+
+	Beside Beside
+}
+
+// Beside is what getsetlock clients go by beside this fleet, who believe its numbers, and what else the clocks may be before
+// one of the two robs the other.
+type Beside struct {
+	// Margin is how far the server's clock has to be past an old client's stamp before it is taken over.
+	Margin time.Duration
+	// LookAge is how long ago, while Behind is not known, a look must have shown the same bytes; 0 where it is.
+	LookAge time.Duration
+	// StampAhead is how far beyond the end of its lease a stamp lies.
+	StampAhead time.Duration
+	// GreatestBehind bounds what a clock may be behind the server's before its client's job is robbed. Nothing bounds
+	// it where LookAge does, and the fleet's own law holds.
+	GreatestBehind Limit
+	// GreatestAhead bounds what a clock may be ahead of the server's before its client takes a stamp of a
+	// getsetlock client that is at work. No clock takes a guard.
+	GreatestAhead Limit
 }
 
 // Limit is a bound, or says that nothing bounds.
@@ -117,7 +141,24 @@ func (l Law) Verdict() (Verdict, error) {
 		v.Overlap = max(v.Overlap, l.Job)
 	}
 	v.Possible = v.Unconditional || v.LateWinner || v.Overlap > 0
+	v.Beside = l.beside()
 	return v, nil
+}
+
+func (l Law) beside() Beside {
+	if !l.Dialect.HasTakeover() {
+		return Beside{}
+	}
+	terms := dialect.Terms{Lease: l.Lease, Greatest: l.Lease, Spread: l.Spread, Behind: l.Behind, Ahead: l.Ahead}
+	b := Beside{Margin: terms.TakeoverMargin(), StampAhead: terms.StampAhead()}
+	b.GreatestAhead = Limit{b.StampAhead + max(l.Dialect.C(), 0), true}
+	if _, known := dialect.Claimed(l.Behind); !known {
+		b.LookAge = terms.LookAge(l.Dialect)
+		return b
+	}
+	// A getsetlock client asks for more than the margin, also where old clients take an equal time for past.
+	b.GreatestBehind = Limit{l.Lease + l.Dialect.Slack + b.Margin - l.Job - l.Delay, true}
+	return b
 }
 
 // judgesReplyAnew: the value that GETSET returned decides, by what the clock says when it is looked at.
@@ -155,7 +196,7 @@ func (l Law) filled() (Law, error) {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Reply", l.Reply}, {"Spread", l.Spread}} {
+	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Reply", l.Reply}, {"Spread", l.Spread}, {"Behind", said(l.Behind)}, {"Ahead", said(l.Ahead)}} {
 		if f.value < 0 {
 			return l, &ParameterError{f.name, f.value, "at least 0"}
 		}

@@ -139,3 +139,39 @@ func TestKeyWithoutTimeNeverRecovers(t *testing.T) {
 		}
 	}
 }
+
+// When a getsetlock client robs an old one, and when it is robbed: the closed form and the search, on both sides of
+// both limits.
+func TestLawBesideOursAgreesWithTheExplorer(t *testing.T) {
+	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.RedisPy(), dialect.Faye(), dialect.PageNil()}) {
+		u := tick(d)
+		n := func(k int) time.Duration { return time.Duration(k) * u }
+		for _, c := range []struct{ job, margin int }{{2, 1}, {3, 1}, {3, 2}, {1, 4}} {
+			law := Law{Dialect: d, Lease: n(5), Job: n(c.job), Delay: u, Spread: u, Behind: n(c.margin), Ahead: dialect.Zero}
+			v, err := law.Verdict()
+			if err != nil || v.Beside.Margin != n(c.margin) || v.Beside.LookAge != 0 {
+				t.Fatalf("%+v, %v", v.Beside, err)
+			}
+			greatest := int(v.Beside.GreatestBehind.Bound / u)
+			for _, behind := range []int{greatest, greatest + 1} {
+				sc := Scenario{Dialect: d, Old: 1, Lease: 5, Job: c.job, Gap: 1, Behind: behind, Ahead: 1 - behind}
+				sc.Ours = Ours{Clients: 1, Phase: PhaseDual, TTL: 2, Margin: 1, Stop: 1, Known: true, TakeoverMargin: c.margin}
+				if x := explore(t, sc); x.Found != (behind > greatest) {
+					t.Errorf("%s job %d margin %d behind %d: %v\n%v", d, c.job, c.margin, behind, x.Found, x.Trace)
+				}
+			}
+		}
+		v, err := Law{Dialect: d, Lease: n(5), Ahead: n(3)}.Verdict()
+		if err != nil || v.Beside.GreatestBehind.Bounded || v.Beside.LookAge != n(5)+max(d.C(), 0)+max(d.Unit.Step(), time.Microsecond) {
+			t.Errorf("%s, nothing known: %+v, %v", d, v.Beside, err)
+		}
+		over := int((v.Beside.GreatestAhead.Bound - v.Beside.StampAhead) / u)
+		for _, ahead := range []int{2 + over, 3 + over} {
+			sc := Scenario{Dialect: d, Old: 1, Lease: 5, Job: 1, Gap: 1, Behind: -ahead, Ahead: ahead}
+			sc.Ours = Ours{Clients: 1, Phase: PhaseObserve, TTL: 3, Margin: 1, Stop: 1, StampAhead: 2}
+			if x := explore(t, sc); x.Found != (ahead > 2+over) {
+				t.Errorf("%s, %d ahead of a stamp that is so by 2: %v\n%v", d, ahead, x.Found, x.Trace)
+			}
+		}
+	}
+}

@@ -64,9 +64,14 @@ func (m *machine) begin(s *state, i int, out []step) []step {
 		low, high = 0, 0
 	}
 	for off := low; off <= high; off++ {
-		t := step{ev: event{kind: evRead, who: oldName(i), arg: int8(off)}, to: *s}
-		t.to.old[i] = oldClient{pc: oldRead, stamp: m.stampAt(s, off)}
-		out = append(out, t)
+		for more := 0; more <= m.greatest()-m.Lease; more += max(1, m.greatest()-m.Lease) {
+			t := step{ev: event{kind: evRead, who: oldName(i), arg: int8(off)}, to: *s}
+			if more > 0 {
+				t.ev.out = outGreatest
+			}
+			t.to.old[i] = oldClient{pc: oldRead, stamp: m.stampAt(s, off, int8(more)), more: int8(more)}
+			out = append(out, t)
+		}
 	}
 	return out
 }
@@ -76,11 +81,12 @@ func (m *machine) reopened(s *state) bool {
 	return m.highest(s) < clean && !m.refuses(s) || m.broken(RuleInitLast)
 }
 
-func (m *machine) stampAt(s *state, off int) int8 {
+// stampAt is the stamp of a reading, with a lease of so much more than the smallest.
+func (m *machine) stampAt(s *state, off int, more int8) int8 {
 	if !m.Dialect.HasTakeover() {
 		return 0
 	}
-	return int8(m.cut(s, off+int(s.fleet))+m.Lease) + m.slack
+	return int8(m.cut(s, off+int(s.fleet))+m.Lease) + m.slack + more
 }
 
 // below is what a clock at a distance from the server's loses when it is cut to the unit.
@@ -128,7 +134,7 @@ func (m *machine) setnx(s state, i int) step {
 	t.ev.out = outWon
 	s.l = m.written(i, c.stamp)
 	if m.Dialect.Acquire != dialect.AcquireSetnx {
-		s.l.ttl = lasts(m.Lease)
+		s.l.ttl = lasts(m.Lease + int(c.more))
 	}
 	expire := everybody || m.Dialect.KeyTTL == dialect.TTLWinExpire || m.Dialect.KeyTTL == dialect.TTLAfterSetnx
 	m.wins(&s, i, expire)
@@ -143,7 +149,7 @@ func (m *machine) wins(s *state, i int, expire bool) {
 	if m.OwnDelay {
 		age = c.age
 	}
-	*c = oldClient{pc: oldHolds, stamp: c.stamp, age: age}
+	*c = oldClient{pc: oldHolds, stamp: c.stamp, more: c.more, age: age}
 	if expire {
 		c.pc = oldHoldsTTL
 	}
@@ -223,7 +229,7 @@ func (m *machine) judgesAt(s *state, c *oldClient) int {
 	if m.Dialect.JudgesAnew {
 		return m.cut(s, m.Ahead+int(s.fleet))
 	}
-	return int(c.stamp-m.slack) - m.Lease
+	return int(c.stamp-m.slack-c.more) - m.Lease
 }
 
 // expiryWait is how many ticks may pass before the client judges.
@@ -255,12 +261,12 @@ func (m *machine) look(s *state, i int, out []step) []step {
 	switch {
 	case m.StampAtWrite:
 		for off := -m.Behind; off <= m.Ahead; off++ {
-			out = append(out, m.getset(*s, i, m.stampAt(s, off), off))
+			out = append(out, m.getset(*s, i, m.stampAt(s, off, c.more), off))
 		}
 	case m.Dialect.Restamp:
 		for off := -m.Behind; off <= m.Ahead; off++ {
 			t := step{ev: event{kind: evJudge, who: oldName(i), arg: int8(off)}, to: *s}
-			t.to.old[i].pc, t.to.old[i].stamp = oldJudged, m.stampAt(s, off)
+			t.to.old[i].pc, t.to.old[i].stamp = oldJudged, m.stampAt(s, off, c.more)
 			out = append(out, t)
 		}
 	default:
@@ -282,7 +288,7 @@ func (m *machine) getset(s state, i int, stamp int8, clock int) step {
 		t.to = s
 		return t
 	}
-	*c = oldClient{pc: oldReply, stamp: stamp, seen: before.asSeen()}
+	*c = oldClient{pc: oldReply, stamp: stamp, more: c.more, seen: before.asSeen()}
 	t.ev.out = outNone
 	t.to = s
 	return t
@@ -333,7 +339,7 @@ func (m *machine) judgeReply(s *state, i int, out []step) []step {
 func (m *machine) expire(s state, i int) step {
 	t := step{ev: event{kind: evExpire, who: oldName(i)}}
 	if s.l.kind != noMark {
-		s.l.ttl = lasts(m.Lease)
+		s.l.ttl = lasts(m.Lease + int(s.old[i].more))
 	}
 	if s.old[i].pc == oldHoldsTTL {
 		s.old[i].pc = oldHolds

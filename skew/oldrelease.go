@@ -84,12 +84,12 @@ func (m *machine) extends(s *state, i int, out []step) []step {
 	switch m.Dialect.Renews {
 	case dialect.RenewsGetset, dialect.RenewsSet:
 		for off := -m.Behind - m.Gap; off <= m.Ahead; off++ {
-			extend(m.written(i, m.stampAt(s, off)), off)
+			extend(m.written(i, m.stampAt(s, off, s.old[i].more)), off)
 		}
 	case dialect.RenewsPexpire:
 		if s.l.kind != noMark {
 			l := s.l
-			l.ttl = lasts(m.Lease)
+			l.ttl = lasts(m.Lease + int(s.old[i].more))
 			extend(l, 0)
 		}
 	}

@@ -85,6 +85,9 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 	if m.Ours.Unchanged > 0 && s.l.kind == stampMark {
 		out = append(out, m.sample(*s, i))
 	}
+	if m.Ours.OldServer {
+		out = m.remembers(s, i, out)
+	}
 	if !m.Ours.Restored && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
@@ -126,7 +129,15 @@ func (m *machine) attempt(s state, i int) step {
 	cancelled := c.pc == ourGone
 	won, tookOver := m.acquire(&s, i)
 	if !won {
+		past := !cancelled && m.worthALook(&s, c) // who is gone sends no look after it
+		timed := c.flags&flagTimed != 0
 		*c = ourClient{member: c.member, met: c.met, away: c.away, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
+		if past && m.meetsPast(&s, c, timed) {
+			t.ev.out = outNoted
+		}
+		if timed {
+			c.since = 0 // of a reading that is used up
+		}
 		t.to = s
 		return t
 	}
@@ -149,6 +160,43 @@ func (m *machine) attempt(s state, i int) step {
 	}
 	t.to = s
 	return t
+}
+
+// meetsPast is what an attempt does that found a past stamp, and says whether it remembered a look.
+func (m *machine) meetsPast(s *state, c *ourClient, timed bool) bool {
+	switch {
+	case timed: // the reading is older than the bytes may be
+		return m.notes(s, s.l.asSeen(), c.since)
+	case m.Ours.OldServer:
+		if !m.broken(RuleLookAfterReply) && !s.look.sameBytes(s.l) {
+			c.watch, c.since = s.l.asSeen(), 0
+		}
+		return false
+	}
+	return m.notes(s, s.l.asSeen(), 0)
+}
+
+// remembers is what a look is made of where a script that has asked the time may not write.
+func (m *machine) remembers(s *state, i int, out []step) []step {
+	c := &s.our[i]
+	if m.broken(RuleLookAfterReply) {
+		if c.flags&flagTimed == 0 {
+			t := step{ev: event{kind: evTime, who: ourName(i)}, to: *s}
+			t.to.our[i].flags |= flagTimed
+			t.to.our[i].since = 0
+			out = append(out, t)
+		}
+		return out
+	}
+	if c.watch.kind == noMark {
+		return out
+	}
+	t := step{ev: event{kind: evNote, who: ourName(i), out: outKept}, to: *s}
+	if m.notes(&t.to, c.watch, c.since) {
+		t.ev.out = outNoted
+	}
+	t.to.our[i].watch, t.to.our[i].since = seen{}, 0
+	return append(out, t)
 }
 
 // mustSettle: a tombstone needs none, since only settled guards have left one.

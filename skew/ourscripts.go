@@ -32,22 +32,13 @@ func (m *machine) stands(s *state, i int) bool {
 	return true
 }
 
-// beyond is how much longer L exists than M, when it carries a stamp: past the end that anybody's
-// clock gives it.
+// beyond is how much longer L exists than M, when it carries a stamp. Only where old clients set TTLs too does
+// it have to: the end is then all that tells our bytes from the same ones of theirs.
 func (m *machine) beyond() int8 {
-	b := m.slack + int8(m.Ours.TakeoverMargin) + 2*m.unit + m.ownSlack()
-	if m.Dialect.ServerExpires() && !m.broken(RuleMarkBeyondGap) {
-		b += int8(m.Gap)
+	if !m.Dialect.ServerExpires() {
+		return 0
 	}
-	return b
-}
-
-// ownSlack makes up for an inclusive comparison, so that what is left of a stamp is still the TTL.
-func (m *machine) ownSlack() int8 {
-	if m.inclusive && m.slack == 0 {
-		return m.unit
-	}
-	return 0
+	return m.unit
 }
 
 // free says whether client i may take L as it is, and what its lease would then hang on.
@@ -75,12 +66,81 @@ func (m *machine) mayTakeOver(s *state, c *ourClient) bool {
 	if m.Ours.Unchanged > 0 {
 		return c.watch.asMark().sameBytes(s.l) && int(c.since) > m.Ours.Unchanged
 	}
-	return int(s.l.at)+m.Ours.TakeoverMargin < m.cut(s, 0) && !m.suspended(s, c)
+	return m.past(s, c) && (m.known(s) || m.looked(s))
 }
 
-// suspended: the server's clock stepped, less than a greatest lease ago, and c can tell.
-func (m *machine) suspended(s *state, c *ourClient) bool {
-	return s.server > 0 && c.met > 0 && int(s.server) <= m.Lease+1 && m.ServerStep > 0 && !m.broken(RuleStepSuspends)
+// past: the server's clock is past the stamp on L by more than the margin.
+func (m *machine) past(s *state, c *ourClient) bool {
+	margin := m.Ours.TakeoverMargin
+	switch {
+	case m.known(s):
+		margin += m.gained(s, c)
+	case m.Ours.Measured:
+		margin = m.Behind + m.Ahead // what was measured is void
+	}
+	return int(s.l.at)+margin < m.cut(s, 0)
+}
+
+// known: how far the slowest old clock is behind this server's is known, or believed to be.
+func (m *machine) known(s *state) bool {
+	return m.Ours.Known || m.Ours.Measured && (!m.FailOver || s.server == 0 || m.broken(RuleRunID))
+}
+
+// gained is what client c has seen the server's clock gain on its own elapsed time.
+func (m *machine) gained(s *state, c *ourClient) int {
+	undone := s.server < 0
+	switch {
+	case s.server == 0 || c.met == 0 || m.broken(RuleStepAdds):
+		return 0
+	case m.ServerStep > 0:
+		return m.ServerStep
+	case undone:
+		return -m.ServerStep
+	}
+	return 0
+}
+
+// looked: a look long enough ago showed the bytes that are on L.
+func (m *machine) looked(s *state) bool {
+	if !s.look.sameBytes(s.l) {
+		return false
+	}
+	age := int(s.look.age)
+	switch {
+	case m.broken(RuleLookElapsed):
+		age += int(s.look.shift)
+	case m.Ours.Elsewhere:
+		age = 9*(age+int(s.look.shift))/10 - m.Ours.Margin
+	}
+	return age >= int(m.lookAge)
+}
+
+// notes remembers a look, of which the reading is so old, unless it is of the bytes that are remembered.
+func (m *machine) notes(s *state, seen seen, age int8) bool {
+	if !seen.asMark().sameBytes(s.l) || s.look.sameBytes(s.l) {
+		return false
+	}
+	s.look = look{kind: seen.kind, who: seen.who, at: seen.at, age: age}
+	return true
+}
+
+// worthALook: client c meets a past stamp, and has nothing else to judge it by.
+func (m *machine) worthALook(s *state, c *ourClient) bool {
+	return m.Ours.Unchanged == 0 && s.l.kind == stampMark && s.m.who == nobody && c.phase != clean && c.phase != noPhase &&
+		m.Dialect.HasTakeover() && !m.known(s) && m.past(s, c)
+}
+
+// tidies forgets a look at bytes that nobody can write again: it is as good as none.
+func (m *machine) tidies(s *state) {
+	if s.look.kind == noMark || s.look.sameBytes(s.l) || s.look.at >= m.fresh {
+		return
+	}
+	for i := range m.Old {
+		if c := &s.old[i]; c.pc > oldRests && c.stamp == s.look.at {
+			return
+		}
+	}
+	s.look = look{}
 }
 
 // meets is a first look at the server's clock, if it comes before the step.
@@ -118,6 +178,7 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	tookOver = on == onOwn && s.l.kind == stampMark
 	before := s.l
 	c.on, c.flags, c.life = on, c.flags&flagReleased, 0
+	s.look = look{}
 	s.m = token{who: ourName(i), ttl: lasts(m.Ours.TTL), at: m.floor}
 	switch on {
 	case onOwn:
@@ -132,15 +193,15 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	return true, tookOver
 }
 
-// putMark writes what client i's lease hangs on, unless that is the tombstone. Its TTL is so long that
-// it counts as none here.
+// putMark writes what client i's lease hangs on, unless that is the tombstone, whose TTL is so long that it
+// counts as none here. A stamp lies far beyond the lease, and the key ends with it.
 func (m *machine) putMark(s *state, i int) {
 	c := &s.our[i]
 	ttl := m.ttl(c)
 	s.m.at = m.floor // no stamp of ours is ever so far back while M exists
 	if c.phase == observe && m.Dialect.HasStamp() {
 		u := int(m.unit)
-		at := int8(m.cut(s, 0)+(ttl+int(m.ownSlack())+u-1)/u*u) + m.slack
+		at := int8(m.cut(s, 0)+(ttl+u-1)/u*u) + m.slack + m.far
 		s.m.at = at
 		s.l = mark{kind: stampMark, at: at, ttl: lasts(ttl) + m.beyond()}
 		if m.Dialect.Shape == dialect.ShapeUUIDNumber {

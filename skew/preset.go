@@ -27,6 +27,8 @@ type Clocks struct {
 	Step   Steps
 	Slew   Slews
 	Pauses []Pause
+
+	Server ServerTroubles // of the server's clock, which otherwise is right
 }
 
 // Steps are jumps of single clients' clocks. Every is the mean time between two of one client, or, if
@@ -77,7 +79,7 @@ const day = 24 * time.Hour
 
 // Presets returns all presets, from the best clocks to the worst. Each call makes new copies.
 func Presets() []Preset {
-	return append(clockPresets(), troublePresets()...)
+	return slices.Concat(clockPresets(), troublePresets(), serverPresets())
 }
 
 func clockPresets() []Preset {
@@ -124,6 +126,20 @@ func troublePresets() []Preset {
 			Clocks{Share: 0.25, Choices: []time.Duration{-day, -time.Hour, time.Hour, day}}},
 		{"jepsen", "log-even from 11 ms to 288 s, random sign", "Jepsen's clock nemesis", "drawn anew once a minute for each client",
 			Clocks{Low: 11 * time.Millisecond, High: 288 * time.Second, LogEven: true, Step: Steps{Kind: StepAnew, Every: time.Minute}}},
+	}
+}
+
+// serverPresets afflict the server and nobody else.
+func serverPresets() []Preset {
+	return []Preset{
+		{"server-step", "the server's clock steps by 0.4 s, to and fro", "systemd-timesyncd steps at 0.4 s, which can't be configured",
+			"one step an hour", Clocks{Server: ServerTroubles{Step: Steps{Kind: StepInward, By: 400 * time.Millisecond, Every: time.Hour}}}},
+		{"server-slew", "the server's clock gains 60 s in 33 hours, 500 ppm", "ntpd -x slews offsets of up to 600 s at 500 ppm",
+			"60 s, once, after 5 minutes",
+			Clocks{Server: ServerTroubles{Slew: Slews{PPM: 500, For: 120_000 * time.Second, Every: 5 * time.Minute, Once: true}}}},
+		{"fail-over", "to a server whose clock is 2 minutes ahead", "Huygens, NSDI 2018: up to 30 µs a second, which in 46 days is 2 minutes",
+			"a replica that ran free for so long, once, after 5 minutes",
+			Clocks{Server: ServerTroubles{Step: Steps{Kind: StepBy, By: 2 * time.Minute, Every: 5 * time.Minute, Once: true}, FailOver: true}}},
 	}
 }
 
@@ -243,6 +259,9 @@ func (c Clocks) check() error {
 		if p.For < 0 || p.Every <= 0 || p.For > most {
 			return &ParameterError{"Clocks.Pauses", fmt.Sprint(p.For, " every ", p.Every), "a span from 0, every more than 0"}
 		}
+	}
+	if c.Server.Any() {
+		return c.Server.check()
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func TestDistributionDrawsWhatItSays(t *testing.T) {
 }
 
 func TestEveryPresetIsFoundNamedSourcedAndPossible(t *testing.T) {
-	want := "ptp chrony ntpd ntpd-step timesyncd free-run slewing bad-hypervisor boot leap vm-pause jvm-gc human jepsen"
+	want := "ptp chrony ntpd ntpd-step timesyncd free-run slewing bad-hypervisor boot leap vm-pause jvm-gc human jepsen server-step server-slew fail-over"
 	if got := strings.Join(PresetNames(), " "); got != want {
 		t.Errorf("got %s", got)
 	}

@@ -52,17 +52,15 @@ const (
 	// RuleMarkSameTTL: where old clients set TTLs too, a stamp is ours only if it ends together with M.
 	// Without it any TTL will do.
 	RuleMarkSameTTL
-	// RuleMarkBeyondGap: where old clients set TTLs too, L outlives M by more than their spread and gap, so
-	// that none who wrote the same bytes gives them the same end.
-	RuleMarkBeyondGap
 	// RuleStampInM: M says which stamp was written to L. Without it the client goes by what it last heard.
 	RuleStampInM
 	// RuleUnreadableHeld: what is no stamp is held. Without it it is taken over.
 	RuleUnreadableHeld
 	// RuleTrustPTTL: trust never goes beyond the PTTL that a look at L brought.
 	RuleTrustPTTL
-	// RuleStepSuspends: a step of the server's clock suspends judging by it for one greatest lease.
-	RuleStepSuspends
+	// RuleStepAdds: what the server's clock gains on a client's elapsed time is added to how far the slowest
+	// old clock is behind.
+	RuleStepAdds
 	// RuleQuietGate: sealed and later phases wait until no old client is in an attempt or holds.
 	RuleQuietGate
 	// RuleInitLast: after clean, old clients start only when no member and no lease is at clean any more.
@@ -79,6 +77,16 @@ const (
 	// RuleEmptyCloses: a gate that hears of nobody is closed. Without it what is asked of every member of an
 	// empty registry holds.
 	RuleEmptyCloses
+	// RuleStampAhead: a stamp of ours lies beyond every clock. Without it it ends with the lease.
+	RuleStampAhead
+	// RuleLookAfterReply: a look's readings are taken after the reply that showed the bytes. Without it, where
+	// the time is asked for by a command of its own, before.
+	RuleLookAfterReply
+	// RuleLookElapsed: a look ages by elapsed time, by the server's clock only with something off, and begins
+	// anew where the two disagree. Without it the server's clock alone says how old it is.
+	RuleLookElapsed
+	// RuleRunID: under another run id measured bounds are unknown and looks begin anew.
+	RuleRunID
 )
 
 var ruleNames = [...]string{
@@ -87,10 +95,11 @@ var ruleNames = [...]string{
 	"unsettled guard deleted", "tombstone put back only with M", "tombstones deleted last", "no phase, no lock",
 	"long lease only after the gap", "one step at a time", "mark has a TTL", "acquire looks at L",
 	"tombstone's TTL restored", "released grant not passed on",
-	"token new for every attempt", "mark ends with M", "mark ends later than theirs could", "stamp remembered in M", "unreadable is held", "trust within the PTTL",
-	"a step suspends the judge", "no old client at the gate", "old clients start last after clean",
+	"token new for every attempt", "mark ends with M", "stamp remembered in M", "unreadable is held", "trust within the PTTL",
+	"a step is added to behind", "no old client at the gate", "old clients start last after clean",
 	"an older record moves nobody", "an older record opens nothing", "a vanished member blocks",
 	"an empty registry closes every gate",
+	"stamp beyond every clock", "a look read after its reply", "a look ages by elapsed time", "bounds of one run id",
 }
 
 func (r Rule) String() string {

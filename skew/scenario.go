@@ -21,13 +21,15 @@ type Scenario struct {
 	// units, and slack is one of them: stamps lose what is below a unit, wherever in it a clock is read.
 	Unit int
 
-	Old    int // old clients, at most 3
-	Lease  int // E of theirs
-	Job    int // J: the longest from the winning write to the release's execution
-	Gap    int // g: the longest from the clock reading to the last write of an attempt
-	Reply  int // the longest from the server executing a GETSET to the client judging the reply by a new clock reading
-	Behind int
-	Ahead  int
+	Old   int // old clients, at most 3
+	Lease int // E of theirs, the smallest
+	// Greatest is the greatest lease of theirs; 0 is Lease. An attempt takes one of the two.
+	Greatest int
+	Job      int // J: the longest from the winning write to the release's execution
+	Gap      int // g: the longest from the clock reading to the last write of an attempt
+	Reply    int // the longest from the server executing a GETSET to the client judging the reply by a new clock reading
+	Behind   int
+	Ahead    int
 	// Rest is how long a client stays away at least after a release of its own, as a poll makes it.
 	Rest int
 	// Overrun: jobs of old clients may run on for ever.
@@ -40,6 +42,9 @@ type Scenario struct {
 	// ServerStep: the server's clock may step by so much, once; TTLs are by that clock. Old clients'
 	// clocks, and the elapsed time of ours, do not follow.
 	ServerStep int
+	// FailOver: the step is a fail-over to another server, whose clock is elsewhere and whose run id is
+	// another.
+	FailOver bool
 	// StepUndone: the step is taken back within Lease ticks, and no sooner than a tick.
 	StepUndone bool
 	// Shorten: once, somebody who is no client of the lock sends an EXPIRE of so many ticks for L, while a
@@ -71,7 +76,23 @@ type Ours struct {
 	Long              int  // TTL of renewals in phase modern; 0 is TTL
 	Settle            int  // ticks, counted as done when so many have passed; 0 does not settle
 	SettleAlways      bool // after every acquisition, not only after takeovers
-	TakeoverMargin    int
+	// TakeoverMargin is how far the server's clock must be past a stamp: the greater of the old clients'
+	// spread and, where that is known, of how far the slowest of them is behind the server.
+	TakeoverMargin int
+	// Known: how far the slowest is behind is known, and no second look is asked. It is a claim, which
+	// speaks of every server. Measured: it was measured, which speaks of the server of the beginning.
+	Known, Measured bool
+	// Look is how many ticks ago a look must have shown the bytes that are to be taken over, while it is
+	// not known how far the slowest is behind; 0 is the rule: the greatest lease, c and one unit.
+	Look int
+	// Elsewhere: looks are remembered by other machines, so that only the server's clock says how old one is:
+	// nine tenths of what that says count, less the trust margin.
+	Elsewhere bool
+	// OldServer: no script that has asked the time may write, as on Redis 2.8, so that a look is a script
+	// that shows the bytes, a reading, and a script that remembers both.
+	OldServer bool
+	// StampAhead is how far beyond the end of its lease a stamp of ours lies; 0 is beyond every clock.
+	StampAhead int
 	// Unchanged judges by unchanged bytes through so many ticks, instead of by the server's clock; looks
 	// may be up to Sparse ticks apart.
 	Unchanged, Sparse int
@@ -149,6 +170,10 @@ type machine struct {
 	first, last phase
 	readsMark   dialect.Step // what an old client does on a guard or a tombstone
 	trustCap    int8
+	lookAge     int8 // from which a look counts
+	lookCap     int8 // looks older than this are alike
+	far         int8 // how far beyond its lease a stamp of ours lies
+	fresh       int8 // stamps further back than this are written by nobody who has not read his clock yet
 	settled     int8 // the age from which a grant counts as settled
 }
 
@@ -179,11 +204,55 @@ func (sc Scenario) machine() (*machine, error) {
 		lowest -= sc.Ours.Unchanged + sc.Ours.Sparse
 	}
 	m.floor = int8(lowest) - 2*(m.unit-1)
+	m.looks(sc)
+	if highest := max(sc.Ours.TTL, sc.Ours.Long) + int(m.far) + 2*int(m.unit) + max(0, -sc.ServerStep); highest > 120 {
+		return nil, &ParameterError{"Ours.StampAhead", m.far, "such that no stamp lies more than 120 ticks ahead"}
+	}
 	m.trustCap = int8(max(sc.Ours.TTL, sc.Ours.Long) + 1)
 	m.settled = int8(max(sc.Ours.Settle, sc.Gap+1))
 	m.readsMark = readsGuard(d)
 	return m, nil
 }
+
+// looks works out how old a look has to be, and how far ahead a stamp of ours lies.
+func (m *machine) looks(sc Scenario) {
+	c := m.slack
+	if m.inclusive {
+		c -= m.unit
+	}
+	m.lookAge = int8(sc.Ours.Look)
+	if m.lookAge == 0 {
+		m.lookAge = int8(m.greatest()) + max(c, 0) + m.unit
+	}
+	m.lookCap = m.lookAge + int8(max(0, -sc.ServerStep))
+	if sc.Ours.Elsewhere {
+		m.lookCap = (10*(m.lookAge+int8(sc.Ours.Margin)))/9 + 1 + int8(max(0, -sc.ServerStep))
+	}
+	m.far = int8(sc.Ours.StampAhead)
+	if m.far == 0 {
+		// Beyond every stamp of theirs, until M and L are gone.
+		m.far = int8(max(sc.Ahead, 0)+max(-sc.ServerStep, 0)+m.greatest()+sc.Gap) + 2*m.unit
+	}
+	if m.broken(RuleStampAhead) {
+		m.far = 0
+	}
+	m.fresh = m.slack + int8(sc.Lease-sc.Behind-sc.Gap-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)) - m.unit
+}
+
+// isFar: nobody but one of ours writes such a stamp.
+func (m *machine) isFar(l mark) bool {
+	return m.Ours.StampAhead == 0 && !m.broken(RuleStampAhead) && l.kind == stampMark && l.at > m.slack+int8(m.greatest()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
+}
+
+// farOf is how far beyond a lease that stamp lies.
+func (m *machine) farOf(l mark) int8 {
+	if !m.isFar(l) {
+		return 0
+	}
+	return m.far
+}
+
+func (m *machine) greatest() int { return max(m.Lease, m.Greatest) }
 
 // readsGuard is what an old client does that finds a guard or tombstone, by its own parser.
 func readsGuard(d dialect.Dialect) dialect.Step {
@@ -206,11 +275,12 @@ func (sc Scenario) check() error {
 		high       int
 	}{
 		{"Old", sc.Old, 0, maxOld}, {"Ours.Clients", sc.Ours.Clients, 0, maxOurs},
-		{"Unit", sc.Unit, 0, 4}, {"Lease", sc.Lease, 0, 40}, {"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
+		{"Unit", sc.Unit, 0, 4}, {"Lease", sc.Lease, 0, 40}, {"Greatest", sc.Greatest, 0, 40}, {"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
 		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30}, {"FleetStep", sc.FleetStep, 0, 30}, {"Shorten", sc.Shorten, 0, 40}, {"ServerStep", sc.ServerStep, -30, 30},
 		{"Ours.TTL", sc.Ours.TTL, 0, 40}, {"Ours.Margin", sc.Ours.Margin, 0, sc.Ours.TTL},
 		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
 		{"Ours.Settle", sc.Ours.Settle, 0, 40}, {"Ours.TakeoverMargin", sc.Ours.TakeoverMargin, 0, 30},
+		{"Ours.Look", sc.Ours.Look, 0, 60}, {"Ours.StampAhead", sc.Ours.StampAhead, 0, 60},
 		{"Ours.Unchanged", sc.Ours.Unchanged, 0, 40}, {"Ours.Sparse", sc.Ours.Sparse, 0, 40},
 		{"MaxStates", sc.MaxStates, 0, 1 << 30},
 	} {

@@ -13,7 +13,8 @@ import (
 // answer.
 //
 // Each client acquires, works, releases and rests, over and over, in the dialect's own commands and
-// rules. It reads its own clock, which Clocks and Offsets put wrong; the server's is true. A client that
+// rules. It reads its own clock, which Clocks and Offsets put wrong; the server's is true but for
+// Clocks.Server. Offsets that all lie on one side put the server outside the fleet. A client that
 // its dialect sends away (wait over, error) rests and comes back.
 //
 // HAZARD: rates are about the fleet as described. A tail that a distribution does not have (the one
@@ -75,6 +76,9 @@ type Simulator struct {
 	token     simToken
 	ourAhead  int64
 	ourBeyond int64
+	ourGap    int64
+	server    simServer
+	looks     simLook
 	ourTally  OurRates
 	ourWaits  *histogram
 	disturbed bool // the event has moved other clients' next ones
@@ -96,6 +100,7 @@ func NewSimulator(s Simulation) (*Simulator, error) {
 		m.end = never
 	}
 	m.key = simKey{owner: -1, expires: never}
+	m.setServer()
 	if s.Ours.Clients > 0 {
 		m.members, m.ourWaits = make([]simMember, s.Ours.Clients), new(histogram)
 		m.stamping()
@@ -182,13 +187,16 @@ func (m *Simulator) pass(to int64) {
 	if m.tally.holders == 0 && m.tally.waiting > 0 {
 		switch {
 		case m.members != nil && m.token.owner >= 0:
-			m.tally.blocked += min(to, m.token.expires) - min(m.now, m.token.expires)
+			end := m.trueEnd(m.token.expires)
+			m.tally.blocked += min(to, end) - min(m.now, end)
 		case m.key.present && m.key.value.stamp != tombStamp:
-			m.tally.blocked += min(to, m.key.expires) - min(m.now, m.key.expires)
+			end := m.trueEnd(m.key.expires)
+			m.tally.blocked += min(to, end) - min(m.now, end)
 		}
 	}
+	m.passServer(to)
 	m.now = to
-	if to >= m.key.expires {
+	if m.server.time >= m.key.expires {
 		m.expire()
 	}
 }

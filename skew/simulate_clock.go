@@ -20,6 +20,8 @@ type simClock struct {
 	nextSlew int64 // its beginning, or its end while slewing
 	slewing  bool
 	afflicts bool // by Share
+	steps    *Steps
+	slews    *Slews
 
 	stepped   int64 // size of the last step
 	steppedAt int64
@@ -50,6 +52,7 @@ func (m *Simulator) setClock(c *simClient) {
 	afflicted := max(1, int(math.Round(share*float64(m.Clients))))
 	k.afflicts = int(c.name) < afflicted
 	k.anchor, k.nextStep, k.nextSlew = simulationStart, never, never
+	k.steps, k.slews = &m.Clocks.Step, &m.Clocks.Slew
 	if k.afflicts {
 		k.offset = m.drawOffset()
 		if o.Step.Every > 0 {
@@ -102,15 +105,15 @@ func (m *Simulator) until(every time.Duration, once bool) int64 {
 
 // changeClock makes the next step, or begins or ends a slew.
 func (m *Simulator) changeClock(k *simClock) {
-	t, o := k.change, &m.Clocks
+	t := k.change
 	k.offset, k.anchor = k.theta(t), t
 	if t == k.nextStep {
 		before := k.offset
-		k.offset = m.stepTo(before)
+		k.offset = m.stepTo(k.steps, before)
 		k.stepped, k.steppedAt = k.offset-before, t
 		k.nextStep = never
-		if !o.Step.Once {
-			k.nextStep = t + m.until(o.Step.Every, false)
+		if !k.steps.Once {
+			k.nextStep = t + m.until(k.steps.Every, false)
 		}
 	} else {
 		m.slew(k, t)
@@ -118,9 +121,9 @@ func (m *Simulator) changeClock(k *simClock) {
 	k.change = min(k.nextStep, k.nextSlew)
 }
 
-func (m *Simulator) stepTo(from int64) int64 {
-	by := int64(m.Clocks.Step.By)
-	switch m.Clocks.Step.Kind {
+func (m *Simulator) stepTo(s *Steps, from int64) int64 {
+	by := int64(s.By)
+	switch s.Kind {
 	case StepBy:
 		return from + by
 	case StepInward:
@@ -135,7 +138,7 @@ func (m *Simulator) stepTo(from int64) int64 {
 }
 
 func (m *Simulator) slew(k *simClock, t int64) {
-	o := &m.Clocks.Slew
+	o := k.slews
 	if k.slewing {
 		k.slewing, k.rate, k.nextSlew = false, k.own, never
 		if !o.Once {
@@ -145,7 +148,7 @@ func (m *Simulator) slew(k *simClock, t int64) {
 	}
 	k.slewing, k.nextSlew = true, t+int64(o.For)
 	k.rate = k.own + o.PPM/1e6
-	if m.random.IntN(2) == 0 {
+	if k != &m.server.clock && m.random.IntN(2) == 0 {
 		k.rate = k.own - o.PPM/1e6
 	}
 }

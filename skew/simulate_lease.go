@@ -89,7 +89,11 @@ func (m *Simulator) ourPause(c *simClient, g *simMember) {
 // ourRenewal is the renew script's turn.
 func (m *Simulator) ourRenewal(c *simClient, g *simMember) {
 	m.tally.commands++
+	m.hears(g)
 	g.renewed = m.hasM(c) && m.stands(g)
+	if !m.hasM(c) && m.now < g.trust && g.loss == lossOwn {
+		g.loss = lossExpire // the server's clock has stepped over its TTL
+	}
 	if g.renewed {
 		m.mark(c, g)
 	}
@@ -154,7 +158,7 @@ func (m *Simulator) ourGiveL(c *simClient, g *simMember) {
 	k := &m.key
 	k.freed = CauseNone
 	if m.rules.Release == dialect.ReleaseNever && m.rules.stamps && !g.retry {
-		k.value, k.expires = simValue{m.rules.stamp(m.now), c.name}, m.now+m.rules.lease // it means: done
+		k.value, k.expires = simValue{m.rules.stamp(m.server.time), c.name}, m.server.time+m.rules.lease // it means: done
 		return
 	}
 	if m.ourPhase() >= sealed && m.ourPhase() < clean && (!m.rules.OrMine || !g.retry) {

@@ -32,6 +32,7 @@ type simMember struct {
 	retry  bool // the release is of an attempt that failed
 	loss   loss
 	hurt   bool
+	knows  simKnows
 
 	until int64 // the end of trust, also while its machine stands still
 	late  bool  // it stood still then, and was told afterwards
@@ -90,7 +91,8 @@ func (m *Simulator) ourTry(c *simClient, g *simMember) {
 		c.waiting = true
 		m.tally.waiting++
 	}
-	on, free := m.ourFree()
+	m.hears(g)
+	on, free := m.ourFree(c, g)
 	if !free {
 		at := m.idle(c, m.now+m.way())
 		every := int64(m.Ours.RetryEvery)
@@ -99,7 +101,8 @@ func (m *Simulator) ourTry(c *simClient, g *simMember) {
 	}
 	sent := g.sent
 	until := sent + int64(m.Ours.TTL-m.Ours.Margin)
-	*g = simMember{on: on, sent: sent, trust: until, until: until, stop: never}
+	*g = simMember{on: on, sent: sent, trust: until, until: until, stop: never, knows: g.knows}
+	m.looks.there = false
 	k := &m.key
 	g.took = on == onOwn && k.present && k.value.stamp != tombStamp
 	g.cause = k.freed
@@ -111,7 +114,7 @@ func (m *Simulator) ourTry(c *simClient, g *simMember) {
 	if k.owner >= 0 && m.clients[k.owner].holding {
 		m.clients[k.owner].robbed = g.cause
 	}
-	m.token = simToken{c.name, m.now + int64(m.Ours.TTL)}
+	m.token = simToken{c.name, m.server.time + int64(m.Ours.TTL)}
 	k.owner = c.name
 	m.mark(c, g)
 	c.pc, c.next = simOurWon, m.idle(c, m.now+m.way())
@@ -131,10 +134,10 @@ func (m *Simulator) ourCause() Cause {
 }
 
 // ourFree says whether the acquire script would take the keys, and what the lease then hangs on.
-func (m *Simulator) ourFree() (onL, bool) {
+func (m *Simulator) ourFree(c *simClient, g *simMember) (onL, bool) {
 	k, phase := &m.key, m.ourPhase()
 	switch {
-	case m.token.owner >= 0 && m.token.expires > m.now:
+	case m.token.owner >= 0 && m.token.expires > m.server.time:
 		return onNothing, false
 	case phase == clean:
 		return onNothing, true
@@ -148,43 +151,45 @@ func (m *Simulator) ourFree() (onL, bool) {
 	case !m.rules.stamps || k.value.stamp >= guardStamp:
 		return onOwn, false
 	}
-	return onOwn, m.now-m.now%m.rules.unit > k.value.stamp+int64(m.Ours.TakeoverMargin)
+	return onOwn, m.ourPast(c, g)
 }
 
 // mark writes what the lease hangs on, with its TTL, and M's anew.
 func (m *Simulator) mark(c *simClient, g *simMember) {
 	k, ttl := &m.key, int64(m.Ours.TTL)
-	m.token.expires = m.now + ttl
+	m.token.expires = m.server.time + ttl
 	switch {
 	case g.on == onNothing:
 		return
 	case g.on == onTomb:
 		g.mark, g.ends = simValue{tombStamp, -1}, never
 	case m.ourPhase() <= observe && m.rules.stamps:
-		g.mark = simValue{m.now - m.now%m.rules.unit + m.ourAhead, c.name}
-		g.ends = m.now + ttl + m.ourBeyond
+		g.mark = simValue{m.server.time - m.server.time%m.rules.unit + m.ourAhead, c.name}
+		g.ends = m.server.time + ttl + m.ourBeyond
 	default:
 		m.serial++
-		g.mark, g.ends = simValue{guardStamp + m.serial, c.name}, m.now+ttl
+		g.mark, g.ends = simValue{guardStamp + m.serial, c.name}, m.server.time+ttl
 	}
-	k.value, k.present, k.expires, k.truth, k.theta = g.mark, true, g.ends, m.now, 0
+	k.value, k.present, k.expires, k.truth, k.theta = g.mark, true, g.ends, m.now, m.server.time-m.now
 }
 
-// stamping works out how far ahead a stamp of ours lies and by how much L outlives M beside one.
+// stamping works out how far ahead a stamp of ours lies, and by how much L outlives M beside one: only where old
+// clients set TTLs too, to tell the two apart.
 func (m *Simulator) stamping() {
 	d, o := m.Dialect, m.Ours
+	gap, _ := dialect.Claimed(o.Terms.Gap)
+	m.ourGap = int64(gap)
 	up := func(t time.Duration) int64 { u := m.rules.unit; return (int64(t) + u - 1) / u * u }
 	lost := max(-d.C(), 0)
-	m.ourAhead = up(o.TTL+lost) + int64(d.Slack)/m.rules.unit*m.rules.unit
-	m.ourBeyond = int64(time.Millisecond) + up(lost+d.Slack+o.TakeoverMargin) + 2*m.rules.unit
+	m.ourAhead = up(o.TTL+lost+o.Terms.StampAhead()) + int64(d.Slack)/m.rules.unit*m.rules.unit
 	if d.ServerExpires() {
-		m.ourBeyond += int64(o.Terms.Gap)
+		m.ourBeyond = int64(o.Terms.Settle())
 	}
 }
 
 // hasM: the token on M is this client's.
 func (m *Simulator) hasM(c *simClient) bool {
-	return m.token.owner == c.name && m.token.expires > m.now
+	return m.token.owner == c.name && m.token.expires > m.server.time
 }
 
 // stands: L carries the mark. The same bytes without a TTL are somebody else's; where old clients set
@@ -205,7 +210,7 @@ func (m *Simulator) stands(g *simMember) bool {
 // struck remembers that an old client, or the end of a TTL, is about to take the mark of whoever of
 // ours has M, and tells the holder that watches.
 func (m *Simulator) struck(why loss) {
-	if m.token.owner < 0 || m.token.expires <= m.now {
+	if m.token.owner < 0 || m.token.expires <= m.server.time {
 		return
 	}
 	c := &m.clients[m.token.owner]
@@ -224,7 +229,7 @@ func (m *Simulator) struck(why loss) {
 // lossBy says what a GETSET that is about to replace a mark of ours is.
 func (m *Simulator) lossBy(c *simClient, outcome dialect.Outcome) loss {
 	switch {
-	case m.now-c.first > int64(m.Ours.Terms.Gap):
+	case m.now-c.first > m.ourGap:
 		return lossPause
 	case outcome == dialect.Won && c.present:
 		return lossClock

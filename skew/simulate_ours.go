@@ -8,9 +8,9 @@ import (
 )
 
 // SimulatedOurs are clients of ours beside a simulation's old ones, or alone. They hold a token on M and
-// their mark on L by the rules of docs/protocol.md: both or neither, takeover by the server's clock,
-// settle, renewal, trust from before sending. They are told of changes of a held or awaited key, a
-// message's way later. A lease in phase modern is no longer than in sealed.
+// their mark on L by the rules of docs/protocol.md: both or neither, takeover by the server's clock and a
+// second look, settle, renewal, trust from before sending. They are told of changes of a held or awaited key,
+// a message's way later. A lease in phase modern is no longer than in sealed.
 //
 // They keep time by elapsed time and are right about it; machines that stand still stop them like old
 // clients.
@@ -22,8 +22,10 @@ type SimulatedOurs struct {
 	Phase   Phase // "" is observe, which is hardened; clean is the token lock alone
 
 	// Terms are what ours believe of the old clients; Lease is the simulation's, the rest defaults as
-	// [dialect.Dialect.Terms] has it.
+	// [dialect.Dialect.Terms] has it. While Behind is unset ours take over by a second look.
 	Terms dialect.Terms
+	// Measured: Terms.Behind was measured, and says nothing of another server. Else it is a claim.
+	Measured bool
 
 	Job Distribution // zero: as that of the old ones
 
@@ -125,7 +127,7 @@ func (s Simulation) filledOurs() (SimulatedOurs, error) {
 	o.Terms.Lease = s.Lease
 	terms, err := s.Dialect.Terms(o.Terms)
 	if err != nil {
-		return o, &ParameterError{"Ours.Terms", fmt.Sprintf("(spread %v, gap %v)", o.Terms.Spread, o.Terms.Gap), "such that they leave something of a lease of " + s.Lease.String()}
+		return o, &ParameterError{"Ours.Terms", fmt.Sprintf("(spread %v, gap %v)", said(o.Terms.Spread), said(o.Terms.Gap)), "such that they leave something of a lease of " + s.Lease.String()}
 	}
 	o.Terms = terms
 	setZero(&o.TTL, terms.DefaultTTL())
@@ -135,6 +137,12 @@ func (s Simulation) filledOurs() (SimulatedOurs, error) {
 	setZero(&o.Settle, terms.Settle())
 	setZero(&o.TakeoverMargin, terms.TakeoverMargin())
 	return o, s.checkOurs(o)
+}
+
+// said is what a field of Terms claims.
+func said(field time.Duration) time.Duration {
+	d, _ := dialect.Claimed(field)
+	return d
 }
 
 func setZero(d *time.Duration, to time.Duration) {

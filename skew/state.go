@@ -6,6 +6,7 @@ package skew
 type state struct {
 	l      mark
 	m      token
+	look   look  // what M's look remembers
 	record phase // what the fleet's record says
 	older  int8  // 1 while the record is a restored one; 2 once it has moved again
 	links  int8  // events on the way to the goal that have to come first; only some goals count
@@ -49,6 +50,19 @@ type token struct {
 	at  int8 // of the stamp that was written to L with it
 }
 
+// look is what is remembered of a past stamp on L: its bytes, and how long ago they were there.
+type look struct {
+	kind  markKind // noMark: nothing is remembered
+	who   int8
+	at    int8
+	age   int8 // since its reading, by elapsed time
+	shift int8 // what the server's clock says of that, less the elapsed time
+}
+
+func (l look) sameBytes(b mark) bool {
+	return l.kind != noMark && mark{kind: l.kind, who: l.who, at: l.at}.sameBytes(b)
+}
+
 // Names within a state. A client that gives its identity up (a new token, a crash) leaves a stranger
 // behind, whose bytes nobody will ever call his own.
 const (
@@ -66,6 +80,7 @@ type oldClient struct {
 	pc    oldStep
 	age   int8 // of its clock reading during an attempt, of its winning write while it holds
 	stamp int8 // what it writes, or wrote, as a distance from the server's clock
+	more  int8 // by how much its lease is longer than the smallest
 	seen  seen // what GET or GETSET returned
 }
 
@@ -155,6 +170,7 @@ const (
 	flagJudged        // it has found the value expired and will replace whatever is there
 	flagReleased      // a release that was sent for this grant is still on its way
 	flagWoken         // L was touched in a way that has to be looked at within the tick
+	flagTimed         // it has asked the server's time for a look that it has not made yet
 )
 
 type phase int8
@@ -192,6 +208,7 @@ func (s *state) rename(from, to int8) {
 	}
 	swap(&s.l.who)
 	swap(&s.m.who)
+	swap(&s.look.who)
 	for i := range s.old {
 		swap(&s.old[i].seen.who)
 	}

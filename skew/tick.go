@@ -31,6 +31,9 @@ func (m *machine) tick(s *state) {
 	}
 	s.within = (s.within + 1) % m.unit
 	m.passL(s)
+	if s.look.kind != noMark {
+		s.look.at, s.look.age = max(s.look.at-1, m.floor), min(s.look.age+1, m.lookCap)
+	}
 	if s.m.who != nobody {
 		if s.m.ttl--; s.m.ttl == 0 {
 			s.m = token{}
@@ -47,6 +50,7 @@ func (m *machine) tick(s *state) {
 }
 
 func (m *machine) passL(s *state) {
+	before := s.l // while M still says whose it is
 	if s.l.kind == stampMark {
 		s.l.at = max(s.l.at-1, m.floor)
 	}
@@ -54,7 +58,6 @@ func (m *machine) passL(s *state) {
 		return
 	}
 	if s.l.ttl--; s.l.ttl == 0 {
-		before := s.l
 		s.l = mark{}
 		m.hurt(s, before)
 	}
@@ -92,6 +95,13 @@ func (m *machine) passOur(c *ourClient) {
 	if m.broken(RuleStampInM) && c.pc != ourIdle {
 		c.heard = max(c.heard-1, m.floor)
 	}
+	if c.flags&flagTimed != 0 || m.Ours.OldServer && c.watch.kind != noMark {
+		c.since = min(c.since+1, m.lookCap)
+		if c.watch.kind != noMark {
+			c.watch.at = max(c.watch.at-1, m.floor)
+		}
+		return
+	}
 	if c.watch.kind == noMark {
 		return
 	}
@@ -117,6 +127,7 @@ func (m *machine) stepServer(s *state, by int8) {
 		s.server = -1
 	}
 	m.stepKeys(s, by)
+	m.stepLook(s, by)
 	for i := range m.Old {
 		c := &s.old[i]
 		if m.Dialect.HasTakeover() && c.pc > oldRests && (m.keepsStamp || !c.holds()) {
@@ -130,6 +141,19 @@ func (m *machine) stepServer(s *state, by int8) {
 		if c := &s.our[i]; c.watch.kind == stampMark {
 			c.watch.at = max(c.watch.at-by, m.floor)
 		}
+	}
+}
+
+// stepLook: a look that another server's run id stands beside, or on which two clocks disagree, is as good as
+// none.
+func (m *machine) stepLook(s *state, by int8) {
+	if s.look.kind == noMark {
+		return
+	}
+	s.look.at, s.look.shift = max(s.look.at-by, m.floor), s.look.shift+by
+	switch {
+	case m.FailOver && !m.broken(RuleRunID), !m.Ours.Elsewhere && !m.broken(RuleLookElapsed):
+		s.look = look{}
 	}
 }
 
@@ -148,8 +172,8 @@ func (m *machine) stepKeys(s *state, by int8) {
 	if s.l.ttl == 0 {
 		return
 	}
+	before := s.l
 	if s.l.ttl -= by; s.l.ttl <= 0 {
-		before := s.l
 		s.l = mark{}
 		m.hurt(s, before)
 	}

@@ -64,7 +64,7 @@ func (sc *Scenario) numbers(line string) error {
 	fields := map[string]*int{
 		"old": &sc.Old, "lease": &sc.Lease, "job": &sc.Job, "gap": &sc.Gap, "reply": &sc.Reply, "rest": &sc.Rest, "behind": &sc.Behind, "ahead": &sc.Ahead,
 		"ours": &sc.Ours.Clients, "ttl": &sc.Ours.TTL, "long": &sc.Ours.Long, "margin": &sc.Ours.Margin, "stop": &sc.Ours.Stop,
-		"settle": &sc.Ours.Settle, "takeover": &sc.Ours.TakeoverMargin, "unchanged": &sc.Ours.Unchanged, "sparse": &sc.Ours.Sparse,
+		"settle": &sc.Ours.Settle, "takeover": &sc.Ours.TakeoverMargin, "unchanged": &sc.Ours.Unchanged, "sparse": &sc.Ours.Sparse, "look": &sc.Ours.Look,
 	}
 	words := strings.Fields(line)
 	for i := 0; i < len(words); i += 2 {
@@ -85,7 +85,8 @@ func (sc *Scenario) numbers(line string) error {
 func (sc *Scenario) option(text string) error {
 	switches := map[string]*bool{
 		"overrun": &sc.Overrun, "renews": &sc.Renews, "own delay": &sc.OwnDelay, "prompt ends": &sc.PromptEnds, "stamp at write": &sc.StampAtWrite,
-		"step undone": &sc.StepUndone, "no tombstone": &sc.Ours.NoTombstone, "late": &sc.Ours.Late, "forget": &sc.Ours.Forget,
+		"step undone": &sc.StepUndone, "fail-over": &sc.FailOver,
+		"behind known": &sc.Ours.Known, "behind measured": &sc.Ours.Measured, "looks elsewhere": &sc.Ours.Elsewhere, "old server": &sc.Ours.OldServer, "no tombstone": &sc.Ours.NoTombstone, "late": &sc.Ours.Late, "forget": &sc.Ours.Forget,
 		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again, "restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "empties": &sc.Ours.Empties, "settle always": &sc.Ours.SettleAlways,
 	}
 	if on := switches[text]; on != nil {
@@ -96,7 +97,7 @@ func (sc *Scenario) option(text string) error {
 		sc.Ours.To = Phase(to)
 		return nil
 	}
-	for name, n := range map[string]*int{"fleet step ": &sc.FleetStep, "server step ": &sc.ServerStep, "shorten ": &sc.Shorten, "unit ": &sc.Unit} {
+	for name, n := range map[string]*int{"fleet step ": &sc.FleetStep, "server step ": &sc.ServerStep, "shorten ": &sc.Shorten, "unit ": &sc.Unit, "greatest ": &sc.Greatest, "stamp ahead ": &sc.Ours.StampAhead} {
 		ticks, ok := strings.CutPrefix(text, name)
 		if !ok {
 			continue

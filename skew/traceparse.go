@@ -99,6 +99,8 @@ func (e Event) words() string {
 }
 
 var resultSays = map[string]string{
+	"acquire noted": "it remembers the expired value, and when it saw it", "clock greatest": "with the greatest lease",
+	"note noted": "done", "note kept": "another value is there",
 	"acquire won": "it takes the key", "check won": "its mark stands, it holds", "check lost": "its mark is gone",
 	"renewed won": "renewed", "renewed lost": "refused", "sample kept": "the same bytes", "decide kept": "leaves the key",
 	"decide done": "will delete", "look done": "will delete", "look kept": "leaves the key",

@@ -39,11 +39,13 @@ var eventWords = [...]struct {
 	evVanish:  {"vanish", "its heartbeats stop, and it goes on", false},
 	evBeat:    {"beat", "its heartbeats come again", false},
 	evEmpty:   {"empty", "the registry loses its members", false},
+	evTime:    {"time", "asks the server's time for a look", false},
+	evNote:    {"note", "its script remembers the look", false},
 }
 
 var outcomes = [...]string{
 	outNone: "", outWon: "won", outLost: "lost", outNil: "nil", outHeld: "held", outDone: "done", outTakeover: "takeover", outMissing: "missing",
-	outKept: "kept", outOther: "value",
+	outKept: "kept", outOther: "value", outNoted: "noted", outGreatest: "greatest",
 }
 
 func named(ev event, now int, names order) Event {
@@ -79,8 +81,8 @@ func (t Trace) String() string {
 	fmt.Fprintf(&b, "# old %d lease %d job %d gap %d reply %d rest %d behind %d ahead %d\n",
 		sc.Old, sc.Lease, sc.Job, sc.Gap, sc.Reply, sc.Rest, sc.Behind, sc.Ahead)
 	if o := sc.Ours; o.Clients > 0 {
-		fmt.Fprintf(&b, "# ours %d ttl %d long %d margin %d stop %d settle %d takeover %d unchanged %d sparse %d\n",
-			o.Clients, o.TTL, o.Long, o.Margin, o.Stop, o.Settle, o.TakeoverMargin, o.Unchanged, o.Sparse)
+		fmt.Fprintf(&b, "# ours %d ttl %d long %d margin %d stop %d settle %d takeover %d unchanged %d sparse %d look %d\n",
+			o.Clients, o.TTL, o.Long, o.Margin, o.Stop, o.Settle, o.TakeoverMargin, o.Unchanged, o.Sparse, o.Look)
 		fmt.Fprintf(&b, "# phase %s\n", cmp.Or(o.Phase, PhaseObserve))
 		if o.Break != 0 {
 			fmt.Fprintf(&b, "# without %s\n", o.Break)
@@ -103,7 +105,8 @@ func (sc Scenario) options() []string {
 		name string
 		on   bool
 	}{
-		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay}, {"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone},
+		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay}, {"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone}, {"fail-over", sc.FailOver},
+		{"behind known", sc.Ours.Known}, {"behind measured", sc.Ours.Measured}, {"looks elsewhere", sc.Ours.Elsewhere}, {"old server", sc.Ours.OldServer},
 		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget}, {"newcomers", sc.Ours.Newcomers},
 		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"settle always", sc.Ours.SettleAlways},
 	} {
@@ -114,7 +117,7 @@ func (sc Scenario) options() []string {
 	for _, n := range []struct {
 		name  string
 		ticks int
-	}{{"fleet step", -sc.FleetStep}, {"server step", sc.ServerStep}, {"shorten", sc.Shorten}, {"unit", sc.Unit}} {
+	}{{"fleet step", -sc.FleetStep}, {"server step", sc.ServerStep}, {"shorten", sc.Shorten}, {"unit", sc.Unit}, {"greatest", sc.Greatest}, {"stamp ahead", sc.Ours.StampAhead}} {
 		if n.ticks != 0 {
 			with = append(with, fmt.Sprintf("%s %+d", n.name, n.ticks))
 		}

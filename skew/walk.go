@@ -74,6 +74,8 @@ func (w *Walk) Now() int { return w.now }
 // World is a state as a comparison needs it. Stamps are distances from the server's clock, in ticks.
 type World struct {
 	L, M Mark
+	// Looked: a look at the bytes that are on L is remembered. One at others is none to the model.
+	Looked bool
 	// Fleet is by how much all old clocks together were stepped against the server's.
 	Fleet int
 	// Record is where the fleet's record stands.
@@ -87,9 +89,11 @@ type Mark struct {
 	Kind string // stamp, guard, tombstone, value; of M token
 	// Who wrote it, where bytes tell: a client's name, or "stranger" for one that is gone.
 	Who string
-	At  int // of a stamp
+	At  int // of a stamp; of one that lies far beyond a lease, where it would lie at the lease's end
 	// Worn: the stamp is at least so far back, and how far does not matter to anybody.
 	Worn bool
+	// Far: it is a stamp of ours that lies beyond every clock.
+	Far bool
 	// Left is how many ticks the key still exists, this one included; 0 for ever.
 	Left int
 }
@@ -125,9 +129,9 @@ var markKinds = [...]string{noMark: "", stampMark: "stamp", guardMark: "guard", 
 // World is the state in which the walk stands.
 func (w *Walk) World() World {
 	s := &w.s
-	v := World{Fleet: int(s.fleet), Record: phaseName(s.record)}
+	v := World{Fleet: int(s.fleet), Record: phaseName(s.record), Looked: s.look.sameBytes(s.l)}
 	if s.l.kind != noMark {
-		v.L = Mark{Kind: markKinds[s.l.kind], Who: w.bearer(s.l), At: int(s.l.at), Worn: s.l.kind == stampMark && s.l.at <= w.m.floor, Left: int(s.l.ttl)}
+		v.L = Mark{Kind: markKinds[s.l.kind], Who: w.bearer(s.l), At: int(s.l.at - w.m.farOf(s.l)), Far: w.m.isFar(s.l), Worn: s.l.kind == stampMark && s.l.at <= w.m.floor, Left: int(s.l.ttl)}
 	}
 	if s.m.who != nobody {
 		v.M = Mark{Kind: "token", Who: who(s.m.who), Left: int(s.m.ttl)}

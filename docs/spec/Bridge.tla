@@ -71,6 +71,9 @@ SameBytes(a, b) == a.kind = b.kind /\ a.by = b.by /\ a.at = b.at
 Token(by, ttl, at) == [by |-> by, ttl |-> ttl, at |-> at]
 NoToken == Token(Nobody, 0, 0)
 
+(* What M's look remembers of L: bytes, and how long ago they stood there.   *)
+NoLook == [kind |-> "none", by |-> Nobody, at |-> 0, age |-> 0]
+
 (* A key with a TTL exists through its last tick. *)
 Lasts(ticks) == ticks + 1
 
@@ -285,12 +288,9 @@ TrustOver(x) == x.age >= TTL(x) - W.margin
 LongAgo == Max(W.ttl, W.long) + 1                 \* ages of trust beyond are alike
 Settled == Max(W.settle, W.gap + 1)               \* lives beyond, and a stop, are alike
 
-(* How much longer L exists than M where it carries a stamp: past the end    *)
-(* that anybody's clock gives it, and where theirs has a TTL too, past the   *)
-(* end that any of them gives its own.                                       *)
-Beyond ==
-  W.slack + W.takeoverMargin + 2
-    + IF W.keyTTL /\ ~Without("mark ends later than theirs could") THEN W.gap ELSE 0
+(* How much longer L exists than M where it carries a stamp: only where      *)
+(* theirs has a TTL too, to tell the two apart.                              *)
+Beyond == IF W.keyTTL THEN 1 ELSE 0
 
 (* Rule 7: every script looks at L.  Where old clients set a TTL on the same *)
 (* bytes, only the end that ours give them tells the two apart.              *)
@@ -309,12 +309,17 @@ HasM(c) ==
   \/ Without("token compared") /\ M.by # Nobody
 
 (* Rule 3: who judges.  The server's clock past the stamp by more than the   *)
-(* margin, unless it has just stepped; or the same bytes through the fleet's *)
-(* greatest lease.                                                           *)
-Suspended == once.step \in 1 .. W.lease + 1 /\ ~Without("a step suspends the judge")
+(* margin; and, unless it is known how far the slowest old clock is behind   *)
+(* that clock, a look so long ago that showed the same bytes.  What steps    *)
+(* gained is added to what is known.  Or the same bytes, densely looked at,  *)
+(* through the fleet's greatest lease.                                       *)
+Gained ==
+  IF once.step = 0 \/ ~W.known \/ Without("a step is added to behind") THEN 0 ELSE W.serverStep
+Past == L.at + W.takeoverMargin + Gained < 0
+Remembered == once.look.kind # "none" /\ SameBytes(once.look, L)
 MayTakeOver(x) ==
   IF W.unchanged > 0 THEN SameBytes(x.watch, L) /\ x.since > W.unchanged
-  ELSE L.at + W.takeoverMargin < 0 /\ ~Suspended
+  ELSE Past /\ (W.known \/ (Remembered /\ once.look.age >= W.look))
 
 (* What a lease of x would hang on, if x may take L as it is; else "held". *)
 Free(x) ==
@@ -327,13 +332,14 @@ Free(x) ==
     [] L.kind = "constant" /\ Without("unreadable is held") -> "own"
     [] OTHER -> "held"
 
-(* The mark of c's lease x, and what M says of it. *)
+(* The mark of c's lease x, and what M says of it.  A stamp lies beyond      *)
+(* every clock, so it is the TTL that frees the key after a crash.           *)
 OwnMark(c, x) ==
   IF x.phase = Observe /\ W.takeover
-    THEN Mark("stamp", IF W.orMine THEN c ELSE Nobody, TTL(x) + W.slack, Lasts(TTL(x)) + Beyond)
+    THEN Mark("stamp", IF W.orMine THEN c ELSE Nobody, TTL(x) + W.slack + W.far, Lasts(TTL(x)) + Beyond)
     ELSE Mark("guard", c, 0, Lasts(TTL(x)))
 OwnToken(c, x) ==
-  Token(c, Lasts(TTL(x)), IF x.on = "own" /\ x.phase = Observe /\ W.takeover THEN TTL(x) + W.slack ELSE Floor)
+  Token(c, Lasts(TTL(x)), IF x.on = "own" /\ x.phase = Observe /\ W.takeover THEN TTL(x) + W.slack + W.far ELSE Floor)
 
 (* What a reply says was written to L; kept only where M does not. *)
 Hears(token) == IF Without("stamp remembered in M") THEN token.at ELSE 0
@@ -357,7 +363,12 @@ Acquire(c, x) ==
       token == OwnToken(c, [x EXCEPT !.on = on])
       taken == [x EXCEPT !.on = on, !.life = 0, !.heard = Hears(token), !.watch = Nothing, !.since = 0, !.last = 0,
                          !.judged = FALSE, !.settled = ~MustSettle(on, tookOver)]
-  IN  /\ IF on = "held" \/ (M # NoToken /\ ~Without("two keys"))
+      held == on = "held" \/ (M # NoToken /\ ~Without("two keys"))
+      meets == /\ ~W.known /\ W.unchanged = 0 /\ W.takeover /\ L.kind = "stamp" /\ M = NoToken /\ Past
+               /\ x.phase \notin {NoPhase, Clean} /\ x.pc # "cancelled" /\ ~Remembered
+  IN  /\ once' = [once EXCEPT !.look = IF ~held THEN NoLook
+                                       ELSE IF meets THEN [kind |-> L.kind, by |-> L.by, at |-> L.at, age |-> 0] ELSE @]
+      /\ IF held
            THEN /\ our' = [our EXCEPT ![c] = [Idle EXCEPT !.watch = x.watch, !.since = x.since, !.last = x.last, !.released = x.released]]
                 /\ UNCHANGED <<L, M>>
            ELSE /\ our' = [our EXCEPT ![c] =
@@ -367,7 +378,7 @@ Acquire(c, x) ==
                 /\ L' = CASE on = "own" -> OwnMark(c, taken)
                           [] on = "tombstone" -> [L EXCEPT !.ttl = 0]
                           [] OTHER -> L
-      /\ UNCHANGED <<world, old, fleet, once, record, member, harm>>
+      /\ UNCHANGED <<world, old, fleet, record, member, harm>>
 
 (* No phase, no lock: a member that never read the record refuses. *)
 MayTry(c) == our[c].pc = "idle" /\ (member[c] # NoPhase \/ Without("no phase, no lock"))
@@ -591,9 +602,10 @@ Tick ==
           ELSE [L EXCEPT !.at = IF L.kind = "stamp" THEN Aged(@) ELSE @, !.ttl = IF @ = 0 THEN 0 ELSE @ - 1]
   /\ M' = IF M.ttl <= 1 THEN NoToken ELSE [M EXCEPT !.at = Aged(@), !.ttl = @ - 1]
   /\ old' = [o \in Old |-> OldLater(o)]
-  /\ LET seen == IF L.ttl = 1 /\ L.kind # "stamp" THEN Touched(our, L) ELSE our   \* a stamp outlives M
+  /\ LET seen == IF L.ttl = 1 THEN Touched(our, L) ELSE our
      IN  our' = [c \in Our |-> OurLater(seen[c])]
-  /\ once' = [once EXCEPT !.step = IF @ > 0 THEN Min(@ + 1, W.lease + 2) ELSE @]
+  /\ once' = [once EXCEPT !.step = IF @ > 0 THEN Min(@ + 1, W.lease + 2) ELSE @,
+                           !.look = IF @ = NoLook THEN @ ELSE [@ EXCEPT !.at = Aged(@), !.age = Min(@ + 1, W.look)]]
   /\ UNCHANGED <<world, fleet, record, member, harm>>
 
 (* All old clocks may be stepped back together, once. *)
@@ -609,7 +621,7 @@ ServerStep ==
   LET by == IF once.step = 0 THEN W.serverStep ELSE -W.serverStep
       ended == L.ttl > 0 /\ L.ttl <= by
   IN  /\ W.serverStep > 0 /\ (once.step = 0 \/ (W.stepUndone /\ once.step > 0))
-      /\ once' = [once EXCEPT !.step = IF @ = 0 THEN 1 ELSE -1]
+      /\ once' = [once EXCEPT !.step = IF @ = 0 THEN 1 ELSE -1, !.look = NoLook]   \* two clocks disagree: anew
       /\ fleet' = fleet - by
       /\ L' = IF ended THEN None
               ELSE [L EXCEPT !.at = IF L.kind = "stamp" THEN Moved(@, by) ELSE @, !.ttl = IF @ = 0 THEN 0 ELSE @ - by]
@@ -620,7 +632,7 @@ ServerStep ==
                stamped == c.pc \notin {"absent", "idle", "rests"} /\ W.takeover /\ (~OldHolds(o) \/ W.release = "at least own")
            IN  [c EXCEPT !.stamp = IF stamped THEN Moved(@, by) ELSE @,
                          !.seen = IF c.seen.kind = "stamp" THEN [@ EXCEPT !.at = Moved(@, by)] ELSE @]]
-      /\ LET seen == IF ended /\ L.kind # "stamp" /\ M.ttl > by THEN Touched(our, L) ELSE our   \* alone
+      /\ LET seen == IF ended /\ M.ttl > by THEN Touched(our, L) ELSE our   \* alone
          IN  our' = [c \in Our |-> IF seen[c].watch.kind = "stamp" THEN [seen[c] EXCEPT !.watch.at = Moved(@, by)] ELSE seen[c]]
       /\ UNCHANGED <<world, record, member, harm>>
 
@@ -643,7 +655,7 @@ Init ==
   /\ old = [o \in Old |-> IF o <= W.old THEN Resting ELSE [Resting EXCEPT !.pc = "absent"]]
   /\ our = [c \in Our |-> IF c - 10 <= W.ours THEN Idle ELSE [Idle EXCEPT !.pc = "absent"]]
   /\ fleet = 0
-  /\ once = [step |-> 0, cut |-> FALSE, older |-> 0, away |-> {}, unsaid |-> {}]
+  /\ once = [step |-> 0, look |-> NoLook, cut |-> FALSE, older |-> 0, away |-> {}, unsaid |-> {}]
   /\ record = W.phase
   /\ member = [c \in Our |-> IF Without("no phase, no lock") /\ c = 11 THEN NoPhase ELSE W.phase]
   /\ harm = "none"

@@ -43,7 +43,10 @@ Honest == [
   margin |-> 1, stop |-> 1, \* of trust; from told lost to the job having stopped
   long |-> 0,              \* the longer lease of phase modern, or 0
   settle |-> 0, settleAlways |-> FALSE,
-  takeoverMargin |-> 0,
+  takeoverMargin |-> 1,    \* the greater of the spread and of what is known of the slowest clock
+  known |-> TRUE,          \* how far the slowest is behind the server's clock; else a second look is asked
+  look |-> 6,              \* how old that look has to be: E, the slack and a unit
+  far |-> 8,               \* how far beyond its lease a stamp of ours lies: beyond every clock
   unchanged |-> 0, sparse |-> 0, \* judge by unchanged bytes instead, looking so far apart
   late |-> FALSE,          \* requests and replies take their time
   deaf |-> FALSE,          \* the reply to a renewal may never come

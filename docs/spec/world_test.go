@@ -36,6 +36,7 @@ func (w world) record(t *testing.T) string {
 		field("deaf", o.Deaf), field("again", o.Again), field("restored", o.Restored), field("vanishes", o.Vanishes), field("empties", o.Empties),
 		field("ttl", o.TTL), field("long", o.Long), field("margin", o.Margin), field("stop", o.Stop),
 		field("settle", o.Settle), field("settleAlways", o.SettleAlways), field("takeoverMargin", o.TakeoverMargin),
+		field("known", o.Known), field("look", look(w.sc)), field("far", far(w.sc)),
 		field("unchanged", o.Unchanged), field("sparse", o.Sparse), field("late", o.Late), field("forget", o.Forget),
 		field("slack", slack(d)), field("takeover", d.HasTakeover()), field("orMine", d.OrMine), field("anew", d.JudgesAnew), field("restamp", d.Restamp),
 		field("onNil", said(t, d, map[dialect.NilRule]string{dialect.NilGetset: "getset", dialect.NilWaits: "waits", dialect.NilNever: "waits", dialect.NilError: "waits"}, d.OnNil)),
@@ -75,6 +76,25 @@ func winnersExpire(t *testing.T, d dialect.Dialect) bool {
 		t.Fatalf("the specification knows no TTLs like those of %s", d)
 	}
 	return sets
+}
+
+// look is how old one has to be: the lease, the slack and a unit.
+func look(sc skew.Scenario) int {
+	if sc.Ours.Look > 0 {
+		return sc.Ours.Look
+	}
+	return sc.Lease + slack(sc.Dialect) + 1
+}
+
+// far is how far beyond its lease a stamp of ours lies: as far as the explorer's, so that states are the same.
+func far(sc skew.Scenario) int {
+	switch {
+	case sc.Ours.Break&skew.RuleStampAhead != 0:
+		return 0
+	case sc.Ours.StampAhead > 0:
+		return sc.Ours.StampAhead
+	}
+	return max(sc.Ahead, 0) + max(-sc.ServerStep, 0) + sc.Lease + sc.Gap + 2
 }
 
 // slack is one tick where the dialect has one.

@@ -108,8 +108,8 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&p.Lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --redis 5s)")
 	flags.DurationVar(&p.Poll, "poll", 0, "how often a held key is asked for (default: the dialect's own)")
 	flags.DurationVar(&p.Spread, "spread", 0, "how far the programs' clocks are apart; the new clients are told of it")
-	flags.StringVar(&p.Preset, "preset", "", "what ails the machines' clocks, and when they stand still, instead of --spread: "+strings.Join(skew.PresetNames(), ", "))
-	complete(cmd, "preset", choices(skew.PresetNames()...))
+	flags.StringVar(&p.Preset, "preset", "", "what ails the machines' clocks, and when they stand still, instead of --spread: "+strings.Join(machinePresets(), ", "))
+	complete(cmd, "preset", choices(machinePresets()...))
 	flags.Var(&p.Latency, "latency", "how long a message takes one way, a distribution; not with --redis, where messages take what they take")
 	flags.Var(&p.Job, "job", "how long a program thinks between reading and writing, a distribution")
 	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "how many holders of each kind die")
@@ -266,4 +266,15 @@ func within(ms float64) time.Duration {
 		return d.Round(100 * time.Microsecond)
 	}
 	return d.Round(10 * time.Microsecond)
+}
+
+// machinePresets are those that afflict clients' machines; a rehearsal's server is right.
+func machinePresets() []string {
+	var names []string
+	for _, p := range skew.Presets() {
+		if !p.Clocks.Server.Any() {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }

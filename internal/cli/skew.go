@@ -26,6 +26,10 @@ answer is about the numbers that it is given, and as right as they are.
 release. --spread is the greatest clock of the fleet less the smallest; how far all of them
 are from true time together does not count. --delay is the longest time from a client's
 reading its clock to the server executing its write: a long pause of a process counts.
+--behind and --ahead are how far the slowest clock is behind the server's, and the fastest
+ahead of it. They are nothing to old clients alone, but getsetlock clients beside them go by
+the server's clock. None of the three stands in for another; 0s claims none, and without the
+flag --behind and --ahead are not known.
 --preset says for --spread, steps and pauses what is known of a kind of clock; the law is
 asked about a day of it.
 
@@ -33,6 +37,8 @@ Protocols:
   verbatim  old clients alone
   hardened  ours beside old clients, stamps on the old key; observe is another name for it
   dual      ours beside old clients, guards on the old key
+Without --behind ours take an old lock over only by a second look, as long after the first
+as the lease lasts; with it, as soon as the server's clock is so far past the stamp.
   sealed    ours alone, old clients are kept waiting
   modern    ours alone, the old key is not looked at; --lease is the lease of ours
 
@@ -75,6 +81,7 @@ func newSkew(e *Env) *cobra.Command {
 			"getsetlock skew --job 20s --delay 50s --explore    # the shortest way to two holders",
 			"getsetlock skew --dialect page --lease 5s --job exp:1s --spread 2s --clients 20",
 			"getsetlock skew --protocol hardened --job 20s --spread 1s --json",
+			"getsetlock skew --protocol hardened --job 20s --behind 2m",
 		),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(e, cmd) },
@@ -91,8 +98,10 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&q.lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --protocol modern 30s)")
 	flags.Var(&q.job, "job", "how long a job holds the lock, a distribution")
 	flags.StringVar(&f.trace, "trace", "", "a record of measured holds, instead of --job")
-	flags.DurationVar(&q.spread, "spread", 0, "how far the fleet's clocks are apart")
-	flags.DurationVar(&q.delay, "delay", 0, "the longest time from a clock reading to its write being executed, pauses included")
+	claimVar(flags, &q.spread, "spread", "how far the fleet's clocks are apart (default 0s)")
+	claimVar(flags, &q.behind, "behind", "how far the slowest clock is behind the server's at most (default unknown)")
+	claimVar(flags, &q.ahead, "ahead", "how far the fastest clock is ahead of the server's at most (default unknown)")
+	claimVar(flags, &q.delay, "delay", "the longest time from a clock reading to its write being executed, pauses included (default 0s)")
 	flags.StringVar(&f.preset, "preset", "", "a kind of clocks and pauses, instead of --spread: "+strings.Join(skew.PresetNames(), ", "))
 	complete(cmd, "preset", choices(skew.PresetNames()...))
 	flags.IntVar(&q.clients, "clients", 8, "how many clients are simulated")
@@ -199,7 +208,10 @@ func (f *skewFlags) completeFleet(given func(string) bool) error {
 		return wrongUse("--clients %d: must be at least 2; one alone has nobody to hold beside", q.clients)
 	}
 	if !given("preset") {
-		return nil
+		return q.checkClocks()
+	}
+	if given("behind") || given("ahead") {
+		return wrongUse("--preset says how wrong clocks are, --behind and --ahead too: give one")
 	}
 	if given("spread") {
 		return wrongUse("--preset and --spread both say how far clocks are apart: give one")
@@ -208,9 +220,19 @@ func (f *skewFlags) completeFleet(given func(string) bool) error {
 	if err != nil {
 		return asWrongUse(err)
 	}
-	q.preset, q.spread = &p, p.Clocks.Spread(presetSpan)
+	q.preset, q.spread = &p, dialect.Claim(p.Clocks.Spread(presetSpan))
 	for _, pause := range p.Clocks.Pauses {
 		q.pause = max(q.pause, pause.For)
+	}
+	return nil
+}
+
+// checkClocks refuses bounds that contradict each other.
+func (q *skewQuestion) checkClocks() error {
+	behind, known := dialect.Claimed(q.behind)
+	ahead, alsoKnown := dialect.Claimed(q.ahead)
+	if spread, _ := dialect.Claimed(q.spread); known && alsoKnown && spread > behind+ahead {
+		return wrongUse("--spread %v: clocks from %v behind the server's to %v ahead of it are at most %v apart", spread, behind, ahead, behind+ahead)
 	}
 	return nil
 }
@@ -254,11 +276,13 @@ type skewQuestion struct {
 	lease    time.Duration // 0: the dialect's own
 	job      dist.Dist
 	holds    []time.Duration // measured; instead of job
-	spread   time.Duration
+	spread   time.Duration   // as dialect.Terms has it, like the three below
+	behind   time.Duration
+	ahead    time.Duration
 	delay    time.Duration
 	seed     uint64
 
-	preset  *skew.Preset  // spread and pause are its
+	preset  *skew.Preset  // spread and pause come from it
 	pause   time.Duration // the longest of a process; lengthens jobs and delays
 	clients int
 	poll    time.Duration // 0: the dialect's own

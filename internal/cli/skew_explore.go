@@ -62,7 +62,7 @@ func (a *skewAnswer) scenario() (skew.Scenario, time.Duration, error) {
 	sc.MaxStates = exploreStates
 	a.roundLateness(&sc)
 	if a.ours() {
-		a.addOurs(&sc)
+		a.addOurs(&sc, tick)
 	}
 	return sc, tick, nil
 }
@@ -96,21 +96,35 @@ func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
 
 // addOurs puts one of ours beside the old clients, with the longest lease that the lease rule allows.
 // Where that is too short to be cut into ticks, there is nobody to put there.
-func (a *skewAnswer) addOurs(sc *skew.Scenario) {
+func (a *skewAnswer) addOurs(sc *skew.Scenario, tick time.Duration) {
 	if a.dialect.OrMine {
 		sc.Old = 1 // two of them do not exclude each other, which would hide what ours do
 	}
-	o := skew.Ours{Clients: 1, Phase: skew.PhaseObserve, TTL: sc.Lease - sc.Ahead - sc.Gap, Margin: 1 + sc.Ahead, Stop: 1}
+	o := skew.Ours{Clients: 1, Phase: skew.PhaseObserve, TTL: sc.Lease - sc.Ahead - sc.Gap, Margin: 1, Stop: 1, TakeoverMargin: sc.Ahead}
 	if a.protocol == "dual" {
-		o.Phase, o.Margin = skew.PhaseDual, 1
+		o.Phase = skew.PhaseDual
 	}
 	if a.dialect.NeedsSettleEvery() {
 		o.Settle = sc.Gap + 1
 	}
 	if o.TTL > o.Margin {
+		a.placeServer(sc, &o, tick)
 		sc.Ours = o
 	} else {
 		sc.Old = 2
+	}
+}
+
+// placeServer puts the server where --behind and --ahead say it is, and lets ours know of it. Distances beyond some leases are
+// alike to everybody.
+func (a *skewAnswer) placeServer(sc *skew.Scenario, o *skew.Ours, tick time.Duration) {
+	const most = 20
+	spread := sc.Ahead
+	behind := -a.slowest(a.law.Spread)
+	ticks := int(min(max((behind+tick-1)/tick, -most), most))
+	sc.Behind, sc.Ahead = ticks, spread-ticks
+	if _, known := dialect.Claimed(a.behind); known {
+		o.Known, o.TakeoverMargin = true, max(spread, sc.Behind)
 	}
 }
 

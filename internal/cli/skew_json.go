@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -19,6 +20,8 @@ type skewDocument struct {
 	Job          *string        `json:"job"`
 	LongestJobMS json.Number    `json:"longest_job_ms"`
 	SpreadMS     json.Number    `json:"spread_ms"`
+	BehindMS     *json.Number   `json:"behind_ms"` // null is unknown
+	AheadMS      *json.Number   `json:"ahead_ms"`
 	DelayMS      json.Number    `json:"delay_ms"`
 	Preset       *string        `json:"preset"`
 	Seed         uint64         `json:"seed"`
@@ -43,7 +46,7 @@ func (a *skewAnswer) document() skewDocument {
 	v := a.verdict
 	doc := skewDocument{
 		Schema: "getsetlock.skew/1", TwoHolders: a.twoHold(), Cause: a.cause, Protocol: a.protocol, Dialect: a.dialect.Name,
-		LeaseMS: millis(a.law.Lease), LongestJobMS: millis(a.law.Job), SpreadMS: millis(a.spread), DelayMS: millis(a.law.Delay), Seed: a.seed,
+		LeaseMS: millis(a.law.Lease), LongestJobMS: millis(a.law.Job), SpreadMS: millis(a.law.Spread), BehindMS: claimMS(a.behind), AheadMS: claimMS(a.ahead), DelayMS: millis(a.law.Delay), Seed: a.seed,
 		Law: lawDocument{
 			TwoHolders: v.Possible, Unconditional: v.Unconditional, OverlapMS: millis(a.overlap()),
 			LongestSafeJobMS: limitMS(v.LongestJob), GreatestSafeSpreadMS: limitMS(v.GreatestSpread), LongestLeaseMS: limitMS(v.LongestLease),
@@ -63,6 +66,14 @@ func (a *skewAnswer) document() skewDocument {
 		doc.Law.RecoveryEarliestMS, doc.Law.RecoveryMS = millisOf(v.Recovery.Earliest), millisOf(v.Recovery.Latest)
 	}
 	return doc
+}
+
+func claimMS(claim time.Duration) *json.Number {
+	d, known := dialect.Claimed(claim)
+	if !known {
+		return nil
+	}
+	return millisOf(d)
 }
 
 func limitMS(l skew.Limit) *json.Number {

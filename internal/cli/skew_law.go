@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -40,8 +41,8 @@ const modernLease = 30 * time.Second
 func (q skewQuestion) answer() (*skewAnswer, error) {
 	a := &skewAnswer{skewQuestion: q}
 	a.jobs = q.drawJobs()
-	late := q.delay + q.pause
-	a.law = skew.Law{Dialect: q.dialect, Lease: q.lease, Job: q.longestJob(a.jobs) + q.pause, Delay: late, Reply: late, Spread: q.spread}
+	late := value(q.delay) + q.pause
+	a.law = skew.Law{Dialect: q.dialect, Lease: q.lease, Job: q.longestJob(a.jobs) + q.pause, Delay: late, Reply: late, Spread: value(q.spread), Behind: q.behind, Ahead: q.ahead}
 	if a.law.Lease == 0 {
 		a.law.Lease = q.dialect.Lease
 		if q.protocol == "modern" {
@@ -57,6 +58,12 @@ func (q skewQuestion) answer() (*skewAnswer, error) {
 	}
 	a.cause = a.findCause()
 	return a, nil
+}
+
+// value is what a flag says; an absent one counts as zero where the law is asked.
+func value(claim time.Duration) time.Duration {
+	d, _ := dialect.Claimed(claim)
+	return d
 }
 
 func (q skewQuestion) drawJobs() []time.Duration {

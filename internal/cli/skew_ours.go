@@ -35,9 +35,9 @@ func (a *skewAnswer) shareFleet(s *skew.Simulation, protocol string, spread time
 	default:
 		o.Phase, o.Clients, s.Clients = skew.PhaseObserve, a.clients/2, a.clients-a.clients/2
 	}
-	o.Terms = dialect.Terms{Lease: s.Lease, Spread: spread, Gap: a.delay}
+	o.Terms = dialect.Terms{Lease: s.Lease, Spread: spread, Gap: a.delay, Behind: a.behind, Ahead: a.ahead}
 	if a.unkept {
-		o.Terms = dialect.Terms{Lease: s.Lease}
+		o.Terms = dialect.Terms{Lease: s.Lease, Behind: a.behind, Ahead: a.ahead}
 	}
 	terms, err := a.dialect.Terms(o.Terms)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *skewAnswer) simulateSpreads(e *Env, ctx context.Context, quiet bool) er
 func (a *skewAnswer) simulatePoint(ctx context.Context, protocol string, spread time.Duration) (*skew.Rates, error) {
 	kept := *a
 	kept.unkept = false // a curve ends where ours refuse
-	s, err := kept.simulation(protocol, spread)
+	s, err := kept.simulation(protocol, dialect.Claim(spread))
 	if errors.Is(err, errRefuse) {
 		return nil, nil
 	}
@@ -143,7 +143,7 @@ func (a *skewAnswer) seen() string {
 	if a.played.Ours.Clients == 0 {
 		fleet = fmt.Sprintf("%d clients whose jobs would fill half of the time", a.clients)
 	}
-	if a.delay > 0 {
+	if value(a.delay) > 0 {
 		fleet += ", without pauses of --delay"
 	}
 	text := fmt.Sprintf("Simulated: %s; %s of %d acquisitions in %s were made beside a holder, in %d episodes of up to %s, with up to %d holders at once.",

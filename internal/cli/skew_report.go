@@ -43,12 +43,12 @@ func (a *skewAnswer) commandLine() string {
 	if a.holds != nil {
 		job = "--trace FILE"
 	}
-	clocks := "--spread " + a.spread.String()
+	clocks := "--spread " + a.law.Spread.String()
 	if a.preset != nil {
 		clocks = "--preset " + a.preset.Name
 	}
 	text := fmt.Sprintf("getsetlock skew --protocol %s --dialect %s --lease %s %s %s --delay %s --seed %d --report FILE",
-		a.protocol, a.dialect, a.law.Lease, job, clocks, a.delay, a.seed)
+		a.protocol, a.dialect, a.law.Lease, job, clocks, value(a.delay), a.seed)
 	text += fmt.Sprintf(" --clients %d --latency %s", a.clients, a.latency)
 	if a.poll > 0 {
 		text += " --poll " + a.poll.String()
@@ -59,12 +59,12 @@ func (a *skewAnswer) commandLine() string {
 // spreads are from none to beyond where no job is safe, or the fleet's own, in twelve steps. The
 // fleet's own is always among them.
 func (a *skewAnswer) spreads() []time.Duration {
-	most := max(a.law.Lease-a.law.Delay, a.spread*5/4, time.Second)
+	most := max(a.law.Lease-a.law.Delay, a.law.Spread*5/4, time.Second)
 	var all []time.Duration
 	for n := range 13 {
 		all = append(all, most*time.Duration(n)/12)
 	}
-	all = append(all, a.spread)
+	all = append(all, a.law.Spread)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -95,7 +95,7 @@ func (a *skewAnswer) region() report.Section {
 		Figure: &report.Plot{
 			Name: "Longest safe job against the spread of clocks, and this fleet", X: "clocks apart, s", Y: "job, s",
 			Lines: []report.Line{line}, Shade: true,
-			Points: []report.Point{{Name: "this fleet", At: report.XY{X: a.spread.Seconds(), Y: a.law.Job.Seconds()}}},
+			Points: []report.Point{{Name: "this fleet", At: report.XY{X: a.law.Spread.Seconds(), Y: a.law.Job.Seconds()}}},
 		},
 		Table: table,
 	}

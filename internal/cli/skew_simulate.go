@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -57,9 +58,22 @@ func (a *skewAnswer) simulation(protocol string, spread time.Duration) (skew.Sim
 		s.Rest, err = skew.ParseDistribution("job", "exp:"+min(rest, longestRest).String())
 	}
 	for n := range s.Clients {
-		s.Offsets = append(s.Offsets, spread*time.Duration(n)/time.Duration(max(1, s.Clients-1)))
+		s.Offsets = append(s.Offsets, a.slowest(value(spread))+value(spread)*time.Duration(n)/time.Duration(max(1, s.Clients-1)))
 	}
 	return s, err
+}
+
+// slowest is where the slowest clock stands against the server's: as far off as was said, on the worse side.
+func (a *skewAnswer) slowest(spread time.Duration) time.Duration {
+	behind, known := dialect.Claimed(a.behind)
+	ahead, alsoKnown := dialect.Claimed(a.ahead)
+	switch {
+	case alsoKnown && ahead > behind:
+		return ahead - spread
+	case known:
+		return -behind
+	}
+	return 0
 }
 
 // longestRest keeps the rests of great fleets within what a distribution may hold.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -50,6 +51,7 @@ func (a *skewAnswer) words() []string {
 	}
 	if a.ours() {
 		says = append(says, a.besideOurs())
+		says = append(says, a.besideServer()...)
 	}
 	if a.verdict.Recovery.Never {
 		says = append(says, "A holder that crashes leaves the key behind for ever: only a human frees it.")
@@ -70,7 +72,7 @@ func (a *skewAnswer) why() string {
 			short(a.law.Lease), short(a.law.Job), short(a.overlap()))
 	}
 	return fmt.Sprintf("Why: a job may run for %s. With clocks %s apart and writes up to %s late, another may take the key over %s after it was written. Two hold for up to %s.",
-		short(a.law.Job), short(a.spread), short(a.law.Delay), short(max(0, v.LongestJob.Bound)), short(a.overlap()))
+		short(a.law.Job), short(a.law.Spread), short(a.law.Delay), short(max(0, v.LongestJob.Bound)), short(a.overlap()))
 }
 
 func (a *skewAnswer) howOften() string {
@@ -111,7 +113,7 @@ func (a *skewAnswer) whatToChange() []string {
 	if v.LongestJob.Bounded && v.LongestJob.Bound > 0 && !v.LateWinner {
 		ways = append(ways, fmt.Sprintf("or let no job hold the lock for more than %s", short(v.LongestJob.Bound)))
 	}
-	if v.GreatestSpread.Bounded && v.GreatestSpread.Bound >= 0 && v.GreatestSpread.Bound < a.spread {
+	if v.GreatestSpread.Bounded && v.GreatestSpread.Bound >= 0 && v.GreatestSpread.Bound < a.law.Spread {
 		ways = append(ways, fmt.Sprintf("or keep clocks within %s", short(v.GreatestSpread.Bound)))
 	}
 	if len(ways) == 0 {
@@ -133,7 +135,7 @@ func (a *skewAnswer) whyNot() []string {
 		return []string{"Why: these clients take a key only when it is not there, and nothing but its holder deletes it."}
 	}
 	text := fmt.Sprintf("Why: no job runs for more than %s, and with clocks %s apart and writes up to %s late nobody takes the key over before %s.",
-		short(a.law.Job), short(a.spread), short(a.law.Delay), short(v.LongestJob.Bound))
+		short(a.law.Job), short(a.law.Spread), short(a.law.Delay), short(v.LongestJob.Bound))
 	room := fmt.Sprintf("Room: jobs of up to %s are safe", short(v.LongestJob.Bound))
 	if v.GreatestSpread.Bounded {
 		room += fmt.Sprintf(", or clocks up to %s apart", short(v.GreatestSpread.Bound))
@@ -158,11 +160,7 @@ func (a *skewAnswer) besideOurs() string {
 		mark = "a guard that no old client's clock takes for expired"
 	}
 	text := "Two of ours never hold together, whatever old clients do. Ours leave in the old key " + mark
-	least := time.Duration(0)
-	if a.protocol != "dual" {
-		least = a.spread // a stamp that the fastest clock sees expire early is trusted for so much less
-	}
-	if l := a.verdict.LongestLease; l.Bounded && l.Bound > least {
+	if l := a.verdict.LongestLease; l.Bounded && l.Bound > 0 {
 		text += fmt.Sprintf("; their lease may be %s at most", short(l.Bound))
 	} else if l.Bounded {
 		text += "; but beside this fleet no lease of ours is short enough, so they refuse to take part"
@@ -171,6 +169,26 @@ func (a *skewAnswer) besideOurs() string {
 		return text + ". Where an old client overruns, ours is told that its lease is lost; it cannot keep the other out."
 	}
 	return text + "."
+}
+
+// besideServer is what the server's clock does between the two kinds of client.
+func (a *skewAnswer) besideServer() []string {
+	if !a.dialect.HasTakeover() {
+		return nil
+	}
+	b := a.verdict.Beside
+	text := fmt.Sprintf("The server's clock: how far the old clients' clocks are from it is not known. So a getsetlock client takes an old client's lock over only when it sees the same value twice, more than %s apart, and however wrong the server's clock is, no old client loses its lock to it while it works. With --behind it need not wait for that.", short(b.LookAge))
+	if b.LookAge == 0 {
+		text = fmt.Sprintf("The server's clock: a getsetlock client takes an old client's lock over when the server's clock is more than %s past its stamp.", short(b.Margin))
+		if limit := b.GreatestBehind.Bound; limit >= 0 {
+			text += fmt.Sprintf(" An old client whose clock were more than %s behind the server's would lose its lock while it works: --behind has to cover every server that may be promoted.", short(limit))
+		}
+	}
+	says := []string{text}
+	if a.protocol != "dual" {
+		says = append(says, fmt.Sprintf("The stamp of a getsetlock client lies %s beyond the end of its lease: only an old client whose clock is further than that ahead of the server's takes the lock while the lease runs.", short(b.StampAhead)))
+	}
+	return says
 }
 
 // percent has enough digits to be told from nothing and from all.
@@ -225,7 +243,7 @@ func (a *skewAnswer) lawRows() [][]string {
 		{"clocks", clocks},
 		{"lease", short(a.law.Lease)},
 		{"longest job", short(a.law.Job)},
-		{"clocks apart", short(a.spread)},
+		{"clocks apart", short(a.law.Spread)},
 		{"writes late by up to", short(a.law.Delay)},
 		{"longest safe job", bound(v.LongestJob)},
 		{"jobs that are longer", percent(a.unsafeShare(v))},
@@ -238,6 +256,35 @@ func (a *skewAnswer) lawRows() [][]string {
 	}
 	if a.ours() && a.oldHold() {
 		rows = append(rows, []string{"longest lease of ours", bound(v.LongestLease)})
+		rows = append(rows, a.rowsOfServer()...)
+	}
+	return rows
+}
+
+// rowsOfServer are what ours go by where the server's clock counts.
+func (a *skewAnswer) rowsOfServer() [][]string {
+	if !a.dialect.HasTakeover() {
+		return nil
+	}
+	known := func(claim time.Duration) string {
+		d, ok := dialect.Claimed(claim)
+		if !ok {
+			return "unknown"
+		}
+		return short(d)
+	}
+	b := a.verdict.Beside
+	rows := [][]string{
+		{"slowest clock behind the server's", known(a.behind)},
+		{"fastest clock ahead of the server's", known(a.ahead)},
+	}
+	if b.LookAge > 0 {
+		rows = append(rows, []string{"ours take over after a second look", short(b.LookAge) + " later"})
+	} else {
+		rows = append(rows, []string{"ours take over past a stamp by", short(b.Margin)})
+	}
+	if a.protocol != "dual" {
+		rows = append(rows, []string{"stamp of ours beyond the lease", short(b.StampAhead)})
 	}
 	return rows
 }

@@ -25,6 +25,9 @@ func ailing(c skew.Clocks) *machine {
 func TestMachinesAreNoFurtherApartThanTheirPresetSays(t *testing.T) {
 	const long = 3 * time.Hour
 	for _, preset := range skew.Presets() {
+		if preset.Clocks.Server.Any() {
+			continue // which a plan refuses
+		}
 		p := DefaultPlan()
 		p.Preset, p.Clients = preset.Name, 40
 		low, high, wrong, stops := never, -never, 0, 0

@@ -170,6 +170,9 @@ func TestClocksApartAreBorneWithinTheClaimedSpread(t *testing.T) {
 // has the name of its cause.
 func TestEveryPresetIsBorneOrExcused(t *testing.T) {
 	for _, name := range few(skew.PresetNames()) {
+		if preset, _ := skew.Lookup(name); preset.Clocks.Server.Any() {
+			continue // which a plan refuses
+		}
 		res := rehearse(t, func(p *Plan) {
 			p.Preset, p.Lease, p.Poll, p.Acquisitions = name, time.Minute, time.Second, 80
 			p.Clients, p.Crashes = 4, 1

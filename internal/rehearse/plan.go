@@ -46,7 +46,7 @@ type Plan struct {
 	Spread time.Duration
 
 	// Preset names what ails the machines' clocks instead, and when they stand still: see
-	// skew.Presets. Empty: only Spread.
+	// skew.Presets, but for those that afflict the server. Empty: only Spread.
 	Preset string
 
 	// Crashes is how many holders of each group die in the middle of a job.
@@ -145,8 +145,12 @@ func (p Plan) Validate() error {
 		if p.Spread > 0 {
 			return errors.New("--preset and --spread both say how far clocks are apart: give one")
 		}
-		if _, err := skew.Lookup(p.Preset); err != nil {
+		preset, err := skew.Lookup(p.Preset)
+		if err != nil {
 			return fmt.Errorf("--%s", strings.TrimPrefix(err.Error(), "skew: "))
+		}
+		if preset.Clocks.Server.Any() {
+			return fmt.Errorf("--preset %s: the server's clock is right in a rehearsal; ask getsetlock skew --preset %s", p.Preset, p.Preset)
 		}
 	}
 	if p.Overruns > 0 && protocols[p.Protocol].overrun == nil {

@@ -27,6 +27,7 @@ func TestPlansThatCannotBeRehearsedNameTheirFlag(t *testing.T) {
 		{"--spread -1s", func(p *Plan) { p.Spread = -time.Second }},
 		{"--crashes -1", func(p *Plan) { p.Crashes = -1 }},
 		{"--overruns -1", func(p *Plan) { p.Overruns = -1 }},
+		{"--preset fail-over: the server's clock is right", func(p *Plan) { p.Preset = "fail-over" }},
 		{"--preset \"sundial\": must be one of", func(p *Plan) { p.Preset = "sundial" }},
 		{"--preset and --spread", func(p *Plan) { p.Preset, p.Spread = "ntpd", time.Second }},
 		{"--overruns 1: with --protocol bare", func(p *Plan) { p.Protocol, p.Overruns = "bare", 1 }},

@@ -105,10 +105,11 @@ func (b *Bridge) Attempt(cmd redistest.Command) string {
 	if token := (Hardened{}).Attempt(cmd); token != "" {
 		return token
 	}
-	if !cmd.Is("EVALSHA") && !cmd.Is("EVAL") || len(cmd) < 9 {
+	args := scriptArgs(cmd)
+	if len(args) < 4 {
 		return ""
 	}
-	value, ttl, guard := cmd[5], cmd[6], cmd[7]
+	value, ttl, guard := args[0], args[1], args[2]
 	if b.Mark(value) != guard || ttl == guard {
 		return ""
 	}

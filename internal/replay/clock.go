@@ -12,6 +12,7 @@ import (
 type told struct {
 	w    *redistest.World
 	tick time.Duration
+	more time.Duration // beyond what the schedule says
 
 	mu    sync.Mutex
 	shows []int
@@ -33,7 +34,7 @@ func (c *told) Now() time.Time {
 	if len(c.shows) > 1 {
 		c.shows = c.shows[1:]
 	}
-	return c.w.ServerNow().Add(time.Duration(off) * c.tick)
+	return c.w.ServerNow().Add(time.Duration(off)*c.tick + c.more)
 }
 
 func (c *told) Elapsed() time.Duration { return c.w.Now().Sub(redistest.Start) }
@@ -45,6 +46,15 @@ func (c *told) After(time.Duration) <-chan time.Time { return make(chan time.Tim
 type napper struct {
 	*redistest.Clock
 	stage *stage
+	boot  string // of the machine; empty names none
+}
+
+// Boot is the machine's boot id and uptime.
+func (c *napper) Boot() (id string, up time.Duration) {
+	if c.boot == "" {
+		return "", 0
+	}
+	return c.boot, c.stage.w.Now().Sub(redistest.Start)
 }
 
 // nap is a pause that was asked for.

@@ -49,7 +49,7 @@ func (o *old) revive() {
 		o.stage.kill()
 		o.backend.Close()
 	}
-	o.stage, o.clock = newStage(p.t, p.world), &told{w: p.world, tick: p.tick}
+	o.stage, o.clock = newStage(p.t, p.world), &told{w: p.world, tick: p.tick, more: p.shift()}
 	b, err := legacy.New(o.stage.pool(), legacy.Config{Dialect: p.dialect, Clock: o.clock, Timeout: patience})
 	if err != nil {
 		p.t.Fatal(err)

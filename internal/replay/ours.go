@@ -45,6 +45,14 @@ func (p *Play) newOurs(name string) *ours {
 	return o
 }
 
+// boot is of the machine on which all of ours run, unless looks are to be of other machines.
+func (p *Play) boot() string {
+	if p.sc.Ours.Elsewhere {
+		return ""
+	}
+	return "machine"
+}
+
 // revive is the client after a crash, or at the beginning.
 func (o *ours) revive() {
 	p := o.p
@@ -52,7 +60,7 @@ func (o *ours) revive() {
 	o.stage = newStage(p.t, p.world)
 	o.stage.attempt = p.protocol.Attempt
 	o.until = p.world.Clock(redistest.Skew{})
-	back, err := p.protocol.Open(p, o.name, o.stage.pool(), &napper{p.world.Clock(redistest.Skew{}), o.stage})
+	back, err := p.protocol.Open(p, o.name, o.stage.pool(), &napper{p.world.Clock(redistest.Skew{}), o.stage, p.boot()})
 	if err != nil {
 		p.t.Fatalf("replay: %v", err)
 	}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,28 +70,56 @@ func (p *Play) terms() dialect.Terms {
 	const room = 1000
 	sc, d := p.sc, p.dialect
 	t := dialect.Terms{Lease: p.ticks(room), Greatest: p.ticks(room), Spread: time.Nanosecond, Gap: time.Nanosecond}
-	if sc.Ours.Settle > 0 || sc.Ours.Long > 0 {
-		t.Gap = p.ticks(sc.Gap)
-	}
-	if p.stamps() {
-		// The spread is by how much L outlives its stamp: in the model the takeover margin and two ticks,
-		// and the gap where L's end is compared with M's.
-		t.Spread = p.ticks(sc.Ours.TakeoverMargin + 2)
-		if d.ServerExpires() && t.Gap == time.Nanosecond {
-			t.Spread += p.ticks(sc.Gap)
-		}
-	}
-	if sc.ServerStep != 0 {
-		t.Spread, p.loose = time.Nanosecond, true
+	switch {
+	case !d.HasTakeover() || sc.Lease == 0:
+	case sc.Ours.Unchanged > 0:
+		t.Lease, t.Greatest = p.ticks(sc.Lease), p.ticks(sc.Lease)
+	default:
+		t.Greatest = p.greatest()
+		t.Lease = t.Greatest
+		p.margins(&t)
 	}
 	switch {
-	case sc.Ours.Long > 0: // the first lease is cut to what the rule allows
+	case sc.Ours.Settle > 0 || sc.Ours.Long > 0:
+		t.Gap = p.ticks(sc.Gap)
+	case p.stamps() && d.ServerExpires():
+		t.Gap = p.ticks(max(sc.Unit, 1)) // by which L outlives M
+	}
+	if sc.Ours.Long > 0 { // the first lease is cut to what the rule allows
 		t.Lease = p.ticks(sc.Ours.TTL) - d.C() + t.Spread + t.Gap
-		t.Greatest = t.Lease
-	case sc.Ours.Unchanged > 0 || sc.ServerStep != 0: // where the greatest lease is a time that counts
-		t.Lease, t.Greatest = p.ticks(sc.Lease), p.ticks(sc.Lease)
+		t.Greatest = max(t.Lease, t.Greatest)
 	}
 	return t
+}
+
+// greatest is the lease of which a look has to be as old as the model's. The model counts whole ticks, so a
+// part of one less is the same to it.
+func (p *Play) greatest() time.Duration {
+	look := p.sc.Ours.Look
+	if look == 0 {
+		look = max(p.sc.Lease, p.sc.Greatest) + max(p.sc.Unit, 1)
+		if p.sc.Dialect.Slack > 0 && !p.sc.Dialect.Inclusive {
+			look += max(p.sc.Unit, 1)
+		}
+	}
+	return p.ticks(look) - max(p.dialect.C(), 0) - p.dialect.Unit.Step() - p.tick/lag
+}
+
+// margins say what ours know of the clocks. What a scenario has as the takeover margin is the greater of the
+// two; which of them decides whether a second look is asked.
+func (p *Play) margins(t *dialect.Terms) {
+	o := p.sc.Ours
+	margin := dialect.Claim(p.ticks(o.TakeoverMargin))
+	switch {
+	case o.Known:
+		t.Behind = margin
+	case o.Measured && p.run == firstRun:
+		t.Spread, t.Behind = p.ticks(p.sc.Behind+p.sc.Ahead), margin
+	case o.Measured: // what was measured is void, and that is its holder's to know
+		t.Spread = p.ticks(p.sc.Behind + p.sc.Ahead)
+	default:
+		t.Spread = margin
+	}
 }
 
 // stamps: ours may write one.
@@ -104,6 +133,7 @@ func (p *Play) period() time.Duration {
 	return max(p.ticks(p.sc.Ours.Sparse)/3, time.Millisecond)
 }
 
+// judge is the policy that terms do not give.
 func (p *Play) judge() legacy.Takeover {
 	o := p.sc.Ours
 	if o.Unchanged > 0 {
@@ -113,18 +143,30 @@ func (p *Play) judge() legacy.Takeover {
 		}
 		return legacy.Unchanged(p.ticks(o.Unchanged - c))
 	}
-	return legacy.ServerClock(p.ticks(o.TakeoverMargin))
+	return nil // by the terms
 }
 
 // Attempt reads the acquire script's arguments.
 func (Hardened) Attempt(cmd redistest.Command) string { return scriptToken(cmd, 11) }
 
-// scriptToken is the first argument behind two keys, if the script has so many.
+// scriptToken is the first argument behind the keys, if the script has so many.
 func scriptToken(cmd redistest.Command, args int) string {
-	if (cmd.Is("EVALSHA") || cmd.Is("EVAL")) && len(cmd) == 5+args {
-		return cmd[5]
+	if got := scriptArgs(cmd); len(got) == args {
+		return got[0]
 	}
 	return ""
+}
+
+// scriptArgs are what stands behind the keys.
+func scriptArgs(cmd redistest.Command) []string {
+	if !cmd.Is("EVALSHA") && !cmd.Is("EVAL") || len(cmd) < 3 {
+		return nil
+	}
+	keys, err := strconv.Atoi(cmd[2])
+	if err != nil || len(cmd) < 3+keys {
+		return nil
+	}
+	return cmd[3+keys:]
 }
 
 // Mark is what stands behind the token.

@@ -98,9 +98,15 @@ var apart = map[string]struct {
 	at  skew.Event
 	why string
 }{
-	"SuspensionHelpsAgainstStepsThatAreUndoneAndSeen-a-step-that-stays": {
-		skew.Event{At: 7, Who: "ours1", What: "acquire", Result: "takeover"},
-		"a client cannot know that a step of the server's clock stays, so the real one suspends its judgement here too",
+	"EachRuleOfTheServersClockPreventsATrace-a-measured-bound-kept-at-a-fail-over": {
+		skew.Event{At: 6, Who: "ours1", What: "acquire", Result: "takeover"},
+		"what was measured under which run id is the record's to know, and a backend is told what to believe",
+	},
+	"LookAgeIsOfTheGreatestLease-a-look-a-tick-too-young": {
+		skew.Event{Who: "old1", What: "clock", Arg: -11, HasArg: true, Result: "greatest"}, oneLease,
+	},
+	"LookAgeIsOfTheGreatestLease-looks-that-are-as-old-as-the-smallest-lease-asks": {
+		skew.Event{Who: "old1", What: "clock", Arg: -12, HasArg: true, Result: "greatest"}, oneLease,
 	},
 	"EachRuleOfHardenedPreventsATrace-trust-from-before-sending": {
 		skew.Event{At: 6, Who: "ours2", What: "acquire", Result: "takeover"},
@@ -112,6 +118,8 @@ var apart = map[string]struct {
 }
 
 var holdersLook = skew.Event{Who: "ours1", What: "sample", Result: "kept"}
+
+const oneLease = "a real old client has one lease for all its attempts"
 
 const noTracking = "a holder looks between renewals when the server says that its key was touched, and the embedded one has no tracking"
 

@@ -73,7 +73,8 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 // beside is a scenario of ours beside old clients that keep to the rules.
 func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) skew.Scenario {
 	sc := skew.Scenario{Dialect: d, Old: old, Lease: 6, Job: 4, Gap: 1, Reply: 1, Ahead: 1}
-	sc.Ours = skew.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2)}
+	sc.Ours = skew.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2), Known: rng.IntN(3) == 0}
+	sc.Ours.Look = sc.Lease + 4 // the real rule asks for so long a look beside a lease that allows such a TTL
 	if rng.IntN(2) == 0 || d.OrMine {
 		sc.Ours.Settle = sc.Gap + 1
 		sc.Ours.SettleAlways = rng.IntN(2) == 0

@@ -19,11 +19,12 @@ type hardened struct {
 	watch  watcher
 	timed  atomic.Pointer[timing] // of the last TTL asked for
 	period atomic.Int64           // longest RetryEvery of our Clients, in nanoseconds
+	margin atomic.Int64           // greatest trust margin of our Clients, in nanoseconds
 }
 
 func newHardened(s *server) *hardened {
 	h := &hardened{server: s}
-	h.watch.init(s.cfg.Terms.Greatest)
+	h.watch.init()
 	h.period.Store(int64(h.poll()))
 	return h
 }
@@ -54,10 +55,16 @@ func (h *hardened) Tune(cfg lock.Config) lock.Config {
 	if cfg.Politeness == 0 {
 		cfg.Politeness = h.dialect.Poll
 	}
+	raise(&h.period, cfg.RetryEvery)
+	return cfg
+}
+
+// raise makes at no less than d.
+func raise(at *atomic.Int64, d time.Duration) {
 	for {
-		have := h.period.Load()
-		if int64(cfg.RetryEvery) <= have || h.period.CompareAndSwap(have, int64(cfg.RetryEvery)) {
-			return cfg
+		have := at.Load()
+		if int64(d) <= have || at.CompareAndSwap(have, int64(d)) {
+			return
 		}
 	}
 }
@@ -69,6 +76,7 @@ func (h *hardened) Fits(ttl, renewEvery, margin time.Duration) error {
 	if err := h.dialect.Fits(ttl, renewEvery, margin, terms); err != nil {
 		return fmt.Errorf("legacy: %w", err)
 	}
+	raise(&h.margin, margin)
 	if _, bound := h.dialect.LongestLease(terms); !bound {
 		return nil
 	}

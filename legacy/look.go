@@ -17,7 +17,7 @@ func (h *hardened) judge(ctx context.Context, mux *wire.Mux, k keys, o Observati
 		return o
 	}
 	asker := look.Looker{Server: mux, Machine: h.clock.boot}
-	age, _, err := asker.Age(ctx, k.argL, k.argLook, o.Value, h.cfg.Terms.DefaultMargin(ttl))
+	age, _, err := asker.Age(ctx, k.argL, k.argLook, o.Value, max(h.cfg.Terms.DefaultMargin(ttl), time.Duration(h.margin.Load())))
 	if err != nil {
 		o.Unremembered = trouble(k, "remember a look at", err)
 		h.count.unremembered.Add(1)

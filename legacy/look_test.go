@@ -333,3 +333,20 @@ func TestStepForwardIsAddedToTheClaim(t *testing.T) {
 		r.wantHeld(err)
 	}
 }
+
+// The slack between two machines is the trust margin that a Client really has.
+func TestLookOfAnotherMachineHasTheClientsMargin(t *testing.T) {
+	r := crashed(t)
+	_, err := r.machine("a", unknown()).try("k")
+	r.wantHeld(err)
+	other := r.machine("b", unknown())
+	const margin = 10 * time.Second
+	if err := other.b.Fits(ttl, ttl/4, margin); err != nil {
+		t.Fatal(err)
+	}
+	r.w.Pass((lookAge+ttl/10)*10/9 + time.Second) // enough with the default
+	_, err = other.try("k")
+	r.wantHeld(err)
+	r.w.Pass(margin * 10 / 9)
+	other.take("k")
+}

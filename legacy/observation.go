@@ -26,10 +26,6 @@ type Observation struct {
 	// Size is the value's length in bytes. Of more than a kilobyte only the beginning is in Value.
 	Size int
 
-	// Distrust is for how much longer the server's clock is not believed, because it was seen to
-	// step. Zero in an Observation that no Hardened attempt has made.
-	Distrust time.Duration
-
 	// Gained is what the server's clock gained on this process since its first look.
 	Gained time.Duration
 

@@ -20,19 +20,18 @@ type patient interface {
 
 // ServerClock takes a stamp for expired when the server's TIME, cut to the dialect's unit, lies more
 // than margin beyond it. margin must be at least how far the slowest old client's clock is behind
-// the server's. What the server's clock was seen to gain on this process is added to it. After a step that
-// was seen it says no for one greatest lease of the fleet.
+// the server's. What the server's clock was seen to gain on this process is added to it.
 func ServerClock(margin time.Duration) Takeover { return serverClock{max(margin, 0)} }
 
 type serverClock struct{ margin time.Duration }
 
 func (p serverClock) Expired(o Observation) bool {
-	return o.ServerMicros != 0 && o.Distrust <= 0 && o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin+o.Gained)
+	return o.ServerMicros != 0 && o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin+o.Gained)
 }
 
 func (p serverClock) left(o Observation) time.Duration {
 	end := o.Stamp.Expiry.Add(p.margin + o.Gained + o.Dialect.Unit.Step())
-	return max(end.Sub(o.ServerNow()), o.Distrust, 0)
+	return max(end.Sub(o.ServerNow()), 0)
 }
 
 // LocalClock is ServerClock by the wall clock of this machine, [Config.Clock]. It is what old

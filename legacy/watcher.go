@@ -19,18 +19,15 @@ const (
 // watcher remembers what was seen between calls: how long each held value has stood unchanged, and
 // whether the server's clock kept pace with ours.
 type watcher struct {
-	mu       sync.Mutex
-	greatest time.Duration
-	byKey    map[string]*list.Element
-	recent   *list.List // of dialect.Observation, the latest first
+	mu     sync.Mutex
+	byKey  map[string]*list.Element
+	recent *list.List // of dialect.Observation, the latest first
 
-	clock    dialect.Observation // the latest look with the server's clock
-	distrust time.Duration       // elapsed time until which that clock is not believed
-	pace     pace
+	clock dialect.Observation // the latest look with the server's clock
+	pace  pace
 }
 
-func (w *watcher) init(greatest time.Duration) {
-	w.greatest = greatest
+func (w *watcher) init() {
 	w.byKey, w.recent = map[string]*list.Element{}, list.New()
 }
 
@@ -42,7 +39,6 @@ func (h *hardened) note(o *Observation) {
 	if w.step(o.Observation) {
 		h.count.steps.Add(1)
 	}
-	o.Distrust = max(0, w.distrust-o.Received)
 	o.Gained, _ = w.pace.against(o.Observation)
 	if o.MarkExists || o.Err != nil {
 		return // nothing that could be judged: not worth the room
@@ -107,9 +103,5 @@ func (w *watcher) step(o dialect.Observation) bool {
 		w.clock = o
 	}
 	by := o.ServerStep(before).Abs()
-	if by <= (o.Received-before.Sent).Abs()/1000+10*time.Millisecond {
-		return false
-	}
-	w.distrust = max(w.distrust, o.Received+w.greatest)
-	return true
+	return by > (o.Received-before.Sent).Abs()/1000+10*time.Millisecond
 }

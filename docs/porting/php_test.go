@@ -56,6 +56,6 @@ func Example_php() {
 
 	must(sellLikePHP(ctx, w.pool(), Order{"42", 2}))
 	// Output:
-	// 1772452816
+	// 1772539216
 	// sold 2 of 42
 }

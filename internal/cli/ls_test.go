@@ -255,7 +255,7 @@ func TestUnlockSaysWhoseEndItIs(t *testing.T) {
 		"uuid":    ", its stamp ends at 2026-03-02T12:01:00.000Z by its writer's clock\nIf its",
 		"stock":   ", its stamp ends at 2026-03-02T12:00:50.000Z by its writer's clock\nIf its",
 		"crashed": ", its stamp ended at 2026-03-02T11:00:00.000Z by its writer's clock\nIf its",
-		"ours":    ", its lease runs until 2026-03-02T12:00:30.001Z and may be renewed\nIf its",
+		"ours":    ", its lease runs until 2026-03-02T12:00:30.000Z and may be renewed\nIf its",
 		"token":   ", its lease runs until 2026-03-02T12:00:20.000Z and may be renewed\nIf its",
 		"guarded": ", its lease runs until 2026-03-02T12:00:30.000Z and may be renewed\nIf its",
 		"lost":    ", its lease ends at 2026-03-02T12:00:30.000Z and is not renewed\nIf its",

@@ -78,16 +78,17 @@ func (p Plan) terms() (dialect.Terms, error) {
 		}
 	}
 	spread, gap = max(spread, assumed.Spread), max(gap, assumed.Gap)
-	type told struct{ spread, gap time.Duration }
-	choices := []told{{spread, gap}, {spread, assumed.Gap}}
+	// The server's clock is one of those that the spread is of. Where the spread
+	// cannot be told, nothing is claimed of the server's clock either.
+	type told struct{ spread, server, gap time.Duration }
+	choices := []told{{spread, spread, gap}, {spread, spread, assumed.Gap}}
 	if p.Preset != "" {
-		choices = append(choices, told{assumed.Spread, gap}, told{assumed.Spread, assumed.Gap})
+		choices = append(choices, told{assumed.Spread, 0, gap}, told{assumed.Spread, 0, assumed.Gap})
 	}
 	for _, c := range choices {
 		var t dialect.Terms
 		if t, err = d.Terms(dialect.Terms{
-			Lease: p.Lease, Spread: c.spread, Gap: c.gap,
-			Behind: c.spread, Ahead: c.spread, // the server's clock is one of those that the spread is of
+			Lease: p.Lease, Spread: c.spread, Gap: c.gap, Behind: c.server, Ahead: c.server,
 		}); err != nil {
 			err = fmt.Errorf("--lease, --spread: %w", err)
 			continue

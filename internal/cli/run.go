@@ -58,10 +58,15 @@ clocks, or a late host runs the job again.
 the server's decides. Whoever uses SET NX PX with a token and compares it, takes turns
 with it. Beside the token stand this host's name and the command's, for getsetlock ls.
 --protocol legacy, the default with a flag that speaks of old clients (--dialect,
---dialect-file, --mode, --lease, --spread, --gap), takes turns with those.
+--dialect-file, --mode, --lease, --greatest, --spread, --behind, --ahead, --gap), takes
+turns with those.
 --mode hardened (the default) proves what it holds by a token beside the key, and
-stamps by the server's clock. Two of ours never hold together; an old client beside
-ours only if it breaks its own lease or pauses for longer than --gap.
+stamps by the server's clock. Two getsetlock clients never hold together. An old client
+holds alongside one only if it works for longer than its lease allows, pauses for
+longer than --gap, or its clock is more than a day (or --ahead) ahead of the server's.
+A crashed old client's lock is taken over when the server's clock is past its time and
+its value was seen for longer than --greatest. --behind makes that immediate, and a
+--behind that is smaller than the truth takes locks that are held.
 --mode verbatim does what the old client does, faults included, with SETNX, GET,
 GETSET and DEL alone: its lock is never renewed and ends after its lease.
 --protocol dual holds a token and, on the old clients' key, a guard that none of their

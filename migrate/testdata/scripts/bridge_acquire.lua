@@ -39,8 +39,8 @@ if how > 0 and call('SET', M, value, 'PX', px, 'NX') then
   if how < 3 then
     if on ~= '' then
       call('SET', L, on, 'PX', px)
-      -- A look speaks of bytes that stand on L no more.
-      call('DEL', KEYS[3])
+      -- A look speaks of bytes that stand on L no more. A user without the right to DEL leaves it.
+      redis.pcall('DEL', KEYS[3])
     end
   elseif call('PTTL', L) * 2 < tonumber(tombPX) then
     -- So long a time is only restored when somebody cut it, or when it has grown old.

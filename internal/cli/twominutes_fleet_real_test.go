@@ -67,6 +67,7 @@ func newTwoMinutes(t *testing.T, program string, off time.Duration) *twoMinutes 
 			t.Error(err)
 		}
 		f.side.Wait()
+		f.ledger.report(t)
 	})
 	return f
 }
@@ -75,9 +76,6 @@ func newTwoMinutes(t *testing.T, program string, off time.Duration) *twoMinutes 
 func (f *twoMinutes) stop() {
 	f.quit()
 	f.side.Wait()
-	for _, o := range f.ledger.overlaps {
-		f.t.Error(o)
-	}
 	for _, fix := range f.fixes {
 		f.logf("the doctor says %s", fix)
 	}
@@ -267,14 +265,15 @@ func (g *group) stop() {
 	g.wg.Wait()
 }
 
-// jar is an old client. Every second of its jobs is the longest.
+// jar is an old client. Every second of its jobs takes half of what is claimed,
+// since a busy machine makes it longer.
 func (g *group) jar(name string) {
 	g.t.Helper()
 	c := g.client(busyKey, 300*time.Millisecond)
 	g.ledger.polls(name)
 	g.wg.Go(func() {
 		defer g.ledger.polledEnough(name)
-		for round := 0; g.ctx.Err() == nil; {
+		for jobs := 0; g.ctx.Err() == nil; {
 			won, err := taken(g.twoMinutes.ctx, c)
 			switch {
 			case err != nil:
@@ -283,8 +282,11 @@ func (g *group) jar(name string) {
 			case won == "":
 				continue // it gave up
 			}
-			g.hold(name, round%2 == 1, func() error { return g.checkHeld(busyKey, won) })
-			round++
+			job := 20 * time.Millisecond
+			if jobs++; jobs%2 == 0 {
+				job = jarJob / 2
+			}
+			g.hold(name, job, func() error { return g.checkHeld(busyKey, won) })
 			if err := c.Release(g.twoMinutes.ctx); err != nil {
 				g.failed(name, err)
 				return
@@ -297,13 +299,14 @@ func (g *group) jar(name string) {
 // ours is a script that takes the lock by getsetlock run again and again.
 func (g *group) ours(name string, flags ...string) {
 	g.wg.Go(func() {
-		for round := 0; g.ctx.Err() == nil; round++ {
+		for g.ctx.Err() == nil {
 			s, err := g.run(flags, busyKey)
 			if err != nil {
 				g.failed(name, err)
 				return
 			}
-			g.hold(name, round%2 == 1, func() error { return g.checkMark(busyKey, s.token) })
+			// For longer than a jar sleeps between two attempts.
+			g.hold(name, 150*time.Millisecond, func() error { return g.checkMark(busyKey, s.token) })
 			if err := s.end(); err != nil {
 				g.failed(name, err)
 				return
@@ -313,14 +316,9 @@ func (g *group) ours(name string, flags ...string) {
 	})
 }
 
-// hold is a job. The longest is half of what is claimed, since a busy machine makes
-// it longer.
-func (g *group) hold(name string, long bool, still func() error) {
+// hold is a job, at whose end still says whether the lock is there.
+func (g *group) hold(name string, job time.Duration, still func() error) {
 	g.ledger.enter(name)
-	job := 20 * time.Millisecond
-	if long {
-		job = jarJob / 2
-	}
 	<-time.After(job)
 	if err := still(); err != nil {
 		g.t.Errorf("%s: %v", name, err)
@@ -357,7 +355,7 @@ func (l *ledger) enter(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.inside) > 0 {
-		l.overlaps = append(l.overlaps, fmt.Sprintf("%s holds beside %s, entry %v", name, l.inside, l.total))
+		l.overlaps = append(l.overlaps, fmt.Sprintf("%s holds beside %s, after %v", name, l.inside, l.total))
 	}
 	l.inside = append(l.inside, name)
 	l.total[name]++
@@ -367,6 +365,15 @@ func (l *ledger) enter(name string) {
 		l.byJars++
 	}
 	l.wake()
+}
+
+// report fails the test for each overlap.
+func (l *ledger) report(t *testing.T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.overlaps {
+		t.Error(o)
+	}
 }
 
 // count tells reach of something else that happened.

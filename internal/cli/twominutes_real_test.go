@@ -103,7 +103,7 @@ func (f *twoMinutes) falseClaim() {
 }
 
 // contend lets jars, run --protocol legacy and run --protocol dual take turns on
-// one key. Meanwhile jars die with two other keys.
+// one key. Meanwhile jars die with two other keys, which no doctor looks after.
 func (f *twoMinutes) contend() {
 	f.t.Helper()
 	g := f.group()
@@ -114,7 +114,7 @@ func (f *twoMinutes) contend() {
 		g.ours(protocol, append([]string{"--protocol", protocol, "--wait", "forever"}, besideJars...)...)
 	}
 	for _, protocol := range []string{"legacy", "dual"} {
-		key := "stock:crashed:" + protocol
+		key := "till:crashed:" + protocol
 		dies, next := f.client(key, 0), f.client(key, 3*jarLease)
 		g.wg.Go(func() {
 			if err := f.crash(protocol, key, dies, next); err != nil {

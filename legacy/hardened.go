@@ -16,15 +16,14 @@ import (
 // hardened holds L with the dialect's own bytes and M with a token, in one script each time.
 type hardened struct {
 	*server
-	watch  watcher
+	watch  *watcher
 	timed  atomic.Pointer[timing] // of the last TTL asked for
 	period atomic.Int64           // longest RetryEvery of our Clients, in nanoseconds
 	margin atomic.Int64           // greatest trust margin of our Clients, in nanoseconds
 }
 
 func newHardened(s *server) *hardened {
-	h := &hardened{server: s}
-	h.watch.init()
+	h := &hardened{server: s, watch: newWatcher()}
 	h.period.Store(int64(h.poll()))
 	return h
 }

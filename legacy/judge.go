@@ -24,6 +24,15 @@ func NewJudge(cfg Config) (*Judge, error) {
 	return &Judge{newHardened(&server{cfg: cfg, dialect: cfg.Dialect, clock: newClock(cfg.Clock)})}, nil
 }
 
+// Share makes the Judge and a Hardened backend one memory, of the keys and of the
+// server's clock. A program that goes by one of them and then by the other must
+// not forget a step that it saw. It is called before either is used.
+func (j *Judge) Share(b Backend) {
+	if h, ok := b.(*hardened); ok {
+		j.h.watch, j.h.clock = h.watch, h.clock
+	}
+}
+
 // Config returns the configuration with its defaults.
 func (j *Judge) Config() Config { return j.h.cfg }
 

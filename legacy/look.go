@@ -2,6 +2,8 @@ package legacy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -17,14 +19,27 @@ func (h *hardened) judge(ctx context.Context, mux *wire.Mux, k keys, o Observati
 		return o
 	}
 	asker := look.Looker{Server: mux, Machine: h.clock.boot}
-	age, _, err := asker.Age(ctx, k.argL, k.argLook, o.Value, max(h.cfg.Terms.DefaultMargin(ttl), time.Duration(h.margin.Load())))
+	// Between two machines there is TIME alone, whose steps this process has seen.
+	slack := o.Gained + max(h.cfg.Terms.DefaultMargin(ttl), time.Duration(h.margin.Load()))
+	age, _, err := asker.Age(ctx, k.argL, k.argLook, o.Value, slack)
 	if err != nil {
-		o.Unremembered = trouble(k, "remember a look at", err)
+		o.Unremembered = lookTrouble(k, err)
 		h.count.unremembered.Add(1)
 		return o
 	}
 	o.Looked = age
 	return o
+}
+
+// lookTrouble says what a look needs where the server refuses it.
+func lookTrouble(k keys, err error) error {
+	if errors.Is(err, look.ErrNoRun) {
+		return fmt.Errorf("%w; say how far old clients' clocks are behind the server's (Behind), or wait for the key in one process", err)
+	}
+	if wire.IsNoPerm(err) || refusesRight(err) {
+		return fmt.Errorf("the user needs rights on the key %q and to HMGET, HMSET, PEXPIRE and INFO: %w", k.argLook, err)
+	}
+	return trouble(k, "remember a look at", err)
 }
 
 // wantsLook reports that an older look would allow a takeover.

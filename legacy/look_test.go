@@ -158,7 +158,13 @@ func TestLookOfAnotherMachineNeedsTheRun(t *testing.T) {
 		}
 		r.w.Pass(10 * lookAge)
 		_, err = r.machine("b", unknown()).try("k")
-		r.wantHeld(err)
+		says := "in 1m0.002s"
+		if run == "" {
+			says = "names no run id"
+		}
+		if held := r.wantHeld(err); !strings.Contains(held.Error(), says) {
+			t.Errorf("run %q: %v", run, held)
+		}
 	}
 }
 
@@ -349,4 +355,22 @@ func TestLookOfAnotherMachineHasTheClientsMargin(t *testing.T) {
 	r.wantHeld(err)
 	r.w.Pass(margin * 10 / 9)
 	other.take("k")
+}
+
+// A process that saw the server's clock set forward counts no such time as the
+// age of another machine's look.
+func TestStepThatWasSeenAgesNoLookOfAnotherMachine(t *testing.T) {
+	r := newRig(t, unknown())
+	r.w.Run("run-1")
+	b := r.machine("b", unknown())
+	r.set("k", r.stamp(lease-40*time.Second)) // a fleet 40 s behind, at work for a whole lease
+	_, err := b.try("k")
+	r.wantHeld(err)
+	r.w.Pass(22 * time.Second)
+	_, err = r.machine("a", unknown()).try("k")
+	r.wantHeld(err)
+	r.w.StepServer(80 * time.Second)
+	r.w.Pass(time.Second)
+	_, err = b.try("k")
+	r.wantHeld(err)
 }

@@ -27,13 +27,13 @@ type watcher struct {
 	pace  pace
 }
 
-func (w *watcher) init() {
-	w.byKey, w.recent = map[string]*list.Element{}, list.New()
+func newWatcher() *watcher {
+	return &watcher{byKey: map[string]*list.Element{}, recent: list.New()}
 }
 
 // note joins a look to those before it, for both memories.
 func (h *hardened) note(o *Observation) {
-	w := &h.watch
+	w := h.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.step(o.Observation) {
@@ -83,7 +83,7 @@ func (w *watcher) forget(key string) {
 
 // sawClock compares the server's clock, as an attempt that took its key brought it.
 func (h *hardened) sawClock(at span, micros int64) {
-	w := &h.watch
+	w := h.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.step(dialect.Observation{ServerMicros: micros, Sent: at.sent, Received: at.received}) {

@@ -88,6 +88,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	if b.inner, err = legacy.New(pool, cfg.hardened()); err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
+	judge.Share(b.inner)
 	b.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.oldServer.Store(false) }})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate: %w", err), b.inner.Close())

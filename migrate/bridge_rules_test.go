@@ -982,3 +982,34 @@ func TestHeldSaysWhetherALeaseMayBeRenewed(t *testing.T) {
 		}
 	})
 }
+
+// movable is a phase that a test moves.
+type movable struct{ at migrate.Phase }
+
+func (m *movable) Phase(context.Context) (migrate.Phase, error) { return m.at, nil }
+
+// A member sees the server's clock set forward while it is in observe. What it
+// saw counts in dual.
+func TestStepSeenInObserveCountsInDual(t *testing.T) {
+	bridges(t, func(r *rig) {
+		phases := &movable{migrate.Observe}
+		b := r.bridge(migrate.Observe, func(c *migrate.Config) { c.Phases = phases })
+		r.set("k", r.stamp(time.Minute))
+		if _, err := b.Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+			r.Fatal(err)
+		}
+		r.w.StepServer(2 * time.Minute)
+		old := r.stamp(-time.Minute) // taken now by a client whose clock did not step
+		r.set("k", old)
+		if _, err := b.Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+			r.Errorf("in observe: %v", err)
+		}
+		phases.at = migrate.Dual
+		if _, err := b.Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+			r.Errorf("in dual: %v", err)
+		}
+		if got := r.get("k"); got != old {
+			r.Errorf("L is %q, want %q", got, old)
+		}
+	})
+}

@@ -70,7 +70,7 @@ func (before Reading) Age(now Reading, slack time.Duration) (age time.Duration, 
 		}
 		return min(served, up), true
 	case before.Run == "":
-		return 0, true
+		return 0, true // as Looker.Age says
 	}
 	return max(0, served-served/10-slack), true
 }
@@ -85,6 +85,10 @@ type Looker struct {
 	Machine Machine
 }
 
+// ErrNoRun says that a look of another machine proves nothing, since the server
+// does not say its run id: it may be another server's look.
+var ErrNoRun = errors.New("the server names no run id (INFO server), so the look that another machine remembered does not count")
+
 var errOddReply = errors.New("the server's reply to a look has another form than the script's")
 
 // Age returns for how long the key l is known to have carried bytes, by a look
@@ -95,7 +99,8 @@ var errOddReply = errors.New("the server's reply to a look has another form than
 //
 // The readings of this look are taken before its script is sent and after the
 // reply that showed the bytes, so they serve as the end of an age and as the
-// beginning of the next.
+// beginning of the next. It fails with ErrNoRun where a look of another machine
+// is remembered on a server that names no run id.
 func (k *Looker) Age(ctx context.Context, l, memory any, bytes string, slack time.Duration) (age time.Duration, stands bool, err error) {
 	for _, anew := range []string{"", "1"} {
 		var now Reading
@@ -109,6 +114,9 @@ func (k *Looker) Age(ctx context.Context, l, memory any, bytes string, slack tim
 			return 0, true, nil
 		}
 		before := Reading{since1970(f[3], f[4]), text(f[5]), text(f[6]), time.Duration(number(f[7])) * time.Microsecond}
+		if before.Run == "" && now.Run == "" && (before.Boot == "" || before.Boot != now.Boot) {
+			return 0, true, ErrNoRun
+		}
 		if age, comparable := before.Age(now, slack); comparable {
 			return age, true, nil
 		}

@@ -146,7 +146,10 @@ func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
 		}
 		all.join(b)
 	}
-	e.Run, e.Window, e.Idle = c.run, c.window(e), max(c.cfg.Idle, c.longPause)
+	e.Run, e.Window = c.run, c.window(e)
+	if c.cfg.Idle > 0 {
+		e.Idle = max(c.cfg.Idle, c.longPause, e.GreatestLease.Value)
+	}
 	unknown := Bound{AtLeast: skew.NoLow, AtMost: skew.NoHigh, Writes: all.writes}
 	e.Behind, e.Ahead = unknown, unknown
 	if all.writes > 0 {
@@ -168,7 +171,7 @@ func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
 // that is more, or a claim alone that nothing refutes.
 func (c *Census) rely(b *Bound, e *Evidence, claim time.Duration) {
 	var seen Span
-	if b.AtMost != skew.NoHigh && !b.Guessed && e.Run != "" && e.Window >= e.Idle {
+	if b.AtMost != skew.NoHigh && !b.Guessed && e.Run != "" && e.Idle > 0 && e.Window >= e.Idle {
 		seen = Span{Value: b.AtMost, Basis: Measured, At: e.Until}
 	}
 	if value, claimed := dialect.Claimed(claim); claimed && !seen.Known() && b.proved() > value {

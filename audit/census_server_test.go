@@ -113,9 +113,9 @@ func TestBoundsAreUnknownUntilTheyAreMeasured(t *testing.T) {
 		t.Errorf("%+v %+v", e.Behind, e.Ahead)
 	}
 	short := full
-	short.Idle = 0 // an hour
-	if e := play(short); e.Behind.Span.Known() || e.Ahead.Span.Known() || !within(e.Behind.AtMost, 5*time.Second) || e.Idle != time.Hour {
-		t.Errorf("before an hour: %+v %+v", e.Behind, e.Ahead)
+	short.Idle = 0
+	if e := play(short); e.Behind.Span.Known() || e.Ahead.Span.Known() || !within(e.Behind.AtMost, 5*time.Second) {
+		t.Errorf("of clients whose pauses nobody knows: %+v %+v", e.Behind, e.Ahead)
 	}
 	noGap := full
 	noGap.Gap = 0
@@ -284,6 +284,7 @@ func TestRecordCarriesTheRunAndTheBounds(t *testing.T) {
 	f.serverIs(100, "second")
 	f.do(200, anna, "SETNX", "stock", stamp(-7000))
 	f.do(2200, anna, "SETNX", "stock", stamp(-5000))
+	f.do(70_000, anna, "SETNX", "stock", stamp(63_000)) // longer than a lease after the run began
 	var record strings.Builder
 	cfg.Record = &record
 	rec := newRecorder(cfg, f.census)

@@ -39,8 +39,10 @@ type Config struct {
 	// server's, and the fastest one's ahead of it, in the form of Spread.
 	Behind, Ahead time.Duration
 	// Idle is the longest pause between two attempts of one old client. Behind and
-	// Ahead count as measured after a window of that length without a hole.
-	// Defaults to an hour; a longer pause that was seen on a key counts instead.
+	// Ahead count as measured after a window of that length without a hole, and no
+	// less than the greatest lease. A longer pause that was seen on a key counts
+	// instead. Without Idle nothing is measured: a job that runs at night was not
+	// seen by day.
 	Idle time.Duration
 	// OwnConnections claims that no two threads share a connection at a time: then a SETNX after a lost
 	// one comes a whole poll later, which narrows offsets to a round trip. Without it they are as wide as a poll.
@@ -109,7 +111,6 @@ func (c Config) filled() (Config, error) {
 		c.Match = "*"
 	}
 	fill(&c.Looks, 1000)
-	fill(&c.Idle, time.Hour)
 	fill(&c.PollEvery, 100*time.Millisecond)
 	fill(&c.MaxKeys, 1000)
 	fill(&c.MaxWriters, 1000)

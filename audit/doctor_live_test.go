@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -175,7 +176,7 @@ func TestDoctorDeletesAfterTwoLooks(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
 	value := pastBy(w, "lock:a", time.Hour)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute}
+	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute, Clock: w.Clock(redistest.Skew{})}
 	if got := examined(t, w, cfg); complaintsOf(got) != "lock:a: past" || w.Mini.Exists(lookKey("lock:a")) {
 		t.Errorf("without Remember: %+v", got)
 	}
@@ -326,6 +327,29 @@ func TestDoctorBelievesNoRefutedClaim(t *testing.T) {
 	}
 }
 
+// On one machine the clock that ran less counts, and clocks that disagree begin
+// anew. TIME alone would call the lock dead after a step.
+func TestStepOfTheServerAgesNoLookOfDoctor(t *testing.T) {
+	w := redistest.New(t)
+	runID(w, "first")
+	pastBy(w, "lock:a", 5*time.Second)
+	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute, Remember: true, Clock: w.Clock(redistest.Skew{}).On("machine")}
+	examined(t, w, cfg)
+	w.Pass(time.Second)
+	w.StepServer(80 * time.Second)
+	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
+		t.Errorf("after a step: %s", got)
+	}
+	w.Pass(59 * time.Second) // a minute since the first look
+	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
+		t.Errorf("a minute after the look that does not count: %s", got)
+	}
+	w.Pass(2 * time.Second)
+	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: dead fix delete" {
+		t.Errorf("a minute after the step: %s", got)
+	}
+}
+
 // A look is written only where the bytes still stand alone, and an older look at
 // them is kept.
 func TestLookIsWrittenByComparing(t *testing.T) {
@@ -337,7 +361,7 @@ func TestLookIsWrittenByComparing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mux.Close()
-	x := &examiner{mux: mux, run: "first", past: map[string]pastStamp{}}
+	x := &examiner{cfg: DoctorConfig{Clock: lock.Machine}, mux: mux, run: "first", past: map[string]pastStamp{}}
 	var young []*Complaint
 	for _, key := range []string{"alone", "changed", "ours", "seen", "other run", "foreign"} {
 		w.Mini.Set(key, "1")

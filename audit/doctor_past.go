@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -28,11 +29,25 @@ const lookTTL = 30 * 24 * time.Hour
 // whether its holder may live.
 type pastStamp struct {
 	value string
-	now   time.Time     // TIME from before the value was read
+	now   time.Time // TIME from before the value was read
+	boot  string    // this machine's boot id, and its uptime
+	up    time.Duration
 	ago   time.Duration // by which TIME is past the stamp
 	age   time.Duration // how old a look at the same bytes has to be; 0 without a known lease
+	// useless are the seconds of a look whose clocks disagree with this one's.
+	useless string
 	// denied: this user may not see whether a key of ours stands alongside.
 	denied bool
+}
+
+// machine reads this machine's boot id and uptime.
+func (x *examiner) machine() (boot string, up time.Duration) {
+	if m, ok := x.cfg.Clock.(interface {
+		Boot() (string, time.Duration)
+	}); ok {
+		return m.Boot()
+	}
+	return "", 0
 }
 
 // foundLive are the values that old clients read during the watch and let stand.
@@ -87,6 +102,7 @@ func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.D
 		return
 	}
 	past := pastStamp{value: p.value, now: p.now, ago: ago}
+	past.boot, past.up = x.machine()
 	for _, d := range fits {
 		stamp, err := d.Decode(p.value, p.now)
 		if err != nil || !d.PastBy(stamp, p.now, margin) {
@@ -112,7 +128,7 @@ func (x *examiner) judgePast(ctx context.Context) error {
 	for i := range x.found {
 		c := &x.found[i]
 		if _, ok := x.past[c.Key]; ok && c.Kind == "past" {
-			cmds = append(cmds, wire.Cmd("HMGET", lookKey(c.Key), "bytes", "sec", "usec", "run"))
+			cmds = append(cmds, wire.Cmd("HMGET", lookKey(c.Key), "bytes", "sec", "usec", "run", "boot", "up"))
 			of = append(of, c)
 		}
 	}
@@ -140,12 +156,17 @@ func (x *examiner) judgePast(ctx context.Context) error {
 // where the value should be remembered from now on.
 func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 	p := x.past[c.Key]
-	since, looked := rememberedLook(remembered, p.value, x.run, p.now)
+	since, looked, same := p.seen(remembered, x.run)
+	x.past[c.Key] = p
 	found := x.live[c.Key]
 	behind, known := x.behindOf()
 	c.What = fmt.Sprintf("ended %s ago by the server's clock and still stands", roughly(p.ago))
 	const either = ": its holder crashed, or its clock is behind the server's and it lives"
-	switch need := tenNinths(p.age); {
+	wait := p.age - since + time.Microsecond
+	if !same && (looked || p.boot == "") {
+		wait = tenNinths(p.age - since)
+	}
+	switch {
 	case p.denied:
 		c.What += either
 		c.Advice = fmt.Sprintf("this user may not see whether a getsetlock client holds it: give the user rights on %s", strconv.Quote(cutKey(legacy.MarkKey(c.Key))))
@@ -163,15 +184,15 @@ func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 	case x.run == "":
 		c.What += either
 		c.Advice = "the server does not say its run id (INFO server), so an earlier look may be another server's: say how far the slowest clock is behind the server's (--behind)"
-	case looked && since > need:
+	case looked && since > p.age:
 		x.dead(c, p, fmt.Sprintf(", with the same bytes as %s ago", roughly(since)))
 	default:
 		c.What += either
-		c.Wait = need - since
+		c.Wait = wait
 		c.Advice = fmt.Sprintf("wait: if the same bytes still stand there in %s, --fix can delete it; or say how far the slowest clock is behind the server's (--behind)", roughly(c.Wait))
 		if !looked && !x.cfg.Remember {
 			c.Wait = 0
-			c.Advice = fmt.Sprintf("call it with --fix, which remembers this look on the server, and again %s later; or say how far the slowest clock is behind the server's (--behind)", roughly(need))
+			c.Advice = fmt.Sprintf("call it with --fix, which remembers this look on the server, and again %s later; or say how far the slowest clock is behind the server's (--behind)", roughly(wait))
 		}
 		return !looked
 	}
@@ -203,23 +224,31 @@ func timesWord(n int64) string {
 	return strconv.FormatInt(n, 10) + " times"
 }
 
-// tenNinths is how much of TIME must have passed since a look for the age that is
-// needed: nine tenths of it count, less a trust margin of a tenth of that age.
+// tenNinths is how much of TIME must pass until a look of another machine has the
+// age that is needed: nine tenths of it count, less a trust margin of a tenth of
+// that age.
 func tenNinths(age time.Duration) time.Duration { return (age+age/10)/9*10 + 10 }
 
-// rememberedLook reads what was remembered of a key: how much of TIME passed
-// since a look that showed the same bytes on the same server. It says false where
-// there was none, where TIME was set back, and where the server names no run id.
-func rememberedLook(reply wire.Reply, value, run string, now time.Time) (time.Duration, bool) {
+// seen reads what was remembered of a key: for how long the same bytes surely
+// stood there, by the rule of package look. It says false for looked where
+// nothing of use is remembered, and for same where another machine remembered it.
+func (p *pastStamp) seen(reply wire.Reply, run string) (age time.Duration, looked, same bool) {
 	fields, err := redis.Strings(reply.Value, reply.Err)
-	if err != nil || len(fields) != 4 || run == "" || fields[0] != value || fields[3] != run {
-		return 0, false
+	if err != nil || len(fields) != 6 || run == "" || fields[0] != p.value {
+		return 0, false, false
 	}
 	at, err := instant(fields[1], fields[2])
-	if err != nil || at.After(now) {
-		return 0, false
+	if err != nil {
+		return 0, false, false
 	}
-	return now.Sub(at), true
+	micros, _ := strconv.ParseInt(fields[5], 10, 64)
+	before := look.Reading{Server: time.Duration(at.UnixNano()), Run: fields[3], Boot: fields[4], Up: time.Duration(micros) * time.Microsecond}
+	now := look.Reading{Server: time.Duration(p.now.UnixNano()), Run: run, Boot: p.boot, Up: p.up}
+	age, looked = before.Age(now, p.age/10)
+	if !looked {
+		p.useless = fields[1]
+	}
+	return age, looked, p.boot != "" && p.boot == before.Boot
 }
 
 // remember notes on the server that the bytes of some keys stand there. TIME is
@@ -236,9 +265,11 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 	if err != nil {
 		return fmt.Errorf("asking the server for its TIME: %w", err)
 	}
+	boot, up := x.machine()
 	for _, c := range young {
 		l := c.Key
-		n, err := redis.Int(x.mux.Eval(ctx, rememberScript, l, legacy.MarkKey(l), lookKey(l), x.past[l].value, reply[0], reply[1], x.run, lookTTL.Milliseconds()))
+		n, err := redis.Int(x.mux.Eval(ctx, rememberScript, l, legacy.MarkKey(l), lookKey(l), x.past[l].value,
+			reply[0], reply[1], x.run, boot, up.Microseconds(), lookTTL.Milliseconds(), x.past[l].useless))
 		var refused redis.Error
 		switch {
 		case errors.As(err, &refused):

@@ -167,7 +167,7 @@ func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, n
 	}
 	if c.Far > 0 {
 		add(SeverityWarning, "far", fmt.Sprintf("%s of %s, further ahead than a lease: a wrong clock, a much longer lease, or forged; if the holder has crashed, they block until then", numberOf(c.Far), c.Form),
-			"compare the writers' clocks; getsetlock doctor lists the keys and can move them to one lease from now")
+			"compare the writers' clocks; getsetlock doctor lists the keys, and moves them where the fastest clock (--ahead) and the greatest lease are known")
 	}
 	nothingEnds := c.Look == dialect.LookConstant || c.Look == dialect.LookToken || c.Look == dialect.LookUUID || c.Look == dialect.LookForever
 	if nothingEnds && c.NoTTL > 0 && !t.all() {

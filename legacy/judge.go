@@ -83,14 +83,15 @@ func (j *Judge) Look(ctx context.Context, mux *wire.Mux, name string, o Observat
 
 // Bounds are the Behind and Ahead that are judged by, as in [dialect.Terms]: what
 // the configuration claims, and what the server's clock has gained or lost on
-// this process since its first look. Unknown stays unset.
+// this process since its first look, in tenths of a second, so that a drift does
+// not change them at every look. Unknown stays unset.
 func (j *Judge) Bounds() (behind, ahead time.Duration) {
 	add := func(claim time.Duration, drift int64) time.Duration {
 		d, known := dialect.Claimed(claim)
 		if !known {
 			return 0
 		}
-		return dialect.Claim(d + time.Duration(drift))
+		return dialect.Claim(d + roundUp(time.Duration(drift), 100*time.Millisecond))
 	}
 	pace := &j.h.watch.pace
 	return add(j.h.cfg.Terms.Behind, pace.fast.Load()), add(j.h.cfg.Terms.Ahead, pace.slow.Load())

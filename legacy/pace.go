@@ -13,7 +13,7 @@ import (
 type pace struct {
 	base dialect.Observation // the narrowest look before the two clocks parted
 	fast atomic.Int64        // what TIME gained, in nanoseconds
-	slow atomic.Int64        // what TIME lost, in nanoseconds, whole minutes
+	slow atomic.Int64        // what TIME lost, in nanoseconds
 }
 
 // note takes a look with the server's clock in.
@@ -24,9 +24,7 @@ func (p *pace) note(o dialect.Observation) {
 	}
 	gained, lost := p.against(o)
 	p.fast.Store(int64(gained))
-	// A stamp lies a day ahead, so minutes are fine enough, and every minute the
-	// stamp's text changes.
-	p.slow.Store(int64(roundUp(lost, time.Minute)))
+	p.slow.Store(int64(lost))
 }
 
 // against is the most that TIME can have gained, and lost, on this process since
@@ -41,4 +39,7 @@ func (p *pace) against(o dialect.Observation) (gained, lost time.Duration) {
 }
 
 // lost is what the server's clock lost on this process, for the stamps to come.
-func (w *watcher) lost() time.Duration { return time.Duration(w.pace.slow.Load()) }
+// A stamp lies a day ahead, so whole minutes are fine enough.
+func (w *watcher) lost() time.Duration {
+	return roundUp(time.Duration(w.pace.slow.Load()), time.Minute)
+}

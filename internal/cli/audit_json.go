@@ -298,7 +298,10 @@ func serverFound(e *audit.Evidence) auditServer {
 	}
 	out := auditServer{Behind: off(e.Behind), Ahead: off(e.Ahead), Writes: e.Behind.Writes, Run: orNull(e.Run)}
 	if !e.From.IsZero() {
-		out.Window, out.Idle = ptr(millis(e.Window)), ptr(millis(e.Idle))
+		out.Window = ptr(millis(e.Window))
+	}
+	if e.Idle > 0 {
+		out.Idle = ptr(millis(e.Idle))
 	}
 	return out
 }

@@ -266,6 +266,8 @@ func serverWords(e *audit.Evidence, b audit.Bound, needs string) string {
 		return text
 	case e.Run == "":
 		return text + "; not measured: the server names no run id"
+	case e.Idle == 0:
+		return text + "; not measured: it is not known how long an old client pauses between two attempts, and who was silent was not seen"
 	case e.Window < e.Idle:
 		return text + fmt.Sprintf("; not measured: watched for %s of %s without a hole", short(e.Window), short(e.Idle))
 	}

@@ -99,7 +99,7 @@ func newDoctor(e *Env) *cobra.Command {
 
 func (f *doctorFlags) complete(e *Env, cmd *cobra.Command) (audit.DoctorConfig, error) {
 	given := cmd.Flags().Changed
-	cfg := audit.DoctorConfig{Match: f.match, DB: f.server.database(e), Timeout: e.Timeout, Remember: f.fix}
+	cfg := audit.DoctorConfig{Match: f.match, DB: f.server.database(e), Timeout: e.Timeout, Remember: f.fix, Clock: e.Clock}
 	if err := claimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
 		return cfg, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
@@ -91,7 +92,9 @@ func TestAMembersBoundsAreNullWhileUnknown(t *testing.T) {
 	if a.Members[0].Behind != nil || a.Members[0].Ahead != nil {
 		t.Errorf("%+v", a.Members[0])
 	}
-	b, err := migrate.New(tr.world.Pool(), migrate.Config{Phases: m, Terms: dialect.Terms{Behind: dialect.Zero, Ahead: 2 * time.Minute}})
+	b, err := migrate.New(tr.world.Pool(), migrate.Config{
+		Phases: m, Terms: dialect.Terms{Behind: dialect.Zero, Ahead: 2 * time.Minute}, Clock: tr.world.Clock(redistest.Skew{}),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

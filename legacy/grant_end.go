@@ -35,7 +35,7 @@ func (e *LostError) Error() string {
 		return text + "was replaced by a " + o.Type
 	}
 	if _, bytes, ok := o.Token(); ok && bytes == o.Value {
-		return text + "stands with our bytes, but its TTL is not ours: written anew by another"
+		return text + "stands with our bytes, but its TTL was taken away or changed by another"
 	}
 	looks := dialect.Identify(o.Value, o.now(), dialect.Hints{Prefer: o.Dialect.Name})
 	return text + fmt.Sprintf("was overwritten by another: %.80q, %s", o.Value, looks[0])

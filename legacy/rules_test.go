@@ -94,7 +94,7 @@ func TestALostMarkIsToldAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
 		{"overwritten under a TTL", func(r *rig) { r.set("k", r.stamp(time.Minute)); r.w.Mini.SetTTL("k", time.Hour) }, "overwritten"},
 		{"deleted", func(r *rig) { r.w.Mini.Del("k") }, "deleted"},
 		{"another type", func(r *rig) { r.w.Mini.Del("k"); r.w.Mini.Lpush("k", "x") }, "list"},
-		{"the same bytes without a TTL", func(r *rig) { r.set("k", r.get("k")) }, "written anew"},
+		{"the same bytes without a TTL", func(r *rig) { r.set("k", r.get("k")) }, "taken away or changed"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			r := newRig(t, jedis())

@@ -62,11 +62,11 @@ with it. Beside the token stand this host's name and the command's, for getsetlo
 turns with those.
 --mode hardened (the default) proves what it holds by a token beside the key, and
 stamps by the server's clock. Two getsetlock clients never hold together. An old client
-holds alongside one only if it works for longer than its lease allows, pauses for
-longer than --gap, or its clock is more than a day (or --ahead) ahead of the server's.
-A crashed old client's lock is taken over when the server's clock is past its time and
-its value was seen for longer than --greatest. --behind makes that immediate, and a
---behind that is smaller than the truth takes locks that are held.
+holds alongside one only if it works for longer than its lease allows, if it pauses for
+longer than --gap, if its clock is more than a day (or --ahead) ahead of the server's,
+or if a flag claims less than is true. A crashed old client's lock is taken over when
+the server's clock is past its time and its value was seen for longer than --greatest;
+with --behind it is taken over as soon as that clock is past it by so much.
 --mode verbatim does what the old client does, faults included, with SETNX, GET,
 GETSET and DEL alone: its lock is never renewed and ends after its lease.
 --protocol dual holds a token and, on the old clients' key, a guard that none of their

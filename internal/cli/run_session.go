@@ -156,7 +156,12 @@ func (r *runner) notAcquired(err error) error {
 	if who == nil {
 		errors.As(err, &who)
 	} else {
+		// What is left is said once, and it may have been waited for already.
+		if !r.flags.waitGiven {
+			within = "in time"
+		}
 		within += "; " + r.secondLook(who)
+		who = &lock.HeldError{Key: who.Key, Owner: who.Owner, Protocol: who.Protocol, Stamp: who.Stamp}
 	}
 	if who != nil {
 		err = who

@@ -104,7 +104,7 @@ var advice = []struct {
 	{IsReadOnly, "this server is a read-only replica: point the address at the primary"},
 	{IsLoading, "the server is still reading its data from disk: try again when it is up"},
 	{IsNoAuth, "the server did not take the user and password: check them in the address"},
-	{noPermKey, "this user lacks a right to a key: let its ACL allow the lock's own and, of token locks, gsl:*, beside old clients {KEY}:gsl"},
+	{noPermKey, "this user lacks a right to a key: let its ACL allow the lock's own and, of token locks, gsl:*, beside old clients {KEY}:gsl and {KEY}:gsl:look (~{PREFIX*}:gsl* allows both)"},
 	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
 	{IsWrongType, "the key holds another type than a lock's string: it belongs to something else"},
 	{IsCluster, "this is a node of a cluster, which is not supported yet: use a single primary"},

@@ -1,11 +1,14 @@
 # Everything is done by the scripts; `make help` says what there is.
-.PHONY: test lint fuzz spec bench bench-doc microbench prepare build clean help
+.PHONY: test check lint fuzz spec bench bench-doc microbench prepare build clean help
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 12
 
-test: ## everything, on a machine that it prepares by itself (Debian 12 or newer)
+test: ## every test, on a machine that it prepares by itself (Debian 12 or newer)
 	@scripts/test.sh
+
+check: ## that and the rest, which a merge needs: linters, race detector, other systems, TLC, README, fuzzing, benchmarks
+	@scripts/test.sh check
 
 lint: ## formatting, vet, staticcheck, the rules of the house
 	@scripts/lint.sh

@@ -91,7 +91,7 @@ func (f *fleet) die(b legacy.Backend, client *lock.Client, mode legacy.Mode, rnd
 // as they always did.
 func TestHonestOldClientsAndOursNeverHoldTogether(t *testing.T) {
 	dialects := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.RedisMutex()}
-	if raced { // which shows as much beside one; the tests' model stage has them all
+	if raced { // which shows as much beside one; make test has them all
 		dialects = dialects[:1]
 	}
 	for _, d := range dialects {

@@ -158,7 +158,7 @@ func TestEveryPairOfPhasesExcludesWhatItPromises(t *testing.T) {
 						continue
 					}
 					if raced && d.Name != "Jedis" && from >= to && !anew {
-						continue // the same two phases the other way round: in the tests' model stage
+						continue // the same two phases the other way round: in make test
 					}
 					t.Run(fmt.Sprintf("%v to %v", from, to), func(t *testing.T) {
 						inBubble(t, func(f *fleet) { newPair(f, d, from, to).excludes(from, to) })

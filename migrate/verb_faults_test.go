@@ -92,7 +92,7 @@ func TestCutAnywhereEveryVerbCanBeRunAgain(t *testing.T) {
 						t.Fatalf("at command %d of %d", nth, last)
 					}
 					if nth++; raced && nth > 1 {
-						nth += 7 // in the stage `model`, without the race detector, it happens at each
+						nth += 7 // without the race detector, in `make test`,, it happens at each
 					}
 				}
 			})

@@ -1,32 +1,42 @@
 #!/usr/bin/env bash
-# Runs the stages named, or all of them, one after the other, each in a shell of its own; prints the
-# seconds each took and ends with 1 if one failed. A stage has a budget on two cores: over it there
-# is a warning and no more, since a machine may be slow or busy. What hangs is ended by go test.
+# Runs stages of the tests, one after the other, each in a shell of its own;
+# prints the seconds that each took and ends with 1 if one failed. A stage has a
+# budget on two cores, and so have all of `make test` and all of `make check`.
+# Over it there is a warning and no more, since a machine may be slow or busy.
+# What hangs is ended by go test.
 #
-#   scripts/test.sh [STAGE…]
+#   scripts/test.sh           what a newcomer runs: all that a change can break here
+#   scripts/test.sh check     that and the rest, which a merge needs
+#   scripts/test.sh STAGE…    some of it
 #
-# FUZZTIME (default 10000x) is given to each fuzz target, BENCHTIME (default 1x) to each Go benchmark. So
-# many inputs and not so long: at the end of a span of time Go's fuzzer now and then takes its own deadline
-# for a failure of the target.
+# FUZZTIME (default 10000x) is given to each fuzz target, BENCHTIME (default 1x)
+# to each Go benchmark. So many inputs and not so long: at the end of a span of
+# time Go's fuzzer now and then takes its own deadline for a failure of the
+# target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-# name, budget in seconds, what it does
+# name, who runs it, budget in seconds, what it does. Preparing is mostly
+# downloads, which count in no total.
 stages() {
   cat <<'END'
-prepare 300 install and fetch what is missing
-build   120 library and command for Linux, macOS and Windows
-vet      60 go vet, for each system, and with the tests of real servers
-unit    180 every test on the embedded server, with the race detector
-model   150 what the race detector makes slow and learns little from, whole: searches, walks, histories, fleets
-real    300 every test with real servers and the original Java lock
-spec    120 the specification in TLA+, by TLC, against package skew
-readme   60 the commands of the README
-fuzz     90 every fuzz target for a moment
-bench   180 every benchmark once; other libraries beside ours on one key
+prepare test  300 install and fetch what is missing
+vet     test   60 go vet for this system, with the tests of real servers
+test    test  420 every test once: embedded and real servers, the original Java lock
+lint    check  90 formatting, staticcheck, the rules of the house
+other   check 120 library, command and tests compile for macOS and Windows
+race    check 240 the tests on the embedded server under the race detector
+spec    check 120 the specification in TLA+, by TLC, against package skew
+readme  check  60 the commands of the README
+fuzz    check  90 every fuzz target for a moment
+bench   check 180 every benchmark once; other libraries beside ours on one key
 END
 }
+
+# totals in seconds, prepare apart
+budget_test=480
+budget_check=1200
 
 export CGO_ENABLED=1
 # Tests and checks don't ask what commit they are from, and asking fails in other people's folders.
@@ -35,30 +45,52 @@ export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false -ldflags=-w"
 
 stage_prepare() { scripts/prepare.sh; }
 
-stage_build() {
-  local target
-  for target in linux/amd64 darwin/arm64 windows/amd64; do
-    say "  $target"
-    CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go build ./...
+stage_vet() { in_modules go vet -tags real ./...; }
+
+stage_lint() { scripts/lint.sh; }
+
+# Tests too must compile where nobody here can run them.
+stage_other() {
+  local system
+  for system in darwin windows; do
+    say "  $system"
+    CGO_ENABLED=0 GOOS=$system go vet ./...
   done
 }
 
-stage_vet() {
-  in_modules go vet ./...
-  in_modules go vet -tags real ./...
-  # Tests too must compile where nobody here can run them.
-  CGO_ENABLED=0 GOOS=darwin go vet ./...
-  CGO_ENABLED=0 GOOS=windows go vet ./...
-}
-
-# The embedded servers make much garbage and keep little, so the collector is told to wait: the tests take a
-# quarter less time. What they are vetted for, the stage before has seen.
+# The embedded servers make much garbage and keep little, so the collector is
+# told to wait: the tests take a quarter less time. What they are vetted for, the
+# stage before has seen.
 patient() { GOGC=400 "$@"; }
 
-# What takes longest is begun first, and some of it waits, so three packages run at a time. The searches of
-# package skew and the reading of this repository's sources share nothing that could race, and are whole in the
-# stage behind this one: here is only what asks many questions at once.
-stage_unit() {
+# The specification and the README have stages of their own.
+elsewhere='docs/spec|tools/readme'
+
+# Each package is built once, with the tests of real servers. Much of what those
+# do is to wait, for leases and windows of real time: so more of them run side by
+# side than there are cores, and the packages that take longest are begun first.
+# Of the tests with real servers each must have passed, by its name.
+stage_test() {
+  local longest wanted passed left module
+  wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
+  longest=(./internal/cli ./internal/rehearse ./audit ./internal/interop ./migrate ./skew)
+  passed=$(mktemp)
+  # shellcheck disable=SC2046 # one word a package
+  patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 3 -parallel 8 "${longest[@]}" \
+    $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed"
+  left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
+  rm -f "$passed"
+  [ -z "$left" ] || die 1 "of the tests with real servers these did not pass, or did not run: ${left//$'\n'/, }"
+  for module in $(modules | tail -n +2); do
+    (cd "$module" && patient go test -tags real -vet=off -count=1 -timeout 30m ./...)
+  done
+}
+
+# Under the race detector some tests make do with the first of each list of
+# theirs, see skew/race_test.go: the stage test has them whole. The searches of
+# package skew and the reading of this repository's sources share nothing that
+# could race.
+stage_race() {
   local module longest=(./internal/cli ./migrate ./internal/rehearse .)
   # shellcheck disable=SC2046 # one word a package
   patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|tools/rules)$')
@@ -66,31 +98,6 @@ stage_unit() {
   for module in $(modules | tail -n +2); do
     (cd "$module" && patient go test -race -vet=off -timeout 30m ./...)
   done
-}
-
-# Under the race detector these tests make do with the first of each list of theirs, see
-# skew/race_test.go; internal/replay walks fewer traces, fleets are of fewer dialects, faults fall on fewer
-# messages, and the histories of this module's root are a third as long.
-stage_model() {
-  patient go test -vet=off -count=1 -timeout 20m ./migrate ./skew . ./tools/rules ./internal/replay ./internal/rehearse ./legacy ./modern ./lock
-  patient go test -vet=off -count=1 -timeout 20m -run 'Skew|Explorer|Simulation' ./internal/cli
-}
-
-# Much of what these tests do is to wait, for leases and windows of real time: so more of them run side
-# by side than there are cores, and the packages that take longest are begun first. What runs without a
-# real server has run before; of the others each must have passed, by its name.
-stage_real() {
-  local longest packages wanted passed left
-  wanted=$(tests_with_tag real | grep -vE '^\./(tools/readme|docs/spec) ')
-  longest=(./internal/rehearse ./internal/cli ./audit ./internal/interop ./migrate)
-  packages=$(cut -d' ' -f1 <<<"$wanted" | sort -u | grep -vxF "${longest[@]/#/-e}")
-  passed=$(mktemp)
-  # shellcheck disable=SC2086 # one word a package
-  go test -tags real -vet=off -v -count=1 -timeout 30m -p 3 -parallel 8 \
-    -run "^($(cut -d' ' -f2 <<<"$wanted" | sort -u | paste -sd'|'))\$" "${longest[@]}" $packages | outlined "$passed"
-  left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
-  rm -f "$passed"
-  [ -z "$left" ] || die 1 "of the tests with real servers these did not pass, or did not run: ${left//$'\n'/, }"
 }
 
 stage_spec() { go test -tags real -count=1 -timeout 20m ./docs/spec; }
@@ -118,16 +125,15 @@ stage_fuzz() {
     sort -rn | cut -d' ' -f2- | xargs -P 2 -L 1 bash -c 'fuzz "$@"' fuzz
 }
 
-# Go's own benchmarks once, briefly if no BENCHTIME asks for figures, then the comparison with other libraries for a
-# moment, and the proof that they and ours exclude each other. Nothing here looks at a figure.
+# Go's own benchmarks once, briefly if no BENCHTIME asks for figures. The proof
+# that other libraries and ours exclude each other is in the stage test. Nothing
+# here looks at a figure.
 stage_bench() {
   local folders brief=-short
   [ -z "${BENCHTIME:-}" ] || brief=-short=false
   folders=$(each Benchmark | cut -d' ' -f1 | sort -u)
   # shellcheck disable=SC2086 # one word a folder
   [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" -timeout 30m "$brief" $folders
-  cd bench
-  go test -tags real -count=1 -timeout 20m ./...
 }
 
 # run NAME BUDGET WHAT: one stage in a shell of its own, where a failing line ends it. Adds a line to
@@ -147,27 +153,38 @@ run() {
   return "$status"
 }
 
-# Without preparation or a build nothing else can be right.
-must_not_fail() { [ "$1" = prepare ] || [ "$1" = build ]; }
+# Without preparation nothing else can be right.
+must_not_fail() { [ "$1" = prepare ]; }
 
 known() {
   local stage all
   all=$(stages | cut -d' ' -f1 | xargs)
   for stage in "$@"; do
-    [[ " $all " == *" $stage "* ]] || die 2 "no stage is called $stage; there are: $all"
+    [[ " $all " == *" $stage "* ]] || die 2 "no stage is called $stage; there are: check $all"
   done
 }
 
+# wanted NAME SET: whether a stage runs. $asked are the words of the command line.
+wanted() {
+  case $asked in
+    "") [ "$2" = test ] ;;
+    check) true ;;
+    *) [[ " $asked " == *" $1 "* ]] ;;
+  esac
+}
+
 main() {
-  known "$@"
-  local wanted=" $* " name budget what failed=0
+  asked="$*"
+  [ "$asked" = check ] || known "$@"
+  local name set budget what failed=0 took=0
   log=$(mktemp -d)
   trap 'rm -rf "$log"' EXIT
   rows=
-  while read -r name budget what <&3; do
-    [ "$wanted" = "  " ] || [[ $wanted == *" $name "* ]] || continue
-    local status=0
+  while read -r name set budget what <&3; do
+    wanted "$name" "$set" || continue
+    local status=0 began=$SECONDS
     run "$name" "$budget" "$what" || status=$?
+    [ "$name" = prepare ] || took=$((took + SECONDS - began))
     [ "$status" = 0 ] && continue
     failed=1
     if must_not_fail "$name"; then
@@ -175,8 +192,22 @@ main() {
       exit "$status"
     fi
   done 3< <(stages)
+  total "$took"
   closing
   exit "$failed"
+}
+
+# total SECONDS: adds what all stages took together, where all of a set ran.
+total() {
+  local budget
+  case $asked in
+    "") budget=$budget_test ;;
+    check) budget=$budget_check ;;
+    *) return 0 ;;
+  esac
+  local word=ok
+  [ "$1" -le "$budget" ] || word="warning: over the budget of ${budget} s"
+  rows+=$(printf '%-8s %5d s  %s' together "$1" "$word")$'\n'
 }
 
 # closing ends the output with the table, and with go test's own lines, by which a program that reads

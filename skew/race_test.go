@@ -10,7 +10,7 @@ import (
 
 // few is the whole list, but the first of it under the race detector. The searches have no goroutine
 // and share nothing, so it has nothing to see in them, and makes each eight times as slow. What is
-// proved is proved by `go test ./skew`, which the tests' model stage runs; what can race is below.
+// proved is proved by `go test ./skew` in `make test`; what can race is below.
 func few[T any](all []T) []T {
 	if raceEnabled && len(all) > 1 {
 		return all[:1]

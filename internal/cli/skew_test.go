@@ -134,7 +134,7 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 			"--dialect setdel --lease 3s --job 4s", "--dialect errorception --job 4s --spread 1s", "--dialect errorception --job 4s --spread 1001ms",
 		} {
 			if raceEnabled && args != "--job 61s" {
-				continue // searches have no goroutines; the model stage makes all of them, without the detector
+				continue // searches have no goroutines; make test makes all of them, without the detector
 			}
 			got := skewed(t, append(strings.Fields(args), "--protocol", protocol, "--json", "--explore", "--quiet")...)
 			var doc skewDocument

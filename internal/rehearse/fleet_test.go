@@ -8,7 +8,7 @@ import (
 )
 
 // few is the whole list, but the last of it under the race detector: whole fleets are four times as slow there,
-// and one shows it as much as ten. All of them are rehearsed without it, in the tests' model stage.
+// and one shows it as much as ten. All of them are rehearsed without it, in make test.
 func few[T any](all []T) []T {
 	if raced && len(all) > 1 {
 		return all[len(all)-1:]

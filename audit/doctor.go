@@ -46,6 +46,8 @@ type DoctorConfig struct {
 	Progress func(looked int64) // told after each slice of keys; may be nil
 	Timeout  time.Duration      // of each reply; defaults to 2 s
 	Hurry    bool               // leaves no rests between slices
+
+	assumes bool // Spread is neither claimed nor measured
 	// Clock is this machine's, which is compared with the server's. Defaults to lock.Machine.
 	Clock lock.Clock
 }
@@ -115,6 +117,8 @@ func (c *DoctorConfig) fill() {
 	if c.Clock == nil {
 		c.Clock = lock.Machine
 	}
+	_, claimed := dialect.Claimed(c.Spread)
+	c.assumes = !claimed && (c.Evidence == nil || !c.Evidence.Spread.Sound())
 	c.Spread = c.spread()
 }
 
@@ -149,6 +153,14 @@ func (c *DoctorConfig) assumed() time.Duration {
 		}
 	}
 	return time.Second
+}
+
+// assumed marks a time that is the assumed spread.
+func (x *examiner) assumed(d time.Duration) string {
+	if x.cfg.assumes && d == x.cfg.Spread {
+		return " (assumed)"
+	}
+	return ""
 }
 
 // all reports that no pattern says which keys are locks.
@@ -314,7 +326,7 @@ func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
 		x.complain(p, SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key, nobody holds it, and everybody waits for it%s", untilWords(left)),
 			"wait; once its stamp is past it is judged as any other", nil)
 	case left <= soon:
-		x.complain(p, SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a clock may be %s ahead: the client furthest ahead takes it for expired already", roughly(left), roughly(soon)),
+		x.complain(p, SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a clock may be %s ahead%s: the client furthest ahead takes it for expired already", roughly(left), roughly(soon), x.assumed(soon)),
 			"a longer lease or shorter jobs; getsetlock skew says by how much", nil)
 	case !p.hasTTL && perhapsOurs(left, x.cfg.greatest(), ahead):
 		f := perhapsOursFinding()

@@ -423,3 +423,15 @@ func TestProbeLeavesGetsetlockClientsOut(t *testing.T) {
 		t.Errorf("%v %+v", err, r)
 	}
 }
+
+// A time that nobody claimed or measured is printed as assumed.
+func TestAssumedSpreadIsNamed(t *testing.T) {
+	w := redistest.New(t)
+	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow().Add(-59500*time.Millisecond), time.Minute))
+	for spread, want := range map[time.Duration]bool{0: true, time.Second: false} {
+		got := examined(t, w, DoctorConfig{Match: "lock:*", Dialects: jedis(), Spread: spread})
+		if len(got) != 1 || strings.Contains(got[0].What, "1s ahead (assumed)") != want {
+			t.Errorf("spread %v: %+v", spread, got)
+		}
+	}
+}

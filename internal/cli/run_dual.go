@@ -47,7 +47,7 @@ func (e *Env) openMoving(ctx context.Context, f *runFlags, command []string) (ke
 
 func (k *movingKeeper) open(ctx context.Context, e *Env, f *runFlags, pool *redis.Pool, address string, cfg migrate.Config) (err error) {
 	if k.bridge, err = migrate.New(pool, cfg); err != nil {
-		return wrongUse("%w", inFlags(err))
+		return wrongUse("%w", f.words(err))
 	}
 	if k.clientKeeper, err = e.newKeeper(f, k.bridge, address, func(err error) error { return err }); err != nil {
 		return err

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/child"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -40,7 +42,7 @@ func (e *Env) newKeeper(f *runFlags, b keepable, address string, explain func(er
 	})
 	if err != nil {
 		_ = b.Close()
-		return nil, wrongUse("%w", inFlags(err))
+		return nil, wrongUse("%w", f.words(err))
 	}
 	// With is the one place where a Client shows the times that it completed.
 	if _, err = k.client.With(func(c *lock.Config) { k.times = *c }); err == nil {
@@ -48,7 +50,7 @@ func (e *Env) newKeeper(f *runFlags, b keepable, address string, explain func(er
 	}
 	if err != nil {
 		k.close(0)
-		return nil, wrongUse("%w", inFlags(err))
+		return nil, wrongUse("%w", f.words(err))
 	}
 	return k, nil
 }
@@ -70,6 +72,21 @@ func inFlags(err error) error {
 	text := err.Error()
 	for _, name := range fieldFlags {
 		text = strings.ReplaceAll(text, name[0], name[1])
+	}
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
+}
+
+// words rewrites an error as inFlags does, and says which times of the old
+// clients nobody claimed.
+func (f *runFlags) words(err error) error {
+	text := inFlags(err).Error()
+	for name, field := range map[string]time.Duration{"--spread": f.terms.Spread, "--gap": f.terms.Gap} {
+		if _, claimed := dialect.Claimed(field); !claimed {
+			text = regexp.MustCompile(name+` [0-9][0-9.a-zµ]*`).ReplaceAllString(text, "$0 (assumed)")
+		}
 	}
 	if text == err.Error() {
 		return err

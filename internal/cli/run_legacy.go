@@ -31,7 +31,7 @@ func (e *Env) openLegacy(f *runFlags) (keeper, error) {
 	}
 	backend, err := legacy.New(pool, legacy.Config{Mode: mode, Dialect: d, Terms: f.terms, Timeout: e.Timeout, Clock: e.Clock})
 	if err != nil {
-		return nil, wrongUse("%w", inFlags(err))
+		return nil, wrongUse("%w", f.words(err))
 	}
 	common, err := e.newKeeper(f, backend, address, func(err error) error { return err })
 	if err != nil {
@@ -40,7 +40,7 @@ func (e *Env) openLegacy(f *runFlags) (keeper, error) {
 	k := &legacyKeeper{common, backend}
 	if err := k.fitKeep(f); err != nil {
 		k.close(0)
-		return nil, wrongUse("%w", inFlags(err))
+		return nil, wrongUse("%w", f.words(err))
 	}
 	return k, nil
 }

@@ -26,7 +26,7 @@ func lookKey(l string) string { return look.Key(legacy.MarkKey(l)) }
 // tokens reads any text as one of its own.
 func markOfOurs(key, value string) bool {
 	token, _, blank := strings.Cut(value, " ")
-	return isOurToken(token) && (blank && strings.HasSuffix(key, ":gsl") || len(scope.Guarded(key)) > 0)
+	return scope.IsToken(token) && (blank && strings.HasSuffix(key, ":gsl") || len(scope.Guarded(key)) > 0)
 }
 
 // ourStampAhead is how far a getsetlock client's stamp lies beyond the end of its

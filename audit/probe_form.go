@@ -2,11 +2,11 @@ package audit
 
 import (
 	"cmp"
-	"encoding/base64"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -77,7 +77,7 @@ func ReadForm(value string, now time.Time, own []dialect.Dialect) (form Form, di
 	if len(own) > 0 {
 		prefer = own[0].Name
 	}
-	if token, _, noted := strings.Cut(value, " "); noted && isOurToken(token) {
+	if token, _, noted := strings.Cut(value, " "); noted && scope.IsToken(token) {
 		value = token // a token lock of ours, or our key beside an old one: what follows is for people
 	}
 	matches := dialect.Identify(value, now, dialect.Hints{Prefer: prefer})
@@ -120,12 +120,6 @@ func ReadForm(value string, now time.Time, own []dialect.Dialect) (form Form, di
 		dialects = append([]string{d.Name}, slices.DeleteFunc(dialects, func(n string) bool { return n == d.Name })...)
 	}
 	return form, dialects, also
-}
-
-// isOurToken reports that s has the form of our tokens: 128 bits in base64url.
-func isOurToken(s string) bool {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	return err == nil && len(raw) == 16 && len(s) == 22
 }
 
 // uuidForms are the presets whose stamps stand behind a uuid.

@@ -152,7 +152,7 @@ func (g *grant) Release(ctx context.Context) error {
 	}
 	reply, err := g.giveBack(ctx)
 	if err != nil {
-		if _, may := sent(err); may {
+		if _, may := wire.MayBeSent(err); may {
 			g.mu.Lock()
 			g.asked = true
 			g.mu.Unlock()

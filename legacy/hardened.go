@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -143,7 +144,7 @@ func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int
 	at = h.clock.end(at)
 	if err != nil {
 		err = trouble(g.k, "take", err)
-		if unknown, may := sent(err); may {
+		if unknown, may := wire.MayBeSent(err); may {
 			h.count.unsure.Add(1)
 			g.pending = unknown.Pending
 			return 0, o, &lock.UnsureError{Grant: g, Err: err}

@@ -117,9 +117,3 @@ func refusesRight(err error) bool {
 	var said redis.Error
 	return errors.As(err, &said) && strings.Contains(string(said), "ACL failure in script")
 }
-
-// sent reports that a command that failed may have been executed, or may yet be.
-func sent(err error) (*wire.UnknownError, bool) {
-	var unknown *wire.UnknownError
-	return unknown, errors.As(err, &unknown)
-}

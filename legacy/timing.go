@@ -92,7 +92,7 @@ func (h *hardened) stamping(ctx context.Context, s *wire.Script, clockAt int, ar
 // no unknown outcome of an attempt.
 func (h *hardened) time(ctx context.Context) (sec, usec any, err error) {
 	reply, err := h.mux.Do(ctx, "TIME")
-	if unknown, ok := sent(err); ok {
+	if unknown, ok := wire.MayBeSent(err); ok {
 		err = unknown.Err
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -215,7 +216,7 @@ func (t *turn) won(ctx context.Context, expires bool) (*oldGrant, error) {
 
 // failed is the error of a command that may have taken the key.
 func (t *turn) failed(what string, err error, w wrote, wins func(late any) bool) error {
-	unknown, may := sent(err)
+	unknown, may := wire.MayBeSent(err)
 	err = t.certain(what, err)
 	if !may {
 		return err

@@ -122,7 +122,7 @@ func (g *oldGrant) del(ctx context.Context, late bool) error {
 
 // unanswered notes that a DEL may have been executed.
 func (g *oldGrant) unanswered(err error) error {
-	if unknown, may := sent(err); may {
+	if unknown, may := wire.MayBeSent(err); may {
 		g.mu.Lock()
 		g.asked = unknown.Pending
 		g.mu.Unlock()

@@ -59,9 +59,3 @@ func bridgeTrouble(k bridgeKeys, what string, err error) error {
 	}
 	return fmt.Errorf("migrate: %s key %q: %w", what, k.name, err)
 }
-
-// mayBeSent reports that a command that failed may have been executed, or may yet be.
-func mayBeSent(err error) (*wire.UnknownError, bool) {
-	var unknown *wire.UnknownError
-	return unknown, errors.As(err, &unknown)
-}

@@ -41,7 +41,7 @@ func (g *bridgeGrant) Release(ctx context.Context) error {
 	script, args := g.ending(room[:0])
 	reply, err := g.b.mux.Eval(ctx, script, args...)
 	if err != nil {
-		if _, may := mayBeSent(err); may {
+		if _, may := wire.MayBeSent(err); may {
 			g.ask()
 		}
 		g.b.orphan(g.account)
@@ -219,7 +219,7 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 	}
 	reply, err := b.numbered(ctx, script, passArgs, args...)
 	if err != nil {
-		unknown, may := mayBeSent(err)
+		unknown, may := wire.MayBeSent(err)
 		err = bridgeTrouble(old.k, "pass on", err)
 		if !may {
 			return nil, err

@@ -67,7 +67,7 @@ func (b *Bridge) numbered(ctx context.Context, s *wire.Script, n int, args ...an
 	}
 	if !b.oldServer.Load() {
 		reply, err := b.mux.Eval(ctx, s, args...)
-		if err == nil || !refusesTime(err) {
+		if err == nil || !wire.RefusesTime(err) {
 			return reply, err
 		}
 		b.oldServer.Store(true)

@@ -99,7 +99,7 @@ func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration,
 	reply, err := b.numbered(ctx, script, acquireArgs, args...)
 	at = b.judge.End(at)
 	if err != nil {
-		unknown, may := mayBeSent(err)
+		unknown, may := wire.MayBeSent(err)
 		err = bridgeTrouble(g.k, "take", err)
 		if may {
 			b.count.unsure.Add(1)

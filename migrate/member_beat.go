@@ -177,7 +177,7 @@ func (m *Member) say(ctx context.Context, s MemberState, with ...wire.Command) (
 	m.promise(min(s.Every, m.every()))
 	beat := beatScript.Cmd(memberKey(m.cfg.Namespace, m.id), s.head(), sec, usec)
 	replies := m.mux.Batch(ctx, append([]wire.Command{beat}, with...))
-	if err := replies[0].Err; refusesTime(err) && !m.old {
+	if err := replies[0].Err; wire.RefusesTime(err) && !m.old {
 		m.old = true
 		return m.say(ctx, s, with...)
 	} else if err != nil {
@@ -192,12 +192,6 @@ func (m *Member) promise(every time.Duration) {
 	m.mu.Lock()
 	m.state.Every = every
 	m.mu.Unlock()
-}
-
-// refusesTime recognises a server before 3.2, on which a script that has called TIME may not write.
-func refusesTime(err error) bool {
-	var said redis.Error
-	return errors.As(err, &said) && strings.Contains(string(said), "non deterministic commands")
 }
 
 func (m *Member) unread(err error) error {

@@ -90,7 +90,7 @@ func (b *Backend) drawnAside(ctx context.Context, s *wire.Script, args ...any) (
 func (b *Backend) timed(ctx context.Context, args []any, run func([]any) (any, error)) (any, error) {
 	if !b.native.oldTime.Load() {
 		reply, err := run(append(args, "", ""))
-		if err == nil || !refusesTime(err) {
+		if err == nil || !wire.RefusesTime(err) {
 			return reply, err
 		}
 		b.native.oldTime.Store(true)
@@ -108,6 +108,3 @@ func (b *Backend) timed(ctx context.Context, args []any, run func([]any) (any, e
 
 // notTaken marks trouble of a command that takes nothing, so that nobody undoes it.
 func notTaken(err error) error { return &wire.NotSentError{Err: err} }
-
-// refusesTime recognises a server that has executed nothing because the script called TIME first.
-func refusesTime(err error) bool { return strings.Contains(err.Error(), "non deterministic") }

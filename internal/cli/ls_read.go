@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/base64"
 	"slices"
 	"strings"
 	"time"
@@ -25,14 +24,6 @@ const (
 	protocolTombstone = "tombstone"
 )
 
-// isOurToken reports that s has the form of a token of ours: 128 bits in base64url, whose last
-// character has four bits to spare, all of them zero. Of other texts of that length and those letters
-// one in sixteen has it too.
-func isOurToken(s string) bool {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	return err == nil && len(raw) == 16 && len(s) == 22 // line breaks, which the decoder skips, make it longer
-}
-
 // withoutMarks drops our keys where the lock that they belong to is shown itself, and shows each once.
 func withoutMarks(lines []lockLine) []lockLine {
 	shown := map[string]bool{}
@@ -52,7 +43,7 @@ func withoutMarks(lines []lockLine) []lockLine {
 // did not ask for it by name. A line without a type is of nothing at all.
 func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) {
 	token, _, marked := o.Token()
-	marked = marked && isOurToken(token)
+	marked = marked && scope.IsToken(token)
 	switch {
 	case !o.Exists && marked:
 		return markAlone(o, token), true
@@ -87,7 +78,7 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 // isMark reports that a key is one of ours beside another, which is looked at itself.
 func isMark(o legacy.Observation) bool {
 	token, _, blank := strings.Cut(o.Value, " ")
-	return blank && isOurToken(token) && len(scope.Guarded(o.Key)) > 0
+	return blank && scope.IsToken(token) && len(scope.Guarded(o.Key)) > 0
 }
 
 // isBookkeeping reports that a key is what the token lock keeps beside the locks: the counter of
@@ -114,7 +105,7 @@ func isBookkeeping(o legacy.Observation) bool {
 func tokenLock(o legacy.Observation) (token, note string, ok bool) {
 	token, note, _ = strings.Cut(o.Value, " ")
 	_, _, beside := o.Token()
-	return token, note, o.Exists && o.Type == "string" && o.HasTTL && o.Size == len(o.Value) && !beside && isOurToken(token)
+	return token, note, o.Exists && o.Type == "string" && o.HasTTL && o.Size == len(o.Value) && !beside && scope.IsToken(token)
 }
 
 // readToken fills in what a token lock says of itself. It names no dialect: others write the like,

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/scope"
 )
 
 func TestATokenLockIsKeptOnEveryServer(t *testing.T) {
@@ -30,7 +31,7 @@ func TestATokenLockIsKeptOnEveryServer(t *testing.T) {
 			s.want(s.run(tokenScript("--keep 1h", "k", ":")...), 0, "", "")
 			s.want(s.run(tokenScript("--wait 0", "k", "echo no")...), 124, "", "host7 sh")
 			token, note, _ := strings.Cut(s.valueOf("k"), " ")
-			if !isOurToken(token) || note != "host7 sh" {
+			if !scope.IsToken(token) || note != "host7 sh" {
 				t.Errorf("%q %q", token, note)
 			}
 			s.want(s.run("unlock", "k", "--value", token), 0, "deleted k\n", "")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
@@ -47,7 +48,7 @@ func TestWithoutOldClientsTheLockIsATokenWithANote(t *testing.T) {
 	st := s.start(tokenScript("", "nightly", untilTold(file, `echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN"`))...)
 	st.out.await("\n")
 	fields := strings.Fields(st.out.String())
-	if len(fields) != 2 || fields[0] != "nightly" || !isOurToken(fields[1]) {
+	if len(fields) != 2 || fields[0] != "nightly" || !scope.IsToken(fields[1]) {
 		t.Fatalf("%q", fields)
 	}
 	value, _ := s.world.Mini.Get("nightly")

@@ -17,6 +17,7 @@
 package scope
 
 import (
+	"encoding/base64"
 	"maps"
 	"slices"
 	"strings"
@@ -132,6 +133,14 @@ func decoded(key string, spelling dialect.Encoding) (string, bool) {
 func (s Scope) Pattern() string { return s.pattern }
 
 const markSuffix = ":gsl"
+
+// IsToken reports that a text has the form of a getsetlock token: 128 bits in
+// base64url, whose last character has four bits to spare, all of them zero. Of
+// other texts of that length and those letters one in sixteen has it too.
+func IsToken(text string) bool {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && len(raw) == 16 && len(text) == 22 // line breaks, which the decoder skips, make it longer
+}
 
 // Guarded returns the old keys beside which a key of ours may stand, none if
 // the key is not named like one of ours. "{stock}:gsl" may guard "stock" as

@@ -42,6 +42,13 @@ type UnknownError struct {
 func (e *UnknownError) Error() string { return "outcome unknown: " + e.Err.Error() }
 func (e *UnknownError) Unwrap() error { return e.Err }
 
+// MayBeSent reports that a command that failed with err may have been executed,
+// or may yet be.
+func MayBeSent(err error) (*UnknownError, bool) {
+	var unknown *UnknownError
+	return unknown, errors.As(err, &unknown)
+}
+
 // silentError is ErrTimeout with the time in it.
 type silentError struct{ timeout time.Duration }
 

@@ -51,8 +51,10 @@ func (h *hardened) newGrant(k keys, t *timing) *grant {
 
 // acquisition are the keys and arguments of the acquire script, which replaces seen.
 func (g *grant) acquisition(seen any) []any {
-	args := g.args(seen)
-	return append(append(args[:2:2], g.k.argLook), args[2:]...)
+	args := append(g.args(seen), nil) // room for the third key
+	copy(args[3:], args[2:])
+	args[2] = g.k.argLook
+	return args
 }
 
 // args are those of the renew script; last is the one in which acquire differs.
@@ -62,7 +64,8 @@ func (g *grant) args(last any) []any {
 	if !d.HasStamp() {
 		unit = unitArgs[dialect.UnitNone]
 	}
-	return []any{g.k.argL, g.k.argM, g.tokenArg, g.t.m, g.t.l, unit, g.t.sec, g.t.usec, g.head, encodingArgs[d.ValueEncoding], "", "", last}
+	args := make([]any, 0, 14)
+	return append(args, g.k.argL, g.k.argM, g.tokenArg, g.t.m, g.t.l, unit, g.t.sec, g.t.usec, g.head, encodingArgs[d.ValueEncoding], "", "", last)
 }
 
 // Names as the scripts know them, boxed once.

@@ -34,8 +34,8 @@ func markOfOurs(key, value string) bool {
 var ourStampAhead = dialect.Terms{}.StampAhead()
 
 // stampOfOurs reports that a getsetlock client wrote a stamp. Where a dialect of
-// the reading sets TTLs itself, only a stamp that lies far beyond its TTL is
-// ours.
+// the reading sets TTLs itself, only a stamp that lies far beyond its TTL counts
+// as a getsetlock client's.
 func stampOfOurs(r reading, now time.Time, hasTTL bool, ttl time.Duration) bool {
 	return hasTTL && oursByTTL(r.dialects, r.stamp.Expiry.Sub(now)-ttl)
 }

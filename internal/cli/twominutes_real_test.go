@@ -193,8 +193,8 @@ func (f *twoMinutes) migrate() {
 	}
 }
 
-// sealed waits for a release by a member that has taken the phase up: it leaves
-// the tombstone. A run that joined a moment before still goes by dual.
+// sealed waits until a release has left the tombstone. Until then the phase works
+// as dual does, and an old client may still take the key (docs/protocol.md).
 func (f *twoMinutes) sealed() {
 	f.t.Helper()
 	for n := range 50 {

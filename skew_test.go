@@ -1,85 +1,93 @@
-// The failure modes of clock drift, one test each. A name claims what happens; "falls" shows it under
-// the old rules on the real client of package legacy, and that neither the hardened nor the modern lock
-// does the same.
+// The failure modes of clock drift, one test each.
+//
+// All time here is mocked: one benbjohnson clock is the true time, and each client reads it through a
+// clock of its own that is ahead, behind, fast, slow or stepped. Only the test moves time, by Pass and
+// Pause. A line such as b.Try() is one whole poll of client b, with its commands, at that instant.
+// Falls runs each scenario four times: with the old protocol, where two clients must end up at work at
+// once or the key must stay blocked, and with hardened, modern and bridge, where neither may happen.
+// The drawing above a test shows true time from left to right.
 package getsetlock_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/fleet"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // A   0 s ├── job ──────────────────────────── 40 s ┤   writes 60 s
 // B (30 s ahead)                        35 s: its clock says 65 s, takes over
 func TestFastThiefStealsFromARunningJob(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b := f.join(p, exact), f.join(p, ahead(30*time.Second))
-		a.must()
-		f.pass(35 * time.Second)
-		b.try()
-		f.pass(5 * time.Second)
-		a.done()
-		return f.together()
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Ahead(30*time.Second))
+		a.Must()
+		f.Pass(35 * time.Second)
+		b.Try()
+		f.Pass(5 * time.Second)
+		a.Done()
+		return f.Together()
 	})
 }
 
 // A (2 min behind)   0 s ├── job ──   writes −60 s: expired before anybody has read it
 // B                  1 s: takes over
 func TestSlowHoldersValueIsBornExpired(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b := f.join(p, behind(2*time.Minute)), f.join(p, exact)
-		a.must()
-		f.pass(time.Second)
-		b.try()
-		return f.together()
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b := f.Join(p, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact)
+		a.Must()
+		f.Pass(time.Second)
+		b.Try()
+		return f.Together()
 	})
 }
 
 // A (a day ahead)   0 s ├─ crash            writes a day and 60 s
 // B                                  2 min: waits for a day
 func TestCrashedHolderWhoseClockWasAheadBlocksTheKey(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b := f.join(p, ahead(24*time.Hour)), f.join(p, exact)
-		a.must()
-		a.crash()
-		f.pass(2 * time.Minute)
-		return !b.try()
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b := f.Join(p, fleet.Ahead(24*time.Hour)), f.Join(p, fleet.Exact)
+		a.Must()
+		a.Crash()
+		f.Pass(2 * time.Minute)
+		return !b.Try()
 	})
 }
 
 // A   0 s ├── job ─────────── 30 s ┤
 // B        waits   10 s: its clock is set forward by an hour, takes over
 func TestForwardStepOfAWaiterBreaksTheLockAtOnce(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b := f.join(p, exact), f.join(p, exact)
-		a.must()
-		f.pass(10 * time.Second)
-		b.try()
-		b.step(time.Hour)
-		b.try()
-		f.pass(20 * time.Second)
-		a.done()
-		return f.together()
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+		a.Must()
+		f.Pass(10 * time.Second)
+		b.Try()
+		b.Step(time.Hour)
+		b.Try()
+		f.Pass(20 * time.Second)
+		a.Done()
+		return f.Together()
 	})
 }
 
 // A   0 s ├── job, its own clock steps by an hour ── 30 s ┤   what it wrote stands
 // B                                   20 s: waits
 func TestStepOfTheHoldersClockAfterItsWriteChangesNothing(t *testing.T) {
-	for _, p := range all {
+	for _, p := range fleet.All {
 		t.Run(string(p), func(t *testing.T) {
-			f := newFleet(t, dialect.Jedis(), time.Minute)
-			a, b := f.join(p, exact), f.join(p, exact)
-			a.must()
-			a.step(-time.Hour) // forwards, ours give up by themselves: which clock is right cannot be known
-			f.pass(20 * time.Second)
-			if b.try() || f.together() {
+			f := fleet.New(t, dialect.Jedis(), time.Minute)
+			a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+			a.Must()
+			a.Step(-time.Hour) // forwards, ours give up by themselves: which clock is right cannot be known
+			f.Pass(20 * time.Second)
+			if b.Try() || f.Together() {
 				t.Error("taken over")
 			}
-			f.pass(10 * time.Second)
-			a.done()
+			f.Pass(10 * time.Second)
+			a.Done()
 		})
 	}
 }
@@ -87,41 +95,41 @@ func TestStepOfTheHoldersClockAfterItsWriteChangesNothing(t *testing.T) {
 // A   0 s ├─ crash
 // B        its clock is set back by 10 min        2 min: still waits
 func TestBackwardStepOfAWaiterKeepsADeadLockAlive(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b := f.join(p, exact), f.join(p, exact)
-		a.must()
-		a.crash()
-		b.step(-10 * time.Minute)
-		f.pass(2 * time.Minute)
-		return !b.try()
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+		a.Must()
+		a.Crash()
+		b.Step(-10 * time.Minute)
+		f.Pass(2 * time.Minute)
+		return !b.Try()
 	})
 }
 
 // A   0 s ├── job ─────────────────────────────────── 59 min 59.95 s ┤   lease one hour
 // B (gains 30 ppm: 108 ms in an hour)   59 min 59.94 s: takes over
 func TestDriftAddsUpOverALongJob(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Hour, func(f *fleet, p protocol) bool {
-		a, b := f.join(p, exact), f.join(p, redistest.Skew{PPM: 30})
-		a.must()
-		f.pass(time.Hour - 60*time.Millisecond)
-		b.try()
-		f.pass(10 * time.Millisecond)
-		a.done()
-		return f.together()
+	fleet.Falls(t, dialect.Jedis(), time.Hour, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b := f.Join(p, fleet.Exact), f.Join(p, redistest.Skew{PPM: 30})
+		a.Must()
+		f.Pass(time.Hour - 60*time.Millisecond)
+		b.Try()
+		f.Pass(10 * time.Millisecond)
+		a.Done()
+		return f.Together()
 	})
 }
 
 // A   0 s ├── job ───────────────── 4.9 s ┤   lease 5 s
 // B (slewed at 83,333 ppm, chrony's default)   4.7 s: its clock gained 390 ms, takes over
 func TestSlewedClockStealsFromAShortLease(t *testing.T) {
-	falls(t, dialect.Jedis(), 5*time.Second, func(f *fleet, p protocol) bool {
-		a, b := f.join(p, exact), f.join(p, redistest.Skew{PPM: 83333})
-		a.must()
-		f.pass(4700 * time.Millisecond)
-		b.try()
-		f.pass(200 * time.Millisecond)
-		a.done()
-		return f.together()
+	fleet.Falls(t, dialect.Jedis(), 5*time.Second, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b := f.Join(p, fleet.Exact), f.Join(p, redistest.Skew{PPM: 83333})
+		a.Must()
+		f.Pass(4700 * time.Millisecond)
+		b.Try()
+		f.Pass(200 * time.Millisecond)
+		a.Done()
+		return f.Together()
 	})
 }
 
@@ -131,17 +139,17 @@ func TestSlewedClockStealsFromAShortLease(t *testing.T) {
 // C                                          41 s: takes over
 func TestLoserShortensTheWinnersLease(t *testing.T) {
 	// Ours takes over by compare-and-set: the loser writes nothing.
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b, c := f.join(p, exact), f.join(p, behind(20*time.Second)), f.join(p, exact)
-		f.dead(p)
-		resume := b.stalls()
-		a.must()
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b, c := f.Join(p, fleet.Exact), f.Join(p, fleet.Behind(20*time.Second)), f.Join(p, fleet.Exact)
+		f.Dead(p)
+		resume := b.Stalls()
+		a.Must()
 		if resume() {
 			f.Fatal("the loser won")
 		}
-		f.pass(41 * time.Second)
-		c.try()
-		return f.together()
+		f.Pass(41 * time.Second)
+		c.Try()
+		return f.Together()
 	})
 }
 
@@ -150,23 +158,23 @@ func TestLoserShortensTheWinnersLease(t *testing.T) {
 // B   its GETSET finds nothing: it does not hold, and leaves a value that nobody holds
 // C                                    5 s: waits for a minute
 func TestGhostHoldsTheKeyForAWholeLease(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b, c := f.join(p, exact), f.join(p, exact), f.join(p, exact)
-		f.dead(p)
-		resume := b.stalls()
-		a.must()
-		a.done()
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b, c := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+		f.Dead(p)
+		resume := b.Stalls()
+		a.Must()
+		a.Done()
 		// Ours finds the key free, takes it and knows so.
 		switch won := resume(); {
-		case won && p == verbatim:
+		case won && p == fleet.Verbatim:
 			f.Fatal("a GETSET that found nothing counted as won")
 		case won:
-			b.done()
+			b.Done()
 		}
-		f.pass(5 * time.Second)
-		ghost := !c.try()
-		f.pass(56 * time.Second)
-		if ghost && !c.try() {
+		f.Pass(5 * time.Second)
+		ghost := !c.Try()
+		f.Pass(56 * time.Second)
+		if ghost && !c.Try() {
 			f.Error("the ghost outlived its lease")
 		}
 		return ghost
@@ -178,22 +186,22 @@ func TestGhostHoldsTheKeyForAWholeLease(t *testing.T) {
 // C                                                  76 s ├── job ──
 // D                                                            101 s ├──
 func TestOneOverrunStartsAChain(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b, c, d := f.join(p, exact), f.join(p, exact), f.join(p, exact), f.join(p, exact)
-		a.must()
-		f.pause(61 * time.Second)
-		b.try()
-		f.pass(14 * time.Second)
-		a.done()
-		f.pass(time.Second)
-		c.try()
-		f.pass(24 * time.Second)
-		if b.working {
-			b.done()
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b, c, d := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+		a.Must()
+		f.Pause(61 * time.Second)
+		b.Try()
+		f.Pass(14 * time.Second)
+		a.Done()
+		f.Pass(time.Second)
+		c.Try()
+		f.Pass(24 * time.Second)
+		if b.Working {
+			b.Done()
 		}
-		f.pass(time.Second)
-		d.try()
-		return f.together()
+		f.Pass(time.Second)
+		d.Try()
+		return f.Together()
 	})
 }
 
@@ -202,38 +210,38 @@ func TestOneOverrunStartsAChain(t *testing.T) {
 // B                       50 s: its GETSET loses, and leaves 60 s on the key
 // C                                  61 s: takes over. No clock is wrong by anything.
 func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b, c := f.join(p, exact), f.join(p, exact), f.join(p, exact)
-		f.dead(p)
-		resume := b.stalls()
-		f.pass(49 * time.Second)
-		a.must()
-		f.pass(time.Second)
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b, c := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+		f.Dead(p)
+		resume := b.Stalls()
+		f.Pass(49 * time.Second)
+		a.Must()
+		f.Pass(time.Second)
 		if resume() {
 			f.Fatal("the loser won")
 		}
-		f.pass(11 * time.Second)
-		c.try()
-		return f.together()
+		f.Pass(11 * time.Second)
+		c.Try()
+		return f.Together()
 	})
-	for _, p := range []protocol{hardened, bridged} {
+	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		// Beside ours the stalled old client breaks its own bounds: a pause longer than the gap. Ours
 		// loses its mark, is told at its next renewal, and has stopped before anybody enters.
 		t.Run(string(p)+" is told", func(t *testing.T) {
-			f := newFleet(t, dialect.Jedis(), time.Minute)
-			a, b, c := f.join(p, exact), f.join(verbatim, exact), f.join(verbatim, exact)
-			f.dead(p)
-			resume := b.stalls()
-			f.pass(49 * time.Second)
-			a.must()
+			f := fleet.New(t, dialect.Jedis(), time.Minute)
+			a, b, c := f.Join(p, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact)
+			f.Dead(p)
+			resume := b.Stalls()
+			f.Pass(49 * time.Second)
+			a.Must()
 			resume()
-			f.pass(5 * time.Second)
-			if a.atWork() {
+			f.Pass(5 * time.Second)
+			if a.AtWork() {
 				t.Error("not told")
 			}
-			f.pass(6 * time.Second)
-			c.try()
-			if f.together() {
+			f.Pass(6 * time.Second)
+			c.Try()
+			if f.Together() {
 				t.Error("two at work")
 			}
 		})
@@ -243,13 +251,13 @@ func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
 // A, B   the same clock to the millisecond, both read the dead value; equal stamps. Only the first
 // GETSET returns what both read, so only one of them wins.
 func TestLockstepClientsWithEqualStampsAreHarmless(t *testing.T) {
-	for _, p := range all {
+	for _, p := range fleet.All {
 		t.Run(string(p), func(t *testing.T) {
-			f := newFleet(t, dialect.Jedis(), time.Minute)
-			a, b := f.join(p, exact), f.join(p, exact)
-			f.dead(p)
-			first, second := a.stalls(), b.stalls()
-			if one, two := first(), second(); !one || two || f.together() {
+			f := fleet.New(t, dialect.Jedis(), time.Minute)
+			a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+			f.Dead(p)
+			first, second := a.Stalls(), b.Stalls()
+			if one, two := first(), second(); !one || two || f.Together() {
 				t.Errorf("first won %v, second won %v", one, two)
 			}
 		})
@@ -260,25 +268,25 @@ func TestLockstepClientsWithEqualStampsAreHarmless(t *testing.T) {
 // B                        61 s ├── job ──
 // C                                    63 s ├──
 func TestDelThatReturnsOneHasLetTwoIn(t *testing.T) {
-	falls(t, dialect.Jedis(), time.Minute, func(f *fleet, p protocol) bool {
-		a, b, c := f.join(p, exact), f.join(p, exact), f.join(p, exact)
-		a.must()
-		f.pause(61 * time.Second)
-		b.must()
-		f.pass(time.Second)
-		if p != verbatim {
-			a.done() // compares
+	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b, c := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+		a.Must()
+		f.Pause(61 * time.Second)
+		b.Must()
+		f.Pass(time.Second)
+		if p != fleet.Verbatim {
+			a.Done() // compares
 		} else {
-			conn := f.w.Pool().Get()
+			conn := f.World.Pool().Get()
 			defer conn.Close()
-			if n, err := conn.Do("DEL", key); err != nil || n != int64(1) {
+			if n, err := conn.Do("DEL", fleet.Key); err != nil || n != int64(1) {
 				f.Fatalf("DEL answered %v, %v", n, err)
 			}
-			a.crash() // it believes that all was well: its DEL returned 1
+			a.Crash() // it believes that all was well: its DEL returned 1
 		}
-		f.pass(time.Second)
-		c.try()
-		return f.together()
+		f.Pass(time.Second)
+		c.Try()
+		return f.Together()
 	})
 }
 
@@ -288,12 +296,12 @@ func TestDelThatReturnsOneHasLetTwoIn(t *testing.T) {
 // Ours set the TTL anew at each renewal, every 2 s here; were the foreign TTL shorter than that, ours
 // would find the key gone and be told lost.
 func TestForeignExpireTakesTheKeyAway(t *testing.T) {
-	falls(t, dialect.Jedis(), 24*time.Second, func(f *fleet, p protocol) bool {
-		a, b := f.join(p, exact), f.join(p, exact)
-		a.must()
-		f.w.Mini.SetTTL(key, 3*time.Second)
-		f.pass(4 * time.Second)
-		b.try()
-		return f.together()
+	fleet.Falls(t, dialect.Jedis(), 24*time.Second, func(f *fleet.Fleet, p fleet.Protocol) bool {
+		a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+		a.Must()
+		f.World.Mini.SetTTL(fleet.Key, 3*time.Second)
+		f.Pass(4 * time.Second)
+		b.Try()
+		return f.Together()
 	})
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // TestAServerThatStaysAwayLeavesAHoleToTheEnd: no answer comes by which the hole could be noted.
@@ -20,19 +21,23 @@ func TestAServerThatStaysAwayLeavesAHoleToTheEnd(t *testing.T) {
 	defer cancel()
 	const every = 500 * time.Millisecond
 	beats := 0
-	r, err := Watch(ctx, pool, Config{Match: "lock:*", SeenEvery: every, Seen: func(*Result) {
-		switch beats++; beats {
-		case 2:
-			s.Kill()
-		case 2 + int(2*mostAbsent/every):
-			cancel()
-		}
-	}})
+	r, err := Watch(ctx, pool, Config{
+		Config:    census.Config{Match: "lock:*"},
+		SeenEvery: every,
+		Seen: func(*Result) {
+			switch beats++; beats {
+			case 2:
+				s.Kill()
+			case 2 + int(2*mostAbsent/every):
+				cancel()
+			}
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := r.Evidence.Covered(SourcePoll)
-	if !slices.ContainsFunc(p.Holes, func(h Hole) bool { return h.Reason == HoleAbsent && h.Until.Sub(h.From) > mostAbsent }) {
+	p := r.Evidence.Covered(census.SourcePoll)
+	if !slices.ContainsFunc(p.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent && h.Until.Sub(h.From) > mostAbsent }) {
 		t.Errorf("polls: %+v", p)
 	}
 }

@@ -1,6 +1,10 @@
 package audit
 
-import "time"
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/census"
+)
 
 // Cost is what looking cost the server, measured in the same run.
 type Cost struct {
@@ -33,9 +37,9 @@ type MonitorCost struct {
 
 // Result is what a watch comes to.
 type Result struct {
-	Evidence Evidence
-	Findings []Finding // sorted by SortFindings, those of the writers among them
-	Cost     Cost      // zero in a replay
+	Evidence census.Evidence
+	Findings []census.Finding // sorted, those of the writers among them
+	Cost     Cost             // zero in a replay
 	// Probe is what a probe had found before, as the record of a replay has it; nil where there is none.
 	Probe *ProbeResult
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/audit/census"
 )
 
 // watchOf names the variable that makes this program a watch of the server at that address, in a process of its own, so
@@ -28,12 +30,15 @@ func watchInChild(addr string, keys int) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
 	ready := false
-	r, err := Watch(ctx, pool, Config{Match: "lock:*", Seen: func(r *Result) {
-		if !ready && len(r.Evidence.Keys) == keys {
-			ready = true
-			fmt.Println("ready")
-		}
-	}})
+	r, err := Watch(ctx, pool, Config{
+		Config: census.Config{Match: "lock:*"},
+		Seen: func(r *Result) {
+			if !ready && len(r.Evidence.Keys) == keys {
+				ready = true
+				fmt.Println("ready")
+			}
+		},
+	})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"golang.org/x/sys/unix"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // saturate keeps the server busy with pipelined reads and writes, and counts them.
@@ -138,7 +139,7 @@ func perSecond(count *atomic.Int64, work func()) float64 {
 
 // Nothing is done in either half: what this says is the noise of the measurement.
 func BenchmarkRealNothing(b *testing.B) {
-	price(b, time.Second/2, Config{Match: "none:*", Looks: -1, NoClients: true, NoStats: true, NoTracking: true})
+	price(b, time.Second/2, Config{Config: census.Config{Match: "none:*"}, Looks: -1, NoClients: true, NoStats: true, NoTracking: true})
 }
 
 // A watch at its default rate goes on in a process of its own, for as many seconds as -benchtime says, the live view of a
@@ -259,5 +260,5 @@ func asked(s *redistest.Server) (w work) {
 }
 
 func BenchmarkRealMonitor(b *testing.B) {
-	price(b, 2*time.Second, Config{Match: "lock:*", Looks: -1, Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Bytes: 1 << 40, Slower: 1e6, Least: time.Hour}})
+	price(b, 2*time.Second, Config{Config: census.Config{Match: "lock:*"}, Looks: -1, Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Bytes: 1 << 40, Slower: 1e6, Least: time.Hour}})
 }

@@ -37,7 +37,7 @@ func databaseOf(ctx context.Context, pool *redis.Pool, timeout time.Duration) (d
 		return 0, false
 	}
 	defer c.Close()
-	name := ConnectionName + "-" + rand.Text()
+	name := connectionName + "-" + rand.Text()
 	if _, err := redis.DoWithTimeout(c, timeout, "CLIENT", "SETNAME", name); err != nil {
 		return 0, false
 	}

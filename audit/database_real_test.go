@@ -11,7 +11,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -25,7 +26,7 @@ func TestServersSayWhichDatabaseAPoolIsIn(t *testing.T) {
 		if n, known := databaseOf(t.Context(), pool, 2*time.Second); !known || n != want {
 			t.Errorf("%s: database %d, known %v", url, n, known)
 		}
-		other := Config{DB: want + 1, For: time.Second}
+		other := Config{Config: census.Config{DB: want + 1}, For: time.Second}
 		if _, err := Watch(t.Context(), pool, other); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("DB is %d", want+1)) {
 			t.Errorf("a watch of another database: %v", err)
 		}
@@ -75,12 +76,9 @@ func TestMonitorShowsTheDatabaseOfEachCommand(t *testing.T) {
 			do(in0, "SELECT", 3)
 			do(in0, "SETNX", "lock:select", value)
 			do(in0, "PING", "over")
-			census, err := NewCensus(Config{Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := census.Config{Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}
 			var found []string
-			filter := newFilter(census.cfg, census, func(key string) { found = append(found, key) })
+			filter := newFilter(filled(t, Config{Config: cfg}), func(key string) { found = append(found, key) })
 			for {
 				text, err := redis.String(m.Receive())
 				if err != nil {

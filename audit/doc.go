@@ -2,12 +2,12 @@
 // writes, whose clock is wrong and by how much, what went wrong while it looked.
 //
 // [Watch] looks and counts, [Replay] reads a record of an earlier look and comes to the same result.
-// Both work on [skew.Observed] events alone, so what a census says can be checked elsewhere, by others,
-// later. The result is [Evidence]: each fact with its source, the instant by the server's clock, and
-// whether it was measured, given, claimed or guessed.
+// Both hand [offset.Observed] events to a [census.Census] and nothing else, so what it says can be
+// checked elsewhere, by others, later. The result is [census.Evidence]: each fact with its source, the
+// instant by the server's clock, and whether it was measured, given, claimed or guessed.
 //
 // It does not promise to see everything. Polls miss what comes and goes between two looks, MONITOR runs
-// in bursts, a source may be refused; every such blindness is in [Coverage], and what was not seen is not
+// in bursts, a source may be refused; every such blindness is in [census.Coverage], and what was not seen is not
 // taken for absent. Nothing can be said of a client that wrote nothing while somebody looked.
 //
 // Nothing on the server is changed: no key is written, no setting set, KEYS is never sent, and all

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -42,7 +44,7 @@ type DoctorConfig struct {
 	// all that Doctor ever writes.
 	Remember bool
 	// Evidence of a watch on the same server, by which ghosts are known. May be nil.
-	Evidence *Evidence
+	Evidence *census.Evidence
 	Progress func(looked int64) // told after each slice of keys; may be nil
 	Timeout  time.Duration      // of each reply; defaults to 2 s
 	Hurry    bool               // leaves no rests between slices
@@ -54,7 +56,7 @@ type DoctorConfig struct {
 
 // Complaint is a finding and what could be done about it here.
 type Complaint struct {
-	Finding
+	census.Finding
 	Fix *Fix // nil where a person must act
 	// Wait is how long after this look the same call can have a fix, if nothing
 	// changes; 0 where waiting does not help, or that is unknown.
@@ -74,8 +76,8 @@ type Diagnosis struct {
 // longestComplaint is how much of a key's name is remembered.
 const longestComplaint = 4096
 
-// MostComplaints bounds the complaints about keys.
-const MostComplaints = 1000
+// mostComplaints bounds the complaints about keys.
+const mostComplaints = 1000
 
 // Doctor examines a server and its locks. It changes no lock: what it would
 // change is in the fixes.
@@ -109,7 +111,7 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 	if ended := context.Cause(ctx); ended != nil {
 		err = ended
 	}
-	slices.SortStableFunc(out.Complaints, func(a, b Complaint) int { return compareFindings(a.Finding, b.Finding) })
+	slices.SortStableFunc(out.Complaints, func(a, b Complaint) int { return a.Compare(b.Finding) })
 	return out, err
 }
 
@@ -148,7 +150,7 @@ func (c *DoctorConfig) spread() time.Duration {
 func (c *DoctorConfig) assumed() time.Duration {
 	if len(c.Dialects) > 0 {
 		terms, err := c.Dialects[0].Terms(dialect.Terms{Lease: c.Lease})
-		if spread := bound(terms.Spread); err == nil && spread > 0 {
+		if spread, _ := dialect.Claimed(terms.Spread); err == nil && spread > 0 {
 			return spread
 		}
 	}
@@ -172,8 +174,8 @@ type examiner struct {
 	mux    *wire.Mux
 	out    *Diagnosis
 	found  []Complaint
-	ghosts map[string]string // values that nobody holds, by key
-	live   map[string]Found  // values that clients read and let stand, by key
+	ghosts map[string]string       // values that nobody holds, by key
+	live   map[string]census.Found // values that clients read and let stand, by key
 	past   map[string]pastStamp
 	run    string // the server's run id; empty if unknown
 	denied int64  // keys that this user may not read
@@ -181,13 +183,13 @@ type examiner struct {
 
 // ghostsOf are the values that a watch saw left behind by a GETSET that won nothing, where nothing has come
 // since. A GETSET by which a client of another dialect would have won left no ghost: its writer may hold.
-func ghostsOf(e *Evidence) map[string]string {
+func ghostsOf(e *census.Evidence) map[string]string {
 	out := map[string]string{}
 	if e == nil {
 		return out
 	}
 	for _, k := range e.Keys {
-		if n := len(k.Timeline); n > 0 && k.Timeline[n-1].What == ActGhost && !k.Timeline[n-1].Perhaps {
+		if n := len(k.Timeline); n > 0 && k.Timeline[n-1].What == census.ActGhost && !k.Timeline[n-1].Perhaps {
 			out[k.Key] = k.Timeline[n-1].Value
 		}
 	}
@@ -219,21 +221,21 @@ func (x *examiner) keys(ctx context.Context) error {
 
 // deniedFinding says that some of the keys may not be read by this user. Where that is all of them, nothing
 // good can be said of the rest.
-func deniedFinding(denied, keys int64) Finding {
-	f := Finding{
-		Severity: SeverityNote, Kind: "denied",
+func deniedFinding(denied, keys int64) census.Finding {
+	f := census.Finding{
+		Severity: census.SeverityNote, Kind: "denied",
 		What:   keysWord(denied) + " may not be read by this user, and were left out",
 		Advice: "let its ACL read them (GETRANGE, PTTL, TYPE, STRLEN), or narrow --match",
 	}
 	if denied == keys {
-		f.Severity, f.What = SeverityWarning, f.What+": that is all there are, so nothing is known of them"
+		f.Severity, f.What = census.SeverityWarning, f.What+": that is all there are, so nothing is known of them"
 	}
 	return f
 }
 
 // complain keeps a complaint about a key.
-func (x *examiner) complain(p *probedKey, s Severity, kind, what, advice string, fix *Fix) {
-	if len(x.found) == MostComplaints {
+func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice string, fix *Fix) {
+	if len(x.found) == mostComplaints {
 		x.out.More++
 		return
 	}
@@ -243,43 +245,43 @@ func (x *examiner) complain(p *probedKey, s Severity, kind, what, advice string,
 		key, fix, advice = key[:longestComplaint], nil, "its name is too long for any lock: find out who writes it"
 	}
 	x.found = append(x.found, Complaint{
-		Finding: Finding{Severity: s, Kind: kind, DB: x.cfg.DB, Key: key, What: what, Advice: advice},
+		Finding: census.Finding{Severity: s, Kind: kind, DB: x.cfg.DB, Key: key, What: what, Advice: advice},
 		Fix:     fix,
 	})
 }
 
 // look judges one key.
 func (x *examiner) look(p *probedKey) {
-	if p.denied {
+	switch {
+	case p.denied:
 		x.denied++
-		return
+	case isMark(p), isLookAtOurs(p), strings.HasPrefix(p.key, "gsl:"):
+	case p.kind == "string" && p.whole():
+		x.lookAtValue(p)
+	case x.cfg.all(): // it need not be a lock
+	case p.kind != "string":
+		x.complain(p, census.SeverityWarning, "type", "is a "+p.kind+": no lock of this kind, and an old client's GET on it fails",
+			"find out whose it is; give it, or the locks, other names", nil)
+	default:
+		x.complain(p, census.SeverityWarning, "large", fmt.Sprintf("has a value of %d bytes, which is no lock's", p.size), "find out who writes it", nil)
 	}
-	if isMark(p) || isLookAtOurs(p) || strings.HasPrefix(p.key, "gsl:") {
-		return
-	}
-	if p.kind != "string" {
-		if !x.cfg.all() {
-			x.complain(p, SeverityWarning, "type", "is a "+p.kind+": no lock of this kind, and an old client's GET on it fails",
-				"find out whose it is; give it, or the locks, other names", nil)
-		}
-		return
-	}
-	if !p.whole() {
-		if !x.cfg.all() {
-			x.complain(p, SeverityWarning, "large", fmt.Sprintf("has a value of %d bytes, which is no lock's", p.size), "find out who writes it", nil)
-		}
-		return
-	}
-	form, names, _ := ReadForm(p.value, p.now, x.cfg.Dialects)
+}
+
+// timeless are the forms of locks whose values never end by themselves.
+var timeless = []dialect.Look{dialect.LookConstant, dialect.LookToken, dialect.LookUUID, dialect.LookForever}
+
+// lookAtValue judges a key by the form of its value.
+func (x *examiner) lookAtValue(p *probedKey) {
+	form, names, _ := readForm(p.value, p.now, x.cfg.Dialects)
 	switch {
 	case form.Look == dialect.LookStamp && !dialect.Ambiguous(dialect.Identify(p.value, p.now, dialect.Hints{})):
 		x.lookAtStamp(p, form, names)
-	case x.cfg.all():
+	case x.cfg.all(): // it need not be a lock
 	case form.unreadable():
-		x.complain(p, SeverityWarning, "unreadable", fmt.Sprintf("holds %s, which no dialect writes%s", shortQuote(p.value), x.harm(p)),
+		x.complain(p, census.SeverityWarning, "unreadable", fmt.Sprintf("holds %s, which no dialect writes%s", reading.ShortQuote(p.value), x.harm(p)),
 			x.unlockAdvice(p), nil)
-	case !p.hasTTL && (form.Look == dialect.LookConstant || form.Look == dialect.LookToken || form.Look == dialect.LookUUID || form.Look == dialect.LookForever):
-		x.complain(p, SeverityWarning, "no_ttl", fmt.Sprintf("holds %s with no time in it and no TTL: nothing frees it if its holder has crashed", shortQuote(p.value)),
+	case !p.hasTTL && slices.Contains(timeless, form.Look):
+		x.complain(p, census.SeverityWarning, "no_ttl", fmt.Sprintf("holds %s with no time in it and no TTL: nothing frees it if its holder has crashed", reading.ShortQuote(p.value)),
 			x.unlockAdvice(p), nil)
 	}
 }
@@ -290,12 +292,12 @@ func (x *examiner) harm(p *probedKey) string {
 		return ""
 	}
 	d := x.cfg.Dialects[0]
-	switch conduct(d, p.value, p.now) {
-	case ConductTakes:
+	switch conductOf(d, p.value, p.now) {
+	case conductTakes:
 		return "; a client of " + d.Name + " takes it for expired"
-	case ConductThrows:
+	case conductThrows:
 		return "; a client of " + d.Name + " throws out of its acquire"
-	case ConductClobbers:
+	case conductClobbers:
 		return "; a client of " + d.Name + " overwrites it and never wins"
 	}
 	return "; a client of " + d.Name + " waits for ever"
@@ -312,7 +314,7 @@ func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
 		return // there the key means "done", and is left to run out
 	}
 	left := stamp.Expiry.Sub(p.now)
-	fits := fitting(p.value, p.now, x.cfg.Dialects)
+	fits := reading.Fitting(p.value, p.now, x.cfg.Dialects)
 	if p.ours(x.cfg.Dialects) {
 		return // a getsetlock client's: its TTL frees it
 	}
@@ -323,14 +325,13 @@ func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
 			x.lookAtPast(p, -left, fits)
 		}
 	case x.ghosts[p.key] == p.value:
-		x.complain(p, SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key, nobody holds it, and everybody waits for it%s", untilWords(left)),
+		x.complain(p, census.SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key, nobody holds it, and everybody waits for it%s", untilWords(left)),
 			"wait; once its stamp is past it is judged as any other", nil)
 	case left <= soon:
-		x.complain(p, SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a clock may be %s ahead%s: the client furthest ahead takes it for expired already", roughly(left), roughly(soon), x.assumed(soon)),
+		x.complain(p, census.SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a clock may be %s ahead%s: the client furthest ahead takes it for expired already", roughly(left), roughly(soon), x.assumed(soon)),
 			"a longer lease or shorter jobs; getsetlock skew says by how much", nil)
-	case !p.hasTTL && perhapsOurs(left, x.cfg.greatest(), ahead):
-		f := perhapsOursFinding()
-		x.complain(p, f.Severity, f.Kind, fmt.Sprintf("holds %s, %s", shortQuote(p.value), f.What), f.Advice, nil)
+	case !p.hasTTL && reading.PerhapsOurs(left, x.cfg.greatest(), ahead):
+		x.complain(p, census.SeverityWarning, "perhaps_ours", fmt.Sprintf("holds %s, %s", reading.ShortQuote(p.value), reading.PerhapsOursIs), reading.PerhapsOursAdvice, nil)
 	case tooFar(left-ahead, x.leaseOrShipped(d)):
 		x.complainFar(p, left, x.shorten(p, d, stamp, fits))
 	}
@@ -355,7 +356,7 @@ func (x *examiner) complainFar(p *probedKey, left time.Duration, fix *Fix) {
 	case known && x.cfg.greatest() > 0:
 		advice = "a client whose clock is as far ahead as it may be could have written it: wait"
 	}
-	x.complain(p, SeverityWarning, "far", what, advice, fix)
+	x.complain(p, census.SeverityWarning, "far", what, advice, fix)
 }
 
 func untilWords(ahead time.Duration) string {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -47,9 +49,9 @@ type Fix struct {
 // String says what would be done, for the person who is asked.
 func (f Fix) String() string {
 	if f.Do == FixDelete {
-		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(cutKey(f.Key)), shortQuote(f.Value))
+		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(cutKey(f.Key)), reading.ShortQuote(f.Value))
 	}
-	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(cutKey(f.Key)), roughly(f.lease), shortQuote(f.Value))
+	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(cutKey(f.Key)), roughly(f.lease), reading.ShortQuote(f.Value))
 }
 
 // shorten makes the fix of a stamp that no client within Ahead can have written.
@@ -126,3 +128,6 @@ func (f Fix) apply(ctx context.Context, mux *wire.Mux) (FixOutcome, error) {
 	}
 	return []FixOutcome{FixChanged, FixDone, FixOurs}[min(max(n, 0), 2)], nil
 }
+
+// lookKey is the hash in which looks at L are remembered.
+func lookKey(l string) string { return look.Key(legacy.MarkKey(l)) }

@@ -8,11 +8,13 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // runID lets the embedded server name a run id, as a real one does.
@@ -39,7 +41,7 @@ func pastBy(w *redistest.World, key string, by time.Duration) string {
 func TestDoctorLeavesWhatWaitersFindLive(t *testing.T) {
 	w := redistest.New(t)
 	const behind = 120_000
-	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
+	f := newFilm(t, census.Config{Lease: time.Minute, Gap: time.Second})
 	shift := opening.Sub(w.ServerNow())
 	f.look(-10, "lock:a", "")
 	value := stamp(-behind)
@@ -64,7 +66,7 @@ func TestDoctorLeavesWhatWaitersFindLive(t *testing.T) {
 		t.Errorf("with a claim that was refuted: %s", got)
 	}
 	// A key that the watch forgot may have been read.
-	cfg.Evidence = &Evidence{ForgottenKeys: 1}
+	cfg.Evidence = &census.Evidence{ForgottenKeys: 1}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
 		t.Errorf("forgotten: %s", got)
 	}
@@ -72,17 +74,17 @@ func TestDoctorLeavesWhatWaitersFindLive(t *testing.T) {
 
 // A value that the census did not know yet when it was read counts as well.
 func TestReadOfAnUnknownValueCountsAsFoundLive(t *testing.T) {
-	f := newFilm(t, Config{Lease: time.Minute})
+	f := newFilm(t, census.Config{Lease: time.Minute})
 	f.do(0, bert, "SETNX", "lock:a", stamp(0))
 	f.do(1, bert, "GET", "lock:a")
 	f.look(10, "lock:a", stamp(-500))
-	if e := f.result().Evidence; len(e.Keys) != 1 || e.Keys[0].FoundLive != (Found{stamp(-500), 1, at(1), bert}) {
+	if e := f.result().Evidence; len(e.Keys) != 1 || e.Keys[0].FoundLive != (census.Found{Value: stamp(-500), Times: 1, Last: at(1), Addr: bert}) {
 		t.Errorf("%+v", e.Keys)
 	}
 	// A pool sends the GET on another connection of the host; another host is nobody.
 	f.do(11, "10.0.0.2:2001", "GET", "lock:a")
 	f.do(12, cleo, "GET", "lock:a")
-	if e := f.result().Evidence; e.Keys[0].FoundLive != (Found{stamp(-500), 2, at(11), "10.0.0.2:2001"}) {
+	if e := f.result().Evidence; e.Keys[0].FoundLive != (census.Found{Value: stamp(-500), Times: 2, Last: at(11), Addr: "10.0.0.2:2001"}) {
 		t.Errorf("%+v", e.Keys)
 	}
 	f.do(20, bert, "SETNX", "lock:b", stamp(20))
@@ -129,8 +131,8 @@ func TestFarHasNoFixWhileAheadIsUnknown(t *testing.T) {
 
 // Bytes do not tell Page from PageNil, whose clients win a GETSET on nil.
 func TestHolderOfPageNilIsNoGhost(t *testing.T) {
-	for name, given := range map[string][]dialect.Dialect{"by the bytes": likeliest(), "named Page": {dialect.Page()}} {
-		f := newFilm(t, Config{Lease: time.Minute, Dialects: given})
+	for name, given := range map[string][]dialect.Dialect{"by the bytes": reading.Likeliest(), "named Page": {dialect.Page()}} {
+		f := newFilm(t, census.Config{Lease: time.Minute, Dialects: given})
 		page := func(ms int) string { return stampOf(t, dialect.Page(), at(ms), time.Minute) }
 		f.look(-70_000, "lock:a", "")
 		f.do(-63_000, anna, "SETNX", "lock:a", page(-63_000))
@@ -155,17 +157,17 @@ func TestHolderOfPageNilIsNoGhost(t *testing.T) {
 func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", 500*time.Millisecond)
-	proved := skew.Spread{Proved: 10 * time.Millisecond, Guaranteed: skew.NoHigh, Unbounded: []string{anna}}
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero, Evidence: &Evidence{Spread: proved}}
+	proved := offset.Spread{Proved: 10 * time.Millisecond, Guaranteed: offset.NoHigh, Unbounded: []string{anna}}
+	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero, Evidence: &census.Evidence{Spread: proved}}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("the default of a second is not over: %s", got)
 	}
-	cfg.Evidence.Spread = skew.Spread{Guaranteed: 10 * time.Millisecond}
+	cfg.Evidence.Spread = offset.Spread{Guaranteed: 10 * time.Millisecond}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: dead fix delete" {
 		t.Errorf("guaranteed: %s", got)
 	}
 	pastBy(w, "lock:a", 3*time.Second)
-	cfg.Evidence.Spread = skew.Spread{Proved: 5 * time.Second, Guaranteed: skew.NoHigh, Unbounded: []string{anna}}
+	cfg.Evidence.Spread = offset.Spread{Proved: 5 * time.Second, Guaranteed: offset.NoHigh, Unbounded: []string{anna}}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("proved to be more: %s", got)
 	}
@@ -264,7 +266,7 @@ func TestMeasuredBehindCountsOnItsServerOnly(t *testing.T) {
 		w := redistest.New(t)
 		runID(w, run)
 		pastBy(w, "lock:a", 3*time.Minute)
-		e := &Evidence{Run: "first", Behind: Bound{Span: Span{Value: 2 * time.Minute, Basis: Measured}}}
+		e := &census.Evidence{Run: "first", Behind: census.Bound{Span: census.Span{Value: 2 * time.Minute, Basis: census.Measured}}}
 		cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Evidence: e}
 		if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: "+want {
 			t.Errorf("%s: %s", run, got)
@@ -316,7 +318,7 @@ func TestMovedStampKeepsItsTTL(t *testing.T) {
 func TestDoctorBelievesNoRefutedClaim(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", time.Hour)
-	e := &Evidence{Behind: Bound{AtLeast: 10 * time.Minute, AtMost: skew.NoHigh}}
+	e := &census.Evidence{Behind: census.Bound{AtLeast: 10 * time.Minute, AtMost: offset.NoHigh}}
 	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: time.Second, Evidence: e}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
 		t.Errorf("%s", got)
@@ -366,7 +368,7 @@ func TestLookIsWrittenByComparing(t *testing.T) {
 	for _, key := range []string{"alone", "changed", "ours", "seen", "other run", "foreign"} {
 		w.Mini.Set(key, "1")
 		x.past[key] = pastStamp{value: "1"}
-		young = append(young, &Complaint{Finding: Finding{Key: key}})
+		young = append(young, &Complaint{Finding: census.Finding{Key: key}})
 	}
 	w.Mini.Set("changed", "2")
 	w.Mini.Set("{ours}:gsl", "AAECAwQFBgcICQoLDA0ODw 1")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -51,8 +52,8 @@ func (x *examiner) machine() (boot string, up time.Duration) {
 }
 
 // foundLive are the values that old clients read during the watch and let stand.
-func foundLive(e *Evidence) map[string]Found {
-	out := map[string]Found{}
+func foundLive(e *census.Evidence) map[string]census.Found {
+	out := map[string]census.Found{}
 	if e == nil {
 		return out
 	}
@@ -68,25 +69,25 @@ func foundLive(e *Evidence) map[string]Found {
 // and not refuted, or measured on this very server. It says false where that is
 // unknown.
 func (x *examiner) behindOf() (time.Duration, bool) {
-	return x.relied(x.cfg.Behind, func(e *Evidence) Bound { return e.Behind })
+	return x.relied(x.cfg.Behind, func(e *census.Evidence) census.Bound { return e.Behind })
 }
 
 // aheadOf is the same of the fastest client's clock.
 func (x *examiner) aheadOf() (time.Duration, bool) {
-	return x.relied(x.cfg.Ahead, func(e *Evidence) Bound { return e.Ahead })
+	return x.relied(x.cfg.Ahead, func(e *census.Evidence) census.Bound { return e.Ahead })
 }
 
-func (x *examiner) relied(claim time.Duration, of func(*Evidence) Bound) (time.Duration, bool) {
+func (x *examiner) relied(claim time.Duration, of func(*census.Evidence) census.Bound) (time.Duration, bool) {
 	value, claimed := dialect.Claimed(claim)
 	e := x.cfg.Evidence
 	if e == nil {
 		return value, claimed
 	}
 	b := of(e)
-	switch measured := b.Span.Basis == Measured && e.Run != "" && e.Run == x.run; {
+	switch measured := b.Span.Basis == census.Measured && e.Run != "" && e.Run == x.run; {
 	case measured:
 		return max(value, b.Span.Value), true
-	case claimed && b.proved() > value:
+	case claimed && b.Proved() > value:
 		return 0, false // refuted
 	}
 	return value, claimed
@@ -113,7 +114,7 @@ func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.D
 		}
 	}
 	if before := len(x.found); len(p.key) <= longestComplaint {
-		x.complain(p, SeverityWarning, "past", "", "", nil)
+		x.complain(p, census.SeverityWarning, "past", "", "", nil)
 		if len(x.found) > before {
 			x.past[p.key] = past
 		}
@@ -203,7 +204,7 @@ func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 // which then forgot it for others.
 func (x *examiner) forgotten(key string) bool {
 	e := x.cfg.Evidence
-	return e != nil && e.ForgottenKeys > 0 && !slices.ContainsFunc(e.Keys, func(k KeyEvidence) bool { return k.Key == key })
+	return e != nil && e.ForgottenKeys > 0 && !slices.ContainsFunc(e.Keys, func(k census.KeyEvidence) bool { return k.Key == key })
 }
 
 // dead says that the lock is one, and offers to delete it where a pattern says

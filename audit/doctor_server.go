@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -254,10 +255,10 @@ func snapshotWords(config map[string]string) string {
 }
 
 // judge says which of the facts matter to locks.
-func (f *serverFacts) judge() []Finding {
-	var out []Finding
-	add := func(s Severity, kind, what, advice string) {
-		out = append(out, Finding{Severity: s, Kind: kind, What: what, Advice: advice})
+func (f *serverFacts) judge() []census.Finding {
+	var out []census.Finding
+	add := func(s census.Severity, kind, what, advice string) {
+		out = append(out, census.Finding{Severity: s, Kind: kind, What: what, Advice: advice})
 	}
 	if f.info != nil {
 		f.judgeRole(add)
@@ -271,21 +272,21 @@ func (f *serverFacts) judge() []Finding {
 		if f.offset < 0 {
 			side = "behind"
 		}
-		add(SeverityWarning, "clock", fmt.Sprintf("this machine's clock is %s %s the server's: old clients that run here stamp and judge by it", roughly(f.offset.Abs()), side),
+		add(census.SeverityWarning, "clock", fmt.Sprintf("this machine's clock is %s %s the server's: old clients that run here stamp and judge by it", roughly(f.offset.Abs()), side),
 			"let a time service set it (chronyc tracking, timedatectl)")
 	}
 	return out
 }
 
-type addFinding func(s Severity, kind, what, advice string)
+type addFinding func(s census.Severity, kind, what, advice string)
 
 func (f *serverFacts) judgeRole(add addFinding) {
 	if role := f.info["role"]; role == "slave" || role == "replica" {
-		add(SeverityError, "role", "this server is a replica: it takes no locks, and shows those of its primary late", "point the address at the primary")
+		add(census.SeverityError, "role", "this server is a replica: it takes no locks, and shows those of its primary late", "point the address at the primary")
 		return
 	}
 	if f.info["cluster_enabled"] == "1" {
-		add(SeverityWarning, "cluster", "this is a node of a cluster: getsetlock does not follow keys to other nodes yet, and what is said here is of this node", "use a single primary for locks")
+		add(census.SeverityWarning, "cluster", "this is a node of a cluster: getsetlock does not follow keys to other nodes yet, and what is said here is of this node", "use a single primary for locks")
 	}
 	replicas := f.number("connected_slaves")
 	if replicas == 0 {
@@ -295,10 +296,10 @@ func (f *serverFacts) judgeRole(add addFinding) {
 	if f.config["min-replicas-to-write"] == "0" {
 		what += "; the primary also goes on when it has lost them all"
 	}
-	add(SeverityWarning, "replicas", what, "token locks can wait for them (getsetlock run --replicas N), old ones cannot; set min-replicas-to-write 1 where fail-over is automatic")
+	add(census.SeverityWarning, "replicas", what, "token locks can wait for them (getsetlock run --replicas N), old ones cannot; set min-replicas-to-write 1 where fail-over is automatic")
 	if major, _, ok := strings.Cut(f.info["redis_version"], "."); ok {
 		if n, err := strconv.Atoi(major); err == nil && n < 7 {
-			add(SeverityNote, "replica_ttl", "it calls itself "+f.info["redis_version"]+": before 7.0 replicas count a TTL from when they get it, so that a promoted one frees keys late",
+			add(census.SeverityNote, "replica_ttl", "it calls itself "+f.info["redis_version"]+": before 7.0 replicas count a TTL from when they get it, so that a promoted one frees keys late",
 				"use 7.0 or later")
 		}
 	}
@@ -307,21 +308,21 @@ func (f *serverFacts) judgeRole(add addFinding) {
 func (f *serverFacts) judgeMemory(add addFinding) {
 	policy, limit := f.policy(), f.number("maxmemory")
 	if evicted := f.number("evicted_keys"); evicted > 0 {
-		add(SeverityError, "evicted", fmt.Sprintf("it has deleted %d keys for lack of memory since its start: locks may have been among them", evicted),
+		add(census.SeverityError, "evicted", fmt.Sprintf("it has deleted %d keys for lack of memory since its start: locks may have been among them", evicted),
 			"set maxmemory-policy noeviction, or give locks a server of their own")
 	}
 	switch {
 	case limit == 0 && policy != "" && policy != "noeviction":
-		add(SeverityNote, "eviction", "it deletes keys when memory is full ("+policy+"), but has no limit of memory now", "set maxmemory-policy noeviction before anybody sets one")
+		add(census.SeverityNote, "eviction", "it deletes keys when memory is full ("+policy+"), but has no limit of memory now", "set maxmemory-policy noeviction before anybody sets one")
 	case limit == 0:
 	case strings.HasPrefix(policy, "allkeys-"):
-		add(SeverityError, "eviction", fmt.Sprintf("it deletes keys when its memory limit of %s is reached (%s), locks too: then two hold", memoryWords(limit), policy),
+		add(census.SeverityError, "eviction", fmt.Sprintf("it deletes keys when its memory limit of %s is reached (%s), locks too: then two hold", memoryWords(limit), policy),
 			"set maxmemory-policy noeviction, or give locks a server of their own")
 	case strings.HasPrefix(policy, "volatile-"):
-		add(SeverityError, "eviction", fmt.Sprintf("it deletes keys that have a TTL when its memory limit of %s is reached (%s): token locks and ours beside old ones have one", memoryWords(limit), policy),
+		add(census.SeverityError, "eviction", fmt.Sprintf("it deletes keys that have a TTL when its memory limit of %s is reached (%s): token locks and ours beside old ones have one", memoryWords(limit), policy),
 			"set maxmemory-policy noeviction, or give locks a server of their own")
 	case policy == "noeviction":
-		add(SeverityNote, "memory", fmt.Sprintf("it refuses writes when its memory limit of %s is reached: no lock is taken or renewed then", memoryWords(limit)), "watch used_memory")
+		add(census.SeverityNote, "memory", fmt.Sprintf("it refuses writes when its memory limit of %s is reached: no lock is taken or renewed then", memoryWords(limit)), "watch used_memory")
 	}
 }
 
@@ -331,34 +332,34 @@ func (f *serverFacts) judgeDisk(add addFinding) {
 	switch {
 	case aof && f.config["appendfsync"] == "always":
 	case aof:
-		add(SeverityNote, "persistence", "it writes its append-only file to the disk about every second: a crash of the machine forgets the last second's locks, and two may hold",
+		add(census.SeverityNote, "persistence", "it writes its append-only file to the disk about every second: a crash of the machine forgets the last second's locks, and two may hold",
 			"set appendfsync always where that matters more than speed")
 	case known && save == "":
-		add(SeverityWarning, "persistence", "it keeps nothing on disk: after a restart every lock is free, while its holders work on",
+		add(census.SeverityWarning, "persistence", "it keeps nothing on disk: after a restart every lock is free, while its holders work on",
 			"turn on the append-only file, or keep clients away for the longest lease after a restart")
 	case known:
-		add(SeverityWarning, "persistence", "it keeps snapshots only: after a restart the locks of the last snapshot are back, released ones as ghosts, and newer ones are gone, while their holders work on",
+		add(census.SeverityWarning, "persistence", "it keeps snapshots only: after a restart the locks of the last snapshot are back, released ones as ghosts, and newer ones are gone, while their holders work on",
 			"turn on the append-only file, or keep clients away for the longest lease after a restart")
 	default:
-		add(SeverityNote, "persistence", "it writes no append-only file; whether it keeps snapshots could not be asked: after a restart locks are lost, or old ones are back", "turn on the append-only file")
+		add(census.SeverityNote, "persistence", "it writes no append-only file; whether it keeps snapshots could not be asked: after a restart locks are lost, or old ones are back", "turn on the append-only file")
 	}
 	if f.info["rdb_last_bgsave_status"] == "err" || f.info["aof_last_write_status"] == "err" {
-		add(SeverityError, "disk", "its last write to the disk failed: it may refuse all writes until one succeeds (MISCONF)", "see the server's log and its disk")
+		add(census.SeverityError, "disk", "its last write to the disk failed: it may refuse all writes until one succeeds (MISCONF)", "see the server's log and its disk")
 	}
 	if f.info["loading"] == "1" {
-		add(SeverityError, "loading", "it is still reading its data from disk", "ask again when it is up")
+		add(census.SeverityError, "loading", "it is still reading its data from disk", "ask again when it is up")
 	}
 }
 
 func (f *serverFacts) judgeFeatures(add addFinding) {
 	if f.tracking != nil && refusedBy(f.tracking) {
-		add(SeverityNote, "tracking", "it has no client-side tracking, or this user may not use it ("+f.tracking.Error()+"): waiters beside old clients poll instead of being woken", "use Redis 6 or later, and allow +client|tracking and the channel __redis__:invalidate")
+		add(census.SeverityNote, "tracking", "it has no client-side tracking, or this user may not use it ("+f.tracking.Error()+"): waiters beside old clients poll instead of being woken", "use Redis 6 or later, and allow +client|tracking and the channel __redis__:invalidate")
 	}
 	if f.timeWrite != nil && !wire.IsUnknownCommand(f.timeWrite) {
-		add(SeverityNote, "scripts", "its scripts cannot write after reading the clock: the hardened lock asks for the time in a message of its own, which the margin pays for", "use Redis 5 or later")
+		add(census.SeverityNote, "scripts", "its scripts cannot write after reading the clock: the hardened lock asks for the time in a message of its own, which the margin pays for", "use Redis 5 or later")
 	}
 	if idle := f.config["timeout"]; idle != "" && idle != "0" {
-		add(SeverityNote, "idle", "it closes connections that were idle for "+idle+" s: waiters notice and come back, old clients may throw", "set timeout 0")
+		add(census.SeverityNote, "idle", "it closes connections that were idle for "+idle+" s: waiters notice and come back, old clients may throw", "set timeout 0")
 	}
 }
 
@@ -370,9 +371,9 @@ func (f *serverFacts) judgeRights(add addFinding) {
 			what = fmt.Sprintf("the server does not know %s (%s), which is needed for %s", r.command, r.err, r.need)
 			advice = "it was renamed, or a proxy stands before the server: connect to the server itself"
 		}
-		severity := SeverityWarning
+		severity := census.SeverityWarning
 		if slices.Contains([]string{"INFO", "CONFIG GET", "CLIENT LIST"}, r.command) {
-			severity = SeverityNote
+			severity = census.SeverityNote
 		}
 		add(severity, "right", what, advice)
 	}

@@ -9,7 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -85,8 +86,8 @@ func TestAGhostIsKnownByItsWatch(t *testing.T) {
 	w := redistest.New(t)
 	value := stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute)
 	w.Mini.Set("lock:a", value)
-	seen := func(value string) *Evidence {
-		return &Evidence{Keys: []KeyEvidence{{Key: "lock:a", Timeline: []Act{{What: ActReleased}, {What: ActGhost, Value: value}}}}}
+	seen := func(value string) *census.Evidence {
+		return &census.Evidence{Keys: []census.KeyEvidence{{Key: "lock:a", Timeline: []census.Act{{What: census.ActReleased}, {What: census.ActGhost, Value: value}}}}}
 	}
 	cfg := DoctorConfig{Match: "lock:*", Evidence: seen(value)}
 	// Its stamp is not past: who knows what other client holds by it.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 func TestMain(m *testing.M) {

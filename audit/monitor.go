@@ -13,8 +13,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // The pace of a burst's own watch on what it costs.
@@ -39,7 +41,7 @@ type monitor struct {
 }
 
 func (w *watcher) monitor(ctx context.Context) {
-	m := &monitor{w: w, filter: newFilter(w.cfg, w.census, w.found), burst: w.cfg.Monitor.Burst, every: w.cfg.Monitor.Every}
+	m := &monitor{w: w, filter: newFilter(w.cfg, w.found), burst: w.cfg.Monitor.Burst, every: w.cfg.Monitor.Every}
 	var err error
 	if m.pings, err = wire.New(w.pool, wire.Options{Timeout: w.cfg.Timeout, Setup: setup}); err != nil {
 		return
@@ -53,12 +55,12 @@ func (w *watcher) monitor(ctx context.Context) {
 			return
 		}
 		if err != nil && (wire.IsNoPerm(err) || wire.IsUnknownCommand(err)) {
-			w.gone(SourceMonitor, refused(err, "MONITOR", "failed attempts, names of writers and upper bounds of clocks are not seen; give the user +monitor, or go on with polls"))
+			w.gone(census.SourceMonitor, refused(err, "MONITOR", "failed attempts, names of writers and upper bounds of clocks are not seen; give the user +monitor, or go on with polls"))
 			return
 		}
 		m.settle(reason)
 		pause := max(m.every-(w.elapsed()-begun), 0).Truncate(time.Microsecond)
-		if reason == HoleAbsent {
+		if reason == census.HoleAbsent {
 			// Dropped, by a server that sheds load or a network: sooner than the next burst, and ever later.
 			pause = min(m.every, time.Second<<min(m.drops, 10))
 			m.drops++
@@ -72,8 +74,8 @@ func (w *watcher) monitor(ctx context.Context) {
 }
 
 // settle makes the next bursts rarer and shorter after one that was too much for the server.
-func (m *monitor) settle(reason HoleReason) {
-	if reason != HoleSlow {
+func (m *monitor) settle(reason census.HoleReason) {
+	if reason != census.HoleSlow {
 		return
 	}
 	m.cost.Throttled = true
@@ -82,25 +84,25 @@ func (m *monitor) settle(reason HoleReason) {
 }
 
 // wait announces the time without MONITOR and lets it pass. A watch that keeps it on has next to none.
-func (m *monitor) wait(ctx context.Context, pause time.Duration, reason HoleReason, why string) bool {
+func (m *monitor) wait(ctx context.Context, pause time.Duration, reason census.HoleReason, why string) bool {
 	at := m.w.serverNow()
 	if at.IsZero() {
 		return m.w.rest(ctx, pause)
 	}
 	m.off = at.Add(pause)
-	m.w.send(gapOf(SourceMonitor, at, pause, reason, why))
+	m.w.send(reading.GapOf(census.SourceMonitor, at, pause, reason, why))
 	return pause == 0 || m.w.rest(ctx, pause)
 }
 
 // once is one burst. It returns why it ended and, where it could not be, the error.
-func (m *monitor) once(ctx context.Context) (HoleReason, string, error) {
+func (m *monitor) once(ctx context.Context) (census.HoleReason, string, error) {
 	opsOff, err := m.rest(ctx)
 	if err != nil {
-		return HoleAbsent, err.Error(), err
+		return census.HoleAbsent, err.Error(), err
 	}
 	c, err := m.dial(ctx)
 	if err != nil {
-		return HoleAbsent, err.Error(), err
+		return census.HoleAbsent, err.Error(), err
 	}
 	b := &burst{m: m, conn: c, ctx: ctx}
 	if at := m.w.serverNow(); !at.IsZero() && at.After(m.off) {
@@ -109,8 +111,9 @@ func (m *monitor) once(ctx context.Context) (HoleReason, string, error) {
 		if from.IsZero() {
 			from = at
 		}
-		m.w.send(gapOf(SourceMonitor, from, at.Sub(from), HoleBudget, "between bursts"))
+		m.w.send(reading.GapOf(census.SourceMonitor, from, at.Sub(from), census.HoleBudget, "between bursts"))
 	}
+	m.filter.forget()
 	reason, why := b.run(opsOff)
 	return reason, why, nil
 }
@@ -139,7 +142,7 @@ func (m *monitor) rest(ctx context.Context) (ops float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		m.rtts[0] = append(bounded(m.rtts[0], 1024), rtt)
+		m.rtts[0] = append(reading.Bounded(m.rtts[0], 1024), rtt)
 		if !m.w.rest(ctx, pingEvery) {
 			return 0, context.Cause(ctx)
 		}
@@ -208,7 +211,7 @@ type burst struct {
 // end closes the connection, which stops the reader.
 func (b *burst) end() { b.once.Do(func() { _ = b.conn.Close() }) }
 
-func (b *burst) run(opsOff float64) (HoleReason, string) {
+func (b *burst) run(opsOff float64) (census.HoleReason, string) {
 	b.done = make(chan struct{})
 	m := b.m
 	began := m.w.elapsed()
@@ -228,15 +231,15 @@ func (b *burst) run(opsOff float64) (HoleReason, string) {
 		n := float64(c.Bursts)
 		c.OpsOff, c.OpsOn = c.OpsOff+(opsOff-c.OpsOff)/n, c.OpsOn+(on-c.OpsOn)/n
 	}
-	if reason != HoleBudget {
-		c.Stopped = append(bounded(c.Stopped, MostHoles), why)
+	if reason != census.HoleBudget {
+		c.Stopped = append(reading.Bounded(c.Stopped, mostStops), why)
 	}
 	return reason, why
 }
 
 // watch pings until the burst has to end, and says why. One slow answer is a hiccup; the median of
 // the last nine is the server.
-func (b *burst) watch(began time.Duration) (HoleReason, string) {
+func (b *burst) watch(began time.Duration) (census.HoleReason, string) {
 	m, cfg := b.m, b.m.w.cfg.Monitor
 	limit := max(cfg.Least, time.Duration(cfg.Slower*float64(median(m.rtts[0]))))
 	var last []time.Duration
@@ -244,28 +247,28 @@ func (b *burst) watch(began time.Duration) (HoleReason, string) {
 		rtt, at, err := m.ping(b.ctx)
 		switch {
 		case b.ctx.Err() != nil:
-			return HoleBudget, "the watch ended"
+			return census.HoleBudget, "the watch ended"
 		case err != nil:
-			return HoleSlow, "stopped: the server did not answer beside MONITOR: " + err.Error()
+			return census.HoleSlow, "stopped: the server did not answer beside MONITOR: " + err.Error()
 		}
-		last = append(bounded(last, 9), rtt)
-		m.rtts[1] = append(bounded(m.rtts[1], 1024), rtt)
+		last = append(reading.Bounded(last, 9), rtt)
+		m.rtts[1] = append(reading.Bounded(m.rtts[1], 1024), rtt)
 		newest := b.newest.Load()
 		switch now := m.w.elapsed(); {
 		case len(last) >= 5 && median(last) > limit:
-			return HoleSlow, fmt.Sprintf("stopped: a round trip took %v, and %v without MONITOR", median(last).Round(10*time.Microsecond), median(m.rtts[0]).Round(10*time.Microsecond))
+			return census.HoleSlow, fmt.Sprintf("stopped: a round trip took %v, and %v without MONITOR", median(last).Round(10*time.Microsecond), median(m.rtts[0]).Round(10*time.Microsecond))
 		case newest != 0 && at.UnixMicro()-newest > mostLag.Microseconds():
-			return HoleSlow, fmt.Sprintf("stopped: its lines came %v late, a buffer grows", time.Duration(at.UnixMicro()-newest)*time.Microsecond)
+			return census.HoleSlow, fmt.Sprintf("stopped: its lines came %v late, a buffer grows", time.Duration(at.UnixMicro()-newest)*time.Microsecond)
 		case b.bytes.Load() >= cfg.Bytes:
-			return HoleBudget, fmt.Sprintf("%d bytes were read", cfg.Bytes)
+			return census.HoleBudget, fmt.Sprintf("%d bytes were read", cfg.Bytes)
 		case m.burst < m.every && now-began >= m.burst:
-			return HoleBudget, "between bursts"
+			return census.HoleBudget, "between bursts"
 		}
 		select {
 		case <-b.done:
-			return HoleAbsent, "the server ended the connection: " + fmt.Sprint(b.err)
+			return census.HoleAbsent, "the server ended the connection: " + fmt.Sprint(b.err)
 		case <-b.ctx.Done():
-			return HoleBudget, "the watch ended"
+			return census.HoleBudget, "the watch ended"
 		case <-m.w.cfg.Clock.After(pingEvery):
 		}
 	}
@@ -274,7 +277,7 @@ func (b *burst) watch(began time.Duration) (HoleReason, string) {
 // read takes lines until the connection ends. Our own pings are lines too, so silence is an end.
 func (b *burst) read() {
 	defer close(b.done)
-	var out []skew.Observed
+	var out []offset.Observed
 	var sent int64 // micros of the line at which events were handed over last
 	flush := func() {
 		b.m.w.send(out...)
@@ -309,3 +312,7 @@ func (m *monitor) publish() {
 	m.w.cost.Monitor = &c
 	m.w.mu.Unlock()
 }
+
+// mostStops bounds the reasons that are kept for bursts that ended before their
+// time.
+const mostStops = 256

@@ -5,14 +5,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/scope"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // filter turns lines of MONITOR into events and leaves out what is not about locks. Of a connection's command before
 // one that counts it keeps the name and the instant: they bound clocks. Its memory is bounded.
 type filter struct {
-	census *Census // only its rules for reading values; never changed from here
+	reader *reading.Reader
 	scope  scope.Scope
 	keys   keyMemory // of those that are covered
 	most   int
@@ -21,11 +22,18 @@ type filter struct {
 	caller string
 	parser parser
 	found  func(key string) // told of each new key of a lock
-	other  skew.Observed    // the youngest attempt that no dialect reads and that was not handed on yet
+	other  offset.Observed  // the youngest attempt that no dialect reads and that was not handed on yet
 	told   int64            // micros of the line at which other was handed on last
 
 	lines, unread, bytes int64
 	newest               int64 // micros of the last line
+}
+
+// forget drops what connections and scripts did last. It is called where lines may be
+// missing before the next one.
+func (f *filter) forget() {
+	clear(f.peers)
+	f.script = lastLine{}
 }
 
 // lastLine is a command that was left out so far.
@@ -68,9 +76,9 @@ const longestArg = 1024
 // longestKey bounds what is kept of a key: names of 64 kB and what a serializer puts around them.
 const longestKey = 1<<16 + 1024
 
-func newFilter(cfg Config, census *Census, found func(string)) *filter {
+func newFilter(cfg Config, found func(string)) *filter {
 	f := &filter{
-		census: census, scope: cfg.scope(), keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
+		reader: reading.NewReader(cfg.Dialects), scope: cfg.scope(), keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
 		peers: map[string]*lastLine{}, found: found,
 	}
 	for _, k := range cfg.Keys {
@@ -80,7 +88,7 @@ func newFilter(cfg Config, census *Census, found func(string)) *filter {
 }
 
 // line takes the next one and appends what it means, in the order of the server.
-func (f *filter) line(text string, out []skew.Observed) []skew.Observed {
+func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 	f.lines++
 	f.bytes += int64(len(text))
 	l, err := f.parser.parse(text, 8, longestArg)
@@ -136,12 +144,12 @@ func (f *filter) noteOther(l line, name string) {
 }
 
 // tellOther hands the youngest of them on.
-func (f *filter) tellOther(out []skew.Observed) []skew.Observed {
+func (f *filter) tellOther(out []offset.Observed) []offset.Observed {
 	if f.other.At.IsZero() {
 		return out
 	}
 	out = append(out, f.other)
-	f.other, f.told = skew.Observed{}, f.newest
+	f.other, f.told = offset.Observed{}, f.newest
 	return out
 }
 
@@ -151,7 +159,7 @@ func (f *filter) leave(l line, name string, inScript bool) {
 		return
 	}
 	was := lastLine{l.micros, l.db, name}
-	if isScript(was.name) {
+	if reading.IsScript(was.name) {
 		f.script, f.caller = was, strings.Clone(l.addr)
 	}
 	f.remember(l.addr, was)
@@ -202,26 +210,39 @@ func nameOf(arg string) string {
 // wanted says whether a command is about a lock: on a key that is known for one, or an attempt with a
 // value that a dialect reads.
 func (f *filter) wanted(l line, name string, inScript bool) bool {
-	if forgets(f.scope, name, l.db, l.args) {
+	if reading.Forgets(f.scope, name, l.db, l.args) {
 		return len(f.keys.young) > 0
 	}
-	if len(l.args) < 2 || isScript(name) {
+	if len(l.args) < 2 || reading.IsScript(name) {
 		return false
 	}
 	switch name {
 	case "DEL", "UNLINK":
 		return slices.ContainsFunc(l.args[1:], func(key string) bool { return f.known(l.db, key) })
 	case "MOVE", "COPY":
-		into := target(name, l.db, l.args)
+		into := reading.Target(name, l.db, l.args)
 		return slices.ContainsFunc(l.args[1:], func(key string) bool { return f.known(l.db, key) || f.known(into, key) })
 	}
 	if f.known(l.db, l.args[1]) {
-		return name != "PTTL" && name != "TTL" && name != "EXISTS" && !strings.EqualFold(l.args[0], "GETRANGE")
+		return !l.onlyLooks(name)
 	}
-	if len(l.args) < 3 || name != "SETNX" && name != "GETSET" && name != "SET" || len(l.args[2]) > longestStampText {
-		return false
+	return l.mayBeAttempt(name) && f.attempt(l, name, inScript)
+}
+
+// onlyLooks reports a command that neither changes a key nor shows its sender
+// the whole value.
+func (l line) onlyLooks(name string) bool {
+	return name == "PTTL" || name == "TTL" || name == "EXISTS" || strings.EqualFold(l.args[0], "GETRANGE")
+}
+
+// mayBeAttempt reports a write by which a client of some dialect takes a lock,
+// with a value as short as a stamp.
+func (l line) mayBeAttempt(name string) bool {
+	switch name {
+	case "SETNX", "GETSET", "SET":
+		return len(l.args) > 2 && len(l.args[2]) <= reading.LongestStampText
 	}
-	return f.attempt(l, name, inScript)
+	return false
 }
 
 // known reports that a key in that database is one of a lock that is watched.
@@ -231,18 +252,18 @@ func (f *filter) known(database int, key string) bool {
 
 // attempt looks at a write on a key that is not known yet, and makes it known.
 func (f *filter) attempt(l line, name string, inScript bool) bool {
-	if !f.scope.Covers(l.db, l.args[1]) || markOfOurs(l.args[1], l.args[2]) {
+	if !f.scope.Covers(l.db, l.args[1]) || reading.MarkOfOurs(l.args[1], l.args[2]) {
 		return false
 	}
 	at := time.UnixMicro(l.micros).UTC()
-	r := f.census.readAny(l.args[2], at)
-	if name == "SET" && !r.guard && !r.tomb {
+	r := f.reader.ReadAny(l.args[2], at)
+	if name == "SET" && !r.Guard && !r.Tomb {
 		if inScript || !hasNX(l.args[3:]) {
 			return false
 		}
-		r = f.census.read(l.args[2], at, true)
+		r = f.reader.Read(l.args[2], at, true)
 	}
-	if len(r.dialects) == 0 && !r.guard && !r.tomb {
+	if !r.Known() {
 		return false
 	}
 	key := strings.Clone(l.args[1])
@@ -260,8 +281,8 @@ func hasNX(options []string) bool {
 	return false
 }
 
-func (l line) event() skew.Observed {
-	o := skew.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: skew.ObservedCommand, Addr: strings.Clone(l.addr), DB: l.db}
+func (l line) event() offset.Observed {
+	o := offset.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: offset.ObservedCommand, Addr: strings.Clone(l.addr), DB: l.db}
 	o.Args = make([]string, 0, len(l.args))
 	for _, a := range l.args {
 		o.Args = append(o.Args, strings.Clone(a))
@@ -269,6 +290,6 @@ func (l line) event() skew.Observed {
 	return o
 }
 
-func (l lastLine) event(addr string) skew.Observed {
-	return skew.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: skew.ObservedCommand, Addr: addr, DB: l.db, Args: []string{l.name}}
+func (l lastLine) event(addr string) offset.Observed {
+	return offset.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: offset.ObservedCommand, Addr: addr, DB: l.db, Args: []string{l.name}}
 }

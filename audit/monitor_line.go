@@ -28,45 +28,61 @@ var errNoLine = errors.New("no line of MONITOR")
 // longest bytes. What the server would not write is an error; no input makes it panic.
 func (p *parser) parse(text string, most, longest int) (line, error) {
 	var l line
-	seconds, rest, ok := number(text)
-	if !ok || len(rest) < 7 || rest[0] != '.' {
+	var ok bool
+	if l.micros, text, ok = executedAt(text); !ok {
 		return l, errNoLine
 	}
-	micros, tail, ok := number(rest[1:7])
-	if !ok || len(tail) > 0 || seconds > 1<<40 {
+	if l.db, l.addr, text, ok = sender(text); !ok {
 		return l, errNoLine
 	}
-	l.micros = seconds*1e6 + micros
-	rest = rest[7:]
-	if len(rest) < 3 || rest[0] != ' ' || rest[1] != '[' {
+	if l.more, ok = p.arguments(text, most, longest); !ok {
 		return l, errNoLine
-	}
-	db, rest, ok := number(rest[2:])
-	if !ok || len(rest) == 0 || rest[0] != ' ' || db > 1<<31-1 {
-		return l, errNoLine
-	}
-	l.db = int(db)
-	// An IPv6 address has brackets of its own, a path may have blanks: the quote behind ends both.
-	end := strings.Index(rest, `] "`)
-	if end < 2 {
-		return l, errNoLine
-	}
-	l.addr = rest[1:end]
-	rest = rest[end+1:]
-	p.args = p.args[:0]
-	for len(rest) > 0 {
-		if len(p.args) == most {
-			l.more = true
-			break
-		}
-		var arg string
-		if arg, rest, ok = p.quoted(rest, longest); !ok {
-			return l, errNoLine
-		}
-		p.args = append(p.args, arg)
 	}
 	l.args = p.args
 	return l, nil
+}
+
+// executedAt reads `1770000000.123456`.
+func executedAt(text string) (micros int64, rest string, ok bool) {
+	seconds, rest, ok := number(text)
+	if !ok || seconds > 1<<40 || len(rest) < 7 || rest[0] != '.' {
+		return 0, "", false
+	}
+	micros, tail, ok := number(rest[1:7])
+	return seconds*1e6 + micros, rest[7:], ok && tail == ""
+}
+
+// sender reads ` [0 127.0.0.1:6379]`.
+func sender(text string) (db int, addr, rest string, ok bool) {
+	if len(text) < 3 || text[0] != ' ' || text[1] != '[' {
+		return 0, "", "", false
+	}
+	n, rest, ok := number(text[2:])
+	if !ok || n > 1<<31-1 || rest == "" || rest[0] != ' ' {
+		return 0, "", "", false
+	}
+	// An IPv6 address has brackets of its own, a path may have blanks: the quote behind ends both.
+	end := strings.Index(rest, `] "`)
+	if end < 2 {
+		return 0, "", "", false
+	}
+	return int(n), rest[1:end], rest[end+1:], true
+}
+
+// arguments reads ` "SETNX" "k" "v"` into p.args, and says whether there are more than most of them.
+func (p *parser) arguments(text string, most, longest int) (more, ok bool) {
+	p.args = p.args[:0]
+	for len(text) > 0 {
+		if len(p.args) == most {
+			return true, true
+		}
+		arg, rest, ok := p.quoted(text, longest)
+		if !ok {
+			return false, false
+		}
+		p.args, text = append(p.args, arg), rest
+	}
+	return false, true
 }
 
 // number reads decimal digits.

@@ -9,9 +9,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // The pace of polling. Waking up costs more than looking, so looks are saved up: a batch is sent when it is full, or
@@ -287,11 +289,11 @@ func (p *poller) time(ctx context.Context) {
 func (p *poller) heard(at time.Time, sent time.Duration, beat bool) {
 	received := p.w.elapsed()
 	if away := received - p.last; away > mostAbsent && p.started {
-		p.w.send(gapOf(SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, HoleAbsent, "no look for "+away.Round(time.Millisecond).String()))
+		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, census.HoleAbsent, "no look for "+away.Round(time.Millisecond).String()))
 	}
 	p.last, p.started = received, true
 	if step := p.w.heard(at, sent, received); step != 0 || beat {
-		p.w.send(skew.Observed{At: at, Kind: skew.ObservedStep, For: step})
+		p.w.send(offset.Observed{At: at, Kind: offset.ObservedStep, For: step})
 	}
 }
 
@@ -302,7 +304,7 @@ func (p *poller) away() {
 	if away := now - p.last; p.started && away > mostAbsent {
 		const why = "no answer until the end"
 		// A hole is cut at the last event. That is one of no length, at its end.
-		p.w.send(gapOf(SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, HoleAbsent, why), gapOf(SourcePoll, at, 0, HoleAbsent, why))
+		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, census.HoleAbsent, why), reading.GapOf(census.SourcePoll, at, 0, census.HoleAbsent, why))
 	}
 }
 
@@ -314,11 +316,11 @@ func (p *poller) failed(ctx context.Context, err error) {
 	}
 	if !p.plain {
 		p.plain = true
-		p.w.note(SourcePoll, refused(err, "EVAL", "PTTL, GETRANGE and TIME are sent one by one, which makes the clocks' lower bounds looser"))
+		p.w.note(census.SourcePoll, refused(err, "EVAL", "PTTL, GETRANGE and TIME are sent one by one, which makes the clocks' lower bounds looser"))
 		return
 	}
 	p.dead = true
-	p.w.gone(SourcePoll, refused(err, "GETRANGE, PTTL or TIME", "keys can't be looked at; give the user +getrange +pttl +time ~* or watch with MONITOR"))
+	p.w.gone(census.SourcePoll, refused(err, "GETRANGE, PTTL or TIME", "keys can't be looked at; give the user +getrange +pttl +time ~* or watch with MONITOR"))
 }
 
 // arm asks to be told of the key's next change. Where the server refuses, keys are only polled.
@@ -335,7 +337,7 @@ func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
 	if err != nil {
 		if errors.Is(err, wire.ErrNoWake) {
 			p.tracker = nil
-			p.w.gone(SourceTracking, refused(err, "CLIENT TRACKING", "keys are only polled, so short holds are missed more often"))
+			p.w.gone(census.SourceTracking, refused(err, "CLIENT TRACKING", "keys are only polled, so short holds are missed more often"))
 		}
 		return false
 	}
@@ -350,7 +352,7 @@ func (p *poller) changed(key string) {
 	p.mu.Unlock()
 	p.w.rouse()
 	if at := p.w.serverNow(); !at.IsZero() {
-		p.w.offer(skew.Observed{At: at, Kind: skew.ObservedEvent, Event: "changed", Key: key})
+		p.w.offer(offset.Observed{At: at, Kind: offset.ObservedEvent, Event: "changed", Key: key})
 	}
 }
 
@@ -360,7 +362,7 @@ func (p *poller) scan(ctx context.Context) {
 	if err != nil {
 		if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
 			p.noScan = true
-			p.w.note(SourcePoll, refused(err, "SCAN", "only keys that were given, or that MONITOR shows, are looked at"))
+			p.w.note(census.SourcePoll, refused(err, "SCAN", "only keys that were given, or that MONITOR shows, are looked at"))
 		}
 		p.resting = p.w.elapsed() + scanAgain
 		return

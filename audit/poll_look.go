@@ -8,12 +8,13 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // longestExpected bounds what is sent along to be compared. Stamps are far shorter.
-const longestExpected = longestStampText
+const longestExpected = reading.LongestStampText
 
 // nothing is expected of a key of which nothing is known.
 var nothing any = ""
@@ -22,7 +23,7 @@ var nothing any = ""
 func (p *poller) look(ctx context.Context, keys []string, beat bool) {
 	sent := p.w.elapsed()
 	signal(p.w.looking)
-	var seen []skew.Observed
+	var seen []offset.Observed
 	var firstErr error
 	if p.plain {
 		seen, firstErr = p.lookPlain(ctx, keys)
@@ -49,7 +50,7 @@ func (p *poller) look(ctx context.Context, keys []string, beat bool) {
 		o := &seen[i]
 		f := p.follow[o.Key]
 		if f == nil {
-			if !o.Exists || !p.w.census.isLock(*o) || !p.add(o.Key) {
+			if !o.Exists || !p.w.reader.IsLock(*o) || !p.add(o.Key) {
 				continue
 			}
 			f = p.follow[o.Key]
@@ -61,7 +62,7 @@ func (p *poller) look(ctx context.Context, keys []string, beat bool) {
 }
 
 // showed notes what a look said.
-func (f *followed) showed(o *skew.Observed, now time.Duration) {
+func (f *followed) showed(o *offset.Observed, now time.Duration) {
 	switch {
 	case o.Exists:
 		f.free = 0
@@ -76,7 +77,7 @@ func (f *followed) showed(o *skew.Observed, now time.Duration) {
 	}
 }
 
-func (p *poller) lookScript(ctx context.Context, keys []string) (seen []skew.Observed, err error) {
+func (p *poller) lookScript(ctx context.Context, keys []string) (seen []offset.Observed, err error) {
 	var commands []wire.Command
 	var groups [][]string
 	total := len(keys)
@@ -146,7 +147,7 @@ func (p *poller) tracked(keys []string) {
 }
 
 // looked reads the script's reply to a command and appends what it says of the keys. Keys of other types are left out.
-func looked(seen []skew.Observed, keys []string, command *wire.Command, reply wire.Reply) ([]skew.Observed, error) {
+func looked(seen []offset.Observed, keys []string, command *wire.Command, reply wire.Reply) ([]offset.Observed, error) {
 	parts, err := redis.Values(reply.Value, reply.Err)
 	if err != nil {
 		return seen, err
@@ -188,8 +189,8 @@ func looked(seen []skew.Observed, keys []string, command *wire.Command, reply wi
 	return seen, nil
 }
 
-func lookAt(key string, at time.Time, left int64, value string) skew.Observed {
-	o := skew.Observed{At: at, Kind: skew.ObservedLook, Key: key}
+func lookAt(key string, at time.Time, left int64, value string) offset.Observed {
+	o := offset.Observed{At: at, Kind: offset.ObservedLook, Key: key}
 	if left == -2 {
 		return o
 	}
@@ -202,7 +203,7 @@ func lookAt(key string, at time.Time, left int64, value string) skew.Observed {
 
 // lookPlain does without EVAL. TIME is asked last, so that no value is older than it: lower bounds of
 // clocks stay right, and are looser by a message.
-func (p *poller) lookPlain(ctx context.Context, keys []string) (seen []skew.Observed, err error) {
+func (p *poller) lookPlain(ctx context.Context, keys []string) (seen []offset.Observed, err error) {
 	var commands []wire.Command
 	for _, k := range keys {
 		commands = append(commands, wire.Cmd("PTTL", k), wire.Cmd("GETRANGE", k, 0, 1023))

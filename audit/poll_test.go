@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
@@ -20,7 +21,7 @@ func TestManyKeysAreAllFoundAndLookedAtByFewMessages(t *testing.T) {
 			w.Mini.Set(fmt.Sprint("other:", i), "no stamp")
 		}
 		wire := w.Wire()
-		r, err := Watch(t.Context(), wire.Pool(), Config{For: 5 * time.Second, Match: "lock:*", Clock: w.Clock(redistest.Skew{})})
+		r, err := Watch(t.Context(), wire.Pool(), Config{Config: census.Config{Match: "lock:*"}, For: 5 * time.Second, Clock: w.Clock(redistest.Skew{})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestNewAndKnownKeysShareTheBudget(t *testing.T) {
 
 // Without room there is nothing to scan for, until a key that nobody uses may go.
 func TestWhereNothingCanBeFollowedNothingIsScannedFor(t *testing.T) {
-	p := pollerOf(Config{NoTracking: true, MaxKeys: 2}, "a", "b")
+	p := pollerOf(Config{Config: census.Config{MaxKeys: 2}, NoTracking: true}, "a", "b")
 	if p.scans(time.Second) || p.resting != time.Second+scanAgain {
 		t.Errorf("it scans, and rests until %v", p.resting)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -48,8 +50,8 @@ type ProbeResult struct {
 	// Refused is why not all keys could be gone through, where the server refuses that to this user; the rest says what was
 	// found until then.
 	Refused  string
-	Findings []Finding // sorted
-	Cost     ProbeCost // zero in a replay
+	Findings []census.Finding // sorted
+	Cost     ProbeCost        // zero in a replay
 
 	tally *probeTally // what a record has of it
 }
@@ -82,8 +84,8 @@ type ProbeCost struct {
 	Slowest time.Duration // the slowest slice, both of its messages
 }
 
-// MostPrefixes bounds what a probe remembers.
-const MostPrefixes = 1000
+// mostPrefixes bounds what a probe remembers.
+const mostPrefixes = 1000
 
 // Probe goes through the keys of a server in slices, never by KEYS, and says how they are written. It
 // reads at most the first kilobyte of a value, and its memory does not grow with the number of keys. It
@@ -193,7 +195,7 @@ func (t *probeTally) add(p *probedKey) {
 	at := probePrefix(p.key)
 	prefix := t.prefixes[at]
 	if prefix == nil {
-		if len(t.prefixes) == MostPrefixes {
+		if len(t.prefixes) == mostPrefixes {
 			t.lost++
 			return
 		}
@@ -216,7 +218,7 @@ func (t *probeTally) add(p *probedKey) {
 
 // isMark reports that a key is ours beside an old client's.
 func isMark(p *probedKey) bool {
-	return markOfOurs(p.key, p.value)
+	return reading.MarkOfOurs(p.key, p.value)
 }
 
 // isLookAtOurs reports that a key remembers looks at an old client's key.
@@ -234,7 +236,7 @@ func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
 		}
 		return Form{Look: dialect.LookText}
 	}
-	form, names, also := ReadForm(p.value, p.now, t.cfg.Dialects)
+	form, names, also := readForm(p.value, p.now, t.cfg.Dialects)
 	c := prefix.forms[form]
 	if c == nil {
 		c = &FormCount{Form: form, Dialects: names, Also: also, Value: p.value}
@@ -260,7 +262,7 @@ func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
 
 // ours reports that the stamp is a getsetlock client's, whose end is its TTL.
 func (p *probedKey) ours(own []dialect.Dialect) bool {
-	return p.hasTTL && StampOfOurs(p.value, p.now, p.ttl, own)
+	return p.hasTTL && reading.StampOfOurs(p.value, p.now, p.ttl, own)
 }
 
 // expiry reads the stamp in a value by the likeliest dialect.
@@ -388,13 +390,13 @@ func (t *probeTally) result() *ProbeResult {
 	out.Findings = append(out.Findings, t.judgeTwins()...)
 	out.Findings = append(out.Findings, t.judgeOwners()...)
 	if t.replica {
-		out.Findings = append(out.Findings, Finding{
-			Severity: SeverityError, Kind: "role", What: "this server is a replica: no client takes its locks here, and what stands here is late", Advice: "point the address at the primary",
+		out.Findings = append(out.Findings, census.Finding{
+			Severity: census.SeverityError, Kind: "role", What: "this server is a replica: no client takes its locks here, and what stands here is late", Advice: "point the address at the primary",
 		})
 	}
 	if t.refused != "" {
-		out.Findings = append(out.Findings, Finding{
-			Severity: SeverityWarning, Kind: "right", What: "the keys could not be gone through: " + t.refused,
+		out.Findings = append(out.Findings, census.Finding{
+			Severity: census.SeverityWarning, Kind: "right", What: "the keys could not be gone through: " + t.refused,
 			Advice: "let this user's ACL allow SCAN, TIME, GETRANGE, PTTL, TYPE and STRLEN",
 		})
 	}
@@ -404,7 +406,7 @@ func (t *probeTally) result() *ProbeResult {
 	for i := range out.Findings {
 		out.Findings[i].DB = t.cfg.DB
 	}
-	SortFindings(out.Findings)
+	slices.SortStableFunc(out.Findings, census.Finding.Compare)
 	out.tally = t
 	return out
 }
@@ -435,4 +437,12 @@ func keysWord(n int64) string {
 		return "1 key"
 	}
 	return fmt.Sprintf("%d keys", n)
+}
+
+// StampOfOurs reports that a getsetlock client wrote the stamp in a value on a key
+// with a TTL: what ends it is the TTL, and not the stamp. now is the server's
+// clock; own are dialects to try beside the presets. It says false for a value
+// that no dialect reads as a stamp.
+func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.Dialect) bool {
+	return reading.StampOfOurs(value, now, ttl, own)
 }

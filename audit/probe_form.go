@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
@@ -69,16 +70,33 @@ func (f Form) unreadable() bool {
 	return false
 }
 
-// ReadForm names the form of a value and the dialects that write it, the likeliest first, and the
+// readForm names the form of a value and the dialects that write it, the likeliest first, and the
 // forms that it could have instead. now is the server's clock. own are dialects beside the presets;
 // those come first, in their order.
-func ReadForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string, also []Form) {
+func readForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string, also []Form) {
+	if token, _, noted := strings.Cut(value, " "); noted && scope.IsToken(token) {
+		value = token // a token lock of ours, or our key beside an old one: what follows is for people
+	}
+	form, dialects, also = presetForm(value, now, own)
+	for _, d := range slices.Backward(own) {
+		mine, ok := formBy(d, value, now)
+		if !ok {
+			continue
+		}
+		if mine != form {
+			also = append([]Form{form}, slices.DeleteFunc(also, func(f Form) bool { return f == mine })...)
+			form, dialects = mine, nil
+		}
+		dialects = append([]string{d.Name}, slices.DeleteFunc(dialects, func(n string) bool { return n == d.Name })...)
+	}
+	return form, dialects, also
+}
+
+// presetForm is readForm by the presets; own only decide which of several comes first.
+func presetForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string, also []Form) {
 	prefer := ""
 	if len(own) > 0 {
 		prefer = own[0].Name
-	}
-	if token, _, noted := strings.Cut(value, " "); noted && scope.IsToken(token) {
-		value = token // a token lock of ours, or our key beside an old one: what follows is for people
 	}
 	matches := dialect.Identify(value, now, dialect.Hints{Prefer: prefer})
 	form = formOf(matches[0])
@@ -92,34 +110,26 @@ func ReadForm(value string, now time.Time, own []dialect.Dialect) (form Form, di
 	}
 	// A random number of 63 bits rarely has so few digits: sooner it is a time in a unit that nobody knows.
 	if form.Look == dialect.LookDecimal && len(value) < 18 && len(also) > 0 {
-		form, also = also[0], []Form{form}
-		dialects = nil
-	}
-	for _, d := range slices.Backward(own) {
-		reads := d.HasStamp()
-		if reads {
-			_, err := d.Decode(value, now)
-			reads = err == nil
-		} else if d.Shape == dialect.ShapeConstant {
-			bytes, err := d.EncodeValue(d.Constant)
-			reads = err == nil && bytes == value
-		} else {
-			reads = false // a random token says nothing about who drew it
-		}
-		if !reads {
-			continue
-		}
-		mine := Form{Look: dialect.LookStamp, Unit: d.Unit, UUID: d.Shape == dialect.ShapeUUIDNumber, Encoding: cmp.Or(d.ValueEncoding, dialect.Plain)}
-		if d.Shape == dialect.ShapeConstant {
-			mine.Look, mine.Unit = dialect.LookConstant, dialect.UnitNone
-		}
-		if mine != form {
-			also = append([]Form{form}, slices.DeleteFunc(also, func(f Form) bool { return f == mine })...)
-			form, dialects = mine, nil
-		}
-		dialects = append([]string{d.Name}, slices.DeleteFunc(dialects, func(n string) bool { return n == d.Name })...)
+		return also[0], nil, []Form{form}
 	}
 	return form, dialects, also
+}
+
+// formBy is the form in which a dialect writes such values, where it writes this
+// one. A random token says nothing about who drew it.
+func formBy(d dialect.Dialect, value string, now time.Time) (f Form, ok bool) {
+	f.Encoding = cmp.Or(d.ValueEncoding, dialect.Plain)
+	switch {
+	case d.HasStamp():
+		_, err := d.Decode(value, now)
+		f.Look, f.Unit, f.UUID = dialect.LookStamp, d.Unit, d.Shape == dialect.ShapeUUIDNumber
+		return f, err == nil
+	case d.Shape == dialect.ShapeConstant:
+		bytes, err := d.EncodeValue(d.Constant)
+		f.Look, f.Unit = dialect.LookConstant, dialect.UnitNone
+		return f, err == nil && bytes == value
+	}
+	return f, false
 }
 
 // uuidForms are the presets whose stamps stand behind a uuid.
@@ -140,7 +150,7 @@ func formOf(m dialect.Match) Form {
 // ownerOf is the identity in a value, where it has one: a random one stands on one key only.
 func ownerOf(value string, f Form) string {
 	text := value
-	if plain, err := (dialect.Dialect{ValueEncoding: wrapping(value)}).DecodeValue(value); err == nil {
+	if plain, err := (dialect.Dialect{ValueEncoding: reading.Wrapping(value)}).DecodeValue(value); err == nil {
 		text = plain
 	}
 	switch {
@@ -174,21 +184,9 @@ const probeLongKey = 256
 
 // plainKey is a key without what a serializer put around it, and how it was put there.
 func plainKey(key string) (string, dialect.Encoding) {
-	e := wrapping(key)
+	e := reading.Wrapping(key)
 	if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(key); err == nil {
 		return name, e
 	}
 	return key, dialect.Plain
-}
-
-// wrapping is the only encoding that bytes can have, by how they begin: trying all of them is what a probe of
-// many keys would do most of the time.
-func wrapping(s string) dialect.Encoding {
-	switch {
-	case strings.HasPrefix(s, "\xac\xed"):
-		return dialect.JDK
-	case strings.HasPrefix(s, `"`):
-		return dialect.JSON
-	}
-	return dialect.Plain
 }

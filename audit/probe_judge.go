@@ -8,12 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // judge says what is wrong with the keys of a prefix.
-func (t *probeTally) judge(r PrefixResult, p *prefixTally) []Finding {
-	var out []Finding
+func (t *probeTally) judge(r PrefixResult, p *prefixTally) []census.Finding {
+	var out []census.Finding
 	forms := slices.DeleteFunc(slices.Clone(r.Forms), func(c FormCount) bool {
 		return !c.lock() || t.all() && c.Look != dialect.LookStamp && c.Look != dialect.LookForever
 	})
@@ -54,19 +56,19 @@ func (t *probeTally) readersOf(c FormCount) []dialect.Dialect {
 }
 
 // mixture says what the clients of two forms do to each other; ok is false where they get along.
-func (t *probeTally) mixture(prefix string, a, b FormCount, now time.Time) (f Finding, ok bool) {
+func (t *probeTally) mixture(prefix string, a, b FormCount, now time.Time) (f census.Finding, ok bool) {
 	inA, worseA, sureA := t.harms(a, b, now)
 	inB, worseB, sureB := t.harms(b, a, now)
 	if inA+inB == "" {
-		return Finding{}, false
+		return census.Finding{}, false
 	}
-	f = Finding{
-		Severity: SeverityWarning, Kind: "mixture", Key: prefix,
+	f = census.Finding{
+		Severity: census.SeverityWarning, Kind: "mixture", Key: prefix,
 		What:   fmt.Sprintf("two kinds of lock under one name: %s, and %s.%s%s", described(a), described(b), inA, inB),
 		Advice: "no value is held for both: find out who writes which (audit --monitor names them) and give each kind keys of its own, or move both to one lock",
 	}
 	if (worseA && sureA || worseB && sureB) && !t.all() {
-		f.Severity = SeverityError
+		f.Severity = census.SeverityError
 	}
 	return f, true
 }
@@ -81,14 +83,14 @@ func (t *probeTally) harms(written, read FormCount, now time.Time) (text string,
 	by := map[string][]string{}
 	count := 0
 	for _, r := range readers {
-		m, err := Meet(writers[0], r, now)
-		if err != nil || m.Harm() == "" {
+		m, err := meet(writers[0], r, now)
+		if err != nil || m.harm() == "" {
 			continue
 		}
 		if m.breaks() {
 			breaks, count = true, count+1
 		}
-		by[m.Harm()] = append(by[m.Harm()], r.Name)
+		by[m.harm()] = append(by[m.harm()], r.Name)
 	}
 	var says []string
 	for harm, names := range by {
@@ -120,7 +122,7 @@ func anyOf(names []string) string {
 
 // judgeUnit compares with the dialect that was named, where nobody under the prefix writes its unit: then
 // there is no mixture to see, and yet nobody of that dialect could share these locks.
-func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time) []Finding {
+func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time) []census.Finding {
 	if len(t.cfg.Dialects) == 0 || !t.cfg.Dialects[0].HasStamp() || t.all() {
 		return nil
 	}
@@ -130,24 +132,24 @@ func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time)
 			return nil
 		}
 	}
-	var out []Finding
+	var out []census.Finding
 	for _, c := range forms {
 		if c.Look != dialect.LookStamp {
 			continue
 		}
-		m := Meeting{Live: conduct(d, c.Value, now), Dead: ConductTakes}
+		m := meeting{Live: conductOf(d, c.Value, now), Dead: conductTakes}
 		if writers := t.readersOf(c); len(writers) > 0 {
 			var err error
-			if m, err = Meet(writers[0], d, now); err != nil {
+			if m, err = meet(writers[0], d, now); err != nil {
 				continue
 			}
 		}
-		harm := m.Harm()
+		harm := m.harm()
 		if harm == "" {
 			continue
 		}
-		out = append(out, Finding{
-			Severity: SeverityError, Kind: "unit", Key: r.Prefix,
+		out = append(out, census.Finding{
+			Severity: census.SeverityError, Kind: "unit", Key: r.Prefix,
 			What:   fmt.Sprintf("%s: not what %s writes. A client of %s that meets one %s.", described(c), d.Name, d.Name, harm),
 			Advice: "name the dialect that these clients really speak by --dialect, and let no other use these keys",
 		})
@@ -156,26 +158,26 @@ func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time)
 }
 
 // judgeForm says what is wrong with one form's values.
-func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, now time.Time) []Finding {
-	var out []Finding
-	add := func(s Severity, kind, what, advice string) {
-		out = append(out, Finding{Severity: s, Kind: kind, Key: prefix, What: what, Advice: advice})
+func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, now time.Time) []census.Finding {
+	var out []census.Finding
+	add := func(s census.Severity, kind, what, advice string) {
+		out = append(out, census.Finding{Severity: s, Kind: kind, Key: prefix, What: what, Advice: advice})
 	}
 	if c.unreadable() && (!t.all() || len(beside) > 0) {
 		what := fmt.Sprintf("%s that no dialect writes: %s", keysWord(c.Keys), unreadableWords(c))
-		add(SeverityWarning, "unreadable", what+t.unreadableHarm(c, beside, now), "look at them by getsetlock ls, and find out who writes there; getsetlock itself takes them for held")
+		add(census.SeverityWarning, "unreadable", what+t.unreadableHarm(c, beside, now), "look at them by getsetlock ls, and find out who writes there; getsetlock itself takes them for held")
 	}
 	if c.Far > 0 {
-		add(SeverityWarning, "far", fmt.Sprintf("%s of %s, further ahead than a lease: a wrong clock, a much longer lease, or forged; if the holder has crashed, they block until then", numberOf(c.Far), c.Form),
+		add(census.SeverityWarning, "far", fmt.Sprintf("%s of %s, further ahead than a lease: a wrong clock, a much longer lease, or forged; if the holder has crashed, they block until then", numberOf(c.Far), c.Form),
 			"compare the writers' clocks; getsetlock doctor lists the keys, and moves them where the fastest clock (--ahead) and the greatest lease are known")
 	}
 	nothingEnds := c.Look == dialect.LookConstant || c.Look == dialect.LookToken || c.Look == dialect.LookUUID || c.Look == dialect.LookForever
 	if nothingEnds && c.NoTTL > 0 && !t.all() {
-		add(SeverityWarning, "no_ttl", fmt.Sprintf("%s with %s and no TTL, such as %s: nothing frees them when their holder crashes", keysWord(c.NoTTL), c.Form, strconv.Quote(c.Examples[0])),
+		add(census.SeverityWarning, "no_ttl", fmt.Sprintf("%s with %s and no TTL, such as %s: nothing frees them when their holder crashes", keysWord(c.NoTTL), c.Form, strconv.Quote(c.Examples[0])),
 			"if the holder is dead, free them by getsetlock unlock KEY --value V")
 	}
 	if c.Look == dialect.LookGuardLike || c.Look == dialect.LookTombstone {
-		add(SeverityNote, "guards", fmt.Sprintf("%s with %s: a migration stands there, or random numbers do", keysWord(c.Keys), c.Form), "")
+		add(census.SeverityNote, "guards", fmt.Sprintf("%s with %s: a migration stands there, or random numbers do", keysWord(c.Keys), c.Form), "")
 	}
 	return out
 }
@@ -190,19 +192,11 @@ func numberOf(n int64) string {
 // unreadableWords shows an example, and what a number of no plausible time would be in units that nobody
 // writes.
 func unreadableWords(c FormCount) string {
-	text := fmt.Sprintf("%s, such as %s = %s", c.Form, strconv.Quote(c.Examples[0]), shortQuote(c.Value))
+	text := fmt.Sprintf("%s, such as %s = %s", c.Form, strconv.Quote(c.Examples[0]), reading.ShortQuote(c.Value))
 	if n, err := strconv.ParseInt(c.Value, 10, 64); err == nil && len(c.Value) == 16 {
 		text += fmt.Sprintf(", which in microseconds would be %s", time.UnixMicro(n).UTC().Format("2006-01-02 15:04:05"))
 	}
 	return text
-}
-
-// shortQuote quotes the beginning of a value: it may be a kilobyte of anything.
-func shortQuote(s string) string {
-	if len(s) > 40 {
-		return strconv.Quote(s[:40]) + "…"
-	}
-	return strconv.Quote(s)
 }
 
 // unreadableHarm says what clients do with such a value: those that were named, else those whose
@@ -212,14 +206,14 @@ func (t *probeTally) unreadableHarm(c FormCount, beside []FormCount, now time.Ti
 	if len(readers) == 0 && len(beside) > 0 {
 		readers = t.readersOf(beside[0])
 	}
-	by := map[Conduct][]string{}
+	by := map[conduct][]string{}
 	for _, r := range readers {
-		does := conduct(r, c.Value, now)
+		does := conductOf(r, c.Value, now)
 		by[does] = append(by[does], r.Name)
 	}
-	words := map[Conduct]string{
-		ConductTakes: "takes it for expired", ConductClobbers: "overwrites it and never wins", ConductThrows: "throws out of its acquire",
-		ConductWaits: "waits for ever", ConductGivesUp: "gives up",
+	words := map[conduct]string{
+		conductTakes: "takes it for expired", conductClobbers: "overwrites it and never wins", conductThrows: "throws out of its acquire",
+		conductWaits: "waits for ever", conductGivesUp: "gives up",
 	}
 	var says []string
 	for does, names := range by {
@@ -233,11 +227,11 @@ func (t *probeTally) unreadableHarm(c FormCount, beside []FormCount, now time.Ti
 }
 
 // judgeTypes names what is no string, and values too long for any lock.
-func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []Finding {
-	var out []Finding
+func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding {
+	var out []census.Finding
 	if p.huge > 0 && !t.all() {
-		out = append(out, Finding{
-			Severity: SeverityWarning, Kind: "large", Key: r.Prefix,
+		out = append(out, census.Finding{
+			Severity: census.SeverityWarning, Kind: "large", Key: r.Prefix,
 			What:   fmt.Sprintf("%s with values of up to %d bytes, such as %s: no lock's; only their first kilobyte was read", keysWord(p.huge), p.most, strconv.Quote(p.large[0])),
 			Advice: "narrow --match to the locks, or find out who writes there",
 		})
@@ -248,8 +242,8 @@ func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []Finding {
 	}
 	slices.Sort(kinds)
 	for _, kind := range kinds {
-		f := Finding{
-			Severity: SeverityWarning, Kind: "type", Key: r.Prefix,
+		f := census.Finding{
+			Severity: census.SeverityWarning, Kind: "type", Key: r.Prefix,
 			What:   fmt.Sprintf("%s of type %s, such as %s: no lock of this kind, and every GET and GETSET on them fails", keysWord(r.Types[kind]), kind, strconv.Quote(p.odd[kind])),
 			Advice: "whose keys these are must be found out: an old client that wants one throws",
 		}
@@ -265,8 +259,8 @@ func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []Finding {
 }
 
 // judgeOwners names identities on several keys.
-func (t *probeTally) judgeOwners() []Finding {
-	var out []Finding
+func (t *probeTally) judgeOwners() []census.Finding {
+	var out []census.Finding
 	owners := make([]string, 0, len(t.shared))
 	for owner := range t.shared {
 		owners = append(owners, owner)
@@ -278,9 +272,9 @@ func (t *probeTally) judgeOwners() []Finding {
 		for i, key := range on {
 			quoted[i] = strconv.Quote(key)
 		}
-		out = append(out, Finding{
-			Severity: SeverityWarning, Kind: "shared_owner", Key: on[0],
-			What:   fmt.Sprintf("one identity, %s, holds %s: it is drawn once for a program and not for each lock, or a value was copied; clients that share one take each other's locks for their own", shortQuote(owner), strings.Join(quoted, " and ")),
+		out = append(out, census.Finding{
+			Severity: census.SeverityWarning, Kind: "shared_owner", Key: on[0],
+			What:   fmt.Sprintf("one identity, %s, holds %s: it is drawn once for a program and not for each lock, or a value was copied; clients that share one take each other's locks for their own", reading.ShortQuote(owner), strings.Join(quoted, " and ")),
 			Advice: "let each instance of the lock draw an identity of its own",
 		})
 	}

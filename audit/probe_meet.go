@@ -6,23 +6,23 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Conduct is what a client does with a value that stands on the key it wants.
-type Conduct string
+// conduct is what a client does with a value that stands on the key it wants.
+type conduct string
 
 // The conducts.
 const (
-	ConductWaits    Conduct = "waits"    // it takes the value for a live lock
-	ConductTakes    Conduct = "takes"    // it takes the value for an expired lock, and its GETSET wins
-	ConductClobbers Conduct = "clobbers" // its GETSET overwrites the value, and does not win
-	ConductThrows   Conduct = "throws"   // an exception leaves the acquire; the value stays
-	ConductGivesUp  Conduct = "gives_up" // the acquire ends, not acquired
+	conductWaits    conduct = "waits"    // it takes the value for a live lock
+	conductTakes    conduct = "takes"    // it takes the value for an expired lock, and its GETSET wins
+	conductClobbers conduct = "clobbers" // its GETSET overwrites the value, and does not win
+	conductThrows   conduct = "throws"   // an exception leaves the acquire; the value stays
+	conductGivesUp  conduct = "gives_up" // the acquire ends, not acquired
 )
 
-// Meeting is what clients of one dialect do with the locks of another's. It follows from the dialects'
+// meeting is what clients of one dialect do with the locks of another's. It follows from the dialects'
 // rules alone, with both clocks right.
-type Meeting struct {
-	Live Conduct // while the writer's lease runs
-	Dead Conduct // after it has ended, with the writer crashed
+type meeting struct {
+	Live conduct // while the writer's lease runs
+	Dead conduct // after it has ended, with the writer crashed
 	// Freed: the server deletes the key of a crashed writer, so that Dead does not matter for long.
 	Freed bool
 }
@@ -34,73 +34,73 @@ const meetLease = 30 * time.Second
 // meetIdentities are two different owners, for dialects that write one.
 var meetIdentities = [2][16]byte{{1, 2, 3}, {4, 5, 6}}
 
-// Meet works out a meeting: a client of reader comes to a lock that a client of writer took at now. It
+// meet works out a meeting: a client of reader comes to a lock that a client of writer took at now. It
 // fails as Stamp and EncodeValue do for a dialect that cannot write at that instant.
-func Meet(writer, reader dialect.Dialect, now time.Time) (Meeting, error) {
+func meet(writer, reader dialect.Dialect, now time.Time) (meeting, error) {
 	lease := writer.Lease
 	if lease <= 0 {
 		lease = meetLease
 	}
 	text, err := writer.Stamp(now, lease, writer.NewID(meetIdentities[0]))
 	if err != nil {
-		return Meeting{}, err
+		return meeting{}, err
 	}
 	value, err := writer.EncodeValue(text)
 	if err != nil {
-		return Meeting{}, err
+		return meeting{}, err
 	}
 	// Two seconds beyond: more than the slack and the unit of any dialect.
 	over := now.Add(lease + 2*time.Second + writer.Slack)
-	return Meeting{
-		Live:  conduct(reader, value, now),
-		Dead:  conduct(reader, value, over),
+	return meeting{
+		Live:  conductOf(reader, value, now),
+		Dead:  conductOf(reader, value, over),
 		Freed: writer.ServerExpires(),
 	}, nil
 }
 
-// conduct is what a client of a dialect does when it reads a value of somebody else's.
-func conduct(reader dialect.Dialect, value string, now time.Time) Conduct {
+// conductOf is what a client of a dialect does when it reads a value of somebody else's.
+func conductOf(reader dialect.Dialect, value string, now time.Time) conduct {
 	seen := dialect.Text(value)
 	switch reader.LegacyNext(seen, reader.NewID(meetIdentities[1]), now) {
 	case dialect.StepGetset:
 		switch reader.LegacyWins(seen, seen, now) {
 		case dialect.Won:
-			return ConductTakes
+			return conductTakes
 		case dialect.Threw:
-			return ConductThrows
+			return conductThrows
 		}
-		return ConductClobbers
+		return conductClobbers
 	case dialect.StepFail:
-		return ConductThrows
+		return conductThrows
 	case dialect.StepGiveUp:
-		return ConductGivesUp
+		return conductGivesUp
 	}
-	return ConductWaits
+	return conductWaits
 }
 
-// Harm says in words what a reader does to a writer that the same dialect's own clients would not;
+// harm says in words what a reader does to a writer that the same dialect's own clients would not;
 // empty where they get along.
-func (m Meeting) Harm() string {
+func (m meeting) harm() string {
 	switch m.Live {
-	case ConductTakes:
+	case conductTakes:
 		return "takes the lock from its living holder"
-	case ConductClobbers:
+	case conductClobbers:
 		return "overwrites a living holder's value without winning, again at every poll"
-	case ConductThrows:
+	case conductThrows:
 		return "throws out of its acquire while the other holds"
 	}
 	switch {
-	case m.Freed || m.Dead == ConductTakes:
+	case m.Freed || m.Dead == conductTakes:
 		return ""
-	case m.Dead == ConductThrows:
+	case m.Dead == conductThrows:
 		return "throws out of its acquire once the other's holder has crashed"
-	case m.Dead == ConductClobbers:
+	case m.Dead == conductClobbers:
 		return "overwrites a crashed holder's value again and again and never wins"
 	}
 	return "waits for ever once the other's holder has crashed"
 }
 
 // breaks tells a harm that lets two hold, or that destroys a holder's mark, from one that only blocks.
-func (m Meeting) breaks() bool {
-	return m.Live == ConductTakes || m.Live == ConductClobbers
+func (m meeting) breaks() bool {
+	return m.Live == conductTakes || m.Live == conductClobbers
 }

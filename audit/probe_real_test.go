@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
-	"github.com/getsetlock/getsetlock/internal/redisurl"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // peakHeap runs work and returns how far the heap in use rose above what it was before.
@@ -51,7 +52,7 @@ func TestAMillionKeysAreProbedInBoundedMemory(t *testing.T) {
 				}
 			}})
 			took = time.Since(begun)
-			if err != nil || got.Keys < want || got.Keys > want+want/10 || len(got.Prefixes) > MostPrefixes || got.Forgotten == 0 {
+			if err != nil || got.Keys < want || got.Keys > want+want/10 || len(got.Prefixes) > mostPrefixes || got.Forgotten == 0 {
 				t.Errorf("%d keys, %d prefixes, %d forgotten, %v", got.Keys, len(got.Prefixes), got.Forgotten, err)
 			}
 		})
@@ -128,11 +129,11 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	s.Do("SET", "lock:a", fmt.Sprint(time.Now().UnixMilli()))
 	s.Do("SET", "other", "x")
 	url := s.User("look", "pw", "~lock:*", "+@read", "+scan", "+time", "+getrange", "-info", "-config", "-client")
-	a, err := redisurl.Parse(url)
+	a, err := redisconn.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, err := a.Pool(redisurl.Options{})
+	pool, err := a.Pool(redisconn.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestAReplicaIsNamedAsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFinding(t, got.Findings, "role", SeverityError, "is a replica")
+	wantFinding(t, got.Findings, "role", census.SeverityError, "is a replica")
 	d, err := Doctor(t.Context(), pool, DoctorConfig{})
 	if err != nil || len(d.Complaints) == 0 || d.Complaints[0].Kind != "role" {
 		t.Errorf("%+v %v", d, err)

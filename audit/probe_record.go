@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // The sums of a probe as a record has them, with their words. "keys" comes first; lists begin with their length. Sums
@@ -26,7 +27,7 @@ const (
 )
 
 // Observed returns the lines that stand for the probe in a record; see [Config.Probed].
-func (r *ProbeResult) Observed() []skew.Observed {
+func (r *ProbeResult) Observed() []offset.Observed {
 	t := r.tally
 	if t == nil {
 		return nil
@@ -35,9 +36,9 @@ func (r *ProbeResult) Observed() []skew.Observed {
 	if t.now.IsZero() {
 		at = time.Unix(0, 0).UTC() // no key was looked at
 	}
-	var out []skew.Observed
+	var out []offset.Observed
 	line := func(sum string, words ...any) {
-		o := skew.Observed{At: at, Kind: skew.ObservedProbe, Event: sum}
+		o := offset.Observed{At: at, Kind: offset.ObservedProbe, Event: sum}
 		for _, w := range words {
 			o.Args = append(o.Args, wordsOf(w)...)
 		}
@@ -126,56 +127,35 @@ func (r *recordedProbe) result() *ProbeResult {
 }
 
 // take reads a line. What Observed would not have written is an error.
-func (r *recordedProbe) take(o skew.Observed, cfg Config) error {
+func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
 	if (r.tally == nil) != (o.Event == sumKeys) {
 		return errors.New("the sum of keys comes once, before the others of a probe")
 	}
 	w := &sumWords{rest: o.Args}
-	switch o.Event {
-	case sumKeys:
-		t := newProbeTally(ProbeConfig{Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB})
-		t.now, t.keys, t.denied, t.lost = o.At, w.count(), w.count(), w.count()
-		t.replica, t.everything = w.either("replica", "primary"), w.either("all", "pattern")
-		r.tally = t
-	case sumRefused:
-		if r.tally.refused != "" {
-			w.fail("a refusal once")
-		}
-		if r.tally.refused = w.text(); r.tally.refused == "" {
-			w.fail("a refusal without words")
-		}
-	case sumForm:
-		w.form(r.tally)
-	case sumType:
-		p := w.prefix(r.tally)
-		kind := w.text()
-		if _, known := p.types[kind]; known || kind == "" {
-			w.fail("a type once, and not without a name")
-		}
-		p.types[kind], p.odd[kind] = w.least(1), w.text()
-		p.keys += p.types[kind]
-	case sumLarge:
-		p := w.prefix(r.tally)
-		if p.huge > 0 {
-			w.fail("large values once a prefix")
-		}
-		p.huge, p.most, p.large = w.least(1), w.count(), w.list(1, 3)
-		p.keys += p.huge
-	case sumOwner:
-		owner := w.text()
-		if r.tally.shared[owner] != nil {
-			w.fail("an identity once")
-		}
-		r.tally.shared[owner] = w.list(2, 3)
-	case sumTwice:
-		r.tally.twice = append(r.tally.twice, twin{w.text(), w.encoding()})
-	default:
+	if o.Event == sumKeys {
+		r.tally = newProbeTally(ProbeConfig{Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB})
+		r.tally.now = o.At
+	}
+	if take := sumTakers[o.Event]; take != nil {
+		take(w, r.tally)
+	} else {
 		w.fail("there is no sum %s", strconv.Quote(o.Event))
 	}
 	if w.err == nil && len(w.rest) > 0 {
 		w.fail("more words than %s has", o.Event)
 	}
 	return w.err
+}
+
+// sumTakers add the words of a line to a tally, by the sum that it names.
+var sumTakers = map[string]func(*sumWords, *probeTally){
+	sumKeys:    (*sumWords).keys,
+	sumRefused: (*sumWords).refused,
+	sumForm:    (*sumWords).form,
+	sumType:    (*sumWords).oneType,
+	sumLarge:   (*sumWords).large,
+	sumOwner:   (*sumWords).owner,
+	sumTwice:   (*sumWords).twice,
 }
 
 // sumWords takes a line's words apart from the left; the first failure sticks.
@@ -235,13 +215,27 @@ func (w *sumWords) prefix(t *probeTally) *prefixTally {
 	name := w.text()
 	p := t.prefixes[name]
 	if p == nil {
-		if len(t.prefixes) == MostPrefixes {
-			w.fail("more than %d prefixes", MostPrefixes)
+		if len(t.prefixes) == mostPrefixes {
+			w.fail("more than %d prefixes", mostPrefixes)
 		}
 		p = newPrefixTally()
 		t.prefixes[name] = p
 	}
 	return p
+}
+
+func (w *sumWords) keys(t *probeTally) {
+	t.keys, t.denied, t.lost = w.count(), w.count(), w.count()
+	t.replica, t.everything = w.either("replica", "primary"), w.either("all", "pattern")
+}
+
+func (w *sumWords) refused(t *probeTally) {
+	if t.refused != "" {
+		w.fail("a refusal once")
+	}
+	if t.refused = w.text(); t.refused == "" {
+		w.fail("a refusal without words")
+	}
 }
 
 // mostNamed bounds the dialects of a form, and the forms that it could have instead.
@@ -260,6 +254,37 @@ func (w *sumWords) form(t *probeTally) {
 	}
 	p.forms[c.Form] = c
 	p.keys += c.Keys
+}
+
+func (w *sumWords) oneType(t *probeTally) {
+	p := w.prefix(t)
+	kind := w.text()
+	if _, known := p.types[kind]; known || kind == "" {
+		w.fail("a type once, and not without a name")
+	}
+	p.types[kind], p.odd[kind] = w.least(1), w.text()
+	p.keys += p.types[kind]
+}
+
+func (w *sumWords) large(t *probeTally) {
+	p := w.prefix(t)
+	if p.huge > 0 {
+		w.fail("large values once a prefix")
+	}
+	p.huge, p.most, p.large = w.least(1), w.count(), w.list(1, 3)
+	p.keys += p.huge
+}
+
+func (w *sumWords) owner(t *probeTally) {
+	owner := w.text()
+	if t.shared[owner] != nil {
+		w.fail("an identity once")
+	}
+	t.shared[owner] = w.list(2, 3)
+}
+
+func (w *sumWords) twice(t *probeTally) {
+	t.twice = append(t.twice, twin{w.text(), w.encoding()})
 }
 
 // The words of forms.
@@ -294,7 +319,7 @@ func (w *sumWords) encoding() dialect.Encoding {
 
 // probed is a line of a probe without what the record shall not say: names and identities become keyed hashes, as
 // everywhere in it, and so do values that are no stamps.
-func (r *recorder) probed(o skew.Observed) skew.Observed {
+func (r *recorder) probed(o offset.Observed) offset.Observed {
 	args := slices.Clone(o.Args)
 	keys := func(from, n int) {
 		for i := from; i < min(from+n, len(args)); i++ {
@@ -335,11 +360,11 @@ type twin struct {
 }
 
 // judgeTwins names them.
-func (t *probeTally) judgeTwins() []Finding {
-	var out []Finding
+func (t *probeTally) judgeTwins() []census.Finding {
+	var out []census.Finding
 	for _, d := range t.twice {
-		out = append(out, Finding{
-			Severity: SeverityError, Kind: "two_names", Key: d.name,
+		out = append(out, census.Finding{
+			Severity: census.SeverityError, Kind: "two_names", Key: d.name,
 			What:   fmt.Sprintf("the lock exists twice: as a plain key, and in the %s encoding that a serializer of Spring's puts around it; clients of the two share nothing", cmp.Or(d.encoding, dialect.Plain)),
 			Advice: "give the RedisTemplate a StringRedisSerializer for keys and values, on all its hosts at once",
 		})

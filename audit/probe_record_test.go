@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // crowded has keys of every sum.
@@ -37,7 +38,7 @@ func crowded(t *testing.T, w *redistest.World) {
 func recordOf(t *testing.T, w *redistest.World, p *ProbeResult, hash []byte) string {
 	t.Helper()
 	var out bytes.Buffer
-	r := newRecorder(Config{Record: &out, Hash: hash}, censusOf(t))
+	r := newRecorder(Config{Record: &out, Hash: hash})
 	for _, o := range p.Observed() {
 		r.event(o)
 	}
@@ -45,15 +46,6 @@ func recordOf(t *testing.T, w *redistest.World, p *ProbeResult, hash []byte) str
 		t.Fatal(r.err)
 	}
 	return out.String()
-}
-
-func censusOf(t *testing.T) *Census {
-	t.Helper()
-	c, err := NewCensus(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 func TestAReplayFindsWhatTheProbeFound(t *testing.T) {
@@ -66,7 +58,7 @@ func TestAReplayFindsWhatTheProbeFound(t *testing.T) {
 			w := redistest.New(t)
 			crowded(t, w)
 			live := probed(t, w, cfg)
-			r, err := Replay(strings.NewReader(recordOf(t, w, live, nil)), Config{Dialects: cfg.Dialects, Lease: cfg.Lease})
+			r, err := Replay(strings.NewReader(recordOf(t, w, live, nil)), Config{Config: census.Config{Dialects: cfg.Dialects, Lease: cfg.Lease}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +95,7 @@ func TestAHashedProbeNamesNothingAndFindsTheSameKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := func(all []Finding) map[string]int {
+	kinds := func(all []census.Finding) map[string]int {
 		out := map[string]int{}
 		for _, f := range all {
 			out[f.Kind]++
@@ -131,7 +123,7 @@ func TestAReplaySaysThatTheProbeWasRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			f, ok := findingOf(r.Probe.Findings, "right")
-			if !ok || f.Severity != SeverityWarning || !strings.Contains(f.What, answer[:20]) {
+			if !ok || f.Severity != census.SeverityWarning || !strings.Contains(f.What, answer[:20]) {
 				t.Errorf("%+v of\n%s", r.Probe, text)
 			}
 			if hash == nil && !reflect.DeepEqual(r.Probe.Findings, live.Findings) {
@@ -174,7 +166,7 @@ func TestBrokenSumsOfAProbeAreRefusedByTheirLine(t *testing.T) {
 		{keys, strings.Replace(form, `"1" "lock:a"`, `"0"`, 1)}, {keys, strings.Replace(form, `"plain" "2"`, `"plain" "0"`, 1)},
 		{keys, `"refused" ""`}, {keys, `"refused" "a"`, `"refused" "a"`}, {keys, `"owner" "x" "1" "a"`}, {keys, `"large" "lock:" "1" "2000" "9" "lock:l"`}, {keys, `"type" "lock:" "" "1" "lock:h"`},
 	} {
-		var broken *skew.ObservedError
+		var broken *offset.ObservedError
 		if err := replay(bad...); !errors.As(err, &broken) || broken.Line != len(bad)+1 {
 			t.Errorf("%s: %v", bad[len(bad)-1], err)
 		}

@@ -8,23 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
-
-// stampOf is what a client of a dialect writes when its clock shows now.
-func stampOf(t *testing.T, d dialect.Dialect, now time.Time, lease time.Duration) string {
-	t.Helper()
-	text, err := d.Stamp(now, lease, d.NewID([16]byte{7, byte(now.UnixMilli())}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bytes, err := d.EncodeValue(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes
-}
 
 func probed(t *testing.T, w *redistest.World, cfg ProbeConfig) *ProbeResult {
 	t.Helper()
@@ -38,16 +25,16 @@ func probed(t *testing.T, w *redistest.World, cfg ProbeConfig) *ProbeResult {
 	return got
 }
 
-func findingOf(all []Finding, kind string) (Finding, bool) {
+func findingOf(all []census.Finding, kind string) (census.Finding, bool) {
 	for _, f := range all {
 		if f.Kind == kind {
 			return f, true
 		}
 	}
-	return Finding{}, false
+	return census.Finding{}, false
 }
 
-func wantFinding(t *testing.T, all []Finding, kind string, severity Severity, says ...string) {
+func wantFinding(t *testing.T, all []census.Finding, kind string, severity census.Severity, says ...string) {
 	t.Helper()
 	f, ok := findingOf(all, kind)
 	if !ok {
@@ -86,22 +73,22 @@ func TestMeetingsFollowFromTheDialectsBothWays(t *testing.T) {
 		{words, dialect.Errorception(), "overwrites a living holder's value without winning, again at every poll"},
 		{dialect.RedisPy(), dialect.Jedis(), "throws out of its acquire while the other holds"},
 	} {
-		m, err := Meet(c.writer, c.reader, redistest.Start)
+		m, err := meet(c.writer, c.reader, redistest.Start)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Harm() != c.harm {
-			t.Errorf("a client of %s at a lock of %s: %q (%+v), want %q", c.reader, c.writer, m.Harm(), m, c.harm)
+		if m.harm() != c.harm {
+			t.Errorf("a client of %s at a lock of %s: %q (%+v), want %q", c.reader, c.writer, m.harm(), m, c.harm)
 		}
 	}
 }
 
 func TestNoDialectHarmsItself(t *testing.T) {
 	for _, d := range dialect.Presets() {
-		m, err := Meet(d, d, redistest.Start)
+		m, err := meet(d, d, redistest.Start)
 		// Bare's crashed holders hold for ever by nature.
-		if err != nil || m.Harm() != "" && d.Name != "Bare" {
-			t.Errorf("%s: %q %v", d, m.Harm(), err)
+		if err != nil || m.harm() != "" && d.Name != "Bare" {
+			t.Errorf("%s: %q %v", d, m.harm(), err)
 		}
 	}
 }
@@ -121,7 +108,7 @@ func TestAMixtureOnOnePrefixSaysWhoDoesWhatToWhom(t *testing.T) {
 	if first.Keys != 3 || first.Unit != dialect.UnitMillis || first.NoTTL != 3 || len(first.Dialects) < 4 {
 		t.Errorf("%+v", first)
 	}
-	wantFinding(t, got.Findings, "mixture", SeverityError,
+	wantFinding(t, got.Findings, "mixture", census.SeverityError,
 		"milliseconds (3 keys", "whole seconds (1 key", "Jedis", "takes the lock from its living holder", "waits for ever once the other's holder has crashed")
 }
 
@@ -141,10 +128,10 @@ func TestValuesInAnotherUnitThanTheNamedDialectsAreToldOf(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Page(), w.ServerNow(), time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
-	wantFinding(t, got.Findings, "unit", SeverityError, "whole seconds", "not what Jedis writes", "takes the lock from its living holder")
+	wantFinding(t, got.Findings, "unit", census.SeverityError, "whole seconds", "not what Jedis writes", "takes the lock from its living holder")
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Page()}})
-	wantFinding(t, got.Findings, "unit", SeverityError, "milliseconds", "not what Page writes", "waits for ever")
+	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds", "not what Page writes", "waits for ever")
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
 	if len(got.Findings) > 0 {
 		t.Errorf("right ones too: %+v", got.Findings)
@@ -170,9 +157,9 @@ func TestHostileValuesAreCountedAndNoMoreThanTheirFirstKilobyteIsRead(t *testing
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFinding(t, got.Findings, "large", SeverityWarning, "3900000 bytes", `"lock:huge"`)
-	wantFinding(t, got.Findings, "far", SeverityWarning, "1 lock of milliseconds")
-	wantFinding(t, got.Findings, "unreadable", SeverityWarning, "a client of Jedis throws")
+	wantFinding(t, got.Findings, "large", census.SeverityWarning, "3900000 bytes", `"lock:huge"`)
+	wantFinding(t, got.Findings, "far", census.SeverityWarning, "1 lock of milliseconds")
+	wantFinding(t, got.Findings, "unreadable", census.SeverityWarning, "a client of Jedis throws")
 	types := got.Prefixes[0].Types
 	if types[probeRedisson] != 1 || types["hash"] != 1 || types["list"] != 1 {
 		t.Errorf("%v", types)
@@ -198,7 +185,7 @@ func TestConstantsWithoutATTLAreNamedAndThoseWithOneAreNot(t *testing.T) {
 	w.Mini.Set("lock:a", "lock")
 	w.Mini.Set("lock:b", "lock")
 	w.Mini.SetTTL("lock:b", time.Minute)
-	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "no_ttl", SeverityWarning, "1 key with constants", `"lock:a"`)
+	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "no_ttl", census.SeverityWarning, "1 key with constants", `"lock:a"`)
 	w.Mini.SetTTL("lock:a", time.Minute)
 	if got := probed(t, w, ProbeConfig{Match: "lock:*"}); len(got.Findings) > 0 {
 		t.Errorf("%+v", got.Findings)
@@ -210,7 +197,7 @@ func TestOneIdentityOnTwoLocksIsToldOf(t *testing.T) {
 	d, now := dialect.JedisUUID(), w.ServerNow()
 	w.Mini.Set("lock:a", stampOf(t, d, now, time.Minute))
 	w.Mini.Set("lock:b", stampOf(t, d, now, 2*time.Minute))
-	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "shared_owner", SeverityWarning, `"lock:a"`, `"lock:b"`)
+	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "shared_owner", census.SeverityWarning, `"lock:a"`, `"lock:b"`)
 }
 
 func TestALockUnderItsPlainNameAndASerializersIsFoundTwice(t *testing.T) {
@@ -224,7 +211,7 @@ func TestALockUnderItsPlainNameAndASerializersIsFoundTwice(t *testing.T) {
 	w.Mini.Set(key, stampOf(t, d, w.ServerNow(), time.Minute))
 	w.Mini.Set("lock:a", stampOf(t, dialect.Template(), w.ServerNow(), time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*"})
-	wantFinding(t, got.Findings, "two_names", SeverityError, "in the jdk encoding")
+	wantFinding(t, got.Findings, "two_names", census.SeverityError, "in the jdk encoding")
 	if len(got.Prefixes) != 1 || got.Prefixes[0].Keys != 2 {
 		t.Errorf("%+v", got.Prefixes)
 	}
@@ -284,7 +271,7 @@ func TestKeysThatMayNotBeReadAreCountedAndLeftOut(t *testing.T) {
 	if err != nil || got.Denied != 1 || got.Keys != 2 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	wantFinding(t, got.Findings, "denied", SeverityNote, "1 key may not be read")
+	wantFinding(t, got.Findings, "denied", census.SeverityNote, "1 key may not be read")
 }
 
 // TestWhoMayReadNoKeyIsNotToldThatAllIsWell: of the doctor too, and of scripts that may not be tried nothing
@@ -301,16 +288,16 @@ func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFinding(t, got.Findings, "denied", SeverityWarning, "1 key may not be read", "all there are")
+	wantFinding(t, got.Findings, "denied", census.SeverityWarning, "1 key may not be read", "all there are")
 	examined, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Hurry: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []Finding
+	var found []census.Finding
 	for _, c := range examined.Complaints {
 		found = append(found, c.Finding)
 	}
-	wantFinding(t, found, "denied", SeverityWarning, "1 key may not be read", "all there are")
+	wantFinding(t, found, "denied", census.SeverityWarning, "1 key may not be read", "all there are")
 	if facts := strings.Join(examined.Facts, "\n"); !strings.Contains(facts, "scripts that read the clock and write: unknown") {
 		t.Error(facts)
 	}

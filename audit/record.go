@@ -6,28 +6,30 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // recorder writes events as lines, hashed where asked for. After its first error it is silent, so that
 // a record always ends with a whole line or with the one that failed.
 type recorder struct {
-	to     *skew.ObservedWriter
+	to     *offset.ObservedWriter
 	hash   []byte
-	census *Census
+	reader *reading.Reader
 	err    error
 }
 
-func newRecorder(cfg Config, census *Census) *recorder {
-	r := &recorder{hash: cfg.Hash, census: census}
+func newRecorder(cfg Config) *recorder {
+	r := &recorder{hash: cfg.Hash, reader: reading.NewReader(cfg.Dialects)}
 	if cfg.Record != nil {
-		r.to, r.err = skew.NewObservedWriter(cfg.Record)
+		r.to, r.err = offset.NewObservedWriter(cfg.Record)
 	}
 	return r
 }
 
-func (r *recorder) event(o skew.Observed) {
+func (r *recorder) event(o offset.Observed) {
 	if r.to == nil || r.err != nil {
 		return
 	}
@@ -38,8 +40,8 @@ func (r *recorder) event(o skew.Observed) {
 }
 
 // hold adds the line that simulations read; a replay finds the hold anew and passes it by.
-func (r *recorder) hold(h Hold) {
-	r.event(skew.Observed{At: h.At, Kind: skew.ObservedHold, Addr: h.Addr, Key: h.Key, For: max(0, h.For)})
+func (r *recorder) hold(h census.Hold) {
+	r.event(offset.Observed{At: h.At, Kind: offset.ObservedHold, Addr: h.Addr, Key: h.Key, For: max(0, h.For)})
 }
 
 // digest is what [Config.Hash] puts in the place of a text.
@@ -53,9 +55,9 @@ func (r *recorder) digest(kind, text string) string {
 
 func (r *recorder) key(key string) string { return "h:" + r.digest("key", key) }
 
-func (r *recorder) value(value string, o skew.Observed) string {
-	read := r.census.readAny(value, o.At)
-	if len(read.dialects) == 0 && !read.guard && !read.tomb {
+func (r *recorder) value(value string, o offset.Observed) string {
+	read := r.reader.ReadAny(value, o.At)
+	if !read.Known() {
 		return "h:" + r.digest("value", value)
 	}
 	if id, number, ok := strings.Cut(value, ":"); ok && len(id) == 36 && id != strings.Repeat("0", 8)+"-0000-0000-0000-000000000000" {
@@ -64,24 +66,24 @@ func (r *recorder) value(value string, o skew.Observed) string {
 		copy(raw[:], digest)
 		return dialect.JedisUUID().NewID(raw) + ":" + number
 	}
-	if len(read.dialects) > 0 && !read.dialects[0].HasStamp() {
+	if len(read.Dialects) > 0 && !read.Dialects[0].HasStamp() {
 		return "h:" + r.digest("value", value)
 	}
 	return value
 }
 
 // hashed is the event without what the record shall not say. Options and TTLs of commands stay.
-func (r *recorder) hashed(o skew.Observed) skew.Observed {
+func (r *recorder) hashed(o offset.Observed) offset.Observed {
 	if o.Key != "" {
 		o.Key = r.key(o.Key)
 	}
 	if o.Exists {
 		o.Value = r.value(o.Value, o)
 	}
-	if o.Kind == skew.ObservedProbe {
+	if o.Kind == offset.ObservedProbe {
 		return r.probed(o)
 	}
-	if o.Kind != skew.ObservedCommand || len(o.Args) < 2 {
+	if o.Kind != offset.ObservedCommand || len(o.Args) < 2 {
 		return o
 	}
 	args := append([]string(nil), o.Args...)

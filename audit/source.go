@@ -12,9 +12,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 //go:embed look.lua
@@ -35,17 +37,17 @@ var lookScripts = func() (all [looksTogether]*wire.Script) {
 // server takes. Where keys live on several nodes, or rights are by key, it is a script each.
 const looksTogether = 64
 
-// ConnectionName is what the connections of a watch are called, in servers that have names.
-const ConnectionName = "getsetlock-audit"
+// connectionName is what the connections of a watch are called, in servers that have names.
+const connectionName = "getsetlock-audit"
 
 // watcher owns the connections and goroutines of one watch. Sources send events; one goroutine folds them.
 type watcher struct {
 	cfg    Config
 	pool   *redis.Pool
 	mux    *wire.Mux
-	events chan []skew.Observed
+	events chan []offset.Observed
 	wg     sync.WaitGroup
-	census *Census // rules only, but in the goroutine that folds
+	reader *reading.Reader
 
 	elapsed func() time.Duration
 
@@ -66,11 +68,11 @@ type watcher struct {
 	lookTime  time.Duration // server's clock over looks of one message
 	lookCount int64
 
-	rooms chan []skew.Observed // events that were taken: room for others
+	rooms chan []offset.Observed // events that were taken: room for others
 }
 
-func newWatcher(pool *redis.Pool, cfg Config, census *Census) (*watcher, error) {
-	w := &watcher{cfg: cfg, pool: pool, census: census, events: make(chan []skew.Observed, 64), news: make(chan struct{}, 1), looking: make(chan struct{}, 1), rooms: make(chan []skew.Observed, 2)}
+func newWatcher(pool *redis.Pool, cfg Config) (*watcher, error) {
+	w := &watcher{cfg: cfg, pool: pool, reader: reading.NewReader(cfg.Dialects), events: make(chan []offset.Observed, 64), news: make(chan struct{}, 1), looking: make(chan struct{}, 1), rooms: make(chan []offset.Observed, 2)}
 	w.elapsed = elapsedOf(cfg.Clock)
 	var err error
 	w.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
@@ -87,7 +89,7 @@ func elapsedOf(c lock.Clock) func() time.Duration {
 // setup names the connection and asks the server not to count our looks as uses of a key. Both are
 // politeness: a server that knows neither is watched all the same.
 func setup(c redis.Conn) error {
-	for _, command := range [][]any{{"SETNAME", ConnectionName}, {"NO-TOUCH", "ON"}} {
+	for _, command := range [][]any{{"SETNAME", connectionName}, {"NO-TOUCH", "ON"}} {
 		if _, err := c.Do("CLIENT", command...); err != nil && c.Err() != nil {
 			return err
 		}
@@ -96,7 +98,7 @@ func setup(c redis.Conn) error {
 }
 
 // send hands events over. Whoever folds them reads until every source has ended.
-func (w *watcher) send(os ...skew.Observed) {
+func (w *watcher) send(os ...offset.Observed) {
 	if len(os) > 0 {
 		w.events <- os
 	}
@@ -104,17 +106,17 @@ func (w *watcher) send(os ...skew.Observed) {
 
 // room is an empty list for n events. A message of looks fills 60 kB: made anew each time, it is most of what a quiet
 // watch leaves to the collector.
-func (w *watcher) room(n int) []skew.Observed {
+func (w *watcher) room(n int) []offset.Observed {
 	select {
 	case os := <-w.rooms:
 		return slices.Grow(os, n)
 	default:
-		return make([]skew.Observed, 0, n)
+		return make([]offset.Observed, 0, n)
 	}
 }
 
 // emptied gives a list that was sent back, when its events are copied.
-func (w *watcher) emptied(os []skew.Observed) {
+func (w *watcher) emptied(os []offset.Observed) {
 	if cap(os) < looksTogether {
 		return
 	}
@@ -188,23 +190,23 @@ func refused(err error, command, instead string) string {
 }
 
 // gone sends that a source will not be used.
-func (w *watcher) gone(s Source, why string) { w.say(s, missing, why) }
+func (w *watcher) gone(s census.Source, why string) { w.say(s, reading.Missing, why) }
 
 // note sends what has to be known of a source that works in part.
-func (w *watcher) note(s Source, what string) { w.say(s, noted, what) }
+func (w *watcher) note(s census.Source, what string) { w.say(s, reading.Noted, what) }
 
-func (w *watcher) say(s Source, reason HoleReason, what string) {
+func (w *watcher) say(s census.Source, reason census.HoleReason, what string) {
 	at := w.serverNow()
 	if at.IsZero() {
 		at = w.cfg.Clock.Now().UTC().Truncate(time.Microsecond)
 	}
-	w.send(gapOf(s, at, 0, reason, what))
+	w.send(reading.GapOf(s, at, 0, reason, what))
 }
 
 // offer sends an event that may be left out where nobody has time for it.
-func (w *watcher) offer(o skew.Observed) {
+func (w *watcher) offer(o offset.Observed) {
 	select {
-	case w.events <- []skew.Observed{o}:
+	case w.events <- []offset.Observed{o}:
 	default:
 	}
 }

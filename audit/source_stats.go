@@ -8,8 +8,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // The pace of the small sources.
@@ -24,7 +26,7 @@ func (w *watcher) small(ctx context.Context) {
 	stats, clients := !w.cfg.NoStats, !w.cfg.NoClients
 	last := lastStats{elapsed: w.elapsed()}
 	var asked time.Duration = -1 << 62
-	known := map[string]skew.Observed{}
+	known := map[string]offset.Observed{}
 	for stats || clients {
 		if stats {
 			stats = w.stats(ctx, &last)
@@ -68,15 +70,15 @@ type lastStats struct {
 }
 
 // hole is what the new reading says was not seen since the last, if anything.
-func (l *lastStats) hole(at time.Time, elapsed time.Duration, server string) []skew.Observed {
+func (l *lastStats) hole(at time.Time, elapsed time.Duration, server string) []offset.Observed {
 	was := *l
 	l.at, l.elapsed, l.server = at, elapsed, server
 	switch {
 	case was.at.IsZero():
 	case server != was.server:
-		return []skew.Observed{gapOf(SourceStats, was.at, at.Sub(was.at), HoleReset, "another server answers, or it was started anew")}
+		return []offset.Observed{reading.GapOf(census.SourceStats, was.at, at.Sub(was.at), census.HoleReset, "another server answers, or it was started anew")}
 	case elapsed-was.elapsed > mostAbsent+statsEvery:
-		return []skew.Observed{gapOf(SourceStats, was.at, at.Sub(was.at), HoleAbsent, "no reading for "+(elapsed-was.elapsed).Round(time.Millisecond).String())}
+		return []offset.Observed{reading.GapOf(census.SourceStats, was.at, at.Sub(was.at), census.HoleAbsent, "no reading for "+(elapsed-was.elapsed).Round(time.Millisecond).String())}
 	}
 	return nil
 }
@@ -88,7 +90,7 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && err == nil {
 		if wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2) {
-			w.gone(SourceStats, refused(err2, "INFO", "failed attempts are seen only by MONITOR; give the user +info"))
+			w.gone(census.SourceStats, refused(err2, "INFO", "failed attempts are seen only by MONITOR; give the user +info"))
 			return false
 		}
 	}
@@ -96,7 +98,7 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 		return true
 	}
 	if !strings.Contains(text, "cmdstat_") {
-		w.gone(SourceStats, "INFO commandstats is empty on this server; failed attempts are seen only by MONITOR")
+		w.gone(census.SourceStats, "INFO commandstats is empty on this server; failed attempts are seen only by MONITOR")
 		return false
 	}
 	about, err := redis.String(replies[2].Value, replies[2].Err)
@@ -108,13 +110,13 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	w.send(last.hole(at, w.elapsed(), server)...)
 	if server != "" && server != last.named {
 		last.named = server
-		w.send(skew.Observed{At: at, Kind: skew.ObservedGap, Reason: ofRun + " " + server})
+		w.send(offset.Observed{At: at, Kind: offset.ObservedGap, Reason: reading.OfRun + " " + server})
 	}
 	setnx, _ := callsIn(text, "setnx")
 	getset, _ := callsIn(text, "getset")
 	w.send(
-		skew.Observed{At: at, Kind: skew.ObservedStats, Event: "setnx", Count: setnx},
-		skew.Observed{At: at, Kind: skew.ObservedStats, Event: "getset", Count: getset})
+		offset.Observed{At: at, Kind: offset.ObservedStats, Event: "setnx", Count: setnx},
+		offset.Observed{At: at, Kind: offset.ObservedStats, Event: "getset", Count: getset})
 	return true
 }
 
@@ -144,12 +146,12 @@ func callsIn(text, name string) (calls int64, used time.Duration) {
 
 // clients sends the names of connections that are new or have changed, and says false where the server
 // will never tell.
-func (w *watcher) clients(ctx context.Context, known map[string]skew.Observed) bool {
+func (w *watcher) clients(ctx context.Context, known map[string]offset.Observed) bool {
 	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("CLIENT", "LIST")})
 	at, err := timeOf(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && (wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2)) {
-		w.gone(SourceClients, refused(err2, "CLIENT LIST", "writers are told by their addresses alone; give the user +client|list"))
+		w.gone(census.SourceClients, refused(err2, "CLIENT LIST", "writers are told by their addresses alone; give the user +client|list"))
 		return false
 	}
 	if err != nil || err2 != nil {
@@ -158,10 +160,10 @@ func (w *watcher) clients(ctx context.Context, known map[string]skew.Observed) b
 	if len(known) > 16*w.cfg.MaxWriters {
 		clear(known)
 	}
-	var news []skew.Observed
+	var news []offset.Observed
 	for row := range strings.SplitSeq(text, "\n") {
 		o, ok := clientIn(row)
-		if !ok || o.Name == ConnectionName {
+		if !ok || o.Name == connectionName {
 			continue
 		}
 		if before, ok := known[o.Addr]; ok && same(before, o) {
@@ -175,13 +177,13 @@ func (w *watcher) clients(ctx context.Context, known map[string]skew.Observed) b
 	return true
 }
 
-func same(a, b skew.Observed) bool {
+func same(a, b offset.Observed) bool {
 	return a.Addr == b.Addr && a.Name == b.Name && a.Library == b.Library && a.User == b.User
 }
 
 // clientIn reads one row of CLIENT LIST. Fields are told by their names; servers differ in which they have.
-func clientIn(row string) (skew.Observed, bool) {
-	o := skew.Observed{Kind: skew.ObservedClient}
+func clientIn(row string) (offset.Observed, bool) {
+	o := offset.Observed{Kind: offset.ObservedClient}
 	version := ""
 	for field := range strings.SplitSeq(strings.TrimSpace(row), " ") {
 		key, value, _ := strings.Cut(field, "=")

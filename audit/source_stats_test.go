@@ -3,6 +3,8 @@ package audit
 import (
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/audit/census"
 )
 
 func TestStatisticsOfAnotherServerOrTooLateAreAHole(t *testing.T) {
@@ -10,8 +12,8 @@ func TestStatisticsOfAnotherServerOrTooLateAreAHole(t *testing.T) {
 	for i, c := range []struct {
 		ms     int
 		server string
-		want   HoleReason
-	}{{0, "a", ""}, {1000, "a", ""}, {3900, "a", ""}, {7000, "a", HoleAbsent}, {8000, "b", HoleReset}, {9000, "b", ""}} {
+		want   census.HoleReason
+	}{{0, "a", ""}, {1000, "a", ""}, {3900, "a", ""}, {7000, "a", census.HoleAbsent}, {8000, "b", census.HoleReset}, {9000, "b", ""}} {
 		got := last.hole(at(c.ms), time.Duration(c.ms)*time.Millisecond, c.server)
 		if (len(got) == 0) != (c.want == "") || len(got) == 1 && got[0].Reason[:len("stats ")+len(c.want)] != "stats "+string(c.want) {
 			t.Errorf("reading %d: %v, want %q", i, got, c.want)

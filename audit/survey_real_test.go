@@ -16,11 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/interop"
-	"github.com/getsetlock/getsetlock/internal/redistest"
-	"github.com/getsetlock/getsetlock/internal/wallshift"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/interop"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/wallshift"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // shared is a proxy that lets all its clients talk over one connection to the server, a command at a time.
@@ -236,8 +237,8 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	pool := r.server.Pool()
 	defer pool.Close()
 	cfg := Config{
-		Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second},
-		SeenEvery: 50 * time.Millisecond,
+		Config:  census.Config{Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute},
+		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second}, SeenEvery: 50 * time.Millisecond,
 		Seen: func(r *Result) {
 			select {
 			case seen <- r:
@@ -250,7 +251,7 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 		result, err = Watch(ctx, pool, cfg)
 	}()
 	for r := range seen {
-		if !r.Evidence.Covered(SourceMonitor).From.IsZero() {
+		if !r.Evidence.Covered(census.SourceMonitor).From.IsZero() {
 			break
 		}
 	}
@@ -308,10 +309,10 @@ func (r surveyRound) check(t *testing.T, result *Result) {
 		i, _ := strconv.Atoi(w.Keys[0][len(kind):])
 		p := r.pairs[i]
 		count[kind]++
-		has := func(k skew.ContradictionKind) (skew.Contradiction, bool) {
-			i := slices.IndexFunc(w.Contradictions, func(c skew.Contradiction) bool { return c.Kind == k })
+		has := func(k offset.ContradictionKind) (offset.Contradiction, bool) {
+			i := slices.IndexFunc(w.Contradictions, func(c offset.Contradiction) bool { return c.Kind == k })
 			if i < 0 {
-				return skew.Contradiction{}, false
+				return offset.Contradiction{}, false
 			}
 			return w.Contradictions[i], true
 		}
@@ -321,12 +322,12 @@ func (r surveyRound) check(t *testing.T, result *Result) {
 				t.Errorf("%s: %v is not in %v, or %v", w.Keys[0], p.other, w.Offset.Interval, w.Contradictions)
 			}
 		case "stepping":
-			c, ok := has(skew.Step)
+			c, ok := has(offset.Step)
 			if !ok || !c.By.Contains(p.step) || !w.Offset.Contains(p.offset+p.step) {
 				t.Errorf("%s: a step of %v to %v: %v, %v", w.Keys[0], p.step, p.offset+p.step, w.Contradictions, w.Offset.Interval)
 			}
 		case "shared":
-			if _, ok := has(skew.TwoProcesses); !ok {
+			if _, ok := has(offset.TwoProcesses); !ok {
 				t.Errorf("%s: %v and %v, %v later, behind one address: %v", w.Keys[0], p.offset, p.other, p.step, w.Contradictions)
 			}
 		}

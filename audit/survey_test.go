@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // person is an old client in a simulated fleet: a clock, a dialect, a connection.
@@ -59,15 +62,15 @@ func (s *stage) poll(all ...*person) {
 // the result has to be the same.
 func (s *stage) census(cfg Config) *Result {
 	s.t.Helper()
-	c, err := NewCensus(cfg)
+	c, err := census.New(cfg.Config)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	var record strings.Builder
 	cfg.Record = &record
-	rec := newRecorder(cfg, c)
-	filter := newFilter(c.cfg, c, func(string) {})
-	var events []skew.Observed
+	rec := newRecorder(cfg)
+	filter := newFilter(filled(s.t, cfg), func(string) {})
+	var events []offset.Observed
 	for _, l := range s.lines {
 		events = filter.line(l, events)
 	}
@@ -79,7 +82,8 @@ func (s *stage) census(cfg Config) *Result {
 		s.t.Fatal(rec.err, filter.unread)
 	}
 	again, err := Replay(strings.NewReader(record.String()), cfg)
-	live := c.Result()
+	e, findings := c.Evidence()
+	live := &Result{Evidence: e, Findings: findings}
 	if err != nil || fmt.Sprintf("%+v", again.Findings) != fmt.Sprintf("%+v", live.Findings) || fmt.Sprintf("%+v", again.Evidence.Spread) != fmt.Sprintf("%+v", live.Evidence.Spread) {
 		s.t.Fatalf("replayed: %v\n%+v\nlive\n%+v", err, again, live)
 	}
@@ -96,13 +100,9 @@ func (s *stage) person(i int, d dialect.Dialect, lease time.Duration) *person {
 	return p
 }
 
-func writerAt(t *testing.T, r *Result, addr string) Writer {
+func writerAt(t *testing.T, r *Result, addr string) census.Writer {
 	t.Helper()
-	i := slices.IndexFunc(r.Evidence.Writers, func(w Writer) bool { return w.Addr == addr })
-	if i < 0 {
-		t.Fatalf("nobody at %s", addr)
-	}
-	return r.Evidence.Writers[i]
+	return writerOf(t, r.Evidence, addr)
 }
 
 // With the lease given, whatever the dialect, and whether it was given or found out.
@@ -115,7 +115,7 @@ func TestEveryOffsetOfASimulatedFleetLiesInItsIntervalAHundredTimes(t *testing.T
 		for range 30 {
 			s.poll(people...)
 		}
-		cfg := Config{Lease: time.Minute}
+		cfg := Config{Config: census.Config{Lease: time.Minute}}
 		if seed%2 == 0 {
 			cfg.Dialects = []dialect.Dialect{d}
 		}
@@ -157,17 +157,17 @@ func TestStepsAndTwoProcessesOfASimulatedFleetAreNamedAHundredTimes(t *testing.T
 		for range 15 {
 			s.poll(steady, stepping, one, other)
 		}
-		r := s.census(Config{Lease: time.Minute, Dialects: []dialect.Dialect{d}})
+		r := s.census(Config{Config: census.Config{Lease: time.Minute, Dialects: []dialect.Dialect{d}}})
 		if w := writerAt(t, r, steady.addr); len(w.Contradictions) > 0 || !w.Offset.Contains(steady.offset) {
 			t.Fatalf("seed %d: steady clock called %v", seed, w.Contradictions)
 		}
 		w := writerAt(t, r, stepping.addr)
-		if len(w.Contradictions) != 1 || w.Contradictions[0].Kind != skew.Step || !w.Contradictions[0].By.Contains(by) || !w.Offset.Contains(stepping.offset) {
+		if len(w.Contradictions) != 1 || w.Contradictions[0].Kind != offset.Step || !w.Contradictions[0].By.Contains(by) || !w.Offset.Contains(stepping.offset) {
 			t.Fatalf("seed %d: a step of %v: %v, %v", seed, by, w.Contradictions, w.Offset.Interval)
 		}
 		w = writerAt(t, r, one.addr)
-		if !slices.ContainsFunc(w.Contradictions, func(c skew.Contradiction) bool {
-			return c.Kind == skew.TwoProcesses && (c.By.Contains(other.offset-one.offset) || c.By.Contains(one.offset-other.offset))
+		if !slices.ContainsFunc(w.Contradictions, func(c offset.Contradiction) bool {
+			return c.Kind == offset.TwoProcesses && (c.By.Contains(other.offset-one.offset) || c.By.Contains(one.offset-other.offset))
 		}) {
 			t.Fatalf("seed %d: two clocks %v apart behind one address: %v", seed, other.offset-one.offset, w.Contradictions)
 		}
@@ -175,7 +175,7 @@ func TestStepsAndTwoProcessesOfASimulatedFleetAreNamedAHundredTimes(t *testing.T
 			t.Fatalf("seed %d: the spread is called a guarantee: %+v", seed, r.Evidence.Spread)
 		}
 		for _, kind := range []string{"step", "two_processes"} {
-			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == kind }) {
+			if !slices.ContainsFunc(r.Findings, func(f census.Finding) bool { return f.Kind == kind }) {
 				t.Fatalf("seed %d: no finding %s in %+v", seed, kind, r.Findings)
 			}
 		}
@@ -193,7 +193,7 @@ func TestLeasesAreGuessedAndSaidToBe(t *testing.T) {
 		s.poll(short, long, far, also)
 	}
 	e := s.census(Config{}).Evidence
-	if e.SmallestLease.Value != 10*time.Second || e.GreatestLease.Value != 2*time.Minute || e.SmallestLease.Basis != Inferred || e.SmallestLease.Note == "" {
+	if e.SmallestLease.Value != 10*time.Second || e.GreatestLease.Value != 2*time.Minute || e.SmallestLease.Basis != census.Inferred || e.SmallestLease.Note == "" {
 		t.Errorf("leases %+v … %+v", e.SmallestLease, e.GreatestLease)
 	}
 	r := s.census(Config{})
@@ -203,7 +203,7 @@ func TestLeasesAreGuessedAndSaidToBe(t *testing.T) {
 			t.Errorf("%s: lease %+v, offset %v, in truth %v and %v", p.addr, w.Lease, w.Offset.Interval, p.lease, p.offset)
 		}
 	}
-	if e.LongestSafeJob.Basis != Inferred || !strings.Contains(e.LongestSafeJob.Note, "guessed") {
+	if e.LongestSafeJob.Basis != census.Inferred || !strings.Contains(e.LongestSafeJob.Note, "guessed") {
 		t.Errorf("safe job %+v", e.LongestSafeJob)
 	}
 }
@@ -219,32 +219,33 @@ func TestNamelessWriterCountsOnlyWhereNoNamedOneExplainsIt(t *testing.T) {
 		for range 20 {
 			s.poll(p)
 		}
-		census, err := NewCensus(Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}})
+		cfg := census.Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}}
+		folded, err := census.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		filter := newFilter(census.cfg, census, func(string) {})
-		var events []skew.Observed
+		filter := newFilter(filled(t, Config{Config: cfg}), func(string) {})
+		var events []offset.Observed
 		for _, l := range s.lines {
 			events = filter.line(l, events)
 		}
-		events = append(events, gapOf(SourceMonitor, s.now, time.Hour, HoleBudget, "between bursts"))
+		events = append(events, reading.GapOf(census.SourceMonitor, s.now, time.Hour, census.HoleBudget, "between bursts"))
 		text, err := p.dialect.Stamp(s.now.Add(p.offset+c.ahead), time.Minute, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		events = append(events, skew.Observed{At: s.now.Add(time.Second), Kind: skew.ObservedLook, Key: "stock:Jedis"},
-			skew.Observed{At: s.now.Add(1100 * time.Millisecond), Kind: skew.ObservedLook, Key: "stock:Jedis", Exists: true, Value: text})
+		events = append(events, offset.Observed{At: s.now.Add(time.Second), Kind: offset.ObservedLook, Key: "stock:Jedis"},
+			offset.Observed{At: s.now.Add(1100 * time.Millisecond), Kind: offset.ObservedLook, Key: "stock:Jedis", Exists: true, Value: text})
 		for _, o := range events {
-			census.Add(o)
+			folded.Add(o)
 		}
-		r := census.Result()
-		if got := r.Evidence.Spread; got.Sound() != c.sound || len(r.Evidence.Writers) != 2 {
-			t.Errorf("%v ahead: %+v of %d writers", c.ahead, got, len(r.Evidence.Writers))
+		e, findings := folded.Evidence()
+		if got := e.Spread; got.Sound() != c.sound || len(e.Writers) != 2 {
+			t.Errorf("%v ahead: %+v of %d writers", c.ahead, got, len(e.Writers))
 		}
-		off := slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "clock_off" && f.Writer == "" })
+		off := slices.ContainsFunc(findings, func(f census.Finding) bool { return f.Kind == "clock_off" && f.Writer == "" })
 		if off == c.sound {
-			t.Errorf("%v ahead: findings %+v", c.ahead, r.Findings)
+			t.Errorf("%v ahead: findings %+v", c.ahead, findings)
 		}
 	}
 }
@@ -256,8 +257,8 @@ func TestOwnConnectionsNarrowOffsetsToARoundTrip(t *testing.T) {
 	for range 40 {
 		s.poll(p)
 	}
-	wide := writerAt(t, s.census(Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}}), p.addr)
-	narrow := writerAt(t, s.census(Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}, OwnConnections: true}), p.addr)
+	wide := writerAt(t, s.census(Config{Config: census.Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}}}), p.addr)
+	narrow := writerAt(t, s.census(Config{Config: census.Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}, OwnConnections: true}}), p.addr)
 	if !narrow.Offset.Contains(p.offset) || narrow.Offset.Width() > 10*time.Millisecond || wide.Offset.Width() < 90*time.Millisecond {
 		t.Errorf("%v and %v, in truth %v", wide.Offset.Interval, narrow.Offset.Interval, p.offset)
 	}
@@ -271,7 +272,7 @@ func TestDriftIsTold(t *testing.T) {
 		p.offset = base + s.now.Sub(opening)/10_000
 		s.poll(p)
 	}
-	w := writerAt(t, s.census(Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}}), p.addr)
+	w := writerAt(t, s.census(Config{Config: census.Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}}}), p.addr)
 	// The stamps are a tenth of a second behind the clock at times, which is a millionth of the window.
 	if !w.Offset.HasRate || w.Offset.LowPPM > 102 || w.Offset.HighPPM < 98 {
 		t.Errorf("100 ppm, told %v … %v", w.Offset.LowPPM, w.Offset.HighPPM)
@@ -280,15 +281,15 @@ func TestDriftIsTold(t *testing.T) {
 
 // A live view asks every second.
 func BenchmarkResultOfAThousandWriters(b *testing.B) {
-	c, err := NewCensus(Config{})
+	c, err := census.New(census.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i := range 200_000 {
 		addr := fmt.Sprintf("10.0.%d.%d:1", i%1000/250, i%250)
-		c.Add(skew.Observed{At: at(i), Kind: skew.ObservedCommand, Addr: addr, Args: []string{"SETNX", fmt.Sprint("lock:", i%100), stamp(i - i%7)}})
+		c.Add(offset.Observed{At: at(i), Kind: offset.ObservedCommand, Addr: addr, Args: []string{"SETNX", fmt.Sprint("lock:", i%100), stamp(i - i%7)}})
 	}
 	for b.Loop() {
-		c.Result()
+		c.Evidence()
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // Watch looks at the server until cfg.For has passed or ctx ends, and returns
@@ -21,16 +23,19 @@ import (
 // server says the pool is in, and with the first error of cfg.Record, with what
 // was seen beside it.
 func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
-	census, err := NewCensus(cfg)
+	cfg, err := cfg.filled()
 	if err != nil {
 		return nil, err
 	}
-	cfg, known, err := inDatabase(ctx, pool, census.cfg)
+	cfg, known, err := inDatabase(ctx, pool, cfg)
 	if err != nil {
 		return nil, err
 	}
-	census.selects(cfg.DB)
-	w, err := newWatcher(pool, cfg, census)
+	folded, err := census.New(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWatcher(pool, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +49,13 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w.start(ctx)
-	f := newFold(w, census, begun)
+	f := newFold(w, folded, begun)
 	if cfg.Monitor.On && !known {
-		f.take(gapOf(SourceMonitor, at, 0, noted, fmt.Sprintf(
+		f.take(reading.GapOf(census.SourceMonitor, at, 0, reading.Noted, fmt.Sprintf(
 			"the server does not say in which database this connection is, so commands of database %d are counted; give the user +client|list", cfg.DB)))
 	}
 	if n := cfg.DB; n != 0 {
-		f.take(skew.Observed{At: at, Kind: skew.ObservedGap, Reason: inDB + " " + strconv.Itoa(n)})
+		f.take(offset.Observed{At: at, Kind: offset.ObservedGap, Reason: reading.InDB + " " + strconv.Itoa(n)})
 	}
 	if p := cfg.Probed; p != nil {
 		for _, o := range p.Observed() {
@@ -86,16 +91,14 @@ func (w *watcher) start(ctx context.Context) {
 // fold brings the sources' events into the order of the server's clock, counts and records them.
 type fold struct {
 	w        *watcher
-	census   *Census
+	census   *census.Census
 	recorder *recorder
 	begun    time.Duration
-	waiting  []skew.Observed // those that came since the last flush behind those that were too young for it
+	waiting  []offset.Observed // those that came since the last flush behind those that were too young for it
 }
 
-func newFold(w *watcher, census *Census, begun time.Duration) *fold {
-	f := &fold{w: w, census: census, begun: begun, recorder: newRecorder(w.cfg, census)}
-	census.closed = func(h Hold) { f.recorder.hold(h) }
-	return f
+func newFold(w *watcher, folded *census.Census, begun time.Duration) *fold {
+	return &fold{w: w, census: folded, begun: begun, recorder: newRecorder(w.cfg)}
 }
 
 // The pace of folding. Connections are read by goroutines of their own, so events of one moment come at
@@ -147,7 +150,7 @@ func (f *fold) run(ctx context.Context, stop func()) {
 // flush counts what is not younger than until; all of it where that is zero. Of one instant, what came first goes
 // first.
 func (f *fold) flush(until time.Time) {
-	byTime := func(a, b skew.Observed) int { return a.At.Compare(b.At) }
+	byTime := func(a, b offset.Observed) int { return a.At.Compare(b.At) }
 	if !slices.IsSortedFunc(f.waiting, byTime) {
 		slices.SortStableFunc(f.waiting, byTime)
 	}
@@ -159,36 +162,40 @@ func (f *fold) flush(until time.Time) {
 	f.waiting = slices.Delete(f.waiting, 0, n)
 }
 
-func (f *fold) take(o skew.Observed) {
+func (f *fold) take(o offset.Observed) {
 	f.recorder.event(o)
-	f.census.Add(o)
+	for _, h := range f.census.Add(o) {
+		f.recorder.hold(h)
+	}
 }
 
 func (f *fold) result() *Result {
-	r := f.census.Result()
-	r.Cost = f.w.spentSoFar(f.begun)
-	return r
+	e, findings := f.census.Evidence()
+	return &Result{Evidence: e, Findings: findings, Cost: f.w.spentSoFar(f.begun)}
 }
 
 // Replay reads a record of a watch and comes to the same result as the watch did, with the same
 // Dialects, Lease and claims; Cost is zero. A record of hashed keys is read with Match left at its
 // default. What a probe had found before is judged anew by cfg, and its counts of stamps that were past or far ahead are
-// those of the probe. It fails with a *skew.ObservedError for a broken line, and returns what stood before it
+// those of the probe. It fails with a *offset.ObservedError for a broken line, and returns what stood before it
 // beside the error.
 func Replay(from io.Reader, cfg Config) (*Result, error) {
-	c, err := NewCensus(cfg)
+	cfg, err := cfg.filled()
 	if err != nil {
 		return nil, err
 	}
-	r, err := skew.NewObservedReader(from)
+	c, err := census.New(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	r, err := offset.NewObservedReader(from)
 	if err != nil {
 		return nil, err
 	}
 	var probe recordedProbe
 	result := func() *Result {
-		out := c.Result()
-		out.Probe = probe.result()
-		return out
+		e, findings := c.Evidence()
+		return &Result{Evidence: e, Findings: findings, Probe: probe.result()}
 	}
 	for {
 		o, err := r.Next()
@@ -197,12 +204,15 @@ func Replay(from io.Reader, cfg Config) (*Result, error) {
 			return result(), nil
 		case err != nil:
 			return result(), err
-		case o.Kind == skew.ObservedProbe:
-			if err := probe.take(o, c.cfg); err != nil {
+		case o.Kind == offset.ObservedProbe:
+			if err := probe.take(o, cfg); err != nil {
 				probe.tally = nil // half a sum is none
-				return result(), &skew.ObservedError{Line: r.Line(), Reason: err.Error()}
+				return result(), &offset.ObservedError{Line: r.Line(), Reason: err.Error()}
 			}
 		default:
+			if n, ok := reading.WatchedIn(o); ok {
+				cfg.DB = n
+			}
 			c.Add(o)
 		}
 	}

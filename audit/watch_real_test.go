@@ -14,9 +14,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
-	"github.com/getsetlock/getsetlock/internal/redisurl"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // jedisLoop takes and gives back a lock like an old client until ctx ends.
@@ -95,7 +96,10 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 			defer pool.Close()
 			var record bytes.Buffer
 			cfg := Config{
-				Match: "lock:*", For: 2500 * time.Millisecond, Monitor: short, Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Record: &record,
+				Config:  census.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute},
+				For:     2500 * time.Millisecond,
+				Monitor: short,
+				Record:  &record,
 			}
 			r, err := beside(t, s, pool, cfg)
 			if err != nil {
@@ -104,7 +108,7 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 			e := r.Evidence
 			for _, c := range e.Coverage {
 				t.Logf("%s: %v…%v, %d events, missing %q, holes %+v", c.Source, c.From, c.Until, c.Events, c.Missing, c.Holes)
-				if c.Missing != "" && (b.Tracking || c.Source != SourceTracking) {
+				if c.Missing != "" && (b.Tracking || c.Source != census.SourceTracking) {
 					t.Errorf("%s: %s", c.Source, c.Missing)
 				}
 			}
@@ -147,7 +151,7 @@ func TestWatchAndReplayKeepToTheirDatabase(t *testing.T) {
 		jedisLoop(ctx, t, pool, "lock:stock", "", 30*time.Millisecond)
 		close(ended)
 	}()
-	r, err := beside(t, s, pool, Config{Match: "lock:*", DB: 3, For: 1500 * time.Millisecond, Monitor: short, Record: &record})
+	r, err := beside(t, s, pool, Config{Config: census.Config{Match: "lock:*", DB: 3}, For: 1500 * time.Millisecond, Monitor: short, Record: &record})
 	stop()
 	<-ended
 	if err != nil || r.Evidence.Counts.Acquisitions == 0 || len(r.Evidence.Keys) != 1 || r.Evidence.Keys[0].DB != 3 {
@@ -183,7 +187,7 @@ func TestWatchSendsNothingThatChangesTheServer(t *testing.T) {
 	if after := fmt.Sprint(s.Do("CONFIG", "GET", "*")); after != before {
 		t.Error("a setting changed")
 	}
-	if text, _ := redis.String(s.Do("CLIENT", "LIST"), nil); strings.Contains(text, ConnectionName) {
+	if text, _ := redis.String(s.Do("CLIENT", "LIST"), nil); strings.Contains(text, connectionName) {
 		t.Errorf("a connection is left:\n%s", text)
 	}
 	if got, _ := redis.String(s.Do("GET", "lock:dead"), nil); got != "1770000000000" {
@@ -195,21 +199,21 @@ func TestRightsThatAreMissingAreNamedAndTheNextSourceIsUsed(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	for _, c := range []struct {
 		without []string
-		source  Source
+		source  census.Source
 		says    string
-		works   Source
+		works   census.Source
 	}{
-		{[]string{"-monitor"}, SourceMonitor, "no right to MONITOR", SourcePoll},
-		{[]string{"-info"}, SourceStats, "no right to INFO", SourcePoll},
-		{[]string{"-client|list"}, SourceClients, "no right to CLIENT LIST", SourcePoll},
-		{[]string{"-client|tracking"}, SourceTracking, "CLIENT TRACKING", SourcePoll},
-		{[]string{"-eval", "-evalsha", "-getrange"}, SourcePoll, "no right to GETRANGE", SourceMonitor},
+		{[]string{"-monitor"}, census.SourceMonitor, "no right to MONITOR", census.SourcePoll},
+		{[]string{"-info"}, census.SourceStats, "no right to INFO", census.SourcePoll},
+		{[]string{"-client|list"}, census.SourceClients, "no right to CLIENT LIST", census.SourcePoll},
+		{[]string{"-client|tracking"}, census.SourceTracking, "CLIENT TRACKING", census.SourcePoll},
+		{[]string{"-eval", "-evalsha", "-getrange"}, census.SourcePoll, "no right to GETRANGE", census.SourceMonitor},
 	} {
 		t.Run(c.without[0], func(t *testing.T) {
 			url := s.User("app", "pw", append([]string{"~*", "&*", "+@all"}, c.without...)...)
 			pool := poolAt(t, url)
 			defer pool.Close()
-			r, err := beside(t, s, pool, Config{Match: "lock:*", For: 1500 * time.Millisecond, Monitor: short})
+			r, err := beside(t, s, pool, Config{Config: census.Config{Match: "lock:*"}, For: 1500 * time.Millisecond, Monitor: short})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,11 +229,11 @@ func TestRightsThatAreMissingAreNamedAndTheNextSourceIsUsed(t *testing.T) {
 	t.Run("no scripts", func(t *testing.T) {
 		pool := poolAt(t, s.User("app", "pw", "~*", "&*", "+@all", "-@scripting"))
 		defer pool.Close()
-		r, err := beside(t, s, pool, Config{Match: "lock:*", For: time.Second})
+		r, err := beside(t, s, pool, Config{Config: census.Config{Match: "lock:*"}, For: 4 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Evidence.Covered(SourcePoll); got.Missing != "" || got.Note == "" || r.Evidence.Counts.Acquisitions == 0 {
+		if got := r.Evidence.Covered(census.SourcePoll); got.Missing != "" || got.Note == "" || r.Evidence.Counts.Acquisitions == 0 {
 			t.Errorf("%+v, %+v", got, r.Evidence.Counts)
 		}
 	})
@@ -237,11 +241,11 @@ func TestRightsThatAreMissingAreNamedAndTheNextSourceIsUsed(t *testing.T) {
 
 func poolAt(t *testing.T, url string) *redis.Pool {
 	t.Helper()
-	target, err := redisurl.Parse(url)
+	target, err := redisconn.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, err := target.Pool(redisurl.Options{})
+	pool, err := target.Pool(redisconn.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +258,9 @@ func TestServerThatDropsMonitorIsSurvived(t *testing.T) {
 	defer pool.Close()
 	killed := false
 	cfg := Config{
-		Match: "lock:*", For: 4 * time.Second, Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second},
+		Config:    census.Config{Match: "lock:*"},
+		For:       4 * time.Second,
+		Monitor:   MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second},
 		SeenEvery: 100 * time.Millisecond,
 		Seen: func(r *Result) {
 			if !killed && r.Evidence.Counts.Failed > 0 {
@@ -273,8 +279,8 @@ func TestServerThatDropsMonitorIsSurvived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := r.Evidence.Covered(SourceMonitor)
-	if !slices.ContainsFunc(m.Holes, func(h Hole) bool { return h.Reason == HoleAbsent }) || m.Missing != "" {
+	m := r.Evidence.Covered(census.SourceMonitor)
+	if !slices.ContainsFunc(m.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent }) || m.Missing != "" {
 		t.Errorf("coverage %+v", m)
 	}
 	if last := r.Evidence.LastFailed; last == nil || !last.At.After(m.Holes[len(m.Holes)-1].Until) {
@@ -289,21 +295,21 @@ func TestBurstStopsByItself(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	for name, c := range map[string]struct {
 		cfg    MonitorConfig
-		reason HoleReason
+		reason census.HoleReason
 		says   string
 	}{
-		"latency": {MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1e-9, Least: time.Nanosecond}, HoleSlow, "round trip"},
-		"bytes":   {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Bytes: 2000, Slower: 1000, Least: time.Second}, HoleBudget, "bytes"},
+		"latency": {MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1e-9, Least: time.Nanosecond}, census.HoleSlow, "round trip"},
+		"bytes":   {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Bytes: 2000, Slower: 1000, Least: time.Second}, census.HoleBudget, "bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := s.Pool()
 			defer pool.Close()
-			r, err := beside(t, s, pool, Config{Match: "lock:*", For: 2 * time.Second, Monitor: c.cfg})
+			r, err := beside(t, s, pool, Config{Config: census.Config{Match: "lock:*"}, For: 2 * time.Second, Monitor: c.cfg})
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := r.Evidence.Covered(SourceMonitor)
-			if !slices.ContainsFunc(m.Holes, func(h Hole) bool { return h.Reason == c.reason && strings.Contains(h.Detail, c.says) }) {
+			m := r.Evidence.Covered(census.SourceMonitor)
+			if !slices.ContainsFunc(m.Holes, func(h census.Hole) bool { return h.Reason == c.reason && strings.Contains(h.Detail, c.says) }) {
 				t.Errorf("holes %+v", m.Holes)
 			}
 			if r.Cost.Monitor == nil || r.Cost.Monitor.Bursts != 1 || r.Cost.Monitor.Time > 1800*time.Millisecond {
@@ -322,7 +328,7 @@ func TestMegabytesAndBinaryValuesAreReadByTheirFirstKilobyte(t *testing.T) {
 	defer pool.Close()
 	var record bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())
-	cfg := Config{Keys: []string{"lock:big", "lock:hash"}, Match: "lock:*", For: time.Minute, Monitor: short, Record: &record, SeenEvery: 100 * time.Millisecond}
+	cfg := Config{Config: census.Config{Keys: []string{"lock:big", "lock:hash"}, Match: "lock:*"}, For: time.Minute, Monitor: short, Record: &record, SeenEvery: 100 * time.Millisecond}
 	cfg.Seen = func(r *Result) {
 		if r.Evidence.Counts.Acquisitions > 0 { // a burst of such lines may take long
 			stop()
@@ -363,25 +369,31 @@ func TestServerThatGoesAwayLeavesAHoleAndNoError(t *testing.T) {
 	pool := s.Pool()
 	defer pool.Close()
 	beats := 0
-	cfg := Config{Match: "lock:*", For: 7 * time.Second, Monitor: short, SeenEvery: 500 * time.Millisecond, Seen: func(*Result) {
-		switch beats++; beats {
-		case 2:
-			s.Kill()
-		case 8:
-			s.Start()
-		}
-	}}
+	cfg := Config{
+		Config:    census.Config{Match: "lock:*"},
+		For:       7 * time.Second,
+		Monitor:   short,
+		SeenEvery: 500 * time.Millisecond,
+		Seen: func(*Result) {
+			switch beats++; beats {
+			case 2:
+				s.Kill()
+			case 8:
+				s.Start()
+			}
+		},
+	}
 	r, err := Watch(t.Context(), pool, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := r.Evidence.Covered(SourcePoll); !slices.ContainsFunc(p.Holes, func(h Hole) bool { return h.Reason == HoleAbsent && h.Until.Sub(h.From) > 2*time.Second }) {
+	if p := r.Evidence.Covered(census.SourcePoll); !slices.ContainsFunc(p.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent && h.Until.Sub(h.From) > 2*time.Second }) {
 		t.Errorf("polls: %+v", p)
 	}
-	if _, quiet := r.Evidence.Quiet(SourceStats); quiet > 4*time.Second {
+	if _, quiet := r.Evidence.Quiet(census.SourceStats); quiet > 4*time.Second {
 		t.Errorf("quiet for %v", quiet)
 	}
-	for _, s := range []Source{SourceMonitor, SourceStats} {
+	for _, s := range []census.Source{census.SourceMonitor, census.SourceStats} {
 		if c := r.Evidence.Covered(s); len(c.Holes) == 0 || c.Missing != "" {
 			t.Errorf("%s: %+v", s, c)
 		}
@@ -402,24 +414,30 @@ func TestEveryChangeIsToldAndAskedForOnce(t *testing.T) {
 		made++
 	}
 	s.Do("SET", "lock:a", jedisStamp(time.Now()))
-	looks := func(r *Result) int64 { return r.Evidence.Covered(SourcePoll).Events }
+	looks := func(r *Result) int64 { return r.Evidence.Covered(census.SourcePoll).Events }
 	before := int64(0)
-	cfg := Config{Match: "lock:*", For: time.Minute, NoStats: true, SeenEvery: 50 * time.Millisecond, Seen: func(r *Result) {
-		told := r.Evidence.Covered(SourceTracking).Events
-		switch {
-		case told < made || looks(r) < before+3: // and looked at anew, several times
-		case made == changes:
-			stop()
-		default:
-			before = looks(r)
-			change()
-		}
-	}}
+	cfg := Config{
+		Config:    census.Config{Match: "lock:*"},
+		For:       time.Minute,
+		NoStats:   true,
+		SeenEvery: 50 * time.Millisecond,
+		Seen: func(r *Result) {
+			told := r.Evidence.Covered(census.SourceTracking).Events
+			switch {
+			case told < made || looks(r) < before+3: // and looked at anew, several times
+			case made == changes:
+				stop()
+			default:
+				before = looks(r)
+				change()
+			}
+		},
+	}
 	r, err := Watch(ctx, pool, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told := r.Evidence.Covered(SourceTracking).Events; told != changes || made != changes {
+	if told := r.Evidence.Covered(census.SourceTracking).Events; told != changes || made != changes {
 		t.Errorf("%d changes of %d were told of", told, made)
 	}
 	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
@@ -441,16 +459,21 @@ func TestATTLThatIsSetLaterIsSeenOnServersOfAllAges(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			set := false
-			r, err := Watch(ctx, pool, Config{Match: "lock:*", For: time.Minute, SeenEvery: 50 * time.Millisecond, Seen: func(r *Result) {
-				switch keys := r.Evidence.Keys; {
-				case len(keys) == 0:
-				case !set && keys[0].NoTTL && r.Evidence.Covered(SourcePoll).Events > 5:
-					set = true
-					s.Do("PEXPIRE", "lock:a", 3_600_000)
-				case set && !keys[0].NoTTL:
-					stop()
-				}
-			}})
+			r, err := Watch(ctx, pool, Config{
+				Config:    census.Config{Match: "lock:*"},
+				For:       time.Minute,
+				SeenEvery: 50 * time.Millisecond,
+				Seen: func(r *Result) {
+					switch keys := r.Evidence.Keys; {
+					case len(keys) == 0:
+					case !set && keys[0].NoTTL && r.Evidence.Covered(census.SourcePoll).Events > 5:
+						set = true
+						s.Do("PEXPIRE", "lock:a", 3_600_000)
+					case set && !keys[0].NoTTL:
+						stop()
+					}
+				},
+			})
 			if err != nil || !set || r.Evidence.Keys[0].NoTTL || r.Evidence.Counts.Acquisitions != 1 {
 				t.Errorf("set %v: %+v, %v", set, r.Evidence.Keys, err)
 			}
@@ -465,11 +488,16 @@ func TestAValueThatStandsIsAskedForItsTTLNowAndThen(t *testing.T) {
 	s.Do("SET", "lock:a", jedisStamp(time.Now()))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	r, err := Watch(ctx, pool, Config{Match: "lock:*", For: time.Minute, SeenEvery: 50 * time.Millisecond, Seen: func(r *Result) {
-		if r.Cost.Looks > 20 {
-			stop()
-		}
-	}})
+	r, err := Watch(ctx, pool, Config{
+		Config:    census.Config{Match: "lock:*"},
+		For:       time.Minute,
+		SeenEvery: 50 * time.Millisecond,
+		Seen: func(r *Result) {
+			if r.Cost.Looks > 20 {
+				stop()
+			}
+		},
+	})
 	if err != nil || len(r.Evidence.Keys) != 1 {
 		t.Fatal(r, err)
 	}

@@ -10,7 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -63,7 +64,7 @@ func TestPollsFindHoldsWithoutAnySourceElse(t *testing.T) {
 	if !e.Keys[0].NoTTL && e.Keys[0].LastWrite == nil {
 		t.Errorf("key %+v", e.Keys[0])
 	}
-	for _, s := range []Source{SourceTracking, SourceStats} {
+	for _, s := range []census.Source{census.SourceTracking, census.SourceStats} {
 		if e.Covered(s).Missing == "" {
 			t.Errorf("%s works on a server that has none: %+v", s, e.Covered(s))
 		}
@@ -74,7 +75,7 @@ func TestPollsFindHoldsWithoutAnySourceElse(t *testing.T) {
 }
 
 func TestReplayComesToTheSameResult(t *testing.T) {
-	cfg := Config{Keys: []string{"stock"}}
+	cfg := Config{Config: census.Config{Keys: []string{"stock"}}}
 	live, record := watched(t, cfg, func(w *redistest.World) {
 		for range 4 {
 			w.Mini.Set("stock", jedisStamp(w.Now()))
@@ -123,7 +124,7 @@ func TestServersStepIsAHoleInEveryWindow(t *testing.T) {
 	if len(e.ServerSteps) != 1 || !strings.Contains(e.ServerSteps[0].Detail, "699") && !strings.Contains(e.ServerSteps[0].Detail, "700") {
 		t.Errorf("steps %+v", e.ServerSteps)
 	}
-	if _, quiet := e.Quiet(SourcePoll); quiet > 2*time.Second || quiet < time.Second {
+	if _, quiet := e.Quiet(census.SourcePoll); quiet > 2*time.Second || quiet < time.Second {
 		t.Errorf("quiet for %v: %+v, %+v", quiet, e.Coverage, e.ServerSteps)
 	}
 }
@@ -179,7 +180,7 @@ func TestLooksStayWithinTheirBudget(t *testing.T) {
 func TestKeysThatStayFreeMakeRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
-		cfg := Config{For: 40 * time.Second, MaxKeys: 3, Looks: 2000, Clock: w.Clock(redistest.Skew{})}
+		cfg := Config{Config: census.Config{MaxKeys: 3}, For: 40 * time.Second, Looks: 2000, Clock: w.Clock(redistest.Skew{})}
 		done := make(chan *Result)
 		go func() {
 			r, err := Watch(t.Context(), w.Pool(), cfg)
@@ -202,16 +203,10 @@ func TestKeysThatStayFreeMakeRoomForOthers(t *testing.T) {
 
 func TestImpossibleConfigNamesTheField(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1}, "Dialects": {Dialects: []dialect.Dialect{{}}},
+		"For": {For: -1}, "Timeout": {Timeout: -1}, "Monitor.Every": {Monitor: MonitorConfig{Every: -1}}, "Lease": {Config: census.Config{Lease: -1}},
 	} {
-		if _, err := NewCensus(cfg); err == nil || !strings.Contains(err.Error(), field) {
+		if _, err := Replay(nil, cfg); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
-	}
-	if _, err := NewCensus(Config{Rate: -1}); err == nil {
-		t.Error("negative rate taken")
-	}
-	if likeliest()[0].Name != "Jedis" {
-		t.Error("no Jedis")
 	}
 }

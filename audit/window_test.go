@@ -8,46 +8,28 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
-
-// spellings are those that Spring's serializers give to keys and values.
-var spellings = []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}
-
-// spelling is the dialect of a RedisTemplate with one serializer for keys and
-// values.
-func spelling(e dialect.Encoding) dialect.Dialect {
-	d := dialect.Template()
-	d.KeyEncoding, d.ValueEncoding = e, e
-	return d
-}
-
-func keyOf(t *testing.T, d dialect.Dialect, name string) string {
-	t.Helper()
-	key, err := d.EncodeKey(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
 
 // quietBeside is the window that MONITOR and the server's counters prove after
 // two minutes. An old client of d tries 20 times a second in a database, for a
 // lock that another holds; database -1 is none, and nobody tries.
-func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (monitor, stats time.Duration, e Evidence) {
+func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (monitor, stats time.Duration, e census.Evidence) {
 	t.Helper()
-	census, err := NewCensus(cfg)
+	folded, err := census.New(cfg.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]bool{}
-	filter := newFilter(census.cfg, census, func(key string) { found[key] = true })
+	filter := newFilter(filled(t, cfg), func(key string) { found[key] = true })
 	key, calls := keyOf(t, d, "lock:stock"), int64(0)
-	census.Add(gapOf(SourceMonitor, at(0), 0, HoleBudget, "begins"))
+	folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
 	if database == cfg.DB {
-		census.Add(skew.Observed{At: at(0), Kind: skew.ObservedLook, Key: key, Exists: true, Value: stampOf(t, d, at(0), time.Hour)})
+		folded.Add(offset.Observed{At: at(0), Kind: offset.ObservedLook, Key: key, Exists: true, Value: stampOf(t, d, at(0), time.Hour)})
 	}
 	for ms := 0; ms <= 120_000; ms += 50 {
 		text := asServer(at(ms).UnixMicro(), cfg.DB, "10.0.0.9:1", "PING")
@@ -56,18 +38,18 @@ func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (mon
 			text = asServer(at(ms).UnixMicro(), database, "10.0.0.1:1", "SETNX", key, stampOf(t, d, at(ms), time.Minute))
 		}
 		for _, o := range filter.line(text, nil) {
-			census.Add(o)
+			folded.Add(o)
 		}
 		if ms%1000 == 0 {
-			census.Add(skew.Observed{At: at(ms), Kind: skew.ObservedStep})
+			folded.Add(offset.Observed{At: at(ms), Kind: offset.ObservedStep})
 			for _, name := range []string{"setnx", "getset"} {
-				census.Add(skew.Observed{At: at(ms), Kind: skew.ObservedStats, Event: name, Count: calls})
+				folded.Add(offset.Observed{At: at(ms), Kind: offset.ObservedStats, Event: name, Count: calls})
 			}
 		}
 	}
-	e = census.Result().Evidence
-	_, monitor = e.Quiet(SourceMonitor)
-	_, stats = e.Quiet(SourceStats)
+	e = evidenceOf(folded)
+	_, monitor = e.Quiet(census.SourceMonitor)
+	_, stats = e.Quiet(census.SourceStats)
 	if database == cfg.DB != found[key] {
 		t.Errorf("found %v", found)
 	}
@@ -84,7 +66,7 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 			for _, watched := range []int{0, 3} {
 				for _, tries := range []int{-1, 0, 3} {
 					t.Run(fmt.Sprint(e, " ", len(said), " watched ", watched, " tries ", tries), func(t *testing.T) {
-						monitor, stats, evidence := quietBeside(t, Config{Match: "lock*", DB: watched, Dialects: said}, d, tries)
+						monitor, stats, evidence := quietBeside(t, Config{Config: census.Config{Match: "lock*", DB: watched, Dialects: said}}, d, tries)
 						want := whole
 						if tries == watched {
 							want = 0
@@ -110,11 +92,8 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 // TestFilterLeavesOutWhatIsNotAskedAbout sends names that only look like the
 // pattern, and one in full length.
 func TestFilterLeavesOutWhatIsNotAskedAbout(t *testing.T) {
-	census, err := NewCensus(Config{Match: "lock*", DB: 3, Keys: []string{"given"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	filter := newFilter(census.cfg, census, func(string) {})
+	cfg := census.Config{Match: "lock*", DB: 3, Keys: []string{"given"}}
+	filter := newFilter(filled(t, Config{Config: cfg}), func(string) {})
 	for _, c := range []struct {
 		db   int
 		key  string
@@ -135,78 +114,49 @@ func TestFilterLeavesOutWhatIsNotAskedAbout(t *testing.T) {
 // TestTokenOnOurMarkIsNoAttempt: a dialect of bare tokens reads any text as one
 // of its own.
 func TestTokenOnOurMarkIsNoAttempt(t *testing.T) {
-	census, err := NewCensus(Config{Match: "lock*", Dialects: []dialect.Dialect{dialect.SetDel()}})
+	cfg := census.Config{Match: "lock*", Dialects: []dialect.Dialect{dialect.SetDel()}}
+	folded, err := census.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]int{"{lock:x}:gsl": 0, "lock:x": 1} {
-		filter := newFilter(census.cfg, census, func(string) {})
+		filter := newFilter(filled(t, Config{Config: cfg}), func(string) {})
 		if got := filter.line(asServer(at(0).UnixMicro(), 0, "a:1", "SET", key, "46pp_t56wMdRpwZ1BglSEg", "NX", "PX", "30000"), nil); len(got) != want {
 			t.Errorf("%s: %+v", key, got)
 		}
 	}
-	census.Add(skew.Observed{At: at(1), Kind: skew.ObservedLook, Key: "{lock:y}:gsl", Exists: true, Value: "46pp_t56wMdRpwZ1BglSEg 1"})
-	if e := census.Result().Evidence; e.LastWrite != nil || len(e.Keys) > 0 {
+	folded.Add(offset.Observed{At: at(1), Kind: offset.ObservedLook, Key: "{lock:y}:gsl", Exists: true, Value: "46pp_t56wMdRpwZ1BglSEg 1"})
+	if e := evidenceOf(folded); e.LastWrite != nil || len(e.Keys) > 0 {
 		t.Errorf("%+v", e.LastWrite)
 	}
 }
 
-// TestGuardsAndTombstonesAreReadInEachSpelling: they are ours, and no old
-// client's write.
-func TestGuardsAndTombstonesAreReadInEachSpelling(t *testing.T) {
-	for _, e := range spellings {
-		d := spelling(e)
-		f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
-		for i, text := range []string{"4611686018427387999", d.Tombstone()} {
-			value, err := d.EncodeValue(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.do(i, anna, "SET", keyOf(t, d, "lock"), value)
-		}
-		if r := f.wants(Counts{Guards: 1, Tombstones: 1}); r.Evidence.LastWrite != nil {
-			t.Errorf("%s: an old client wrote %+v", e, r.Evidence.LastWrite)
-		}
-	}
-}
-
-// TestCommandsAcrossDatabasesAreFollowed: SWAPDB, MOVE, COPY and FLUSHDB change
-// keys of a database in which they are not sent, or of another one than that.
-func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
+// TestCommandsAcrossDatabasesAreHandedOn: what changes the key, or may, reaches
+// the census, whatever database it is sent in.
+func TestCommandsAcrossDatabasesAreHandedOn(t *testing.T) {
 	for _, c := range []struct {
 		db            int
 		words         string
-		known, exists bool // of "lock" in database 3 afterwards
+		unknown, gone bool // what becomes of "lock" in database 3
 	}{
-		{3, "SETNX lock 1", true, true}, {0, "DEL lock", true, true}, {3, "DEL lock", true, false}, {3, "DEL a lock", true, false},
-		{0, "FLUSHDB", true, true}, {3, "FLUSHDB", true, false}, {0, "FLUSHALL", true, false},
-		{0, "SWAPDB 0 1", true, true}, {0, "SWAPDB 0 3", false, true}, {5, "SWAPDB 3 1", false, true},
-		{0, "MOVE lock 3", false, true}, {3, "MOVE lock 0", false, true}, {0, "MOVE lock 1", true, true}, {3, "MOVE other 0", true, true},
-		{0, "COPY other lock DB 3 REPLACE", false, true}, {0, "COPY other lock", true, true}, {3, "COPY other lock", false, true},
+		{3, "SETNX lock 1", false, false}, {0, "DEL lock", false, false}, {3, "DEL lock", false, true}, {3, "DEL a lock", false, true},
+		{0, "FLUSHDB", false, false}, {3, "FLUSHDB", false, true}, {0, "FLUSHALL", false, true},
+		{0, "SWAPDB 0 1", false, false}, {0, "SWAPDB 0 3", true, false}, {5, "SWAPDB 3 1", true, false},
+		{0, "MOVE lock 3", true, false}, {3, "MOVE lock 0", true, false}, {0, "MOVE lock 1", false, false}, {3, "MOVE other 0", false, false},
+		{0, "COPY other lock DB 3 REPLACE", true, false}, {0, "COPY other lock", false, false}, {3, "COPY other lock", true, false},
 	} {
-		census, err := NewCensus(Config{DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		filter := newFilter(census.cfg, census, func(string) {})
-		census.Add(gapOf(SourceMonitor, at(-2), 0, HoleBudget, "begins"))
-		census.Add(skew.Observed{At: at(-1), Kind: skew.ObservedLook, Key: "lock"})
-		for _, text := range []string{
-			asServer(at(0).UnixMicro(), 3, "a:1", "SETNX", "lock", stamp(0)), asServer(at(1).UnixMicro(), c.db, "a:1", strings.Fields(c.words)...),
-		} {
-			for _, o := range filter.line(text, nil) {
-				census.Add(o)
-			}
-		}
-		if k := census.keys[keyID{3, "lock"}]; k.known != c.known || k.exists != c.exists {
-			t.Errorf("database %d, %s: known %v, exists %v", c.db, c.words, k.known, k.exists)
+		filter := newFilter(filled(t, Config{Config: census.Config{DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}}), func(string) {})
+		filter.line(asServer(at(0).UnixMicro(), 3, "a:1", "SETNX", "lock", stamp(0)), nil)
+		got := filter.line(asServer(at(1).UnixMicro(), c.db, "a:1", strings.Fields(c.words)...), nil)
+		if n := len(got); n == 0 && (c.unknown || c.gone) || n > 0 && strings.Join(got[n-1].Args, " ") != c.words {
+			t.Errorf("database %d, %s: handed on %+v", c.db, c.words, got)
 		}
 	}
 }
 
 // TestPollsFindKeysInEachSpelling watches a server by SCAN and looks alone.
 func TestPollsFindKeysInEachSpelling(t *testing.T) {
-	r, record := watched(t, Config{Match: "lock*"}, func(w *redistest.World) {
+	r, record := watched(t, Config{Config: census.Config{Match: "lock*"}}, func(w *redistest.World) {
 		for _, e := range spellings {
 			d := spelling(e)
 			w.Mini.Set(keyOf(t, d, "lock:stock"), stampOf(t, d, w.Now(), time.Minute))
@@ -234,63 +184,35 @@ func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 		{"a:1", "SETNX", "lock:x", 3, 100 * time.Millisecond}, {"a:1", "GETSET", "lock:x", 3, 100 * time.Millisecond}, {"lua", "GETSET", "lock:x", 3, 100 * time.Millisecond},
 		{"a:1", "SETNX", "lock:x", 0, 10 * time.Second}, {"a:1", "SETNX", "other", 3, 10 * time.Second}, {"a:1", "GET", "lock:x", 3, 10 * time.Second},
 	} {
-		census, err := NewCensus(Config{Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}})
+		cfg := census.Config{Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}
+		folded, err := census.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		filter := newFilter(census.cfg, census, func(string) {})
-		census.Add(gapOf(SourceMonitor, at(0), 0, HoleBudget, "begins"))
+		filter := newFilter(filled(t, Config{Config: cfg}), func(string) {})
+		folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
 		events := 0
 		for ms := 0; ms <= 10_000; ms += 10 {
 			line := asServer(at(ms).UnixMicro(), c.db, c.addr, c.name, c.key, value)
 			for _, o := range filter.line(line, nil) {
-				census.Add(o)
+				folded.Add(o)
 				events++
 				if len(o.Args) > 2 {
 					t.Errorf("%s: the value of another program is kept: %q", c.name, o.Args)
 				}
 			}
 		}
-		census.Add(skew.Observed{At: at(10_000), Kind: skew.ObservedStep})
-		e := census.Result().Evidence
-		if _, quiet := e.Quiet(SourceMonitor); quiet > c.want || quiet < c.want-100*time.Millisecond || events > 101 || e.Counts != (Counts{}) {
+		folded.Add(offset.Observed{At: at(10_000), Kind: offset.ObservedStep})
+		e := evidenceOf(folded)
+		if _, quiet := e.Quiet(census.SourceMonitor); quiet > c.want || quiet < c.want-100*time.Millisecond || events > 101 || e.Counts != (census.Counts{}) {
 			t.Errorf("%s %s by %s in database %d: quiet for %v, %d events, %+v", c.name, c.key, c.addr, c.db, quiet, events, e.Counts)
 		}
 		for _, o := range filter.tellOther(nil) {
-			census.Add(o)
+			folded.Add(o)
 		}
-		e = census.Result().Evidence
-		if _, quiet := e.Quiet(SourceMonitor); c.want < time.Second && quiet != 0 {
+		e = evidenceOf(folded)
+		if _, quiet := e.Quiet(census.SourceMonitor); c.want < time.Second && quiet != 0 {
 			t.Errorf("%s: at the end quiet for %v", c.name, quiet)
-		}
-	}
-}
-
-// TestAttemptCountsBeforeItsOutcomeIsKnown: a client of SET NX tries once on a
-// key that nobody has looked at.
-func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
-	d := dialect.SetDel()
-	f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
-	f.do(1000, anna, "SET", "lock", d.Constant, "NX", "EX", "30")
-	f.add(skew.Observed{At: at(5000), Kind: skew.ObservedStep})
-	e := f.result().Evidence
-	if _, quiet := e.Quiet(SourceMonitor); quiet != 4*time.Second || e.LastFailed == nil || e.LastFailed.Key != "lock" {
-		t.Errorf("quiet for %v, last failed %+v", quiet, e.LastFailed)
-	}
-}
-
-// TestReplayKeepsToThePattern plays a record of all keys for those of one
-// pattern.
-func TestReplayKeepsToThePattern(t *testing.T) {
-	for _, e := range spellings {
-		d := spelling(e)
-		f := newFilm(t, Config{Match: "lock*", Dialects: []dialect.Dialect{d}})
-		for i, name := range []string{"lock:a", "stock", "lock:b"} {
-			f.look(10*i, keyOf(t, d, name), stampOf(t, d, at(10*i), time.Minute))
-			f.do(10*i+5, anna, "SETNX", keyOf(t, d, name+"2"), stampOf(t, d, at(10*i), time.Minute))
-		}
-		if keys := f.census.keys; len(keys) != 4 || len(f.result().Evidence.Keys) != 2 {
-			t.Errorf("%s: %+v", e, keys)
 		}
 	}
 }
@@ -326,18 +248,52 @@ func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
 // TestHashedRecordKeepsDatabases: a replay has to know where SWAPDB, MOVE and
 // COPY leave a key.
 func TestHashedRecordKeepsDatabases(t *testing.T) {
-	census, err := NewCensus(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRecorder(Config{Hash: []byte("x")}, census)
+	r := newRecorder(Config{Hash: []byte("x")})
 	for words, want := range map[string]string{
 		"SWAPDB 0 3": "SWAPDB 0 3", "MOVE lock 3": "MOVE " + r.key("lock") + " 3", "COPY a b DB 3": "COPY " + r.key("a") + " " + r.key("b") + " DB 3",
 		"SETNX lock": "SETNX " + r.key("lock"),
 	} {
-		o := r.hashed(skew.Observed{Kind: skew.ObservedCommand, Args: strings.Fields(words)})
+		o := r.hashed(offset.Observed{Kind: offset.ObservedCommand, Args: strings.Fields(words)})
 		if got := strings.Join(o.Args, " "); got != want {
 			t.Errorf("%s is recorded as %s", words, got)
 		}
+	}
+}
+
+// filled is cfg as a watch takes it.
+func filled(t testing.TB, cfg Config) Config {
+	t.Helper()
+	cfg, err := cfg.filled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func evidenceOf(c *census.Census) census.Evidence {
+	e, _ := c.Evidence()
+	return e
+}
+
+// What a record says of the server is what the watch knew.
+func TestRecordCarriesTheRunAndTheBounds(t *testing.T) {
+	cfg := census.Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second, Dialects: []dialect.Dialect{dialect.Jedis()}}
+	f := on(t, cfg, "first")
+	f.look(-2000, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(-5000))
+	f.serverIs(100, "second")
+	f.do(200, anna, "SETNX", "stock", stamp(-7000))
+	f.do(2200, anna, "SETNX", "stock", stamp(-5000))
+	f.do(70_000, anna, "SETNX", "stock", stamp(63_000)) // longer than a lease after the run began
+	var record strings.Builder
+	watch := Config{Config: cfg, Record: &record}
+	rec := newRecorder(watch)
+	for _, o := range f.events {
+		rec.event(o)
+	}
+	again, err := Replay(strings.NewReader(record.String()), watch)
+	live := f.result().Evidence
+	if err != nil || rec.err != nil || again.Evidence.Run != "second" || again.Evidence.Behind != live.Behind || again.Evidence.Ahead != live.Ahead || !live.Behind.Span.Known() {
+		t.Errorf("%v %v\nagain %+v\nlive %+v", err, rec.err, again.Evidence.Behind, live.Behind)
 	}
 }

@@ -2,12 +2,15 @@ package legacy
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -22,7 +25,6 @@ import (
 type Backend interface {
 	lock.Backend
 	lock.Tuned
-	lock.Bounded
 	lock.Waker
 	io.Closer
 
@@ -57,10 +59,10 @@ func New(pool *redis.Pool, cfg Config) (Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, dialect: cfg.Dialect, clock: newClock(cfg.Clock)}
+	s := &server{cfg: cfg, dialect: cfg.Dialect, clock: clock{clocks.New(cfg.Clock)}}
 	s.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Lost: s.lost})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("legacy: %w", err)
 	}
 	s.cfg.Timeout = s.mux.Timeout() // with its default, on which a release without a timer of its own relies
 	if cfg.Mode == Verbatim {
@@ -80,6 +82,8 @@ type server struct {
 	// oldServer: this connection's server lets no script write that has called TIME. Forgotten with
 	// the connection, since another server may answer the next.
 	oldServer atomic.Bool
+
+	armed watches.Armed // of held keys
 }
 
 func (s *server) lost(error) { s.oldServer.Store(false) }
@@ -92,6 +96,9 @@ func (s *server) Timeout() time.Duration {
 	}
 	return s.cfg.Timeout
 }
+
+// Unwatch ends the watch of a grant.
+func (s *server) Unwatch(g lock.Grant) { s.armed.Unwatch(g) }
 
 func (s *server) Mode() Mode               { return s.cfg.Mode }
 func (s *server) Dialect() dialect.Dialect { return s.dialect }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/interop"
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/interop"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -23,7 +23,7 @@ func TestBothModesConformOnEveryServer(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
 		for _, cfg := range []legacy.Config{
 			{Mode: legacy.Hardened, Timeout: time.Minute, Terms: dialect.Terms{Lease: 2 * time.Minute, Spread: 20 * time.Millisecond, Gap: 10 * time.Millisecond}},
-			{Mode: legacy.Verbatim, Timeout: time.Minute, Wake: legacy.On},
+			{Mode: legacy.Verbatim, Timeout: time.Minute, Wake: lock.WakeOn},
 		} {
 			traits := locktest.Traits{CannotWake: !bin.Tracking}
 			if cfg.Mode == legacy.Verbatim {

@@ -13,36 +13,28 @@ import (
 type Mode int
 
 const (
+	// Hardened, the zero Mode, writes the same bytes by scripts, beside a token of
+	// its own.
+	Hardened Mode = iota
+
 	// Verbatim sends the old client's own commands in its order. It needs no scripts, so it runs
 	// through proxies and on very old servers, and has every fault of the old client.
-	Verbatim Mode = iota
-
-	// Hardened writes the same bytes by scripts, beside a token of its own.
-	Hardened
+	Verbatim
 )
 
 // String returns the mode's name.
 func (m Mode) String() string {
-	if m == Hardened {
-		return "hardened"
+	if m == Verbatim {
+		return "verbatim"
 	}
-	return "verbatim"
+	return "hardened"
 }
 
-// Switch turns something on or off that has a default.
-type Switch int
-
-// The positions of a Switch.
-const (
-	Default Switch = iota
-	On
-	Off
-)
-
-// Config says which old clients stand beside us and how to treat them. Zero is right for every
-// field, except where a dialect has no lease of its own: then Terms.Lease must be given.
+// Config says which old clients share the keys and how to treat them. The zero
+// Config is Hardened, for clients of [dialect.Jedis]. A dialect without a lease of
+// its own needs Terms.Lease.
 type Config struct {
-	// Mode defaults to Verbatim.
+	// Mode defaults to Hardened. Verbatim is asked for by name.
 	Mode Mode
 
 	// Dialect is what the old clients write. It is configured and never guessed: no single value
@@ -67,8 +59,8 @@ type Config struct {
 	SettleAlways bool
 
 	// Wake makes waiters learn of a release by CLIENT TRACKING, where the server has it. Defaults to
-	// On in Hardened and Off in Verbatim, whose pace is the old client's.
-	Wake Switch
+	// [lock.WakeOn] in Hardened and [lock.WakeOff] in Verbatim, whose pace is the old client's.
+	Wake lock.Wake
 
 	// Timeout bounds the wait for each reply of the server, in real time. Defaults to 2 s.
 	Timeout time.Duration
@@ -90,7 +82,7 @@ func (cfg Config) complete() (Config, error) {
 		cfg.Dialect = dialect.Jedis()
 	}
 	if err := cfg.Dialect.Validate(); err != nil {
-		return cfg, fmt.Errorf("legacy: Config.Dialect: %w", err)
+		return cfg, fmt.Errorf("legacy: Config.Dialect is not one of dialect.Presets, nor a whole one of your own: %w", err)
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
@@ -109,8 +101,8 @@ func (cfg Config) complete() (Config, error) {
 	if cfg.Takeover == nil {
 		cfg.Takeover = newByTerms(cfg.Dialect, terms)
 	}
-	if cfg.Wake == Default {
-		cfg.Wake = On
+	if cfg.Wake == lock.WakeDefault {
+		cfg.Wake = lock.WakeOn
 	}
 	return cfg, cfg.judges()
 }

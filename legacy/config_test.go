@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -37,10 +39,10 @@ func TestWhatContradictsItselfIsRefusedByName(t *testing.T) {
 		says []string
 	}{
 		{legacy.Config{Mode: 7}, []string{"Mode", "7"}},
-		{legacy.Config{Timeout: -1}, []string{"Timeout"}},
-		{legacy.Config{Takeover: legacy.ServerClock(0)}, []string{"Takeover", "Hardened"}},
-		{legacy.Config{SettleAlways: true}, []string{"SettleAlways", "Hardened"}},
-		{legacy.Config{Terms: dialect.Terms{Lease: -1}}, []string{"Lease"}},
+		{legacy.Config{Mode: legacy.Verbatim, Timeout: -1}, []string{"Timeout"}},
+		{legacy.Config{Mode: legacy.Verbatim, Takeover: legacy.ServerClock(0)}, []string{"Takeover", "Hardened"}},
+		{legacy.Config{Mode: legacy.Verbatim, SettleAlways: true}, []string{"SettleAlways", "Hardened"}},
+		{legacy.Config{Mode: legacy.Verbatim, Terms: dialect.Terms{Lease: -1}}, []string{"Lease"}},
 		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: -1}}, []string{"Lease"}},
 		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.RedisPy()}, []string{"RedisPy", "Lease"}},
 		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Second, Gap: time.Minute}}, []string{"Gap", "Lease"}},
@@ -49,7 +51,7 @@ func TestWhatContradictsItselfIsRefusedByName(t *testing.T) {
 		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Bare(), Takeover: legacy.Unchanged(time.Hour)}, []string{"Unchanged", "Bare"}},
 		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.SetGetDel(), Takeover: legacy.All(legacy.Unchanged(time.Hour))}, []string{"Unchanged", "SetGetDel"}},
 		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Kdyby(), Takeover: legacy.Unchanged(time.Hour)}, []string{"Unchanged", "ServerClock"}},
-		{legacy.Config{Dialect: dialect.Dialect{Name: "half"}}, []string{"Dialect"}},
+		{legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Dialect{Name: "half"}}, []string{"Dialect"}},
 	} {
 		b, err := legacy.New(w.Pool(), c.cfg)
 		if err == nil {
@@ -65,6 +67,26 @@ func TestWhatContradictsItselfIsRefusedByName(t *testing.T) {
 	}
 	ok := legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Kdyby(), Takeover: legacy.All(legacy.ServerClock(0), legacy.Unchanged(time.Hour))}
 	open(t, w, ok)
+}
+
+// The zero Config is the mode without the old client's faults.
+func TestZeroConfigIsHardened(t *testing.T) {
+	b := open(t, redistest.New(t), legacy.Config{})
+	if b.Mode() != legacy.Hardened || b.Dialect() != dialect.Jedis() {
+		t.Errorf("%v %s", b.Mode(), b.Dialect().Name)
+	}
+}
+
+func TestNewNamesWhatThePoolLacks(t *testing.T) {
+	for _, c := range []struct {
+		pool *redis.Pool
+		says string
+	}{{nil, "pool is nil"}, {&redis.Pool{}, "set DialContext"}} {
+		_, err := legacy.New(c.pool, legacy.Config{})
+		if err == nil || !strings.HasPrefix(err.Error(), "legacy: ") || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want %q", err, c.says)
+		}
+	}
 }
 
 func TestHardenedTimesThatDoNotFitAreRefusedByName(t *testing.T) {
@@ -138,7 +160,7 @@ func TestTuneChangesNothingThatIsSet(t *testing.T) {
 	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 100*time.Millisecond {
 		t.Errorf("%+v", cfg)
 	}
-	cfg = open(t, w, legacy.Config{}).Tune(lock.Config{})
+	cfg = open(t, w, legacy.Config{Mode: legacy.Verbatim}).Tune(lock.Config{})
 	if cfg.TTL != time.Minute || cfg.Margin >= 0 || cfg.RenewEvery >= 0 {
 		t.Errorf("%+v", cfg)
 	}
@@ -161,7 +183,7 @@ func TestPaceIsTheDialectsOwn(t *testing.T) {
 		{dialect.JedisAQS(), time.Second, time.Millisecond, 1001},
 		{dialect.Faye(), time.Second, 100 * time.Millisecond, 11},
 	} {
-		poll, attempts := open(t, w, legacy.Config{Dialect: c.d}).(lock.Pacer).Pace(c.wait)
+		poll, attempts := open(t, w, legacy.Config{Mode: legacy.Verbatim, Dialect: c.d}).(lock.Pacer).Pace(c.wait)
 		if poll != c.poll || attempts != c.attempts {
 			t.Errorf("%s, wait %v: every %v, %d times", c.d.Name, c.wait, poll, attempts)
 		}

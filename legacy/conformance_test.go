@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -43,7 +43,7 @@ func kitWorld(cfg legacy.Config, ttl, freeAfter time.Duration) func(*testing.T) 
 func TestHardenedConforms(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.Kdyby(), dialect.Gorlock(), dialect.Bare(), dialect.SetPexpire()} {
 		t.Run(d.Name, func(t *testing.T) {
-			cfg := legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute, Gap: time.Millisecond}, Wake: legacy.On}
+			cfg := legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute, Gap: time.Millisecond}, Wake: lock.WakeOn}
 			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true}, kitWorld(cfg, 15*time.Second, 4*time.Second))
 		})
 	}
@@ -52,7 +52,7 @@ func TestHardenedConforms(t *testing.T) {
 func TestVerbatimConforms(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisMutex(), dialect.Errorception(), dialect.Gorlock(), dialect.SetGetDel()} {
 		t.Run(d.Name, func(t *testing.T) {
-			cfg := legacy.Config{Dialect: d}
+			cfg := legacy.Config{Mode: legacy.Verbatim, Dialect: d}
 			traits := locktest.Traits{
 				NotRenewable: true, CannotWake: true,
 				LateRelease:  d.Release == dialect.ReleaseDel,

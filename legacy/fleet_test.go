@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -55,7 +55,7 @@ func (f *fleet) client(mode legacy.Mode, skew time.Duration, rnd *rand.Rand) {
 			f.t.Error(err)
 			return
 		}
-		f.hold(lease.Context(), mode, rnd)
+		f.hold(lease.Context(context.Background()), mode, rnd)
 		if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrLost) {
 			f.t.Error(err)
 		}

@@ -24,7 +24,7 @@ type grant struct {
 	head     any // what stands before the number on L; in dialects without one the token itself
 	term     lock.Term
 
-	watched atomic.Int32  // guards that are armed
+	watched atomic.Int32  // watches that are armed
 	server  time.Time     // the server's clock when it took the key
 	pending *wire.Pending // of an attempt whose outcome is not known, until it is
 

@@ -50,7 +50,7 @@ var errUncertain = errors.New("the connection ended before the server said wheth
 const renewReply = 7
 
 // renewed reads a renewal's reply, which came within took.
-func (g *grant) renewed(r wire.Reply, at lock.Instant, took span) (lock.Term, error) {
+func (g *grant) renewed(r wire.Reply, at lock.Instant, took roundTrip) (lock.Term, error) {
 	if r.Err != nil {
 		return lock.Term{}, trouble(g.k, "renew", r.Err)
 	}
@@ -78,7 +78,7 @@ func (g *grant) cut(l, m any) {
 // stays until Release or its own end, so that the next of ours does not start beside a job that is
 // still being stopped (rule 8).
 func (g *grant) lose(f []any) error {
-	seen, err := g.h.look(g.k, f[1], span{wall: g.h.clock.Now()})
+	seen, err := g.h.look(g.k, f[1], roundTrip{wall: g.h.clock.Now()})
 	if err != nil {
 		return err
 	}

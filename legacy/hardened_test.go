@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -113,7 +113,7 @@ func TestHeldIsToldApart(t *testing.T) {
 // may be renewed, an old client's stamp is by its writer's clock, and what a
 // holder has lost is not renewed any more.
 func TestHeldSaysWhoseEndItIs(t *testing.T) {
-	r := newRig(t, legacy.Config{})
+	r := newRig(t, legacy.Config{Mode: legacy.Verbatim})
 	refused := func() *lock.HeldError {
 		t.Helper()
 		_, err := r.b.Try(bg, "k", ttl)

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -72,7 +72,7 @@ type replay struct {
 func newReplay(t *testing.T, at int64) *replay {
 	w := redistest.New(t)
 	r := &replay{t: t, world: w, tap: newTap(w)}
-	b, err := legacy.New(r.tap.pool(t), legacy.Config{Clock: &pinned{time.UnixMilli(at)}})
+	b, err := legacy.New(r.tap.pool(t), legacy.Config{Mode: legacy.Verbatim, Clock: &pinned{time.UnixMilli(at)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestVerbatimJedisMakesAsManyAttemptsAsTheJar(t *testing.T) {
 				w := redistest.Bubble(t)
 				clock := w.Clock(redistest.Skew{})
 				p := newTap(w)
-				b, err := legacy.New(p.pool(t), legacy.Config{Clock: clock})
+				b, err := legacy.New(p.pool(t), legacy.Config{Mode: legacy.Verbatim, Clock: clock})
 				if err != nil {
 					t.Fatal(err)
 				}

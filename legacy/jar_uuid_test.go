@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -47,7 +47,7 @@ func uuidLines(t *testing.T, kind, own string) [][]string {
 func newUUIDReplay(t *testing.T, at int64) (r *replay, own string) {
 	w := redistest.New(t)
 	r = &replay{t: t, world: w, tap: newTap(w)}
-	b, err := legacy.New(r.tap.pool(t), legacy.Config{Dialect: dialect.JedisUUID(), Clock: &pinned{time.UnixMilli(at)}})
+	b, err := legacy.New(r.tap.pool(t), legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Clock: &pinned{time.UnixMilli(at)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -21,7 +22,7 @@ func NewJudge(cfg Config) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Judge{newHardened(&server{cfg: cfg, dialect: cfg.Dialect, clock: newClock(cfg.Clock)})}, nil
+	return &Judge{newHardened(&server{cfg: cfg, dialect: cfg.Dialect, clock: clock{clocks.New(cfg.Clock)}})}, nil
 }
 
 // Share makes the Judge and a Hardened backend one memory, of the keys and of the
@@ -47,20 +48,20 @@ func (j *Judge) Fits(ttl, renewEvery, margin time.Duration) error {
 // Stats returns what was counted: Foreign, Steps and Sparse.
 func (j *Judge) Stats() Stats { return j.h.Stats() }
 
-// Span is the time that a look took.
-type Span struct{ span }
+// RoundTrip is when a look was under way: from before it was sent until its reply came.
+type RoundTrip struct{ roundTrip }
 
 // Begin reads the clock before a look is sent, End after its reply came.
-func (j *Judge) Begin() Span { return Span{j.h.clock.begin()} }
+func (j *Judge) Begin() RoundTrip { return RoundTrip{j.h.clock.begin()} }
 
-// End is the later end of s.
-func (j *Judge) End(s Span) Span { return Span{j.h.clock.end(s.span)} }
+// End completes r, whose reply has just come.
+func (j *Judge) End(r RoundTrip) RoundTrip { return RoundTrip{j.h.clock.end(r.roundTrip)} }
 
 // Read makes an Observation of what a script saw, in the form of observe.lua: type, value (its first
 // kilobyte), size, PTTL, M, its PTTL, seconds and microseconds of the server's clock. name is what the
 // caller calls the lock and l its key. Nothing is remembered.
-func (j *Judge) Read(name, l string, reply any, at Span) (Observation, error) {
-	return j.h.look(newKeys(name, l, true), reply, at.span)
+func (j *Judge) Read(name, l string, reply any, at RoundTrip) (Observation, error) {
+	return j.h.look(newKeys(name, l, true), reply, at.roundTrip)
 }
 
 // Note joins an Observation to those before it.
@@ -70,7 +71,7 @@ func (j *Judge) Note(o Observation) Observation {
 }
 
 // SawClock notes a reading of the server's clock that came without a look at the key.
-func (j *Judge) SawClock(at Span, micros int64) { j.h.sawClock(at.span, micros) }
+func (j *Judge) SawClock(at RoundTrip, micros int64) { j.h.sawClock(at.roundTrip, micros) }
 
 // Look completes an Observation that was noted: if its stamp has passed and only
 // the age of a look is missing, it asks the server that mux talks to for the

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -60,21 +61,11 @@ func (s *server) keys(name string) (keys, error) {
 // HAZARD: where L holds a "}" and no tag of its own, no second name falls into its slot. On a single
 // server that does no harm; a cluster refuses the scripts, and the error says so.
 func MarkKey(l string) string {
-	if hasTag(l) {
-		return l + ":gsl"
-	}
-	return "{" + l + "}:gsl"
-}
-
-// hasTag reports that only a part of key is hashed: what stands between the first "{" and the next
-// "}", unless that is empty.
-func hasTag(key string) bool {
-	open := strings.IndexByte(key, '{')
-	return open >= 0 && strings.IndexByte(key[open+1:], '}') > 0
+	return scope.Mark(l)
 }
 
 // splitSlots reports that L and M cannot share a slot.
-func splitSlots(l string) bool { return strings.Contains(l, "}") && !hasTag(l) }
+func splitSlots(l string) bool { return strings.Contains(l, "}") && !scope.HasTag(l) }
 
 // TypeError says that a key holds what no lock of this kind can be.
 type TypeError struct {
@@ -95,6 +86,7 @@ func (e *TypeError) Unwrap() error { return lock.ErrNoRetry }
 // trouble names what was tried when the server or the network failed. The cause stays visible, so
 // that an ended context and the wire's certainty are found by errors.Is and errors.As.
 func trouble(k keys, what string, err error) error {
+	err = wire.Judged(err)
 	switch {
 	case wire.IsWrongType(err):
 		return &TypeError{Key: k.name}

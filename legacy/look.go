@@ -18,7 +18,7 @@ func (h *hardened) judge(ctx context.Context, mux *wire.Mux, k keys, o Observati
 	if !h.wantsLook(o) {
 		return o
 	}
-	asker := look.Looker{Server: mux, Machine: h.clock.boot}
+	asker := look.Looker{Server: mux, Machine: h.clock.Boot}
 	// Between two machines there is TIME alone, whose steps this process has seen.
 	slack := o.Gained + max(h.cfg.Terms.DefaultMargin(ttl), time.Duration(h.margin.Load()))
 	age, _, err := asker.Age(ctx, k.argL, k.argLook, o.Value, slack)

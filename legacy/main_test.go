@@ -3,7 +3,7 @@ package legacy_test
 import (
 	"testing"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

@@ -83,7 +83,7 @@ func (s *server) read(name string, raw dialect.Observation, size int) Observatio
 }
 
 // look reads the reply of the script's function of that name. The clock's fields are the caller's.
-func (s *server) look(k keys, reply any, at span) (Observation, error) {
+func (s *server) look(k keys, reply any, at roundTrip) (Observation, error) {
 	f, ok := reply.([]any)
 	if !ok || len(f) != 8 {
 		return Observation{}, fmt.Errorf("legacy: key %q: the server sent a reply of another form: %T", k.name, reply)

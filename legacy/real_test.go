@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -121,14 +122,14 @@ func TestHardenedWakesAndGuardsWhereTheServerTracks(t *testing.T) {
 		if _, err := g.Extend(bg, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
-		stop, err := other.Guard(bg, g, wake)
+		stop, err := watches.One(bg, other, g, wake)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stop()
 		s.Do("GETSET", "stock", "1")
 		await(t, woken)
-		if _, err := other.Guard(bg, g, wake); !errors.Is(err, lock.ErrLost) {
+		if _, err := watches.One(bg, other, g, wake); !errors.Is(err, lock.ErrLost) {
 			t.Error(err)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -144,9 +144,9 @@ func (r *rig) wantLeft(l string) {
 
 // jedis is a fleet that is known to be within a second of the server's clock.
 func jedis() legacy.Config {
-	return legacy.Config{Dialect: dialect.Jedis(), Terms: dialect.Terms{Behind: time.Second}}
+	return legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis(), Terms: dialect.Terms{Behind: time.Second}}
 }
 
 // unknown is a fleet of which nothing is known of how far it is from the
 // server's clock.
-func unknown() legacy.Config { return legacy.Config{Dialect: dialect.Jedis()} }
+func unknown() legacy.Config { return legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis()} }

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -62,7 +62,7 @@ func TestAnEndedContextInTheSettleIsUndone(t *testing.T) {
 
 func TestAnOrdinaryAcquisitionSettlesOnlyOnRequest(t *testing.T) {
 	for _, always := range []bool{false, true} {
-		r := newRig(t, legacy.Config{Dialect: dialect.PageNil(), SettleAlways: always})
+		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.PageNil(), SettleAlways: always})
 		before := r.w.Now()
 		r.take("k")
 		if settled := r.w.Now().After(before); settled != always {
@@ -74,7 +74,7 @@ func TestAnOrdinaryAcquisitionSettlesOnlyOnRequest(t *testing.T) {
 // Rule 6: or-mine dialects.
 
 func TestOrMineDialectsSettleEveryAcquisitionLongerThanTheGap(t *testing.T) {
-	r := newRig(t, legacy.Config{Dialect: dialect.JedisUUID(), Terms: dialect.Terms{Gap: 3 * time.Second}})
+	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Terms: dialect.Terms{Gap: 3 * time.Second}})
 	before := r.w.Now()
 	r.take("k")
 	if settled := r.w.Now().Sub(before); settled <= 3*time.Second {
@@ -190,7 +190,7 @@ func TestStampOutlivesItsKeyByADay(t *testing.T) {
 		if !d.HasStamp() {
 			continue
 		}
-		r := newRig(t, legacy.Config{Dialect: d})
+		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
 		r.w.StepServer(999 * time.Millisecond) // the worst moment of a whole second
 		r.take("k")
 		o, err := r.b.Observe(bg, "k")
@@ -285,7 +285,7 @@ func TestATokenIsComparedWhole(t *testing.T) {
 
 func TestSameBytesUnderAnotherTTLAreNotOursWhereOldClientsSetOne(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Gorlock(), dialect.Machinery()} {
-		r := newRig(t, legacy.Config{Dialect: d})
+		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
 		g := r.take("k")
 		mark := r.get("k")
 		r.w.Mini.SetTTL("k", ttl)
@@ -297,7 +297,7 @@ func TestSameBytesUnderAnotherTTLAreNotOursWhereOldClientsSetOne(t *testing.T) {
 }
 
 func TestAFinishWithoutOurTokenLeavesLAlone(t *testing.T) {
-	r := newRig(t, legacy.Config{Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
+	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
 	g := r.take("k")
 	mark := r.get("k")
 	r.set(keyM, "another "+mark)
@@ -308,7 +308,7 @@ func TestAFinishWithoutOurTokenLeavesLAlone(t *testing.T) {
 }
 
 func TestWhereNobodyReleasesTheDialectsOwnStampStays(t *testing.T) {
-	r := newRig(t, legacy.Config{Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
+	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
 	began := r.w.ServerNow()
 	g := r.take("k")
 	r.w.Pass(10 * time.Second)
@@ -343,7 +343,7 @@ func TestWhereNobodyReleasesTheDialectsOwnStampStays(t *testing.T) {
 func TestMarkBesideOldTTLsOutlivesMByMoreThanTheirsCanBeLate(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Gorlock(), dialect.Machinery()} {
 		terms := dialect.Terms{Lease: lease, Spread: 50 * time.Millisecond, Gap: 2 * time.Second}
-		r := newRig(t, legacy.Config{Dialect: d, Terms: terms})
+		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Terms: terms})
 		g := r.take("k")
 		for _, when := range []string{"taken", "renewed"} {
 			beyond := time.Duration(r.ttlOf("k")-r.ttlOf(keyM)) * time.Millisecond

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -60,7 +60,7 @@ func play(t *testing.T, d dialect.Dialect, s scene) string {
 	w := redistest.New(t)
 	clock := &pinned{now}
 	p := newTap(w)
-	b, err := legacy.New(p.pool(t), legacy.Config{Dialect: d, Clock: clock})
+	b, err := legacy.New(p.pool(t), legacy.Config{Mode: legacy.Verbatim, Dialect: d, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

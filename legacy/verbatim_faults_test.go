@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -15,7 +15,7 @@ import (
 // Verbatim, when an outcome is not known.
 
 func verbatim(t *testing.T, d dialect.Dialect) (*rig, *redistest.Wire) {
-	return faulty(t, legacy.Config{Dialect: d})
+	return faulty(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
 }
 
 func TestVerbatimUndoesASETNXThatMayHaveRun(t *testing.T) {

@@ -237,8 +237,14 @@ func (v *verbatim) Await(ctx context.Context, key string, wake func()) (func(), 
 	return cancel, reply == nil, nil
 }
 
-// Guard watches the key of a grant. That it still carries the same bytes is all that can be seen.
-func (v *verbatim) Guard(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+// Watch watches the key of each grant. That it still carries the same bytes is all that can be seen.
+func (v *verbatim) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
+	return v.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
+		return v.watchOne(ctx, g, touched)
+	})
+}
+
+func (v *verbatim) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
 	g, ok := granted.(*oldGrant)
 	if !ok {
 		return nil, fmt.Errorf("legacy: a grant of another backend (%T)", granted)

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -42,7 +43,7 @@ func TestVerbatimNeedsNothingButFourCommands(t *testing.T) {
 // The nine steps by which two clients of JedisUUID come to hold one lock, with no clock at fault.
 func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 	w := redistest.New(t)
-	cfg := legacy.Config{Dialect: dialect.JedisUUID(), Clock: w.Clock(redistest.Skew{})}
+	cfg := legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Clock: w.Clock(redistest.Skew{})}
 	a := open(t, w, cfg)
 	p := newTap(w)
 	b, err := legacy.New(p.pool(t), cfg)
@@ -70,7 +71,7 @@ func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 }
 
 func TestHardenedExcludesOursFromOursBesideADoubleGrant(t *testing.T) {
-	r := newRig(t, legacy.Config{Dialect: dialect.JedisUUID()})
+	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID()})
 	g := r.take("k")
 	// An old client that looked before ours took it overwrites our mark: GETSET of what it read as free.
 	foreign, _ := dialect.JedisUUID().Stamp(r.w.Now(), time.Minute, dialect.JedisUUID().NewID([16]byte{1}))
@@ -85,8 +86,8 @@ func TestHardenedExcludesOursFromOursBesideADoubleGrant(t *testing.T) {
 
 func TestVerbatimStampsAndJudgesByTheLocalClock(t *testing.T) {
 	w := redistest.New(t)
-	behind := open(t, w, legacy.Config{Clock: w.Clock(redistest.Skew{Offset: -2 * time.Minute})})
-	ahead := open(t, w, legacy.Config{Clock: w.Clock(redistest.Skew{})})
+	behind := open(t, w, legacy.Config{Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{Offset: -2 * time.Minute})})
+	ahead := open(t, w, legacy.Config{Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{})})
 	try(t, behind, "k", time.Minute) // a slow node's lock is taken for expired at once
 	if _, err := ahead.Try(bg, "k", time.Minute); err != nil {
 		t.Error(err)
@@ -98,7 +99,7 @@ func TestVerbatimStampsAndJudgesByTheLocalClock(t *testing.T) {
 
 func TestAThrownErrorNamesTheValue(t *testing.T) {
 	w := redistest.New(t)
-	b := open(t, w, legacy.Config{})
+	b := open(t, w, legacy.Config{Mode: legacy.Verbatim})
 	w.Mini.Set("k", "0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a:1772452000000")
 	_, err := b.Try(bg, "k", time.Minute)
 	var thrown *legacy.ThrownError
@@ -117,13 +118,13 @@ func TestAThrownErrorNamesTheValue(t *testing.T) {
 
 func TestGrantsOfAnotherBackendAreRefused(t *testing.T) {
 	w := redistest.New(t)
-	v, h := open(t, w, legacy.Config{}), open(t, w, legacy.Config{Mode: legacy.Hardened})
+	v, h := open(t, w, legacy.Config{Mode: legacy.Verbatim}), open(t, w, legacy.Config{Mode: legacy.Hardened})
 	gv, gh := try(t, v, "a", ttl), try(t, h, "b", ttl)
-	if _, err := v.Guard(bg, gh, func() {}); err == nil {
-		t.Error("Verbatim guards a hardened grant")
+	if _, err := watches.One(bg, v, gh, func() {}); err == nil {
+		t.Error("Verbatim watches a hardened grant")
 	}
-	if _, err := h.Guard(bg, gv, func() {}); err == nil {
-		t.Error("Hardened guards a verbatim grant")
+	if _, err := watches.One(bg, h, gv, func() {}); err == nil {
+		t.Error("Hardened watches a verbatim grant")
 	}
 	terms, errs := h.(lock.BatchExtender).ExtendAll(bg, []lock.Grant{gv, gh}, ttl)
 	if errs[0] == nil || errs[1] != nil || terms[1].TTL != ttl {
@@ -137,8 +138,8 @@ func TestVerbatimIsWakelessUnlessAsked(t *testing.T) {
 		cfg  legacy.Config
 		sent int
 	}{
-		{legacy.Config{}, 0},
-		{legacy.Config{Mode: legacy.Hardened, Wake: legacy.Off}, 0},
+		{legacy.Config{Mode: legacy.Verbatim}, 0},
+		{legacy.Config{Mode: legacy.Hardened, Wake: lock.WakeOff}, 0},
 	} {
 		wire := w.Wire()
 		b, err := legacy.New(wire.Pool(), c.cfg)

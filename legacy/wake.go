@@ -13,7 +13,7 @@ import (
 // arm makes fn be called at the next change of one of the keys. The watch is armed before the look
 // that registers it, so that what changes in between is seen by one of the two.
 func (s *server) arm(ctx context.Context, k keys, both bool, fn func()) (cancel func(), err error) {
-	if s.cfg.Wake != On {
+	if s.cfg.Wake != lock.WakeOn {
 		return nil, fmt.Errorf("legacy: %w: Config.Wake is off", lock.ErrNoWake)
 	}
 	var once sync.Once
@@ -73,9 +73,15 @@ func (h *hardened) Await(ctx context.Context, key string, wake func()) (func(), 
 	return cancel, !o.Exists && !o.MarkExists || h.mayTakeOver(o), nil
 }
 
-// Guard arms touched for both keys of a grant and compares them with it (rule 7). Renewals of a
-// guarded grant register its keys again.
-func (h *hardened) Guard(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+// Watch arms touched for both keys of each grant and compares them with it (rule 7). Renewals of a
+// watched grant register its keys again.
+func (h *hardened) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
+	return h.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
+		return h.watchOne(ctx, g, touched)
+	})
+}
+
+func (h *hardened) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
 	g, ok := granted.(*grant)
 	if !ok {
 		return nil, fmt.Errorf("legacy: a grant of another backend (%T)", granted)

@@ -82,7 +82,7 @@ func (w *watcher) forget(key string) {
 }
 
 // sawClock compares the server's clock, as an attempt that took its key brought it.
-func (h *hardened) sawClock(at span, micros int64) {
+func (h *hardened) sawClock(at roundTrip, micros int64) {
 	w := h.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()

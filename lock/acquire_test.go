@@ -187,11 +187,11 @@ func TestNestedAcquireIsAnErrorNotADeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		a := acquire(t, c, "a")
-		b, err := c.Acquire(a.Context(), "b")
+		b, err := c.Acquire(a.Context(t.Context()), "b")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.Acquire(b.Context(), "a")
+		_, err = c.Acquire(b.Context(a.Context(t.Context())), "a")
 		wantErr(t, err, lock.ErrNested)
 		release(t, b)
 		release(t, a)
@@ -403,7 +403,7 @@ func TestReleaseBetweenTheTryFromAPlaceAndTheWatchIsNotMissed(t *testing.T) {
 func TestAKeyThatLooksFreeAndCannotBeHadIsPolledNotHammered(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		q := s.Full().(lock.Queuer)
-		dead, err := q.Enter(t.Context(), "k", 0)
+		dead, err := q.Enter(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -425,5 +425,52 @@ func TestAKeyThatLooksFreeAndCannotBeHadIsPolledNotHammered(t *testing.T) {
 		if err := dead.Leave(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// bare is a grant of which nothing is asked but its term and its release.
+type bare struct{ term lock.Term }
+
+func (bare) Token() string                 { return "token" }
+func (g bare) Term() lock.Term             { return g.term }
+func (bare) Release(context.Context) error { return nil }
+func (g bare) Extend(context.Context, time.Duration) (lock.Term, error) {
+	return lock.Term{}, lock.ErrNotRenewable
+}
+
+// slowToArm is a store whose watch takes a while to arm.
+type slowToArm struct {
+	took time.Duration
+	ends time.Time
+}
+
+func (s *slowToArm) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	if left := time.Until(s.ends); left > 0 {
+		return nil, &lock.HeldError{Key: key, Again: left}
+	}
+	return bare{lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}, nil
+}
+
+func (s *slowToArm) Await(context.Context, string, func()) (func(), bool, error) {
+	time.Sleep(s.took)
+	return func() {}, false, nil
+}
+
+func (s *slowToArm) Watch(_ context.Context, gs []lock.Grant, _ []interface{ Touched() }) []error {
+	return make([]error, len(gs))
+}
+
+func (s *slowToArm) Unwatch(lock.Grant) {}
+
+var _ lock.Waker = (*slowToArm)(nil)
+
+func TestWhatTheStoreSaysOfTimeCountsFromItsAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *locktest.Store) {
+		s := &slowToArm{took: 70 * time.Millisecond, ends: time.Now().Add(300 * time.Millisecond)}
+		l := acquire(t, client(t, s, lock.Config{RetryEvery: time.Second}), "k")
+		if late := time.Since(s.ends); late != 0 {
+			t.Errorf("had %v behind the end of the key", late)
+		}
+		release(t, l)
 	})
 }

@@ -28,11 +28,14 @@ type attempt struct {
 	wakeless bool          // the store said that it cannot wake
 	free     bool          // the key looked free when the watch was armed
 	extras   int           // attempts in a row that were made because of that
-	exact    bool          // the pause before the next attempt ends with the key's life
+	silent   bool          // since is set
+	since    time.Duration // elapsed time since when the store has given no answer
+	found    bool          // the store has said that the key is held
+	trouble  error         // of the last attempt whose context had not ended, nil: it found the key held
 }
 
 func (a *attempt) run(ctx context.Context) (*Lease, error) {
-	queue, ticket, err := a.core.enter(ctx, a.client, a.key, a.once || a.client.cfg.Wait < 0)
+	queue, ticket, err := a.core.enter(a.client, a.key, a.once || a.client.cfg.Wait < 0)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +64,9 @@ func (a *attempt) run(ctx context.Context) (*Lease, error) {
 // over, and neither lease nor error when it is our turn to try.
 func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 	a.waited = true
+	if !a.core.answered.Load() {
+		a.silentFor()
+	}
 	if a.client.cfg.Hooks.Waiting != nil { // or the error would be made for nobody
 		a.tellWaiting(&HeldError{Key: a.key, Protocol: "by this process"})
 	}
@@ -90,7 +96,7 @@ func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 	case got.grant == nil:
 		return nil, nil
 	}
-	lease, err := a.lease(ctx, got.grant, got.asked, got.grant.Term())
+	lease, err := a.lease(ctx, got.grant, got.asked)
 	if err != nil {
 		a.core.leave(a.queue, 0)
 	}
@@ -106,43 +112,108 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		a.stand(ctx) // the goroutine of ours before us found others there, and had to
 	}
 	for {
-		asked := a.began
-		if asked == (stamp{}) || a.waited || a.tries > 0 {
-			asked = a.core.keeper.nowStamp()
-		}
-		grant, term, err := a.try(ctx)
-		a.tries++
-		a.queue.met = a.core.queuer != nil && (err == nil && a.tries > 1 || errors.Is(err, ErrHeld))
+		asked := a.asks()
+		grant, err := a.try(ctx)
+		a.tried(ctx, err)
 		if err == nil {
-			return a.lease(ctx, grant, asked, term)
+			return a.lease(ctx, grant, asked)
 		}
-		if ctx.Err() != nil {
-			return nil, a.contextEnded(ctx)
-		}
-		a.last = err
-		if a.once || errors.Is(err, ErrNoRetry) || !a.waited && !errors.Is(err, ErrHeld) {
-			return nil, fmt.Errorf("key %q: %w", a.key, err)
-		}
-		answered := a.core.keeper.now().Elapsed
-		if a.enter(ctx, err) || a.arm(ctx, err) {
-			continue
-		}
-		pause, more := a.pause(err, answered)
-		if more {
-			a.tellWaiting(err)
-		}
-		if err := a.rest(ctx, pause); err != nil {
+		if err := a.hopeless(ctx, err); err != nil {
 			return nil, err
 		}
-		if !more {
-			return nil, a.waitEnded()
+		if err := a.between(ctx, err); err != nil {
+			return nil, err
 		}
 	}
 }
 
+// asks is the instant before an attempt. The first one goes by when the Acquire began, where that is known.
+func (a *attempt) asks() stamp {
+	if a.began == (stamp{}) || a.waited || a.tries > 0 {
+		return a.core.keeper.nowStamp()
+	}
+	return a.began
+}
+
+// tried notes what came of an attempt.
+func (a *attempt) tried(ctx context.Context, err error) {
+	a.tries++
+	a.last = err
+	switch {
+	case errors.Is(err, ErrHeld):
+		a.found, a.trouble = true, nil
+	case err != nil && ctx.Err() == nil:
+		a.trouble = err
+	}
+	if err == nil || errors.Is(err, ErrHeld) || answered(err) {
+		a.core.answered.Store(true)
+	}
+	others := errors.Is(err, ErrHeld) || err == nil && a.tries > 1
+	a.queue.met = others && a.core.queuer != nil
+}
+
+// hopeless returns the error of an Acquire that makes no other attempt after one that
+// ended with err; nil: it goes on.
+//
+//   - The key is held: it goes on.
+//   - Waiting does not help: it ends.
+//   - The trouble may pass: it goes on, at the first attempt too. Where nothing bounds
+//     the wait and the store has never answered this Client, it ends after firstAnswer.
+//   - Nothing is known of the trouble: it goes on where the store has said before that
+//     the key is held, and ends where not.
+//
+// A client that keeps an old client's pace ends at the first trouble, as that does.
+func (a *attempt) hopeless(ctx context.Context, err error) error {
+	passes, known := passing(err)
+	goesOn := errors.Is(err, ErrHeld) || a.found && !known || passes && a.core.pacer == nil
+	switch {
+	case ctx.Err() != nil:
+		return a.contextEnded(ctx)
+	case a.once, errors.Is(err, ErrNoRetry), !goesOn:
+		return fmt.Errorf("key %q: %w", a.key, err)
+	case passes && a.client.cfg.Wait == 0 && !a.core.answered.Load() && a.silentFor() >= firstAnswer:
+		return fmt.Errorf("key %q: no answer within %v: %w", a.key, firstAnswer, err)
+	}
+	return nil
+}
+
+// firstAnswer is how long an Acquire without Config.Wait tries a store that has never
+// answered: the address may be wrong.
+const firstAnswer = 10 * time.Second
+
+// silentFor is how long ago it began to wait for its turn, or its first attempt ended, without an answer of
+// the store.
+func (a *attempt) silentFor() time.Duration {
+	now := a.core.keeper.now().Elapsed
+	if !a.silent {
+		a.silent, a.since = true, now
+	}
+	return now - a.since
+}
+
+// between does what lies between an attempt that ended with err and the next one: it takes a place in the
+// store's queue, asks to be woken, or waits. An error ends the Acquire.
+func (a *attempt) between(ctx context.Context, err error) error {
+	answered := a.core.keeper.now().Elapsed
+	if a.enter(ctx, err) || a.arm(ctx, err) {
+		return nil
+	}
+	pause, more := a.pause(err, answered)
+	if more {
+		a.tellWaiting(err)
+	}
+	if err := a.sleep(ctx, pause); err != nil {
+		return err
+	}
+	if !more {
+		return a.waitEnded()
+	}
+	return nil
+}
+
 // stayQuiet waits out this process's politeness. A single attempt does not: it asks what is.
 func (a *attempt) stayQuiet(ctx context.Context) error {
-	quiet := a.queue.mark // written before our turn began, with no hand-over since
+	quiet := a.queue.moment // written before our turn began, with no hand-over since
 	if quiet == 0 || a.once {
 		return nil
 	}
@@ -160,39 +231,18 @@ func (a *attempt) stayQuiet(ctx context.Context) error {
 }
 
 // try makes one attempt at the store. A grant that may or may not exist is undone in the background.
-func (a *attempt) try(ctx context.Context) (Grant, Term, error) {
+func (a *attempt) try(ctx context.Context) (Grant, error) {
 	grant, err := a.ask(a.core.call(ctx))
-	if err == nil && a.place != nil {
-		a.place = nil
-		term, err := a.prolong(ctx, grant)
-		if err != nil {
-			return nil, Term{}, err
-		}
-		return grant, term, nil
-	}
 	if err == nil {
-		return grant, grant.Term(), nil
+		a.place = nil
+		return grant, nil
 	}
 	var unsure *UnsureError
 	if errors.As(err, &unsure) && unsure.Grant != nil {
 		a.place = nil
 		a.core.undo(unsure.Grant, a.key, &a.client.cfg)
 	}
-	return nil, Term{}, err
-}
-
-// prolong extends a grant of a place that was given the key for its claim, when its waiter had not
-// asked for too long to trust what is left.
-func (a *attempt) prolong(ctx context.Context, g Grant) (Term, error) {
-	cfg, t := &a.client.cfg, g.Term()
-	if t.TTL <= 0 || t.Sent.age(a.core.keeper.now()) <= (t.TTL-max(cfg.Margin, 0))/2 {
-		return t, nil
-	}
-	t, err := g.Extend(a.core.call(ctx), cfg.TTL)
-	if err != nil {
-		a.core.undo(g, a.key, cfg)
-	}
-	return t, err
+	return nil, err
 }
 
 // ask makes the first attempt without a place in the store's queue: the key is mostly free.
@@ -214,7 +264,7 @@ func (a *attempt) enter(ctx context.Context, err error) (entered bool) {
 
 // stand takes a place in the store's queue.
 func (a *attempt) stand(ctx context.Context) bool {
-	place, err := a.core.queuer.Enter(a.core.call(ctx), a.key, a.client.claim())
+	place, err := a.core.queuer.Enter(a.core.call(ctx), a.key)
 	if err != nil {
 		return false // waiting goes on without a place; the next attempt will tell of the trouble
 	}
@@ -222,35 +272,23 @@ func (a *attempt) stand(ctx context.Context) bool {
 	return true
 }
 
-// claim is the TTL under which a place in the store's queue may be given the key. It is short, since
-// nobody renews for a waiter that died, and long enough for one who has heard of it to renew: trust in
-// it counts from the waiter's last attempt, which may be a little more than recheckEvery ago. A lease
-// that is not renewed needs its whole TTL, and asks for it.
-func (c *Client) claim() time.Duration {
-	if c.cfg.RenewEvery <= 0 {
-		return 0
-	}
-	return min(c.cfg.TTL, max(c.cfg.Margin, 0)+2*recheckEvery)
-}
-
 // lease makes a Lease of a grant, unless it came too late to be trusted at all.
-func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp, term Term) (*Lease, error) {
-	l := newLease(ctx, a.client, a.queue, grant, asked.elapsed)
+func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, error) {
+	l := newLease(a.client, a.queue, grant, asked.elapsed)
 	now := a.core.keeper.nowStamp()
-	l.count(term, asked, now)
+	l.trust = a.client.trustIn(grant.Term(), asked, now)
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, a.contextEnded(ctx)
 	}
-	if !l.trusted(now) {
+	if !l.trust.holds(now) {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
-			a.key, asked.age(now).Round(time.Millisecond), l.span())
+			a.key, asked.age(now).Round(time.Millisecond), l.trust.span)
 	}
 	l.start()
-	// A Close that cannot wait ends the leases that it finds. It would wait for this one if it began
-	// behind that.
-	if a.core.hurry.Load() && l.end(&ending{cause: ErrClosed}) {
+	// A Close that can wait no longer ends the leases that it finds. This one may have begun after that.
+	if a.core.hurry.Load() && l.end(ErrClosed) {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, fmt.Errorf("key %q: %w", a.key, ErrClosed)
 	}
@@ -274,7 +312,11 @@ func (a *attempt) tellWaiting(cause error) {
 	}
 }
 
+// contextEnded joins the cause of ctx with the store's trouble, if that is why the key was not had.
 func (a *attempt) contextEnded(ctx context.Context) error {
+	if a.trouble != nil {
+		return fmt.Errorf("key %q: %w; the attempt before had ended with: %w", a.key, context.Cause(ctx), a.trouble)
+	}
 	return fmt.Errorf("key %q: %w", a.key, context.Cause(ctx))
 }
 
@@ -292,7 +334,7 @@ func (a *attempt) waitEnded() error {
 // leavePlace gives a place in the store's queue up in the background.
 func (k *core) leavePlace(p Place, cfg Config) {
 	k.janitor.do(func() {
-		if err := p.Leave(k.call(context.Background())); err != nil {
+		if err := p.Leave(k.call(k.life)); err != nil {
 			cfg.Logger.Warn("place in the queue could not be given up; it lapses by itself", "error", err)
 		}
 	})

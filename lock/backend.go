@@ -21,6 +21,11 @@ import (
 type Backend interface {
 	// Try makes one attempt to take key for ttl. A ttl that the store cannot express, or an empty
 	// key, is an error that names the bound.
+	//
+	// An error may have a method Passing() bool. If it returns true, such as for a lost
+	// connection, an Acquire tries again until its wait ends, and if it returns false,
+	// such as for a wrong password, the Acquire ends at once. A method Answered() bool
+	// that returns true says that the error is the store's own answer.
 	Try(ctx context.Context, key string, ttl time.Duration) (Grant, error)
 }
 
@@ -70,7 +75,8 @@ func (e *UnsureError) Error() string { return e.Err.Error() }
 func (e *UnsureError) Unwrap() error { return e.Err }
 
 // The interfaces below are optional. The Client finds them by type assertion, on the Backend where
-// nothing else is said, and works without them.
+// nothing else is said, and works without them. docs/modern.md lists who implements which, and what happens
+// without.
 
 // BatchExtender extends many grants with few messages. ExtendAll returns a Term and an error for
 // each grant, in their order, each with the meaning it has in [Grant.Extend].
@@ -91,7 +97,7 @@ type Passer interface {
 type Sharer interface {
 	// Share returns a grant for the next holder, with a fencing number of its own where there are
 	// any, else perhaps itself; false when this cannot be done, such as when no number is left. It
-	// does not block. The old grant is neither extended, guarded nor released any more.
+	// does not block. The old grant is neither extended, watched nor released any more.
 	Share() (Grant, bool)
 }
 
@@ -99,17 +105,15 @@ type Sharer interface {
 // them. Whether processes are also served in the order they came is the Backend's to say.
 type Queuer interface {
 	// Enter prepares a place in key's queue for a waiter that found the key held. It takes no lock;
-	// the place is taken by its first Try. claim is the TTL under which a release may give the key
-	// to this place, for a Try that then asks nobody; zero: every Try asks.
-	Enter(ctx context.Context, key string, claim time.Duration) (Place, error)
+	// the place is taken by its first Try.
+	Enter(ctx context.Context, key string) (Place, error)
 }
 
 // Place is a place in a queue on the store.
 type Place interface {
 	// Try is [Backend.Try] from this place. A Place that got its Grant, or an [*UnsureError], is
 	// used up; releasing that Grant leaves the queue as well. A place lapses when it is not tried
-	// for some seconds. The Term of a Grant that was given to the place has the claim for its TTL,
-	// and counts from before the last Try that was refused.
+	// for some seconds.
 	Try(ctx context.Context, ttl time.Duration) (Grant, error)
 
 	// Await is [Waker.Await] for this place: wake is called when its turn may have come.
@@ -129,37 +133,42 @@ type Pacer interface {
 	Pace(wait time.Duration) (poll time.Duration, attempts int)
 }
 
-// Waker tells when a key changes in the store, whoever changes it. Both methods arm one call of a
-// func, made at the next change by anybody else, or when the watch itself is lost; it is called on a
-// goroutine of the Backend and does not block. cancel disarms; after it returned the func may still
-// be running once, but will not be called again.
+// Waker tells when a key changes in the store, whoever changes it. Await and Watch arm one call, made at
+// the next change by anybody else, or when the watch itself is lost; it is made on a goroutine of the
+// Backend and does not block. cancel disarms; after it returned the func may still be running once, but
+// will not be called again.
 type Waker interface {
 	// Await arms wake for a key that another holds. free reports that the key looked free when the
 	// watch was armed, so that nothing need be waited for. An error that wraps [ErrNoWake] says that
 	// this store cannot wake; the Client polls from then on.
 	Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error)
 
-	// Guard arms touched for the key of a grant. The grant's own Extend neither calls touched nor
-	// disarms it: what another does to the key right behind a renewal is told as well. The error
-	// wraps [ErrLost] when the key is already not ours any more, [ErrNoWake] as above.
-	Guard(ctx context.Context, g Grant, touched func()) (cancel func(), err error)
+	// Watch has holders[i] told when the key of gs[i] is changed, once, with few messages where the store
+	// can. The result has the length of gs. The grant's own Extend neither tells the holder nor disarms
+	// the watch: what another does to the key right behind a renewal is told as well. An error wraps
+	// [ErrLost] when the key is already not ours any more, [ErrNoWake] as above. No grant is watched
+	// twice at a time.
+	Watch(ctx context.Context, gs []Grant, holders []interface{ Touched() }) []error
+
+	// Unwatch disarms what Watch armed for g, if it is armed still. Touched may still be running once, but
+	// will not be called again.
+	Unwatch(g Grant)
 }
 
-// BatchWaker is a Waker that guards many grants with few messages, and with little memory for each.
-type BatchWaker interface {
-	// GuardAll is [Waker.Guard] for each grant and who holds it. The result has the length of gs. No
-	// grant is guarded twice at a time.
-	GuardAll(ctx context.Context, gs []Grant, holders []Holder) []error
+// Wake says whether a backend asks its server to report changes of keys, to waiters and to holders. It
+// is a field of the backend's own Config; what the default is, is said there.
+type Wake int
 
-	// Unguard disarms what GuardAll armed for g, if it is armed still. Touched may be running yet,
-	// but will not be called again.
-	Unguard(g Grant)
-}
-
-// Holder is who holds a guarded grant. Touched is what a [Waker] calls as touched.
-type Holder interface {
-	Touched()
-}
+// The ways in which changes become known.
+const (
+	// WakeDefault is the backend's own choice.
+	WakeDefault Wake = iota
+	// WakeOn asks the server to report changes (CLIENT TRACKING: Redis 6 and Valkey). Where the server
+	// cannot, waiters poll.
+	WakeOn
+	// WakeOff makes waiters poll.
+	WakeOff
+)
 
 // Polite is implemented by a Grant that knows whether anybody polls for its key. False means that there
 // is nobody to be polite to: [Config.Politeness] does not apply when the grant is given back.
@@ -173,21 +182,17 @@ type Fenced interface {
 	Fence() int64
 }
 
-// Bounded lets a Backend refuse times that do not suit it, when a Client is made and at With.
-// Fits names both fields and the bound in its error.
-type Bounded interface {
-	Fits(ttl, renewEvery, margin time.Duration) error
-}
-
-// Prompt is implemented by a Backend whose every Release and Pass returns within Timeout, whatever
-// the store does, and within twice that where it has to connect anew, so that the Client need not
-// bound them by a timer of its own.
-type Prompt interface {
-	Timeout() time.Duration
-}
-
-// Tuned lets a Backend fill in what the caller left at zero before the defaults of this package
-// apply. Tune must not change a field that is set.
+// Tuned lets a Backend say which times suit it, when a Client is made and at With.
 type Tuned interface {
+	// Tune fills in what the caller left at zero before the defaults of this package apply. It must not
+	// change a field that is set.
 	Tune(Config) Config
+
+	// Fits refuses times that do not suit the Backend. Its error names both fields and the bound.
+	Fits(ttl, renewEvery, margin time.Duration) error
+
+	// Timeout is the time within which every Release and Pass returns, whatever the store does, and
+	// within twice that where the Backend has to connect anew: the Client then need not bound them by a
+	// timer of its own. Zero: there is no such time.
+	Timeout() time.Duration
 }

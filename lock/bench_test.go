@@ -96,4 +96,6 @@ func (g *generousGrant) Share() (lock.Grant, bool) { return g, true }
 // prompt is a backend that bounds its own calls, as those of this module do.
 type prompt struct{ lock.Backend }
 
-func (prompt) Timeout() time.Duration { return time.Second }
+func (prompt) Tune(c lock.Config) lock.Config   { return c }
+func (prompt) Fits(_, _, _ time.Duration) error { return nil }
+func (prompt) Timeout() time.Duration           { return time.Second }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/getsetlock/getsetlock/internal/hashed"
 )
 
 // Client takes leases through one Backend. Its methods are safe for concurrent use.
@@ -24,9 +22,8 @@ type core struct {
 	keeper  keeper
 	sched   *scheduler
 	renewer *workers // renewals
-	guards  guards   // watches of held keys
+	watches watches  // of held keys
 	janitor *workers // releases and undoing in the background
-	ties    ties     // the contexts of leases
 
 	waker  Waker         // nil: poll
 	pacer  Pacer         // nil: our own pace
@@ -36,41 +33,50 @@ type core struct {
 	prompt time.Duration // how long a Release of the backend takes at most; 0: not known
 
 	mu      sync.Mutex
-	queues  hashed.Table[queue]
+	queues  map[string]*queue
 	tickets sync.Pool     // *ticket
 	live    int           // leases and attempts under way
 	idle    chan struct{} // made by Close; closed when live falls to 0 after that
 	rested  bool          // idle was closed
 	closed  bool
 	closing chan struct{} // closed by Close: who waits for the store stops
-	hurry   atomic.Bool   // Close's context ended: what is being undone gets one more try
+	hurry   atomic.Bool   // Close's context ended: nothing new is begun
+
+	answered atomic.Bool // the store has answered this Client
+	ended    sync.Once   // the backend is closed, by the first Close that comes so far
+
+	life context.Context    // of calls in the background
+	die  context.CancelFunc // by Close
 }
 
 // New returns a Client on b. Times that do not fit each other, or the backend, are errors that name
-// both fields. From here on the backend belongs to the Client.
+// both fields. From here on the backend belongs to the Client: a second Client on it is an error until the
+// first was closed.
 func New(b Backend, cfg Config) (*Client, error) {
-	if b == nil {
-		return nil, errNilBackend
+	if err := own(b); err != nil {
+		return nil, err
 	}
 	cfg, err := cfg.complete(b)
 	if err != nil {
+		disown(b)
 		return nil, err
 	}
 	k := &core{
 		backend: b,
 		keeper:  newKeeper(cfg.Clock),
 		renewer: newWorkers(4),
-		guards:  guards{workers: newWorkers(4)},
+		watches: watches{workers: newWorkers(4)},
 		janitor: newWorkers(4),
+		queues:  make(map[string]*queue),
 		closing: make(chan struct{}),
 	}
+	k.life, k.die = context.WithCancel(context.Background())
 	k.waker, _ = b.(Waker)
-	k.guards.batch, _ = b.(BatchWaker)
 	k.pacer, _ = b.(Pacer)
 	k.passer, _ = b.(Passer)
 	k.queuer, _ = b.(Queuer)
 	k.batch, _ = b.(BatchExtender)
-	if p, ok := b.(Prompt); ok {
+	if p, ok := b.(Tuned); ok {
 		k.prompt = p.Timeout()
 	}
 	k.sched = newScheduler(&k.keeper, cfg.Logger, k.serve)
@@ -109,11 +115,14 @@ func (c *Client) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 }
 
 // Acquire takes key, waiting for it at most [Config.Wait], which it may exceed by one attempt. The
-// context is the lifetime of the lease: when it ends, the lease is given back.
+// context bounds the wait only: the lease lives on when it ends, until it is released. If the context has
+// ended when the store grants the key, the grant is undone and Acquire returns the context's cause.
 //
 // The error tells why: [ErrHeld] (a single attempt found the key held), [ErrWaitEnded], the cause of
-// the context, or the trouble of the store. Trouble at the first attempt returns at once; later on
-// it is retried until the wait ends.
+// the context, or the trouble of the store. Trouble that may pass, such as a lost connection or a server
+// that is loading, is retried until the wait ends. Where nothing bounds the wait and the store has never
+// answered this Client, that is 10 s. Trouble that waiting cannot mend, such as a wrong password, ends
+// Acquire at once.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lease, error) {
 	// A backend with a pace of its own sleeps even after an only attempt; see Pacer.
 	return c.acquire(ctx, key, c.cfg.Wait < 0 && c.core.pacer == nil)
@@ -140,34 +149,36 @@ func (c *Client) acquire(ctx context.Context, key string, once bool) (*Lease, er
 	return lease, nil
 }
 
-// Do runs fn while it holds key. fn gets the lease's context, which ends when the lease does. A Do
-// on the same key inside fn, with that context, joins the lease. The key is given back when fn
-// returns or panics. The error is fn's, joined with what went wrong with the lease: with [ErrLost]
-// in it fn may not have been alone.
+// Do runs fn while it holds key, and gives the key back when fn returns or panics. fn gets a child of ctx
+// that also ends with the lease. A fn that goes on after the end of that context keeps the key.
+//
+// The error is fn's, joined with what went wrong with the lease: with [ErrLost] in it fn may not have
+// been alone. The end of ctx adds nothing to it.
+//
+// A Do on the same key with fn's context joins the lease, on whatever goroutine, and counts as part of fn
+// until fn returns. Called later it takes the key anew.
 func (c *Client) Do(ctx context.Context, key string, fn func(context.Context) error) (err error) {
 	if l := heldBy(ctx, c.core, key); l != nil {
-		if err := l.Err(); err != nil {
-			return fmt.Errorf("lock: joining the lease on %q: %w", key, err)
+		err := fn(l.Context(ctx))
+		if ended := l.Err(); ended != nil && !errors.Is(err, ended) {
+			err = errors.Join(err, fmt.Errorf("lock: key %q: the lease that Do joined ended before its func: %w", key, ended))
 		}
-		return fn(ctx)
+		return err
 	}
 	l, err := c.Acquire(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		early := context.Cause(ctx) // the key was given back when ctx ended, not when fn did
 		released := l.Release()
-		if errors.Is(released, ErrLost) && errors.Is(err, ErrLost) {
+		if errors.Is(released, ErrLost) && errors.Is(err, l.Err()) {
 			released = nil // fn has said so already
 		}
 		if released != nil {
 			err = errors.Join(err, released)
-		} else if early != nil && err == nil {
-			err = fmt.Errorf("lock: key %q was given back while its func still ran: %w", key, early)
 		}
 	}()
-	return fn(l.Context())
+	return fn(l.Context(ctx))
 }
 
 // Result is what Request delivers.
@@ -176,9 +187,10 @@ type Result struct {
 	Err   error
 }
 
-// Request acquires key in the background and delivers one Result, for select loops. A lease that is
-// not received within one TTL is given back and queued for again. When ctx ends the request is
-// abandoned, and its error is what can be received. The channel is closed behind the one Result.
+// Request acquires key in the background and delivers one Result, for select loops. ctx governs until the
+// Result is received: if it ends before that, the lease is given back and the error is what can be
+// received. A lease that is not received within one TTL is given back and queued for again. The channel
+// is closed after the one Result.
 func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 	// With room for one, an error nobody waits for holds up neither a goroutine nor Close.
 	out := make(chan Result, 1)
@@ -200,6 +212,7 @@ func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 			select {
 			case <-k.keeper.clock.After(c.cfg.TTL):
 			case <-l.Done():
+			case <-ctx.Done():
 			case <-k.closing:
 			}
 			select {
@@ -213,10 +226,15 @@ func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 	return out
 }
 
-// Close refuses new leases, ends all waiting, and waits until every lease was released or ctx ends.
-// Leases still held then end with [ErrClosed]; their keys are not given back, since their holders
-// may still be at work, and free themselves after their TTL. Close joins every goroutine of the
-// Client, closes the Backend if it is an [io.Closer], and may be called again.
+// Close refuses new leases, ends all waiting, and waits until every lease was released or ctx ends. It
+// tells no holder to stop: end the work, let it release, then Close with a bounded context.
+//
+// When ctx ends first, Close begins nothing new and returns. Leases still held then end with [ErrClosed].
+// Their keys are not given back, since their holders may still be at work; they free themselves after
+// their TTL. Calls of the store in the background are told to end, and Close waits for them; an Acquire
+// or Release that is under way it leaves to its caller.
+//
+// Close closes the Backend if it is an [io.Closer], and may be called again.
 func (c *Client) Close(ctx context.Context) error {
 	k := c.core
 	k.mu.Lock()
@@ -230,26 +248,40 @@ func (c *Client) Close(ctx context.Context) error {
 	idle := k.idle
 	k.mu.Unlock()
 
-	var left error
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		k.hurry.Store(true)
-		k.sched.hasten()
-		if n := k.sched.endAll(ErrClosed); n > 0 {
-			left = fmt.Errorf("lock: Close: %d leases were still held (%w); their keys free themselves after their TTL", n, context.Cause(ctx))
-		}
-		<-idle
-	}
+	left := k.settle(ctx, idle)
 	// First who hands the others work: what it began behind their end nobody would wait for.
 	k.sched.close()
 	k.renewer.close()
-	k.guards.workers.close()
+	k.watches.workers.close()
 	k.janitor.close()
-	if closer, ok := k.backend.(io.Closer); ok {
-		return errors.Join(left, closer.Close())
-	}
+	k.die()
+	k.ended.Do(func() {
+		if closer, ok := k.backend.(io.Closer); ok {
+			left = errors.Join(left, closer.Close())
+		}
+		disown(k.backend)
+	})
 	return left
+}
+
+// settle waits until nothing is under way. When ctx ends before, it ends what it can.
+func (k *core) settle(ctx context.Context, idle <-chan struct{}) error {
+	select {
+	case <-idle:
+		return nil
+	default:
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	k.hurry.Store(true)
+	k.die()
+	if n := k.sched.endAll(ErrClosed); n > 0 {
+		return fmt.Errorf("lock: Close: %d leases were still held (%w); their keys free themselves after their TTL", n, context.Cause(ctx))
+	}
+	return fmt.Errorf("lock: Close: what was under way had not ended: %w", context.Cause(ctx))
 }
 
 // begin counts an attempt or a lease in; false when the Client is closed.

@@ -33,16 +33,11 @@ func (machine) Now() time.Time                         { return time.Now() }
 func (machine) After(d time.Duration) <-chan time.Time { return time.After(d) }
 func (machine) Elapsed() time.Duration                 { return time.Since(start) }
 
-// Instant is one moment as a Clock saw it in both its ways. To keep a lease one must be pessimistic,
-// so the age of an Instant is what the clock that ran further says.
+// Instant is one moment as a Clock saw it in both its ways. To keep a lease one must be pessimistic, so
+// how long ago an Instant was is what the clock that ran further says.
 type Instant struct {
 	Wall    time.Time
 	Elapsed time.Duration
-}
-
-// age returns how long ago i was, seen from now, by the clock that ran further.
-func (i Instant) age(now Instant) time.Duration {
-	return max(now.Wall.Sub(i.Wall), now.Elapsed-i.Elapsed)
 }
 
 // stamp is an Instant in two fifths of its room, for those that are kept with every lease: the wall

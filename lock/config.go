@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -28,9 +27,16 @@ type Config struct {
 	// 100 ms.
 	RetryEvery time.Duration
 
-	// Wait is how long Acquire waits for a key that another holds. Zero: as long as its context
-	// lives. Negative: it tries once.
+	// Wait is how long Acquire waits for a key that another holds, and for a store that is in trouble which
+	// may pass. Zero: until its context ends, but 10 s for a store that has never answered this Client.
+	// Negative: it tries once.
 	Wait time.Duration
+
+	// LongestHold is how long a lease is renewed at most, counted from its acquisition. It then ends by
+	// itself within a TTL, so that a forgotten Release frees the key; [Lease.Renew] extends it all the
+	// same. Zero: there is no limit, and the log warns once of a lease that is held for more than ten
+	// TTLs. Negative: neither limit nor warning.
+	LongestHold time.Duration
 
 	// ReleaseWait is how long Release waits for the store before it goes on in the background.
 	// Defaults to 2 s.
@@ -75,7 +81,7 @@ type Config struct {
 // Hooks are functions that a Client calls when something happens to a lease. Each may be nil. They
 // run on the goroutine on which the thing happened, must not block, and may be called concurrently.
 type Hooks struct {
-	// Waiting: the first attempt of an Acquire found the key held, by Event.Cause.
+	// Waiting: an Acquire begins to wait. Event.Cause says who holds the key, or what trouble the store is in.
 	Waiting func(Event)
 
 	// Acquired: a lease began, after Event.Wait.
@@ -96,7 +102,8 @@ type Hooks struct {
 	// Lost: the lease ended by Event.Cause, not by its holder.
 	Lost func(Event)
 
-	// Released: the holder gave the lease back, or its context ended (Event.Cause).
+	// Released: the holder gave the lease back. Event.Cause is what the store said where that goes on in
+	// the background, else nil.
 	Released func(Event)
 }
 
@@ -150,7 +157,7 @@ func (cfg Config) complete(b Backend) (Config, error) {
 	if err := cfg.validTogether(); err != nil {
 		return Config{}, err
 	}
-	if f, ok := b.(Bounded); ok {
+	if f, ok := b.(Tuned); ok {
 		if err := f.Fits(cfg.TTL, max(cfg.RenewEvery, 0), max(cfg.Margin, 0)); err != nil {
 			return Config{}, fmt.Errorf("lock: %w", err)
 		}
@@ -191,5 +198,3 @@ func (cfg Config) validTogether() error {
 	}
 	return nil
 }
-
-var errNilBackend = errors.New("lock: New: backend is nil")

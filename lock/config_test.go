@@ -59,6 +59,8 @@ func (advised) Fits(ttl, renewEvery, margin time.Duration) error {
 	return nil
 }
 
+func (advised) Timeout() time.Duration { return 0 }
+
 func TestBackendAdvisesAndRefusesTimes(t *testing.T) {
 	b := advised{locktest.NewStore(lock.Machine).Backend()}
 	c := client(t, b, lock.Config{})

@@ -2,85 +2,97 @@ package lock
 
 import (
 	"context"
-	"fmt"
-	"time"
+	"slices"
 )
 
-// holding is a Lease as a context: a child of the one given to Acquire, cancelled when the lease ends.
-// Of itself it costs nothing. Behind it stands a context of the standard library's, made when somebody
-// waits for its end or derives another from it, or asks behind the end of the lease for the cause.
-type holding Lease
+// holding is a context that carries a lease.
+type holding struct {
+	context.Context
+	lease *Lease
+}
 
 type leaseKey struct{}
 
-// Context returns a context that is cancelled the moment the lease ends; [context.Cause] tells why.
-// It is a child of the context given to Acquire and carries the lease for nested calls of
-// [Client.Do].
-func (l *Lease) Context() context.Context {
-	l.mu.Lock()
-	l.tie()
-	l.mu.Unlock()
-	return (*holding)(l)
-}
-
-func (h *holding) Deadline() (time.Time, bool) { return h.parent.Deadline() }
-
-func (h *holding) Done() <-chan struct{} {
-	l := (*Lease)(h)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.behind().Done()
-}
-
-func (h *holding) Err() error {
-	l := (*Lease)(h)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.is(over) || l.more != nil && l.more.ctx != nil {
-		return l.behind().Err()
-	}
-	return l.parent.Err()
-}
-
-// Value looks through to the context behind where there is one: it is found there by context.Cause, and
-// by whoever derives a context.
 func (h *holding) Value(key any) any {
-	l := (*Lease)(h)
 	if _, ok := key.(leaseKey); ok {
-		return l
+		return h
 	}
-	from := l.parent
+	return h.Context.Value(key)
+}
+
+// Context returns a child of parent that also ends with the lease; [context.Cause] tells the cause of
+// whichever ended first. The lease does not end with parent. The context carries the lease for nested
+// calls of [Client.Do].
+func (l *Lease) Context(parent context.Context) context.Context {
+	_ = l.Err() // ends it if its time is over
+	var child listener
+	child.ctx, child.cancel = context.WithCancelCause(&holding{parent, l})
 	l.mu.Lock()
-	if l.is(over) || l.more != nil && l.more.ctx != nil {
-		from = l.behind()
+	ended := l.cause
+	if ended == nil {
+		l.listeners().add(child)
 	}
 	l.mu.Unlock()
-	return from.Value(key)
-}
-
-// String is what context.WithValue and the like print of their parents.
-func (h *holding) String() string { return fmt.Sprintf("%v.Lease(%q)", h.parent, h.queue.key) }
-
-// behind is the context that stands behind that of the lease. Called with l.mu held.
-func (l *Lease) behind() context.Context {
-	m := l.rest()
-	switch {
-	case m.ctx != nil:
-	case !l.is(over) || l.ending().parent:
-		m.ctx, m.cancel = context.WithCancelCause(l.parent)
-	default:
-		// The lease ended first: the cause is its own, whatever has become of the parent.
-		m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
-		m.cancel(l.ending().cause)
+	if ended != nil {
+		child.cancel(ended)
 	}
-	return m.ctx
+	return child.ctx
 }
 
-// heldBy returns the lease on key that ctx carries, through any number of nested ones.
+// audience is who waits for something of a lease: for its end, or for a renewal that is under way.
+type audience struct {
+	done     chan struct{} // closed at the end, nil: nobody has asked for it
+	idle     chan struct{} // closed when the Extend that is under way is over, nil: nobody waits for that
+	contexts []listener
+	prune    int // from so many contexts on those that have ended are looked for
+}
+
+// listener is a context that ends with the lease.
+type listener struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// leastPruned is how many contexts of one lease are kept without a look whether they have ended.
+const leastPruned = 16
+
+// listeners is l.audience, made if need be. Called with l.mu held.
+func (l *Lease) listeners() *audience {
+	if l.audience == nil {
+		l.audience = &audience{prune: leastPruned}
+	}
+	return l.audience
+}
+
+// add has a context end with the lease. A service may derive a context for each request from one lease that it
+// holds for days: those that ended with their parents are forgotten, at a cost that is spread over all.
+func (a *audience) add(child listener) {
+	if len(a.contexts) >= a.prune {
+		a.contexts = slices.DeleteFunc(a.contexts, func(l listener) bool { return l.ctx.Err() != nil })
+		a.prune = max(leastPruned, 2*len(a.contexts))
+	}
+	a.contexts = append(a.contexts, child)
+}
+
+// tell ends all contexts and closes done.
+func (a *audience) tell(cause error) {
+	if a.done != nil {
+		close(a.done)
+	}
+	if a.idle != nil {
+		close(a.idle)
+	}
+	for _, l := range a.contexts {
+		l.cancel(cause)
+	}
+}
+
+// heldBy returns the lease on key that ctx carries, through any number of nested ones. One that has ended
+// does not count.
 func heldBy(ctx context.Context, k *core, key string) *Lease {
-	l, _ := ctx.Value(leaseKey{}).(*Lease)
-	for ; l != nil; l, _ = l.parent.Value(leaseKey{}).(*Lease) {
-		if l.client.core == k && l.Key() == key {
+	h, _ := ctx.Value(leaseKey{}).(*holding)
+	for ; h != nil; h, _ = h.Context.Value(leaseKey{}).(*holding) {
+		if l := h.lease; l.client.core == k && l.Key() == key && l.Err() == nil {
 			return l
 		}
 	}

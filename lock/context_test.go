@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-func TestContextOfALeaseTellsTheSameWhoeverListened(t *testing.T) {
+func TestContextOfALeaseEndsByWhicheverEndsFirst(t *testing.T) {
 	over := errors.New("request over")
 	type key struct{}
 	for name, c := range map[string]struct {
@@ -20,68 +20,87 @@ func TestContextOfALeaseTellsTheSameWhoeverListened(t *testing.T) {
 		cause  error
 		within time.Duration // of the parent; 0: no deadline
 		err    error
+		lives  bool // the lease does
 	}{
 		"released": {end: func(l *lock.Lease, _ *locktest.Store, _ context.CancelCauseFunc) { release(t, l) }, cause: lock.ErrReleased, err: context.Canceled},
+		"released, then the parent ended": {end: func(l *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) {
+			release(t, l)
+			cancel(over)
+		}, cause: lock.ErrReleased, err: context.Canceled},
 		"lost, then the parent ended": {end: func(l *lock.Lease, s *locktest.Store, cancel context.CancelCauseFunc) {
 			s.Seize("k", "thief", time.Hour)
 			synctest.Wait()
 			_ = l.Err()
 			cancel(over)
 		}, cause: lock.ErrLost, err: context.Canceled},
-		"parent ended": {end: func(_ *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) { cancel(over) }, cause: over, err: context.Canceled},
+		"parent ended": {end: func(_ *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) { cancel(over) }, cause: over, err: context.Canceled, lives: true},
+		"parent ended, then released": {end: func(l *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) {
+			cancel(over)
+			release(t, l)
+		}, cause: over, err: context.Canceled},
 		"deadline": {end: func(*lock.Lease, *locktest.Store, context.CancelCauseFunc) { time.Sleep(2 * time.Second) },
-			cause: context.DeadlineExceeded, within: 2 * time.Second, err: context.DeadlineExceeded},
+			cause: context.DeadlineExceeded, within: 2 * time.Second, err: context.DeadlineExceeded, lives: true},
 	} {
-		for _, listens := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, s *locktest.Store) {
-					parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
-					defer cancel(nil)
-					if c.within > 0 {
-						var stop context.CancelFunc
-						parent, stop = context.WithTimeout(parent, c.within)
-						defer stop()
-					}
-					l, err := client(t, s.Full(), lock.Config{}).Acquire(parent, "k")
-					if err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(time.Second) // until it is watched
-					ctx := l.Context()
-					if listens {
-						_ = ctx.Done()
-					}
-					if ctx.Err() != nil || context.Cause(ctx) != nil || ctx.Value(key{}) != "value" {
-						t.Errorf("while it is held: %v, %v, %v", ctx.Err(), context.Cause(ctx), ctx.Value(key{}))
-					}
-					c.end(l, s, cancel)
-					if !errors.Is(context.Cause(ctx), c.cause) || ctx.Err() != c.err || ctx.Value(key{}) != "value" {
-						t.Errorf("it ended by %v with %v; want %v with %v", context.Cause(ctx), ctx.Err(), c.cause, c.err)
-					}
-					<-ctx.Done()
-					child, stop := context.WithCancel(ctx)
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+				defer cancel(nil)
+				if c.within > 0 {
+					var stop context.CancelFunc
+					parent, stop = context.WithTimeout(parent, c.within)
 					defer stop()
-					<-child.Done()
-					wantErr(t, context.Cause(child), c.cause)
-					synctest.Wait()
-					_ = l.Release()
-				})
+				}
+				l := acquire(t, client(t, s.Full(), lock.Config{}), "k")
+				time.Sleep(time.Second) // until it is watched
+				ctx := l.Context(parent)
+				if ctx.Err() != nil || context.Cause(ctx) != nil || ctx.Value(key{}) != "value" {
+					t.Errorf("while it is held: %v, %v, %v", ctx.Err(), context.Cause(ctx), ctx.Value(key{}))
+				}
+				c.end(l, s, cancel)
+				if !errors.Is(context.Cause(ctx), c.cause) || ctx.Err() != c.err || ctx.Value(key{}) != "value" {
+					t.Errorf("it ended by %v with %v; want %v with %v", context.Cause(ctx), ctx.Err(), c.cause, c.err)
+				}
+				<-ctx.Done()
+				child, stop := context.WithCancel(ctx)
+				defer stop()
+				<-child.Done()
+				wantErr(t, context.Cause(child), c.cause)
+				if lives := l.Err() == nil; lives != c.lives {
+					t.Errorf("the lease lives: %v", lives)
+				}
+				_ = l.Release()
 			})
-		}
+		})
 	}
 }
 
-// TestContextsDerivedFromALeaseNeedNoGoroutine holds the context of a lease to what the standard library's
-// own do.
-func TestContextsDerivedFromALeaseNeedNoGoroutine(t *testing.T) {
+func TestContextOfAnEndedLeaseHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: time.Second, RenewEvery: -1})
+		released := acquire(t, c, "released")
+		release(t, released)
+		wantErr(t, context.Cause(released.Context(t.Context())), lock.ErrReleased)
+		lost := acquire(t, c, "lost")
+		time.Sleep(time.Second)
+		wantErr(t, context.Cause(lost.Context(t.Context())), lock.ErrLost)
+		<-lost.Done()
+		<-released.Done()
+		_ = lost.Release()
+	})
+}
+
+// TestContextsOfALeaseNeedNoGoroutine holds them to what the standard library's own do.
+func TestContextsOfALeaseNeedNoGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		l := acquire(t, client(t, s.Full(), lock.Config{}), "k")
 		synctest.Wait()
 		before := runtime.NumGoroutine()
-		ctx, cancel := context.WithTimeout(context.WithValue(l.Context(), t, 1), time.Hour)
+		parent, end := context.WithCancel(t.Context())
+		defer end()
+		ctx, cancel := context.WithTimeout(context.WithValue(l.Context(parent), t, 1), time.Hour)
 		defer cancel()
 		told := make(chan struct{})
-		defer context.AfterFunc(l.Context(), func() { close(told) })()
+		defer context.AfterFunc(l.Context(parent), func() { close(told) })()
 		if n := runtime.NumGoroutine() - before; n != 0 {
 			t.Errorf("%d goroutines more", n)
 		}
@@ -91,4 +110,29 @@ func TestContextsDerivedFromALeaseNeedNoGoroutine(t *testing.T) {
 			t.Errorf("the derived context says %v", ctx.Err())
 		}
 	})
+}
+
+// TestContextsThatEndedAreNotKept: a service may derive one for each request from a lease that it holds for
+// days.
+func TestContextsThatEndedAreNotKept(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		l := acquire(t, client(t, s.Full(), lock.Config{LongestHold: -1}), "k")
+		before := memory()
+		for range 100_000 {
+			parent, end := context.WithCancel(t.Context())
+			l.Context(parent)
+			end()
+		}
+		if grown := memory() - before; grown > 1<<20 {
+			t.Errorf("%d bytes are kept for contexts that have ended", grown)
+		}
+		release(t, l)
+	})
+}
+
+func memory() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

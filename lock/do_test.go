@@ -48,17 +48,52 @@ func TestNestedDoJoins(t *testing.T) {
 	})
 }
 
-func TestDoAfterLossDoesNotJoinTheLostLease(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{RenewEvery: -1, TTL: time.Second})
-		err := c.Do(t.Context(), "k", func(ctx context.Context) error {
-			<-ctx.Done()
-			return c.Do(context.WithoutCancel(ctx), "k", func(context.Context) error {
-				t.Error("joined a lease that is lost")
-				return nil
+func TestDoAfterTheEndOfTheLeaseTakesTheKeyAnew(t *testing.T) {
+	for name, end := range map[string]func(l *lock.Lease){
+		"lost":     func(l *lock.Lease) { <-l.Done(); wantErr(t, l.Err(), lock.ErrLost); _ = l.Release() },
+		"released": func(l *lock.Lease) { release(t, l) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				c := client(t, s.Backend(), lock.Config{RenewEvery: -1, TTL: time.Second})
+				l := acquire(t, c, "k")
+				ctx := l.Context(t.Context())
+				end(l)
+				ran := false
+				err := c.Do(context.WithoutCancel(ctx), "k", func(context.Context) error {
+					ran = s.Holder("k") != "" && s.Holder("k") != l.Token()
+					return nil
+				})
+				if err != nil || !ran {
+					t.Errorf("error %v, had a lease of its own: %v", err, ran)
+				}
 			})
 		})
-		wantErr(t, err, lock.ErrLost)
+	}
+}
+
+func TestJoinedDoIsPartOfTheFuncUntilThatReturns(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		inside, joined := make(chan struct{}), make(chan error)
+		err := c.Do(t.Context(), "k", func(ctx context.Context) error {
+			go func() {
+				joined <- c.Do(ctx, "k", func(ctx context.Context) error {
+					close(inside)
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			<-inside
+			return nil
+		})
+		if err != nil || s.Holder("k") != "" {
+			t.Errorf("error %v, the key is held by %q", err, s.Holder("k"))
+		}
+		wantErr(t, <-joined, lock.ErrReleased) // it ran on without the key, and is told
+		if n := s.Calls("try"); n != 1 {
+			t.Errorf("%d attempts", n)
+		}
 	})
 }
 
@@ -73,20 +108,27 @@ func TestDoSaysWhenItsFuncMayNotHaveBeenAlone(t *testing.T) {
 	})
 }
 
-func TestDoSaysWhenItsKeyWasGivenBackBeforeItsFuncEnded(t *testing.T) {
+func TestDoKeepsTheKeyWhenItsContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{})
-		ctx, cancel := context.WithCancel(t.Context())
+		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second})
+		over := errors.New("request over")
+		ctx, cancel := context.WithCancelCause(t.Context())
 		err := c.Do(ctx, "k", func(ctx context.Context) error {
-			cancel()
+			cancel(over)
 			<-ctx.Done()
-			synctest.Wait()
-			if s.Holder("k") != "" {
-				t.Error("the context is over and the key still held")
+			wantErr(t, context.Cause(ctx), over)
+			time.Sleep(time.Minute) // it ignores that
+			if s.Holder("k") == "" {
+				t.Error("the key was given back while the func still ran")
 			}
 			return nil
 		})
-		wantErr(t, err, context.Canceled)
+		if err != nil {
+			t.Errorf("the end of the context added %v", err)
+		}
+		if s.Holder("k") != "" {
+			t.Error("still held")
+		}
 	})
 }
 
@@ -151,20 +193,32 @@ func TestUnreadResultIsGivenBackAfterOneTTLAndQueuedForAgain(t *testing.T) {
 	})
 }
 
-func TestAbandonedRequestLeavesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second})
-		ctx, cancel := context.WithCancel(t.Context())
-		request := c.Request(ctx, "k")
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		if s.Holder("k") != "" {
-			t.Error("still held")
-		}
-		r := <-request
-		wantErr(t, r.Err, context.Canceled)
-	})
+func TestContextOfARequestGovernsUntilItsResultIsReceived(t *testing.T) {
+	over := errors.New("nobody asks any more")
+	for name, received := range map[string]bool{"unread": false, "received": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second})
+				ctx, cancel := context.WithCancelCause(t.Context())
+				request := c.Request(ctx, "k")
+				synctest.Wait()
+				var r lock.Result
+				if received {
+					r = <-request
+				}
+				cancel(over)
+				synctest.Wait()
+				if held := s.Holder("k") != ""; held != received {
+					t.Errorf("held: %v", held)
+				}
+				if received {
+					release(t, r.Lease)
+					return
+				}
+				wantErr(t, (<-request).Err, over)
+			})
+		})
+	}
 }
 
 func TestAbandonedRequestDoesNotHoldUpClose(t *testing.T) {
@@ -247,5 +301,67 @@ func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
 		if s.Holder("k") != l.Token() {
 			t.Error("the key was given back under a holder at work")
 		}
+		if s.Calls("extend") != 0 {
+			t.Error("a renewal of a lease that has ended")
+		}
+		before := s.Calls("release")
+		time.Sleep(time.Minute)
+		if n := s.Calls("release") - before; n != 0 {
+			t.Errorf("%d attempts to give something back after Close", n)
+		}
+	})
+}
+
+func TestCloseTellsNoHolderToStopWhileItMayWait(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c, err := lock.New(s.Full(), lock.Config{TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := acquire(t, c, "k")
+		work := l.Context(t.Context())
+		time.AfterFunc(time.Minute, func() {
+			if work.Err() != nil {
+				t.Errorf("told to stop: %v", context.Cause(work))
+			}
+			release(t, l)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if err := c.Close(ctx); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("closed after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// TestCloseThatMayNotWaitReturnsWhateverIsUnderWay: a renewal and a look at a store that is silent, an
+// attempt of a caller whose context lives.
+func TestCloseThatMayNotWaitReturnsWhateverIsUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c, err := lock.New(s.Full(), lock.Config{TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent := make(chan struct{})
+		for _, op := range []string{"extend", "watch"} {
+			s.Order(locktest.Fault{Op: op, Hold: silent})
+		}
+		l := acquire(t, c, "k")
+		time.Sleep(5 * time.Second)
+		s.Order(locktest.Fault{Op: "try", Hold: silent, Err: errServer, After: true})
+		other := make(chan error)
+		go func() { _, err := c.Acquire(t.Context(), "other"); other <- err }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		wantErr(t, c.Close(ctx), context.DeadlineExceeded)
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("closed after %v", d)
+		}
+		close(silent)
+		notErr(t, <-other, lock.ErrHeld)
+		wantErr(t, l.Release(), lock.ErrClosed)
 	})
 }

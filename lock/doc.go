@@ -14,12 +14,37 @@
 //		return err // errors.Is(err, lock.ErrHeld): somebody else has it
 //	}
 //	defer lease.Release()
-//	return work(lease.Context())
+//	return work(lease.Context(ctx))
+//
+// The ctx given to Acquire bounds the wait only. The lease ends by [Lease.Release], by a loss, or by
+// [Client.Close]. [Lease.Context] returns a child of any context that also ends with the lease.
 //
 // A lease is a promise about time, not a mutex. It does not stop a holder that goes on working after
-// its [Lease.Context] was cancelled, nor a write that it had sent before: whoever cannot bear that
+// its context was cancelled, nor a write that it had sent before: whoever cannot bear that
 // guards the written thing itself with the lease's fencing number. It does not survive a store that
 // forgets acknowledged writes.
+//
+// # The states of a lease
+//
+//	 Acquire, TryAcquire,                       Release
+//	 Request, Do           ┌────────────────┐   (ErrReleased)
+//	──────────────────────▶│      held      │─────────────────────────────▶ released: the key is given back
+//	                       │                │
+//	        renewed: trust │ trust          │   Close whose context ended
+//	        counts anew   ┌│ renewal        │   (ErrClosed)
+//	        from before   ││ watch          │─────────────────────────────▶ closed: the key frees itself
+//	        sending       └▶                │
+//	                       └───────┬────────┘
+//	                               │ the store says so at a renewal or after a
+//	                               │ message, or trust ran out
+//	                               ▼ (ErrLost)
+//	                             lost ──── Release ────▶ what is left of it is given back
+//
+// While it is held a lease has three parts, each with a plan of its own: trust ends at an instant that only
+// a renewal moves; a renewal is due, under way, or failed and tried again soon; a watch of the key is
+// armed, asked for, or not to be had. A lease that was lost keeps its key until its holder releases it,
+// or the key's TTL is over: the job may still be stopping. Every end closes [Lease.Done] and ends the
+// contexts of the lease, with the cause in brackets.
 //
 // HAZARD: trust is measured from before the request was sent, by whichever of the wall clock and the
 // monotonic clock ran further, less [Config.Margin]. The margin must cover how much faster the

@@ -56,34 +56,6 @@ func TestWhatIsLeftOfALostLeaseIsGivenBackInTheBackground(t *testing.T) {
 	})
 }
 
-func TestALeaseIsGivenBackOnceWhateverEndsBehindIt(t *testing.T) {
-	for name, end := range map[string]func(*lock.Lease, context.CancelFunc){
-		"released, then its context": func(l *lock.Lease, cancel context.CancelFunc) { release(t, l); cancel() },
-		"its context, twice looked":  func(l *lock.Lease, cancel context.CancelFunc) { cancel(); _ = l.Err() },
-	} {
-		bubble(t, func(t *testing.T, s *locktest.Store) {
-			c := client(t, s.Backend(), lock.Config{})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			l, err := c.Acquire(ctx, "k")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = l.Context() // which listens for the end
-			end(l, cancel)
-			for range 3 {
-				if l.Err() == nil {
-					t.Errorf("%s: it lives", name)
-				}
-				synctest.Wait()
-			}
-			if n := s.Calls("release"); n != 1 || s.Holder("k") != "" {
-				t.Errorf("%s: given back %d times, key left to %q", name, n, s.Holder("k"))
-			}
-		})
-	}
-}
-
 // TestTheNextOfThisProcessTriesWhenALeaseIsLost: its holder may take long to stop.
 func TestTheNextOfThisProcessTriesWhenALeaseIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {

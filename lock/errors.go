@@ -43,6 +43,23 @@ var (
 	ErrNoWake = errors.New("store cannot tell of changes")
 )
 
+// passing reports whether trouble may pass, where an error in err's tree says so by a
+// method Passing.
+func passing(err error) (passes, known bool) {
+	var p interface{ Passing() bool }
+	if errors.As(err, &p) {
+		return p.Passing(), true
+	}
+	return false, false
+}
+
+// answered reports that the store answered with err, where an error in its tree says so
+// by a method Answered.
+func answered(err error) bool {
+	var a interface{ Answered() bool }
+	return errors.As(err, &a) && a.Answered()
+}
+
 // HeldError says who holds a key, as far as the store tells.
 type HeldError struct {
 	Key string

@@ -29,8 +29,7 @@ func (e *ending) Try(ctx context.Context, key string, ttl time.Duration) (lock.G
 	return nil, &lock.HeldError{Key: key, Left: left.Truncate(time.Millisecond), Again: left}
 }
 
-// TestAWaiterThatKnowsWhenTheKeyEndsAsksThenAndNotBefore: in virtual time, where the timers of the kernel
-// ring too early, and in the machine's.
+// TestAWaiterThatKnowsWhenTheKeyEndsAsksThenAndNotBefore: in virtual time, and in the machine's.
 func TestAWaiterThatKnowsWhenTheKeyEndsAsksThenAndNotBefore(t *testing.T) {
 	lives := []time.Duration{50 * time.Microsecond, time.Millisecond, 1500 * time.Microsecond, 2 * time.Millisecond, 20*time.Millisecond + 300*time.Microsecond}
 	wait := func(t *testing.T, s *locktest.Store, life time.Duration) (tries int, late time.Duration) {

@@ -26,7 +26,7 @@ func (k *core) share(l *Lease, now stamp) bool {
 	}
 	k.counted(q, &q.shares, now.elapsed)
 	t := q.pop()
-	next := newLease(t.ctx, t.client, q, grant, now.elapsed)
+	next := newLease(t.client, q, grant, now.elapsed)
 	next.inherit(l)
 	k.sched.replace(l, next, next.due())
 	t.call(turn{lease: next})
@@ -34,12 +34,12 @@ func (k *core) share(l *Lease, now stamp) bool {
 	return true
 }
 
-// fit reports whether a lease that ended can be shared: not while a renewal or a guard is under way,
+// fit reports whether a lease that ended can be shared: not while a renewal or a look at its key is under way,
 // which would end after the grant is somebody else's, nor when its time is nearly over.
 func (l *Lease) fit(now stamp) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.marks&(busy|inGuard) == 0 && l.sent.age(now) <= l.span()/2
+	return !l.renewal.busy && !l.watch.looking && l.trust.sent.age(now) <= l.trust.span/2
 }
 
 // inherits reports whether leases of c may go on with the trust of one of from's: it is a part of a TTL
@@ -52,36 +52,22 @@ func (c *Client) inherits(from *Client) bool {
 func (l *Lease) inherit(before *Lease) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
-	l.sent = before.sent
-	l.limit(before.span())
-	if l.client == before.client {
-		l.early = before.early
-		l.set(before.marks & (renews | warns))
-		if before.more != nil && before.more.retryAt != never {
-			l.rest().retryAt = before.more.retryAt
-		}
+	l.trust = before.trust
+	if l.client == before.client && before.renewal.next != never {
+		l.renewal.next, l.renewal.warns = before.renewal.next, before.renewal.warns
 	} else {
-		l.planRenewal()
+		l.planRenewal() // by its own times; the one before may have been held for the longest
 	}
-	l.plan()
 }
 
-// refuse gives back a lease that was made for a goroutine which did not wait for it any more. Where the
-// end of its context gives it back already, perhaps without having ended it yet, all is left to that:
-// ended here, its turn would be passed on by both. Else no hook is told: nobody has held it.
+// refuse gives back a lease that was made for a goroutine which did not wait for it any more. No hook is
+// told: nobody has held it.
 func (l *Lease) refuse() {
 	k := l.client.core
 	l.mu.Lock()
-	l.set(released)
-	given, tied := l.is(giving), l.isTied()
+	l.released = true
 	l.mu.Unlock()
-	if tied {
-		k.ties.remove(l)
-	}
-	if given {
-		return
-	}
-	ours := l.end(byRelease)
+	ours := l.end(ErrReleased)
 	k.undo(l.grant, l.Key(), &l.client.cfg)
 	if ours {
 		k.leave(l.queue, 0)
@@ -107,13 +93,13 @@ func (k *core) more(q *queue, cfg *Config, times int32, most int, now time.Durat
 	if q.last == nil || int(times) >= most || k.closed {
 		return false
 	}
-	return q.passes+q.shares == 0 || now-q.mark < cfg.HandOverFor
+	return q.passes+q.shares == 0 || now-q.moment < cfg.HandOverFor
 }
 
 // counted notes a hand-over in count, which is one of q's. Called with k.mu held.
 func (k *core) counted(q *queue, count *int32, now time.Duration) {
 	if q.passes+q.shares == 0 {
-		q.mark = now
+		q.moment = now
 	}
 	*count++
 }

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -231,27 +232,23 @@ func (g *gate) pass() {
 	}
 }
 
-// gated is a context at which one can be stopped who asks whether it is over, and one who asks why.
+// gated is a context at which one can be stopped who asks whether it is over.
 type gated struct {
 	context.Context
-	whether, why *gate
+	gate *gate
 }
 
 func (c *gated) Err() error {
-	c.whether.pass()
+	c.gate.pass()
 	return c.Context.Err()
 }
 
-func (c *gated) Value(key any) any { // context.Cause comes by here
-	c.why.pass()
-	return c.Context.Value(key)
-}
-
-func TestALeaseThatIsRefusedWhileItsContextGivesItBackPassesItsTurnOnOnce(t *testing.T) {
+func TestALeaseHandedToAnEndedContextIsUndoneAndItsTurnPassedOnOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Sharing(), lock.Config{})
-		inner, cancel := context.WithCancel(t.Context())
-		ctx := &gated{inner, newGate(), newGate()}
+		cause := errors.New("request over")
+		inner, cancel := context.WithCancelCause(t.Context())
+		ctx := &gated{inner, newGate()}
 		first := acquire(t, c, "k")
 		second := make(chan error, 1)
 		go func() {
@@ -265,24 +262,19 @@ func TestALeaseThatIsRefusedWhileItsContextGivesItBackPassesItsTurnOnOnce(t *tes
 			go func() { next[i] <- acquire(t, c, "k") }()
 		}
 		synctest.Wait()
-		ctx.whether.shut.Store(true)
+		ctx.gate.shut.Store(true)
 		release(t, first)
-		<-ctx.whether.at        // the second has its lease and looks whether it still wants it
-		time.Sleep(time.Second) // meanwhile the end of its context is listened for
-		ctx.why.shut.Store(true)
-		cancel()
-		<-ctx.why.at // and gives the lease back, but has not ended it yet
-		close(ctx.whether.open)
-		wantErr(t, <-second, context.Canceled)
-		synctest.Wait()
-		if n := s.Calls("release"); n != 0 {
-			t.Errorf("%d releases: the test is wrong", n)
-		}
-		close(ctx.why.open)
+		<-ctx.gate.at // the second has its lease and looks whether it still wants it
+		cancel(cause)
+		close(ctx.gate.open)
+		wantErr(t, <-second, cause)
 		third := <-next[0]
 		time.Sleep(time.Second)
 		if s.Queue("k") != 0 || len(next[1]) != 0 {
 			t.Error("the fourth got its turn beside the third")
+		}
+		if s.Holder("k") != third.Token() || third.Token() == first.Token() {
+			t.Errorf("the key is held by %q, the third has %q and the first had %q", s.Holder("k"), third.Token(), first.Token())
 		}
 		release(t, third)
 		release(t, <-next[1])

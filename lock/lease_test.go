@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -112,7 +114,7 @@ func TestTrustEndsOnTimeWhenNoPacketComesBack(t *testing.T) {
 				if d := time.Since(began); d != 9*time.Second {
 					t.Errorf("told after %v, want TTL less Margin", d)
 				}
-				wantErr(t, context.Cause(l.Context()), lock.ErrLost)
+				wantErr(t, context.Cause(l.Context(t.Context())), lock.ErrLost)
 				wantErr(t, l.Err(), lock.ErrLost)
 				if told.count("lost") != 1 {
 					t.Error("no hook")
@@ -204,7 +206,7 @@ func TestTheftWhileTheWatchIsArmedIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second, RenewEvery: -1})
 		reply := make(chan struct{})
-		s.Order(locktest.Fault{Op: "guard", Times: 1, Hold: reply})
+		s.Order(locktest.Fault{Op: "watch", Times: 1, Hold: reply})
 		l := acquire(t, c, "k")
 		time.Sleep(time.Second)
 		s.Seize("k", "thief", time.Hour) // the watch is armed; its reply is on the way
@@ -279,47 +281,132 @@ func TestShortLeaseIsNotWatched(t *testing.T) {
 		for range 100 {
 			release(t, acquire(t, c, "k"))
 		}
-		if n := s.Calls("guard") + s.Calls("extend") + s.Calls("await"); n != 0 {
+		if n := s.Calls("watch") + s.Calls("extend") + s.Calls("await"); n != 0 {
 			t.Errorf("%d messages beside acquire and release", n)
 		}
 	})
 }
 
-func TestLeaseEndsWithItsContext(t *testing.T) {
+func TestLeaseLivesOnWhenTheContextOfAcquireEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{})
-		cause := errors.New("request done")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		l, err := c.Acquire(ctx, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cancel(cause)
-		wantErr(t, l.Err(), cause)
-		synctest.Wait()
-		if s.Holder("k") != "" {
-			t.Error("key not given back")
-		}
-		wantErr(t, context.Cause(l.Context()), cause)
-		release(t, l) // the first Release of its holder tells what came of it
-		wantErr(t, l.Release(), lock.ErrReleased)
-	})
-}
-
-func TestReleaseWorksUnderADeadContext(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{})
+		var told log
+		c := client(t, s.Full(), lock.Config{TTL: 10 * time.Second, Hooks: told.hooks()})
 		ctx, cancel := context.WithCancel(t.Context())
 		l, err := c.Acquire(ctx, "k")
 		if err != nil {
 			t.Fatal(err)
 		}
 		cancel()
+		time.Sleep(time.Minute)
+		if l.Err() != nil || s.Holder("k") != l.Token() {
+			t.Errorf("the lease: %v, the key is held by %q", l.Err(), s.Holder("k"))
+		}
 		release(t, l)
-		if s.Holder("k") != "" {
-			t.Error("key not given back")
+		if s.Holder("k") != "" || told.event("released").Cause != nil {
+			t.Errorf("key left to %q, hooks were told of %v", s.Holder("k"), told.event("released").Cause)
 		}
 	})
+}
+
+func TestLongestHoldFreesAForgottenKey(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		const ttl, longest = 10 * time.Second, time.Minute
+		var told log
+		c := client(t, s.Full(), lock.Config{TTL: ttl, LongestHold: longest, Hooks: told.hooks()})
+		l := acquire(t, c, "k")
+		time.Sleep(longest - time.Second)
+		if l.Err() != nil {
+			t.Fatalf("ended before the longest hold: %v", l.Err())
+		}
+		time.Sleep(ttl + time.Second)
+		wantErr(t, l.Err(), lock.ErrLost)
+		if text := l.Err().Error(); !strings.Contains(text, "LongestHold") {
+			t.Errorf("the error does not name the field: %s", text)
+		}
+		if h := s.Holder("k"); h != "" {
+			t.Errorf("the key is still held by %q", h)
+		}
+		if told.count("endangered") != 1 {
+			t.Errorf("its holder was warned %d times", told.count("endangered"))
+		}
+		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}
+
+func TestRenewByHandExtendsBeyondTheLongestHold(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Full(), lock.Config{TTL: 10 * time.Second, LongestHold: time.Minute})
+		l := acquire(t, c, "k")
+		for range 20 {
+			time.Sleep(5 * time.Second)
+			if err := l.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		release(t, l)
+	})
+}
+
+// TestLongestHoldCountsAnewForEachHolder: the next one inherits the trust of the one before, not its age.
+func TestLongestHoldCountsAnewForEachHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Sharing(), lock.Config{TTL: 10 * time.Second, LongestHold: 5 * time.Second})
+		first := acquire(t, c, "k")
+		next := make(chan *lock.Lease)
+		go func() { next <- acquire(t, c, "k") }()
+		synctest.Wait()
+		time.Sleep(4 * time.Second) // the renewal that would have come does not any more
+		release(t, first)
+		l := <-next
+		time.Sleep(9 * time.Second) // what it inherited would have ended 12 s after the beginning
+		if l.Err() != nil || s.Calls("extend") == 0 {
+			t.Errorf("the second holder: %v after %d renewals", l.Err(), s.Calls("extend"))
+		}
+		release(t, l)
+	})
+}
+
+// journal is what was logged.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func TestLogWarnsOnceOfALeaseHeldForTenTTLs(t *testing.T) {
+	for name, c := range map[string]struct {
+		longest time.Duration
+		want    int
+	}{"no limit": {0, 1}, "a limit": {time.Hour, 0}, "neither limit nor warning": {-1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *locktest.Store) {
+				var text journal
+				cl := client(t, s.Full(), lock.Config{TTL: 10 * time.Second, LongestHold: c.longest, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+				l := acquire(t, cl, "k")
+				time.Sleep(99 * time.Second)
+				if early := text.String(); early != "" {
+					t.Errorf("logged before ten TTLs: %s", early)
+				}
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if n := strings.Count(text.String(), "ten TTLs"); n != c.want {
+					t.Errorf("warned %d times, want %d: %s", n, c.want, text.String())
+				}
+				release(t, l)
+			})
+		})
+	}
 }
 
 func TestSecondReleaseSaysSo(t *testing.T) {
@@ -503,7 +590,7 @@ func TestHooksTellTheWholeStory(t *testing.T) {
 
 func TestWatchThatCannotBeSetUpIsNotHammered(t *testing.T) {
 	for name, fault := range map[string]locktest.Fault{
-		"refused": {Op: "guard", Err: errServer}, "lost at once": {Op: "guard", Err: errServer, After: true},
+		"refused": {Op: "watch", Err: errServer}, "lost at once": {Op: "watch", Err: errServer, After: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *locktest.Store) {
@@ -516,7 +603,7 @@ func TestWatchThatCannotBeSetUpIsNotHammered(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 				time.Sleep(time.Minute)
-				if n := s.Calls("guard"); n > 60 {
+				if n := s.Calls("watch"); n > 60 {
 					t.Errorf("%d attempts at a watch", n)
 				}
 				s.Mend()
@@ -530,7 +617,7 @@ func TestRenewalDoesNotWaitForAWatch(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})
 		never := make(chan struct{})
-		s.Order(locktest.Fault{Op: "guard", Hold: never})
+		s.Order(locktest.Fault{Op: "watch", Hold: never})
 		var held []*lock.Lease
 		for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // more than there are workers
 			held = append(held, acquire(t, c, key))

@@ -1,9 +1,6 @@
 package lock
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // queue is the line of this process's goroutines for one key. The one whose turn it is talks to the
 // store or holds the lease; the rest wait in order.
@@ -17,13 +14,12 @@ type queue struct {
 
 	// While there are hand-overs: elapsed time at which the first of them began. Else: elapsed time until
 	// which this process stays away from the key, 0: not at all; whose turn it is may read it.
-	mark time.Duration
+	moment time.Duration
 }
 
 // ticket is one goroutine's place in a queue.
 type ticket struct {
 	client *Client
-	ctx    context.Context
 	next   *ticket       // in the ring, nil when it stands in none
 	prev   *ticket       //
 	ready  chan struct{} // capacity 1: receives at most once, when got was set
@@ -44,12 +40,12 @@ type turn struct {
 // ticket returns one that is not in use. Used before are those whose turn was received: who sent it
 // does not look at the ticket again. One that was abandoned is not among them, as its turn may still
 // be sent.
-func (k *core) ticket(ctx context.Context, c *Client) *ticket {
+func (k *core) ticket(c *Client) *ticket {
 	t, ok := k.tickets.Get().(*ticket)
 	if !ok {
 		t = &ticket{ready: make(chan struct{}, 1)}
 	}
-	t.client, t.ctx = c, ctx
+	t.client = c
 	return t
 }
 
@@ -104,7 +100,7 @@ func (q *queue) remove(t *ticket) {
 
 // enter takes the turn for key at once if nobody has it; else it returns a ticket for it. With
 // mustNotWait it returns neither.
-func (k *core) enter(ctx context.Context, c *Client, key string, mustNotWait bool) (q *queue, t *ticket, err error) {
+func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *ticket, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -119,7 +115,7 @@ func (k *core) enter(ctx context.Context, c *Client, key string, mustNotWait boo
 	if mustNotWait {
 		return nil, nil, &HeldError{Key: key, Protocol: "by this process"}
 	}
-	t = k.ticket(ctx, c)
+	t = k.ticket(c)
 	q.push(t)
 	k.live++
 	return q, t, nil
@@ -127,19 +123,20 @@ func (k *core) enter(ctx context.Context, c *Client, key string, mustNotWait boo
 
 // queue returns that of key, made if need be. Called with k.mu held.
 func (k *core) queue(key string) *queue {
-	h := k.queues.Of(key)
-	for q := range k.queues.At(h) {
-		if q.key == key {
-			return q
-		}
+	q := k.queues[key]
+	if q == nil {
+		q = &queue{key: key}
+		k.queues[key] = q
 	}
-	q := &queue{key: key}
-	k.queues.Add(h, q)
 	return q
 }
 
 // drop forgets q, if it was not forgotten yet. Called with k.mu held.
-func (k *core) drop(q *queue) { k.queues.Remove(k.queues.Of(q.key), q) }
+func (k *core) drop(q *queue) {
+	if k.queues[q.key] == q {
+		delete(k.queues, q.key)
+	}
+}
 
 // abandon gives a ticket back whose goroutine stopped waiting. If its turn has already been called,
 // the turn (and what came with it) goes on to the next.
@@ -181,10 +178,10 @@ func (k *core) leave(q *queue, stayAway time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if q.passes+q.shares > 0 {
-		q.passes, q.shares, q.mark = 0, 0, 0
+		q.passes, q.shares, q.moment = 0, 0, 0
 	}
 	if stayAway > 0 {
-		q.mark = k.keeper.now().Elapsed + stayAway
+		q.moment = k.keeper.now().Elapsed + stayAway
 	}
 	if t := q.pop(); t != nil {
 		t.call(turn{})
@@ -216,16 +213,16 @@ func (k *core) forget(q *queue) {
 	if q.busy || q.last != nil {
 		return
 	}
-	if q.mark == 0 {
-		if k.queues.Len() > idleQueues {
+	if q.moment == 0 {
+		if len(k.queues) > idleQueues {
 			k.drop(q)
 		}
 		return
 	}
-	k.sched.later(q.mark, func() {
+	k.sched.later(q.moment, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if !q.busy && q.last == nil && k.keeper.now().Elapsed >= q.mark {
+		if !q.busy && q.last == nil && k.keeper.now().Elapsed >= q.moment {
 			k.drop(q)
 		}
 	}) // false when closed: nobody will ask for the queue again
@@ -233,7 +230,7 @@ func (k *core) forget(q *queue) {
 
 // sendAway ends the waiting of all who wait, as the Client was closed. Called with k.mu held.
 func (k *core) sendAway() {
-	for q := range k.queues.All() {
+	for _, q := range k.queues {
 		for t := q.pop(); t != nil; t = q.pop() {
 			t.call(turn{closed: true})
 			k.countOut()

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -12,48 +11,57 @@ type work uint8
 
 const (
 	extending work = 1 << iota
-	guarding
+	watching
 )
 
 // tick is what the scheduler calls for a lease whose time has come. It returns what the lease wants
 // done, and plans the next look at it.
 func (l *Lease) tick(now stamp) (work work) {
 	l.mu.Lock()
-	if l.is(over) {
+	if l.cause != nil {
 		l.mu.Unlock()
 		return 0
 	}
-	if !l.trusted(now) {
+	if !l.trust.holds(now) {
 		l.mu.Unlock()
 		l.outlived()
 		return 0
 	}
-	if l.is(loose) && l.firstLook() <= now.elapsed {
-		l.tie()
-	}
-	endangered := l.is(warns) && l.warnAt() <= now.elapsed
+	cfg := &l.client.cfg
+	endangered := l.renewal.warns && l.trust.warnAt(cfg) <= now.elapsed
 	if endangered {
-		l.unset(warns)
+		l.renewal.warns = false
 	}
-	if !l.is(busy) && l.renewAt() <= now.elapsed+l.slack() {
-		l.set(busy)
+	if l.renewal.wanted(now.elapsed, l.slack()) {
+		l.renewal.busy = true
 		work |= extending
 	}
-	if !l.is(inGuard) && l.guardAt() <= now.elapsed {
-		l.set(inGuard)
-		work |= guarding
+	if l.watch.wanted(now.elapsed) {
+		l.watch.looking = true
+		work |= watching
+	}
+	forgotten := cfg.LongestHold == 0 && !l.warned && now.elapsed-l.asked > longHold*cfg.TTL
+	if forgotten {
+		l.warned = true
 	}
 	l.client.core.sched.set(l, l.due())
 	var e Event
 	if endangered {
-		e = Event{Key: l.Key(), Token: l.grant.Token(), Until: l.until(), Cause: l.trouble()}
+		e = Event{Key: l.Key(), Token: l.grant.Token(), Until: l.until(), Cause: l.renewal.err}
 	}
 	l.mu.Unlock()
 	if endangered {
-		l.client.cfg.Hooks.Endangered(e)
+		cfg.Hooks.Endangered(e)
+	}
+	if forgotten {
+		cfg.Logger.Warn("lease held for more than ten TTLs; if its Release was forgotten, Config.LongestHold frees the key (negative: no warning)",
+			"key", l.Key(), "TTL", cfg.TTL)
 	}
 	return work
 }
+
+// longHold is after how many TTLs the log warns of a lease, once.
+const longHold = 10
 
 // slack is how much earlier than planned a renewal may be, so that it travels with others.
 func (l *Lease) slack() time.Duration {
@@ -66,17 +74,17 @@ func (l *Lease) occupy() (idle <-chan struct{}, mine bool, ended error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.is(over):
-		return nil, false, l.ending().cause
-	case !l.is(busy):
-		l.set(busy)
+	case l.cause != nil:
+		return nil, false, l.cause
+	case !l.renewal.busy:
+		l.renewal.busy = true
 		return nil, true, nil
 	}
-	m := l.rest()
-	if m.idle == nil {
-		m.idle = make(chan struct{})
+	a := l.listeners()
+	if a.idle == nil {
+		a.idle = make(chan struct{})
 	}
-	return m.idle, false, nil
+	return a.idle, false, nil
 }
 
 // extendTogether is how many leases are renewed in one call of the backend at the most. Trust counts from
@@ -84,11 +92,11 @@ func (l *Lease) occupy() (idle <-chan struct{}, mine bool, ended error) {
 // and where the store is slow, what is late is late by a part and not as a whole.
 const extendTogether = 1024
 
-// serve extends and guards leases. It runs on the scheduler's goroutine and hands the work to the
-// workers, renewals in groups that can travel together. Guards have workers of their own: there is
+// serve extends and watches leases. It runs on the scheduler's goroutine and hands the work to the
+// workers, renewals in groups that can travel together. Watches have workers of their own: there is
 // one to each new lease, and however many wait for theirs, renewals do not wait with them.
-func (k *core) serve(extends, guards []*Lease) {
-	k.guardAll(guards)
+func (k *core) serve(extends, watches []*Lease) {
+	k.watchAll(watches)
 	groups := make(map[time.Duration][]*Lease)
 	for _, l := range extends {
 		groups[l.client.cfg.TTL] = append(groups[l.client.cfg.TTL], l)
@@ -108,7 +116,7 @@ func (k *core) serve(extends, guards []*Lease) {
 
 func (k *core) extend(l *Lease, ttl time.Duration) {
 	asked := k.keeper.nowStamp()
-	term, err := l.grant.Extend(k.call(context.Background()), ttl)
+	term, err := l.grant.Extend(k.call(k.life), ttl)
 	l.extended(term, err, asked)
 }
 
@@ -118,7 +126,7 @@ func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
 		grants[i] = l.grant
 	}
 	asked := k.keeper.nowStamp()
-	terms, errs := k.batch.ExtendAll(k.call(context.Background()), grants, ttl)
+	terms, errs := k.batch.ExtendAll(k.call(k.life), grants, ttl)
 	for i, l := range leases {
 		l.extended(terms[i], errs[i], asked)
 	}
@@ -133,27 +141,24 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 	k, cfg := l.client.core, &l.client.cfg
 	now := k.keeper.nowStamp()
 	l.mu.Lock()
-	l.unset(busy)
-	if m := l.more; m != nil && m.idle != nil {
-		close(m.idle)
-		m.idle = nil
+	l.renewal.busy = false
+	if a := l.audience; a != nil && a.idle != nil {
+		close(a.idle)
+		a.idle = nil
 	}
-	if l.is(over) {
+	if l.cause != nil {
 		l.mu.Unlock()
 		return
 	}
-	if err != nil || l.more != nil {
-		l.rest().lastErr = err
-	}
+	l.renewal.err = err
 	switch {
 	case err == nil:
-		l.count(t, asked, now)
+		l.trust = l.client.trustIn(t, asked, now)
 		l.planRenewal()
 	case errors.Is(err, ErrNotRenewable):
-		l.unset(renews)
+		l.renewal.next = never
 	default:
-		l.set(renews)
-		l.rest().retryAt = now.elapsed + max(cfg.RenewEvery/4, retryRenewal)
+		l.renewFrom(now.elapsed + max(cfg.RenewEvery/4, retryRenewal))
 	}
 	lost := errors.Is(err, ErrLost)
 	if !lost {

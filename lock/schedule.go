@@ -23,7 +23,6 @@ const stepNoticed = 20 * time.Millisecond
 type spot struct {
 	at    time.Duration // elapsed time at which it is to be looked at
 	index int32         // in the timeline plus one; 0: not in it
-	tied  int32         // of a lease: where among those of its context it stands, plus one; guarded by core.ties
 }
 
 func (s *spot) place() *spot { return s }
@@ -39,7 +38,7 @@ type once struct {
 type scheduler struct {
 	keeper *keeper
 	log    *slog.Logger
-	serve  func(extends, guards []*Lease)
+	serve  func(extends, watches []*Lease)
 
 	mu      sync.Mutex
 	leases  timeline[*Lease]
@@ -53,7 +52,7 @@ type scheduler struct {
 	done chan struct{} // closed when the goroutine is gone
 }
 
-func newScheduler(k *keeper, log *slog.Logger, serve func(extends, guards []*Lease)) *scheduler {
+func newScheduler(k *keeper, log *slog.Logger, serve func(extends, watches []*Lease)) *scheduler {
 	return &scheduler{
 		keeper: k, log: log, serve: serve, armed: never,
 		poke: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
@@ -114,25 +113,11 @@ func (s *scheduler) due(at time.Duration) {
 	}
 }
 
-// hasten makes every func that was planned due now.
-func (s *scheduler) hasten() {
-	now := s.keeper.now().Elapsed
-	s.mu.Lock()
-	for _, f := range s.funcs {
-		f.at = now // all alike, so the order stands
-	}
-	s.mu.Unlock()
-	select {
-	case s.poke <- struct{}{}:
-	default:
-	}
-}
-
 // drop forgets l.
 func (s *scheduler) drop(l *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.index != 0 {
+	if !s.closed && l.index != 0 { // close has dropped all of them
 		heap.Remove(&s.leases, int(l.index-1))
 	}
 }
@@ -149,18 +134,18 @@ func (s *scheduler) loop() {
 			f.run()
 		}
 		at := s.keeper.stamp(now)
-		var extends, guards []*Lease
+		var extends, watches []*Lease
 		for _, l := range due {
 			wants := l.tick(at)
 			if wants&extending != 0 {
 				extends = append(extends, l)
 			}
-			if wants&guarding != 0 {
-				guards = append(guards, l)
+			if wants&watching != 0 {
+				watches = append(watches, l)
 			}
 		}
-		if len(extends)+len(guards) > 0 {
-			s.serve(extends, guards)
+		if len(extends)+len(watches) > 0 {
+			s.serve(extends, watches)
 		}
 		if len(due) > 0 || len(funcs) > 0 {
 			continue // they may have planned something that is due already
@@ -245,7 +230,7 @@ func (s *scheduler) endAll(cause error) int {
 	s.mu.Unlock()
 	n := 0
 	for _, l := range leases {
-		if l.end(&ending{cause: cause}) {
+		if l.end(cause) {
 			n++
 			l.passTurn(0)
 			l.tellLost(cause)
@@ -316,19 +301,25 @@ type workers struct {
 	mu      sync.Mutex
 	todo    []func()
 	running int
+	closed  bool
 	wg      sync.WaitGroup
 }
 
 func newWorkers(most int) *workers { return &workers{most: most} }
 
-func (w *workers) do(f func()) {
+// do has f run; false behind close.
+func (w *workers) do(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
 	w.todo = append(w.todo, f)
 	if w.running < w.most {
 		w.running++
 		w.wg.Go(w.work)
 	}
+	return true
 }
 
 func (w *workers) work() {
@@ -347,5 +338,10 @@ func (w *workers) work() {
 	}
 }
 
-// close waits until all work is done.
-func (w *workers) close() { w.wg.Wait() }
+// close takes no more work, and waits until all is done.
+func (w *workers) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.wg.Wait()
+}

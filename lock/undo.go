@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -20,17 +19,25 @@ func (k *core) undo(g Grant, key string, cfg *Config) {
 	k.live++ // Close waits for it; also after closed was set, while its cause is still counted
 	k.mu.Unlock()
 	from := k.keeper.now()
-	k.janitor.do(func() { k.undoOnce(g, key, cfg, from, undoEvery) })
+	if !k.janitor.do(func() { k.undoOnce(g, key, cfg, from, undoEvery) }) {
+		tellLeft(key, cfg, ErrClosed) // Close could wait no longer
+		k.end()
+	}
+}
+
+// tellLeft logs that a key which nobody holds was not given back.
+func tellLeft(key string, cfg *Config, err error) {
+	cfg.Logger.Warn("key could not be given back; it frees itself", "key", key, "within", cfg.TTL, "error", err)
 }
 
 // undoOnce is one attempt at it; the next one is planned with twice the pause.
 func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause time.Duration) {
-	err := g.Release(k.call(context.Background()))
+	err := g.Release(k.call(k.life))
 	now := k.keeper.now()
 	over := now.Elapsed-from.Elapsed >= cfg.TTL
 	if err == nil || over || k.hurry.Load() {
 		if err != nil && !errors.Is(err, ErrLost) {
-			cfg.Logger.Warn("key could not be given back; it frees itself", "key", key, "within", cfg.TTL, "error", err)
+			tellLeft(key, cfg, err)
 		}
 		k.end()
 		return
@@ -38,7 +45,9 @@ func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause ti
 	// The last attempt falls right behind the TTL: whatever arrived in time is found by then.
 	next := min(now.Elapsed+pause, from.Elapsed+cfg.TTL)
 	again := func() {
-		k.janitor.do(func() { k.undoOnce(g, key, cfg, from, 2*pause) })
+		if !k.janitor.do(func() { k.undoOnce(g, key, cfg, from, 2*pause) }) {
+			k.end()
+		}
 	}
 	if !k.sched.later(next, again) {
 		k.end()

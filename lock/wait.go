@@ -87,8 +87,12 @@ func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration,
 		spread = pause / 4
 		pause += spread
 	}
+	if a.place != nil && pause > recheckEvery {
+		// A place lapses that is not tried, and so does what a release keeps for it.
+		spread = recheckEvery / 4
+		pause = recheckEvery + spread
+	}
 	pause -= cfg.Jitter(spread)
-	a.exact = false
 	var held *HeldError
 	if errors.As(err, &held) && (held.Left > 0 || held.Again > 0) {
 		gone := a.core.keeper.now().Elapsed - answered
@@ -99,7 +103,6 @@ func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration,
 		if held.Again > 0 {
 			pause = min(pause, held.Again-gone)
 		}
-		a.exact = pause >= held.Left-gone && (held.Left > 0 || pause <= time.Millisecond)
 	}
 	left, limited := a.left()
 	if !limited {
@@ -123,59 +126,17 @@ func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	_, err := a.doze(ctx, a.core.keeper.clock.After(d))
-	return err
-}
-
-// rest is sleep before another attempt, and exact where it ends with the key's life.
-func (a *attempt) rest(ctx context.Context, d time.Duration) error {
-	if a.exact && a.core.keeper.machine && d > 0 {
-		return a.sleepExactly(ctx, d)
-	}
-	return a.sleep(ctx, d)
-}
-
-// nearEnd is how much of a sleep to an exact instant is left to a finer timer: more than Go's are late
-// where the machine has something else to do now and then.
-const nearEnd = 2 * time.Millisecond
-
-// sleepExactly is sleep by the machine's clock to an instant at which whoever asks first has the key. Only
-// the last of it is timed finely, so that few such timers run at once.
-func (a *attempt) sleepExactly(ctx context.Context, d time.Duration) error {
-	k := &a.core.keeper
-	end := k.now().Elapsed + d
-	if d > nearEnd {
-		if rang, err := a.doze(ctx, k.clock.After(d-nearEnd)); !rang {
-			return err
-		}
-	}
-	if left := end - k.now().Elapsed; left > 0 {
-		if r := newRing(left); r != nil {
-			rang, err := a.doze(ctx, r.rings)
-			r.stop()
-			if !rang {
-				return err
-			}
-		}
-	}
-	// Nothing is left but where there was no finer timer, or where this clock runs behind it.
-	return a.sleep(ctx, end-k.now().Elapsed)
-}
-
-// doze waits until a timer rings, or less when woken.
-func (a *attempt) doze(ctx context.Context, rings <-chan time.Time) (rang bool, err error) {
 	var wake chan struct{}
 	if a.cancel != nil {
 		wake = a.wake
 	}
 	select {
-	case <-rings:
-		return true, nil
+	case <-a.core.keeper.clock.After(d):
 	case <-wake:
-		return false, nil
 	case <-ctx.Done():
-		return false, a.contextEnded(ctx)
+		return a.contextEnded(ctx)
 	case <-a.core.closing:
-		return false, ErrClosed
+		return ErrClosed
 	}
+	return nil
 }

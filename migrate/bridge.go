@@ -11,6 +11,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -46,7 +48,7 @@ type Bridge struct {
 
 	judge *legacy.Judge
 	inner legacy.Backend // phase observe
-	clock clock
+	clock clocks.Clock
 	mux   *wire.Mux
 	count bridgeCounters
 
@@ -54,6 +56,7 @@ type Bridge struct {
 	clockRead atomic.Int64          // elapsed time at which an attempt last asked for the server's clock
 	oldServer atomic.Bool           // a script that has called TIME may not write
 
+	armed    watches.Armed  // of held keys
 	orphans  sync.WaitGroup // wait for the end of what could not be given back
 	closed   chan struct{}  // closed by Close
 	closing  sync.Mutex     // no orphan begins beside Close
@@ -75,7 +78,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	}
 	full := judge.Config()
 	b := &Bridge{
-		cfg: cfg, dialect: full.Dialect, terms: full.Terms, judge: judge, clock: newClock(full.Clock),
+		cfg: cfg, dialect: full.Dialect, terms: full.Terms, judge: judge, clock: clocks.New(full.Clock),
 		counter: "gsl:fence:" + cfg.Namespace, closed: make(chan struct{}),
 	}
 	b.cfg.Wake = full.Wake
@@ -94,7 +97,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		return nil, errors.Join(fmt.Errorf("migrate: %w", err), b.inner.Close())
 	}
 	if l, ok := cfg.Phases.(Ledger); ok {
-		b.tag = " " + l.Tag()
+		b.tag = " " + l.ID()
 		l.Attach(b.probe)
 	}
 	if m, ok := cfg.Phases.(interface {
@@ -181,5 +184,4 @@ var (
 	_ lock.BatchExtender = (*Bridge)(nil)
 	_ lock.Passer        = (*Bridge)(nil)
 	_ lock.Waker         = (*Bridge)(nil)
-	_ lock.Prompt        = (*Bridge)(nil)
 )

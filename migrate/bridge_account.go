@@ -58,7 +58,7 @@ func (a *account) sending(b *Bridge, ttl time.Duration) {
 		return
 	}
 	// What the network holds back arrives within the time that a reply is waited for.
-	until := b.clock.elapsed() + ttl + b.mux.Timeout()
+	until := b.clock.Elapsed() + ttl + b.mux.Timeout()
 	a.mu.Lock()
 	a.until = max(a.until, until)
 	a.mu.Unlock()
@@ -104,7 +104,7 @@ func (b *Bridge) await(a *account) {
 	defer b.orphans.Done()
 	for {
 		a.mu.Lock()
-		left := a.until - b.clock.elapsed()
+		left := a.until - b.clock.Elapsed()
 		a.mu.Unlock()
 		if left <= 0 {
 			a.close()

@@ -8,6 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // Config says by which phase a [Bridge] acts and which old clients stand beside it. Phases must be
@@ -44,8 +45,8 @@ type Config struct {
 	Namespace string
 
 	// Wake makes waiters and holders be told of changes, by CLIENT TRACKING where the server has it.
-	// Defaults to on.
-	Wake legacy.Switch
+	// Defaults to [lock.WakeOn].
+	Wake lock.Wake
 
 	// Timeout bounds the wait for each reply of the server, in real time. Defaults to 2 s.
 	Timeout time.Duration
@@ -72,7 +73,7 @@ func (cfg Config) check() error {
 	if f, ok := cfg.Phases.(fixed); ok && (Phase(f) < Observe || Phase(f) > Clean) {
 		return fmt.Errorf("migrate: Config.Phases is Fixed(%v), which is none of observe, dual, sealed, modern, clean", Phase(f))
 	}
-	return validNamespace(cfg.Namespace)
+	return record.CheckNamespace(cfg.Namespace)
 }
 
 // Tune fills in the times that suit the old clients' fleet.
@@ -116,14 +117,14 @@ func (b *Bridge) lease(p Phase, ttl, held time.Duration) (time.Duration, error) 
 	switch {
 	case ttl < time.Millisecond:
 		return 0, fmt.Errorf("TTL %v is less than a millisecond, the shortest that the server keeps", ttl)
-	case ttl > longestTime:
-		return 0, fmt.Errorf("TTL %v exceeds %v", ttl, longestTime)
+	case ttl > record.LongestTime:
+		return 0, fmt.Errorf("TTL %v exceeds %v", ttl, record.LongestTime)
 	case p == Clean && b.dialect.KeyTTL != dialect.TTLEverybody:
 		return ttl, nil
 	}
 	err := b.dialect.CheckLease(ttl, b.terms)
 	switch {
-	case err == nil, p == Modern && held > bound(b.terms.Gap) && b.longLeases():
+	case err == nil, p == Modern && held > dialect.Bound(b.terms.Gap) && b.longLeases():
 		return ttl, nil
 	case b.longLeases():
 		return b.longest, nil
@@ -131,7 +132,4 @@ func (b *Bridge) lease(p Phase, ttl, held time.Duration) (time.Duration, error) 
 	return 0, err
 }
 
-var (
-	_ lock.Bounded = (*Bridge)(nil)
-	_ lock.Tuned   = (*Bridge)(nil)
-)
+var _ lock.Tuned = (*Bridge)(nil)

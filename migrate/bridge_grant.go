@@ -40,7 +40,7 @@ type bridgeGrant struct {
 	fence int64
 
 	heir    bool          // it has the lock, and the mark, from another grant
-	watched atomic.Int32  // guards that are armed
+	watched atomic.Int32  // watches that are armed
 	pending *wire.Pending // of an attempt whose outcome is not known, until it is
 
 	mu    sync.Mutex
@@ -114,7 +114,7 @@ func (g *bridgeGrant) taken(reply any) (took int64, look any) {
 		g.on = g.b.tomb
 		g.value = g.token + " " + g.b.tomb.(string) + g.b.tag
 	}
-	g.since = g.b.clock.elapsed()
+	g.since = g.b.clock.Elapsed()
 	g.numbered(number)
 	return took, nil
 }
@@ -187,7 +187,7 @@ func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Du
 
 // renew sends the renewals of the grants whose indices are given.
 func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl time.Duration, terms []lock.Term, errs []error) {
-	sentAt, now := lock.Mark(ctx), b.clock.elapsed()
+	sentAt, now := lock.Mark(ctx), b.clock.Elapsed()
 	cmds, sent := make([]wire.Command, 0, len(live)), make([]int, 0, len(live))
 	for _, i := range live {
 		g := grants[i].(*bridgeGrant)

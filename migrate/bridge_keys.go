@@ -46,6 +46,7 @@ func rawKeys(name, l string) bridgeKeys {
 
 // bridgeTrouble names what was tried when the server or the network failed.
 func bridgeTrouble(k bridgeKeys, what string, err error) error {
+	err = wire.Judged(err)
 	var said redis.Error
 	switch {
 	case wire.IsCluster(err) && strings.Contains(k.l, "}"):

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -50,7 +50,7 @@ func TestTheBridgeConformsInEveryPhase(t *testing.T) {
 		for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.Bare()} {
 			t.Run(p.String()+"/"+d.Name, func(t *testing.T) {
 				cfg := migrate.Config{
-					Phases: migrate.Fixed(p), Dialect: d, Fence: true, Wake: legacy.On,
+					Phases: migrate.Fixed(p), Dialect: d, Fence: true, Wake: lock.WakeOn,
 					Terms: dialect.Terms{Lease: time.Minute, Gap: time.Millisecond},
 				}
 				freeAfter := time.Duration(0)

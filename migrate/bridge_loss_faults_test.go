@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -193,7 +193,7 @@ func (r *rig) nobodyBeside(p migrate.Phase, g lock.Grant, old bool) {
 
 func (r *rig) oldClient() lock.Backend {
 	r.Helper()
-	old, err := legacy.New(r.w.Pool(), legacy.Config{Clock: r.w.Clock(redistest.Skew{})})
+	old, err := legacy.New(r.w.Pool(), legacy.Config{Mode: legacy.Verbatim, Clock: r.w.Clock(redistest.Skew{})})
 	if err != nil {
 		r.Fatal(err)
 	}

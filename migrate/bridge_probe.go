@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // probe runs the very scripts of every phase on a key that nobody else uses, and leaves nothing there. Its
@@ -28,7 +30,7 @@ func (b *Bridge) probe(ctx context.Context, key string) error {
 			return fmt.Errorf("phase %v: %w", p, err)
 		}
 	}
-	if _, err := b.mux.Eval(ctx, sweepScript, k.argL, k.argM, b.tomb, "1"); err != nil {
+	if _, err := b.mux.Eval(ctx, record.Sweep, k.argL, k.argM, b.tomb, "1"); err != nil {
 		return fmt.Errorf("phase clean: %w", bridgeTrouble(k, "delete the tombstone on", err))
 	}
 	return nil

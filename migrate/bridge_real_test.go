@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
-	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/locktest"
@@ -45,7 +44,7 @@ func TestTheBridgeConformsOnEveryServer(t *testing.T) {
 					return &locktest.World{
 						Backend: func() lock.Backend {
 							return realBridge(t, s, p, func(c *migrate.Config) {
-								c.Terms, c.Timeout, c.Fence, c.Wake = terms, time.Minute, true, legacy.On
+								c.Terms, c.Timeout, c.Fence, c.Wake = terms, time.Minute, true, lock.WakeOn
 							})
 						},
 						Pass: func(d time.Duration) { <-time.After(d) }, TTL: time.Second, FreeAfter: 300 * time.Millisecond, RealTime: true,
@@ -90,7 +89,6 @@ func TestAnOldClientsReleaseWakesAWaiterAndATouchTellsTheHolder(t *testing.T) {
 			if l == nil {
 				return
 			}
-			l.Context() // the watch is set up with it, at the latest soon after
 			deadline := time.After(redistest.Patience)
 			for touched := false; !touched; {
 				// Until the watch stands a touch is only found by a renewal.

@@ -96,7 +96,7 @@ func (g *bridgeGrant) doneFor() time.Duration {
 	if !d.NeverReleases() || g.server.IsZero() {
 		return 0
 	}
-	left := max(g.b.terms.Lease, d.Unit.Step()) + d.Slack - (g.b.clock.elapsed() - g.since)
+	left := max(g.b.terms.Lease, d.Unit.Step()) + d.Slack - (g.b.clock.Elapsed() - g.since)
 	if left < time.Millisecond {
 		return 0
 	}
@@ -198,7 +198,7 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 	if err := old.gone(); err != nil {
 		return nil, err
 	}
-	asked, err := b.lease(old.phase, ttl, b.clock.elapsed()-old.since)
+	asked, err := b.lease(old.phase, ttl, b.clock.Elapsed()-old.since)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: key %q: %w", old.k.name, err)
 	}

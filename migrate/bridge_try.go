@@ -185,7 +185,7 @@ func (b *Bridge) wantsClock() bool {
 	if b.dialect.NeverReleases() {
 		return true
 	}
-	now, last := int64(b.clock.elapsed()), b.clockRead.Load()
+	now, last := int64(b.clock.Elapsed()), b.clockRead.Load()
 	return (last == 0 || now-last >= int64(clockEvery)) && b.clockRead.CompareAndSwap(last, max(now, 1))
 }
 

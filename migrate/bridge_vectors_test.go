@@ -34,7 +34,7 @@ func (m *member) Begin(ctx context.Context, _ time.Duration) (migrate.Phase, fun
 	return p, func() { m.ended.Add(1) }, err
 }
 
-func (m *member) Tag() string                                              { return "tag" }
+func (m *member) ID() string                                               { return "tag" }
 func (m *member) Attach(probe func(ctx context.Context, key string) error) { m.probe = probe }
 
 // The bytes on the wire are pinned, and the scripts whole: other languages take the same locks by them.

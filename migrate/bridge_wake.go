@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
 // arm makes fn be called at the next change of one of the keys. The watch is armed before the look that
 // registers it, so that what changes in between is seen by one of the two.
 func (b *Bridge) arm(ctx context.Context, k bridgeKeys, onL bool, fn func()) (cancel func(), err error) {
-	if b.cfg.Wake != legacy.On {
+	if b.cfg.Wake != lock.WakeOn {
 		return nil, fmt.Errorf("migrate: %w: Config.Wake is off", lock.ErrNoWake)
 	}
 	var once sync.Once
@@ -74,20 +74,29 @@ func (b *Bridge) Await(ctx context.Context, key string, wake func()) (func(), bo
 	return cancel, free || b.judge.MayTakeOver(o), nil
 }
 
-// Guard arms touched for both keys of a grant and compares them with it (rule 7). Renewals of a guarded
+// Watch arms a watch for both keys of each grant and compares them with it (rule 7). Renewals of a watched
 // grant register its keys again.
-func (b *Bridge) Guard(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+func (b *Bridge) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
+	return b.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
+		return b.watchOne(ctx, g, touched)
+	})
+}
+
+// Unwatch ends the watch of a grant.
+func (b *Bridge) Unwatch(g lock.Grant) { b.armed.Unwatch(g) }
+
+func (b *Bridge) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
 	switch g := granted.(type) {
 	case *observeGrant:
-		cancel, err := b.inner.Guard(ctx, g.Grant, touched)
+		cancel, err := watches.One(ctx, b.inner, g.Grant, touched)
 		return cancel, g.told(err)
 	case *bridgeGrant:
-		return b.guard(ctx, g, touched)
+		return b.watchGrant(ctx, g, touched)
 	}
 	return nil, fmt.Errorf("migrate: a grant of another backend (%T)", granted)
 }
 
-func (b *Bridge) guard(ctx context.Context, g *bridgeGrant, touched func()) (func(), error) {
+func (b *Bridge) watchGrant(ctx context.Context, g *bridgeGrant, touched func()) (func(), error) {
 	if err := g.gone(); err != nil {
 		return nil, err
 	}

@@ -6,55 +6,57 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
 // Composed takes a lock elsewhere and keeps the old clients out of it meanwhile: its lease is the target's
 // and the bridge's together, and ends with the first of the two. In phase clean it is the target's alone.
 type Composed struct {
-	guard  *Bridge
+	bridge *Bridge
 	target lock.Backend
+	armed  watches.Armed // of held keys
 }
 
 // Compose returns the lock of a fleet that moves to another store: another Redis, etcd, ZooKeeper. target
-// is what excludes ours from ours in the end, guard what stands on the old clients' server. It is taken in
+// is what excludes ours from ours in the end, the bridge what stands on the old clients' server. It is taken in
 // that order and given back in the other, so that whoever waits for the old key finds the new one free
 // sooner or later, and nobody holds the old one alone. The target's own token is the lease's, and its
 // fencing numbers are.
 //
 // Both keys of the bridge stand on the old server, its token too: what deletes tombstones there asks for
 // it. A target's lease may end by a session: its Extend says for how long the session is sure to live, and
-// that, or a Guard, a Release that wraps [lock.ErrLost], ends the lease.
+// that, or a Watch, a Release that wraps [lock.ErrLost], ends the lease.
 //
 // The Composed closes both.
-func Compose(guard *Bridge, target lock.Backend) (*Composed, error) {
+func Compose(b *Bridge, target lock.Backend) (*Composed, error) {
 	switch {
-	case guard == nil:
-		return nil, errors.New("migrate: Compose: guard is missing")
+	case b == nil:
+		return nil, errors.New("migrate: Compose: bridge is missing")
 	case target == nil:
 		return nil, errors.New("migrate: Compose: target is missing")
 	}
-	return &Composed{guard, target}, nil
+	return &Composed{bridge: b, target: target}, nil
 }
 
 // Try takes the target and then the old clients' key. The phase is read once, before either.
 func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
-	p, a, err := c.guard.begin(ctx, key, ttl)
+	p, a, err := c.bridge.begin(ctx, key, ttl)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := c.guard.lease(p, ttl, 0)
+	asked, err := c.bridge.lease(p, ttl, 0)
 	if err != nil {
 		a.close()
 		return nil, fmt.Errorf("migrate: key %q: %w", key, err)
 	}
-	a.sending(c.guard, asked)
+	a.sending(c.bridge, asked)
 	there, err := c.target.Try(ctx, key, asked)
 	g := &composedGrant{c: c, phase: p, account: a, there: there}
 	var unsure *lock.UnsureError
 	switch {
 	case errors.As(err, &unsure):
-		c.guard.orphan(a)
+		c.bridge.orphan(a)
 		g.there = unsure.Grant
 		return nil, &lock.UnsureError{Grant: g, Err: err}
 	case err != nil:
@@ -65,12 +67,12 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	}
 	// The account is closed with the composed grant, not with the part that stands here. That is written
 	// later, the target may have been slow, and it stands the longer.
-	g.here, err = c.guard.try(ctx, key, asked, p, a.part())
+	g.here, err = c.bridge.try(ctx, key, asked, p, a.part())
 	if err == nil {
 		return g, nil
 	}
 	if errors.As(err, &unsure) {
-		c.guard.orphan(a)
+		c.bridge.orphan(a)
 		g.here = unsure.Grant
 		return nil, &lock.UnsureError{Grant: g, Err: err}
 	}
@@ -82,7 +84,7 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 
 // Tune fills in the times that suit both; the bridge is asked first.
 func (c *Composed) Tune(cfg lock.Config) lock.Config {
-	cfg = c.guard.Tune(cfg)
+	cfg = c.bridge.Tune(cfg)
 	if t, ok := c.target.(lock.Tuned); ok {
 		cfg = t.Tune(cfg)
 	}
@@ -91,18 +93,21 @@ func (c *Composed) Tune(cfg lock.Config) lock.Config {
 
 // Fits refuses what either refuses.
 func (c *Composed) Fits(ttl, renewEvery, margin time.Duration) error {
-	if err := c.guard.Fits(ttl, renewEvery, margin); err != nil {
+	if err := c.bridge.Fits(ttl, renewEvery, margin); err != nil {
 		return err
 	}
-	if f, ok := c.target.(lock.Bounded); ok {
+	if f, ok := c.target.(lock.Tuned); ok {
 		return f.Fits(ttl, renewEvery, margin)
 	}
 	return nil
 }
 
+// Timeout is not known: a release has two servers to wait for.
+func (c *Composed) Timeout() time.Duration { return 0 }
+
 // Close closes both.
 func (c *Composed) Close() error {
-	err := c.guard.Close()
+	err := c.bridge.Close()
 	if closer, ok := c.target.(interface{ Close() error }); ok {
 		err = errors.Join(err, closer.Close())
 	}
@@ -111,7 +116,7 @@ func (c *Composed) Close() error {
 
 // Await arms wake for changes on either side. It is free when neither looks taken.
 func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
-	cancel, free, err := c.guard.Await(ctx, key, wake)
+	cancel, free, err := c.bridge.Await(ctx, key, wake)
 	if err != nil {
 		return nil, false, err
 	}
@@ -128,8 +133,17 @@ func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), 
 	return func() { cancel(); second() }, free && freeThere, nil
 }
 
-// Guard arms touched for both sides, as far as each can tell.
-func (c *Composed) Guard(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+// Watch arms a watch on both sides, as far as each can tell.
+func (c *Composed) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
+	return c.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
+		return c.watchOne(ctx, g, touched)
+	})
+}
+
+// Unwatch ends the watch of a grant.
+func (c *Composed) Unwatch(g lock.Grant) { c.armed.Unwatch(g) }
+
+func (c *Composed) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
 	g, ok := granted.(*composedGrant)
 	if !ok {
 		return nil, fmt.Errorf("migrate: a grant of another backend (%T)", granted)
@@ -144,12 +158,12 @@ func (c *Composed) Guard(ctx context.Context, granted lock.Grant, touched func()
 	for _, side := range []struct {
 		w lock.Backend
 		g lock.Grant
-	}{{c.target, g.there}, {c.guard, g.here}} {
+	}{{c.target, g.there}, {c.bridge, g.here}} {
 		w, ok := side.w.(lock.Waker)
 		if !ok || side.g == nil {
 			continue
 		}
-		cancel, err := w.Guard(ctx, side.g, touched)
+		cancel, err := watches.One(ctx, w, side.g, touched)
 		switch {
 		case errors.Is(err, lock.ErrNoWake):
 			continue
@@ -214,7 +228,7 @@ func (g *composedGrant) Polite() bool {
 // Extend renews both, the target first. It is lost when either is: the other is not renewed then, and
 // stays until the job has stopped.
 func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	g.account.sending(g.c.guard, ttl)
+	g.account.sending(g.c.bridge, ttl)
 	there, err := g.there.Extend(ctx, ttl)
 	if err == nil && g.here != nil {
 		var here lock.Term
@@ -222,7 +236,7 @@ func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Ter
 		there = earlier(there, here)
 	}
 	if errors.Is(err, lock.ErrLost) {
-		g.c.guard.orphan(g.account)
+		g.c.bridge.orphan(g.account)
 	}
 	if err != nil {
 		return lock.Term{}, err
@@ -236,7 +250,7 @@ func (g *composedGrant) Release(ctx context.Context) error {
 	if g.here != nil {
 		if err := g.here.Release(ctx); err != nil {
 			if !errors.Is(err, lock.ErrLost) {
-				g.c.guard.orphan(g.account)
+				g.c.bridge.orphan(g.account)
 				return err
 			}
 			lost = err
@@ -244,7 +258,7 @@ func (g *composedGrant) Release(ctx context.Context) error {
 	}
 	if err := g.there.Release(ctx); err != nil {
 		if !errors.Is(err, lock.ErrLost) {
-			g.c.guard.orphan(g.account)
+			g.c.bridge.orphan(g.account)
 			return err
 		}
 		lost = errors.Join(lost, err)
@@ -254,9 +268,8 @@ func (g *composedGrant) Release(ctx context.Context) error {
 }
 
 var (
-	_ lock.Tuned   = (*Composed)(nil)
-	_ lock.Bounded = (*Composed)(nil)
-	_ lock.Waker   = (*Composed)(nil)
-	_ lock.Fenced  = (*composedGrant)(nil)
-	_ lock.Polite  = (*composedGrant)(nil)
+	_ lock.Tuned  = (*Composed)(nil)
+	_ lock.Waker  = (*Composed)(nil)
+	_ lock.Fenced = (*composedGrant)(nil)
+	_ lock.Polite = (*composedGrant)(nil)
 )

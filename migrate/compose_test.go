@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -171,7 +171,7 @@ func TestAComposedLeaseIsLostWithEitherSide(t *testing.T) {
 func TestASessionThatEndsEndsTheLeaseAtOnce(t *testing.T) {
 	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
 		clock := r.w.Clock(redistest.Skew{})
-		session := locktest.NewStore(clock).Session(12 * time.Second)
+		session, end := locktest.NewStore(clock).Session(12 * time.Second)
 		c := r.over(p, session)
 		client, err := lock.New(c, lock.Config{TTL: ttl, Clock: clock, Politeness: -1})
 		if err != nil {
@@ -189,7 +189,7 @@ func TestASessionThatEndsEndsTheLeaseAtOnce(t *testing.T) {
 		if err := l.Err(); err != nil {
 			r.Fatalf("a session that lives: %v", err)
 		}
-		session.End()
+		end()
 		synctest.Wait()
 		if err := l.Err(); !errors.Is(err, lock.ErrLost) {
 			r.Errorf("the session has ended: %v", err)

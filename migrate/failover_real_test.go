@@ -13,10 +13,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // A replica is promoted that had not got the last writes. Redis promises no more, and neither do we: who
@@ -189,14 +190,14 @@ func TestAPrimaryWithoutItsReplicaTakesNoRenewal(t *testing.T) {
 // lostVerb is a verb whose step the promoted server has not got.
 type lostVerb struct {
 	from, to migrate.Phase
-	run      func(context.Context, *redis.Pool, migrate.Options) (*migrate.Report, error)
+	run      func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error)
 }
 
 func TestAStepThatWasLostMovesNobodyBack(t *testing.T) {
 	for name, v := range map[string]lostVerb{
-		"init": {migrate.NoPhase, migrate.Observe, migrate.Init}, "advance": {migrate.Dual, migrate.Sealed, migrate.Advance},
-		"back": {migrate.Sealed, migrate.Dual, migrate.Back}, "clean": {migrate.Modern, migrate.Clean, migrate.CleanUp},
-		"init after clean": {migrate.Clean, migrate.Observe, migrate.Init},
+		"init": {migrate.NoPhase, migrate.Observe, fleet.Init}, "advance": {migrate.Dual, migrate.Sealed, fleet.Advance},
+		"back": {migrate.Sealed, migrate.Dual, fleet.Back}, "clean": {migrate.Modern, migrate.Clean, fleet.CleanUp},
+		"init after clean": {migrate.Clean, migrate.Observe, fleet.Init},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); losesAStep(t, v) })
 	}
@@ -206,8 +207,8 @@ func losesAStep(t *testing.T, v lostVerb) {
 	pair := redistest.NewPair(t)
 	pool := pair.Pool()
 	defer pool.Close()
-	o := migrate.Options{
-		Claims: migrate.Claims{Lease: 6 * time.Second, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond, Job: time.Second, Gone: true},
+	o := fleet.Options{
+		Claims: fleet.Claims{Lease: 6 * time.Second, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond, Job: time.Second, Gone: true},
 		Go:     true, Wait: 20 * time.Second, Timeout: 5 * time.Second,
 	}
 	if v.from != migrate.NoPhase {
@@ -293,16 +294,16 @@ func besideWhoJoins(t *testing.T, pair *redistest.Pair, pool *redis.Pool, a *mig
 	if err := late.Goodbye(background); err != nil {
 		t.Error(err)
 	}
-	if r, err := migrate.Status(background, pool, migrate.Options{}); err != nil || r.Gate == nil || !slices.ContainsFunc(r.Gate.Blocks, func(f migrate.Finding) bool { return f.Rule == "epoch" }) {
+	if r, err := fleet.Status(background, pool, fleet.Options{}); err != nil || r.Gate == nil || !slices.ContainsFunc(r.Gate.Blocks, func(f fleet.Finding) bool { return f.Rule == "epoch" }) {
 		t.Errorf("no gate says epoch: %+v (%v)", r, err)
 	}
 }
 
 // mendsTheRecord is what docs/migration.md tells the operator to do.
-func mendsTheRecord(t *testing.T, pair *redistest.Pair, pool *redis.Pool, m *migrate.Member, o migrate.Options, v lostVerb) {
+func mendsTheRecord(t *testing.T, pair *redistest.Pair, pool *redis.Pool, m *migrate.Member, o fleet.Options, v lostVerb) {
 	t.Helper()
 	pair.Replica.Do("DEL", "gsl:phase:")
-	r, err := migrate.Init(background, pool, o)
+	r, err := fleet.Init(background, pool, o)
 	if err != nil || !r.Moved || r.Phase != v.to {
 		t.Fatalf("%v: %+v", err, r)
 	}

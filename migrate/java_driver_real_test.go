@@ -1,6 +1,6 @@
 //go:build real
 
-package migrate
+package migrate_test
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // javaDriver is a JVM of testdata/java/DualDriver.java: a service with many leases that tells what becomes of them.
@@ -33,7 +33,7 @@ func drive(t *testing.T, addr, dialect string, ttl, gap time.Duration, greatest 
 	if err != nil {
 		t.Fatal(err)
 	}
-	jar := filepath.Join("..", "internal", "interop", "java", "target", "interop.jar")
+	jar := filepath.Join("..", "java", "interop", "target", "interop.jar")
 	cmd := exec.Command("java", "-cp", jar, filepath.Join("testdata", "java", "DualDriver.java"),
 		host, port, dialect, fmt.Sprint(ttl.Milliseconds()), fmt.Sprint(gap.Milliseconds()))
 	for _, d := range greatest {
@@ -79,7 +79,7 @@ func (d *javaDriver) order(format string, args ...any) {
 // next is what happened next.
 func (d *javaDriver) next() string {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(bg, redistest.Patience)
+	ctx, cancel := context.WithTimeout(background, redistest.Patience)
 	defer cancel()
 	select {
 	case line, ok := <-d.lines:

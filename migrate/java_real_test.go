@@ -1,6 +1,6 @@
 //go:build real
 
-package migrate
+package migrate_test
 
 import (
 	"context"
@@ -14,9 +14,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/interop"
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/interop"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // javaWorld is a server whose record stands at a phase, a Go client on the bridge and Java clients of
@@ -25,10 +27,15 @@ type javaWorld struct {
 	t      *testing.T
 	server *redistest.Server
 	pool   *redis.Pool
-	member *Member
-	bridge *Bridge
+	member *migrate.Member
+	bridge *migrate.Bridge
 	client *lock.Client
 }
+
+const javaFolder = "java/dual/src/main/java/getsetlock/dual"
+
+// known are the claims of an operator who knows everything.
+var known = fleet.Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
 
 const javaCounter = "counter"
 
@@ -36,14 +43,14 @@ func inJavaWorld(t *testing.T, ttl time.Duration) *javaWorld {
 	t.Helper()
 	s := redistest.Real(t, redistest.Options{})
 	w := &javaWorld{t: t, server: s, pool: s.Pool()}
-	if _, err := Init(bg, w.pool, Options{Namespace: "stock"}); err != nil {
+	if _, err := fleet.Init(background, w.pool, fleet.Options{Namespace: "stock"}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Join(bg, w.pool, MemberConfig{Namespace: "stock", Name: "go", Every: 200 * time.Millisecond})
+	m, err := migrate.Join(background, w.pool, migrate.MemberConfig{Namespace: "stock", Name: "go", Every: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(w.pool, Config{Phases: m})
+	b, err := migrate.New(w.pool, migrate.Config{Phases: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +60,7 @@ func inJavaWorld(t *testing.T, ttl time.Duration) *javaWorld {
 	}
 	w.member, w.bridge, w.client = m, b, c
 	t.Cleanup(func() {
-		_ = c.Close(bg)
+		_ = c.Close(background)
 		_ = b.Close()
 		_ = m.Leave()
 	})
@@ -64,14 +71,14 @@ func inJavaWorld(t *testing.T, ttl time.Duration) *javaWorld {
 // step moves the record one phase forward, every member with it.
 func (w *javaWorld) step() {
 	w.t.Helper()
-	if err := w.member.Refresh(bg); err != nil {
+	if err := w.member.Refresh(background); err != nil {
 		w.t.Fatal(err)
 	}
-	r, err := Advance(bg, w.pool, Options{Namespace: "stock", Claims: known, Go: true})
+	r, err := fleet.Advance(background, w.pool, fleet.Options{Namespace: "stock", Claims: known, Go: true})
 	if err != nil || !r.Moved {
 		w.t.Fatalf("the step was not taken: %v, %+v", err, r)
 	}
-	if err := w.member.Refresh(bg); err != nil {
+	if err := w.member.Refresh(background); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -80,17 +87,17 @@ func (w *javaWorld) step() {
 func (w *javaWorld) java(ttl time.Duration) *interop.Client {
 	w.t.Helper()
 	c := interop.SharedClient(w.t, w.server.Addr())
-	if err := c.Lock(bg, interop.Dual, "stock:42", 30*time.Second, ttl, "stock"); err != nil {
+	if err := c.Lock(background, interop.Dual, "stock:42", 30*time.Second, ttl, "stock"); err != nil {
 		w.t.Fatal(err)
 	}
 	return c
 }
 
 // members waits until the registry's members are as wanted.
-func (w *javaWorld) members(what string, wanted func([]MemberState) bool) []MemberState {
+func (w *javaWorld) members(what string, wanted func([]migrate.MemberState) bool) []migrate.MemberState {
 	w.t.Helper()
 	for end := time.Now().Add(redistest.Patience); ; {
-		r, err := Status(bg, w.pool, Options{Namespace: "stock"})
+		r, err := fleet.Status(background, w.pool, fleet.Options{Namespace: "stock"})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -105,7 +112,7 @@ func (w *javaWorld) members(what string, wanted func([]MemberState) bool) []Memb
 
 func (w *javaWorld) take(c *interop.Client) {
 	w.t.Helper()
-	got, err := c.Acquire(bg)
+	got, err := c.Acquire(background)
 	if err != nil || !got.Won {
 		w.t.Fatalf("Java did not take the lock: %+v, %v", got, err)
 	}
@@ -117,7 +124,7 @@ func TestJavaOfTheDocumentCompilesForJava8(t *testing.T) {
 	if err != nil || len(files) != 3 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	jar := filepath.Join("..", "internal", "interop", "java", "target", "interop.jar") // with Jedis in it
+	jar := filepath.Join("..", "java", "interop", "target", "interop.jar") // with Jedis in it
 	args := append([]string{"--release", "8", "-Xlint:-options", "-encoding", "UTF-8", "-cp", jar, "-d", t.TempDir()}, files...)
 	if out, err := exec.Command("javac", args...).CombinedOutput(); err != nil {
 		t.Fatalf("javac: %v\n%s", err, out)
@@ -130,11 +137,11 @@ func TestJavaIsAMemberAndWritesTheSameBytes(t *testing.T) {
 	w := inJavaWorld(t, 10*time.Second)
 	j := w.java(interop.Default)
 	w.take(j)
-	all := w.members("two members, one with a lease in dual", func(all []MemberState) bool {
-		return len(all) == 2 && all[0].Leases[Dual]+all[1].Leases[Dual] == 1
+	all := w.members("two members, one with a lease in dual", func(all []migrate.MemberState) bool {
+		return len(all) == 2 && all[0].Leases[migrate.Dual]+all[1].Leases[migrate.Dual] == 1
 	})
 	for _, m := range all {
-		if m.err != nil || m.Phase != Dual || m.Probe != probeOK || m.Dialect != "Jedis" {
+		if m.Phase != migrate.Dual || m.Probe != "ok" || m.Dialect != "Jedis" {
 			t.Errorf("a member says %+v", m)
 		}
 	}
@@ -146,31 +153,31 @@ func TestJavaIsAMemberAndWritesTheSameBytes(t *testing.T) {
 	if found[3] != all[0].ID && found[3] != all[1].ID {
 		t.Errorf("%s is no member's id", found[3])
 	}
-	if _, err := w.client.TryAcquire(bg, "stock:42"); err == nil {
+	if _, err := w.client.TryAcquire(background, "stock:42"); err == nil {
 		t.Error("the bridge holds beside Java")
 	}
-	if err := j.Release(bg); err != nil {
+	if err := j.Release(background); err != nil {
 		t.Fatal(err)
 	}
 	if left := w.keys("*stock:42*"); left != 0 {
 		t.Errorf("%d keys are left", left)
 	}
-	if err := j.Goodbye(bg); err != nil {
+	if err := j.Goodbye(background); err != nil {
 		t.Fatal(err)
 	}
-	w.members("one member after the goodbye", func(all []MemberState) bool { return len(all) == 1 })
+	w.members("one member after the goodbye", func(all []migrate.MemberState) bool { return len(all) == 1 })
 }
 
 func TestJavaFollowsTheRecordIntoSealed(t *testing.T) {
 	w := inJavaWorld(t, 10*time.Second)
 	j := w.java(interop.Default)
 	w.step()
-	w.members("all sealed", func(all []MemberState) bool {
-		return len(all) == 2 && all[0].Phase == Sealed && all[1].Phase == Sealed
+	w.members("all sealed", func(all []migrate.MemberState) bool {
+		return len(all) == 2 && all[0].Phase == migrate.Sealed && all[1].Phase == migrate.Sealed
 	})
 	for range 2 { // with a guard of its own, and on the tombstone
 		w.take(j)
-		if err := j.Release(bg); err != nil {
+		if err := j.Release(background); err != nil {
 			t.Fatal(err)
 		}
 		if l := w.read("stock:42"); l != "9223372036854775807" {
@@ -180,7 +187,7 @@ func TestJavaFollowsTheRecordIntoSealed(t *testing.T) {
 	if n := w.keys("*stock:42*"); n != 1 {
 		t.Errorf("%d keys, want the tombstone alone", n)
 	}
-	lease, err := w.client.TryAcquire(bg, "stock:42")
+	lease, err := w.client.TryAcquire(background, "stock:42")
 	if err != nil {
 		t.Fatalf("the bridge on Java's tombstone: %v", err)
 	}
@@ -190,7 +197,7 @@ func TestJavaFollowsTheRecordIntoSealed(t *testing.T) {
 }
 
 func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
-	ctx, cancel := context.WithTimeout(bg, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(background, 5*time.Minute)
 	defer cancel()
 	w := inJavaWorld(t, 10*time.Second)
 	old := interop.SharedClient(t, w.server.Addr())
@@ -275,10 +282,10 @@ func TestEitherSideIsKilledAndTheOtherTakesOver(t *testing.T) {
 	w := inJavaWorld(t, ttl)
 	j := w.java(ttl)
 	w.take(j)
-	if err := j.Die(bg); err != nil {
+	if err := j.Die(background); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(bg, redistest.Patience)
+	ctx, cancel := context.WithTimeout(background, redistest.Patience)
 	defer cancel()
 	lease, err := w.client.Acquire(ctx, "stock:42")
 	if err != nil {
@@ -290,14 +297,14 @@ func TestEitherSideIsKilledAndTheOtherTakesOver(t *testing.T) {
 
 	next := w.java(ttl)
 	// A grant without a Client is what a dead process leaves: nothing renews it, nothing gives it back.
-	if _, err := w.bridge.Try(bg, "stock:42", ttl); err != nil {
+	if _, err := w.bridge.Try(background, "stock:42", ttl); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.keys("*stock:42*"); n != 2 {
 		t.Fatalf("%d keys, want both of the dead holder", n)
 	}
 	w.take(next)
-	if err := next.Release(bg); err != nil {
+	if err := next.Release(background); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build real
 
-package migrate
+package migrate_test
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/interop"
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/interop"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // After the stamp and the spread by the server's clock, at the first look already: a client that has only begun
@@ -17,11 +17,11 @@ import (
 func TestJavaTakesOverFromADeadJar(t *testing.T) {
 	w := inJavaWorld(t, 10*time.Second)
 	old := interop.SharedClient(t, w.server.Addr())
-	if err := old.Lock(bg, interop.Jar, "stock:42", 0, 2*time.Second); err != nil {
+	if err := old.Lock(background, interop.Jar, "stock:42", 0, 2*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	w.take(old)
-	if err := old.Die(bg); err != nil {
+	if err := old.Die(background); err != nil {
 		t.Fatal(err)
 	}
 	stamp := w.read("stock:42")
@@ -30,7 +30,7 @@ func TestJavaTakesOverFromADeadJar(t *testing.T) {
 	if l := w.read("stock:42"); l == stamp {
 		t.Error("the dead client's stamp still stands")
 	}
-	if err := j.Release(bg); err != nil {
+	if err := j.Release(background); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.keys("*stock:42*"); n != 0 {
@@ -70,7 +70,7 @@ func named(key string) func(redistest.Command) bool {
 func (w *javaWorld) jar(addr, key string) *interop.Client {
 	w.t.Helper()
 	c := interop.SharedClient(w.t, addr)
-	if err := c.Lock(bg, interop.Jar, key, 0, time.Minute); err != nil {
+	if err := c.Lock(background, interop.Jar, key, 0, time.Minute); err != nil {
 		w.t.Fatal(err)
 	}
 	return c
@@ -78,7 +78,7 @@ func (w *javaWorld) jar(addr, key string) *interop.Client {
 
 func (w *javaWorld) reaches(what string, g *redistest.Gate) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(bg, redistest.Patience)
+	ctx, cancel := context.WithTimeout(background, redistest.Patience)
 	defer cancel()
 	select {
 	case <-g.Reached():
@@ -111,7 +111,7 @@ func TestJavaTakesNothingOverThatChangedSinceItLooked(t *testing.T) {
 	if w.stand(key) != int64(1) {
 		t.Error("Java's token stands beside the jar's stamp")
 	}
-	if err := old.Release(bg); err != nil {
+	if err := old.Release(background); err != nil {
 		t.Fatal(err)
 	}
 	d.order("take %s", key)
@@ -147,7 +147,7 @@ func TestJavaThatIsWrittenOverWhileItSettlesDoesNotHold(t *testing.T) {
 		t.Errorf("the token has %d ms left: Java looks again before the gap is over", left)
 	}
 	paused.Open()
-	if got, err := old.Wait(bg); err != nil || got.Won {
+	if got, err := old.Wait(background); err != nil || got.Won {
 		t.Fatalf("the jar, whose GETSET came after Java's: %+v, %v", got, err)
 	}
 	left := w.read(key)

@@ -8,11 +8,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 var updateJava = flag.Bool("update-java", false, "write Scripts.java and the Java of docs/java-dual.md anew")
 
-const javaFolder = "internal/interop/java/src/main/java/getsetlock/dual"
+const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 
 // javaScripts are the sources as the bridge sends them, so that their digests are the same.
 func javaScripts() [][2]string {
@@ -21,8 +23,8 @@ func javaScripts() [][2]string {
 		{"RENEW", whole(bridgeRenewLua)},
 		{"CHECK", whole(bridgeCheckLua)},
 		{"RELEASE", whole(bridgeReleaseLua)},
-		{"SWEEP", sweepLua},
-		{"BEAT", beatLua},
+		{"SWEEP", record.SweepLua},
+		{"BEAT", record.BeatLua},
 	}
 }
 

@@ -2,9 +2,7 @@ package migrate
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,14 +12,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
-
-//go:embed beat.lua
-var beatLua string
-
-var beatScript = wire.NewScript(1, beatLua)
 
 // MemberConfig says who joins. Zero is right for every field but Dialect, where the old clients do not
 // speak that of jedis-lock.
@@ -58,7 +54,7 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 	case len(cfg.Name) > longestName || !utf8.ValidString(cfg.Name):
 		return cfg, fmt.Errorf("migrate: MemberConfig.Name has %d bytes; at most %d of UTF-8 are allowed", len(cfg.Name), longestName)
 	}
-	return cfg, validNamespace(cfg.Namespace)
+	return cfg, record.CheckNamespace(cfg.Namespace)
 }
 
 // Member is a program in the registry. It is a [Ledger], and so a source of the phase for a Bridge.
@@ -67,7 +63,7 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 // that one's, as after a flush or a restore, does not move it.
 type Member struct {
 	cfg   MemberConfig
-	clock clock
+	clock clocks.Clock
 	mux   *wire.Mux
 	id    string
 
@@ -83,7 +79,7 @@ type Member struct {
 	state  MemberState // Seen and Leases apart, what the next heartbeat says
 	leases map[Phase]int
 	empty  chan struct{} // closed when no lease is left; made by who waits
-	fresh  moment        // when the record was read last
+	fresh  clocks.Moment // when the record was read last
 	why    error         // why there is no phase
 	probe  func(context.Context, string) error
 	acts   func() (behind, ahead time.Duration) // by which the attached bridge acts; nil without one
@@ -103,7 +99,7 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	m := &Member{
-		cfg: cfg, clock: newClock(cfg.Clock), mux: mux, id: newID(), done: make(chan struct{}),
+		cfg: cfg, clock: clocks.New(cfg.Clock), mux: mux, id: record.NewID(), done: make(chan struct{}),
 		leases: map[Phase]int{}, probed: -1,
 	}
 	m.pace = newPace(cfg.Every)
@@ -118,21 +114,13 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 	return m, nil
 }
 
-// newID draws 72 bits: nobody's key is overwritten by another's.
-func newID() string {
-	var raw [9]byte
-	rand.Read(raw[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(raw[:])
-}
-
-// ID is the member's name on the server.
+// ID is the member's name on the server, in the roster and alongside its tokens.
 func (m *Member) ID() string { return m.id }
 
-// Tag is the id, as it stands beside the member's tokens.
-func (m *Member) Tag() string { return m.id }
-
-// Covers reports that the member's namespace owns a lock.
-func (m *Member) Covers(key string) bool { return Covers(m.cfg.Namespace, key) }
+// Covers reports that the member's namespace owns a lock: its key begins with
+// the namespace. The empty namespace owns all keys. The key is what the program
+// says, before any encoding by a dialect.
+func (m *Member) Covers(key string) bool { return scope.Within(m.cfg.Namespace, key) }
 
 // Attach takes the probe of a bridge. It is run with the next heartbeat, and again after each step.
 func (m *Member) Attach(probe func(ctx context.Context, key string) error) {
@@ -183,20 +171,12 @@ func (m *Member) noPhase() error {
 	return nil
 }
 
-func (m *Member) noRecord() error { return noRecord(m.cfg.Namespace) }
-
-func noRecord(namespace string) error {
-	given := ""
-	if namespace != "" {
-		given = " --namespace " + namespace
-	}
-	return fmt.Errorf("there is no record %s: begin with getsetlock migrate init%s", recordKey(namespace), given)
-}
+func (m *Member) noRecord() error { return record.Missing(m.cfg.Namespace) }
 
 // catchUp reads the record anew if heartbeats are overdue, or if there was no phase when it was read.
 func (m *Member) catchUp(ctx context.Context) {
 	m.mu.Lock()
-	overdue := m.clock.since(m.fresh) > beatsMissed*m.state.Every || m.state.Phase == NoPhase
+	overdue := m.clock.Since(m.fresh) > record.BeatsMissed*m.state.Every || m.state.Phase == NoPhase
 	m.mu.Unlock()
 	if overdue {
 		_ = m.refresh(ctx) // what was known holds on
@@ -246,7 +226,7 @@ func (m *Member) Goodbye(ctx context.Context) error {
 	err := m.drained(ctx)
 	m.halt()
 	if err == nil {
-		if _, gone := m.mux.Do(ctx, "DEL", memberKey(m.cfg.Namespace, m.id)); gone != nil {
+		if _, gone := m.mux.Do(ctx, "DEL", record.MemberKey(m.cfg.Namespace, m.id)); gone != nil {
 			err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, gone)
 		}
 	}
@@ -261,7 +241,7 @@ func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 	err := m.refresh(ctx) // the leases, as they are
 	if err == nil {
 		// A write that the network holds back arrives within the time that a reply is waited for.
-		_, err = m.mux.Do(ctx, "PEXPIRE", memberKey(m.cfg.Namespace, m.id), int64((after+m.mux.Timeout())/time.Millisecond))
+		_, err = m.mux.Do(ctx, "PEXPIRE", record.MemberKey(m.cfg.Namespace, m.id), int64((after+m.mux.Timeout())/time.Millisecond))
 	}
 	if err != nil {
 		err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, err)

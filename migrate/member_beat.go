@@ -10,7 +10,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // beat is the goroutine of a member.
@@ -49,7 +51,7 @@ func (m *Member) refresh(ctx context.Context) error {
 	if m.State().Phase == NoPhase {
 		ask = m.introduce
 	}
-	if err := ask(ctx, m.clock.moment()); err != nil { // of before the question: what is read is not older
+	if err := ask(ctx, m.clock.Moment()); err != nil { // of before the question: what is read is not older
 		return err
 	}
 	m.tryProbe(ctx)
@@ -62,55 +64,57 @@ func (m *Member) refresh(ctx context.Context) error {
 }
 
 // introduce reads the record and says by what it is about to act.
-func (m *Member) introduce(ctx context.Context, now moment) error {
-	found, err := readStored(m.mux.Do(ctx, "GET", recordKey(m.cfg.Namespace)))
+func (m *Member) introduce(ctx context.Context, now clocks.Moment) error {
+	text, err := record.TextOf(m.mux.Do(ctx, "GET", record.Key(m.cfg.Namespace)))
 	if err != nil {
 		return m.unread(err)
 	}
 	s := m.State()
-	if found.exists() && found.err == nil && found.Dialect == s.Dialect {
+	if found, err := ParseRecord(text); err == nil && found.Dialect == s.Dialect {
 		s.Epoch, s.Phase = found.Epoch, found.Phase
 	}
 	if _, err := m.say(ctx, s); err != nil {
 		return err
 	}
-	m.take(found, now)
+	m.take(text, now)
 	return nil
 }
 
 // exchange beats and reads the record, in one message. Who can read and not write still follows.
-func (m *Member) exchange(ctx context.Context, now moment) error {
-	lived := livedKey(m.cfg.Namespace)
+func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
+	lived := record.LivedKey(m.cfg.Namespace)
 	replies, unsaid := m.say(ctx, m.State(),
-		wire.Cmd("GET", recordKey(m.cfg.Namespace)),
-		wire.Cmd("HINCRBY", lived, livedField, m.pace.owes(now.elapsed)),
+		wire.Cmd("GET", record.Key(m.cfg.Namespace)),
+		wire.Cmd("HINCRBY", lived, record.LivedField, m.pace.owes(now.Elapsed)),
 		wire.Cmd("PEXPIRE", lived, livedFor.Milliseconds()),
 	)
 	if replies == nil {
 		return unsaid
 	}
-	found, err := readStored(replies[0].Value, replies[0].Err)
+	text, err := record.TextOf(replies[0].Value, replies[0].Err)
 	if err != nil {
 		return m.unread(err)
 	}
-	m.take(found, now)
+	m.take(text, now)
 	if sum, err := redis.Int64(replies[1].Value, replies[1].Err); err == nil {
-		m.pace.told(now.elapsed, sum)
+		m.pace.told(now.Elapsed, sum)
 	}
 	return unsaid
 }
 
-// take acts upon what was read, which is not older than then.
-func (m *Member) take(found stored, then moment) {
+// take acts upon the record that was read, which is not older than then; an
+// empty text is none.
+func (m *Member) take(text string, then clocks.Moment) {
+	found, err := ParseRecord(text)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fresh = then
 	switch {
-	case !found.exists():
+	case text == "":
 		// Nobody's record moves nobody: who has a phase keeps it.
 		m.why = m.noRecord()
-	case found.err != nil:
-		m.why = fmt.Errorf("the record %s cannot be read: %w", recordKey(m.cfg.Namespace), found.err)
+	case err != nil:
+		m.why = fmt.Errorf("the record %s cannot be read: %w", record.Key(m.cfg.Namespace), err)
 	case found.Dialect != m.cfg.Dialect && m.state.Phase == NoPhase:
 		m.why = fmt.Errorf("namespace %q is recorded for the dialect %s, and this program writes %s: configure it for %s, or give its keys a namespace of their own",
 			m.cfg.Namespace, found.Dialect, m.cfg.Dialect, found.Dialect)
@@ -122,14 +126,14 @@ func (m *Member) take(found stored, then moment) {
 // tryProbe runs the bridge's scripts once for each epoch, and again while they fail.
 func (m *Member) tryProbe(ctx context.Context) {
 	m.mu.Lock()
-	probe, due := m.probe, m.probed != m.state.Epoch || m.state.Probe != probeOK
+	probe, due := m.probe, m.probed != m.state.Epoch || m.state.Probe != record.ProbeOK
 	epoch := m.state.Epoch
 	m.mu.Unlock()
 	if probe == nil || !due {
 		return
 	}
-	said := probeOK
-	if err := probe(ctx, probeKey(m.cfg.Namespace, m.id)); err != nil {
+	said := record.ProbeOK
+	if err := probe(ctx, record.ProbeKey(m.cfg.Namespace, m.id)); err != nil {
 		said = shortText(err.Error())
 	}
 	m.mu.Lock()
@@ -175,13 +179,13 @@ func (m *Member) say(ctx context.Context, s MemberState, with ...wire.Command) (
 	}
 	s.Every = m.pace.next
 	m.promise(min(s.Every, m.every()))
-	beat := beatScript.Cmd(memberKey(m.cfg.Namespace, m.id), s.head(), sec, usec)
+	beat := record.Beat.Cmd(record.MemberKey(m.cfg.Namespace, m.id), s.head(), sec, usec)
 	replies := m.mux.Batch(ctx, append([]wire.Command{beat}, with...))
 	if err := replies[0].Err; wire.RefusesTime(err) && !m.old {
 		m.old = true
 		return m.say(ctx, s, with...)
 	} else if err != nil {
-		return replies[1:], m.refused("write the heartbeat", memberKey(m.cfg.Namespace, m.id), err)
+		return replies[1:], m.refused("write the heartbeat", record.MemberKey(m.cfg.Namespace, m.id), err)
 	}
 	m.promise(s.Every)
 	m.said = s.saying()
@@ -195,7 +199,7 @@ func (m *Member) promise(every time.Duration) {
 }
 
 func (m *Member) unread(err error) error {
-	return m.refused("read the record", recordKey(m.cfg.Namespace), err)
+	return m.refused("read the record", record.Key(m.cfg.Namespace), err)
 }
 
 // refused names what was tried, and the rights that are missing.

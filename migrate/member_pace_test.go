@@ -4,8 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
-
-	"github.com/getsetlock/getsetlock/internal/redistest"
 )
 
 // TestMembersFindOutHowManyTheyAre: each knows its own time and the sum, and nothing else.
@@ -108,105 +106,4 @@ func TestWhoWasStartedTogetherDoesNotBeatTogether(t *testing.T) {
 	if len(ends) < 10 {
 		t.Errorf("a hundred members beat at %d instants", len(ends))
 	}
-}
-
-// among lets a member live in a fleet of so many, for so long.
-func (f *fleet) among(others int, d time.Duration) {
-	f.t.Helper()
-	const step = time.Second
-	for range d / step {
-		f.w.Pass(step)
-		if _, err := f.w.Mini.HIncr(livedKey(""), livedField, others*int(step.Milliseconds())); err != nil {
-			f.t.Fatal(err)
-		}
-	}
-}
-
-// promised is how far the heartbeats of a member are apart, as the server has it.
-func (f *fleet) promised(m *Member) time.Duration {
-	f.t.Helper()
-	text, err := f.w.Mini.Get(memberKey("", m.ID()))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	s, err := parseMember(text)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return s.Every
-}
-
-// TestALargeFleetBeatsSeldomAndGatesAreToldSo: nobody counts as vanished who said that it will be silent so long.
-func TestALargeFleetBeatsSeldomAndGatesAreToldSo(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(MemberConfig{})
-		f.to(Dual)
-		f.among(999, 3*time.Minute)
-		every := f.promised(m)
-		if every < 45*time.Second || every > 55*time.Second || m.every() != every { // when it beats is random at first
-			t.Fatalf("said %v, holds to %v", every, m.every())
-		}
-		f.among(999, 40*time.Second)
-		closed(t, f.advance(Options{}).Gate)
-		if err := m.Leave(); err != nil {
-			t.Fatal(err)
-		}
-		f.w.Pass(beatsMissed*every + 2*time.Second)
-		closed(t, f.advance(Options{}).Gate, "vanished")
-
-		lone := f.join(MemberConfig{})
-		f.among(999, 2*time.Minute)
-		f.w.Pass(10 * time.Minute) // the others are gone
-		if got := f.promised(lone); got != defaultEvery {
-			t.Errorf("alone it beats every %v", got)
-		}
-	})
-}
-
-// TestTheSoonerPromiseHoldsWhileTheReplyIsMissing: gates may go by either.
-func TestTheSoonerPromiseHoldsWhileTheReplyIsMissing(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		wire := f.w.Wire()
-		f.init(Options{})
-		m, err := Join(bg, wire.Pool(), MemberConfig{Clock: sleepy{f.w.Clock(redistest.Skew{})}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Leave()
-		for _, every := range []time.Duration{longestEvery, defaultEvery} {
-			m.pace.next = every
-			wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.CutAfter})
-			if err := m.Refresh(bg); err == nil {
-				t.Fatal("the reply came")
-			}
-			if got := f.promised(m); got != every || m.every() != defaultEvery {
-				t.Errorf("the server was told %v, and %v is held to", got, m.every())
-			}
-			m.pace.next = longestEvery
-			if err := m.Refresh(bg); err != nil || m.every() != longestEvery {
-				t.Errorf("held to %v (%v)", m.every(), err)
-			}
-		}
-	})
-}
-
-// TestWhoMayNotCountBeatsAsASmallFleet: the right to HINCRBY is not needed for anything else.
-func TestWhoMayNotCountBeatsAsASmallFleet(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.init(Options{})
-		wire := f.w.Wire(redistest.Rule{Command: "HINCRBY", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
-		m, err := Join(bg, wire.Pool(), f.timed(MemberConfig{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Leave()
-		f.among(999, time.Minute)
-		phase(t, m, Observe)
-		if got := f.promised(m); got != defaultEvery {
-			t.Errorf("it beats every %v", got)
-		}
-		if n := wire.Count("HINCRBY"); n != 12 {
-			t.Errorf("it beat %d times in a minute", n)
-		}
-	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // Phase is how far a fleet is on the way. It is taken up at the next attempt, and a lease keeps the
@@ -61,10 +63,15 @@ func ParsePhase(name string) (Phase, error) {
 	return NoPhase, fmt.Errorf("migrate: %q is no phase; there are %s", name, strings.Join(names, ", "))
 }
 
-// Adjacent says whether one step leads from p to other. From Clean no step leads anywhere.
-func (p Phase) Adjacent(other Phase) bool {
-	valid := p >= Observe && p <= Clean && other >= Observe && other <= Clean
-	return valid && (other == p+1 || other == p-1 && p != Clean)
+func readPhase(r *record.Reader, text string) Phase {
+	if text == NoPhase.String() {
+		return NoPhase
+	}
+	p, err := ParsePhase(text)
+	if err != nil {
+		r.Bad("phase", text)
+	}
+	return p
 }
 
 // PhaseSource tells a [Bridge] by which phase to act. It is asked once for each attempt, and what it

@@ -1,17 +1,13 @@
 package migrate
 
 import (
-	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // Source says where a time of the old clients' fleet comes from.
@@ -19,11 +15,14 @@ type Source byte
 
 // The sources, from the weakest.
 const (
-	Unknown  Source = '-' // nobody said
-	Default  Source = 'd' // the dialect's own, or made from it
-	Claimed  Source = 'c' // a human said so
-	Measured Source = 'm' // somebody watched
+	Unknown  Source = iota // nobody said
+	Default                // the dialect's own, or made from it
+	Claimed                // a human said so
+	Measured               // somebody watched
 )
+
+// sourceLetters are the sources on the wire, in their order.
+const sourceLetters = "-dcm"
 
 // String returns the word that people read.
 func (s Source) String() string {
@@ -45,12 +44,8 @@ type Known struct {
 	Source Source
 }
 
-func (k Known) known() bool {
-	return k.Source == Claimed || k.Source == Measured || k.Source == Default
-}
-
 func (k Known) String() string {
-	if !k.known() {
+	if k.Source == Unknown {
 		return "unknown"
 	}
 	return fmt.Sprintf("%v (%v)", k.Time, k.Source)
@@ -75,19 +70,29 @@ type Fleet struct {
 	Server string
 }
 
-// under returns what is known of the fleet beside the server of that run id: a
-// bound that was measured by another server's clock is unknown.
-func (fl Fleet) under(runID string) Fleet {
-	if fl.Server != "" && fl.Server == runID {
-		return fl
-	}
-	for _, k := range []*Known{&fl.Behind, &fl.Ahead} {
-		if k.Source == Measured {
-			*k = Known{}
+// Terms are the old clients' times as package dialect computes with them. What
+// nobody measured or claimed is unset: Behind and Ahead then stay unknown, and
+// the other fields take their default there. A time that is known to be zero is
+// dialect.Zero.
+func (fl Fleet) Terms() dialect.Terms {
+	said := func(k Known) Known {
+		if k.Source == Default {
+			return Known{}
 		}
+		return k
 	}
-	fl.Server = ""
-	return fl
+	return dialect.Terms{
+		Lease: said(fl.Lease).Time, Greatest: said(fl.Greatest).Time, Spread: said(fl.Spread).claim(), Gap: said(fl.Gap).claim(),
+		Behind: said(fl.Behind).claim(), Ahead: said(fl.Ahead).claim(),
+	}
+}
+
+// claim is the field of [dialect.Terms] that says k: unset where it is unknown.
+func (k Known) claim() time.Duration {
+	if k.Source == Unknown {
+		return 0
+	}
+	return dialect.Claim(k.Time)
 }
 
 // Record is what stands on the server about a namespace.
@@ -110,113 +115,48 @@ var recordWords = []string{"epoch", "phase", "pending", "since", "dialect", "lea
 // String is the record as it stands on the wire.
 func (r Record) String() string {
 	values := []string{
-		fmt.Sprint(r.Epoch), r.Phase.String(), r.Pending.String(), instantText(r.Since), wordText(r.Dialect),
+		fmt.Sprint(r.Epoch), r.Phase.String(), r.Pending.String(), record.Instant(r.Since), record.Word(r.Dialect),
 		knownText(r.Fleet.Lease), knownText(r.Fleet.Greatest), knownText(r.Fleet.Spread), knownText(r.Fleet.Gap), knownText(r.Fleet.Job),
-		knownText(r.Fleet.Behind), knownText(r.Fleet.Ahead), wordText(r.Fleet.Server),
+		knownText(r.Fleet.Behind), knownText(r.Fleet.Ahead), record.Word(r.Fleet.Server),
 	}
-	var b strings.Builder
-	b.WriteString(wireVersion)
-	for i, name := range recordWords {
-		b.WriteString(" " + name + "=" + values[i])
-	}
-	return b.String()
+	return record.Line(recordWords, values)
 }
 
 // ParseRecord reads what [Record.String] writes and nothing else.
 func ParseRecord(text string) (Record, error) {
-	f, err := words(text, recordWords...)
+	f, err := record.Words(text, recordWords...)
 	if err != nil {
 		return Record{}, err
 	}
-	var in reader
+	var in record.Reader
 	r := Record{
-		Epoch: in.number(f[0]), Phase: in.phase(f[1]), Pending: in.phase(f[2]), Since: in.instant(f[3]), Dialect: in.word(f[4]),
+		Epoch: in.Number(f[0]), Phase: readPhase(&in, f[1]), Pending: readPhase(&in, f[2]), Since: in.Instant(f[3]), Dialect: in.Word(f[4]),
 		Fleet: Fleet{
-			Lease: in.known(f[5]), Greatest: in.known(f[6]), Spread: in.known(f[7]), Gap: in.known(f[8]), Job: in.known(f[9]),
-			Behind: in.known(f[10]), Ahead: in.known(f[11]), Server: in.word(f[12]),
+			Lease: readKnown(&in, f[5]), Greatest: readKnown(&in, f[6]), Spread: readKnown(&in, f[7]), Gap: readKnown(&in, f[8]), Job: readKnown(&in, f[9]),
+			Behind: readKnown(&in, f[10]), Ahead: readKnown(&in, f[11]), Server: in.Word(f[12]),
 		},
 	}
-	if in.err == nil && (r.Epoch < 1 || r.Phase == NoPhase || r.String() != text) {
-		in.bad("record", text)
+	if in.Err == nil && (r.Epoch < 1 || r.Phase == NoPhase || r.String() != text) {
+		in.Bad("record", text)
 	}
-	return r, in.err
-}
-
-// claim is the field of [dialect.Terms] that says k: unset where it is unknown.
-func (k Known) claim() time.Duration {
-	if !k.known() {
-		return 0
-	}
-	return dialect.Claim(k.Time)
+	return r, in.Err
 }
 
 func knownText(k Known) string {
-	if !k.known() {
-		return string(rune(Unknown))
+	if k.Source == Unknown {
+		return sourceLetters[:1]
 	}
-	return millisText(k.Time) + string(rune(k.Source))
+	return record.Millis(k.Time) + sourceLetters[k.Source:k.Source+1]
 }
 
-func (r *reader) known(text string) Known {
-	if text == string(rune(Unknown)) || text == "" {
+func readKnown(r *record.Reader, text string) Known {
+	if text == sourceLetters[:1] || text == "" {
 		return Known{}
 	}
-	k := Known{r.millis(text[:len(text)-1]), Source(text[len(text)-1])}
-	if !k.known() {
-		r.bad("source", text)
+	last := len(text) - 1
+	k := Known{r.Millis(text[:last]), Source(max(0, strings.IndexByte(sourceLetters, text[last])))}
+	if k.Source == Unknown {
+		r.Bad("source", text)
 	}
 	return k
-}
-
-//go:embed step.lua
-var stepLua string
-
-var stepScript = wire.NewScript(1, stepLua)
-
-// stored is a record as it was read: its bytes are what a change is compared with.
-type stored struct {
-	Record
-	bytes string // empty if there is none
-	err   error  // it cannot be read
-}
-
-func (s stored) exists() bool { return s.bytes != "" }
-
-func readStored(value any, err error) (stored, error) {
-	text, err := redis.String(value, err)
-	if errors.Is(err, redis.ErrNil) {
-		return stored{}, nil
-	}
-	if err != nil {
-		return stored{}, err
-	}
-	s := stored{bytes: text}
-	s.Record, s.err = ParseRecord(text)
-	return s, nil
-}
-
-// errRaced says that somebody else changed the record first.
-var errRaced = errors.New("migrate: the record changed meanwhile")
-
-// change replaces the record that was read by another, if it still is that one. A reply that does not
-// come is asked for by reading: the bytes say whether the change was made, since its epoch and time are
-// its own.
-func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next Record) (stored, error) {
-	text := next.String()
-	reply, err := mux.Eval(ctx, stepScript, recordKey(namespace), was.bytes, text)
-	var unknown *wire.UnknownError
-	if errors.As(err, &unknown) {
-		now, again := readStored(mux.Do(ctx, "GET", recordKey(namespace)))
-		if again != nil || now.bytes != text {
-			return now, fmt.Errorf("migrate: it is not known whether the step was taken; nothing is half done: look again with status: %w", err)
-		}
-		return now, nil
-	}
-	if err != nil {
-		return was, err
-	}
-	if done, _ := redis.Int(reply, nil); done != 1 {
-		return was, errRaced
-	}
-	return stored{Record: next, bytes: text}, nil
 }

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // TestARealServerRestartedEmptyTellsEveryHolder has a program in each phase on a server that is killed and
@@ -45,7 +46,7 @@ func TestARealServerRestartedEmptyTellsEveryHolder(t *testing.T) {
 			}
 			refreshes(t, m)
 			acts(t, m, p)
-			if r, err := migrate.Init(background, pool, migrate.Options{}); err != nil || r.Phase != p || r.Epoch != 6 {
+			if r, err := fleet.Init(background, pool, fleet.Options{}); err != nil || r.Phase != p || r.Epoch != 6 {
 				t.Errorf("the record written anew: %+v (%v)", r, err)
 			}
 		})

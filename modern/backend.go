@@ -10,9 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/tally"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -20,21 +22,21 @@ import (
 // Backend takes token locks on one Redis or Valkey server. It is a [lock.Backend] with renewal in
 // batches, hand-over, wake-ups and a line of waiters.
 type Backend struct {
-	cfg     Config
-	user    *wire.Mux // attempts, releases, looks
-	own     *wire.Mux // renewals, which user traffic must not delay, and watches of held keys
-	patient *wire.Mux // waits for replicas, which would hold up all that travels behind them
-	rounds  rounds
-	native  native
-	habits  habits
-	notices *wire.Notices
-	wakes   sync.Mutex // guards the wake funcs of places
-	process string     // names this Backend on the channel of its notices
-	suffix  string     // what stands behind every token: a blank and the note, or nothing
-	fence   any        // key of the counter, a string that is boxed once
-	trial   any        // key on which commands are tried, which nobody writes
-	tally   tally
-	stats   stats
+	cfg      Config
+	user     *wire.Mux // attempts, releases, looks
+	own      *wire.Mux // renewals, which user traffic must not delay, and watches of held keys
+	patient  *wire.Mux // waits for replicas, which would hold up all that travels behind them
+	rounds   rounds
+	native   native
+	habits   habits
+	notices  *wire.Notices
+	wakes    sync.Mutex  // guards the wake funcs of places
+	process  string      // names this Backend on the channel of its notices
+	suffix   string      // what stands behind every token: a blank and the note, or nothing
+	fence    any         // key of the counter, a string that is boxed once
+	trial    any         // key on which commands are tried, which nobody writes
+	numbered tally.Taker // takes keys with fencing numbers
+	stats    stats
 }
 
 type stats struct {
@@ -65,6 +67,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if b.patient, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}
+	b.numbered = tally.NewCounted(b.user, b.fence, b.acquireByScript, refuses)
 	b.notices = b.own.Notices("gsl:turn:" + b.process)
 	return b, nil
 }
@@ -72,7 +75,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 // forget makes what was found out about the server be found out again.
 func (b *Backend) forget() {
 	b.native.forget()
-	b.tally.forget()
+	b.numbered.Forget()
 }
 
 // Close ends the connections and joins every goroutine. Keys that are still held free themselves.
@@ -122,7 +125,7 @@ func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
 func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, err error) {
 	switch {
 	case b.cfg.Fair:
-		refusal, err := b.takeInLine(ctx, g, b.member(g, false, 0), ttl, tries)
+		refusal, err := b.takeInLine(ctx, g, b.member(g, false), ttl, tries)
 		if refusal != nil {
 			return refusal.held, nil
 		}
@@ -179,8 +182,8 @@ func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / t
 
 func (b *Backend) newGrant(key string) (*grant, error) {
 	token := b.cfg.Token()
-	if len(token) < shortestToken || strings.Contains(token, " ") {
-		return nil, fmt.Errorf("modern: Config.Token made %q; a token has at least %d bytes and no blank", token, shortestToken)
+	if len(token) < shortestToken || strings.ContainsFunc(token, unicode.IsSpace) { // which scripts part it from
+		return nil, fmt.Errorf("modern: Config.Token made %q; a token has at least %d bytes and no blank, tab or line end", token, shortestToken)
 	}
 	return &grant{b: b, key: key, token: token + b.suffix}, nil
 }
@@ -197,5 +200,5 @@ func newToken() string {
 
 // trouble names what was tried on which key.
 func trouble(what, key string, err error) error {
-	return fmt.Errorf("modern: could not %s key %q: %w", what, key, err)
+	return fmt.Errorf("modern: could not %s key %q: %w", what, key, wire.Judged(err))
 }

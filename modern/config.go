@@ -11,39 +11,27 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Wake says whether waiters and holders are told by the server when a key changes.
-type Wake int
-
-const (
-	// WakeDefault is WakeOn.
-	WakeDefault Wake = iota
-	// WakeOn asks the server to tell (CLIENT TRACKING, Redis 6 and Valkey); where it cannot,
-	// waiters poll.
-	WakeOn
-	// WakeOff polls.
-	WakeOff
-)
-
 // Config of a Backend. Zero is right for every field.
 type Config struct {
 	// Fence gives every lease a fencing number, drawn together with the key in one round trip: by a
 	// script, or by a transaction for a tenth of a second after one.
 	Fence bool
 
-	// Fair serves waiting processes in the order they came, by the server's clock, and gives a
-	// released key to the first of them: nobody overtakes who waits. It makes every acquisition and
+	// Fair serves waiting processes in the order they came, by the server's clock, and reserves a
+	// released key for the first of them: nobody overtakes who waits. It makes every acquisition and
 	// release a script and switches hand-overs inside the process off. All processes that share a
 	// key must choose alike; clients of other libraries overtake.
 	Fair bool
 
 	// Namespace names the counter of fencing numbers and the lines of waiters, so that several
-	// applications on one server do not share them: gsl:fence:NAMESPACE, and gsl:queue:,
-	// gsl:alive: and gsl:gives:NAMESPACE:KEY. The keys of the locks are not prefixed. Printable text without
-	// colons, blanks and braces.
+	// applications on one server do not share them: gsl:fence:NAMESPACE, and gsl:queue: and
+	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Printable text without colons, blanks
+	// and braces.
 	Namespace string
 
 	// Note is put beside the token, after a blank, for people who look at the key: a host's name,
-	// a job's. At most 200 bytes of printable text. Foreign clients compare it with the token as a
+	// a job's. At most 200 bytes of printable text, and not "reserved", which is how a release marks a key
+	// that nobody holds yet. Foreign clients compare it with the token as a
 	// whole, so they are not disturbed.
 	Note string
 
@@ -61,8 +49,8 @@ type Config struct {
 	// ReplicaWait is how long to wait for Replicas. Defaults to 100 ms. It must be less than Timeout.
 	ReplicaWait time.Duration
 
-	// Wake says whether the server tells of changes. Defaults to on.
-	Wake Wake
+	// Wake says whether the server tells waiters and holders of changes. Defaults to [lock.WakeOn].
+	Wake lock.Wake
 
 	// Timeout bounds dialing and the wait for each reply, in real time. Defaults to 2 s.
 	Timeout time.Duration
@@ -95,7 +83,7 @@ func (cfg Config) complete() (Config, error) {
 		return cfg, fmt.Errorf("modern: Config.ReplicaWait is %v; it must be at least 1ms, since zero waits for ever", cfg.ReplicaWait)
 	case cfg.Replicas > 0 && cfg.ReplicaWait >= cfg.Timeout:
 		return cfg, fmt.Errorf("modern: Config.ReplicaWait (%v) must be less than Config.Timeout (%v)", cfg.ReplicaWait, cfg.Timeout)
-	case cfg.Wake < WakeDefault || cfg.Wake > WakeOff:
+	case cfg.Wake < lock.WakeDefault || cfg.Wake > lock.WakeOff:
 		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff", cfg.Wake)
 	}
 	if strings.ContainsFunc(cfg.Namespace, notInNamespace) {
@@ -113,6 +101,8 @@ func validNote(note string) error {
 	switch {
 	case len(note) > longestNote:
 		return fmt.Errorf("modern: Config.Note has %d bytes; at most %d are allowed", len(note), longestNote)
+	case note == reservedNote:
+		return fmt.Errorf("modern: Config.Note is %q, which marks keys that nobody holds", note)
 	case !utf8.ValidString(note):
 		return errors.New("modern: Config.Note is not UTF-8")
 	case strings.ContainsFunc(note, func(r rune) bool { return !unicode.IsPrint(r) }):
@@ -147,7 +137,4 @@ func (b *Backend) Tune(cfg lock.Config) lock.Config {
 	return cfg
 }
 
-var (
-	_ lock.Bounded = (*Backend)(nil)
-	_ lock.Tuned   = (*Backend)(nil)
-)
+var _ lock.Tuned = (*Backend)(nil)

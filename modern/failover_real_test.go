@@ -16,10 +16,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
-	"github.com/getsetlock/getsetlock/internal/redisurl"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 func TestAKeyThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
@@ -273,11 +273,11 @@ func sentinel(t *testing.T, p *redistest.Pair) string {
 
 func TestASentinelLeadsToThePromotedServer(t *testing.T) {
 	p := redistest.NewPair(t)
-	address, err := redisurl.Parse("redis+sentinel://" + sentinel(t, p) + "/m")
+	address, err := redisconn.Parse("redis+sentinel://" + sentinel(t, p) + "/m")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, err := address.Pool(redisurl.Options{})
+	pool, err := address.Pool(redisconn.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

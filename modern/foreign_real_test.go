@@ -11,7 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -38,8 +38,8 @@ func fleet(t *testing.T) (*redistest.Server, *modern.Backend, *lock.Client) {
 	return s, b, client(t, b, lock.Config{TTL: 30 * time.Second})
 }
 
-// guarded waits until the lease's key is watched.
-func guarded(t *testing.T, s *redistest.Server) {
+// watched waits until the lease's key is watched.
+func watched(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	for s.Do("EVAL", "return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))", 0) != int64(1) {
 		<-time.After(10 * time.Millisecond)
@@ -67,7 +67,7 @@ func TestSetDelFreesTheKeyOfWhoeverHoldsIt(t *testing.T) {
 	s, b, c := fleet(t)
 	s.Do("SET", "k", "1", "NX", "PX", 20) // the old client's; its job takes longer
 	l := acquire(t, c, "k")               // once that has expired
-	guarded(t, s)
+	watched(t, s)
 	s.Do("DEL", "k") // the old client is done
 	lostSoon(t, l)
 	habits(t, b, "k", "deleted or replaced while a lease of ours had time left")
@@ -81,7 +81,7 @@ func TestSetGetDelDeletesWhatCameBetweenItsGetAndItsDel(t *testing.T) {
 		t.Fatalf("the old client found %q", own)
 	}
 	l := acquire(t, c, "k") // its lease has ended
-	guarded(t, s)
+	watched(t, s)
 	s.Do("DEL", "k")
 	lostSoon(t, l)
 	habits(t, b, "k", "deleted or replaced")
@@ -97,7 +97,7 @@ func TestSetPexpireShortensALease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, b, c := fleet(t)
 			l := acquire(t, c, "k")
-			guarded(t, s)
+			watched(t, s)
 			shorten(s)
 			for deadline := time.After(redistest.Patience); ; {
 				left, err := redis.Int64(s.Do("PTTL", "k"), nil)
@@ -143,7 +143,7 @@ func TestATtlThatIsTakenAwayOrStretchedIsNamedAndSetRightByTheNextRenewal(t *tes
 func TestClientsThatCompareShowNoHabits(t *testing.T) {
 	s, b, c := fleet(t)
 	l := acquire(t, c, "k")
-	guarded(t, s)
+	watched(t, s)
 	s.Do("SET", "k", "theirs", "NX", "PX", 1000)
 	s.Do("EVAL", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0", 1, "k", "theirs")
 	if err := l.Renew(bg); err != nil {
@@ -250,7 +250,7 @@ func TestAKeyWhoseTtlWasSetRightIsStillWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := acquire(t, client(t, b, lock.Config{TTL: time.Hour}), "k")
-	guarded(t, s)
+	watched(t, s)
 	s.Do("PEXPIRE", "k", 60000)
 	for s.Do("PTTL", "k").(int64) <= 60000 {
 		<-time.After(10 * time.Millisecond)

@@ -7,11 +7,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func TestWhoHeldTheKeyForLongGivesItOnInThePlainFormToo(t *testing.T) {
+func TestReleaseReservesAKeyThatWasHeldForLong(t *testing.T) {
 	for name, watched := range map[string]bool{"for long": true, "shortly": false} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Real(t, redistest.Options{})
@@ -26,20 +27,20 @@ func TestWhoHeldTheKeyForLongGivesItOnInThePlainFormToo(t *testing.T) {
 			}
 			holder := try(t, bs[0], "k")
 			if watched { // as a Client does after a while
-				if _, err := bs[0].Guard(bg, holder, func() {}); err != nil {
+				if _, err := watches.One(bg, bs[0], holder, func() {}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			p := standFor(t, bs[1], "k")
-			bs[0].Unguard(holder)
+			p := stand(t, bs[1], "k")
+			bs[0].Unwatch(holder)
 			free(t, holder)
 			given, err := redis.String(s.Do("GET", "k"), nil)
 			if watched != (err == nil) {
 				t.Fatalf("behind the release the key holds %q, %v", given, err)
 			}
 			g := got(t, p)
-			if watched && g.Token() != given {
-				t.Errorf("the first in line has %q, and the key was given to %q", g.Token(), given)
+			if watched && given != g.Token()+" reserved" {
+				t.Errorf("the first in line has %q, and the key was %q", g.Token(), given)
 			}
 			free(t, g)
 			redistest.NoKeys(t, s.Pool())
@@ -47,7 +48,7 @@ func TestWhoHeldTheKeyForLongGivesItOnInThePlainFormToo(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotRunTheLinesScriptsDeletesTheKeyThatHeHeldForLong(t *testing.T) {
+func TestReleaseDeletesKeyWhereQueueScriptsAreRefused(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	b, err := modern.New(urlPool(s.User("u", "pw", "~app:*", "&*", "+@all")), modern.Config{})
 	if err != nil {
@@ -56,10 +57,10 @@ func TestWhoMayNotRunTheLinesScriptsDeletesTheKeyThatHeHeldForLong(t *testing.T)
 	defer b.Close()
 	for range 2 {
 		g := try(t, b, "app:k")
-		if _, err := b.Guard(bg, g, func() {}); err != nil {
+		if _, err := watches.One(bg, b, g, func() {}); err != nil {
 			t.Fatal(err)
 		}
-		b.Unguard(g)
+		b.Unwatch(g)
 		free(t, g)
 	}
 	redistest.NoKeys(t, s.Pool())

@@ -7,23 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
-
-const claim = 3 * time.Second
-
-// standFor is stand for a place that may be given the key for the claim.
-func standFor(t *testing.T, b *modern.Backend, key string) lock.Place {
-	t.Helper()
-	p, err := b.Enter(bg, key, claim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	held(t, p)
-	return p
-}
 
 func got(t *testing.T, p lock.Place) lock.Grant {
 	t.Helper()
@@ -34,134 +21,172 @@ func got(t *testing.T, p lock.Place) lock.Grant {
 	return g
 }
 
-func TestWhoIsGivenTheKeyHasItWithoutAWordAndTrustsItFromItsLastTry(t *testing.T) {
-	for _, form := range []string{"fair", "fair fence"} {
-		t.Run(form, func(t *testing.T) {
+// aside is a line of two behind a key that was released, and so is reserved for the first of them.
+func aside(t *testing.T, w *redistest.World, cfg modern.Config) (b *modern.Backend, first, second lock.Place) {
+	t.Helper()
+	b = open(t, w, cfg)
+	holder := try(t, b, "k")
+	if !cfg.Fair { // in the plain form who came from the line reserves
+		p := stand(t, b, "k")
+		free(t, holder)
+		holder = got(t, p)
+	}
+	first, second = stand(t, b, "k"), stand(t, b, "k")
+	free(t, holder)
+	return b, first, second
+}
+
+// reserved is for how long a release keeps the key for the next in line.
+const reserved = 1500 * time.Millisecond
+
+// TestAReservationIsNobodysGrant: meanwhile all others find the key held, and the first in line has it for
+// a whole TTL by its own script.
+func TestAReservationIsNobodysGrant(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
-				holders := open(t, w, forms[form])
-				b, wire := on(t, w, forms[form])
-				holder := try(t, holders, "k")
-				p := standFor(t, b, "k")
-				w.Pass(time.Second)
-				tried := lock.Mark(bg).Elapsed
-				held(t, p)
-				w.Pass(time.Second)
-				free(t, holder)
-				synctest.Wait()
-				wire.Forget()
-				g := got(t, p)
-				if sent := wire.Sent(); len(sent) > 0 {
-					t.Errorf("it sent %q", sent)
+				b, first, second := aside(t, w, cfg)
+				info, err := b.Inspect(bg, "k")
+				if err != nil || !info.Reserved || info.Left != reserved {
+					t.Errorf("Inspect says %+v, %v", info, err)
 				}
-				if term := g.Term(); term.Sent.Elapsed != tried || term.TTL != claim {
-					t.Errorf("trusted for %v from %v after its last try", term.TTL, term.Sent.Elapsed-tried)
+				if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("a latecomer was told %v", err)
 				}
-				if value, _ := w.Mini.Get("k"); value != g.Token() || w.Mini.TTL("k") != claim {
+				var refusal *lock.HeldError
+				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "reserved for the next in line") {
+					t.Errorf("the second was told %v", err)
+				}
+				for _, value := range []string{info.Token, info.Token + " host 7"} { // as renewals and releases compare
+					if deleted, err := b.ForceRelease(bg, "k", value); deleted || err != nil {
+						t.Errorf("deleted by %q: %v, %v", value, deleted, err)
+					}
+				}
+				g := got(t, first)
+				if value, _ := w.Mini.Get("k"); value != g.Token() || !strings.HasPrefix(value, info.Token) || w.Mini.TTL("k") != ttl {
 					t.Errorf("the key holds %q for %v", value, w.Mini.TTL("k"))
 				}
-				if forms[form].Fence && g.(lock.Fenced).Fence() <= holder.(lock.Fenced).Fence() {
-					t.Errorf("number %d follows %d", g.(lock.Fenced).Fence(), holder.(lock.Fenced).Fence())
+				if term := g.Term(); term.TTL != ttl || term.Sent.Elapsed != lock.Mark(bg).Elapsed {
+					t.Errorf("trusted by %+v", term)
 				}
 				free(t, g)
+				granted(t, second)
 			})
 		})
 	}
 }
 
-func TestWhoCameFromTheLineGivesTheKeyOnInThePlainFormToo(t *testing.T) {
+func TestAReservedKeyBringsAGreaterFencingNumber(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		b, wire := on(t, w, modern.Config{})
+		b := open(t, w, modern.Config{Fair: true, Fence: true})
 		holder := try(t, b, "k")
-		first, second := standFor(t, b, "k"), standFor(t, b, "k")
+		p := stand(t, b, "k")
 		free(t, holder)
-		g := got(t, first)
+		g := got(t, p)
+		if g.(lock.Fenced).Fence() <= holder.(lock.Fenced).Fence() {
+			t.Errorf("number %d follows %d", g.(lock.Fenced).Fence(), holder.(lock.Fenced).Fence())
+		}
 		free(t, g)
-		synctest.Wait()
+	})
+}
+
+// TestAHeadThatDiedCostsItsReservation: the reservation ends, and the next has the key.
+func TestAHeadThatDiedCostsItsReservation(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				_, _, second := aside(t, w, cfg)
+				var refusal *lock.HeldError
+				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || refusal.Left != reserved || refusal.Final || !refusal.Until.IsZero() {
+					t.Errorf("the second was told %v", err)
+				}
+				w.Pass(reserved - time.Millisecond)
+				held(t, second)
+				w.Pass(time.Millisecond)
+				granted(t, second)
+			})
+		})
+	}
+}
+
+// TestWhoComesTooLateForAReservationStandsAnew: what was reserved for it is another's by then.
+func TestWhoComesTooLateForAReservationStandsAnew(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				_, first, second := aside(t, w, cfg)
+				w.Pass(reserved + time.Millisecond)
+				g := got(t, second)
+				held(t, first)
+				free(t, g)
+				granted(t, first)
+			})
+		})
+	}
+}
+
+// TestWhoLeavesAReservationPassesItOn: and not the key of a holder.
+func TestWhoLeavesAReservationPassesItOn(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, first, second := aside(t, w, cfg)
+				if err := first.Leave(bg); err != nil {
+					t.Fatal(err)
+				}
+				if info, err := b.Inspect(bg, "k"); err != nil || !info.Reserved {
+					t.Errorf("Inspect says %+v, %v", info, err)
+				}
+				granted(t, second)
+			})
+		})
+	}
+}
+
+// TestAStaleCallOnlyMakesAPlaceAsk: a message that names a place is believed in nothing.
+func TestAStaleCallOnlyMakesAPlaceAsk(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{Fair: true})
+		holder := try(t, b, "k")
+		p := stand(t, b, "k")
+		places, err := w.Mini.ZMembers("gsl:queue::k")
+		if err != nil || len(places) != 1 {
+			t.Fatal(places, err)
+		}
+		process, token, _ := strings.Cut(places[0], " ")
 		wire.Forget()
-		g = got(t, second)
-		if sent := wire.Sent(); len(sent) > 0 {
-			t.Errorf("the second sent %q", sent)
-		}
-		free(t, g)
-	})
-}
-
-func TestWhoHearsNothingHasASecondToComeForTheKey(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fair: true})
-		dead, err := modern.New(w.Pool(), modern.Config{Fair: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		holder := try(t, b, "k")
-		standFor(t, dead, "k")
-		second := standFor(t, b, "k")
-		if err := dead.Close(); err != nil { // as a process that dies
-			t.Fatal(err)
+		if w.Mini.Publish("gsl:turn:"+process, token) != 1 {
+			t.Fatal("nobody listens")
 		}
 		synctest.Wait()
+		held(t, p)
 		free(t, holder)
-		if left := w.Mini.TTL("k"); left != time.Second {
-			t.Errorf("the key is kept for him for %v", left)
-		}
-		w.Pass(time.Second + time.Millisecond)
-		granted(t, second)
+		granted(t, p)
 	})
 }
 
-func TestAMessageForAnEarlierPlaceIsNotBelieved(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		tokens := []string{"token-of-the-holder", "token-of-the-first-place", "token-of-the-second-place"}
-		b, wire := on(t, w, modern.Config{Fair: true, Token: func() string {
-			next := tokens[0]
-			tokens = tokens[1:]
-			return next
-		}})
-		holder := try(t, b, "k")
-		p := standFor(t, b, "k")
-		channel := ""
-		for _, c := range wire.Sent() {
-			if c.Is("SUBSCRIBE") {
-				channel = c[1]
-			}
-		}
-		say := func(word string) {
-			if w.Mini.Publish(channel, word) != 1 {
-				t.Fatal("nobody listens")
-			}
-			synctest.Wait()
-		}
-		w.Mini.Del("gsl:queue::k") // it slept, was given the key and lost it
-		held(t, p)                 // and stands anew
-		say("1 token-of-the-first-place")
-		held(t, p)
-		say("1 token-of-the-second-place")
-		if g := got(t, p); g.Token() != "token-of-the-second-place" {
-			t.Errorf("the grant is %s", g.Token())
-		}
-		for _, left := range []string{"gsl:queue::k", "gsl:alive::k"} { // nobody had released
-			w.Mini.Del(left)
-		}
-		free(t, holder)
-	})
+func TestTheNoteOfAReservationIsRefused(t *testing.T) {
+	if _, err := modern.New(redistest.New(t).Pool(), modern.Config{Note: "reserved"}); err == nil {
+		t.Error("a holder may look like nobody")
+	}
 }
 
 func TestACounterThatCannotBeReadDoesNotKeepTheKeyFromBeingReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true, Fence: true})
 		holder := try(t, b, "k")
-		p := standFor(t, b, "k")
+		p := stand(t, b, "k")
 		w.Mini.Set("gsl:fence:", "no number")
 		free(t, holder)
 		synctest.Wait()
 		if _, err := p.Try(bg, ttl); err == nil || !strings.Contains(err.Error(), "holds no fencing number") {
 			t.Errorf("the next was told %v", err)
 		}
-		if w.Mini.Exists("k") {
-			t.Error("the key is kept")
-		}
 		if err := p.Leave(bg); err != nil {
 			t.Error(err)
+		}
+		if w.Mini.Exists("k") {
+			t.Error("the key is kept")
 		}
 	})
 }
@@ -172,7 +197,7 @@ func TestAWaiterIsToldWhenTheKeyEndsToTheMicrosecond(t *testing.T) {
 		w.Mini.Set("k", "somebody else's token")
 		w.Mini.SetTTL("k", 5*time.Second)
 		w.Pass(300 * time.Microsecond)
-		p, err := b.Enter(bg, "k", claim)
+		p, err := b.Enter(bg, "k")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,4 +216,27 @@ func TestAWaiterIsToldWhenTheKeyEndsToTheMicrosecond(t *testing.T) {
 		}
 		w.Mini.Del("k")
 	})
+}
+
+// A script parts a token from what follows it, so a token is one word.
+func TestTokenIsOneWord(t *testing.T) {
+	w := redistest.New(t)
+	for _, token := range []string{"host-0123456789ab\t7", "\thost-0123456789ab", "host-0123456789ab\n7", "host 0123456789ab7"} {
+		b := open(t, w, modern.Config{Token: func() string { return token }})
+		if _, err := b.Try(bg, "k", ttl); err == nil || !strings.Contains(err.Error(), "Config.Token") {
+			t.Errorf("%q: %v", token, err)
+		}
+	}
+}
+
+// What another program wrote without a TTL is no reservation, whatever it ends with.
+func TestReservationHasATTL(t *testing.T) {
+	w := redistest.New(t)
+	b := open(t, w, modern.Config{})
+	if err := w.Mini.Set("k", "somebody reserved"); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := b.Inspect(bg, "k"); err != nil || info.Reserved {
+		t.Errorf("%+v, %v", info, err)
+	}
 }

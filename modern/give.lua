@@ -1,2 +1,2 @@
--- give: key, counter, order, alive, gives; token, ms for who must fetch it, 1 fair, TIME or '' twice → 1 when the key was ours and is given on or deleted, 0 when it was not
-local mine = ARGV[1]
+-- give: key, order, alive; token, ms of a reservation → 1 when the key was ours and is reserved for the next or deleted, 0 when it was not
+return hand(ARGV[1], ARGV[2])

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/tally"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -19,17 +20,17 @@ type grant struct {
 	fence int64
 	doubt *doubt // nil where it certainly has the key, or had
 
-	watch wire.Watch // that of Guard
+	watch wire.Watch // armed by Watch
 
 	mu      sync.Mutex
 	sent    time.Duration // elapsed time before the last write of the key's TTL was sent …
 	wall    int64         // … and the wall clock then, in nanoseconds since 1970; 0: it does not fit
 	ttl     time.Duration // … and that TTL
 	spare   int8          // fencing numbers after fence that are reserved for those it is shared with
-	lined   bool          // it got the key from the line, or has it for long: its release gives the key to the next there
+	lined   bool          // it got the key from the line, or has it for long: its release reserves the key for the next there
 	asked   bool          // a release was sent whose outcome is not known: it may have been the one
 	over    bool          // the server said for certain that nothing is held
-	watched bool          // Guard armed the watch, which renewals must keep
+	watched bool          // Watch armed the watch, which renewals must keep
 	leaves  bool          // it is being released or passed on: that it is not found any more is our doing
 }
 
@@ -122,6 +123,8 @@ func (e *LostError) Error() string {
 		return s + " does not carry our token any more"
 	case !e.Seen.Exists:
 		return s + " is gone: it expired, or somebody deleted it"
+	case e.Seen.Reserved:
+		return s + " is not ours any more, and is held by " + e.Seen.who()
 	}
 	return s + " is held by another: " + e.Seen.who()
 }
@@ -253,7 +256,7 @@ func (g *grant) late(ctx context.Context) late {
 			return refused
 		}
 	case []any:
-		if len(f) != takenFields && !countedOf(f, nil).taken {
+		if len(f) != takenFields && !tally.Took(f) {
 			return refused
 		}
 	}

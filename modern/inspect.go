@@ -28,6 +28,9 @@ type Info struct {
 	// Token and Note are the parts of Value before and after its first blank.
 	Token, Note string
 
+	// Reserved: nobody holds the key. A release keeps it for the waiter with this Token, for Left at most.
+	Reserved bool
+
 	// Left is the rest of the key's TTL by the server's clock. The holder may renew the key before
 	// that has passed. HasTTL is false for a key without, which no token lock leaves behind.
 	Left   time.Duration
@@ -78,7 +81,22 @@ func (i *Info) read(kind, value, size, left any, now time.Time) {
 		i.HasTTL, i.Left = true, time.Duration(left)*time.Millisecond
 	}
 	i.Token, i.Note, _ = strings.Cut(i.Value, " ")
+	i.Reserved = i.HasTTL && i.Note == reservedNote
 	i.Looks = looks(*i, now)
+}
+
+// reservedNote is what stands behind the token of a waiter for which a release keeps the key; see
+// reserve.lua.
+const reservedNote = "reserved"
+
+// refusal says to a waiter what stands on the key, by the clock that now was read from.
+func (i Info) refusal(now time.Time) *lock.HeldError {
+	e := &lock.HeldError{Key: i.Key, Owner: i.Value, Left: i.Left, Until: i.until(now), Protocol: i.Looks}
+	if i.Reserved {
+		// When it ends says nothing of when the key can be had: the next in line is about to take it.
+		e.Owner, e.Protocol, e.Until = "", "by nobody yet: it is reserved for the next in line", time.Time{}
+	}
+	return e
 }
 
 // looks names what no token lock writes. A value without a TTL is judged by its shape alone: whatever time it
@@ -141,6 +159,9 @@ func (i Info) until(now time.Time) time.Time {
 
 func (i Info) who() string {
 	s := fmt.Sprintf("token %q", i.Token)
+	if i.Reserved {
+		return "nobody yet: it is reserved for the waiter with " + s
+	}
 	if i.Note != "" {
 		s += fmt.Sprintf(" (%s)", i.Note)
 	}
@@ -152,14 +173,11 @@ func (i Info) who() string {
 
 // held says who has the key. Trouble in finding out does not make it less held.
 func (b *Backend) held(ctx context.Context, key string) error {
-	e := &lock.HeldError{Key: key}
 	info, err := b.Inspect(ctx, key)
 	if err != nil || !info.Exists {
-		return e // or gone since
+		return &lock.HeldError{Key: key} // or gone since
 	}
-	e.Owner, e.Protocol, e.Left = info.Value, info.Looks, info.Left
-	e.Until = info.until(lock.Mark(ctx).Wall)
-	return e
+	return info.refusal(lock.Mark(ctx).Wall)
 }
 
 // ForceRelease deletes the key if its value is exactly value, whoever holds it. It reports whether it

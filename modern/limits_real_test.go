@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -93,10 +93,8 @@ func TestAHundredThousandLeasesAreSmallAndNeedFewGoroutines(t *testing.T) {
 	heap, _ := inUse()
 	goroutines := runtime.NumGoroutine()
 	held := make([]*lock.Lease, leases)
-	parent, cancel := context.WithCancel(bg)
-	defer cancel()
 	crowd(leases, func(i int) {
-		l, err := c.Acquire(parent, fmt.Sprintf("key:%06d", i))
+		l, err := c.Acquire(bg, fmt.Sprintf("key:%06d", i))
 		if err != nil {
 			t.Error(err)
 			return
@@ -113,12 +111,12 @@ func TestAHundredThousandLeasesAreSmallAndNeedFewGoroutines(t *testing.T) {
 	}
 	watched, _ := inUse()
 	for _, l := range held {
-		l.Context()
+		l.Context(bg)
 	}
 	withContext, _ := inUse()
 	for what, each := range map[string]struct{ is, most int64 }{
-		"a lease that renews itself, watched, tied to a context shared with the others": {(watched - heap) / leases, 800},
-		"its own context": {(withContext - watched) / leases, 200}, // the standard library's
+		"a lease that renews itself, watched": {(watched - heap) / leases, 800},
+		"a context of its own":                {(withContext - watched) / leases, 200}, // the standard library's
 	} {
 		t.Logf("%d bytes for %s", each.is, what)
 		if each.is > each.most {
@@ -200,7 +198,7 @@ func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
 				if err != nil {
 					t.Fatal(name, err)
 				}
-				p, err := b.Enter(bg, "k", time.Second)
+				p, err := b.Enter(bg, "k")
 				if err != nil {
 					t.Fatal(name, err)
 				}

@@ -3,7 +3,6 @@ package modern
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -12,16 +11,17 @@ import (
 )
 
 // Waiters of different processes stand in a line on the server, so that a release wakes one of them:
-// with any number of processes waiting, the commands for an acquisition stay the same few. Who got the
-// key from the line gives it on when he releases it: the script puts the token of the next on the key
-// and tells him so, and he has it without a word to the server. Where the holder came otherwise, the
-// first in line watches the key, and hears of its release by anybody. In the fair form nobody overtakes
-// the line, and every release gives the key on.
+// with any number of processes waiting, the commands for an acquisition stay the same few. A holder that
+// got the key from the line reserves it for the first there when it releases it, and calls that waiter,
+// whose own script then takes the key for a whole TTL. Where the holder came otherwise, the first in line
+// watches the key, and hears of its release by anybody. In the fair form nobody overtakes the line, and
+// every release reserves.
 
 const (
-	// fetchWithin is for how long the key is kept for a waiter who must come for it. One that died
-	// holds the others up for so long at the most.
-	fetchWithin = time.Second
+	// reservedFor is for how long the key is kept for the waiter that was called. It is longer than the time
+	// after which a waiter asks again that missed its call. One that died holds the others up for so long,
+	// and until the next of them asks.
+	reservedFor = 1500 * time.Millisecond
 
 	// pollEvery is how often the first in line asks where the server does not tell of changes: for
 	// releases by clients of other libraries. Ours call it.
@@ -30,19 +30,14 @@ const (
 
 // lineArgs are the arguments of a script that touches the line: its keys, then words.
 func (b *Backend) lineArgs(key string, words ...any) []any {
-	const queue, alive, gives = "gsl:queue:", "gsl:alive:", "gsl:gives:"
-	space := b.cfg.Namespace
-	// Made as one string: somebody may be waiting for what is sent.
-	all := queue + space + ":" + key + alive + space + ":" + key + gives + space + ":" + key
-	n := len(all) / 3                      // the three are equally long
-	args := make([]any, 0, 5+len(words)+2) // with room for the clock's reading
-	return append(append(args, key, b.fence, all[:n], all[n:2*n], all[2*n:]), words...)
+	of := b.cfg.Namespace + ":" + key
+	return append([]any{key, "gsl:queue:" + of, "gsl:alive:" + of}, words...)
 }
 
 var errAlone = errors.New("modern: the server refuses the scripts of the line")
 
 // Enter prepares a place in the line of key.
-func (b *Backend) Enter(_ context.Context, key string, claim time.Duration) (lock.Place, error) {
+func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
 	if err := valid(key, shortestTTL); err != nil {
 		return nil, err
 	}
@@ -53,45 +48,28 @@ func (b *Backend) Enter(_ context.Context, key string, claim time.Duration) (loc
 	if err != nil {
 		return nil, err
 	}
-	return &place{b: b, g: g, claim: claim, called: make(chan struct{}, 1)}, nil
+	return &place{b: b, g: g, called: make(chan struct{}, 1)}, nil
 }
 
 // place is a waiter of this process in the line.
 type place struct {
 	b      *Backend
-	g      *grant        // changed under b.wakes, by who tries
-	claim  time.Duration // what it may be given the key for, zero: it asks
+	g      *grant
 	member string        // what stands in the line, empty before the first try
 	stands bool          // it does, as far as the last try said
 	heard  bool          // our notices carry the token of g
 	called chan struct{} // capacity 1: we were called since the last try
-	sent   lock.Instant  // before the last try that the server refused: whatever was given came later
 	atHead bool          // as the last try said
-	gives  bool          // as the last try said: the holder gives the key on
 	alone  bool          // there is no line: this is an attempt like any other
 	done   bool
 
-	// guarded by b.wakes
-	wake  func()
-	given int64 // what the release said that gave us the key: our fencing number, or 1
+	wake func() // guarded by b.wakes
 }
 
-// caller is what messages for the place as it stands now do.
-func (p *place) caller() func(word string) {
-	token := p.g.token
-	return func(word string) { p.call(token, word) }
-}
-
-// call is what a message does that names token. One that our subscription has taken out already, and not
-// yet delivered, is not held up by Forget: the place may have been made anew since.
-func (p *place) call(token, word string) {
-	number, _ := strconv.ParseInt(word, 10, 64)
+// call is what a message does that names the place, also one that was sent to it before it stood anew: then
+// a try finds nothing.
+func (p *place) call() {
 	p.b.wakes.Lock()
-	if p.g.token != token {
-		p.b.wakes.Unlock()
-		return
-	}
-	p.given = max(p.given, number)
 	wake := p.wake
 	p.b.wakes.Unlock()
 	select {
@@ -113,10 +91,10 @@ func (p *place) await(wake func()) {
 // connection that was lost has forgotten it, and what was said meanwhile the try finds out.
 func (p *place) listen(ctx context.Context) {
 	p.heard = false
-	if p.b.cfg.Wake == WakeOff || p.b.native.deaf.Load() {
+	if p.b.cfg.Wake == lock.WakeOff || p.b.native.deaf.Load() {
 		return
 	}
-	err := p.b.notices.Register(ctx, p.g.token, p.caller())
+	err := p.b.notices.Register(ctx, p.g.token, p.call)
 	p.heard = err == nil
 	var refusal redis.Error
 	if errors.As(err, &refusal) {
@@ -124,7 +102,7 @@ func (p *place) listen(ctx context.Context) {
 	}
 }
 
-// Try takes the key if it was given to this place or is free for it, and else keeps the place.
+// Try takes the key if it is reserved for this place or free for it, and else keeps the place.
 func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
 	if err := valid(p.g.key, ttl); err != nil {
 		return nil, err
@@ -139,9 +117,6 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	case <-p.called: // answered by this try
 	default:
 	}
-	if p.received() {
-		return p.b.granted(ctx, p.g)
-	}
 	for {
 		g, err := p.ask(ctx, ttl)
 		if err != errGone {
@@ -151,25 +126,6 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 			return nil, err
 		}
 	}
-}
-
-// received reports whether a release gave us the key. Trust counts from before the last try that was
-// refused, since what was given after it was given later; when the message came tells nothing.
-func (p *place) received() bool {
-	p.b.wakes.Lock()
-	number := p.given
-	p.b.wakes.Unlock()
-	if number == 0 {
-		return false
-	}
-	g := p.g
-	g.written(lock.Term{Sent: p.sent, TTL: p.claim})
-	if p.b.cfg.Fence {
-		g.numbered(number)
-	}
-	g.lined, g.doubt = true, nil
-	p.end()
-	return true
 }
 
 // errGone: the place is not in the line any more.
@@ -184,7 +140,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		kind = enters
 	}
 	if p.member == "" {
-		p.member = p.b.member(g, p.heard, p.claim)
+		p.member = p.b.member(g, p.heard)
 	}
 	if g.place() != p {
 		g.doubt = &doubt{place: p}
@@ -216,29 +172,21 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 
 // refused notes what a try learned.
 func (p *place) refused(r *refusal) *lock.HeldError {
-	p.sent, p.stands = p.g.Term().Sent, true
-	// In the fair form every holder of ours gives the key on. Who is first for longer than from one try
-	// to the next looks out for what others do all the same.
-	p.gives = (r.gives || p.b.cfg.Fair) && !p.atHead
-	p.atHead = r.atHead
+	p.stands, p.atHead = true, r.atHead
 	if p.atHead && p.b.native.wakeless.Load() {
 		r.held.Again = pollEvery
 	}
 	return r.held
 }
 
-// anew makes it another place, at the end of the line. The token of the old one may have been on the
-// key: what is said of it by a message that is still under way must not be believed of the new.
+// anew makes it another place, at the end of the line.
 func (p *place) anew() error {
 	g, err := p.b.newGrant(p.g.key)
 	if err != nil {
 		return err
 	}
 	p.b.notices.Forget(p.g.token)
-	p.b.wakes.Lock()
-	p.g, p.given = g, 0
-	p.b.wakes.Unlock()
-	p.member, p.stands, p.atHead = "", false, false
+	p.g, p.member, p.stands, p.atHead = g, "", false, false
 	return nil
 }
 
@@ -261,7 +209,7 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 		return quiet, false, nil
 	default:
 	}
-	if p.atHead && !(p.gives && p.heard) {
+	if p.atHead {
 		unwatch, free, err := p.b.Await(ctx, p.g.key, wake)
 		switch {
 		case err == nil:
@@ -283,7 +231,7 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 // also when it stands at the head and hears of the release.
 var errNotCalled = errors.New("modern: nobody can call this place")
 
-// Leave gives the place up. Should the key have been given to it meanwhile, the next gets it.
+// Leave gives the place up. Should the key have been reserved for it meanwhile, the next has it reserved.
 func (p *place) Leave(ctx context.Context) error {
 	if p.alone || p.member == "" {
 		return nil
@@ -295,14 +243,12 @@ func (p *place) Leave(ctx context.Context) error {
 	return nil
 }
 
-// member is what stands in the line for a grant: who to call, for how long to give him the key, how
-// many fencing numbers he draws, and the name by which to call him.
-func (b *Backend) member(g *grant, heard bool, claim time.Duration) string {
-	process := b.process
+// member is what stands in the line for a grant: the process to call, and the name by which to call it.
+func (b *Backend) member(g *grant, heard bool) string {
 	if !heard {
-		process, claim = "-", 0
+		return "- " + g.token
 	}
-	return process + " " + strconv.FormatInt(millis(claim), 10) + " " + strconv.Itoa(b.numbers()) + " " + g.token
+	return b.process + " " + g.token
 }
 
 // numbers is how many fencing numbers an acquisition draws.
@@ -323,17 +269,17 @@ const (
 // refusal is what the take script says when it gives nothing.
 type refusal struct {
 	atHead bool
-	gives  bool
 	held   *lock.HeldError
 }
 
 // The take script's replies are told apart by their length.
-const goneFields, takenFields, refusedFields = 0, 1, 8
+const goneFields, takenFields, refusedFields = 0, 1, 7
 
 // takeInLine runs the take script, which keeps a place for who waits. Without error and refusal the
 // key is taken.
 func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl time.Duration, kind string) (*refusal, error) {
-	v, err := b.drawn(ctx, takeScript, b.lineArgs(g.key, member, millis(ttl), kind, flag(b.cfg.Fair))...)
+	args := b.lineArgs(g.key, b.fence, member, millis(ttl), b.numbers(), kind, flag(b.cfg.Fair))
+	v, err := b.drawn(ctx, takeScript, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -355,37 +301,31 @@ func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl t
 // refusal reads what stands on the key.
 func (b *Backend) refusal(key string, f []any, now time.Time) *refusal {
 	atHead, _ := f[1].(int64)
-	gives, _ := f[2].(int64)
 	info := Info{Key: key}
-	info.read(f[5], f[6], f[7], f[3], now)
-	e := &lock.HeldError{Key: key, Owner: info.Value, Left: info.Left, Until: info.until(now), Protocol: info.Looks}
+	info.read(f[4], f[5], f[6], f[2], now)
+	e := info.refusal(now)
 	if !info.Exists {
 		e.Protocol = "others stand before us"
 	}
 	if info.HasTTL {
 		// PTTL counts whole milliseconds, the one that runs not included, and the key ends with the
 		// last of them.
-		into, _ := f[4].(int64)
+		into, _ := f[3].(int64)
 		e.Again = info.Left + time.Millisecond - time.Duration(into)*time.Microsecond
 	}
-	return &refusal{atHead == 1, gives == 1, e}
+	return &refusal{atHead == 1, e}
 }
 
-// giveOn gives the key of a grant to the first in line, or deletes it.
+// giveOn reserves the key of a grant for the first in line, or deletes it.
 func (b *Backend) giveOn(ctx context.Context, g *grant) (bool, error) {
-	args := b.lineArgs(g.key, g.token, millis(fetchWithin), flag(b.cfg.Fair))
-	run := b.drawn
-	if g.isLined() {
-		run = b.drawnAside
-	}
-	reply, err := run(ctx, giveScript, args...)
+	reply, err := b.user.Eval(ctx, giveScript, b.lineArgs(g.key, g.token, millis(reservedFor))...)
 	n, _ := reply.(int64)
 	return n == 1, err
 }
 
-// leaveLine gives up a place, and the key should it have been given to it.
+// leaveLine gives up a place, and the key should it carry its token or be reserved for it.
 func (b *Backend) leaveLine(ctx context.Context, key, member string) (bool, error) {
-	reply, err := b.drawn(ctx, leaveScript, b.lineArgs(key, member, millis(fetchWithin), flag(b.cfg.Fair))...)
+	reply, err := b.drawn(ctx, leaveScript, b.lineArgs(key, member, millis(reservedFor))...)
 	n, _ := reply.(int64)
 	return n == 1, err
 }

@@ -1,12 +1,3 @@
--- Who waits stands in a sorted set, order, by the server's clock at his arrival; one who has tried again
--- since stands in alive too, by when his place stops to count. A place is four words: the process to
--- call (- where nobody can be), for how many ms the key may be given to it without its asking (0: not
--- at all), how many fencing numbers it draws (0: none), and its token, which may have blanks. A place
--- that got the key is not in the line any more, and its token does not come back. In the plain form
--- it then stands in gives, behind a blank so that nobody takes that for a lock: this holder gives the
--- key on, and nobody need watch it.
-local order, alive, gives = KEYS[3], KEYS[4], KEYS[5]
-
 -- How long a place counts without a new try, in microseconds. Waiters try at least once a second.
 local patience = 3000000
 
@@ -28,13 +19,6 @@ local function clock()
   return micros
 end
 
-local function parts(place) return string.match(place, '^(%S+) (%d+) (%d+) (.*)$') end
-
-local function leave(place)
-  redis.call('ZREM', order, place)
-  redis.call('ZREM', alive, place)
-end
-
 -- head is the first place that still lives; dead ones before it are swept out. One that claims to live
 -- longer than any can was tried before the clock was set back: it may be dead since long.
 local function head()
@@ -50,10 +34,7 @@ end
 -- stay keeps a place for another while.
 local function stay(place) redis.call('ZADD', alive, string.format('%.0f', clock() + patience), place) end
 
--- callHead tells the first in line that his turn may have come.
 local function callHead()
   local first = head()
-  if not first then return end
-  local process, _, _, token = parts(first)
-  if process ~= '-' then redis.pcall('PUBLISH', 'gsl:turn:' .. process, '0 ' .. token) end
+  if first then call(first) end
 end

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -50,7 +50,7 @@ func free(t *testing.T, g lock.Grant) {
 // stand takes a place in the line of a key that is held.
 func stand(t *testing.T, b *modern.Backend, key string) lock.Place {
 	t.Helper()
-	p, err := b.Enter(bg, key, 0)
+	p, err := b.Enter(bg, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestAFairReleaseKeepsTheKeyForWhoIsFirstAndNotForEver(t *testing.T) {
 			t.Errorf("a latecomer was told %v", err)
 		}
 		held(t, second)
-		w.Pass(1001 * time.Millisecond)
+		w.Pass(reserved + time.Millisecond)
 		granted(t, second)
 	})
 }
@@ -289,7 +289,7 @@ func TestARefusalNamesWhatStandsThere(t *testing.T) {
 				put()
 				_, err := b.Try(bg, "k", ttl)
 				names(t, err, say)
-				p, err := b.Enter(bg, "k", 0)
+				p, err := b.Enter(bg, "k")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -320,7 +320,7 @@ func called(t *testing.T, p lock.Place) func() bool {
 	}
 }
 
-func TestWhoGetsTheKeyCallsTheNextToTheFront(t *testing.T) {
+func TestAWaiterThatGetsTheKeyCallsTheNext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		holder := try(t, b, "k")

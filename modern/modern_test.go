@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/modern"
@@ -49,7 +49,7 @@ func TestBackendPassesTheKit(t *testing.T) {
 		"plain":      {},
 		"fence":      {Fence: true, Namespace: "n"},
 		"note":       {Note: "host 7"},
-		"polling":    {Wake: modern.WakeOff},
+		"polling":    {Wake: lock.WakeOff},
 	} {
 		t.Run(name, func(t *testing.T) {
 			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true, Barging: !cfg.Fair}, func(t *testing.T) *locktest.World {

@@ -26,7 +26,6 @@ type native struct {
 	wanted  atomic.Bool  // a script has done once what such a command might have done
 	oldTime atomic.Bool  // scripts that called TIME must not write
 	single  atomic.Bool  // a script may touch one key only: a node of a cluster
-	loose   atomic.Bool  // no transactions; not forgotten, since trying may cost a connection
 
 	// What waiters need, and the server or this user's rights on it do not give.
 	wakeless atomic.Bool // it does not tell of changes

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestWhatOursDidToAKeyIsNoHabitOfOthers: a renewal, or the look of a guard, may be under way when a lease
+// TestWhatOursDidToAKeyIsNoHabitOfOthers: a renewal, or the look of a watch, may be under way when a lease
 // is given back or handed on, and find the key gone.
 func TestWhatOursDidToAKeyIsNoHabitOfOthers(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *modern.Backend, lock.Grant){
@@ -49,14 +50,14 @@ func TestWhatOursDidToAKeyIsNoHabitOfOthers(t *testing.T) {
 
 // TestALeaseThatCannotBeWatchedIsOnlyRenewed: the look that keeps a watch is sent where there is one.
 func TestALeaseThatCannotBeWatchedIsOnlyRenewed(t *testing.T) {
-	for name, cfg := range map[string]modern.Config{"told not to": {Wake: modern.WakeOff}, "a server that does not tell": {}} {
+	for name, cfg := range map[string]modern.Config{"told not to": {Wake: lock.WakeOff}, "a server that does not tell": {}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, cfg)
 				tried(t, b)
 				g := try(t, b, "k")
-				if _, err := b.Guard(bg, g, func() {}); !errors.Is(err, lock.ErrNoWake) {
-					t.Fatalf("Guard: %v", err)
+				if _, err := watches.One(bg, b, g, func() {}); !errors.Is(err, lock.ErrNoWake) {
+					t.Fatalf("Watch: %v", err)
 				}
 				if _, err := g.Extend(bg, ttl); err != nil {
 					t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // TestATTLIsSetRightAndNeverShortened: what was left when somebody was seen to have shortened the TTL may

@@ -27,8 +27,8 @@ var (
 	lookSource string
 	//go:embed line.lua
 	lineSource string
-	//go:embed hand.lua
-	handSource string
+	//go:embed reserve.lua
+	reserveSource string
 	//go:embed take.lua
 	takeSource string
 	//go:embed give.lua
@@ -40,9 +40,9 @@ var (
 var (
 	acquireScript = wire.NewScript(2, with(acquireSource, fencing.Draw()))
 	passScript    = wire.NewScript(2, with(passSource, fencing.Draw()))
-	takeScript    = wire.NewScript(5, with(takeSource, fencing.Draw(), lineSource))
-	giveScript    = wire.NewScript(5, with(giveSource, fencing.Draw())+handSource)
-	leaveScript   = wire.NewScript(5, with(leaveSource, fencing.Draw(), "local function hand(mine)\n", handSource, "end\n", lineSource))
+	takeScript    = wire.NewScript(4, with(takeSource, fencing.Draw(), reserveSource, lineSource))
+	giveScript    = wire.NewScript(3, with(giveSource, reserveSource))
+	leaveScript   = wire.NewScript(3, with(leaveSource, reserveSource, lineSource))
 	releaseScript = wire.NewScript(1, releaseSource)
 	restoreScript = wire.NewScript(1, restoreSource)
 	lookScript    = wire.NewScript(1, lookSource)
@@ -78,18 +78,8 @@ func (z *sized) of(keys int) *wire.Script {
 // drawn runs a script that reads the clock and writes. Redis before 3.2 lets no script write that has
 // called TIME; there the clock is read in a command of its own.
 func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, error) {
-	return b.timed(ctx, args, func(args []any) (any, error) { return b.user.Eval(ctx, s, args...) })
-}
-
-// drawnAside is drawn for a script that tells somebody else what he waits for, and us what matters
-// less.
-func (b *Backend) drawnAside(ctx context.Context, s *wire.Script, args ...any) (any, error) {
-	return b.timed(ctx, args, func(args []any) (any, error) { return b.user.EvalAside(ctx, s, args...) })
-}
-
-func (b *Backend) timed(ctx context.Context, args []any, run func([]any) (any, error)) (any, error) {
 	if !b.native.oldTime.Load() {
-		reply, err := run(append(args, "", ""))
+		reply, err := b.user.Eval(ctx, s, append(args, "", "")...)
 		if err == nil || !wire.RefusesTime(err) {
 			return reply, err
 		}
@@ -103,7 +93,7 @@ func (b *Backend) timed(ctx context.Context, args []any, run func([]any) (any, e
 	if len(pair) != 2 {
 		return nil, notTaken(errOddReply)
 	}
-	return run(append(args, pair...))
+	return b.user.Eval(ctx, s, append(args, pair...)...)
 }
 
 // notTaken marks trouble of a command that takes nothing, so that nobody undoes it.

@@ -1,50 +1,49 @@
--- take: key, counter, order, alive, gives; place, ms, 'try' or 'enter' or 'stay', 1 fair, TIME or '' twice → {fencing number or 1}, {} when there is no such place any more, or {0, 1 first in line, 1 the holder gives it on, PTTL, µs into the server's millisecond, type, value (its first kilobyte), size}
-local place, ms, kind, fair = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
-local _, _, numbers, token = parts(place)
+-- take: key, order, alive, counter; place, ms, numbers (0: none), 'try' or 'enter' or 'stay', 1 fair, TIME or '' twice → {fencing number or 1}, {} when there is no such place any more, or {0, 1 first in line, PTTL, µs into the server's millisecond, type, value (its first kilobyte), size}
+local place, ms, numbers, kind, fair = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
+local _, token = parts(place)
 
--- take takes the key if it is free. The number is drawn before: a counter that cannot be read must not
--- leave the key taken.
-local function take()
-  if numbers == '0' then return redis.call('SET', KEYS[1], token, 'NX', 'PX', ms) and 1 end
-  if redis.call('EXISTS', KEYS[1]) == 1 then return nil end
-  local number = draw(KEYS[2], numbers, sec, usec)
+-- own puts our token on the key, which is free or reserved for us. The number is drawn before: a counter
+-- that cannot be read must not leave the key taken.
+local function own()
+  local number = 1
+  if numbers ~= '0' then number = draw(KEYS[4], numbers, sec, usec) end
   redis.call('SET', KEYS[1], token, 'PX', ms)
-  return number
+  return {number}
 end
 
-local function look() return redis.pcall('GETRANGE', KEYS[1], 0, math.max(1023, #token)) end
+-- take takes the key if it is free.
+local function take() return redis.call('EXISTS', KEYS[1]) == 0 and own() end
 
-local first, value, number
+local function look() return redis.pcall('GETRANGE', KEYS[1], 0, math.max(1023, #token + 9)) end
+
+local first, value, taken
 if kind == 'stay' then
-  clock() -- before the first write, for servers that refuse it behind
   value = look()
-  if value == token then -- it was given to us, and we were not told or could not wait to be
-    number = 1
-    if numbers ~= '0' then number = draw(KEYS[2], numbers, sec, usec) end
-    redis.call('SET', KEYS[1], token, 'PX', ms)
-    return {number}
+  if value == reserved(token) then return own() end
+  clock() -- before the first write, for servers that refuse it behind
+  -- A release has taken us out of the line, and its reservation is over: who waits on needs another place.
+  if not redis.call('ZSCORE', order, place) then
+    if value == '' then callHead() end -- who does not know that it has come to the front
+    return {}
   end
-  -- Our token may have been on the key: who waits on needs another.
-  if not redis.call('ZSCORE', order, place) then return {} end
   first = head()
-  if value == '' and (not fair or first == place) then number = take() end
-  if number then
+  if value == '' and (not fair or first == place) then taken = take() end
+  if taken then
     leave(place)
-    if not fair then redis.call('SET', gives, ' ' .. token, 'PX', lasts) end
     if first == place then callHead() end -- who now watches the key
-    return {number}
+    return taken
   end
   redis.call('ZREMRANGEBYSCORE', alive, '-inf', string.format('(%.0f', clock()))
   stay(place)
   redis.call('PEXPIRE', order, lasts)
   redis.call('PEXPIRE', alive, lasts)
 else
-  if not fair or not redis.call('ZRANGE', order, 0, 0)[1] then number = take() end
-  if number then return {number} end
+  if not fair or not redis.call('ZRANGE', order, 0, 0)[1] then taken = take() end
+  if taken then return taken end
   value = look()
   -- Free, but there are others: unless all of them are dead it is theirs.
-  if fair and value == '' and not head() then number = take() end
-  if number then return {number} end
+  if fair and value == '' and not head() then taken = take() end
+  if taken then return taken end
   if kind == 'enter' then
     -- Behind the last one also where the clock stood still or was set back.
     local last = tonumber(redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')[2] or 0)
@@ -67,5 +66,4 @@ else
 end
 local left = redis.call('PTTL', KEYS[1])
 if left == -2 then is = 'none' end
-local given = not fair and first == place and redis.call('GET', gives) == ' ' .. value
-return {0, first == place and 1 or 0, given and 1 or 0, left, micros and micros % 1000 or 0, is, string.sub(value, 1, 1024), size}
+return {0, first == place and 1 or 0, left, micros and micros % 1000 or 0, is, string.sub(value, 1, 1024), size}

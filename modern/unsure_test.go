@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -226,7 +226,7 @@ func TestABrokenCounterLeavesTheKeyFree(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b := open(t, w, cfg)
 					put(w)
-					p, err := b.Enter(bg, "k", 0)
+					p, err := b.Enter(bg, "k")
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -15,7 +15,7 @@ var errWakeOff = fmt.Errorf("modern: %w: Config.Wake is off", lock.ErrNoWake)
 
 // Await makes wake be called when the key changes, whoever changes it.
 func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error) {
-	if b.cfg.Wake == WakeOff {
+	if b.cfg.Wake == lock.WakeOff {
 		return nil, false, errWakeOff
 	}
 	// Armed first, so that a change between the two is seen by one of them.
@@ -32,21 +32,7 @@ func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel fu
 	return cancel, n == 0, nil
 }
 
-// Guard makes touched be called when somebody else changes the key of a grant. The watch stays armed
-// through the grant's own renewals, which are sent on the same connection and end with a read. A TTL
-// that somebody shortened is set right, so that the key does not end before our trust in it.
-func (b *Backend) Guard(ctx context.Context, granted lock.Grant, touched func()) (cancel func(), err error) {
-	g, ok := granted.(*grant)
-	if !ok {
-		return nil, errForeignGrant
-	}
-	if err := b.guard(ctx, g, wire.Touch(touched)); err != nil {
-		return nil, err
-	}
-	return g.unwatch, nil
-}
-
-func (b *Backend) guard(ctx context.Context, g *grant, holder lock.Holder) error {
+func (b *Backend) watchOne(ctx context.Context, g *grant, holder interface{ Touched() }) error {
 	if err := g.watchBy(ctx, holder); err != nil {
 		return err
 	}
@@ -65,11 +51,11 @@ func (b *Backend) guard(ctx context.Context, g *grant, holder lock.Holder) error
 	if value, _ := rs[0].Value.([]byte); string(value) != g.token {
 		left = int64(notOurs)
 	}
-	return g.guarded(ctx, left)
+	return g.looked(ctx, left)
 }
 
-// guarded judges what the look behind a watch found: a PTTL, or that the key is not ours.
-func (g *grant) guarded(ctx context.Context, found any) error {
+// looked judges what the look after a watch was armed found: a PTTL, or that the key is not ours.
+func (g *grant) looked(ctx context.Context, found any) error {
 	now := lock.Mark(ctx)
 	left, known := found.(int64)
 	if left == notOurs {
@@ -102,8 +88,10 @@ func (g *grant) restore(ctx context.Context, should time.Duration) error {
 	return g.b.look(ctx, []*grant{g})[0] // the write has ended the server's memory of who watches
 }
 
-// GuardAll is Guard for many grants, with two commands for many keys.
-func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, holders []lock.Holder) []error {
+// Watch tells holders when somebody else changes the keys of their grants, with two commands for many keys.
+// A watch stays armed through the grant's own renewals, which are sent on the same connection and end with
+// a read. A TTL that somebody shortened is set right, so that the key does not end before our trust in it.
+func (b *Backend) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(granted))
 	var armed []int // of granted
 	for i := range granted {
@@ -111,8 +99,8 @@ func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, holders []
 		switch {
 		case !ok:
 			errs[i] = errForeignGrant
-		case len(granted) == 1 || b.cfg.Wake == WakeOff || b.native.single.Load():
-			errs[i] = b.guard(ctx, g, holders[i])
+		case len(granted) == 1 || b.cfg.Wake == lock.WakeOff || b.native.single.Load():
+			errs[i] = b.watchOne(ctx, g, holders[i])
 		default:
 			if errs[i] = g.watchBy(ctx, holders[i]); errs[i] == nil {
 				armed = append(armed, i)
@@ -135,15 +123,15 @@ func (b *Backend) GuardAll(ctx context.Context, granted []lock.Grant, holders []
 				grants[j].unwatch()
 				errs[i] = looked[j]
 			case err == nil: // without the times that are left the watch is good all the same
-				errs[i] = grants[j].guarded(ctx, left[j])
+				errs[i] = grants[j].looked(ctx, left[j])
 			}
 		}
 	}
 	return errs
 }
 
-// Unguard ends the watch that GuardAll armed.
-func (b *Backend) Unguard(granted lock.Grant) {
+// Unwatch ends the watch that Watch armed.
+func (b *Backend) Unwatch(granted lock.Grant) {
 	if g, ok := granted.(*grant); ok {
 		g.unwatch()
 	}
@@ -151,13 +139,13 @@ func (b *Backend) Unguard(granted lock.Grant) {
 
 // watchBy has its holder told when the key is changed, once the server was made to tell of it. Renewals
 // keep the watch from here on.
-func (g *grant) watchBy(ctx context.Context, holder lock.Holder) error {
-	if g.b.cfg.Wake == WakeOff {
+func (g *grant) watchBy(ctx context.Context, holder interface{ Touched() }) error {
+	if g.b.cfg.Wake == lock.WakeOff {
 		return errWakeOff
 	}
 	g.setWatched(true) // before it is, or a renewal in between would end it
-	// What is watched is held for long, and others may well stand in line by now. Given on, the key is theirs
-	// in one step; deleted, it would be taken by whoever asks first, who is mostly one of us again.
+	// What is watched is held for long, and others may well stand in line by now. Reserved, the key is the
+	// next one's; deleted, it would be taken by whoever asks first, who is mostly one of us again.
 	g.line()
 	err := g.b.own.Tracker().Set(ctx, g.key, &g.watch, holder)
 	if err != nil {

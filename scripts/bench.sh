@@ -22,7 +22,7 @@ done
 
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
-cd bench
+cd bench/peers
 go build -o "$program" .
 pin=()
 if quietly command -v taskset; then

@@ -4,8 +4,8 @@
 # A container may start without HOME, which go asks for too.
 export HOME="${HOME:-$(cd ~ && pwd)}"
 cache="${GETSETLOCK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/getsetlock}"
-java_dir=internal/interop/java
-java_jar=$java_dir/target/interop.jar
+java_dir=java
+java_jar=$java_dir/interop/target/interop.jar
 
 say() { printf '%s\n' "$*"; }
 

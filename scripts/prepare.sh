@@ -50,7 +50,7 @@ install() { # PACKAGES…
 
 # java_is_built: the jar is newer than everything it is made from.
 java_is_built() {
-  [ -f "$java_jar" ] && [ -z "$(find "$java_dir" -path "$java_dir/target" -prune -o -type f -newer "$java_jar" -print)" ]
+  [ -f "$java_jar" ] && [ -z "$(find "$java_dir" -path "*/target" -prune -o -type f -newer "$java_jar" -print)" ]
 }
 
 build_java() {

@@ -30,6 +30,7 @@ race    check 240 the tests on the embedded server under the race detector
 spec    check 120 the specification in TLA+, by TLC, against package skew
 readme  check  60 the commands of the README
 fuzz    check  90 every fuzz target for a moment
+mutants check 180 small changes that a named test must notice: of the last commit's files, and a twelfth
 bench   check 180 every benchmark once; other libraries beside ours on one key
 END
 }
@@ -64,7 +65,7 @@ stage_other() {
 patient() { GOGC=400 "$@"; }
 
 # The specification and the README have stages of their own.
-elsewhere='docs/spec|tools/readme'
+elsewhere='proof/spec|tools/readme'
 
 # Each package is built once, with the tests of real servers. Much of what those
 # do is to wait, for leases and windows of real time: so more of them run side by
@@ -73,7 +74,7 @@ elsewhere='docs/spec|tools/readme'
 stage_test() {
   local longest wanted passed left module
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
-  longest=(./internal/cli ./internal/rehearse ./audit ./internal/interop ./migrate ./skew)
+  longest=(./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb,rehearse} ./audit ./internal/testing/interop ./migrate/fleet ./migrate ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word a package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 3 -parallel 8 "${longest[@]}" \
@@ -87,20 +88,20 @@ stage_test() {
 }
 
 # Under the race detector some tests make do with the first of each list of
-# theirs, see skew/race_test.go: the stage test has them whole. The searches of
-# package skew and the reading of this repository's sources share nothing that
+# theirs, see skew/race_test.go: the stage test has them whole. The searches and
+# simulations of package skew and those below it and the reading of this repository's sources share nothing that
 # could race.
 stage_race() {
-  local module longest=(./internal/cli ./migrate ./internal/rehearse .)
+  local module longest=(./cmd/getsetlock/internal/{verbs/skewverb,verbs/runverb} ./migrate/fleet ./migrate ./cmd/getsetlock/internal/rehearse ./proof)
   # shellcheck disable=SC2046 # one word a package
-  patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|tools/rules)$')
-  patient go test -race -vet=off -run 'BesideEachOther' ./skew
+  patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|skew/simulate|skew/offset|tools/rules)$')
+  patient go test -race -vet=off -run 'BesideEachOther' ./skew ./skew/simulate
   for module in $(modules | tail -n +2); do
     (cd "$module" && patient go test -race -vet=off -timeout 30m ./...)
   done
 }
 
-stage_spec() { go test -tags real -count=1 -timeout 20m ./docs/spec; }
+stage_spec() { go test -tags real -count=1 -timeout 20m ./proof/spec; }
 
 stage_readme() { go test -tags real -count=1 -timeout 20m ./tools/readme; }
 
@@ -124,6 +125,10 @@ stage_fuzz() {
   each Fuzz | awk '{ names[$1] = names[$1] " " $2 } END { for (f in names) print gsub(/ /, " ", names[f]), f names[f] }' |
     sort -rn | cut -d' ' -f2- | xargs -P 2 -L 1 bash -c 'fuzz "$@"' fuzz
 }
+
+# What the last commit changed is by its first parent; a clone without one has a
+# twelfth and no more.
+stage_mutants() { go test -v -vet=off -count=1 -timeout 30m -run '^TestMutants$' ./proof/mutants -mutants "${MUTANTS:-changed}"; }
 
 # Go's own benchmarks once, briefly if no BENCHTIME asks for figures. The proof
 # that other libraries and ours exclude each other is in the stage test. Nothing

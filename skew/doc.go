@@ -1,6 +1,9 @@
-// Package skew says what drifting clocks, stalls and long jobs do to a fleet of lock clients: by a
-// closed form ([Law]), by exhaustive search over the clients' own steps ([Explore]), by simulation, and
-// by bounds on clocks that are read from what clients write.
+// Package skew says what drifting clocks, stalls and long jobs can do to a
+// fleet of lock clients: by a closed form ([Law]) and by exhaustive search over
+// the clients' own steps ([Explore]), which shows how as a [Trace].
+//
+// How often it happens is the answer of package skew/simulate. Package
+// skew/offset bounds real clocks by what clients write.
 //
 // It is pure: no I/O, no clock, no randomness of its own. Every instant is an argument, so one answer
 // can be computed twice and compared.

@@ -1,6 +1,10 @@
 package skew
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+
+	"github.com/getsetlock/getsetlock/skew/internal/model"
+)
 
 // Exploration is what Explore found.
 type Exploration struct {
@@ -124,7 +128,7 @@ func (m *machine) worldSteps(s *state, out []step) []step {
 // hangsOnL: a lease of ours does.
 func (m *machine) hangsOnL(s *state) bool {
 	for i := range m.Ours.Clients {
-		if s.our[i].on != onNothing && s.our[i].pc >= ourAnswer && m.stands(s, i) {
+		if s.our[i].on != model.OnNothing && s.our[i].pc >= ourAnswer && m.stands(s, i) {
 			return true
 		}
 	}
@@ -134,7 +138,7 @@ func (m *machine) hangsOnL(s *state) bool {
 // wake makes whoever of ours holds look at L before time goes on.
 func (m *machine) wake(s *state) {
 	for i := range m.Ours.Clients {
-		if c := &s.our[i]; c.pc == ourHolds && c.on != onNothing {
+		if c := &s.our[i]; c.pc == ourHolds && c.on != model.OnNothing {
 			c.flags |= flagWoken
 		}
 	}
@@ -143,7 +147,7 @@ func (m *machine) wake(s *state) {
 // initial worlds: nothing is held; where the record says so, the tombstone stands.
 func (m *machine) initial() []state {
 	s := state{record: m.first}
-	if m.first >= sealed && m.first < clean && !m.Ours.NoTombstone {
+	if m.first >= model.Sealed && m.first < model.Clean && !m.Ours.NoTombstone {
 		s.l.kind = tombMark
 	}
 	for i := range m.Ours.Clients {
@@ -152,8 +156,8 @@ func (m *machine) initial() []state {
 			s.our[i].met = 1
 		}
 	}
-	if m.Ours.Clients > 0 && m.broken(RuleNoPhaseNoLock) {
-		s.our[0].member = noPhase
+	if m.Ours.Clients > 0 && m.broken(ruleNoPhaseNoLock) {
+		s.our[0].member = model.NoPhase
 	}
 	all := []state{s}
 	for s.within = 1; s.within < m.unit; s.within++ {
@@ -164,36 +168,59 @@ func (m *machine) initial() []state {
 
 // reached says whether a step arrives at the goal. It counts what has to come before it on the way.
 func (m *machine) reached(t *step) bool {
+	if goal := m.Goal.note(); goal != 0 {
+		return t.note&goal != 0
+	}
 	old, ours := t.to.holders()
-	if m.Goal == Chain && t.note&noteForeignDel != 0 || m.Goal == StalledLoser && t.note&noteClobber != 0 && old == 1 {
+	if m.links(t, old) {
 		t.to.links = min(t.to.links+1, 2)
 	}
 	switch m.Goal {
-	case Clobber:
-		return t.note&noteClobber != 0
-	case Ghost:
-		return t.note&noteGhost != 0
-	case Chain:
-		return t.to.links > 1
-	case TwoOurs:
+	case twoOurs:
 		return ours > 1
-	case Unnoticed:
+	case unnoticed:
 		return ours > 1 || t.note&noteUnnoticed != 0
-	case Trampled:
-		return t.note&noteTrampled != 0
-	case LostJob:
+	case lostJob:
 		return m.lostJob(&t.to)
-	case FalseLoss:
-		return t.note&noteFalseLoss != 0
-	case Untombed:
-		return t.note&noteUntombed != 0
-	case StalledLoser:
+	case chain:
+		return t.to.links > 1
+	case stalledLoser:
 		return t.to.links > 0 && old+ours > 1
 	}
 	if m.Ours.Clients == 0 {
 		return old > 1
 	}
 	return ours > 1 || ours == 1 && old > 0
+}
+
+// note is the note of the step that is the goal, for goals that one step is by
+// itself, wherever it leads.
+func (g Goal) note() note {
+	switch g {
+	case clobber:
+		return noteClobber
+	case ghost:
+		return noteGhost
+	case trampled:
+		return noteTrampled
+	case falseLoss:
+		return noteFalseLoss
+	case untombed:
+		return noteUntombed
+	}
+	return 0
+}
+
+// links says whether a step is one of those that have to come before the goal.
+// old is how many old clients hold after it.
+func (m *machine) links(t *step, old int) bool {
+	switch m.Goal {
+	case chain:
+		return t.note&noteForeignDel != 0
+	case stalledLoser:
+		return t.note&noteClobber != 0 && old == 1
+	}
+	return false
 }
 
 func (m *machine) lostJob(s *state) bool {

@@ -121,13 +121,13 @@ func TestExplorerFindsTheNamedFailures(t *testing.T) {
 		sc     Scenario
 		events int
 	}{
-		{"clobber", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal = 3, Clobber }), 11},
-		{"ghost", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal = 3, Ghost }), 12},
-		{"stalled loser at zero skew", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal, sc.Job, sc.Gap = 3, StalledLoser, 3, 5 }), 13},
+		{"clobber", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal = 3, clobber }), 11},
+		{"ghost", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal = 3, ghost }), 12},
+		{"stalled loser at zero skew", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal, sc.Job, sc.Gap = 3, stalledLoser, 3, 5 }), 13},
 		{"fast thief", with(jedis, func(sc *Scenario) { sc.Gap, sc.Ahead = 0, 5 }), 6},
 		{"born expired", with(jedis, func(sc *Scenario) { sc.Gap, sc.Behind = 0, 8 }), 6},
-		{"overrun chain", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal, sc.Overrun, sc.Lease = 3, Chain, true, 2 }), 10},
-		{"chain under SET NX EX", Scenario{Dialect: dialect.SetDel(), Old: 3, Lease: 2, Gap: 1, Overrun: true, Goal: Chain}, 8},
+		{"overrun chain", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal, sc.Overrun, sc.Lease = 3, chain, true, 2 }), 10},
+		{"chain under SET NX EX", Scenario{Dialect: dialect.SetDel(), Old: 3, Lease: 2, Gap: 1, Overrun: true, Goal: chain}, 8},
 		{"double grant of or mine", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2, Gap: 2}, 13},
 		{"double grant, nobody delayed", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2}, 13},
 	} {
@@ -196,7 +196,7 @@ func TestImpossibleScenariosNameTheField(t *testing.T) {
 }
 
 func TestSameScenarioHasTheSameTrace(t *testing.T) {
-	sc := Scenario{Dialect: dialect.Jedis(), Old: 3, Lease: 4, Job: 3, Gap: 2, Goal: StalledLoser}
+	sc := Scenario{Dialect: dialect.Jedis(), Old: 3, Lease: 4, Job: 3, Gap: 2, Goal: stalledLoser}
 	a, b := explore(t, sc), explore(t, sc)
 	if a.States != b.States || a.Trace.String() != b.Trace.String() {
 		t.Errorf("%d and %d states\n%v\n%v", a.States, b.States, a.Trace, b.Trace)

@@ -29,7 +29,7 @@ func TestUnchangedBytesBearEveryOffset(t *testing.T) {
 
 func TestStepsBackCountInTheSpreadForUnchangedBytes(t *testing.T) {
 	for _, step := range few([]int{1, 2}) {
-		for _, rule := range []Rule{0, RuleFreshSample} {
+		for _, rule := range []Rule{0, ruleFreshSample} {
 			sc := beside(dialect.Jedis(), 1, 1, PhaseDual)
 			sc.Lease, sc.FleetStep = 6, step
 			sc.Ours.Unchanged, sc.Ours.Sparse, sc.Ours.Break = sc.Lease+1, 1, rule
@@ -51,7 +51,7 @@ func TestSparseObserverMissesAValueThatWasAway(t *testing.T) {
 	sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
 	sc.FleetStep, sc.Rest, sc.Ours.Unchanged, sc.Ours.Sparse = 4, 2, 7, 1
 	checkMutants(t, []mutant{
-		{"last look too old", sc, without(RuleFreshSample), 8},
+		{"last look too old", sc, without(ruleFreshSample), 8},
 		{"looks further apart than the value is away", sc, func(sc *Scenario) { sc.Ours.Sparse = 3 }, 10},
 	})
 }
@@ -69,7 +69,7 @@ func TestServersStepIsPaidForByTheMargins(t *testing.T) {
 	}
 
 	known := beside(dialect.Jedis(), 2, 1, PhaseDual)
-	known.ServerStep, known.Ours.Margin, known.Ours.Known, known.Ours.Break = 2, 3, true, RuleStepAdds
+	known.ServerStep, known.Ours.Margin, known.Ours.Known, known.Ours.Break = 2, 3, true, ruleStepAdds
 	known.Ours.TakeoverMargin = known.ServerStep
 	mustBeSafe(t, known)
 	known.Ours.TakeoverMargin = 0
@@ -104,7 +104,7 @@ func TestLateJudgeOfTheReplyEntersBesideOurs(t *testing.T) {
 // Gates go by that one's word, while the lease of another runs: the rule covers the loss of all, not of some.
 func TestRegistryThatHasLostSomeOfItsMembersOpensGates(t *testing.T) {
 	sc := moves(dialect.Jedis(), 1, 2, PhaseModern, PhaseClean)
-	sc.Goal, sc.Ours.Empties = LostJob, true
+	sc.Goal, sc.Ours.Empties = lostJob, true
 	checkBroken(t, []mutant{{"one is back before the other", sc, func(*Scenario) {}, 0}})
 	alone := changed(sc, func(sc *Scenario) { sc.Ours.Clients = 1 })
 	mustBeSafe(t, alone)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
 // Law is the closed form of a timestamp lock: given how long leases and jobs are, how late commands
@@ -196,7 +197,7 @@ func (l Law) filled() (Law, error) {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Reply", l.Reply}, {"Spread", l.Spread}, {"Behind", said(l.Behind)}, {"Ahead", said(l.Ahead)}} {
+	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Reply", l.Reply}, {"Spread", l.Spread}, {"Behind", model.Said(l.Behind)}, {"Ahead", model.Said(l.Ahead)}} {
 		if f.value < 0 {
 			return l, &ParameterError{f.name, f.value, "at least 0"}
 		}

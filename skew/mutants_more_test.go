@@ -23,17 +23,17 @@ func moves(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
 func TestEachRuleOfOwnershipPreventsATrace(t *testing.T) {
 	tokens := Scenario{Dialect: dialect.Jedis(), Ours: Ours{Clients: 2, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1}}
 	deaf := beside(dialect.Jedis(), 0, 1, PhaseObserve)
-	deaf.Ours.Late, deaf.Ours.Deaf, deaf.Goal = true, true, FalseLoss
+	deaf.Ours.Late, deaf.Ours.Deaf, deaf.Goal = true, true, falseLoss
 	// A clock that is as far ahead as a stamp of ours lies writes the very bytes.
 	notice := beside(dialect.Gorlock(), 2, 1, PhaseObserve)
 	notice.Lease, notice.Gap, notice.Behind, notice.Ahead, notice.Ours.StampAhead = 6, 2, 1, 0, 4
-	notice.Overrun, notice.Goal = true, Unnoticed
+	notice.Overrun, notice.Goal = true, unnoticed
 	checkMutants(t, []mutant{
-		{"Gorlock mark ends with M", notice, without(RuleMarkSameTTL), 0},
-		{"Gorlock mark has a TTL", notice, without(RuleMarkHasTTL), 0},
-		{"token new for every attempt", tokens, without(RuleFreshToken), 0},
-		{"stamp remembered in M", deaf, without(RuleStampInM), 0},
-		{"unreadable is held", beside(dialect.Bare(), 1, 1, PhaseObserve), without(RuleUnreadableHeld), 0},
+		{"Gorlock mark ends with M", notice, without(ruleMarkSameTTL), 0},
+		{"Gorlock mark has a TTL", notice, without(ruleMarkHasTTL), 0},
+		{"token new for every attempt", tokens, without(ruleFreshToken), 0},
+		{"stamp remembered in M", deaf, without(ruleStampInM), 0},
+		{"unreadable is held", beside(dialect.Bare(), 1, 1, PhaseObserve), without(ruleUnreadableHeld), 0},
 	})
 }
 
@@ -43,7 +43,7 @@ func TestHonestyThatCountsOnlyTheHoldersOwnDelayIsBroken(t *testing.T) {
 	var mutants []mutant
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.ServiceStack()} {
 		sc := beside(d, 3, 0, "")
-		sc.Ours, sc.Goal = Ours{}, StalledLoser
+		sc.Ours, sc.Goal = Ours{}, stalledLoser
 		mutants = append(mutants, mutant{d.Name, sc, func(sc *Scenario) { sc.OwnDelay, sc.Job = true, sc.Job+sc.Gap }, 0})
 	}
 	checkMutants(t, mutants)
@@ -55,23 +55,23 @@ func TestTrustBeyondThePTTLReadOutlivesTheMark(t *testing.T) {
 	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
 		sc := beside(dialect.Jedis(), 1, 1, p)
 		sc.Shorten = sc.Ours.Stop
-		mutants = append(mutants, mutant{string(p), sc, without(RuleTrustPTTL), 0})
+		mutants = append(mutants, mutant{string(p), sc, without(ruleTrustPTTL), 0})
 	}
 	settles := beside(dialect.Jedis(), 1, 1, PhaseDual)
 	settles.Shorten, settles.Ours.Settle, settles.Ours.SettleAlways = 2, 2, true
-	checkMutants(t, append(mutants, mutant{"settling", settles, without(RuleTrustPTTL), 0}))
+	checkMutants(t, append(mutants, mutant{"settling", settles, without(ruleTrustPTTL), 0}))
 }
 
 // The last steps of a migration, where nothing but the gates keeps old clients away.
 func TestEachRuleOfCleanPreventsATrace(t *testing.T) {
 	toClean := moves(dialect.Jedis(), 1, 1, PhaseModern, PhaseClean)
-	told := changed(toClean, func(sc *Scenario) { sc.Goal = LostJob })
+	told := changed(toClean, func(sc *Scenario) { sc.Goal = lostJob })
 	again := changed(toClean, func(sc *Scenario) { sc.Ours.Again = true })
 	checkMutants(t, []mutant{
-		{"tombstones deleted before the leases of modern ended", told, without(RuleTombstonesLast), 0},
-		{"tombstones deleted before the record says clean", toClean, without(RuleTombstonesLast), 0},
-		{"an old client still in an attempt", toClean, without(RuleQuietGate), 0},
-		{"old clients start last, after clean", again, without(RuleInitLast), 0},
+		{"tombstones deleted before the leases of modern ended", told, without(ruleTombstonesLast), 0},
+		{"tombstones deleted before the record says clean", toClean, without(ruleTombstonesLast), 0},
+		{"an old client still in an attempt", toClean, without(ruleQuietGate), 0},
+		{"old clients start last, after clean", again, without(ruleInitLast), 0},
 	})
 }
 
@@ -87,12 +87,12 @@ func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 	emptied := toClean(1, func(o *Ours) { o.Empties = true })
 	began := changed(emptied, func(sc *Scenario) { sc.Ours.Again = true })
 	checkMutants(t, []mutant{
-		{"an older record moves members", restored, without(RuleOlderMovesNobody), 0},
-		{"an older record opens gates", restored, without(RuleOlderOpensNothing), 0},
-		{"a vanished member still holds by a tombstone", changed(unheard, func(sc *Scenario) { sc.Goal = LostJob }), without(RuleVanishedBlocks), 0},
-		{"a vanished member still holds in clean, and old clients start", again, without(RuleVanishedBlocks), 0},
-		{"an empty registry opens gates, and one holds by a tombstone", changed(emptied, func(sc *Scenario) { sc.Goal = LostJob }), without(RuleEmptyCloses), 0},
-		{"an empty registry opens gates, and old clients start", began, without(RuleEmptyCloses), 0},
+		{"an older record moves members", restored, without(ruleOlderMovesNobody), 0},
+		{"an older record opens gates", restored, without(ruleOlderOpensNothing), 0},
+		{"a vanished member still holds by a tombstone", changed(unheard, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleVanishedBlocks), 0},
+		{"a vanished member still holds in clean, and old clients start", again, without(ruleVanishedBlocks), 0},
+		{"an empty registry opens gates, and one holds by a tombstone", changed(emptied, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleEmptyCloses), 0},
+		{"an empty registry opens gates, and old clients start", began, without(ruleEmptyCloses), 0},
 	})
 }
 
@@ -108,7 +108,7 @@ func TestOverrunReleaseDeletesTheTombstoneWhereNothingIsCompared(t *testing.T) {
 		if d.OrMine { // a settle needs its room
 			sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
 		}
-		sc.Overrun, sc.Goal = true, Untombed
+		sc.Overrun, sc.Goal = true, untombed
 		if x := explore(t, sc); x.Found == slices.Contains(spared, d.Name) {
 			t.Errorf("%s, slow to delete: %v\n%v", d.Name, x.Found, x.Trace)
 		}
@@ -116,7 +116,7 @@ func TestOverrunReleaseDeletesTheTombstoneWhereNothingIsCompared(t *testing.T) {
 		if x := explore(t, sc); x.Found != slices.Contains(deletes, d.Name) {
 			t.Errorf("%s: %v\n%v", d.Name, x.Found, x.Trace)
 		}
-		sc.Goal = Unnoticed
+		sc.Goal = unnoticed
 		mustBeSafe(t, sc) // whoever stands beside it then is told
 	}
 }

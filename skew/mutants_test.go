@@ -112,31 +112,31 @@ func TestLeaseRuleIsTightInEveryDialect(t *testing.T) {
 func TestEachRuleOfHardenedPreventsATrace(t *testing.T) {
 	jedis := beside(dialect.Jedis(), 2, 1, PhaseObserve)
 	overrun := beside(dialect.Jedis(), 2, 2, PhaseObserve)
-	overrun.Overrun, overrun.Goal = true, TwoOurs
+	overrun.Overrun, overrun.Goal = true, twoOurs
 	guards := overrun
 	guards.Ours.Phase = PhaseDual
 	notice := beside(dialect.Jedis(), 2, 1, PhaseObserve)
-	notice.Overrun, notice.Goal = true, Unnoticed
+	notice.Overrun, notice.Goal = true, unnoticed
 	notice.Ours.StampAhead = 1 // else no clock is ever so far ahead that it writes our bytes
 	behind := beside(dialect.Jedis(), 2, 1, PhaseObserve)
 	// Honest jobs already pay for the spread, so what the margin has to cover is how far the whole fleet
 	// is behind the server.
 	behind.Behind, behind.Ahead, behind.Ours.Known, behind.Ours.TakeoverMargin = 2, -1, true, 1
 	trample := overrun
-	trample.Goal = Trampled
+	trample.Goal = trampled
 	checkMutants(t, []mutant{
-		{"compare and set", jedis, without(RuleCompareAndSet), 10},
+		{"compare and set", jedis, without(ruleCompareAndSet), 10},
 		{"takeover margin", behind, func(sc *Scenario) { sc.Ours.TakeoverMargin-- }, 3},
 		{"trust margin covers the stop", beside(dialect.Jedis(), 1, 2, PhaseDual), func(sc *Scenario) { sc.Ours.Margin = 0 }, 3},
-		{"two keys", guards, without(RuleTwoKeys), 10},
-		{"token", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Clients = 1, 3 }), without(RuleToken), 5},
-		{"acquire looks at L", jedis, without(RuleAcquireLooks), 3},
-		{"renewal looks at L", jedis, without(RuleRenewalLooks), 13},
-		{"release looks at L", trample, without(RuleReleaseLooks), 13},
-		{"M kept after a loss", overrun, without(RuleKeepM), 11},
-		{"mark has a TTL", notice, without(RuleMarkHasTTL), 9},
-		{"trust from before sending", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Late = 0, true }), without(RuleTrustFromSent), 6},
-		{"released grant not passed on", overrun, without(RuleReleasedNotPassed), 5},
+		{"two keys", guards, without(ruleTwoKeys), 10},
+		{"token", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Clients = 1, 3 }), without(ruleToken), 5},
+		{"acquire looks at L", jedis, without(ruleAcquireLooks), 3},
+		{"renewal looks at L", jedis, without(ruleRenewalLooks), 13},
+		{"release looks at L", trample, without(ruleReleaseLooks), 13},
+		{"M kept after a loss", overrun, without(ruleKeepM), 11},
+		{"mark has a TTL", notice, without(ruleMarkHasTTL), 9},
+		{"trust from before sending", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Late = 0, true }), without(ruleTrustFromSent), 6},
+		{"released grant not passed on", overrun, without(ruleReleasedNotPassed), 5},
 	})
 }
 
@@ -148,20 +148,20 @@ func TestEachRuleBesideOrMineClientsPreventsATrace(t *testing.T) {
 		uuid.Lease, uuid.Gap, uuid.Job, uuid.Ours.TTL, uuid.Ours.Settle = 7, 2, 5, 5, 3
 		checkMutants(t, []mutant{
 			{string(p) + " settle equal to the gap", uuid, func(sc *Scenario) { sc.Ours.Settle = sc.Gap }, 13},
-			{string(p) + " settle only after takeovers", uuid, without(RuleSettleEvery), 12},
-			{string(p) + " unsettled grant handed on as settled", uuid, without(RuleSettlePassedOn), 13},
+			{string(p) + " settle only after takeovers", uuid, without(ruleSettleEvery), 12},
+			{string(p) + " unsettled grant handed on as settled", uuid, without(ruleSettlePassedOn), 13},
 			{string(p) + " no settle", uuid, func(sc *Scenario) { sc.Ours.Settle = 0 }, 12},
 		})
 	}
 	sealed := beside(dialect.JedisUUID(), 1, 2, PhaseDual)
 	sealed.Ours.To = PhaseSealed
-	checkMutants(t, []mutant{{"unsettled guard deleted", sealed, without(RuleUnsettledDeleted), 17}})
+	checkMutants(t, []mutant{{"unsettled guard deleted", sealed, without(ruleUnsettledDeleted), 17}})
 }
 
 func TestSettleAfterEveryAcquisitionSparesTheJob(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.PageNil()} {
 		sc := beside(d, 2, 1, PhaseDual)
-		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = LostJob, sc.Gap+1, true
+		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = lostJob, sc.Gap+1, true
 		checkMutants(t, []mutant{
 			{d.Name + " no settle", sc, func(sc *Scenario) { sc.Ours.Settle = 0 }, 8},
 			{d.Name + " settle equal to the gap", sc, func(sc *Scenario) { sc.Ours.Settle = sc.Gap }, 9},
@@ -175,14 +175,14 @@ func TestEachRuleOfThePhasesPreventsATrace(t *testing.T) {
 	long := moves(dialect.Jedis(), 2, 1, PhaseSealed, PhaseModern)
 	long.Ours.Phase = PhaseDual
 	long.Ours.Long = 7
-	unnoticed := moves(dialect.Jedis(), 1, 1, PhaseDual, PhaseSealed)
-	unnoticed.Overrun, unnoticed.Goal = true, Unnoticed
+	overrun := moves(dialect.Jedis(), 1, 1, PhaseDual, PhaseSealed)
+	overrun.Overrun, overrun.Goal = true, unnoticed
 	checkMutants(t, []mutant{
-		{"tombstone put back only with M", unnoticed, without(RuleRestoreWithM), 12},
-		{"tombstones deleted last, on the way back", moves(dialect.Jedis(), 1, 2, PhaseDual, PhaseSealed), without(RuleTombstonesLast), 11},
-		{"no phase, no lock", beside(dialect.Jedis(), 1, 2, PhaseDual), without(RuleNoPhaseNoLock), 3},
-		{"long lease only after the gap", long, without(RuleLongAfterGap), 17},
-		{"one step at a time", moves(dialect.Jedis(), 1, 2, PhaseSealed, PhaseClean), without(RuleOneStep), 8},
+		{"tombstone put back only with M", overrun, without(ruleRestoreWithM), 12},
+		{"tombstones deleted last, on the way back", moves(dialect.Jedis(), 1, 2, PhaseDual, PhaseSealed), without(ruleTombstonesLast), 11},
+		{"no phase, no lock", beside(dialect.Jedis(), 1, 2, PhaseDual), without(ruleNoPhaseNoLock), 3},
+		{"long lease only after the gap", long, without(ruleLongAfterGap), 17},
+		{"one step at a time", moves(dialect.Jedis(), 1, 2, PhaseSealed, PhaseClean), without(ruleOneStep), 8},
 	})
 }
 
@@ -190,5 +190,5 @@ func TestBesideClientsThatAlwaysExpireNoLeaseExceedsTheirs(t *testing.T) {
 	for _, p := range few([]Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern}) {
 		checkMutants(t, []mutant{{string(p), beside(dialect.BareExpire(), 2, 1, p), longer, 0}})
 	}
-	checkMutants(t, []mutant{{"tombstone's TTL restored", beside(dialect.BareExpire(), 2, 1, PhaseSealed), without(RuleTombstoneTTL), 7}})
+	checkMutants(t, []mutant{{"tombstone's TTL restored", beside(dialect.BareExpire(), 2, 1, PhaseSealed), without(ruleTombstoneTTL), 7}})
 }

@@ -1,6 +1,9 @@
 package skew
 
-import "github.com/getsetlock/getsetlock/legacy/dialect"
+import (
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/internal/model"
+)
 
 // The old clients, step by step, by their dialect's data. An attempt may be dropped between any two
 // commands, since nothing makes a client go on; time may pass between them up to Gap.
@@ -10,53 +13,49 @@ import "github.com/getsetlock/getsetlock/legacy/dialect"
 // would find it expired then too.
 
 func (m *machine) oldSteps(s *state, i int, out []step) []step {
-	c, n := &s.old[i], oldName(i)
-	switch c.pc {
+	switch s.old[i].pc {
 	case oldIdle:
 		return m.begin(s, i, out)
 	case oldRests:
 		return out
 	case oldRead:
-		t := *s
-		if m.StampAtWrite {
-			t.old[i].stamp += c.age
-		}
-		out = append(out, m.setnx(t, i))
+		out = m.firstSetnx(s, i, out)
 	case oldBusy:
 		out = append(out, m.get(*s, i))
 	case oldLook:
 		out = m.look(s, i, out)
 	case oldJudged:
-		out = append(out, m.getset(*s, i, c.stamp, 0))
+		out = append(out, m.getset(*s, i, s.old[i].stamp, 0))
 	case oldReply:
 		out = m.judgeReply(s, i, out)
 	case oldLast:
-		t := m.setnx(*s, i)
-		t.ev.kind = evLast
-		if t.to.old[i].pc != oldHolds && t.to.old[i].pc != oldHoldsTTL {
-			t.to.old[i] = oldClient{}
-		}
-		out = append(out, t)
-	case oldExpire, oldHoldsTTL:
+		out = m.lastSetnx(s, i, out)
+	case oldExpire:
 		out = append(out, m.expire(*s, i))
+	case oldHoldsTTL:
+		return m.oldHolding(s, i, append(out, m.expire(*s, i)))
+	default:
+		return m.oldHolding(s, i, out)
 	}
-	if c.holds() {
-		out = m.oldEnds(s, i, out)
-		if m.Renews && c.pc == oldHolds {
-			out = m.extends(s, i, out)
-		}
-		t := step{ev: event{kind: evCrash, who: n}, to: *s}
-		t.to.forgetOld(i)
-		return append(out, t)
-	}
-	t := step{ev: event{kind: evQuit, who: n}, to: *s}
+	t := step{ev: event{kind: evQuit, who: oldName(i)}, to: *s}
 	t.to.old[i] = oldClient{}
+	return append(out, t)
+}
+
+// oldHolding: the job ends, the lease is extended, the client crashes.
+func (m *machine) oldHolding(s *state, i int, out []step) []step {
+	out = m.oldEnds(s, i, out)
+	if m.Renews && s.old[i].pc == oldHolds {
+		out = m.extends(s, i, out)
+	}
+	t := step{ev: event{kind: evCrash, who: oldName(i)}, to: *s}
+	t.to.forgetOld(i)
 	return append(out, t)
 }
 
 // begin is a clock reading. Dialects without a stamp read none.
 func (m *machine) begin(s *state, i int, out []step) []step {
-	if s.record == clean || m.first == clean || m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
+	if s.record == model.Clean || m.first == model.Clean || m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
 		return out // no phase keeps them out any more, and none of them may be left
 	}
 	low, high := -m.Behind, m.Ahead
@@ -78,7 +77,7 @@ func (m *machine) begin(s *state, i int, out []step) []step {
 
 // reopened: nobody of ours goes without a mark on L any more.
 func (m *machine) reopened(s *state) bool {
-	return m.highest(s) < clean && !m.refuses(s) || m.broken(RuleInitLast)
+	return m.highest(s) < model.Clean && !m.refuses(s) || m.broken(ruleInitLast)
 }
 
 // stampAt is the stamp of a reading, with a lease of so much more than the smallest.
@@ -114,6 +113,25 @@ func (m *machine) written(i int, stamp int8) mark {
 
 // keys with a TTL exist through its last tick.
 func lasts(ticks int) int8 { return int8(ticks + 1) }
+
+// firstSetnx carries the stamp of the reading, or one that is made only now.
+func (m *machine) firstSetnx(s *state, i int, out []step) []step {
+	t := *s
+	if m.StampAtWrite {
+		t.old[i].stamp += t.old[i].age
+	}
+	return append(out, m.setnx(t, i))
+}
+
+// lastSetnx ends the attempt, won or not.
+func (m *machine) lastSetnx(s *state, i int, out []step) []step {
+	t := m.setnx(*s, i)
+	t.ev.kind = evLast
+	if c := &t.to.old[i]; !c.holds() {
+		*c = oldClient{}
+	}
+	return append(out, t)
+}
 
 func (m *machine) setnx(s state, i int) step {
 	c := &s.old[i]

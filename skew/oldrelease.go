@@ -1,6 +1,9 @@
 package skew
 
-import "github.com/getsetlock/getsetlock/legacy/dialect"
+import (
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/internal/model"
+)
 
 // oldEnds are the ways in which a holder of the dialect stops holding, a crash excepted. A release that
 // looks first is two steps, and the second comes whatever happened in between.
@@ -136,10 +139,10 @@ func (s *state) forgetOld(i int) {
 func (m *machine) hurt(s *state, before mark) {
 	for i := range s.our {
 		c := &s.our[i]
-		if c.pc < ourAnswer || c.on == onNothing || s.m.who != ourName(i) {
+		if c.pc < ourAnswer || c.on == model.OnNothing || s.m.who != ourName(i) {
 			continue
 		}
-		if c.on == onTomb && before.kind == tombMark || c.on == onOwn && m.isMark(s, before, i) {
+		if c.on == model.OnTomb && before.kind == tombMark || c.on == model.OnOwn && m.isMark(s, before, i) {
 			c.flags |= flagHurt
 		}
 	}

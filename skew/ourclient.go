@@ -1,5 +1,7 @@
 package skew
 
+import "github.com/getsetlock/getsetlock/skew/internal/model"
+
 // Ours, step by step: attempt, settle, hold, renewal, loss, release.
 
 func (m *machine) ourSteps(s *state, i int, out []step) []step {
@@ -19,32 +21,46 @@ func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	case ourSettle:
 		out = m.settling(s, i, out)
 	case ourHolds:
-		out = m.holding(s, i, out)
+		out = m.lateRelease(s, i, m.holding(s, i, out))
 	case ourLost:
-		out = append(out, m.pc(s, i, evStop, ourStopped))
+		out = m.lateRelease(s, i, append(out, m.pc(s, i, evStop, ourStopped)))
 	case ourStopped:
-		out = append(out, m.releases(s, i))
-		if m.broken(RuleReleasedNotPassed) && !m.trustOver(c) {
-			t := m.pc(s, i, evPass, ourHolds)
-			t.to.our[i].flags |= flagReleased
-			out = append(out, t)
-		}
-	}
-	if c.pc == ourStopped && m.broken(RuleFreshToken) {
-		t := m.pc(s, i, evLate, ourIdle)
-		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away, on: c.on, flags: flagReleased}
-		out = append(out, t)
-	}
-	if (c.holds() || c.pc == ourIdle) && c.flags&flagReleased != 0 {
-		t := step{ev: event{kind: evRelease, who: ourName(i)}, to: *s}
-		m.release(&t.to, i)
-		t.to.our[i].flags &^= flagReleased
-		out = append(out, t)
+		out = m.stopped(s, i, out)
 	}
 	if c.pc >= ourAnswer {
 		out = append(out, m.idles(s, i, evDie))
 	}
 	return out
+}
+
+// stopped releases. Without their rules, the next holder in the process takes
+// the grant over meanwhile, or the next attempt sets out with the same token.
+func (m *machine) stopped(s *state, i int, out []step) []step {
+	c := &s.our[i]
+	out = append(out, m.releases(s, i))
+	if m.broken(ruleReleasedNotPassed) && !m.trustOver(c) {
+		t := m.pc(s, i, evPass, ourHolds)
+		t.to.our[i].flags |= flagReleased
+		out = append(out, t)
+	}
+	if m.broken(ruleFreshToken) {
+		t := m.pc(s, i, evLate, ourIdle)
+		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away, on: c.on, flags: flagReleased}
+		out = append(out, t)
+	}
+	return out
+}
+
+// lateRelease is the release of an earlier holder of the same token, which is
+// executed only now.
+func (m *machine) lateRelease(s *state, i int, out []step) []step {
+	if s.our[i].flags&flagReleased == 0 {
+		return out
+	}
+	t := step{ev: event{kind: evRelease, who: ourName(i)}, to: *s}
+	m.release(&t.to, i)
+	t.to.our[i].flags &^= flagReleased
+	return append(out, t)
 }
 
 // releases is the release script's turn. Nobody waits for its reply.
@@ -91,12 +107,12 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 	if !m.Ours.Restored && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
-	if c.member == noPhase && !m.broken(RuleNoPhaseNoLock) {
+	if c.member == model.NoPhase && !m.broken(ruleNoPhaseNoLock) {
 		return out
 	}
 	to := *s
 	to.our[i].phase, to.our[i].age = c.member, 0
-	if m.broken(RuleCompareAndSet) && s.l.kind == stampMark && m.mayTakeOver(s, c) {
+	if m.broken(ruleCompareAndSet) && s.l.kind == stampMark && m.mayTakeOver(s, c) {
 		blind := to
 		blind.our[i].pc, blind.our[i].flags = ourSent, flagJudged
 		out = append(out, step{ev: event{kind: evSample, who: ourName(i), arg: s.l.at, out: outOther}, to: blind})
@@ -168,7 +184,7 @@ func (m *machine) meetsPast(s *state, c *ourClient, timed bool) bool {
 	case timed: // the reading is older than the bytes may be
 		return m.notes(s, s.l.asSeen(), c.since)
 	case m.Ours.OldServer:
-		if !m.broken(RuleLookAfterReply) && !s.look.sameBytes(s.l) {
+		if !m.broken(ruleLookAfterReply) && !s.look.sameBytes(s.l) {
 			c.watch, c.since = s.l.asSeen(), 0
 		}
 		return false
@@ -179,7 +195,7 @@ func (m *machine) meetsPast(s *state, c *ourClient, timed bool) bool {
 // remembers is what a look is made of where a script that has asked the time may not write.
 func (m *machine) remembers(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	if m.broken(RuleLookAfterReply) {
+	if m.broken(ruleLookAfterReply) {
 		if c.flags&flagTimed == 0 {
 			t := step{ev: event{kind: evTime, who: ourName(i)}, to: *s}
 			t.to.our[i].flags |= flagTimed
@@ -201,10 +217,10 @@ func (m *machine) remembers(s *state, i int, out []step) []step {
 
 // mustSettle: a tombstone needs none, since only settled guards have left one.
 func (m *machine) mustSettle(c *ourClient, tookOver bool) bool {
-	if m.Ours.Settle == 0 || !m.Dialect.HasTakeover() || c.on != onOwn {
+	if m.Ours.Settle == 0 || !m.Dialect.HasTakeover() || c.on != model.OnOwn {
 		return false
 	}
-	every := m.Ours.SettleAlways || m.Dialect.NeedsSettleEvery() && !m.broken(RuleSettleEvery)
+	every := m.Ours.SettleAlways || m.Dialect.NeedsSettleEvery() && !m.broken(ruleSettleEvery)
 	return tookOver || every
 }
 
@@ -224,7 +240,7 @@ func (m *machine) trustOver(c *ourClient) bool { return int(c.age) >= m.ttl(c)-m
 
 func (m *machine) answer(s state, i int) step {
 	c := &s.our[i]
-	if m.broken(RuleTrustFromSent) {
+	if m.broken(ruleTrustFromSent) {
 		c.age = 0
 	}
 	m.told(c)
@@ -235,7 +251,7 @@ func (m *machine) answer(s state, i int) step {
 func (m *machine) settling(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	out = append(out, m.pc(s, i, evCancel, ourStopped))
-	if m.broken(RuleSettlePassedOn) && !m.trustOver(c) {
+	if m.broken(ruleSettlePassedOn) && !m.trustOver(c) {
 		t := m.pc(s, i, evPass, ourHolds)
 		out = append(out, t)
 	}
@@ -267,7 +283,7 @@ func (m *machine) holding(s *state, i int, out []step) []step {
 	if m.trustOver(c) {
 		return append(out, m.pc(s, i, evToldLost, ourLost))
 	}
-	if c.on != onNothing && !m.stands(s, i) {
+	if c.on != model.OnNothing && !m.stands(s, i) {
 		out = append(out, m.pc(s, i, evToldLost, ourLost))
 	}
 	if m.Ours.Late && c.renew == 0 {
@@ -293,7 +309,7 @@ func (m *machine) renewed(s *state, i int, out []step) []step {
 		}
 		deaf := t
 		t.to.our[i].pc, t.to.our[i].life = ourLost, 0
-		if m.broken(RuleKeepM) {
+		if m.broken(ruleKeepM) {
 			out = append(out, deaf)
 		}
 		return append(out, t)

@@ -1,6 +1,9 @@
 package skew
 
-import "github.com/getsetlock/getsetlock/legacy/dialect"
+import (
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/internal/model"
+)
 
 // The scripts of ours, each one step on the server.
 
@@ -8,25 +11,25 @@ import "github.com/getsetlock/getsetlock/legacy/dialect"
 func (m *machine) isMark(s *state, v mark, i int) bool {
 	c := &s.our[i]
 	switch {
-	case c.on == onTomb:
+	case c.on == model.OnTomb:
 		return v.kind == tombMark
 	case v.kind == guardMark:
 		return v.who == ourName(i)
 	}
 	// A stamp's bytes prove nothing without the TTL that ours always writes with them.
-	return v.kind == stampMark && v.at == s.m.at && (v.ttl > 0 || m.broken(RuleMarkHasTTL))
+	return v.kind == stampMark && v.at == s.m.at && (v.ttl > 0 || m.broken(ruleMarkHasTTL))
 }
 
 // stands is isMark of what is on L now. Where old clients set a TTL too, theirs differs from ours.
 func (m *machine) stands(s *state, i int) bool {
 	c := &s.our[i]
-	if c.on == onNothing {
+	if c.on == model.OnNothing {
 		return true
 	}
-	if !m.isMark(s, s.l, i) || s.l.kind == stampMark && m.broken(RuleStampInM) && s.l.at != c.heard {
+	if !m.isMark(s, s.l, i) || s.l.kind == stampMark && m.broken(ruleStampInM) && s.l.at != c.heard {
 		return false
 	}
-	if s.l.kind == stampMark && m.Dialect.ServerExpires() && !m.broken(RuleMarkHasTTL|RuleMarkSameTTL) {
+	if s.l.kind == stampMark && m.Dialect.ServerExpires() && !m.broken(ruleMarkHasTTL|ruleMarkSameTTL) {
 		return s.l.ttl-s.m.ttl == m.beyond()
 	}
 	return true
@@ -42,24 +45,24 @@ func (m *machine) beyond() int8 {
 }
 
 // free says whether client i may take L as it is, and what its lease would then hang on.
-func (m *machine) free(s *state, i int) (onL, bool) {
+func (m *machine) free(s *state, i int) (model.OnL, bool) {
 	c := &s.our[i]
-	if c.phase == clean || c.phase == noPhase {
-		return onNothing, true
+	if c.phase == model.Clean || c.phase == model.NoPhase {
+		return model.OnNothing, true
 	}
 	switch s.l.kind {
 	case noMark:
-		return onOwn, true
+		return model.OnOwn, true
 	case tombMark:
-		if c.phase >= sealed {
-			return onTomb, true
+		if c.phase >= model.Sealed {
+			return model.OnTomb, true
 		}
-		return onOwn, c.phase == dual || m.broken(RuleAcquireLooks) // observe takes it for held
+		return model.OnOwn, c.phase == model.Dual || m.broken(ruleAcquireLooks) // observe takes it for held
 	case stampMark:
-		return onOwn, c.flags&flagJudged != 0 || m.mayTakeOver(s, c) || m.broken(RuleAcquireLooks)
+		return model.OnOwn, c.flags&flagJudged != 0 || m.mayTakeOver(s, c) || m.broken(ruleAcquireLooks)
 	}
-	unread := s.l.kind == constMark && m.broken(RuleUnreadableHeld)
-	return onOwn, c.flags&flagJudged != 0 || m.broken(RuleAcquireLooks) || unread
+	unread := s.l.kind == constMark && m.broken(ruleUnreadableHeld)
+	return model.OnOwn, c.flags&flagJudged != 0 || m.broken(ruleAcquireLooks) || unread
 }
 
 func (m *machine) mayTakeOver(s *state, c *ourClient) bool {
@@ -83,14 +86,14 @@ func (m *machine) past(s *state, c *ourClient) bool {
 
 // known: how far the slowest old clock is behind this server's is known, or believed to be.
 func (m *machine) known(s *state) bool {
-	return m.Ours.Known || m.Ours.Measured && (!m.FailOver || s.server == 0 || m.broken(RuleRunID))
+	return m.Ours.Known || m.Ours.Measured && (!m.FailOver || s.server == 0 || m.broken(ruleRunID))
 }
 
 // gained is what client c has seen the server's clock gain on its own elapsed time.
 func (m *machine) gained(s *state, c *ourClient) int {
 	undone := s.server < 0
 	switch {
-	case s.server == 0 || c.met == 0 || m.broken(RuleStepAdds):
+	case s.server == 0 || c.met == 0 || m.broken(ruleStepAdds):
 		return 0
 	case m.ServerStep > 0:
 		return m.ServerStep
@@ -107,7 +110,7 @@ func (m *machine) looked(s *state) bool {
 	}
 	age := int(s.look.age)
 	switch {
-	case m.broken(RuleLookElapsed):
+	case m.broken(ruleLookElapsed):
 		age += int(s.look.shift)
 	case m.Ours.Elsewhere:
 		age = 9*(age+int(s.look.shift))/10 - m.Ours.Margin
@@ -126,7 +129,7 @@ func (m *machine) notes(s *state, seen seen, age int8) bool {
 
 // worthALook: client c meets a past stamp, and has nothing else to judge it by.
 func (m *machine) worthALook(s *state, c *ourClient) bool {
-	return m.Ours.Unchanged == 0 && s.l.kind == stampMark && s.m.who == nobody && c.phase != clean && c.phase != noPhase &&
+	return m.Ours.Unchanged == 0 && s.l.kind == stampMark && s.m.who == nobody && c.phase != model.Clean && c.phase != model.NoPhase &&
 		m.Dialect.HasTakeover() && !m.known(s) && m.past(s, c)
 }
 
@@ -153,7 +156,7 @@ func (m *machine) meets(s *state, i int) {
 // reads is a look of client i at its mark: what the server keeps is trusted, and no more (rule 9).
 func (m *machine) reads(s *state, i int) {
 	c := &s.our[i]
-	if s.l.ttl == 0 || c.on == onNothing || m.broken(RuleTrustPTTL) {
+	if s.l.ttl == 0 || c.on == model.OnNothing || m.broken(ruleTrustPTTL) {
 		return
 	}
 	c.age = max(c.age, min(int8(m.ttl(c))-(s.l.ttl-1), m.trustCap))
@@ -161,7 +164,7 @@ func (m *machine) reads(s *state, i int) {
 
 // hears is what a reply says was written to L; kept only where M does not.
 func (m *machine) hears(s *state) int8 {
-	if m.broken(RuleStampInM) {
+	if m.broken(ruleStampInM) {
 		return s.m.at
 	}
 	return 0
@@ -171,19 +174,19 @@ func (m *machine) hears(s *state) int8 {
 // it replaced an old client's value.
 func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	on, ok := m.free(s, i)
-	if !ok || s.m.who != nobody && !m.broken(RuleTwoKeys) {
+	if !ok || s.m.who != nobody && !m.broken(ruleTwoKeys) {
 		return false, false
 	}
 	c := &s.our[i]
-	tookOver = on == onOwn && s.l.kind == stampMark
+	tookOver = on == model.OnOwn && s.l.kind == stampMark
 	before := s.l
 	c.on, c.flags, c.life = on, c.flags&flagReleased, 0
 	s.look = look{}
 	s.m = token{who: ourName(i), ttl: lasts(m.Ours.TTL), at: m.floor}
 	switch on {
-	case onOwn:
+	case model.OnOwn:
 		m.putMark(s, i)
-	case onTomb:
+	case model.OnTomb:
 		s.l.ttl = 0
 	}
 	if before != s.l {
@@ -199,7 +202,7 @@ func (m *machine) putMark(s *state, i int) {
 	c := &s.our[i]
 	ttl := m.ttl(c)
 	s.m.at = m.floor // no stamp of ours is ever so far back while M exists
-	if c.phase == observe && m.Dialect.HasStamp() {
+	if c.phase == model.Observe && m.Dialect.HasStamp() {
 		u := int(m.unit)
 		at := int8(m.cut(s, 0)+(ttl+u-1)/u*u) + m.slack + m.far
 		s.m.at = at
@@ -221,31 +224,31 @@ func (m *machine) ttl(c *ourClient) int {
 }
 
 func (m *machine) hasM(s *state, i int) bool {
-	return s.m.who == ourName(i) || m.broken(RuleToken) && s.m.who != nobody || m.broken(RuleTwoKeys)
+	return s.m.who == ourName(i) || m.broken(ruleToken) && s.m.who != nobody || m.broken(ruleTwoKeys)
 }
 
 // renewal renews both keys if M is ours and L still carries the mark.
 func (m *machine) renewal(s *state, i int) bool {
 	c := &s.our[i]
-	looks := !m.broken(RuleRenewalLooks)
+	looks := !m.broken(ruleRenewalLooks)
 	switch {
 	case !m.hasM(s, i):
 		return false
 	case looks && !m.stands(s, i):
-		if m.broken(RuleKeepM) {
+		if m.broken(ruleKeepM) {
 			s.m = token{}
 		}
 		return false
 	}
-	if c.phase == modern && m.Ours.Long > 0 && (int(c.life) > m.Gap || m.broken(RuleLongAfterGap)) {
+	if c.phase == model.Modern && m.Ours.Long > 0 && (int(c.life) > m.Gap || m.broken(ruleLongAfterGap)) {
 		c.flags |= flagLong
 	}
-	own := c.on == onOwn && m.stands(s, i) // before M's TTL is new, which stands may compare
+	own := c.on == model.OnOwn && m.stands(s, i) // before M's TTL is new, which stands may compare
 	s.m.who, s.m.ttl = ourName(i), lasts(m.ttl(c))
 	switch {
 	case own:
 		m.putMark(s, i)
-	case c.on == onTomb && s.l.kind == tombMark && !m.broken(RuleTombstoneTTL):
+	case c.on == model.OnTomb && s.l.kind == tombMark && !m.broken(ruleTombstoneTTL):
 		s.l.ttl = 0 // which some EXPIRE may have cut
 	}
 	return true
@@ -257,9 +260,9 @@ func (m *machine) release(s *state, i int) {
 	if !m.hasM(s, i) {
 		return
 	}
-	if c.on == onOwn && (m.stands(s, i) || m.broken(RuleReleaseLooks)) {
+	if c.on == model.OnOwn && (m.stands(s, i) || m.broken(ruleReleaseLooks)) {
 		s.l = mark{}
-		if c.phase >= sealed && (!m.Dialect.OrMine || c.flags&flagSettled != 0 || m.broken(RuleUnsettledDeleted)) {
+		if c.phase >= model.Sealed && (!m.Dialect.OrMine || c.flags&flagSettled != 0 || m.broken(ruleUnsettledDeleted)) {
 			s.l = mark{kind: tombMark}
 		}
 	}

@@ -1,44 +1,74 @@
 package skew
 
+import "github.com/getsetlock/getsetlock/skew/internal/model"
+
 // The fleet's record of its phase, and the verbs that move it.
 
 func (m *machine) recordSteps(s *state, out []step) []step {
-	if s.record < m.last && m.mayAdvance(s) {
-		t := step{ev: event{kind: evAdvance, arg: int8(s.record + 1)}, to: *s}
-		t.to.record++
-		t.to.older = min(2*s.older, 2)
-		out = append(out, t)
-	}
-	if s.record > m.first && s.record != clean && m.mayGoBack(s) {
-		t := step{ev: event{kind: evBack, arg: int8(s.record - 1)}, to: *s}
-		t.to.record--
-		out = append(out, t)
-	}
-	if m.Ours.Again && s.record == clean {
-		t := step{ev: event{kind: evInit, arg: int8(observe)}, to: *s}
-		t.to.record = observe
-		out = append(out, t)
-	}
-	if m.Ours.Restored && s.older == 0 && s.record > m.first {
-		t := step{ev: event{kind: evRevert, arg: int8(m.first)}, to: *s}
-		t.to.record, t.to.older = m.first, 1
-		out = append(out, t)
-	}
-	if m.Ours.Empties && !m.forgotten(s) {
-		out = append(out, m.empties(s))
-	}
-	if m.maySweep(s) {
-		t := step{ev: event{kind: evSweep}, to: *s}
-		t.to.l = mark{}
-		m.hurt(&t.to, s.l)
-		out = append(out, t)
-	}
-	if m.broken(RuleRestoreWithM) && s.record >= sealed && s.record < clean && s.l.kind == noMark {
-		t := step{ev: event{kind: evRestore}, to: *s}
-		t.to.l = mark{kind: tombMark}
-		out = append(out, t)
+	for _, verb := range recordVerbs {
+		if m.may(verb, s) {
+			out = append(out, m.did(verb, s))
+		}
 	}
 	return out
+}
+
+// recordVerbs are what befalls the record, the registry and what the phases left
+// on L, in the order in which they are tried.
+var recordVerbs = [...]eventKind{evAdvance, evBack, evInit, evRevert, evEmpty, evSweep, evRestore}
+
+// may says when each of them can happen.
+func (m *machine) may(verb eventKind, s *state) bool {
+	switch verb {
+	case evAdvance:
+		return s.record < m.last && m.mayAdvance(s)
+	case evBack:
+		return s.record > m.first && m.mayGoBack(s)
+	case evInit:
+		return m.Ours.Again && s.record == model.Clean
+	case evRevert:
+		return m.Ours.Restored && s.older == 0 && s.record > m.first
+	case evEmpty:
+		return m.Ours.Empties && !m.forgotten(s)
+	case evSweep:
+		return m.maySweep(s)
+	case evRestore:
+		return m.broken(ruleRestoreWithM) && m.tombstoneMissing(s)
+	}
+	return false
+}
+
+// did is what each of them changes.
+func (m *machine) did(verb eventKind, s *state) step {
+	t := step{ev: event{kind: verb}, to: *s}
+	switch verb {
+	case evAdvance:
+		t.to.record++
+		t.to.older = min(2*s.older, 2)
+	case evBack:
+		t.to.record--
+	case evInit:
+		t.to.record = model.Observe
+	case evRevert:
+		t.to.record, t.to.older = m.first, 1
+	case evEmpty:
+		m.empty(&t.to)
+		return t
+	case evSweep:
+		t.to.l = mark{}
+		m.hurt(&t.to, s.l)
+		return t
+	case evRestore:
+		t.to.l = mark{kind: tombMark}
+		return t
+	}
+	t.ev.arg = int8(t.to.record)
+	return t
+}
+
+// tombstoneMissing: L is free in a phase that keeps a tombstone there.
+func (m *machine) tombstoneMissing(s *state) bool {
+	return s.record >= model.Sealed && s.record < model.Clean && s.l.kind == noMark
 }
 
 // older says that c has read a later record than stands there: one was restored.
@@ -53,13 +83,13 @@ func (m *machine) refuses(s *state) bool {
 		switch {
 		case c.away == awayUnsaid:
 			continue
-		case m.older(s, c) && !m.broken(RuleOlderOpensNothing), c.away == awaySilent && !m.broken(RuleVanishedBlocks):
+		case m.older(s, c) && !m.broken(ruleOlderOpensNothing), c.away == awaySilent && !m.broken(ruleVanishedBlocks):
 			return true
 		case c.away == awayNot:
 			heard++
 		}
 	}
-	return m.Ours.Clients > 0 && heard == 0 && !m.broken(RuleEmptyCloses)
+	return m.Ours.Clients > 0 && heard == 0 && !m.broken(ruleEmptyCloses)
 }
 
 // forgotten says that the registry is empty.
@@ -72,18 +102,16 @@ func (m *machine) forgotten(s *state) bool {
 	return true
 }
 
-// empties is the registry losing its members, as by an eviction or a hand that deletes too much.
-func (m *machine) empties(s *state) step {
-	t := step{ev: event{kind: evEmpty}, to: *s}
+// empty is the registry losing its members, as by an eviction or a hand that deletes too much.
+func (m *machine) empty(s *state) {
 	for i := range m.Ours.Clients {
-		t.to.our[i].away = awayUnsaid
+		s.our[i].away = awayUnsaid
 	}
-	return t
 }
 
 // mayLearn: the record says something else than c acts by, and c heeds it.
 func (m *machine) mayLearn(s *state, c *ourClient) bool {
-	return c.member != s.record && c.away == awayNot && (!m.older(s, c) || m.broken(RuleOlderMovesNobody))
+	return c.member != s.record && c.away == awayNot && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
 }
 
 func (m *machine) learn(s *state, i int) step {
@@ -113,8 +141,8 @@ func (m *machine) heartbeat(s *state, i int, out []step) []step {
 
 // lowest and highest are over members and, if leases count, over the grants that still live. Who is
 // away is asked nothing.
-func (m *machine) lowest(s *state, leases bool) phase {
-	low := clean
+func (m *machine) lowest(s *state, leases bool) model.Phase {
+	low := model.Clean
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
 		if c.away != awayNot {
@@ -128,8 +156,8 @@ func (m *machine) lowest(s *state, leases bool) phase {
 	return low
 }
 
-func (m *machine) highest(s *state) phase {
-	high := noPhase
+func (m *machine) highest(s *state) model.Phase {
+	high := model.NoPhase
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
 		if c.away != awayNot {
@@ -145,7 +173,7 @@ func (m *machine) highest(s *state) phase {
 
 // A job that runs for ever outlasts every window.
 func (m *machine) oldQuiet(s *state) bool {
-	if m.Overrun || m.broken(RuleQuietGate) {
+	if m.Overrun || m.broken(ruleQuietGate) {
 		return true
 	}
 	for i := range s.old {
@@ -161,48 +189,50 @@ func (m *machine) oldQuiet(s *state) bool {
 // clean as "none is left".
 func (m *machine) mayAdvance(s *state) bool {
 	switch {
-	case m.broken(RuleOneStep):
+	case m.broken(ruleOneStep):
 		return true
 	case m.refuses(s):
 		return false
 	}
 	switch s.record + 1 {
-	case dual:
-		return m.lowest(s, false) >= observe
-	case sealed:
-		return m.lowest(s, false) >= dual && m.oldQuiet(s)
-	case modern:
-		return m.lowest(s, true) >= sealed && m.oldQuiet(s)
+	case model.Dual:
+		return m.lowest(s, false) >= model.Observe
+	case model.Sealed:
+		return m.lowest(s, false) >= model.Dual && m.oldQuiet(s)
+	case model.Modern:
+		return m.lowest(s, true) >= model.Sealed && m.oldQuiet(s)
 	}
-	return m.lowest(s, true) >= modern && m.oldQuiet(s)
+	return m.lowest(s, true) >= model.Modern && m.oldQuiet(s)
 }
 
 func (m *machine) mayGoBack(s *state) bool {
 	switch {
-	case m.broken(RuleOneStep):
+	case s.record == model.Clean:
+		return false
+	case m.broken(ruleOneStep):
 		return true
 	case m.refuses(s):
 		return false
 	}
-	if s.record-1 != observe {
+	if s.record-1 != model.Observe {
 		return m.Ours.Forget || m.lowest(s, false) >= s.record
 	}
 	// observe takes a tombstone for held, so none may be left, nor anybody who would leave one.
-	return s.l.kind != tombMark && m.highest(s) <= dual && m.lowest(s, false) >= dual
+	return s.l.kind != tombMark && m.highest(s) <= model.Dual && m.lowest(s, false) >= model.Dual
 }
 
 // maySweep: after the way back to dual, and after clean was acknowledged by everybody. Without the
 // rule, as soon as clean is where the fleet goes.
 func (m *machine) maySweep(s *state) bool {
-	early := m.broken(RuleTombstonesLast)
-	if s.l.kind != tombMark || s.record != dual && s.record != clean && !(early && s.record == modern && m.last == clean) {
+	early := m.broken(ruleTombstonesLast)
+	if s.l.kind != tombMark || s.record != model.Dual && s.record != model.Clean && !(early && s.record == model.Modern && m.last == model.Clean) {
 		return false
 	}
 	if early {
 		return true
 	}
-	if s.record == clean {
-		return m.lowest(s, true) >= clean && !m.refuses(s)
+	if s.record == model.Clean {
+		return m.lowest(s, true) >= model.Clean && !m.refuses(s)
 	}
 	return s.m.who == nobody
 }

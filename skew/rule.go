@@ -6,87 +6,87 @@ type Rule uint64
 // The rules. Those whose parameter is a number (the lease rule, margins, settle) are broken by giving
 // another number.
 const (
-	// RuleCompareAndSet: ours takes over by compare-and-set. Without it, by GET, judging and GETSET.
-	RuleCompareAndSet Rule = 1 << iota
-	// RuleTwoKeys: M excludes ours from ours. Without it L alone does.
-	RuleTwoKeys
-	// RuleToken: renewal and release compare M's token. Without it whoever has M is taken for oneself.
-	RuleToken
-	// RuleRenewalLooks: the renewal looks at L. Without it M is renewed and L is left as it is.
-	RuleRenewalLooks
-	// RuleReleaseLooks: the release looks at L. Without it it deletes whatever is there.
-	RuleReleaseLooks
-	// RuleKeepM: M stays when L was lost. Without it the renewal that finds out gives M back.
-	RuleKeepM
-	// RuleTrustFromSent: trust counts from before the request was sent. Without it from the reply.
-	RuleTrustFromSent
-	// RuleFreshSample: an observation whose last look is too old starts anew.
-	RuleFreshSample
-	// RuleSettleEvery: in or-mine dialects every acquisition settles. Without it only takeovers.
-	RuleSettleEvery
-	// RuleSettlePassedOn: an unsettled guard hands the rest of its settle on.
-	RuleSettlePassedOn
-	// RuleUnsettledDeleted: in or-mine dialects an unsettled guard is deleted, not replaced by a tombstone.
-	RuleUnsettledDeleted
-	// RuleRestoreWithM: a tombstone is put back only by a script that takes M.
-	RuleRestoreWithM
-	// RuleTombstonesLast: tombstones are deleted only where no lease hangs on them.
-	RuleTombstonesLast
-	// RuleNoPhaseNoLock: a member that never read the record refuses. Without it it takes M alone.
-	RuleNoPhaseNoLock
-	// RuleLongAfterGap: in phase modern only a renewal more than Gap later asks for the long lease.
-	RuleLongAfterGap
-	// RuleOneStep: the record moves only when no member, and for modern and clean no lease, lags behind.
-	RuleOneStep
-	// RuleMarkHasTTL: a stamp of ours is only known by its bytes and a TTL. Without it the bytes will do.
-	RuleMarkHasTTL
-	// RuleAcquireLooks: the acquire script looks at L. Without it it takes M and writes over L.
-	RuleAcquireLooks
-	// RuleTombstoneTTL: every renewal gives the tombstone its long TTL back.
-	RuleTombstoneTTL
-	// RuleReleasedNotPassed: a grant whose release was ever sent is not handed on.
-	RuleReleasedNotPassed
-	// RuleFreshToken: every attempt has a token of its own. Without it a client uses one for all, and begins
+	// ruleCompareAndSet: ours takes over by compare-and-set. Without it, by GET, judging and GETSET.
+	ruleCompareAndSet Rule = 1 << iota
+	// ruleTwoKeys: M excludes ours from ours. Without it L alone does.
+	ruleTwoKeys
+	// ruleToken: renewal and release compare M's token. Without it whoever has M is taken for oneself.
+	ruleToken
+	// ruleRenewalLooks: the renewal looks at L. Without it M is renewed and L is left as it is.
+	ruleRenewalLooks
+	// ruleReleaseLooks: the release looks at L. Without it it deletes whatever is there.
+	ruleReleaseLooks
+	// ruleKeepM: M stays when L was lost. Without it the renewal that finds out gives M back.
+	ruleKeepM
+	// ruleTrustFromSent: trust counts from before the request was sent. Without it from the reply.
+	ruleTrustFromSent
+	// ruleFreshSample: an observation whose last look is too old starts anew.
+	ruleFreshSample
+	// ruleSettleEvery: in or-mine dialects every acquisition settles. Without it only takeovers.
+	ruleSettleEvery
+	// ruleSettlePassedOn: an unsettled guard hands the rest of its settle on.
+	ruleSettlePassedOn
+	// ruleUnsettledDeleted: in or-mine dialects an unsettled guard is deleted, not replaced by a tombstone.
+	ruleUnsettledDeleted
+	// ruleRestoreWithM: a tombstone is put back only by a script that takes M.
+	ruleRestoreWithM
+	// ruleTombstonesLast: tombstones are deleted only where no lease hangs on them.
+	ruleTombstonesLast
+	// ruleNoPhaseNoLock: a member that never read the record refuses. Without it it takes M alone.
+	ruleNoPhaseNoLock
+	// ruleLongAfterGap: in phase modern only a renewal more than Gap later asks for the long lease.
+	ruleLongAfterGap
+	// ruleOneStep: the record moves only when no member, and for modern and clean no lease, lags behind.
+	ruleOneStep
+	// ruleMarkHasTTL: a stamp of ours is only known by its bytes and a TTL. Without it the bytes will do.
+	ruleMarkHasTTL
+	// ruleAcquireLooks: the acquire script looks at L. Without it it takes M and writes over L.
+	ruleAcquireLooks
+	// ruleTombstoneTTL: every renewal gives the tombstone its long TTL back.
+	ruleTombstoneTTL
+	// ruleReleasedNotPassed: a grant whose release was ever sent is not handed on.
+	ruleReleasedNotPassed
+	// ruleFreshToken: every attempt has a token of its own. Without it a client uses one for all, and begins
 	// again while a release is still on its way.
-	RuleFreshToken
-	// RuleMarkSameTTL: where old clients set TTLs too, a stamp is ours only if it ends together with M.
+	ruleFreshToken
+	// ruleMarkSameTTL: where old clients set TTLs too, a stamp is ours only if it ends together with M.
 	// Without it any TTL will do.
-	RuleMarkSameTTL
-	// RuleStampInM: M says which stamp was written to L. Without it the client goes by what it last heard.
-	RuleStampInM
-	// RuleUnreadableHeld: what is no stamp is held. Without it it is taken over.
-	RuleUnreadableHeld
-	// RuleTrustPTTL: trust never goes beyond the PTTL that a look at L brought.
-	RuleTrustPTTL
-	// RuleStepAdds: what the server's clock gains on a client's elapsed time is added to how far the slowest
+	ruleMarkSameTTL
+	// ruleStampInM: M says which stamp was written to L. Without it the client goes by what it last heard.
+	ruleStampInM
+	// ruleUnreadableHeld: what is no stamp is held. Without it it is taken over.
+	ruleUnreadableHeld
+	// ruleTrustPTTL: trust never goes beyond the PTTL that a look at L brought.
+	ruleTrustPTTL
+	// ruleStepAdds: what the server's clock gains on a client's elapsed time is added to how far the slowest
 	// old clock is behind.
-	RuleStepAdds
-	// RuleQuietGate: sealed and later phases wait until no old client is in an attempt or holds.
-	RuleQuietGate
-	// RuleInitLast: after clean, old clients start only when no member and no lease is at clean any more.
-	RuleInitLast
-	// RuleOlderMovesNobody: a record older than the one that a member has read does not move it. Without it
+	ruleStepAdds
+	// ruleQuietGate: sealed and later phases wait until no old client is in an attempt or holds.
+	ruleQuietGate
+	// ruleInitLast: after clean, old clients start only when no member and no lease is at clean any more.
+	ruleInitLast
+	// ruleOlderMovesNobody: a record older than the one that a member has read does not move it. Without it
 	// a member takes up whatever the record says.
-	RuleOlderMovesNobody
-	// RuleOlderOpensNothing: while a member has read a later record than stands there, no gate opens and nobody
+	ruleOlderMovesNobody
+	// ruleOlderOpensNothing: while a member has read a later record than stands there, no gate opens and nobody
 	// is told that old clients may start.
-	RuleOlderOpensNothing
-	// RuleVanishedBlocks: a member whose heartbeats have stopped keeps every gate shut. Without it gates ask
+	ruleOlderOpensNothing
+	// ruleVanishedBlocks: a member whose heartbeats have stopped keeps every gate shut. Without it gates ask
 	// only those that beat, if there are any.
-	RuleVanishedBlocks
-	// RuleEmptyCloses: a gate that hears of nobody is closed. Without it what is asked of every member of an
+	ruleVanishedBlocks
+	// ruleEmptyCloses: a gate that hears of nobody is closed. Without it what is asked of every member of an
 	// empty registry holds.
-	RuleEmptyCloses
-	// RuleStampAhead: a stamp of ours lies beyond every clock. Without it it ends with the lease.
-	RuleStampAhead
-	// RuleLookAfterReply: a look's readings are taken after the reply that showed the bytes. Without it, where
+	ruleEmptyCloses
+	// ruleStampAhead: a stamp of ours lies beyond every clock. Without it it ends with the lease.
+	ruleStampAhead
+	// ruleLookAfterReply: a look's readings are taken after the reply that showed the bytes. Without it, where
 	// the time is asked for by a command of its own, before.
-	RuleLookAfterReply
-	// RuleLookElapsed: a look ages by elapsed time, by the server's clock only with something off, and begins
+	ruleLookAfterReply
+	// ruleLookElapsed: a look ages by elapsed time, by the server's clock only with something off, and begins
 	// anew where the two disagree. Without it the server's clock alone says how old it is.
-	RuleLookElapsed
-	// RuleRunID: under another run id measured bounds are unknown and looks begin anew.
-	RuleRunID
+	ruleLookElapsed
+	// ruleRunID: under another run id measured bounds are unknown and looks begin anew.
+	ruleRunID
 )
 
 var ruleNames = [...]string{

@@ -79,12 +79,12 @@ func TestOverrunningClientsNeverLetTwoOfOursIn(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.PageNil(), dialect.SetGetDel(), dialect.JedisUUID()}) {
 		for _, p := range few([][2]Phase{{PhaseObserve, PhaseObserve}, {PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern}}) {
 			sc := tight(d, 1, 2, p[0], p[1])
-			sc.Overrun, sc.Goal = true, Unnoticed
+			sc.Overrun, sc.Goal = true, unnoticed
 			mustBeSafe(t, sc)
 		}
 	}
 	two := tight(dialect.Jedis(), 2, 2, PhaseDual, PhaseDual)
-	two.Overrun, two.Goal = true, Unnoticed
+	two.Overrun, two.Goal = true, unnoticed
 	mustBeSafe(t, two)
 }
 
@@ -99,7 +99,7 @@ func TestLateCommandsAndCancelledAttemptsAreSafe(t *testing.T) {
 		mustBeSafe(t, sc)
 	}
 	overrun := tight(dialect.Jedis(), 1, 2, PhaseDual, PhaseDual)
-	overrun.Ours.Late, overrun.Overrun, overrun.Goal = true, true, Unnoticed
+	overrun.Ours.Late, overrun.Overrun, overrun.Goal = true, true, unnoticed
 	mustBeSafe(t, overrun)
 }
 
@@ -142,7 +142,7 @@ func TestLeaseBesideServerExpiryMayBeLonger(t *testing.T) {
 func TestModernLockAloneIsSafe(t *testing.T) {
 	sc := Scenario{Dialect: dialect.Jedis(), Ours: Ours{Clients: 3, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: true}}
 	mustBeSafe(t, sc)
-	for name, r := range map[string]Rule{"token": RuleToken, "trust": RuleTrustFromSent, "passed on": RuleReleasedNotPassed} {
+	for name, r := range map[string]Rule{"token": ruleToken, "trust": ruleTrustFromSent, "passed on": ruleReleasedNotPassed} {
 		broken := sc
 		broken.Ours.Break = r
 		if x := explore(t, broken); !x.Found {

@@ -1,9 +1,7 @@
 package skew
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"time"
 )
 
@@ -71,27 +69,4 @@ func (m *machine) ttlBound() int {
 		return m.Lease
 	}
 	return math.MaxInt
-}
-
-// Timed is Words with times instead of ticks.
-func (t Trace) Timed(tick time.Duration) string {
-	var b strings.Builder
-	for _, e := range t.Events {
-		fmt.Fprintf(&b, "%10v  %-6s %s\n", time.Duration(e.At)*tick, e.Who, e.timedWords(tick))
-	}
-	return b.String()
-}
-
-// timedWords turns the ticks of a clock reading into time.
-func (e Event) timedWords(tick time.Duration) string {
-	says := e.words()
-	if !e.HasArg || e.Who == "record" || e.What == "learn" {
-		return says
-	}
-	d := time.Duration(e.Arg) * tick
-	sign := "+"
-	if d < 0 {
-		sign = ""
-	}
-	return strings.Replace(says, fmt.Sprintf("%+d", e.Arg), sign+d.String(), 1)
 }

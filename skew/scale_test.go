@@ -2,7 +2,6 @@ package skew
 
 import (
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,19 +26,6 @@ func TestScaledScenarioKeepsTheLawsAnswer(t *testing.T) {
 			if x.Found != v.Possible && !v.LateWinner {
 				t.Errorf("%s lease %v job %v delay %v spread %v: law %v, scenario %+v %v", d, l.Lease, l.Job, l.Delay, l.Spread, v.Possible, sc, x.Found)
 			}
-		}
-	}
-}
-
-func TestTimedTraceSpeaksOfTimes(t *testing.T) {
-	sc, tick, err := Law{Dialect: dialect.Jedis(), Lease: 30 * sec, Job: 40 * sec, Spread: 6 * sec}.Scenario(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := explore(t, sc).Trace.Timed(tick)
-	for _, want := range []string{"old1   SETNX: it holds", "27s  old2", "(+6s)"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
 // Scenario is a bounded world for [Explore]: who takes part and how far each may go wrong. Times are
@@ -135,24 +136,29 @@ const (
 	PhaseClean   Phase = "clean"
 )
 
-var phases = map[Phase]phase{"": observe, PhaseObserve: observe, PhaseDual: dual, PhaseSealed: sealed, PhaseModern: modern, PhaseClean: clean}
+const knownPhases = "one of observe, dual, sealed, modern, clean"
+
+func (p Phase) known() bool {
+	_, ok := model.PhaseOf(string(p))
+	return ok
+}
 
 // Goal is what is looked for. Two holders are looked for beside each of them.
 type Goal int
 
 // The goals.
 const (
-	TwoHold      Goal = iota // any two clients, of either kind
-	TwoOurs                  // two of ours; old clients may do to each other and to ours what they like
-	Clobber                  // a GETSET that lost replaced the value of a client that holds
-	StalledLoser             // two hold, and on the way there somebody was clobbered
-	Ghost                    // a GETSET that lost left a value where nobody held anything
-	Chain                    // a second DEL in a row freed the lock of somebody who had entered through the first
-	Unnoticed                // a renewal of ours succeeded although the mark had been gone since the last look; or two of ours
-	Trampled                 // a release of ours deleted the value of an old client that holds
-	LostJob                  // one of ours was told held, and then lost its mark, all old clients being honest
-	FalseLoss                // one of ours was told lost although its mark and M stood
-	Untombed                 // a release of an old client deleted the tombstone
+	twoHold      Goal = iota // any two clients, of either kind
+	twoOurs                  // two of ours; old clients may do to each other and to ours what they like
+	clobber                  // a GETSET that lost replaced the value of a client that holds
+	stalledLoser             // two hold, and on the way there somebody was clobbered
+	ghost                    // a GETSET that lost left a value where nobody held anything
+	chain                    // a second DEL in a row freed the lock of somebody who had entered through the first
+	unnoticed                // a renewal of ours succeeded although the mark had been gone since the last look; or two of ours
+	trampled                 // a release of ours deleted the value of an old client that holds
+	lostJob                  // one of ours was told held, and then lost its mark, all old clients being honest
+	falseLoss                // one of ours was told lost although its mark and M stood
+	untombed                 // a release of an old client deleted the tombstone
 )
 
 var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost", "chain", "loss unnoticed", "trampled", "job lost", "lost for nothing", "tombstone deleted"}
@@ -167,7 +173,7 @@ type machine struct {
 	inclusive   bool // equal counts as expired; in float seconds nothing is ever equal
 	keepsStamp  bool // a release of the dialect looks at its own stamp
 	floor       int8 // stamps further back than this are alike to everybody
-	first, last phase
+	first, last model.Phase
 	readsMark   dialect.Step // what an old client does on a guard or a tombstone
 	trustCap    int8
 	lookAge     int8 // from which a look counts
@@ -181,9 +187,11 @@ func (sc Scenario) machine() (*machine, error) {
 	if err := sc.check(); err != nil {
 		return nil, err
 	}
-	m := &machine{Scenario: sc, first: phases[sc.Ours.Phase], last: phases[sc.Ours.Phase]}
+	m := &machine{Scenario: sc}
+	m.first, _ = model.PhaseOf(string(sc.Ours.Phase)) // check has looked
+	m.last = m.first
 	if sc.Ours.To != "" {
-		m.last = phases[sc.Ours.To]
+		m.last, _ = model.PhaseOf(string(sc.Ours.To))
 	}
 	d := sc.Dialect
 	m.unit = int8(max(sc.Unit, 1))
@@ -233,7 +241,7 @@ func (m *machine) looks(sc Scenario) {
 		// Beyond every stamp of theirs, until M and L are gone.
 		m.far = int8(max(sc.Ahead, 0)+max(-sc.ServerStep, 0)+m.greatest()+sc.Gap) + 2*m.unit
 	}
-	if m.broken(RuleStampAhead) {
+	if m.broken(ruleStampAhead) {
 		m.far = 0
 	}
 	m.fresh = m.slack + int8(sc.Lease-sc.Behind-sc.Gap-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)) - m.unit
@@ -241,7 +249,7 @@ func (m *machine) looks(sc Scenario) {
 
 // isFar: nobody but one of ours writes such a stamp.
 func (m *machine) isFar(l mark) bool {
-	return m.Ours.StampAhead == 0 && !m.broken(RuleStampAhead) && l.kind == stampMark && l.at > m.slack+int8(m.greatest()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
+	return m.Ours.StampAhead == 0 && !m.broken(ruleStampAhead) && l.kind == stampMark && l.at > m.slack+int8(m.greatest()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
 }
 
 // farOf is how far beyond a lease that stamp lies.
@@ -269,6 +277,14 @@ func (sc Scenario) check() error {
 	if err := sc.Dialect.Validate(); err != nil {
 		return err
 	}
+	if err := sc.outOfRange(); err != nil {
+		return err
+	}
+	return sc.contradiction()
+}
+
+// outOfRange names the first number that is beyond what a state can hold.
+func (sc Scenario) outOfRange() error {
 	for _, f := range []struct {
 		name       string
 		value, low int
@@ -288,21 +304,28 @@ func (sc Scenario) check() error {
 			return &ParameterError{f.name, f.value, fmt.Sprintf("from %d to %d", f.low, f.high)}
 		}
 	}
-	if sc.Unit > 1 && sc.Lease%sc.Unit != 0 {
-		return &ParameterError{"Lease", sc.Lease, fmt.Sprintf("a multiple of Unit, %d", sc.Unit)}
-	}
-	if sc.Old > 0 && sc.Lease == 0 && (sc.Dialect.HasTakeover() || sc.Dialect.ServerExpires()) {
-		return &ParameterError{"Lease", sc.Lease, "more than 0"}
-	}
-	if sc.Ours.Clients > 0 && sc.Ours.TTL == 0 {
-		return &ParameterError{"Ours.TTL", sc.Ours.TTL, "more than 0"}
-	}
-	if sc.Ours.Restored && (sc.Ours.To != PhaseClean || sc.Ours.Phase == PhaseClean) {
-		return &ParameterError{"Ours.To", sc.Ours.To, "clean, from an earlier phase, where a record is restored"}
-	}
-	for _, p := range []Phase{sc.Ours.Phase, sc.Ours.To} {
-		if _, ok := phases[p]; !ok {
-			return &ParameterError{"Ours.Phase", p, "one of observe, dual, sealed, modern, clean"}
+	return nil
+}
+
+// contradiction names the first field that the others rule out, or that means
+// nothing.
+func (sc Scenario) contradiction() error {
+	ours := sc.Ours
+	for _, r := range []struct {
+		broken bool
+		field  string
+		value  any
+		want   string
+	}{
+		{sc.Unit > 1 && sc.Lease%sc.Unit != 0, "Lease", sc.Lease, fmt.Sprintf("a multiple of Unit, %d", sc.Unit)},
+		{sc.Old > 0 && sc.Lease == 0 && (sc.Dialect.HasTakeover() || sc.Dialect.ServerExpires()), "Lease", sc.Lease, "more than 0"},
+		{ours.Clients > 0 && ours.TTL == 0, "Ours.TTL", ours.TTL, "more than 0"},
+		{ours.Restored && (ours.To != PhaseClean || ours.Phase == PhaseClean), "Ours.To", ours.To, "clean, from an earlier phase, where a record is restored"},
+		{!ours.Phase.known(), "Ours.Phase", ours.Phase, knownPhases},
+		{!ours.To.known(), "Ours.Phase", ours.To, knownPhases},
+	} {
+		if r.broken {
+			return &ParameterError{r.field, r.value, r.want}
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func TestLooksAreSafeWhereverTheServersClockIs(t *testing.T) {
 		}
 	}
 	overrun := offset(dialect.Jedis(), 1, 2, PhaseObserve, 12)
-	overrun.Overrun, overrun.Goal = true, Unnoticed
+	overrun.Overrun, overrun.Goal = true, unnoticed
 	mustBeSafe(t, overrun)
 	late := offset(dialect.Jedis(), 1, 1, PhaseObserve, 12)
 	late.Ours.Late = true
@@ -124,14 +124,14 @@ func TestEachRuleOfTheServersClockPreventsATrace(t *testing.T) {
 	checkMutants(t, []mutant{
 		{"a takeover at the spread alone", offset(jedis, 2, 1, PhaseObserve, 6), func(sc *Scenario) { sc.Ours.Known = true }, 3},
 		{"a look a tick too young", offset(jedis, 2, 1, PhaseObserve, 12), younger(t), 0},
-		{"a look read before its reply", old, without(RuleLookAfterReply), 0},
-		{"a stamp that ends with the lease", fast, without(RuleStampAhead), 0},
+		{"a look read before its reply", old, without(ruleLookAfterReply), 0},
+		{"a stamp that ends with the lease", fast, without(ruleStampAhead), 0},
 		{"a stamp a tick less ahead than the fastest", fast, func(sc *Scenario) { sc.Ours.StampAhead = sc.Ahead - 1 }, 0},
-		{"the fastest clock in the trust margin, and a step back", back, without(RuleStampAhead), 0},
-		{"a step that is not added to behind", known, without(RuleStepAdds), 0},
-		{"a look that a step makes older", stepped(12, 2), without(RuleLookElapsed), 0},
-		{"a look of another machine that a step makes older", elsewhere, without(RuleLookElapsed), 0},
-		{"a measured bound kept at a fail-over", failOver, without(RuleRunID), 0},
+		{"the fastest clock in the trust margin, and a step back", back, without(ruleStampAhead), 0},
+		{"a step that is not added to behind", known, without(ruleStepAdds), 0},
+		{"a look that a step makes older", stepped(12, 2), without(ruleLookElapsed), 0},
+		{"a look of another machine that a step makes older", elsewhere, without(ruleLookElapsed), 0},
+		{"a measured bound kept at a fail-over", failOver, without(ruleRunID), 0},
 	})
 }
 

@@ -1,19 +1,21 @@
 package skew
 
+import "github.com/getsetlock/getsetlock/skew/internal/model"
+
 // The state of a whole world, small enough to be compared and hashed as a value. Nothing in it is an
 // instant: stamps are kept as their distance from the server's clock, spans as ages, so that two worlds
 // that differ only by a shift of time are one.
 type state struct {
 	l      mark
 	m      token
-	look   look  // what M's look remembers
-	record phase // what the fleet's record says
-	older  int8  // 1 while the record is a restored one; 2 once it has moved again
-	links  int8  // events on the way to the goal that have to come first; only some goals count
-	server int8  // 1 once the server's clock has stepped; grows while it may be undone, then −1
-	within int8  // how far into its unit the server's clock is
-	cut    int8  // 1 once somebody has shortened L
-	fleet  int8  // how far all old clients' clocks were stepped together, against the server's
+	look   look        // what M's look remembers
+	record model.Phase // what the fleet's record says
+	older  int8        // 1 while the record is a restored one; 2 once it has moved again
+	links  int8        // events on the way to the goal that have to come first; only some goals count
+	server int8        // 1 once the server's clock has stepped; grows while it may be undone, then −1
+	within int8        // how far into its unit the server's clock is
+	cut    int8        // 1 once somebody has shortened L
+	fleet  int8        // how far all old clients' clocks were stepped together, against the server's
 	old    [maxOld]oldClient
 	our    [maxOurs]ourClient
 }
@@ -116,11 +118,11 @@ func (c *oldClient) holds() bool { return c.pc >= oldHolds }
 // ourClient is one of ours: a member, its observation, its grant.
 type ourClient struct {
 	pc     ourStep
-	age    int8  // since the request was sent from which trust counts
-	life   int8  // since the acquisition's script ran; when lost, since it was told so
-	member phase // the phase that it has read
-	phase  phase // the phase of its attempt or grant
-	on     onL   // what its lease hangs on
+	age    int8        // since the request was sent from which trust counts
+	life   int8        // since the acquisition's script ran; when lost, since it was told so
+	member model.Phase // the phase that it has read
+	phase  model.Phase // the phase of its attempt or grant
+	on     model.OnL   // what its lease hangs on
 	flags  int8
 	renew  int8 // since a renewal was sent that is still on its way, plus one; 0 none
 	watch  seen // what it has seen unchanged …
@@ -155,14 +157,6 @@ const (
 
 func (c *ourClient) holds() bool { return c.pc == ourHolds || c.pc == ourLost }
 
-type onL int8
-
-const (
-	onNothing onL = iota // M alone
-	onOwn                // the stamp or guard that it wrote
-	onTomb               // the tombstone that was there
-)
-
 const (
 	flagSettled  int8 = 1 << iota
 	flagLong          // the lease is the long one of phase modern
@@ -171,17 +165,6 @@ const (
 	flagReleased      // a release that was sent for this grant is still on its way
 	flagWoken         // L was touched in a way that has to be looked at within the tick
 	flagTimed         // it has asked the server's time for a look that it has not made yet
-)
-
-type phase int8
-
-const (
-	noPhase phase = iota
-	observe
-	dual
-	sealed
-	modern
-	clean
 )
 
 // holders is how many believe that they hold, or have a job that has not stopped.

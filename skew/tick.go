@@ -1,27 +1,42 @@
 package skew
 
-// due says that somebody must act before time may go on: an attempt at its longest, a job at its end,
-// a trust that is over, a job that was told to stop.
+// due says that somebody must act before time may go on.
 func (m *machine) due(s *state) bool {
 	for i := range m.Old {
-		c := &s.old[i]
-		switch {
-		case c.pc == oldIdle, c.pc == oldRests:
-		case c.holds():
-			if !m.Overrun && int(c.age) >= m.Job {
-				return true
-			}
-		case c.pc == oldReply && int(c.age) >= m.Reply, c.pc != oldReply && int(c.age) >= m.Gap:
+		if m.oldDue(&s.old[i]) {
 			return true
 		}
 	}
 	for i := range m.Ours.Clients {
-		c := &s.our[i]
-		if c.pc == ourHolds && (m.trustOver(c) || c.flags&flagWoken != 0) || c.pc == ourLost && int(c.life) >= m.Ours.Stop {
+		if m.ourDue(&s.our[i]) {
 			return true
 		}
 	}
 	return m.StepUndone && int(s.server) > m.Lease
+}
+
+// oldDue: its attempt is at its longest, or its job at its end.
+func (m *machine) oldDue(c *oldClient) bool {
+	switch {
+	case c.pc == oldIdle, c.pc == oldRests:
+		return false
+	case c.holds():
+		return !m.Overrun && int(c.age) >= m.Job
+	case c.pc == oldReply:
+		return int(c.age) >= m.Reply
+	}
+	return int(c.age) >= m.Gap
+}
+
+// ourDue: its trust is over, it has to look at L, or its job was told to stop.
+func (m *machine) ourDue(c *ourClient) bool {
+	switch c.pc {
+	case ourHolds:
+		return m.trustOver(c) || c.flags&flagWoken != 0
+	case ourLost:
+		return int(c.life) >= m.Ours.Stop
+	}
+	return false
 }
 
 // tick lets one unit of time pass everywhere.
@@ -92,7 +107,7 @@ func (m *machine) passOur(c *ourClient) {
 			c.renew = min(c.renew+1, m.trustCap)
 		}
 	}
-	if m.broken(RuleStampInM) && c.pc != ourIdle {
+	if m.broken(ruleStampInM) && c.pc != ourIdle {
 		c.heard = max(c.heard-1, m.floor)
 	}
 	if c.flags&flagTimed != 0 || m.Ours.OldServer && c.watch.kind != noMark {
@@ -109,7 +124,7 @@ func (m *machine) passOur(c *ourClient) {
 	c.since = min(c.since+1, int8(m.Ours.Unchanged)+1)
 	c.last++
 	if int(c.last) > m.Ours.Sparse {
-		if !m.broken(RuleFreshSample) {
+		if !m.broken(ruleFreshSample) {
 			c.watch, c.since, c.last = seen{}, 0, 0
 			return
 		}
@@ -152,7 +167,7 @@ func (m *machine) stepLook(s *state, by int8) {
 	}
 	s.look.at, s.look.shift = max(s.look.at-by, m.floor), s.look.shift+by
 	switch {
-	case m.FailOver && !m.broken(RuleRunID), !m.Ours.Elsewhere && !m.broken(RuleLookElapsed):
+	case m.FailOver && !m.broken(ruleRunID), !m.Ours.Elsewhere && !m.broken(ruleLookElapsed):
 		s.look = look{}
 	}
 }

@@ -36,17 +36,13 @@ func (sc *Scenario) headLine(line string) (err error) {
 			return fmt.Errorf("format %q is not known", rest)
 		}
 	case "goal":
-		n := slices.Index(goals[:], rest)
-		if n < 0 {
-			return fmt.Errorf("%q is no goal", rest)
-		}
-		sc.Goal = Goal(n)
+		sc.Goal, err = ParseGoal(rest)
 	case "dialect":
 		sc.Dialect, err = dialect.Lookup(rest)
 	case "phase":
 		sc.Ours.Phase = Phase(rest)
 	case "without":
-		sc.Ours.Break, err = parseRules(rest)
+		sc.Ours.Break, err = ParseRules(rest)
 	case "with":
 		for option := range strings.SplitSeq(rest, ", ") {
 			if err := sc.option(option); err != nil {
@@ -114,8 +110,18 @@ func (sc *Scenario) option(text string) error {
 	return fmt.Errorf("%q is no option", text)
 }
 
-// parseRules reads what Rule.String writes. The name of a rule may hold a comma.
-func parseRules(text string) (Rule, error) {
+// ParseGoal returns the goal of a name, as Goal.String and traces write it.
+func ParseGoal(name string) (Goal, error) {
+	n := slices.Index(goals[:], name)
+	if n < 0 {
+		return 0, fmt.Errorf("%q is no goal", name)
+	}
+	return Goal(n), nil
+}
+
+// ParseRules returns the rules of a list of names, as Rule.String and traces
+// write it. The name of a rule may hold a comma.
+func ParseRules(text string) (Rule, error) {
 	var rules Rule
 	for text != "" {
 		found := false

@@ -3,6 +3,8 @@ package skew
 import (
 	"fmt"
 	"slices"
+
+	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
 // Walk is one way through a scenario, an event at a time, for whoever compares the model with real
@@ -68,9 +70,6 @@ func (w *Walk) Find(e Event) int {
 	})
 }
 
-// Now is how many ticks have passed.
-func (w *Walk) Now() int { return w.now }
-
 // World is a state as a comparison needs it. Stamps are distances from the server's clock, in ticks.
 type World struct {
 	L, M Mark
@@ -129,7 +128,7 @@ var markKinds = [...]string{noMark: "", stampMark: "stamp", guardMark: "guard", 
 // World is the state in which the walk stands.
 func (w *Walk) World() World {
 	s := &w.s
-	v := World{Fleet: int(s.fleet), Record: phaseName(s.record), Looked: s.look.sameBytes(s.l)}
+	v := World{Fleet: int(s.fleet), Record: Phase(s.record.String()), Looked: s.look.sameBytes(s.l)}
 	if s.l.kind != noMark {
 		v.L = Mark{Kind: markKinds[s.l.kind], Who: w.bearer(s.l), At: int(s.l.at - w.m.farOf(s.l)), Far: w.m.isFar(s.l), Worn: s.l.kind == stampMark && s.l.at <= w.m.floor, Left: int(s.l.ttl)}
 	}
@@ -146,8 +145,8 @@ func (w *Walk) World() World {
 			p = c.phase
 		}
 		v.Ours = append(v.Ours, Member{
-			Step: ourSteps[c.pc], Trusted: !w.m.trustOver(c), Age: int(c.age), Phase: phaseName(p), Long: c.flags&flagLong != 0,
-			OnTomb: c.on == onTomb, Released: c.flags&flagReleased != 0,
+			Step: ourSteps[c.pc], Trusted: !w.m.trustOver(c), Age: int(c.age), Phase: Phase(p.String()), Long: c.flags&flagLong != 0,
+			OnTomb: c.on == model.OnTomb, Released: c.flags&flagReleased != 0,
 			Watches: c.watch.kind != noMark, Looked: int(c.last),
 		})
 	}
@@ -172,13 +171,4 @@ func who(n int8) string {
 		return fmt.Sprintf("ours%d", n-firstOur+1)
 	}
 	return fmt.Sprintf("old%d", n-firstOld+1)
-}
-
-func phaseName(p phase) Phase {
-	for name, q := range phases {
-		if p == q && name != "" {
-			return name
-		}
-	}
-	return ""
 }

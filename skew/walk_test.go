@@ -45,10 +45,10 @@ func TestKeptTracesAreWalksOfTheirScenarios(t *testing.T) {
 func walk(t *testing.T, file string, w *Walk, events []Event) {
 	t.Helper()
 	for _, e := range events {
-		for w.Now() < e.At {
+		for w.now < e.At {
 			n := w.Find(Tick)
 			if n < 0 {
-				t.Errorf("%s: time may not go on at %d, before %q: %+v", file, w.Now(), e, w.World())
+				t.Errorf("%s: time may not go on at %d, before %q: %+v", file, w.now, e, w.World())
 				return
 			}
 			w.Take(n)
@@ -79,7 +79,7 @@ func TestHeadWithABrokenLineNamesTheLine(t *testing.T) {
 		}
 	}
 	sc, err := ParseScenario(strings.NewReader("# without no phase, no lock, token compared\n"))
-	if want := RuleNoPhaseNoLock | RuleToken; err != nil || sc.Ours.Break != want {
+	if want := ruleNoPhaseNoLock | ruleToken; err != nil || sc.Ours.Break != want {
 		t.Error(cmp.Or(err, nil), sc.Ours.Break)
 	}
 }

@@ -5,7 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/getsetlock/getsetlock/internal/cli"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/cli"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], cli.System())) }
+func main() { os.Exit(cli.Main(os.Args[1:], out.System())) }

@@ -75,14 +75,14 @@ var errBusy = errors.New("busy")
 func sellWithRequest(ctx context.Context, client *lock.Client, patience time.Duration, order Order) error {
 	// doc: request
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // 1: ends the request, and gives the lease back
+	defer cancel() // 1: ends the request, and gives back a lease that was not received
 
 	select {
 	case got := <-client.Request(ctx, "stock:42"):
 		if got.Err != nil {
 			return got.Err // 4
 		}
-		err := sellUntil(got.Lease.Context(), order)
+		err := sellUntil(got.Lease.Context(ctx), order)
 		return errors.Join(err, got.Lease.Release()) // 5
 	case <-time.After(patience):
 		return errBusy

@@ -38,7 +38,7 @@ func sellLikeSpring(ctx context.Context, pool *redis.Pool, order Order) error {
 		return err
 	}
 	defer lease.Release() // 6, 7
-	return sellUntil(lease.Context(), order)
+	return sellUntil(lease.Context(ctx), order)
 	// doc: end
 }
 

@@ -50,7 +50,7 @@ func sellFenced(ctx context.Context, client *lock.Client, ledger *ledger, order 
 	defer lease.Release() // 4
 
 	fence, _ := lease.Fence()
-	return ledger.sell(lease.Context(), fence, order) // 3
+	return ledger.sell(lease.Context(ctx), fence, order) // 3
 	// doc: end
 }
 

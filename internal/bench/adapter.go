@@ -9,7 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redisurl"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // Adapter is one lock library at one setting.
@@ -48,9 +48,9 @@ type Extender interface {
 	Extend(ctx context.Context) error
 }
 
-// Watched is implemented by what is held where the holder has a context that ends with the lock.
+// Watched is implemented by what is held where the library tells the holder of a loss.
 type Watched interface {
-	Context() context.Context
+	Err() error // nil while the lock is held
 }
 
 // Server is where and how an adapter is to connect.
@@ -67,13 +67,13 @@ type Server struct {
 	// Goroutines is how many will use the Locker at once.
 	Goroutines int
 
-	address redisurl.Address
+	address redisconn.Address
 	caCert  string
 }
 
 // Pool is a redigo pool with room for every goroutine's connection, whose messages are counted.
 func (s Server) Pool() (*redis.Pool, error) {
-	pool, err := s.address.Pool(redisurl.Options{CACert: s.caCert, DialContext: Dial})
+	pool, err := s.address.Pool(redisconn.Options{CACert: s.caCert, DialContext: Dial})
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redisurl"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // Spec is what one process of a measurement does.
@@ -118,7 +118,7 @@ func (s Spec) run(ctx context.Context, adapters []Adapter, ready func() error) (
 	if err != nil {
 		return nil, err
 	}
-	address, err := redisurl.Parse(s.Redis)
+	address, err := redisconn.Parse(s.Redis)
 	if err != nil {
 		return nil, err
 	}

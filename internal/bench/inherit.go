@@ -11,9 +11,11 @@ import (
 // waits to be killed.
 func (s Spec) hold(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	for i := range s.Keys {
-		if _, err := l.Lock(ctx, s.name(i)); err != nil {
+		held, err := l.Lock(ctx, s.name(i))
+		if err != nil {
 			return nil, fmt.Errorf("taking lock %d: %w", i, err)
 		}
+		defer func() { _ = held.Release() }() // where it is told to end and not killed
 		pause(ctx, s.Rest)
 	}
 	if err := ready(); err != nil {

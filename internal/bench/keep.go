@@ -24,7 +24,7 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 		return nil, err
 	}
 	before, running := settled(), runtime.NumGoroutine()
-	k := kept{held: make([]Held, s.Keys), contexts: make([]context.Context, s.Keys)}
+	k := kept{held: make([]Held, s.Keys)}
 	if err := k.take(ctx, s, l); err != nil {
 		return nil, err
 	}
@@ -37,11 +37,15 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 	res.Busiest = k.watch(ctx, s.Window)
 	res.Elapsed, res.CPU, res.Messages = time.Since(began), cpuTime()-cpu, messages.Load()-sent
 	res.Lost = int(k.lost.Load())
-	for _, ctx := range k.contexts {
-		if ctx != nil && ctx.Err() != nil {
+	for _, h := range k.held {
+		w, ok := h.(Watched)
+		if !ok {
+			break
+		}
+		if err := w.Err(); err != nil {
 			res.Lost++
 			if res.Failure == "" {
-				res.Failure = context.Cause(ctx).Error()
+				res.Failure = err.Error()
 			}
 		}
 	}
@@ -62,7 +66,6 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 // kept are locks and what keeps them.
 type kept struct {
 	held     []Held
-	contexts []context.Context
 	renewers sync.WaitGroup
 	stop     []context.CancelFunc
 	lost     atomic.Int64
@@ -90,9 +93,6 @@ func (k *kept) one(ctx, renewing context.Context, s Spec, i int, l Locker) error
 		return fmt.Errorf("taking lock %d: %w", i, err)
 	}
 	k.held[i] = h
-	if w, ok := h.(Watched); ok {
-		k.contexts[i] = w.Context()
-	}
 	if e, ok := h.(Extender); ok {
 		every := s.TTL / 3 // of s itself there would be a copy for each lock, between those of the library
 		k.renewers.Go(func() { k.renew(renewing, e, every) })

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redisurl"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // Runner measures.
@@ -66,11 +66,11 @@ type Report struct {
 // Run measures every scenario. A measurement that fails is reported and left out; the error tells
 // that nothing could be measured at all, or that ctx ended.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
-	address, err := redisurl.Parse(r.Redis)
+	address, err := redisconn.Parse(r.Redis)
 	if err != nil {
 		return nil, err
 	}
-	if r.pool, err = address.Pool(redisurl.Options{CACert: r.CACert}); err != nil {
+	if r.pool, err = address.Pool(redisconn.Options{CACert: r.CACert}); err != nil {
 		return nil, err
 	}
 	defer r.pool.Close()

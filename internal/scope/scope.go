@@ -22,7 +22,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -89,12 +88,12 @@ func (s Scope) Database() int { return s.database }
 // Covers reports that a key belongs to what is meant. The key is in the bytes
 // that the server has, the database is the number that a line of MONITOR shows,
 // or the one that the caller's connection selects. A key of ours, M, belongs to
-// the scope of the old key L that it guards.
+// the scope of the old key L that it accompanies.
 func (s Scope) Covers(database int, key string) bool {
 	if database != s.database {
 		return false
 	}
-	return s.every || s.spells(key) || slices.ContainsFunc(Guarded(key), s.spells) || s.given[key]
+	return s.every || s.spells(key) || slices.ContainsFunc(OldKeys(key), s.spells) || s.given[key]
 }
 
 // spells reports that one of the spellings of a name in question is key.
@@ -134,6 +133,22 @@ func (s Scope) Pattern() string { return s.pattern }
 
 const markSuffix = ":gsl"
 
+// Mark returns the key of getsetlock's own beside an old key; see
+// legacy.MarkKey, which promises it.
+func Mark(l string) string {
+	if HasTag(l) {
+		return l + markSuffix
+	}
+	return "{" + l + "}" + markSuffix
+}
+
+// HasTag reports that only a part of a key is hashed to find its slot: what is
+// between the first "{" and the next "}", unless that is empty.
+func HasTag(key string) bool {
+	open := strings.IndexByte(key, '{')
+	return open >= 0 && strings.IndexByte(key[open+1:], '}') > 0
+}
+
 // IsToken reports that a text has the form of a getsetlock token: 128 bits in
 // base64url, whose last character has four bits to spare, all of them zero. Of
 // other texts of that length and those letters one in sixteen has it too.
@@ -142,17 +157,17 @@ func IsToken(text string) bool {
 	return err == nil && len(raw) == 16 && len(text) == 22 // line breaks, which the decoder skips, make it longer
 }
 
-// Guarded returns the old keys beside which a key of ours may stand, none if
-// the key is not named like one of ours. "{stock}:gsl" may guard "stock" as
-// well as "{stock}".
-func Guarded(mark string) []string {
+// OldKeys returns the old keys L to which a getsetlock key M may belong, none
+// if mark is not named like such a key. "{stock}:gsl" may belong to "stock" as
+// well as to "{stock}".
+func OldKeys(mark string) []string {
 	base, ours := strings.CutSuffix(mark, markSuffix)
 	if !ours {
 		return nil
 	}
 	var found []string
 	for _, l := range []string{base, strings.TrimSuffix(strings.TrimPrefix(base, "{"), "}")} {
-		if l != "" && legacy.MarkKey(l) == mark && !slices.Contains(found, l) {
+		if l != "" && Mark(l) == mark && !slices.Contains(found, l) {
 			found = append(found, l)
 		}
 	}

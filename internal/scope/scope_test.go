@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -33,7 +32,7 @@ func TestScopeCoversEachSpellingInItsDatabase(t *testing.T) {
 		owns := Namespace("lock", e).In(3)
 		for name, want := range map[string]bool{"lock": true, "lock:x": true, "lockgsl-sight:46pp": true, "loc": false, "a:lock": false, "": false} {
 			key := spelled(t, name, e)
-			for _, key := range []string{key, legacy.MarkKey(key)} {
+			for _, key := range []string{key, Mark(key)} {
 				if matching.Covers(3, key) != want || owns.Covers(3, key) != want {
 					t.Errorf("%s %q: matching %v, namespace %v", e, key, matching.Covers(3, key), owns.Covers(3, key))
 				}
@@ -91,7 +90,7 @@ func TestPatternFindsEveryCoveredKey(t *testing.T) {
 		for _, name := range names {
 			for _, e := range spellings {
 				key := spelled(t, name, e)
-				for _, key := range []string{key, legacy.MarkKey(key)} {
+				for _, key := range []string{key, Mark(key)} {
 					if s.Covers(0, key) && !matches(s.Pattern(), key) {
 						t.Errorf("%q covers %q, and %q does not find it", pattern, key, s.Pattern())
 					}
@@ -102,7 +101,7 @@ func TestPatternFindsEveryCoveredKey(t *testing.T) {
 	for _, begin := range names {
 		for _, e := range spellings {
 			s := Namespace(begin, e)
-			for _, key := range []string{spelled(t, begin, e), spelled(t, begin+":1", e), legacy.MarkKey(spelled(t, begin+":1", e))} {
+			for _, key := range []string{spelled(t, begin, e), spelled(t, begin+":1", e), Mark(spelled(t, begin+":1", e))} {
 				if !s.Covers(0, key) || !matches(s.Pattern(), key) {
 					t.Errorf("%s %q by %q", e, key, s.Pattern())
 				}

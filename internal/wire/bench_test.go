@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // The benchmarks need a redis-server and compare with bare redigo on a pooled connection, taking

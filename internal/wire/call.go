@@ -40,11 +40,10 @@ type Reply struct {
 // to them. A call whose reply was taken goes back to its pool; one that failed never does, because
 // the goroutine that writes to the connection may still be reading its arguments.
 type call struct {
-	done  chan struct{} // holds one token once the fate of every command is decided
-	cmds  []Command
-	full  bool // scripts travel whole, as EVAL
-	aside bool // see EvalAside
-	link  *link
+	done chan struct{} // holds one token once the fate of every command is decided
+	cmds []Command
+	full bool // scripts travel whole, as EVAL
+	link *link
 
 	counter any // where the one command travels in a transaction; see Counted
 
@@ -52,7 +51,6 @@ type call struct {
 	sent      int64 // when the writer took it, in nanoseconds of the link's life
 	taken     bool  // by the writer: from here on its fate may be unknown
 	withdrawn bool  // before it was taken: the writer skips it
-	ponged    bool  // the reply to the PING of a call that stands aside was read
 	cached    bool  // the reply to CLIENT CACHING of the next command was read
 	untracked error // the server's refusal of a CLIENT CACHING
 	counted   counted
@@ -94,11 +92,6 @@ func (c *call) put(conn redis.Conn, room *[]any) error {
 	if c.counter != nil {
 		return putCounted(conn, c.counter, c.one[0].Name, c.args, room)
 	}
-	if c.aside {
-		if err := conn.Send("PING"); err != nil {
-			return err
-		}
-	}
 	for i := range c.cmds {
 		if err := c.cmds[i].send(conn, full, room); err != nil {
 			return err
@@ -115,10 +108,6 @@ func (c *call) take(v any, err error) bool {
 			c.replies = append(c.replies, Reply{c.counted.value, c.counted.err})
 		}
 		return whole
-	}
-	if c.aside && !c.ponged {
-		c.ponged = true // a refusal is no matter: it comes as early
-		return false
 	}
 	cmd := &c.cmds[len(c.replies)]
 	if cmd.Track && !c.cached {

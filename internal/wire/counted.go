@@ -16,9 +16,6 @@ import (
 // refuses MULTI itself it executes the command and INCR one by one: then the reply tells what came of
 // them, beside the error.
 func (m *Mux) Counted(ctx context.Context, counter any, name string, args ...any) (any, error) {
-	if l, s := m.claim(ctx); s != nil {
-		return l.countedAlone(s, counter, name, args)
-	}
 	c := m.calls.Get().(*call)
 	c.single(name, nil, args)
 	c.counter = counter
@@ -106,33 +103,4 @@ func bared(err error) error {
 // errStuck ends a connection. It holds no reply of the server, which would say that it goes on.
 func errStuck(err error) error {
 	return &lostError{errors.New("a transaction that the server does not end: " + err.Error())}
-}
-
-// countedAlone is alone for a transaction.
-func (l *link) countedAlone(s *lone, counter any, name string, args []any) (any, error) {
-	c, err := s.countedOn(counter, name, args)
-	switch {
-	case err != nil:
-		return nil, l.leave(s, err)
-	case c.stuck():
-		_ = l.leave(s, errStuck(c.err)) // what came of it is known
-	default:
-		_ = l.leave(s, c.err)
-	}
-	return c.value, c.err
-}
-
-// countedOn sends a transaction and receives the replies.
-func (s *lone) countedOn(counter any, name string, args []any) (c counted, err error) {
-	if err = putCounted(s.conn, counter, name, args, &s.argv); err == nil {
-		err = s.conn.Flush()
-	}
-	for whole := err != nil; !whole; {
-		v, err := s.receive()
-		if err != nil && !answered(err) {
-			return c, err
-		}
-		whole = c.take(v, err)
-	}
-	return c, err
 }

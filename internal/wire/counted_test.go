@@ -11,35 +11,23 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// onBoth runs a test on a connection that is shared and on one that a caller has to itself.
-func onBoth(t *testing.T, test func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux)) {
-	for name, start := range map[string]func(testing.TB, *redis.Pool, Options) *Mux{"shared": open, "alone": alone} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				wire := w.Wire()
-				m := start(t, wire.Pool(), Options{})
-				works(t, m)
-				wire.Forget()
-				test(t, w, wire, m)
-			})
-		})
-	}
+// shared runs a test on a connection that is open already.
+func shared(t *testing.T, test func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux)) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		wire := w.Wire()
+		m := open(t, wire.Pool(), Options{})
+		works(t, m)
+		wire.Forget()
+		test(t, w, wire, m)
+	})
 }
 
 // count takes "k" and draws from "n".
 func count(m *Mux) (any, error) {
 	return m.Counted(context.Background(), "n", "SET", "k", "v", "NX", "PX", 1000)
-}
-
-// turnsAlone is how many calls the second connection has carried.
-func turnsAlone(m *Mux) uint64 {
-	if s := second(m); s != nil {
-		return s.turns
-	}
-	return 0
 }
 
 func sentNames(wire *redistest.Wire) []string {
@@ -51,8 +39,7 @@ func sentNames(wire *redistest.Wire) []string {
 }
 
 func TestACommandAndANumberTravelInOneTransaction(t *testing.T) {
-	onBoth(t, func(t *testing.T, _ *redistest.World, wire *redistest.Wire, m *Mux) {
-		turns := turnsAlone(m)
+	shared(t, func(t *testing.T, _ *redistest.World, wire *redistest.Wire, m *Mux) {
 		for i, want := range [][]any{{"OK", int64(1)}, {nil, int64(2)}} {
 			v, err := count(m)
 			if got, _ := v.([]any); err != nil || !slices.Equal(got, want) {
@@ -62,9 +49,6 @@ func TestACommandAndANumberTravelInOneTransaction(t *testing.T) {
 		if got := sentNames(wire); !slices.Equal(got, []string{"MULTI", "SET", "INCR", "EXEC", "MULTI", "SET", "INCR", "EXEC"}) {
 			t.Errorf("sent %v", got)
 		}
-		if alone := second(m) != nil; alone && turnsAlone(m) != turns+2 {
-			t.Error("a lone caller's travelled on the connection of all")
-		}
 		works(t, m)
 	})
 }
@@ -72,7 +56,7 @@ func TestACommandAndANumberTravelInOneTransaction(t *testing.T) {
 // TestWhatATransactionRefusesIsTheServersFirstWord: that of EXEC is only that there was one. Nothing of it is
 // executed, and the connection goes on.
 func TestWhatATransactionRefusesIsTheServersFirstWord(t *testing.T) {
-	onBoth(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
+	shared(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
 		before := wire.Connections()
 		v, err := m.Counted(context.Background(), "n", "SET", "k") // too few arguments
 		if refusal := redis.Error(""); !errors.As(err, &refusal) || isAborted(err) || v != nil {
@@ -99,7 +83,7 @@ func TestWhatATransactionRefusesIsTheServersFirstWord(t *testing.T) {
 
 // TestWithoutTransactionsTheReplyTellsWhatWasExecutedAllTheSame: one by one, with anybody in between.
 func TestWithoutTransactionsTheReplyTellsWhatWasExecutedAllTheSame(t *testing.T) {
-	onBoth(t, func(t *testing.T, _ *redistest.World, wire *redistest.Wire, m *Mux) {
+	shared(t, func(t *testing.T, _ *redistest.World, wire *redistest.Wire, m *Mux) {
 		wire.Fault(redistest.Rule{Command: "MULTI", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 		for i, want := range [][]any{{"OK", int64(1)}, {nil, int64(2)}} {
 			v, err := count(m)
@@ -113,7 +97,7 @@ func TestWithoutTransactionsTheReplyTellsWhatWasExecutedAllTheSame(t *testing.T)
 
 // TestATransactionThatStaysOpenTakesNothingMoreIn: it ends with its connection, and unexecuted.
 func TestATransactionThatStaysOpenTakesNothingMoreIn(t *testing.T) {
-	onBoth(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
+	shared(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
 		wire.Fault(redistest.Rule{Command: "EXEC", Do: redistest.Answer(redistest.NoPerm)})
 		if v, err := count(m); !IsNoPerm(err) || v != nil {
 			t.Errorf("reply %v, %v", v, err)
@@ -138,7 +122,7 @@ func TestACutTransactionIsUnknown(t *testing.T) {
 		{"MULTI", redistest.CutBefore, false}, {"INCR", redistest.CutBefore, false}, {"EXEC", redistest.CutBefore, false},
 		{"EXEC", redistest.CutAfter, true}, {"EXEC", redistest.CutWithin, true},
 	} {
-		onBoth(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
+		shared(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
 			wire.Fault(redistest.Rule{Command: c.command, Do: c.cut})
 			v, err := count(m)
 			if unknown := (*UnknownError)(nil); v != nil || !errors.As(err, &unknown) {

@@ -5,17 +5,15 @@
 // reply. It dials by the Dial or DialContext hook of a redigo pool, but never takes a connection out
 // of that pool: user traffic that exhausts the pool must not delay a renewal, and closing the pool
 // must not lose a lock. What the pool bounds (MaxActive, MaxIdle, Close) therefore does not bound a
-// Mux, which holds one connection, another once somebody waits for a key ([Tracker]), and another
-// while a single goroutine keeps it busy, which then receives its own replies. A [Prober] has one for
-// a moment.
+// Mux, which holds one connection, and another once somebody waits for a key ([Tracker]). A [Prober]
+// has one for a moment.
 //
 // Not promised: that a command runs at most once per call of the layer above (it never is sent
 // twice here, but a caller who repeats after an [*UnknownError] may run it twice), nor any order
 // between calls of different goroutines. Calls of one goroutine run in their order, except that one
 // whose outcome is unknown may run later, after others.
 //
-// A goroutine leaves when its context ends: at once, or within 10 ms where it receives its own
-// replies, and then the late reply is not known any more.
+// A goroutine leaves at once when its context ends.
 //
 // Clocks: deadlines of the network are real time on purpose, by the machine's monotonic clock,
 // never by a clock that a test or a user may step: they bound how long a goroutine can be stuck,

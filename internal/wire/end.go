@@ -36,8 +36,7 @@ func (l *link) over() bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.lone.Load()
-	return !l.writing && len(l.queue) == 0 && l.flight.len() == 0 && (s == nil || !s.busy)
+	return !l.writing && len(l.queue) == 0 && l.flight.len() == 0
 }
 
 // gone reports whether l takes no more calls.
@@ -76,14 +75,6 @@ func (l *link) fail(err error) {
 	if l.armed {
 		l.watch.stop()
 	}
-	if l.opening != nil {
-		l.opening(err)
-	}
-	s := l.lone.Load()
-	used := s != nil && s.busy
-	if s != nil {
-		l.drop(s, err)
-	}
 	for c := flight.pop(); c != nil; c = flight.pop() {
 		c.err = err
 		c.done <- struct{}{}
@@ -98,12 +89,6 @@ func (l *link) fail(err error) {
 
 	l.rouse()
 	_ = l.conn.Close() // the reason of its end is err
-	switch {
-	case used:
-		_ = s.conn.Close() // its caller does the rest
-	case s != nil:
-		l.bury(s, false)
-	}
 	l.m.tracker.linkLost(l)
 	if l.m.opts.Lost != nil {
 		l.m.opts.Lost(err)

@@ -34,14 +34,7 @@ type link struct {
 	armed   bool
 	watch   alarm // over the oldest call in flight
 
-	// For a lone caller; see lone.
-	warmAt   int64 // when it began to be counted, in nanoseconds of the link's life
-	warmth   int   // its calls since
-	coldTill int64
-	opening  context.CancelCauseFunc // not nil while a connection is dialed for it
-
-	lone    atomic.Pointer[lone] // set under mu
-	retired atomic.Bool          // set under mu: takes no new calls and ends with its last reply
+	retired atomic.Bool // set under mu: takes no new calls and ends with its last reply
 }
 
 // start makes conn the link of m, whose mutex is held.
@@ -62,9 +55,8 @@ func (l *link) submit(c *call) bool {
 		return false
 	}
 	c.link = l
-	if l.writing || len(l.queue) > 0 || l.flight.len() >= l.alongside(c) {
+	if l.writing || len(l.queue) > 0 || l.flight.len() >= l.alongside() {
 		l.queue = append(l.queue, c)
-		l.warmth = 0
 		first := len(l.queue) == 1
 		l.mu.Unlock()
 		if first {
@@ -73,37 +65,20 @@ func (l *link) submit(c *call) bool {
 		return true
 	}
 	l.writing = true
-	if l.flight.len() > 0 {
-		l.warmth = 0
-	}
 	l.take(c)
-	l.warm(c.sent)
-	aside := c.aside
 	l.mu.Unlock()
-	err := c.put(l.conn, &l.argv)
-	l.wrote(err, false)
-	if aside {
-		yield()
-	}
+	l.wrote(c.put(l.conn, &l.argv), false)
 	return true
 }
 
-// alongside is how many calls may be in flight for c to be written at once by its own goroutine, and not
-// to travel with what others send. mu is held.
-func (l *link) alongside(c *call) int {
-	switch {
-	case c.aside:
-		return mostAlongside
-	case l.crowded:
+// alongside is how many calls may be in flight for another to be written at once by its own goroutine,
+// and not to travel with what others send. mu is held.
+func (l *link) alongside() int {
+	if l.crowded {
 		return 0
 	}
 	return 1
 }
-
-// mostAlongside bounds the calls in flight beside one by which the server tells others what they wait
-// for. They do not wait for company, so that each of them has gone on before the next of ours is
-// written. Where there are more of them, the packets they save are worth more.
-const mostAlongside = 16
 
 // take moves c into flight. mu is held.
 func (l *link) take(c *call) {
@@ -161,18 +136,13 @@ func (l *link) write() {
 			continue
 		}
 		var err error
-		aside := false
 		for _, c := range batch {
-			aside = aside || c.aside
 			if err = c.put(l.conn, &l.argv); err != nil {
 				break
 			}
 		}
 		l.wrote(err, len(batch) > 1)
 		clear(batch) // it becomes the queue's spare half again at the next turn
-		if aside {
-			yield()
-		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	case err != nil:
 		return nil, &NotSentError{err}
 	}
-	s.init(t.m, &t.mu, conn, func() bool { return t.watches.Len() > 0 })
+	s.init(t.m, &t.mu, conn, func() bool { return len(t.watches)+len(t.others) > 0 })
 	return s, nil
 }
 

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

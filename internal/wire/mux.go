@@ -15,8 +15,7 @@ const defaultTimeout = 2 * time.Second
 
 // Options of a Mux. Zero is right for every field.
 type Options struct {
-	// Timeout bounds dialing, and then the wait for each reply, which may last a twentieth longer where a
-	// goroutine has the server to itself. Defaults to 2 s.
+	// Timeout bounds dialing, and then the wait for each reply. Defaults to 2 s.
 	Timeout time.Duration
 
 	// Setup is called on each new connection before anything else is sent on it. An error ends the
@@ -49,8 +48,11 @@ type Mux struct {
 // New returns a Mux over the server that pool dials. Only the pool's hooks are used. Nothing is sent
 // until the first call.
 func New(pool *redis.Pool, o Options) (*Mux, error) {
-	if pool == nil || pool.Dial == nil && pool.DialContext == nil {
-		return nil, errors.New("wire: the redis.Pool has neither Dial nor DialContext")
+	if pool == nil {
+		return nil, errors.New("the pool is nil: give New a *redis.Pool with a DialContext function")
+	}
+	if pool.Dial == nil && pool.DialContext == nil {
+		return nil, errors.New("the pool cannot open connections: set DialContext of the redis.Pool")
 	}
 	if o.Timeout < 0 {
 		return nil, errors.New("wire: Options.Timeout is negative")
@@ -100,9 +102,6 @@ func (m *Mux) Close() error {
 
 // Do sends one command and waits for its reply. Byte slices in args must not be changed afterwards.
 func (m *Mux) Do(ctx context.Context, name string, args ...any) (any, error) {
-	if l, s := m.claim(ctx); s != nil {
-		return l.alone(s, name, nil, args)
-	}
 	c := m.calls.Get().(*call)
 	c.single(name, nil, args)
 	return m.one(ctx, c)
@@ -111,25 +110,8 @@ func (m *Mux) Do(ctx context.Context, name string, args ...any) (any, error) {
 // Eval runs s with its keys and arguments. When the server does not know the script, which means
 // that nothing was executed, it is sent again whole.
 func (m *Mux) Eval(ctx context.Context, s *Script, keysAndArgs ...any) (any, error) {
-	if l, own := m.claim(ctx); own != nil {
-		v, err := l.alone(own, "", s, keysAndArgs)
-		if err == nil || !IsNoScript(err) {
-			return v, err
-		}
-	}
 	c := m.calls.Get().(*call)
 	c.single("", s, keysAndArgs)
-	return m.one(ctx, c)
-}
-
-// EvalAside is Eval for a script by which the server tells another process what that waits for. On a
-// busy machine we stand aside, so that it goes on before we do. First, the server writes to it before it
-// writes to us: Redis and Valkey write in the opposite order of the first replies of a turn, and ours is
-// that to a PING. Second, we leave the CPU to who is ready for it, and do not wake up in between.
-func (m *Mux) EvalAside(ctx context.Context, s *Script, keysAndArgs ...any) (any, error) {
-	c := m.calls.Get().(*call)
-	c.single("", s, keysAndArgs)
-	c.aside = true
 	return m.one(ctx, c)
 }
 
@@ -151,7 +133,7 @@ func (m *Mux) one(ctx context.Context, c *call) (any, error) {
 
 // again readies a call for which the server lacked the script to be sent whole.
 func (*Mux) again(c *call) {
-	c.full, c.taken, c.aside, c.ponged = true, false, false, false
+	c.full, c.taken = true, false
 	c.replies = c.replies[:0]
 }
 

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // Scripts, batches and many goroutines at once work alike on every server.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"runtime"
 	"sync"
@@ -10,8 +9,7 @@ import (
 )
 
 // Notices is a subscription to one channel on which other processes call goroutines of this one by
-// name: the payload of a message is what is said, in one word, and after a blank the name. It needs
-// nothing but SUBSCRIBE, dials when first used, and again when the connection was lost.
+// name, which is the payload of a message. It needs nothing but SUBSCRIBE, dials when first used, and again when the connection was lost.
 //
 // A message can be missed while there is no connection. Whoever is registered is called when the
 // connection ends, and looks by himself.
@@ -21,7 +19,7 @@ type Notices struct {
 
 	mu      sync.Mutex
 	closed  bool
-	names   map[string]func(word string)
+	names   map[string]func()
 	conn    *noticed      // nil unless subscribed
 	opening chan struct{} // not nil while somebody subscribes; closed when err is set
 	err     error         // of the last opening
@@ -33,13 +31,12 @@ type noticed struct{ pulse }
 
 // Notices returns a subscription to channel over the server that m dials. It must be closed before m.
 func (m *Mux) Notices(channel string) *Notices {
-	return &Notices{m: m, channel: channel, names: make(map[string]func(string))}
+	return &Notices{m: m, channel: channel, names: make(map[string]func())}
 }
 
-// Register makes fn be called with the word of every message that names name, and without one when
-// messages may have been missed, until [Notices.Forget]; it may still be running then. fn must not
-// block. When Register has returned without an error the server sends what is published from now on.
-func (n *Notices) Register(ctx context.Context, name string, fn func(word string)) error {
+// Register makes fn be called by every message that names name, and when messages may have been missed,
+// until [Notices.Forget]; it may still be running then. fn must not block. When Register has returned without an error the server sends what is published from now on.
+func (n *Notices) Register(ctx context.Context, name string, fn func()) error {
 	for {
 		n.mu.Lock()
 		switch {
@@ -109,8 +106,6 @@ func (n *Notices) open(ctx context.Context, opened chan struct{}) {
 	}
 }
 
-var blank = []byte(" ")
-
 func (n *Notices) read(c *noticed) {
 	defer n.m.wg.Done()
 	receive := patiently(c.conn)
@@ -124,13 +119,12 @@ func (n *Notices) read(c *noticed) {
 		if len(m) != 3 {
 			continue
 		}
-		said, _ := m[2].([]byte)
-		word, name, _ := bytes.Cut(said, blank)
+		name, _ := m[2].([]byte)
 		n.mu.Lock()
 		fn := n.names[string(name)]
 		n.mu.Unlock()
 		if fn != nil {
-			fn(string(word))
+			fn()
 			runtime.Gosched() // whom it woke goes on before we ask for more
 		}
 	}
@@ -140,14 +134,14 @@ func (n *Notices) read(c *noticed) {
 	if n.conn == c {
 		n.conn = nil
 	}
-	missed := make([]func(string), 0, len(n.names))
+	missed := make([]func(), 0, len(n.names))
 	for _, fn := range n.names {
 		missed = append(missed, fn)
 	}
 	clear(n.names)
 	n.mu.Unlock()
 	for _, fn := range missed {
-		fn("")
+		fn()
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 func TestANoticeCallsWhomItNamesUntilForgotten(t *testing.T) {
@@ -16,21 +16,20 @@ func TestANoticeCallsWhomItNamesUntilForgotten(t *testing.T) {
 		n := m.Notices("freed")
 		defer n.Close()
 		var a, b atomic.Int32
-		var said string
-		if err := n.Register(bg, "a", func(word string) { a.Add(1); said += word + "," }); err != nil {
+		if err := n.Register(bg, "a", func() { a.Add(1) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Register(bg, "b", func(string) { b.Add(1) }); err != nil {
+		if err := n.Register(bg, "b", func() { b.Add(1) }); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"1 a", "2 a", "3 c", "a", "1 b"} {
+		for _, name := range []string{"a", "a", "c", "a with more", "b"} {
 			if _, err := m.Do(bg, "PUBLISH", "freed", name); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if a.Load() != 2 || b.Load() != 1 || said != "1,2," {
-			t.Errorf("a was called %d times with %q, b %d", a.Load(), said, b.Load())
+		if a.Load() != 2 || b.Load() != 1 {
+			t.Errorf("a was called %d times, b %d", a.Load(), b.Load())
 		}
 		n.Forget("a")
 		wire.Cut()
@@ -38,10 +37,10 @@ func TestANoticeCallsWhomItNamesUntilForgotten(t *testing.T) {
 		if a.Load() != 2 || b.Load() != 2 {
 			t.Errorf("after the loss a was called %d times in all, b %d", a.Load(), b.Load())
 		}
-		if err := n.Register(bg, "a", func(string) { a.Add(1) }); err != nil {
+		if err := n.Register(bg, "a", func() { a.Add(1) }); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Do(bg, "PUBLISH", "freed", "1 a"); err != nil {
+		if _, err := m.Do(bg, "PUBLISH", "freed", "a"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -58,7 +57,7 @@ func TestASilentSubscriptionIsNoticed(t *testing.T) {
 		n := m.Notices("freed")
 		defer n.Close()
 		rung := make(chan struct{})
-		if err := n.Register(bg, "a", func(string) { close(rung) }); err != nil {
+		if err := n.Register(bg, "a", func() { close(rung) }); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

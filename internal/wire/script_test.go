@@ -8,8 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/getsetlock/getsetlock/internal/redistest"
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 var echo = NewScript(1, "-- echo: KEYS[1], ARGV[1] word → word\nreturn ARGV[1]")
@@ -40,83 +41,6 @@ func TestAScriptIsSentWholeOnlyWhenTheServerLacksIt(t *testing.T) {
 	}
 	if sent := wire.Sent()[1]; !slices.Equal(sent, redistest.Command{"EVAL", echo.source.(string), "1", "k", "word"}) {
 		t.Errorf("sent whole: %v", sent)
-	}
-}
-
-func TestAScriptThatStandsAsideComesBehindAPingAndGetsItsOwnReply(t *testing.T) {
-	w := redistest.New(t)
-	wire := w.Wire()
-	m := open(t, wire.Pool(), Options{})
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			for range 10 {
-				if v, err := redis.String(m.EvalAside(bg, echo, "k", "word")); v != "word" || err != nil {
-					t.Errorf("the script says %q, %v", v, err)
-				}
-				works(t, m)
-			}
-		})
-	}
-	wg.Wait()
-	asides := 0
-	for i, c := range wire.Sent() {
-		if c[0] != "PING" {
-			continue
-		}
-		asides++
-		if next := wire.Sent()[i+1]; next[0] != "EVALSHA" {
-			t.Errorf("behind a PING comes %v", next)
-		}
-	}
-	if asides != 200 {
-		t.Errorf("%d PINGs, want one for each of 200 scripts", asides)
-	}
-}
-
-func TestScriptsThatStandAsideDoNotWaitForCompany(t *testing.T) {
-	s := newStub()
-	m := open(t, s.pool(), Options{})
-	l, err := m.connect(bg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.mu.Lock()
-	l.crowded = true // others wait for it
-	l.mu.Unlock()
-	for i := range mostAlongside {
-		c := newCall()
-		c.single("", echo, []any{"k", "word"})
-		c.aside = true
-		if !l.submit(c) {
-			t.Fatal("the connection is lost")
-		}
-		l.mu.Lock()
-		taken := c.taken // by this goroutine; the writer is not quick enough for all of them
-		inFlight := l.flight.len()
-		l.mu.Unlock()
-		if !taken || inFlight != i+1 {
-			t.Fatalf("call %d was not written by who made it: taken %v, %d in flight", i, taken, inFlight)
-		}
-	}
-}
-
-func TestARefusedPingIsNotTheScriptsReply(t *testing.T) {
-	s := newStub()
-	answers := [][]any{{redis.Error("NOPERM this user has no permissions to run the 'ping' command"), "word"}, {"next"}}
-	s.flush = func() error { // what is sent is in flight by then
-		for _, v := range answers[0] {
-			s.replies <- v
-		}
-		answers = answers[1:]
-		return nil
-	}
-	m := open(t, s.pool(), Options{})
-	if v, err := m.EvalAside(bg, echo, "k", "word"); v != "word" || err != nil {
-		t.Errorf("the script says %v, %v", v, err)
-	}
-	if v, err := m.Do(bg, "GET", "k"); v != "next" || err != nil {
-		t.Errorf("the next command says %v, %v", v, err)
 	}
 }
 

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/getsetlock/getsetlock/internal/hashed"
 )
 
 // ErrNoWake: this server, or this user's rights on it, cannot tell when a key changes.
@@ -23,12 +20,12 @@ var ErrNoWake = errors.New("the server cannot tell us when a key changes")
 // A message can be missed: by a server that fails over, a proxy between, a table that overflows.
 // Whoever waits also looks again from time to time.
 type Tracker struct {
-	m     *Mux
-	armed atomic.Int64 // how many watch; set under mu
+	m *Mux
 
 	mu      sync.Mutex
 	closed  bool
-	watches hashed.Table[Watch] // two keys of one hash are told of each other's changes: needless and harmless
+	watches map[string]*Watch   // by key; of many thousands each mostly has one
+	others  map[string][]*Watch // beside those
 	on      *link               // on which the server tracks, redirecting to sub
 	sub     *listener           // nil unless it is subscribed
 	setting *setting            // nil unless somebody sets tracking up
@@ -60,7 +57,9 @@ type setting struct {
 	err    error
 }
 
-func (t *Tracker) init(m *Mux) { t.m = m }
+func (t *Tracker) init(m *Mux) {
+	t.m, t.watches, t.others = m, make(map[string]*Watch), make(map[string][]*Watch)
+}
 
 // Arm makes fn be called once: when key changes next by anybody but this Mux after a [Tracker.Do]
 // that reads it, on a flush, or when the watch is lost. It may be called without need, also before
@@ -88,8 +87,11 @@ func (t *Tracker) Set(ctx context.Context, key string, w *Watch, who Toucher) er
 		t.mu.Lock()
 		if t.on != nil {
 			w.who = who
-			t.watches.Add(t.watches.Of(key), w)
-			t.armed.Add(1)
+			if t.watches[key] == nil {
+				t.watches[key] = w
+			} else {
+				t.others[key] = append(t.others[key], w)
+			}
 			t.sub.listen()
 			t.mu.Unlock()
 			return nil
@@ -113,9 +115,17 @@ func (t *Tracker) Do(ctx context.Context, cmd Command) (any, error) {
 func (t *Tracker) Unset(key string, w *Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.watches.Remove(t.watches.Of(key), w) {
-		w.who = nil
-		t.armed.Add(-1)
+	if w.who == nil {
+		return
+	}
+	w.who = nil
+	if t.watches[key] == w {
+		delete(t.watches, key)
+		return
+	}
+	rest := slices.DeleteFunc(t.others[key], func(o *Watch) bool { return o == w })
+	if t.others[key] = rest; len(rest) == 0 {
+		delete(t.others, key)
 	}
 }
 
@@ -279,12 +289,23 @@ func (t *Tracker) off() {
 // all takes everybody who waits. mu is held.
 func (t *Tracker) all() []Toucher {
 	var who []Toucher
-	for w := range t.watches.All() {
-		who = append(who, w.who)
-		w.who = nil
+	for _, w := range t.watches {
+		who = w.disarm(who)
 	}
-	t.watches.Clear()
-	t.armed.Store(0)
+	for _, of := range t.others {
+		for _, w := range of {
+			who = w.disarm(who)
+		}
+	}
+	clear(t.watches)
+	clear(t.others)
+	return who
+}
+
+// disarm disarms w and appends who waited by it. The Tracker's mu is held.
+func (w *Watch) disarm(who []Toucher) []Toucher {
+	who = append(who, w.who)
+	w.who = nil
 	return who
 }
 
@@ -294,14 +315,14 @@ func (t *Tracker) changed(sub *listener, key []byte) {
 	var room [1]Toucher // mostly there is one
 	who := room[:0]
 	if t.sub == sub {
-		at := t.watches.OfBytes(key)
-		var armed [1]*Watch
-		for _, w := range slices.AppendSeq(armed[:0], t.watches.At(at)) {
-			who = append(who, w.who)
-			w.who = nil
-			t.watches.Remove(at, w)
+		if w := t.watches[string(key)]; w != nil {
+			who = w.disarm(who)
+			delete(t.watches, string(key))
 		}
-		t.armed.Add(int64(-len(who)))
+		for _, w := range t.others[string(key)] {
+			who = w.disarm(who)
+		}
+		delete(t.others, string(key))
 	}
 	t.mu.Unlock()
 	for _, w := range who {

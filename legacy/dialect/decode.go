@@ -20,11 +20,11 @@ const (
 var (
 	ErrUnreadable  = errors.New("not the dialect's text")
 	ErrImplausible = errors.New("no plausible time")
-	ErrNoStamp     = errors.New("the dialect writes no time")
+	errNoStamp     = errors.New("the dialect writes no time")
 )
 
-// ValueError says why a value is no stamp of a dialect. It unwraps to ErrUnreadable, ErrImplausible or
-// ErrNoStamp.
+// ValueError says why a value is no stamp of a dialect. It unwraps to ErrUnreadable or ErrImplausible;
+// where the dialect writes no time (see [Dialect.HasStamp]), to neither.
 type ValueError struct {
 	Dialect string
 	Value   string // as found; Error quotes it and cuts it to a line
@@ -33,16 +33,16 @@ type ValueError struct {
 	serverNow time.Time
 }
 
-// Looks says what the value may be instead, the likeliest first, other units among them. It is made
+// looks says what the value may be instead, the likeliest first, other units among them. It is made
 // when asked for: a poll that meets the same foreign value for hours should not pay for it.
-func (e *ValueError) Looks() []Match {
+func (e *ValueError) looks() []Match {
 	return Identify(e.Value, e.serverNow, Hints{Prefer: e.Dialect})
 }
 
 // Error names the value, the dialect and what the value looks like.
 func (e *ValueError) Error() string {
 	text := fmt.Sprintf("value %s is no stamp of %s: %v", quoteShort(e.Value), e.Dialect, e.Reason)
-	return text + "; it may be " + e.Looks()[0].String()
+	return text + "; it may be " + e.looks()[0].String()
 }
 
 // Unwrap returns the reason.
@@ -64,7 +64,7 @@ func (d Dialect) Decode(value string, serverNow time.Time) (Stamp, error) {
 		return Stamp{}, d.valueError(value, ErrUnreadable, serverNow)
 	}
 	if !d.HasStamp() {
-		return Stamp{}, d.valueError(value, ErrNoStamp, serverNow)
+		return Stamp{}, d.valueError(value, errNoStamp, serverNow)
 	}
 	s := Stamp{Text: text}
 	number := text
@@ -90,11 +90,11 @@ func (d Dialect) Decode(value string, serverNow time.Time) (Stamp, error) {
 // stamp. Equal is not past, also in dialects whose own clients take equal for expired: ours is the
 // stricter of the two.
 func (d Dialect) PastBy(s Stamp, serverNow time.Time, margin time.Duration) bool {
-	return d.Cut(serverNow).After(s.Expiry.Add(margin))
+	return d.cut(serverNow).After(s.Expiry.Add(margin))
 }
 
-// Cut cuts an instant to the dialect's unit, towards the past. Dialects without time cut nothing.
-func (d Dialect) Cut(t time.Time) time.Time {
+// cut cuts an instant to the dialect's unit, towards the past. Dialects without time cut nothing.
+func (d Dialect) cut(t time.Time) time.Time {
 	count, ok := unitCount(d.Unit, t)
 	if !ok || d.Unit.Step() == 0 {
 		return t

@@ -48,8 +48,8 @@ func TestDecodeTakesNothingButItsOwnForm(t *testing.T) {
 		{Page(), "1400000060.0|", ErrUnreadable},
 		{Page(), "1400000060124|1", ErrImplausible},
 		{Gorlock(), "1400000060124|1400000060|9223372036854775807", ErrImplausible},
-		{Bare(), "lock|1400000060124|", ErrNoStamp},
-		{SetPexpire(), "42", ErrNoStamp},
+		{Bare(), "lock|1400000060124|", errNoStamp},
+		{SetPexpire(), "42", errNoStamp},
 	} {
 		for _, value := range strings.Split(c.values, "|") {
 			s, err := c.d.Decode(value, tableNow)
@@ -152,7 +152,7 @@ func TestCutGoesTowardsThePast(t *testing.T) {
 		UnitSeconds: time.Unix(-1, 0), UnitMillis: time.Unix(0, -1_000_000), UnitNanos: time.Unix(0, -1), UnitNone: time.Unix(0, -1),
 		UnitTicks: time.Unix(0, -100),
 	} {
-		if got := (Dialect{Unit: d}).Cut(time.Unix(0, -1)); !got.Equal(want) {
+		if got := (Dialect{Unit: d}).cut(time.Unix(0, -1)); !got.Equal(want) {
 			t.Errorf("%s: %s, want %s", d, got, want)
 		}
 	}

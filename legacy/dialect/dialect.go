@@ -102,22 +102,8 @@ func (d Dialect) TwoWritersMaySameBytes() bool { return d.Shape == ShapeConstant
 // in or-mine dialects a clobberer takes its own uuid at its next poll, whatever the stamp says.
 func (d Dialect) NeedsSettleEvery() bool { return d.OrMine }
 
-// GetsetsMissing reports that clients answer nil to the GET with a GETSET. One that saw the key free
-// just before ours took it then overwrites our value.
-func (d Dialect) GetsetsMissing() bool { return d.HasTakeover() && d.OnNil == NilGetset }
-
 // NeverReleases reports that the key is left to run out, because its presence means "done".
 func (d Dialect) NeverReleases() bool { return d.Release == ReleaseNever }
-
-// ReleaseIgnoresOwner reports that a release may delete another's value, a tombstone included: it
-// looks neither at its own value nor at its own time.
-func (d Dialect) ReleaseIgnoresOwner() bool {
-	switch d.Release {
-	case ReleaseDel, ReleaseValueLive, ReleaseValueAtLeastOwn:
-		return true
-	}
-	return false
-}
 
 // ServerExpires reports that the old clients put a TTL on the key, so that the server frees it and
 // its clock counts in the fleet's spread.

@@ -12,7 +12,7 @@
 // [Dialect.Decode]), ambiguity is reported (see [Identify]), and ownership is decided elsewhere, by
 // whole tokens.
 //
-// HAZARD: two notions of "reading" live here. Decode says what ours may take for a stamp. Read,
-// LegacyNext and LegacyWins say what the old program does, mistakes included. Taking a lock over by the
+// HAZARD: two notions of "reading" live here. Decode says what ours may take for a stamp.
+// LegacyNext, LegacyWins and LegacyReleases say what the old program does, mistakes included. Taking a lock over by the
 // second one reproduces the old program's faults, which is their purpose and no one else's.
 package dialect

@@ -9,13 +9,15 @@ import (
 	"time"
 )
 
-// Reasons why there is no stamp. They are decisions, found with errors.Is; the error's text names the
-// field and the bound.
+// ErrBadID is wrapped by the error of an identity that the dialect cannot write. The caller can make
+// another one (see [Dialect.NewID]).
+var ErrBadID = errors.New("identity doesn't fit the dialect")
+
+// The other reasons why there is no stamp. The error's text names the field and the bound.
 var (
-	ErrBadLease = errors.New("lease can't be stamped")
-	ErrBadClock = errors.New("clock can't be stamped")
-	ErrOverflow = errors.New("expiry overflows the dialect's unit")
-	ErrBadID    = errors.New("identity doesn't fit the dialect")
+	errBadLease = errors.New("lease can't be stamped")
+	errBadClock = errors.New("clock can't be stamped")
+	errOverflow = errors.New("expiry overflows the dialect's unit")
 )
 
 // LongestStamp is the longest lease that can be stamped: readers of ours take nothing further ahead
@@ -35,7 +37,7 @@ const lastYear = 9999
 // the year 9999 or beyond 63 bits.
 func (d Dialect) Stamp(now time.Time, lease time.Duration, id string) (string, error) {
 	if lease <= 0 {
-		return "", fmt.Errorf("%w: %s is not positive", ErrBadLease, lease)
+		return "", fmt.Errorf("%w: %s is not positive", errBadLease, lease)
 	}
 	switch d.Shape {
 	case ShapeConstant:
@@ -58,13 +60,13 @@ func (d Dialect) Stamp(now time.Time, lease time.Duration, id string) (string, e
 
 func (d Dialect) stampNumber(now time.Time, lease time.Duration) (string, error) {
 	if lease > LongestStamp {
-		return "", fmt.Errorf("%w: %s is more than %s", ErrBadLease, lease, LongestStamp)
+		return "", fmt.Errorf("%w: %s is more than %s", errBadLease, lease, LongestStamp)
 	}
 	if now.Unix() < 0 {
-		return "", fmt.Errorf("%w: %s is before 1970", ErrBadClock, now.UTC().Format(time.RFC3339))
+		return "", fmt.Errorf("%w: %s is before 1970", errBadClock, now.UTC().Format(time.RFC3339))
 	}
 	if now.Add(lease+d.Slack).Year() > lastYear {
-		return "", fmt.Errorf("%w: it lies after the year %d", ErrOverflow, lastYear)
+		return "", fmt.Errorf("%w: it lies after the year %d", errOverflow, lastYear)
 	}
 	ahead := lease + d.Slack
 	if d.Unit == UnitFloatSeconds {
@@ -73,12 +75,12 @@ func (d Dialect) stampNumber(now time.Time, lease time.Duration) (string, error)
 	step := d.Unit.Step()
 	if ahead%step != 0 && !d.CutLease {
 		return "", fmt.Errorf("%w: %s is no whole number of %s, which is all that %s writes",
-			ErrBadLease, lease, step, d.Name)
+			errBadLease, lease, step, d.Name)
 	}
 	count, ok := unitCount(d.Unit, now)
 	more := int64(ahead / step)
 	if !ok || count > math.MaxInt64-more {
-		return "", fmt.Errorf("%w: %s + %s in %s", ErrOverflow, now.UTC().Format(time.RFC3339), lease, d.Unit)
+		return "", fmt.Errorf("%w: %s + %s in %s", errOverflow, now.UTC().Format(time.RFC3339), lease, d.Unit)
 	}
 	return strconv.FormatInt(count+more, 10), nil
 }

@@ -21,19 +21,19 @@ func TestStampRefusesWhatNoClientShouldWrite(t *testing.T) {
 		id    string
 		want  error
 	}{
-		{"zero lease", Jedis(), tableNow, 0, "", ErrBadLease},
-		{"negative lease", Page(), tableNow, -time.Second, "", ErrBadLease},
-		{"zero lease of a constant", Bare(), tableNow, 0, "", ErrBadLease},
-		{"lease beyond what readers believe", Jedis(), tableNow, LongestStamp + time.Millisecond, "", ErrBadLease},
-		{"half a millisecond", Jedis(), tableNow, 500 * time.Microsecond, "", ErrBadLease},
-		{"a second and a half in whole seconds", Page(), tableNow, 1500 * time.Millisecond, "", ErrBadLease},
-		{"before 1970", Jedis(), at(-1), time.Minute, "", ErrBadClock},
-		{"before 1970 in floats", RedisPy(), at(-1), time.Minute, "", ErrBadClock},
-		{"year 10000", Jedis(), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute, "", ErrOverflow},
-		{"lease ends in year 10000", Kdyby(), time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC), time.Minute, "", ErrOverflow},
-		{"nanoseconds end in 2262", Gorlock(), time.Date(2262, 4, 11, 23, 47, 0, 0, time.UTC), time.Minute, "", ErrOverflow},
-		{"the far end of time.Time", Machinery(), time.Unix(1<<55, 0), time.Minute, "", ErrOverflow},
-		{"where time.Time wraps around", Page(), time.Unix(math.MaxInt64-62_135_596_800-30, 0), time.Minute, "", ErrOverflow},
+		{"zero lease", Jedis(), tableNow, 0, "", errBadLease},
+		{"negative lease", Page(), tableNow, -time.Second, "", errBadLease},
+		{"zero lease of a constant", Bare(), tableNow, 0, "", errBadLease},
+		{"lease beyond what readers believe", Jedis(), tableNow, LongestStamp + time.Millisecond, "", errBadLease},
+		{"half a millisecond", Jedis(), tableNow, 500 * time.Microsecond, "", errBadLease},
+		{"a second and a half in whole seconds", Page(), tableNow, 1500 * time.Millisecond, "", errBadLease},
+		{"before 1970", Jedis(), at(-1), time.Minute, "", errBadClock},
+		{"before 1970 in floats", RedisPy(), at(-1), time.Minute, "", errBadClock},
+		{"year 10000", Jedis(), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute, "", errOverflow},
+		{"lease ends in year 10000", Kdyby(), time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC), time.Minute, "", errOverflow},
+		{"nanoseconds end in 2262", Gorlock(), time.Date(2262, 4, 11, 23, 47, 0, 0, time.UTC), time.Minute, "", errOverflow},
+		{"the far end of time.Time", Machinery(), time.Unix(1<<55, 0), time.Minute, "", errOverflow},
+		{"where time.Time wraps around", Page(), time.Unix(math.MaxInt64-62_135_596_800-30, 0), time.Minute, "", errOverflow},
 		{"no uuid", JedisUUID(), tableNow, time.Minute, "", ErrBadID},
 		{"uuid in upper case", JedisUUID(), tableNow, time.Minute, strings.ToUpper(testUUID), ErrBadID},
 		{"no token", SetGetDel(), tableNow, time.Minute, "", ErrBadID},
@@ -206,11 +206,11 @@ func TestJDKDecodingRefusesWhatJavaWouldNotWrite(t *testing.T) {
 		"overlong three bytes":    jdkHeader + "t\x00\x03\xe0\x81\xac",
 		"stray continuation":      jdkHeader + "t\x00\x01\x80",
 	} {
-		if text, err := decodeJDK(raw); !errors.Is(err, ErrEncoding) || text != "" {
+		if text, err := decodeJDK(raw); !errors.Is(err, errEncoding) || text != "" {
 			t.Errorf("%s: read as %q, %v", name, text, err)
 		}
 	}
-	if _, err := encodeJDK("\xff"); !errors.Is(err, ErrEncoding) {
+	if _, err := encodeJDK("\xff"); !errors.Is(err, errEncoding) {
 		t.Errorf("bytes that are no text: %v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestJSONEncodingHasOneFormForAText(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{`lock`, `"lock" `, `"l\u006fck"`, `"\u001f"`, `5`, `null`, `["lock"]`, `"lo`, "\"\xff\""} {
-		if text, err := decodeJSON(raw); !errors.Is(err, ErrEncoding) || text != "" {
+		if text, err := decodeJSON(raw); !errors.Is(err, errEncoding) || text != "" {
 			t.Errorf("%s: read as %q, %v", raw, text, err)
 		}
 	}

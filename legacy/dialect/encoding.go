@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrEncoding is wrapped by every error about bytes that are not what the encoding writes.
-var ErrEncoding = errors.New("bytes are not in the dialect's encoding")
+// errEncoding is wrapped by every error about bytes that are not what the encoding writes.
+var errEncoding = errors.New("bytes are not in the dialect's encoding")
 
 // EncodeKey returns the key's bytes on the server. Give it the key, not the name (see Key).
 func (d Dialect) EncodeKey(key string) (string, error) { return encodeText(d.KeyEncoding, key) }
@@ -46,7 +46,7 @@ func decodeText(e Encoding, raw string) (string, error) {
 // &, and then the two write different keys.
 func encodeJSON(text string) (string, error) {
 	if !utf8.ValidString(text) {
-		return "", fmt.Errorf("%w: %s is not UTF-8", ErrEncoding, quoteShort(text))
+		return "", fmt.Errorf("%w: %s is not UTF-8", errEncoding, quoteShort(text))
 	}
 	const hex = "0123456789ABCDEF"
 	short := map[byte]byte{'"': '"', '\\': '\\', '\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}
@@ -69,10 +69,10 @@ func encodeJSON(text string) (string, error) {
 func decodeJSON(raw string) (string, error) {
 	var text string
 	if err := json.Unmarshal([]byte(raw), &text); err != nil {
-		return "", fmt.Errorf("%w: %s is no JSON string", ErrEncoding, quoteShort(raw))
+		return "", fmt.Errorf("%w: %s is no JSON string", errEncoding, quoteShort(raw))
 	}
 	if again, err := encodeJSON(text); err != nil || again != raw {
-		return "", fmt.Errorf("%w: %s is escaped in another way", ErrEncoding, quoteShort(raw))
+		return "", fmt.Errorf("%w: %s is escaped in another way", errEncoding, quoteShort(raw))
 	}
 	return text, nil
 }

@@ -41,7 +41,7 @@ func FuzzDecode(f *testing.F) {
 			if d.Unit != UnitFloatSeconds && s.Expiry.Unix() > 10 && (err != nil || back != value) {
 				t.Fatalf("%s reads %q and writes %q, %v", d, value, back, err)
 			}
-			if !d.Cut(s.Expiry).Equal(s.Expiry) && d.Unit != UnitFloatSeconds {
+			if !d.cut(s.Expiry).Equal(s.Expiry) && d.Unit != UnitFloatSeconds {
 				t.Fatalf("%s of %q: %s is finer than its unit", d, value, s.Expiry)
 			}
 		}
@@ -73,7 +73,7 @@ func FuzzStampRoundTrip(f *testing.F) {
 				t.Fatalf("%s writes %q at %s and reads %v", d, text, now, err)
 			}
 			cut := d.CutLease && lease < time.Second
-			if r := d.Read(Text(text)); r.Kind != KindNumber || !cut && d.LegacyExpired(Text(text), "", now) {
+			if r := d.read(Text(text)); r.Kind != kindNumber || !cut && d.LegacyExpired(Text(text), "", now) {
 				t.Fatalf("%s: its own clients read %q as %+v, or as expired when it is written", d, text, r)
 			}
 		}

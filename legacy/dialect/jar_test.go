@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// jarFile is recorded from the original jar by internal/interop; its own header explains it. Its
+// jarFile is recorded from the original jar by internal/testing/interop; its own header explains it. Its
 // clocks are milliseconds.
 var jarFile = filepath.Join(vectorDir, "jedis-jar.txt")
 
@@ -46,9 +46,9 @@ func TestJedisStampsAreTheJarsToTheByte(t *testing.T) {
 		}
 		got, err := Jedis().Stamp(now, lease, "")
 		switch {
-		case lease <= 0 && errors.Is(err, ErrBadLease), now.Unix() < 0 && errors.Is(err, ErrBadClock):
+		case lease <= 0 && errors.Is(err, errBadLease), now.Unix() < 0 && errors.Is(err, errBadClock):
 			continue // the jar writes nonsense here; ours refuses
-		case now.Add(lease).Year() > lastYear && errors.Is(err, ErrOverflow):
+		case now.Add(lease).Year() > lastYear && errors.Is(err, errOverflow):
 			continue
 		case err != nil || got != l.words[2]:
 			t.Errorf("%s: %v: got %s, %v", l.at, l.words, got, err)

@@ -34,7 +34,7 @@ func encodeJDK(text string) (string, error) {
 
 func decodeJDK(raw string) (string, error) {
 	if len(raw) < jdkShortest || raw[:len(jdkHeader)] != jdkHeader {
-		return "", fmt.Errorf("%w: no Java serialization header", ErrEncoding)
+		return "", fmt.Errorf("%w: no Java serialization header", errEncoding)
 	}
 	var length uint64
 	body := raw[len(jdkHeader)+1:]
@@ -44,13 +44,13 @@ func decodeJDK(raw string) (string, error) {
 	case kind == jdkLongString && len(body) >= 8:
 		length, body = binary.BigEndian.Uint64([]byte(body)), body[8:]
 		if length <= 0xffff {
-			return "", fmt.Errorf("%w: a short string in the long form", ErrEncoding)
+			return "", fmt.Errorf("%w: a short string in the long form", errEncoding)
 		}
 	default:
-		return "", fmt.Errorf("%w: a Java object that is no String (type byte %#02x)", ErrEncoding, kind)
+		return "", fmt.Errorf("%w: a Java object that is no String (type byte %#02x)", errEncoding, kind)
 	}
 	if length != uint64(len(body)) {
-		return "", fmt.Errorf("%w: Java string of %d bytes says %d", ErrEncoding, len(body), length)
+		return "", fmt.Errorf("%w: Java string of %d bytes says %d", errEncoding, len(body), length)
 	}
 	return fromModifiedUTF8(body)
 }
@@ -59,7 +59,7 @@ func decodeJDK(raw string) (string, error) {
 // three bytes each.
 func modifiedUTF8(text string) (string, error) {
 	if !utf8.ValidString(text) {
-		return "", fmt.Errorf("%w: %s is not UTF-8", ErrEncoding, quoteShort(text))
+		return "", fmt.Errorf("%w: %s is not UTF-8", errEncoding, quoteShort(text))
 	}
 	var b strings.Builder
 	for _, r := range text {
@@ -89,7 +89,7 @@ func fromModifiedUTF8(body string) (string, error) {
 	for i := 0; i < len(body); {
 		unit, n := modifiedUnit(body[i:])
 		if n == 0 {
-			return "", fmt.Errorf("%w: broken modified UTF-8 at byte %d", ErrEncoding, i)
+			return "", fmt.Errorf("%w: broken modified UTF-8 at byte %d", errEncoding, i)
 		}
 		i += n
 		if unit < 0xd800 || unit > 0xdfff {
@@ -98,7 +98,7 @@ func fromModifiedUTF8(body string) (string, error) {
 		}
 		low, n := modifiedUnit(body[i:])
 		if unit > 0xdbff || n == 0 || low < 0xdc00 || low > 0xdfff {
-			return "", fmt.Errorf("%w: half a character at byte %d", ErrEncoding, i)
+			return "", fmt.Errorf("%w: half a character at byte %d", errEncoding, i)
 		}
 		i += n
 		b.WriteRune(0x10000 + (unit-0xd800)<<10 + (low - 0xdc00))

@@ -18,20 +18,19 @@ func Nil() Reply { return Reply{Nil: true} }
 // Text is the reply of an existing key.
 func Text(value string) Reply { return Reply{Value: value} }
 
-// Kind of a Reading.
-type Kind string
+// kind of a reading.
+type kind string
 
-// The kinds of reading.
 const (
-	KindNumber     Kind = "number"
-	KindNil        Kind = "nil"        // nil, or a text that the language takes for nil
-	KindUnreadable Kind = "unreadable" // what follows is the dialect's Unreadable rule
+	kindNumber     kind = "number"
+	kindNil        kind = "nil"        // nil, or a text that the language takes for nil
+	kindUnreadable kind = "unreadable" // what follows is the dialect's Unreadable rule
 )
 
-// Reading is what the old client's own parser makes of a value. Numbers beyond 64 bits, in languages
+// reading is what the old client's own parser makes of a value. Numbers beyond 64 bits, in languages
 // that have them, are held as the nearest 64-bit one: only their order against a clock matters.
-type Reading struct {
-	Kind    Kind
+type reading struct {
+	Kind    kind
 	IsFloat bool
 	Int     int64   // unless IsFloat
 	Float   float64 // if IsFloat; may be NaN or infinite
@@ -39,19 +38,19 @@ type Reading struct {
 	Text    string  // decoded; PHP 8 compares it where it is no number
 }
 
-// Read reads a reply with the old client's own parser, quirks included. It says what that client
+// read reads a reply with the old client's own parser, quirks included. It says what that client
 // would do, never what a value means: see Decode for that. A value that is not in the dialect's
 // encoding is unreadable.
-func (d Dialect) Read(reply Reply) Reading {
+func (d Dialect) read(reply Reply) reading {
 	if reply.Nil {
-		return Reading{Kind: KindNil}
+		return reading{Kind: kindNil}
 	}
 	text, err := d.DecodeValue(reply.Value)
 	if err != nil {
-		return Reading{Kind: KindUnreadable, Text: reply.Value}
+		return reading{Kind: kindUnreadable, Text: reply.Value}
 	}
 	if d.takesForNil(text) {
-		return Reading{Kind: KindNil, Text: text}
+		return reading{Kind: kindNil, Text: text}
 	}
 	r := readNumber(d.Reader, text)
 	r.Text = text
@@ -88,14 +87,14 @@ func (d Dialect) LegacyNext(seen Reply, id string, now time.Time) Step {
 	if !d.HasTakeover() {
 		return StepWait
 	}
-	r := d.Read(seen)
+	r := d.read(seen)
 	if d.OrMine && r.UUID != "" && r.UUID == id {
 		return StepGetset
 	}
 	switch r.Kind {
-	case KindNil:
+	case kindNil:
 		return d.nilStep()
-	case KindUnreadable:
+	case kindUnreadable:
 		return d.unreadableStep(r, now)
 	}
 	if d.Empty == EmptyZeroIsHeld && r.Int == 0 && !r.IsFloat {
@@ -126,7 +125,7 @@ func (d Dialect) nilStep() Step {
 	return StepWait
 }
 
-func (d Dialect) unreadableStep(r Reading, now time.Time) Step {
+func (d Dialect) unreadableStep(r reading, now time.Time) Step {
 	switch d.Unreadable {
 	case UnreadableThrows:
 		return StepFail
@@ -151,7 +150,7 @@ func (d Dialect) heldOrGetset(expired bool) Step {
 
 // past compares a number with the clock in the dialect's unit. NaN is never past in a strict
 // comparison ("v < now") and always in an inclusive one, which the clients write as "not v > now".
-func (d Dialect) past(r Reading, now time.Time) bool {
+func (d Dialect) past(r reading, now time.Time) bool {
 	if r.IsFloat || d.Unit == UnitFloatSeconds {
 		v, n := r.Float, d.nowFloat(now)
 		if !r.IsFloat {
@@ -178,7 +177,7 @@ func (d Dialect) nowFloat(now time.Time) float64 {
 }
 
 // php8Past compares a text that is no number as PHP 8 does: with the clock's own digits, byte by byte.
-func (d Dialect) php8Past(r Reading, now time.Time) bool {
+func (d Dialect) php8Past(r reading, now time.Time) bool {
 	n, _ := unitCount(d.Unit, now)
 	order := strings.Compare(r.Text, strconv.FormatInt(n, 10))
 	return order < 0 || d.Inclusive && order == 0
@@ -200,20 +199,20 @@ const (
 func (d Dialect) LegacyWins(old, seen Reply, now time.Time) Outcome {
 	switch d.Wins {
 	case WinsSameText:
-		return wonIf(!old.Nil && !seen.Nil && old.Value == seen.Value && d.Read(old).Kind != KindNil)
+		return wonIf(!old.Nil && !seen.Nil && old.Value == seen.Value && d.read(old).Kind != kindNil)
 	case WinsEqualNumber:
-		return d.winsEqual(old, d.Read(old), d.Read(seen))
+		return d.winsEqual(old, d.read(old), d.read(seen))
 	case WinsExpired, WinsExpiredOrNil:
-		return d.winsExpired(d.Read(old), now)
+		return d.winsExpired(d.read(old), now)
 	}
 	return Lost
 }
 
-func (d Dialect) winsExpired(r Reading, now time.Time) Outcome {
+func (d Dialect) winsExpired(r reading, now time.Time) Outcome {
 	switch r.Kind {
-	case KindNil:
+	case kindNil:
 		return wonIf(d.Wins == WinsExpiredOrNil)
-	case KindUnreadable:
+	case kindUnreadable:
 		switch d.unreadableStep(r, now) {
 		case StepGetset:
 			return Won
@@ -228,14 +227,14 @@ func (d Dialect) winsExpired(r Reading, now time.Time) Outcome {
 // winsEqual is strict where the language throws: Gorlock's nil and unreadable replies are errors.
 // JavaScript's == reads the reply by other rules than parseFloat read the GET's: trailing junk was
 // ignored there and is NaN here, which equals nothing; the empty text was nil there and is 0 here.
-func (d Dialect) winsEqual(reply Reply, old, seen Reading) Outcome {
+func (d Dialect) winsEqual(reply Reply, old, seen reading) Outcome {
 	if d.Reader == ReadJSParseFloat || d.Reader == ReadJSParseInt {
-		return wonIf(!reply.Nil && seen.Kind == KindNumber && jsNumber(old.Text) == seen.Float)
+		return wonIf(!reply.Nil && seen.Kind == kindNumber && jsNumber(old.Text) == seen.Float)
 	}
-	if old.Kind != KindNumber && d.Unreadable == UnreadableThrows {
+	if old.Kind != kindNumber && d.Unreadable == UnreadableThrows {
 		return Threw
 	}
-	if old.Kind != KindNumber || seen.Kind != KindNumber {
+	if old.Kind != kindNumber || seen.Kind != kindNumber {
 		return Lost
 	}
 	if old.IsFloat || seen.IsFloat {
@@ -244,7 +243,7 @@ func (d Dialect) winsEqual(reply Reply, old, seen Reading) Outcome {
 	return wonIf(old.Int == seen.Int)
 }
 
-func (r Reading) float() float64 {
+func (r reading) float() float64 {
 	if r.IsFloat {
 		return r.Float
 	}
@@ -291,12 +290,12 @@ func (d Dialect) LegacyReleases(own string, seen Reply, now time.Time) ReleaseSt
 	case ReleaseValueOwn:
 		return deletesIf(!seen.Nil && seen.Value == own)
 	case ReleaseValueLive:
-		return d.releasesLive(d.Read(seen), now)
+		return d.releasesLive(d.read(seen), now)
 	case ReleaseValueAtLeastOwn:
-		return d.releasesAtLeast(d.Read(seen), d.Read(Text(own)))
+		return d.releasesAtLeast(d.read(seen), d.read(Text(own)))
 	}
-	r := d.Read(Text(own))
-	if r.Kind != KindNumber {
+	r := d.read(Text(own))
+	if r.Kind != kindNumber {
 		return ReleaseLeaves
 	}
 	strict := d
@@ -304,11 +303,11 @@ func (d Dialect) LegacyReleases(own string, seen Reply, now time.Time) ReleaseSt
 	return deletesIf(!strict.past(r, now))
 }
 
-func (d Dialect) releasesLive(r Reading, now time.Time) ReleaseStep {
+func (d Dialect) releasesLive(r reading, now time.Time) ReleaseStep {
 	switch r.Kind {
-	case KindNumber:
+	case kindNumber:
 		return deletesIf(!d.past(r, now))
-	case KindNil:
+	case kindNil:
 		if d.Unreadable == UnreadableThrows {
 			return ReleaseFails
 		}
@@ -325,11 +324,11 @@ func (d Dialect) releasesLive(r Reading, now time.Time) ReleaseStep {
 
 // releasesAtLeast reads a missing key as 1, like the acquire of the same clients, which no own stamp
 // is below. TaskTiger guards its acquire against unreadable values and not its release.
-func (d Dialect) releasesAtLeast(seen, own Reading) ReleaseStep {
+func (d Dialect) releasesAtLeast(seen, own reading) ReleaseStep {
 	switch seen.Kind {
-	case KindNil:
+	case kindNil:
 		return ReleaseLeaves
-	case KindUnreadable:
+	case kindUnreadable:
 		return ReleaseFails
 	}
 	return deletesIf(seen.float() >= own.float())

@@ -164,11 +164,13 @@ func TestValidateNamesFieldAndBound(t *testing.T) {
 		{"wait", func(d *Dialect) { d.Wait = -1 }},
 		{"wait", func(d *Dialect) { d.WaitsForever = true }},
 		{"wait", func(d *Dialect) { d.OnNil, d.Wait, d.CountsSleeps = NilSetnx, 0, false }},
+		// A release that looks at the value is no reason to poll for ever without a pause.
+		{"wait", func(d *Dialect) { d.OnNil, d.Wait, d.CountsSleeps, d.Release = NilSetnx, 0, false, ReleaseValueLive }},
 		{"attempts", func(d *Dialect) { d.Attempts = -1 }},
 	} {
 		d := Jedis()
 		c.change(&d)
-		if err := d.Validate(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "field "+c.field+":") {
+		if err := d.Validate(); !errors.Is(err, errInvalid) || !strings.Contains(err.Error(), "field "+c.field+":") {
 			t.Errorf("%s: %v", c.field, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // readNumber reads a text as the language's own parser does.
-func readNumber(reader Reader, text string) Reading {
+func readNumber(reader Reader, text string) reading {
 	switch reader {
 	case ReadJavaLong:
 		return intOr(javaLong(text))
@@ -33,21 +33,21 @@ func readNumber(reader Reader, text string) Reading {
 	case ReadGoInt:
 		return intOr(strict64(text))
 	}
-	return Reading{Kind: KindUnreadable}
+	return reading{Kind: kindUnreadable}
 }
 
-func intOr(n int64, ok bool) Reading {
+func intOr(n int64, ok bool) reading {
 	if !ok {
-		return Reading{Kind: KindUnreadable}
+		return reading{Kind: kindUnreadable}
 	}
-	return Reading{Kind: KindNumber, Int: n}
+	return reading{Kind: kindNumber, Int: n}
 }
 
-func floatOr(f float64, ok bool) Reading {
+func floatOr(f float64, ok bool) reading {
 	if !ok {
-		return Reading{Kind: KindUnreadable}
+		return reading{Kind: kindUnreadable}
 	}
-	return Reading{Kind: KindNumber, IsFloat: true, Float: f}
+	return reading{Kind: kindNumber, IsFloat: true, Float: f}
 }
 
 // strict64 is sign and ASCII digits within 64 bits.
@@ -102,17 +102,17 @@ func decimalDigit(r rune) (byte, bool) {
 
 // javaUUIDLong follows JedisUUID's parser: what lies between the first two colons is the number, what
 // comes after is not looked at, and UUID.fromString takes short groups ("0-0-0-0-0").
-func javaUUIDLong(text string) Reading {
+func javaUUIDLong(text string) reading {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 {
-		return Reading{Kind: KindUnreadable}
+		return reading{Kind: kindUnreadable}
 	}
 	uuid, ok := javaUUID(parts[0])
 	if !ok {
-		return Reading{Kind: KindUnreadable}
+		return reading{Kind: kindUnreadable}
 	}
 	r := intOr(javaLong(parts[1]))
-	if r.Kind == KindNumber {
+	if r.Kind == kindNumber {
 		r.UUID = uuid
 	}
 	return r
@@ -228,11 +228,11 @@ func jsBlank(r rune) bool { return r == 0xfeff || unicode.IsSpace(r) && r != 0x8
 // phpNumber is the left side of PHP's "$text < $int". A whole number that fits is an integer, any
 // other number a float. PHP 7 takes a leading number, else 0; PHP 8 only a wholly numeric text, with
 // blanks around.
-func phpNumber(text string, prefix bool) Reading {
+func phpNumber(text string, prefix bool) reading {
 	body := strings.TrimLeft(text, asciiBlanks)
 	n := decimalPrefix(body, false)
 	if !prefix && (n == 0 || strings.Trim(body[n:], asciiBlanks) != "") {
-		return Reading{Kind: KindUnreadable}
+		return reading{Kind: kindUnreadable}
 	}
 	if n == 0 {
 		return intOr(0, true)

@@ -35,9 +35,9 @@ func recorded(t *testing.T, name string) map[string][]string {
 }
 
 // agrees compares a Reading with what the interpreter printed.
-func agrees(r Reading, want string) bool {
-	if want == "unreadable" || r.Kind != KindNumber {
-		return want == "unreadable" && r.Kind == KindUnreadable
+func agrees(r reading, want string) bool {
+	if want == "unreadable" || r.Kind != kindNumber {
+		return want == "unreadable" && r.Kind == kindUnreadable
 	}
 	f, err := strconv.ParseFloat(want, 64)
 	if r.IsFloat {
@@ -83,7 +83,7 @@ func TestJedisUUIDReadsWhatJavaReads(t *testing.T) {
 		got := readNumber(ReadJavaUUID, text)
 		want := words[3]
 		if want == "unreadable" {
-			if got.Kind != KindUnreadable || got.UUID != "" {
+			if got.Kind != kindUnreadable || got.UUID != "" {
 				t.Errorf("uuid:long of %q: got %+v, Java threw", text, got)
 			}
 			continue
@@ -113,7 +113,7 @@ func TestPHP8ComparesAsPHPDoes(t *testing.T) {
 
 func TestPHP7TakesALeadingNumberElseZero(t *testing.T) {
 	for text, want := range map[string]int64{"123abc": 123, "abc": 0, " 12": 12, "12 ": 12, "-5x": -5, ".x": 0} {
-		if got := readNumber(ReadPHP7, text); got.Kind != KindNumber || got.IsFloat || got.Int != want {
+		if got := readNumber(ReadPHP7, text); got.Kind != kindNumber || got.IsFloat || got.Int != want {
 			t.Errorf("php7 of %q: got %+v, want %d", text, got, want)
 		}
 	}
@@ -128,7 +128,7 @@ func TestDotNetAndGoRefuseWhatTheyRefuse(t *testing.T) {
 		"5.0": {false, false}, "9223372036854775808": {false, false}, "0x5": {false, false}, "5_0": {false, false},
 	} {
 		for i, reader := range []Reader{ReadDotNetLong, ReadGoInt} {
-			if got := readNumber(reader, text).Kind == KindNumber; got != want[i] {
+			if got := readNumber(reader, text).Kind == kindNumber; got != want[i] {
 				t.Errorf("%s of %q: readable %v", reader, text, got)
 			}
 		}

@@ -57,17 +57,19 @@ func Claim(d time.Duration) time.Duration {
 	return d
 }
 
-// bound is what a field claims; an unset one counts as zero.
-func bound(field time.Duration) time.Duration {
+// Bound returns what a field of [Terms] claims; an unset field counts as zero.
+func Bound(field time.Duration) time.Duration {
 	d, _ := Claimed(field)
 	return d
 }
 
-// Errors of the arithmetic. The texts name both fields and the bound.
+// ErrNoLease is wrapped by the error of [Dialect.Terms] without a Lease where the dialect has no default.
+var ErrNoLease = errors.New("lease must be given")
+
+// The other errors of the arithmetic. Their texts name both fields and the bound.
 var (
-	ErrNoLease   = errors.New("lease must be given")
-	ErrTerms     = errors.New("terms don't fit")
-	ErrLeaseRule = errors.New("lease rule")
+	errTerms     = errors.New("terms don't fit")
+	errLeaseRule = errors.New("lease rule")
 )
 
 // settleBeyondGap makes a settle strictly longer than the gap, also on machines that wake late: in
@@ -76,8 +78,8 @@ const settleBeyondGap = 100 * time.Millisecond
 
 // Terms fills in the defaults and checks the result. Behind and Ahead have no
 // default: what is unknown stays unset. It fails with ErrNoLease where the
-// dialect has no lease of its own and t names none, and with ErrTerms where
-// fields contradict each other. In dialects without takeover all may stay unset.
+// dialect has no lease of its own and t names none, and with another
+// error where fields contradict each other. In dialects without takeover all may stay unset.
 // A completed Terms is returned unchanged.
 func (d Dialect) Terms(t Terms) (Terms, error) {
 	if err := t.signs(); err != nil {
@@ -93,7 +95,7 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 		t.Greatest = t.Lease
 	}
 	if t.Greatest < t.Lease {
-		return Terms{}, fmt.Errorf("%w: Greatest %s is less than Lease %s", ErrTerms, t.Greatest, t.Lease)
+		return Terms{}, fmt.Errorf("%w: Greatest %s is less than Lease %s", errTerms, t.Greatest, t.Lease)
 	}
 	if t.Spread == 0 {
 		t.Spread = min(time.Second, t.Lease/20)
@@ -102,7 +104,7 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 		t.Gap = min(time.Second, t.Lease/20)
 	}
 	if longest, bounded := d.LongestLease(t); bounded && longest <= 0 {
-		return Terms{}, fmt.Errorf("%w: Spread %s and Gap %s leave nothing of Lease %s", ErrTerms, bound(t.Spread), bound(t.Gap), t.Lease)
+		return Terms{}, fmt.Errorf("%w: Spread %s and Gap %s leave nothing of Lease %s", errTerms, Bound(t.Spread), Bound(t.Gap), t.Lease)
 	}
 	return t, nil
 }
@@ -111,11 +113,11 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 // of zero, and one that is behind as a whole an Ahead of zero.
 func (t Terms) signs() error {
 	if t.Lease < 0 || t.Greatest < 0 {
-		return fmt.Errorf("%w: Lease and Greatest can't be negative", ErrTerms)
+		return fmt.Errorf("%w: Lease and Greatest can't be negative", errTerms)
 	}
 	for _, field := range []time.Duration{t.Spread, t.Gap, t.Behind, t.Ahead} {
-		if bound(field) < 0 {
-			return fmt.Errorf("%w: Spread, Gap, Behind and Ahead can't be negative", ErrTerms)
+		if Bound(field) < 0 {
+			return fmt.Errorf("%w: Spread, Gap, Behind and Ahead can't be negative", errTerms)
 		}
 	}
 	return nil
@@ -136,7 +138,7 @@ func (d Dialect) C() time.Duration {
 func (d Dialect) LongestLease(t Terms) (time.Duration, bool) {
 	switch {
 	case d.HasTakeover():
-		return t.Lease + d.C() - bound(t.Spread) - bound(t.Gap), true
+		return t.Lease + d.C() - Bound(t.Spread) - Bound(t.Gap), true
 	case d.KeyTTL == TTLEverybody:
 		return t.Lease, true
 	}
@@ -147,12 +149,12 @@ func (d Dialect) leaseBound() bool { return d.HasTakeover() || d.KeyTTL == TTLEv
 
 // Settle is how long a getsetlock client waits after a takeover before it looks
 // again and says "held".
-func (t Terms) Settle() time.Duration { return bound(t.Gap) + settleBeyondGap }
+func (t Terms) Settle() time.Duration { return Bound(t.Gap) + settleBeyondGap }
 
 // TakeoverMargin is how far past a stamp the server's clock must be before a
 // getsetlock client takes over: the greater of Spread and Behind. Where Behind
 // is unknown this margin is not enough; see [Terms.LookAge].
-func (t Terms) TakeoverMargin() time.Duration { return max(bound(t.Spread), bound(t.Behind)) }
+func (t Terms) TakeoverMargin() time.Duration { return max(Bound(t.Spread), Bound(t.Behind)) }
 
 // LookAge is how long ago a look must have shown the bytes that stand on the key
 // now, before a getsetlock client that does not know Behind may take them over:
@@ -166,7 +168,7 @@ func (t Terms) LookAge(d Dialect) time.Duration {
 // StampAhead is how far beyond the end of its lease a getsetlock client lets its
 // stamp lie: a day, and Ahead where that is known. No old client whose clock is
 // less than that ahead of the server's takes the stamp for expired.
-func (t Terms) StampAhead() time.Duration { return stampDay + bound(t.Ahead) }
+func (t Terms) StampAhead() time.Duration { return stampDay + Bound(t.Ahead) }
 
 // stampDay is beyond every clock error that NTP corrects and most that people
 // make; a clock in the wrong time zone is hours off.
@@ -191,10 +193,10 @@ func (t Terms) DefaultMargin(ttl time.Duration) time.Duration { return ttl / 10 
 func DefaultRenewal(ttl time.Duration) time.Duration { return ttl / 3 }
 
 // CheckLease is the lease rule: ours may not outlive a stamp that a stalled loser could leave over
-// our mark. ttl is ours; the error wraps ErrLeaseRule and names TTL, the terms and the bound.
+// our mark. ttl is ours; the error names TTL, the terms and the bound.
 func (d Dialect) CheckLease(ttl time.Duration, t Terms) error {
 	if ttl <= 0 {
-		return fmt.Errorf("%w: TTL %s is not positive", ErrLeaseRule, ttl)
+		return fmt.Errorf("%w: TTL %s is not positive", errLeaseRule, ttl)
 	}
 	longest, bounded := d.LongestLease(t)
 	switch {
@@ -202,10 +204,10 @@ func (d Dialect) CheckLease(ttl time.Duration, t Terms) error {
 		return nil
 	case !d.HasTakeover():
 		return fmt.Errorf("%w: TTL %s exceeds Lease %s, to which every waiting %s client cuts the key",
-			ErrLeaseRule, ttl, t.Lease, d.Name)
+			errLeaseRule, ttl, t.Lease, d.Name)
 	}
-	return fmt.Errorf("%w: TTL %s exceeds %s, which Lease %s of %s allows (Lease + c %s - Spread %s - Gap %s)",
-		ErrLeaseRule, ttl, longest, t.Lease, d.Name, d.C(), bound(t.Spread), bound(t.Gap))
+	return fmt.Errorf("%w: TTL %s is too long: beside %s clients with Lease %s at most %s is safe (Lease + c %s - Spread %s - Gap %s)",
+		errLeaseRule, ttl, d.Name, t.Lease, longest, d.C(), Bound(t.Spread), Bound(t.Gap))
 }
 
 // CheckTimes asks that a lease is longer than what it must pay for before it can be used: the settle,
@@ -213,7 +215,7 @@ func (d Dialect) CheckLease(ttl time.Duration, t Terms) error {
 func CheckTimes(ttl, settle, margin, renewEvery time.Duration) error {
 	if need := settle + margin + renewEvery; ttl <= need {
 		return fmt.Errorf("%w: TTL %s must be longer than %s: settle %s + Margin %s + RenewEvery %s",
-			ErrLeaseRule, ttl, need, settle, margin, renewEvery)
+			errLeaseRule, ttl, need, settle, margin, renewEvery)
 	}
 	return nil
 }

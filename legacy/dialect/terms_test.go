@@ -57,12 +57,12 @@ func TestTermsRefuse(t *testing.T) {
 	}{
 		{RedisPy(), Terms{}, ErrNoLease, "RedisPy"},
 		{BareExpire(), Terms{}, ErrNoLease, "BareExpire"},
-		{Jedis(), Terms{Lease: -1}, ErrTerms, "Lease"},
-		{Jedis(), Terms{Gap: -1}, ErrTerms, "Gap"},
-		{Jedis(), Terms{Behind: -1}, ErrTerms, "Behind"},
-		{Jedis(), Terms{Ahead: -1}, ErrTerms, "Ahead"},
-		{Jedis(), Terms{Greatest: time.Second}, ErrTerms, "Greatest 1s is less than Lease 1m0s"},
-		{Jedis(), Terms{Spread: 30 * time.Second, Gap: 31 * time.Second}, ErrTerms, "Spread 30s and Gap 31s"},
+		{Jedis(), Terms{Lease: -1}, errTerms, "Lease"},
+		{Jedis(), Terms{Gap: -1}, errTerms, "Gap"},
+		{Jedis(), Terms{Behind: -1}, errTerms, "Behind"},
+		{Jedis(), Terms{Ahead: -1}, errTerms, "Ahead"},
+		{Jedis(), Terms{Greatest: time.Second}, errTerms, "Greatest 1s is less than Lease 1m0s"},
+		{Jedis(), Terms{Spread: 30 * time.Second, Gap: 31 * time.Second}, errTerms, "Spread 30s and Gap 31s"},
 	} {
 		got, err := c.d.Terms(c.terms)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
@@ -145,7 +145,7 @@ func TestLeaseRuleAtItsBound(t *testing.T) {
 		}
 	}
 	err := Jedis().CheckLease(longest+1, terms)
-	if !errors.Is(err, ErrLeaseRule) {
+	if !errors.Is(err, errLeaseRule) {
 		t.Fatalf("one nanosecond more: %v", err)
 	}
 	for _, part := range []string{"TTL", "Lease 1m0s", "Spread 200ms", "Gap 500ms", "59.301s", "Jedis"} {
@@ -153,7 +153,7 @@ func TestLeaseRuleAtItsBound(t *testing.T) {
 			t.Errorf("%v does not name %s", err, part)
 		}
 	}
-	if err := Jedis().CheckLease(0, terms); !errors.Is(err, ErrLeaseRule) {
+	if err := Jedis().CheckLease(0, terms); !errors.Is(err, errLeaseRule) {
 		t.Errorf("TTL 0: %v", err)
 	}
 }
@@ -168,7 +168,7 @@ func TestWithoutTakeoverOnlyWaitersExpireBoundsTheLease(t *testing.T) {
 	if err := BareExpire().CheckLease(10*time.Second, terms); err != nil {
 		t.Error(err)
 	}
-	if err := BareExpire().CheckLease(10*time.Second+1, terms); !errors.Is(err, ErrLeaseRule) || !strings.Contains(err.Error(), "Lease 10s") {
+	if err := BareExpire().CheckLease(10*time.Second+1, terms); !errors.Is(err, errLeaseRule) || !strings.Contains(err.Error(), "Lease 10s") {
 		t.Errorf("beyond what a waiter's EXPIRE leaves: %v", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestALeaseMustPayForSettleMarginAndOneRenewal(t *testing.T) {
 		t.Error(err)
 	}
 	err := CheckTimes(5*s, s, s, 3*s)
-	if !errors.Is(err, ErrLeaseRule) {
+	if !errors.Is(err, errLeaseRule) {
 		t.Fatalf("equal is not longer: %v", err)
 	}
 	for _, part := range []string{"TTL 5s", "settle 1s", "Margin 1s", "RenewEvery 3s"} {

@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// ErrInvalid is wrapped by every error of Validate.
-var ErrInvalid = errors.New("no valid dialect")
+// errInvalid is wrapped by every error of Validate.
+var errInvalid = errors.New("no valid dialect")
 
-// Validate checks every field against its bounds and against the others. The error wraps ErrInvalid
-// and names the field, as in JSON, and the bound.
+// Validate checks every field against its bounds and against the others. The error names the
+// field, as in JSON, and the bound.
 func (d Dialect) Validate() error {
 	for _, check := range []func() error{
 		d.checkNames, d.checkChoices, d.checkShape, d.checkTakeover, d.checkTTL, d.checkTimes,
 	} {
 		if err := check(); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalid, err)
+			return fmt.Errorf("%w: %w", errInvalid, err)
 		}
 	}
 	return nil
@@ -109,25 +109,36 @@ func (d Dialect) checkShape() error {
 	return nil
 }
 
-func (d Dialect) checkTakeover() error {
-	switch {
-	case d.HasTakeover() && !d.HasStamp():
-		return fmt.Errorf("field wins: never, since shape %s has no time to judge, got %q", d.Shape, d.Wins)
-	case d.HasTakeover() == (d.OnNil == NilNever):
-		return fmt.Errorf("field on_nil: never exactly where wins is never, got %q", d.OnNil)
-	case d.SleepsToStamp && !d.HasStamp():
-		return fmt.Errorf("field sleeps_to_stamp: shape %s has no time to sleep to", d.Shape)
-	case d.SetnxAfterHeld && d.OnNil != NilSetnx:
-		return fmt.Errorf("field setnx_after_held: only with on_nil %s, got %q", NilSetnx, d.OnNil)
-	case d.Release == ReleaseOwnAhead || d.Release == ReleaseOwnNotPast || d.Release == ReleaseValueLive ||
-		d.Release == ReleaseValueAtLeastOwn:
-		if !d.HasStamp() {
-			return fmt.Errorf("field release: %s needs a time in the value", d.Release)
+// fault is one way in which fields contradict each other.
+type fault struct {
+	present bool
+	says    string
+	args    []any
+}
+
+// first is the error of the first fault that is present.
+func first(faults []fault) error {
+	for _, f := range faults {
+		if f.present {
+			return fmt.Errorf("field "+f.says, f.args...)
 		}
-	case d.OnNil == NilSetnx && !d.SetnxAfterHeld && !d.WaitsForever && d.Wait == 0 && d.Attempts == 0:
-		return fmt.Errorf("field wait: with on_nil %s one of wait, waits_forever, attempts is needed", NilSetnx)
 	}
 	return nil
+}
+
+// releasesByTime are the releases that compare the time in a value.
+var releasesByTime = []ReleaseRule{ReleaseOwnAhead, ReleaseOwnNotPast, ReleaseValueLive, ReleaseValueAtLeastOwn}
+
+func (d Dialect) checkTakeover() error {
+	endless := d.OnNil == NilSetnx && !d.SetnxAfterHeld && !d.WaitsForever && d.Wait == 0 && d.Attempts == 0
+	return first([]fault{
+		{d.HasTakeover() && !d.HasStamp(), "wins: never, since shape %s has no time to judge, got %q", []any{d.Shape, d.Wins}},
+		{d.HasTakeover() == (d.OnNil == NilNever), "on_nil: never exactly where wins is never, got %q", []any{d.OnNil}},
+		{d.SleepsToStamp && !d.HasStamp(), "sleeps_to_stamp: shape %s has no time to sleep to", []any{d.Shape}},
+		{d.SetnxAfterHeld && d.OnNil != NilSetnx, "setnx_after_held: only with on_nil %s, got %q", []any{NilSetnx, d.OnNil}},
+		{slices.Contains(releasesByTime, d.Release) && !d.HasStamp(), "release: %s needs a time in the value", []any{d.Release}},
+		{endless, "wait: with on_nil %s one of wait, waits_forever, attempts is needed", []any{NilSetnx}},
+	})
 }
 
 func (d Dialect) checkTTL() error {
@@ -157,17 +168,13 @@ func (d Dialect) checkTimes() error {
 			return fmt.Errorf("field %s: 0s to %s, got %s", t.field, t.most, t.value)
 		}
 	}
-	switch step := d.Unit.Step(); {
-	case step > 0 && d.Slack%step != 0:
-		return fmt.Errorf("field slack: a whole number of %s, got %s", step, d.Slack)
-	case step > 0 && !d.CutLease && d.Unit != UnitFloatSeconds && d.Lease%step != 0:
-		return fmt.Errorf("field lease: a whole number of %s, got %s", step, d.Lease)
-	case d.WaitsForever && d.Wait != 0:
-		return fmt.Errorf("field wait: 0s beside waits_forever, got %s", d.Wait)
-	case d.CountsSleeps && d.Poll == 0:
-		return fmt.Errorf("field poll: positive with counts_sleeps, got %s", d.Poll)
-	case d.Attempts < 0 || d.Attempts > 1_000_000:
-		return fmt.Errorf("field attempts: 0 to 1000000, got %d", d.Attempts)
-	}
-	return nil
+	step := max(1, d.Unit.Step())
+	cut := d.CutLease || d.Unit == UnitFloatSeconds
+	return first([]fault{
+		{d.Slack%step != 0, "slack: a whole number of %s, got %s", []any{step, d.Slack}},
+		{!cut && d.Lease%step != 0, "lease: a whole number of %s, got %s", []any{step, d.Lease}},
+		{d.WaitsForever && d.Wait != 0, "wait: 0s beside waits_forever, got %s", []any{d.Wait}},
+		{d.CountsSleeps && d.Poll == 0, "poll: positive with counts_sleeps, got %s", []any{d.Poll}},
+		{d.Attempts < 0 || d.Attempts > 1_000_000, "attempts: 0 to 1000000, got %d", []any{d.Attempts}},
+	})
 }

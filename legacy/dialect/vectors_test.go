@@ -154,7 +154,7 @@ func decodeWord(s Stamp, err error) string {
 		return "unreadable"
 	case errors.Is(err, ErrImplausible):
 		return "implausible"
-	case errors.Is(err, ErrNoStamp):
+	case errors.Is(err, errNoStamp):
 		return "no-stamp"
 	case err != nil:
 		return err.Error()

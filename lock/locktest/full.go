@@ -59,7 +59,7 @@ func (b *full) Pass(ctx context.Context, old lock.Grant, ttl time.Duration) (loc
 	return next, nil
 }
 
-func (b *full) Enter(ctx context.Context, key string, _ time.Duration) (lock.Place, error) {
+func (b *full) Enter(ctx context.Context, key string) (lock.Place, error) {
 	b.mu.Lock()
 	b.serial++
 	p := &place{store: b.Store, key: key, id: fmt.Sprintf("place-%d", b.serial)}
@@ -114,46 +114,42 @@ func (b *full) Await(ctx context.Context, key string, wake func()) (func(), bool
 	return cancel, free, err
 }
 
-func (b *full) GuardAll(ctx context.Context, gs []lock.Grant, holders []lock.Holder) []error {
+func (b *full) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	for i, g := range gs {
-		var cancel func()
-		if cancel, errs[i] = b.Guard(ctx, g, holders[i].Touched); errs[i] == nil {
-			b.mu.Lock()
-			b.guards[g.(*grant)] = cancel
-			b.mu.Unlock()
-		}
+		errs[i] = b.watchOne(ctx, g.(*grant), holders[i].Touched)
 	}
 	return errs
 }
 
-func (b *full) Unguard(g lock.Grant) {
+func (b *full) Unwatch(g lock.Grant) {
 	b.mu.Lock()
-	cancel := b.guards[g.(*grant)]
-	delete(b.guards, g.(*grant))
+	cancel := b.armed[g.(*grant)]
+	delete(b.armed, g.(*grant))
 	b.mu.Unlock()
 	if cancel != nil {
 		cancel()
 	}
 }
 
-func (b *full) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {
+func (b *full) watchOne(ctx context.Context, mine *grant, touched func()) error {
 	var lost error
-	var cancel func()
-	err, _ := b.do(ctx, "guard", func() {
+	err, _ := b.do(ctx, "watch", func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		mine := g.(*grant)
 		if e := b.live(mine.key); e == nil || e.token != mine.token {
 			lost = errNotOurs
 			return
 		}
-		cancel = b.watch(mine.key, touched)
+		b.armed[mine] = b.watch(mine.key, touched)
 	})
 	if err == nil {
 		err = lost
 	}
-	return cancel, err
+	if err != nil {
+		b.Unwatch(mine)
+	}
+	return err
 }
 
 // watch arms fn for key. Called with s.mu held.
@@ -197,15 +193,11 @@ func (b *sharing) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Durat
 	return b.full.ExtendAll(ctx, insides(gs), ttl)
 }
 
-func (b *sharing) GuardAll(ctx context.Context, gs []lock.Grant, holders []lock.Holder) []error {
-	return b.full.GuardAll(ctx, insides(gs), holders)
+func (b *sharing) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+	return b.full.Watch(ctx, insides(gs), holders)
 }
 
-func (b *sharing) Unguard(g lock.Grant) { b.full.Unguard(inside(g)) }
-
-func (b *sharing) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {
-	return b.full.Guard(ctx, inside(g), touched)
-}
+func (b *sharing) Unwatch(g lock.Grant) { b.full.Unwatch(inside(g)) }
 
 func inside(g lock.Grant) lock.Grant {
 	if s, ok := g.(*sharedGrant); ok {

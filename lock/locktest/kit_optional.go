@@ -102,7 +102,7 @@ func (k *kit) queueServesInOrder() {
 	holder := k.take(k.backend())
 	var places []lock.Place
 	for range 3 {
-		p, err := q.Enter(k.ctx(), k.key, k.TTL)
+		p, err := q.Enter(k.ctx(), k.key)
 		if err != nil {
 			k.Fatalf("Enter: %v", err)
 		}
@@ -140,7 +140,7 @@ func (k *kit) leavingFreesThePlace() {
 	holder := k.take(k.backend())
 	var places []lock.Place
 	for range 3 {
-		p, err := q.Enter(k.ctx(), k.key, k.TTL)
+		p, err := q.Enter(k.ctx(), k.key)
 		if err != nil {
 			k.Fatalf("Enter: %v", err)
 		}
@@ -210,7 +210,7 @@ func (k *kit) releaseWakes() {
 	}
 }
 
-func (k *kit) guardTellsOfATouch() {
+func (k *kit) watchTellsOfATouch() {
 	b := k.backend()
 	w, ok := b.(lock.Waker)
 	if !ok {
@@ -218,16 +218,16 @@ func (k *kit) guardTellsOfATouch() {
 	}
 	g := k.take(b)
 	touched := make(chan struct{})
-	cancel, err := w.Guard(k.ctx(), g, once(touched))
+	cancel, err := k.watch(w, g, once(touched))
 	if k.traits.CannotWake {
 		if !errors.Is(err, lock.ErrNoWake) {
-			k.Errorf("CannotWake is declared, but Guard said %v", err)
+			k.Errorf("CannotWake is declared, but Watch said %v", err)
 		}
 		k.free(g)
 		return
 	}
 	if err != nil {
-		k.Fatalf("Guard: %v", err)
+		k.Fatalf("Watch: %v", err)
 	}
 	k.Seize(k.key)
 	k.soon("a holder after the theft", touched)
@@ -235,8 +235,8 @@ func (k *kit) guardTellsOfATouch() {
 	_ = g.Release(k.ctx()) // lost
 }
 
-// guardOutlivesARenewal sees to it that no theft is overlooked until the next renewal.
-func (k *kit) guardOutlivesARenewal() {
+// watchOutlivesARenewal sees to it that no theft is overlooked until the next renewal.
+func (k *kit) watchOutlivesARenewal() {
 	b := k.backend()
 	w, ok := b.(lock.Waker)
 	if !ok || k.traits.CannotWake || k.traits.NotRenewable {
@@ -244,9 +244,9 @@ func (k *kit) guardOutlivesARenewal() {
 	}
 	g := k.take(b)
 	touched := make(chan struct{})
-	cancel, err := w.Guard(k.ctx(), g, once(touched))
+	cancel, err := k.watch(w, g, once(touched))
 	if err != nil {
-		k.Fatalf("Guard: %v", err)
+		k.Fatalf("Watch: %v", err)
 	}
 	grants := []lock.Grant{g}
 	key := k.key
@@ -275,7 +275,7 @@ func (k *kit) guardOutlivesARenewal() {
 	k.free(grants[1])
 }
 
-func (k *kit) guardOfALostGrantSaysSo() {
+func (k *kit) watchOfALostGrantSaysSo() {
 	b := k.backend()
 	w, ok := b.(lock.Waker)
 	if !ok || k.traits.CannotWake {
@@ -283,16 +283,16 @@ func (k *kit) guardOfALostGrantSaysSo() {
 	}
 	g := k.take(b)
 	k.Seize(k.key)
-	_, err := w.Guard(k.ctx(), g, func() {})
-	k.wantLost("Guard of a seized key", err)
+	_, err := k.watch(w, g, func() {})
+	k.wantLost("Watch of a seized key", err)
 	_ = g.Release(k.ctx()) // lost
 }
 
-// guardAllTellsTheSameOfEach guards four grants at once, of which one is lost, and sees to it that a
+// watchTellsEachHolderApart watches four grants at once, of which one is lost, and sees to it that a
 // theft is told to its own holder only, renewed or not, and to nobody who wants to know no more.
-func (k *kit) guardAllTellsTheSameOfEach() {
+func (k *kit) watchTellsEachHolderApart() {
 	b := k.backend()
-	w, ok := b.(lock.BatchWaker)
+	w, ok := b.(lock.Waker)
 	if !ok || k.traits.CannotWake {
 		return
 	}
@@ -300,8 +300,8 @@ func (k *kit) guardAllTellsTheSameOfEach() {
 	var keys []string
 	var grants []lock.Grant
 	var told []chan struct{}
-	var holders []lock.Holder
-	for _, end := range []string{":lost", ":seized", ":kept", ":unguarded"} {
+	var holders []interface{ Touched() }
+	for _, end := range []string{":lost", ":seized", ":kept", ":unwatched"} {
 		k.key = name + end
 		keys, grants = append(keys, k.key), append(grants, k.take(b))
 		told = append(told, make(chan struct{}))
@@ -309,17 +309,17 @@ func (k *kit) guardAllTellsTheSameOfEach() {
 	}
 	k.key = name
 	k.Seize(keys[0])
-	errs := w.GuardAll(k.ctx(), grants, holders)
-	k.wantLost("GuardAll of a seized key", errs[0])
+	errs := w.Watch(k.ctx(), grants, holders)
+	k.wantLost("Watch of a seized key among others", errs[0])
 	if err := errors.Join(errs[1:]...); err != nil {
-		k.Fatalf("GuardAll beside a lost grant: %v", err)
+		k.Fatalf("Watch beside a lost grant: %v", err)
 	}
 	if batch, ok := b.(lock.BatchExtender); ok && !k.traits.NotRenewable {
 		if _, errs := batch.ExtendAll(k.ctx(), grants[2:], k.TTL); errs[0] != nil {
 			k.Fatalf("ExtendAll: %v", errs[0])
 		}
 	}
-	w.Unguard(grants[3])
+	w.Unwatch(grants[3])
 	k.Seize(keys[3])
 	k.Seize(keys[1])
 	k.soon("a holder after the theft", told[1])
@@ -327,18 +327,24 @@ func (k *kit) guardAllTellsTheSameOfEach() {
 	case <-told[2]:
 		k.Error("the theft of another key was told as well")
 	case <-told[3]:
-		k.Error("a theft was told behind Unguard")
+		k.Error("a theft was told after Unwatch")
 	default:
 	}
-	w.Unguard(grants[1])
-	w.Unguard(grants[2])
+	w.Unwatch(grants[1])
+	w.Unwatch(grants[2])
 	for _, i := range []int{0, 1, 3} {
 		_ = grants[i].Release(k.ctx()) // lost
 	}
 	k.free(grants[2])
 }
 
-// holder is a func as a lock.Holder.
+// watch watches one grant.
+func (k *kit) watch(w lock.Waker, g lock.Grant, touched func()) (cancel func(), err error) {
+	err = w.Watch(k.ctx(), []lock.Grant{g}, []interface{ Touched() }{holder(touched)})[0]
+	return func() { w.Unwatch(g) }, err
+}
+
+// holder is a func that is to be told.
 type holder func()
 
 func (h holder) Touched() { h() }

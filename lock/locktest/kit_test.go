@@ -37,8 +37,7 @@ func TestStorePassesItsOwnKit(t *testing.T) {
 // broken breaks one promise of a right backend.
 type broken struct {
 	*full
-	how    string
-	guards map[string]func() // that a renewal disarms
+	how string
 }
 
 func (b broken) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
@@ -96,11 +95,9 @@ func (b broken) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duratio
 		inner = append(inner, g.(brokenGrant).grant)
 	}
 	terms, errs := b.full.ExtendAll(ctx, inner, ttl)
-	if b.how == "guard until renewal" {
+	if b.how == "watch until renewal" {
 		for _, g := range inner {
-			if cancel := b.guards[g.(*grant).key]; cancel != nil {
-				cancel()
-			}
+			b.full.Unwatch(g)
 		}
 	}
 	if b.how == "batch" {
@@ -109,17 +106,18 @@ func (b broken) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duratio
 	return terms, errs
 }
 
-func (b broken) Guard(ctx context.Context, g lock.Grant, f func()) (func(), error) {
-	if b.how == "blind guard" {
-		return func() {}, nil
+func (b broken) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+	errs := make([]error, len(gs))
+	for i, g := range gs {
+		inner := g.(brokenGrant).grant
+		if b.how != "blind watch" {
+			errs[i] = b.full.watchOne(ctx, inner, holders[i].Touched)
+		}
 	}
-	if b.how == "guard until renewal" {
-		cancel, err := b.full.Guard(ctx, g.(brokenGrant).grant, f)
-		b.guards[g.(brokenGrant).key] = cancel
-		return cancel, err
-	}
-	return b.full.Guard(ctx, g.(brokenGrant).grant, f)
+	return errs
 }
+
+func (b broken) Unwatch(g lock.Grant) { b.full.Unwatch(g.(brokenGrant).grant) }
 
 type brokenGrant struct {
 	*grant
@@ -156,8 +154,8 @@ var mutants = map[string]string{
 	"immortal":            "AbandonedKeyFreesItself",
 	"pass":                "PassOfALostGrantTakesNothing",
 	"batch":               "BatchTellsEachGrantItsOwn",
-	"blind guard":         "GuardTellsOfATouch",
-	"guard until renewal": "GuardOutlivesARenewal",
+	"blind watch":         "WatchTellsOfATouch",
+	"watch until renewal": "WatchOutlivesARenewal",
 	"extend":              "SeizedGrantIsLost",
 	"release by flag":     "LateReleaseSparesTheNextHolder",
 	"no release":          "ReleasedKeyIsFree",
@@ -168,7 +166,7 @@ var mutants = map[string]string{
 func TestKitFindsWrongBackends(t *testing.T) {
 	if how := os.Getenv("LOCKTEST_MUTANT"); how != "" {
 		stall, _ := time.ParseDuration(os.Getenv("LOCKTEST_STALL"))
-		RunInBubbles(t, Traits{}, stalling(stall, func(s *Store) lock.Backend { return broken{&full{plain{s}}, how, map[string]func(){}} }))
+		RunInBubbles(t, Traits{}, stalling(stall, func(s *Store) lock.Backend { return broken{&full{plain{s}}, how} }))
 		return
 	}
 	for how, name := range mutants {

@@ -8,10 +8,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Session is a backend whose leases live as long as a session with the store does, whatever TTL is asked
-// for: an Extend is a sign of life, and all of them end together. Stores with such leases are etcd and
-// ZooKeeper.
-type Session struct {
+// session is a backend whose leases live as long as it does.
+type session struct {
 	full
 	ttl time.Duration
 
@@ -20,13 +18,15 @@ type Session struct {
 	grants []*grant
 }
 
-// Session opens one that lives for ttl after its last sign of life.
-func (s *Store) Session(ttl time.Duration) *Session {
-	return &Session{full: full{plain{s}}, ttl: ttl}
+// Session returns a backend whose leases live as long as a session with the store does, whatever TTL is
+// asked for: for ttl after the last sign of life, which an Extend is. Stores with such leases are etcd and
+// ZooKeeper. end is the store's word that the session is over: all its keys are free at once.
+func (s *Store) Session(ttl time.Duration) (b lock.Backend, end func()) {
+	open := &session{full: full{plain{s}}, ttl: ttl}
+	return open, open.end
 }
 
-// End is the store's word that the session is over: every key of it is free at once.
-func (s *Session) End() {
+func (s *session) end() {
 	s.mu.Lock()
 	s.ended = true
 	grants := s.grants
@@ -37,7 +37,7 @@ func (s *Session) End() {
 }
 
 // Try takes a key for as long as the session lives.
-func (s *Session) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (s *session) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
 	s.mu.Lock()
 	ended := s.ended
 	s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Session) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 }
 
 // ExtendAll is a sign of life.
-func (s *Session) ExtendAll(ctx context.Context, gs []lock.Grant, _ time.Duration) ([]lock.Term, []error) {
+func (s *session) ExtendAll(ctx context.Context, gs []lock.Grant, _ time.Duration) ([]lock.Term, []error) {
 	inner := make([]lock.Grant, len(gs))
 	for i, g := range gs {
 		inner[i] = g.(*sessionGrant).grant
@@ -68,19 +68,26 @@ func (s *Session) ExtendAll(ctx context.Context, gs []lock.Grant, _ time.Duratio
 	return s.full.ExtendAll(ctx, inner, s.ttl)
 }
 
-// Guard tells of the session's end too.
-func (s *Session) Guard(ctx context.Context, g lock.Grant, touched func()) (func(), error) {
-	return s.full.Guard(ctx, g.(*sessionGrant).grant, touched)
+// Watch tells of the session's end too.
+func (s *session) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+	inner := make([]lock.Grant, len(gs))
+	for i, g := range gs {
+		inner[i] = g.(*sessionGrant).grant
+	}
+	return s.full.Watch(ctx, inner, holders)
 }
 
+// Unwatch ends a watch.
+func (s *session) Unwatch(g lock.Grant) { s.full.Unwatch(g.(*sessionGrant).grant) }
+
 // Pass is nothing that a session can do.
-func (s *Session) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, error) {
+func (s *session) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, error) {
 	return nil, lock.ErrNotPassed
 }
 
 type sessionGrant struct {
 	*grant
-	session *Session
+	session *session
 }
 
 func (g *sessionGrant) Extend(ctx context.Context, _ time.Duration) (lock.Term, error) {

@@ -21,8 +21,8 @@ type Store struct {
 	keys    map[string]*entry
 	queues  map[string][]string
 	watches map[string][]*watch
-	guards  map[*grant]func() // what ends the watch of GuardAll
 	serial  int64
+	armed   map[*grant]func() // what ends the watch of a grant
 	faults  []*Fault
 	calls   map[string]int
 }
@@ -38,12 +38,12 @@ type watch struct{ fn func() }
 func NewStore(clock lock.Clock) *Store {
 	return &Store{
 		clock: clock, keys: map[string]*entry{}, queues: map[string][]string{},
-		watches: map[string][]*watch{}, guards: map[*grant]func(){}, calls: map[string]int{},
+		watches: map[string][]*watch{}, armed: map[*grant]func(){}, calls: map[string]int{},
 	}
 }
 
 // Fault makes the next Times calls of Op ("try", "extend", "release", "pass", "enter", "leave",
-// "await", "guard") go wrong.
+// "await", "watch") go wrong.
 type Fault struct {
 	Op    string
 	Times int             // how many calls; 0 means every call until Mend

@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	found, err := checkTree(os.DirFS("."))
+	found, err := checkTree(os.DirFS("."), walls, exceptions)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rules:", err)
 		os.Exit(3)
@@ -24,9 +24,11 @@ func main() {
 	}
 }
 
-// checkTree checks every Go file of a repository and that each package says what it is.
-func checkTree(root fs.FS) ([]string, error) {
+// checkTree checks every Go file of a repository, that each package says what it
+// is, the directions of imports, and how many names are exported.
+func checkTree(root fs.FS, walls []wall, exceptions []string) ([]string, error) {
 	var found []string
+	imported, names := imports{}, map[string]int{}
 	introduced := map[string]bool{} // package folders, and whether a file has a package comment
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -47,6 +49,10 @@ func checkTree(root fs.FS) ([]string, error) {
 		}
 		places, err := check(name, string(text))
 		found = append(found, places...)
+		imported.add(name, string(text))
+		if err == nil {
+			err = count(names, name, string(text))
+		}
 		if !strings.HasSuffix(name, "_test.go") {
 			folder := path.Dir(name)
 			introduced[folder] = introduced[folder] || hasPackageComment(string(text))
@@ -58,6 +64,7 @@ func checkTree(root fs.FS) ([]string, error) {
 			found = append(found, folder+": no file has a package comment")
 		}
 	}
+	found = append(append(found, imported.breaches(walls, exceptions)...), tooMany(names)...)
 	slices.Sort(found)
 	return found, err
 }

@@ -1,5 +1,6 @@
 // Package main checks the rules of the house that no common linter knows, on every Go file of a
-// repository, and names each place that breaks one.
+// repository, and names each place that breaks one. It also counts the names that packages export, and
+// looks that no import leads through a wall.
 //
 // It reads syntax and no types: a clock read through an alias of package time, or a method called by
 // a variable, escapes it. It keeps honest people honest.
@@ -25,6 +26,10 @@ var clockReads = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTim
 var spoken = []string{"Error", "Unwrap", "Is", "As", "String", "GoString", "Format", "LogValue",
 	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "Len", "Less", "Swap"}
 
+// mostBranches is how many ways may lead through a function that is no test: one,
+// and one more for each if, for, case, && and ||.
+const mostBranches = 15
+
 // longest is how many lines a function may have, its first and last included.
 const longest = 70
 
@@ -38,6 +43,9 @@ func check(name, text string) ([]string, error) {
 	f := &file{name: name, tree: tree, lines: func(p token.Pos) int { return files.Position(p).Line }}
 	f.calls()
 	f.lengths()
+	if !f.test() {
+		f.branches()
+	}
 	if !f.test() && tree.Name.Name != "main" {
 		f.documented()
 	}
@@ -69,27 +77,78 @@ func (f *file) report(at token.Pos, format string, args ...any) {
 func (f *file) calls() {
 	room, _, _ := strings.Cut(f.name, "/")
 	clockless := slices.Contains(timed, room) && !f.test() && !f.kit() && path.Base(f.name) != "clock.go"
+	for _, r := range []struct {
+		applies bool
+		from    string // the package that is asked; any where empty
+		names   []string
+		says    string
+	}{
+		{clockless, "time", clockReads, "%s outside clock.go: ask the Clock"},
+		{f.test() && !f.bubbles(), "time", []string{"Sleep"}, "%s: a test that sleeps: await an event, or move virtual time in a bubble"},
+		{f.test(), "", []string{"Skip", "Skipf", "SkipNow"}, "%s: a test that skips: fail, and say what is missing"},
+	} {
+		if !r.applies {
+			continue
+		}
+		f.eachCall(func(at token.Pos, from, name string) {
+			if (r.from == "" || r.from == from) && slices.Contains(r.names, name) {
+				f.report(at, r.says, from+"."+name)
+			}
+		})
+	}
+}
+
+// eachCall visits every call of the form x.F, where x is one word, or empty where it
+// is more than that.
+func (f *file) eachCall(visit func(at token.Pos, x, name string)) {
 	ast.Inspect(f.tree, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
 		}
-		fun, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		from, _ := fun.X.(*ast.Ident)
-		isTime := from != nil && from.Name == "time"
-		switch {
-		case isTime && clockless && slices.Contains(clockReads, fun.Sel.Name):
-			f.report(call.Pos(), "time.%s outside clock.go: ask the Clock", fun.Sel.Name)
-		case isTime && f.test() && fun.Sel.Name == "Sleep" && !f.bubbles():
-			f.report(call.Pos(), "a test that sleeps: await an event, or move virtual time in a bubble")
-		case f.test() && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, fun.Sel.Name):
-			f.report(call.Pos(), "a test that skips: fail, and say what is missing")
+		if fun, ok := call.Fun.(*ast.SelectorExpr); ok {
+			word := ""
+			if x, ok := fun.X.(*ast.Ident); ok {
+				word = x.Name
+			}
+			visit(call.Pos(), word, fun.Sel.Name)
 		}
 		return true
 	})
+}
+
+// branches looks for functions that are easier to read as a table of rules or of
+// states.
+func (f *file) branches() {
+	for _, d := range f.tree.Decls {
+		fun, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ways := 1
+		ast.Inspect(fun, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+				ways++
+			case *ast.CaseClause:
+				if n.List != nil {
+					ways++
+				}
+			case *ast.CommClause:
+				if n.Comm != nil {
+					ways++
+				}
+			case *ast.BinaryExpr:
+				if n.Op == token.LAND || n.Op == token.LOR {
+					ways++
+				}
+			}
+			return true
+		})
+		if ways > mostBranches {
+			f.report(fun.Pos(), "%s has %d branches, more than %d: make it a table of rules or states", fun.Name.Name, ways, mostBranches)
+		}
+	}
 }
 
 func (f *file) lengths() {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -35,9 +36,9 @@ lock/clock.go:19: One has no comment`,
 		"lock/locktest/kit.go": `lock/locktest/kit.go:8: Bare has no comment
 lock/locktest/kit.go:10: Exported has no comment
 lock/locktest/kit.go:19: One has no comment`,
-		"lock/broken_test.go": `lock/broken_test.go:28: a test that sleeps: await an event, or move virtual time in a bubble
-lock/broken_test.go:35: a test that skips: fail, and say what is missing
-lock/broken_test.go:36: a test that skips: fail, and say what is missing`,
+		"lock/broken_test.go": `lock/broken_test.go:28: time.Sleep: a test that sleeps: await an event, or move virtual time in a bubble
+lock/broken_test.go:35: t.Skip: a test that skips: fail, and say what is missing
+lock/broken_test.go:36: t.SkipNow: a test that skips: fail, and say what is missing`,
 	} {
 		if got := found(t, name, string(text)); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
@@ -69,18 +70,71 @@ func TestPackageWithoutCommentIsNamed(t *testing.T) {
 		"c/c_test.go":      {Data: []byte("package c\n")},
 		"d/testdata/d.go":  {Data: []byte("no Go")},
 		".cache/module.go": {Data: []byte("no Go")},
-	})
+	}, nil, nil)
 	if err != nil || strings.Join(got, " ") != "a: no file has a package comment" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
+func TestExportedNamesAreCounted(t *testing.T) {
+	const text = `package x
+
+type (
+	T struct{ Field int }
+	I interface{ Method() }
+	t int
+)
+
+const A, b = 1, 2
+
+var C = 3
+
+func F() {}
+func (T) M() {}
+func (*T) String() string { return "" }
+func (t) N() {}
+`
+	for name, want := range map[string]int{
+		"x/x.go": 6, "x/x_test.go": 0, "x.go": 0, "internal/x/x.go": 0, "x/internal/y/y.go": 0, "cmd/x/x.go": 0,
+	} {
+		names := map[string]int{}
+		if err := count(names, name, text); err != nil || names["x"]+names["x/internal/y"]+names["internal/x"]+names["cmd/x"]+names["."] != want {
+			t.Errorf("%s: %v, %v", name, names, err)
+		}
+	}
+}
+
+func TestTooManyNamesAreFound(t *testing.T) {
+	got := tooMany(map[string]int{"migrate": 65, "x": 121, "y": 120, "z": 600})
+	if slices.Sort(got); len(got) != 3 || !strings.HasPrefix(got[0], "all public packages: 906") || !strings.HasPrefix(got[1], "x: 121") || !strings.HasPrefix(got[2], "z: 600") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestRepositoryKeepsItsRules(t *testing.T) {
-	got, err := checkTree(os.DirFS("../.."))
+	got, err := checkTree(os.DirFS("../.."), walls, exceptions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, place := range got {
 		t.Error(place)
+	}
+}
+
+func TestBranchesAreCounted(t *testing.T) {
+	ways := "\tif a && b || c {\n\t}\n\tfor range d {\n\t}\n\tswitch {\n\tcase a:\n\tdefault:\n\t}\n" // 5
+	for n, want := range map[int]int{(mostBranches - 1) / 5: 0, mostBranches/5 + 1: 1} {
+		text := "package x\n\nfunc f() {\n" + strings.Repeat(ways, n) + "}\n"
+		got, err := check("x/x.go", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.DeleteFunc(got, func(s string) bool { return !strings.Contains(s, "branches, more than") })
+		if len(found) != want {
+			t.Errorf("%d times 5 branches: %q", n, got)
+		}
+		if got, _ := check("x/x_test.go", text); slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "branches") }) {
+			t.Errorf("of a test: %q", got)
+		}
 	}
 }

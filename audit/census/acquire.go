@@ -1,0 +1,277 @@
+package census
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// setnx takes an attempt. A write of something that no dialect in question reads is noted where the key is
+// known for a lock.
+func (c *Census) setnx(q order) {
+	r := c.reader.Read(q.value, q.at, q.set)
+	k := c.keys[q.id]
+	if k != nil {
+		k.at(q.at)
+	}
+	if !r.Legacy() || q.script {
+		if k != nil && !(k.known && k.exists) || r.Guard || r.Tomb {
+			c.wrote(q)
+		}
+		return
+	}
+	k = c.key(q.id, q.at)
+	w := c.writer(q.addr, r, q.at)
+	c.attempts(k, w, q, r)
+	w.wrote(q.id.name, r, q.at, q.before.last, c.slept(w, q))
+	c.compare(w, r, q.at, q.at)
+	for addr := range k.getsets {
+		if hostOf(addr) == hostOf(q.addr) {
+			delete(k.getsets, addr)
+		}
+	}
+	if p := c.peers[q.addr]; p != nil {
+		p.setnx, p.stamp = q.id.name, q.value
+	}
+	c.settle(k, q.addr, false)
+	switch {
+	case !k.known:
+		// It counts as an attempt at once. What its client does next may never be seen.
+		k.pending = &pending{q.addr, q.value, r, q.at}
+		c.attempted(k, w, Act{
+			At: q.at, What: ActLost, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name, Source: SourceMonitor,
+			Detail: "whether it won is not known",
+		})
+	case k.exists:
+		c.lost(k, w, q)
+	default:
+		c.won(k, w, q, r, ActAcquired, "")
+	}
+}
+
+func (c *Census) attempts(k *keyState, w *writer, q order, r reading.Reading) {
+	c.paused(k, q.at)
+	k.try(q.addr)
+	k.speaks(r.Dialects)
+	w.uses(q.id.name)
+}
+
+// slept is how long the client is sure to have slept since its GET, if nobody else uses its connection.
+func (c *Census) slept(w *writer, q order) time.Duration {
+	d := w.dialect()
+	if !c.cfg.OwnConnections || q.before.get != q.id.name || !(d.CountsSleeps || d.WaitsForever) {
+		return 0
+	}
+	// A thousandth off for the client's own clock, and a millisecond for timers that fire early.
+	return max(0, d.Poll-d.Poll/1000-time.Millisecond)
+}
+
+func (c *Census) lost(k *keyState, w *writer, q order) {
+	if ended, ok := w.wait(k.id, q.at, false); ok {
+		w.waits.add(ended)
+		c.waits.add(ended)
+	}
+	c.act(k, w, Act{At: q.at, What: ActLost, Addr: q.addr, Value: k.value, Source: SourceMonitor})
+}
+
+func (c *Census) won(k *keyState, w *writer, q order, r reading.Reading, what ActKind, detail string) {
+	k.stands(q.value)
+	if q.ttl > 0 {
+		k.ends, k.noTTL = q.at.Add(q.ttl), false
+	}
+	k.take(&holding{addr: q.addr, value: q.value, expiry: r.Stamp.Expiry, since: q.at, lease: w.assumed})
+	if ended, ok := w.wait(k.id, q.at, true); ok {
+		w.waits.add(ended)
+		c.waits.add(ended)
+	}
+	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail})
+}
+
+// settle decides an attempt of which only what its client did next tells the outcome.
+func (c *Census) settle(k *keyState, addr string, won bool) {
+	p := k.pending
+	if p == nil || p.addr != addr {
+		return
+	}
+	k.pending = nil
+	w := c.writer(addr, p.read, p.at)
+	q := order{at: p.at, addr: addr, id: k.id, value: p.value}
+	if !won {
+		c.lost(k, w, q)
+		return
+	}
+	known, exists, value := k.known, k.exists, k.value
+	c.won(k, w, q, p.read, ActAcquired, "")
+	if known {
+		k.known, k.exists, k.value = known, exists, value
+	}
+}
+
+// get notes what the client saw. Old clients send it only after a SETNX that lost.
+func (c *Census) get(q order) {
+	k, w := c.keys[q.id], c.writers[q.addr]
+	if p := c.peers[q.addr]; p != nil && !q.script && q.before.setnx == q.id.name {
+		p.setnx, p.stamp, p.get, p.prev = q.before.setnx, q.before.stamp, q.id.name, q.at
+	}
+	if k == nil || q.script {
+		return
+	}
+	k.at(q.at)
+	if w == nil {
+		// A pool may send it on another connection than the SETNX.
+		if r, known := k.reply(); c.hosts[hostOf(q.addr)] {
+			k.foundLive(q, r, known)
+		}
+		return
+	}
+	if k.pending != nil && q.before.setnx == q.id.name {
+		c.settle(k, q.addr, false)
+	}
+	delete(w.seen, k.id)
+	r, known := k.reply()
+	if known {
+		w.remember(k.id, r)
+	}
+	k.foundLive(q, r, known)
+}
+
+// getset takes the second half of a takeover: who won, whose value went, how old the clock reading was.
+func (c *Census) getset(q order) {
+	r := c.reader.ReadAny(q.value, q.at)
+	k := c.keys[q.id]
+	if !r.Legacy() || q.script {
+		if k != nil || r.Guard || r.Tomb {
+			c.wrote(q)
+		}
+		return
+	}
+	k = c.key(q.id, q.at)
+	k.at(q.at)
+	w := c.writer(q.addr, r, q.at)
+	tried := q.before.setnx == q.id.name
+	if !tried && k.holder != nil && k.holder.addr == q.addr {
+		c.renewed(k, q, r)
+		return
+	}
+	c.attempts(k, w, q, r)
+	c.sampled(w, q, r, tried)
+	if !tried && c.getsetFirst(k, w, q) {
+		return
+	}
+	old, oldKnown := k.reply()
+	seen, seenKnown := w.seen[k.id]
+	if !tried || !oldKnown || !seenKnown {
+		k.pending = &pending{q.addr, q.value, r, q.at}
+		k.stands(q.value)
+		c.act(k, w, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: "GETSET; whether it won is not known"})
+		c.attempted(k, w, Act{At: q.at, What: ActTakeover, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name, Source: SourceMonitor})
+		return
+	}
+	c.judge(k, w, q, r, seen)
+	if c.winsGetset(w, q, old, seen) {
+		c.tookOver(k, w, q, r, old, seen)
+		return
+	}
+	c.lostGetset(k, w, q, perhapsWon(q, old, seen, w.clockAt(q.at)))
+}
+
+// sampled feeds the clock. A value that repeats its SETNX's says nothing new of it: that was the better
+// sample.
+func (c *Census) sampled(w *writer, q order, r reading.Reading, tried bool) {
+	w.took(q.id.name, r, q.at)
+	c.compare(w, r, q.at, q.at)
+	switch {
+	case tried && q.value == q.before.stamp:
+	case tried && w.dialect().Restamp:
+		w.wrote(q.id.name, r, q.at, q.before.last, 0)
+	default:
+		w.wrote(q.id.name, r, q.at, time.Time{}, 0)
+	}
+}
+
+func (c *Census) renewed(k *keyState, q order, r reading.Reading) {
+	k.stands(q.value)
+	k.holder.value, k.holder.expiry = q.value, r.Stamp.Expiry
+	c.act(k, nil, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: "renewed"})
+}
+
+// getsetFirst reports the second GETSET in a row with no SETNX of that host between: no client with
+// a SETNX in its loop does so, also if we came in the middle of the first.
+func (c *Census) getsetFirst(k *keyState, w *writer, q order) bool {
+	if len(k.getsets) >= mostActs {
+		clear(k.getsets)
+	}
+	if k.getsets[q.addr]++; k.getsets[q.addr] < 2 {
+		return false
+	}
+	k.stands(q.value)
+	c.act(k, w, Act{At: q.at, What: ActGetsetFirst, Addr: q.addr, Value: q.value, Source: SourceMonitor})
+	return true
+}
+
+// judge tells the clock that it was past the stamp which its client took over. Whom it is of and what
+// lease it has enters nowhere; which is why it is only asked while one clock explains all.
+func (c *Census) judge(k *keyState, w *writer, q order, r reading.Reading, seen dialect.Reply) {
+	if seen.Nil || !w.dialect().HasStamp() || len(w.clock.Contradictions()) > 0 {
+		return
+	}
+	s, err := w.dialect().Decode(seen.Value, q.at)
+	if err != nil || w.dialect().OrMine && s.ID == r.Stamp.ID {
+		return
+	}
+	_ = w.clock.Judge(offset.Judged{
+		Key: k.id.name, Expiry: s.Expiry, Unit: w.dialect().Unit.Step(), Inclusive: true, Expired: true, At: q.at,
+	})
+}
+
+func (c *Census) winsGetset(w *writer, q order, old, seen dialect.Reply) bool {
+	return w.dialect().LegacyWins(old, seen, w.clockAt(q.at)) == dialect.Won
+}
+
+// clockAt is the client's clock, as well as it is known.
+func (w *writer) clockAt(at time.Time) time.Time {
+	i := w.clock.Offset(at)
+	switch {
+	case i.Bounded() && !i.Empty():
+		return at.Add(i.Low + i.Width()/2)
+	case i.Low != offset.NoLow:
+		return at.Add(i.Low)
+	}
+	return at
+}
+
+func (c *Census) tookOver(k *keyState, w *writer, q order, r reading.Reading, old, seen dialect.Reply) {
+	what, detail := ActTakeover, ""
+	d := w.dialect()
+	mine := false
+	if d.OrMine && !seen.Nil {
+		s, err := d.Decode(seen.Value, q.at)
+		mine = err == nil && s.ID == r.Stamp.ID
+	}
+	switch h := k.holder; {
+	case mine && h != nil && h.addr != q.addr:
+		what, detail = ActDoubleGrant, "beside "+h.addr
+	case old.Nil:
+		what, detail = ActAcquired, "by GETSET on a missing key"
+	case h != nil:
+		detail = "from " + h.addr
+	}
+	c.won(k, w, q, r, what, detail)
+}
+
+// lostGetset: the value stays, whoever holds. perhaps: a client of another
+// dialect that writes such bytes would have won.
+func (c *Census) lostGetset(k *keyState, w *writer, q order, perhaps bool) {
+	what, detail := ActGhost, ""
+	if h := k.holder; h != nil && h.addr != q.addr {
+		what, detail = ActClobber, "over "+h.addr
+	}
+	k.stands(q.value)
+	if ended, ok := w.wait(k.id, q.at, false); ok {
+		w.waits.add(ended)
+		c.waits.add(ended)
+	}
+	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail, Perhaps: perhaps})
+}

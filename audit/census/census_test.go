@@ -1,0 +1,443 @@
+package census
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+func TestHoldLastsFromTheWinningSetnxToTheDel(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(100, bert, "SETNX", "stock", stamp(100))
+	f.do(101, bert, "GET", "stock")
+	f.do(200, bert, "SETNX", "stock", stamp(200))
+	f.do(201, bert, "GET", "stock")
+	f.do(5000, anna, "DEL", "stock")
+	f.do(5050, bert, "SETNX", "stock", stamp(5050))
+	r := f.wants(Counts{Acquisitions: 2, Failed: 2, Releases: 1})
+	e := r.Evidence
+	if e.LongestHold.Value != 5*time.Second || e.LongestHold.Addr != anna {
+		t.Errorf("longest hold %+v", e.LongestHold)
+	}
+	if e.Waits.Count != 1 || e.Waits.Longest != 4950*time.Millisecond {
+		t.Errorf("waits %+v", e.Waits)
+	}
+	if e.LastFailed == nil || !e.LastFailed.At.Equal(at(200)) || e.LastFailed.Addr != bert {
+		t.Errorf("last failed attempt %+v", e.LastFailed)
+	}
+	if e.LastWrite == nil || !e.LastWrite.At.Equal(at(5050)) {
+		t.Errorf("last write %+v", e.LastWrite)
+	}
+}
+
+// race lets the lock of a crashed holder expire under two waiters.
+func race(f *film) {
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+	for _, who := range []string{anna, bert} {
+		f.do(0, who, "SETNX", "stock", stamp(0))
+	}
+	for _, who := range []string{anna, bert} {
+		f.do(1, who, "GET", "stock")
+	}
+}
+
+func TestLoserOfATakeoverClobbersTheWinner(t *testing.T) {
+	f := newFilm(t, Config{})
+	race(f)
+	f.do(2, anna, "GETSET", "stock", stamp(0))
+	f.do(3, bert, "GETSET", "stock", strconv.FormatInt(at(0).UnixMilli()+60_000, 10))
+	r := f.wants(Counts{Acquisitions: 2, Takeovers: 1, Failed: 3, Clobbers: 1})
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "clobber" && f.Writer == bert }) {
+		t.Errorf("findings %+v", r.Findings)
+	}
+}
+
+func TestLosersGetsetAfterTheReleaseLeavesAGhost(t *testing.T) {
+	f := newFilm(t, Config{})
+	race(f)
+	f.do(2, anna, "GETSET", "stock", stamp(0))
+	f.do(50, anna, "DEL", "stock")
+	f.do(60, bert, "GETSET", "stock", stamp(0))
+	f.wants(Counts{Acquisitions: 2, Takeovers: 1, Failed: 3, Ghosts: 1, Releases: 1})
+}
+
+func TestLateReleaseOfAnOverrunHolderIsAnOverlap(t *testing.T) {
+	f := newFilm(t, Config{})
+	race(f)
+	f.do(2, anna, "GETSET", "stock", stamp(0))
+	f.do(500, cleo, "DEL", "stock") // the first holder was slow, not dead
+	f.do(600, bert, "SETNX", "stock", stamp(600))
+	f.do(700, anna, "DEL", "stock")
+	r := f.wants(Counts{Acquisitions: 3, Takeovers: 1, Failed: 2, Overruns: 2, Overlaps: 2})
+	if r.Evidence.LongestHold.Value != 61_500*time.Millisecond {
+		t.Errorf("longest hold %+v", r.Evidence.LongestHold)
+	}
+	for _, a := range r.Evidence.Keys[0].Timeline {
+		t.Log(a.At.Sub(opening), a.What, a.Addr, a.Detail)
+	}
+}
+
+func TestReleaseAfterTheOwnStampIsAnOverrun(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(60_100, anna, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1, Overruns: 1})
+}
+
+// Anna's clock may be right, or up to 5 s ahead. By the upper end her release at 58 s
+// comes after her stamp of 60 s; that is no proof.
+func TestOverrunIsProvedByTheLeastOffset(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10_000, "stock", "")
+	f.do(-5_000, anna, "GET", "stock")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(58_000, anna, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1, Releases: 1})
+}
+
+// knows has a writer whose clock is so far ahead lock and unlock, with its clock
+// bounded from both sides.
+func knows(f *film, ms int, addr, key string, ahead int) {
+	f.do(ms-10, addr, "GET", key)
+	f.do(ms, addr, "SETNX", key, stamp(ms+ahead))
+	f.do(ms+5, addr, "DEL", key)
+}
+
+func TestForgottenWritersWidenTheSpread(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, MaxWriters: 1})
+	f.look(-10_000, "stock", "")
+	knows(f, 0, anna, "stock", 10_000)
+	knows(f, 100, bert, "stock", 0)
+	knows(f, 200, cleo, "stock", -5_000)
+	spread := f.result().Evidence.Spread
+	if !spread.Sound() || spread.Guaranteed < 15*time.Second || spread.Guaranteed > 16*time.Second {
+		t.Errorf("%+v, want 15 s: two of the three clocks are of forgotten writers", spread)
+	}
+}
+
+func TestForgottenWriterWhoContradictedItselfSpoilsTheSpread(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, MaxWriters: 1})
+	f.look(-10_000, "stock", "")
+	knows(f, 0, anna, "stock", 0)
+	knows(f, 100, anna, "stock", 30_000)
+	knows(f, 200, bert, "stock", 0)
+	spread := f.result().Evidence.Spread
+	if spread.Sound() || !slices.Contains(spread.Contradicted, "some that were forgotten") {
+		t.Errorf("%+v, although a writer that is forgotten had a clock that stepped", spread)
+	}
+}
+
+func TestDelBySomebodyWhoNeverHeldIsAnOverrun(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(10, bert, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1, Overruns: 1})
+}
+
+// A pool hands the DEL to another connection of the same machine.
+func TestReleaseOnAnotherConnectionOfTheHostIsTheHolders(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(10, "10.0.0.1:1001", "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1, Releases: 1})
+}
+
+func TestOrMineClientsGrantTwice(t *testing.T) {
+	d := dialect.JedisUUID()
+	f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
+	mark := func(ms, who int) string {
+		text, err := d.Stamp(at(ms), time.Minute, fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", who))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", mark(-61_000, 3))
+	f.do(0, anna, "SETNX", "stock", mark(0, 1))
+	f.do(0, bert, "SETNX", "stock", mark(0, 2))
+	f.do(1, anna, "GET", "stock")
+	f.do(1, bert, "GET", "stock")
+	f.do(2, anna, "GETSET", "stock", mark(0, 1))
+	f.do(3, bert, "GETSET", "stock", mark(0, 2))
+	f.do(103, bert, "SETNX", "stock", mark(103, 2))
+	f.do(104, bert, "GET", "stock")
+	f.do(105, bert, "GETSET", "stock", mark(103, 2))
+	r := f.wants(Counts{Acquisitions: 3, Takeovers: 1, Failed: 4, Clobbers: 1, DoubleGrants: 1})
+	if len(r.Evidence.DoubleGrants) != 1 || r.Evidence.DoubleGrants[0].Addr != bert {
+		t.Errorf("double grants %+v", r.Evidence.DoubleGrants)
+	}
+}
+
+func TestExpireByANonHolderIsForeign(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(1, anna, "EXPIRE", "stock", "60")
+	f.do(2, bert, "PEXPIRE", "stock", "3000")
+	f.do(4000, bert, "SETNX", "stock", stamp(4000)) // it has expired unseen
+	f.wants(Counts{Acquisitions: 2, ForeignExpires: 1})
+}
+
+func TestClientThatGetsetsFirstIsNamed(t *testing.T) {
+	f := newFilm(t, Config{})
+	for i := range 5 {
+		f.do(100*i, bert, "GETSET", "stock", stamp(100*i))
+	}
+	// A holder that renews by GETSET is none, nor is a waiter in mid-attempt when we came.
+	f.do(600, anna, "GETSET", "stock", stamp(590))
+	f.do(601, anna, "DEL", "stock")
+	if got := f.result().Evidence.GetsetFirst; !slices.Equal(got, []string{bert}) {
+		t.Errorf("GETSET first: %v", got)
+	}
+}
+
+func TestWinnerIsKnownByWhatItDoesNextWhereTheKeyWasNotKnown(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(10, bert, "SETNX", "stock", stamp(10))
+	f.do(11, bert, "GET", "stock")
+	if got := f.result().Evidence.Counts; got.Acquisitions != 0 {
+		t.Errorf("nobody knows yet: %+v", got)
+	}
+	g := newFilm(t, Config{})
+	g.do(0, anna, "SETNX", "stock", stamp(0))
+	g.do(1000, anna, "DEL", "stock")
+	g.wants(Counts{Acquisitions: 1, Releases: 1})
+	h := newFilm(t, Config{})
+	h.do(0, anna, "SETNX", "stock", stamp(0))
+	h.look(5, "stock", stamp(0))
+	h.wants(Counts{Acquisitions: 1})
+}
+
+func TestScriptsOfOursAreNoOldClients(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "EVALSHA")
+	f.do(0, "lua", "SET", "stock", "4611686018427387999", "PX", "30000")
+	f.do(10, bert, "SETNX", "stock", stamp(10))
+	f.do(11, bert, "GET", "stock")
+	f.do(500, anna, "EVALSHA")
+	f.do(500, "lua", "DEL", "stock")
+	f.do(600, cleo, "SET", "stock", dialect.Jedis().Tombstone())
+	r := f.wants(Counts{Failed: 1, Guards: 1, Tombstones: 1})
+	if r.Evidence.LastWrite != nil {
+		t.Errorf("an old client wrote: %+v", r.Evidence.LastWrite)
+	}
+}
+
+// The reading was 5 s before the GETSET; the clock is right to a poll.
+func TestGapIsCountedFromTheClockReading(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+	for i := range 20 {
+		f.do(-3000+100*i, bert, "SETNX", "stock", stamp(-3000+100*i))
+		f.do(-3000+100*i+1, bert, "GET", "stock")
+	}
+	f.do(5000, bert, "GETSET", "stock", stamp(-3000+1900))
+	r := f.result()
+	g := r.Evidence.Gaps
+	if g == nil || g.AtLeast < 6*time.Second || g.AtMost > 6300*time.Millisecond || g.AtMost < 6100*time.Millisecond {
+		t.Fatalf("gap %+v", g)
+	}
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "claim_refuted" }) {
+		t.Errorf("a claim of 1s stands: %+v", r.Findings)
+	}
+}
+
+func TestKeyOfTwoDialectsIsAMixture(t *testing.T) {
+	f := newFilm(t, Config{Dialects: []dialect.Dialect{dialect.Jedis(), dialect.Page()}})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(10, bert, "SETNX", "stock", strconv.FormatInt(at(10).Unix()+61, 10))
+	r := f.result()
+	if m := r.Evidence.mixed(); len(m) != 1 || !slices.Equal(m[0].Dialects, []string{"Jedis", "Page"}) {
+		t.Errorf("mixtures %+v", m)
+	}
+}
+
+func TestPollsAloneCountWhoeverWrote(t *testing.T) {
+	c, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &film{t: t, census: c}
+	f.look(0, "stock", "")
+	f.look(100, "stock", stamp(80))
+	f.look(200, "stock", stamp(80))
+	f.look(300, "stock", "")
+	f.look(400, "stock", stamp(310))
+	f.wants(Counts{Acquisitions: 2})
+	r := f.result()
+	e := r.Evidence
+	if h := e.LongestHold; h.Value != 300*time.Millisecond || h.Source != SourcePoll {
+		t.Errorf("hold %+v", h)
+	}
+	if len(e.Writers) != 1 || e.Writers[0].Addr != "" || e.Writers[0].Offset.Low > 0 || e.Writers[0].Offset.High != offset.NoHigh {
+		t.Errorf("writers %+v", e.Writers)
+	}
+	if !e.SmallestLease.Known() || e.SmallestLease.Value != time.Minute || e.SmallestLease.Basis != Inferred {
+		t.Errorf("lease %+v", e.SmallestLease)
+	}
+}
+
+func TestQuietCountsFromTheLastAttemptHoleOrStep(t *testing.T) {
+	f := newFilm(t, Config{})
+	stats := func(ms int, n int64) {
+		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedStats, Event: "setnx", Count: n})
+	}
+	quiet := func() time.Duration {
+		e := f.result().Evidence
+		_, d := e.Quiet(SourceStats)
+		return d
+	}
+	stats(0, 5)
+	stats(10_000, 5)
+	if got := quiet(); got != 10*time.Second {
+		t.Errorf("nothing moved: %v", got)
+	}
+	stats(11_000, 6)
+	stats(14_000, 6)
+	if got := quiet(); got != 3*time.Second {
+		t.Errorf("since the call: %v", got)
+	}
+	f.add(offset.Observed{At: at(15_000), Kind: offset.ObservedStep, For: 500 * time.Millisecond})
+	stats(16_000, 6)
+	if got := quiet(); got > time.Second {
+		t.Errorf("since the step: %v", got)
+	}
+	stats(17_000, 2)
+	stats(18_000, 2)
+	if got := quiet(); got != time.Second {
+		t.Errorf("since the statistics began anew: %v", got)
+	}
+	f.add(reading.GapOf(SourceStats, at(18_000), 3*time.Second, HoleAbsent, "no reply"))
+	stats(22_000, 2)
+	if got := quiet(); got != time.Second {
+		t.Errorf("since the absence: %v", got)
+	}
+}
+
+func TestMemoryIsBoundedByWhatWasAskedFor(t *testing.T) {
+	f := newFilm(t, Config{MaxKeys: 10, MaxWriters: 10})
+	for i := range 500 {
+		f.do(i, fmt.Sprintf("10.0.%d.%d:1", i/250, i%250), "SETNX", fmt.Sprint("stock:", i), stamp(i))
+	}
+	r := f.result()
+	if n := len(r.Evidence.Writers); n != 10 || r.Evidence.ForgottenWriters != 490 || r.Evidence.ForgottenKeys != 490 || len(r.Evidence.Keys) > 10 {
+		t.Errorf("%d writers, %d and %d forgotten", n, r.Evidence.ForgottenWriters, r.Evidence.ForgottenKeys)
+	}
+	if !strings.Contains(fmt.Sprint(r.Findings), "490 writers more") {
+		t.Errorf("findings %+v", r.Findings)
+	}
+}
+
+// A GETSET with another stamp than its SETNX's, in a dialect that does not read the clock again: nobody
+// knows what preceded the reading.
+func TestGetsetOfAnUnknownReadingBoundsNoClockFromAbove(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+	f.do(-90, bert, "PING")
+	f.do(0, bert, "SETNX", "stock", stamp(0))
+	f.do(5000, bert, "GET", "stock")
+	f.do(5001, bert, "GETSET", "stock", stamp(10))
+	w := writerOf(t, f.result().Evidence, bert)
+	if !w.Offset.Contains(0) || len(w.Contradictions) > 0 {
+		t.Errorf("%v, %v", w.Offset.Interval, w.Contradictions)
+	}
+}
+
+// A loaded observer hears of looks and commands late, and of one before the other.
+func TestNewsThatComeLateAccuseNobody(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(50, anna, "DEL", "stock")
+	f.do(60, bert, "SETNX", "stock", stamp(60))
+	f.look(20, "stock", stamp(0)) // late
+	f.do(100, bert, "DEL", "stock")
+	f.do(110, anna, "SETNX", "stock", stamp(110))
+	f.look(160, "stock", "")         // the DEL at 150 comes late
+	f.look(190, "stock", stamp(180)) // and so does the SETNX at 180
+	f.do(150, anna, "DEL", "stock")
+	f.do(180, bert, "SETNX", "stock", stamp(180))
+	f.do(250, bert, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 4, Releases: 4})
+}
+
+// After a gap an address may be somebody else's, and a key anybody's.
+func TestGapForgetsWhoDidWhatBefore(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(5, bert, "PING")
+	f.add(reading.GapOf(SourceMonitor, at(10), time.Second, HoleBudget, "between bursts"))
+	f.do(1100, bert, "SETNX", "stock", stamp(1100))
+	if w := writerOf(t, f.result().Evidence, bert); w.Offset.High != offset.NoHigh {
+		t.Errorf("bounded by a command from before the gap: %v", w.Offset.Interval)
+	}
+	f.do(1200, cleo, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1})
+}
+
+func TestHoleThatWasAnnouncedEndsWithTheWatch(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.do(0, anna, "PING")
+	f.add(reading.GapOf(SourceMonitor, at(100), time.Hour, HoleBudget, "between bursts"))
+	f.look(600, "stock", "")
+	m := f.result().Evidence.Covered(SourceMonitor)
+	if len(m.Holes) != 1 || !m.Holes[0].Until.Equal(at(600)) || !m.Until.Equal(at(600)) {
+		t.Errorf("%+v", m)
+	}
+}
+
+// Only a hole in what MONITOR saw, or in what everything saw, can hide that a
+// connection's address has passed to another client.
+func TestHoleForgetsTheCommandBeforeIt(t *testing.T) {
+	for reason, forgets := range map[string]bool{
+		"monitor budget between bursts": true, "monitor absent no connection": true, "the observer stood still": true,
+		"poll absent no reply": false, "stats absent no reply": false, "clients absent no reply": false,
+	} {
+		f := newFilm(t, Config{Lease: time.Minute})
+		f.look(-10, "stock", "")
+		f.do(5, bert, "PING")
+		f.add(offset.Observed{At: at(10), Kind: offset.ObservedGap, For: time.Second, Reason: reason})
+		f.do(1100, bert, "SETNX", "stock", stamp(1100))
+		// The client read its clock after the PING, if it sent the PING.
+		if w := writerOf(t, f.result().Evidence, bert); (w.Offset.High == offset.NoHigh) != forgets {
+			t.Errorf("%s: offset %v", reason, w.Offset.Interval)
+		}
+	}
+}
+
+// docs/clocks.md: "a GETSET that repeats its SETNX's stamp counts once". The
+// clock was read once, so it says nothing new; another stamp does.
+func TestGetsetWithItsSetnxsStampCountsOnce(t *testing.T) {
+	for again, writes := range map[string]int{stamp(0): 1, stamp(10): 2} {
+		f := newFilm(t, Config{Lease: time.Minute})
+		f.look(-70_000, "stock", "")
+		f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+		f.do(0, bert, "SETNX", "stock", stamp(0))
+		f.do(5, bert, "GET", "stock")
+		f.do(11, bert, "GETSET", "stock", again)
+		r := f.wants(Counts{Acquisitions: 2, Failed: 1, Takeovers: 1})
+		if w := writerOf(t, r.Evidence, bert); w.Offset.Writes != writes {
+			t.Errorf("SETNX of %s, GETSET of %s: %d readings of the clock, want %d", stamp(0), again, w.Offset.Writes, writes)
+		}
+	}
+}

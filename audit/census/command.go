@@ -1,0 +1,213 @@
+package census
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// order is one command on one key, with what is known of who sent it.
+type order struct {
+	at     time.Time
+	addr   string
+	id     keyID
+	value  string
+	ttl    time.Duration // 0: none
+	set    bool          // SET … NX in place of SETNX
+	script bool
+	before peer // the connection's previous command
+}
+
+// command takes one line of MONITOR.
+func (c *Census) command(o offset.Observed) {
+	name := strings.ToUpper(o.Args[0])
+	if c.calledOn(name, o); len(o.Args) == 2 && (name == "SETNX" || name == "GETSET") {
+		// The filter has left the value out, since no dialect reads it. The line may be late, so what is known of
+		// its connection stays.
+		return
+	}
+	q := order{at: o.At, addr: o.Addr}
+	if o.Addr == "lua" {
+		// A script's lines stand behind the line that called it, which has the address.
+		q.addr, q.script = c.scripter, true
+	} else {
+		p := c.peer(o.Addr)
+		q.before = *p
+		*p = peer{last: o.At, name: name}
+		if reading.IsScript(name) {
+			c.scripter = o.Addr
+		}
+	}
+	if reading.Forgets(c.scope, name, o.DB, o.Args) {
+		c.forgets(name)
+		return
+	}
+	if len(o.Args) < 2 {
+		return
+	}
+	q.id = keyID{o.DB, o.Args[1]}
+	if len(o.Args) > 2 {
+		q.value = o.Args[2]
+	}
+	if ofManyKeys(name) {
+		c.obeyAll(name, q, o.Args)
+	} else if c.scope.Covers(o.DB, o.Args[1]) {
+		c.obey(name, q, o.Args)
+	}
+	if k := c.keys[q.id]; k != nil {
+		k.commanded = latest(k.commanded, q.at)
+	}
+}
+
+func (c *Census) obey(name string, q order, args []string) {
+	switch name {
+	case "SETNX":
+		if len(args) > 2 {
+			c.setnx(q)
+		}
+	case "SET":
+		if len(args) > 2 {
+			c.set(q, args[3:])
+		}
+	case "GET":
+		c.get(q)
+	case "GETSET":
+		if len(args) > 2 {
+			c.getset(q)
+		}
+	case "SETEX", "PSETEX":
+		if len(args) > 3 {
+			q.value, q.ttl = args[3], ttlOf(name[0] != 'P', args[2])
+			c.wrote(q)
+		}
+	case "EXPIRE", "PEXPIRE":
+		if len(args) > 2 {
+			q.ttl = ttlOf(name[0] != 'P', args[2])
+			c.expire(q)
+		}
+	}
+}
+
+func (c *Census) forgets(name string) {
+	for _, k := range c.keys {
+		k.unknown()
+		if name != "SWAPDB" {
+			k.free()
+		}
+	}
+}
+
+// ofManyKeys reports a command that may change several keys, and creates no lock that is followed.
+func ofManyKeys(name string) bool {
+	switch name {
+	case "DEL", "UNLINK", "GETDEL":
+		return true
+	case "EXPIREAT", "PEXPIREAT", "PERSIST", "RENAME", "RENAMENX", "RESTORE", "COPY", "MOVE", "APPEND", "SETRANGE", "INCR",
+		"DECR", "INCRBY", "DECRBY", "INCRBYFLOAT", "MSET", "MSETNX", "GETEX", "DELEX", "DELIFEQ", "BITOP", "SORT":
+		return true
+	}
+	return false
+}
+
+// obeyAll takes a command on many keys, each of which is asked about. MOVE and
+// COPY name the database into which they put a key.
+func (c *Census) obeyAll(name string, q order, args []string) {
+	into := reading.Target(name, q.id.db, args)
+	for _, key := range args[1:] {
+		for _, database := range []int{q.id.db, into} {
+			if !c.scope.Covers(database, key) {
+				continue
+			}
+			q.id = keyID{database, key}
+			switch name {
+			case "DEL", "UNLINK", "GETDEL":
+				c.del(q)
+			default:
+				// What these leave is not followed: the key is learnt anew.
+				if k := c.keys[q.id]; k != nil {
+					k.known, k.ends, k.commanded = false, time.Time{}, latest(k.commanded, q.at)
+				}
+			}
+			break
+		}
+	}
+}
+
+// calledOn keeps the last SETNX or GETSET on a key that is watched. No
+// getsetlock client sends either but in the place of an old client, so each is
+// taken for an attempt whatever its value.
+func (c *Census) calledOn(name string, o offset.Observed) {
+	if name != "SETNX" && name != "GETSET" || len(o.Args) < 2 || !c.scope.Covers(o.DB, o.Args[1]) {
+		return
+	}
+	if c.lastCall == nil || !o.At.Before(c.lastCall.At) {
+		c.lastCall = &Act{
+			At: o.At, DB: o.DB, Key: o.Args[1], What: ActLost, Addr: o.Addr, Source: SourceMonitor,
+			Detail: name + "; its value was not looked at",
+		}
+	}
+}
+
+// set takes a SET apart.
+func (c *Census) set(q order, options []string) {
+	nx, xx := false, false
+	for i, o := range options {
+		switch strings.ToUpper(o) {
+		case "NX":
+			nx = true
+		case "XX", "IFEQ", "IFNE", "IFDEQ", "IFDNE":
+			xx = true
+		case "EX", "PX":
+			if i+1 < len(options) {
+				q.ttl = ttlOf(strings.EqualFold(o, "EX"), options[i+1])
+			}
+		}
+	}
+	switch k := c.keys[q.id]; {
+	case nx && q.script:
+		// Ours, or somebody's token lock: not an old client's.
+		if k != nil && k.known && k.exists {
+			return
+		}
+		c.wrote(q)
+	case nx:
+		q.set = true
+		c.setnx(q)
+	case xx:
+		// Whether it wrote hangs on what stood there.
+		if k != nil {
+			k.known = false
+		}
+	default:
+		c.wrote(q)
+	}
+}
+
+// ttlOf reads a TTL; what is no number counts as none.
+func ttlOf(seconds bool, text string) time.Duration {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n > 1<<40 || n < -(1<<40) {
+		return 0
+	}
+	if seconds {
+		n *= 1000
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+// peer finds or makes what is remembered of a connection. Where there are too many all are forgotten: offsets
+// become looser by that, never wrong.
+func (c *Census) peer(addr string) *peer {
+	p := c.peers[addr]
+	if p == nil {
+		if len(c.peers) >= 16*c.cfg.MaxWriters {
+			clear(c.peers)
+		}
+		p = &peer{}
+		c.peers[addr] = p
+	}
+	return p
+}

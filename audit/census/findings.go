@@ -1,0 +1,175 @@
+package census
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// findings says in sentences what is wrong, and gives each writer its own.
+func (c *Census) findings(e *Evidence) []Finding {
+	var all []Finding
+	for i := range e.Writers {
+		w := &e.Writers[i]
+		w.Findings = writerDeeds(w)
+		if w.Addr != "" || !explained(w.Offset.Interval, e.named()) {
+			w.Findings = append(w.Findings, writerClock(w)...)
+		}
+		slices.SortStableFunc(w.Findings, Finding.Compare)
+		all = append(all, w.Findings...)
+	}
+	for _, n := range c.fleet.Contradictions() {
+		if n.Writer == "" {
+			all = append(all, serverStep(n.Contradiction.String()))
+		}
+	}
+	for _, s := range e.ServerSteps {
+		all = append(all, serverStep(s.Detail))
+	}
+	for _, k := range e.mixed() {
+		all = append(all, Finding{Severity: SeverityError, Kind: "mixture", DB: k.DB, Key: k.Key, What: "written by clients of several dialects: " + strings.Join(k.Dialects, ", "),
+			Advice: "they do not exclude each other as one dialect's clients do: find out who is who, and give each dialect a key of its own"})
+	}
+	all = append(all, c.perhapsOurs()...)
+	all = append(all, c.claimsRefuted(e)...)
+	all = append(all, fleetFindings(e)...)
+	slices.SortStableFunc(all, Finding.Compare)
+	return all
+}
+
+func serverStep(what string) Finding {
+	return Finding{Severity: SeverityWarning, Kind: "server_step", What: what,
+		Advice: "TTLs moved with it and windows began anew; let the server's clock be slewed, not stepped"}
+}
+
+// who names a writer for a reader.
+func (w *Writer) who() string {
+	switch {
+	case w.Addr == "":
+		return "somebody who writes " + w.Dialect
+	case w.Name != "":
+		return w.Addr + " (" + w.Name + ")"
+	}
+	return w.Addr
+}
+
+func writerClock(w *Writer) []Finding {
+	var out []Finding
+	for _, k := range w.Contradictions {
+		f := Finding{Severity: SeverityWarning, Kind: string(k.Kind), Writer: w.Addr, What: w.who() + ": " + k.String()}
+		switch k.Kind {
+		case offset.Step:
+			f.Advice = "a waiting client that steps forwards steals every lock at once: let its clock be slewed, not stepped"
+		case offset.TwoProcesses:
+			f.Advice = "a proxy or a shared connection hides who writes: audit on the clients' side of it, or name the connections"
+		case offset.WrongLease:
+			f.Advice = "give the lease that this client really uses (--lease); with several leases audit each key pattern by itself"
+		case offset.ServerStepped:
+			f.Advice = "the server's clock was set back: let it be slewed, not stepped"
+		}
+		out = append(out, f)
+	}
+	if ahead := provedOff(w.Offset.Interval); ahead != 0 && ahead.Abs() >= time.Second {
+		side := "ahead of"
+		if ahead < 0 {
+			side = "behind"
+		}
+		what := fmt.Sprintf("%s: its clock is at least %v %s the server's", w.who(), ahead.Abs().Round(time.Millisecond), side)
+		if w.Offset.LeaseGuessed {
+			what += fmt.Sprintf(", if its lease is %v, which is a guess", w.Lease.Value)
+		}
+		out = append(out, Finding{Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what,
+			Advice: "set its clock by NTP; while it is off, leases are shorter by the spread of all clocks"})
+	}
+	return out
+}
+
+// provedOff is how far a clock is off at the least.
+func provedOff(i offset.Interval) time.Duration {
+	switch {
+	case i.Low != offset.NoLow && i.Low > 0:
+		return i.Low
+	case i.High != offset.NoHigh && i.High < 0:
+		return i.High
+	}
+	return 0
+}
+
+func writerDeeds(w *Writer) []Finding {
+	var out []Finding
+	say := func(n int64, s Severity, kind, once, often, what, advice string) {
+		if n > 1 {
+			once = fmt.Sprintf(often, n)
+		}
+		if n > 0 {
+			out = append(out, Finding{Severity: s, Kind: kind, Writer: w.Addr, What: fmt.Sprintf("%s: %s %s", w.who(), once, what), Advice: advice})
+		}
+	}
+	n := w.Counts
+	why, cure := "its jobs outlive the lease", "its jobs outlive the lease: lengthen the lease of all clients, or shorten its jobs"
+	if w.Lease.Known() && w.Holds.Count > 0 && w.Holds.Longest <= w.Lease.Value {
+		why = "its jobs are shorter than its lease, but others take the lock too early"
+		cure = why + ": by a clock that is ahead, or in another dialect; see who took over"
+	}
+	say(n.Overlaps, SeverityError, "overlap", "once", "%d times", "it was still at work when another had won the lock", cure)
+	say(n.Overruns, SeverityError, "overrun", "one release", "%d releases", "deleted a lock after its own stamp was past, or another's", why+", and each such release lets a third client in")
+	say(n.DoubleGrants, SeverityError, "double_grant", "once", "%d times", "it took its own uuid for a lock that another held", "clients of this dialect do not exclude each other: move off it")
+	say(n.GetsetFirst, SeverityError, "getset_first", "one GETSET", "%d GETSETs", "with no SETNX before", "such a client destroys every lock at each poll; no migration can begin while it runs")
+	say(n.Clobbers, SeverityWarning, "clobber", "one lost takeover", "%d lost takeovers", "wrote over a live holder's stamp", "the holder's lease is now what the loser wrote; this is how the old protocol works")
+	say(n.Ghosts, SeverityWarning, "ghost", "one lost takeover", "%d lost takeovers", "left a lock that nobody holds", "everybody waits for one lease each time; this is how the old protocol works")
+	say(n.ForeignExpires, SeverityWarning, "foreign_expire", "one TTL", "%d TTLs", "set on a lock that it does not hold", "it shortens or prolongs other clients' locks")
+	return out
+}
+
+// claimsRefuted compares what was claimed with what was seen.
+func (c *Census) claimsRefuted(e *Evidence) []Finding {
+	var out []Finding
+	refute := func(what string, claim, seen time.Duration) {
+		if claim, ok := dialect.Claimed(claim); ok && seen > claim {
+			out = append(out, Finding{Severity: SeverityError, Kind: "claim_refuted", What: fmt.Sprintf("the claim of %v for the %s is refuted: %v was seen", claim, what, seen.Round(time.Microsecond)),
+				Advice: "claim more, and check the leases of ours against it"})
+		}
+	}
+	if g := e.Gaps; g != nil {
+		seen := g.AtMost
+		if seen == offset.NoHigh {
+			seen = g.AtLeast
+		}
+		refute("longest time from a clock reading to its GETSET", c.cfg.Gap, seen)
+	}
+	if c.longest != nil && c.longest.Source == SourceMonitor {
+		refute("longest job", c.cfg.Job, c.longest.For)
+	}
+	refute("spread of the clocks", c.cfg.Spread, e.Spread.Proved)
+	refute("distance of the slowest clock behind the server's", c.cfg.Behind, e.Behind.Proved())
+	refute("distance of the fastest clock ahead of the server's", c.cfg.Ahead, e.Ahead.Proved())
+	return out
+}
+
+func fleetFindings(e *Evidence) []Finding {
+	var out []Finding
+	if j, h := e.LongestSafeJob, e.LongestHold; j.Known() && h.Known() && h.Value > j.Value && h.Source != SourcePoll {
+		out = append(out, Finding{Severity: SeverityError, Kind: "job_too_long", Key: h.Key, Writer: h.Addr, What: fmt.Sprintf("held for %v, and no job longer than %v is safe with these clocks and leases",
+			h.Value.Round(time.Millisecond), j.Value.Round(time.Millisecond)), Advice: "lengthen the lease of all clients, shorten the jobs, or mend the clocks"})
+	}
+	for _, s := range []struct {
+		span Span
+		what string
+	}{{e.SmallestLease, "smallest"}, {e.GreatestLease, "greatest"}} {
+		if s.span.Basis == Inferred {
+			out = append(out, Finding{Severity: SeverityNote, Kind: "lease_guessed", What: fmt.Sprintf("the %s lease, %v, is a guess: %s", s.what, s.span.Value, s.span.Note), Advice: "give it with --lease"})
+		}
+		if e.SmallestLease.Value == e.GreatestLease.Value {
+			break
+		}
+	}
+	if e.ForgottenWriters > 0 {
+		out = append(out, Finding{Severity: SeverityNote, Kind: "forgotten", What: fmt.Sprintf("%d writers more than are remembered wrote; their bounds count, their names are gone", e.ForgottenWriters),
+			Advice: "clients that connect anew for each lock look like many: watch for less time, or fewer keys"})
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+package census
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// look takes one sight of a key. While MONITOR shows every command it only sets right what expiry or
+// eviction changed unseen; else it is all there is, and tells that somebody wrote.
+func (c *Census) look(o offset.Observed) {
+	if !c.scope.Covers(c.cfg.DB, o.Key) || reading.MarkOfOurs(o.Key, o.Value) {
+		return
+	}
+	id := keyID{c.cfg.DB, o.Key}
+	k := c.keys[id]
+	if k == nil {
+		// A missing key counts too: who finds it free is known to win.
+		if o.Exists && !c.reader.IsLock(o) {
+			return
+		}
+		k = c.key(id, o.At)
+	}
+	if o.At.Before(k.commanded) || o.At.Before(k.polled.at) {
+		return
+	}
+	k.at(o.At)
+	k.noTTL = o.Exists && !o.HasTTL
+	if c.monitoring(o.At) {
+		c.learn(k, o)
+	} else {
+		c.polledChange(k, o)
+		k.known = false
+	}
+	p := &k.polled
+	if p.at.IsZero() || p.exists != o.Exists || p.value != o.Value {
+		p.before, p.first, p.exists, p.value = p.at, o.At, o.Exists, o.Value
+	}
+	p.at = latest(p.at, o.At)
+}
+
+// learn takes the key as it was seen. Who holds stays who held: if its value is gone, its release will
+// tell.
+func (c *Census) learn(k *keyState, o offset.Observed) {
+	if k.known && k.exists == o.Exists && k.value == o.Value {
+		return
+	}
+	if p := k.pending; p != nil && o.Exists {
+		c.settle(k, p.addr, p.value == o.Value)
+	}
+	k.pending = nil
+	if !k.asked.IsZero() && o.Exists {
+		k.live = Found{Value: o.Value, Times: 1, Last: k.asked, Addr: k.askedBy}
+	}
+	k.asked = time.Time{}
+	k.known, k.exists, k.value, k.learnt = true, o.Exists, o.Value, o.At
+	k.ends = time.Time{}
+	if o.HasTTL {
+		k.ends = o.At.Add(o.TTL)
+	}
+}
+
+// polledChange counts a value that was not there at the last look, and ends the hold of the last one. Most looks end
+// here: what did not change is not read again.
+func (c *Census) polledChange(k *keyState, o offset.Observed) {
+	p := &k.polled
+	if p.exists == o.Exists && p.value == o.Value && !p.at.IsZero() {
+		return
+	}
+	c.polledEnd(k, o.At)
+	k.perhaps = ""
+	a := Act{At: o.At, Value: o.Value, Source: SourcePoll}
+	var r reading.Reading
+	if o.Exists {
+		r = c.reader.ReadAny(o.Value, o.At)
+	}
+	switch {
+	case !o.Exists && p.at.IsZero():
+		return // the first look: nothing was there that could be gone
+	case !o.Exists:
+		a.What = ActGone
+	case r.Guard:
+		a.What = ActGuard
+	case r.Tomb:
+		a.What = ActTombstone
+	case r.Legacy():
+		c.polledStamp(k, o, r, a)
+		return
+	default:
+		c.counts.Unreadable++
+		k.counts.Unreadable++
+		a.What = ActWrote
+	}
+	c.act(k, nil, a)
+}
+
+// polledEnd ends the hold of an old client whose value is gone.
+func (c *Census) polledEnd(k *keyState, at time.Time) {
+	p := &k.polled
+	if !p.counted {
+		return
+	}
+	p.counted = false
+	begun := p.before
+	if begun.IsZero() {
+		begun = p.first
+	}
+	c.held(k, nil, Hold{
+		At: begun, DB: k.id.db, Key: k.id.name, For: at.Sub(begun), Lease: c.cfg.Lease, Source: SourcePoll,
+	})
+}
+
+// polledStamp takes a new value that a dialect reads: an old client acquired,
+// unless a getsetlock client wrote the value, or may have.
+func (c *Census) polledStamp(k *keyState, o offset.Observed, r reading.Reading, a Act) {
+	a.What = ActWrote
+	switch {
+	case r.OfOurs(o.At, o.HasTTL, o.TTL):
+		a.Detail = "a stamp of a getsetlock client"
+		c.act(k, nil, a)
+		return
+	case !o.HasTTL && c.perhapsStampOfOurs(r, o.At):
+		k.perhaps = o.Value
+		a.Detail = "a stamp a day ahead: perhaps a getsetlock client's without its PX"
+		c.act(k, nil, a)
+		return
+	}
+	w := c.writer("", r, o.At)
+	w.uses(o.Key)
+	k.speaks(r.Dialects)
+	w.wrote(o.Key, r, o.At, time.Time{}, 0)
+	c.paused(k, o.At)
+	if p := &k.polled; !p.at.IsZero() {
+		// Written after the look before. What stood at the first look of a key was
+		// written at a time that nobody knows.
+		c.compare(w, r, o.At, p.at)
+	}
+	a.What, k.polled.counted = ActAcquired, true
+	c.act(k, w, a)
+}

@@ -1,0 +1,230 @@
+package census
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// Evidence is what was seen so far, and what a person should know of it, sorted.
+// It shares nothing with the census.
+func (c *Census) Evidence() (Evidence, []Finding) {
+	e := Evidence{
+		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(), Holds: slices.Clone(c.holds),
+		ForgottenWriters: c.gone.count, ForgottenKeys: c.goneKeys, ServerSteps: slices.Clone(c.steps),
+		DoubleGrants: slices.Clone(c.doubles), LastWrite: c.named(c.lastWrite), LastFailed: c.named(c.lastFailed), LastCall: c.named(c.lastCall),
+	}
+	for _, s := range []Source{SourceMonitor, SourcePoll, SourceTracking, SourceStats, SourceClients} {
+		if v := c.sources[s]; v != nil {
+			e.Coverage = append(e.Coverage, v.evidence(s, c.until))
+		}
+	}
+	if len(c.stats) > 0 {
+		e.Stats = &CommandCalls{LastMoved: c.moved}
+		if n := c.stats["setnx"]; n != nil {
+			e.Stats.Setnx = n.sum
+		}
+		if n := c.stats["getset"]; n != nil {
+			e.Stats.Getset = n.sum
+		}
+	}
+	leases := c.leases()
+	e.Writers = c.writersFound(leases)
+	e.Keys = c.keysFound()
+	c.sums(&e, leases)
+	findings := c.findings(&e) // gives each writer its own, too
+	return e, findings
+}
+
+// sums are what speaks of the whole fleet.
+func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
+	for _, w := range e.Writers {
+		if !slices.Contains(e.Dialects, w.Dialect) {
+			e.Dialects = append(e.Dialects, w.Dialect)
+		}
+		if w.Counts.GetsetFirst > 0 {
+			e.GetsetFirst = append(e.GetsetFirst, w.Addr)
+		}
+		if w.Lease.Known() && (!e.SmallestLease.Known() || w.Lease.Value < e.SmallestLease.Value) {
+			e.SmallestLease = w.Lease
+		}
+		if w.Lease.Known() && (!e.GreatestLease.Known() || w.Lease.Value > e.GreatestLease.Value) {
+			e.GreatestLease = w.Lease
+		}
+	}
+	slices.Sort(e.Dialects)
+	for i, h := range e.Holds {
+		e.Holds[i].Lease = c.leaseOf(h, leases)
+	}
+	if h := c.longest; h != nil {
+		e.LongestHold = Span{Value: h.For, Basis: Measured, Source: h.Source, At: h.At, Addr: h.Addr, Key: h.Key}
+		if h.Source == SourcePoll {
+			e.LongestHold.Note = "at most so long: between two looks"
+		}
+	}
+	if c.cfg.Greatest > 0 {
+		e.GreatestLease = Span{Value: c.cfg.Greatest, Basis: Given}
+	}
+	e.LongestHold = claimOver(e.LongestHold, c.cfg.Job)
+	c.gapFound(e)
+	e.Spread = c.spread(leases, e.named())
+	c.againstServer(e, leases)
+	c.safeJob(e, leases)
+}
+
+// claimOver lets a claim stand where what was measured is less, and where nothing was.
+func claimOver(seen Span, claim time.Duration) Span {
+	value, claimed := dialect.Claimed(claim)
+	if !claimed || seen.Known() && seen.Value > value {
+		return seen
+	}
+	return Span{Value: value, Basis: Claimed}
+}
+
+func (c *Census) leaseOf(h Hold, leases map[*writer]Span) time.Duration {
+	if w := c.writers[h.Addr]; w != nil && leases[w].Known() {
+		return leases[w].Value
+	}
+	return c.cfg.Lease
+}
+
+func (c *Census) writersFound(leases map[*writer]Span) []Writer {
+	broken := map[string][]offset.Contradiction{}
+	for _, n := range c.fleet.Contradictions() {
+		broken[n.Writer] = append(broken[n.Writer], n.Contradiction)
+	}
+	var out []Writer
+	for name, w := range c.writers {
+		v := Writer{
+			Addr: w.addr, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred, Lease: leases[w],
+			Offset: c.offset(w, leases[w]), Contradictions: broken[name], Counts: w.counts, Holds: w.holds.summary(),
+			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), First: w.first, Last: w.last,
+			LastWrite: c.named(w.lastWrite), LastFailed: c.named(w.lastFailed),
+		}
+		if len(c.cfg.Dialects) == 1 {
+			v.Basis = Given
+		}
+		if who, ok := c.clients[w.addr]; ok {
+			v.Name, v.Library, v.User = who.Name, who.Library, who.User
+		}
+		if w.gap != nil {
+			g := c.gapAt(w, *w.gap, leases[w])
+			v.Gap = &g
+		}
+		slices.Sort(v.Keys)
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, b Writer) int {
+		if n := strings.Compare(a.Addr, b.Addr); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Dialect, b.Dialect)
+	})
+	return out
+}
+
+// keysFound copies all of it into three pieces of memory. A live view asks every second, and with several for each of a
+// thousand keys that was the dearest part of a watch.
+func (c *Census) keysFound() []KeyEvidence {
+	var found []*keyState
+	acts, dialects := 0, 0
+	for _, k := range c.inOrder() {
+		if k.counts == (Counts{}) && len(k.timeline) == 0 && k.lastFailed == nil {
+			continue
+		}
+		found = append(found, k)
+		acts += 2 + len(k.timeline) // at most
+		dialects += len(k.dialects)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	out, room := make([]KeyEvidence, len(found)), keyRoom{make([]Act, 0, acts), make([]string, 0, dialects)}
+	for i, k := range found {
+		c.keyFound(k, &out[i], &room)
+	}
+	return out
+}
+
+// inOrder is all keys as results list them.
+func (c *Census) inOrder() []*keyState {
+	if len(c.sorted) == 0 {
+		for _, k := range c.keys {
+			c.sorted = append(c.sorted, k)
+		}
+		slices.SortFunc(c.sorted, func(a, b *keyState) int {
+			return cmp.Or(a.id.db-b.id.db, strings.Compare(a.id.name, b.id.name))
+		})
+	}
+	return c.sorted
+}
+
+// keyRoom is what the lists of several keys are cut from, each without room to grow into the next.
+type keyRoom struct {
+	acts     []Act
+	dialects []string
+}
+
+// act is a copy in it.
+func (r *keyRoom) act(c *Census, a *Act) *Act {
+	if a == nil {
+		return nil
+	}
+	r.acts = append(r.acts, *a)
+	b := &r.acts[len(r.acts)-1]
+	c.name(b)
+	return b
+}
+
+func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
+	*to = KeyEvidence{
+		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite), LastFailed: room.act(c, k.lastFailed),
+		NoTTL: k.noTTL, Earlier: k.earlier, FoundLive: k.live,
+	}
+	if from := len(room.acts); len(k.timeline) > 0 {
+		for i := range k.timeline {
+			room.act(c, &k.timeline[i])
+		}
+		to.Timeline = slices.Clip(room.acts[from:])
+	}
+	if from := len(room.dialects); len(k.dialects) > 0 {
+		room.dialects = append(room.dialects, k.dialects...)
+		to.Dialects = slices.Clip(room.dialects[from:])
+		slices.Sort(to.Dialects)
+	}
+	if k.longest != nil {
+		h := *k.longest
+		to.Longest = &h
+	}
+}
+
+// named is a copy of an act with the name that its address has by now.
+func (c *Census) named(a *Act) *Act {
+	if a == nil {
+		return nil
+	}
+	b := *a
+	c.name(&b)
+	return &b
+}
+
+func (c *Census) name(a *Act) {
+	if a.Addr == "" || a.Name != "" || a.Library != "" {
+		return
+	}
+	if who, ok := c.clients[a.Addr]; ok {
+		a.Name, a.Library = who.Name, who.Library
+	}
+}
+
+func names(ds []*dialect.Dialect) []string {
+	out := make([]string, 0, len(ds))
+	for _, d := range ds {
+		out = append(out, d.Name)
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package census
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// serverBounds is what the writes of one client say of its clock: client less
+// server. Each write gives a lower and an upper bound, whatever the clock does
+// between two writes. So the bounds of several writes are not intersected: the
+// least and the greatest are kept.
+type serverBounds struct {
+	low, high offset.Interval // from the least to the greatest lower bound, and upper bound
+	writes    int64
+}
+
+// add takes one write. The upper bound is without the gap.
+func (b *serverBounds) add(low, high time.Duration) {
+	b.join(serverBounds{offset.Interval{Low: low, High: low}, offset.Interval{Low: high, High: high}, 1})
+}
+
+func (b *serverBounds) join(o serverBounds) {
+	switch {
+	case o.writes == 0:
+		return
+	case b.writes == 0:
+		*b = o
+		return
+	}
+	around := func(a, b offset.Interval) offset.Interval {
+		return offset.Interval{Low: min(a.Low, b.Low), High: max(a.High, b.High)}
+	}
+	b.low, b.high, b.writes = around(b.low, o.low), around(b.high, o.high), b.writes+o.writes
+}
+
+// compare takes the stamp of an old client that was executed by the instant at,
+// and not before from. Both are the same where MONITOR shows the write. A look
+// sees a value later than its write, which makes the lower bound lower, hence
+// still true; the look before it makes the upper bound.
+func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) {
+	d := w.dialect()
+	if !d.HasStamp() {
+		return
+	}
+	least, most := r.Slacks(d)
+	greatest, smallest := w.assumed, w.assumed-w.wide
+	if c.cfg.Greatest > 0 {
+		greatest = c.cfg.Greatest
+	}
+	low := offset.StampedBy(*d, greatest, r.Stamp)
+	low.Slack, low.At = most, at
+	high := offset.StampedBy(*d, smallest, r.Stamp)
+	high.Slack, high.At, high.Prev = least, at, from
+	w.server.add(low.Offset().Low, high.Offset().High)
+}
+
+// paused notes how long nobody tried for a key.
+func (c *Census) paused(k *keyState, at time.Time) {
+	if !k.attempt.IsZero() {
+		c.longPause = max(c.longPause, at.Sub(k.attempt))
+	}
+	k.attempt = latest(k.attempt, at)
+}
+
+// foundLive notes that an old client read a value. If it does not take the value
+// over, which would replace it, the client's clock found it live.
+func (k *keyState) foundLive(q order, r dialect.Reply, known bool) {
+	switch {
+	case !known:
+		k.asked, k.askedBy = q.at, q.addr
+	case r.Nil:
+	case k.live.Value == r.Value:
+		k.live.Times, k.live.Last, k.live.Addr = k.live.Times+1, q.at, q.addr
+	default:
+		k.live = Found{Value: r.Value, Times: 1, Last: q.at, Addr: q.addr}
+	}
+}
+
+// ofRun notes which server answers. What was compared with another one's clock
+// is void.
+func (c *Census) ofRun(id string, at time.Time) {
+	if id == c.run && !c.runSince.IsZero() {
+		return
+	}
+	if !c.runSince.IsZero() {
+		for _, w := range c.writers {
+			w.server = serverBounds{}
+		}
+		c.gone.server = serverBounds{}
+	}
+	c.run, c.runSince = id, at
+}
+
+// shiftBounds adds a step of the server's clock: what the clock gained the
+// clients may be behind since, what it lost they may be ahead.
+func (c *Census) shiftBounds(by time.Duration) {
+	shift := func(b *serverBounds) {
+		if b.writes == 0 {
+			return
+		}
+		if by > 0 {
+			b.low.Low -= by
+		} else {
+			b.high.High -= by
+		}
+	}
+	for _, w := range c.writers {
+		shift(&w.server)
+	}
+	shift(&c.gone.server)
+}
+
+// window is how long the server was watched without a hole, by polls or by
+// MONITOR. A step of the server's clock is no hole here: the bounds moved by it.
+func (c *Census) window(e *Evidence) time.Duration {
+	var longest time.Duration
+	for _, s := range []Source{SourceMonitor, SourcePoll} {
+		v := e.Covered(s)
+		if v.From.IsZero() || v.Missing != "" {
+			continue
+		}
+		from := latest(v.From, c.runSince)
+		for _, h := range v.Holes {
+			if h.Reason != HoleStep {
+				from = latest(from, h.Until)
+			}
+		}
+		longest = max(longest, v.Until.Sub(from))
+	}
+	return longest
+}
+
+// againstServer says how far the clocks are off the server's.
+func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
+	all, guessed := c.gone.server, c.cfg.Lease == 0 && c.gone.server.writes > 0
+	for _, w := range c.writers {
+		b := w.server
+		if c.cfg.Lease == 0 && b.writes > 0 {
+			by := w.shift(leases[w])
+			if c.cfg.Greatest == 0 {
+				b.low = b.low.Shift(by)
+			}
+			b.high, guessed = b.high.Shift(by), true
+		}
+		all.join(b)
+	}
+	e.Run, e.Window = c.run, c.window(e)
+	if c.cfg.Idle > 0 {
+		e.Idle = max(c.cfg.Idle, c.longPause, e.GreatestLease.Value)
+	}
+	unknown := Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh, Writes: all.writes}
+	e.Behind, e.Ahead = unknown, unknown
+	if all.writes > 0 {
+		e.Behind.AtMost, e.Ahead.AtLeast = max(0, -all.low.Low), max(0, all.low.High)
+		e.Behind.Guessed = guessed && c.cfg.Greatest == 0
+		e.Ahead.Guessed = guessed
+	}
+	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed && all.writes > 0 {
+		e.Ahead.AtMost = max(0, all.high.High+gap)
+		if !guessed || e.Behind.Guessed {
+			e.Behind.AtLeast = max(0, -(all.high.Low + gap)) // it rests on the smallest lease
+		}
+	}
+	c.rely(&e.Behind, e, c.cfg.Behind)
+	c.rely(&e.Ahead, e, c.cfg.Ahead)
+}
+
+// rely fills in what may be relied on: what a whole window measured, or a claim
+// that is more, or a claim alone that nothing refutes.
+func (c *Census) rely(b *Bound, e *Evidence, claim time.Duration) {
+	var seen Span
+	if b.AtMost != offset.NoHigh && !b.Guessed && e.Run != "" && e.Idle > 0 && e.Window >= e.Idle {
+		seen = Span{Value: b.AtMost, Basis: Measured, At: e.Until}
+	}
+	if value, claimed := dialect.Claimed(claim); claimed && !seen.Known() && b.Proved() > value {
+		return // refuted, and nothing stands in for it
+	}
+	b.Span = claimOver(seen, claim)
+}

@@ -1,0 +1,265 @@
+package census
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// within reports that a bound is about what it must be: never less, and more by
+// the resolution of a stamp at most.
+func within(got, want time.Duration) bool { return got >= want && got <= want+2*time.Millisecond }
+
+// Each write is sound by itself: the clocks step and drift between the writes,
+// executions are late, leases differ, and every true offset lies within.
+func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 13))
+		const gap = 2 * time.Second
+		cfg := Config{Lease: 30 * time.Second, Greatest: time.Minute, Gap: gap, Idle: time.Second}
+		f := on(t, cfg, "first")
+		f.look(-10, "stock", "")
+		var least, most time.Duration = 1 << 60, -1 << 60
+		for i := range 200 {
+			now := at(i * 1000).Add(time.Duration(r.Int64N(int64(time.Second))))
+			ahead := time.Duration(r.Int64N(int64(20*time.Second))) - 10*time.Second
+			least, most = min(least, ahead), max(most, ahead)
+			lease := []time.Duration{30 * time.Second, 45 * time.Second, time.Minute}[r.IntN(3)]
+			text, err := dialect.Jedis().Stamp(now.Add(ahead), lease, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := now.Add(time.Duration(r.Int64N(int64(gap)))).Truncate(time.Microsecond)
+			if r.IntN(2) == 0 {
+				f.add(offset.Observed{At: late, Kind: offset.ObservedCommand, Addr: anna, Args: []string{"SETNX", "stock", text}})
+				continue
+			}
+			f.add(offset.Observed{At: late, Kind: offset.ObservedCommand, Addr: bert, Args: []string{"GETSET", fmt.Sprint("k", i), text}})
+		}
+		e := f.result().Evidence
+		if e.Behind.AtMost < -least || e.Ahead.AtMost < most || e.Behind.AtLeast > -least || e.Ahead.AtLeast > most {
+			t.Fatalf("seed %d: behind %+v, ahead %+v, and clocks were from %v to %v", seed, e.Behind, e.Ahead, least, most)
+		}
+	}
+}
+
+func TestOneWriteSaysHowFarItsClockIsOff(t *testing.T) {
+	f := on(t, Config{Lease: time.Minute, Gap: 500 * time.Millisecond, Idle: time.Second}, "first")
+	f.look(-2000, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(-120_000))
+	e := f.result().Evidence
+	if !within(e.Behind.AtMost, 120*time.Second) || e.Behind.Span != (Span{Value: e.Behind.AtMost, Basis: Measured, At: e.Until}) {
+		t.Errorf("behind %+v", e.Behind)
+	}
+	if b := e.Behind.AtLeast; b > 119500*time.Millisecond || b < 119498*time.Millisecond {
+		t.Errorf("proved: %v", b)
+	}
+	if e.Ahead.AtMost != 0 || e.Ahead.Span.Basis != Measured || e.Run != "first" || e.Spread.Proved != 0 {
+		t.Errorf("ahead %+v, run %q, spread %+v", e.Ahead, e.Run, e.Spread)
+	}
+}
+
+// Failed attempts and looks: each source bounds in its own way.
+func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {
+	cfg := Config{Lease: time.Minute, Gap: dialect.Zero, Idle: 100 * time.Millisecond, Dialects: []dialect.Dialect{dialect.Jedis()}}
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &film{t: t, census: c}
+	f.look(0, "stock", stamp(-3_600_000)) // written at a time that nobody knows
+	f.look(100, "stock", "")
+	f.look(400, "stock", stamp(200+30_000))
+	e := f.result().Evidence
+	// Executed from 100 to 400 by a clock that read 30,200.
+	if e.Behind.Writes != 1 || e.Behind.AtMost != 0 || !within(e.Ahead.AtMost, 30_100*time.Millisecond) {
+		t.Errorf("behind %+v, ahead %+v", e.Behind, e.Ahead)
+	}
+	if a := e.Ahead.AtLeast; a > 29_800*time.Millisecond || a < 29_798*time.Millisecond {
+		t.Errorf("proved ahead: %v", a)
+	}
+	if e.Behind.Span.Known() {
+		t.Errorf("measured on a server without a name: %+v", e.Behind.Span)
+	}
+}
+
+func TestBoundsAreUnknownUntilTheyAreMeasured(t *testing.T) {
+	play := func(cfg Config) Evidence {
+		f := on(t, cfg, "first")
+		f.look(-2000, "stock", "")
+		f.do(0, anna, "SETNX", "stock", stamp(-5000))
+		return f.result().Evidence
+	}
+	full := Config{Lease: time.Minute, Gap: time.Second, Idle: 90 * time.Second}
+	if e := play(full); e.Behind.Span.Basis != Measured || e.Ahead.Span.Basis != Measured {
+		t.Errorf("%+v %+v", e.Behind, e.Ahead)
+	}
+	short := full
+	short.Idle = 0
+	if e := play(short); e.Behind.Span.Known() || e.Ahead.Span.Known() || !within(e.Behind.AtMost, 5*time.Second) {
+		t.Errorf("of clients whose pauses nobody knows: %+v %+v", e.Behind, e.Ahead)
+	}
+	noGap := full
+	noGap.Gap = 0
+	if e := play(noGap); e.Ahead.Span.Known() || e.Ahead.AtMost != offset.NoHigh || e.Behind.AtLeast != offset.NoLow || !e.Behind.Span.Known() {
+		t.Errorf("without a gap: %+v %+v", e.Behind, e.Ahead)
+	}
+	guessed := full
+	guessed.Lease = 0
+	if e := play(guessed); e.Behind.Span.Known() || e.Ahead.Span.Known() || !e.Behind.Guessed {
+		t.Errorf("with a guessed lease: %+v %+v", e.Behind, e.Ahead)
+	}
+	guessed.Greatest = time.Minute
+	if e := play(guessed); !e.Behind.Span.Known() || e.Ahead.Span.Known() {
+		t.Errorf("with the greatest lease: %+v %+v", e.Behind, e.Ahead)
+	}
+}
+
+// A pause between attempts that was longer than Idle asks for a window as long.
+func TestLongestPauseSeenLengthensTheWindow(t *testing.T) {
+	f := on(t, Config{Lease: time.Minute, Idle: time.Second}, "first")
+	f.look(-2000, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(1000, anna, "DEL", "stock")
+	f.do(600_000, anna, "SETNX", "stock", stamp(600_000))
+	if e := f.result().Evidence; e.Idle != 10*time.Minute || !e.Behind.Span.Known() {
+		t.Errorf("idle %v, window %v", e.Idle, e.Window)
+	}
+	f.add(reading.GapOf(SourceMonitor, at(600_100), time.Second, HoleBudget, "a hole"))
+	f.add(reading.GapOf(SourcePoll, at(600_100), time.Second, HoleAbsent, "a hole"))
+	f.do(602_000, bert, "SETNX", "stock", stamp(602_000))
+	if e := f.result().Evidence; e.Behind.Span.Known() {
+		t.Errorf("behind a hole: %+v of %v", e.Window, e.Idle)
+	}
+}
+
+func TestAnotherServerVoidsTheBounds(t *testing.T) {
+	f := on(t, Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second}, "first")
+	f.look(-2000, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(-5000))
+	f.serverIs(10, "first") // told again, which is nothing new
+	if e := f.result().Evidence; e.Behind.Writes != 1 {
+		t.Errorf("%+v", e.Behind)
+	}
+	f.serverIs(2000, "second")
+	e := f.result().Evidence
+	if e.Run != "second" || e.Behind.Span.Known() || e.Behind.Writes != 0 || e.Behind.AtMost != offset.NoHigh {
+		t.Errorf("run %q, %+v", e.Run, e.Behind)
+	}
+	f.do(3000, bert, "SETNX", "stock", stamp(3000))
+	f.do(4000, bert, "SETNX", "stock", stamp(4000))
+	if e := f.result().Evidence; e.Window != 2*time.Second || !within(e.Behind.AtMost, 0) || e.Behind.Writes != 2 {
+		t.Errorf("window %v, %+v", e.Window, e.Behind)
+	}
+}
+
+// What the server's clock gains its clients are behind since, and the reverse.
+func TestStepOfTheServerMovesTheBounds(t *testing.T) {
+	for step, want := range map[time.Duration][2]time.Duration{
+		time.Minute:  {65 * time.Second, 0},
+		-time.Minute: {5 * time.Second, 56 * time.Second},
+	} {
+		f := on(t, Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second}, "first")
+		f.look(-2000, "stock", "")
+		f.do(0, anna, "SETNX", "stock", stamp(-5000))
+		f.add(offset.Observed{At: at(100), Kind: offset.ObservedStep, For: step})
+		e := f.result().Evidence
+		if !within(e.Behind.AtMost, want[0]) || !within(e.Ahead.AtMost, want[1]) {
+			t.Errorf("%v: behind %v, ahead %v", step, e.Behind.AtMost, e.Ahead.AtMost)
+		}
+	}
+}
+
+func TestClaimsStandUntilRefuted(t *testing.T) {
+	play := func(behind, ahead time.Duration, off int) *found {
+		f := on(t, Config{Lease: time.Minute, Gap: time.Second, Behind: behind, Ahead: ahead}, "first")
+		f.look(-2000, "stock", "")
+		f.do(0, anna, "SETNX", "stock", stamp(off))
+		return f.result()
+	}
+	refuted := func(r *found) bool {
+		return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "claim_refuted" })
+	}
+	if r := play(dialect.Zero, 3*time.Second, 0); r.Evidence.Behind.Span != (Span{Basis: Claimed}) || r.Evidence.Ahead.Span.Value != 3*time.Second || refuted(r) {
+		t.Errorf("%+v %+v", r.Evidence.Behind, r.Evidence.Ahead)
+	}
+	if r := play(3*time.Second, 0, -10_000); r.Evidence.Behind.Span.Known() || !refuted(r) {
+		t.Errorf("behind: %+v", r.Evidence.Behind)
+	}
+	if r := play(0, dialect.Zero, 10_000); r.Evidence.Ahead.Span.Known() || !refuted(r) {
+		t.Errorf("ahead: %+v", r.Evidence.Ahead)
+	}
+}
+
+func TestSpreadOfZeroIsAClaim(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, Spread: dialect.Zero, Gap: dialect.Zero})
+	f.look(-2000, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	if j := f.result().Evidence.LongestSafeJob; j.Basis != Claimed || j.Value != time.Minute+time.Millisecond {
+		t.Errorf("%+v", j)
+	}
+}
+
+// ours is what a getsetlock client writes on L: far ahead, in a script, by PX.
+func ours(ms int) string {
+	return strconv.FormatInt(at(ms).Add(24*time.Hour+30*time.Second).UnixMilli(), 10)
+}
+
+// A stamp of a getsetlock client is evidence of no old client, by any source.
+func TestStampsOfGetsetlockClientsAreNoEvidence(t *testing.T) {
+	px := func(f *film, ms int, key, value string) {
+		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: key, Value: value, Exists: true, HasTTL: true, TTL: 30 * time.Second})
+	}
+	monitored := on(t, Config{Lease: time.Minute, Gap: time.Second}, "first")
+	monitored.look(-10, "stock", "")
+	monitored.do(0, bert, "EVALSHA", "0123", "2", "stock")
+	monitored.do(0, "lua", "SET", "stock", ours(0), "PX", "30000")
+	monitored.do(0, "lua", "SET", "{stock}:gsl", "AAECAwQFBgcICQoLDA0ODw "+ours(0), "PX", "30000")
+	monitored.do(100, "lua", "SETNX", "other", ours(100))
+	polled := &film{t: t}
+	polled.census, _ = New(Config{Lease: time.Minute, Gap: time.Second})
+	polled.serverIs(-99_000, "first")
+	polled.look(-10, "stock", "")
+	px(polled, 0, "stock", ours(0))
+	px(polled, 1, "{stock}:gsl", "AAECAwQFBgcICQoLDA0ODw "+ours(0))
+	polled.look(10, "lone", "")
+	polled.look(20, "lone", ours(20))
+	for name, f := range map[string]*film{"monitor": monitored, "poll": polled} {
+		r := f.result()
+		e := r.Evidence
+		if e.Counts.Acquisitions != 0 || len(e.Writers) != 0 || e.Behind.Writes != 0 || e.Ahead.Writes != 0 || e.LastWrite != nil {
+			t.Errorf("%s: %+v, writers %+v, ahead %+v", name, e.Counts, e.Writers, e.Ahead)
+		}
+		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "perhaps_ours" })
+		if (i >= 0) != (name == "poll") || i >= 0 && r.Findings[i].Key != "lone" {
+			t.Errorf("%s: %+v", name, r.Findings)
+		}
+	}
+}
+
+// An old client of a dialect with TTLs is told from ours by where its stamp lies.
+func TestStampWithItsOwnTTLIsAnOldClients(t *testing.T) {
+	d := dialect.Gorlock()
+	c, err := New(Config{Lease: 15 * time.Second, Dialects: []dialect.Dialect{d}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &film{t: t, census: c}
+	look := func(ms int, ahead, ttl time.Duration) {
+		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: "k", Value: stampOf(t, d, at(ms), ahead), Exists: true, HasTTL: true, TTL: ttl})
+	}
+	f.look(0, "k", "")
+	look(10, 15*time.Second, 15*time.Second)
+	f.look(20, "k", "")
+	look(30, 24*time.Hour+15*time.Second, 16*time.Second)
+	if n := f.result().Evidence.Counts.Acquisitions; n != 1 {
+		t.Errorf("%d acquisitions", n)
+	}
+}

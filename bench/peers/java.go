@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/bench"
+	"github.com/getsetlock/getsetlock/internal/testing/interop"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+const (
+	jarWaits  = "jedis-lock, polling"
+	bareWaits = "bare SETNX, woken"
+	oursWaits = "legacy, hardened, waiting"
+)
+
+// javaAdapters only name who waits: a Java client holds.
+func javaAdapters() []bench.Adapter {
+	return []bench.Adapter{{Name: jarWaits}, {Name: bareWaits}, {Name: oursWaits}}
+}
+
+// fromJava is how long after a Java client sent its DEL a waiter has the lock: the jar's own, which
+// polls, the least there is between the server's word and a SETNX, and one of ours. It is measured
+// after a hold of an ordinary length, when what the hand-off needs has left the CPU's caches, and after
+// a short one.
+func fromJava() []bench.Scenario {
+	return []bench.Scenario{
+		javaScenario("java/100ms", "after 50 to 150 ms", 50*time.Millisecond, 100*time.Millisecond),
+		javaScenario("java/1ms", "after 1 to 2 ms", time.Millisecond, time.Millisecond),
+	}
+}
+
+func javaScenario(name, when string, least, spread time.Duration) bench.Scenario {
+	return bench.Scenario{
+		Name: name, Title: "a Java client (jedis-lock 1.0.0) deletes the key " + when + ": how long until the waiter has it",
+		Adapters: []string{jarWaits, bareWaits, oursWaits}, Rounds: 2,
+		Bases: map[string]string{jarWaits: jarWaits, bareWaits: jarWaits, oursWaits: jarWaits},
+		Metrics: []bench.Metric{
+			{Name: "gap_us_p50", Head: "gap p50 µs", Ratio: true}, {Name: "gap_us_max", Head: "longest µs"},
+		},
+		Measure: func(ctx context.Context, r *bench.Runner, a bench.Adapter) (bench.Figures, error) {
+			return measureJava(ctx, r, a, func() time.Duration { return least + rand.N(spread) })
+		},
+	}
+}
+
+func measureJava(ctx context.Context, r *bench.Runner, a bench.Adapter, hold func() time.Duration) (bench.Figures, error) {
+	j, err := interop.Start(ctx, interop.Options{Jar: jar()})
+	if err != nil {
+		return nil, fmt.Errorf("the Java side (make prepare builds it): %w", err)
+	}
+	defer j.Close()
+	m := &handOffs{jvm: j, addr: r.Redis[len("redis://"):], key: r.Prefix + "java", hold: hold}
+	if m.holder, err = m.java(ctx, "holder"); err != nil {
+		return nil, err
+	}
+	wait, leave, err := m.waits(ctx, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	gaps, err := m.all(ctx, r.Quick, wait)
+	if err = errors.Join(err, leave()); err != nil {
+		return nil, err
+	}
+	return bench.Figures{"gap_us_p50": gaps[len(gaps)/2], "gap_us_max": gaps[len(gaps)-1]}, nil
+}
+
+// waiting begins to wait for the key, and returns when it does. held waits on, and says when it had it.
+type waiting func(context.Context) (held func() (int64, error), err error)
+
+// waits makes a waiter of that name, and what ends it.
+func (m *handOffs) waits(ctx context.Context, name string) (wait waiting, leave func() error, err error) {
+	switch name {
+	case jarWaits:
+		m.waiter, err = m.java(ctx, "waiter")
+		return m.jarWaits, func() error { return nil }, err
+	case bareWaits:
+		b, err := dialBare(m.addr, m.key)
+		if err != nil {
+			return nil, nil, err
+		}
+		return b.waits, b.close, nil
+	}
+	return m.oursWaits, func() error { return m.client.Close(ctx) }, m.open()
+}
+
+// all returns the gaps of many hand-offs in order of length.
+func (m *handOffs) all(ctx context.Context, quick bool, wait waiting) ([]float64, error) {
+	rounds, warm := 25, 2000
+	if quick {
+		rounds, warm = 3, 3
+	}
+	if err := m.warm(ctx, warm); err != nil {
+		return nil, err
+	}
+	var gaps []float64
+	for i := range rounds + 2 {
+		gap, err := m.one(ctx, wait)
+		if err != nil {
+			return nil, err
+		}
+		if i >= 2 { // the first ones connect
+			gaps = append(gaps, gap)
+		}
+	}
+	slices.Sort(gaps)
+	return gaps, nil
+}
+
+// jar is where the Java side is built, seen from this module's folder; elsewhere the environment says.
+func jar() string {
+	path := filepath.Join("..", "..", "java", "interop", "target", "interop.jar")
+	if _, err := os.Stat(path); err != nil || os.Getenv(interop.JarEnv) != "" {
+		return ""
+	}
+	return path
+}
+
+// handOffs are hand-offs of one key from a Java client to a waiter.
+type handOffs struct {
+	jvm            *interop.JVM
+	addr, key      string
+	hold           func() time.Duration
+	holder, waiter *interop.Client
+	client         *lock.Client
+	told           chan struct{} // that ours waits
+}
+
+func (m *handOffs) java(ctx context.Context, name string) (*interop.Client, error) {
+	c, err := m.jvm.Client(ctx, name, m.addr)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Lock(ctx, interop.Jar, m.key, 10*time.Second, time.Minute)
+}
+
+// open makes our waiter. It is not polite to others after its own release: that pause would fall
+// into the next hand-off.
+func (m *handOffs) open() error {
+	m.told = make(chan struct{}, 1)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.addr) }}
+	b, err := legacy.New(pool, legacy.Config{Mode: legacy.Hardened})
+	if err != nil {
+		return err
+	}
+	m.client, err = lock.New(b, lock.Config{Politeness: -1, Hooks: lock.Hooks{
+		Waiting: func(lock.Event) { m.told <- struct{}{} },
+	}})
+	return err
+}
+
+// warm lets the Java client take and delete the key so often that its code is compiled, as that of a service
+// is which runs for days: interpreted, its DEL alone takes longer than all that follows.
+func (m *handOffs) warm(ctx context.Context, turns int) error {
+	for range turns {
+		if _, err := m.holder.Acquire(ctx); err != nil {
+			return err
+		}
+		if err := m.holder.Release(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := m.holder.Trace(ctx)
+	return err
+}
+
+// one lets the Java client take the key, a waiter begin to wait, and the Java client go at some point
+// of a poll. It returns the microseconds from the DEL to the waiter's having it. The Java client goes by
+// itself, as a service does: told to go at that moment, and answering right behind its DEL, it would make
+// the waiter's process and its own work for us on the one CPU, and that would count as the lock's.
+func (m *handOffs) one(ctx context.Context, wait waiting) (float64, error) {
+	got, err := m.holder.Acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if !got.Won {
+		return 0, fmt.Errorf("the Java client did not get the key")
+	}
+	held, err := wait(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := m.holder.Leave(ctx, m.hold()); err != nil {
+		return 0, err
+	}
+	at, err := held()
+	if err != nil {
+		return 0, err
+	}
+	calls, err := m.holder.Trace(ctx)
+	if err != nil || len(calls) == 0 {
+		return 0, fmt.Errorf("the Java client's trace: %d calls, %w", len(calls), err)
+	}
+	return float64(at - calls[len(calls)-1].SentMicros), nil
+}
+
+func (m *handOffs) oursWaits(ctx context.Context) (func() (int64, error), error) {
+	type got struct {
+		at  int64
+		err error
+	}
+	done := make(chan got, 1)
+	go func() {
+		lease, err := m.client.Acquire(ctx, m.key)
+		at := time.Now().UnixMicro()
+		if err == nil {
+			err = lease.Release()
+		}
+		done <- got{at, err}
+	}()
+	select {
+	case <-m.told:
+	case g := <-done:
+		return nil, fmt.Errorf("ours did not wait: %w", g.err)
+	}
+	return func() (int64, error) {
+		g := <-done
+		return g.at, g.err
+	}, nil
+}
+
+func (m *handOffs) jarWaits(ctx context.Context) (func() (int64, error), error) {
+	p, err := m.waiter.BeginAcquire()
+	if err != nil {
+		return nil, err
+	}
+	return func() (int64, error) {
+		got, err := p.Wait(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if !got.Won {
+			return 0, fmt.Errorf("the waiting jar never had it")
+		}
+		calls, err := m.waiter.Trace(ctx)
+		if err != nil || len(calls) == 0 {
+			return 0, fmt.Errorf("the waiting jar's trace: %d calls, %w", len(calls), err)
+		}
+		if err := m.waiter.Release(ctx); err != nil {
+			return 0, err
+		}
+		_, err = m.waiter.Trace(ctx)
+		return calls[len(calls)-1].RepliedMicros, err
+	}, nil
+}

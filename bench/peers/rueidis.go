@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/getsetlock/getsetlock/internal/bench"
+)
+
+// rueidisKey is the first of the library's keys for a lock.
+func rueidisKey(name string) string { return "rueidislock:0:" + name }
+
+type rueidisLocker struct{ rueidislock.Locker }
+
+// openRueidis opens it as it comes, with three keys a lock, or with one, without notices of its own
+// writes and with patience for a busy server, which suits a single one.
+func openRueidis(oneKey bool) func(context.Context, bench.Server) (bench.Locker, error) {
+	return func(_ context.Context, s bench.Server) (bench.Locker, error) {
+		option := rueidislock.LockerOption{
+			KeyValidity:    s.TTL,
+			ExtendInterval: s.TTL / 3,
+			ClientOption: rueidis.ClientOption{
+				InitAddress: []string{s.Addr},
+				DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+					return bench.Dial(ctx, "tcp", addr)
+				},
+			},
+		}
+		if oneKey {
+			option.KeyMajority, option.NoLoopTracking = 1, true
+			// After its default of 20 ms without a reply it waits for a notice of its own write, which
+			// never comes.
+			option.TryNextAfter = time.Second
+		}
+		l, err := rueidislock.NewLocker(option)
+		if err != nil {
+			return nil, err
+		}
+		return rueidisLocker{l}, nil
+	}
+}
+
+func (l rueidisLocker) Lock(ctx context.Context, key string) (bench.Held, error) {
+	ctx, cancel, err := l.WithContext(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return rueidisHeld{ctx, cancel}, nil
+}
+
+func (l rueidisLocker) Close() error {
+	l.Locker.Close()
+	return nil
+}
+
+type rueidisHeld struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// Release waits until the keys are deleted, as the library does it.
+func (h rueidisHeld) Release() error {
+	h.cancel()
+	return nil
+}
+
+func (h rueidisHeld) Err() error { return context.Cause(h.ctx) }

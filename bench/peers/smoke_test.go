@@ -1,0 +1,103 @@
+//go:build real
+
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/bench"
+)
+
+// TestMain lets the test program be the process of a measurement, as the command is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == child {
+		if err := bench.Child(adapters(), os.Stdin, os.Stdout); err != nil {
+			os.Exit(2)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestEveryScenarioMeasuresEveryAdapter looks at no figure: only that there are some. What takes the
+// seconds of a TTL is tried with few adapters.
+func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	server, err := startServer(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.stop()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenarios := append(bench.Scenarios(defaults(), tuned()), fromJava()...)
+	for i := range scenarios {
+		if scenarios[i].Name == "killed" {
+			scenarios[i].Adapters = []string{"bare", "modern", "rueidislock"}
+		}
+	}
+	r := bench.Runner{
+		Adapters: append(adapters(), javaAdapters()...), Scenarios: scenarios, Redis: "redis://" + server.addr,
+		Prefix: "bench:", Child: []string{self, child}, Quick: true, Alone: true,
+	}
+	rep, err := r.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, failure := range rep.Failures {
+		t.Log(failure)
+	}
+	own := bench.Own()
+	for _, s := range scenarios {
+		for _, name := range s.Adapters {
+			has := func(row bench.Row) bool { return row.Scenario == s.Name && row.Adapter == name }
+			ours := slices.ContainsFunc(own, func(a bench.Adapter) bool { return a.Name == name })
+			// A peer may hang on a busy machine; that it is measured at all shows in one scenario.
+			if !ours && s.Name != "uncontended" && !strings.HasPrefix(s.Name, "java/") {
+				continue
+			}
+			if !slices.ContainsFunc(rep.Rows, has) {
+				t.Errorf("%s has no row of %s", s.Name, name)
+			}
+		}
+	}
+	for _, s := range scenarios {
+		if !strings.Contains(rep.Tables(scenarios), "### "+s.Name+":") {
+			t.Errorf("no table of %s", s.Name)
+		}
+	}
+}
+
+func TestTheDocumentKeepsWhatStandsAroundItsTables(t *testing.T) {
+	got, err := between("before\n"+docBegin+"old\n"+docEnd+"after\n", "new")
+	if want := "before\n" + docBegin + "\nnew\n\n" + docEnd + "after\n"; err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	if _, err := between("no marks", "new"); err == nil {
+		t.Error("a document without marks was accepted")
+	}
+}
+
+func TestPerformanceDocumentHasTheMarksAndNamesEveryScenario(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "performance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := between(string(text), ""); err != nil {
+		t.Error(err)
+	}
+	for _, s := range append(bench.Scenarios(defaults(), tuned()), fromJava()...) {
+		if !strings.Contains(string(text), "`"+s.Name+"`") {
+			t.Errorf("docs/performance.md does not say what decides %q", s.Name)
+		}
+	}
+}

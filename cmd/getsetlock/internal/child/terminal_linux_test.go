@@ -1,0 +1,268 @@
+package child
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child/childtest"
+)
+
+// screen is a terminal whose other side the test reads and types on.
+type screen struct {
+	t      *testing.T
+	master *os.File
+	cmd    *exec.Cmd
+
+	mu   sync.Mutex
+	more *sync.Cond
+	text string
+	seen int // how much of text was matched
+	over bool
+}
+
+// openScreen runs a command as the leader of a session on a new terminal, as a login does.
+func openScreen(t *testing.T, args ...string) *screen {
+	t.Helper()
+	master, slave := childtest.Terminal(t)
+	defer slave.Close()
+
+	s := &screen{t: t, master: master, cmd: exec.Command(args[0], args[1:]...)}
+	s.more = sync.NewCond(&s.mu)
+	childtest.Lead(s.cmd, slave)
+	s.cmd.Env = append(os.Environ(), "T="+os.Args[0]+" -helper", "PS1=$ ", "ENV=")
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go s.read(read)
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		master.Close() // hangs up: what is left of the session gets SIGHUP
+		<-read
+	})
+	return s
+}
+
+// openAlone runs a line on a terminal without job control: nobody would continue what stops there.
+// The leader outlives it, since its end hangs the terminal up and loses what was not read yet.
+func openAlone(t *testing.T, line string) *screen {
+	t.Helper()
+	return openScreen(t, "sh", "-c", line+"; read _")
+}
+
+func (s *screen) read(done chan<- struct{}) {
+	defer close(done)
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.master.Read(buf)
+		s.mu.Lock()
+		s.text += string(buf[:n])
+		s.over = err != nil
+		s.more.Broadcast()
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *screen) type_(keys string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expect waits for text behind what was expected before. The typed text is echoed too, so it must
+// not contain what is expected next.
+func (s *screen) expect(want string) {
+	s.t.Helper()
+	alarm := time.AfterFunc(2*time.Minute, func() {
+		s.mu.Lock()
+		s.over = true
+		s.more.Broadcast()
+		s.mu.Unlock()
+	})
+	defer alarm.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if i := strings.Index(s.text[s.seen:], want); i >= 0 {
+			s.seen += i + len(want)
+			return
+		}
+		if s.over {
+			s.t.Fatalf("never saw %q on the screen:\n%s", want, s.text)
+		}
+		s.more.Wait()
+	}
+}
+
+func (s *screen) never(unwanted string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if strings.Contains(s.text, unwanted) {
+		s.t.Fatalf("saw %q on the screen:\n%s", unwanted, s.text)
+	}
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+func TestTheCommandHasTheForegroundAndWeHaveItBack(t *testing.T) {
+	s := openAlone(t, "$T run $T where")
+	s.expect("foreground true")
+	s.expect("exit 0, mine again true")
+}
+
+func TestTheForegroundComesBackWhenExecFails(t *testing.T) {
+	odd := t.TempDir() + "/odd"
+	if err := os.WriteFile(odd, []byte("no program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := openAlone(t, "$T run "+odd)
+	s.expect("format error, mine again true")
+}
+
+func TestControlCEndsTheCommandAndNotUs(t *testing.T) {
+	s := openAlone(t, "$T run $T hold")
+	s.expect("listening")
+	s.type_(ctrlC)
+	s.expect("exit 130, mine again true")
+}
+
+func TestControlZStopsTheJobAndFgContinuesIt(t *testing.T) {
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T run $T hold\n")
+	s.expect("listening")
+	s.type_(ctrlZ)
+	s.expect("$ ")
+	s.type_("echo the shell is ba''ck\n")
+	s.expect("shell is back")
+	s.type_("fg\n")
+	s.expect("got SIGCONT")
+	s.type_(ctrlC)
+	s.expect("exit 130")
+	s.type_("echo code=$?\n")
+	s.expect("code=130")
+}
+
+func TestALeaseThatEndedWhileStoppedEndsTheCommandBeforeItContinues(t *testing.T) {
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T expired $T hold\n")
+	s.expect("listening")
+	s.type_(ctrlZ)
+	s.expect("$ ")
+	s.type_("fg\n")
+	s.expect("exit 137")
+	s.never("got SIGCONT")
+}
+
+// The command itself freezes its group, as a nested run does for ^Z; the terminal would be stuck.
+func TestACommandThatFreezesItselfOnTheTerminalGivesItBack(t *testing.T) {
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T run sh -c 'kill -STOP $$; echo on ag''ain'\n")
+	s.expect("$ ")
+	s.type_("echo the shell is ba''ck\n")
+	s.expect("shell is back")
+	s.type_("fg\n")
+	s.expect("on again")
+	s.expect("exit 0")
+}
+
+func TestNestedRunsStopAndContinueTogether(t *testing.T) {
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T run $T run $T hold\n")
+	s.expect("listening")
+	s.type_(ctrlZ)
+	s.expect("$ ")
+	s.type_("fg\n")
+	s.expect("got SIGCONT")
+	s.type_(ctrlC)
+	s.expect("exit 130")
+	s.expect("exit 130")
+}
+
+func TestControlZWithoutAShellMeansNothing(t *testing.T) {
+	s := openAlone(t, "$T run $T hold")
+	s.expect("listening")
+	s.type_(ctrlZ)
+	s.expect("got SIGCONT")
+	s.type_(ctrlC)
+	s.expect("exit 130")
+}
+
+func TestAPagerBehindUsKeepsTheTerminal(t *testing.T) {
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T run $T where | $T ask\n")
+	s.expect("name?")
+	s.type_("pager\n")
+	s.expect("hello pager <nil>")
+}
+
+func TestACommandInAPipelineGetsTheTerminalWhenItAsksForIt(t *testing.T) {
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T run $T ask | cat\n")
+	s.expect("name?")
+	s.type_("reader\n")
+	s.expect("hello reader <nil>")
+	s.expect("$ ")
+	s.type_("echo the shell is ba''ck\n")
+	s.expect("shell is back")
+}
+
+func TestControlZInAPipelineStopsTheCommandToo(t *testing.T) {
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T run $T hold | cat\n")
+	s.expect("listening")
+	s.type_(ctrlZ)
+	s.expect("$ ")
+	s.type_("fg\n")
+	s.expect("got SIGCONT") // it had been stopped, and runs again
+	s.type_(ctrlC)
+	s.expect("exit 130")
+}
+
+func TestABackgroundJobThatReadsIsStoppedUntilFg(t *testing.T) {
+	file := t.TempDir() + "/jobs"
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T run $T ask &\n")
+	s.expect("name?")
+	// Until the stop has gone through us to the shell, "jobs" says Running.
+	s.type_("until jobs >" + file + "; grep -q Stopped " + file + "; do :; done; echo sto''pped\n")
+	s.expect("stopped")
+	s.type_("fg\n")
+	s.type_("late\n")
+	s.expect("hello late <nil>")
+	s.expect("exit 0")
+}
+
+func TestAKilledCommandLeavesTheTerminalAsItWas(t *testing.T) {
+	s := openScreen(t, "sh", "-i")
+	s.type_("$T run $T raw; stty -a\n")
+	s.expect("modes changed")
+	s.killForeground()
+	s.expect("exit 137")
+	s.expect(" icanon ")
+}
+
+func (s *screen) killForeground() {
+	s.t.Helper()
+	group, err := unix.IoctlGetInt(int(s.master.Fd()), unix.TIOCGPGRP)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := unix.Kill(-group, unix.SIGKILL); err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/auditverb"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/migrateverb"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/runverb"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/skewverb"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
+	"github.com/getsetlock/getsetlock/internal/bench"
+)
+
+// chapters are the parts of docs/command.md by their headings.
+func chapters(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, part := range strings.Split(string(text), "\n## ")[1:] {
+		name, body, _ := strings.Cut(part, "\n")
+		found[name] = body
+	}
+	return found
+}
+
+var flagName = regexp.MustCompile("`--([a-z-]+)`")
+
+func TestTheDocumentNamesEveryFlagOfEveryVerbAndNoOther(t *testing.T) {
+	all := chapters(t)
+	for _, c := range newRoot(&out.Env{}).Commands() {
+		if c.Hidden || c.Name() == "help" {
+			continue
+		}
+		body, known := all[c.Name()]
+		if !known {
+			t.Errorf("there is no chapter on %s", c.Name())
+			continue
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" && !strings.Contains(body, "`--"+f.Name+"`") {
+				t.Errorf("%s: --%s is not named", c.Name(), f.Name)
+			}
+		})
+		for _, m := range flagName.FindAllStringSubmatch(body, -1) {
+			// Of the words of the introduction each verb has its part; help is everybody's.
+			if f := c.Flags().Lookup(m[1]); f == nil && m[1] != "help" {
+				t.Errorf("%s: --%s does not exist", c.Name(), m[1])
+			}
+		}
+	}
+}
+
+// fieldsOf are the names of a document's fields, those of its parts included.
+func fieldsOf(typ reflect.Type) []string {
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for f := range typ.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" && name != "schema" {
+			names = append(names, name)
+		}
+		if name != "" || f.Anonymous {
+			names = append(names, fieldsOf(f.Type)...)
+		}
+	}
+	return names
+}
+
+func TestTheDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
+	all := chapters(t)
+	for verb, document := range map[string]any{
+		"ls": smallverbs.Locks{}, "version": smallverbs.Version{}, "rehearse": rehearse.Result{}, "bench": bench.Row{},
+		"audit": auditverb.AuditDocument{}, "doctor": auditverb.DoctorDocument{}, "migrate": migrateverb.Document{}, "skew": skewverb.Document{},
+	} {
+		names := fieldsOf(reflect.TypeOf(document))
+		if len(names) < 5 {
+			t.Errorf("%s: only %q", verb, names)
+		}
+		for _, name := range names {
+			if !strings.Contains(all[verb], "`"+name+"`") {
+				t.Errorf("%s: %s is not named", verb, name)
+			}
+		}
+		if !strings.Contains(all[verb], "getsetlock."+verb+"/1") {
+			t.Errorf("%s: the schema is not named", verb)
+		}
+	}
+}
+
+func TestTheDocumentNamesCodesAndVariables(t *testing.T) {
+	all := chapters(t)
+	for _, code := range []int{out.CodeRunLost, out.CodeRunHeld, out.CodeRunFailed, 126, 127} {
+		if !strings.Contains(all["run"], "\n| "+clitest.Decimal(int64(code))+" |") {
+			t.Errorf("run: %d is not in the table of codes", code)
+		}
+	}
+	for _, code := range []int{out.CodeWell, out.CodeBad, out.CodeUse, out.CodeFailed} {
+		if !strings.Contains(all["Everywhere"], "\n| "+clitest.Decimal(int64(code))+" |") {
+			t.Errorf("%d is not in the table of codes", code)
+		}
+	}
+	for _, name := range slices.Concat(out.ServerVariables, runverb.LockVariables) {
+		if !strings.Contains(all["Everywhere"], "`"+name+"`") {
+			t.Errorf("%s is not named", name)
+		}
+	}
+	for _, state := range []string{smallverbs.StateHeld, smallverbs.StateExpired, smallverbs.StateUnreadable, out.ProtocolLegacy, out.ProtocolModern, out.ProtocolDual, out.ProtocolTombstone} {
+		if !slices.Contains(regexp.MustCompile("[a-z]+").FindAllString(all["ls"], -1), state) {
+			t.Errorf("ls: %s is not named", state)
+		}
+	}
+}

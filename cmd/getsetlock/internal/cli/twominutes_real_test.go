@@ -1,0 +1,294 @@
+//go:build real && unix
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/interop"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// The old clients of these tests are the published jar, under one clock that is
+// two minutes off the server's. Their clocks agree with each other, so the four
+// times below are true. Nothing is said of how far they are off the server.
+const (
+	jarLease  = 5 * time.Second
+	jarJob    = 2 * time.Second
+	jarGap    = time.Second
+	jarSpread = 100 * time.Millisecond
+)
+
+var (
+	// A fleet that is ahead looks like one whose leases are two minutes long, so
+	// the gates ask for the greatest lease.
+	jarTimes  = []string{"--lease", jarLease.String(), "--greatest", jarLease.String(), "--gap", jarGap.String(), "--spread", jarSpread.String()}
+	jarClaims = append([]string{"--namespace", "stock", "--job", jarJob.String()}, jarTimes...)
+	// A run whose lease is as long as it may be, and whose command ends at once,
+	// outlasts the pauses of a busy machine.
+	patientRun = []string{"--ttl", "3500ms", "--grace", "100ms"}
+	besideJars = slices.Concat(jarTimes, patientRun)
+)
+
+// The doctor looks after the keys that begin with sto. The namespace is stock.
+const (
+	busyKey   = "stock:1"
+	buriedKey = "store:1"
+	robbedKey = "till:1"
+)
+
+func TestJarsTwoMinutesOffKeepTheirLocks(t *testing.T) {
+	t.Parallel()
+	program := clitest.Built(t)
+	for name, off := range map[string]time.Duration{"behind": -2 * time.Minute, "ahead": 2 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newTwoMinutes(t, program, off)
+			f.bury()
+			f.doctors()
+			f.falseClaim()
+			f.contend()
+			f.migrate()
+			f.stop()
+			f.exhume()
+		})
+	}
+}
+
+// bury lets a jar die with a key that nobody asks for.
+func (f *twoMinutes) bury() {
+	f.t.Helper()
+	dies := f.client(buriedKey, 0)
+	f.take(dies)
+	f.check(dies.Die(f.ctx))
+}
+
+// exhume shows that the doctor does free a lock. Behind the server the dead jar's
+// stamp was past from the start. Ahead of it the stamp passes after two minutes.
+func (f *twoMinutes) exhume() {
+	f.t.Helper()
+	left, err := redis.String(f.do("GET", buriedKey))
+	if f.off < 0 && err != redis.ErrNil {
+		f.t.Errorf("a dead jar's %s: %q, %v", buriedKey, left, err)
+	}
+}
+
+// falseClaim shows that the ledger sees a robbery. By --behind 1s a fleet that
+// lies behind the server is robbed, and one that lies ahead of it is not.
+func (f *twoMinutes) falseClaim() {
+	f.t.Helper()
+	l := newLedger()
+	jar := f.client(robbedKey, 0)
+	won := f.take(jar)
+	l.enter("jar")
+	s, err := f.run(append([]string{"--protocol", "legacy", "--behind", "1s", "--wait", "1s"}, besideJars...), robbedKey)
+	if err == nil {
+		l.enter("run --behind 1s")
+		l.leave("run --behind 1s")
+		_ = s.end() // the jar's value is gone, so its end may be told as a loss
+	}
+	l.leave("jar")
+	f.check(jar.Release(f.ctx))
+	if robbed := len(l.overlaps) > 0; robbed != (f.off < 0) {
+		f.t.Errorf("the jar held %s from %s on; robbed under a false claim: %v (%v)", robbedKey, won, robbed, err)
+	}
+}
+
+// contend lets jars, run --protocol legacy and run --protocol dual take turns on
+// one key. Meanwhile jars die with two other keys, which no doctor looks after.
+func (f *twoMinutes) contend() {
+	f.t.Helper()
+	g := f.group()
+	for n := range 3 {
+		g.jar(fmt.Sprintf("jar %d", n))
+	}
+	for _, protocol := range []string{"legacy", "dual", "legacy", "dual"} {
+		g.ours(protocol, append([]string{"--protocol", protocol, "--wait", "forever"}, besideJars...)...)
+	}
+	for _, protocol := range []string{"legacy", "dual"} {
+		key := "till:crashed:" + protocol
+		dies, next := f.client(key, 0), f.client(key, 3*jarLease)
+		g.wg.Go(func() {
+			if err := f.crash(protocol, key, dies, next); err != nil {
+				g.failed("after a crash "+protocol, err)
+			}
+			g.ledger.count("after a crash " + protocol)
+		})
+	}
+	f.reach(map[string]int{"jar 0": 3, "jar 1": 3, "jar 2": 3, "legacy": 6, "dual": 6, "after a crash legacy": 1, "after a crash dual": 1})
+	g.stop()
+}
+
+// crash lets a jar die while it holds. Behind the server a getsetlock client that
+// was not told --wait takes its lock over by a second look. Ahead of it the stamp
+// is not past yet, and another jar takes it over. Then each side has the key again.
+func (f *twoMinutes) crash(protocol, key string, dies, next *interop.Client) error {
+	ours := append([]string{"--protocol", protocol}, besideJars...)
+	value, err := taken(f.ctx, dies)
+	if err != nil || value == "" {
+		return fmt.Errorf("the jar that is to die never held: %w", err)
+	}
+	held := time.Now()
+	if err := dies.Die(f.ctx); err != nil {
+		return err
+	}
+	if f.off < 0 {
+		if err := f.runs(ours, key); err != nil {
+			return err
+		}
+		waited := time.Since(held)
+		if f.logf("%s ran after a dead jar, %v later", protocol, waited.Round(time.Millisecond)); waited <= jarLease {
+			return fmt.Errorf("it took %s over after %v, and the lease is %v", key, waited, jarLease)
+		}
+	} else if err := f.runs(append(ours, "--wait", "0s"), key); err == nil || !strings.Contains(err.Error(), "exit status 124") {
+		return fmt.Errorf("beside a stamp two minutes ahead: %w", err)
+	}
+	if value, err = taken(f.ctx, next); err != nil || value == "" {
+		return fmt.Errorf("the next jar did not take %s: %w", key, err)
+	}
+	if err := next.Release(f.ctx); err != nil {
+		return err
+	}
+	return f.runs(ours, key)
+}
+
+// migrate takes the namespace from observe to clean. Jars work until dual, and
+// stop before the window to sealed begins.
+func (f *twoMinutes) migrate() {
+	f.t.Helper()
+	f.verb(0, append([]string{"migrate", "init"}, jarClaims...)...)
+	f.watch()
+	old, members := f.group(), f.group()
+	for n := range 2 {
+		old.jar(fmt.Sprintf("jar %d", n))
+	}
+	for range 3 {
+		members.ours("auto", append([]string{"--protocol", "auto", "--namespace", "stock", "--wait", "forever"}, patientRun...)...)
+	}
+	both := map[string]int{"jar 0": 2, "jar 1": 2, "auto": 5}
+	f.reach(both)
+	f.advance("dual")
+	f.reach(both)
+	old.stop()
+	f.advance("sealed")
+	f.sealed()
+	f.shutOut()
+	f.advance("modern")
+	f.reach(map[string]int{"auto": 3})
+	f.advance("clean")
+	f.reach(map[string]int{"auto": 3})
+	members.stop()
+	for _, key := range []string{busyKey, legacy.MarkKey(busyKey)} {
+		if left, err := redis.String(f.do("GET", key)); err != redis.ErrNil {
+			f.t.Errorf("%s is left as %q, %v", key, left, err)
+		}
+	}
+}
+
+// sealed waits until a release has left the tombstone. Until then the phase works
+// as dual does, and an old client may still take the key (docs/protocol.md).
+func (f *twoMinutes) sealed() {
+	f.t.Helper()
+	for n := range 50 {
+		f.reach(map[string]int{"auto": n + 3})
+		if on, err := redis.String(f.do("GET", busyKey)); err == nil && on == dialect.Tombstone63 {
+			return
+		}
+	}
+	f.t.Fatalf("no release in sealed leaves a tombstone on %s", busyKey)
+}
+
+// shutOut has a jar that somebody forgot try beside the tombstone.
+func (f *twoMinutes) shutOut() {
+	f.t.Helper()
+	forgotten := f.client(busyKey, 300*time.Millisecond)
+	got, err := forgotten.Acquire(f.ctx)
+	if err != nil || got.Won {
+		f.t.Errorf("a jar beside a tombstone: %+v, %v", got, err)
+	}
+	if l, err := redis.String(f.do("GET", busyKey)); err != nil || len(l) != len(dialect.Jedis().Tombstone()) {
+		f.t.Errorf("%q is stored on %s, %v", l, busyKey, err)
+	}
+}
+
+// advance takes the gate, which is tried again after each examination of the
+// doctor's until the window has passed.
+func (f *twoMinutes) advance(to string) {
+	f.t.Helper()
+	verb := []string{"migrate", "advance", "--go", "--to", to}
+	if to == "clean" {
+		verb = []string{"migrate", "clean", "--go"}
+	}
+	began := time.Now()
+	for {
+		got := f.speak(append(verb, jarClaims...)...)
+		if got.Code == 0 {
+			break
+		}
+		if got.Code != 1 || f.ctx.Err() != nil {
+			f.t.Fatalf("to %s: code %d\n%s%s", to, got.Code, got.Out, got.Errors)
+		}
+		f.last = got
+		f.examined()
+	}
+	f.logf("to %s after %v", to, time.Since(began).Round(time.Millisecond))
+	f.ledger.begin()
+}
+
+// checkHeld fails the test unless the key still holds what the jar that has it
+// wrote, or the stamp of a jar that lost the same takeover, which is written
+// within the gap.
+func (f *twoMinutes) checkHeld(key, won string) error {
+	now, err := redis.String(f.do("GET", key))
+	if err != nil {
+		return fmt.Errorf("%s, won with %s, was deleted: %w", key, won, err)
+	}
+	var at [2]int64
+	if _, err := fmt.Sscan(won+" "+now, &at[0], &at[1]); err != nil {
+		return fmt.Errorf("%s, won with %s, holds %q", key, won, now)
+	}
+	if slices.Sort(at[:]); at[1]-at[0] > jarGap.Milliseconds() {
+		return fmt.Errorf("%s, won with %s, was moved to %s", key, won, now)
+	}
+	return nil
+}
+
+// checkMark fails unless our token is still stored beside the key.
+func (f *twoMinutes) checkMark(key, token string) error {
+	m, err := redis.String(f.do("GET", legacy.MarkKey(key)))
+	if err != nil || !strings.HasPrefix(m, token) {
+		return fmt.Errorf("beside %s stands %q and not %s, %v", key, m, token, err)
+	}
+	return nil
+}
+
+func (f *twoMinutes) take(c *interop.Client) (value string) {
+	f.t.Helper()
+	value, err := taken(f.ctx, c)
+	if err != nil || value == "" {
+		f.t.Fatalf("a jar did not take its lock: %v", err)
+	}
+	return value
+}
+
+// taken is what a jar wrote when it won; nothing if it gave up.
+func taken(ctx context.Context, c *interop.Client) (value string, err error) {
+	a, err := c.Acquire(ctx)
+	if err != nil || !a.Won {
+		return "", err
+	}
+	calls, err := c.Trace(ctx)
+	if err != nil || len(calls) == 0 {
+		return "", fmt.Errorf("a jar won by no call: %w", err)
+	}
+	return calls[len(calls)-1].Value, nil
+}

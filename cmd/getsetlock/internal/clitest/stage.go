@@ -1,0 +1,257 @@
+// Package clitest runs command lines for the tests of the command and of its verbs.
+package clitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child/childtest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// command is the Main of package cli. This package cannot import it: the tests of a
+// verb are in the verb's own package, which cli imports.
+var command func(args []string, env out.Env) int
+
+// Main is the body of a TestMain: main runs the command lines of every stage.
+func Main(m *testing.M, main func(args []string, env out.Env) int) {
+	command = main
+	childtest.HeedSignals()
+	redistest.Main(m)
+}
+
+// Stage is a world in which command lines are run as users run them, inside the test's process.
+type Stage struct {
+	T           *testing.T
+	World       *redistest.World // nil: no server
+	Clock       lock.Clock
+	Timeout     time.Duration // what Env has
+	Vars        map[string]string
+	Stdin       string
+	Stdout      io.Writer // nil: it is kept
+	Interactive bool
+	Replaced    [][]string // what Replace was called with
+	Environ     []string   // … with which environment, the last time
+	Stays       bool       // Replace cannot be done, as on Windows and by PID 1
+
+	mu          sync.Mutex
+	subscribers []subscriber
+}
+
+type subscriber struct {
+	c     chan<- os.Signal
+	which []os.Signal
+}
+
+// NewStage has the embedded server as its default one.
+func NewStage(t *testing.T) *Stage {
+	w := redistest.New(t)
+	return &Stage{T: t, World: w, Clock: w.Clock(redistest.Skew{}), Vars: map[string]string{"GETSETLOCK_REDIS": w.URL()}}
+}
+
+// Screen is what a command line printed.
+type Screen struct {
+	Code        int
+	Out, Errors string
+}
+
+// Run runs a command line to its end.
+func (s *Stage) Run(args ...string) Screen {
+	s.T.Helper()
+	return (<-s.Start(args...).Done)
+}
+
+// Started is a command line that is being run.
+type Started struct {
+	Out, Errors *Watched
+	Done        chan Screen
+}
+
+// Start begins a command line that reads what Stdin holds.
+func (s *Stage) Start(args ...string) *Started {
+	return s.StartReading(strings.NewReader(s.Stdin), args...)
+}
+
+// StartReading begins a command line.
+func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
+	st := &Started{Out: NewWatched(), Errors: NewWatched(), Done: make(chan Screen, 1)}
+	stdout := s.Stdout
+	if stdout == nil {
+		stdout = st.Out
+	}
+	env := out.Env{
+		Stdin: in, Stdout: stdout, Stderr: st.Errors,
+		Getenv: func(name string) string { return s.Vars[name] },
+		Environ: func() []string {
+			all := []string{"PATH=" + os.Getenv("PATH")}
+			for name, value := range s.Vars {
+				all = append(all, name+"="+value)
+			}
+			slices.Sort(all)
+			return all
+		},
+		Clock:       s.Clock,
+		Timeout:     s.Timeout,
+		Notify:      s.notify,
+		Interactive: func() bool { return s.Interactive },
+		Hostname:    func() (string, error) { return "host7", nil },
+		Replace: func(args, env []string) error {
+			s.Replaced, s.Environ = append(s.Replaced, args), env
+			if s.Stays {
+				return errors.ErrUnsupported
+			}
+			return io.EOF // stands for "it did return"
+		},
+	}
+	go func() {
+		code := command(args, env)
+		st.Done <- Screen{code, st.Out.String(), st.Errors.String()}
+	}()
+	return st
+}
+
+func (s *Stage) notify(c chan<- os.Signal, which ...os.Signal) func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscribers = append(s.subscribers, subscriber{c, which})
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.subscribers = slices.DeleteFunc(s.subscribers, func(o subscriber) bool { return o.c == c })
+	}
+}
+
+// Signal is what os/signal does with a signal that we get.
+func (s *Stage) Signal(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.subscribers {
+		if slices.Contains(o.which, sig) {
+			select {
+			case o.c <- sig:
+			default:
+			}
+		}
+	}
+}
+
+// Watched is a buffer that can be waited on.
+type Watched struct {
+	mu   sync.Mutex
+	more *sync.Cond
+	buf  bytes.Buffer
+}
+
+// NewWatched returns an empty one.
+func NewWatched() *Watched {
+	w := &Watched{}
+	w.more = sync.NewCond(&w.mu)
+	return w
+}
+
+// Write implements [io.Writer].
+func (w *Watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.more.Broadcast()
+	return w.buf.Write(p)
+}
+
+func (w *Watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+// Await waits until text was written; the test's own deadline bounds it.
+func (w *Watched) Await(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !strings.Contains(w.buf.String(), text) {
+		w.more.Wait()
+	}
+}
+
+// Want fails the test unless a command line ended with that code, printed exactly out, and
+// said what says is on stderr; an empty says means that it said nothing there.
+func (s *Stage) Want(got Screen, code int, out, says string) {
+	s.T.Helper()
+	if got.Code != code || got.Out != out || !strings.Contains(got.Errors, says) || says == "" && got.Errors != "" {
+		s.T.Errorf("code %d (want %d)\nstdout %q (want %q)\nstderr %q (want %q in it)", got.Code, code, got.Out, out, got.Errors, says)
+	}
+	if strings.Contains(got.Errors, "s3cret") || strings.Contains(got.Out, "s3cret") {
+		s.T.Errorf("a password was printed:\n%s%s", got.Out, got.Errors)
+	}
+}
+
+// Decimal is a number as text.
+func Decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// StampOf is how jedis-lock writes an instant.
+func StampOf(t time.Time) string { return Decimal(t.UnixMilli()) }
+
+// DocumentOf reads the one document of --json.
+func DocumentOf[T any](t *testing.T, got Screen) T {
+	t.Helper()
+	var doc T
+	dec := json.NewDecoder(strings.NewReader(got.Out))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&doc); err != nil {
+		t.Fatalf("%v\n%s%s", err, got.Out, got.Errors)
+	}
+	return doc
+}
+
+// Full is a disk without room.
+type Full struct{}
+
+// Write implements [io.Writer].
+func (Full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// OnReal is a stage whose server is a real one; time is the machine's. Nothing is given up because the machine
+// is busy.
+func OnReal(t *testing.T, s *redistest.Server) *Stage {
+	return &Stage{T: t, Clock: lock.Machine, Timeout: time.Minute, Vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
+}
+
+// Update is the flag -update: tests write their golden files anew.
+var Update = flag.Bool("update", false, "write the golden files anew")
+
+// Script is a command line of run beside old clients whose command is a shell script.
+func Script(flags, key, text string) []string {
+	return TokenScript("--protocol legacy "+flags, key, text)
+}
+
+// TokenScript is script under a token lock, unless the flags say otherwise.
+func TokenScript(flags, key, text string) []string {
+	return append(append([]string{"run"}, strings.Fields(flags)...), key, "--", "sh", "-c", text)
+}
+
+// ValueOf is the value of a lock, as ls shows it.
+func ValueOf(s *Stage, key string) string {
+	s.T.Helper()
+	var answer struct{ Locks []struct{ Value string } }
+	if err := json.Unmarshal([]byte(s.Run("ls", "--json", key).Out), &answer); err != nil || len(answer.Locks) != 1 {
+		s.T.Fatalf("%s: %v %+v", key, err, answer)
+	}
+	return answer.Locks[0].Value
+}
+
+// Values that locks have in tests; Springs is the key "stock" in the JDK's serialization.
+const (
+	Token   = "46pp_t56wMdRpwZ1BglSEg"
+	UUID    = "0f8fad5b-d9cb-469f-a165-70867728950e"
+	Springs = "\xac\xed\x00\x05t\x00\x05stock"
+)

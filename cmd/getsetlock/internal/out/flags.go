@@ -1,0 +1,167 @@
+package out
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/redisconn"
+)
+
+// ServerFlags say which server, and what is known of it.
+type ServerFlags struct {
+	Redis, CACert string
+	Quiet         bool
+}
+
+// Register defines the flags on a verb.
+func (f *ServerFlags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Redis, "redis", "", "the server: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master (default $"+redisconn.Env+", else "+redisconn.Default+")")
+	cmd.Flags().StringVar(&f.CACert, "cacert", "", "file of PEM certificates by which rediss:// is checked instead of the system's (default $"+redisconn.EnvCACert+" where the server is $"+redisconn.Env+")")
+	Complete(cmd, "redis", cobra.NoFileCompletions)
+}
+
+// QuietFlag is for verbs that say more than their answer.
+func (f *ServerFlags) QuietFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.Quiet, "quiet", "q", false, "print no progress and no warnings")
+}
+
+// Open returns a pool onto the server, which has not been asked anything yet, and its address for
+// people.
+func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error) {
+	raw, options := f.Picked(e)
+	a, err := redisconn.Parse(raw)
+	if err != nil {
+		return nil, "", WrongUse("%w", err)
+	}
+	pool, err = a.Pool(options)
+	if err != nil {
+		return nil, "", WrongUse("%w", err)
+	}
+	return pool, a.Redacted(), nil
+}
+
+// Picked returns the address of the server, with its password, and what goes with it:
+// from the flags, else from the environment, else the default.
+//
+// The file in the environment is read only together with the address there, and only if
+// that asks for TLS. A run sets both for its command, which may name another server
+// by --redis or replace the address alone.
+func (f *ServerFlags) Picked(e *Env) (raw string, options redisconn.Options) {
+	raw = redisconn.Pick(f.Redis, e.Getenv)
+	if f.CACert != "" || f.Redis != "" || e.Getenv(redisconn.Env) == "" {
+		return raw, redisconn.Options{CACert: f.CACert}
+	}
+	if a, err := redisconn.Parse(raw); err != nil || !a.TLS() {
+		return raw, redisconn.Options{}
+	}
+	return raw, redisconn.Options{CACert: e.Getenv(redisconn.EnvCACert), CACertFrom: "$" + redisconn.EnvCACert}
+}
+
+// ServerVariables name the server for further programs, see [ServerFlags.Environment].
+var ServerVariables = []string{redisconn.Env, redisconn.EnvCACert}
+
+// Environment are the ServerVariables that lead a program started by this one to the
+// same server, with the same user and password. The path of a file is absolute: the
+// program may change its folder first.
+func (f *ServerFlags) Environment(e *Env) []string {
+	raw, options := f.Picked(e)
+	env := []string{redisconn.Env + "=" + raw}
+	if file := options.CACert; file != "" {
+		if absolute, err := filepath.Abs(file); err == nil {
+			file = absolute
+		}
+		env = append(env, redisconn.EnvCACert+"="+file)
+	}
+	return env
+}
+
+// DialectFlags say what the old clients write.
+type DialectFlags struct{ Name, File string }
+
+// Register defines the flags on a verb; use is the help of --dialect.
+func (f *DialectFlags) Register(cmd *cobra.Command, use string) {
+	cmd.Flags().StringVar(&f.Name, "dialect", "", use)
+	cmd.Flags().StringVar(&f.File, "dialect-file", "", "a JSON file with a dialect of your own")
+	Complete(cmd, "dialect", completeDialect)
+}
+
+// Pick returns the dialect asked for, else jedis.
+func (f *DialectFlags) Pick() (dialect.Dialect, error) {
+	switch {
+	case f.Name != "" && f.File != "":
+		return dialect.Dialect{}, WrongUse("--dialect and --dialect-file both name a dialect: give one")
+	case f.File != "":
+		file, err := os.Open(f.File)
+		if err != nil {
+			return dialect.Dialect{}, WrongUse("--dialect-file: %w", err)
+		}
+		defer file.Close()
+		d, err := dialect.ParseFrom(file)
+		if err != nil {
+			return dialect.Dialect{}, WrongUse("--dialect-file %s: %w", f.File, err)
+		}
+		return d, nil
+	case f.Name != "":
+		d, err := dialect.Lookup(f.Name)
+		if err != nil {
+			return dialect.Dialect{}, WrongUse("--dialect: %w", err)
+		}
+		return d, nil
+	}
+	return dialect.Jedis(), nil
+}
+
+func completeDialect(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	var found []string
+	for _, d := range dialect.Presets() {
+		if strings.HasPrefix(PlainName(d.Name), PlainName(begun)) {
+			found = append(found, d.Name+"\t"+d.Library)
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// PlainName is how names of dialects are compared.
+func PlainName(s string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
+}
+
+// Choices completes a flag that takes one of a few words.
+func Choices(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// Complete sets what a shell offers for a flag. It panics if the flag does not exist.
+func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err) // a flag that was not defined: a fault of ours, at the first start
+	}
+}
+
+// Database is the number that the address selects.
+func (f *ServerFlags) Database(e *Env) int {
+	a, err := redisconn.Parse(redisconn.Pick(f.Redis, e.Getenv))
+	if err != nil {
+		return 0 // Open reports it
+	}
+	return a.Database()
+}
+
+// NoArgs refuses arguments by a sentence; cobra's own takes them for unknown commands.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasParent() {
+		return WrongUse("it takes no arguments, and was given %q", args[0])
+	}
+	return WrongUse("there is no command %q; see getsetlock --help", args[0])
+}
+
+// Examples indents the lines of a verb's examples as cobra prints them.
+func Examples(lines ...string) string { return "  " + strings.Join(lines, "\n  ") }

@@ -1,0 +1,126 @@
+package out
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDurationsAreNumbersOfMilliseconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", time.Second: "1000", 1500 * time.Microsecond: "1.5", -time.Millisecond: "-1",
+		1234567 * time.Nanosecond: "1.235", 100 * time.Second: "100000", 9 * 365 * 24 * time.Hour: "283824000000",
+	} {
+		if got := Millis(d); string(got) != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+		if _, err := json.Marshal(Millis(d)); err != nil {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+}
+
+func TestInstantsAreUTCWithMillisecondsAndNullBeyondTheYear9999(t *testing.T) {
+	at := time.Date(2026, 3, 2, 13, 0, 0, 123456789, time.FixedZone("", 3600))
+	if got := Instant(at); got == nil || *got != "2026-03-02T12:00:00.123Z" {
+		t.Error(got)
+	}
+	for _, at := range []time.Time{{}, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		if got := Instant(at); got != nil {
+			t.Errorf("%v: %s", at, *got)
+		}
+	}
+}
+
+func FuzzEscapedNamesAreReadBackAndPrintable(f *testing.F) {
+	for _, s := range []string{"plain", "ünïcode", "\xac\xed\x00\x05t\x00\x04lock", `a\b`, `\x41`, `\\x41`, "\u202e", "\x7f\xff", `\`, `\x`, `\xg0`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		shown := Escaped(s)
+		if back := Unescaped(shown); back != s {
+			t.Errorf("%q was shown as %s, which is %q", s, shown, back)
+		}
+		if strings.ContainsFunc(shown, func(r rune) bool { return r < ' ' || r == 0x7f || r == '�' && !strings.ContainsRune(s, '�') }) {
+			t.Errorf("%q was shown as %q", s, shown)
+		}
+	})
+}
+
+func TestABackslashBeforeNothingSpecialIsItself(t *testing.T) {
+	for s, want := range map[string]string{`a\b`: `a\b`, `\`: `\`, `\x4`: `\x4`, `\xzz`: `\xzz`, `\\`: `\`, `\x41\`: `A\`} {
+		if got := Unescaped(s); got != want {
+			t.Errorf("%s: %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestNamesOfPackagesAreTakenOffAndNothingElse(t *testing.T) {
+	for said, want := range map[string]string{
+		`lock: key "k": modern: could not take key "k": ERR x`: `key "k": could not take key "k": ERR x`,
+		`lock: modern: Config.Timeout is -1s`:                  `Config.Timeout is -1s`,
+		`lock: key "my lock: b": ERR getsetlock: c`:            `key "my lock: b": ERR getsetlock: c`,
+	} {
+		if got := (unprefixed{errors.New(said)}).Error(); got != want {
+			t.Errorf("%s: %q, want %q", said, got, want)
+		}
+	}
+}
+
+func TestAMessageFitsALineAndHoldsNoPassword(t *testing.T) {
+	got := OneLine("dial redis://app:s3cret@host/0:\r\n\tno\x1b[31m, and unix://u:p@/s")
+	if want := "dial redis://***@host/0: no?[31m, and unix://***@/s"; strings.Join(strings.Fields(got), " ") != want {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestATableAlignsNumbersAndEndsLinesAtTheirText(t *testing.T) {
+	printed := &strings.Builder{}
+	g := NewGrid(Left("name"), Right("left"), Left("value"))
+	g.Add("a", "1s", "x")
+	g.Add("longer", "100ms", "")
+	(&Env{Stdout: printed}).Print(g)
+	if want := "NAME     LEFT  VALUE\na          1s  x\nlonger  100ms\n"; printed.String() != want {
+		t.Errorf("%q", printed.String())
+	}
+}
+
+func TestProgressIsALineEveryFewSecondsWhereThereIsNoTerminal(t *testing.T) {
+	errs := &strings.Builder{}
+	now := time.Unix(0, 0)
+	begin := func(quiet bool, total int64) *Progress {
+		p := (&Env{Stderr: errs}).Progress(quiet, "keys", total)
+		p.now = func() time.Time { return now }
+		p.last = now
+		return p
+	}
+	p, silent, endless := begin(false, 100), begin(true, 100), begin(false, -1)
+	for done := range int64(11) {
+		for _, p := range []*Progress{p, silent, endless} {
+			p.Set(done)
+		}
+		now = now.Add(time.Second)
+	}
+	p.End()
+	want := "getsetlock: keys: 5 of 100\ngetsetlock: keys: 5\ngetsetlock: keys: 10 of 100\ngetsetlock: keys: 10\n"
+	if errs.String() != want {
+		t.Errorf("%q", errs.String())
+	}
+}
+
+func TestWhatIsLoggedIsALineOnStderr(t *testing.T) {
+	errs := &strings.Builder{}
+	e := &Env{Stderr: errs}
+	e.Logger(true).Error("dropped")
+	l := e.Logger(false).With("key", "k")
+	l.Info("too little")
+	l.Warn("not renewed", "until", time.Date(2026, 3, 2, 12, 0, 5, 0, time.UTC), "within", time.Second, "error", io.EOF)
+	e.Logger(false).Warn("short")
+	want := "getsetlock: warning: not renewed (key \"k\", until 12:00:05, within 1s, error EOF)\ngetsetlock: warning: short\n"
+	if errs.String() != want {
+		t.Errorf("%q", errs.String())
+	}
+}

@@ -1,0 +1,82 @@
+package out
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// Progress tells people that something goes on: a bar on a terminal, else a plain line every few
+// seconds, nothing at all when they asked for quiet. Its methods are safe for concurrent use.
+type Progress struct {
+	what  string
+	total int64
+	out   io.Writer
+	now   func() time.Time
+
+	mu   sync.Mutex
+	bar  *progressbar.ProgressBar // nil: lines
+	done int64
+	last time.Time
+}
+
+// ProgressEvery is the pause between two lines of progress where there is no terminal.
+const ProgressEvery = 5 * time.Second
+
+// Progress begins to tell of a piece of work; total is negative where its end is not known.
+func (e *Env) Progress(quiet bool, what string, total int64) *Progress {
+	p := &Progress{what: what, total: total, out: e.Stderr, now: time.Now}
+	p.last = p.now()
+	if quiet {
+		p.out = io.Discard
+		return p
+	}
+	if _, ok := Terminal(e.Stderr); !ok {
+		return p
+	}
+	// Colours are off in any case: NO_COLOR has nothing left to ask for.
+	p.bar = progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(e.Stderr),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionShowCount(),
+		progressbar.OptionClearOnFinish(),
+	)
+	return p
+}
+
+// Set says how much has been done.
+func (p *Progress) Set(done int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = done
+	if p.bar != nil {
+		_ = p.bar.Set64(done)
+		return
+	}
+	if now := p.now(); now.Sub(p.last) >= ProgressEvery {
+		p.last = now
+		p.line()
+	}
+}
+
+func (p *Progress) line() {
+	if p.total < 0 {
+		fmt.Fprintf(p.out, "getsetlock: %s: %d\n", p.what, p.done)
+		return
+	}
+	fmt.Fprintf(p.out, "getsetlock: %s: %d of %d\n", p.what, p.done, p.total)
+}
+
+// End takes the bar away.
+func (p *Progress) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Finish()
+		_ = p.bar.Clear()
+	}
+}

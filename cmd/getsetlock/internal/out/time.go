@@ -1,0 +1,101 @@
+package out
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// Environment variables that stand for --behind and --ahead.
+const (
+	EnvBehind = "GETSETLOCK_BEHIND"
+	EnvAhead  = "GETSETLOCK_AHEAD"
+)
+
+// ClaimVar defines a flag that claims a quantity of the old clients' fleet. Its
+// target follows [dialect.Terms]: 0 while the flag is absent, dialect.Zero after
+// "0s".
+func ClaimVar(flags *pflag.FlagSet, at *time.Duration, name, usage string) {
+	flags.Var((*ClaimFlag)(at), name, usage)
+}
+
+// ClaimFlag is a duration of which zero is a claim.
+type ClaimFlag time.Duration
+
+// Type implements [pflag.Value].
+func (f *ClaimFlag) Type() string { return "duration" }
+
+func (f *ClaimFlag) String() string {
+	d, claimed := dialect.Claimed(time.Duration(*f))
+	if !claimed {
+		return ""
+	}
+	return d.String()
+}
+
+// Set implements [pflag.Value].
+func (f *ClaimFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return err
+	case d < 0:
+		return errors.New("it can't be negative")
+	}
+	*f = ClaimFlag(dialect.Claim(d))
+	return nil
+}
+
+// PositiveVar defines a flag of which zero would be no value: 0s is refused,
+// and does not count as an absent flag. An initial value of zero has no default
+// in the help text.
+func PositiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, usage string) {
+	*at = initial
+	flags.Var((*positiveFlag)(at), name, usage)
+}
+
+// positiveFlag is a duration of more than zero.
+type positiveFlag time.Duration
+
+func (f *positiveFlag) Type() string { return "duration" }
+
+func (f *positiveFlag) String() string {
+	if *f == 0 {
+		return ""
+	}
+	return time.Duration(*f).String()
+}
+
+func (f *positiveFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return err
+	case d <= 0:
+		return errors.New("it must be more than zero; leave the flag out for the default")
+	}
+	*f = positiveFlag(d)
+	return nil
+}
+
+// ClaimsOfEnvironment fills in Behind and Ahead where no flag claimed them and
+// the environment does.
+func ClaimsOfEnvironment(e *Env, behind, ahead *time.Duration) error {
+	for _, c := range []struct {
+		name string
+		at   *time.Duration
+	}{{EnvBehind, behind}, {EnvAhead, ahead}} {
+		text := e.Getenv(c.name)
+		if text == "" || *c.at != 0 {
+			continue
+		}
+		if err := (*ClaimFlag)(c.at).Set(text); err != nil {
+			return WrongUse("%s=%s: %w", c.name, text, fmt.Errorf("not a duration such as 1s: %w", err))
+		}
+	}
+	return nil
+}

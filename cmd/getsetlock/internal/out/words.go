@@ -1,0 +1,54 @@
+package out
+
+import (
+	"fmt"
+	"time"
+)
+
+// Short is a duration as people say it.
+func Short(d time.Duration) string {
+	switch {
+	case d <= -time.Second || d >= time.Second:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+// Within rounds a duration in milliseconds to what a reader can use.
+func Within(ms float64) time.Duration {
+	d := time.Duration(ms * float64(time.Millisecond))
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}
+
+// Rounded is a duration to the tenth of a second, or coarser where it is long.
+func Rounded(d time.Duration) string {
+	if days := d.Abs() / (24 * time.Hour); days >= 10 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	if d.Abs() >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// Shortened is s, cut to at most that many characters.
+func Shortened(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+// Dashed is s, or a dash where s is empty.
+func Dashed(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

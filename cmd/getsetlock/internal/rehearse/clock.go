@@ -1,0 +1,292 @@
+package rehearse
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/drift"
+	"github.com/getsetlock/getsetlock/skew/simulate"
+)
+
+// machine is what the programs in one place of the fleet run on: its clock is wrong in its own way,
+// and now and then everything on it stands still. Spans count from the fleet's beginning, by true time.
+type machine struct {
+	clocks    simulate.Clocks
+	afflicted bool
+	began     time.Time
+
+	mu       sync.Mutex
+	draw     *rand.Rand
+	legs     []drift.Leg // in order; the last is the one that lasts
+	nextStep time.Duration
+	nextSlew time.Duration // its beginning, or its end while slewing
+	slewing  bool
+	own      float64 // rate without a slew
+	steps    int
+
+	drawStops *rand.Rand
+	nextStop  []time.Duration // of each kind
+	stops     []stretch       // in order, as far as they were asked for
+}
+
+const never = drift.Never
+
+// faults are the clocks that the plan gives its machines.
+func (p Plan) faults() simulate.Clocks {
+	if p.Preset == "" {
+		return simulate.Clocks{Low: -p.Spread / 2, High: p.Spread - p.Spread/2}
+	}
+	preset, _ := simulate.Lookup(p.Preset) // Validate has looked
+	return preset.Clocks
+}
+
+// machines are one for each place of the fleet.
+func (p Plan) machines(began time.Time) []*machine {
+	clocks := p.faults()
+	among := drift.Afflicted(clocks.Share, p.Clients)
+	who := p.rand(streamClock, 0).Perm(p.Clients)
+	all := make([]*machine, p.Clients)
+	for slot := range all {
+		m := &machine{
+			clocks: clocks, afflicted: who[slot] < among, began: began,
+			draw: p.rand(streamClock, 2*slot+1), drawStops: p.rand(streamClock, 2*slot+2),
+		}
+		m.set()
+		all[slot] = m
+	}
+	return all
+}
+
+// set draws how the clock stands in the beginning, and when its troubles begin.
+func (m *machine) set() {
+	first := drift.Leg{}
+	m.nextStep, m.nextSlew = never, never
+	if m.afflicted {
+		first.Offset = m.drawOffset()
+		if s := m.clocks.Step; s.Every > 0 {
+			m.nextStep = drift.Until(m.draw, s.Every, s.Once)
+		}
+		if s := m.clocks.Slew; s.Every > 0 {
+			m.nextSlew = drift.Until(m.draw, s.Every, s.Once)
+		}
+	}
+	if m.clocks.PPM > 0 {
+		m.own = (2*m.draw.Float64() - 1) * m.clocks.PPM / 1e6
+		first.Rate = m.own
+		first.Offset += drift.Gained(m.clocks.Age, m.own)
+	}
+	m.legs = []drift.Leg{first}
+	for _, p := range m.clocks.Pauses {
+		m.nextStop = append(m.nextStop, drift.Until(m.drawStops, p.Every, false))
+	}
+}
+
+func (m *machine) drawOffset() time.Duration {
+	c := m.clocks
+	return drift.Offsets{Low: c.Low, High: c.High, LogEven: c.LogEven, Choices: c.Choices}.Draw(m.draw)
+}
+
+// at is the leg of a moment. Whatever comes up to then is drawn in the order in which it comes, so
+// that nothing hangs on who asks when. Called with m.mu held.
+func (m *machine) at(t time.Duration) drift.Leg {
+	for next := min(m.nextStep, m.nextSlew); next <= t; next = min(m.nextStep, m.nextSlew) {
+		last := m.legs[len(m.legs)-1]
+		l := last.Then(next)
+		if next == m.nextStep {
+			l.Offset = m.stepFrom(l.Offset)
+			m.steps++
+			m.nextStep = never
+			if !m.clocks.Step.Once {
+				m.nextStep = next + drift.Until(m.draw, m.clocks.Step.Every, false)
+			}
+		} else {
+			l.Rate = m.slew(next)
+		}
+		m.legs = append(m.legs, l)
+	}
+	for i := len(m.legs) - 1; ; i-- {
+		if m.legs[i].From <= t || i == 0 {
+			return m.legs[i]
+		}
+	}
+}
+
+func (m *machine) stepFrom(offset time.Duration) time.Duration {
+	by := m.clocks.Step.By
+	switch m.clocks.Step.Kind {
+	case simulate.StepBy:
+		return offset + by
+	case simulate.StepInward:
+		return drift.Inward(offset, by)
+	case simulate.StepRight:
+		return 0
+	}
+	return m.drawOffset()
+}
+
+// slew begins or ends one, and returns the new rate.
+func (m *machine) slew(now time.Duration) float64 {
+	s := m.clocks.Slew
+	if m.slewing {
+		m.slewing, m.nextSlew = false, never
+		if !s.Once {
+			m.nextSlew = now + drift.Until(m.draw, s.Every-s.For, false)
+		}
+		return m.own
+	}
+	m.slewing, m.nextSlew = true, now+s.For
+	if m.draw.IntN(2) == 0 {
+		return m.own - s.PPM/1e6
+	}
+	return m.own + s.PPM/1e6
+}
+
+// offsets are the least and the greatest within a span.
+func (m *machine) offsets(from, to time.Duration) (low, high time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at(to)
+	low, high = never, -never
+	for i, l := range m.legs {
+		end := to
+		if i+1 < len(m.legs) {
+			end = min(to, m.legs[i+1].From)
+		}
+		begin := max(from, l.From)
+		if begin > end {
+			continue
+		}
+		for _, o := range [2]time.Duration{l.OffsetAt(begin), l.OffsetAt(end)} {
+			low, high = min(low, o), max(high, o)
+		}
+	}
+	return low, high
+}
+
+// drawnStops are all stops that begin up to then. Called with m.mu held.
+func (m *machine) drawnStops(t time.Duration) []stretch {
+	for len(m.nextStop) > 0 {
+		kind := 0
+		for i := range m.nextStop {
+			if m.nextStop[i] < m.nextStop[kind] {
+				kind = i
+			}
+		}
+		begin := m.nextStop[kind]
+		if begin > t {
+			break
+		}
+		// A machine that stands still cannot be stopped once more.
+		if n := len(m.stops); n > 0 {
+			begin = max(begin, m.stops[n-1].end)
+		}
+		end := begin + m.clocks.Pauses[kind].For
+		m.stops = append(m.stops, stretch{begin, end})
+		m.nextStop[kind] = end + drift.Until(m.drawStops, m.clocks.Pauses[kind].Every, false)
+	}
+	return m.stops
+}
+
+// awake is when what is due at t is done: at the end of the stop that it falls into, or at once.
+func (m *machine) awake(t time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stops := m.drawnStops(t)
+	for i := len(stops) - 1; i >= 0; i-- {
+		if stops[i].start <= t {
+			return max(t, stops[i].end)
+		}
+	}
+	return t
+}
+
+// worked is when somebody is done who begins at from and works for so long: stops come on top.
+func (m *machine) worked(from, work time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	end := from + work
+	for i := 0; i < len(m.drawnStops(end)); i++ {
+		if s := m.stops[i]; s.end > from && s.start <= end {
+			end += s.end - max(s.start, from)
+		}
+	}
+	return end
+}
+
+// firstStop is when the first stop begins, within a span, that lasts for longer than so much.
+func (m *machine) firstStop(from, to, longer time.Duration) (time.Duration, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.drawnStops(to) {
+		if s.end > from && s.start < to && s.end-max(s.start, from) > longer {
+			return max(s.start, from), true
+		}
+	}
+	return 0, false
+}
+
+// troubles counts what has happened until then.
+func (m *machine) troubles(t time.Duration) (steps, stops int, longest time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at(t)
+	for _, s := range m.drawnStops(t) {
+		if s.start <= t {
+			stops++
+			longest = max(longest, s.end-s.start)
+		}
+	}
+	return m.steps, stops, longest
+}
+
+// standStill returns when the machine runs, or done is closed.
+func (m *machine) standStill(done <-chan struct{}) {
+	now := time.Since(m.began)
+	if end := m.awake(now); end > now {
+		t := time.NewTimer(end - now)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-done:
+		}
+	}
+}
+
+// Now is the wall clock.
+func (m *machine) Now() time.Time {
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := now.Sub(m.began)
+	return now.Add(m.at(t).OffsetAt(t))
+}
+
+// farAhead is how far ahead stops are asked for: nothing that clients plan for later is due to the
+// second.
+const farAhead = time.Hour
+
+// After is monotonic: it follows the clock's rate as it is now, and no steps. What falls due while the
+// machine stands still comes when it runs again.
+func (m *machine) After(d time.Duration) <-chan time.Time {
+	now := time.Since(m.began)
+	if d > farAhead {
+		return time.After(d)
+	}
+	m.mu.Lock()
+	rate := m.at(now).Rate
+	m.mu.Unlock()
+	due := now + drift.Lasts(d, rate)
+	if rate != 0 && d > 0 {
+		due += 2 // never before Elapsed says so: who is woken early waits for nothing, without end
+	}
+	return time.After(m.awake(due) - now)
+}
+
+// Elapsed is monotonic too.
+func (m *machine) Elapsed() time.Duration {
+	t := time.Since(m.began)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at(t).ElapsedAt(t)
+}

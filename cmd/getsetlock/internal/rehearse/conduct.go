@@ -1,0 +1,367 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/getsetlock/getsetlock/migrate"
+	migfleet "github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+const (
+	stages = 14 // batches of orders on the road
+
+	// day is how long the whole road takes, in virtual time: stages are worked through without a pause, and
+	// between them nobody has anything to do.
+	day = 24 * time.Hour
+
+	between   = 700 * time.Millisecond // programs are restarted or replaced one after the other
+	looksAt   = 5 * time.Second        // a watcher's looks
+	asksAgain = 7 * time.Second        // an operator who was refused, where no lease is shorter
+	patiently = time.Hour
+)
+
+// conduct takes the fleet from old clients to tokens alone, by the way of a careful operator who meets
+// what operators meet.
+func (m *moves) conduct(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan error, 1)
+	go func() { watched <- m.watch(watching) }()
+	err := m.walk(m, ctx)
+	stop()
+	err = errors.Join(err, <-watched)    // without a watcher gates stay shut, which is no reason by itself
+	m.f.tasks.let(m.f.plan.Acquisitions) // what is left, or everybody would wait for ever
+	m.pool.Close()
+	return err
+}
+
+// act is something that the operator does.
+type act = func(ctx context.Context) error
+
+func (m *moves) road(ctx context.Context) error {
+	for _, stage := range []act{
+		m.stage(m.begin),
+		m.stage(m.hire(0.5), m.crash(1), m.crash(0)),
+		m.refused("dual", migfleet.Claims{}, "gap"), // which nobody can measure and nobody has claimed
+		m.forward(migrate.Dual),
+		m.stage(m.restart(1), m.overrun, m.crash(1), m.crash(0)),
+		m.back(migrate.Observe),
+		m.stage(m.restart(1)),
+		m.forward(migrate.Dual),
+		m.stage(m.hire(1-1/float64(m.f.plan.Clients)), m.stillThere),
+		m.stage(m.hire(1), m.crash(1)),
+		m.forward(migrate.Sealed),
+		m.stage(m.crash(1)), // leaves tombstones
+		m.oldComes,
+		m.stage(m.restart(1)), // it waits and gives up
+		m.back(migrate.Dual),
+		m.oldComes,
+		m.stage(m.restart(1)), // and now it can work
+		m.stage(m.hire(1)),
+		m.forward(migrate.Sealed),
+		m.stage(m.crash(1)),
+		m.forward(migrate.Modern),
+		m.stage(m.restart(1), m.crash(1)),
+		m.finish,
+		m.stage(m.crash(1), m.staff(2, 0.5)), // they know of no phase, and need not any more
+		m.stage(m.crash(2), m.staff(2, 1)),
+	} {
+		if err := stage(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stage lets a batch of orders through, a part before each thing that is to be done meanwhile and the last
+// part behind them, waits until all are done, and lets the fleet rest.
+func (m *moves) stage(acts ...act) act {
+	return func(ctx context.Context) error {
+		before, had := m.ours()
+		batch := m.f.plan.Acquisitions / stages
+		part := batch / (len(acts) + 1)
+		for _, do := range acts {
+			m.f.tasks.let(part)
+			if err := do(ctx); err != nil {
+				return err
+			}
+		}
+		m.f.tasks.let(batch - len(acts)*part)
+		if err := m.f.tasks.drained(ctx); err != nil {
+			return err
+		}
+		commands, acquired := m.ours()
+		m.worked(commands-before, acquired-had)
+		return pause(ctx, m.rest())
+	}
+}
+
+// ours is what the new clients have done until now, those that follow the record and the plain ones.
+func (m *moves) ours() (commands int64, acquired int) {
+	for group := 1; group < len(m.f.teams); group++ {
+		commands += m.f.teams[group].commands.Load()
+		acquired += m.f.book.acquired(group)
+	}
+	return commands, acquired
+}
+
+func (m *moves) rest() time.Duration {
+	if m.f.plan.Rest > 0 {
+		return m.f.plan.Rest
+	}
+	return day / stages
+}
+
+// asksAgain is how long an operator waits who was refused. What a gate waits for is a matter of leases.
+func (m *moves) asksAgain() time.Duration { return min(asksAgain, m.f.rules.lease) }
+
+// begin writes the record.
+func (m *moves) begin(ctx context.Context) error {
+	r, err := migfleet.Init(ctx, m.pool, m.options(false))
+	if err != nil {
+		return err
+	}
+	if !r.Moved {
+		return fmt.Errorf("the record could not be begun: %s", reasons(r))
+	}
+	m.enter(migrate.Observe)
+	return nil
+}
+
+func (m *moves) options(taking bool) migfleet.Options {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return migfleet.Options{
+		Namespace: m.namespace, Dialect: m.f.plan.spoken(), Claims: m.claims, Go: taking,
+		Forget: slices.Clone(m.dead), Wait: time.Minute, Timeout: replyWithin,
+	}
+}
+
+// hire replaces old clients by new ones, one after the other, until that share of all is new.
+func (m *moves) hire(share float64) act { return m.staff(1, share) }
+
+// staff does so with any group, until that share is of it.
+func (m *moves) staff(group int, share float64) act {
+	return func(ctx context.Context) error {
+		want := int(share*float64(m.f.plan.Clients) + 0.5)
+		for slot := range m.f.plan.Clients {
+			if m.f.count(group) >= want {
+				return nil
+			}
+			if err := m.replace(ctx, slot, group); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// replace makes the slot's next program one of the group, and asks the one that runs to end.
+func (m *moves) replace(ctx context.Context, slot, group int) error {
+	if m.f.post(slot) == &m.f.teams[group] {
+		return nil
+	}
+	m.f.assign(slot, group)
+	return m.end(ctx, slot)
+}
+
+func (m *moves) end(ctx context.Context, slot int) error {
+	m.f.moving.Lock()
+	w := m.f.crew[slot]
+	m.f.moving.Unlock()
+	if w != nil {
+		w.retire()
+	}
+	return pause(ctx, between)
+}
+
+// restart is a rolling one.
+func (m *moves) restart(group int) act {
+	return func(ctx context.Context) error {
+		for slot := range m.f.plan.Clients {
+			if m.f.post(slot) == &m.f.teams[group] {
+				if err := m.end(ctx, slot); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// crash lets the next holder of a group die with the key.
+func (m *moves) crash(group int) act {
+	return func(context.Context) error {
+		if m.f.plan.Crashes > 0 {
+			m.f.teams[group].dooms.add(dies)
+		}
+		return nil
+	}
+}
+
+// overrun lets the next old holder work for longer than its lease.
+func (m *moves) overrun(context.Context) error {
+	m.f.teams[0].dooms.add(overruns)
+	return nil
+}
+
+// stillThere asks for the step to sealed while an old client works.
+func (m *moves) stillThere(ctx context.Context) error {
+	return m.refused("sealed", m.claims, "old-clients")(ctx)
+}
+
+// oldComes starts an old client in the place of a new one.
+func (m *moves) oldComes(ctx context.Context) error {
+	if err := m.replace(ctx, 0, 0); err != nil {
+		return err
+	}
+	return pause(ctx, 2*restart) // it is up, and the first to ask
+}
+
+// refused asks for a step that must not be taken yet, for a reason that must come to be among the gate's:
+// right after a step it is shut for others, too.
+func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
+	return func(ctx context.Context) error {
+		for began := m.f.now(); ; {
+			o := m.options(true)
+			o.Claims = claims
+			r, err := migfleet.Advance(ctx, m.pool, o)
+			switch {
+			case err != nil:
+				return err
+			case r.Moved:
+				m.trouble("the step to %s was taken although it had to be refused", to)
+				m.enter(r.Phase)
+				return nil
+			case blockedBy(r, rule):
+				m.note(r, true)
+				return nil
+			case m.f.now()-began > 3*m.f.plan.memberEvery():
+				n := m.note(r, true)
+				m.trouble("the gate to %s was shut, but not by %s: %v", to, rule, n.Rules)
+				return nil
+			}
+			if err := pause(ctx, m.asksAgain()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func blockedBy(r *migfleet.Report, rule string) bool {
+	return r.Gate != nil && slices.ContainsFunc(r.Gate.Blocks, func(b migfleet.Finding) bool { return b.Rule == rule })
+}
+
+// note keeps a refusal.
+func (m *moves) note(r *migfleet.Report, expected bool) Refusal {
+	if r.Gate == nil {
+		return Refusal{}
+	}
+	n := Refusal{To: r.Gate.To.String(), AtMS: millis(m.f.now()), Expected: expected, Rules: []string{}, Detail: reasons(r)}
+	for _, b := range r.Gate.Blocks {
+		n.Rules = append(n.Rules, b.Rule)
+	}
+	slices.Sort(n.Rules)
+	n.Rules = slices.Compact(n.Rules)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refusals = append(m.refusals, n)
+	return n
+}
+
+// reasons is the last thing that a gate said: who is there comes first, old clients after.
+func reasons(r *migfleet.Report) string {
+	if r.Gate == nil || len(r.Gate.Blocks) == 0 {
+		return "no reason was given"
+	}
+	return r.Gate.Blocks[len(r.Gate.Blocks)-1].Detail
+}
+
+func (m *moves) forward(to migrate.Phase) act {
+	return func(ctx context.Context) error {
+		return m.step(ctx, to, func(ctx context.Context, o migfleet.Options) (*migfleet.Report, error) {
+			return migfleet.Advance(ctx, m.pool, o)
+		})
+	}
+}
+
+func (m *moves) back(to migrate.Phase) act {
+	return func(ctx context.Context) error {
+		return m.step(ctx, to, func(ctx context.Context, o migfleet.Options) (*migfleet.Report, error) {
+			return migfleet.Back(ctx, m.pool, o)
+		})
+	}
+}
+
+func (m *moves) finish(ctx context.Context) error {
+	return m.step(ctx, migrate.Clean, func(ctx context.Context, o migfleet.Options) (*migfleet.Report, error) {
+		return migfleet.CleanUp(ctx, m.pool, o)
+	})
+}
+
+// step asks for a step until it is taken and nothing of it is left to be done. An operator waits for what a
+// gate asks; only one that stays shut for an hour is trouble.
+func (m *moves) step(ctx context.Context, to migrate.Phase, ask func(context.Context, migfleet.Options) (*migfleet.Report, error)) error {
+	began, entered := m.f.now(), false
+	for {
+		r, err := ask(ctx, m.options(true))
+		if err != nil {
+			return fmt.Errorf("the step to %v: %w", to, err)
+		}
+		if r.Phase == to && !entered {
+			entered = true
+			m.enter(to)
+		}
+		if r.Phase == to && r.Pending == migrate.NoPhase {
+			m.forgot(r)
+			return nil
+		}
+		if m.f.now()-began > patiently {
+			m.note(r, false)
+			return fmt.Errorf("the gate to %v stays shut: %s", to, reasons(r))
+		}
+		if err := pause(ctx, m.asksAgain()); err != nil {
+			return err
+		}
+	}
+}
+
+// forgot drops the dead that the registry has no more.
+func (m *moves) forgot(r *migfleet.Report) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = slices.DeleteFunc(m.dead, func(id string) bool {
+		return !slices.ContainsFunc(r.Members, func(s migrate.MemberState) bool { return s.ID == id })
+	})
+}
+
+// watch tells the gates what is seen of old clients.
+func (m *moves) watch(ctx context.Context) error {
+	if m.f.plan.Watch {
+		err := migfleet.WatchClients(ctx, m.pool, migfleet.ObserverConfig{Namespace: m.namespace, Dialect: m.f.plan.spoken(), Every: time.Second})
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	for pause(ctx, looksAt) == nil {
+		now := m.f.now()
+		s := migfleet.Sighting{
+			Observer: "rehearsal", From: m.began, Until: m.began.Add(now),
+			Quiet: map[migfleet.Watch]time.Duration{migfleet.WatchMonitor: now - max(0, time.Duration(m.lastOld.Load()))},
+		}
+		if last := m.lastOld.Load(); last >= 0 {
+			key, _ := m.oldKey.Load().(string)
+			t := &migfleet.Touch{At: m.began.Add(time.Duration(last)), Key: key, What: "attempt", Who: "an old program of the rehearsal"}
+			s.LastWrite = t
+			s.Keys = []migfleet.SightedKey{{Key: key, LastWrite: t}}
+		}
+		if err := s.Keep(ctx, m.pool, m.namespace); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+)
+
+var errDead = errors.New("this program has died")
+
+// link is all that connects one program with the server. It counts what the program sends, and when
+// the program dies all of it ends at once.
+type link struct {
+	dial     func(ctx context.Context, n int) (redis.Conn, error) // n counts the program's connections
+	commands *atomic.Int64                                        // of all programs of its kind
+	own      atomic.Int64
+	sending  func() // called for each of them
+	host     *machine
+	ended    <-chan struct{}
+	wrote    func(key string, age time.Duration) // called for each SETNX and GETSET as it leaves
+
+	mu    sync.Mutex
+	dead  bool
+	dials int
+	conns []redis.Conn
+	began map[string]time.Time // attempts, by key: when their clock was read at the latest
+}
+
+// Dial opens one more connection.
+func (l *link) Dial(ctx context.Context) (redis.Conn, error) {
+	l.mu.Lock()
+	dead, n := l.dead, l.dials
+	l.dials++
+	l.mu.Unlock()
+	if dead {
+		return nil, errDead
+	}
+	c, err := l.dial(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	c = &countedConn{Conn: c, link: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		c.Close()
+		return nil, errDead
+	}
+	l.conns = append(l.conns, c)
+	return c, nil
+}
+
+// cut ends every connection and refuses new ones: from now on nothing of this program reaches the
+// server.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = true
+	for _, c := range l.conns {
+		c.Close()
+	}
+	l.conns = nil
+}
+
+func (l *link) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// pool is what a library that wants a pool gets.
+func (l *link) pool() *redis.Pool {
+	return &redis.Pool{MaxIdle: 4, DialContext: l.Dial}
+}
+
+// countedConn counts the commands that are sent on a connection. While the machine stands still
+// nothing is sent, and nothing that arrives is taken notice of.
+type countedConn struct {
+	redis.Conn
+	link *link
+
+	mu      sync.Mutex
+	leaving []string // keys of writes of attempts that were sent and not flushed
+}
+
+func (c *countedConn) count(name string, args []any) {
+	if name == "" { // redigo's way of waiting for replies without a command
+		return
+	}
+	c.link.commands.Add(1)
+	c.link.own.Add(1)
+	c.link.sending()
+	if len(args) < 2 || name != "SETNX" && name != "GETSET" {
+		return
+	}
+	key := fmt.Sprintf("%s", args[0])
+	if name == "SETNX" {
+		c.link.begins(key)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaving = append(c.leaving, key)
+}
+
+// leaves is the moment in which what was sent is on its way.
+func (c *countedConn) leaves() {
+	c.stand()
+	c.mu.Lock()
+	keys := c.leaving
+	c.leaving = nil
+	c.mu.Unlock()
+	for _, key := range keys {
+		c.link.written(key)
+	}
+}
+
+func (c *countedConn) stand() {
+	if c.link.host != nil {
+		c.link.host.standStill(c.link.ended)
+	}
+}
+
+// begins: the clock of an attempt was read just before its SETNX was sent.
+func (l *link) begins(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began == nil {
+		l.began = make(map[string]time.Time)
+	}
+	l.began[key] = time.Now()
+}
+
+func (l *link) written(key string) {
+	l.mu.Lock()
+	began, ok := l.began[key]
+	l.mu.Unlock()
+	if ok && l.wrote != nil {
+		l.wrote(key, time.Since(began))
+	}
+}
+
+func (c *countedConn) Do(name string, args ...any) (any, error) {
+	c.count(name, args)
+	c.leaves()
+	defer c.stand()
+	return c.Conn.Do(name, args...)
+}
+
+func (c *countedConn) Send(name string, args ...any) error {
+	c.count(name, args)
+	return c.Conn.Send(name, args...)
+}
+
+func (c *countedConn) Flush() error {
+	c.leaves()
+	return c.Conn.Flush()
+}
+
+func (c *countedConn) Receive() (any, error) {
+	defer c.stand()
+	return c.Conn.Receive()
+}
+
+func (c *countedConn) DoContext(ctx context.Context, name string, args ...any) (any, error) {
+	c.count(name, args)
+	c.leaves()
+	defer c.stand()
+	return redis.DoContext(c.Conn, ctx, name, args...)
+}
+
+func (c *countedConn) ReceiveContext(ctx context.Context) (any, error) {
+	defer c.stand()
+	return redis.ReceiveContext(c.Conn, ctx)
+}
+
+func (c *countedConn) DoWithTimeout(d time.Duration, name string, args ...any) (any, error) {
+	c.count(name, args)
+	c.leaves()
+	defer c.stand()
+	return redis.DoWithTimeout(c.Conn, d, name, args...)
+}
+
+func (c *countedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+	defer c.stand()
+	return redis.ReceiveWithTimeout(c.Conn, d)
+}
+
+// leastLatency keeps virtual time going: a client that asks again and again without a pause would
+// otherwise never let the moment pass for which it waits.
+const leastLatency = time.Microsecond
+
+// slowly puts a wire with delays before c, which is closed with the end that is returned. Messages
+// keep their order: each waits for the one before it.
+func slowly(c net.Conn, delay dist.Dist, more time.Duration, r *rand.Rand) net.Conn {
+	near, far := net.Pipe()
+	draws := func() func() time.Duration {
+		own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+		return func() time.Duration { return max(delay.Draw(own), leastLatency) + more }
+	}
+	go carry(c, far, draws())
+	go carry(far, c, draws())
+	return near
+}
+
+// carry ends, and closes both ends, when either is closed; a message that it still has is lost with
+// the connection.
+func carry(to, from net.Conn, delay func() time.Duration) {
+	defer to.Close()
+	defer from.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		time.Sleep(delay())
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+func init() {
+	protocols["legacy"] = protocolKind{
+		about:   "old clients (verbatim) and new ones (hardened) on the same keys",
+		dialect: true,
+		groups:  mixed,
+		rules:   legacyRules,
+		overrun: pastLease,
+	}
+	protocols["bare"] = protocolKind{
+		about: "SETNX of a constant and DEL: a lock without a time, which a dead holder keeps for ever",
+		groups: func(p Plan) []groupSpec {
+			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, old: true, make: oldLocker}}
+		},
+		rules: legacyRules,
+	}
+}
+
+// mixed is half of each kind, the odd one old.
+func mixed(p Plan) []groupSpec {
+	return []groupSpec{
+		{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, old: true, make: oldLocker},
+		{name: "new", protocol: "hardened", clients: p.Clients / 2, make: newLocker},
+	}
+}
+
+// spoken is the dialect of the plan as its flags change it.
+func (p Plan) spoken() dialect.Dialect {
+	d := p.Dialect
+	if p.Protocol == "bare" {
+		d = dialect.Bare()
+	}
+	if p.Poll > 0 {
+		d.Poll = p.Poll
+	}
+	return d
+}
+
+// presetSpan is how long a preset's clocks drift and step before the new clients are told how far
+// apart they are; the verb skew asks the law about as long.
+const presetSpan = 24 * time.Hour
+
+// messages of an attempt, from the clock reading to the GETSET.
+const messages = 5
+
+// terms are what the new clients are told of the old ones: the truth, as far as any client can be made
+// that bears it. What cannot be borne is left at what they assume by themselves, and the verdict
+// excuses what comes of it.
+func (p Plan) terms() (dialect.Terms, error) {
+	d := p.spoken()
+	assumed, err := d.Terms(dialect.Terms{Lease: p.Lease})
+	switch {
+	case errors.Is(err, dialect.ErrNoLease):
+		return assumed, fmt.Errorf("--lease: %w", err)
+	case err != nil:
+		return assumed, fmt.Errorf("--lease, --spread: %w", err)
+	}
+	spread, gap := p.Spread, messages*p.Latency.Most()
+	if p.Preset != "" {
+		clocks := p.faults()
+		spread = clocks.Spread(presetSpan)
+		for _, stop := range clocks.Pauses {
+			gap = max(gap, messages*p.Latency.Most()+stop.For)
+		}
+	}
+	spread, gap = max(spread, assumed.Spread), max(gap, assumed.Gap)
+	// The server's clock is one of those that the spread is of. Where the spread
+	// cannot be told, nothing is claimed of the server's clock either.
+	type told struct{ spread, server, gap time.Duration }
+	choices := []told{{spread, spread, gap}, {spread, spread, assumed.Gap}}
+	if p.Preset != "" {
+		choices = append(choices, told{assumed.Spread, 0, gap}, told{assumed.Spread, 0, assumed.Gap})
+	}
+	for _, c := range choices {
+		var t dialect.Terms
+		if t, err = d.Terms(dialect.Terms{
+			Lease: p.Lease, Spread: c.spread, Gap: c.gap, Behind: c.server, Ahead: c.server,
+		}); err != nil {
+			err = fmt.Errorf("--lease, --spread: %w", err)
+			continue
+		}
+		if err = p.fits(t); err == nil {
+			return t, nil
+		}
+	}
+	return assumed, err
+}
+
+func legacyRules(p Plan) (rules, error) {
+	d := p.spoken()
+	t, err := p.terms()
+	if err != nil {
+		return rules{}, err
+	}
+	r := rules{sharing: !d.Excludes(), told: t.DefaultTTL(), margin: t.DefaultMargin(t.DefaultTTL())}
+	if d.HasTakeover() {
+		r.lease, r.spread, r.gap = t.Lease, t.Spread, t.Gap
+	}
+	specs := protocols[p.Protocol].groups(p)
+	r.old = func(group int) bool { return specs[group].old }
+	r.ours = func(group int) bool { return !specs[group].old }
+	if longest, bound := d.LongestLease(t); bound {
+		r.honest = longest
+	} else if d.ServerExpires() {
+		r.honest = t.Lease
+	}
+	return r, nil
+}
+
+// pastLease is long enough for others to have taken over and to be in the middle of their jobs.
+func pastLease(p Plan) time.Duration {
+	t, _ := p.terms()
+	return t.Lease + t.Lease/4
+}
+
+// locker sells under a lock.
+type locker struct {
+	*worker
+	client   *lock.Client
+	patience time.Duration
+	careful  bool            // it stops when its lease does, as programs do that were written for leases
+	leave    func(dead bool) // what is left to do when the client is closed
+
+	// names are the locks' by product. Defaults to those that old clients use.
+	names map[string]string
+}
+
+func oldLocker(w *worker) (seller, error) { return w.locker(legacy.Verbatim) }
+func newLocker(w *worker) (seller, error) { return w.locker(legacy.Hardened) }
+
+func (w *worker) locker(mode legacy.Mode) (seller, error) {
+	terms, err := w.fleet.plan.terms()
+	if err != nil {
+		return nil, err
+	}
+	client, err := w.fleet.plan.client(mode, terms, w.link.pool(), w.host, w.jitter())
+	if err != nil {
+		return nil, err
+	}
+	return &locker{
+		worker: w, client: client, patience: w.fleet.plan.patience(terms), careful: mode == legacy.Hardened,
+	}, nil
+}
+
+// replyWithin is how long the server may take for an answer.
+const replyWithin = 2 * time.Second
+
+// replyWithin is how long a program waits for an answer, by a clock that its own standstills don't stop.
+func (p Plan) replyWithin() time.Duration {
+	most := replyWithin + 2*p.Latency.Most()
+	for _, stop := range p.faults().Pauses {
+		most = max(most, replyWithin+2*p.Latency.Most()+stop.For)
+	}
+	return most
+}
+
+// client is made as any program makes its own. It sends nothing yet.
+func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock, jitter func(time.Duration) time.Duration) (*lock.Client, error) {
+	cfg := legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock, Timeout: p.replyWithin()}
+	backend, err := legacy.New(pool, cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter})
+	if err != nil {
+		return nil, errors.Join(err, backend.Close())
+	}
+	return client, nil
+}
+
+// fits says whether clients can be made with these times at all, before a fleet is.
+func (p Plan) fits(terms dialect.Terms) error {
+	nowhere := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errDead }}
+	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
+		if mode == legacy.Hardened && p.Protocol == "bare" {
+			break
+		}
+		client, err := p.client(mode, terms, nowhere, nil, nil)
+		if err != nil {
+			return fmt.Errorf("--lease, --spread: %v clients cannot be had with these: %w", mode, err)
+		}
+		client.Close(context.Background())
+	}
+	return nil
+}
+
+// patience is long enough to see a dead holder's lease end, and the ghosts behind it: values that
+// losers leave on a key which nobody holds, in dialects that GETSET a missing one.
+func (p Plan) patience(t dialect.Terms) time.Duration {
+	if p.Patience > 0 {
+		return p.Patience
+	}
+	return max(10*t.Lease, 30*time.Second)
+}
+
+func (l *locker) sell(ctx context.Context, t *task) error {
+	asked, sent := l.fleet.now(), l.link.own.Load()
+	lease, err := l.acquire(ctx, t)
+	if err != nil {
+		return err
+	}
+	taking := l.link.own.Load() - sent
+	h, n := l.fleet.book.begin(l.team.number, t.SKU, l.waited(asked))
+	h.host = l.host
+	alive := ctx
+	if l.careful {
+		alive = lease.Context(ctx)
+	}
+	end := l.team.fates[n]
+	if doom := l.team.dooms.take(); doom != lives {
+		end = doom
+	}
+	sold, err := l.deduct(alive, t, end)
+	if errors.Is(err, errDead) {
+		h.dies()
+		if end == takesAllDown {
+			l.fleet.redeploy(l.worker, t.SKU)
+		}
+		return errDead
+	}
+	h.ends()
+	sent = l.link.own.Load()
+	released := lease.Release()
+	h.sent(taking + l.link.own.Load() - sent)
+	lost := errors.Is(released, lock.ErrLost)
+	h.frees(lost)
+	switch {
+	case err == nil:
+		l.fleet.book.sell(l.team.number, t.Order, sold)
+	case errors.Is(err, lock.ErrLost):
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return err
+}
+
+// acquire waits for the key as long as its program has patience. Some old clients give up, or throw,
+// long before that; their callers catch it and try again.
+func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
+	until := l.fleet.now() + l.patience
+	name, ok := l.names[t.SKU]
+	if !ok {
+		name = l.fleet.names.lock(t.SKU)
+	}
+	for {
+		lease, err := l.client.Acquire(ctx, name)
+		switch {
+		case err == nil:
+			return lease, nil
+		case errors.Is(err, lock.ErrClosed):
+			return nil, errRetired
+		case !errors.Is(err, lock.ErrHeld) && !errors.Is(err, lock.ErrWaitEnded) && !errors.Is(err, lock.ErrNoRetry):
+			return nil, err
+		case l.fleet.now() >= until:
+			return nil, errAside
+		}
+		if err := pause(ctx, tryAgain); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tryAgain is how soon a program asks again whose client gave up.
+const tryAgain = 100 * time.Millisecond
+
+// close gives a job under way all the time that it may need; a dead one needs none.
+func (l *locker) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
+	defer cancel()
+	if l.link.isDead() {
+		cancel()
+	}
+	l.client.Close(ctx)
+	if l.leave != nil {
+		l.leave(l.link.isDead())
+	}
+}

@@ -1,0 +1,314 @@
+package rehearse
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/migrate"
+	migfleet "github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+func init() {
+	protocols[movingFleet] = protocolKind{
+		about:   "a fleet that goes through all phases of a migration",
+		dialect: true,
+		walk:    (*moves).road,
+		groups: func(p Plan) []groupSpec {
+			return []groupSpec{
+				{name: "old", protocol: "verbatim", clients: p.Clients, old: true, make: oldLocker},
+				{name: "new", protocol: "by phase", make: member},
+				{name: "plain", protocol: "modern", make: plainLocker},
+			}
+		},
+		rules:   legacyRules,
+		overrun: pastLease,
+	}
+}
+
+// movingFleet is the name of the protocol that --phases stands for.
+const movingFleet = "phases"
+
+// Phase is one visit to a phase of a migration.
+type Phase struct {
+	Phase                  string   `json:"phase"`
+	FromMS                 float64  `json:"from_ms"` // of true time since the beginning
+	ToMS                   float64  `json:"to_ms"`
+	OldClients             int      `json:"old_clients"` // when it ended
+	Acquisitions           int      `json:"acquisitions"`
+	OldAcquisitions        int      `json:"old_acquisitions"`
+	Overlaps               int      `json:"overlaps"`
+	OverlapsExcused        int      `json:"overlaps_excused"`
+	Lost                   int      `json:"lost"` // holders told that the key was not theirs any more
+	WaitP50MS              *float64 `json:"wait_p50_ms"`
+	WaitP99MS              *float64 `json:"wait_p99_ms"`
+	CommandsPerAcquisition *float64 `json:"commands_per_acquisition"` // of the new clients: waits, job and heartbeats included
+	LockCommands           *int64   `json:"lock_commands"`            // the same, to take a lock that was free and to give it back: the least
+	ExtraCommands          *int64   `json:"extra_commands"`           // how many more than in clean, with the token lock alone
+}
+
+// Refusal is a step that a gate refused.
+type Refusal struct {
+	To       string   `json:"to"`
+	AtMS     float64  `json:"at_ms"`
+	Expected bool     `json:"expected"`
+	Rules    []string `json:"rules"` // the names of what blocked, sorted
+	Detail   string   `json:"detail"`
+}
+
+// visit is a phase while it lasts.
+type visit struct {
+	phase    migrate.Phase
+	from, to time.Duration
+	old      int // clients, at its end
+
+	// Of the new clients, while there was work to be done.
+	commands int64
+	acquired int
+}
+
+// moves is what the fleet goes through, and who takes it there.
+type moves struct {
+	f         *fleet
+	namespace string
+	pool      *redis.Pool // the operator's
+	claims    migfleet.Claims
+	began     time.Time
+	walk      func(*moves, context.Context) error
+
+	lastOld atomic.Int64 // true time of the last attempt of an old client
+	oldKey  atomic.Value // and its key, a string
+
+	mu       sync.Mutex
+	visits   []visit
+	refusals []Refusal
+	dead     []string // ids of members that died
+	shutOut  int
+	now      migrate.Phase
+	troubles []string // with the road itself
+}
+
+func newMoves(f *fleet) *moves {
+	m := &moves{f: f, began: time.Now(), walk: f.kind.walk}
+	m.namespace, _, _ = strings.Cut(f.names.prefix, ":")
+	t := f.rules
+	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap, Job: f.plan.Job.Most() + time.Second}
+	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients are told
+	if f.plan.Watch {
+		// Who watches takes a dead holder's key for held, until somebody takes it over.
+		m.claims.Job = 2 * t.lease
+	}
+	m.pool = &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) { return f.dial(ctx, nobody, 0) }}
+	m.lastOld.Store(-1)
+	f.tasks.shut()
+	return m
+}
+
+// saw notes an attempt of an old client: what a watcher of the server's commands would see.
+func (m *moves) saw(key string) {
+	m.lastOld.Store(int64(m.f.now()))
+	m.oldKey.Store(key)
+}
+
+func (m *moves) lost(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = append(m.dead, id)
+}
+
+// gaveUp notes an old client that was shut out. Its program is the last of its kind.
+func (m *moves) gaveUp(slot int) {
+	m.mu.Lock()
+	m.shutOut++
+	m.mu.Unlock()
+	m.f.assign(slot, 1)
+}
+
+// isShutOut says that no old client can have a lock now.
+func (w *worker) isShutOut() bool {
+	m := w.fleet.moves
+	if m == nil || !w.team.old {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now >= migrate.Sealed && m.now != migrate.Clean
+}
+
+// assign says what a slot's next program is.
+func (f *fleet) assign(slot, group int) {
+	f.moving.Lock()
+	defer f.moving.Unlock()
+	f.posts[slot] = &f.teams[group]
+	count := 0
+	for _, t := range f.posts {
+		if t == &f.teams[group] {
+			count++
+		}
+	}
+	f.teams[group].most = max(f.teams[group].most, count)
+}
+
+func (f *fleet) count(group int) (n int) {
+	f.moving.Lock()
+	defer f.moving.Unlock()
+	for _, t := range f.posts {
+		if t == &f.teams[group] {
+			n++
+		}
+	}
+	return n
+}
+
+// enter begins a visit.
+func (m *moves) enter(p migrate.Phase) {
+	now, old := m.f.now(), m.f.count(0)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = p
+	m.leave(now, old)
+	m.visits = append(m.visits, visit{phase: p, from: now})
+}
+
+// leave ends the visit that lasts. Called with m.mu held.
+func (m *moves) leave(now time.Duration, old int) {
+	if n := len(m.visits); n > 0 {
+		m.visits[n-1].to, m.visits[n-1].old = now, old
+	}
+}
+
+// worked adds what the new clients did in a stage.
+func (m *moves) worked(commands int64, acquired int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := &m.visits[len(m.visits)-1]
+	v.commands += commands
+	v.acquired += acquired
+}
+
+func (b *book) acquired(group int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tallies[group].acquisitions
+}
+
+// report adds the phases to the result, and judges the road.
+func (m *moves) report(res *Result, r rules) {
+	now, old := m.f.now(), m.f.count(0)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leave(now, old)
+	for _, v := range m.visits {
+		p := m.f.book.during(v, r)
+		if n := m.f.book.broken(v, r, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
+			m.troubles = append(m.troubles, fmt.Sprintf("old clients had locks %d times in phase %v that carried a tombstone", n, v.phase))
+		}
+		res.Phases = append(res.Phases, p)
+	}
+	compareLocks(res.Phases)
+	if m.shutOut == 0 {
+		m.troubles = append(m.troubles, "the old client that was forgotten in phase sealed did not give up")
+	}
+	res.Refusals, res.GaveUp, res.Trouble = m.refusals, m.shutOut, m.troubles
+	for _, refused := range m.refusals {
+		res.OK = res.OK && refused.Expected
+	}
+	res.OK = res.OK && len(m.troubles) == 0
+}
+
+// compareLocks says what the phases' locks take beyond the last one's, which is all that remains of the migration.
+func compareLocks(phases []Phase) {
+	i := slices.IndexFunc(phases, func(p Phase) bool { return p.Phase == migrate.Clean.String() })
+	if i < 0 || phases[i].LockCommands == nil {
+		return
+	}
+	base := *phases[i].LockCommands
+	for i := range phases {
+		if p := &phases[i]; p.LockCommands != nil {
+			extra := *p.LockCommands - base
+			p.ExtraCommands = &extra
+		}
+	}
+}
+
+// during is what the book has of one visit.
+func (b *book) during(v visit, r rules) Phase {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := Phase{Phase: v.phase.String(), FromMS: millis(v.from), ToMS: millis(v.to), OldClients: v.old}
+	var waits []time.Duration
+	var locks []int64
+	for sku, holds := range b.holds {
+		for _, h := range holds {
+			if h.start < v.from || h.start >= v.to {
+				continue
+			}
+			p.Acquisitions++
+			if r.old(h.group) {
+				p.OldAcquisitions++
+			}
+			if h.lost {
+				p.Lost++
+			}
+			waits = append(waits, h.waited)
+			if r.ours(h.group) && h.commands > 0 {
+				locks = append(locks, h.commands)
+			}
+		}
+		for _, e := range r.episodes(slices.Clone(holds), b.writes[sku]) {
+			if e.start < v.from || e.start >= v.to {
+				continue
+			}
+			p.Overlaps++
+			if e.cause != "" {
+				p.OverlapsExcused++
+			}
+		}
+	}
+	p.WaitP50MS, p.WaitP99MS = quantile(waits, 0.50), quantile(waits, 0.99)
+	if len(locks) > 0 {
+		free := slices.Min(locks)
+		p.LockCommands = &free
+	}
+	if v.acquired > 0 {
+		each := math.Round(10*float64(v.commands)/float64(v.acquired)) / 10
+		p.CommandsPerAcquisition = &each
+	}
+	return p
+}
+
+// broken counts the old clients' holds in a visit of a product that a new one had had there before: its
+// release left a tombstone, or in clean nothing that would keep an old client out. A product that none of
+// the new ones has had yet is as in dual. Members follow a step within that time, with their next heartbeat,
+// and a lease taken before leaves no tombstone.
+func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, holds := range b.holds {
+		sealed := false
+		for _, h := range holds { // in the order in which they began
+			if h.start < v.from || h.start >= v.to {
+				continue
+			}
+			if r.old(h.group) && sealed {
+				n++
+			}
+			sealed = sealed || r.ours(h.group) && h.freed > h.stop && h.start > v.from+follow
+		}
+	}
+	return n
+}
+
+// trouble notes that the road itself was not as it must be.
+func (m *moves) trouble(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.troubles = append(m.troubles, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,131 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+)
+
+// listening is a server that knows nothing of bubbles, with a key of somebody else's on it.
+func listening(t *testing.T) (*miniredis.Miniredis, Server) {
+	t.Helper()
+	m := miniredis.RunT(t)
+	m.Set("somebody's", "own")
+	address := m.Addr()
+	return m, Server{Name: "redis://test", Dial: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", address)
+	}}
+}
+
+func shortPlan(protocol string) Plan {
+	p := DefaultPlan()
+	p.Protocol, p.Acquisitions, p.Clients = protocol, 60, 4
+	p.Job, p.Crashes, p.Lease = must(dist.Parse("1ms..2ms")), 0, 5*time.Second
+	return p
+}
+
+func onlySomebodys(t *testing.T, m *miniredis.Miniredis) {
+	t.Helper()
+	if keys := m.Keys(); !slices.Equal(keys, []string{"somebody's"}) {
+		t.Errorf("left behind or taken away: %q", keys)
+	}
+}
+
+func TestOnAServerTheSameIsFoundAndNothingStays(t *testing.T) {
+	for protocol, ok := range map[string]bool{"none": false, "watch": true, "bare": true, "legacy": true} {
+		m, s := listening(t)
+		res, err := OnServer(t.Context(), shortPlan(protocol), s, quietly)
+		if err != nil {
+			t.Fatalf("%s: %v", protocol, err)
+		}
+		if res.OK != ok || res.Server != s.Name || res.VirtualMS != nil || res.WallMS <= 0 {
+			t.Errorf("%s: %+v", protocol, res)
+		}
+		onlySomebodys(t, m)
+	}
+}
+
+func TestKeysOfTheSameNamesAreLeftAlone(t *testing.T) {
+	p := shortPlan("legacy")
+	keys, err := p.keys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{keys[0], keys[1], keys[2], keys[3], keys[len(keys)-1]} {
+		m, s := listening(t)
+		m.Set(key, "mine")
+		var used *InUseError
+		if _, err := OnServer(t.Context(), p, s, quietly); !errors.As(err, &used) || used.Key != key {
+			t.Errorf("%q: %v", key, err)
+		}
+		if got, _ := m.Get(key); got != "mine" || len(m.Keys()) != 2 {
+			t.Errorf("%q became %q among %q", key, got, m.Keys())
+		}
+	}
+}
+
+func TestEveryKeyWrittenIsOneThatWasChecked(t *testing.T) {
+	m, s := listening(t)
+	p := shortPlan("legacy")
+	own, err := p.keys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = OnServer(t.Context(), p, s, func(Progress) {
+		for _, key := range m.Keys() {
+			if key != "somebody's" && !slices.Contains(own, key) {
+				t.Errorf("wrote %q", key)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestABrokenOffRunOnAServerCleansUp(t *testing.T) {
+	m, s := listening(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("somebody pressed ^C")
+	p := shortPlan("legacy")
+	p.Acquisitions = mostAcquisitions
+	_, err := OnServer(ctx, p, s, func(at Progress) {
+		if at.Done > 0 {
+			cancel(why)
+		}
+	})
+	if !errors.Is(err, why) {
+		t.Errorf("%v", err)
+	}
+	onlySomebodys(t, m)
+}
+
+func TestAServerThatGoesAwayEndsTheRun(t *testing.T) {
+	m, s := listening(t)
+	p := shortPlan("watch")
+	p.Acquisitions = mostAcquisitions
+	_, err := OnServer(t.Context(), p, s, func(at Progress) {
+		if at.Done > 0 {
+			m.Close()
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "still there") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+	m, s := listening(t)
+	m.Close()
+	if _, err := OnServer(t.Context(), shortPlan("watch"), s, quietly); err == nil {
+		t.Error("it went well")
+	}
+}

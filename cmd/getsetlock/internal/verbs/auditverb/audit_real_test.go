@@ -1,0 +1,84 @@
+//go:build real && unix
+
+package auditverb
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+func TestTheAuditsPageInABrowserIsWholeAndAsksNobody(t *testing.T) {
+	s := clitest.NewStage(t)
+	file := filepath.Join(t.TempDir(), "audit.html")
+	if got := s.Run("audit", "--demo", "--report", file); got.Code != 1 {
+		t.Fatalf("code %d: %s", got.Code, got.Errors)
+	}
+	clitest.WholePage(t, file, 3, "Offset of each client's clock", "Holds against leases", "Waits of each client", "Timeline of lock:")
+}
+
+// On a real server: bursts of MONITOR, the price of them, and a user without the right to it.
+func TestAuditOnARealServerNamesWriterAndCostAndLeavesItAsItWas(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := &clitest.Stage{T: t, Clock: lock.Machine, Vars: map[string]string{"GETSETLOCK_REDIS": server.URL()}}
+	conn := server.Pool().Get()
+	defer conn.Close()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				// Not the tick's own instant: that may be of before the last reply.
+				stamp := time.Now().Add(time.Minute + 3*time.Second).UnixMilli() // three seconds ahead
+				_, _ = conn.Do("SETNX", "lock:a", stamp)
+				_, _ = conn.Do("GET", "lock:a")
+				_, _ = conn.Do("DEL", "lock:a")
+			}
+		}
+	}()
+	got := s.Run("audit", "--match", "lock:*", "--for", "3s", "--monitor", "--lease", "60s", "--dialect", "jedis", "--json")
+	close(stop)
+	<-stopped
+	doc := clitest.DocumentOf[AuditDocument](t, got)
+	found := false
+	for _, w := range doc.Writers {
+		if w.Addr == nil || w.Offset.Low == nil || w.Offset.High == nil {
+			continue
+		}
+		low, _ := w.Offset.Low.Float64()
+		high, _ := w.Offset.High.Float64()
+		found = found || low <= 2999 && high >= 2999
+		t.Logf("%s: %v … %v ms", *w.Addr, low, high)
+	}
+	if !found || got.Code != 1 {
+		t.Errorf("code %d, %+v", got.Code, doc.Writers)
+	}
+	if doc.Cost == nil || doc.Cost.Bursts == 0 || doc.Cost.PingOn == nil || doc.Cost.Share == nil {
+		t.Errorf("%+v", doc.Cost)
+	}
+	if keys := fmt.Sprint(server.Do("DBSIZE")); keys != "0" && keys != "1" {
+		t.Errorf("%s keys", keys)
+	}
+	s.Vars["GETSETLOCK_REDIS"] = server.User("look", "pw", "~*", "+@all", "-monitor", "-client")
+	doc = clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--match", "lock:*", "--for", "1s", "--monitor", "--json"))
+	missing := 0
+	for _, source := range doc.Sources {
+		if source.Missing != nil {
+			missing++
+			t.Logf("%s: %s", source.Source, *source.Missing)
+		}
+	}
+	if missing < 2 {
+		t.Errorf("%+v", doc.Sources)
+	}
+}

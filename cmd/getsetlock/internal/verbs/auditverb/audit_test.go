@@ -1,0 +1,362 @@
+package auditverb
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+func TestTheDemoShowsClocksMishapsAndHowToMendThem(t *testing.T) {
+	s := clitest.NewStage(t)
+	got := s.Run("audit", "--demo")
+	if got.Code != 1 || got.Errors != "" {
+		t.Fatalf("code %d: %s", got.Code, got.Errors)
+	}
+	for _, says := range []string{
+		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by", "two processes",
+		"written by clients of several dialects: Jedis, Page", "no job longer than", "(given)", "    do:  ",
+	} {
+		if !strings.Contains(got.Out, says) {
+			t.Errorf("it does not say %q:\n%s", says, got.Out)
+		}
+	}
+	if again := s.Run("audit", "--demo"); again.Out != got.Out {
+		t.Error("a second run says something else")
+	}
+}
+
+func TestAReplayOfARecordComesToTheSameAnswer(t *testing.T) {
+	s := clitest.NewStage(t)
+	file := filepath.Join(t.TempDir(), "demo.txt")
+	live := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json", "--record", file))
+	again := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--replay", file, "--match", "lock:*", "--lease", "10s", "--json"))
+	if len(live.Writers) != 8 || len(live.Findings) < 10 || live.Schema != "getsetlock.audit/1" {
+		t.Errorf("%d writers, %d findings", len(live.Writers), len(live.Findings))
+	}
+	// What only a server can be asked is what the asking cost.
+	if again.Cost != nil || again.Keys == nil || len(again.Prefixes) == 0 {
+		t.Errorf("a replay has cost %v, keys %v and prefixes %v", again.Cost, again.Keys, again.Prefixes)
+	}
+	live.Cost = nil
+	a, _ := json.Marshal(live)
+	b, _ := json.Marshal(again)
+	if string(a) != string(b) {
+		t.Errorf("live\n%s\nreplayed\n%s", a, b)
+	}
+	if skewed := s.Run("skew", "--trace", file, "--lease", "10s", "--spread", "7300ms"); skewed.Code != 1 || !strings.Contains(skewed.Out, "YES") {
+		t.Errorf("skew --trace: code %d %s%s", skewed.Code, skewed.Out, skewed.Errors)
+	}
+}
+
+func TestThePageSaysWhoWaitedForHowLong(t *testing.T) {
+	s := clitest.NewStage(t)
+	file := filepath.Join(t.TempDir(), "audit.html")
+	s.Run("audit", "--demo", "--report", file)
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"132 waits, from a client", "the longest 9.856s", `<td class="words">stock-1</td><td>18</td>`} {
+		if !strings.Contains(string(page), says) {
+			t.Errorf("it does not say %q", says)
+		}
+	}
+}
+
+func TestEachPartOfTheDocumentIsWhatTheTableSays(t *testing.T) {
+	s := clitest.NewStage(t)
+	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json"))
+	for _, w := range doc.Writers {
+		if *w.Addr == "10.0.0.3:40103" {
+			low, _ := w.Offset.Low.Float64()
+			high, _ := w.Offset.High.Float64()
+			if low > 7300 || high < 7300 || low < 7000 || high > 7600 || *w.Name != "stock-3" || w.Holds.Count == 0 || len(w.Findings) == 0 {
+				t.Errorf("%+v", w)
+			}
+		}
+	}
+	var waits int64
+	for _, w := range doc.Writers {
+		waits += w.Waits.Count
+		if w.Waits.Count > 0 != (w.Waits.Longest != nil) {
+			t.Errorf("%s: waits %+v", *w.Addr, w.Waits)
+		}
+	}
+	if waits == 0 || doc.Waits.Count != waits || *doc.Waits.Longest != "9855.791" {
+		t.Errorf("%d waits of the writers, and %+v of all", waits, doc.Waits)
+	}
+	if doc.Spread.Proved == nil || doc.Spread.Guaranteed != nil {
+		t.Errorf("a fleet with contradictions has no guarantee: %+v", doc.Spread)
+	}
+	if *doc.Bases["smallest_lease"] != "given" || doc.SmallestLease.String() != "10000" || doc.Counts.Takeovers == 0 {
+		t.Errorf("%+v %v", doc.Bases, doc.SmallestLease)
+	}
+}
+
+// The embedded server has no MONITOR and no tracking: they are named, and the others are used.
+func TestSourcesThatTheServerRefusesAreNamedAndTheOthersUsed(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.World.Mini.SetTime(time.Time{}) // the machine's: a clock that stands still is one that steps
+	now := time.Now()
+	s.World.Mini.Set("lock:a", fmt.Sprint(now.Add(time.Minute).UnixMilli()))
+	s.World.Mini.Set("lock:b", fmt.Sprint(now.Add(time.Minute).Unix()))
+	got := s.Run("audit", "--match", "lock:*", "--for", "300ms", "--monitor", "--json")
+	doc := clitest.DocumentOf[AuditDocument](t, got)
+	missing := map[string]bool{}
+	looked := int64(0)
+	for _, source := range doc.Sources {
+		missing[source.Source] = source.Missing != nil
+		if source.Source == "poll" {
+			looked = source.Events
+		}
+	}
+	if !missing["tracking"] || !missing["clients"] || missing["poll"] || looked == 0 {
+		t.Errorf("%+v", doc.Sources)
+	}
+	if got.Code != 1 || len(doc.Findings) == 0 || doc.Findings[0].Kind != "mixture" || *doc.Findings[0].Key != "lock:" {
+		t.Errorf("code %d, %+v", got.Code, doc.Findings)
+	}
+	if len(doc.Prefixes) != 1 || len(doc.Prefixes[0].Forms) != 2 || *doc.Keys != 2 {
+		t.Errorf("%+v", doc.Prefixes)
+	}
+	for _, key := range s.World.Mini.Keys() {
+		if key != "lock:a" && key != "lock:b" {
+			t.Errorf("left behind: %s", key)
+		}
+	}
+}
+
+// What was not looked at is not told to be empty.
+func TestAReplayOfARefusedProbeSaysSo(t *testing.T) {
+	s := clitest.NewStage(t)
+	file := filepath.Join(t.TempDir(), "refused.record")
+	text := "getsetlock.observed/1\n1770000000.000000 probe \"keys\" \"0\" \"0\" \"0\" \"primary\" \"pattern\"\n" +
+		"1770000000.000000 probe \"refused\" \"listing keys by SCAN: NOPERM no\"\n1770000000.000000 stats \"setnx\" 1\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--replay", file, "--json"))
+	if len(doc.Findings) != 1 || doc.Findings[0].Kind != "right" || !strings.Contains(doc.Findings[0].What, "could not be gone through: listing keys by SCAN: NOPERM no") {
+		t.Errorf("%+v", doc.Findings)
+	}
+}
+
+func TestAnInterruptedAuditPrintsWhatItSawAndItsRecordIsWhole(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.World.Mini.SetTime(time.Time{})
+	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+	wire := s.World.Wire()
+	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	file := filepath.Join(t.TempDir(), "record.txt")
+	running := s.Start("audit", "--match", "lock:*", "--for", "1h", "--record", file)
+	wire.Await("EVALSHA", 3)
+	s.Signal(syscall.SIGINT)
+	got := <-running.Done
+	if got.Code != 130 || !strings.Contains(got.Out, "1 key looked at") || !strings.Contains(got.Errors, "interrupted by ^C") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := offset.NewObservedReader(f)
+	for err == nil {
+		_, err = r.Next()
+	}
+	if err.Error() != "EOF" {
+		t.Errorf("the record is broken: %v", err)
+	}
+}
+
+// With --for 0 an interruption is how a watch ends.
+func TestAnEndlessAuditEndsWellByAnInterruption(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.World.Mini.SetTime(time.Time{})
+	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+	wire := s.World.Wire()
+	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	running := s.Start("audit", "--for", "0", "--quiet", "--lease", "60s", "--dialect", "jedis")
+	wire.Await("EVALSHA", 3)
+	s.Signal(syscall.SIGINT)
+	if got := <-running.Done; got.Code != 0 || got.Errors != "" {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+}
+
+func TestAFullDiskIsToldOfAndTheAnswerPrinted(t *testing.T) {
+	s := clitest.NewStage(t)
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Fatal("this system has no /dev/full")
+	}
+	got := s.Run("audit", "--demo", "--record", "/dev/full")
+	if got.Code != 3 || !strings.Contains(got.Errors, "writing --record /dev/full; it ends with what was seen until then: no space left on device") || !strings.Contains(got.Out, "10.0.0.3:40103") {
+		t.Errorf("code %d %s", got.Code, got.Errors)
+	}
+}
+
+// Nobody watches for an hour to learn then that the page cannot be written.
+func TestAReportThatCannotBeWrittenIsToldOfBeforeTheWatchAndBehindItBesideTheAnswer(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Want(s.Run("audit", "--demo", "--report", "/no/such/folder/x.html"), 3, "", "writing --report /no/such/folder/x.html: no such file or directory")
+	s.World.Mini.SetTime(time.Time{})
+	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+	wire := s.World.Wire()
+	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	folder := filepath.Join(t.TempDir(), "reports")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	running := s.Start("audit", "--for", "0", "--quiet", "--lease", "60s", "--report", filepath.Join(folder, "x.html"))
+	wire.Await("EVALSHA", 3)
+	if err := os.Remove(folder); err != nil { // nothing is left in it meanwhile
+		t.Fatal(err)
+	}
+	s.Signal(syscall.SIGINT)
+	if got := <-running.Done; got.Code != 3 || !strings.Contains(got.Errors, "writing --report") || !strings.Contains(got.Out, "watched ") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+}
+
+// What was not seen was not well.
+func TestAServerThatGoesAwayAmidAWatchAndAPatternThatMatchesNothingAreToldOf(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.World.Mini.SetTime(time.Time{})
+	got := s.Run("audit", "--for", "100ms", "--match", "lokc:*")
+	s.Want(got, 0, got.Out, "")
+	if !strings.Contains(got.Out, `no key matches "lokc:*"`) || strings.Contains(got.Out, "WELL") {
+		t.Errorf("of no key at all it says\n%s", got.Out)
+	}
+	if got := s.Run("audit", "--for", "100ms"); !strings.Contains(got.Out, "there is no key") || got.Code != 0 {
+		t.Errorf("code %d, of an empty database it says\n%s", got.Code, got.Out)
+	}
+	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+	wire := s.World.Wire(redistest.Rule{Command: "PING", Times: -1, Do: redistest.CutBefore}) // what is asked at the end
+	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	got = s.Run("audit", "--for", "100ms", "--quiet", "--lease", "60s", "--dialect", "jedis")
+	if got.Code != 3 || !strings.Contains(got.Errors, "to the end; what was seen until then is above") || !strings.Contains(got.Out, "watched ") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+}
+
+func TestAPieceOfALineIsTakenOffTheRecordAgain(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "r")
+	f := &auditFlags{record: name}
+	r, err := f.openRecord()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Write([]byte("whole\n")); err != nil {
+		t.Fatal(err)
+	}
+	// As a full disk leaves it: half a line, and an error.
+	if _, err := r.file.WriteString("hal"); err != nil {
+		t.Fatal(err)
+	}
+	r.torn(3, syscall.ENOSPC)
+	if _, err := r.Write([]byte("more\n")); err == nil {
+		t.Error("it goes on after a failure")
+	}
+	if err := r.close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(name); string(text) != "whole\n" {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestAServerThatCannotAnswerIsOneLineAndExitCode3(t *testing.T) {
+	for _, verb := range []string{"audit", "doctor"} {
+		s := clitest.NewStage(t)
+		for name, c := range map[string]struct {
+			address, says string
+		}{
+			"down":    {"redis://127.0.0.1:1", "nothing listens there"},
+			"loading": {"redis://" + s.World.Wire(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(redistest.Loading)}, redistest.Rule{Command: "INFO", Times: -1, Do: redistest.Answer(redistest.Loading)}).Listen(), "still reading its data"},
+		} {
+			got := s.Run(verb, "--redis", c.address, "--for=1s")
+			if verb == "doctor" {
+				got = s.Run(verb, "--redis", c.address)
+			}
+			if got.Code != 3 || !strings.Contains(got.Errors, c.says) || strings.Count(got.Errors, "\n") != 1 {
+				t.Errorf("%s, %s: code %d %q", verb, name, got.Code, got.Errors)
+			}
+		}
+	}
+}
+
+func TestWithoutTheRightToListKeysTheRestIsWatched(t *testing.T) {
+	s := clitest.NewStage(t)
+	wire := s.World.Wire(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+	got := s.Run("audit", "--redis", "redis://"+wire.Listen(), "--for", "200ms", "--json")
+	doc := clitest.DocumentOf[AuditDocument](t, got)
+	if got.Code != 1 || len(doc.Findings) == 0 || doc.Findings[0].Kind != "right" {
+		t.Errorf("code %d %+v %s", got.Code, doc.Findings, got.Errors)
+	}
+}
+
+func TestWrongUseOfAuditAndDoctor(t *testing.T) {
+	s := clitest.NewStage(t)
+	for line, says := range map[string]string{
+		"audit x":                            "takes no arguments",
+		"audit --for -1s":                    "must not be negative",
+		"audit --lease 0s":                   `"0s" for "--lease"`,
+		"audit --hash":                       "--hash is for --record",
+		"audit --demo --replay x":            "give one",
+		"audit --demo --redis x":             "for a live server",
+		"audit --replay /no/file":            "--replay /no/file: no such file",
+		"audit --replay x --monitor":         "not for --replay",
+		"audit --dialect foo":                `no dialect is called "foo"`,
+		"doctor --fix":                       "--fix needs --match",
+		"doctor --yes":                       "--yes is for --fix",
+		"doctor --fix --match lock:*":        "you cannot be asked",
+		"doctor --spread 1s --watch 1s":      "give one",
+		"doctor --spread -1s":                "can't be negative",
+		"audit --record /no/folder/x --demo": "",
+	} {
+		got := s.Run(strings.Fields(line)...)
+		want := 2
+		if says == "" {
+			want, says = 3, "making --record"
+		}
+		s.Want(got, want, "", says)
+	}
+}
+
+// What docs/audit.md shows is what the program prints.
+func TestTheDocumentShowsWhatTheDemoPrints(t *testing.T) {
+	text, err := os.ReadFile("../../../../../docs/audit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, ok := strings.Cut(string(text), "<!-- getsetlock audit --demo -->\n")
+	if !ok {
+		t.Fatal("docs/audit.md shows no output")
+	}
+	printed := map[string]bool{}
+	for _, line := range strings.Split(clitest.NewStage(t).Run("audit", "--demo").Out, "\n") {
+		printed[line] = true
+	}
+	lines := 0
+	for _, line := range strings.Split(shown, "\n") {
+		line, indented := strings.CutPrefix(line, "    ")
+		if !indented && line != "" {
+			break
+		}
+		if lines++; !printed[line] {
+			t.Errorf("it no longer prints %q", line)
+		}
+	}
+	if lines < 30 {
+		t.Errorf("only %d lines are shown", lines)
+	}
+}

@@ -1,0 +1,202 @@
+//go:build real && unix
+
+package auditverb
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+// ward is a server with locks that a fix frees, with locks that it moves, and with such as it must not touch.
+type ward struct {
+	*redistest.Server
+	begun  time.Time
+	values map[string]string
+}
+
+const (
+	wardKeys  = 300              // of each kind
+	wardLease = 10 * time.Minute // of the old clients: half of one outlasts the slowest run
+)
+
+func newWard(t *testing.T) *ward {
+	w := &ward{Server: redistest.Real(t, redistest.Options{}), begun: time.Now(), values: map[string]string{}}
+	for n := range wardKeys {
+		w.put(fmt.Sprintf("lock:dead:%d", n), -time.Hour-time.Duration(n)*time.Second)
+		w.put(fmt.Sprintf("lock:far:%d", n), time.Hour+time.Duration(n)*time.Second)
+		w.put(fmt.Sprintf("lock:held:%d", n), wardLease/2)
+	}
+	return w
+}
+
+func (w *ward) put(key string, ahead time.Duration) {
+	w.values[key] = strconv.FormatInt(w.begun.Add(ahead).UnixMilli(), 10)
+	w.Do("SET", key, w.values[key])
+}
+
+// fixed counts keys that were changed, and fails at one that is neither as it was nor as a whole fix leaves it.
+func (w *ward) fixed(t *testing.T) (n int) {
+	t.Helper()
+	for key, was := range w.values {
+		is, err := redis.String(w.Do("GET", key), nil)
+		gone := err != nil
+		switch kind := strings.Split(key, ":")[1]; {
+		case is == was:
+		case kind == "dead" && gone:
+			n++
+		case kind == "far" && !gone:
+			n++
+			stamp, err := strconv.ParseInt(is, 10, 64)
+			if now := time.Now(); err != nil || time.UnixMilli(stamp).Before(w.begun.Add(wardLease)) || time.UnixMilli(stamp).After(now.Add(wardLease)) {
+				t.Errorf("%s holds %q, which does not end one lease after an instant between %v and %v", key, is, w.begun, now)
+			}
+		default:
+			t.Errorf("%s was %s and is %q", key, was, is)
+		}
+	}
+	if size := w.Do("DBSIZE").(int64); size > int64(len(w.values)) {
+		t.Errorf("%d keys were left of %d", size, len(w.values))
+	}
+	return n
+}
+
+// Killed between any two commands: each lock is as it was or wholly mended, and who comes next mends the rest.
+func TestKilledAmidItsFixesTheDoctorLeavesNoLockHalfDone(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "getsetlock")
+	if out, err := exec.Command("go", "build", "-o", program, "../../..").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// The dead are deleted first, by one command each, and the stamps are moved by two each, of which one asks for the time.
+	for _, after := range []int64{1, 2, 100, wardKeys, wardKeys + 1, wardKeys + 2, wardKeys + 3, wardKeys + 4, 2*wardKeys + 100, 3*wardKeys - 1} {
+		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
+			t.Parallel()
+			w := newWard(t)
+			w.killedAfter(t, program, after)
+			n := w.fixed(t)
+			if want := int(min(after, wardKeys) + max(0, after-wardKeys)/2); n != want {
+				t.Errorf("%d were mended by %d commands, want %d", n, after, want)
+			}
+			if out, _ := doctorOf(program, w.URL()).CombinedOutput(); w.fixed(t) != 2*wardKeys {
+				t.Errorf("who came next left %d of %d\n%s", 2*wardKeys-w.fixed(t), 2*wardKeys, out)
+			}
+		})
+	}
+}
+
+func doctorOf(program, url string) *exec.Cmd {
+	return exec.Command(program, "doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", wardLease.String(), "--spread", "100ms",
+		"--behind", "1s", "--ahead", "0s", "--fix", "--yes", "--quiet", "--redis", url)
+}
+
+// killedAfter kills the doctor when the server has answered so many commands of its fixes, before it gets the next.
+func (w *ward) killedAfter(t *testing.T, program string, commands int64) {
+	t.Helper()
+	g := newGate(t, w.Addr(), commands)
+	cmd := doctorOf(program, g.url())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-g.shut:
+		_ = cmd.Process.Kill()
+		<-ended
+	case err := <-ended:
+		select {
+		case <-g.shut: // and it gave up, before we had time to kill it
+		default:
+			t.Fatalf("it ended by itself: %v", err)
+		}
+	}
+}
+
+// gate is a proxy that lets so many requests pass, the first fix's script being the first of them, and none after.
+type gate struct {
+	listener net.Listener
+	server   string
+	most     int64
+	passed   atomic.Int64
+	once     sync.Once
+	shut     chan struct{} // closed when the last was answered
+}
+
+func newGate(t *testing.T, server string, most int64) *gate {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{listener: listener, server: server, most: most, shut: make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { g.serve(c) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); wg.Wait() })
+	return g
+}
+
+func (g *gate) url() string { return "redis://" + g.listener.Addr().String() }
+
+// serve ends with its client, which is killed or ends. The fixes are made one after the other, so what comes back
+// when the last has passed is the answer to it.
+func (g *gate) serve(c net.Conn) {
+	s, err := net.Dial("tcp", g.server)
+	if err != nil {
+		c.Close()
+		return
+	}
+	var replies sync.WaitGroup
+	replies.Go(func() {
+		defer c.Close()
+		g.pass(s, func(b []byte) bool {
+			if g.passed.Load() < g.most {
+				_, err := c.Write(b)
+				return err == nil
+			}
+			g.once.Do(func() { close(g.shut) })
+			return true
+		})
+	})
+	g.pass(c, func(b []byte) bool {
+		switch n := g.passed.Load(); {
+		case n >= g.most:
+			return true
+		case n > 0 || bytes.Contains(b, []byte("doctor-fix")):
+			g.passed.Add(1)
+		}
+		_, err := s.Write(b)
+		return err == nil
+	})
+	s.Close()
+	replies.Wait()
+}
+
+func (g *gate) pass(from net.Conn, to func([]byte) bool) {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil || !to(buffer[:n]) {
+			return
+		}
+	}
+}

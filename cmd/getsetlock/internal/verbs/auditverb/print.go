@@ -1,0 +1,374 @@
+package auditverb
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+func (f *auditFlags) print(e *out.Env, a *auditAnswer) error {
+	if f.asJSON {
+		return e.PrintJSON(a.document())
+	}
+	w := e.Stdout
+	fmt.Fprintln(w, "audit of "+a.where)
+	a.printWindow(w)
+	printForms(e, a)
+	printWriters(e, a)
+	a.printClocks(w)
+	a.printCost(w)
+	printFindings(w, a.all)
+	return nil
+}
+
+// printWindow says when which source looked.
+func (a *auditAnswer) printWindow(w io.Writer) {
+	ev := &a.result.Evidence
+	if a.probe != nil {
+		fmt.Fprintf(w, "%s looked at\n", countOf(int(a.probe.Keys), "key"))
+	}
+	if ev.From.IsZero() {
+		return
+	}
+	fmt.Fprintf(w, "watched %s, by the server's clock\n", between(ev.From, ev.Until))
+	for _, c := range ev.Coverage {
+		switch {
+		case c.Missing != "":
+			fmt.Fprintf(w, "  %-9s not used: %s\n", c.Source, out.OneLine(c.Missing))
+		default:
+			fmt.Fprintf(w, "  %-9s %d events%s\n", c.Source, c.Events, holesWords(c.Holes))
+		}
+	}
+}
+
+func holesWords(holes []census.Hole) string {
+	if len(holes) == 0 {
+		return ""
+	}
+	var blind time.Duration
+	by := map[census.HoleReason]bool{}
+	var reasons []string
+	for _, h := range holes {
+		blind += h.Until.Sub(h.From)
+		if !by[h.Reason] {
+			by[h.Reason] = true
+			reasons = append(reasons, string(h.Reason))
+		}
+	}
+	return fmt.Sprintf("; saw nothing for %s (%s)", blind.Round(time.Millisecond), strings.Join(reasons, ", "))
+}
+
+func printForms(e *out.Env, a *auditAnswer) {
+	if a.probe == nil || len(a.probe.Prefixes) == 0 {
+		return
+	}
+	fmt.Fprintln(e.Stdout)
+	g := out.NewGrid(out.Left("keys under"), out.Right("keys"), out.Left("form"), out.Left("dialect"), out.Right("no ttl"), out.Right("past"), out.Right("far ahead"))
+	for _, p := range a.probe.Prefixes {
+		for _, f := range p.Forms {
+			who := "-"
+			if len(f.Dialects) > 0 {
+				who = f.Dialects[0]
+			}
+			if n := len(f.Dialects) - 1; n > 0 {
+				who = fmt.Sprintf("%s +%d", who, n)
+			}
+			g.Add(orNone(out.Escaped(p.Prefix)), f.Keys, f.Form.String(), who, f.NoTTL, f.Expired, f.Far)
+		}
+		for _, kind := range slices.Sorted(maps.Keys(p.Types)) {
+			g.Add(orNone(out.Escaped(p.Prefix)), p.Types[kind], kind, "-", "-", "-", "-")
+		}
+	}
+	e.Print(g)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(no prefix)"
+	}
+	return s
+}
+
+func printWriters(e *out.Env, a *auditAnswer) {
+	writers := a.result.Evidence.Writers
+	if len(writers) == 0 {
+		return
+	}
+	fmt.Fprintln(e.Stdout)
+	g := out.NewGrid(out.Left("writer"), out.Left("name"), out.Left("library"), out.Left("dialect"), out.Left("clock less the server's"), out.Right("drift ppm"),
+		out.Right("acquired"), out.Right("takeovers"), out.Right("longest hold"), out.Right("longest wait"), out.Right("findings"))
+	for _, w := range writers[:min(len(writers), mostPrinted)] {
+		who := w.Dialect
+		if n := len(w.Also); n > 0 {
+			who = fmt.Sprintf("%s +%d", who, n)
+		}
+		g.Add(nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), out.Dashed(out.Escaped(w.Library)), out.Dashed(who), offsetWords(w.Offset), driftWords(w.Offset),
+			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), longestWords(w.Waits), len(w.Findings))
+	}
+	e.Print(g)
+	if more := len(writers) - mostPrinted; more > 0 {
+		fmt.Fprintf(e.Stdout, "and %d more, which --json and --report list\n", more)
+	}
+}
+
+// mostPrinted is how many writers a table for people has.
+const mostPrinted = 50
+
+func nobody(addr string) string {
+	if addr == "" {
+		return "(somebody)"
+	}
+	return addr
+}
+
+func offsetWords(o census.Offset) string {
+	if o.Writes == 0 {
+		return "-"
+	}
+	low, high := "?", "?"
+	// Rounded outwards: what is shown must hold too.
+	if o.Low != offset.NoLow {
+		low = signed(o.Low.Truncate(offsetStep), o.Low, -offsetStep)
+	}
+	if o.High != offset.NoHigh {
+		high = signed(o.High.Truncate(offsetStep), o.High, offsetStep)
+	}
+	text := low + " … " + high
+	if o.LeaseGuessed {
+		text += " *"
+	}
+	return text
+}
+
+// offsetStep is how finely a table shows offsets.
+const offsetStep = 10 * time.Microsecond
+
+// signed writes a duration that was cut, moved by one step where the cut went inwards.
+func signed(cut, whole, step time.Duration) string {
+	if step < 0 && cut > whole || step > 0 && cut < whole {
+		cut += step
+	}
+	if cut > 0 {
+		return "+" + cut.String()
+	}
+	return cut.String()
+}
+
+func driftWords(o census.Offset) string {
+	if !o.HasRate {
+		return "-"
+	}
+	return fmt.Sprintf("%+.0f … %+.0f", o.LowPPM, o.HighPPM)
+}
+
+func longestWords(h census.Durations) string {
+	if h.Count == 0 {
+		return "-"
+	}
+	return out.Short(h.Longest)
+}
+
+// printClocks says what clocks, leases and jobs come to together.
+func (a *auditAnswer) printClocks(w io.Writer) {
+	e := &a.result.Evidence
+	if len(e.Writers) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	for _, line := range a.clockLines() {
+		fmt.Fprintf(w, "%-18s%s\n", line[0], line[1])
+	}
+}
+
+// clockLines are names and values, for the terminal and the page.
+func (a *auditAnswer) clockLines() [][2]string {
+	e := &a.result.Evidence
+	lines := [][2]string{{"clocks apart", a.spreadWords()}, {"clocks behind", serverWords(e, e.Behind, "--lease or --greatest")}, {"clocks ahead", serverWords(e, e.Ahead, "--lease and --gap")}}
+	lease := spanWords(e.SmallestLease)
+	if e.GreatestLease.Known() && e.GreatestLease.Value != e.SmallestLease.Value {
+		lease += ", greatest " + spanWords(e.GreatestLease)
+	}
+	lines = append(lines, [2]string{"smallest lease", lease}, [2]string{"longest gap", spanWords(e.LongestGap)},
+		[2]string{"longest hold", spanWords(e.LongestHold)}, [2]string{"longest safe job", spanWords(e.LongestSafeJob)}, [2]string{"waits", waitsWords(e)})
+	for _, w := range e.Writers {
+		if w.Offset.LeaseGuessed {
+			return append(lines, [2]string{"*", "hangs on a guessed lease: --lease gives it"})
+		}
+	}
+	return lines
+}
+
+// waitsWords does not take failures that nobody saw for waits that did not happen: only MONITOR shows them.
+func waitsWords(e *census.Evidence) string {
+	switch d := e.Waits; {
+	case d.Count > 0:
+		return fmt.Sprintf("%d; half took at most %s, 99 %% at most %s, the longest %s", d.Count, out.Short(d.P50), out.Short(d.P99), out.Short(d.Longest))
+	case e.Covered(census.SourceMonitor).From.IsZero():
+		return "unknown: only --monitor shows attempts that fail"
+	}
+	return "none was seen"
+}
+
+func (a *auditAnswer) spreadWords() string {
+	e := &a.result.Evidence
+	if offsets(e) == 0 {
+		return "unknown: nobody's writes were seen by name (--monitor shows them)"
+	}
+	text := "at least " + out.Short(e.Spread.Proved)
+	switch {
+	case e.Spread.Sound():
+		return text + " (proved), at most " + out.Short(e.Spread.Guaranteed) + " (guaranteed, of those seen)"
+	case len(e.Spread.Contradicted) > 0:
+		return text + "; no upper bound is guaranteed, since these contradict themselves: " + fewOf(e.Spread.Contradicted)
+	}
+	return text + "; no upper bound: too little was seen of " + fewOf(e.Spread.Unbounded)
+}
+
+// serverWords says how far clocks are off the server's, to one side. needs are
+// the flags without which nothing bounds it from above.
+func serverWords(e *census.Evidence, b census.Bound, needs string) string {
+	if b.Writes == 0 {
+		if b.Span.Known() {
+			return "at most " + spanWords(b.Span) + ", than the server's"
+		}
+		return "unknown: no write of an old client was seen"
+	}
+	var parts []string
+	if b.AtLeast > 0 {
+		parts = append(parts, "at least "+out.Short(b.AtLeast))
+	}
+	if b.AtMost != offset.NoHigh {
+		parts = append(parts, "at most "+out.Short(b.AtMost))
+	} else {
+		parts = append(parts, "no upper bound without "+needs)
+	}
+	text := strings.Join(parts, ", ") + ", by " + countOf(int(b.Writes), "write")
+	if b.Guessed {
+		text += " *"
+	}
+	switch {
+	case b.Span.Known():
+		return text + "; " + spanWords(b.Span)
+	case b.AtMost == offset.NoHigh || b.Guessed:
+		return text
+	case e.Run == "":
+		return text + "; not measured: the server names no run id"
+	case e.Idle == 0:
+		return text + "; not measured: it is not known how long an old client pauses between two attempts, and who was silent was not seen"
+	case e.Window < e.Idle:
+		return text + fmt.Sprintf("; not measured: watched for %s of %s without a hole", out.Short(e.Window), out.Short(e.Idle))
+	}
+	return text
+}
+
+// fewOf lists names for a line: a fleet that connects anew for each command has thousands.
+func fewOf(names []string) string {
+	if more := len(names) - 5; more > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:5], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+func spanWords(s census.Span) string {
+	switch {
+	case !s.Known():
+		return "unknown"
+	case s.Value >= offset.NoHigh/2:
+		return "unbounded"
+	}
+	text := out.Short(s.Value) + " (" + string(s.Basis) + ")"
+	if s.Addr != "" {
+		text += ", by " + s.Addr
+	}
+	if s.Key != "" {
+		text += ", of " + out.Escaped(s.Key)
+	}
+	if s.Note != "" {
+		text += "; " + s.Note
+	}
+	return text
+}
+
+// printCost says what the audit itself did to the server.
+func (a *auditAnswer) printCost(w io.Writer) {
+	for _, line := range a.costLines() {
+		fmt.Fprintf(w, "%-18s%s\n", "cost", line)
+	}
+}
+
+func (a *auditAnswer) costLines() []string {
+	var lines []string
+	c := a.result.Cost
+	if a.probe != nil && a.probe.Cost.Work > 0 && c.Elapsed > 0 {
+		p := a.probe.Cost
+		lines = append(lines, fmt.Sprintf("probe: %s in %s, of which the server was waited for %s; slowest slice %s", countOf(int(a.probe.Keys), "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
+	}
+	if c.Looks > 0 && c.HasShare {
+		lines = append(lines, fmt.Sprintf("looks: %d, for which the server worked %s: %.2f %% of one core", c.Looks, out.Short(c.ServerTime), 100*c.Share))
+	} else if c.Looks > 0 {
+		lines = append(lines, fmt.Sprintf("looks: %d; what they cost could not be asked", c.Looks))
+	}
+	if m := c.Monitor; m != nil {
+		text := fmt.Sprintf("monitor: %s, %s, %d lines, %d KiB", countOf(m.Bursts, "burst"), out.Short(m.Time), m.Lines, m.Bytes>>10)
+		if m.PingOn > 0 && m.PingOff > 0 {
+			text += fmt.Sprintf("; a PING took %s with it and %s without", out.Short(m.PingOn), out.Short(m.PingOff))
+		}
+		if m.OpsOn > 0 && m.OpsOff > 0 {
+			text += fmt.Sprintf("; %.0f commands a second with it and %.0f without", m.OpsOn, m.OpsOff)
+		}
+		lines = append(lines, text)
+		for _, why := range m.Stopped {
+			lines = append(lines, "monitor stopped: "+why)
+		}
+	}
+	return lines
+}
+
+// printFindings prints sentences for people, a paragraph each.
+func printFindings(w io.Writer, all []census.Finding) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "\nWELL: nothing is wrong with what was seen.")
+		return
+	}
+	for _, f := range all {
+		fmt.Fprintln(w)
+		printFinding(w, f)
+	}
+}
+
+func printFinding(w io.Writer, f census.Finding) {
+	about := ""
+	if f.Key != "" {
+		about = out.Shortened(out.Escaped(f.Key), 200) + ": "
+	}
+	wrap(w, strings.ToUpper(string(f.Severity))+"  ", about+f.What)
+	if f.Advice != "" {
+		wrap(w, "    do: ", f.Advice)
+	}
+}
+
+// wrap breaks a sentence at blanks, under its beginning.
+func wrap(w io.Writer, head, text string) {
+	const width = 110
+	indent := strings.Repeat(" ", 9)
+	line := fmt.Sprintf("%-9s", head)
+	for i, word := range strings.Fields(out.OneLine(text)) {
+		if i > 0 && len([]rune(line))+1+len([]rune(word)) > width {
+			fmt.Fprintln(w, line)
+			line = indent + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	fmt.Fprintln(w, line)
+}

@@ -1,0 +1,296 @@
+package auditverb
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// page is the answer as a page of plots and tables.
+func (a *auditAnswer) page() report.Page {
+	p := report.Page{
+		Title: "getsetlock audit of " + a.where, Verdict: a.verdict(), Bad: bad(a.all),
+		Foot: "Made by: " + strings.Join(a.how, " "),
+	}
+	if e := &a.result.Evidence; !e.From.IsZero() {
+		p.Words = append(p.Words, "Watched "+between(e.From, e.Until)+", by the server's clock.")
+	}
+	found := a.findingsSection()
+	for _, s := range []*report.Section{a.offsetsSection(), a.holdsSection(), a.waitsSection(), a.timelineSection(), &found, a.formsSection()} {
+		if s != nil {
+			p.Sections = append(p.Sections, *s)
+		}
+	}
+	p.Sections = append(p.Sections, a.sumsSection())
+	return p
+}
+
+// verdict is the answer in a sentence.
+func (a *auditAnswer) verdict() string {
+	count := map[census.Severity]int{}
+	for _, f := range a.all {
+		count[f.Severity]++
+	}
+	switch {
+	case count[census.SeverityError] > 0:
+		return fmt.Sprintf("BROKEN: %s, %s.", countOf(count[census.SeverityError], "error"), countOf(count[census.SeverityWarning], "warning"))
+	case count[census.SeverityWarning] > 0:
+		return fmt.Sprintf("NOT WELL: %s.", countOf(count[census.SeverityWarning], "warning"))
+	}
+	return "WELL: nothing is wrong with what was seen."
+}
+
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (a *auditAnswer) findingsSection() report.Section {
+	s := report.Section{Title: "What is wrong, and what to do", Table: report.Table{Columns: []string{"severity", "key", "what", "do"}, Text: 4}}
+	if len(a.all) == 0 {
+		s.Words = "Nothing was found."
+	}
+	for _, f := range a.all {
+		s.Table.Rows = append(s.Table.Rows, []string{string(f.Severity), out.Escaped(f.Key), out.OneLine(f.What), f.Advice})
+	}
+	return s
+}
+
+// offsetsSection shows a bar for each client's clock.
+func (a *auditAnswer) offsetsSection() *report.Section {
+	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval", X: "client's clock less the server's, ms"}
+	table := report.Table{Columns: []string{"writer", "name", "dialect", "at least, ms", "at most, ms", "drift, ppm", "writes"}, Text: 3}
+	for _, w := range a.result.Evidence.Writers {
+		if w.Offset.Writes == 0 {
+			continue
+		}
+		r := report.Range{Name: writerName(w), OpenLow: w.Offset.Low == offset.NoLow, OpenHigh: w.Offset.High == offset.NoHigh, Alarm: len(w.Contradictions) > 0}
+		low, high := "?", "?"
+		if !r.OpenLow {
+			r.Low, low = inMillis(w.Offset.Low), out.Millis(w.Offset.Low).String()
+		}
+		if !r.OpenHigh {
+			r.High, high = inMillis(w.Offset.High), out.Millis(w.Offset.High).String()
+		}
+		if !r.OpenLow && !r.OpenHigh && r.Low > r.High {
+			r.Low, r.High = r.High, r.Low // contradicted beyond any bar; the table tells it as it is
+		}
+		figure.Rows = append(figure.Rows, r)
+		table.Rows = append(table.Rows, []string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high, driftWords(w.Offset), strconv.Itoa(w.Offset.Writes)})
+	}
+	if len(figure.Rows) == 0 {
+		return nil
+	}
+	figure.Rows = figure.Rows[:min(len(figure.Rows), reportRows)]
+	return &report.Section{
+		Title: "Clocks", Figure: figure, Table: table,
+		Words: "Each client's clock lies in its bar, if its lease is right and one process writes with one clock. A red bar is contradicted: the clock stepped, two processes share the address, or the lease is another. A pale one is open at an end: too little was seen. How far the clocks are apart: " + a.spreadWords() + ".",
+	}
+}
+
+// reportRows is how many bars fit on a page; the table below has all.
+const reportRows = 40
+
+func writerName(w census.Writer) string {
+	if w.Name != "" {
+		return out.OneLine(out.Escaped(w.Name)) + " " + w.Addr
+	}
+	return nobody(w.Addr)
+}
+
+func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// holdsSection shows how long jobs are against leases.
+func (a *auditAnswer) holdsSection() *report.Section {
+	e := &a.result.Evidence
+	if len(e.Holds) == 0 {
+		return nil
+	}
+	holds := slices.Clone(e.Holds)
+	slices.SortStableFunc(holds, func(a, b census.Hold) int { return cmp.Compare(a.For, b.For) })
+	held, lease := report.Line{Name: "holds, the shortest first"}, report.Line{Name: "lease of the holder", Dashed: true}
+	safe := report.Line{Name: "longest safe job with these clocks", Dashed: true}
+	table := report.Table{Columns: []string{"key", "writer", "at", "held", "lease", "source"}, Text: 3}
+	for n, h := range holds {
+		x := float64(n + 1)
+		held.At = append(held.At, report.XY{X: x, Y: h.For.Seconds()})
+		leased := "?"
+		if h.Lease > 0 {
+			lease.At, leased = append(lease.At, report.XY{X: x, Y: h.Lease.Seconds()}), out.Short(h.Lease)
+		}
+		if s := e.LongestSafeJob; s.Known() && s.Value >= 0 && s.Value < offset.NoHigh/2 {
+			safe.At = append(safe.At, report.XY{X: x, Y: s.Value.Seconds()})
+		}
+		if n >= len(holds)-longestHolds {
+			table.Rows = append(table.Rows, []string{out.Escaped(h.Key), nobody(h.Addr), h.At.UTC().Format("15:04:05.000"), out.Short(h.For), leased, string(h.Source)})
+		}
+	}
+	slices.Reverse(table.Rows)
+	lines := slices.DeleteFunc([]report.Line{held, lease, safe}, func(l report.Line) bool { return len(l.At) == 0 })
+	return &report.Section{
+		Title: "Holds against leases", Words: fmt.Sprintf("%d holds; the longest are in the table. A hold above its lease was taken away from its holder, or could have been; one above the longest safe job could have been by the fastest clock.", len(holds)),
+		Figure: &report.Plot{Name: "Holds against leases", X: "holds, the shortest first", Y: "s", Lines: lines}, Table: table,
+	}
+}
+
+// longestHolds is how many the table names.
+const longestHolds = 15
+
+// waitsSection shows how long clients stood before locks that others held.
+func (a *auditAnswer) waitsSection() *report.Section {
+	var waited []census.Writer
+	for _, w := range a.result.Evidence.Writers {
+		if w.Waits.Count > 0 {
+			waited = append(waited, w)
+		}
+	}
+	if len(waited) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(waited, func(a, b census.Writer) int { return cmp.Compare(b.Waits.Longest, a.Waits.Longest) })
+	half, most, longest := report.Line{Name: "half took at most"}, report.Line{Name: "99 % took at most"}, report.Line{Name: "the longest", Dashed: true}
+	table := report.Table{Columns: []string{"writer", "name", "waits", "half at most", "99 % at most", "longest"}, Text: 2}
+	for n, w := range waited {
+		x := float64(n + 1)
+		half.At = append(half.At, report.XY{X: x, Y: w.Waits.P50.Seconds()})
+		most.At = append(most.At, report.XY{X: x, Y: w.Waits.P99.Seconds()})
+		longest.At = append(longest.At, report.XY{X: x, Y: w.Waits.Longest.Seconds()})
+		if n < reportRows {
+			table.Rows = append(table.Rows, []string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), strconv.FormatInt(w.Waits.Count, 10), out.Short(w.Waits.P50), out.Short(w.Waits.P99), out.Short(w.Waits.Longest)})
+		}
+	}
+	all := a.result.Evidence.Waits
+	return &report.Section{
+		Title: "Waits for locks that others held", Table: table,
+		Words: fmt.Sprintf("%s, from a client's first failed attempt at a key to its success, or to its last attempt. Half took at most %s, 99 %% at most %s, the longest %s. Only MONITOR shows them.",
+			countOf(int(all.Count), "wait"), out.Short(all.P50), out.Short(all.P99), out.Short(all.Longest)),
+		Figure: &report.Plot{Name: "Waits of each client", X: "clients, who waited longest first", Y: "s", Lines: []report.Line{longest, most, half}},
+	}
+}
+
+// timelineSection shows one key: the one with the most mishaps, around the first of them.
+func (a *auditAnswer) timelineSection() *report.Section {
+	key, from, until := a.busiest()
+	if key == nil {
+		return nil
+	}
+	begin, end := key.Timeline[from].At, key.Timeline[until-1].At
+	span := max(end.Sub(begin), time.Millisecond)
+	begin, end = begin.Add(-span/20), end.Add(span/20)
+	seconds := func(t time.Time) float64 { return min(max(t.Sub(begin), 0), end.Sub(begin)).Seconds() }
+	t := &report.Timeline{Name: "Timeline of " + out.Escaped(key.Key), X: "time, s"}
+	rows := map[string]int{}
+	rowOf := func(addr, name string) int {
+		if n, known := rows[addr]; known {
+			return n
+		}
+		rows[addr] = len(t.Rows)
+		t.Rows = append(t.Rows, report.Row{Name: rowName(name, len(t.Rows))})
+		return rows[addr]
+	}
+	table := report.Table{Columns: []string{"number", "at", "row", "writer", "what", "detail"}, Text: 6}
+	for n, act := range key.Timeline[from:until] {
+		row := rowOf(act.Addr, act.Name)
+		at := act.At.UTC().Format("15:04:05.000000")
+		t.Marks = append(t.Marks, report.Mark{Row: row, At: seconds(act.At), Number: n + 1, Says: fmt.Sprintf("%d. %s %s %s", n+1, nobody(act.Addr), act.What, act.Detail)})
+		table.Rows = append(table.Rows, []string{strconv.Itoa(n + 1), at, t.Rows[row].Name, nobody(act.Addr), strings.ReplaceAll(string(act.What), "_", " "), out.OneLine(act.Detail)})
+	}
+	for _, h := range a.result.Evidence.Holds {
+		row, known := rows[h.Addr]
+		if over := h.At.Add(h.For); known && h.Key == key.Key && h.DB == key.DB && h.At.Before(end) && over.After(begin) {
+			t.Rows[row].Holds = append(t.Rows[row].Holds, report.Span{From: seconds(h.At), To: seconds(over)})
+		}
+	}
+	return &report.Section{
+		Title: "One key: " + out.Escaped(key.Key), Figure: t, Table: table,
+		Words: "The key with the most mishaps, around the first that is still remembered. Bars are holds; where two hold at once the time is shaded. Failed attempts are left out.",
+	}
+}
+
+// timelineActs is how many acts of a key can be told apart in a drawing.
+const timelineActs = 30
+
+// busiest picks the key and the acts that are shown; nil where nothing happened that needs a drawing.
+func (a *auditAnswer) busiest() (key *census.KeyEvidence, from, until int) {
+	most := int64(0)
+	for i := range a.result.Evidence.Keys {
+		k := &a.result.Evidence.Keys[i]
+		c := k.Counts
+		weight := 100*(c.Overlaps+c.Overruns+c.DoubleGrants+c.GetsetFirst) + 10*(c.Clobbers+c.Ghosts+c.ForeignExpires+c.Takeovers) + min(c.Acquisitions, 9)
+		if len(k.Timeline) > 1 && weight > most {
+			key, most = k, weight
+		}
+	}
+	if key == nil {
+		return nil, 0, 0
+	}
+	first := slices.IndexFunc(key.Timeline, func(act census.Act) bool {
+		switch act.What {
+		case census.ActTakeover, census.ActClobber, census.ActGhost, census.ActOverrun, census.ActDoubleGrant, census.ActGetsetFirst, census.ActForeignExpire:
+			return true
+		}
+		return false
+	})
+	from = max(0, first-4)
+	return key, from, min(len(key.Timeline), from+timelineActs)
+}
+
+// rowName is short enough to stand beside a row.
+func rowName(name string, n int) string {
+	if name != "" && len(name) <= 8 && out.Escaped(name) == name {
+		return name
+	}
+	return "c" + strconv.Itoa(n+1)
+}
+
+func (a *auditAnswer) formsSection() *report.Section {
+	if a.probe == nil || len(a.probe.Prefixes) == 0 {
+		return nil
+	}
+	table := report.Table{Columns: []string{"keys under", "form", "dialects", "keys", "no TTL", "past", "far ahead"}, Text: 3}
+	for _, p := range a.probe.Prefixes {
+		for _, f := range p.Forms {
+			table.Rows = append(table.Rows, []string{orNone(out.Escaped(p.Prefix)), f.Form.String(), out.Dashed(strings.Join(f.Dialects, ", ")), fmt.Sprint(f.Keys), fmt.Sprint(f.NoTTL), fmt.Sprint(f.Expired), fmt.Sprint(f.Far)})
+		}
+		for _, kind := range slices.Sorted(maps.Keys(p.Types)) {
+			table.Rows = append(table.Rows, []string{orNone(out.Escaped(p.Prefix)), kind, "-", fmt.Sprint(p.Types[kind]), "-", "-", "-"})
+		}
+	}
+	return &report.Section{Title: "What stands on the keys", Words: countOf(int(a.probe.Keys), "key") + " looked at.", Table: table}
+}
+
+func (a *auditAnswer) sumsSection() report.Section {
+	s := report.Section{Title: "What it comes to, and what it cost", Table: report.Table{Columns: []string{"what", "value"}, Text: 2}}
+	for _, line := range a.clockLines() {
+		s.Table.Rows = append(s.Table.Rows, []string{line[0], line[1]})
+	}
+	c := a.result.Evidence.Counts
+	for _, n := range []struct {
+		what string
+		n    int64
+	}{{"acquisitions", c.Acquisitions}, {"takeovers", c.Takeovers}, {"failed attempts", c.Failed}, {"clobbers", c.Clobbers}, {"ghosts", c.Ghosts}, {"overruns", c.Overruns}, {"overlaps", c.Overlaps}} {
+		s.Table.Rows = append(s.Table.Rows, []string{n.what, strconv.FormatInt(n.n, 10)})
+	}
+	for _, cov := range a.result.Evidence.Coverage {
+		says := fmt.Sprintf("%d events%s", cov.Events, holesWords(cov.Holes))
+		if cov.Missing != "" {
+			says = "not used: " + out.OneLine(cov.Missing)
+		}
+		s.Table.Rows = append(s.Table.Rows, []string{"source " + string(cov.Source), says})
+	}
+	for _, line := range a.costLines() {
+		s.Table.Rows = append(s.Table.Rows, []string{"cost", line})
+	}
+	return s
+}

@@ -1,0 +1,90 @@
+package benchverb
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/bench"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+// The test program is the processes of a measurement too.
+func init() {
+	if len(os.Args) == 2 && os.Args[1] == benchProcessVerb {
+		if bench.Child(bench.Own(), os.Stdin, os.Stdout) != nil {
+			os.Exit(out.CodeUse)
+		}
+		os.Exit(out.CodeWell)
+	}
+}
+
+func TestBenchMeasuresOursBesideBareCommandsAndLeavesNoKey(t *testing.T) {
+	s := clitest.NewStage(t)
+	got := s.Run("bench", "--quick", "--scenario", "uncontended,legacy", "--json")
+	if got.Code != 0 {
+		t.Fatalf("exit %d: %s", got.Code, got.Errors)
+	}
+	var doc struct {
+		Schema string
+		Rows   []bench.Row
+	}
+	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"uncontended bare", "uncontended modern", "uncontended modern, fenced", "legacy legacy, verbatim", "legacy legacy, hardened"} {
+		found := slices.ContainsFunc(doc.Rows, func(r bench.Row) bool {
+			return r.Scenario+" "+r.Adapter == want && r.Metric == "us_p50" && r.Value > 0 && r.Ratio != nil
+		})
+		if !found {
+			t.Errorf("no time and ratio of %s", want)
+		}
+	}
+	if doc.Schema != "getsetlock.bench/1" {
+		t.Errorf("schema %q", doc.Schema)
+	}
+	for _, list := range []string{"rows", "failures", "notes"} {
+		if strings.Contains(got.Out, `"`+list+`": null`) {
+			t.Errorf("%s is no list", list)
+		}
+	}
+	redistest.NoKeys(t, s.World.Pool())
+}
+
+func TestBenchPrintsATableAScenario(t *testing.T) {
+	got := clitest.NewStage(t).Run("bench", "--quick", "--quiet", "--scenario", "keys/64")
+	for _, want := range []string{"keys/64: 64 goroutines, a key each\n", "ACQUISITIONS/S", "\nmodern, fenced "} {
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("no %q in\n%s", want, got.Out)
+		}
+	}
+	if got.Code != 0 || got.Errors != "" {
+		t.Errorf("exit %d: %s", got.Code, got.Errors)
+	}
+}
+
+func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
+	s := clitest.NewStage(t)
+	refuses := "redis://" + s.World.Wire(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Answer(redistest.NoPerm)}).Listen()
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"bench", "--redis", refuses, "--quick", "--scenario", "uncontended"}, 3, "uncontended (modern): warming up"},
+		{[]string{"bench", "--scenario", "uncontended,etcd"}, 2, `no scenario is called "etcd"; there are: uncontended, keys/64`},
+		{[]string{"bench", "--rounds", "-1"}, 2, "--rounds is -1"},
+		{[]string{"bench", "--quick", "--scenario", "uncontended", "--rounds", "0"}, 2, "--rounds is 0"},
+		{[]string{"bench", "--redis", "redis://127.0.0.1:1"}, 3, "measuring on redis://127.0.0.1:1"},
+		{[]string{benchProcessVerb}, 2, "started by a benchmark"},
+	} {
+		got := s.Run(c.args...)
+		if got.Code != c.code || !strings.Contains(got.Errors, c.says) {
+			t.Errorf("%v: exit %d, %q; want %d, %q", c.args, got.Code, got.Errors, c.code, c.says)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package migrateverb
+
+import (
+	"encoding/json"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+const migrateSchema = "getsetlock.migrate/1"
+
+// Document is the document of every verb of migrate. Null is what is not known or was not asked.
+type Document struct {
+	Schema    string          `json:"schema"`
+	Namespace string          `json:"namespace"`
+	Dialect   string          `json:"dialect"`
+	Phase     *string         `json:"phase"`
+	Epoch     int64           `json:"epoch"`
+	Pending   *string         `json:"pending"`
+	Since     *string         `json:"since"`
+	Moved     bool            `json:"moved"`
+	Over      bool            `json:"over"`
+	Members   []migrateMember `json:"members"`
+	Gate      *migrateGate    `json:"gate"`
+	Notes     []string        `json:"notes"`
+	Fleet     *migrateFleet   `json:"fleet"`
+	Road      []migrateLeg    `json:"road"`
+	RoadWait  *json.Number    `json:"road_wait_ms"`
+}
+
+type migrateMember struct {
+	ID      string         `json:"id"`
+	Name    string         `json:"name"`
+	Dialect string         `json:"dialect"`
+	Phase   *string        `json:"phase"`
+	Epoch   int64          `json:"epoch"`
+	Seen    *string        `json:"seen"`
+	Leases  int            `json:"leases"`
+	ByPhase map[string]int `json:"leases_by_phase"`
+	TTL     json.Number    `json:"ttl_ms"`
+	Behind  *json.Number   `json:"behind_ms"`
+	Ahead   *json.Number   `json:"ahead_ms"`
+	Probe   string         `json:"probe"`
+}
+
+type migrateGate struct {
+	To       string           `json:"to"`
+	Open     bool             `json:"open"`
+	Wait     json.Number      `json:"wait_ms"`
+	Blocks   []migrateFinding `json:"blocks"`
+	Evidence []migrateFinding `json:"evidence"`
+}
+
+type migrateFinding struct {
+	Rule    string  `json:"rule"`
+	Detail  string  `json:"detail"`
+	Seen    *string `json:"seen"`
+	Claimed bool    `json:"claimed"`
+}
+
+// migrateFleet is what is known of the old clients; null is not known.
+type migrateFleet struct {
+	Lease    migrateKnown `json:"smallest_lease"`
+	Greatest migrateKnown `json:"greatest_lease"`
+	Spread   migrateKnown `json:"spread"`
+	Gap      migrateKnown `json:"gap"`
+	Job      migrateKnown `json:"job"`
+	Behind   migrateKnown `json:"behind"`
+	Ahead    migrateKnown `json:"ahead"`
+}
+
+type migrateKnown struct {
+	Time  *json.Number `json:"time_ms"`
+	Basis string       `json:"basis"`
+}
+
+type migrateLeg struct {
+	From     *string          `json:"from"`
+	To       string           `json:"to"`
+	Wait     json.Number      `json:"wait_ms"`
+	Needs    []string         `json:"needs"`
+	Refuses  []migrateFinding `json:"refuses"`
+	Evidence []migrateFinding `json:"evidence"`
+}
+
+func migrateDocument(r *fleet.Report) Document {
+	a := Document{
+		Schema: migrateSchema, Namespace: r.Namespace, Dialect: r.Dialect, Phase: phaseName(r.Phase), Epoch: r.Epoch, Pending: phaseName(r.Pending),
+		Since: out.Instant(r.Since), Moved: r.Moved, Over: r.Over, Members: []migrateMember{}, Notes: append([]string{}, r.Notes...),
+	}
+	for _, m := range r.Members {
+		one := migrateMember{
+			ID: m.ID, Name: m.Name, Dialect: m.Dialect, Phase: phaseName(m.Phase), Epoch: m.Epoch, Seen: out.Instant(m.Seen),
+			ByPhase: map[string]int{}, TTL: out.Millis(m.TTL), Behind: out.ClaimMillis(m.Behind), Ahead: out.ClaimMillis(m.Ahead), Probe: m.Probe,
+		}
+		for p, n := range m.Leases {
+			one.Leases += n
+			one.ByPhase[p.String()] = n
+		}
+		a.Members = append(a.Members, one)
+	}
+	if g := r.Gate; g != nil {
+		a.Gate = &migrateGate{g.To.String(), g.Open, out.Millis(g.Wait), findingsOf(g.Blocks), findingsOf(g.Evidence)}
+	}
+	return a
+}
+
+func roadDocument(road *fleet.Road) Document {
+	a := migrateDocument(road.Report)
+	a.Fleet = &migrateFleet{
+		knownOf(road.Fleet.Lease), knownOf(road.Fleet.Greatest), knownOf(road.Fleet.Spread), knownOf(road.Fleet.Gap), knownOf(road.Fleet.Job),
+		knownOf(road.Fleet.Behind), knownOf(road.Fleet.Ahead),
+	}
+	a.Road = []migrateLeg{}
+	for _, l := range road.Legs {
+		a.Road = append(a.Road, migrateLeg{phaseName(l.From), l.To.String(), out.Millis(l.Wait), append([]string{}, l.Needs...), findingsOf(l.Refuses), findingsOf(l.Evidence)})
+	}
+	a.RoadWait = new(out.Millis(road.Wait))
+	return a
+}
+
+func findingsOf(all []fleet.Finding) []migrateFinding {
+	doc := []migrateFinding{}
+	for _, f := range all {
+		doc = append(doc, migrateFinding{f.Rule, f.Detail, out.Instant(f.Seen), f.Claimed})
+	}
+	return doc
+}
+
+func knownOf(k migrate.Known) migrateKnown {
+	doc := migrateKnown{Basis: k.Source.String()}
+	if doc.Basis != migrate.Unknown.String() {
+		doc.Time = new(out.Millis(k.Time))
+	}
+	return doc
+}
+
+// phaseName is null where there is no phase.
+func phaseName(p migrate.Phase) *string {
+	if p == migrate.NoPhase {
+		return nil
+	}
+	name := p.String()
+	return &name
+}

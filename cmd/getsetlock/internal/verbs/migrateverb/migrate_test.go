@@ -1,0 +1,420 @@
+package migrateverb
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+// troupe is a stage with programs that joined. Who waits there lets time pass, and all beat.
+type troupe struct {
+	*clitest.Stage
+	members []*migrate.Member // that live
+	ids     []string          // of all that ever joined
+}
+
+func newTroupe(t *testing.T) *troupe {
+	tr := &troupe{Stage: clitest.NewStage(t)}
+	tr.Clock = passing{tr, tr.World.Clock(redistest.Skew{})}
+	return tr
+}
+
+// passing is the clock of commands: waiting lets time pass for everybody.
+type passing struct {
+	tr *troupe
+	*redistest.Clock
+}
+
+func (p passing) After(d time.Duration) <-chan time.Time {
+	p.tr.pass(d)
+	now := make(chan time.Time, 1)
+	now <- p.Now()
+	return now
+}
+
+// still is a clock that wakes nobody, so that heartbeats come when the test says so.
+type still struct{ *redistest.Clock }
+
+func (still) After(time.Duration) <-chan time.Time { return nil }
+
+func (tr *troupe) pass(d time.Duration) {
+	tr.T.Helper()
+	tr.World.Pass(d)
+	for _, m := range tr.members {
+		if err := m.Refresh(context.Background()); err != nil {
+			tr.T.Error(err)
+		}
+	}
+}
+
+// join adds a program whose scripts work; its id is greater than those before.
+func (tr *troupe) join(namespace, name string) *migrate.Member {
+	tr.T.Helper()
+	for {
+		m, err := migrate.Join(context.Background(), tr.World.Pool(), migrate.MemberConfig{
+			Namespace: namespace, Name: name, Clock: still{tr.World.Clock(redistest.Skew{})},
+		})
+		if err != nil {
+			tr.T.Fatal(err)
+		}
+		if n := len(tr.members); n > 0 && m.ID() < tr.members[n-1].ID() {
+			if err := m.Goodbye(context.Background()); err != nil {
+				tr.T.Fatal(err)
+			}
+			continue
+		}
+		m.Attach(func(context.Context, string) error { return nil })
+		tr.T.Cleanup(func() { _ = m.Leave() })
+		tr.members, tr.ids = append(tr.members, m), append(tr.ids, m.ID())
+		tr.pass(0)
+		return m
+	}
+}
+
+// lease counts one as a bridge would.
+func (tr *troupe) lease(m *migrate.Member, ttl time.Duration) (end func()) {
+	tr.T.Helper()
+	_, end, err := m.Begin(context.Background(), ttl)
+	if err != nil {
+		tr.T.Fatal(err)
+	}
+	tr.pass(0)
+	return end
+}
+
+var claims = []string{"--lease", "60s", "--spread", "1s", "--gap", "1s", "--job", "40s"}
+
+// verb runs a verb of migrate on the namespace stock.
+func (tr *troupe) verb(words ...string) clitest.Screen {
+	tr.T.Helper()
+	return tr.Run(append(append([]string{"migrate"}, words...), "--namespace", "stock")...)
+}
+
+func (tr *troupe) ends(code int, s clitest.Screen) clitest.Screen {
+	tr.T.Helper()
+	if s.Code != code {
+		tr.T.Fatalf("exit code %d, not %d:\n%s%s", s.Code, code, s.Out, s.Errors)
+	}
+	return s
+}
+
+func TestMigrateGoesTheWholeRoad(t *testing.T) {
+	tr := newTroupe(t)
+	tr.ends(0, tr.verb("init"))
+	tr.join("stock", "till")
+	tr.ends(1, tr.verb("advance", "--go"))
+	tr.ends(0, tr.verb(append([]string{"advance", "--go"}, claims...)...))
+	tr.pass(0)
+	tr.ends(1, tr.verb("advance", "--go"))
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	tr.ends(0, tr.verb("back", "--go"))
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	tr.ends(1, tr.verb("advance", "--go", "--gone"))
+	s := tr.ends(0, tr.verb("clean", "--go", "--gone"))
+	if !strings.Contains(s.Out, "the migration is over") {
+		t.Error(s.Out)
+	}
+	tr.ends(0, tr.verb("clean", "--go"))
+	tr.ends(1, tr.verb("back", "--go"))
+	tr.pass(0)
+	s = tr.ends(0, tr.verb("init"))
+	if !strings.Contains(s.Out, "gate to observe: open") || !strings.Contains(s.Out, "with --go it begins anew") {
+		t.Error(s.Out)
+	}
+	s = tr.ends(0, tr.verb("init", "--go"))
+	if !strings.Contains(s.Out, "old clients may start") {
+		t.Error(s.Out)
+	}
+}
+
+func TestAStepWhoseRemainsAreLeftIsOne(t *testing.T) {
+	tr := newTroupe(t)
+	tr.verb("init")
+	tr.join("stock", "till")
+	tr.ends(0, tr.verb(append([]string{"advance", "--go"}, claims...)...))
+	tr.pass(0)
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	s := tr.ends(1, tr.verb("back", "--go", "--wait", "0s", "--json"))
+	a := answered(t, s)
+	if !a.Moved || a.Over || *a.Phase != "dual" || *a.Pending != "sealed" || a.Gate.Open || len(a.Gate.Blocks) != 1 || a.Gate.Blocks[0].Rule != "phase" {
+		t.Errorf("%s", s.Out)
+	}
+	tr.pass(0)
+	tr.ends(0, tr.verb("back", "--go"))
+}
+
+func answered(t *testing.T, s clitest.Screen) Document {
+	t.Helper()
+	var a Document
+	if err := json.Unmarshal([]byte(s.Out), &a); err != nil {
+		t.Fatalf("%v: %s%s", err, s.Out, s.Errors)
+	}
+	return a
+}
+
+func TestWhatIsNotKnownIsNull(t *testing.T) {
+	tr := newTroupe(t)
+	a := answered(t, tr.ends(0, tr.verb("status", "--json")))
+	if a.Schema != "getsetlock.migrate/1" || a.Phase != nil || a.Since != nil || a.Gate != nil || a.Members == nil || a.Road != nil {
+		t.Errorf("%+v", a)
+	}
+	a = answered(t, tr.ends(0, tr.verb("plan", "--json")))
+	if len(a.Road) != 5 || a.Road[0].From != nil || a.Fleet.Job.Time != nil || a.Fleet.Job.Basis != "unknown" || a.RoadWait == nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
+	tr := newTroupe(t)
+	for _, c := range []struct {
+		words string
+		args  []string
+	}{
+		{"give one of init", []string{"migrate"}},
+		{"give one of init", []string{"migrate", "forward"}},
+		{"--go is for init, advance", []string{"migrate", "status", "--go"}},
+		{"--to is for advance, back", []string{"migrate", "clean", "--to", "dual"}},
+		{`--to is "clean"; the phases are observe, dual, sealed, modern`, []string{"migrate", "advance", "--to", "clean"}},
+		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
+		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
+		{`"-1s" for "--job"`, []string{"migrate", "plan", "--job", "-1s"}},
+		{"--greatest 1s is less", []string{"migrate", "plan", "--lease", "2s", "--greatest", "1s"}},
+		{"give one of them", []string{"migrate", "status", "--watch", "--json"}},
+		{"no preset", []string{"migrate", "plan", "--dialect", "nobody"}},
+	} {
+		s := tr.Run(c.args...)
+		if s.Code != out.CodeUse || !strings.Contains(s.Errors, c.words) && c.words != "no preset" {
+			t.Errorf("%v: %d %s", c.args, s.Code, s.Errors)
+		}
+	}
+	s := tr.Run("migrate", "init", "--namespace", "a:b")
+	if s.Code != out.CodeFailed || !strings.Contains(s.Errors, "without colons") {
+		t.Errorf("%d %s", s.Code, s.Errors)
+	}
+}
+
+const runbook = "../../../../../docs/migration.md"
+
+// shownIDs stand in the runbook for those that are drawn.
+var shownIDs = []string{"3nJx0zP1aBcD", "9wLm2VtYs4hQ"}
+
+// scene is a block of the runbook: command lines, and what the test does before each.
+type scene struct {
+	before func()
+	line   string
+	code   int
+}
+
+// elsewhere are blocks that other tests compare: one needs a real server, one a day.
+var elsewhere = []string{watchLine, phasesLine}
+
+const (
+	watchLine  = "migrate status --namespace stock --watch"
+	phasesLine = "rehearse --phases"
+)
+
+var block = regexp.MustCompile("(?ms)^```\n\\$ getsetlock ([^\n]*)\n(.*?)^```$")
+
+// TestTheRunbookShowsWhatTheCommandPrints goes the road of the document and compares each block that
+// begins with "$ getsetlock"; -update writes them.
+func TestTheRunbookShowsWhatTheCommandPrints(t *testing.T) {
+	raw, err := os.ReadFile(runbook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := newTroupe(t)
+	scenes := tr.road()
+	next := 0
+	now := block.ReplaceAllStringFunc(string(raw), func(found string) string {
+		m := block.FindStringSubmatch(found)
+		if slices.Contains(elsewhere, m[1]) {
+			return found
+		}
+		if next == len(scenes) || m[1] != scenes[next].line {
+			t.Fatalf("block %d shows %q, which is not the next command of the road (%d)", next, m[1], len(scenes))
+		}
+		s := scenes[next]
+		next++
+		if s.before != nil {
+			s.before()
+		}
+		line := s.line
+		for i, id := range tr.ids {
+			line = strings.ReplaceAll(line, shownIDs[i], id)
+		}
+		out := tr.prints(s.code, strings.Fields(line))
+		for i, id := range tr.ids {
+			out = strings.ReplaceAll(out, id, shownIDs[i])
+		}
+		out = strings.TrimRight(out, "\n") + "\n"
+		if out != m[2] && !*clitest.Update {
+			t.Errorf("%s shows another answer to %q (-update writes it):\n%s", runbook, s.line, out)
+		}
+		return "```\n$ getsetlock " + m[1] + "\n" + out + "```"
+	})
+	if next != len(scenes) {
+		t.Errorf("%d of %d commands are shown", next, len(scenes))
+	}
+	if *clitest.Update && now != string(raw) {
+		if err := os.WriteFile(runbook, []byte(now), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// prints is all that a command line says. Programs that hold locks do so by a clock that stands still,
+// so that no time passes while theirs runs.
+func (tr *troupe) prints(code int, words []string) string {
+	tr.T.Helper()
+	if words[0] == "run" {
+		was := tr.Clock
+		tr.Clock = tr.World.Clock(redistest.Skew{})
+		defer func() { tr.Clock = was }()
+	}
+	s := tr.ends(code, tr.Run(words...))
+	if words[0] == "run" {
+		return strings.ReplaceAll(s.Out+s.Errors, tr.World.URL(), "redis://127.0.0.1:6379")
+	}
+	return s.Out
+}
+
+// shapeOf is a text without what differs from run to run: spans, numbers, and how far columns are apart.
+func shapeOf(text string) string {
+	text = regexp.MustCompile(`(\d+h)?(\d+m)?[\d.]+(ns|µs|ms|s)\b`).ReplaceAllString(text, "TIME")
+	text = regexp.MustCompile(`\d[\d.]*`).ReplaceAllString(text, "#")
+	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
+}
+
+// shown is the block of the runbook that shows what a command line prints.
+func shown(t *testing.T, line string) string {
+	t.Helper()
+	raw, err := os.ReadFile(runbook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range block.FindAllStringSubmatch(string(raw), -1) {
+		if m[1] == line && strings.Count(m[2], "\n") > 1 {
+			return m[2]
+		}
+	}
+	t.Fatalf("%s has no block of %q", runbook, line)
+	return ""
+}
+
+// TestTheRunbookShowsWhatARehearsalOfAllPhasesPrints compares the shape: the runbook's is a day of four
+// thousand orders, this one is of a tenth.
+func TestTheRunbookShowsWhatARehearsalOfAllPhasesPrints(t *testing.T) {
+	args := append(strings.Fields(phasesLine), "--quiet", "--acquisitions", "400", "--lease", "10s")
+	s := clitest.Speak(t, exec.Command(clitest.Built(t), args...))
+	if want := shapeOf(shown(t, phasesLine)); s.Code != 0 || shapeOf(s.Out) != want {
+		t.Errorf("%s shows of %q another shape than\n%s%s", runbook, phasesLine, s.Out, s.Errors)
+	}
+}
+
+// watcher writes what a watcher would after a quiet time.
+func (tr *troupe) watcher(quiet time.Duration) {
+	tr.T.Helper()
+	now := tr.World.ServerNow().UTC()
+	s := fleet.Sighting{
+		Format: "gsl-seen/2", Observer: "status --watch on host7", From: now.Add(-quiet), Until: now,
+		Quiet: map[fleet.Watch]time.Duration{fleet.WatchStats: quiet},
+		Keys: []fleet.SightedKey{{Key: "stock:42", LastWrite: &fleet.Touch{
+			At: now.Add(-quiet), Key: "stock:42", What: "acquired", Who: "10.0.0.7:40112 till-java",
+		}}},
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		tr.T.Fatal(err)
+	}
+	if err := tr.World.Mini.Set("gsl:seen:stock", string(raw)); err != nil {
+		tr.T.Fatal(err)
+	}
+}
+
+func (tr *troupe) set(key, value string, ttl time.Duration) {
+	tr.T.Helper()
+	if err := tr.World.Mini.Set(key, value); err != nil {
+		tr.T.Fatal(err)
+	}
+	if ttl > 0 {
+		tr.World.Mini.SetTTL(key, ttl)
+	}
+}
+
+// road is what the runbook tells.
+func (tr *troupe) road() []scene {
+	known := " " + strings.Join(claims, " ")
+	stock := func(words string) string {
+		verb, rest, _ := strings.Cut(words, " ")
+		return strings.TrimSpace("migrate " + verb + " --namespace stock " + rest)
+	}
+	var end func()
+	tomb := dialect.Jedis().Tombstone()
+	held := func(key string) string {
+		return "run --protocol auto --namespace stock " + key + " -- printenv GETSETLOCK_KEY"
+	}
+	return []scene{
+		{nil, held("stock:41"), 125},
+		{nil, stock("init"), 0},
+		{nil, held("stock:41"), 0},
+		{func() {
+			tr.join("stock", "till on host3")
+			tr.join("stock", "report on host4")
+			end = tr.lease(tr.members[0], 30*time.Second)
+			tr.set("stock:42", "1772452861001", 0)
+			tr.pass(2 * time.Second)
+		}, stock("plan" + known + " --behind 2m"), 0},
+		{nil, stock("advance"), 1},
+		{nil, stock("advance" + known), 0},
+		{nil, stock("advance" + known + " --go"), 0},
+		{func() { tr.pass(5 * time.Second) }, stock("status"), 0},
+		{nil, held("--wait 0 stock:42"), 124},
+		{nil, "run --protocol dual --lease 60s stock:41 -- printenv GETSETLOCK_KEY", 0},
+		{func() {
+			end()
+			tr.watcher(40 * time.Second)
+			tr.pass(5 * time.Second)
+		}, stock("advance"), 1},
+		{func() {
+			tr.pass(90 * time.Second)
+			tr.watcher(130 * time.Second)
+		}, stock("advance --go"), 0},
+		{func() {
+			tr.pass(5 * time.Second)
+			tr.set("stock:42", tomb, 30*24*time.Hour)
+		}, stock("back"), 0},
+		{nil, stock("back --go"), 0},
+		{func() { tr.watcher(200 * time.Second) }, stock("advance --go"), 0},
+		{func() {
+			tr.pass(2 * time.Minute)
+			tr.watcher(320 * time.Second)
+		}, stock("advance --go"), 0},
+		{func() {
+			if err := tr.members[1].Leave(); err != nil {
+				tr.T.Fatal(err)
+			}
+			tr.members = tr.members[:1]
+			tr.pass(2 * time.Minute)
+			tr.watcher(440 * time.Second)
+		}, stock("clean"), 1},
+		{nil, stock("clean --go --forget " + shownIDs[1]), 0},
+	}
+}

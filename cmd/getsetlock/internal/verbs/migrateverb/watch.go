@@ -1,0 +1,76 @@
+package migrateverb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+// migrateWatch gathers what gates need to know of the old clients, and prints a line whenever that
+// changes what they would say. It ends with ^C.
+func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateFlags, o fleet.Options, tried string) error {
+	host, err := e.Hostname()
+	if err != nil || host == "" {
+		host = "unknown-host"
+	}
+	last := ""
+	said := func(s fleet.Sighting, _ *audit.Result) {
+		if line := sightingLine(s); line != last {
+			last = line
+			fmt.Fprintf(e.Stdout, "%s %s\n", clockTime(s.Until), out.OneLine(line))
+		}
+	}
+	e.Say(f.server.Quiet, "watching; what is seen is kept for advance; ^C ends it, and a window begins anew then")
+	err = fleet.WatchClients(ctx, pool, fleet.ObserverConfig{
+		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host, Dialect: o.Dialect, Lease: o.Claims.Lease, Monitor: f.monitor,
+		Clock: e.Clock, Seen: said,
+	})
+	switch {
+	case err != nil:
+		return out.CouldNot(err, "watching for %s", tried)
+	case ctx.Err() != nil:
+		return out.CouldNot(context.Cause(ctx), "watching for %s", tried)
+	}
+	return nil
+}
+
+// sightingLine is what was seen, in one line. The window is given in steps, so that it does not make
+// a new line of each look.
+func sightingLine(s fleet.Sighting) string {
+	var parts []string
+	for _, w := range []fleet.Watch{fleet.WatchStats, fleet.WatchMonitor} {
+		switch quiet, ok := s.Quiet[w]; {
+		case s.Missing[w] != "" && w == fleet.WatchStats:
+			parts = append(parts, fmt.Sprintf("%s proves nothing: %s", w, s.Missing[w]))
+		case ok:
+			parts = append(parts, fmt.Sprintf("no old client tried for %v by %s", quiet.Truncate(10*time.Second), w))
+		}
+	}
+	for _, t := range []struct {
+		what  string
+		touch *fleet.Touch
+	}{{"last write", s.LastWrite}, {"last attempt in vain", s.LastFailed}} {
+		if t.touch != nil {
+			parts = append(parts, fmt.Sprintf("%s %s on %q by %s", t.what, clockTime(t.touch.At), out.Escaped(t.touch.Key), out.Dashed(t.touch.Who)))
+		}
+	}
+	for _, k := range []struct {
+		what string
+		fact fleet.Fact
+	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Spread}, {"gap", s.Gap}, {"job", s.Job}, {"behind", s.Behind}, {"ahead", s.Ahead}} {
+		if k.fact.Known() {
+			parts = append(parts, fmt.Sprintf("%s %v %s", k.what, k.fact.Time.Round(time.Millisecond), k.fact.Basis))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing seen yet"
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,131 @@
+package migrateverb
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+func printReport(e *out.Env, r *fleet.Report, asJSON bool) error {
+	if asJSON {
+		return e.PrintJSON(migrateDocument(r))
+	}
+	sayWhere(e, r)
+	if r.Gate != nil {
+		sayGate(e, r.Gate, r.Moved)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(e.Stdout, out.OneLine(note))
+	}
+	return nil
+}
+
+// sayWhere prints where the fleet is and who belongs to it.
+func sayWhere(e *out.Env, r *fleet.Report) {
+	name := "all keys"
+	if r.Namespace != "" {
+		name = "namespace " + out.Escaped(r.Namespace)
+	}
+	if r.Phase == migrate.NoPhase {
+		fmt.Fprintf(e.Stdout, "%s: no record\n\n", name)
+	} else {
+		fmt.Fprintf(e.Stdout, "%s: phase %v since %s, epoch %d, dialect %s\n\n", name, r.Phase, clockTime(r.Since), r.Epoch, r.Dialect)
+	}
+	if len(r.Members) == 0 {
+		fmt.Fprintf(e.Stdout, "no members\n\n")
+		return
+	}
+	g := out.NewGrid(out.Left("member"), out.Left("name"), out.Left("phase"), out.Right("seen"), out.Right("leases"), out.Right("behind"), out.Right("ahead"), out.Left("scripts"))
+	for _, m := range r.Members {
+		g.Add(m.ID, out.Dashed(out.Escaped(m.Name)), m.Phase.String(), out.Rounded(r.ServerNow.Sub(m.Seen))+" ago", leasesOf(m),
+			claimWords(m.Behind), claimWords(m.Ahead), out.Dashed(out.Shortened(m.Probe, 60)))
+	}
+	e.Print(g)
+	fmt.Fprintln(e.Stdout)
+}
+
+// claimWords is a field of dialect.Terms in a table.
+func claimWords(field time.Duration) string {
+	d, known := dialect.Claimed(field)
+	if !known {
+		return "-"
+	}
+	return d.String()
+}
+
+// leasesOf lists a member's leases by the phase they were taken in.
+func leasesOf(m migrate.MemberState) string {
+	var parts []string
+	for _, p := range migrate.Phases() {
+		if n := m.Leases[p]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %v", n, p))
+		}
+	}
+	if len(parts) == 0 {
+		return "0"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+func sayGate(e *out.Env, g *fleet.Gate, moved bool) {
+	state := "closed"
+	switch {
+	case moved:
+		state = "passed"
+	case g.Open:
+		state = "open"
+	}
+	fmt.Fprintf(e.Stdout, "gate to %v: %s\n", g.To, state)
+	for _, b := range g.Blocks {
+		fmt.Fprintf(e.Stdout, "  closed by %s: %s\n", b.Rule, out.OneLine(b.Detail))
+	}
+	for _, f := range g.Evidence {
+		fmt.Fprintf(e.Stdout, "  %s\n", evidenceLine(f))
+	}
+	fmt.Fprintln(e.Stdout)
+}
+
+func evidenceLine(f fleet.Finding) string {
+	line := f.Rule + ": " + out.OneLine(f.Detail)
+	if f.Claimed {
+		line = "CLAIMED " + line
+	}
+	if !f.Seen.IsZero() {
+		line += " [" + clockTime(f.Seen) + "]"
+	}
+	return line
+}
+
+func printRoad(e *out.Env, road *fleet.Road, asJSON bool) error {
+	if asJSON {
+		return e.PrintJSON(roadDocument(road))
+	}
+	sayWhere(e, road.Report)
+	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest %v, spread %v, gap %v, job %v, behind the server %v, ahead of it %v\n\n",
+		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job, road.Fleet.Behind, road.Fleet.Ahead)
+	for _, l := range road.Legs {
+		from := l.From.String()
+		if l.From == migrate.NoPhase {
+			from = "the beginning"
+		}
+		fmt.Fprintf(e.Stdout, "%s to %v: at least %v\n", from, l.To, l.Wait.Round(time.Second))
+		for _, need := range l.Needs {
+			fmt.Fprintf(e.Stdout, "  needs: %s\n", out.OneLine(need))
+		}
+		for _, r := range l.Refuses {
+			fmt.Fprintf(e.Stdout, "  as things are, closed by %s: %s\n", r.Rule, out.OneLine(r.Detail))
+		}
+		for _, f := range l.Evidence {
+			fmt.Fprintf(e.Stdout, "  %s\n", evidenceLine(f))
+		}
+	}
+	fmt.Fprintf(e.Stdout, "\nin all: at least %v\n", road.Wait.Round(time.Second))
+	return nil
+}

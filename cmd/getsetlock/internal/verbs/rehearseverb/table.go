@@ -1,0 +1,169 @@
+package rehearseverb
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
+)
+
+// printRehearsal prints what was found: a line a group, what was sold, and the verdict in words.
+func printRehearsal(e *out.Env, res *rehearse.Result) {
+	g := out.NewGrid(out.Left("group"), out.Left("protocol"), out.Right("clients"), out.Right("acquired"), out.Right("wait p50"),
+		out.Right("wait p99"), out.Right("longest"), out.Right("takeovers"), out.Right("lost"), out.Right("retries"), out.Right("commands"), out.Right("per sale"))
+	for _, r := range res.Groups {
+		g.Add(r.Name, r.Protocol, r.Clients, r.Acquisitions, waited(r.WaitP50MS), waited(r.WaitP99MS), waited(r.WaitMaxMS),
+			r.Takeovers, r.Lost, r.Retries, r.Commands, ratio(r.Commands, r.Sales))
+	}
+	e.Print(g)
+	printPhases(e, res)
+	fmt.Fprintf(e.Stdout, "\n%d orders: %d sold, %d refused for want of goods", res.Orders, res.Sales, res.Refused)
+	if res.Unserved > 0 {
+		fmt.Fprintf(e.Stdout, ", %d put aside", res.Unserved)
+	}
+	fmt.Fprintf(e.Stdout, "; %s\n", spent(res))
+	printClocks(e, res)
+	fmt.Fprintf(e.Stdout, "overlaps  %s\n", counted(res.Overlaps, res.OverlapsExcused))
+	fmt.Fprintf(e.Stdout, "oversold  %s\n", counted(res.Oversold, res.OversoldExcused))
+	for _, c := range res.Causes {
+		fmt.Fprintf(e.Stdout, "excused: %s (%d overlaps, %d oversold)\n", c.Cause, c.Overlaps, c.Oversold)
+	}
+	fmt.Fprintf(e.Stdout, "\n%s\n", verdict(res))
+}
+
+// printPhases prints a line for each phase that the fleet went through, what the gates refused, and who was
+// shut out.
+func printPhases(e *out.Env, res *rehearse.Result) {
+	if len(res.Phases) == 0 {
+		return
+	}
+	fmt.Fprintln(e.Stdout)
+	g := out.NewGrid(out.Left("phase"), out.Right("from"), out.Right("to"), out.Right("old clients"), out.Right("acquired"), out.Right("by old"),
+		out.Right("wait p50"), out.Right("wait p99"), out.Right("overlaps"), out.Right("excused"), out.Right("lost"), out.Right("commands"),
+		out.Right("per lock"), out.Right("extra"))
+	for _, p := range res.Phases {
+		each := "-"
+		if p.CommandsPerAcquisition != nil {
+			each = fmt.Sprintf("%.1f", *p.CommandsPerAcquisition)
+		}
+		g.Add(p.Phase, hours(p.FromMS), hours(p.ToMS), p.OldClients, p.Acquisitions, p.OldAcquisitions,
+			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.OverlapsExcused, p.Lost, each,
+			number(p.LockCommands), number(p.ExtraCommands))
+	}
+	e.Print(g)
+	fmt.Fprintln(e.Stdout)
+	for _, r := range res.Refusals {
+		word := "refused, as it must be"
+		if !r.Expected {
+			word = "REFUSED"
+		}
+		fmt.Fprintf(e.Stdout, "at %s the step to %s was %s (%s): %s\n", hours(r.AtMS), r.To, word, strings.Join(r.Rules, ", "), r.Detail)
+	}
+	if res.GaveUp > 0 {
+		fmt.Fprintf(e.Stdout, "%s shut out, waited and gave up\n", units(res.GaveUp, "old client was", "old clients were"))
+	}
+	for _, t := range res.Trouble {
+		fmt.Fprintf(e.Stdout, "TROUBLE: %s\n", t)
+	}
+}
+
+// number is a count that may be unknown.
+func number(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n)
+}
+
+// hours is a moment of a long run.
+func hours(ms float64) string {
+	return time.Duration(ms * float64(time.Millisecond)).Round(time.Second).String()
+}
+
+// printClocks says what the machines did, if anything was wrong with them.
+func printClocks(e *out.Env, res *rehearse.Result) {
+	c := res.Clocks
+	if c.Preset == "" && c.SpreadMS == 0 {
+		return
+	}
+	fmt.Fprintf(e.Stdout, "clocks    up to %v apart", out.Within(c.SpreadMS))
+	if c.ToldSpreadMS != nil {
+		fmt.Fprintf(e.Stdout, " (the new clients are told %v)", out.Within(*c.ToldSpreadMS))
+	}
+	fmt.Fprintf(e.Stdout, ", %s, %s", units(c.Steps, "step", "steps"), units(c.Stops, "standstill", "standstills"))
+	if c.Stops > 0 {
+		fmt.Fprintf(e.Stdout, " of up to %v", out.Within(c.LongestStopMS))
+		if c.ToldGapMS != nil {
+			fmt.Fprintf(e.Stdout, " (told %v)", out.Within(*c.ToldGapMS))
+		}
+	}
+	fmt.Fprintln(e.Stdout)
+}
+
+func waited(ms *float64) string {
+	if ms == nil {
+		return "-"
+	}
+	return out.Within(*ms).String()
+}
+
+func ratio(n int64, of int) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", float64(n)/float64(of))
+}
+
+func spent(res *rehearse.Result) string {
+	if res.VirtualMS == nil {
+		return fmt.Sprintf("in %v on %s, seed %d", out.Within(res.WallMS), res.Server, res.Seed)
+	}
+	return fmt.Sprintf("in %v of virtual time (%v here), seed %d", out.Within(*res.VirtualMS), out.Within(res.WallMS), res.Seed)
+}
+
+func counted(all, excused int) string {
+	if excused == 0 {
+		return fmt.Sprint(all)
+	}
+	return fmt.Sprintf("%d, %d of them excused", all, excused)
+}
+
+// verdict says in words what the exit code says.
+func verdict(res *rehearse.Result) string {
+	var bad []string
+	if n := res.Oversold - res.OversoldExcused; n > 0 {
+		bad = append(bad, fmt.Sprintf("%s sold that nobody had", units(n, "unit was", "units were")))
+	}
+	if n := res.Overlaps - res.OverlapsExcused; n > 0 {
+		bad = append(bad, fmt.Sprintf("%s two or more worked on one product at once, for up to %v",
+			units(n, "time", "times"), out.Within(res.LongestMS)))
+	}
+	if res.Unserved > 0 {
+		bad = append(bad, fmt.Sprintf("%s put aside because the product's key did not come free",
+			units(res.Unserved, "order was", "orders were")))
+	}
+	if n := len(res.Trouble); n > 0 {
+		bad = append(bad, res.Trouble...)
+	}
+	for _, r := range res.Refusals {
+		if !r.Expected {
+			bad = append(bad, fmt.Sprintf("the gate to %s stayed shut", r.To))
+		}
+	}
+	if len(bad) > 0 {
+		return "BAD: " + strings.Join(bad, "; ") + "."
+	}
+	if res.Oversold > 0 {
+		return "WELL, by the rules: nothing was sold twice but where an excused overlap was."
+	}
+	return "WELL: every unit sold was there."
+}
+
+func units(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

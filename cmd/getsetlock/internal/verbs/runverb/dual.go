@@ -1,0 +1,170 @@
+package runverb
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+// movingKeeper keeps run's lock in a fleet that moves: by the bridge, in a fixed phase or as a member.
+type movingKeeper struct {
+	*clientKeeper
+	bridge *migrate.Bridge
+	member *migrate.Member // nil with --protocol dual
+	keeps  time.Duration   // how long the server keeps a lock at most that is left to it
+}
+
+// openMoving makes the keeper of a command line. With auto the server is asked for the record, and told
+// of the new member.
+func openMoving(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
+	pool, address, err := f.server.Open(e)
+	if err != nil {
+		return nil, err
+	}
+	k := &movingKeeper{}
+	cfg := migrate.Config{Phases: migrate.Fixed(migrate.Dual), Terms: f.terms, Fence: true, Namespace: f.namespace, Timeout: e.Timeout, Clock: e.Clock}
+	if f.protocol == protocolAuto {
+		err = joinFleet(e, ctx, k, f, pool, address, command, &cfg)
+	} else {
+		cfg.Dialect, err = f.dialect.Pick()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := k.open(ctx, e, f, pool, address, cfg); err != nil {
+		k.goodbye(0)
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *movingKeeper) open(ctx context.Context, e *out.Env, f *runFlags, pool *redis.Pool, address string, cfg migrate.Config) (err error) {
+	if k.bridge, err = migrate.New(pool, cfg); err != nil {
+		return out.WrongUse("%w", f.words(err))
+	}
+	if k.clientKeeper, err = newKeeper(e, f, k.bridge, address, func(err error) error { return err }); err != nil {
+		return err
+	}
+	k.keeps = max(k.times.TTL, f.keep)
+	if k.member != nil && k.member.State().Phase == migrate.Observe {
+		// The gate to dual asks whether our scripts may run. Who is gone before the first heartbeat would
+		// close it while he is there. What fails is published, and tried again.
+		_ = k.member.Refresh(ctx)
+	}
+	longest, bound := k.bridge.Dialect().LongestLease(k.bridge.Terms())
+	if f.keep > 0 && bound && f.keep > longest {
+		_ = k.bridge.Close()
+		return out.WrongUse("--keep %v exceeds %v: beyond that an old client that lost a race may end it early; if the old clients' smallest lease is longer than %v, say so by --lease",
+			f.keep, longest, k.bridge.Terms().Lease)
+	}
+	return nil
+}
+
+// joinFleet reads the record, registers us, and fills in what the record says of the old clients and the
+// command line does not.
+func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, pool *redis.Pool, address string, command []string, cfg *migrate.Config) error {
+	tried := fmt.Sprintf("joining the migration of namespace %q on %s", f.namespace, address)
+	record, err := fleet.ReadRecord(ctx, pool, f.namespace)
+	if err != nil {
+		return out.CouldNot(err, "%s", tried)
+	}
+	if cfg.Dialect, err = f.recordedDialect(record); err != nil {
+		return err
+	}
+	cfg.Terms = filled(f.terms, record.Fleet.Terms())
+	host, err := e.Hostname()
+	if err != nil || host == "" {
+		host = "unknown-host"
+	}
+	name := "run " + filepath.Base(command[0]) + " on " + host
+	k.member, err = migrate.Join(ctx, pool, migrate.MemberConfig{
+		Namespace: f.namespace, Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
+		Timeout: e.Timeout, Clock: e.Clock,
+	})
+	if err != nil {
+		return out.CouldNot(err, "%s", tried)
+	}
+	cfg.Phases = k.member
+	return nil
+}
+
+// recordedDialect is the one of the command line, else the one of the record.
+func (f *runFlags) recordedDialect(record migrate.Record) (dialect.Dialect, error) {
+	if f.dialect.Name != "" || f.dialect.File != "" {
+		return f.dialect.Pick()
+	}
+	d, err := dialect.Lookup(record.Dialect)
+	if err != nil {
+		return d, out.WrongUse("the namespace %q is recorded for the dialect %s, which is no preset: give its file by --dialect-file", f.namespace, record.Dialect)
+	}
+	return d, nil
+}
+
+// filled are the times given, and where there are none those recorded.
+func filled(given, recorded dialect.Terms) dialect.Terms {
+	for _, t := range [][2]*time.Duration{
+		{&given.Lease, &recorded.Lease}, {&given.Greatest, &recorded.Greatest}, {&given.Spread, &recorded.Spread},
+		{&given.Behind, &recorded.Behind}, {&given.Ahead, &recorded.Ahead}, {&given.Gap, &recorded.Gap},
+	} {
+		if *t[0] == 0 {
+			*t[0] = *t[1]
+		}
+	}
+	given.Greatest = max(given.Greatest, given.Lease)
+	return given
+}
+
+func (k *movingKeeper) acquire(ctx context.Context, key string) (held, error) {
+	lease, err := k.clientKeeper.acquire(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &tokenHeld{lease}, nil
+}
+
+// holds asks the server: the token stands first on the key beside.
+func (k *movingKeeper) holds(ctx context.Context, key, token string) (bool, error) {
+	o, err := k.bridge.Inspect(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	on, _, _ := strings.Cut(o.MarkValue, " ")
+	return o.MarkExists && on == token, nil
+}
+
+func (k *movingKeeper) warning() string { return "" }
+
+func (k *movingKeeper) close(wait time.Duration) {
+	k.clientKeeper.close(wait)
+	k.goodbye(wait)
+}
+
+// goodbye leaves the registry: at once if nothing is held, else when the server has let it end.
+func (k *movingKeeper) goodbye(wait time.Duration) {
+	if k.member == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(wait, goodbyeWait))
+	defer cancel()
+	if len(k.member.State().Leases) > 0 {
+		_ = k.member.GoodbyeAfter(ctx, k.keeps)
+		return
+	}
+	_ = k.member.Goodbye(ctx)
+}
+
+// goodbyeWait is how long a run waits to be taken out of the registry. Who is not is seen to have vanished.
+const goodbyeWait = 2 * time.Second
+
+var (
+	_ keeper = (*movingKeeper)(nil)
+)

@@ -1,0 +1,116 @@
+package runverb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// clientKeeper is what keeps a lock of run, whatever its protocol: a Client over one backend. What is
+// different stands in legacyKeeper and modernKeeper.
+type clientKeeper struct {
+	client *lock.Client
+	server string      // for people
+	times  lock.Config // as the client completed it
+	keep   *keeping    // nil: nothing is kept
+	graced time.Duration
+
+	// explain says in the words of the command line why a key is held.
+	explain func(error) error
+}
+
+// newKeeper makes the Client of a backend, which belongs to it from here on, and checks the times
+// against each other. Nothing is sent.
+func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func(error) error) (*clientKeeper, error) {
+	k := &clientKeeper{server: address, explain: explain}
+	var shown lock.Backend = b
+	if f.keep > 0 {
+		k.keep = &keeping{keepable: b, keep: f.keep, clock: e.Clock}
+		shown = k.keep.backend()
+	}
+	var err error
+	k.client, err = lock.New(shown, lock.Config{
+		TTL: f.ttl, Wait: f.wait.config(), LongestHold: -1, Clock: e.Clock, Logger: e.Logger(f.server.Quiet),
+		Hooks: lock.Hooks{Waiting: func(ev lock.Event) { e.Say(f.server.Quiet, "waiting: %v", explain(ev.Cause)) }},
+	})
+	if err != nil {
+		_ = b.Close()
+		return nil, out.WrongUse("%w", f.words(err))
+	}
+	// With is the one place where a Client shows the times that it completed.
+	if _, err = k.client.With(func(c *lock.Config) { k.times = *c }); err == nil {
+		err = k.setGrace(f)
+	}
+	if err != nil {
+		k.close(0)
+		return nil, out.WrongUse("%w", f.words(err))
+	}
+	return k, nil
+}
+
+func (k *clientKeeper) setGrace(f *runFlags) error {
+	ttl, margin, renew := k.times.TTL, max(k.times.Margin, 0), max(k.times.RenewEvery, 0)
+	k.graced = f.grace
+	if !f.graceGiven {
+		k.graced = child.DefaultGrace(ttl)
+	}
+	if err := child.CheckGrace(k.graced, ttl, renew, margin); err != nil {
+		return fmt.Errorf("--grace: %w", err)
+	}
+	return nil
+}
+
+// words rewrites an error as InFlags does, and says which times of the old
+// clients nobody claimed.
+func (f *runFlags) words(err error) error {
+	text := out.InFlags(err).Error()
+	for name, field := range map[string]time.Duration{"--spread": f.terms.Spread, "--gap": f.terms.Gap} {
+		if _, claimed := dialect.Claimed(field); !claimed {
+			text = regexp.MustCompile(name+` [0-9][0-9.a-zµ]*`).ReplaceAllString(text, "$0 (assumed)")
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
+}
+
+func (k *clientKeeper) acquire(ctx context.Context, key string) (held, error) {
+	lease, err := k.client.Acquire(ctx, key)
+	if err != nil {
+		return nil, k.explain(err)
+	}
+	return &clientHeld{lease, k.keep}, nil
+}
+
+func (k *clientKeeper) where() string { return k.server }
+
+func (k *clientKeeper) grace() time.Duration { return k.graced }
+
+func (k *clientKeeper) renews() bool { return k.times.RenewEvery > 0 }
+
+func (k *clientKeeper) close(wait time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	_ = k.client.Close(ctx)
+}
+
+// clientHeld is a lease of run.
+type clientHeld struct {
+	*lock.Lease
+	keep *keeping
+}
+
+func (h *clientHeld) free() error {
+	if h.keep != nil {
+		h.keep.off.Store(true)
+	}
+	return h.Release()
+}

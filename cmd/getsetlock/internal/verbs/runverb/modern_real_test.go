@@ -1,0 +1,127 @@
+//go:build real && unix
+
+package runverb
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/scope"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+func TestATokenLockIsKeptOnEveryServer(t *testing.T) {
+	for _, b := range redistest.Servers(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			server := b.Start(t, redistest.Options{})
+			s := clitest.OnReal(t, server)
+			last := int64(0)
+			for range 3 {
+				got := s.Run(clitest.TokenScript("", "k", `echo "$GETSETLOCK_FENCE"`)...)
+				n, err := strconv.ParseInt(strings.TrimSpace(got.Out), 10, 64)
+				if err != nil || n <= last || got.Code != 0 {
+					t.Fatalf("%d after %d: %+v", n, last, got)
+				}
+				last = n
+			}
+			s.Want(s.Run(clitest.TokenScript("--keep 1h", "k", ":")...), 0, "", "")
+			s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 124, "", "host7 sh")
+			token, note, _ := strings.Cut(clitest.ValueOf(s, "k"), " ")
+			if !scope.IsToken(token) || note != "host7 sh" {
+				t.Errorf("%q %q", token, note)
+			}
+			s.Want(s.Run("unlock", "k", "--value", token), 0, "deleted k\n", "")
+			s.Want(s.Run("ls"), 0, "", "no locks found")
+		})
+	}
+}
+
+// The server tells of it; the next renewal is a third of an hour away.
+func TestAnUnlockedTokenLockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	for _, how := range []string{"unlock", "steal"} {
+		s := clitest.OnReal(t, server)
+		st := s.Start(clitest.TokenScript("--ttl 1h --keep 1h", how, obeys)...)
+		st.Out.Await("ready")
+		if how == "unlock" {
+			s.Want(s.Run("unlock", how, "--value", clitest.ValueOf(s, how)), 0, "deleted unlock\n", "")
+			s.Want(<-st.Done, 123, "ready\ntold\n", "is gone")
+			continue
+		}
+		server.Do("SET", how, clitest.Token, "PX", "3600000")
+		s.Want(<-st.Done, 123, "ready\ntold\n", `is held by another: token "`+clitest.Token+`"`)
+	}
+}
+
+func TestReplicasMustHaveATokenLock(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := clitest.OnReal(t, server)
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", server.Addr()+": 0 of 1 replicas acknowledged it within 100ms; fewer satisfy a smaller --replicas")
+	server.StartReplica()
+	c := server.Pool().Get()
+	defer c.Close()
+	for n := 0; n < 1; { // until it acknowledges what this connection writes
+		_, err := c.Do("SET", "follows", "1", "PX", 1)
+		if err == nil {
+			n, err = redis.Int(c.Do("WAIT", 1, 1000))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Want(s.Run(clitest.TokenScript("--replicas 1", "k", "echo ran")...), 0, "ran\n", "")
+	if server.Do("EXISTS", "k").(int64) != 0 {
+		t.Error("the key is left")
+	}
+}
+
+// The lease of an hour keeps the waiter from getting the key in any other way than by the release.
+func TestAWaitingRunGetsTheTokenLockOfAnother(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := clitest.OnReal(t, server)
+	file := filepath.Join(t.TempDir(), "go")
+	first := s.Start(clitest.TokenScript("--ttl 1h", "k", untilTold(file, "echo ready"))...)
+	first.Out.Await("ready")
+	second := s.Start(clitest.TokenScript("--wait forever --keep 1h", "k", `echo "${GETSETLOCK_FENCE:-none}" | tr 0-9 x`)...)
+	second.Errors.Await("waiting: key \"k\" is held by")
+	touch(t, file)
+	s.Want(<-first.Done, 0, "ready\n", "")
+	got := <-second.Done
+	s.Want(got, 0, strings.Repeat("x", 16)+"\n", "waiting")
+	s.Want(s.Run("unlock", "k", "--value", clitest.ValueOf(s, "k")), 0, "deleted k\n", "")
+}
+
+// A release reserves the key for the next in line for a second, which is less than the grace: a command that
+// was started by that alone would be told at once to end.
+func TestACommandThatWaitedIsNotToldToEndAtItsStart(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := clitest.OnReal(t, server)
+	dir := t.TempDir()
+	end := func(i int) string { return filepath.Join(dir, strconv.Itoa(i)) }
+	start := func(i int) *clitest.Started {
+		return s.Start(clitest.TokenScript("--wait forever", "k", untilTold(end(i), "trap 'echo told; exit 9' TERM; echo ran"))...)
+	}
+	holder, waited := start(0), ""
+	holder.Out.Await("ran")
+	for i := range 5 {
+		next := start(i + 1)
+		next.Errors.Await("waiting: key \"k\" is held by")
+		touch(t, end(i))
+		s.Want(<-holder.Done, 0, "ran\n", waited)
+		ran := make(chan struct{})
+		go func() { next.Out.Await("ran"); close(ran) }()
+		select {
+		case <-ran:
+		case got := <-next.Done:
+			t.Fatalf("ended before it was to: %+v", got)
+		}
+		holder, waited = next, "waiting"
+	}
+	touch(t, end(5))
+	s.Want(<-holder.Done, 0, "ran\n", waited)
+}

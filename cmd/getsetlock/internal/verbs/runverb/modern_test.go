@@ -1,0 +1,324 @@
+//go:build unix
+
+package runverb
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/scope"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// counter is the key of the fencing numbers, which outlives every lock.
+const counter = "gsl:fence:"
+
+// untilTold is a shell script that ends when the file exists.
+func untilTold(file, before string) string {
+	return before + "; until [ -e " + file + " ]; do sleep 0.01; done"
+}
+
+func touch(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantKeys(s *clitest.Stage, keys ...string) {
+	s.T.Helper()
+	if got := s.World.Mini.Keys(); !slices.Equal(got, keys) {
+		s.T.Errorf("left behind: %q, want %q", got, keys)
+	}
+}
+
+func TestWithoutOldClientsTheLockIsATokenWithANote(t *testing.T) {
+	s := clitest.NewStage(t)
+	file := filepath.Join(t.TempDir(), "go")
+	st := s.Start(clitest.TokenScript("", "nightly", untilTold(file, `echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN"`))...)
+	st.Out.Await("\n")
+	fields := strings.Fields(st.Out.String())
+	if len(fields) != 2 || fields[0] != "nightly" || !scope.IsToken(fields[1]) {
+		t.Fatalf("%q", fields)
+	}
+	value, _ := s.World.Mini.Get("nightly")
+	if ttl := s.World.Mini.TTL("nightly"); value != fields[1]+" host7 sh" || ttl != 30*time.Second {
+		t.Errorf("%q for %v", value, ttl)
+	}
+	if seen := s.Run("ls"); !strings.Contains(seen.Out, "nightly  held   modern    -        host7 sh") {
+		t.Errorf("ls: %s", seen.Out)
+	}
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "nightly", "echo no")...), 124, "",
+		`not acquired at the first try: key "nightly" is held by "`+value+`", its lease runs until 12:00:30Z (in 30s) and may be renewed`)
+	touch(t, file)
+	s.Want(<-st.Done, 0, st.Out.String(), "")
+	wantKeys(s, counter)
+}
+
+func TestTheProtocolFollowsTheCompanyThatTheFlagsName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ours.json")
+	if err := os.WriteFile(file, []byte(`{"base": "jedis", "name": "Ours"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flags, old := range map[string]bool{
+		"": false, "--protocol modern": false, "--ttl 20s --namespace n": false,
+		"--protocol legacy": true, "--dialect redis-py --lease 1m": true, "--dialect-file " + file: true,
+		"--mode hardened": true, "--lease 1m": true, "--spread 1s": true, "--gap 1s": true,
+	} {
+		s := clitest.NewStage(t)
+		st := s.Run(clitest.TokenScript(flags+" --keep 10s", "k", ":")...)
+		s.Want(st, 0, "", "")
+		if got := s.World.Mini.Exists(legacy.MarkKey("k")); got != old {
+			t.Errorf("%q: beside old clients: %v", flags, got)
+		}
+	}
+}
+
+func TestFencingNumbersGrowFromRunToRun(t *testing.T) {
+	s := clitest.NewStage(t)
+	last := int64(0)
+	for _, key := range []string{"a", "a", "b", "a"} {
+		got := s.Run(clitest.TokenScript("", key, `echo "$GETSETLOCK_FENCE"`)...)
+		n, err := strconv.ParseInt(strings.TrimSpace(got.Out), 10, 64)
+		if err != nil || n <= last || got.Code != 0 {
+			t.Fatalf("%d after %d: %+v", n, last, got)
+		}
+		last = n
+	}
+	s.Want(s.Run(clitest.TokenScript("--namespace stock", "a", ":")...), 0, "", "")
+	wantKeys(s, counter, counter+"stock")
+}
+
+func TestNothingOfAnotherLockIsLeftInTheEnvironment(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_TOKEN"], s.Vars["GETSETLOCK_FENCE"] = "outer", clitest.Token, "17"
+	got := s.Run(clitest.Script("", "k", `echo "${GETSETLOCK_FENCE-none} $GETSETLOCK_HELD" | sed "s/$GETSETLOCK_TOKEN/T/"`)...)
+	s.Want(got, 0, `none [["outer","`+clitest.Token+`","17"],["k","T",""]]`+"\n", "")
+}
+
+func TestATokenLockTakenByAnotherEndsTheCommandWith123(t *testing.T) {
+	s := clitest.NewStage(t)
+	st := s.Start(clitest.TokenScript("--grace 16s", "k", obeys)...)
+	st.Out.Await("ready")
+	s.World.Mini.Set("k", clitest.Token+" host8 job")
+	passTo(s, 10*time.Second)
+	s.Want(<-st.Done, 123, "ready\ntold\n", `lease on "k" lost: key "k" is held by another: `)
+	if v, _ := s.World.Mini.Get("k"); v != clitest.Token+" host8 job" {
+		t.Errorf("another's value became %q", v)
+	}
+}
+
+func TestATokenLockThatWasDeletedEndsTheCommandWith123(t *testing.T) {
+	s := clitest.NewStage(t)
+	st := s.Start(clitest.TokenScript("--grace 16s", "k", obeys)...)
+	st.Out.Await("ready")
+	value, _ := s.World.Mini.Get("k")
+	s.Want(s.Run("unlock", "k", "--value", value), 0, "deleted k\n", "")
+	passTo(s, 10*time.Second)
+	s.Want(<-st.Done, 123, "ready\ntold\n", "is gone: it expired, or somebody deleted it")
+	wantKeys(s, counter)
+}
+
+func TestATokenLockIsRenewedWhileTheCommandRuns(t *testing.T) {
+	s := clitest.NewStage(t)
+	file := filepath.Join(t.TempDir(), "go")
+	st := s.Start(clitest.TokenScript("", "k", untilTold(file, "echo ready"))...)
+	st.Out.Await("ready")
+	passTo(s, 95*time.Second)
+	if !s.World.Mini.Exists("k") {
+		t.Error("the key ended")
+	}
+	touch(t, file)
+	s.Want(<-st.Done, 0, "ready\n", "")
+}
+
+func TestOfATokenLockKeepLeavesTheRestToTheKey(t *testing.T) {
+	s := clitest.NewStage(t)
+	got := s.Run(clitest.TokenScript("--keep 90s", "k", `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`)...)
+	fields := strings.Fields(got.Out)
+	value, _ := s.World.Mini.Get("k")
+	if ttl := s.World.Mini.TTL("k"); len(fields) != 2 || value != fields[0]+" host7 sh" || ttl != 90*time.Second {
+		t.Fatalf("%q for %v; %+v", value, ttl, got)
+	}
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo again")...), 124, "", "host7 sh")
+	s.World.Pass(90 * time.Second)
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --keep 1s", "k", "echo again; kill -KILL $$")...), 137, "again\n", "")
+	wantKeys(s, counter, "k")
+
+	odd := filepath.Join(t.TempDir(), "odd")
+	if err := os.WriteFile(odd, []byte("no program\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.Want(s.Run("run", "--keep", "10s", "odd", "--", odd), 126, "", "format")
+	wantKeys(s, counter, "k")
+}
+
+func TestWhatIsKeptHidesNoneOfTheProtocolsWaysToWait(t *testing.T) {
+	s := clitest.NewStage(t)
+	tokens, err := modern.New(s.World.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tokens.Close()
+	if _, queues := (&keeping{keepable: tokens}).backend().(lock.Queuer); !queues {
+		t.Error("waiters do not stand in the line")
+	}
+	old, err := legacy.New(s.World.Pool(), legacy.Config{Mode: legacy.Verbatim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if _, paces := (&keeping{keepable: old}).backend().(lock.Pacer); !paces {
+		t.Error("the old client's pace is lost")
+	}
+}
+
+// The waiter stands in the line on the server, and keeps what it gets there.
+func TestOfATokenLockAWaiterKeepsToo(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Clock = lock.Machine // polls, which nobody else times
+	s.World.Mini.Set("k", clitest.Token)
+	st := s.Start(clitest.TokenScript("--keep 1h", "k", `echo "$GETSETLOCK_FENCE"`)...)
+	st.Errors.Await("waiting: key")
+	s.World.Mini.Del("k")
+	if got := <-st.Done; got.Code != 0 || len(strings.TrimSpace(got.Out)) < 10 {
+		t.Errorf("%+v", got)
+	}
+	if ttl := s.World.Mini.TTL("k"); ttl <= 30*time.Second || ttl > time.Hour {
+		t.Errorf("kept for another %v", ttl)
+	}
+}
+
+func TestARunInsideARunOfATokenLockJoins(t *testing.T) {
+	s := clitest.NewStage(t)
+	file := filepath.Join(t.TempDir(), "go")
+	st := s.Start(clitest.TokenScript("", "k", untilTold(file, `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`))...)
+	st.Out.Await("\n")
+	fields := strings.Fields(st.Out.String())
+	inner := &clitest.Stage{T: t, World: s.World, Clock: s.Clock, Vars: map[string]string{
+		"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k", "GETSETLOCK_TOKEN": fields[0], "GETSETLOCK_FENCE": fields[1],
+	}}
+	args := clitest.TokenScript("--wait 0", "k", "echo inner")
+	inner.Run(args...)
+	if len(inner.Replaced) != 1 || !slices.Contains(inner.Environ, "GETSETLOCK_FENCE="+fields[1]) {
+		t.Errorf("became %q in %q", inner.Replaced, inner.Environ)
+	}
+	// A run of another key in between, of the other protocol: the number is not its.
+	inner.Vars["GETSETLOCK_HELD"] = `[["k","` + fields[0] + `","` + fields[1] + `"],["between","x",""]]`
+	inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "between", "x"
+	delete(inner.Vars, "GETSETLOCK_FENCE")
+	inner.Run(args...)
+	for _, v := range []string{"GETSETLOCK_KEY=k", "GETSETLOCK_TOKEN=" + fields[0], "GETSETLOCK_FENCE=" + fields[1], "GETSETLOCK_HELD=" + inner.Vars["GETSETLOCK_HELD"]} {
+		if len(inner.Replaced) != 2 || !slices.Contains(inner.Environ, v) {
+			t.Errorf("joined through the list without %s: %q", v, inner.Environ)
+		}
+	}
+	inner.Want(inner.Run(append([]string{"run", "--no-join"}, args[1:]...)...), 124, "", "held")
+	inner.Vars = map[string]string{"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k", "GETSETLOCK_TOKEN": clitest.Token}
+	inner.Want(inner.Run(args...), 124, "", "does not hold it for that token any more")
+	touch(t, file)
+	<-st.Done
+	inner.Vars["GETSETLOCK_TOKEN"] = fields[0]
+	inner.Want(inner.Run(args...), 0, "inner\n", "does not hold it for that token any more")
+}
+
+func TestAnEmptyTokenJoinsNothing(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.World.Mini.Set("k", "")
+	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_HELD"] = "k", `[["k",""]]`
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 124, "", "held")
+}
+
+// The wrong company is told apart by what stands on the key.
+func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
+	s := clitest.NewStage(t)
+	stamp := clitest.StampOf(redistest.Start.Add(time.Minute))
+	s.World.Mini.Set("old", stamp)
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "", `held by "`+stamp+`" (a timestamp, as Jedis and 5 others write it; old clients are taken turns with by --dialect, and moved to token locks by getsetlock migrate)`)
+	s.World.Mini.Set("uuid", clitest.UUID+":"+stamp)
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "uuid", "echo no")...), 124, "", "(a timestamp, as JedisUUID writes it; old")
+	s.World.Mini.SetTTL("old", time.Hour)
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "", "(a timestamp, as Jedis")
+	s.World.Mini.Set("ancient", "1072915200000")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "ancient", "echo no")...), 124, "", "(a timestamp, of no plausible time; old clients")
+	s.World.Mini.HSet("hash", "a", "b")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "hash", "echo no")...), 124, "", "Redisson")
+	s.World.Mini.Set("new", clitest.Token+" host8 job")
+	s.World.Mini.SetTTL("new", time.Minute)
+	s.Want(s.Run(clitest.Script("--wait 0", "new", "echo no")...), 124, "", "(a token of ours; such locks are taken turns with by --protocol modern), its lease runs until 12:01:00Z (in 1m0s) and may be renewed")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "new", "echo no")...), 124, "", `held by "`+clitest.Token+` host8 job", its lease runs until 12:01:00Z (in 1m0s) and may be renewed`)
+}
+
+func TestACounterThatSomebodyWroteToIsNamedAndWhatToDo(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.World.Mini.Set(counter, "garbage")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", "getsetlock: gsl:fence: holds no fencing number")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", "SET it to the greatest number that was ever given, or DEL it")
+	s.World.Mini.Del(counter)
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo yes")...), 0, "yes\n", "")
+}
+
+// What the old client would not send is not sent for it, whoever holds the key.
+func TestVerbatimDoesNotLookWhoHoldsAKey(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Clock = lock.Machine // it sleeps after its last attempt too
+	s.World.Mini.Set("k", "4102444800000")
+	wire := s.World.Wire()
+	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	s.Want(s.Run(clitest.Script("--mode verbatim --wait 0", "k", "echo no")...), 124, "", "held")
+	for _, c := range wire.Sent() {
+		if c.Is("EVAL") || c.Is("EVALSHA") {
+			t.Errorf("sent %s", c)
+		}
+	}
+}
+
+func TestReplicasThatDoNotAnswerAre125(t *testing.T) {
+	s := clitest.NewStage(t)
+	w := s.World.Wire(redistest.Rule{Command: "WAIT", Times: -1, Do: redistest.Answer("ERR no replicas here")})
+	s.Vars["GETSETLOCK_REDIS"] = "redis://" + w.Listen()
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", "no replicas here")
+	if s.World.Mini.Exists("k") {
+		t.Error("the key is left")
+	}
+}
+
+func TestANoteIsPrintableAndFits(t *testing.T) {
+	e := &out.Env{Hostname: func() (string, error) { return "h\xff\n", nil }}
+	if got := noteOf(e, []string{"/bin/ü b\x01"}); got != "h?? ü b?" {
+		t.Errorf("%q", got)
+	}
+	if got := noteOf(e, []string{"a" + strings.Repeat("é", 200)}); len(got) > longestNote || strings.ContainsRune(got, '\ufffd') {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+	e.Hostname = func() (string, error) { return "", errors.New("no name") }
+	if got := noteOf(e, []string{"sh"}); got != "unknown-host sh" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAJoinThatStaysPassesSignalsAndCodesOn(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Stays = true
+	s.World.Mini.Set("k", clitest.Token+" host8 job")
+	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_TOKEN"] = "k", clitest.Token
+	for _, code := range []int{0, 2, 3, 124, 125} {
+		s.Want(s.Run(clitest.TokenScript("", "k", "exit "+strconv.Itoa(code))...), code, "", "")
+	}
+	st := s.Start(clitest.TokenScript("", "k", obeys)...)
+	st.Out.Await("ready")
+	s.Signal(syscall.SIGTERM)
+	s.Want(<-st.Done, 0, "ready\ntold\n", "")
+}

@@ -1,0 +1,94 @@
+//go:build real && unix
+
+package runverb
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+func TestRunAndLsOverTLSUnixSocketsAndAsAUser(t *testing.T) {
+	tls := redistest.Real(t, redistest.Options{TLS: true, Password: "s3cret@/x"})
+	unix := redistest.Real(t, redistest.Options{Unix: true, Password: "s3cret@/x"})
+	plain := redistest.Real(t, redistest.Options{})
+	user := plain.User("app", "s3cret@/x", "+@all", "~*")
+	for name, c := range map[string]struct{ url, flags string }{
+		"TLS": {tls.URL(), "--cacert " + tls.CACert()}, "unix": {unix.URL(), ""}, "user": {user, ""},
+	} {
+		s := clitest.OnReal(t, plain)
+		s.Vars["GETSETLOCK_REDIS"] = c.url
+		s.Want(s.Run(clitest.Script(c.flags, "k", "echo "+name)...), 0, name+"\n", "")
+		got := s.Run(append([]string{"ls", "--json"}, strings.Fields(c.flags)...)...)
+		s.Want(got, 0, got.Out, "")
+	}
+	s := clitest.OnReal(t, tls)
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "certificate")
+}
+
+func TestAUserWithoutRightsIsToldWhichAreMissing(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := clitest.OnReal(t, server)
+	s.Vars["GETSETLOCK_REDIS"] = server.User("app", "s3cret", "+@all", "-eval", "-evalsha", "~*")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "this user lacks a right")
+	s.Want(s.Run("ls", "*", "-q"), 0, "", "")
+	server.Do("SET", "k", "1")
+	s.Want(s.Run("ls", "-q"), 3, "", "this user lacks a right")
+	s.Vars["GETSETLOCK_REDIS"] = server.User("other", "s3cret", "+@all", "~other:*")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "this user lacks a right")
+}
+
+func TestAReplicaIsRefused(t *testing.T) {
+	replica := redistest.Real(t, redistest.Options{}).StartReplica()
+	s := clitest.OnReal(t, replica)
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "read-only replica")
+}
+
+// The server tells of the foreign write; the next renewal is a third of an hour away.
+func TestAForeignWriteEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := clitest.OnReal(t, server)
+	st := s.Start(clitest.Script("--lease 3h --ttl 1h", "k", obeys)...)
+	st.Out.Await("ready")
+	server.Do("SET", "k", "12345")
+	s.Want(<-st.Done, 123, "ready\ntold\n", "overwritten by another")
+}
+
+func TestAServerThatFallsSilentEndsTheCommandWithinTheLease(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := clitest.OnReal(t, server)
+	s.Timeout = 0 // as users have it
+	st := s.Start(clitest.Script("--lease 4s --ttl 2s --gap 100ms --spread 100ms", "k", obeys)...)
+	st.Out.Await("ready")
+	server.Pause()
+	defer server.Continue()
+	s.Want(<-st.Done, 123, "ready\ntold\n", "not renewed in time")
+}
+
+func TestAServerThatFallsSilentBeforehandIs125(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := clitest.OnReal(t, server)
+	s.Timeout = 0 // as users have it
+	server.Pause()
+	defer server.Continue()
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "silent")
+}
+
+func TestADialectFileIsObeyed(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{})
+	s := clitest.OnReal(t, server)
+	file := filepath.Join(t.TempDir(), "ours.json")
+	if err := os.WriteFile(file, []byte(`{"base": "jedis", "name": "Ours", "key_encoding": "jdk"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Want(s.Run(clitest.Script("--keep 5s --dialect-file "+file, "stock", ":")...), 0, "", "")
+	got := s.Run("ls", "stock")
+	if !strings.Contains(got.Out, out.Escaped(clitest.Springs)) {
+		t.Errorf("%+v", got)
+	}
+}

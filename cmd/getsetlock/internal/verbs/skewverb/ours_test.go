@@ -1,0 +1,116 @@
+package skewverb
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// Each protocol is played. Where old clients are kept out, nobody holds beside anybody; where they are
+// not, nobody does more than the law allows, and two of ours never.
+func TestSimulationPlaysEveryProtocol(t *testing.T) {
+	for _, args := range []string{
+		"--job 2s --lease 5s", "--job 1s..7s --lease 5s --spread 200ms", "--job 500ms --lease 2s --preset leap",
+		"--job exp:1s --lease 3s --dialect setdel", "--job 1s --lease 20s --dialect JedisUUID",
+	} {
+		for _, protocol := range skewProtocols[1:] {
+			got := skewed(t, append(strings.Fields(args), "--json", "--protocol", protocol)...)
+			var doc Document
+			if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || doc.Simulation == nil || doc.Simulation.Ours == nil {
+				t.Fatalf("%s %s: %v\n%s%s", protocol, args, err, got.Out, got.Errors)
+			}
+			sim, o := doc.Simulation, doc.Simulation.Ours
+			alone := protocol == "sealed" || protocol == "modern"
+			if o.Acquisitions < 100 || o.BesideOurs > 0 || alone && sim.Overlapped > 0 || alone != (o.Clients == sim.Clients) ||
+				sim.Overlapped > 0 && !doc.Law.TwoHolders {
+				t.Errorf("%s %s: %s", protocol, args, got.Out)
+			}
+			sum := int64(0)
+			for _, n := range o.LostBy {
+				sum += n
+			}
+			if sum != o.Lost || len(o.LostBy) != 7 {
+				t.Errorf("%s %s: %d lost, by %v", protocol, args, o.Lost, o.LostBy)
+			}
+		}
+	}
+}
+
+func TestSkewSaysByWhatLeasesOfOursAreLost(t *testing.T) {
+	for args, says := range map[string]string{
+		"--protocol hardened --lease 5s --job 1s..7s":              "by an overrun client's DEL",
+		"--protocol dual --dialect pagenil --lease 5s --job 100ms": "by a GETSET after a missing key",
+		"--protocol observe --lease 5s --job 1s --spread 4900ms":   "told of them they would refuse to take part",
+		"--protocol modern --lease 60ms --job 1s --preset jvm-gc":  "only fencing keeps out",
+	} {
+		got := skewed(t, strings.Fields(args)...)
+		if !strings.Contains(got.Out, says) {
+			t.Errorf("%s does not say %q, but\n%s", args, says, got.Out)
+		}
+	}
+}
+
+// What is said of the server's clock decides how a getsetlock client takes over, and is in the answer; what is not
+// said is unknown and not zero.
+func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
+	for args, says := range map[string][]string{
+		"--behind 2m":                 {"more than 2m0s past its stamp", "more than 2m40.001s behind the server's would lose", "slowest clock behind the server's", "2m0s"},
+		"--behind 0s":                 {"more than 0s past its stamp", "more than 40.001s behind"},
+		"--spread 1s":                 {"sees the same value twice, more than 1m0.002s apart", "unknown"},
+		"--ahead 10m":                 {"lies 24h10m0s beyond the end of its lease"},
+		"--behind 1s --ahead 1s":      {"more than 1s past its stamp", "24h0m1s"},
+		"--preset fail-over":          {"sees the same value twice", "to a server whose clock is 2 minutes ahead"},
+		"--behind 10m --explore":      {"NO: two clients cannot hold at once", "two never hold"},
+		"--ahead 10m --explore":       {"NO: two clients cannot hold at once", "two never hold"},
+		"--dialect setdel --ahead 1s": {"NO"},
+	} {
+		got := skewed(t, append(strings.Fields("--protocol hardened --lease 60s --job 20s"), strings.Fields(args)...)...)
+		for _, want := range says {
+			if got.Code != 0 || !strings.Contains(got.Out, want) {
+				t.Errorf("%s: %d, no %q in\n%s%s", args, got.Code, want, got.Out, got.Errors)
+			}
+		}
+	}
+	for args, want := range map[string]string{
+		"--behind 0s": `"behind_ms":0,"ahead_ms":null`, "--ahead 1s": `"behind_ms":null,"ahead_ms":1000`, "--spread 0s": `"spread_ms":0,"behind_ms":null`,
+	} {
+		got := skewed(t, append(strings.Fields("--protocol dual --lease 60s --job 20s --json"), strings.Fields(args)...)...)
+		var doc map[string]any
+		if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || !strings.Contains(strings.Join(strings.Fields(got.Out), ""), want) {
+			t.Errorf("%s: %v, no %s in\n%s", args, err, want, got.Out)
+		}
+	}
+	for args, want := range map[string]string{
+		"--spread 5s --behind 1s --ahead 2s": "at most 3s apart", "--preset leap --behind 1s": "give one", "--behind -1s": "can't be negative",
+	} {
+		if got := skewed(t, append([]string{"--job", "1s"}, strings.Fields(args)...)...); got.Code != 2 || !strings.Contains(got.Errors, want) {
+			t.Errorf("%s: %d, %q", args, got.Code, got.Errors)
+		}
+	}
+}
+
+// "0s" is said, an absent flag is not: ours then assume what they assume by themselves.
+func TestZeroIsSaidAndAbsentIsNotOfSkew(t *testing.T) {
+	job, err := dist.Parse("1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spread, want := range map[time.Duration]time.Duration{0: time.Second, dialect.Zero: dialect.Zero, 3 * time.Second: 3 * time.Second} {
+		q := skewQuestion{protocol: "dual", dialect: dialect.Jedis(), job: job, latency: usualLatency, clients: 4, spread: spread}
+		a, err := q.answer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := a.simulation(a.protocol, a.spread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if terms, err := a.dialect.Terms(s.Ours.Terms); err != nil || terms.Spread != want {
+			t.Errorf("--spread %d: ours believe %v, %v", spread, terms.Spread, err)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package skewverb
+
+const raceEnabled = false

@@ -1,0 +1,221 @@
+package skewverb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/simulate"
+)
+
+// The simulation's limits. It ends with whichever comes first: events are the bound where few
+// acquisitions come through, as with long jobs and short polls.
+const (
+	simAcquisitions   = 200_000
+	pointAcquisitions = 20_000 // of each point of the page's curves
+	// simSpan bounds a fleet in which nobody comes through at all.
+	simSpan = 3652 * 24 * time.Hour
+)
+
+// Tests, which ask often, make do with fewer.
+var (
+	simEvents   = 10_000_000
+	pointEvents = 600_000
+)
+
+// errSimulation is a fleet that the simulation cannot play.
+var errSimulation = errors.New("simulation")
+
+// simulation is the question's fleet, by a protocol. Clocks stand evenly over the spread, and clients
+// rest between jobs so long that together they would keep the lock busy for half of the time: at more,
+// whoever releases is first again, and one overrun begins a chain without an end.
+func (a *skewAnswer) simulation(protocol string, spread time.Duration) (simulate.Fleet, error) {
+	s := simulate.Fleet{
+		Dialect: a.dialect, Clients: a.clients, Lease: a.law.Lease, Poll: a.poll,
+		Acquisitions: simAcquisitions, For: simSpan, Seed: a.seed,
+	}
+	if err := a.shareFleet(&s, protocol, spread); err != nil {
+		return s, err
+	}
+	var err error
+	if a.holds != nil {
+		s.Job, err = simulate.ListOf("job", a.holds)
+	} else {
+		s.Job, err = simulated("job", a.job, a.seed)
+	}
+	if err == nil {
+		s.Latency, err = simulated("latency", a.latency, a.seed)
+	}
+	if err == nil {
+		rest := max(time.Millisecond, 2*time.Duration(a.clients)*a.meanJob())
+		s.Rest, err = simulate.ParseDistribution("job", "exp:"+min(rest, longestRest).String())
+	}
+	for n := range s.Clients {
+		s.Offsets = append(s.Offsets, a.slowest(value(spread))+value(spread)*time.Duration(n)/time.Duration(max(1, s.Clients-1)))
+	}
+	return s, err
+}
+
+// slowest is where the slowest clock stands against the server's: as far off as was said, on the worse side.
+func (a *skewAnswer) slowest(spread time.Duration) time.Duration {
+	behind, known := dialect.Claimed(a.behind)
+	ahead, alsoKnown := dialect.Claimed(a.ahead)
+	switch {
+	case alsoKnown && ahead > behind:
+		return ahead - spread
+	case known:
+		return -behind
+	}
+	return 0
+}
+
+// longestRest keeps the rests of great fleets within what a distribution may hold.
+const longestRest = 365 * 24 * time.Hour
+
+func (a *skewAnswer) meanJob() time.Duration {
+	sum := 0.0
+	for _, j := range a.jobs {
+		sum += float64(j)
+	}
+	return time.Duration(sum / float64(len(a.jobs)))
+}
+
+// simulated is a flag's distribution as the simulation takes it. What a file holds, it draws from by
+// samples.
+func simulated(field string, d dist.Dist, seed uint64) (simulate.Distribution, error) {
+	if !strings.HasPrefix(d.String(), "file:") {
+		return simulate.ParseDistribution(field, d.String())
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	var spans []time.Duration
+	for range 10_000 {
+		spans = append(spans, d.Draw(r))
+	}
+	return simulate.ListOf(field, spans)
+}
+
+// simulate plays the fleet. Where ours would refuse to take part they are played as if nobody had told
+// them of its spread and delay.
+func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error {
+	s, err := a.simulation(a.protocol, a.spread)
+	if errors.Is(err, errRefuse) {
+		a.unkept = true
+		s, err = a.simulation(a.protocol, a.spread)
+	}
+	if errors.Is(err, errRefuse) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if a.preset != nil {
+		s.Clocks, s.Offsets = a.preset.Clocks, nil
+	}
+	bar := e.Progress(quiet, "simulating", 100)
+	defer bar.End()
+	rates, err := runSimulation(ctx, s, simEvents, func(done float64) { bar.Set(int64(100 * done)) })
+	if err == nil {
+		a.rates, a.played = &rates, s
+		a.blameWhatIsSeen()
+	}
+	return err
+}
+
+// runSimulation counts events and not time, so that a seed has one result on every machine.
+func runSimulation(ctx context.Context, s simulate.Fleet, events int, tell func(done float64)) (simulate.Rates, error) {
+	m, err := simulate.New(s)
+	if err != nil {
+		return simulate.Rates{}, fmt.Errorf("%w: %w", errSimulation, err)
+	}
+	const slice = 1 << 16
+	for n := 0; n < events && m.Run(slice); n += slice {
+		tell(max(m.Done(), float64(n)/float64(events)))
+		if cause := context.Cause(ctx); cause != nil {
+			return simulate.Rates{}, out.CouldNot(cause, "simulating")
+		}
+	}
+	return m.Rates(), nil
+}
+
+// long is a span of which nobody reads the seconds.
+func long(d time.Duration) string {
+	if d < 48*time.Hour {
+		return d.Round(time.Second).String()
+	}
+	return strconv.FormatFloat(d.Hours()/24, 'f', 1, 64) + " days"
+}
+
+// simRows are the simulation's numbers, for both the terminal and the page.
+func (a *skewAnswer) simRows() [][]string {
+	r := a.rates
+	wait := func(d time.Duration) string {
+		if r.Acquisitions == 0 {
+			return "-"
+		}
+		return out.Within(float64(d) / float64(time.Millisecond)).String()
+	}
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+	rows := [][]string{
+		{"clients", a.playedBy()},
+		{"time simulated", long(r.Span)},
+		{"acquisitions", count(r.Acquisitions)},
+		{"made beside a holder", count(r.Entries)},
+		{"episodes", count(r.Episodes)},
+		{"by skew, job, jump, protocol", fmt.Sprintf("%d, %d, %d, %d", r.Causes.Skew, r.Causes.Job, r.Causes.Jump, r.Causes.Protocol)},
+		{"longest episode", out.Short(r.LongestEpisode)},
+		{"most holders at once", strconv.Itoa(r.MostHolders)},
+		{"longest chain", count(r.LongestChain)},
+		{"wait p50", wait(r.WaitP50)},
+		{"wait p99", wait(r.WaitP99)},
+		{"gave up waiting", count(r.GaveUp)},
+		{"nobody held, all waited", out.Within(float64(r.Blocked) / float64(time.Millisecond)).String()},
+	}
+	return append(rows, a.rowsOfOurs()...)
+}
+
+// simDocument is the simulation field of the document.
+type simDocument struct {
+	Clients          int              `json:"clients"`
+	SpanMS           json.Number      `json:"span_ms"`
+	Acquisitions     int64            `json:"acquisitions"`
+	Overlapped       int64            `json:"overlapped"` // acquisitions made beside a holder
+	Episodes         int64            `json:"episodes"`
+	EpisodesBy       map[string]int64 `json:"episodes_by"`
+	LongestOverlapMS json.Number      `json:"longest_overlap_ms"`
+	MostHolders      int              `json:"most_holders"`
+	LongestChain     int64            `json:"longest_chain"`
+	WaitP50MS        *json.Number     `json:"wait_p50_ms"`
+	WaitP99MS        *json.Number     `json:"wait_p99_ms"`
+	BlockedMS        json.Number      `json:"blocked_ms"`
+	GaveUp           int64            `json:"gave_up"`
+	Takeovers        int64            `json:"takeovers"`
+	Clobbers         int64            `json:"clobbers"`
+	Commands         int64            `json:"commands"`
+	Ours             *simOurs         `json:"ours"` // null where none of ours take part
+}
+
+func (a *skewAnswer) simDocument() *simDocument {
+	if a.rates == nil {
+		return nil
+	}
+	r, c := a.rates, a.rates.Causes
+	doc := &simDocument{
+		Clients: a.clients, SpanMS: out.Millis(r.Span), Acquisitions: r.Acquisitions, Overlapped: r.Entries, Episodes: r.Episodes,
+		EpisodesBy:       map[string]int64{"skew": c.Skew, "job": c.Job, "jump": c.Jump, "protocol": c.Protocol},
+		LongestOverlapMS: out.Millis(r.LongestEpisode), MostHolders: r.MostHolders, LongestChain: r.LongestChain,
+		BlockedMS: out.Millis(r.Blocked), GaveUp: r.GaveUp, Takeovers: r.Takeovers, Clobbers: r.Clobbers, Commands: r.Commands,
+		Ours: a.simOurs(),
+	}
+	if r.Acquisitions > 0 {
+		doc.WaitP50MS, doc.WaitP99MS = new(out.Millis(r.WaitP50)), new(out.Millis(r.WaitP99))
+	}
+	return doc
+}

@@ -1,0 +1,361 @@
+package skewverb
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+func init() { simEvents, pointEvents, exploreStates = 1<<18, 1<<16, 50_000 }
+
+// skewed asks without any server.
+func skewed(t *testing.T, args ...string) clitest.Screen {
+	t.Helper()
+	s := &clitest.Stage{T: t}
+	return s.Run(append([]string{"skew"}, args...)...)
+}
+
+func TestSkewAnswersInWordsFirst(t *testing.T) {
+	got := skewed(t, "--lease", "30s", "--job", "35s", "--spread", "400ms")
+	const want = `YES: two clients can hold at once.
+Why: a job may run for 35s. With clocks 400ms apart and writes up to 0s late, another may take the key over 29.601s after it was written. Two hold for up to 5.399s.
+How often: 100.0 % of jobs run longer than that. Each of them is overlapped if a waiter with the worst clock and delay is there.
+The problem is long jobs: it happens with perfect clocks too.
+To change: give every client a lease of 35.399s or more; or let no job hold the lock for more than 29.601s.
+
+`
+	// What a simulation saw is the simulation's to say.
+	before, rest, _ := strings.Cut(got.Out, "Simulated: ")
+	_, after, _ := strings.Cut(rest, "\n")
+	if got.Code != 1 || !strings.HasPrefix(before+after, want) || got.Errors != "" {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+	for _, row := range []string{"longest safe job  ", "free after a crash    29.601s to 30.401s\n"} {
+		if !strings.Contains(got.Out, row) {
+			t.Errorf("no %q in\n%s", row, got.Out)
+		}
+	}
+}
+
+func TestSkewNamesWhichOfTheThreeIsTheProblem(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		says []string
+	}{
+		{"--job 20s", 0, []string{"NO:", "jobs of up to 1m0.001s are safe, or clocks up to 40.001s apart"}},
+		{"--job 70s", 1, []string{"The problem is long jobs: it happens with perfect clocks too.", "a lease of 1m9.999s"}},
+		{"--job 20s --delay 50s", 1, []string{"The problem is long pauses, which count as long jobs"}},
+		{"--job 20s --spread 50s", 1, []string{"The problem is skew: with clocks no more than 40.001s apart", "keep clocks within 40.001s"}},
+		{"--job 20s --spread 2m", 1, []string{"YES", "another may take the key over 0s after"}},
+		{"--dialect JedisUUID --job 1s", 1, []string{"with perfect clocks and short jobs too", "do not exclude each other"}},
+		{"--dialect page --lease 10s --job 1s --delay 8s", 1, []string{"judges what GETSET returned by reading its clock again"}},
+		{"--dialect setdel --lease 3s --job 7s", 1, []string{"the server frees the key after 3s", "a lease of 7s"}},
+		{"--dialect bare --job 7h --spread 1h", 0, []string{"NO:", "only a human frees it"}},
+		{"--protocol modern --job 1h --spread 1h", 0, []string{"compares a token", "no limit"}},
+		{"--protocol sealed --job 1h --spread 1h", 0, []string{"Old clients wait"}},
+		{"--protocol hardened --job 20s --spread 1s", 0, []string{"Two of ours never hold together", "may be 59.001s at most"}},
+		{"--protocol dual --job 70s", 1, []string{"ours is told that its lease is lost"}},
+	} {
+		got := skewed(t, strings.Fields(c.args)...)
+		for _, says := range c.says {
+			if got.Code != c.code || !strings.Contains(got.Out, says) || got.Errors != "" {
+				t.Errorf("%s: code %d, want %d and %q\n%s%s", c.args, got.Code, c.code, says, got.Out, got.Errors)
+			}
+		}
+	}
+}
+
+func TestSkewDocumentHasItsFields(t *testing.T) {
+	got := skewed(t, strings.Fields("--lease 30s --job 5s..40s --spread 400ms --explore --json --quiet")...)
+	if got.Code != 1 || got.Errors != "" {
+		t.Fatalf("code %d, %s", got.Code, got.Errors)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc["schema"] != "getsetlock.skew/1" || doc["cause"] != "job" || doc["two_holders"] != true {
+		t.Errorf("%v", doc)
+	}
+	law := doc["law"].(map[string]any)
+	for field, want := range map[string]any{
+		"two_holders": true, "overlap_ms": 10399.0, "recovery_ms": 30401.0, "longest_safe_job_ms": 29601.0, "greatest_safe_spread_ms": -9999.0,
+	} {
+		if law[field] != want {
+			t.Errorf("law.%s is %v, want %v", field, law[field], want)
+		}
+	}
+	found := doc["explore"].(map[string]any)
+	trace := found["trace"].([]any)
+	if found["safe"] != false || found["states"].(float64) < 10 || len(trace) < 5 {
+		t.Fatalf("explore: %v", found)
+	}
+	line := trace[0].(map[string]any)
+	for _, field := range []string{"at_ms", "client", "event", "effect"} {
+		if _, there := line[field]; !there {
+			t.Errorf("a line of the trace without %s: %v", field, line)
+		}
+	}
+}
+
+// What is not known is null, and not 0.
+func TestSkewDocumentHasNullForNoLimit(t *testing.T) {
+	got := skewed(t, strings.Fields("--dialect bare --job 7h --json")...)
+	for _, want := range []string{`"recovery_ms": null`, `"longest_safe_job_ms": null`, `"greatest_safe_spread_ms": null`, `"explore": null`, `"preset": null`} {
+		if got.Code != 0 || !strings.Contains(got.Out, want) {
+			t.Errorf("code %d, no %s in\n%s", got.Code, want, got.Out)
+		}
+	}
+}
+
+// Rounding to ticks must not carry a fleet over the law's limit, in either direction.
+func TestExplorerSaysWhatTheLawSays(t *testing.T) {
+	old := exploreStates
+	t.Cleanup(func() { exploreStates = old })
+	for _, protocol := range []string{"verbatim", "hardened", "dual", "sealed", "modern"} {
+		exploreStates = old
+		if protocol == "verbatim" {
+			exploreStates = 600_000
+		}
+		for _, args := range []string{
+			"--job 59s", "--job 60s", "--job 61s", "--job 20s --delay 39s", "--job 20s --delay 41s", "--job 1ms --delay 50s --spread 9s",
+			"--job 1ms --delay 50s --spread 11s", "--job 1s --spread 58s", "--job 1s --spread 60s", "--job 1s --spread 10m", "--job 1h",
+			"--dialect page --lease 60s --job 10s --delay 20s", "--dialect page --lease 60s --job 10s --delay 21s", "--dialect page --lease 60s --job 10s --delay 50s",
+			"--dialect redisobjects --lease 60s --job 10s --delay 15s --spread 15s", "--dialect redisobjects --lease 60s --job 1s --delay 28s",
+			"--dialect redisobjects --lease 60s --job 40s --delay 10s --spread 20s", "--dialect pageget --lease 60s --job 1s --delay 16s --spread 15s",
+			"--dialect redispy --lease 60s --job 59s --delay 1s", "--dialect redismutex --lease 60s --job 60s --delay 1s", "--dialect setdel --lease 3s --job 3s",
+			"--dialect setdel --lease 3s --job 4s", "--dialect errorception --job 4s --spread 1s", "--dialect errorception --job 4s --spread 1001ms",
+		} {
+			if raceEnabled && args != "--job 61s" {
+				continue // searches have no goroutines; make test makes all of them, without the detector
+			}
+			got := skewed(t, append(strings.Fields(args), "--protocol", protocol, "--json", "--explore", "--quiet")...)
+			var doc Document
+			if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
+				t.Fatalf("%s: %v\n%s", args, err, got.Errors)
+			}
+			if doc.Explore.Safe == nil && protocol != "verbatim" {
+				continue // with ours there are more states than a test has time for
+			}
+			if doc.Explore.Safe == nil || *doc.Explore.Safe == doc.Law.TwoHolders {
+				t.Errorf("%s %s: law says two hold: %v, explorer %+v", protocol, args, doc.Law.TwoHolders, doc.Explore)
+			}
+		}
+	}
+}
+
+// What the simulation saw is never more than the law allows.
+func TestSimulationStaysWithinTheLaw(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		seen bool
+	}{
+		{"--job 2s --lease 5s", false},
+		{"--job 4s --lease 5s --spread 1s", false},
+		{"--job 4s --lease 5s --spread 2s", true},
+		{"--job 1s..7s --lease 5s", true},
+		{"--job 500ms --lease 1s --preset leap", true},
+		{"--job 7s --lease 3s --dialect setdel", true},
+	} {
+		got := skewed(t, append(strings.Fields(c.args), "--json")...)
+		var doc Document
+		if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
+			t.Fatalf("%s: %v\n%s", c.args, err, got.Errors)
+		}
+		if n := doc.Simulation.Episodes; n > 0 != c.seen || n > 0 && !doc.Law.TwoHolders || doc.Simulation.Acquisitions < 100 {
+			t.Errorf("%s: %s", c.args, got.Out)
+		}
+	}
+}
+
+func TestSkewOfJumpsIsCalledJumps(t *testing.T) {
+	for preset, says := range map[string]string{"leap": "The problem is jumps of clocks", "boot": "The problem is skew"} {
+		got := skewed(t, "--job", "500ms", "--lease", "1s", "--preset", preset)
+		if got.Code != 1 || !strings.Contains(got.Out, says) {
+			t.Errorf("%s: code %d\n%s%s", preset, got.Code, got.Out, got.Errors)
+		}
+	}
+	got := skewed(t, "--job", "1s", "--lease", "30s", "--preset", "vm-pause")
+	if got.Code != 1 || !strings.Contains(got.Out, "The problem is long pauses") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+}
+
+// The longest job alone would do it; nearly always it is the clocks.
+func TestSkewBlamesWhatMostlyHappens(t *testing.T) {
+	got := skewed(t, "--job", "exp:10s", "--preset", "jepsen", "--json")
+	if !strings.Contains(got.Out, `"cause": "skew"`) {
+		t.Errorf("%s", got.Out)
+	}
+	got = skewed(t, "--job", "exp:10s", "--preset", "jepsen")
+	if !strings.Contains(got.Out, "The problem is skew: that is behind most of the episodes simulated.") {
+		t.Errorf("%s", got.Out)
+	}
+}
+
+func TestSkewStopsWhenItIsInterrupted(t *testing.T) {
+	job, err := dist.Parse("10s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := skewQuestion{protocol: "verbatim", dialect: dialect.Jedis(), job: job, latency: usualLatency, clients: 8}
+	a, err := q.answer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancelCause(t.Context())
+	end(out.Interrupted{By: os.Interrupt})
+	for name, part := range map[string]func(*out.Env, context.Context, bool) error{
+		"simulating": a.simulate, "exploring": a.explore,
+	} {
+		if err := part(&out.Env{}, ctx, true); err == nil || !strings.Contains(err.Error(), name+": interrupted by") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSkewHelpNamesPresetsAndTheirSources(t *testing.T) {
+	got := skewed(t, "--help")
+	for _, word := range []string{"timesyncd", "systemd-timesyncd steps", "vm-pause", "Azure", "Assumed:", "lognormal:", "--explore"} {
+		if got.Code != 0 || !strings.Contains(got.Out, word) {
+			t.Errorf("--help does not mention %s", word)
+		}
+	}
+}
+
+func TestSkewOfASeedIsTheSameTwice(t *testing.T) {
+	run := func(seed string) string {
+		return skewed(t, "--job", "lognormal:p50=5s,p99=40s", "--seed", seed, "--json").Out
+	}
+	first := run("7")
+	if run("7") != first {
+		t.Error("the same seed gave two answers")
+	}
+	if run("8") == first {
+		t.Error("the seed changes nothing")
+	}
+}
+
+func TestSkewRefusesByFieldAndBound(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken")
+	if err := os.WriteFile(broken, []byte("getsetlock.observed/1\nnonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, says := range map[string]string{
+		"":                                      "--job is missing",
+		"--job x":                               `"x" is not a duration`,
+		"--job -1s":                             "-1s is negative",
+		"--job 5s..1s":                          "5s is greater than 1s",
+		"--job 1s --spread -1s":                 "\"--spread\" flag: it can't be negative",
+		"--job 1s --delay -1s":                  "\"--delay\" flag: it can't be negative",
+		"--job 1s --lease -1s":                  "--lease -1s: it must be above zero",
+		"--job 1s --lease 0":                    "--lease 0s: it must be above zero",
+		"--job 1s --lease 99999999999h":         "invalid argument",
+		"--job 1s --lease 500ms --dialect page": "--lease 500ms: must be a whole number of 1s",
+		"--job 1s --dialect nobody":             `no dialect is called "nobody"`,
+		"--job 1s --dialect taskTiger":          "--lease 0s: must be more than 0: TaskTiger has no lease of its own",
+		"--job 1s --protocol soft":              `--protocol "soft" is not known; it is one of verbatim`,
+		"--job 1s --trace x":                    "give one",
+		"--trace /no/f":                         "--trace /no/f: no such file",
+		"--trace " + broken:                     "line 2",
+		"--job 1s --preset ntp":                 `--preset "ntp": must be one of ptp, chrony`,
+		"--job 1s --preset leap --spread 1s":    "give one",
+		"--job 1s --clients 1":                  "--clients 1: must be at least 2",
+		"--job 1s --clients 10001":              "--clients 10001: must be from 1 to 10000",
+		"--job 1s --poll 0":                     "--poll 0s: it must be above zero",
+		"--job 1s --latency x":                  `"x" is not a duration`,
+		"--job 1s x":                            "takes no arguments",
+	} {
+		got := skewed(t, strings.Fields(args)...)
+		if got.Code != 2 || got.Out != "" || !strings.Contains(got.Errors, says) || strings.Count(got.Errors, "\n") != 1 {
+			t.Errorf("skew %s: code %d, %q; want %q", args, got.Code, got.Errors, says)
+		}
+	}
+}
+
+func TestSkewReadsMeasuredHolds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "holds")
+	const record = "getsetlock.observed/1\n" +
+		"1770000000.000000 hold \"10.0.0.1:50\" \"k\" 5000000\n" +
+		"1770000010.000000 hold \"10.0.0.1:50\" \"k\" 70000000\n"
+	if err := os.WriteFile(file, []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := skewed(t, "--trace", file)
+	if got.Code != 1 || !strings.Contains(got.Out, "a job may run for 1m10s") || !strings.Contains(got.Out, "50.0 % of jobs") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+}
+
+// The document's examples say what the command says; what a simulation saw may differ by machine.
+func TestDocumentedAnswersAreTheCommands(t *testing.T) {
+	text, err := os.ReadFile("../../../../../docs/clocks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const prompt = "    $ getsetlock skew "
+	examples := strings.Split(string(text), prompt)[1:]
+	for _, example := range examples {
+		line, rest, _ := strings.Cut(example, "\n")
+		got := skewed(t, strings.Fields(line)...)
+		for said := range strings.SplitSeq(rest, "\n") {
+			said, indented := strings.CutPrefix(said, "    ")
+			if !indented {
+				break
+			}
+			if !strings.HasPrefix(said, "Simulated:") && !strings.Contains(got.Out, strings.TrimSuffix(said, " …")) {
+				t.Errorf("skew %s does not say %q, but\n%s%s", line, said, got.Out, got.Errors)
+			}
+		}
+	}
+	if len(examples) < 4 {
+		t.Errorf("only %d examples", len(examples))
+	}
+}
+
+func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "skew.html")
+	got := skewed(t, "--lease", "30s", "--job", "5s..40s", "--spread", "400ms", "--quiet", "--report", file)
+	if got.Code != 1 || got.Errors != "" {
+		t.Fatalf("code %d, %s", got.Code, got.Errors)
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, figures := range map[string][]string{
+		"The law&#39;s region":            {"<td>0s</td><td>30.001s</td><td>30.001s</td>", "<td>30s</td><td>1ms</td><td>1m0.001s</td>", "this fleet"},
+		"How likely a job is overlapped":  {"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>", "half of them hardened (observe)", "half of them dual", "all of them sealed", "all of them modern"},
+		"Waits, against skew":             {"<td>30s</td>", "modern, p50", "observe, p99"},
+		"The shortest way to two holders": {"<title>old1 holds</title>", "<title>old2 holds</title>", "<title>two hold</title>"},
+	} {
+		_, section, found := strings.Cut(string(page), title)
+		section, _, _ = strings.Cut(section, "</section>")
+		if !found || strings.Count(section, "<svg") != 1 || strings.Index(section, "<table") < strings.Index(section, "</svg>") {
+			t.Errorf("section %q has no plot with a table below it", title)
+		}
+		for _, figure := range figures {
+			if !strings.Contains(section, figure) {
+				t.Errorf("section %q is without %s:\n%s", title, figure, section)
+			}
+		}
+	}
+}
+
+func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "no", "skew.html")
+	got := skewed(t, "--job", "5s", "--report", file)
+	if got.Code != 3 || got.Out != "" || !strings.Contains(got.Errors, "writing --report "+file) || !strings.Contains(got.Errors, "no such file or directory") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+}

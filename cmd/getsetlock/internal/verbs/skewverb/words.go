@@ -1,0 +1,302 @@
+package skewverb
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// sentence is the answer in one.
+func (a *skewAnswer) sentence() string {
+	switch {
+	case a.verdict.Unconditional:
+		return "YES: two clients can hold at once, with perfect clocks and short jobs too."
+	case a.twoHold():
+		return "YES: two clients can hold at once."
+	}
+	return "NO: two clients cannot hold at once."
+}
+
+// words are why, how often, whose fault, and what to change, a paragraph each.
+func (a *skewAnswer) words() []string {
+	if !a.oldHold() {
+		says := a.wordsOfOurs()
+		if a.rates != nil {
+			says = append(says, a.seen())
+		}
+		return says
+	}
+	var says []string
+	if a.verdict.Possible {
+		says = append(says, a.why(), a.howOften(), a.whoseFault())
+		says = append(says, a.whatToChange()...)
+	} else {
+		says = append(says, a.whyNot()...)
+	}
+	if a.rates != nil {
+		says = slices.Insert(says, min(2, len(says)), a.seen())
+	}
+	if a.ours() {
+		says = append(says, a.besideOurs())
+		says = append(says, a.besideServer()...)
+	}
+	if a.verdict.Recovery.Never {
+		says = append(says, "A holder that crashes leaves the key behind for ever: only a human frees it.")
+	}
+	return says
+}
+
+func (a *skewAnswer) why() string {
+	v := a.verdict
+	switch {
+	case v.Unconditional:
+		return fmt.Sprintf("Why: a client of %s takes over a key that carries its own id, and the loser of a race leaves its id there.", a.dialect)
+	case v.LateWinner:
+		return fmt.Sprintf("Why: a client of %s judges what GETSET returned by reading its clock again; %s late, it takes a lock for expired that was live when it replaced it.",
+			a.dialect, out.Short(a.law.Delay))
+	case !a.dialect.HasTakeover():
+		return fmt.Sprintf("Why: the server frees the key after %s, and a job runs for up to %s. Two hold for up to %s.",
+			out.Short(a.law.Lease), out.Short(a.law.Job), out.Short(a.overlap()))
+	}
+	return fmt.Sprintf("Why: a job may run for %s. With clocks %s apart and writes up to %s late, another may take the key over %s after it was written. Two hold for up to %s.",
+		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay), out.Short(max(0, v.LongestJob.Bound)), out.Short(a.overlap()))
+}
+
+func (a *skewAnswer) howOften() string {
+	if a.verdict.Unconditional || a.verdict.LateWinner {
+		return "How often: whenever clients race for a lock that has expired; it hangs on no job's length."
+	}
+	return fmt.Sprintf("How often: %s of jobs run longer than that. Each of them is overlapped if a waiter with the worst clock and delay is there.",
+		percent(a.unsafeShare(a.verdict)))
+}
+
+func (a *skewAnswer) whoseFault() string {
+	byLaw := a.findCause()
+	switch {
+	case a.cause != byLaw:
+		which := map[string]string{causeSkew: "skew", causeJump: "jumps of clocks"}[a.cause]
+		return fmt.Sprintf("The problem is %s: that is behind most of the episodes simulated. The longest jobs would do it with perfect clocks too.", which)
+	case a.cause == causeJump:
+		return "The problem is jumps of clocks: without them these would be near enough to each other."
+	case a.cause == causeSkew:
+		return fmt.Sprintf("The problem is skew: with clocks no more than %s apart it would not happen.", out.Short(a.verdict.GreatestSpread.Bound))
+	case a.verdict.Unconditional:
+		return "Neither skew nor long jobs nor jumps of clocks are the problem: these clients do not exclude each other."
+	case !a.possibleWithout(func(l *skew.Law) { l.Spread, l.Delay, l.Reply, l.Job = 0, 0, 0, l.Job-a.pause }):
+		return "The problem is long pauses, which count as long jobs: it happens with perfect clocks too, and would not without the pauses."
+	}
+	return "The problem is long jobs: it happens with perfect clocks too."
+}
+
+func (a *skewAnswer) whatToChange() []string {
+	v := a.verdict
+	if v.Unconditional {
+		return []string{"To change: nothing that can be set helps. Take the lock by getsetlock run, which waits until races are over, and replace the old clients."}
+	}
+	var ways []string
+	if lease, ok := a.safeLease(); ok {
+		ways = append(ways, fmt.Sprintf("give every client a lease of %s or more", out.Short(lease)))
+	}
+	if v.LongestJob.Bounded && v.LongestJob.Bound > 0 && !v.LateWinner {
+		ways = append(ways, fmt.Sprintf("or let no job hold the lock for more than %s", out.Short(v.LongestJob.Bound)))
+	}
+	if v.GreatestSpread.Bounded && v.GreatestSpread.Bound >= 0 && v.GreatestSpread.Bound < a.law.Spread {
+		ways = append(ways, fmt.Sprintf("or keep clocks within %s", out.Short(v.GreatestSpread.Bound)))
+	}
+	if len(ways) == 0 {
+		return nil
+	}
+	text := "To change: "
+	for n, w := range ways {
+		if n > 0 {
+			text += "; "
+		}
+		text += w
+	}
+	return []string{text + "."}
+}
+
+func (a *skewAnswer) whyNot() []string {
+	v := a.verdict
+	if !v.LongestJob.Bounded {
+		return []string{"Why: these clients take a key only when it is not there, and nothing but its holder deletes it."}
+	}
+	text := fmt.Sprintf("Why: no job runs for more than %s, and with clocks %s apart and writes up to %s late nobody takes the key over before %s.",
+		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay), out.Short(v.LongestJob.Bound))
+	room := fmt.Sprintf("Room: jobs of up to %s are safe", out.Short(v.LongestJob.Bound))
+	if v.GreatestSpread.Bounded {
+		room += fmt.Sprintf(", or clocks up to %s apart", out.Short(v.GreatestSpread.Bound))
+	}
+	return []string{text, room + ". Beyond it two hold: a job, a pause or a clock's jump is enough."}
+}
+
+func (a *skewAnswer) wordsOfOurs() []string {
+	says := []string{
+		"Why: the server compares a token before it renews or releases, and a client trusts its lease by its own elapsed time, counted from before it asked. No clock is compared with another, and a lease is renewed as long as its job runs.",
+		"That holds while the server loses no write and its own clock does not jump by more than the margin at the end of a lease.",
+	}
+	if a.protocol == "sealed" {
+		says = append(says, "Old clients wait: what stands in the old key reads as held by all of them, however wrong their clocks are. A job of theirs that began before, and still runs, deletes it when it ends.")
+	}
+	return says
+}
+
+func (a *skewAnswer) besideOurs() string {
+	mark := "a stamp that old clients read"
+	if a.protocol == "dual" {
+		mark = "a guard that no old client's clock takes for expired"
+	}
+	text := "Two of ours never hold together, whatever old clients do. Ours leave in the old key " + mark
+	if l := a.verdict.LongestLease; l.Bounded && l.Bound > 0 {
+		text += fmt.Sprintf("; their lease may be %s at most", out.Short(l.Bound))
+	} else if l.Bounded {
+		text += "; but beside this fleet no lease of ours is short enough, so they refuse to take part"
+	}
+	if a.verdict.Possible {
+		return text + ". Where an old client overruns, ours is told that its lease is lost; it cannot keep the other out."
+	}
+	return text + "."
+}
+
+// besideServer is what the server's clock does between the two kinds of client.
+func (a *skewAnswer) besideServer() []string {
+	if !a.dialect.HasTakeover() {
+		return nil
+	}
+	b := a.verdict.Beside
+	text := fmt.Sprintf("The server's clock: how far the old clients' clocks are from it is not known. So a getsetlock client takes an old client's lock over only when it sees the same value twice, more than %s apart, and however wrong the server's clock is, no old client loses its lock to it while it works. With --behind it need not wait for that.", out.Short(b.LookAge))
+	if b.LookAge == 0 {
+		text = fmt.Sprintf("The server's clock: a getsetlock client takes an old client's lock over when the server's clock is more than %s past its stamp.", out.Short(b.Margin))
+		if limit := b.GreatestBehind.Bound; limit >= 0 {
+			text += fmt.Sprintf(" An old client whose clock were more than %s behind the server's would lose its lock while it works: --behind has to cover every server that may be promoted.", out.Short(limit))
+		}
+	}
+	says := []string{text}
+	if a.protocol != "dual" {
+		says = append(says, fmt.Sprintf("The stamp of a getsetlock client lies %s beyond the end of its lease: only an old client whose clock is further than that ahead of the server's takes the lock while the lease runs.", out.Short(b.StampAhead)))
+	}
+	return says
+}
+
+// percent has enough digits to be told from nothing and from all.
+func percent(share float64) string {
+	p := share * 100
+	text := strconv.FormatFloat(p, 'f', 1, 64)
+	switch {
+	case p > 0 && p < 0.1:
+		text = strconv.FormatFloat(p, 'g', 2, 64)
+	case text == "100.0" && p < 100:
+		text = "99.9"
+	}
+	return text + " %"
+}
+
+// printSkew prints the words, then what they were made from.
+func printSkew(e *out.Env, a *skewAnswer, explored bool) {
+	fmt.Fprintln(e.Stdout, a.sentence())
+	for _, w := range a.words() {
+		fmt.Fprintln(e.Stdout, w)
+	}
+	fmt.Fprintln(e.Stdout)
+	g := out.NewGrid(out.Left("what"), out.Right("value"))
+	for _, r := range a.lawRows() {
+		g.Add(r[0], r[1])
+	}
+	e.Print(g)
+	if a.rates != nil {
+		fmt.Fprintln(e.Stdout)
+		g := out.NewGrid(out.Left("simulated"), out.Right("value"))
+		for _, r := range a.simRows() {
+			g.Add(r[0], r[1])
+		}
+		e.Print(g)
+	}
+	if explored && a.explored != nil {
+		fmt.Fprintln(e.Stdout)
+		printExplored(e, a.explored)
+	}
+}
+
+// lawRows are the law's numbers, for both the terminal and the page.
+func (a *skewAnswer) lawRows() [][]string {
+	v := a.verdict
+	clocks := "as given"
+	if a.preset != nil {
+		clocks = a.preset.Name + ", " + a.preset.Shape
+	}
+	rows := [][]string{
+		{"protocol", a.protocol},
+		{"dialect", a.dialect.Name},
+		{"clocks", clocks},
+		{"lease", out.Short(a.law.Lease)},
+		{"longest job", out.Short(a.law.Job)},
+		{"clocks apart", out.Short(a.law.Spread)},
+		{"writes late by up to", out.Short(a.law.Delay)},
+		{"longest safe job", bound(v.LongestJob)},
+		{"jobs that are longer", percent(a.unsafeShare(v))},
+		{"greatest safe spread", bound(v.GreatestSpread)},
+		{"two hold for up to", out.Short(a.overlap())},
+		{"free after a crash", recovery(v.Recovery)},
+	}
+	if v.Unconditional {
+		rows = append(rows[:7], rows[len(rows)-1]) // these clients need no limit to be exceeded
+	}
+	if a.ours() && a.oldHold() {
+		rows = append(rows, []string{"longest lease of ours", bound(v.LongestLease)})
+		rows = append(rows, a.rowsOfServer()...)
+	}
+	return rows
+}
+
+// rowsOfServer are what ours go by where the server's clock counts.
+func (a *skewAnswer) rowsOfServer() [][]string {
+	if !a.dialect.HasTakeover() {
+		return nil
+	}
+	known := func(claim time.Duration) string {
+		d, ok := dialect.Claimed(claim)
+		if !ok {
+			return "unknown"
+		}
+		return out.Short(d)
+	}
+	b := a.verdict.Beside
+	rows := [][]string{
+		{"slowest clock behind the server's", known(a.behind)},
+		{"fastest clock ahead of the server's", known(a.ahead)},
+	}
+	if b.LookAge > 0 {
+		rows = append(rows, []string{"ours take over after a second look", out.Short(b.LookAge) + " later"})
+	} else {
+		rows = append(rows, []string{"ours take over past a stamp by", out.Short(b.Margin)})
+	}
+	if a.protocol != "dual" {
+		rows = append(rows, []string{"stamp of ours beyond the lease", out.Short(b.StampAhead)})
+	}
+	return rows
+}
+
+func bound(l skew.Limit) string {
+	switch {
+	case !l.Bounded:
+		return "no limit"
+	case l.Bound < 0:
+		return "none is safe"
+	}
+	return out.Short(l.Bound)
+}
+
+func recovery(r skew.Recovery) string {
+	switch {
+	case r.Never:
+		return "never"
+	case r.Earliest == r.Latest:
+		return out.Short(r.Latest)
+	}
+	return out.Short(r.Earliest) + " to " + out.Short(r.Latest)
+}

@@ -1,0 +1,49 @@
+package smallverbs
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+)
+
+// NewCompletion returns the verb completion.
+func NewCompletion(e *out.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "Print a completion script for your shell",
+		Long: `Prints a script that teaches a shell this program's commands, flags and the values
+of flags, such as the names of dialects. Keys are not completed: that would ask the
+server at each press of a key.`,
+		Example: out.Examples(
+			"getsetlock completion bash > /etc/bash_completion.d/getsetlock",
+			"source <(getsetlock completion bash)",
+			`getsetlock completion zsh > "${fpath[1]}/_getsetlock"`,
+			"getsetlock completion fish > ~/.config/fish/completions/getsetlock.fish",
+		),
+		ValidArgs: []string{"bash", "zsh", "fish"},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return out.WrongUse("name one shell: bash, zsh or fish")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			var err error
+			switch args[0] {
+			case "bash":
+				err = root.GenBashCompletionV2(e.Stdout, true)
+			case "zsh":
+				err = root.GenZshCompletion(e.Stdout)
+			case "fish":
+				err = root.GenFishCompletion(e.Stdout, true)
+			default:
+				return out.WrongUse("no completion for %q: there is bash, zsh and fish", args[0])
+			}
+			if err != nil {
+				return out.CouldNot(err, "printing the completion script")
+			}
+			return nil
+		},
+	}
+}

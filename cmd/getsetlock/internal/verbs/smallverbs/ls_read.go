@@ -1,0 +1,222 @@
+package smallverbs
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/scope"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// What a lock's state is called.
+const (
+	StateHeld       = "held"
+	StateExpired    = "expired"
+	StateUnreadable = "unreadable"
+)
+
+// withoutMarks drops our keys where the lock that they belong to is shown itself, and shows each once.
+func withoutMarks(lines []lockLine) []lockLine {
+	shown := map[string]bool{}
+	for _, l := range lines {
+		if l.marked {
+			shown[legacy.MarkKey(l.raw)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(lines), func(l lockLine) bool {
+		again := l.mark && shown[l.raw]
+		shown[l.raw] = true
+		return again
+	})
+}
+
+// readLock makes a line of a look at a key. likely says that it is one to be shown to somebody who
+// did not ask for it by name. A line without a type is of nothing at all.
+func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) {
+	token, _, marked := o.Token()
+	marked = marked && scope.IsToken(token)
+	switch {
+	case !o.Exists && marked:
+		return markAlone(o, token), true
+	case !o.Exists, isMark(o), isBookkeeping(o):
+		return lockLine{}, false
+	}
+	line = lockLine{
+		Key: out.Escaped(o.Key), Type: o.Type, State: StateUnreadable, Encoding: string(dialect.Plain),
+		Also: []string{}, raw: o.Key, marked: marked,
+	}
+	line.unwrapKey()
+	if o.HasTTL {
+		line.setTTL(o.PTTL)
+	}
+	if marked {
+		line.Protocol, line.Owner = new(out.ProtocolDual), &token
+	}
+	if o.Type != "string" {
+		return line, marked
+	}
+	line.Value = new(out.Escaped(o.Value))
+	if token, note, ok := out.TokenLock(o); ok {
+		line.readToken(o, token, note)
+		return line, true
+	}
+	matches := dialect.Identify(o.Value, o.ServerNow(), dialect.Hints{Prefer: prefer})
+	line.readValue(o, matches)
+	stamp := slices.ContainsFunc(matches, func(m dialect.Match) bool { return m.Look == dialect.LookStamp })
+	return line, stamp || marked || matches[0].Look == dialect.LookTombstone
+}
+
+// isMark reports that a key is one of ours beside another, which is looked at itself.
+func isMark(o legacy.Observation) bool {
+	token, _, blank := strings.Cut(o.Value, " ")
+	return blank && scope.IsToken(token) && len(scope.OldKeys(o.Key)) > 0
+}
+
+// isBookkeeping reports that a key is what the token lock keeps beside the locks: the counter of
+// fencing numbers, whose value looks like a stamp in microseconds, the lines of waiters, what is
+// written so that replicas have something to acknowledge, and the looks at old clients' keys.
+func isBookkeeping(o legacy.Observation) bool {
+	switch {
+	case strings.HasPrefix(o.Key, "gsl:fence:"):
+		return o.Type == "string" && !strings.ContainsFunc(o.Value, func(r rune) bool { return r < '0' || r > '9' })
+	case strings.HasPrefix(o.Key, "gsl:wait:"):
+		return o.Type == "string" && o.Value == ""
+	case strings.HasSuffix(o.Key, ":gsl"+look.Suffix):
+		return o.Type == "hash"
+	case strings.HasPrefix(o.Key, "gsl:queue:"), strings.HasPrefix(o.Key, "gsl:alive:"):
+		return o.Type == "zset"
+	}
+	return false
+}
+
+// readToken fills in what a token lock says of itself. It names no dialect: others write the like,
+// without a note.
+func (l *lockLine) readToken(o legacy.Observation, token, note string) {
+	l.State, l.Protocol = StateHeld, new(out.ProtocolModern)
+	if note != out.ReservedNote { // else nobody holds it yet
+		l.Owner = &token
+	}
+	if note != "" {
+		l.Note = new(out.Escaped(note))
+	}
+	l.setUntil(o.ServerNow().Add(o.PTTL), o.ServerNow())
+}
+
+// markAlone is a holder of ours whose mark on the old clients' key is gone: the lock is lost, but its
+// token still keeps others of ours away, until its job has ended.
+func markAlone(o legacy.Observation, token string) lockLine {
+	name := legacy.MarkKey(o.Key)
+	line := lockLine{
+		Key: out.Escaped(name), Type: "string", State: StateHeld, Protocol: new(out.ProtocolModern),
+		Encoding: string(dialect.Plain), Also: []string{}, Owner: &token,
+		Value: new(out.Escaped(o.MarkValue)), raw: name, mark: true,
+	}
+	line.setTTL(o.MarkPTTL)
+	line.setUntil(o.ServerNow().Add(o.MarkPTTL), o.ServerNow())
+	return line
+}
+
+// unwrapKey names a key that a serializer wrote by what was meant.
+func (l *lockLine) unwrapKey() {
+	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
+		if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(l.raw); err == nil {
+			l.Name, l.Encoding = new(out.Escaped(name)), string(e)
+			return
+		}
+	}
+}
+
+// readValue fills in what the likeliest reading of the value says.
+func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
+	m := matches[0]
+	if m.Encoding != dialect.Plain && m.Encoding != "" {
+		l.Encoding = string(m.Encoding)
+	}
+	if !l.marked || m.Look == dialect.LookStamp { // a guard's shape is nobody's in particular
+		l.setDialects(matches)
+	}
+	switch m.Look {
+	case dialect.LookEmpty, dialect.LookText, dialect.LookBinary, dialect.LookImplausible:
+		return
+	case dialect.LookTombstone:
+		l.State, l.Protocol = StateHeld, new(out.ProtocolTombstone)
+		return
+	}
+	l.State = StateHeld
+	if l.Protocol == nil {
+		l.Protocol = new(out.ProtocolLegacy)
+	}
+	if m.Look == dialect.LookStamp {
+		l.readStamp(o, m)
+		return
+	}
+	if o.HasTTL {
+		l.setUntil(o.ServerNow().Add(o.PTTL), o.ServerNow())
+	}
+	tells := m.Look == dialect.LookToken || m.Look == dialect.LookUUID || m.Look == dialect.LookDecimal
+	if l.Owner == nil && tells {
+		l.Owner = new(out.Escaped(o.Value))
+	}
+}
+
+// readStamp reads a value that holds a time, by the rule of the dialect that is believed: whether its
+// clients would take it for expired if their clocks were the server's.
+func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
+	now := o.ServerNow()
+	l.stamp = !o.Ours()
+	l.setUntil(m.Expiry, now)
+	_, bytes, _ := o.Token()
+	// A getsetlock client's stamp lies a day beyond the end of its lock, which is
+	// that of its token, or of the PX of a lock whose token is gone.
+	switch {
+	case l.marked && o.Value == bytes:
+		l.setUntil(now.Add(o.MarkPTTL), now)
+	case o.HasTTL && m.Expiry.After(now.Add(o.PTTL)) && audit.StampOfOurs(o.Value, now, o.PTTL, nil):
+		l.setUntil(now.Add(o.PTTL), now)
+	}
+	expired := m.Expiry.Before(now)
+	if len(m.Dialects) > 0 {
+		if d, err := dialect.Lookup(m.Dialects[0]); err == nil {
+			d.ValueEncoding = m.Encoding
+			if stamp, err := d.Decode(o.Value, now); err == nil {
+				expired = d.LegacyExpired(dialect.Text(o.Value), "", now)
+				if l.Owner == nil && stamp.ID != "" {
+					l.Owner = &stamp.ID
+				}
+			}
+		}
+	}
+	if expired {
+		l.State = StateExpired
+	}
+}
+
+// setDialects names the dialect that is believed, and the others that write the like.
+func (l *lockLine) setDialects(matches []dialect.Match) {
+	if len(matches[0].Dialects) == 0 {
+		return
+	}
+	l.Dialect = &matches[0].Dialects[0]
+	for _, m := range matches {
+		if matches[0].Look != dialect.LookStamp || m.Look == dialect.LookStamp {
+			l.Also = append(l.Also, m.Dialects...)
+		}
+	}
+	slices.Sort(l.Also)
+	l.Also = slices.DeleteFunc(slices.Compact(l.Also), func(name string) bool { return name == *l.Dialect })
+}
+
+func (l *lockLine) setTTL(d time.Duration) {
+	l.ttl = d
+	l.TTL = new(out.Millis(d))
+}
+
+func (l *lockLine) setUntil(t, serverNow time.Time) {
+	l.left = t.Sub(serverNow)
+	l.Until, l.Left = out.Instant(t), new(out.Millis(l.left))
+}

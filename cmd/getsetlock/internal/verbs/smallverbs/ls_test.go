@@ -1,0 +1,348 @@
+package smallverbs
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+)
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *clitest.Update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (go test -run '%s' -update writes it anew):\n%s", file, t.Name(), got)
+	}
+}
+
+// furnished has a lock of every kind that ls tells apart, all written around the beginning of time.
+func furnished(t *testing.T) *clitest.Stage {
+	s := clitest.NewStage(t)
+	m := s.World.Mini
+	at := func(d time.Duration) string { return clitest.StampOf(redistest.Start.Add(d)) }
+	for key, value := range map[string]string{
+		"stock":         at(50 * time.Second),
+		clitest.Springs: at(40 * time.Second),
+		`"stock"`:       at(30 * time.Second),
+		"crashed":       at(-time.Hour),
+		"ruby":          clitest.Decimal(redistest.Start.Add(time.Minute).Unix()),
+		"floats":        clitest.Decimal(redistest.Start.Add(time.Minute).Unix()) + ".25",
+		"nanos":         clitest.Decimal(redistest.Start.Add(time.Minute).UnixNano()),
+		"uuid":          clitest.UUID + ":" + at(time.Minute),
+		"far":           at(9 * 365 * 24 * time.Hour),
+		"tombstone":     "9223372036854775807",
+		"guarded":       "4611686018427387904",
+		"bare":          "lock",
+		"empty":         "",
+		"text":          "hello, world",
+		"bytes\xff\n":   "\x00\x01",
+		"ours":          at(30*time.Second + time.Millisecond),
+		"token":         clitest.Token,
+		"noted":         clitest.Token + " host7 backup.sh",
+		"almost":        "46pp_t56wMdRpwZ1BglSEh", // bits to spare that are not zero
+		"half":          clitest.Token,            // as the half-modern dialects write it
+		"broken":        clitest.Token[:9] + "\n" + clitest.Token[9:],
+		"forever":       clitest.Token, // no lock of ours is without a TTL
+		"gsl:fence:":    "1772452800000000",
+		"gsl:fence:x":   "no number",
+		"gsl:wait:":     "",
+	} {
+		if err := m.Set(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, ttl := range map[string]time.Duration{"ours": 31 * time.Second, "token": 20 * time.Second, "guarded": 30 * time.Second,
+		"noted": 25 * time.Second, "almost": time.Minute, "broken": time.Minute, "half": 30 * time.Second} {
+		m.SetTTL(key, ttl)
+	}
+	for key, value := range map[string]string{
+		legacy.MarkKey("ours"):    clitest.Token + " " + at(30*time.Second+time.Millisecond),
+		legacy.MarkKey("guarded"): clitest.Token + " 4611686018427387904",
+		legacy.MarkKey("half"):    clitest.Token + " " + clitest.Token,
+		legacy.MarkKey("lost"):    clitest.Token + " " + at(30*time.Second),
+		"{other}:gsl":             "something else",
+	} {
+		if err := m.Set(key, value); err != nil {
+			t.Fatal(err)
+		}
+		m.SetTTL(key, 30*time.Second)
+	}
+	m.ZAdd("gsl:queue::token", 1, "p "+clitest.Token)
+	m.ZAdd("gsl:alive::token", 1, "p "+clitest.Token)
+	m.HSet("hash", "a", "b")
+	m.HSet("{tombstone}:gsl:x", "a", "b")
+	return s
+}
+
+func TestLsShowsWhatLooksLikeALock(t *testing.T) {
+	s := furnished(t)
+	got := s.Run("ls")
+	s.Want(got, 0, got.Out, "")
+	golden(t, "ls.txt", got.Out)
+	got = s.Run("ls", "--json")
+	s.Want(got, 0, got.Out, "")
+	golden(t, "ls.json", got.Out)
+}
+
+func TestLsWithAPatternShowsAllThatMatches(t *testing.T) {
+	s := furnished(t)
+	got := s.Run("ls", "*", "--json")
+	s.Want(got, 0, got.Out, "")
+	golden(t, "ls-all.json", got.Out)
+	for pattern, want := range map[string][]string{
+		"stock":         {`"stock"`, `\xac\xed\x00\x05t\x00\x05stock`, "stock"},
+		"sto*":          {`"stock"`, `\xac\xed\x00\x05t\x00\x05stock`, "stock"},
+		"lost":          {"{lost}:gsl"},
+		"los?":          {"{lost}:gsl"},
+		"ours":          {"ours"},
+		"hash":          {"hash"},
+		`bytes\xff\x0a`: {`bytes\xff\x0a`},
+		`[e]mpty`:       {"empty"},
+		"absent":        {},
+	} {
+		var answer Locks
+		if err := json.Unmarshal([]byte(s.Run("ls", pattern, "--json").Out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		keys := []string{}
+		for _, l := range answer.Locks {
+			keys = append(keys, l.Key)
+		}
+		slices.Sort(keys)
+		if !slices.Equal(keys, want) {
+			t.Errorf("%s: %q, want %q", pattern, keys, want)
+		}
+	}
+}
+
+func TestLsBelievesTheDialectItIsTold(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.World.Mini.Set("k", clitest.Decimal(redistest.Start.Unix()))
+	// The comparison decides: by RedisMutex a stamp of this very second has expired, by Page not.
+	for name, state := range map[string]string{"redis-mutex": "expired", "page": "held"} {
+		var answer Locks
+		if err := json.Unmarshal([]byte(s.Run("ls", "--json", "--dialect", name).Out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.Locks) != 1 || answer.Locks[0].State != state || out.PlainName(*answer.Locks[0].Dialect) != out.PlainName(name) {
+			t.Errorf("%s: %+v", name, answer.Locks)
+		}
+	}
+}
+
+func TestLsGoesThroughTheKeysInSlices(t *testing.T) {
+	s := clitest.NewStage(t)
+	for i := range 1200 {
+		s.World.Mini.Set("key"+clitest.Decimal(int64(i)), "x")
+	}
+	s.World.Mini.Set("k", clitest.StampOf(redistest.Start))
+	wire := s.World.Wire()
+	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	if got := s.Run("ls"); strings.Count(got.Out, "\n") != 2 {
+		t.Errorf("%+v", got)
+	}
+	for _, c := range wire.Sent() {
+		if c.Is("KEYS") || c.Is("SCAN") && !strings.Contains(c.String(), "COUNT") {
+			t.Errorf("sent %s", c)
+		}
+	}
+}
+
+func TestNoLocksIsAnAnswer(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Want(s.Run("ls"), 0, "", "no locks found")
+	s.Want(s.Run("ls", "-q"), 0, "", "")
+	s.Want(s.Run("ls", "--json"), 0, "{\n  \"schema\": \"getsetlock.ls/1\",\n  \"locks\": []\n}\n", "")
+}
+
+func TestLsOfAServerThatIsAwayIs3(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Vars["GETSETLOCK_REDIS"] = "redis://:s3cret@127.0.0.1:1"
+	s.Want(s.Run("ls"), 3, "", "listing the keys of redis://:***@127.0.0.1:1: ")
+}
+
+func TestUnlockComparesAndDeletes(t *testing.T) {
+	s := furnished(t)
+	stock, _ := s.World.Mini.Get("stock")
+	s.Want(s.Run("unlock", "stock", "--value", "1"), 1, "", "it holds "+stock)
+	s.Want(s.Run("unlock", "stock", "--value", stock), 0, "deleted stock\n", "")
+	s.Want(s.Run("unlock", "stock", "--value", stock), 1, "", "it is free")
+	s.Want(s.Run("unlock", "hash", "--value", "x"), 1, "", "it holds a hash")
+	s.Want(s.Run("unlock", "ours", "--value", clitest.Token), 0, "deleted ours with the token of ours that held it\n", "")
+	s.Want(s.Run("unlock", "lost", "--value", clitest.Token), 0, "deleted lost with the token of ours that held it\n", "")
+	s.Want(s.Run("unlock", `bytes\xff\x0a`, "--value", `\x00\x01`), 0, "deleted bytes\\xff\\x0a\n", "")
+	s.Want(s.Run("unlock", out.Escaped(clitest.Springs), "--value", clitest.StampOf(redistest.Start.Add(40*time.Second))), 0,
+		"deleted "+out.Escaped(clitest.Springs)+"\n", "")
+	s.Want(s.Run("unlock", "half", "--value", clitest.Token), 0, "deleted half with the token of ours that held it\n", "")
+	s.Want(s.Run("unlock", "noted", "--value", "x"), 1, "", "it holds "+clitest.Token+" host7 backup.sh")
+	s.Want(s.Run("unlock", "noted", "--value", clitest.Token), 0, "deleted noted\n", "")
+	s.Want(s.Run("unlock", "token", "--value", clitest.Token), 0, "deleted token\n", "")
+	s.Want(s.Run("unlock", "token", "--value", clitest.Token), 1, "", "it is free")
+	s.World.Mini.Set("noted", clitest.Token+" host8")
+	s.World.Mini.SetTTL("noted", time.Minute)
+	s.Want(s.Run("unlock", "noted", "--value", clitest.Token+" host7"), 1, "", "it holds "+clitest.Token+" host8")
+	s.Want(s.Run("unlock", "noted", "--value", clitest.Token+" host8"), 0, "deleted noted\n", "")
+	for _, key := range []string{"stock", "noted", "token", "ours", legacy.MarkKey("ours"), legacy.MarkKey("lost"), clitest.Springs, "bytes\xff\n"} {
+		if s.World.Mini.Exists(key) {
+			t.Errorf("%q still exists", key)
+		}
+	}
+	if !s.World.Mini.Exists("ruby") {
+		t.Error("more was deleted than asked for")
+	}
+}
+
+func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
+	s := furnished(t)
+	s.Interactive = true
+	s.Stdin = "n\n"
+	s.Want(s.Run("unlock", "ours"), 1, "", "ours is held, by "+clitest.Token+", in dialect Jedis, value 1772452830001, its lease runs until 2026-03-02T12:00:30.000Z and may be renewed\nIf its holder is alive")
+	s.Stdin = ""
+	s.Want(s.Run("unlock", "ours"), 1, "", "nothing was deleted")
+	if !s.World.Mini.Exists("ours") {
+		t.Fatal("deleted without a yes")
+	}
+	s.Stdin = "y\n"
+	s.Want(s.Run("unlock", "ours"), 0, "deleted ours with the token of ours that held it\n", "Delete it? [y/N] ")
+	s.Want(s.Run("unlock", "lost"), 0, "deleted lost with the token of ours that held it\n", "Delete it?")
+	s.Want(s.Run("unlock", "noted"), 0, "deleted noted\n",
+		"noted is held, by "+clitest.Token+", that is host7 backup.sh, value "+clitest.Token+" host7 backup.sh, its lease runs until 2026-03-02T12:00:25.000Z and may be renewed\n"+
+			"If its holder is alive, it works on without a lock until it is told, by a message from the server or at its next renewal")
+	s.Want(s.Run("unlock", "absent"), 0, "absent is free\n", "")
+	s.Want(s.Run("unlock", "hash"), 1, "", "holds a hash")
+	s.World.Mini.Set("long", strings.Repeat("x", 2000))
+	s.Want(s.Run("unlock", "long"), 1, "", "2000 bytes long")
+}
+
+// The end is told for what it is, and never as a bound on how long it is held.
+func TestUnlockSaysWhoseEndItIs(t *testing.T) {
+	s := furnished(t)
+	s.World.Mini.Set(legacy.MarkKey("stock"), clitest.Token+" 1") // its holder was robbed by an old client
+	s.Interactive = true
+	s.Stdin = "n\n"
+	for key, want := range map[string]string{
+		"uuid":    ", its stamp ends at 2026-03-02T12:01:00.000Z by its writer's clock\nIf its",
+		"stock":   ", its stamp ends at 2026-03-02T12:00:50.000Z by its writer's clock\nIf its",
+		"crashed": ", its stamp ended at 2026-03-02T11:00:00.000Z by its writer's clock\nIf its",
+		"ours":    ", its lease runs until 2026-03-02T12:00:30.000Z and may be renewed\nIf its",
+		"token":   ", its lease runs until 2026-03-02T12:00:20.000Z and may be renewed\nIf its",
+		"guarded": ", its lease runs until 2026-03-02T12:00:30.000Z and may be renewed\nIf its",
+		"lost":    ", its lease ends at 2026-03-02T12:00:30.000Z and is not renewed\nIf its",
+		"bare":    ", value lock\nIf its",
+	} {
+		s.Want(s.Run("unlock", key), 1, "", want)
+	}
+}
+
+func TestUnlockDoesNotDeleteWhatChangedWhileItAsked(t *testing.T) {
+	s := furnished(t)
+	s.Interactive = true
+	in := make(chan string)
+	st := s.StartReading(reader(in), "unlock", "stock")
+	st.Errors.Await("[y/N]")
+	s.World.Mini.Set("stock", "another")
+	in <- "y\n"
+	s.Want(<-st.Done, 1, "", "it holds another")
+}
+
+func TestAnInterruptionEndsTheQuestion(t *testing.T) {
+	s := furnished(t)
+	s.Interactive = true
+	in := make(chan string)
+	st := s.StartReading(reader(in), "unlock", "stock")
+	st.Errors.Await("[y/N]")
+	s.Signal(os.Interrupt)
+	s.Want(<-st.Done, 130, "", "nothing was deleted: interrupted by ^C")
+	in <- "\n" // the reader that was left behind ends
+}
+
+// reader reads what is sent to it.
+type reader chan string
+
+func (r reader) Read(p []byte) (int, error) { return copy(p, <-r), nil }
+
+// TestLsFindsOurKeyBesideEachSpelling has keys of ours whose old keys are gone, in database 3.
+func TestLsFindsOurKeyBesideEachSpelling(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Vars["GETSETLOCK_REDIS"] += "/3"
+	wrapped := []string{"lost", "\xac\xed\x00\x05t\x00\x04lost", `"lost"`}
+	for _, l := range wrapped {
+		s.World.Mini.DB(3).Set(legacy.MarkKey(l), clitest.Token+" 1")
+		s.World.Mini.DB(3).SetTTL(legacy.MarkKey(l), time.Minute)
+		s.World.Mini.Set(legacy.MarkKey(l+"2"), clitest.Token+" 1")
+	}
+	for _, pattern := range []string{"lost", "lo*", "los?", "*t"} {
+		var answer Locks
+		if err := json.Unmarshal([]byte(s.Run("ls", pattern, "--json").Out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.Locks) != len(wrapped) {
+			t.Errorf("%s: %+v", pattern, answer.Locks)
+		}
+	}
+}
+
+// A getsetlock client's stamp lies a day beyond its lock's end.
+func TestLsShowsTheEndOfOursAndNotItsStamp(t *testing.T) {
+	s := clitest.NewStage(t)
+	m := s.World.Mini
+	ahead := clitest.StampOf(redistest.Start.Add(24*time.Hour + 30*time.Second))
+	m.Set("ours", ahead)
+	m.SetTTL("ours", 35*time.Second)
+	m.Set(legacy.MarkKey("ours"), clitest.Token+" "+ahead)
+	m.SetTTL(legacy.MarkKey("ours"), 30*time.Second)
+	m.Set("unmarked", ahead)
+	m.SetTTL("unmarked", 20*time.Second)
+	m.Set("old", clitest.StampOf(redistest.Start.Add(40*time.Second)))
+	m.HSet("{ours}:gsl:look", "bytes", ahead)
+	var answer Locks
+	if err := json.Unmarshal([]byte(s.Run("ls", "*", "--json").Out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"ours": "30000", "unmarked": "20000", "old": "40000"}
+	for _, l := range answer.Locks {
+		if l.Left == nil || want[l.Key] == "" || l.Left.String() != want[l.Key] || l.State != StateHeld {
+			t.Errorf("%s: %s, left %v", l.Key, l.State, l.Left)
+		}
+	}
+	if len(answer.Locks) != len(want) {
+		t.Errorf("%+v", answer.Locks)
+	}
+	s.Interactive, s.Stdin = true, "n\n"
+	s.Want(s.Run("unlock", "ours"), 1, "", "until "+redistest.Start.Add(30*time.Second).UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// Nobody holds a reserved key. The token on it is a waiter's, which may hold the key by
+// the time that somebody has typed it.
+func TestReservedKeyHasNoOwnerAndIsNotUnlockedByItsToken(t *testing.T) {
+	s := clitest.NewStage(t)
+	value := clitest.Token + " reserved"
+	if err := s.World.Mini.Set("k", value); err != nil {
+		t.Fatal(err)
+	}
+	s.World.Mini.SetTTL("k", time.Second)
+	r := s.Run("ls", "--json")
+	if !strings.Contains(r.Out, `"owner":null`) && !strings.Contains(r.Out, `"owner": null`) {
+		t.Errorf("an owner is shown: %s", r.Out)
+	}
+	s.Want(s.Run("unlock", "k", "--value", clitest.Token), 1, "", "it holds")
+	s.Want(s.Run("unlock", "k", "--value", value), 0, "deleted k\n", "")
+}

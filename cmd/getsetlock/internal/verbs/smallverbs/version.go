@@ -1,0 +1,85 @@
+package smallverbs
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+)
+
+// Version is the document of version --json.
+type Version struct {
+	Schema   string  `json:"schema"`
+	Version  string  `json:"version"`
+	Revision *string `json:"revision"`
+	Time     *string `json:"time"`
+	Modified bool    `json:"modified"`
+	Go       string  `json:"go"`
+	Platform string  `json:"platform"`
+}
+
+// NewVersion returns the verb version.
+func NewVersion(e *out.Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version and what it was built from",
+		Long:    "Prints the version of this program, what it was built from where that is known, and Go's.",
+		Example: out.Examples("getsetlock version", "getsetlock version --json"),
+		Args:    out.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			info, _ := debug.ReadBuildInfo()
+			v := versionOf(info)
+			if asJSON {
+				return e.PrintJSON(v)
+			}
+			fmt.Fprintf(e.Stdout, "getsetlock %s%s, %s, %s\n", v.Version, v.source(), v.Go, v.Platform)
+			return nil
+		},
+	}
+	out.JSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+// versionOf reads what the Go tool put into the binary. A build without module information, as
+// Bazel makes them, has none.
+func versionOf(info *debug.BuildInfo) Version {
+	v := Version{
+		Schema: "getsetlock.version/1", Version: "unknown",
+		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if info == nil {
+		return v
+	}
+	if info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = &s.Value
+		case "vcs.time":
+			v.Time = &s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+func (v Version) source() string {
+	if v.Revision == nil {
+		return ""
+	}
+	short := *v.Revision
+	if len(short) > 12 {
+		short = short[:12]
+	}
+	if v.Modified {
+		short += ", modified"
+	}
+	return " (" + short + ")"
+}

@@ -1,0 +1,110 @@
+// Package drift is the arithmetic of a clock that is wrong: it starts with an
+// offset, runs at a rate of its own, is stepped and is slewed.
+//
+// It is pure: true time is an argument, as a span since some beginning, and
+// chance is the caller's. Who waits by such a clock, or sounds alarms by it, does
+// that elsewhere. A rate is what a clock gains a second, in seconds; positive is
+// fast.
+package drift
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Gained is what a clock of a rate gains on true time in a span.
+func Gained(span time.Duration, rate float64) time.Duration {
+	return time.Duration(rate * float64(span))
+}
+
+// GainedPPM is Gained by a rate in parts of a million. It is exact where the
+// product is.
+func GainedPPM(span time.Duration, ppm float64) time.Duration {
+	return time.Duration(float64(span) * ppm / 1e6)
+}
+
+// Lasts is the true time in which a clock of a rate counts a span, rounded up.
+// Gained is cut, so that the clock may show a nanosecond less by then.
+func Lasts(span time.Duration, rate float64) time.Duration {
+	return time.Duration(math.Ceil(float64(span) / (1 + rate)))
+}
+
+// Leg is a span in which a clock runs at one rate.
+type Leg struct {
+	From    time.Duration // true time at its beginning
+	Offset  time.Duration // clock less true time then
+	Elapsed time.Duration // what the monotonic clock counts then
+	Rate    float64
+}
+
+// OffsetAt is clock less true time at a moment of the leg.
+func (l Leg) OffsetAt(t time.Duration) time.Duration { return l.Offset + Gained(t-l.From, l.Rate) }
+
+// ElapsedAt is what the monotonic clock counts at a moment of the leg.
+func (l Leg) ElapsedAt(t time.Duration) time.Duration {
+	return l.Elapsed + (t - l.From) + Gained(t-l.From, l.Rate)
+}
+
+// Then is the leg that begins at a moment of this one and goes on as it did.
+func (l Leg) Then(t time.Duration) Leg {
+	return Leg{From: t, Offset: l.OffsetAt(t), Elapsed: l.ElapsedAt(t), Rate: l.Rate}
+}
+
+// Never is later than any event.
+const Never = time.Duration(math.MaxInt64)
+
+// century bounds what Until draws.
+const century = 100 * 366 * 24 * time.Hour
+
+// Until draws the time to the next trouble of a clock: memoryless with a mean,
+// or exactly that if it comes once. It is never nothing, so that troubles cannot
+// pile up in one instant for ever.
+func Until(r *rand.Rand, every time.Duration, once bool) time.Duration {
+	if once {
+		return every
+	}
+	return 1 + time.Duration(min(float64(every)*r.ExpFloat64(), float64(century)))
+}
+
+// Offsets are where clocks begin: one of Choices if there are any; else from Low
+// to High, evenly, or log-evenly with a random sign.
+type Offsets struct {
+	Low, High time.Duration
+	LogEven   bool
+	Choices   []time.Duration
+}
+
+// Draw returns the offset of one clock.
+func (o Offsets) Draw(r *rand.Rand) time.Duration {
+	switch {
+	case len(o.Choices) > 0:
+		return o.Choices[r.IntN(len(o.Choices))]
+	case o.LogEven:
+		low, high := math.Log(float64(o.Low)), math.Log(float64(o.High))
+		size := time.Duration(math.Exp(low + r.Float64()*(high-low)))
+		if r.IntN(2) == 0 {
+			return -size
+		}
+		return size
+	}
+	return o.Low + time.Duration(r.Int64N(int64(o.High-o.Low)+1))
+}
+
+// Inward is an offset that was stepped towards the right time by a span, which
+// may take it beyond.
+func Inward(offset, by time.Duration) time.Duration {
+	if offset > 0 {
+		return offset - by
+	}
+	return offset + by
+}
+
+// Afflicted is how many of n clocks a share of them is: at least one. A share of
+// zero is all.
+func Afflicted(share float64, n int) int {
+	if share == 0 {
+		share = 1
+	}
+	return max(1, int(math.Round(share*float64(n))))
+}

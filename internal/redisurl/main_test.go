@@ -1,9 +1,0 @@
-package redisurl
-
-import (
-	"testing"
-
-	"github.com/getsetlock/getsetlock/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }

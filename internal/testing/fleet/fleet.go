@@ -1,0 +1,307 @@
+// Package fleet is the world of the tests of clock drift: one embedded server, one lock key, and clients
+// of the old and of the new protocols, each with a clock that the test sets wrong as it likes.
+//
+// Time stands still but for [Fleet.Pass] and [Fleet.Pause], which move the server's clock and TTLs and
+// every client's clock together, each at its own offset and rate. Nothing polls or renews by itself:
+// every command that reaches the server is a line of the test. Only tests import it.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// Protocol is how a client of a fleet takes and holds its lock.
+type Protocol string
+
+// The protocols. Verbatim is the old clients' own; the others are those of getsetlock.
+const (
+	Verbatim Protocol = "verbatim"
+	Hardened Protocol = "hardened"
+	Tokens   Protocol = "modern"
+	Bridged  Protocol = "bridge" // in phase dual: a guard on the old clients' key
+)
+
+// Ours are the protocols that must not fail where Verbatim does. All adds Verbatim.
+var (
+	Ours = []Protocol{Hardened, Tokens, Bridged}
+	All  = append([]Protocol{Verbatim}, Ours...)
+)
+
+// takes names the command that takes over a dead holder's key: the nth command of
+// that name in one poll.
+func (p Protocol) takes() (command string, nth int) {
+	switch p {
+	case Verbatim:
+		return "GETSET", 1
+	case Tokens:
+		return "SET", 1
+	}
+	return "EVALSHA", 2 // the first looks
+}
+
+// Fleet is some clients, one server and one key. Only the test moves its time.
+// No client polls by itself and nothing renews in the background: every command
+// that reaches the server is a line of the test.
+type Fleet struct {
+	*testing.T
+	World   *redistest.World
+	Dialect dialect.Dialect
+	Lease   time.Duration
+	Behind  time.Duration // what getsetlock clients are told of the old clients' distance from the server
+	TTL     time.Duration // of getsetlock clients
+	members []*Member
+	Most    int // the greatest number of members that were at work at once
+}
+
+// Key is the lock that every client of a fleet asks for.
+const Key = "lock:stock"
+
+// New starts a fleet on an embedded server of its own, whose time begins at a
+// fixed instant.
+func New(t *testing.T, d dialect.Dialect, lease time.Duration) *Fleet {
+	f := &Fleet{T: t, World: redistest.New(t), Dialect: d, Lease: lease, Behind: dialect.Zero, TTL: lease / 4}
+	f.World.Run("first")
+	return f
+}
+
+// Member is one client with its own clock, its own connection and its job.
+type Member struct {
+	f        *Fleet
+	protocol Protocol
+	Clock    *redistest.Clock // stamps and judges
+	trust    *redistest.Clock // another view of the same, of the Client
+	settling <-chan struct{}  // closed when a getsetlock takeover waits for its settle
+	wire     *redistest.Wire
+	client   *lock.Client
+	lease    *lock.Lease
+	Working  bool
+}
+
+// Join adds a client of protocol p, whose clock is wrong by skew.
+func (f *Fleet) Join(p Protocol, skew redistest.Skew) *Member {
+	f.Helper()
+	m := &Member{f: f, protocol: p, Clock: f.World.Clock(skew), trust: f.World.Clock(skew), wire: f.World.Wire()}
+	var backend lock.Backend
+	var err error
+	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL}
+	terms := dialect.Terms{Lease: f.Lease, Behind: f.Behind}
+	switch p {
+	case Verbatim:
+		backend, err = legacy.New(m.wire.Pool(), legacy.Config{Mode: legacy.Verbatim, Dialect: f.Dialect, Terms: terms, Clock: m.Clock})
+		cfg.TTL = f.Lease
+	case Hardened:
+		backend, err = legacy.New(m.wire.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: f.Dialect, Terms: terms, Clock: m.Clock})
+	case Tokens:
+		backend, err = modern.New(m.wire.Pool(), modern.Config{})
+	case Bridged:
+		backend, err = migrate.New(m.wire.Pool(), migrate.Config{
+			Phases: migrate.Fixed(migrate.Dual), Dialect: f.Dialect, Terms: terms, Clock: m.Clock,
+		})
+	}
+	if err == nil {
+		m.client, err = lock.New(backend, cfg)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = m.client.Close(ctx) // crashed members still hold
+	})
+	f.members = append(f.members, m)
+	return m
+}
+
+// Try polls the key once and reports whether the member holds it now.
+func (m *Member) Try() bool {
+	m.f.Helper()
+	return m.end(m.begin())
+}
+
+// end awaits a poll. It moves time for a takeover that waits for its settle.
+func (m *Member) end(got <-chan *lock.Lease) bool {
+	var lease *lock.Lease
+	select {
+	case lease = <-got:
+	case <-m.settling:
+		m.f.Pass(Settled)
+		lease = <-got
+	}
+	if lease != nil {
+		m.lease, m.Working = lease, true
+		m.f.look()
+	}
+	return lease != nil
+}
+
+// Settled is longer than any settle of these fleets: a gap of a second, and 100 ms.
+const Settled = 1200 * time.Millisecond
+
+// Step sets the member's wall clock forward by d, or back if d is negative.
+func (m *Member) Step(d time.Duration) {
+	m.Clock.Step(d)
+	m.trust.Step(d)
+}
+
+// begin starts a poll that a gate may stop on its way.
+func (m *Member) begin() <-chan *lock.Lease {
+	got := make(chan *lock.Lease, 1)
+	m.settling = m.Clock.AskedTimes(m.Clock.Asked() + 1)
+	go func() {
+		lease, err := m.client.TryAcquire(context.Background(), Key)
+		var threw *legacy.ThrownError
+		if err != nil && !errors.Is(err, lock.ErrHeld) && !errors.As(err, &threw) {
+			m.f.Errorf("TryAcquire: %v", err)
+		}
+		got <- lease
+	}()
+	return got
+}
+
+// stalled begins a poll whose nth command of that name is stopped before it reaches the server. The
+// result of resume is whether the poll won in the end.
+func (m *Member) stalled(command string, nth int) (resume func() bool) {
+	m.f.Helper()
+	gate := redistest.NewGate()
+	m.wire.Fault(redistest.Rule{Command: command, Nth: nth, Do: redistest.HoldRequest(gate)})
+	got := m.begin()
+	select {
+	case <-gate.Reached():
+	case lease := <-got:
+		m.f.Fatalf("the poll ended before its %s: won %v", command, lease != nil)
+	}
+	return func() bool {
+		gate.Open()
+		return m.end(got)
+	}
+}
+
+// Stalls begins a poll that stops right before the command that would take over a
+// dead holder's key. Calling resume lets it go on and reports whether it won.
+func (m *Member) Stalls() (resume func() bool) {
+	m.f.Helper()
+	return m.stalled(m.protocol.takes())
+}
+
+// Must is Try in a place where the test itself is wrong if the poll fails.
+func (m *Member) Must() {
+	m.f.Helper()
+	if !m.Try() {
+		m.f.Fatalf("%s could not take the key", m.protocol)
+	}
+}
+
+// AtWork reports whether the member's job runs. The job of a getsetlock client
+// stops when its lease is lost; an old client never looks.
+func (m *Member) AtWork() bool {
+	if !m.Working {
+		return false
+	}
+	if m.protocol != Verbatim && m.lease.Err() != nil {
+		m.Working = false
+	}
+	return m.Working
+}
+
+// Done ends the job and releases the lock, even if the lease has ended.
+func (m *Member) Done() {
+	m.f.look()
+	m.Working = false
+	_ = m.lease.Release() // an old client does not look at what came of it
+}
+
+// Crash ends the job and releases nothing.
+func (m *Member) Crash() { m.Working = false }
+
+// look counts the members at work.
+func (f *Fleet) look() {
+	n := 0
+	for _, m := range f.members {
+		if m.AtWork() {
+			n++
+		}
+	}
+	f.Most = max(f.Most, n)
+}
+
+// Pass moves time by d. Getsetlock clients renew on the way, as they would by
+// themselves.
+func (f *Fleet) Pass(d time.Duration) {
+	for d > 0 {
+		step := min(d, f.TTL/3)
+		f.World.Pass(step)
+		d -= step
+		for _, m := range f.members {
+			if m.protocol != Verbatim && m.AtWork() {
+				_ = m.lease.Renew(context.Background()) // a loss shows by the next look
+			}
+		}
+		f.look()
+	}
+}
+
+// Pause moves time by d while every getsetlock client is stopped: none renews.
+func (f *Fleet) Pause(d time.Duration) {
+	f.World.Pass(d)
+	f.look()
+}
+
+// Dead writes what a holder left that crashed a day ago: a stamp that every clock
+// sees as past. Of a token lock nothing is left by then.
+func (f *Fleet) Dead(p Protocol) {
+	f.Helper()
+	if p == Tokens {
+		return
+	}
+	text, err := f.Dialect.Stamp(f.World.Now().Add(-24*time.Hour), f.Lease, "00000000-0000-4000-8000-000000000000")
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := f.World.Mini.Set(Key, text); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// Falls runs a scenario once for each protocol. It must go wrong with Verbatim and
+// must not go wrong with any of [Ours].
+func Falls(t *testing.T, d dialect.Dialect, lease time.Duration, scenario func(f *Fleet, p Protocol) (wrong bool)) {
+	t.Helper()
+	t.Run("verbatim falls", func(t *testing.T) {
+		if !scenario(New(t, d, lease), Verbatim) {
+			t.Error("nothing went wrong")
+		}
+	})
+	for _, p := range Ours {
+		t.Run(string(p)+" stands", func(t *testing.T) {
+			if scenario(New(t, d, lease), p) {
+				t.Error("it went wrong here too")
+			}
+		})
+	}
+}
+
+// Together reports whether two members were ever at work at once.
+func (f *Fleet) Together() bool {
+	f.look()
+	return f.Most > 1
+}
+
+// Exact is a clock that shows true time.
+var Exact = redistest.Skew{}
+
+// Ahead is a clock that is ahead of true time by d.
+func Ahead(d time.Duration) redistest.Skew { return redistest.Skew{Offset: d} }
+
+// Behind is a clock that is behind true time by d.
+func Behind(d time.Duration) redistest.Skew { return redistest.Skew{Offset: -d} }

@@ -1,0 +1,117 @@
+//go:build real
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+func TestCallsOfAKilledJVMFailAtOnce(t *testing.T) {
+	ctx := testContext(t)
+	s := redistest.Real(t, redistest.Options{})
+	check(t, openStore(t, s).put(key, text("9223372036854775807")))
+	j := must[*JVM](t)(Start(ctx, Options{}))
+	c := NewClient(t, j, s.Addr())
+	check(t, c.Lock(ctx, Jar, key, time.Hour, time.Minute))
+	p := must[*Acquiring](t)(c.BeginAcquire())
+	check(t, j.Kill())
+	if _, err := p.Wait(ctx); !errors.Is(err, ErrEnded) {
+		t.Errorf("what was under way: %v", err)
+	}
+	if _, err := c.Acquire(ctx); !errors.Is(err, ErrEnded) {
+		t.Errorf("what came later: %v", err)
+	}
+}
+
+func TestCallEndsWithItsContextWhileJavaStillWaits(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	check(t, openStore(t, s).put(key, text("9223372036854775807")))
+	c := SharedClient(t, s.Addr())
+	check(t, c.Lock(testContext(t), Jar, key, time.Hour, time.Minute))
+	p := must[*Acquiring](t)(c.BeginAcquire())
+	over, cancel := context.WithCancelCause(context.Background())
+	mine := errors.New("enough")
+	cancel(mine)
+	if _, err := p.Wait(over); !errors.Is(err, mine) {
+		t.Errorf("%v", err)
+	}
+	if held, err := c.Held(testContext(t)); err != nil || held {
+		t.Errorf("others are served meanwhile: %v, %v", held, err)
+	}
+}
+
+func TestServerThatIsAwayIsAnExceptionOfTheClient(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	s.Kill()
+	var thrown *Exception
+	_, err := Shared(t).Client(testContext(t), t.Name(), s.Addr())
+	if !errors.As(err, &thrown) || !strings.HasSuffix(thrown.Class, "JedisConnectionException") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOrdersToNobodyAreRefused(t *testing.T) {
+	ctx := testContext(t)
+	s := redistest.Real(t, redistest.Options{})
+	c := SharedClient(t, s.Addr())
+	var thrown *Exception
+	if _, err := c.Acquire(ctx); !errors.As(err, &thrown) {
+		t.Errorf("an acquire without a lock object: %v", err)
+	}
+	if _, err := c.Go(ctx); !errors.As(err, &thrown) {
+		t.Errorf("go with nothing at the gate: %v", err)
+	}
+	if _, err := c.jvm.Client(ctx, c.Name, s.Addr()); !errors.As(err, &thrown) {
+		t.Errorf("a second client of one name: %v", err)
+	}
+	check(t, c.Die(ctx))
+	if err := c.Lock(ctx, Jar, key, 0, 0); !errors.As(err, &thrown) {
+		t.Errorf("a lock object for a dead client: %v", err)
+	}
+}
+
+// A file that is no jar makes java say why and end; that is what the error must bring.
+func TestJVMThatDoesNotStartIsQuoted(t *testing.T) {
+	jar := filepath.Join(t.TempDir(), "interop.jar")
+	check(t, os.WriteFile(jar, []byte("no jar"), 0o600))
+	_, err := Start(testContext(t), Options{Jar: jar})
+	if !errors.Is(err, ErrEnded) || !strings.Contains(err.Error(), "jar") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWhatAKilledFaketimeLeftBehindIsInNobodysWay: its semaphore bears its pid, which another process has one day.
+func TestWhatAKilledFaketimeLeftBehindIsInNobodysWay(t *testing.T) {
+	for times, starts := range map[string]bool{"1": true, "4": true, "5": false} {
+		const script = `n=$(cat "$0" 2>/dev/null || echo 0); echo $((n+1)) >"$0"; [ $n -lt $1 ] || { shift; exec "$@"; }; echo "faketime: sem_open: File exists" >&2; exit 1`
+		j, err := Start(t.Context(), Options{Prefix: []string{"sh", "-c", script, filepath.Join(t.TempDir(), "starts"), times}})
+		if (err == nil) != starts {
+			t.Errorf("after %s refusals: %v", times, err)
+		}
+		if err == nil {
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestPinnedClockStandsStill(t *testing.T) {
+	ctx := testContext(t)
+	want := time.UnixMilli(1234567890123)
+	j := must[*JVM](t)(Start(ctx, Pinned(want)))
+	defer j.Close()
+	for range 3 {
+		if got := must[int64](t)(j.Clock(ctx)); got != want.UnixMilli() {
+			t.Errorf("%d", got)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+//go:build real
+
+package redistest_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+func TestEveryPreparedServerAnswersAndHasWhatItsAgeHas(t *testing.T) {
+	servers := redistest.Servers(t)
+	equal(t, "servers", len(servers), 4)
+	oldest, newest := servers[0], servers[len(servers)-1]
+	for _, b := range servers {
+		t.Logf("%s: %+v", b.Name, b.Features)
+		s := b.Start(t, redistest.Options{})
+		equal(t, b.Name+" SET", s.Do("SET", "k", "v"), any("OK"))
+		if b.Name != oldest.Name {
+			equal(t, b.Name+" features", b.TimeThenWrite && b.Tracking && b.ACL && b.ClientID, true)
+		}
+	}
+	equal(t, "oldest", oldest.Features, redistest.Features{})
+	equal(t, "newest compares in SET", newest.SetIFEQ, true)
+}
+
+func TestRestartIsEmptyUnlessPersisted(t *testing.T) {
+	for _, persist := range []bool{false, true} {
+		s := redistest.Real(t, redistest.Options{Persist: persist})
+		s.Do("SET", "k", "v")
+		addr, pid := s.Addr(), s.PID()
+		s.Restart()
+		equal(t, "address", s.Addr(), addr)
+		equal(t, "same process", s.PID() == pid, false)
+		kept, _ := redis.Bool(s.Do("EXISTS", "k"), nil)
+		equal(t, "kept", kept, persist)
+	}
+}
+
+func TestKilledServerRefusesAndPausedOneIsSilent(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	p := s.Pool()
+	c := get(t, p)
+	s.Pause()
+	_, err := redis.DoWithTimeout(c, 50*time.Millisecond, "PING")
+	equal(t, "paused", outcome(nil, err), "timeout")
+	s.Continue()
+	do(t, p, "PING")
+	s.Kill()
+	_, err = net.Dial("tcp", s.Addr())
+	equal(t, "refused", err != nil, true)
+}
+
+func TestReplicaHasTheDataAndRefusesWrites(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{Password: "secret"})
+	s.Do("SET", "k", "v")
+	p := s.StartReplica().Pool()
+	equal(t, "value", string(do(t, p, "GET", "k").([]byte)), "v")
+	_, err := get(t, p).Do("SET", "k", "w")
+	equal(t, "refused", err != nil && strings.HasPrefix(err.Error(), "READONLY"), true)
+}
+
+func TestUserMayOnlyWhatItsRulesAllow(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	c, err := redis.DialURL(s.User("app", "p@ss/word", "~*", "+@all", "-del"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Do("SET", "k", "v")
+	equal(t, "SET", err, error(nil))
+	_, err = c.Do("DEL", "k")
+	equal(t, "DEL refused", err != nil && strings.HasPrefix(err.Error(), "NOPERM"), true)
+}
+
+func TestTLSServerIsVouchedForByItsAuthority(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{TLS: true, Password: "secret"})
+	do(t, s.Pool(), "PING")
+	pem, err := os.ReadFile(s.CACert())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	c, err := redis.DialURL(s.URL(), redis.DialTLSConfig(&tls.Config{RootCAs: roots}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	_, err = redis.DialURL(s.URL())
+	var unknown *tls.CertificateVerificationError
+	equal(t, "stranger refused", errors.As(err, &unknown), true)
+}
+
+func TestUnixSocketHasAURLWithItsPath(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{Unix: true})
+	do(t, s.Pool(), "PING")
+	u, err := url.Parse(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "scheme", u.Scheme, "unix")
+	equal(t, "path", u.Path, s.Addr())
+}
+
+func TestWorldOnARealServerHasSkewedClocksAndWires(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	w := redistest.On(t, s)
+	ahead, right := w.Clock(redistest.Skew{Offset: time.Hour}), w.Clock(redistest.Skew{})
+	equal(t, "an hour ahead", ahead.Now().Sub(right.Now()).Round(time.Minute), time.Hour)
+	<-right.After(time.Millisecond)
+	wire := w.Wire(redistest.Rule{Command: "SET", Do: redistest.CutAfter})
+	_, err := get(t, wire.Pool()).Do("SET", "k", "v")
+	equal(t, "reply", outcome(nil, err), "EOF")
+	equal(t, "ran", string(s.Do("GET", "k").([]byte)), "v")
+}
+
+func TestLateRequestReachesARealServerAfterItsClientHasGone(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	gate := redistest.NewGate()
+	p := s.FaultyPool(redistest.Rule{Command: "SET", Do: redistest.HoldRequest(gate)})
+	c := p.Get()
+	redis.DoWithTimeout(c, time.Millisecond, "SET", "k", "late")
+	c.Close()
+	<-gate.Reached()
+	s.Do("DEL", "k")
+	gate.Open()
+	equal(t, "value", string(s.Do("GET", "k").([]byte)), "late")
+}
+
+func TestInvalidationsPassThroughAWire(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	p := s.Wire().Pool()
+	listener, reader := get(t, p), get(t, p)
+	id, _ := redis.Int64(listener.Do("CLIENT", "ID"))
+	listener.Do("SUBSCRIBE", "__redis__:invalidate")
+	reader.Do("CLIENT", "TRACKING", "ON", "REDIRECT", id)
+	reader.Do("GET", "k")
+	s.Do("SET", "k", "v")
+	said, err := redis.Values(redis.ReceiveWithTimeout(listener, redistest.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, _ := redis.Strings(said[2], nil)
+	equal(t, "key", strings.Join(keys, " "), "k")
+}

@@ -1,0 +1,76 @@
+// Package watches helps backends that arm one watch at a time to implement [lock.Waker].
+package watches
+
+import (
+	"context"
+	"sync"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// together is how many watches are asked for at the same time.
+const together = 4
+
+// Armed are watches by the grants that they are for. The zero Armed is empty.
+type Armed struct {
+	mu      sync.Mutex
+	cancels map[lock.Grant]func()
+}
+
+// Watch answers [lock.Waker.Watch] by one call a grant, a few at the same time. one returns what ends the
+// watch that it armed.
+func (a *Armed) Watch(gs []lock.Grant, holders []interface{ Touched() }, one func(g lock.Grant, touched func()) (func(), error)) []error {
+	errs := make([]error, len(gs))
+	arm := func(i int) {
+		cancel, err := one(gs[i], holders[i].Touched)
+		if errs[i] = err; err == nil {
+			a.add(gs[i], cancel)
+		}
+	}
+	if len(gs) == 1 {
+		arm(0)
+		return errs
+	}
+	var wg sync.WaitGroup
+	for first := range min(together, len(gs)) {
+		wg.Go(func() {
+			for i := first; i < len(gs); i += together {
+				arm(i)
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func (a *Armed) add(g lock.Grant, cancel func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cancels == nil {
+		a.cancels = make(map[lock.Grant]func())
+	}
+	a.cancels[g] = cancel
+}
+
+// Unwatch answers [lock.Waker.Unwatch].
+func (a *Armed) Unwatch(g lock.Grant) {
+	a.mu.Lock()
+	cancel := a.cancels[g]
+	delete(a.cancels, g)
+	a.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// One watches one grant by w. cancel ends the watch.
+func One(ctx context.Context, w lock.Waker, g lock.Grant, touched func()) (cancel func(), err error) {
+	if err := w.Watch(ctx, []lock.Grant{g}, []interface{ Touched() }{holder(touched)})[0]; err != nil {
+		return nil, err
+	}
+	return func() { w.Unwatch(g) }, nil
+}
+
+type holder func()
+
+func (h holder) Touched() { h() }

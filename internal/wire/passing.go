@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+)
+
+// A caller that waits for a lock has to know whether trouble may pass. Errors that
+// are known to, or known not to, say so by a method Passing.
+
+// Passing reports whether the next try may find the server reached: false where the
+// address, the certificate or the password is wrong, and where this client was closed.
+func (e *NotSentError) Passing() bool { return !isHopeless(e.Err) }
+
+// Passing is true: connections are lost and replies come late, and the next is
+// another connection.
+func (e *UnknownError) Passing() bool { return true }
+
+// answer is an error with which a server answered, and of which is known whether it
+// passes.
+type answer struct {
+	error
+	passes bool
+}
+
+func (a *answer) Unwrap() error  { return a.error }
+func (a *answer) Passing() bool  { return a.passes }
+func (a *answer) Answered() bool { return true }
+
+// Judged returns err, with a method Passing where the server answered with an error
+// of which is known whether it passes. What it says stays the same.
+func Judged(err error) error {
+	var judged interface{ Passing() bool }
+	switch {
+	case err == nil, errors.As(err, &judged):
+		return err
+	case isHopeless(err):
+		return &answer{err, false}
+	case IsPassing(err):
+		return &answer{err, true}
+	}
+	return err
+}
+
+// badCertificate reports that TLS cannot be had: the server's certificate is not valid,
+// or what listens there does not speak TLS.
+func badCertificate(err error) bool {
+	var unverified *tls.CertificateVerificationError
+	var invalid x509.CertificateInvalidError
+	var plain tls.RecordHeaderError
+	return errors.As(err, &unverified) || errors.As(err, &invalid) || errors.As(err, &plain)
+}
+
+// isHopeless reports trouble that no waiting mends.
+func isHopeless(err error) bool {
+	for _, is := range []func(error) bool{
+		IsNoAuth, IsNoPerm, IsWrongType, IsUnknownCommand, unknownAuthority, wrongName, noSuchHost,
+		badCertificate, isA(ErrClosed), coded("MOVED ", "ASK ", "CROSSSLOT ", "DENIED ", "ERR DB index is out of range", "ERR invalid DB index"),
+	} {
+		if is(err) {
+			return true
+		}
+	}
+	return false
+}

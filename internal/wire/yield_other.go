@@ -1,6 +1,0 @@
-//go:build !linux
-
-package wire
-
-// yield is left out where it is not a system call by name.
-func yield() {}

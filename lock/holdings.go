@@ -1,0 +1,97 @@
+package lock
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Holding is one key that this process holds.
+type Holding struct {
+	Key   string
+	Token string
+	Since time.Time // when the lease was asked for, by the Client's wall clock
+	Until time.Time // end of trust, unless the lease is renewed
+}
+
+// Stats says how much this process holds.
+type Stats struct {
+	Leases int       // how many leases can be trusted now
+	Oldest time.Time // since when the one is held that is held for longest, zero: there is none
+}
+
+// Leases returns what this process holds, the oldest first: leases of c and of all Clients that share its
+// Backend by [Client.With]. A lease that was lost is not among them, whether released or not.
+func (c *Client) Leases() []Holding {
+	all := c.core.holdings()
+	slices.SortFunc(all, func(a, b Holding) int { return a.Since.Compare(b.Since) })
+	return all
+}
+
+// Stats returns the sum of [Client.Leases].
+func (c *Client) Stats() Stats {
+	all := c.core.holdings()
+	s := Stats{Leases: len(all)}
+	for _, h := range all {
+		if s.Oldest.IsZero() || h.Since.Before(s.Oldest) {
+			s.Oldest = h.Since
+		}
+	}
+	return s
+}
+
+func (k *core) holdings() []Holding {
+	now := k.keeper.now()
+	at := k.keeper.stamp(now)
+	k.sched.mu.Lock()
+	leases := slices.Clone(k.sched.leases)
+	k.sched.mu.Unlock()
+	all := make([]Holding, 0, len(leases))
+	for _, l := range leases {
+		l.mu.Lock()
+		if l.cause == nil && l.trust.holds(at) {
+			all = append(all, Holding{
+				Key: l.Key(), Token: l.grant.Token(),
+				Since: now.Wall.Add(l.asked - now.Elapsed), Until: l.until(),
+			})
+		}
+		l.mu.Unlock()
+	}
+	return all
+}
+
+var (
+	errNoBackend = errors.New("lock: New: the backend is nil; make one first, for example by modern.New or legacy.New, and look at its error")
+
+	errOwned = errors.New("lock: New: this backend belongs to another Client already. Share that Client, which is safe for concurrent use; " +
+		"give it other times by Client.With; or make a second backend")
+)
+
+// owned are the backends of Clients that were not closed yet: two Clients on one would each take the other's
+// goroutines for another process, and the first Close would close the backend under the second.
+var owned sync.Map // Backend → nothing
+
+// own notes that b belongs to a Client. A backend that is no pointer cannot be told from its equals and is
+// let pass.
+func own(b Backend) error {
+	v := reflect.ValueOf(b)
+	switch {
+	case !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil():
+		return errNoBackend
+	case v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0:
+		return nil
+	}
+	if _, taken := owned.LoadOrStore(b, nil); taken {
+		return errOwned
+	}
+	return nil
+}
+
+// disown notes that the Client of b was closed.
+func disown(b Backend) {
+	if reflect.TypeOf(b).Kind() == reflect.Pointer {
+		owned.Delete(b)
+	}
+}

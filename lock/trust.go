@@ -1,0 +1,82 @@
+package lock
+
+import "time"
+
+// The three parts of a lease's state below are plain values with pure methods: instants go in, instants
+// and answers come out. Elapsed times are those of the Client's clock; never stands for "not planned".
+
+// trust is how long a lease may be believed in: for span from sent on, by the clock that ran further.
+type trust struct {
+	sent stamp
+	span time.Duration
+}
+
+// trustIn is the trust in a term. asked, the instant before the call, stands in for a Sent that the
+// backend left out or that lies ahead of now by elapsed time. If the wall clock was set back meanwhile,
+// Sent can lie ahead of now by the wall clock but not by elapsed time: elapsed time decides.
+func (c *Client) trustIn(t Term, asked, now stamp) trust {
+	ttl := c.cfg.TTL
+	if t.TTL > 0 {
+		ttl = min(ttl, t.TTL)
+	}
+	in := trust{sent: asked, span: ttl - max(c.cfg.Margin, 0)}
+	if t.Sent.Wall.IsZero() {
+		return in
+	}
+	sent := c.core.keeper.stamp(t.Sent)
+	if passed := now.elapsed - sent.elapsed; passed >= 0 {
+		in.sent = stamp{min(sent.wall, now.wall-passed), sent.elapsed}
+	}
+	return in
+}
+
+// holds reports whether the lease can be trusted at now.
+func (t trust) holds(now stamp) bool { return t.sent.age(now) < t.span }
+
+// end is when trust ends, in elapsed time, if no wall clock steps.
+func (t trust) end() time.Duration { return t.sent.elapsed + t.span }
+
+// renewEvery is how long after sent a lease is renewed.
+func (t trust) renewEvery(cfg *Config) time.Duration {
+	if t.span < cfg.TTL-max(cfg.Margin, 0) {
+		return min(cfg.RenewEvery, t.span/2) // the store granted less than was asked for
+	}
+	return cfg.RenewEvery
+}
+
+// warnAt is when the holder is warned: half way from when a renewal was due at the latest to the end of
+// trust.
+func (t trust) warnAt(cfg *Config) time.Duration {
+	every := t.renewEvery(cfg)
+	return t.sent.elapsed + every + (t.span-every)/2
+}
+
+// renewal is when a lease is renewed next, and how the last renewal went.
+type renewal struct {
+	next  time.Duration // elapsed time, never: not at all
+	busy  bool          // an Extend is under way
+	warns bool          // the holder is to be warned, should the next one fail
+	err   error         // of the last one
+}
+
+// wanted reports whether the next renewal is to begin at now, or up to slack before it is due.
+func (r renewal) wanted(now, slack time.Duration) bool { return !r.busy && r.next <= now+slack }
+
+// watch is the store's watch over the key of a lease.
+type watch struct {
+	next    time.Duration // elapsed time of the next look at the key, never: none
+	touched time.Duration // elapsed time of the look that the last touch brought about
+	looking bool          // a look is under way, or about to be
+	armed   bool          // the store tells of changes
+}
+
+// wanted reports whether the next look at the key is to begin at now.
+func (w watch) wanted(now time.Duration) bool { return !w.looking && w.next <= now }
+
+// touch plans a look for a key that was touched at now: the first touch is looked into at once, a stream
+// of them at a pace.
+func (w watch) touch(now time.Duration) watch {
+	w.next = min(w.next, max(now, w.touched+watchPause))
+	w.touched = w.next
+	return w
+}

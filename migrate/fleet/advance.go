@@ -1,0 +1,224 @@
+package fleet
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+// Advance shows the gate to the next phase, Clean excepted, and passes it if it is open and Options.Go is
+// given. It is one step or none. The error says what could not be done; a closed gate is none.
+func Advance(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		next, _ := following(f.record.Phase)
+		if r := d.named(f, next); r != nil {
+			return r, nil
+		}
+		if f.record.Phase >= migrate.Modern {
+			return d.closed(f, migrate.Clean, "final", "the phase is %v: what is left is clean, a verb of its own without a way back", f.record.Phase), nil
+		}
+		return d.step(ctx, f, next, migrate.NoPhase)
+	})
+}
+
+// Back shows the gate to the phase before, and passes it like Advance. From Sealed it deletes the tombstones
+// that shut old clients out, until none is left and every member has acknowledged; a call that finds this
+// unfinished finishes it and takes no step.
+func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		unfinished := f.record.Phase == migrate.Dual && f.record.Pending == migrate.Sealed
+		next := f.record.Phase - 1
+		if unfinished {
+			next = migrate.Dual
+		}
+		if unfinished && d.opts.To == migrate.Observe {
+			return d.closed(f, migrate.Observe, "pending", "the way back from sealed is not over: run back --go until it says that none is left, then look again"), nil
+		}
+		if r := d.named(f, next); r != nil {
+			return r, nil
+		}
+		switch p := f.record.Phase; {
+		case unfinished:
+			return d.finish(ctx, f)
+		case p == migrate.Clean:
+			return d.closed(f, migrate.Clean, "final", "there is no way back from clean but a new beginning: init"), nil
+		case p == migrate.Observe:
+			return d.closed(f, migrate.Observe, "first", "the phase is observe, the first: nothing lies before it"), nil
+		case p == migrate.Sealed:
+			return d.step(ctx, f, migrate.Dual, migrate.Sealed)
+		default:
+			return d.step(ctx, f, next, migrate.NoPhase)
+		}
+	})
+}
+
+// named answers a call that names its step by Options.To, unless that is the one to be taken.
+func (d *desk) named(f *facts, next migrate.Phase) *Report {
+	to, at := d.opts.To, f.record.Phase
+	if to == migrate.NoPhase || to == next || f.record.err != nil || !f.record.exists() {
+		return nil
+	}
+	if to != at {
+		return d.closed(f, to, "order", "the phase is %v, and no step leads from there to %v by this verb: look again before you go on", at, to)
+	}
+	r := d.report(f)
+	if r.Gate = d.outdated(f); r.Gate == nil {
+		r.note("the phase is %v already; nothing was done", at)
+	}
+	return r
+}
+
+// CleanUp shows the gate to the last phase, and passes it like Advance. Then it deletes the tombstones, as
+// soon as every member has acknowledged and no lease of Modern runs any more. A call that finds this
+// unfinished finishes it.
+func CleanUp(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		switch {
+		case f.record.Phase == migrate.Clean && f.record.Pending == migrate.NoPhase:
+			r := d.report(f)
+			if r.Gate = d.outdated(f); r.Gate == nil {
+				r.note("the fleet is clean; nothing is left to do")
+			}
+			return r, nil
+		case f.record.Phase == migrate.Clean:
+			return d.finish(ctx, f)
+		case f.record.Phase != migrate.Modern:
+			return d.closed(f, migrate.Clean, "order", "the phase is %v, and clean follows upon modern: advance first", orNone(f.record)), nil
+		}
+		return d.step(ctx, f, migrate.Clean, migrate.Modern)
+	})
+}
+
+func orNone(s stored) string {
+	if !s.exists() {
+		return "not recorded"
+	}
+	return s.Phase.String()
+}
+
+// run is what all verbs have in common.
+func run(ctx context.Context, pool *redis.Pool, o Options, verb func(*desk, *facts) (*Report, error)) (*Report, error) {
+	d, err := open(pool, o)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	f, err := d.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return verb(d, f)
+}
+
+// closed is a report with one reason.
+func (d *desk) closed(f *facts, to migrate.Phase, rule, format string, args ...any) *Report {
+	r := d.report(f)
+	b := &builder{facts: f, gate: Gate{To: to}}
+	if f.record.err != nil || !f.record.exists() {
+		b.recordStands()
+	} else {
+		b.block(rule, format, args...)
+	}
+	r.Gate = &b.gate
+	return r
+}
+
+// step judges the gate and, with a human's word, passes it by one compare-and-set. pending is what the
+// step leaves to be done.
+func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*Report, error) {
+	if f.record.err != nil || !f.record.exists() {
+		return d.closed(f, to, "", ""), nil
+	}
+	taken, cannot := f.forget(d.opts.Forget)
+	gate := judge(f, to)
+	gate.Blocks = append(gate.Blocks, cannot...)
+	gate.Open = len(gate.Blocks) == 0
+	r := d.report(f)
+	r.Gate = &gate
+	if !gate.Open || !d.opts.Go {
+		return r, nil
+	}
+	if err := d.forget(ctx, taken, r); err != nil {
+		return nil, err
+	}
+	fleet, _ := f.fleet()
+	now, err := d.write(ctx, f, migrate.Record{Phase: to, Pending: pending, Dialect: f.dialect.Name, Fleet: fleet})
+	if errors.Is(err, errRaced) {
+		return d.raced(ctx, to, r.Notes)
+	}
+	if err != nil {
+		return nil, forgotten(taken, err)
+	}
+	f.record = now
+	done := d.report(f)
+	done.Gate, done.Moved = &gate, true
+	done.Notes = append(r.Notes, fmt.Sprintf("the phase is %v now, epoch %d", to, now.Epoch))
+	if pending != migrate.NoPhase {
+		return d.finishAfter(ctx, f, done)
+	}
+	return done, nil
+}
+
+// write makes the next record from the one that was judged.
+func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored, error) {
+	now, err := d.serverNow(ctx)
+	if err != nil {
+		return stored{}, d.refused(err)
+	}
+	next.Epoch, next.Since = f.record.Epoch+1, now
+	made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
+	if err != nil && !errors.Is(err, errRaced) {
+		return made, d.refused(err)
+	}
+	return made, err
+}
+
+// raced reports the step that somebody else took, and what this call had done before.
+func (d *desk) raced(ctx context.Context, to migrate.Phase, done []string) (*Report, error) {
+	f, err := d.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := d.closed(f, to, "raced", "somebody else changed the record while this gate was judged: it says %v, epoch %d, now; look again before you go on", orNone(f.record), f.record.Epoch)
+	r.Notes = done
+	return r, nil
+}
+
+// forget deletes dead members, each only if it has not beaten since it was judged. An error says which of
+// them are gone already.
+func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
+	for i, m := range dead {
+		n, err := redis.Int(d.mux.Eval(ctx, record.Forget, record.MemberKey(d.opts.Namespace, m.ID), m.bytes))
+		if err != nil {
+			return forgotten(dead[:i], d.refused(fmt.Errorf("forgetting member %s: %w", m.ID, err)))
+		}
+		if n != 1 {
+			return forgotten(dead[:i], fmt.Errorf("migrate: member %s is alive after all: it has beaten while it was to be forgotten; the record was not changed", m.ID))
+		}
+		r.note("member %s is forgotten", m.who())
+	}
+	return nil
+}
+
+// forgotten adds to an error who is not registered any more, since no report will say so.
+func forgotten(gone []seat, err error) error {
+	if len(gone) == 0 {
+		return err
+	}
+	var who []string
+	for _, m := range gone {
+		who = append(who, m.who())
+	}
+	return fmt.Errorf("%w; already forgotten: %s", err, strings.Join(who, ", "))
+}
+
+// lookEvery is how far the looks of a verb that waits are apart.
+const lookEvery = time.Second

@@ -1,0 +1,184 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+// registry is what every gate asks of the members: that they are known, alive, no more than this one
+// step apart, and that no lease of any other phase runs.
+func (b *builder) registry(from, to migrate.Phase) {
+	b.somebody()
+	for _, m := range b.members() {
+		if !b.readable(m) {
+			continue
+		}
+		// What it said last is evidence of one that is gone, too: its leases are what may still run.
+		b.noteAt(m.Seen, "member", "%s: phase %v, %s, scripts %s", m.who(), m.Phase, leasesWords(m.Leases), orNotRun(m.Probe))
+		if b.alive(m) {
+			b.follows(m, from, to)
+		}
+	}
+	b.leases(from, to)
+}
+
+// somebody closes every gate of an empty registry: that nobody is there and that the registry was lost
+// look the same.
+func (b *builder) somebody() {
+	if len(b.members()) == 0 {
+		b.block("members", "nobody is registered, so nobody can say that it follows: start a program that joins the namespace %q", b.namespace)
+	}
+}
+
+func (b *builder) readable(m seat) bool {
+	if m.err != nil {
+		b.block("members", "member %s: its key %s cannot be read: %v", m.ID, record.MemberKey(b.namespace, m.ID), m.err)
+	}
+	return m.err == nil
+}
+
+func (b *builder) alive(m seat) bool {
+	switch {
+	case m.ahead(b.now):
+		b.block("clock", "member %s: its heartbeat lies %v ahead of the server's clock, which was set back: wait for the next heartbeat, then look again", m.who(), m.Seen.Sub(b.now).Round(time.Millisecond))
+	case m.vanished(b.now):
+		b.block("vanished", "member %s vanished: no heartbeat for %v; let it return or say goodbye, or, if it is dead, name it by --forget %s", m.who(), b.now.Sub(m.Seen).Round(time.Millisecond), m.ID)
+	default:
+		return true
+	}
+	return false
+}
+
+func (b *builder) follows(m seat, from, to migrate.Phase) {
+	switch {
+	case m.Epoch > b.record.Epoch:
+		b.outdated(m)
+	case m.Phase == migrate.NoPhase:
+		b.block("phase", "member %s has no phase and takes no lock: it could not read the record, or writes another dialect (%s)", m.who(), m.Dialect)
+	case m.Dialect != b.dialect.Name:
+		b.block("dialect", "member %s writes the dialect %s, and the namespace is recorded for %s: give its keys a namespace of their own", m.who(), m.Dialect, b.dialect.Name)
+	case m.Phase != from && m.Phase != to:
+		b.block("phase", "member %s still acts by %v, and the record says %v: it takes that up with its next heartbeat (every %v)", m.who(), m.Phase, from, m.Every)
+	case m.Phase != from && m.Epoch < b.record.Epoch:
+		b.block("phase", "member %s still acts by %v of epoch %d: it takes up %v with its next heartbeat (every %v)", m.who(), m.Phase, m.Epoch, from, m.Every)
+	}
+}
+
+// outdated closes the gate of a record that a member knows a later one of: no step may be taken from it, and
+// none that it says to be unfinished be finished.
+func (b *builder) outdated(m seat) {
+	b.block("epoch", "member %s has seen epoch %d, and the record is of %d: an old record was restored; if its members act by %v, write it anew (DEL %s, then init, which takes the members' word)",
+		m.who(), m.Epoch, b.record.Epoch, m.Phase, record.Key(b.namespace))
+}
+
+// outdated reports that a member has seen a later record.
+func (f *facts) outdated() bool {
+	return slices.ContainsFunc(f.members(), func(m seat) bool { return m.Epoch > f.record.Epoch })
+}
+
+// leasesWords are the leases of a member, by phase, in the order of the phases.
+func leasesWords(leases map[migrate.Phase]int) string {
+	var parts []string
+	for _, p := range migrate.Phases() {
+		if n := leases[p]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%v %d", p, n))
+		}
+	}
+	if len(parts) == 0 {
+		return "no leases"
+	}
+	return "leases " + strings.Join(parts, ", ")
+}
+
+func orNotRun(probe string) string {
+	if probe == "" {
+		return "not run"
+	}
+	return probe
+}
+
+// leases blocks while any runs that was taken two phases away.
+func (b *builder) leases(from, to migrate.Phase) {
+	count, who, longest := map[migrate.Phase]int{}, map[migrate.Phase][]string{}, map[migrate.Phase]time.Duration{}
+	for _, m := range b.members() {
+		for p, n := range m.Leases {
+			if p != from && p != to {
+				count[p] += n
+				who[p] = append(who[p], m.ID)
+				longest[p] = max(longest[p], m.TTL)
+			}
+		}
+	}
+	for _, p := range migrate.Phases() {
+		if n := count[p]; n > 0 {
+			sort.Strings(who[p])
+			b.blockFor(longest[p], "leases", "leases of phase %v still run (%d, of %s): their jobs have to end first", p, n, strings.Join(who[p], ", "))
+		}
+	}
+}
+
+// probes asks that every member has run the very scripts.
+func (b *builder) probes() {
+	for _, m := range b.members() {
+		if m.err != nil {
+			continue
+		}
+		switch m.Probe {
+		case record.ProbeOK:
+		case "":
+			b.block("probe", "member %s has not run its scripts on %s: it has joined, and made no bridge yet", m.who(), record.ProbeKey(b.namespace, m.ID))
+		default:
+			b.block("probe", "member %s could not run its scripts on %s: %s", m.who(), record.ProbeKey(b.namespace, m.ID), m.Probe)
+		}
+	}
+}
+
+// acknowledged says what keeps a step that was taken from being over: who has not followed, and leases
+// of other phases.
+func (b *builder) acknowledged(phase migrate.Phase) {
+	b.somebody()
+	for _, m := range b.members() {
+		if !b.readable(m) || !b.alive(m) {
+			continue
+		}
+		switch {
+		case m.Epoch > b.record.Epoch:
+			b.outdated(m)
+		case m.Phase != phase || m.Epoch < b.record.Epoch:
+			b.block("phase", "member %s has not acknowledged %v yet: it does with its next heartbeat (every %v)", m.who(), phase, m.Every)
+		}
+	}
+}
+
+// forgotten takes the members out that a human named. It says why one cannot be.
+func (f *facts) forget(ids []string) (taken []seat, blocks []Finding) {
+	for _, id := range ids {
+		i := -1
+		for j, m := range f.survey.members {
+			if m.ID == id {
+				i = j
+			}
+		}
+		if i < 0 {
+			continue // it said goodbye, or an earlier run forgot it
+		}
+		m := f.survey.members[i]
+		switch {
+		case m.err == nil && !m.vanished(f.now):
+			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s is alive: stop it, and it says goodbye itself", m.who())})
+		case m.err == nil && !m.outlived(f.now):
+			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s: leases of it may run for another %v", m.who(),
+				(m.TTL + m.Every - f.now.Sub(m.Seen)).Round(time.Millisecond))})
+		default:
+			taken = append(taken, m)
+			f.survey.members = append(f.survey.members[:i:i], f.survey.members[i+1:]...)
+		}
+	}
+	return taken, blocks
+}

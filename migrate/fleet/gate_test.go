@@ -1,0 +1,294 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+var judged = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
+
+// orderly is a fleet of two members that stands in a phase, of which everything is known, and that
+// nobody disturbed for an hour.
+func orderly(p migrate.Phase) *facts {
+	m := seat{MemberState: migrate.MemberState{
+		ID: "a", Dialect: "Jedis", Epoch: 3, Phase: p, Seen: judged.Add(-time.Second), Every: beatEvery,
+		TTL: 30 * time.Second, Leases: map[migrate.Phase]int{p: 2}, Probe: record.ProbeOK,
+	}}
+	n := m
+	n.ID = "b"
+	return &facts{
+		dialect: dialect.Jedis(), now: judged,
+		record: stored{bytes: "x", Record: migrate.Record{
+			Epoch: 3, Phase: p, Since: judged.Add(-time.Hour), Dialect: "Jedis",
+			Fleet: migrate.Fleet{
+				Lease: migrate.Known{Time: time.Minute, Source: migrate.Claimed}, Greatest: migrate.Known{Time: time.Minute, Source: migrate.Claimed}, Spread: migrate.Known{Time: time.Second, Source: migrate.Claimed},
+				Gap: migrate.Known{Time: time.Second, Source: migrate.Claimed}, Job: migrate.Known{Time: 30 * time.Second, Source: migrate.Claimed},
+			},
+		}},
+		survey: survey{members: []seat{m, n}, records: map[string]bool{"": true}},
+		sighting: Sighting{
+			Format: sightingFormat, Observer: "a", From: judged.Add(-time.Hour), Until: judged.Add(-time.Second),
+			Quiet: map[Watch]time.Duration{WatchStats: time.Hour},
+		},
+		server: serverInfo{policy: "noeviction", known: true},
+	}
+}
+
+// needed is the window of an orderly fleet.
+const needed = time.Minute + 30*time.Second + time.Second
+
+func TestAnOrderlyFleetFindsEveryGateOpenToANeighbourAlone(t *testing.T) {
+	for _, from := range migrate.Phases() {
+		for _, to := range migrate.Phases() {
+			if adjacent(from, to) {
+				g := judge(orderly(from), to)
+				closed(t, &g)
+			}
+		}
+	}
+}
+
+// inferred is a guess of who watches.
+func inferred(d time.Duration) Fact { return Fact{Time: d, Basis: "inferred"} }
+
+// disorder is one thing wrong with an orderly fleet, and the rules that it closes the gate by.
+type disorder struct {
+	from, to migrate.Phase
+	harm     func(*facts)
+	rules    []string
+}
+
+var disorders = map[string]disorder{
+	"no record":                 {migrate.Dual, migrate.Sealed, func(f *facts) { f.record = stored{} }, []string{"record"}},
+	"a newer record":            {migrate.Dual, migrate.Sealed, func(f *facts) { f.record.err = record.ErrNewer }, []string{"record"}},
+	"another dialect":           {migrate.Dual, migrate.Sealed, func(f *facts) { f.dialect = dialect.Page() }, []string{"dialect"}},
+	"an empty registry":         {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members = nil }, []string{"members"}},
+	"an unreadable member":      {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].err = record.ErrNewer }, []string{"members"}},
+	"a vanished member":         {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members[1].Seen = judged.Add(-17 * time.Second) }, []string{"vanished"}},
+	"a heartbeat in the future": {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Seen = judged.Add(2 * time.Second) }, []string{"clock"}},
+	"a member of a later epoch": {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Epoch = 4 }, []string{"epoch"}},
+	"a phaseless member":        {migrate.Sealed, migrate.Modern, func(f *facts) { f.survey.members[1].Phase = migrate.NoPhase }, []string{"phase"}},
+	"a lagging member":          {migrate.Sealed, migrate.Modern, func(f *facts) { f.survey.members[1].Phase = migrate.Dual }, []string{"phase"}},
+	"a member two ahead":        {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Phase = migrate.Sealed }, []string{"phase"}},
+	"a member lagging by an epoch": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.survey.members[1].Phase, f.survey.members[1].Epoch = migrate.Sealed, 2
+	}, []string{"phase"}},
+	"a member of another dialect":  {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members[1].Dialect = "Page" }, []string{"dialect"}},
+	"an old lease":                 {migrate.Sealed, migrate.Modern, func(f *facts) { f.survey.members[1].Leases = map[migrate.Phase]int{migrate.Dual: 1} }, []string{"leases"}},
+	"a long lease on the way back": {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members[1].Leases = map[migrate.Phase]int{migrate.Modern: 1} }, []string{"leases"}},
+	"scripts not run":              {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Probe = "" }, []string{"probe"}},
+	"scripts refused":              {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Probe = "NOPERM" }, []string{"probe"}},
+	"nothing known":                {migrate.Observe, migrate.Dual, func(f *facts) { f.record.Fleet = migrate.Fleet{} }, []string{"lease", "spread", "gap", "job"}},
+	"a gap only seen": {migrate.Observe, migrate.Dual, func(f *facts) {
+		f.record.Fleet.Gap, f.sighting.Gap = migrate.Known{}, Fact{Time: time.Second, Basis: "measured"}
+	}, []string{"gap"}},
+	"a lease only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
+		f.record.Fleet.Lease, f.record.Fleet.Greatest = migrate.Known{}, migrate.Known{}
+		f.sighting.Lease, f.sighting.Greatest = inferred(time.Minute), inferred(time.Minute)
+	}, []string{"lease"}},
+	"a greater lease inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
+		f.record.Fleet.Greatest, f.sighting.Greatest = migrate.Known{}, inferred(90*time.Second)
+	}, []string{"greatest"}},
+	"a spread only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
+		f.record.Fleet.Spread, f.sighting.Spread = migrate.Known{}, inferred(time.Second)
+	}, []string{"spread"}},
+	"a job only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
+		f.record.Fleet.Job, f.sighting.Job = migrate.Known{}, inferred(time.Second)
+	}, []string{"job"}},
+	"a refuted lease":                    {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a refuted spread":                   {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Proved = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a refuted gap":                      {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
+	"a lease of ours against the rule":   {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second }, []string{"lease-rule"}},
+	"two dialects":                       {migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} }, []string{"dialect"}},
+	"another dialect on keys of its own": {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.UUIDs.add("stock:7") }, []string{"dialect"}},
+	"GETSET first":                       {migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.GetsetFirst = []string{"10.0.0.1:1"} }, []string{"getset-first"}},
+	"overlapping namespaces":             {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.records["stock"] = true }, []string{"namespace"}},
+	"an eviction policy": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.server = serverInfo{policy: "allkeys-lru", maxMemory: 1, known: true}
+	}, []string{"eviction"}},
+	"a name without a slot": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.server.cluster = true
+		f.survey.Unslotted.add("a}b")
+	}, []string{"slot"}},
+	"nobody watches":               {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
+	"a watcher that left":          {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(-16 * time.Second) }, []string{"window"}},
+	"a look in the future":         {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) }, []string{"window"}},
+	"a window too short":           {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
+	"a window of the phase before": {migrate.Sealed, migrate.Modern, func(f *facts) { f.record.Since = judged.Add(-needed) }, []string{"window"}},
+	"counts alone where nobody sends SETNX": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.dialect = dialect.SetDel()
+		f.record.Dialect = "SetDel"
+		for i := range f.survey.members {
+			f.survey.members[i].Dialect = "SetDel"
+		}
+	}, []string{"window"}},
+	"an attempt in vain": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.sighting.Keys = []SightedKey{{Key: "k", LastFailed: &Touch{At: judged.Add(time.Second - needed), What: "lost"}}}
+	}, []string{"old-clients"}},
+	"an attempt against a claim": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.claims.Gone = true
+		f.sighting.Keys = []SightedKey{{Key: "k", LastWrite: &Touch{At: judged.Add(time.Second - needed), What: "acquired"}}}
+	}, []string{"old-clients"}},
+	"a stranger's guard":      {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.Strangers.add("k") }, []string{"guards"}},
+	"tombstones":              {migrate.Dual, migrate.Observe, func(f *facts) { f.survey.Tombstones = 1 }, []string{"tombstones"}},
+	"an unfinished way back":  {migrate.Dual, migrate.Observe, func(f *facts) { f.record.Pending = migrate.Sealed }, []string{"pending"}},
+	"an unfinished beginning": {migrate.Observe, migrate.Dual, func(f *facts) { f.record.Pending = migrate.Clean }, []string{"pending"}},
+}
+
+func TestEveryDisorderClosesTheGate(t *testing.T) {
+	for name, c := range disorders {
+		t.Run(name, func(t *testing.T) {
+			f := orderly(c.from)
+			c.harm(f)
+			g := judge(f, c.to)
+			closed(t, &g, c.rules...)
+			for _, b := range g.Blocks {
+				if len(b.Detail) < 20 {
+					t.Errorf("%s is no sentence", b.Detail)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatOnlyLooksLikeDisorderLeavesTheGateOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to migrate.Phase
+		change   func(*facts)
+	}{
+		"three heartbeats missed":          {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Seen = judged.Add(-16 * time.Second) }},
+		"a member that is there already":   {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Phase = migrate.Sealed }},
+		"forward again":                    {migrate.Dual, migrate.Sealed, func(f *facts) { f.record.Pending = migrate.Sealed; f.survey.Tombstones = 5 }},
+		"a claimed end of the old clients": {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting, f.claims.Gone = Sighting{}, true }},
+		"long leases of modern":            {migrate.Modern, migrate.Clean, func(f *facts) { f.survey.members[1].TTL = time.Hour }},
+		"a stranger before the seal":       {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.Strangers.add("k") }},
+		"a window that is just enough":     {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed }},
+		"a greatest lease claimed beside a guess": {migrate.Observe, migrate.Dual, func(f *facts) {
+			f.claims.Greatest, f.sighting.Greatest = time.Minute, inferred(90*time.Second)
+		}},
+		"a policy without a bound": {migrate.Dual, migrate.Sealed, func(f *facts) { f.server.policy = "allkeys-lru" }},
+		"MONITOR without a break": {migrate.Dual, migrate.Sealed, func(f *facts) {
+			f.sighting.Quiet = map[Watch]time.Duration{WatchMonitor: needed}
+			f.sighting.Missing = map[Watch]string{WatchStats: "other programs use SETNX"}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := orderly(c.from)
+			c.change(f)
+			g := judge(f, c.to)
+			closed(t, &g)
+		})
+	}
+}
+
+func TestClaimsArePrintedAsClaims(t *testing.T) {
+	f := orderly(migrate.Observe)
+	f.record.Fleet = migrate.Fleet{}
+	f.claims = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: time.Second}
+	g := judge(f, migrate.Dual)
+	closed(t, &g)
+	claimed := 0
+	for _, e := range g.Evidence {
+		if e.Claimed {
+			claimed++
+		}
+	}
+	if claimed != 5 { // who claims one lease for all has claimed the greatest
+		t.Errorf("%d claims are printed as such: %v", claimed, g.Evidence)
+	}
+}
+
+// TestAGatePrintsWhatItRestsOn goes through what a human has to be shown before each step forwards.
+func TestAGatePrintsWhatItRestsOn(t *testing.T) {
+	at := judged.Add(-time.Hour)
+	measured := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured", At: at, Who: "10.0.0.7:1 till"} }
+	for p := migrate.Observe; p < migrate.Clean; p++ {
+		f := orderly(p)
+		f.survey.members[0].Leases = map[migrate.Phase]int{p: 2}
+		f.survey.members[1].Leases, f.survey.members[1].Seen = nil, judged.Add(-time.Hour) // vanished
+		f.survey.Keys, f.survey.Stamps = 2, 2
+		f.survey.NoTTL.add("stock:41")
+		s := &f.sighting
+		s.Lease, s.Greatest, s.Spread, s.Proved = measured(time.Minute), measured(time.Minute), measured(time.Second), measured(800*time.Millisecond)
+		s.Gap, s.Job = measured(300*time.Millisecond), measured(25*time.Second)
+		s.Keys = []SightedKey{{
+			Key: "stock:42", LastWrite: &Touch{At: at, What: "acquired", Who: "10.0.0.7:1 till"}, LastFailed: &Touch{At: at, What: "lost", Who: "10.0.0.8:2 report"},
+		}}
+		f.record.Fleet = migrate.Fleet{Gap: migrate.Known{Time: time.Second, Source: migrate.Claimed}}
+		shown := map[string]bool{}
+		g := judge(f, p+1)
+		for _, e := range g.Evidence {
+			shown[e.Rule+": "+e.Detail] = true
+		}
+		for _, want := range []string{
+			"member: a: phase " + p.String() + ", leases " + p.String() + " 2, scripts ok",
+			"member: b: phase " + p.String() + ", no leases, scripts ok",
+			"lease: their smallest lease: 1m0s (measured)",
+			"greatest: their greatest lease: 1m0s (measured)",
+			"greatest: seen of it so far: 1m0s (measured) at 10.0.0.7:1 till",
+			"spread: how far their clocks are apart at most: 1s (measured)",
+			"spread: seen of it so far: no less than 800ms",
+			"gap: the longest time from a clock reading of theirs to its GETSET, the longest pause included: 1s",
+			"gap: seen of it so far: 300ms (measured) at 10.0.0.7:1 till",
+			"job: their longest job: 25s (measured)",
+			`old-clients: "stock:42" was last written by an old client at 10.0.0.7:1 till (acquired)`,
+			`old-clients: "stock:42" was last tried for in vain by an old client at 10.0.0.8:2 report (lost)`,
+			"eviction: no maxmemory is set, so nothing is dropped (policy noeviction)",
+			"guards: no guard and no tombstone is held by who is not registered",
+			`ttl: without a TTL: "stock:41"`,
+		} {
+			if !shown[want] {
+				t.Errorf("the gate to %v does not show %q among\n%v", p+1, want, g.Evidence)
+			}
+		}
+		closed(t, &g, "vanished")
+	}
+}
+
+// TestGuardsOfStrangersAreShownWhereTheyCloseNothing: only what shuts old clients out needs to know them.
+func TestGuardsOfStrangersAreShownWhereTheyCloseNothing(t *testing.T) {
+	f := orderly(migrate.Observe)
+	f.survey.Strangers.add("k")
+	g := judge(f, migrate.Dual)
+	closed(t, &g)
+	for _, e := range g.Evidence {
+		if e.Rule == "guards" && e.Detail == `guards of no registered member on "k"` {
+			return
+		}
+	}
+	t.Errorf("not shown: %v", g.Evidence)
+}
+
+func TestAMemberIsForgottenOnlyWhenDeadAndItsLeasesAreOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		ago  time.Duration
+		free bool
+	}{"alive": {10 * time.Second, false}, "leases may run": {34 * time.Second, false}, "dead": {36 * time.Second, true}} {
+		f := orderly(migrate.Dual)
+		f.survey.members[1].Seen = judged.Add(-c.ago)
+		taken, blocks := f.forget([]string{"b", "gone already"})
+		if free := len(taken) == 1 && len(blocks) == 0 && len(f.survey.members) == 1; free != c.free {
+			t.Errorf("%s: taken %v, blocks %v", name, taken, blocks)
+		}
+	}
+}
+
+// TestAnAcknowledgementIsOfTheRecordsEpoch: the same phase of an earlier epoch says nothing of what lay
+// between.
+func TestAnAcknowledgementIsOfTheRecordsEpoch(t *testing.T) {
+	for epoch, want := range map[int64][]string{3: nil, 2: {"phase"}, 0: {"members"}} {
+		f := orderly(migrate.Dual)
+		f.survey.members[1].Epoch = epoch
+		if epoch == 0 {
+			f.survey.members = nil
+		}
+		b := &builder{facts: f}
+		b.acknowledged(migrate.Dual)
+		b.gate.Open = len(b.gate.Blocks) == 0
+		closed(t, &b.gate, want...)
+	}
+}

@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+// watchFresh is how old the last look may be. A watcher that stopped has to begin anew anyway.
+const watchFresh = 15 * time.Second
+
+// windowFor is how long nobody may have tried for an old lock before they are shut out: for so long an
+// old client may hold one, or be about to write one, of which nothing was seen.
+func windowFor(f migrate.Fleet) time.Duration { return f.Greatest.Time + f.Job.Time + f.Spread.Time }
+
+// provers are the ways of watching that can prove a quiet window in a dialect. Calls of SETNX and GETSET tell
+// only of who begins with a SETNX.
+func provers(d dialect.Dialect) []Watch {
+	if d.Acquire == dialect.AcquireSetnx && d.HasTakeover() {
+		return []Watch{WatchStats, WatchMonitor}
+	}
+	return []Watch{WatchMonitor}
+}
+
+// window asks that no old client tried for a lock for long enough, by the lesser of the server's time
+// and the watcher's own.
+func (b *builder) window(to migrate.Phase) {
+	fleet, _ := b.fleet()
+	need := windowFor(fleet)
+	if fleet.Job.Source == migrate.Unknown || fleet.Greatest.Source == migrate.Unknown {
+		b.block("window", "how long to watch is not known without the old clients' longest lease and job: say them by --lease and --job")
+		return
+	}
+	formula := fmt.Sprintf("greatest lease %v + longest job %v + spread %v", fleet.Greatest.Time, fleet.Job.Time, fleet.Spread.Time)
+	b.lastTouches(need)
+	if b.claims.Gone {
+		b.claim("window", "no old client runs any more, and none held a lock within %v (%s)", need, formula)
+		return
+	}
+	quiet, by, why := b.quiet(to)
+	s := b.sighting
+	switch {
+	case b.unread != nil:
+		b.block("window", "what was seen (%s) cannot be read: %v", record.SeenKey(b.namespace), b.unread)
+	case s.Format == "":
+		b.blockFor(need, "window", "nobody watches: run getsetlock migrate status --watch for at least %v (%s)", need, formula)
+	case b.now.Sub(s.Until) > watchFresh:
+		b.blockFor(need, "window", "the watcher %s stopped %v ago, and a window with a hole begins anew: run status --watch for at least %v (%s)", s.Observer, b.now.Sub(s.Until).Round(time.Second), need, formula)
+	case s.Until.Sub(b.now) > time.Second:
+		b.blockFor(need, "window", "the last look lies %v ahead of the server's clock, which was set back: the window begins anew", s.Until.Sub(b.now).Round(time.Millisecond))
+	case by == "":
+		b.blockFor(need, "window", "nothing proves that no old client tries for a lock: %s; or say by --gone that none runs any more", why)
+	case quiet < need:
+		b.blockFor(need-quiet, "window", "no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left", quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond))
+	default:
+		b.noteAt(s.Until.Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
+	}
+}
+
+// quiet is the longest of the windows that are proved, up to now, and none longer than the phase: the
+// window has to be watched in the phase before the step.
+func (b *builder) quiet(to migrate.Phase) (longest time.Duration, by Watch, why string) {
+	var missing []string
+	for _, w := range provers(b.dialect) {
+		if text := b.sighting.Missing[w]; text != "" {
+			missing = append(missing, string(w)+": "+text)
+			continue
+		}
+		if q, ok := b.sighting.Quiet[w]; ok && (by == "" || q > longest) {
+			longest, by = q, w
+		}
+	}
+	if to > migrate.Sealed {
+		longest = min(longest, max(0, b.sighting.Until.Sub(b.record.Since)))
+	}
+	if by == "" && len(missing) == 0 {
+		missing = append(missing, "the watcher has only just begun")
+	}
+	slices.Sort(missing)
+	return longest, by, strings.Join(missing, "; ")
+}
+
+// lastTouches names who was seen last on each key, and blocks for those of within the window, whoever
+// claims what. Where need is 0 old clients may work, and that they are seen is evidence and no more.
+func (b *builder) lastTouches(need time.Duration) {
+	recent := 0
+	for _, k := range b.sighting.Keys {
+		for i, t := range []*Touch{k.LastWrite, k.LastFailed} {
+			if t == nil {
+				continue
+			}
+			what := []string{"last written", "last tried for in vain"}[i]
+			switch ago := b.now.Sub(t.At); {
+			case need > 0 && ago < need && recent >= mostNames:
+				recent++
+			case need > 0 && ago < need:
+				recent++
+				b.blockFor(need-ago, "old-clients", "%q was %s by an old client%s %v ago (%s): stop it, and wait for another %v", k.Key, what, by(t.Who), ago.Round(time.Second), t.What, (need - ago).Round(time.Second))
+			default:
+				b.noteAt(t.At, "old-clients", "%q was %s by an old client%s (%s)", k.Key, what, by(t.Who), t.What)
+			}
+		}
+	}
+	if recent > mostNames {
+		b.block("old-clients", "%d more such acts within %v", recent-mostNames, need)
+	}
+}

@@ -1,0 +1,304 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+// Options say which fleet is asked about and what a human adds to what is seen.
+type Options struct {
+	// Namespace owns the keys that begin with it. Defaults to the empty one, which owns all.
+	Namespace string
+
+	// Dialect is what the old clients write. Defaults to the one in the record, if that is a preset,
+	// and for Init to [dialect.Jedis].
+	Dialect dialect.Dialect
+
+	// Claims replace evidence that is missing.
+	Claims Claims
+
+	// Go is the human's word that the step may be taken. Without it nothing changes, but that Init writes a
+	// record where there is none. It opens no gate that is closed.
+	Go bool
+
+	// To names the step of Advance or Back: to this phase and no other. Where the fleet is there already, nothing
+	// is done and that is well, so that a call can be repeated whose outcome nobody saw. NoPhase is the next
+	// one, whichever that is. Other verbs don't look at it.
+	To migrate.Phase
+
+	// Forget names members that are dead. They are taken out together with the step.
+	Forget []string
+
+	// Wait is how long a step that is taken waits for what comes after it: acknowledgements, the end of leases,
+	// the last tombstone. Whatever is left then is done by the same verb later. Zero looks once.
+	Wait time.Duration
+
+	// Clock paces that waiting. Defaults to [lock.Machine].
+	Clock lock.Clock
+
+	// Timeout bounds the wait for each reply, in real time. Defaults to 2 s.
+	Timeout time.Duration
+
+	// Progress, if not nil, is told in a sentence what is waited for.
+	Progress func(string)
+}
+
+// Report is the answer of every verb.
+type Report struct {
+	Namespace string
+	Dialect   string
+	Phase     migrate.Phase // NoPhase where there is no record
+	Epoch     int64
+	Pending   migrate.Phase
+	Since     time.Time
+	ServerNow time.Time
+	Members   []migrate.MemberState
+
+	// Gate is that of the step in question; nil where no step is possible.
+	Gate *Gate
+
+	// Moved: the record was changed by this call.
+	Moved bool
+	// Over: nothing is left to be done of the last step.
+	Over bool
+	// Notes say what was done, and what people have to know now.
+	Notes []string
+}
+
+func (r *Report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// desk is one call of a verb.
+type desk struct {
+	opts  Options
+	clock clocks.Clock
+	mux   *wire.Mux
+}
+
+func open(pool *redis.Pool, o Options) (*desk, error) {
+	if err := record.CheckNamespace(o.Namespace); err != nil {
+		return nil, err
+	}
+	for name, d := range map[string]time.Duration{
+		"Lease": o.Claims.Lease, "Greatest": o.Claims.Greatest, "Spread": dialect.Bound(o.Claims.Spread), "Gap": dialect.Bound(o.Claims.Gap),
+		"Behind": dialect.Bound(o.Claims.Behind), "Ahead": dialect.Bound(o.Claims.Ahead), "Job": o.Claims.Job,
+	} {
+		if d < 0 || d > record.LongestTime {
+			return nil, fmt.Errorf("migrate: Options.Claims.%s is %v; it must be positive and plausible", name, d)
+		}
+	}
+	if o.Dialect != (dialect.Dialect{}) {
+		if err := o.Dialect.Validate(); err != nil {
+			return nil, fmt.Errorf("migrate: Options.Dialect: %w", err)
+		}
+	}
+	mux, err := wire.New(pool, wire.Options{Timeout: o.Timeout})
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	return &desk{opts: o, clock: clocks.New(o.Clock), mux: mux}, nil
+}
+
+func (d *desk) close() { _ = d.mux.Close() }
+
+// gather asks the server for everything that gates are judged by. The record is read first and last:
+// if somebody changed it meanwhile, all is read anew, so that no gate is judged by parts of two steps.
+func (d *desk) gather(ctx context.Context) (*facts, error) {
+	for {
+		f, err := d.gatherOnce(ctx)
+		if err != nil {
+			return nil, d.refused(err)
+		}
+		again, err := readStored(d.mux.Do(ctx, "GET", record.Key(d.opts.Namespace)))
+		if err != nil {
+			return nil, d.refused(err)
+		}
+		if again.bytes == f.record.bytes {
+			return f, nil
+		}
+	}
+}
+
+func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
+	f := &facts{namespace: d.opts.Namespace, claims: d.opts.Claims}
+	replies := d.mux.Batch(ctx, []wire.Command{
+		wire.Cmd("GET", record.Key(d.opts.Namespace)), wire.Cmd("GET", record.SeenKey(d.opts.Namespace)), wire.Cmd("INFO"),
+	})
+	var err error
+	if f.record, err = readStored(replies[0].Value, replies[0].Err); err != nil {
+		return nil, err
+	}
+	seen, err := record.TextOf(replies[1].Value, replies[1].Err)
+	if err != nil {
+		return nil, err
+	}
+	f.sighting, f.unread = parseSighting(seen)
+	f.server = readInfo(redis.String(replies[2].Value, replies[2].Err))
+	if f.dialect, err = d.dialect(f.record); err != nil {
+		return nil, err
+	}
+	if f.now, err = d.serverNow(ctx); err != nil {
+		return nil, err
+	}
+	s, err := newSurveyor(d.mux, d.opts.Namespace, f.dialect, f.now)
+	if err != nil {
+		return nil, err
+	}
+	fleet, _ := f.fleet()
+	s.terms = dialectTerms(fleet)
+	if f.survey, err = s.look(ctx); err != nil {
+		return nil, err
+	}
+	// Heartbeats that came while the keys were read must not lie ahead of the time.
+	f.now, err = d.serverNow(ctx)
+	return f, err
+}
+
+func (d *desk) serverNow(ctx context.Context) (time.Time, error) {
+	t, err := redis.Int64s(d.mux.Do(ctx, "TIME"))
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(t) != 2 {
+		return time.Time{}, errors.New("TIME answers in another form than Redis does")
+	}
+	return time.Unix(t[0], t[1]*1000).UTC(), nil
+}
+
+// dialect is the one given, else the one recorded.
+func (d *desk) dialect(found stored) (dialect.Dialect, error) {
+	switch {
+	case d.opts.Dialect != (dialect.Dialect{}):
+		return d.opts.Dialect, nil
+	case found.Dialect == "":
+		return dialect.Jedis(), nil
+	}
+	preset, err := dialect.Lookup(found.Dialect)
+	if err != nil {
+		return preset, fmt.Errorf("migrate: the namespace %q is recorded for the dialect %s, which is no preset: give its file by --dialect-file", d.opts.Namespace, found.Dialect)
+	}
+	return preset, nil
+}
+
+// readInfo takes what the gates ask of INFO. A server that says nothing, or may not be asked, is unknown.
+func readInfo(text string, err error) serverInfo {
+	var s serverInfo
+	if err != nil {
+		return s
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "maxmemory":
+			n, err := strconv.ParseInt(value, 10, 64)
+			s.maxMemory, s.known = n, err == nil
+		case "maxmemory_policy":
+			s.policy = value
+		case "run_id":
+			s.runID = value
+		case "cluster_enabled":
+			s.cluster = value == "1"
+		}
+	}
+	return s
+}
+
+// refused names the rights that are missing.
+func (d *desk) refused(err error) error {
+	if wire.IsNoPerm(err) {
+		return fmt.Errorf("migrate: the server refuses; who migrates needs SCAN, GET, GETRANGE, PTTL, SET, DEL, TYPE, EXISTS, TIME, INFO, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", err)
+	}
+	return err
+}
+
+// states are the members as people are shown them.
+func states(all []seat) []migrate.MemberState {
+	var out []migrate.MemberState
+	for _, m := range all {
+		out = append(out, m.MemberState)
+	}
+	return out
+}
+
+func (d *desk) report(f *facts) *Report {
+	r := &Report{
+		Namespace: f.namespace, Dialect: f.dialect.Name, ServerNow: f.now, Members: states(f.members()),
+		Phase: f.record.Phase, Epoch: f.record.Epoch, Pending: f.record.Pending, Since: f.record.Since,
+	}
+	r.Over = f.record.Pending == migrate.NoPhase
+	return r
+}
+
+// ReadRecord returns the record of a namespace. Where there is none, or none that can be read, the error
+// wraps [ErrNoPhase] and says what to do. A Behind or Ahead that was measured by
+// another server's clock is unknown in the answer; so is one of a server that
+// does not say which it is, as where the user lacks the right to INFO.
+func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (migrate.Record, error) {
+	d, err := open(pool, Options{Namespace: namespace})
+	if err != nil {
+		return migrate.Record{}, err
+	}
+	defer d.close()
+	found, err := readStored(d.mux.Do(ctx, "GET", record.Key(namespace)))
+	switch {
+	case err != nil:
+		return migrate.Record{}, d.refused(fmt.Errorf("migrate: reading %s: %w", record.Key(namespace), err))
+	case !found.exists():
+		return migrate.Record{}, fmt.Errorf("%w: %w", migrate.ErrNoPhase, record.Missing(namespace))
+	case found.err != nil:
+		return migrate.Record{}, fmt.Errorf("%w: the record %s cannot be read: %w", migrate.ErrNoPhase, record.Key(namespace), found.err)
+	}
+	if found.Fleet.Server != "" {
+		found.Fleet = under(found.Fleet, readInfo(redis.String(d.mux.Do(ctx, "INFO", "server"))).runID)
+	}
+	return found.Record, nil
+}
+
+// Status says where a fleet is, and what the next step forwards needs. It changes nothing.
+func Status(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	d, err := open(pool, o)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	f, err := d.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := d.report(f)
+	if next, ok := following(f.record.Phase); ok {
+		gate := judge(f, next)
+		r.Gate = &gate
+	} else {
+		r.Gate = d.outdated(f)
+	}
+	return r, nil
+}
+
+// outdated is the gate of a record from which no step leads, where a member has seen a later one; else nil.
+func (d *desk) outdated(f *facts) *Gate {
+	if !f.record.exists() || f.record.err != nil || !f.outdated() {
+		return nil
+	}
+	gate := d.remains(f)
+	return &gate
+}
+
+// following is the next phase, Clean included.
+func following(p migrate.Phase) (migrate.Phase, bool) {
+	return p + 1, p >= migrate.Observe && p < migrate.Clean
+}

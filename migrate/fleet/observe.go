@@ -1,0 +1,283 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/scope"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+// ObserverConfig says what to watch. Zero is right for every field.
+type ObserverConfig struct {
+	// Namespace owns the keys that begin with it.
+	Namespace string
+
+	// DB is the number of the database that the pool selects; attempts in
+	// others are not this fleet's. Defaults to what the server says of the
+	// pool's connections.
+	DB int
+
+	// Name tells people who watches. Defaults to a drawn one.
+	Name string
+
+	// Dialect is what the old clients write. Defaults to [dialect.Jedis].
+	Dialect dialect.Dialect
+
+	// Lease is what all old clients add to their clocks, if they all have the same. Defaults to a guess.
+	Lease time.Duration
+
+	// Monitor watches every command, without a break. It costs the server much of its
+	// throughput, and is for dialects and servers of which counts of SETNX and GETSET prove nothing.
+	Monitor bool
+
+	// Every is how far the writes to the server are apart. Defaults to 5 s.
+	Every time.Duration
+
+	// Timeout bounds the wait for each reply, in real time. Defaults to 2 s.
+	Timeout time.Duration
+
+	// Clock measures the observer's own time. Defaults to [lock.Machine].
+	Clock lock.Clock
+
+	// Seen, if not nil, is called with what was written, and with the whole of what is known.
+	Seen func(Sighting, *audit.Result)
+
+	// watch stands in for audit.Watch in tests.
+	watch func(context.Context, *redis.Pool, audit.Config) (*audit.Result, error)
+}
+
+// WatchClients watches the old clients until ctx ends, and keeps for the gates what it sees, on the server. It may run
+// in any program; one is enough. When it ends, or sleeps, or the server's clock steps, a window without
+// old clients begins anew: who was not there cannot say.
+func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) error {
+	o, err := newObserver(pool, cfg)
+	if err != nil {
+		return err
+	}
+	defer o.mux.Close()
+	if err := o.begin(ctx); err != nil {
+		return err
+	}
+	results := make(chan *audit.Result, 1)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		// A result that nobody has read yet is older news than the next.
+		_, err := o.cfg.watch(watching, pool, o.auditConfig(func(r *audit.Result) {
+			select {
+			case <-results:
+			default:
+			}
+			results <- r
+		}))
+		done <- err
+	}()
+	for {
+		select {
+		case r := <-results:
+			if err := o.keep(ctx, r); err != nil && ctx.Err() == nil {
+				stop()
+				<-done
+				return err
+			}
+		case err := <-done:
+			return err
+		}
+	}
+}
+
+// writeEvery is how far an observer's writes are apart where nobody says so.
+const writeEvery = 5 * time.Second
+
+type observer struct {
+	cfg    ObserverConfig
+	mux    *wire.Mux
+	before Sighting // of those who watched earlier
+}
+
+func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
+	if cfg.Every == 0 {
+		cfg.Every = writeEvery
+	}
+	if cfg.Name == "" {
+		cfg.Name = record.NewID()
+	}
+	if cfg.Dialect == (dialect.Dialect{}) {
+		cfg.Dialect = dialect.Jedis()
+	}
+	if cfg.watch == nil {
+		cfg.watch = audit.Watch
+	}
+	if cfg.Every < 0 || cfg.Every > watchFresh/2 {
+		return nil, fmt.Errorf("migrate: ObserverConfig.Every is %v; it must be positive and at most %v, or gates take it for gone", cfg.Every, watchFresh/2)
+	}
+	if cfg.DB < 0 {
+		return nil, fmt.Errorf("migrate: ObserverConfig.DB is %d; it must be at least 0", cfg.DB)
+	}
+	if err := record.CheckNamespace(cfg.Namespace); err != nil {
+		return nil, err
+	}
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout})
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	return &observer{cfg: cfg, mux: mux}, nil
+}
+
+func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
+	c := audit.Config{
+		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease},
+		Timeout:   o.cfg.Timeout,
+		Clock:     o.cfg.Clock,
+		Seen:      seen,
+		SeenEvery: o.cfg.Every,
+	}
+	if o.cfg.Monitor {
+		c.Monitor = audit.MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute}
+	}
+	return c
+}
+
+// begin reads what was seen before.
+func (o *observer) begin(ctx context.Context) error {
+	text, err := record.TextOf(o.mux.Do(ctx, "GET", record.SeenKey(o.cfg.Namespace)))
+	if err != nil {
+		return fmt.Errorf("migrate: reading %s: %w", record.SeenKey(o.cfg.Namespace), err)
+	}
+	if o.before, err = parseSighting(text); err != nil {
+		return fmt.Errorf("migrate: %s: %w", record.SeenKey(o.cfg.Namespace), err)
+	}
+	return nil
+}
+
+// keep writes one result. Where another observer is at work, who began earlier and proves as much, his
+// is left alone: two who take turns would show a gate two windows in turn.
+func (o *observer) keep(ctx context.Context, r *audit.Result) error {
+	now := sighted(o.cfg.Name, r)
+	text, err := redis.String(o.mux.Do(ctx, "GET", record.SeenKey(o.cfg.Namespace)))
+	if err == nil {
+		if other, err := parseSighting(text); err == nil && other.Observer != o.cfg.Name {
+			if other.standsBefore(now) {
+				return nil
+			}
+			o.before = other.with(o.before)
+		}
+	}
+	now = now.with(o.before)
+	if text, err = now.text(); err != nil {
+		return err
+	}
+	if _, err := o.mux.Do(ctx, "SET", record.SeenKey(o.cfg.Namespace), text, "PX", int64(sightingTTL/time.Millisecond)); err != nil {
+		var unknown *wire.UnknownError
+		var unsent *wire.NotSentError
+		if errors.As(err, &unknown) || errors.As(err, &unsent) {
+			return nil // the next one will do
+		}
+		return fmt.Errorf("migrate: writing %s: %w", record.SeenKey(o.cfg.Namespace), err)
+	}
+	if o.cfg.Seen != nil {
+		o.cfg.Seen(now, r)
+	}
+	return nil
+}
+
+// standsBefore reports that s is another's, still at work, and proves what mine would.
+func (s Sighting) standsBefore(mine Sighting) bool {
+	if mine.Until.Sub(s.Until) > watchFresh || s.From.After(mine.From) {
+		return false
+	}
+	for w, q := range mine.Quiet {
+		if s.Quiet[w] < q {
+			return false
+		}
+	}
+	return true
+}
+
+// sighted is the digest of a watch.
+func sighted(observer string, r *audit.Result) Sighting {
+	e := &r.Evidence
+	s := Sighting{
+		Format: sightingFormat, Observer: observer, From: e.From, Until: e.Until,
+		Quiet: map[Watch]time.Duration{}, Missing: map[Watch]string{},
+		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold),
+		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
+		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
+	}
+	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
+		// In a form that nobody named. It is shown, since it cuts the window.
+		s.LastFailed = call
+	}
+	for source, way := range map[census.Source]Watch{census.SourceStats: WatchStats, census.SourceMonitor: WatchMonitor} {
+		if missing := e.Covered(source).Missing; missing != "" {
+			s.Missing[way] = missing
+		} else if _, quiet := e.Quiet(source); quiet > 0 {
+			// The server's time, and no more than the observer's own.
+			s.Quiet[way] = min(quiet, e.Covered(source).Elapsed)
+		}
+	}
+	s.seeClocks(e)
+	if e.Spread.Sound() {
+		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(spreadBasis(e)), At: e.Until}
+	}
+	if e.Spread.Proved > 0 && len(e.Spread.Contradicted) == 0 {
+		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(census.Measured), At: e.Until}
+	}
+	for _, k := range e.Keys {
+		// The watch knows the fleet's own dialect alone: what another writes there it cannot read.
+		if len(k.Dialects) > 1 || len(k.Dialects) == 1 && k.Counts.Unreadable > 0 {
+			s.Mixed = append(s.Mixed, k.Key)
+		}
+		if k.LastWrite != nil || k.LastFailed != nil {
+			s.Keys = append(s.Keys, SightedKey{k.Key, touchOf(k.LastWrite), touchOf(k.LastFailed)})
+		}
+	}
+	s.bound()
+	return s
+}
+
+// spreadBasis says on what the clocks' spread rests. A clock is what was written less the lease: where a
+// lease was guessed, a client with another one and a wrong clock looks like one with a right clock.
+func spreadBasis(e *census.Evidence) census.Basis {
+	for _, lease := range []census.Span{e.SmallestLease, e.GreatestLease} {
+		if lease.Known() && lease.Basis != census.Given && lease.Basis != census.Measured {
+			return census.Inferred
+		}
+	}
+	return census.Measured
+}
+
+// factOf leaves out what rests on a default or a claim: a gate asks for those itself. To a gate what is
+// inferred is a hint, and no evidence.
+func factOf(s census.Span) Fact {
+	switch s.Basis {
+	case census.Measured, census.Given, census.Inferred:
+		return Fact{Time: s.Value, Basis: string(s.Basis), At: s.At, Who: s.Addr, Note: s.Note}
+	}
+	return Fact{}
+}
+
+func touchOf(a *census.Act) *Touch {
+	if a == nil {
+		return nil
+	}
+	who := []string{}
+	for _, word := range []string{a.Addr, a.Name, a.Library} {
+		if word != "" {
+			who = append(who, word)
+		}
+	}
+	return &Touch{At: a.At, Key: a.Key, What: string(a.What), Who: strings.Join(who, " ")}
+}

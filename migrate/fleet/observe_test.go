@@ -1,0 +1,231 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// watched is what a watch found that began at one instant and lasts to another.
+func watched(from, until time.Time, change func(*census.Evidence)) *audit.Result {
+	r := &audit.Result{Evidence: census.Evidence{
+		From: from, Until: until,
+		Coverage: []census.Coverage{
+			{Source: census.SourceMonitor, Missing: "not asked for"},
+			{Source: census.SourceStats, From: from, Until: until, Elapsed: until.Sub(from)},
+		},
+		Stats: &census.CommandCalls{},
+	}}
+	if change != nil {
+		change(&r.Evidence)
+	}
+	return r
+}
+
+// observe runs an observer to which the results come one after another.
+func (f *fleet) observe(name string, results ...*audit.Result) {
+	f.t.Helper()
+	err := WatchClients(bg, f.w.Pool(), ObserverConfig{Name: name, watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+		for _, r := range results {
+			c.Seen(r)
+			f.w.Pass(time.Millisecond)
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) seen() Sighting {
+	f.t.Helper()
+	text, err := f.w.Mini.Get(record.SeenKey(""))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := parseSighting(text)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+func TestAWatchedWindowOpensTheGateAndAGapInWatchingClosesIt(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Dual)
+		o := f.options(Options{})
+		o.Claims.Gone = false
+		gate := func(want ...string) {
+			t.Helper()
+			r, err := Advance(bg, f.w.Pool(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed(t, r.Gate, want...)
+		}
+		gate("window")
+		now := f.w.ServerNow()
+		f.observe("o", watched(now.Add(-needed), now, nil))
+		gate()
+		f.w.Pass(watchFresh + time.Second)
+		gate("window")
+		now = f.w.ServerNow()
+		f.observe("o", watched(now.Add(-time.Second), now, nil))
+		gate("window")
+		f.observe("o", watched(now.Add(-2*needed), now, func(e *census.Evidence) { e.Stats.LastMoved = now.Add(-needed / 2) }))
+		gate("window")
+		f.observe("o", watched(now.Add(-2*needed), now, func(e *census.Evidence) {
+			e.Coverage[1].Holes = []census.Hole{{From: now.Add(-needed / 2), Until: now.Add(-needed / 2), Reason: census.HoleStep}}
+		}))
+		gate("window")
+		f.observe("o", watched(now.Add(-2*needed), now, func(e *census.Evidence) { e.Coverage[1].Elapsed = needed / 2 }))
+		gate("window")
+	})
+}
+
+func TestWhatEarlierObserversSawIsKeptAndTheirWindowIsNot(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		now := f.w.ServerNow()
+		at := now.Add(-time.Hour)
+		f.observe("first", watched(at, now, func(e *census.Evidence) {
+			e.SmallestLease = census.Span{Value: 5 * time.Second, Basis: census.Measured}
+			e.GreatestLease = census.Span{Value: 5 * time.Second, Basis: census.Default}
+			e.Keys = []census.KeyEvidence{{Key: "k", LastFailed: &census.Act{At: at, What: census.ActLost, Addr: "10.0.0.1:7", Name: "till"}}}
+			e.GetsetFirst = []string{"10.0.0.2:1"}
+		}))
+		f.w.Pass(time.Minute)
+		now = f.w.ServerNow()
+		f.observe("second", watched(now, now.Add(time.Second), func(e *census.Evidence) {
+			e.SmallestLease = census.Span{Value: time.Minute, Basis: census.Measured}
+		}))
+		s := f.seen()
+		if s.Lease.Time != 5*time.Second || s.Greatest.Known() || len(s.GetsetFirst) != 1 {
+			t.Errorf("%+v", s)
+		}
+		if len(s.Keys) != 1 || s.Keys[0].LastFailed.Who != "10.0.0.1:7 till" {
+			t.Errorf("%+v", s.Keys)
+		}
+		if s.Quiet[WatchStats] != time.Second || s.Observer != "second" || s.Missing[WatchMonitor] != "not asked for" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestASecondObserverLeavesTheFirstOnesWindowAlone(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		now := f.w.ServerNow()
+		f.observe("first", watched(now.Add(-time.Hour), now, nil))
+		f.observe("second", watched(now, now.Add(time.Second), nil))
+		if s := f.seen(); s.Observer != "first" {
+			t.Errorf("%s took over", s.Observer)
+		}
+		f.observe("third", watched(now, now.Add(time.Minute), nil))
+		if s := f.seen(); s.Observer != "third" {
+			t.Errorf("%s is gone, and its word stands", s.Observer)
+		}
+	})
+}
+
+// TestWhatIsInferredOpensNoGate: it is a hint for who claims. What is given to who watches is a claim.
+func TestWhatIsInferredOpensNoGate(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Observe)
+		o := f.options(Options{Go: true})
+		said := o.Claims
+		advance := func(c Claims, want ...string) *Report {
+			t.Helper()
+			o.Claims = c
+			r, err := Advance(bg, f.w.Pool(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed(t, r.Gate, want...)
+			return r
+		}
+		now := f.w.ServerNow()
+		guesses := watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
+			e.SmallestLease = census.Span{Value: 55 * time.Second, Basis: census.Inferred}
+			e.GreatestLease = census.Span{Value: 90 * time.Second, Basis: census.Inferred}
+			e.Spread = offset.Spread{Guaranteed: 2 * time.Second}
+			e.LongestHold = census.Span{Value: time.Second, Basis: census.Measured}
+		})
+		f.observe("o", guesses)
+		r := advance(Claims{Gap: time.Second}, "lease", "greatest", "spread")
+		for i, words := range [][]string{{"55s", "--lease"}, {"1m30s", "--greatest"}, {"2s", "--spread"}} {
+			for _, word := range append(words, "inferred") {
+				if detail := fmt.Sprint(r.Gate.Blocks[min(i, len(r.Gate.Blocks)-1)]); !strings.Contains(detail, word) {
+					t.Errorf("%q does not say %s", detail, word)
+				}
+			}
+		}
+		// Who watches may be told, as who advances.
+		f.w.Mini.Del(record.SeenKey(""))
+		f.observe("o", watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
+			e.SmallestLease = census.Span{Value: 55 * time.Second, Basis: census.Given}
+			e.GreatestLease = e.SmallestLease
+		}))
+		o.Go = false
+		r = advance(Claims{Spread: time.Second, Gap: time.Second, Job: time.Second})
+		if !slices.ContainsFunc(r.Gate.Evidence, func(e Finding) bool { return e.Claimed && e.Rule == "lease" && strings.Contains(e.Detail, "55s") }) {
+			t.Errorf("no claim: %v", r.Gate.Evidence)
+		}
+		o.Go = true
+		f.w.Mini.Del(record.SeenKey(""))
+		f.observe("o", guesses)
+		said.Greatest = 90 * time.Second
+		if r := advance(said); !r.Moved || f.at(migrate.Dual).Fleet.Lease != (migrate.Known{Time: time.Minute, Source: migrate.Claimed}) {
+			t.Errorf("%+v", f.at(migrate.Dual).Fleet)
+		}
+	})
+}
+
+func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
+	for basis, want := range map[census.Basis]census.Basis{
+		census.Given: census.Measured, census.Inferred: census.Inferred, census.Default: census.Inferred, census.Unknown: census.Measured,
+	} {
+		s := sighted("o", watched(judged, judged, func(e *census.Evidence) {
+			e.SmallestLease, e.GreatestLease = census.Span{Value: time.Minute, Basis: census.Given}, census.Span{Value: time.Minute, Basis: basis}
+			e.Spread = offset.Spread{Guaranteed: time.Second}
+		}))
+		if s.Spread.Basis != string(want) {
+			t.Errorf("by a lease that is %q the spread is %q", basis, s.Spread.Basis)
+		}
+	}
+}
+
+func TestSightingTakesWhatWasSeenOfTheClocks(t *testing.T) {
+	const behind, ahead = 2 * time.Minute, 3 * time.Second
+	for name, c := range map[string]struct {
+		behind, ahead census.Bound
+		want          [4]time.Duration // behind and ahead measured, then proved; 0 is unknown
+	}{
+		"nothing":  {behind: census.Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh}, ahead: census.Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh}},
+		"too soon": {behind: census.Bound{AtLeast: behind}, ahead: census.Bound{AtLeast: ahead}, want: [4]time.Duration{0, 0, behind, ahead}},
+		"measured": {
+			behind: census.Bound{Span: census.Span{Value: behind + time.Second, Basis: census.Measured}, AtLeast: behind},
+			ahead:  census.Bound{AtLeast: -behind},
+			want:   [4]time.Duration{behind + time.Second, 0, behind, 0},
+		},
+		"claimed": {behind: census.Bound{Span: census.Span{Value: behind, Basis: census.Claimed}, AtLeast: offset.NoLow}},
+		"guessed": {behind: census.Bound{AtLeast: behind, Guessed: true}, ahead: census.Bound{AtLeast: ahead, Guessed: true}},
+	} {
+		s := sighted("o", watched(judged, judged, func(e *census.Evidence) { e.Run, e.Behind, e.Ahead = "run-1", c.behind, c.ahead }))
+		got := [4]time.Duration{s.Behind.Time, s.Ahead.Time, s.BehindProved.Time, s.AheadProved.Time}
+		if got != c.want || s.Server != "run-1" {
+			t.Errorf("%s: %v of server %q, want %v", name, got, s.Server, c.want)
+		}
+	}
+}

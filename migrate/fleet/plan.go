@@ -1,0 +1,149 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// Leg is one step of the road.
+type Leg struct {
+	From, To migrate.Phase
+	// Wait is how long the step takes at least: the window before it, leases that have to end, heartbeats.
+	Wait time.Duration
+	// Needs is what has to be so, in sentences; Refuses what closes the gate as things are. Of a later leg
+	// only that is told which no earlier one mends.
+	Needs   []string
+	Refuses []Finding
+	// Evidence is what the next leg's gate rests on, the times above among it. Later legs have none yet.
+	Evidence []Finding
+}
+
+// Road is the whole way from where a fleet is.
+type Road struct {
+	Report *Report
+	Fleet  migrate.Fleet
+	Legs   []Leg
+	// Wait is the sum of the legs'.
+	Wait time.Duration
+}
+
+// Plan says what the whole road needs of this fleet: times computed from its own leases and jobs, and
+// what would refuse. It changes nothing.
+func Plan(ctx context.Context, pool *redis.Pool, o Options) (*Road, error) {
+	d, err := open(pool, o)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	f, err := d.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return f.road(d.report(f)), nil
+}
+
+// road is pure.
+func (f *facts) road(r *Report) *Road {
+	fleet, _ := f.fleet()
+	road := &Road{Report: r, Fleet: fleet}
+	from := f.record.Phase
+	if !f.record.exists() {
+		road.Legs = append(road.Legs, Leg{From: migrate.NoPhase, To: migrate.Observe, Needs: []string{"getsetlock migrate init writes the record; programs that join begin to act by it"}, Refuses: f.initRefuses()})
+		from = migrate.Observe
+	}
+	for p := from; p < migrate.Clean; p++ {
+		road.Legs = append(road.Legs, f.leg(p, fleet, p == f.record.Phase))
+	}
+	for _, l := range road.Legs {
+		road.Wait += l.Wait
+	}
+	return road
+}
+
+func (f *facts) initRefuses() []Finding {
+	_, blocks := f.firstRecord()
+	if other, ok := overlapping(f.namespace, f.survey.records); ok {
+		blocks = append(blocks, Finding{Rule: "namespace", Detail: fmt.Sprintf("the namespace %q has a record and would own the same keys", other)})
+	}
+	return blocks
+}
+
+// leg is one step. Its gate is judged as if the fleet stood before it, all of its members with it.
+func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
+	l := Leg{From: from, To: from + 1, Wait: f.heartbeat() + f.longestTTL()}
+	there := *f
+	if !next {
+		there = f.asIf(from)
+	}
+	gate := judge(&there, l.To)
+	if l.Refuses = lasting(gate.Blocks); next {
+		l.Refuses, l.Evidence = gate.Blocks, gate.Evidence
+	}
+	every := fmt.Sprintf("every member acts by %v, and no lease of an earlier phase runs (at most %v)", from, f.longestTTL())
+	window := fmt.Sprintf("%v without an attempt of an old client, watched by status --watch", windowFor(fleet))
+	switch l.To {
+	case migrate.Dual:
+		l.Needs = []string{every, "every member has run its scripts on its probe key", "the old clients' smallest lease, clock spread, longest attempt and longest job are known"}
+	case migrate.Sealed, migrate.Modern:
+		l.Needs = []string{every, window}
+		if l.To == migrate.Sealed {
+			l.Needs = append(l.Needs, "before it: the last old client is stopped; from it on they wait and give up")
+		}
+		l.Wait += windowFor(fleet)
+	case migrate.Clean:
+		l.Needs = []string{every, window, "it is final: tombstones are deleted and old clients are not kept out any more"}
+		l.Wait += windowFor(fleet)
+	}
+	return l
+}
+
+// asIf is the fleet standing orderly in a later phase.
+func (f *facts) asIf(p migrate.Phase) facts {
+	there := *f
+	there.record.Phase, there.record.Pending, there.record.err = p, migrate.NoPhase, nil
+	there.record.Since = f.now
+	if !f.record.exists() {
+		there.record.bytes, there.record.Dialect = "planned", f.dialect.Name
+	}
+	there.survey.members = nil
+	for _, m := range f.members() {
+		if m.err == nil {
+			m.Phase, m.Epoch, m.Leases = p, there.record.Epoch, nil
+		}
+		there.survey.members = append(there.survey.members, m)
+	}
+	return there
+}
+
+// lasting are refusals that neither time nor the steps before will lift.
+func lasting(all []Finding) []Finding {
+	var out []Finding
+	for _, b := range all {
+		switch b.Rule {
+		case "eviction", "slot", "dialect", "lease-rule", "getset-first", "guards", "namespace", "members", "vanished", "claim", "behind", "ahead":
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func (f *facts) heartbeat() time.Duration {
+	var longest time.Duration
+	for _, m := range f.members() {
+		longest = max(longest, m.Every)
+	}
+	return longest
+}
+
+func (f *facts) longestTTL() time.Duration {
+	var longest time.Duration
+	for _, m := range f.members() {
+		longest = max(longest, m.TTL)
+	}
+	return longest
+}

@@ -1,0 +1,49 @@
+//go:build real
+
+package fleet_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+// TestAMeasuredBoundIsOfTheServerThatRuns: after a restart or a fail-over the
+// record's Behind is unknown, and its claimed Ahead holds on.
+func TestAMeasuredBoundIsOfTheServerThatRuns(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	about, err := redis.String(s.Do("INFO", "server"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, id, _ := strings.Cut(about, "run_id:")
+	id, _, _ = strings.Cut(id, "\r\n")
+	r := migrate.Record{Epoch: 1, Phase: migrate.Dual, Since: time.Now(), Dialect: "Jedis", Fleet: migrate.Fleet{
+		Behind: migrate.Known{Time: time.Second, Source: migrate.Measured}, Ahead: migrate.Known{Time: time.Second, Source: migrate.Claimed}, Server: id,
+	}}
+	for range 2 {
+		s.Do("SET", "gsl:phase:", r.String())
+		got, err := fleet.ReadRecord(t.Context(), s.Pool(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		road, err := fleet.Plan(t.Context(), s.Pool(), fleet.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := r.Fleet
+		if r.Fleet.Server != id {
+			want.Behind, want.Server = migrate.Known{}, ""
+		}
+		if got.Fleet != want || road.Fleet.Behind != want.Behind || road.Fleet.Ahead != want.Ahead || road.Fleet.Server != want.Server {
+			t.Errorf("measured by %q, and %q runs: read %+v, planned with %+v", r.Fleet.Server, id, got.Fleet, road.Fleet)
+		}
+		r.Fleet.Server = strings.Repeat("0", len(id))
+	}
+}

@@ -1,0 +1,171 @@
+//go:build real
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// joined are so many members, each with its own connection, who join one after the other within a time, as
+// the programs of a fleet do.
+func joined(b *testing.B, pool *redis.Pool, n int, within time.Duration, cfg migrate.MemberConfig) []*migrate.Member {
+	b.Helper()
+	if _, err := Init(bg, pool, Options{Namespace: cfg.Namespace}); err != nil {
+		b.Fatal(err)
+	}
+	members := make([]*migrate.Member, n)
+	began := time.Now()
+	for i := range members {
+		<-time.After(time.Until(began.Add(within * time.Duration(i) / time.Duration(n))))
+		cfg.Name = fmt.Sprintf("stock@host-%03d.example.net", i)
+		m, err := migrate.Join(bg, pool, cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		members[i] = m
+	}
+	b.Cleanup(func() {
+		var all sync.WaitGroup
+		for _, m := range members {
+			all.Go(func() { _ = m.Leave() })
+		}
+		all.Wait()
+	})
+	return members
+}
+
+// BenchmarkHeartbeatsOfAThousandMembers tells what share of one core the server spends on the heartbeats of
+// 1,000 members at the default period, by its own account of its time.
+//
+// In "busy" the rounds of one period follow each other without a pause, from few goroutines and each on the
+// member's own connection: what they cost a server that is awake for others' work. In "idle" the
+// members beat by their own clocks, as far apart as they have found out that they should, and nobody else asks
+// for anything: every heartbeat wakes the server's process anew, and what the machine takes for that is counted
+// too, as are the idle connections and what the server does by itself, which "silent" shows alone.
+//
+// With -short the members are a hundred, whose period is over soon: that shows that there is something to
+// measure, and is no figure.
+func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
+	n := 1000
+	if testing.Short() {
+		n = 100
+	}
+	period := time.Duration(n) * 50 * time.Millisecond // of a fleet of n: see MemberConfig.Every
+	b.Run("busy", func(b *testing.B) {
+		s := redistest.Real(b, redistest.Options{})
+		pool := s.Pool()
+		members := joined(b, pool, n, 0, migrate.MemberConfig{Every: time.Hour})
+		cpu := serverCPU(b, pool)
+		for b.Loop() {
+			beatAll(b, members)
+		}
+		b.ReportMetric(100*(serverCPU(b, pool)-cpu)/(float64(b.N)*period.Seconds()), "%core")
+	})
+	b.Run("idle", func(b *testing.B) {
+		s := redistest.Real(b, redistest.Options{})
+		members := joined(b, s.Pool(), n, beatEvery, migrate.MemberConfig{})
+		for range time.Tick(time.Second) {
+			if !slices.ContainsFunc(members, func(m *migrate.Member) bool { return m.State().Every < period*9/10 }) {
+				break
+			}
+		}
+		spent(b, s.Pool(), period)
+	})
+	b.Run("silent", func(b *testing.B) {
+		s := redistest.Real(b, redistest.Options{})
+		joined(b, s.Pool(), n, 0, migrate.MemberConfig{Every: time.Hour})
+		spent(b, s.Pool(), period/2)
+	})
+}
+
+// spent reports what the server does while nobody here does anything, b.N times for so long.
+func spent(b *testing.B, pool *redis.Pool, period time.Duration) {
+	b.Helper()
+	cpu, beats := serverCPU(b, pool), evals(b, pool)
+	b.ResetTimer()
+	for range b.N {
+		<-time.After(period)
+	}
+	b.StopTimer()
+	cpu, beats = serverCPU(b, pool)-cpu, evals(b, pool)-beats
+	b.ReportMetric(100*cpu/b.Elapsed().Seconds(), "%core")
+	b.ReportMetric(beats/b.Elapsed().Seconds(), "beats/s")
+}
+
+// beatAll lets each member beat once.
+func beatAll(b *testing.B, members []*migrate.Member) {
+	b.Helper()
+	const hands = 8
+	var all sync.WaitGroup
+	for hand := range hands {
+		all.Go(func() {
+			for i := hand; i < len(members); i += hands {
+				if err := members[i].Refresh(bg); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// BenchmarkStatusOfAThousandMembers tells what a look at a registry of 1,000 members costs, and how much of
+// that is the server's.
+func BenchmarkStatusOfAThousandMembers(b *testing.B) {
+	s := redistest.Real(b, redistest.Options{})
+	pool := s.Pool()
+	joined(b, pool, 1000, 0, migrate.MemberConfig{Every: time.Hour})
+	cpu := serverCPU(b, pool)
+	for b.Loop() {
+		r, err := Status(context.Background(), pool, Options{Claims: known})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if n := len(r.Members); n != 1000 || r.Gate == nil {
+			b.Fatalf("%d members", n)
+		}
+	}
+	b.ReportMetric(1000*(serverCPU(b, pool)-cpu)/float64(b.N), "server-ms/look")
+}
+
+// serverCPU is how many seconds the server's process has worked.
+func serverCPU(b *testing.B, pool *redis.Pool) float64 {
+	b.Helper()
+	return info(b, pool, "cpu", "used_cpu_sys:") + info(b, pool, "cpu", "used_cpu_user:")
+}
+
+// evals is how many scripts the server has run.
+func evals(b *testing.B, pool *redis.Pool) float64 {
+	b.Helper()
+	return info(b, pool, "commandstats", "cmdstat_evalsha:calls=")
+}
+
+// info is a number in INFO, zero if it is not there.
+func info(b *testing.B, pool *redis.Pool, section, name string) (value float64) {
+	b.Helper()
+	c := pool.Get()
+	defer c.Close()
+	text, err := redis.String(c.Do("INFO", section))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, found := strings.Cut(text, "\n"+name)
+	if !found {
+		return 0
+	}
+	if _, err := fmt.Sscanf(rest, "%f", &value); err != nil {
+		b.Fatal(err)
+	}
+	return value
+}

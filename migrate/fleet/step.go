@@ -1,0 +1,58 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+// stored is a record as it was read: its bytes are what a change is compared with.
+type stored struct {
+	migrate.Record
+	bytes string // empty if there is none
+	err   error  // it cannot be read
+}
+
+func (s stored) exists() bool { return s.bytes != "" }
+
+func readStored(value any, err error) (stored, error) {
+	text, err := record.TextOf(value, err)
+	if err != nil || text == "" {
+		return stored{}, err
+	}
+	s := stored{bytes: text}
+	s.Record, s.err = migrate.ParseRecord(text)
+	return s, nil
+}
+
+// errRaced says that somebody else changed the record first.
+var errRaced = errors.New("migrate: the record changed meanwhile")
+
+// change replaces the record that was read by another, if it still is that one. A reply that does not
+// come is asked for by reading: the bytes say whether the change was made, since its epoch and time are
+// its own.
+func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record) (stored, error) {
+	text := next.String()
+	reply, err := mux.Eval(ctx, record.Step, record.Key(namespace), was.bytes, text)
+	var unknown *wire.UnknownError
+	if errors.As(err, &unknown) {
+		now, again := readStored(mux.Do(ctx, "GET", record.Key(namespace)))
+		if again != nil || now.bytes != text {
+			return now, fmt.Errorf("migrate: it is not known whether the step was taken; nothing is half done: look again with status: %w", err)
+		}
+		return now, nil
+	}
+	if err != nil {
+		return was, err
+	}
+	if done, _ := redis.Int(reply, nil); done != 1 {
+		return was, errRaced
+	}
+	return stored{Record: next, bytes: text}, nil
+}

@@ -1,0 +1,131 @@
+package fleet
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// TestAStampOfOursIsNoEvidenceOfAnOldClient: M carries the same bytes, or it has
+// a PX where the dialect sets none. The key of a remembered look is no lock.
+func TestAStampOfOursIsNoEvidenceOfAnOldClient(t *testing.T) {
+	const day, minute = 24 * time.Hour, time.Minute
+	for name, c := range map[string]struct {
+		dialect dialect.Dialect
+		terms   dialect.Terms
+		ahead   time.Duration // of the server, on L
+		px      time.Duration
+		mark    bool // M carries the same bytes
+		another bool // M carries others
+
+		stamps, ours int64
+		noTTL, lone  int64
+	}{
+		"an old client's":                   {ahead: minute, stamps: 1, noTTL: 1},
+		"an old client's beside another M":  {ahead: minute, another: true, stamps: 1, noTTL: 1},
+		"a stamp with a PX":                 {ahead: day, px: minute, ours: 1},
+		"a near stamp with a PX":            {ahead: minute, px: minute, ours: 1},
+		"a stamp beside its M":              {ahead: day, mark: true, ours: 1},
+		"a lone stamp a day ahead":          {ahead: day, stamps: 1, lone: 1},
+		"a lone stamp a day and a lease":    {ahead: day + minute, stamps: 1, lone: 1},
+		"a lone stamp less than a day":      {ahead: day - 61*time.Second, stamps: 1, noTTL: 1},
+		"a lone stamp beyond":               {ahead: day + 62*time.Second, stamps: 1, noTTL: 1},
+		"a day and Ahead ahead":             {terms: dialect.Terms{Ahead: time.Hour}, ahead: day + time.Hour, stamps: 1, lone: 1},
+		"a day ahead where Ahead is known":  {terms: dialect.Terms{Ahead: time.Hour}, ahead: day, stamps: 1, noTTL: 1},
+		"a stamp another M stands beside":   {ahead: day, another: true, stamps: 1, noTTL: 1},
+		"an old client's, which sets a TTL": {dialect: dialect.Gorlock(), ahead: minute, px: minute, stamps: 1},
+		"ours beside such":                  {dialect: dialect.Gorlock(), ahead: minute, px: minute, mark: true, ours: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				d := c.dialect
+				if d == (dialect.Dialect{}) {
+					d = dialect.Jedis()
+				}
+				c.terms.Greatest = minute
+				n := f.w.ServerNow().Add(c.ahead).UnixMilli()
+				if d.Name == "Gorlock" {
+					n *= 1e6
+				}
+				stamp := strconv.FormatInt(n, 10)
+				f.stands("stock:1", stamp, c.px)
+				if c.mark {
+					f.stands("{stock:1}:gsl", "token "+stamp, minute)
+				}
+				if c.another {
+					f.stands("{stock:1}:gsl", "token 1"+stamp[1:], minute)
+				}
+				s, err := newSurveyor(newMux(f), "stock", d, f.w.ServerNow())
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.terms = c.terms
+				v, err := s.look(bg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v.Keys != 1 || v.Stamps != c.stamps || v.Ours != c.ours || v.NoTTL.count != c.noTTL || v.Lone.count != c.lone {
+					t.Errorf("%d keys: %d stamps, %d of ours, %d without TTL, %d lone", v.Keys, v.Stamps, v.Ours, v.NoTTL.count, v.Lone.count)
+				}
+			})
+		})
+	}
+}
+
+func TestTheSurveyTakesARememberedLookForNoLock(t *testing.T) {
+	for _, namespace := range []string{"", "stock"} {
+		inBubble(t, func(f *fleet) {
+			f.w.Mini.HSet("{stock:1}:gsl:look", "bytes", "1")
+			f.w.Mini.HSet("stock:{2}:gsl:look", "bytes", "1")
+			f.stands("stock:{3}:gsl:look", "1700000000000", 0) // should it ever be a string
+			wire := f.w.Wire()
+			_, err := Status(bg, wire.Pool(), Options{Namespace: namespace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range wire.Sent() {
+				if c.Is("GETRANGE") {
+					t.Errorf("namespace %q: %v", namespace, c)
+				}
+			}
+		})
+	}
+}
+
+// TestAGateNamesALoneStampADayAhead and moves no Ahead by it.
+func TestAGateNamesALoneStampADayAhead(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		f.stands("stock:1", strconv.FormatInt(f.w.ServerNow().Add(25*time.Hour).UnixMilli(), 10), 0)
+		o := f.options(Options{})
+		o.Claims.Ahead = time.Hour
+		r, err := Advance(bg, f.w.Pool(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, e := range r.Gate.Evidence {
+			found = found || e.Detail == `perhaps stamps of getsetlock clients that lost their TTL, since they lie a day ahead: "stock:1"`
+		}
+		if !found {
+			t.Errorf("not named: %v", r.Gate.Evidence)
+		}
+		if road, err := Plan(bg, f.w.Pool(), f.options(Options{})); err != nil || road.Fleet.Ahead.Source != migrate.Unknown {
+			t.Errorf("Ahead %v (%v)", road.Fleet.Ahead, err)
+		}
+	})
+}
+
+// stands writes a key, with a TTL if it is not 0.
+func (f *fleet) stands(key, value string, ttl time.Duration) {
+	f.t.Helper()
+	if err := f.w.Mini.Set(key, value); err != nil {
+		f.t.Fatal(err)
+	}
+	if ttl > 0 {
+		f.w.Mini.SetTTL(key, ttl)
+	}
+}

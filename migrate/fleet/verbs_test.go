@@ -1,0 +1,439 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+var tombstone = dialect.Jedis().Tombstone()
+
+func TestTheWholeRoadThereAndBackAndToTheEnd(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Modern)
+		for p := migrate.Sealed; p >= migrate.Observe; p-- {
+			r := f.back(Options{Go: true, Wait: time.Minute})
+			if !r.Moved || !r.Over || r.Phase != p {
+				t.Fatalf("back to %v: %v %v", p, r.Gate.Blocks, r.Notes)
+			}
+			f.beats()
+			phase(t, m, p)
+		}
+		closed(t, f.back(Options{Go: true}).Gate, "first")
+		for p := migrate.Dual; p <= migrate.Modern; p++ {
+			f.advance(Options{Go: true})
+			f.beats()
+		}
+		closed(t, f.advance(Options{Go: true}).Gate, "final")
+		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Moved || !r.Over || r.Phase != migrate.Clean {
+			t.Fatalf("clean: %v", r.Gate.Blocks)
+		}
+		closed(t, f.back(Options{Go: true}).Gate, "final")
+		if r := f.clean(Options{Go: true}); r.Gate != nil || r.Moved {
+			t.Errorf("clean twice: %v", r.Gate)
+		}
+	})
+}
+
+// TestNothingMovesWithoutAHumansWord, not the first step of a verb and not what an earlier call has left: that
+// lets old clients in, or takes away what keeps them out.
+func TestNothingMovesWithoutAHumansWord(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, pending migrate.Phase // pending: the step was taken, and not all of it is done
+		run           verb
+		to            migrate.Phase
+	}{
+		"advance to dual":   {migrate.Observe, migrate.NoPhase, doAdvance, migrate.Dual},
+		"advance to sealed": {migrate.Dual, migrate.NoPhase, doAdvance, migrate.Sealed},
+		"advance to modern": {migrate.Sealed, migrate.NoPhase, doAdvance, migrate.Modern},
+		"back to sealed":    {migrate.Modern, migrate.NoPhase, doBack, migrate.Sealed},
+		"back to dual":      {migrate.Sealed, migrate.NoPhase, doBack, migrate.Dual},
+		"back to observe":   {migrate.Dual, migrate.NoPhase, doBack, migrate.Observe},
+		"clean":             {migrate.Modern, migrate.NoPhase, doClean, migrate.Clean},
+		"init after clean":  {migrate.Clean, migrate.NoPhase, doInit, migrate.Observe},
+		"the rest of back":  {migrate.Dual, migrate.Sealed, doBack, migrate.Dual},
+		"the rest of clean": {migrate.Clean, migrate.Modern, doClean, migrate.Clean},
+		"the rest of init":  {migrate.Observe, migrate.Clean, doInit, migrate.Observe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				f.join(migrate.MemberConfig{})
+				f.to(c.from)
+				if c.pending != migrate.NoPhase {
+					r := f.at(c.from)
+					r.Pending = c.pending
+					if err := f.w.Mini.Set(record.Key(""), r.String()); err != nil {
+						t.Fatal(err)
+					}
+					f.beats()
+					f.put("stock", nil)
+				}
+				before := f.w.Mini.Keys()
+				stood, _ := f.w.Mini.Get(record.Key(""))
+				r := f.must(c.run, Options{Wait: time.Minute})
+				if r.Gate == nil || !r.Gate.Open || r.Moved || r.Over != (c.pending == migrate.NoPhase) {
+					t.Errorf("moved %v, over %v, %+v", r.Moved, r.Over, r.Gate)
+				}
+				if after, _ := f.w.Mini.Get(record.Key("")); after != stood || !slices.Equal(f.w.Mini.Keys(), before) {
+					t.Errorf("the record is %q, the keys %q", after, f.w.Mini.Keys())
+				}
+				if r := f.must(c.run, Options{Go: true, Wait: time.Minute}); !r.Over || f.at(c.to).Pending != migrate.NoPhase {
+					t.Errorf("with it: %v, closed by %q", r.Phase, rules(r.Gate))
+				}
+			})
+		})
+	}
+}
+
+func TestAHumansWordOpensNoClosedGate(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.to(migrate.Observe) // nobody joined
+		closed(t, f.advance(Options{Go: true}).Gate, "members")
+		f.at(migrate.Observe)
+	})
+}
+
+func TestOfTwoWhoAdvanceAtOnceOneIsToldSo(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Observe)
+		gate := redistest.NewGate()
+		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+		slow := make(chan *Report)
+		go func() {
+			r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
+			if err != nil {
+				t.Error(err)
+			}
+			slow <- r
+		}()
+		<-gate.Reached()
+		if r := f.advance(Options{Go: true}); !r.Moved {
+			t.Errorf("the first: %v", r.Gate.Blocks)
+		}
+		gate.Open()
+		r := <-slow
+		closed(t, r.Gate, "raced")
+		if r.Moved || f.at(migrate.Dual).Epoch != 2 {
+			t.Errorf("moved %v", r.Moved)
+		}
+	})
+}
+
+func TestAnOverlappingNamespaceIsRefused(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		if r := f.init(Options{Namespace: "stock"}); !r.Moved {
+			t.Fatal(r.Gate.Blocks)
+		}
+		for _, other := range []string{"", "st", "stock.eu"} {
+			closed(t, f.init(Options{Namespace: other}).Gate, "namespace")
+		}
+		if r := f.init(Options{Namespace: "tills"}); !r.Moved {
+			t.Error(r.Gate.Blocks)
+		}
+		_, err := doInit(bg, f, Options{Namespace: "a:b"})
+		says(t, err, "without colons")
+	})
+}
+
+func TestARecordIsNotBegunTwice(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.init(Options{})
+		closed(t, f.init(Options{}).Gate, "record")
+	})
+}
+
+// TestAStepThatIsNamedIsTakenOnce: said again, by who saw no answer or by somebody else, it is no further step.
+func TestAStepThatIsNamedIsTakenOnce(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Dual)
+		say := func(v verb, to, at migrate.Phase, moved bool, blocked ...string) {
+			t.Helper()
+			r := f.must(v, Options{Go: true, To: to, Wait: time.Minute})
+			if closed(t, r.Gate, blocked...); r.Moved != moved {
+				t.Errorf("to %v: moved %v", to, r.Moved)
+			}
+			f.at(at)
+			f.beats()
+		}
+		say(doAdvance, migrate.Sealed, migrate.Sealed, true)
+		say(doAdvance, migrate.Sealed, migrate.Sealed, false)
+		say(doAdvance, migrate.Dual, migrate.Sealed, false, "order")
+		say(doBack, migrate.Modern, migrate.Sealed, false, "order")
+		say(doBack, migrate.Observe, migrate.Sealed, false, "order")
+		say(doBack, migrate.Sealed, migrate.Sealed, false)
+		say(doBack, migrate.Dual, migrate.Dual, true)
+		say(doBack, migrate.Dual, migrate.Dual, false)
+		say(doAdvance, migrate.Modern, migrate.Dual, false, "order")
+	})
+}
+
+// TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther has a lease that keeps its tombstone.
+func TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Sealed)
+		_, end, err := m.Begin(bg, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.put("stock", m)
+		if r := f.back(Options{Go: true, To: migrate.Dual}); !r.Moved || r.Over {
+			t.Fatalf("%+v", r)
+		}
+		f.beats()
+		closed(t, f.back(Options{Go: true, To: migrate.Observe}).Gate, "pending")
+		end()
+		f.w.Mini.Del("{stock}:gsl")
+		f.beats()
+		for range 2 {
+			if r := f.back(Options{Go: true, To: migrate.Dual}); r.Phase != migrate.Dual || !r.Over {
+				t.Errorf("%+v", r)
+			}
+		}
+		f.at(migrate.Dual)
+	})
+}
+
+// TestAStepThatIsNamedSaysWhoKnowsALaterRecord: an old one that says the right phase is not well.
+func TestAStepThatIsNamedSaysWhoKnowsALaterRecord(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Sealed)
+		r := f.at(migrate.Sealed)
+		r.Epoch--
+		if err := f.w.Mini.Set(record.Key(""), r.String()); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, f.advance(Options{Go: true, To: migrate.Sealed}).Gate, "epoch")
+	})
+}
+
+func TestANewBeginningAfterCleanWaitsForWhoVanished(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Clean)
+		if err := m.Leave(); err != nil {
+			t.Fatal(err)
+		}
+		f.w.Pass(time.Minute)
+		closed(t, f.init(Options{Go: true}).Gate, "vanished")
+		f.at(migrate.Clean)
+	})
+}
+
+// put writes a tombstone on a lock, and a token of a member beside it, if there is one.
+func (f *fleet) put(key string, held *migrate.Member) {
+	f.t.Helper()
+	if err := f.w.Mini.Set(key, tombstone); err != nil {
+		f.t.Fatal(err)
+	}
+	if held != nil {
+		if err := f.w.Mini.Set(legacy.MarkKey(key), "token "+tombstone+" "+held.ID()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+func TestTheWayBackFromSealedDeletesTombstonesThatNobodyHoldsBy(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Sealed)
+		f.put("free", nil)
+		f.put("held", m)
+		r := f.back(Options{Go: true, Wait: 20 * time.Second})
+		if !r.Moved || r.Over || f.w.Mini.Exists("free") || !f.w.Mini.Exists("held") {
+			t.Fatalf("keys %q, over %v", f.w.Mini.Keys(), r.Over)
+		}
+		closed(t, r.Gate, "tombstones")
+		if r := f.back(Options{Go: true}); r.Over || f.at(migrate.Dual).Pending != migrate.Sealed {
+			t.Errorf("it went on to %v", r.Phase)
+		}
+		f.w.Mini.Del(legacy.MarkKey("held"))
+		if r := f.back(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") || f.at(migrate.Dual).Pending != migrate.NoPhase {
+			t.Errorf("%v", r.Gate.Blocks)
+		}
+	})
+}
+
+func TestTheWayBackIsNotOverBeforeEveryMemberSaysSo(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Sealed)
+		r := f.back(Options{Go: true})
+		closed(t, r.Gate, "phase")
+		if r.Over {
+			t.Error("over before the member has followed")
+		}
+		f.beats()
+		if r := f.back(Options{Go: true}); !r.Over {
+			t.Error(r.Gate.Blocks)
+		}
+	})
+}
+
+func TestCleanLeavesTombstonesWhileLeasesOfModernRun(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Modern)
+		_, end, err := m.Begin(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.put("held", m)
+		f.beats()
+		r := f.clean(Options{Go: true, Wait: 20 * time.Second})
+		closed(t, r.Gate, "leases")
+		if !f.w.Mini.Exists("held") || r.Phase != migrate.Clean {
+			t.Error("the tombstone went before the lease that rests on it")
+		}
+		end()
+		f.beats()
+		if r := f.clean(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") {
+			t.Errorf("%v", r.Gate.Blocks)
+		}
+	})
+}
+
+func TestANewBeginningAfterCleanWaitsForLeasesOfClean(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Clean)
+		_, end, err := m.Begin(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := f.init(Options{Go: true, Wait: 20 * time.Second})
+		closed(t, r.Gate, "leases")
+		if r.Over || r.Phase != migrate.Observe {
+			t.Errorf("over %v, phase %v", r.Over, r.Phase)
+		}
+		if r := f.advance(Options{Go: true}); r.Moved {
+			t.Error("moved on from a beginning that is not over")
+		}
+		end()
+		f.beats()
+		if r := f.init(Options{Go: true}); !r.Over {
+			t.Errorf("%v", r.Gate.Blocks)
+		}
+	})
+}
+
+func TestMissingRightsAreNamed(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Observe)
+		for _, command := range []string{"GET", "SCAN", "TIME", "GETRANGE", "EVALSHA"} {
+			wire := f.w.Wire(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+			_, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
+			says(t, err, "who migrates needs SCAN, GET")
+			f.at(migrate.Observe)
+		}
+	})
+}
+
+func TestTheSurveyCountsWhatStandsAndOnlyInItsNamespace(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		set := func(key, value string, ttl time.Duration) {
+			if err := f.w.Mini.Set(key, value); err != nil {
+				t.Fatal(err)
+			}
+			if ttl > 0 {
+				f.w.Mini.SetTTL(key, ttl)
+			}
+		}
+		stamp := fmt.Sprint(f.w.ServerNow().Add(time.Minute).UnixMilli())
+		guard := "5000000000000000001"
+		set("stock:1", stamp, 0)
+		set("stock:2", guard, time.Minute)
+		set("{stock:2}:gsl", "token "+guard+" stranger", time.Minute)
+		set("stock:3", guard, time.Minute)
+		set("{stock:3}:gsl", "token "+guard+" me", time.Minute)
+		set("stock:4", tombstone, time.Hour)
+		set("stock:5", "lock", 0)
+		set("other:stock", stamp, 0)
+		f.w.Mini.HSet("stock:6", "a", "b")
+		set(record.MemberKey("stock", "me"), migrate.MemberState{ID: "me", Seen: f.w.ServerNow(), Every: time.Second}.String(), 0)
+		set(record.MemberKey("stocks", "you"), migrate.MemberState{ID: "you", Seen: f.w.ServerNow()}.String(), 0)
+		set(record.Key("tills"), "x", 0)
+
+		s, err := newSurveyor(newMux(f), "stock", dialect.Jedis(), f.w.ServerNow())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.look(bg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Stamps != 1 || v.Guards != 2 || v.Tombstones != 1 || v.Others != 1 || v.Keys != 5 {
+			t.Errorf("%+v", v)
+		}
+		if v.NoTTL.String() != `"stock:1"` || v.Strangers.String() != `"stock:2"` {
+			t.Errorf("without TTL %v, strangers %v", v.NoTTL, v.Strangers)
+		}
+		if len(v.members) != 1 || v.members[0].ID != "me" || !v.records["tills"] {
+			t.Errorf("members %v, records %v", v.members, v.records)
+		}
+	})
+}
+
+func TestTheSurveyBlocksNobody(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		for i := range 600 {
+			if err := f.w.Mini.Set(fmt.Sprintf("stock:%d", i), tombstone); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.join(migrate.MemberConfig{})
+		wire := f.w.Wire()
+		if _, err := Status(bg, wire.Pool(), f.options(Options{})); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range wire.Sent() {
+			if c.Is("KEYS") || c.Is("SCAN") && !slices.Contains(c, "500") {
+				t.Errorf("sent %v", c)
+			}
+		}
+	})
+}
+
+func TestPlanShowsTheRoadWithItsTimesAndWhatWillRefuse(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Observe)
+		_, end, err := m.Begin(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end()
+		f.beats()
+		o := f.options(Options{})
+		o.Claims.Gone = false
+		road, err := Plan(bg, f.w.Pool(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var way []string
+		for _, l := range road.Legs {
+			way = append(way, l.To.String())
+		}
+		if strings.Join(way, " ") != "dual sealed modern clean" {
+			t.Errorf("the road is %q", way)
+		}
+		if got := road.Legs[1].Wait; got != windowFor(road.Fleet)+time.Hour+beatEvery {
+			t.Errorf("to sealed: %v", got)
+		}
+		closed(t, &Gate{Blocks: road.Legs[0].Refuses}, "lease-rule")
+		closed(t, &Gate{Open: true, Blocks: road.Legs[2].Refuses})
+	})
+}

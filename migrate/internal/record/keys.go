@@ -1,0 +1,70 @@
+package record
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// How the names of records and members begin.
+const (
+	Prefix       = "gsl:phase:"
+	MemberPrefix = "gsl:member:"
+)
+
+// Key is the name of a namespace's record. A namespace holds no colon and an id
+// neither, so no two names are the same.
+func Key(namespace string) string { return Prefix + namespace }
+
+// MemberKey is the name of what a member says of itself.
+func MemberKey(namespace, id string) string { return MemberPrefix + namespace + ":" + id }
+
+// ProbeKey is the name of the key on which a member tries its scripts.
+func ProbeKey(namespace, id string) string { return "gsl:probe:" + namespace + ":" + id }
+
+// SeenKey is the name of what an observer saw of the old clients.
+func SeenKey(namespace string) string { return "gsl:seen:" + namespace }
+
+// LivedKey is the name of the sum by which members find out how many they are.
+func LivedKey(namespace string) string { return "gsl:lived:" + namespace }
+
+// LivedField is the one field of that sum's hash. A hash is taken for a lock by
+// no client; a number of that size as a string reads as a stamp.
+const LivedField = "ms"
+
+// CheckNamespace refuses names in which keys could not be told apart.
+func CheckNamespace(namespace string) error {
+	bad := strings.ContainsFunc(namespace, func(r rune) bool {
+		return strings.ContainsRune(":{} ", r) || r == utf8.RuneError || !unicode.IsPrint(r)
+	})
+	if bad {
+		return fmt.Errorf("migrate: namespace %q: only printable characters without colons, blanks and braces are allowed", namespace)
+	}
+	return nil
+}
+
+// NewID draws 72 bits: nobody's key is overwritten by another's.
+func NewID() string {
+	var raw [9]byte
+	rand.Read(raw[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// Missing is the error of a namespace without a record, and says what to do.
+func Missing(namespace string) error {
+	given := ""
+	if namespace != "" {
+		given = " --namespace " + namespace
+	}
+	return fmt.Errorf("there is no record %s: begin with getsetlock migrate init%s", Key(namespace), given)
+}
+
+// ProbeOK is what a member says of its probe where all went well.
+const ProbeOK = "ok"
+
+// BeatsMissed is how many heartbeats may fail to come before a member counts as
+// vanished.
+const BeatsMissed = 3

@@ -1,0 +1,141 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Version begins every text on the server, which is one line: the version, then
+// words "name=value" in a fixed order. Every reader is strict, so that what it
+// does not know is never taken for something it knows.
+const (
+	Version       = "gsl/2"
+	versionNumber = 2
+)
+
+// ErrNewer says that a record was written by a newer version of getsetlock.
+// It is never read in part.
+var ErrNewer = errors.New("it was written by a newer version of getsetlock; use that version or a newer one here too")
+
+// ErrOlder says that a record was written by an older version of getsetlock,
+// which knew nothing of clocks that lie off the server's. It is never read in
+// part.
+var ErrOlder = errors.New("an older version of getsetlock wrote it, and this version does not read it: replace the program that wrote it, then delete the key (the record is written anew by init)")
+
+// ErrForm says that a text was written by no version of getsetlock.
+var ErrForm = errors.New("it has no form that getsetlock writes; something else uses this name")
+
+// Line writes a text of the values of these names.
+func Line(names, values []string) string {
+	var b strings.Builder
+	b.WriteString(Version)
+	for i, name := range names {
+		b.WriteString(" " + name + "=" + values[i])
+	}
+	return b.String()
+}
+
+// Words takes a text apart and returns its values. Its names must be those
+// given, in their order.
+func Words(text string, names ...string) ([]string, error) {
+	parts := strings.Split(text, " ")
+	if version, ok := strings.CutPrefix(parts[0], "gsl/"); ok && parts[0] != Version {
+		if n, err := strconv.Atoi(version); err == nil && n > versionNumber {
+			return nil, ErrNewer
+		} else if err == nil && n > 0 {
+			return nil, ErrOlder
+		}
+	}
+	if parts[0] != Version || len(parts) != len(names)+1 {
+		return nil, ErrForm
+	}
+	values := make([]string, len(names))
+	for i, name := range names {
+		value, ok := strings.CutPrefix(parts[i+1], name+"=")
+		if !ok {
+			return nil, fmt.Errorf("%w (word %d is not %s)", ErrForm, i+1, name)
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// Reader collects the first fault of a text's values.
+type Reader struct{ Err error }
+
+// Bad notes that a value is no such thing.
+func (r *Reader) Bad(what, text string) {
+	if r.Err == nil {
+		r.Err = fmt.Errorf("%w (%s %q)", ErrForm, what, text)
+	}
+}
+
+// Number reads what is not negative.
+func (r *Reader) Number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != text {
+		r.Bad("number", text)
+	}
+	return n
+}
+
+// Millis reads what [Millis] writes.
+func (r *Reader) Millis(text string) time.Duration {
+	n := r.Number(text)
+	if n > int64(LongestTime/time.Millisecond) {
+		r.Bad("time", text)
+		return 0
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+// LongestTime is far beyond every lease and job, and far from overflow.
+const LongestTime = 100 * 365 * 24 * time.Hour
+
+// Instant reads what [Instant] writes.
+func (r *Reader) Instant(text string) time.Time {
+	sec, micros, ok := strings.Cut(text, ".")
+	if !ok || len(micros) != 6 {
+		r.Bad("time", text)
+		return time.Time{}
+	}
+	s, u := r.Number(sec), r.Number(strings.TrimLeft(micros[:5], "0")+micros[5:])
+	return time.Unix(s, u*1000).UTC()
+}
+
+// Word reads what [Word] writes.
+func (r *Reader) Word(text string) string {
+	plain, err := url.QueryUnescape(text)
+	if err != nil || url.QueryEscape(plain) != text {
+		r.Bad("word", text)
+	}
+	return plain
+}
+
+// Instant is the server's clock as seconds and six digits of microseconds.
+func Instant(t time.Time) string {
+	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
+}
+
+// Millis is d in whole milliseconds, not less than d.
+func Millis(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// Word makes any text one word, as forms on the web are written.
+func Word(s string) string { return url.QueryEscape(s) }
+
+// TextOf reads a reply to GET. Where there is no key the text is empty.
+func TextOf(value any, err error) (string, error) {
+	text, err := redis.String(value, err)
+	if errors.Is(err, redis.ErrNil) {
+		return "", nil
+	}
+	return text, err
+}

@@ -1,0 +1,89 @@
+package migrate
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+// asleep is a clock that wakes no heartbeat.
+type asleep struct{ *redistest.Clock }
+
+func (asleep) After(time.Duration) <-chan time.Time { return nil }
+
+// observing is a world whose record says observe.
+func observing(t *testing.T) *redistest.World {
+	t.Helper()
+	w := redistest.Bubble(t)
+	text := Record{Epoch: 1, Phase: Observe, Since: w.ServerNow(), Dialect: "Jedis"}.String()
+	if err := w.Mini.Set(record.Key(""), text); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// published is what the server has of a member.
+func published(t *testing.T, w *redistest.World, m *Member) MemberState {
+	t.Helper()
+	text, err := w.Mini.Get(record.MemberKey("", m.ID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ParseMember(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestTheSoonerPromiseHoldsWhileTheReplyIsMissing: gates may go by either.
+func TestTheSoonerPromiseHoldsWhileTheReplyIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := observing(t)
+		wire := w.Wire()
+		m, err := Join(t.Context(), wire.Pool(), MemberConfig{Clock: asleep{w.Clock(redistest.Skew{})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Leave()
+		for _, every := range []time.Duration{longestEvery, defaultEvery} {
+			m.pace.next = every
+			wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.CutAfter})
+			if err := m.Refresh(t.Context()); err == nil {
+				t.Fatal("the reply came")
+			}
+			if got := published(t, w, m).Every; got != every || m.every() != defaultEvery {
+				t.Errorf("the server was told %v, and %v is held to", got, m.every())
+			}
+			m.pace.next = longestEvery
+			if err := m.Refresh(t.Context()); err != nil || m.every() != longestEvery {
+				t.Errorf("held to %v (%v)", m.every(), err)
+			}
+		}
+	})
+}
+
+// TestAMemberSaysAtOnceThatItsBoundsChanged, and not only a heartbeat later.
+func TestAMemberSaysAtOnceThatItsBoundsChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := observing(t)
+		m, err := Join(t.Context(), w.Pool(), MemberConfig{Clock: asleep{w.Clock(redistest.Skew{})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Leave()
+		behind := time.Second
+		m.actsBy(func() (time.Duration, time.Duration) { return behind, 0 })
+		m.Attach(func(context.Context, string) error { behind = 2 * time.Second; return nil }) // as a step that a look finds
+		if err := m.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := published(t, w, m).Behind; got != 2*time.Second {
+			t.Errorf("published %v", got)
+		}
+	})
+}

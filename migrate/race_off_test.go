@@ -1,6 +1,0 @@
-//go:build !race
-
-package migrate
-
-// raced: the race detector is on.
-const raced = false

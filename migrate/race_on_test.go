@@ -1,6 +1,0 @@
-//go:build race
-
-package migrate
-
-// raced: the race detector is on, which costs eight times the time and sees as much at every eighth message.
-const raced = true

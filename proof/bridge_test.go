@@ -1,0 +1,173 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// Bridge is package migrate's, in every phase. The record's moves are the schedule's; what a member has
+// read of it is the phase that its bridge is told.
+type Bridge struct {
+	// Sweep is the script that deletes tombstones.
+	Sweep string
+
+	mu      sync.Mutex
+	members map[string]*member
+}
+
+// member is a migrate.PhaseSource.
+type member struct {
+	mu    sync.Mutex
+	phase migrate.Phase
+}
+
+func (m *member) Phase(context.Context) (migrate.Phase, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.phase == migrate.NoPhase {
+		return m.phase, migrate.ErrNoPhase
+	}
+	return m.phase, nil
+}
+
+type bridged struct{ *migrate.Bridge }
+
+func (b bridged) Takeovers() int64 { return b.Stats().Takeovers }
+
+// phased is the phase of a name; "" is none.
+func phased(p skew.Phase) migrate.Phase {
+	got, err := migrate.ParsePhase(string(p))
+	if err != nil {
+		return migrate.NoPhase
+	}
+	return got
+}
+
+// Begin puts the tombstone where the scenario begins with it.
+func (b *Bridge) Begin(p *Play) {
+	b.members = map[string]*member{}
+	first := phased(p.first())
+	if first < migrate.Sealed || first == migrate.Clean || p.sc.Ours.NoTombstone {
+		return
+	}
+	tomb, err := p.dialect.EncodeValue(p.dialect.Tombstone())
+	if err == nil {
+		err = p.world.Mini.Set(p.l, tomb)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.world.Mini.SetTTL(p.l, 30*24*time.Hour)
+}
+
+func (p *Play) first() skew.Phase {
+	if p.sc.Ours.Phase == "" {
+		return skew.PhaseObserve
+	}
+	return p.sc.Ours.Phase
+}
+
+// Open makes one member's bridge. Its phase outlives its crashes.
+func (b *Bridge) Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) (Backend, error) {
+	b.mu.Lock()
+	m := b.members[name]
+	if m == nil {
+		m = &member{phase: phased(p.first())}
+		b.members[name] = m
+	}
+	b.mu.Unlock()
+	o := p.sc.Ours
+	made, err := migrate.New(pool, migrate.Config{
+		Phases: m, Dialect: p.dialect, Terms: p.terms(), Takeover: p.judge(), SettleAlways: o.SettleAlways,
+		LongLeases: o.Long > 0, Wake: lock.WakeOff, Timeout: patience, Clock: clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	made.Tune(lock.Config{TTL: p.ticks(o.TTL), Margin: time.Millisecond, RetryEvery: p.period()})
+	return bridged{made}, nil
+}
+
+// Attempt reads the arguments of either acquire script. That of phase observe has more of them than all
+// others have; of the bridge's own, no other has M's value, a TTL and the mark that the value names.
+func (b *Bridge) Attempt(cmd redistest.Command) string {
+	if token := (Hardened{}).Attempt(cmd); token != "" {
+		return token
+	}
+	args := scriptArgs(cmd)
+	if len(args) < 4 {
+		return ""
+	}
+	value, ttl, guard := args[0], args[1], args[2]
+	if b.Mark(value) != guard || ttl == guard {
+		return ""
+	}
+	token, _, _ := strings.Cut(value, " ")
+	return token
+}
+
+// Mark is the second word of M.
+func (b *Bridge) Mark(m string) string {
+	words := strings.Split(m, " ")
+	if len(words) < 2 {
+		return ""
+	}
+	return words[1]
+}
+
+// Learn tells a member's bridge what the record says.
+func (b *Bridge) Learn(_ *Play, name string, phase skew.Phase) {
+	m := b.members[name]
+	m.mu.Lock()
+	m.phase = phased(phase)
+	m.mu.Unlock()
+}
+
+// Phaseless makes a member of the bridge one that never read a record, and returns what its attempt says.
+func (p *Play) Phaseless(who string) error {
+	p.t.Helper()
+	p.protocol.Learn(p, who, "")
+	for _, o := range p.ours {
+		if o.name == who {
+			o.try()
+			return o.free("without a phase").(leased).err
+		}
+	}
+	p.fail("nobody is called %q", who)
+	return nil
+}
+
+// Moves runs the sweep; the record itself is nowhere but in the schedule.
+func (b *Bridge) Moves(p *Play, e skew.Event, record skew.Phase) {
+	if e.What != "sweep" {
+		return
+	}
+	tomb, err := p.dialect.EncodeValue(p.dialect.Tombstone())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	beside := 1
+	if record == skew.PhaseClean {
+		beside = 0
+	}
+	pool := p.world.Pool()
+	c := pool.Get()
+	defer c.Close()
+	n, err := redis.Int(c.Do("EVAL", b.Sweep, 2, p.l, p.m, tomb, beside))
+	if err != nil || n != 1 {
+		p.fail("the sweep left the tombstone: %d, %v", n, err)
+	}
+}
+
+// String names the protocol and the way.
+func (b *Bridge) String() string { return fmt.Sprintf("bridge of %d members", len(b.members)) }

@@ -1,0 +1,382 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/fleet"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// F (20 s ahead) takes the key from whoever works, and its own value cannot be taken from it: for the
+// others it lies 20 s further in the future than theirs. So F is without the key only from the end of a
+// job to its next poll: another wins it there, and is robbed.
+//
+//	F   ├── 1 s ──┤ 0.1 s ├── 1 s ──┤ 0.1 s …   in a minute 54 jobs, and one more is begun
+//
+// Beside ours it has what each of three has who take turns: a third.
+func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
+	shares := map[fleet.Protocol]int{}
+	for _, p := range fleet.All {
+		f := fleet.New(t, dialect.Jedis(), 8*time.Second)
+		fast, others := f.Join(p, fleet.Ahead(20*time.Second)), []*fleet.Member{f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)}
+		finish := map[*fleet.Member]time.Time{}
+		stolen := 0
+		for range 600 { // a minute of polls, a job of 1 s each
+			for _, m := range append([]*fleet.Member{fast}, others...) {
+				switch {
+				case m.Working && !f.World.Now().Before(finish[m]):
+					m.Done()
+				case !m.Working && m.Try():
+					finish[m] = f.World.Now().Add(time.Second)
+					if m == fast {
+						shares[p]++
+						for _, o := range others {
+							if o.Working {
+								stolen++
+							}
+						}
+					}
+				}
+			}
+			f.Pass(100 * time.Millisecond)
+		}
+		if p == fleet.Verbatim && stolen == 0 {
+			t.Error("verbatim: the fast client stole nothing")
+		}
+		if p != fleet.Verbatim && (stolen > 0 || f.Most > 1) {
+			t.Errorf("%s: stolen %d times, %d at work at once", p, stolen, f.Most)
+		}
+	}
+	for p, want := range map[fleet.Protocol]int{fleet.Verbatim: 55, fleet.Hardened: 20, fleet.Tokens: 20, fleet.Bridged: 20} {
+		if shares[p] != want {
+			t.Errorf("%s: the fast one acquired %d times in a minute, the timeline says %d", p, shares[p], want)
+		}
+	}
+}
+
+// A   0 s ├── job ┤ deletes the key
+// B (30 s behind)  30 s: writes the very same millisecond again ├── job ──
+// H   looks at 0 s, and again at 61 s: the same bytes. It has not followed them, and must not judge.
+func TestValueWrittenAgainToTheSameMillisecondDoesNotDeceiveASparseObserver(t *testing.T) {
+	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
+		t.Run(string(p), func(t *testing.T) { looksSeldom(t, p) })
+	}
+}
+
+func looksSeldom(t *testing.T, p fleet.Protocol) {
+	f := fleet.New(t, dialect.Jedis(), time.Minute)
+	a, b := f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Behind(30*time.Second))
+	own := f.World.Clock(redistest.Skew{})
+	backend := judging(f, p, legacy.Unchanged(time.Minute), own)
+	a.Must()
+	first, _ := f.World.Mini.Get(fleet.Key)
+	if _, err := backend.Try(context.Background(), fleet.Key, f.TTL); err == nil {
+		t.Fatal("taken from A")
+	}
+	a.Done()
+	f.Pass(30 * time.Second)
+	b.Must()
+	if again, _ := f.World.Mini.Get(fleet.Key); again != first {
+		t.Fatalf("the test is wrong: %s is not %s", again, first)
+	}
+	f.Pass(31 * time.Second)
+	if _, err := backend.Try(context.Background(), fleet.Key, f.TTL); err == nil {
+		t.Error("taken from B, whom it took for a dead A")
+	}
+	// Followed at its own pace, the same bytes do tell: B has crashed.
+	b.Crash()
+	took := false
+	for i := 0; i < 700 && !took; i++ {
+		f.Pass(100 * time.Millisecond)
+		took = tryWithClock(backend, own, f)
+	}
+	if !took {
+		t.Error("a dead value was never taken over")
+	}
+}
+
+// judging is a backend of ours alone, which judges dead values in a way of its own.
+func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redistest.Clock) lock.Backend {
+	f.Helper()
+	terms := dialect.Terms{Lease: f.Lease}
+	var b interface {
+		lock.Backend
+		io.Closer
+	}
+	var err error
+	if p == fleet.Bridged {
+		b, err = migrate.New(f.World.Pool(), migrate.Config{Phases: migrate.Fixed(migrate.Dual), Dialect: f.Dialect, Terms: terms, Takeover: judge, Clock: own})
+	} else {
+		b, err = legacy.New(f.World.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: f.Dialect, Terms: terms, Takeover: judge, Clock: own})
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { b.Close() })
+	return b
+}
+
+// tryWithClock is one attempt of a bare backend whose settle is awaited by moving time.
+func tryWithClock(b lock.Backend, own *redistest.Clock, f *fleet.Fleet) bool {
+	settling := own.AskedTimes(own.Asked() + 1)
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Try(context.Background(), fleet.Key, f.TTL)
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		return err == nil
+	case <-settling:
+		f.World.Pass(fleet.Settled)
+		return <-got == nil
+	}
+}
+
+// A   0 s ├── job ──────────── 10 s ┤   a TTL of 15 s
+// S        the server's clock is set forward by 20 s: every TTL is over
+// B        1 s: the key is gone
+//
+// This is what no client can see in time: trust in a key that the server frees by its wall clock ends
+// with the margin. Only the verbatim lock, which has no TTL, does not care.
+func TestServersForwardStepBeyondTheMarginFreesAHeldKey(t *testing.T) {
+	for _, c := range []struct {
+		p    fleet.Protocol
+		step time.Duration
+		two  bool
+	}{
+		{fleet.Tokens, 20 * time.Second, true},
+		{fleet.Hardened, 20 * time.Second, true},
+		{fleet.Bridged, 20 * time.Second, true},
+		{fleet.Verbatim, 20 * time.Second, false},
+		{fleet.Tokens, time.Second, false}, // within the margin, a tenth of the TTL
+		{fleet.Hardened, time.Second, false},
+		{fleet.Bridged, time.Second, false},
+	} {
+		t.Run(fmt.Sprint(c.p, " ", c.step), func(t *testing.T) {
+			f := fleet.New(t, dialect.Jedis(), time.Minute)
+			a, b := f.Join(c.p, fleet.Exact), f.Join(c.p, fleet.Exact)
+			a.Must()
+			f.World.StepServer(c.step)
+			if !c.two {
+				// The last moment of trust, unrenewed.
+				f.Pause(f.TTL - f.TTL/10 - time.Millisecond)
+			}
+			b.Try()
+			if f.Together() != c.two {
+				t.Errorf("two at work: %v", f.Together())
+			}
+		})
+	}
+}
+
+// S   the server's clock is set back by an hour: a crashed holder's key lives an hour longer. That
+// costs time, not exclusion.
+func TestServersBackwardStepStretchesADeadHoldersKey(t *testing.T) {
+	for _, p := range fleet.Ours {
+		t.Run(string(p), func(t *testing.T) {
+			f := fleet.New(t, dialect.Jedis(), time.Minute)
+			a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+			a.Must()
+			a.Crash()
+			f.World.StepServer(-time.Hour)
+			f.Pause(f.TTL + 5*time.Second) // a stamp is kept for some time beyond its end
+			if b.Try() {
+				t.Error("freed by elapsed time; Redis frees by its wall clock")
+			}
+			f.Pause(time.Hour)
+			if !b.Try() {
+				t.Error("never freed")
+			}
+		})
+	}
+}
+
+// TestMatrixOfSkews compares the real clients with the law, cell by cell: a holder with a job just at
+// the law's limit, and a challenger that is behind, exact, or ahead by just as much as is safe, or by
+// one unit of the dialect more. The old client follows the law; ours never takes what an honest
+// holder has, by any way of judging. Every dialect with a stamp is here, JedisUUID without its race.
+func TestMatrixOfSkews(t *testing.T) {
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.JedisAQS(), dialect.Errorception(), dialect.Faye(), dialect.ServiceStack(),
+		dialect.Page(), dialect.PageNil(), dialect.PageGet(), dialect.ResqueTimeout(), dialect.Kdyby(), dialect.RedisPy(), dialect.TaskTiger(),
+		dialect.RedisObjects(), dialect.RedisMutex(), dialect.Gorlock(), dialect.JedisUUID(), dialect.Template(), dialect.Machinery(),
+	} {
+		t.Run(d.Name, func(t *testing.T) {
+			lease := time.Minute
+			if d.Name == "Kdyby" || d.Name == "Faye" {
+				lease = d.Lease // theirs is not the caller's to choose
+			}
+			job := lease / 2
+			v, err := skew.Law{Dialect: d, Lease: lease, Job: job}.Verdict()
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit := v.GreatestSpread.Bound
+			unit := time.Millisecond
+			if d.Unit == dialect.UnitSeconds {
+				unit = time.Second
+			}
+			under := limit
+			if d.Unit == dialect.UnitFloatSeconds && d.Inclusive {
+				under -= unit // a clock without steps reaches "not after" at the limit itself
+			}
+			for _, delta := range []time.Duration{-lease, 0, under, limit + unit} {
+				cell(t, d, lease, job, delta)
+			}
+		})
+	}
+}
+
+// cell lets a holder work and a challenger try right before its release.
+func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
+	t.Helper()
+	v, err := skew.Law{Dialect: d, Lease: lease, Job: job, Spread: max(delta, 0)}.Verdict()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fleet.New(t, d, lease)
+	if d.Unit == dialect.UnitSeconds {
+		// The law speaks of the worst moment: a stamp that is cut by almost a whole second.
+		f.World.Pass(999 * time.Millisecond)
+	}
+	a, b := f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Ahead(delta))
+	a.Must()
+	f.World.Pass(job)
+	won := b.Try()
+	possible := v.Possible && delta >= 0
+	if v.Unconditional {
+		// What these clients do with no clock at fault needs two who race for a dead value, as in
+		// TestJedisUUIDGrantsTwiceWithNoSkewAtAll. Here nobody died, and clocks alone decide.
+		possible = delta > v.GreatestSpread.Bound
+	}
+	if won != possible {
+		t.Errorf("Δ %v: taken %v, the law says %v", delta, won, possible)
+	}
+	judges := map[string]legacy.Takeover{
+		"server clock": legacy.ServerClock(time.Second), "unchanged": legacy.All(legacy.Unchanged(lease), legacy.ServerClock(time.Second)),
+		// Its margin has to cover our own clock's error as well.
+		"local clock": legacy.LocalClock(time.Second + max(delta, 0)),
+	}
+	for name, judge := range judges {
+		for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
+			f := fleet.New(t, d, lease)
+			a, own := f.Join(fleet.Verbatim, fleet.Behind(min(max(delta, -time.Second), time.Second))), f.World.Clock(fleet.Ahead(delta))
+			backend := judging(f, p, judge, own)
+			a.Must()
+			f.World.Pass(job)
+			if tryWithClock(backend, own, f) {
+				t.Errorf("Δ %v: %s, by %s, took what an honest holder has", delta, p, name)
+			}
+		}
+	}
+	cellOfOurs(t, d, lease, delta)
+}
+
+// cellOfOurs lets the bridge work, to the last moment of its trust, and an old client try beside it whose
+// clock is off by delta: a guard is in no clock's past. (A stamp is: hardened stands as far as its margin
+// covers the fastest.)
+func cellOfOurs(t *testing.T, d dialect.Dialect, lease, delta time.Duration) {
+	t.Helper()
+	f := fleet.New(t, d, lease)
+	a, b := f.Join(fleet.Bridged, fleet.Exact), f.Join(fleet.Verbatim, fleet.Ahead(delta))
+	a.Must()
+	f.World.Pass(f.TTL - f.TTL/10 - time.Second - time.Millisecond)
+	if b.Try() && a.AtWork() {
+		t.Errorf("Δ %v: an old client entered beside a guard", delta)
+	}
+}
+
+// A   0 s ├── job of a getsetlock client ─────────── 40 s ┤
+// B (an old client, 25 h ahead)   at once: a stamp a day beyond the lease is over by its clock, a guard by nobody's
+func TestOldClientADayAheadStealsFromAStamp(t *testing.T) {
+	for _, c := range []struct {
+		p      fleet.Protocol
+		ahead  time.Duration
+		steals bool
+	}{
+		{fleet.Hardened, 30 * time.Second, false},
+		{fleet.Hardened, 23 * time.Hour, false},
+		{fleet.Hardened, 25 * time.Hour, true},
+		{fleet.Bridged, 25 * time.Hour, false},
+	} {
+		t.Run(fmt.Sprint(c.p, " ", c.ahead), func(t *testing.T) {
+			f := fleet.New(t, dialect.Jedis(), time.Minute)
+			a, b := f.Join(c.p, fleet.Exact), f.Join(fleet.Verbatim, fleet.Ahead(c.ahead))
+			a.Must()
+			f.Pass(time.Second)
+			if won := b.Try(); won != c.steals {
+				t.Errorf("entered: %v", won)
+			}
+			f.Pass(5 * time.Second)
+			if a.AtWork() == c.steals {
+				t.Errorf("at work: %v; a holder that lost its mark is told at the next renewal", a.AtWork())
+			}
+		})
+	}
+}
+
+// A (an old client, 2 min behind the server)   0 s ├── job ──────────────── 50 s ┤   writes −60 s by the server's clock
+// B (a getsetlock client)          polls: the stamp has passed, and stands no longer than a lease
+func TestFleetBehindTheServerIsNotRobbed(t *testing.T) {
+	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
+		for _, c := range []struct {
+			name   string
+			behind time.Duration
+			robs   bool
+		}{
+			{"unknown", 0, false},
+			{"claimed", 2 * time.Minute, false},
+			{"claimed wrongly", time.Second, true},
+		} {
+			t.Run(fmt.Sprint(p, " ", c.name), func(t *testing.T) {
+				f := fleet.New(t, dialect.Jedis(), time.Minute)
+				f.Behind = c.behind
+				a, b := f.Join(fleet.Verbatim, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact)
+				a.Must()
+				for range 10 {
+					f.Pass(5 * time.Second)
+					b.Try()
+				}
+				if f.Together() != c.robs {
+					t.Errorf("two held: %v", f.Together())
+				}
+				a.Done()
+				if !b.AtWork() {
+					b.Must() // and the key is free again
+				}
+			})
+		}
+	}
+}
+
+// A (an old client, 2 min behind the server)   0 s ├─ crash
+// B (a getsetlock client)   looks at 1 s and at 62 s: the same bytes stood there for longer than any lease
+func TestCrashedHolderOfASlowFleetIsReplaced(t *testing.T) {
+	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
+		t.Run(string(p), func(t *testing.T) {
+			f := fleet.New(t, dialect.Jedis(), time.Minute)
+			f.Behind = 0
+			a, b, c := f.Join(fleet.Verbatim, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+			b.Clock.On("machine")
+			c.Clock.On("machine") // another process of it
+			a.Must()
+			a.Crash()
+			f.Pass(time.Second)
+			if b.Try() {
+				t.Error("taken at the first look")
+			}
+			f.Pass(61 * time.Second)
+			c.Must()
+		})
+	}
+}

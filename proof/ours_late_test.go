@@ -1,0 +1,196 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// Commands of ours that are on their way for longer than an instant, and attempts that are given up.
+
+// sends is an attempt that rests before the server. One that finds its connection lost, because what
+// went before never arrived, is made again.
+func (o *ours) sends() {
+	for range 10 {
+		o.try()
+		switch x := o.stage.await(o.name + " send").(type) {
+		case *call:
+			o.note(x)
+			o.at = x
+			return
+		case leased:
+			if errors.Is(x.err, lock.ErrHeld) {
+				o.p.fail("%s sends nothing: %v", o.name, x.err)
+			}
+		}
+	}
+	o.p.fail("%s sends nothing", o.name)
+}
+
+// waits is the command with which the client rests.
+func (o *ours) waits(what string) *call {
+	o.p.t.Helper()
+	x := o.stage.await(o.name + " " + what)
+	c, ok := x.(*call)
+	if !ok {
+		o.p.fail("%s sends nothing to %s: %+v", o.name, what, x)
+	}
+	o.note(c)
+	return c
+}
+
+// quits ends an attempt by its context. What it took is then given back in the background, and that
+// waits before the server for its turn.
+func (o *ours) quits(before skew.Member) {
+	o.cancel()
+	o.nap = nil
+	if before.Step == "sent" {
+		x, ok := o.stage.await(o.name + " cancel").(leased)
+		if !ok || x.err == nil {
+			o.p.fail("%s, cancelled: %+v", o.name, x)
+		}
+		o.trying = false
+		return
+	}
+	if o.got != nil { // the reply comes after its client has gone
+		x, ok := o.stage.await(o.name + " cancel").(leased)
+		if !ok || x.err == nil {
+			o.p.fail("%s, cancelled: %+v", o.name, x)
+		}
+		o.trying = false
+		o.got.hears <- o.answer
+		o.got = nil
+		o.at = o.waits("cancel")
+		return
+	}
+	for o.trying || o.at == nil {
+		switch x := o.stage.await(o.name + " cancel").(type) {
+		case *call:
+			o.at = x
+		case leased:
+			if x.err == nil {
+				o.p.fail("%s was cancelled and has the lease", o.name)
+			}
+			o.trying = false
+		}
+	}
+}
+
+// arrives is the attempt's command reaching the server, long after it was sent. A takeover needs two,
+// and the second follows at once.
+func (o *ours) arrives(before, after skew.Member) string {
+	result := "won"
+	c := o.at
+	o.at = nil
+	v := o.stage.run(c)
+	for o.retries(v) || refused(v) && after.Step != "idle" {
+		if !o.retries(v) {
+			result = "takeover"
+		}
+		if before.Step == "gone" && !o.retries(v) {
+			o.p.fail("%s is refused: %q", o.name, v)
+		}
+		c.hears <- v
+		c = o.waits("acquire")
+		v = o.stage.run(c)
+	}
+	switch {
+	case after.Step == "idle":
+		c.hears <- v
+		if before.Step == "gone" {
+			o.stage.bury()
+			o.token = ""
+			return "held"
+		}
+		return o.has(o.free("acquire").(leased), result)
+	case before.Step == "gone":
+		c.hears <- v
+		o.at = o.waits("undo")
+	default:
+		o.got, o.answer = c, v
+	}
+	o.remember()
+	return result
+}
+
+// through lets a command run and be answered, again where the server did not know the script.
+func (o *ours) through(c *call) {
+	for o.retries(o.stage.through(c)) {
+		c = o.waits("a script")
+	}
+}
+
+// hears is the reply of an attempt reaching the client. One that is not trusted any more is given back.
+func (o *ours) hears() string {
+	o.got.hears <- o.answer
+	o.got = nil
+	switch x := o.stage.await(o.name + " answer").(type) {
+	case leased:
+		o.trying = false
+		if x.err == nil {
+			o.lease = x.lease
+			return ""
+		}
+		o.at = o.waits("undo")
+	case *call:
+		o.at = x
+		if l, ok := o.stage.await(o.name + " answer").(leased); !ok || l.err == nil {
+			o.p.fail("%s undoes what it has: %+v", o.name, l)
+		}
+		o.trying = false
+	default:
+		o.p.fail("%s rests at %T", o.name, x)
+	}
+	return ""
+}
+
+// forgets loses a renewal that is still on its way: what it would find is nothing to its client any more,
+// and that it never arrives is the one way in which it does nothing else either.
+func (o *ours) forgets() {
+	if o.at == nil || o.lease == nil {
+		return
+	}
+	o.at.runs <- false
+	o.at.hears <- nil
+	o.at = nil
+	if x, ok := o.stage.await(o.name + " forgets").(leased); !ok || x.err == nil {
+		o.p.fail("%s renewed by what never arrived: %+v", o.name, x)
+	}
+}
+
+// refused reads the reply to a command that takes the key: a look at who has it, or nothing.
+func refused(v []byte) bool { return strings.HasPrefix(string(v), "*2") || null(v) }
+
+func (o *ours) retries(v []byte) bool { return strings.HasPrefix(string(v), "-NOSCRIPT") }
+
+// meets lets the client see the server's clock before it steps, and the server every script: one that it
+// does not know is sent a second time, whole, and that may come when the model is at another event already.
+func (o *ours) meets() {
+	client := o.client
+	o.begin(func() leased {
+		l, err := client.TryAcquire(context.Background(), "another")
+		if err == nil {
+			err = errors.Join(l.Renew(context.Background()), l.Release())
+		}
+		return leased{nil, err}
+	})
+	x := o.free("its first look")
+	for n, ok := x.(*nap); ok; n, ok = x.(*nap) {
+		n.wake <- o.p.world.Now()
+		x = o.free("its first look")
+	}
+	if l := x.(leased); l.err != nil {
+		o.p.fail("%s looks: %v", o.name, l.err)
+	}
+	o.token = ""
+}
+
+// sample is a look that takes nothing: an attempt that finds the key held.
+func (o *ours) sample() {
+	if r := o.acquire(); r != "held" {
+		o.p.fail("%s looks and takes the key: %s", o.name, r)
+	}
+}

@@ -1,0 +1,215 @@
+package proof
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// Protocol is what a client of ours speaks: all that the replay has to know of a backend.
+type Protocol interface {
+	// Begin makes the world what the scenario begins with.
+	Begin(p *Play)
+	// Open makes one client's backend.
+	Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) (Backend, error)
+	// Attempt is the token in a command that takes the key; "" of any other command.
+	Attempt(cmd redistest.Command) string
+	// Mark is what the value of M says that the lease hangs on.
+	Mark(m string) string
+	// Learn lets a client read the fleet's record, Moves moves that.
+	Learn(p *Play, name string, phase skew.Phase)
+	Moves(p *Play, e skew.Event, record skew.Phase)
+}
+
+// Backend is a lock.Backend as the replay needs it.
+type Backend interface {
+	lock.Backend
+	io.Closer
+	// Takeovers counts the values of others that were replaced.
+	Takeovers() int64
+}
+
+// Hardened is package legacy's, phase observe.
+type Hardened struct{}
+
+// hardened counts its takeovers.
+type hardened struct{ legacy.Backend }
+
+func (h hardened) Takeovers() int64 { return h.Stats().Takeovers }
+
+// Begin leaves the world empty.
+func (Hardened) Begin(*Play) {}
+
+// Open makes a hardened backend.
+func (Hardened) Open(p *Play, _ string, pool *redis.Pool, clock lock.Clock) (Backend, error) {
+	b, err := legacy.New(pool, legacy.Config{
+		Mode: legacy.Hardened, Dialect: p.dialect, Terms: p.terms(), Takeover: p.judge(),
+		SettleAlways: p.sc.Ours.SettleAlways, Wake: lock.WakeOff, Timeout: patience, Clock: clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.Tune(lock.Config{TTL: p.ticks(p.sc.Ours.TTL), RetryEvery: p.period()})
+	return hardened{b}, nil
+}
+
+// terms let the backend write what the model writes, whether the rules allow it or not: that they
+// refuse what they must is another test's.
+func (p *Play) terms() dialect.Terms {
+	const room = 1000
+	sc, d := p.sc, p.dialect
+	t := dialect.Terms{Lease: p.ticks(room), Greatest: p.ticks(room), Spread: time.Nanosecond, Gap: time.Nanosecond}
+	switch {
+	case !d.HasTakeover() || sc.Lease == 0:
+	case sc.Ours.Unchanged > 0:
+		t.Lease, t.Greatest = p.ticks(sc.Lease), p.ticks(sc.Lease)
+	default:
+		t.Greatest = p.greatest()
+		t.Lease = t.Greatest
+		p.margins(&t)
+	}
+	switch {
+	case sc.Ours.Settle > 0 || sc.Ours.Long > 0:
+		t.Gap = p.ticks(sc.Gap)
+	case p.stamps() && d.ServerExpires():
+		t.Gap = p.ticks(max(sc.Unit, 1)) // by which L outlives M
+	}
+	if sc.Ours.Long > 0 { // the first lease is cut to what the rule allows
+		t.Lease = p.ticks(sc.Ours.TTL) - d.C() + t.Spread + t.Gap
+		t.Greatest = max(t.Lease, t.Greatest)
+	}
+	return t
+}
+
+// greatest is the lease of which a look has to be as old as the model's. The model counts whole ticks, so a
+// part of one less is the same to it.
+func (p *Play) greatest() time.Duration {
+	look := p.sc.Ours.Look
+	if look == 0 {
+		look = max(p.sc.Lease, p.sc.Greatest) + max(p.sc.Unit, 1)
+		if p.sc.Dialect.Slack > 0 && !p.sc.Dialect.Inclusive {
+			look += max(p.sc.Unit, 1)
+		}
+	}
+	return p.ticks(look) - max(p.dialect.C(), 0) - p.dialect.Unit.Step() - p.tick/lag
+}
+
+// margins say what ours know of the clocks. What a scenario has as the takeover margin is the greater of the
+// two; which of them decides whether a second look is asked.
+func (p *Play) margins(t *dialect.Terms) {
+	o := p.sc.Ours
+	margin := dialect.Claim(p.ticks(o.TakeoverMargin))
+	switch {
+	case o.Known:
+		t.Behind = margin
+	case o.Measured && p.run == firstRun:
+		t.Spread, t.Behind = p.ticks(p.sc.Behind+p.sc.Ahead), margin
+	case o.Measured: // what was measured is void, and that is its holder's to know
+		t.Spread = p.ticks(p.sc.Behind + p.sc.Ahead)
+	default:
+		t.Spread = margin
+	}
+}
+
+// stamps: ours may write one.
+func (p *Play) stamps() bool {
+	return phased(p.first()) == migrate.Observe && p.dialect.HasStamp()
+}
+
+// period is how often the Client of ours is to look at a held key, so that looks Sparse ticks apart still
+// follow each other: three of its periods.
+func (p *Play) period() time.Duration {
+	return max(p.ticks(p.sc.Ours.Sparse)/3, time.Millisecond)
+}
+
+// judge is the policy that terms do not give.
+func (p *Play) judge() legacy.Takeover {
+	o := p.sc.Ours
+	if o.Unchanged > 0 {
+		c := 0 // of the dialect, in the model's ticks, which the policy adds by itself
+		if p.dialect.Slack > 0 && !p.dialect.Inclusive {
+			c = 1
+		}
+		return legacy.Unchanged(p.ticks(o.Unchanged - c))
+	}
+	return nil // by the terms
+}
+
+// Attempt reads the acquire script's arguments.
+func (Hardened) Attempt(cmd redistest.Command) string { return scriptToken(cmd, 11) }
+
+// scriptToken is the first argument behind the keys, if the script has so many.
+func scriptToken(cmd redistest.Command, args int) string {
+	if got := scriptArgs(cmd); len(got) == args {
+		return got[0]
+	}
+	return ""
+}
+
+// scriptArgs are what stands behind the keys.
+func scriptArgs(cmd redistest.Command) []string {
+	if !cmd.Is("EVALSHA") && !cmd.Is("EVAL") || len(cmd) < 3 {
+		return nil
+	}
+	keys, err := strconv.Atoi(cmd[2])
+	if err != nil || len(cmd) < 3+keys {
+		return nil
+	}
+	return cmd[3+keys:]
+}
+
+// Mark is what stands behind the token.
+func (Hardened) Mark(m string) string {
+	_, mark, _ := strings.Cut(m, " ")
+	return mark
+}
+
+// Learn is nothing: there is no record.
+func (Hardened) Learn(*Play, string, skew.Phase) {}
+
+// Moves is nothing either.
+func (Hardened) Moves(*Play, skew.Event, skew.Phase) {}
+
+// Modern is package modern's, the token lock alone.
+type Modern struct{}
+
+type tokens struct{ *modern.Backend }
+
+func (tokens) Takeovers() int64 { return 0 }
+
+// Begin puts the lock where the token stands alone. There is no L.
+func (Modern) Begin(p *Play) { p.l, p.m = "none", p.key }
+
+// Open makes a modern backend.
+func (Modern) Open(_ *Play, _ string, pool *redis.Pool, _ lock.Clock) (Backend, error) {
+	b, err := modern.New(pool, modern.Config{Timeout: patience})
+	return tokens{b}, err
+}
+
+// Attempt reads SET key token NX PX ms.
+func (Modern) Attempt(cmd redistest.Command) string {
+	if cmd.Is("SET") && len(cmd) == 6 && strings.EqualFold(cmd[3], "NX") {
+		return cmd[2]
+	}
+	return ""
+}
+
+// Mark is nothing: the token is all.
+func (Modern) Mark(string) string { return "" }
+
+// Learn is nothing: there is no record.
+func (Modern) Learn(*Play, string, skew.Phase) {}
+
+// Moves is nothing either.
+func (Modern) Moves(*Play, skew.Event, skew.Phase) {}

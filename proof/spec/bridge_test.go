@@ -1,0 +1,326 @@
+//go:build real
+
+package spec_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// honest is a fleet at the bounds that the rules allow: old clients whose jobs last as long as honesty
+// permits, ours with the longest lease of the lease rule.
+func honest(d dialect.Dialect, old, ours int, p skew.Phase, lease, gap, ahead int) skew.Scenario {
+	sc := skew.Scenario{Dialect: d, Old: old, Lease: lease, Gap: gap, Reply: 1, Ahead: ahead}
+	bound := lease
+	if d.HasTakeover() {
+		bound = lease + slack(d) - ahead - gap
+	}
+	sc.Job = bound
+	// How far the slowest is behind is known, so that no look is remembered: of those the explorer forgets what can
+	// mean nothing any more, and its states are fewer.
+	sc.Ours = skew.Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1, Known: true, TakeoverMargin: ahead}
+	if d.OrMine {
+		sc.Ours.Settle = gap + 1
+	}
+	return sc
+}
+
+type change func(*skew.Scenario)
+
+func with(sc skew.Scenario, changes ...change) skew.Scenario {
+	for _, c := range changes {
+		c(&sc)
+	}
+	return sc
+}
+
+// rule is what package skew takes out under a name.
+func rule(name string) skew.Rule {
+	r, err := skew.ParseRules(name)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// goal is what package skew looks for under a name.
+func goal(name string) skew.Goal {
+	g, err := skew.ParseGoal(name)
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+func breaks(name string) change  { return func(sc *skew.Scenario) { sc.Ours.Break |= rule(name) } }
+func upTo(p skew.Phase) change   { return func(sc *skew.Scenario) { sc.Ours.To = p } }
+func longer(sc *skew.Scenario)   { sc.Ours.TTL++ }
+func longJobs(sc *skew.Scenario) { sc.Job++ }
+func overrun(what string) change {
+	return func(sc *skew.Scenario) { sc.Overrun, sc.Goal = true, goal(what) }
+}
+
+// toClean is the last step, beside which nothing but gates keeps old clients away.
+func toClean(ours int, change func(*skew.Ours)) skew.Scenario {
+	return with(honest(dialect.Jedis(), 1, ours, skew.PhaseModern, 3, 1, 1), upTo(skew.PhaseClean), func(sc *skew.Scenario) { change(&sc.Ours) })
+}
+
+func again(o *skew.Ours)    { o.Again = true }
+func restored(o *skew.Ours) { o.Restored = true }
+func unheard(o *skew.Ours)  { o.Vanishes = true }
+func emptied(o *skew.Ours)  { o.Empties = true }
+
+// mutant is a world that the full rules make harmless, and one change that must not.
+type mutant struct {
+	rule   string // of docs/protocol.md §6 or §5, and what the change does to it
+	sc     skew.Scenario
+	change change
+}
+
+func mutants() []mutant { return slices.Concat(ruleMutants(), keyMutants(), phaseMutants()) }
+
+// ruleMutants are those of the ten rules, by number.
+func ruleMutants() []mutant {
+	jedis, uuid, pageNil, python, expire := dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()
+	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
+	dual := honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1)
+	orMine := honest(uuid, 1, 1, skew.PhaseDual, 5, 1, 1)
+	orMineStamps := honest(uuid, 1, 1, skew.PhaseObserve, 5, 1, 1)
+	unchanged := with(honest(jedis, 1, 1, skew.PhaseDual, 3, 1, 1), func(sc *skew.Scenario) { sc.Ours.Unchanged, sc.Ours.Sparse = 4, 1 })
+	away := with(honest(jedis, 1, 1, skew.PhaseDual, 6, 1, 1), func(sc *skew.Scenario) {
+		sc.Job, sc.Ours.TTL, sc.FleetStep, sc.Rest, sc.Ours.Unchanged, sc.Ours.Sparse = 5, 5, 4, 2, 7, 1
+	})
+	spared := with(honest(jedis, 1, 1, skew.PhaseDual, 5, 1, 1), func(sc *skew.Scenario) {
+		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = goal("job lost"), 2, true
+	})
+	stepped := func(p skew.Phase, undone bool) skew.Scenario {
+		return with(honest(jedis, 1, 1, p, 6, 1, 1), func(sc *skew.Scenario) {
+			sc.ServerStep, sc.StepUndone, sc.Ours.Margin = 3, undone, 4
+		})
+	}
+	offset := with(honest(jedis, 2, 1, skew.PhaseDual, 3, 1, 1), func(sc *skew.Scenario) {
+		sc.Behind, sc.Ahead, sc.Ours.Known = 8, -7, false
+	})
+	fast := with(honest(python, 1, 1, skew.PhaseObserve, 4, 1, 1), func(sc *skew.Scenario) { sc.Behind, sc.Ahead = -2, 3 })
+	shortened := func(p skew.Phase) skew.Scenario {
+		return with(honest(jedis, 1, 1, p, 4, 1, 1), func(sc *skew.Scenario) { sc.Shorten = sc.Ours.Stop })
+	}
+	return []mutant{
+		{"1: GETSET instead of compare-and-set", observe, breaks("compare and set")},
+		{"2: what is no stamp is taken over", honest(dialect.Bare(), 1, 1, skew.PhaseObserve, 4, 1, 1), breaks("unreadable is held")},
+		{"3: a takeover margin a tick too small", with(observe, func(sc *skew.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
+			func(sc *skew.Scenario) { sc.Ours.TakeoverMargin-- }},
+		{"3: a step of the server's clock that is not added, beside stamps", stepped(skew.PhaseObserve, false), breaks("a step is added to behind")},
+		{"3: a step of the server's clock that is not added, and is taken back", stepped(skew.PhaseDual, true), breaks("a step is added to behind")},
+		{"3: a takeover at the spread alone, of a fleet that is far behind", offset, func(sc *skew.Scenario) { sc.Ours.Known = true }},
+		{"3: a look a tick too young", offset, func(sc *skew.Scenario) { sc.Ours.Look = look(*sc) - 1 }},
+		{"4: a stamp that ends with the lease", fast, breaks("stamp beyond every clock")},
+		{"3: unchanged for less than the greatest lease", unchanged, func(sc *skew.Scenario) { sc.Ours.Unchanged -= 2 }},
+		{"3: an observation whose last look is too old", away, breaks("fresh samples")},
+		{"3: looks that are too far apart", away, func(sc *skew.Scenario) { sc.Ours.Sparse = 3 }},
+		{"4: a lease a tick longer, beside guards", dual, longer},
+		{"4: a lease a tick longer, in a dialect that GETSETs a missing key", honest(pageNil, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+		{"4: a lease a tick longer, in a dialect without slack", honest(python, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+		{"5: no settle, and a job is lost", spared, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
+		{"5: a settle equal to the gap, and a job is lost", spared, func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
+		{"6: no settle", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
+		{"6: a settle equal to the gap", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
+		{"6: a settle only after takeovers", orMine, breaks("settle after every acquisition")},
+		{"6: a settle only after takeovers, beside stamps", orMineStamps, breaks("settle after every acquisition")},
+		{"6: an unsettled guard handed on as settled", orMine, breaks("settle passed on")},
+		{"6: an unsettled guard replaced by a tombstone", moving(uuid, 4, skew.PhaseDual, skew.PhaseSealed), breaks("unsettled guard deleted")},
+		{"7: the acquire script looks at M alone", observe, breaks("acquire looks at L")},
+		{"7: the renewal looks at M alone", dual, breaks("renewal looks at L")},
+		{"8: M given back when L is lost", with(honest(jedis, 1, 2, skew.PhaseObserve, 4, 1, 1), overrun("two of ours hold")), breaks("M kept after a loss")},
+		{"9: nobody gives the tombstone its TTL back", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), breaks("tombstone's TTL restored")},
+		{"9: trust beyond the PTTL read, beside stamps", shortened(skew.PhaseObserve), breaks("trust within the PTTL")},
+		{"9: trust beyond the PTTL read, beside guards", shortened(skew.PhaseDual), breaks("trust within the PTTL")},
+		{"9: trust beyond the PTTL read, beside tombstones", shortened(skew.PhaseSealed), breaks("trust within the PTTL")},
+		{"10: the release looks at M alone", with(observe, overrun("trampled")), breaks("release looks at L")},
+	}
+}
+
+// keyMutants are those of what proves that a key is one's own, for how long, and whose it is next.
+func keyMutants() []mutant {
+	jedis := dialect.Jedis()
+	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
+	// Only a clock that is as far ahead as a stamp of ours lies writes its bytes.
+	near := func(sc skew.Scenario, n int) skew.Scenario {
+		return with(sc, func(sc *skew.Scenario) { sc.Ours.StampAhead = n })
+	}
+	stamps := near(with(honest(dialect.Gorlock(), 2, 1, skew.PhaseObserve, 6, 2, 1), func(sc *skew.Scenario) { sc.Behind, sc.Ahead = 1, 0 }), 4)
+	deaf := with(honest(jedis, 0, 1, skew.PhaseObserve, 5, 1, 1), func(sc *skew.Scenario) {
+		sc.Goal, sc.Ours.Late, sc.Ours.Deaf = goal("lost for nothing"), true, true
+	})
+	return []mutant{
+		{"§4: one key instead of two", with(honest(jedis, 1, 2, skew.PhaseDual, 4, 1, 1), overrun("two of ours hold")), breaks("two keys")},
+		{"§4: whoever is on M is taken for oneself", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("token compared")},
+		{"§4: a stamp known by its bytes alone", near(with(observe, overrun("loss unnoticed")), 1), breaks("mark has a TTL")},
+		{"§4: one token for all attempts", honest(jedis, 0, 2, skew.PhaseClean, 3, 0, 0), breaks("token new for every attempt")},
+		{"§4: beside TTLs of theirs, a stamp known by any TTL", with(stamps, overrun("loss unnoticed")), breaks("mark ends with M")},
+		{"§4: a stamp that M does not remember", deaf, breaks("stamp remembered in M")},
+		{"trust: a margin that leaves the stopping out", honest(jedis, 0, 2, skew.PhaseDual, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Margin = 0 }},
+		{"trust: counted from the reply", with(honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Late = true }), breaks("trust from before sending")},
+		{"hand-over: of a grant whose release was sent", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("released grant not passed on")},
+	}
+}
+
+func moving(d dialect.Dialect, lease int, from, to skew.Phase, changes ...change) skew.Scenario {
+	return with(honest(d, 1, 1, from, lease, 1, 1), append(changes, upTo(to))...)
+}
+
+// phaseMutants are those of the record, the registry and the gates.
+func phaseMutants() []mutant {
+	jedis, expire := dialect.Jedis(), dialect.BareExpire()
+	return []mutant{
+		{"phases: a member that never read the record locks", honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1), breaks("no phase, no lock")},
+		{"phases: the record moves without its gates", moving(jedis, 3, skew.PhaseSealed, skew.PhaseClean), breaks("one step at a time")},
+		{"phases: a gate that does not wait for old clients", moving(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks("no old client at the gate")},
+		{"phases: old clients start before the last lease of clean has ended", toClean(1, again), breaks("old clients start last after clean")},
+		{"phases: members follow a record that is older than theirs", toClean(1, restored), breaks("an older record moves nobody")},
+		{"phases: an older record opens gates", toClean(1, restored), breaks("an older record opens nothing")},
+		{"phases: gates that ask only who beats, and a job is lost", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }), breaks("a vanished member blocks")},
+		{"phases: gates that ask only who beats, and old clients start", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks("a vanished member blocks")},
+		{"phases: an empty registry opens gates, and a job is lost", with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }), breaks("an empty registry closes every gate")},
+		{"phases: an empty registry opens gates, and old clients start", with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks("an empty registry closes every gate")},
+		{"phases: tombstones deleted before the last lease ended", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks("tombstones deleted last")},
+		{"phases: a tombstone put back without M", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun("loss unnoticed")), breaks("tombstone put back only with M")},
+		{"phases: the long lease before the gap is over", moving(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }), breaks("long lease only after the gap")},
+		{"phases: beside foreign EXPIREs, observe", honest(expire, 1, 1, skew.PhaseObserve, 3, 1, 1), longer},
+		{"phases: beside foreign EXPIREs, dual", honest(expire, 1, 1, skew.PhaseDual, 3, 1, 1), longer},
+		{"phases: beside foreign EXPIREs, sealed", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), longer},
+		{"phases: beside foreign EXPIREs, modern", honest(expire, 1, 1, skew.PhaseModern, 3, 1, 1), longer},
+	}
+}
+
+// TestEachRuleHasItsMutant: what package skew can take out is taken out here too.
+func TestEachRuleHasItsMutant(t *testing.T) {
+	var broken skew.Rule
+	for _, m := range mutants() {
+		broken |= with(m.sc, m.change).Ours.Break
+	}
+	// Of these the explorer alone speaks: several machines, servers and commands to a look.
+	broken |= rule("a look read after its reply") | rule("a look ages by elapsed time") | rule("bounds of one run id")
+	for _, r := range rules() {
+		if broken&r == 0 {
+			t.Errorf("no world is without %q", r)
+		}
+	}
+}
+
+// TestSameMutantsFall: what the explorer finds, TLC finds, in as many steps; and the trace shows what
+// the rule prevents (go test -v prints it).
+func TestSameMutantsFall(t *testing.T) {
+	t.Parallel()
+	var worlds []world
+	for _, m := range mutants() {
+		worlds = append(worlds, world{m.rule, with(m.sc, m.change)})
+	}
+	// Without ours the old clients are as Verbatim.tla has them.
+	worlds = append(worlds,
+		world{"old clients alone, a tick too long", with(honest(dialect.Jedis(), 2, 0, skew.PhaseObserve, 3, 1, 1), longJobs)},
+		world{"old clients alone, or mine", honest(dialect.JedisUUID(), 2, 0, skew.PhaseObserve, 3, 1, 1)},
+	)
+	got := asked(t, worlds)
+	for n, w := range worlds {
+		x := w.explored(t)
+		trace := got.traces[n]
+		switch {
+		case !x.Found:
+			t.Errorf("%s: the explorer finds nothing", w.name)
+		case trace == nil:
+			t.Errorf("%s: TLC finds nothing; the explorer:\n%s", w.name, x.Trace.Words())
+		case len(trace)-1 != x.Trace.Length:
+			t.Errorf("%s: TLC needs %d steps, the explorer %d\n%s\n%s", w.name, len(trace)-1, x.Trace.Length, words(trace), x.Trace.Words())
+		default:
+			t.Logf("without rule %s, in %d steps:\n%s", w.name, x.Trace.Length, words(trace))
+		}
+	}
+}
+
+// TestSameWorldsAreHarmless: the full rules at their bounds. Where no two clients are alike the
+// explorer has nobody to take for another, so it counts as TLC does: the same states, to the last one.
+func TestSameWorldsAreHarmless(t *testing.T) {
+	t.Parallel()
+	worlds, want := harmless(t)
+	got := asked(t, worlds)
+	for n, trace := range got.traces {
+		t.Errorf("%s: TLC finds\n%s", worlds[n].name, words(trace))
+	}
+	if got.states != want {
+		t.Errorf("in %d worlds TLC sees %d states, the explorer %d", len(worlds), got.states, want)
+	}
+	t.Logf("%d worlds, %d states", len(worlds), got.states)
+}
+
+// mostStates bounds the worlds of which all is seen: TLC takes its time.
+const mostStates = 11_000
+
+// TestTwoOfOursNeverHoldTogether: two of ours, with an old client that keeps its word or one that does not: promise 1 as such. The numbers of
+// states are not compared: the explorer takes two of ours for one another, TLC does not.
+func TestTwoOfOursNeverHoldTogether(t *testing.T) {
+	t.Parallel()
+	var worlds []world
+	add := func(name string, sc skew.Scenario) {
+		w := world{name, sc}
+		if x := w.explored(t); x.Found || !x.Safe() {
+			t.Errorf("%s: the explorer does not call it safe", name)
+		}
+		worlds = append(worlds, w)
+	}
+	for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern} {
+		add(fmt.Sprintf("honest, %s", p), honest(dialect.Jedis(), 1, 2, p, 4, 1, 0))
+		add(fmt.Sprintf("overrunning, %s", p), with(honest(dialect.Jedis(), 1, 2, p, 4, 1, 0), overrun("two of ours hold")))
+	}
+	add("members of whom nobody hears", toClean(2, unheard))
+	got := asked(t, worlds)
+	for n, trace := range got.traces {
+		t.Errorf("%s: TLC finds\n%s", worlds[n].name, words(trace))
+	}
+	t.Logf("%d worlds, %d states", len(worlds), got.states)
+}
+
+// harmless are worlds of at most one client of each kind, each once.
+func harmless(t *testing.T) (all []world, states int) {
+	seen := make(map[skew.Scenario]bool)
+	add := func(name string, sc skew.Scenario) {
+		w := world{name, sc}
+		x := w.explored(t)
+		if x.Found {
+			t.Errorf("%s: the explorer finds\n%s", name, x.Trace.Words())
+		}
+		if !seen[sc] && x.States <= mostStates {
+			seen[sc] = true
+			all, states = append(all, w), states+x.States
+		}
+	}
+	for _, m := range mutants() {
+		if m.sc.Old < 2 && m.sc.Ours.Clients < 2 {
+			add("full rules, for "+m.rule, m.sc)
+		}
+	}
+	add("a member of whom nobody hears", toClean(1, unheard))
+	add("a member of whom nobody hears, and a registry that forgets it", toClean(1, func(o *skew.Ours) { unheard(o); emptied(o) }))
+	add("a registry that forgets, and an older record", toClean(1, func(o *skew.Ours) { emptied(o); restored(o) }))
+	phases := []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()} {
+		lease := 4
+		if d.OrMine || !d.HasTakeover() {
+			lease = 5 // the settle needs its room
+		}
+		for n, p := range phases[:4] {
+			for _, bounds := range [][2]int{{0, 0}, {1, 0}, {1, 1}} {
+				sc := honest(d, 1, 1, p, lease, bounds[0], bounds[1])
+				add(fmt.Sprintf("%s %s, gap %d, clocks %d apart", d, p, bounds[0], bounds[1]), sc)
+			}
+			if d.Name != "RedisPy" {
+				add(fmt.Sprintf("%s from %s to %s", d, p, phases[n+1]), with(honest(d, 1, 1, p, lease-1, 1, 1), upTo(phases[n+1])))
+			}
+		}
+	}
+	return all, states
+}

@@ -1,0 +1,310 @@
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+const traces = "../skew/testdata/traces/"
+
+// kept reads a trace that package skew keeps.
+func kept(t *testing.T, file string) skew.Trace {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc, err := skew.ParseScenario(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := skew.ParseTrace(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return skew.Trace{Scenario: sc, Events: events}
+}
+
+// speaks is the protocol of a scenario's clients of ours.
+func speaks(t *testing.T, sc skew.Scenario) Protocol {
+	stays := sc.Ours.To == "" || sc.Ours.To == sc.Ours.Phase
+	switch {
+	case sc.Ours.Clients == 0:
+		return nil
+	case sc.Ours.Phase == skew.PhaseClean && stays:
+		return Modern{}
+	case (sc.Ours.Phase == "" || sc.Ours.Phase == skew.PhaseObserve) && stays:
+		return Hardened{}
+	}
+	return bridge(t)
+}
+
+func bridge(t *testing.T) *Bridge {
+	sweep, err := os.ReadFile("../migrate/internal/record/sweep.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Bridge{Sweep: string(sweep)}
+}
+
+// TestEveryKeptTraceReplaysOnTheRealClients: where the trace breaks no rule of ours (old clients among
+// themselves, times that the rules forbid), the real clients follow it to its bitter end. Where a rule
+// was taken out to find it, they follow it as far as the rule allows, and then do what the rule says.
+func TestEveryKeptTraceReplaysOnTheRealClients(t *testing.T) {
+	files, err := filepath.Glob(traces + "*.txt")
+	if err != nil || len(files) < 40 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		tr := kept(t, file)
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tr.Scenario.Ours.Break != 0 {
+				bites(t, tr)
+				return
+			}
+			w, err := skew.NewWalk(tr.Scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := NewPlay(t, tr.Scenario, speaks(t, tr.Scenario))
+			for _, e := range timed(tr.Events) {
+				if leaves(t, e) {
+					return
+				}
+				n := w.Find(e)
+				if n < 0 {
+					t.Fatalf("the model knows no %q", e)
+				}
+				p.Step(w, n)
+			}
+		})
+	}
+}
+
+// apart are the traces that the real clients do not follow, and why that is as it should be. At the event
+// they are compared for the last time.
+var apart = map[string]struct {
+	at  skew.Event
+	why string
+}{
+	"EachRuleOfTheServersClockPreventsATrace-a-measured-bound-kept-at-a-fail-over": {
+		skew.Event{At: 6, Who: "ours1", What: "acquire", Result: "takeover"},
+		"what was measured under which run id is the record's to know, and a backend is told what to believe",
+	},
+	"LookAgeIsOfTheGreatestLease-a-look-a-tick-too-young": {
+		skew.Event{Who: "old1", What: "clock", Arg: -11, HasArg: true, Result: "greatest"}, oneLease,
+	},
+	"LookAgeIsOfTheGreatestLease-looks-that-are-as-old-as-the-smallest-lease-asks": {
+		skew.Event{Who: "old1", What: "clock", Arg: -12, HasArg: true, Result: "greatest"}, oneLease,
+	},
+	"EachRuleOfHardenedPreventsATrace-trust-from-before-sending": {
+		skew.Event{At: 6, Who: "ours2", What: "acquire", Result: "takeover"},
+		"a takeover is two commands of the real client, and its trust counts from the second",
+	},
+	"TrustBeyondThePTTLReadOutlivesTheMark-observe": {holdersLook, noTracking},
+	"TrustBeyondThePTTLReadOutlivesTheMark-dual":    {holdersLook, noTracking},
+	"TrustBeyondThePTTLReadOutlivesTheMark-sealed":  {holdersLook, noTracking},
+}
+
+var holdersLook = skew.Event{Who: "ours1", What: "sample", Result: "kept"}
+
+const oneLease = "a real old client has one lease for all its attempts"
+
+const noTracking = "a holder looks between renewals when the server says that its key was touched, and the embedded one has no tracking"
+
+// leaves says, once a trace, that it is not followed any further.
+func leaves(t *testing.T, e skew.Event) bool {
+	a, ok := apart[strings.TrimPrefix(t.Name(), "TestEveryKeptTraceReplaysOnTheRealClients/")]
+	if ok && a.at == e {
+		t.Logf("from %q on the real client goes its own way: %s", e, a.why)
+		return true
+	}
+	return false
+}
+
+// timed puts the ticks back among the events.
+func timed(events []skew.Event) (all []skew.Event) {
+	now := 0
+	for _, e := range events {
+		for ; now < e.At; now++ {
+			all = append(all, skew.Tick)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// bites follows a trace that was found without a rule with clients that have it.
+func bites(t *testing.T, tr skew.Trace) {
+	full := tr.Scenario
+	full.Ours.Break = 0
+	w, err := skew.NewWalk(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken, err := skew.NewWalk(tr.Scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPlay(t, full, speaks(t, full))
+	for _, e := range timed(tr.Events) {
+		if leaves(t, e) {
+			return
+		}
+		if e.What == "sample" && tr.Scenario.Ours.Break == rule("compare and set") {
+			p.Halfway(e.Who)
+			broken.Take(broken.Find(e))
+			continue
+		}
+		n := w.Find(e)
+		if n < 0 {
+			instead(t, p, w, e)
+			return
+		}
+		p.Step(w, n)
+		broken.Take(broken.Find(e))
+		if !same(w.World(), broken.World()) {
+			t.Logf("rule %q shows at %q", tr.Scenario.Ours.Break, e)
+		}
+	}
+	t.Logf("every step is one of the full rules, and does no harm")
+}
+
+// TestEachRuleOfHardenedHoldsForTheBridge: the kept traces are of phase observe; what is found without the
+// same rules in phase dual and in sealed is replayed on the bridge.
+func TestEachRuleOfHardenedHoldsForTheBridge(t *testing.T) {
+	files, err := filepath.Glob(traces + "EachRuleOfHardened*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayed := 0
+	for _, file := range files {
+		sc := kept(t, file).Scenario
+		if sc.Ours.Break == 0 || sc.Ours.Late {
+			continue // times, which are refused; or a late takeover, which the real client has not
+		}
+		for _, phase := range []skew.Phase{skew.PhaseDual, skew.PhaseSealed} {
+			sc := sc
+			sc.Ours.Phase, sc.Ours.NoTombstone = phase, phase == skew.PhaseSealed
+			x, err := skew.Explore(sc)
+			if err != nil || !x.Found {
+				continue // a rule of stamps
+			}
+			replayed++
+			t.Run(sc.Ours.Break.String()+" in "+string(phase), func(t *testing.T) { bites(t, x.Trace) })
+		}
+	}
+	if replayed < 12 {
+		t.Errorf("only %d", replayed)
+	}
+}
+
+// TestEachRuleOfTheModernLockBites: the token lock alone, late commands among its own.
+func TestEachRuleOfTheModernLockBites(t *testing.T) {
+	for _, rule := range []skew.Rule{rule("token compared"), rule("trust from before sending")} {
+		for _, late := range []bool{false, true} {
+			sc := skew.Scenario{Dialect: dialect.Jedis()}
+			sc.Ours = skew.Ours{Clients: 3, Phase: skew.PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: late, Break: rule}
+			x, err := skew.Explore(sc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.Found {
+				t.Run(fmt.Sprint(rule, " late ", late), func(t *testing.T) { bites(t, x.Trace) })
+			}
+		}
+	}
+}
+
+// walked takes events by their words.
+func walked(t *testing.T, sc skew.Scenario, texts ...string) {
+	t.Helper()
+	w, err := skew.NewWalk(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPlay(t, sc, speaks(t, sc))
+	for _, text := range texts {
+		e := skew.Tick
+		if text != "tick" {
+			events, err := skew.ParseTrace(strings.NewReader("0 " + text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = events[0]
+		}
+		n := w.Find(e)
+		if n < 0 {
+			t.Fatalf("no %q among %v", text, w.Next())
+		}
+		p.Step(w, n)
+	}
+}
+
+// A release that arrives when its key has ended and is another's leaves that alone; what a late renewal
+// brings is trusted from when it was sent.
+func TestLateReleasesAndRenewals(t *testing.T) {
+	for _, phase := range []skew.Phase{skew.PhaseClean, skew.PhaseObserve, skew.PhaseDual} {
+		t.Run(string(phase), func(t *testing.T) {
+			sc := skew.Scenario{Dialect: dialect.Jedis()}
+			sc.Ours = skew.Ours{Clients: 2, Phase: phase, TTL: 3, Stop: 3, Late: true}
+			if phase != skew.PhaseObserve { // where what is left is a stamp that has to be taken over
+				walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "tick", "ours1 stop", "tick", "tick",
+					"ours2 send", "ours2 acquire won", "ours2 answer", "ours1 release", "ours1 send", "ours1 acquire held")
+			}
+			walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "ours1 renew", "tick", "ours1 renewed won", "tick", "tick", "ours1 lost")
+		})
+	}
+}
+
+// TestMemberWithoutAPhaseTakesNothing: the model's members all have one, unless the rule is taken out.
+func TestMemberWithoutAPhaseTakesNothing(t *testing.T) {
+	sc := kept(t, traces+"EachRuleOfThePhasesPreventsATrace-no-phase-no-lock.txt").Scenario
+	sc.Ours.Break = 0
+	if err := NewPlay(t, sc, bridge(t)).Phaseless("ours2"); !errors.Is(err, migrate.ErrNoPhase) {
+		t.Errorf("a member that never read a record: %v", err)
+	}
+}
+
+// instead lets the real client do what it does where the rule forbids the trace's next event.
+func instead(t *testing.T, p *Play, w *skew.Walk, e skew.Event) {
+	for n, o := range w.Next() {
+		if o.Who == e.Who && o.What == e.What {
+			t.Logf("rule bites at %q: it is %q", e, o)
+			p.Step(w, n)
+			return
+		}
+	}
+	t.Logf("the full rules have no %q among %v", e, w.Next())
+}
+
+func same(a, b skew.World) bool {
+	if a.L != b.L || a.M != b.M {
+		return false
+	}
+	for i := range a.Ours {
+		if a.Ours[i] != b.Ours[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// rule is what package skew takes out under a name.
+func rule(name string) skew.Rule {
+	r, err := skew.ParseRules(name)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}

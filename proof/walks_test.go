@@ -1,0 +1,221 @@
+package proof
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+var (
+	seed  = flag.Uint64("seed", 1, "of the random walks, and the first of the histories")
+	walks = flag.Int("walks", 2, "how many a scenario")
+)
+
+// wander takes n random steps of what the model allows, each as likely as its weight.
+func wander(p *Play, w *skew.Walk, rng *rand.Rand, n int, weight func(skew.Event) int) {
+	if raced {
+		n /= 4
+	}
+	for range n {
+		next := w.Next()
+		weights, sum := make([]int, len(next)), 0
+		for i, e := range next {
+			weights[i] = weight(e)
+			sum += weights[i]
+		}
+		if sum == 0 {
+			return
+		}
+		at, draw := 0, rng.IntN(sum)
+		for ; draw >= weights[at]; at++ {
+			draw -= weights[at]
+		}
+		p.Step(w, at)
+	}
+}
+
+// weight makes crashes and abandoned attempts rarer, and lets time pass.
+func weight(e skew.Event) int {
+	switch e.What + " " + e.Result {
+	case "renewed lost", "check lost", "getset lost":
+		return 60 // seldom to be had, and what much hangs on
+	}
+	switch e.What {
+	case skew.Tick.What:
+		return 12
+	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty":
+		return 1
+	case "clock", "judge":
+		return 2
+	}
+	return 5
+}
+
+// TestVerbatimFollowsTheModelOfItsDialect: whatever the model's old clients may do in turn, the real
+// ones do, with the same answers of the server, the same values on the key, the same beliefs.
+func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
+	for _, d := range dialect.Presets() {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			for n := range *walks {
+				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+				sc := skew.Scenario{Dialect: d, Old: 3, Lease: 4 + rng.IntN(3), Job: 1 + rng.IntN(9), Gap: rng.IntN(4), Reply: rng.IntN(3), Behind: rng.IntN(3), Ahead: rng.IntN(3), Overrun: n%3 == 0}
+				play(t, n, sc, nil, rng, 300)
+			}
+		})
+	}
+}
+
+// beside is a scenario of ours beside old clients that keep to the rules.
+func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) skew.Scenario {
+	sc := skew.Scenario{Dialect: d, Old: old, Lease: 6, Job: 4, Gap: 1, Reply: 1, Ahead: 1}
+	sc.Ours = skew.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2), Known: rng.IntN(3) == 0}
+	sc.Ours.Look = sc.Lease + 4 // the real rule asks for so long a look beside a lease that allows such a TTL
+	if rng.IntN(2) == 0 || d.OrMine {
+		sc.Ours.Settle = sc.Gap + 1
+		sc.Ours.SettleAlways = rng.IntN(2) == 0
+	}
+	sc.Overrun = rng.IntN(2) == 0
+	return sc
+}
+
+func TestHardenedFollowsItsModel(t *testing.T) {
+	for _, d := range dialect.Presets() {
+		if d.NeverReleases() {
+			continue // ours leaves the old client's own stamp there (rule 10), which the model leaves out
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			for n := range *walks {
+				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+				sc := beside(d, 2, 2, rng)
+				play(t, n, sc, Hardened{}, rng, 300)
+			}
+		})
+	}
+}
+
+// TestBridgeFollowsItsModel: in every phase and from each to the next and back, members lagging behind the
+// record and leases of the phase before among them.
+func TestBridgeFollowsItsModel(t *testing.T) {
+	ways := [][2]skew.Phase{
+		{skew.PhaseObserve, skew.PhaseDual}, {skew.PhaseDual, skew.PhaseSealed}, {skew.PhaseSealed, skew.PhaseModern},
+		{skew.PhaseModern, skew.PhaseClean}, {skew.PhaseDual, skew.PhaseClean},
+	}
+	for _, d := range dialect.Presets() {
+		if d.NeverReleases() {
+			continue // as above
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			for n := range *walks * 2 {
+				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+				sc := beside(d, 2, 2, rng)
+				way := ways[rng.IntN(len(ways))]
+				sc.Ours.Phase, sc.Ours.To, sc.Ours.NoTombstone = way[0], way[1], rng.IntN(3) == 0
+				// Members of whom nobody hears, such as read of a step while their lease runs, and a registry that
+				// forgets them.
+				sc.Ours.Vanishes, sc.Ours.Restored = rng.IntN(3) == 0, way[1] == skew.PhaseClean && rng.IntN(2) == 0
+				sc.Ours.Empties = rng.IntN(4) == 0
+				play(t, n, sc, bridge(t), rng, 300)
+			}
+		})
+	}
+}
+
+// TestLateCommandsFollowTheModel: requests that reach the server long after they were sent, replies that
+// come when nobody trusts them any more, attempts cancelled on their way.
+func TestLateCommandsFollowTheModel(t *testing.T) {
+	for name, phase := range map[string]skew.Phase{"modern": skew.PhaseClean, "hardened": skew.PhaseObserve, "bridge": skew.PhaseDual} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range *walks * 3 {
+				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+				sc := skew.Scenario{Dialect: dialect.Jedis()}
+				sc.Ours = skew.Ours{Clients: 3, Phase: phase, TTL: 4, Margin: 1, Stop: 1, Late: true}
+				if phase != skew.PhaseClean {
+					sc.Old, sc.Lease, sc.Job, sc.Gap, sc.Overrun = 1, 6, 4, 1, n%2 == 0
+				}
+				play(t, n, sc, speaks(t, sc), rng, 300)
+			}
+		})
+	}
+}
+
+// play is a walk of n steps. A takeover is two commands of the real client, so it has no late one.
+func play(t *testing.T, n int, sc skew.Scenario, protocol Protocol, rng *rand.Rand, steps int) {
+	t.Helper()
+	w, err := skew.NewWalk(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
+	wander(NewPlay(t, sc, protocol), w, rng, steps, func(e skew.Event) int {
+		if sc.Ours.Late && e.Result == "takeover" {
+			return 0
+		}
+		return weight(e)
+	})
+}
+
+// TestObserversOfUnchangedBytesFollowTheModel: ours judge by how long the same bytes have stood, looking
+// as often as they must, and now and then not.
+//
+// A look and an attempt are one to the real client. So an attempt is made right after a look, which then
+// adds nothing to it, and a look is not made by who would take the key at once, nor beside M, where the
+// real client does not judge and so does not remember.
+func TestObserversOfUnchangedBytesFollowTheModel(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Errorception(), dialect.Faye(), dialect.RedisPy(), dialect.JedisUUID()} {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			for n := range *walks * 2 {
+				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+				sc := beside(d, 1, 2, rng)
+				sc.Lease, sc.Behind, sc.Overrun = 10, 5, false
+				sc.Ours.Unchanged, sc.Ours.Sparse = sc.Lease+1, 1+rng.IntN(2)
+				if d.Slack == 0 || d.Inclusive {
+					sc.Ours.Unchanged--
+				}
+				if n%2 == 0 {
+					sc.Ours.Phase = skew.PhaseDual
+				}
+				w, err := skew.NewWalk(sc)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
+				p := NewPlay(t, sc, speaks(t, sc))
+				taken := 0
+				wander(p, w, rng, 400, func(e skew.Event) int {
+					if e.Result == "takeover" {
+						taken++
+					}
+					return watchful(w, sc, e)
+				})
+				t.Logf("%d times a takeover was open", taken)
+			}
+		})
+	}
+}
+
+// watchful weighs events so that values are mostly followed for as long as it takes.
+func watchful(w *skew.Walk, sc skew.Scenario, e skew.Event) int {
+	v := w.World()
+	for i, c := range v.Ours {
+		if e.Who != "ours"+string(rune('1'+i)) || c.Step != "idle" {
+			continue
+		}
+		switch {
+		case e.What == "sample" && (v.M.Kind != "" || w.Find(skew.Event{Who: e.Who, What: "acquire", Result: "takeover"}) >= 0):
+			return 0
+		case e.What == "sample" && c.Watches && c.Looked >= sc.Ours.Sparse:
+			return 400
+		case e.What == "acquire" && v.L.Kind == "stamp" && !(c.Watches && c.Looked == 0) && v.M.Kind == "":
+			return 0
+		}
+	}
+	return weight(e)
+}

@@ -1,0 +1,285 @@
+// Package redisconn reads the address of a Redis server as the command takes it, and connects to it.
+//
+// A password that came in never goes out: not in an Address that is printed, not in an error of
+// parsing, dialing or authenticating, even where the server repeats what it was sent. What a caller
+// makes of the address that it was given is the caller's matter, and so is the list of processes,
+// where everybody reads a password that was written on the command line.
+//
+// # Addresses
+//
+//	redis://[user:password@]host[:port][/db]
+//	rediss://…                                 the same over TLS
+//	unix://[user:password@]/path[?db=N&user=NAME&password=WORD]
+//	redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/db]
+//
+// The user and the password are those of the Redis server, percent-encoded. Sentinels are asked
+// without a password.
+package redisconn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Default is where a server is looked for when no address is given.
+const Default = "redis://127.0.0.1:6379"
+
+// Env is the variable that holds the address when it is not given as a flag.
+const Env = "GETSETLOCK_REDIS"
+
+// EnvCACert is the variable that holds the file of [Options.CACert]. It belongs to the
+// address in [Env]: it says nothing about a server that a flag names.
+const EnvCACert = "GETSETLOCK_CACERT"
+
+// Pick returns the address to use: the flag, else the environment's, else [Default].
+func Pick(flag string, getenv func(string) string) string {
+	if flag != "" {
+		return flag
+	}
+	if s := getenv(Env); s != "" {
+		return s
+	}
+	return Default
+}
+
+// Address is where a server is and who we are to it. The zero value is no address.
+type Address struct {
+	kind     kind
+	hosts    []string // host:port; of the sentinels where there are any
+	path     string   // of the unix socket
+	master   string   // the name that sentinels know it by
+	db       int
+	user     string
+	password string
+	asked    string // the password as it was written, perhaps percent-encoded
+}
+
+type kind string
+
+const (
+	plain    kind = "redis"
+	secure   kind = "rediss"
+	socket   kind = "unix"
+	sentinel kind = "redis+sentinel"
+)
+
+const (
+	redisPort    = "6379"
+	sentinelPort = "26379"
+)
+
+// Parse reads an address. Its errors name the part that is wrong and repeat nothing of it: where an
+// address is written wrongly, any part may be the password.
+func Parse(raw string) (Address, error) {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	a := Address{kind: kind(strings.ToLower(scheme))}
+	if !ok || a.kind != plain && a.kind != secure && a.kind != socket && a.kind != sentinel {
+		return Address{}, bad("it must begin with redis://, rediss://, unix:// or redis+sentinel://")
+	}
+	authority, tail := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	hosts, err := a.parseUser(authority)
+	if err != nil {
+		return Address{}, err
+	}
+	path, query, _ := strings.Cut(tail, "?")
+	switch {
+	case a.kind == socket:
+		err = a.parseSocket(hosts, path, query)
+	case strings.ContainsAny(tail, "@#"):
+		// "redis://:pass/word@host": what follows the slash looks like a database.
+		err = bad("there is an @ or # behind the host: a password that contains / ? # @ or %% must be percent-encoded (%%2F %%3F %%23 %%40 %%25)")
+	case query != "" || strings.Contains(tail, "?"):
+		err = bad("it takes no ?parameters")
+	case a.kind == sentinel:
+		err = a.parseSentinels(hosts, path)
+	default:
+		err = a.parseServer(hosts, path)
+	}
+	if err != nil {
+		return Address{}, err
+	}
+	return a, nil
+}
+
+func bad(format string, args ...any) error {
+	return fmt.Errorf("the Redis address cannot be used: "+format, args...)
+}
+
+var errEscape = bad("a %% in its user or password is not followed by two hexadecimal digits: write %%25 for the character itself")
+
+// parseUser takes user and password off the authority and returns the rest.
+func (a *Address) parseUser(authority string) (hosts string, err error) {
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return authority, nil
+	}
+	user, password, both := strings.Cut(authority[:at], ":")
+	if !both && user != "" {
+		return "", bad("it has a user and no password: write user:password@, or :password@ for the default user")
+	}
+	return authority[at+1:], a.setUser(user, password)
+}
+
+func (a *Address) setUser(user, password string) error {
+	var err error
+	if a.user, err = url.PathUnescape(user); err != nil {
+		return errEscape
+	}
+	if a.password, err = url.PathUnescape(password); err != nil {
+		return errEscape
+	}
+	a.asked = password
+	if a.user != "" && a.password == "" {
+		return bad("its user has no password")
+	}
+	return nil
+}
+
+func (a *Address) parseServer(host, path string) error {
+	if strings.Contains(host, ",") {
+		return bad("it names several hosts, which only redis+sentinel:// does")
+	}
+	address, err := hostPort(host, redisPort)
+	if err != nil {
+		return err
+	}
+	a.hosts = []string{address}
+	return a.setDB(strings.Trim(path, "/"))
+}
+
+func (a *Address) parseSentinels(hosts, path string) error {
+	for _, host := range strings.Split(hosts, ",") {
+		address, err := hostPort(host, sentinelPort)
+		if err != nil {
+			return err
+		}
+		a.hosts = append(a.hosts, address)
+	}
+	name, db, _ := strings.Cut(strings.Trim(path, "/"), "/")
+	master, err := url.PathUnescape(name)
+	if err != nil || master == "" {
+		return bad("the name by which the sentinels know the master is missing: redis+sentinel://host,host/master")
+	}
+	a.master = master
+	return a.setDB(db)
+}
+
+func (a *Address) parseSocket(host, path, query string) error {
+	if host != "" || !strings.HasPrefix(path, "/") {
+		return bad("a socket is written with three slashes: unix:///run/redis.sock")
+	}
+	var err error
+	if a.path, err = url.PathUnescape(path); err != nil || strings.ContainsAny(path, "#") {
+		return bad("the path of its socket is not percent-encoded as it should be")
+	}
+	var user, password string
+	for _, pair := range strings.Split(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		switch name {
+		case "":
+		case "db":
+			err = a.setDB(value)
+		case "user":
+			user = value
+		case "password":
+			password = value
+		default:
+			err = bad("of ?parameters it takes only db, user and password")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if user == "" && password == "" {
+		return nil
+	}
+	if a.password != "" {
+		return bad("it has a user or password in two places")
+	}
+	return a.setUser(user, password)
+}
+
+// TLS reports whether connections to the server are encrypted.
+func (a Address) TLS() bool { return a.kind == secure }
+
+// Database is the number that the address selects.
+func (a Address) Database() int { return a.db }
+
+func (a *Address) setDB(text string) error {
+	if text == "" {
+		return nil
+	}
+	db, err := strconv.Atoi(text)
+	if err != nil || db < 0 {
+		return bad("what stands behind the host is not the number of a database")
+	}
+	a.db = db
+	return nil
+}
+
+// hostPort completes a host. "[::1]:6379" and "[::1]" are IPv6.
+func hostPort(s, port string) (string, error) {
+	host := s
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
+		host, port = s[:i], s[i+1:]
+	}
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	} else if strings.Contains(host, ":") {
+		return "", bad("its host has a colon: an IPv6 address is written in brackets")
+	}
+	if host == "" {
+		return "", bad("it names no host")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", bad("what follows the colon behind the host is not a port; if it is part of a password, percent-encode that")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Redacted is the address without its password, for people. It can be parsed again where there was
+// none.
+func (a Address) Redacted() string {
+	who := ""
+	if a.password != "" {
+		who = url.PathEscape(a.user) + ":***@"
+	}
+	s := string(a.kind) + "://" + who
+	switch a.kind {
+	case socket:
+		s += (&url.URL{Path: a.path}).EscapedPath()
+		if a.db != 0 {
+			s += "?db=" + strconv.Itoa(a.db)
+		}
+		return s
+	case sentinel:
+		s += strings.Join(a.hosts, ",") + "/" + url.PathEscape(a.master)
+	default:
+		s += strings.Join(a.hosts, ",")
+	}
+	if a.db != 0 {
+		s += "/" + strconv.Itoa(a.db)
+	}
+	return s
+}
+
+// String is Redacted, so that no format verb prints more.
+func (a Address) String() string { return a.Redacted() }
+
+// GoString is Redacted too: %#v would print the fields.
+func (a Address) GoString() string { return "redisconn.Address(" + a.Redacted() + ")" }
+
+// Format keeps verbs such as %d and %x from printing the fields.
+func (a Address) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(a.Redacted())) }
+
+// MarshalText is Redacted for encoders, such as those of package log/slog.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.Redacted()), nil }
+
+var errNoAddress = errors.New("redisconn: the zero Address names no server")

@@ -1,0 +1,232 @@
+package offset
+
+import (
+	"time"
+)
+
+// DefaultRate is the greatest rate error assumed of a clock where none is given, in parts per million:
+// what ntpd slews by at most. Free-running quartz stays below 30.
+const DefaultRate = 500
+
+// Estimator bounds the offset of one writer's clock from the writes seen at one address. Its memory is
+// constant, its answers are intervals that hold while its assumptions do; where they cannot all hold it
+// says so, see [Estimator.Contradictions].
+//
+// It assumes that the lease is right, that one process writes, that neither its clock nor the server's
+// stepped, that its rate error stays within the given one, and that its clock never ran backwards
+// otherwise.
+//
+// HAZARD: a rate beyond the given one (chrony may slew by 83,333 ppm) moves the clock out of an
+// interval without a contradiction until the next write.
+type Estimator struct {
+	ppm     float64
+	tracks  []*track // in the order of their first write; more than one only after a contradiction
+	dropped int      // tracks that fell out of memory
+	runs    []run
+	free    track // bounds that know no lease, since the newest track began
+	backs   []Contradiction
+}
+
+// run is a row of writes that all fell to one track.
+type run struct {
+	track *track
+	last  int64
+}
+
+const (
+	mostTracks = 8
+	mostRuns   = 64
+)
+
+// newEstimator starts without knowledge. ppm is the greatest rate error of the client's clock against
+// the server's, in parts per million; zero takes DefaultRate.
+func newEstimator(ppm float64) (*Estimator, error) {
+	if ppm == 0 {
+		ppm = DefaultRate
+	}
+	if !(ppm > 0 && ppm <= 500_000) {
+		return nil, impossible("ppm", ppm, "more than 0 and at most 500000")
+	}
+	return &Estimator{ppm: ppm}, nil
+}
+
+// Stamp adds a write. It fails with a *skew.ParameterError, and then nothing was added.
+func (e *Estimator) Stamp(s Stamped) error {
+	if err := s.valid(); err != nil {
+		return err
+	}
+	low := s.low()
+	var high *bound
+	if b, ok := s.high(); ok {
+		high = &b
+	}
+	if high != nil && high.offset < low.offset {
+		// The server's clock was less at the write than at the command before it and the sleep.
+		e.wentBack(s, low.offset-high.offset)
+		return nil
+	}
+	var fitting []*track
+	for _, t := range e.tracks {
+		if t.fits(e.ppm, &low, high) {
+			fitting = append(fitting, t)
+		}
+	}
+	switch len(fitting) {
+	case 0:
+		e.begin(s.Key, low, high)
+	case 1:
+		e.extend(fitting[0], s.Key, low, high)
+	}
+	// A write that fits two clocks says nothing about either: it may be the other's.
+	return nil
+}
+
+func (e *Estimator) extend(t *track, key string, low bound, high *bound) {
+	t.addLow(e.ppm, low)
+	if high != nil {
+		t.addHigh(e.ppm, *high)
+	}
+	t.count++
+	t.last = max(t.last, low.at)
+	t.keys.add(key)
+	if n := len(e.runs); n > 0 && e.runs[n-1].track == t {
+		e.runs[n-1].last = t.last
+		return
+	}
+	if len(e.runs) == mostRuns {
+		e.runs = append(e.runs[:0], e.runs[1:]...)
+	}
+	e.runs = append(e.runs, run{t, low.at})
+}
+
+// begin starts a new track. If the lower bound broke with the old ones, the upper one may be measured
+// from before the step of the server that did it, and is left out.
+func (e *Estimator) begin(key string, low bound, high *bound) {
+	var broke int64
+	if len(e.tracks) > 0 {
+		broke = e.newest().broken(e.ppm, &low, high)
+		if !e.newest().fits(e.ppm, &low, nil) {
+			high = nil
+		}
+	}
+	if len(e.tracks) == mostTracks {
+		e.forget()
+	}
+	t := &track{first: low.at, last: low.at, after: broke}
+	e.tracks = append(e.tracks, t)
+	e.free = track{}
+	e.extend(t, key, low, high)
+}
+
+// forget drops the track that was written to least recently.
+func (e *Estimator) forget() {
+	oldest := 0
+	for i, t := range e.tracks {
+		if t.last < e.tracks[oldest].last {
+			oldest = i
+		}
+	}
+	gone := e.tracks[oldest]
+	e.tracks = append(e.tracks[:oldest], e.tracks[oldest+1:]...)
+	e.dropped++
+	kept := e.runs[:0]
+	for _, r := range e.runs {
+		if r.track != gone {
+			kept = append(kept, r)
+		}
+	}
+	e.runs = kept
+}
+
+func (e *Estimator) wentBack(s Stamped, by time.Duration) {
+	if len(e.backs) == mostTracks {
+		e.backs = append(e.backs[:0], e.backs[1:]...)
+		e.dropped++
+	}
+	e.backs = append(e.backs, Contradiction{
+		Kind: ServerStepped, From: s.At.UTC(), Until: s.Prev.UTC(), By: Interval{NoLow, -by},
+	})
+}
+
+// Judge adds what the client's own decision about a stamp says of its clock. It fails with a
+// *skew.ParameterError, and then nothing was added.
+func (e *Estimator) Judge(j Judged) error {
+	if err := j.valid(); err != nil {
+		return err
+	}
+	b := j.bound()
+	if e.free.count == 0 {
+		e.free.first = b.at
+	}
+	low, high := &b, (*bound)(nil)
+	if !j.Expired {
+		low, high = nil, &b
+	}
+	if !e.free.fits(e.ppm, low, high) {
+		// Its own judgements disagree: the clock stepped, which the stamps will show.
+		e.free = track{first: b.at}
+	}
+	if low != nil {
+		e.free.addLow(e.ppm, b)
+	} else {
+		e.free.addHigh(e.ppm, b)
+	}
+	e.free.count++
+	e.free.last = max(e.free.last, b.at)
+	return nil
+}
+
+// Writes is how many writes count: those that fitted two clocks do not.
+func (e *Estimator) Writes() int {
+	n := 0
+	for _, t := range e.tracks {
+		n += t.count
+	}
+	return n
+}
+
+// Offset is what is known of the writer's offset at an instant of the server's clock: Anything before
+// the first write. After a step it is that of the clock since; where two clocks write by turns it is
+// the interval around all of them.
+func (e *Estimator) Offset(at time.Time) Interval {
+	if len(e.tracks) == 0 {
+		return e.free.at(e.ppm, at.UnixNano())
+	}
+	out := e.newest().at(e.ppm, at.UnixNano())
+	for _, t := range e.tracks {
+		if e.runsOf(t) > 1 {
+			out = out.hull(t.at(e.ppm, at.UnixNano()))
+		}
+	}
+	if both := out.intersect(e.free.at(e.ppm, at.UnixNano())); !both.Empty() {
+		return both
+	}
+	return out
+}
+
+// Line is the same for a clock that ran at one rate since its last step: much narrower over a window
+// of minutes, and it has the rate. It is not ok where no such clock fits, or where an end is missing.
+//
+// HAZARD: a clock under ntpd or chrony changes its rate all the time. What the line says between and
+// beyond the writes is true only of one that does not.
+func (e *Estimator) Line(at time.Time) (line Line, ok bool) {
+	if len(e.tracks) == 0 {
+		return Line{}, false
+	}
+	return e.newest().line(e.ppm, at.UnixNano())
+}
+
+// newest is the track of the last write that counted.
+func (e *Estimator) newest() *track {
+	return e.runs[len(e.runs)-1].track
+}
+
+func (e *Estimator) runsOf(t *track) int {
+	n := 0
+	for _, r := range e.runs {
+		if r.track == t {
+			n++
+		}
+	}
+	return n
+}

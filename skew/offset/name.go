@@ -1,0 +1,250 @@
+package offset
+
+import (
+	"fmt"
+	"time"
+)
+
+// ContradictionKind names what broke an interval. That one of the four happened is proved; which one
+// is the likeliest by the rule beside each.
+type ContradictionKind string
+
+// The kinds.
+const (
+	// Step: from one write on, all fit another offset, and none goes back and forth. A fast slew looks
+	// the same.
+	Step ContradictionKind = "step"
+	// TwoProcesses: writes fit two offsets by turns, or jump to and fro three times in a row. The second is how it
+	// looks where the two wait for one connection so long that the command before a write tells nothing.
+	TwoProcesses ContradictionKind = "two_processes"
+	// WrongLease: writes fit two offsets by turns, which differ by whole seconds; or the client took
+	// stamps over, or left them, at times that its offset by its own stamps rules out.
+	WrongLease ContradictionKind = "wrong_lease"
+	// ServerStepped: a write is dated before the command that preceded it, or every writer of a fleet
+	// stepped by the same amount between the same instants.
+	ServerStepped ContradictionKind = "server_stepped"
+)
+
+// Contradiction is an empty intersection, named.
+type Contradiction struct {
+	Kind ContradictionKind
+	// From and Until are the server's instants between which it happened, or the first and last write
+	// that show it.
+	From, Until time.Time
+	// By is how far the offset moved (Step), the two clocks are apart (TwoProcesses: later less
+	// earlier), the real lease is from the given one, or from the other in use (WrongLease), and how
+	// far the server moved (ServerStepped).
+	By Interval
+}
+
+// String is one sentence part, for a report.
+func (c Contradiction) String() string {
+	what := map[ContradictionKind]string{
+		Step: "clock stepped by", TwoProcesses: "two processes, whose clocks differ by",
+		WrongLease: "lease is off by", ServerStepped: "server's clock stepped by",
+	}[c.Kind]
+	return fmt.Sprintf("%s %v, between %s and %s", what, c.By,
+		c.From.UTC().Format(time.RFC3339Nano), c.Until.UTC().Format(time.RFC3339Nano))
+}
+
+// Contradictions names what the writes so far cannot have come from one steady clock without. Empty
+// means that nothing contradicts the assumptions, which does not prove them. The oldest are forgotten
+// where there are many.
+func (e *Estimator) Contradictions() []Contradiction {
+	out := append([]Contradiction(nil), e.backs...)
+	out = append(out, toAndFro(e.steps())...)
+	out = append(out, e.turns()...)
+	if c, ok := e.freeDisagrees(); ok {
+		out = append(out, c)
+	}
+	return out
+}
+
+// steps are the changes from one track to the next where not both come back.
+func (e *Estimator) steps() []jump {
+	var out []jump
+	for i := 1; i < len(e.runs); i++ {
+		before, after := e.runs[i-1].track, e.runs[i].track
+		if e.byTurns(before, after) {
+			continue
+		}
+		from, until := e.runs[i-1].last, e.runs[i].last
+		if e.runsOf(after) == 1 {
+			from, until = after.after, after.first
+		}
+		// Where the server was set back, the last write before is dated later than the first after.
+		end := max(until, e.runs[i-1].last)
+		by := after.at(e.ppm, until).minus(before.before(e.ppm, from, end))
+		from, until = min(from, until), end
+		out = append(out, jump{
+			Contradiction{Kind: Step, From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(), By: by},
+			// Which way it went is asked of all that is known of both tracks; how far, of less.
+			direction(after.at(e.ppm, end).minus(before.at(e.ppm, end))),
+		})
+	}
+	return out
+}
+
+// jump is a step, and which way: 1 forwards, −1 back, 0 not known.
+type jump struct {
+	Contradiction
+	way int
+}
+
+// leastJumps is how many steps of changing direction make two processes: a clock that was set wrong and
+// back makes two.
+const leastJumps = 3
+
+// toAndFro makes one contradiction of steps in a row that each undo the one before.
+func toAndFro(steps []jump) []Contradiction {
+	var out []Contradiction
+	for i := 0; i < len(steps); {
+		n := 1
+		for i+n < len(steps) && steps[i+n].way*steps[i+n-1].way < 0 {
+			n++
+		}
+		if n < leastJumps {
+			out = append(out, steps[i].Contradiction)
+			i++
+			continue
+		}
+		two := Contradiction{Kind: TwoProcesses, From: steps[i].From, Until: steps[i+n-1].Until, By: steps[i].By}
+		for _, s := range steps[i+1 : i+n] {
+			by := s.By
+			if s.way != steps[i].way {
+				by = Interval{}.minus(by)
+			}
+			two.By = closer(two.By, by)
+		}
+		out = append(out, two)
+		i += n
+	}
+	return out
+}
+
+func direction(by Interval) int {
+	switch {
+	case by.Low != NoLow && by.Low > 0:
+		return 1
+	case by.High != NoHigh && by.High < 0:
+		return -1
+	}
+	return 0
+}
+
+// closer is what two measures of one distance allow, or, where they disagree, all that either allows of
+// the ends that are known.
+func closer(a, b Interval) Interval {
+	if both := a.intersect(b); !both.Empty() {
+		return both
+	}
+	return a.hull(b)
+}
+
+// byTurns asks for a, b, a, b: a clock that stepped and was set back makes a, b, a.
+func (e *Estimator) byTurns(a, b *track) bool {
+	return a != b && e.runsOf(a) > 1 && e.runsOf(b) > 1
+}
+
+func (e *Estimator) turns() []Contradiction {
+	var out []Contradiction
+	for i, a := range e.tracks {
+		for _, b := range e.tracks[i+1:] {
+			if !e.byTurns(a, b) {
+				continue
+			}
+			from, until := max(a.first, b.first), min(a.last, b.last)
+			from, until = min(from, until), max(from, until)
+			by := b.at(e.ppm, until).minus(a.at(e.ppm, until))
+			out = append(out, Contradiction{
+				Kind: kindOfTurns(by, a.keys.disjoint(&b.keys)),
+				From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(), By: by,
+			})
+		}
+	}
+	return out
+}
+
+// Clocks of two machines differ by any amount, leases by round ones. A difference known to a tenth of
+// a second that allows whole seconds is one in ten by chance; with a key set for each, half a second
+// will do.
+func kindOfTurns(by Interval, ownKeys bool) ContradictionKind {
+	known := 100 * time.Millisecond
+	if ownKeys {
+		known = 500 * time.Millisecond
+	}
+	if by.Width() > known {
+		return TwoProcesses
+	}
+	if whole := floorTo(by.High, time.Second); whole != 0 && whole >= by.Low {
+		return WrongLease
+	}
+	return TwoProcesses
+}
+
+func floorTo(d, step time.Duration) time.Duration {
+	rest := d % step
+	if rest < 0 {
+		rest += step
+	}
+	return d - rest
+}
+
+// freeDisagrees compares the newest track, which hangs on the lease, with the judgements, which do
+// not, if both speak of the same time.
+func (e *Estimator) freeDisagrees() (Contradiction, bool) {
+	if len(e.tracks) == 0 || e.free.count == 0 {
+		return Contradiction{}, false
+	}
+	t := e.newest()
+	if t.count < 2 || e.free.last > t.last {
+		return Contradiction{}, false
+	}
+	stamps, judged := t.at(e.ppm, e.free.last), e.free.at(e.ppm, e.free.last)
+	if !stamps.intersect(judged).Empty() {
+		return Contradiction{}, false
+	}
+	return Contradiction{
+		Kind: WrongLease, From: time.Unix(0, e.free.first).UTC(), Until: time.Unix(0, e.free.last).UTC(),
+		By: stamps.minus(judged),
+	}, true
+}
+
+// roundLeases are what people write into a constructor, with the multiples of a minute beyond.
+var roundLeases = []time.Duration{
+	time.Second, 2 * time.Second, 3 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second,
+	20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute, 90 * time.Second, 2 * time.Minute,
+	3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute,
+	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+}
+
+// SnapLease guesses a lease that nobody stated. assumed is the lease that the writes were added with,
+// offset what came out; a lease that is off by x moves the offset by x, so the sum is known and its
+// parts are not. It takes the round number nearest to the sum, with a warning that has to be shown.
+// It is not ok where the sum is not clearly nearest to one.
+//
+// Relative offsets within a fleet that shares one lease need no guess: they are exact, and only they
+// matter for safety.
+func SnapLease(assumed time.Duration, offset Interval) (lease time.Duration, warning string, ok bool) {
+	if !offset.Bounded() || offset.Empty() {
+		return 0, "", false
+	}
+	sum := offset.Shift(assumed)
+	middle := sum.Low + (sum.High-sum.Low)/2
+	best, second := NoHigh, NoHigh
+	for _, l := range roundLeases {
+		switch away := (middle - l).Abs(); {
+		case away < best:
+			best, second, lease = away, best, l
+		case away < second:
+			second = away
+		}
+	}
+	// Four times nearer to one than to any other, and no further from it than a tenth of it.
+	if reach := best + sum.Width()/2; 4*reach > second || reach > lease/10 {
+		return 0, "", false
+	}
+	warning = fmt.Sprintf("lease %v is a guess, the round number nearest to what was written; "+
+		"offsets are right only if it is, relative ones if all clients share it", lease)
+	return lease, warning, true
+}

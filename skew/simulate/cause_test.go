@@ -1,0 +1,127 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+func TestDoubleGrantOfJedisUUIDNeedsNoSkew(t *testing.T) {
+	s := plainFleet()
+	s.Dialect, s.Lease, s.Job, s.Latency = dialect.JedisUUID(), 10*sec, mustParse(t, "exp:500ms"), mustParse(t, "exp:2ms")
+	s.CrashShare, s.For = 0.02, less(30*day)
+	r := mustSimulate(t, s)
+	if r.Causes.Protocol == 0 || r.Causes.Main() != CauseProtocol {
+		t.Errorf("got %+v", r)
+	}
+	s.Dialect = dialect.Jedis()
+	if r := mustSimulate(t, s); r.Causes.Protocol > 0 {
+		t.Errorf("Jedis: %+v", r)
+	}
+}
+
+// SET NX EX 3 with a job of 7 s: the first overrun DEL frees the second's key, and so on.
+func TestOneOverrunBecomesAChain(t *testing.T) {
+	s := plainFleet()
+	s.Dialect, s.Lease, s.Job, s.Clients, s.Acquisitions = dialect.SetDel(), 3*sec, Constant(7*sec), 5, 500
+	r := mustSimulate(t, s)
+	if r.LongestChain < 3 || r.MostHolders < 3 || r.Causes.Main() != CauseJob || r.Causes.Skew+r.Causes.Jump+r.Causes.Protocol > 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestCauseIsSkewWhereJobsAreShortAndClocksApart(t *testing.T) {
+	s := plainFleet()
+	s.Lease, s.Job, s.Acquisitions = sec, Constant(600*ms), 2000
+	s.Offsets = []time.Duration{0, 700 * ms}
+	if r := mustSimulate(t, s); r.Causes.Main() != CauseSkew || r.Causes.Job > 0 || r.Causes.Jump > 0 {
+		t.Errorf("apart: %+v", r)
+	}
+	s.Offsets = []time.Duration{-700 * ms, 0, 0, 0}
+	if r := mustSimulate(t, s); r.Causes.Main() != CauseSkew || r.Causes.Job > 0 || r.Causes.Jump > 0 {
+		t.Errorf("one behind: %+v", r)
+	}
+	s.Offsets = nil
+	if r := mustSimulate(t, s); r.Episodes > 0 {
+		t.Errorf("together: %+v", r)
+	}
+	s.Job = Constant(1500 * ms)
+	if r := mustSimulate(t, s); r.Causes.Main() != CauseJob || r.Causes.Skew+r.Causes.Jump > 0 {
+		t.Errorf("long jobs: %+v", r)
+	}
+}
+
+// The clocks agree, but for steps of 1.9 s there and back; only what comes right after one is a jump.
+func TestCauseIsTheJumpRightAfterIt(t *testing.T) {
+	var jumps int64
+	for seed := range uint64(10) {
+		s := plainFleet()
+		s.Lease, s.Job, s.Rest, s.Clients, s.Acquisitions, s.Seed = 2*sec, Constant(1500*ms), mustParse(t, "exp:1s"), 3, 3000, seed
+		s.Clocks = Clocks{Step: Steps{Kind: StepInward, By: 1900 * ms, Every: time.Hour}}
+		r := mustSimulate(t, s)
+		jumps += r.Causes.Jump
+		if r.Causes.Job+r.Causes.Protocol > 0 {
+			t.Errorf("seed %d: %+v", seed, r)
+		}
+	}
+	if jumps < 5 {
+		t.Errorf("%d jumps in ten runs", jumps)
+	}
+}
+
+func TestPausesOfAHolderCountAsLongJobs(t *testing.T) {
+	p, err := Lookup("vm-pause")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := plainFleet()
+	s.Lease, s.Job, s.Clocks, s.Acquisitions, s.For = 3*sec, Constant(500*ms), p.Clocks, 0, less(20*day)
+	s.Rest = Constant(sec)
+	r := mustSimulate(t, s)
+	if r.Causes.Job == 0 || r.Causes.Skew+r.Causes.Jump > 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// The law's recovery: a crashed holder blocks the key for lease + c, more if its clock was ahead.
+func TestCrashedHolderBlocksTheKeyForItsLease(t *testing.T) {
+	s := plainFleet()
+	s.Clients, s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 2, 10*sec, Constant(ms), 1, time.Hour, 50
+	s.Restart = Constant(0)
+	for _, ahead := range []time.Duration{0, 40 * sec} {
+		s.Offsets = []time.Duration{ahead, ahead}
+		r := mustSimulate(t, s)
+		each := r.Blocked / time.Duration(r.Acquisitions)
+		if each < 9500*ms || each > 10200*ms || r.Crashes < 45 {
+			t.Errorf("both %v ahead: %v each, %+v", ahead, each, r)
+		}
+	}
+	// One is 40 s ahead, and stays away after its crash; the other does not give up.
+	s.Dialect, s.Lease, s.Restart, s.Offsets = dialect.Errorception(), 10*sec, Constant(2*time.Hour), []time.Duration{40 * sec, 0}
+	longest := time.Duration(0)
+	for s.Seed = range uint64(8) {
+		longest = max(longest, mustSimulate(t, s).WaitMost)
+	}
+	if longest < 49500*ms || longest > 50200*ms {
+		t.Errorf("one ahead: longest wait %v", longest)
+	}
+}
+
+func TestKeyOfACrashedClientWithoutTimeIsBlockedForEver(t *testing.T) {
+	s := plainFleet()
+	s.Dialect, s.CrashShare, s.For, s.Acquisitions = dialect.Bare(), 0.5, time.Hour, 0
+	r := mustSimulate(t, s)
+	if r.Blocked < 59*time.Minute || r.Span != time.Hour {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestClientsGiveUpAfterTheirDialectsWait(t *testing.T) {
+	s := plainFleet()
+	s.Clients, s.Job, s.Acquisitions = 2, Constant(40*sec), 50
+	r := mustSimulate(t, s)
+	if r.GaveUp < 40 || r.WaitMost > 11*sec {
+		t.Errorf("Jedis waits 10 s: %+v", r)
+	}
+}

@@ -1,0 +1,333 @@
+package simulate
+
+import "github.com/getsetlock/getsetlock/legacy/dialect"
+
+// simPC is what a client's next event is. All but the last three happen at the server.
+type simPC uint8
+
+const (
+	simSetnx      simPC = iota
+	simGet              // after a lost SETNX
+	simGetset           //
+	simLastSetnx        // the one after a held or missing value
+	simExpireLost       // EXPIRE of a waiter
+	simExpireWon        // EXPIRE of a winner, whose job begins with its reply
+	simReleaseGet       // the release looks at the key
+	simDel
+	simLeave // at the client: it stops believing without deleting
+	simCrash
+	simBack // at the client: it comes for the next acquire
+
+	simOurTry     // the acquire script
+	simOurWon     // its reply
+	simOurCheck   // the look after the settle
+	simOurChecked // its reply
+	simOurHolds   // whatever comes first while it holds
+	simOurRelease // the release script
+)
+
+type simClient struct {
+	name    int32
+	uuid    int32 // what its stamps carry where they carry one: a process that crashed comes back with another
+	pc      simPC
+	next    int64 // true time of the next event
+	holding bool
+	waiting bool
+
+	value, seen simValue
+	present     bool  // seen was there
+	clockRead   int64 // what its clock showed for the stamp
+	truth       int64 // true time of that reading
+	first       int64 // true time of the attempt's first reading
+	judged      int64 // what its clock showed for the judgement, and when
+	judgedAt    int64
+	began       int64 // the acquire
+	tries       int
+	robbed      Cause // why somebody took over while this one held
+
+	clock   simClock
+	pauseAt int64
+	pauses  [mostPauses]int64
+}
+
+// simKey is the key on the server, with what the value alone does not tell.
+type simKey struct {
+	value   simValue
+	present bool
+	expires int64 // never without TTL
+	owner   int32 // whose grant it protects, −1 if nobody's
+	truth   int64 // true time and offset of the reading behind the stamp
+	theta   int64
+	freed   Cause // why it is missing, if it should not be
+}
+
+func (m *Simulator) way() int64 { return m.Latency.draw(m.random) }
+
+// acquire begins a new acquire at a client's instant.
+func (m *Simulator) acquire(c *simClient, at int64) {
+	c.began, c.tries = at, 0
+	if m.isOurs(c.name) {
+		m.ourAsk(c, at)
+		return
+	}
+	m.attempt(c, at)
+}
+
+// attempt reads the clock and sends the SETNX.
+func (m *Simulator) attempt(c *simClient, at int64) {
+	c.tries++
+	c.first = at
+	m.restamp(c, at)
+	c.pc, c.next = simSetnx, at+m.way()
+}
+
+func (m *Simulator) restamp(c *simClient, at int64) {
+	c.clockRead, c.truth = m.read(c, at), at
+	if m.rules.stamps {
+		c.value = simValue{m.rules.stamp(c.clockRead), c.uuid}
+		return
+	}
+	m.serial++
+	c.value = simValue{m.serial, c.name}
+}
+
+// act is one event of a client.
+func (m *Simulator) act(c *simClient) {
+	switch c.pc {
+	case simSetnx, simLastSetnx:
+		m.setnx(c)
+	case simGet:
+		m.get(c)
+	case simGetset:
+		m.getset(c)
+	case simExpireLost, simExpireWon:
+		m.expireCommand(c)
+	case simReleaseGet:
+		m.releaseGet(c)
+	case simDel:
+		m.del(c)
+	case simLeave:
+		m.rest(c, m.now)
+	case simCrash:
+		m.tally.crashes++
+		m.ends(c)
+		m.uuids++
+		c.uuid = m.uuids
+		c.pc, c.next = simBack, m.now+m.Restart.draw(m.random)
+	case simBack:
+		m.acquire(c, m.idle(c, m.now))
+	default:
+		m.actOurs(c)
+	}
+}
+
+func (m *Simulator) setnx(c *simClient) {
+	m.tally.commands++
+	if !c.waiting {
+		c.waiting = true
+		m.tally.waiting++
+	}
+	last := c.pc == simLastSetnx
+	reply := m.idle(c, m.now+m.way())
+	everybody := m.rules.KeyTTL == dialect.TTLEverybody
+	switch {
+	case !m.key.present:
+		m.put(c)
+		m.key.expires = never
+		if m.rules.ttl != never {
+			m.key.expires = m.server.time + m.rules.ttl
+		}
+		cause := m.key.freed
+		m.wins(c, cause)
+		if everybody || m.rules.KeyTTL == dialect.TTLWinExpire || m.rules.KeyTTL == dialect.TTLAfterSetnx {
+			c.pc, c.next = simExpireWon, reply+m.way()
+			return
+		}
+		m.work(c, reply)
+	case everybody:
+		c.pc, c.next = simExpireLost, reply+m.way()
+	case last || !m.rules.takeover:
+		m.again(c, reply)
+	default:
+		c.pc, c.next = simGet, reply+m.way()
+	}
+}
+
+func (m *Simulator) put(c *simClient) {
+	k := &m.key
+	k.value, k.present, k.truth, k.theta = c.value, true, c.truth, c.clockRead-c.truth
+}
+
+func (m *Simulator) get(c *simClient) {
+	m.tally.commands++
+	c.seen, c.present = m.key.value, m.key.present
+	reply := m.idle(c, m.now+m.way())
+	c.judged, c.judgedAt = c.clockRead, c.truth
+	if m.rules.JudgesAnew {
+		c.judged, c.judgedAt = m.read(c, reply), reply
+	}
+	switch m.rules.next(c.seen, c.present, c.uuid, c.judged) {
+	case dialect.StepGetset:
+		if m.rules.Restamp {
+			m.restamp(c, reply)
+		}
+		c.pc, c.next = simGetset, reply+m.way()
+	case dialect.StepSetnxOnce:
+		c.pc, c.next = simLastSetnx, reply+m.way()
+	case dialect.StepAgain:
+		m.attempt(c, reply)
+	case dialect.StepGiveUp, dialect.StepFail:
+		m.givesUp(c, reply)
+	default:
+		m.again(c, reply)
+	}
+}
+
+func (m *Simulator) getset(c *simClient) {
+	m.tally.commands++
+	old, present := m.key.value, m.key.present
+	reply := m.idle(c, m.now+m.way())
+	now := c.clockRead
+	if m.rules.JudgesAnew {
+		now = m.read(c, reply)
+	}
+	outcome := m.rules.wins(old, c.seen, present, c.present, now)
+	cause := m.causeOf(c, present)
+	m.lostGetset(c, outcome)
+	if !present {
+		cause = m.key.freed
+		m.key.owner = -1
+	}
+	m.key.expires = never
+	m.put(c)
+	switch outcome {
+	case dialect.Won:
+		m.tally.takeovers++
+		m.wins(c, cause)
+		if t := m.rules.KeyTTL; t == dialect.TTLGetsetExpire || t == dialect.TTLWinExpire {
+			c.pc, c.next = simExpireWon, reply+m.way()
+			return
+		}
+		m.work(c, reply)
+	case dialect.Threw:
+		m.tally.clobbers++
+		m.givesUp(c, reply)
+	default:
+		m.tally.clobbers++
+		m.again(c, reply)
+	}
+}
+
+func (m *Simulator) expireCommand(c *simClient) {
+	m.tally.commands++
+	if m.key.present {
+		m.key.expires = m.server.time + m.rules.lease
+	}
+	reply := m.idle(c, m.now+m.way())
+	if c.pc == simExpireWon {
+		m.work(c, reply)
+		return
+	}
+	m.again(c, reply)
+}
+
+// again sleeps and tries once more, if the dialect still waits.
+func (m *Simulator) again(c *simClient, at int64) {
+	if m.rules.attempts > 0 && c.tries >= m.rules.attempts ||
+		m.rules.attempts == 0 && !m.rules.WaitsForever && at-c.began >= int64(m.rules.Wait) {
+		m.givesUp(c, at)
+		return
+	}
+	m.attempt(c, m.idle(c, at+int64(m.Poll)))
+}
+
+func (m *Simulator) givesUp(c *simClient, at int64) {
+	m.tally.gaveUp++
+	c.waiting = false
+	m.tally.waiting--
+	// Who is sent away comes back no sooner than it would have polled: a caller that asks in a loop.
+	c.pc, c.next = simBack, m.idle(c, at+max(m.Rest.draw(m.random), int64(m.Poll)))
+}
+
+// work draws the job, and whether the client lives to its end.
+func (m *Simulator) work(c *simClient, from int64) {
+	job := m.Job.draw(m.random)
+	if m.CrashShare > 0 && m.random.Float64() < m.CrashShare {
+		c.pc, c.next = simCrash, from+int64(m.random.Float64()*float64(job))
+		return
+	}
+	end := m.busy(c, from, job)
+	switch {
+	case m.rules.ReleaseGets():
+		c.pc, c.next = simReleaseGet, end+m.way()
+	case m.rules.Release == dialect.ReleaseNever:
+		c.pc, c.next = simLeave, end
+	default:
+		m.release(c, end)
+	}
+}
+
+// release decides at a client's instant and sends the DEL, or not.
+func (m *Simulator) release(c *simClient, at int64) {
+	now := int64(0)
+	if m.rules.stamps {
+		now = m.read(c, at)
+	}
+	switch m.rules.releases(c.value, c.seen, c.present, now) {
+	case dialect.ReleaseDeletes, dialect.ReleaseCompares:
+		c.pc, c.next = simDel, at+m.way()
+	default:
+		c.pc, c.next = simLeave, at
+	}
+}
+
+func (m *Simulator) releaseGet(c *simClient) {
+	m.tally.commands++
+	c.seen, c.present = m.key.value, m.key.present
+	m.release(c, m.idle(c, m.now+m.way()))
+}
+
+func (m *Simulator) del(c *simClient) {
+	m.tally.commands++
+	k := &m.key
+	compares := m.rules.Release == dialect.ReleaseCompare
+	if k.present && (!compares || m.rules.same(k.value, c.value)) {
+		if m.token.owner >= 0 {
+			m.struck(lossOverrun)
+		}
+		k.freed = CauseNone
+		if k.owner != c.name {
+			// Somebody's grant goes with it; what let that one in beside us is to blame for who comes
+			// next, and for whom that one's own DEL will let in.
+			k.freed = c.robbed
+			if k.owner >= 0 && m.clients[k.owner].holding {
+				m.clients[k.owner].robbed = c.robbed
+			}
+		}
+		k.present, k.owner, k.expires = false, -1, never
+		if m.members != nil {
+			m.wake()
+		}
+	}
+	m.rest(c, m.idle(c, m.now+m.way()))
+}
+
+// rest ends the hold now and comes back after a rest.
+func (m *Simulator) rest(c *simClient, from int64) {
+	m.ends(c)
+	c.pc, c.next = simBack, m.idle(c, from+m.Rest.draw(m.random))
+}
+
+// expire is the end of the key's TTL. If its owner still works, its job was too long.
+func (m *Simulator) expire() {
+	k := &m.key
+	if m.token.owner >= 0 {
+		m.struck(lossExpire)
+	}
+	k.freed = CauseNone
+	if k.owner >= 0 && m.clients[k.owner].holding {
+		k.freed = CauseJob
+		m.clients[k.owner].robbed = CauseJob
+	}
+	k.present, k.owner, k.expires = false, -1, never
+}

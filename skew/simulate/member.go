@@ -1,0 +1,257 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/internal/model"
+)
+
+// Marks of ours as numbers. Both are times that no clock reaches, so that the dialects' own rules
+// on numbers judge them as they judge the bytes; no two guards are the same.
+const (
+	guardStamp = int64(1) << 62
+	tombStamp  = guardStamp + guardStamp/2
+)
+
+// simToken is M on the server.
+type simToken struct {
+	owner   int32 // −1 if nobody's
+	expires int64
+}
+
+// simMember is what one of ours has beside what every client has. Instants that are not to come are
+// never. While it holds, the earliest of its instants is its next event.
+type simMember struct {
+	on     model.OnL
+	mark   simValue // what its lease hangs on
+	ends   int64    // the TTL's end that it gave L
+	sent   int64    // the request from which trust counts
+	cause  Cause    // what let it in beside somebody
+	took   bool
+	stands bool // what the settle's look found
+	retry  bool // the release is of an attempt that failed
+	loss   loss
+	hurt   bool
+	knows  simKnows
+
+	until int64 // the end of trust, also while its machine stands still
+	late  bool  // it stood still then, and was told afterwards
+
+	job, crash, trust, renew, told, stop int64 // at the client
+	turn, reply                          int64 // of a renewal: at the server; back at the client
+	asked                                int64 // when it was sent
+	renewed                              bool
+}
+
+func (m *Simulator) isOurs(name int32) bool { return int(name) >= m.Fleet.Clients }
+
+func (m *Simulator) member(name int32) *simMember { return &m.members[int(name)-m.Fleet.Clients] }
+
+// actOurs is one event of one of ours.
+func (m *Simulator) actOurs(c *simClient) {
+	g := m.member(c.name)
+	switch c.pc {
+	case simOurTry:
+		m.ourTry(c, g)
+	case simOurWon:
+		m.ourWon(c, g)
+	case simOurCheck:
+		m.tally.commands++
+		g.stands = m.hasM(c) && m.stands(g)
+		c.pc, c.next = simOurChecked, m.idle(c, m.now+m.way())
+	case simOurChecked:
+		if g.stands && m.now < g.trust {
+			m.ourBegin(c, g)
+			return
+		}
+		if !g.stands {
+			m.ourTally.Retried.count(g.loss)
+		}
+		m.ourRelease(c, g, true)
+	case simOurHolds:
+		m.ourHolds(c, g)
+	case simOurRelease:
+		m.ourReleased(c, g)
+	}
+}
+
+// ourAsk sends an attempt at a client's instant.
+func (m *Simulator) ourAsk(c *simClient, at int64) {
+	m.member(c.name).sent = at
+	c.pc, c.next = simOurTry, at+m.way()
+}
+
+// ourTry is the acquire script's turn.
+func (m *Simulator) ourTry(c *simClient, g *simMember) {
+	m.tally.commands++
+	if !c.waiting {
+		c.waiting = true
+		m.tally.waiting++
+	}
+	m.hears(g)
+	on, free := m.ourFree(c, g)
+	if !free {
+		at := m.idle(c, m.now+m.way())
+		every := int64(m.Ours.RetryEvery)
+		m.ourAsk(c, m.idle(c, at+every+m.random.Int64N(every/4+1)))
+		return
+	}
+	sent := g.sent
+	until := sent + int64(m.Ours.TTL-m.Ours.Margin)
+	*g = simMember{on: on, sent: sent, trust: until, until: until, stop: never, knows: g.knows}
+	m.looks.there = false
+	k := &m.key
+	g.took = on == model.OnOwn && k.present && k.value.stamp != tombStamp
+	g.cause = k.freed
+	if g.took {
+		m.tally.takeovers++
+		m.ourTally.Takeovers++
+		g.cause = m.ourCause()
+	}
+	if k.owner >= 0 && m.clients[k.owner].holding {
+		m.clients[k.owner].robbed = g.cause
+	}
+	m.token = simToken{c.name, m.server.time + int64(m.Ours.TTL)}
+	k.owner = c.name
+	m.mark(c, g)
+	c.pc, c.next = simOurWon, m.idle(c, m.now+m.way())
+}
+
+// ourCause is why a takeover by the server's clock, which is right, met a holder: its clock was behind
+// by more than the margin, or it overran.
+func (m *Simulator) ourCause() Cause {
+	k := &m.key
+	if k.owner < 0 || !m.clients[k.owner].holding {
+		return CauseNone
+	}
+	if m.rules.past(simValue{stamp: k.value.stamp - k.theta}, m.now) {
+		return CauseJob
+	}
+	return CauseSkew
+}
+
+// ourFree says whether the acquire script would take the keys, and what the lease then hangs on.
+func (m *Simulator) ourFree(c *simClient, g *simMember) (model.OnL, bool) {
+	k, phase := &m.key, m.phase
+	switch {
+	case m.token.owner >= 0 && m.token.expires > m.server.time:
+		return model.OnNothing, false
+	case phase == model.Clean:
+		return model.OnNothing, true
+	case !k.present:
+		return model.OnOwn, true
+	case k.value.stamp == tombStamp:
+		if phase >= model.Sealed {
+			return model.OnTomb, true
+		}
+		return model.OnOwn, phase == model.Dual
+	case !m.rules.stamps || k.value.stamp >= guardStamp:
+		return model.OnOwn, false
+	}
+	return model.OnOwn, m.ourPast(c, g)
+}
+
+// mark writes what the lease hangs on, with its TTL, and M's anew.
+func (m *Simulator) mark(c *simClient, g *simMember) {
+	k, ttl := &m.key, int64(m.Ours.TTL)
+	m.token.expires = m.server.time + ttl
+	switch {
+	case g.on == model.OnNothing:
+		return
+	case g.on == model.OnTomb:
+		g.mark, g.ends = simValue{tombStamp, -1}, never
+	case m.phase <= model.Observe && m.rules.stamps:
+		g.mark = simValue{m.server.time - m.server.time%m.rules.unit + m.ourAhead, c.name}
+		g.ends = m.server.time + ttl + m.ourBeyond
+	default:
+		m.serial++
+		g.mark, g.ends = simValue{guardStamp + m.serial, c.name}, m.server.time+ttl
+	}
+	k.value, k.present, k.expires, k.truth, k.theta = g.mark, true, g.ends, m.now, m.server.time-m.now
+}
+
+// stamping works out how far ahead a stamp of ours lies, and by how much L outlives M beside one: only where old
+// clients set TTLs too, to tell the two apart.
+func (m *Simulator) stamping() {
+	d, o := m.Dialect, m.Ours
+	gap, _ := dialect.Claimed(o.Terms.Gap)
+	m.ourGap = int64(gap)
+	up := func(t time.Duration) int64 { u := m.rules.unit; return (int64(t) + u - 1) / u * u }
+	lost := max(-d.C(), 0)
+	m.ourAhead = up(o.TTL+lost+o.Terms.StampAhead()) + int64(d.Slack)/m.rules.unit*m.rules.unit
+	if d.ServerExpires() {
+		m.ourBeyond = int64(o.Terms.Settle())
+	}
+}
+
+// hasM: the token on M is this client's.
+func (m *Simulator) hasM(c *simClient) bool {
+	return m.token.owner == c.name && m.token.expires > m.server.time
+}
+
+// stands: L carries the mark. The same bytes without a TTL are somebody else's; where old clients set
+// one too, so are those with another end.
+func (m *Simulator) stands(g *simMember) bool {
+	k := &m.key
+	switch {
+	case g.on == model.OnNothing:
+		return true
+	case !k.present || g.on == model.OnTomb:
+		return k.present && k.value.stamp == tombStamp
+	case k.value.stamp >= guardStamp:
+		return k.value == g.mark
+	}
+	return m.rules.same(k.value, g.mark) && k.expires != never && (!m.Dialect.ServerExpires() || k.expires == g.ends)
+}
+
+// struck remembers that an old client, or the end of a TTL, is about to take the mark of whoever of
+// ours has M, and tells the holder that watches.
+func (m *Simulator) struck(why loss) {
+	if m.token.owner < 0 || m.token.expires <= m.server.time {
+		return
+	}
+	c := &m.clients[m.token.owner]
+	g := m.member(c.name)
+	if g.hurt || g.on == model.OnNothing || !m.stands(g) {
+		return
+	}
+	g.hurt, g.loss = true, why
+	if c.pc == simOurHolds && !m.Ours.Polls && g.stop == never {
+		g.told = m.now + m.way()
+		m.plan(c, g)
+		m.disturbed = true
+	}
+}
+
+// lossBy says what a GETSET that is about to replace a mark of ours is.
+func (m *Simulator) lossBy(c *simClient, outcome dialect.Outcome) loss {
+	switch {
+	case m.now-c.first > m.ourGap:
+		return lossPause
+	case outcome == dialect.Won && c.present:
+		return lossClock
+	case !c.present:
+		return lossMissing
+	}
+	return lossRace
+}
+
+// wake lets those of ours that wait ask at once, a message's way from now.
+func (m *Simulator) wake() {
+	if m.Ours.Polls {
+		return
+	}
+	for i := m.Fleet.Clients; i < len(m.clients); i++ {
+		c := &m.clients[i]
+		if !c.waiting || c.pc != simOurTry {
+			continue
+		}
+		// One is told after the other, in any order.
+		at := m.now + m.way() + m.random.Int64N(int64(50*time.Microsecond))
+		if g := m.member(c.name); at < g.sent && c.pauseAt > at {
+			m.ourAsk(c, at)
+			m.disturbed = true
+		}
+	}
+}

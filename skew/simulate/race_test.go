@@ -1,0 +1,51 @@
+package simulate
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// few is the whole list, but the first of it under the race detector, which has
+// nothing to see in a simulation: there is no goroutine.
+func few[T any](all []T) []T {
+	if raceEnabled && len(all) > 1 {
+		return all[:1]
+	}
+	return all
+}
+
+// less is a length of a run, a sixteenth of it under the race detector.
+func less[T ~int | ~int64](n T) T {
+	if raceEnabled {
+		return n / 16
+	}
+	return n
+}
+
+// Callers may ask several questions at once: no simulation touches what another
+// uses.
+func TestSimulationsBesideEachOtherAreTheSameAlone(t *testing.T) {
+	ask := func(n int) string {
+		s := plainFleet()
+		s.Dialect = []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.BareExpire()}[n]
+		s.Lease, s.Acquisitions = sec, 500
+		s.Clocks = Presets()[n].Clocks
+		r, err := Run(s)
+		return fmt.Sprint(r, err)
+	}
+	var alone, beside [4]string
+	for n := range alone {
+		alone[n] = ask(n)
+	}
+	var all sync.WaitGroup
+	for n := range beside {
+		all.Go(func() { beside[n] = ask(n) })
+	}
+	all.Wait()
+	if alone != beside {
+		t.Errorf("alone %v\nbeside each other %v", alone, beside)
+	}
+}

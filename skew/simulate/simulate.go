@@ -1,0 +1,316 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/skew/internal/model"
+)
+
+// Fleet is old clients that contend for one key, with getsetlock clients alongside
+// them or alone, and how long to watch them. It gives rates; whether something can happen at all is the law's and the explorer's
+// answer.
+//
+// Each client acquires, works, releases and rests, over and over, in the dialect's own commands and
+// rules. It reads its own clock, which Clocks and Offsets put wrong; the server's is true but for
+// Clocks.Server. Offsets that all lie on one side put the server outside the fleet. A client that
+// its dialect sends away (wait over, error) rests and comes back.
+//
+// HAZARD: rates are about the fleet as described. A tail that a distribution does not have (the one
+// job a month that takes an hour) is what two holders are made of, and no run will show it.
+type Fleet struct {
+	Dialect dialect.Dialect
+	Clients int           // old ones, 1 to 10,000; 0 where there are Ours
+	Lease   time.Duration // 0 takes the dialect's own
+	Job     Distribution  // from knowing that the lock is held to sending the release
+	Rest    Distribution  // from the release to the next acquire
+	Latency Distribution  // one way between client and server, drawn for each message
+	Poll    time.Duration // 0 takes the dialect's own
+	Clocks  Clocks
+	// Offsets are put on top of Clocks' for the first clients: exact fleets, as the law has them.
+	Offsets []time.Duration
+	// CrashShare is the share of holds that end in a crash of the holder, anywhere within its job. It
+	// comes back after Restart.
+	CrashShare float64
+	Restart    Distribution
+	Ours       Ours // has the same jobs, rests and messages
+
+	// The run ends with whichever comes first; at least one is needed. Zero does not end it.
+	Acquisitions int64
+	For          time.Duration // of simulated time, at most a century
+
+	Seed uint64 // same seed, same result
+}
+
+// simulationStart is true time at the start of every run; old stamps need a plausible date.
+const simulationStart = 1_770_000_000_000_000_000
+
+// Run simulates a fleet to the end of its run. It fails with a
+// *skew.ParameterError, or dialect's own error, for one that is impossible.
+func Run(s Fleet) (Rates, error) {
+	m, err := New(s)
+	if err != nil {
+		return Rates{}, err
+	}
+	for m.Run(1 << 20) {
+	}
+	return m.Rates(), nil
+}
+
+// Simulator is a simulation under way, for callers that show progress. Its memory does not grow.
+type Simulator struct {
+	Fleet
+	rules   simRules
+	random  *rand.Rand
+	clients []simClient
+	queue   []int32 // a heap of clients by their next event
+	now     int64   // true time of the last event, in ns since 1970
+	end     int64
+	key     simKey
+	serial  int64
+	uuids   int32 // the last that was given to a client
+	tally   tally
+
+	// Of ours: nil, and M without an owner, where there are none.
+	phase     model.Phase
+	members   []simMember
+	token     simToken
+	ourAhead  int64
+	ourBeyond int64
+	ourGap    int64
+	server    simServer
+	looks     simLook
+	ourTally  OurRates
+	ourWaits  *histogram
+	disturbed bool // the event has moved other clients' next ones
+}
+
+// New checks the parameters and puts all clients at their start.
+func New(s Fleet) (*Simulator, error) {
+	s, err := s.filled()
+	if err != nil {
+		return nil, err
+	}
+	m := &Simulator{
+		Fleet: s, rules: newSimRules(s), now: simulationStart,
+		random: rand.New(rand.NewPCG(s.Seed, 0x6765747365746c6f)),
+		end:    simulationStart + int64(s.For), clients: make([]simClient, s.Clients+s.Ours.Clients),
+		token: simToken{-1, never},
+	}
+	if s.For == 0 {
+		m.end = never
+	}
+	m.key, m.uuids = simKey{owner: -1, expires: never}, int32(len(m.clients))
+	m.setServer()
+	if s.Ours.Clients > 0 {
+		m.members, m.ourWaits = make([]simMember, s.Ours.Clients), new(histogram)
+		m.stamping()
+		m.phase, _ = model.PhaseOf(string(s.Ours.Phase)) // filledOurs has looked
+		if m.phase >= model.Sealed && m.phase < model.Clean {
+			m.key.value, m.key.present = simValue{tombStamp, -1}, true
+		}
+	}
+	for i := range m.clients {
+		c := &m.clients[i]
+		c.name, c.uuid = int32(i), int32(i)
+		m.setClock(c)
+		// Nobody starts in lockstep: spread over one poll and one rest.
+		m.acquire(c, m.now+m.random.Int64N(max(1, int64(s.Poll)))+s.Rest.draw(m.random))
+		m.queue = append(m.queue, int32(i))
+	}
+	m.order()
+	return m, nil
+}
+
+// order makes a heap of the queue, whatever it is.
+func (m *Simulator) order() {
+	for i := len(m.queue)/2 - 1; i >= 0; i-- {
+		m.sink(i)
+	}
+}
+
+// Run simulates so many events more, and reports whether there are any left.
+func (m *Simulator) Run(events int) bool {
+	for range events {
+		c := &m.clients[m.queue[0]]
+		if c.next > m.end || m.Acquisitions > 0 && m.tally.acquisitions >= m.Acquisitions {
+			return false
+		}
+		m.pass(c.next)
+		m.act(c)
+		if m.disturbed {
+			m.disturbed = false
+			m.order()
+			continue
+		}
+		m.sink(0)
+	}
+	return true
+}
+
+// Done is the part of the run that is over, from 0 to 1.
+func (m *Simulator) Done() float64 {
+	done := 0.0
+	if m.For > 0 {
+		done = float64(m.now-simulationStart) / float64(m.For)
+	}
+	if m.Acquisitions > 0 {
+		done = max(done, float64(m.tally.acquisitions)/float64(m.Acquisitions))
+	}
+	return min(done, 1)
+}
+
+// sink restores the heap after the client at i moved to a later event. Ties go by number, so that a
+// seed has one result.
+func (m *Simulator) sink(i int) {
+	q, c := m.queue, m.queue[i]
+	next := m.clients[c].next
+	for {
+		child := 2*i + 1
+		if child >= len(q) {
+			break
+		}
+		least := m.clients[q[child]].next
+		if child+1 < len(q) {
+			if other := m.clients[q[child+1]].next; other < least || other == least && q[child+1] < q[child] {
+				child, least = child+1, other
+			}
+		}
+		if next < least || next == least && c < q[child] {
+			break
+		}
+		q[i], i = q[child], child
+	}
+	q[i] = c
+}
+
+// pass moves true time on, and with it what is counted by time.
+func (m *Simulator) pass(to int64) {
+	if m.tally.holders == 0 && m.tally.waiting > 0 {
+		switch {
+		case m.members != nil && m.token.owner >= 0:
+			end := m.trueEnd(m.token.expires)
+			m.tally.blocked += min(to, end) - min(m.now, end)
+		case m.key.present && m.key.value.stamp != tombStamp:
+			end := m.trueEnd(m.key.expires)
+			m.tally.blocked += min(to, end) - min(m.now, end)
+		}
+	}
+	m.passServer(to)
+	m.now = to
+	if m.server.time >= m.key.expires {
+		m.expire()
+	}
+}
+
+// filled puts in the dialect's own times and checks everything.
+func (s Fleet) filled() (Fleet, error) {
+	if err := s.Dialect.Validate(); err != nil {
+		return s, err
+	}
+	if s.Lease == 0 {
+		s.Lease = s.Dialect.Lease
+	}
+	if s.Poll == 0 {
+		s.Poll = s.Dialect.Poll
+	}
+	for _, f := range []struct {
+		name string
+		d    Distribution
+	}{{"Job", s.Job}, {"Rest", s.Rest}, {"Latency", s.Latency}, {"Restart", s.Restart}} {
+		if err := f.d.check(f.name); err != nil {
+			return s, err
+		}
+	}
+	if err := s.checkTimes(); err != nil {
+		return s, err
+	}
+	var err error
+	if s.Ours, err = s.filledOurs(); err != nil {
+		return s, err
+	}
+	return s, s.Clocks.check()
+}
+
+// rule is a value that a field must not have.
+type rule struct {
+	broken bool
+	field  string
+	value  any
+	bound  string // what the value has to be
+}
+
+// first is the error of the first rule that is broken.
+func first(rules ...rule) error {
+	for _, r := range rules {
+		if r.broken {
+			return impossible(r.field, r.value, r.bound)
+		}
+	}
+	return nil
+}
+
+// within reports low ≤ value ≤ high, false for what is no number.
+func within[T int | float64 | time.Duration](value, low, high T) bool {
+	return value >= low && value <= high
+}
+
+func (s Fleet) checkTimes() error {
+	for _, check := range []func() error{s.checkLease, s.checkPace, s.checkEnd} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	for _, o := range s.Offsets {
+		if o.Abs() > 3652*day {
+			return impossible("Offsets", o, "within ten years")
+		}
+	}
+	return nil
+}
+
+// checkLease says whether there are clients, and a lease that they can have.
+func (s Fleet) checkLease() error {
+	timed := s.Dialect.HasTakeover() || s.Dialect.ServerExpires()
+	unit := s.Dialect.Unit.Step()
+	nobody := s.Clients < 1 && s.Ours.Clients < 1
+	return first(
+		rule{nobody || !within(s.Clients, 0, 10_000), "Clients", s.Clients, "from 1 to 10000"},
+		rule{!within(s.Lease, 0, dialect.LongestStamp), "Lease", s.Lease, fmt.Sprintf("from 0 to %v", dialect.LongestStamp)},
+		rule{s.Lease == 0 && timed, "Lease", s.Lease, "more than 0: " + s.Dialect.Name + " has no lease of its own"},
+		rule{unit > 0 && s.Lease%max(unit, 1) != 0 && !s.Dialect.CutLease, "Lease", s.Lease, fmt.Sprintf("a whole number of %v, the unit of %s", unit, s.Dialect.Name)},
+	)
+}
+
+// checkPace says whether what the clients do takes time.
+func (s Fleet) checkPace() error {
+	never := func(d Distribution) bool { l := d.longest(); return l.Bounded && l.Bound == 0 }
+	return first(
+		rule{!within(s.Poll, 0, day), "Poll", s.Poll, "from 0 to 24h"},
+		rule{s.Poll == 0 && never(s.Latency), "Latency", s.Latency, "more than 0, or Poll: else a waiting client takes no time at all"},
+		rule{never(s.Job) && never(s.Rest) && never(s.Latency), "Job", s.Job, "more than 0, or Rest, or Latency: else an acquisition takes no time at all"},
+		rule{len(s.Offsets) > s.Clients, "Offsets", len(s.Offsets), fmt.Sprintf("at most Clients, %d: ours have no use for one", s.Clients)},
+	)
+}
+
+// checkEnd says whether the run ends.
+func (s Fleet) checkEnd() error {
+	const most = 100 * 366 * day
+	stuck := s.CrashShare > 0 || s.Dialect.Release == dialect.ReleaseNever
+	return first(
+		rule{!within(s.CrashShare, 0, 1), "CrashShare", s.CrashShare, "from 0 to 1"},
+		rule{s.Acquisitions < 0, "Acquisitions", s.Acquisitions, "at least 0"},
+		rule{!within(s.For, 0, most), "For", s.For, fmt.Sprintf("from 0 to %v", most)},
+		rule{s.Acquisitions == 0 && s.For == 0, "For", s.For, "more than 0, or Acquisitions: else the run has no end"},
+		rule{s.For == 0 && stuck, "For", s.For, "more than 0: a key that nobody frees may have no next acquisition"},
+	)
+}
+
+// impossible is the *skew.ParameterError of a field whose value cannot be
+// simulated.
+func impossible(field string, value any, bound string) error {
+	return &skew.ParameterError{Field: field, Value: value, Bound: bound}
+}

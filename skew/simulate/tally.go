@@ -1,0 +1,282 @@
+package simulate
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// Cause says what let a second holder in.
+type Cause uint8
+
+// The causes.
+const (
+	CauseNone Cause = iota
+	// CauseSkew: with all clocks right the stamp would not have been expired.
+	CauseSkew
+	// CauseJob: it was, by any clock. The job, the holder's pauses or a stalled command took longer
+	// than the lease.
+	CauseJob
+	// CauseJump: it would not have been without a step of the challenger's clock since it was written.
+	CauseJump
+	// CauseProtocol: no time had to run out. The dialect's clients do not exclude each other.
+	CauseProtocol
+)
+
+// String is the word that the command prints.
+func (c Cause) String() string {
+	if names := [...]string{"none", "skew", "job", "jump", "protocol"}; int(c) < len(names) {
+		return names[c]
+	}
+	return fmt.Sprintf("Cause(%d)", uint8(c))
+}
+
+// Rates is what a simulation saw. Spans are of simulated time.
+type Rates struct {
+	Span         time.Duration // how long was watched
+	Acquisitions int64
+	Takeovers    int64 // of them, by GETSET
+	Clobbers     int64 // GETSETs that did not win: each has overwritten a value
+	GaveUp       int64 // acquires that ended without the lock
+	Crashes      int64
+	Commands     int64 // executed by the server
+
+	// An episode is a maximal span with two holders or more. A client holds from its winning command's
+	// execution to its DEL's, or until it decides not to send one.
+	Episodes       int64
+	EpisodeTime    time.Duration // in all; one still open at the end counts so far
+	LongestEpisode time.Duration
+	MostHolders    int
+	Entries        int64 // acquisitions while somebody else held
+	LongestChain   int64 // most entries in one episode
+	Causes         Causes
+
+	// Waits are from the start of an acquire to its winning command, of those that won; within 1.6 %.
+	WaitP50, WaitP99, WaitMost time.Duration
+	// Blocked is how long nobody held, the key stood there, and somebody waited: crashed holders,
+	// ghosts, and the poll that comes late.
+	Blocked    time.Duration
+	Throughput float64 // acquisitions a second
+
+	Ours OurRates // zero where there are none of ours
+}
+
+// Causes counts episodes by what began them.
+type Causes struct {
+	Skew, Job, Jump, Protocol int64
+}
+
+// Main is the commonest, CauseNone where there was no episode. Of equals it is the first of skew, job,
+// jump, protocol.
+func (c Causes) Main() Cause {
+	main, most := CauseNone, int64(0)
+	for i, n := range []int64{c.Skew, c.Job, c.Jump, c.Protocol} {
+		if n > most {
+			main, most = CauseSkew+Cause(i), n
+		}
+	}
+	return main
+}
+
+// tally is what is counted while the run goes on.
+type tally struct {
+	acquisitions, takeovers, clobbers, gaveUp, crashes, commands int64
+
+	holders, waiting int
+	ours             int   // of the holders
+	since            int64 // the episode's beginning
+	chain            int64
+	episodes         int64
+	episodeTime      int64
+	longest          int64
+	mostHolders      int
+	entries          int64
+	longestChain     int64
+	causes           [CauseProtocol + 1]int64
+	blocked          int64
+	waits            histogram
+}
+
+// wins lets the client hold from now on, and counts what that means for the others.
+func (m *Simulator) wins(c *simClient, cause Cause) {
+	m.key.freed = CauseNone
+	if m.key.owner >= 0 && m.key.owner != c.name && m.clients[m.key.owner].holding {
+		m.clients[m.key.owner].robbed = cause
+	}
+	m.key.owner = c.name
+	m.holds(c, cause)
+}
+
+// holds counts a client that begins to hold.
+func (m *Simulator) holds(c *simClient, cause Cause) {
+	t := &m.tally
+	t.acquisitions++
+	t.waits.add(m.now - c.began)
+	if m.members != nil {
+		m.countKinds(c)
+	}
+	c.waiting, c.holding, c.robbed = false, true, CauseNone
+	t.waiting--
+	t.holders++
+	t.mostHolders = max(t.mostHolders, t.holders)
+	if t.holders < 2 {
+		return
+	}
+	t.entries++
+	t.chain++
+	t.longestChain = max(t.longestChain, t.chain)
+	if t.holders == 2 {
+		if cause == CauseNone {
+			cause = CauseProtocol
+		}
+		t.episodes++
+		t.since = m.now
+		t.causes[cause]++
+	}
+}
+
+// countKinds counts who enters beside whom.
+func (m *Simulator) countKinds(c *simClient) {
+	t := &m.tally
+	awake, old := m.ourAwake(), t.holders-t.ours
+	switch isOurs := m.isOurs(c.name); {
+	case isOurs && old > 0 || !isOurs && awake > 0:
+		m.ourTally.BesideOld++
+	case isOurs && awake > 0:
+		m.ourTally.BesideOurs++
+	case t.ours > 0 && old == 0:
+		m.ourTally.BesideStopped++
+	}
+	if m.isOurs(c.name) {
+		t.ours++
+	}
+}
+
+// ourAwake is how many of ours hold and could know better if they should not.
+func (m *Simulator) ourAwake() int {
+	if m.tally.ours == 0 {
+		return 0
+	}
+	n := 0
+	for i := range m.members {
+		g := &m.members[i]
+		if m.clients[m.Fleet.Clients+i].holding && (m.now < g.until || g.stop != never && !g.late) {
+			n++
+		}
+	}
+	return n
+}
+
+// ends is the end of a hold.
+func (m *Simulator) ends(c *simClient) {
+	t := &m.tally
+	if !c.holding {
+		return
+	}
+	c.holding = false
+	t.holders--
+	if m.members != nil && m.isOurs(c.name) {
+		t.ours--
+	}
+	if t.holders == 1 {
+		t.episodeTime += m.now - t.since
+		t.longest = max(t.longest, m.now-t.since)
+		t.chain = 0
+	}
+}
+
+// causeOf asks what a takeover would have been with right clocks: the stamp without its writer's
+// offset, judged without the challenger's. Then without the challenger's last step, if that came after
+// the stamp. It means something only while the owner holds.
+func (m *Simulator) causeOf(c *simClient, present bool) Cause {
+	k := &m.key
+	if !present || k.owner < 0 || !m.clients[k.owner].holding {
+		return CauseNone
+	}
+	right := simValue{stamp: k.value.stamp - k.theta}
+	switch {
+	case !m.rules.past(k.value, c.judged):
+		return CauseProtocol // its own uuid, or a GET that found nothing
+	case m.rules.past(right, c.judgedAt):
+		return CauseJob
+	case c.clock.steppedAt > k.truth && c.clock.steppedAt <= c.judgedAt && !m.rules.past(k.value, c.judged-c.clock.stepped):
+		return CauseJump
+	}
+	return CauseSkew
+}
+
+// Rates is the result so far.
+func (m *Simulator) Rates() Rates {
+	t := &m.tally
+	now := m.now
+	if m.For > 0 && m.clients[m.queue[0]].next > m.end {
+		now = m.end
+	}
+	r := Rates{
+		Span: time.Duration(now - simulationStart), Acquisitions: t.acquisitions, Takeovers: t.takeovers,
+		Clobbers: t.clobbers, GaveUp: t.gaveUp, Crashes: t.crashes, Commands: t.commands,
+		Episodes: t.episodes, EpisodeTime: time.Duration(t.episodeTime), LongestEpisode: time.Duration(t.longest),
+		MostHolders: t.mostHolders, Entries: t.entries, LongestChain: t.longestChain,
+		Causes:  Causes{t.causes[CauseSkew], t.causes[CauseJob], t.causes[CauseJump], t.causes[CauseProtocol]},
+		WaitP50: time.Duration(t.waits.quantile(50)), WaitP99: time.Duration(t.waits.quantile(99)), WaitMost: time.Duration(t.waits.most),
+		Blocked: time.Duration(t.blocked),
+	}
+	if t.holders > 1 {
+		open := time.Duration(now - t.since)
+		r.EpisodeTime += open
+		r.LongestEpisode = max(r.LongestEpisode, open)
+	}
+	if m.members != nil {
+		r.Ours = m.ourTally
+		r.Ours.WaitP50, r.Ours.WaitP99 = time.Duration(m.ourWaits.quantile(50)), time.Duration(m.ourWaits.quantile(99))
+		r.Ours.WaitMost = time.Duration(m.ourWaits.most)
+	}
+	if r.Span > 0 {
+		r.Throughput = float64(r.Acquisitions) / r.Span.Seconds()
+	}
+	return r
+}
+
+// histogram counts spans in 64 steps to each doubling: 1.6 % wide, whatever the span, 32 KiB in all.
+type histogram struct {
+	counts [64 * 64]int64
+	total  int64
+	most   int64
+}
+
+const histogramBits = 6
+
+func (h *histogram) add(n int64) {
+	h.counts[slot(n)]++
+	h.total++
+	h.most = max(h.most, n)
+}
+
+func slot(n int64) int {
+	if n < 1<<histogramBits {
+		return int(n)
+	}
+	shift := bits.Len64(uint64(n)) - histogramBits - 1
+	return shift<<histogramBits + int(n>>shift)
+}
+
+// slotEnd is the greatest span of a slot.
+func slotEnd(i int) int64 {
+	if i < 2<<histogramBits {
+		return int64(i)
+	}
+	shift := i>>histogramBits - 1
+	return (int64(i-shift<<histogramBits)+1)<<shift - 1
+}
+
+// quantile is a span that so many percent do not exceed, by the upper end of its slot.
+func (h *histogram) quantile(percent int64) int64 {
+	rank := (h.total*percent + 99) / 100
+	seen := int64(0)
+	for i, n := range h.counts {
+		if seen += n; seen >= rank && n > 0 {
+			return min(slotEnd(i), h.most)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+)
+
+// mostNames is how many exported names a public package may have: types,
+// functions, constants, variables and methods, those in spoken and asked not counted.
+// Fields, and methods of interfaces, are parts of their type.
+const mostNames = 120
+
+// exempt are the packages whose bound is another.
+var exempt = map[string]int{
+	"legacy/dialect": 205, // the old clients as data: a name each
+	"migrate":        65,
+}
+
+// mostNamesInAll bounds all public packages together.
+const mostNamesInAll = 648
+
+// asked are the methods that package lock asks a backend for by name. Their meaning
+// is documented there, as that of String and Error is by the standard library, so a
+// backend's are not counted.
+var asked = []string{"Try", "Tune", "Fits", "Timeout", "Await", "Watch", "Unwatch", "ExtendAll", "Pass", "Enter", "Pace"}
+
+// private are folders whose packages nobody imports from outside.
+var private = []string{"internal", "cmd", "tools", "examples", "docs", "bench", "proof", "testdata"}
+
+// count adds a file's exported names to those of its package.
+func count(names map[string]int, name, text string) error {
+	folder := path.Dir(name)
+	if !public(folder) || strings.HasSuffix(name, "_test.go") {
+		return nil
+	}
+	tree, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
+	if err != nil || tree.Name.Name == "main" {
+		return err
+	}
+	for _, d := range tree.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && exportedReceiver(d) && !known(folder, d) {
+				names[folder]++
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				names[folder] += exported(s)
+			}
+		}
+	}
+	return nil
+}
+
+// public tells whether users may import the package in a folder.
+func public(folder string) bool {
+	return folder != "." && !slices.ContainsFunc(strings.Split(folder, "/"), func(s string) bool { return slices.Contains(private, s) })
+}
+
+// known tells whether a method's name is documented elsewhere: by the standard
+// library, or by package lock.
+func known(folder string, d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return false
+	}
+	return slices.Contains(spoken, d.Name.Name) || folder != "lock" && slices.Contains(asked, d.Name.Name)
+}
+
+// exported is how many exported names one spec declares.
+func exported(s ast.Spec) int {
+	n := 0
+	switch s := s.(type) {
+	case *ast.TypeSpec:
+		if s.Name.IsExported() {
+			n++
+		}
+	case *ast.ValueSpec:
+		for _, id := range s.Names {
+			if id.IsExported() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// tooMany names the packages with more names than they may have.
+func tooMany(names map[string]int) []string {
+	var found []string
+	all := 0
+	for folder, n := range names {
+		most, ok := exempt[folder]
+		if !ok {
+			most = mostNames
+		}
+		if all += n; n > most {
+			found = append(found, fmt.Sprintf("%s: %d exported names, more than %d: unexport what no other package needs", folder, n, most))
+		}
+	}
+	if all > mostNamesInAll {
+		found = append(found, fmt.Sprintf("all public packages: %d exported names, more than %d", all, mostNamesInAll))
+	}
+	return found
+}

@@ -298,7 +298,7 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, 
 
 func (a *attempt) tellAcquired(l *Lease) {
 	if f := a.client.cfg.Hooks.Acquired; f != nil {
-		f(Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed, Until: l.Until()})
+		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed, Until: l.Until()})
 	}
 }
 
@@ -307,7 +307,7 @@ func (a *attempt) tellWaiting(cause error) {
 	if !a.told {
 		a.told = true
 		if f := a.client.cfg.Hooks.Waiting; f != nil {
-			f(Event{Key: a.key, Cause: cause})
+			a.core.hooks.tell(f, Event{Key: a.key, Cause: cause})
 		}
 	}
 }
@@ -334,6 +334,9 @@ func (a *attempt) waitEnded() error {
 // leavePlace gives a place in the store's queue up in the background.
 func (k *core) leavePlace(p Place, cfg Config) {
 	k.janitor.do(func() {
+		if k.hurry.Load() {
+			return // it lapses by itself
+		}
 		if err := p.Leave(k.call(k.life)); err != nil {
 			cfg.Logger.Warn("place in the queue could not be given up; it lapses by itself", "error", err)
 		}

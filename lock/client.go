@@ -24,6 +24,7 @@ type core struct {
 	renewer *workers // renewals
 	watches watches  // of held keys
 	janitor *workers // releases and undoing in the background
+	hooks   teller   // of all Clients
 
 	waker  Waker         // nil: poll
 	pacer  Pacer         // nil: our own pace
@@ -42,8 +43,10 @@ type core struct {
 	closing chan struct{} // closed by Close: who waits for the store stops
 	hurry   atomic.Bool   // Close's context ended: nothing new is begun
 
-	answered atomic.Bool // the store has answered this Client
-	ended    sync.Once   // the backend is closed, by the first Close that comes so far
+	answered atomic.Bool   // the store has answered this Client
+	ending   sync.Once     // the first Close that comes so far starts finish
+	finished chan struct{} // closed when nothing of the Client runs any more
+	failed   error         // of the backend's Close; to be read when finished is closed
 
 	life context.Context    // of calls in the background
 	die  context.CancelFunc // by Close
@@ -66,9 +69,12 @@ func New(b Backend, cfg Config) (*Client, error) {
 		keeper:  newKeeper(cfg.Clock),
 		renewer: newWorkers(4),
 		watches: watches{workers: newWorkers(4)},
-		janitor: newWorkers(4),
+		janitor: newWorkers(undoTogether),
+		hooks:   teller{log: cfg.Logger},
 		queues:  make(map[string]*queue),
 		closing: make(chan struct{}),
+
+		finished: make(chan struct{}),
 	}
 	k.life, k.die = context.WithCancel(context.Background())
 	k.waker, _ = b.(Waker)
@@ -229,10 +235,13 @@ func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 // Close refuses new leases, ends all waiting, and waits until every lease was released or ctx ends. It
 // tells no holder to stop: end the work, let it release, then Close with a bounded context.
 //
-// When ctx ends first, Close begins nothing new and returns. Leases still held then end with [ErrClosed].
-// Their keys are not given back, since their holders may still be at work; they free themselves after
-// their TTL. Calls of the store in the background are told to end, and Close waits for them; an Acquire
-// or Release that is under way it leaves to its caller.
+// A lease that was lost and not released is waited for until its key's TTL is over: its holder may still
+// be stopping. Close waits for hooks for a second at most, since it may be called by one.
+//
+// When ctx ends first, Close begins nothing new and returns within a tenth of a second. Leases still held
+// then end with [ErrClosed]. Their keys are not given back, since their holders may still be at work; they
+// free themselves after their TTL. Calls of the store in the background are told to end; one that does not
+// goes on after Close has returned. An Acquire or Release that is under way Close leaves to its caller.
 //
 // Close closes the Backend if it is an [io.Closer], and may be called again.
 func (c *Client) Close(ctx context.Context) error {
@@ -249,19 +258,35 @@ func (c *Client) Close(ctx context.Context) error {
 	k.mu.Unlock()
 
 	left := k.settle(ctx, idle)
+	k.ending.Do(func() { go k.finish() })
+	if !within(ctx, k.finished) {
+		return errors.Join(left, fmt.Errorf("lock: Close: a call of the store in the background has not ended: %w", context.Cause(ctx)))
+	}
+	hooks, cancel := context.WithTimeout(ctx, hookWait)
+	defer cancel()
+	within(hooks, k.hooks.silence())
+	return errors.Join(left, k.failed)
+}
+
+// hookWait is how long Close waits for hooks. One that calls Close waits for
+// itself so long.
+const hookWait = time.Second
+
+// finish joins every goroutine but that of the hooks, and closes the backend.
+// It is a goroutine of its own, so that Close need not outlive its context with
+// it.
+func (k *core) finish() {
 	// First who hands the others work: what it began behind their end nobody would wait for.
 	k.sched.close()
 	k.renewer.close()
 	k.watches.workers.close()
 	k.janitor.close()
 	k.die()
-	k.ended.Do(func() {
-		if closer, ok := k.backend.(io.Closer); ok {
-			left = errors.Join(left, closer.Close())
-		}
-		disown(k.backend)
-	})
-	return left
+	if closer, ok := k.backend.(io.Closer); ok {
+		k.failed = closer.Close()
+	}
+	disown(k.backend)
+	close(k.finished)
 }
 
 // settle waits until nothing is under way. When ctx ends before, it ends what it can.
@@ -293,6 +318,14 @@ func (k *core) begin() bool {
 	}
 	k.live++
 	return true
+}
+
+// countIn counts something in that has to be seen to the end, be the Client
+// closed or not.
+func (k *core) countIn() {
+	k.mu.Lock()
+	k.live++
+	k.mu.Unlock()
 }
 
 func (k *core) end() {

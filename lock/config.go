@@ -78,8 +78,14 @@ type Config struct {
 	Hooks Hooks
 }
 
-// Hooks are functions that a Client calls when something happens to a lease. Each may be nil. They
-// run on the goroutine on which the thing happened, must not block, and may be called concurrently.
+// Hooks are functions that a Client calls when something happens to a lease. Each may be nil.
+//
+// A goroutine of the Client calls them one after the other, in the order in
+// which things happened; Clients made by [Client.With] share it. Neither Acquire
+// nor Release waits for a hook, so that it may be called a moment after they
+// returned. A hook that blocks delays later hooks and nothing else: leases end on
+// time. Of calls that wait for it 65,536 are kept. [Client.Close] may be called
+// from a hook.
 type Hooks struct {
 	// Waiting: an Acquire begins to wait. Event.Cause says who holds the key, or what trouble the store is in.
 	Waiting func(Event)

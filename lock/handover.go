@@ -68,6 +68,7 @@ func (l *Lease) refuse() {
 	l.released = true
 	l.mu.Unlock()
 	ours := l.end(ErrReleased)
+	l.letGo()
 	k.undo(l.grant, l.Key(), &l.client.cfg)
 	if ours {
 		k.leave(l.queue, 0)

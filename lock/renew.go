@@ -14,17 +14,22 @@ const (
 	watching
 )
 
+// expire ends the lease if its trust has run out.
+func (l *Lease) expire(now stamp) {
+	l.mu.Lock()
+	over := l.cause == nil && !l.trust.holds(now)
+	l.mu.Unlock()
+	if over {
+		l.outlived()
+	}
+}
+
 // tick is what the scheduler calls for a lease whose time has come. It returns what the lease wants
 // done, and plans the next look at it.
 func (l *Lease) tick(now stamp) (work work) {
 	l.mu.Lock()
 	if l.cause != nil {
 		l.mu.Unlock()
-		return 0
-	}
-	if !l.trust.holds(now) {
-		l.mu.Unlock()
-		l.outlived()
 		return 0
 	}
 	cfg := &l.client.cfg
@@ -51,7 +56,7 @@ func (l *Lease) tick(now stamp) (work work) {
 	}
 	l.mu.Unlock()
 	if endangered {
-		cfg.Hooks.Endangered(e)
+		l.tell(cfg.Hooks.Endangered, e)
 	}
 	if forgotten {
 		cfg.Logger.Warn("lease held for more than ten TTLs; if its Release was forgotten, Config.LongestHold frees the key (negative: no warning)",
@@ -115,12 +120,18 @@ func (k *core) serve(extends, watches []*Lease) {
 }
 
 func (k *core) extend(l *Lease, ttl time.Duration) {
+	if k.hurry.Load() {
+		return // Close has ended the lease
+	}
 	asked := k.keeper.nowStamp()
 	term, err := l.grant.Extend(k.call(k.life), ttl)
 	l.extended(term, err, asked)
 }
 
 func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
+	if k.hurry.Load() {
+		return // Close has ended them
+	}
 	grants := make([]Grant, len(leases))
 	for i, l := range leases {
 		grants[i] = l.grant
@@ -171,12 +182,12 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 		l.lose(&LostError{Key: l.Key(), Err: err})
 	case err == nil:
 		if f := cfg.Hooks.Renewed; f != nil {
-			f(Event{Key: l.Key(), Token: l.grant.Token(), Until: until})
+			l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Until: until})
 		}
 	default:
 		cfg.Logger.Warn("lease not renewed", "key", l.Key(), "until", until, "error", err)
 		if f := cfg.Hooks.RenewFailed; f != nil {
-			f(Event{Key: l.Key(), Token: l.grant.Token(), Until: until, Cause: err})
+			l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Until: until, Cause: err})
 		}
 	}
 }

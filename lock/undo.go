@@ -8,6 +8,11 @@ import (
 // undoEvery is the first pause between two attempts to undo; each further one is twice as long.
 const undoEvery = 50 * time.Millisecond
 
+// undoTogether is how many grants are given back at the same time. A backend
+// sends what is asked of it at once in one message, and many leases may have
+// been released while the store was away.
+const undoTogether = 256
+
 // undo gives a grant back in the background that nobody holds, or may not exist: until the store
 // says for certain that it is gone, or its TTL has passed since now. Such a grant is never handed
 // on, since a delayed release of it would free the next holder.
@@ -15,9 +20,7 @@ const undoEvery = 50 * time.Millisecond
 // "Not held" is no reason to stop: the command that takes the key may still be on its way and arrive
 // after the one that gives it back.
 func (k *core) undo(g Grant, key string, cfg *Config) {
-	k.mu.Lock()
-	k.live++ // Close waits for it; also after closed was set, while its cause is still counted
-	k.mu.Unlock()
+	k.countIn() // Close waits for it; also after closed was set, while its cause is still counted
 	from := k.keeper.now()
 	if !k.janitor.do(func() { k.undoOnce(g, key, cfg, from, undoEvery) }) {
 		tellLeft(key, cfg, ErrClosed) // Close could wait no longer
@@ -32,6 +35,11 @@ func tellLeft(key string, cfg *Config, err error) {
 
 // undoOnce is one attempt at it; the next one is planned with twice the pause.
 func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause time.Duration) {
+	if k.hurry.Load() { // Close's context has ended: nothing is begun
+		tellLeft(key, cfg, ErrClosed)
+		k.end()
+		return
+	}
 	err := g.Release(k.call(k.life))
 	now := k.keeper.now()
 	over := now.Elapsed-from.Elapsed >= cfg.TTL

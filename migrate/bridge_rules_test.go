@@ -905,7 +905,7 @@ func TestConfigurationsThatCannotBeRightAreNamed(t *testing.T) {
 		}{
 			{func(c *migrate.Config) { c.Phases = nil }, "Config.Phases"},
 			{func(c *migrate.Config) { c.Phases = migrate.Fixed(migrate.NoPhase) }, "none of observe"},
-			{func(c *migrate.Config) { c.Namespace = "a:b" }, "namespace"},
+			{func(c *migrate.Config) { c.Namespace = "a\n" }, "namespace"},
 			{func(c *migrate.Config) { c.Dialect, c.Terms = dialect.RedisPy(), dialect.Terms{} }, "Lease"},
 			{func(c *migrate.Config) { c.Terms.Spread = time.Hour }, "Spread"},
 		} {

@@ -87,8 +87,8 @@ func (cfg Config) complete() (Config, error) {
 	case cfg.Wake < lock.WakeDefault || cfg.Wake > lock.WakeOff:
 		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff", cfg.Wake)
 	}
-	if err := scope.CheckName(cfg.Namespace); err != nil {
-		return cfg, fmt.Errorf("modern: Config.Namespace: %w", err)
+	if !scope.IsName(cfg.Namespace) {
+		return cfg, fmt.Errorf("modern: Config.Namespace %q: only printable characters are allowed", cfg.Namespace)
 	}
 	return cfg, validNote(cfg.Note)
 }

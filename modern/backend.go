@@ -15,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/names"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/tally"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
@@ -52,7 +53,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{cfg: cfg, fence: "gsl:fence:" + cfg.Namespace, trial: "gsl:trial:" + cfg.Namespace, process: newToken()}
+	b := &Backend{cfg: cfg, fence: "gsl:fence:" + scope.InName(cfg.Namespace), trial: "gsl:trial:" + scope.InName(cfg.Namespace), process: newToken()}
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}

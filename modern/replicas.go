@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func (b *Backend) replicated(ctx context.Context, g *grant) error {
 // nothing, or was dialed in between, would be told that every replica has it.
 func (b *Backend) replicas() (int64, error) {
 	rs := b.patient.Batch(context.Background(), []wire.Command{
-		wire.Cmd("SET", "gsl:wait:"+b.cfg.Namespace, "", "PX", 1000), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
+		wire.Cmd("SET", "gsl:wait:"+scope.InName(b.cfg.Namespace), "", "PX", 1000), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
 	})
 	if rs[0].Err != nil {
 		return 0, rs[0].Err

@@ -40,7 +40,8 @@ type Mux struct {
 	mu      sync.Mutex
 	closed  bool
 	dialing *dialing // nil when nobody dials
-	hung    int      // dial hooks that were given up and have not returned
+	dials   hooks    // for the connection of the commands
+	asides  hooks    // for those of Tracker, Notices and Prober
 
 	wg sync.WaitGroup // every goroutine and armed timer but those in a dial hook
 }

@@ -205,8 +205,8 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 			t.Errorf("%v: %d %s", c.args, s.Code, s.Errors)
 		}
 	}
-	s := tr.Run("migrate", "init", "--namespace", "a:b")
-	if s.Code != out.CodeFailed || !strings.Contains(s.Errors, "without colons") {
+	s := tr.Run("migrate", "init", "--namespace", "a\n")
+	if s.Code != out.CodeFailed || !strings.Contains(s.Errors, "only printable characters") {
 		t.Errorf("%d %s", s.Code, s.Errors)
 	}
 }

@@ -5,16 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/names"
 )
 
 // Client takes leases through one Backend. Its methods are safe for concurrent use.
 type Client struct {
-	core *core
-	cfg  Config
+	core  *core
+	cfg   Config
+	given given
 }
+
+// given is what a Config asked for by itself, and did not follow from other
+// fields.
+type given struct{ renewEvery, margin bool }
 
 // core is what a Client shares with those made from it by With.
 type core struct {
@@ -59,6 +67,7 @@ func New(b Backend, cfg Config) (*Client, error) {
 	if err := own(b); err != nil {
 		return nil, err
 	}
+	asked := given{cfg.RenewEvery != 0, cfg.Margin != 0}
 	cfg, err := cfg.complete(b)
 	if err != nil {
 		disown(b)
@@ -86,32 +95,48 @@ func New(b Backend, cfg Config) (*Client, error) {
 		k.prompt = p.Timeout()
 	}
 	k.sched = newScheduler(&k.keeper, cfg.Logger, k.serve)
-	return &Client{core: k, cfg: cfg}, nil
+	return &Client{core: k, cfg: cfg, given: asked}, nil
 }
 
 // With returns a Client with a changed Config that shares everything else with c: the queues of
 // local waiters, renewals, connections. Fields at zero in c's Config were filled in by New; change
-// sees them filled. The Clock cannot be changed.
+// sees them filled. With another TTL, RenewEvery and Margin follow from that where nobody set them; what
+// was set stays, and is an error where it does not fit. The Clock cannot be changed; of two clocks of one
+// type that Go cannot compare, With keeps the first.
 func (c *Client) With(change func(*Config)) (*Client, error) {
 	cfg := c.cfg
 	change(&cfg)
-	if cfg.Clock != c.cfg.Clock {
+	if !sameClock(cfg.Clock, c.cfg.Clock) {
 		return nil, errors.New("lock: With: Config.Clock cannot be changed; make another Client with New")
 	}
-	// What followed from the old TTL follows from the new one, unless it was changed as well.
+	cfg.Clock = c.cfg.Clock
+	asked := given{
+		c.given.renewEvery || cfg.RenewEvery != c.cfg.RenewEvery,
+		c.given.margin || cfg.Margin != c.cfg.Margin,
+	}
 	if cfg.TTL != c.cfg.TTL {
-		if cfg.RenewEvery == c.cfg.RenewEvery && cfg.RenewEvery > 0 {
+		if !asked.renewEvery {
 			cfg.RenewEvery = 0
 		}
-		if cfg.Margin == c.cfg.Margin && cfg.Margin > 0 {
+		if !asked.margin {
 			cfg.Margin = 0
 		}
 	}
+	asked.renewEvery, asked.margin = asked.renewEvery && cfg.RenewEvery != 0, asked.margin && cfg.Margin != 0
 	cfg, err := cfg.complete(c.core.backend)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{core: c.core, cfg: cfg}, nil
+	return &Client{core: c.core, cfg: cfg, given: asked}, nil
+}
+
+// sameClock compares two clocks that Go may not be able to compare.
+func sameClock(a, b Clock) bool {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	if !x.IsValid() || !y.IsValid() || x.Type() != y.Type() {
+		return false
+	}
+	return !x.Comparable() || !y.Comparable() || x.Equal(y)
 }
 
 // TryAcquire makes one attempt. It does not wait for the key, nor for goroutines of this process
@@ -137,6 +162,9 @@ func (c *Client) Acquire(ctx context.Context, key string) (*Lease, error) {
 func (c *Client) acquire(ctx context.Context, key string, once bool) (*Lease, error) {
 	if key == "" {
 		return nil, errors.New("lock: key is empty")
+	}
+	if err := names.Own(key); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("lock: key %q: %w", key, context.Cause(ctx))

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -124,8 +125,24 @@ func (k *core) extend(l *Lease, ttl time.Duration) {
 		return // Close has ended the lease
 	}
 	asked := k.keeper.nowStamp()
-	term, err := l.grant.Extend(k.call(k.life), ttl)
+	ctx, cancel := k.renewContext(asked, l)
+	defer cancel()
+	term, err := l.grant.Extend(ctx, ttl)
 	l.extended(term, err, asked)
+}
+
+// renewContext is that of a renewal which begins at asked. It ends when two
+// thirds of what is left of trust are over: the connection may be dead, and
+// there has to be time for another attempt, which may find a better one.
+func (k *core) renewContext(asked stamp, leases ...*Lease) (context.Context, context.CancelFunc) {
+	var left time.Duration
+	for _, l := range leases {
+		l.mu.Lock()
+		left = max(left, l.trust.end()-asked.elapsed)
+		l.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(k.life, left*2/3)
+	return k.call(ctx), cancel
 }
 
 func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
@@ -137,7 +154,9 @@ func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
 		grants[i] = l.grant
 	}
 	asked := k.keeper.nowStamp()
-	terms, errs := k.batch.ExtendAll(k.call(k.life), grants, ttl)
+	ctx, cancel := k.renewContext(asked, leases...)
+	defer cancel()
+	terms, errs := k.batch.ExtendAll(ctx, grants, ttl)
 	for i, l := range leases {
 		l.extended(terms[i], errs[i], asked)
 	}
@@ -145,6 +164,9 @@ func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
 
 // retryRenewal is how soon a failed renewal is tried again, at the earliest.
 const retryRenewal = 50 * time.Millisecond
+
+// lastRetries is that when trust is about to end.
+const lastRetries = 10 * time.Millisecond
 
 // extended takes what an Extend said into account. asked is the instant before it was called: trust
 // never counts from later than the backend says, nor from later than the reply.
@@ -168,8 +190,10 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 		l.planRenewal()
 	case errors.Is(err, ErrNotRenewable):
 		l.renewal.next = never
+	case l.renewal.next > now.elapsed+l.slack():
+		// The holder's own Renew failed, for whatever reason, before the next renewal is due: that stays planned.
 	default:
-		l.renewFrom(now.elapsed + max(cfg.RenewEvery/4, retryRenewal))
+		l.renewFrom(now.elapsed + l.trust.retryAfter(cfg, now.elapsed))
 	}
 	lost := errors.Is(err, ErrLost)
 	if !lost {

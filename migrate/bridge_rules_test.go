@@ -1024,3 +1024,13 @@ func TestStepSeenInObserveCountsInDual(t *testing.T) {
 		}
 	})
 }
+
+// Its own keys are no locks: a guard on a counter would stop every fenced lock.
+func TestKeysOfGetsetlockAreRefused(t *testing.T) {
+	bridges(t, func(r *rig) {
+		_, err := r.bridge(migrate.Dual).Try(background, "gsl:fence:", ttl)
+		if err == nil || !strings.Contains(err.Error(), "another name") {
+			r.Error(err)
+		}
+	})
+}

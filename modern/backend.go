@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/tally"
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -166,6 +167,8 @@ func valid(key string, ttl time.Duration) error {
 	switch {
 	case key == "":
 		return errors.New("modern: key is empty")
+	case names.Own(key) != nil:
+		return fmt.Errorf("modern: %w", names.Own(key))
 	case len(key) > longestKey:
 		return fmt.Errorf("modern: key has %d bytes; Redis allows %d", len(key), longestKey)
 	case ttl < time.Millisecond:

@@ -66,6 +66,10 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 			errs = append(errs, b.extend(ctx, parts[i], term)...)
 			continue
 		}
+		if len(parts[i]) > 1 && ofOneKey(r.Err) {
+			errs = append(errs, b.extendOneByOne(ctx, parts[i], term)...)
+			continue
+		}
 		now := lock.Mark(ctx)
 		found, err := replies(r, len(parts[i]))
 		for j, g := range parts[i] {
@@ -80,6 +84,35 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 		}
 	}
 	b.watchOn(ctx, grants, errs)
+	return errs
+}
+
+// ofOneKey reports that the server refused a script for what may be wrong with
+// a single key of it, such as a right that this user lacks.
+func ofOneKey(err error) bool {
+	var refusal redis.Error
+	return errors.As(err, &refusal) && !wire.IsPassing(err)
+}
+
+// extendOneByOne renews grants by a script each, which travel together: one key
+// without rights must not cost the others their leases.
+func (b *Backend) extendOneByOne(ctx context.Context, grants []*grant, term lock.Term) []error {
+	cmds := make([]wire.Command, len(grants))
+	for i, g := range grants {
+		cmds[i] = renewal([]*grant{g}, term.TTL)
+	}
+	errs, most := make([]error, len(grants)), mostInspections
+	rs := b.own.Batch(ctx, cmds)
+	now := lock.Mark(ctx)
+	for i, g := range grants {
+		found, err := replies(rs[i], 1)
+		switch {
+		case err != nil:
+			errs[i] = trouble("renew", g.key, err)
+		case !g.renewed(found[0], term, now):
+			errs[i] = most.gone(ctx, g)
+		}
+	}
 	return errs
 }
 

@@ -53,7 +53,8 @@ type Config struct {
 	// Wake says whether the server tells waiters and holders of changes. Defaults to [lock.WakeOn].
 	Wake lock.Wake
 
-	// Timeout bounds dialing and the wait for each reply, in real time. Defaults to 2 s.
+	// Timeout bounds dialing and the wait for each reply, in real time. A renewal without a reply after half of it is
+	// sent once more, on a new connection. Defaults to 2 s.
 	Timeout time.Duration
 }
 

@@ -203,9 +203,14 @@ func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
 				return unsent, err
 			}
 		}
-		if l.submit(c) {
-			return l.await(ctx, c)
+		if !l.submit(c) {
+			continue
 		}
+		f, err := l.await(ctx, c)
+		if f != decided || !c.stranded {
+			return f, err
+		}
+		c.stranded, c.err = false, nil
 	}
 	return unsent, ErrLost
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,26 @@ func TestAnOrderlyFleetFindsEveryGateOpenToANeighbourAlone(t *testing.T) {
 				g := judge(orderly(from), to)
 				closed(t, &g)
 			}
+		}
+	}
+}
+
+// TestGateSaysWhetherAnOldClientWasEverSeen: markers prove that the watch sees
+// these names, and not that old clients use them.
+func TestGateSaysWhetherAnOldClientWasEverSeen(t *testing.T) {
+	f := orderly(migrate.Dual)
+	for _, c := range []struct {
+		touch *Touch
+		want  string
+	}{{nil, "no act of an old client was ever seen"}, {&Touch{At: judged.Add(-2 * time.Hour), What: "lost", Who: "10.0.0.1:1"}, "at 10.0.0.1:1 (lost)"}} {
+		f.sighting.LastFailed = c.touch
+		g := judge(f, migrate.Sealed)
+		found := false
+		for _, e := range g.Evidence {
+			found = found || e.Rule == "seen" && strings.Contains(e.Detail, c.want)
+		}
+		if !found || !g.Open {
+			t.Errorf("it should say %q: %+v", c.want, g)
 		}
 	}
 }
@@ -119,6 +140,12 @@ var disorders = map[string]disorder{
 	"a look in the future":         {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) }, []string{"window"}},
 	"a window too short":           {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
 	"a window of the phase before": {migrate.Sealed, migrate.Modern, func(f *facts) { f.record.Since = judged.Add(-needed) }, []string{"window"}},
+	"a window that ended long ago": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.sighting.QuietUntil = map[Watch]time.Time{WatchStats: judged.Add(-16 * time.Second)}
+	}, []string{"window"}},
+	"a window of MONITOR without markers": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.sighting.Quiet, f.sighting.Missing = nil, map[Watch]string{WatchMonitor: "no right to GET"}
+	}, []string{"window"}},
 	"counts alone where nobody sends SETNX": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.dialect = dialect.SetDel()
 		f.record.Dialect = "SetDel"

@@ -57,8 +57,11 @@ func (b *builder) window(to migrate.Phase) {
 		b.blockFor(need, "window", "nothing proves that no old client tries for a lock: %s; or say by --gone that none runs any more", why)
 	case quiet < need:
 		b.blockFor(need-quiet, "window", "no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left", quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond))
+	case b.now.Sub(s.until(by)) > watchFresh:
+		b.blockFor(watchFresh, "window", "by %s the watcher has seen nothing for %v, though it goes on: its lines come late, or not at all; the window ends there", by, b.now.Sub(s.until(by)).Round(time.Second))
 	default:
-		b.noteAt(s.Until.Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
+		b.everSeen()
+		b.noteAt(s.until(by).Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
 	}
 }
 
@@ -75,14 +78,26 @@ func (b *builder) quiet(to migrate.Phase) (longest time.Duration, by Watch, why 
 			longest, by = q, w
 		}
 	}
-	if to > migrate.Sealed {
-		longest = min(longest, max(0, b.sighting.Until.Sub(b.record.Since)))
+	if to > migrate.Sealed && by != "" {
+		longest = min(longest, max(0, b.sighting.until(by).Sub(b.record.Since)))
 	}
 	if by == "" && len(missing) == 0 {
 		missing = append(missing, "the watcher has only just begun")
 	}
 	slices.Sort(missing)
 	return longest, by, strings.Join(missing, "; ")
+}
+
+// everSeen says whether the watch ever saw an old client. A marker proves that
+// the watch sees this database and these names. It does not prove that old
+// clients use them.
+func (b *builder) everSeen() {
+	s := b.sighting
+	if t := later(s.LastWrite, s.LastFailed); t != nil {
+		b.noteAt(t.At, "seen", "an old client was seen here last%s (%s)", by(t.Who), t.What)
+		return
+	}
+	b.note("seen", "no act of an old client was ever seen by who watches: make sure that old clients use this server, this database and this namespace, or the window says nothing of them")
 }
 
 // lastTouches names who was seen last on each key, and blocks for those of within the window, whoever

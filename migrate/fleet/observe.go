@@ -211,7 +211,6 @@ func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
 		Format: sightingFormat, Observer: observer, From: e.From, Until: e.Until,
-		Quiet: map[Watch]time.Duration{}, Missing: map[Watch]string{},
 		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold),
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
@@ -220,14 +219,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 		// In a form that nobody named. It is shown, since it cuts the window.
 		s.LastFailed = call
 	}
-	for source, way := range map[census.Source]Watch{census.SourceStats: WatchStats, census.SourceMonitor: WatchMonitor} {
-		if missing := e.Covered(source).Missing; missing != "" {
-			s.Missing[way] = missing
-		} else if _, quiet := e.Quiet(source); quiet > 0 {
-			// The server's time, and no more than the observer's own.
-			s.Quiet[way] = min(quiet, e.Covered(source).Elapsed)
-		}
-	}
+	s.seeQuiet(e)
 	s.seeClocks(e)
 	if e.Spread.Sound() {
 		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(spreadBasis(e)), At: e.Until}

@@ -48,7 +48,7 @@ type Census struct {
 	gone       goneWriters
 	run        string    // the server's run id; empty if unknown
 	runSince   time.Time // when it was first seen
-	longPause  time.Duration
+	longPause  Span      // between two attempts on one key
 	goneKeys   int64
 	sights     sights
 }

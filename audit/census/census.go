@@ -54,7 +54,7 @@ type Census struct {
 
 	run       string    // the server's run id; empty if unknown
 	runSince  time.Time // when it was first seen
-	longPause time.Duration
+	longPause Span      // between two attempts on one key
 	goneKeys  int64
 	sights    sights
 }

@@ -366,6 +366,9 @@ type Evidence struct {
 	// Window is how long the longest unbroken watch of that server lasted up to
 	// Until, by polls or by MONITOR. Behind and Ahead count as measured from Idle on.
 	Window, Idle time.Duration
+	// LongestPause is the longest time between two attempts on one key, whoever
+	// made them. A client that tries for the key may pause for longer.
+	LongestPause Span
 	// ServerSteps are steps of the server's own clock, positive forwards.
 	ServerSteps []Hole
 	// LongestSafeJob is E + c − Δ − d by skew.Law: by the guaranteed spread (or the claimed one) and the

@@ -37,6 +37,11 @@ type ObserverConfig struct {
 	// Lease is what all old clients add to their clocks, if they all have the same. Defaults to a guess.
 	Lease time.Duration
 
+	// Idle is the longest pause between two attempts of one old client. What is
+	// found of their clocks counts as measured after a window of that length, and
+	// never without it.
+	Idle time.Duration
+
 	// Monitor watches every command, without a break. It costs the server much of its
 	// throughput, and is for dialects and servers of which counts of SETNX and GETSET prove nothing.
 	Monitor bool
@@ -138,7 +143,7 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
-		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease},
+		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease, Idle: o.cfg.Idle},
 		Timeout:   o.cfg.Timeout,
 		Clock:     o.cfg.Clock,
 		Seen:      seen,
@@ -211,7 +216,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
 		Format: sightingFormat, Observer: observer, From: e.From, Until: e.Until,
-		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold),
+		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}

@@ -64,6 +64,7 @@ type Sighting struct {
 	Proved   Fact `json:"spread_proved"` // their clocks were at least so far apart
 	Gap      Fact `json:"longest_gap"`
 	Job      Fact `json:"longest_hold"`
+	Pause    Fact `json:"longest_pause"` // between two attempts on one key
 
 	// Server is the run id of the server by whose clock the next four were seen.
 	// Under another one they say nothing.
@@ -174,6 +175,7 @@ func (s Sighting) with(before Sighting) Sighting {
 	s.Greatest, s.Spread = greater(s.Greatest, before.Greatest), greater(s.Spread, before.Spread)
 	s.Proved = greater(s.Proved, before.Proved)
 	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)
+	s.Pause = greater(s.Pause, before.Pause)
 	s.clocksWith(before)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
 	s.DoubleGrants = max(s.DoubleGrants, before.DoubleGrants)

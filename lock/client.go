@@ -33,6 +33,8 @@ type core struct {
 	watches watches  // of held keys
 	janitor *workers // releases and undoing in the background
 	hooks   teller   // of all Clients
+	refused sparing  // lines about renewals that failed
+	stuck   sparing  // lines about keys that could not be given back
 
 	waker  Waker         // nil: poll
 	pacer  Pacer         // nil: our own pace
@@ -79,7 +81,9 @@ func New(b Backend, cfg Config) (*Client, error) {
 		renewer: newWorkers(4),
 		watches: watches{workers: newWorkers(4)},
 		janitor: newWorkers(undoTogether),
-		hooks:   teller{log: cfg.Logger},
+		hooks:   teller{log: loud(cfg.Logger)},
+		refused: sparing{most: 1},
+		stuck:   sparing{most: 16},
 		queues:  make(map[string]*queue),
 		closing: make(chan struct{}),
 
@@ -310,6 +314,9 @@ func (k *core) finish() {
 	k.watches.workers.close()
 	k.janitor.close()
 	k.die()
+	if n := k.stuck.rest(); n > 0 {
+		k.hooks.log.Warn("more keys could not be given back; they free themselves", "keys", n)
+	}
 	if closer, ok := k.backend.(io.Closer); ok {
 		k.failed = closer.Close()
 	}

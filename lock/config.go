@@ -72,7 +72,9 @@ type Config struct {
 	Clock Clock
 
 	// Logger gets what happens in the background: renewals that failed, clocks that stepped, keys
-	// that could not be given back. Defaults to a logger that drops everything.
+	// that could not be given back. Of many leases in the same trouble it gets a line a round of
+	// renewals. Defaults to a logger that drops everything but keys that could not be given back, which
+	// go to [slog.Default].
 	Logger *slog.Logger
 
 	// Hooks are told what happens to leases.
@@ -159,7 +161,7 @@ func (cfg Config) complete(b Backend) (Config, error) {
 		cfg.Clock = Machine
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.New(quiet{slog.DiscardHandler})
 	}
 	if err := cfg.validTogether(); err != nil {
 		return Config{}, err
@@ -170,6 +172,12 @@ func (cfg Config) complete(b Backend) (Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// jitter is Config.Jitter within its bounds, whatever that returns: more than
+// planned, a renewal would come late.
+func (cfg *Config) jitter(most time.Duration) time.Duration {
+	return min(max(cfg.Jitter(most), 0), most)
 }
 
 func setDefault[T ~int | ~int64](field *T, value T) {

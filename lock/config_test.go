@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -191,4 +192,21 @@ func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 		}
 	}
 	release(t, acquire(t, c, "k:gsl:"))
+}
+
+// TestAJitterOutOfBoundsIsBounded: a renewal that would come later than planned
+// might come too late.
+func TestAJitterOutOfBoundsIsBounded(t *testing.T) {
+	for _, draws := range []time.Duration{-time.Hour, time.Hour} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second, Jitter: func(time.Duration) time.Duration { return draws }})
+			l := acquire(t, c, "k")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := s.Calls("extend"); n < 5 || n > 7 {
+				t.Errorf("drawn %v: %d renewals in a minute", draws, n)
+			}
+			release(t, l)
+		})
+	}
 }

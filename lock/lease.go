@@ -57,7 +57,7 @@ func (l *Lease) planRenewal() {
 		return
 	}
 	every := l.trust.renewEvery(cfg)
-	l.renewFrom(l.trust.sent.elapsed + every - cfg.Jitter(every/10))
+	l.renewFrom(l.trust.sent.elapsed + every - cfg.jitter(every/10))
 	l.renewal.warns = cfg.Hooks.Endangered != nil
 }
 

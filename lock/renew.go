@@ -209,7 +209,9 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 			l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Until: until})
 		}
 	default:
-		cfg.Logger.Warn("lease not renewed", "key", l.Key(), "until", until, "error", err)
+		if omitted, ok := k.refused.due(now.elapsed, max(cfg.RenewEvery, time.Second)); ok {
+			cfg.Logger.Warn("lease not renewed", "key", l.Key(), "until", until, "error", err, "others since the last line", omitted)
+		}
 		if f := cfg.Hooks.RenewFailed; f != nil {
 			l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Until: until, Cause: err})
 		}

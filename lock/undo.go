@@ -23,20 +23,23 @@ func (k *core) undo(g Grant, key string, cfg *Config) {
 	k.countIn() // Close waits for it; also after closed was set, while its cause is still counted
 	from := k.keeper.now()
 	if !k.janitor.do(func() { k.undoOnce(g, key, cfg, from, undoEvery) }) {
-		tellLeft(key, cfg, ErrClosed) // Close could wait no longer
+		k.tellLeft(key, cfg, ErrClosed) // Close could wait no longer
 		k.end()
 	}
 }
 
 // tellLeft logs that a key which nobody holds was not given back.
-func tellLeft(key string, cfg *Config, err error) {
-	cfg.Logger.Warn("key could not be given back; it frees itself", "key", key, "within", cfg.TTL, "error", err)
+func (k *core) tellLeft(key string, cfg *Config, err error) {
+	if omitted, ok := k.stuck.due(k.keeper.now().Elapsed, 10*time.Second); ok {
+		loud(cfg.Logger).Warn("key could not be given back; it frees itself",
+			"key", key, "within", cfg.TTL, "error", err, "others since the last line", omitted)
+	}
 }
 
 // undoOnce is one attempt at it; the next one is planned with twice the pause.
 func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause time.Duration) {
 	if k.hurry.Load() { // Close's context has ended: nothing is begun
-		tellLeft(key, cfg, ErrClosed)
+		k.tellLeft(key, cfg, ErrClosed)
 		k.end()
 		return
 	}
@@ -45,7 +48,7 @@ func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause ti
 	over := now.Elapsed-from.Elapsed >= cfg.TTL
 	if err == nil || over || k.hurry.Load() {
 		if err != nil && !errors.Is(err, ErrLost) {
-			tellLeft(key, cfg, err)
+			k.tellLeft(key, cfg, err)
 		}
 		k.end()
 		return

@@ -84,7 +84,7 @@ func (b *Backend) forget() {
 func (b *Backend) Close() error {
 	b.notices.Close()
 	err := errors.Join(b.user.Close(), b.own.Close(), b.patient.Close())
-	b.rounds.wg.Wait()
+	b.rounds.close()
 	return err
 }
 

@@ -53,10 +53,12 @@ func (l *link) gone() bool {
 // retire lets the connection end with its last reply, and the next call dial anew: after a fail-over
 // the hook may lead to the new primary, while this connection would refuse writes for ever. A young
 // connection stays, lest a hook that leads to a replica, or to a server that is slow, dial at every call.
-func (l *link) retire(reason error) {
-	if time.Since(l.born) >= l.m.opts.Timeout {
-		l.withdraw(reason)
+func (l *link) retire(reason error) (retired bool) {
+	if time.Since(l.born) < l.m.opts.Timeout {
+		return false
 	}
+	l.withdraw(reason)
+	return true
 }
 
 // withdraw is retire at any age.

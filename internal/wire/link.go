@@ -34,6 +34,7 @@ type link struct {
 	armed   bool
 	watch   alarm         // over the oldest call in flight
 	asked   time.Duration // when the last call was taken, since born
+	runID   string        // of the server, empty until it was asked
 	proving *call         // the PING before which nothing else is sent; nil mostly
 
 	reason  error       // why it is retired; set before it is

@@ -198,6 +198,9 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 	if err := old.gone(); err != nil {
 		return nil, err
 	}
+	if b.keeps(ctx, []lock.Grant{old}, ttl) != nil {
+		return nil, lock.ErrNotPassed
+	}
 	asked, err := b.lease(old.phase, ttl, b.clock.Elapsed()-old.since)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: key %q: %w", old.k.name, err)

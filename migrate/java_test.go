@@ -25,6 +25,7 @@ func javaScripts() [][2]string {
 		{"RELEASE", whole(bridgeReleaseLua)},
 		{"SWEEP", record.SweepLua},
 		{"BEAT", record.BeatLua},
+		{"STEP", record.StepLua},
 	}
 }
 

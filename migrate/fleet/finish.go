@@ -14,6 +14,8 @@ func (d *desk) finish(ctx context.Context, f *facts) (*Report, error) {
 	if !d.opts.Go {
 		gate := d.remains(f)
 		r.Gate = &gate
+		taken, _ := f.forget(d.opts.Forget)
+		r.wouldForget(taken)
 		r.note("the step to %v was taken and is not over: --go goes on with it", f.record.Phase)
 		return r, nil
 	}
@@ -51,7 +53,7 @@ func (d *desk) finishAfter(ctx context.Context, f *facts, r *Report) (*Report, e
 		if f, err = d.gather(ctx); err != nil {
 			return nil, err
 		}
-		if f.record.bytes != was.bytes {
+		if !f.record.sameStep(was) {
 			return d.raced(ctx, was.Phase, r.Notes)
 		}
 	}
@@ -73,6 +75,9 @@ func (d *desk) finishOnce(ctx context.Context, f *facts, r *Report) (bool, error
 	next := f.record.Record
 	now, err := d.write(ctx, f, migrate.Record{Phase: next.Phase, Dialect: next.Dialect, Fleet: next.Fleet})
 	if errors.Is(err, errRaced) {
+		if again, err := d.gather(ctx); err != nil || again.record.sameStep(f.record) {
+			return false, err // a member raised what the record keeps of all; the next look goes on
+		}
 		raced, err := d.raced(ctx, next.Phase, notes)
 		if err == nil {
 			*r = *raced
@@ -102,6 +107,7 @@ func over(was migrate.Phase) string {
 // remains says who has not followed a step that was taken.
 func (d *desk) remains(f *facts) Gate {
 	b := &builder{facts: f, gate: Gate{To: f.record.Phase}}
+	b.lost()
 	b.acknowledged(f.record.Phase)
 	switch f.record.Pending {
 	case migrate.Sealed: // after a fail-over a member may come back from where no step to here leads

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -54,6 +55,9 @@ type facts struct {
 	sighting  Sighting
 	unread    error // why there is no sighting, though something stands there
 	server    serverInfo
+	nonce     string       // the roster's
+	gone      gone         // the roster's count of members gone for long
+	reading   look.Reading // the server's clock and this machine's, when the roster was read
 }
 
 func (f *facts) members() []seat { return f.survey.members }
@@ -64,7 +68,8 @@ type serverInfo struct {
 	maxMemory int64
 	cluster   bool
 	known     bool
-	runID     string // which server it is since it was started
+	runID     string // which server it is since it was started; empty where nothing says so
+	noRun     string // why nothing does
 }
 
 // builder collects a gate's sentences.
@@ -101,6 +106,7 @@ func judge(f *facts, to migrate.Phase) Gate {
 	if b.recordStands() {
 		from := f.record.Phase
 		b.pendingDone(to)
+		b.lost()
 		b.registry(from, to)
 		b.overlap()
 		b.terms(to)

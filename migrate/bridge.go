@@ -95,6 +95,15 @@ func (b *Bridge) keeps(ctx context.Context, grants []lock.Grant, ttl time.Durati
 	return b.member.keeps(ctx, ttl)
 }
 
+// backBelow says whether the member acts by a phase below p.
+func (b *Bridge) backBelow(p Phase) bool {
+	if b.member == nil {
+		return false
+	}
+	now := b.member.current()
+	return now != NoPhase && now < p
+}
+
 // tombstonePX is how long a tombstone stands without a lock being taken: 30 days, in milliseconds.
 const tombstonePX = int64(30 * 24 * time.Hour / time.Millisecond)
 

@@ -95,7 +95,6 @@ type Member struct {
 	state  MemberState   // Seen and Leases apart, what the next heartbeat says
 	leases map[Phase]int
 	empty  chan struct{} // closed when no lease is left; made by who waits
-	fresh  clocks.Moment // when the record was read last
 	why    error         // why there is no phase
 	probe  func(context.Context, string) error
 	acts   func() (behind, ahead time.Duration) // by which the attached bridge acts; nil without one
@@ -303,7 +302,7 @@ func (m *Member) behind() bool {
 // overdue reports that a member has no phase, or that heartbeats failed: what it knows may be old, and
 // others may take it for dead. The caller has m.mu.
 func (m *Member) overdue() bool {
-	return m.state.Phase == NoPhase || m.clock.Since(m.fresh) > record.BeatsMissed*m.state.Every
+	return m.state.Phase == NoPhase || m.clock.Since(m.heard) > record.BeatsMissed*m.state.Every
 }
 
 // Refresh reads the record and beats now, and not only at the next heartbeat.

@@ -55,12 +55,13 @@ func (m *Member) roundOnce(ctx context.Context) error {
 	m.said = saying{}
 	began := m.clock.Moment() // of before the question: what is read is not older
 	m.mu.Lock()
-	ask := m.exchange
-	if m.overdue() {
-		ask = m.enter
-	}
+	enters := m.overdue()
 	m.mu.Unlock()
-	if err := ask(ctx, began); err != nil {
+	ask := func() error { return m.exchange(ctx, began) }
+	if enters {
+		ask = func() error { return m.enter(ctx) }
+	}
+	if err := ask(); err != nil {
 		return err
 	}
 	m.tryProbe(ctx)
@@ -82,7 +83,7 @@ func (m *Member) answered(began clocks.Moment) {
 }
 
 // enter writes the field, whether it is there or not, and reads the record afterwards.
-func (m *Member) enter(ctx context.Context, now clocks.Moment) error {
+func (m *Member) enter(ctx context.Context) error {
 	s := m.State()
 	if _, _, err := m.say(ctx, s, anew); err != nil {
 		return err
@@ -91,7 +92,7 @@ func (m *Member) enter(ctx context.Context, now clocks.Moment) error {
 	if err != nil {
 		return m.unread(err)
 	}
-	return m.takeUp(ctx, s, text, now)
+	return m.takeUp(ctx, s, text)
 }
 
 // exchange beats and reads the record, in one message. Who can read and not write still follows.
@@ -103,7 +104,7 @@ func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
 		wire.Cmd("PEXPIRE", lived, livedFor.Milliseconds()),
 	)
 	if errors.Is(unsaid, errNotThere) {
-		return m.enter(ctx, now)
+		return m.enter(ctx)
 	}
 	if replies == nil {
 		return unsaid
@@ -116,20 +117,20 @@ func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
 		m.pace.told(now.Elapsed, sum)
 	}
 	if unsaid != nil {
-		m.take(text, now)
+		m.take(text)
 		return unsaid
 	}
-	return m.takeUp(ctx, s, text, now)
+	return m.takeUp(ctx, s, text)
 }
 
 // takeUp raises what the record keeps of all members, where s or the next heartbeat says more, and acts by it
 // then.
-func (m *Member) takeUp(ctx context.Context, s MemberState, text string, now clocks.Moment) error {
+func (m *Member) takeUp(ctx context.Context, s MemberState, text string) error {
 	text, err := m.raise(ctx, s, text)
 	if err != nil {
 		return err
 	}
-	m.take(text, now)
+	m.take(text)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told = s.TTL
@@ -159,13 +160,11 @@ func (m *Member) raise(ctx context.Context, s MemberState, text string) (string,
 	}
 }
 
-// take acts upon the record that was read, which is not older than then; an
-// empty text is none.
-func (m *Member) take(text string, then clocks.Moment) {
+// take acts upon the record that was read; an empty text is none.
+func (m *Member) take(text string) {
 	found, err := ParseRecord(text)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fresh = then
 	switch {
 	case text == "":
 		// Nobody's record moves nobody: who has a phase keeps it.

@@ -131,6 +131,9 @@ func run(ctx context.Context, pool *redis.Pool, o Options, verb func(*desk, *fac
 		if f, err = d.noteLost(ctx, f); err != nil {
 			return nil, err
 		}
+		if err := d.sweepStray(ctx, f); err != nil {
+			return nil, err
+		}
 	}
 	return verb(d, f)
 }
@@ -176,6 +179,7 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*
 	if err != nil {
 		return nil, forgotten(taken, err)
 	}
+	d.logStep(ctx, r, f, now, &gate, pending == migrate.NoPhase)
 	f.record = now
 	done := d.report(f)
 	done.Gate, done.Moved = &gate, true
@@ -211,6 +215,7 @@ func (d *desk) stepAgain(ctx context.Context, f *facts, to, pending migrate.Phas
 	if !again.record.sameStep(f.record) {
 		return d.raced(ctx, to, done)
 	}
+	d.notes = nil // they are among what was done
 	r, err := d.step(ctx, again, to, pending)
 	if err == nil {
 		r.Notes = append(done, r.Notes...)
@@ -232,6 +237,12 @@ func (d *desk) raced(ctx context.Context, to migrate.Phase, done []string) (*Rep
 // forget deletes dead members, each only if it has not beaten since it was judged. An error says which of
 // them are gone already.
 func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
+	var said []string
+	defer func() {
+		if len(said) > 0 {
+			d.log(ctx, r, Entry{At: r.ServerNow, Epoch: r.Epoch, Forgotten: said})
+		}
+	}()
 	for i, m := range dead {
 		n, err := redis.Int(d.mux.Eval(ctx, record.Forget, record.RosterKey(d.opts.Namespace), m.ID, m.bytes))
 		if err != nil {
@@ -241,6 +252,7 @@ func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
 			return forgotten(dead[:i], fmt.Errorf("migrate: member %s is alive after all: it has beaten while it was to be forgotten; the record was not changed", m.ID))
 		}
 		r.note("member %s is forgotten", m.who())
+		said = append(said, m.who())
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ var disorders = map[string]disorder{
 		f.server = serverInfo{policy: "allkeys-lru", maxMemory: 1, known: true}
 	}, []string{"eviction"}},
 	"a name without a slot": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.server.cluster = true
+		f.server.cluster, f.server.shards = true, 1
 		f.survey.Unslotted.add("a}b")
 	}, []string{"slot"}},
 	"nobody watches":               {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},

@@ -75,6 +75,7 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	if other, err := d.overlapSince(ctx, f, made); err != nil || other != nil {
 		return other, err
 	}
+	d.log(ctx, r, begun(made))
 	restored := f.record.Epoch > 0
 	f.record = made
 	done := d.report(f)
@@ -194,6 +195,7 @@ func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report
 func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	taken, cannot := f.forget(d.opts.Forget)
 	b := &builder{facts: f, gate: Gate{To: migrate.Observe, Blocks: cannot}}
+	b.sameDialect()
 	b.lost()
 	b.acknowledged(migrate.Clean)
 	b.gate.Open = len(b.gate.Blocks) == 0
@@ -216,6 +218,7 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	if err != nil {
 		return nil, forgotten(taken, err)
 	}
+	d.logStep(ctx, r, f, made, &b.gate, false)
 	f.record = made
 	done := d.report(f)
 	done.Moved, done.Notes = true, r.Notes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,7 @@ type desk struct {
 	mux    *wire.Mux
 	second *wire.Mux          // another connection, asked which server it leads to
 	ahead  map[string]unmoved // heartbeats in the future, by member
+	notes  []string           // of what was done before a report was made
 }
 
 func open(pool *redis.Pool, o Options) (*desk, error) {
@@ -146,7 +148,7 @@ func (d *desk) gather(ctx context.Context) (*facts, error) {
 func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	f := &facts{namespace: d.opts.Namespace, claims: d.opts.Claims}
 	replies := d.mux.Batch(ctx, []wire.Command{
-		wire.Cmd("GET", record.Key(d.opts.Namespace)), wire.Cmd("GET", record.SeenKey(d.opts.Namespace)), wire.Cmd("INFO"),
+		wire.Cmd("GET", record.Key(d.opts.Namespace)), wire.Cmd("GET", record.SeenKey(d.opts.Namespace)), wire.Cmd("INFO"), wire.Cmd("INFO", "server"),
 	})
 	var err error
 	if f.record, err = readStored(replies[0].Value, replies[0].Err); err != nil {
@@ -158,7 +160,11 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	}
 	f.sighting, f.unread = parseSighting(seen)
 	f.server = readInfo(redis.String(replies[2].Value, replies[2].Err))
+	f.server.runID = readInfo(redis.String(replies[3].Value, replies[3].Err)).runID
 	d.otherRun(ctx, &f.server)
+	if f.server.cluster {
+		f.server.shards = shards(redis.String(d.mux.Do(ctx, "CLUSTER", "INFO")))
+	}
 	if f.dialect, err = d.dialect(f.record); err != nil {
 		return nil, err
 	}
@@ -241,6 +247,17 @@ func readInfo(text string, err error) serverInfo {
 	return s
 }
 
+// shards is how many nodes of a cluster hold keys; 0 if it does not say.
+func shards(text string, err error) int {
+	for line := range strings.Lines(text) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "cluster_size" && err == nil {
+			n, _ := strconv.Atoi(value)
+			return n
+		}
+	}
+	return 0
+}
+
 // refused names the rights that are missing.
 func (d *desk) refused(err error) error {
 	if wire.IsNoPerm(err) {
@@ -264,6 +281,7 @@ func (d *desk) report(f *facts) *Report {
 		Phase: f.record.Phase, Epoch: f.record.Epoch, Pending: f.record.Pending, Since: f.record.Since,
 	}
 	r.Over = f.record.Pending == migrate.NoPhase
+	r.Notes = slices.Clone(d.notes)
 	return r
 }
 

@@ -54,6 +54,7 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	}
 	f.reading.Server, f.reading.Run = f.now.Sub(time.Unix(0, 0)), f.server.runID
 	f.enroll(fields)
+	f.sighting = f.sighting.since(f.record.Evidence, f.now)
 	d.watchAhead(f)
 	return true, nil
 }
@@ -243,6 +244,9 @@ func (d *desk) noteLost(ctx context.Context, f *facts) (*facts, error) {
 		_, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
 		if err != nil && !errors.Is(err, errRaced) {
 			return nil, d.refused(err)
+		}
+		if err == nil {
+			d.log(ctx, nil, Entry{At: f.now, Epoch: next.Epoch, Lost: true})
 		}
 		if f, err = d.gather(ctx); err != nil {
 			return nil, err

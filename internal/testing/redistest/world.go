@@ -132,12 +132,12 @@ func (w *World) StepServer(d time.Duration) {
 	w.Mini.FastForward(d)
 }
 
-// Run makes the embedded server name its run: INFO and INFO server then tell id,
-// also inside a script. A world's server begins without one.
+// Run makes the embedded server name its run: INFO server then tells id, also
+// inside a script. A world's server begins without one.
 func (w *World) Run(id string) {
 	w.t.Helper()
 	w.Mini.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-		if command != "INFO" || len(args) > 1 || len(args) == 1 && !strings.EqualFold(args[0], "server") {
+		if command != "INFO" || len(args) != 1 || !strings.EqualFold(args[0], "server") {
 			return false
 		}
 		c.WriteBulk("# Server\r\nrun_id:" + id + "\r\n")

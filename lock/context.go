@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"reflect"
 	"slices"
 )
 
@@ -22,10 +23,16 @@ func (h *holding) Value(key any) any {
 
 // Context returns a child of parent that also ends with the lease; [context.Cause] tells the cause of
 // whichever ended first. The lease does not end with parent. The context carries the lease for nested
-// calls of [Client.Do].
+// calls of [Client.Do]. Of the same parent the child may be the same.
 func (l *Lease) Context(parent context.Context) context.Context {
 	_ = l.Err() // ends it if its time is over
 	var child listener
+	if reflect.ValueOf(parent).Comparable() {
+		child.parent = parent
+		if made := l.made(parent); made != nil {
+			return made
+		}
+	}
 	child.ctx, child.cancel = context.WithCancelCause(&holding{parent, l})
 	l.mu.Lock()
 	ended := l.cause
@@ -39,6 +46,24 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	return child.ctx
 }
 
+// made returns the child that parent has already, if it is among the last ones. A parent that never ends,
+// such as that of a service, would otherwise get another child at each call, for as long as the lease is
+// held. Go can compare parent.
+func (l *Lease) made(parent context.Context) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.audience == nil {
+		return nil
+	}
+	last := l.audience.contexts
+	for _, child := range last[max(len(last)-leastPruned, 0):] {
+		if child.parent == parent && child.ctx.Err() == nil {
+			return child.ctx
+		}
+	}
+	return nil
+}
+
 // audience is who waits for something of a lease: for its end, or for a renewal that is under way.
 type audience struct {
 	done     chan struct{} // closed at the end, nil: nobody has asked for it
@@ -49,6 +74,7 @@ type audience struct {
 
 // listener is a context that ends with the lease.
 type listener struct {
+	parent context.Context // nil: Go cannot compare it
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }

@@ -20,8 +20,10 @@ type attempt struct {
 	waited bool // something was waited for, so that trouble of the store is retried
 	told   bool // Hooks.Waiting was called
 	tries  int
-	last   error // what the last attempt at the store said
-	place  Place // in the store's queue, nil without one
+
+	outwaited bool  // a key that was left to others was waited for, in place of giving up
+	last      error // what the last attempt at the store said
+	place     Place // in the store's queue, nil without one
 
 	wake     chan struct{} // capacity 1, made when first armed
 	cancel   func()        // disarms the wake-up, nil when not armed
@@ -137,6 +139,9 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 			}
 			a.tooLate(err)
 		}
+		if a.once && a.outwait(ctx, err) {
+			continue
+		}
 		if err := a.hopeless(ctx, err); err != nil {
 			return nil, err
 		}
@@ -226,13 +231,31 @@ func (a *attempt) between(ctx context.Context, err error) error {
 	if err := a.sleep(ctx, pause); err != nil {
 		return err
 	}
-	if !more {
+	if !more && !a.outwait(ctx, err) {
+		if ctx.Err() != nil {
+			return a.contextEnded(ctx)
+		}
 		return a.waitEnded()
 	}
 	return nil
 }
 
-// stayQuiet waits out this process's politeness. A single attempt does not: it asks what is.
+// outwait waits where the last attempt of an Acquire, or its only one, met a key
+// that nobody holds and that is left to clients which poll. It reports that the
+// time is over, so that one attempt more says whether the key is held. That is
+// done once: whoever takes the key in turns may leave it again.
+func (a *attempt) outwait(ctx context.Context, err error) bool {
+	var held *HeldError
+	if a.outwaited || !errors.As(err, &held) || !held.Vacant {
+		return false
+	}
+	a.outwaited = true
+	// The server frees the key when its last millisecond is over.
+	return a.sleep(ctx, held.Left+time.Millisecond) == nil
+}
+
+// stayQuiet waits out this process's politeness, where the store knows of none. A
+// single attempt does not: it asks what is.
 func (a *attempt) stayQuiet(ctx context.Context) error {
 	quiet := a.queue.moment // written before our turn began, with no hand-over since
 	if quiet == 0 || a.once {

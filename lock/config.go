@@ -42,9 +42,10 @@ type Config struct {
 	// Defaults to 2 s.
 	ReleaseWait time.Duration
 
-	// Politeness is how long waiters of this process stay away from a key after this process
-	// released it, so that others, which may only poll, get their turn. Negative: not at all.
-	// Defaults to what the backend advises, else to zero.
+	// Politeness is for how long each release leaves the key to clients that only
+	// poll. A backend whose grants are [Polite] keeps every process away for so
+	// long, any other the waiters of this process alone. Zero: such a backend
+	// decides at each release, and others leave nothing. Negative: never.
 	Politeness time.Duration
 
 	// HandOvers is how many times in a row a key may pass from one goroutine of this process to the

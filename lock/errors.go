@@ -96,6 +96,10 @@ type HeldError struct {
 	// unchanged for Left more.
 	Passed bool
 
+	// Vacant says that nobody holds the key: for Left more, it is left to clients
+	// that only poll.
+	Vacant bool
+
 	// Again is the longest that a waiter should let pass before its next attempt, for backends
 	// that judge by what they see over time. Zero means no wish.
 	Again time.Duration
@@ -103,6 +107,9 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	var b strings.Builder
+	if e.Vacant {
+		return fmt.Sprintf("key %q: nobody holds it; it is left to old clients for %d ms", e.Key, e.Left.Milliseconds())
+	}
 	fmt.Fprintf(&b, "key %q is held", e.Key)
 	if e.Owner != "" {
 		fmt.Fprintf(&b, " by %q", e.Owner)

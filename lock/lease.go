@@ -219,23 +219,28 @@ func (l *Lease) Release() error {
 // the turn on. lost is why the lease had ended before, nil if its holder ended it, at now.
 func (l *Lease) giveBack(lost error, now stamp) error {
 	k, cfg := l.client.core, &l.client.cfg
-	handed, err := lost == nil && k.share(l, now), error(nil)
+	var gap time.Duration // only a release that its holder made leaves the key to others
+	if lost == nil {
+		gap = l.politeness()
+	}
+	mayHand := lost == nil && gap == 0
+	handed, err := mayHand && k.share(l, now), error(nil)
 	if !handed {
 		k.sched.drop(l)
-		if lost == nil {
+		if mayHand {
 			handed, err = k.pass(l)
 		}
 	}
 	if !handed {
 		ctx, cancel := k.releaseContext(cfg.ReleaseWait)
-		err = l.grant.Release(ctx)
+		gap, err = l.release(ctx, gap)
 		if cancel != nil {
 			cancel()
 		}
 		if lost == nil {
-			k.leave(l.queue, l.politeness()) // who ends a lease himself is the only one to pass its turn on
+			k.leave(l.queue, gap) // who ends a lease himself is the only one to pass its turn on
 		} else {
-			l.passTurn(l.politeness())
+			l.passTurn(0)
 		}
 	}
 	switch {

@@ -59,7 +59,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	}
 	// Most of what the server can do is tried anew on every connection: behind the same address there
 	// may be another server.
-	opts := wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.forget() }}
+	opts := wire.Options{Timeout: cfg.Timeout, Group: new(wire.Group), Lost: func(error) { b.forget() }}
 	if b.user, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}

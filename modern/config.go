@@ -53,7 +53,8 @@ type Config struct {
 	// Wake says whether the server tells waiters and holders of changes. Defaults to [lock.WakeOn].
 	Wake lock.Wake
 
-	// Timeout bounds dialing and the wait for each reply, in real time. Defaults to 2 s.
+	// Timeout bounds dialing and the wait for each reply, in real time. A renewal without a reply after half of it is
+	// sent once more, on a new connection. Defaults to 2 s.
 	Timeout time.Duration
 }
 
@@ -87,8 +88,8 @@ func (cfg Config) complete() (Config, error) {
 	case cfg.Wake < lock.WakeDefault || cfg.Wake > lock.WakeOff:
 		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff", cfg.Wake)
 	}
-	if err := scope.CheckName(cfg.Namespace); err != nil {
-		return cfg, fmt.Errorf("modern: Config.Namespace: %w", err)
+	if !scope.IsName(cfg.Namespace) {
+		return cfg, fmt.Errorf("modern: Config.Namespace %q: only printable characters are allowed", cfg.Namespace)
 	}
 	return cfg, validNote(cfg.Note)
 }

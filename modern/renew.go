@@ -60,7 +60,7 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 		cmds[i] = renewal(part, term.TTL)
 	}
 	errs, most := make([]error, 0, len(grants)), mostInspections
-	for i, r := range b.own.Batch(ctx, cmds) {
+	for i, r := range b.own.Repeat(ctx, cmds) {
 		if wire.IsCluster(r.Err) && len(parts[i]) > 1 {
 			b.native.single.Store(true)
 			errs = append(errs, b.extend(ctx, parts[i], term)...)
@@ -179,7 +179,7 @@ func (b *Backend) lookOneByOne(ctx context.Context, grants []*grant) []any {
 		cmds[i] = ours(g).Tracked()
 	}
 	values := make([]any, len(grants))
-	for i, r := range b.own.Batch(ctx, cmds) {
+	for i, r := range b.own.Repeat(ctx, cmds) {
 		if values[i] = r.Value; r.Err != nil && !wire.IsWrongType(r.Err) {
 			values[i] = trouble("watch", grants[i].key, r.Err)
 		}
@@ -224,7 +224,7 @@ func replies(r wire.Reply, n int) ([]any, error) {
 func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) (err error, done bool) {
 	look := ours(g)
 	look.Track = g.isWatched()
-	rs := b.own.Batch(ctx, []wire.Command{wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
+	rs := b.own.Repeat(ctx, []wire.Command{wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
 	now := lock.Mark(ctx)
 	switch err := rs[1].Err; {
 	case distrust(&b.native.sets, byIfeq, err), wire.IsOOM(err):

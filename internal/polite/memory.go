@@ -2,21 +2,33 @@ package polite
 
 import (
 	"container/list"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
 
 // Memory is what one process knows of the keys it works on. All instants are
 // readings of one clock of elapsed time. Its methods are safe for concurrent use.
+//
+// Each process counts the time for which it held a key itself, and begins
+// somewhere within the first span. So the gaps of any number of processes add up
+// to one in each span of work on the key, also where a process lives for one
+// lease only and none knows of the others.
 type Memory struct {
 	gap  time.Duration // for which a key is left
 	span time.Duration // of work after which it is left, although nobody was seen
 	last time.Duration // how long an old client that was seen counts
 
+	begin func(span time.Duration) time.Duration // where in a span the work on a key begins
+
 	mu     sync.Mutex
 	byKey  map[string]*list.Element
 	recent *list.List // of *entry, the latest first
 }
+
+// Begin draws where in a span a process begins. Tests set it before they make a
+// Memory, to be repeatable.
+var Begin = func(span time.Duration) time.Duration { return rand.N(span) }
 
 // remembered is for how many keys something is kept; the one that was not worked
 // on for longest goes.
@@ -25,28 +37,26 @@ const remembered = 4096
 // entry is what is known of one key.
 type entry struct {
 	key     string
-	busy    bool          // since is set
-	since   time.Duration // when the span of work began that has not ended
-	worked  time.Duration // length of the spans before, since the key was last left
-	touched time.Duration // when this process last worked on the key, or met another that did
+	held    bool          // since is set
+	since   time.Duration // when this process took the key
+	worked  time.Duration // for how long it held the key before, since it was last left
+	touched time.Duration // when this process last took or released the key
 	seen    time.Duration // when an old client was seen, or never
 }
 
 const never = -time.Duration(1 << 62)
 
-// idle is how long nothing may be heard of a key on which another process works.
-// A waiter looks again every 1.25 s at the latest.
-const idle = 2 * time.Second
-
 // NewMemory returns the Memory of a process beside old clients with this poll and
-// this greatest lease. An old client that was seen counts for that lease.
-func NewMemory(poll, greatest time.Duration) *Memory {
+// this greatest lease. An old client that was seen counts for that lease. In a
+// simulation nothing is drawn, so that it can be repeated.
+func NewMemory(poll, greatest time.Duration, simulated bool) *Memory {
 	gap := Gap(poll)
-	return &Memory{gap: gap, span: Span(gap), last: greatest, byKey: map[string]*list.Element{}, recent: list.New()}
+	m := &Memory{gap: gap, span: Span(gap), last: greatest, byKey: map[string]*list.Element{}, recent: list.New(), begin: Begin}
+	if simulated {
+		m.begin = func(time.Duration) time.Duration { return 0 }
+	}
+	return m
 }
-
-// Gap is for how long a key is left.
-func (m *Memory) Gap() time.Duration { return m.gap }
 
 // entry returns that of key, made if need be. Called with m.mu held.
 func (m *Memory) entry(key string) *entry {
@@ -54,7 +64,7 @@ func (m *Memory) entry(key string) *entry {
 		m.recent.MoveToFront(el)
 		return el.Value.(*entry)
 	}
-	e := &entry{key: key, seen: never, touched: never}
+	e := &entry{key: key, worked: m.begin(m.span), seen: never, touched: never}
 	m.byKey[key] = m.recent.PushFront(e)
 	if m.recent.Len() > remembered {
 		last := m.recent.Back()
@@ -64,56 +74,44 @@ func (m *Memory) entry(key string) *entry {
 	return e
 }
 
-// touch begins a span of work at an instant, unless one has begun. What was
-// worked before a pause is forgotten: old clients had their turn in it.
-func (e *entry) touch(at, pause time.Duration) {
-	if at-e.touched >= pause {
-		e.busy, e.worked = false, 0
-	}
-	if !e.busy {
-		e.busy, e.since = true, at
-	}
-	e.touched = max(e.touched, at)
-}
-
-// Took notes that this process took key by an attempt that was sent at an instant.
+// Took notes that this process took key by an attempt that was sent at an
+// instant. After a pause as long as a gap it begins anew: old clients had their
+// turn, or other processes worked, which count for themselves.
 func (m *Memory) Took(key string, at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(key)
-	pause := idle
-	if !e.busy {
-		pause = m.gap
+	if e.touched != never && at-e.touched >= m.gap {
+		e.worked = m.begin(m.span)
 	}
-	e.touch(at, pause)
+	e.held, e.since, e.touched = true, at, max(e.touched, at)
 }
 
-// Met notes that another getsetlock client held key at a look.
-func (m *Memory) Met(key string, at time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.entry(key).touch(at, idle)
-}
-
-// Ended notes that a getsetlock client released key at an instant and left it to
-// nobody.
+// Ended notes that this process released key at an instant and left it to nobody.
 func (m *Memory) Ended(key string, at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(key)
-	if e.busy {
-		e.worked += max(at-e.since, 0)
-	}
-	e.busy, e.touched = false, max(e.touched, at)
+	e.worked += e.holding(at)
+	e.held, e.touched = false, max(e.touched, at)
 }
 
-// Left notes that key is left to old clients, by whichever process: what was
-// worked before counts no more.
+// Left notes that this process left key to old clients.
 func (m *Memory) Left(key string, at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(key)
-	e.busy, e.worked, e.touched = false, 0, max(e.touched, at)
+	e.held, e.worked, e.touched = false, 0, max(e.touched, at)
+}
+
+// Met notes that another process left key to old clients. Two gaps behind each
+// other are of no use.
+func (m *Memory) Met(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entry(key); !e.held {
+		e.worked = m.begin(m.span)
+	}
 }
 
 // Saw notes that an old client was seen at key.
@@ -136,12 +134,16 @@ func (m *Memory) Owes(key string, now time.Duration) time.Duration {
 		return 0
 	}
 	e := el.Value.(*entry)
-	worked := e.worked
-	if e.busy {
-		worked += max(now-e.since, 0)
-	}
-	if now-e.seen <= m.last || worked >= m.span {
+	if e.seen != never && now-e.seen <= m.last || e.worked+e.holding(now) >= m.span {
 		return m.gap
 	}
 	return 0
+}
+
+// holding is how long the key has been held.
+func (e *entry) holding(now time.Duration) time.Duration {
+	if !e.held {
+		return 0
+	}
+	return max(now-e.since, 0)
 }

@@ -48,6 +48,9 @@ func Gap(poll time.Duration) time.Duration {
 	return poll + poll/4 + 20*time.Millisecond
 }
 
+// Millis is a gap as the scripts take it.
+func Millis(gap time.Duration) int64 { return max(1, int64((gap+time.Millisecond-1)/time.Millisecond)) }
+
 // Span is for how long getsetlock clients work on a key, at the least, before
 // they leave it to old clients that nobody has seen: a second, or seven gaps if
 // that is longer. It bounds what politeness costs where there is no old client.

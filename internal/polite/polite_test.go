@@ -61,7 +61,17 @@ const (
 	greatest = time.Minute
 )
 
-func memory() *Memory { return NewMemory(100*time.Millisecond, greatest) }
+// memory is that of a process which begins at the beginning of a span.
+func memory(t *testing.T) *Memory {
+	beginAt(t, 0)
+	return NewMemory(100*time.Millisecond, greatest, false)
+}
+
+func beginAt(t *testing.T, d time.Duration) {
+	before := Begin
+	t.Cleanup(func() { Begin = before })
+	Begin = func(time.Duration) time.Duration { return d }
+}
 
 func (m *Memory) owes(t *testing.T, now, want time.Duration) {
 	t.Helper()
@@ -72,7 +82,7 @@ func (m *Memory) owes(t *testing.T, now, want time.Duration) {
 
 // Only the time in which the key was held counts, however many leases it was.
 func TestOneGapIsOwedAfterEachSpanOfWork(t *testing.T) {
-	m := memory()
+	m := memory(t)
 	m.owes(t, 0, 0)
 	at := time.Duration(0)
 	for range 10 {
@@ -93,7 +103,7 @@ func TestOneGapIsOwedAfterEachSpanOfWork(t *testing.T) {
 
 func TestPauseAsLongAsAGapBeginsAnew(t *testing.T) {
 	for _, c := range []struct{ pause, want time.Duration }{{gap - 1, gap}, {gap, 0}} {
-		m := memory()
+		m := memory(t)
 		m.Took("k", 0)
 		m.Ended("k", span-1)
 		m.Took("k", span-1+c.pause)
@@ -101,41 +111,60 @@ func TestPauseAsLongAsAGapBeginsAnew(t *testing.T) {
 	}
 }
 
-// A process that waits for others of ours sees them work: four that take turns
-// each hold the key for a quarter of the time only.
-func TestWaitingForOthersOfOursIsWork(t *testing.T) {
-	m := memory()
-	for at := time.Duration(0); at < span; at += 500 * time.Millisecond {
-		m.Met("k", at)
-	}
-	m.Took("k", span-1)
-	m.owes(t, span-1, 0)
-	m.owes(t, span, gap)
+func TestSimulationDrawsNothing(t *testing.T) {
+	beginAt(t, span)
+	m := NewMemory(100*time.Millisecond, greatest, true)
+	m.Took("k", 0)
+	m.owes(t, 0, 0)
+	m.Took("k", time.Hour)
+	m.owes(t, time.Hour, 0)
 }
 
-// An attempt that met a holder and gave up is no work until the next one.
-func TestTimeInWhichNothingIsHeardIsNoWork(t *testing.T) {
-	m := memory()
-	m.Met("k", 0)
+// Processes that live for one lease each leave one gap in each span of work
+// together, although none knows of the others.
+func TestGapsOfShortLivesAddUp(t *testing.T) {
+	const lives, job = 10_000, 100 * time.Millisecond
+	left := 0
+	for range lives {
+		m := NewMemory(100*time.Millisecond, greatest, false)
+		m.Took("k", 0)
+		if m.Owes("k", job) > 0 {
+			left++
+		}
+	}
+	want := lives * int(job) / int(span)
+	if left < want*8/10 || left > want*12/10 { // seven standard deviations
+		t.Errorf("%d gaps in %d lives, want about %d", left, lives, want)
+	}
+}
+
+// A gap that another process left counts for this one too, but not for a lease
+// that this one holds already.
+func TestGapOfAnotherProcessBeginsAnew(t *testing.T) {
+	m := memory(t)
+	m.Took("k", 0)
+	m.Ended("k", span)
+	m.Met("k")
+	m.Took("k", span+1)
+	m.owes(t, span+2, 0)
+	m.Ended("k", 2*span+1)
+	m.Took("k", 2*span+2)
+	m.Met("k")
+	m.owes(t, 2*span+2, gap)
+}
+
+func TestLeaseThatWasNeverReleasedIsNoWork(t *testing.T) {
+	m := memory(t)
+	m.Took("k", 0)
 	m.Took("k", time.Hour)
 	m.owes(t, time.Hour+span-1, 0)
 	m.Ended("k", time.Hour+span-1)
-	m.Met("k", 2*time.Hour)
-	m.owes(t, 2*time.Hour+span-1, 0)
-}
-
-// The gap that one process leaves is every process's.
-func TestGapOfAnotherProcessCounts(t *testing.T) {
-	m := memory()
-	m.Took("k", 0)
-	m.Ended("k", span)
-	m.Left("k", span)
-	m.Took("k", span+1)
-	m.owes(t, span+2, 0)
+	m.Ended("k", 2*time.Hour)
+	m.owes(t, 2*time.Hour, 0)
 }
 
 func TestEachReleaseOwesBesideAnOldClient(t *testing.T) {
-	m := memory()
+	m := memory(t)
 	m.Saw("k", time.Second)
 	m.Saw("k", 0) // an older look comes later
 	m.Took("k", 2*time.Second)
@@ -147,7 +176,7 @@ func TestEachReleaseOwesBesideAnOldClient(t *testing.T) {
 }
 
 func TestMemoryKeepsSomeKeysOnly(t *testing.T) {
-	m := memory()
+	m := memory(t)
 	for i := range remembered + 10 {
 		m.Saw(fmt.Sprint(i), 0)
 	}

@@ -1,7 +1,6 @@
 package scope
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -27,13 +26,8 @@ func OfName(name string) (namespace string, ok bool) {
 	return namespace, InName(namespace) == name
 }
 
-// CheckName refuses a namespace that people cannot read: one with control
-// characters, or with bytes that are not UTF-8. Any other text is a namespace;
-// it owns the keys that begin with it.
-func CheckName(namespace string) error {
-	bad := strings.ContainsFunc(namespace, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
-	if bad {
-		return fmt.Errorf("namespace %q: only printable characters are allowed", namespace)
-	}
-	return nil
+// IsName reports that people can read a namespace: it is UTF-8 without control
+// characters. Any such text is a namespace; it owns the keys that begin with it.
+func IsName(namespace string) bool {
+	return !strings.ContainsFunc(namespace, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 }

@@ -46,8 +46,8 @@ const LivedField = "ms"
 
 // CheckNamespace refuses a namespace that people cannot read.
 func CheckNamespace(namespace string) error {
-	if err := scope.CheckName(namespace); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+	if !scope.IsName(namespace) {
+		return fmt.Errorf("migrate: namespace %q: only printable characters are allowed", namespace)
 	}
 	return nil
 }

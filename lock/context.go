@@ -26,13 +26,10 @@ func (h *holding) Value(key any) any {
 // calls of [Client.Do]. Of the same parent the child may be the same.
 func (l *Lease) Context(parent context.Context) context.Context {
 	_ = l.Err() // ends it if its time is over
-	var child listener
-	if reflect.ValueOf(parent).Comparable() {
-		child.parent = parent
-		if made := l.made(parent); made != nil {
-			return made
-		}
+	if made := l.made(parent); made != nil {
+		return made
 	}
+	var child listener
 	child.ctx, child.cancel = context.WithCancelCause(&holding{parent, l})
 	l.mu.Lock()
 	ended := l.cause
@@ -48,8 +45,11 @@ func (l *Lease) Context(parent context.Context) context.Context {
 
 // made returns the child that parent has already, if it is among the last ones. A parent that never ends,
 // such as that of a service, would otherwise get another child at each call, for as long as the lease is
-// held. Go can compare parent.
+// held.
 func (l *Lease) made(parent context.Context) context.Context {
+	if !reflect.ValueOf(parent).Comparable() {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.audience == nil {
@@ -57,7 +57,8 @@ func (l *Lease) made(parent context.Context) context.Context {
 	}
 	last := l.audience.contexts
 	for _, child := range last[max(len(last)-leastPruned, 0):] {
-		if child.parent == parent && child.ctx.Err() == nil {
+		h, _ := child.ctx.Value(leaseKey{}).(*holding)
+		if reflect.ValueOf(h.Context).Comparable() && h.Context == parent && child.ctx.Err() == nil {
 			return child.ctx
 		}
 	}
@@ -74,7 +75,6 @@ type audience struct {
 
 // listener is a context that ends with the lease.
 type listener struct {
-	parent context.Context // nil: Go cannot compare it
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }

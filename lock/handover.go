@@ -110,6 +110,9 @@ func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.D
 func (k *core) lookAfter(p Polite, wait time.Duration) {
 	k.sched.later(k.keeper.now().Elapsed+wait, func() {
 		k.janitor.do(func() {
+			if k.hurry.Load() {
+				return
+			}
 			if next := p.Look(k.call(k.life)); next > 0 {
 				k.lookAfter(p, next)
 			}

@@ -29,7 +29,6 @@ type native struct {
 
 	// What waiters need, and the server or this user's rights on it do not give.
 	wakeless atomic.Bool // it does not tell of changes
-	deaf     atomic.Bool // nobody may subscribe
 	alone    atomic.Bool // no line: its scripts are refused
 }
 
@@ -44,7 +43,7 @@ const (
 // forget makes all but the compare commands be tried again: after a lost connection another server may
 // be there. All these are refused by an error reply, after which the connection goes on.
 func (n *native) forget() {
-	for _, b := range []*atomic.Bool{&n.oldTime, &n.single, &n.wakeless, &n.deaf, &n.alone} {
+	for _, b := range []*atomic.Bool{&n.oldTime, &n.single, &n.wakeless, &n.alone} {
 		b.Store(false)
 	}
 }

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -171,11 +170,11 @@ func (s MemberState) saying() saying {
 func (m *Member) say(ctx context.Context, s MemberState, with ...wire.Command) ([]wire.Reply, error) {
 	sec, usec := any(""), any("")
 	if m.old {
-		t, err := redis.Values(m.mux.Do(ctx, "TIME"))
-		if err != nil || len(t) != 2 {
-			return nil, m.refused("ask for the time of", "the server", errors.Join(err))
+		seconds, micros, err := wire.Clock(m.mux.Do(ctx, "TIME"))
+		if err != nil {
+			return nil, m.refused("ask for the time of", "the server", err)
 		}
-		sec, usec = t[0], t[1]
+		sec, usec = seconds, micros
 	}
 	s.Every = m.pace.next
 	m.promise(min(s.Every, m.every()))

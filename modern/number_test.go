@@ -238,3 +238,25 @@ func TestACounterThatCannotBeReadStaysAsItWas(t *testing.T) {
 		})
 	}
 }
+
+// TestForeignClockMovesNoNumber: Envoy answers TIME itself, in microseconds since
+// 1970, before a server that is too old to read its clock in a script.
+func TestForeignClockMovesNoNumber(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		reads := func(c redistest.Command) bool {
+			return (c.Is("EVAL") || c.Is("EVALSHA")) && c[len(c)-1] == ""
+		}
+		b, _ := on(t, w, modern.Config{Fence: true},
+			redistest.Rule{When: reads, Times: -1, Do: redistest.Answer("ERR Write commands not allowed after non deterministic commands")},
+			redistest.Rule{Command: "TIME", Do: redistest.Reply("*2\r\n$10\r\n1764000000\r\n$16\r\n1764000000999999\r\n")})
+		_, err := b.Try(bg, "k", ttl)
+		if err == nil || errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "TIME answered") || w.Mini.Exists("gsl:fence:") || w.Mini.Exists("k") {
+			t.Errorf("%v; keys %q", err, w.Mini.Keys())
+		}
+		g := try(t, b, "k") // with the server's own clock
+		if fence := fenceOf(g); fence != w.ServerNow().UnixMicro() {
+			t.Errorf("number %d at %d", fence, w.ServerNow().UnixMicro())
+		}
+		free(t, g)
+	})
+}

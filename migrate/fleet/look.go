@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -169,14 +168,11 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 }
 
 func (d *desk) serverNow(ctx context.Context) (time.Time, error) {
-	t, err := redis.Int64s(d.mux.Do(ctx, "TIME"))
+	sec, usec, err := wire.Clock(d.mux.Do(ctx, "TIME"))
 	if err != nil {
 		return time.Time{}, err
 	}
-	if len(t) != 2 {
-		return time.Time{}, errors.New("TIME answers in another form than Redis does")
-	}
-	return time.Unix(t[0], t[1]*1000).UTC(), nil
+	return time.Unix(sec, usec*1000).UTC(), nil
 }
 
 // dialect is the one given, else the one recorded.

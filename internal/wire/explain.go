@@ -96,6 +96,20 @@ func IsPassing(err error) bool {
 		"MISCONF ", "NOREPLICAS ", "DENIED ", "ERR max number of clients")
 }
 
+// IsTransient reports a refusal after which the same command may well be
+// executed in a moment.
+func IsTransient(err error) bool {
+	return says(err, "LOADING ", "BUSY ", "TRYAGAIN ", "CLUSTERDOWN ", "MASTERDOWN ", "OOM ", "MISCONF ",
+		"NOREPLICAS ", "READONLY ", "ERR max number of clients")
+}
+
+// FromScript reports an error that a script was ended by while it ran, in words of
+// the script's own.
+func FromScript(err error) bool {
+	text, ok := serverText(err)
+	return ok && (strings.HasPrefix(text, inScript) || strings.Contains(text, "user_script"))
+}
+
 // advice is asked from the top, so what is special stands above what is general.
 var advice = []struct {
 	fits func(error) bool

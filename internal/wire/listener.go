@@ -68,7 +68,7 @@ func (e *unheard) Unwrap() error { return e.err }
 
 // refusedBy makes a refusal of the server one that lasts. Trouble that will pass is none.
 func refusedBy(err error) error {
-	if !answered(err) || isTransient(err) {
+	if !answered(err) || IsTransient(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrNoWake, err)

@@ -23,7 +23,7 @@ type retry struct {
 func (r *retry) failed(err error) {
 	least, longest := firstPause, longestPause
 	switch {
-	case isTransient(err):
+	case IsTransient(err):
 		longest = longestPassing
 	case answered(err):
 		least = longestPause
@@ -46,10 +46,3 @@ func (r *retry) worked() { *r = retry{} }
 
 // waits reports that it is too early for another attempt.
 func (r *retry) waits() bool { return time.Now().Before(r.next) }
-
-// isTransient reports a refusal after which the same command may well be
-// executed in a moment.
-func isTransient(err error) bool {
-	return says(err, "LOADING ", "BUSY ", "TRYAGAIN ", "CLUSTERDOWN ", "MASTERDOWN ", "OOM ", "MISCONF ",
-		"NOREPLICAS ", "READONLY ", "ERR max number of clients")
-}

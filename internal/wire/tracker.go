@@ -143,7 +143,7 @@ func (t *Tracker) ensure(ctx context.Context) error {
 	case t.trouble.err != nil && (t.refuser == nil || t.refuser == t.m.link.Load()):
 		err := t.trouble.err
 		// What the server refuses for good is not asked for again on the same connection.
-		if lasts := t.refuser != nil && !isTransient(err); t.setting == nil && !lasts && !t.trouble.waits() {
+		if lasts := t.refuser != nil && !IsTransient(err); t.setting == nil && !lasts && !t.trouble.waits() {
 			t.begin()
 		}
 		t.mu.Unlock()

@@ -260,3 +260,49 @@ func TestForeignClockMovesNoNumber(t *testing.T) {
 		free(t, g)
 	})
 }
+
+// TestProxyThatHangsUpOnTransactions costs two connections in all, ten minutes
+// apart; numbers are drawn by script. Where a transaction was executed before,
+// it was the server that ended.
+func TestProxyThatHangsUpOnTransactions(t *testing.T) {
+	for name, worked := range map[string]bool{"always": false, "after one was executed": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, modern.Config{Fence: true})
+				last := int64(0)
+				draw := func() (lost bool) {
+					g, err := b.Try(bg, "k", ttl)
+					if err != nil {
+						_ = unsure(t, err).Release(bg) // it took nothing
+						w.Pass(time.Millisecond)
+						return true
+					}
+					if fence := fenceOf(g); fence <= last {
+						t.Errorf("%d after %d", fence, last)
+					} else {
+						last = fence + 7
+					}
+					free(t, g)
+					w.Pass(time.Millisecond)
+					return false
+				}
+				if draw(); worked {
+					draw()
+				}
+				wire.Fault(redistest.Rule{Command: "MULTI", Times: -1, Do: redistest.CutBefore})
+				lost := 0
+				for range 30 {
+					for range 5 {
+						if draw() {
+							lost++
+						}
+					}
+					w.Pass(time.Minute)
+				}
+				if worked && lost < 30 || !worked && lost != 2 {
+					t.Errorf("%d attempts were lost", lost)
+				}
+			})
+		})
+	}
+}

@@ -144,6 +144,7 @@ var advice = []struct {
 	{foreignClock, "a proxy answers in the server's place (Envoy does): connect to the server itself"},
 	{isHung, "the network or the server swallows what dials send: check the address and firewalls, and give the redis.Pool a DialContext, which can be ended"},
 	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls, the server's load, and that it speaks TLS where that is asked for"},
+	{notRedis, "what listens there does not speak the protocol of Redis: check the address and the port"},
 	{isA(ErrLost), "the server or the network closed the connection: see the server's log, and whether it wants TLS (rediss://)"},
 }
 
@@ -189,6 +190,12 @@ func unknownAuthority(err error) bool {
 func wrongName(err error) bool {
 	var name x509.HostnameError
 	return errors.As(err, &name)
+}
+
+// notRedis recognises a reply that is none, by the client library's words: it
+// exports no type for it.
+func notRedis(err error) bool {
+	return strings.Contains(err.Error(), "redigo: unexpected response line") || strings.Contains(err.Error(), "redigo: long response line")
 }
 
 func isHung(err error) bool {

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -199,14 +198,11 @@ func (d *desk) serverNow(ctx context.Context) (time.Time, error) {
 }
 
 func timeOf(value any, err error) (time.Time, error) {
-	t, err := redis.Int64s(value, err)
+	sec, usec, err := wire.Clock(value, err)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if len(t) != 2 {
-		return time.Time{}, errors.New("TIME answers in another form than Redis does")
-	}
-	return time.Unix(t[0], t[1]*1000).UTC(), nil
+	return time.Unix(sec, usec*1000).UTC(), nil
 }
 
 // dialect is the one given, else the one recorded.

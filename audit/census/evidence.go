@@ -122,7 +122,6 @@ const (
 	ActDoubleGrant   ActKind = "double_grant"   // won by the own uuid while another held (JedisUUID)
 	ActGetsetFirst   ActKind = "getset_first"   // a GETSET without a SETNX before it: destroys every mark
 	ActWrote         ActKind = "wrote"          // another write, or one of which only its result was seen
-	ActExpired       ActKind = "expired"        // the server ended it
 	ActGone          ActKind = "gone"           // missing at a look, by whomever
 	ActGuard         ActKind = "guard"          // a guard of ours, or a stranger's token that looks like one
 	ActTombstone     ActKind = "tombstone"      // a tombstone of a migration

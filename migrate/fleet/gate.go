@@ -58,6 +58,7 @@ type facts struct {
 	sighting  Sighting
 	unread    error // why there is no sighting, though something stands there
 	server    serverInfo
+	rights    []rights // of the users in Options.Refused
 }
 
 func (f *facts) members() []seat { return f.survey.members }
@@ -156,7 +157,7 @@ func (b *builder) pendingDone(to migrate.Phase) {
 	case p == migrate.Clean:
 		b.block("pending", "leases from before the new beginning may still run: run init again until it says that old clients may start")
 	default:
-		b.block("pending", "clean is not over: run clean --go until it says that no tombstone is left")
+		b.block("pending", "clean is not over: run clean --go until it says that the migration is over")
 	}
 }
 

@@ -181,6 +181,10 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 		}
 	}
 	now = now.with(o.before)
+	// Without a record nobody is in Clean; one that cannot be read is the verbs' to tell.
+	if r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace))); err == nil && r.exists() && r.err == nil {
+		now.alarmed(r.Record)
+	}
 	if text, err = now.text(); err != nil {
 		return err
 	}

@@ -335,6 +335,9 @@ type Evidence struct {
 type CommandCalls struct {
 	Setnx, Getset int64     // calls within the window, as far as it was covered
 	LastMoved     time.Time // server's clock: the first reading that showed the latest change; zero if none
+	// What the server's counts were at the first reading and at the last: a later
+	// watch that finds the same counts knows that nobody tried meanwhile.
+	FirstSetnx, FirstGetset, LastSetnx, LastGetset int64
 }
 
 // The bounds of lists in an Evidence.

@@ -58,6 +58,10 @@ type Sighting struct {
 	QuietUntil map[Watch]time.Time     `json:"quiet_until,omitempty"`
 	Missing    map[Watch]string        `json:"missing,omitempty"`
 
+	// Counted is where the window by the server's counts ended, for a watch that
+	// begins later; nil where nothing was proved.
+	Counted *counted `json:"counted,omitempty"`
+
 	// What follows is gathered from all observers since the evidence was last begun anew.
 	Lease    Fact `json:"smallest_lease"`
 	Greatest Fact `json:"greatest_lease"`

@@ -29,25 +29,30 @@ func (c counts) tells(w *redistest.World) {
 	})
 }
 
+// A watch, its absence, and the watch after it.
+const before, away, after = time.Hour, 10 * time.Minute, time.Minute
+
+// absences are what a second watch finds.
+var absences = map[string]struct {
+	second  counts
+	machine string // that watches the second time
+	want    time.Duration
+}{
+	"the same counts":            {counts{run: "a", setnx: 7, processed: 900, resets: 1}, "one", before + away + after},
+	"on another machine":         {counts{run: "a", setnx: 7, processed: 900, resets: 1}, "two", before + away*9/10 - doubted + after},
+	"somebody tried":             {counts{run: "a", setnx: 8, processed: 900, resets: 1}, "one", after},
+	"another server":             {counts{run: "b", setnx: 7, processed: 900, resets: 1}, "one", after},
+	"counts that were reset":     {counts{run: "a", setnx: 7, processed: 900, resets: 2}, "one", after},
+	"fewer commands than before": {counts{run: "a", setnx: 7, processed: 99, resets: 1}, "one", after},
+	"the server's clock stepped": {counts{run: "a", setnx: 7, processed: 900, resets: 1, stepped: time.Hour}, "one", after},
+	"an attempt since":           {counts{run: "a", setnx: 7, processed: 900, resets: 1, attempt: true}, "one", after / 2},
+	"a hole since":               {counts{run: "a", setnx: 7, processed: 900, resets: 1, holed: true}, "one", after / 2},
+}
+
 // TestWindowByCountsGoesOnAcrossAnAbsence: the server counts on while nobody
 // watches. One who watches again finds the same counts, ten minutes later.
 func TestWindowByCountsGoesOnAcrossAnAbsence(t *testing.T) {
-	const before, away, after = time.Hour, 10 * time.Minute, time.Minute
-	for name, c := range map[string]struct {
-		second  counts
-		machine string // that watches the second time
-		want    time.Duration
-	}{
-		"the same counts":            {counts{run: "a", setnx: 7, processed: 900, resets: 1}, "one", before + away + after},
-		"on another machine":         {counts{run: "a", setnx: 7, processed: 900, resets: 1}, "two", before + away*9/10 - doubted + after},
-		"somebody tried":             {counts{run: "a", setnx: 8, processed: 900, resets: 1}, "one", after},
-		"another server":             {counts{run: "b", setnx: 7, processed: 900, resets: 1}, "one", after},
-		"counts that were reset":     {counts{run: "a", setnx: 7, processed: 900, resets: 2}, "one", after},
-		"fewer commands than before": {counts{run: "a", setnx: 7, processed: 99, resets: 1}, "one", after},
-		"the server's clock stepped": {counts{run: "a", setnx: 7, processed: 900, resets: 1, stepped: time.Hour}, "one", after},
-		"an attempt since":           {counts{run: "a", setnx: 7, processed: 900, resets: 1, attempt: true}, "one", after / 2},
-		"a hole since":               {counts{run: "a", setnx: 7, processed: 900, resets: 1, holed: true}, "one", after / 2},
-	} {
+	for name, c := range absences {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(f *fleet) {
 				c1, err := f.w.Pool().GetContext(bg)

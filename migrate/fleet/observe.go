@@ -216,9 +216,14 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	return nil
 }
 
-// standsBefore reports that s is another's, still at work, and proves what mine would.
+// standsBefore reports that s is another's, still at work, and proves what mine
+// would. Whether it is at work is not known for a while; an act that I saw since
+// its last word cuts its window.
 func (s Sighting) standsBefore(mine Sighting) bool {
 	if mine.Until.Sub(s.Until) > watchFresh || s.From.After(mine.From) {
+		return false
+	}
+	if last := later(mine.LastWrite, mine.LastFailed); last != nil && last.At.After(s.Until) {
 		return false
 	}
 	for w, q := range mine.Quiet {

@@ -87,6 +87,8 @@ const (
 	ruleLookElapsed
 	// ruleRunID: under another run id measured bounds are unknown and looks begin anew.
 	ruleRunID
+	// rulePause: the window before clean is as long as old clients pause, so that none of them comes back.
+	rulePause
 )
 
 var ruleNames = [...]string{
@@ -100,6 +102,7 @@ var ruleNames = [...]string{
 	"an older record moves nobody", "an older record opens nothing", "a vanished member blocks",
 	"an empty registry closes every gate",
 	"stamp beyond every clock", "a look read after its reply", "a look ages by elapsed time", "bounds of one run id",
+	"a window as long as old clients pause",
 }
 
 func (r Rule) String() string {

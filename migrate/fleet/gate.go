@@ -63,6 +63,7 @@ type facts struct {
 	nonce     string       // the roster's
 	gone      gone         // the roster's count of members gone for long
 	reading   look.Reading // the server's clock and this machine's, when the roster was read
+	rights    []rights     // of the users in Options.Refused
 }
 
 func (f *facts) members() []seat { return f.survey.members }
@@ -187,7 +188,7 @@ func (b *builder) pendingDone(to migrate.Phase) {
 	case p == migrate.Clean:
 		b.block("pending", "leases from before the new beginning may still run: run init again until it says that old clients may start")
 	default:
-		b.block("pending", "clean is not over: run clean --go until it says that no tombstone is left")
+		b.block("pending", "clean is not over: run clean --go until it says that the migration is over")
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -64,7 +66,9 @@ type ObserverConfig struct {
 
 // WatchClients watches the old clients until ctx ends, and keeps for the gates what it sees, on the server. It may run
 // in any program; one is enough. When it ends, or sleeps, or the server's clock steps, a window without
-// old clients begins anew: who was not there cannot say.
+// old clients begins anew: who was not there cannot say. Only the server's own
+// counts go on: where a later watch finds them as they were, under the same run
+// id, the window by counts goes on too.
 func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) error {
 	o, err := newObserver(pool, cfg)
 	if err != nil {
@@ -110,6 +114,10 @@ type observer struct {
 	cfg    ObserverConfig
 	mux    *wire.Mux
 	before Sighting // of those who watched earlier
+
+	machine look.Machine
+	counted *counted // where the last watch ended
+	began   counted  // the moment at which this one begins; without a run id it is unknown
 }
 
 func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
@@ -138,7 +146,7 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	return &observer{cfg: cfg, mux: mux}, nil
+	return &observer{cfg: cfg, mux: mux, machine: clocks.New(cfg.Clock).Boot}, nil
 }
 
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
@@ -164,6 +172,10 @@ func (o *observer) begin(ctx context.Context) error {
 	if o.before, err = parseSighting(text); err != nil {
 		return fmt.Errorf("migrate: %s: %w", record.SeenKey(o.cfg.Namespace), err)
 	}
+	o.counted = o.before.Counted
+	if now, ok := o.reading(ctx); ok {
+		o.began = now
+	}
 	return nil
 }
 
@@ -171,6 +183,8 @@ func (o *observer) begin(ctx context.Context) error {
 // is left alone: two who take turns would show a gate two windows in turn.
 func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	now := sighted(o.cfg.Name, r)
+	o.goesOn(&now, &r.Evidence)
+	o.remember(ctx, &now, &r.Evidence)
 	text, err := redis.String(o.mux.Do(ctx, "GET", record.SeenKey(o.cfg.Namespace)))
 	if err == nil {
 		if other, err := parseSighting(text); err == nil && other.Observer != o.cfg.Name {
@@ -181,6 +195,10 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 		}
 	}
 	now = now.with(o.before)
+	// Without a record nobody is in Clean; one that cannot be read is the verbs' to tell.
+	if r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace))); err == nil && r.exists() && r.err == nil {
+		now.alarmed(r.Record)
+	}
 	if text, err = now.text(); err != nil {
 		return err
 	}
@@ -198,9 +216,14 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	return nil
 }
 
-// standsBefore reports that s is another's, still at work, and proves what mine would.
+// standsBefore reports that s is another's, still at work, and proves what mine
+// would. Whether it is at work is not known for a while; an act that I saw since
+// its last word cuts its window.
 func (s Sighting) standsBefore(mine Sighting) bool {
 	if mine.Until.Sub(s.Until) > watchFresh || s.From.After(mine.From) {
+		return false
+	}
+	if last := later(mine.LastWrite, mine.LastFailed); last != nil && last.At.After(s.Until) {
 		return false
 	}
 	for w, q := range mine.Quiet {

@@ -131,6 +131,13 @@ func TestASecondObserverLeavesTheFirstOnesWindowAlone(t *testing.T) {
 		if s := f.seen(); s.Observer != "first" {
 			t.Errorf("%s took over", s.Observer)
 		}
+		// It may be gone already, and an act that another sees cuts its window.
+		f.observe("who saw one", watched(now, now.Add(2*time.Second), func(e *census.Evidence) {
+			e.LastFailed = &census.Act{At: now.Add(time.Second), Key: "k", What: census.ActLost}
+		}))
+		if s := f.seen(); s.Observer != "who saw one" || s.Quiet[WatchStats] != time.Second {
+			t.Errorf("%s says quiet for %v, and somebody tried", s.Observer, s.Quiet)
+		}
 		f.observe("third", watched(now, now.Add(time.Minute), nil))
 		if s := f.seen(); s.Observer != "third" {
 			t.Errorf("%s is gone, and its word stands", s.Observer)

@@ -416,7 +416,9 @@ func (tr *troupe) road() []scene {
 			tr.members = tr.members[:1]
 			tr.pass(2 * time.Minute)
 			tr.watcher(440 * time.Second)
+			tr.set("stock:42", tomb, 12*24*time.Hour)
 		}, stock("clean --idle 2m"), 1},
 		{nil, stock("clean --go --idle 2m --forget " + shownIDs[1]), 0},
+		{func() { tr.pass(5 * time.Second) }, stock("sweep"), 0},
 	}
 }

@@ -45,6 +45,9 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 // a new line of each look.
 func sightingLine(s fleet.Sighting) string {
 	var parts []string
+	if a := s.Alarm; a != nil {
+		parts = append(parts, fmt.Sprintf("ALARM: an old client acts in clean: %s on %q by %s", a.What, out.Escaped(a.Key), out.Dashed(a.Who)))
+	}
 	for _, w := range []fleet.Watch{fleet.WatchStats, fleet.WatchMonitor} {
 		switch quiet, ok := s.Quiet[w]; {
 		case s.Missing[w] != "" && w == fleet.WatchStats:

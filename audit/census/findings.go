@@ -80,7 +80,11 @@ func writerClock(w *Writer) []Finding {
 		if ahead < 0 {
 			side = "behind"
 		}
-		what := fmt.Sprintf("%s: its clock is at least %v %s the server's", w.who(), ahead.Abs().Round(time.Millisecond), side)
+		whose := "its clock is"
+		if w.Offset.Shared != "" && w.Addr != "" {
+			whose = "one of the clocks behind it is"
+		}
+		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose, ahead.Abs().Round(time.Millisecond), side)
 		if w.Offset.LeaseGuessed {
 			what += fmt.Sprintf(", if its lease is %v, which is a guess", w.Lease.Value)
 		}

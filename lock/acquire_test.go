@@ -198,20 +198,55 @@ func TestNestedAcquireIsAnErrorNotADeadlock(t *testing.T) {
 	})
 }
 
-func TestLeaseThatTookLongerThanItsTrustIsGivenBack(t *testing.T) {
+// TestAGrantThatCameTooLateIsTriedAgain: it is undone, and the next attempt is
+// answered in time.
+func TestAGrantThatCameTooLateIsTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: time.Second})
 		hold := make(chan struct{})
 		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: hold})
 		time.AfterFunc(950*time.Millisecond, func() { close(hold) })
-		_, err := c.Acquire(t.Context(), "k")
-		if err == nil {
-			t.Fatal("a lease that nobody can trust")
+		l := acquire(t, c, "k")
+		synctest.Wait()
+		if h := s.Holder("k"); h != l.Token() {
+			t.Errorf("%s has the key, want the second grant, %s", h, l.Token())
 		}
+		release(t, l)
+		once, err := c.With(func(cfg *lock.Config) { cfg.Wait = -1 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold = make(chan struct{})
+		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: hold})
+		time.AfterFunc(950*time.Millisecond, func() { close(hold) })
+		_, err = once.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrTooLate)
 		synctest.Wait()
 		if h := s.Holder("k"); h != "" {
 			t.Errorf("key left to %s", h)
 		}
+	})
+}
+
+// tardy is a store that takes longer for each grant than that can be trusted.
+type tardy struct{ lock.Backend }
+
+func (b tardy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	g, err := b.Backend.Try(ctx, key, ttl)
+	time.Sleep(ttl)
+	return g, err
+}
+
+// TestGrantsThatAreAlwaysTooLateEndTheAcquire: its TTL is too short for the
+// store, and no waiting mends that.
+func TestGrantsThatAreAlwaysTooLateEndTheAcquire(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, tardy{s.Backend()}, lock.Config{TTL: time.Second})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := c.Acquire(ctx, "k")
+		wantErr(t, err, lock.ErrTooLate)
+		notErr(t, err, context.DeadlineExceeded)
 	})
 }
 

@@ -134,6 +134,9 @@ func (s *scheduler) loop() {
 			f.run()
 		}
 		at := s.keeper.stamp(now)
+		for _, l := range due { // before anything that could take time, such as a line for the log
+			l.expire(at)
+		}
 		var extends, watches []*Lease
 		for _, l := range due {
 			wants := l.tick(at)

@@ -92,7 +92,7 @@ func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration,
 		spread = recheckEvery / 4
 		pause = recheckEvery + spread
 	}
-	pause -= cfg.Jitter(spread)
+	pause -= cfg.jitter(spread)
 	var held *HeldError
 	if errors.As(err, &held) && (held.Left > 0 || held.Again > 0) {
 		gone := a.core.keeper.now().Elapsed - answered

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // lineArgs are the arguments of a script that touches the line: its keys, then words.
 func (b *Backend) lineArgs(key string, words ...any) []any {
-	of := b.cfg.Namespace + ":" + key
+	of := scope.InName(b.cfg.Namespace) + ":" + key
 	return append([]any{key, "gsl:queue:" + of, "gsl:alive:" + of}, words...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -40,6 +41,14 @@ type Options struct {
 // Pool returns a pool onto the server. It has not connected yet. Its connections have no deadline of
 // their own on replies; package wire gives every call one.
 func (a Address) Pool(o Options) (*redis.Pool, error) {
+	d, err := a.dialer(o)
+	if err != nil {
+		return nil, err
+	}
+	return &redis.Pool{DialContext: d.dial}, nil
+}
+
+func (a Address) dialer(o Options) (*dialer, error) {
 	if a.kind == "" {
 		return nil, errNoAddress
 	}
@@ -68,7 +77,7 @@ func (a Address) Pool(o Options) (*redis.Pool, error) {
 	case o.CACert != "":
 		return nil, fmt.Errorf("%s is for addresses that begin with rediss://", o.CACertFrom)
 	}
-	return &redis.Pool{DialContext: d.dial}, nil
+	return d, nil
 }
 
 func tlsConfig(file, from string) (*tls.Config, error) {
@@ -93,6 +102,7 @@ type dialer struct {
 	connect func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // nil: no TLS
 	timeout time.Duration
+	last    atomic.Pointer[string] // the sentinel that led to a master last time
 }
 
 // dial is the pool's hook. Whatever fails in it, its error goes through conceal.

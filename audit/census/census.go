@@ -54,8 +54,9 @@ type Census struct {
 
 	run       string    // the server's run id; empty if unknown
 	runSince  time.Time // when it was first seen
-	longPause time.Duration
+	longPause Span      // between two attempts on one key
 	goneKeys  int64
+	sights    sights
 }
 
 // keyID is a key of one database.
@@ -93,6 +94,7 @@ func New(cfg Config) (*Census, error) {
 	return &Census{
 		cfg: cfg, scope: scope.Matching(cfg.Match).In(cfg.DB).With(cfg.Keys...), reader: reading.NewReader(cfg.Dialects), fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
 		writers: map[string]*writer{}, hosts: map[string]bool{}, keys: map[keyID]*keyState{}, clients: map[string]offset.Observed{}, stats: map[string]*calls{},
+		sights: sights{spellings: reading.KeySpellings(cfg.Dialects)},
 	}, nil
 }
 
@@ -170,11 +172,10 @@ func (c *Census) called(o offset.Observed) {
 // stepped takes a comparison of the server's clock with the observer's elapsed time: the heartbeat of
 // a watch where they agree, a step where they do not.
 func (c *Census) stepped(o offset.Observed) {
-	// What is told by others has nothing to tell where nothing happens; who asks has its own answers.
-	for _, name := range []Source{SourceMonitor, SourceTracking} {
-		if s := c.sources[name]; s != nil && !s.from.IsZero() && s.missing == "" && o.At.After(s.off) {
-			s.until = latest(s.until, o.At)
-		}
+	// Tracking has nothing to tell where nothing happens. MONITOR's markers say how
+	// far it was seen, and who asks has its own answers.
+	if s := c.sources[SourceTracking]; s != nil && !s.from.IsZero() && s.missing == "" && o.At.After(s.off) {
+		s.until = latest(s.until, o.At)
 	}
 	c.source(SourcePoll).see(o.At)
 	c.checked = o.At

@@ -25,6 +25,9 @@ type order struct {
 // command takes one line of MONITOR.
 func (c *Census) command(o offset.Observed) {
 	name := strings.ToUpper(o.Args[0])
+	if name == "GET" && len(o.Args) == 2 && c.sight(o) {
+		return
+	}
 	if c.calledOn(name, o); len(o.Args) == 2 && (name == "SETNX" || name == "GETSET") {
 		// The filter has left the value out, since no dialect reads it. The line may be late, so what is known of
 		// its connection stays.

@@ -78,6 +78,13 @@ type Coverage struct {
 	Missing string `json:"missing,omitempty"`
 	// Note is what has to be known of a source that works in part, in a sentence.
 	Note string `json:"note,omitempty"`
+	// Sighted is the time of the youngest marker that came back by MONITOR, in
+	// each spelling. What was executed before it has been seen. Zero for every
+	// other source, and where none came back.
+	Sighted time.Time `json:"sighted,omitzero"`
+	// Unproved is why no marker comes back although the source works, in a
+	// sentence with what to do.
+	Unproved string `json:"unproved,omitempty"`
 }
 
 // Act is one thing that a client did to a key.
@@ -359,6 +366,9 @@ type Evidence struct {
 	// Window is how long the longest unbroken watch of that server lasted up to
 	// Until, by polls or by MONITOR. Behind and Ahead count as measured from Idle on.
 	Window, Idle time.Duration
+	// LongestPause is the longest time between two attempts on one key, whoever
+	// made them. A client that tries for the key may pause for longer.
+	LongestPause Span
 	// ServerSteps are steps of the server's own clock, positive forwards.
 	ServerSteps []Hole
 	// LongestSafeJob is E + c − Δ − d by skew.Law: by the guaranteed spread (or the claimed one) and the
@@ -402,10 +412,12 @@ func (e *Evidence) Covered(s Source) Coverage {
 	return Coverage{Source: s, Missing: "not asked for"}
 }
 
-// Quiet is for how long, up to Until, a source watched without a hole and
-// nobody was seen to try for an old lock. Attempts that MONITOR or polls saw
-// count whichever source is asked about. Zero where the source did not watch up
-// to the end. From is the instant since when. Where the server's clock and the
+// Quiet is for how long a source watched without a hole and nobody was seen to
+// try for an old lock. Attempts that MONITOR or polls saw count whichever source
+// is asked about. Zero where the source did not watch up to the end. From is the
+// instant since when. From and quiet together say until when: for SourceMonitor
+// that is the time of the youngest marker that came back, which proves that the
+// filter sees this database and these names; late lines make no hole. Where the server's clock and the
 // observer's elapsed time disagree by more than a thousandth and 20 ms there is
 // a hole, so the two agree on the window as well as that.
 //
@@ -432,7 +444,11 @@ func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	if s != SourceMonitor && e.Stats != nil {
 		from = latest(from, e.Stats.LastMoved)
 	}
-	return from, max(0, c.Until.Sub(from))
+	until := c.Until
+	if s == SourceMonitor {
+		until = c.Sighted
+	}
+	return from, max(0, until.Sub(from))
 }
 
 // mixed lists the keys that more than one dialect wrote.

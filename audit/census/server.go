@@ -9,8 +9,8 @@ import (
 
 // paused notes how long nobody tried for a key.
 func (c *Census) paused(k *keyState, at time.Time) {
-	if !k.attempt.IsZero() {
-		c.longPause = max(c.longPause, at.Sub(k.attempt))
+	if pause := at.Sub(k.attempt); !k.attempt.IsZero() && pause > c.longPause.Value {
+		c.longPause = Span{Value: pause, Basis: Measured, At: at, Key: k.id.name}
 	}
 	k.attempt = latest(k.attempt, at)
 }
@@ -119,9 +119,10 @@ func (c *Census) window(e *Evidence) time.Duration {
 func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
 	all, guessed := c.allSeen(leases)
 	doubted := e.LeaseLooks.Known()
+	e.LongestPause = c.longPause
 	e.Run, e.Window = c.run, c.window(e)
 	if c.cfg.Idle > 0 {
-		e.Idle = max(c.cfg.Idle, c.longPause, e.GreatestLease.Value)
+		e.Idle = max(c.cfg.Idle, c.longPause.Value, e.GreatestLease.Value)
 	}
 	unknown := Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh, Writes: all.writes}
 	e.Behind, e.Ahead = unknown, unknown

@@ -127,6 +127,7 @@ var advice = []struct {
 	{socketFails(fs.ErrPermission), "this user may not open the socket: see unixsocketperm in the server's configuration"},
 	{refusedConnection, "nothing listens there: check the address and that the server runs"},
 	{noSuchHost, "the name does not resolve: check the address"},
+	{isHung, "the network or the server swallows what dials send: check the address and firewalls, and give the redis.Pool a DialContext, which can be ended"},
 	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls, the server's load, and that it speaks TLS where that is asked for"},
 	{isA(ErrLost), "the server or the network closed the connection: see the server's log, and whether it wants TLS (rediss://)"},
 }
@@ -173,6 +174,11 @@ func unknownAuthority(err error) bool {
 func wrongName(err error) bool {
 	var name x509.HostnameError
 	return errors.As(err, &name)
+}
+
+func isHung(err error) bool {
+	var hung *hungError
+	return errors.As(err, &hung)
 }
 
 func noSuchHost(err error) bool {

@@ -26,7 +26,7 @@ type listener struct {
 // carries the locks: some proxies hang up on a command that they do not know.
 func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	s := &listener{t: t}
-	conn, err := t.m.open(ctx, func(conn redis.Conn) (err error) {
+	conn, err := t.m.open(ctx, &t.m.asides, func(conn redis.Conn) (err error) {
 		if s.id, err = redis.Int64(conn.Do("CLIENT", "ID")); err == nil {
 			v, infoErr := conn.Do("INFO", "server")
 			s.server = runID(Reply{v, infoErr})

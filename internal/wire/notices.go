@@ -83,7 +83,7 @@ func (n *Notices) Forget(name string) {
 func (n *Notices) open(ctx context.Context, opened chan struct{}) {
 	defer n.m.wg.Done()
 	c := &noticed{}
-	conn, err := n.m.open(ctx, func(conn redis.Conn) error {
+	conn, err := n.m.open(ctx, &n.m.asides, func(conn redis.Conn) error {
 		_, err := conn.Do("SUBSCRIBE", n.channel)
 		return err
 	})

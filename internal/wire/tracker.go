@@ -223,6 +223,9 @@ func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
 	// Client ids are small numbers: behind a hook that leads to several servers the listener's may
 	// be another client's over there.
 	if here := runID(c.outcome(1, fate, err)); here != "" && sub.server != "" && here != sub.server {
+		if l.retire(errMoved) { // the listener was dialed after it
+			return &NotSentError{errMoved}
+		}
 		return fmt.Errorf("%w: the dial hook leads to different servers", ErrNoWake)
 	}
 	return nil

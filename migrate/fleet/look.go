@@ -95,7 +95,7 @@ func open(pool *redis.Pool, o Options) (*desk, error) {
 	}
 	for name, d := range map[string]time.Duration{
 		"Lease": o.Claims.Lease, "Greatest": o.Claims.Greatest, "Spread": dialect.Bound(o.Claims.Spread), "Gap": dialect.Bound(o.Claims.Gap),
-		"Behind": dialect.Bound(o.Claims.Behind), "Ahead": dialect.Bound(o.Claims.Ahead), "Job": o.Claims.Job,
+		"Behind": dialect.Bound(o.Claims.Behind), "Ahead": dialect.Bound(o.Claims.Ahead), "Job": o.Claims.Job, "Idle": o.Claims.Idle,
 	} {
 		if d < 0 || d > record.LongestTime {
 			return nil, fmt.Errorf("migrate: Options.Claims.%s is %v; it must be positive and plausible", name, d)

@@ -66,7 +66,7 @@ func TestAWatchedWindowOpensTheGateAndAGapInWatchingClosesIt(t *testing.T) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
 		o := f.options(Options{})
-		o.Claims.Gone = false
+		o.Claims.Gone, o.Claims.Idle = false, needed
 		gate := func(want ...string) {
 			t.Helper()
 			r, err := Advance(bg, f.w.Pool(), o)

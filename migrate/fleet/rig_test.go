@@ -54,7 +54,7 @@ func (f *fleet) timed(cfg migrate.MemberConfig) migrate.MemberConfig {
 // options are those of an operator who knows everything.
 func (f *fleet) options(o Options) Options {
 	o.Clock = f.w.Clock(redistest.Skew{})
-	o.Claims = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
+	o.Claims = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Idle: time.Minute, Gone: true}
 	return o
 }
 

@@ -132,6 +132,9 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 	patterns := []string{"*"}
 	if s.namespace != "" {
 		patterns = []string{s.scope.Pattern(), record.Prefix + "*"}
+		if scope.InName(s.namespace) != s.namespace { // the first pattern finds no member
+			patterns = append(patterns, scope.Literal(record.MemberKey(s.namespace, ""))+"*")
+		}
 	}
 	for i, pattern := range patterns {
 		cursor := "0"
@@ -144,7 +147,7 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 			if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
 				return err
 			}
-			if i == 1 { // the others have been seen by the first pattern
+			if i > 0 { // the others have been seen by the first pattern
 				keys = slices.DeleteFunc(keys, func(k string) bool { return strings.Contains(k, s.namespace) })
 			}
 			if err := fn(ctx, keys); err != nil {
@@ -185,7 +188,7 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 	var cmds []wire.Command
 	var asked []string
 	for _, key := range keys {
-		if ns, ok := strings.CutPrefix(key, record.Prefix); ok {
+		if ns, ok := record.NamespaceOf(key); ok {
 			s.out.records[ns] = true
 		} else if last, ok := s.wanted(key); ok {
 			asked = append(asked, key)
@@ -287,7 +290,7 @@ func (s *surveyor) perhapsOurs(value string) bool {
 
 // memberID is the id in the name of a member's key.
 func (s *surveyor) memberID(key string) (string, bool) {
-	return strings.CutPrefix(key, record.MemberPrefix+s.namespace+":")
+	return strings.CutPrefix(key, record.MemberKey(s.namespace, ""))
 }
 
 // take counts what stands on a key, and returns the form of what stands on one

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -175,7 +176,7 @@ func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, cl
 	if err != nil {
 		return nil, err
 	}
-	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter})
+	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}

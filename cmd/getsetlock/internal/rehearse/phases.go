@@ -101,6 +101,7 @@ func newMoves(f *fleet) *moves {
 	t := f.rules
 	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap, Job: f.plan.Job.Most() + time.Second}
 	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients are told
+	m.claims.Idle = t.lease // old clients come back at once until they are stopped
 	if f.plan.Watch {
 		// Who watches takes a dead holder's key for held, until somebody takes it over.
 		m.claims.Job = 2 * t.lease

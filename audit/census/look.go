@@ -134,7 +134,9 @@ func (c *Census) polledStamp(k *keyState, o offset.Observed, r reading.Reading, 
 	w.uses(o.Key)
 	k.speaks(r.Dialects)
 	c.paused(k, o.At)
-	if p := &k.polled; !p.at.IsZero() {
+	if p := &k.polled; p.at.IsZero() {
+		c.stood(w, r, o.At)
+	} else {
 		// Written after the look before, and before this one, by a server's clock that
 		// may have stepped in between. What stood at the first look of a key was written
 		// at a time that nobody knows.

@@ -51,7 +51,7 @@ func (c *Census) anotherServer() {
 	}
 	c.dropNear()
 	for name, w := range c.writers {
-		w.bounds = seenBounds{}
+		w.bounds, w.stood = seenBounds{}, nil
 		w.clock = c.anotherClock(name)
 	}
 	c.gone.seen = seenBounds{}

@@ -100,6 +100,25 @@ func TestTwoClocksOfASharedAddressAreNoSteps(t *testing.T) {
 	}
 }
 
+// A stamp that stood at the first look, or between two looks that are far apart, may
+// have been written long before: it looks like any smaller lease.
+func TestOldStampsDoubtNoLease(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		c, err := New(Config{Lease: time.Minute, Gap: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &film{t: t, census: c}
+		if !first {
+			f.look(-30_500, "stock", "")
+		}
+		f.look(0, "stock", stamp(-30_010))
+		if e := f.result().Evidence; e.LeaseLooks.Known() {
+			t.Errorf("at the first look %v: %+v", first, e.LeaseLooks)
+		}
+	}
+}
+
 // A client that seems 30 s behind with a lease of a minute may have one of 30 s. Then
 // nothing that rests on the lease is guaranteed, until it was looked up again.
 func TestSmallerLeaseThatFitsBetterIsAskedForAgain(t *testing.T) {

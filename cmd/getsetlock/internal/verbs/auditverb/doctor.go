@@ -208,8 +208,8 @@ func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, 
 		return out.CouldNot(err, "watching %s", address)
 	}
 	cfg.Evidence = &r.Evidence
-	if s := r.Evidence.Spread; !s.Sound() && s.Proved > 0 {
-		e.Say(f.server.Quiet, "the clocks are at least %v apart; an upper bound could not be had", s.Proved.Round(time.Millisecond))
+	if s := r.Evidence.Spread; !s.Sound() && s.Apart > 0 {
+		e.Say(f.server.Quiet, "the clocks are at least %v apart; an upper bound is unknown", s.Apart.Round(time.Millisecond))
 	}
 	return nil
 }

@@ -100,6 +100,24 @@ func TestTwoClocksOfASharedAddressAreNoSteps(t *testing.T) {
 	}
 }
 
+// A holder behind a shared address, whose clock is 20 s behind, releases in time by
+// that clock: what its own write says counts, and no other client's.
+func TestReleaseFromASharedAddressGoesByItsOwnWrite(t *testing.T) {
+	const socket = "unix:/run/redis.sock"
+	for released, want := range map[int]Counts{
+		25_000: {Acquisitions: 1, Failed: 1, Releases: 1},
+		30_500: {Acquisitions: 1, Failed: 1, Overruns: 1},
+	} {
+		f := newFilm(t, Config{Lease: 30 * time.Second})
+		f.look(-10, "stock", "")
+		f.do(0, socket, "SETNX", "stock", stamp(-20_000-30_000))
+		f.do(5_000, socket, "SETNX", "stock", stamp(5_000-30_000))
+		f.do(5_001, socket, "GET", "stock")
+		f.do(released, socket, "DEL", "stock")
+		f.wants(want)
+	}
+}
+
 // A stamp that stood at the first look, or between two looks that are far apart, may
 // have been written long before: it looks like any smaller lease.
 func TestOldStampsDoubtNoLease(t *testing.T) {

@@ -98,7 +98,9 @@ func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.D
 		return gap, l.grant.Release(ctx)
 	}
 	if err = p.Leave(ctx, gap); err == nil {
-		l.client.core.lookAfter(p, 0)
+		// Not beside the next attempt of this process: which of the two came first
+		// would differ from run to run of a simulation.
+		l.client.core.lookAfter(p, gap/16)
 	}
 	return 0, err
 }
@@ -108,6 +110,9 @@ func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.D
 func (k *core) lookAfter(p Polite, wait time.Duration) {
 	k.sched.later(k.keeper.now().Elapsed+wait, func() {
 		k.janitor.do(func() {
+			if k.hurry.Load() {
+				return
+			}
 			if next := p.Look(k.call(k.life)); next > 0 {
 				k.lookAfter(p, next)
 			}

@@ -155,7 +155,8 @@ func (l *Lease) Err() error {
 }
 
 // Renew extends the lease now, waiting for a renewal that is under way. The error is that of the
-// renewal; the lease itself ends only if the store said that the key is lost or trust runs out.
+// renewal; the lease itself ends only if the store said that the key is lost or trust runs out. Renew
+// waits for the store no longer than for two thirds of what is left of trust.
 func (l *Lease) Renew(ctx context.Context) error {
 	for {
 		_ = l.Err() // which ends it if its time is over
@@ -174,8 +175,10 @@ func (l *Lease) Renew(ctx context.Context) error {
 	}
 	k := l.client.core
 	asked := k.keeper.nowStamp()
-	term, err := l.grant.Extend(k.call(ctx), l.client.cfg.TTL)
-	l.extended(term, err, asked)
+	call, cancel := k.renewContext(ctx, asked, l)
+	defer cancel()
+	term, err := l.grant.Extend(call, l.client.cfg.TTL)
+	l.extended(term, err, asked, false)
 	if err != nil {
 		return fmt.Errorf("lock: key %q: %w", l.Key(), err)
 	}

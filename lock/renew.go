@@ -125,23 +125,26 @@ func (k *core) extend(l *Lease, ttl time.Duration) {
 		return // Close has ended the lease
 	}
 	asked := k.keeper.nowStamp()
-	ctx, cancel := k.renewContext(asked, l)
+	ctx, cancel := k.renewContext(k.life, asked, l)
 	defer cancel()
 	term, err := l.grant.Extend(ctx, ttl)
-	l.extended(term, err, asked)
+	l.extended(term, err, asked, true)
 }
+
+// errNoAnswer is why a renewal that may still be carried out is tried again.
+var errNoAnswer = errors.New("the store has not answered within two thirds of the time for which the lease was still trusted")
 
 // renewContext is that of a renewal which begins at asked. It ends when two
 // thirds of what is left of trust are over: the connection may be dead, and
 // there has to be time for another attempt, which may find a better one.
-func (k *core) renewContext(asked stamp, leases ...*Lease) (context.Context, context.CancelFunc) {
+func (k *core) renewContext(ctx context.Context, asked stamp, leases ...*Lease) (context.Context, context.CancelFunc) {
 	var left time.Duration
 	for _, l := range leases {
 		l.mu.Lock()
 		left = max(left, l.trust.end()-asked.elapsed)
 		l.mu.Unlock()
 	}
-	ctx, cancel := context.WithTimeout(k.life, left*2/3)
+	ctx, cancel := context.WithTimeoutCause(ctx, left*2/3, errNoAnswer)
 	return k.call(ctx), cancel
 }
 
@@ -154,11 +157,11 @@ func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
 		grants[i] = l.grant
 	}
 	asked := k.keeper.nowStamp()
-	ctx, cancel := k.renewContext(asked, leases...)
+	ctx, cancel := k.renewContext(k.life, asked, leases...)
 	defer cancel()
 	terms, errs := k.batch.ExtendAll(ctx, grants, ttl)
 	for i, l := range leases {
-		l.extended(terms[i], errs[i], asked)
+		l.extended(terms[i], errs[i], asked, true)
 	}
 }
 
@@ -169,8 +172,9 @@ const retryRenewal = 50 * time.Millisecond
 const lastRetries = 10 * time.Millisecond
 
 // extended takes what an Extend said into account. asked is the instant before it was called: trust
-// never counts from later than the backend says, nor from later than the reply.
-func (l *Lease) extended(t Term, err error, asked stamp) {
+// never counts from later than the backend says, nor from later than the reply. planned is false for a Renew
+// by the holder.
+func (l *Lease) extended(t Term, err error, asked stamp, planned bool) {
 	k, cfg := l.client.core, &l.client.cfg
 	now := k.keeper.nowStamp()
 	l.mu.Lock()
@@ -190,8 +194,8 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 		l.planRenewal()
 	case errors.Is(err, ErrNotRenewable):
 		l.renewal.next = never
-	case l.renewal.next > now.elapsed+l.slack():
-		// The holder's own Renew failed, for whatever reason, before the next renewal is due: that stays planned.
+	case !planned:
+		// The holder's own Renew failed, for whatever reason. The next renewal stays due when it was.
 	default:
 		l.renewFrom(now.elapsed + l.trust.retryAfter(cfg, now.elapsed))
 	}

@@ -11,22 +11,35 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// TestFailingRenewsPostponeNoRenewal: a holder whose own Renew fails every two
+// TestFailingRenewsPostponeNoRenewal: a holder whose own Renew fails every 2.5
 // seconds, by its context, keeps a lease of a healthy store.
 func TestFailingRenewsPostponeNoRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second})
 		l := acquire(t, c, "k")
 		for range 60 {
-			time.Sleep(2 * time.Second)
+			time.Sleep(2400 * time.Millisecond) // and 0.1 s: a failed renewal would be tried again after 2.5 s
 			s.Order(locktest.Fault{Op: "extend", Times: 1, Hold: make(chan struct{}), Err: errServer})
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			notErr(t, l.Renew(ctx), lock.ErrLost)
 			cancel()
-			if left := time.Until(l.Until()); left < 15*time.Second {
+			if left := time.Until(l.Until()); left < 14*time.Second {
 				t.Fatalf("trusted for another %v: the renewal after 10 s was postponed", left)
 			}
 		}
+		release(t, l)
+	})
+}
+
+// TestARenewThatHangsLeavesTimeForTheNext: while the holder's own Renew waits
+// for an answer, no other renewal is made.
+func TestARenewThatHangsLeavesTimeForTheNext(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{TTL: 4 * time.Second})
+		l := acquire(t, c, "k")
+		s.Order(locktest.Fault{Op: "extend", Times: 1, Hold: make(chan struct{}), Err: errServer})
+		notErr(t, l.Renew(t.Context()), lock.ErrLost)
+		time.Sleep(time.Minute)
 		release(t, l)
 	})
 }

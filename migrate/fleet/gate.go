@@ -37,6 +37,10 @@ type Gate struct {
 type Claims struct {
 	Lease, Greatest, Job time.Duration
 
+	// LeaseChecked claims that Lease was looked up once more where it is configured,
+	// although what old clients write looks like a smaller one.
+	LeaseChecked bool
+
 	// Spread, Gap, Behind and Ahead are as in [dialect.Terms]: dialect.Zero claims
 	// zero. A claimed Behind or Ahead speaks of every server that may be promoted.
 	Spread, Gap, Behind, Ahead time.Duration

@@ -42,7 +42,9 @@ func TestNoGateOpensBesideALeaseWhenMembersAreLost(t *testing.T) {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				t.Parallel()
 				for nth, last := 1, 1; nth <= last && !t.Failed(); nth++ {
-					inBubble(t, func(f *fleet) { last = max(last, l.suffers(f, nth, lose)) })
+					for _, cut := range []bool{false, true} { // connections may end between two messages, which nobody is told
+						inBubble(t, func(f *fleet) { last = max(last, l.suffers(f, nth, lose, cut)) })
+					}
 				}
 			})
 		}
@@ -51,7 +53,7 @@ func TestNoGateOpensBesideALeaseWhenMembersAreLost(t *testing.T) {
 
 // suffers lets the loss happen at the nth message of the verb, and runs it again
 // until it moves. It returns how many messages there were.
-func (l losing) suffers(f *fleet, nth int, lose func(*fleet)) int {
+func (l losing) suffers(f *fleet, nth int, lose func(*fleet), cut bool) int {
 	t := f.t
 	f.recorded(migrate.Record{Epoch: 5, Phase: l.from, Since: f.w.ServerNow(), Dialect: "Jedis", Run: "first", TTL: 20 * time.Second, Every: beatEvery})
 	f.join(migrate.MemberConfig{})
@@ -74,7 +76,9 @@ func (l losing) suffers(f *fleet, nth int, lose func(*fleet)) int {
 		}
 		lose(f)
 		f.w.Run("second")
-		wire.Cut()
+		if cut {
+			wire.Cut()
+		}
 		gate.Open()
 	}()
 	r, _ := l.run(bg, wire.Pool(), f.options(Options{Go: true}))
@@ -82,7 +86,11 @@ func (l losing) suffers(f *fleet, nth int, lose func(*fleet)) int {
 	<-happened
 	messages := sent
 	for tries := 0; ; tries++ {
-		if r != nil && r.Moved {
+		done := r != nil && r.Moved
+		if l.from == migrate.Clean { // a new beginning is a step at once, and old clients may start when it is over
+			done = r != nil && r.Phase == migrate.Observe && r.Over
+		}
+		if done {
 			if now := f.w.ServerNow(); now.Before(over) {
 				t.Errorf("lost at message %d: moved to %v, %v before its lease is over", nth, r.Phase, over.Sub(now))
 			}
@@ -105,9 +113,9 @@ func (l losing) suffers(f *fleet, nth int, lose func(*fleet)) int {
 // from when it is taken until its member may no longer renew it. In the end all
 // who are dead are forgotten, and the road goes on.
 func TestManyMembersNeverFindAGateOpenBesideALease(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(f *fleet) { f.manyMembers(rand.New(rand.NewPCG(seed, 7)), 60) })
+			inBubble(t, func(f *fleet) { f.manyMembers(rand.New(rand.NewPCG(seed, 7)), 25) })
 		})
 	}
 }
@@ -141,7 +149,7 @@ func (f *fleet) manyMembers(r *rand.Rand, count int) {
 	}
 	f.beats()
 	moved := 0
-	for range 150 {
+	for range 80 {
 		a := all[r.IntN(len(all))]
 		switch r.IntN(6) {
 		case 0:

@@ -44,17 +44,20 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	}
 	f.record = again
 	f.reading.Boot, f.reading.Up = d.clock.Boot()
-	replies := d.mux.Batch(ctx, []wire.Command{wire.Cmd("INFO", "server"), wire.Cmd("HGETALL", record.RosterKey(d.opts.Namespace)), wire.Cmd("TIME")})
-	// The roster is that of the server that was asked before, or another one was promoted in between.
-	run := readInfo(redis.String(replies[0].Value, replies[0].Err)).runID
-	if f.server.runID != "" && run != f.server.runID {
-		return false, nil
-	}
-	fields, err := redis.StringMap(replies[1].Value, replies[1].Err)
+	replies := d.mux.Batch(ctx, []wire.Command{wire.Cmd("HGETALL", record.RosterKey(d.opts.Namespace)), wire.Cmd("TIME"), wire.Cmd("INFO", "server")})
+	// The roster is that of the server that was asked before and is asked after it, or another one was promoted.
+	server, err := infoOf(replies[2])
 	if err != nil {
 		return false, err
 	}
-	if f.now, err = timeOf(replies[2].Value, replies[2].Err); err != nil {
+	if run := server.runID; f.server.runID != "" && run != f.server.runID {
+		return false, nil
+	}
+	fields, err := redis.StringMap(replies[0].Value, replies[0].Err)
+	if err != nil {
+		return false, err
+	}
+	if f.now, err = timeOf(replies[1].Value, replies[1].Err); err != nil {
 		return false, err
 	}
 	f.reading.Server, f.reading.Run = f.now.Sub(time.Unix(0, 0)), f.server.runID

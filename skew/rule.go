@@ -87,6 +87,9 @@ const (
 	ruleLookElapsed
 	// ruleRunID: under another run id measured bounds are unknown and looks begin anew.
 	ruleRunID
+	// ruleLeftIsNobodys: an attempt that meets an old client deletes M only where M says that nobody holds. Without
+	// it whatever M is there.
+	ruleLeftIsNobodys
 )
 
 var ruleNames = [...]string{
@@ -100,6 +103,7 @@ var ruleNames = [...]string{
 	"an older record moves nobody", "an older record opens nothing", "a vanished member blocks",
 	"an empty registry closes every gate",
 	"stamp beyond every clock", "a look read after its reply", "a look ages by elapsed time", "bounds of one run id",
+	"a key that is left is nobody's",
 }
 
 func (r Rule) String() string {

@@ -32,6 +32,7 @@ type attempt struct {
 	extras   int           // attempts in a row that were made because of that
 	silent   bool          // since is set
 	since    time.Duration // elapsed time since when the store has given no answer
+	late     int           // how many grants came when trust in them was over
 	found    bool          // the store has said that the key is held
 	trouble  error         // of the last attempt whose context had not ended, nil: it found the key held
 }
@@ -99,11 +100,25 @@ func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 		return nil, nil
 	}
 	lease, err := a.lease(ctx, got.grant, got.asked)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrTooLate):
+		a.tooLate(err)
+		return nil, nil // the turn is still ours
+	case err != nil:
 		a.core.leave(a.queue, 0)
 	}
 	return lease, err
 }
+
+// tooLate notes a grant that could not be trusted any more when it came.
+func (a *attempt) tooLate(err error) {
+	a.late++
+	a.last, a.trouble = err, err
+}
+
+// mostLate is after how many grants in one Acquire that came too late it ends:
+// the TTL is shorter than this store takes.
+const mostLate = 5
 
 // campaign tries until it has the key or gives up. It is this goroutine's turn.
 func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
@@ -118,7 +133,11 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		grant, err := a.try(ctx)
 		a.tried(ctx, err)
 		if err == nil {
-			return a.lease(ctx, grant, asked)
+			var lease *Lease
+			if lease, err = a.lease(ctx, grant, asked); !errors.Is(err, ErrTooLate) {
+				return lease, err
+			}
+			a.tooLate(err)
 		}
 		if a.once && a.outwait(ctx, err) {
 			continue
@@ -161,6 +180,7 @@ func (a *attempt) tried(ctx context.Context, err error) {
 // ended with err; nil: it goes on.
 //
 //   - The key is held: it goes on.
+//   - The grant came too late: it goes on, up to mostLate times.
 //   - Waiting does not help: it ends.
 //   - The trouble may pass: it goes on, at the first attempt too. Where nothing bounds
 //     the wait and the store has never answered this Client, it ends after firstAnswer.
@@ -170,7 +190,8 @@ func (a *attempt) tried(ctx context.Context, err error) {
 // A client that keeps an old client's pace ends at the first trouble, as that does.
 func (a *attempt) hopeless(ctx context.Context, err error) error {
 	passes, known := passing(err)
-	goesOn := errors.Is(err, ErrHeld) || a.found && !known || passes && a.core.pacer == nil
+	late := errors.Is(err, ErrTooLate) && a.late < mostLate
+	goesOn := late || errors.Is(err, ErrHeld) || a.found && !known || passes && a.core.pacer == nil
 	switch {
 	case ctx.Err() != nil:
 		return a.contextEnded(ctx)
@@ -306,8 +327,8 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, 
 	}
 	if !l.trust.holds(now) {
 		a.core.undo(grant, a.key, &a.client.cfg)
-		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
-			a.key, asked.age(now).Round(time.Millisecond), l.trust.span)
+		return nil, fmt.Errorf("%w: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
+			ErrTooLate, asked.age(now).Round(time.Millisecond), l.trust.span)
 	}
 	l.start()
 	// A Close that can wait no longer ends the leases that it finds. This one may have begun after that.
@@ -321,7 +342,7 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, 
 
 func (a *attempt) tellAcquired(l *Lease) {
 	if f := a.client.cfg.Hooks.Acquired; f != nil {
-		f(Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed, Until: l.Until()})
+		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed, Until: l.Until()})
 	}
 }
 
@@ -330,7 +351,7 @@ func (a *attempt) tellWaiting(cause error) {
 	if !a.told {
 		a.told = true
 		if f := a.client.cfg.Hooks.Waiting; f != nil {
-			f(Event{Key: a.key, Cause: cause})
+			a.core.hooks.tell(f, Event{Key: a.key, Cause: cause})
 		}
 	}
 }
@@ -357,6 +378,9 @@ func (a *attempt) waitEnded() error {
 // leavePlace gives a place in the store's queue up in the background.
 func (k *core) leavePlace(p Place, cfg Config) {
 	k.janitor.do(func() {
+		if k.hurry.Load() {
+			return // it lapses by itself
+		}
 		if err := p.Leave(k.call(k.life)); err != nil {
 			cfg.Logger.Warn("place in the queue could not be given up; it lapses by itself", "error", err)
 		}

@@ -112,8 +112,8 @@ type Queuer interface {
 // Place is a place in a queue on the store.
 type Place interface {
 	// Try is [Backend.Try] from this place. A Place that got its Grant, or an [*UnsureError], is
-	// used up; releasing that Grant leaves the queue as well. A place lapses when it is not tried
-	// for some seconds.
+	// used up; releasing that Grant leaves the queue as well. A place may lapse when it is not tried
+	// for 15 s, and for 2 s where Await returned an error.
 	Try(ctx context.Context, ttl time.Duration) (Grant, error)
 
 	// Await is [Waker.Await] for this place: wake is called when its turn may have come.

@@ -15,6 +15,10 @@ var (
 	// the last answer of the store was "held", else with the last trouble of the store.
 	ErrWaitEnded = errors.New("wait ended")
 
+	// ErrTooLate: the store granted the key when trust in that grant was over already. The grant is
+	// undone and the key asked for again, a few times.
+	ErrTooLate = errors.New("granted too late to be trusted")
+
 	// ErrLost: the key is not ours any more, or can no longer be trusted to be. A [*LostError]
 	// tells more.
 	ErrLost = errors.New("lease lost")

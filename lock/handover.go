@@ -69,6 +69,7 @@ func (l *Lease) refuse() {
 	l.released = true
 	l.mu.Unlock()
 	ours := l.end(ErrReleased)
+	l.letGo()
 	k.undo(l.grant, l.Key(), &l.client.cfg)
 	if ours {
 		k.leave(l.queue, 0)
@@ -109,6 +110,9 @@ func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.D
 func (k *core) lookAfter(p Polite, wait time.Duration) {
 	k.sched.later(k.keeper.now().Elapsed+wait, func() {
 		k.janitor.do(func() {
+			if k.hurry.Load() {
+				return
+			}
 			if next := p.Look(k.call(k.life)); next > 0 {
 				k.lookAfter(p, next)
 			}

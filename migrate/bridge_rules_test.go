@@ -916,7 +916,7 @@ func TestConfigurationsThatCannotBeRightAreNamed(t *testing.T) {
 		}{
 			{func(c *migrate.Config) { c.Phases = nil }, "Config.Phases"},
 			{func(c *migrate.Config) { c.Phases = migrate.Fixed(migrate.NoPhase) }, "none of observe"},
-			{func(c *migrate.Config) { c.Namespace = "a:b" }, "namespace"},
+			{func(c *migrate.Config) { c.Namespace = "a\n" }, "namespace"},
 			{func(c *migrate.Config) { c.Dialect, c.Terms = dialect.RedisPy(), dialect.Terms{} }, "Lease"},
 			{func(c *migrate.Config) { c.Terms.Spread = time.Hour }, "Spread"},
 		} {
@@ -1021,6 +1021,16 @@ func TestStepSeenInObserveCountsInDual(t *testing.T) {
 		}
 		if got := r.get("k"); got != old {
 			r.Errorf("L is %q, want %q", got, old)
+		}
+	})
+}
+
+// Its own keys are no locks: a guard on a counter would stop every fenced lock.
+func TestKeysOfGetsetlockAreRefused(t *testing.T) {
+	bridges(t, func(r *rig) {
+		_, err := r.bridge(migrate.Dual).Try(background, "gsl:fence:", ttl)
+		if err == nil || !strings.Contains(err.Error(), "another name") {
+			r.Error(err)
 		}
 	})
 }

@@ -121,6 +121,9 @@ func Scenarios(peers, tuned []string) []Scenario {
 		keeping("leases/10000", "10,000 leases of 10 s held in one process", 10_000, with("bare", "modern", "modern, fenced")),
 		keeping("leases/100000", "100,000 leases of 10 s held in one process", 100_000, []string{"modern"}),
 		crowding([]string{"modern", "modern, fair"}),
+		thronging("waiting/10000", "10,000 keys are held by one process, and another waits for each of them", 10_000, []string{"modern", "modern, fair"}),
+		givingBack("give-back/100000", "100,000 leases are given back by 4,000 goroutines and Close, the server 1 ms away", 100_000, time.Millisecond,
+			[]string{"modern", "modern, fenced", "modern, fair"}),
 		pairs(),
 	}
 }

@@ -117,6 +117,7 @@ public final class DualLock implements AutoCloseable {
         ends.allowCoreThreadTimeOut(true);
         member.actsBy(this::behind);
         member.attach(this::probe);
+        member.asks(terms.ttlMillis);
         member.refresh();
     }
 
@@ -390,6 +391,7 @@ public final class DualLock implements AutoCloseable {
         private boolean running;
         private boolean lost;
         private boolean over;
+        private boolean counted = true; // by the member, as a lease of its own
         private Runnable onLost;
         private ScheduledFuture<?> renewal;
         private ScheduledFuture<?> end;
@@ -498,6 +500,9 @@ public final class DualLock implements AutoCloseable {
 
         private void renew() {
             try {
+                if (!member.renews()) {
+                    return; // nobody has heard of this service for long; trust runs out
+                }
                 if (!extend()) {
                     lose();
                 }
@@ -545,6 +550,19 @@ public final class DualLock implements AutoCloseable {
             lost = true;
             stop();
             tell();
+            // If nobody releases it, the server has let it go by then, and a gate need not wait for it any more.
+            ends.schedule(this::uncount, 2 * terms.ttlMillis, TimeUnit.MILLISECONDS);
+        }
+
+        /** The member's count of leases goes down once for each. */
+        private void uncount() {
+            synchronized (this) {
+                if (!counted) {
+                    return;
+                }
+                counted = false;
+            }
+            member.end(phase);
         }
 
         private void tell() {
@@ -576,7 +594,7 @@ public final class DualLock implements AutoCloseable {
             try {
                 boolean leave = phase == DualMember.Phase.DUAL && !isLost() && owes(key);
                 Object reply = leave ? leave() : giveBack();
-                member.end(phase);
+                uncount();
                 gave(key, leave);
                 if (!done(reply)) {
                     saw(key);
@@ -595,7 +613,8 @@ public final class DualLock implements AutoCloseable {
 
         private Object giveBack() {
             String on = on();
-            if (!sealed()) {
+            // A fleet on its way back takes tombstones away: none is put back for it.
+            if (!sealed() || member.below(DualMember.Phase.SEALED)) {
                 return run(Scripts.RELEASE, value(on), on, TOMBSTONE);
             }
             return run(Scripts.RELEASE, value(on), on, TOMBSTONE, TOMBSTONE, Long.toString(TOMBSTONE_MILLIS));
@@ -616,7 +635,7 @@ public final class DualLock implements AutoCloseable {
             synchronized (this) {
                 over = true;
             }
-            member.end(phase);
+            uncount();
         }
 
         /** Gives back what an attempt may have taken, until that is certain or its time is over. */
@@ -644,7 +663,7 @@ public final class DualLock implements AutoCloseable {
                 // A pool that is closed or wrapped throws what is no Jedis's: tried again below all the same.
             }
             if (certain || System.nanoTime() - since > TimeUnit.MILLISECONDS.toNanos(terms.ttlMillis)) {
-                member.end(phase);
+                uncount();
             } else {
                 retry(since);
             }

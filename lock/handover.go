@@ -98,7 +98,9 @@ func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.D
 		return gap, l.grant.Release(ctx)
 	}
 	if err = p.Leave(ctx, gap); err == nil {
-		l.client.core.lookAfter(p, 0)
+		// Not beside the next attempt of this process: which of the two came first
+		// would differ from run to run of a simulation.
+		l.client.core.lookAfter(p, gap/16)
 	}
 	return 0, err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,7 @@ type Bridge struct {
 	tomb    any           // the tombstone's bytes
 	counter any           // the fencing numbers' key
 	tag     string        // what stands behind the bytes on M, its blank included
+	member  registered    // nil where the phases come from no Member
 
 	judge *legacy.Judge
 	inner legacy.Backend // phase observe
@@ -62,6 +64,45 @@ type Bridge struct {
 	closed   chan struct{}  // closed by Close
 	closing  sync.Mutex     // no orphan begins beside Close
 	isClosed bool
+}
+
+// registered is what a [Member] has beyond a Ledger.
+type registered interface {
+	actsBy(bounds func() (behind, ahead time.Duration))
+	asks(ttl time.Duration)
+	keeps(ctx context.Context, ttl time.Duration) error
+	current() Phase
+}
+
+var _ registered = (*Member)(nil)
+
+// keeps says why no lease of this program may be renewed for ttl now. What a probe holds may: it is held
+// within a round of the member, which cannot wait for another one.
+func (b *Bridge) keeps(ctx context.Context, grants []lock.Grant, ttl time.Duration) error {
+	counted := func(granted lock.Grant) bool {
+		switch g := granted.(type) {
+		case *bridgeGrant:
+			return g.account != nil
+		case *observeGrant:
+			return g.account != nil
+		case *composedGrant:
+			return g.account != nil
+		}
+		return false
+	}
+	if b.member == nil || !slices.ContainsFunc(grants, counted) {
+		return nil
+	}
+	return b.member.keeps(ctx, ttl)
+}
+
+// backBelow says whether the member acts by a phase below p.
+func (b *Bridge) backBelow(p Phase) bool {
+	if b.member == nil {
+		return false
+	}
+	now := b.member.current()
+	return now != NoPhase && now < p
 }
 
 // tombstonePX is how long a tombstone stands without a lock being taken: 30 days, in milliseconds.
@@ -101,9 +142,8 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		b.tag = " " + l.ID()
 		l.Attach(b.probe)
 	}
-	if m, ok := cfg.Phases.(interface {
-		actsBy(bounds func() (behind, ahead time.Duration))
-	}); ok {
+	if m, ok := cfg.Phases.(registered); ok {
+		b.member = m
 		m.actsBy(b.bounds)
 	}
 	return b, nil

@@ -163,6 +163,12 @@ func (g *bridgeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term,
 // ExtendAll renews grants in messages that travel together.
 func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
+	if err := b.keeps(ctx, grants, ttl); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return terms, errs
+	}
 	var old, live []int
 	for i := range grants {
 		switch g := grants[i].(type) {

@@ -79,7 +79,7 @@ func (g *bridgeGrant) ending(args []any, gap time.Duration) (*wire.Script, []any
 	switch done := g.doneFor(); {
 	case gap > 0:
 		return leaveScript, append(args, polite.Millis(gap))
-	case g.phase >= Sealed && left != argNone && done > 0:
+	case g.endsAs() >= Sealed && left != argNone && done > 0:
 		return doneScript, append(args, px, nobodysToken(), done.Milliseconds())
 	case left != argNone:
 		args = append(args, left, px)
@@ -116,6 +116,15 @@ func (g *bridgeGrant) ask() {
 	g.mu.Unlock()
 }
 
+// endsAs is the phase by which a release goes: that of the lease, and dual where the fleet has gone back since.
+// It deletes its tombstones then, and none is put back behind it.
+func (g *bridgeGrant) endsAs() Phase {
+	if g.phase >= Sealed && g.b.backBelow(Sealed) {
+		return Dual
+	}
+	return g.phase
+}
+
 // leaves is what takes the guard's place on L. From sealed on it is the tombstone, but where an old client
 // takes its own bytes for its lock, and may still write them: it would find the tombstone gone with
 // nobody told. Where the key means "done", it is what the old client itself would have left there.
@@ -124,10 +133,11 @@ func (g *bridgeGrant) leaves() (bytes, px any) {
 	g.mu.Lock()
 	took, left := g.server, g.doneFor()
 	g.mu.Unlock()
+	phase := g.endsAs()
 	switch {
-	case g.phase >= Sealed && (g.settled || !d.OrMine):
+	case phase >= Sealed && (g.settled || !d.OrMine):
 		return g.b.tomb, argTombPX
-	case g.phase != Dual || left == 0:
+	case phase != Dual || left == 0:
 		return argNone, argZero
 	}
 	lease := max(g.b.terms.Lease, d.Unit.Step())
@@ -204,6 +214,9 @@ func (b *Bridge) Pass(ctx context.Context, granted lock.Grant, ttl time.Duration
 func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) (*bridgeGrant, error) {
 	if err := old.gone(); err != nil {
 		return nil, err
+	}
+	if b.keeps(ctx, []lock.Grant{old}, ttl) != nil {
+		return nil, lock.ErrNotPassed
 	}
 	asked, err := b.lease(old.phase, ttl, b.clock.Elapsed()-old.since)
 	if err != nil {

@@ -77,17 +77,13 @@ func (b *Bridge) numbered(ctx context.Context, s *wire.Script, n int, args ...an
 		}
 		b.oldServer.Store(true)
 	}
-	t, err := b.mux.Do(ctx, "TIME")
+	sec, usec, err := wire.Clock(b.mux.Do(ctx, "TIME"))
 	if err != nil {
 		// TIME takes nothing: its unknown outcome is none of the attempt.
 		return nil, &wire.NotSentError{Err: err}
 	}
-	pair, _ := t.([]any)
-	if len(pair) != 2 {
-		return nil, &wire.NotSentError{Err: errOddReply}
-	}
 	for len(args) < n {
 		args = append(args, argNone)
 	}
-	return b.mux.Eval(ctx, s, append(args, pair[0], pair[1])...)
+	return b.mux.Eval(ctx, s, append(args, sec, usec)...)
 }

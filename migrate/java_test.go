@@ -26,6 +26,7 @@ func javaScripts() [][2]string {
 		{"LEAVE", whole(bridgeLeaveLua)},
 		{"SWEEP", record.SweepLua},
 		{"BEAT", record.BeatLua},
+		{"STEP", record.StepLua},
 	}
 }
 

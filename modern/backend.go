@@ -77,6 +77,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 // forget makes what was found out about the server be found out again.
 func (b *Backend) forget() {
 	b.native.forget()
+	b.notices.Anew()
 	b.numbered.Forget()
 }
 

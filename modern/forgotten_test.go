@@ -35,3 +35,31 @@ func TestForgottenConnectionsCostNoLease(t *testing.T) {
 		})
 	}
 }
+
+// TestServerThatIsBusyOnceMakesNobodyDeaf: a waiter that joins later can be
+// called. The one that could not be keeps its place and asks.
+func TestServerThatIsBusyOnceMakesNobodyDeaf(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, _ := on(t, w, modern.Config{}, redistest.Rule{Command: "SUBSCRIBE", Do: redistest.Answer("BUSY Redis is busy running a script.")})
+		g := try(t, b, "k")
+		callable := func(p lock.Place) bool {
+			_, _, err := p.Await(bg, func() {})
+			return err == nil
+		}
+		first := stand(t, b, "k")
+		w.Pass(time.Second)
+		second := stand(t, b, "k") // which begins another attempt to subscribe
+		w.Pass(0)
+		third := stand(t, b, "k")
+		held(t, first)
+		for i, p := range []lock.Place{first, second, third} {
+			if callable(p) != (p == third) {
+				t.Errorf("place %d can be called: %v", i+1, callable(p))
+			}
+			if err := p.Leave(bg); err != nil {
+				t.Error(err)
+			}
+		}
+		free(t, g)
+	})
+}

@@ -99,15 +99,10 @@ func (p *place) await(wake func()) {
 // connection that was lost has forgotten it, and what was said meanwhile the try finds out.
 func (p *place) listen(ctx context.Context) {
 	p.heard = false
-	if p.b.cfg.Wake == lock.WakeOff || p.b.native.deaf.Load() {
+	if p.b.cfg.Wake == lock.WakeOff || strings.HasPrefix(p.member, uncalled) {
 		return
 	}
-	err := p.b.notices.Register(ctx, p.g.token, p.call)
-	p.heard = err == nil
-	var refusal redis.Error
-	if errors.As(err, &refusal) {
-		p.b.native.deaf.Store(true) // the place still keeps the order
-	}
+	p.heard = p.b.notices.Register(ctx, p.g.token, p.call) == nil // the place keeps the order all the same
 }
 
 // Try takes the key if it is reserved for this place or free for it, and else keeps the place.
@@ -264,10 +259,13 @@ func (p *place) Leave(ctx context.Context) error {
 	return nil
 }
 
+// uncalled begins a place whose process cannot be called. It keeps its place in the line as it is.
+const uncalled = "- "
+
 // member is what stands in the line for a grant: the process to call, and the name by which to call it.
 func (b *Backend) member(g *grant, heard bool) string {
 	if !heard {
-		return "- " + g.token
+		return uncalled + g.token
 	}
 	return b.process + " " + g.token
 }

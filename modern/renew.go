@@ -61,7 +61,7 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 	}
 	errs, most := make([]error, 0, len(grants)), mostInspections
 	for i, r := range b.own.Repeat(ctx, cmds) {
-		if wire.IsCluster(r.Err) && len(parts[i]) > 1 {
+		if wire.IsCluster(r.Err) && !wire.IsTransient(r.Err) && len(parts[i]) > 1 {
 			b.native.single.Store(true)
 			errs = append(errs, b.extend(ctx, parts[i], term)...)
 			continue
@@ -145,11 +145,15 @@ func (b *Backend) look(ctx context.Context, grants []*grant) []error {
 		for i, g := range part {
 			args[i] = g.key
 		}
-		reply, err := b.own.Tracker().Do(ctx, wire.Cmd("MGET", args...))
+		cmd := wire.Cmd("MGET", args...)
+		reply, err := b.own.Tracker().Do(ctx, cmd)
+		if wire.IsTransient(err) {
+			reply, err = b.own.Tracker().Do(ctx, cmd)
+		}
 		values, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
 		var refusal redis.Error
 		switch {
-		case errors.As(err, &refusal):
+		case errors.As(err, &refusal) && !wire.IsTransient(err):
 			values = b.lookOneByOne(ctx, part)
 		case err != nil:
 			values = slices.Repeat([]any{trouble("watch", part[0].key, err)}, len(part))

@@ -74,6 +74,9 @@ func (a Address) dialer(o Options) (*dialer, error) {
 			return nil, err
 		}
 		d.tls = config
+		if o.CACert != "" {
+			d.vouch = o.CACertFrom + " " + o.CACert
+		}
 	case o.CACert != "":
 		return nil, fmt.Errorf("%s is for addresses that begin with rediss://", o.CACertFrom)
 	}
@@ -101,6 +104,7 @@ type dialer struct {
 	net     net.Dialer
 	connect func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // nil: no TLS
+	vouch   string      // whose file of certificates tls has, empty: the system's
 	timeout time.Duration
 	last    atomic.Pointer[string] // the sentinel that led to a master last time
 }
@@ -140,6 +144,10 @@ func (d *dialer) open(ctx context.Context, network, address string) (redis.Conn,
 	c, err := redis.DialContext(ctx, network, address, options...)
 	if d.tls != nil && errors.Is(err, io.EOF) {
 		err = fmt.Errorf("no TLS there: the server closed the connection: %w", err)
+	}
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) && d.vouch != "" {
+		err = fmt.Errorf("by the certificates of %s: %w", d.vouch, err)
 	}
 	return c, err
 }

@@ -82,6 +82,8 @@ type search struct {
 	found   chan finding // has room for all
 	reasons []string     // what failed
 	master  error        // what came of connecting to the last master that was found
+	refused error        // the last error reply of a sentinel
+	others  int          // sentinels that failed in another way
 
 	mu      sync.Mutex
 	over    bool            // nobody wants a connection any more
@@ -96,7 +98,8 @@ type finding struct {
 }
 
 // unfound says what came of each sentinel. It unwraps to the error of the master
-// where all that is known leads to one: its refusal of a password, say.
+// where all that is known leads to one, its refusal of a password, say, and to
+// that of a sentinel where all of them refused: they are none.
 type unfound struct {
 	text   string
 	master error
@@ -111,16 +114,25 @@ func (s *search) unfound() error {
 	text := fmt.Sprintf("no sentinel leads to a master named %q: %s; check that name and the sentinels' addresses", s.dialer.master, strings.Join(s.reasons, "; "))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.masters) > 1 {
-		return errors.New(text)
+	switch {
+	case len(s.masters) == 1:
+		return &unfound{text, s.master}
+	case len(s.masters) == 0 && s.others == 0:
+		return &unfound{text, s.refused}
 	}
-	return &unfound{text, s.master}
+	return errors.New(text)
 }
 
 func (s *search) failed(f finding) {
 	s.reasons = append(s.reasons, fmt.Sprintf("sentinel %s: %v", f.sentinel, f.err))
-	if f.master {
+	var reply redis.Error
+	switch {
+	case f.master:
 		s.master = f.err
+	case errors.As(f.err, &reply):
+		s.refused = f.err
+	default:
+		s.others++
 	}
 }
 

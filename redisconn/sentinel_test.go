@@ -105,6 +105,15 @@ func TestSentinelsSayWhatTheMasterRefused(t *testing.T) {
 	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "+role") || !strings.Contains(err.Error(), "leads to "+master+" too") {
 		t.Error(err)
 	}
+	plain := fake(t, nil)
+	d = dialerFor(t, "redis+sentinel://"+plain+","+plain+"/mymaster", Options{})
+	if _, err := d.dial(t.Context()); !errors.As(err, &refusal) {
+		t.Errorf("servers that are no sentinels: %v", err)
+	}
+	d = dialerFor(t, "redis+sentinel://"+plain+","+nobody(t)+"/mymaster", Options{})
+	if _, err := d.dial(t.Context()); err == nil || errors.As(err, &refusal) {
+		t.Errorf("a server that is none, and one that may be: %v", err)
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("had enough"))
 	d = dialerFor(t, "redis+sentinel://"+silent(t)+"/mymaster", Options{})

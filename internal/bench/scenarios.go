@@ -292,7 +292,7 @@ func crowding(adapters []string) Scenario {
 // gaps count which it leaves to old clients that nobody has seen, one in each second that it holds the key.
 func pairs() Scenario {
 	const verbatim, hardened = "bare SETNX, DEL", "bare, the hardened scripts"
-	s := alone("legacy", "the legacy lock at its defaults, no old client about, each mode beside its own commands by bare redigo", 1,
+	s := alone("legacy", "the legacy lock at its defaults, each mode beside its own commands by bare redigo", 1,
 		5*time.Second, []string{verbatim, "legacy, verbatim", hardened, Hardened, Impolite})
 	s.Rounds = 3
 	s.Bases = map[string]string{

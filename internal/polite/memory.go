@@ -40,7 +40,7 @@ type entry struct {
 	held    bool          // since is set
 	since   time.Duration // when this process took the key
 	worked  time.Duration // for how long it held the key before, since it was last left
-	touched time.Duration // when this process last took or released the key
+	touched time.Duration // when this process last took or released the key, or the end of a gap of its own
 	seen    time.Duration // when an old client was seen, or never
 }
 
@@ -96,12 +96,13 @@ func (m *Memory) Ended(key string, at time.Duration) {
 	e.held, e.touched = false, max(e.touched, at)
 }
 
-// Left notes that this process left key to old clients.
+// Left notes that this process left key to old clients. The gap itself is no
+// pause after which the work begins anew.
 func (m *Memory) Left(key string, at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(key)
-	e.held, e.worked, e.touched = false, 0, max(e.touched, at)
+	e.held, e.worked, e.touched = false, 0, max(e.touched, at+m.gap)
 }
 
 // Met notes that another process left key to old clients. Two gaps behind each

@@ -95,7 +95,8 @@ func TestOneGapIsOwedAfterEachSpanOfWork(t *testing.T) {
 	m.owes(t, at+14*time.Millisecond, 0)
 	m.owes(t, at+15*time.Millisecond, gap)
 	m.Left("k", at+15*time.Millisecond)
-	at += 15*time.Millisecond + gap
+	at += 15*time.Millisecond + gap + time.Millisecond
+	m.begin = func(span time.Duration) time.Duration { return span } // the gap is no pause
 	m.Took("k", at)
 	m.owes(t, at+span-1, 0)
 	m.owes(t, at+span, gap)

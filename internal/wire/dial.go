@@ -157,7 +157,7 @@ func (m *Mux) open(ctx context.Context, of *hooks, setup func(redis.Conn) error)
 	}
 	m.giveUp(o)
 	if err := context.Cause(ctx); err != ErrClosed {
-		return nil, &dialError{err}
+		return nil, &dialError{o.explained(err, came)}
 	}
 	rest := time.NewTimer(m.opts.Timeout - time.Since(begun))
 	defer rest.Stop()
@@ -166,6 +166,27 @@ func (m *Mux) open(ctx context.Context, of *hooks, setup func(redis.Conn) error)
 	case <-rest.C:
 	}
 	return nil, ErrClosed
+}
+
+// lastWord is how long a hook that was given up has to say what it was doing.
+const lastWord = 100 * time.Millisecond
+
+// explained returns why o was given up, with what the hook says of it: which of
+// several addresses were silent, say. A hook that heeds its context says so at once.
+func (o *opening) explained(err error, came <-chan error) error {
+	rest := time.NewTimer(lastWord)
+	defer rest.Stop()
+	select {
+	case said := <-came:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		// After the connection was there it was we who closed it.
+		if said != nil && o.conn == nil && !errors.Is(said, context.DeadlineExceeded) && !errors.Is(said, context.Canceled) {
+			return fmt.Errorf("%w: %w", err, said)
+		}
+	case <-rest.C:
+	}
+	return err
 }
 
 // hook dials and sets the connection up. It closes what it does not hand out.

@@ -265,3 +265,27 @@ func TestConnectionsThatDieAtOnceDoNotTrapTheCaller(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// TestDialGivenUpSaysWhatItTried where the hook heeds its context.
+func TestDialGivenUpSaysWhatItTried(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			<-ctx.Done()
+			return nil, errors.New("sentinel a: silent; sentinel b: knows no master")
+		}}, Options{})
+		_, err := m.Do(bg, "PING")
+		notSent(t, err, ErrTimeout)
+		if !strings.Contains(err.Error(), "sentinel b: knows no master") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestServerOfAnotherKindIsNamed: it answers, and not as Redis does.
+func TestServerOfAnotherKindIsNamed(t *testing.T) {
+	m := open(t, redistest.New(t).FaultyPool(redistest.Rule{Command: "PING", Do: redistest.Reply("HTTP/1.1 400 Bad Request\r\n")}), Options{})
+	_, err := m.Do(bg, "PING")
+	if !strings.Contains(Explain(err), "protocol") {
+		t.Errorf("%v: %s", err, Explain(err))
+	}
+}

@@ -5,15 +5,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/getsetlock/getsetlock/internal/scope"
 )
 
-// How the names of records and members begin.
-const (
-	Prefix       = "gsl:phase:"
-	MemberPrefix = "gsl:member:"
-)
+// Prefix is how the names of records begin.
+const Prefix = "gsl:phase:"
 
 // Key is the name of a namespace's record. As the name of a namespace holds no
 // colon, and an id neither, no two keys are the same.
@@ -28,8 +26,21 @@ func NamespaceOf(key string) (namespace string, ok bool) {
 	return scope.OfName(name)
 }
 
-// MemberKey is the name of what a member says of itself.
-func MemberKey(namespace, id string) string { return MemberPrefix + scope.InName(namespace) + ":" + id }
+// RosterKey is the name of the hash that holds a namespace's members: the field
+// [NonceField], a field for each member, named by its id, and [GoneField].
+func RosterKey(namespace string) string { return "gsl:roster:" + scope.InName(namespace) }
+
+// Fields of the roster that are no members. An id is longer.
+const (
+	NonceField = "nonce" // text drawn by whoever began the hash; the record repeats it
+	GoneField  = "gone"  // count of members silent for long, with the last names
+)
+
+// OldMemberKey is the name of what a member up to wire version 2 said of itself.
+func OldMemberKey(namespace, id string) string { return "gsl:member:" + scope.InName(namespace) + ":" + id }
+
+// LogKey is the name of the list of steps that were taken.
+func LogKey(namespace string) string { return "gsl:log:" + scope.InName(namespace) }
 
 // ProbeKey is the name of the key on which a member tries its scripts.
 func ProbeKey(namespace, id string) string { return "gsl:probe:" + scope.InName(namespace) + ":" + id }
@@ -81,5 +92,18 @@ func shellWord(text string) string {
 const ProbeOK = "ok"
 
 // BeatsMissed is how many heartbeats may fail to come before a member counts as
-// vanished.
+// vanished, and go unanswered before it makes no further attempt.
 const BeatsMissed = 3
+
+// LeastRenewals is how long a member at least renews its leases while its
+// heartbeats go unanswered.
+const LeastRenewals = time.Minute
+
+// RenewalsFor is how long a member whose heartbeats are every apart renews its
+// leases after the last answered one.
+func RenewalsFor(every time.Duration) time.Duration {
+	return max(BeatsMissed*every, LeastRenewals)
+}
+
+// Late is how long after it was sent a command can reach the server.
+const Late = 2 * time.Second

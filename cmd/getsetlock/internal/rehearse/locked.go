@@ -217,6 +217,9 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	taking := l.link.own.Load() - sent
 	h, n := l.fleet.book.begin(l.team.number, t.SKU, l.waited(asked))
 	h.host = l.host
+	key := l.fleet.keys[t.SKU]
+	took, _ := l.link.saw(key)
+	h.took(took.Sub(l.fleet.began))
 	alive := ctx
 	if l.careful {
 		alive = lease.Context(ctx)
@@ -236,11 +239,15 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	h.ends()
 	sent = l.link.own.Load()
 	released := lease.Release()
-	h.sent(taking + l.link.own.Load() - sent)
+	_, freed := l.link.saw(key)
+	h.sent(taking+l.link.own.Load()-sent, freed.After(took))
 	lost := errors.Is(released, lock.ErrLost)
 	h.frees(lost)
 	switch {
 	case err == nil:
+		if sold {
+			h.sells(t.Quantity)
+		}
 		l.fleet.book.sell(l.team.number, t.Order, sold)
 	case errors.Is(err, lock.ErrLost):
 		return fmt.Errorf("%w: %w", errLost, err)

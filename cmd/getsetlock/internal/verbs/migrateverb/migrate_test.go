@@ -242,6 +242,8 @@ func TestTheRunbookShowsWhatTheCommandPrints(t *testing.T) {
 	}
 	tr := newTroupe(t)
 	scenes := tr.road()
+	tr.World.Addr() // the server is there, and names its run
+	tr.World.Run("c1d4a2d5b8f60718293a4b5c6d7e8f9012345678")
 	next := 0
 	now := block.ReplaceAllStringFunc(string(raw), func(found string) string {
 		m := block.FindStringSubmatch(found)

@@ -26,7 +26,7 @@ type shown struct {
 	seen atomic.Pointer[Result] // what the watch saw last
 
 	mu      sync.Mutex
-	named   map[*server.Peer]bool // connections that took a name, which no script does
+	named   map[*server.Peer]bool        // connections that took a name, which no script does
 	watched map[*server.Peer]chan string // lines for those that MONITOR was sent on
 	late    []string                     // lines that are held back
 	holds   bool

@@ -26,7 +26,7 @@ type shown struct {
 	seen atomic.Pointer[Result] // what the watch saw last
 
 	mu      sync.Mutex
-	named   map[*server.Peer]bool // connections that took a name, which no script does
+	named   map[*server.Peer]bool        // connections that took a name, which no script does
 	watched map[*server.Peer]chan string // lines for those that MONITOR was sent on
 	late    []string                     // lines that are held back
 	holds   bool
@@ -78,22 +78,27 @@ func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
 	defer s.mu.Unlock()
 	switch {
 	case command == "MONITOR":
-		lines := make(chan string, 1<<16)
+		lines, gone := make(chan string, 1<<16), make(chan struct{})
 		s.watched[c] = lines
 		c.OnDisconnect(func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.watched, c)
-			close(lines) // nobody else has it
+			close(gone)
 		})
 		go func() {
-			for line := range lines {
-				if line == broken {
-					c.WriteRaw(line)
-				} else {
-					c.WriteInline(line)
+			for {
+				select {
+				case <-gone:
+					return
+				case line := <-lines:
+					if line == broken {
+						c.WriteRaw(line)
+					} else {
+						c.WriteInline(line)
+					}
+					c.Flush()
 				}
-				c.Flush()
 			}
 		}()
 		c.WriteOK()
@@ -368,8 +373,18 @@ func TestMarkerThatIsRefusedIsNamed(t *testing.T) {
 func TestMonitorOfAnotherServerIsBegunAnew(t *testing.T) {
 	onMonitor(t, Config{}, func(s *shown) {
 		s.w.Pass(20 * time.Second)
-		s.set(func() { clear(s.watched) }) // it hears nothing, and the connection stands
-		s.w.Pass(60 * time.Second)
+		// It hears what a replica is told by its master, and no marker.
+		var old chan string
+		s.set(func() {
+			for _, lines := range s.watched {
+				old = lines
+			}
+			clear(s.watched)
+		})
+		for range 60 {
+			s.w.Pass(time.Second)
+			old <- asServer(s.w.Now().UnixMicro(), 0, "10.0.0.9:1", "PING")
+		}
 		if got, ago := s.quiet(); got < 20*time.Second || ago > 5*time.Second {
 			t.Errorf("quiet for %v until %v ago: %+v", got, ago, holesOf(s.seen.Load()))
 		}

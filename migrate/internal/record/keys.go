@@ -37,7 +37,9 @@ const (
 )
 
 // OldMemberKey is the name of what a member up to wire version 2 said of itself.
-func OldMemberKey(namespace, id string) string { return "gsl:member:" + scope.InName(namespace) + ":" + id }
+func OldMemberKey(namespace, id string) string {
+	return "gsl:member:" + scope.InName(namespace) + ":" + id
+}
 
 // LogKey is the name of the list of steps that were taken.
 func LogKey(namespace string) string { return "gsl:log:" + scope.InName(namespace) }

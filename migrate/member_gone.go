@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -98,11 +99,11 @@ func (m *Member) serverNow(ctx context.Context, fields []string) (time.Time, err
 	if len(fields) == 0 {
 		return time.Time{}, nil
 	}
-	t, err := redis.Int64s(m.mux.Do(ctx, "TIME"))
-	if err != nil || len(t) != 2 {
+	sec, usec, err := wire.Clock(m.mux.Do(ctx, "TIME"))
+	if err != nil {
 		return time.Time{}, fmt.Errorf("migrate: asking for the time: %w", err)
 	}
-	return time.Unix(t[0], t[1]*1000).UTC(), nil
+	return time.Unix(sec, usec*1000).UTC(), nil
 }
 
 func (m *Member) foldOne(ctx context.Context, s MemberState, bytes string) {

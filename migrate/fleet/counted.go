@@ -42,11 +42,11 @@ func (o *observer) reading(ctx context.Context) (c counted, ok bool) {
 	// Both clocks are read a round trip apart; look.Reading bears a second.
 	c.Boot, c.Up = o.machine()
 	replies := o.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "server"), wire.Cmd("INFO", "stats"), wire.Cmd("INFO", "commandstats")})
-	at, err := redis.Int64s(replies[0].Value, replies[0].Err)
-	if err != nil || len(at) != 2 {
+	sec, usec, err := wire.Clock(replies[0].Value, replies[0].Err)
+	if err != nil {
 		return c, false
 	}
-	c.Server = time.Duration(at[0])*time.Second + time.Duration(at[1])*time.Microsecond
+	c.Server = time.Duration(sec)*time.Second + time.Duration(usec)*time.Microsecond
 	var texts [3]string
 	for i := range texts {
 		if texts[i], err = redis.String(replies[i+1].Value, replies[i+1].Err); err != nil {

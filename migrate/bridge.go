@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -45,6 +47,7 @@ type Bridge struct {
 	tomb    any           // the tombstone's bytes
 	counter any           // the fencing numbers' key
 	tag     string        // what stands behind the bytes on M, its blank included
+	member  registered    // nil where the phases come from no Member
 
 	judge *legacy.Judge
 	inner legacy.Backend // phase observe
@@ -63,6 +66,45 @@ type Bridge struct {
 	isClosed bool
 }
 
+// registered is what a [Member] has beyond a Ledger.
+type registered interface {
+	actsBy(bounds func() (behind, ahead time.Duration))
+	asks(ttl time.Duration)
+	keeps(ctx context.Context, ttl time.Duration) error
+	current() Phase
+}
+
+var _ registered = (*Member)(nil)
+
+// keeps says why no lease of this program may be renewed for ttl now. What a probe holds may: it is held
+// within a round of the member, which cannot wait for another one.
+func (b *Bridge) keeps(ctx context.Context, grants []lock.Grant, ttl time.Duration) error {
+	counted := func(granted lock.Grant) bool {
+		switch g := granted.(type) {
+		case *bridgeGrant:
+			return g.account != nil
+		case *observeGrant:
+			return g.account != nil
+		case *composedGrant:
+			return g.account != nil
+		}
+		return false
+	}
+	if b.member == nil || !slices.ContainsFunc(grants, counted) {
+		return nil
+	}
+	return b.member.keeps(ctx, ttl)
+}
+
+// backBelow says whether the member acts by a phase below p.
+func (b *Bridge) backBelow(p Phase) bool {
+	if b.member == nil {
+		return false
+	}
+	now := b.member.current()
+	return now != NoPhase && now < p
+}
+
 // tombstonePX is how long a tombstone stands without a lock being taken: 30 days, in milliseconds.
 const tombstonePX = int64(30 * 24 * time.Hour / time.Millisecond)
 
@@ -79,7 +121,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	full := judge.Config()
 	b := &Bridge{
 		cfg: cfg, dialect: full.Dialect, terms: full.Terms, judge: judge, clock: clocks.New(full.Clock),
-		counter: "gsl:fence:" + cfg.Namespace, closed: make(chan struct{}),
+		counter: "gsl:fence:" + scope.InName(cfg.Namespace), closed: make(chan struct{}),
 	}
 	b.cfg.Wake = full.Wake
 	b.longest, b.bound = b.dialect.LongestLease(b.terms)
@@ -100,9 +142,8 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		b.tag = " " + l.ID()
 		l.Attach(b.probe)
 	}
-	if m, ok := cfg.Phases.(interface {
-		actsBy(bounds func() (behind, ahead time.Duration))
-	}); ok {
+	if m, ok := cfg.Phases.(registered); ok {
+		b.member = m
 		m.actsBy(b.bounds)
 	}
 	return b, nil

@@ -94,11 +94,15 @@ func (b *Bridge) Tune(cfg lock.Config) lock.Config {
 
 // Fits refuses times under which exclusion would not hold in some phase: see [legacy.Backend].
 func (b *Bridge) Fits(ttl, renewEvery, margin time.Duration) error {
+	first := ttl
 	if b.longLeases() {
-		ttl = min(ttl, b.longest)
+		first = min(ttl, b.longest)
 	}
-	if err := b.judge.Fits(ttl, renewEvery, margin); err != nil {
+	if err := b.judge.Fits(first, renewEvery, margin); err != nil {
 		return fmt.Errorf("migrate: %w", err)
+	}
+	if b.member != nil {
+		b.member.asks(ttl) // the next heartbeat says so, and the first attempt need not
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -17,7 +18,10 @@ var errUncertain = errors.New("the connection ended before the server said wheth
 
 // Release gives both keys back, each only if it is still ours (rule 10). After an attempt whose outcome
 // is not known it first waits for that.
-func (g *bridgeGrant) Release(ctx context.Context) error {
+func (g *bridgeGrant) Release(ctx context.Context) error { return g.release(ctx, 0) }
+
+// release is Release, and leaves the key to old clients for gap.
+func (g *bridgeGrant) release(ctx context.Context, gap time.Duration) error {
 	g.mu.Lock()
 	over, pending := g.over, g.pending
 	g.mu.Unlock()
@@ -38,7 +42,7 @@ func (g *bridgeGrant) Release(ctx context.Context) error {
 		}
 	}
 	var room [8]any
-	script, args := g.ending(room[:0])
+	script, args := g.ending(room[:0], gap)
 	reply, err := g.b.mux.Eval(ctx, script, args...)
 	if err != nil {
 		if _, may := wire.MayBeSent(err); may {
@@ -67,13 +71,15 @@ func (g *bridgeGrant) late(reply any) bool {
 }
 
 // ending is the script that gives both keys back, with its keys and arguments.
-func (g *bridgeGrant) ending(args []any) (*wire.Script, []any) {
+func (g *bridgeGrant) ending(args []any, gap time.Duration) (*wire.Script, []any) {
 	left, px := g.leaves()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	args = append(args, g.k.argL, g.k.argM, g.value, g.on, g.b.tomb)
 	switch done := g.doneFor(); {
-	case g.phase >= Sealed && left != argNone && done > 0:
+	case gap > 0:
+		return leaveScript, append(args, polite.Millis(gap))
+	case g.endsAs() >= Sealed && left != argNone && done > 0:
 		return doneScript, append(args, px, nobodysToken(), done.Milliseconds())
 	case left != argNone:
 		args = append(args, left, px)
@@ -110,6 +116,15 @@ func (g *bridgeGrant) ask() {
 	g.mu.Unlock()
 }
 
+// endsAs is the phase by which a release goes: that of the lease, and dual where the fleet has gone back since.
+// It deletes its tombstones then, and none is put back behind it.
+func (g *bridgeGrant) endsAs() Phase {
+	if g.phase >= Sealed && g.b.backBelow(Sealed) {
+		return Dual
+	}
+	return g.phase
+}
+
 // leaves is what takes the guard's place on L. From sealed on it is the tombstone, but where an old client
 // takes its own bytes for its lock, and may still write them: it would find the tombstone gone with
 // nobody told. Where the key means "done", it is what the old client itself would have left there.
@@ -118,10 +133,11 @@ func (g *bridgeGrant) leaves() (bytes, px any) {
 	g.mu.Lock()
 	took, left := g.server, g.doneFor()
 	g.mu.Unlock()
+	phase := g.endsAs()
 	switch {
-	case g.phase >= Sealed && (g.settled || !d.OrMine):
+	case phase >= Sealed && (g.settled || !d.OrMine):
 		return g.b.tomb, argTombPX
-	case g.phase != Dual || left == 0:
+	case phase != Dual || left == 0:
 		return argNone, argZero
 	}
 	lease := max(g.b.terms.Lease, d.Unit.Step())
@@ -169,6 +185,7 @@ func (g *bridgeGrant) end(err error) error {
 	g.mu.Lock()
 	g.over = true
 	g.mu.Unlock()
+	g.b.judge.Polite().Ended(g.k.l, g.b.clock.Elapsed())
 	g.account.close()
 	return err
 }
@@ -197,6 +214,9 @@ func (b *Bridge) Pass(ctx context.Context, granted lock.Grant, ttl time.Duration
 func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) (*bridgeGrant, error) {
 	if err := old.gone(); err != nil {
 		return nil, err
+	}
+	if b.keeps(ctx, []lock.Grant{old}, ttl) != nil {
+		return nil, lock.ErrNotPassed
 	}
 	asked, err := b.lease(old.phase, ttl, b.clock.Elapsed()-old.since)
 	if err != nil {

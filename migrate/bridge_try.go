@@ -62,6 +62,7 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 	if err != nil {
 		return nil, err
 	}
+	began := b.clock.Elapsed()
 	took, seen, err := b.acquire(ctx, g, ttl, "")
 	// In clean nothing on L says anything: M alone is looked at.
 	if err == nil && took == 0 && p != Clean {
@@ -77,6 +78,7 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 		return nil, b.held(k, seen)
 	}
 	b.judge.Forget(k.l)
+	b.judge.Polite().Took(k.l, began)
 	if took == tookOver {
 		b.count.takeovers.Add(1)
 	}
@@ -231,7 +233,7 @@ func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
 func (b *Bridge) held(k bridgeKeys, o legacy.Observation) error {
 	err := b.judge.Held(k.name, o)
 	var held *lock.HeldError
-	if o.MarkExists && errors.As(err, &held) {
+	if o.MarkExists && errors.As(err, &held) && !held.Vacant {
 		if _, _, beside := o.Token(); !beside {
 			held.Protocol = "a token alone, as phase clean and package modern write it"
 			held.Final = false // nothing on L belongs to it, so nothing was taken from it

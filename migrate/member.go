@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,9 @@ type MemberConfig struct {
 	// Name tells people which program this is. At most 200 bytes. The member's id is drawn.
 	Name string
 
+	// Host tells people on which machine. At most 200 bytes. Defaults to what the machine calls itself.
+	Host string
+
 	// Dialect names what the old clients write, as the bridge has it. Defaults to "Jedis".
 	Dialect string
 
@@ -48,19 +52,27 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 	if cfg.Dialect == "" {
 		cfg.Dialect = "Jedis"
 	}
+	if cfg.Host == "" {
+		cfg.Host, _ = os.Hostname() // for people alone
+		cfg.Host = strings.ToValidUTF8(cfg.Host[:min(len(cfg.Host), longestName)], "")
+	}
 	switch {
 	case cfg.Every != 0 && (cfg.Every < 10*time.Millisecond || cfg.Every > time.Hour):
 		return cfg, fmt.Errorf("migrate: MemberConfig.Every is %v; it must be between 10ms and 1h", cfg.Every)
 	case len(cfg.Name) > longestName || !utf8.ValidString(cfg.Name):
 		return cfg, fmt.Errorf("migrate: MemberConfig.Name has %d bytes; at most %d of UTF-8 are allowed", len(cfg.Name), longestName)
+	case len(cfg.Host) > longestName || !utf8.ValidString(cfg.Host):
+		return cfg, fmt.Errorf("migrate: MemberConfig.Host has %d bytes; at most %d of UTF-8 are allowed", len(cfg.Host), longestName)
 	}
 	return cfg, record.CheckNamespace(cfg.Namespace)
 }
 
 // Member is a program in the registry. It is a [Ledger], and so a source of the phase for a Bridge.
 //
-// While the server is away it acts by the phase that it read last. A record whose epoch is less than
-// that one's, as after a flush or a restore, does not move it.
+// While the server is away it acts by the phase that it read last: it makes attempts until three
+// heartbeats in a row went unanswered, and renews leases for three periods or a minute, whichever is
+// longer. Whoever operates the fleet may then wait for its leases and forget it. A record whose epoch
+// is less than that one's, as after a flush or a restore, does not move it.
 type Member struct {
 	cfg   MemberConfig
 	clock clocks.Clock
@@ -74,12 +86,15 @@ type Member struct {
 	pace  pace       // round
 	said  saying     // round: what this one has said
 	old   bool       // round: the server lets no script write that has called TIME
+	folds folding    // round: how far this one has looked for the long gone
 
 	mu     sync.Mutex
-	state  MemberState // Seen and Leases apart, what the next heartbeat says
+	ended  bool          // it has said goodbye
+	told   time.Duration // the longest lease that the server knows this one may take
+	heard  clocks.Moment // before the last round was sent in which the server answered everything
+	state  MemberState   // Seen and Leases apart, what the next heartbeat says
 	leases map[Phase]int
 	empty  chan struct{} // closed when no lease is left; made by who waits
-	fresh  clocks.Moment // when the record was read last
 	why    error         // why there is no phase
 	probe  func(context.Context, string) error
 	acts   func() (behind, ahead time.Duration) // by which the attached bridge acts; nil without one
@@ -103,7 +118,7 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 		leases: map[Phase]int{}, probed: -1,
 	}
 	m.pace = newPace(cfg.Every)
-	m.state = MemberState{ID: m.id, Name: cfg.Name, Dialect: cfg.Dialect, Every: m.pace.next}
+	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next, Renews: record.RenewalsFor(m.pace.next)}
 	m.why = m.noRecord()
 	if err := m.refresh(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", cfg.Namespace, err), mux.Close())
@@ -132,24 +147,115 @@ func (m *Member) Attach(probe func(ctx context.Context, key string) error) {
 // Phase returns the phase by which to act. Who was away for more than a few heartbeats, a suspended
 // machine above all, asks the server first; if that does not answer, what was known holds on.
 func (m *Member) Phase(ctx context.Context) (Phase, error) {
-	m.catchUp(ctx)
+	_ = m.catchUp(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.ended {
+		return NoPhase, m.saidGoodbye()
+	}
 	return m.state.Phase, m.noPhase()
 }
 
-// Begin is Phase for an attempt with leases of ttl, which is counted until end is called.
-func (m *Member) Begin(ctx context.Context, ttl time.Duration) (p Phase, end func(), err error) {
-	m.catchUp(ctx)
+// current is the phase that was read last.
+func (m *Member) current() Phase {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.noPhase(); err != nil {
+	return m.state.Phase
+}
+
+// Begin is Phase for an attempt with leases of ttl, which is counted until end is called. Before the first
+// lease, and before a longer one, the server is told. It refuses after a goodbye, and while three or more
+// heartbeats went unanswered: a gate may take a member for dead that nobody has heard for so long.
+func (m *Member) Begin(ctx context.Context, ttl time.Duration) (p Phase, end func(), err error) {
+	m.asks(ttl)
+	late := m.catchUp(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.mayTake(ttl, late); err != nil {
 		return NoPhase, func() {}, err
 	}
 	p = m.state.Phase
-	m.state.TTL = max(m.state.TTL, ttl)
 	m.leases[p]++
 	return p, sync.OnceFunc(func() { m.end(p) }), nil
+}
+
+// asks notes that leases of ttl will be asked for, which the next round says.
+func (m *Member) asks(ttl time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.TTL = max(m.state.TTL, ttl)
+}
+
+// mayTake says why no lease of ttl may be taken now. late is what the last
+// question for the record came to. The caller has m.mu.
+func (m *Member) mayTake(ttl time.Duration, late error) error {
+	if m.ended {
+		return m.saidGoodbye()
+	}
+	if err := m.noPhase(); err != nil {
+		return err
+	}
+	if since := m.clock.Since(m.heard); since > record.BeatsMissed*m.state.Every {
+		return &unheardError{since, "takes no lock", late}
+	}
+	if ttl > m.told {
+		return &unheardError{0, fmt.Sprintf("takes no lease of %v before the server knows of it", ttl), late}
+	}
+	return nil
+}
+
+// keeps says why no lease may be renewed for ttl now. A member that has not been heard for long may be
+// forgotten once the leases have ended that it renewed until then; and longer leases are told first.
+func (m *Member) keeps(ctx context.Context, ttl time.Duration) error {
+	m.asks(ttl)
+	err := m.mayKeep(ttl, nil)
+	if err == nil {
+		return nil
+	}
+	late := m.catchUp(ctx) // a wall clock that stepped looks like a long silence
+	return m.mayKeep(ttl, late)
+}
+
+func (m *Member) mayKeep(ttl time.Duration, late error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if since := m.clock.Since(m.heard); since > m.state.Renews {
+		return &unheardError{since, "renews no lease", late}
+	}
+	if ttl > m.told {
+		return &unheardError{0, fmt.Sprintf("renews no lease for %v before the server knows of it", ttl), late}
+	}
+	return nil
+}
+
+// unheardError is of a member whose heartbeats go unanswered. It may pass.
+type unheardError struct {
+	since time.Duration // since the last answer; 0 where that is not the reason
+	stops string
+	err   error
+}
+
+func (e *unheardError) Error() string {
+	text := "migrate: the member " + e.stops
+	if e.since > 0 {
+		text += fmt.Sprintf(": the server answered no heartbeat for %v", e.since.Round(time.Millisecond))
+	}
+	if e.err != nil {
+		text += ": " + e.err.Error()
+	}
+	return text
+}
+
+func (e *unheardError) Unwrap() error { return e.err }
+
+// Passing says that the next attempt may succeed.
+func (e *unheardError) Passing() bool { return true }
+
+// errEnded says that a member has said goodbye, so that it takes no lock.
+var errEnded = errors.New("it has said goodbye; join again to take locks")
+
+func (m *Member) saidGoodbye() error {
+	return fmt.Errorf("%w: member %s: %w", ErrNoPhase, m.id, errEnded)
 }
 
 func (m *Member) end(p Phase) {
@@ -173,18 +279,37 @@ func (m *Member) noPhase() error {
 
 func (m *Member) noRecord() error { return record.Missing(m.cfg.Namespace) }
 
-// catchUp reads the record anew if heartbeats are overdue, or if there was no phase when it was read.
-func (m *Member) catchUp(ctx context.Context) {
-	m.mu.Lock()
-	overdue := m.clock.Since(m.fresh) > record.BeatsMissed*m.state.Every || m.state.Phase == NoPhase
-	m.mu.Unlock()
-	if overdue {
-		_ = m.refresh(ctx) // what was known holds on
+// catchUp makes a round if heartbeats are overdue, if there was no phase when the record was read, or if
+// leases are asked for that are longer than the server knows of. What was known holds on if that fails.
+func (m *Member) catchUp(ctx context.Context) error {
+	if !m.behind() {
+		return nil
 	}
+	m.round.Lock()
+	defer m.round.Unlock()
+	if !m.behind() { // another caller's round has mended it
+		return nil
+	}
+	return m.roundOnce(ctx)
+}
+
+func (m *Member) behind() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.ended && (m.overdue() || m.state.TTL > m.told)
+}
+
+// overdue reports that a member has no phase, or that heartbeats failed: what it knows may be old, and
+// others may take it for dead. The caller has m.mu.
+func (m *Member) overdue() bool {
+	return m.state.Phase == NoPhase || m.clock.Since(m.heard) > record.BeatsMissed*m.state.Every
 }
 
 // Refresh reads the record and beats now, and not only at the next heartbeat.
 func (m *Member) Refresh(ctx context.Context) error {
+	if m.over() {
+		return m.saidGoodbye()
+	}
 	if err := m.refresh(ctx); err != nil {
 		return fmt.Errorf("migrate: member %s: %w", m.id, err)
 	}
@@ -220,33 +345,53 @@ func (m *Member) snapshot() MemberState {
 }
 
 // Goodbye takes the program out of the registry, after waiting for its leases to end, until ctx ends.
-// No attempt may be made by the member any more. If leases are left, or the server cannot be told, the
+// It ends the member: from its call on Begin refuses. If leases are left, or the server cannot be told, the
 // member stays registered and closes every gate once its heartbeats are missed, until a human names it.
 func (m *Member) Goodbye(ctx context.Context) error {
+	m.ends()
 	err := m.drained(ctx)
 	m.halt()
+	m.round.Lock()
+	defer m.round.Unlock()
 	if err == nil {
-		if _, gone := m.mux.Do(ctx, "DEL", record.MemberKey(m.cfg.Namespace, m.id)); gone != nil {
+		if _, gone := m.mux.Do(ctx, "HDEL", record.RosterKey(m.cfg.Namespace), m.id); gone != nil {
 			err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, gone)
 		}
 	}
 	return errors.Join(err, m.mux.Close())
 }
 
-// GoodbyeAfter takes the program out of the registry once its leases have ended by themselves: it is for
-// programs that end and leave a lock to its TTL. after is the longest that one can still be kept by the
-// server. Until then every gate stays closed.
+// GoodbyeAfter ends a member that leaves a lock to its TTL. after is the longest that one can still be
+// kept by the server. Until then the member is registered as leaving, and every gate stays closed.
 func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
+	m.ends()
 	m.halt()
-	err := m.refresh(ctx) // the leases, as they are
+	m.round.Lock()
+	defer m.round.Unlock()
+	s := m.State() // the leases, as they are
+	now, _, err := m.say(ctx, s, anew)
 	if err == nil {
 		// A write that the network holds back arrives within the time that a reply is waited for.
-		_, err = m.mux.Do(ctx, "PEXPIRE", record.MemberKey(m.cfg.Namespace, m.id), int64((after+m.mux.Timeout())/time.Millisecond))
+		s.Leaving = now.Add(after + m.mux.Timeout())
+		_, _, err = m.say(ctx, s, anew)
 	}
 	if err != nil {
 		err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, err)
 	}
 	return errors.Join(err, m.mux.Close())
+}
+
+// ends lets no attempt begin any more.
+func (m *Member) ends() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+}
+
+func (m *Member) over() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ended
 }
 
 // Leave ends the heartbeats and says nothing, as a program does that is killed.

@@ -40,54 +40,72 @@ func (m *Member) every() time.Duration {
 // is taken up, the scripts are tried where that is due, and if it changed what there is to say, that is
 // said at once.
 //
-// A phase is acted by only after the server knows this member, so that no lock of a stranger is taken: who
-// has none reads first. From then on what is published may lag behind what is done by one step, which no
-// gate passes.
+// A member writes its field of the roster first, reads the record afterwards, and acts then: a verb that
+// reads them in the other order sees either this member or, by comparing, that the record has changed. The
+// same holds where a heartbeat finds the field missing, and after three periods without one. From then on
+// what is published may lag behind what is done by one step, which no gate passes.
 func (m *Member) refresh(ctx context.Context) error {
 	m.round.Lock()
 	defer m.round.Unlock()
+	return m.roundOnce(ctx)
+}
+
+// roundOnce is refresh for a caller that has m.round.
+func (m *Member) roundOnce(ctx context.Context) error {
 	m.said = saying{}
-	ask := m.exchange
-	if m.State().Phase == NoPhase {
-		ask = m.introduce
+	began := m.clock.Moment() // of before the question: what is read is not older
+	m.mu.Lock()
+	enters := m.overdue()
+	m.mu.Unlock()
+	ask := func() error { return m.exchange(ctx, began) }
+	if enters {
+		ask = func() error { return m.enter(ctx) }
 	}
-	if err := ask(ctx, m.clock.Moment()); err != nil { // of before the question: what is read is not older
+	if err := ask(); err != nil {
 		return err
 	}
 	m.tryProbe(ctx)
-	s := m.State()
-	if s.saying() == m.said {
-		return nil
+	if s := m.State(); s.saying() != m.said {
+		if _, _, err := m.say(ctx, s, onlyIfThere); err != nil {
+			return err
+		}
 	}
-	_, err := m.say(ctx, s)
-	return err
+	m.answered(began)
+	m.fold(ctx)
+	return nil
 }
 
-// introduce reads the record and says by what it is about to act.
-func (m *Member) introduce(ctx context.Context, now clocks.Moment) error {
+// answered notes a round in which the server answered everything.
+func (m *Member) answered(began clocks.Moment) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heard = began
+}
+
+// enter writes the field, whether it is there or not, and reads the record afterwards.
+func (m *Member) enter(ctx context.Context) error {
+	s := m.State()
+	if _, _, err := m.say(ctx, s, anew); err != nil {
+		return err
+	}
 	text, err := record.TextOf(m.mux.Do(ctx, "GET", record.Key(m.cfg.Namespace)))
 	if err != nil {
 		return m.unread(err)
 	}
-	s := m.State()
-	if found, err := ParseRecord(text); err == nil && found.Dialect == s.Dialect {
-		s.Epoch, s.Phase = found.Epoch, found.Phase
-	}
-	if _, err := m.say(ctx, s); err != nil {
-		return err
-	}
-	m.take(text, now)
-	return nil
+	return m.takeUp(ctx, s, text)
 }
 
 // exchange beats and reads the record, in one message. Who can read and not write still follows.
 func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
-	lived := record.LivedKey(m.cfg.Namespace)
-	replies, unsaid := m.say(ctx, m.State(),
+	lived, s := record.LivedKey(m.cfg.Namespace), m.State()
+	_, replies, unsaid := m.say(ctx, s, onlyIfThere,
 		wire.Cmd("GET", record.Key(m.cfg.Namespace)),
 		wire.Cmd("HINCRBY", lived, record.LivedField, m.pace.owes(now.Elapsed)),
 		wire.Cmd("PEXPIRE", lived, livedFor.Milliseconds()),
 	)
+	if errors.Is(unsaid, errNotThere) {
+		return m.enter(ctx)
+	}
 	if replies == nil {
 		return unsaid
 	}
@@ -95,20 +113,58 @@ func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
 	if err != nil {
 		return m.unread(err)
 	}
-	m.take(text, now)
 	if sum, err := redis.Int64(replies[1].Value, replies[1].Err); err == nil {
 		m.pace.told(now.Elapsed, sum)
 	}
-	return unsaid
+	if unsaid != nil {
+		m.take(text)
+		return unsaid
+	}
+	return m.takeUp(ctx, s, text)
 }
 
-// take acts upon the record that was read, which is not older than then; an
-// empty text is none.
-func (m *Member) take(text string, then clocks.Moment) {
+// takeUp raises what the record keeps of all members, where s or the next heartbeat says more, and acts by it
+// then.
+func (m *Member) takeUp(ctx context.Context, s MemberState, text string) error {
+	text, err := m.raise(ctx, s, text)
+	if err != nil {
+		return err
+	}
+	m.take(text)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told = s.TTL
+	return nil
+}
+
+// raise writes the greatest lease and the greatest period into the record, which count when a roster was lost.
+// It compares, as a step does, and returns the record that stands.
+func (m *Member) raise(ctx context.Context, s MemberState, text string) (string, error) {
+	for {
+		found, err := ParseRecord(text)
+		every := max(found.Every, s.Every, m.pace.next)
+		if err != nil || found.TTL >= s.TTL && found.Every >= every {
+			return text, nil
+		}
+		found.TTL, found.Every = max(found.TTL, s.TTL), every
+		done, err := redis.Int(m.mux.Eval(ctx, record.Step, record.Key(m.cfg.Namespace), text, found.String()))
+		if err != nil {
+			return "", m.refused("write the longest lease into", record.Key(m.cfg.Namespace), err)
+		}
+		if done == 1 {
+			return found.String(), nil
+		}
+		if text, err = record.TextOf(m.mux.Do(ctx, "GET", record.Key(m.cfg.Namespace))); err != nil {
+			return "", m.unread(err)
+		}
+	}
+}
+
+// take acts upon the record that was read; an empty text is none.
+func (m *Member) take(text string) {
 	found, err := ParseRecord(text)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fresh = then
 	switch {
 	case text == "":
 		// Nobody's record moves nobody: who has a phase keeps it.
@@ -165,36 +221,61 @@ func (s MemberState) saying() saying {
 	return saying{s.Epoch, s.Phase, s.Probe, boundText(s.Behind), boundText(s.Ahead)}
 }
 
+// anew makes say write the field whether it is there or not, and begin a roster where there is none.
+// onlyIfThere makes it fail with errNotThere.
+const (
+	onlyIfThere = false
+	anew        = true
+)
+
+var errNotThere = errors.New("the roster has no such member")
+
 // say writes the heartbeat, and sends other commands with it, whose replies it returns also where the
 // heartbeat was refused. It promises when the next one comes, and holds to the sooner of both promises while
-// it is not known which of them stands.
-func (m *Member) say(ctx context.Context, s MemberState, with ...wire.Command) ([]wire.Reply, error) {
-	sec, usec := any(""), any("")
+// it is not known which of them stands. now is the server's time of the heartbeat.
+func (m *Member) say(ctx context.Context, s MemberState, create bool, with ...wire.Command) (now time.Time, replies []wire.Reply, err error) {
+	sec, usec, nonce := any(""), any(""), ""
 	if m.old {
-		t, err := redis.Values(m.mux.Do(ctx, "TIME"))
-		if err != nil || len(t) != 2 {
-			return nil, m.refused("ask for the time of", "the server", errors.Join(err))
+		seconds, micros, err := wire.Clock(m.mux.Do(ctx, "TIME"))
+		if err != nil {
+			return now, nil, m.refused("ask for the time of", "the server", err)
 		}
-		sec, usec = t[0], t[1]
+		sec, usec = seconds, micros
+	}
+	if create {
+		nonce = record.NewID()
 	}
 	s.Every = m.pace.next
+	s.Renews = record.RenewalsFor(s.Every)
 	m.promise(min(s.Every, m.every()))
-	beat := record.Beat.Cmd(record.MemberKey(m.cfg.Namespace, m.id), s.head(), sec, usec)
-	replies := m.mux.Batch(ctx, append([]wire.Command{beat}, with...))
+	roster := record.RosterKey(m.cfg.Namespace)
+	beat := record.Beat.Cmd(roster, m.id, s.head(), sec, usec, nonce)
+	replies = m.mux.Batch(ctx, append([]wire.Command{beat}, with...))
 	if err := replies[0].Err; wire.RefusesTime(err) && !m.old {
 		m.old = true
-		return m.say(ctx, s, with...)
+		return m.say(ctx, s, create, with...)
 	} else if err != nil {
-		return replies[1:], m.refused("write the heartbeat", record.MemberKey(m.cfg.Namespace, m.id), err)
+		return now, replies[1:], m.refused("write the heartbeat in", roster, err)
 	}
+	at, err := redis.Int64s(replies[0].Value, nil)
+	if err != nil || len(at) != 2 {
+		return now, replies[1:], errNotThere
+	}
+	now = time.Unix(at[0], at[1]*1000).UTC()
 	m.promise(s.Every)
 	m.said = s.saying()
-	return replies[1:], nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state.Since.IsZero() {
+		m.state.Since = now
+	}
+	return now, replies[1:], nil
 }
 
 func (m *Member) promise(every time.Duration) {
 	m.mu.Lock()
 	m.state.Every = every
+	m.state.Renews = record.RenewalsFor(every)
 	m.mu.Unlock()
 }
 
@@ -205,7 +286,7 @@ func (m *Member) unread(err error) error {
 // refused names what was tried, and the rights that are missing.
 func (m *Member) refused(what, key string, err error) error {
 	if wire.IsNoPerm(err) {
-		return fmt.Errorf("could not %s %s: the server's user needs GET, SET, DEL, TIME, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", what, key, err)
+		return fmt.Errorf("could not %s %s: the server's user needs GET, SET, DEL, HGET, HSET, HDEL, HSCAN, TIME, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", what, key, err)
 	}
 	return fmt.Errorf("could not %s %s: %w", what, key, err)
 }

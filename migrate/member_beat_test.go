@@ -29,11 +29,7 @@ func observing(t *testing.T) *redistest.World {
 // published is what the server has of a member.
 func published(t *testing.T, w *redistest.World, m *Member) MemberState {
 	t.Helper()
-	text, err := w.Mini.Get(record.MemberKey("", m.ID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ParseMember(text)
+	s, err := ParseMember(w.Mini.HGet(record.RosterKey(""), m.ID()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 type MemberState struct {
 	ID      string
 	Name    string // for people: host, program
+	Host    string // the machine's name
 	Dialect string // that it writes
 
 	// Epoch is of the newest record that it read; 0 if it never read one.
@@ -22,7 +23,15 @@ type MemberState struct {
 	Seen  time.Time     // of its last heartbeat, by the server's clock
 	Every time.Duration // how far its heartbeats are apart
 
-	// TTL is the longest lease that it asked for since it joined.
+	// Renews is how long it renews its leases after its last answered heartbeat.
+	Renews time.Duration
+
+	// Since is when it joined and Leaving when the last lease of a member that
+	// ended with a kept lock has ended, by the server's clock. Zero: not known
+	// yet, and not leaving.
+	Since, Leaving time.Time
+
+	// TTL is the longest lease that it asks for, said before it takes one.
 	TTL    time.Duration
 	Leases map[Phase]int // still running, by the phase under which they were taken; none is left out
 
@@ -35,13 +44,16 @@ type MemberState struct {
 	Probe string
 }
 
-var memberWords = []string{"id", "name", "dialect", "epoch", "phase", "every", "ttl", "leases", "behind", "ahead", "probe", "seen"}
+var memberWords = []string{
+	"id", "name", "host", "dialect", "epoch", "phase", "every", "renews", "ttl", "leases", "behind", "ahead", "probe", "since", "leaving", "seen",
+}
 
 // head is the state as it stands on the wire, up to the time, which the server adds.
 func (s MemberState) head() string {
 	values := []string{
-		record.Word(s.ID), record.Word(s.Name), record.Word(s.Dialect), fmt.Sprint(s.Epoch), s.Phase.String(),
-		record.Millis(s.Every), record.Millis(s.TTL), leasesText(s.Leases), boundText(s.Behind), boundText(s.Ahead), record.Word(s.Probe), "",
+		record.Word(s.ID), record.Word(s.Name), record.Word(s.Host), record.Word(s.Dialect), fmt.Sprint(s.Epoch), s.Phase.String(),
+		record.Millis(s.Every), record.Millis(s.Renews), record.Millis(s.TTL), leasesText(s.Leases), boundText(s.Behind), boundText(s.Ahead),
+		record.Word(s.Probe), record.MaybeInstant(s.Since), record.MaybeInstant(s.Leaving), "",
 	}
 	return record.Line(memberWords, values)
 }
@@ -104,9 +116,10 @@ func ParseMember(text string) (MemberState, error) {
 	}
 	var in record.Reader
 	s := MemberState{
-		ID: in.Word(f[0]), Name: in.Word(f[1]), Dialect: in.Word(f[2]), Epoch: in.Number(f[3]), Phase: readPhase(&in, f[4]),
-		Every: in.Millis(f[5]), TTL: in.Millis(f[6]), Leases: readLeases(&in, f[7]), Behind: readBound(&in, f[8]), Ahead: readBound(&in, f[9]),
-		Probe: in.Word(f[10]), Seen: in.Instant(f[11]),
+		ID: in.Word(f[0]), Name: in.Word(f[1]), Host: in.Word(f[2]), Dialect: in.Word(f[3]), Epoch: in.Number(f[4]), Phase: readPhase(&in, f[5]),
+		Every: in.Millis(f[6]), Renews: in.Millis(f[7]), TTL: in.Millis(f[8]), Leases: readLeases(&in, f[9]),
+		Behind: readBound(&in, f[10]), Ahead: readBound(&in, f[11]), Probe: in.Word(f[12]),
+		Since: in.MaybeInstant(f[13]), Leaving: in.MaybeInstant(f[14]), Seen: in.Instant(f[15]),
 	}
 	if in.Err == nil && s.String() != text {
 		in.Bad("member", text)

@@ -3,9 +3,11 @@ package migrate
 import (
 	_ "embed"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
@@ -108,9 +110,30 @@ type Record struct {
 	Since   time.Time // of the last step, by the server's clock, microseconds
 	Dialect string    // what the old clients write
 	Fleet   Fleet     // as the gate to Dual had it
+
+	// Roster is the nonce of the roster that the last verb saw, and Run the run id
+	// of its server; empty where that names none. Another nonce or run id says that
+	// members may have been lost.
+	Roster, Run string
+
+	// Every and TTL are the greatest time between heartbeats and the greatest lease
+	// that a member has said. A member raises them before its first lease and before
+	// a longer one.
+	Every, TTL time.Duration
+
+	// Lost is when a verb found that members may have been lost. The zero Reading
+	// says that none are.
+	Lost look.Reading
+
+	// Evidence is before when nothing counts that was seen of old clients; zero
+	// where all does.
+	Evidence time.Time
 }
 
-var recordWords = []string{"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server"}
+var recordWords = []string{
+	"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server",
+	"roster", "run", "every", "ttl", "lost", "evidence",
+}
 
 // String is the record as it stands on the wire.
 func (r Record) String() string {
@@ -118,6 +141,7 @@ func (r Record) String() string {
 		fmt.Sprint(r.Epoch), r.Phase.String(), r.Pending.String(), record.Instant(r.Since), record.Word(r.Dialect),
 		knownText(r.Fleet.Lease), knownText(r.Fleet.Greatest), knownText(r.Fleet.Spread), knownText(r.Fleet.Gap), knownText(r.Fleet.Job),
 		knownText(r.Fleet.Behind), knownText(r.Fleet.Ahead), record.Word(r.Fleet.Server),
+		record.Word(r.Roster), record.Word(r.Run), record.Millis(r.Every), record.Millis(r.TTL), readingText(r.Lost), record.MaybeInstant(r.Evidence),
 	}
 	return record.Line(recordWords, values)
 }
@@ -135,6 +159,8 @@ func ParseRecord(text string) (Record, error) {
 			Lease: readKnown(&in, f[5]), Greatest: readKnown(&in, f[6]), Spread: readKnown(&in, f[7]), Gap: readKnown(&in, f[8]), Job: readKnown(&in, f[9]),
 			Behind: readKnown(&in, f[10]), Ahead: readKnown(&in, f[11]), Server: in.Word(f[12]),
 		},
+		Roster: in.Word(f[13]), Run: in.Word(f[14]), Every: in.Millis(f[15]), TTL: in.Millis(f[16]),
+		Lost: readReading(&in, f[17]), Evidence: in.MaybeInstant(f[18]),
 	}
 	if in.Err == nil && (r.Epoch < 1 || r.Phase == NoPhase || r.String() != text) {
 		in.Bad("record", text)
@@ -159,4 +185,29 @@ func readKnown(r *record.Reader, text string) Known {
 		r.Bad("source", text)
 	}
 	return k
+}
+
+// readingText is an instant of the server, its run id, and the boot id and the
+// uptime in milliseconds of the machine that read it.
+func readingText(r look.Reading) string {
+	if r == (look.Reading{}) {
+		return record.None
+	}
+	return strings.Join([]string{
+		record.Instant(time.Unix(0, 0).Add(r.Server)), record.Word(r.Run), record.Word(r.Boot), strconv.FormatInt(r.Up.Milliseconds(), 10),
+	}, "/")
+}
+
+func readReading(r *record.Reader, text string) look.Reading {
+	if text == record.None {
+		return look.Reading{}
+	}
+	parts := strings.Split(text, "/")
+	if len(parts) != 4 {
+		r.Bad("reading", text)
+		return look.Reading{}
+	}
+	return look.Reading{
+		Server: r.Instant(parts[0]).Sub(time.Unix(0, 0)), Run: r.Word(parts[1]), Boot: r.Word(parts[2]), Up: time.Duration(r.Signed(parts[3])) * time.Millisecond,
+	}
 }

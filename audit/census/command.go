@@ -17,6 +17,7 @@ type order struct {
 	value  string
 	ttl    time.Duration // 0: none
 	set    bool          // SET … NX in place of SETNX
+	seen   seenBounds    // what a stamp says of its writer's clock
 	script bool
 	before peer // the connection's previous command
 }
@@ -38,6 +39,7 @@ func (c *Census) command(o offset.Observed) {
 		q.addr, q.script = c.scripter, true
 	} else {
 		p := c.peer(o.Addr)
+		c.watchConnection(p, o, name)
 		q.before = *p
 		*p = peer{last: o.At, name: name}
 		if reading.IsScript(name) {

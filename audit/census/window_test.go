@@ -83,7 +83,7 @@ func TestReplayKeepsToThePattern(t *testing.T) {
 
 func TestImpossibleConfigNamesTheFieldInACensus(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1}, "Dialects": {Dialects: []dialect.Dialect{{}}}, "ppm": {Rate: -1},
+		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1}, "Dialects": {Dialects: []dialect.Dialect{{}}}, "Rate": {Rate: -1},
 	} {
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

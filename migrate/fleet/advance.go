@@ -118,6 +118,26 @@ func run(ctx context.Context, pool *redis.Pool, o Options, verb func(*desk, *fac
 	if err != nil {
 		return nil, err
 	}
+	if o.Go {
+		var blocks []Finding
+		if f, err = d.awaitAhead(ctx, f); err != nil {
+			return nil, err
+		}
+		if f, blocks, err = d.raise(ctx, f); err != nil {
+			return nil, err
+		}
+		if len(blocks) > 0 {
+			r := d.report(f)
+			r.Gate = &Gate{To: migrate.Observe, Blocks: blocks}
+			return r, nil
+		}
+		if f, err = d.noteLost(ctx, f); err != nil {
+			return nil, err
+		}
+		if err := d.sweepStray(ctx, f); err != nil {
+			return nil, err
+		}
+	}
 	return verb(d, f)
 }
 
@@ -146,20 +166,23 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*
 	gate.Open = len(gate.Blocks) == 0
 	r := d.report(f)
 	r.Gate = &gate
-	if !gate.Open || !d.opts.Go {
+	if !d.opts.Go {
+		r.wouldForget(taken)
 		return r, nil
 	}
-	if err := d.forget(ctx, taken, r); err != nil {
-		return nil, err
+	// What is forgotten has ended, whether or not the gate is open.
+	if err := d.forget(ctx, taken, r); err != nil || !gate.Open {
+		return r, err
 	}
 	fleet, _ := f.fleet()
 	now, err := d.write(ctx, f, migrate.Record{Phase: to, Pending: pending, Dialect: f.dialect.Name, Fleet: fleet})
 	if errors.Is(err, errRaced) {
-		return d.raced(ctx, to, r.Notes)
+		return d.stepAgain(ctx, f, to, pending, r.Notes)
 	}
 	if err != nil {
 		return nil, forgotten(taken, err)
 	}
+	d.logStep(ctx, r, f, now, &gate, pending == migrate.NoPhase)
 	f.record = now
 	done := d.report(f)
 	done.Gate, done.Moved = &gate, true
@@ -177,11 +200,30 @@ func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored
 		return stored{}, d.refused(err)
 	}
 	next.Epoch, next.Since = f.record.Epoch+1, now
+	next.Roster, next.Run, next.Evidence = f.nonce, f.run(), f.record.Evidence
+	f.greatest(&next)
 	made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
 	if err != nil && !errors.Is(err, errRaced) {
 		return made, d.refused(err)
 	}
 	return made, err
+}
+
+// stepAgain judges the gate anew where the record changed while it was judged, unless somebody took a step.
+func (d *desk) stepAgain(ctx context.Context, f *facts, to, pending migrate.Phase, done []string) (*Report, error) {
+	again, err := d.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !again.record.sameStep(f.record) {
+		return d.raced(ctx, to, done)
+	}
+	d.notes = nil // they are among what was done
+	r, err := d.step(ctx, again, to, pending)
+	if err == nil {
+		r.Notes = append(done, r.Notes...)
+	}
+	return r, err
 }
 
 // raced reports the step that somebody else took, and what this call had done before.
@@ -198,8 +240,14 @@ func (d *desk) raced(ctx context.Context, to migrate.Phase, done []string) (*Rep
 // forget deletes dead members, each only if it has not beaten since it was judged. An error says which of
 // them are gone already.
 func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
+	var said []string
+	defer func() {
+		if len(said) > 0 {
+			d.log(ctx, r, Entry{At: r.ServerNow, Epoch: r.Epoch, Forgotten: said})
+		}
+	}()
 	for i, m := range dead {
-		n, err := redis.Int(d.mux.Eval(ctx, record.Forget, record.MemberKey(d.opts.Namespace, m.ID), m.bytes))
+		n, err := redis.Int(d.mux.Eval(ctx, record.Forget, record.RosterKey(d.opts.Namespace), m.ID, m.bytes))
 		if err != nil {
 			return forgotten(dead[:i], d.refused(fmt.Errorf("forgetting member %s: %w", m.ID, err)))
 		}
@@ -207,8 +255,16 @@ func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
 			return forgotten(dead[:i], fmt.Errorf("migrate: member %s is alive after all: it has beaten while it was to be forgotten; the record was not changed", m.ID))
 		}
 		r.note("member %s is forgotten", m.who())
+		said = append(said, m.who())
 	}
 	return nil
+}
+
+// wouldForget lists those whom the same call would forget with --go.
+func (r *Report) wouldForget(taken []seat) {
+	for _, m := range taken {
+		r.note("member %s would be forgotten", m.who())
+	}
 }
 
 // forgotten adds to an error who is not registered any more, since no report will say so.

@@ -14,6 +14,8 @@ func (d *desk) finish(ctx context.Context, f *facts) (*Report, error) {
 	if !d.opts.Go {
 		gate := d.remains(f)
 		r.Gate = &gate
+		taken, _ := f.forget(d.opts.Forget)
+		r.wouldForget(taken)
 		r.note("the step to %v was taken and is not over: --go goes on with it", f.record.Phase)
 		return r, nil
 	}
@@ -51,7 +53,7 @@ func (d *desk) finishAfter(ctx context.Context, f *facts, r *Report) (*Report, e
 		if f, err = d.gather(ctx); err != nil {
 			return nil, err
 		}
-		if f.record.bytes != was.bytes {
+		if !f.record.sameStep(was) {
 			return d.raced(ctx, was.Phase, r.Notes)
 		}
 	}
@@ -73,6 +75,9 @@ func (d *desk) finishOnce(ctx context.Context, f *facts, r *Report) (bool, error
 	next := f.record.Record
 	now, err := d.write(ctx, f, migrate.Record{Phase: next.Phase, Dialect: next.Dialect, Fleet: next.Fleet})
 	if errors.Is(err, errRaced) {
+		if again, err := d.gather(ctx); err != nil || again.record.sameStep(f.record) {
+			return false, err // a member raised what the record keeps of all; the next look goes on
+		}
 		raced, err := d.raced(ctx, next.Phase, notes)
 		if err == nil {
 			*r = *raced
@@ -82,6 +87,8 @@ func (d *desk) finishOnce(ctx context.Context, f *facts, r *Report) (bool, error
 	if err != nil {
 		return false, err
 	}
+	d.logStep(ctx, r, f, now, nil, true)
+	notes = r.Notes
 	was := f.record.Pending
 	f.record = now
 	*r = *d.report(f)
@@ -102,10 +109,13 @@ func over(was migrate.Phase) string {
 // remains says who has not followed a step that was taken.
 func (d *desk) remains(f *facts) Gate {
 	b := &builder{facts: f, gate: Gate{To: f.record.Phase}}
+	b.sameDialect()
+	b.lost()
+	b.cluster()
 	b.acknowledged(f.record.Phase)
 	switch f.record.Pending {
-	case migrate.Sealed: // after a fail-over a member may come back from where no step to here leads
-		b.leases(migrate.Sealed, migrate.Dual)
+	case migrate.Sealed: // a release under sealed may put a tombstone back
+		b.leases(migrate.Dual, migrate.Dual)
 	case migrate.Modern: // its leases rest on the tombstones, which sweep may delete from then on
 		b.leases(migrate.Clean, migrate.Clean)
 	case migrate.Clean: // its leases keep no old client out
@@ -125,7 +135,7 @@ func (d *desk) remains(f *facts) Gate {
 // beginning they go last, before anybody says that old clients may start.
 func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error {
 	pending := f.record.Pending
-	if f.outdated() || pending != migrate.Sealed && len(gate.Blocks) > 0 {
+	if pending != migrate.Sealed && len(gate.Blocks) > 0 || f.outdated() || f.dialect.Name != f.record.Dialect {
 		return nil
 	}
 	switch pending {

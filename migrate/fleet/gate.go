@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -58,7 +60,10 @@ type facts struct {
 	sighting  Sighting
 	unread    error // why there is no sighting, though something stands there
 	server    serverInfo
-	rights    []rights // of the users in Options.Refused
+	rights    []rights     // of the users in Options.Refused
+	nonce     string       // the roster's
+	gone      gone         // the roster's count of members gone for long
+	reading   look.Reading // the server's clock and this machine's, when the roster was read
 }
 
 func (f *facts) members() []seat { return f.survey.members }
@@ -68,8 +73,10 @@ type serverInfo struct {
 	policy    string // of eviction
 	maxMemory int64
 	cluster   bool
+	shards    int // of the cluster; 0: unknown
 	known     bool
-	runID     string // which server it is since it was started
+	runID     string // which server it is since it was started; empty where nothing says so
+	noRun     string // why nothing does
 }
 
 // builder collects a gate's sentences.
@@ -106,6 +113,8 @@ func judge(f *facts, to migrate.Phase) Gate {
 	if b.recordStands() {
 		from := f.record.Phase
 		b.pendingDone(to)
+		b.lost()
+		b.cluster()
 		b.registry(from, to)
 		b.overlap()
 		b.terms(to)
@@ -139,12 +148,34 @@ func (b *builder) recordStands() bool {
 	case !b.record.exists():
 		b.block("record", "there is no record %s: begin with getsetlock migrate init", record.Key(b.namespace))
 		return false
-	case b.record.Dialect != b.dialect.Name:
-		b.block("dialect", "the namespace is recorded for the dialect %s, not for %s: give --dialect %s", b.record.Dialect, b.dialect.Name, b.record.Dialect)
+	case !b.sameDialect():
 		return false
 	}
 	b.noteAt(b.record.Since, "record", "phase %v, epoch %d", b.record.Phase, b.record.Epoch)
 	return true
+}
+
+// sameDialect closes the gate for a dialect that the record does not name: another one's tombstones are none.
+func (b *builder) sameDialect() bool {
+	if b.record.Dialect != b.dialect.Name {
+		b.block("dialect", "the namespace is recorded for the dialect %s, not for %s: give --dialect %s", b.record.Dialect, b.dialect.Name, b.record.Dialect)
+		return false
+	}
+	return true
+}
+
+// cluster closes every gate where one node is seen and the others are not.
+func (b *builder) cluster() {
+	if s := b.facts.server; s.cluster && s.shards != 1 {
+		b.block("cluster", "the server is a node of a cluster of %s shards, and what stands on the others is not seen: give the locks a server of their own before they migrate", orSeveral(s.shards))
+	}
+}
+
+func orSeveral(n int) string {
+	if n == 0 {
+		return "several"
+	}
+	return strconv.Itoa(n)
 }
 
 // pendingDone lets no step begin before the last one is over. Forward again from an unfinished way

@@ -320,7 +320,7 @@ func TestWhatAnOlderVersionWroteIsRefused(t *testing.T) {
 	if _, err := parseSighting(`{"format":"gsl-seen/1"}`); !errors.Is(err, record.ErrOlder) {
 		t.Errorf("what was seen: %v", err)
 	}
-	if _, err := migrate.ParseRecord("gsl/3" + old[5:]); !errors.Is(err, record.ErrNewer) {
+	if _, err := migrate.ParseRecord("gsl/4" + old[5:]); !errors.Is(err, record.ErrNewer) {
 		t.Errorf("a newer record: %v", err)
 	}
 	if _, err := parseSighting(`{"format":"gsl-seen/3"}`); !errors.Is(err, record.ErrNewer) {

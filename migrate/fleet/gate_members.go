@@ -25,30 +25,45 @@ func (b *builder) registry(from, to migrate.Phase) {
 			b.follows(m, from, to)
 		}
 	}
+	b.longGone()
 	b.leases(from, to)
 }
 
 // somebody closes every gate of an empty registry: that nobody is there and that the registry was lost
 // look the same.
 func (b *builder) somebody() {
-	if len(b.members()) == 0 {
+	if len(b.members()) == 0 && b.gone.bytes == "" {
 		b.block("members", "nobody is registered, so nobody can say that it follows: start a program that joins the namespace %q", b.namespace)
+	}
+}
+
+// longGone blocks like one vanished member.
+func (b *builder) longGone() {
+	switch g := b.gone; {
+	case g.bytes == "":
+	case g.err != nil:
+		b.block("members", "the field %s of %s cannot be read: %v", record.GoneField, record.RosterKey(b.namespace), g.err)
+	default:
+		b.block("vanished", "%d members vanished more than a week ago and were never heard again (the last: %s): if they are dead, name them by --forget %s",
+			g.Count, strings.Join(g.Names, ", "), allDead)
 	}
 }
 
 func (b *builder) readable(m seat) bool {
 	if m.err != nil {
-		b.block("members", "member %s: its key %s cannot be read: %v", m.ID, record.MemberKey(b.namespace, m.ID), m.err)
+		b.block("members", "member %s: its field of %s cannot be read: %v", m.ID, record.RosterKey(b.namespace), m.err)
 	}
 	return m.err == nil
 }
 
 func (b *builder) alive(m seat) bool {
 	switch {
-	case m.ahead(b.now):
-		b.block("clock", "member %s: its heartbeat lies %v ahead of the server's clock, which was set back: wait for the next heartbeat, then look again", m.who(), m.Seen.Sub(b.now).Round(time.Millisecond))
+	case !m.Leaving.IsZero():
+		b.blockFor(m.left(b.now), "leaving", "member %s is leaving until %v: it left a lock to its TTL", m.who(), m.Leaving.Format("2006-01-02 15:04:05Z"))
+	case m.ahead(b.now) && !m.vanished(b.now):
+		b.block("clock", "member %s: its heartbeat lies %v ahead of the server's clock, which was set back: wait for the next heartbeat, then look again; with --go --wait %v or more it is known whether one comes", m.who(), m.Seen.Sub(b.now).Round(time.Millisecond), record.BeatsMissed*m.Every+2*lookEvery)
 	case m.vanished(b.now):
-		b.block("vanished", "member %s vanished: no heartbeat for %v; let it return or say goodbye, or, if it is dead, name it by --forget %s", m.who(), b.now.Sub(m.Seen).Round(time.Millisecond), m.ID)
+		b.block("vanished", "member %s vanished: no heartbeat for %v; let it return or say goodbye, or, if it is dead, name it by --forget %s", m.who(), max(b.now.Sub(m.Seen), m.still).Round(time.Millisecond), m.ID)
 	default:
 		return true
 	}
@@ -154,31 +169,35 @@ func (b *builder) acknowledged(phase migrate.Phase) {
 			b.block("phase", "member %s has not acknowledged %v yet: it does with its next heartbeat (every %v)", m.who(), phase, m.Every)
 		}
 	}
+	b.longGone()
 }
 
-// forgotten takes the members out that a human named. It says why one cannot be.
+// allDead names in Options.Forget all members that have vanished and whose leases
+// are over.
+const allDead = "dead"
+
+// forget takes the members out that a human named. It says why one cannot be.
 func (f *facts) forget(ids []string) (taken []seat, blocks []Finding) {
-	for _, id := range ids {
-		i := -1
-		for j, m := range f.survey.members {
-			if m.ID == id {
-				i = j
-			}
-		}
-		if i < 0 {
-			continue // it said goodbye, or an earlier run forgot it
-		}
-		m := f.survey.members[i]
+	var left []seat
+	for _, m := range f.survey.members {
+		named, dead := slices.Contains(ids, m.ID), m.err == nil && m.vanished(f.now) && m.outlived(f.now)
 		switch {
-		case m.err == nil && !m.vanished(f.now):
-			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s is alive: stop it, and it says goodbye itself", m.who())})
-		case m.err == nil && !m.outlived(f.now):
-			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s: leases of it may run for another %v", m.who(),
-				(m.TTL + m.Every - f.now.Sub(m.Seen)).Round(time.Millisecond))})
-		default:
+		case dead && (named || slices.Contains(ids, allDead)), named && m.err != nil:
 			taken = append(taken, m)
-			f.survey.members = append(f.survey.members[:i:i], f.survey.members[i+1:]...)
+			continue
+		case named && !m.vanished(f.now):
+			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s is alive: stop it, and it says goodbye itself", m.who())})
+		case named:
+			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s: leases of it may run for another %v", m.who(), m.left(f.now).Round(time.Millisecond))})
 		}
+		left = append(left, m)
+	}
+	f.survey.members = left
+	// In the order in which they were named, so that whom an error leaves out is clear.
+	slices.SortStableFunc(taken, func(a, b seat) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
+	if f.gone.bytes != "" && f.gone.err == nil && slices.Contains(ids, allDead) {
+		folded := seat{MemberState: migrate.MemberState{ID: record.GoneField, Name: fmt.Sprintf("%d members, the last: %s", f.gone.Count, strings.Join(f.gone.Names, ", "))}, bytes: f.gone.bytes}
+		taken, f.gone = append(taken, folded), gone{}
 	}
 	return taken, blocks
 }

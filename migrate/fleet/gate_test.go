@@ -18,14 +18,14 @@ var judged = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 func orderly(p migrate.Phase) *facts {
 	m := seat{MemberState: migrate.MemberState{
 		ID: "a", Dialect: "Jedis", Epoch: 3, Phase: p, Seen: judged.Add(-time.Second), Every: beatEvery,
-		TTL: 30 * time.Second, Leases: map[migrate.Phase]int{p: 2}, Probe: record.ProbeOK,
+		Renews: record.LeastRenewals, TTL: 30 * time.Second, Leases: map[migrate.Phase]int{p: 2}, Probe: record.ProbeOK,
 	}}
 	n := m
 	n.ID = "b"
 	return &facts{
 		dialect: dialect.Jedis(), now: judged, claims: Claims{Idle: time.Minute},
 		record: stored{bytes: "x", Record: migrate.Record{
-			Epoch: 3, Phase: p, Since: judged.Add(-time.Hour), Dialect: "Jedis",
+			Epoch: 3, Phase: p, Since: judged.Add(-time.Hour), Dialect: "Jedis", Roster: testNonce,
 			Fleet: migrate.Fleet{
 				Lease: migrate.Known{Time: time.Minute, Source: migrate.Claimed}, Greatest: migrate.Known{Time: time.Minute, Source: migrate.Claimed}, Spread: migrate.Known{Time: time.Second, Source: migrate.Claimed},
 				Gap: migrate.Known{Time: time.Second, Source: migrate.Claimed}, Job: migrate.Known{Time: 30 * time.Second, Source: migrate.Claimed},
@@ -37,6 +37,7 @@ func orderly(p migrate.Phase) *facts {
 			Quiet: map[Watch]time.Duration{WatchStats: time.Hour},
 		},
 		server: serverInfo{policy: "noeviction", known: true},
+		nonce:  testNonce,
 	}
 }
 
@@ -199,7 +200,7 @@ var disorders = map[string]disorder{
 		f.server = serverInfo{policy: "allkeys-lru", maxMemory: 1, known: true}
 	}, []string{"eviction"}},
 	"a name without a slot": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.server.cluster = true
+		f.server.cluster, f.server.shards = true, 1
 		f.survey.Unslotted.add("a}b")
 	}, []string{"slot"}},
 	"nobody watches":                          {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
@@ -371,7 +372,7 @@ func TestAMemberIsForgottenOnlyWhenDeadAndItsLeasesAreOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago  time.Duration
 		free bool
-	}{"alive": {10 * time.Second, false}, "leases may run": {34 * time.Second, false}, "dead": {36 * time.Second, true}} {
+	}{"alive": {10 * time.Second, false}, "leases may run": {92 * time.Second, false}, "dead": {92*time.Second + 1, true}} {
 		f := orderly(migrate.Dual)
 		f.survey.members[1].Seen = judged.Add(-c.ago)
 		taken, blocks := f.forget([]string{"b", "gone already"})

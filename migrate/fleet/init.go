@@ -55,6 +55,14 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	if err := d.forget(ctx, taken, r); err != nil {
 		return nil, err
 	}
+	if err := d.beginRoster(ctx, f); err != nil {
+		return nil, err
+	}
+	if first.Epoch > 0 {
+		// There was a record before: who is not back yet may be lost with it, and may hold leases that nobody
+		// knows of, as long as old clients' rule allows.
+		first.Lost, first.TTL = f.reading, max(first.Fleet.Lease.Time, f.dialect.Lease)
+	}
 	// The epoch goes on from what members have seen, or they would not follow.
 	f.record.Epoch = first.Epoch
 	made, err := d.write(ctx, f, first)
@@ -67,6 +75,7 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	if other, err := d.overlapSince(ctx, f, made); err != nil || other != nil {
 		return other, err
 	}
+	d.log(ctx, r, begun(made))
 	restored := f.record.Epoch > 0
 	f.record = made
 	done := d.report(f)
@@ -92,10 +101,13 @@ func (f *facts) firstRecord() (migrate.Record, []Finding) {
 	first := migrate.Record{Phase: migrate.Observe, Dialect: f.dialect.Name}
 	var blocks []Finding
 	low, high := migrate.NoPhase, migrate.NoPhase
+	if p, err := migrate.ParsePhase(f.gone.Phase); err == nil {
+		low, high = p, p
+	}
 	for _, m := range f.members() {
 		switch {
 		case m.err != nil:
-			blocks = append(blocks, Finding{Rule: "members", Detail: fmt.Sprintf("member %s: its key %s cannot be read: %v", m.ID, record.MemberKey(f.namespace, m.ID), m.err)})
+			blocks = append(blocks, Finding{Rule: "members", Detail: fmt.Sprintf("member %s: its field of %s cannot be read: %v", m.ID, record.RosterKey(f.namespace), m.err)})
 			continue
 		case m.Phase == migrate.NoPhase:
 			continue
@@ -108,6 +120,11 @@ func (f *facts) firstRecord() (migrate.Record, []Finding) {
 		}
 		high = max(high, m.Phase)
 	}
+	return f.firstBetween(first, low, high, blocks)
+}
+
+// firstBetween is the first record where members act by phases from low to high.
+func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, blocks []Finding) (migrate.Record, []Finding) {
 	switch {
 	case low == migrate.NoPhase && f.survey.Tombstones > 0:
 		// A restart or a fail-over may have forgotten the members, who are back with their next heartbeat.
@@ -165,7 +182,7 @@ func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report
 	if !ok {
 		return nil, nil
 	}
-	if _, err := d.mux.Eval(ctx, record.Forget, record.Key(f.namespace), made.bytes); err != nil {
+	if _, err := d.mux.Eval(ctx, record.Drop, record.Key(f.namespace), made.bytes); err != nil {
 		return nil, d.refused(fmt.Errorf("taking back the record, since the namespace %q began at the same time: %w", other, err))
 	}
 	again.record = stored{}
@@ -178,19 +195,21 @@ func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report
 func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	taken, cannot := f.forget(d.opts.Forget)
 	b := &builder{facts: f, gate: Gate{To: migrate.Observe, Blocks: cannot}}
+	b.sameDialect()
+	b.lost()
 	b.acknowledged(migrate.Clean)
 	b.gate.Open = len(b.gate.Blocks) == 0
 	r := d.report(f)
 	r.Gate = &b.gate
-	if !b.gate.Open {
-		return r, nil
-	}
 	if !d.opts.Go {
-		r.note("the fleet is clean: with --go it begins anew with observe")
+		r.wouldForget(taken)
+		if b.gate.Open {
+			r.note("the fleet is clean: with --go it begins anew with observe")
+		}
 		return r, nil
 	}
-	if err := d.forget(ctx, taken, r); err != nil {
-		return nil, err
+	if err := d.forget(ctx, taken, r); err != nil || !b.gate.Open {
+		return r, err
 	}
 	made, err := d.write(ctx, f, migrate.Record{Phase: migrate.Observe, Pending: migrate.Clean, Dialect: f.dialect.Name})
 	if errors.Is(err, errRaced) {
@@ -199,6 +218,7 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	if err != nil {
 		return nil, forgotten(taken, err)
 	}
+	d.logStep(ctx, r, f, made, &b.gate, false)
 	f.record = made
 	done := d.report(f)
 	done.Moved, done.Notes = true, r.Notes

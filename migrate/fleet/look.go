@@ -2,8 +2,8 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +39,8 @@ type Options struct {
 	// one, whichever that is. Other verbs don't look at it.
 	To migrate.Phase
 
-	// Forget names members that are dead. They are taken out together with the step.
+	// Forget names members that are dead, or says "dead" for all that have vanished and whose leases are
+	// over. With Go they are taken out, also where the gate stays closed.
 	Forget []string
 
 	// Refused names the users whom old clients log in as, after their right to take
@@ -89,9 +90,12 @@ func (r *Report) note(format string, args ...any) {
 
 // desk is one call of a verb.
 type desk struct {
-	opts  Options
-	clock clocks.Clock
-	mux   *wire.Mux
+	opts   Options
+	clock  clocks.Clock
+	mux    *wire.Mux
+	second *wire.Mux          // another connection, asked which server it leads to
+	ahead  map[string]unmoved // heartbeats in the future, by member
+	notes  []string           // of what was done before a report was made
 }
 
 func open(pool *redis.Pool, o Options) (*desk, error) {
@@ -111,28 +115,35 @@ func open(pool *redis.Pool, o Options) (*desk, error) {
 			return nil, fmt.Errorf("migrate: Options.Dialect: %w", err)
 		}
 	}
-	mux, err := wire.New(pool, wire.Options{Timeout: o.Timeout})
-	if err != nil {
-		return nil, fmt.Errorf("migrate: %w", err)
+	d := &desk{opts: o, clock: clocks.New(o.Clock)}
+	for _, mux := range []**wire.Mux{&d.mux, &d.second} {
+		var err error
+		if *mux, err = wire.New(pool, wire.Options{Timeout: o.Timeout}); err != nil {
+			return nil, fmt.Errorf("migrate: %w", err)
+		}
 	}
-	return &desk{opts: o, clock: clocks.New(o.Clock), mux: mux}, nil
+	return d, nil
 }
 
-func (d *desk) close() { _ = d.mux.Close() }
+func (d *desk) close() {
+	_ = d.mux.Close()
+	_ = d.second.Close()
+}
 
-// gather asks the server for everything that gates are judged by. The record is read first and last:
-// if somebody changed it meanwhile, all is read anew, so that no gate is judged by parts of two steps.
+// gather asks the server for everything that gates are judged by. What takes longer where there are more keys
+// comes first; then the record is read, and the roster after it. If a step was taken meanwhile, all is read
+// anew, so that no gate is judged by parts of two steps.
 func (d *desk) gather(ctx context.Context) (*facts, error) {
 	for {
 		f, err := d.gatherOnce(ctx)
 		if err != nil {
 			return nil, d.refused(err)
 		}
-		again, err := readStored(d.mux.Do(ctx, "GET", record.Key(d.opts.Namespace)))
+		same, err := d.callRoll(ctx, f)
 		if err != nil {
 			return nil, d.refused(err)
 		}
-		if again.bytes == f.record.bytes {
+		if same {
 			return f, nil
 		}
 	}
@@ -141,7 +152,7 @@ func (d *desk) gather(ctx context.Context) (*facts, error) {
 func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	f := &facts{namespace: d.opts.Namespace, claims: d.opts.Claims}
 	replies := d.mux.Batch(ctx, []wire.Command{
-		wire.Cmd("GET", record.Key(d.opts.Namespace)), wire.Cmd("GET", record.SeenKey(d.opts.Namespace)), wire.Cmd("INFO"),
+		wire.Cmd("GET", record.Key(d.opts.Namespace)), wire.Cmd("GET", record.SeenKey(d.opts.Namespace)), wire.Cmd("INFO"), wire.Cmd("INFO", "server"),
 	})
 	var err error
 	if f.record, err = readStored(replies[0].Value, replies[0].Err); err != nil {
@@ -153,6 +164,11 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	}
 	f.sighting, f.unread = parseSighting(seen)
 	f.server = readInfo(redis.String(replies[2].Value, replies[2].Err))
+	f.server.runID = readInfo(redis.String(replies[3].Value, replies[3].Err)).runID
+	d.otherRun(ctx, &f.server)
+	if f.server.cluster {
+		f.server.shards = shards(redis.String(d.mux.Do(ctx, "CLUSTER", "INFO")))
+	}
 	if f.dialect, err = d.dialect(f.record); err != nil {
 		return nil, err
 	}
@@ -166,23 +182,33 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	}
 	fleet, _ := f.fleet()
 	s.terms = dialectTerms(fleet)
-	if f.survey, err = s.look(ctx); err != nil {
-		return nil, err
-	}
-	// Heartbeats that came while the keys were read must not lie ahead of the time.
-	f.now, err = d.serverNow(ctx)
+	f.survey, err = s.look(ctx)
 	return f, err
 }
 
+// otherRun asks on a second connection which server it is. Where the two are told different run ids, as by a
+// proxy, none of them says anything.
+func (d *desk) otherRun(ctx context.Context, s *serverInfo) {
+	if s.runID == "" {
+		s.noRun = "the server names no run id (INFO)"
+		return
+	}
+	other := readInfo(redis.String(d.second.Do(ctx, "INFO", "server")))
+	if other.runID != s.runID {
+		s.runID, s.noRun = "", "two connections were told different run ids, as by a proxy before several servers"
+	}
+}
+
 func (d *desk) serverNow(ctx context.Context) (time.Time, error) {
-	t, err := redis.Int64s(d.mux.Do(ctx, "TIME"))
+	return timeOf(d.mux.Do(ctx, "TIME"))
+}
+
+func timeOf(value any, err error) (time.Time, error) {
+	sec, usec, err := wire.Clock(value, err)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if len(t) != 2 {
-		return time.Time{}, errors.New("TIME answers in another form than Redis does")
-	}
-	return time.Unix(t[0], t[1]*1000).UTC(), nil
+	return time.Unix(sec, usec*1000).UTC(), nil
 }
 
 // dialect is the one given, else the one recorded.
@@ -223,10 +249,21 @@ func readInfo(text string, err error) serverInfo {
 	return s
 }
 
+// shards is how many nodes of a cluster hold keys; 0 if it does not say.
+func shards(text string, err error) int {
+	for line := range strings.Lines(text) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "cluster_size" && err == nil {
+			n, _ := strconv.Atoi(value)
+			return n
+		}
+	}
+	return 0
+}
+
 // refused names the rights that are missing.
 func (d *desk) refused(err error) error {
 	if wire.IsNoPerm(err) {
-		return fmt.Errorf("migrate: the server refuses; who migrates needs SCAN, GET, GETRANGE, PTTL, PEXPIRE, SET, DEL, TYPE, EXISTS, TIME, INFO, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", err)
+		return fmt.Errorf("migrate: the server refuses; who migrates needs SCAN, GET, GETRANGE, PTTL, PEXPIRE, SET, DEL, HGETALL, HGET, HSET, HSETNX, HDEL, RPUSH, LTRIM, TYPE, EXISTS, TIME, INFO, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", err)
 	}
 	return err
 }
@@ -246,6 +283,7 @@ func (d *desk) report(f *facts) *Report {
 		Phase: f.record.Phase, Epoch: f.record.Epoch, Pending: f.record.Pending, Since: f.record.Since,
 	}
 	r.Over = f.record.Pending == migrate.NoPhase
+	r.Notes = slices.Clone(d.notes)
 	return r
 }
 

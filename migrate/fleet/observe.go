@@ -252,7 +252,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 	if e.Spread.Sound() {
 		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(spreadBasis(e)), At: e.Until}
 	}
-	if e.Spread.Proved > 0 && len(e.Spread.Contradicted) == 0 {
+	if e.Spread.Proved > 0 {
 		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(census.Measured), At: e.Until}
 	}
 	for _, k := range e.Keys {

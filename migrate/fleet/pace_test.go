@@ -24,11 +24,7 @@ func (f *fleet) among(others int, d time.Duration) {
 // promised is how far the heartbeats of a member are apart, as the server has it.
 func (f *fleet) promised(m *migrate.Member) time.Duration {
 	f.t.Helper()
-	text, err := f.w.Mini.Get(record.MemberKey("", m.ID()))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	s, err := migrate.ParseMember(text)
+	s, err := migrate.ParseMember(f.w.Mini.HGet(record.RosterKey(""), m.ID()))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -25,11 +25,13 @@ const (
 type fleet struct {
 	t *testing.T
 	w *redistest.World
+
+	operator *redistest.Clock // of the machine on which verbs run
 }
 
 func inBubble(t *testing.T, test func(*fleet)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(&fleet{t, redistest.Bubble(t)}) })
+	synctest.Test(t, func(t *testing.T) { test(&fleet{t: t, w: redistest.Bubble(t)}) })
 }
 
 // join registers a program whose scripts work.
@@ -53,7 +55,10 @@ func (f *fleet) timed(cfg migrate.MemberConfig) migrate.MemberConfig {
 
 // options are those of an operator who knows everything.
 func (f *fleet) options(o Options) Options {
-	o.Clock = f.w.Clock(redistest.Skew{})
+	if f.operator == nil {
+		f.operator = f.w.Clock(redistest.Skew{})
+	}
+	o.Clock = f.operator
 	o.Claims = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Idle: time.Minute, Gone: true}
 	return o
 }
@@ -114,6 +119,25 @@ func (f *fleet) to(phase migrate.Phase) {
 		f.beats()
 	}
 }
+
+// testNonce is the roster's in tests that write the record themselves.
+const testNonce = "nonce"
+
+// recorded writes a record, and its roster's nonce.
+func (f *fleet) recorded(r migrate.Record) string {
+	f.t.Helper()
+	if !f.seated(record.NonceField) {
+		f.w.Mini.HSet(record.RosterKey(""), record.NonceField, testNonce)
+	}
+	r.Roster = f.w.Mini.HGet(record.RosterKey(""), record.NonceField)
+	if err := f.w.Mini.Set(record.Key(""), r.String()); err != nil {
+		f.t.Fatal(err)
+	}
+	return r.String()
+}
+
+// seated reports that the roster has a field.
+func (f *fleet) seated(field string) bool { return f.w.Mini.HGet(record.RosterKey(""), field) != "" }
 
 // beats lets every member beat twice.
 func (f *fleet) beats() { f.w.Pass(2*beatEvery + time.Second) }

@@ -12,21 +12,33 @@ import (
 type seat struct {
 	migrate.MemberState
 	bytes string
-	err   error // it cannot be read
+	err   error         // it cannot be read
+	still time.Duration // for how long a heartbeat in the future is known not to have moved
 }
 
 // vanished reports that heartbeats failed to come.
 func (s seat) vanished(serverNow time.Time) bool {
+	if s.ahead(serverNow) {
+		return s.still > record.BeatsMissed*s.Every
+	}
 	return serverNow.Sub(s.Seen) > record.BeatsMissed*s.Every+time.Second
 }
 
 // ahead reports that a heartbeat lies in the future: the server's clock was set back.
 func (s seat) ahead(serverNow time.Time) bool { return s.Seen.Sub(serverNow) > time.Second }
 
-// outlived reports that no lease of a member that stopped at its last heartbeat can still run. A lease
-// may have been taken right after that heartbeat, so one more of them is waited for.
-func (s seat) outlived(serverNow time.Time) bool {
-	return serverNow.Sub(s.Seen) > s.TTL+s.Every
+// outlived reports that no lease of a member that stopped at its last heartbeat can still run.
+func (s seat) outlived(serverNow time.Time) bool { return s.left(serverNow) < 0 }
+
+// over is when they have ended.
+func (s seat) over() time.Time { return record.Over(s.Seen, s.Leaving, s.Renews, s.TTL) }
+
+// left is for how long such a lease may still run.
+func (s seat) left(serverNow time.Time) time.Duration {
+	if s.ahead(serverNow) {
+		return s.over().Sub(s.Seen) - s.still
+	}
+	return s.over().Sub(serverNow)
 }
 
 // who names a member for people.

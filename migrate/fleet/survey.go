@@ -15,7 +15,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -48,8 +47,26 @@ type survey struct {
 	Strangers                          names         // guards and tombstones held by who is not registered
 	Unslotted                          names         // keys beside which no second one can stand in their slot
 
-	members []seat
+	members []seat          // of the roster, which is read after the keys
+	holders []holder        // of M's that depend on a guard or a tombstone
 	records map[string]bool // namespaces that have a record
+}
+
+// holder is an old key and the tag of the getsetlock client that holds it.
+type holder struct{ key, tag string }
+
+// strangers are the holders that are none of the members.
+func (s *survey) strangers(members []seat) {
+	known := map[string]bool{}
+	for _, m := range members {
+		known[m.ID] = true
+	}
+	s.Strangers = names{}
+	for _, h := range s.holders {
+		if !known[h.tag] {
+			s.Strangers.add(h.key)
+		}
+	}
 }
 
 // names are some of many.
@@ -105,30 +122,20 @@ func newSurveyor(mux *wire.Mux, namespace string, d dialect.Dialect, now time.Ti
 	}, nil
 }
 
-// look reads everything. SCAN may return a key twice while the server's tables move; members are told
-// apart by their ids, and for all else an approximate count is enough.
+// look reads everything. SCAN may return a key twice while the server's tables move; holders are told
+// apart by their keys, and for all else an approximate count is enough.
 func (s *surveyor) look(ctx context.Context) (survey, error) {
-	err := s.scan(ctx, s.slice)
-	if err != nil {
+	if err := s.scan(ctx, s.slice); err != nil {
 		return survey{}, err
 	}
-	known := map[string]bool{}
-	for _, m := range s.out.members {
-		known[m.ID] = true
+	for _, key := range slices.Sorted(maps.Keys(s.holders)) {
+		s.out.holders = append(s.out.holders, holder{key, s.holders[key]})
 	}
-	keys := slices.Sorted(maps.Keys(s.holders))
-	for _, key := range keys {
-		if !known[s.holders[key]] {
-			s.out.Strangers.add(key)
-		}
-	}
-	slices.SortFunc(s.out.members, func(a, b seat) int { return strings.Compare(a.ID, b.ID) })
-	s.out.members = slices.CompactFunc(s.out.members, func(a, b seat) bool { return a.ID == b.ID })
 	return s.out, nil
 }
 
 // scan calls fn with one slice of names after another: the namespace's keys,
-// those of its members, all records, and others that are named like them.
+// all records, and others that are named like them.
 func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) error) error {
 	patterns := []string{"*"}
 	if s.namespace != "" {
@@ -145,7 +152,7 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 			if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
 				return err
 			}
-			if i == 1 { // the others have been seen by the first pattern
+			if i > 0 { // the others have been seen by the first pattern
 				keys = slices.DeleteFunc(keys, func(k string) bool { return strings.Contains(k, s.namespace) })
 			}
 			if err := fn(ctx, keys); err != nil {
@@ -186,7 +193,7 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 	var cmds []wire.Command
 	var asked []string
 	for _, key := range keys {
-		if ns, ok := strings.CutPrefix(key, record.Prefix); ok {
+		if ns, ok := record.NamespaceOf(key); ok {
 			s.out.records[ns] = true
 		} else if last, ok := s.wanted(key); ok {
 			asked = append(asked, key)
@@ -218,12 +225,9 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 	return s.attribute(ctx, stamps)
 }
 
-// wanted reports that a key is a member's, or may be a lock of the namespace, and
-// how much of its value is read: up to the byte last, -1 for all.
+// wanted reports that a key may be a lock of the namespace, and how much of its
+// value is read: up to the byte last.
 func (s *surveyor) wanted(key string) (last int, ok bool) {
-	if _, member := s.memberID(key); member {
-		return -1, true
-	}
 	_, mark := guarded(key)
 	if _, remembers := guarded(strings.TrimSuffix(key, look.Suffix)); remembers && !mark {
 		return 0, false // no lock: what a getsetlock client remembers of one
@@ -286,25 +290,11 @@ func (s *surveyor) perhapsOurs(value string) bool {
 	return off.Abs() <= max(s.terms.Greatest, s.dialect.Lease)
 }
 
-// memberID is the id in the name of a member's key.
-func (s *surveyor) memberID(key string) (string, bool) {
-	return strings.CutPrefix(key, record.MemberPrefix+s.namespace+":")
-}
-
 // take counts what stands on a key, and returns the form of what stands on one
 // that old clients take.
 func (s *surveyor) take(key, value string, left int64) form {
-	if id, ok := s.memberID(key); ok {
-		m, err := migrate.ParseMember(value)
-		if err == nil && m.ID != id {
-			err = record.ErrForm
-		}
-		m.ID = id
-		s.out.members = append(s.out.members, seat{m, value, err})
-		return formOther
-	}
 	if l, ok := guarded(key); ok {
-		s.holder(l, value)
+		s.holds(l, value)
 		return formOther
 	}
 	s.out.Keys++
@@ -331,8 +321,8 @@ func (s *surveyor) take(key, value string, left int64) form {
 	return what
 }
 
-// holder notes who holds by a guard or a tombstone: token, bytes on the old key, tag.
-func (s *surveyor) holder(l, mark string) {
+// holds notes who holds by a guard or a tombstone: token, bytes on the old key, tag.
+func (s *surveyor) holds(l, mark string) {
 	parts := strings.Split(mark, " ")
 	if len(parts) < 2 {
 		return

@@ -50,6 +50,7 @@ func TestSurveyAndSweepFindEachSpelling(t *testing.T) {
 				t.Fatal(err)
 			}
 			found, err := s.look(bg)
+			found.strangers(nil)
 			keys := int64(1)
 			if namespace == "" && e == dialect.Plain {
 				keys = 3

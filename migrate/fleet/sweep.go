@@ -149,6 +149,43 @@ func (s *surveyor) sweep(ctx context.Context, beside bool) (swept, error) {
 	return out, err
 }
 
+// sweepStray deletes tombstones in a phase that has none: a fail-over may have brought them back, or a release
+// of a lease that nobody knew of. Nobody may hold by one any more.
+func (d *desk) sweepStray(ctx context.Context, f *facts) error {
+	if !f.strayTombstones() {
+		return nil
+	}
+	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)
+	if err != nil {
+		return err
+	}
+	done, err := s.sweep(ctx, false)
+	if err != nil {
+		return d.refused(fmt.Errorf("deleting tombstones that phase %v does not have: %w; some may be left, and the same verb deletes them", f.record.Phase, err))
+	}
+	if f.survey.Tombstones -= done.Deleted; done.Deleted > 0 {
+		d.notes = append(d.notes, fmt.Sprintf("%d tombstones deleted, which phase %v does not have", done.Deleted, f.record.Phase))
+	}
+	return nil
+}
+
+// strayTombstones reports that tombstones stand that keep old clients out of a fleet in which they work, and
+// that no member can hold by one or put one back.
+func (f *facts) strayTombstones() bool {
+	if f.survey.Tombstones == 0 || f.record.err != nil || !f.record.exists() || f.record.Phase > migrate.Dual || f.record.Pending != migrate.NoPhase {
+		return false
+	}
+	gate := (&desk{}).remains(f)
+	for _, m := range f.members() {
+		for p := range m.Leases {
+			if p >= migrate.Sealed {
+				return false
+			}
+		}
+	}
+	return len(gate.Blocks) == 0
+}
+
 // tombs are those keys that carry a tombstone.
 func (s *surveyor) tombs(ctx context.Context, keys []string) ([]string, error) {
 	keys = slices.DeleteFunc(keys, func(k string) bool {

@@ -4,10 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -28,7 +30,7 @@ func TestTheRegistryOnTheWireIsAsPinned(t *testing.T) {
 	head, _, _ := strings.Cut(string(pinned), "\n\n")
 	var b strings.Builder
 	b.WriteString(head + "\n\n# names\n")
-	for _, name := range []string{record.Key("stock"), record.Key(""), record.MemberKey("stock", "ID"), record.ProbeKey("stock", "ID"), record.SeenKey("stock"), record.LivedKey("stock")} {
+	for _, name := range []string{record.Key("stock"), record.Key(""), record.RosterKey("stock"), record.LogKey("stock"), record.ProbeKey("stock", "ID"), record.SeenKey("stock"), record.LivedKey("stock")} {
 		b.WriteString(name + "\n")
 	}
 	b.WriteString("\n# records\n")
@@ -38,6 +40,12 @@ func TestTheRegistryOnTheWireIsAsPinned(t *testing.T) {
 	b.WriteString("\n# members\n")
 	for _, m := range sampleMembers() {
 		b.WriteString(m.String() + "\n")
+	}
+	b.WriteString("\n# the long gone\n")
+	long := record.Gone{Count: 2001, First: pinnedAt.Add(-24 * time.Hour), Last: pinnedAt, Phase: "dual", Names: []string{"till, on host 3", "a"}}
+	b.WriteString(long.String() + "\n")
+	if got, err := record.ParseGone(long.String()); err != nil || got.String() != long.String() {
+		t.Errorf("read as %v (%v)", got, err)
 	}
 	b.WriteString("\n# what was seen\n")
 	text, err := sampleSighting().text()
@@ -71,18 +79,24 @@ func sampleRecords() []migrate.Record {
 		{Epoch: 2, Phase: migrate.Dual, Since: pinnedAt, Dialect: "Jedis", Fleet: known},
 		{Epoch: 9, Phase: migrate.Dual, Pending: migrate.Sealed, Since: pinnedAt, Dialect: "our own", Fleet: claimed},
 		{Epoch: 10, Phase: migrate.Clean, Pending: migrate.Modern, Since: pinnedAt, Dialect: "RedisPy", Fleet: measured},
+		{
+			Epoch: 4, Phase: migrate.Sealed, Since: pinnedAt, Dialect: "Jedis", Fleet: known, Roster: "q7Bm0xP1aBcD", Run: measured.Server,
+			Every: 50 * time.Second, TTL: 30 * time.Second, Evidence: pinnedAt,
+			Lost: look.Reading{Server: pinnedAt.Sub(time.Unix(0, 0)), Run: measured.Server, Boot: "0f9b/4026531834", Up: 90 * time.Minute},
+		},
 	}
 }
 
 func sampleMembers() []migrate.MemberState {
 	return []migrate.MemberState{
-		{ID: "3nJx0zP1aBcD", Dialect: "Jedis", Seen: pinnedAt, Every: 5 * time.Second},
+		{ID: "3nJx0zP1aBcD", Host: "host3", Dialect: "Jedis", Seen: pinnedAt, Every: 5 * time.Second, Renews: time.Minute},
 		{
 			ID: "9wLm2VtYs4hQ", Name: "till, on host 3 & 4", Dialect: "Jedis", Epoch: 2, Phase: migrate.Dual, Seen: pinnedAt, Every: 5 * time.Second,
 			TTL: 30 * time.Second, Leases: map[migrate.Phase]int{migrate.Observe: 1, migrate.Dual: 20}, Behind: 2 * time.Minute, Ahead: dialect.Zero, Probe: record.ProbeOK,
 		},
 		{
-			ID: "a", Name: "收银台", Dialect: "Page", Epoch: 7, Phase: migrate.Clean, Seen: pinnedAt, Every: time.Second, TTL: time.Hour,
+			ID: "a", Name: "收银台", Dialect: "Page", Epoch: 7, Phase: migrate.Clean, Seen: pinnedAt, Every: time.Minute, Renews: 3 * time.Minute, TTL: time.Hour,
+			Since: pinnedAt.Add(-time.Hour), Leaving: pinnedAt.Add(time.Hour),
 			Leases: map[migrate.Phase]int{migrate.Modern: 2}, Probe: "NOPERM this user has no permissions",
 		},
 	}
@@ -102,6 +116,9 @@ func sampleSighting() Sighting {
 	}
 }
 
+// anotherNonce is what a member offers for a roster that has one already.
+var anotherNonce = regexp.MustCompile(`"" "" [A-Za-z0-9_-]{12}$`)
+
 // registryLife is what a member and the steps send, with scripts by name.
 func (f *fleet) registryLife() string {
 	var b strings.Builder
@@ -114,12 +131,14 @@ func (f *fleet) registryLife() string {
 				continue // after its EVALSHA, which the server did not know
 			}
 			line := c.String()
-			for _, s := range []interface{ SHA() string }{record.Step, record.Beat, record.Forget, record.Sweep} {
+			for _, s := range []interface{ SHA() string }{record.Step, record.Beat, record.Forget, record.Sweep, record.Fold, record.Drop} {
 				line = strings.ReplaceAll(line, s.SHA(), s.(interface{ Name() string }).Name())
 			}
 			if id != "" {
 				line = strings.ReplaceAll(line, id, "ID")
 			}
+			line = strings.ReplaceAll(line, f.w.Mini.HGet(record.RosterKey("ns"), record.NonceField), "NONCE")
+			line = anotherNonce.ReplaceAllString(line, `"" "" OTHER`)
 			b.WriteString(line + "\n")
 		}
 		wire.Forget()
@@ -134,7 +153,7 @@ func (f *fleet) registryLife() string {
 	_, err := Init(bg, wire.Pool(), o)
 	must(err)
 	said("init")
-	m, err := migrate.Join(bg, wire.Pool(), migrate.MemberConfig{Namespace: "ns", Clock: sleepy{f.w.Clock(redistest.Skew{})}})
+	m, err := migrate.Join(bg, wire.Pool(), migrate.MemberConfig{Namespace: "ns", Host: "host", Clock: sleepy{f.w.Clock(redistest.Skew{})}})
 	must(err)
 	id = m.ID()
 	said("join")

@@ -15,8 +15,8 @@ import (
 // words "name=value" in a fixed order. Every reader is strict, so that what it
 // does not know is never taken for something it knows.
 const (
-	Version       = "gsl/2"
-	versionNumber = 2
+	Version       = "gsl/3"
+	versionNumber = 3
 )
 
 // ErrNewer says that a record was written by a newer version of getsetlock.
@@ -24,9 +24,8 @@ const (
 var ErrNewer = errors.New("it was written by a newer version of getsetlock; use that version or a newer one here too")
 
 // ErrOlder says that a record was written by an older version of getsetlock,
-// which knew nothing of clocks that lie off the server's. It is never read in
-// part.
-var ErrOlder = errors.New("an older version of getsetlock wrote it, and this version does not read it: replace the program that wrote it, then delete the key (the record is written anew by init)")
+// whose members stand in keys of their own. It is never read in part.
+var ErrOlder = errors.New("an older version of getsetlock wrote it: stop the programs of that version, then raise it by any step with --go")
 
 // ErrForm says that a text was written by no version of getsetlock.
 var ErrForm = errors.New("it has no form that getsetlock writes; something else uses this name")
@@ -41,16 +40,26 @@ func Line(names, values []string) string {
 	return b.String()
 }
 
+// VersionOf is the number of the version that wrote a text; 0 where none did.
+func VersionOf(text string) int {
+	first, _, _ := strings.Cut(text, " ")
+	version, ok := strings.CutPrefix(first, "gsl/")
+	n, err := strconv.Atoi(version)
+	if !ok || err != nil || n < 1 {
+		return 0
+	}
+	return n
+}
+
 // Words takes a text apart and returns its values. Its names must be those
 // given, in their order.
 func Words(text string, names ...string) ([]string, error) {
 	parts := strings.Split(text, " ")
-	if version, ok := strings.CutPrefix(parts[0], "gsl/"); ok && parts[0] != Version {
-		if n, err := strconv.Atoi(version); err == nil && n > versionNumber {
-			return nil, ErrNewer
-		} else if err == nil && n > 0 {
-			return nil, ErrOlder
-		}
+	switch n := VersionOf(parts[0]); {
+	case n > versionNumber:
+		return nil, ErrNewer
+	case n > 0 && n < versionNumber:
+		return nil, ErrOlder
 	}
 	if parts[0] != Version || len(parts) != len(names)+1 {
 		return nil, ErrForm
@@ -78,8 +87,17 @@ func (r *Reader) Bad(what, text string) {
 
 // Number reads what is not negative.
 func (r *Reader) Number(text string) int64 {
+	n := r.Signed(text)
+	if n < 0 {
+		r.Bad("number", text)
+	}
+	return n
+}
+
+// Signed reads a decimal in the one form that is written.
+func (r *Reader) Signed(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || strconv.FormatInt(n, 10) != text {
+	if err != nil || strconv.FormatInt(n, 10) != text {
 		r.Bad("number", text)
 	}
 	return n
@@ -109,6 +127,14 @@ func (r *Reader) Instant(text string) time.Time {
 	return time.Unix(s, u*1000).UTC()
 }
 
+// MaybeInstant reads what [MaybeInstant] writes.
+func (r *Reader) MaybeInstant(text string) time.Time {
+	if text == None {
+		return time.Time{}
+	}
+	return r.Instant(text)
+}
+
 // Word reads what [Word] writes.
 func (r *Reader) Word(text string) string {
 	plain, err := url.QueryUnescape(text)
@@ -121,6 +147,17 @@ func (r *Reader) Word(text string) string {
 // Instant is the server's clock as seconds and six digits of microseconds.
 func Instant(t time.Time) string {
 	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
+}
+
+// None is the value of what is not known, or is not so.
+const None = "-"
+
+// MaybeInstant is [Instant], or [None] for the zero time.
+func MaybeInstant(t time.Time) string {
+	if t.IsZero() {
+		return None
+	}
+	return Instant(t)
 }
 
 // Millis is d in whole milliseconds, not less than d.

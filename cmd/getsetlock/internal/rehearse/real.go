@@ -109,7 +109,7 @@ var realNamespace, _, _ = strings.Cut(realPrefix, ":")
 // strays are the keys that are named while a rehearsal runs: those of members, and of waiters. A member that dies
 // amid its probe leaves both keys of that.
 var strays = []string{
-	"gsl:member:" + realNamespace + ":*", "gsl:probe:" + realNamespace + ":*", legacy.MarkKey("gsl:probe:" + realNamespace + ":*"),
+	"gsl:roster:" + realNamespace, "gsl:log:" + realNamespace, "gsl:probe:" + realNamespace + ":*", legacy.MarkKey("gsl:probe:" + realNamespace + ":*"),
 	"gsl:*:" + realPrefix + "*",
 }
 

@@ -10,6 +10,14 @@ import (
 
 const migrateSchema = "getsetlock.migrate/1"
 
+// logSchema is that of migrate log.
+const logSchema = "getsetlock.migrate-log/1"
+
+type logDocument struct {
+	Schema  string        `json:"schema"`
+	Entries []fleet.Entry `json:"entries"`
+}
+
 // Document is the document of every verb of migrate. Null is what is not known or was not asked.
 type Document struct {
 	Schema    string          `json:"schema"`
@@ -36,6 +44,9 @@ type migrateMember struct {
 	Phase   *string        `json:"phase"`
 	Epoch   int64          `json:"epoch"`
 	Seen    *string        `json:"seen"`
+	Host    string         `json:"host"`
+	Since   *string        `json:"since"`
+	Leaving *string        `json:"leaving_until"`
 	Leases  int            `json:"leases"`
 	ByPhase map[string]int `json:"leases_by_phase"`
 	TTL     json.Number    `json:"ttl_ms"`
@@ -92,7 +103,7 @@ func migrateDocument(r *fleet.Report) Document {
 	}
 	for _, m := range r.Members {
 		one := migrateMember{
-			ID: m.ID, Name: m.Name, Dialect: m.Dialect, Phase: phaseName(m.Phase), Epoch: m.Epoch, Seen: out.Instant(m.Seen),
+			ID: m.ID, Name: m.Name, Host: m.Host, Since: out.Instant(m.Since), Leaving: out.Instant(m.Leaving), Dialect: m.Dialect, Phase: phaseName(m.Phase), Epoch: m.Epoch, Seen: out.Instant(m.Seen),
 			ByPhase: map[string]int{}, TTL: out.Millis(m.TTL), Behind: out.ClaimMillis(m.Behind), Ahead: out.ClaimMillis(m.Ahead), Probe: m.Probe,
 		}
 		for p, n := range m.Leases {

@@ -161,12 +161,13 @@ func (s *slain) begin() {
 	if s.from != migrate.NoPhase {
 		claimed := func(d time.Duration) migrate.Known { return migrate.Known{Time: d, Source: migrate.Claimed} }
 		s.before = migrate.Record{
-			Epoch: slainEpoch, Phase: s.from, Pending: s.pending, Since: time.Now(), Dialect: "Jedis",
+			Epoch: slainEpoch, Phase: s.from, Pending: s.pending, Since: time.Now(), Dialect: "Jedis", Roster: "nonce",
 			Fleet: migrate.Fleet{
 				Lease: claimed(time.Minute), Greatest: claimed(time.Minute), Spread: claimed(time.Second),
 				Gap: claimed(time.Second), Job: claimed(30 * time.Second),
 			},
 		}.String()
+		s.do("HSET", "gsl:roster:stock", "nonce", "nonce")
 		s.do("SET", slainRecord, s.before)
 		s.join()
 		s.join()
@@ -182,7 +183,7 @@ func (s *slain) begin() {
 			ID: slainMember, Dialect: "Jedis", Epoch: slainEpoch, Phase: s.from, Every: time.Second, Probe: "ok",
 			Seen: time.Now().Add(-time.Hour),
 		}
-		s.do("SET", "gsl:member:stock:"+slainMember, dead.String())
+		s.do("HSET", "gsl:roster:stock", slainMember, dead.String())
 	}
 	if s.lost {
 		s.do("DEL", slainRecord)

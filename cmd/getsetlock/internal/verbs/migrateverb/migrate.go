@@ -38,6 +38,7 @@ join (package migrate, or run --protocol auto) follow it within a heartbeat.
   back      the gate to the phase before; with --go pass it
   clean     the last gate; with --go pass it. Tombstones stay until they end
   sweep     after clean: the tombstones that are left; with --go delete them
+  log       who took which step, from where, by which claims, and whom somebody forgot
 
 Nothing moves without --go, and --go opens no gate that is closed; of init only a new
 beginning after clean needs it. What nobody measured is
@@ -49,7 +50,10 @@ Each verb can be run again at any time, also after it was killed. advance and ba
 take the next step, if its gate is open too; with --to they take the one named or none.
 
 A member is a program that joined. One that vanished closes every gate until it
-returns, or --forget names it: then you say that it is dead.
+returns, or --forget names it: then you say that it is dead. --forget dead names all
+that have vanished and whose leases are over; without --go it lists them. If the server
+may have lost members (it was started again, another one was promoted), a verb with --go
+notes that, and the gates open when the leases of any that are missing are over.
 
 Exit codes: 0 done, or the gate is open; 1 the gate is closed, or what follows upon the
 step is not over yet (run the verb again); 2 wrong use; 3 it could not be done.`
@@ -66,11 +70,12 @@ type migrateFlags struct {
 	watch     bool
 	monitor   bool
 	goes      bool
+	anew      bool
 	asJSON    bool
 }
 
 // migrateVerbs are what stands behind "migrate".
-var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "sweep"}
+var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "sweep", "log"}
 
 // New returns the verb migrate.
 func New(e *out.Env) *cobra.Command {
@@ -119,10 +124,11 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, and none did for the window's length")
 	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean")
 	flags.StringVar(&f.to, "to", "", "advance, back: the step to this phase and no other; where the fleet is there already, do nothing")
-	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry; may be repeated")
+	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry, or, with dead, all whose leases are over; may be repeated")
 	flags.StringSliceVar(&f.refused, "refused", nil, "clean: a user that old clients log in as and that lost its right to take locks, in place of a window; asked by ACL DRYRUN; may be repeated")
 	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for what follows upon a step: acknowledgements, the last tombstone")
 	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and keep for the gates what is seen")
+	flags.BoolVar(&f.anew, "forget-evidence", false, "status: begin anew with what was seen of the old clients, also where watchers run")
 	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: by MONITOR without a break, which costs the server much of its throughput")
 	out.JSONFlag(cmd, &f.asJSON)
 	out.Complete(cmd, "to", out.Choices(phaseNames()...))
@@ -146,7 +152,7 @@ func phaseNames() []string {
 func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	steps := []string{"init", "advance", "back", "clean", "sweep"}
 	moves := []string{"advance", "back"}
-	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "refused": {"status", "plan", "clean"}, "watch": {"status"}, "monitor": {"status"}} {
+	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "refused": {"status", "plan", "clean"}, "watch": {"status"}, "monitor": {"status"}, "forget-evidence": {"status"}} {
 		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
 			return out.WrongUse("--%s is for %s", flag, strings.Join(verbs, ", "))
 		}
@@ -206,6 +212,12 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 	switch verb {
 	case "status":
 		return migrateStatus(e, ctx, pool, f, o, tried)
+	case "log":
+		entries, err := fleet.Log(ctx, pool, o)
+		if err != nil {
+			return out.CouldNot(err, "%s", tried)
+		}
+		return printLog(e, entries, f.asJSON)
 	case "plan":
 		road, err := fleet.Plan(ctx, pool, o)
 		if err != nil {
@@ -242,7 +254,11 @@ func migrated(r *fleet.Report, verb string, goes bool) error {
 }
 
 func migrateStatus(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateFlags, o fleet.Options, tried string) error {
-	r, err := fleet.Status(ctx, pool, o)
+	look := fleet.Status
+	if f.anew {
+		look = fleet.ForgetEvidence
+	}
+	r, err := look(ctx, pool, o)
 	if err != nil {
 		return out.CouldNot(err, "%s", tried)
 	}

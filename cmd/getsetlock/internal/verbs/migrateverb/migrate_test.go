@@ -205,8 +205,8 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 			t.Errorf("%v: %d %s", c.args, s.Code, s.Errors)
 		}
 	}
-	s := tr.Run("migrate", "init", "--namespace", "a:b")
-	if s.Code != out.CodeFailed || !strings.Contains(s.Errors, "without colons") {
+	s := tr.Run("migrate", "init", "--namespace", "a\n")
+	if s.Code != out.CodeFailed || !strings.Contains(s.Errors, "only printable characters") {
 		t.Errorf("%d %s", s.Code, s.Errors)
 	}
 }
@@ -242,6 +242,8 @@ func TestTheRunbookShowsWhatTheCommandPrints(t *testing.T) {
 	}
 	tr := newTroupe(t)
 	scenes := tr.road()
+	tr.World.Addr() // the server is there, and names its run
+	tr.World.Run("c1d4a2d5b8f60718293a4b5c6d7e8f9012345678")
 	next := 0
 	now := block.ReplaceAllStringFunc(string(raw), func(found string) string {
 		m := block.FindStringSubmatch(found)

@@ -40,9 +40,15 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 		fmt.Fprintf(e.Stdout, "no members\n\n")
 		return
 	}
+	seen := func(m migrate.MemberState) string {
+		if !m.Leaving.IsZero() {
+			return "leaving until " + clockTime(m.Leaving)
+		}
+		return out.Rounded(r.ServerNow.Sub(m.Seen)) + " ago"
+	}
 	g := out.NewGrid(out.Left("member"), out.Left("name"), out.Left("phase"), out.Right("seen"), out.Right("leases"), out.Right("behind"), out.Right("ahead"), out.Left("scripts"))
 	for _, m := range r.Members {
-		g.Add(m.ID, out.Dashed(out.Escaped(m.Name)), m.Phase.String(), out.Rounded(r.ServerNow.Sub(m.Seen))+" ago", leasesOf(m),
+		g.Add(m.ID, out.Dashed(out.Escaped(m.Name)), m.Phase.String(), seen(m), leasesOf(m),
 			claimWords(m.Behind), claimWords(m.Ahead), out.Dashed(out.Shortened(m.Probe, 60)))
 	}
 	e.Print(g)
@@ -101,6 +107,33 @@ func evidenceLine(f fleet.Finding) string {
 		line += " [" + clockTime(f.Seen) + "]"
 	}
 	return line
+}
+
+// printLog prints what was done, a line an entry.
+func printLog(e *out.Env, entries []fleet.Entry, asJSON bool) error {
+	if asJSON {
+		return e.PrintJSON(logDocument{Schema: logSchema, Entries: append([]fleet.Entry{}, entries...)})
+	}
+	for _, l := range entries {
+		parts := []string{clockTime(l.At), fmt.Sprintf("epoch %d", l.Epoch)}
+		switch {
+		case l.To != "" && l.From == l.To:
+			parts = append(parts, fmt.Sprintf("the step to %s is over", l.To))
+		case l.To != "":
+			parts = append(parts, fmt.Sprintf("%s to %s", l.From, l.To))
+		case l.Lost:
+			parts = append(parts, "members may have been lost")
+		}
+		for _, who := range l.Forgotten {
+			parts = append(parts, "forgot "+out.Escaped(who))
+		}
+		parts = append(parts, "on "+out.Escaped(l.Who))
+		for _, c := range l.Claims {
+			parts = append(parts, "CLAIMED "+out.OneLine(c))
+		}
+		fmt.Fprintln(e.Stdout, strings.Join(parts, "; "))
+	}
+	return nil
 }
 
 func printRoad(e *out.Env, road *fleet.Road, asJSON bool) error {

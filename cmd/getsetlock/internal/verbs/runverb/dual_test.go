@@ -19,12 +19,13 @@ import (
 func recorded(s *clitest.Stage, phase migrate.Phase) {
 	s.T.Helper()
 	r := migrate.Record{
-		Epoch: 7, Phase: phase, Since: s.World.ServerNow(), Dialect: "Jedis",
+		Epoch: 7, Phase: phase, Since: s.World.ServerNow(), Dialect: "Jedis", Roster: "nonce",
 		Fleet: migrate.Fleet{Lease: migrate.Known{Time: 20 * time.Second, Source: migrate.Claimed}},
 	}
 	if err := s.World.Mini.Set("gsl:phase:stock", r.String()); err != nil {
 		s.T.Fatal(err)
 	}
+	s.World.Mini.HSet("gsl:roster:stock", "nonce", "nonce")
 }
 
 func TestDualHoldsAGuardBesideItsToken(t *testing.T) {
@@ -70,9 +71,12 @@ func TestAutoActsByThePhaseOfTheRecordAndSaysGoodbye(t *testing.T) {
 		touch(t, file)
 		s.Want(<-st.Done, 0, st.Out.String(), "")
 		for _, key := range s.World.Mini.Keys() {
-			if strings.HasPrefix(key, "gsl:member:") || strings.HasPrefix(key, "gsl:probe:") {
+			if strings.HasPrefix(key, "gsl:probe:") {
 				t.Errorf("%v: left behind: %q", phase, key)
 			}
+		}
+		if n := registered(s); n != 0 {
+			t.Errorf("%v: %d members", phase, n)
 		}
 	}
 }
@@ -86,7 +90,7 @@ func TestAutoTakesNoLockWithoutARecordOrOutsideItsNamespace(t *testing.T) {
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --mode verbatim", "stock:1", "echo no")...), 125, "", "--mode is not for --protocol auto")
 	s.Want(s.Run(clitest.TokenScript("--protocol dual --replicas 1", "stock:1", "echo no")...), 125, "", "--replicas is not for --protocol dual")
 	s.Want(s.Run(clitest.TokenScript("--protocol fast", "stock:1", "echo no")...), 125, "", "there are modern, legacy, dual, auto")
-	wantKeys(s, "gsl:phase:stock")
+	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
 }
 
 // TestAutoGoesByTheRecordedTimes: the record knows of leases of 20 s, which no lock of ours may outlast.
@@ -95,26 +99,23 @@ func TestAutoGoesByTheRecordedTimes(t *testing.T) {
 	recorded(s, migrate.Dual)
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --ttl 30s", "stock:1", "echo no")...), 125, "", "--ttl 30s is too long")
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 30s", "stock:1", "echo no")...), 125, "", "--keep 30s exceeds")
-	wantKeys(s, "gsl:phase:stock")
+	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
+}
+
+// registered is how many members migrate status shows.
+func registered(s *clitest.Stage) int {
+	return len(clitest.DocumentOf[migrateverb.Document](s.T, s.Run("migrate", "status", "--namespace", "stock", "--json")).Members)
 }
 
 func TestWhoKeepsTheKeyStaysRegisteredUntilItIsFree(t *testing.T) {
 	s := clitest.NewStage(t)
 	recorded(s, migrate.Dual)
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 10s", "stock:1", ":")...), 0, "", "")
-	registered := func() (n int) {
-		for _, key := range s.World.Mini.Keys() {
-			if strings.HasPrefix(key, "gsl:member:stock:") {
-				n++
-			}
-		}
-		return n
-	}
-	if registered() != 1 || !s.World.Mini.Exists("stock:1") {
+	if registered(s) != 1 || !s.World.Mini.Exists("stock:1") {
 		t.Errorf("left: %q", s.World.Mini.Keys())
 	}
 	s.World.Pass(13 * time.Second)
-	if registered() != 0 || s.World.Mini.Exists("stock:1") {
+	if registered(s) != 0 || s.World.Mini.Exists("stock:1") {
 		t.Errorf("left: %q", s.World.Mini.Keys())
 	}
 }

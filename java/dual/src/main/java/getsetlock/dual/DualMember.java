@@ -1,7 +1,9 @@
 package getsetlock.dual;
 
 import java.io.UnsupportedEncodingException;
+import java.net.InetAddress;
 import java.net.URLEncoder;
+import java.net.UnknownHostException;
 import java.security.SecureRandom;
 import java.util.Arrays;
 import java.util.Base64;
@@ -43,11 +45,15 @@ public final class DualMember implements AutoCloseable {
     /** The old clients' dialect that {@link DualLock} can write: jedis-lock 1.0.0. */
     static final String DIALECT = "Jedis";
 
-    private static final String VERSION = "gsl/2";
+    private static final String VERSION = "gsl/3";
     private static final String[] RECORD = {
-        "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server"
+        "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server",
+        "roster", "run", "every", "ttl", "lost", "evidence"
     };
+    private static final int RECORD_EVERY = 15; // where the greatest of all members stand
+    private static final int RECORD_TTL = 16;
     private static final SecureRandom RANDOM = new SecureRandom();
+    private static final String HOST = host();
 
     // How far heartbeats are apart where the service does not say so: MEMBER_EVERY for each member, within bounds.
     private static final long LEAST_EVERY = 5_000;
@@ -55,6 +61,8 @@ public final class DualMember implements AutoCloseable {
     private static final long GREATEST_EVERY = 60_000;
     private static final long BEATS_COUNTED = 4;
     private static final long LIVED_FOR = 3_600_000;
+    private static final int BEATS_MISSED = 3;
+    private static final long LEAST_RENEWALS = 60_000;
 
     private final JedisPool pool;
     private final String namespace;
@@ -71,6 +79,7 @@ public final class DualMember implements AutoCloseable {
     private long paidNanos;   // up to when this member's time is in the sum that members share
     private long summedNanos; // when that sum was read for its growth
     private long sum = -1;
+    private String since = "-"; // when this service joined, by the server's clock
 
     // Guarded by this.
     private long every; // when the next heartbeat comes, as the last one promised
@@ -78,6 +87,9 @@ public final class DualMember implements AutoCloseable {
     private Phase phase = Phase.NONE;
     private long epoch;
     private long longestTtl;
+    private long told;        // the longest lease that the server knows this service may take
+    private boolean ended;    // it has said goodbye
+    private long heardNanos;  // before the last round was sent in which the server answered everything
     private long freshNanos;
     private String probe = "";
     private long probed = -1;
@@ -110,6 +122,7 @@ public final class DualMember implements AutoCloseable {
         this.every = fixed ? everyMillis : LEAST_EVERY;
         this.nextEvery = every;
         this.paidNanos = System.nanoTime();
+        this.heardNanos = paidNanos;
         this.id = random(9);
         this.why = "there is no record " + recordKey() + ": begin with getsetlock migrate init";
         refresh();
@@ -138,19 +151,21 @@ public final class DualMember implements AutoCloseable {
         return phase;
     }
 
-    /** The phase for an attempt, which counts as a lease until {@link #end}. */
+    /**
+     * The phase for an attempt, which counts as a lease until {@link #end}. The server is told before the first lease and before
+     * a longer one. Refuses after a goodbye, and while three heartbeats or more went unanswered: a gate may take this service
+     * for dead then.
+     */
     Phase begin(String key, long ttlMillis) {
         if (!key.startsWith(namespace)) {
             throw new IllegalArgumentException("the namespace " + namespace + " does not own the key " + key);
         }
-        if (overdue()) {
-            try {
-                refresh();
-            } catch (JedisException away) {
-                // What was known holds on.
-            }
-        }
+        asks(ttlMillis);
+        RuntimeException late = catchUp();
         synchronized (this) {
+            if (ended) {
+                throw new IllegalStateException("member " + id + " has said goodbye; join again to take locks");
+            }
             if (phase == Phase.NONE) {
                 throw new IllegalStateException("no phase, no lock: " + why);
             }
@@ -158,10 +173,61 @@ public final class DualMember implements AutoCloseable {
                 throw new IllegalStateException("the fleet is in phase observe, in which this service must still take its"
                         + " old lock: put this class to work from phase dual on");
             }
-            longestTtl = Math.max(longestTtl, ttlMillis);
+            if (silentMillis() > BEATS_MISSED * every || ttlMillis > told) {
+                throw new IllegalStateException("the server answered no heartbeat for " + silentMillis() + " ms: no lock is taken", late);
+            }
             leases.merge(phase, 1, Integer::sum);
             return phase;
         }
+    }
+
+    /** Notes that leases of that length will be asked for, which the next round says. */
+    synchronized void asks(long ttlMillis) {
+        longestTtl = Math.max(longestTtl, ttlMillis);
+    }
+
+    /** Makes a round where one is due before a lease may be taken; what was known holds on if that fails, and is returned. */
+    private RuntimeException catchUp() {
+        synchronized (round) {
+            synchronized (this) {
+                if (ended || !overdue() && longestTtl <= told) {
+                    return null;
+                }
+            }
+            try {
+                refresh();
+                return null;
+            } catch (JedisException away) {
+                return away;
+            }
+        }
+    }
+
+    /** Whether leases may still be renewed: for three periods or a minute after the last answered heartbeat. */
+    boolean renews() {
+        synchronized (this) {
+            if (silentMillis() <= renewals(every)) {
+                return true;
+            }
+        }
+        catchUp();
+        synchronized (this) {
+            return silentMillis() <= renewals(every);
+        }
+    }
+
+    private static long renewals(long every) {
+        return Math.max(BEATS_MISSED * every, LEAST_RENEWALS);
+    }
+
+    /** For how long the server has answered no round. Called with this locked. */
+    private long silentMillis() {
+        return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - heardNanos);
+    }
+
+    /** The phase that was read last. */
+    synchronized boolean below(Phase limit) {
+        return phase.compareTo(limit) < 0;
     }
 
     /** Nothing is held any more under an attempt of that phase, for certain. */
@@ -182,7 +248,7 @@ public final class DualMember implements AutoCloseable {
     }
 
     String probeKey() {
-        return "gsl:probe:" + namespace + ":" + id;
+        return "gsl:probe:" + inName() + ":" + id;
     }
 
     private synchronized boolean overdue() {
@@ -208,22 +274,30 @@ public final class DualMember implements AutoCloseable {
     }
 
     /**
-     * One round: read the record, take up its phase, try the scripts where that is due, and say so. A phase is acted by
-     * only after the server knows this member, so that no lock of a stranger is taken: who has none says first what it will do.
+     * One round: say that this service is there, read the record, take up its phase, try the scripts where that is due, and say
+     * what changed. The field of the roster is written before the record is read, and a phase is acted by only then: a verb
+     * that reads the two in the other order sees this service, or finds the record changed.
      */
     public void refresh() {
         synchronized (round) {
+            synchronized (this) {
+                if (ended) {
+                    throw new IllegalStateException("member " + id + " has said goodbye; join again to take locks");
+                }
+            }
             said = null;
             long asked = System.nanoTime();
-            long lived = -1;
-            if (phase() == Phase.NONE) {
-                introduce(asked);
-            } else {
-                lived = read(asked);
+            boolean enters;
+            synchronized (this) {
+                enters = overdue();
             }
+            long lived = enters ? enter(asked) : read(asked);
             tryProbe();
             if (!saying(epoch(), phase().word()).equals(said)) {
-                publish(epoch(), phase().word());
+                publish(false);
+            }
+            synchronized (this) {
+                heardNanos = asked;
             }
             if (lived >= 0) {
                 pace(asked, lived);
@@ -231,19 +305,19 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** Reads the record and says by what this service is about to act. */
-    private void introduce(long asked) {
-        String[] found = parse(get(recordKey()));
-        if (found != null && found[4].equals(dialect)) {
-            publish(Long.parseLong(found[0]), found[1]);
-        } else {
-            publish(epoch(), phase().word());
-        }
-        take(found, asked);
+    /** Writes the field, whether it is there or not, and reads the record afterwards. */
+    private long enter(long asked) {
+        long ttl = publish(true);
+        takeUp(get(recordKey()), ttl, asked);
+        return -1;
     }
 
-    /** Takes up the record, and is the sum of all members' time, or -1 for who may not count them. */
+    /** Beats, takes up the record, and is the sum of all members' time, or -1 for who may not count them. */
     private long read(long asked) {
+        long ttl = publish(false);
+        if (ttl < 0) {
+            return enter(asked); // the roster was lost, or somebody took this service for dead
+        }
         Response<String> record;
         Response<Long> lived;
         try (Jedis jedis = pool.getResource()) {
@@ -253,11 +327,36 @@ public final class DualMember implements AutoCloseable {
             message.pexpire(livedKey(), LIVED_FOR);
             message.sync();
         }
-        take(parse(record.get()), asked);
+        takeUp(record.get(), ttl, asked);
         try {
             return lived.get();
         } catch (JedisDataException refused) {
             return -1;
+        }
+    }
+
+    /** Raises what the record keeps of all members, where this one says more, and takes it up then. */
+    private void takeUp(String text, long ttl, long asked) {
+        String[] found = parse(text);
+        while (found != null && (Long.parseLong(found[RECORD_TTL]) < ttl || Long.parseLong(found[RECORD_EVERY]) < nextEvery)) {
+            String[] raised = found.clone();
+            raised[RECORD_TTL] = Long.toString(Math.max(Long.parseLong(found[RECORD_TTL]), ttl));
+            raised[RECORD_EVERY] = Long.toString(Math.max(Long.parseLong(found[RECORD_EVERY]), nextEvery));
+            StringBuilder line = new StringBuilder(VERSION);
+            for (int i = 0; i < RECORD.length; i++) {
+                line.append(' ').append(RECORD[i]).append('=').append(raised[i]);
+            }
+            Object done = eval(pool, Scripts.STEP, Collections.singletonList(recordKey()), Arrays.asList(text, line.toString()));
+            if (((Long) done) == 1) {
+                found = raised;
+                break;
+            }
+            text = get(recordKey());
+            found = parse(text);
+        }
+        take(found, asked);
+        synchronized (this) {
+            told = ttl;
         }
     }
 
@@ -331,27 +430,43 @@ public final class DualMember implements AutoCloseable {
     private String head(long epoch, String phase) {
         StringBuilder held = new StringBuilder();
         leases.forEach((p, n) -> held.append(held.length() == 0 ? "" : ",").append(p.word()).append(':').append(n));
-        return VERSION + " id=" + id + " name=" + word(name) + " dialect=" + word(dialect) + " epoch=" + epoch + " phase=" + phase
-                + " every=" + nextEvery + " ttl=" + longestTtl + " leases=" + (held.length() == 0 ? "-" : held)
+        return VERSION + " id=" + id + " name=" + word(name) + " host=" + word(HOST) + " dialect=" + word(dialect) + " epoch=" + epoch + " phase=" + phase
+                + " every=" + nextEvery + " renews=" + renewals(nextEvery) + " ttl=" + longestTtl
+                + " leases=" + (held.length() == 0 ? "-" : held)
                 + " behind=" + (behind.get() == null ? "-" : behind.get()) + " ahead=-" // a guard needs no bound ahead
-                + " probe=" + word(probe) + " seen=";
+                + " probe=" + word(probe) + " since=" + since + " leaving=- seen=";
     }
 
-    private void publish(long epoch, String phase) {
-        String head = promise(epoch, phase);
-        eval(pool, Scripts.BEAT, Collections.singletonList(memberKey()), Arrays.asList(head, "", ""));
-        promised(epoch, phase);
+    /**
+     * Writes the heartbeat and is the longest lease that it says, or -1 if the roster has no such field: a heartbeat that does
+     * not enter makes none.
+     */
+    private long publish(boolean enter) {
+        long[] ttl = new long[1];
+        String head = promise(ttl);
+        List<String> args = Arrays.asList(id, head, "", "", enter ? random(9) : "");
+        Object reply = eval(pool, Scripts.BEAT, Collections.singletonList(rosterKey()), args);
+        if (!(reply instanceof List)) {
+            return -1;
+        }
+        if (since.equals("-")) {
+            List<?> at = (List<?>) reply;
+            since = at.get(0) + "." + String.format(Locale.ROOT, "%06d", Long.parseLong(at.get(1).toString()));
+        }
+        promised();
+        return ttl[0];
     }
 
     /** A heartbeat about to be sent. While it is not known which promise stands, the sooner one is held to. */
-    private synchronized String promise(long epoch, String phase) {
+    private synchronized String promise(long[] ttl) {
         every = Math.min(every, nextEvery);
-        return head(epoch, phase);
+        ttl[0] = longestTtl;
+        return head(epoch, phase.word());
     }
 
-    private synchronized void promised(long epoch, String phase) {
+    private synchronized void promised() {
         every = nextEvery;
-        said = saying(epoch, phase);
+        said = saying(epoch, phase.word());
     }
 
     /** What is said anew as soon as it changed. The rest waits for the next heartbeat. */
@@ -381,12 +496,13 @@ public final class DualMember implements AutoCloseable {
     }
 
     /**
-     * Takes this service out of the registry after waiting for its leases to end. If some are left, or the server is away,
+     * Ends this member, and takes it out of the registry after its leases have ended; from the call on no lock is taken. If some are left, or the server is away,
      * it stays registered and closes every gate until a human names it (--forget).
      */
     public void goodbye(long waitMillis) throws InterruptedException {
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMillis);
         synchronized (this) {
+            ended = true;
             for (long left = waitMillis; !leases.isEmpty(); left = TimeUnit.NANOSECONDS.toMillis(until - System.nanoTime())) {
                 if (left <= 0) {
                     throw new IllegalStateException("member " + id + " still has leases: release them before goodbye");
@@ -396,7 +512,7 @@ public final class DualMember implements AutoCloseable {
         }
         close();
         try (Jedis jedis = pool.getResource()) {
-            jedis.del(memberKey());
+            jedis.hdel(rosterKey(), id);
         }
     }
 
@@ -411,16 +527,21 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    private String recordKey() {
-        return "gsl:phase:" + namespace;
+    /** The namespace as it stands in the names of the registry's keys. */
+    private String inName() {
+        return namespace.replace("%", "%25").replace(":", "%3A").replace("{", "%7B").replace("}", "%7D");
     }
 
-    private String memberKey() {
-        return "gsl:member:" + namespace + ":" + id;
+    private String recordKey() {
+        return "gsl:phase:" + inName();
+    }
+
+    private String rosterKey() {
+        return "gsl:roster:" + inName();
     }
 
     private String livedKey() {
-        return "gsl:lived:" + namespace;
+        return "gsl:lived:" + inName();
     }
 
     private String get(String key) {
@@ -437,6 +558,15 @@ public final class DualMember implements AutoCloseable {
             } catch (JedisNoScriptException unknown) {
                 return jedis.eval(script.source, keys, args);
             }
+        }
+    }
+
+    /** The machine's name, for people; empty where it has none. */
+    private static String host() {
+        try {
+            return InetAddress.getLocalHost().getHostName();
+        } catch (UnknownHostException unknown) {
+            return "";
         }
     }
 

@@ -1,0 +1,71 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+// since is what still counts of a sighting: what was seen after an instant from
+// which the evidence begins anew, and within the time for which any counts. What
+// has no date cannot lapse.
+func (s Sighting) since(anew, now time.Time) Sighting {
+	from := now.Add(-sightingTTL)
+	if anew.After(from) {
+		from = anew
+	}
+	for _, f := range []*Fact{&s.Lease, &s.Greatest, &s.Spread, &s.Proved, &s.Gap, &s.Job, &s.Behind, &s.Ahead, &s.BehindProved, &s.AheadProved} {
+		if f.Known() && !f.At.IsZero() && f.At.Before(from) {
+			*f = Fact{}
+		}
+	}
+	if s.Until.IsZero() || anew.IsZero() {
+		return s
+	}
+	quiet := map[Watch]time.Duration{}
+	for w, d := range s.Quiet {
+		quiet[w] = min(d, max(0, s.Until.Sub(anew)))
+	}
+	s.Quiet = quiet
+	return s
+}
+
+// ForgetEvidence begins anew with what was seen of the old clients: nothing of
+// before counts at a gate any more, also where watchers go on that remember it.
+// What was claimed stays.
+func ForgetEvidence(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	d, err := open(pool, o)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	for {
+		f, err := d.gather(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if f.record.err != nil || !f.record.exists() {
+			return d.closed(f, f.record.Phase, "", ""), nil
+		}
+		next := f.record.Record
+		next.Evidence = f.now
+		made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
+		if errors.Is(err, errRaced) {
+			continue
+		}
+		if err != nil {
+			return nil, d.refused(err)
+		}
+		if _, err := d.mux.Do(ctx, "DEL", record.SeenKey(d.opts.Namespace)); err != nil {
+			return nil, d.refused(err)
+		}
+		f.record = made
+		r := d.report(f)
+		r.note("what was seen of old clients before now counts no more; the window begins anew")
+		return r, nil
+	}
+}

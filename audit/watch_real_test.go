@@ -96,7 +96,7 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 			defer pool.Close()
 			var record bytes.Buffer
 			cfg := Config{
-				Config:  census.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute},
+				Config:  census.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Gap: 5 * time.Second},
 				For:     2500 * time.Millisecond,
 				Monitor: short,
 				Record:  &record,

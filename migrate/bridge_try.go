@@ -78,7 +78,7 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 		return nil, b.held(k, seen)
 	}
 	b.judge.Forget(k.l)
-	b.judge.Polite().Took(k.l, began)
+	g.turn = b.judge.Polite().Took(k.l, began)
 	if took == tookOver {
 		b.count.takeovers.Add(1)
 	}

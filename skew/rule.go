@@ -89,6 +89,9 @@ const (
 	ruleRunID
 	// rulePause: the window before clean is as long as old clients pause, so that none of them comes back.
 	rulePause
+	// ruleLeftIsNobodys: an attempt that meets an old client deletes M only where M says that nobody holds. Without
+	// it whatever M is there.
+	ruleLeftIsNobodys
 )
 
 var ruleNames = [...]string{
@@ -103,6 +106,7 @@ var ruleNames = [...]string{
 	"an empty registry closes every gate",
 	"stamp beyond every clock", "a look read after its reply", "a look ages by elapsed time", "bounds of one run id",
 	"a window as long as old clients pause",
+	"a key that is left is nobody's",
 }
 
 func (r Rule) String() string {

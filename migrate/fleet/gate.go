@@ -37,6 +37,10 @@ type Gate struct {
 type Claims struct {
 	Lease, Greatest, Job time.Duration
 
+	// LeaseChecked claims that Lease was looked up once more where it is configured,
+	// although what old clients write looks like a smaller one.
+	LeaseChecked bool
+
 	// Spread, Gap, Behind and Ahead are as in [dialect.Terms]: dialect.Zero claims
 	// zero. A claimed Behind or Ahead speaks of every server that may be promoted.
 	Spread, Gap, Behind, Ahead time.Duration
@@ -60,10 +64,10 @@ type facts struct {
 	sighting  Sighting
 	unread    error // why there is no sighting, though something stands there
 	server    serverInfo
-	rights    []rights     // of the users in Options.Refused
 	nonce     string       // the roster's
 	gone      gone         // the roster's count of members gone for long
 	reading   look.Reading // the server's clock and this machine's, when the roster was read
+	rights    []rights     // of the users in Options.Refused
 }
 
 func (f *facts) members() []seat { return f.survey.members }

@@ -342,3 +342,27 @@ func TestLogSaysWhoSteppedByWhichClaims(t *testing.T) {
 		}
 	})
 }
+
+// TestLongLeasesTellTheLedgerFromTheStart: what a program is configured for is
+// known before its first attempt, which is then one message.
+func TestLongLeasesTellTheLedgerFromTheStart(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.to(migrate.Observe)
+		m := f.join(migrate.MemberConfig{})
+		b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, LongLeases: true, Clock: f.w.Clock(redistest.Skew{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		c, err := lock.New(b, lock.Config{TTL: 10 * time.Minute, Clock: f.w.Clock(redistest.Skew{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(bg)
+		f.beats()
+		said, err := migrate.ParseMember(f.w.Mini.HGet(record.RosterKey(""), m.ID()))
+		if err != nil || said.TTL != 10*time.Minute || f.at(migrate.Observe).TTL != 10*time.Minute {
+			t.Errorf("the roster says %v (%v), the record %v", said.TTL, err, f.at(migrate.Observe).TTL)
+		}
+	})
+}

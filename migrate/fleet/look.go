@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -163,9 +164,17 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 		return nil, err
 	}
 	f.sighting, f.unread = parseSighting(seen)
-	f.server = readInfo(redis.String(replies[2].Value, replies[2].Err))
-	f.server.runID = readInfo(redis.String(replies[3].Value, replies[3].Err)).runID
-	d.otherRun(ctx, &f.server)
+	if f.server, err = infoOf(replies[2]); err != nil {
+		return nil, err
+	}
+	server, err := infoOf(replies[3])
+	if err != nil {
+		return nil, err
+	}
+	f.server.runID = server.runID
+	if err := d.otherRun(ctx, &f.server); err != nil {
+		return nil, err
+	}
 	if f.server.cluster {
 		f.server.shards = shards(redis.String(d.mux.Do(ctx, "CLUSTER", "INFO")))
 	}
@@ -186,17 +195,43 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	return f, err
 }
 
-// otherRun asks on a second connection which server it is. Where the two are told different run ids, as by a
-// proxy, none of them says anything.
-func (d *desk) otherRun(ctx context.Context, s *serverInfo) {
+// otherRun asks on a second connection which server it is. Where the two are told different run ids, and again
+// when both are asked anew, as by a proxy, none of them says anything. A fail-over ends: both are told the same then.
+func (d *desk) otherRun(ctx context.Context, s *serverInfo) error {
 	if s.runID == "" {
 		s.noRun = "the server names no run id (INFO)"
-		return
+		return nil
 	}
-	other := readInfo(redis.String(d.second.Do(ctx, "INFO", "server")))
-	if other.runID != s.runID {
-		s.runID, s.noRun = "", "two connections were told different run ids, as by a proxy before several servers"
+	for range asksOfRun {
+		var told [2]string
+		for i, mux := range []*wire.Mux{d.second, d.mux} {
+			var reply wire.Reply
+			reply.Value, reply.Err = mux.Do(ctx, "INFO", "server")
+			info, err := infoOf(reply)
+			if err != nil {
+				return err
+			}
+			told[i] = info.runID
+		}
+		if s.runID = told[0]; told[0] == told[1] {
+			return nil
+		}
 	}
+	s.runID, s.noRun = "", "two connections were told different run ids, as by a proxy before several servers"
+	return nil
+}
+
+// asksOfRun is how often two connections are asked which server it is.
+const asksOfRun = 3
+
+// infoOf reads a reply to INFO. Only a server that refuses says nothing of itself: a connection that ended may be
+// that of one that was replaced.
+func infoOf(r wire.Reply) (serverInfo, error) {
+	var refused redis.Error
+	if r.Err != nil && !errors.As(r.Err, &refused) {
+		return serverInfo{}, r.Err
+	}
+	return readInfo(redis.String(r.Value, r.Err)), nil
 }
 
 func (d *desk) serverNow(ctx context.Context) (time.Time, error) {

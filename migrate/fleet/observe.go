@@ -17,6 +17,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -36,8 +37,15 @@ type ObserverConfig struct {
 	// Dialect is what the old clients write. Defaults to [dialect.Jedis].
 	Dialect dialect.Dialect
 
-	// Lease is what all old clients add to their clocks, if they all have the same. Defaults to a guess.
-	Lease time.Duration
+	// Lease and Greatest are the smallest and the greatest lease of the old clients,
+	// and Gap the longest time that an attempt of theirs takes, in the form of
+	// [dialect.Terms]. What is not given is taken from what the record has as claimed.
+	// Without a lease, leases are guessed and nothing is measured of clocks; without a
+	// gap nothing bounds a clock from above, nor the spread.
+	Lease, Greatest, Gap time.Duration
+
+	// LeaseChecked and OwnConnections are claims, as in [census.Config].
+	LeaseChecked, OwnConnections bool
 
 	// Idle is the longest pause between two attempts of one old client. What is
 	// found of their clocks counts as measured after a window of that length, and
@@ -151,12 +159,14 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
-		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease, Idle: o.cfg.Idle},
+		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Idle: o.cfg.Idle},
 		Timeout:   o.cfg.Timeout,
 		Clock:     o.cfg.Clock,
 		Seen:      seen,
 		SeenEvery: o.cfg.Every,
 	}
+	c.Lease, c.Greatest, c.Gap = o.cfg.Lease, o.cfg.Greatest, o.cfg.Gap
+	c.LeaseChecked, c.OwnConnections = o.cfg.LeaseChecked, o.cfg.OwnConnections
 	if o.cfg.Monitor {
 		c.Monitor = audit.MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute}
 	}
@@ -176,7 +186,31 @@ func (o *observer) begin(ctx context.Context) error {
 	if now, ok := o.reading(ctx); ok {
 		o.began = now
 	}
+	stored, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace)))
+	if err != nil {
+		return fmt.Errorf("migrate: reading %s: %w", record.Key(o.cfg.Namespace), err)
+	}
+	o.cfg.claimed(stored.Record.Fleet)
 	return nil
+}
+
+// claimed takes what the record has as claimed where nobody says otherwise. What was
+// measured is no claim.
+func (c *ObserverConfig) claimed(fl migrate.Fleet) {
+	for _, k := range []struct {
+		into  *time.Duration
+		known migrate.Known
+	}{{&c.Lease, fl.Lease}, {&c.Greatest, fl.Greatest}, {&c.Gap, fl.Gap}} {
+		if *k.into == 0 && k.known.Source == migrate.Claimed {
+			*k.into = k.known.Time
+			if k.into == &c.Gap {
+				c.Gap = dialect.Claim(k.known.Time)
+			}
+		}
+	}
+	if c.Lease == 0 || c.Greatest < c.Lease {
+		c.Greatest = 0 // it defaults to the smallest
+	}
 }
 
 // keep writes one result. Where another observer is at work, who began earlier and proves as much, his
@@ -239,7 +273,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
 		Format: sightingFormat, Observer: observer, From: e.From, Until: e.Until,
-		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
+		Lease: factOf(e.SmallestLease), LeaseLooks: factOf(e.LeaseLooks), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}

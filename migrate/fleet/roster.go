@@ -44,7 +44,15 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	}
 	f.record = again
 	f.reading.Boot, f.reading.Up = d.clock.Boot()
-	replies := d.mux.Batch(ctx, []wire.Command{wire.Cmd("HGETALL", record.RosterKey(d.opts.Namespace)), wire.Cmd("TIME")})
+	replies := d.mux.Batch(ctx, []wire.Command{wire.Cmd("HGETALL", record.RosterKey(d.opts.Namespace)), wire.Cmd("TIME"), wire.Cmd("INFO", "server")})
+	// The roster is that of the server that was asked before and is asked after it, or another one was promoted.
+	server, err := infoOf(replies[2])
+	if err != nil {
+		return false, err
+	}
+	if run := server.runID; f.server.runID != "" && run != f.server.runID {
+		return false, nil
+	}
 	fields, err := redis.StringMap(replies[0].Value, replies[0].Err)
 	if err != nil {
 		return false, err

@@ -63,13 +63,16 @@ type Sighting struct {
 	Counted *counted `json:"counted,omitempty"`
 
 	// What follows is gathered from all observers since the evidence was last begun anew.
-	Lease    Fact `json:"smallest_lease"`
-	Greatest Fact `json:"greatest_lease"`
-	Spread   Fact `json:"spread"`        // guaranteed; unknown unless all that matters was bounded
-	Proved   Fact `json:"spread_proved"` // their clocks were at least so far apart
-	Gap      Fact `json:"longest_gap"`
-	Job      Fact `json:"longest_hold"`
-	Pause    Fact `json:"longest_pause"` // between two attempts on one key
+	Lease Fact `json:"smallest_lease"`
+	// LeaseLooks is a smaller lease than the given one that fits better what an old
+	// client writes.
+	LeaseLooks Fact `json:"lease_looks,omitzero"`
+	Greatest   Fact `json:"greatest_lease"`
+	Spread     Fact `json:"spread"`        // guaranteed; unknown unless all that matters was bounded
+	Proved     Fact `json:"spread_proved"` // their clocks were at least so far apart
+	Gap        Fact `json:"longest_gap"`
+	Job        Fact `json:"longest_hold"`
+	Pause      Fact `json:"longest_pause"` // between two attempts on one key
 
 	// Server is the run id of the server by whose clock the next four were seen.
 	// Under another one they say nothing.
@@ -179,7 +182,7 @@ func (s Sighting) with(before Sighting) Sighting {
 	if before.Format == "" {
 		return s
 	}
-	s.Lease = lesser(s.Lease, before.Lease)
+	s.Lease, s.LeaseLooks = lesser(s.Lease, before.Lease), lesser(s.LeaseLooks, before.LeaseLooks)
 	s.Greatest, s.Spread = greater(s.Greatest, before.Greatest), greater(s.Spread, before.Spread)
 	s.Proved = greater(s.Proved, before.Proved)
 	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)

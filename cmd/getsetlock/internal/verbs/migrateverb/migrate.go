@@ -69,6 +69,7 @@ type migrateFlags struct {
 	wait      time.Duration
 	watch     bool
 	monitor   bool
+	own       bool
 	goes      bool
 	anew      bool
 	asJSON    bool
@@ -114,6 +115,7 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.namespace, "namespace", "", "the keys that begin with this text (default all keys)")
 	out.PositiveVar(flags, &f.claims.Lease, "lease", 0, "claim: the old clients' smallest lease")
+	flags.BoolVar(&f.claims.LeaseChecked, "lease-checked", false, "claim: --lease was looked up again, although what is written looks like a smaller one")
 	out.PositiveVar(flags, &f.claims.Greatest, "greatest", 0, "claim: their greatest lease (default the smallest)")
 	out.ClaimVar(flags, &f.claims.Spread, "spread", "claim: how far their clocks are apart at most")
 	out.ClaimVar(flags, &f.claims.Behind, "behind", "claim: how far the slowest old client's clock is behind the server's at most, also after a fail-over (default $"+out.EnvBehind+", else unknown, which closes no gate)")
@@ -128,6 +130,7 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.refused, "refused", nil, "clean: a user that old clients log in as and that lost its right to take locks, in place of a window; asked by ACL DRYRUN; may be repeated")
 	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for what follows upon a step: acknowledgements, the last tombstone")
 	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and keep for the gates what is seen")
+	flags.BoolVar(&f.own, "own-connections", false, "claim for status --watch: each old client has a connection of its own and waits for replies; names smaller steps of clocks")
 	flags.BoolVar(&f.anew, "forget-evidence", false, "status: begin anew with what was seen of the old clients, also where watchers run")
 	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: by MONITOR without a break, which costs the server much of its throughput")
 	out.JSONFlag(cmd, &f.asJSON)
@@ -152,7 +155,7 @@ func phaseNames() []string {
 func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	steps := []string{"init", "advance", "back", "clean", "sweep"}
 	moves := []string{"advance", "back"}
-	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "refused": {"status", "plan", "clean"}, "watch": {"status"}, "monitor": {"status"}, "forget-evidence": {"status"}} {
+	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "refused": {"status", "plan", "clean"}, "watch": {"status"}, "monitor": {"status"}, "forget-evidence": {"status"}, "own-connections": {"status"}} {
 		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
 			return out.WrongUse("--%s is for %s", flag, strings.Join(verbs, ", "))
 		}
@@ -164,6 +167,8 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 		return out.WrongUse("--greatest %v is less than --lease %v", f.claims.Greatest, f.claims.Lease)
 	case f.monitor && !f.watch:
 		return out.WrongUse("--monitor is for status --watch")
+	case f.own && !f.monitor:
+		return out.WrongUse("--own-connections is for status --watch --monitor: only MONITOR shows connections")
 	case f.watch && f.asJSON:
 		return out.WrongUse("--watch prints lines as things happen; --json prints one document: give one of them")
 	}

@@ -308,7 +308,7 @@ func TestBurstStopsByItself(t *testing.T) {
 		reason census.HoleReason
 		says   string
 	}{
-		"latency": {MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1e-9, Least: time.Nanosecond}, census.HoleSlow, "round trip"},
+		"latency": {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Slower: 1e-9, Least: time.Nanosecond}, census.HoleSlow, "round trip"},
 		"bytes":   {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Bytes: 2000, Slower: 1000, Least: time.Second}, census.HoleBudget, "bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

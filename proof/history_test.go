@@ -11,6 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/getsetlock/getsetlock/internal/testing/fleet"
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 )
 
 // Histories of real clients under random schedules, judged three ways, which are three theorems: that an
@@ -156,11 +157,14 @@ func (b *book) String() string {
 
 var histories = flag.Uint64("histories", 1, "how many histories of each kind")
 
-// seeds are those of the histories that are held.
-func seeds(t *testing.T, each func(t *testing.T, seed uint64)) {
+// eachSeed holds histories by the fixed seeds, and one by the commit's.
+func eachSeed(t *testing.T, each func(t *testing.T, seed uint64)) {
 	t.Helper()
-	for n := range *histories {
-		seed := *seed + n
+	all := seeds.With(t, *seed)
+	for n := uint64(1); n < *histories; n++ {
+		all = append(all, *seed+n)
+	}
+	for _, seed := range all {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { each(t, seed) })
 	}
 }
@@ -189,7 +193,7 @@ func (b *book) clean(t *testing.T, old bool) {
 // Within the law's bounds the old clients are a lock: the spread of their clocks is 2 s, their lease 20 s,
 // a job from win to release at most 10 s and two late messages, and an attempt has three of those.
 func TestHistoriesOfOldClientsWithinTheLawAreThoseOfALock(t *testing.T) {
-	seeds(t, func(t *testing.T, seed uint64) {
+	eachSeed(t, func(t *testing.T, seed uint64) {
 		contest{protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 2 * time.Second, job: 10 * time.Second, faults: true, late: time.Second}.
 			held(t, seed).clean(t, true)
 	})
@@ -202,7 +206,7 @@ func TestHistoriesOfOldClientsBeyondTheLawAreThoseOfNoLock(t *testing.T) {
 		"skew":    {protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 40 * time.Second, job: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seeds(t, func(t *testing.T, seed uint64) {
+			eachSeed(t, func(t *testing.T, seed uint64) {
 				b := c.held(t, seed)
 				t.Log(b)
 				if b.explained(t, true) {
@@ -223,7 +227,7 @@ func TestHistoriesOfOldClientsBeyondTheLawAreThoseOfNoLock(t *testing.T) {
 func TestHistoriesOfOursBesideHonestOldClientsAreThoseOfALock(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		t.Run(string(p), func(t *testing.T) {
-			seeds(t, func(t *testing.T, seed uint64) {
+			eachSeed(t, func(t *testing.T, seed uint64) {
 				contest{protocol: p, ours: 3, old: 2, lease: 30 * time.Second, spread: 2 * time.Second, gap: 2 * time.Second, job: 12 * time.Second, faults: true, late: 600 * time.Millisecond}.
 					held(t, seed).clean(t, true)
 			})
@@ -236,7 +240,7 @@ func TestHistoriesOfOursBesideHonestOldClientsAreThoseOfALock(t *testing.T) {
 func TestHistoriesOfOursBesideOverrunningOldClientsAreThoseOfALockAmongOurs(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		t.Run(string(p), func(t *testing.T) {
-			seeds(t, func(t *testing.T, seed uint64) {
+			eachSeed(t, func(t *testing.T, seed uint64) {
 				contest{protocol: p, ours: 3, old: 2, lease: 12 * time.Second, spread: 400 * time.Millisecond, gap: time.Second, job: 30 * time.Second, faults: true, late: 600 * time.Millisecond}.
 					held(t, seed).clean(t, false)
 			})

@@ -2,9 +2,11 @@ package proof
 
 import (
 	"flag"
+	"iter"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -13,6 +15,22 @@ var (
 	seed  = flag.Uint64("seed", 1, "of the random walks, and the first of the histories")
 	walks = flag.Int("walks", 2, "how many a scenario")
 )
+
+// strolls are walks by the fixed seed, and one by the commit's.
+func strolls(t *testing.T, many int) iter.Seq2[int, *rand.Rand] {
+	return func(yield func(int, *rand.Rand) bool) {
+		for n := range many {
+			if !yield(n, rand.New(rand.NewPCG(*seed, uint64(n)))) {
+				return
+			}
+		}
+		for _, drawn := range seeds.With(t, *seed)[1:] {
+			if !yield(many, rand.New(rand.NewPCG(drawn, uint64(many)))) {
+				return
+			}
+		}
+	}
+}
 
 // wander takes n random steps of what the model allows, each as likely as its weight.
 func wander(p *Play, w *skew.Walk, rng *rand.Rand, n int, weight func(skew.Event) int) {
@@ -60,8 +78,7 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 	for _, d := range dialect.Presets() {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			for n := range *walks {
-				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+			for n, rng := range strolls(t, *walks) {
 				sc := skew.Scenario{Dialect: d, Old: 3, Lease: 4 + rng.IntN(3), Job: 1 + rng.IntN(9), Gap: rng.IntN(4), Reply: rng.IntN(3), Behind: rng.IntN(3), Ahead: rng.IntN(3), Overrun: n%3 == 0}
 				play(t, n, sc, nil, rng, 300)
 			}
@@ -89,8 +106,7 @@ func TestHardenedFollowsItsModel(t *testing.T) {
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			for n := range *walks {
-				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+			for n, rng := range strolls(t, *walks) {
 				sc := beside(d, 2, 2, rng)
 				play(t, n, sc, Hardened{}, rng, 300)
 			}
@@ -111,8 +127,7 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			for n := range *walks * 2 {
-				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+			for n, rng := range strolls(t, *walks*2) {
 				sc := beside(d, 2, 2, rng)
 				way := ways[rng.IntN(len(ways))]
 				sc.Ours.Phase, sc.Ours.To, sc.Ours.NoTombstone = way[0], way[1], rng.IntN(3) == 0
@@ -132,8 +147,7 @@ func TestLateCommandsFollowTheModel(t *testing.T) {
 	for name, phase := range map[string]skew.Phase{"modern": skew.PhaseClean, "hardened": skew.PhaseObserve, "bridge": skew.PhaseDual} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for n := range *walks * 3 {
-				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+			for n, rng := range strolls(t, *walks*3) {
 				sc := skew.Scenario{Dialect: dialect.Jedis()}
 				sc.Ours = skew.Ours{Clients: 3, Phase: phase, TTL: 4, Margin: 1, Stop: 1, Late: true}
 				if phase != skew.PhaseClean {
@@ -171,8 +185,7 @@ func TestObserversOfUnchangedBytesFollowTheModel(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Errorception(), dialect.Faye(), dialect.RedisPy(), dialect.JedisUUID()} {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			for n := range *walks * 2 {
-				rng := rand.New(rand.NewPCG(*seed, uint64(n)))
+			for n, rng := range strolls(t, *walks*2) {
 				sc := beside(d, 1, 2, rng)
 				sc.Lease, sc.Behind, sc.Overrun = 10, 5, false
 				sc.Ours.Unchanged, sc.Ours.Sparse = sc.Lease+1, 1+rng.IntN(2)

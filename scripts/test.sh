@@ -9,6 +9,9 @@
 #   scripts/test.sh check     that and the rest, which a merge needs
 #   scripts/test.sh STAGE…    some of it
 #
+# GETSETLOCK_SEED (default: of the last commit's hash) is a second seed of the
+# random tests, see CONTRIBUTING.md.
+#
 # FUZZTIME (default 10000x) is given to each fuzz target, BENCHTIME (default 1x)
 # to each Go benchmark. So many inputs and not so long: at the end of a span of
 # time Go's fuzzer now and then takes its own deadline for a failure of the
@@ -178,9 +181,21 @@ wanted() {
   esac
 }
 
+# draw gives random tests a seed of the last commit beside their fixed ones,
+# unless the caller named one. Outside a clone there are only the fixed ones.
+draw() {
+  local hash
+  if [ -z "${GETSETLOCK_SEED:-}" ] && hash=$(git rev-parse --verify --quiet HEAD); then
+    GETSETLOCK_SEED=$((16#${hash:0:15}))
+  fi
+  export GETSETLOCK_SEED
+  [ -z "${GETSETLOCK_SEED:-}" ] || say "== random tests use GETSETLOCK_SEED=$GETSETLOCK_SEED beside their fixed seeds"
+}
+
 main() {
   asked="$*"
   [ "$asked" = check ] || known "$@"
+  draw
   local name set budget what failed=0 took=0
   log=$(mktemp -d)
   trap 'rm -rf "$log"' EXIT

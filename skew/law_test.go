@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -18,7 +19,13 @@ const (
 // The law is checked against the dialects' own bytes and comparisons: a holder whose stamp was written
 // late, and a challenger that looks at the last instant before the release.
 func TestLawAgreesWithTheBytesOfEveryTakeoverDialect(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	for _, seed := range seeds.With(t, 1) {
+		lawAgreesWithBytes(t, rand.New(rand.NewPCG(seed, 2)))
+	}
+}
+
+func lawAgreesWithBytes(t *testing.T, random *rand.Rand) {
+	t.Helper()
 	for _, d := range dialect.Presets() {
 		// Or-mine clients overlap whatever the law says, and the keys of TTL dialects end by themselves.
 		if !d.HasTakeover() || d.OrMine || d.ServerExpires() {

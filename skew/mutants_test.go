@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -183,6 +184,27 @@ func TestSettleAfterEveryAcquisitionSparesTheJob(t *testing.T) {
 			// A loser that had seen an older holder's value expired strikes a key that was taken when free.
 			{d.Name + " settle only after takeovers", sc, func(sc *Scenario) { sc.Ours.SettleAlways = false }, 8},
 		})
+	}
+}
+
+// The loss that the interop tests tolerate once a worker where a JVM was killed:
+// the trace "settle only after takeovers" above. Two old clients find a dead
+// stamp, one wins, works and deletes the key, one of ours takes the free key, and
+// within the gap the other's GETSET replaces its mark. Ours is told; nobody
+// enters beside it meanwhile, in any interleaving.
+func TestLateLoserAtADeadStampLetsNobodyIn(t *testing.T) {
+	for _, p := range []Phase{PhaseObserve, PhaseDual} {
+		sc := beside(dialect.Jedis(), 2, 1, p)
+		sc.Ours.Settle, sc.Ours.SettleAlways, sc.Goal = sc.Gap+1, false, lostJob
+		x := explore(t, sc)
+		stolen := slices.IndexFunc(x.Trace.Events, func(e Event) bool { return e.What == "acquire" && e.Result == "won" })
+		if !x.Found || stolen < 0 || !strings.Contains(x.Trace.String(), "getset") {
+			t.Errorf("%s: ours took no free key and lost it:\n%s", p, x.Trace)
+		}
+		sc.Goal = twoHold
+		if x := explore(t, sc); x.Found {
+			t.Errorf("%s: two hold:\n%s", p, x.Trace)
+		}
 	}
 }
 

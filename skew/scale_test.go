@@ -5,11 +5,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 func TestScaledScenarioKeepsTheLawsAnswer(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 6))
+	for _, seed := range seeds.With(t, 5) {
+		scaledKeepsTheAnswer(t, rand.New(rand.NewPCG(seed, 6)))
+	}
+}
+
+func scaledKeepsTheAnswer(t *testing.T, random *rand.Rand) {
+	t.Helper()
 	for _, d := range few(dialect.Presets()) {
 		for range 4 {
 			span := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }

@@ -52,15 +52,21 @@ type Config struct {
 type MonitorConfig struct {
 	On bool
 	// Burst is how long it is on at most, Every how often it is turned on. Default to 5 s and 30 s. Every not
-	// longer than Burst keeps it on, which a gate for fleets of other programs' SETNX asks for.
+	// longer than Burst keeps it on, which a window by MONITOR asks for. Such a
+	// burst ends only where the server is slow for seconds, and begins again after
+	// a second; what it had proved then is lost.
 	Burst, Every time.Duration
-	// Bytes bounds what is read in one burst. Defaults to 64 MiB.
+	// Bytes bounds what is read in one burst that is not to stay on. Defaults to
+	// 64 MiB.
 	Bytes int64
 	// Slower is how many times the median PING of before a burst may become in it, and at least Least, before it
-	// is stopped. Default to 4 and 5 ms.
+	// is stopped. Default to 4 and 5 ms, and Least to 50 ms where it is to stay on.
 	Slower float64
 	Least  time.Duration
 }
+
+// stays reports that MONITOR is to stay on.
+func (c MonitorConfig) stays() bool { return c.Every <= c.Burst }
 
 // scope is what the watch is about: the one predicate that lines of MONITOR,
 // looks and slices of SCAN are asked by.
@@ -79,6 +85,9 @@ func (c Config) filled() (Config, error) {
 	fill(&c.Monitor.Every, 30*time.Second)
 	fill(&c.Monitor.Bytes, 64<<20)
 	fill(&c.Monitor.Slower, 4)
+	if c.Monitor.stays() {
+		fill(&c.Monitor.Least, 50*time.Millisecond)
+	}
 	fill(&c.Monitor.Least, 5*time.Millisecond)
 	if c.Clock == nil {
 		c.Clock = lock.Machine

@@ -12,6 +12,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -255,7 +256,9 @@ func (x *examiner) look(p *probedKey) {
 	switch {
 	case p.denied:
 		x.denied++
-	case isMark(p), isLookAtOurs(p), strings.HasPrefix(p.key, "gsl:"):
+	case isMark(p):
+		x.lookAtMark(p)
+	case isLookAtOurs(p), strings.HasPrefix(p.key, "gsl:"):
 	case p.kind == "string" && p.whole():
 		x.lookAtValue(p)
 	case x.cfg.all(): // it need not be a lock
@@ -264,6 +267,15 @@ func (x *examiner) look(p *probedKey) {
 			"find out whose it is; give it, or the locks, other names", nil)
 	default:
 		x.complain(p, census.SeverityWarning, "large", fmt.Sprintf("has a value of %d bytes, which is no lock's", p.size), "find out who writes it", nil)
+	}
+}
+
+// lookAtMark looks at a key of ours beside an old one. It needs nobody's help, but
+// whoever waits for the lock wants to know why nobody has it.
+func (x *examiner) lookAtMark(p *probedKey) {
+	if _, left := polite.Token(p.value); left {
+		x.complain(p, census.SeverityNote, "left", fmt.Sprintf("nobody holds the lock; left to old clients for %d ms", p.ttl.Milliseconds()),
+			"none is needed: getsetlock clients wait until then, so that old clients get a turn", nil)
 	}
 }
 
@@ -386,23 +398,30 @@ func (x *examiner) read(p *probedKey, form Form, names []string) (dialect.Dialec
 	return dialect.Dialect{}, dialect.Stamp{}, false
 }
 
+// longestLeft is more than what a release leaves on M for old clients.
+const longestLeft = 63
+
 // leaveOurs drops what was said of locks beside which a token of ours stands: their rules are ours.
 func (x *examiner) leaveOurs(ctx context.Context) error {
 	var cmds []wire.Command
 	for _, c := range x.found {
-		cmds = append(cmds, wire.Cmd("EXISTS", legacy.MarkKey(c.Key)))
+		m := legacy.MarkKey(c.Key)
+		cmds = append(cmds, wire.Cmd("EXISTS", m), wire.Cmd("GETRANGE", m, 0, longestLeft))
 	}
 	if len(cmds) == 0 {
 		return nil
 	}
 	var kept []Complaint
 	var failed error
-	for i, reply := range x.mux.Batch(ctx, cmds) {
-		n, err := redis.Int(reply.Value, reply.Err)
+	replies := x.mux.Batch(ctx, cmds)
+	for i := range x.found {
+		n, err := redis.Int(replies[2*i].Value, replies[2*i].Err)
 		if err != nil && !wire.IsNoPerm(err) {
 			failed = fmt.Errorf("looking for keys of ours: %w", err)
 		}
-		if c := x.found[i]; n == 0 {
+		value, _ := redis.String(replies[2*i+1].Value, replies[2*i+1].Err)
+		_, left := polite.Token(value) // by which nobody holds the key
+		if c := x.found[i]; n == 0 || left {
 			if err != nil {
 				c.Fix = nil // it could be ours
 				if p, ok := x.past[c.Key]; ok {

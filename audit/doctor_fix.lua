@@ -1,5 +1,8 @@
 -- doctor-fix: L, M, M's look; value that must stand on L, value to put there or '' to delete → 0 changed, 1 done, 2 ours
-if redis.call('EXISTS', KEYS[2]) == 1 then return 2 end
+local m = redis.pcall('GET', KEYS[2])
+-- What a release leaves on M for a while is nobody's token.
+local left = type(m) == 'string' and #m == 27 and string.find(m, '^left [%w_%-]+$')
+if m and not left then return 2 end
 if redis.call('TYPE', KEYS[1]).ok ~= 'string' or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] == '' then
   -- The look spoke of the bytes that go.

@@ -157,17 +157,17 @@ func TestHolderOfPageNilIsNoGhost(t *testing.T) {
 func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", 500*time.Millisecond)
-	proved := offset.Spread{Proved: 10 * time.Millisecond, Guaranteed: offset.NoHigh, Unbounded: []string{anna}}
+	proved := census.Spread{Proved: 10 * time.Millisecond, Guaranteed: offset.NoHigh}
 	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero, Evidence: &census.Evidence{Spread: proved}}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("the default of a second is not over: %s", got)
 	}
-	cfg.Evidence.Spread = offset.Spread{Guaranteed: 10 * time.Millisecond}
+	cfg.Evidence.Spread = census.Spread{Guaranteed: 10 * time.Millisecond}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: dead fix delete" {
 		t.Errorf("guaranteed: %s", got)
 	}
 	pastBy(w, "lock:a", 3*time.Second)
-	cfg.Evidence.Spread = offset.Spread{Proved: 5 * time.Second, Guaranteed: offset.NoHigh, Unbounded: []string{anna}}
+	cfg.Evidence.Spread = census.Spread{Proved: 5 * time.Second, Guaranteed: offset.NoHigh}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("proved to be more: %s", got)
 	}

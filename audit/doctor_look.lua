@@ -1,5 +1,8 @@
 -- doctor-look: L, M, M's look; bytes that must stand on L, TIME's seconds and microseconds, run id, boot, up, PX, seconds of the look to replace → 0 L changed or M stands, 1 written, 2 an older look at the same bytes stands
-if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
+local m = redis.pcall('GET', KEYS[2])
+-- What a release leaves on M for a while is nobody's token.
+local left = type(m) == 'string' and #m == 27 and string.find(m, '^left [%w_%-]+$')
+if m and not left then return 0 end
 if redis.call('TYPE', KEYS[1]).ok ~= 'string' or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local kind = redis.call('TYPE', KEYS[3]).ok
 if kind ~= 'none' and kind ~= 'hash' then return 0 end

@@ -259,10 +259,7 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 	if len(young) == 0 || x.run == "" {
 		return nil
 	}
-	reply, err := redis.Strings(x.mux.Do(ctx, "TIME"))
-	if err == nil && len(reply) != 2 {
-		err = fmt.Errorf("a TIME of %d parts", len(reply))
-	}
+	sec, usec, err := wire.Clock(x.mux.Do(ctx, "TIME"))
 	if err != nil {
 		return fmt.Errorf("asking the server for its TIME: %w", err)
 	}
@@ -270,7 +267,7 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 	for _, c := range young {
 		l := c.Key
 		n, err := redis.Int(x.mux.Eval(ctx, rememberScript, l, legacy.MarkKey(l), lookKey(l), x.past[l].value,
-			reply[0], reply[1], x.run, boot, up.Microseconds(), lookTTL.Milliseconds(), x.past[l].useless))
+			sec, usec, x.run, boot, up.Microseconds(), lookTTL.Milliseconds(), x.past[l].useless))
 		var refused redis.Error
 		switch {
 		case errors.As(err, &refused):

@@ -19,14 +19,16 @@ import (
 
 // serverFacts are what a server says of itself and of this user, as far as it may be asked.
 type serverFacts struct {
-	info       map[string]string // nil: refused
-	config     map[string]string // only what could be read
-	refused    []refusal
-	tracking   error // of trying CLIENT TRACKING
-	timeWrite  error // of a script that reads the clock and then writes …
-	timeUntold bool  // … which could not be tried
-	offset     time.Duration
-	rtt        time.Duration // of the look that offset is from
+	info     map[string]string // nil: refused
+	config   map[string]string // only what could be read
+	refused  []refusal
+	tracking error // of trying CLIENT TRACKING
+
+	subscribing error // of trying SUBSCRIBE after it
+	timeWrite   error // of a script that reads the clock and then writes …
+	timeUntold  bool  // … which could not be tried
+	offset      time.Duration
+	rtt         time.Duration // of the look that offset is from
 }
 
 // refusal is a command that this user may not use, or that the server does not know.
@@ -87,7 +89,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 	if _, f.timeWrite = mux.Do(ctx, "EVAL", timeThenWrite, 1, key); wire.IsReadOnly(f.timeWrite) || wire.IsNoPerm(f.timeWrite) {
 		f.timeWrite, f.timeUntold = nil, true
 	}
-	f.tracking = tryTracking(ctx, pool)
+	f.tracking, f.subscribing = tryTracking(ctx, pool, mux.Timeout())
 	return f, f.compareClocks(ctx, mux, cfg.Clock)
 }
 
@@ -127,8 +129,11 @@ func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {
 	}
 }
 
-// tryTracking asks on a connection of its own, which is closed again, and the tracking with it.
-func tryTracking(ctx context.Context, pool *redis.Pool) error {
+// tryTracking asks on a connection of its own, which is closed again, and the tracking with it. A proxy may answer
+// nothing, so each answer is waited for no longer than timeout.
+func tryTracking(ctx context.Context, pool *redis.Pool, timeout time.Duration) (tracking, subscribing error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
+	defer cancel()
 	var c redis.Conn
 	var err error
 	switch {
@@ -138,11 +143,18 @@ func tryTracking(ctx context.Context, pool *redis.Pool) error {
 		c, err = pool.Dial()
 	}
 	if err != nil || c == nil {
-		return err
+		return err, nil
 	}
 	defer c.Close()
-	_, err = c.Do("CLIENT", "TRACKING", "ON")
-	return err
+	do := c.Do
+	if bounded, ok := c.(redis.ConnWithTimeout); ok {
+		do = func(name string, args ...any) (any, error) { return bounded.DoWithTimeout(timeout, name, args...) }
+	}
+	if _, err := do("CLIENT", "TRACKING", "ON"); err != nil {
+		return err, nil
+	}
+	_, err = do("SUBSCRIBE", "__redis__:invalidate")
+	return nil, err
 }
 
 // compareClocks measures this machine's clock against the server's, by the quickest of a few looks.
@@ -354,6 +366,9 @@ func (f *serverFacts) judgeDisk(add addFinding) {
 func (f *serverFacts) judgeFeatures(add addFinding) {
 	if f.tracking != nil && refusedBy(f.tracking) {
 		add(census.SeverityNote, "tracking", "it has no client-side tracking, or this user may not use it ("+f.tracking.Error()+"): waiters beside old clients poll instead of being woken", "use Redis 6 or later, and allow +client|tracking and the channel __redis__:invalidate")
+	}
+	if f.subscribing != nil {
+		add(census.SeverityNote, "subscribe", "it has client-side tracking, and SUBSCRIBE does not work ("+f.subscribing.Error()+"): waiters poll instead of being woken", "connect to the server itself where a proxy stands before it, or allow +subscribe and the channel __redis__:invalidate")
 	}
 	if f.timeWrite != nil && !wire.IsUnknownCommand(f.timeWrite) {
 		add(census.SeverityNote, "scripts", "its scripts cannot write after reading the clock: the hardened lock asks for the time in a message of its own, which the margin pays for", "use Redis 5 or later")

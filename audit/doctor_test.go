@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -176,27 +177,28 @@ func TestWhatTheServersSettingsDoToLocksIsSaid(t *testing.T) {
 		facts serverFacts
 		want  string // kind and severity of all findings
 	}{
-		"well":        {serverFacts{info: info("aof_enabled:1"), config: map[string]string{"appendfsync": "always", "save": ""}}, ""},
-		"no disk":     {serverFacts{info: info(), config: map[string]string{"save": ""}}, "persistence warning"},
-		"snapshots":   {serverFacts{info: info(), config: map[string]string{"save": "3600 1"}}, "persistence warning"},
-		"not told":    {serverFacts{info: info()}, "persistence note"},
-		"every s":     {serverFacts{info: info("aof_enabled:1"), config: map[string]string{"appendfsync": "everysec"}}, "persistence note"},
-		"evicts all":  {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:allkeys-lru"), config: map[string]string{"appendfsync": "always"}}, "eviction error"},
-		"evicts ours": {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:volatile-ttl"), config: map[string]string{"appendfsync": "always"}}, "eviction error"},
-		"refuses":     {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:noeviction"), config: map[string]string{"appendfsync": "always"}}, "memory note"},
-		"would evict": {serverFacts{info: info("aof_enabled:1", "maxmemory:0", "maxmemory_policy:allkeys-lru"), config: map[string]string{"appendfsync": "always"}}, "eviction note"},
-		"has evicted": {serverFacts{info: info("aof_enabled:1", "evicted_keys:3"), config: map[string]string{"appendfsync": "always"}}, "evicted error"},
-		"replica":     {serverFacts{info: info("aof_enabled:1", "role:slave"), config: map[string]string{"appendfsync": "always"}}, "role error"},
-		"replicas":    {serverFacts{info: info("aof_enabled:1", "connected_slaves:2"), config: map[string]string{"appendfsync": "always", "min-replicas-to-write": "0"}}, "replicas warning"},
-		"old ones":    {serverFacts{info: info("aof_enabled:1", "connected_slaves:2", "redis_version:6.2.11"), config: map[string]string{"appendfsync": "always"}}, "replicas warning, replica_ttl note"},
-		"full disk":   {serverFacts{info: info("aof_enabled:1", "rdb_last_bgsave_status:err"), config: map[string]string{"appendfsync": "always"}}, "disk error"},
-		"loading":     {serverFacts{info: info("aof_enabled:1", "loading:1"), config: map[string]string{"appendfsync": "always"}}, "loading error"},
-		"no tracking": {serverFacts{tracking: redis.Error("ERR Unknown subcommand")}, "tracking note"},
-		"old scripts": {serverFacts{timeWrite: redis.Error("ERR Write commands not allowed after non deterministic commands")}, "scripts note"},
-		"rights":      {serverFacts{refused: []refusal{{"SCAN", "ls", noPerm}, {"INFO", "x", noPerm}}}, "right warning, right note"},
-		"idle":        {serverFacts{config: map[string]string{"timeout": "300"}}, "idle note"},
-		"clock":       {serverFacts{offset: -3 * time.Second, rtt: time.Millisecond}, "clock warning"},
-		"clock, slow": {serverFacts{offset: -3 * time.Second, rtt: 5 * time.Second}, ""},
+		"well":         {serverFacts{info: info("aof_enabled:1"), config: map[string]string{"appendfsync": "always", "save": ""}}, ""},
+		"no disk":      {serverFacts{info: info(), config: map[string]string{"save": ""}}, "persistence warning"},
+		"snapshots":    {serverFacts{info: info(), config: map[string]string{"save": "3600 1"}}, "persistence warning"},
+		"not told":     {serverFacts{info: info()}, "persistence note"},
+		"every s":      {serverFacts{info: info("aof_enabled:1"), config: map[string]string{"appendfsync": "everysec"}}, "persistence note"},
+		"evicts all":   {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:allkeys-lru"), config: map[string]string{"appendfsync": "always"}}, "eviction error"},
+		"evicts ours":  {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:volatile-ttl"), config: map[string]string{"appendfsync": "always"}}, "eviction error"},
+		"refuses":      {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:noeviction"), config: map[string]string{"appendfsync": "always"}}, "memory note"},
+		"would evict":  {serverFacts{info: info("aof_enabled:1", "maxmemory:0", "maxmemory_policy:allkeys-lru"), config: map[string]string{"appendfsync": "always"}}, "eviction note"},
+		"has evicted":  {serverFacts{info: info("aof_enabled:1", "evicted_keys:3"), config: map[string]string{"appendfsync": "always"}}, "evicted error"},
+		"replica":      {serverFacts{info: info("aof_enabled:1", "role:slave"), config: map[string]string{"appendfsync": "always"}}, "role error"},
+		"replicas":     {serverFacts{info: info("aof_enabled:1", "connected_slaves:2"), config: map[string]string{"appendfsync": "always", "min-replicas-to-write": "0"}}, "replicas warning"},
+		"old ones":     {serverFacts{info: info("aof_enabled:1", "connected_slaves:2", "redis_version:6.2.11"), config: map[string]string{"appendfsync": "always"}}, "replicas warning, replica_ttl note"},
+		"full disk":    {serverFacts{info: info("aof_enabled:1", "rdb_last_bgsave_status:err"), config: map[string]string{"appendfsync": "always"}}, "disk error"},
+		"loading":      {serverFacts{info: info("aof_enabled:1", "loading:1"), config: map[string]string{"appendfsync": "always"}}, "loading error"},
+		"no SUBSCRIBE": {serverFacts{subscribing: redis.Error("NOPERM no channel")}, "subscribe note"},
+		"no tracking":  {serverFacts{tracking: redis.Error("ERR Unknown subcommand")}, "tracking note"},
+		"old scripts":  {serverFacts{timeWrite: redis.Error("ERR Write commands not allowed after non deterministic commands")}, "scripts note"},
+		"rights":       {serverFacts{refused: []refusal{{"SCAN", "ls", noPerm}, {"INFO", "x", noPerm}}}, "right warning, right note"},
+		"idle":         {serverFacts{config: map[string]string{"timeout": "300"}}, "idle note"},
+		"clock":        {serverFacts{offset: -3 * time.Second, rtt: time.Millisecond}, "clock warning"},
+		"clock, slow":  {serverFacts{offset: -3 * time.Second, rtt: 5 * time.Second}, ""},
 	} {
 		var got []string
 		for _, f := range c.facts.judge() {
@@ -250,4 +252,16 @@ func TestAMachineWhoseClockIsOffIsToldSo(t *testing.T) {
 			t.Errorf("%v: %q", offset, says)
 		}
 	}
+}
+
+// TestDoctorWaitsForNoSilentProxy, which swallows what it does not know.
+func TestDoctorWaitsForNoSilentProxy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		begun := time.Now()
+		tracking, subscribing := tryTracking(t.Context(), w.FaultyPool(redistest.Rule{Command: "CLIENT", Do: redistest.Silence}), time.Second)
+		if took := time.Since(begun); tracking == nil || took != time.Second {
+			t.Errorf("%v, %v after %v", tracking, subscribing, took)
+		}
+	})
 }

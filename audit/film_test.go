@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/rand"
 	"slices"
 	"strconv"
 	"testing"
@@ -124,4 +125,24 @@ func keyOf(t *testing.T, d dialect.Dialect, name string) string {
 		t.Fatal(err)
 	}
 	return key
+}
+
+// sighted lets a filter read one round of markers, as MONITOR shows them in a
+// database.
+func sighted(t *testing.T, cfg Config, f *filter, database, ms int) (out []offset.Observed) {
+	t.Helper()
+	if f.sights == nil {
+		f.sights = newSightings(func() time.Duration { return 0 })
+	}
+	nonce := rand.Text()
+	name, ok := cfg.scope().Sight(nonce)
+	cmds, err := markers(name, reading.KeySpellings(cfg.Dialects))
+	if err != nil || !ok {
+		t.Fatalf("no marker: %v", err)
+	}
+	f.sights.send(nonce)
+	for _, c := range cmds {
+		out = f.line(asServer(at(ms).UnixMicro(), database, "10.0.0.9:9", "GET", c.Args[0].(string)), out)
+	}
+	return out
 }

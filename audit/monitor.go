@@ -22,26 +22,58 @@ import (
 // The pace of a burst's own watch on what it costs.
 const (
 	pingEvery  = 20 * time.Millisecond
-	pingsOff   = 15                     // before a burst: the measure of the server at rest
-	mostLag    = 500 * time.Millisecond // how old the newest line may be: more is a buffer that grows
+	pingsOff   = 15 // before a burst: the measure of the server at rest
 	eventBatch = 256
 )
+
+// endurance says what ends a burst before its time.
+type endurance struct {
+	every time.Duration // between two pings
+	pings int           // how many round trips in a row the server is judged by
+	lag   time.Duration // how old the newest line may be: more is a buffer that grows
+	late  int           // at how many pings in a row it has to be
+	mute  int           // how many pings in a row may fail
+	still time.Duration // how long no line may come; pings are lines too
+}
+
+// A sample can be taken at any other time, so it ends at the first sign that it
+// is a burden. A burst that is to stay on proves a window, and one slow moment
+// would cost all of it: only a server that is slow for seconds ends it.
+var (
+	ofSample = endurance{every: pingEvery, pings: 9, lag: 500 * time.Millisecond, late: 1, mute: 1, still: 3 * time.Second}
+	ofWindow = endurance{every: 10 * pingEvery, pings: 25, lag: 10 * time.Second, late: 10, mute: 3, still: sightLost}
+)
+
+// endures is how much a burst bears.
+func (m *monitor) endures() endurance {
+	if m.stays {
+		return ofWindow
+	}
+	return ofSample
+}
 
 // monitor runs bursts of MONITOR until ctx ends or the server refuses.
 type monitor struct {
 	w      *watcher
 	filter *filter
+	sights *sightings
 	pings  *wire.Mux // a connection of its own, so that latency is measured beside the burst
+	stays  bool      // it is to stay on, for a window
 	burst  time.Duration
 	every  time.Duration
 	off    time.Time // until when a hole was announced
 	drops  int       // in a row
+	opsOff float64   // commands a second without it, as last measured
 	cost   MonitorCost
 	rtts   [2][]time.Duration // without, with
 }
 
 func (w *watcher) monitor(ctx context.Context) {
-	m := &monitor{w: w, filter: newFilter(w.cfg, w.found), burst: w.cfg.Monitor.Burst, every: w.cfg.Monitor.Every}
+	cfg := w.cfg.Monitor
+	m := &monitor{
+		w: w, filter: newFilter(w.cfg, w.found), sights: newSightings(w.elapsed), burst: cfg.Burst, every: cfg.Every, stays: cfg.stays(),
+	}
+	m.filter.sights = m.sights
 	var err error
 	if m.pings, err = wire.New(w.pool, wire.Options{Timeout: w.cfg.Timeout, Setup: setup}); err != nil {
 		return
@@ -59,28 +91,42 @@ func (w *watcher) monitor(ctx context.Context) {
 			return
 		}
 		m.settle(reason)
-		pause := max(m.every-(w.elapsed()-begun), 0).Truncate(time.Microsecond)
-		if reason == census.HoleAbsent {
-			// Dropped, by a server that sheds load or a network: sooner than the next burst, and ever later.
-			pause = min(m.every, time.Second<<min(m.drops, 10))
-			m.drops++
-		} else {
-			m.drops = 0
-		}
-		if !m.wait(ctx, pause, reason, why) {
+		if !m.wait(ctx, m.pause(reason, w.elapsed()-begun), reason, why) {
 			return
 		}
 	}
 }
 
-// settle makes the next bursts rarer and shorter after one that was too much for the server.
+// settle makes the next bursts rarer and shorter after one that was too much for
+// the server, and takes that back step by step after each one that was not. One
+// that is to stay on would prove nothing if it were shorter.
 func (m *monitor) settle(reason census.HoleReason) {
-	if reason != census.HoleSlow {
-		return
+	cfg := m.w.cfg.Monitor
+	switch {
+	case reason == census.HoleSlow:
+		m.cost.Throttled = true
+		if !m.stays {
+			m.burst = max(m.burst/2, 200*time.Millisecond)
+			m.every = min(max(m.every, time.Second)*2, 10*time.Minute)
+		}
+	case reason == census.HoleBudget:
+		m.burst, m.every = min(m.burst*2, cfg.Burst), max(m.every/2, cfg.Every)
 	}
-	m.cost.Throttled = true
-	m.burst = max(m.burst/2, 200*time.Millisecond)
-	m.every = min(max(m.every, time.Second)*2, 10*time.Minute)
+}
+
+// pause is how long to wait before the next burst, after one that lasted.
+func (m *monitor) pause(reason census.HoleReason, lasted time.Duration) time.Duration {
+	if reason != census.HoleAbsent && !(m.stays && reason == census.HoleSlow) {
+		m.drops = 0
+		return max(m.every-lasted, 0).Truncate(time.Microsecond)
+	}
+	// Dropped, by a server that sheds load or a network, or stopped for a slow
+	// moment: sooner than the next burst, and ever later.
+	if lasted >= m.every {
+		m.drops = 0
+	}
+	m.drops++
+	return min(m.every, time.Second<<min(m.drops-1, 10))
 }
 
 // wait announces the time without MONITOR and lets it pass. A watch that keeps it on has next to none.
@@ -96,16 +142,21 @@ func (m *monitor) wait(ctx context.Context, pause time.Duration, reason census.H
 
 // once is one burst. It returns why it ended and, where it could not be, the error.
 func (m *monitor) once(ctx context.Context) (census.HoleReason, string, error) {
-	opsOff, err := m.rest(ctx)
-	if err != nil {
+	if err := m.rest(ctx); err != nil {
 		return census.HoleAbsent, err.Error(), err
 	}
 	c, err := m.dial(ctx)
 	if err != nil {
 		return census.HoleAbsent, err.Error(), err
 	}
-	b := &burst{m: m, conn: c, ctx: ctx}
-	if at := m.w.serverNow(); !at.IsZero() && at.After(m.off) {
+	b := &burst{m: m, conn: c}
+	// MONITOR is on: its server has answered. What was executed before this
+	// reading may not have been seen.
+	_, at, err := m.ping(ctx)
+	if err != nil {
+		return census.HoleAbsent, err.Error(), errors.Join(err, c.Close())
+	}
+	if at.After(m.off) {
 		// Later than announced: what happened since then was not seen either.
 		from := m.off
 		if from.IsZero() {
@@ -114,7 +165,14 @@ func (m *monitor) once(ctx context.Context) (census.HoleReason, string, error) {
 		m.w.send(reading.GapOf(census.SourceMonitor, from, at.Sub(from), census.HoleBudget, "between bursts"))
 	}
 	m.filter.forget()
-	reason, why := b.run(opsOff)
+	m.sights.begin()
+	var marking sync.WaitGroup
+	var stop context.CancelFunc
+	b.ctx, stop = context.WithCancel(ctx)
+	marking.Go(func() { m.mark(b.ctx) })
+	reason, why := b.run(m.opsOff)
+	stop()
+	marking.Wait()
 	return reason, why, nil
 }
 
@@ -135,20 +193,25 @@ func (m *monitor) dial(ctx context.Context) (redis.Conn, error) {
 }
 
 // rest measures the server without MONITOR: round trips and commands a second.
-func (m *monitor) rest(ctx context.Context) (ops float64, err error) {
+// One that is to stay on does so once, since it sees nothing meanwhile.
+func (m *monitor) rest(ctx context.Context) error {
+	if m.stays && len(m.rtts[0]) >= pingsOff {
+		return nil
+	}
 	before, from := m.ops(ctx)
 	for range pingsOff {
 		rtt, _, err := m.ping(ctx)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		m.rtts[0] = append(reading.Bounded(m.rtts[0], 1024), rtt)
 		if !m.w.rest(ctx, pingEvery) {
-			return 0, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 	after, until := m.ops(ctx)
-	return rate(before, after, until-from), nil
+	m.opsOff = rate(before, after, until-from)
+	return nil
 }
 
 func rate(before, after int64, span time.Duration) float64 {
@@ -237,41 +300,73 @@ func (b *burst) run(opsOff float64) (census.HoleReason, string) {
 	return reason, why
 }
 
-// watch pings until the burst has to end, and says why. One slow answer is a hiccup; the median of
-// the last nine is the server.
+// watch pings until the burst has to end, and says why. One slow answer is a
+// hiccup; the median of several in a row is the server.
 func (b *burst) watch(began time.Duration) (census.HoleReason, string) {
-	m, cfg := b.m, b.m.w.cfg.Monitor
-	limit := max(cfg.Least, time.Duration(cfg.Slower*float64(median(m.rtts[0]))))
-	var last []time.Duration
+	m := b.m
+	v := vigil{b: b, bears: m.endures(), limit: max(m.w.cfg.Monitor.Least, time.Duration(m.w.cfg.Monitor.Slower*float64(median(m.rtts[0]))))}
 	for {
 		rtt, at, err := m.ping(b.ctx)
-		switch {
-		case b.ctx.Err() != nil:
+		if b.ctx.Err() != nil {
 			return census.HoleBudget, "the watch ended"
-		case err != nil:
-			return census.HoleSlow, "stopped: the server did not answer beside MONITOR: " + err.Error()
 		}
-		last = append(reading.Bounded(last, 9), rtt)
-		m.rtts[1] = append(reading.Bounded(m.rtts[1], 1024), rtt)
-		newest := b.newest.Load()
-		switch now := m.w.elapsed(); {
-		case len(last) >= 5 && median(last) > limit:
-			return census.HoleSlow, fmt.Sprintf("stopped: a round trip took %v, and %v without MONITOR", median(last).Round(10*time.Microsecond), median(m.rtts[0]).Round(10*time.Microsecond))
-		case newest != 0 && at.UnixMicro()-newest > mostLag.Microseconds():
-			return census.HoleSlow, fmt.Sprintf("stopped: its lines came %v late, a buffer grows", time.Duration(at.UnixMicro()-newest)*time.Microsecond)
-		case b.bytes.Load() >= cfg.Bytes:
-			return census.HoleBudget, fmt.Sprintf("%d bytes were read", cfg.Bytes)
-		case m.burst < m.every && now-began >= m.burst:
+		if reason, why := v.after(rtt, at, err); why != "" {
+			return reason, why
+		}
+		switch {
+		case !m.stays && b.bytes.Load() >= m.w.cfg.Monitor.Bytes:
+			return census.HoleBudget, fmt.Sprintf("%d bytes were read", m.w.cfg.Monitor.Bytes)
+		case !m.stays && m.w.elapsed()-began >= m.burst:
 			return census.HoleBudget, "between bursts"
+		case m.sights.lost() > sightLost:
+			return census.HoleAbsent, fmt.Sprintf("no marker came back for %v: another server answers than the one that MONITOR watches", sightLost)
 		}
 		select {
 		case <-b.done:
 			return census.HoleAbsent, "the server ended the connection: " + fmt.Sprint(b.err)
 		case <-b.ctx.Done():
 			return census.HoleBudget, "the watch ended"
-		case <-m.w.cfg.Clock.After(pingEvery):
+		case <-m.w.cfg.Clock.After(v.bears.every):
 		}
 	}
+}
+
+// vigil judges one round trip of a burst after another.
+type vigil struct {
+	b          *burst
+	bears      endurance
+	limit      time.Duration
+	last       []time.Duration
+	late, mute int // in a row
+}
+
+// after takes the next one. It says why the burst has to end, and nothing where
+// it goes on.
+func (v *vigil) after(rtt time.Duration, at time.Time, err error) (census.HoleReason, string) {
+	m := v.b.m
+	if err != nil {
+		if v.mute++; v.mute < v.bears.mute {
+			return "", ""
+		}
+		return census.HoleSlow, "stopped: the server did not answer beside MONITOR: " + err.Error()
+	}
+	v.mute = 0
+	v.last = append(reading.Bounded(v.last, v.bears.pings), rtt)
+	m.rtts[1] = append(reading.Bounded(m.rtts[1], 1024), rtt)
+	lag := time.Duration(0)
+	if newest := v.b.newest.Load(); newest != 0 {
+		lag = time.Duration(at.UnixMicro()-newest) * time.Microsecond
+	}
+	if v.late++; lag <= v.bears.lag {
+		v.late = 0
+	}
+	if len(v.last) > v.bears.pings/2 && median(v.last) > v.limit {
+		return census.HoleSlow, fmt.Sprintf("stopped: a round trip took %v, and %v without MONITOR", median(v.last).Round(10*time.Microsecond), median(m.rtts[0]).Round(10*time.Microsecond))
+	}
+	if v.late >= v.bears.late {
+		return census.HoleSlow, fmt.Sprintf("stopped: its lines came %v late, a buffer grows", lag)
+	}
+	return "", ""
 }
 
 // read takes lines until the connection ends. Our own pings are lines too, so silence is an end.
@@ -288,7 +383,7 @@ func (b *burst) read() {
 		flush()
 	}()
 	for {
-		text, err := redis.String(redis.ReceiveWithTimeout(b.conn, b.m.w.cfg.Timeout+time.Second))
+		text, err := redis.String(redis.ReceiveWithTimeout(b.conn, max(b.m.endures().still, b.m.w.cfg.Timeout+time.Second)))
 		if err != nil {
 			b.err = err
 			return

@@ -14,6 +14,7 @@ import (
 // one that counts it keeps the name and the instant: they bound clocks. Its memory is bounded.
 type filter struct {
 	reader *reading.Reader
+	any    *reading.Reader // of every dialect that stamps
 	scope  scope.Scope
 	keys   keyMemory // of those that are covered
 	most   int
@@ -22,6 +23,7 @@ type filter struct {
 	caller string
 	parser parser
 	found  func(key string) // told of each new key of a lock
+	sights *sightings       // the markers of this watch; nil: there are none
 	other  offset.Observed  // the youngest attempt that no dialect reads and that was not handed on yet
 	told   int64            // micros of the line at which other was handed on last
 
@@ -78,7 +80,7 @@ const longestKey = 1<<16 + 1024
 
 func newFilter(cfg Config, found func(string)) *filter {
 	f := &filter{
-		reader: reading.NewReader(cfg.Dialects), scope: cfg.scope(), keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
+		reader: reading.NewReader(cfg.Dialects), any: reading.NewReader(nil), scope: cfg.scope(), keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
 		peers: map[string]*lastLine{}, found: found,
 	}
 	for _, k := range cfg.Keys {
@@ -97,12 +99,11 @@ func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 		return out
 	}
 	name := nameOf(l.args[0])
-	if l.more && (name == "DEL" || name == "UNLINK") {
-		l, _ = f.parser.parse(text, mostDeleted, longestArg)
-	} else if len(l.args) > 1 && len(l.args[1]) == longestArg {
-		// A serializer writes the length of a key before its text, so a key that was cut cannot be read.
-		l, _ = f.parser.parse(text, 8, longestKey)
+	if name == "GET" && len(l.args) == 2 && f.marked(l) {
+		f.newest = l.micros
+		return append(f.tellOther(out), l.event())
 	}
+	l = f.whole(l, name, text)
 	f.newest = l.micros
 	if l.micros-f.told >= otherEvery.Microseconds() {
 		out = f.tellOther(out)
@@ -128,6 +129,17 @@ func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 	return append(out, l.event())
 }
 
+// whole reads a line again if more of it is needed.
+func (f *filter) whole(l line, name, text string) line {
+	if l.more && (name == "DEL" || name == "UNLINK") {
+		l, _ = f.parser.parse(text, mostDeleted, longestArg)
+	} else if len(l.args) > 1 && len(l.args[1]) == longestArg {
+		// A serializer writes the length of a key before its text, so a key that was cut cannot be read.
+		l, _ = f.parser.parse(text, 8, longestKey)
+	}
+	return l
+}
+
 // otherEvery is how often an attempt that no dialect reads is handed on. Other
 // programs may use SETNX all the time.
 const otherEvery = 100 * time.Millisecond
@@ -135,8 +147,15 @@ const otherEvery = 100 * time.Millisecond
 // noteOther keeps an attempt on a key that is watched whose value no dialect in
 // question reads. It may be an old client's in a form that nobody named, so no
 // window may reach across it. The value is nobody's business.
+//
+// Where every key of the database is watched, most programs that call SETNX take
+// no lock of the fleet. There the attempt counts if any dialect that is known
+// reads its value, or if its key has carried a lock.
 func (f *filter) noteOther(l line, name string) {
-	if name != "SETNX" && name != "GETSET" || len(l.args) < 3 || !f.scope.Covers(l.db, l.args[1]) {
+	if name != "SETNX" && name != "GETSET" || len(l.args) < 3 || !f.covers(l.db, l.args[1]) {
+		return
+	}
+	if f.scope.Every() && !f.keys.has(l.args[1]) && !f.any.ReadAny(l.args[2], time.UnixMicro(l.micros)).Known() {
 		return
 	}
 	l.args = l.args[:2]
@@ -245,14 +264,17 @@ func (l line) mayBeAttempt(name string) bool {
 	return false
 }
 
+// covers is the one question about database and key, for acts and for markers.
+func (f *filter) covers(database int, key string) bool { return f.scope.Covers(database, key) }
+
 // known reports that a key in that database is one of a lock that is watched.
 func (f *filter) known(database int, key string) bool {
-	return f.scope.Covers(database, key) && f.keys.has(key)
+	return f.covers(database, key) && f.keys.has(key)
 }
 
 // attempt looks at a write on a key that is not known yet, and makes it known.
 func (f *filter) attempt(l line, name string, inScript bool) bool {
-	if !f.scope.Covers(l.db, l.args[1]) || reading.MarkOfOurs(l.args[1], l.args[2]) {
+	if !f.covers(l.db, l.args[1]) || reading.MarkOfOurs(l.args[1], l.args[2]) {
 		return false
 	}
 	at := time.UnixMicro(l.micros).UTC()

@@ -243,12 +243,9 @@ func isRedissonField(field string) bool {
 }
 
 func serverTime(reply wire.Reply) (time.Time, error) {
-	parts, err := redis.Int64s(reply.Value, reply.Err)
+	sec, usec, err := wire.Clock(reply.Value, reply.Err)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if len(parts) != 2 {
-		return time.Time{}, fmt.Errorf("a TIME of %d parts", len(parts))
-	}
-	return time.Unix(parts[0], parts[1]*1000).UTC(), nil
+	return time.Unix(sec, usec*1000).UTC(), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
@@ -53,7 +54,14 @@ func (r *recorder) digest(kind, text string) string {
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
 
-func (r *recorder) key(key string) string { return "h:" + r.digest("key", key) }
+// key hides a name. A marker's own name stays, which says nothing of what is
+// watched, so that a replay proves the same window.
+func (r *recorder) key(key string) string {
+	if _, _, marker := scope.Sighted(key); marker {
+		return scope.Anonymous(key)
+	}
+	return "h:" + r.digest("key", key)
+}
 
 func (r *recorder) value(value string, o offset.Observed) string {
 	read := r.reader.ReadAny(value, o.At)

@@ -273,14 +273,11 @@ func (w *watcher) spentSoFar(begun time.Duration) Cost {
 
 // timeOf reads a reply of TIME.
 func timeOf(reply any, err error) (time.Time, error) {
-	parts, err := redis.Strings(reply, err)
+	sec, usec, err := wire.Clock(reply, err)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if len(parts) < 2 {
-		return time.Time{}, errors.New("TIME returned " + strconv.Itoa(len(parts)) + " parts")
-	}
-	return instant(parts[0], parts[1])
+	return time.UnixMicro(sec*1e6 + usec).UTC(), nil
 }
 
 func instant(seconds, micros string) (time.Time, error) {

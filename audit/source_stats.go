@@ -69,14 +69,27 @@ type lastStats struct {
 	named   string // the run_id that was sent last
 }
 
-// hole is what the new reading says was not seen since the last, if anything.
-func (l *lastStats) hole(at time.Time, elapsed time.Duration, server string) []offset.Observed {
+// hole is what the new reading says was not seen since the last, if anything. A
+// replica counts nothing of what its master does, so no source proves anything
+// while one answers.
+func (l *lastStats) hole(at time.Time, elapsed time.Duration, server, role string) []offset.Observed {
 	was := *l
 	l.at, l.elapsed, l.server = at, elapsed, server
+	of := func(from time.Time, why string) (holes []offset.Observed) {
+		for _, s := range []census.Source{census.SourceStats, census.SourceMonitor} {
+			holes = append(holes, reading.GapOf(s, from, at.Sub(from), census.HoleReset, why))
+		}
+		return holes
+	}
 	switch {
+	case role != "" && role != "master":
+		if was.at.IsZero() {
+			was.at = at.Add(-statsEvery)
+		}
+		return of(was.at, "the server is a "+role+"; old clients write to its master, so watch that one")
 	case was.at.IsZero():
 	case server != was.server:
-		return []offset.Observed{reading.GapOf(census.SourceStats, was.at, at.Sub(was.at), census.HoleReset, "another server answers, or it was started anew")}
+		return of(was.at, "another server answers, or it was started anew")
 	case elapsed-was.elapsed > mostAbsent+statsEvery:
 		return []offset.Observed{reading.GapOf(census.SourceStats, was.at, at.Sub(was.at), census.HoleAbsent, "no reading for "+(elapsed-was.elapsed).Round(time.Millisecond).String())}
 	}
@@ -85,7 +98,7 @@ func (l *lastStats) hole(at time.Time, elapsed time.Duration, server string) []o
 
 // stats sends what the server counted, and says false where it will never tell.
 func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
-	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats"), wire.Cmd("INFO", "server")})
+	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats"), wire.Cmd("INFO", "server"), wire.Cmd("INFO", "replication")})
 	at, err := timeOf(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && err == nil {
@@ -105,9 +118,12 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	if err != nil {
 		return true
 	}
-	_, server, _ := strings.Cut(about, "run_id:")
-	server, _, _ = strings.Cut(server, "\r\n")
-	w.send(last.hole(at, w.elapsed(), server)...)
+	replication, err := redis.String(replies[3].Value, replies[3].Err)
+	if err != nil {
+		return true
+	}
+	server := wordIn(about, "run_id")
+	w.send(last.hole(at, w.elapsed(), server, wordIn(replication, "role"))...)
 	if server != "" && server != last.named {
 		last.named = server
 		w.send(offset.Observed{At: at, Kind: offset.ObservedGap, Reason: reading.OfRun + " " + server})
@@ -118,6 +134,13 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 		offset.Observed{At: at, Kind: offset.ObservedStats, Event: "setnx", Count: setnx},
 		offset.Observed{At: at, Kind: offset.ObservedStats, Event: "getset", Count: getset})
 	return true
+}
+
+// wordIn reads "NAME:WORD" out of INFO; empty where there is none.
+func wordIn(text, name string) string {
+	_, word, _ := strings.Cut("\n"+text, "\n"+name+":")
+	word, _, _ = strings.Cut(word, "\n")
+	return strings.TrimSpace(word)
 }
 
 // callsIn reads "cmdstat_NAME:calls=N,usec=M,…"; a command that was never called is not listed. Refused

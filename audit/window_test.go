@@ -42,6 +42,9 @@ func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (mon
 		}
 		if ms%1000 == 0 {
 			folded.Add(offset.Observed{At: at(ms), Kind: offset.ObservedStep})
+			for _, o := range sighted(t, filled(t, cfg), filter, cfg.DB, ms) {
+				folded.Add(o)
+			}
 			for _, name := range []string{"setnx", "getset"} {
 				folded.Add(offset.Observed{At: at(ms), Kind: offset.ObservedStats, Event: name, Count: calls})
 			}
@@ -181,7 +184,7 @@ func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 		db              int
 		want            time.Duration
 	}{
-		{"a:1", "SETNX", "lock:x", 3, 100 * time.Millisecond}, {"a:1", "GETSET", "lock:x", 3, 100 * time.Millisecond}, {"lua", "GETSET", "lock:x", 3, 100 * time.Millisecond},
+		{"a:1", "SETNX", "lock:x", 3, 0}, {"a:1", "GETSET", "lock:x", 3, 0}, {"lua", "GETSET", "lock:x", 3, 0},
 		{"a:1", "SETNX", "lock:x", 0, 10 * time.Second}, {"a:1", "SETNX", "other", 3, 10 * time.Second}, {"a:1", "GET", "lock:x", 3, 10 * time.Second},
 	} {
 		cfg := census.Config{Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}
@@ -202,18 +205,115 @@ func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 				}
 			}
 		}
-		folded.Add(offset.Observed{At: at(10_000), Kind: offset.ObservedStep})
-		e := evidenceOf(folded)
-		if _, quiet := e.Quiet(census.SourceMonitor); quiet > c.want || quiet < c.want-100*time.Millisecond || events > 101 || e.Counts != (census.Counts{}) {
-			t.Errorf("%s %s by %s in database %d: quiet for %v, %d events, %+v", c.name, c.key, c.addr, c.db, quiet, events, e.Counts)
-		}
-		for _, o := range filter.tellOther(nil) {
+		for _, o := range sighted(t, filled(t, Config{Config: cfg}), filter, 3, 10_000) {
 			folded.Add(o)
 		}
-		e = evidenceOf(folded)
-		if _, quiet := e.Quiet(census.SourceMonitor); c.want < time.Second && quiet != 0 {
-			t.Errorf("%s: at the end quiet for %v", c.name, quiet)
+		e := evidenceOf(folded)
+		if _, quiet := e.Quiet(census.SourceMonitor); quiet != c.want || events > 101 || e.Counts != (census.Counts{}) {
+			t.Errorf("%s %s by %s in database %d: quiet for %v, %d events, %+v", c.name, c.key, c.addr, c.db, quiet, events, e.Counts)
 		}
+	}
+}
+
+// TestOtherProgramsDoNotCutAWindowOfAllKeys: where all keys of a database are
+// watched, most that call SETNX there take no lock of the fleet. A SETNX cuts
+// the window if some dialect reads its value, or if its key carried a lock.
+func TestOtherProgramsDoNotCutAWindowOfAllKeys(t *testing.T) {
+	for _, c := range []struct {
+		pattern, key, value string
+		cuts                bool
+	}{
+		{"", "session:7", "1", false}, {"", "session:7", "anna", false}, {"", "lock:a", "1", true},
+		{"", "session:7", "0f8fad5b-d9cb-469f-a165-70867728950e:1770000060001", true},
+		{"", "session:7", `"1770000060001"`, true}, {"lock*", "lock:b", "1", true}, {"lock*", "session:7", "1", false},
+	} {
+		cfg := Config{Config: census.Config{Match: c.pattern, Dialects: []dialect.Dialect{dialect.Jedis()}}}
+		folded, err := census.New(cfg.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		filter := newFilter(filled(t, cfg), func(string) {})
+		folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
+		lines := []string{asServer(at(100).UnixMicro(), 0, "a:1", "SETNX", "lock:a", stamp(100))}
+		for ms := 200; ms < 10_000; ms += 50 {
+			lines = append(lines, asServer(at(ms).UnixMicro(), 0, "b:1", "SETNX", c.key, c.value))
+		}
+		for _, text := range lines {
+			for _, o := range filter.line(text, nil) {
+				folded.Add(o)
+			}
+		}
+		for _, o := range sighted(t, filled(t, cfg), filter, 0, 10_000) {
+			folded.Add(o)
+		}
+		e := evidenceOf(folded)
+		if _, quiet := e.Quiet(census.SourceMonitor); c.cuts != (quiet < time.Second) || !c.cuts && quiet != 9900*time.Millisecond {
+			t.Errorf("watching %q, SETNX %s %s: quiet for %v", c.pattern, c.key, c.value, quiet)
+		}
+	}
+}
+
+// TestWindowReachesToTheYoungestMarker: a window by MONITOR grows with markers
+// that came back in each spelling, and with nothing else.
+func TestWindowReachesToTheYoungestMarker(t *testing.T) {
+	all := Config{Config: census.Config{Match: "lock:*", DB: 3}}
+	said := all
+	said.Dialects = []dialect.Dialect{spelling(dialect.JDK)}
+	for name, c := range map[string]struct {
+		cfg      Config
+		database int
+		drop     int // a line of the second round that never comes; -1: all come
+		want     time.Duration
+	}{
+		"all spellings": {all, 3, -1, 4 * time.Second}, "one is missing": {all, 3, 1, 2 * time.Second}, "another database": {all, 0, -1, 2 * time.Second},
+		"the fleet's own": {said, 3, -1, 4 * time.Second}, "that is missing": {said, 3, 0, 2 * time.Second},
+	} {
+		cfg := filled(t, c.cfg)
+		folded, err := census.New(cfg.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		filter := newFilter(cfg, func(string) {})
+		folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
+		events := sighted(t, cfg, filter, 3, 2000)
+		for i, o := range sighted(t, cfg, filter, c.database, 4000) {
+			if i != c.drop {
+				events = append(events, o)
+			}
+		}
+		// Whatever else is seen later proves nothing.
+		events = append(events, filter.line(asServer(at(9000).UnixMicro(), 3, "a:1", "GET", "lock:gsl-sight:"+strings.Repeat("A", 26)), nil)...)
+		events = append(events, offset.Observed{At: at(9000), Kind: offset.ObservedStep}, offset.Observed{At: at(9000), Kind: offset.ObservedLook, Key: "lock:y"})
+		for _, o := range events {
+			folded.Add(o)
+		}
+		e := evidenceOf(folded)
+		if from, quiet := e.Quiet(census.SourceMonitor); quiet != c.want {
+			t.Errorf("%s: quiet from %v for %v, of %+v", name, from, quiet, e.Covered(census.SourceMonitor))
+		}
+		if len(e.Keys) > 0 || e.LastWrite != nil || e.LastFailed != nil || e.LastCall != nil {
+			t.Errorf("%s: a marker is taken for an act: %+v", name, e)
+		}
+	}
+}
+
+// TestMarkersAreReplayedFromAHashedRecord: a record that names no key proves the
+// same window.
+func TestMarkersAreReplayedFromAHashedRecord(t *testing.T) {
+	cfg := filled(t, Config{Config: census.Config{Match: "secret:*"}, Hash: []byte("x")})
+	var out strings.Builder
+	cfg.Record = &out
+	r := newRecorder(cfg)
+	r.event(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
+	for _, o := range sighted(t, cfg, newFilter(cfg, func(string) {}), 0, 2000) {
+		r.event(o)
+	}
+	again, err := Replay(strings.NewReader(out.String()), Config{})
+	if err != nil || r.err != nil {
+		t.Fatal(err, r.err)
+	}
+	if _, quiet := again.Evidence.Quiet(census.SourceMonitor); quiet != 2*time.Second || strings.Contains(out.String(), "secret") {
+		t.Errorf("quiet for %v by\n%s", quiet, out.String())
 	}
 }
 

@@ -6,7 +6,11 @@ local kind, seen = redis.call('TYPE', L).ok, ARGV[11]
 local free = redis.call('EXISTS', M) == 0
 -- A value is only replaced if it is still the very one that was judged (rule 1).
 free = free and (kind == 'none' or kind == 'string' and seen ~= '' and redis.call('GET', L) == seen)
-if not free then return {0, look(sec, usec)} end
+if not free then
+  -- An old client has taken the key that was left to it, so the time for that is over.
+  if kind ~= 'none' and left() then redis.pcall('DEL', M) end
+  return {0, look(sec, usec)}
+end
 
 local bytes = mark(sec, usec, ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
 redis.call('SET', L, bytes, 'PX', ARGV[3])

@@ -157,11 +157,11 @@ func TestTuneChangesNothingThatIsSet(t *testing.T) {
 		}
 	}
 	cfg := open(t, w, legacy.Config{Mode: legacy.Hardened}).Tune(lock.Config{})
-	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 100*time.Millisecond {
+	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 0 {
 		t.Errorf("%+v", cfg)
 	}
 	cfg = open(t, w, legacy.Config{Mode: legacy.Verbatim}).Tune(lock.Config{})
-	if cfg.TTL != time.Minute || cfg.Margin >= 0 || cfg.RenewEvery >= 0 {
+	if cfg.TTL != time.Minute || cfg.Margin >= 0 || cfg.RenewEvery >= 0 || cfg.Politeness != 0 {
 		t.Errorf("%+v", cfg)
 	}
 }

@@ -21,7 +21,9 @@ func Example() {
 		panic(err)
 	}
 	defer server.Close()
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", server.Addr())
+	}}
 
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
@@ -61,7 +63,9 @@ func ExampleBackend_held() {
 	}
 	defer server.Close()
 	server.SetTime(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", server.Addr())
+	}}
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:  legacy.Hardened,
 		Terms: dialect.Terms{Behind: time.Second}, // all clocks are kept within a second by NTP

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -27,6 +28,8 @@ type grant struct {
 	watched atomic.Int32  // watches that are armed
 	server  time.Time     // the server's clock when it took the key
 	pending *wire.Pending // of an attempt whose outcome is not known, until it is
+
+	gap *polite.Watch // of the key that it left to old clients, nil before
 
 	mu    sync.Mutex
 	lost  error // what the server said when it was found lost: it is not renewed any more (rule 8)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -42,6 +43,9 @@ func (e *LostError) Error() string {
 }
 
 func (e *LostError) Unwrap() error { return lock.ErrLost }
+
+// byOldClient reports that an old client overwrote our bytes or deleted them.
+func (e *LostError) byOldClient() bool { return !e.Mark && !e.Seen.Exists || e.Seen.OfOldClient() }
 
 // errUncertain: the attempt's command may still reach the server.
 var errUncertain = errors.New("the connection ended before the server said whether it took the key; it may still do so")
@@ -83,6 +87,9 @@ func (g *grant) lose(f []any) error {
 		return err
 	}
 	lost := &LostError{Key: g.k.name, Mark: number(f[0]) == 0, Seen: seen}
+	if lost.byOldClient() {
+		g.h.watch.polite.Saw(g.k.l, g.h.clock.Elapsed())
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lost == nil {
@@ -129,7 +136,10 @@ func (g *grant) check(ctx context.Context) error {
 
 // Release gives both keys back, each only if it is still ours (rule 10). After an attempt whose
 // outcome is not known it first waits for that.
-func (g *grant) Release(ctx context.Context) error {
+func (g *grant) Release(ctx context.Context) error { return g.release(ctx, 0) }
+
+// release is Release, and leaves the key to old clients for gap.
+func (g *grant) release(ctx context.Context, gap time.Duration) error {
 	g.mu.Lock()
 	over, pending := g.over, g.pending
 	g.mu.Unlock()
@@ -150,7 +160,7 @@ func (g *grant) Release(ctx context.Context) error {
 			uncertain = true
 		}
 	}
-	reply, err := g.giveBack(ctx)
+	reply, err := g.giveBack(ctx, gap)
 	if err != nil {
 		if _, may := wire.MayBeSent(err); may {
 			g.mu.Lock()
@@ -178,11 +188,14 @@ func (g *grant) settled(reply any) {
 	}
 }
 
-func (g *grant) giveBack(ctx context.Context) (any, error) {
+func (g *grant) giveBack(ctx context.Context, gap time.Duration) (any, error) {
 	d := g.h.dialect
 	g.mu.Lock()
 	took := g.server
 	g.mu.Unlock()
+	if gap > 0 {
+		return g.h.mux.Eval(ctx, releaseScript, g.k.argL, g.k.argM, g.tokenArg, g.t.gap, polite.Millis(gap))
+	}
 	if !d.NeverReleases() || took.IsZero() {
 		return g.h.mux.Eval(ctx, releaseScript, g.k.argL, g.k.argM, g.tokenArg, g.t.gap)
 	}
@@ -236,6 +249,7 @@ func (g *grant) givenBack(reply any, uncertain bool) error {
 
 // end notes that for certain nothing is held any more.
 func (g *grant) end(err error) error {
+	g.h.watch.polite.Ended(g.k.l, g.h.clock.Elapsed())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = true

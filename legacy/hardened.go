@@ -24,7 +24,8 @@ type hardened struct {
 }
 
 func newHardened(s *server) *hardened {
-	h := &hardened{server: s, watch: newWatcher()}
+	h := &hardened{server: s}
+	h.watch = newWatcher(h.poll(), s.cfg.Terms.Greatest, s.cfg.Clock != lock.Machine)
 	h.period.Store(int64(h.poll()))
 	return h
 }
@@ -51,9 +52,6 @@ func (h *hardened) Tune(cfg lock.Config) lock.Config {
 	}
 	if cfg.RetryEvery == 0 {
 		cfg.RetryEvery = h.poll()
-	}
-	if cfg.Politeness == 0 {
-		cfg.Politeness = h.dialect.Poll
 	}
 	raise(&h.period, cfg.RetryEvery)
 	return cfg
@@ -163,6 +161,7 @@ func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int
 		return 0, o, trouble(g.k, "take", errOddReply)
 	}
 	g.taken(f)
+	h.watch.polite.Took(g.k.l, at.sent)
 	h.sawClock(at, g.server.UnixMicro())
 	return number(f[0]), o, nil
 }
@@ -220,6 +219,10 @@ func (h *hardened) held(k keys, o Observation) error {
 		h.count.foreign.Add(1)
 		return wrong
 	case o.MarkExists:
+		if left, ok := o.left(); ok {
+			e.Vacant, e.Left, e.Until, e.Protocol = true, left, o.Local.Add(left), "left to old clients of "+h.dialect.Name
+			return e
+		}
 		e.Owner, _, _ = o.Token()
 		e.Protocol = "getsetlock beside " + h.dialect.Name
 		if !o.Ours() { // what is left of M is then never renewed (rule 8)

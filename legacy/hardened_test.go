@@ -3,6 +3,7 @@ package legacy_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,5 +145,15 @@ func TestHeldSaysWhoseEndItIs(t *testing.T) {
 	_, err := verbatim.Try(bg, "k", lease)
 	if e := r.wantHeld(err); !e.Stamp.Equal(end) || e.Final || !e.Until.IsZero() {
 		t.Errorf("of an old client, seen by a verbatim one: %+v", e)
+	}
+}
+
+// Its own keys are no locks: a stamp on a counter would stop every fenced lock.
+func TestKeysOfGetsetlockAreRefused(t *testing.T) {
+	for _, mode := range []legacy.Mode{legacy.Hardened, legacy.Verbatim} {
+		r := newRig(t, legacy.Config{Mode: mode})
+		if _, err := r.b.Try(bg, "gsl:fence:", ttl); err == nil || !strings.Contains(err.Error(), "another name") {
+			t.Errorf("%v: %v", mode, err)
+		}
 	}
 }

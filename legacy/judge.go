@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
@@ -97,6 +98,10 @@ func (j *Judge) Bounds() (behind, ahead time.Duration) {
 	pace := &j.h.watch.pace
 	return add(j.h.cfg.Terms.Behind, pace.fast.Load()), add(j.h.cfg.Terms.Ahead, pace.slow.Load())
 }
+
+// Polite is what is known of old clients that poll for the keys, by the names on
+// the server, and of this process's work on them.
+func (j *Judge) Polite() *polite.Memory { return j.h.watch.polite }
 
 // Forget drops what was seen of a key that was taken since.
 func (j *Judge) Forget(l string) { j.h.watch.forget(l) }

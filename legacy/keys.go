@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
@@ -50,6 +51,9 @@ func (s *server) keys(name string) (keys, error) {
 	l, err := s.dialect.EncodeKey(name)
 	if err != nil {
 		return keys{}, fmt.Errorf("legacy: key %q: %w", name, err)
+	}
+	if err := names.Own(l); err != nil {
+		return keys{}, fmt.Errorf("legacy: %w", err)
 	}
 	return newKeys(name, l, s.cfg.Mode == Hardened), nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/polite"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -41,11 +43,21 @@ type Observation struct {
 	Sparse time.Duration
 }
 
+// left returns for how long M says that nobody holds the key, which a polite
+// release left to old clients. It says false where M says nothing of the kind.
+func (o Observation) left() (d time.Duration, ok bool) {
+	_, ok = polite.Token(o.MarkValue)
+	if !o.MarkExists || !ok {
+		return 0, false
+	}
+	return o.MarkPTTL, true
+}
+
 // Token returns the token of ours on M, and the bytes its holder wrote on L last. It says false when
-// M is missing or not ours. What stands behind the bytes names a member of package migrate's registry;
+// M is missing or not ours, or when nobody holds the key, which was left to old clients. What stands behind the bytes names a member of package migrate's registry;
 // a token alone is that of a holder who left nothing on L.
 func (o Observation) Token() (token, bytes string, ok bool) {
-	if !o.MarkExists {
+	if _, left := o.left(); left || !o.MarkExists {
 		return "", "", false
 	}
 	token, rest, ok := strings.Cut(o.MarkValue, " ")
@@ -58,6 +70,22 @@ func (o Observation) Token() (token, bytes string, ok bool) {
 func (o Observation) Ours() bool {
 	_, bytes, ok := o.Token()
 	return ok && o.Exists && o.HasTTL && o.Value == bytes
+}
+
+// OfOldClient reports that bytes stand on L which an old client wrote. A stamp
+// with a PX is ours where the dialect sets none; what is no stamp of the dialect
+// is another program's.
+func (o Observation) OfOldClient() bool {
+	if !o.Exists || o.Err != nil {
+		return false
+	}
+	if _, bytes, ok := o.Token(); ok && bytes == o.Value {
+		return false
+	}
+	if o.Dialect.HasStamp() {
+		return !o.HasTTL || o.Dialect.ServerExpires()
+	}
+	return !scope.IsToken(o.Value)
 }
 
 // now is the server's clock, or ours where it was not asked: good enough to name a value, and no

@@ -61,6 +61,12 @@ local function stands(bytes, gap)
   return off > -100 and off < 100
 end
 
+-- left says whether M says that nobody holds the key: a release left it to old clients for a while.
+local function left()
+  local m = redis.call('GET', M)
+  return m and #m == 27 and string.find(m, '^left [%w_%-]+$') ~= nil
+end
+
 -- look is what stands on both keys, and the clock: type, value (its first kilobyte), size, PTTL, M,
 -- its PTTL, seconds, microseconds. It calls no TIME, as a script that still has to write must not.
 local function look(sec, usec)

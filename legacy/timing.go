@@ -91,16 +91,12 @@ func (h *hardened) stamping(ctx context.Context, s *wire.Script, clockAt int, ar
 // time asks the server for its clock. Its failure leaves nothing open: an unknown outcome of TIME is
 // no unknown outcome of an attempt.
 func (h *hardened) time(ctx context.Context) (sec, usec any, err error) {
-	reply, err := h.mux.Do(ctx, "TIME")
+	seconds, micros, err := wire.Clock(h.mux.Do(ctx, "TIME"))
 	if unknown, ok := wire.MayBeSent(err); ok {
 		err = unknown.Err
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("TIME: %w", err)
 	}
-	f, _ := reply.([]any)
-	if len(f) != 2 {
-		return nil, nil, errOddReply
-	}
-	return f[0], f[1], nil
+	return seconds, micros, nil
 }

@@ -32,9 +32,6 @@ func (v *verbatim) Tune(cfg lock.Config) lock.Config {
 		cfg.RetryEvery, _ = v.Pace(0)
 		cfg.RetryEvery = max(cfg.RetryEvery, time.Millisecond)
 	}
-	if cfg.Politeness == 0 {
-		cfg.Politeness = d.Poll
-	}
 	return cfg
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
@@ -25,15 +26,22 @@ type watcher struct {
 
 	clock dialect.Observation // the latest look with the server's clock
 	pace  pace
+
+	polite *polite.Memory // of who was seen on the keys, and for how long we worked on them
 }
 
-func newWatcher() *watcher {
-	return &watcher{byKey: map[string]*list.Element{}, recent: list.New()}
+func newWatcher(poll, greatest time.Duration, simulated bool) *watcher {
+	return &watcher{byKey: map[string]*list.Element{}, recent: list.New(), polite: polite.NewMemory(poll, greatest, simulated)}
 }
 
 // note joins a look to those before it, for both memories.
 func (h *hardened) note(o *Observation) {
 	w := h.watch
+	if o.OfOldClient() {
+		w.polite.Saw(o.Key, o.Sent)
+	} else if _, left := o.left(); left {
+		w.polite.Met(o.Key)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.step(o.Observation) {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestObservationsAreKeptForSoManyKeysAndNoMore(t *testing.T) {
-	h := &hardened{server: &server{}, watch: newWatcher()}
+	h := &hardened{server: &server{}, watch: newWatcher(0, 0, true)}
 	h.period.Store(int64(time.Hour))
 	look := func(key string, at time.Duration) time.Duration {
 		o := Observation{Observation: dialect.Observation{Key: key, Exists: true, Value: "v", Sent: at, Received: at}}

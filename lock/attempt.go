@@ -20,8 +20,10 @@ type attempt struct {
 	waited bool // something was waited for, so that trouble of the store is retried
 	told   bool // Hooks.Waiting was called
 	tries  int
-	last   error // what the last attempt at the store said
-	place  Place // in the store's queue, nil without one
+
+	outwaited bool  // a key that was left to others was waited for, in place of giving up
+	last      error // what the last attempt at the store said
+	place     Place // in the store's queue, nil without one
 
 	wake     chan struct{} // capacity 1, made when first armed
 	cancel   func()        // disarms the wake-up, nil when not armed
@@ -30,6 +32,7 @@ type attempt struct {
 	extras   int           // attempts in a row that were made because of that
 	silent   bool          // since is set
 	since    time.Duration // elapsed time since when the store has given no answer
+	late     int           // how many grants came when trust in them was over
 	found    bool          // the store has said that the key is held
 	trouble  error         // of the last attempt whose context had not ended, nil: it found the key held
 }
@@ -97,11 +100,25 @@ func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 		return nil, nil
 	}
 	lease, err := a.lease(ctx, got.grant, got.asked)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrTooLate):
+		a.tooLate(err)
+		return nil, nil // the turn is still ours
+	case err != nil:
 		a.core.leave(a.queue, 0)
 	}
 	return lease, err
 }
+
+// tooLate notes a grant that could not be trusted any more when it came.
+func (a *attempt) tooLate(err error) {
+	a.late++
+	a.last, a.trouble = err, err
+}
+
+// mostLate is after how many grants in one Acquire that came too late it ends:
+// the TTL is shorter than this store takes.
+const mostLate = 5
 
 // campaign tries until it has the key or gives up. It is this goroutine's turn.
 func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
@@ -116,7 +133,14 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		grant, err := a.try(ctx)
 		a.tried(ctx, err)
 		if err == nil {
-			return a.lease(ctx, grant, asked)
+			var lease *Lease
+			if lease, err = a.lease(ctx, grant, asked); !errors.Is(err, ErrTooLate) {
+				return lease, err
+			}
+			a.tooLate(err)
+		}
+		if a.once && a.outwait(ctx, err) {
+			continue
 		}
 		if err := a.hopeless(ctx, err); err != nil {
 			return nil, err
@@ -156,6 +180,7 @@ func (a *attempt) tried(ctx context.Context, err error) {
 // ended with err; nil: it goes on.
 //
 //   - The key is held: it goes on.
+//   - The grant came too late: it goes on, up to mostLate times.
 //   - Waiting does not help: it ends.
 //   - The trouble may pass: it goes on, at the first attempt too. Where nothing bounds
 //     the wait and the store has never answered this Client, it ends after firstAnswer.
@@ -165,7 +190,8 @@ func (a *attempt) tried(ctx context.Context, err error) {
 // A client that keeps an old client's pace ends at the first trouble, as that does.
 func (a *attempt) hopeless(ctx context.Context, err error) error {
 	passes, known := passing(err)
-	goesOn := errors.Is(err, ErrHeld) || a.found && !known || passes && a.core.pacer == nil
+	late := errors.Is(err, ErrTooLate) && a.late < mostLate
+	goesOn := late || errors.Is(err, ErrHeld) || a.found && !known || passes && a.core.pacer == nil
 	switch {
 	case ctx.Err() != nil:
 		return a.contextEnded(ctx)
@@ -205,13 +231,31 @@ func (a *attempt) between(ctx context.Context, err error) error {
 	if err := a.sleep(ctx, pause); err != nil {
 		return err
 	}
-	if !more {
+	if !more && !a.outwait(ctx, err) {
+		if ctx.Err() != nil {
+			return a.contextEnded(ctx)
+		}
 		return a.waitEnded()
 	}
 	return nil
 }
 
-// stayQuiet waits out this process's politeness. A single attempt does not: it asks what is.
+// outwait waits where the last attempt of an Acquire, or its only one, met a key
+// that nobody holds and that is left to clients which poll. It reports that the
+// time is over, so that one attempt more says whether the key is held. That is
+// done once: whoever takes the key in turns may leave it again.
+func (a *attempt) outwait(ctx context.Context, err error) bool {
+	var held *HeldError
+	if a.outwaited || !errors.As(err, &held) || !held.Vacant {
+		return false
+	}
+	a.outwaited = true
+	// The server frees the key when its last millisecond is over.
+	return a.sleep(ctx, held.Left+time.Millisecond) == nil
+}
+
+// stayQuiet waits out this process's politeness, where the store knows of none. A
+// single attempt does not: it asks what is.
 func (a *attempt) stayQuiet(ctx context.Context) error {
 	quiet := a.queue.moment // written before our turn began, with no hand-over since
 	if quiet == 0 || a.once {
@@ -283,8 +327,8 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, 
 	}
 	if !l.trust.holds(now) {
 		a.core.undo(grant, a.key, &a.client.cfg)
-		return nil, fmt.Errorf("key %q: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
-			a.key, asked.age(now).Round(time.Millisecond), l.trust.span)
+		return nil, fmt.Errorf("%w: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
+			ErrTooLate, asked.age(now).Round(time.Millisecond), l.trust.span)
 	}
 	l.start()
 	// A Close that can wait no longer ends the leases that it finds. This one may have begun after that.
@@ -298,7 +342,7 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, 
 
 func (a *attempt) tellAcquired(l *Lease) {
 	if f := a.client.cfg.Hooks.Acquired; f != nil {
-		f(Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed, Until: l.Until()})
+		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed, Until: l.Until()})
 	}
 }
 
@@ -307,7 +351,7 @@ func (a *attempt) tellWaiting(cause error) {
 	if !a.told {
 		a.told = true
 		if f := a.client.cfg.Hooks.Waiting; f != nil {
-			f(Event{Key: a.key, Cause: cause})
+			a.core.hooks.tell(f, Event{Key: a.key, Cause: cause})
 		}
 	}
 }
@@ -334,6 +378,9 @@ func (a *attempt) waitEnded() error {
 // leavePlace gives a place in the store's queue up in the background.
 func (k *core) leavePlace(p Place, cfg Config) {
 	k.janitor.do(func() {
+		if k.hurry.Load() {
+			return // it lapses by itself
+		}
 		if err := p.Leave(k.call(k.life)); err != nil {
 			cfg.Logger.Warn("place in the queue could not be given up; it lapses by itself", "error", err)
 		}

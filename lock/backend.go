@@ -112,8 +112,8 @@ type Queuer interface {
 // Place is a place in a queue on the store.
 type Place interface {
 	// Try is [Backend.Try] from this place. A Place that got its Grant, or an [*UnsureError], is
-	// used up; releasing that Grant leaves the queue as well. A place lapses when it is not tried
-	// for some seconds.
+	// used up; releasing that Grant leaves the queue as well. A place may lapse when it is not tried
+	// for 15 s, and for 2 s where Await returned an error.
 	Try(ctx context.Context, ttl time.Duration) (Grant, error)
 
 	// Await is [Waker.Await] for this place: wake is called when its turn may have come.
@@ -170,10 +170,23 @@ const (
 	WakeOff
 )
 
-// Polite is implemented by a Grant that knows whether anybody polls for its key. False means that there
-// is nobody to be polite to: [Config.Politeness] does not apply when the grant is given back.
+// Polite is implemented by a Grant whose key may be wanted by clients that only
+// poll, and whose store can keep everybody else away from it for a while.
 type Polite interface {
-	Polite() bool
+	// Owes returns for how long the key is to be left to those clients if it is
+	// released now. Zero: not at all. wish is [Config.Politeness], zero where the
+	// Backend decides; it is never negative.
+	Owes(wish time.Duration) time.Duration
+
+	// Leave is [Grant.Release], and for gap the store then grants the key to
+	// nobody who asks by [Backend.Try]: an attempt gets a [*HeldError] with
+	// Vacant set. The key is not left where it was lost. After an error the
+	// grant is released in the ordinary way.
+	Leave(ctx context.Context, gap time.Duration) error
+
+	// Look looks whether somebody took the key that was left. It returns how
+	// long to wait before the next look; zero: none is needed.
+	Look(ctx context.Context) time.Duration
 }
 
 // Fenced is implemented by a Grant that carries a fencing number: strictly greater than that of any

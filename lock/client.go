@@ -5,16 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/names"
 )
 
 // Client takes leases through one Backend. Its methods are safe for concurrent use.
 type Client struct {
-	core *core
-	cfg  Config
+	core  *core
+	cfg   Config
+	given given
 }
+
+// given is what a Config asked for by itself, and did not follow from other
+// fields.
+type given struct{ renewEvery, margin bool }
 
 // core is what a Client shares with those made from it by With.
 type core struct {
@@ -24,6 +32,9 @@ type core struct {
 	renewer *workers // renewals
 	watches watches  // of held keys
 	janitor *workers // releases and undoing in the background
+	hooks   teller   // of all Clients
+	refused sparing  // lines about renewals that failed
+	stuck   sparing  // lines about keys that could not be given back
 
 	waker  Waker         // nil: poll
 	pacer  Pacer         // nil: our own pace
@@ -42,8 +53,10 @@ type core struct {
 	closing chan struct{} // closed by Close: who waits for the store stops
 	hurry   atomic.Bool   // Close's context ended: nothing new is begun
 
-	answered atomic.Bool // the store has answered this Client
-	ended    sync.Once   // the backend is closed, by the first Close that comes so far
+	answered atomic.Bool   // the store has answered this Client
+	ending   sync.Once     // the first Close that comes so far starts finish
+	finished chan struct{} // closed when nothing of the Client runs any more
+	failed   error         // of the backend's Close; to be read when finished is closed
 
 	life context.Context    // of calls in the background
 	die  context.CancelFunc // by Close
@@ -56,6 +69,7 @@ func New(b Backend, cfg Config) (*Client, error) {
 	if err := own(b); err != nil {
 		return nil, err
 	}
+	asked := given{cfg.RenewEvery != 0, cfg.Margin != 0}
 	cfg, err := cfg.complete(b)
 	if err != nil {
 		disown(b)
@@ -66,9 +80,14 @@ func New(b Backend, cfg Config) (*Client, error) {
 		keeper:  newKeeper(cfg.Clock),
 		renewer: newWorkers(4),
 		watches: watches{workers: newWorkers(4)},
-		janitor: newWorkers(4),
+		janitor: newWorkers(undoTogether),
+		hooks:   teller{log: loud(cfg.Logger)},
+		refused: sparing{most: 1},
+		stuck:   sparing{most: 16},
 		queues:  make(map[string]*queue),
 		closing: make(chan struct{}),
+
+		finished: make(chan struct{}),
 	}
 	k.life, k.die = context.WithCancel(context.Background())
 	k.waker, _ = b.(Waker)
@@ -80,32 +99,48 @@ func New(b Backend, cfg Config) (*Client, error) {
 		k.prompt = p.Timeout()
 	}
 	k.sched = newScheduler(&k.keeper, cfg.Logger, k.serve)
-	return &Client{core: k, cfg: cfg}, nil
+	return &Client{core: k, cfg: cfg, given: asked}, nil
 }
 
 // With returns a Client with a changed Config that shares everything else with c: the queues of
 // local waiters, renewals, connections. Fields at zero in c's Config were filled in by New; change
-// sees them filled. The Clock cannot be changed.
+// sees them filled. With another TTL, RenewEvery and Margin follow from that where nobody set them; what
+// was set stays, and is an error where it does not fit. The Clock cannot be changed; of two clocks of one
+// type that Go cannot compare, With keeps the first.
 func (c *Client) With(change func(*Config)) (*Client, error) {
 	cfg := c.cfg
 	change(&cfg)
-	if cfg.Clock != c.cfg.Clock {
+	if !sameClock(cfg.Clock, c.cfg.Clock) {
 		return nil, errors.New("lock: With: Config.Clock cannot be changed; make another Client with New")
 	}
-	// What followed from the old TTL follows from the new one, unless it was changed as well.
+	cfg.Clock = c.cfg.Clock
+	asked := given{
+		c.given.renewEvery || cfg.RenewEvery != c.cfg.RenewEvery,
+		c.given.margin || cfg.Margin != c.cfg.Margin,
+	}
 	if cfg.TTL != c.cfg.TTL {
-		if cfg.RenewEvery == c.cfg.RenewEvery && cfg.RenewEvery > 0 {
+		if !asked.renewEvery {
 			cfg.RenewEvery = 0
 		}
-		if cfg.Margin == c.cfg.Margin && cfg.Margin > 0 {
+		if !asked.margin {
 			cfg.Margin = 0
 		}
 	}
+	asked.renewEvery, asked.margin = asked.renewEvery && cfg.RenewEvery != 0, asked.margin && cfg.Margin != 0
 	cfg, err := cfg.complete(c.core.backend)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{core: c.core, cfg: cfg}, nil
+	return &Client{core: c.core, cfg: cfg, given: asked}, nil
+}
+
+// sameClock compares two clocks that Go may not be able to compare.
+func sameClock(a, b Clock) bool {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	if !x.IsValid() || !y.IsValid() || x.Type() != y.Type() {
+		return false
+	}
+	return !x.Comparable() || !y.Comparable() || x.Equal(y)
 }
 
 // TryAcquire makes one attempt. It does not wait for the key, nor for goroutines of this process
@@ -131,6 +166,9 @@ func (c *Client) Acquire(ctx context.Context, key string) (*Lease, error) {
 func (c *Client) acquire(ctx context.Context, key string, once bool) (*Lease, error) {
 	if key == "" {
 		return nil, errors.New("lock: key is empty")
+	}
+	if err := names.Own(key); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("lock: key %q: %w", key, context.Cause(ctx))
@@ -229,10 +267,13 @@ func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 // Close refuses new leases, ends all waiting, and waits until every lease was released or ctx ends. It
 // tells no holder to stop: end the work, let it release, then Close with a bounded context.
 //
-// When ctx ends first, Close begins nothing new and returns. Leases still held then end with [ErrClosed].
-// Their keys are not given back, since their holders may still be at work; they free themselves after
-// their TTL. Calls of the store in the background are told to end, and Close waits for them; an Acquire
-// or Release that is under way it leaves to its caller.
+// A lease that was lost and not released is waited for until its key's TTL is over: its holder may still
+// be stopping. Close waits for hooks for a second at most, since it may be called by one.
+//
+// When ctx ends first, Close begins nothing new and returns within a tenth of a second. Leases still held
+// then end with [ErrClosed]. Their keys are not given back, since their holders may still be at work; they
+// free themselves after their TTL. Calls of the store in the background are told to end; one that does not
+// goes on after Close has returned. An Acquire or Release that is under way Close leaves to its caller.
 //
 // Close closes the Backend if it is an [io.Closer], and may be called again.
 func (c *Client) Close(ctx context.Context) error {
@@ -249,19 +290,38 @@ func (c *Client) Close(ctx context.Context) error {
 	k.mu.Unlock()
 
 	left := k.settle(ctx, idle)
+	k.ending.Do(func() { go k.finish() })
+	if !within(ctx, k.finished) {
+		return errors.Join(left, fmt.Errorf("lock: Close: a call of the store in the background has not ended: %w", context.Cause(ctx)))
+	}
+	hooks, cancel := context.WithTimeout(ctx, hookWait)
+	defer cancel()
+	within(hooks, k.hooks.silence())
+	return errors.Join(left, k.failed)
+}
+
+// hookWait is how long Close waits for hooks. One that calls Close waits for
+// itself so long.
+const hookWait = time.Second
+
+// finish joins every goroutine but that of the hooks, and closes the backend.
+// It is a goroutine of its own, so that Close need not outlive its context with
+// it.
+func (k *core) finish() {
 	// First who hands the others work: what it began behind their end nobody would wait for.
 	k.sched.close()
 	k.renewer.close()
 	k.watches.workers.close()
 	k.janitor.close()
 	k.die()
-	k.ended.Do(func() {
-		if closer, ok := k.backend.(io.Closer); ok {
-			left = errors.Join(left, closer.Close())
-		}
-		disown(k.backend)
-	})
-	return left
+	if n := k.stuck.rest(); n > 0 {
+		k.hooks.log.Warn("more keys could not be given back; they free themselves", "keys", n)
+	}
+	if closer, ok := k.backend.(io.Closer); ok {
+		k.failed = closer.Close()
+	}
+	disown(k.backend)
+	close(k.finished)
 }
 
 // settle waits until nothing is under way. When ctx ends before, it ends what it can.
@@ -293,6 +353,14 @@ func (k *core) begin() bool {
 	}
 	k.live++
 	return true
+}
+
+// countIn counts something in that has to be seen to the end, be the Client
+// closed or not.
+func (k *core) countIn() {
+	k.mu.Lock()
+	k.live++
+	k.mu.Unlock()
 }
 
 func (k *core) end() {

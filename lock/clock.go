@@ -133,3 +133,25 @@ func (k *core) releaseContext(d time.Duration) (ctx context.Context, cancel cont
 	ctx, cancel = context.WithTimeout(context.Background(), d)
 	return k.call(ctx), cancel
 }
+
+// closeGrace is how long after the end of its context Close waits for what was
+// told to end, so that in a healthy process nothing runs when it returns.
+const closeGrace = 100 * time.Millisecond
+
+// within waits until done is closed, and reports whether it was before ctx
+// ended, or right after.
+func within(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(closeGrace) // real time, as that of ctx
+	defer grace.Stop()
+	select {
+	case <-done:
+		return true
+	case <-grace.C:
+		return false
+	}
+}

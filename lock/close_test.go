@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,40 +58,40 @@ func TestWhatTheSchedulerBeginsLastCloseWaitsFor(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		stands, proceed := make(chan struct{}), make(chan struct{})
 		c, err := lock.New(s.Backend(), lock.Config{
-			TTL: 12 * time.Second, Margin: 2 * time.Second, RenewEvery: 5 * time.Second,
+			TTL: time.Minute, Margin: time.Second, RenewEvery: 21 * time.Second,
 			Jitter: func(time.Duration) time.Duration { return 0 },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Trust in the other lease ends at the instant of the first one's renewal, and the scheduler, which
-		// comes to it second, tells of that by itself.
+		// The other lease is renewed every second, right after the first one in that second, and at the first
+		// one's renewal it has been held for ten TTLs, of which the scheduler writes a line by itself.
 		brief, err := c.With(func(cfg *lock.Config) {
-			cfg.TTL, cfg.Margin, cfg.RenewEvery = 8*time.Second, 3*time.Second, -1
-			cfg.Hooks.Lost = func(lock.Event) {
-				close(stands)
-				<-proceed
-			}
+			cfg.TTL, cfg.Margin, cfg.RenewEvery = 2*time.Second, 500*time.Millisecond, time.Second
+			cfg.Logger = slog.New(slog.NewTextHandler(stand{stands, proceed}, nil))
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		renewed, lost := acquire(t, c, "renewed"), acquire(t, brief, "lost")
+		renewed := acquire(t, c, "renewed")
+		time.Sleep(20 * time.Millisecond)
+		long := acquire(t, brief, "long")
+		<-stands
 		answered := make(chan struct{})
 		s.Order(locktest.Fault{Op: "extend", Hold: answered})
-		<-stands
+		before := s.Calls("extend")
 		release(t, renewed)
-		wantErr(t, lost.Release(), lock.ErrLost)
+		release(t, long)
 		closed := make(chan error, 1)
 		go func() { closed <- c.Close(t.Context()) }()
 		synctest.Wait()
-		if n := s.Calls("extend"); n != 0 {
+		if n := s.Calls("extend") - before; n != 0 {
 			t.Errorf("%d renewals are at the store before the scheduler may hand any over", n)
 		}
 		close(proceed)
 		synctest.Wait()
-		if n := s.Calls("extend"); n != 1 {
-			t.Errorf("%d renewals are at the store, want the one that the scheduler had taken up", n)
+		if n := s.Calls("extend") - before; n != 2 {
+			t.Errorf("%d renewals are at the store, want the two that the scheduler had taken up", n)
 		}
 		if len(closed) != 0 {
 			t.Error("Close returned while a renewal was at the store")
@@ -100,4 +101,13 @@ func TestWhatTheSchedulerBeginsLastCloseWaitsFor(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// stand is where a log holds up who writes to it, once.
+type stand struct{ reached, proceed chan struct{} }
+
+func (s stand) Write(line []byte) (int, error) {
+	close(s.reached)
+	<-s.proceed
+	return len(line), nil
 }

@@ -42,9 +42,10 @@ type Config struct {
 	// Defaults to 2 s.
 	ReleaseWait time.Duration
 
-	// Politeness is how long waiters of this process stay away from a key after this process
-	// released it, so that others, which may only poll, get their turn. Negative: not at all.
-	// Defaults to what the backend advises, else to zero.
+	// Politeness is for how long each release leaves the key to clients that only
+	// poll. A backend whose grants are [Polite] keeps every process away for so
+	// long, any other the waiters of this process alone. Zero: such a backend
+	// decides at each release, and others leave nothing. Negative: never.
 	Politeness time.Duration
 
 	// HandOvers is how many times in a row a key may pass from one goroutine of this process to the
@@ -71,15 +72,23 @@ type Config struct {
 	Clock Clock
 
 	// Logger gets what happens in the background: renewals that failed, clocks that stepped, keys
-	// that could not be given back. Defaults to a logger that drops everything.
+	// that could not be given back. Of many leases in the same trouble it gets a line a round of
+	// renewals. Defaults to a logger that drops everything but keys that could not be given back, which
+	// go to [slog.Default].
 	Logger *slog.Logger
 
 	// Hooks are told what happens to leases.
 	Hooks Hooks
 }
 
-// Hooks are functions that a Client calls when something happens to a lease. Each may be nil. They
-// run on the goroutine on which the thing happened, must not block, and may be called concurrently.
+// Hooks are functions that a Client calls when something happens to a lease. Each may be nil.
+//
+// A goroutine of the Client calls them one after the other, in the order in
+// which things happened; Clients made by [Client.With] share it. Neither Acquire
+// nor Release waits for a hook, so that it may be called a moment after they
+// returned. A hook that blocks delays later hooks and nothing else: leases end on
+// time. Of calls that wait for it 65,536 are kept. [Client.Close] may be called
+// from a hook.
 type Hooks struct {
 	// Waiting: an Acquire begins to wait. Event.Cause says who holds the key, or what trouble the store is in.
 	Waiting func(Event)
@@ -152,7 +161,7 @@ func (cfg Config) complete(b Backend) (Config, error) {
 		cfg.Clock = Machine
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.New(quiet{slog.DiscardHandler})
 	}
 	if err := cfg.validTogether(); err != nil {
 		return Config{}, err
@@ -163,6 +172,12 @@ func (cfg Config) complete(b Backend) (Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// jitter is Config.Jitter within its bounds, whatever that returns: more than
+// planned, a renewal would come late.
+func (cfg *Config) jitter(most time.Duration) time.Duration {
+	return min(max(cfg.Jitter(most), 0), most)
 }
 
 func setDefault[T ~int | ~int64](field *T, value T) {

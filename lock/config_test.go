@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -127,4 +128,85 @@ func TestTheJitterGivenDecidesWhenThingsAreDone(t *testing.T) {
 			t.Errorf("drew up to %v, want %v", asked, want)
 		}
 	})
+}
+
+// TestWithKeepsAMarginThatWasGiven: it is the safety parameter, and follows
+// from the TTL only where nobody set it.
+func TestWithKeepsAMarginThatWasGiven(t *testing.T) {
+	b := locktest.NewStore(lock.Machine).Backend()
+	c := client(t, b, lock.Config{TTL: time.Minute, Margin: 20 * time.Second, RenewEvery: 5 * time.Second})
+	brief := func(c *lock.Client, ttl time.Duration) (*lock.Client, error) {
+		return c.With(func(cfg *lock.Config) { cfg.TTL = ttl })
+	}
+	halved, err := brief(c, 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // made from the one that was made, it is still given
+		if _, err := brief(halved, 20*time.Second); err == nil || !strings.Contains(err.Error(), "Config.Margin (20s)") {
+			t.Errorf("a TTL of 20s with a given margin of 20s: %v", err)
+		}
+		if halved, err = brief(halved, 29*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Given by With, it stays as well; what nobody gave follows from the TTL.
+	plain, err := lock.New(locktest.NewStore(lock.Machine).Backend(), lock.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close(t.Context())
+	if _, err := brief(plain, time.Second); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+	wide, err := plain.With(func(cfg *lock.Config) { cfg.Margin = 5 * time.Second })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := brief(wide, 4*time.Second); err == nil || !strings.Contains(err.Error(), "Config.Margin (5s)") {
+		t.Errorf("a margin that With gave: %v", err)
+	}
+}
+
+// odd is a clock that Go cannot compare.
+type odd struct {
+	lock.Clock
+	_ []int
+}
+
+func TestWithTakesAClockThatCannotBeCompared(t *testing.T) {
+	c := client(t, locktest.NewStore(lock.Machine).Backend(), lock.Config{Clock: odd{Clock: lock.Machine}})
+	if _, err := c.With(func(cfg *lock.Config) { cfg.Wait = -1 }); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.With(func(cfg *lock.Config) { cfg.Clock = lock.Machine }); err == nil {
+		t.Error("With accepted a clock of another type")
+	}
+}
+
+func TestKeysOfGetsetlockAreRefused(t *testing.T) {
+	c := client(t, locktest.NewStore(lock.Machine).Backend(), lock.Config{})
+	for _, key := range []string{"gsl:fence:", "gsl:queue:x"} {
+		if _, err := c.Acquire(t.Context(), key); err == nil || !strings.Contains(err.Error(), "another name") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	release(t, acquire(t, c, "k:gsl:"))
+}
+
+// TestAJitterOutOfBoundsIsBounded: a renewal that would come later than planned
+// might come too late.
+func TestAJitterOutOfBoundsIsBounded(t *testing.T) {
+	for _, draws := range []time.Duration{-time.Hour, time.Hour} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second, Jitter: func(time.Duration) time.Duration { return draws }})
+			l := acquire(t, c, "k")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := s.Calls("extend"); n < 5 || n > 7 {
+				t.Errorf("drawn %v: %d renewals in a minute", draws, n)
+			}
+			release(t, l)
+		})
+	}
 }

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"reflect"
 	"slices"
 )
 
@@ -22,9 +23,12 @@ func (h *holding) Value(key any) any {
 
 // Context returns a child of parent that also ends with the lease; [context.Cause] tells the cause of
 // whichever ended first. The lease does not end with parent. The context carries the lease for nested
-// calls of [Client.Do].
+// calls of [Client.Do]. Of the same parent the child may be the same.
 func (l *Lease) Context(parent context.Context) context.Context {
 	_ = l.Err() // ends it if its time is over
+	if made := l.made(parent); made != nil {
+		return made
+	}
 	var child listener
 	child.ctx, child.cancel = context.WithCancelCause(&holding{parent, l})
 	l.mu.Lock()
@@ -37,6 +41,28 @@ func (l *Lease) Context(parent context.Context) context.Context {
 		child.cancel(ended)
 	}
 	return child.ctx
+}
+
+// made returns the child that parent has already, if it is among the last ones. A parent that never ends,
+// such as that of a service, would otherwise get another child at each call, for as long as the lease is
+// held.
+func (l *Lease) made(parent context.Context) context.Context {
+	if !reflect.ValueOf(parent).Comparable() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.audience == nil {
+		return nil
+	}
+	last := l.audience.contexts
+	for _, child := range last[max(len(last)-leastPruned, 0):] {
+		h, _ := child.ctx.Value(leaseKey{}).(*holding)
+		if reflect.ValueOf(h.Context).Comparable() && h.Context == parent && child.ctx.Err() == nil {
+			return child.ctx
+		}
+	}
+	return nil
 }
 
 // audience is who waits for something of a lease: for its end, or for a renewal that is under way.

@@ -130,6 +130,37 @@ func TestContextsThatEndedAreNotKept(t *testing.T) {
 	})
 }
 
+// TestAParentHasOneContextOfALease: a service asks for it at each request, with
+// a context that never ends.
+func TestAParentHasOneContextOfALease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{})
+		l := acquire(t, c, "k")
+		first, other := l.Context(context.Background()), l.Context(t.Context())
+		if first == other {
+			t.Error("two parents have one context")
+		}
+		before := memory()
+		for range 100_000 {
+			if l.Context(context.Background()) != first {
+				t.Fatal("another context of the same parent")
+			}
+		}
+		if grown := memory() - before; grown > 100_000 {
+			t.Errorf("%d bytes were kept", grown)
+		}
+		type uncomparable struct {
+			context.Context
+			_ []int
+		}
+		odd := l.Context(uncomparable{Context: context.Background()})
+		release(t, l)
+		for _, ctx := range []context.Context{first, other, odd} {
+			wantErr(t, context.Cause(ctx), lock.ErrReleased)
+		}
+	})
+}
+
 func memory() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -52,7 +52,14 @@
 // forwards by more than the margin frees a key while its holder still trusts it; nothing on the
 // client's side can see that in time.
 //
-// HAZARD: a process that is stopped (SIGSTOP, a paused virtual machine, a long collection) cannot be
-// told anything while it is stopped. It learns of the loss when it runs again, at its next look at
-// [Lease.Err] or when its context's timer fires, whichever it reaches first.
+// HAZARD: a process that is stopped (SIGSTOP, a suspended machine, a long collection) cannot be
+// told anything while it is stopped. It learns of the loss when it runs again: at its next look at
+// [Lease.Err], or 200 ms later at the most, when [Lease.Done] is closed.
+//
+// HAZARD: all this is true only where one of the machine's two clocks runs on. While a hypervisor holds
+// a virtual machine, moves it, or restores it from a snapshot, both may stand still. The process then
+// works on with a lease that is over, until its wall clock is corrected: by the hypervisor's agent, or
+// by NTP, which may take minutes or never step at all. Nothing inside that machine can see it before.
+// Who runs there sets the clock at resume (of chrony makestep without a limit, or the guest agent's
+// time synchronisation), or lets the written thing refuse old fencing numbers.
 package lock

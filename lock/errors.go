@@ -15,6 +15,10 @@ var (
 	// the last answer of the store was "held", else with the last trouble of the store.
 	ErrWaitEnded = errors.New("wait ended")
 
+	// ErrTooLate: the store granted the key when trust in that grant was over already. The grant is
+	// undone and the key asked for again, a few times.
+	ErrTooLate = errors.New("granted too late to be trusted")
+
 	// ErrLost: the key is not ours any more, or can no longer be trusted to be. A [*LostError]
 	// tells more.
 	ErrLost = errors.New("lease lost")
@@ -92,6 +96,10 @@ type HeldError struct {
 	// unchanged for Left more.
 	Passed bool
 
+	// Vacant says that nobody holds the key: for Left more, it is left to clients
+	// that only poll.
+	Vacant bool
+
 	// Again is the longest that a waiter should let pass before its next attempt, for backends
 	// that judge by what they see over time. Zero means no wish.
 	Again time.Duration
@@ -99,6 +107,9 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	var b strings.Builder
+	if e.Vacant {
+		return fmt.Sprintf("key %q: nobody holds it; it is left to old clients for %d ms", e.Key, e.Left.Milliseconds())
+	}
 	fmt.Fprintf(&b, "key %q is held", e.Key)
 	if e.Owner != "" {
 		fmt.Fprintf(&b, " by %q", e.Owner)

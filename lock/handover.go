@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -12,7 +13,7 @@ import (
 func (k *core) share(l *Lease, now stamp) bool {
 	cfg, q := &l.client.cfg, l.queue
 	sharer, ok := l.grant.(Sharer)
-	if !ok || cfg.LocalHandOvers <= 0 || l.politeness() > 0 || !l.fit(now) {
+	if !ok || cfg.LocalHandOvers <= 0 || !l.fit(now) {
 		return false
 	}
 	k.mu.Lock()
@@ -68,23 +69,55 @@ func (l *Lease) refuse() {
 	l.released = true
 	l.mu.Unlock()
 	ours := l.end(ErrReleased)
+	l.letGo()
 	k.undo(l.grant, l.Key(), &l.client.cfg)
 	if ours {
 		k.leave(l.queue, 0)
 	}
 }
 
-// politeness is how long this process stays away from the key after l. Where nobody polls for it, not
-// at all.
+// politeness is for how long the key of l is left to clients that only poll, if
+// l is released now. While it is not zero the key is not handed over: such a
+// client would not see that either.
 func (l *Lease) politeness() time.Duration {
-	most := l.client.cfg.Politeness
-	if most <= 0 {
+	wish := l.client.cfg.Politeness
+	if wish < 0 {
 		return 0
 	}
-	if p, ok := l.grant.(Polite); ok && !p.Polite() {
-		return 0
+	if p, ok := l.grant.(Polite); ok {
+		return p.Owes(wish)
 	}
-	return most
+	return wish
+}
+
+// release gives the grant of l back, and leaves the key for gap where the store
+// can do that. It returns for how long this process alone has to stay away.
+func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.Duration, err error) {
+	p, ok := l.grant.(Polite)
+	if !ok || gap <= 0 {
+		return gap, l.grant.Release(ctx)
+	}
+	if err = p.Leave(ctx, gap); err == nil {
+		// Not beside the next attempt of this process: which of the two came first
+		// would differ from run to run of a simulation.
+		l.client.core.lookAfter(p, gap/16)
+	}
+	return 0, err
+}
+
+// lookAfter looks at a key that was left, again and again until the gap is over.
+// What it finds is of use for later releases only, so a Close drops it.
+func (k *core) lookAfter(p Polite, wait time.Duration) {
+	k.sched.later(k.keeper.now().Elapsed+wait, func() {
+		k.janitor.do(func() {
+			if k.hurry.Load() {
+				return
+			}
+			if next := p.Look(k.call(k.life)); next > 0 {
+				k.lookAfter(p, next)
+			}
+		})
+	})
 }
 
 // more reports whether somebody waits to whom the key may be handed over, by count and time: so many
@@ -109,7 +142,7 @@ func (k *core) counted(q *queue, count *int32, now time.Duration) {
 // is that of a release.
 func (k *core) pass(l *Lease) (handed bool, err error) {
 	q, cfg := l.queue, &l.client.cfg
-	if k.passer == nil || cfg.HandOvers <= 0 || l.politeness() > 0 {
+	if k.passer == nil || cfg.HandOvers <= 0 {
 		return false, nil
 	}
 	k.mu.Lock()

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -281,26 +282,76 @@ func TestALeaseHandedToAnEndedContextIsUndoneAndItsTurnPassedOnOnce(t *testing.T
 	})
 }
 
-// shy is a backend whose grants say whether they are polite, and cannot be passed on.
+// shy is a backend whose grants leave their key to others, as the test says, and
+// cannot be passed on.
 type shy struct {
 	lock.Backend
-	polite bool
-	asked  int
+	*gaps // of the store, which several share
+	asked int
+}
+
+type gaps struct {
+	owes time.Duration // at each release, where the Client wishes nothing
+
+	mu    sync.Mutex
+	until map[string]time.Time // the end of the gap of each key that was left
+	left  []time.Duration      // the gaps, in turn
+	looks int
+	fails bool // leaving is answered by an error
+}
+
+func newShy(s *locktest.Store, owes time.Duration) *shy {
+	return &shy{Backend: s.Backend(), gaps: &gaps{owes: owes}}
 }
 
 type shyGrant struct {
 	lock.Grant
-	polite bool
+	b   *shy
+	key string
 }
 
-func (g shyGrant) Polite() bool { return g.polite }
+func (g shyGrant) Owes(wish time.Duration) time.Duration {
+	if wish > 0 {
+		return wish
+	}
+	return g.b.owes
+}
+
+func (g shyGrant) Leave(ctx context.Context, gap time.Duration) error {
+	g.b.mu.Lock()
+	defer g.b.mu.Unlock()
+	if g.b.fails {
+		return errors.New("the store is away")
+	}
+	if g.b.until == nil {
+		g.b.until = map[string]time.Time{}
+	}
+	g.b.until[g.key] = time.Now().Add(gap)
+	g.b.left = append(g.b.left, gap)
+	return g.Grant.Release(ctx)
+}
+
+func (g shyGrant) Look(context.Context) time.Duration {
+	g.b.mu.Lock()
+	defer g.b.mu.Unlock()
+	if g.b.looks++; g.b.looks == 3 {
+		return 0
+	}
+	return 10 * time.Millisecond
+}
 
 func (b *shy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	b.mu.Lock()
+	left := time.Until(b.until[key])
+	b.mu.Unlock()
+	if left > 0 {
+		return nil, &lock.HeldError{Key: key, Left: left, Vacant: true}
+	}
 	g, err := b.Backend.Try(ctx, key, ttl)
 	if err != nil {
 		return nil, err
 	}
-	return shyGrant{g, b.polite}, nil
+	return shyGrant{g, b, key}, nil
 }
 
 func (b *shy) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, error) {
@@ -310,7 +361,7 @@ func (b *shy) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, erro
 
 func TestAGrantThatCannotBePassedOnIsReleasedAndTheWaiterTries(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		b := &shy{Backend: s.Backend()}
+		b := newShy(s, 0)
 		c := client(t, b, lock.Config{})
 		relay(t, c, 3, time.Millisecond)
 		if b.asked == 0 {
@@ -322,16 +373,153 @@ func TestAGrantThatCannotBePassedOnIsReleasedAndTheWaiterTries(t *testing.T) {
 	})
 }
 
-func TestOnlyAPoliteGrantKeepsThisProcessAway(t *testing.T) {
-	for _, polite := range []bool{false, true} {
+func TestKeyIsLeftToOthersAsTheGrantOrTheClientSays(t *testing.T) {
+	const wish, owed = 100 * time.Millisecond, 40 * time.Millisecond
+	for _, c := range []struct{ wish, owes, want time.Duration }{
+		{0, 0, 0}, {0, owed, owed}, {wish, owed, wish}, {wish, 0, wish}, {-1, owed, 0},
+	} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
-			c := client(t, &shy{Backend: s.Backend(), polite: polite}, lock.Config{Politeness: 100 * time.Millisecond})
+			b := newShy(s, c.owes)
+			mine := client(t, b, lock.Config{Politeness: c.wish})
+			other := client(t, &shy{Backend: s.Backend(), gaps: b.gaps}, lock.Config{})
 			began := time.Now()
-			release(t, acquire(t, c, "k"))
-			release(t, acquire(t, c, "k"))
-			if away := time.Since(began) > 0; away != polite {
-				t.Errorf("polite %v: away %v", polite, away)
+			release(t, acquire(t, mine, "k"))
+			first, err := other.TryAcquire(t.Context(), "k") // the gap is every process's
+			if err != nil {
+				t.Fatal(err)
 			}
+			away := time.Since(began)
+			if short := away < c.want; short || away > c.want+2*time.Millisecond {
+				t.Errorf("wish %v, owed %v: away for %v, want %v", c.wish, c.owes, away, c.want)
+			}
+			b.owes = 0
+			release(t, first)
 		})
 	}
+}
+
+// A hand-over is no release. Where the key is due to be left to others, the next
+// goroutine of this process waits for the end of the gap too.
+func TestKeyIsLeftToOthersAlthoughOneWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		b := newShy(s, 100*time.Millisecond)
+		c := client(t, b, lock.Config{})
+		first := acquire(t, c, "k")
+		done := make(chan *lock.Lease)
+		go func() { done <- acquire(t, c, "k") }()
+		synctest.Wait()
+		began := time.Now()
+		release(t, first)
+		second := <-done
+		if away := time.Since(began); b.asked != 0 || away < 100*time.Millisecond {
+			t.Errorf("%d hand-overs, taken again after %v", b.asked, away)
+		}
+		b.owes = 0
+		release(t, second)
+	})
+}
+
+// A backend that keeps nobody away itself leaves the waiting to this process.
+func TestClientStaysAwayWhereTheStoreCannotLeaveKeys(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Backend(), lock.Config{Politeness: 100 * time.Millisecond})
+		began := time.Now()
+		release(t, acquire(t, c, "k"))
+		release(t, acquire(t, c, "k"))
+		if away := time.Since(began); away != 100*time.Millisecond {
+			t.Errorf("away for %v", away)
+		}
+	})
+}
+
+// A wait that is shorter than what is left of the gap ends behind it: only then
+// the key is held, or not.
+func TestShortWaitOutlastsAKeyThatIsLeft(t *testing.T) {
+	for _, wait := range []time.Duration{-1, time.Millisecond, 99 * time.Millisecond, time.Second} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			b := newShy(s, 100*time.Millisecond)
+			c := client(t, b, lock.Config{Wait: wait})
+			release(t, acquire(t, c, "k"))
+			l, err := c.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Fatalf("wait %v: %v", wait, err)
+			}
+			b.owes = 0
+			release(t, l)
+		})
+	}
+}
+
+// Whoever takes the key in turns may leave it again: one gap is waited out.
+func TestSingleAttemptWaitsOutOneGap(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		b := newShy(s, 100*time.Millisecond)
+		c := client(t, b, lock.Config{})
+		release(t, acquire(t, c, "k"))
+		began := time.Now()
+		go func() {
+			time.Sleep(50 * time.Millisecond)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.until["k"] = time.Now().Add(100 * time.Millisecond)
+		}()
+		_, err := c.TryAcquire(t.Context(), "k")
+		var held *lock.HeldError
+		if !errors.As(err, &held) || !held.Vacant || time.Since(began) != 101*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if want := `key "k": nobody holds it; it is left to old clients for 49 ms`; !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := c.TryAcquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a context that ends in the gap: %v", err)
+		}
+	})
+}
+
+// An undo leaves nothing: nobody has held the key, so nobody is owed a turn. Nor
+// does a lease that was lost.
+func TestKeyIsNotLeftByAnUndoOrALostLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		b := newShy(s, 100*time.Millisecond)
+		b.fails = true
+		c := client(t, b, lock.Config{TTL: time.Second, RenewEvery: -1})
+		if err := acquire(t, c, "undone").Release(); err == nil {
+			t.Error("a release that failed says that it did not")
+		}
+		synctest.Wait()
+		b.fails = false
+		lost := acquire(t, c, "lost")
+		time.Sleep(time.Second)
+		if err := lost.Release(); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("released after its end: %v", err)
+		}
+		if len(b.left) != 0 {
+			t.Errorf("left for %v", b.left)
+		}
+		for _, key := range []string{"undone", "lost"} {
+			if _, err := c.TryAcquire(t.Context(), key); err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	})
+}
+
+func TestKeyThatWasLeftIsLookedAtUntilTheGapIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		b := newShy(s, 100*time.Millisecond)
+		c := client(t, b, lock.Config{})
+		release(t, acquire(t, c, "k"))
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		if b.looks != 1 {
+			t.Errorf("%d looks soon after", b.looks)
+		}
+		time.Sleep(time.Second)
+		if b.looks != 3 {
+			t.Errorf("%d looks", b.looks)
+		}
+	})
 }

@@ -21,6 +21,7 @@ type Lease struct {
 	mu       sync.Mutex
 	released bool  // Release was called
 	left     bool  // the turn was passed on
+	kept     bool  // it was lost, and Close waits for its Release
 	warned   bool  // the log was told that it is held for long
 	cause    error // why the lease ended, nil while it lives
 	trust    trust
@@ -56,7 +57,7 @@ func (l *Lease) planRenewal() {
 		return
 	}
 	every := l.trust.renewEvery(cfg)
-	l.renewFrom(l.trust.sent.elapsed + every - cfg.Jitter(every/10))
+	l.renewFrom(l.trust.sent.elapsed + every - cfg.jitter(every/10))
 	l.renewal.warns = cfg.Hooks.Endangered != nil
 }
 
@@ -154,7 +155,8 @@ func (l *Lease) Err() error {
 }
 
 // Renew extends the lease now, waiting for a renewal that is under way. The error is that of the
-// renewal; the lease itself ends only if the store said that the key is lost or trust runs out.
+// renewal; the lease itself ends only if the store said that the key is lost or trust runs out. Renew
+// waits for the store no longer than for two thirds of what is left of trust.
 func (l *Lease) Renew(ctx context.Context) error {
 	for {
 		_ = l.Err() // which ends it if its time is over
@@ -173,8 +175,10 @@ func (l *Lease) Renew(ctx context.Context) error {
 	}
 	k := l.client.core
 	asked := k.keeper.nowStamp()
-	term, err := l.grant.Extend(k.call(ctx), l.client.cfg.TTL)
-	l.extended(term, err, asked)
+	call, cancel := k.renewContext(ctx, asked, l)
+	defer cancel()
+	term, err := l.grant.Extend(call, l.client.cfg.TTL)
+	l.extended(term, err, asked, false)
 	if err != nil {
 		return fmt.Errorf("lock: key %q: %w", l.Key(), err)
 	}
@@ -210,6 +214,7 @@ func (l *Lease) Release() error {
 			l.tellLost(lost)
 		}
 	}
+	defer l.letGo()
 	return l.giveBack(lost, now)
 }
 
@@ -217,23 +222,28 @@ func (l *Lease) Release() error {
 // the turn on. lost is why the lease had ended before, nil if its holder ended it, at now.
 func (l *Lease) giveBack(lost error, now stamp) error {
 	k, cfg := l.client.core, &l.client.cfg
-	handed, err := lost == nil && k.share(l, now), error(nil)
+	var gap time.Duration // only a release that its holder made leaves the key to others
+	if lost == nil {
+		gap = l.politeness()
+	}
+	mayHand := lost == nil && gap == 0
+	handed, err := mayHand && k.share(l, now), error(nil)
 	if !handed {
 		k.sched.drop(l)
-		if lost == nil {
+		if mayHand {
 			handed, err = k.pass(l)
 		}
 	}
 	if !handed {
 		ctx, cancel := k.releaseContext(cfg.ReleaseWait)
-		err = l.grant.Release(ctx)
+		gap, err = l.release(ctx, gap)
 		if cancel != nil {
 			cancel()
 		}
 		if lost == nil {
-			k.leave(l.queue, l.politeness()) // who ends a lease himself is the only one to pass its turn on
+			k.leave(l.queue, gap) // who ends a lease himself is the only one to pass its turn on
 		} else {
-			l.passTurn(l.politeness())
+			l.passTurn(0)
 		}
 	}
 	switch {
@@ -260,13 +270,17 @@ func (l *Lease) giveBack(lost error, now stamp) error {
 }
 
 // end ends the lease for its holder; false if it had ended before.
-func (l *Lease) end(cause error) bool {
+func (l *Lease) end(cause error) bool { return l.endKeeping(cause, false) }
+
+// endKeeping is end; with keeps Close waits for the Release that is to come.
+func (l *Lease) endKeeping(cause error, keeps bool) bool {
 	l.mu.Lock()
 	if l.cause != nil {
 		l.mu.Unlock()
 		return false
 	}
 	last := l.stop(cause)
+	l.kept = keeps
 	l.mu.Unlock()
 	l.client.core.sched.drop(l)
 	last.do(l)
@@ -300,9 +314,29 @@ func (f farewell) do(l *Lease) {
 // lose ends the lease against its holder's will. The grant is kept, unrenewed: the job may still be
 // stopping, and the next of ours must not start beside it. [Lease.Release] gives it back.
 func (l *Lease) lose(cause error) {
-	if l.end(cause) {
-		l.passTurn(0)
-		l.tellLost(cause)
+	k := l.client.core
+	k.countIn() // before it ends: its Release may come at once
+	if !l.endKeeping(cause, true) {
+		k.end()
+		return
+	}
+	l.passTurn(0)
+	l.tellLost(cause)
+	l.mu.Lock()
+	over := l.trust.end() + max(l.client.cfg.Margin, 0)
+	l.mu.Unlock()
+	k.sched.later(over, l.letGo) // false when closed: nobody waits any more
+}
+
+// letGo ends Close's wait for a lease that was lost: it was released, or there
+// is nothing left to give back.
+func (l *Lease) letGo() {
+	l.mu.Lock()
+	kept := l.kept
+	l.kept = false
+	l.mu.Unlock()
+	if kept {
+		l.client.core.end()
 	}
 }
 
@@ -341,15 +375,17 @@ func (l *Lease) passTurn(stayAway time.Duration) {
 
 func (l *Lease) tellLost(cause error) {
 	if f := l.client.cfg.Hooks.Lost; f != nil {
-		f(Event{Key: l.Key(), Token: l.grant.Token(), Held: l.held(), Cause: cause})
+		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Held: l.held(), Cause: cause})
 	}
 }
 
 func (l *Lease) tellReleased(cause error) {
 	if f := l.client.cfg.Hooks.Released; f != nil {
-		f(Event{Key: l.Key(), Token: l.grant.Token(), Held: l.held(), Cause: cause})
+		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Held: l.held(), Cause: cause})
 	}
 }
+
+func (l *Lease) tell(hook func(Event), e Event) { l.client.core.hooks.tell(hook, e) }
 
 func (l *Lease) held() time.Duration {
 	return l.client.core.keeper.now().Elapsed - l.asked

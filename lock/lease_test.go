@@ -448,6 +448,7 @@ func TestReleaseOfAStolenKeySaysLost(t *testing.T) {
 		l := acquire(t, c, "k")
 		s.Seize("k", "thief", time.Hour)
 		wantErr(t, l.Release(), lock.ErrLost)
+		synctest.Wait()
 		if told.count("lost") != 1 || told.count("released") != 0 {
 			t.Errorf("hooks told %v", told.events)
 		}
@@ -569,6 +570,7 @@ func TestHooksTellTheWholeStory(t *testing.T) {
 		l := acquire(t, c, "k")
 		time.Sleep(1500 * time.Millisecond)
 		release(t, l)
+		synctest.Wait()
 		want := []string{"waiting", "acquired", "renewed", "released"}
 		if len(told.events) != len(want) {
 			t.Fatalf("told %v, want %v", told.events, want)

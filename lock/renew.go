@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -14,17 +15,22 @@ const (
 	watching
 )
 
+// expire ends the lease if its trust has run out.
+func (l *Lease) expire(now stamp) {
+	l.mu.Lock()
+	over := l.cause == nil && !l.trust.holds(now)
+	l.mu.Unlock()
+	if over {
+		l.outlived()
+	}
+}
+
 // tick is what the scheduler calls for a lease whose time has come. It returns what the lease wants
 // done, and plans the next look at it.
 func (l *Lease) tick(now stamp) (work work) {
 	l.mu.Lock()
 	if l.cause != nil {
 		l.mu.Unlock()
-		return 0
-	}
-	if !l.trust.holds(now) {
-		l.mu.Unlock()
-		l.outlived()
 		return 0
 	}
 	cfg := &l.client.cfg
@@ -51,7 +57,7 @@ func (l *Lease) tick(now stamp) (work work) {
 	}
 	l.mu.Unlock()
 	if endangered {
-		cfg.Hooks.Endangered(e)
+		l.tell(cfg.Hooks.Endangered, e)
 	}
 	if forgotten {
 		cfg.Logger.Warn("lease held for more than ten TTLs; if its Release was forgotten, Config.LongestHold frees the key (negative: no warning)",
@@ -115,29 +121,60 @@ func (k *core) serve(extends, watches []*Lease) {
 }
 
 func (k *core) extend(l *Lease, ttl time.Duration) {
+	if k.hurry.Load() {
+		return // Close has ended the lease
+	}
 	asked := k.keeper.nowStamp()
-	term, err := l.grant.Extend(k.call(k.life), ttl)
-	l.extended(term, err, asked)
+	ctx, cancel := k.renewContext(k.life, asked, l)
+	defer cancel()
+	term, err := l.grant.Extend(ctx, ttl)
+	l.extended(term, err, asked, true)
+}
+
+// errNoAnswer is why a renewal that may still be carried out is tried again.
+var errNoAnswer = errors.New("the store has not answered within two thirds of the time for which the lease was still trusted")
+
+// renewContext is that of a renewal which begins at asked. It ends when two
+// thirds of what is left of trust are over: the connection may be dead, and
+// there has to be time for another attempt, which may find a better one.
+func (k *core) renewContext(ctx context.Context, asked stamp, leases ...*Lease) (context.Context, context.CancelFunc) {
+	var left time.Duration
+	for _, l := range leases {
+		l.mu.Lock()
+		left = max(left, l.trust.end()-asked.elapsed)
+		l.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, left*2/3, errNoAnswer)
+	return k.call(ctx), cancel
 }
 
 func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
+	if k.hurry.Load() {
+		return // Close has ended them
+	}
 	grants := make([]Grant, len(leases))
 	for i, l := range leases {
 		grants[i] = l.grant
 	}
 	asked := k.keeper.nowStamp()
-	terms, errs := k.batch.ExtendAll(k.call(k.life), grants, ttl)
+	ctx, cancel := k.renewContext(k.life, asked, leases...)
+	defer cancel()
+	terms, errs := k.batch.ExtendAll(ctx, grants, ttl)
 	for i, l := range leases {
-		l.extended(terms[i], errs[i], asked)
+		l.extended(terms[i], errs[i], asked, true)
 	}
 }
 
 // retryRenewal is how soon a failed renewal is tried again, at the earliest.
 const retryRenewal = 50 * time.Millisecond
 
+// lastRetries is that when trust is about to end.
+const lastRetries = 10 * time.Millisecond
+
 // extended takes what an Extend said into account. asked is the instant before it was called: trust
-// never counts from later than the backend says, nor from later than the reply.
-func (l *Lease) extended(t Term, err error, asked stamp) {
+// never counts from later than the backend says, nor from later than the reply. planned is false for a Renew
+// by the holder.
+func (l *Lease) extended(t Term, err error, asked stamp, planned bool) {
 	k, cfg := l.client.core, &l.client.cfg
 	now := k.keeper.nowStamp()
 	l.mu.Lock()
@@ -157,8 +194,10 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 		l.planRenewal()
 	case errors.Is(err, ErrNotRenewable):
 		l.renewal.next = never
+	case !planned:
+		// The holder's own Renew failed, for whatever reason. The next renewal stays due when it was.
 	default:
-		l.renewFrom(now.elapsed + max(cfg.RenewEvery/4, retryRenewal))
+		l.renewFrom(now.elapsed + l.trust.retryAfter(cfg, now.elapsed))
 	}
 	lost := errors.Is(err, ErrLost)
 	if !lost {
@@ -171,12 +210,14 @@ func (l *Lease) extended(t Term, err error, asked stamp) {
 		l.lose(&LostError{Key: l.Key(), Err: err})
 	case err == nil:
 		if f := cfg.Hooks.Renewed; f != nil {
-			f(Event{Key: l.Key(), Token: l.grant.Token(), Until: until})
+			l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Until: until})
 		}
 	default:
-		cfg.Logger.Warn("lease not renewed", "key", l.Key(), "until", until, "error", err)
+		if omitted, ok := k.refused.due(now.elapsed, max(cfg.RenewEvery, time.Second)); ok {
+			cfg.Logger.Warn("lease not renewed", "key", l.Key(), "until", until, "error", err, "others since the last line", omitted)
+		}
 		if f := cfg.Hooks.RenewFailed; f != nil {
-			f(Event{Key: l.Key(), Token: l.grant.Token(), Until: until, Cause: err})
+			l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Until: until, Cause: err})
 		}
 	}
 }

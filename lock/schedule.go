@@ -12,8 +12,9 @@ import (
 const window = 50 * time.Millisecond
 
 // stepCheck is how often wall and elapsed time are compared while leases are held: a wall clock that
-// jumped forwards ends trust, and no timer tells of it.
-const stepCheck = time.Second
+// jumped forwards ends trust, and no timer tells of it. Timers stand still while a machine is suspended,
+// so that this is also how long after its wake-up, at the most, a lease still counts as held.
+const stepCheck = 200 * time.Millisecond
 
 // stepNoticed is how far the two clocks may drift apart between two looks without a word. Slewing
 // moves both, or a thousandth of the time between looks.
@@ -134,6 +135,9 @@ func (s *scheduler) loop() {
 			f.run()
 		}
 		at := s.keeper.stamp(now)
+		for _, l := range due { // before anything that could take time, such as a line for the log
+			l.expire(at)
+		}
 		var extends, watches []*Lease
 		for _, l := range due {
 			wants := l.tick(at)

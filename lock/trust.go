@@ -44,6 +44,13 @@ func (t trust) renewEvery(cfg *Config) time.Duration {
 	return cfg.RenewEvery
 }
 
+// retryAfter is how long after now, when a renewal failed, it is tried again:
+// so that another attempt or two fit into what is left of trust.
+func (t trust) retryAfter(cfg *Config, now time.Duration) time.Duration {
+	left := t.end() - now
+	return max(min(max(cfg.RenewEvery/4, retryRenewal), left/2), lastRetries)
+}
+
 // warnAt is when the holder is warned: half way from when a renewal was due at the latest to the end of
 // trust.
 func (t trust) warnAt(cfg *Config) time.Duration {

@@ -69,6 +69,28 @@ func (a *attempt) goOn(free bool) bool {
 // message can be missed.
 const recheckEvery = time.Second
 
+// calmlyEvery is how long a waiter with a place in the store's queue trusts at least that it will be called,
+// and twice that at most: each look costs the store a script, for every process and key that waits.
+const calmlyEvery = 5 * time.Second
+
+// rhythm is how long the attempt waits before it asks again, and how much of that is drawn, where nothing is
+// known of when the key ends.
+func (a *attempt) rhythm() (pause, spread time.Duration) {
+	cfg := &a.client.cfg
+	told := a.cancel != nil && !a.free
+	switch {
+	case told && a.place != nil:
+		return 2 * calmlyEvery, calmlyEvery
+	case told:
+		pause = max(recheckEvery, cfg.RetryEvery)
+		return pause + pause/4, pause / 4
+	case a.place != nil && cfg.RetryEvery > recheckEvery:
+		// A place lapses that is not tried, and so does what a release keeps for it.
+		return recheckEvery + recheckEvery/4, recheckEvery / 4
+	}
+	return cfg.RetryEvery, cfg.RetryEvery / 4
+}
+
 // pause returns how long to wait before the next attempt, and whether there is to be one. What the store
 // said of time counts from answered.
 func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration, more bool) {
@@ -80,19 +102,8 @@ func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration,
 		}
 		return poll, attempts < 1 || a.tries < attempts
 	}
-	pause = cfg.RetryEvery
-	spread := pause / 4
-	if a.cancel != nil && !a.free {
-		pause = max(recheckEvery, cfg.RetryEvery)
-		spread = pause / 4
-		pause += spread
-	}
-	if a.place != nil && pause > recheckEvery {
-		// A place lapses that is not tried, and so does what a release keeps for it.
-		spread = recheckEvery / 4
-		pause = recheckEvery + spread
-	}
-	pause -= cfg.Jitter(spread)
+	pause, spread := a.rhythm()
+	pause -= cfg.jitter(spread)
 	var held *HeldError
 	if errors.As(err, &held) && (held.Left > 0 || held.Again > 0) {
 		gone := a.core.keeper.now().Elapsed - answered

@@ -57,7 +57,7 @@ func (k *core) watchSome() {
 			leases = append(leases, l)
 		}
 	}
-	if len(leases) == 0 {
+	if len(leases) == 0 || k.hurry.Load() {
 		return
 	}
 	grants, holders := make([]Grant, len(leases)), make([]interface{ Touched() }, len(leases))

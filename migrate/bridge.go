@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -120,7 +121,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	full := judge.Config()
 	b := &Bridge{
 		cfg: cfg, dialect: full.Dialect, terms: full.Terms, judge: judge, clock: clocks.New(full.Clock),
-		counter: "gsl:fence:" + cfg.Namespace, closed: make(chan struct{}),
+		counter: "gsl:fence:" + scope.InName(cfg.Namespace), closed: make(chan struct{}),
 	}
 	b.cfg.Wake = full.Wake
 	b.longest, b.bound = b.dialect.LongestLease(b.terms)

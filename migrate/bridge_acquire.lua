@@ -40,5 +40,11 @@ if how > 0 and call('SET', M, value, 'PX', px, 'NX') then
   if how == 2 then return {2, 0, 0, number} end
   return how == 1 and number or -number
 end
+-- insert left
+-- An old client has taken the key that was left to it, so the time for that is over.
+if on ~= '' and left() then
+  local v = redis.pcall('GET', L)
+  if v and v ~= ARGV[4] then redis.pcall('DEL', M) end
+end
 -- insert look
 return {0, look()}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/fencing"
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
@@ -48,6 +49,8 @@ type bridgeGrant struct {
 	lost  error // what the server said when it was found lost: it is not renewed any more (rule 8)
 	asked bool  // a release or a hand-over was sent whose outcome is not known
 	over  bool  // nothing is held by it any more, or it was handed on
+
+	gap *polite.Watch // of the key that it left to old clients, nil before
 }
 
 func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
@@ -129,9 +132,6 @@ func (g *bridgeGrant) numbered(first int64) {
 func (g *bridgeGrant) Token() string   { return g.token }
 func (g *bridgeGrant) Term() lock.Term { return g.term }
 func (g *bridgeGrant) Fence() int64    { return g.fence }
-
-// Polite says whether old clients may be polling for the key: not where the tombstone keeps them out.
-func (g *bridgeGrant) Polite() bool { return g.phase == Dual || g.phase == Sealed && !g.onTomb }
 
 // Share gives the lock to the next holder of this process under the same token.
 func (g *bridgeGrant) Share() (lock.Grant, bool) {
@@ -261,6 +261,9 @@ func (g *bridgeGrant) lose(f []any) error {
 		return err
 	}
 	lost := &legacy.LostError{Key: g.k.name, Mark: integer(f[0]) == 0, Seen: seen}
+	if !lost.Mark && !seen.Exists && g.phase != Clean || seen.OfOldClient() {
+		g.b.judge.Polite().Saw(g.k.l, g.b.clock.Elapsed())
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lost == nil {

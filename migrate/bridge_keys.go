@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 )
@@ -35,6 +36,9 @@ func (b *Bridge) keys(name string) (bridgeKeys, error) {
 	l, err := b.dialect.EncodeKey(name)
 	if err != nil {
 		return bridgeKeys{}, fmt.Errorf("migrate: key %q: %w", name, err)
+	}
+	if err := names.Own(l); err != nil {
+		return bridgeKeys{}, fmt.Errorf("migrate: %w", err)
 	}
 	return rawKeys(name, l), nil
 }

@@ -22,9 +22,6 @@ type observeGrant struct {
 
 func (g *observeGrant) Fence() int64 { return g.fence }
 
-// Polite: old clients poll for the key.
-func (g *observeGrant) Polite() bool { return true }
-
 func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, a *account) (lock.Grant, error) {
 	a.sending(b, ttl)
 	inner, err := b.inner.Try(ctx, key, ttl)
@@ -82,8 +79,11 @@ func (g *observeGrant) told(err error) error {
 	return err
 }
 
-func (g *observeGrant) Release(ctx context.Context) error {
-	err := g.told(g.Grant.Release(ctx))
+func (g *observeGrant) Release(ctx context.Context) error { return g.released(g.Grant.Release(ctx)) }
+
+// released sees to the account after a release.
+func (g *observeGrant) released(err error) error {
+	err = g.told(err)
 	switch {
 	case err == nil, errors.Is(err, lock.ErrLost):
 		g.account.close()

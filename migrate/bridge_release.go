@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -17,7 +18,10 @@ var errUncertain = errors.New("the connection ended before the server said wheth
 
 // Release gives both keys back, each only if it is still ours (rule 10). After an attempt whose outcome
 // is not known it first waits for that.
-func (g *bridgeGrant) Release(ctx context.Context) error {
+func (g *bridgeGrant) Release(ctx context.Context) error { return g.release(ctx, 0) }
+
+// release is Release, and leaves the key to old clients for gap.
+func (g *bridgeGrant) release(ctx context.Context, gap time.Duration) error {
 	g.mu.Lock()
 	over, pending := g.over, g.pending
 	g.mu.Unlock()
@@ -38,7 +42,7 @@ func (g *bridgeGrant) Release(ctx context.Context) error {
 		}
 	}
 	var room [8]any
-	script, args := g.ending(room[:0])
+	script, args := g.ending(room[:0], gap)
 	reply, err := g.b.mux.Eval(ctx, script, args...)
 	if err != nil {
 		if _, may := wire.MayBeSent(err); may {
@@ -67,12 +71,14 @@ func (g *bridgeGrant) late(reply any) bool {
 }
 
 // ending is the script that gives both keys back, with its keys and arguments.
-func (g *bridgeGrant) ending(args []any) (*wire.Script, []any) {
+func (g *bridgeGrant) ending(args []any, gap time.Duration) (*wire.Script, []any) {
 	left, px := g.leaves()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	args = append(args, g.k.argL, g.k.argM, g.value, g.on, g.b.tomb)
 	switch done := g.doneFor(); {
+	case gap > 0:
+		return leaveScript, append(args, polite.Millis(gap))
 	case g.endsAs() >= Sealed && left != argNone && done > 0:
 		return doneScript, append(args, px, nobodysToken(), done.Milliseconds())
 	case left != argNone:
@@ -179,6 +185,7 @@ func (g *bridgeGrant) end(err error) error {
 	g.mu.Lock()
 	g.over = true
 	g.mu.Unlock()
+	g.b.judge.Polite().Ended(g.k.l, g.b.clock.Elapsed())
 	g.account.close()
 	return err
 }

@@ -789,7 +789,7 @@ func TestAfterCleanAProgramMayUseModernOnTheSecondKeysName(t *testing.T) {
 func TestOursIsPoliteOnlyWhereOldClientsMayPoll(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		b := r.bridge(p)
-		if got := b.Tune(lock.Config{}).Politeness; got != 100*time.Millisecond {
+		if got := b.Tune(lock.Config{}).Politeness; got != 0 {
 			r.Errorf("politeness %v", got)
 		}
 		for _, tomb := range []bool{false, true} {
@@ -800,12 +800,23 @@ func TestOursIsPoliteOnlyWhereOldClientsMayPoll(t *testing.T) {
 				r.entomb()
 			}
 			g := r.take(b)
-			want := p == migrate.Observe || p == migrate.Dual || p == migrate.Sealed && !tomb
-			if got := g.(lock.Polite).Polite(); got != want {
-				r.Errorf("tombstone %v: polite %v", tomb, got)
+			want := time.Duration(0)
+			if p == migrate.Observe || p == migrate.Dual {
+				want = gap
+			}
+			if got := g.(lock.Polite).Owes(0); got != 0 {
+				r.Errorf("tombstone %v: it owes %v at once", tomb, got)
+			}
+			r.w.Pass(1015 * time.Millisecond)
+			if got := g.(lock.Polite).Owes(0); got != want {
+				r.Errorf("tombstone %v: it owes %v", tomb, got)
+			}
+			if got := g.(lock.Polite).Owes(time.Second); (got == time.Second) != (want > 0) {
+				r.Errorf("tombstone %v: wished for a second, it owes %v", tomb, got)
 			}
 			r.release(g)
 			r.del("k")
+			r.w.Pass(gap) // a pause in which old clients had their turn
 		}
 	})
 }
@@ -905,7 +916,7 @@ func TestConfigurationsThatCannotBeRightAreNamed(t *testing.T) {
 		}{
 			{func(c *migrate.Config) { c.Phases = nil }, "Config.Phases"},
 			{func(c *migrate.Config) { c.Phases = migrate.Fixed(migrate.NoPhase) }, "none of observe"},
-			{func(c *migrate.Config) { c.Namespace = "a:b" }, "namespace"},
+			{func(c *migrate.Config) { c.Namespace = "a\n" }, "namespace"},
 			{func(c *migrate.Config) { c.Dialect, c.Terms = dialect.RedisPy(), dialect.Terms{} }, "Lease"},
 			{func(c *migrate.Config) { c.Terms.Spread = time.Hour }, "Spread"},
 		} {
@@ -1010,6 +1021,16 @@ func TestStepSeenInObserveCountsInDual(t *testing.T) {
 		}
 		if got := r.get("k"); got != old {
 			r.Errorf("L is %q, want %q", got, old)
+		}
+	})
+}
+
+// Its own keys are no locks: a guard on a counter would stop every fenced lock.
+func TestKeysOfGetsetlockAreRefused(t *testing.T) {
+	bridges(t, func(r *rig) {
+		_, err := r.bridge(migrate.Dual).Try(background, "gsl:fence:", ttl)
+		if err == nil || !strings.Contains(err.Error(), "another name") {
+			r.Error(err)
 		}
 	})
 }

@@ -26,6 +26,10 @@ var (
 	bridgeCheckLua string
 	//go:embed bridge_release.lua
 	bridgeReleaseLua string
+	//go:embed bridge_left.lua
+	bridgeLeft string
+	//go:embed bridge_leave.lua
+	bridgeLeaveLua string
 	//go:embed bridge_done.lua
 	bridgeDoneLua string
 	//go:embed bridge_pass.lua
@@ -45,6 +49,7 @@ var (
 	renewScript         = wire.NewScript(2, whole(bridgeRenewLua))
 	checkScript         = wire.NewScript(2, whole(bridgeCheckLua))
 	releaseScript       = wire.NewScript(2, whole(bridgeReleaseLua))
+	leaveScript         = wire.NewScript(2, whole(bridgeLeaveLua))
 	doneScript          = wire.NewScript(2, whole(bridgeDoneLua))
 	lookScript          = wire.NewScript(2, whole(bridgeLookLua))
 	numberScript        = wire.NewScript(1, whole(bridgeNumberLua))
@@ -55,7 +60,7 @@ var (
 func whole(source string) string {
 	source = strings.ReplaceAll(source, "-- insert own\n", bridgeOwn) // which asks for others
 	return strings.NewReplacer(
-		"-- insert look\n", bridgeShared, "-- insert mine\n", bridgeMine, "-- insert keep\n", bridgeKeep, "-- insert draw\n", fencing.Draw(),
+		"-- insert look\n", bridgeShared, "-- insert mine\n", bridgeMine, "-- insert keep\n", bridgeKeep, "-- insert left\n", bridgeLeft, "-- insert draw\n", fencing.Draw(),
 	).Replace(source)
 }
 
@@ -72,17 +77,13 @@ func (b *Bridge) numbered(ctx context.Context, s *wire.Script, n int, args ...an
 		}
 		b.oldServer.Store(true)
 	}
-	t, err := b.mux.Do(ctx, "TIME")
+	sec, usec, err := wire.Clock(b.mux.Do(ctx, "TIME"))
 	if err != nil {
 		// TIME takes nothing: its unknown outcome is none of the attempt.
 		return nil, &wire.NotSentError{Err: err}
 	}
-	pair, _ := t.([]any)
-	if len(pair) != 2 {
-		return nil, &wire.NotSentError{Err: errOddReply}
-	}
 	for len(args) < n {
 		args = append(args, argNone)
 	}
-	return b.mux.Eval(ctx, s, append(args, pair[0], pair[1])...)
+	return b.mux.Eval(ctx, s, append(args, sec, usec)...)
 }

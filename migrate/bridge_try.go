@@ -62,6 +62,7 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 	if err != nil {
 		return nil, err
 	}
+	began := b.clock.Elapsed()
 	took, seen, err := b.acquire(ctx, g, ttl, "")
 	if err == nil && took == 0 {
 		seen = b.judge.Look(ctx, b.mux, k.name, seen, ttl)
@@ -76,6 +77,7 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 		return nil, b.held(k, seen)
 	}
 	b.judge.Forget(k.l)
+	b.judge.Polite().Took(k.l, began)
 	if took == tookOver {
 		b.count.takeovers.Add(1)
 	}
@@ -230,7 +232,7 @@ func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
 func (b *Bridge) held(k bridgeKeys, o legacy.Observation) error {
 	err := b.judge.Held(k.name, o)
 	var held *lock.HeldError
-	if o.MarkExists && errors.As(err, &held) {
+	if o.MarkExists && errors.As(err, &held) && !held.Vacant {
 		if _, _, beside := o.Token(); !beside {
 			held.Protocol = "a token alone, as phase clean and package modern write it"
 			held.Final = false // nothing on L belongs to it, so nothing was taken from it

@@ -138,6 +138,13 @@ func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[s
 		names = append(names, left, "DONE")
 	}
 	said("release")
+	if p == migrate.Dual && !d.NeverReleases() {
+		g := r.take(b)
+		names = append(names, g.Token(), "TOKEN", r.get("k"), "GUARD")
+		r.wire.Forget()
+		leave(r, g)
+		said("polite release")
+	}
 	return out
 }
 

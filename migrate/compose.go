@@ -219,10 +219,31 @@ func (g *composedGrant) Fence() int64 {
 	return 0
 }
 
-// Polite says whether old clients may be polling.
-func (g *composedGrant) Polite() bool {
-	p, ok := g.here.(lock.Polite)
-	return ok && p.Polite()
+// Owes returns for how long a release leaves the key to old clients.
+func (g *composedGrant) Owes(wish time.Duration) time.Duration {
+	if p, ok := g.here.(lock.Polite); ok {
+		return p.Owes(wish)
+	}
+	return 0
+}
+
+// Leave is Release, and leaves the old clients' key to them for gap. Whoever of
+// ours takes the target meanwhile finds that key left, and gives the target back.
+func (g *composedGrant) Leave(ctx context.Context, gap time.Duration) error {
+	return g.release(ctx, func(here lock.Grant) error {
+		if p, ok := here.(lock.Polite); ok {
+			return p.Leave(ctx, gap)
+		}
+		return here.Release(ctx)
+	})
+}
+
+// Look looks whether an old client took the key that was left.
+func (g *composedGrant) Look(ctx context.Context) time.Duration {
+	if p, ok := g.here.(lock.Polite); ok {
+		return p.Look(ctx)
+	}
+	return 0
 }
 
 // Extend renews both, the target first. It is lost when either is: the other is not renewed then, and
@@ -249,9 +270,13 @@ func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Ter
 
 // Release gives the old key back and then the target, the target also where the old key was lost.
 func (g *composedGrant) Release(ctx context.Context) error {
+	return g.release(ctx, func(here lock.Grant) error { return here.Release(ctx) })
+}
+
+func (g *composedGrant) release(ctx context.Context, giveBack func(here lock.Grant) error) error {
 	var lost error
 	if g.here != nil {
-		if err := g.here.Release(ctx); err != nil {
+		if err := giveBack(g.here); err != nil {
 			if !errors.Is(err, lock.ErrLost) {
 				g.c.bridge.orphan(g.account)
 				return err

@@ -39,14 +39,18 @@ var known = fleet.Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Seco
 
 const javaCounter = "counter"
 
+// javaNamespace has a colon, which both languages escape in the names of the
+// registry's keys.
+const javaNamespace = "stock:"
+
 func inJavaWorld(t *testing.T, ttl time.Duration) *javaWorld {
 	t.Helper()
 	s := redistest.Real(t, redistest.Options{})
 	w := &javaWorld{t: t, server: s, pool: s.Pool()}
-	if _, err := fleet.Init(background, w.pool, fleet.Options{Namespace: "stock"}); err != nil {
+	if _, err := fleet.Init(background, w.pool, fleet.Options{Namespace: javaNamespace}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := migrate.Join(background, w.pool, migrate.MemberConfig{Namespace: "stock", Name: "go", Every: 200 * time.Millisecond})
+	m, err := migrate.Join(background, w.pool, migrate.MemberConfig{Namespace: javaNamespace, Name: "go", Every: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +78,7 @@ func (w *javaWorld) step() {
 	if err := w.member.Refresh(background); err != nil {
 		w.t.Fatal(err)
 	}
-	r, err := fleet.Advance(background, w.pool, fleet.Options{Namespace: "stock", Claims: known, Go: true})
+	r, err := fleet.Advance(background, w.pool, fleet.Options{Namespace: javaNamespace, Claims: known, Go: true})
 	if err != nil || !r.Moved {
 		w.t.Fatalf("the step was not taken: %v, %+v", err, r)
 	}
@@ -87,7 +91,7 @@ func (w *javaWorld) step() {
 func (w *javaWorld) java(ttl time.Duration) *interop.Client {
 	w.t.Helper()
 	c := interop.SharedClient(w.t, w.server.Addr())
-	if err := c.Lock(background, interop.Dual, "stock:42", 30*time.Second, ttl, "stock"); err != nil {
+	if err := c.Lock(background, interop.Dual, "stock:42", 30*time.Second, ttl, javaNamespace); err != nil {
 		w.t.Fatal(err)
 	}
 	return c
@@ -97,7 +101,7 @@ func (w *javaWorld) java(ttl time.Duration) *interop.Client {
 func (w *javaWorld) members(what string, wanted func([]migrate.MemberState) bool) []migrate.MemberState {
 	w.t.Helper()
 	for end := time.Now().Add(redistest.Patience); ; {
-		r, err := fleet.Status(background, w.pool, fleet.Options{Namespace: "stock"})
+		r, err := fleet.Status(background, w.pool, fleet.Options{Namespace: javaNamespace})
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ func javaScripts() [][2]string {
 		{"RENEW", whole(bridgeRenewLua)},
 		{"CHECK", whole(bridgeCheckLua)},
 		{"RELEASE", whole(bridgeReleaseLua)},
+		{"LEAVE", whole(bridgeLeaveLua)},
 		{"SWEEP", record.SweepLua},
 		{"BEAT", record.BeatLua},
 		{"STEP", record.StepLua},

@@ -236,11 +236,11 @@ var errNotThere = errors.New("the roster has no such member")
 func (m *Member) say(ctx context.Context, s MemberState, create bool, with ...wire.Command) (now time.Time, replies []wire.Reply, err error) {
 	sec, usec, nonce := any(""), any(""), ""
 	if m.old {
-		t, err := redis.Values(m.mux.Do(ctx, "TIME"))
-		if err != nil || len(t) != 2 {
-			return now, nil, m.refused("ask for the time of", "the server", errors.Join(err))
+		seconds, micros, err := wire.Clock(m.mux.Do(ctx, "TIME"))
+		if err != nil {
+			return now, nil, m.refused("ask for the time of", "the server", err)
 		}
-		sec, usec = t[0], t[1]
+		sec, usec = seconds, micros
 	}
 	if create {
 		nonce = record.NewID()

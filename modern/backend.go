@@ -14,6 +14,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/names"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/tally"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
@@ -51,13 +53,13 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{cfg: cfg, fence: "gsl:fence:" + cfg.Namespace, trial: "gsl:trial:" + cfg.Namespace, process: newToken()}
+	b := &Backend{cfg: cfg, fence: "gsl:fence:" + scope.InName(cfg.Namespace), trial: "gsl:trial:" + scope.InName(cfg.Namespace), process: newToken()}
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}
 	// Most of what the server can do is tried anew on every connection: behind the same address there
 	// may be another server.
-	opts := wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.forget() }}
+	opts := wire.Options{Timeout: cfg.Timeout, Group: new(wire.Group), Lost: func(error) { b.forget() }}
 	if b.user, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}
@@ -75,6 +77,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 // forget makes what was found out about the server be found out again.
 func (b *Backend) forget() {
 	b.native.forget()
+	b.notices.Anew()
 	b.numbered.Forget()
 }
 
@@ -82,7 +85,7 @@ func (b *Backend) forget() {
 func (b *Backend) Close() error {
 	b.notices.Close()
 	err := errors.Join(b.user.Close(), b.own.Close(), b.patient.Close())
-	b.rounds.wg.Wait()
+	b.rounds.close()
 	return err
 }
 
@@ -165,6 +168,8 @@ func valid(key string, ttl time.Duration) error {
 	switch {
 	case key == "":
 		return errors.New("modern: key is empty")
+	case names.Own(key) != nil:
+		return fmt.Errorf("modern: %w", names.Own(key))
 	case len(key) > longestKey:
 		return fmt.Errorf("modern: key has %d bytes; Redis allows %d", len(key), longestKey)
 	case ttl < time.Millisecond:

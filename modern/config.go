@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -25,8 +26,8 @@ type Config struct {
 
 	// Namespace names the counter of fencing numbers and the lines of waiters, so that several
 	// applications on one server do not share them: gsl:fence:NAMESPACE, and gsl:queue: and
-	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Printable text without colons, blanks
-	// and braces.
+	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Any printable text; in the names
+	// of those keys "%", ":", "{" and "}" stand as %25, %3A, %7B and %7D.
 	Namespace string
 
 	// Note is put beside the token, after a blank, for people who look at the key: a host's name,
@@ -52,7 +53,8 @@ type Config struct {
 	// Wake says whether the server tells waiters and holders of changes. Defaults to [lock.WakeOn].
 	Wake lock.Wake
 
-	// Timeout bounds dialing and the wait for each reply, in real time. Defaults to 2 s.
+	// Timeout bounds dialing and the wait for each reply, in real time. A renewal without a reply after half of it is
+	// sent once more, on a new connection. Defaults to 2 s.
 	Timeout time.Duration
 }
 
@@ -86,15 +88,10 @@ func (cfg Config) complete() (Config, error) {
 	case cfg.Wake < lock.WakeDefault || cfg.Wake > lock.WakeOff:
 		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff", cfg.Wake)
 	}
-	if strings.ContainsFunc(cfg.Namespace, notInNamespace) {
-		return cfg, fmt.Errorf("modern: Config.Namespace %q: only printable characters without colons, blanks and braces are allowed", cfg.Namespace)
+	if !scope.IsName(cfg.Namespace) {
+		return cfg, fmt.Errorf("modern: Config.Namespace %q: only printable characters are allowed", cfg.Namespace)
 	}
 	return cfg, validNote(cfg.Note)
-}
-
-// notInNamespace keeps the names of two namespaces' keys apart, and out of a cluster's hash tags.
-func notInNamespace(r rune) bool {
-	return strings.ContainsRune(":{} ", r) || r == utf8.RuneError || !unicode.IsPrint(r)
 }
 
 func validNote(note string) error {

@@ -56,9 +56,9 @@ func TestAFieldThatCannotBeMeantIsNamed(t *testing.T) {
 		want string // empty: it can
 	}{
 		{cfg: modern.Config{Namespace: "grün.1"}},
-		{modern.Config{Namespace: "a:b"}, `Namespace "a:b"`},
-		{modern.Config{Namespace: "a b"}, "Namespace"},
-		{modern.Config{Namespace: "{a}"}, "Namespace"},
+		{cfg: modern.Config{Namespace: "a:b"}},
+		{cfg: modern.Config{Namespace: "a b"}},
+		{cfg: modern.Config{Namespace: "{a}"}},
 		{modern.Config{Namespace: "a\n"}, "Namespace"},
 		{modern.Config{Namespace: "\xff"}, "Namespace"},
 		{cfg: modern.Config{Note: strings.Repeat("n", 200)}},

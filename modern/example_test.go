@@ -53,7 +53,9 @@ func Example_aStoreThatRefusesOldNumbers() {
 	ctx := context.Background()
 	// doc: client
 	newClient := func() (*lock.Client, error) {
-		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
+		pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", server.Addr())
+		}}
 		backend, err := modern.New(pool, modern.Config{Fence: true})
 		if err != nil {
 			return nil, err

@@ -211,8 +211,7 @@ func (g *grant) delete(ctx context.Context) (bool, error) {
 	inLine := !b.native.alone.Load() && (g.isLined() || b.native.wakeless.Load())
 	if b.cfg.Fair || inLine {
 		given, err := b.giveOn(ctx, g)
-		spoilt := wire.IsWrongType(err) // the line's own key is somebody else's
-		if !spoilt && (b.cfg.Fair || !refusesLine(err) && !refuses(err)) {
+		if !spoilt(err) && (b.cfg.Fair || !refusesLine(err) && !refuses(err)) {
 			return given, err
 		}
 		if refusesLine(err) {

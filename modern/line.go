@@ -3,10 +3,14 @@ package modern
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -23,6 +27,11 @@ const (
 	// and until the next of them asks.
 	reservedFor = 1500 * time.Millisecond
 
+	// soon is how long after its first try, at the least and by half at the most, a place is tried again that
+	// may not have come to the front yet, and while it is the second. From the front, and from further
+	// behind, a place that can be called is tried every five to ten seconds; see patience in line.lua.
+	soon = 1500 * time.Millisecond
+
 	// pollEvery is how often the first in line asks where the server does not tell of changes: for
 	// releases by clients of other libraries. Ours call it.
 	pollEvery = 100 * time.Millisecond
@@ -30,7 +39,7 @@ const (
 
 // lineArgs are the arguments of a script that touches the line: its keys, then words.
 func (b *Backend) lineArgs(key string, words ...any) []any {
-	of := b.cfg.Namespace + ":" + key
+	of := scope.InName(b.cfg.Namespace) + ":" + key
 	return append([]any{key, "gsl:queue:" + of, "gsl:alive:" + of}, words...)
 }
 
@@ -91,15 +100,10 @@ func (p *place) await(wake func()) {
 // connection that was lost has forgotten it, and what was said meanwhile the try finds out.
 func (p *place) listen(ctx context.Context) {
 	p.heard = false
-	if p.b.cfg.Wake == lock.WakeOff || p.b.native.deaf.Load() {
+	if p.b.cfg.Wake == lock.WakeOff || strings.HasPrefix(p.member, uncalled) {
 		return
 	}
-	err := p.b.notices.Register(ctx, p.g.token, p.call)
-	p.heard = err == nil
-	var refusal redis.Error
-	if errors.As(err, &refusal) {
-		p.b.native.deaf.Store(true) // the place still keeps the order
-	}
+	p.heard = p.b.notices.Register(ctx, p.g.token, p.call) == nil // the place keeps the order all the same
 }
 
 // Try takes the key if it is reserved for this place or free for it, and else keeps the place.
@@ -150,8 +154,8 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	switch {
 	case err == errGone:
 		return nil, err
-	case refusesLine(err) && !p.b.cfg.Fair:
-		p.b.native.alone.Store(true)
+	case !p.b.cfg.Fair && (refusesLine(err) || spoilt(err)):
+		p.b.native.alone.Store(refusesLine(err) || p.b.native.alone.Load()) // the line of another key may well be good
 		p.end()
 		p.done, p.alone = false, true
 		return p.b.Try(ctx, g.key, ttl)
@@ -163,7 +167,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		}
 		return nil, err
 	case refusal != nil:
-		return nil, p.refused(refusal)
+		return nil, p.refused(refusal, kind)
 	}
 	p.end()
 	g.doubt, g.lined = nil, kind == stays
@@ -171,13 +175,26 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 }
 
 // refused notes what a try learned.
-func (p *place) refused(r *refusal) *lock.HeldError {
-	p.stands, p.atHead = true, r.atHead
-	if p.atHead && p.b.native.wakeless.Load() {
-		r.held.Again = pollEvery
+func (p *place) refused(r *refusal, kind string) *lock.HeldError {
+	p.stands, p.atHead = true, r.at == 1
+	switch {
+	case p.atHead && p.b.native.wakeless.Load():
+		r.again(pollEvery)
+	case r.at == 2, !p.atHead && kind == enters:
+		r.again(soon + rand.N(soon/2))
 	}
 	return r.held
 }
+
+// again has the place tried again after d at the latest.
+func (r *refusal) again(d time.Duration) {
+	if r.held.Again <= 0 || d < r.held.Again {
+		r.held.Again = d
+	}
+}
+
+// callable reports whether this place can be told that its turn has come.
+func (p *place) callable() bool { return p.heard && !strings.HasPrefix(p.member, "- ") }
 
 // anew makes it another place, at the end of the line.
 func (p *place) anew() error {
@@ -214,13 +231,13 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 		switch {
 		case err == nil:
 			return func() { unwatch(); quiet() }, free, nil
-		case !errors.Is(err, lock.ErrNoWake) || !p.heard:
+		case !errors.Is(err, lock.ErrNoWake) || !p.callable():
 			quiet()
 			return nil, false, err
 		}
 		// Ours call us when they release; a release by others is found by asking.
 	}
-	if !p.heard {
+	if !p.callable() {
 		quiet()
 		return nil, false, errNotCalled
 	}
@@ -243,10 +260,13 @@ func (p *place) Leave(ctx context.Context) error {
 	return nil
 }
 
+// uncalled begins a place whose process cannot be called. It keeps its place in the line as it is.
+const uncalled = "- "
+
 // member is what stands in the line for a grant: the process to call, and the name by which to call it.
 func (b *Backend) member(g *grant, heard bool) string {
 	if !heard {
-		return "- " + g.token
+		return uncalled + g.token
 	}
 	return b.process + " " + g.token
 }
@@ -268,8 +288,8 @@ const (
 
 // refusal is what the take script says when it gives nothing.
 type refusal struct {
-	atHead bool
-	held   *lock.HeldError
+	at   int64 // 1: first in line, 2: second
+	held *lock.HeldError
 }
 
 // The take script's replies are told apart by their length.
@@ -280,6 +300,9 @@ const goneFields, takenFields, refusedFields = 0, 1, 7
 func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl time.Duration, kind string) (*refusal, error) {
 	args := b.lineArgs(g.key, b.fence, member, millis(ttl), b.numbers(), kind, flag(b.cfg.Fair))
 	v, err := b.drawn(ctx, takeScript, args...)
+	if spoilt(err) { // of the lock's own key the script takes whatever is there
+		return nil, fmt.Errorf("%q or %q is no sorted set: another program wrote to the line of waiters; delete what it wrote: %w", args[1], args[2], err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +323,7 @@ func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl t
 
 // refusal reads what stands on the key.
 func (b *Backend) refusal(key string, f []any, now time.Time) *refusal {
-	atHead, _ := f[1].(int64)
+	at, _ := f[1].(int64)
 	info := Info{Key: key}
 	info.read(f[4], f[5], f[6], f[2], now)
 	e := info.refusal(now)
@@ -313,7 +336,14 @@ func (b *Backend) refusal(key string, f []any, now time.Time) *refusal {
 		into, _ := f[3].(int64)
 		e.Again = info.Left + time.Millisecond - time.Duration(into)*time.Microsecond
 	}
-	return &refusal{atHead == 1, e}
+	return &refusal{at, e}
+}
+
+// spoilt reports that a script met a key of another type than it expects.
+// Servers before Redis 7 say so in the middle of an error of their own.
+func spoilt(err error) bool {
+	var refusal redis.Error
+	return err != nil && errors.As(err, &refusal) && strings.Contains(string(refusal), "WRONGTYPE ")
 }
 
 // giveOn reserves the key of a grant for the first in line, or deletes it.

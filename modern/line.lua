@@ -1,9 +1,13 @@
--- How long a place counts without a new try, in microseconds. Waiters try at least once a second.
-local patience = 3000000
+-- How long a place counts without a new try, in microseconds. Waiters that can be called try at least every
+-- ten seconds, the others at least once a second.
+local function patience(place) return string.sub(place, 1, 2) == '- ' and 3000000 or 15000000 end
 
 -- How long the line's keys live without a new try, in ms: so much longer than patience that no line
 -- ends before those who stand in it come again.
-local lasts = 5000
+local lasts = 20000
+
+-- For how long a key that nobody has is kept for the first in line, in ms: as a release does.
+local reservation = 1500
 
 -- clock reads the server's time once, unless the caller has read it for a server on which a script
 -- that called TIME must not write.
@@ -25,16 +29,21 @@ local function head()
   while true do
     local first = redis.call('ZRANGE', order, 0, 0, 'WITHSCORES')
     if not first[1] then return nil end
-    local till = tonumber(redis.call('ZSCORE', alive, first[1]) or first[2] + patience)
-    if till >= clock() and till <= clock() + patience then return first[1] end
+    local known = parts(first[1])
+    local till = known and tonumber(redis.call('ZSCORE', alive, first[1]) or first[2] + patience(first[1]))
+    if known and till >= clock() and till <= clock() + patience(first[1]) then return first[1] end
     leave(first[1])
   end
 end
 
 -- stay keeps a place for another while.
-local function stay(place) redis.call('ZADD', alive, string.format('%.0f', clock() + patience), place) end
+local function stay(place) redis.call('ZADD', alive, string.format('%.0f', clock() + patience(place)), place) end
 
 local function callHead()
-  local first = head()
-  if first then call(first) end
+  if head() then reach() end
+end
+
+-- offer reserves a key that nobody has for the first in line, who may not know that it stands there.
+local function offer()
+  if head() then reserve(reservation) end
 end

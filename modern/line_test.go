@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -47,6 +48,13 @@ func free(t *testing.T, g lock.Grant) {
 	}
 }
 
+func extend(t *testing.T, g lock.Grant) {
+	t.Helper()
+	if _, err := g.Extend(bg, ttl); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // stand takes a place in the line of a key that is held.
 func stand(t *testing.T, b *modern.Backend, key string) lock.Place {
 	t.Helper()
@@ -84,8 +92,9 @@ func TestADeadWaiterDoesNotBlockTheFairLineAlsoWhenTheClockWasSetBack(t *testing
 				stand(t, b, "k") // and never comes again
 				second := stand(t, b, "k")
 				w.StepServer(step)
-				for range 5 {
-					w.Pass(time.Second)
+				for range 4 {
+					w.Pass(4 * time.Second)
+					extend(t, holder)
 					held(t, second)
 				}
 				free(t, holder)
@@ -105,7 +114,7 @@ func TestAKeyForWhichOnlyTheDeadWaitIsHadAtOnce(t *testing.T) {
 		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("while somebody waits: %v", err)
 		}
-		w.Pass(4 * time.Second) // the line is still there, and he does not count any more
+		w.Pass(4 * time.Second) // the line is still there, and he did not come when the key was kept for him
 		free(t, try(t, b, "k"))
 	})
 }
@@ -117,7 +126,8 @@ func TestWhoHasGoneIsForgottenWhileOthersWait(t *testing.T) {
 		stays := stand(t, b, "k")
 		for range 8 {
 			held(t, stand(t, b, "k")) // tried twice, as who waits for longer
-			w.Pass(time.Second)
+			w.Pass(4 * time.Second)
+			extend(t, holder)
 			held(t, stays)
 		}
 		alive, err := w.Mini.ZMembers("gsl:alive::k")
@@ -128,7 +138,7 @@ func TestWhoHasGoneIsForgottenWhileOthersWait(t *testing.T) {
 		if err := stays.Leave(bg); err != nil {
 			t.Error(err)
 		}
-		w.Pass(5 * time.Second) // the line's keys end by themselves
+		w.Pass(20 * time.Second) // the line's keys end by themselves
 	})
 }
 
@@ -396,4 +406,93 @@ func TestAValueThatBeginsLikeOurTokenIsNotOurs(t *testing.T) {
 		}
 		w.Mini.Del("k")
 	})
+}
+
+// TestADeadProcessIsNotWaitedFor: the server has nobody who hears its call, so
+// that the key goes to the next at once, however many have died.
+func TestADeadProcessIsNotWaitedFor(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b := open(t, w, cfg)
+				holder := try(t, b, "k")
+				first := got(t, waiting(t, b, holder)) // whose release keeps the key for the next
+				for range 2 {
+					dead := open(t, w, cfg)
+					stand(t, dead, "k")
+					dead.Close()
+				}
+				p := stand(t, b, "k")
+				free(t, first)
+				granted(t, p)
+			})
+		})
+	}
+}
+
+// waiting is a place that is called when holder gives its key back.
+func waiting(t *testing.T, b *modern.Backend, holder lock.Grant) lock.Place {
+	t.Helper()
+	p := stand(t, b, "k")
+	free(t, holder)
+	return p
+}
+
+// TestForeignMembersOfTheLineAreSkipped: what somebody else put into the set is
+// no place, and holds up nobody.
+func TestForeignMembersOfTheLineAreSkipped(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b := open(t, w, cfg)
+				spoil := func() {
+					for i := range 40 {
+						w.Mini.ZAdd("gsl:queue::k", float64(i), fmt.Sprint("garbage-", i))
+					}
+					w.Mini.ZAdd("gsl:queue::k", 41, "")
+				}
+				holder := try(t, b, "k")
+				spoil()
+				first := got(t, waiting(t, b, holder))
+				p := stand(t, b, "k")
+				spoil()
+				free(t, first)
+				spoil()
+				granted(t, p)
+				w.Pass(21 * time.Second)
+				w.Mini.Del("gsl:queue::k") // of which no script of ours knows any more
+			})
+		})
+	}
+}
+
+// TestALineOfAnotherTypeIsNamed: the fair form cannot do without, the others
+// wait by asking.
+func TestALineOfAnotherTypeIsNamed(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b := open(t, w, cfg)
+				holder := try(t, b, "k")
+				_ = w.Mini.Set("gsl:queue::k", "garbage")
+				p, err := b.Enter(bg, "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = p.Try(bg, ttl)
+				if cfg.Fair {
+					if err == nil || !strings.Contains(err.Error(), `"gsl:queue::k" or "gsl:alive::k" is no sorted set`) {
+						t.Error(err)
+					}
+				} else if !errors.Is(err, lock.ErrHeld) {
+					t.Error(err)
+				}
+				free(t, holder)
+				if !cfg.Fair {
+					granted(t, p)
+				}
+				w.Mini.Del("gsl:queue::k")
+			})
+		})
+	}
 }

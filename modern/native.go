@@ -29,7 +29,6 @@ type native struct {
 
 	// What waiters need, and the server or this user's rights on it do not give.
 	wakeless atomic.Bool // it does not tell of changes
-	deaf     atomic.Bool // nobody may subscribe
 	alone    atomic.Bool // no line: its scripts are refused
 }
 
@@ -44,7 +43,7 @@ const (
 // forget makes all but the compare commands be tried again: after a lost connection another server may
 // be there. All these are refused by an error reply, after which the connection goes on.
 func (n *native) forget() {
-	for _, b := range []*atomic.Bool{&n.oldTime, &n.single, &n.wakeless, &n.deaf, &n.alone} {
+	for _, b := range []*atomic.Bool{&n.oldTime, &n.single, &n.wakeless, &n.alone} {
 		b.Store(false)
 	}
 }
@@ -150,10 +149,17 @@ func refusedWith(err error, words string) bool {
 	return errors.As(err, &refusal) && strings.HasPrefix(string(refusal), words)
 }
 
-// refusesLine reports whether the server will not run the scripts of the line, now or later, and has
-// done nothing.
+// refusesLine reports whether the server, or a proxy before it, will not run the scripts of the line, now or
+// later, and has done nothing. Codes decide, where the server gives one. Words do only for what a script says
+// while it runs, such as that the counter holds no number: that is no refusal of the line.
 func refusesLine(err error) bool {
-	return err != nil && (wire.IsNoPerm(err) || wire.IsCluster(err) || wire.IsUnknownCommand(err))
+	switch {
+	case err == nil || wire.IsTransient(err):
+		return false
+	case wire.IsNoPerm(err), wire.IsCluster(err):
+		return true
+	}
+	return refuses(err) && !wire.FromScript(err)
 }
 
 // ifeq gives key another token and TTL if it holds exactly token.

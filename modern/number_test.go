@@ -238,3 +238,71 @@ func TestACounterThatCannotBeReadStaysAsItWas(t *testing.T) {
 		})
 	}
 }
+
+// TestForeignClockMovesNoNumber: Envoy answers TIME itself, in microseconds since
+// 1970, before a server that is too old to read its clock in a script.
+func TestForeignClockMovesNoNumber(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		reads := func(c redistest.Command) bool {
+			return (c.Is("EVAL") || c.Is("EVALSHA")) && c[len(c)-1] == ""
+		}
+		b, _ := on(t, w, modern.Config{Fence: true},
+			redistest.Rule{When: reads, Times: -1, Do: redistest.Answer("ERR Write commands not allowed after non deterministic commands")},
+			redistest.Rule{Command: "TIME", Do: redistest.Reply("*2\r\n$10\r\n1764000000\r\n$16\r\n1764000000999999\r\n")})
+		_, err := b.Try(bg, "k", ttl)
+		if err == nil || errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "TIME answered") || w.Mini.Exists("gsl:fence:") || w.Mini.Exists("k") {
+			t.Errorf("%v; keys %q", err, w.Mini.Keys())
+		}
+		g := try(t, b, "k") // with the server's own clock
+		if fence := fenceOf(g); fence != w.ServerNow().UnixMicro() {
+			t.Errorf("number %d at %d", fence, w.ServerNow().UnixMicro())
+		}
+		free(t, g)
+	})
+}
+
+// TestProxyThatHangsUpOnTransactions costs two connections in all, ten minutes
+// apart; numbers are drawn by script. Where a transaction was executed before,
+// it was the server that ended.
+func TestProxyThatHangsUpOnTransactions(t *testing.T) {
+	for name, worked := range map[string]bool{"always": false, "after one was executed": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, modern.Config{Fence: true})
+				last := int64(0)
+				draw := func() (lost bool) {
+					g, err := b.Try(bg, "k", ttl)
+					if err != nil {
+						_ = unsure(t, err).Release(bg) // it took nothing
+						w.Pass(time.Millisecond)
+						return true
+					}
+					if fence := fenceOf(g); fence <= last {
+						t.Errorf("%d after %d", fence, last)
+					} else {
+						last = fence + 7
+					}
+					free(t, g)
+					w.Pass(time.Millisecond)
+					return false
+				}
+				if draw(); worked {
+					draw()
+				}
+				wire.Fault(redistest.Rule{Command: "MULTI", Times: -1, Do: redistest.CutBefore})
+				lost := 0
+				for range 30 {
+					for range 5 {
+						if draw() {
+							lost++
+						}
+					}
+					w.Pass(time.Minute)
+				}
+				if worked && lost < 30 || !worked && lost != 2 {
+					t.Errorf("%d attempts were lost", lost)
+				}
+			})
+		})
+	}
+}

@@ -60,10 +60,14 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 		cmds[i] = renewal(part, term.TTL)
 	}
 	errs, most := make([]error, 0, len(grants)), mostInspections
-	for i, r := range b.own.Batch(ctx, cmds) {
-		if wire.IsCluster(r.Err) && len(parts[i]) > 1 {
+	for i, r := range b.own.Repeat(ctx, cmds) {
+		if wire.IsCluster(r.Err) && !wire.IsTransient(r.Err) && len(parts[i]) > 1 {
 			b.native.single.Store(true)
 			errs = append(errs, b.extend(ctx, parts[i], term)...)
+			continue
+		}
+		if len(parts[i]) > 1 && ofOneKey(r.Err) {
+			errs = append(errs, b.extendOneByOne(ctx, parts[i], term)...)
 			continue
 		}
 		now := lock.Mark(ctx)
@@ -80,6 +84,35 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 		}
 	}
 	b.watchOn(ctx, grants, errs)
+	return errs
+}
+
+// ofOneKey reports that the server refused a script for what may be wrong with
+// a single key of it, such as a right that this user lacks.
+func ofOneKey(err error) bool {
+	var refusal redis.Error
+	return errors.As(err, &refusal) && !wire.IsPassing(err)
+}
+
+// extendOneByOne renews grants by a script each, which travel together: one key
+// without rights must not cost the others their leases.
+func (b *Backend) extendOneByOne(ctx context.Context, grants []*grant, term lock.Term) []error {
+	cmds := make([]wire.Command, len(grants))
+	for i, g := range grants {
+		cmds[i] = renewal([]*grant{g}, term.TTL)
+	}
+	errs, most := make([]error, len(grants)), mostInspections
+	rs := b.own.Batch(ctx, cmds)
+	now := lock.Mark(ctx)
+	for i, g := range grants {
+		found, err := replies(rs[i], 1)
+		switch {
+		case err != nil:
+			errs[i] = trouble("renew", g.key, err)
+		case !g.renewed(found[0], term, now):
+			errs[i] = most.gone(ctx, g)
+		}
+	}
 	return errs
 }
 
@@ -112,11 +145,15 @@ func (b *Backend) look(ctx context.Context, grants []*grant) []error {
 		for i, g := range part {
 			args[i] = g.key
 		}
-		reply, err := b.own.Tracker().Do(ctx, wire.Cmd("MGET", args...))
+		cmd := wire.Cmd("MGET", args...)
+		reply, err := b.own.Tracker().Do(ctx, cmd)
+		if wire.IsTransient(err) {
+			reply, err = b.own.Tracker().Do(ctx, cmd)
+		}
 		values, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
 		var refusal redis.Error
 		switch {
-		case errors.As(err, &refusal):
+		case errors.As(err, &refusal) && !wire.IsTransient(err):
 			values = b.lookOneByOne(ctx, part)
 		case err != nil:
 			values = slices.Repeat([]any{trouble("watch", part[0].key, err)}, len(part))
@@ -146,7 +183,7 @@ func (b *Backend) lookOneByOne(ctx context.Context, grants []*grant) []any {
 		cmds[i] = ours(g).Tracked()
 	}
 	values := make([]any, len(grants))
-	for i, r := range b.own.Batch(ctx, cmds) {
+	for i, r := range b.own.Repeat(ctx, cmds) {
 		if values[i] = r.Value; r.Err != nil && !wire.IsWrongType(r.Err) {
 			values[i] = trouble("watch", grants[i].key, r.Err)
 		}
@@ -191,7 +228,7 @@ func replies(r wire.Reply, n int) ([]any, error) {
 func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) (err error, done bool) {
 	look := ours(g)
 	look.Track = g.isWatched()
-	rs := b.own.Batch(ctx, []wire.Command{wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
+	rs := b.own.Repeat(ctx, []wire.Command{wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
 	now := lock.Mark(ctx)
 	switch err := rs[1].Err; {
 	case distrust(&b.native.sets, byIfeq, err), wire.IsOOM(err):

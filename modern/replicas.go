@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func (b *Backend) replicated(ctx context.Context, g *grant) error {
 // nothing, or was dialed in between, would be told that every replica has it.
 func (b *Backend) replicas() (int64, error) {
 	rs := b.patient.Batch(context.Background(), []wire.Command{
-		wire.Cmd("SET", "gsl:wait:"+b.cfg.Namespace, "", "PX", 1000), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
+		wire.Cmd("SET", "gsl:wait:"+scope.InName(b.cfg.Namespace), "", "PX", 1000), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
 	})
 	if rs[0].Err != nil {
 		return 0, rs[0].Err
@@ -41,6 +42,7 @@ type rounds struct {
 	mu      sync.Mutex
 	next    *round // has not begun; nil unless somebody waits for it
 	running bool
+	closed  bool
 	wg      sync.WaitGroup
 }
 
@@ -53,6 +55,10 @@ type round struct {
 // join waits for a round that begins from now on.
 func (r *rounds) join(ctx context.Context, ask func() (int64, error)) (int64, error) {
 	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return 0, wire.ErrClosed
+	}
 	if r.next == nil {
 		r.next = &round{done: make(chan struct{})}
 	}
@@ -68,6 +74,14 @@ func (r *rounds) join(ctx context.Context, ask func() (int64, error)) (int64, er
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
+}
+
+// close lets no round begin any more and waits for the last.
+func (r *rounds) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.wg.Wait()
 }
 
 // run is the goroutine of one round after the other, until nobody waits.

@@ -61,6 +61,12 @@ func TestTheUserOfTheDocumentLacksNothing(t *testing.T) {
 				}
 			}
 			probesLackNothing(t, s, binary.SetIFEQ)
+			withRole := urlPool(s.User("behind-sentinel", "pw", append(rules, "+role")...)) // as the text says
+			c := withRole.Get()
+			if _, err := c.Do("ROLE"); err != nil || !strings.Contains(string(raw), "an address of `redis+sentinel://` `+role`") {
+				t.Error(err)
+			}
+			c.Close()
 			if refused := s.Do("ACL", "LOG").([]any); len(refused) > 0 {
 				t.Errorf("refused: %q", refused)
 			}

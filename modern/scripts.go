@@ -85,15 +85,11 @@ func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, 
 		}
 		b.native.oldTime.Store(true)
 	}
-	t, err := b.user.Do(ctx, "TIME")
+	sec, usec, err := wire.Clock(b.user.Do(ctx, "TIME"))
 	if err != nil {
 		return nil, notTaken(err)
 	}
-	pair, _ := t.([]any)
-	if len(pair) != 2 {
-		return nil, notTaken(errOddReply)
-	}
-	return b.user.Eval(ctx, s, append(args, pair...)...)
+	return b.user.Eval(ctx, s, append(args, sec, usec)...)
 }
 
 // notTaken marks trouble of a command that takes nothing, so that nobody undoes it.

@@ -1,4 +1,4 @@
--- take: key, order, alive, counter; place, ms, numbers (0: none), 'try' or 'enter' or 'stay', 1 fair, TIME or '' twice → {fencing number or 1}, {} when there is no such place any more, or {0, 1 first in line, PTTL, µs into the server's millisecond, type, value (its first kilobyte), size}
+-- take: key, order, alive, counter; place, ms, numbers (0: none), 'try' or 'enter' or 'stay', 1 fair, TIME or '' twice → {fencing number or 1}, {} when there is no such place any more, or {0, 1 first in line or 2 second, PTTL, µs into the server's millisecond, type, value (its first kilobyte), size}
 local place, ms, numbers, kind, fair = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
 local _, token = parts(place)
 
@@ -33,6 +33,10 @@ if kind == 'stay' then
     if first == place then callHead() end -- who now watches the key
     return taken
   end
+  if value == '' then
+    offer()
+    value = look()
+  end
   redis.call('ZREMRANGEBYSCORE', alive, '-inf', string.format('(%.0f', clock()))
   stay(place)
   redis.call('PEXPIRE', order, lasts)
@@ -44,6 +48,10 @@ else
   -- Free, but there are others: unless all of them are dead it is theirs.
   if fair and value == '' and not head() then taken = take() end
   if taken then return taken end
+  if value == '' then
+    offer()
+    value = look()
+  end
   if kind == 'enter' then
     -- Behind the last one also where the clock stood still or was set back.
     local last = tonumber(redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')[2] or 0)
@@ -66,4 +74,6 @@ else
 end
 local left = redis.call('PTTL', KEYS[1])
 if left == -2 then is = 'none' end
-return {0, first == place and 1 or 0, left, micros and micros % 1000 or 0, is, string.sub(value, 1, 1024), size}
+local at = 0
+if first == place then at = 1 elseif kind ~= 'try' and redis.call('ZRANK', order, place) == 1 then at = 2 end
+return {0, at, left, micros and micros % 1000 or 0, is, string.sub(value, 1, 1024), size}

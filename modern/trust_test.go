@@ -112,12 +112,12 @@ func TestASlowRenewalDoesNotStretchTrust(t *testing.T) {
 		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}, redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)})
 		<-gate.Reached()
 		sent := time.Now()
-		time.Sleep(4 * time.Second)
+		time.Sleep(3 * time.Second)
 		gate.Open()
 		synctest.Wait()
 		mu.Lock()
 		if len(until) == 0 || until[0].After(sent.Add(ttl-ttl/10)) {
-			t.Errorf("sent %v, answered 4 s later, trusted until %v", sent, until)
+			t.Errorf("sent %v, answered 3 s later, trusted until %v", sent, until)
 		}
 		mu.Unlock()
 		if err := l.Release(); err != nil {

@@ -20,8 +20,8 @@ func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel fu
 	}
 	// Armed first, so that a change between the two is seen by one of them.
 	cancel, err = b.user.Tracker().Arm(ctx, key, wake)
-	if err != nil {
-		return nil, false, b.unwatchable(key, err)
+	if err := b.unwatchable(key, err); err != nil {
+		return nil, false, err
 	}
 	seen, err := b.user.Tracker().Do(ctx, wire.Cmd("EXISTS", key))
 	if err != nil {
@@ -181,6 +181,7 @@ func (g *grant) isWatched() bool {
 func (b *Backend) unwatchable(key string, err error) error {
 	switch {
 	case err == nil:
+		b.native.wakeless.Store(false)
 		return nil
 	case errors.Is(err, wire.ErrNoWake):
 		b.native.wakeless.Store(true)

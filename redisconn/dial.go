@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -40,6 +41,14 @@ type Options struct {
 // Pool returns a pool onto the server. It has not connected yet. Its connections have no deadline of
 // their own on replies; package wire gives every call one.
 func (a Address) Pool(o Options) (*redis.Pool, error) {
+	d, err := a.dialer(o)
+	if err != nil {
+		return nil, err
+	}
+	return &redis.Pool{DialContext: d.dial}, nil
+}
+
+func (a Address) dialer(o Options) (*dialer, error) {
 	if a.kind == "" {
 		return nil, errNoAddress
 	}
@@ -65,10 +74,13 @@ func (a Address) Pool(o Options) (*redis.Pool, error) {
 			return nil, err
 		}
 		d.tls = config
+		if o.CACert != "" {
+			d.vouch = o.CACertFrom + " " + o.CACert
+		}
 	case o.CACert != "":
 		return nil, fmt.Errorf("%s is for addresses that begin with rediss://", o.CACertFrom)
 	}
-	return &redis.Pool{DialContext: d.dial}, nil
+	return d, nil
 }
 
 func tlsConfig(file, from string) (*tls.Config, error) {
@@ -92,7 +104,9 @@ type dialer struct {
 	net     net.Dialer
 	connect func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // nil: no TLS
+	vouch   string      // whose file of certificates tls has, empty: the system's
 	timeout time.Duration
+	last    atomic.Pointer[string] // the sentinel that led to a master last time
 }
 
 // dial is the pool's hook. Whatever fails in it, its error goes through conceal.
@@ -130,6 +144,10 @@ func (d *dialer) open(ctx context.Context, network, address string) (redis.Conn,
 	c, err := redis.DialContext(ctx, network, address, options...)
 	if d.tls != nil && errors.Is(err, io.EOF) {
 		err = fmt.Errorf("no TLS there: the server closed the connection: %w", err)
+	}
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) && d.vouch != "" {
+		err = fmt.Errorf("by the certificates of %s: %w", d.vouch, err)
 	}
 	return c, err
 }

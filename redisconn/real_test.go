@@ -19,6 +19,12 @@ func TestTLSUnixSocketsAndUsersOnARealServer(t *testing.T) {
 		t.Errorf("without the authority: %v", err)
 	}
 
+	other := redistest.Real(t, redistest.Options{TLS: true})
+	err = dial(t, tls.URL(), Options{CACert: other.CACert(), CACertFrom: "--ca"})
+	if err == nil || !strings.Contains(err.Error(), "by the certificates of --ca "+other.CACert()) || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("with another authority: %v", err)
+	}
+
 	unix := redistest.Real(t, redistest.Options{Unix: true, Password: "s3cret@/x"})
 	if err := dial(t, unix.URL(), Options{}); err != nil {
 		t.Error(err)

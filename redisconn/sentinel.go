@@ -5,48 +5,207 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// throughSentinels asks one sentinel after the other for the master and connects to it. What a
-// sentinel says can be old, so the server found is asked for its role: a lock taken on a replica or
+// headStart is how long the sentinel that led to a master last time is asked
+// alone. It is far less than any Timeout, and long beside a round trip.
+const headStart = 100 * time.Millisecond
+
+// throughSentinels asks the sentinels for the master and connects to it. The
+// sentinel that led there last time is asked first. If it does not lead to a
+// master at once, all the others are asked together, so that one which is
+// silent, or leads to a host that is, hides nobody.
+//
+// What a sentinel says can be old, so the server found is asked for its role: a lock taken on a replica or
 // on a deposed master would be no lock. Between that answer and our first command the master can
 // still change; the lock's own rules have to bear that, here as with every failover.
 func (d *dialer) throughSentinels(ctx context.Context) (redis.Conn, error) {
-	var failed []string
-	for _, address := range d.hosts {
-		c, err := d.throughSentinel(ctx, address)
-		if err == nil {
-			return c, nil
-		}
-		failed = append(failed, fmt.Sprintf("sentinel %s: %v", address, err))
-		if ctx.Err() != nil {
-			break
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &search{dialer: d, found: make(chan finding, len(d.hosts)), masters: map[string]bool{}}
+	defer s.end()
+	asked := map[string]bool{} // and not answered yet
+	ask := func(hosts []string) {
+		for _, host := range hosts {
+			asked[host] = true
+			go s.ask(ctx, host)
 		}
 	}
-	return nil, fmt.Errorf("no sentinel leads to a master named %q: %s; check that name and the sentinels' addresses", d.master, strings.Join(failed, "; "))
+	first, rest := d.order()
+	ask(first)
+	early := time.NewTimer(headStart)
+	defer early.Stop()
+	for len(asked)+len(rest) > 0 {
+		select {
+		case f := <-s.found:
+			delete(asked, f.sentinel)
+			if f.err == nil {
+				d.last.Store(&f.sentinel)
+				return f.conn, nil
+			}
+			s.failed(f)
+			ask(rest)
+			rest = nil
+		case <-early.C:
+			ask(rest)
+			rest = nil
+		case <-ctx.Done():
+			for host := range asked {
+				s.failed(finding{sentinel: host, err: context.Cause(ctx)})
+			}
+			return nil, s.unfound()
+		}
+	}
+	return nil, s.unfound()
 }
 
-func (d *dialer) throughSentinel(ctx context.Context, address string) (redis.Conn, error) {
-	master, err := d.askSentinel(ctx, address)
-	if err != nil {
-		return nil, err
+// order splits the sentinels into those to be asked at once and the others.
+func (d *dialer) order() (first, rest []string) {
+	last := d.last.Load()
+	if last == nil {
+		return d.hosts, nil
 	}
-	c, err := d.open(ctx, "tcp", master)
+	return []string{*last}, slices.DeleteFunc(slices.Clone(d.hosts), func(host string) bool { return host == *last })
+}
+
+// search is one walk through the sentinels. Its goroutines end with its
+// context. They are not waited for: a DialContext of the user's that does not
+// heed its context must not delay the connection that was found.
+type search struct {
+	*dialer
+	found   chan finding // has room for all
+	reasons []string     // what failed
+	master  error        // what came of connecting to the last master that was found
+	refused error        // the last error reply of a sentinel
+	others  int          // sentinels that failed in another way
+
+	mu      sync.Mutex
+	over    bool            // nobody wants a connection any more
+	masters map[string]bool // that somebody tries, or tried
+}
+
+type finding struct {
+	sentinel string
+	conn     redis.Conn
+	err      error
+	master   bool // err is what came of connecting to the master
+}
+
+// unfound says what came of each sentinel. It unwraps to the error of the master
+// where all that is known leads to one, its refusal of a password, say, and to
+// that of a sentinel where all of them refused: they are none.
+type unfound struct {
+	text   string
+	master error
+}
+
+func (e *unfound) Error() string { return e.text }
+func (e *unfound) Unwrap() error { return e.master }
+
+// unfound is called when nothing is asked any more, or ctx has ended.
+func (s *search) unfound() error {
+	slices.Sort(s.reasons)
+	text := fmt.Sprintf("no sentinel leads to a master named %q: %s; check that name and the sentinels' addresses", s.dialer.master, strings.Join(s.reasons, "; "))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case len(s.masters) == 1:
+		return &unfound{text, s.master}
+	case len(s.masters) == 0 && s.others == 0:
+		return &unfound{text, s.refused}
+	}
+	return errors.New(text)
+}
+
+func (s *search) failed(f finding) {
+	s.reasons = append(s.reasons, fmt.Sprintf("sentinel %s: %v", f.sentinel, f.err))
+	var reply redis.Error
+	switch {
+	case f.master:
+		s.master = f.err
+	case errors.As(f.err, &reply):
+		s.refused = f.err
+	default:
+		s.others++
+	}
+}
+
+// end has every connection closed that is found too late.
+func (s *search) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	for {
+		select {
+		case f := <-s.found:
+			if f.conn != nil {
+				_ = f.conn.Close()
+			}
+		default:
+			return
+		}
+	}
+}
+
+// ask is the goroutine of one sentinel.
+func (s *search) ask(ctx context.Context, sentinel string) {
+	f := finding{sentinel: sentinel}
+	address, err := s.askSentinel(ctx, sentinel)
+	switch {
+	case err != nil:
+		f.err = err
+	case !s.claim(address):
+		f.err = fmt.Errorf("leads to %s too", address)
+	default:
+		f.conn, f.err = s.toMaster(ctx, address)
+		f.master = f.err != nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		if f.conn != nil {
+			_ = f.conn.Close()
+		}
+		return
+	}
+	s.found <- f
+}
+
+// claim reports whether nobody else connects to the master.
+func (s *search) claim(master string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	claimed := !s.masters[master]
+	s.masters[master] = true
+	return claimed
+}
+
+func (d *dialer) toMaster(ctx context.Context, address string) (redis.Conn, error) {
+	c, err := d.open(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("master %s: %w", master, err)
+		return nil, fmt.Errorf("master %s: %w", address, err)
 	}
 	role, err := redis.Values(redis.DoContext(c, ctx, "ROLE"))
-	if err == nil && len(role) > 0 {
+	var refusal redis.Error
+	switch {
+	case errors.As(err, &refusal) && strings.HasPrefix(string(refusal), "NOPERM "):
+		err = fmt.Errorf("%w; let the user's ACL allow +role, by which a master is told from a replica", err)
+	case err == nil && len(role) > 0:
 		if name, _ := redis.String(role[0], nil); name == "master" {
 			return c, nil
 		}
 		err = errors.New("is not a master")
+	case err == nil:
+		err = errors.New("an empty reply to ROLE")
 	}
 	_ = c.Close()
-	return nil, fmt.Errorf("%s: %w", master, err)
+	return nil, fmt.Errorf("%s: %w", address, err)
 }
 
 func (d *dialer) askSentinel(ctx context.Context, address string) (master string, err error) {

@@ -44,7 +44,8 @@ type Verdict struct {
 	// 2·Delay + Reply exceeds E + c − Δ. No job is safe then, however short.
 	LateWinner bool
 	// Overlap is how long two can hold together, before what the challenger loses by polling late.
-	// Zero if they can't, or if Unconditional alone says that they can: then jobs end it.
+	// Zero if they can't, or if Unconditional alone says that they can: then jobs end it. It is never
+	// longer than the job, in which the first of the two ends.
 	Overlap time.Duration
 
 	Recovery Recovery
@@ -135,15 +136,21 @@ func (l Law) Verdict() (Verdict, error) {
 	if l.Dialect.ServerExpires() && (!v.LongestJob.Bounded || v.LongestJob.Bound > l.Lease) {
 		v.LongestJob = Limit{l.Lease, true}
 	}
-	if v.LongestJob.Bounded {
-		v.Overlap = max(0, l.Job-v.LongestJob.Bound)
+	if v.outlasted(l.Job) {
+		v.Overlap = min(l.Job-v.LongestJob.Bound, l.Job)
 	}
 	if v.LateWinner {
-		v.Overlap = max(v.Overlap, l.Job)
+		v.Overlap = l.Job
 	}
-	v.Possible = v.Unconditional || v.LateWinner || v.Overlap > 0
+	v.Possible = v.Unconditional || v.LateWinner || v.outlasted(l.Job)
 	v.Beside = l.beside()
 	return v, nil
+}
+
+// outlasted says that a job is longer than the longest safe one. A job of no
+// length can be, where no lease is safe.
+func (v Verdict) outlasted(job time.Duration) bool {
+	return v.LongestJob.Bounded && job > v.LongestJob.Bound
 }
 
 func (l Law) beside() Beside {

@@ -94,6 +94,8 @@ func TestLawOfNamedFleets(t *testing.T) {
 		{"jedis at its bound", Law{Dialect: dialect.Jedis(), Job: 58*sec + ms, Delay: sec, Spread: sec}, false, 0, Limit{58*sec + ms, true}},
 		{"jedis one over", Law{Dialect: dialect.Jedis(), Job: 58*sec + 2*ms, Delay: sec, Spread: sec}, true, ms, Limit{58*sec + ms, true}},
 		{"stalled loser at zero skew", Law{Dialect: dialect.Jedis(), Job: 30 * sec, Delay: 50 * sec}, true, 20*sec - ms, Limit{10*sec + ms, true}},
+		{"clocks further apart than the lease", Law{Dialect: dialect.Jedis(), Job: 10 * sec, Spread: 2 * time.Minute}, true, 10 * sec, Limit{ms - 60*sec, true}},
+		{"a job of no length there", Law{Dialect: dialect.Jedis(), Spread: 2 * time.Minute}, true, 0, Limit{ms - 60*sec, true}},
 		{"or mine", Law{Dialect: dialect.JedisUUID()}, true, 0, Limit{60*sec + ms, true}},
 		{"SET NX EX", Law{Dialect: dialect.SetDel(), Lease: 3 * sec, Job: 7 * sec, Spread: time.Hour}, true, 4 * sec, Limit{3 * sec, true}},
 		{"SET NX EX in time", Law{Dialect: dialect.SetDel(), Lease: 3 * sec, Job: 3 * sec, Spread: time.Hour}, false, 0, Limit{3 * sec, true}},

@@ -48,7 +48,7 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	if l.Dialect.HasTakeover() {
 		longest = min(sc.Lease+m.c()-sc.Ahead-sc.Gap, m.ttlBound())
 	}
-	if v.Overlap > 0 {
+	if v.Overlap > 0 || v.outlasted(l.Job) {
 		sc.Job = max(sc.Job, longest+1)
 	} else {
 		sc.Job = max(0, min(sc.Job, longest))

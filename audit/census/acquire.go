@@ -25,15 +25,15 @@ func (c *Census) setnx(q order) {
 	k = c.key(q.id, q.at)
 	w := c.writer(q.addr, r, q.at)
 	c.attempts(k, w, q, r)
-	w.wrote(q.id.name, r, q.at, q.before.last, c.slept(w, q))
-	c.compare(w, r, q.at, q.at)
+	c.clocked(w, q.id.name, r, q.at, q.before.last, slept(q))
+	q.seen = c.compare(w, r, q.at, q.at)
 	for addr := range k.getsets {
 		if hostOf(addr) == hostOf(q.addr) {
 			delete(k.getsets, addr)
 		}
 	}
 	if p := c.peers[q.addr]; p != nil {
-		p.setnx, p.stamp = q.id.name, q.value
+		p.setnx, p.stamp, p.tried = q.id.name, q.value, q.at
 	}
 	c.settle(k, q.addr, false)
 	switch {
@@ -59,16 +59,17 @@ func (c *Census) attempts(k *keyState, w *writer, q order, r reading.Reading) {
 }
 
 // slept is how long the client is sure to have slept since its GET, if nobody else uses its connection.
-func (c *Census) slept(w *writer, q order) time.Duration {
-	d := w.dialect()
-	if !c.cfg.OwnConnections || q.before.get != q.id.name || !(d.CountsSleeps || d.WaitsForever) {
+func slept(q order) time.Duration {
+	if q.before.rests.IsZero() {
 		return 0
 	}
-	// A thousandth off for the client's own clock, and a millisecond for timers that fire early.
-	return max(0, d.Poll-d.Poll/1000-time.Millisecond)
+	return q.before.rests.Sub(q.before.last)
 }
 
 func (c *Census) lost(k *keyState, w *writer, q order) {
+	if p := c.peers[q.addr]; p != nil && p.last.Equal(q.at) && p.setnx == q.id.name && !q.set && w.dialect().HasTakeover() {
+		p.lost = q.id.name // its GET follows, if the connection is its own
+	}
 	if ended, ok := w.wait(k.id, q.at, false); ok {
 		w.waits.add(ended)
 		c.waits.add(ended)
@@ -81,7 +82,7 @@ func (c *Census) won(k *keyState, w *writer, q order, r reading.Reading, what Ac
 	if q.ttl > 0 {
 		k.ends, k.noTTL = q.at.Add(q.ttl), false
 	}
-	k.take(&holding{addr: q.addr, value: q.value, expiry: r.Stamp.Expiry, since: q.at, lease: w.assumed})
+	k.take(&holding{addr: q.addr, value: q.value, expiry: r.Stamp.Expiry, since: q.at, lease: w.assumed, ahead: q.seen.low.Low})
 	if ended, ok := w.wait(k.id, q.at, true); ok {
 		w.waits.add(ended)
 		c.waits.add(ended)
@@ -113,7 +114,7 @@ func (c *Census) settle(k *keyState, addr string, won bool) {
 func (c *Census) get(q order) {
 	k, w := c.keys[q.id], c.writers[q.addr]
 	if p := c.peers[q.addr]; p != nil && !q.script && q.before.setnx == q.id.name {
-		p.setnx, p.stamp, p.get, p.prev = q.before.setnx, q.before.stamp, q.id.name, q.at
+		p.setnx, p.stamp, p.tried, p.get = q.before.setnx, q.before.stamp, q.before.tried, q.id.name
 	}
 	if k == nil || q.script {
 		return
@@ -133,6 +134,11 @@ func (c *Census) get(q order) {
 	r, known := k.reply()
 	if known {
 		w.remember(k.id, r)
+	}
+	if p := c.peers[q.addr]; p != nil && p.get == q.id.name {
+		if rest := w.rest(known && !r.Nil); rest > 0 {
+			p.rests = q.at.Add(rest)
+		}
 	}
 	k.foundLive(q, r, known)
 }
@@ -180,14 +186,14 @@ func (c *Census) getset(q order) {
 // sampled feeds the clock. A value that repeats its SETNX's says nothing new of it: that was the better
 // sample.
 func (c *Census) sampled(w *writer, q order, r reading.Reading, tried bool) {
-	w.took(q.id.name, r, q.at)
-	c.compare(w, r, q.at, q.at)
+	w.took(q)
+	q.seen = c.compare(w, r, q.at, q.at)
 	switch {
 	case tried && q.value == q.before.stamp:
 	case tried && w.dialect().Restamp:
-		w.wrote(q.id.name, r, q.at, q.before.last, 0)
+		c.clocked(w, q.id.name, r, q.at, q.before.last, 0)
 	default:
-		w.wrote(q.id.name, r, q.at, time.Time{}, 0)
+		c.clocked(w, q.id.name, r, q.at, time.Time{}, 0)
 	}
 }
 
@@ -232,12 +238,10 @@ func (c *Census) winsGetset(w *writer, q order, old, seen dialect.Reply) bool {
 
 // clockAt is the client's clock, as well as it is known.
 func (w *writer) clockAt(at time.Time) time.Time {
-	i := w.clock.Offset(at)
-	switch {
-	case i.Bounded() && !i.Empty():
-		return at.Add(i.Low + i.Width()/2)
-	case i.Low != offset.NoLow:
-		return at.Add(i.Low)
+	// The promptest of its writes says it best. Of several clients nobody knows
+	// which one it is.
+	if low := w.clock.Offset(at).Low; low != offset.NoLow {
+		return at.Add(low)
 	}
 	return at
 }

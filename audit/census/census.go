@@ -46,10 +46,17 @@ type Census struct {
 	stats      map[string]*calls
 	moved      time.Time
 	gone       goneWriters
-	run        string    // the server's run id; empty if unknown
-	runSince   time.Time // when it was first seen
-	longPause  time.Duration
-	goneKeys   int64
+
+	near, nearBefore nearBounds    // of the minute that runs, and of the one before
+	apart            time.Duration // that clocks were proved to be apart, for a gap of zero
+	spreadBefore     time.Duration // guaranteed beside servers before this one
+	checked          time.Time     // when the server's clock was last compared with the observer's
+
+	run       string    // the server's run id; empty if unknown
+	runSince  time.Time // when it was first seen
+	longPause Span      // between two attempts on one key
+	goneKeys  int64
+	sights    sights
 }
 
 // keyID is a key of one database.
@@ -61,11 +68,13 @@ type keyID struct {
 // peer is the last that was seen of one connection.
 type peer struct {
 	last  time.Time
-	name  string // of the last command
-	get   string // key of the last command, if that was a GET after a SETNX of the same key
-	setnx string // key of the last SETNX, if nothing but a GET of it came since
-	stamp string // its value
-	prev  time.Time
+	lost  string    // key of the last command, if that was a SETNX that lost
+	rests time.Time // a client that is alone on the connection tries for no lock before
+	name  string    // of the last command
+	get   string    // key of the last command, if that was a GET after a SETNX of the same key
+	setnx string    // key of the last SETNX, if nothing but a GET of it came since
+	stamp string    // its value
+	tried time.Time // when it was executed
 }
 
 // calls is what the server counted of one command.
@@ -85,6 +94,7 @@ func New(cfg Config) (*Census, error) {
 	return &Census{
 		cfg: cfg, scope: scope.Matching(cfg.Match).In(cfg.DB).With(cfg.Keys...), reader: reading.NewReader(cfg.Dialects), fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
 		writers: map[string]*writer{}, hosts: map[string]bool{}, keys: map[keyID]*keyState{}, clients: map[string]offset.Observed{}, stats: map[string]*calls{},
+		sights: sights{spellings: reading.KeySpellings(cfg.Dialects)},
 	}, nil
 }
 
@@ -162,14 +172,15 @@ func (c *Census) called(o offset.Observed) {
 // stepped takes a comparison of the server's clock with the observer's elapsed time: the heartbeat of
 // a watch where they agree, a step where they do not.
 func (c *Census) stepped(o offset.Observed) {
-	// What is told by others has nothing to tell where nothing happens; who asks has its own answers.
-	for _, name := range []Source{SourceMonitor, SourceTracking} {
-		if s := c.sources[name]; s != nil && !s.from.IsZero() && s.missing == "" && o.At.After(s.off) {
-			s.until = latest(s.until, o.At)
-		}
+	// Tracking has nothing to tell where nothing happens. MONITOR's markers say how
+	// far it was seen, and who asks has its own answers.
+	if s := c.sources[SourceTracking]; s != nil && !s.from.IsZero() && s.missing == "" && o.At.After(s.off) {
+		s.until = latest(s.until, o.At)
 	}
 	c.source(SourcePoll).see(o.At)
+	c.checked = o.At
 	if o.For == 0 {
+		c.keepNear()
 		return
 	}
 	from, until := o.At.Add(-o.For), o.At

@@ -1,6 +1,7 @@
 package census
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,12 +25,7 @@ func (c *Census) leases() map[*writer]Span {
 			out[w] = Span{Value: c.cfg.Lease, Basis: Given, Addr: w.addr}
 			continue
 		}
-		i := w.clock.Offset(c.until)
-		if w.addr == "" && i.Low != offset.NoLow {
-			// A look comes after the write by up to the time between two looks.
-			i.High = i.Low + max(c.cfg.PollEvery, 10*time.Millisecond)
-		}
-		if lease, warning, ok := offset.SnapLease(w.assumed, i); ok {
+		if lease, warning, ok := offset.SnapLease(w.assumed, c.promptest(w)); ok {
 			out[w] = Span{Value: lease, Basis: Inferred, Addr: w.addr, Note: warning}
 			if votes[d.Name] == nil {
 				votes[d.Name] = map[time.Duration]int{}
@@ -48,6 +44,39 @@ func (c *Census) leases() map[*writer]Span {
 		}
 	}
 	return out
+}
+
+// promptest is where the clock lies by the promptest write, if that was executed
+// at once. A look comes after the write by up to the time between two looks.
+func (c *Census) promptest(w *writer) offset.Interval {
+	if w.bounds.writes == 0 {
+		return offset.Interval{Low: offset.NoLow, High: offset.NoHigh}
+	}
+	low := w.bounds.low.High
+	return offset.Interval{Low: low, High: low + max(c.cfg.PollEvery, 10*time.Millisecond)}
+}
+
+// leaseLooks finds a lease smaller than the given one that explains better what
+// a client writes.
+func (c *Census) leaseLooks() (least Span) {
+	if c.cfg.Lease == 0 || c.cfg.LeaseChecked {
+		return least
+	}
+	for _, w := range c.writers {
+		if !w.dialect().HasStamp() {
+			continue
+		}
+		i := c.promptest(w)
+		lease, _, ok := offset.SnapLease(w.assumed, i)
+		if !ok || lease >= c.cfg.Lease || (w.assumed+i.Low-lease).Abs() >= (w.assumed+i.Low-c.cfg.Lease).Abs() {
+			continue
+		}
+		if !least.Known() || lease < least.Value || lease == least.Value && w.addr < least.Addr {
+			least = Span{Value: lease, Basis: Inferred, Addr: w.addr, Note: fmt.Sprintf(
+				"or its clock is %v behind the server's", -(i.Low + w.wide).Round(time.Millisecond))}
+		}
+	}
+	return least
 }
 
 // most is the lease with most votes, the least of equals.
@@ -69,41 +98,53 @@ func (w *writer) shift(lease Span) time.Duration {
 }
 
 func (c *Census) offset(w *writer, lease Span) Offset {
+	gap, claimed := dialect.Claimed(c.cfg.Gap)
+	seen := c.seenOf(w, lease)
 	o := Offset{
-		Interval: w.clock.Offset(c.until).Shift(w.shift(lease)), At: c.until, Writes: w.clock.Writes(),
-		LeaseGuessed: lease.Basis != Given,
+		Interval: seen.around(gap, claimed), Writes: seen.writes, LeaseGuessed: lease.Basis != Given,
+		Shared: w.shared, NotOwn: w.notOwn, Steady: c.steady(w, lease),
 	}
-	if line, ok := w.clock.Line(c.until); ok {
-		o.LowPPM, o.HighPPM, o.HasRate = line.LowPPM, line.HighPPM, true
+	if gap = c.gapForPeople(); seen.writes > 0 {
+		o.atLeast, o.atMost, o.reach = seen.low.High, seen.high.Low+gap, seen.high.High+gap
 	}
 	return o
 }
 
-// gapAt counts from the clock reading to the GETSET by both ends of the offset.
-func (c *Census) gapAt(w *writer, g gapSample, lease Span) Gap {
-	i := w.clock.Offset(g.at)
-	out := Gap{At: g.at, Addr: g.addr, Key: g.key, AtMost: offset.NoHigh}
-	if i.Low != offset.NoLow {
-		out.AtLeast = max(0, g.length(i.Low)-w.wide)
+// steady is what is known of a clock that runs steadily, for people.
+func (c *Census) steady(w *writer, lease Span) Steady {
+	if w.clock.Writes() == 0 {
+		return Steady{Interval: offset.Interval{Low: offset.NoLow, High: offset.NoHigh}}
 	}
-	if i.High != offset.NoHigh {
-		out.AtMost = max(0, g.length(i.High))
+	s := Steady{
+		Interval: w.clock.Offset(w.last).Shift(w.shift(lease)), At: w.last, Writes: w.clock.Writes(),
+		Gap: c.gapForPeople(), Own: c.ownConnection(w),
 	}
-	return out
+	if line, ok := w.clock.Line(w.last); ok {
+		s.LowPPM, s.HighPPM, s.HasRate = line.LowPPM, line.HighPPM, true
+	}
+	return s
 }
 
+func (g gapSample) found() *Gap {
+	return &Gap{AtLeast: g.length(), At: g.at, Addr: g.addr, Key: g.key}
+}
+
+// gapFound takes the longest gap, those of forgotten writers among them.
 func (c *Census) gapFound(e *Evidence) {
+	if c.gap != nil {
+		e.Gaps = c.gap.found()
+	}
 	for _, w := range e.Writers {
-		if w.Gap != nil && (e.Gaps == nil || w.Gap.AtMost > e.Gaps.AtMost) {
+		if w.Gap != nil && (e.Gaps == nil || w.Gap.AtLeast > e.Gaps.AtLeast) {
 			g := *w.Gap
 			e.Gaps = &g
 		}
 	}
 	var seen Span
 	if g := e.Gaps; g != nil {
-		seen = Span{Value: g.AtMost, Basis: Measured, Source: SourceMonitor, At: g.At, Addr: g.Addr, Key: g.Key}
-		if g.AtMost == offset.NoHigh {
-			seen.Value, seen.Note = g.AtLeast, "at least so long: nothing bounds that client's clock from above"
+		seen = Span{
+			Value: g.AtLeast, Basis: Measured, Source: SourceMonitor, At: g.At, Addr: g.Addr, Key: g.Key,
+			Note: "at least: from a SETNX to the GETSET with the same stamp",
 		}
 	}
 	e.LongestGap = claimOver(seen, c.cfg.Gap)
@@ -111,76 +152,10 @@ func (c *Census) gapFound(e *Evidence) {
 
 // explained reports that whoever polls saw write may be one of those that MONITOR named: no named
 // clock can be as far ahead as a nameless one is proved to be.
-func explained(nameless offset.Interval, named []offset.Interval) bool {
-	for _, i := range named {
-		if i.High >= nameless.Low {
-			return true
-		}
-	}
-	return false
-}
-
-// named are the offsets of those that have addresses.
-func (e *Evidence) named() []offset.Interval {
-	var out []offset.Interval
-	for _, w := range e.Writers {
-		if w.Addr != "" && w.Offset.Writes > 0 {
-			out = append(out, w.Offset.Interval)
-		}
-	}
-	return out
-}
-
-// spread is offset.Fleet's, with each writer's own lease. A nameless writer of the polls has no upper
-// end, ever; where its stamps may be a named one's it is left out, since the spread speaks of writers that were
-// seen and of nobody else.
-func (c *Census) spread(leases map[*writer]Span, named []offset.Interval) offset.Spread {
-	s := offset.Spread{Guaranteed: offset.NoHigh}
-	var lows, highs []time.Duration
-	for name, w := range c.writers {
-		if w.clock.Writes() == 0 {
-			continue
-		}
-		i := w.clock.Offset(c.until).Shift(w.shift(leases[w]))
-		if w.addr == "" && explained(i, named) {
-			continue
-		}
-		if len(w.clock.Contradictions()) > 0 {
-			s.Contradicted = append(s.Contradicted, w.title(name))
-		}
-		if !i.Bounded() {
-			s.Unbounded = append(s.Unbounded, w.title(name))
-		}
-		lows, highs = append(lows, i.Low), append(highs, i.High)
-	}
-	if g := c.gone; !g.at.IsZero() {
-		// They widen at the greatest rate since, as everybody's does.
-		wide := time.Duration(float64(c.until.Sub(g.at)) * offset.DefaultRate / 1e6)
-		highs = append(highs, g.interval.Shift(wide).High)
-		lows = append(lows, g.interval.Shift(-wide).Low)
-		if g.broken {
-			s.Contradicted = append(s.Contradicted, "some that were forgotten")
-		}
-	}
-	slices.Sort(s.Contradicted)
-	slices.Sort(s.Unbounded)
-	if len(lows) == 0 {
-		return s
-	}
-	if top, bottom := slices.Max(lows), slices.Min(highs); top != offset.NoLow && bottom != offset.NoHigh && top > bottom {
-		s.Proved = top - bottom
-	}
-	if top, bottom := slices.Max(highs), slices.Min(lows); top != offset.NoHigh && bottom != offset.NoLow {
-		s.Guaranteed = top - bottom
-	}
-	return s
-}
-
-func (w *writer) title(name string) string {
-	if w.addr == "" {
-		return "somebody who writes " + w.dialect().Name
-	}
-	return name
+func (e *Evidence) explained(nameless Offset) bool {
+	return slices.ContainsFunc(e.Writers, func(w Writer) bool {
+		return w.Addr != "" && w.Offset.Writes > 0 && w.Offset.reach >= nameless.atLeast
+	})
 }
 
 // safeJob asks the law, for each dialect seen, and takes the least. It counts with a claimed spread or
@@ -202,17 +177,17 @@ func (c *Census) safeJob(e *Evidence, leases map[*writer]Span) {
 	}
 }
 
-// spreadToFear is the greatest spread that is claimed, guaranteed or, where
-// nothing is guaranteed, proved. Its basis and note are those of what follows
+// spreadToFear is the spread that is claimed and not refuted, else the guaranteed
+// one, else the least that is known. Its basis and note are those of what follows
 // from it.
-func (c *Census) spreadToFear(seen offset.Spread) Span {
-	if claim, ok := dialect.Claimed(c.cfg.Spread); ok && (!seen.Sound() || claim >= seen.Guaranteed) && claim >= seen.Proved {
+func (c *Census) spreadToFear(seen Spread) Span {
+	if claim, ok := dialect.Claimed(c.cfg.Spread); ok && claim >= seen.Proved {
 		return Span{Value: claim, Basis: Claimed}
 	}
 	if seen.Sound() {
 		return Span{Value: seen.Guaranteed, Basis: Measured}
 	}
-	return Span{Value: seen.Proved, Basis: Inferred, Note: "at most: only the proved spread is known"}
+	return Span{Value: seen.Apart, Basis: Inferred, Note: "at most: only a least spread is known"}
 }
 
 // longestJob is what the law says of a writer's dialect and lease, where it says

@@ -17,6 +17,7 @@ type order struct {
 	value  string
 	ttl    time.Duration // 0: none
 	set    bool          // SET … NX in place of SETNX
+	seen   seenBounds    // what a stamp says of its writer's clock
 	script bool
 	before peer // the connection's previous command
 }
@@ -24,6 +25,9 @@ type order struct {
 // command takes one line of MONITOR.
 func (c *Census) command(o offset.Observed) {
 	name := strings.ToUpper(o.Args[0])
+	if name == "GET" && len(o.Args) == 2 && c.sight(o) {
+		return
+	}
 	if c.calledOn(name, o); len(o.Args) == 2 && (name == "SETNX" || name == "GETSET") {
 		// The filter has left the value out, since no dialect reads it. The line may be late, so what is known of
 		// its connection stays.
@@ -35,6 +39,7 @@ func (c *Census) command(o offset.Observed) {
 		q.addr, q.script = c.scripter, true
 	} else {
 		p := c.peer(o.Addr)
+		c.watchConnection(p, o, name)
 		q.before = *p
 		*p = peer{last: o.At, name: name}
 		if reading.IsScript(name) {

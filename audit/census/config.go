@@ -43,11 +43,17 @@ type Config struct {
 	// instead. Without Idle nothing is measured: a job that runs at night was not
 	// seen by day.
 	Idle time.Duration
-	// OwnConnections claims that no two threads share a connection at a time: then a SETNX after a lost
-	// one comes a whole poll later, which narrows offsets to a round trip. Without it they are as wide as a poll.
+	// LeaseChecked claims that Lease was looked up once more where it is
+	// configured, although what clients write looks like a smaller one.
+	LeaseChecked bool
+	// OwnConnections claims that each client has a connection of its own and waits
+	// for the reply to each command. Then it read its clock after the command
+	// before, and after the sleep between two polls, which narrows [Offset.Steady].
+	// A watch can refute the claim and never prove it: MONITOR shows no replies.
+	// It changes nothing that a gate goes by.
 	OwnConnections bool
 	// Rate is the greatest rate error of a client's clock against the server's, in parts per million.
-	// Defaults to offset.DefaultRate.
+	// Defaults to 500, which is what ntpd slews by at most.
 	Rate float64
 	// PollEvery is how often one key is looked at, at most. Defaults to 100 ms.
 	PollEvery time.Duration
@@ -86,8 +92,10 @@ func (c Config) Filled() (Config, error) {
 			return c, fmt.Errorf("audit: Dialects: %w", err)
 		}
 	}
-	_, err := offset.NewFleet(c.Rate)
-	return c, err
+	if _, err := offset.NewFleet(c.Rate); err != nil {
+		return c, fmt.Errorf("audit: Rate %v: must be more than 0 and at most 500000 parts per million", c.Rate)
+	}
+	return c, nil
 }
 
 // claim is what a claim says; an absent one says nothing, which is 0.

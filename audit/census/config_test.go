@@ -26,7 +26,7 @@ func TestConfigIsFilledAndChecked(t *testing.T) {
 		{Config{MaxKeys: -1}, "MaxKeys -1"},
 		{Config{DB: -1}, "DB -1"},
 		{Config{Dialects: []dialect.Dialect{{Name: "half"}}}, "Dialects: no valid dialect"},
-		{Config{Rate: -1}, "ppm -1"},
+		{Config{Rate: -1}, "audit: Rate -1: must be more than 0"},
 	} {
 		if _, err := bad.cfg.Filled(); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%v, want %q", err, bad.says)

@@ -19,6 +19,8 @@ type coverage struct {
 	events      int64
 	missing     string
 	note        string
+	unproved    string
+	sighted     time.Time // up to when markers prove it
 }
 
 func (s *coverage) see(at time.Time) {
@@ -49,6 +51,9 @@ func (s *coverage) blind(o offset.Observed, reason HoleReason, detail string) {
 	case reading.Noted:
 		s.note = detail
 		return
+	case reading.Unproved:
+		s.unproved = detail
+		return
 	}
 	if s.from.IsZero() {
 		s.from = o.At
@@ -65,6 +70,7 @@ func (s *coverage) evidence(name Source, until time.Time) Coverage {
 	out := Coverage{
 		Source: name, From: s.from, Until: s.until, Elapsed: max(0, s.until.Sub(s.from)-s.stepped),
 		Dropped: s.dropped, Events: s.events, Missing: s.missing, Note: s.note,
+		Sighted: s.sighted, Unproved: s.unproved,
 	}
 	if s.off.After(s.until) {
 		out.Until = until

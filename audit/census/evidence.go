@@ -78,6 +78,13 @@ type Coverage struct {
 	Missing string `json:"missing,omitempty"`
 	// Note is what has to be known of a source that works in part, in a sentence.
 	Note string `json:"note,omitempty"`
+	// Sighted is the time of the youngest marker that came back by MONITOR, in
+	// each spelling. What was executed before it has been seen. Zero for every
+	// other source, and where none came back.
+	Sighted time.Time `json:"sighted,omitzero"`
+	// Unproved is why no marker comes back although the source works, in a
+	// sentence with what to do.
+	Unproved string `json:"unproved,omitempty"`
 }
 
 // Act is one thing that a client did to a key.
@@ -172,27 +179,77 @@ type Hold struct {
 
 // Gap is a time from a client's clock reading to the server executing the GETSET that carries it.
 type Gap struct {
-	// AtLeast is proved: counted from the latest instant at which the clock can have been read.
+	// AtLeast is proved, whatever the client's clock did: it is counted from the
+	// SETNX that carried the same stamp. It refutes a smaller claim.
 	AtLeast time.Duration `json:"at_least_ns"`
-	// AtMost counts from the earliest one, by the upper end of the offset's interval. A claimed g below
-	// it is refuted. [offset.NoHigh] where nothing bounds it.
-	AtMost time.Duration `json:"at_most_ns"`
-	At     time.Time     `json:"at"`
-	Addr   string        `json:"addr"`
-	Key    string        `json:"key"`
+	At      time.Time     `json:"at"`
+	Addr    string        `json:"addr"`
+	Key     string        `json:"key"`
 }
 
 // Offset is what is known of one writer's clock: client less server.
 type Offset struct {
+	// Interval is the offset as it was seen: it holds what each single write allows,
+	// so the clock lay in it whenever it was read for one of them, whatever it did
+	// in between. It assumes that the leases are right and that no attempt takes
+	// longer than the gap. The ends may be offset.NoLow and offset.NoHigh; the upper
+	// one is, where no gap is claimed.
+	offset.Interval
+	Writes int64 // how many writes it rests on
+	// LeaseGuessed: both ends depend on a guessed lease, so neither is guaranteed.
+	LeaseGuessed bool
+	// Steady is narrower and assumes more. It is for people; no gate goes by it.
+	Steady Steady
+	// Shared says why several clients write from the address. Then a step of one
+	// clock cannot be told from two clocks. Empty where nothing shows it.
+	Shared string
+	// NotOwn is what refutes the claim of own connections for this address. Empty
+	// where nothing does.
+	NotOwn string
+
+	// By single writes, with the usual gap where none is claimed: the clock was
+	// ahead by atLeast at one of them, by no more than atMost at another, and by
+	// no more than reach at any.
+	atLeast, atMost, reach time.Duration
+}
+
+// Steady is the offset of a clock that neither steps nor drifts faster than
+// [Config.Rate]: what all its writes since its last step allow together. Where
+// they allow nothing together, [Writer.Contradictions] names what broke.
+type Steady struct {
 	offset.Interval           // ends may be offset.NoLow, offset.NoHigh
-	At              time.Time // server's clock; intervals widen with distance from it
-	Writes          int       // how many writes it rests on
-	// Rate is how fast the clock gains on the server, in parts per million, where HasRate.
+	At              time.Time // server's clock, of the last write; since then the clock may have gone on
+	Writes          int       // how many writes it rests on; 0 where nothing is known
+	// LowPPM and HighPPM bound how fast the clock gains on the server, in parts per
+	// million, where HasRate.
 	LowPPM, HighPPM float64
 	HasRate         bool
-	// LeaseGuessed: the ends hang on a guessed lease; differences between writers of one lease do not.
-	LeaseGuessed bool
+	// Gap is the longest time from a clock reading to its write that was assumed.
+	Gap time.Duration
+	// Own: the claim of own connections narrowed the upper end.
+	Own bool
 }
+
+// Spread is how far the clocks of old clients are apart over the whole watch,
+// their steps included.
+type Spread struct {
+	// Proved: they were at least so far apart, at one time. It refutes a smaller
+	// claim. 0 where nothing is proved.
+	Proved time.Duration
+	// Guaranteed: the clocks behind the writes that were seen were no further apart.
+	// offset.NoHigh where that is unknown: without a claimed gap and a lease that is
+	// sure nothing is guaranteed. Of clients that wrote nothing nobody can say.
+	Guaranteed time.Duration
+	// Apart is Proved for people: it goes by guessed leases and a usual gap where
+	// these are not given.
+	Apart  time.Duration
+	Writes int64 // how many writes it rests on
+	// Guessed: a lease behind it is a guess, or what is written contradicts it.
+	Guessed bool
+}
+
+// Sound reports that Guaranteed is a guarantee.
+func (s Spread) Sound() bool { return s.Guaranteed != offset.NoHigh }
 
 // Writer is one connection, or what shares its address, that wrote or tried for old locks.
 type Writer struct {
@@ -206,7 +263,8 @@ type Writer struct {
 	Basis   Basis
 	Lease   Span
 	Offset  Offset
-	// Contradictions are why no steady clock wrote all this: steps, two processes, a wrong lease.
+	// Contradictions are why no steady clock wrote all this: steps, two processes, a wrong lease. There
+	// are none for a shared address.
 	Contradictions []offset.Contradiction
 	Counts         Counts
 	Holds          Durations
@@ -287,13 +345,18 @@ type Evidence struct {
 
 	SmallestLease Span // E
 	GreatestLease Span
-	LongestGap    Span // g, as far as it was seen: AtMost of the longest gap
+	LongestGap    Span // g, as far as it was seen: AtLeast of the longest gap
 	Gaps          *Gap // the longest
 	LongestHold   Span // J
 	Holds         []Hold
 
-	// Spread is of the writers seen, at Until. It is no guarantee unless Spread.Sound().
-	Spread offset.Spread
+	// LeaseLooks is a smaller lease than the given one that explains what a client
+	// writes better: its lease is that, or its clock is behind by the difference.
+	// Nobody but who looks it up can say. Unknown where there is none, and where the
+	// lease was looked up once more.
+	LeaseLooks Span
+	// Spread is of the writers seen. It is no guarantee unless Spread.Sound().
+	Spread Spread
 	// Behind and Ahead compare clocks with the server's; Spread compares clocks of
 	// old clients with each other. None of the three stands in for another.
 	Behind, Ahead Bound
@@ -303,6 +366,9 @@ type Evidence struct {
 	// Window is how long the longest unbroken watch of that server lasted up to
 	// Until, by polls or by MONITOR. Behind and Ahead count as measured from Idle on.
 	Window, Idle time.Duration
+	// LongestPause is the longest time between two attempts on one key, whoever
+	// made them. A client that tries for the key may pause for longer.
+	LongestPause Span
 	// ServerSteps are steps of the server's own clock, positive forwards.
 	ServerSteps []Hole
 	// LongestSafeJob is E + c − Δ − d by skew.Law: by the guaranteed spread (or the claimed one) and the
@@ -346,10 +412,12 @@ func (e *Evidence) Covered(s Source) Coverage {
 	return Coverage{Source: s, Missing: "not asked for"}
 }
 
-// Quiet is for how long, up to Until, a source watched without a hole and
-// nobody was seen to try for an old lock. Attempts that MONITOR or polls saw
-// count whichever source is asked about. Zero where the source did not watch up
-// to the end. From is the instant since when. Where the server's clock and the
+// Quiet is for how long a source watched without a hole and nobody was seen to
+// try for an old lock. Attempts that MONITOR or polls saw count whichever source
+// is asked about. Zero where the source did not watch up to the end. From is the
+// instant since when. From and quiet together say until when: for SourceMonitor
+// that is the time of the youngest marker that came back, which proves that the
+// filter sees this database and these names; late lines make no hole. Where the server's clock and the
 // observer's elapsed time disagree by more than a thousandth and 20 ms there is
 // a hole, so the two agree on the window as well as that.
 //
@@ -376,7 +444,11 @@ func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	if s != SourceMonitor && e.Stats != nil {
 		from = latest(from, e.Stats.LastMoved)
 	}
-	return from, max(0, c.Until.Sub(from))
+	until := c.Until
+	if s == SourceMonitor {
+		until = c.Sighted
+	}
+	return from, max(0, until.Sub(from))
 }
 
 // mixed lists the keys that more than one dialect wrote.

@@ -16,7 +16,7 @@ func (c *Census) findings(e *Evidence) []Finding {
 	for i := range e.Writers {
 		w := &e.Writers[i]
 		w.Findings = writerDeeds(w)
-		if w.Addr != "" || !explained(w.Offset.Interval, e.named()) {
+		if w.Addr != "" || !e.explained(w.Offset) {
 			w.Findings = append(w.Findings, writerClock(w)...)
 		}
 		slices.SortStableFunc(w.Findings, Finding.Compare)
@@ -71,9 +71,11 @@ func writerClock(w *Writer) []Finding {
 		case offset.ServerStepped:
 			f.Advice = "the server's clock was set back: let it be slewed, not stepped"
 		}
+		f.What += w.Offset.Steady.assumes()
 		out = append(out, f)
 	}
-	if ahead := provedOff(w.Offset.Interval); ahead != 0 && ahead.Abs() >= time.Second {
+	out = append(out, sharing(w)...)
+	if ahead := w.Offset.provedOff(); ahead.Abs() >= time.Second {
 		side := "ahead of"
 		if ahead < 0 {
 			side = "behind"
@@ -88,15 +90,41 @@ func writerClock(w *Writer) []Finding {
 	return out
 }
 
-// provedOff is how far a clock is off at the least.
-func provedOff(i offset.Interval) time.Duration {
-	switch {
-	case i.Low != offset.NoLow && i.Low > 0:
-		return i.Low
-	case i.High != offset.NoHigh && i.High < 0:
-		return i.High
+// assumes says by what an interval for people was made.
+func (s Steady) assumes() string {
+	text := fmt.Sprintf(" (if no attempt takes longer than %v", s.Gap)
+	if s.Own {
+		text += ", and each client has a connection of its own"
 	}
-	return 0
+	return text + ")"
+}
+
+// sharing names an address that several clients write from.
+func sharing(w *Writer) []Finding {
+	o := w.Offset
+	if o.Shared == "" || w.Addr == "" {
+		return nil
+	}
+	f := Finding{
+		Severity: SeverityNote, Kind: "shared_address", Writer: w.Addr, What: w.who() + ": several clients write from this address: " + o.Shared,
+		Advice: "its offset is of all their clocks together; to see each clock, watch where each client has an address of its own",
+	}
+	if apart := o.atLeast - o.atMost - unseenStep; o.Writes > 0 && apart > 0 {
+		f.Severity = SeverityWarning
+		f.What += fmt.Sprintf("; their clocks differ by at least %v, or one of them stepped", apart.Round(time.Millisecond))
+	}
+	return []Finding{f}
+}
+
+// provedOff is how far a clock was off at the least, by one write.
+func (o Offset) provedOff() time.Duration {
+	switch {
+	case o.Writes == 0:
+		return 0
+	case o.atLeast > 0 && o.atLeast >= -o.atMost:
+		return o.atLeast
+	}
+	return min(0, o.atMost)
 }
 
 func writerDeeds(w *Writer) []Finding {
@@ -135,11 +163,7 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 		}
 	}
 	if g := e.Gaps; g != nil {
-		seen := g.AtMost
-		if seen == offset.NoHigh {
-			seen = g.AtLeast
-		}
-		refute("longest time from a clock reading to its GETSET", c.cfg.Gap, seen)
+		refute("longest time from a clock reading to its GETSET", c.cfg.Gap, g.AtLeast)
 	}
 	if c.longest != nil && c.longest.Source == SourceMonitor {
 		refute("longest job", c.cfg.Job, c.longest.For)
@@ -147,6 +171,41 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 	refute("spread of the clocks", c.cfg.Spread, e.Spread.Proved)
 	refute("distance of the slowest clock behind the server's", c.cfg.Behind, e.Behind.Proved())
 	refute("distance of the fastest clock ahead of the server's", c.cfg.Ahead, e.Ahead.Proved())
+	if s := e.LeaseLooks; s.Known() {
+		out = append(out, Finding{
+			Severity: SeverityWarning, Kind: "lease_doubted", Writer: s.Addr,
+			What:   fmt.Sprintf("the lease is given as %v, and what %s writes looks like a lease of %v; %s", c.cfg.Lease, nameless(s.Addr), s.Value, s.Note),
+			Advice: "nothing is guaranteed while both may be true: look the lease up where it is configured, then give the smaller one, or confirm this one by --lease-checked",
+		})
+	}
+	return append(out, c.ownRefuted(e)...)
+}
+
+func nameless(addr string) string {
+	if addr == "" {
+		return "somebody"
+	}
+	return addr
+}
+
+// ownRefuted says which connections are no client's own, where it was claimed
+// that each is.
+func (c *Census) ownRefuted(e *Evidence) []Finding {
+	var out []Finding
+	for _, w := range e.Writers {
+		why := w.Offset.NotOwn
+		if w.Addr != "" && why == "" {
+			why = w.Offset.Shared // a unix socket
+		}
+		if !c.cfg.OwnConnections || w.Addr == "" || why == "" {
+			continue
+		}
+		out = append(out, Finding{
+			Severity: SeverityWarning, Kind: "claim_refuted", Writer: w.Addr,
+			What:   fmt.Sprintf("the claim that each client has a connection of its own is refuted by %s: %s", w.who(), why),
+			Advice: "its clock is shown by the gap alone; other connections still go by the claim, which nothing can prove: leave --own-connections away if their clients share too",
+		})
+	}
 	return out
 }
 

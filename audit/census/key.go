@@ -54,6 +54,7 @@ type holding struct {
 	since  time.Time
 	script bool
 	lease  time.Duration
+	ahead  time.Duration // the clock was ahead by so much at least when the lock was won; 0 if unknown
 	// taken: another won the lock while this one was believed.
 	taken bool
 }

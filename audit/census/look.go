@@ -129,7 +129,6 @@ func (c *Census) polledStamp(k *keyState, o offset.Observed, r reading.Reading, 
 	w := c.writer("", r, o.At)
 	w.uses(o.Key)
 	k.speaks(r.Dialects)
-	w.wrote(o.Key, r, o.At, time.Time{}, 0)
 	c.paused(k, o.At)
 	if p := &k.polled; !p.at.IsZero() {
 		// Written after the look before. What stood at the first look of a key was

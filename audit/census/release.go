@@ -64,7 +64,7 @@ func (c *Census) pastBy(h *holding, q order) bool {
 	if h.expiry.IsZero() {
 		return false
 	}
-	var ahead time.Duration
+	ahead := h.ahead
 	if w := c.writers[h.addr]; w != nil {
 		if low := w.clock.Offset(q.at).Low; low != offset.NoLow {
 			ahead = low

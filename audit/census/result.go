@@ -71,7 +71,8 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 	}
 	e.LongestHold = claimOver(e.LongestHold, c.cfg.Job)
 	c.gapFound(e)
-	e.Spread = c.spread(leases, e.named())
+	e.LeaseLooks = c.leaseLooks()
+	e.Spread = c.spread(e, leases)
 	c.againstServer(e, leases)
 	c.safeJob(e, leases)
 }
@@ -112,8 +113,7 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 			v.Name, v.Library, v.User = who.Name, who.Library, who.User
 		}
 		if w.gap != nil {
-			g := c.gapAt(w, *w.gap, leases[w])
-			v.Gap = &g
+			v.Gap = w.gap.found()
 		}
 		slices.Sort(v.Keys)
 		out = append(out, v)

@@ -3,64 +3,14 @@ package census
 import (
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// serverBounds is what the writes of one client say of its clock: client less
-// server. Each write gives a lower and an upper bound, whatever the clock does
-// between two writes. So the bounds of several writes are not intersected: the
-// least and the greatest are kept.
-type serverBounds struct {
-	low, high offset.Interval // from the least to the greatest lower bound, and upper bound
-	writes    int64
-}
-
-// add takes one write. The upper bound is without the gap.
-func (b *serverBounds) add(low, high time.Duration) {
-	b.join(serverBounds{offset.Interval{Low: low, High: low}, offset.Interval{Low: high, High: high}, 1})
-}
-
-func (b *serverBounds) join(o serverBounds) {
-	switch {
-	case o.writes == 0:
-		return
-	case b.writes == 0:
-		*b = o
-		return
-	}
-	around := func(a, b offset.Interval) offset.Interval {
-		return offset.Interval{Low: min(a.Low, b.Low), High: max(a.High, b.High)}
-	}
-	b.low, b.high, b.writes = around(b.low, o.low), around(b.high, o.high), b.writes+o.writes
-}
-
-// compare takes the stamp of an old client that was executed by the instant at,
-// and not before from. Both are the same where MONITOR shows the write. A look
-// sees a value later than its write, which makes the lower bound lower, hence
-// still true; the look before it makes the upper bound.
-func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) {
-	d := w.dialect()
-	if !d.HasStamp() {
-		return
-	}
-	least, most := r.Slacks(d)
-	greatest, smallest := w.assumed, w.assumed-w.wide
-	if c.cfg.Greatest > 0 {
-		greatest = c.cfg.Greatest
-	}
-	low := offset.StampedBy(*d, greatest, r.Stamp)
-	low.Slack, low.At = most, at
-	high := offset.StampedBy(*d, smallest, r.Stamp)
-	high.Slack, high.At, high.Prev = least, at, from
-	w.server.add(low.Offset().Low, high.Offset().High)
-}
-
 // paused notes how long nobody tried for a key.
 func (c *Census) paused(k *keyState, at time.Time) {
-	if !k.attempt.IsZero() {
-		c.longPause = max(c.longPause, at.Sub(k.attempt))
+	if pause := at.Sub(k.attempt); !k.attempt.IsZero() && pause > c.longPause.Value {
+		c.longPause = Span{Value: pause, Basis: Measured, At: at, Key: k.id.name}
 	}
 	k.attempt = latest(k.attempt, at)
 }
@@ -86,18 +36,32 @@ func (c *Census) ofRun(id string, at time.Time) {
 		return
 	}
 	if !c.runSince.IsZero() {
-		for _, w := range c.writers {
-			w.server = serverBounds{}
-		}
-		c.gone.server = serverBounds{}
+		c.anotherServer()
 	}
 	c.run, c.runSince = id, at
+}
+
+// anotherServer forgets what was compared with the clock of the one before. How
+// far the clients were apart stays true.
+func (c *Census) anotherServer() {
+	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed && c.cfg.Lease > 0 {
+		if all, _ := c.allSeen(nil); all.writes > 0 {
+			c.spreadBefore = max(c.spreadBefore, all.around(gap, true).Width())
+		}
+	}
+	c.dropNear()
+	for name, w := range c.writers {
+		w.bounds = seenBounds{}
+		w.clock = c.anotherClock(name)
+	}
+	c.gone.seen = seenBounds{}
 }
 
 // shiftBounds adds a step of the server's clock: what the clock gained the
 // clients may be behind since, what it lost they may be ahead.
 func (c *Census) shiftBounds(by time.Duration) {
-	shift := func(b *serverBounds) {
+	c.dropNear()
+	shift := func(b *seenBounds) {
 		if b.writes == 0 {
 			return
 		}
@@ -108,9 +72,9 @@ func (c *Census) shiftBounds(by time.Duration) {
 		}
 	}
 	for _, w := range c.writers {
-		shift(&w.server)
+		shift(&w.bounds)
 	}
-	shift(&c.gone.server)
+	shift(&c.gone.seen)
 }
 
 // window is how long the server was watched without a hole, by polls or by
@@ -135,32 +99,23 @@ func (c *Census) window(e *Evidence) time.Duration {
 
 // againstServer says how far the clocks are off the server's.
 func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
-	all, guessed := c.gone.server, c.cfg.Lease == 0 && c.gone.server.writes > 0
-	for _, w := range c.writers {
-		b := w.server
-		if c.cfg.Lease == 0 && b.writes > 0 {
-			by := w.shift(leases[w])
-			if c.cfg.Greatest == 0 {
-				b.low = b.low.Shift(by)
-			}
-			b.high, guessed = b.high.Shift(by), true
-		}
-		all.join(b)
-	}
+	all, guessed := c.allSeen(leases)
+	doubted := e.LeaseLooks.Known()
+	e.LongestPause = c.longPause
 	e.Run, e.Window = c.run, c.window(e)
 	if c.cfg.Idle > 0 {
-		e.Idle = max(c.cfg.Idle, c.longPause, e.GreatestLease.Value)
+		e.Idle = max(c.cfg.Idle, c.longPause.Value, e.GreatestLease.Value)
 	}
 	unknown := Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh, Writes: all.writes}
 	e.Behind, e.Ahead = unknown, unknown
 	if all.writes > 0 {
 		e.Behind.AtMost, e.Ahead.AtLeast = max(0, -all.low.Low), max(0, all.low.High)
 		e.Behind.Guessed = guessed && c.cfg.Greatest == 0
-		e.Ahead.Guessed = guessed
+		e.Ahead.Guessed = guessed || doubted
 	}
 	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed && all.writes > 0 {
 		e.Ahead.AtMost = max(0, all.high.High+gap)
-		if !guessed || e.Behind.Guessed {
+		if !guessed && !doubted || e.Behind.Guessed {
 			e.Behind.AtLeast = max(0, -(all.high.Low + gap)) // it rests on the smallest lease
 		}
 	}

@@ -263,3 +263,23 @@ func TestStampWithItsOwnTTLIsAnOldClients(t *testing.T) {
 		t.Errorf("%d acquisitions", n)
 	}
 }
+
+// Dialects that write the same form add different slacks: not knowing which is like
+// not knowing the clock by as much.
+func TestUnknownSlackWidensBothIntervals(t *testing.T) {
+	least := dialect.Jedis()
+	most := least
+	most.Name, most.Slack = "Slacker", 300*time.Millisecond
+	const wide = 299 * time.Millisecond
+	for _, slack := range []time.Duration{least.Slack, most.Slack} {
+		f := newFilm(t, Config{Lease: time.Minute, Gap: 100 * time.Millisecond, Dialects: []dialect.Dialect{least, most}})
+		f.look(-2000, "stock", "")
+		f.do(0, anna, "SETNX", "stock", strconv.FormatInt(at(0).Add(time.Minute+slack).UnixMilli(), 10))
+		o := writerOf(t, f.result().Evidence, anna).Offset
+		for name, i := range map[string]offset.Interval{"seen": o.Interval, "if steady": o.Steady.Interval} {
+			if !i.Contains(0) || i.Width() < wide+100*time.Millisecond {
+				t.Errorf("%s, with a slack of %v: %v", name, slack, i)
+			}
+		}
+	}
+}

@@ -58,7 +58,7 @@ func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
 	d := dialect.SetDel()
 	f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
 	f.do(1000, anna, "SET", "lock", d.Constant, "NX", "EX", "30")
-	f.add(offset.Observed{At: at(5000), Kind: offset.ObservedStep})
+	f.do(5000, "w:1", "GET", "gsl-sight:"+strings.Repeat("A", 26))
 	e := f.result().Evidence
 	if _, quiet := e.Quiet(SourceMonitor); quiet != 4*time.Second || e.LastFailed == nil || e.LastFailed.Key != "lock" {
 		t.Errorf("quiet for %v, last failed %+v", quiet, e.LastFailed)
@@ -83,7 +83,7 @@ func TestReplayKeepsToThePattern(t *testing.T) {
 
 func TestImpossibleConfigNamesTheFieldInACensus(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1}, "Dialects": {Dialects: []dialect.Dialect{{}}}, "ppm": {Rate: -1},
+		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1}, "Dialects": {Dialects: []dialect.Dialect{{}}}, "Rate": {Rate: -1},
 	} {
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

@@ -16,8 +16,10 @@ type writer struct {
 	fits        []*dialect.Dialect // that fit all it wrote, the likeliest first; never empty
 	assumed     time.Duration      // lease that its samples were taken with
 	wide        time.Duration      // its lease may be less than assumed by so much
-	server      serverBounds       // of its clock against the server's
-	clock       *offset.Estimator
+	bounds      seenBounds         // of its clock
+	clock       *offset.Estimator  // its clock, if it is one and runs steadily
+	shared      string             // why several clients are behind the address; empty if they are not
+	notOwn      string             // why its connection is no client's own; empty if it may be
 	counts      Counts
 	holds       histogram
 	waits       histogram
@@ -33,26 +35,20 @@ type writer struct {
 // wait is a row of failed attempts.
 type wait struct{ first, last time.Time }
 
-// gapSample is a GETSET and the clock reading behind it, by the client's clock.
+// gapSample is a GETSET, and a command before it that carried the same stamp.
 type gapSample struct {
-	at      time.Time // server's clock
-	reading time.Time // client's clock, cut to its unit
-	addr    string
-	key     string
+	from, at time.Time // server's clock
+	addr     string
+	key      string
 }
 
-// length is how long it took if the client's clock is ahead by offset.
-func (g gapSample) length(offset time.Duration) time.Duration {
-	return g.at.Sub(g.reading.Add(-offset))
-}
+// length is how old the clock reading was at least, whatever that clock showed.
+func (g gapSample) length() time.Duration { return g.at.Sub(g.from) }
 
 // goneWriters is what stays of writers that fell out of memory.
 type goneWriters struct {
-	count    int64
-	interval offset.Interval // around all of theirs
-	server   serverBounds    // of all of theirs
-	at       time.Time
-	broken   bool // contradicted or not bounded
+	count int64
+	seen  seenBounds // around all of theirs
 }
 
 // writer finds or makes the one of an address. Without an address there is one a dialect.
@@ -67,7 +63,7 @@ func (c *Census) writer(addr string, r reading.Reading, at time.Time) *writer {
 			c.forgetWriter()
 		}
 		w = &writer{
-			addr: addr, fits: r.Dialects, clock: c.fleet.Writer(name), first: at,
+			addr: addr, fits: r.Dialects, clock: c.fleet.Writer(name), first: at, shared: sharedFromTheStart(addr),
 			waiting: map[keyID]*wait{}, seen: map[keyID]dialect.Reply{},
 		}
 		w.assumed = c.cfg.Lease
@@ -111,29 +107,39 @@ func (w *writer) narrow(fits []*dialect.Dialect) {
 
 func (w *writer) dialect() *dialect.Dialect { return w.fits[0] }
 
-// wrote adds a stamp to the clock. prev is zero where nothing is known to precede the clock reading.
-func (w *writer) wrote(key string, r reading.Reading, at, prev time.Time, slept time.Duration) {
+// clocked adds a stamp to the clock of a client that is alone behind its address.
+// prev is the command before the clock reading, zero where that is not known.
+func (c *Census) clocked(w *writer, key string, r reading.Reading, at, prev time.Time, slept time.Duration) {
 	d := w.dialect()
-	if !d.HasStamp() {
+	if !d.HasStamp() || w.shared != "" {
 		return
 	}
 	s := offset.StampedBy(*d, w.assumed, r.Stamp)
 	low, high := r.Slacks(d)
 	// Not knowing the slack or the lease is like not knowing the clock by as much.
 	s.Slack, s.Unit = high, s.Unit+high-low+w.wide
-	s.Key, s.At, s.Prev, s.Slept = key, at, prev, slept
+	// It read its clock within the gap. Where it has the connection to itself, it
+	// also did so after the command before.
+	s.Key, s.At, s.Prev = key, at, at.Add(-c.gapForPeople())
+	if c.ownConnection(w) && !prev.IsZero() && prev.Add(slept).After(s.Prev) {
+		s.Prev, s.Slept = prev, slept
+	}
 	// A stamp that no clock could have written is no news of a clock.
 	_ = w.clock.Stamp(s)
 }
 
-// took notes how old the clock reading behind a GETSET was, if that is the oldest yet.
-func (w *writer) took(key string, r reading.Reading, at time.Time) {
+// took notes how old the clock reading behind a GETSET was, if that is the oldest
+// yet: at least as old as the SETNX that carried the same stamp. A GETSET alone
+// shows no age.
+func (w *writer) took(q order) {
 	if !w.dialect().HasStamp() {
 		return
 	}
-	s := offset.StampedBy(*w.dialect(), w.assumed, r.Stamp)
-	g := gapSample{at: at, reading: s.Expiry.Add(-s.Lease - s.Slack), addr: w.addr, key: key}
-	if w.gap == nil || g.length(0) > w.gap.length(0) {
+	g := gapSample{from: q.at, at: q.at, addr: w.addr, key: q.id.name}
+	if q.before.setnx == q.id.name && q.before.stamp == q.value && q.before.tried.Before(q.at) {
+		g.from = q.before.tried
+	}
+	if w.gap == nil || g.length() > w.gap.length() {
 		w.gap = &g
 	}
 }
@@ -186,19 +192,8 @@ func (c *Census) forgetWriter() {
 		}
 	}
 	w := c.writers[oldest]
-	i := w.clock.Offset(w.last)
-	if w.clock.Writes() > 0 {
-		g := &c.gone
-		g.broken = g.broken || !i.Bounded() || len(w.clock.Contradictions()) > 0
-		if g.at.IsZero() {
-			g.interval = i
-		} else {
-			g.interval = offset.Interval{Low: min(g.interval.Low, i.Low), High: max(g.interval.High, i.High)}
-		}
-		g.at = w.last
-	}
-	c.gone.server.join(w.server)
-	if w.gap != nil && (c.gap == nil || w.gap.length(0) > c.gap.length(0)) {
+	c.gone.seen.join(w.bounds)
+	if w.gap != nil && (c.gap == nil || w.gap.length() > c.gap.length()) {
 		c.gap = w.gap
 	}
 	c.gone.count++

@@ -35,6 +35,7 @@ func javaAdapters() []bench.Adapter {
 // a short one.
 func fromJava() []bench.Scenario {
 	return []bench.Scenario{
+		besideJars(),
 		javaScenario("java/100ms", "after 50 to 150 ms", 50*time.Millisecond, 100*time.Millisecond),
 		javaScenario("java/1ms", "after 1 to 2 ms", time.Millisecond, time.Millisecond),
 	}

@@ -30,7 +30,9 @@ func TestAReleasedAndALostLeaseAreCountedAndTraced(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	traces := metrics.Traces(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"))
 
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", server.Addr())
+	}}
 	backend, err := modern.New(pool, modern.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -69,11 +69,16 @@ type Server struct {
 
 	address redisconn.Address
 	caCert  string
+	away    time.Duration // how much farther than it is
 }
 
 // Pool is a redigo pool with room for every goroutine's connection, whose messages are counted.
 func (s Server) Pool() (*redis.Pool, error) {
-	pool, err := s.address.Pool(redisconn.Options{CACert: s.caCert, DialContext: Dial})
+	dial := Dial
+	if s.away > 0 {
+		dial = distant(s.away)
+	}
+	pool, err := s.address.Pool(redisconn.Options{CACert: s.caCert, DialContext: dial})
 	if err != nil {
 		return nil, err
 	}

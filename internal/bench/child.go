@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // Spec is what one process of a measurement does.
 type Spec struct {
-	Kind    string // loop, keep, crowd, hold, inherit
+	Kind    string // loop, keep, crowd, hold, inherit, give back, throng
 	Adapter string
 	Redis   string // address; it goes through a pipe, since it may hold a password
 	CACert  string
@@ -28,6 +30,11 @@ type Spec struct {
 	Window     time.Duration // how long is measured
 	TTL        time.Duration
 	Spans      bool // every acquisition is reported
+
+	Away time.Duration // a round trip to the server, beside what it takes anyway
+
+	another func(context.Context) (Locker, error) // a Locker as of another process
+	pool    *redis.Pool                           // to ask the server
 }
 
 // Result is what it found. Fields that a kind has no use for are zero.
@@ -124,14 +131,20 @@ func (s Spec) run(ctx context.Context, adapters []Adapter, ready func() error) (
 	}
 	at := Server{
 		Addr: strings.TrimPrefix(s.Redis, "redis://"), TTL: s.TTL, Goroutines: s.Goroutines, Prefix: s.Prefix,
-		address: address, caCert: s.CACert,
+		address: address, caCert: s.CACert, away: s.Away,
 	}
+	s.another = func(ctx context.Context) (Locker, error) { return a.Open(ctx, at) }
+	if s.pool, err = at.Pool(); err != nil {
+		return nil, err
+	}
+	defer s.pool.Close()
 	l, err := a.Open(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	work := map[string]func(context.Context, Locker, func() error) (*Result, error){
 		"loop": s.loop, "keep": s.keep, "crowd": s.crowd, "hold": s.hold, "inherit": s.inherit,
+		"give back": s.giveBack, "throng": s.throng,
 	}[s.Kind]
 	if work == nil {
 		return nil, fmt.Errorf("bench: no kind of work is called %q", s.Kind)

@@ -29,9 +29,17 @@ func Own() []Adapter {
 		})},
 		{Name: "modern, fenced", Open: openModern(modern.Config{Fence: true}, nil)},
 		{Name: "modern, fair", Open: openModern(modern.Config{Fair: true}, nil)},
-		{Name: "legacy, hardened", Open: openLegacy(legacy.Hardened)},
+		{Name: Hardened, Open: openLegacy(legacy.Hardened, lock.Config{})},
+		{Name: Impolite, Open: openLegacy(legacy.Hardened, lock.Config{Politeness: -1})},
 	}, legacyPairs()...)
 }
+
+// The names of the lock beside old clients: at its defaults, and without the gaps
+// that it leaves to old clients, which only its user can know to be needless.
+const (
+	Hardened = "legacy, hardened"
+	Impolite = "legacy, hardened, impolite"
+)
 
 // many is no bound at all on hand-overs: how fast they can be. The default is 64.
 const many = 1 << 30
@@ -56,7 +64,7 @@ func openModern(cfg modern.Config, change func(*lock.Config)) func(context.Conte
 	}
 }
 
-func openLegacy(mode legacy.Mode) func(context.Context, Server) (Locker, error) {
+func openLegacy(mode legacy.Mode, times lock.Config) func(context.Context, Server) (Locker, error) {
 	return func(_ context.Context, s Server) (Locker, error) {
 		pool, err := s.Pool()
 		if err != nil {
@@ -66,7 +74,7 @@ func openLegacy(mode legacy.Mode) func(context.Context, Server) (Locker, error) 
 		if err != nil {
 			return nil, err
 		}
-		return newOurs(b, lock.Config{Politeness: -1}) // nobody here needs a poll of 100 ms to be let in
+		return newOurs(b, times)
 	}
 }
 

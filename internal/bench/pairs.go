@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // legacyPairs are the legacy lock's two modes, and for each the same commands sent by bare redigo on
@@ -18,7 +19,7 @@ import (
 func legacyPairs() []Adapter {
 	return []Adapter{
 		{Name: "bare SETNX, DEL", Open: openOldCommands},
-		{Name: "legacy, verbatim", Open: openLegacy(legacy.Verbatim)},
+		{Name: "legacy, verbatim", Open: openLegacy(legacy.Verbatim, lock.Config{})},
 		{Name: "bare, the hardened scripts", Open: openReplay},
 	}
 }

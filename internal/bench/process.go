@@ -103,8 +103,9 @@ func (p *process) explain(err error) error {
 	return err
 }
 
-// together runs several children that begin at the same time.
-func together(ctx context.Context, command []string, specs ...Spec) ([]*Result, error) {
+// together runs several children that begin at the same time, right after begins
+// was called, which may be nil.
+func together(ctx context.Context, command []string, begins func(), specs ...Spec) ([]*Result, error) {
 	var all []*process
 	defer func() {
 		for _, p := range all {
@@ -117,6 +118,9 @@ func together(ctx context.Context, command []string, specs ...Spec) ([]*Result, 
 			return nil, err
 		}
 		all = append(all, p)
+	}
+	if begins != nil {
+		begins()
 	}
 	for _, p := range all {
 		if err := p.begin(); err != nil {

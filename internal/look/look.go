@@ -136,9 +136,9 @@ func (k *Looker) ask(ctx context.Context, l, memory any, bytes string, now Readi
 	if wire.RefusesTime(err) {
 		// TIME is asked after the reply that showed the bytes too, so the look is no
 		// older than it says.
-		var clock []any
-		if clock, err = redis.Values(k.Server.Do(ctx, "TIME")); err == nil && len(clock) == 2 {
-			args[clockAt], args[clockAt+1] = clock[0], clock[1]
+		var sec, usec int64
+		if sec, usec, err = wire.Clock(k.Server.Do(ctx, "TIME")); err == nil {
+			args[clockAt], args[clockAt+1] = sec, usec
 			reply, err = k.Server.Eval(ctx, script, args...)
 		}
 	}

@@ -35,6 +35,7 @@ type Scope struct {
 	every     bool // every key of the database, however it is spelled
 	given     map[string]bool
 	pattern   string
+	sight     func(word string) string // a name with that word in it; nil: there is none
 }
 
 // Matching covers the keys whose names match a pattern as SCAN takes it, in
@@ -45,6 +46,10 @@ func Matching(pattern string) Scope {
 	s.every = strings.Trim(pattern, "*") == ""
 	s.names = func(name string) bool { return matches(pattern, name) }
 	s.pattern = widened(pattern)
+	s.sight = matching(pattern)
+	if pattern == "" {
+		s.sight = matching("*")
+	}
 	return s
 }
 
@@ -56,6 +61,7 @@ func Namespace(begin string, spelling dialect.Encoding) Scope {
 	s.every = begin == "" && spelling != dialect.JDK && spelling != dialect.JSON
 	s.names = func(name string) bool { return Within(begin, name) }
 	s.pattern = widened(Literal(begin) + "*")
+	s.sight = func(word string) string { return begin + word }
 	return s
 }
 
@@ -84,6 +90,9 @@ func (s Scope) With(keys ...string) Scope {
 
 // Database is the number of the one database whose keys are covered.
 func (s Scope) Database() int { return s.database }
+
+// Every reports that each key of the database is covered.
+func (s Scope) Every() bool { return s.every }
 
 // Covers reports that a key belongs to what is meant. The key is in the bytes
 // that the server has, the database is the number that a line of MONITOR shows,

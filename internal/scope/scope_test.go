@@ -49,6 +49,48 @@ func TestScopeCoversEachSpellingInItsDatabase(t *testing.T) {
 	}
 }
 
+// TestMarkerIsCoveredByWhatItMarks spells the marker of each pattern and
+// namespace, and reads it back. A pattern of one name has none.
+func TestMarkerIsCoveredByWhatItMarks(t *testing.T) {
+	nonce := strings.Repeat("A2", 13)
+	for pattern, want := range map[string]string{
+		"": "gsl-sight:%", "*": "gsl-sight:%", "lock:*": "lock:gsl-sight:%", "*:lock": "gsl-sight:%:lock", "a*b*c": "agsl-sight:%bc", "[kl]o?k*": "koakgsl-sight:%",
+		`lo\*ck*`: "lo*ckgsl-sight:%", "lock": "", `lock\*`: "", "[*]x": "",
+	} {
+		s := Matching(pattern).In(3)
+		name, ok := s.Sight(nonce)
+		if want = strings.ReplaceAll(want, "%", nonce); name != want || ok != (want != "") {
+			t.Errorf("%q is marked by %q, %v", pattern, name, ok)
+		}
+		if !ok {
+			continue
+		}
+		for _, e := range spellings {
+			key := spelled(t, name, e)
+			got, by, is := Sighted(key)
+			if !is || got != nonce || by != e || !s.Covers(3, key) || s.Covers(0, key) {
+				t.Errorf("%q in %s: %q, %v, %v", key, e, got, by, is)
+			}
+			if hidden := Anonymous(key); hidden != spelled(t, "gsl-sight:"+nonce, e) {
+				t.Errorf("%q without its name is %q", key, hidden)
+			}
+		}
+	}
+	for _, begin := range []string{"", "lock", `l"k`, "l\u00e9"} {
+		for _, e := range spellings {
+			s := Namespace(begin, e)
+			if name, ok := s.Sight(nonce); !ok || !s.Covers(0, spelled(t, name, e)) {
+				t.Errorf("%q is marked by %q", begin, name)
+			}
+		}
+	}
+	for _, key := range []string{"lock", "gsl-sight:", "gsl-sight:short", "gsl-sight:" + strings.Repeat("a", 26)} {
+		if _, _, is := Sighted(key); is || Anonymous(key) != key {
+			t.Errorf("%q is a marker", key)
+		}
+	}
+}
+
 func TestBrokenSpellingIsNotTheName(t *testing.T) {
 	s := Matching("lock*")
 	for _, key := range []string{

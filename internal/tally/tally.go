@@ -66,6 +66,42 @@ type Counted struct {
 	refuses func(error) bool // the server will not have a command
 	last    atomic.Pointer[reading]
 	loose   atomic.Bool // no transactions; not forgotten, since trying may cost a connection
+
+	works atomic.Bool  // a transaction was executed
+	hung  atomic.Int32 // transactions at which the connection ended, before one was executed
+	again atomic.Int64 // elapsed time before which no other is tried after that
+}
+
+// A proxy may hang up on MULTI, as twemproxy does. All that is in flight on the connection ends with it. So after
+// one transaction at which it ended scripts draw for a while, and after as many as hangUps for good: a server that
+// ended by chance costs no more than slower numbers.
+const (
+	hangUps    = 2
+	afterHangs = 10 * time.Minute
+)
+
+// transacts reports whether a transaction may be tried now.
+func (c *Counted) transacts(now lock.Instant) bool {
+	return !c.loose.Load() && c.rested(now)
+}
+
+func (c *Counted) rested(now lock.Instant) bool {
+	return c.hung.Load() == 0 || int64(now.Elapsed) >= c.again.Load()
+}
+
+// tried notes what came of a transaction.
+func (c *Counted) tried(t transaction, now lock.Instant) {
+	switch {
+	case c.works.Load():
+	case t.err == nil:
+		c.works.Store(true)
+		c.hung.Store(0)
+	case errors.Is(t.err, wire.ErrLost) && c.rested(now): // the first of its connection
+		c.again.Store(int64(now.Elapsed + afterHangs))
+		if c.hung.Add(1) >= hangUps {
+			c.loose.Store(true)
+		}
+	}
 }
 
 // NewCounted returns a Taker that counts on counter in between the scripts.
@@ -73,11 +109,13 @@ func NewCounted(m *wire.Mux, counter any, s Scripts, refuses func(error) bool) *
 	return &Counted{mux: m, counter: counter, scripts: s, refuses: refuses}
 }
 
-// Take counts on from a reading that is good, and runs the script without one.
+// Take counts on from a reading that is good, and runs the script without one, or where a proxy hangs up on
+// transactions.
 func (c *Counted) Take(ctx context.Context, a Attempt) (Drawn, error) {
 	was := c.last.Load()
-	if r := c.at(a.Sent); r != nil && !c.loose.Load() {
+	if r := c.at(a.Sent); r != nil && c.transacts(a.Sent) {
 		t := transactionOf(c.mux.Counted(ctx, c.counter, "SET", a.Key, a.Token, "NX", "PX", a.Millis))
+		c.tried(t, a.Sent)
 		refused := c.refuses(t.err)
 		if refused {
 			c.loose.Store(true)

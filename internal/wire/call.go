@@ -50,6 +50,7 @@ type call struct {
 	// mu
 	sent      int64 // when the writer took it, in nanoseconds of the link's life
 	taken     bool  // by the writer: from here on its fate may be unknown
+	stranded  bool  // not sent, since its connection gave no sign of life
 	withdrawn bool  // before it was taken: the writer skips it
 	cached    bool  // the reply to CLIENT CACHING of the next command was read
 	untracked error // the server's refusal of a CLIENT CACHING

@@ -3,15 +3,44 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// mostHung bounds the goroutines that dial hooks without a context can pile up while the network
-// swallows their packets; more would tell nobody anything new.
-const mostHung = 4
+// A dial hook without a context cannot be ended. While the network swallows its
+// packets each call of it leaves a goroutine behind. Their number cannot be
+// bounded: a client that stops dialing never learns that the server is back. So
+// their rate is.
+const (
+	// fewHung is how many hooks may hang before the next has to wait.
+	fewHung = 4
+
+	// longestWait is the longest time from the start of one dial to the
+	// earliest start of the next. A lease with the default TTL outlives it.
+	longestWait = 10 * time.Second
+)
+
+// hooks are the dial hooks of one purpose that were given up and have not
+// returned. The connection of the commands has its own, so that no other
+// purpose makes it wait. Its fields belong to the mutex of the Mux.
+type hooks struct {
+	hung int
+	next time.Time // earliest start of another, while fewHung hang
+}
+
+// wait returns for how long no hook may be started; zero starts one. The pause
+// begins with a second and doubles with each further hook that hangs.
+func (h *hooks) wait(now time.Time) time.Duration {
+	if h.hung >= fewHung && now.Before(h.next) {
+		return h.next.Sub(now)
+	}
+	pause := time.Second << min(max(h.hung-fewHung+1, 0), 10)
+	h.next = now.Add(min(pause, longestWait))
+	return 0
+}
 
 // dialError names what was tried. The address is known to the hook only, whose error has it.
 type dialError struct{ err error }
@@ -20,9 +49,18 @@ func (e *dialError) Error() string { return "dialing Redis: " + redact(e.err) }
 func (e *dialError) Unwrap() error { return e.err }
 
 var (
-	errHung   = errors.New("earlier calls of the dial hook have not returned yet")
 	errNoConn = errors.New("the dial hook returned neither a connection nor an error")
 )
+
+// hungError says that no dial was begun, and why.
+type hungError struct {
+	hung int
+	wait time.Duration
+}
+
+func (e *hungError) Error() string {
+	return fmt.Sprintf("%d earlier calls of the dial hook have not returned; the next one is made in %v", e.hung, e.wait.Round(time.Millisecond))
+}
 
 // dialing is one attempt to connect, shared by all who wait for it.
 type dialing struct {
@@ -64,7 +102,7 @@ func (m *Mux) connect(ctx context.Context) (*link, error) {
 func (m *Mux) redial(ctx context.Context, d *dialing) {
 	defer m.wg.Done()
 	defer d.cancel(nil)
-	conn, err := m.open(ctx, m.opts.Setup)
+	conn, err := m.open(ctx, &m.dials, m.opts.Setup)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -78,6 +116,7 @@ func (m *Mux) redial(ctx context.Context, d *dialing) {
 	default:
 		d.link = m.start(conn)
 		m.link.Store(d.link)
+		m.opts.Group.dialed(m, d.link)
 	}
 	m.dialing = nil
 	close(d.done)
@@ -86,6 +125,7 @@ func (m *Mux) redial(ctx context.Context, d *dialing) {
 // opening is one run of the dial hook, which may outlive those who wait for it.
 type opening struct {
 	mu    sync.Mutex
+	of    *hooks
 	conn  redis.Conn // nil until the hook returned one
 	ended bool       // the hook and the setup returned
 	given bool       // given up before that: whoever finds conn closes it
@@ -94,17 +134,17 @@ type opening struct {
 // open runs the dial hook and then setup, both within one Timeout. A hook that does not return is
 // given up and its connection closed when it comes. When ctx ends by [ErrClosed], open stays for
 // the hook until the Timeout, so that closing joins every hook that ends at all.
-func (m *Mux) open(ctx context.Context, setup func(redis.Conn) error) (redis.Conn, error) {
-	m.mu.Lock()
-	hung := m.hung
-	m.mu.Unlock()
-	if hung >= mostHung {
-		return nil, &dialError{errHung}
-	}
+func (m *Mux) open(ctx context.Context, of *hooks, setup func(redis.Conn) error) (redis.Conn, error) {
 	begun := time.Now()
+	m.mu.Lock()
+	hung, wait := of.hung, of.wait(begun)
+	m.mu.Unlock()
+	if wait > 0 {
+		return nil, &dialError{&hungError{hung, wait}}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.Timeout, &silentError{m.opts.Timeout})
 	defer cancel()
-	o := &opening{}
+	o := &opening{of: of}
 	came := make(chan error, 1)
 	go func() { came <- m.hook(ctx, o, setup) }()
 	select {
@@ -117,7 +157,7 @@ func (m *Mux) open(ctx context.Context, setup func(redis.Conn) error) (redis.Con
 	}
 	m.giveUp(o)
 	if err := context.Cause(ctx); err != ErrClosed {
-		return nil, &dialError{err}
+		return nil, &dialError{o.explained(err, came)}
 	}
 	rest := time.NewTimer(m.opts.Timeout - time.Since(begun))
 	defer rest.Stop()
@@ -126,6 +166,27 @@ func (m *Mux) open(ctx context.Context, setup func(redis.Conn) error) (redis.Con
 	case <-rest.C:
 	}
 	return nil, ErrClosed
+}
+
+// lastWord is how long a hook that was given up has to say what it was doing.
+const lastWord = 100 * time.Millisecond
+
+// explained returns why o was given up, with what the hook says of it: which of
+// several addresses were silent, say. A hook that heeds its context says so at once.
+func (o *opening) explained(err error, came <-chan error) error {
+	rest := time.NewTimer(lastWord)
+	defer rest.Stop()
+	select {
+	case said := <-came:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		// After the connection was there it was we who closed it.
+		if said != nil && o.conn == nil && !errors.Is(said, context.DeadlineExceeded) && !errors.Is(said, context.Canceled) {
+			return fmt.Errorf("%w: %w", err, said)
+		}
+	case <-rest.C:
+	}
+	return err
 }
 
 // hook dials and sets the connection up. It closes what it does not hand out.
@@ -152,7 +213,7 @@ func (m *Mux) hook(ctx context.Context, o *opening, setup func(redis.Conn) error
 	}
 	if given {
 		m.mu.Lock()
-		m.hung--
+		o.of.hung--
 		m.mu.Unlock()
 	}
 	return err
@@ -165,7 +226,7 @@ func (m *Mux) giveUp(o *opening) {
 	if !o.ended { // else it ended in the same moment, and was not counted
 		o.given = true
 		m.mu.Lock()
-		m.hung++
+		o.of.hung++
 		m.mu.Unlock()
 	}
 	o.mu.Unlock()

@@ -88,33 +88,82 @@ func TestAHangingDialEndsWithTheTimeoutAndTheCallersOwnContextEarlier(t *testing
 	})
 }
 
-func TestAHookThatIgnoresItsContextIsGivenUpAndItsLateConnectionClosed(t *testing.T) {
+// TestHungDialsSlowTheNextOnesDown and lock nobody out: the network swallowed
+// the packets of many dials, and then the server can be reached again.
+func TestHungDialsSlowTheNextOnesDown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		s, hang := newStub(), make(chan struct{})
-		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { <-hang; return s, nil }}, Options{Timeout: time.Second})
-		for i := range 2 * mostHung {
-			_, err := m.Do(bg, "PING")
-			notSent(t, err, nil)
-			if many := errors.Is(err, errHung); many != (i >= mostHung) {
-				t.Errorf("dial %d: %v", i, err)
+		hang, pool := make(chan struct{}), w.Pool()
+		late := newStub()
+		var dials int
+		var healthy bool
+		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+			if healthy {
+				return pool.DialContext(bg)
 			}
+			if dials++; dials == 1 {
+				<-hang
+				return late, nil
+			}
+			<-hang
+			return nil, errors.New("late")
+		}}, Options{Timeout: time.Second})
+		begun := time.Now()
+		for time.Since(begun) < time.Hour {
+			_, err := m.Do(bg, "PING")
+			var hung *hungError
+			switch {
+			case errors.As(err, &hung) && hung.hung < fewHung:
+				t.Fatalf("with %d hooks that hang: %v", hung.hung, err)
+			case errors.As(err, &hung):
+				if hung.wait > longestWait || !strings.Contains(Explain(err), "DialContext") {
+					t.Fatalf("%v: %s", err, Explain(err))
+				}
+				time.Sleep(hung.wait)
+			}
+			notSent(t, err, nil)
 		}
+		if n := int(time.Hour / longestWait); dials < n-10 || dials > n+10 {
+			t.Errorf("%d dials in an hour, want about %d", dials, n)
+		}
+		healthy = true
+		time.Sleep(longestWait)
+		works(t, m)
 		close(hang)
-		<-s.closed
+		<-late.closed
 		synctest.Wait()
-		if m.hung != 0 {
-			t.Errorf("%d hooks count as hung after all returned", m.hung)
+		if m.dials.hung != 0 {
+			t.Errorf("%d hooks count as hung after all returned", m.dials.hung)
 		}
+	})
+}
+
+// TestOtherDialsThatHangLockNoCommandOut: those of a Tracker, say.
+func TestOtherDialsThatHangLockNoCommandOut(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		hang, pool := make(chan struct{}), w.Pool()
+		defer close(hang)
+		hangs := true
+		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			if hangs {
+				<-hang
+			}
+			return pool.DialContext(ctx)
+		}}, Options{Timeout: time.Second})
+		for range 2 * fewHung {
+			_, _ = m.open(bg, &m.asides, nil)
+		}
+		hangs = false
+		works(t, m)
 	})
 }
 
 func TestAHookThatEndsWhenItIsGivenUpIsNotCountedAndLeavesNoConnection(t *testing.T) {
 	s := newStub()
 	m := &Mux{}
-	m.giveUp(&opening{conn: s, ended: true})
+	m.giveUp(&opening{of: &m.dials, conn: s, ended: true})
 	<-s.closed
-	if m.hung != 0 {
-		t.Errorf("%d hooks count as hung", m.hung)
+	if m.dials.hung != 0 {
+		t.Errorf("%d hooks count as hung", m.dials.hung)
 	}
 }
 
@@ -214,5 +263,29 @@ func TestConnectionsThatDieAtOnceDoNotTrapTheCaller(t *testing.T) {
 	}}, Options{})
 	if _, err := m.Do(bg, "PING"); !errors.Is(err, ErrLost) {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// TestDialGivenUpSaysWhatItTried where the hook heeds its context.
+func TestDialGivenUpSaysWhatItTried(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			<-ctx.Done()
+			return nil, errors.New("sentinel a: silent; sentinel b: knows no master")
+		}}, Options{})
+		_, err := m.Do(bg, "PING")
+		notSent(t, err, ErrTimeout)
+		if !strings.Contains(err.Error(), "sentinel b: knows no master") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestServerOfAnotherKindIsNamed: it answers, and not as Redis does.
+func TestServerOfAnotherKindIsNamed(t *testing.T) {
+	m := open(t, redistest.New(t).FaultyPool(redistest.Rule{Command: "PING", Do: redistest.Reply("HTTP/1.1 400 Bad Request\r\n")}), Options{})
+	_, err := m.Do(bg, "PING")
+	if !strings.Contains(Explain(err), "protocol") {
+		t.Errorf("%v: %s", err, Explain(err))
 	}
 }

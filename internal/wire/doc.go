@@ -8,12 +8,15 @@
 // Mux, which holds one connection, and another once somebody waits for a key ([Tracker]). A [Prober]
 // has one for a moment.
 //
-// Not promised: that a command runs at most once per call of the layer above (it never is sent
-// twice here, but a caller who repeats after an [*UnknownError] may run it twice), nor any order
+// Not promised: that a command runs at most once per call of the layer above (only [Mux.Repeat]
+// sends it twice, but a caller who repeats after an [*UnknownError] may run it twice), nor any order
 // between calls of different goroutines. Calls of one goroutine run in their order, except that one
 // whose outcome is unknown may run later, after others.
 //
-// A goroutine leaves at once when its context ends.
+// A goroutine leaves at once when its context ends. What it leaves in flight on
+// a connection that has been silent for a quarter of the Timeout makes the next
+// caller dial anew. A connection that was idle is asked by PING first: see
+// prove.go.
 //
 // Clocks: deadlines of the network are real time on purpose, by the machine's monotonic clock,
 // never by a clock that a test or a user may step: they bound how long a goroutine can be stuck,

@@ -15,7 +15,8 @@ func (l *link) overdue() {
 		l.mu.Unlock()
 		return
 	}
-	left := l.m.opts.Timeout - (time.Since(l.born) - time.Duration(c.sent))
+	limit := l.patience(c)
+	left := limit - (time.Since(l.born) - time.Duration(c.sent))
 	if left > 0 {
 		l.armed = true
 		l.watch.set(left)
@@ -23,11 +24,14 @@ func (l *link) overdue() {
 		return
 	}
 	l.mu.Unlock()
-	l.fail(&silentError{l.m.opts.Timeout})
+	l.fail(&silentError{limit})
 }
 
-// errRetired ends a connection whose server turned into a replica.
-var errRetired = errors.New("the server became a read-only replica")
+// Why a connection takes no more calls and ends with its last reply.
+var (
+	errReplica = errors.New("the server became a read-only replica")
+	errSilent  = errors.New("no answer came within the time that the callers had")
+)
 
 // over reports whether l is retired and has nothing more to do.
 func (l *link) over() bool {
@@ -48,16 +52,30 @@ func (l *link) gone() bool {
 
 // retire lets the connection end with its last reply, and the next call dial anew: after a fail-over
 // the hook may lead to the new primary, while this connection would refuse writes for ever. A young
-// connection stays, lest a hook that leads to a replica dial at every call.
-func (l *link) retire() {
+// connection stays, lest a hook that leads to a replica, or to a server that is slow, dial at every call.
+func (l *link) retire(reason error) (retired bool) {
 	if time.Since(l.born) < l.m.opts.Timeout {
+		return false
+	}
+	l.withdraw(reason)
+	return true
+}
+
+// withdraw is retire at any age.
+func (l *link) withdraw(reason error) {
+	l.mu.Lock()
+	if l.dead != nil || l.retired.Load() {
+		l.mu.Unlock()
 		return
 	}
-	l.mu.Lock()
+	l.reason = reason
 	l.retired.Store(true)
 	l.m.link.CompareAndSwap(l, nil)
 	l.mu.Unlock()
 	l.m.tracker.linkLost(l)
+	if l.over() {
+		l.fail(reason)
+	}
 }
 
 // fail ends the connection and decides the fate of every call on it: unknown when taken, not sent
@@ -81,7 +99,7 @@ func (l *link) fail(err error) {
 	}
 	for _, c := range queue {
 		if !c.withdrawn {
-			c.err = err
+			c.err, c.stranded = err, l.proving != nil
 			c.done <- struct{}{}
 		}
 	}

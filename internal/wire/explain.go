@@ -96,6 +96,20 @@ func IsPassing(err error) bool {
 		"MISCONF ", "NOREPLICAS ", "DENIED ", "ERR max number of clients")
 }
 
+// IsTransient reports a refusal after which the same command may well be
+// executed in a moment.
+func IsTransient(err error) bool {
+	return says(err, "LOADING ", "BUSY ", "TRYAGAIN ", "CLUSTERDOWN ", "MASTERDOWN ", "OOM ", "MISCONF ",
+		"NOREPLICAS ", "READONLY ", "ERR max number of clients")
+}
+
+// FromScript reports an error that a script was ended by while it ran, in words of
+// the script's own.
+func FromScript(err error) bool {
+	text, ok := serverText(err)
+	return ok && (strings.HasPrefix(text, inScript) || strings.Contains(text, "user_script"))
+}
+
 // advice is asked from the top, so what is special stands above what is general.
 var advice = []struct {
 	fits func(error) bool
@@ -127,7 +141,10 @@ var advice = []struct {
 	{socketFails(fs.ErrPermission), "this user may not open the socket: see unixsocketperm in the server's configuration"},
 	{refusedConnection, "nothing listens there: check the address and that the server runs"},
 	{noSuchHost, "the name does not resolve: check the address"},
+	{foreignClock, "a proxy answers in the server's place (Envoy does): connect to the server itself"},
+	{isHung, "the network or the server swallows what dials send: check the address and firewalls, and give the redis.Pool a DialContext, which can be ended"},
 	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls, the server's load, and that it speaks TLS where that is asked for"},
+	{notRedis, "what listens there does not speak the protocol of Redis: check the address and the port"},
 	{isA(ErrLost), "the server or the network closed the connection: see the server's log, and whether it wants TLS (rediss://)"},
 }
 
@@ -173,6 +190,17 @@ func unknownAuthority(err error) bool {
 func wrongName(err error) bool {
 	var name x509.HostnameError
 	return errors.As(err, &name)
+}
+
+// notRedis recognises a reply that is none, by the client library's words: it
+// exports no type for it.
+func notRedis(err error) bool {
+	return strings.Contains(err.Error(), "redigo: unexpected response line") || strings.Contains(err.Error(), "redigo: long response line")
+}
+
+func isHung(err error) bool {
+	var hung *hungError
+	return errors.As(err, &hung)
 }
 
 func noSuchHost(err error) bool {

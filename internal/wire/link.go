@@ -32,8 +32,12 @@ type link struct {
 	argv    []any   // room for the arguments of a script
 	crowded bool    // the last write held several calls: more are about to come
 	armed   bool
-	watch   alarm // over the oldest call in flight
+	watch   alarm         // over the oldest call in flight
+	asked   time.Duration // when the last call was taken, since born
+	runID   string        // of the server, empty until it was asked
+	proving *call         // the PING before which nothing else is sent; nil mostly
 
+	reason  error       // why it is retired; set before it is
 	retired atomic.Bool // set under mu: takes no new calls and ends with its last reply
 }
 
@@ -55,39 +59,44 @@ func (l *link) submit(c *call) bool {
 		return false
 	}
 	c.link = l
-	if l.writing || len(l.queue) > 0 || l.flight.len() >= l.alongside() {
-		l.queue = append(l.queue, c)
-		first := len(l.queue) == 1
-		l.mu.Unlock()
-		if first {
-			l.rouse()
-		}
+	if l.writing || l.proving != nil || len(l.queue) > 0 || l.flight.len() > 0 {
+		l.enqueue(c)
+		return true
+	}
+	now := time.Since(l.born)
+	switch {
+	case now-l.asked > provenFor:
+		l.prove(c, now)
+		return true
+	case l.crowded: // it travels with what others are about to send
+		l.enqueue(c)
 		return true
 	}
 	l.writing = true
-	l.take(c)
+	l.take(c, now)
 	l.mu.Unlock()
 	l.wrote(c.put(l.conn, &l.argv), false)
 	return true
 }
 
-// alongside is how many calls may be in flight for another to be written at once by its own goroutine,
-// and not to travel with what others send. mu is held.
-func (l *link) alongside() int {
-	if l.crowded {
-		return 0
+// enqueue leaves c to the writer. mu is held; it is unlocked.
+func (l *link) enqueue(c *call) {
+	l.queue = append(l.queue, c)
+	first := len(l.queue) == 1
+	l.mu.Unlock()
+	if first {
+		l.rouse()
 	}
-	return 1
 }
 
-// take moves c into flight. mu is held.
-func (l *link) take(c *call) {
+// take moves c into flight, now that l has lived for so long. mu is held.
+func (l *link) take(c *call, now time.Duration) {
 	c.taken = true
-	c.sent = int64(time.Since(l.born))
+	c.sent, l.asked = int64(now), now
 	l.flight.push(c)
 	if !l.armed {
 		l.armed = true
-		l.watch.set(l.m.opts.Timeout)
+		l.watch.set(l.patience(c))
 	}
 }
 
@@ -108,7 +117,7 @@ func (l *link) wrote(err error, crowd bool) {
 		l.rouse()
 	}
 	if l.over() {
-		l.fail(errRetired)
+		l.fail(l.reason)
 	}
 }
 
@@ -162,16 +171,17 @@ func (l *link) gather() (batch []*call, ended bool) {
 	if l.dead != nil {
 		return nil, true
 	}
-	if l.writing {
+	if l.writing || l.proving != nil {
 		return nil, false
 	}
 	queue := l.queue
 	l.queue, l.spare = l.spare[:0], queue
 	batch = queue[:0]
+	now := time.Since(l.born)
 	for _, c := range queue {
 		if !c.withdrawn {
 			batch = append(batch, c)
-			l.take(c)
+			l.take(c, now)
 		}
 	}
 	clear(queue[len(batch):])
@@ -204,10 +214,11 @@ func (l *link) read() {
 		stuck := c.counted.stuck()
 		if whole {
 			l.flight.pop()
+			l.proved(c)
 		}
 		l.mu.Unlock()
 		if err != nil && IsReadOnly(err) {
-			l.retire() // before its caller hears of it and comes again
+			l.retire(errReplica) // before its caller hears of it and comes again
 		}
 		if stuck {
 			l.fail(errStuck(err)) // before its caller hears of it and comes again
@@ -219,7 +230,7 @@ func (l *link) read() {
 			return
 		}
 		if l.over() {
-			l.fail(errRetired)
+			l.fail(l.reason)
 			return
 		}
 	}
@@ -250,16 +261,33 @@ func (l *link) await(ctx context.Context, c *call) (fate, error) {
 		return decided, nil
 	case <-ctx.Done():
 	}
+	f, silence := l.leave(c)
+	cause := context.Cause(ctx)
+	switch {
+	case f == decided:
+		return decided, nil
+	case f == left && (silence >= l.m.brief() || cause == errSlow):
+		l.retire(errSilent) // before its caller comes again
+	}
+	return f, cause
+}
+
+// leave takes the goroutine of c away from it. silence is for how long the
+// oldest call has been without a reply.
+func (l *link) leave(c *call) (f fate, silence time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
 	case <-c.done:
-		return decided, nil // both were ready; the reply is worth more
+		return decided, 0 // both were ready; the reply is worth more
 	default:
 	}
 	if !c.taken {
 		c.withdrawn = true
-		return unsent, context.Cause(ctx)
+		return unsent, 0
 	}
-	return left, context.Cause(ctx)
+	if head := l.flight.head(); head != nil {
+		silence = time.Since(l.born) - time.Duration(head.sent)
+	}
+	return left, silence
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -26,7 +27,9 @@ type listener struct {
 // carries the locks: some proxies hang up on a command that they do not know.
 func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	s := &listener{t: t}
-	conn, err := t.m.open(ctx, func(conn redis.Conn) (err error) {
+	var reached atomic.Bool
+	conn, err := t.m.open(ctx, &t.m.asides, func(conn redis.Conn) (err error) {
+		reached.Store(true)
 		if s.id, err = redis.Int64(conn.Do("CLIENT", "ID")); err == nil {
 			v, infoErr := conn.Do("INFO", "server")
 			s.server = runID(Reply{v, infoErr})
@@ -41,6 +44,8 @@ func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	switch {
 	case errors.As(err, &refused):
 		return nil, refusedBy(refused.err)
+	case err != nil && reached.Load():
+		return nil, &unheard{err}
 	case err != nil:
 		return nil, &NotSentError{err}
 	}
@@ -54,9 +59,16 @@ type refusal struct{ err error }
 
 func (e *refusal) Error() string { return e.err.Error() }
 
+// unheard is an end of a connection that was there, or its silence, before
+// everything was answered that a listener sends first.
+type unheard struct{ err error }
+
+func (e *unheard) Error() string { return "SUBSCRIBE: " + e.err.Error() }
+func (e *unheard) Unwrap() error { return e.err }
+
 // refusedBy makes a refusal of the server one that lasts. Trouble that will pass is none.
 func refusedBy(err error) error {
-	if !answered(err) || IsLoading(err) || IsBusy(err) {
+	if !answered(err) || IsTransient(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrNoWake, err)

@@ -25,6 +25,9 @@ type Options struct {
 	// Lost is called once for each connection that ended, with the reason, on the goroutine that
 	// noticed. It must not block.
 	Lost func(error)
+
+	// Group holds the Muxes that must not lead to different servers. Nil: none.
+	Group *Group
 }
 
 // Mux is a connection shared by any number of goroutines. It dials when first used and again when
@@ -40,7 +43,11 @@ type Mux struct {
 	mu      sync.Mutex
 	closed  bool
 	dialing *dialing // nil when nobody dials
-	hung    int      // dial hooks that were given up and have not returned
+	dials   hooks    // for the connection of the commands
+	asides  hooks    // for those of Tracker, Notices and Prober
+
+	life   context.Context // ends with ErrClosed
+	finish context.CancelCauseFunc
 
 	wg sync.WaitGroup // every goroutine and armed timer but those in a dial hook
 }
@@ -65,6 +72,10 @@ func New(pool *redis.Pool, o Options) (*Mux, error) {
 		hook := pool.Dial
 		m.dial = func(context.Context) (redis.Conn, error) { return hook() }
 	}
+	m.life, m.finish = context.WithCancelCause(context.Background())
+	if o.Group != nil {
+		o.Group.add(m)
+	}
 	m.calls.New = func() any { return newCall() }
 	m.tracker.init(m)
 	m.prober.init(m)
@@ -88,6 +99,7 @@ func (m *Mux) Close() error {
 	m.closed = true
 	d := m.dialing
 	m.mu.Unlock()
+	m.finish(ErrClosed)
 	if d != nil {
 		d.cancel(ErrClosed)
 	}
@@ -202,9 +214,14 @@ func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
 				return unsent, err
 			}
 		}
-		if l.submit(c) {
-			return l.await(ctx, c)
+		if !l.submit(c) {
+			continue
 		}
+		f, err := l.await(ctx, c)
+		if f != decided || !c.stranded {
+			return f, err
+		}
+		c.stranded, c.err = false, nil
 	}
 	return unsent, ErrLost
 }

@@ -502,9 +502,9 @@ func TestWhoHearsOfALossNeverMeetsTheLostConnectionAgain(t *testing.T) {
 	}
 	first := newCall()
 	l.mu.Lock()
-	l.take(first)
+	l.take(first, 0)
 	for range 20000 { // so that the first hears of it long before the last
-		l.take(newCall())
+		l.take(newCall(), 0)
 	}
 	l.mu.Unlock()
 	go l.fail(ErrLost)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -23,6 +24,7 @@ type Notices struct {
 	conn    *noticed      // nil unless subscribed
 	opening chan struct{} // not nil while somebody subscribes; closed when err is set
 	err     error         // of the last opening
+	trouble retry         // with SUBSCRIBE
 	cancel  context.CancelCauseFunc
 }
 
@@ -36,6 +38,9 @@ func (m *Mux) Notices(channel string) *Notices {
 
 // Register makes fn be called by every message that names name, and when messages may have been missed,
 // until [Notices.Forget]; it may still be running then. fn must not block. When Register has returned without an error the server sends what is published from now on.
+//
+// Where SUBSCRIBE did not work, though the server was reached, it is tried again in the background, ever more rarely.
+// Meanwhile Register returns the last trouble at once.
 func (n *Notices) Register(ctx context.Context, name string, fn func()) error {
 	for {
 		n.mu.Lock()
@@ -49,15 +54,15 @@ func (n *Notices) Register(ctx context.Context, name string, fn func()) error {
 			n.mu.Unlock()
 			return nil
 		}
-		if n.opening == nil {
-			n.opening, n.err = make(chan struct{}), nil
-			var open context.Context
-			open, n.cancel = context.WithCancelCause(context.Background())
-			n.m.wg.Add(1) // close takes mu before it lets anybody wait for zero
-			go n.open(open, n.opening)
+		trouble := n.trouble.err
+		if n.opening == nil && (trouble == nil || !n.trouble.waits()) {
+			n.begin()
 		}
 		opened := n.opening
 		n.mu.Unlock()
+		if trouble != nil {
+			return trouble
+		}
 		select {
 		case <-opened:
 		case <-ctx.Done():
@@ -72,6 +77,15 @@ func (n *Notices) Register(ctx context.Context, name string, fn func()) error {
 	}
 }
 
+// begin starts to subscribe. mu is held.
+func (n *Notices) begin() {
+	n.opening, n.err = make(chan struct{}), nil
+	var open context.Context
+	open, n.cancel = context.WithCancelCause(context.Background())
+	n.m.wg.Add(1) // close takes mu before it lets anybody wait for zero
+	go n.open(open, n.opening)
+}
+
 // Forget ends what Register began.
 func (n *Notices) Forget(name string) {
 	n.mu.Lock()
@@ -83,7 +97,9 @@ func (n *Notices) Forget(name string) {
 func (n *Notices) open(ctx context.Context, opened chan struct{}) {
 	defer n.m.wg.Done()
 	c := &noticed{}
-	conn, err := n.m.open(ctx, func(conn redis.Conn) error {
+	var reached atomic.Bool
+	conn, err := n.m.open(ctx, &n.m.asides, func(conn redis.Conn) error {
+		reached.Store(true)
 		_, err := conn.Do("SUBSCRIBE", n.channel)
 		return err
 	})
@@ -95,12 +111,16 @@ func (n *Notices) open(ctx context.Context, opened chan struct{}) {
 	switch {
 	case err != nil:
 		n.err = &NotSentError{err}
+		if reached.Load() && !n.closed {
+			n.trouble.failed(n.err)
+		}
 	case n.closed:
 		n.err = &NotSentError{ErrClosed}
 		_ = conn.Close()
 	default:
 		c.init(n.m, &n.mu, conn, func() bool { return len(n.names) > 0 })
 		n.conn = c
+		n.trouble.worked()
 		n.m.wg.Add(1)
 		go n.read(c)
 	}
@@ -143,6 +163,13 @@ func (n *Notices) read(c *noticed) {
 	for _, fn := range missed {
 		fn()
 	}
+}
+
+// Anew forgets that the server refused to subscribe: there may be another one.
+func (n *Notices) Anew() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.trouble.anew()
 }
 
 // Close ends the subscription. Its goroutines are joined by the Mux's Close.

@@ -74,3 +74,67 @@ func TestASilentSubscriptionIsNoticed(t *testing.T) {
 		}
 	})
 }
+
+// TestSubscriptionThatFailsIsTriedAgain in the background: the server refused it
+// for a moment, or for good, or a proxy swallows it or hangs up. Nobody waits
+// for another attempt, and their number is bounded.
+func TestSubscriptionThatFailsIsTriedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		do     redistest.Action
+		within time.Duration // it works again so long after the cause is gone
+		most   int           // attempts within an hour
+	}{
+		{"busy", redistest.Answer("BUSY Redis is busy running a script."), longestPassing, 130},
+		{"refused", redistest.Answer(redistest.NoPerm), longestPause, 7},
+		{"swallowed", redistest.Silence, longestPause, 16},
+		{"hung up", redistest.CutBefore, longestPause, 16},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				wire := w.Wire(redistest.Rule{Command: "SUBSCRIBE", Times: -1, Do: c.do})
+				m := open(t, wire.Pool(), Options{})
+				n := m.Notices("freed")
+				defer n.Close()
+				register := func() error { return n.Register(bg, "a", func() {}) }
+				if err := register(); err == nil {
+					t.Fatal("registered")
+				}
+				for range 3600 {
+					begun := time.Now()
+					err := register()
+					if took := time.Since(begun); err == nil || took != 0 {
+						t.Fatalf("%v after %v", err, took)
+					}
+					time.Sleep(time.Second)
+				}
+				if n := wire.Count("SUBSCRIBE"); n < 2 || n > c.most {
+					t.Errorf("%d attempts in an hour, want at most %d", n, c.most)
+				}
+				wire.Calm()
+				time.Sleep(c.within)
+				_ = register() // the attempt that it begins works
+				synctest.Wait()
+				if err := register(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestAnotherServerIsAskedToSubscribeAtOnce where the one before refused it.
+func TestAnotherServerIsAskedToSubscribeAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		m := open(t, w.FaultyPool(redistest.Rule{Command: "SUBSCRIBE", Do: redistest.Answer(redistest.NoPerm)}), Options{})
+		n := m.Notices("freed")
+		defer n.Close()
+		if err := n.Register(bg, "a", func() {}); !IsNoPerm(err) {
+			t.Fatal(err)
+		}
+		n.Anew()
+		if err := n.Register(bg, "a", func() {}); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -100,7 +100,7 @@ func (p *Prober) run(ctx context.Context, control Command, try func(*Trial)) {
 		if try(known); !known.asks {
 			break
 		}
-		conn, err := p.m.open(ctx, func(conn redis.Conn) error {
+		conn, err := p.m.open(ctx, &p.m.asides, func(conn redis.Conn) error {
 			return p.session(conn, control, found, try)
 		})
 		if err == nil {

@@ -29,9 +29,9 @@ type Tracker struct {
 	on      *link               // on which the server tracks, redirecting to sub
 	sub     *listener           // nil unless it is subscribed
 	setting *setting            // nil unless somebody sets tracking up
-	refuser *link               // on which the server refused, with refusal
-	refusal error
-	failed  error // how the last attempt failed otherwise; not tried again before failedAt + Timeout
+	trouble retry               // with what tracking takes, though the server was reached
+	refuser *link               // on which the server refused; nil where the trouble was silence
+	failed  error               // how the last attempt failed otherwise; not tried again before failedAt + Timeout
 	failAt  time.Time
 }
 
@@ -68,8 +68,9 @@ func (t *Tracker) init(m *Mux) {
 //
 // The order is Arm, then Do: what changes between the two is then seen by Do's reply or by fn.
 //
-// An error that wraps [ErrNoWake] stands for as long as the connection does. Any other says that the
-// watch could not be set up now.
+// An error that wraps [ErrNoWake] and is the server's stands for as long as the connection does. Any other
+// says that the watch could not be set up now. Where the server was reached and gave no answer, or refused for
+// a reason that passes, it is tried again in the background, ever more rarely.
 func (t *Tracker) Arm(ctx context.Context, key string, fn func()) (cancel func(), err error) {
 	w := &Watch{}
 	if err := t.Set(ctx, key, w, Touch(fn)); err != nil {
@@ -139,8 +140,12 @@ func (t *Tracker) ensure(ctx context.Context) error {
 	case t.on != nil:
 		t.mu.Unlock()
 		return nil
-	case t.refusal != nil && t.refuser == t.m.link.Load():
-		err := t.refusal
+	case t.trouble.err != nil && (t.refuser == nil || t.refuser == t.m.link.Load()):
+		err := t.trouble.err
+		// What the server refuses for good is not asked for again on the same connection.
+		if lasts := t.refuser != nil && !IsTransient(err); t.setting == nil && !lasts && !t.trouble.waits() {
+			t.begin()
+		}
 		t.mu.Unlock()
 		return err
 	case t.failed != nil && time.Since(t.failAt) < t.m.opts.Timeout:
@@ -150,10 +155,7 @@ func (t *Tracker) ensure(ctx context.Context) error {
 		return err
 	}
 	if t.setting == nil {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		t.setting = &setting{cancel: cancel, done: make(chan struct{})}
-		t.m.wg.Add(1) // closed is false and close takes mu first, so nobody waits for zero yet
-		go t.set(ctx, t.setting)
+		t.begin()
 	}
 	s := t.setting
 	t.mu.Unlock()
@@ -163,6 +165,14 @@ func (t *Tracker) ensure(ctx context.Context) error {
 	case <-ctx.Done():
 		return &NotSentError{context.Cause(ctx)}
 	}
+}
+
+// begin starts to turn tracking on. mu is held.
+func (t *Tracker) begin() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t.setting = &setting{cancel: cancel, done: make(chan struct{})}
+	t.m.wg.Add(1) // closed is false and close takes mu first, so nobody waits for zero yet
+	go t.set(ctx, t.setting)
 }
 
 // set is the goroutine of one setting.
@@ -185,13 +195,23 @@ func (t *Tracker) set(ctx context.Context, s *setting) {
 	if err == nil && l.gone() {
 		err = &NotSentError{ErrLost}
 	}
-	t.failed, t.refusal, t.refuser = nil, nil, nil
+	t.failed = nil
+	var silent *unheard
 	switch {
 	case err == nil:
+		t.trouble.worked()
 		t.on, t.sub = l, sub
 		sub.start()
-	case errors.Is(err, ErrNoWake):
-		t.refusal, t.refuser = err, l
+	case answered(err) || errors.Is(err, ErrNoWake):
+		t.trouble.failed(err)
+		t.refuser = l
+	case errors.As(err, &silent) && !t.closed:
+		// A server that stood still for a moment is silent once.
+		if again := t.trouble.err != nil && t.refuser == nil; again {
+			err = fmt.Errorf("%w: %w", ErrNoWake, err)
+		}
+		t.trouble.failed(err)
+		t.refuser = nil
 	default:
 		t.failed, t.failAt = err, time.Now()
 	}
@@ -223,6 +243,9 @@ func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
 	// Client ids are small numbers: behind a hook that leads to several servers the listener's may
 	// be another client's over there.
 	if here := runID(c.outcome(1, fate, err)); here != "" && sub.server != "" && here != sub.server {
+		if l.retire(errMoved) { // the listener was dialed after it
+			return &NotSentError{errMoved}
+		}
 		return fmt.Errorf("%w: the dial hook leads to different servers", ErrNoWake)
 	}
 	return nil

@@ -241,3 +241,34 @@ func TestOldServersCannotWakeAndTheRestWorks(t *testing.T) {
 		})
 	}
 }
+
+// TestTrackerFollowsAFailover: the listener is dialed after it, and the
+// connection of the commands, which is old, goes there too. A young one stays:
+// its hook leads to two servers.
+func TestTrackerFollowsAFailover(t *testing.T) {
+	onEach(t, func(t *testing.T, before *redistest.Server) {
+		after := redistest.Real(t, redistest.Options{})
+		hooks, leads := [2]*redis.Pool{before.Pool(), after.Pool()}, 0
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return hooks[leads].DialContext(bg) }}
+		for _, old := range []bool{true, false} {
+			leads = 0
+			m := open(t, pool, Options{Timeout: redistest.Patience})
+			works(t, m)
+			if old {
+				m.link.Load().born = time.Now().Add(-redistest.Patience)
+			}
+			leads = 1
+			_, err := m.Tracker().Arm(bg, "k", func() {})
+			if old && !errors.Is(err, errMoved) || !old && !errors.Is(err, ErrNoWake) {
+				t.Errorf("the connection was old: %v: %v", old, err)
+			}
+			if _, err := m.Do(bg, "SET", "k", "v", "PX", 60000); err != nil {
+				t.Error(err)
+			}
+			if moved := after.Do("EXISTS", "k").(int64) == 1; moved != old {
+				t.Errorf("the connection was old: %v; it moved: %v", old, moved)
+			}
+			after.Do("DEL", "k")
+		}
+	})
+}

@@ -28,6 +28,7 @@ type tracking struct {
 	conns   []net.Conn     // the clients' ends, in the same order
 	on      map[*server.Peer]int
 	refuse  map[string]string // an error reply by the command's first two words
+	mute    string            // the command that goes unanswered
 	deaf    bool              // PING goes unanswered
 	pings   int
 	runIDs  []string // of each connection; the last one of the rest
@@ -78,6 +79,9 @@ func (f *tracking) handle(p *server.Peer, cmd string, args ...string) bool {
 	defer f.mu.Unlock()
 	id := f.id(p)
 	what := strings.ToUpper(strings.Join(append([]string{cmd}, args[:min(1, len(args))]...), " "))
+	if cmd == f.mute {
+		return true
+	}
 	if said, ok := f.refuse[what]; ok {
 		p.WriteError(said)
 		return true
@@ -341,6 +345,56 @@ func TestARefusalLastsAsLongAsTheConnection(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTrackingThatIsSwallowedIsTriedSeldom and holds nobody up: a proxy answers
+// nothing to one of the commands that it takes.
+func TestTrackingThatIsSwallowedIsTriedSeldom(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		if _, err := m.Do(bg, "SET", "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+		f.mute = "SUBSCRIBE"
+		_, err := m.Tracker().Arm(bg, "k", nil)
+		if !errors.Is(err, ErrTimeout) || errors.Is(err, ErrNoWake) {
+			t.Fatal(err)
+		}
+		for i := range 3600 {
+			begun := time.Now()
+			_, err := m.Tracker().Arm(bg, "k", nil)
+			if took := time.Since(begun); err == nil || took != 0 || i > 60 && !errors.Is(err, ErrNoWake) {
+				t.Fatalf("%v after %v", err, took)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := f.dials(); n > 17 {
+			t.Errorf("dialed %d times in an hour", n)
+		}
+		f.mute = ""
+		time.Sleep(longestPause)
+		_, _ = m.Tracker().Arm(bg, "k", nil) // the attempt that it begins works
+		synctest.Wait()
+		r.arm("k")
+		f.changed("k")
+		r.are(map[string]int{"k": 1})
+	})
+}
+
+// TestTrackingRefusedForAMomentIsTriedAgain on the same connection.
+func TestTrackingRefusedForAMomentIsTriedAgain(t *testing.T) {
+	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
+		f.refuse["CLIENT TRACKING"] = "BUSY Redis is busy running a script."
+		if _, err := m.Tracker().Arm(bg, "k", nil); !IsBusy(err) || errors.Is(err, ErrNoWake) {
+			t.Fatal(err)
+		}
+		delete(f.refuse, "CLIENT TRACKING")
+		time.Sleep(firstPause)
+		_, _ = m.Tracker().Arm(bg, "k", nil) // the attempt that it begins works
+		synctest.Wait()
+		r.arm("k")
+		f.changed("k")
+		r.are(map[string]int{"k": 1})
+	})
 }
 
 func TestPassingTroubleIsTriedAgainAfterAPause(t *testing.T) {

@@ -41,6 +41,10 @@ type Claims struct {
 	// zero. A claimed Behind or Ahead speaks of every server that may be promoted.
 	Spread, Gap, Behind, Ahead time.Duration
 
+	// Idle is the longest pause between two attempts of one old client: a day for a
+	// job that runs at night. Nobody measures it by watching for less.
+	Idle time.Duration
+
 	// Gone claims that no old client runs any more, in place of a watched window.
 	Gone bool
 }

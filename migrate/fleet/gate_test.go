@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func orderly(p migrate.Phase) *facts {
 	n := m
 	n.ID = "b"
 	return &facts{
-		dialect: dialect.Jedis(), now: judged,
+		dialect: dialect.Jedis(), now: judged, claims: Claims{Idle: time.Minute},
 		record: stored{bytes: "x", Record: migrate.Record{
 			Epoch: 3, Phase: p, Since: judged.Add(-time.Hour), Dialect: "Jedis", Roster: testNonce,
 			Fleet: migrate.Fleet{
@@ -49,6 +50,58 @@ func TestAnOrderlyFleetFindsEveryGateOpenToANeighbourAlone(t *testing.T) {
 				g := judge(orderly(from), to)
 				closed(t, &g)
 			}
+		}
+	}
+}
+
+// pause is what was seen between two attempts on a key.
+func pause(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
+
+// TestGateToModernAsksForNoNight: its tombstones keep out who comes back.
+func TestGateToModernAsksForNoNight(t *testing.T) {
+	for _, idle := range []time.Duration{0, 24 * time.Hour} {
+		f := orderly(migrate.Sealed)
+		f.claims.Idle = idle
+		g := judge(f, migrate.Modern)
+		closed(t, &g)
+	}
+}
+
+// TestPlanShowsTheNightlyClient: the road is as long as its pause, twice.
+func TestPlanShowsTheNightlyClient(t *testing.T) {
+	f := orderly(migrate.Dual)
+	short := f.road(&Report{})
+	f.claims.Idle = 25 * time.Hour
+	long := f.road(&Report{})
+	if d := long.Wait - short.Wait; d != 2*(25*time.Hour-needed) || long.Idle.Time != 25*time.Hour {
+		t.Errorf("the road is %v longer, idle %v", d, long.Idle)
+	}
+	if needs := strings.Join(long.Legs[0].Needs, "\n"); !strings.Contains(needs, "25h0m0s without an attempt") {
+		t.Error(needs)
+	}
+	f.claims.Idle = 0
+	unknown := f.road(&Report{})
+	closed(t, &Gate{Blocks: unknown.Legs[0].Refuses}, "idle")
+	closed(t, &Gate{Open: true, Blocks: unknown.Legs[1].Refuses})
+	closed(t, &Gate{Blocks: unknown.Legs[2].Refuses}, "idle")
+}
+
+// TestGateSaysWhetherAnOldClientWasEverSeen: markers prove that the watch sees
+// these names, and not that old clients use them.
+func TestGateSaysWhetherAnOldClientWasEverSeen(t *testing.T) {
+	f := orderly(migrate.Dual)
+	for _, c := range []struct {
+		touch *Touch
+		want  string
+	}{{nil, "no act of an old client was ever seen"}, {&Touch{At: judged.Add(-2 * time.Hour), What: "lost", Who: "10.0.0.1:1"}, "at 10.0.0.1:1 (lost)"}} {
+		f.sighting.LastFailed = c.touch
+		g := judge(f, migrate.Sealed)
+		found := false
+		for _, e := range g.Evidence {
+			found = found || e.Rule == "seen" && strings.Contains(e.Detail, c.want)
+		}
+		if !found || !g.Open {
+			t.Errorf("it should say %q: %+v", c.want, g)
 		}
 	}
 }
@@ -115,11 +168,27 @@ var disorders = map[string]disorder{
 		f.server.cluster, f.server.shards = true, 1
 		f.survey.Unslotted.add("a}b")
 	}, []string{"slot"}},
-	"nobody watches":               {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
-	"a watcher that left":          {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(-16 * time.Second) }, []string{"window"}},
-	"a look in the future":         {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) }, []string{"window"}},
-	"a window too short":           {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
-	"a window of the phase before": {migrate.Sealed, migrate.Modern, func(f *facts) { f.record.Since = judged.Add(-needed) }, []string{"window"}},
+	"nobody watches":                          {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
+	"a watcher that left":                     {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(-16 * time.Second) }, []string{"window"}},
+	"a look in the future":                    {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) }, []string{"window"}},
+	"a window too short":                      {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
+	"a window of the phase before":            {migrate.Sealed, migrate.Modern, func(f *facts) { f.record.Since = judged.Add(-needed) }, []string{"window"}},
+	"nobody says how long old clients pause":  {migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle = 0 }, []string{"idle"}},
+	"nor at the last gate":                    {migrate.Modern, migrate.Clean, func(f *facts) { f.claims.Idle = 0 }, []string{"idle"}},
+	"a nightly client and a window of a day":  {migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle = time.Hour + time.Millisecond }, []string{"window"}},
+	"a nightly client at the last gate":       {migrate.Modern, migrate.Clean, func(f *facts) { f.claims.Idle = time.Hour + time.Millisecond }, []string{"window"}},
+	"a pause that was seen and is no claim":   {migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle, f.sighting.Pause = 0, pause(time.Minute) }, []string{"idle"}},
+	"a longer pause than the window was seen": {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Pause = pause(2 * time.Hour) }, []string{"window"}},
+	"an act of a nightly client": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.claims.Idle = time.Hour
+		f.sighting.Keys = []SightedKey{{Key: "k", LastFailed: &Touch{At: judged.Add(-59 * time.Minute), What: "lost"}}}
+	}, []string{"old-clients"}},
+	"a window that ended long ago": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.sighting.QuietUntil = map[Watch]time.Time{WatchStats: judged.Add(-16 * time.Second)}
+	}, []string{"window"}},
+	"a window of MONITOR without markers": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.sighting.Quiet, f.sighting.Missing = nil, map[Watch]string{WatchMonitor: "no right to GET"}
+	}, []string{"window"}},
 	"counts alone where nobody sends SETNX": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.dialect = dialect.SetDel()
 		f.record.Dialect = "SetDel"

@@ -18,6 +18,52 @@ const watchFresh = 15 * time.Second
 // old client may hold one, or be about to write one, of which nothing was seen.
 func windowFor(f migrate.Fleet) time.Duration { return f.Greatest.Time + f.Job.Time + f.Spread.Time }
 
+// Quiet is not gone: a window by windowFor says that no old client is in an
+// attempt. Whether one comes back tomorrow night it does not say. So where an old
+// client that comes back would be shut out, or would meet nobody who shuts it
+// out, the window also is as long as old clients pause between two attempts.
+func asksIdle(to migrate.Phase) bool { return to == migrate.Sealed || to == migrate.Clean }
+
+// idle is the longest pause between two attempts of an old client: what is
+// claimed, and no less than what was seen on a key. What was seen alone proves
+// nothing of who pauses for longer.
+func (f *facts) idle() migrate.Known {
+	claimed, seen := f.claims.Idle, f.sighting.Pause
+	switch {
+	case claimed == 0:
+		return migrate.Known{}
+	case proves(seen) && seen.Time > claimed:
+		return measured(seen)
+	}
+	return migrate.Known{Time: claimed, Source: migrate.Claimed}
+}
+
+// windowTo is the window before a step to a phase, and how it comes about.
+func (f *facts) windowTo(to migrate.Phase, fleet migrate.Fleet) (need time.Duration, formula string) {
+	need = windowFor(fleet)
+	formula = fmt.Sprintf("greatest lease %v + longest job %v + spread %v", fleet.Greatest.Time, fleet.Job.Time, fleet.Spread.Time)
+	if idle := f.idle(); asksIdle(to) && idle.Time > need {
+		return idle.Time, fmt.Sprintf("longest pause between two attempts of an old client %v", idle)
+	}
+	return need, formula
+}
+
+// askIdle asks how long old clients pause.
+func (b *builder) askIdle() {
+	seen := ""
+	if p := b.sighting.Pause; p.Known() {
+		seen = fmt.Sprintf("; %v was seen on a key, and who pauses for longer was not seen", p.Time.Round(time.Millisecond))
+	}
+	switch idle := b.idle(); idle.Source {
+	case migrate.Unknown:
+		b.block("idle", "the longest pause between two attempts of an old client is not known: say it by --idle (24h where a job runs each night, and the longest of all schedules counts)%s", seen)
+	case migrate.Claimed:
+		b.claim("idle", "the longest pause between two attempts of an old client: %v%s", idle.Time, seen)
+	default:
+		b.noteAt(b.sighting.Pause.At, "idle", "the longest pause between two attempts of an old client: %v, which was seen on a key; claimed were %v", idle.Time, b.claims.Idle)
+	}
+}
+
 // provers are the ways of watching that can prove a quiet window in a dialect. Calls of SETNX and GETSET tell
 // only of who begins with a SETNX.
 func provers(d dialect.Dialect) []Watch {
@@ -31,16 +77,18 @@ func provers(d dialect.Dialect) []Watch {
 // and the watcher's own.
 func (b *builder) window(to migrate.Phase) {
 	fleet, _ := b.fleet()
-	need := windowFor(fleet)
+	need, formula := b.windowTo(to, fleet)
 	if fleet.Job.Source == migrate.Unknown || fleet.Greatest.Source == migrate.Unknown {
 		b.block("window", "how long to watch is not known without the old clients' longest lease and job: say them by --lease and --job")
 		return
 	}
-	formula := fmt.Sprintf("greatest lease %v + longest job %v + spread %v", fleet.Greatest.Time, fleet.Job.Time, fleet.Spread.Time)
 	b.lastTouches(need)
 	if b.claims.Gone {
 		b.claim("window", "no old client runs any more, and none held a lock within %v (%s)", need, formula)
 		return
+	}
+	if asksIdle(to) {
+		b.askIdle()
 	}
 	quiet, by, why := b.quiet(to)
 	s := b.sighting
@@ -57,8 +105,11 @@ func (b *builder) window(to migrate.Phase) {
 		b.blockFor(need, "window", "nothing proves that no old client tries for a lock: %s; or say by --gone that none runs any more", why)
 	case quiet < need:
 		b.blockFor(need-quiet, "window", "no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left", quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond))
+	case b.now.Sub(s.until(by)) > watchFresh:
+		b.blockFor(watchFresh, "window", "by %s the watcher has seen nothing for %v, though it goes on: its lines come late, or not at all; the window ends there", by, b.now.Sub(s.until(by)).Round(time.Second))
 	default:
-		b.noteAt(s.Until.Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
+		b.everSeen()
+		b.noteAt(s.until(by).Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
 	}
 }
 
@@ -75,14 +126,26 @@ func (b *builder) quiet(to migrate.Phase) (longest time.Duration, by Watch, why 
 			longest, by = q, w
 		}
 	}
-	if to > migrate.Sealed {
-		longest = min(longest, max(0, b.sighting.Until.Sub(b.record.Since)))
+	if to > migrate.Sealed && by != "" {
+		longest = min(longest, max(0, b.sighting.until(by).Sub(b.record.Since)))
 	}
 	if by == "" && len(missing) == 0 {
 		missing = append(missing, "the watcher has only just begun")
 	}
 	slices.Sort(missing)
 	return longest, by, strings.Join(missing, "; ")
+}
+
+// everSeen says whether the watch ever saw an old client. A marker proves that
+// the watch sees this database and these names. It does not prove that old
+// clients use them.
+func (b *builder) everSeen() {
+	s := b.sighting
+	if t := later(s.LastWrite, s.LastFailed); t != nil {
+		b.noteAt(t.At, "seen", "an old client was seen here last%s (%s)", by(t.Who), t.What)
+		return
+	}
+	b.note("seen", "no act of an old client was ever seen by who watches: make sure that old clients use this server, this database and this namespace, or the window says nothing of them")
 }
 
 // lastTouches names who was seen last on each key, and blocks for those of within the window, whoever

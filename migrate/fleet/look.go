@@ -100,7 +100,7 @@ func open(pool *redis.Pool, o Options) (*desk, error) {
 	}
 	for name, d := range map[string]time.Duration{
 		"Lease": o.Claims.Lease, "Greatest": o.Claims.Greatest, "Spread": dialect.Bound(o.Claims.Spread), "Gap": dialect.Bound(o.Claims.Gap),
-		"Behind": dialect.Bound(o.Claims.Behind), "Ahead": dialect.Bound(o.Claims.Ahead), "Job": o.Claims.Job,
+		"Behind": dialect.Bound(o.Claims.Behind), "Ahead": dialect.Bound(o.Claims.Ahead), "Job": o.Claims.Job, "Idle": o.Claims.Idle,
 	} {
 		if d < 0 || d > record.LongestTime {
 			return nil, fmt.Errorf("migrate: Options.Claims.%s is %v; it must be positive and plausible", name, d)
@@ -233,14 +233,11 @@ func (d *desk) serverNow(ctx context.Context) (time.Time, error) {
 }
 
 func timeOf(value any, err error) (time.Time, error) {
-	t, err := redis.Int64s(value, err)
+	sec, usec, err := wire.Clock(value, err)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if len(t) != 2 {
-		return time.Time{}, errors.New("TIME answers in another form than Redis does")
-	}
-	return time.Unix(t[0], t[1]*1000).UTC(), nil
+	return time.Unix(sec, usec*1000).UTC(), nil
 }
 
 // dialect is the one given, else the one recorded.

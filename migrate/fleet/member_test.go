@@ -429,7 +429,7 @@ func TestWhatTheScriptsSaidIsPublishedAndTriedAgain(t *testing.T) {
 
 func TestBadConfigurationsOfAMemberAreNamed(t *testing.T) {
 	for words, cfg := range map[string]migrate.MemberConfig{
-		"namespace": {Namespace: "a:b"}, "Every": {Every: time.Millisecond}, "Name": {Name: "\xff"},
+		"namespace": {Namespace: "a\n"}, "Every": {Every: time.Millisecond}, "Name": {Name: "\xff"},
 	} {
 		_, err := migrate.Join(bg, nil, cfg)
 		says(t, err, words)

@@ -37,6 +37,11 @@ type ObserverConfig struct {
 	// Lease is what all old clients add to their clocks, if they all have the same. Defaults to a guess.
 	Lease time.Duration
 
+	// Idle is the longest pause between two attempts of one old client. What is
+	// found of their clocks counts as measured after a window of that length, and
+	// never without it.
+	Idle time.Duration
+
 	// Monitor watches every command, without a break. It costs the server much of its
 	// throughput, and is for dialects and servers of which counts of SETNX and GETSET prove nothing.
 	Monitor bool
@@ -138,7 +143,7 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
-		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease},
+		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease, Idle: o.cfg.Idle},
 		Timeout:   o.cfg.Timeout,
 		Clock:     o.cfg.Clock,
 		Seen:      seen,
@@ -211,8 +216,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
 		Format: sightingFormat, Observer: observer, From: e.From, Until: e.Until,
-		Quiet: map[Watch]time.Duration{}, Missing: map[Watch]string{},
-		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold),
+		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}
@@ -220,19 +224,12 @@ func sighted(observer string, r *audit.Result) Sighting {
 		// In a form that nobody named. It is shown, since it cuts the window.
 		s.LastFailed = call
 	}
-	for source, way := range map[census.Source]Watch{census.SourceStats: WatchStats, census.SourceMonitor: WatchMonitor} {
-		if missing := e.Covered(source).Missing; missing != "" {
-			s.Missing[way] = missing
-		} else if _, quiet := e.Quiet(source); quiet > 0 {
-			// The server's time, and no more than the observer's own.
-			s.Quiet[way] = min(quiet, e.Covered(source).Elapsed)
-		}
-	}
+	s.seeQuiet(e)
 	s.seeClocks(e)
 	if e.Spread.Sound() {
 		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(spreadBasis(e)), At: e.Until}
 	}
-	if e.Spread.Proved > 0 && len(e.Spread.Contradicted) == 0 {
+	if e.Spread.Proved > 0 {
 		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(census.Measured), At: e.Until}
 	}
 	for _, k := range e.Keys {

@@ -66,7 +66,7 @@ func TestAWatchedWindowOpensTheGateAndAGapInWatchingClosesIt(t *testing.T) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
 		o := f.options(Options{})
-		o.Claims.Gone = false
+		o.Claims.Gone, o.Claims.Idle = false, needed
 		gate := func(want ...string) {
 			t.Helper()
 			r, err := Advance(bg, f.w.Pool(), o)
@@ -159,7 +159,7 @@ func TestWhatIsInferredOpensNoGate(t *testing.T) {
 		guesses := watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
 			e.SmallestLease = census.Span{Value: 55 * time.Second, Basis: census.Inferred}
 			e.GreatestLease = census.Span{Value: 90 * time.Second, Basis: census.Inferred}
-			e.Spread = offset.Spread{Guaranteed: 2 * time.Second}
+			e.Spread = census.Spread{Guaranteed: 2 * time.Second}
 			e.LongestHold = census.Span{Value: time.Second, Basis: census.Measured}
 		})
 		f.observe("o", guesses)
@@ -198,7 +198,7 @@ func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
 	} {
 		s := sighted("o", watched(judged, judged, func(e *census.Evidence) {
 			e.SmallestLease, e.GreatestLease = census.Span{Value: time.Minute, Basis: census.Given}, census.Span{Value: time.Minute, Basis: basis}
-			e.Spread = offset.Spread{Guaranteed: time.Second}
+			e.Spread = census.Spread{Guaranteed: time.Second}
 		}))
 		if s.Spread.Basis != string(want) {
 			t.Errorf("by a lease that is %q the spread is %q", basis, s.Spread.Basis)

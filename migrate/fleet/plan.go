@@ -27,7 +27,10 @@ type Leg struct {
 type Road struct {
 	Report *Report
 	Fleet  migrate.Fleet
-	Legs   []Leg
+	// Idle is the longest pause between two attempts of an old client; unknown where
+	// nobody claims it.
+	Idle migrate.Known
+	Legs []Leg
 	// Wait is the sum of the legs'.
 	Wait time.Duration
 }
@@ -50,7 +53,7 @@ func Plan(ctx context.Context, pool *redis.Pool, o Options) (*Road, error) {
 // road is pure.
 func (f *facts) road(r *Report) *Road {
 	fleet, _ := f.fleet()
-	road := &Road{Report: r, Fleet: fleet}
+	road := &Road{Report: r, Fleet: fleet, Idle: f.idle()}
 	from := f.record.Phase
 	if !f.record.exists() {
 		road.Legs = append(road.Legs, Leg{From: migrate.NoPhase, To: migrate.Observe, Needs: []string{"getsetlock migrate init writes the record; programs that join begin to act by it"}, Refuses: f.initRefuses()})
@@ -85,7 +88,11 @@ func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 		l.Refuses, l.Evidence = gate.Blocks, gate.Evidence
 	}
 	every := fmt.Sprintf("every member acts by %v, and no lease of an earlier phase runs (at most %v)", from, f.longestTTL())
-	window := fmt.Sprintf("%v without an attempt of an old client, watched by status --watch", windowFor(fleet))
+	need, formula := f.windowTo(l.To, fleet)
+	window := fmt.Sprintf("%v without an attempt of an old client (%s), watched by status --watch", need, formula)
+	if asksIdle(l.To) && f.idle().Source == migrate.Unknown {
+		window += ", and longer if an old client pauses for longer between two attempts: say how long by --idle"
+	}
 	switch l.To {
 	case migrate.Dual:
 		l.Needs = []string{every, "every member has run its scripts on its probe key", "the old clients' smallest lease, clock spread, longest attempt and longest job are known"}
@@ -94,10 +101,10 @@ func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 		if l.To == migrate.Sealed {
 			l.Needs = append(l.Needs, "before it: the last old client is stopped; from it on they wait and give up")
 		}
-		l.Wait += windowFor(fleet)
+		l.Wait += need
 	case migrate.Clean:
 		l.Needs = []string{every, window, "it is final: tombstones are deleted and old clients are not kept out any more"}
-		l.Wait += windowFor(fleet)
+		l.Wait += need
 	}
 	return l
 }
@@ -125,7 +132,7 @@ func lasting(all []Finding) []Finding {
 	var out []Finding
 	for _, b := range all {
 		switch b.Rule {
-		case "eviction", "slot", "dialect", "lease-rule", "getset-first", "guards", "namespace", "members", "vanished", "claim", "behind", "ahead":
+		case "eviction", "slot", "dialect", "lease-rule", "getset-first", "guards", "namespace", "members", "vanished", "claim", "behind", "ahead", "idle":
 			out = append(out, b)
 		}
 	}

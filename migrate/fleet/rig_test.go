@@ -59,7 +59,7 @@ func (f *fleet) options(o Options) Options {
 		f.operator = f.w.Clock(redistest.Skew{})
 	}
 	o.Clock = f.operator
-	o.Claims = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
+	o.Claims = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Idle: time.Minute, Gone: true}
 	return o
 }
 

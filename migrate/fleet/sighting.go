@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,11 +48,14 @@ type Sighting struct {
 	From     time.Time `json:"from"`     // since when that one has watched, by the server's clock
 	Until    time.Time `json:"until"`    // its last look
 
-	// Quiet is for how long up to Until nobody tried for an old lock, by each source that can prove it: the
-	// lesser of the server's time and the observer's own, without a hole. Missing says why a
-	// source proves nothing.
-	Quiet   map[Watch]time.Duration `json:"quiet_ns"`
-	Missing map[Watch]string        `json:"missing,omitempty"`
+	// Quiet is for how long nobody tried for an old lock, by each source that can
+	// prove it: the lesser of the server's time and the observer's own, without a
+	// hole. QuietUntil is where it ends: by MONITOR at the youngest marker that came
+	// back, else at the last look. A source that is not named there ends at Until.
+	// Missing says why a source proves nothing.
+	Quiet      map[Watch]time.Duration `json:"quiet_ns"`
+	QuietUntil map[Watch]time.Time     `json:"quiet_until,omitempty"`
+	Missing    map[Watch]string        `json:"missing,omitempty"`
 
 	// What follows is gathered from all observers since the evidence was last begun anew.
 	Lease    Fact `json:"smallest_lease"`
@@ -60,6 +64,7 @@ type Sighting struct {
 	Proved   Fact `json:"spread_proved"` // their clocks were at least so far apart
 	Gap      Fact `json:"longest_gap"`
 	Job      Fact `json:"longest_hold"`
+	Pause    Fact `json:"longest_pause"` // between two attempts on one key
 
 	// Server is the run id of the server by whose clock the next four were seen.
 	// Under another one they say nothing.
@@ -83,6 +88,28 @@ type Sighting struct {
 	DoubleGrants int64    `json:"double_grants"`
 	GetsetFirst  []string `json:"getset_first,omitempty"` // addresses, sorted
 	Mixed        []string `json:"mixed,omitempty"`        // keys written in more than one dialect, sorted
+}
+
+// seeQuiet adds the windows that a watch proves.
+func (s *Sighting) seeQuiet(e *census.Evidence) {
+	s.Quiet, s.QuietUntil, s.Missing = map[Watch]time.Duration{}, map[Watch]time.Time{}, map[Watch]string{}
+	for source, way := range map[census.Source]Watch{census.SourceStats: WatchStats, census.SourceMonitor: WatchMonitor} {
+		c := e.Covered(source)
+		if missing := cmp.Or(c.Missing, c.Unproved); missing != "" {
+			s.Missing[way] = missing
+		} else if from, quiet := e.Quiet(source); quiet > 0 {
+			// The server's time, and no more than the observer's own.
+			s.Quiet[way], s.QuietUntil[way] = min(quiet, c.Elapsed), from.Add(quiet)
+		}
+	}
+}
+
+// until is where a window ends.
+func (s *Sighting) until(w Watch) time.Time {
+	if at, ok := s.QuietUntil[w]; ok {
+		return at
+	}
+	return s.Until
 }
 
 // seeClocks adds what a watch found of old clients' clocks against the clock of
@@ -148,6 +175,7 @@ func (s Sighting) with(before Sighting) Sighting {
 	s.Greatest, s.Spread = greater(s.Greatest, before.Greatest), greater(s.Spread, before.Spread)
 	s.Proved = greater(s.Proved, before.Proved)
 	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)
+	s.Pause = greater(s.Pause, before.Pause)
 	s.clocksWith(before)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
 	s.DoubleGrants = max(s.DoubleGrants, before.DoubleGrants)

@@ -151,7 +151,7 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 			if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
 				return err
 			}
-			if i == 1 { // the others have been seen by the first pattern
+			if i > 0 { // the others have been seen by the first pattern
 				keys = slices.DeleteFunc(keys, func(k string) bool { return strings.Contains(k, s.namespace) })
 			}
 			if err := fn(ctx, keys); err != nil {
@@ -192,7 +192,7 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 	var cmds []wire.Command
 	var asked []string
 	for _, key := range keys {
-		if ns, ok := strings.CutPrefix(key, record.Prefix); ok {
+		if ns, ok := record.NamespaceOf(key); ok {
 			s.out.records[ns] = true
 		} else if last, ok := s.wanted(key); ok {
 			asked = append(asked, key)

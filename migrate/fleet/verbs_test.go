@@ -140,8 +140,36 @@ func TestAnOverlappingNamespaceIsRefused(t *testing.T) {
 		if r := f.init(Options{Namespace: "tills"}); !r.Moved {
 			t.Error(r.Gate.Blocks)
 		}
-		_, err := doInit(bg, f, Options{Namespace: "a:b"})
-		says(t, err, "without colons")
+		_, err := doInit(bg, f, Options{Namespace: "a\n"})
+		says(t, err, "only printable characters")
+	})
+}
+
+// TestNamespaceOfAColonHasMembersOfItsOwn: "a" and "a:b" have keys of which
+// none begins as the other's do, and a lock's key is within the namespace by
+// its own bytes.
+func TestNamespaceOfAColonHasMembersOfItsOwn(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		const namespace = "{cart}:"
+		if r := f.init(Options{Namespace: namespace}); !r.Moved {
+			t.Fatal(r.Gate.Blocks)
+		}
+		m := f.join(migrate.MemberConfig{Namespace: namespace})
+		if !m.Covers("{cart}:7") || m.Covers("cart:7") {
+			t.Error("the namespace is not taken literally")
+		}
+		stranger := migrate.MemberState{ID: "you", Seen: f.w.ServerNow()}.String()
+		f.w.Mini.HSet(record.RosterKey(namespace+":b"), "you", stranger)
+		if !f.w.Mini.Exists("gsl:phase:%7Bcart%7D%3A") {
+			t.Errorf("no record of that name among %q", f.w.Mini.Keys())
+		}
+		r, err := Status(bg, f.w.Pool(), f.options(Options{Namespace: namespace}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Members) != 1 || r.Members[0].ID != m.ID() {
+			t.Errorf("members %+v", r.Members)
+		}
 	})
 }
 

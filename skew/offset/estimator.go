@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// DefaultRate is the greatest rate error assumed of a clock where none is given, in parts per million:
+// defaultRate is the greatest rate error assumed of a clock where none is given, in parts per million:
 // what ntpd slews by at most. Free-running quartz stays below 30.
-const DefaultRate = 500
+const defaultRate = 500
 
 // Estimator bounds the offset of one writer's clock from the writes seen at one address. Its memory is
 // constant, its answers are intervals that hold while its assumptions do; where they cannot all hold it
@@ -31,6 +31,7 @@ type Estimator struct {
 type run struct {
 	track *track
 	last  int64
+	count int // of its writes
 }
 
 const (
@@ -39,10 +40,10 @@ const (
 )
 
 // newEstimator starts without knowledge. ppm is the greatest rate error of the client's clock against
-// the server's, in parts per million; zero takes DefaultRate.
+// the server's, in parts per million; zero takes defaultRate.
 func newEstimator(ppm float64) (*Estimator, error) {
 	if ppm == 0 {
-		ppm = DefaultRate
+		ppm = defaultRate
 	}
 	if !(ppm > 0 && ppm <= 500_000) {
 		return nil, impossible("ppm", ppm, "more than 0 and at most 500000")
@@ -91,12 +92,13 @@ func (e *Estimator) extend(t *track, key string, low bound, high *bound) {
 	t.keys.add(key)
 	if n := len(e.runs); n > 0 && e.runs[n-1].track == t {
 		e.runs[n-1].last = t.last
+		e.runs[n-1].count++
 		return
 	}
 	if len(e.runs) == mostRuns {
 		e.runs = append(e.runs[:0], e.runs[1:]...)
 	}
-	e.runs = append(e.runs, run{t, low.at})
+	e.runs = append(e.runs, run{t, low.at, 1})
 }
 
 // begin starts a new track. If the lower bound broke with the old ones, the upper one may be measured
@@ -221,9 +223,10 @@ func (e *Estimator) newest() *track {
 	return e.runs[len(e.runs)-1].track
 }
 
+// runsOf counts the runs of a track. A late write between two of them makes no two.
 func (e *Estimator) runsOf(t *track) int {
 	n := 0
-	for _, r := range e.runs {
+	for _, r := range e.lasting() {
 		if r.track == t {
 			n++
 		}

@@ -45,56 +45,6 @@ func (f *Fleet) names() []string {
 	return out
 }
 
-// Spread is what is known of the fleet's greatest clock less its smallest at one instant.
-type Spread struct {
-	// Proved: it is at least this much. Raise the alarm by it.
-	Proved time.Duration
-	// Guaranteed: it is at most this much, NoHigh where a writer's clock is not bounded or nobody wrote.
-	// Feed the law and the gates with it. It speaks of the writers seen; of others nobody can.
-	Guaranteed time.Duration
-	// Contradicted names the writers for which an assumption is broken, sorted. While there are any,
-	// Guaranteed is not: a lease may be wrong, a clock may step again.
-	Contradicted []string
-	// Unbounded names the writers for which an end is missing, sorted.
-	Unbounded []string
-}
-
-// Sound reports that Guaranteed is a guarantee.
-func (s Spread) Sound() bool {
-	return len(s.Contradicted) == 0 && s.Guaranteed != NoHigh
-}
-
-// Spread judges the fleet at an instant of the server's clock, the last write's if in doubt: intervals
-// widen with distance by the greatest rate. Writers whose tracks contradict count with all of them.
-func (f *Fleet) Spread(at time.Time) Spread {
-	s := Spread{Guaranteed: NoHigh}
-	var lows, highs []time.Duration
-	for _, name := range f.names() {
-		e := f.writers[name]
-		if len(e.tracks) == 0 && e.free.count == 0 {
-			continue
-		}
-		i := e.Offset(at)
-		if len(e.Contradictions()) > 0 {
-			s.Contradicted = append(s.Contradicted, name)
-		}
-		if !i.Bounded() {
-			s.Unbounded = append(s.Unbounded, name)
-		}
-		lows, highs = append(lows, i.Low), append(highs, i.High)
-	}
-	if len(lows) == 0 {
-		return s
-	}
-	if top, bottom := slices.Max(lows), slices.Min(highs); top != NoLow && bottom != NoHigh && top > bottom {
-		s.Proved = top - bottom
-	}
-	if len(s.Unbounded) == 0 {
-		s.Guaranteed = slices.Max(highs) - slices.Min(lows)
-	}
-	return s
-}
-
 // Named is a contradiction and whose it is.
 type Named struct {
 	Writer string // empty where it is the server's
@@ -143,7 +93,7 @@ func (f *Fleet) together(all []Named) (Contradiction, bool) {
 		}
 	}
 	for name, e := range f.writers {
-		if !made[name] && e.spans(all[0].From, all[0].Until) {
+		if !made[name] && e.spans(all[0].between) {
 			return Contradiction{}, false
 		}
 	}
@@ -151,12 +101,12 @@ func (f *Fleet) together(all []Named) (Contradiction, bool) {
 	return joint, len(made) > 1
 }
 
-// spans reports writes before and after.
-func (e *Estimator) spans(from, until time.Time) bool {
+// spans reports writes that were executed before and after.
+func (e *Estimator) spans(between [2]int64) bool {
 	before, after := false, false
 	for _, t := range e.tracks {
-		before = before || t.first <= from.UnixNano()
-		after = after || t.last >= until.UnixNano()
+		before = before || t.first <= between[0]
+		after = after || t.last >= between[1]
 	}
 	return before && after
 }

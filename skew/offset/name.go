@@ -14,6 +14,10 @@ const (
 	// Step: from one write on, all fit another offset, and none goes back and forth. A fast slew looks
 	// the same.
 	Step ContradictionKind = "step"
+	// LateWrite: one write alone fits an earlier offset than those before and after
+	// it. It was executed longer after its clock reading than was assumed; or the
+	// clock was back for that one write.
+	LateWrite ContradictionKind = "late_write"
 	// TwoProcesses: writes fit two offsets by turns, or jump to and fro three times in a row. The second is how it
 	// looks where the two wait for one connection so long that the command before a write tells nothing.
 	TwoProcesses ContradictionKind = "two_processes"
@@ -31,10 +35,15 @@ type Contradiction struct {
 	// From and Until are the server's instants between which it happened, or the first and last write
 	// that show it.
 	From, Until time.Time
-	// By is how far the offset moved (Step), the two clocks are apart (TwoProcesses: later less
+	// By is how far the offset moved (Step), how much later than assumed the write
+	// was (LateWrite), the two clocks are apart (TwoProcesses: later less
 	// earlier), the real lease is from the given one, or from the other in use (WrongLease), and how
 	// far the server moved (ServerStepped).
 	By Interval
+	// between are the executions of the last write before a step and of the first
+	// one after it, by the server's clock in ns. The clock may have been read, and
+	// have stepped, long before.
+	between [2]int64
 }
 
 // String is one sentence part, for a report.
@@ -42,6 +51,7 @@ func (c Contradiction) String() string {
 	what := map[ContradictionKind]string{
 		Step: "clock stepped by", TwoProcesses: "two processes, whose clocks differ by",
 		WrongLease: "lease is off by", ServerStepped: "server's clock stepped by",
+		LateWrite: "one write was late, or its clock back for that write alone, by",
 	}[c.Kind]
 	return fmt.Sprintf("%s %v, between %s and %s", what, c.By,
 		c.From.UTC().Format(time.RFC3339Nano), c.Until.UTC().Format(time.RFC3339Nano))
@@ -52,6 +62,7 @@ func (c Contradiction) String() string {
 // where there are many.
 func (e *Estimator) Contradictions() []Contradiction {
 	out := append([]Contradiction(nil), e.backs...)
+	out = append(out, e.late()...)
 	out = append(out, toAndFro(e.steps())...)
 	out = append(out, e.turns()...)
 	if c, ok := e.freeDisagrees(); ok {
@@ -60,29 +71,83 @@ func (e *Estimator) Contradictions() []Contradiction {
 	return out
 }
 
+// isLate reports that a run is one write that fits an earlier offset than the
+// track on both its sides. Three that fit the same earlier offset are another
+// clock's.
+func (e *Estimator) isLate(i int) bool {
+	if i == 0 || i+1 >= len(e.runs) {
+		return false
+	}
+	before, t := e.runs[i-1].track, e.runs[i].track
+	if e.runs[i+1].track != before || e.runs[i].count > 1 || t.count >= leastJumps || !t.hasHigh || !before.hasLow {
+		return false
+	}
+	return t.high.offset < before.at(e.ppm, t.high.at).Low
+}
+
+// late are the writes that came later than was assumed.
+func (e *Estimator) late() []Contradiction {
+	var out []Contradiction
+	for i := range e.runs {
+		if !e.isLate(i) {
+			continue
+		}
+		t := e.runs[i].track
+		by := e.runs[i-1].track.at(e.ppm, t.high.at).minus(Interval{NoLow, t.high.offset})
+		out = append(out, Contradiction{
+			Kind: LateWrite, From: time.Unix(0, t.high.at).UTC(), Until: time.Unix(0, t.first).UTC(), By: by,
+		})
+	}
+	return out
+}
+
+// lasting are the runs but for late writes, which begin no track that lasts.
+func (e *Estimator) lasting() []run {
+	var out []run
+	for i, r := range e.runs {
+		switch n := len(out); {
+		case e.isLate(i):
+		case n > 0 && out[n-1].track == r.track:
+			out[n-1].last = r.last
+		default:
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // steps are the changes from one track to the next where not both come back.
 func (e *Estimator) steps() []jump {
 	var out []jump
-	for i := 1; i < len(e.runs); i++ {
-		before, after := e.runs[i-1].track, e.runs[i].track
+	runs := e.lasting()
+	for i := 1; i < len(runs); i++ {
+		before, after := runs[i-1].track, runs[i].track
 		if e.byTurns(before, after) {
 			continue
 		}
-		from, until := e.runs[i-1].last, e.runs[i].last
+		from, until := runs[i-1].last, runs[i].last
 		if e.runsOf(after) == 1 {
 			from, until = after.after, after.first
 		}
 		// Where the server was set back, the last write before is dated later than the first after.
-		end := max(until, e.runs[i-1].last)
+		end := max(until, runs[i-1].last)
 		by := after.at(e.ppm, until).minus(before.before(e.ppm, from, end))
 		from, until = min(from, until), end
 		out = append(out, jump{
-			Contradiction{Kind: Step, From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(), By: by},
+			Contradiction{Kind: Step, From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(), By: by, between: e.between(runs[i-1], runs[i])},
 			// Which way it went is asked of all that is known of both tracks; how far, of less.
 			direction(after.at(e.ppm, end).minus(before.at(e.ppm, end))),
 		})
 	}
 	return out
+}
+
+// between are the executions on both sides of a step.
+func (e *Estimator) between(before, after run) [2]int64 {
+	if e.runsOf(after.track) == 1 {
+		return [2]int64{before.last, after.track.first}
+	}
+	return [2]int64{before.last, after.last}
 }
 
 // jump is a step, and which way: 1 forwards, −1 back, 0 not known.

@@ -241,9 +241,9 @@ func TestJumpsToAndFroAreTwoProcesses(t *testing.T) {
 		{nil, nil},
 		{[]Contradiction{to, fro}, []Contradiction{to, fro}},
 		{[]Contradiction{to, third, to}, []Contradiction{to, third, to}},
-		{[]Contradiction{to, fro, third}, []Contradiction{{TwoProcesses, at(0), at(3), Interval{2500 * ms, 2800 * ms}}}},
-		{[]Contradiction{fro, to, fro, third}, []Contradiction{{TwoProcesses, at(1), at(3), Interval{-2800 * ms, -2500 * ms}}}},
-		{[]Contradiction{third, to, fro, third, third, away}, []Contradiction{third, {TwoProcesses, at(0), at(3), Interval{2500 * ms, 2800 * ms}}, third, away}},
+		{[]Contradiction{to, fro, third}, []Contradiction{{Kind: TwoProcesses, From: at(0), Until: at(3), By: Interval{2500 * ms, 2800 * ms}}}},
+		{[]Contradiction{fro, to, fro, third}, []Contradiction{{Kind: TwoProcesses, From: at(1), Until: at(3), By: Interval{-2800 * ms, -2500 * ms}}}},
+		{[]Contradiction{third, to, fro, third, third, away}, []Contradiction{third, {Kind: TwoProcesses, From: at(0), Until: at(3), By: Interval{2500 * ms, 2800 * ms}}, third, away}},
 	} {
 		if got := toAndFro(jumps(c.steps)); !slices.Equal(got, c.want) {
 			t.Errorf("%v\nbecome %v\nwant %v", c.steps, got, c.want)

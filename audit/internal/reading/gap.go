@@ -21,6 +21,8 @@ const OfRun = "run"
 const (
 	Missing = "missing"
 	Noted   = "note"
+	// Unproved: the source works, and its markers do not come back.
+	Unproved = "unproved"
 )
 
 // GapOf is the event of a source's hole: the other half of blind.

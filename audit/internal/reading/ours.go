@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
@@ -16,9 +17,12 @@ import (
 // PX, and an old client's ends with it.
 
 // MarkOfOurs reports that a getsetlock client left a token of its own on M, the
-// key beside an old one. No old client writes there, and a dialect of bare
+// key beside an old one, or that it left the old key to old clients. No old client writes there, and a dialect of bare
 // tokens reads any text as one of its own.
 func MarkOfOurs(key, value string) bool {
+	if _, left := polite.Token(value); left {
+		return strings.HasSuffix(key, ":gsl")
+	}
 	token, _, blank := strings.Cut(value, " ")
 	return scope.IsToken(token) && (blank && strings.HasSuffix(key, ":gsl") || len(scope.OldKeys(key)) > 0)
 }

@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,4 +43,23 @@ func Bounded[T any](list []T, most int) []T {
 		return list
 	}
 	return append(list[:0], list[len(list)-most+1:]...)
+}
+
+// KeySpellings are the spellings that clients of these dialects give their keys,
+// each once. Where no dialect was named, each spelling is possible.
+func KeySpellings(named []dialect.Dialect) []dialect.Encoding {
+	if len(named) == 0 {
+		return []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}
+	}
+	var out []dialect.Encoding
+	for _, d := range named {
+		e := d.KeyEncoding
+		if e != dialect.JDK && e != dialect.JSON {
+			e = dialect.Plain
+		}
+		if !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out
 }

@@ -93,7 +93,7 @@ func (f *Fleet) Join(p Protocol, skew redistest.Skew) *Member {
 	m := &Member{f: f, protocol: p, Clock: f.World.Clock(skew), trust: f.World.Clock(skew), wire: f.World.Wire()}
 	var backend lock.Backend
 	var err error
-	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL}
+	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL, Politeness: -1} // a gap is no matter of clocks
 	terms := dialect.Terms{Lease: f.Lease, Behind: f.Behind}
 	switch p {
 	case Verbatim:

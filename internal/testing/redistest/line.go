@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // line is one connection through a wire. Three goroutines serve it: receive takes commands from the
@@ -13,7 +14,8 @@ type line struct {
 	wire   *Wire
 	client net.Conn // the far end of the client's connection
 	server net.Conn
-	mute   bool          // swallow everything; set before start or by forward
+	mute   atomic.Bool   // swallow what the client sends
+	deaf   atomic.Bool   // swallow what the server sends
 	done   chan struct{} // closed by cut
 	left   chan struct{} // closed when the client sends no more
 	once   sync.Once
@@ -121,7 +123,7 @@ func (l *line) forward() {
 		if !ok {
 			break
 		}
-		if l.mute {
+		if l.mute.Load() {
 			continue
 		}
 		if !l.decide(q) {
@@ -146,11 +148,11 @@ func (l *line) decide(q request) bool {
 	a := l.wire.rule(q.name)
 	switch a.kind {
 	case cutBefore:
-		l.mute = true
+		l.mute.Store(true)
 		l.owe(&slot{made: []byte{}, action: a}) // the cut comes after the replies owed before it
 		return true
 	case silence:
-		l.mute = true
+		l.mute.Store(true)
 		return true
 	case answer:
 		l.owe(&slot{made: []byte(a.reply)})
@@ -280,4 +282,8 @@ func (l *line) deliver(v []byte) bool {
 
 // write gives the client what it is owed. That the client has gone is no reason to cut the line: its
 // held requests have yet to reach the server, whose answers are thrown away.
-func (l *line) write(v []byte) { _, _ = l.client.Write(v) }
+func (l *line) write(v []byte) {
+	if !l.deaf.Load() {
+		_, _ = l.client.Write(v)
+	}
+}

@@ -34,12 +34,13 @@ func (w *World) FlushScripts() {
 
 // Replica notes what a replica of the embedded server has now. The func that it returns promotes that
 // replica: every write since is lost, the ends of keys are the same instants, and scripts are not known.
-// Connections stay; Wire.Cut ends them. Only strings and hashes are replicated.
+// Connections stay; Wire.Cut ends them. Only strings, hashes and lists are replicated.
 func (w *World) Replica() (promote func()) {
 	w.t.Helper()
 	type entry struct {
 		value  string
 		fields map[string]string // of a hash
+		items  []string          // of a list
 		left   time.Duration
 	}
 	w.sync()
@@ -52,6 +53,8 @@ func (w *World) Replica() (promote func()) {
 			for _, name := range names {
 				e.fields[name] = w.Mini.HGet(key, name)
 			}
+		} else if w.Mini.Type(key) == "list" {
+			e.items, _ = w.Mini.List(key)
 		} else if value, err := w.Mini.Get(key); err != nil {
 			w.t.Fatalf("redistest: replica of %q: %v", key, err)
 		} else {
@@ -70,7 +73,12 @@ func (w *World) Replica() (promote func()) {
 			for name, value := range e.fields {
 				w.Mini.HSet(key, name, value)
 			}
-			if e.fields == nil {
+			for _, item := range e.items {
+				if _, err := w.Mini.Push(key, item); err != nil {
+					w.t.Fatalf("redistest: replica of %q: %v", key, err)
+				}
+			}
+			if e.fields == nil && e.items == nil {
 				if err := w.Mini.Set(key, e.value); err != nil {
 					w.t.Fatalf("redistest: replica of %q: %v", key, err)
 				}

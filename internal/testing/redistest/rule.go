@@ -69,6 +69,9 @@ const (
 // Answer gives an error reply in place of running the command.
 func Answer(err string) Action { return Action{kind: answer, reply: "-" + err + "\r\n"} }
 
+// Reply gives these bytes in place of running the command: what a proxy answers by itself.
+func Reply(raw string) Action { return Action{kind: answer, reply: raw} }
+
 // HoldRequest keeps the command from the server until the gate opens. It arrives then even if the
 // client has given up and closed its connection: the late SET that a clean-up must survive. The
 // client's later commands on that connection wait behind it.

@@ -66,6 +66,15 @@ func (w *Wire) Cut() {
 	}
 }
 
+// Swallow makes every connection that is open now swallow what either side sends from now on, and stay open: a
+// firewall has forgotten it. New connections are as good as ever.
+func (w *Wire) Swallow() {
+	for _, l := range w.open() {
+		l.mute.Store(true)
+		l.deaf.Store(true)
+	}
+}
+
 // Sent is every command that clients sent, in the order of arrival.
 func (w *Wire) Sent() []Command {
 	w.mu.Lock()
@@ -165,7 +174,7 @@ func (w *Wire) connect(ctx context.Context, far net.Conn) error {
 		far.Close()
 		return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	case silence:
-		l.mute = true
+		l.mute.Store(true)
 	case holdRequest:
 		delivered := a.gate.enter()
 		defer delivered()

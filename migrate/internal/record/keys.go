@@ -6,20 +6,29 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/getsetlock/getsetlock/internal/scope"
 )
 
 // Prefix is how the names of records begin.
 const Prefix = "gsl:phase:"
 
-// Key is the name of a namespace's record. A namespace holds no colon and an id
-// neither, so no two names are the same.
-func Key(namespace string) string { return Prefix + namespace }
+// Key is the name of a namespace's record. As the name of a namespace holds no
+// colon, and an id neither, no two keys are the same.
+func Key(namespace string) string { return Prefix + scope.InName(namespace) }
+
+// NamespaceOf is the namespace whose record has this key.
+func NamespaceOf(key string) (namespace string, ok bool) {
+	name, ok := strings.CutPrefix(key, Prefix)
+	if !ok {
+		return "", false
+	}
+	return scope.OfName(name)
+}
 
 // RosterKey is the name of the hash that holds a namespace's members: the field
 // [NonceField], a field for each member, named by its id, and [GoneField].
-func RosterKey(namespace string) string { return "gsl:roster:" + namespace }
+func RosterKey(namespace string) string { return "gsl:roster:" + scope.InName(namespace) }
 
 // Fields of the roster that are no members. An id is longer.
 const (
@@ -28,31 +37,30 @@ const (
 )
 
 // OldMemberKey is the name of what a member up to wire version 2 said of itself.
-func OldMemberKey(namespace, id string) string { return "gsl:member:" + namespace + ":" + id }
+func OldMemberKey(namespace, id string) string {
+	return "gsl:member:" + scope.InName(namespace) + ":" + id
+}
 
 // LogKey is the name of the list of steps that were taken.
-func LogKey(namespace string) string { return "gsl:log:" + namespace }
+func LogKey(namespace string) string { return "gsl:log:" + scope.InName(namespace) }
 
 // ProbeKey is the name of the key on which a member tries its scripts.
-func ProbeKey(namespace, id string) string { return "gsl:probe:" + namespace + ":" + id }
+func ProbeKey(namespace, id string) string { return "gsl:probe:" + scope.InName(namespace) + ":" + id }
 
 // SeenKey is the name of what an observer saw of the old clients.
-func SeenKey(namespace string) string { return "gsl:seen:" + namespace }
+func SeenKey(namespace string) string { return "gsl:seen:" + scope.InName(namespace) }
 
 // LivedKey is the name of the sum by which members find out how many they are.
-func LivedKey(namespace string) string { return "gsl:lived:" + namespace }
+func LivedKey(namespace string) string { return "gsl:lived:" + scope.InName(namespace) }
 
 // LivedField is the one field of that sum's hash. A hash is taken for a lock by
 // no client; a number of that size as a string reads as a stamp.
 const LivedField = "ms"
 
-// CheckNamespace refuses names in which keys could not be told apart.
+// CheckNamespace refuses a namespace that people cannot read.
 func CheckNamespace(namespace string) error {
-	bad := strings.ContainsFunc(namespace, func(r rune) bool {
-		return strings.ContainsRune(":{} ", r) || r == utf8.RuneError || !unicode.IsPrint(r)
-	})
-	if bad {
-		return fmt.Errorf("migrate: namespace %q: only printable characters without colons, blanks and braces are allowed", namespace)
+	if !scope.IsName(namespace) {
+		return fmt.Errorf("migrate: namespace %q: only printable characters are allowed", namespace)
 	}
 	return nil
 }
@@ -68,9 +76,18 @@ func NewID() string {
 func Missing(namespace string) error {
 	given := ""
 	if namespace != "" {
-		given = " --namespace " + namespace
+		given = " --namespace " + shellWord(namespace)
 	}
 	return fmt.Errorf("there is no record %s: begin with getsetlock migrate init%s", Key(namespace), given)
+}
+
+// shellWord writes a text as one word of a command line that people copy.
+func shellWord(text string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:/@%+="
+	if strings.Trim(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // ProbeOK is what a member says of its probe where all went well.

@@ -46,7 +46,7 @@ public final class DualDriver {
             terms.greatestMillis = greatestMillis;
         }
         JedisPool members = new JedisPool(config, host, port, SILENCE_MILLIS);
-        locks = new DualLock(pool, new DualMember(members, "stock", "driver", dialect, 60_000), terms);
+        locks = new DualLock(pool, new DualMember(members, "stock:", "driver", dialect, 60_000), terms);
     }
 
     public static void main(String[] args) {

@@ -54,6 +54,16 @@ if how > 0 and call('SET', M, value, 'PX', px, 'NX') then
   if how == 2 then return {2, 0, 0, number} end
   return how == 1 and number or -number
 end
+-- left says whether M says that nobody holds the key: a release left it to old clients for a while.
+local function left()
+  local m = redis.pcall('GET', M)
+  return type(m) == 'string' and #m == 27 and string.find(m, '^left [%w_%-]+$') ~= nil
+end
+-- An old client has taken the key that was left to it, so the time for that is over.
+if on ~= '' and left() then
+  local v = redis.pcall('GET', L)
+  if v and v ~= ARGV[4] then redis.pcall('DEL', M) end
+end
 -- look is what stands there, and the clock: type, value (its first kilobyte), size, PTTL, M, its PTTL,
 -- seconds, microseconds. Nothing is written after it.
 local function look()

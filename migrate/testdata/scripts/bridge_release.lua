@@ -29,8 +29,12 @@ end
 -- stands says whether L still carries that. A guard is known by all its bytes, and nobody else draws it.
 local function stands(on) return on == '' or redis.pcall('GET', L) == on end
   on = mine(string.match(ARGV[1], '[^ ]*'))
-  -- Without M nothing proves that bytes on L are ours, so L is left to its TTL.
-  if not on then return {0, look()} end
+  if not on then
+    -- A release whose reply was lost is sent again: it has left the key.
+    if redis.pcall('GET', M) == 'left ' .. string.match(ARGV[1], '[^ ]*') then return 1 end
+    -- Without M nothing proves that bytes on L are ours, so L is left to its TTL.
+    return {0, look()}
+  end
   if not stands(on) then
     -- Nothing is put back either: that would hide from the next holder who was let in (rule 10).
     call('DEL', M)

@@ -21,7 +21,7 @@ func watched(t *testing.T, seed uint64, span time.Duration) (*audit.Result, []st
 		t.Fatal(err)
 	}
 	defer f.Close()
-	folded, err := census.New(census.Config{Lease: Lease})
+	folded, err := census.New(census.Config{Lease: Lease, Gap: Gap})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestACensusOfTheDemoFindsEveryClockAndEveryMishap(t *testing.T) {
 	for _, f := range r.Findings {
 		kinds[f.Kind] = true
 	}
-	for _, want := range []string{"step", "two_processes", "overrun", "overlap", "mixture", "clock_off", "job_too_long"} {
+	for _, want := range []string{"step", "shared_address", "overrun", "overlap", "mixture", "clock_off", "job_too_long"} {
 		if !kinds[want] {
 			t.Errorf("no finding %q", want)
 		}

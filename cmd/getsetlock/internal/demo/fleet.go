@@ -21,6 +21,10 @@ var Opening = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 // Lease is what all of the fleet's clients add to their clocks.
 const Lease = 10 * time.Second
 
+// Gap is more than an attempt of one of them takes, from the clock reading to the
+// GETSET.
+const Gap = 10 * time.Millisecond
+
 // Member is one process of the fleet.
 type Member struct {
 	Addr    string // as the server sees it; two may share one

@@ -10,10 +10,11 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Environment variables that stand for --behind and --ahead.
+// Environment variables that stand for --behind, --ahead and --idle.
 const (
 	EnvBehind = "GETSETLOCK_BEHIND"
 	EnvAhead  = "GETSETLOCK_AHEAD"
+	EnvIdle   = "GETSETLOCK_IDLE"
 )
 
 // ClaimVar defines a flag that claims a quantity of the old clients' fleet. Its
@@ -79,6 +80,19 @@ func (f *positiveFlag) Set(text string) error {
 		return errors.New("it must be more than zero; leave the flag out for the default")
 	}
 	*f = positiveFlag(d)
+	return nil
+}
+
+// IdleOfEnvironment fills in Idle where no flag claimed it and the environment
+// does.
+func IdleOfEnvironment(e *Env, idle *time.Duration) error {
+	text := e.Getenv(EnvIdle)
+	if text == "" || *idle != 0 {
+		return nil
+	}
+	if err := (*positiveFlag)(idle).Set(text); err != nil {
+		return WrongUse("%s=%s: %w", EnvIdle, text, fmt.Errorf("not a duration such as 24h: %w", err))
+	}
 	return nil
 }
 

@@ -48,10 +48,14 @@ type hold struct {
 	waited time.Duration // below zero: it did not wait
 
 	host  *machine      // nil: one that is never wrong
+	asked time.Duration // it sent the command that got the key; the same as start where that is unknown
 	start time.Duration // the client learnt that the key was its own
 	stop  time.Duration // it stopped working
 	freed time.Duration // its release came back; the same as stop for one that died
 	lost  bool          // it was told that it had lost the key
+
+	deletes bool // its release sent a DEL, which deletes whatever value the key has
+	units   int  // sold in it
 
 	commands int64 // sent while it took the key and gave it back; zero for one that never did
 }
@@ -73,7 +77,7 @@ func newBook(groups int, now func() time.Duration) *book {
 func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &hold{book: b, group: group, sku: sku, waited: wait, start: b.now(), stop: -1, freed: -1}
+	h := &hold{book: b, group: group, sku: sku, waited: wait, asked: b.now(), start: b.now(), stop: -1, freed: -1}
 	b.holds[sku] = append(b.holds[sku], h)
 	t := &b.tallies[group]
 	t.acquisitions++
@@ -112,11 +116,28 @@ func (h *hold) frees(lost bool) {
 	}
 }
 
-// sent notes what the lock took, the job aside.
-func (h *hold) sent(commands int64) {
+// took notes when the command was sent that got the key; below zero: unknown.
+func (h *hold) took(at time.Duration) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
-	h.commands = commands
+	if at >= 0 && at < h.start {
+		h.asked = at
+	}
+}
+
+// sells notes the units that were sold in a hold.
+func (h *hold) sells(units int) {
+	h.book.mu.Lock()
+	defer h.book.mu.Unlock()
+	h.units = units
+}
+
+// sent notes what the lock took, the job aside, and whether the client deleted
+// the key at the end.
+func (h *hold) sent(commands int64, deletes bool) {
+	h.book.mu.Lock()
+	defer h.book.mu.Unlock()
+	h.commands, h.deletes = commands, deletes
 }
 
 // dies ends a hold whose key nobody gives back.

@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -77,7 +78,7 @@ func plainLocker(w *worker) (seller, error) {
 		return nil, err
 	}
 	patience := p.patience(terms)
-	client, err := lock.New(backend, lock.Config{TTL: terms.DefaultTTL(), Wait: patience, Clock: w.host, Jitter: w.jitter()})
+	client, err := lock.New(backend, lock.Config{TTL: terms.DefaultTTL(), Wait: patience, Clock: w.host, Jitter: w.jitter(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}
@@ -87,7 +88,7 @@ func plainLocker(w *worker) (seller, error) {
 // lockerOn is a program that was written for leases, on any backend. It closes the backend.
 func (w *worker) lockerOn(backend lock.Backend, terms dialect.Terms, leave func(dead bool)) (seller, error) {
 	patience := w.fleet.plan.patience(terms)
-	client, err := lock.New(backend, lock.Config{Wait: patience, Clock: w.host, Jitter: w.jitter()})
+	client, err := lock.New(backend, lock.Config{Wait: patience, Clock: w.host, Jitter: w.jitter(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		if c, ok := backend.(interface{ Close() error }); ok {
 			err = errors.Join(err, c.Close())

@@ -18,6 +18,11 @@ const (
 	// between them nobody has anything to do.
 	day = 24 * time.Hour
 
+	// underWay is the time from letting orders through to the operator's next
+	// act. At one instant the scheduler would choose whether a program that is
+	// asked to end begins another order first.
+	underWay = 1370 * time.Microsecond
+
 	between   = 700 * time.Millisecond // programs are restarted or replaced one after the other
 	looksAt   = 5 * time.Second        // a watcher's looks
 	asksAgain = 7 * time.Second        // an operator who was refused, where no lease is shorter
@@ -85,6 +90,9 @@ func (m *moves) stage(acts ...act) act {
 		part := batch / (len(acts) + 1)
 		for _, do := range acts {
 			m.f.tasks.let(part)
+			if err := pause(ctx, underWay); err != nil {
+				return err
+			}
 			if err := do(ctx); err != nil {
 				return err
 			}

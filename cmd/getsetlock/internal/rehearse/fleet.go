@@ -36,6 +36,7 @@ type fleet struct {
 	teams []team
 	hosts []*machine        // by slot
 	locks map[string]string // products by the bytes of their lock's key
+	keys  map[string]string // these bytes by product
 	marks map[string]string // the keys beside these, on which the token alone is in clean, by product
 	ended <-chan struct{}   // the work is over
 	stop  context.CancelCauseFunc
@@ -70,8 +71,9 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	if f.locks, err = p.lockKeys(n); err != nil {
 		return nil, err
 	}
-	f.marks = make(map[string]string)
+	f.marks, f.keys = make(map[string]string), make(map[string]string)
 	for key, sku := range f.locks {
+		f.keys[sku] = key
 		f.marks[sku] = legacy.MarkKey(key)
 	}
 	f.hosts = p.machines(f.began)

@@ -33,6 +33,8 @@ type link struct {
 	dials int
 	conns []redis.Conn
 	began map[string]time.Time // attempts, by key: when their clock was read at the latest
+	asked map[string]time.Time // by key: when a command that may take it was last sent
+	freed map[string]time.Time // by key: when a DEL of it was last sent
 }
 
 // Dial opens one more connection.
@@ -99,6 +101,7 @@ func (c *countedConn) count(name string, args []any) {
 	c.link.commands.Add(1)
 	c.link.own.Add(1)
 	c.link.sending()
+	c.link.notes(name, args)
 	if len(args) < 2 || name != "SETNX" && name != "GETSET" {
 		return
 	}
@@ -127,6 +130,37 @@ func (c *countedConn) stand() {
 	if c.link.host != nil {
 		c.link.host.standStill(c.link.ended)
 	}
+}
+
+// notes keeps when a command left that takes a key or deletes it. A script names
+// its first key behind its hash and their number.
+func (l *link) notes(name string, args []any) {
+	at, seen := 0, &l.asked
+	switch name {
+	case "SETNX", "GETSET":
+	case "EVAL", "EVALSHA":
+		at = 2
+	case "DEL":
+		seen = &l.freed
+	default:
+		return
+	}
+	if len(args) <= at {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if *seen == nil {
+		*seen = make(map[string]time.Time)
+	}
+	(*seen)[fmt.Sprintf("%s", args[at])] = time.Now()
+}
+
+// saw is when commands that take a key and that delete it were last sent; zero: never.
+func (l *link) saw(key string) (asked, freed time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked[key], l.freed[key]
 }
 
 // begins: the clock of an attempt was read just before its SETNX was sent.

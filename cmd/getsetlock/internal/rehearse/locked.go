@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -175,7 +176,7 @@ func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, cl
 	if err != nil {
 		return nil, err
 	}
-	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter})
+	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}
@@ -216,6 +217,9 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	taking := l.link.own.Load() - sent
 	h, n := l.fleet.book.begin(l.team.number, t.SKU, l.waited(asked))
 	h.host = l.host
+	key := l.fleet.keys[t.SKU]
+	took, _ := l.link.saw(key)
+	h.took(took.Sub(l.fleet.began))
 	alive := ctx
 	if l.careful {
 		alive = lease.Context(ctx)
@@ -235,11 +239,15 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	h.ends()
 	sent = l.link.own.Load()
 	released := lease.Release()
-	h.sent(taking + l.link.own.Load() - sent)
+	_, freed := l.link.saw(key)
+	h.sent(taking+l.link.own.Load()-sent, freed.After(took))
 	lost := errors.Is(released, lock.ErrLost)
 	h.frees(lost)
 	switch {
 	case err == nil:
+		if sold {
+			h.sells(t.Quantity)
+		}
 		l.fleet.book.sell(l.team.number, t.Order, sold)
 	case errors.Is(err, lock.ErrLost):
 		return fmt.Errorf("%w: %w", errLost, err)

@@ -19,6 +19,9 @@ func (b bareHands) sell(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
+	if sold {
+		h.sells(t.Quantity)
+	}
 	b.fleet.book.sell(b.team.number, t.Order, sold)
 	return nil
 }
@@ -39,6 +42,9 @@ func (w watcher) sell(ctx context.Context, t *task) error {
 	}
 	if !done {
 		return errLost
+	}
+	if sold {
+		h.sells(t.Quantity)
 	}
 	w.fleet.book.sell(w.team.number, t.Order, sold)
 	return nil

@@ -38,14 +38,13 @@ const movingFleet = "phases"
 
 // Phase is one visit to a phase of a migration.
 type Phase struct {
-	Phase                  string   `json:"phase"`
-	FromMS                 float64  `json:"from_ms"` // of true time since the beginning
-	ToMS                   float64  `json:"to_ms"`
-	OldClients             int      `json:"old_clients"` // when it ended
-	Acquisitions           int      `json:"acquisitions"`
-	OldAcquisitions        int      `json:"old_acquisitions"`
-	Overlaps               int      `json:"overlaps"`
-	OverlapsExcused        int      `json:"overlaps_excused"`
+	Phase           string  `json:"phase"`
+	FromMS          float64 `json:"from_ms"` // of true time since the beginning
+	ToMS            float64 `json:"to_ms"`
+	OldClients      int     `json:"old_clients"` // when it ended
+	Acquisitions    int     `json:"acquisitions"`
+	OldAcquisitions int     `json:"old_acquisitions"`
+	Episodes
 	Lost                   int      `json:"lost"` // holders told that the key was not theirs any more
 	WaitP50MS              *float64 `json:"wait_p50_ms"`
 	WaitP99MS              *float64 `json:"wait_p99_ms"`
@@ -101,6 +100,7 @@ func newMoves(f *fleet) *moves {
 	t := f.rules
 	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap, Job: f.plan.Job.Most() + time.Second}
 	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients are told
+	m.claims.Idle = t.lease                              // old clients come back at once until they are stopped
 	if f.plan.Watch {
 		// Who watches takes a dead holder's key for held, until somebody takes it over.
 		m.claims.Job = 2 * t.lease
@@ -266,10 +266,7 @@ func (b *book) during(v visit, r rules) Phase {
 			if e.start < v.from || e.start >= v.to {
 				continue
 			}
-			p.Overlaps++
-			if e.cause != "" {
-				p.OverlapsExcused++
-			}
+			p.count(e)
 		}
 	}
 	p.WaitP50MS, p.WaitP99MS = quantile(waits, 0.50), quantile(waits, 0.99)

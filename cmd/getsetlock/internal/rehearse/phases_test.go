@@ -15,7 +15,7 @@ import (
 // moving is a short migration: minutes of rest, few orders.
 func moving(p *Plan) {
 	p.Move()
-	p.Acquisitions, p.Rest, p.Lease = 390, 5*time.Minute, 10*time.Second
+	p.Acquisitions, p.Rest, p.Lease = 420, 5*time.Minute, 10*time.Second
 	p.Orders = p.Orders[:5] // few products, so that all of them get their tombstones
 }
 
@@ -48,6 +48,20 @@ func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
 		t.Errorf("behind clean came %s", asJSON(t, g))
 	}
 	t.Run("a step that must wait is refused for its reason", func(t *testing.T) { refusedForTheirReasons(t, res) })
+}
+
+// One seed is one course of events, also where the operator and the programs act
+// at one instant: the runbook shows what such a run prints.
+func TestPhasesOfOneSeedGoTheSameWayTwice(t *testing.T) {
+	once := func() string {
+		return asJSON(t, rehearse(t, func(p *Plan) {
+			moving(p)
+			p.Acquisitions = 210
+		}))
+	}
+	if first, then := once(), once(); first != then {
+		t.Errorf("one run:\n%s\nanother:\n%s", first, then)
+	}
 }
 
 func refusedForTheirReasons(t *testing.T, res *Result) {

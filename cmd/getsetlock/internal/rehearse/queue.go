@@ -1,8 +1,11 @@
 package rehearse
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,15 +15,30 @@ type task struct {
 	think time.Duration // how long whoever serves it thinks
 }
 
-// queue hands out orders, those that came back first.
+// queue hands out orders, those that came back first, to the program that has
+// waited longest.
+//
+// Which program gets which order does not depend on the scheduler: programs
+// that began to wait at one instant get their orders by their places in the
+// fleet. Waking all of them to compete for the orders would let the scheduler
+// choose, and two runs of one seed would differ.
 type queue struct {
-	mu   sync.Mutex
-	plan Plan
-	next int
-	back []*task
-	open int           // how many of them may be handed out by now
-	out  int           // handed out and neither done nor back
-	turn chan struct{} // closed and made anew when something changes for those who wait
+	mu      sync.Mutex
+	plan    Plan
+	next    int
+	back    []*task
+	waiting []*waiter
+	open    int           // orders that may be handed out by now
+	out     int           // orders handed out and neither done nor back
+	turn    chan struct{} // closed and replaced at each change
+}
+
+// waiter is a program that waits for an order.
+type waiter struct {
+	slot    int
+	since   time.Time
+	retired *atomic.Bool
+	got     chan *task // has room for one; nil: no order will come
 }
 
 func newQueue(p Plan) *queue { return &queue{plan: p, open: p.Acquisitions, turn: make(chan struct{})} }
@@ -36,10 +54,44 @@ func (q *queue) let(n int) {
 	q.changed()
 }
 
-// changed wakes those who wait. Called with q.mu held.
+// changed serves the waiting programs and wakes drained. Called with q.mu held.
 func (q *queue) changed() {
+	q.serve()
 	close(q.turn)
 	q.turn = make(chan struct{})
+}
+
+// serve hands orders to waiting programs, and nil to those that were asked to
+// end and, when all orders are done, to everybody. Called with q.mu held.
+func (q *queue) serve() {
+	slices.SortFunc(q.waiting, func(a, b *waiter) int {
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.slot, b.slot))
+	})
+	var still []*waiter
+	for _, w := range q.waiting {
+		t, ends := (*task)(nil), w.retired.Load()
+		if !ends {
+			t = q.pop()
+		}
+		if t == nil && !ends && !q.done() {
+			still = append(still, w)
+			continue
+		}
+		w.got <- t
+	}
+	q.waiting = still
+}
+
+// dismiss ends the wait of programs that were asked to end.
+func (q *queue) dismiss() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.changed()
+}
+
+// done says that every order is done. Called with q.mu held.
+func (q *queue) done() bool {
+	return q.next == q.plan.Acquisitions && len(q.back) == 0 && q.out == 0
 }
 
 // drained waits until every order that was let through is done.
@@ -59,22 +111,29 @@ func (q *queue) drained(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take returns nil when all is done or ctx has ended. While orders are out that may yet come back
-// it waits.
-func (q *queue) take(ctx context.Context) *task {
-	for ctx.Err() == nil {
-		q.mu.Lock()
-		t, turn, over := q.pop(), q.turn, q.out == 0 && q.next == q.plan.Acquisitions
-		q.mu.Unlock()
-		if t != nil || over {
-			return t
-		}
-		select {
-		case <-turn:
-		case <-ctx.Done():
-		}
+// take returns nil when all is done, retired is set or ctx has ended. While
+// orders are out that may yet come back it waits.
+func (q *queue) take(ctx context.Context, slot int, retired *atomic.Bool) *task {
+	if ctx.Err() != nil {
+		return nil
 	}
-	return nil
+	w := &waiter{slot: slot, since: time.Now(), retired: retired, got: make(chan *task, 1)}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, w)
+	q.serve()
+	q.mu.Unlock()
+	select {
+	case t := <-w.got:
+		return t
+	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if at := slices.Index(q.waiting, w); at >= 0 {
+		q.waiting = slices.Delete(q.waiting, at, at+1)
+		return nil
+	}
+	return <-w.got
 }
 
 func (q *queue) pop() *task {
@@ -111,5 +170,5 @@ func (q *queue) finish(t *task, again bool) {
 func (q *queue) over() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.next == q.plan.Acquisitions && len(q.back) == 0 && q.out == 0
+	return q.done()
 }

@@ -70,13 +70,21 @@ type Group struct {
 
 // Judgement is what the book shows.
 type Judgement struct {
-	Overlaps        int     `json:"overlaps"`         // spans of time with two or more holders of one key
-	OverlapsExcused int     `json:"overlaps_excused"` // of these, what the rules do not exclude
+	Episodes
 	LongestMS       float64 `json:"longest_overlap_ms"`
 	Oversold        int     `json:"oversold"` // units sold that the stock never gave up
 	OversoldExcused int     `json:"oversold_excused"`
 	Unserved        int     `json:"unserved"` // orders put aside because their key never came free
 	Causes          []Cause `json:"causes"`
+}
+
+// Episodes counts spans of time with two or more holders of one key. Those in
+// which no new client took part are the old clients' own.
+type Episodes struct {
+	Overlaps        int `json:"overlaps"`
+	OverlapsExcused int `json:"overlaps_excused"`          // of these, what the rules do not exclude
+	WithNew         int `json:"overlaps_with_new"`         // a new client took part
+	WithNewExcused  int `json:"overlaps_with_new_excused"` // of these, what the rules do not exclude
 }
 
 // Cause is why something was excused, and how much.

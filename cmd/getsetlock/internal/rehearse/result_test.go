@@ -35,7 +35,7 @@ var promised = []string{
 	"groups", "groups[].acquisitions", "groups[].clients", "groups[].commands", "groups[].lost",
 	"groups[].name", "groups[].protocol", "groups[].retries", "groups[].sales", "groups[].takeovers",
 	"groups[].wait_max_ms", "groups[].wait_p50_ms", "groups[].wait_p99_ms",
-	"longest_overlap_ms", "ok", "orders", "overlaps", "overlaps_excused", "oversold", "oversold_excused",
+	"longest_overlap_ms", "ok", "orders", "overlaps", "overlaps_excused", "overlaps_with_new", "overlaps_with_new_excused", "oversold", "oversold_excused",
 	"protocol", "refused", "sales", "schema", "seed", "server", "unserved", "virtual_ms", "wall_ms",
 }
 

@@ -49,16 +49,17 @@ const (
 // episode is a longest stretch of time in which two or more hold one key.
 type episode struct {
 	start, end time.Duration
-	cause      string // what excuses it, empty if nothing does
+	cause      string  // what excuses it, empty if nothing does
+	holds      []*hold // those that took part
+	new        bool    // one of them is a new client's
 }
 
 // episodes finds where holds of one product overlapped, and what excuses that.
 //
-// Overlaps come in chains: the late release of one that overran deletes the key of the next, whom a
-// third joins, whose neighbour releases in good faith and deletes the third's. So holds are taken
-// in clusters that touch in time, releases included, and what excuses one overlap of a cluster
-// excuses all; but nothing excuses two of ours together, nor one of ours that went on for too long
-// after somebody had entered beside it.
+// Holds are taken in clusters that touch in time, releases included. Each hold
+// that began beside another needs a reason of its own, see chain; nothing
+// excuses two of ours together, nor one of ours that went on for too long after
+// somebody had entered beside it.
 func (r rules) episodes(holds []*hold, late []write) []episode {
 	slices.SortStableFunc(holds, func(a, b *hold) int { return cmp.Compare(a.start, b.start) })
 	var all []episode
@@ -77,12 +78,12 @@ func (r rules) episodes(holds []*hold, late []write) []episode {
 }
 
 func (r rules) cluster(holds []*hold, late []write) []episode {
-	cause := r.excuse(holds, late)
+	c := r.chain(holds, late)
 	var all []episode
 	for _, s := range stretches(holds, 2) {
-		all = append(all, episode{start: s.start, end: s.end, cause: cause})
+		all = append(all, c.episode(s))
 	}
-	if cause == "" || r.free != "" {
+	if r.free != "" || len(all) == 0 {
 		return all
 	}
 	for _, never := range r.inexcusable(holds) {
@@ -131,41 +132,12 @@ func (r rules) stoodStill(h *hold) (time.Duration, bool) {
 	return h.host.firstStop(h.start, h.freed, r.margin)
 }
 
-func (r rules) excuse(holds []*hold, late []write) string {
-	if r.free != "" {
-		return r.free
-	}
-	var old []*hold
-	for _, h := range holds {
-		if !r.old(h.group) {
-			continue
-		}
-		if r.honest > 0 && h.freed-h.start > r.honest {
-			return causeOverrun
-		}
-		old = append(old, h)
-	}
-	if r.sharing && len(stretches(old, 2)) > 0 {
-		return causeSharing
-	}
-	return r.misled(holds, late)
-}
-
-// misled names what was otherwise than the new clients were told, or than anybody could know. A stamp
-// counts for a lease, so what was wrong when it was written is wrong until then.
-func (r rules) misled(holds []*hold, late []write) string {
-	from, to := holds[0].start-r.lease, holds[0].freed
-	for _, h := range holds {
-		to = max(to, h.freed)
-	}
+// misled names what was otherwise, within a span, than the new clients were
+// told, or than anybody could know.
+func (r rules) misled(from, to time.Duration, late []write) string {
 	for _, w := range late {
 		if r.gap > 0 && w.age > r.gap && w.at >= from && w.at <= to {
 			return causeStall
-		}
-	}
-	for _, h := range holds {
-		if _, long := r.stoodStill(h); long && r.ours(h.group) {
-			return causeStill
 		}
 	}
 	if r.clocks != nil && r.spread > 0 {
@@ -218,18 +190,20 @@ func (r rules) judge(b *book, stock, left map[string]int) Judgement {
 	j := Judgement{Causes: []Cause{}}
 	excused := make(map[string]Cause)
 	for sku, first := range stock {
-		var blame, bad int
+		var bad int
 		var cause string
+		blamed := make(map[*hold]bool)
 		for _, e := range r.episodes(b.holds[sku], b.writes[sku]) {
-			j.Overlaps++
 			j.LongestMS = max(j.LongestMS, millis(e.end-e.start))
+			j.count(e)
 			if e.cause == "" {
 				bad++
 				continue
 			}
-			blame++
 			cause = e.cause
-			j.OverlapsExcused++
+			for _, h := range e.holds {
+				blamed[h] = true
+			}
 			c := excused[e.cause]
 			c.Overlaps++
 			excused[e.cause] = c
@@ -238,10 +212,15 @@ func (r rules) judge(b *book, stock, left map[string]int) Judgement {
 		// write has undone, whether or not the goods ran out later.
 		over := max(b.sold[sku]-(first-left[sku]), 0)
 		j.Oversold += over
-		if over > 0 && blame > 0 && bad == 0 {
-			j.OversoldExcused += over
+		// Only what clients of an excused overlap sold can have been undone by it.
+		var explained int
+		for h := range blamed {
+			explained += h.units
+		}
+		if explained = min(explained, over); explained > 0 && bad == 0 {
+			j.OversoldExcused += explained
 			c := excused[cause]
-			c.Oversold += over
+			c.Oversold += explained
 			excused[cause] = c
 		}
 		j.Unserved += b.unserved[sku]
@@ -252,4 +231,18 @@ func (r rules) judge(b *book, stock, left map[string]int) Judgement {
 	}
 	slices.SortFunc(j.Causes, func(a, b Cause) int { return cmp.Compare(a.Cause, b.Cause) })
 	return j
+}
+
+// count adds an episode.
+func (n *Episodes) count(e episode) {
+	excused := 0
+	if e.cause != "" {
+		excused = 1
+	}
+	n.Overlaps++
+	n.OverlapsExcused += excused
+	if e.new {
+		n.WithNew++
+		n.WithNewExcused += excused
+	}
 }

@@ -22,10 +22,20 @@ func someRules() rules {
 	}
 }
 
-// span is a hold in seconds; its release takes as long as freed says.
+// span is a hold in seconds in which two units are sold; its release takes as long
+// as freed says, and an old client's deletes whatever value the key has.
 func span(group int, start, stop, freed float64) *hold {
 	s := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
-	return &hold{group: group, start: s(start), stop: s(stop), freed: s(freed)}
+	return &hold{
+		group: group, asked: s(start), start: s(start), stop: s(stop), freed: s(freed),
+		deletes: group == oldOnes, units: 2,
+	}
+}
+
+// keeps is a hold at whose end nothing is deleted.
+func keeps(h *hold) *hold {
+	h.deletes = false
+	return h
 }
 
 func show(all []episode) string {
@@ -74,6 +84,16 @@ func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
 		{"the chain behind a release that took long", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 77), span(newOnes, 76, 78, 78), span(oldOnes, 77.5, 79, 79)},
 			"65-70 excused;77.5-78 excused;"},
+		{"a newcomer that nobody's release explains", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), span(newOnes, 66, 68, 68)}, "65-70 bad;"},
+		{"one in a chain that deletes nothing", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), keeps(span(oldOnes, 71, 80, 80)), span(oldOnes, 81, 90, 90), span(newOnes, 85, 86, 86)},
+			"65-70 excused;71-75 excused;85-86 bad;"},
+		{"a newcomer between two deletions", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 65, 80, 80), span(oldOnes, 71, 90, 90), span(newOnes, 81, 82, 82)},
+			"65-70 excused;71-80 excused;81-82 bad;"},
+		{"beside an overrun before its lease is over", someRules(),
+			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 59, 65, 65)}, "59-65 bad;"},
 		{"an overrun that was over long before", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 80, 90, 90), span(newOnes, 85, 86, 86)}, "85-86 bad;"},
 		{"ours may not overrun", someRules(),
@@ -122,7 +142,7 @@ func TestWhatWasOtherwiseThanToldIsExcusedByItsName(t *testing.T) {
 	}
 	beside := func() []*hold { return []*hold{span(oldOnes, 100, 110, 110), span(newOnes, 105, 115, 115)} }
 	still := func(begin, end float64) []*hold {
-		holds := []*hold{span(newOnes, 100, 150, 150), span(newOnes, 140, 160, 160), span(oldOnes, 145, 155, 155)}
+		holds := []*hold{span(newOnes, 100, 150, 150), span(oldOnes, 140, 145, 145)}
 		s := span(newOnes, begin, end, end)
 		holds[0].host = &machine{stops: []stretch{{s.start, s.stop}}}
 		return holds
@@ -186,6 +206,33 @@ func TestOversoldIsWhatTheStockDidNotGiveUp(t *testing.T) {
 		if j.Oversold != c.over || j.OversoldExcused != c.excused || j.Well() != c.well {
 			t.Errorf("%s: %+v", c.name, j)
 		}
+	}
+}
+
+// An overlap of two old clients says nothing about the new ones.
+func TestOverlapsWithNewClientsAreCountedApart(t *testing.T) {
+	b := ledger(10,
+		span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), // excused, of old clients
+		span(newOnes, 71, 72, 72),                                  // excused, with a new one
+		span(oldOnes, 100, 110, 110), span(oldOnes, 105, 106, 106), // of old clients
+		span(oldOnes, 200, 210, 210), span(newOnes, 205, 206, 206), // with a new one
+	)
+	j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0})
+	if want := (Episodes{Overlaps: 4, OverlapsExcused: 2, WithNew: 2, WithNewExcused: 1}); j.Episodes != want {
+		t.Errorf("%+v, want %+v", j.Episodes, want)
+	}
+	v := visit{from: 60 * time.Second, to: 150 * time.Second}
+	if got, want := b.during(v, someRules()).Episodes, (Episodes{3, 2, 1, 1}); got != want {
+		t.Errorf("in a visit %+v, want %+v", got, want)
+	}
+}
+
+// An excused overlap excuses no more units than were sold in it.
+func TestExcusedOverlapExcusesOnlyItsUnits(t *testing.T) {
+	b := ledger(15, span(oldOnes, 0, 70, 70), span(newOnes, 61, 62, 62))
+	j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0})
+	if j.Oversold != 5 || j.OversoldExcused != 4 || j.Well() {
+		t.Errorf("%+v", j)
 	}
 }
 

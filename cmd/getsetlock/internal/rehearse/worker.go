@@ -85,7 +85,7 @@ func (w *worker) jitter() func(time.Duration) time.Duration {
 func (w *worker) serve(ctx context.Context) (died bool) {
 	f := w.fleet
 	for !w.retired.Load() {
-		t := f.tasks.take(ctx)
+		t := f.tasks.take(ctx, w.slot, &w.retired)
 		if t == nil {
 			return false
 		}
@@ -124,6 +124,7 @@ func (w *worker) sellOnce(ctx context.Context, t *task) error {
 // comes second waits on a channel: a mutex would stop virtual time.
 func (w *worker) retire() {
 	if w.retired.CompareAndSwap(false, true) {
+		w.fleet.tasks.dismiss()
 		w.seller.close()
 		close(w.closed)
 	}

@@ -40,10 +40,13 @@ did cost is printed.
 No key is changed, and nothing is left behind when it is killed. What the user may not
 do is named, and the other sources are used.
 
-Offsets are intervals: a clock is proved to be in it, if the lease is right. --lease
-gives it; without, it is guessed for each writer, and said to be a guess. How far the
-slowest clock is behind the server's follows from --lease (or --greatest, where leases
-differ). How far the fastest is ahead also needs --gap.
+A clock's offset is shown as two intervals. "Seen" is what each single write allows,
+whatever the clock does between writes. It assumes the lease (--lease, --greatest where
+leases differ) and, for its upper end, that no attempt takes longer than --gap. "If
+steady" is narrower: it also assumes that the clock does not step. Where that cannot be,
+a finding says so. --own-connections narrows it further; a watch can refute that claim
+and never prove it. Without --lease a lease is guessed for each writer, marked with *,
+and nothing is guaranteed.
 
 --record writes all that was seen to a text file, from which --replay comes to the same
 answer elsewhere, later; getsetlock skew --trace reads the holds in it. With --hash
@@ -65,6 +68,8 @@ type auditFlags struct {
 	lease    time.Duration
 	greatest time.Duration
 	gap      time.Duration
+	own      bool
+	checked  bool
 	record   string
 	replay   string
 	report   string
@@ -107,6 +112,8 @@ func NewAudit(e *out.Env) *cobra.Command {
 	out.PositiveVar(flags, &f.lease, "lease", 0, "what the old clients add to their clocks, or the least of it (default: guessed)")
 	out.PositiveVar(flags, &f.greatest, "greatest", 0, "the greatest lease of any old client (default: --lease)")
 	out.ClaimVar(flags, &f.gap, "gap", "the longest an attempt of an old client takes, pauses included (default: unknown)")
+	flags.BoolVar(&f.own, "own-connections", false, "claim: each old client has a connection of its own and waits for replies; narrows the offsets of steady clocks")
+	flags.BoolVar(&f.checked, "lease-checked", false, "claim: --lease was looked up again, although what is written looks like a smaller one")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
 	flags.StringVar(&f.replay, "replay", "", "read such a file instead of watching a server")
 	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
@@ -172,6 +179,7 @@ func (f *auditFlags) liveOnly(given func(flag string) bool) error {
 type auditAnswer struct {
 	where  string
 	lease  time.Duration
+	gap    time.Duration      // that is claimed, as in [dialect.Terms]
 	match  string             // the keys that were asked for
 	probe  *audit.ProbeResult // nil in a replay of a record that has none
 	result *audit.Result      // never nil
@@ -182,7 +190,7 @@ type auditAnswer struct {
 }
 
 func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
-	a := &auditAnswer{lease: f.lease, match: f.match, result: &audit.Result{}, how: f.commandLine()}
+	a := &auditAnswer{lease: f.lease, gap: f.gap, match: f.match, result: &audit.Result{}, how: f.commandLine()}
 	if f.report != "" {
 		if err := report.Check(f.report); err != nil { // not after an hour of watching
 			return out.CouldNot(withoutPath(err), "writing --report %s", f.report)
@@ -286,7 +294,7 @@ func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error
 
 // config is what both a watch and a replay are asked with.
 func (f *auditFlags) config(e *out.Env) audit.Config {
-	return audit.Config{Config: census.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap}, Timeout: e.Timeout}
+	return audit.Config{Config: census.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap, OwnConnections: f.own, LeaseChecked: f.checked}, Timeout: e.Timeout}
 }
 
 func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
@@ -390,6 +398,9 @@ func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, 
 	cfg := f.config(e)
 	if cfg.Lease == 0 {
 		cfg.Lease, a.lease = demo.Lease, demo.Lease
+	}
+	if cfg.Gap == 0 {
+		cfg.Gap, a.gap = demo.Gap, demo.Gap
 	}
 	folded, err := census.New(cfg.Config)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestTheDemoShowsClocksMishapsAndHowToMendThem(t *testing.T) {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
 	for _, says := range []string{
-		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by", "two processes",
+		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by", "several clients write from this address",
 		"written by clients of several dialects: Jedis, Page", "no job longer than", "(given)", "    do:  ",
 	} {
 		if !strings.Contains(got.Out, says) {
@@ -38,7 +38,7 @@ func TestAReplayOfARecordComesToTheSameAnswer(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "demo.txt")
 	live := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json", "--record", file))
-	again := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--replay", file, "--match", "lock:*", "--lease", "10s", "--json"))
+	again := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--replay", file, "--match", "lock:*", "--lease", "10s", "--gap", "10ms", "--json"))
 	if len(live.Writers) != 8 || len(live.Findings) < 10 || live.Schema != "getsetlock.audit/1" {
 		t.Errorf("%d writers, %d findings", len(live.Writers), len(live.Findings))
 	}
@@ -94,8 +94,11 @@ func TestEachPartOfTheDocumentIsWhatTheTableSays(t *testing.T) {
 	if waits == 0 || doc.Waits.Count != waits || *doc.Waits.Longest != "9855.791" {
 		t.Errorf("%d waits of the writers, and %+v of all", waits, doc.Waits)
 	}
-	if doc.Spread.Proved == nil || doc.Spread.Guaranteed != nil {
-		t.Errorf("a fleet with contradictions has no guarantee: %+v", doc.Spread)
+	// One is 7.3 s ahead, and one 1.54 s behind after its step.
+	proved, _ := doc.Spread.Proved.Float64()
+	guaranteed, _ := doc.Spread.Guaranteed.Float64()
+	if proved < 8700 || proved > 8840 || guaranteed < 8840 || guaranteed > 8900 {
+		t.Errorf("clocks 8.84 s apart: %v … %v ms", proved, guaranteed)
 	}
 	if *doc.Bases["smallest_lease"] != "given" || doc.SmallestLease.String() != "10000" || doc.Counts.Takeovers == 0 {
 		t.Errorf("%+v %v", doc.Bases, doc.SmallestLease)

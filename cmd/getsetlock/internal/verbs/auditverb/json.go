@@ -83,7 +83,10 @@ type auditWriter struct {
 	Dialect  *string        `json:"dialect"`
 	Also     []string       `json:"also"`
 	Lease    *json.Number   `json:"lease_ms"`
-	Offset   auditOffset    `json:"offset"`
+	Offset   auditOffset    `json:"offset"`           // as it was seen
+	Steady   auditSteady    `json:"offset_if_steady"` // for people
+	Shared   *string        `json:"shared"`           // why several clients are behind the address
+	NotOwn   *string        `json:"not_own"`          // what refutes --own-connections for it
 	Holds    auditHolds     `json:"holds"`
 	Waits    auditWaits     `json:"waits"`
 	Counts   census.Counts  `json:"counts"`
@@ -92,12 +95,24 @@ type auditWriter struct {
 	Findings []auditFinding `json:"findings"`
 }
 
+// auditOffset is what single writes say of a clock, whatever it does between them.
 type auditOffset struct {
-	Low      *json.Number `json:"low_ms"`
-	High     *json.Number `json:"high_ms"`
-	Drift    *json.Number `json:"drift_ppm"` // the middle of the two below
-	DriftLow *json.Number `json:"drift_low_ppm"`
-	DriftTop *json.Number `json:"drift_high_ppm"`
+	Low     *json.Number `json:"low_ms"`
+	High    *json.Number `json:"high_ms"` // null without --gap
+	Writes  int64        `json:"writes"`
+	Guessed bool         `json:"lease_guessed"`
+}
+
+// auditSteady is narrower, if the clock neither steps nor drifts fast.
+type auditSteady struct {
+	Low            *json.Number `json:"low_ms"`
+	High           *json.Number `json:"high_ms"`
+	Drift          *json.Number `json:"drift_ppm"` // the middle of the two below
+	DriftLow       *json.Number `json:"drift_low_ppm"`
+	DriftTop       *json.Number `json:"drift_high_ppm"`
+	Writes         int          `json:"writes"`
+	Gap            *json.Number `json:"gap_ms"` // that was assumed
+	OwnConnections bool         `json:"own_connections"`
 }
 
 type auditHolds struct {
@@ -237,7 +252,7 @@ func sourceFound(c census.Coverage) auditSource {
 func writerFound(w census.Writer) auditWriter {
 	doc := auditWriter{
 		Addr: orNull(w.Addr), Name: orNull(out.Escaped(w.Name)), Library: orNull(out.Escaped(w.Library)), Dialect: orNull(w.Dialect), Also: append([]string{}, w.Also...),
-		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Holds: auditHolds{Count: w.Holds.Count}, Waits: waitsFound(w.Waits), Counts: w.Counts, Keys: []string{},
+		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Steady: steadyFound(w.Offset.Steady), Shared: orNull(w.Offset.Shared), NotOwn: orNull(w.Offset.NotOwn), Holds: auditHolds{Count: w.Holds.Count}, Waits: waitsFound(w.Waits), Counts: w.Counts, Keys: []string{},
 		LastSeen: out.Instant(w.Last), Findings: findingsFound(w.Findings),
 	}
 	if w.Holds.Count > 0 {
@@ -258,26 +273,39 @@ func waitsFound(d census.Durations) auditWaits {
 }
 
 func offsetFound(o census.Offset) auditOffset {
-	var doc auditOffset
-	if o.Writes == 0 {
+	doc := auditOffset{Writes: o.Writes, Guessed: o.LeaseGuessed}
+	doc.Low, doc.High = ends(o.Interval)
+	return doc
+}
+
+func steadyFound(s census.Steady) auditSteady {
+	doc := auditSteady{Writes: s.Writes, OwnConnections: s.Own}
+	if s.Writes == 0 {
 		return doc
 	}
-	if o.Low != offset.NoLow {
-		doc.Low = new(out.Millis(o.Low))
-	}
-	if o.High != offset.NoHigh {
-		doc.High = new(out.Millis(o.High))
-	}
-	if o.HasRate {
-		doc.DriftLow, doc.DriftTop, doc.Drift = decimals(o.LowPPM), decimals(o.HighPPM), decimals((o.LowPPM+o.HighPPM)/2)
+	doc.Low, doc.High = ends(s.Interval)
+	doc.Gap = new(out.Millis(s.Gap))
+	if s.HasRate {
+		doc.DriftLow, doc.DriftTop, doc.Drift = decimals(s.LowPPM), decimals(s.HighPPM), decimals((s.LowPPM+s.HighPPM)/2)
 	}
 	return doc
+}
+
+// ends are those of an interval, null where nothing bounds it.
+func ends(i offset.Interval) (low, high *json.Number) {
+	if i.Low != offset.NoLow {
+		low = new(out.Millis(i.Low))
+	}
+	if i.High != offset.NoHigh {
+		high = new(out.Millis(i.High))
+	}
+	return low, high
 }
 
 func (a *auditAnswer) spreadFound() auditSpread {
 	e := &a.result.Evidence
 	var doc auditSpread
-	if offsets(e) > 0 {
+	if e.Spread.Sound() || e.Spread.Proved > 0 {
 		doc.Proved = new(out.Millis(e.Spread.Proved))
 	}
 	if e.Spread.Sound() {

@@ -74,7 +74,7 @@ func (v *liveView) line(r *audit.Result) string {
 		}
 	}
 	return fmt.Sprintf("watching, %s: %d keys, %d writers, %d acquisitions, %d takeovers, clocks at least %s apart, %d findings",
-		passed, len(e.Keys), len(e.Writers), e.Counts.Acquisitions, e.Counts.Takeovers, out.Short(e.Spread.Proved), bad)
+		passed, len(e.Keys), len(e.Writers), e.Counts.Acquisitions, e.Counts.Takeovers, out.Short(e.Spread.Apart), bad)
 }
 
 // writerLines show the first by address: in another order they would jump about.

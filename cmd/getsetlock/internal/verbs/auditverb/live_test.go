@@ -94,13 +94,10 @@ func TestShownOffsetsAreRoundedOutwards(t *testing.T) {
 func TestAFleetOfThousandsOfConnectionsFitsAPage(t *testing.T) {
 	a := &auditAnswer{result: liveResult(2000)}
 	a.result.Evidence.Spread.Guaranteed = offset.NoHigh
-	for n := range 2000 {
-		a.result.Evidence.Spread.Unbounded = append(a.result.Evidence.Spread.Unbounded, clitest.Decimal(int64(n)))
-	}
 	var printed bytes.Buffer
 	printWriters(&out.Env{Stdout: &printed}, a)
 	a.printClocks(&printed)
-	if lines := strings.Count(printed.String(), "\n"); lines > 65 || !strings.Contains(printed.String(), "and 1950 more") || !strings.Contains(printed.String(), "0, 1, 2, 3, 4 and 1995 more") {
+	if lines := strings.Count(printed.String(), "\n"); lines > 65 || !strings.Contains(printed.String(), "and 1950 more") {
 		t.Errorf("%d lines\n%s", lines, printed.String())
 	}
 	for _, line := range strings.Split(printed.String(), "\n") {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
@@ -102,14 +103,14 @@ func printWriters(e *out.Env, a *auditAnswer) {
 		return
 	}
 	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("writer"), out.Left("name"), out.Left("library"), out.Left("dialect"), out.Left("clock less the server's"), out.Right("drift ppm"),
+	g := out.NewGrid(out.Left("writer"), out.Left("name"), out.Left("library"), out.Left("dialect"), out.Left("clock offset, seen"), out.Left("if steady"),
 		out.Right("acquired"), out.Right("takeovers"), out.Right("longest hold"), out.Right("longest wait"), out.Right("findings"))
 	for _, w := range writers[:min(len(writers), mostPrinted)] {
 		who := w.Dialect
 		if n := len(w.Also); n > 0 {
 			who = fmt.Sprintf("%s +%d", who, n)
 		}
-		g.Add(nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), out.Dashed(out.Escaped(w.Library)), out.Dashed(who), offsetWords(w.Offset), driftWords(w.Offset),
+		g.Add(nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), out.Dashed(out.Escaped(w.Library)), out.Dashed(who), offsetWords(w.Offset), steadyWords(w.Offset),
 			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), longestWords(w.Waits), len(w.Findings))
 	}
 	e.Print(g)
@@ -132,19 +133,40 @@ func offsetWords(o census.Offset) string {
 	if o.Writes == 0 {
 		return "-"
 	}
-	low, high := "?", "?"
-	// Rounded outwards: what is shown must hold too.
-	if o.Low != offset.NoLow {
-		low = signed(o.Low.Truncate(offsetStep), o.Low, -offsetStep)
-	}
-	if o.High != offset.NoHigh {
-		high = signed(o.High.Truncate(offsetStep), o.High, offsetStep)
-	}
-	text := low + " … " + high
+	text := intervalWords(o.Interval)
 	if o.LeaseGuessed {
 		text += " *"
 	}
 	return text
+}
+
+// steadyWords are the interval of a clock that does not step.
+func steadyWords(o census.Offset) string {
+	switch {
+	case o.Shared != "":
+		return "shared"
+	case o.Steady.Writes == 0:
+		return "-"
+	case o.Steady.Empty():
+		return "none"
+	}
+	text := intervalWords(o.Steady.Interval)
+	if o.LeaseGuessed {
+		text += " *"
+	}
+	return text
+}
+
+// intervalWords are both ends, rounded outwards: what is shown must hold too.
+func intervalWords(i offset.Interval) string {
+	low, high := "?", "?"
+	if i.Low != offset.NoLow {
+		low = signed(i.Low.Truncate(offsetStep), i.Low, -offsetStep)
+	}
+	if i.High != offset.NoHigh {
+		high = signed(i.High.Truncate(offsetStep), i.High, offsetStep)
+	}
+	return low + " … " + high
 }
 
 // offsetStep is how finely a table shows offsets.
@@ -161,11 +183,11 @@ func signed(cut, whole, step time.Duration) string {
 	return cut.String()
 }
 
-func driftWords(o census.Offset) string {
-	if !o.HasRate {
+func driftWords(s census.Steady) string {
+	if !s.HasRate {
 		return "-"
 	}
-	return fmt.Sprintf("%+.0f … %+.0f", o.LowPPM, o.HighPPM)
+	return fmt.Sprintf("%+.0f … %+.0f", s.LowPPM, s.HighPPM)
 }
 
 func longestWords(h census.Durations) string {
@@ -197,10 +219,42 @@ func (a *auditAnswer) clockLines() [][2]string {
 	}
 	lines = append(lines, [2]string{"smallest lease", lease}, [2]string{"longest gap", spanWords(e.LongestGap)},
 		[2]string{"longest hold", spanWords(e.LongestHold)}, [2]string{"longest safe job", spanWords(e.LongestSafeJob)}, [2]string{"waits", waitsWords(e)})
+	lines = append(lines, a.assumedLines()...)
 	for _, w := range e.Writers {
 		if w.Offset.LeaseGuessed {
-			return append(lines, [2]string{"*", "hangs on a guessed lease: --lease gives it"})
+			return append(lines, [2]string{"*", "depends on a guessed lease, so it is not guaranteed: --lease gives it"})
 		}
+	}
+	return lines
+}
+
+// assumedLines name what both intervals of a clock assume.
+func (a *auditAnswer) assumedLines() [][2]string {
+	var steady *census.Steady
+	writes := int64(0)
+	for i := range a.result.Evidence.Writers {
+		o := &a.result.Evidence.Writers[i].Offset
+		writes += o.Writes
+		if o.Steady.Writes > 0 && (steady == nil || o.Steady.Own) {
+			steady = &o.Steady
+		}
+	}
+	if writes == 0 {
+		return nil
+	}
+	seen := "what each single write allows, by " + countOf(int(writes), "write") + "; assumes the leases"
+	if _, claimed := dialect.Claimed(a.gap); claimed {
+		seen += fmt.Sprintf(", and that no attempt takes longer than %s", out.Short(dialect.Bound(a.gap)))
+	} else {
+		seen += "; no upper end without --gap"
+	}
+	lines := [][2]string{{"seen", seen}}
+	if steady != nil {
+		text := fmt.Sprintf("what all writes since the last step allow together; also assumes a clock that does not step, and no attempt longer than %s", out.Short(steady.Gap))
+		if steady.Own {
+			text += ", and own connections, unless refuted"
+		}
+		lines = append(lines, [2]string{"if steady", text})
 	}
 	return lines
 }
@@ -221,14 +275,15 @@ func (a *auditAnswer) spreadWords() string {
 	if offsets(e) == 0 {
 		return "unknown: nobody's writes were seen by name (--monitor shows them)"
 	}
-	text := "at least " + out.Short(e.Spread.Proved)
-	switch {
-	case e.Spread.Sound():
-		return text + " (proved), at most " + out.Short(e.Spread.Guaranteed) + " (guaranteed, of those seen)"
-	case len(e.Spread.Contradicted) > 0:
-		return text + "; no upper bound is guaranteed, since these contradict themselves: " + fewOf(e.Spread.Contradicted)
+	if e.Spread.Sound() {
+		return fmt.Sprintf("at least %s (proved), at most %s (guaranteed, of those seen), by %s",
+			out.Short(e.Spread.Proved), out.Short(e.Spread.Guaranteed), countOf(int(e.Spread.Writes), "write"))
 	}
-	return text + "; no upper bound: too little was seen of " + fewOf(e.Spread.Unbounded)
+	text := "at least " + out.Short(e.Spread.Apart)
+	if e.Spread.Guessed {
+		return text + " *; no upper bound while a lease is guessed or doubted"
+	}
+	return text + ", if no attempt takes longer than a usual one; no upper bound without --gap"
 }
 
 // serverWords says how far clocks are off the server's, to one side. needs are
@@ -266,14 +321,6 @@ func serverWords(e *census.Evidence, b census.Bound, needs string) string {
 		return text + fmt.Sprintf("; not measured: watched for %s of %s without a hole", out.Short(e.Window), out.Short(e.Idle))
 	}
 	return text
-}
-
-// fewOf lists names for a line: a fleet that connects anew for each command has thousands.
-func fewOf(names []string) string {
-	if more := len(names) - 5; more > 1 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:5], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }
 
 func spanWords(s census.Span) string {

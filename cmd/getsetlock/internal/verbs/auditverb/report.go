@@ -70,7 +70,7 @@ func (a *auditAnswer) findingsSection() report.Section {
 // offsetsSection shows a bar for each client's clock.
 func (a *auditAnswer) offsetsSection() *report.Section {
 	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval", X: "client's clock less the server's, ms"}
-	table := report.Table{Columns: []string{"writer", "name", "dialect", "at least, ms", "at most, ms", "drift, ppm", "writes"}, Text: 3}
+	table := report.Table{Columns: []string{"writer", "name", "dialect", "at least, ms", "at most, ms", "by writes", "if steady", "drift, ppm"}, Text: 3}
 	for _, w := range a.result.Evidence.Writers {
 		if w.Offset.Writes == 0 {
 			continue
@@ -87,7 +87,7 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 			r.Low, r.High = r.High, r.Low // contradicted beyond any bar; the table tells it as it is
 		}
 		figure.Rows = append(figure.Rows, r)
-		table.Rows = append(table.Rows, []string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high, driftWords(w.Offset), strconv.Itoa(w.Offset.Writes)})
+		table.Rows = append(table.Rows, []string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high, strconv.FormatInt(w.Offset.Writes, 10), steadyWords(w.Offset), driftWords(w.Offset.Steady)})
 	}
 	if len(figure.Rows) == 0 {
 		return nil
@@ -95,7 +95,9 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 	figure.Rows = figure.Rows[:min(len(figure.Rows), reportRows)]
 	return &report.Section{
 		Title: "Clocks", Figure: figure, Table: table,
-		Words: "Each client's clock lies in its bar, if its lease is right and one process writes with one clock. A red bar is contradicted: the clock stepped, two processes share the address, or the lease is another. A pale one is open at an end: too little was seen. How far the clocks are apart: " + a.spreadWords() + ".",
+		Words: "Each client's clock lay in its bar whenever it was read for a write, whatever it did between two writes, if the leases are right and no attempt takes longer than --gap. " +
+			"The table has a narrower interval beside it, for clocks that do not step. A red bar is of a clock that cannot have run steadily: it stepped, two processes share the address, or the lease is another. " +
+			"A pale one is open at an end: without --gap nothing bounds a clock from above. How far the clocks are apart: " + a.spreadWords() + ".",
 	}
 }
 

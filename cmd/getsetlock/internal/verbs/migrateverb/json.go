@@ -79,6 +79,7 @@ type migrateFleet struct {
 	Job      migrateKnown `json:"job"`
 	Behind   migrateKnown `json:"behind"`
 	Ahead    migrateKnown `json:"ahead"`
+	Idle     migrateKnown `json:"idle"`
 }
 
 type migrateKnown struct {
@@ -121,7 +122,7 @@ func roadDocument(road *fleet.Road) Document {
 	a := migrateDocument(road.Report)
 	a.Fleet = &migrateFleet{
 		knownOf(road.Fleet.Lease), knownOf(road.Fleet.Greatest), knownOf(road.Fleet.Spread), knownOf(road.Fleet.Gap), knownOf(road.Fleet.Job),
-		knownOf(road.Fleet.Behind), knownOf(road.Fleet.Ahead),
+		knownOf(road.Fleet.Behind), knownOf(road.Fleet.Ahead), knownOf(road.Idle),
 	}
 	a.Road = []migrateLeg{}
 	for _, l := range road.Legs {

@@ -40,7 +40,7 @@ join (package migrate, or run --protocol auto) follow it within a heartbeat.
 
 Nothing moves without --go, and --go opens no gate that is closed; of init only a new
 beginning after clean needs it. What nobody measured is
-said by --lease, --greatest, --spread, --gap, --job and --gone, and printed as claimed;
+said by --lease, --greatest, --spread, --gap, --job, --idle and --gone, and printed as claimed;
 0s is a claim too. --behind and --ahead say how far old clients' clocks lie off the
 server's: they close no gate where nobody knows them, and a lock that a crashed old
 client left is then taken over later.
@@ -116,6 +116,7 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	out.ClaimVar(flags, &f.claims.Ahead, "ahead", "claim: how far the fastest old client's clock is ahead of the server's at most, also after a fail-over (default $"+out.EnvAhead+", else unknown, which closes no gate)")
 	out.ClaimVar(flags, &f.claims.Gap, "gap", "claim: the longest time from a clock reading of theirs to its write, the longest pause included")
 	out.PositiveVar(flags, &f.claims.Job, "job", 0, "claim: their longest job")
+	out.PositiveVar(flags, &f.claims.Idle, "idle", 0, "claim: the longest pause between two attempts of one old client, 24h for a job that runs each night; the gates to sealed and to clean ask for it (default $"+out.EnvIdle+", else unknown)")
 	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, and none did for the window's length")
 	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean")
 	flags.StringVar(&f.to, "to", "", "advance, back: the step to this phase and no other; where the fleet is there already, do nothing")
@@ -188,6 +189,9 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 		return err
 	}
 	if err := out.ClaimsOfEnvironment(e, &f.claims.Behind, &f.claims.Ahead); err != nil {
+		return err
+	}
+	if err := out.IdleOfEnvironment(e, &f.claims.Idle); err != nil {
 		return err
 	}
 	o, err := migrateOptions(e, f)

@@ -205,8 +205,8 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 			t.Errorf("%v: %d %s", c.args, s.Code, s.Errors)
 		}
 	}
-	s := tr.Run("migrate", "init", "--namespace", "a:b")
-	if s.Code != out.CodeFailed || !strings.Contains(s.Errors, "without colons") {
+	s := tr.Run("migrate", "init", "--namespace", "a\n")
+	if s.Code != out.CodeFailed || !strings.Contains(s.Errors, "only printable characters") {
 		t.Errorf("%d %s", s.Code, s.Errors)
 	}
 }
@@ -383,7 +383,7 @@ func (tr *troupe) road() []scene {
 			end = tr.lease(tr.members[0], 30*time.Second)
 			tr.set("stock:42", "1772452861001", 0)
 			tr.pass(2 * time.Second)
-		}, stock("plan" + known + " --behind 2m"), 0},
+		}, stock("plan" + known + " --behind 2m --idle 25h"), 0},
 		{nil, stock("advance"), 1},
 		{nil, stock("advance" + known), 0},
 		{nil, stock("advance" + known + " --go"), 0},
@@ -398,13 +398,13 @@ func (tr *troupe) road() []scene {
 		{func() {
 			tr.pass(90 * time.Second)
 			tr.watcher(130 * time.Second)
-		}, stock("advance --go"), 0},
+		}, stock("advance --go --idle 2m"), 0},
 		{func() {
 			tr.pass(5 * time.Second)
 			tr.set("stock:42", tomb, 30*24*time.Hour)
 		}, stock("back"), 0},
 		{nil, stock("back --go"), 0},
-		{func() { tr.watcher(200 * time.Second) }, stock("advance --go"), 0},
+		{func() { tr.watcher(200 * time.Second) }, stock("advance --go --idle 2m"), 0},
 		{func() {
 			tr.pass(2 * time.Minute)
 			tr.watcher(320 * time.Second)
@@ -416,7 +416,7 @@ func (tr *troupe) road() []scene {
 			tr.members = tr.members[:1]
 			tr.pass(2 * time.Minute)
 			tr.watcher(440 * time.Second)
-		}, stock("clean"), 1},
-		{nil, stock("clean --go --forget " + shownIDs[1]), 0},
+		}, stock("clean --idle 2m"), 1},
+		{nil, stock("clean --go --idle 2m --forget " + shownIDs[1]), 0},
 	}
 }

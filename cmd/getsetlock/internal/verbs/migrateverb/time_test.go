@@ -31,6 +31,7 @@ var migrateTimes = map[string]timeFlag{
 	"gap":      {known: func(f *migrateFleet) *migrateKnown { return &f.Gap }, basis: "unknown", zero: true},
 	"behind":   {known: func(f *migrateFleet) *migrateKnown { return &f.Behind }, basis: "unknown", zero: true},
 	"ahead":    {known: func(f *migrateFleet) *migrateKnown { return &f.Ahead }, basis: "unknown", zero: true},
+	"idle":     {known: func(f *migrateFleet) *migrateKnown { return &f.Idle }, basis: "unknown"},
 	"wait":     {zero: true},
 }
 
@@ -82,6 +83,15 @@ func TestMigrateReadsBehindAndAheadOfTheEnvironment(t *testing.T) {
 		t.Errorf("behind %v, ahead %v", f.Behind, f.Ahead)
 	}
 	tr.Vars[out.EnvBehind] = "soon"
+	tr.ends(out.CodeUse, tr.verb("plan"))
+	tr.Vars[out.EnvBehind], tr.Vars[out.EnvIdle] = "", "24h"
+	if k := answered(t, tr.ends(0, tr.verb("plan", "--json"))).Fleet.Idle; k.Time == nil || *k.Time != "86400000" {
+		t.Errorf("idle by the environment: %+v", k)
+	}
+	if k := answered(t, tr.ends(0, tr.verb("plan", "--json", "--idle", "1h"))).Fleet.Idle; k.Time == nil || *k.Time != "3600000" {
+		t.Errorf("idle by the flag: %+v", k)
+	}
+	tr.Vars[out.EnvIdle] = "0s"
 	tr.ends(out.CodeUse, tr.verb("plan"))
 }
 

@@ -29,7 +29,7 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 	}
 	e.Say(f.server.Quiet, "watching; what is seen is kept for advance; ^C ends it, and a window begins anew then")
 	err = fleet.WatchClients(ctx, pool, fleet.ObserverConfig{
-		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host, Dialect: o.Dialect, Lease: o.Claims.Lease, Monitor: f.monitor,
+		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host, Dialect: o.Dialect, Lease: o.Claims.Lease, Idle: o.Claims.Idle, Monitor: f.monitor,
 		Clock: e.Clock, Seen: said,
 	})
 	switch {
@@ -64,7 +64,7 @@ func sightingLine(s fleet.Sighting) string {
 	for _, k := range []struct {
 		what string
 		fact fleet.Fact
-	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Spread}, {"gap", s.Gap}, {"job", s.Job}, {"behind", s.Behind}, {"ahead", s.Ahead}} {
+	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Spread}, {"gap", s.Gap}, {"job", s.Job}, {"pause", s.Pause}, {"behind", s.Behind}, {"ahead", s.Ahead}} {
 		if k.fact.Known() {
 			parts = append(parts, fmt.Sprintf("%s %v %s", k.what, k.fact.Time.Round(time.Millisecond), k.fact.Basis))
 		}

@@ -141,8 +141,8 @@ func printRoad(e *out.Env, road *fleet.Road, asJSON bool) error {
 		return e.PrintJSON(roadDocument(road))
 	}
 	sayWhere(e, road.Report)
-	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest %v, spread %v, gap %v, job %v, behind the server %v, ahead of it %v\n\n",
-		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job, road.Fleet.Behind, road.Fleet.Ahead)
+	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest %v, spread %v, gap %v, job %v, behind the server %v, ahead of it %v, idle %v\n\n",
+		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job, road.Fleet.Behind, road.Fleet.Ahead, road.Idle)
 	for _, l := range road.Legs {
 		from := l.From.String()
 		if l.From == migrate.NoPhase {

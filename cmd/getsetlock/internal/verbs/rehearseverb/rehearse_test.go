@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,6 +53,21 @@ func TestRehearse(t *testing.T) {
 		}
 		if !regexp.MustCompile(`(?m)^clocks +up to .* apart \(the new clients are told 500ms\), \d+ steps?, 0 standstills$`).MatchString(s.Out) {
 			t.Errorf("%s", s.Out)
+		}
+	})
+
+	t.Run("counts overlaps with new clients apart", func(t *testing.T) {
+		s := run(t, "--overruns", "1", "--acquisitions", "1000", "--lease", "10s", "--poll", "300ms")
+		m := regexp.MustCompile(`(?m)^overlaps +(\d+), .*\n  of old clients alone +(\d+),.*\n  with a new client +(\d+),.*$`).FindStringSubmatch(s.Out)
+		if s.Code != 0 || m == nil {
+			t.Fatalf("%+v", s)
+		}
+		var n [3]int
+		for i := range n {
+			n[i], _ = strconv.Atoi(m[i+1])
+		}
+		if n[1] == 0 || n[2] == 0 || n[0] != n[1]+n[2] {
+			t.Errorf("%d overlaps are %d of old clients alone and %d with a new one", n[0], n[1], n[2])
 		}
 	})
 

@@ -26,6 +26,10 @@ func printRehearsal(e *out.Env, res *rehearse.Result) {
 	fmt.Fprintf(e.Stdout, "; %s\n", spent(res))
 	printClocks(e, res)
 	fmt.Fprintf(e.Stdout, "overlaps  %s\n", counted(res.Overlaps, res.OverlapsExcused))
+	if res.Overlaps > 0 && len(res.Groups) > 1 {
+		fmt.Fprintf(e.Stdout, "  of old clients alone  %d, %d of them excused\n", res.Overlaps-res.WithNew, res.OverlapsExcused-res.WithNewExcused)
+		fmt.Fprintf(e.Stdout, "  with a new client     %d, %d of them excused\n", res.WithNew, res.WithNewExcused)
+	}
 	fmt.Fprintf(e.Stdout, "oversold  %s\n", counted(res.Oversold, res.OversoldExcused))
 	for _, c := range res.Causes {
 		fmt.Fprintf(e.Stdout, "excused: %s (%d overlaps, %d oversold)\n", c.Cause, c.Overlaps, c.Oversold)
@@ -41,7 +45,7 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 	}
 	fmt.Fprintln(e.Stdout)
 	g := out.NewGrid(out.Left("phase"), out.Right("from"), out.Right("to"), out.Right("old clients"), out.Right("acquired"), out.Right("by old"),
-		out.Right("wait p50"), out.Right("wait p99"), out.Right("overlaps"), out.Right("excused"), out.Right("lost"), out.Right("commands"),
+		out.Right("wait p50"), out.Right("wait p99"), out.Right("overlaps"), out.Right("with new"), out.Right("excused"), out.Right("lost"), out.Right("commands"),
 		out.Right("per lock"), out.Right("extra"))
 	for _, p := range res.Phases {
 		each := "-"
@@ -49,7 +53,7 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 			each = fmt.Sprintf("%.1f", *p.CommandsPerAcquisition)
 		}
 		g.Add(p.Phase, hours(p.FromMS), hours(p.ToMS), p.OldClients, p.Acquisitions, p.OldAcquisitions,
-			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.OverlapsExcused, p.Lost, each,
+			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.WithNew, p.OverlapsExcused, p.Lost, each,
 			number(p.LockCommands), number(p.ExtraCommands))
 	}
 	e.Print(g)

@@ -270,6 +270,16 @@ func TestACounterThatSomebodyWroteToIsNamedAndWhatToDo(t *testing.T) {
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo yes")...), 0, "yes\n", "")
 }
 
+// Its own keys are no locks, in whatever protocol.
+func TestRunRefusesKeysOfGetsetlock(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Want(s.Run(clitest.TokenScript("--wait 0", counter, "echo no")...), 125, "", "give the lock another name")
+	s.Want(s.Run(clitest.Script("--wait 0", counter, "echo no")...), 125, "", "give the lock another name")
+	if keys := s.World.Mini.Keys(); len(keys) > 0 {
+		t.Errorf("keys were written: %q", keys)
+	}
+}
+
 // What the old client would not send is not sent for it, whoever holds the key.
 func TestVerbatimDoesNotLookWhoHoldsAKey(t *testing.T) {
 	s := clitest.NewStage(t)

@@ -38,7 +38,7 @@ func TestOfRunWrongUseIs125(t *testing.T) {
 		"run --greatest 30s k -- true":                        "--greatest 30s is less than --lease 1m0s",
 		"run --protocol legacy --replicas 1 k -- true":        "--replicas is for --protocol modern: the old clients' lock",
 		"run --namespace n --dialect jedis k -- true":         "--namespace is for --protocol modern, and --dialect asks for legacy",
-		"run --namespace a:b k -- true":                       `--namespace "a:b": only printable`,
+		"run --namespace \u200b k -- true":                    `--namespace "\u200b": only printable`,
 		"run --replicas -1 k -- true":                         "--replicas is -1; it must not be negative",
 		"run --ttl 5ms k -- true":                             "--ttl 5ms is less than 10ms",
 		"run --ttl 100ms --replicas 1 k -- true":              "--ttl 100ms less trust margin 10ms must be longer than the wait for replicas 100ms",

@@ -90,7 +90,7 @@ func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
 		sc.Gap--
 	}
 	sc.Reply = max(0, min(sc.Reply, room-2*sc.Gap))
-	if a.verdict.Overlap > 0 {
+	if a.law.Job > a.verdict.LongestJob.Bound {
 		sc.Job = max(sc.Job, room-sc.Gap+1)
 	}
 }

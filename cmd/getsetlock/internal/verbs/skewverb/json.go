@@ -47,7 +47,7 @@ func (a *skewAnswer) document() Document {
 		Schema: "getsetlock.skew/1", TwoHolders: a.twoHold(), Cause: a.cause, Protocol: a.protocol, Dialect: a.dialect.Name,
 		LeaseMS: out.Millis(a.law.Lease), LongestJobMS: out.Millis(a.law.Job), SpreadMS: out.Millis(a.law.Spread), BehindMS: out.ClaimMillis(a.behind), AheadMS: out.ClaimMillis(a.ahead), DelayMS: out.Millis(a.law.Delay), Seed: a.seed,
 		Law: lawDocument{
-			TwoHolders: v.Possible, Unconditional: v.Unconditional, OverlapMS: out.Millis(a.overlap()),
+			TwoHolders: v.Possible, Unconditional: v.Unconditional, OverlapMS: out.Millis(a.verdict.Overlap),
 			LongestSafeJobMS: limitMS(v.LongestJob), GreatestSafeSpreadMS: limitMS(v.GreatestSpread), LongestLeaseMS: limitMS(v.LongestLease),
 			JobsTooLong: json.Number(strconv.FormatFloat(a.tooLong(v.LongestJob), 'f', -1, 64)),
 		},

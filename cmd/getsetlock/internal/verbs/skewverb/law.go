@@ -137,9 +137,6 @@ func (a *skewAnswer) possibleWithout(change func(*skew.Law)) bool {
 	return err == nil && v.Possible
 }
 
-// overlap is the law's, which counts from the earliest takeover; no two hold for longer than a job.
-func (a *skewAnswer) overlap() time.Duration { return min(a.verdict.Overlap, a.law.Job) }
-
 // blameWhatIsSeen corrects the cause where the worst job is to blame by the law, and nearly all that
 // happens is somebody else's fault.
 func (a *skewAnswer) blameWhatIsSeen() {
@@ -180,7 +177,7 @@ func (a *skewAnswer) safeLease() (lease time.Duration, ok bool) {
 		return a.law.Job, !a.verdict.Unconditional
 	}
 	law := a.law
-	law.Lease += a.verdict.Overlap
+	law.Lease += law.Job - a.verdict.LongestJob.Bound
 	if step := a.dialect.Unit.Step(); step > 0 && law.Lease%step != 0 {
 		law.Lease += step - law.Lease%step
 	}
@@ -193,7 +190,7 @@ func (a *skewAnswer) safeLease() (lease time.Duration, ok bool) {
 		if !v.Possible {
 			return law.Lease, true
 		}
-		law.Lease += max(v.Overlap, 2*law.Delay+law.Reply)
+		law.Lease += max(law.Job-v.LongestJob.Bound, 2*law.Delay+law.Reply)
 	}
 	return 0, false
 }

@@ -61,10 +61,10 @@ func (a *skewAnswer) why() string {
 			a.dialect, out.Short(a.law.Delay))
 	case !a.dialect.HasTakeover():
 		return fmt.Sprintf("Why: the server frees the key after %s, and a job runs for up to %s. Two hold for up to %s.",
-			out.Short(a.law.Lease), out.Short(a.law.Job), out.Short(a.overlap()))
+			out.Short(a.law.Lease), out.Short(a.law.Job), out.Short(a.verdict.Overlap))
 	}
 	return fmt.Sprintf("Why: a job may run for %s. With clocks %s apart and writes up to %s late, another may take the key over %s after it was written. Two hold for up to %s.",
-		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay), out.Short(max(0, v.LongestJob.Bound)), out.Short(a.overlap()))
+		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay), out.Short(max(0, v.LongestJob.Bound)), out.Short(a.verdict.Overlap))
 }
 
 func (a *skewAnswer) howOften() string {
@@ -240,7 +240,7 @@ func (a *skewAnswer) lawRows() [][]string {
 		{"longest safe job", bound(v.LongestJob)},
 		{"jobs that are longer", percent(a.unsafeShare(v))},
 		{"greatest safe spread", bound(v.GreatestSpread)},
-		{"two hold for up to", out.Short(a.overlap())},
+		{"two hold for up to", out.Short(a.verdict.Overlap)},
 		{"free after a crash", recovery(v.Recovery)},
 	}
 	if v.Unconditional {

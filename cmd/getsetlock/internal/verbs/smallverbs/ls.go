@@ -103,6 +103,7 @@ type lockLine struct {
 	raw    string        // the key's bytes
 	mark   bool          // it is a key of ours
 	marked bool          // a key of ours stands beside it
+	vacant bool          // beside it stands that a release left it to old clients
 	stamp  bool          // Until is the time in the value, by its writer's clock
 	left   time.Duration // of Left
 	ttl    time.Duration // of TTL

@@ -1,6 +1,7 @@
 package smallverbs
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -18,13 +20,14 @@ const (
 	StateHeld       = "held"
 	StateExpired    = "expired"
 	StateUnreadable = "unreadable"
+	StateLeft       = "left" // nobody holds it: a release left it to old clients
 )
 
 // withoutMarks drops our keys where the lock that they belong to is shown itself, and shows each once.
 func withoutMarks(lines []lockLine) []lockLine {
 	shown := map[string]bool{}
 	for _, l := range lines {
-		if l.marked {
+		if l.marked || l.vacant {
 			shown[legacy.MarkKey(l.raw)] = true
 		}
 	}
@@ -40,7 +43,10 @@ func withoutMarks(lines []lockLine) []lockLine {
 func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) {
 	token, _, marked := o.Token()
 	marked = marked && scope.IsToken(token)
+	_, left := polite.Token(o.MarkValue)
 	switch {
+	case !o.Exists && o.MarkExists && left:
+		return leftAlone(o), true
 	case !o.Exists && marked:
 		return markAlone(o, token), true
 	case !o.Exists, isMark(o), isBookkeeping(o):
@@ -48,7 +54,7 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 	}
 	line = lockLine{
 		Key: out.Escaped(o.Key), Type: o.Type, State: StateUnreadable, Encoding: string(dialect.Plain),
-		Also: []string{}, raw: o.Key, marked: marked,
+		Also: []string{}, raw: o.Key, marked: marked, vacant: left,
 	}
 	line.unwrapKey()
 	if o.HasTTL {
@@ -73,6 +79,9 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 
 // isMark reports that a key is one of ours beside another, which is looked at itself.
 func isMark(o legacy.Observation) bool {
+	if _, left := polite.Token(o.Value); left {
+		return len(scope.OldKeys(o.Key)) > 0
+	}
 	token, _, blank := strings.Cut(o.Value, " ")
 	return blank && scope.IsToken(token) && len(scope.OldKeys(o.Key)) > 0
 }
@@ -118,6 +127,15 @@ func markAlone(o legacy.Observation, token string) lockLine {
 	}
 	line.setTTL(o.MarkPTTL)
 	line.setUntil(o.ServerNow().Add(o.MarkPTTL), o.ServerNow())
+	return line
+}
+
+// leftAlone is a key that nobody holds and that a release left to old clients for
+// a while.
+func leftAlone(o legacy.Observation) lockLine {
+	line := markAlone(o, "")
+	line.State, line.Protocol, line.Owner = StateLeft, nil, nil
+	line.Note = new(fmt.Sprintf("nobody holds; left to old clients for %d ms", o.MarkPTTL.Milliseconds()))
 	return line
 }
 

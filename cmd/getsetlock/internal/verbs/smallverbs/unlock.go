@@ -154,6 +154,9 @@ func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer
 	case line.Type == "":
 		fmt.Fprintf(e.Stdout, "%s is free\n", out.Escaped(key))
 		return "", nil
+	case line.State == StateLeft:
+		fmt.Fprintf(e.Stdout, "%s: %s\n", out.Escaped(key), *line.Note)
+		return "", nil
 	case o.Exists && o.Type != "string":
 		return "", &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("%q holds a %s, which is no lock of ours or of old clients: nothing was deleted; whoever knows whose it is deletes it by DEL", out.Escaped(key), o.Type)}
 	case o.Exists && o.Size > len(o.Value):

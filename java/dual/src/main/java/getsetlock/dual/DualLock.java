@@ -12,6 +12,7 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import redis.clients.jedis.JedisPool;
 
 /**
@@ -40,8 +41,12 @@ public final class DualLock implements AutoCloseable {
         public Long behindMillis;
         public long ttlMillis = 30_000;      // of ours
         public long pollMillis = 100;
-        /** For so long this service stays away from a key that it gave back in phase dual: old clients poll. */
-        public long politeMillis = 100;
+        /**
+         * For how long a release in phase dual leaves the key to old clients, which poll: five quarters of their poll and 20 ms.
+         * It does so after each second (or seven times as long) in which this service held the key, and after each release
+         * once it has seen an old client within greatestMillis. 0: never.
+         */
+        public long politeMillis = 145;
 
         private void check() {
             // Rule 4, with the millisecond that the dialect adds to its lease.
@@ -70,6 +75,7 @@ public final class DualLock implements AutoCloseable {
     private static final long TOMBSTONE_MILLIS = 30L * 24 * 3600 * 1000;
     private static final long LEAST_GUARD = 4_000_000_000_000_000_000L;
     private static final int MOST_LOOKS = 10_000;
+    private static final Pattern LEFT = Pattern.compile("left [A-Za-z0-9_-]{22}");
     private static final long YEAR_MILLIS = 365L * 24 * 3600 * 1000;
     private static final SecureRandom RANDOM = new SecureRandom();
 
@@ -79,7 +85,7 @@ public final class DualLock implements AutoCloseable {
     private final ScheduledThreadPoolExecutor renewals; // wait for the server, and so for nothing that must be in time
     private final ScheduledThreadPoolExecutor ends; // of trust: never waits, for the server or for anybody's callback
     private final ExecutorService tellings = Executors.newCachedThreadPool(daemons("lock-lost")); // a thread a callback
-    private final Map<String, Long> given = new ConcurrentHashMap<>(); // when keys were given back
+    private final Map<String, Turns> turns = new ConcurrentHashMap<>(); // of old clients, by key
     private final Map<String, Look> looks = new ConcurrentHashMap<>(); // at which a past stamp was first seen, by key
 
     // Guarded by this: the server's clock less ours in microseconds, as bounds, and until when a step suspends takeovers.
@@ -134,7 +140,6 @@ public final class DualLock implements AutoCloseable {
     public Lease acquire(String key, long waitMillis) throws InterruptedException {
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMillis);
         for (;;) {
-            stayAway(key);
             Lease lease = tryAcquire(key);
             long left = until - System.nanoTime();
             if (lease != null || left <= 0) {
@@ -145,24 +150,104 @@ public final class DualLock implements AutoCloseable {
         }
     }
 
-    /** Gives those a turn who poll: who has just had the key would have it again before they look. */
-    private void stayAway(String key) throws InterruptedException {
-        Long at = given.get(key);
-        if (at != null) {
-            TimeUnit.NANOSECONDS.sleep(at + TimeUnit.MILLISECONDS.toNanos(terms.politeMillis) - System.nanoTime());
+    /**
+     * What this service knows of one key that old clients poll for. Each service begins somewhere within the first second,
+     * so that the gaps of all of them add up to one in each second in which the key is held.
+     */
+    private static final class Turns {
+        private long held;     // nanoseconds for which this service held the key since it was last left
+        private long since;    // when it took the key
+        private long given;    // when it gave it back, or the end of a gap that it left
+        private boolean met;   // an old client was seen
+        private long seen;     // when
+
+        private Turns(long span) {
+            held = ThreadLocalRandom.current().nextLong(span);
+        }
+    }
+
+    private long politeNanos() {
+        return TimeUnit.MILLISECONDS.toNanos(terms.politeMillis);
+    }
+
+    private long span() {
+        return Math.max(TimeUnit.SECONDS.toNanos(1), 7 * politeNanos());
+    }
+
+    private Turns turns(String key) {
+        if (turns.size() >= MOST_LOOKS) {
+            turns.clear(); // what is forgotten costs one gap
+        }
+        return turns.computeIfAbsent(key, k -> new Turns(span()));
+    }
+
+    /** This service took the key by an attempt that was sent then. In a pause as long as a gap others had their turn. */
+    private void took(String key, long sent) {
+        Turns t = turns(key);
+        synchronized (t) {
+            if (t.given != 0 && sent - t.given >= politeNanos()) {
+                t.held = ThreadLocalRandom.current().nextLong(span());
+            }
+            t.since = sent;
+        }
+    }
+
+    /** Whether a release now leaves the key to old clients. */
+    private boolean owes(String key) {
+        Turns t = turns(key);
+        synchronized (t) {
+            long now = System.nanoTime();
+            boolean met = t.met && now - t.seen <= TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis);
+            return terms.politeMillis > 0 && (met || t.held + now - t.since >= span());
+        }
+    }
+
+    private void gave(String key, boolean left) {
+        Turns t = turns(key);
+        synchronized (t) {
+            t.given = System.nanoTime();
+            t.held = left ? 0 : t.held + t.given - t.since;
+            t.given += left ? politeNanos() : 0;
+        }
+    }
+
+    private void saw(String key) {
+        Turns t = turns(key);
+        synchronized (t) {
+            t.met = true;
+            t.seen = System.nanoTime();
+        }
+    }
+
+    /** For how many milliseconds more a release left the key to old clients; -1 if M is none's gap, strictly read. */
+    private static long left(List<?> look) {
+        Object m = look.get(4);
+        return m instanceof String && LEFT.matcher((String) m).matches() ? Math.max(0, number(look.get(5))) : -1;
+    }
+
+    /** Notes an old client, whose stamp has no TTL, unlike the guard of another of ours. */
+    private void meets(String key, List<?> look) {
+        if ("string".equals(look.get(0)) && number(look.get(3)) == -1 && ((String) look.get(1)).matches("[1-9][0-9]{0,17}")) {
+            saw(key);
         }
     }
 
     /**
-     * One attempt; null if the key is held, or was won too late to be trusted. After a takeover it waits for the settle and
-     * looks again (rule 5).
+     * One attempt; null if the key is held, or was won too late to be trusted. Where a release left the key to old clients,
+     * it waits for the rest of that and tries once more. After a takeover it waits for the settle and looks again (rule 5).
      */
     public Lease tryAcquire(String key) throws InterruptedException {
         Lease lease = new Lease(key, member.begin(key, terms.ttlMillis));
         try {
             Object reply = lease.take("");
+            long left = refused(reply) ? left(look(reply)) : -1;
+            if (left >= 0) { // nobody holds it
+                TimeUnit.MILLISECONDS.sleep(left + 1);
+                reply = lease.take("");
+            }
             if (refused(reply)) {
-                String expired = expired(key, ((List<?>) reply).get(1), lease.sent);
+                meets(key, look(reply));
+                String expired = expired(key, look(reply), lease.sent);
                 reply = expired == null ? reply : lease.take(expired);
             }
             if (refused(reply)) {
@@ -170,6 +255,7 @@ public final class DualLock implements AutoCloseable {
                 return null;
             }
             looks.remove(key);
+            took(key, lease.sent);
             boolean stands = true;
             if (reply instanceof List) { // taken over
                 TimeUnit.MILLISECONDS.sleep(terms.settleMillis());
@@ -280,6 +366,11 @@ public final class DualLock implements AutoCloseable {
 
     private static boolean refused(Object reply) {
         return !done(reply) && number(((List<?>) reply).get(0)) == 0;
+    }
+
+    /** What stood on both keys, in a reply that says more than a number. */
+    private static List<?> look(Object reply) {
+        return (List<?>) ((List<?>) reply).get(1);
     }
 
     private static long number(Object o) {
@@ -501,12 +592,12 @@ public final class DualLock implements AutoCloseable {
                 stop();
             }
             try {
-                Object reply = giveBack();
+                boolean leave = phase == DualMember.Phase.DUAL && !isLost() && owes(key);
+                Object reply = leave ? leave() : giveBack();
                 uncount();
-                if (phase == DualMember.Phase.DUAL) {
-                    Long at = System.nanoTime();
-                    given.put(key, at);
-                    ends.schedule(() -> given.remove(key, at), terms.politeMillis, TimeUnit.MILLISECONDS);
+                gave(key, leave);
+                if (!done(reply)) {
+                    saw(key);
                 }
                 return done(reply);
             } catch (RuntimeException away) {
@@ -527,6 +618,16 @@ public final class DualLock implements AutoCloseable {
                 return run(Scripts.RELEASE, value(on), on, TOMBSTONE);
             }
             return run(Scripts.RELEASE, value(on), on, TOMBSTONE, TOMBSTONE, Long.toString(TOMBSTONE_MILLIS));
+        }
+
+        /** Gives both keys back, and leaves the old one to old clients for a while: until then no new client takes it. */
+        private Object leave() {
+            String on = on();
+            return run(Scripts.LEAVE, value(on), on, TOMBSTONE, Long.toString(terms.politeMillis));
+        }
+
+        private synchronized boolean isLost() {
+            return lost;
         }
 
         /** Nothing was taken, for certain. */

@@ -248,7 +248,7 @@ public final class DualMember implements AutoCloseable {
     }
 
     String probeKey() {
-        return "gsl:probe:" + namespace + ":" + id;
+        return "gsl:probe:" + inName() + ":" + id;
     }
 
     private synchronized boolean overdue() {
@@ -527,16 +527,21 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
+    /** The namespace as it stands in the names of the registry's keys. */
+    private String inName() {
+        return namespace.replace("%", "%25").replace(":", "%3A").replace("{", "%7B").replace("}", "%7D");
+    }
+
     private String recordKey() {
-        return "gsl:phase:" + namespace;
+        return "gsl:phase:" + inName();
     }
 
     private String rosterKey() {
-        return "gsl:roster:" + namespace;
+        return "gsl:roster:" + inName();
     }
 
     private String livedKey() {
-        return "gsl:lived:" + namespace;
+        return "gsl:lived:" + inName();
     }
 
     private String get(String key) {

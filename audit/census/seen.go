@@ -1,0 +1,191 @@
+package census
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// seenBounds is what the writes of one client say of its clock: client less
+// server. Each write gives a lower and an upper bound, whatever the clock does
+// between two writes. So the bounds of several writes are not intersected: the
+// least and the greatest are kept.
+type seenBounds struct {
+	low, high offset.Interval // from the least to the greatest lower bound, and upper bound
+	writes    int64
+}
+
+// add takes one write. The upper bound is without the gap.
+func (b *seenBounds) add(low, high time.Duration) {
+	b.join(seenBounds{offset.Interval{Low: low, High: low}, offset.Interval{Low: high, High: high}, 1})
+}
+
+func (b *seenBounds) join(o seenBounds) {
+	switch {
+	case o.writes == 0:
+		return
+	case b.writes == 0:
+		*b = o
+		return
+	}
+	around := func(a, b offset.Interval) offset.Interval {
+		return offset.Interval{Low: min(a.Low, b.Low), High: max(a.High, b.High)}
+	}
+	b.low, b.high, b.writes = around(b.low, o.low), around(b.high, o.high), b.writes+o.writes
+}
+
+// shift moves the bounds by what a lease was assumed too long. The lower ones
+// stay where the greatest lease is known.
+func (b seenBounds) shift(by time.Duration, greatestKnown bool) seenBounds {
+	if b.writes > 0 && by != 0 {
+		if !greatestKnown {
+			b.low = b.low.Shift(by)
+		}
+		b.high = b.high.Shift(by)
+	}
+	return b
+}
+
+// around is the least interval that holds what each write allows: whatever the
+// clock was when any of them was made, it lies within. The upper end is unknown
+// without a gap.
+func (b seenBounds) around(gap time.Duration, claimed bool) offset.Interval {
+	i := offset.Interval{Low: offset.NoLow, High: offset.NoHigh}
+	if b.writes == 0 {
+		return i
+	}
+	i.Low = b.low.Low
+	if claimed {
+		i.High = b.high.High + gap
+	}
+	return i
+}
+
+// nearBounds are the bounds of all writes of a short time, so that nobody's clock
+// and not the server's either drifts far within it.
+type nearBounds struct {
+	from, until time.Time
+	seenBounds
+}
+
+const (
+	// nearTogether is how long one nearBounds lasts. A clock off by a thousandth
+	// moves by 60 ms in it.
+	nearTogether = time.Minute
+	// unseenStep is the greatest step of the server's clock that a watch takes for
+	// no step.
+	unseenStep = 20 * time.Millisecond
+)
+
+// apart is how far the clocks behind the writes were apart at least, for a gap of
+// zero. What the server's own clock may have moved unseen meanwhile is taken off.
+func (n nearBounds) apart() time.Duration {
+	if n.writes == 0 {
+		return 0
+	}
+	moved := unseenStep + n.until.Sub(n.from)/1000
+	return n.low.High - n.high.Low - moved
+}
+
+// near joins a write to those of the same minute.
+func (c *Census) nearBy(b seenBounds, at time.Time) {
+	n := &c.near
+	if n.writes > 0 && (at.Sub(n.from) > nearTogether || at.Before(n.from)) {
+		c.nearBefore, *n = *n, nearBounds{}
+		if c.checked.IsZero() {
+			c.keepNear() // nobody compares the server's clock
+		}
+	}
+	if n.writes == 0 {
+		n.from, n.until = at, at
+	}
+	n.until = latest(n.until, at)
+	n.join(b)
+}
+
+// keepNear keeps what the last minutes proved. It is called when the server's
+// clock has been found to run on: a step of it would be taken for the clients'.
+func (c *Census) keepNear() {
+	c.apart = max(c.apart, c.near.apart(), c.nearBefore.apart())
+}
+
+// dropNear forgets the minutes in which the server's clock stepped.
+func (c *Census) dropNear() { c.near, c.nearBefore = nearBounds{}, nearBounds{} }
+
+// compare takes the stamp of an old client that was executed by the instant at,
+// and not before from. Both are the same where MONITOR shows the write. A look
+// sees a value later than its write, which makes the lower bound lower, hence
+// still true; the look before it makes the upper bound.
+func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) seenBounds {
+	d := w.dialect()
+	if !d.HasStamp() {
+		return seenBounds{}
+	}
+	least, most := r.Slacks(d)
+	greatest, smallest := w.assumed, w.assumed-w.wide
+	if c.cfg.Greatest > 0 {
+		greatest = c.cfg.Greatest
+	}
+	low := offset.StampedBy(*d, greatest, r.Stamp)
+	low.Slack, low.At = most, at
+	high := offset.StampedBy(*d, smallest, r.Stamp)
+	high.Slack, high.At, high.Prev = least, at, from
+	var one seenBounds
+	one.add(low.Offset().Low, high.Offset().High)
+	w.bounds.join(one)
+	c.nearBy(one, at)
+	return one
+}
+
+// allSeen joins the bounds of all writers, forgotten ones among them. guessed:
+// a lease behind them is a guess.
+func (c *Census) allSeen(leases map[*writer]Span) (all seenBounds, guessed bool) {
+	all = c.gone.seen
+	for _, w := range c.writers {
+		all.join(c.seenOf(w, leases[w]))
+	}
+	return all, c.cfg.Lease == 0 && all.writes > 0
+}
+
+// seenOf is what was seen of one writer, by its own lease.
+func (c *Census) seenOf(w *writer, lease Span) seenBounds {
+	if c.cfg.Lease > 0 {
+		return w.bounds
+	}
+	return w.bounds.shift(w.shift(lease), c.cfg.Greatest > 0)
+}
+
+// spread is how far the clocks of all writes are apart, over the whole watch:
+// their steps count, since a stamp outlives them.
+func (c *Census) spread(e *Evidence, leases map[*writer]Span) Spread {
+	all, guessed := c.allSeen(leases)
+	s := Spread{Guaranteed: offset.NoHigh, Writes: all.writes, Guessed: guessed || e.LeaseLooks.Known()}
+	if all.writes == 0 {
+		return s
+	}
+	gap, claimed := dialect.Claimed(c.cfg.Gap)
+	if c.checked.IsZero() {
+		c.keepNear()
+	}
+	s.Apart = max(0, c.apart-c.gapForPeople())
+	if claimed && !s.Guessed {
+		s.Proved = s.Apart
+		i := all.around(gap, true)
+		s.Guaranteed = max(i.Width(), c.spreadBefore)
+	}
+	return s
+}
+
+// gapForPeople is the claimed gap, else the usual one: what intervals for people
+// are made with.
+func (c *Census) gapForPeople() time.Duration {
+	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed {
+		return gap
+	}
+	if c.cfg.Lease > 0 {
+		return min(time.Second, c.cfg.Lease/20)
+	}
+	return time.Second
+}

@@ -1,0 +1,344 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+// shown is an embedded server that knows MONITOR and INFO, and a watch of it by
+// MONITOR without a break.
+type shown struct {
+	t    *testing.T
+	w    *redistest.World
+	pool *redis.Pool
+	seen atomic.Pointer[Result] // what the watch saw last
+
+	mu      sync.Mutex
+	watched map[*server.Peer]chan string // lines for those that MONITOR was sent on
+	late    []string                     // lines that are held back
+	holds   bool
+	slow    time.Duration // before each TIME
+	refuses string        // keys of which the user has no right to GET
+	run     string
+	role    string
+	calls   int64 // of SETNX
+}
+
+// onMonitor runs play alongside a watch by MONITOR, in a bubble.
+func onMonitor(t *testing.T, cfg Config, play func(s *shown)) *Result {
+	t.Helper()
+	var last *Result
+	synctest.Test(t, func(t *testing.T) {
+		s := &shown{t: t, w: redistest.Bubble(t), run: "first", role: "master", watched: map[*server.Peer]chan string{}}
+		s.pool = s.w.Pool()
+		c := s.pool.Get() // the embedded server begins with its first connection
+		_ = c.Close()
+		s.w.Mini.Server().SetPreHook(s.hook)
+		ctx, stop := context.WithCancel(t.Context())
+		cfg.Clock, cfg.Monitor = s.w.Clock(redistest.Skew{}), MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute}
+		cfg.Match, cfg.Dialects = "lock:*", jedis()
+		cfg.Seen = func(r *Result) { s.seen.Store(r) }
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r, err := Watch(ctx, s.pool, cfg)
+			if err != nil {
+				t.Error(err)
+			}
+			last = r
+		}()
+		play(s)
+		stop()
+		<-done
+	})
+	return last
+}
+
+// hook answers what the embedded server does not know, and shows each command to
+// who asked for it.
+func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
+	if slow := s.slowness(); slow > 0 && command == "TIME" {
+		time.Sleep(slow)
+	}
+	now := s.w.Now() // the server is locked while a script runs
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case command == "MONITOR":
+		lines := make(chan string, 1<<16)
+		s.watched[c] = lines
+		c.OnDisconnect(func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.watched, c)
+			close(lines) // nobody else has it
+		})
+		go func() {
+			for line := range lines {
+				if line == broken {
+					c.WriteRaw(line)
+				} else {
+					c.WriteInline(line)
+				}
+				c.Flush()
+			}
+		}()
+		c.WriteOK()
+		return true
+	case command == "GET" && s.refuses != "" && strings.HasPrefix(args[0], s.refuses):
+		c.WriteError("NOPERM this user has no permissions to access one of the keys used as arguments")
+		return true // it is not shown
+	case command == "SETNX":
+		s.calls++
+	}
+	line := asServer(now.UnixMicro(), 0, "10.0.0.1:1", append([]string{command}, args...)...)
+	if s.late = append(s.late, line); !s.holds {
+		s.show()
+	}
+	if command != "INFO" {
+		return false
+	}
+	c.WriteBulk(map[string]string{
+		"server": "# Server\r\nrun_id:" + s.run + "\r\n", "replication": "# Replication\r\nrole:" + s.role + "\r\n",
+		"commandstats": fmt.Sprintf("# Commandstats\r\ncmdstat_setnx:calls=%d,usec=1\r\n", s.calls),
+	}[strings.Join(args, " ")])
+	return true
+}
+
+// broken is what no server sends: it ends a connection.
+const broken = "?\r\n"
+
+func (s *shown) slowness() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slow
+}
+
+// show sends the lines that wait.
+func (s *shown) show() {
+	for _, line := range s.late {
+		for _, lines := range s.watched {
+			lines <- line
+		}
+	}
+	s.late = nil
+}
+
+func (s *shown) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// tries is one attempt of an old client on a lock that another holds.
+func (s *shown) tries() {
+	s.t.Helper()
+	c := s.pool.Get()
+	defer c.Close()
+	if _, err := c.Do("SETNX", "lock:a", jedisStamp(s.w.Now())); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// quiet is the window by MONITOR, and by when it was known, before now.
+func (s *shown) quiet() (quiet, ago time.Duration) {
+	from, quiet := s.seen.Load().Evidence.Quiet(census.SourceMonitor)
+	return quiet, s.w.Now().Sub(from.Add(quiet))
+}
+
+// wants checks the window, which markers let grow every two seconds, and which
+// is known a second later.
+func (s *shown) wants(when string, want time.Duration) {
+	s.t.Helper()
+	if got, ago := s.quiet(); got > want || got < want-4*time.Second || ago > 4*time.Second {
+		s.t.Errorf("%s: quiet for %v until %v ago, should be %v", when, got, ago, want)
+	}
+}
+
+func holesOf(r *Result) []census.Hole { return r.Evidence.Covered(census.SourceMonitor).Holes }
+
+func TestWindowGrowsWhileNobodyTries(t *testing.T) {
+	r := onMonitor(t, Config{}, func(s *shown) {
+		s.w.Pass(20 * time.Second)
+		s.wants("before", 20*time.Second)
+		s.tries()
+		s.w.Pass(10 * time.Second)
+		s.wants("after an attempt", 10*time.Second)
+		for range 5 {
+			s.tries()
+			s.w.Pass(time.Second)
+		}
+		s.wants("while one tries", 2*time.Second)
+	})
+	if holes := holesOf(r); len(holes) > 0 || r.Evidence.LastFailed == nil {
+		t.Errorf("holes %+v", holes)
+	}
+}
+
+// TestLateLinesMakeNoHole: MONITOR is one queue, so lines that come late were
+// not lost. Until they come the window does not grow.
+func TestLateLinesMakeNoHole(t *testing.T) {
+	for _, late := range []time.Duration{700 * time.Millisecond, 8 * time.Second} {
+		r := onMonitor(t, Config{}, func(s *shown) {
+			s.w.Pass(20 * time.Second)
+			s.set(func() { s.holds = true })
+			s.w.Pass(late)
+			if got, _ := s.quiet(); got > 20*time.Second {
+				t.Errorf("quiet for %v, and nothing was seen after 20 s", got)
+			}
+			s.set(func() { s.holds = false; s.show() })
+			s.w.Pass(5 * time.Second)
+			s.wants("afterwards", 25*time.Second+late)
+		})
+		if holes := holesOf(r); len(holes) > 0 {
+			t.Errorf("%v late: holes %+v", late, holes)
+		}
+	}
+}
+
+// TestAttemptAmongLateLinesCutsTheWindow: it was executed before the marker that
+// comes back after it.
+func TestAttemptAmongLateLinesCutsTheWindow(t *testing.T) {
+	onMonitor(t, Config{}, func(s *shown) {
+		s.w.Pass(20 * time.Second)
+		s.set(func() { s.holds = true })
+		s.tries()
+		s.w.Pass(5 * time.Second)
+		s.set(func() { s.holds = false; s.show() })
+		s.w.Pass(10 * time.Second)
+		s.wants("afterwards", 15*time.Second)
+	})
+}
+
+// TestSlowMomentDoesNotEndWindowsForGood: a server that is slow for half a
+// minute makes MONITOR stop. It is begun again, and stays on as before.
+func TestSlowMomentDoesNotEndWindowsForGood(t *testing.T) {
+	r := onMonitor(t, Config{}, func(s *shown) {
+		s.w.Pass(10 * time.Second)
+		s.set(func() { s.slow = 700 * time.Millisecond })
+		s.w.Pass(time.Second)
+		s.set(func() { s.slow = 0 })
+		s.w.Pass(9 * time.Second)
+		s.wants("after one slow answer", 20*time.Second)
+		s.set(func() { s.slow = 300 * time.Millisecond })
+		s.w.Pass(15 * time.Second)
+		s.set(func() { s.slow = 0 })
+		if len(holesOf(s.seen.Load())) == 0 {
+			t.Error("MONITOR goes on beside a server that it slows down")
+		}
+		s.w.Pass(80 * time.Second)
+		if got, ago := s.quiet(); got < 65*time.Second || ago > 5*time.Second {
+			t.Errorf("after 80 s quiet for %v until %v ago: %+v", got, ago, holesOf(s.seen.Load()))
+		}
+	})
+	if !r.Cost.Monitor.Throttled {
+		t.Errorf("%+v", r.Cost.Monitor)
+	}
+}
+
+// TestHoleOfMonitorBeginsTheWindowAnew: who tried while the connection was gone
+// was seen by nobody.
+func TestHoleOfMonitorBeginsTheWindowAnew(t *testing.T) {
+	r := onMonitor(t, Config{Config: census.Config{}, NoStats: true}, func(s *shown) {
+		s.w.Pass(20 * time.Second)
+		s.set(func() {
+			for _, lines := range s.watched {
+				lines <- broken
+			}
+			clear(s.watched)
+		})
+		s.tries()
+		s.w.Pass(10 * time.Second)
+		s.wants("10 s later", 10*time.Second)
+	})
+	if holes := holesOf(r); len(holes) != 1 || holes[0].Reason != census.HoleAbsent || holes[0].Until.Sub(holes[0].From) < time.Second {
+		t.Errorf("holes %+v", holes)
+	}
+}
+
+// TestBytesDoNotEndABurstThatStaysOn reads more than a sample may.
+func TestBytesDoNotEndABurstThatStaysOn(t *testing.T) {
+	m := ofWindow
+	r := onMonitor(t, Config{}, func(s *shown) {
+		s.w.Pass(5 * time.Second)
+		c := s.pool.Get()
+		defer c.Close()
+		for range 70 {
+			if _, err := c.Do("SET", "other", strings.Repeat("v", 1<<20)); err != nil {
+				t.Error(err)
+			}
+		}
+		s.w.Pass(5 * time.Second)
+		s.wants("after 70 MB", 10*time.Second)
+	})
+	if r.Cost.Monitor.Bytes < 64<<20 || len(holesOf(r)) > 0 || m.late == 0 {
+		t.Errorf("%+v, holes %+v", r.Cost.Monitor, holesOf(r))
+	}
+}
+
+// TestReplicaProvesNothing: old clients write to its master.
+func TestReplicaProvesNothing(t *testing.T) {
+	r := onMonitor(t, Config{}, func(s *shown) {
+		s.w.Pass(10 * time.Second)
+		s.set(func() { s.role = "slave" })
+		s.w.Pass(10 * time.Second)
+		s.wants("of a replica", 3*time.Second)
+		if _, quiet := s.seen.Load().Evidence.Quiet(census.SourceStats); quiet > 3*time.Second {
+			t.Errorf("the counters prove %v", quiet)
+		}
+		s.set(func() { s.role, s.run = "master", "second" })
+		s.w.Pass(10 * time.Second)
+		s.wants("of its successor", 11*time.Second)
+	})
+	if !strings.Contains(fmt.Sprint(holesOf(r)), "replica") && !strings.Contains(fmt.Sprint(holesOf(r)), "slave") {
+		t.Errorf("holes %+v", holesOf(r))
+	}
+}
+
+// TestMarkerThatIsRefusedIsNamed: without the right to GET no window is proved,
+// and the rest of MONITOR goes on.
+func TestMarkerThatIsRefusedIsNamed(t *testing.T) {
+	onMonitor(t, Config{}, func(s *shown) {
+		s.set(func() { s.refuses = "lock:gsl-sight:" })
+		s.w.Pass(10 * time.Second)
+		s.tries()
+		s.w.Pass(10 * time.Second)
+		c := s.seen.Load().Evidence.Covered(census.SourceMonitor)
+		if got, _ := s.quiet(); got != 0 || !strings.Contains(c.Unproved, "+get") || c.Missing != "" || len(c.Holes) > 0 || s.seen.Load().Evidence.LastFailed == nil {
+			t.Errorf("quiet for %v: %+v", got, c)
+		}
+		s.set(func() { s.refuses = "" })
+		s.w.Pass(10 * time.Second)
+		if got, _ := s.quiet(); got < 15*time.Second {
+			t.Errorf("with the right quiet for %v", got)
+		}
+		if c := s.seen.Load().Evidence.Covered(census.SourceMonitor); c.Unproved != "" {
+			t.Errorf("it still says %q", c.Unproved)
+		}
+	})
+}
+
+// TestMonitorOfAnotherServerIsBegunAnew: after a fail-over the connection may
+// stay with the old master, where markers do not come back.
+func TestMonitorOfAnotherServerIsBegunAnew(t *testing.T) {
+	onMonitor(t, Config{}, func(s *shown) {
+		s.w.Pass(20 * time.Second)
+		s.set(func() { clear(s.watched) }) // it hears nothing, and the connection stands
+		s.w.Pass(60 * time.Second)
+		if got, ago := s.quiet(); got < 20*time.Second || ago > 5*time.Second {
+			t.Errorf("quiet for %v until %v ago: %+v", got, ago, holesOf(s.seen.Load()))
+		}
+	})
+}

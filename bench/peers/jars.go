@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/bench"
+	"github.com/getsetlock/getsetlock/internal/testing/interop"
+)
+
+// besideJars is who gets the key where old clients poll for it and processes of
+// ours are woken: four of each take it all the time, for a millisecond, and ask
+// again at once. Ours are as they come, and without their politeness.
+func besideJars() bench.Scenario {
+	const each = 4
+	return bench.Scenario{
+		Name: "jars", Title: "one key, 4 Java clients (jedis-lock 1.0.0, which polls) and 4 processes of ours, held for 1 ms",
+		Adapters: []string{bench.Hardened, bench.Impolite}, Rounds: 3,
+		Metrics: []bench.Metric{
+			{Name: "ours_percent", Head: "ours %"}, {Name: "ours_per_s", Head: "ours/s"}, {Name: "others_per_s", Head: "Java/s"},
+			{Name: "ours_least", Head: "least of ours"}, {Name: "others_least", Head: "least of Java"},
+			{Name: "ours_wait_ms_max", Head: "longest ms, ours"}, {Name: "others_wait_ms_max", Head: "longest ms, Java"},
+			{Name: "overlaps", Head: "overlaps"}, {Name: "commands", Head: "commands"},
+		},
+		Measure: func(ctx context.Context, r *bench.Runner, a bench.Adapter) (bench.Figures, error) {
+			j, err := interop.Start(ctx, interop.Options{Jar: jar()})
+			if err != nil {
+				return nil, fmt.Errorf("the Java side (make prepare builds it): %w", err)
+			}
+			defer j.Close()
+			fleet := &jarFleet{jvm: j, addr: r.Redis[len("redis://"):], size: each}
+			return r.Beside(ctx, a, each, bench.Spec{Hold: time.Millisecond, Window: 6 * time.Second}, fleet)
+		},
+	}
+}
+
+// jarFleet is Java clients that take one key again and again.
+type jarFleet struct {
+	jvm   *interop.JVM
+	addr  string
+	size  int
+	loops []*interop.Loop
+}
+
+func (f *jarFleet) Start(ctx context.Context, key string) error {
+	for i := range f.size {
+		c, err := f.jvm.Client(ctx, fmt.Sprintf("jar%d", i), f.addr)
+		if err != nil {
+			return err
+		}
+		if err := c.Lock(ctx, interop.Jar, key, 2*time.Minute, time.Minute); err != nil {
+			return err
+		}
+		l, err := c.StartLoop(ctx, key+":counter", time.Millisecond, 0)
+		if err != nil {
+			return err
+		}
+		f.loops = append(f.loops, l)
+	}
+	_, err := f.loops[0].Reach(ctx, 20) // the JVM has its classes by then
+	return err
+}
+
+func (f *jarFleet) Stop(ctx context.Context) ([][]bench.Turn, error) {
+	var all [][]bench.Turn
+	var failed error
+	for _, l := range f.loops {
+		failed = errors.Join(failed, l.Stop(ctx))
+	}
+	for _, l := range f.loops {
+		_, err := l.Wait(ctx)
+		spans, spansErr := l.Spans(ctx)
+		failed = errors.Join(failed, err, spansErr)
+		turns := make([]bench.Turn, 0, len(spans))
+		for s := range slices.Values(spans) {
+			turns = append(turns, bench.Turn{Asked: s.Asked * 1000, Acquired: s.Held * 1000, Released: s.Released * 1000})
+		}
+		all = append(all, turns)
+	}
+	return all, failed
+}

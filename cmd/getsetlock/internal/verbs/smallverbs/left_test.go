@@ -1,0 +1,57 @@
+package smallverbs
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/polite"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+)
+
+// Nobody holds a key that a release left to old clients, and nobody need free it.
+func TestKeyLeftToOldClientsIsShownAsThat(t *testing.T) {
+	s := clitest.NewStage(t)
+	m := s.World.Mini
+	for _, key := range []string{"free", "taken"} {
+		m.Set(legacy.MarkKey(key), polite.Value(clitest.Token))
+		m.SetTTL(legacy.MarkKey(key), 120*time.Millisecond)
+	}
+	m.Set("taken", clitest.StampOf(redistest.Start.Add(40*time.Second)))
+	const note = "nobody holds; left to old clients for 120 ms"
+	for _, args := range [][]string{{"ls", "--json"}, {"ls", "*", "--json"}} {
+		var answer Locks
+		if err := json.Unmarshal([]byte(s.Run(args...).Out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.Locks) != 2 {
+			t.Fatalf("%v: %+v", args, answer.Locks)
+		}
+		left, taken := answer.Locks[1], answer.Locks[0]
+		if left.Key != "{free}:gsl" {
+			left, taken = taken, left
+		}
+		if left.State != StateLeft || left.Owner != nil || left.Protocol != nil || left.Note == nil || *left.Note != note {
+			t.Errorf("%v: %+v", args, left)
+		}
+		if taken.Key != "taken" || taken.State != StateHeld || *taken.Protocol != "legacy" || taken.Owner != nil {
+			t.Errorf("%v: %+v", args, taken)
+		}
+	}
+	if got := s.Run("ls", "free").Out; !strings.Contains(got, note) {
+		t.Error(got)
+	}
+	s.Interactive, s.Stdin = true, "y\n"
+	s.Want(s.Run("unlock", "free"), 0, "free: "+note+"\n", "")
+	s.Want(s.Run("unlock", "free", "--value", clitest.Token), 1, "", "nothing was deleted")
+	if !m.Exists("{free}:gsl") {
+		t.Error("the gap was deleted")
+	}
+	s.Want(s.Run("unlock", "taken"), 0, "deleted taken\n", "Delete it?")
+	if got := s.Run("ls", "taken").Out; !strings.Contains(got, note) {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,79 @@
+package polite
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Watch looks at a key that was left, until the gap is over. An old client may be
+// in and out between two looks, so the server is asked to tell of a change where
+// it can.
+type Watch struct {
+	gap, until time.Duration
+	looks      int
+	cancel     func() // nil where the server does not tell
+	touched    atomic.Bool
+}
+
+// NewWatch returns the Watch of a key that is left for gap from now on.
+func NewWatch(now, gap time.Duration) *Watch { return &Watch{gap: gap, until: now + gap} }
+
+// Sight is what stands on both keys.
+type Sight struct {
+	Old  bool // an old client's bytes on L
+	Left bool // M says that the holder with this token left the key
+}
+
+// Eyes are how a Watch looks.
+type Eyes struct {
+	// Now reads the clock of elapsed time.
+	Now func() time.Duration
+
+	// Arm has fn called at the next change of L, after a look that registers it.
+	Arm func(fn func()) (cancel func(), err error)
+
+	// See looks at both keys, and registers L if tracked is set.
+	See func(tracked bool) (Sight, error)
+}
+
+// Look looks once. It reports whether an old client took the key, and how long to
+// wait before the next look; zero: there is none. It is not called concurrently.
+func (w *Watch) Look(e Eyes) (old bool, next time.Duration) {
+	first := w.looks == 0
+	if first {
+		w.cancel, _ = e.Arm(func() { w.touched.Store(true) })
+	}
+	w.looks++
+	seen, err := e.See(first && w.cancel != nil)
+	now := e.Now()
+	switch {
+	case err == nil && seen.Old:
+		old = true
+	case err == nil && now < w.until && (w.touched.Load() || !seen.Left):
+		// Nobody but an old client changes L now, and a script of ours that meets an
+		// old client there ends the gap. Behind the gap ours may be in.
+		old = true
+	case now < w.at():
+		return false, w.at() - now
+	}
+	if w.cancel != nil {
+		w.cancel()
+	}
+	return old, 0
+}
+
+// at is when the next look is due: behind nine tenths of the gap, and without the
+// server's word also behind three and six.
+func (w *Watch) at() time.Duration {
+	tenths := time.Duration(3 * w.looks)
+	if w.cancel != nil {
+		tenths = 9
+		if w.looks > 1 {
+			return 0
+		}
+	}
+	if tenths > 9 {
+		return 0
+	}
+	return w.until - w.gap + tenths*w.gap/10
+}

@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A firewall or a load balancer forgets a connection that was idle, and tells
+// neither side: what is sent from then on is swallowed. A command that is sent
+// there has an unknown outcome, and its caller waits for the whole Timeout. So
+// a connection that was idle is asked for a sign of life first. While it gives
+// none nothing else was sent, and all that waits can go to another connection.
+
+// provenFor is how long a connection is trusted after a command that was
+// answered. Firewalls forget after a minute at the earliest.
+const provenFor = 15 * time.Second
+
+// prove sends a PING on an idle connection, and c after its reply. Any reply
+// will do. mu is held; it is unlocked.
+func (l *link) prove(c *call, now time.Duration) {
+	ping := newCall()
+	ping.cmds = []Command{Cmd("PING")}
+	ping.link = l
+	l.proving = ping
+	l.queue = append(l.queue, c)
+	l.writing = true
+	l.take(ping, now)
+	l.mu.Unlock()
+	l.wrote(ping.put(l.conn, &l.argv), false)
+}
+
+// proved lets what waits be sent, if c was the PING. mu is held.
+func (l *link) proved(c *call) {
+	if c == l.proving {
+		l.proving = nil
+		l.rouse()
+	}
+}
+
+// patience is how long the reply to c is waited for. That to a PING is waited
+// for briefly: a new connection costs little, and the caller's time may be
+// short. mu is held.
+func (l *link) patience(c *call) time.Duration {
+	if c == l.proving {
+		return l.m.brief()
+	}
+	return l.m.opts.Timeout
+}
+
+// brief is a silence that no healthy server keeps: much less than the Timeout,
+// and long beside any reply.
+func (m *Mux) brief() time.Duration { return m.opts.Timeout / 4 }
+
+// errSlow ends the first half of a Repeat.
+var errSlow = errors.New("the first connection gave no answer")
+
+// Repeat is [Mux.Batch] for commands that may be executed twice and in between,
+// such as renewals and looks. What has no reply after half of the Timeout, or of
+// the time that ctx leaves, or is lost with its connection, is sent once more, by
+// a new connection where the old one was silent.
+func (m *Mux) Repeat(ctx context.Context, cmds []Command) []Reply {
+	half := m.opts.Timeout / 2
+	if end, ok := ctx.Deadline(); ok {
+		half = min(half, time.Until(end)/2)
+	}
+	first, cancel := context.WithTimeoutCause(ctx, half, errSlow)
+	replies := m.Batch(first, cmds)
+	cancel()
+	var again []Command
+	var where []int
+	for i, r := range replies {
+		if _, may := MayBeSent(r.Err); may && !errors.Is(r.Err, ErrClosed) || errors.Is(r.Err, errSlow) {
+			again, where = append(again, cmds[i]), append(where, i)
+		}
+	}
+	if len(again) == 0 || ctx.Err() != nil {
+		return replies
+	}
+	for i, r := range m.Batch(ctx, again) {
+		replies[where[i]] = r
+	}
+	return replies
+}

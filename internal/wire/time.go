@@ -1,0 +1,40 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Clock reads a reply of TIME: seconds since 1970, and microseconds within the
+// second. It refuses what no server says. Envoy answers in the server's place,
+// by its own clock, and its microseconds are those since 1970: added to the
+// seconds they would move fencing numbers and stamps decades ahead.
+func Clock(reply any, err error) (sec, usec int64, _ error) {
+	parts, err := redis.Int64s(reply, err)
+	switch {
+	case errors.Is(err, redis.ErrNil) || err == nil && len(parts) != 2:
+		return 0, 0, &clockError{fmt.Sprintf("%d parts", len(parts))}
+	case err != nil:
+		return 0, 0, err
+	case parts[0] < 0 || parts[1] < 0 || parts[1] >= 1_000_000:
+		return 0, 0, &clockError{fmt.Sprintf("%d seconds and %d microseconds", parts[0], parts[1])}
+	}
+	return parts[0], parts[1], nil
+}
+
+// clockError is a reply of TIME that is not the server's.
+type clockError struct{ said string }
+
+func (e *clockError) Error() string {
+	return "TIME answered " + e.said + ", which no Redis server says"
+}
+
+// Passing is false: what answers there goes on to.
+func (e *clockError) Passing() bool { return false }
+
+func foreignClock(err error) bool {
+	var c *clockError
+	return errors.As(err, &c)
+}

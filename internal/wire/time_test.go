@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// TestClockRefusesWhatNoServerSays: Envoy's microseconds are those since 1970.
+func TestClockRefusesWhatNoServerSays(t *testing.T) {
+	pair := func(parts ...string) []any {
+		var reply []any
+		for _, p := range parts {
+			reply = append(reply, []byte(p))
+		}
+		return reply
+	}
+	for _, c := range []struct {
+		reply     any
+		sec, usec int64
+		ok        bool
+	}{
+		{pair("1764000000", "0"), 1764000000, 0, true},
+		{pair("1764000000", "999999"), 1764000000, 999999, true},
+		{[]any{int64(1764000000), int64(7)}, 1764000000, 7, true},
+		{pair("1764000000", "1000000"), 0, 0, false},
+		{pair("1764000000", "1764000000999999"), 0, 0, false},
+		{pair("1764000000", "-1"), 0, 0, false},
+		{pair("-1", "0"), 0, 0, false},
+		{pair("1764000000"), 0, 0, false},
+		{pair("1", "2", "3"), 0, 0, false},
+		{nil, 0, 0, false},
+	} {
+		sec, usec, err := Clock(c.reply, nil)
+		if sec != c.sec || usec != c.usec || (err == nil) != c.ok {
+			t.Errorf("%q: %d, %d, %v", c.reply, sec, usec, err)
+		}
+		if err != nil && (!strings.Contains(Explain(err), "proxy") || (&NotSentError{err}).Passing()) {
+			t.Errorf("%v: %s", err, Explain(err))
+		}
+	}
+	refusal := redis.Error("NOPERM no TIME")
+	if _, _, err := Clock(nil, refusal); !errors.Is(err, refusal) {
+		t.Error(err)
+	}
+	if _, _, err := Clock(pair("soon", "1"), nil); err == nil {
+		t.Error("read words")
+	}
+}

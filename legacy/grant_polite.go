@@ -1,0 +1,72 @@
+package legacy
+
+import (
+	"context"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/polite"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// How a key is left to old clients, which poll (see package polite). The release
+// script writes on M that nobody holds the key, so that no client of ours takes
+// it for a while.
+
+// Owes returns for how long a release leaves the key to old clients. Where the
+// key means "done" they have nothing to wait for.
+func (g *grant) Owes(wish time.Duration) time.Duration {
+	if wish > 0 && !g.h.dialect.NeverReleases() {
+		return wish
+	}
+	return g.h.owes(g.k.l)
+}
+
+func (h *hardened) owes(l string) time.Duration {
+	if h.dialect.NeverReleases() {
+		return 0
+	}
+	return h.watch.polite.Owes(l, h.clock.Elapsed())
+}
+
+// Leave is Release, and leaves the key to old clients for gap.
+func (g *grant) Leave(ctx context.Context, gap time.Duration) error {
+	g.gap = polite.NewWatch(g.h.clock.Elapsed(), gap)
+	err := g.release(ctx, gap)
+	if err == nil {
+		g.h.watch.polite.Left(g.k.l, g.h.clock.Elapsed())
+	}
+	return err
+}
+
+// Look looks whether an old client took the key that was left.
+func (g *grant) Look(ctx context.Context) time.Duration {
+	h, k := g.h, g.k
+	old, next := g.gap.Look(polite.Eyes{
+		Now: h.clock.Elapsed,
+		Arm: func(fn func()) (func(), error) { return h.arm(ctx, k, false, fn) },
+		See: func(tracked bool) (polite.Sight, error) {
+			cmd := observeScript.Cmd(k.argL, k.argM)
+			cmd.Track = tracked
+			at := h.clock.begin()
+			r := h.mux.Batch(ctx, []wire.Command{cmd})[0]
+			if r.Err != nil {
+				return polite.Sight{}, r.Err
+			}
+			o, err := h.look(k, r.Value, h.clock.end(at))
+			return o.leftBy(g.token), err
+		},
+	})
+	if old {
+		h.watch.polite.Saw(k.l, h.clock.Elapsed())
+	}
+	return next
+}
+
+// leftBy is what a look says of a key that the holder with this token left.
+func (o Observation) leftBy(token string) polite.Sight {
+	by, ok := polite.Token(o.MarkValue)
+	return polite.Sight{Old: o.OfOldClient(), Left: ok && by == token}
+}
+
+var _ lock.Polite = (*grant)(nil)

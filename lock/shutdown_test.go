@@ -1,0 +1,188 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+// stubborn is a backend whose Release takes its time, whatever its context does.
+type stubborn struct {
+	lock.Backend
+	takes time.Duration
+	begun atomic.Int32 // releases
+}
+
+func (s *stubborn) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	g, err := s.Backend.Try(ctx, key, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &stubbornGrant{g, s}, nil
+}
+
+type stubbornGrant struct {
+	lock.Grant
+	s *stubborn
+}
+
+func (g *stubbornGrant) Release(context.Context) error {
+	g.s.begun.Add(1)
+	time.Sleep(g.s.takes)
+	return errServer
+}
+
+// TestCloseReturnsWhenItsContextEnds: 200 releases have failed and are tried
+// again in the background, two seconds each. Close waits for none of them, and
+// none begins after it.
+func TestCloseReturnsWhenItsContextEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		b := &stubborn{Backend: s.Backend(), takes: 2 * time.Second}
+		c, err := lock.New(b, lock.Config{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for i := range 500 {
+			l := acquire(t, c, fmt.Sprint("k", i))
+			wg.Go(func() { _ = l.Release() })
+		}
+		wg.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantErr(t, c.Close(ctx), context.DeadlineExceeded)
+		if took := time.Since(began); took > 1100*time.Millisecond {
+			t.Errorf("Close took %v of a second", took)
+		}
+		begun := b.begun.Load()
+		time.Sleep(time.Minute) // what was under way ends
+		if more := b.begun.Load() - begun; more != 0 {
+			t.Errorf("%d releases began after Close had returned", more)
+		}
+	})
+}
+
+// TestCloseWaitsForALostLease: its holder may be about to stop its job. A
+// Release that comes is still carried out.
+func TestCloseWaitsForALostLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c, err := lock.New(s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := acquire(t, c, "k")
+		<-l.Done()
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(context.Background()) }()
+		synctest.Wait()
+		if len(closed) != 0 {
+			t.Error("Close does not wait for the holder")
+		}
+		wantErr(t, l.Release(), lock.ErrLost)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if s.Holder("k") != "" {
+			t.Error("the key was not given back")
+		}
+	})
+}
+
+// TestCloseForgetsALostLeaseWithItsKey: nobody will release it, and after its
+// TTL there is nothing to release.
+func TestCloseForgetsALostLeaseWithItsKey(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c, err := lock.New(s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		<-acquire(t, c, "k").Done()
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("Close waited until %v after the grant, want the TTL of 10s", took)
+		}
+	})
+}
+
+// TestCloseMayBeCalledByAHook: it does not wait for itself.
+func TestCloseMayBeCalledByAHook(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		var c *lock.Client
+		closed := make(chan error)
+		c, err := lock.New(s.Backend(), lock.Config{Hooks: lock.Hooks{Lost: func(lock.Event) { closed <- c.Close(context.Background()) }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := acquire(t, c, "k")
+		s.Seize("k", "thief", time.Minute)
+		<-l.Done()
+		wantErr(t, l.Release(), lock.ErrLost)
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("Close hangs")
+		}
+	})
+}
+
+// TestABlockedHookDelaysOnlyHooks: other leases end on time, and their holders
+// are told.
+func TestABlockedHookDelaysOnlyHooks(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		proceed, lost := make(chan struct{}), make(chan string, 2)
+		c := client(t, s.Backend(), lock.Config{
+			TTL: 10 * time.Second, Margin: 2 * time.Second, RenewEvery: -1,
+			Hooks: lock.Hooks{Lost: func(e lock.Event) { <-proceed; lost <- e.Key }},
+		})
+		first := acquire(t, c, "first")
+		time.Sleep(time.Second)
+		second := acquire(t, c, "second")
+		<-first.Done()
+		select {
+		case <-second.Done():
+		case <-time.After(time.Second + time.Millisecond):
+			t.Error("the second lease has not ended")
+		}
+		close(proceed)
+		if a, b := <-lost, <-lost; a != "first" || b != "second" {
+			t.Errorf("hooks were told of %s, then of %s", a, b)
+		}
+		if err := errors.Join(first.Release(), second.Release()); !errors.Is(err, lock.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHooksThatAreNotTakenAreBounded: a hook that never returns does not fill
+// the memory.
+func TestHooksThatAreNotTakenAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		proceed := make(chan struct{})
+		told := 0
+		c := client(t, s.Backend(), lock.Config{Hooks: lock.Hooks{Released: func(lock.Event) { <-proceed; told++ }}})
+		const most = 1 << 16
+		for range most + 10 {
+			release(t, acquire(t, c, "k"))
+		}
+		close(proceed)
+		synctest.Wait()
+		if told > most+1 || told < most {
+			t.Errorf("%d calls were kept, want %d", told, most)
+		}
+	})
+}

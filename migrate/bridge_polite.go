@@ -1,0 +1,79 @@
+package migrate
+
+import (
+	"context"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/polite"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// How a key is left to old clients, which poll: in observe and in dual. From
+// sealed on a release leaves the tombstone, so there is nothing to leave to them.
+
+// Owes returns for how long a release leaves the key to old clients.
+func (g *observeGrant) Owes(wish time.Duration) time.Duration { return g.polite().Owes(wish) }
+
+// Leave is Release, and leaves the key to old clients for gap.
+func (g *observeGrant) Leave(ctx context.Context, gap time.Duration) error {
+	return g.released(g.polite().Leave(ctx, gap))
+}
+
+// Look looks whether an old client took the key that was left.
+func (g *observeGrant) Look(ctx context.Context) time.Duration { return g.polite().Look(ctx) }
+
+// polite is the hardened grant, which knows how.
+func (g *observeGrant) polite() lock.Polite { return g.Grant.(lock.Polite) }
+
+// Owes returns for how long a release leaves the key to old clients. Where the
+// key means "done" they have nothing to wait for.
+func (g *bridgeGrant) Owes(wish time.Duration) time.Duration {
+	switch {
+	case g.phase != Dual || g.b.dialect.NeverReleases():
+		return 0
+	case wish > 0:
+		return wish
+	}
+	return g.b.judge.Polite().Owes(g.k.l, g.b.clock.Elapsed())
+}
+
+// Leave is Release, and leaves the key to old clients for gap.
+func (g *bridgeGrant) Leave(ctx context.Context, gap time.Duration) error {
+	g.gap = polite.NewWatch(g.b.clock.Elapsed(), gap)
+	err := g.release(ctx, gap)
+	if err == nil {
+		g.b.judge.Polite().Left(g.k.l, g.b.clock.Elapsed())
+	}
+	return err
+}
+
+// Look looks whether an old client took the key that was left.
+func (g *bridgeGrant) Look(ctx context.Context) time.Duration {
+	b, k := g.b, g.k
+	old, next := g.gap.Look(polite.Eyes{
+		Now: b.clock.Elapsed,
+		Arm: func(fn func()) (func(), error) {
+			if b.cfg.Wake != lock.WakeOn {
+				return nil, lock.ErrNoWake
+			}
+			return b.mux.Tracker().Arm(ctx, k.l, fn)
+		},
+		See: func(tracked bool) (polite.Sight, error) {
+			cmd := lookScript.Cmd(k.argL, k.argM)
+			cmd.Track = tracked
+			at := b.judge.Begin()
+			r := b.mux.Batch(ctx, []wire.Command{cmd})[0]
+			if r.Err != nil {
+				return polite.Sight{}, r.Err
+			}
+			o, err := b.judge.Read(k.name, k.l, r.Value, b.judge.End(at))
+			by, left := polite.Token(o.MarkValue)
+			return polite.Sight{Old: o.OfOldClient(), Left: left && by == g.token}, err
+		},
+	})
+	if old {
+		b.judge.Polite().Saw(k.l, b.clock.Elapsed())
+	}
+	return next
+}

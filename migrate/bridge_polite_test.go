@@ -1,0 +1,182 @@
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/polite"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+	keys "github.com/getsetlock/getsetlock/migrate/internal/record"
+)
+
+const gap = 145 * time.Millisecond // of a poll of 100 ms
+
+// politePhases are those in which old clients may wait for a release of ours.
+var politePhases = []migrate.Phase{migrate.Observe, migrate.Dual}
+
+func leave(r *rig, g lock.Grant) {
+	r.Helper()
+	if err := g.(lock.Polite).Leave(background, gap); err != nil {
+		r.Fatalf("Leave: %v", err)
+	}
+}
+
+// No member takes a gap for a holder, in whatever phase it is, nor does it enter.
+func TestLeftKeyKeepsOursOutInEveryPhase(t *testing.T) {
+	each(t, politePhases, func(r *rig, p migrate.Phase) {
+		g := r.take(r.bridge(p))
+		leave(r, g)
+		r.wantKeys("", polite.Value(g.Token()))
+		if left := r.left(keyM); left != gap {
+			r.Errorf("left for %v", left)
+		}
+		for _, other := range migrate.Phases() {
+			b := r.bridge(other)
+			if held := r.held(b); !held.Vacant || held.Left != gap || held.Final {
+				r.Errorf("%v: %+v", other, held)
+			}
+			o, err := b.Inspect(background, "k")
+			if _, _, ok := o.Token(); err != nil || ok || o.MarkPTTL != gap {
+				r.Errorf("%v: %+v, %v", other, o, err)
+			}
+		}
+		r.w.Pass(gap)
+		r.release(r.take(r.bridge(p)))
+		r.wantKeys("", "")
+	})
+}
+
+func TestReleaseOfALeftKeyIsDoneAlready(t *testing.T) {
+	each(t, politePhases, func(r *rig, p migrate.Phase) {
+		g := r.take(r.bridge(p))
+		r.set(keyM, polite.Value(g.Token())) // as the release left it whose reply was lost
+		r.del("k")
+		if err := g.Release(background); err != nil {
+			r.Error(err)
+		}
+		r.wantKeys("", polite.Value(g.Token()))
+		r.del(keyM)
+		g = r.take(r.bridge(p))
+		r.set(keyM, polite.Value(strings.Repeat("A", 22)))
+		if lost := r.wantLost(g.Release(background)); !lost.Mark {
+			r.Errorf("another's gap: %v", lost)
+		}
+	})
+}
+
+// An old client that was let in must be found there, and nobody is owed a turn.
+func TestLostKeyIsNotLeft(t *testing.T) {
+	each(t, politePhases, func(r *rig, p migrate.Phase) {
+		for _, l := range []string{"", r.stamp(time.Minute)} {
+			g := r.take(r.bridge(p))
+			r.del("k")
+			if l != "" {
+				r.set("k", l)
+			}
+			if err := g.(lock.Polite).Leave(background, gap); !errors.Is(err, lock.ErrLost) {
+				r.Errorf("%q on the key: %v", l, err)
+			}
+			r.wantKeys(l, "")
+			r.del("k")
+		}
+	})
+}
+
+func TestOldClientInAGapEndsItAndIsSeen(t *testing.T) {
+	each(t, politePhases, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		leave(r, r.take(b))
+		old := r.stamp(time.Minute)
+		r.set("k", old)
+		if held := r.held(b); held.Vacant || held.Stamp.IsZero() {
+			r.Errorf("%+v", held)
+		}
+		r.wantKeys(old, "")
+		r.del("k")
+		g := r.take(b)
+		if d := g.(lock.Polite).Owes(0); d != gap {
+			r.Errorf("beside an old client that was seen it owes %v", d)
+		}
+		r.release(g)
+	})
+}
+
+// A hand-over is no release, so its chain ends when a gap is due.
+func TestChainOfHandOversEndsWhenAGapIsDue(t *testing.T) {
+	bridges(t, func(r *rig) {
+		b := r.bridge(migrate.Dual)
+		g := r.take(b)
+		for range 10 {
+			r.w.Pass(101 * time.Millisecond)
+			if d := g.(lock.Polite).Owes(0); d != 0 {
+				r.Fatalf("it owes %v", d)
+			}
+			next, err := b.Pass(background, g, ttl)
+			if err != nil {
+				r.Fatal(err)
+			}
+			g = next
+		}
+		r.w.Pass(5 * time.Millisecond)
+		if d := g.(lock.Polite).Owes(0); d != gap {
+			r.Errorf("after a span of work it owes %v", d)
+		}
+		leave(r, g)
+	})
+}
+
+// A tombstone beside a gap keeps nobody's place.
+func TestSweepTakesAGapForNobody(t *testing.T) {
+	bridges(t, func(r *rig) {
+		for m, want := range map[string]int64{
+			polite.Value(strings.Repeat("A", 22)): 1, "left nobody": 0, strings.Repeat("A", 22): 0,
+		} {
+			r.entomb()
+			r.set(keyM, m)
+			tomb := r.get("k")
+			conn := r.w.Pool().Get()
+			got, err := conn.Do("EVAL", keys.SweepLua, 2, "k", keyM, tomb, "1")
+			conn.Close()
+			if err != nil || got != any(want) {
+				r.Errorf("M %q: swept %v, %v", m, got, err)
+			}
+			r.del("k")
+			r.del(keyM)
+		}
+	})
+}
+
+// The gap is on the old clients' server. Whoever takes the target meanwhile gives
+// it back.
+func TestComposedLockLeavesTheOldKey(t *testing.T) {
+	composed(t, politePhases, func(r *elsewhere, p migrate.Phase) {
+		c := r.compose(p)
+		g, err := c.Try(background, "k", ttl)
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.w.Pass(2 * time.Second)
+		if d := g.(lock.Polite).Owes(0); d != gap {
+			r.Errorf("it owes %v", d)
+		}
+		if err := g.(lock.Polite).Leave(context.Background(), gap); err != nil {
+			r.Fatal(err)
+		}
+		_, err = c.Try(background, "k", ttl)
+		var held *lock.HeldError
+		if !errors.As(err, &held) || !held.Vacant {
+			r.Errorf("in the gap: %v", err)
+		}
+		r.w.Pass(gap)
+		if g, err = c.Try(background, "k", ttl); err != nil {
+			r.Fatal(err)
+		}
+		if err := g.Release(background); err != nil {
+			r.Error(err)
+		}
+	})
+}

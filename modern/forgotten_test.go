@@ -1,0 +1,65 @@
+package modern_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// TestForgottenConnectionsCostNoLease, however short its TTL: a firewall forgot
+// the connections while they were idle, and while leases are renewed on them.
+func TestForgottenConnectionsCostNoLease(t *testing.T) {
+	for _, ttl := range []time.Duration{2 * time.Second, 3 * time.Second, 4 * time.Second, 30 * time.Second} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) {
+				b, wire := on(t, w, modern.Config{})
+				c := client(t, b, lock.Config{TTL: ttl, Wait: time.Minute})
+				hold := func(d time.Duration) {
+					t.Helper()
+					l := acquire(t, c, "k")
+					w.Pass(d / 2)
+					wire.Swallow()
+					w.Pass(d / 2)
+					if err := l.Release(); err != nil {
+						t.Errorf("the lease was lost: %v", err)
+					}
+				}
+				hold(10 * ttl)
+				w.Pass(time.Hour) // idle
+				wire.Swallow()
+				hold(10 * ttl)
+			})
+		})
+	}
+}
+
+// TestServerThatIsBusyOnceMakesNobodyDeaf: a waiter that joins later can be
+// called. The one that could not be keeps its place and asks.
+func TestServerThatIsBusyOnceMakesNobodyDeaf(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, _ := on(t, w, modern.Config{}, redistest.Rule{Command: "SUBSCRIBE", Do: redistest.Answer("BUSY Redis is busy running a script.")})
+		g := try(t, b, "k")
+		callable := func(p lock.Place) bool {
+			_, _, err := p.Await(bg, func() {})
+			return err == nil
+		}
+		first := stand(t, b, "k")
+		w.Pass(time.Second)
+		second := stand(t, b, "k") // which begins another attempt to subscribe
+		w.Pass(0)
+		third := stand(t, b, "k")
+		held(t, first)
+		for i, p := range []lock.Place{first, second, third} {
+			if callable(p) != (p == third) {
+				t.Errorf("place %d can be called: %v", i+1, callable(p))
+			}
+			if err := p.Leave(bg); err != nil {
+				t.Error(err)
+			}
+		}
+		free(t, g)
+	})
+}

@@ -1,0 +1,23 @@
+package modern
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+// TestNoRoundBeginsAfterClose: Close waits for the goroutines of rounds, which
+// must not be joined by another then.
+func TestNoRoundBeginsAfterClose(t *testing.T) {
+	var r rounds
+	ask := func() (int64, error) { return 1, nil }
+	if n, err := r.join(context.Background(), ask); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	r.close()
+	if _, err := r.join(context.Background(), ask); !errors.Is(err, wire.ErrClosed) {
+		t.Error(err)
+	}
+}

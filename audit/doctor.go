@@ -36,8 +36,8 @@ type DoctorConfig struct {
 	Lease, Greatest time.Duration
 	// Spread, Behind and Ahead are claims, in the form of [dialect.Terms]: 0 claims
 	// nothing, [dialect.Zero] claims zero. Spread defaults to what Evidence
-	// guarantees, else to the dialect's terms or 1 s, and to no less than Evidence
-	// proves. Behind and Ahead default to what Evidence measured on the same server,
+	// guarantees, else to the dialect's terms or 1 s, and to no less than
+	// Evidence shows. Behind and Ahead default to what Evidence measured on the same server,
 	// else they are unknown.
 	Spread, Behind, Ahead time.Duration
 	// Remember writes down, alongside each lock whose stamp is past, when its bytes
@@ -129,17 +129,18 @@ func (c *DoctorConfig) fill() {
 func (c *DoctorConfig) greatest() time.Duration { return max(c.Lease, c.Greatest) }
 
 // spread is how far the clocks are apart at most, as far as that is known. What
-// was proved is a lower bound: it raises what is assumed and never replaces it.
+// was seen is a lower bound: it raises what is assumed and never replaces it, also
+// where it goes by a guessed lease or a usual gap.
 func (c *DoctorConfig) spread() time.Duration {
 	claim, claimed := dialect.Claimed(c.Spread)
 	if e := c.Evidence; e != nil {
 		switch {
 		case claimed:
-			return max(claim, e.Spread.Proved)
+			return max(claim, e.Spread.Apart)
 		case e.Spread.Sound():
 			return e.Spread.Guaranteed
 		}
-		return max(c.assumed(), e.Spread.Proved)
+		return max(c.assumed(), e.Spread.Apart)
 	}
 	if claimed {
 		return claim

@@ -157,7 +157,7 @@ func TestHolderOfPageNilIsNoGhost(t *testing.T) {
 func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", 500*time.Millisecond)
-	proved := census.Spread{Proved: 10 * time.Millisecond, Guaranteed: offset.NoHigh}
+	proved := census.Spread{Apart: 10 * time.Millisecond, Guaranteed: offset.NoHigh}
 	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero, Evidence: &census.Evidence{Spread: proved}}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("the default of a second is not over: %s", got)
@@ -167,7 +167,7 @@ func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 		t.Errorf("guaranteed: %s", got)
 	}
 	pastBy(w, "lock:a", 3*time.Second)
-	cfg.Evidence.Spread = census.Spread{Proved: 5 * time.Second, Guaranteed: offset.NoHigh}
+	cfg.Evidence.Spread = census.Spread{Apart: 5 * time.Second, Guaranteed: offset.NoHigh}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("proved to be more: %s", got)
 	}

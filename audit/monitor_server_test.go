@@ -26,6 +26,7 @@ type shown struct {
 	seen atomic.Pointer[Result] // what the watch saw last
 
 	mu      sync.Mutex
+	named   map[*server.Peer]bool        // connections that took a name, which no script does
 	watched map[*server.Peer]chan string // lines for those that MONITOR was sent on
 	late    []string                     // lines that are held back
 	holds   bool
@@ -41,7 +42,7 @@ func onMonitor(t *testing.T, cfg Config, play func(s *shown)) *Result {
 	t.Helper()
 	var last *Result
 	synctest.Test(t, func(t *testing.T) {
-		s := &shown{t: t, w: redistest.Bubble(t), run: "first", role: "master", watched: map[*server.Peer]chan string{}}
+		s := &shown{t: t, w: redistest.Bubble(t), run: "first", role: "master", watched: map[*server.Peer]chan string{}, named: map[*server.Peer]bool{}}
 		s.pool = s.w.Pool()
 		c := s.pool.Get() // the embedded server begins with its first connection
 		_ = c.Close()
@@ -69,7 +70,7 @@ func onMonitor(t *testing.T, cfg Config, play func(s *shown)) *Result {
 // hook answers what the embedded server does not know, and shows each command to
 // who asked for it.
 func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
-	if slow := s.slowness(); slow > 0 && command == "TIME" {
+	if slow := s.slowness(c, command); slow > 0 && command == "TIME" {
 		time.Sleep(slow)
 	}
 	now := s.w.Now() // the server is locked while a script runs
@@ -77,22 +78,27 @@ func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
 	defer s.mu.Unlock()
 	switch {
 	case command == "MONITOR":
-		lines := make(chan string, 1<<16)
+		lines, gone := make(chan string, 1<<16), make(chan struct{})
 		s.watched[c] = lines
 		c.OnDisconnect(func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.watched, c)
-			close(lines) // nobody else has it
+			close(gone)
 		})
 		go func() {
-			for line := range lines {
-				if line == broken {
-					c.WriteRaw(line)
-				} else {
-					c.WriteInline(line)
+			for {
+				select {
+				case <-gone:
+					return
+				case line := <-lines:
+					if line == broken {
+						c.WriteRaw(line)
+					} else {
+						c.WriteInline(line)
+					}
+					c.Flush()
 				}
-				c.Flush()
 			}
 		}()
 		c.WriteOK()
@@ -120,9 +126,17 @@ func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
 // broken is what no server sends: it ends a connection.
 const broken = "?\r\n"
 
-func (s *shown) slowness() time.Duration {
+// slowness is how late the server answers a connection. Scripts are not slow: the
+// server is locked while one runs.
+func (s *shown) slowness(c *server.Peer, command string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if command == "CLIENT" {
+		s.named[c] = true
+	}
+	if !s.named[c] {
+		return 0
+	}
 	return s.slow
 }
 
@@ -260,11 +274,35 @@ func TestHoleOfMonitorBeginsTheWindowAnew(t *testing.T) {
 			clear(s.watched)
 		})
 		s.tries()
+		// It comes back a second later, and the server answers late.
+		s.set(func() { s.slow = 1500 * time.Millisecond })
+		s.w.Pass(3 * time.Second)
+		s.set(func() { s.slow = 0 })
 		s.w.Pass(10 * time.Second)
-		s.wants("10 s later", 10*time.Second)
+		s.wants("13 s later", 11*time.Second)
 	})
-	if holes := holesOf(r); len(holes) != 1 || holes[0].Reason != census.HoleAbsent || holes[0].Until.Sub(holes[0].From) < time.Second {
+	holes := holesOf(r)
+	if len(holes) != 2 || holes[0].Reason != census.HoleAbsent || holes[0].Until.Sub(holes[0].From) < time.Second || holes[1].Until.Sub(holes[0].From) < 1900*time.Millisecond {
 		t.Errorf("holes %+v", holes)
+	}
+}
+
+// TestSampleRecoversAfterASlowMoment: bursts that were made rarer and shorter
+// become what they were.
+func TestSampleRecoversAfterASlowMoment(t *testing.T) {
+	cfg := filled(t, Config{Monitor: MonitorConfig{On: true}})
+	m := &monitor{w: &watcher{cfg: cfg}, burst: cfg.Monitor.Burst, every: cfg.Monitor.Every}
+	for range 20 {
+		m.settle(census.HoleSlow)
+	}
+	if m.burst != 200*time.Millisecond || m.every != 10*time.Minute || !m.cost.Throttled {
+		t.Errorf("a burst of %v every %v", m.burst, m.every)
+	}
+	for range 20 {
+		m.settle(census.HoleBudget)
+	}
+	if m.burst != 5*time.Second || m.every != 30*time.Second {
+		t.Errorf("afterwards a burst of %v every %v", m.burst, m.every)
 	}
 }
 
@@ -335,8 +373,18 @@ func TestMarkerThatIsRefusedIsNamed(t *testing.T) {
 func TestMonitorOfAnotherServerIsBegunAnew(t *testing.T) {
 	onMonitor(t, Config{}, func(s *shown) {
 		s.w.Pass(20 * time.Second)
-		s.set(func() { clear(s.watched) }) // it hears nothing, and the connection stands
-		s.w.Pass(60 * time.Second)
+		// It hears what a replica is told by its master, and no marker.
+		var old chan string
+		s.set(func() {
+			for _, lines := range s.watched {
+				old = lines
+			}
+			clear(s.watched)
+		})
+		for range 60 {
+			s.w.Pass(time.Second)
+			old <- asServer(s.w.Now().UnixMicro(), 0, "10.0.0.9:1", "PING")
+		}
 		if got, ago := s.quiet(); got < 20*time.Second || ago > 5*time.Second {
 			t.Errorf("quiet for %v until %v ago: %+v", got, ago, holesOf(s.seen.Load()))
 		}

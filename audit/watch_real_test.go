@@ -96,7 +96,7 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 			defer pool.Close()
 			var record bytes.Buffer
 			cfg := Config{
-				Config:  census.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute},
+				Config:  census.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Gap: 5 * time.Second},
 				For:     2500 * time.Millisecond,
 				Monitor: short,
 				Record:  &record,
@@ -229,7 +229,17 @@ func TestRightsThatAreMissingAreNamedAndTheNextSourceIsUsed(t *testing.T) {
 	t.Run("no scripts", func(t *testing.T) {
 		pool := poolAt(t, s.User("app", "pw", "~*", "&*", "+@all", "-@scripting"))
 		defer pool.Close()
-		r, err := beside(t, s, pool, Config{Config: census.Config{Match: "lock:*"}, For: 4 * time.Second})
+		// Looks without scripts are few, so an acquisition is awaited and no while.
+		ctx, stop := context.WithTimeout(t.Context(), redistest.Patience)
+		defer stop()
+		r, err := besideUntil(ctx, t, s, pool, Config{
+			Config: census.Config{Match: "lock:*"}, SeenEvery: 100 * time.Millisecond,
+			Seen: func(r *Result) {
+				if r.Evidence.Counts.Acquisitions > 0 && r.Evidence.Covered(census.SourcePoll).Note != "" {
+					stop()
+				}
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

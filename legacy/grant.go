@@ -29,7 +29,8 @@ type grant struct {
 	server  time.Time     // the server's clock when it took the key
 	pending *wire.Pending // of an attempt whose outcome is not known, until it is
 
-	gap *polite.Watch // of the key that it left to old clients, nil before
+	turn *polite.Turn  // that it counts for, nil while it is not known to hold
+	gap  *polite.Watch // of the key that it left to old clients, nil before
 
 	mu    sync.Mutex
 	lost  error // what the server said when it was found lost: it is not renewed any more (rule 8)

@@ -249,7 +249,7 @@ func (g *grant) givenBack(reply any, uncertain bool) error {
 
 // end notes that for certain nothing is held any more.
 func (g *grant) end(err error) error {
-	g.h.watch.polite.Ended(g.k.l, g.h.clock.Elapsed())
+	g.turn.Ended(g.h.clock.Elapsed())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = true

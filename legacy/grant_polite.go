@@ -16,17 +16,13 @@ import (
 // Owes returns for how long a release leaves the key to old clients. Where the
 // key means "done" they have nothing to wait for.
 func (g *grant) Owes(wish time.Duration) time.Duration {
-	if wish > 0 && !g.h.dialect.NeverReleases() {
+	switch {
+	case g.h.dialect.NeverReleases():
+		return 0
+	case wish > 0:
 		return wish
 	}
-	return g.h.owes(g.k.l)
-}
-
-func (h *hardened) owes(l string) time.Duration {
-	if h.dialect.NeverReleases() {
-		return 0
-	}
-	return h.watch.polite.Owes(l, h.clock.Elapsed())
+	return g.turn.Owes(g.h.clock.Elapsed())
 }
 
 // Leave is Release, and leaves the key to old clients for gap.
@@ -34,7 +30,7 @@ func (g *grant) Leave(ctx context.Context, gap time.Duration) error {
 	g.gap = polite.NewWatch(g.h.clock.Elapsed(), gap)
 	err := g.release(ctx, gap)
 	if err == nil {
-		g.h.watch.polite.Left(g.k.l, g.h.clock.Elapsed())
+		g.turn.Left(g.h.clock.Elapsed())
 	}
 	return err
 }

@@ -161,7 +161,7 @@ func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int
 		return 0, o, trouble(g.k, "take", errOddReply)
 	}
 	g.taken(f)
-	h.watch.polite.Took(g.k.l, at.sent)
+	g.turn = h.watch.polite.Took(g.k.l, at.sent)
 	h.sawClock(at, g.server.UnixMicro())
 	return number(f[0]), o, nil
 }

@@ -52,7 +52,7 @@ func (s *server) keys(name string) (keys, error) {
 	if err != nil {
 		return keys{}, fmt.Errorf("legacy: key %q: %w", name, err)
 	}
-	if err := names.Own(l); err != nil {
+	if err := names.OwnNoProbe(l); err != nil {
 		return keys{}, fmt.Errorf("legacy: %w", err)
 	}
 	return newKeys(name, l, s.cfg.Mode == Hardened), nil

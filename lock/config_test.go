@@ -186,7 +186,7 @@ func TestWithTakesAClockThatCannotBeCompared(t *testing.T) {
 
 func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	c := client(t, locktest.NewStore(lock.Machine).Backend(), lock.Config{})
-	for _, key := range []string{"gsl:fence:", "gsl:queue:x"} {
+	for _, key := range []string{"gsl:fence:", "gsl:queue:x", "gsl:probe:ns:id"} {
 		if _, err := c.Acquire(t.Context(), key); err == nil || !strings.Contains(err.Error(), "another name") {
 			t.Errorf("%s: %v", key, err)
 		}

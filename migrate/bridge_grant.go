@@ -29,6 +29,7 @@ type bridgeMark struct {
 	onTomb  bool          // it is the tombstone
 	server  time.Time     // the server's clock when the key was taken
 	since   time.Duration // elapsed time when it was known to stand
+	turn    *polite.Turn  // that it counts for, nil while it is not known to stand
 }
 
 // bridgeGrant is one acquisition in the phases from dual on. What it hangs on is on the server too: M's

@@ -37,7 +37,7 @@ func (b *Bridge) keys(name string) (bridgeKeys, error) {
 	if err != nil {
 		return bridgeKeys{}, fmt.Errorf("migrate: key %q: %w", name, err)
 	}
-	if err := names.Own(l); err != nil {
+	if err := names.OwnNoProbe(l); err != nil {
 		return bridgeKeys{}, fmt.Errorf("migrate: %w", err)
 	}
 	return rawKeys(name, l), nil

@@ -35,7 +35,7 @@ func (g *bridgeGrant) Owes(wish time.Duration) time.Duration {
 	case wish > 0:
 		return wish
 	}
-	return g.b.judge.Polite().Owes(g.k.l, g.b.clock.Elapsed())
+	return g.turn.Owes(g.b.clock.Elapsed())
 }
 
 // Leave is Release, and leaves the key to old clients for gap.
@@ -43,7 +43,7 @@ func (g *bridgeGrant) Leave(ctx context.Context, gap time.Duration) error {
 	g.gap = polite.NewWatch(g.b.clock.Elapsed(), gap)
 	err := g.release(ctx, gap)
 	if err == nil {
-		g.b.judge.Polite().Left(g.k.l, g.b.clock.Elapsed())
+		g.turn.Left(g.b.clock.Elapsed())
 	}
 	return err
 }

@@ -105,6 +105,28 @@ func TestOldClientInAGapEndsItAndIsSeen(t *testing.T) {
 	})
 }
 
+// Only a gap ends so. A holder that lost L keeps M until its job has stopped (rule 8).
+func TestOldClientOnTheKeyEndsNoHoldersToken(t *testing.T) {
+	each(t, politePhases, func(r *rig, p migrate.Phase) {
+		for _, m := range []string{"", "left nobody"} {
+			b := r.bridge(p)
+			g := r.take(b)
+			if m == "" {
+				m = r.get(keyM)
+			}
+			r.set(keyM, m)
+			r.set("k", r.stamp(time.Minute))
+			if held := r.held(b); held.Vacant {
+				r.Errorf("%v", held)
+			}
+			r.wantKeys(r.get("k"), m)
+			_ = g.Release(background)
+			r.del("k")
+			r.del(keyM)
+		}
+	})
+}
+
 // A hand-over is no release, so its chain ends when a gap is due.
 func TestChainOfHandOversEndsWhenAGapIsDue(t *testing.T) {
 	bridges(t, func(r *rig) {

@@ -185,7 +185,7 @@ func (g *bridgeGrant) end(err error) error {
 	g.mu.Lock()
 	g.over = true
 	g.mu.Unlock()
-	g.b.judge.Polite().Ended(g.k.l, g.b.clock.Elapsed())
+	g.turn.Ended(g.b.clock.Elapsed())
 	g.account.close()
 	return err
 }

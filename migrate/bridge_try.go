@@ -64,7 +64,8 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 	}
 	began := b.clock.Elapsed()
 	took, seen, err := b.acquire(ctx, g, ttl, "")
-	if err == nil && took == 0 {
+	// In clean nothing on L says anything: M alone is looked at.
+	if err == nil && took == 0 && p != Clean {
 		seen = b.judge.Look(ctx, b.mux, k.name, seen, ttl)
 		if b.judge.MayTakeOver(seen) {
 			took, seen, err = b.acquire(ctx, g, ttl, seen.Value)
@@ -77,7 +78,7 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 		return nil, b.held(k, seen)
 	}
 	b.judge.Forget(k.l)
-	b.judge.Polite().Took(k.l, began)
+	g.turn = b.judge.Polite().Took(k.l, began)
 	if took == tookOver {
 		b.count.takeovers.Add(1)
 	}

@@ -168,8 +168,8 @@ func valid(key string, ttl time.Duration) error {
 	switch {
 	case key == "":
 		return errors.New("modern: key is empty")
-	case names.Own(key) != nil:
-		return fmt.Errorf("modern: %w", names.Own(key))
+	case names.OwnNoProbe(key) != nil:
+		return fmt.Errorf("modern: %w", names.OwnNoProbe(key))
 	case len(key) > longestKey:
 		return fmt.Errorf("modern: key has %d bytes; Redis allows %d", len(key), longestKey)
 	case ttl < time.Millisecond:

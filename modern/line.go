@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -27,10 +26,10 @@ const (
 	// and until the next of them asks.
 	reservedFor = 1500 * time.Millisecond
 
-	// soon is how long after its first try, at the least and by half at the most, a place is tried again that
-	// may not have come to the front yet, and while it is the second. From the front, and from further
-	// behind, a place that can be called is tried every five to ten seconds; see patience in line.lua.
-	soon = 1500 * time.Millisecond
+	// soon is how long after its first try a place is tried again that may not have come to the front yet,
+	// and how often while it is the second. From the front, and from further behind, a place that can be
+	// called is tried every five to ten seconds; see patience in line.lua.
+	soon = 2 * time.Second
 
 	// pollEvery is how often the first in line asks where the server does not tell of changes: for
 	// releases by clients of other libraries. Ours call it.
@@ -181,7 +180,7 @@ func (p *place) refused(r *refusal, kind string) *lock.HeldError {
 	case p.atHead && p.b.native.wakeless.Load():
 		r.again(pollEvery)
 	case r.at == 2, !p.atHead && kind == enters:
-		r.again(soon + rand.N(soon/2))
+		r.again(soon)
 	}
 	return r.held
 }

@@ -72,6 +72,7 @@ func TestEachRuleOfCleanPreventsATrace(t *testing.T) {
 		{"tombstones deleted before the record says clean", toClean, without(ruleTombstonesLast), 0},
 		{"an old client still in an attempt", toClean, without(ruleQuietGate), 0},
 		{"old clients start last, after clean", again, without(ruleInitLast), 0},
+		{"an old client that pauses for longer than the window", toClean, without(rulePause), 0},
 	})
 }
 

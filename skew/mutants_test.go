@@ -140,6 +140,21 @@ func TestEachRuleOfHardenedPreventsATrace(t *testing.T) {
 	})
 }
 
+// A gap keeps ours out and old clients in, so every rule about two holders is about it too: of its own it needs
+// one, since an attempt may delete it.
+func TestKeyThatIsLeftPreventsATrace(t *testing.T) {
+	for _, p := range []Phase{PhaseObserve, PhaseDual} {
+		sc := beside(dialect.Jedis(), 1, 2, p)
+		sc.Ours.Leaves = 2
+		overrun := sc
+		overrun.Overrun, overrun.Goal = true, twoOurs
+		checkMutants(t, []mutant{
+			{string(p), sc, longer, 0},
+			{string(p) + ", a gap is nobody's", overrun, without(ruleLeftIsNobodys), 0},
+		})
+	}
+}
+
 // Clients that take over their own uuid overwrite a value and call it theirs at the next poll, whatever
 // its time says. One of them is enough; two do not exclude each other.
 func TestEachRuleBesideOrMineClientsPreventsATrace(t *testing.T) {

@@ -55,7 +55,7 @@ func (m *machine) oldHolding(s *state, i int, out []step) []step {
 
 // begin is a clock reading. Dialects without a stamp read none.
 func (m *machine) begin(s *state, i int, out []step) []step {
-	if s.record == model.Clean || m.first == model.Clean || m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
+	if s.record == model.Clean && !m.broken(rulePause) || m.first == model.Clean || m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
 		return out // no phase keeps them out any more, and none of them may be left
 	}
 	low, high := -m.Behind, m.Ahead

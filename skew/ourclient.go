@@ -38,6 +38,10 @@ func (m *machine) ourSteps(s *state, i int, out []step) []step {
 func (m *machine) stopped(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	out = append(out, m.releases(s, i))
+	if t := (step{ev: event{kind: evRelease, who: ourName(i), out: outKept}, to: *s}); m.leavesKey(&t.to, i) {
+		t.to.endAttempt(i)
+		out = append(out, t)
+	}
 	if m.broken(ruleReleasedNotPassed) && !m.trustOver(c) {
 		t := m.pc(s, i, evPass, ourHolds)
 		t.to.our[i].flags |= flagReleased

@@ -175,6 +175,7 @@ func (m *machine) hears(s *state) int8 {
 func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	on, ok := m.free(s, i)
 	if !ok || s.m.who != nobody && !m.broken(ruleTwoKeys) {
+		m.endsGap(s, i)
 		return false, false
 	}
 	c := &s.our[i]
@@ -194,6 +195,18 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 		c.flags &= flagReleased
 	}
 	return true, tookOver
+}
+
+// endsGap is what an attempt does that was refused: an old client that has taken a key which was left to it has
+// had its turn.
+func (m *machine) endsGap(s *state, i int) {
+	p := s.our[i].phase
+	if m.Ours.Leaves == 0 || p == model.Clean || p == model.NoPhase || s.l.kind == noMark || s.l.kind == tombMark {
+		return
+	}
+	if s.m.who == leftover || m.broken(ruleLeftIsNobodys) {
+		s.m = token{}
+	}
 }
 
 // putMark writes what client i's lease hangs on, unless that is the tombstone, whose TTL is so long that it
@@ -224,7 +237,8 @@ func (m *machine) ttl(c *ourClient) int {
 }
 
 func (m *machine) hasM(s *state, i int) bool {
-	return s.m.who == ourName(i) || m.broken(ruleToken) && s.m.who != nobody || m.broken(ruleTwoKeys)
+	others := s.m.who != nobody && s.m.who != leftover
+	return s.m.who == ourName(i) || m.broken(ruleToken) && others || m.broken(ruleTwoKeys)
 }
 
 // renewal renews both keys if M is ours and L still carries the mark.
@@ -251,6 +265,17 @@ func (m *machine) renewal(s *state, i int) bool {
 	case c.on == model.OnTomb && s.l.kind == tombMark && !m.broken(ruleTombstoneTTL):
 		s.l.ttl = 0 // which some EXPIRE may have cut
 	}
+	return true
+}
+
+// leavesKey is a release that leaves the key to old clients, if it may.
+func (m *machine) leavesKey(s *state, i int) bool {
+	c := &s.our[i]
+	if m.Ours.Leaves == 0 || c.on != model.OnOwn || c.phase > model.Dual || !m.hasM(s, i) || !m.stands(s, i) {
+		return false
+	}
+	s.l = mark{}
+	s.m = token{who: leftover, ttl: lasts(m.Ours.Leaves), at: m.floor}
 	return true
 }
 

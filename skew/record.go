@@ -234,5 +234,5 @@ func (m *machine) maySweep(s *state) bool {
 	if s.record == model.Clean {
 		return m.lowest(s, true) >= model.Clean && !m.refuses(s)
 	}
-	return s.m.who == nobody
+	return s.m.who == nobody || s.m.who == leftover
 }

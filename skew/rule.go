@@ -87,6 +87,11 @@ const (
 	ruleLookElapsed
 	// ruleRunID: under another run id measured bounds are unknown and looks begin anew.
 	ruleRunID
+	// rulePause: the window before clean is as long as old clients pause, so that none of them comes back.
+	rulePause
+	// ruleLeftIsNobodys: an attempt that meets an old client deletes M only where M says that nobody holds. Without
+	// it whatever M is there.
+	ruleLeftIsNobodys
 )
 
 var ruleNames = [...]string{
@@ -100,6 +105,8 @@ var ruleNames = [...]string{
 	"an older record moves nobody", "an older record opens nothing", "a vanished member blocks",
 	"an empty registry closes every gate",
 	"stamp beyond every clock", "a look read after its reply", "a look ages by elapsed time", "bounds of one run id",
+	"a window as long as old clients pause",
+	"a key that is left is nobody's",
 }
 
 func (r Rule) String() string {

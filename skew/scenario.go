@@ -89,6 +89,9 @@ type Ours struct {
 	// Elsewhere: looks are remembered by other machines, so that only the server's clock says how old one is:
 	// nine tenths of what that says count, less the trust margin.
 	Elsewhere bool
+	// Leaves: a release in observe or dual that finds its own mark on L may leave M, with nobody's token, for
+	// so many ticks, so that only old clients enter. 0: none does.
+	Leaves int
 	// OldServer: no script that has asked the time may write, as on Redis 2.8, so that a look is a script
 	// that shows the bytes, a reading, and a script that remembers both.
 	OldServer bool

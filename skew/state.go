@@ -72,6 +72,7 @@ const (
 	firstOld = 1
 	firstOur = firstOld + maxOld
 	stranger = firstOur + maxOurs
+	leftover = stranger + 1 // on M: a release left the key to old clients
 )
 
 func oldName(i int) int8 { return int8(firstOld + i) }

@@ -61,6 +61,7 @@ func (sc *Scenario) numbers(line string) error {
 		"old": &sc.Old, "lease": &sc.Lease, "job": &sc.Job, "gap": &sc.Gap, "reply": &sc.Reply, "rest": &sc.Rest, "behind": &sc.Behind, "ahead": &sc.Ahead,
 		"ours": &sc.Ours.Clients, "ttl": &sc.Ours.TTL, "long": &sc.Ours.Long, "margin": &sc.Ours.Margin, "stop": &sc.Ours.Stop,
 		"settle": &sc.Ours.Settle, "takeover": &sc.Ours.TakeoverMargin, "unchanged": &sc.Ours.Unchanged, "sparse": &sc.Ours.Sparse, "look": &sc.Ours.Look,
+		"leaves": &sc.Ours.Leaves,
 	}
 	words := strings.Fields(line)
 	for i := 0; i < len(words); i += 2 {

@@ -83,6 +83,9 @@ func (t Trace) String() string {
 	if o := sc.Ours; o.Clients > 0 {
 		fmt.Fprintf(&b, "# ours %d ttl %d long %d margin %d stop %d settle %d takeover %d unchanged %d sparse %d look %d\n",
 			o.Clients, o.TTL, o.Long, o.Margin, o.Stop, o.Settle, o.TakeoverMargin, o.Unchanged, o.Sparse, o.Look)
+		if o.Leaves > 0 {
+			fmt.Fprintf(&b, "# leaves %d\n", o.Leaves)
+		}
 		fmt.Fprintf(&b, "# phase %s\n", cmp.Or(o.Phase, PhaseObserve))
 		if o.Break != 0 {
 			fmt.Fprintf(&b, "# without %s\n", o.Break)

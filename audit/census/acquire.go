@@ -220,7 +220,7 @@ func (c *Census) getsetFirst(k *keyState, w *writer, q order) bool {
 // judge tells the clock that it was past the stamp which its client took over. Whom it is of and what
 // lease it has enters nowhere; which is why it is only asked while one clock explains all.
 func (c *Census) judge(k *keyState, w *writer, q order, r reading.Reading, seen dialect.Reply) {
-	if seen.Nil || !w.dialect().HasStamp() || len(w.clock.Contradictions()) > 0 {
+	if seen.Nil || w.shared != "" || !w.dialect().HasStamp() || len(w.clock.Contradictions()) > 0 {
 		return
 	}
 	s, err := w.dialect().Decode(seen.Value, q.at)

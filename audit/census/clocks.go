@@ -47,13 +47,17 @@ func (c *Census) leases() map[*writer]Span {
 }
 
 // promptest is where the clock lies by the promptest write, if that was executed
-// at once. A look comes after the write by up to the time between two looks.
+// at once. Of a stamp that stood at the first look nobody knows when it was written:
+// it counts where there is no other, as if it had been just before.
 func (c *Census) promptest(w *writer) offset.Interval {
-	if w.bounds.writes == 0 {
-		return offset.Interval{Low: offset.NoLow, High: offset.NoHigh}
+	soon := max(c.cfg.PollEvery, 10*time.Millisecond)
+	switch b := w.bounds; {
+	case b.writes > 0:
+		return offset.Interval{Low: b.low.High, High: max(b.low.High+soon, b.high.Low)}
+	case w.stood != nil:
+		return offset.Interval{Low: *w.stood, High: *w.stood + soon}
 	}
-	low := w.bounds.low.High
-	return offset.Interval{Low: low, High: low + max(c.cfg.PollEvery, 10*time.Millisecond)}
+	return offset.Interval{Low: offset.NoLow, High: offset.NoHigh}
 }
 
 // leaseLooks finds a lease smaller than the given one that explains better what
@@ -63,7 +67,7 @@ func (c *Census) leaseLooks() (least Span) {
 		return least
 	}
 	for _, w := range c.writers {
-		if !w.dialect().HasStamp() {
+		if w.bounds.writes == 0 {
 			continue
 		}
 		i := c.promptest(w)

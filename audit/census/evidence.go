@@ -122,7 +122,6 @@ const (
 	ActDoubleGrant   ActKind = "double_grant"   // won by the own uuid while another held (JedisUUID)
 	ActGetsetFirst   ActKind = "getset_first"   // a GETSET without a SETNX before it: destroys every mark
 	ActWrote         ActKind = "wrote"          // another write, or one of which only its result was seen
-	ActExpired       ActKind = "expired"        // the server ended it
 	ActGone          ActKind = "gone"           // missing at a look, by whomever
 	ActGuard         ActKind = "guard"          // a guard of ours, or a stranger's token that looks like one
 	ActTombstone     ActKind = "tombstone"      // a tombstone of a migration
@@ -392,6 +391,9 @@ type Evidence struct {
 type CommandCalls struct {
 	Setnx, Getset int64     // calls within the window, as far as it was covered
 	LastMoved     time.Time // server's clock: the first reading that showed the latest change; zero if none
+	// What the server's counts were at the first reading and at the last: a later
+	// watch that finds the same counts knows that nobody tried meanwhile.
+	FirstSetnx, FirstGetset, LastSetnx, LastGetset int64
 }
 
 // The bounds of lists in an Evidence.

@@ -80,7 +80,11 @@ func writerClock(w *Writer) []Finding {
 		if ahead < 0 {
 			side = "behind"
 		}
-		what := fmt.Sprintf("%s: its clock is at least %v %s the server's", w.who(), ahead.Abs().Round(time.Millisecond), side)
+		whose := "its clock is"
+		if w.Offset.Shared != "" && w.Addr != "" {
+			whose = "one of the clocks behind it is"
+		}
+		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose, ahead.Abs().Round(time.Millisecond), side)
 		if w.Offset.LeaseGuessed {
 			what += fmt.Sprintf(", if its lease is %v, which is a guess", w.Lease.Value)
 		}
@@ -106,7 +110,7 @@ func sharing(w *Writer) []Finding {
 		return nil
 	}
 	f := Finding{
-		Severity: SeverityNote, Kind: "shared_address", Writer: w.Addr, What: w.who() + ": several clients write from this address: " + o.Shared,
+		Severity: SeverityNote, Kind: "shared_address", Writer: w.Addr, What: w.who() + ": several clients, or threads of one, write from this address: " + o.Shared,
 		Advice: "its offset is of all their clocks together; to see each clock, watch where each client has an address of its own",
 	}
 	if apart := o.atLeast - o.atMost - unseenStep; o.Writes > 0 && apart > 0 {
@@ -203,7 +207,7 @@ func (c *Census) ownRefuted(e *Evidence) []Finding {
 		out = append(out, Finding{
 			Severity: SeverityWarning, Kind: "claim_refuted", Writer: w.Addr,
 			What:   fmt.Sprintf("the claim that each client has a connection of its own is refuted by %s: %s", w.who(), why),
-			Advice: "its clock is shown by the gap alone; other connections still go by the claim, which nothing can prove: leave --own-connections away if their clients share too",
+			Advice: "its offset is shown without the claim; the other connections still go by it, and nothing can prove it: leave --own-connections away if their clients share too",
 		})
 	}
 	return out

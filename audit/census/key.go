@@ -73,7 +73,8 @@ type polled struct {
 	before    time.Time // of the last look that did not
 	exists    bool
 	value     string
-	counted   bool // the value was counted as an old client's
+	counted   bool          // the value was counted as an old client's
+	moved     time.Duration // how far the server's clock stepped since the last look, either way
 }
 
 const mostReplaced = 8

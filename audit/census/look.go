@@ -22,6 +22,10 @@ func (c *Census) look(o offset.Observed) {
 		}
 		k = c.key(id, o.At)
 	}
+	if back := k.polled.at.Sub(o.At); back > 0 && !c.monitoring(o.At) {
+		// Looks alone come in their order: the server's clock was set back.
+		k.polled.at, k.polled.moved = o.At, k.polled.moved+back
+	}
 	if o.At.Before(k.commanded) || o.At.Before(k.polled.at) {
 		return
 	}
@@ -37,7 +41,7 @@ func (c *Census) look(o offset.Observed) {
 	if p.at.IsZero() || p.exists != o.Exists || p.value != o.Value {
 		p.before, p.first, p.exists, p.value = p.at, o.At, o.Exists, o.Value
 	}
-	p.at = latest(p.at, o.At)
+	p.at, p.moved = latest(p.at, o.At), 0
 }
 
 // learn takes the key as it was seen. Who holds stays who held: if its value is gone, its release will
@@ -130,10 +134,14 @@ func (c *Census) polledStamp(k *keyState, o offset.Observed, r reading.Reading, 
 	w.uses(o.Key)
 	k.speaks(r.Dialects)
 	c.paused(k, o.At)
-	if p := &k.polled; !p.at.IsZero() {
-		// Written after the look before. What stood at the first look of a key was
-		// written at a time that nobody knows.
-		c.compare(w, r, o.At, p.at)
+	if p := &k.polled; p.at.IsZero() {
+		c.stood(w, r, o.At)
+	} else {
+		// Written after the look before, and before this one, by a server's clock that
+		// may have stepped in between. What stood at the first look of a key was written
+		// at a time that nobody knows.
+		stepped := p.moved + unseenStep + o.At.Sub(p.at)/1000
+		c.compare(w, r, o.At.Add(stepped), p.at.Add(-stepped))
 	}
 	a.What, k.polled.counted = ActAcquired, true
 	c.act(k, w, a)

@@ -26,10 +26,10 @@ func (c *Census) Evidence() (Evidence, []Finding) {
 	if len(c.stats) > 0 {
 		e.Stats = &CommandCalls{LastMoved: c.moved}
 		if n := c.stats["setnx"]; n != nil {
-			e.Stats.Setnx = n.sum
+			e.Stats.Setnx, e.Stats.FirstSetnx, e.Stats.LastSetnx = n.sum, n.first, n.last
 		}
 		if n := c.stats["getset"]; n != nil {
-			e.Stats.Getset = n.sum
+			e.Stats.Getset, e.Stats.FirstGetset, e.Stats.LastGetset = n.sum, n.first, n.last
 		}
 	}
 	leases := c.leases()

@@ -91,6 +91,9 @@ func (n nearBounds) apart() time.Duration {
 
 // near joins a write to those of the same minute.
 func (c *Census) nearBy(b seenBounds, at time.Time) {
+	if b.writes == 0 {
+		return
+	}
 	n := &c.near
 	if n.writes > 0 && (at.Sub(n.from) > nearTogether || at.Before(n.from)) {
 		c.nearBefore, *n = *n, nearBounds{}
@@ -119,6 +122,22 @@ func (c *Census) dropNear() { c.near, c.nearBefore = nearBounds{}, nearBounds{} 
 // sees a value later than its write, which makes the lower bound lower, hence
 // still true; the look before it makes the upper bound.
 func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) seenBounds {
+	one := c.boundsOf(w, r, at, from)
+	w.bounds.join(one)
+	c.nearBy(one, at)
+	return one
+}
+
+// stood notes a stamp that was there at the first look.
+func (c *Census) stood(w *writer, r reading.Reading, at time.Time) {
+	one := c.boundsOf(w, r, at, at)
+	if low := one.low.High; one.writes > 0 && (w.stood == nil || low > *w.stood) {
+		w.stood = &low
+	}
+}
+
+// boundsOf are those of one write.
+func (c *Census) boundsOf(w *writer, r reading.Reading, at, from time.Time) seenBounds {
 	d := w.dialect()
 	if !d.HasStamp() {
 		return seenBounds{}
@@ -134,8 +153,6 @@ func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) seenB
 	high.Slack, high.At, high.Prev = least, at, from
 	var one seenBounds
 	one.add(low.Offset().Low, high.Offset().High)
-	w.bounds.join(one)
-	c.nearBy(one, at)
 	return one
 }
 

@@ -51,7 +51,7 @@ func (c *Census) anotherServer() {
 	}
 	c.dropNear()
 	for name, w := range c.writers {
-		w.bounds = seenBounds{}
+		w.bounds, w.stood = seenBounds{}, nil
 		w.clock = c.anotherClock(name)
 	}
 	c.gone.seen = seenBounds{}
@@ -61,20 +61,38 @@ func (c *Census) anotherServer() {
 // clients may be behind since, what it lost they may be ahead.
 func (c *Census) shiftBounds(by time.Duration) {
 	c.dropNear()
-	shift := func(b *seenBounds) {
-		if b.writes == 0 {
-			return
-		}
-		if by > 0 {
-			b.low.Low -= by
-		} else {
-			b.high.High -= by
-		}
-	}
 	for _, w := range c.writers {
-		shift(&w.bounds)
+		w.bounds.stepped(by, w.addr == "")
 	}
-	shift(&c.gone.seen)
+	c.gone.seen.stepped(by, true)
+	for _, k := range c.keys {
+		k.polled.moved += by.Abs()
+		if by < 0 {
+			// What is younger than the step is dated earlier than these.
+			k.polled.at, k.commanded, k.learnt = moved(k.polled.at, by), moved(k.commanded, by), moved(k.learnt, by)
+		}
+	}
+}
+
+// stepped moves the end that the step moved. By polls nobody knows which writes
+// were before it, so both ends move.
+func (b *seenBounds) stepped(by time.Duration, polled bool) {
+	if b.writes == 0 {
+		return
+	}
+	if by > 0 || polled {
+		b.low.Low -= by.Abs()
+	}
+	if by < 0 || polled {
+		b.high.High += by.Abs()
+	}
+}
+
+func moved(at time.Time, by time.Duration) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(by)
 }
 
 // window is how long the server was watched without a hole, by polls or by

@@ -17,6 +17,7 @@ type writer struct {
 	assumed     time.Duration      // lease that its samples were taken with
 	wide        time.Duration      // its lease may be less than assumed by so much
 	bounds      seenBounds         // of its clock
+	stood       *time.Duration     // the greatest lower bound by stamps that stood at a first look
 	clock       *offset.Estimator  // its clock, if it is one and runs steadily
 	shared      string             // why several clients are behind the address; empty if they are not
 	notOwn      string             // why its connection is no client's own; empty if it may be

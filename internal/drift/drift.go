@@ -100,6 +100,23 @@ func Inward(offset, by time.Duration) time.Duration {
 	return offset + by
 }
 
+// Towards is a slew of a clock towards the right time, as chrony makes it: the
+// rate meanwhile, and how long it takes. It ends at the right time, or after most.
+// own is the clock's rate without it, and by what the slew changes that.
+func Towards(offset time.Duration, own, by float64, most time.Duration) (rate float64, span time.Duration) {
+	if offset == 0 {
+		return own, 0
+	}
+	rate = own + by
+	if offset > 0 {
+		rate = own - by
+	}
+	if closing := -rate * float64(offset); closing > 0 {
+		most = min(most, time.Duration(math.Ceil(math.Abs(float64(offset)/rate))))
+	}
+	return rate, most
+}
+
 // Afflicted is how many of n clocks a share of them is: at least one. A share of
 // zero is all.
 func Afflicted(share float64, n int) int {

@@ -111,3 +111,25 @@ func TestInwardAndAfflicted(t *testing.T) {
 		}
 	}
 }
+
+// A slew takes a clock to the right time and no further, from either side.
+func TestSlewTowardsTheTruthEndsThere(t *testing.T) {
+	const by = 0.083333
+	for _, c := range []struct {
+		offset, most, span, left time.Duration
+		own                      float64
+	}{
+		{sec, time.Minute, 12_000_048_000, 0, 0},
+		{-sec, time.Minute, 12_000_048_000, 0, 0},
+		{sec, 6 * sec, 6 * sec, 500_002 * time.Microsecond, 0},
+		{-300 * ms, time.Minute, 3_600_014_400, 0, 0},
+		{0, time.Minute, 0, 0, 0},
+		{sec, 10 * sec, 10 * sec, 2 * sec, 0.183333}, // a clock that runs away faster than it is slewed
+	} {
+		rate, span := Towards(c.offset, c.own, by, c.most)
+		left := c.offset + Gained(span, rate)
+		if (span-c.span).Abs() > time.Microsecond || (left-c.left).Abs() > time.Microsecond {
+			t.Errorf("%v off: %v at %v, which leaves %v", c.offset, span, rate, left)
+		}
+	}
+}

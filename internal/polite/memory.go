@@ -37,6 +37,7 @@ const remembered = 4096
 // entry is what is known of one key.
 type entry struct {
 	key     string
+	turn    Turn
 	held    bool          // since is set
 	since   time.Duration // when this process took the key
 	worked  time.Duration // for how long it held the key before, since it was last left
@@ -65,6 +66,7 @@ func (m *Memory) entry(key string) *entry {
 		return el.Value.(*entry)
 	}
 	e := &entry{key: key, worked: m.begin(m.span), seen: never, touched: never}
+	e.turn = Turn{m, e}
 	m.byKey[key] = m.recent.PushFront(e)
 	if m.recent.Len() > remembered {
 		last := m.recent.Back()
@@ -74,10 +76,17 @@ func (m *Memory) entry(key string) *entry {
 	return e
 }
 
+// Turn is one time for which this process has a key. A nil Turn is that of an
+// attempt which may not have taken it: its methods do nothing, and it owes nothing.
+type Turn struct {
+	m *Memory
+	e *entry
+}
+
 // Took notes that this process took key by an attempt that was sent at an
 // instant. After a pause as long as a gap it begins anew: old clients had their
 // turn, or other processes worked, which count for themselves.
-func (m *Memory) Took(key string, at time.Duration) {
+func (m *Memory) Took(key string, at time.Duration) *Turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(key)
@@ -85,24 +94,49 @@ func (m *Memory) Took(key string, at time.Duration) {
 		e.worked = m.begin(m.span)
 	}
 	e.held, e.since, e.touched = true, at, max(e.touched, at)
+	return &e.turn
 }
 
-// Ended notes that this process released key at an instant and left it to nobody.
-func (m *Memory) Ended(key string, at time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.entry(key)
+// Ended notes that this process released the key at an instant and left it to
+// nobody.
+func (t *Turn) Ended(at time.Duration) {
+	if t == nil {
+		return
+	}
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	e := t.e
 	e.worked += e.holding(at)
 	e.held, e.touched = false, max(e.touched, at)
 }
 
-// Left notes that this process left key to old clients. The gap itself is no
+// Left notes that this process left the key to old clients. The gap itself is no
 // pause after which the work begins anew.
-func (m *Memory) Left(key string, at time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.entry(key)
-	e.held, e.worked, e.touched = false, 0, max(e.touched, at+m.gap)
+func (t *Turn) Left(at time.Duration) {
+	if t == nil {
+		return
+	}
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	e := t.e
+	e.held, e.worked, e.touched = false, 0, max(e.touched, at+t.m.gap)
+}
+
+// Owes returns for how long the key is to be left to old clients if it is released
+// now; zero: not at all. Beside an old client that was seen within the greatest
+// lease, each release owes it. Beside none that was seen, one after each span of
+// work does.
+func (t *Turn) Owes(now time.Duration) time.Duration {
+	if t == nil {
+		return 0
+	}
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	e := t.e
+	if e.seen != never && now-e.seen <= t.m.last || e.worked+e.holding(now) >= t.m.span {
+		return t.m.gap
+	}
+	return 0
 }
 
 // Met notes that another process left key to old clients. Two gaps behind each
@@ -121,24 +155,6 @@ func (m *Memory) Saw(key string, at time.Duration) {
 	defer m.mu.Unlock()
 	e := m.entry(key)
 	e.seen = max(e.seen, at)
-}
-
-// Owes returns for how long key is to be left to old clients if it is released
-// now; zero: not at all. Beside an old client that was seen within the greatest
-// lease, each release owes it. Beside none that was seen, one after each span of
-// work does.
-func (m *Memory) Owes(key string, now time.Duration) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	el := m.byKey[key]
-	if el == nil {
-		return 0
-	}
-	e := el.Value.(*entry)
-	if e.seen != never && now-e.seen <= m.last || e.worked+e.holding(now) >= m.span {
-		return m.gap
-	}
-	return 0
 }
 
 // holding is how long the key has been held.

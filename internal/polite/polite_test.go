@@ -73,9 +73,16 @@ func beginAt(t *testing.T, d time.Duration) {
 	Begin = func(time.Duration) time.Duration { return d }
 }
 
+// turn is that of the key k, in which this process may hold it or not.
+func (m *Memory) turn(key string) *Turn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &m.entry(key).turn
+}
+
 func (m *Memory) owes(t *testing.T, now, want time.Duration) {
 	t.Helper()
-	if got := m.Owes("k", now); got != want {
+	if got := m.turn("k").Owes(now); got != want {
 		t.Errorf("at %v it owes %v, want %v", now, got, want)
 	}
 }
@@ -88,13 +95,13 @@ func TestOneGapIsOwedAfterEachSpanOfWork(t *testing.T) {
 	for range 10 {
 		m.Took("k", at)
 		m.owes(t, at+100*time.Millisecond, 0)
-		m.Ended("k", at+100*time.Millisecond)
+		m.turn("k").Ended(at + 100*time.Millisecond)
 		at += 200 * time.Millisecond // the pause is shorter than a gap
 	}
 	m.Took("k", at)
 	m.owes(t, at+14*time.Millisecond, 0)
 	m.owes(t, at+15*time.Millisecond, gap)
-	m.Left("k", at+15*time.Millisecond)
+	m.turn("k").Left(at + 15*time.Millisecond)
 	at += 15*time.Millisecond + gap + time.Millisecond
 	m.begin = func(span time.Duration) time.Duration { return span } // the gap is no pause
 	m.Took("k", at)
@@ -106,7 +113,7 @@ func TestPauseAsLongAsAGapBeginsAnew(t *testing.T) {
 	for _, c := range []struct{ pause, want time.Duration }{{gap - 1, gap}, {gap, 0}} {
 		m := memory(t)
 		m.Took("k", 0)
-		m.Ended("k", span-1)
+		m.turn("k").Ended(span - 1)
 		m.Took("k", span-1+c.pause)
 		m.owes(t, span+c.pause, c.want)
 	}
@@ -129,7 +136,7 @@ func TestGapsOfShortLivesAddUp(t *testing.T) {
 	for range lives {
 		m := NewMemory(100*time.Millisecond, greatest, false)
 		m.Took("k", 0)
-		if m.Owes("k", job) > 0 {
+		if m.turn("k").Owes(job) > 0 {
 			left++
 		}
 	}
@@ -144,11 +151,11 @@ func TestGapsOfShortLivesAddUp(t *testing.T) {
 func TestGapOfAnotherProcessBeginsAnew(t *testing.T) {
 	m := memory(t)
 	m.Took("k", 0)
-	m.Ended("k", span)
+	m.turn("k").Ended(span)
 	m.Met("k")
 	m.Took("k", span+1)
 	m.owes(t, span+2, 0)
-	m.Ended("k", 2*span+1)
+	m.turn("k").Ended(2*span + 1)
 	m.Took("k", 2*span+2)
 	m.Met("k")
 	m.owes(t, 2*span+2, gap)
@@ -159,8 +166,8 @@ func TestLeaseThatWasNeverReleasedIsNoWork(t *testing.T) {
 	m.Took("k", 0)
 	m.Took("k", time.Hour)
 	m.owes(t, time.Hour+span-1, 0)
-	m.Ended("k", time.Hour+span-1)
-	m.Ended("k", 2*time.Hour)
+	m.turn("k").Ended(time.Hour + span - 1)
+	m.turn("k").Ended(2 * time.Hour)
 	m.owes(t, 2*time.Hour, 0)
 }
 
@@ -170,7 +177,7 @@ func TestEachReleaseOwesBesideAnOldClient(t *testing.T) {
 	m.Saw("k", 0) // an older look comes later
 	m.Took("k", 2*time.Second)
 	m.owes(t, 2*time.Second, gap)
-	m.Left("k", 2*time.Second)
+	m.turn("k").Left(2 * time.Second)
 	m.Took("k", time.Second+greatest)
 	m.owes(t, time.Second+greatest, gap)
 	m.owes(t, time.Second+greatest+1, 0)
@@ -184,7 +191,21 @@ func TestMemoryKeepsSomeKeysOnly(t *testing.T) {
 	if n, l := len(m.byKey), m.recent.Len(); n != remembered || l != remembered {
 		t.Errorf("%d keys, %d in the list", n, l)
 	}
-	if m.Owes("9", 0) != 0 || m.Owes("10", 0) != gap {
+	if m.byKey["9"] != nil || m.turn("10").Owes(0) != gap {
 		t.Error("not the oldest was forgotten")
 	}
+}
+
+// An attempt whose outcome is unknown is undone while another lease of the process
+// may have the key.
+func TestUndoneAttemptEndsNoTurn(t *testing.T) {
+	m := memory(t)
+	m.Took("k", 0)
+	var undone *Turn
+	undone.Ended(0)
+	undone.Left(0)
+	if d := undone.Owes(time.Hour); d != 0 {
+		t.Errorf("it owes %v", d)
+	}
+	m.owes(t, span, gap)
 }

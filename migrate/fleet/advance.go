@@ -76,9 +76,11 @@ func (d *desk) named(f *facts, next migrate.Phase) *Report {
 	return r
 }
 
-// CleanUp shows the gate to the last phase, and passes it like Advance. Then it deletes the tombstones, as
-// soon as every member has acknowledged and no lease of Modern runs any more. A call that finds this
-// unfinished finishes it.
+// CleanUp shows the gate to the last phase, and passes it like Advance. As soon as
+// every member has acknowledged and no lease of Modern runs any more, it gives the
+// tombstones their last TTL: 30 days, or twice [Claims.Idle] where that is longer.
+// They are all that keeps out an old client that somebody forgot, and Sweep deletes
+// them sooner. A call that finds this unfinished finishes it.
 func CleanUp(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		switch {
@@ -86,6 +88,7 @@ func CleanUp(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) 
 			r := d.report(f)
 			if r.Gate = d.outdated(f); r.Gate == nil {
 				r.note("the fleet is clean; nothing is left to do")
+				r.forgives(f)
 			}
 			return r, nil
 		case f.record.Phase == migrate.Clean:

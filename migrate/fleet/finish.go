@@ -101,9 +101,9 @@ func over(was migrate.Phase) string {
 	case migrate.Sealed:
 		return "every member has acknowledged dual and no tombstone is left: old clients may work again"
 	case migrate.Modern:
-		return "every member has acknowledged clean and no tombstone is left: the migration is over"
+		return "every member has acknowledged clean and no lease of modern runs any more: the migration is over"
 	}
-	return "every member has acknowledged observe and no lease of clean runs any more: old clients may start"
+	return "every member has acknowledged observe, no lease of clean runs any more and no tombstone is left: old clients may start"
 }
 
 // remains says who has not followed a step that was taken.
@@ -116,7 +116,7 @@ func (d *desk) remains(f *facts) Gate {
 	switch f.record.Pending {
 	case migrate.Sealed: // a release under sealed may put a tombstone back
 		b.leases(migrate.Dual, migrate.Dual)
-	case migrate.Modern: // its leases rest on the tombstones that are about to go
+	case migrate.Modern: // its leases rest on the tombstones, which sweep may delete from then on
 		b.leases(migrate.Clean, migrate.Clean)
 	case migrate.Clean: // its leases keep no old client out
 		b.leases(migrate.Observe, migrate.Observe)
@@ -125,18 +125,35 @@ func (d *desk) remains(f *facts) Gate {
 	return b.gate
 }
 
-// tidy deletes tombstones, as far as that is allowed yet, and never on the word of a record that a member
-// knows a later one of: that may want them.
+// tidy does to tombstones what the step has left to be done, as far as that is
+// allowed yet, and never on the word of a record that a member knows a later one
+// of: that may want them.
+//
+// On the way back from Sealed they go, each only while nobody of ours holds
+// alongside it. At Clean they stay, for what their TTL is from then on: no member
+// looks at them, and they shut out the old clients that somebody forgot. At a new
+// beginning they go last, before anybody says that old clients may start.
 func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error {
-	if f.record.Pending != migrate.Sealed && len(gate.Blocks) > 0 || f.outdated() || f.dialect.Name != f.record.Dialect {
+	pending := f.record.Pending
+	if pending != migrate.Sealed && len(gate.Blocks) > 0 || f.outdated() || f.dialect.Name != f.record.Dialect {
 		return nil
+	}
+	switch pending {
+	case migrate.Modern:
+		count, err := d.prolonged(ctx, f)
+		if err == nil && count > 0 {
+			r.note("%d tombstones stay for %v and keep old clients out of their keys; on every other key nothing does: modern alone keeps old clients out of all keys, and status --watch tells of one that writes; migrate sweep deletes the tombstones",
+				count, tombstonesLast(f.idle().Time))
+		}
+		return err
+	case migrate.Clean:
+		return d.sweep(ctx, f, r, true)
 	}
 	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)
 	if err != nil {
 		return err
 	}
-	// In clean nobody looks at tombstones any more, so holders of ours may stand beside them.
-	done, err := s.sweep(ctx, f.record.Pending == migrate.Modern)
+	done, err := s.sweep(ctx, false)
 	if err != nil {
 		return d.refused(fmt.Errorf("deleting tombstones: %w; some may be left, and the same verb deletes them", err))
 	}

@@ -37,6 +37,10 @@ type Gate struct {
 type Claims struct {
 	Lease, Greatest, Job time.Duration
 
+	// LeaseChecked claims that Lease was looked up once more where it is configured,
+	// although what old clients write looks like a smaller one.
+	LeaseChecked bool
+
 	// Spread, Gap, Behind and Ahead are as in [dialect.Terms]: dialect.Zero claims
 	// zero. A claimed Behind or Ahead speaks of every server that may be promoted.
 	Spread, Gap, Behind, Ahead time.Duration
@@ -63,6 +67,7 @@ type facts struct {
 	nonce     string       // the roster's
 	gone      gone         // the roster's count of members gone for long
 	reading   look.Reading // the server's clock and this machine's, when the roster was read
+	rights    []rights     // of the users in Options.Refused
 }
 
 func (f *facts) members() []seat { return f.survey.members }
@@ -187,7 +192,7 @@ func (b *builder) pendingDone(to migrate.Phase) {
 	case p == migrate.Clean:
 		b.block("pending", "leases from before the new beginning may still run: run init again until it says that old clients may start")
 	default:
-		b.block("pending", "clean is not over: run clean --go until it says that no tombstone is left")
+		b.block("pending", "clean is not over: run clean --go until it says that the migration is over")
 	}
 }
 

@@ -157,10 +157,31 @@ func (b *builder) terms(to migrate.Phase) {
 		b.noteAt(p.At, "spread", "seen of it so far: no less than %v", p.Time)
 	}
 	b.clockEvidence(fleet)
+	b.askLeaseAgain(fleet.Lease)
 	b.leaseRule(fleet, to)
 	if n := b.sighting.DoubleGrants; n > 0 && to == migrate.Dual {
 		b.note("double-grants", "old clients took one lock twice at once, %d times: in this dialect they do not exclude each other, and beside such a pair ours may enter too", n)
 	}
+}
+
+// askLeaseAgain closes the gate where what an old client writes fits a smaller lease
+// better than the known one. Either its lease is that, and ours would outlive its
+// stamps, or its clock is behind. Only a human can look that up.
+func (b *builder) askLeaseAgain(known migrate.Known) {
+	looks := b.sighting.LeaseLooks
+	if l := b.sighting.Lease; !looks.Known() && !proves(l) {
+		looks = l
+	}
+	if unsaid(known) || !looks.Known() || looks.Time >= known.Time {
+		return
+	}
+	if b.claims.LeaseChecked {
+		b.claim("lease", "their smallest lease was looked up again: %v, although what was written%s looks like %v", known.Time, by(looks.Who), looks.Time)
+		return
+	}
+	b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: "lease", Seen: looks.At, Detail: fmt.Sprintf(
+		"their smallest lease is said to be %v, and what was written%s looks like %v: its lease is that, or its clock is behind the server's by the difference; look it up where it is configured, then say the smaller one by --lease, or confirm this one by --lease-checked",
+		known.Time, by(looks.Who), looks.Time)})
 }
 
 // unsaid reports that nobody claimed or measured a time.

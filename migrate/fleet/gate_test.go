@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,40 @@ func TestPlanShowsTheNightlyClient(t *testing.T) {
 	closed(t, &Gate{Blocks: unknown.Legs[0].Refuses}, "idle")
 	closed(t, &Gate{Open: true, Blocks: unknown.Legs[1].Refuses})
 	closed(t, &Gate{Blocks: unknown.Legs[2].Refuses}, "idle")
+}
+
+// TestGateToCleanTakesRightsForAWindow: where the server refuses old clients, no
+// pause matters. Who had won before may still hold.
+func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
+	for name, c := range map[string]struct {
+		rights []rights
+		harm   func(*facts)
+		to     migrate.Phase
+		rules  []string
+	}{
+		"refused":              {[]rights{{user: "old", refused: 3, last: judged}}, nil, migrate.Clean, nil},
+		"not yet":              {[]rights{{user: "old"}, {user: "older", trouble: "it may send SETNX yet"}}, nil, migrate.Clean, []string{"idle", "rights", "window"}},
+		"for sealed it is not": {[]rights{{user: "old"}}, nil, migrate.Sealed, []string{"idle", "window"}},
+		"one is at work": {[]rights{{user: "old"}}, func(f *facts) {
+			f.sighting.Keys = []SightedKey{{Key: "k", LastWrite: &Touch{At: judged.Add(-time.Minute), What: "acquired"}}}
+		}, migrate.Clean, []string{"old-clients"}},
+		"nobody was asked": {nil, nil, migrate.Clean, []string{"idle", "window"}},
+	} {
+		f := orderly(c.to - 1)
+		f.claims.Idle, f.sighting, f.rights = 0, Sighting{}, c.rights
+		if c.harm != nil {
+			c.harm(f)
+		}
+		g := judge(f, c.to)
+		closed(t, &g, c.rules...)
+		line := fmt.Sprint(g)
+		if says := strings.Contains(line, "ACL SETUSER USER -setnx -getset"); says != (name == "nobody was asked") {
+			t.Errorf("%s: it prints the line %v: %s", name, says, line)
+		}
+		if name == "refused" && (!strings.Contains(line, "3 attempts of user old were refused") || !g.Evidence[len(g.Evidence)-1].Claimed && !strings.Contains(line, "old and as nobody else")) {
+			t.Error(line)
+		}
+	}
 }
 
 // TestGateSaysWhetherAnOldClientWasEverSeen: markers prove that the watch sees

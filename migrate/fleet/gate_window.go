@@ -82,16 +82,22 @@ func (b *builder) window(to migrate.Phase) {
 		b.block("window", "how long to watch is not known without the old clients' longest lease and job: say them by --lease and --job")
 		return
 	}
+	if to == migrate.Clean && b.taken() {
+		b.lastTouches(windowFor(fleet)) // who had won before may still hold
+		return
+	}
 	b.lastTouches(need)
 	if b.claims.Gone {
 		b.claim("window", "no old client runs any more, and none held a lock within %v (%s)", need, formula)
 		return
 	}
+	quiet, by, why := b.quiet(to)
+	s := b.sighting
+	blocks := len(b.gate.Blocks)
+	defer func() { b.orRights(to, len(b.gate.Blocks) > blocks) }()
 	if asksIdle(to) {
 		b.askIdle()
 	}
-	quiet, by, why := b.quiet(to)
-	s := b.sighting
 	switch {
 	case b.unread != nil:
 		b.block("window", "what was seen (%s) cannot be read: %v", record.SeenKey(b.namespace), b.unread)
@@ -110,6 +116,14 @@ func (b *builder) window(to migrate.Phase) {
 	default:
 		b.everSeen()
 		b.noteAt(s.until(by).Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
+	}
+}
+
+// orRights says what opens the gate to Clean in place of a window.
+func (b *builder) orRights(to migrate.Phase, closed bool) {
+	if to == migrate.Clean && closed && len(b.rights) == 0 {
+		b.note("rights", "in place of that window: %s for each user that old clients log in as, then --refused USER (no getsetlock client sends %s); or stay in modern, which keeps old clients out of every key",
+			aclLine(b.dialect, "USER"), strings.Join(takes(b.dialect), " or "))
 	}
 }
 
@@ -141,7 +155,11 @@ func (b *builder) quiet(to migrate.Phase) (longest time.Duration, by Watch, why 
 // clients use them.
 func (b *builder) everSeen() {
 	s := b.sighting
-	if t := later(s.LastWrite, s.LastFailed); t != nil {
+	t := later(s.LastWrite, s.LastFailed)
+	for _, k := range s.Keys {
+		t = later(t, later(k.LastWrite, k.LastFailed))
+	}
+	if t != nil {
 		b.noteAt(t.At, "seen", "an old client was seen here last%s (%s)", by(t.Who), t.What)
 		return
 	}

@@ -154,7 +154,7 @@ func unfinished(low, high migrate.Phase, tombstones bool) migrate.Phase {
 		return migrate.Clean
 	case tombstones && low == migrate.Dual:
 		return migrate.Sealed
-	case tombstones && low == migrate.Clean, high == migrate.Clean && low == migrate.Modern:
+	case high == migrate.Clean && low == migrate.Modern:
 		return migrate.Modern
 	}
 	return migrate.NoPhase

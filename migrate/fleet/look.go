@@ -44,6 +44,11 @@ type Options struct {
 	// over. With Go they are taken out, also where the gate stays closed.
 	Forget []string
 
+	// Refused names the users whom old clients log in as, after their right to take
+	// locks was taken. The gate to Clean asks the server whether that is so, and then
+	// asks for no window.
+	Refused []string
+
 	// Wait is how long a step that is taken waits for what comes after it: acknowledgements, the end of leases,
 	// the last tombstone. Whatever is left then is done by the same verb later. Zero looks once.
 	Wait time.Duration
@@ -179,6 +184,7 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	if f.now, err = d.serverNow(ctx); err != nil {
 		return nil, err
 	}
+	f.rights = readRights(ctx, d.mux, f.namespace, f.dialect, f.now, d.opts.Refused)
 	s, err := newSurveyor(d.mux, d.opts.Namespace, f.dialect, f.now)
 	if err != nil {
 		return nil, err
@@ -292,7 +298,7 @@ func shards(text string, err error) int {
 // refused names the rights that are missing.
 func (d *desk) refused(err error) error {
 	if wire.IsNoPerm(err) {
-		return fmt.Errorf("migrate: the server refuses; who migrates needs SCAN, GET, GETRANGE, PTTL, SET, DEL, HGETALL, HGET, HSET, HSETNX, HDEL, RPUSH, LTRIM, TYPE, EXISTS, TIME, INFO, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", err)
+		return fmt.Errorf("migrate: the server refuses; who migrates needs SCAN, GET, GETRANGE, PTTL, PEXPIRE, SET, DEL, HGETALL, HGET, HSET, HSETNX, HDEL, RPUSH, LTRIM, TYPE, EXISTS, TIME, INFO, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", err)
 	}
 	return err
 }
@@ -358,6 +364,8 @@ func Status(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		r.Gate = &gate
 	} else {
 		r.Gate = d.outdated(f)
+		r.alarm(f)
+		r.forgives(f)
 	}
 	return r, nil
 }

@@ -11,10 +11,13 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -34,8 +37,15 @@ type ObserverConfig struct {
 	// Dialect is what the old clients write. Defaults to [dialect.Jedis].
 	Dialect dialect.Dialect
 
-	// Lease is what all old clients add to their clocks, if they all have the same. Defaults to a guess.
-	Lease time.Duration
+	// Lease and Greatest are the smallest and the greatest lease of the old clients,
+	// and Gap the longest time that an attempt of theirs takes, in the form of
+	// [dialect.Terms]. What is not given is taken from what the record has as claimed.
+	// Without a lease, leases are guessed and nothing is measured of clocks; without a
+	// gap nothing bounds a clock from above, nor the spread.
+	Lease, Greatest, Gap time.Duration
+
+	// LeaseChecked and OwnConnections are claims, as in [census.Config].
+	LeaseChecked, OwnConnections bool
 
 	// Idle is the longest pause between two attempts of one old client. What is
 	// found of their clocks counts as measured after a window of that length, and
@@ -64,7 +74,9 @@ type ObserverConfig struct {
 
 // WatchClients watches the old clients until ctx ends, and keeps for the gates what it sees, on the server. It may run
 // in any program; one is enough. When it ends, or sleeps, or the server's clock steps, a window without
-// old clients begins anew: who was not there cannot say.
+// old clients begins anew: who was not there cannot say. Only the server's own
+// counts go on: where a later watch finds them as they were, under the same run
+// id, the window by counts goes on too.
 func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) error {
 	o, err := newObserver(pool, cfg)
 	if err != nil {
@@ -110,6 +122,10 @@ type observer struct {
 	cfg    ObserverConfig
 	mux    *wire.Mux
 	before Sighting // of those who watched earlier
+
+	machine look.Machine
+	counted *counted // where the last watch ended
+	began   counted  // the moment at which this one begins; without a run id it is unknown
 }
 
 func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
@@ -138,17 +154,19 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	return &observer{cfg: cfg, mux: mux}, nil
+	return &observer{cfg: cfg, mux: mux, machine: clocks.New(cfg.Clock).Boot}, nil
 }
 
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
-		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Lease: o.cfg.Lease, Idle: o.cfg.Idle},
+		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Idle: o.cfg.Idle},
 		Timeout:   o.cfg.Timeout,
 		Clock:     o.cfg.Clock,
 		Seen:      seen,
 		SeenEvery: o.cfg.Every,
 	}
+	c.Lease, c.Greatest, c.Gap = o.cfg.Lease, o.cfg.Greatest, o.cfg.Gap
+	c.LeaseChecked, c.OwnConnections = o.cfg.LeaseChecked, o.cfg.OwnConnections
 	if o.cfg.Monitor {
 		c.Monitor = audit.MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute}
 	}
@@ -164,13 +182,43 @@ func (o *observer) begin(ctx context.Context) error {
 	if o.before, err = parseSighting(text); err != nil {
 		return fmt.Errorf("migrate: %s: %w", record.SeenKey(o.cfg.Namespace), err)
 	}
+	o.counted = o.before.Counted
+	if now, ok := o.reading(ctx); ok {
+		o.began = now
+	}
+	stored, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace)))
+	if err != nil {
+		return fmt.Errorf("migrate: reading %s: %w", record.Key(o.cfg.Namespace), err)
+	}
+	o.cfg.claimed(stored.Record.Fleet)
 	return nil
+}
+
+// claimed takes what the record has as claimed where nobody says otherwise. What was
+// measured is no claim.
+func (c *ObserverConfig) claimed(fl migrate.Fleet) {
+	for _, k := range []struct {
+		into  *time.Duration
+		known migrate.Known
+	}{{&c.Lease, fl.Lease}, {&c.Greatest, fl.Greatest}, {&c.Gap, fl.Gap}} {
+		if *k.into == 0 && k.known.Source == migrate.Claimed {
+			*k.into = k.known.Time
+			if k.into == &c.Gap {
+				c.Gap = dialect.Claim(k.known.Time)
+			}
+		}
+	}
+	if c.Lease == 0 || c.Greatest < c.Lease {
+		c.Greatest = 0 // it defaults to the smallest
+	}
 }
 
 // keep writes one result. Where another observer is at work, who began earlier and proves as much, his
 // is left alone: two who take turns would show a gate two windows in turn.
 func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	now := sighted(o.cfg.Name, r)
+	o.goesOn(&now, &r.Evidence)
+	o.remember(ctx, &now, &r.Evidence)
 	text, err := redis.String(o.mux.Do(ctx, "GET", record.SeenKey(o.cfg.Namespace)))
 	if err == nil {
 		if other, err := parseSighting(text); err == nil && other.Observer != o.cfg.Name {
@@ -181,6 +229,10 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 		}
 	}
 	now = now.with(o.before)
+	// Without a record nobody is in Clean; one that cannot be read is the verbs' to tell.
+	if r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace))); err == nil && r.exists() && r.err == nil {
+		now.alarmed(r.Record)
+	}
 	if text, err = now.text(); err != nil {
 		return err
 	}
@@ -198,9 +250,14 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	return nil
 }
 
-// standsBefore reports that s is another's, still at work, and proves what mine would.
+// standsBefore reports that s is another's, still at work, and proves what mine
+// would. Whether it is at work is not known for a while; an act that I saw since
+// its last word cuts its window.
 func (s Sighting) standsBefore(mine Sighting) bool {
 	if mine.Until.Sub(s.Until) > watchFresh || s.From.After(mine.From) {
+		return false
+	}
+	if last := later(mine.LastWrite, mine.LastFailed); last != nil && last.At.After(s.Until) {
 		return false
 	}
 	for w, q := range mine.Quiet {
@@ -216,7 +273,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
 		Format: sightingFormat, Observer: observer, From: e.From, Until: e.Until,
-		Lease: factOf(e.SmallestLease), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
+		Lease: factOf(e.SmallestLease), LeaseLooks: factOf(e.LeaseLooks), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 	"github.com/getsetlock/getsetlock/skew/offset"
@@ -131,6 +132,13 @@ func TestASecondObserverLeavesTheFirstOnesWindowAlone(t *testing.T) {
 		if s := f.seen(); s.Observer != "first" {
 			t.Errorf("%s took over", s.Observer)
 		}
+		// It may be gone already, and an act that another sees cuts its window.
+		f.observe("who saw one", watched(now, now.Add(2*time.Second), func(e *census.Evidence) {
+			e.LastFailed = &census.Act{At: now.Add(time.Second), Key: "k", What: census.ActLost}
+		}))
+		if s := f.seen(); s.Observer != "who saw one" || s.Quiet[WatchStats] != time.Second {
+			t.Errorf("%s says quiet for %v, and somebody tried", s.Observer, s.Quiet)
+		}
 		f.observe("third", watched(now, now.Add(time.Minute), nil))
 		if s := f.seen(); s.Observer != "third" {
 			t.Errorf("%s is gone, and its word stands", s.Observer)
@@ -186,6 +194,8 @@ func TestWhatIsInferredOpensNoGate(t *testing.T) {
 		f.w.Mini.Del(record.SeenKey(""))
 		f.observe("o", guesses)
 		said.Greatest = 90 * time.Second
+		advance(said, "lease") // 55 s is less than what is said
+		said.LeaseChecked = true
 		if r := advance(said); !r.Moved || f.at(migrate.Dual).Fleet.Lease != (migrate.Known{Time: time.Minute, Source: migrate.Claimed}) {
 			t.Errorf("%+v", f.at(migrate.Dual).Fleet)
 		}
@@ -204,6 +214,98 @@ func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
 			t.Errorf("by a lease that is %q the spread is %q", basis, s.Spread.Basis)
 		}
 	}
+}
+
+// A lease of a minute is claimed, and a client writes what one of 30 s would: it is
+// asked for a second time, whoever claimed it, in every phase.
+func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
+	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual} {
+		for name, seen := range map[string]func(*census.Evidence){
+			"given to the watch": func(e *census.Evidence) {
+				e.LeaseLooks = census.Span{Value: 30 * time.Second, Basis: census.Inferred, Addr: "10.0.0.1:1"}
+			},
+			"guessed by the watch": func(e *census.Evidence) {
+				e.SmallestLease = census.Span{Value: 30 * time.Second, Basis: census.Inferred, Addr: "10.0.0.1:1"}
+			},
+		} {
+			f, s := orderly(p), sighted("o", watched(judged, judged, seen))
+			f.sighting.Lease, f.sighting.LeaseLooks = s.Lease, s.LeaseLooks
+			f.claims.Lease = time.Minute
+			g := judge(f, p+1)
+			closed(t, &g, "lease")
+			if said := fmt.Sprint(g.Blocks); !strings.Contains(said, "at 10.0.0.1:1 looks like 30s") || !strings.Contains(said, "--lease-checked") {
+				t.Errorf("%s: %s", name, said)
+			}
+			f.claims.LeaseChecked = true
+			g = judge(f, p+1)
+			closed(t, &g)
+			f.claims.LeaseChecked, f.claims.Lease = false, 30*time.Second
+			for _, b := range judge(f, p+1).Blocks {
+				if strings.Contains(b.Detail, "--lease-checked") {
+					t.Errorf("%s: the smaller one is not accepted: %v", name, b)
+				}
+			}
+		}
+	}
+}
+
+// What watches before found stays until the evidence is begun anew.
+func TestDoubtOfALeaseIsKept(t *testing.T) {
+	before := Sighting{Format: sightingFormat, LeaseLooks: Fact{Time: 30 * time.Second, Basis: "inferred"}}
+	if got := (Sighting{Format: sightingFormat}).with(before).LeaseLooks; got != before.LeaseLooks {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A watch goes by what the record has as claimed, so that clocks can be measured.
+func TestWatchGoesByTheClaimsOfTheRecord(t *testing.T) {
+	claimed := func(d time.Duration) migrate.Known { return migrate.Known{Time: d, Source: migrate.Claimed} }
+	for name, c := range map[string]struct {
+		fleet       migrate.Fleet
+		given, want ObserverConfig
+	}{
+		"nothing": {},
+		"all": {
+			migrate.Fleet{Lease: claimed(time.Minute), Greatest: claimed(time.Hour), Gap: claimed(time.Second)}, ObserverConfig{},
+			ObserverConfig{Lease: time.Minute, Greatest: time.Hour, Gap: time.Second},
+		},
+		"zero": {migrate.Fleet{Lease: claimed(time.Minute), Gap: claimed(0)}, ObserverConfig{}, ObserverConfig{Lease: time.Minute, Gap: dialect.Zero}},
+		"flags first": {
+			migrate.Fleet{Lease: claimed(time.Minute), Gap: claimed(time.Second)}, ObserverConfig{Lease: time.Hour, Gap: time.Millisecond},
+			ObserverConfig{Lease: time.Hour, Gap: time.Millisecond},
+		},
+		"a smaller greatest": {migrate.Fleet{Greatest: claimed(time.Minute)}, ObserverConfig{Lease: time.Hour}, ObserverConfig{Lease: time.Hour}},
+		"no claims": {
+			migrate.Fleet{Lease: migrate.Known{Time: time.Minute, Source: migrate.Default}, Gap: migrate.Known{Time: time.Second, Source: migrate.Measured}},
+			ObserverConfig{}, ObserverConfig{},
+		},
+	} {
+		got := c.given
+		got.claimed(c.fleet)
+		if got.Lease != c.want.Lease || got.Greatest != c.want.Greatest || got.Gap != c.want.Gap {
+			t.Errorf("%s: lease %v, greatest %v, gap %d", name, got.Lease, got.Greatest, got.Gap)
+		}
+		o := &observer{cfg: got}
+		if a := o.auditConfig(nil); a.Lease != got.Lease || a.Greatest != got.Greatest || a.Gap != got.Gap {
+			t.Errorf("%s: the watch is told %+v", name, a.Config)
+		}
+	}
+}
+
+func TestWatchReadsTheClaimsOfTheRecord(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Dual)
+		was := f.at(migrate.Dual).Fleet
+		var told audit.Config
+		err := WatchClients(bg, f.w.Pool(), ObserverConfig{Name: "o", watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+			told = c
+			return nil, nil
+		}})
+		if err != nil || was.Lease.Source != migrate.Claimed || told.Lease != was.Lease.Time || dialect.Bound(told.Gap) != was.Gap.Time || told.Gap == 0 {
+			t.Errorf("%v: told lease %v, gap %v of %+v", err, told.Lease, told.Gap, was)
+		}
+	})
 }
 
 func TestSightingTakesWhatWasSeenOfTheClocks(t *testing.T) {

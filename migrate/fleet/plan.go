@@ -103,7 +103,7 @@ func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 		}
 		l.Wait += need
 	case migrate.Clean:
-		l.Needs = []string{every, window, "it is final: tombstones are deleted and old clients are not kept out any more"}
+		l.Needs = []string{every, window, "it is final: modern, where a fleet may rest, keeps old clients out of every key, and clean only out of those that have a tombstone, until it ends"}
 		l.Wait += need
 	}
 	return l

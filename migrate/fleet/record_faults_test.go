@@ -95,7 +95,7 @@ var actings = []acting{
 	{alive: migrate.Observe, phase: migrate.Observe}, {alive: migrate.Observe, tombstone: true, phase: migrate.Observe},
 	{alive: migrate.Dual, phase: migrate.Dual}, {alive: migrate.Dual, tombstone: true, phase: migrate.Dual, pending: migrate.Sealed},
 	{alive: migrate.Sealed, tombstone: true, phase: migrate.Sealed}, {alive: migrate.Modern, tombstone: true, phase: migrate.Modern},
-	{alive: migrate.Clean, phase: migrate.Clean}, {alive: migrate.Clean, tombstone: true, phase: migrate.Clean, pending: migrate.Modern},
+	{alive: migrate.Clean, phase: migrate.Clean}, {alive: migrate.Clean, tombstone: true, phase: migrate.Clean},
 
 	{alive: migrate.Dual, vanished: migrate.Observe, phase: migrate.Observe}, {alive: migrate.Observe, vanished: migrate.Dual, phase: migrate.Observe},
 	{alive: migrate.Sealed, vanished: migrate.Dual, tombstone: true, phase: migrate.Dual, pending: migrate.Sealed},

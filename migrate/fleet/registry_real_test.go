@@ -134,6 +134,12 @@ func TestOnEveryServerAFleetGoesTheWholeRoad(t *testing.T) {
 				t.Errorf("no tombstone stands: %v", n)
 			}
 			go1("clean", CleanUp, migrate.Clean)
+			if n := s.Do("PTTL", "stock").(int64); n < (29 * 24 * time.Hour).Milliseconds() {
+				t.Errorf("the tombstone stands for another %d ms", n)
+			}
+			if r, err := Sweep(bg, pool, Options{Go: true}); err != nil || !r.Gate.Open {
+				t.Errorf("sweep: %+v, %v", r, err)
+			}
 			if n := s.Do("EXISTS", "stock"); n != int64(0) {
 				t.Errorf("a tombstone is left: %v", n)
 			}

@@ -70,6 +70,12 @@ func (f *fleet) advance(o Options) *Report { f.t.Helper(); return f.must(doAdvan
 func (f *fleet) back(o Options) *Report    { f.t.Helper(); return f.must(doBack, o) }
 func (f *fleet) clean(o Options) *Report   { f.t.Helper(); return f.must(doClean, o) }
 
+func (f *fleet) sweep(o Options) *Report { f.t.Helper(); return f.must(doSweep, o) }
+
+func doSweep(ctx context.Context, f *fleet, o Options) (*Report, error) {
+	return Sweep(ctx, f.w.Pool(), f.options(o))
+}
+
 func doInit(ctx context.Context, f *fleet, o Options) (*Report, error) {
 	return Init(ctx, f.w.Pool(), f.options(o))
 }

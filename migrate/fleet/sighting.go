@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -57,14 +58,21 @@ type Sighting struct {
 	QuietUntil map[Watch]time.Time     `json:"quiet_until,omitempty"`
 	Missing    map[Watch]string        `json:"missing,omitempty"`
 
+	// Counted is where the window by the server's counts ended, for a watch that
+	// begins later; nil where nothing was proved.
+	Counted *counted `json:"counted,omitempty"`
+
 	// What follows is gathered from all observers since the evidence was last begun anew.
-	Lease    Fact `json:"smallest_lease"`
-	Greatest Fact `json:"greatest_lease"`
-	Spread   Fact `json:"spread"`        // guaranteed; unknown unless all that matters was bounded
-	Proved   Fact `json:"spread_proved"` // their clocks were at least so far apart
-	Gap      Fact `json:"longest_gap"`
-	Job      Fact `json:"longest_hold"`
-	Pause    Fact `json:"longest_pause"` // between two attempts on one key
+	Lease Fact `json:"smallest_lease"`
+	// LeaseLooks is a smaller lease than the given one that fits better what an old
+	// client writes.
+	LeaseLooks Fact `json:"lease_looks,omitzero"`
+	Greatest   Fact `json:"greatest_lease"`
+	Spread     Fact `json:"spread"`        // guaranteed; unknown unless all that matters was bounded
+	Proved     Fact `json:"spread_proved"` // their clocks were at least so far apart
+	Gap        Fact `json:"longest_gap"`
+	Job        Fact `json:"longest_hold"`
+	Pause      Fact `json:"longest_pause"` // between two attempts on one key
 
 	// Server is the run id of the server by whose clock the next four were seen.
 	// Under another one they say nothing.
@@ -81,9 +89,12 @@ type Sighting struct {
 	BehindProved Fact `json:"behind_proved"`
 	AheadProved  Fact `json:"ahead_proved"`
 
-	LastWrite  *Touch       `json:"last_write,omitempty"`
-	LastFailed *Touch       `json:"last_failed,omitempty"`
-	Keys       []SightedKey `json:"keys,omitempty"` // the latest, at most mostSighted, sorted by name
+	LastWrite  *Touch `json:"last_write,omitempty"`
+	LastFailed *Touch `json:"last_failed,omitempty"`
+	// Alarm is the last act of an old client after the fleet went to Clean, where
+	// nothing but a tombstone keeps it out.
+	Alarm *Touch       `json:"alarm,omitempty"`
+	Keys  []SightedKey `json:"keys,omitempty"` // the latest, at most mostSighted, sorted by name
 
 	DoubleGrants int64    `json:"double_grants"`
 	GetsetFirst  []string `json:"getset_first,omitempty"` // addresses, sorted
@@ -171,7 +182,7 @@ func (s Sighting) with(before Sighting) Sighting {
 	if before.Format == "" {
 		return s
 	}
-	s.Lease = lesser(s.Lease, before.Lease)
+	s.Lease, s.LeaseLooks = lesser(s.Lease, before.Lease), lesser(s.LeaseLooks, before.LeaseLooks)
 	s.Greatest, s.Spread = greater(s.Greatest, before.Greatest), greater(s.Spread, before.Spread)
 	s.Proved = greater(s.Proved, before.Proved)
 	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)
@@ -208,6 +219,25 @@ func (s *Sighting) bound() {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 		*list = (*list)[:min(len(*list), mostMixed)]
+	}
+}
+
+// alarmed notes acts of old clients after the fleet went to Clean.
+func (s *Sighting) alarmed(r migrate.Record) {
+	s.Alarm = nil
+	if r.Phase != migrate.Clean {
+		return
+	}
+	if last := later(s.LastWrite, s.LastFailed); last != nil && last.At.After(r.Since) {
+		s.Alarm = last
+	}
+}
+
+// alarm says of a fleet in Clean that an old client came back.
+func (r *Report) alarm(f *facts) {
+	f.sighting.alarmed(f.record.Record)
+	if a := f.sighting.Alarm; a != nil {
+		r.note("ALARM: an old client%s acted on %q at %s (%s), and in clean nothing but a tombstone keeps it out: stop it; two may have held at once", by(a.Who), a.Key, a.At.UTC().Format("2006-01-02 15:04:05Z"), a.What)
 	}
 }
 

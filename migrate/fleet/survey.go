@@ -39,12 +39,13 @@ const (
 type survey struct {
 	Keys                               int64 // looked at
 	Stamps, Guards, Tombstones, Others int64
-	Ours                               int64 // stamps of getsetlock clients, which are no evidence of an old one
-	NoTTL                              names // old clients' values that no server ends
-	Lone                               names // stamps without M and TTL that lie as far ahead as getsetlock clients'
-	UUIDs                              names // stamps of a kind whose clients take a bare number for none
-	Strangers                          names // guards and tombstones held by who is not registered
-	Unslotted                          names // keys beside which no second one can stand in their slot
+	Ours                               int64         // stamps of getsetlock clients, which are no evidence of an old one
+	TombsEnd                           time.Duration // how long the last tombstone stands
+	NoTTL                              names         // old clients' values that no server ends
+	Lone                               names         // stamps without M and TTL that lie as far ahead as getsetlock clients'
+	UUIDs                              names         // stamps of a kind whose clients take a bare number for none
+	Strangers                          names         // guards and tombstones held by who is not registered
+	Unslotted                          names         // keys beside which no second one can stand in their slot
 
 	members []seat          // of the roster, which is read after the keys
 	holders []holder        // of M's that depend on a guard or a tombstone
@@ -301,6 +302,7 @@ func (s *surveyor) take(key, value string, left int64) form {
 	switch what {
 	case formTombstone:
 		s.out.Tombstones++
+		s.out.TombsEnd = max(s.out.TombsEnd, time.Duration(left)*time.Millisecond)
 	case formGuard:
 		s.out.Guards++
 	case formStamp: // attribute counts it

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -14,6 +15,106 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
+
+//go:embed prolong.lua
+var prolongLua string
+
+var prolong = wire.NewScript(1, prolongLua)
+
+// tombstonesLast is how long tombstones stand at least when a fleet goes to
+// Clean: what a release leaves, or twice the longest pause of an old client. A
+// client that comes back after such a pause then meets one.
+func tombstonesLast(idle time.Duration) time.Duration { return max(30*24*time.Hour, 2*idle) }
+
+// Sweep shows the tombstones of a fleet in Clean, and with Options.Go deletes
+// them. From then on nothing keeps an old client out. Clean itself leaves them to
+// their TTL: they are all that shuts out an old client that somebody forgot.
+func Sweep(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		switch {
+		case f.record.err != nil || !f.record.exists() || f.record.Phase != migrate.Clean:
+			return d.closed(f, migrate.Clean, "order", "the phase is %v: by their tombstones %v and the phases next to it keep old clients out; sweep is for clean", orNone(f.record), migrate.Sealed), nil
+		case f.record.Pending != migrate.NoPhase:
+			return d.closed(f, migrate.Clean, "pending", "clean is not over: leases of modern may rest on tombstones; run clean --go until it says that the migration is over"), nil
+		}
+		b := &builder{facts: f, gate: Gate{To: migrate.Clean}}
+		b.acknowledged(migrate.Clean)
+		b.leases(migrate.Clean, migrate.Clean)
+		b.gate.Open = len(b.gate.Blocks) == 0
+		r := d.report(f)
+		r.Gate = &b.gate
+		switch {
+		case !b.gate.Open:
+		case !d.opts.Go:
+			r.forgives(f)
+			r.note("with --go they are deleted, and nothing keeps an old client out any more")
+		default:
+			return r, d.sweep(ctx, f, r, true)
+		}
+		return r, nil
+	})
+}
+
+// sweep deletes tombstones and notes how many.
+func (d *desk) sweep(ctx context.Context, f *facts, r *Report, beside bool) error {
+	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)
+	if err != nil {
+		return err
+	}
+	done, err := s.sweep(ctx, beside)
+	if err != nil {
+		return d.refused(fmt.Errorf("deleting tombstones: %w; some may be left, and the same verb deletes them", err))
+	}
+	if done.Deleted > 0 || f.record.Pending == migrate.NoPhase {
+		r.note("%d tombstones deleted", done.Deleted)
+	}
+	return nil
+}
+
+// prolonged gives the tombstones of a fleet that goes to Clean their last TTL,
+// and says how many there are.
+func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error) {
+	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)
+	if err != nil {
+		return 0, err
+	}
+	px := tombstonesLast(f.idle().Time).Milliseconds()
+	err = s.scan(ctx, func(ctx context.Context, keys []string) error {
+		found, err := s.tombs(ctx, keys)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		cmds := make([]wire.Command, len(found))
+		for i, key := range found {
+			cmds[i] = prolong.Cmd(key, s.tombstone, px)
+		}
+		for _, r := range s.mux.Batch(ctx, cmds) {
+			left, err := redis.Int64(r.Value, r.Err)
+			if err != nil {
+				return err
+			}
+			if left > 0 {
+				count++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, d.refused(fmt.Errorf("giving the tombstones their last TTL: %w; the same verb goes on with it", err))
+	}
+	return count, nil
+}
+
+// forgives says what keeps an old client out that somebody forgot.
+func (r *Report) forgives(f *facts) {
+	n, left := f.survey.Tombstones, f.survey.TombsEnd
+	if n == 0 {
+		r.note("no tombstone stands: nothing keeps an old client out")
+		return
+	}
+	r.note("%d tombstones keep old clients out of their keys, the last one until %s; they alone do, and migrate sweep deletes them",
+		n, f.now.Add(left).UTC().Format("2006-01-02 15:04:05Z"))
+}
 
 // swept is what a sweep did.
 type swept struct{ Deleted, Left int64 }

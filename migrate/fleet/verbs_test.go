@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -327,9 +328,138 @@ func TestCleanLeavesTombstonesWhileLeasesOfModernRun(t *testing.T) {
 		}
 		end()
 		f.beats()
-		if r := f.clean(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") {
-			t.Errorf("%v", r.Gate.Blocks)
+		if r := f.clean(Options{Go: true}); !r.Over || !f.w.Mini.Exists("held") {
+			t.Errorf("over %v, and %q", r.Over, r.Notes)
 		}
+		f.beats()
+		f.sweep(Options{Go: true})
+	})
+}
+
+// TestCleanLeavesTombstonesToTheirLastTTL: they are all that keeps out an old
+// client that somebody forgot. They stand for 30 days, or for twice its pause.
+func TestCleanLeavesTombstonesToTheirLastTTL(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	for _, c := range []struct{ idle, before, want time.Duration }{
+		{time.Minute, time.Hour, month}, {15*24*time.Hour - time.Hour, time.Hour, month}, {20 * 24 * time.Hour, month, 40 * 24 * time.Hour},
+		{time.Minute, 2 * month, 2 * month}, {time.Minute, 0, month},
+	} {
+		inBubble(t, func(f *fleet) {
+			m := f.join(migrate.MemberConfig{})
+			f.to(migrate.Modern)
+			f.put("held", m)
+			if f.w.Mini.SetTTL("held", c.before); c.before == 0 {
+				f.w.Mini.Set("held", tombstone)
+			}
+			f.w.Mini.Set("other", "no tombstone")
+			f.w.Mini.SetTTL("other", time.Hour)
+			o := f.options(Options{Go: true, Wait: time.Minute})
+			o.Claims.Idle = c.idle
+			r, err := CleanUp(bg, f.w.Pool(), o)
+			if err != nil || !r.Over {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if got := f.w.Mini.TTL("held"); got > c.want || got < c.want-time.Minute || !strings.Contains(fmt.Sprint(r.Notes), "1 tombstones stay for") {
+				t.Errorf("idle %v, before %v: it stands for %v, and %q", c.idle, c.before, got, r.Notes)
+			}
+			if f.w.Mini.TTL("other") > time.Hour {
+				t.Error("another value was given a TTL")
+			}
+			st, err := Status(bg, f.w.Pool(), o)
+			if err != nil || !strings.Contains(fmt.Sprint(st.Notes), "1 tombstones keep old clients out") {
+				t.Errorf("status says %q, %v", st.Notes, err)
+			}
+			f.w.Mini.Del("other")
+			f.beats()
+			f.sweep(Options{Go: true})
+			if f.w.Mini.Exists("held") {
+				t.Error("the sweep left it")
+			}
+		})
+	}
+}
+
+// TestSweepIsForCleanAlone: in every other phase tombstones are what keeps old
+// clients out.
+func TestSweepIsForCleanAlone(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Modern)
+		f.put("held", m)
+		closed(t, f.sweep(Options{Go: true}).Gate, "order")
+		_, end, err := m.Begin(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.clean(Options{Go: true})
+		closed(t, f.sweep(Options{Go: true}).Gate, "pending")
+		end()
+		f.beats()
+		if r := f.clean(Options{Go: true}); !r.Over {
+			t.Fatalf("%v", r.Gate.Blocks)
+		}
+		f.beats()
+		if r := f.sweep(Options{}); !r.Gate.Open || !f.w.Mini.Exists("held") {
+			t.Errorf("without a word: %+v", r.Gate)
+		}
+		if r := f.sweep(Options{Go: true}); f.w.Mini.Exists("held") || !strings.Contains(fmt.Sprint(r.Notes), "1 tombstones deleted") {
+			t.Errorf("%q, %v", r.Notes, r.Gate)
+		}
+	})
+}
+
+// TestNewBeginningSweepsBeforeOldClientsStart: observe takes a tombstone for a
+// held lock.
+func TestNewBeginningSweepsBeforeOldClientsStart(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{})
+		f.to(migrate.Clean)
+		f.put("held", m)
+		_, end, err := m.Begin(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := f.init(Options{Go: true, Wait: 20 * time.Second})
+		closed(t, r.Gate, "leases")
+		if !f.w.Mini.Exists("held") {
+			t.Error("an old client may start beside a lease of clean")
+		}
+		end()
+		f.beats()
+		if r := f.init(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") {
+			t.Errorf("%v, %q", r.Gate, r.Notes)
+		}
+	})
+}
+
+// TestActOfAnOldClientInCleanIsAnAlarm: the watch goes on after clean.
+func TestActOfAnOldClientInCleanIsAnAlarm(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Clean)
+		since := f.at(migrate.Clean).Since
+		for _, c := range []struct {
+			after time.Duration
+			alarm bool
+		}{{-time.Second, false}, {time.Second, true}} {
+			now := f.w.ServerNow()
+			f.observe("o", watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
+				e.LastWrite = &census.Act{At: since.Add(c.after), Key: "stock", What: census.ActAcquired, Addr: "10.0.0.1:1"}
+			}))
+			text, err := f.w.Mini.Get(record.SeenKey(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := parseSighting(text)
+			if err != nil || (s.Alarm != nil) != c.alarm {
+				t.Errorf("%v after clean: alarm %+v, %v", c.after, s.Alarm, err)
+			}
+			r, err := Status(bg, f.w.Pool(), f.options(Options{}))
+			if err != nil || strings.Contains(fmt.Sprint(r.Notes), "ALARM: an old client at 10.0.0.1:1 acted on") != c.alarm {
+				t.Errorf("%v after clean: status says %q, %v", c.after, r.Notes, err)
+			}
+		}
+		f.w.Mini.Del(record.SeenKey(""))
 	})
 }
 

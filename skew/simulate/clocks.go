@@ -16,9 +16,11 @@ type simClock struct {
 	rate     float64 // seconds gained a second
 	own      float64 // the rate without a slew
 	anchor   int64
-	change   int64 // the next of the two below, so that a reading looks at one
+	change   int64 // the next of the three below, so that a reading looks at one
 	nextStep int64
 	nextSlew int64 // its beginning, or its end while slewing
+	nextSet  int64 // back to first
+	first    int64 // the offset at the start
 	slewing  bool
 	afflicts bool // by Share
 	steps    *Steps
@@ -47,7 +49,7 @@ func (m *Simulator) read(c *simClient, t int64) int64 {
 func (m *Simulator) setClock(c *simClient) {
 	k, o := &c.clock, m.Clocks
 	k.afflicts = int(c.name) < drift.Afflicted(o.Share, m.Clients)
-	k.anchor, k.nextStep, k.nextSlew = simulationStart, never, never
+	k.anchor, k.nextStep, k.nextSlew, k.nextSet = simulationStart, never, never, never
 	k.steps, k.slews = &m.Clocks.Step, &m.Clocks.Slew
 	if k.afflicts {
 		k.offset = m.drawOffset()
@@ -65,8 +67,11 @@ func (m *Simulator) setClock(c *simClient) {
 		k.own = (2*m.random.Float64() - 1) * o.PPM / 1e6
 		k.offset += int64(drift.Gained(o.Age, k.own))
 	}
-	k.rate, k.steppedAt = k.own, -1
-	k.change = min(k.nextStep, k.nextSlew)
+	k.rate, k.steppedAt, k.first = k.own, -1, k.offset
+	if m.SetEvery > 0 {
+		k.nextSet = simulationStart + int64(m.SetEvery)
+	}
+	k.change = min(k.nextStep, k.nextSlew, k.nextSet)
 	c.pauseAt = never
 	for i, p := range o.Pauses {
 		c.pauses[i] = m.now + m.until(p.Every, false)
@@ -88,18 +93,41 @@ func (m *Simulator) until(every time.Duration, once bool) int64 {
 func (m *Simulator) changeClock(k *simClock) {
 	t := k.change
 	k.offset, k.anchor = k.theta(t), t
-	if t == k.nextStep {
+	switch t {
+	case k.nextSet:
+		m.setBack(k, t)
+	case k.nextStep:
 		before := k.offset
 		k.offset = m.stepTo(k.steps, before)
 		k.stepped, k.steppedAt = k.offset-before, t
+		k.astray(t)
 		k.nextStep = never
 		if !k.steps.Once {
 			k.nextStep = t + m.until(k.steps.Every, false)
 		}
-	} else {
+	default:
 		m.slew(k, t)
 	}
-	k.change = min(k.nextStep, k.nextSlew)
+	k.change = min(k.nextStep, k.nextSlew, k.nextSet)
+}
+
+// setBack begins a clock anew, with what befalls it once.
+func (m *Simulator) setBack(k *simClock, t int64) {
+	k.offset, k.nextSet = k.first, t+int64(m.SetEvery)
+	if k.afflicts && k.steps.Once {
+		k.nextStep = t + int64(k.steps.Every)
+	}
+	if k.afflicts && k.slews.Once {
+		k.slewing, k.rate, k.nextSlew = false, k.own, t+int64(k.slews.Every)
+	}
+	k.astray(t)
+}
+
+// astray ends a slew towards the right time of a clock whose error is another now.
+func (k *simClock) astray(t int64) {
+	if k.slewing && k.slews.Towards {
+		k.nextSlew = t
+	}
 }
 
 func (m *Simulator) stepTo(s *Steps, from int64) int64 {
@@ -124,6 +152,11 @@ func (m *Simulator) slew(k *simClock, t int64) {
 		return
 	}
 	k.slewing, k.nextSlew = true, t+int64(o.For)
+	if o.Towards {
+		rate, span := drift.Towards(time.Duration(k.offset), k.own, o.PPM/1e6, o.For)
+		k.rate, k.nextSlew = rate, t+int64(span)
+		return
+	}
 	k.rate = k.own + o.PPM/1e6
 	if k != &m.server.clock && m.random.IntN(2) == 0 {
 		k.rate = k.own - o.PPM/1e6

@@ -55,9 +55,12 @@ const (
 // gained or lost by then stays. Every and Once are as in Steps.
 type Slews struct {
 	PPM   float64
-	For   time.Duration
+	For   time.Duration // the longest, where Towards
 	Every time.Duration
 	Once  bool
+
+	// Towards: the clock goes to the right time, as a daemon slews it, and the slew ends there.
+	Towards bool
 }
 
 // Pause is one kind of standstill of a client: its length, and the mean time from one to the next.
@@ -101,9 +104,10 @@ func clockPresets() []Preset {
 		{"free-run", "30 ppm for a number of days: free-run:7 is a week, free-run one day (2.6 s)",
 			"Huygens, NSDI 2018: typically 5 to 10 µs a second, up to 30", "",
 			Clocks{PPM: 30, Age: day}},
-		{"slewing", "83,333 ppm for 12 s, which is 1 s", "chrony's default maxslewrate",
-			"one an hour of each client, in either direction",
-			Clocks{Slew: Slews{PPM: 83_333, For: 12 * time.Second, Every: time.Hour}}},
+		{"slewing", "±1 s, slewed to the right time at 83,333 ppm", "chrony's default maxslewrate",
+			"a new error once an hour of each client, a slew a minute",
+			Clocks{Low: -time.Second, High: time.Second, Step: Steps{Kind: StepAnew, Every: time.Hour},
+				Slew: Slews{PPM: 83_333, For: time.Minute, Every: 2 * time.Minute, Towards: true}}},
 	}
 }
 
@@ -201,7 +205,10 @@ func (c Clocks) Spread(long time.Duration) time.Duration {
 			low, high = min(low, 0), max(high, 0)
 		}
 	}
-	if c.Slew.Every > 0 {
+	switch {
+	case c.Slew.Every > 0 && c.Slew.Towards:
+		low, high = min(low, 0), max(high, 0)
+	case c.Slew.Every > 0:
 		slewed := time.Duration(times(c.Slew.Every, c.Slew.Once, long) * c.Slew.PPM / 1e6 * float64(c.Slew.For))
 		low, high = low-slewed, high+slewed
 	}

@@ -3,6 +3,7 @@ package simulate
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -97,7 +98,7 @@ func TestEveryPresetIsFoundNamedSourcedAndPossible(t *testing.T) {
 func TestSpreadOfAPresetCoversItsStepsAndDrift(t *testing.T) {
 	for name, want := range map[string]time.Duration{
 		"ptp": 100 * time.Microsecond, "timesyncd": 800 * ms, "free-run": 2 * 2592 * ms, "leap": sec, "boot": sec,
-		"human": 2 * day, "jepsen": 576 * sec, "vm-pause": 0, "slewing": 2 * 999996 * time.Microsecond,
+		"human": 2 * day, "jepsen": 576 * sec, "vm-pause": 0, "slewing": 2 * sec,
 	} {
 		p, err := Lookup(name)
 		if err != nil {
@@ -105,6 +106,86 @@ func TestSpreadOfAPresetCoversItsStepsAndDrift(t *testing.T) {
 		}
 		if got := p.Clocks.Spread(0); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A clock that is slewed to the right time does not walk away, however long.
+func TestSlewingClocksStayWithinTheirErrors(t *testing.T) {
+	p, err := Lookup("slewing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Clocks.Spread(1000 * day); got != 2*sec {
+		t.Errorf("in 1000 days they come %v apart", got)
+	}
+	s := plainFleet()
+	s.Clocks = p.Clocks
+	m, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &m.clients[0]
+	right := 0
+	const days = 400
+	for at := m.now; at < m.now+int64(days*day); at += int64(10 * sec) {
+		off := time.Duration(m.read(c, at) - at)
+		if off.Abs() > sec {
+			t.Fatalf("after %v it is %v off", time.Duration(at-m.now), off)
+		}
+		if off.Abs() < time.Microsecond {
+			right++
+		}
+	}
+	// An error lasts until its slew ends: two of sixty minutes and some.
+	if all := days * 24 * 360; right < all*8/10 {
+		t.Errorf("right in %d of %d looks", right, all)
+	}
+}
+
+// A run of months asks about no more than a day of drift, where it is told so.
+func TestClocksThatAreSetDailyDriftForADay(t *testing.T) {
+	s := plainFleet()
+	s.Clocks, s.SetEvery = Clocks{PPM: 30, Age: day}, day
+	m, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := s.Clocks.Spread(day) / 2
+	for i := range m.clients {
+		c, most := &m.clients[i], time.Duration(0)
+		for at := m.now; at < m.now+int64(90*day); at += int64(time.Hour) {
+			most = max(most, time.Duration(m.read(c, at)-at).Abs())
+		}
+		if drifts := time.Duration(math.Abs(c.clock.own) * float64(2*day)); most > bound || most < drifts*9/10 {
+			t.Errorf("client %d came %v off, at a rate that gains %v in two days, within %v", i, most, drifts, bound)
+		}
+	}
+}
+
+// What befalls a clock once befalls it once each time that it is set.
+func TestClocksThatAreSetDailyAreRightedDaily(t *testing.T) {
+	for name, off := range map[string]time.Duration{"boot": 0, "leap": -sec, "bad-hypervisor": 16270 * ms} {
+		p, err := Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := plainFleet()
+		s.Clocks, s.SetEvery = p.Clocks, day
+		s.Clocks.Share = 0
+		m, err := New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &m.clients[0]
+		for n := range int64(3) {
+			at := m.now + n*int64(day)
+			before := m.read(c, at+int64(time.Minute)) - at - int64(time.Minute)
+			at += int64(21 * time.Minute)
+			after := time.Duration(m.read(c, at) - at)
+			if name != "boot" && before != 0 || name == "boot" && before == 0 || (after.Abs()-off.Abs()).Abs() > ms {
+				t.Errorf("%s, day %d: %v off, and after a while %v", name, n, time.Duration(before), after)
+			}
 		}
 	}
 }

@@ -32,6 +32,9 @@ type Fleet struct {
 	Clocks  Clocks
 	// Offsets are put on top of Clocks' for the first clients: exact fleets, as the law has them.
 	Offsets []time.Duration
+	// SetEvery is how often clients' clocks are set back to what they showed at the start, so that a
+	// run of any length asks about clocks that drift and step for no longer than that; zero: never.
+	SetEvery time.Duration
 	// CrashShare is the share of holds that end in a crash of the holder, anywhere within its job. It
 	// comes back after Restart.
 	CrashShare float64
@@ -303,6 +306,7 @@ func (s Fleet) checkEnd() error {
 	return first(
 		rule{!within(s.CrashShare, 0, 1), "CrashShare", s.CrashShare, "from 0 to 1"},
 		rule{s.Acquisitions < 0, "Acquisitions", s.Acquisitions, "at least 0"},
+		rule{!within(s.SetEvery, 0, most), "SetEvery", s.SetEvery, fmt.Sprintf("from 0 to %v", most)},
 		rule{!within(s.For, 0, most), "For", s.For, fmt.Sprintf("from 0 to %v", most)},
 		rule{s.Acquisitions == 0 && s.For == 0, "For", s.For, "more than 0, or Acquisitions: else the run has no end"},
 		rule{s.For == 0 && stuck, "For", s.For, "more than 0: a key that nobody frees may have no next acquisition"},

@@ -37,56 +37,71 @@ func (w *World) FlushScripts() {
 // Connections stay; Wire.Cut ends them. Only strings, hashes and lists are replicated.
 func (w *World) Replica() (promote func()) {
 	w.t.Helper()
-	type entry struct {
-		value  string
-		fields map[string]string // of a hash
-		items  []string          // of a list
-		left   time.Duration
-	}
 	w.sync()
-	had, at := map[string]entry{}, w.Now()
+	had, at := map[string]copied{}, w.Now()
 	for _, key := range w.Mini.Keys() {
-		e := entry{left: w.Mini.TTL(key)}
-		if w.Mini.Type(key) == "hash" {
-			e.fields = map[string]string{}
-			names, _ := w.Mini.HKeys(key)
-			for _, name := range names {
-				e.fields[name] = w.Mini.HGet(key, name)
-			}
-		} else if w.Mini.Type(key) == "list" {
-			e.items, _ = w.Mini.List(key)
-		} else if value, err := w.Mini.Get(key); err != nil {
-			w.t.Fatalf("redistest: replica of %q: %v", key, err)
-		} else {
-			e.value = value
-		}
-		had[key] = e
+		had[key] = w.copyOf(key)
 	}
 	return func() {
 		w.t.Helper()
 		w.Restart()
-		for key, e := range had {
-			left := e.left - w.Now().Sub(at)
-			if e.left > 0 && left <= 0 {
+		for key, c := range had {
+			left := c.left - w.Now().Sub(at)
+			if c.left > 0 && left <= 0 {
 				continue
 			}
-			for name, value := range e.fields {
-				w.Mini.HSet(key, name, value)
-			}
-			for _, item := range e.items {
-				if _, err := w.Mini.Push(key, item); err != nil {
-					w.t.Fatalf("redistest: replica of %q: %v", key, err)
-				}
-			}
-			if e.fields == nil && e.items == nil {
-				if err := w.Mini.Set(key, e.value); err != nil {
-					w.t.Fatalf("redistest: replica of %q: %v", key, err)
-				}
-			}
-			if e.left > 0 {
+			w.put(key, c)
+			if c.left > 0 {
 				w.Mini.SetTTL(key, left)
 			}
 		}
+	}
+}
+
+// copied is what a replica has of one key.
+type copied struct {
+	value  string
+	fields map[string]string // of a hash
+	items  []string          // of a list
+	left   time.Duration     // its TTL; 0 without one
+}
+
+func (w *World) copyOf(key string) copied {
+	w.t.Helper()
+	c, err := copied{left: w.Mini.TTL(key)}, error(nil)
+	switch w.Mini.Type(key) {
+	case "hash":
+		c.fields = map[string]string{}
+		names, _ := w.Mini.HKeys(key)
+		for _, name := range names {
+			c.fields[name] = w.Mini.HGet(key, name)
+		}
+	case "list":
+		c.items, err = w.Mini.List(key)
+	default:
+		c.value, err = w.Mini.Get(key)
+	}
+	if err != nil {
+		w.t.Fatalf("redistest: replica of %q: %v", key, err)
+	}
+	return c
+}
+
+func (w *World) put(key string, c copied) {
+	w.t.Helper()
+	var err error
+	switch {
+	case c.fields != nil:
+		for name, value := range c.fields {
+			w.Mini.HSet(key, name, value)
+		}
+	case c.items != nil:
+		_, err = w.Mini.Push(key, c.items...)
+	default:
+		err = w.Mini.Set(key, c.value)
+	}
+	if err != nil {
+		w.t.Fatalf("redistest: replica of %q: %v", key, err)
 	}
 }
 

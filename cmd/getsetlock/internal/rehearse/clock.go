@@ -96,12 +96,15 @@ func (m *machine) at(t time.Duration) drift.Leg {
 		if next == m.nextStep {
 			l.Offset = m.stepFrom(l.Offset)
 			m.steps++
+			if m.slewing && m.clocks.Slew.Towards { // it was on its way from another error
+				m.nextSlew = next
+			}
 			m.nextStep = never
 			if !m.clocks.Step.Once {
 				m.nextStep = next + drift.Until(m.draw, m.clocks.Step.Every, false)
 			}
 		} else {
-			l.Rate = m.slew(next)
+			l.Rate = m.slew(next, l.Offset)
 		}
 		m.legs = append(m.legs, l)
 	}
@@ -126,7 +129,7 @@ func (m *machine) stepFrom(offset time.Duration) time.Duration {
 }
 
 // slew begins or ends one, and returns the new rate.
-func (m *machine) slew(now time.Duration) float64 {
+func (m *machine) slew(now, offset time.Duration) float64 {
 	s := m.clocks.Slew
 	if m.slewing {
 		m.slewing, m.nextSlew = false, never
@@ -136,6 +139,11 @@ func (m *machine) slew(now time.Duration) float64 {
 		return m.own
 	}
 	m.slewing, m.nextSlew = true, now+s.For
+	if s.Towards {
+		rate, span := drift.Towards(offset, m.own, s.PPM/1e6, s.For)
+		m.nextSlew = now + span
+		return rate
+	}
 	if m.draw.IntN(2) == 0 {
 		return m.own - s.PPM/1e6
 	}

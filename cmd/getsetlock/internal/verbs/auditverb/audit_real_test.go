@@ -46,7 +46,7 @@ func TestAuditOnARealServerNamesWriterAndCostAndLeavesItAsItWas(t *testing.T) {
 			}
 		}
 	}()
-	got := s.Run("audit", "--match", "lock:*", "--for", "3s", "--monitor", "--lease", "60s", "--dialect", "jedis", "--json")
+	got := s.Run("audit", "--match", "lock:*", "--for", "3s", "--monitor", "--lease", "60s", "--gap", "5s", "--dialect", "jedis", "--json")
 	close(stop)
 	<-stopped
 	doc := clitest.DocumentOf[AuditDocument](t, got)

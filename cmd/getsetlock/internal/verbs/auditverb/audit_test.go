@@ -22,7 +22,7 @@ func TestTheDemoShowsClocksMishapsAndHowToMendThem(t *testing.T) {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
 	for _, says := range []string{
-		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by", "several clients write from this address",
+		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by", "several clients, or threads of one, write from this address",
 		"written by clients of several dialects: Jedis, Page", "no job longer than", "(given)", "    do:  ",
 	} {
 		if !strings.Contains(got.Out, says) {

@@ -89,7 +89,7 @@ func NewDoctor(e *out.Env) *cobra.Command {
 	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it so that the shell leaves it alone")
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "the old clients' smallest lease (default: unknown)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "the old clients' greatest lease (default: --lease)")
-	out.ClaimVar(flags, &f.terms.Spread, "spread", "how far the old clients' clocks are apart at most (default: measured by --watch, else assumed)")
+	out.ClaimVar(flags, &f.terms.Spread, "spread", "how far the old clients' clocks are apart at most (default: assumed; more where --watch sees more)")
 	out.ClaimVar(flags, &f.terms.Behind, "behind", "how far the slowest old client's clock is behind the server's at most (default $"+out.EnvBehind+", else unknown: --fix then looks twice)")
 	out.ClaimVar(flags, &f.terms.Ahead, "ahead", "how far the fastest old client's clock is ahead of the server's at most (default $"+out.EnvAhead+", else unknown: no stamp is moved)")
 	flags.DurationVar(&f.watch, "watch", 0, "listen to all commands for so long before")
@@ -208,8 +208,8 @@ func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, 
 		return out.CouldNot(err, "watching %s", address)
 	}
 	cfg.Evidence = &r.Evidence
-	if s := r.Evidence.Spread; !s.Sound() && s.Proved > 0 {
-		e.Say(f.server.Quiet, "the clocks are at least %v apart; an upper bound could not be had", s.Proved.Round(time.Millisecond))
+	if s := r.Evidence.Spread; !s.Sound() && s.Apart > 0 {
+		e.Say(f.server.Quiet, "the clocks are at least %v apart; an upper bound is unknown", s.Apart.Round(time.Millisecond))
 	}
 	return nil
 }

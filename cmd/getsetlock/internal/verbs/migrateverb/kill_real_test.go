@@ -369,7 +369,7 @@ func (s *slain) stands() {
 		s.frees(s.takes(s.bridges[i], "stock:1"))
 	}
 	for _, key := range s.keys() {
-		tombstone := strings.HasPrefix(key, "stock:") && (s.to == migrate.Sealed || s.to == migrate.Modern)
+		tombstone := strings.HasPrefix(key, "stock:") && s.to >= migrate.Sealed
 		registry := key == slainRecord || slices.Contains(s.registry, key)
 		if !tombstone && !registry {
 			s.t.Errorf("%s is left", key)

@@ -24,7 +24,8 @@ one Redis, with no moment in which an old and a new client both hold.
   dual      ours write a guard, which no old client's clock can expire
   sealed    a tombstone keeps old clients out for good
   modern    the same, with leases of any length
-  clean     the token alone; there is no way back
+  clean     the token alone; there is no way back. A fleet may rest in modern, which
+            keeps a forgotten old client out of every key
 
 The phase stands on the server, for the keys that begin with --namespace. Programs that
 join (package migrate, or run --protocol auto) follow it within a heartbeat.
@@ -35,7 +36,8 @@ join (package migrate, or run --protocol auto) follow it within a heartbeat.
   plan      the whole road for this fleet: phases, times to wait, what will refuse
   advance   the gate to the next phase, with its evidence; with --go pass it
   back      the gate to the phase before; with --go pass it
-  clean     the last gate; with --go pass it and delete the tombstones
+  clean     the last gate; with --go pass it. Tombstones stay until they end
+  sweep     after clean: the tombstones that are left; with --go delete them
   log       who took which step, from where, by which claims, and whom somebody forgot
 
 Nothing moves without --go, and --go opens no gate that is closed; of init only a new
@@ -62,17 +64,19 @@ type migrateFlags struct {
 	namespace string
 	claims    fleet.Claims
 	forget    []string
+	refused   []string
 	to        string
 	wait      time.Duration
 	watch     bool
 	monitor   bool
+	own       bool
 	goes      bool
 	anew      bool
 	asJSON    bool
 }
 
 // migrateVerbs are what stands behind "migrate".
-var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "log"}
+var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "sweep", "log"}
 
 // New returns the verb migrate.
 func New(e *out.Env) *cobra.Command {
@@ -88,6 +92,7 @@ func New(e *out.Env) *cobra.Command {
 			"getsetlock migrate advance --namespace stock        # shows the gate",
 			"getsetlock migrate advance --namespace stock --go   # passes it",
 			"getsetlock migrate advance --namespace stock --go --to sealed  # this step and no other",
+			"getsetlock migrate clean --namespace stock --refused till-java  # its rights were taken",
 			"getsetlock migrate back --namespace stock --go --forget k3Jx0zP1aBcD",
 		),
 		ValidArgs: migrateVerbs,
@@ -110,6 +115,7 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.namespace, "namespace", "", "the keys that begin with this text (default all keys)")
 	out.PositiveVar(flags, &f.claims.Lease, "lease", 0, "claim: the old clients' smallest lease")
+	flags.BoolVar(&f.claims.LeaseChecked, "lease-checked", false, "claim: --lease was looked up again, although what is written looks like a smaller one")
 	out.PositiveVar(flags, &f.claims.Greatest, "greatest", 0, "claim: their greatest lease (default the smallest)")
 	out.ClaimVar(flags, &f.claims.Spread, "spread", "claim: how far their clocks are apart at most")
 	out.ClaimVar(flags, &f.claims.Behind, "behind", "claim: how far the slowest old client's clock is behind the server's at most, also after a fail-over (default $"+out.EnvBehind+", else unknown, which closes no gate)")
@@ -121,13 +127,15 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean")
 	flags.StringVar(&f.to, "to", "", "advance, back: the step to this phase and no other; where the fleet is there already, do nothing")
 	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry, or, with dead, all whose leases are over; may be repeated")
+	flags.StringSliceVar(&f.refused, "refused", nil, "clean: a user that old clients log in as and that lost its right to take locks, in place of a window; asked by ACL DRYRUN; may be repeated")
 	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for what follows upon a step: acknowledgements, the last tombstone")
 	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and keep for the gates what is seen")
+	flags.BoolVar(&f.own, "own-connections", false, "claim for status --watch: each old client has a connection of its own and waits for replies; names smaller steps of clocks")
 	flags.BoolVar(&f.anew, "forget-evidence", false, "status: begin anew with what was seen of the old clients, also where watchers run")
 	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: by MONITOR without a break, which costs the server much of its throughput")
 	out.JSONFlag(cmd, &f.asJSON)
 	out.Complete(cmd, "to", out.Choices(phaseNames()...))
-	for _, name := range []string{"namespace", "forget"} {
+	for _, name := range []string{"namespace", "forget", "refused"} {
 		out.Complete(cmd, name, cobra.NoFileCompletions)
 	}
 }
@@ -145,9 +153,9 @@ func phaseNames() []string {
 
 // check refuses flags that the verb cannot follow.
 func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
-	steps := []string{"init", "advance", "back", "clean"}
+	steps := []string{"init", "advance", "back", "clean", "sweep"}
 	moves := []string{"advance", "back"}
-	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "watch": {"status"}, "monitor": {"status"}, "forget-evidence": {"status"}} {
+	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "refused": {"status", "plan", "clean"}, "watch": {"status"}, "monitor": {"status"}, "forget-evidence": {"status"}, "own-connections": {"status"}} {
 		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
 			return out.WrongUse("--%s is for %s", flag, strings.Join(verbs, ", "))
 		}
@@ -159,6 +167,8 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 		return out.WrongUse("--greatest %v is less than --lease %v", f.claims.Greatest, f.claims.Lease)
 	case f.monitor && !f.watch:
 		return out.WrongUse("--monitor is for status --watch")
+	case f.own && !f.monitor:
+		return out.WrongUse("--own-connections is for status --watch --monitor: only MONITOR shows connections")
 	case f.watch && f.asJSON:
 		return out.WrongUse("--watch prints lines as things happen; --json prints one document: give one of them")
 	}
@@ -168,7 +178,7 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 // options are the flags as package migrate has them.
 func migrateOptions(e *out.Env, f *migrateFlags) (fleet.Options, error) {
 	o := fleet.Options{
-		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Wait: f.wait, Clock: e.Clock, Timeout: e.Timeout,
+		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Refused: f.refused, Wait: f.wait, Clock: e.Clock, Timeout: e.Timeout,
 		Progress: func(what string) { e.Say(f.server.Quiet, "waiting: %s", what) },
 	}
 	var err error
@@ -221,7 +231,7 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 		return printRoad(e, road, f.asJSON)
 	}
 	run := map[string]func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error){
-		"init": fleet.Init, "advance": fleet.Advance, "back": fleet.Back, "clean": fleet.CleanUp,
+		"init": fleet.Init, "advance": fleet.Advance, "back": fleet.Back, "clean": fleet.CleanUp, "sweep": fleet.Sweep,
 	}[verb]
 	r, err := run(ctx, pool, o)
 	if err != nil {

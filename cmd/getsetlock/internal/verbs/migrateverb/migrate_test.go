@@ -195,6 +195,8 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 		{`--to is "clean"; the phases are observe, dual, sealed, modern`, []string{"migrate", "advance", "--to", "clean"}},
 		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
 		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
+		{"--own-connections is for status --watch --monitor", []string{"migrate", "status", "--watch", "--own-connections"}},
+		{"--own-connections is for status", []string{"migrate", "advance", "--own-connections"}},
 		{`"-1s" for "--job"`, []string{"migrate", "plan", "--job", "-1s"}},
 		{"--greatest 1s is less", []string{"migrate", "plan", "--lease", "2s", "--greatest", "1s"}},
 		{"give one of them", []string{"migrate", "status", "--watch", "--json"}},
@@ -416,7 +418,9 @@ func (tr *troupe) road() []scene {
 			tr.members = tr.members[:1]
 			tr.pass(2 * time.Minute)
 			tr.watcher(440 * time.Second)
+			tr.set("stock:42", tomb, 12*24*time.Hour)
 		}, stock("clean --idle 2m"), 1},
 		{nil, stock("clean --go --idle 2m --forget " + shownIDs[1]), 0},
+		{func() { tr.pass(5 * time.Second) }, stock("sweep"), 0},
 	}
 }

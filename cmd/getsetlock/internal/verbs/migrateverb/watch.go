@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
@@ -20,8 +21,11 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 	if err != nil || host == "" {
 		host = "unknown-host"
 	}
-	last := ""
-	said := func(s fleet.Sighting, _ *audit.Result) {
+	last, alarmed := "", map[string]bool{}
+	said := func(s fleet.Sighting, r *audit.Result) {
+		for _, alarm := range clockAlarms(r, alarmed) {
+			fmt.Fprintf(e.Stdout, "%s %s\n", clockTime(s.Until), out.OneLine(alarm))
+		}
 		if line := sightingLine(s); line != last {
 			last = line
 			fmt.Fprintf(e.Stdout, "%s %s\n", clockTime(s.Until), out.OneLine(line))
@@ -29,7 +33,8 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 	}
 	e.Say(f.server.Quiet, "watching; what is seen is kept for advance; ^C ends it, and a window begins anew then")
 	err = fleet.WatchClients(ctx, pool, fleet.ObserverConfig{
-		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host, Dialect: o.Dialect, Lease: o.Claims.Lease, Idle: o.Claims.Idle, Monitor: f.monitor,
+		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host, Dialect: o.Dialect, Idle: o.Claims.Idle, Monitor: f.monitor,
+		Lease: o.Claims.Lease, Greatest: o.Claims.Greatest, Gap: o.Claims.Gap, LeaseChecked: o.Claims.LeaseChecked, OwnConnections: f.own,
 		Clock: e.Clock, Seen: said,
 	})
 	switch {
@@ -41,10 +46,35 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 	return nil
 }
 
+// clockAlarms are what a watch finds wrong with clocks, each once for a client.
+func clockAlarms(r *audit.Result, said map[string]bool) []string {
+	var out []string
+	for _, f := range r.Findings {
+		switch f.Kind {
+		case "step", "two_processes", "late_write", "wrong_lease", "server_stepped", "shared_address", "clock_off", "lease_doubted", "claim_refuted":
+		default:
+			continue
+		}
+		name := f.Kind + " " + f.Writer
+		if f.Severity == census.SeverityNote || said[name] || len(said) >= mostAlarms {
+			continue
+		}
+		said[name] = true
+		out = append(out, fmt.Sprintf("%s: %s; %s", f.Severity, f.What, f.Advice))
+	}
+	return out
+}
+
+// mostAlarms bounds what is printed of a fleet that connects anew for each lock.
+const mostAlarms = 200
+
 // sightingLine is what was seen, in one line. The window is given in steps, so that it does not make
 // a new line of each look.
 func sightingLine(s fleet.Sighting) string {
 	var parts []string
+	if a := s.Alarm; a != nil {
+		parts = append(parts, fmt.Sprintf("ALARM: an old client acts in clean: %s on %q by %s", a.What, out.Escaped(a.Key), out.Dashed(a.Who)))
+	}
 	for _, w := range []fleet.Watch{fleet.WatchStats, fleet.WatchMonitor} {
 		switch quiet, ok := s.Quiet[w]; {
 		case s.Missing[w] != "" && w == fleet.WatchStats:

@@ -56,21 +56,7 @@ func TestRehearse(t *testing.T) {
 		}
 	})
 
-	t.Run("counts overlaps with new clients apart", func(t *testing.T) {
-		s := run(t, "--overruns", "1", "--acquisitions", "1000", "--lease", "10s", "--poll", "300ms")
-		m := regexp.MustCompile(`(?m)^overlaps +(\d+), .*\n  of old clients alone +(\d+),.*\n  with a new client +(\d+),.*$`).FindStringSubmatch(s.Out)
-		if s.Code != 0 || m == nil {
-			t.Fatalf("%+v", s)
-		}
-		var n [3]int
-		for i := range n {
-			n[i], _ = strconv.Atoi(m[i+1])
-		}
-		if n[1] == 0 || n[2] == 0 || n[0] != n[1]+n[2] {
-			t.Errorf("%d overlaps are %d of old clients alone and %d with a new one", n[0], n[1], n[2])
-		}
-	})
-
+	t.Run("counts overlaps with new clients apart", func(t *testing.T) { rehearseCountsApart(t, run) })
 	t.Run("shows the price of WATCH", func(t *testing.T) {
 		s := run(t, "--protocol", "watch", "--acquisitions", "400")
 		if s.Code != 0 || !strings.Contains(s.Out, "excused: WATCH") {
@@ -101,6 +87,21 @@ func TestRehearse(t *testing.T) {
 	t.Run("refuses wrong use by a sentence", func(t *testing.T) { rehearseRefuses(t, run) })
 	t.Run("works on a server and leaves it as it was", func(t *testing.T) { rehearseOnServer(t, run) })
 	t.Run("ends when interrupted", func(t *testing.T) { rehearseInterrupted(t, binary) })
+}
+
+func rehearseCountsApart(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {
+	s := run(t, "--overruns", "1", "--acquisitions", "1000", "--lease", "10s", "--poll", "300ms")
+	m := regexp.MustCompile(`(?m)^overlaps +(\d+), .*\n  of old clients alone +(\d+),.*\n  with a new client +(\d+),.*$`).FindStringSubmatch(s.Out)
+	if s.Code != 0 || m == nil {
+		t.Fatalf("%+v", s)
+	}
+	var n [3]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(m[i+1])
+	}
+	if n[1] == 0 || n[2] == 0 || n[0] != n[1]+n[2] {
+		t.Errorf("%d overlaps are %d of old clients alone and %d with a new one", n[0], n[1], n[2])
+	}
 }
 
 func rehearseInJSON(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {

@@ -117,7 +117,8 @@ func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error
 		return err
 	}
 	if a.preset != nil {
-		s.Clocks, s.Offsets = a.preset.Clocks, nil
+		// The law is asked about a day of such clocks, and so is the simulation, a day after the other.
+		s.Clocks, s.Offsets, s.SetEvery = a.preset.Clocks, nil, presetSpan
 	}
 	bar := e.Progress(quiet, "simulating", 100)
 	defer bar.End()

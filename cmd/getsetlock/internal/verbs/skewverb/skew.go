@@ -34,7 +34,7 @@ ahead of it. They are nothing to old clients alone, but getsetlock clients besid
 the server's clock. None of the three stands in for another; 0s claims none, and without the
 flag --behind and --ahead are not known.
 --preset says for --spread, steps and pauses what is known of a kind of clock; the law is
-asked about a day of it.
+asked about a day of it, and the simulation about one such day after the other.
 
 Protocols:
   verbatim  old clients alone

@@ -359,3 +359,17 @@ func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 }
+
+// The first word and the reasons below it are about the same day of clocks: where
+// the law gives reasons for NO, the simulation brings no two together.
+func TestSimulationOfAPresetAsksTheLawsQuestion(t *testing.T) {
+	events := simEvents
+	simEvents = 3_000_000 // weeks
+	t.Cleanup(func() { simEvents = events })
+	for _, preset := range []string{"free-run", "slewing", "timesyncd"} {
+		got := skewed(t, "--preset", preset, "--lease", "12s", "--job", "1s", "--quiet")
+		if got.Code != 0 || !strings.HasPrefix(got.Out, "NO: ") {
+			t.Errorf("%s: exit %d\n%s", preset, got.Code, got.Out)
+		}
+	}
+}

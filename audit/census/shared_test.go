@@ -1,0 +1,174 @@
+package census
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/skew/offset"
+)
+
+// line is a command of bert's connection, so many microseconds after the opening.
+type line struct {
+	micros int
+	words  string
+}
+
+// polling is what a client with a connection of its own sends that waits twice in
+// vain. Its clock is right.
+func polling(micros int) []line {
+	return []line{
+		{micros, "SETNX stock " + stamp(micros/1000)}, {micros + 300, "GET stock"},
+		{micros + 101_000, "SETNX stock " + stamp(micros/1000+101)}, {micros + 101_300, "GET stock"},
+		{micros + 202_000, "SETNX stock " + stamp(micros/1000+202)}, {micros + 202_300, "GET stock"},
+	}
+}
+
+func connection(t *testing.T, cfg Config, addr string, lines []line) *found {
+	t.Helper()
+	cfg.Lease = time.Minute
+	f := newFilm(t, cfg)
+	f.look(-10, "stock", stamp(30_000))
+	for _, l := range lines {
+		f.add(offset.Observed{
+			At: opening.Add(time.Duration(l.micros) * time.Microsecond), Kind: offset.ObservedCommand, Addr: addr, Args: strings.Fields(l.words),
+		})
+	}
+	return f.result()
+}
+
+// Each of these shows that a client does not have the connection to itself, or does
+// not wait for replies. What was narrowed by the claim is widened again, what was
+// seen stays as it is, and it is said.
+func TestMonitorRefutesOwnConnections(t *testing.T) {
+	for name, c := range map[string]struct {
+		addr   string
+		lines  []line
+		shared bool // by several clients, as far as anybody can tell
+		why    string
+	}{
+		"alone":               {addr: bert, lines: polling(0)},
+		"pinged":              {addr: bert, lines: append(polling(0), line{900_000, "PING"}, line{910_000, "GET stock"})},
+		"a second attempt":    {bert, append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_100, "SETNX stock " + stamp(400)}), true, "a second attempt"},
+		"another key":         {bert, append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_100, "SETNX order " + stamp(400)}), true, "a second attempt"},
+		"another key's value": {bert, append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_100, "GET order"}), true, "a second attempt"},
+		"too soon":            {bert, append(polling(0), line{230_000, "SETNX stock " + stamp(230)}), true, "sooner"},
+		"pipelined":           {bert, append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_002, "GET stock"}), false, "without waiting"},
+		"a transaction":       {bert, append(polling(0), line{400_000, "MULTI"}, line{400_100, "SETNX stock " + stamp(400)}), false, "transaction"},
+		"a unix socket":       {"unix:/run/redis.sock", polling(0), true, "unix socket"},
+	} {
+		own, plain := Config{OwnConnections: true, Gap: time.Second}, Config{Gap: time.Second}
+		r := connection(t, own, c.addr, c.lines)
+		o, p := writerOf(t, r.Evidence, c.addr).Offset, writerOf(t, connection(t, plain, c.addr, c.lines).Evidence, c.addr).Offset
+		refuted := slices.ContainsFunc(r.Findings, func(f Finding) bool {
+			return f.Kind == "claim_refuted" && f.Writer == c.addr && strings.Contains(f.What, "connection of its own") && strings.Contains(f.What, c.why)
+		})
+		switch {
+		case o.Interval != p.Interval || !o.Contains(0) || o.Width() < time.Second:
+			t.Errorf("%s: the claim changed what was seen: %v, without it %v", name, o.Interval, p.Interval)
+		case refuted != (c.why != ""):
+			t.Errorf("%s: %+v", name, r.Findings)
+		case c.why == "" && (!o.Steady.Own || o.Steady.Width() > 10*time.Millisecond || !o.Steady.Contains(0)):
+			t.Errorf("%s: %+v", name, o.Steady)
+		case c.why != "" && o.Steady.Own, c.why != "" && o.Steady.Writes > 0 && o.Steady.High < 900*time.Millisecond:
+			t.Errorf("%s: narrowed all the same: %+v", name, o.Steady)
+		case c.shared != (o.Shared != ""), c.shared && o.Steady.Writes > 0:
+			t.Errorf("%s: shared %q, %+v", name, o.Shared, o.Steady)
+		}
+	}
+}
+
+// Two clients on a unix socket, whose clocks are 20 s apart: no clock stepped.
+func TestTwoClocksOfASharedAddressAreNoSteps(t *testing.T) {
+	const socket = "unix:/run/redis.sock"
+	var lines []line
+	for i := range 20 {
+		lines = append(lines, line{i * 1_000_000, "SETNX stock " + stamp(i*1000+i%2*20_000)}, line{i*1_000_000 + 300, "GET stock"})
+	}
+	r := connection(t, Config{Gap: time.Second}, socket, lines)
+	w := writerOf(t, r.Evidence, socket)
+	if len(w.Contradictions) > 0 || !w.Offset.Contains(0) || !w.Offset.Contains(20*time.Second) {
+		t.Errorf("%v, seen %v", w.Contradictions, w.Offset.Interval)
+	}
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "shared_address" })
+	if i < 0 || r.Findings[i].Severity != SeverityWarning || !strings.Contains(r.Findings[i].What, "differ by at least 18.979s, or one of them stepped") {
+		t.Errorf("%+v", r.Findings)
+	}
+	if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "step" || f.Kind == "two_processes" }) {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// A holder behind a shared address, whose clock is 20 s behind, releases in time by
+// that clock: what its own write says counts, and no other client's.
+func TestReleaseFromASharedAddressGoesByItsOwnWrite(t *testing.T) {
+	const socket = "unix:/run/redis.sock"
+	for released, want := range map[int]Counts{
+		25_000: {Acquisitions: 1, Failed: 1, Releases: 1},
+		30_500: {Acquisitions: 1, Failed: 1, Overruns: 1},
+	} {
+		f := newFilm(t, Config{Lease: 30 * time.Second})
+		f.look(-10, "stock", "")
+		f.do(0, socket, "SETNX", "stock", stamp(-20_000-30_000))
+		f.do(5_000, socket, "SETNX", "stock", stamp(5_000-30_000))
+		f.do(5_001, socket, "GET", "stock")
+		f.do(released, socket, "DEL", "stock")
+		f.wants(want)
+	}
+}
+
+// A stamp that stood at the first look, or between two looks that are far apart, may
+// have been written long before: it looks like any smaller lease.
+func TestOldStampsDoubtNoLease(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		c, err := New(Config{Lease: time.Minute, Gap: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &film{t: t, census: c}
+		if !first {
+			f.look(-30_500, "stock", "")
+		}
+		f.look(0, "stock", stamp(-30_010))
+		if e := f.result().Evidence; e.LeaseLooks.Known() {
+			t.Errorf("at the first look %v: %+v", first, e.LeaseLooks)
+		}
+	}
+}
+
+// A client that seems 30 s behind with a lease of a minute may have one of 30 s. Then
+// nothing that rests on the lease is guaranteed, until it was looked up again.
+func TestSmallerLeaseThatFitsBetterIsAskedForAgain(t *testing.T) {
+	for _, c := range []struct {
+		lease   time.Duration
+		off     int // of the clock, in ms
+		checked bool
+		doubted time.Duration // the lease that it looks like
+	}{
+		{time.Minute, 0, false, 0},
+		{time.Minute, -3000, false, 0},
+		{time.Minute, -30_020, false, 30 * time.Second},
+		{time.Minute, -30_020, true, 0},
+		{time.Minute, 30_000, false, 0},           // a greater one
+		{62 * time.Second, 2000, false, 0},        // as it is given
+		{90 * time.Second, 0, false, time.Minute}, // stamps of a minute
+	} {
+		cfg := Config{Lease: c.lease, Gap: time.Second, LeaseChecked: c.checked, Idle: time.Second}
+		f := on(t, cfg, "first")
+		f.look(-60_000, "stock", "")
+		f.do(0, anna, "SETNX", "stock", stamp(c.off))
+		f.do(100_000, anna, "DEL", "stock")
+		r := f.result()
+		e := r.Evidence
+		asked := slices.ContainsFunc(r.Findings, func(f Finding) bool {
+			return f.Kind == "lease_doubted" && strings.Contains(f.Advice, "--lease-checked")
+		})
+		if e.LeaseLooks.Value != c.doubted || asked != (c.doubted > 0) || e.Spread.Sound() == asked || e.Spread.Guessed != asked {
+			t.Errorf("%+v: looks like %+v, spread %+v, %+v", c, e.LeaseLooks, e.Spread, r.Findings)
+		}
+		if asked && (e.Ahead.Span.Known() || e.Ahead.Proved() > 0 || e.Behind.AtLeast != offset.NoLow || !e.Behind.Span.Known()) {
+			t.Errorf("%+v: behind %+v, ahead %+v", c, e.Behind, e.Ahead)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+//go:build real
+
+package legacy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/polite"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// An old client that is in and out between two looks is seen where the server
+// tells of changes; one that stays is seen on every server.
+func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
+	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
+		const gap = time.Minute // so that nothing depends on how fast this machine is
+		b := backend(t, s, legacy.Config{Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
+		left := func(key string) lock.Polite {
+			t.Helper()
+			g, err := b.Try(bg, key, 20*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := g.(lock.Polite)
+			if err := p.Leave(bg, gap); err != nil {
+				t.Fatal(err)
+			}
+			if m := s.Do("GET", legacy.MarkKey(key)); string(m.([]byte)) != polite.Value(g.Token()) {
+				t.Errorf("M is %q", m)
+			}
+			return p
+		}
+		seen := func(key string) bool {
+			t.Helper()
+			s.Do("DEL", key, legacy.MarkKey(key))
+			g, err := b.Try(bg, key, 20*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Release(bg)
+			return g.(lock.Polite).Owes(0) > 0
+		}
+
+		p := left("nobody")
+		wait := p.Look(bg)
+		tracks := wait == gap*9/10 || wait > gap*8/10
+		if seen("nobody") {
+			t.Error("nobody was there, and is seen")
+		}
+
+		p = left("stays")
+		p.Look(bg)
+		s.Do("SETNX", "stays", time.Now().Add(time.Minute).UnixMilli())
+		p.Look(bg)
+		if !seen("stays") {
+			t.Error("an old client that holds is not seen")
+		}
+
+		p = left("short")
+		p.Look(bg)
+		if tracks {
+			told := make(chan struct{}, 1)
+			cancel, free, err := b.Await(bg, "short", func() { told <- struct{}{} })
+			if err != nil || free {
+				t.Fatalf("free %v, %v", free, err)
+			}
+			s.Do("SETNX", "short", time.Now().Add(time.Minute).UnixMilli())
+			s.Do("DEL", "short")
+			<-told
+			cancel()
+			p.Look(bg)
+		}
+		if seen("short") != tracks {
+			t.Errorf("an old client that was in and out: seen %v, the server tells %v", !tracks, tracks)
+		}
+	})
+}
+
+// A release leaves the key also where a server has no memory for what is new.
+func TestServerWithoutMemoryLetsAKeyBeLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
+		b := backend(t, s, legacy.Config{Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
+		g, err := b.Try(bg, "k", 20*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+		s.Do("CONFIG", "SET", "maxmemory", 1)
+		if err := g.(lock.Polite).Leave(bg, time.Minute); err != nil {
+			t.Errorf("without memory: %v", err)
+		}
+		s.Do("CONFIG", "SET", "maxmemory", 0)
+	})
+}

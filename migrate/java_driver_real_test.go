@@ -110,7 +110,7 @@ func TestJavaLockRefusesADialectThatItCannotWrite(t *testing.T) {
 	if !strings.HasPrefix(got, "failed lock java.lang.IllegalArgumentException") || !strings.Contains(got, "JedisUUID") {
 		t.Errorf("a member for JedisUUID: %q", got)
 	}
-	if r, err := fleet.Status(background, w.pool, fleet.Options{Namespace: "stock"}); err != nil || len(r.Members) != 2 {
+	if r, err := fleet.Status(background, w.pool, fleet.Options{Namespace: "stock:"}); err != nil || len(r.Members) != 2 {
 		t.Errorf("%v: %v; want the Go client and the Java one, with no lock", r, err)
 	}
 	if n := w.keys("*") - w.keys("gsl:lived:*"); n != before {

@@ -39,6 +39,11 @@ type MemberConfig struct {
 	// in a fleet of more than 100 members to 50 ms for each of them, up to a minute.
 	Every time.Duration
 
+	// Renews is for how long leases are renewed after the last heartbeat that the server answered. A member
+	// that died may be forgotten so long after its last heartbeat, and a TTL. Three periods are the least.
+	// Defaults to a minute, and to three periods if that is longer; it may not be longer.
+	Renews time.Duration
+
 	// Timeout bounds the wait for each reply, in real time. Defaults to 2 s.
 	Timeout time.Duration
 
@@ -59,6 +64,8 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 	switch {
 	case cfg.Every != 0 && (cfg.Every < 10*time.Millisecond || cfg.Every > time.Hour):
 		return cfg, fmt.Errorf("migrate: MemberConfig.Every is %v; it must be between 10ms and 1h", cfg.Every)
+	case cfg.Renews < 0 || cfg.Renews > record.LeastRenewals:
+		return cfg, fmt.Errorf("migrate: MemberConfig.Renews is %v; it must be at most %v", cfg.Renews, record.LeastRenewals)
 	case len(cfg.Name) > longestName || !utf8.ValidString(cfg.Name):
 		return cfg, fmt.Errorf("migrate: MemberConfig.Name has %d bytes; at most %d of UTF-8 are allowed", len(cfg.Name), longestName)
 	case len(cfg.Host) > longestName || !utf8.ValidString(cfg.Host):
@@ -118,7 +125,7 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 		leases: map[Phase]int{}, probed: -1,
 	}
 	m.pace = newPace(cfg.Every)
-	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next, Renews: record.RenewalsFor(m.pace.next)}
+	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next, Renews: m.renewsFor(m.pace.next)}
 	m.why = m.noRecord()
 	if err := m.refresh(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", cfg.Namespace, err), mux.Close())
@@ -127,6 +134,15 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 	m.stop = stop
 	go m.beat(beating)
 	return m, nil
+}
+
+// renewsFor is how long leases are renewed without an answer, where heartbeats
+// are every apart.
+func (m *Member) renewsFor(every time.Duration) time.Duration {
+	if m.cfg.Renews > 0 {
+		return max(m.cfg.Renews, record.BeatsMissed*every)
+	}
+	return record.RenewalsFor(every)
 }
 
 // ID is the member's name on the server, in the roster and alongside its tokens.

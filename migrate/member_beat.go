@@ -246,7 +246,7 @@ func (m *Member) say(ctx context.Context, s MemberState, create bool, with ...wi
 		nonce = record.NewID()
 	}
 	s.Every = m.pace.next
-	s.Renews = record.RenewalsFor(s.Every)
+	s.Renews = m.renewsFor(s.Every)
 	m.promise(min(s.Every, m.every()))
 	roster := record.RosterKey(m.cfg.Namespace)
 	beat := record.Beat.Cmd(roster, m.id, s.head(), sec, usec, nonce)
@@ -275,7 +275,7 @@ func (m *Member) say(ctx context.Context, s MemberState, create bool, with ...wi
 func (m *Member) promise(every time.Duration) {
 	m.mu.Lock()
 	m.state.Every = every
-	m.state.Renews = record.RenewalsFor(every)
+	m.state.Renews = m.renewsFor(every)
 	m.mu.Unlock()
 }
 

@@ -103,7 +103,7 @@ func member(w *worker) (seller, error) {
 	m := w.fleet.moves
 	joined, err := migrate.Join(context.Background(), w.link.pool(), migrate.MemberConfig{
 		Namespace: m.namespace, Name: "rehearsal", Dialect: w.fleet.plan.spoken().Name,
-		Every: w.fleet.plan.memberEvery(), Timeout: w.fleet.plan.replyWithin(), Clock: w.host,
+		Every: w.fleet.plan.memberEvery(), Renews: w.fleet.plan.memberRenews(), Timeout: w.fleet.plan.replyWithin(), Clock: w.host,
 	})
 	if err != nil {
 		return nil, err
@@ -131,4 +131,13 @@ func (p Plan) memberEvery() time.Duration {
 		return time.Second
 	}
 	return 20 * time.Second
+}
+
+// memberRenews is short in real time, so that a dead program can soon be
+// forgotten. Zero is what members do.
+func (p Plan) memberRenews() time.Duration {
+	if p.Watch {
+		return 3 * p.memberEvery()
+	}
+	return 0
 }

@@ -58,6 +58,7 @@ func (m *moves) road(ctx context.Context) error {
 		m.forward(migrate.Dual),
 		m.stage(m.hire(1-1/float64(m.f.plan.Clients)), m.stillThere),
 		m.stage(m.hire(1), m.crash(1)),
+		m.lapse,
 		m.forward(migrate.Sealed),
 		m.stage(m.crash(1)), // leaves tombstones
 		m.oldComes,
@@ -66,6 +67,7 @@ func (m *moves) road(ctx context.Context) error {
 		m.oldComes,
 		m.stage(m.restart(1)), // and now it can work
 		m.stage(m.hire(1)),
+		m.lapse,
 		m.forward(migrate.Sealed),
 		m.stage(m.crash(1)),
 		m.forward(migrate.Modern),
@@ -294,6 +296,16 @@ func (m *moves) forward(to migrate.Phase) act {
 			return migfleet.Advance(ctx, m.pool, o)
 		})
 	}
+}
+
+// lapse begins anew with what a watcher saw. Until here old clients paused when
+// the operator held up the orders, and a gate would wait for as long again.
+func (m *moves) lapse(ctx context.Context) error {
+	if !m.f.plan.Watch {
+		return nil
+	}
+	_, err := migfleet.ForgetEvidence(ctx, m.pool, m.options(true))
+	return err
 }
 
 func (m *moves) back(to migrate.Phase) act {

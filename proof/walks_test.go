@@ -64,7 +64,7 @@ func weight(e skew.Event) int {
 	switch e.What {
 	case skew.Tick.What:
 		return 12
-	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty":
+	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty", "miss", "enter", "forget":
 		return 1
 	case "clock", "judge":
 		return 2

@@ -56,6 +56,9 @@ const (
 	evVanish
 	evBeat
 	evEmpty
+	evLose
+	evForget
+	evEnter
 	evTime
 	evNote
 )

@@ -59,6 +59,8 @@ const (
 	evLose
 	evForget
 	evEnter
+	evAsk
+	evRoll
 	evTime
 	evNote
 )

@@ -10,6 +10,9 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 			out = append(out, m.did(verb, s))
 		}
 	}
+	if m.Ours.Slow {
+		out = m.slowly(s, out)
+	}
 	return out
 }
 
@@ -62,6 +65,7 @@ func (m *machine) did(verb eventKind, s *state) step {
 		t.to.l = mark{kind: tombMark}
 		return t
 	}
+	m.stepped(&t.to)
 	t.ev.arg = int8(t.to.record)
 	return t
 }

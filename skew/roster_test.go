@@ -49,3 +49,17 @@ func TestEachRuleOfTheRosterPreventsATrace(t *testing.T) {
 		{"a forgotten member renews without end", enrolled(silent), without(ruleRenewalsStop), 0},
 	}))
 }
+
+// Two verbs at once, one of them slow, while members come: what it has read of the registry is worth something
+// only if no step was taken since it read the record.
+func TestEachRuleOfASlowVerbPreventsATrace(t *testing.T) {
+	slow := func(ours int) Scenario {
+		return enrolled(func(o *Ours) { o.Clients, o.Phase, o.Joins, o.Slow = ours, PhaseSealed, true, true })
+	}
+	mustBeSafe(t, slow(2))
+	mustBeSafe(t, changed(slow(2), func(sc *Scenario) { sc.Ours.TTL, sc.Ours.Again, sc.Goal = 3, false, lostJob }))
+	checkBroken(t, few([]mutant{
+		{"the registry is read before the record", slow(1), without(ruleRecordThenRoster), 0},
+		{"a step over another", slow(1), without(ruleVerbCompares), 0},
+	}))
+}

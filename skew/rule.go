@@ -105,6 +105,10 @@ const (
 	ruleRenewalsStop
 	// ruleAttemptsStop: nor does it take new ones.
 	ruleAttemptsStop
+	// ruleRecordThenRoster: a verb reads the record, and the registry afterwards. Without it the other way round.
+	ruleRecordThenRoster
+	// ruleVerbCompares: a verb writes only if no other step was taken since it read the record.
+	ruleVerbCompares
 )
 
 var ruleNames = [...]string{
@@ -122,6 +126,7 @@ var ruleNames = [...]string{
 	"a key that is left is nobody's",
 	"a field before the record", "the record before an attempt", "a lost registry waits for leases",
 	"renewals of an unheard member stop", "attempts of an unheard member stop",
+	"the record before the registry", "a step by comparing",
 }
 
 func (r Rule) String() string {

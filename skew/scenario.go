@@ -128,6 +128,8 @@ type Ours struct {
 	Loses bool
 	// Joins: but for the first, members come to the registry and to the record only during the run.
 	Joins bool
+	// Slow: beside the verbs that read and write in one instant there is one that takes its time between them.
+	Slow bool
 	// Renewals is for how many ticks after its last answered heartbeat a member renews, and Attempts for how many
 	// it makes attempts. With Renewals, gates that hear of a loss wait, and a human may forget a silent member:
 	// both Waits ticks after the last heartbeat that can have been answered; 0 is the rule: TTL and Renewals. Who

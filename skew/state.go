@@ -15,8 +15,9 @@ type state struct {
 	server int8        // 1 once the server's clock has stepped; grows while it may be undone, then −1
 	within int8        // how far into its unit the server's clock is
 	cut    int8        // 1 once somebody has shortened L
-	lost   int8        // ticks since the registry lost a member, and one more; 0 never
-	fleet  int8        // how far all old clients' clocks were stepped together, against the server's
+	verb   verb
+	lost   int8 // ticks since the registry lost a member, and one more; 0 never
+	fleet  int8 // how far all old clients' clocks were stepped together, against the server's
 	old    [maxOld]oldClient
 	our    [maxOurs]ourClient
 }

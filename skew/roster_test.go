@@ -1,6 +1,7 @@
 package skew
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -62,4 +63,15 @@ func TestEachRuleOfASlowVerbPreventsATrace(t *testing.T) {
 		{"the registry is read before the record", slow(1), without(ruleRecordThenRoster), 0},
 		{"a step over another", slow(1), without(ruleVerbCompares), 0},
 	}))
+}
+
+func TestRosterWithoutRenewalsIsRefused(t *testing.T) {
+	for _, change := range []func(*Ours){func(o *Ours) { o.Joins = true }, func(o *Ours) { o.Loses = true }} {
+		sc := enrolled(change)
+		sc.Ours.Renewals = 0
+		var wrong *ParameterError
+		if _, err := Explore(sc); !errors.As(err, &wrong) || wrong.Field != "Ours.Renewals" {
+			t.Errorf("%v", err)
+		}
+	}
 }

@@ -58,6 +58,7 @@ func TestEachRuleOfASlowVerbPreventsATrace(t *testing.T) {
 		return enrolled(func(o *Ours) { o.Clients, o.Phase, o.Joins, o.Slow = ours, PhaseSealed, true, true })
 	}
 	mustBeSafe(t, slow(2))
+	mustBeSafe(t, enrolled(func(o *Ours) { o.Loses, o.Joins, o.Slow = true, true, true }))
 	mustBeSafe(t, changed(slow(2), func(sc *Scenario) { sc.Ours.TTL, sc.Ours.Again, sc.Goal = 3, false, lostJob }))
 	checkBroken(t, few([]mutant{
 		{"the registry is read before the record", slow(1), without(ruleRecordThenRoster), 0},

@@ -83,6 +83,9 @@ func (b *Bridge) Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) 
 	m := b.members[name]
 	if m == nil {
 		m = &member{phase: phased(p.first())}
+		if p.sc.Ours.Joins && name != "ours1" {
+			m.phase = migrate.NoPhase // until it has read the record
+		}
 		b.members[name] = m
 	}
 	b.mu.Unlock()

@@ -176,7 +176,7 @@ func (o *ours) act(e skew.Event, before, after skew.Member) string {
 	case "learn":
 		// The world shows the phase of a lease, where one runs; the event says what was read.
 		o.p.protocol.Learn(o.p, o.name, skew.Phase(migrate.Phase(e.Arg).String()))
-	case "vanish", "beat":
+	case "vanish", "beat", "miss", "enter", "forget":
 		// Heartbeats are the registry's, and only gates ask that.
 	default:
 		o.p.fail("%q is no event of ours that can be replayed", e)

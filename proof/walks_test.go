@@ -64,7 +64,7 @@ func weight(e skew.Event) int {
 	switch e.What {
 	case skew.Tick.What:
 		return 12
-	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty":
+	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty", "miss", "enter", "forget":
 		return 1
 	case "clock", "judge":
 		return 2
@@ -135,6 +135,9 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 				// forgets them.
 				sc.Ours.Vanishes, sc.Ours.Restored = rng.IntN(3) == 0, way[1] == skew.PhaseClean && rng.IntN(2) == 0
 				sc.Ours.Empties = rng.IntN(4) == 0
+				if rng.IntN(4) == 0 { // heartbeats that count, and a verb beside another
+					sc.Ours.Renewals, sc.Ours.Attempts, sc.Ours.Loses, sc.Ours.Joins, sc.Ours.Slow = 3, 1, true, rng.IntN(2) == 0, true
+				}
 				play(t, n, sc, bridge(t), rng, 300)
 			}
 		})

@@ -56,6 +56,11 @@ const (
 	evVanish
 	evBeat
 	evEmpty
+	evLose
+	evForget
+	evEnter
+	evAsk
+	evRoll
 	evTime
 	evNote
 )

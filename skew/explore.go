@@ -152,6 +152,9 @@ func (m *machine) initial() []state {
 	}
 	for i := range m.Ours.Clients {
 		s.our[i].member = m.first
+		if m.Ours.Joins && i > 0 {
+			s.our[i].member, s.our[i].away, s.our[i].quiet = model.NoPhase, awayUnsaid, m.waits+1
+		}
 		if !m.Ours.Newcomers {
 			s.our[i].met = 1
 		}

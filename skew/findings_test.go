@@ -101,7 +101,8 @@ func TestLateJudgeOfTheReplyEntersBesideOurs(t *testing.T) {
 }
 
 // A registry that has lost its members is empty until the first of them beats again, and then has one.
-// Gates go by that one's word, while the lease of another runs: the rule covers the loss of all, not of some.
+// Gates go by that one's word, while the lease of another runs: the rule covers the loss of all, not of some. A
+// loss that shows closes every gate for longer (TestEachRuleOfTheRosterPreventsATrace).
 func TestRegistryThatHasLostSomeOfItsMembersOpensGates(t *testing.T) {
 	sc := moves(dialect.Jedis(), 1, 2, PhaseModern, PhaseClean)
 	sc.Goal, sc.Ours.Empties = lostJob, true

@@ -6,7 +6,7 @@ import "github.com/getsetlock/getsetlock/skew/internal/model"
 
 func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	if m.Ours.Vanishes || m.Ours.Restored || m.Ours.Empties {
+	if m.Ours.Vanishes || m.Ours.Restored || m.Ours.Empties || m.Ours.Renewals > 0 {
 		out = m.heartbeat(s, i, out)
 	}
 	switch c.pc {
@@ -49,7 +49,7 @@ func (m *machine) stopped(s *state, i int, out []step) []step {
 	}
 	if m.broken(ruleFreshToken) {
 		t := m.pc(s, i, evLate, ourIdle)
-		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away, on: c.on, flags: flagReleased}
+		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away, quiet: c.quiet, on: c.on, flags: flagReleased}
 		out = append(out, t)
 	}
 	return out
@@ -96,7 +96,7 @@ func (m *machine) idles(s *state, i int, kind eventKind) step {
 
 // endAttempt gives a token up for good: what it left is a stranger's from now on.
 func (s *state) endAttempt(i int) {
-	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away}
+	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away, quiet: s.our[i].quiet}
 	s.rename(ourName(i), stranger)
 }
 
@@ -108,10 +108,10 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 	if m.Ours.OldServer {
 		out = m.remembers(s, i, out)
 	}
-	if !m.Ours.Restored && m.mayLearn(s, c) {
+	if !m.Ours.Restored && c.away == awayNot && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
-	if c.member == model.NoPhase && !m.broken(ruleNoPhaseNoLock) {
+	if c.member == model.NoPhase && !m.broken(ruleNoPhaseNoLock) || m.unheard(c, m.Ours.Attempts, ruleAttemptsStop) {
 		return out
 	}
 	to := *s
@@ -151,7 +151,7 @@ func (m *machine) attempt(s state, i int) step {
 	if !won {
 		past := !cancelled && m.worthALook(&s, c) // who is gone sends no look after it
 		timed := c.flags&flagTimed != 0
-		*c = ourClient{member: c.member, met: c.met, away: c.away, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
+		*c = ourClient{member: c.member, met: c.met, away: c.away, quiet: c.quiet, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
 		if past && m.meetsPast(&s, c, timed) {
 			t.ev.out = outNoted
 		}
@@ -289,6 +289,9 @@ func (m *machine) holding(s *state, i int, out []step) []step {
 	}
 	if c.on != model.OnNothing && !m.stands(s, i) {
 		out = append(out, m.pc(s, i, evToldLost, ourLost))
+	}
+	if m.unheard(c, m.Ours.Renewals, ruleRenewalsStop) {
+		return out
 	}
 	if m.Ours.Late && c.renew == 0 {
 		t := step{ev: event{kind: evRenew, who: ourName(i)}, to: *s}

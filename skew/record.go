@@ -10,6 +10,9 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 			out = append(out, m.did(verb, s))
 		}
 	}
+	if m.Ours.Slow {
+		out = m.slowly(s, out)
+	}
 	return out
 }
 
@@ -29,7 +32,7 @@ func (m *machine) may(verb eventKind, s *state) bool {
 	case evRevert:
 		return m.Ours.Restored && s.older == 0 && s.record > m.first
 	case evEmpty:
-		return m.Ours.Empties && !m.forgotten(s)
+		return m.Ours.Empties && m.mayEmpty(s)
 	case evSweep:
 		return m.maySweep(s)
 	case evRestore:
@@ -62,6 +65,7 @@ func (m *machine) did(verb eventKind, s *state) step {
 		t.to.l = mark{kind: tombMark}
 		return t
 	}
+	m.stepped(&t.to)
 	t.ev.arg = int8(t.to.record)
 	return t
 }
@@ -85,21 +89,24 @@ func (m *machine) refuses(s *state) bool {
 			continue
 		case m.older(s, c) && !m.broken(ruleOlderOpensNothing), c.away == awaySilent && !m.broken(ruleVanishedBlocks):
 			return true
-		case c.away == awayNot:
+		case c.listed():
 			heard++
 		}
+	}
+	if m.mayLack(s) {
+		return true
 	}
 	return m.Ours.Clients > 0 && heard == 0 && !m.broken(ruleEmptyCloses)
 }
 
-// forgotten says that the registry is empty.
-func (m *machine) forgotten(s *state) bool {
+// mayEmpty: there is something to lose. A loss that gates wait for comes once.
+func (m *machine) mayEmpty(s *state) bool {
 	for i := range m.Ours.Clients {
 		if s.our[i].away != awayUnsaid {
-			return false
+			return s.lost == 0
 		}
 	}
-	return true
+	return false
 }
 
 // empty is the registry losing its members, as by an eviction or a hand that deletes too much.
@@ -107,11 +114,14 @@ func (m *machine) empty(s *state) {
 	for i := range m.Ours.Clients {
 		s.our[i].away = awayUnsaid
 	}
+	if m.Ours.Renewals > 0 && s.lost == 0 {
+		s.lost = 1
+	}
 }
 
 // mayLearn: the record says something else than c acts by, and c heeds it.
 func (m *machine) mayLearn(s *state, c *ourClient) bool {
-	return c.member != s.record && c.away == awayNot && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
+	return c.member != s.record && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
 }
 
 func (m *machine) learn(s *state, i int) step {
@@ -123,21 +133,83 @@ func (m *machine) learn(s *state, i int) step {
 // heartbeat is what a member does beside its lease.
 func (m *machine) heartbeat(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	if m.Ours.Restored && m.mayLearn(s, c) {
+	if m.Ours.Restored && c.away == awayNot && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
-	if c.away != awayNot {
+	switch {
+	case c.away != awayNot && m.Ours.Renewals > 0:
+		return m.returns(s, i, out)
+	case c.away != awayNot:
 		t := step{ev: event{kind: evBeat, who: ourName(i)}, to: *s}
 		t.to.our[i].away = awayNot
 		return append(out, t)
 	}
-	if m.Ours.Vanishes {
+	if m.Ours.Vanishes && (m.Ours.Renewals == 0 || m.allThere(s)) {
 		t := step{ev: event{kind: evVanish, who: ourName(i)}, to: *s}
 		t.to.our[i].away = awaySilent
 		out = append(out, t)
 	}
+	if m.Ours.Loses && s.lost == 0 {
+		t := step{ev: event{kind: evLose, who: ourName(i)}, to: *s}
+		t.to.our[i].away, t.to.lost = awayUnsaid, 1
+		out = append(out, t)
+	}
 	return out
 }
+
+// allThere: nobody is away. Where it counts for how long a member is, one at a time is enough.
+func (m *machine) allThere(s *state) bool {
+	for i := range m.Ours.Clients {
+		if s.our[i].away != awayNot {
+			return false
+		}
+	}
+	return true
+}
+
+// returns is what a member does that is away: it writes its field, and reads the record afterwards. Who has a
+// phase may read the record also while its field cannot be written; that answers no heartbeat.
+func (m *machine) returns(s *state, i int, out []step) []step {
+	c := &s.our[i]
+	first := m.broken(ruleFieldFirst) && c.away != awayEnters && c.member == model.NoPhase
+	if c.away == awayEnters || first || c.member != model.NoPhase && m.mayLearn(s, c) {
+		t := m.learn(s, i)
+		if c.away == awayEnters {
+			t.to.our[i].away = awayNot
+		}
+		if c.away == awayEnters || first {
+			t.to.our[i].quiet = 0
+		}
+		out = append(out, t)
+	}
+	if c.away != awayEnters {
+		t := step{ev: event{kind: evEnter, who: ourName(i)}, to: *s}
+		t.to.our[i].away = awayEnters
+		if m.broken(ruleReadsThenActs) {
+			t.to.our[i].quiet = 0
+		}
+		out = append(out, t)
+	}
+	if c.away == awaySilent && c.quiet > m.waits {
+		t := step{ev: event{kind: evForget, who: ourName(i)}, to: *s}
+		t.to.our[i].away = awayUnsaid
+		out = append(out, t)
+	}
+	return out
+}
+
+// unheard: the last answered heartbeat of c is longer ago than a rule allows.
+func (m *machine) unheard(c *ourClient, longest int, r Rule) bool {
+	return m.Ours.Renewals > 0 && int(c.quiet) > longest && !m.broken(r)
+}
+
+// mayLack: members may be missing from the registry whose leases still run.
+func (m *machine) mayLack(s *state) bool {
+	return m.Ours.Renewals > 0 && s.lost > 0 && s.lost-1 <= m.waits && !m.broken(ruleLostWaits)
+}
+
+// listed says that the registry has c's field, and that it beats.
+func (c *ourClient) listed() bool { return c.away == awayNot || c.away == awayEnters }
 
 // lowest and highest are over members and, if leases count, over the grants that still live. Who is
 // away is asked nothing.
@@ -145,7 +217,7 @@ func (m *machine) lowest(s *state, leases bool) model.Phase {
 	low := model.Clean
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
-		if c.away != awayNot {
+		if !c.listed() {
 			continue
 		}
 		low = min(low, c.member)
@@ -160,7 +232,7 @@ func (m *machine) highest(s *state) model.Phase {
 	high := model.NoPhase
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
-		if c.away != awayNot {
+		if !c.listed() {
 			continue
 		}
 		high = max(high, c.member)

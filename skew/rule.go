@@ -92,6 +92,23 @@ const (
 	// ruleLeftIsNobodys: an attempt that meets an old client deletes M only where M says that nobody holds. Without
 	// it whatever M is there.
 	ruleLeftIsNobodys
+	// ruleFieldFirst: a member reads the record when its field of the registry stands. Without it it may read and
+	// act first.
+	ruleFieldFirst
+	// ruleReadsThenActs: who comes back after a silence makes no attempt before it has read the record. Without it
+	// the field that it wrote is enough.
+	ruleReadsThenActs
+	// ruleLostWaits: a registry that may have lost members closes every gate until their leases are over. Without
+	// it gates go by those who are there.
+	ruleLostWaits
+	// ruleRenewalsStop: a member that nobody hears renews no longer than those who wait for its leases count.
+	ruleRenewalsStop
+	// ruleAttemptsStop: nor does it take new ones.
+	ruleAttemptsStop
+	// ruleRecordThenRoster: a verb reads the record, and the registry afterwards. Without it the other way round.
+	ruleRecordThenRoster
+	// ruleVerbCompares: a verb writes only if no other step was taken since it read the record.
+	ruleVerbCompares
 )
 
 var ruleNames = [...]string{
@@ -107,6 +124,9 @@ var ruleNames = [...]string{
 	"stamp beyond every clock", "a look read after its reply", "a look ages by elapsed time", "bounds of one run id",
 	"a window as long as old clients pause",
 	"a key that is left is nobody's",
+	"a field before the record", "the record before an attempt", "a lost registry waits for leases",
+	"renewals of an unheard member stop", "attempts of an unheard member stop",
+	"the record before the registry", "a step by comparing",
 }
 
 func (r Rule) String() string {

@@ -1,6 +1,7 @@
 package skew
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -123,6 +124,17 @@ type Ours struct {
 	// Empties: the registry may lose its members, all at once, while the record stays. They go on by what
 	// they have, and each is a member again with its next heartbeat.
 	Empties bool
+	// Loses: once, the registry may lose one member, as by a fail-over to a copy that lags behind.
+	Loses bool
+	// Joins: but for the first, members come to the registry and to the record only during the run.
+	Joins bool
+	// Slow: beside the verbs that read and write in one instant there is one that takes its time between them.
+	Slow bool
+	// Renewals is for how many ticks after its last answered heartbeat a member renews, and Attempts for how many
+	// it makes attempts. With Renewals, gates that hear of a loss wait, and a human may forget a silent member:
+	// both Waits ticks after the last heartbeat that can have been answered; 0 is the rule: TTL and Renewals. Who
+	// was not there writes its field, and reads the record afterwards. 0 counts none of it.
+	Renewals, Attempts, Waits int
 	// Break takes rules out.
 	Break Rule
 }
@@ -184,6 +196,7 @@ type machine struct {
 	far         int8 // how far beyond its lease a stamp of ours lies
 	fresh       int8 // stamps further back than this are written by nobody who has not read his clock yet
 	settled     int8 // the age from which a grant counts as settled
+	waits       int8 // for how long a loss keeps gates closed
 }
 
 func (sc Scenario) machine() (*machine, error) {
@@ -221,6 +234,7 @@ func (sc Scenario) machine() (*machine, error) {
 	}
 	m.trustCap = int8(max(sc.Ours.TTL, sc.Ours.Long) + 1)
 	m.settled = int8(max(sc.Ours.Settle, sc.Gap+1))
+	m.waits = int8(cmp.Or(sc.Ours.Waits, max(sc.Ours.TTL, sc.Ours.Long)+sc.Ours.Renewals))
 	m.readsMark = readsGuard(d)
 	return m, nil
 }
@@ -300,6 +314,7 @@ func (sc Scenario) outOfRange() error {
 		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
 		{"Ours.Settle", sc.Ours.Settle, 0, 40}, {"Ours.TakeoverMargin", sc.Ours.TakeoverMargin, 0, 30},
 		{"Ours.Look", sc.Ours.Look, 0, 60}, {"Ours.StampAhead", sc.Ours.StampAhead, 0, 60},
+		{"Ours.Renewals", sc.Ours.Renewals, 0, 20}, {"Ours.Attempts", sc.Ours.Attempts, 0, 20}, {"Ours.Waits", sc.Ours.Waits, 0, 80},
 		{"Ours.Unchanged", sc.Ours.Unchanged, 0, 40}, {"Ours.Sparse", sc.Ours.Sparse, 0, 40},
 		{"MaxStates", sc.MaxStates, 0, 1 << 30},
 	} {
@@ -324,6 +339,7 @@ func (sc Scenario) contradiction() error {
 		{sc.Old > 0 && sc.Lease == 0 && (sc.Dialect.HasTakeover() || sc.Dialect.ServerExpires()), "Lease", sc.Lease, "more than 0"},
 		{ours.Clients > 0 && ours.TTL == 0, "Ours.TTL", ours.TTL, "more than 0"},
 		{ours.Restored && (ours.To != PhaseClean || ours.Phase == PhaseClean), "Ours.To", ours.To, "clean, from an earlier phase, where a record is restored"},
+		{ours.Renewals == 0 && (ours.Loses || ours.Joins), "Ours.Renewals", 0, "more than 0, where members join or are lost"},
 		{!ours.Phase.known(), "Ours.Phase", ours.Phase, knownPhases},
 		{!ours.To.known(), "Ours.Phase", ours.To, knownPhases},
 	} {

@@ -15,7 +15,9 @@ type state struct {
 	server int8        // 1 once the server's clock has stepped; grows while it may be undone, then −1
 	within int8        // how far into its unit the server's clock is
 	cut    int8        // 1 once somebody has shortened L
-	fleet  int8        // how far all old clients' clocks were stepped together, against the server's
+	verb   verb
+	lost   int8 // ticks since the registry lost a member, and one more; 0 never
+	fleet  int8 // how far all old clients' clocks were stepped together, against the server's
 	old    [maxOld]oldClient
 	our    [maxOurs]ourClient
 }
@@ -131,6 +133,7 @@ type ourClient struct {
 	last   int8 // … how long ago it looked last
 	met    int8 // 1: it has known the server's clock since before a step
 	away   away
+	quiet  int8 // ticks since its last answered heartbeat, while it is away; counted with Renewals alone
 	heard  int8 // the stamp that it believes to be on L, where M does not say so
 }
 
@@ -140,7 +143,8 @@ type away int8
 const (
 	awayNot    away = iota
 	awaySilent      // its heartbeats have stopped; what it said last still stands in the registry
-	awayUnsaid      // the registry has lost what it said, and it has not beaten since
+	awayUnsaid      // the registry has lost what it said, or it never said anything
+	awayEnters      // its field stands, and it has not read the record since
 )
 
 type ourStep int8

@@ -45,6 +45,9 @@ func (m *machine) tick(s *state) {
 		s.server = min(s.server+1, int8(m.Lease)+2)
 	}
 	s.within = (s.within + 1) % m.unit
+	if s.lost > 0 {
+		s.lost = min(s.lost+1, m.waits+2)
+	}
 	m.passL(s)
 	if s.look.kind != noMark {
 		s.look.at, s.look.age = max(s.look.at-1, m.floor), min(s.look.age+1, m.lookCap)
@@ -100,6 +103,9 @@ func (m *machine) passOld(c *oldClient) {
 }
 
 func (m *machine) passOur(c *ourClient) {
+	if m.Ours.Renewals > 0 && c.away != awayNot {
+		c.quiet = min(c.quiet+1, m.waits+1)
+	}
 	if c.pc != ourIdle {
 		c.age = min(c.age+1, m.trustCap)
 		c.life = min(c.life+1, m.settled+int8(m.Ours.Stop))

@@ -61,7 +61,7 @@ func (sc *Scenario) numbers(line string) error {
 		"old": &sc.Old, "lease": &sc.Lease, "job": &sc.Job, "gap": &sc.Gap, "reply": &sc.Reply, "rest": &sc.Rest, "behind": &sc.Behind, "ahead": &sc.Ahead,
 		"ours": &sc.Ours.Clients, "ttl": &sc.Ours.TTL, "long": &sc.Ours.Long, "margin": &sc.Ours.Margin, "stop": &sc.Ours.Stop,
 		"settle": &sc.Ours.Settle, "takeover": &sc.Ours.TakeoverMargin, "unchanged": &sc.Ours.Unchanged, "sparse": &sc.Ours.Sparse, "look": &sc.Ours.Look,
-		"leaves": &sc.Ours.Leaves,
+		"leaves": &sc.Ours.Leaves, "renewals": &sc.Ours.Renewals, "attempts": &sc.Ours.Attempts, "waits": &sc.Ours.Waits,
 	}
 	words := strings.Fields(line)
 	for i := 0; i < len(words); i += 2 {
@@ -84,7 +84,7 @@ func (sc *Scenario) option(text string) error {
 		"overrun": &sc.Overrun, "renews": &sc.Renews, "own delay": &sc.OwnDelay, "prompt ends": &sc.PromptEnds, "stamp at write": &sc.StampAtWrite,
 		"step undone": &sc.StepUndone, "fail-over": &sc.FailOver,
 		"behind known": &sc.Ours.Known, "behind measured": &sc.Ours.Measured, "looks elsewhere": &sc.Ours.Elsewhere, "old server": &sc.Ours.OldServer, "no tombstone": &sc.Ours.NoTombstone, "late": &sc.Ours.Late, "forget": &sc.Ours.Forget,
-		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again, "restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "empties": &sc.Ours.Empties, "settle always": &sc.Ours.SettleAlways,
+		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again, "restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "empties": &sc.Ours.Empties, "loses": &sc.Ours.Loses, "joins": &sc.Ours.Joins, "slow verb": &sc.Ours.Slow, "settle always": &sc.Ours.SettleAlways,
 	}
 	if on := switches[text]; on != nil {
 		*on = true

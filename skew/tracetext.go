@@ -39,6 +39,11 @@ var eventWords = [...]struct {
 	evVanish:  {"vanish", "its heartbeats stop, and it goes on", false},
 	evBeat:    {"beat", "its heartbeats come again", false},
 	evEmpty:   {"empty", "the registry loses its members", false},
+	evLose:    {"miss", "the registry loses it, and it goes on", false},
+	evForget:  {"forget", "a human takes it out of the registry", false},
+	evAsk:     {"ask", "a slow verb reads the record", false},
+	evRoll:    {"roll", "a slow verb reads the registry", false},
+	evEnter:   {"enter", "writes its field of the registry", false},
 	evTime:    {"time", "asks the server's time for a look", false},
 	evNote:    {"note", "its script remembers the look", false},
 }
@@ -86,6 +91,9 @@ func (t Trace) String() string {
 		if o.Leaves > 0 {
 			fmt.Fprintf(&b, "# leaves %d\n", o.Leaves)
 		}
+		if o.Renewals > 0 {
+			fmt.Fprintf(&b, "# renewals %d attempts %d waits %d\n", o.Renewals, o.Attempts, o.Waits)
+		}
 		fmt.Fprintf(&b, "# phase %s\n", cmp.Or(o.Phase, PhaseObserve))
 		if o.Break != 0 {
 			fmt.Fprintf(&b, "# without %s\n", o.Break)
@@ -111,7 +119,7 @@ func (sc Scenario) options() []string {
 		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay}, {"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone}, {"fail-over", sc.FailOver},
 		{"behind known", sc.Ours.Known}, {"behind measured", sc.Ours.Measured}, {"looks elsewhere", sc.Ours.Elsewhere}, {"old server", sc.Ours.OldServer},
 		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget}, {"newcomers", sc.Ours.Newcomers},
-		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"settle always", sc.Ours.SettleAlways},
+		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"loses", sc.Ours.Loses}, {"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow}, {"settle always", sc.Ours.SettleAlways},
 	} {
 		if o.on {
 			with = append(with, o.name)

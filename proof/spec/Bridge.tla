@@ -125,7 +125,8 @@ Refuses ==
 (* new record has begun, all have acknowledged it, and no lease hangs on M   *)
 (* alone any more.                                                           *)
 MayStart ==
-  /\ record # Clean /\ W.phase # Clean
+  /\ record # Clean \/ Without("a window as long as old clients pause")
+  /\ W.phase # Clean
   /\ W.again => \/ Without("old clients start last after clean")
                 \/ ~Refuses /\ \A p \in Members \cup Leases : p < Clean
   /\ W.restored => ~Refuses

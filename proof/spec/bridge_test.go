@@ -180,6 +180,7 @@ func phaseMutants() []mutant {
 		{"phases: a member that never read the record locks", honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1), breaks("no phase, no lock")},
 		{"phases: the record moves without its gates", moving(jedis, 3, skew.PhaseSealed, skew.PhaseClean), breaks("one step at a time")},
 		{"phases: a gate that does not wait for old clients", moving(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks("no old client at the gate")},
+		{"phases: an old client pauses for longer than the window", moving(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks("a window as long as old clients pause")},
 		{"phases: old clients start before the last lease of clean has ended", toClean(1, again), breaks("old clients start last after clean")},
 		{"phases: members follow a record that is older than theirs", toClean(1, restored), breaks("an older record moves nobody")},
 		{"phases: an older record opens gates", toClean(1, restored), breaks("an older record opens nothing")},
@@ -205,6 +206,10 @@ func TestEachRuleHasItsMutant(t *testing.T) {
 	}
 	// Of these the explorer alone speaks: several machines, servers and commands to a look.
 	broken |= rule("a look read after its reply") | rule("a look ages by elapsed time") | rule("bounds of one run id")
+	// And of what takes a state of its own: a key that is left, the time of heartbeats, a verb in three steps.
+	broken |= rule("a key that is left is nobody's") | rule("a field before the record") | rule("the record before an attempt") |
+		rule("a lost registry waits for leases") | rule("renewals of an unheard member stop") | rule("attempts of an unheard member stop") |
+		rule("the record before the registry") | rule("a step by comparing")
 	for _, r := range rules() {
 		if broken&r == 0 {
 			t.Errorf("no world is without %q", r)

@@ -1,0 +1,87 @@
+package skew
+
+import "github.com/getsetlock/getsetlock/skew/internal/model"
+
+// verb is a step of the migration that somebody else is slow to take, beside the verbs that take theirs at once.
+type verb struct {
+	read  int8        // how much it has read: 0 nothing, 1 one of record and registry, 2 both
+	at    model.Phase // the record that it has read
+	opens int16       // the gates that the registry opened when it was read
+	stale bool        // a step was taken since it read the registry
+}
+
+// slowly is what a slow verb does next: it reads the record, then the registry, and then writes, if no other
+// step was taken since. What windows promise holds until then, and not beyond a step of another.
+func (m *machine) slowly(s *state, out []step) []step {
+	v := s.verb
+	t := step{ev: event{kind: evAsk}, to: *s}
+	rosterFirst := m.broken(ruleRecordThenRoster)
+	switch {
+	case v.read == 0 && rosterFirst:
+		t.ev.kind = evRoll
+		t.to.verb = verb{read: 1, opens: m.opens(s)}
+	case v.read == 0:
+		t.to.verb = verb{read: 1, at: s.record}
+	case v.read == 1 && rosterFirst:
+		t.to.verb = verb{read: 2, at: s.record, opens: v.opens & gates(s.record), stale: v.stale}
+	case v.read == 1:
+		t.ev.kind = evRoll
+		seen := *s
+		seen.record = v.at
+		t.to.verb = verb{read: 2, at: v.at, opens: m.opens(&seen) & gates(v.at)}
+	default:
+		return m.writes(s, out)
+	}
+	if t.to.verb.opens == 0 && t.to.verb.read == 2 {
+		t.to.verb = verb{}
+	}
+	return append(out, t)
+}
+
+// writes takes the step that was found open.
+func (m *machine) writes(s *state, out []step) []step {
+	v := s.verb
+	if v.opens&forwards(v.at) != 0 && (v.at < model.Dual || v.stale || m.oldQuiet(s)) {
+		t := step{ev: event{kind: evAdvance, arg: int8(v.at + 1)}, to: *s}
+		t.to.record, t.to.verb = v.at+1, verb{}
+		out = append(out, t)
+	}
+	if v.opens&backwards(v.at) != 0 {
+		t := step{ev: event{kind: evBack, arg: int8(v.at - 1)}, to: *s}
+		t.to.record, t.to.verb = v.at-1, verb{}
+		out = append(out, t)
+	}
+	return out
+}
+
+// opens are the gates that the registry opens, whatever the record says.
+func (m *machine) opens(s *state) (open int16) {
+	for p := m.first; p <= m.last; p++ {
+		at := *s
+		at.record = p
+		if p < m.last && m.mayAdvance(&at) {
+			open |= forwards(p)
+		}
+		if p > m.first && m.mayGoBack(&at) {
+			open |= backwards(p)
+		}
+	}
+	return open
+}
+
+func forwards(p model.Phase) int16  { return 1 << p }
+func backwards(p model.Phase) int16 { return 1 << (p + model.Clean) }
+func gates(p model.Phase) int16     { return forwards(p) | backwards(p) }
+
+// stepped: a verb that compares begins again after a step of another. What it has read before the record is
+// compared with nothing.
+func (m *machine) stepped(s *state) {
+	unread := s.verb.read == 1 && m.broken(ruleRecordThenRoster)
+	switch {
+	case s.verb.read == 0:
+	case unread || m.broken(ruleVerbCompares):
+		s.verb.stale = s.verb.opens != 0
+	default:
+		s.verb = verb{}
+	}
+}

@@ -20,33 +20,53 @@ import (
 // holders. A tick of the machine is a unit of the dialect's stamps; the simulator's
 // time runs between ticks too, since messages take a fraction of one.
 //
-// Dialects whose keys have a TTL are left out: the machine keeps a key through the
-// whole tick in which its TTL ends.
+// The machine keeps a key through the whole tick in which its TTL ends. So does
+// the server of these fleets: see [follower.roundTTLs].
 func TestEachSimulatedEventIsOneOfTheExplorers(t *testing.T) {
-	var followed int
-	for _, d := range dialect.Presets() {
-		if !d.HasTakeover() || !d.HasStamp() || d.KeyTTL != dialect.TTLNone || d.Acquire != dialect.AcquireSetnx || d.Unit.Step() < time.Millisecond {
-			continue
-		}
-		followed++
+	all := followedDialects()
+	for _, d := range all {
 		t.Run(d.Name, func(t *testing.T) {
-			takeovers := 0
+			takeovers, ends := 0, 0
 			for _, first := range seeds.With(t, 0) {
 				for n := range uint64(runs(40)) {
-					takeovers += follow(t, d, first+n)
+					f := follow(t, d, first+n)
+					takeovers, ends = takeovers+f.takeovers, ends+f.ended
 					if t.Failed() {
 						t.Fatalf("seed %d", first+n)
 					}
 				}
 			}
-			if takeovers == 0 {
+			if takeovers == 0 && d.HasTakeover() {
 				t.Error("no key was taken over, so little was compared")
+			}
+			if ends == 0 && d.ServerExpires() {
+				t.Error("the server ended no key, so no TTL was compared")
 			}
 		})
 	}
-	if followed < 5 {
-		t.Errorf("only %d dialects were followed", followed)
+	if len(all) < 19 {
+		t.Errorf("only %d dialects were followed", len(all))
 	}
+}
+
+// followedDialects are the presets whose stamps are whole units, and one that
+// sends EXPIRE after a won SETNX, which no preset does. Stamps in nanoseconds
+// count milliseconds here, since a tick is a unit and a message takes a fraction
+// of one.
+func followedDialects() []dialect.Dialect {
+	late := dialect.Jedis()
+	late.Name, late.KeyTTL = "Jedis-expires", dialect.TTLAfterSetnx
+	all := []dialect.Dialect{late}
+	for _, d := range dialect.Presets() {
+		if d.Unit == dialect.UnitNanos {
+			d.Unit = dialect.UnitMillis
+		}
+		if d.HasStamp() && d.Unit.Step() < time.Millisecond || d.Name == "Bare" {
+			continue // without TTL and takeover nobody enters after the first crash
+		}
+		all = append(all, d)
+	}
+	return all
 }
 
 func runs(n int) int {
@@ -63,17 +83,20 @@ const (
 	followApart = 3
 )
 
-// follow walks the machine along one simulation, and counts the takeovers.
-func follow(t *testing.T, d dialect.Dialect, seed uint64) int {
+// follow walks the machine along one simulation.
+func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0xf0110))
-	tick := d.Unit.Step()
+	tick := max(d.Unit.Step(), time.Millisecond) // of constants and tokens, which have no unit
 	ticks := func(low, high int) time.Duration { return tick * time.Duration(low+random.IntN(high-low+1)) }
 	way := tick * time.Duration(1+random.IntN(9)) / 10
 	fleet := Fleet{
 		Dialect: d, Clients: 3, Lease: followLease * tick, Job: Constant(ticks(1, 12)), Rest: Constant(ticks(0, 3)),
 		Latency: Constant(way), Poll: ticks(1, 2), CrashShare: 0.3, Restart: Constant(ticks(1, 4)),
 		Acquisitions: 60, For: 4000 * tick, Seed: seed,
+	}
+	if d.KeyTTL == dialect.TTLEverybody {
+		fleet.Poll = ticks(2*followLease, 3*followLease) // else the waiters keep the key for ever
 	}
 	for range fleet.Clients {
 		fleet.Offsets = append(fleet.Offsets, ticks(0, 2*followApart)-followApart*tick)
@@ -89,13 +112,14 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &follower{t: t, d: d, tick: int64(tick), way: int64(way), walk: walk}
+	f := &follower{t: t, d: d, tick: int64(tick), way: int64(way), walk: walk, keyEnds: never}
 	for _, e := range f.record(m) {
 		if !f.take(e) {
 			break
 		}
 	}
-	return int(m.tally.takeovers)
+	f.takeovers = int(m.tally.takeovers)
+	return f
 }
 
 // followed is one event of a simulation in the machine's words.
@@ -108,6 +132,7 @@ type followed struct {
 	key    bool // the event ran on the server, and the rest is as it left things
 	value  simValue
 	stored bool
+	ends   int64 // of the key's TTL, never where it has none
 	holds  []bool
 }
 
@@ -118,6 +143,10 @@ type follower struct {
 	walk      *skew.Walk
 	now       int      // ticks that the walk has passed
 	behind    []string // the last events, for the error
+
+	keyEnds   int64 // the TTL's end that roundTTLs made
+	takeovers int
+	ended     int // keys whose TTL ended
 }
 
 // record runs the simulation and says what happened, in the order of true time.
@@ -127,9 +156,14 @@ func (f *follower) record(m *Simulator) []followed {
 		i := m.queue[0]
 		c := &m.clients[i]
 		before, found := *c, m.key.present
+		if found && m.key.expires <= c.next {
+			f.ended++
+			found = false
+		}
 		if !m.Run(1) {
 			break
 		}
+		f.roundTTLs(m)
 		all = append(all, f.words(m, before, *c, found)...)
 	}
 	// A client's reading and the judging of a reply lie at other times than the event in which the
@@ -138,15 +172,33 @@ func (f *follower) record(m *Simulator) []followed {
 	return all
 }
 
+// roundTTLs lets a TTL that the last event set end with the tick in which it ends.
+// Which command sets or drops a TTL, and on whose value, stays the simulator's.
+func (f *follower) roundTTLs(m *Simulator) {
+	if k := &m.key; k.expires != f.keyEnds {
+		k.expires = f.rounded(k.expires)
+		f.keyEnds = k.expires
+	}
+}
+
+func (f *follower) rounded(end int64) int64 {
+	if end == never {
+		return never
+	}
+	return simulationStart + ((end-simulationStart)/f.tick+1)*f.tick
+}
+
 // words is what one event of the simulator is for the machine: one event or more.
 // found says whether the key was there before it.
 func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed {
 	now := m.now - simulationStart
 	offset := func(c simClient) int { return int((c.clockRead - c.truth) / f.tick) }
 	onServer := func(what, result string) followed {
-		e := followed{at: now, client: was.name, what: what, result: result, key: true, value: m.key.value, stored: m.key.present}
+		e := followed{at: now, client: was.name, what: what, result: result, key: true, value: m.key.value, stored: m.key.present, ends: m.key.expires}
 		for i := range m.clients {
-			e.holds = append(e.holds, m.clients[i].holding)
+			c := &m.clients[i]
+			leaves := c.pc == simLeave && f.d.ReleaseGets() // which the machine has known since the look
+			e.holds = append(e.holds, c.holding && !leaves)
 		}
 		return e
 	}
@@ -157,7 +209,9 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 	switch was.pc {
 	case simSetnx:
 		clock := alone(was.first-simulationStart, "clock", "")
-		clock.arg = offset(was)
+		if f.d.HasTakeover() { // the others read none
+			clock.arg = offset(was)
+		}
 		return []followed{clock, onServer("setnx", won[is.holding])}
 	case simLastSetnx:
 		return []followed{onServer("setnx", won[is.holding])}
@@ -178,7 +232,9 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 		kept := map[bool]string{true: "done", false: "kept"}[is.pc == simDel]
 		return []followed{onServer("look", kept)}
 	case simDel:
-		return f.del(onServer, alone, now, was)
+		return f.del(onServer, alone, now, found && !m.key.present)
+	case simExpireWon, simExpireLost:
+		return []followed{onServer("expire", "")}
 	case simLeave:
 		if f.d.ReleaseGets() {
 			return nil // the look has said so
@@ -206,8 +262,11 @@ func (f *follower) getset(onServer func(string, string) followed, alone func(int
 	return []followed{onServer("getset", "?"), alone(now+f.way, "quit", "")}
 }
 
-func (f *follower) del(onServer func(string, string) followed, alone func(int64, string, string) followed, now int64, was simClient) []followed {
+func (f *follower) del(onServer func(string, string) followed, alone func(int64, string, string) followed, now int64, deleted bool) []followed {
 	e := onServer("del", "?")
+	if f.d.Release == dialect.ReleaseCompare && !deleted {
+		return []followed{onServer("decide", "kept")}
+	}
 	if r := f.d.Release; r == dialect.ReleaseOwnNotPast || r == dialect.ReleaseOwnAhead {
 		return []followed{alone(now-f.way, "decide", "done"), e}
 	}
@@ -264,7 +323,10 @@ func (f *follower) same(e followed) bool {
 	if e.stored != (world.L.Kind != "") {
 		return f.differ(fmt.Sprintf("the simulator's key is there: %v, the machine's is %+v", e.stored, world.L))
 	}
-	if e.stored {
+	if left := f.left(e.ends); e.stored && left != world.L.Left {
+		return f.differ(fmt.Sprintf("the simulator's key lasts %d ticks, the machine's is %+v", left, world.L))
+	}
+	if e.stored && world.L.Kind == "stamp" {
 		at := int((e.value.stamp-simulationStart)/f.tick) - f.now
 		if at != world.L.At && (!world.L.Worn || at > world.L.At) {
 			return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's %+v", at, world.L))
@@ -275,11 +337,19 @@ func (f *follower) same(e followed) bool {
 	}
 	for i, holds := range e.holds {
 		step := world.Old[i].Step
-		if holds != (step == "holds" || step == "del") {
+		if holds != (step == "holds" || step == "holds-expire" || step == "del") {
 			return f.differ(fmt.Sprintf("old%d holds in the simulator: %v, in the machine it %s", i+1, holds, step))
 		}
 	}
 	return true
+}
+
+// left is for how many ticks a key still exists, this one included; 0 for ever.
+func (f *follower) left(ends int64) int {
+	if ends == never {
+		return 0
+	}
+	return int((ends-simulationStart)/f.tick) - f.now
 }
 
 func (f *follower) differ(how string) bool {

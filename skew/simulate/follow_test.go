@@ -101,24 +101,35 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	for range fleet.Clients {
 		fleet.Offsets = append(fleet.Offsets, ticks(0, 2*followApart)-followApart*tick)
 	}
+	return followFleet(t, fleet, way, skew.Scenario{
+		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
+		Behind: followApart, Ahead: followApart, Overrun: true,
+	})
+}
+
+// followFleet walks a scenario along a fleet whose messages take so long.
+func followFleet(t *testing.T, fleet Fleet, way time.Duration, sc skew.Scenario) *follower {
+	t.Helper()
 	m, err := New(fleet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	walk, err := skew.NewWalk(skew.Scenario{
-		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
-		Behind: followApart, Ahead: followApart, Overrun: true,
-	})
+	walk, err := skew.NewWalk(sc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &follower{t: t, d: d, tick: int64(tick), way: int64(way), walk: walk, keyEnds: never}
+	tick := max(fleet.Dialect.Unit.Step(), time.Millisecond)
+	if sc.Ours.NoTombstone {
+		m.key.value, m.key.present = simValue{}, false
+	}
+	m.ourBeyond = min(m.ourBeyond, int64(tick)) // as the machine has it
+	f := &follower{t: t, d: fleet.Dialect, tick: int64(tick), way: int64(way), walk: walk, old: fleet.Clients, keyEnds: never, tokenEnds: never}
 	for _, e := range f.record(m) {
 		if !f.take(e) {
 			break
 		}
 	}
-	f.takeovers = int(m.tally.takeovers)
+	f.takeovers, f.losses = int(m.tally.takeovers), int(m.ourTally.Lost.Total())
 	return f
 }
 
@@ -134,17 +145,25 @@ type followed struct {
 	stored bool
 	ends   int64 // of the key's TTL, never where it has none
 	holds  []bool
+
+	token simToken // M, where key
+	ours  []string // the step of each getsetlock client, where key
+	// short is how much older the remembered look has to be, where the attempt was refused for that.
+	short int64
 }
 
 type follower struct {
 	t         *testing.T
 	d         dialect.Dialect
 	tick, way int64
+	old       int // clients of the dialect
 	walk      *skew.Walk
 	now       int      // ticks that the walk has passed
 	behind    []string // the last events, for the error
 
 	keyEnds   int64 // the TTL's end that roundTTLs made
+	tokenEnds int64 // M's
+	losses    int   // of leases of getsetlock clients
 	takeovers int
 	ended     int // keys whose TTL ended
 }
@@ -156,6 +175,7 @@ func (f *follower) record(m *Simulator) []followed {
 		i := m.queue[0]
 		c := &m.clients[i]
 		before, found := *c, m.key.present
+		member, look := f.member(m, c.name)
 		if found && m.key.expires <= c.next {
 			f.ended++
 			found = false
@@ -164,6 +184,10 @@ func (f *follower) record(m *Simulator) []followed {
 			break
 		}
 		f.roundTTLs(m)
+		if m.isOurs(c.name) {
+			all = append(all, f.ourWords(m, before, member, look)...)
+			continue
+		}
 		all = append(all, f.words(m, before, *c, found)...)
 	}
 	// A client's reading and the judging of a reply lie at other times than the event in which the
@@ -176,8 +200,17 @@ func (f *follower) record(m *Simulator) []followed {
 // Which command sets or drops a TTL, and on whose value, stays the simulator's.
 func (f *follower) roundTTLs(m *Simulator) {
 	if k := &m.key; k.expires != f.keyEnds {
-		k.expires = f.rounded(k.expires)
-		f.keyEnds = k.expires
+		f.keyEnds = f.rounded(k.expires)
+		for i := range m.members {
+			if m.members[i].ends == k.expires {
+				m.members[i].ends = f.keyEnds
+			}
+		}
+		k.expires = f.keyEnds
+	}
+	if k := &m.token; k.expires != f.tokenEnds {
+		f.tokenEnds = f.rounded(k.expires)
+		k.expires = f.tokenEnds
 	}
 }
 
@@ -193,15 +226,7 @@ func (f *follower) rounded(end int64) int64 {
 func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed {
 	now := m.now - simulationStart
 	offset := func(c simClient) int { return int((c.clockRead - c.truth) / f.tick) }
-	onServer := func(what, result string) followed {
-		e := followed{at: now, client: was.name, what: what, result: result, key: true, value: m.key.value, stored: m.key.present, ends: m.key.expires}
-		for i := range m.clients {
-			c := &m.clients[i]
-			leaves := c.pc == simLeave && f.d.ReleaseGets() // which the machine has known since the look
-			e.holds = append(e.holds, c.holding && !leaves)
-		}
-		return e
-	}
+	onServer := func(what, result string) followed { return f.onServer(m, was.name, what, result) }
 	alone := func(at int64, what, result string) followed {
 		return followed{at: at, client: was.name, what: what, result: result}
 	}
@@ -246,6 +271,20 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 	return nil
 }
 
+// onServer is an event that ran on the server just now, and how it left things.
+func (f *follower) onServer(m *Simulator, name int32, what, result string) followed {
+	e := followed{
+		at: m.now - simulationStart, client: name, what: what, result: result, key: true,
+		value: m.key.value, stored: m.key.present, ends: m.key.expires, token: m.token, ours: ourSteps(m),
+	}
+	for i := range m.Fleet.Clients {
+		c := &m.clients[i]
+		leaves := c.pc == simLeave && f.d.ReleaseGets() // which the machine has known since the look
+		e.holds = append(e.holds, c.holding && !leaves)
+	}
+	return e
+}
+
 // getset is one event where the reply decides by itself, and two where the client
 // judges it by a new reading.
 func (f *follower) getset(onServer func(string, string) followed, alone func(int64, string, string) followed, now int64, won, found bool) []followed {
@@ -276,6 +315,9 @@ func (f *follower) del(onServer func(string, string) followed, alone func(int64,
 // take lets the walk do what the simulator did, and compares.
 func (f *follower) take(e followed) bool {
 	who := "old" + strconv.Itoa(int(e.client)+1)
+	if n := int(e.client) - f.old; n >= 0 {
+		who = "ours" + strconv.Itoa(n+1)
+	}
 	f.behind = append(f.behind, fmt.Sprintf("%.1f %s %s %+d %s", float64(e.at)/float64(f.tick), who, e.what, e.arg, e.result))
 	for int64(f.now) < e.at/f.tick {
 		n := f.walk.Find(skew.Tick)
@@ -297,6 +339,12 @@ func (f *follower) take(e followed) bool {
 		// The machine judges in the instant of the look, the simulator a message later, when the value may
 		// have expired. To the key, a client that leaves and one that crashes are the same.
 		n = f.find(who, followed{what: "crash"})
+	}
+	if n < 0 && e.short > 0 && e.short <= f.tick && f.find(who, followed{what: "acquire", result: "takeover"}) >= 0 {
+		// The machine counts a look's age in whole ticks. To the keys, an attempt that is refused and one
+		// that never arrives are the same.
+		f.walk.Take(f.find(who, followed{what: "cancel"}))
+		n = f.find(who, followed{what: "drop"})
 	}
 	if n < 0 && e.what == "quit" {
 		return true // nothing to give up: the machine has ended the attempt by itself
@@ -320,17 +368,25 @@ func (f *follower) find(who string, e followed) int {
 // same compares the key and the holders.
 func (f *follower) same(e followed) bool {
 	world := f.walk.World()
-	if e.stored != (world.L.Kind != "") {
-		return f.differ(fmt.Sprintf("the simulator's key is there: %v, the machine's is %+v", e.stored, world.L))
+	if kind := f.kind(e); kind != world.L.Kind {
+		return f.differ(fmt.Sprintf("the simulator's key carries %q, the machine's is %+v", kind, world.L))
 	}
-	if left := f.left(e.ends); e.stored && left != world.L.Left {
+	at := int((e.value.stamp-simulationStart)/f.tick) - f.now
+	left := f.left(e.ends)
+	if world.L.Left != left {
 		return f.differ(fmt.Sprintf("the simulator's key lasts %d ticks, the machine's is %+v", left, world.L))
 	}
-	if e.stored && world.L.Kind == "stamp" {
-		at := int((e.value.stamp-simulationStart)/f.tick) - f.now
-		if at != world.L.At && (!world.L.Worn || at > world.L.At) {
-			return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's %+v", at, world.L))
+	switch {
+	case world.L.Kind != "stamp":
+	case world.L.Far:
+		if e.value.stamp < e.at+simulationStart+int64(12*time.Hour) {
+			return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's is far ahead", at))
 		}
+	case at != world.L.At && (!world.L.Worn || at > world.L.At):
+		return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's %+v", at, world.L))
+	}
+	if how := f.sameOurs(e, world); how != "" {
+		return f.differ(how)
 	}
 	if f.d.JudgesAnew {
 		return true // the simulator knows a winner a message earlier
@@ -350,6 +406,21 @@ func (f *follower) left(ends int64) int {
 		return 0
 	}
 	return int((ends-simulationStart)/f.tick) - f.now
+}
+
+// kind is what stands on the key, in the machine's words.
+func (f *follower) kind(e followed) string {
+	switch {
+	case !e.stored:
+		return ""
+	case e.value.stamp == tombStamp:
+		return "tombstone"
+	case e.value.stamp >= guardStamp:
+		return "guard"
+	case f.d.HasStamp():
+		return "stamp"
+	}
+	return "value"
 }
 
 func (f *follower) differ(how string) bool {

@@ -191,10 +191,12 @@ func TestSettleAfterEveryAcquisitionSparesTheJob(t *testing.T) {
 // the trace "settle only after takeovers" above. Two old clients find a dead
 // stamp, one wins, works and deletes the key, one of ours takes the free key, and
 // within the gap the other's GETSET replaces its mark. Ours is told; nobody
-// enters beside it meanwhile, in any interleaving.
+// enters beside it meanwhile, in any interleaving. In sealed it is the same as
+// long as the dead stamp is on L in place of the tombstone.
 func TestLateLoserAtADeadStampLetsNobodyIn(t *testing.T) {
-	for _, p := range []Phase{PhaseObserve, PhaseDual} {
+	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
 		sc := beside(dialect.Jedis(), 2, 1, p)
+		sc.Ours.NoTombstone = p == PhaseSealed
 		sc.Ours.Settle, sc.Ours.SettleAlways, sc.Goal = sc.Gap+1, false, lostJob
 		x := explore(t, sc)
 		stolen := slices.IndexFunc(x.Trace.Events, func(e Event) bool { return e.What == "acquire" && e.Result == "won" })
@@ -205,6 +207,25 @@ func TestLateLoserAtADeadStampLetsNobodyIn(t *testing.T) {
 		if x := explore(t, sc); x.Found {
 			t.Errorf("%s: two hold:\n%s", p, x.Trace)
 		}
+	}
+}
+
+// In sealed that loss ends with the tombstones: where one is on L, no stamp is
+// found expired any more. The first of them can still be struck, by a GETSET of
+// an attempt that read the dead stamp, so that a lease on it is lost as well.
+func TestTombstoneEndsLossesToLateLosers(t *testing.T) {
+	sc := beside(dialect.Jedis(), 2, 1, PhaseSealed)
+	sc.Ours.Settle, sc.Goal = sc.Gap+1, lostJob
+	if x := explore(t, sc); x.Found {
+		t.Errorf("a lease on a tombstone is lost:\n%s", x.Trace)
+	}
+	sc.Ours.NoTombstone, sc.Ours.SettleAlways = true, true // no guard that was told held is lost
+	if x := explore(t, sc); !x.Found {
+		t.Errorf("no lease on the first tombstone is lost in %d states", x.States)
+	}
+	sc.Goal = twoHold
+	if x := explore(t, sc); x.Found {
+		t.Errorf("two hold:\n%s", x.Trace)
 	}
 }
 

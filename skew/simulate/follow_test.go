@@ -20,33 +20,53 @@ import (
 // holders. A tick of the machine is a unit of the dialect's stamps; the simulator's
 // time runs between ticks too, since messages take a fraction of one.
 //
-// Dialects whose keys have a TTL are left out: the machine keeps a key through the
-// whole tick in which its TTL ends.
+// The machine keeps a key through the whole tick in which its TTL ends. So does
+// the server of these fleets: see [follower.roundTTLs].
 func TestEachSimulatedEventIsOneOfTheExplorers(t *testing.T) {
-	var followed int
-	for _, d := range dialect.Presets() {
-		if !d.HasTakeover() || !d.HasStamp() || d.KeyTTL != dialect.TTLNone || d.Acquire != dialect.AcquireSetnx || d.Unit.Step() < time.Millisecond {
-			continue
-		}
-		followed++
+	all := followedDialects()
+	for _, d := range all {
 		t.Run(d.Name, func(t *testing.T) {
-			takeovers := 0
+			takeovers, ends := 0, 0
 			for _, first := range seeds.With(t, 0) {
 				for n := range uint64(runs(40)) {
-					takeovers += follow(t, d, first+n)
+					f := follow(t, d, first+n)
+					takeovers, ends = takeovers+f.takeovers, ends+f.ended
 					if t.Failed() {
 						t.Fatalf("seed %d", first+n)
 					}
 				}
 			}
-			if takeovers == 0 {
+			if takeovers == 0 && d.HasTakeover() {
 				t.Error("no key was taken over, so little was compared")
+			}
+			if ends == 0 && d.ServerExpires() {
+				t.Error("the server ended no key, so no TTL was compared")
 			}
 		})
 	}
-	if followed < 5 {
-		t.Errorf("only %d dialects were followed", followed)
+	if len(all) < 19 {
+		t.Errorf("only %d dialects were followed", len(all))
 	}
+}
+
+// followedDialects are the presets whose stamps are whole units, and one that
+// sends EXPIRE after a won SETNX, which no preset does. Stamps in nanoseconds
+// count milliseconds here, since a tick is a unit and a message takes a fraction
+// of one.
+func followedDialects() []dialect.Dialect {
+	late := dialect.Jedis()
+	late.Name, late.KeyTTL = "Jedis-expires", dialect.TTLAfterSetnx
+	all := []dialect.Dialect{late}
+	for _, d := range dialect.Presets() {
+		if d.Unit == dialect.UnitNanos {
+			d.Unit = dialect.UnitMillis
+		}
+		if d.HasStamp() && d.Unit.Step() < time.Millisecond || d.Name == "Bare" {
+			continue // without TTL and takeover nobody enters after the first crash
+		}
+		all = append(all, d)
+	}
+	return all
 }
 
 func runs(n int) int {
@@ -63,11 +83,11 @@ const (
 	followApart = 3
 )
 
-// follow walks the machine along one simulation, and counts the takeovers.
-func follow(t *testing.T, d dialect.Dialect, seed uint64) int {
+// follow walks the machine along one simulation.
+func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0xf0110))
-	tick := d.Unit.Step()
+	tick := max(d.Unit.Step(), time.Millisecond) // of constants and tokens, which have no unit
 	ticks := func(low, high int) time.Duration { return tick * time.Duration(low+random.IntN(high-low+1)) }
 	way := tick * time.Duration(1+random.IntN(9)) / 10
 	fleet := Fleet{
@@ -75,27 +95,42 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) int {
 		Latency: Constant(way), Poll: ticks(1, 2), CrashShare: 0.3, Restart: Constant(ticks(1, 4)),
 		Acquisitions: 60, For: 4000 * tick, Seed: seed,
 	}
+	if d.KeyTTL == dialect.TTLEverybody {
+		fleet.Poll = ticks(2*followLease, 3*followLease) // else the waiters keep the key for ever
+	}
 	for range fleet.Clients {
 		fleet.Offsets = append(fleet.Offsets, ticks(0, 2*followApart)-followApart*tick)
 	}
+	return followFleet(t, fleet, way, skew.Scenario{
+		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
+		Behind: followApart, Ahead: followApart, Overrun: true,
+	})
+}
+
+// followFleet walks a scenario along a fleet whose messages take so long.
+func followFleet(t *testing.T, fleet Fleet, way time.Duration, sc skew.Scenario) *follower {
+	t.Helper()
 	m, err := New(fleet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	walk, err := skew.NewWalk(skew.Scenario{
-		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
-		Behind: followApart, Ahead: followApart, Overrun: true,
-	})
+	walk, err := skew.NewWalk(sc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &follower{t: t, d: d, tick: int64(tick), way: int64(way), walk: walk}
+	tick := max(fleet.Dialect.Unit.Step(), time.Millisecond)
+	if sc.Ours.NoTombstone {
+		m.key.value, m.key.present = simValue{}, false
+	}
+	m.ourBeyond = min(m.ourBeyond, int64(tick)) // as the machine has it
+	f := &follower{t: t, d: fleet.Dialect, tick: int64(tick), way: int64(way), walk: walk, old: fleet.Clients, keyEnds: never, tokenEnds: never}
 	for _, e := range f.record(m) {
 		if !f.take(e) {
 			break
 		}
 	}
-	return int(m.tally.takeovers)
+	f.takeovers, f.losses = int(m.tally.takeovers), int(m.ourTally.Lost.Total())
+	return f
 }
 
 // followed is one event of a simulation in the machine's words.
@@ -108,16 +143,29 @@ type followed struct {
 	key    bool // the event ran on the server, and the rest is as it left things
 	value  simValue
 	stored bool
+	ends   int64 // of the key's TTL, never where it has none
 	holds  []bool
+
+	token simToken // M, where key
+	ours  []string // the step of each getsetlock client, where key
+	// short is how much older the remembered look has to be, where the attempt was refused for that.
+	short int64
 }
 
 type follower struct {
 	t         *testing.T
 	d         dialect.Dialect
 	tick, way int64
+	old       int // clients of the dialect
 	walk      *skew.Walk
 	now       int      // ticks that the walk has passed
 	behind    []string // the last events, for the error
+
+	keyEnds   int64 // the TTL's end that roundTTLs made
+	tokenEnds int64 // M's
+	losses    int   // of leases of getsetlock clients
+	takeovers int
+	ended     int // keys whose TTL ended
 }
 
 // record runs the simulation and says what happened, in the order of true time.
@@ -127,8 +175,18 @@ func (f *follower) record(m *Simulator) []followed {
 		i := m.queue[0]
 		c := &m.clients[i]
 		before, found := *c, m.key.present
+		member, look := f.member(m, c.name)
+		if found && m.key.expires <= c.next {
+			f.ended++
+			found = false
+		}
 		if !m.Run(1) {
 			break
+		}
+		f.roundTTLs(m)
+		if m.isOurs(c.name) {
+			all = append(all, f.ourWords(m, before, member, look)...)
+			continue
 		}
 		all = append(all, f.words(m, before, *c, found)...)
 	}
@@ -138,18 +196,37 @@ func (f *follower) record(m *Simulator) []followed {
 	return all
 }
 
+// roundTTLs lets a TTL that the last event set end with the tick in which it ends.
+// Which command sets or drops a TTL, and on whose value, stays the simulator's.
+func (f *follower) roundTTLs(m *Simulator) {
+	if k := &m.key; k.expires != f.keyEnds {
+		f.keyEnds = f.rounded(k.expires)
+		for i := range m.members {
+			if m.members[i].ends == k.expires {
+				m.members[i].ends = f.keyEnds
+			}
+		}
+		k.expires = f.keyEnds
+	}
+	if k := &m.token; k.expires != f.tokenEnds {
+		f.tokenEnds = f.rounded(k.expires)
+		k.expires = f.tokenEnds
+	}
+}
+
+func (f *follower) rounded(end int64) int64 {
+	if end == never {
+		return never
+	}
+	return simulationStart + ((end-simulationStart)/f.tick+1)*f.tick
+}
+
 // words is what one event of the simulator is for the machine: one event or more.
 // found says whether the key was there before it.
 func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed {
 	now := m.now - simulationStart
 	offset := func(c simClient) int { return int((c.clockRead - c.truth) / f.tick) }
-	onServer := func(what, result string) followed {
-		e := followed{at: now, client: was.name, what: what, result: result, key: true, value: m.key.value, stored: m.key.present}
-		for i := range m.clients {
-			e.holds = append(e.holds, m.clients[i].holding)
-		}
-		return e
-	}
+	onServer := func(what, result string) followed { return f.onServer(m, was.name, what, result) }
 	alone := func(at int64, what, result string) followed {
 		return followed{at: at, client: was.name, what: what, result: result}
 	}
@@ -157,7 +234,9 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 	switch was.pc {
 	case simSetnx:
 		clock := alone(was.first-simulationStart, "clock", "")
-		clock.arg = offset(was)
+		if f.d.HasTakeover() { // the others read none
+			clock.arg = offset(was)
+		}
 		return []followed{clock, onServer("setnx", won[is.holding])}
 	case simLastSetnx:
 		return []followed{onServer("setnx", won[is.holding])}
@@ -178,7 +257,9 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 		kept := map[bool]string{true: "done", false: "kept"}[is.pc == simDel]
 		return []followed{onServer("look", kept)}
 	case simDel:
-		return f.del(onServer, alone, now, was)
+		return f.del(onServer, alone, now, found && !m.key.present)
+	case simExpireWon, simExpireLost:
+		return []followed{onServer("expire", "")}
 	case simLeave:
 		if f.d.ReleaseGets() {
 			return nil // the look has said so
@@ -188,6 +269,20 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 		return []followed{alone(now, "crash", "")}
 	}
 	return nil
+}
+
+// onServer is an event that ran on the server just now, and how it left things.
+func (f *follower) onServer(m *Simulator, name int32, what, result string) followed {
+	e := followed{
+		at: m.now - simulationStart, client: name, what: what, result: result, key: true,
+		value: m.key.value, stored: m.key.present, ends: m.key.expires, token: m.token, ours: ourSteps(m),
+	}
+	for i := range m.Fleet.Clients {
+		c := &m.clients[i]
+		leaves := c.pc == simLeave && f.d.ReleaseGets() // which the machine has known since the look
+		e.holds = append(e.holds, c.holding && !leaves)
+	}
+	return e
 }
 
 // getset is one event where the reply decides by itself, and two where the client
@@ -206,8 +301,11 @@ func (f *follower) getset(onServer func(string, string) followed, alone func(int
 	return []followed{onServer("getset", "?"), alone(now+f.way, "quit", "")}
 }
 
-func (f *follower) del(onServer func(string, string) followed, alone func(int64, string, string) followed, now int64, was simClient) []followed {
+func (f *follower) del(onServer func(string, string) followed, alone func(int64, string, string) followed, now int64, deleted bool) []followed {
 	e := onServer("del", "?")
+	if f.d.Release == dialect.ReleaseCompare && !deleted {
+		return []followed{onServer("decide", "kept")}
+	}
 	if r := f.d.Release; r == dialect.ReleaseOwnNotPast || r == dialect.ReleaseOwnAhead {
 		return []followed{alone(now-f.way, "decide", "done"), e}
 	}
@@ -217,6 +315,9 @@ func (f *follower) del(onServer func(string, string) followed, alone func(int64,
 // take lets the walk do what the simulator did, and compares.
 func (f *follower) take(e followed) bool {
 	who := "old" + strconv.Itoa(int(e.client)+1)
+	if n := int(e.client) - f.old; n >= 0 {
+		who = "ours" + strconv.Itoa(n+1)
+	}
 	f.behind = append(f.behind, fmt.Sprintf("%.1f %s %s %+d %s", float64(e.at)/float64(f.tick), who, e.what, e.arg, e.result))
 	for int64(f.now) < e.at/f.tick {
 		n := f.walk.Find(skew.Tick)
@@ -238,6 +339,12 @@ func (f *follower) take(e followed) bool {
 		// The machine judges in the instant of the look, the simulator a message later, when the value may
 		// have expired. To the key, a client that leaves and one that crashes are the same.
 		n = f.find(who, followed{what: "crash"})
+	}
+	if n < 0 && e.short > 0 && e.short <= f.tick && f.find(who, followed{what: "acquire", result: "takeover"}) >= 0 {
+		// The machine counts a look's age in whole ticks. To the keys, an attempt that is refused and one
+		// that never arrives are the same.
+		f.walk.Take(f.find(who, followed{what: "cancel"}))
+		n = f.find(who, followed{what: "drop"})
 	}
 	if n < 0 && e.what == "quit" {
 		return true // nothing to give up: the machine has ended the attempt by itself
@@ -261,25 +368,59 @@ func (f *follower) find(who string, e followed) int {
 // same compares the key and the holders.
 func (f *follower) same(e followed) bool {
 	world := f.walk.World()
-	if e.stored != (world.L.Kind != "") {
-		return f.differ(fmt.Sprintf("the simulator's key is there: %v, the machine's is %+v", e.stored, world.L))
+	if kind := f.kind(e); kind != world.L.Kind {
+		return f.differ(fmt.Sprintf("the simulator's key carries %q, the machine's is %+v", kind, world.L))
 	}
-	if e.stored {
-		at := int((e.value.stamp-simulationStart)/f.tick) - f.now
-		if at != world.L.At && (!world.L.Worn || at > world.L.At) {
-			return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's %+v", at, world.L))
+	at := int((e.value.stamp-simulationStart)/f.tick) - f.now
+	left := f.left(e.ends)
+	if world.L.Left != left {
+		return f.differ(fmt.Sprintf("the simulator's key lasts %d ticks, the machine's is %+v", left, world.L))
+	}
+	switch {
+	case world.L.Kind != "stamp":
+	case world.L.Far:
+		if e.value.stamp < e.at+simulationStart+int64(12*time.Hour) {
+			return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's is far ahead", at))
 		}
+	case at != world.L.At && (!world.L.Worn || at > world.L.At):
+		return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's %+v", at, world.L))
+	}
+	if how := f.sameOurs(e, world); how != "" {
+		return f.differ(how)
 	}
 	if f.d.JudgesAnew {
 		return true // the simulator knows a winner a message earlier
 	}
 	for i, holds := range e.holds {
 		step := world.Old[i].Step
-		if holds != (step == "holds" || step == "del") {
+		if holds != (step == "holds" || step == "holds-expire" || step == "del") {
 			return f.differ(fmt.Sprintf("old%d holds in the simulator: %v, in the machine it %s", i+1, holds, step))
 		}
 	}
 	return true
+}
+
+// left is for how many ticks a key still exists, this one included; 0 for ever.
+func (f *follower) left(ends int64) int {
+	if ends == never {
+		return 0
+	}
+	return int((ends-simulationStart)/f.tick) - f.now
+}
+
+// kind is what stands on the key, in the machine's words.
+func (f *follower) kind(e followed) string {
+	switch {
+	case !e.stored:
+		return ""
+	case e.value.stamp == tombStamp:
+		return "tombstone"
+	case e.value.stamp >= guardStamp:
+		return "guard"
+	case f.d.HasStamp():
+		return "stamp"
+	}
+	return "value"
 }
 
 func (f *follower) differ(how string) bool {

@@ -134,10 +134,12 @@ func (m *Simulator) ourReleased(c *simClient, g *simMember) {
 	m.tally.commands++
 	k := &m.key
 	if m.hasM(c) {
-		if g.on == model.OnOwn && m.stands(g) {
+		left := simToken{noToken, never}
+		if m.stands(g) {
+			left = m.ourGiveM(g)
 			m.ourGiveL(c, g)
 		}
-		m.token = simToken{-1, never}
+		m.token = left
 		m.wake()
 	}
 	if k.owner == c.name {
@@ -155,17 +157,43 @@ func (m *Simulator) ourReleased(c *simClient, g *simMember) {
 	c.pc, c.next = simBack, m.idle(c, m.now+rest)
 }
 
-// ourGiveL deletes the mark, or leaves in its place what belongs there: the tombstone, or the old stamp
-// of a dialect that never releases. In or-mine dialects an unsettled mark is deleted.
+// entombs: tombstones are left on L in this phase.
+func (m *Simulator) entombs() bool { return m.phase >= model.Sealed && m.phase < model.Clean }
+
+// doneUntil is until when the release of a lease says that its tick is done, by the server's clock: in
+// dialects that never release, as long as the stamp of an old client that had taken the key in its
+// stead (rule 10). It is 0 in all others, where that is over, and where nobody was told that it held.
+func (m *Simulator) doneUntil(g *simMember) int64 {
+	until := g.taken + m.rules.lease + int64(m.rules.Slack)
+	if m.rules.Release != dialect.ReleaseNever || !m.rules.stamps || g.retry || until <= m.server.time {
+		return 0
+	}
+	return until
+}
+
+// ourGiveM is what a release leaves on M. Where a tombstone tells getsetlock clients that L is free, M
+// says that the tick is done.
+func (m *Simulator) ourGiveM(g *simMember) simToken {
+	if until := m.doneUntil(g); until > 0 && m.entombs() {
+		return simToken{doneToken, until}
+	}
+	return simToken{noToken, never}
+}
+
+// ourGiveL deletes the mark, or leaves in its place what belongs there: the tombstone, or, before those,
+// the old stamp of a dialect that never releases. In or-mine dialects an unsettled mark is deleted.
 func (m *Simulator) ourGiveL(c *simClient, g *simMember) {
 	k := &m.key
-	k.freed = CauseNone
-	if m.rules.Release == dialect.ReleaseNever && m.rules.stamps && !g.retry {
-		k.value, k.expires = simValue{m.rules.stamp(m.server.time), c.name}, m.server.time+m.rules.lease // it means: done
+	if g.on != model.OnOwn {
 		return
 	}
-	if m.phase >= model.Sealed && m.phase < model.Clean && (!m.rules.OrMine || !g.retry) {
+	k.freed = CauseNone
+	if m.entombs() && (!m.rules.OrMine || !g.retry) {
 		k.value, k.expires = simValue{tombStamp, -1}, never
+		return
+	}
+	if until := m.doneUntil(g); until > 0 && !m.entombs() {
+		k.value, k.expires = simValue{m.rules.stamp(g.taken), c.name}, until
 		return
 	}
 	k.present, k.expires = false, never

@@ -16,9 +16,14 @@ const (
 
 // simToken is M on the server.
 type simToken struct {
-	owner   int32 // −1 if nobody's
+	owner   int32 // noToken or doneToken where it is nobody's
 	expires int64
 }
+
+const (
+	noToken   int32 = -1 // M is missing
+	doneToken int32 = -2 // a release left M: the tick is done
+)
 
 // simMember is what one of ours has beside what every client has. Instants that are not to come are
 // never. While it holds, the earliest of its instants is its next event.
@@ -27,6 +32,7 @@ type simMember struct {
 	mark   simValue // what its lease hangs on
 	ends   int64    // the TTL's end that it gave L
 	sent   int64    // the request from which trust counts
+	taken  int64    // the server's clock when the acquire script ran
 	cause  Cause    // what let it in beside somebody
 	took   bool
 	stands bool // what the settle's look found
@@ -99,7 +105,7 @@ func (m *Simulator) ourTry(c *simClient, g *simMember) {
 	}
 	sent := g.sent
 	until := sent + int64(m.Ours.TTL-m.Ours.Margin)
-	*g = simMember{on: on, sent: sent, trust: until, until: until, stop: never, knows: g.knows}
+	*g = simMember{on: on, sent: sent, taken: m.server.time, trust: until, until: until, stop: never, knows: g.knows}
 	m.looks.there = false
 	k := &m.key
 	g.took = on == model.OnOwn && k.present && k.value.stamp != tombStamp
@@ -135,7 +141,7 @@ func (m *Simulator) ourCause() Cause {
 func (m *Simulator) ourFree(c *simClient, g *simMember) (model.OnL, bool) {
 	k, phase := &m.key, m.phase
 	switch {
-	case m.token.owner >= 0 && m.token.expires > m.server.time:
+	case m.token.owner != noToken && m.token.expires > m.server.time:
 		return model.OnNothing, false
 	case phase == model.Clean:
 		return model.OnNothing, true

@@ -101,7 +101,7 @@ func New(s Fleet) (*Simulator, error) {
 		Fleet: s, rules: newSimRules(s), now: simulationStart,
 		random: rand.New(rand.NewPCG(s.Seed, 0x6765747365746c6f)),
 		end:    simulationStart + int64(s.For), clients: make([]simClient, s.Clients+s.Ours.Clients),
-		token: simToken{-1, never},
+		token: simToken{noToken, never},
 	}
 	if s.For == 0 {
 		m.end = never
@@ -194,7 +194,7 @@ func (m *Simulator) sink(i int) {
 func (m *Simulator) pass(to int64) {
 	if m.tally.holders == 0 && m.tally.waiting > 0 {
 		switch {
-		case m.members != nil && m.token.owner >= 0:
+		case m.members != nil && m.token.owner != noToken:
 			end := m.trueEnd(m.token.expires)
 			m.tally.blocked += min(to, end) - min(m.now, end)
 		case m.key.present && m.key.value.stamp != tombStamp:

@@ -1,0 +1,187 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// The same for getsetlock clients alongside old ones, in each phase: attempts,
+// looks, settles, renewals, losses and releases, on both keys. Their leases do not
+// keep the lease rule and nobody's job keeps the law, so that much is lost.
+func TestEachEventOfOursIsOneOfTheExplorers(t *testing.T) {
+	for _, d := range followedDialects() {
+		if d.NeverReleases() {
+			continue // the machine leaves out what a release leaves for "done" (rule 10)
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			takeovers, losses := 0, 0
+			for _, first := range seeds.With(t, 0) {
+				for n := range uint64(runs(60)) {
+					f := followOurs(t, d, first+n)
+					takeovers, losses = takeovers+f.takeovers, losses+f.losses
+					if t.Failed() {
+						t.Fatalf("seed %d", first+n)
+					}
+				}
+			}
+			if takeovers == 0 && d.HasTakeover() {
+				t.Error("no key was taken over, so little was compared")
+			}
+			if losses == 0 {
+				t.Error("no getsetlock client lost its lease, so little was compared")
+			}
+		})
+	}
+}
+
+var followedPhases = []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
+
+// followOurs walks the machine along one simulation with getsetlock clients. Two
+// of them know how far the slowest clock is behind the server's. One alone may
+// not: the machine has no looks of several machines at a time.
+func followOurs(t *testing.T, d dialect.Dialect, seed uint64) *follower {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 0x0fa11))
+	tick := max(d.Unit.Step(), time.Millisecond)
+	ticks := func(low, high int) time.Duration { return tick * time.Duration(low+random.IntN(high-low+1)) }
+	way := tick * time.Duration(1+random.IntN(9)) / 10
+	ttl, settle, stop := 10+random.IntN(4), 1+random.IntN(3), random.IntN(3)
+	phase, every := followedPhases[seed%uint64(len(followedPhases))], random.IntN(2) == 0
+	fleet := Fleet{
+		Dialect: d, Clients: 2, Lease: followLease * tick, Job: Constant(ticks(1, 12)), Rest: Constant(ticks(0, 3)),
+		Latency: Constant(way), Poll: ticks(1, 2), CrashShare: 0.2, Restart: Constant(ticks(1, 4)),
+		Acquisitions: 60, For: 4000 * tick, Seed: seed,
+		Ours: Ours{
+			Clients: 1, Phase: phase, Job: Constant(ticks(1, 25)),
+			Terms: dialect.Terms{Lease: followLease * tick, Spread: dialect.Zero, Gap: tick},
+			TTL:   time.Duration(ttl) * tick, Margin: tick, RenewEvery: 2 * tick, RetryEvery: tick,
+			Settle: time.Duration(settle) * tick, SettleAlways: every, TakeoverMargin: 2 * followApart * tick,
+			Stop: time.Duration(stop) * tick, AnyLease: true,
+		},
+	}
+	if random.IntN(3) == 0 {
+		fleet.Ours.RenewEvery = 40 * tick // so that trust runs out
+	}
+	known := random.IntN(2) == 0
+	if known {
+		fleet.Ours.Clients, fleet.Ours.Terms.Behind = 2, followApart*tick
+	}
+	if phase == skew.PhaseClean {
+		fleet.Clients = 0
+	}
+	for range fleet.Clients {
+		fleet.Offsets = append(fleet.Offsets, ticks(0, 2*followApart)-followApart*tick)
+	}
+	return followFleet(t, fleet, way, skew.Scenario{
+		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
+		Behind: followApart, Ahead: followApart, Overrun: true,
+		Ours: skew.Ours{
+			Clients: fleet.Ours.Clients, Phase: phase, TTL: ttl, Margin: 1, Settle: settle, SettleAlways: every,
+			// In the machine a renewal that fails and the client's hearing of it are one event.
+			Stop:           stop + 2,
+			TakeoverMargin: 2 * followApart, Known: known, Late: true,
+			NoTombstone: random.IntN(3) > 0, // else old clients never enter in sealed and modern
+		},
+	})
+}
+
+// member is what a getsetlock client has besides its client, and the look that is
+// remembered. For old clients it is nothing.
+func (f *follower) member(m *Simulator, name int32) (simMember, simLook) {
+	if !m.isOurs(name) {
+		return simMember{}, simLook{}
+	}
+	return *m.member(name), m.looks
+}
+
+// ourWords is what one event of a getsetlock client is for the machine.
+func (f *follower) ourWords(m *Simulator, was simClient, before simMember, look simLook) []followed {
+	is, g := &m.clients[was.name], m.member(was.name)
+	at := func(at int64, what string) followed {
+		return followed{at: at - simulationStart, client: was.name, what: what}
+	}
+	won := map[bool]string{true: "won", false: "lost"}
+	switch was.pc {
+	case simOurTry:
+		e := f.onServer(m, was.name, "acquire", "held")
+		switch {
+		case is.pc == simOurWon && g.took:
+			e.result = "takeover"
+		case is.pc == simOurWon:
+			e.result = "won"
+		case m.looks != look:
+			e.result = "noted"
+		case look.there:
+			e.short = int64(m.Ours.Terms.LookAge(m.Dialect)) - (m.now - look.elapsed) + 1
+		}
+		return []followed{at(before.sent, "send"), e}
+	case simOurWon:
+		return []followed{at(m.now, "answer")}
+	case simOurCheck:
+		return []followed{f.onServer(m, was.name, "check", won[g.stands])}
+	case simOurRelease:
+		return []followed{f.onServer(m, was.name, "release", "")}
+	case simOurHolds:
+		heard := before.reply != never && !before.renewed // the machine's client has known that since the renewal ran
+		switch {
+		case before.turn == m.now:
+			return []followed{f.onServer(m, was.name, "renewed", won[g.renewed])}
+		case is.pc == simOurRelease:
+			return []followed{at(m.now, "stop")}
+		case is.pc == simBack:
+			return []followed{at(m.now, "crash")}
+		case before.stop == never && g.stop != never && !heard:
+			return []followed{at(m.now, "lost")}
+		case before.turn == never && g.turn != never:
+			return []followed{at(m.now, "renew")}
+		}
+	}
+	return nil
+}
+
+// ourSteps are where the getsetlock clients stand, in the machine's words; empty
+// where an attempt is on its way or is going to be.
+func ourSteps(m *Simulator) []string {
+	var all []string
+	for i := range m.members {
+		c, g := &m.clients[m.Fleet.Clients+i], &m.members[i]
+		step := map[simPC]string{simOurWon: "answer", simOurCheck: "settle", simOurRelease: "stopped", simBack: "idle"}[c.pc]
+		switch {
+		case c.pc == simOurChecked && g.stands, c.pc == simOurHolds:
+			step = "holds"
+		case c.pc == simOurChecked:
+			step = "stopped"
+		}
+		if c.pc == simOurHolds && (g.stop != never || g.reply != never && !g.renewed) {
+			step = "lost"
+		}
+		all = append(all, step)
+	}
+	return all
+}
+
+// sameOurs compares M and the getsetlock clients.
+func (f *follower) sameOurs(e followed, world skew.World) string {
+	there := e.token.owner >= 0 && e.token.expires > e.at+simulationStart
+	switch {
+	case there != (world.M.Kind != ""):
+		return fmt.Sprintf("the simulator's M is there: %v, the machine's is %+v", there, world.M)
+	case there && f.left(e.token.expires) != world.M.Left:
+		return fmt.Sprintf("the simulator's M lasts %d ticks, the machine's is %+v", f.left(e.token.expires), world.M)
+	}
+	if who := fmt.Sprintf("ours%d", int(e.token.owner)-f.old+1); there && world.M.Who != who && world.M.Who != "stranger" {
+		return fmt.Sprintf("the simulator's M is that of %s, the machine's is %+v", who, world.M)
+	}
+	for i, step := range e.ours {
+		if step != "" && step != world.Ours[i].Step {
+			return fmt.Sprintf("ours%d %s in the simulator, in the machine it %s", i+1, step, world.Ours[i].Step)
+		}
+	}
+	return ""
+}

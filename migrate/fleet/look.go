@@ -330,6 +330,7 @@ func (d *desk) report(f *facts) *Report {
 	}
 	r.Over = f.record.Pending == migrate.NoPhase
 	r.Notes = slices.Clone(d.notes)
+	r.Except, r.From = f.record.Except, f.record.From
 	return r
 }
 

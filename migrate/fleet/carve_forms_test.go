@@ -1,10 +1,16 @@
 package fleet
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // TestCarvedWordsAreReadStrictly: of a list there is one form, sorted.
@@ -28,6 +34,51 @@ func TestCarvedWordsAreReadStrictly(t *testing.T) {
 	} {
 		if m, err := migrate.ParseMember(strings.Replace(text, " also= oldest=0 except=", words, 1)); (err == nil) != good {
 			t.Errorf("%q is read as %+v (%v)", words, m, err)
+		}
+	}
+}
+
+// TestCutAnywhereCarvingCanBeRunAgain, and giving back: whatever was written
+// before, a lock is taken by one record, and the same verb comes to its end.
+func TestCutAnywhereCarvingCanBeRunAgain(t *testing.T) {
+	for name, do := range map[string]redistest.Action{"before": redistest.CutBefore, "after": redistest.CutAfter} {
+		for nth, sent := 1, 1; nth <= sent; nth++ {
+			inBubble(t, func(f *fleet) {
+				a := f.program(migrate.MemberConfig{Also: []string{eu}})
+				f.to(migrate.Sealed)
+				sent = 0
+				cut := func(v func(context.Context, *redis.Pool, Options) (*Report, error)) {
+					n := 0
+					wire := f.w.Wire(redistest.Rule{Nth: nth, Do: do, When: func(redistest.Command) bool { n++; return true }})
+					_, err := v(bg, wire.Pool(), f.options(Options{Namespace: eu, Go: true, Wait: 15 * time.Second}))
+					if sent = max(sent, n); err == nil {
+						return
+					}
+					f.beats()
+					f.release(f.takes(a, eu+"1"))
+					if s := a.State(); s.Also[eu]+s.Leases[migrate.Sealed] != 0 {
+						t.Errorf("%s command %d: a lease is counted that has ended: %+v", name, nth, s)
+					}
+					if _, err := v(bg, f.w.Pool(), f.options(Options{Namespace: eu, Go: true, Wait: time.Minute})); err != nil {
+						t.Errorf("%s command %d: again: %v", name, nth, err)
+					}
+				}
+				cut(Init)
+				if f.beats(); !f.recordOf("").Lists(eu) || f.recordOf(eu).Phase != migrate.Sealed {
+					t.Errorf("%s command %d: not carved out", name, nth)
+				}
+				if t.Failed() {
+					return
+				}
+				cut(Merge)
+				if f.beats(); f.recordOf("").Lists(eu) || f.w.Mini.Exists(record.Key(eu)) {
+					t.Errorf("%s command %d: not given back", name, nth)
+				}
+				f.passes(doAdvance, Options{})
+			})
+			if t.Failed() {
+				return
+			}
 		}
 	}
 }

@@ -152,6 +152,9 @@ func (m *machine) initial() []state {
 	}
 	for i := range m.Ours.Clients {
 		s.our[i].member = m.first
+		if m.Ours.Carved {
+			s.our[i].away = awayShorter
+		}
 		if !m.Ours.Newcomers {
 			s.our[i].met = 1
 		}

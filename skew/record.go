@@ -81,11 +81,13 @@ func (m *machine) refuses(s *state) bool {
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
 		switch {
+		case m.carvedRefuses(c):
+			return true
 		case c.away == awayUnsaid:
 			continue
 		case m.older(s, c) && !m.broken(ruleOlderOpensNothing), c.away == awaySilent && !m.broken(ruleVanishedBlocks):
 			return true
-		case c.away == awayNot:
+		case c.away == awayNot, c.away == awayBefore:
 			heard++
 		}
 	}
@@ -111,7 +113,7 @@ func (m *machine) empty(s *state) {
 
 // mayLearn: the record says something else than c acts by, and c heeds it.
 func (m *machine) mayLearn(s *state, c *ourClient) bool {
-	return c.member != s.record && c.away == awayNot && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
+	return c.member != s.record && (c.away == awayNot || c.away == awayBefore) && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
 }
 
 func (m *machine) learn(s *state, i int) step {
@@ -123,15 +125,15 @@ func (m *machine) learn(s *state, i int) step {
 // heartbeat is what a member does beside its lease.
 func (m *machine) heartbeat(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	if m.Ours.Restored && m.mayLearn(s, c) {
+	if (m.Ours.Restored || m.Ours.Carved) && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
-	if c.away != awayNot {
+	if c.away != awayNot && c.away != awayBefore {
 		t := step{ev: event{kind: evBeat, who: ourName(i)}, to: *s}
-		t.to.our[i].away = awayNot
+		t.to.our[i].acknowledges()
 		return append(out, t)
 	}
-	if m.Ours.Vanishes {
+	if m.Ours.Vanishes && c.away == awayNot {
 		t := step{ev: event{kind: evVanish, who: ourName(i)}, to: *s}
 		t.to.our[i].away = awaySilent
 		out = append(out, t)
@@ -145,11 +147,11 @@ func (m *machine) lowest(s *state, leases bool) model.Phase {
 	low := model.Clean
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
-		if c.away != awayNot {
+		if c.away != awayNot && c.away != awayBefore {
 			continue
 		}
 		low = min(low, c.member)
-		if leases && c.pc != ourIdle {
+		if leases && c.pc != ourIdle && c.away == awayNot {
 			low = min(low, c.phase)
 		}
 	}

@@ -92,6 +92,12 @@ const (
 	// ruleLeftIsNobodys: an attempt that meets an old client deletes M only where M says that nobody holds. Without
 	// it whatever M is there.
 	ruleLeftIsNobodys
+	// ruleCarvedAcknowledged: a carved namespace takes no step before every member of the shorter one has
+	// acknowledged the carving. Without it its gates ask those that have.
+	ruleCarvedAcknowledged
+	// ruleCarvedLeases: nor while a lease runs that was taken before. Without it such leases, which the shorter
+	// one's roster counts, are asked of nobody.
+	ruleCarvedLeases
 )
 
 var ruleNames = [...]string{
@@ -107,6 +113,7 @@ var ruleNames = [...]string{
 	"stamp beyond every clock", "a look read after its reply", "a look ages by elapsed time", "bounds of one run id",
 	"a window as long as old clients pause",
 	"a key that is left is nobody's",
+	"a carving acknowledged by all", "leases of before a carving end first",
 }
 
 func (r Rule) String() string {

@@ -123,6 +123,9 @@ type Ours struct {
 	// Empties: the registry may lose its members, all at once, while the record stays. They go on by what
 	// they have, and each is a member again with its next heartbeat.
 	Empties bool
+	// Carved: the namespace was carved out of a shorter one at the beginning. Members go by the shorter one's
+	// record, which stays in the first phase, until a heartbeat brings them to this one's.
+	Carved bool
 	// Break takes rules out.
 	Break Rule
 }

@@ -26,13 +26,14 @@ const (
 	jarJob    = 2 * time.Second
 	jarGap    = time.Second
 	jarSpread = 100 * time.Millisecond
+	jarIdle   = 10 * time.Second // longer than any of them pauses on a busy machine
 )
 
 var (
 	// A fleet that is ahead looks like one whose leases are two minutes long, so
 	// the gates ask for the greatest lease.
 	jarTimes  = []string{"--lease", jarLease.String(), "--greatest", jarLease.String(), "--gap", jarGap.String(), "--spread", jarSpread.String()}
-	jarClaims = append([]string{"--namespace", "stock", "--job", jarJob.String()}, jarTimes...)
+	jarClaims = append([]string{"--namespace", "stock", "--job", jarJob.String(), "--idle", jarIdle.String()}, jarTimes...)
 	// A run whose lease is as long as it may be, and whose command ends at once,
 	// outlasts the pauses of a busy machine.
 	patientRun = []string{"--ttl", "3500ms", "--grace", "100ms"}

@@ -70,7 +70,9 @@ func (c MonitorConfig) stays() bool { return c.Every <= c.Burst }
 
 // scope is what the watch is about: the one predicate that lines of MONITOR,
 // looks and slices of SCAN are asked by.
-func (c Config) scope() scope.Scope { return scope.Matching(c.Match).In(c.DB).With(c.Keys...) }
+func (c Config) scope() scope.Scope {
+	return scope.Matching(c.Match).Except(c.Except...).In(c.DB).With(c.Keys...)
+}
 
 // filled puts the defaults in and refuses what makes no sense, with an error that names the field.
 func (c Config) filled() (Config, error) {

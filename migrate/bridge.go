@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,38 +71,11 @@ type registered interface {
 	asks(ttl time.Duration)
 	keeps(ctx context.Context, ttl time.Duration) error
 	current() Phase
+	epoch() int64
+	countsFor(namespace string) string
 }
 
 var _ registered = (*Member)(nil)
-
-// keeps says why no lease of this program may be renewed for ttl now. What a probe holds may: it is held
-// within a round of the member, which cannot wait for another one.
-func (b *Bridge) keeps(ctx context.Context, grants []lock.Grant, ttl time.Duration) error {
-	counted := func(granted lock.Grant) bool {
-		switch g := granted.(type) {
-		case *bridgeGrant:
-			return g.account != nil
-		case *observeGrant:
-			return g.account != nil
-		case *composedGrant:
-			return g.account != nil
-		}
-		return false
-	}
-	if b.member == nil || !slices.ContainsFunc(grants, counted) {
-		return nil
-	}
-	return b.member.keeps(ctx, ttl)
-}
-
-// backBelow says whether the member acts by a phase below p.
-func (b *Bridge) backBelow(p Phase) bool {
-	if b.member == nil {
-		return false
-	}
-	now := b.member.current()
-	return now != NoPhase && now < p
-}
 
 // tombstonePX is how long a tombstone stands without a lock being taken: 30 days, in milliseconds.
 const tombstonePX = int64(30 * 24 * time.Hour / time.Millisecond)
@@ -121,7 +93,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	full := judge.Config()
 	b := &Bridge{
 		cfg: cfg, dialect: full.Dialect, terms: full.Terms, judge: judge, clock: clocks.New(full.Clock),
-		counter: "gsl:fence:" + scope.InName(cfg.Namespace), closed: make(chan struct{}),
+		counter: counterKey(cfg.Namespace), closed: make(chan struct{}),
 	}
 	b.cfg.Wake = full.Wake
 	b.longest, b.bound = b.dialect.LongestLease(b.terms)
@@ -147,6 +119,19 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		m.actsBy(b.bounds)
 	}
 	return b, nil
+}
+
+func counterKey(namespace string) string { return "gsl:fence:" + scope.InName(namespace) }
+
+// numbers is the key from which fencing numbers are drawn. Where the program
+// joined a namespace that was carved out of another, it is that one's.
+func (b *Bridge) numbers() any {
+	if b.member != nil {
+		if first := b.member.countsFor(b.cfg.Namespace); first != b.cfg.Namespace {
+			return counterKey(first)
+		}
+	}
+	return b.counter
 }
 
 // Close ends the connections and joins every goroutine. Locks that are held free themselves.

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // account is what a ledger is told of one attempt and all that came of it. Without a ledger it is nil,
 // and its methods do nothing.
 type account struct {
+	owner registered // by whose record it was begun; nil where the phases come from no Member
+	epoch int64      // of that record; 0 where the bridge is not told
+
 	whole *account // of which this is a part: it has the writes of both, and is closed elsewhere
 	end   func()
 
@@ -21,6 +26,13 @@ type account struct {
 
 // begin asks for the phase of an attempt. All errors say that nothing may be taken.
 func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phase, *account, error) {
+	if m, ok := b.cfg.Phases.(*Member); ok {
+		h, err := m.begin(ctx, key, ttl)
+		if err != nil {
+			return NoPhase, nil, err
+		}
+		return h.phase, &account{owner: h.owner, epoch: h.epoch, end: h.end, done: make(chan struct{})}, nil
+	}
 	if c, ok := b.cfg.Phases.(interface{ Covers(string) bool }); ok && !c.Covers(key) {
 		return NoPhase, nil, fmt.Errorf("%w: %q; give the program a key of its namespace, or let it join the one that owns this", ErrOutside, key)
 	}
@@ -36,7 +48,66 @@ func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phas
 	if err != nil {
 		return NoPhase, nil, err
 	}
-	return p, &account{end: end, done: make(chan struct{})}, nil
+	return p, &account{owner: b.member, end: end, done: make(chan struct{})}, nil
+}
+
+// root is the account that a part belongs to, or itself.
+func (a *account) root() *account {
+	if a != nil && a.whole != nil {
+		return a.whole
+	}
+	return a
+}
+
+// outdated reports that the record has another epoch than when the account was
+// begun. Its lock is not handed over any more: the next holder's phase, and the
+// record that says it, may be others.
+func (a *account) outdated() bool {
+	a = a.root()
+	return a != nil && a.epoch != 0 && a.owner.epoch() != a.epoch
+}
+
+// backBelow says whether the member by whose record the lock was taken acts by
+// a phase below p now.
+func (a *account) backBelow(p Phase) bool {
+	a = a.root()
+	if a == nil || a.owner == nil {
+		return false
+	}
+	now := a.owner.current()
+	return now != NoPhase && now < p
+}
+
+// accountOf is a grant's account, nil where it has none.
+func accountOf(granted lock.Grant) *account {
+	switch g := granted.(type) {
+	case *bridgeGrant:
+		return g.account.root()
+	case *observeGrant:
+		return g.account.root()
+	case *composedGrant:
+		return g.account
+	}
+	return nil
+}
+
+// keeping asks members whether leases may be renewed, each once.
+type keeping struct {
+	asked registered
+	err   error
+}
+
+// keeps says why the lease of a grant may not be renewed for ttl now. What a probe holds may: it is held
+// within a round of the member, which cannot wait for another one.
+func (k *keeping) keeps(ctx context.Context, granted lock.Grant, ttl time.Duration) error {
+	a := accountOf(granted)
+	if a == nil || a.owner == nil {
+		return nil
+	}
+	if a.owner != k.asked {
+		k.asked, k.err = a.owner, a.owner.keeps(ctx, ttl)
+	}
+	return k.err
 }
 
 // part is the account of one who does a part of what is taken. Its writes count from when they are sent, not

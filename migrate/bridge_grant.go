@@ -138,7 +138,7 @@ func (g *bridgeGrant) Fence() int64    { return g.fence }
 func (g *bridgeGrant) Share() (lock.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over || g.asked || g.lost != nil || g.b.cfg.Fence && g.spare == 0 {
+	if g.over || g.asked || g.account.outdated() || g.lost != nil || g.b.cfg.Fence && g.spare == 0 {
 		return nil, false
 	}
 	g.over = true
@@ -164,14 +164,12 @@ func (g *bridgeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term,
 // ExtendAll renews grants in messages that travel together.
 func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
-	if err := b.keeps(ctx, grants, ttl); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return terms, errs
-	}
+	var members keeping
 	var old, live []int
 	for i := range grants {
+		if errs[i] = members.keeps(ctx, grants[i], ttl); errs[i] != nil {
+			continue
+		}
 		switch g := grants[i].(type) {
 		case *bridgeGrant:
 			if errs[i] = g.gone(); errs[i] == nil {

@@ -35,7 +35,7 @@ func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, 
 	g := &observeGrant{Grant: inner, b: b, key: key, account: a}
 	if b.cfg.Fence {
 		// Drawn while the lock is held, so that every later holder's is greater.
-		reply, err := b.numbered(ctx, numberScript, 2, b.counter, argBlock)
+		reply, err := b.numbered(ctx, numberScript, 2, b.numbers(), argBlock)
 		if err != nil {
 			return nil, &lock.UnsureError{Grant: g, Err: bridgeTrouble(rawKeys(key, key), "draw a number for", err)}
 		}

@@ -119,7 +119,7 @@ func (g *bridgeGrant) ask() {
 // endsAs is the phase by which a release goes: that of the lease, and dual where the fleet has gone back since.
 // It deletes its tombstones then, and none is put back behind it.
 func (g *bridgeGrant) endsAs() Phase {
-	if g.phase >= Sealed && g.b.backBelow(Sealed) {
+	if g.phase >= Sealed && g.account.backBelow(Sealed) {
 		return Dual
 	}
 	return g.phase
@@ -215,7 +215,8 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 	if err := old.gone(); err != nil {
 		return nil, err
 	}
-	if b.keeps(ctx, []lock.Grant{old}, ttl) != nil {
+	var member keeping
+	if old.account.outdated() || member.keeps(ctx, old, ttl) != nil {
 		return nil, lock.ErrNotPassed
 	}
 	asked, err := b.lease(old.phase, ttl, b.clock.Elapsed()-old.since)
@@ -231,7 +232,7 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 	var room [passArgs + 2]any
 	script, args := passScript, append(room[:0], old.k.argL, old.k.argM)
 	if b.cfg.Fence {
-		script, args = passNumberScript, append(args, b.counter)
+		script, args = passNumberScript, append(args, b.numbers())
 	}
 	args = append(args, was, next.value, b.px(asked), next.on, b.tomb, argTombPX)
 	if b.cfg.Fence {

@@ -135,7 +135,7 @@ func (b *Bridge) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen
 	script, numbers, tombPX, last := acquireScript, argNone, argNone, 0
 	args = append(args, g.k.argL, g.k.argM, g.k.argLook)
 	if b.cfg.Fence {
-		script, args = acquireNumberScript, append(args, b.counter)
+		script, args = acquireNumberScript, append(args, b.numbers())
 		numbers, last = argBlock, 1
 	}
 	args = append(args, g.value, b.px(ttl), g.guard, b.tomb)

@@ -249,7 +249,8 @@ func (g *composedGrant) Look(ctx context.Context) time.Duration {
 // Extend renews both, the target first. It is lost when either is: the other is not renewed then, and
 // stays until the job has stopped.
 func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	if err := g.c.bridge.keeps(ctx, []lock.Grant{g}, ttl); err != nil {
+	var member keeping
+	if err := member.keeps(ctx, g, ttl); err != nil {
 		return lock.Term{}, err
 	}
 	g.account.sending(g.c.bridge, ttl)

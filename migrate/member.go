@@ -14,7 +14,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
-	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
@@ -25,6 +24,11 @@ import (
 type MemberConfig struct {
 	// Namespace owns the keys that begin with it. Defaults to the empty one, which owns all.
 	Namespace string
+
+	// Also names longer namespaces in which keys of this program may lie. Where one
+	// of them is carved out of Namespace, the program goes on with its keys, by that
+	// one's record. A carving is refused while a member does not name it.
+	Also []string
 
 	// Name tells people which program this is. At most 200 bytes. The member's id is drawn.
 	Name string
@@ -71,6 +75,9 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 	case len(cfg.Host) > longestName || !utf8.ValidString(cfg.Host):
 		return cfg, fmt.Errorf("migrate: MemberConfig.Host has %d bytes; at most %d of UTF-8 are allowed", len(cfg.Host), longestName)
 	}
+	if err := cfg.checkAlso(); err != nil {
+		return cfg, err
+	}
 	return cfg, record.CheckNamespace(cfg.Namespace)
 }
 
@@ -86,6 +93,9 @@ type Member struct {
 	mux   *wire.Mux
 	id    string
 
+	family map[string]*Member // of the same program, by namespace: its own, and those named beside it
+	child  bool               // it is one of those named beside, and asked for a key by another
+
 	stop context.CancelFunc // ends the heartbeats
 	done chan struct{}      // closed when they have ended
 
@@ -94,6 +104,7 @@ type Member struct {
 	said  saying     // round: what this one has said
 	old   bool       // round: the server lets no script write that has called TIME
 	folds folding    // round: how far this one has looked for the long gone
+	asked int64      // round: listings, when this round began
 
 	mu     sync.Mutex
 	ended  bool          // it has said goodbye
@@ -101,8 +112,15 @@ type Member struct {
 	heard  clocks.Moment // before the last round was sent in which the server answered everything
 	state  MemberState   // Seen and Leases apart, what the next heartbeat says
 	leases map[Phase]int
+	taken  map[int64]int // the same leases by the epoch at which they were taken
 	empty  chan struct{} // closed when no lease is left; made by who waits
 	why    error         // why there is no phase
+	given  error         // why no lock is taken by the phase that is known: the namespace was given back
+	root   string        // the first of the namespaces out of which this one was carved; its own where none is
+
+	listings int64 // how often the member that is asked first found this one's namespace listed anew
+	readAt   int64 // listings, before the record was asked for that was read last
+
 	probe  func(context.Context, string) error
 	acts   func() (behind, ahead time.Duration) // by which the attached bridge acts; nil without one
 	probed int64                                // epoch at which the probe was last run; -1: not since it was attached
@@ -120,20 +138,30 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	m := &Member{
-		cfg: cfg, clock: clocks.New(cfg.Clock), mux: mux, id: record.NewID(), done: make(chan struct{}),
-		leases: map[Phase]int{}, probed: -1,
-	}
-	m.pace = newPace(cfg.Every)
-	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next, Renews: m.renewsFor(m.pace.next)}
-	m.why = m.noRecord()
-	if err := m.refresh(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", cfg.Namespace, err), mux.Close())
+	m := newMember(cfg, mux, record.NewID())
+	m.withAlso()
+	for _, one := range m.all() {
+		if err := one.refresh(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", one.cfg.Namespace, err), mux.Close())
+		}
 	}
 	beating, stop := context.WithCancel(context.Background())
 	m.stop = stop
-	go m.beat(beating)
+	for _, one := range m.all() {
+		go one.beat(beating)
+	}
 	return m, nil
+}
+
+func newMember(cfg MemberConfig, mux *wire.Mux, id string) *Member {
+	m := &Member{
+		cfg: cfg, clock: clocks.New(cfg.Clock), mux: mux, id: id, done: make(chan struct{}),
+		leases: map[Phase]int{}, taken: map[int64]int{}, probed: -1,
+	}
+	m.pace = newPace(cfg.Every)
+	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next, Renews: m.renewsFor(m.pace.next)}
+	m.why, m.root = m.noRecord(), cfg.Namespace
+	return m
 }
 
 // renewsFor is how long leases are renewed without an answer, where heartbeats
@@ -148,16 +176,13 @@ func (m *Member) renewsFor(every time.Duration) time.Duration {
 // ID is the member's name on the server, in the roster and alongside its tokens.
 func (m *Member) ID() string { return m.id }
 
-// Covers reports that the member's namespace owns a lock: its key begins with
-// the namespace. The empty namespace owns all keys. The key is what the program
-// says, before any encoding by a dialect.
-func (m *Member) Covers(key string) bool { return scope.Within(m.cfg.Namespace, key) }
-
 // Attach takes the probe of a bridge. It is run with the next heartbeat, and again after each step.
 func (m *Member) Attach(probe func(ctx context.Context, key string) error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.probe, m.probed = probe, -1
+	for _, one := range m.all() {
+		one.mu.Lock()
+		one.probe, one.probed = probe, -1
+		one.mu.Unlock()
+	}
 }
 
 // Phase returns the phase by which to act. Who was away for more than a few heartbeats, a suspended
@@ -181,7 +206,9 @@ func (m *Member) current() Phase {
 
 // Begin is Phase for an attempt with leases of ttl, which is counted until end is called. Before the first
 // lease, and before a longer one, the server is told. It refuses after a goodbye, and while three or more
-// heartbeats went unanswered: a gate may take a member for dead that nobody has heard for so long.
+// heartbeats went unanswered: a gate may take a member for dead that nobody has heard for so long. The phase
+// is of keys that belong to the namespace itself, and not to one that was carved out of it; a Bridge asks
+// for each key.
 func (m *Member) Begin(ctx context.Context, ttl time.Duration) (p Phase, end func(), err error) {
 	m.asks(ttl)
 	late := m.catchUp(ctx)
@@ -190,16 +217,17 @@ func (m *Member) Begin(ctx context.Context, ttl time.Duration) (p Phase, end fun
 	if err := m.mayTake(ttl, late); err != nil {
 		return NoPhase, func() {}, err
 	}
-	p = m.state.Phase
-	m.leases[p]++
-	return p, sync.OnceFunc(func() { m.end(p) }), nil
+	h := m.took()
+	return h.phase, h.end, nil
 }
 
 // asks notes that leases of ttl will be asked for, which the next round says.
 func (m *Member) asks(ttl time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.state.TTL = max(m.state.TTL, ttl)
+	for _, one := range m.all() {
+		one.mu.Lock()
+		one.state.TTL = max(one.state.TTL, ttl)
+		one.mu.Unlock()
+	}
 }
 
 // mayTake says why no lease of ttl may be taken now. late is what the last
@@ -213,6 +241,9 @@ func (m *Member) mayTake(ttl time.Duration, late error) error {
 	}
 	if since := m.clock.Since(m.heard); since > record.BeatsMissed*m.state.Every {
 		return &unheardError{since, "takes no lock", late}
+	}
+	if m.readAt < m.listings {
+		return &unheardError{0, fmt.Sprintf("takes no lock before it has read the record %s again", record.Key(m.cfg.Namespace)), late}
 	}
 	if ttl > m.told {
 		return &unheardError{0, fmt.Sprintf("takes no lease of %v before the server knows of it", ttl), late}
@@ -274,11 +305,14 @@ func (m *Member) saidGoodbye() error {
 	return fmt.Errorf("%w: member %s: %w", ErrNoPhase, m.id, errEnded)
 }
 
-func (m *Member) end(p Phase) {
+func (m *Member) end(p Phase, epoch int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.leases[p]--; m.leases[p] == 0 {
 		delete(m.leases, p)
+	}
+	if m.taken[epoch]--; m.taken[epoch] == 0 {
+		delete(m.taken, epoch)
 	}
 	if len(m.leases) == 0 && m.empty != nil {
 		close(m.empty)
@@ -287,8 +321,11 @@ func (m *Member) end(p Phase) {
 }
 
 func (m *Member) noPhase() error {
-	if m.state.Phase == NoPhase {
+	switch {
+	case m.state.Phase == NoPhase:
 		return fmt.Errorf("%w: %w", ErrNoPhase, m.why)
+	case m.given != nil:
+		return fmt.Errorf("%w: %w", ErrNoPhase, m.given)
 	}
 	return nil
 }
@@ -312,13 +349,13 @@ func (m *Member) catchUp(ctx context.Context) error {
 func (m *Member) behind() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.ended && (m.overdue() || m.state.TTL > m.told)
+	return !m.ended && (m.overdue() || m.state.TTL > m.told || m.readAt < m.listings)
 }
 
 // overdue reports that a member has no phase, or that heartbeats failed: what it knows may be old, and
 // others may take it for dead. The caller has m.mu.
 func (m *Member) overdue() bool {
-	return m.state.Phase == NoPhase || m.clock.Since(m.heard) > record.BeatsMissed*m.state.Every
+	return m.noPhase() != nil || m.clock.Since(m.heard) > record.BeatsMissed*m.state.Every
 }
 
 // Refresh reads the record and beats now, and not only at the next heartbeat.
@@ -326,8 +363,10 @@ func (m *Member) Refresh(ctx context.Context) error {
 	if m.over() {
 		return m.saidGoodbye()
 	}
-	if err := m.refresh(ctx); err != nil {
-		return fmt.Errorf("migrate: member %s: %w", m.id, err)
+	for _, one := range m.all() {
+		if err := one.refresh(ctx); err != nil {
+			return fmt.Errorf("migrate: member %s: %w", m.id, err)
+		}
 	}
 	return nil
 }
@@ -335,9 +374,11 @@ func (m *Member) Refresh(ctx context.Context) error {
 // actsBy takes a bridge's answer to by which Behind and Ahead it acts. Like the
 // probe it is the one of the bridge that was attached last.
 func (m *Member) actsBy(bounds func() (behind, ahead time.Duration)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.acts = bounds
+	for _, one := range m.all() {
+		one.mu.Lock()
+		one.acts = bounds
+		one.mu.Unlock()
+	}
 }
 
 // State is what the member would say now.
@@ -357,6 +398,7 @@ func (m *Member) snapshot() MemberState {
 	for p, n := range m.leases {
 		s.Leases[p] = n
 	}
+	m.snapshotCarved(&s)
 	return s
 }
 
@@ -365,16 +407,30 @@ func (m *Member) snapshot() MemberState {
 // member stays registered and closes every gate once its heartbeats are missed, until a human names it.
 func (m *Member) Goodbye(ctx context.Context) error {
 	m.ends()
-	err := m.drained(ctx)
+	var err error
+	for _, one := range m.all() {
+		err = errors.Join(err, one.drained(ctx))
+	}
 	m.halt()
-	m.round.Lock()
-	defer m.round.Unlock()
-	if err == nil {
-		if _, gone := m.mux.Do(ctx, "HDEL", record.RosterKey(m.cfg.Namespace), m.id); gone != nil {
-			err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, gone)
+	for _, one := range m.all() {
+		if err == nil {
+			err = one.unregister(ctx)
 		}
 	}
 	return errors.Join(err, m.mux.Close())
+}
+
+func (m *Member) unregister(ctx context.Context) error {
+	m.round.Lock()
+	defer m.round.Unlock()
+	if _, err := m.mux.Do(ctx, "HDEL", record.RosterKey(m.cfg.Namespace), m.id); err != nil {
+		return m.notSaid(err)
+	}
+	return nil
+}
+
+func (m *Member) notSaid(err error) error {
+	return fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, err)
 }
 
 // GoodbyeAfter ends a member that leaves a lock to its TTL. after is the longest that one can still be
@@ -382,6 +438,14 @@ func (m *Member) Goodbye(ctx context.Context) error {
 func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 	m.ends()
 	m.halt()
+	var err error
+	for _, one := range m.all() {
+		err = errors.Join(err, one.leaves(ctx, after))
+	}
+	return errors.Join(err, m.mux.Close())
+}
+
+func (m *Member) leaves(ctx context.Context, after time.Duration) error {
 	m.round.Lock()
 	defer m.round.Unlock()
 	s := m.State() // the leases, as they are
@@ -392,16 +456,18 @@ func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 		_, _, err = m.say(ctx, s, anew)
 	}
 	if err != nil {
-		err = fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, err)
+		return m.notSaid(err)
 	}
-	return errors.Join(err, m.mux.Close())
+	return nil
 }
 
 // ends lets no attempt begin any more.
 func (m *Member) ends() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ended = true
+	for _, one := range m.all() {
+		one.mu.Lock()
+		one.ended = true
+		one.mu.Unlock()
+	}
 }
 
 func (m *Member) over() bool {
@@ -418,7 +484,9 @@ func (m *Member) Leave() error {
 
 func (m *Member) halt() {
 	m.stop()
-	<-m.done
+	for _, one := range m.all() {
+		<-one.done
+	}
 }
 
 func (m *Member) drained(ctx context.Context) error {

@@ -56,6 +56,7 @@ func (m *Member) roundOnce(ctx context.Context) error {
 	began := m.clock.Moment() // of before the question: what is read is not older
 	m.mu.Lock()
 	enters := m.overdue()
+	m.asked = m.listings
 	m.mu.Unlock()
 	ask := func() error { return m.exchange(ctx, began) }
 	if enters {
@@ -117,7 +118,9 @@ func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
 		m.pace.told(now.Elapsed, sum)
 	}
 	if unsaid != nil {
-		m.take(text)
+		if why, passing, err := m.listing(ctx, text); err == nil {
+			m.take(text, why, passing)
+		}
 		return unsaid
 	}
 	return m.takeUp(ctx, s, text)
@@ -130,7 +133,11 @@ func (m *Member) takeUp(ctx context.Context, s MemberState, text string) error {
 	if err != nil {
 		return err
 	}
-	m.take(text)
+	why, passing, err := m.listing(ctx, text)
+	if err != nil {
+		return err
+	}
+	m.take(text, why, passing)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told = s.TTL
@@ -160,12 +167,23 @@ func (m *Member) raise(ctx context.Context, s MemberState, text string) (string,
 	}
 }
 
-// take acts upon the record that was read; an empty text is none.
-func (m *Member) take(text string) {
+// take acts upon the record that was read, an empty text is
+// none. unlisted is what [Member.listing] said of it.
+func (m *Member) take(text string, unlisted error, passing bool) {
 	found, err := ParseRecord(text)
+	beside := m.notListed()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.readAt = m.asked
+	if unlisted == nil || !passing {
+		m.given = unlisted
+	}
 	switch {
+	case beside != nil:
+		m.state.Phase, m.why = NoPhase, beside
+	case unlisted != nil:
+		// Who has a phase keeps it for the leases that it has.
+		m.why = unlisted
 	case text == "":
 		// Nobody's record moves nobody: who has a phase keeps it.
 		m.why = m.noRecord()
@@ -176,6 +194,7 @@ func (m *Member) take(text string) {
 			m.cfg.Namespace, found.Dialect, m.cfg.Dialect, found.Dialect)
 	case found.Epoch >= m.state.Epoch:
 		m.state.Epoch, m.state.Phase = found.Epoch, found.Phase
+		m.lists(found.Except)
 	}
 }
 

@@ -39,13 +39,24 @@ type MemberState struct {
 	// the server's steps included; as in [dialect.Terms], where unset is unknown.
 	Behind, Ahead time.Duration
 
+	// Also are the longer namespaces that it names beside its own, each with how
+	// many of its leases run under that one's record.
+	Also map[string]int
+
+	// Oldest is the least epoch at which one of Leases was taken; 0 where none runs.
+	Oldest int64
+
+	// Except are the namespaces carved out of its own, as the record of Epoch lists
+	// them.
+	Except []string
+
 	// Probe is what came of running its scripts on its probe key: empty while it has not, "ok", or what
 	// went wrong.
 	Probe string
 }
 
 var memberWords = []string{
-	"id", "name", "host", "dialect", "epoch", "phase", "every", "renews", "ttl", "leases", "behind", "ahead", "probe", "since", "leaving", "seen",
+	"id", "name", "host", "dialect", "epoch", "phase", "every", "renews", "ttl", "leases", "behind", "ahead", "probe", "also", "oldest", "except", "since", "leaving", "seen",
 }
 
 // head is the state as it stands on the wire, up to the time, which the server adds.
@@ -53,7 +64,7 @@ func (s MemberState) head() string {
 	values := []string{
 		record.Word(s.ID), record.Word(s.Name), record.Word(s.Host), record.Word(s.Dialect), fmt.Sprint(s.Epoch), s.Phase.String(),
 		record.Millis(s.Every), record.Millis(s.Renews), record.Millis(s.TTL), leasesText(s.Leases), boundText(s.Behind), boundText(s.Ahead),
-		record.Word(s.Probe), record.MaybeInstant(s.Since), record.MaybeInstant(s.Leaving), "",
+		record.Word(s.Probe), alsoText(s.Also), fmt.Sprint(s.Oldest), exceptText(s.Except), record.MaybeInstant(s.Since), record.MaybeInstant(s.Leaving), "",
 	}
 	return record.Line(memberWords, values)
 }
@@ -119,7 +130,8 @@ func ParseMember(text string) (MemberState, error) {
 		ID: in.Word(f[0]), Name: in.Word(f[1]), Host: in.Word(f[2]), Dialect: in.Word(f[3]), Epoch: in.Number(f[4]), Phase: readPhase(&in, f[5]),
 		Every: in.Millis(f[6]), Renews: in.Millis(f[7]), TTL: in.Millis(f[8]), Leases: readLeases(&in, f[9]),
 		Behind: readBound(&in, f[10]), Ahead: readBound(&in, f[11]), Probe: in.Word(f[12]),
-		Since: in.MaybeInstant(f[13]), Leaving: in.MaybeInstant(f[14]), Seen: in.Instant(f[15]),
+		Also: readAlso(&in, f[13]), Oldest: in.Number(f[14]), Except: readExcept(&in, f[15]),
+		Since: in.MaybeInstant(f[16]), Leaving: in.MaybeInstant(f[17]), Seen: in.Instant(f[18]),
 	}
 	if in.Err == nil && s.String() != text {
 		in.Bad("member", text)

@@ -128,11 +128,20 @@ type Record struct {
 	// Evidence is before when nothing counts that was seen of old clients; zero
 	// where all does.
 	Evidence time.Time
+
+	// Except are the longer namespaces that were carved out of this one, sorted.
+	// Their keys belong to their own records.
+	Except []string
+
+	// From is the namespace out of which this one was carved. A record that says so
+	// counts for nobody while that namespace's record does not list it.
+	From Origin
 }
 
 var recordWords = []string{
 	"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server",
 	"roster", "run", "every", "ttl", "lost", "evidence",
+	"except", "from",
 }
 
 // String is the record as it stands on the wire.
@@ -142,6 +151,7 @@ func (r Record) String() string {
 		knownText(r.Fleet.Lease), knownText(r.Fleet.Greatest), knownText(r.Fleet.Spread), knownText(r.Fleet.Gap), knownText(r.Fleet.Job),
 		knownText(r.Fleet.Behind), knownText(r.Fleet.Ahead), record.Word(r.Fleet.Server),
 		record.Word(r.Roster), record.Word(r.Run), record.Millis(r.Every), record.Millis(r.TTL), readingText(r.Lost), record.MaybeInstant(r.Evidence),
+		exceptText(r.Except), r.From.text(),
 	}
 	return record.Line(recordWords, values)
 }
@@ -161,6 +171,7 @@ func ParseRecord(text string) (Record, error) {
 		},
 		Roster: in.Word(f[13]), Run: in.Word(f[14]), Every: in.Millis(f[15]), TTL: in.Millis(f[16]),
 		Lost: readReading(&in, f[17]), Evidence: in.MaybeInstant(f[18]),
+		Except: readExcept(&in, f[19]), From: readOrigin(&in, f[20]),
 	}
 	if in.Err == nil && (r.Epoch < 1 || r.Phase == NoPhase || r.String() != text) {
 		in.Bad("record", text)

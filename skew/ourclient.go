@@ -6,7 +6,7 @@ import "github.com/getsetlock/getsetlock/skew/internal/model"
 
 func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	if m.Ours.Vanishes || m.Ours.Restored || m.Ours.Empties || m.Ours.Renewals > 0 {
+	if m.Ours.Vanishes || m.Ours.Restored || m.Ours.Empties || m.Ours.Renewals > 0 || m.Ours.Carved {
 		out = m.heartbeat(s, i, out)
 	}
 	switch c.pc {
@@ -49,7 +49,7 @@ func (m *machine) stopped(s *state, i int, out []step) []step {
 	}
 	if m.broken(ruleFreshToken) {
 		t := m.pc(s, i, evLate, ourIdle)
-		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away, quiet: c.quiet, on: c.on, flags: flagReleased}
+		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet, on: c.on, flags: flagReleased}
 		out = append(out, t)
 	}
 	return out
@@ -96,7 +96,7 @@ func (m *machine) idles(s *state, i int, kind eventKind) step {
 
 // endAttempt gives a token up for good: what it left is a stranger's from now on.
 func (s *state) endAttempt(i int) {
-	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away, quiet: s.our[i].quiet}
+	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away.ended(), quiet: s.our[i].quiet}
 	s.rename(ourName(i), stranger)
 }
 
@@ -151,7 +151,7 @@ func (m *machine) attempt(s state, i int) step {
 	if !won {
 		past := !cancelled && m.worthALook(&s, c) // who is gone sends no look after it
 		timed := c.flags&flagTimed != 0
-		*c = ourClient{member: c.member, met: c.met, away: c.away, quiet: c.quiet, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
+		*c = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
 		if past && m.meetsPast(&s, c, timed) {
 			t.ev.out = outNoted
 		}

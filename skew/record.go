@@ -85,6 +85,8 @@ func (m *machine) refuses(s *state) bool {
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
 		switch {
+		case m.carvedRefuses(c):
+			return true
 		case c.away == awayUnsaid:
 			continue
 		case m.older(s, c) && !m.broken(ruleOlderOpensNothing), c.away == awaySilent && !m.broken(ruleVanishedBlocks):
@@ -121,7 +123,7 @@ func (m *machine) empty(s *state) {
 
 // mayLearn: the record says something else than c acts by, and c heeds it.
 func (m *machine) mayLearn(s *state, c *ourClient) bool {
-	return c.member != s.record && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
+	return c.member != s.record && c.away != awayShorter && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
 }
 
 func (m *machine) learn(s *state, i int) step {
@@ -133,18 +135,19 @@ func (m *machine) learn(s *state, i int) step {
 // heartbeat is what a member does beside its lease.
 func (m *machine) heartbeat(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	if m.Ours.Restored && c.away == awayNot && m.mayLearn(s, c) {
+	here := c.away == awayNot || c.away == awayBefore
+	if (m.Ours.Restored || m.Ours.Carved) && here && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
 	switch {
-	case c.away != awayNot && m.Ours.Renewals > 0:
+	case !here && m.Ours.Renewals > 0:
 		return m.returns(s, i, out)
-	case c.away != awayNot:
+	case !here:
 		t := step{ev: event{kind: evBeat, who: ourName(i)}, to: *s}
-		t.to.our[i].away = awayNot
+		t.to.our[i].acknowledges()
 		return append(out, t)
 	}
-	if m.Ours.Vanishes && (m.Ours.Renewals == 0 || m.allThere(s)) {
+	if m.Ours.Vanishes && c.away == awayNot && (m.Ours.Renewals == 0 || m.allThere(s)) {
 		t := step{ev: event{kind: evVanish, who: ourName(i)}, to: *s}
 		t.to.our[i].away = awaySilent
 		out = append(out, t)
@@ -209,7 +212,9 @@ func (m *machine) mayLack(s *state) bool {
 }
 
 // listed says that the registry has c's field, and that it beats.
-func (c *ourClient) listed() bool { return c.away == awayNot || c.away == awayEnters }
+func (c *ourClient) listed() bool {
+	return c.away == awayNot || c.away == awayEnters || c.away == awayBefore
+}
 
 // lowest and highest are over members and, if leases count, over the grants that still live. Who is
 // away is asked nothing.
@@ -221,7 +226,7 @@ func (m *machine) lowest(s *state, leases bool) model.Phase {
 			continue
 		}
 		low = min(low, c.member)
-		if leases && c.pc != ourIdle {
+		if leases && c.pc != ourIdle && c.away == awayNot {
 			low = min(low, c.phase)
 		}
 	}

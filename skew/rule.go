@@ -109,6 +109,12 @@ const (
 	ruleRecordThenRoster
 	// ruleVerbCompares: a verb writes only if no other step was taken since it read the record.
 	ruleVerbCompares
+	// ruleCarvedAcknowledged: a carved namespace takes no step before every member of the shorter one has
+	// acknowledged the carving. Without it its gates ask those that have.
+	ruleCarvedAcknowledged
+	// ruleCarvedLeases: nor while a lease runs that was taken before. Without it such leases, which the shorter
+	// one's roster counts, are asked of nobody.
+	ruleCarvedLeases
 )
 
 var ruleNames = [...]string{
@@ -127,6 +133,7 @@ var ruleNames = [...]string{
 	"a field before the record", "the record before an attempt", "a lost registry waits for leases",
 	"renewals of an unheard member stop", "attempts of an unheard member stop",
 	"the record before the registry", "a step by comparing",
+	"a carving acknowledged by all", "leases of before a carving end first",
 }
 
 func (r Rule) String() string {

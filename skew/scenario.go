@@ -135,6 +135,9 @@ type Ours struct {
 	// both Waits ticks after the last heartbeat that can have been answered; 0 is the rule: TTL and Renewals. Who
 	// was not there writes its field, and reads the record afterwards. 0 counts none of it.
 	Renewals, Attempts, Waits int
+	// Carved: the namespace was carved out of a shorter one at the beginning. Members go by the shorter one's
+	// record, which stays in the first phase, until a heartbeat brings them to this one's.
+	Carved bool
 	// Break takes rules out.
 	Break Rule
 }

@@ -141,10 +141,12 @@ type ourClient struct {
 type away int8
 
 const (
-	awayNot    away = iota
-	awaySilent      // its heartbeats have stopped; what it said last still stands in the registry
-	awayUnsaid      // the registry has lost what it said, or it never said anything
-	awayEnters      // its field stands, and it has not read the record since
+	awayNot     away = iota
+	awaySilent       // its heartbeats have stopped; what it said last still stands in the registry
+	awayUnsaid       // the registry has lost what it said, or it never said anything
+	awayEnters       // its field stands, and it has not read the record since
+	awayShorter      // it goes by the shorter record, out of which this one was carved
+	awayBefore       // it goes by this one, and has a lease from before that
 )
 
 type ourStep int8

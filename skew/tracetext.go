@@ -119,7 +119,7 @@ func (sc Scenario) options() []string {
 		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay}, {"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone}, {"fail-over", sc.FailOver},
 		{"behind known", sc.Ours.Known}, {"behind measured", sc.Ours.Measured}, {"looks elsewhere", sc.Ours.Elsewhere}, {"old server", sc.Ours.OldServer},
 		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget}, {"newcomers", sc.Ours.Newcomers},
-		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"loses", sc.Ours.Loses}, {"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow}, {"settle always", sc.Ours.SettleAlways},
+		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"loses", sc.Ours.Loses}, {"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow}, {"carved", sc.Ours.Carved}, {"settle always", sc.Ours.SettleAlways},
 	} {
 		if o.on {
 			with = append(with, o.name)

@@ -15,6 +15,9 @@ type Config struct {
 	// Match is a pattern as SCAN takes it; keys that do not match are left out. A key that a serializer of
 	// Spring's wrapped is matched by the name inside. Defaults to "*".
 	Match string
+	// Except names namespaces whose keys are left out although they match: those that
+	// begin with one of these texts.
+	Except []string
 	// Keys are looked at beside those that a scan finds, whatever Match says.
 	Keys []string
 	// DB is the number of the database that the pool selects. MONITOR shows

@@ -34,6 +34,7 @@ type Scope struct {
 	spellings []dialect.Encoding
 	every     bool // every key of the database, however it is spelled
 	given     map[string]bool
+	carved    bool // keys of longer namespaces are left out, their marks too
 	pattern   string
 	sight     func(word string) string // a name with that word in it; nil: there is none
 }
@@ -65,8 +66,34 @@ func Namespace(begin string, spelling dialect.Encoding) Scope {
 	return s
 }
 
-// Within reports that a namespace owns a name: the name begins with it.
+// Except returns the scope of a namespace without the keys of longer ones. A
+// namespace that was carved out of another owns its keys alone.
+func (s Scope) Except(longer ...string) Scope {
+	if len(longer) == 0 {
+		return s
+	}
+	owned := s.names
+	s.names = func(name string) bool { return owned(name) && Carved(name, longer) == "" }
+	s.every, s.carved = false, true
+	return s
+}
+
+// Within reports that a name begins with a namespace. The namespace owns it
+// then, unless it lies in one that was carved out of it; see [Carved].
 func Within(namespace, name string) bool { return strings.HasPrefix(name, namespace) }
+
+// Carved returns the longest of some namespaces with which a name begins, and
+// the empty text where none does. A name is a namespace's own if and only if it
+// begins with it and lies in none of those that were carved out of it.
+func Carved(name string, longer []string) string {
+	found := ""
+	for _, namespace := range longer {
+		if Within(namespace, name) && len(namespace) > len(found) {
+			found = namespace
+		}
+	}
+	return found
+}
 
 // In returns the same scope in another database. A scope is made in database 0.
 func (s Scope) In(database int) Scope {
@@ -102,7 +129,12 @@ func (s Scope) Covers(database int, key string) bool {
 	if database != s.database {
 		return false
 	}
-	return s.every || s.spells(key) || slices.ContainsFunc(OldKeys(key), s.spells) || s.given[key]
+	if s.every {
+		return true
+	}
+	old := OldKeys(key)
+	own := s.spells(key) && !(s.carved && len(old) > 0) // the mark of a carved key lies in no longer namespace itself
+	return own || slices.ContainsFunc(old, s.spells) || s.given[key]
 }
 
 // spells reports that one of the spellings of a name in question is key.

@@ -202,7 +202,8 @@ func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored
 	next.Epoch, next.Since = f.record.Epoch+1, now
 	next.Roster, next.Run, next.Evidence = f.nonce, f.run(), f.record.Evidence
 	f.greatest(&next)
-	made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
+	next.Except, next.From = f.record.Except, f.record.From
+	made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, f.shorter)
 	if err != nil && !errors.Is(err, errRaced) {
 		return made, d.refused(err)
 	}

@@ -53,7 +53,7 @@ func ForgetEvidence(ctx context.Context, pool *redis.Pool, o Options) (*Report, 
 		}
 		next := f.record.Record
 		next.Evidence = f.now
-		made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
+		made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, nil)
 		if errors.Is(err, errRaced) {
 			continue
 		}

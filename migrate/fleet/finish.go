@@ -112,6 +112,7 @@ func (d *desk) remains(f *facts) Gate {
 	b.sameDialect()
 	b.lost()
 	b.cluster()
+	b.carvedOut()
 	b.acknowledged(f.record.Phase)
 	switch f.record.Pending {
 	case migrate.Sealed: // a release under sealed may put a tombstone back
@@ -153,6 +154,7 @@ func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error 
 	if err != nil {
 		return err
 	}
+	s.goBy(f.record)
 	done, err := s.sweep(ctx, false)
 	if err != nil {
 		return d.refused(fmt.Errorf("deleting tombstones: %w; some may be left, and the same verb deletes them", err))

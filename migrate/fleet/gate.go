@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/look"
-	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
@@ -67,6 +66,7 @@ type facts struct {
 	nonce     string       // the roster's
 	gone      gone         // the roster's count of members gone for long
 	reading   look.Reading // the server's clock and this machine's, when the roster was read
+	shorter   *facts       // of the namespace out of which this one was carved, or is to be; nil where there is none
 	rights    []rights     // of the users in Options.Refused
 }
 
@@ -121,6 +121,7 @@ func judge(f *facts, to migrate.Phase) Gate {
 		b.cluster()
 		b.registry(from, to)
 		b.overlap()
+		b.carvedOut()
 		b.terms(to)
 		switch {
 		case to == migrate.Dual && from == migrate.Observe:
@@ -194,25 +195,6 @@ func (b *builder) pendingDone(to migrate.Phase) {
 	default:
 		b.block("pending", "clean is not over: run clean --go until it says that the migration is over")
 	}
-}
-
-// overlap refuses namespaces that own the same keys: their members would not know of each other.
-func (b *builder) overlap() {
-	if other, ok := overlapping(b.namespace, b.survey.records); ok {
-		b.block("namespace", "the namespaces %q and %q own the same keys, since one begins with the other, and their members do not know of each other: end one of them (DEL %s, after its programs have moved)",
-			b.namespace, other, record.Key(other))
-	}
-}
-
-// overlapping finds another namespace that owns keys of this one.
-func overlapping(namespace string, records map[string]bool) (string, bool) {
-	least, found := "", false
-	for other := range records {
-		if other != namespace && (scope.Within(namespace, other) || scope.Within(other, namespace)) && (!found || other < least) {
-			least, found = other, true
-		}
-	}
-	return least, found
 }
 
 // server is about what the server itself may do to marks.

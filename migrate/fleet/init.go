@@ -14,6 +14,10 @@ import (
 
 // Init writes the record of a namespace, at once, and begins with Observe. It refuses where there is one.
 //
+// Where a shorter namespace has a record, Init carves this one out of that: it begins with that one's phase
+// and dialect, and its keys go by its own record from then on. That moves a running fleet: without Options.Go
+// it shows the gate. Every member of the shorter namespace must name this one.
+//
 // Where the record was lost and members are left, it is written as they act: what they do is the truth,
 // and a record that moved them by more than a step would break it. After Clean it begins anew, which is a
 // step like any other: without Options.Go it shows the gate. Old clients may start only when it says so,
@@ -24,6 +28,8 @@ func Init(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		switch {
 		case f.record.exists() && f.record.err != nil:
 			return d.closed(f, migrate.Observe, "", ""), nil
+		case f.carves():
+			return d.carve(ctx, f)
 		case f.record.exists() && f.record.Pending == migrate.Clean:
 			return d.finish(ctx, f)
 		case f.record.exists() && f.record.Phase == migrate.Clean && f.record.Pending == migrate.NoPhase:
@@ -43,10 +49,11 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	for _, m := range taken {
 		first.Epoch = max(first.Epoch, m.Epoch) // should it live after all, it follows
 	}
-	if other, ok := overlapping(f.namespace, f.survey.records); ok {
-		blocks = append(blocks, Finding{Rule: "namespace", Detail: fmt.Sprintf(
-			"the namespace %q has a record, and it would own the same keys as %q, since one begins with the other: choose a namespace that neither begins nor continues it", other, f.namespace)})
+	overlap, err := d.keepCarved(ctx, f, &first)
+	if err != nil {
+		return nil, err
 	}
+	blocks = append(blocks, overlap...)
 	r := d.report(f)
 	r.Gate = &Gate{To: first.Phase, Open: len(blocks) == 0, Blocks: blocks}
 	if len(blocks) > 0 {
@@ -64,7 +71,7 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 		first.Lost, first.TTL = f.reading, max(first.Fleet.Lease.Time, f.dialect.Lease)
 	}
 	// The epoch goes on from what members have seen, or they would not follow.
-	f.record.Epoch = first.Epoch
+	f.record.Epoch, f.record.Except = first.Epoch, first.Except
 	made, err := d.write(ctx, f, first)
 	if errors.Is(err, errRaced) {
 		return d.raced(ctx, first.Phase, r.Notes)
@@ -178,7 +185,7 @@ func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report
 	if err != nil {
 		return nil, fmt.Errorf("migrate: the record is written; whether another namespace began at the same time could not be seen: %w", err)
 	}
-	other, ok := overlapping(f.namespace, again.survey.records)
+	other, ok := again.overlapping()
 	if !ok {
 		return nil, nil
 	}
@@ -197,6 +204,8 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	b := &builder{facts: f, gate: Gate{To: migrate.Observe, Blocks: cannot}}
 	b.sameDialect()
 	b.lost()
+	b.overlap()
+	b.carvedOut()
 	b.acknowledged(migrate.Clean)
 	b.gate.Open = len(b.gate.Blocks) == 0
 	r := d.report(f)

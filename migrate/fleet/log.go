@@ -25,6 +25,11 @@ type Entry struct {
 	Claims    []string  `json:"claims,omitempty"`
 	Forgotten []string  `json:"forgotten,omitempty"`
 	Lost      bool      `json:"lost,omitempty"` // members may have been lost
+
+	// The shorter namespace out of which this one was carved, or to which its keys
+	// were given back.
+	CarvedFrom *string `json:"carved_from,omitempty"`
+	MergedInto *string `json:"merged_into,omitempty"`
 }
 
 // longestLog is how many entries are kept.

@@ -74,6 +74,11 @@ type Report struct {
 	ServerNow time.Time
 	Members   []migrate.MemberState
 
+	// Except are the longer namespaces that were carved out of this one, and From is
+	// the one out of which it was carved itself.
+	Except []string
+	From   migrate.Origin
+
 	// Gate is that of the step in question; nil where no step is possible.
 	Gate *Gate
 
@@ -163,7 +168,9 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.sighting, f.unread = parseSighting(seen)
+	if f.sighting, f.unread = parseSighting(seen); f.unread == nil {
+		f.unread = f.sighting.without(f.record)
+	}
 	if f.server, err = infoOf(replies[2]); err != nil {
 		return nil, err
 	}
@@ -178,7 +185,10 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	if f.server.cluster {
 		f.server.shards = shards(redis.String(d.mux.Do(ctx, "CLUSTER", "INFO")))
 	}
-	if f.dialect, err = d.dialect(f.record); err != nil {
+	if f.shorter, err = d.shorterOf(ctx, f); err != nil {
+		return nil, err
+	}
+	if f.dialect, err = d.dialect(f.described()); err != nil {
 		return nil, err
 	}
 	if f.now, err = d.serverNow(ctx); err != nil {
@@ -189,6 +199,7 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.goBy(f.record)
 	fleet, _ := f.fleet()
 	s.terms = dialectTerms(fleet)
 	f.survey, err = s.look(ctx)
@@ -319,6 +330,7 @@ func (d *desk) report(f *facts) *Report {
 	}
 	r.Over = f.record.Pending == migrate.NoPhase
 	r.Notes = slices.Clone(d.notes)
+	r.Except, r.From = f.record.Except, f.record.From
 	return r
 }
 

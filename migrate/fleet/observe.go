@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,20 @@ func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) err
 		return err
 	}
 	defer o.mux.Close()
+	for {
+		if err := o.watch(ctx, pool); !errors.Is(err, errCarved) {
+			return err
+		}
+	}
+}
+
+// errCarved ends a watch of a namespace with other keys than it had when the
+// watch began.
+var errCarved = errors.New("migrate: keys were carved out of the namespace, or given back to it")
+
+// watch watches the keys that the namespace has now, until ctx ends or that is
+// over.
+func (o *observer) watch(ctx context.Context, pool *redis.Pool) error {
 	if err := o.begin(ctx); err != nil {
 		return err
 	}
@@ -122,6 +137,7 @@ type observer struct {
 	cfg    ObserverConfig
 	mux    *wire.Mux
 	before Sighting // of those who watched earlier
+	except []string // namespaces whose keys are not watched
 
 	machine look.Machine
 	counted *counted // where the last watch ended
@@ -159,7 +175,7 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
-		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Idle: o.cfg.Idle},
+		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", Except: o.except, DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Idle: o.cfg.Idle},
 		Timeout:   o.cfg.Timeout,
 		Clock:     o.cfg.Clock,
 		Seen:      seen,
@@ -173,8 +189,21 @@ func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	return c
 }
 
-// begin reads what was seen before.
-func (o *observer) begin(ctx context.Context) error {
+// carved are the namespaces that were carved out of the one that is watched.
+// Without a record, or by one that cannot be read, none was.
+func (o *observer) carved(ctx context.Context) ([]string, error) {
+	found, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace)))
+	if err != nil {
+		return nil, fmt.Errorf("migrate: reading %s: %w", record.Key(o.cfg.Namespace), err)
+	}
+	return found.Except, nil
+}
+
+// begin reads what was seen before, and which keys are to be watched.
+func (o *observer) begin(ctx context.Context) (err error) {
+	if o.except, err = o.carved(ctx); err != nil {
+		return err
+	}
 	text, err := record.TextOf(o.mux.Do(ctx, "GET", record.SeenKey(o.cfg.Namespace)))
 	if err != nil {
 		return fmt.Errorf("migrate: reading %s: %w", record.SeenKey(o.cfg.Namespace), err)
@@ -182,7 +211,9 @@ func (o *observer) begin(ctx context.Context) error {
 	if o.before, err = parseSighting(text); err != nil {
 		return fmt.Errorf("migrate: %s: %w", record.SeenKey(o.cfg.Namespace), err)
 	}
-	o.counted = o.before.Counted
+	if o.counted = o.before.Counted; !slices.Equal(o.before.Except, o.except) {
+		o.counted = nil // other keys were watched
+	}
 	if now, ok := o.reading(ctx); ok {
 		o.began = now
 	}
@@ -216,7 +247,11 @@ func (c *ObserverConfig) claimed(fl migrate.Fleet) {
 // keep writes one result. Where another observer is at work, who began earlier and proves as much, his
 // is left alone: two who take turns would show a gate two windows in turn.
 func (o *observer) keep(ctx context.Context, r *audit.Result) error {
+	if except, err := o.carved(ctx); err == nil && !slices.Equal(except, o.except) {
+		return errCarved
+	}
 	now := sighted(o.cfg.Name, r)
+	now.Except = o.except
 	o.goesOn(&now, &r.Evidence)
 	o.remember(ctx, &now, &r.Evidence)
 	text, err := redis.String(o.mux.Do(ctx, "GET", record.SeenKey(o.cfg.Namespace)))
@@ -254,7 +289,7 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 // would. Whether it is at work is not known for a while; an act that I saw since
 // its last word cuts its window.
 func (s Sighting) standsBefore(mine Sighting) bool {
-	if mine.Until.Sub(s.Until) > watchFresh || s.From.After(mine.From) {
+	if !slices.Equal(s.Except, mine.Except) || mine.Until.Sub(s.Until) > watchFresh || s.From.After(mine.From) {
 		return false
 	}
 	if last := later(mine.LastWrite, mine.LastFailed); last != nil && last.At.After(s.Until) {

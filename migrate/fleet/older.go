@@ -33,7 +33,7 @@ func (d *desk) raise(ctx context.Context, f *facts) (*facts, []Finding, error) {
 		return f, nil, nil
 	}
 	_, rest, _ := strings.Cut(f.record.bytes, " ")
-	next, err := migrate.ParseRecord(record.Version + " " + rest + " roster= run= every=0 ttl=0 lost=- evidence=-")
+	next, err := migrate.ParseRecord(record.Version + " " + rest + " roster= run= every=0 ttl=0 lost=- evidence=- except= from=-")
 	if err != nil {
 		return f, nil, nil // not of that form either: the gate says so
 	}
@@ -57,7 +57,7 @@ func (d *desk) raise(ctx context.Context, f *facts) (*facts, []Finding, error) {
 	}
 	next.Roster, next.Run, next.Lost = f.nonce, f.run(), f.reading
 	next.TTL = max(next.TTL, next.Fleet.Lease.Time, f.dialect.Lease)
-	if _, err := change(ctx, d.mux, d.opts.Namespace, f.record, next); err != nil && !errors.Is(err, errRaced) {
+	if _, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, nil); err != nil && !errors.Is(err, errRaced) {
 		return nil, nil, d.refused(err)
 	}
 	for _, m := range old {

@@ -69,8 +69,12 @@ func (f *facts) road(r *Report) *Road {
 }
 
 func (f *facts) initRefuses() []Finding {
+	if f.carves() {
+		_, gate := f.carving()
+		return gate.Blocks
+	}
 	_, blocks := f.firstRecord()
-	if other, ok := overlapping(f.namespace, f.survey.records); ok {
+	if other, ok := f.overlapping(); ok {
 		blocks = append(blocks, Finding{Rule: "namespace", Detail: fmt.Sprintf("the namespace %q has a record and would own the same keys", other)})
 	}
 	return blocks

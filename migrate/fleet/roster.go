@@ -64,7 +64,8 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	f.enroll(fields)
 	f.sighting = f.sighting.since(f.record.Evidence, f.now)
 	d.watchAhead(f)
-	return true, nil
+	f.shorter, err = d.shorterOf(ctx, f)
+	return true, err
 }
 
 // sameStep reports that no step was taken between two readings of a record. That
@@ -75,7 +76,7 @@ func (s stored) sameStep(before stored) bool {
 	}
 	a, b := s.Record, before.Record
 	a.TTL, a.Every, b.TTL, b.Every = 0, 0, 0, 0
-	return a == b
+	return a.String() == b.String()
 }
 
 // enroll takes the roster's fields apart. A member that has left is none any more.
@@ -249,7 +250,7 @@ func (d *desk) noteLost(ctx context.Context, f *facts) (*facts, error) {
 		}
 		next := f.record.Record
 		next.Lost, next.Roster, next.Run = f.reading, f.nonce, f.run()
-		_, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
+		_, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, nil)
 		if err != nil && !errors.Is(err, errRaced) {
 			return nil, d.refused(err)
 		}

@@ -49,6 +49,10 @@ type Sighting struct {
 	From     time.Time `json:"from"`     // since when that one has watched, by the server's clock
 	Until    time.Time `json:"until"`    // its last look
 
+	// Except are the longer namespaces whose keys that one did not watch, since they
+	// were carved out.
+	Except []string `json:"except,omitempty"`
+
 	// Quiet is for how long nobody tried for an old lock, by each source that can
 	// prove it: the lesser of the server's time and the observer's own, without a
 	// hole. QuietUntil is where it ends: by MONITOR at the youngest marker that came
@@ -284,4 +288,16 @@ func parseSighting(text string) (Sighting, error) {
 		return Sighting{}, record.ErrNewer
 	}
 	return s, nil
+}
+
+// without forgets how long it was quiet, if keys were not watched that a record
+// gives to the namespace: they were given back since.
+func (s *Sighting) without(found stored) error {
+	for _, namespace := range s.Except {
+		if !found.Lists(namespace) {
+			s.Quiet = nil
+			return fmt.Errorf("the keys of %q were given back since, and were not watched: the watcher begins anew with its next look", namespace)
+		}
+	}
+	return nil
 }

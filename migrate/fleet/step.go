@@ -37,9 +37,17 @@ var errRaced = errors.New("migrate: the record changed meanwhile")
 // change replaces the record that was read by another, if it still is that one. A reply that does not
 // come is asked for by reading: the bytes say whether the change was made, since its epoch and time are
 // its own.
-func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record) (stored, error) {
+//
+// beside, if not nil, is a namespace that the change depends on: its record must be the one that was read, too.
+func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record, beside *facts) (stored, error) {
 	text := next.String()
-	reply, err := mux.Eval(ctx, record.Step, record.Key(namespace), was.bytes, text)
+	var reply any
+	var err error
+	if beside == nil {
+		reply, err = mux.Eval(ctx, record.Step, record.Key(namespace), was.bytes, text)
+	} else {
+		reply, err = mux.Eval(ctx, record.Beside, record.Key(namespace), record.Key(beside.namespace), was.bytes, text, beside.record.bytes)
+	}
 	var unknown *wire.UnknownError
 	if errors.As(err, &unknown) {
 		now, again := readStored(mux.Do(ctx, "GET", record.Key(namespace)))

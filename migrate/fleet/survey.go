@@ -102,7 +102,8 @@ func (n names) String() string {
 type surveyor struct {
 	mux       *wire.Mux
 	namespace string
-	scope     scope.Scope
+	scope     scope.Scope // without the keys of namespaces that were carved out
+	record    stored      // which lists those
 	dialect   dialect.Dialect
 	tombstone string // encoded
 	now       time.Time
@@ -120,6 +121,12 @@ func newSurveyor(mux *wire.Mux, namespace string, d dialect.Dialect, now time.Ti
 		mux: mux, namespace: namespace, scope: scope.Namespace(namespace, d.KeyEncoding), dialect: d, tombstone: tombstone, now: now,
 		out: survey{records: map[string]bool{}}, holders: map[string]string{},
 	}, nil
+}
+
+// goBy leaves out the keys of namespaces that a record lists as carved out. A
+// sweep ends when the record is another one than that.
+func (s *surveyor) goBy(found stored) {
+	s.record, s.scope = found, s.scope.Except(found.Except...)
 }
 
 // look reads everything. SCAN may return a key twice while the server's tables move; holders are told

@@ -61,6 +61,7 @@ func (d *desk) sweep(ctx context.Context, f *facts, r *Report, beside bool) erro
 	if err != nil {
 		return err
 	}
+	s.goBy(f.record)
 	done, err := s.sweep(ctx, beside)
 	if err != nil {
 		return d.refused(fmt.Errorf("deleting tombstones: %w; some may be left, and the same verb deletes them", err))
@@ -78,6 +79,7 @@ func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error)
 	if err != nil {
 		return 0, err
 	}
+	s.goBy(f.record)
 	px := tombstonesLast(f.idle().Time).Milliseconds()
 	err = s.scan(ctx, func(ctx context.Context, keys []string) error {
 		found, err := s.tombs(ctx, keys)
@@ -132,6 +134,9 @@ func (s *surveyor) sweep(ctx context.Context, beside bool) (swept, error) {
 		if err != nil || len(found) == 0 {
 			return err
 		}
+		if err := s.unchanged(ctx); err != nil {
+			return err
+		}
 		cmds := make([]wire.Command, len(found))
 		for i, key := range found {
 			cmds[i] = record.Sweep.Cmd(key, legacy.MarkKey(key), s.tombstone, absent)
@@ -159,6 +164,7 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 	if err != nil {
 		return err
 	}
+	s.goBy(f.record)
 	done, err := s.sweep(ctx, false)
 	if err != nil {
 		return d.refused(fmt.Errorf("deleting tombstones that phase %v does not have: %w; some may be left, and the same verb deletes them", f.record.Phase, err))
@@ -184,6 +190,16 @@ func (f *facts) strayTombstones() bool {
 		}
 	}
 	return len(gate.Blocks) == 0
+}
+
+// unchanged fails with errRaced where somebody changed the record since the sweep
+// was decided. Some of the keys may belong to another namespace now.
+func (s *surveyor) unchanged(ctx context.Context) error {
+	now, err := readStored(s.mux.Do(ctx, "GET", record.Key(s.namespace)))
+	if err == nil && !now.sameStep(s.record) {
+		err = errRaced
+	}
+	return err
 }
 
 // tombs are those keys that carry a tombstone.

@@ -23,6 +23,12 @@ var (
 	foldLua string
 	//go:embed drop.lua
 	dropLua string
+	//go:embed beside.lua
+	besideLua string
+	//go:embed drop_beside.lua
+	dropBesideLua string
+	//go:embed end.lua
+	endLua string
 )
 
 // The scripts of the registry.
@@ -32,5 +38,9 @@ var (
 	Forget = wire.NewScript(1, forgetLua) // the deletion of a roster's field whose value was judged
 	Fold   = wire.NewScript(1, foldLua)   // the same of one that is counted among the gone instead
 	Drop   = wire.NewScript(1, dropLua)   // the deletion of a key whose value was judged
+	Beside = wire.NewScript(2, besideLua) // a change of the record while another one stays as it was judged
 	Sweep  = wire.NewScript(2, SweepLua)  // the deletion of a tombstone
+
+	DropBeside = wire.NewScript(2, dropBesideLua) // the deletion of a record while another one stays as it was judged
+	End        = wire.NewScript(1, endLua)        // the deletion of a roster whose record is gone
 )

@@ -29,6 +29,8 @@ type Document struct {
 	Since     *string         `json:"since"`
 	Moved     bool            `json:"moved"`
 	Over      bool            `json:"over"`
+	Carved    []string        `json:"carved_out"`
+	From      *string         `json:"carved_from"`
 	Members   []migrateMember `json:"members"`
 	Gate      *migrateGate    `json:"gate"`
 	Notes     []string        `json:"notes"`
@@ -53,6 +55,7 @@ type migrateMember struct {
 	Behind  *json.Number   `json:"behind_ms"`
 	Ahead   *json.Number   `json:"ahead_ms"`
 	Probe   string         `json:"probe"`
+	Also    map[string]int `json:"also"`
 }
 
 type migrateGate struct {
@@ -101,10 +104,18 @@ func migrateDocument(r *fleet.Report) Document {
 		Schema: migrateSchema, Namespace: r.Namespace, Dialect: r.Dialect, Phase: phaseName(r.Phase), Epoch: r.Epoch, Pending: phaseName(r.Pending),
 		Since: out.Instant(r.Since), Moved: r.Moved, Over: r.Over, Members: []migrateMember{}, Notes: append([]string{}, r.Notes...),
 	}
+	a.Carved = append([]string{}, r.Except...)
+	if r.From != (migrate.Origin{}) {
+		a.From = &r.From.Namespace
+	}
 	for _, m := range r.Members {
 		one := migrateMember{
 			ID: m.ID, Name: m.Name, Host: m.Host, Since: out.Instant(m.Since), Leaving: out.Instant(m.Leaving), Dialect: m.Dialect, Phase: phaseName(m.Phase), Epoch: m.Epoch, Seen: out.Instant(m.Seen),
 			ByPhase: map[string]int{}, TTL: out.Millis(m.TTL), Behind: out.ClaimMillis(m.Behind), Ahead: out.ClaimMillis(m.Ahead), Probe: m.Probe,
+		}
+		one.Also = map[string]int{}
+		for namespace, n := range m.Also {
+			one.Also[namespace] = n
 		}
 		for p, n := range m.Leases {
 			one.Leases += n

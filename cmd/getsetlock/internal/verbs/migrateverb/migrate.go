@@ -30,7 +30,8 @@ one Redis, with no moment in which an old and a new client both hold.
 The phase stands on the server, for the keys that begin with --namespace. Programs that
 join (package migrate, or run --protocol auto) follow it within a heartbeat.
 
-  init      begin with observe; after clean: the gate to a new beginning; with --go pass it
+  init      begin with observe; after clean: the gate to a new beginning; with --go pass it;
+            where a shorter namespace has a record: carve this one out of it, with --go
   status    where the fleet is, and what keeps the next gate closed; with --watch also
             gather what the gates need to know of the old clients, until ^C
   plan      the whole road for this fleet: phases, times to wait, what will refuse
@@ -38,10 +39,11 @@ join (package migrate, or run --protocol auto) follow it within a heartbeat.
   back      the gate to the phase before; with --go pass it
   clean     the last gate; with --go pass it. Tombstones stay until they end
   sweep     after clean: the tombstones that are left; with --go delete them
+  merge     give the keys of a carved namespace back to the shorter one, with --go
   log       who took which step, from where, by which claims, and whom somebody forgot
 
 Nothing moves without --go, and --go opens no gate that is closed; of init only a new
-beginning after clean needs it. What nobody measured is
+beginning after clean and a carving need it. What nobody measured is
 said by --lease, --greatest, --spread, --gap, --job, --idle and --gone, and printed as claimed;
 0s is a claim too. --behind and --ahead say how far old clients' clocks lie off the
 server's: they close no gate where nobody knows them, and a lock that a crashed old
@@ -76,7 +78,7 @@ type migrateFlags struct {
 }
 
 // migrateVerbs are what stands behind "migrate".
-var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "sweep", "log"}
+var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "sweep", "merge", "log"}
 
 // New returns the verb migrate.
 func New(e *out.Env) *cobra.Command {
@@ -92,6 +94,7 @@ func New(e *out.Env) *cobra.Command {
 			"getsetlock migrate advance --namespace stock        # shows the gate",
 			"getsetlock migrate advance --namespace stock --go   # passes it",
 			"getsetlock migrate advance --namespace stock --go --to sealed  # this step and no other",
+			"getsetlock migrate init --namespace stock:eu: --go  # carves its keys out of stock",
 			"getsetlock migrate clean --namespace stock --refused till-java  # its rights were taken",
 			"getsetlock migrate back --namespace stock --go --forget k3Jx0zP1aBcD",
 		),
@@ -124,7 +127,7 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	out.PositiveVar(flags, &f.claims.Job, "job", 0, "claim: their longest job")
 	out.PositiveVar(flags, &f.claims.Idle, "idle", 0, "claim: the longest pause between two attempts of one old client, 24h for a job that runs each night; the gates to sealed and to clean ask for it (default $"+out.EnvIdle+", else unknown)")
 	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, and none did for the window's length")
-	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean")
+	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean and for a carving")
 	flags.StringVar(&f.to, "to", "", "advance, back: the step to this phase and no other; where the fleet is there already, do nothing")
 	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry, or, with dead, all whose leases are over; may be repeated")
 	flags.StringSliceVar(&f.refused, "refused", nil, "clean: a user that old clients log in as and that lost its right to take locks, in place of a window; asked by ACL DRYRUN; may be repeated")
@@ -153,7 +156,7 @@ func phaseNames() []string {
 
 // check refuses flags that the verb cannot follow.
 func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
-	steps := []string{"init", "advance", "back", "clean", "sweep"}
+	steps := []string{"init", "advance", "back", "clean", "sweep", "merge"}
 	moves := []string{"advance", "back"}
 	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "refused": {"status", "plan", "clean"}, "watch": {"status"}, "monitor": {"status"}, "forget-evidence": {"status"}, "own-connections": {"status"}} {
 		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
@@ -231,7 +234,7 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 		return printRoad(e, road, f.asJSON)
 	}
 	run := map[string]func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error){
-		"init": fleet.Init, "advance": fleet.Advance, "back": fleet.Back, "clean": fleet.CleanUp, "sweep": fleet.Sweep,
+		"init": fleet.Init, "advance": fleet.Advance, "back": fleet.Back, "clean": fleet.CleanUp, "sweep": fleet.Sweep, "merge": fleet.Merge,
 	}[verb]
 	r, err := run(ctx, pool, o)
 	if err != nil {

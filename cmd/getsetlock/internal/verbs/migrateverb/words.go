@@ -36,6 +36,12 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 	} else {
 		fmt.Fprintf(e.Stdout, "%s: phase %v since %s, epoch %d, dialect %s\n\n", name, r.Phase, clockTime(r.Since), r.Epoch, r.Dialect)
 	}
+	if r.From != (migrate.Origin{}) {
+		fmt.Fprintf(e.Stdout, "carved out of namespace %q (epoch %d there)\n\n", r.From.Namespace, r.From.Epoch)
+	}
+	for _, longer := range r.Except {
+		fmt.Fprintf(e.Stdout, "without namespace %q, which was carved out\n\n", longer)
+	}
 	if len(r.Members) == 0 {
 		fmt.Fprintf(e.Stdout, "no members\n\n")
 		return
@@ -117,6 +123,10 @@ func printLog(e *out.Env, entries []fleet.Entry, asJSON bool) error {
 	for _, l := range entries {
 		parts := []string{clockTime(l.At), fmt.Sprintf("epoch %d", l.Epoch)}
 		switch {
+		case l.CarvedFrom != nil:
+			parts = append(parts, fmt.Sprintf("carved out of namespace %q in %s", *l.CarvedFrom, l.To))
+		case l.MergedInto != nil:
+			parts = append(parts, fmt.Sprintf("given back to namespace %q in %s", *l.MergedInto, l.From))
 		case l.To != "" && l.From == l.To:
 			parts = append(parts, fmt.Sprintf("the step to %s is over", l.To))
 		case l.To != "":

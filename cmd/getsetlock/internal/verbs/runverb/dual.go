@@ -87,7 +87,7 @@ func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, po
 	}
 	name := "run " + filepath.Base(command[0]) + " on " + host
 	k.member, err = migrate.Join(ctx, pool, migrate.MemberConfig{
-		Namespace: f.namespace, Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
+		Namespace: f.namespace, Also: f.also, Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
 		Timeout: e.Timeout, Clock: e.Clock,
 	})
 	if err != nil {
@@ -155,7 +155,12 @@ func (k *movingKeeper) goodbye(wait time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(wait, goodbyeWait))
 	defer cancel()
-	if len(k.member.State().Leases) > 0 {
+	s := k.member.State()
+	running := len(s.Leases)
+	for _, n := range s.Also {
+		running += n
+	}
+	if running > 0 {
 		_ = k.member.GoodbyeAfter(ctx, k.keeps)
 		return
 	}

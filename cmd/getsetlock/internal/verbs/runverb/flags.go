@@ -34,6 +34,9 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	if f.keep < 0 {
 		return out.WrongUse("--keep is %v; it must not be negative", f.keep)
 	}
+	if len(f.also) > 0 && f.protocol != protocolAuto {
+		return out.WrongUse("--also is for --protocol auto: it names namespaces that a migration may carve out of --namespace")
+	}
 	f.waitGiven = cmd.Flags().Changed("wait")
 	f.graceGiven = cmd.Flags().Changed("grace")
 	if f.graceGiven && f.grace < 0 {

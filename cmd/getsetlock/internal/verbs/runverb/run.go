@@ -80,6 +80,7 @@ type runFlags struct {
 	terms      dialect.Terms
 	replicas   int
 	namespace  string
+	also       []string
 	ttl        time.Duration
 	wait       waitFlag
 	waitGiven  bool
@@ -149,7 +150,10 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	out.Complete(cmd, "mode", out.Choices("hardened", "verbatim"))
 	out.Complete(cmd, "protocol", out.Choices(runProtocols...))
 	out.Complete(cmd, "replicas", cobra.NoFileCompletions)
-	out.Complete(cmd, "namespace", cobra.NoFileCompletions)
+	flags.StringArrayVar(&f.also, "also", nil, "auto: a longer namespace in which the lock may lie, once it is carved out of --namespace; may be repeated")
+	for _, name := range []string{"namespace", "also"} {
+		out.Complete(cmd, name, cobra.NoFileCompletions)
+	}
 	out.Complete(cmd, "wait", out.Choices("0", "10s", "forever"))
 }
 

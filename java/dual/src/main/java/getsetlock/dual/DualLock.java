@@ -345,7 +345,7 @@ public final class DualLock implements AutoCloseable {
     private void probe() {
         String key = member.probeKey();
         for (DualMember.Phase p : Arrays.asList(DualMember.Phase.DUAL, DualMember.Phase.SEALED, DualMember.Phase.SEALED, DualMember.Phase.CLEAN)) {
-            Lease lease = new Lease(key, p);
+            Lease lease = new Lease(key, new DualMember.Begun(p, 0));
             if (refused(lease.take("")) || !lease.check() || !lease.extend() || !done(lease.giveBack())) {
                 throw new IllegalStateException("phase " + p.word() + ": the probe key " + key + " is in use");
             }
@@ -380,6 +380,7 @@ public final class DualLock implements AutoCloseable {
     /** A held lock. */
     public final class Lease implements AutoCloseable {
         private final String key;
+        private final DualMember.Begun begun;
         private final DualMember.Phase phase;
         private final String token = DualMember.random(16); // never used again
         private final String guard;
@@ -396,9 +397,10 @@ public final class DualLock implements AutoCloseable {
         private ScheduledFuture<?> renewal;
         private ScheduledFuture<?> end;
 
-        private Lease(String key, DualMember.Phase phase) {
+        private Lease(String key, DualMember.Begun begun) {
             this.key = key;
-            this.phase = phase;
+            this.begun = begun;
+            this.phase = begun.phase;
             long n = 0;
             while (n < LEAST_GUARD || n == Long.MAX_VALUE) {
                 n = RANDOM.nextLong() & Long.MAX_VALUE;
@@ -562,7 +564,7 @@ public final class DualLock implements AutoCloseable {
                 }
                 counted = false;
             }
-            member.end(phase);
+            member.end(begun);
         }
 
         private void tell() {

@@ -2,9 +2,11 @@ package getsetlock.dual;
 
 import java.io.UnsupportedEncodingException;
 import java.net.InetAddress;
+import java.net.URLDecoder;
 import java.net.URLEncoder;
 import java.net.UnknownHostException;
 import java.security.SecureRandom;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
@@ -12,6 +14,8 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadLocalRandom;
@@ -48,10 +52,12 @@ public final class DualMember implements AutoCloseable {
     private static final String VERSION = "gsl/3";
     private static final String[] RECORD = {
         "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server",
-        "roster", "run", "every", "ttl", "lost", "evidence"
+        "roster", "run", "every", "ttl", "lost", "evidence", "except", "from"
     };
     private static final int RECORD_EVERY = 15; // where the greatest of all members stand
     private static final int RECORD_TTL = 16;
+    private static final int RECORD_EXCEPT = 19; // namespaces that were carved out of this one
+    private static final int RECORD_FROM = 20;   // the one out of which this one was carved, behind its epoch
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final String HOST = host();
 
@@ -68,6 +74,7 @@ public final class DualMember implements AutoCloseable {
     private final String namespace;
     private final String name;
     private final String dialect;
+    private final List<String> also;
     private final boolean fixed; // heartbeats are as far apart as the service said
     private final String id;
     private final ScheduledExecutorService beats;
@@ -84,8 +91,11 @@ public final class DualMember implements AutoCloseable {
     // Guarded by this.
     private long every; // when the next heartbeat comes, as the last one promised
     private final Map<Phase, Integer> leases = new EnumMap<>(Phase.class);
+    private final TreeMap<Long, Integer> taken = new TreeMap<>(); // the same leases by the record's epoch
     private Phase phase = Phase.NONE;
     private long epoch;
+    private String except = ""; // as the record says it that the phase is from
+    private String given;       // why no lock is taken by that phase: the namespace was given back
     private long longestTtl;
     private long told;        // the longest lease that the server knows this service may take
     private boolean ended;    // it has said goodbye
@@ -114,10 +124,26 @@ public final class DualMember implements AutoCloseable {
      *                    for each of them, up to a minute
      */
     public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis) {
+        this(pool, namespace, name, dialect, everyMillis, Collections.<String>emptyList());
+    }
+
+    /**
+     * Joins as above.
+     *
+     * @param also longer namespaces that may be carved out of this one. The service goes on with their keys by a member of its
+     *             own for each, and a {@link DualLock} on that; this member refuses them from then on
+     */
+    public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis, List<String> also) {
         this.pool = pool;
         this.namespace = namespace;
         this.name = name;
         this.dialect = dialect;
+        this.also = new ArrayList<>(new TreeSet<>(also));
+        for (String longer : this.also) {
+            if (longer.equals(namespace) || !longer.startsWith(namespace)) {
+                throw new IllegalArgumentException("the namespace " + longer + " does not continue " + namespace);
+            }
+        }
         this.fixed = everyMillis > 0;
         this.every = fixed ? everyMillis : LEAST_EVERY;
         this.nextEvery = every;
@@ -156,7 +182,7 @@ public final class DualMember implements AutoCloseable {
      * a longer one. Refuses after a goodbye, and while three heartbeats or more went unanswered: a gate may take this service
      * for dead then.
      */
-    Phase begin(String key, long ttlMillis) {
+    Begun begin(String key, long ttlMillis) {
         if (!key.startsWith(namespace)) {
             throw new IllegalArgumentException("the namespace " + namespace + " does not own the key " + key);
         }
@@ -166,8 +192,14 @@ public final class DualMember implements AutoCloseable {
             if (ended) {
                 throw new IllegalStateException("member " + id + " has said goodbye; join again to take locks");
             }
-            if (phase == Phase.NONE) {
-                throw new IllegalStateException("no phase, no lock: " + why);
+            if (phase == Phase.NONE || given != null) {
+                throw new IllegalStateException("no phase, no lock: " + (given == null ? why : given));
+            }
+            for (String longer : namespaces(except)) {
+                if (key.startsWith(longer)) {
+                    throw new IllegalArgumentException("the key " + key + " lies in the namespace " + longer
+                            + ", which was carved out of " + namespace + ": take it by a member of that one");
+                }
             }
             if (phase == Phase.OBSERVE) {
                 throw new IllegalStateException("the fleet is in phase observe, in which this service must still take its"
@@ -177,7 +209,19 @@ public final class DualMember implements AutoCloseable {
                 throw new IllegalStateException("the server answered no heartbeat for " + silentMillis() + " ms: no lock is taken", late);
             }
             leases.merge(phase, 1, Integer::sum);
-            return phase;
+            taken.merge(epoch, 1, Integer::sum);
+            return new Begun(phase, epoch);
+        }
+    }
+
+    /** By what an attempt is made and counted. */
+    static final class Begun {
+        final Phase phase;
+        final long epoch;
+
+        Begun(Phase phase, long epoch) {
+            this.phase = phase;
+            this.epoch = epoch;
         }
     }
 
@@ -231,8 +275,9 @@ public final class DualMember implements AutoCloseable {
     }
 
     /** Nothing is held any more under an attempt of that phase, for certain. */
-    synchronized void end(Phase under) {
-        leases.computeIfPresent(under, (p, n) -> n > 1 ? n - 1 : null);
+    synchronized void end(Begun under) {
+        leases.computeIfPresent(under.phase, (p, n) -> n > 1 ? n - 1 : null);
+        taken.computeIfPresent(under.epoch, (e, n) -> n > 1 ? n - 1 : null);
         notifyAll();
     }
 
@@ -252,7 +297,7 @@ public final class DualMember implements AutoCloseable {
     }
 
     private synchronized boolean overdue() {
-        return phase == Phase.NONE || System.nanoTime() - freshNanos > TimeUnit.MILLISECONDS.toNanos(3 * every);
+        return phase == Phase.NONE || given != null || System.nanoTime() - freshNanos > TimeUnit.MILLISECONDS.toNanos(3 * every);
     }
 
     private synchronized long every() {
@@ -354,7 +399,7 @@ public final class DualMember implements AutoCloseable {
             text = get(recordKey());
             found = parse(text);
         }
-        take(found, asked);
+        take(found, found == null ? Listing.LISTED : listing(found), asked);
         synchronized (this) {
             told = ttl;
         }
@@ -387,10 +432,61 @@ public final class DualMember implements AutoCloseable {
         sum = lived;
     }
 
+    /** Whether the record of a shorter namespace lists the one that says that it was carved out of it. */
+    private static final class Listing {
+        static final Listing LISTED = new Listing(null, false);
+
+        final String why;
+        final boolean passing; // it may be a loss, after which a member goes on that has a phase
+
+        Listing(String why, boolean passing) {
+            this.why = why;
+            this.passing = passing;
+        }
+    }
+
+    /** A record that its shorter namespace does not list counts for nobody. */
+    private Listing listing(String[] found) {
+        String longer = namespace;
+        while (!found[RECORD_FROM].equals("-")) {
+            int slash = found[RECORD_FROM].indexOf('/');
+            long since = Long.parseLong(found[RECORD_FROM].substring(0, slash));
+            String shorter = plain(found[RECORD_FROM].substring(slash + 1));
+            found = parse(get(recordKey(shorter)));
+            String why = "the namespace " + longer + " was carved out of " + shorter + ", whose record does not list it";
+            if (found == null || Long.parseLong(found[0]) < since) {
+                return new Listing(why, true);
+            }
+            if (!namespaces(found[RECORD_EXCEPT]).contains(longer)) {
+                return new Listing(why, false);
+            }
+            longer = shorter;
+        }
+        return Listing.LISTED;
+    }
+
+    /** The namespaces of a list in the record. */
+    private static List<String> namespaces(String list) {
+        List<String> all = new ArrayList<>();
+        for (String word : list.split(",")) {
+            if (!word.isEmpty()) {
+                all.add(plain(word));
+            }
+        }
+        return all;
+    }
+
     /** A record that is gone or older moves nobody: who has a phase keeps it. */
-    private synchronized void take(String[] found, long asked) {
+    private synchronized void take(String[] found, Listing listing, long asked) {
         freshNanos = asked;
+        if (!listing.passing) {
+            given = listing.why;
+        }
         if (found == null) {
+            return;
+        }
+        if (listing.why != null) {
+            why = listing.why;
             return;
         }
         if (phase == Phase.NONE && !found[4].equals(dialect)) {
@@ -400,6 +496,7 @@ public final class DualMember implements AutoCloseable {
         if (Long.parseLong(found[0]) >= epoch) {
             epoch = Long.parseLong(found[0]);
             phase = Phase.valueOf(found[1].toUpperCase(Locale.ROOT));
+            except = found[RECORD_EXCEPT];
         }
     }
 
@@ -430,11 +527,14 @@ public final class DualMember implements AutoCloseable {
     private String head(long epoch, String phase) {
         StringBuilder held = new StringBuilder();
         leases.forEach((p, n) -> held.append(held.length() == 0 ? "" : ",").append(p.word()).append(':').append(n));
+        StringBuilder beside = new StringBuilder();
+        also.forEach(longer -> beside.append(beside.length() == 0 ? "" : ",").append(word(longer)).append(":0"));
         return VERSION + " id=" + id + " name=" + word(name) + " host=" + word(HOST) + " dialect=" + word(dialect) + " epoch=" + epoch + " phase=" + phase
                 + " every=" + nextEvery + " renews=" + renewals(nextEvery) + " ttl=" + longestTtl
                 + " leases=" + (held.length() == 0 ? "-" : held)
                 + " behind=" + (behind.get() == null ? "-" : behind.get()) + " ahead=-" // a guard needs no bound ahead
-                + " probe=" + word(probe) + " since=" + since + " leaving=- seen=";
+                + " probe=" + word(probe) + " also=" + beside + " oldest=" + (taken.isEmpty() ? 0 : taken.firstKey()) + " except=" + except
+                + " since=" + since + " leaving=- seen=";
     }
 
     /**
@@ -486,7 +586,7 @@ public final class DualMember implements AutoCloseable {
             good = words[i + 1].startsWith(RECORD[i] + "=");
             values[i] = good ? words[i + 1].substring(RECORD[i].length() + 1) : null;
         }
-        if (!good || !values[1].matches("observe|dual|sealed|modern|clean")) {
+        if (!good || !values[1].matches("observe|dual|sealed|modern|clean") || !values[RECORD_FROM].matches("-|[1-9][0-9]*/.*")) {
             synchronized (this) {
                 why = "the record " + recordKey() + " has a form that this class does not know; it may be of another version";
             }
@@ -529,11 +629,19 @@ public final class DualMember implements AutoCloseable {
 
     /** The namespace as it stands in the names of the registry's keys. */
     private String inName() {
+        return inName(namespace);
+    }
+
+    private static String inName(String namespace) {
         return namespace.replace("%", "%25").replace(":", "%3A").replace("{", "%7B").replace("}", "%7D");
     }
 
     private String recordKey() {
-        return "gsl:phase:" + inName();
+        return recordKey(namespace);
+    }
+
+    private static String recordKey(String namespace) {
+        return "gsl:phase:" + inName(namespace);
     }
 
     private String rosterKey() {
@@ -574,6 +682,15 @@ public final class DualMember implements AutoCloseable {
     private static String word(String text) {
         try {
             return URLEncoder.encode(text, "UTF-8").replace("*", "%2A").replace("%7E", "~");
+        } catch (UnsupportedEncodingException never) {
+            throw new AssertionError(never);
+        }
+    }
+
+    /** The text of which {@link #word} made a word. */
+    private static String plain(String word) {
+        try {
+            return URLDecoder.decode(word, "UTF-8");
         } catch (UnsupportedEncodingException never) {
             throw new AssertionError(never);
         }

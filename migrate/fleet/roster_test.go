@@ -48,6 +48,33 @@ func TestRollCallCostsTheSameWithManyKeys(t *testing.T) {
 	}
 }
 
+// TestSlowSurveyFindsLiveMembersAlive: while the slices of a SCAN take longer
+// than a member may be silent, it beats, and the roster is read after them.
+func TestSlowSurveyFindsLiveMembersAlive(t *testing.T) {
+	const keys, slice = 10000, 1500 * time.Millisecond
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Dual)
+		for i := range keys {
+			_ = f.w.Mini.Set(fmt.Sprintf("stock:%d", i), "x")
+		}
+		wire := f.w.Wire(redistest.Rule{Times: -1, Do: redistest.CutBefore, When: func(c redistest.Command) bool {
+			if c.Is("SCAN") {
+				time.Sleep(slice)
+			}
+			return false
+		}})
+		began := f.w.ServerNow()
+		r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
+		if err != nil || !r.Moved {
+			t.Fatalf("%v: closed by %q", err, rules(r.Gate))
+		}
+		if took := f.w.ServerNow().Sub(began); took <= record.BeatsMissed*beatEvery+time.Second {
+			t.Errorf("the survey took %v, in which no member can vanish", took)
+		}
+	})
+}
+
 // TestServerKnowsALeaseBeforeItIsTaken in the member's own field, and in the
 // record, which outlives the roster.
 func TestServerKnowsALeaseBeforeItIsTaken(t *testing.T) {

@@ -55,12 +55,13 @@ func TestSlowSurveyFindsLiveMembersAlive(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
-		wire := f.w.Wire(redistest.Rule{Times: -1, Do: redistest.CutBefore, When: func(c redistest.Command) bool {
-			if c.Is("SCAN") {
-				time.Sleep(scan)
-			}
-			return false
-		}})
+		gate := redistest.NewGate()
+		wire := f.w.Wire(redistest.Rule{Command: "SCAN", Do: redistest.HoldRequest(gate)})
+		go func() {
+			<-gate.Reached()
+			f.w.Pass(scan)
+			gate.Open()
+		}()
 		began := f.w.ServerNow()
 		r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true, Timeout: 2 * scan}))
 		if err != nil || !r.Moved {

@@ -33,9 +33,7 @@ func TestJavaTakesOverFromADeadJar(t *testing.T) {
 	if err := j.Release(background); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.keys("*stock:42*"); n != 0 {
-		t.Errorf("%d keys are left", n)
-	}
+	w.freed("stock:42") // Java has met an old client's stamp, so its release leaves the key to old clients for a moment
 }
 
 // TestJavaTakesNoPastStampOverAtItsFirstLook where it does not know how far the

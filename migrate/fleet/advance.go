@@ -253,12 +253,29 @@ func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
 			return forgotten(dead[:i], d.refused(fmt.Errorf("forgetting member %s: %w", m.ID, err)))
 		}
 		if n != 1 {
+			gone, err := d.unseated(ctx, m.ID)
+			if err != nil {
+				return forgotten(dead[:i], d.refused(fmt.Errorf("looking whether member %s is gone: %w", m.ID, err)))
+			}
+			if gone {
+				r.note("member %s is gone already: another operator forgot it, or it said goodbye", m.who())
+				continue
+			}
 			return forgotten(dead[:i], fmt.Errorf("migrate: member %s is alive after all: it has beaten while it was to be forgotten; the record was not changed", m.ID))
 		}
 		r.note("member %s is forgotten", m.who())
 		said = append(said, m.who())
 	}
 	return nil
+}
+
+// unseated reports that a member has no field in the roster any more.
+func (d *desk) unseated(ctx context.Context, id string) (bool, error) {
+	_, err := redis.String(d.mux.Do(ctx, "HGET", record.RosterKey(d.opts.Namespace), id))
+	if errors.Is(err, redis.ErrNil) {
+		return true, nil
+	}
+	return false, err
 }
 
 // wouldForget lists those whom the same call would forget with --go.

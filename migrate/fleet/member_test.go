@@ -377,6 +377,19 @@ func TestWhoBeatsWhileHeIsForgottenIsNot(t *testing.T) {
 	})
 }
 
+// TestTwoOperatorsMayForgetTheSameMember: the second one's step is taken all the
+// same.
+func TestTwoOperatorsMayForgetTheSameMember(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		_, r, err := f.forgetting(func(m *migrate.Member) string { return m.ID() }, func(m *migrate.Member) {
+			f.w.Mini.HDel(record.RosterKey(""), m.ID())
+		})
+		if err != nil || !r.Moved || !strings.Contains(strings.Join(r.Notes, "\n"), "is gone already") {
+			t.Errorf("%v: %+v", err, r)
+		}
+	})
+}
+
 func TestWhoForgotAndDidNotMoveIsToldWhomHeForgot(t *testing.T) {
 	key := func(*migrate.Member) string { return record.Key("") }
 	inBubble(t, func(f *fleet) {

@@ -25,10 +25,20 @@ func jedisLoop(ctx context.Context, t *testing.T, pool *redis.Pool, key, name st
 	c := pool.Get()
 	defer c.Close()
 	if name != "" {
-		if _, err := c.Do("CLIENT", "SETNAME", name); err != nil {
+		if err := setName(c, name); err != nil {
 			t.Error(err)
 		}
 	}
+	jedisLoopOn(ctx, t, c, key, hold)
+}
+
+func setName(c redis.Conn, name string) error {
+	_, err := c.Do("CLIENT", "SETNAME", name)
+	return err
+}
+
+// jedisLoopOn is jedisLoop on a connection of the caller's.
+func jedisLoopOn(ctx context.Context, t *testing.T, c redis.Conn, key string, hold time.Duration) {
 	pause := func(d time.Duration) bool {
 		select {
 		case <-ctx.Done():
@@ -73,9 +83,16 @@ func besideUntil(ctx context.Context, t *testing.T, s *redistest.Server, pool *r
 	work := s.Pool()
 	defer work.Close()
 	ended := make(chan struct{})
+	// Both have their names before the watch begins: the watch asks CLIENT LIST
+	// now and then, and its last answer may come before a name that is set late.
 	for i := range 2 {
+		c := work.Get()
+		if err := setName(c, fmt.Sprint("client-", i)); err != nil {
+			t.Fatal(err)
+		}
 		go func() {
-			jedisLoop(ctx, t, work, "lock:stock", fmt.Sprint("client-", i), 30*time.Millisecond)
+			defer c.Close()
+			jedisLoopOn(ctx, t, c, "lock:stock", 30*time.Millisecond)
 			ended <- struct{}{}
 		}()
 	}

@@ -185,6 +185,7 @@ func (h *hardened) settles(took int64) bool {
 // that all who judged the value before ours have written, and looks again. The attempt is decided:
 // only the end of ctx cuts it short, and then the grant is undone.
 func (h *hardened) settle(ctx context.Context, g *grant) error {
+	ctx = lock.Decided(ctx)
 	select {
 	case <-h.clock.After(h.cfg.Terms.Settle()):
 	case <-ctx.Done():

@@ -60,6 +60,46 @@ func TestAnEndedContextInTheSettleIsUndone(t *testing.T) {
 	r.wantLeft("")
 }
 
+// TestATakeoverSettlesBeyondTheEndOfTheWait: the key was taken in time.
+func TestATakeoverSettlesBeyondTheEndOfTheWait(t *testing.T) {
+	r := newRig(t, jedis())
+	r.set("k", r.stamp(-time.Minute))
+	tries := &noting{Backend: r.b}
+	client, err := lock.New(tries, lock.Config{TTL: ttl, Wait: time.Millisecond, Clock: r.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		lease *lock.Lease
+		err   error
+	}
+	asked := r.clock.AskedTimes(r.clock.Asked() + 1)
+	done := make(chan result, 1)
+	go func() { l, err := client.Acquire(bg, "k"); done <- result{l, err} }()
+	<-asked
+	<-tries.ctx.Done() // the wait is over, in real time, and the settle is not
+	r.w.Pass(r.b.Terms().Settle())
+	if got := <-done; got.err != nil {
+		t.Error(got.err)
+	} else if err := got.lease.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := client.Close(bg); err != nil {
+		t.Error(err)
+	}
+}
+
+// noting is a backend that remembers the context of the last attempt.
+type noting struct {
+	lock.Backend
+	ctx context.Context
+}
+
+func (b *noting) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	b.ctx = ctx
+	return b.Backend.Try(ctx, key, ttl)
+}
+
 func TestAnOrdinaryAcquisitionSettlesOnlyOnRequest(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.PageNil(), SettleAlways: always})

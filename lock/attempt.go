@@ -35,6 +35,7 @@ type attempt struct {
 	late     int           // how many grants came when trust in them was over
 	found    bool          // the store has said that the key is held
 	trouble  error         // of the last attempt whose context had not ended, nil: it found the key held
+	cut      bool          // the wait ended before the store answered the last attempt
 }
 
 func (a *attempt) run(ctx context.Context) (*Lease, error) {
@@ -162,7 +163,9 @@ func (a *attempt) asks() stamp {
 // tried notes what came of an attempt.
 func (a *attempt) tried(ctx context.Context, err error) {
 	a.tries++
-	a.last = err
+	if !a.cut || a.last == nil { // what was not answered hides no answer
+		a.last = err
+	}
 	switch {
 	case errors.Is(err, ErrHeld):
 		a.found, a.trouble = true, nil
@@ -195,6 +198,8 @@ func (a *attempt) hopeless(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return a.contextEnded(ctx)
+	case a.cut:
+		return a.waitEnded()
 	case a.once, errors.Is(err, ErrNoRetry), !goesOn:
 		return fmt.Errorf("key %q: %w", a.key, err)
 	case passes && a.client.cfg.Wait == 0 && !a.core.answered.Load() && a.silentFor() >= firstAnswer:
@@ -276,7 +281,12 @@ func (a *attempt) stayQuiet(ctx context.Context) error {
 
 // try makes one attempt at the store. A grant that may or may not exist is undone in the background.
 func (a *attempt) try(ctx context.Context) (Grant, error) {
-	grant, err := a.ask(a.core.call(ctx))
+	call, free := a.bound(ctx)
+	grant, err := a.ask(call)
+	a.cut = err != nil && !errors.Is(err, ErrHeld) && cut(call, ctx)
+	if free != nil {
+		free()
+	}
 	if err == nil {
 		a.place = nil
 		return grant, nil
@@ -308,7 +318,11 @@ func (a *attempt) enter(ctx context.Context, err error) (entered bool) {
 
 // stand takes a place in the store's queue.
 func (a *attempt) stand(ctx context.Context) bool {
-	place, err := a.core.queuer.Enter(a.core.call(ctx), a.key)
+	call, free := a.bound(ctx)
+	place, err := a.core.queuer.Enter(call, a.key)
+	if free != nil {
+		free()
+	}
 	if err != nil {
 		return false // waiting goes on without a place; the next attempt will tell of the trouble
 	}

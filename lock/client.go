@@ -35,6 +35,7 @@ type core struct {
 	hooks   teller   // of all Clients
 	refused sparing  // lines about renewals that failed
 	stuck   sparing  // lines about keys that could not be given back
+	undos   undos
 
 	waker  Waker         // nil: poll
 	pacer  Pacer         // nil: our own pace
@@ -149,7 +150,9 @@ func (c *Client) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 	return c.acquire(ctx, key, true)
 }
 
-// Acquire takes key, waiting for it at most [Config.Wait], which it may exceed by one attempt. The
+// Acquire takes key, waiting for it at most [Config.Wait]. A store that does not answer is left a tenth of a
+// second later, and what may have been sent to it is undone in the background; only an attempt that has
+// taken the key and waits out what its Backend has to ends later than that (see [Decided]). The
 // context bounds the wait only: the lease lives on when it ends, until it is released. If the context has
 // ended when the store grants the key, the grant is undone and Acquire returns the context's cause.
 //
@@ -314,9 +317,7 @@ func (k *core) finish() {
 	k.watches.workers.close()
 	k.janitor.close()
 	k.die()
-	if n := k.stuck.rest(); n > 0 {
-		k.hooks.log.Warn("more keys could not be given back; they free themselves", "keys", n)
-	}
+	k.giveUp()
 	if closer, ok := k.backend.(io.Closer); ok {
 		k.failed = closer.Close()
 	}

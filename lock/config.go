@@ -28,8 +28,8 @@ type Config struct {
 	RetryEvery time.Duration
 
 	// Wait is how long Acquire waits for a key that another holds, and for a store that is in trouble which
-	// may pass. Zero: until its context ends, but 10 s for a store that has never answered this Client.
-	// Negative: it tries once.
+	// may pass. An answer is awaited for a tenth of a second longer. Zero: until its context ends, but 10 s
+	// for a store that has never answered this Client. Negative: it tries once.
 	Wait time.Duration
 
 	// LongestHold is how long a lease is renewed at most, counted from its acquisition. It then ends by

@@ -24,12 +24,16 @@ func (a *attempt) arm(ctx context.Context, err error) (free bool) {
 	case <-wake: // left over from the watch before this one
 	default:
 	}
-	cancel, free, err := a.await(a.core.call(ctx), func() {
+	call, done := a.bound(ctx)
+	cancel, free, err := a.await(call, func() {
 		select {
 		case wake <- struct{}{}:
 		default:
 		}
 	})
+	if done != nil {
+		done()
+	}
 	switch {
 	case err == nil:
 		a.cancel = cancel

@@ -367,6 +367,25 @@ func TestAnEndedContextInASettleIsUndone(t *testing.T) {
 	}
 }
 
+// TestASettleOutlastsTheWaitOfTheAcquire: the key was taken in time.
+func TestASettleOutlastsTheWaitOfTheAcquire(t *testing.T) {
+	each(t, withGuard, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p, func(c *migrate.Config) { c.SettleAlways = true })
+		client, err := lock.New(b, lock.Config{TTL: ttl, Wait: time.Millisecond})
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer client.Close(background)
+		l, err := client.Acquire(background, "k")
+		if err != nil {
+			r.Fatal(err)
+		}
+		if err := l.Release(); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
 func TestOrMineClientsAreSettledForAfterEveryAcquisitionButNotOnATombstone(t *testing.T) {
 	each(t, withGuard, func(r *rig, p migrate.Phase) {
 		b := r.bridge(p, speaks(dialect.JedisUUID()), func(c *migrate.Config) { c.Terms.Gap = 3 * time.Second })

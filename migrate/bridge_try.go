@@ -205,6 +205,7 @@ func (b *Bridge) settles(g *bridgeGrant, took int64) bool {
 // settle waits for longer than an old client can be between its clock reading and its GETSET, and looks
 // again. The attempt is decided: only the end of ctx cuts it short, and then the grant is undone.
 func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
+	ctx = lock.Decided(ctx)
 	select {
 	case <-b.clock.After(b.terms.Settle()):
 	case <-ctx.Done():

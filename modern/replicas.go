@@ -7,11 +7,12 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // replicated waits until enough replicas have what was written so far.
 func (b *Backend) replicated(ctx context.Context, g *grant) error {
-	n, err := b.rounds.join(ctx, b.replicas)
+	n, err := b.rounds.join(lock.Decided(ctx), b.replicas)
 	switch {
 	case err != nil:
 		return trouble("wait for the replicas of", g.key, err)

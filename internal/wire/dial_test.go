@@ -94,13 +94,13 @@ func TestHungDialsSlowTheNextOnesDown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		hang, pool := make(chan struct{}), w.Pool()
 		late := newStub()
-		var dials int
-		var healthy bool
+		var dials atomic.Int64
+		var healthy atomic.Bool
 		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
-			if healthy {
+			if healthy.Load() {
 				return pool.DialContext(bg)
 			}
-			if dials++; dials == 1 {
+			if dials.Add(1) == 1 {
 				<-hang
 				return late, nil
 			}
@@ -122,10 +122,10 @@ func TestHungDialsSlowTheNextOnesDown(t *testing.T) {
 			}
 			notSent(t, err, nil)
 		}
-		if n := int(time.Hour / longestWait); dials < n-10 || dials > n+10 {
-			t.Errorf("%d dials in an hour, want about %d", dials, n)
+		if n, did := int(time.Hour/longestWait), int(dials.Load()); did < n-10 || did > n+10 {
+			t.Errorf("%d dials in an hour, want about %d", did, n)
 		}
-		healthy = true
+		healthy.Store(true)
 		time.Sleep(longestWait)
 		works(t, m)
 		close(hang)
@@ -142,9 +142,10 @@ func TestOtherDialsThatHangLockNoCommandOut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		hang, pool := make(chan struct{}), w.Pool()
 		defer close(hang)
-		hangs := true
+		var hangs atomic.Bool
+		hangs.Store(true)
 		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			if hangs {
+			if hangs.Load() {
 				<-hang
 			}
 			return pool.DialContext(ctx)
@@ -152,7 +153,7 @@ func TestOtherDialsThatHangLockNoCommandOut(t *testing.T) {
 		for range 2 * fewHung {
 			_, _ = m.open(bg, &m.asides, nil)
 		}
-		hangs = false
+		hangs.Store(false)
 		works(t, m)
 	})
 }

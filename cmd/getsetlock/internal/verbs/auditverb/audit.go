@@ -68,6 +68,7 @@ type auditFlags struct {
 	lease    time.Duration
 	greatest time.Duration
 	gap      time.Duration
+	idle     time.Duration
 	own      bool
 	checked  bool
 	record   string
@@ -96,7 +97,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.complete(cmd); err != nil {
+			if err := f.complete(e, cmd); err != nil {
 				return err
 			}
 			return f.run(e, cmd.Context())
@@ -112,6 +113,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 	out.PositiveVar(flags, &f.lease, "lease", 0, "what the old clients add to their clocks, or the least of it (default: guessed)")
 	out.PositiveVar(flags, &f.greatest, "greatest", 0, "the greatest lease of any old client (default: --lease)")
 	out.ClaimVar(flags, &f.gap, "gap", "the longest an attempt of an old client takes, pauses included (default: unknown)")
+	out.PositiveVar(flags, &f.idle, "idle", 0, "claim: the longest pause between two attempts of one old client, 24h for a job that runs each night; a watch as long measures behind and ahead (default $"+out.EnvIdle+", else unknown)")
 	flags.BoolVar(&f.own, "own-connections", false, "claim: each old client has a connection of its own and waits for replies; narrows the offsets of steady clocks")
 	flags.BoolVar(&f.checked, "lease-checked", false, "claim: --lease was looked up again, although what is written looks like a smaller one")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
@@ -124,9 +126,9 @@ func NewAudit(e *out.Env) *cobra.Command {
 }
 
 // complete checks what the flags say together.
-func (f *auditFlags) complete(cmd *cobra.Command) error {
+func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest), f.liveOnly(given)); err != nil {
+	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest), f.liveOnly(given), out.IdleOfEnvironment(e, &f.idle)); err != nil {
 		return err
 	}
 	f.spanned = given("for")
@@ -294,7 +296,7 @@ func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error
 
 // config is what both a watch and a replay are asked with.
 func (f *auditFlags) config(e *out.Env) audit.Config {
-	return audit.Config{Config: census.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap, OwnConnections: f.own, LeaseChecked: f.checked}, Timeout: e.Timeout}
+	return audit.Config{Config: census.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap, Idle: f.idle, OwnConnections: f.own, LeaseChecked: f.checked}, Timeout: e.Timeout}
 }
 
 func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
@@ -464,6 +466,9 @@ func (f *auditFlags) commandLine() []string {
 	}
 	if gap, claimed := dialect.Claimed(f.gap); claimed {
 		add("gap", gap.String())
+	}
+	if f.idle > 0 {
+		add("idle", f.idle.String())
 	}
 	return words
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
@@ -54,6 +55,32 @@ func TestAReplayOfARecordComesToTheSameAnswer(t *testing.T) {
 	}
 	if skewed := s.Run("skew", "--trace", file, "--lease", "10s", "--spread", "7300ms"); skewed.Code != 1 || !strings.Contains(skewed.Out, "YES") {
 		t.Errorf("skew --trace: code %d %s%s", skewed.Code, skewed.Out, skewed.Errors)
+	}
+}
+
+// TestAuditTakesIdleFromFlagOrEnvironment as migrate status does. The flag wins.
+func TestAuditTakesIdleFromFlagOrEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		environment string
+		args        []string
+		idle        json.Number // "": null
+	}{
+		{"", nil, ""},
+		{"", []string{"--idle", "25h"}, "90000000"},
+		{"2h", nil, "7200000"},
+		{"2h", []string{"--idle", "25h"}, "90000000"},
+	} {
+		s := clitest.NewStage(t)
+		s.Vars = map[string]string{out.EnvIdle: c.environment}
+		doc := clitest.DocumentOf[AuditDocument](t, s.Run(append([]string{"audit", "--demo", "--json"}, c.args...)...))
+		if got := doc.Server.Idle; (got == nil) != (c.idle == "") || got != nil && *got != c.idle {
+			t.Errorf("environment %q, %v: %v", c.environment, c.args, got)
+		}
+	}
+	s := clitest.NewStage(t)
+	s.Vars = map[string]string{out.EnvIdle: "nightly"}
+	if got := s.Run("audit", "--demo"); got.Code != out.CodeUse || !strings.Contains(got.Errors, out.EnvIdle) {
+		t.Errorf("code %d: %s", got.Code, got.Errors)
 	}
 }
 

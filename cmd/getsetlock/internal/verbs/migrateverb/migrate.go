@@ -158,9 +158,17 @@ func phaseNames() []string {
 func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	steps := []string{"init", "advance", "back", "clean", "sweep", "merge"}
 	moves := []string{"advance", "back"}
-	for flag, verbs := range map[string][]string{"go": steps, "to": moves, "forget": steps, "wait": steps, "refused": {"status", "plan", "clean"}, "watch": {"status"}, "monitor": {"status"}, "forget-evidence": {"status"}, "own-connections": {"status"}} {
-		if cmd.Flags().Changed(flag) && !slices.Contains(verbs, verb) {
-			return out.WrongUse("--%s is for %s", flag, strings.Join(verbs, ", "))
+	status := []string{"status"}
+	// Of two wrong flags the first of this list is named, at every run.
+	for _, of := range []struct {
+		flag  string
+		verbs []string
+	}{
+		{"go", steps}, {"to", moves}, {"forget", steps}, {"wait", steps}, {"refused", []string{"status", "plan", "clean"}},
+		{"watch", status}, {"monitor", status}, {"forget-evidence", status}, {"own-connections", status},
+	} {
+		if cmd.Flags().Changed(of.flag) && !slices.Contains(of.verbs, verb) {
+			return out.WrongUse("--%s is for %s", of.flag, strings.Join(of.verbs, ", "))
 		}
 	}
 	switch {

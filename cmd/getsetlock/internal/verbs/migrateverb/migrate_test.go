@@ -182,6 +182,17 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 	}
 }
 
+// TestOfTwoWrongFlagsTheSameIsNamedEachTime: scripts compare what is printed.
+func TestOfTwoWrongFlagsTheSameIsNamedEachTime(t *testing.T) {
+	tr := newTroupe(t)
+	for range 20 {
+		s := tr.Run("migrate", "log", "--own-connections", "--monitor", "--watch", "--go")
+		if s.Code != out.CodeUse || !strings.Contains(s.Errors, "--go is for init") {
+			t.Fatalf("%d %s", s.Code, s.Errors)
+		}
+	}
+}
+
 func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 	tr := newTroupe(t)
 	for _, c := range []struct {

@@ -1,0 +1,68 @@
+//go:build real
+
+package migrate_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// TestLeasesThatEndByThemselvesAreForgotten: nobody releases them, and nothing
+// of them stays in the process. What is remembered of keys is bounded, and full
+// after the first round.
+func TestLeasesThatEndByThemselvesAreForgotten(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	backends := map[string]*migrate.Bridge{}
+	for _, p := range migrate.Phases() {
+		b, err := migrate.New(s.Pool(), migrate.Config{
+			Phases: migrate.Fixed(p), Dialect: dialect.Jedis(), Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Wake: lock.WakeOn,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		backends[p.String()] = b
+	}
+	memory := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for name, b := range backends {
+		c, err := lock.New(b, lock.Config{TTL: 2 * time.Second, RenewEvery: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds := 0
+		round := func(n int) {
+			rounds++
+			var last *lock.Lease
+			for i := range n {
+				if last, err = c.Acquire(t.Context(), fmt.Sprint(name, rounds, "-", i)); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+			<-last.Done()
+			<-time.After(time.Second) // the keys end a little later than trust
+		}
+		const leases = 5000
+		round(leases)
+		before := memory() // tables have grown to what the next round needs
+		round(leases)
+		each := (memory() - before) / leases
+		t.Logf("%s: %d bytes a lease", name, each)
+		if each > 100 {
+			t.Errorf("%s: %d bytes are kept for each lease that ended by itself", name, each)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -4,6 +4,8 @@ package interop
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,10 +137,14 @@ func besideSealed(t *testing.T, ctx context.Context, j skewed) {
 		// The first of them may have been asked before the tombstone stood.
 		must[int](t)(l.Refused(ctx, 4+must[int](t)(l.Refused(ctx, 0))))
 	}
+	tombed := time.Now().UnixMicro() // every attempt that had read the dead stamp has ended
 	f.awaitOurs(t, ctx, 200, 20_000)
 	s := f.stop(t, ctx)
 	s.check(t)
 	s.checkSealed(t)
+	if late := s.struck(tombed); len(late) > 0 {
+		t.Errorf("beside a tombstone that stood at %d: %q", tombed, late)
+	}
 	s.log(t, "sealed")
 	f.endSealed(t, ctx)
 }
@@ -168,6 +174,25 @@ func (s tally) checkSealed(t *testing.T) {
 		if waited < 3 {
 			t.Errorf("Java client %d gave up %d times beside a tombstone, not thrice", i, waited)
 		}
+	}
+}
+
+// struck names the acquisitions that a process of ours asked for since, and that were overwritten.
+func (s tally) struck(since int64) (found []string) {
+	for i, spans := range s.ours {
+		for _, span := range spans {
+			if span.overwritten && span.Asked >= since {
+				found = append(found, fmt.Sprintf("process %d of ours asked at %d, held at %d and was overwritten", i, span.Asked, span.Held))
+			}
+		}
+	}
+	return found
+}
+
+func TestLossIsFoundOnceTombstonesAreThere(t *testing.T) {
+	s := tally{ours: [][]Span{{{Asked: 5, overwritten: true}, {Asked: 7}}, {{Asked: 6}, {Asked: 8, overwritten: true}}}}
+	if all, late := s.struck(0), s.struck(6); len(all) != 2 || len(late) != 1 || !strings.Contains(late[0], "process 1 of ours asked at 8") {
+		t.Errorf("%q and %q", all, late)
 	}
 }
 

@@ -24,6 +24,8 @@ type Span struct {
 	Asked    int64 // before acquire was called
 	Held     int64 // after it had returned
 	Released int64 // before release was called: the end of what the client itself believes
+
+	overwritten bool // its release was told so; only workers say that
 }
 
 // Refusal is one acquire that came back with false, in microseconds of the JVM's wall clock.

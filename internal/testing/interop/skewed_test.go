@@ -43,7 +43,7 @@ func (j skewed) instant(micros int64) int64 { return micros - j.ahead.Microsecon
 
 func (j skewed) spans(all ...Span) []Span {
 	for i, s := range all {
-		all[i] = Span{j.instant(s.Asked), j.instant(s.Held), j.instant(s.Released)}
+		all[i] = Span{Asked: j.instant(s.Asked), Held: j.instant(s.Held), Released: j.instant(s.Released)}
 	}
 	return all
 }

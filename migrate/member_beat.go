@@ -305,7 +305,7 @@ func (m *Member) unread(err error) error {
 // refused names what was tried, and the rights that are missing.
 func (m *Member) refused(what, key string, err error) error {
 	if wire.IsNoPerm(err) {
-		return fmt.Errorf("could not %s %s: the server's user needs GET, SET, DEL, HGET, HSET, HDEL, HSCAN, TIME, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", what, key, err)
+		return fmt.Errorf("could not %s %s: the server's user needs GET, SET, DEL, PEXPIRE, HGET, HSET, HSETNX, HEXISTS, HDEL, HSCAN, HINCRBY, TIME, EVAL and EVALSHA on the keys gsl:* and {gsl:*, and what the locks need on theirs: %w", what, key, err)
 	}
 	return fmt.Errorf("could not %s %s: %w", what, key, err)
 }

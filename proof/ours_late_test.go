@@ -153,6 +153,8 @@ func (o *ours) forgets() {
 	if o.at == nil || o.lease == nil {
 		return
 	}
+	o.stage.deafen(true)
+	defer o.stage.deafen(false)
 	o.at.runs <- false
 	o.at.hears <- nil
 	o.at = nil

@@ -36,6 +36,7 @@ type stage struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	dead  bool
+	deaf  bool   // what the client says meanwhile is lost, and its connection with it
 	token string // of the attempt or grant of which the model knows
 }
 
@@ -145,6 +146,9 @@ func (s *stage) listen(client net.Conn, commands chan<- *call, raws chan<- []byt
 
 // pass does with one command what the schedule says; false ends the connection.
 func (s *stage) pass(c *call, raw []byte, client, server net.Conn, replies *bufio.Reader) bool {
+	if s.loses(c.cmd) {
+		return false
+	}
 	scheduled := !background(c.cmd) && !s.late(c.cmd)
 	if scheduled {
 		select {
@@ -194,6 +198,20 @@ func (s *stage) bury() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = ""
+}
+
+// deafen loses all that the client says until it is called again: a renewal is
+// sent a second time if the first one's connection was lost.
+func (s *stage) deafen(deaf bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = deaf
+}
+
+func (s *stage) loses(cmd redistest.Command) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deaf && !background(cmd)
 }
 
 // late says that a command is none of the schedule's: about nothing of which the model knows.

@@ -15,7 +15,7 @@ import (
 // moving is a short migration: minutes of rest, few orders.
 func moving(p *Plan) {
 	p.Move()
-	p.Acquisitions, p.Rest, p.Lease = 420, 5*time.Minute, 10*time.Second
+	p.Acquisitions, p.Rest, p.Lease = 440, 5*time.Minute, 10*time.Second
 	p.Orders = p.Orders[:5] // few products, so that all of them get their tombstones
 }
 

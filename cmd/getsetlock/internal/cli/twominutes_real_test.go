@@ -187,8 +187,8 @@ func (f *twoMinutes) migrate() {
 	f.reach(map[string]int{"auto": 3})
 	f.advance("clean")
 	f.reach(map[string]int{"auto": 3})
-	members.stop()
 	f.verb(0, "migrate", "sweep", "--namespace", "stock", "--go") // the tombstones would stay for 30 days
+	members.stop()
 	for _, key := range []string{busyKey, legacy.MarkKey(busyKey)} {
 		if left, err := redis.String(f.do("GET", key)); err != redis.ErrNil {
 			f.t.Errorf("%s is left as %q, %v", key, left, err)

@@ -12,7 +12,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// moving is a short migration: minutes of rest, few orders.
+// moving is a short migration: minutes of rest, and few orders, but so many that
+// in each phase some lock is free when it is asked for.
 func moving(p *Plan) {
 	p.Move()
 	p.Acquisitions, p.Rest, p.Lease = 440, 5*time.Minute, 10*time.Second

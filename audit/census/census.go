@@ -226,7 +226,19 @@ func (c *Census) blind(o offset.Observed) {
 		}
 		return
 	}
+	if Source(source) == SourceMonitor && HoleReason(reason) == HoleReset && !c.monitored() {
+		// Another server answers, which the counters told. Where nobody has begun
+		// to watch by MONITOR that ends nothing, and it begins nothing either: keys
+		// are seen by polls alone.
+		return
+	}
 	c.source(Source(source)).blind(o, HoleReason(reason), detail)
+}
+
+// monitored reports that MONITOR was on at some time.
+func (c *Census) monitored() bool {
+	s := c.sources[SourceMonitor]
+	return s != nil && !s.from.IsZero()
 }
 
 func knownSource(s string) bool {
@@ -240,5 +252,5 @@ func knownSource(s string) bool {
 // monitoring reports that commands are being seen, so that polls need not guess.
 func (c *Census) monitoring(at time.Time) bool {
 	s := c.sources[SourceMonitor]
-	return s != nil && s.missing == "" && !s.from.IsZero() && at.After(s.off)
+	return c.monitored() && s.missing == "" && at.After(s.off)
 }

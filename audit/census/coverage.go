@@ -58,11 +58,16 @@ func (s *coverage) blind(o offset.Observed, reason HoleReason, detail string) {
 	if s.from.IsZero() {
 		s.from = o.At
 	}
-	s.off = o.At.Add(o.For)
+	until := o.At.Add(o.For)
+	if reason == HoleReset {
+		s.off = latest(s.off, until) // a longer hole that was announced goes on
+	} else {
+		s.off = until
+	}
 	if o.For == 0 {
 		return
 	}
-	s.hole(Hole{From: o.At, Until: s.off, Reason: reason, Detail: detail})
+	s.hole(Hole{From: o.At, Until: until, Reason: reason, Detail: detail})
 }
 
 // evidence cuts holes that were announced ahead at what was seen.

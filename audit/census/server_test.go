@@ -338,3 +338,40 @@ func TestLooksAllowForStepsOfTheServer(t *testing.T) {
 		}
 	}
 }
+
+// TestPollsCountAfterTheServerRestarts starts the server again while nobody
+// watches by MONITOR: never, or between two bursts. The counters tell of the
+// restart as a hole of every source.
+func TestPollsCountAfterTheServerRestarts(t *testing.T) {
+	for name, burst := range map[string]bool{"without MONITOR": false, "between two bursts": true} {
+		t.Run(name, func(t *testing.T) {
+			c, err := New(Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &film{t: t, census: c}
+			if burst {
+				f.add(reading.GapOf(SourceMonitor, at(-1000), time.Hour, HoleBudget, "until the next burst"))
+			}
+			f.serverIs(0, "one")
+			f.look(1000, "lock:42", stamp(900))
+			f.look(2000, "lock:42", "")
+			for _, s := range []Source{SourceStats, SourceMonitor} {
+				f.add(reading.GapOf(s, at(2000), time.Second, HoleReset, "it was started anew"))
+			}
+			f.serverIs(3000, "two")
+			f.look(3100, "lock:42", "")
+			f.look(9000, "lock:42", stamp(8900))
+			e := f.result().Evidence
+			if e.LastWrite == nil || !e.LastWrite.At.Equal(at(9000)) {
+				t.Errorf("the last write is %+v", e.LastWrite)
+			}
+			if e.LongestPause.Value != 8*time.Second {
+				t.Errorf("the longest pause is %v", e.LongestPause.Value)
+			}
+			if m := e.Covered(SourceMonitor); !burst && m.Missing == "" {
+				t.Errorf("nobody asked for MONITOR: %+v", m)
+			}
+		})
+	}
+}

@@ -226,7 +226,7 @@ func (m *machine) lowest(s *state, leases bool) model.Phase {
 			continue
 		}
 		low = min(low, c.member)
-		if leases && c.pc != ourIdle && c.away == awayNot {
+		if leases && c.pc != ourIdle && c.away != awayBefore {
 			low = min(low, c.phase)
 		}
 	}

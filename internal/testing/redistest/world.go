@@ -54,6 +54,28 @@ func New(t testing.TB) *World {
 	return w
 }
 
+// Timely is an embedded server without a world, for other processes too. Keys end by the machine's clock, a few
+// milliseconds late.
+func Timely(t testing.TB) *miniredis.Miniredis {
+	t.Helper()
+	m := miniredis.RunT(t)
+	ticker := time.NewTicker(2 * time.Millisecond)
+	ended := make(chan struct{})
+	t.Cleanup(func() { ticker.Stop(); close(ended) })
+	go func() {
+		for last := time.Now(); ; {
+			select {
+			case now := <-ticker.C:
+				m.FastForward(now.Sub(last))
+				last = now
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return m
+}
+
 // end closes the server behind its last client: its INFO reads without a lock what Close writes.
 func (w *World) end() {
 	if s := w.Mini.Server(); s != nil {

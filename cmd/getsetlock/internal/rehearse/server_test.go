@@ -12,12 +12,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// listening is a server that knows nothing of bubbles, with a key of somebody else's on it.
+// listening is a server that knows nothing of bubbles, with a key of somebody else's on it. Its keys end by the
+// machine's clock, which they don't on a bare embedded server: a key that was left to old clients for a moment
+// would be left for good.
 func listening(t *testing.T) (*miniredis.Miniredis, Server) {
 	t.Helper()
-	m := miniredis.RunT(t)
+	m := redistest.Timely(t)
 	m.Set("somebody's", "own")
 	address := m.Addr()
 	return m, Server{Name: "redis://test", Dial: func(ctx context.Context) (redis.Conn, error) {

@@ -13,9 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 func TestRehearse(t *testing.T) {
@@ -164,7 +163,7 @@ func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) clitest.Spoke
 }
 
 func rehearseOnServer(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {
-	m := miniredis.RunT(t)
+	m := redistest.Timely(t)
 	m.Set("somebody's", "own")
 	s := run(t, "--redis", "redis://"+m.Addr(), "--acquisitions", "40", "--crashes", "0", "--job", "1ms", "--json")
 	var v map[string]any

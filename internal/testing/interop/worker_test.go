@@ -104,12 +104,12 @@ func work(told string) error {
 		}
 		if to.DeadStamp && overwritten(err) && span.Released != 0 && losses == 0 {
 			losses++
-			span.overwritten = true
+			span.Overwritten = true
 			fmt.Fprintln(os.Stderr, err)
 		} else if err != nil {
 			return err
 		}
-		fmt.Println(span.Asked, span.Held, span.Released, span.overwritten)
+		fmt.Println(span.Asked, span.Held, span.Released, span.Overwritten)
 	}
 }
 

@@ -193,7 +193,7 @@ func startWorker(t *testing.T, to task) *worker {
 func (w *worker) read(stdout io.Reader) {
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		var s Span
-		if _, err := fmt.Sscan(lines.Text(), &s.Asked, &s.Held, &s.Released, &s.overwritten); err != nil {
+		if _, err := fmt.Sscan(lines.Text(), &s.Asked, &s.Held, &s.Released, &s.Overwritten); err != nil {
 			w.err = err
 			break
 		}

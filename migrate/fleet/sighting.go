@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -193,6 +194,8 @@ func (s Sighting) with(before Sighting) Sighting {
 	s.Pause = greater(s.Pause, before.Pause)
 	s.clocksWith(before)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
+	s.Alarm = later(s.Alarm, before.Alarm)
+	s.cut()
 	s.DoubleGrants = max(s.DoubleGrants, before.DoubleGrants)
 	s.GetsetFirst = append(slices.Clone(s.GetsetFirst), before.GetsetFirst...)
 	s.Mixed = append(slices.Clone(s.Mixed), before.Mixed...)
@@ -207,6 +210,21 @@ func (s Sighting) with(before Sighting) Sighting {
 	}
 	s.bound()
 	return s
+}
+
+// cut ends a window at the last act within it, which another watcher may have
+// seen.
+func (s *Sighting) cut() {
+	last := later(s.LastWrite, s.LastFailed)
+	if last == nil {
+		return
+	}
+	s.Quiet = maps.Clone(s.Quiet)
+	for w, quiet := range s.Quiet {
+		if since := s.until(w).Sub(last.At); since >= 0 {
+			s.Quiet[w] = min(quiet, since)
+		}
+	}
 }
 
 // bound keeps the digest small: of the keys the latest, of names the first.

@@ -367,6 +367,9 @@ func sighted(observer string, r *audit.Result) Sighting {
 		// In a form that nobody named. It is shown, since it cuts the window.
 		s.LastFailed = call
 	}
+	if e.Stats != nil {
+		s.LastCalled = e.Stats.LastMoved
+	}
 	s.seeQuiet(e)
 	s.seeClocks(e)
 	if e.Spread.Sound() {

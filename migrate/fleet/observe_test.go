@@ -392,6 +392,14 @@ func TestAlarmIsKeptWhileNobodyReadsTheRecord(t *testing.T) {
 	})
 }
 
+// TestSightingKeepsTheLastCountedCall, the latest of all watchers'.
+func TestSightingKeepsTheLastCountedCall(t *testing.T) {
+	s := sighted("o", watched(judged, judged, func(e *census.Evidence) { e.Stats.LastMoved = judged }))
+	if got := (Sighting{Format: sightingFormat}).with(s); s.LastCalled != judged || got.LastCalled != judged {
+		t.Errorf("%v, then %v", s.LastCalled, got.LastCalled)
+	}
+}
+
 // A watch goes by what the record has as claimed, so that clocks can be measured.
 func TestWatchGoesByTheClaimsOfTheRecord(t *testing.T) {
 	claimed := func(d time.Duration) migrate.Known { return migrate.Known{Time: d, Source: migrate.Claimed} }

@@ -96,6 +96,9 @@ type Sighting struct {
 
 	LastWrite  *Touch `json:"last_write,omitempty"`
 	LastFailed *Touch `json:"last_failed,omitempty"`
+	// LastCalled is the reading of the server's counts that showed the latest SETNX
+	// or GETSET. Counts name no key and no client. Zero where none was counted.
+	LastCalled time.Time `json:"last_called,omitzero"`
 	// Alarm is the last act of an old client after the fleet went to Clean, where
 	// nothing but a tombstone keeps it out.
 	Alarm *Touch       `json:"alarm,omitempty"`
@@ -194,6 +197,9 @@ func (s Sighting) with(before Sighting) Sighting {
 	s.Pause = greater(s.Pause, before.Pause)
 	s.clocksWith(before)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
+	if before.LastCalled.After(s.LastCalled) {
+		s.LastCalled = before.LastCalled
+	}
 	s.Alarm = later(s.Alarm, before.Alarm)
 	s.cut()
 	s.DoubleGrants = max(s.DoubleGrants, before.DoubleGrants)

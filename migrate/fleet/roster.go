@@ -133,7 +133,7 @@ func (d *desk) awaitAhead(ctx context.Context, f *facts) (*facts, error) {
 	}
 	began := d.clock.Moment()
 	for slices.ContainsFunc(f.members(), unclear) && d.clock.Since(began) < d.opts.Wait {
-		d.progress("a heartbeat lies in the future; whether it moves is looked for")
+		d.progress("a heartbeat lies in the future; whether it moves is looked for", began)
 		select {
 		case <-d.clock.After(lookEvery):
 		case <-ctx.Done():
@@ -145,12 +145,6 @@ func (d *desk) awaitAhead(ctx context.Context, f *facts) (*facts, error) {
 		}
 	}
 	return f, nil
-}
-
-func (d *desk) progress(what string) {
-	if d.opts.Progress != nil {
-		d.opts.Progress(what)
-	}
 }
 
 func (d *desk) forgets(id string) bool {

@@ -53,22 +53,26 @@ func (f *ClaimFlag) Set(text string) error {
 
 // PositiveVar defines a flag of which zero would be no value: 0s is refused,
 // and does not count as an absent flag. An initial value of zero has no default
-// in the help text.
-func PositiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, usage string) {
+// in the help text. Absent says what is right in place of zero, as a sentence
+// that begins with a verb: "leave the flag out for the default".
+func PositiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, absent, usage string) {
 	*at = initial
-	flags.Var((*positiveFlag)(at), name, usage)
+	flags.Var(&positiveFlag{at, absent}, name, usage)
 }
 
 // positiveFlag is a duration of more than zero.
-type positiveFlag time.Duration
+type positiveFlag struct {
+	at     *time.Duration
+	absent string // what is right in place of zero
+}
 
 func (f *positiveFlag) Type() string { return "duration" }
 
 func (f *positiveFlag) String() string {
-	if *f == 0 {
+	if f.at == nil || *f.at == 0 {
 		return ""
 	}
-	return time.Duration(*f).String()
+	return f.at.String()
 }
 
 func (f *positiveFlag) Set(text string) error {
@@ -77,9 +81,9 @@ func (f *positiveFlag) Set(text string) error {
 	case err != nil:
 		return err
 	case d <= 0:
-		return errors.New("it must be more than zero; leave the flag out for the default")
+		return errors.New("it must be more than zero; " + f.absent)
 	}
-	*f = positiveFlag(d)
+	*f.at = d
 	return nil
 }
 
@@ -90,7 +94,7 @@ func IdleOfEnvironment(e *Env, idle *time.Duration) error {
 	if text == "" || *idle != 0 {
 		return nil
 	}
-	if err := (*positiveFlag)(idle).Set(text); err != nil {
+	if err := (&positiveFlag{idle, "unset the variable where the pause is unknown"}).Set(text); err != nil {
 		return WrongUse("%s=%s: %w", EnvIdle, text, fmt.Errorf("not a duration such as 24h: %w", err))
 	}
 	return nil

@@ -339,7 +339,9 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 	for line, says := range map[string]string{
 		"audit x":                            "takes no arguments",
 		"audit --for -1s":                    "must not be negative",
-		"audit --lease 0s":                   `"0s" for "--lease"`,
+		"audit --lease 0s":                   `"0s" for "--lease" flag: it must be more than zero; leave the flag out to let the audit guess it`,
+		"doctor --lease 0s":                  "leave the flag out where the lease is unknown",
+		"audit --greatest 0s":                "leave the flag out for the value of --lease",
 		"audit --hash":                       "--hash is for --record",
 		"audit --demo --replay x":            "give one",
 		"audit --demo --redis x":             "for a live server",

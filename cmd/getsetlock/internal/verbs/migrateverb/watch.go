@@ -81,6 +81,8 @@ func sightingLine(s fleet.Sighting) string {
 			parts = append(parts, fmt.Sprintf("%s proves nothing: %s", w, s.Missing[w]))
 		case ok:
 			parts = append(parts, fmt.Sprintf("no old client tried for %v by %s", quiet.Truncate(10*time.Second), w))
+		case w == fleet.WatchStats && !s.LastCalled.IsZero():
+			parts = append(parts, "the server counts SETNX or GETSET: an old client tries, or another program sends it")
 		}
 	}
 	for _, t := range []struct {

@@ -132,7 +132,7 @@ func printLog(e *out.Env, entries []fleet.Entry, asJSON bool) error {
 		case l.To != "":
 			parts = append(parts, fmt.Sprintf("%s to %s", l.From, l.To))
 		case l.Lost:
-			parts = append(parts, "members may have been lost")
+			parts = append(parts, "members may have been missing from the roster")
 		}
 		for _, who := range l.Forgotten {
 			parts = append(parts, "forgot "+out.Escaped(who))

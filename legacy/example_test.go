@@ -14,7 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// A Go service takes the lock that Java services take with jedis-lock, on the same key.
+// A Go service takes the lock that Java services take with jedis-lock, on the
+// same key.
 func Example() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -54,8 +55,8 @@ func Example() {
 	// released: true keys left: 0
 }
 
-// What an old client left behind is taken over by the server's clock, and what no dialect reads is left
-// to a human.
+// The server's clock decides about a stamp that an old client left behind. A
+// value that no dialect reads is left to a human.
 func ExampleBackend_held() {
 	server, err := miniredis.Run()
 	if err != nil {

@@ -121,12 +121,12 @@ func Example_leaseRule() {
 	backend, err := legacy.New(w.pool(), legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Jedis()})
 	must(err)
 	_, err = lock.New(backend, lock.Config{TTL: 59 * time.Second})
-	fmt.Println(err) // TTL 59s is too long: beside Jedis clients with Lease 1m0s at most 58.001s is safe …
+	fmt.Println(err) // TTL 59s is too long: alongside Jedis clients with Lease 1m0s at most 58.001s is safe …
 	// doc: end
 	must(backend.Close())
 
 	// Output:
-	// lock: legacy: lease rule: TTL 59s is too long: beside Jedis clients with Lease 1m0s at most 58.001s is safe (Lease + c 1ms - Spread 1s - Gap 1s)
+	// lock: legacy: lease rule: TTL 59s is too long: alongside Jedis clients with Lease 1m0s at most 58.001s is safe (Lease + c 1ms - Spread 1s - Gap 1s)
 }
 
 func Example_nested() {

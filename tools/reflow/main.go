@@ -18,9 +18,10 @@
 // # What is kept
 //
 // Directives (//go:, //nolint, //line, // +build), everything from "// Output:"
-// to the end of its comment, indented lines (code and lists), lists without an
-// indentation, headings, tables (a bar at the start, or columns), link
-// definitions, and generated files. A word longer than a line stays whole. A
+// to the end of its comment, indented lines (code and drawings), lists that are
+// not in the form of gofmt, headings, tables (a bar at the start, or columns),
+// link definitions, and generated files. A word longer than a line stays whole.
+// A
 // TODO begins a paragraph of its own.
 //
 // Comments after code, /* */ comments, and files of other languages are never

@@ -34,8 +34,11 @@ func TestReflowWrapsProseAndKeepsTheRest(t *testing.T) {
 		{"a line ended on purpose", "// lock: the key\n// " + long, "// lock: the key\n" + full + "\n// with the stamp."},
 		{"paragraphs", "// " + long + "\n//\n// Next.", full + "\n// with the stamp.\n//\n// Next."},
 		{"code", "// Use:\n//\n//\t" + long, ""},
-		{"list", "// Use:\n//   - " + long, ""},
-		{"list after prose", "// " + long + "\n//   - " + long, full + "\n// with the stamp.\n//   - " + long},
+		{"list", "//   - " + long + "\n//     It waits.\n//   - Next.", "//   - The holder renews its lease at a third of the TTL, and the server answers\n//     with the stamp. It waits.\n//   - Next."},
+		{"numbered list", "//  1. " + long, "//  1. The holder renews its lease at a third of the TTL, and the server answers\n//     with the stamp."},
+		{"list of another form", "//  - " + long, ""},
+		{"code in a list", "//   - Use:\n//       " + long, ""},
+		{"list after prose", "// " + long + "\n//   - x", full + "\n// with the stamp.\n//   - x"},
 		{"list without an indentation", "// - " + long + "\n// - next", ""},
 		{"numbers", "// 1. " + long, ""},
 		{"columns", "// a    b    " + long, ""},
@@ -238,7 +241,7 @@ func randomFile(r *rand.Rand) []byte {
 func randomComment(r *rand.Rand, indent string) string {
 	var b strings.Builder
 	for range r.IntN(8) {
-		b.WriteString(indent + "//" + []string{" ", " ", " ", " ", " ", "", "\t", "   - ", "  "}[r.IntN(9)])
+		b.WriteString(indent + "//" + []string{" ", " ", " ", " ", " ", "", "\t", "   - ", "  1. ", "     ", "  "}[r.IntN(11)])
 		for range r.IntN(24) {
 			w := "abcdefghijklmnop"[:1+r.IntN(16)]
 			if r.IntN(6) == 0 {

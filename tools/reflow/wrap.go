@@ -12,6 +12,9 @@ const (
 	// early is how far from the limit a line ends that was ended on purpose:
 	// the next word would have fitted, and this many columns more.
 	early = 30
+	// further begins the lines of an item after its first, as gofmt writes
+	// them.
+	further = "     "
 )
 
 var (
@@ -20,6 +23,8 @@ var (
 	// list's item, a heading, a row, a link's definition, a build constraint or
 	// an example's output. A wrapped line never begins with such a word.
 	mark = regexp.MustCompile(`^([-*+•]|#+|\|.*|\+build|\(?(\d{1,2}|[a-zA-Z])[.)]|\[[^\]]*\]:|(?i:(unordered )?output:.*))$`)
+	// item begins a list's item as gofmt writes it.
+	item = regexp.MustCompile(`^(   - |  \d\. | \d\d\. )\b`)
 	// todo begins a paragraph whose text is wrapped. If it comes to stand at
 	// the start of a line by wrapping, the next run changes nothing: no line is
 	// too wide then.
@@ -39,10 +44,18 @@ func wrapBlock(block []string, width int) []string {
 		out = append(out, wrapParagraph(paragraph, width)...)
 		paragraph = nil
 	}
-	for i, l := range block {
+	for i := 0; i < len(block); i++ {
+		l := block[i]
 		if output.MatchString(l) {
 			end()
 			return append(out, block[i:]...)
+		}
+		if first := item.FindString(l); first != "" {
+			end()
+			n := itemLines(block[i:])
+			out = append(out, wrapItem(first, block[i:i+n], width)...)
+			i += n - 1
+			continue
 		}
 		if verbatim(l) {
 			end()
@@ -55,6 +68,30 @@ func wrapBlock(block []string, width int) []string {
 		paragraph = append(paragraph, l)
 	}
 	end()
+	return out
+}
+
+// itemLines is how many lines the list item at the start of some lines has.
+func itemLines(lines []string) int {
+	n := 1
+	for n < len(lines) && strings.HasPrefix(lines[n], further) && !strings.ContainsAny(lines[n][len(further):len(further)+1], " \t") {
+		n++
+	}
+	return n
+}
+
+// wrapItem wraps a list item whose first line begins with first.
+func wrapItem(first string, lines []string, width int) []string {
+	prose := make([]string, len(lines))
+	for i, l := range lines {
+		prose[i] = " " + l[len(further):]
+	}
+	out := wrapParagraph(prose, width-len(further)+1)
+	for i, l := range out {
+		if out[i] = further + l[1:]; i == 0 {
+			out[i] = first + l[1:]
+		}
+	}
 	return out
 }
 

@@ -63,7 +63,7 @@ func avoidedWords(file, text string) []place {
 
 // prose returns the lines of a file that are prose, with what is quoted in them
 // taken out. The comments of Lua scripts are not among them: they are sent
-// to the server, and a change of theirs changes the script.
+// to the server, and a changed comment would change the script.
 func prose(file, text string) []place {
 	var lines []place
 	switch filepath.Ext(file) {

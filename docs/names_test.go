@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -197,5 +198,30 @@ func TestGlossaryDefinesEachWordOnce(t *testing.T) {
 	}
 	for w := range seen {
 		t.Errorf("%q is defined, and not in the list of this test", w)
+	}
+}
+
+var accepts = regexp.MustCompile(`flag\.Bool\("(update[a-z-]*|record)"`)
+
+// CONTRIBUTING.md lists the flags that accept golden output, each with its package.
+func TestFlagsThatAcceptOutputAreListed(t *testing.T) {
+	text := read(t, "../CONTRIBUTING.md")
+	n := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range accepts.FindAllStringSubmatch(string(source), -1) {
+			folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../")
+			line := regexp.MustCompile(`(?m)^\|.*go test .*\./` + regexp.QuoteMeta(folder) + `( .*)? -` + m[1] + "`")
+			if n++; !line.MatchString(text) {
+				t.Errorf("CONTRIBUTING.md does not list -%s of ./%s", m[1], folder)
+			}
+		}
+		return err
+	})
+	if err != nil || n < 9 {
+		t.Errorf("%d flags found, %v", n, err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // mostNames is how many exported names a public package may have: types,
-// functions, constants, variables and methods, those in spoken and asked not counted.
-// Fields, and methods of interfaces, are parts of their type.
+// functions, constants, variables and methods, those in spoken and asked not
+// counted. Fields, and methods of interfaces, are parts of their type.
 const mostNames = 120
 
 // exempt are the packages whose bound is another.
@@ -21,15 +21,15 @@ var exempt = map[string]int{
 	"migrate":        65,
 }
 
-// mostNamesInAll bounds all public packages together. A name more needs a feature
-// that asks for it. The last ten are for ways back that end, a log of steps,
-// tombstones that stay, carved namespaces, keys that are left to old clients, and
-// grants that come too late.
+// mostNamesInAll bounds all public packages together. A name more needs a
+// feature that asks for it. The last ten are for ways back that end, a log of
+// steps, tombstones that stay, carved namespaces, keys that are left to old
+// clients, and grants that come too late.
 const mostNamesInAll = 658
 
-// asked are the methods that package lock asks a backend for by name. Their meaning
-// is documented there, as that of String and Error is by the standard library, so a
-// backend's are not counted.
+// asked are the methods that package lock asks a backend for by name. Their
+// meaning is documented there, as that of String and Error is by the standard
+// library, so a backend's are not counted.
 var asked = []string{"Try", "Tune", "Fits", "Timeout", "Await", "Watch", "Unwatch", "ExtendAll", "Pass", "Enter", "Pace"}
 
 // private are folders whose packages nobody imports from outside.

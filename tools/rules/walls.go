@@ -16,8 +16,8 @@ const module = "github.com/getsetlock/getsetlock/"
 
 // wall says what the packages of some folders may import. Test files are free.
 //
-// Packages of the module are named by their folders, others by their import paths;
-// "x/..." is x and all below it.
+// Packages of the module are named by their folders, others by their import
+// paths; "x/..." is x and all below it.
 type wall struct {
 	of, but []string // the folders, and those of them that are free
 	only    []string // not nil: all that they may import of the module
@@ -52,11 +52,12 @@ var walls = []wall{
 		why: "it does no I/O"},
 }
 
-// exceptions are breaches that are known, as "folder → import". The list may only
-// shrink, and one that is no longer needed is reported.
+// exceptions are breaches that are known, as "folder → import". The list may
+// only shrink, and one that is no longer needed is reported.
 var exceptions = []string{}
 
-// imports are a tree's: folder → what its files that ship import → one of these files.
+// imports are a tree's: folder → what its files that ship import → one of these
+// files.
 type imports map[string]map[string]string
 
 // add notes what a file imports. Files that do not parse are reported by check.
@@ -76,7 +77,8 @@ func (all imports) add(name, text string) {
 	}
 }
 
-// breaches gives each import through a wall, and each exception that none needs.
+// breaches gives each import through a wall, and each exception that none
+// needs.
 func (all imports) breaches(walls []wall, exceptions []string) []string {
 	var found []string
 	needed := map[string]bool{}
@@ -105,8 +107,8 @@ func (all imports) breaches(walls []wall, exceptions []string) []string {
 	return found
 }
 
-// reached is what a folder imports, and if deep also what that imports, as far as
-// the module goes.
+// reached is what a folder imports, and if deep also what that imports, as far
+// as the module goes.
 func (all imports) reached(folder string, deep bool) map[string]string {
 	found := maps.Clone(all[folder])
 	for next := slices.Collect(maps.Keys(found)); deep && len(next) > 0; {

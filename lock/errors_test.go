@@ -19,7 +19,7 @@ func TestHeldErrorSaysWhatIsKnownOfTheEnd(t *testing.T) {
 		", its lease ends at 04:00:28Z (in 28s) and is not renewed":                   {Left: 28 * time.Second, Until: at, Final: true},
 		", its lease ends in 28s and is not renewed":                                  {Left: 28 * time.Second, Final: true},
 		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock":              {Stamp: at},
-		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock; if its holder does nothing more, the key can be had in 29s": {
+		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock; if its holder does nothing more, the key can be taken in 29s": {
 			Stamp: at, Left: 29 * time.Second, Until: at,
 		},
 	} {

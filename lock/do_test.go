@@ -72,7 +72,7 @@ func TestDoAfterTheEndOfTheLeaseTakesTheKeyAnew(t *testing.T) {
 	}
 }
 
-func TestJoinedDoIsPartOfTheFuncUntilThatReturns(t *testing.T) {
+func TestJoinedDoIsPartOfTheFuncUntilItReturns(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		inside, joined := make(chan struct{}), make(chan error)
@@ -90,14 +90,14 @@ func TestJoinedDoIsPartOfTheFuncUntilThatReturns(t *testing.T) {
 		if err != nil || s.Holder("k") != "" {
 			t.Errorf("error %v, the key is held by %q", err, s.Holder("k"))
 		}
-		wantErr(t, <-joined, lock.ErrReleased) // it ran on without the key, and is told
+		wantErr(t, <-joined, lock.ErrReleased) // it ran on without the key, and its error says so
 		if n := s.Calls("try"); n != 1 {
 			t.Errorf("%d attempts", n)
 		}
 	})
 }
 
-func TestDoSaysWhenItsFuncMayNotHaveBeenAlone(t *testing.T) {
+func TestDoReportsALossDuringItsFunc(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		err := c.Do(t.Context(), "k", func(context.Context) error {
@@ -117,7 +117,7 @@ func TestDoKeepsTheKeyWhenItsContextEnds(t *testing.T) {
 			cancel(over)
 			<-ctx.Done()
 			wantErr(t, context.Cause(ctx), over)
-			time.Sleep(time.Minute) // it ignores that
+			time.Sleep(time.Minute) // its func ignores the end of the context
 			if s.Holder("k") == "" {
 				t.Error("the key was given back while the func still ran")
 			}
@@ -132,7 +132,7 @@ func TestDoKeepsTheKeyWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestPanicInTheGuardedFuncGivesTheKeyBack(t *testing.T) {
+func TestDoGivesTheKeyBackWhenItsFuncPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		func() {
@@ -171,7 +171,7 @@ func TestRequestDeliversForSelectLoops(t *testing.T) {
 	})
 }
 
-func TestUnreadResultIsGivenBackAfterOneTTLAndQueuedForAgain(t *testing.T) {
+func TestRequestQueuesAgainIfItsResultIsUnreadForATTL(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second})
 		request := c.Request(t.Context(), "k")
@@ -221,7 +221,7 @@ func TestContextOfARequestGovernsUntilItsResultIsReceived(t *testing.T) {
 	}
 }
 
-func TestAbandonedRequestDoesNotHoldUpClose(t *testing.T) {
+func TestAbandonedRequestDoesNotDelayClose(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Backend(), lock.Config{})
 		if err != nil {
@@ -229,7 +229,7 @@ func TestAbandonedRequestDoesNotHoldUpClose(t *testing.T) {
 		}
 		s.Seize("k", "somebody", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
-		c.Request(ctx, "k") // nobody will receive from it
+		c.Request(ctx, "k") // the Result is never received
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
@@ -275,7 +275,7 @@ func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
 	})
 }
 
-func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
+func TestCloseWithEndedContextEndsLeasesAndLeavesKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var told log
 		c, err := lock.New(s.Full(), lock.Config{Hooks: told.hooks()})
@@ -312,7 +312,7 @@ func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
 	})
 }
 
-func TestCloseTellsNoHolderToStopWhileItMayWait(t *testing.T) {
+func TestCloseStopsNoHolderWhileItMayWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Full(), lock.Config{TTL: 10 * time.Second})
 		if err != nil {
@@ -335,9 +335,9 @@ func TestCloseTellsNoHolderToStopWhileItMayWait(t *testing.T) {
 	})
 }
 
-// TestCloseThatMayNotWaitReturnsWhateverIsUnderWay: a renewal and a look at a store that is silent, an
-// attempt of a caller whose context lives.
-func TestCloseThatMayNotWaitReturnsWhateverIsUnderWay(t *testing.T) {
+// A renewal and a look wait for a silent store, and so does an attempt whose
+// caller's context lives.
+func TestCloseWithEndedContextReturnsWithCallsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Full(), lock.Config{TTL: 10 * time.Second})
 		if err != nil {

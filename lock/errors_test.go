@@ -7,9 +7,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// A holder that renews has the key for longer than any lease that can be seen, so
-// no text promises an end that only one of its renewals can keep.
-func TestHeldErrorSaysWhatIsKnownOfTheEnd(t *testing.T) {
+// A holder that renews keeps the key beyond any lease that can be seen. So no
+// text may promise an end.
+func TestHeldErrorDescribesTheLeasesEnd(t *testing.T) {
 	at := time.Date(2026, 3, 2, 12, 0, 28, 900e6, time.FixedZone("", 8*3600)) // 04:00:28 in UTC
 	for want, e := range map[string]lock.HeldError{
 		"": {},

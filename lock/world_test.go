@@ -18,7 +18,8 @@ func bubble(t *testing.T, f func(t *testing.T, s *locktest.Store)) {
 	synctest.Test(t, func(t *testing.T) { f(t, locktest.NewStore(lock.Machine)) })
 }
 
-// client makes a Client and closes it at the end of the test, which must leave nothing to wait for.
+// client makes a Client and closes it at the end of the test, by when nothing
+// may be under way.
 func client(t *testing.T, b lock.Backend, cfg lock.Config) *lock.Client {
 	t.Helper()
 	c, err := lock.New(b, cfg)
@@ -72,7 +73,7 @@ func notErr(t *testing.T, err error, targets ...error) {
 	}
 }
 
-// log collects what hooks were told.
+// log collects the calls of hooks.
 type log struct {
 	mu     sync.Mutex
 	events []string

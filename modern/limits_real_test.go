@@ -18,7 +18,7 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func TestAThousandCancellationsLeaveNothing(t *testing.T) {
+func TestThousandCancellationsLeaveNoKey(t *testing.T) {
 	for name, cfg := range map[string]modern.Config{"plain": {}, "fair": {Fair: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Real(t, redistest.Options{})

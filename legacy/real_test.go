@@ -33,8 +33,8 @@ func backend(t *testing.T, s *redistest.Server, cfg legacy.Config) legacy.Backen
 	return b
 }
 
-// TestAServerWithoutMemoryKeepsWhatIsHeld: it refuses new locks, and neither renewals nor releases.
-func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
+// TestFullServerKeepsHeldLeases: it refuses new locks, and neither renewals nor releases.
+func TestFullServerKeepsHeldLeases(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 		b := backend(t, s, legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Minute}})

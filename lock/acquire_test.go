@@ -418,7 +418,7 @@ func TestWaiterFindsReleaseBetweenTryAndWatch(t *testing.T) {
 		at, reply := make(chan struct{}), make(chan struct{})
 		close(at)
 		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: at})    // without a place
-		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: reply}) // from the place: refused, and slow to say so
+		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: reply}) // from the place: refused, slowly
 		began := time.Now()
 		got := c.Request(t.Context(), "k")
 		synctest.Wait()

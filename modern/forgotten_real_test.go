@@ -13,8 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestClientForgetsLeasesThatEndByThemselves: nobody releases them, and nothing
-// of them stays in the process.
+// The holders never release these leases, and nothing of them stays in the
+// process.
 func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	for name, cfg := range forms {

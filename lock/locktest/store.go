@@ -221,7 +221,7 @@ func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, pla
 		}
 		if q := s.queues[key]; len(q) > 0 {
 			if q[0] != place {
-				held = &lock.HeldError{Key: key, Protocol: "others wait in the queue"}
+				held = &lock.HeldError{Key: key, Protocol: "other waiters come first"}
 				return
 			}
 			s.queues[key] = q[1:]

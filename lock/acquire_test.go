@@ -406,7 +406,7 @@ func TestFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 		wantErr(t, err, lock.ErrWaitEnded)
 		synctest.Wait()
 		if n := s.Queue("k"); n != 0 {
-			t.Errorf("%d places left behind", n)
+			t.Errorf("%d places are left in the queue", n)
 		}
 	})
 }

@@ -156,7 +156,7 @@ type Pacer interface {
 }
 
 // Waker reports when any client changes a key in the store. Await and Watch arm
-// one call. The Backend makes it at the next change by anybody else, or when
+// one call. The Backend makes it at the next change by another client, or when
 // the watch itself is lost, on a goroutine of its own. The called func does not
 // block. cancel disarms: after it returned, a call already under way may still
 // run, but no new one begins.
@@ -197,8 +197,7 @@ const (
 )
 
 // Polite is implemented by a Grant whose key may be wanted by clients that only
-// poll, and whose store can keep all other clients away from the key for a
-// while.
+// poll. Its store can keep all other clients away from the key for a while.
 type Polite interface {
 	// Owes returns how long the key is to be left to those clients if it is
 	// released now. Zero: not at all. wish is [Config.Politeness]; zero means

@@ -58,12 +58,11 @@ type Config struct {
 	// Defaults to 64.
 	HandOvers int
 
-	// LocalHandOvers is how many times in a row a key may pass from one
-	// goroutine of this process to the next without a message to the store. A
-	// backend that does not support that ignores it. The next lease continues
-	// with the trust of the lease before. So a key never passes this way to a
-	// lease that is not renewed or has a greater Margin. Negative: never.
-	// Defaults to 64.
+	// LocalHandOvers is how many times in a row a key may pass between
+	// goroutines of this process without a message to the store. A backend that
+	// does not support that ignores it. The next lease continues with the trust
+	// of the lease before. So a key never passes this way to a lease that is
+	// not renewed or has a greater Margin. Negative: never. Defaults to 64.
 	LocalHandOvers int
 
 	// HandOverFor is how long hand-overs of either kind may go on before other

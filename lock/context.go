@@ -45,8 +45,8 @@ func (l *Lease) Context(parent context.Context) context.Context {
 }
 
 // made returns the child that parent already has, if it is among the last ones.
-// A parent that never ends, such as that of a service, would otherwise get
-// another child at each call for as long as the lease is held.
+// Otherwise a parent that never ends, such as that of a service, would get
+// another child at each call while the lease is held.
 func (l *Lease) made(parent context.Context) context.Context {
 	if !reflect.ValueOf(parent).Comparable() {
 		return nil

@@ -130,9 +130,9 @@ func TestContextsThatEndedAreNotKept(t *testing.T) {
 	})
 }
 
-// TestAParentHasOneContextOfALease: a service asks for it at each request, with
+// TestLeaseHasOneContextForEachParent: a service asks for it at each request, with
 // a context that never ends.
-func TestAParentHasOneContextOfALease(t *testing.T) {
+func TestLeaseHasOneContextForEachParent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		l := acquire(t, c, "k")

@@ -30,7 +30,7 @@ func TestDoHoldsTheKeyWhileItsFuncRuns(t *testing.T) {
 	})
 }
 
-func TestNestedDoJoins(t *testing.T) {
+func TestNestedDoJoinsTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		ran := false
@@ -48,7 +48,7 @@ func TestNestedDoJoins(t *testing.T) {
 	})
 }
 
-func TestDoAfterTheEndOfTheLeaseTakesTheKeyAnew(t *testing.T) {
+func TestDoAfterTheLeasesEndAcquiresAnew(t *testing.T) {
 	for name, end := range map[string]func(l *lock.Lease){
 		"lost":     func(l *lock.Lease) { <-l.Done(); wantErr(t, l.Err(), lock.ErrLost); _ = l.Release() },
 		"released": func(l *lock.Lease) { release(t, l) },
@@ -65,7 +65,7 @@ func TestDoAfterTheEndOfTheLeaseTakesTheKeyAnew(t *testing.T) {
 					return nil
 				})
 				if err != nil || !ran {
-					t.Errorf("error %v, had a lease of its own: %v", err, ran)
+					t.Errorf("error %v, func ran on a lease of its own: %v", err, ran)
 				}
 			})
 		})
@@ -194,7 +194,7 @@ func TestRequestQueuesAgainIfItsResultIsUnreadForATTL(t *testing.T) {
 }
 
 func TestContextOfARequestGovernsUntilItsResultIsReceived(t *testing.T) {
-	over := errors.New("nobody asks any more")
+	over := errors.New("the caller gave up")
 	for name, received := range map[string]bool{"unread": false, "received": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *locktest.Store) {
@@ -296,7 +296,7 @@ func TestCloseWithEndedContextEndsLeasesAndLeavesKeys(t *testing.T) {
 		}
 		wantErr(t, l.Err(), lock.ErrClosed)
 		if e := told.event("lost"); told.count("lost") != 1 || e.Token != l.Token() || e.Cause != lock.ErrClosed {
-			t.Errorf("hooks were told of %d losses: %+v", told.count("lost"), e)
+			t.Errorf("hooks reported %d losses: %+v", told.count("lost"), e)
 		}
 		if s.Holder("k") != l.Token() {
 			t.Error("the key was given back under a holder at work")
@@ -322,7 +322,7 @@ func TestCloseStopsNoHolderWhileItMayWait(t *testing.T) {
 		work := l.Context(t.Context())
 		time.AfterFunc(time.Minute, func() {
 			if work.Err() != nil {
-				t.Errorf("told to stop: %v", context.Cause(work))
+				t.Errorf("its context ended: %v", context.Cause(work))
 			}
 			release(t, l)
 		})

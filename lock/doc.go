@@ -106,7 +106,7 @@
 // snapshot, both may stand still. The process then works on with a lease that
 // has ended, until its wall clock is corrected. The hypervisor's agent does
 // that, or NTP, which may take minutes or never step at all. Nothing inside the
-// machine can see it before. On such machines set the clock at resume (with
-// chrony's makestep without a limit, or the guest agent's time
-// synchronisation), or let the written data refuse old fencing numbers.
+// machine can see it before. On such machines set the clock at resume, with
+// chrony's makestep without a limit or the guest agent's time synchronisation.
+// Or let the written data refuse old fencing numbers.
 package lock

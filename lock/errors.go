@@ -75,8 +75,8 @@ type HeldError struct {
 	// empty if nothing. It may contain any bytes; Error quotes it.
 	Owner string
 
-	// Protocol names how the key is held, such as the dialect of its value, or why the value
-	// counts as held although it could not be read.
+	// Protocol names how the key is held, such as the dialect of its value. If
+	// the value is unreadable, it says why that counts as held.
 	Protocol string
 
 	// Left is how long until another client can acquire the key if its holder

@@ -82,7 +82,7 @@ func (b *counted) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Durat
 	}
 }
 
-func TestVeryManyLeasesAreNotExtendedInOneCall(t *testing.T) {
+func TestCallsExtendABoundedNumberOfLeases(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := &counted{Backend: s.Full()}
 		c := client(t, b, lock.Config{TTL: 10 * time.Second})
@@ -158,7 +158,7 @@ func TestRenewalThatFailsOnceIsTriedAgainInTime(t *testing.T) {
 		s.Order(locktest.Fault{Op: "extend", Times: 3, Err: errServer})
 		time.Sleep(time.Minute)
 		if l.Err() != nil || told.count("renew failed") != 3 {
-			t.Errorf("err %v, %d failures told", l.Err(), told.count("renew failed"))
+			t.Errorf("err %v, %d failures reported", l.Err(), told.count("renew failed"))
 		}
 		wantErr(t, told.event("renew failed").Cause, errServer)
 		release(t, l)
@@ -242,15 +242,15 @@ func TestHolderIsWarnedOnceBeforeTheLoss(t *testing.T) {
 				mend := order(s)
 				time.Sleep(10*time.Second + 9*time.Second) // trust ends 27 s after the last renewal
 				if told.count("endangered") != 1 || l.Err() != nil {
-					t.Errorf("told %v, lease %v", told.events, l.Err())
+					t.Errorf("hooks reported %v, lease %v", told.events, l.Err())
 				}
 				if e := told.event("endangered"); e.Until != l.Until() || name == "failing" && !errors.Is(e.Cause, errServer) {
-					t.Errorf("told %+v", e)
+					t.Errorf("the hook got %+v", e)
 				}
 				mend()
 				time.Sleep(time.Minute)
 				if told.count("endangered") != 1 || l.Err() != nil {
-					t.Errorf("after it was mended: told %v, lease %v", told.events, l.Err())
+					t.Errorf("after the store was mended: hooks reported %v, lease %v", told.events, l.Err())
 				}
 				release(t, l)
 			})
@@ -304,7 +304,7 @@ func TestLeaseLivesOnWhenTheContextOfAcquireEnds(t *testing.T) {
 		}
 		release(t, l)
 		if s.Holder("k") != "" || told.event("released").Cause != nil {
-			t.Errorf("key left to %q, hooks were told of %v", s.Holder("k"), told.event("released").Cause)
+			t.Errorf("key left to %q, the hook got %v", s.Holder("k"), told.event("released").Cause)
 		}
 	})
 }
@@ -451,7 +451,7 @@ func TestReleaseOfAStolenKeyReturnsErrLost(t *testing.T) {
 		wantErr(t, l.Release(), lock.ErrLost)
 		synctest.Wait()
 		if told.count("lost") != 1 || told.count("released") != 0 {
-			t.Errorf("hooks told %v", told.events)
+			t.Errorf("hooks reported %v", told.events)
 		}
 	})
 }
@@ -474,7 +474,7 @@ func TestKeyOfALostLeaseIsKeptUntilRelease(t *testing.T) {
 	})
 }
 
-func TestRenewByHand(t *testing.T) {
+func TestRenewByHandExtendsTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, RenewEvery: -1})
 		l := acquire(t, c, "k")
@@ -574,11 +574,11 @@ func TestHooksReportEveryEventInOrder(t *testing.T) {
 		synctest.Wait()
 		want := []string{"waiting", "acquired", "renewed", "released"}
 		if len(told.events) != len(want) {
-			t.Fatalf("told %v, want %v", told.events, want)
+			t.Fatalf("hooks reported %v, want %v", told.events, want)
 		}
 		for i := range want {
 			if told.events[i] != want[i] {
-				t.Fatalf("told %v, want %v", told.events, want)
+				t.Fatalf("hooks reported %v, want %v", told.events, want)
 			}
 		}
 		if w := told.event("acquired").Wait; w < 1900*time.Millisecond || w > 2100*time.Millisecond {
@@ -591,7 +591,7 @@ func TestHooksReportEveryEventInOrder(t *testing.T) {
 	})
 }
 
-func TestWatchThatCannotBeSetUpIsNotHammered(t *testing.T) {
+func TestClientRetriesAFailedWatchAtAPace(t *testing.T) {
 	for name, fault := range map[string]locktest.Fault{
 		"refused": {Op: "watch", Err: errServer}, "lost at once": {Op: "watch", Err: errServer, After: true},
 	} {

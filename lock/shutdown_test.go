@@ -157,7 +157,7 @@ func TestBlockedHookDelaysOnlyHooks(t *testing.T) {
 		}
 		close(proceed)
 		if a, b := <-lost, <-lost; a != "first" || b != "second" {
-			t.Errorf("hooks were told of %s, then of %s", a, b)
+			t.Errorf("hooks reported %s, then %s", a, b)
 		}
 		if err := errors.Join(first.Release(), second.Release()); !errors.Is(err, lock.ErrLost) {
 			t.Error(err)

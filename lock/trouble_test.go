@@ -165,7 +165,7 @@ func TestEndedContextReportsTheStoresTrouble(t *testing.T) {
 	})
 }
 
-func TestSecondCloseLeavesTheNextClientsBackendAlone(t *testing.T) {
+func TestSecondCloseDoesNotCloseTheNextClientsBackend(t *testing.T) {
 	store := &ailing{}
 	first, err := lock.New(store, lock.Config{})
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// bubble runs f in virtual time: waiting costs nothing, and a goroutine left behind fails the test.
+// bubble runs f in virtual time: waiting costs nothing, and a goroutine that is
+// left fails the test.
 func bubble(t *testing.T, f func(t *testing.T, s *locktest.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, locktest.NewStore(lock.Machine)) })

@@ -27,11 +27,11 @@ type Config struct {
 	Fair bool
 
 	// Namespace is part of the names of the fencing counter and of the queues
-	// of waiters, so that several applications on one server do not share them:
-	// gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY and gsl:alive:NAMESPACE:KEY.
-	// The keys of the locks are not prefixed. Any printable text is allowed; in
-	// the names of those keys "%", ":", "{" and "}" are written as %25, %3A,
-	// %7B and %7D.
+	// of waiters. With it several applications on one server do not share
+	// these: gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY and
+	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Any
+	// printable text is allowed; in the names of those keys "%", ":", "{" and
+	// "}" are written as %25, %3A, %7B and %7D.
 	Namespace string
 
 	// Note is written after the token and a blank, for people who look at the

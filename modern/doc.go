@@ -12,13 +12,14 @@
 //
 // The bytes are those of redsync, redislock, redis-py since 2.10, Spring's
 // RedisLockRegistry and the Java listings around jedis.set(key, id, "NX", "PX",
-// ms). On one key, those clients and this package keep each other out. The bytes
-// promise no more than that. A waiter of Spring's in its mode PUB_SUB_LOCK does
-// not hear of this package's releases, since they publish nothing on its channel.
+// ms). On one key, those clients and this package keep each other out. The
+// bytes promise no more than that. A waiter of Spring's in its mode
+// PUB_SUB_LOCK does not hear of this package's releases, since they publish
+// nothing on its channel.
 //
 // The other clients must compare the token at release, and at renewal if they
-// renew. Clients that do not (dialects SetDel, SetGetDel, SetPexpire, BareExpire
-// of package legacy/dialect) have the format and not the rules.
+// renew. Clients that do not (dialects SetDel, SetGetDel, SetPexpire,
+// BareExpire of package legacy/dialect) have the format and not the rules.
 // [Backend.Inspect] reports such habits that it saw.
 //
 // # The queue of waiters
@@ -37,8 +38,8 @@
 //	    └─────────────────────────────────────────────────────────────────┘
 //
 // A reserved key carries the waiter's token and the word "reserved". It has no
-// holder yet, and only the script of that waiter takes it. Leaving a place hands
-// its reservation to the next waiter.
+// holder yet, and only the script of that waiter takes it. Leaving a place
+// hands its reservation to the next waiter.
 //
 // # Hazards
 //
@@ -53,13 +54,13 @@
 // a number that is not greater than the last one it saw.
 //
 // Numbers are drawn as max(last + 1, the server's clock in microseconds). A
-// promoted replica that lost writes gives the same number again, or a smaller
-// one, only if its clock is behind by more than the fail-over took less 100 ms.
-// A number lags behind the clock by at most 100 ms, plus what the client's
-// clocks drift from it in that time. Before Redis 3.2 it lags by as long as it
-// takes to ask for the time and to send the script.
+// promoted replica that lost writes may give the same number again, or a
+// smaller one. That needs a clock that is behind by more than the fail-over
+// took less 100 ms. A number lags behind the clock by at most 100 ms, plus what
+// the client's clocks drift from it in that time. Before Redis 3.2 it lags by
+// as long as it takes to ask for the time and to send the script.
 //
-// HAZARD: a key that an old client holds (package legacy) looks like any foreign
-// value: it is held, and if it has no TTL, for ever. Package legacy shares keys
-// with old clients.
+// HAZARD: a key that an old client holds (package legacy) looks like any
+// foreign value: it is held, and if it has no TTL, for ever. Package legacy
+// shares keys with old clients.
 package modern

@@ -98,12 +98,12 @@ func Example_aStoreThatRefusesOldNumbers() {
 	fmt.Println("amount:", stock.amount)
 	// doc: end
 	fmt.Println("second gives back:", second.Release())
-	fmt.Println("first is told:", errors.Is(first.Release(), lock.ErrLost))
+	fmt.Println("first learns of the loss:", errors.Is(first.Release(), lock.ErrLost))
 	// Output:
 	// second: <nil>
 	// again with the same number: refused: a later lease has written here
 	// first, too late: refused: a later lease has written here
 	// amount: 7
 	// second gives back: <nil>
-	// first is told: true
+	// first learns of the loss: true
 }

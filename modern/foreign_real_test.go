@@ -286,7 +286,7 @@ func TestKeyIsReleasedIfItsQueueIsSpoilt(t *testing.T) {
 				s.Do("SET", "gsl:queue::k", "x")
 				free(t, g)
 				if s.Do("EXISTS", "k") != int64(0) {
-					t.Errorf("%s: the key was left behind", name)
+					t.Errorf("%s: the key was left", name)
 				}
 				s.Do("FLUSHALL")
 				if err := b.Close(); err != nil {

@@ -140,7 +140,7 @@ func (n *nemesis) harms() map[string]func() {
 		"cut before the command": rule(redistest.CutBefore),
 		"cut after the command":  rule(redistest.CutAfter),
 		"cut within the reply":   rule(redistest.CutWithin),
-		"cut behind the reply":   rule(redistest.CutReplied),
+		"cut after the reply":    rule(redistest.CutReplied),
 		"cut all":                n.wire.Cut,
 		"silence":                rule(redistest.Silence),
 		"silent network": func() { // for the contenders on the wire; the other process has its own

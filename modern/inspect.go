@@ -188,10 +188,10 @@ func (b *Backend) held(ctx context.Context, key string) error {
 	return info.refusal(lock.Mark(ctx).Wall)
 }
 
-// ForceRelease deletes the key if its value is exactly value, whoever holds it.
-// It reports whether the key had that value. It does not ask the holder. If the
-// holder is a getsetlock client, its lease ends at once where the server
-// reports changes, else at its next renewal.
+// ForceRelease deletes the key if its value is exactly value, also if a client
+// holds it. It reports whether the key had that value. It does not ask the
+// holder. If the holder is a getsetlock client, its lease ends at once where
+// the server reports changes, else at its next renewal.
 func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, error) {
 	if value == "" {
 		return false, fmt.Errorf("modern: key %q: the value to compare with is empty", key)

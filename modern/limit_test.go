@@ -131,7 +131,7 @@ func TestFailedRedrawLeavesNoKey(t *testing.T) {
 					t.Error(err)
 				}
 				if w.Mini.Exists("k") {
-					t.Error("the key was left behind")
+					t.Error("the key was left")
 				}
 			})
 		})

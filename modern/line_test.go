@@ -27,7 +27,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *redistest.World)) {
 		w.Pass(0)
 		for _, key := range w.Mini.Keys() {
 			if key != "gsl:fence:" {
-				t.Errorf("key %q was left behind", key)
+				t.Errorf("key %q was left", key)
 			}
 		}
 	})
@@ -168,7 +168,7 @@ func TestFairReleaseReservesForTheFirstForAWhile(t *testing.T) {
 		second := stand(t, b, "k")
 		free(t, holder)
 		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a latecomer was told %v", err)
+			t.Errorf("a later client got %v", err)
 		}
 		held(t, second)
 		w.Pass(reserved + time.Millisecond)
@@ -388,7 +388,7 @@ func TestFairQueueIsNotOvertakenWhenTheKeyExpires(t *testing.T) {
 		}
 		w.Pass(time.Second)
 		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a latecomer was told %v", err)
+			t.Errorf("a later client got %v", err)
 		}
 		held(t, second)
 		granted(t, first)

@@ -118,7 +118,7 @@ func TestNumbersIncreaseAfterTheCounterIsGone(t *testing.T) {
 }
 
 // The server refuses the whole transaction, or only its end.
-func TestWithoutTransactionsScriptsDraw(t *testing.T) {
+func TestScriptsDrawIfTransactionsAreRefused(t *testing.T) {
 	for _, refused := range []string{"MULTI", "EXEC"} {
 		t.Run(refused, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {

@@ -354,7 +354,7 @@ func TestReleaseDeletesIfTheQueueScriptIsRefused(t *testing.T) {
 			}})
 			free(t, g)
 			if w.Mini.Exists("k") {
-				t.Error("the key was left behind")
+				t.Error("the key was left")
 			}
 			w.Pass(5 * time.Second) // the queue's own keys end
 		})

@@ -27,7 +27,7 @@ func (b *Backend) replicated(ctx context.Context, g *grant) error {
 // replicas returns how many replicas have all that the server has executed.
 // WAIT only covers writes of its own connection, so a write without meaning is
 // sent right before it. A connection that had written nothing, or was dialed in
-// between, would be told that every replica has it.
+// between, would get the answer that every replica has it.
 func (b *Backend) replicas() (int64, error) {
 	rs := b.patient.Batch(context.Background(), []wire.Command{
 		wire.Cmd("SET", "gsl:wait:"+scope.InName(b.cfg.Namespace), "", "PX", 1000), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),

@@ -97,7 +97,7 @@ func TestErrorNamesMissingRightsOfFairAndFence(t *testing.T) {
 }
 
 // The transaction is tried once.
-func TestWithoutTheRightToCountScriptsDraw(t *testing.T) {
+func TestScriptsDrawIfTheUserMayNotCount(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		if !binary.ACL {
 			continue

@@ -101,7 +101,7 @@ type finding struct {
 // unfound is the error that lists what came of each sentinel. If all sentinels
 // that answered lead to one master, it unwraps to that master's error, such as
 // a refused password. If all of them refused, they are no sentinels, and it
-// unwraps to an error of theirs.
+// unwraps to the last refusal.
 type unfound struct {
 	text   string
 	master error

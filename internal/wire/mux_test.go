@@ -18,7 +18,7 @@ import (
 
 var bg = context.Background()
 
-func TestEveryGoroutineGetsItsOwnRepliesInItsOrder(t *testing.T) {
+func TestGoroutinesGetTheirOwnRepliesInOrder(t *testing.T) {
 	m := open(t, redistest.New(t).Pool(), Options{})
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()

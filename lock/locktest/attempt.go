@@ -13,8 +13,8 @@ import (
 // passing are the tests in which time passes.
 var passing = []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "LateReleaseSparesTheNextHolder", "BatchReportsEachGrantsOutcome"}
 
-// unhurried is the factor of the TTL for tests that do not wait for its end: so
-// long a TTL suits any machine.
+// unhurried is the factor of the TTL for tests that do not wait for its end.
+// Such a long TTL suits any machine.
 const unhurried = 16
 
 func (c test) check(t *testing.T, traits Traits, world func(t *testing.T) *World) {

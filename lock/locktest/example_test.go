@@ -61,9 +61,9 @@ func ExampleStore_Order() {
 func ExampleRunInBubbles() {
 	testBackend := func(t *testing.T) {
 		locktest.RunInBubbles(t, locktest.Traits{}, func(t *testing.T) *locktest.World {
-			store := locktest.NewStore(lock.Machine) // in place of your own store
+			store := locktest.NewStore(lock.Machine) // use your own store here
 			return &locktest.World{
-				Backend: store.Full, // in place of your own New
+				Backend: store.Full, // use your own New here
 				Pass:    time.Sleep,
 				TTL:     10 * time.Second,
 				Seize:   func(key string) { store.Seize(key, "thief", time.Hour) },

@@ -94,7 +94,7 @@ func (s *Store) Queue(key string) int {
 	return len(s.queues[key])
 }
 
-// Seize writes token to key for ttl, whoever holds the key. An empty token
+// Seize writes token to key for ttl, also if the key is held. An empty token
 // frees the key.
 func (s *Store) Seize(key, token string, ttl time.Duration) {
 	s.mu.Lock()

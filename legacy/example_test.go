@@ -82,7 +82,7 @@ func ExampleBackend_held() {
 		fmt.Println(errors.Is(err, lock.ErrHeld), err)
 	}
 	// Output:
-	// true key "stock:7" is held (Jedis), its stamp ends at 2026-03-02 12:00:15Z by its writer's clock; if its holder does nothing more, the key can be had in 16.002s
+	// true key "stock:7" is held (Jedis), its stamp ends at 2026-03-02 12:00:15Z by its writer's clock; if its holder does nothing more, the key can be taken in 16.002s
 	// true key "stock:7" is held (value "1" is no stamp of Jedis: no plausible time; it may be a constant)
 	// true key "stock:7" is held (value "1772452815" is no stamp of Jedis: no plausible time; it may be a stamp in s for 2026-03-02T12:00:15.000Z (Kdyby, Page, PageGet, PageNil, ResqueTimeout))
 }

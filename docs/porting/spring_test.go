@@ -67,7 +67,7 @@ func Example_spring() {
 	}
 	must(lease.Release())
 	// Output:
-	// lock: key "lock": key "lock" is held (SpringTemplate), its stamp ends at 2026-03-02 12:00:10Z by its writer's clock; if its holder does nothing more, the key can be had in 20.502s
+	// lock: key "lock": key "lock" is held (SpringTemplate), its stamp ends at 2026-03-02 12:00:10Z by its writer's clock; if its holder does nothing more, the key can be taken in 20.502s
 	// a plain client takes its own key: true
 	// 6c 6f 63 6b
 	// 7b 6c 6f 63 6b 7d 3a 67 73 6c

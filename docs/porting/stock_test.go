@@ -97,7 +97,7 @@ func Example_jedis() {
 	// old clients for 145 ms.
 	fmt.Println("keys left:", w.server.Keys())
 	// Output:
-	// lock: key "stock:42": key "stock:42" is held (Jedis), its stamp ends at 2026-03-02 12:01:00Z by its writer's clock; if its holder does nothing more, the key can be had in 2m1.004s
+	// lock: key "stock:42": key "stock:42" is held (Jedis), its stamp ends at 2026-03-02 12:01:00Z by its writer's clock; if its holder does nothing more, the key can be taken in 2m1.004s
 	// sold 3 of 42
 	// sold 4 of 42
 	// keys left: [{stock:42}:gsl]

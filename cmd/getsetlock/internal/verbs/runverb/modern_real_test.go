@@ -54,7 +54,7 @@ func TestAnUnlockedTokenLockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 			continue
 		}
 		server.Do("SET", how, clitest.Token, "PX", "3600000")
-		s.Want(<-st.Done, 123, "ready\ntold\n", `is held by another: token "`+clitest.Token+`"`)
+		s.Want(<-st.Done, 123, "ready\ntold\n", `is held by another client: token "`+clitest.Token+`"`)
 	}
 }
 

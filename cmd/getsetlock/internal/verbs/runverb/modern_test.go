@@ -114,7 +114,7 @@ func TestATokenLockTakenByAnotherEndsTheCommandWith123(t *testing.T) {
 	st.Out.Await("ready")
 	s.World.Mini.Set("k", clitest.Token+" host8 job")
 	passTo(s, 10*time.Second)
-	s.Want(<-st.Done, 123, "ready\ntold\n", `lease on "k" lost: key "k" is held by another: `)
+	s.Want(<-st.Done, 123, "ready\ntold\n", `lease on "k" lost: key "k" is held by another client: `)
 	if v, _ := s.World.Mini.Get("k"); v != clitest.Token+" host8 job" {
 		t.Errorf("another's value became %q", v)
 	}
@@ -127,7 +127,7 @@ func TestATokenLockThatWasDeletedEndsTheCommandWith123(t *testing.T) {
 	value, _ := s.World.Mini.Get("k")
 	s.Want(s.Run("unlock", "k", "--value", value), 0, "deleted k\n", "")
 	passTo(s, 10*time.Second)
-	s.Want(<-st.Done, 123, "ready\ntold\n", "is gone: it expired, or somebody deleted it")
+	s.Want(<-st.Done, 123, "ready\ntold\n", "is gone: it expired, or another client deleted it")
 	wantKeys(s, counter)
 }
 

@@ -63,15 +63,15 @@ func TestMeetingsFollowFromTheDialectsBothWays(t *testing.T) {
 		{dialect.Jedis(), dialect.Jedis(), ""},
 		{dialect.Jedis(), dialect.Errorception(), ""},
 		{dialect.Page(), dialect.Jedis(), "takes the lock from its living holder"},
-		{dialect.Jedis(), dialect.Page(), "waits for ever once the other's holder has crashed"},
+		{dialect.Jedis(), dialect.Page(), "waits forever once the other's holder has crashed"},
 		{dialect.Jedis(), dialect.JedisUUID(), "takes the lock from its living holder"},
-		{dialect.JedisUUID(), dialect.Jedis(), "throws out of its acquire while the other holds"},
+		{dialect.JedisUUID(), dialect.Jedis(), "gets an exception from its acquire while the other holds"},
 		{dialect.Machinery(), dialect.Jedis(), ""}, // never expired to Jedis, but the server frees the key
 		{dialect.Gorlock(), dialect.Bare(), ""},
-		{dialect.Jedis(), dialect.Bare(), "waits for ever once the other's holder has crashed"},
-		{dialect.Bare(), dialect.Jedis(), "throws out of its acquire while the other holds"},
-		{words, dialect.Errorception(), "overwrites a living holder's value without winning, again at every poll"},
-		{dialect.RedisPy(), dialect.Jedis(), "throws out of its acquire while the other holds"},
+		{dialect.Jedis(), dialect.Bare(), "waits forever once the other's holder has crashed"},
+		{dialect.Bare(), dialect.Jedis(), "gets an exception from its acquire while the other holds"},
+		{words, dialect.Errorception(), "overwrites a living holder's value without winning, at every poll"},
+		{dialect.RedisPy(), dialect.Jedis(), "gets an exception from its acquire while the other holds"},
 	} {
 		m, err := meet(c.writer, c.reader, redistest.Start)
 		if err != nil {
@@ -109,7 +109,7 @@ func TestAMixtureOnOnePrefixSaysWhoDoesWhatToWhom(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	wantFinding(t, got.Findings, "mixture", census.SeverityError,
-		"milliseconds (3 keys", "whole seconds (1 key", "Jedis", "takes the lock from its living holder", "waits for ever once the other's holder has crashed")
+		"milliseconds (3 keys", "whole seconds (1 key", "Jedis", "takes the lock from its living holder", "waits forever once the other's holder has crashed")
 }
 
 func TestADialectThatIsKnownNarrowsWhatAFormMayBe(t *testing.T) {
@@ -119,7 +119,7 @@ func TestADialectThatIsKnownNarrowsWhatAFormMayBe(t *testing.T) {
 	w.Mini.Set("lock:b", stampOf(t, dialect.JedisUUID(), now, time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID()}})
 	f, _ := findingOf(got.Findings, "mixture")
-	if !strings.Contains(f.What, "a client of JedisUUID takes the lock") || !strings.Contains(f.What, "a client of Jedis throws") {
+	if !strings.Contains(f.What, "a client of JedisUUID takes the lock") || !strings.Contains(f.What, "a client of Jedis gets an exception") {
 		t.Errorf("%s", f.What)
 	}
 }
@@ -128,10 +128,10 @@ func TestValuesInAnotherUnitThanTheNamedDialectsAreToldOf(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Page(), w.ServerNow(), time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
-	wantFinding(t, got.Findings, "unit", census.SeverityError, "whole seconds", "not what Jedis writes", "takes the lock from its living holder")
+	wantFinding(t, got.Findings, "unit", census.SeverityError, "whole seconds", "Jedis does not write such values", "takes the lock from its living holder")
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Page()}})
-	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds", "not what Page writes", "waits for ever")
+	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds", "Page does not write such values", "waits forever")
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
 	if len(got.Findings) > 0 {
 		t.Errorf("right ones too: %+v", got.Findings)
@@ -159,7 +159,7 @@ func TestHostileValuesAreCountedAndNoMoreThanTheirFirstKilobyteIsRead(t *testing
 	}
 	wantFinding(t, got.Findings, "large", census.SeverityWarning, "3900000 bytes", `"lock:huge"`)
 	wantFinding(t, got.Findings, "far", census.SeverityWarning, "1 lock of milliseconds")
-	wantFinding(t, got.Findings, "unreadable", census.SeverityWarning, "a client of Jedis throws")
+	wantFinding(t, got.Findings, "unreadable", census.SeverityWarning, "a client of Jedis gets an exception")
 	types := got.Prefixes[0].Types
 	if types[probeRedisson] != 1 || types["hash"] != 1 || types["list"] != 1 {
 		t.Errorf("%v", types)
@@ -288,7 +288,7 @@ func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFinding(t, got.Findings, "denied", census.SeverityWarning, "1 key may not be read", "all there are")
+	wantFinding(t, got.Findings, "denied", census.SeverityWarning, "1 key may not be read", "these are all keys")
 	examined, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Hurry: true})
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
 	for _, c := range examined.Complaints {
 		found = append(found, c.Finding)
 	}
-	wantFinding(t, found, "denied", census.SeverityWarning, "1 key may not be read", "all there are")
+	wantFinding(t, found, "denied", census.SeverityWarning, "1 key may not be read", "these are all keys")
 	if facts := strings.Join(examined.Facts, "\n"); !strings.Contains(facts, "scripts that read the clock and write: unknown") {
 		t.Error(facts)
 	}

@@ -51,9 +51,10 @@ func wantFinding(t *testing.T, all []census.Finding, kind string, severity censu
 	}
 }
 
-// The table is protocol knowledge, worked out by hand: a smaller unit never sees a larger one's stamps as
-// expired, a larger one always does.
-func TestMeetingsFollowFromTheDialectsBothWays(t *testing.T) {
+// The table was worked out by hand from the protocol: clients with a smaller
+// unit never find a larger unit's stamps expired, clients with a larger one
+// always do.
+func TestMeetFollowsTheRulesOfBothDialects(t *testing.T) {
 	words := dialect.SetDel()
 	words.Constant = "busy"
 	for _, c := range []struct {
@@ -86,14 +87,14 @@ func TestMeetingsFollowFromTheDialectsBothWays(t *testing.T) {
 func TestNoDialectHarmsItself(t *testing.T) {
 	for _, d := range dialect.Presets() {
 		m, err := meet(d, d, redistest.Start)
-		// Bare's crashed holders hold for ever by nature.
+		// Bare has no expiry, so the lock of a crashed holder stays forever.
 		if err != nil || m.harm() != "" && d.Name != "Bare" {
 			t.Errorf("%s: %q %v", d, m.harm(), err)
 		}
 	}
 }
 
-func TestAMixtureOnOnePrefixSaysWhoDoesWhatToWhom(t *testing.T) {
+func TestMixtureSaysWhatEachDialectDoes(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
 	for i := range 3 {
@@ -112,7 +113,7 @@ func TestAMixtureOnOnePrefixSaysWhoDoesWhatToWhom(t *testing.T) {
 		"milliseconds (3 keys", "whole seconds (1 key", "Jedis", "takes the lock from its living holder", "waits forever once the other's holder has crashed")
 }
 
-func TestADialectThatIsKnownNarrowsWhatAFormMayBe(t *testing.T) {
+func TestNamedDialectsNarrowAForm(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), now, time.Minute))
@@ -124,7 +125,7 @@ func TestADialectThatIsKnownNarrowsWhatAFormMayBe(t *testing.T) {
 	}
 }
 
-func TestValuesInAnotherUnitThanTheNamedDialectsAreToldOf(t *testing.T) {
+func TestProbeReportsAUnitTheDialectNeverWrites(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Page(), w.ServerNow(), time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
@@ -134,11 +135,11 @@ func TestValuesInAnotherUnitThanTheNamedDialectsAreToldOf(t *testing.T) {
 	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds", "Page does not write such values", "waits forever")
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
 	if len(got.Findings) > 0 {
-		t.Errorf("right ones too: %+v", got.Findings)
+		t.Errorf("values of the named dialect too: %+v", got.Findings)
 	}
 }
 
-func TestHostileValuesAreCountedAndNoMoreThanTheirFirstKilobyteIsRead(t *testing.T) {
+func TestProbeReadsOneKilobyteOfHostileValues(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
 	w.Mini.Set("lock:good", stampOf(t, dialect.Jedis(), now, time.Minute))
@@ -180,7 +181,7 @@ func TestHostileValuesAreCountedAndNoMoreThanTheirFirstKilobyteIsRead(t *testing
 	}
 }
 
-func TestConstantsWithoutATTLAreNamedAndThoseWithOneAreNot(t *testing.T) {
+func TestProbeReportsConstantsWithoutATTL(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", "lock")
 	w.Mini.Set("lock:b", "lock")
@@ -192,7 +193,7 @@ func TestConstantsWithoutATTLAreNamedAndThoseWithOneAreNot(t *testing.T) {
 	}
 }
 
-func TestOneIdentityOnTwoLocksIsToldOf(t *testing.T) {
+func TestProbeReportsOneIdentityOnTwoLocks(t *testing.T) {
 	w := redistest.New(t)
 	d, now := dialect.JedisUUID(), w.ServerNow()
 	w.Mini.Set("lock:a", stampOf(t, d, now, time.Minute))
@@ -200,7 +201,7 @@ func TestOneIdentityOnTwoLocksIsToldOf(t *testing.T) {
 	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "shared_owner", census.SeverityWarning, `"lock:a"`, `"lock:b"`)
 }
 
-func TestALockUnderItsPlainNameAndASerializersIsFoundTwice(t *testing.T) {
+func TestProbeReportsALockInTwoEncodings(t *testing.T) {
 	w := redistest.New(t)
 	d := dialect.Template()
 	d.KeyEncoding, d.ValueEncoding = dialect.JDK, dialect.JDK
@@ -217,7 +218,7 @@ func TestALockUnderItsPlainNameAndASerializersIsFoundTwice(t *testing.T) {
 	}
 }
 
-func TestWithoutAPatternOnlyTimesAreTakenForLocks(t *testing.T) {
+func TestProbeWithoutAPatternCountsOnlyStamps(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("user:1", "ok")
 	w.Mini.Set("page:1", "<html>")
@@ -231,7 +232,7 @@ func TestWithoutAPatternOnlyTimesAreTakenForLocks(t *testing.T) {
 	}
 }
 
-func TestADialectOfOnesOwnIsNamedFirst(t *testing.T) {
+func TestProbeNamesTheCallersDialectFirst(t *testing.T) {
 	w := redistest.New(t)
 	own := dialect.Jedis()
 	own.Name, own.Lease = "Depot", 5*time.Second
@@ -242,7 +243,7 @@ func TestADialectOfOnesOwnIsNamedFirst(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedProbeReturnsWhatItHasSeen(t *testing.T) {
+func TestInterruptedProbeReturnsItsFindings(t *testing.T) {
 	w := redistest.New(t)
 	for i := range 2000 {
 		w.Mini.Set(fmt.Sprintf("lock:%d", i), stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
@@ -261,7 +262,7 @@ func TestAnInterruptedProbeReturnsWhatItHasSeen(t *testing.T) {
 	}
 }
 
-func TestKeysThatMayNotBeReadAreCountedAndLeftOut(t *testing.T) {
+func TestProbeCountsKeysItMayNotRead(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	w.Mini.Set("lock:b", "x")
@@ -274,9 +275,9 @@ func TestKeysThatMayNotBeReadAreCountedAndLeftOut(t *testing.T) {
 	wantFinding(t, got.Findings, "denied", census.SeverityNote, "1 key may not be read")
 }
 
-// TestWhoMayReadNoKeyIsNotToldThatAllIsWell: of the doctor too, and of scripts that may not be tried nothing
-// is claimed.
-func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
+// The doctor warns too, and reports nothing about scripts that it could not
+// try.
+func TestUserWithoutReadRightsGetsAWarning(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", "1")
 	denied := func(command string) redistest.Rule {
@@ -303,7 +304,7 @@ func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
 	}
 }
 
-func TestKeysOfOursAreNoUnreadableLocks(t *testing.T) {
+func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
 	w := redistest.New(t)
 	token := "AAECAwQFBgcICQoLDA0ODw"
 	w.Mini.Set("lock:a", token+" host7 nightly")

@@ -27,7 +27,7 @@ type Span struct {
 	Held     int64 // just after acquire returned
 	Released int64 // just before release was called: until then the client believes that it holds
 
-	overwritten bool // the release reported that the lock was overwritten; only workers set this
+	Overwritten bool // the release found another value; only workers set this
 }
 
 // Refusal is one acquire that returned false, in µs of the JVM's wall clock.

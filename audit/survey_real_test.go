@@ -292,9 +292,8 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 		}
 		t.Fatal("the watch ended before all clients had polled")
 	}
-	// Two polls of each client before the step and two after it are needed.
-	// More are awaited, since two clients that share an address need not
-	// alternate.
+	// Two polls of each client are needed before and after the step, and more if
+	// two clients share an address, since they need not alternate.
 	atLeast(5)
 	for _, p := range r.pairs {
 		p.stepping.clock.Set(p.offset + p.step)

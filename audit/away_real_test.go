@@ -12,8 +12,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// TestAServerThatStaysAwayLeavesAHoleToTheEnd: no answer comes by which the hole could be noted.
-func TestAServerThatStaysAwayLeavesAHoleToTheEnd(t *testing.T) {
+// The server never answers again, so no later reply can end the hole: the end
+// of the watch does.
+func TestLostServerLeavesAHoleUntilTheEnd(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := s.Pool()
 	defer pool.Close()

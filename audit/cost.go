@@ -6,40 +6,42 @@ import (
 	"github.com/getsetlock/getsetlock/audit/census"
 )
 
-// Cost is what looking cost the server, measured in the same run.
+// Cost is what the watch cost the server, measured during the watch.
 type Cost struct {
 	Looks   int64         // keys looked at
-	Scans   int64         // calls of SCAN
+	Scans   int64         // SCAN commands sent
 	Elapsed time.Duration // of the whole watch
-	// ServerTime is how long the server worked for our looks at the most, by its own clock from the
-	// first look of a message to behind the last; Share is that of Elapsed, a fraction of one core. Known once a
-	// key was looked at by script.
+	// ServerTime is an upper bound of the time that the server spent on the
+	// watch's looks. It is measured by the server's clock, from the first look
+	// of a message until after the last. Share is ServerTime as a fraction of
+	// Elapsed: of one core. Both are known once a key was looked at by script.
 	ServerTime time.Duration
 	Share      float64
 	HasShare   bool
 	Monitor    *MonitorCost // nil without MONITOR
 }
 
-// MonitorCost is the price of MONITOR's bursts.
+// MonitorCost is what the bursts of MONITOR cost.
 type MonitorCost struct {
 	Bursts    int
-	Time      time.Duration // on, together
+	Time      time.Duration // total time that MONITOR was on
 	Bytes     int64
 	Lines     int64
-	Unread    int64         // lines that were none
+	Unread    int64         // lines that could not be parsed
 	PingOff   time.Duration // median round trip on another connection, without MONITOR
 	PingOn    time.Duration // with it
 	OpsOff    float64       // commands a second that the server executed without it, 0 unknown
 	OpsOn     float64
-	Stopped   []string // why bursts ended before their time
+	Stopped   []string // why bursts ended early
 	Throttled bool     // a burst ended because latency or our buffer grew; the next ones were shorter
 }
 
-// Result is what a watch comes to.
+// Result is what a watch or a replay found.
 type Result struct {
 	Evidence census.Evidence
-	Findings []census.Finding // sorted, those of the writers among them
+	Findings []census.Finding // sorted; findings about writers included
 	Cost     Cost             // zero in a replay
-	// Probe is what a probe had found before, as the record of a replay has it; nil where there is none.
+	// Probe is the result of an earlier probe, if the replayed record contains
+	// one; otherwise nil.
 	Probe *ProbeResult
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/getsetlock/getsetlock/audit/census"
 )
 
-// watchOf names the variable that makes this program a watch of the server at that address, in a process of its own, so
-// that what a Go program costs by being awake counts as its price too. It says "ready" when it follows all keys, goes on
-// at a '+' of its standard input, stands still at a '-', and prints its Cost at the end of it.
+// watchOf is the environment variable that turns the test binary into a watch
+// of the server at that address. The watch runs in a separate process, so its
+// cost includes what a Go program costs by being awake. It prints "ready" when
+// it follows all keys, ends when its standard input ends, and then prints its
+// Cost as JSON.
 const watchOf = "GETSETLOCK_TEST_WATCH"
 
-// watchedKeys are what it looks at once a second each.
+// watchedKeys is the number of keys that it looks at, each once a second.
 const watchedKeys = 1000
 
 func watchInChild(addr string, keys int) error {

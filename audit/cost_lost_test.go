@@ -7,30 +7,36 @@ import (
 	"time"
 )
 
-// sample is one reading: what the clients had done by then, and the processor time that the watch had had.
+// sample is one reading: the operations that the clients have done, and the
+// processor time that the watch has used.
 type sample struct {
 	at, own time.Duration
 	done    int64
 }
 
-// The machine that others use too is faster now and slower then, over all spans alike: slices of a second differ as
-// much as those of a hundredth. What helps is to compare with what lies next, and to do it often. A watch sleeps for
-// most of the time. So its moments, with those around them in which the server works for it and it sleeps, are
-// compared with the time right before and right after.
+// A machine shared with other work changes its speed all the time, over all
+// spans alike: slices of a second differ as much as slices of a hundredth. It
+// helps to compare neighbours, and to do it often. A watch sleeps most of the
+// time. So each moment of work, with the slices around it in which the server
+// still works for the watch, is compared with the time just before and just
+// after.
 const (
 	sampleEvery = 4 * time.Millisecond
-	around      = 3  // slices, on either side of one in which the watch ran
-	nextTo      = 10 // slices, on either side of a moment, to compare it with
+	around      = 3  // slices on either side of one in which the watch ran
+	nextTo      = 10 // slices on either side of a moment that it is compared with
 )
 
-// moment is a row of slices, [from, to), and what lies beside it.
+// moment is a row of slices, [from, to), and the time that the clients lost in
+// it.
 type moment struct {
 	from, to int
-	lost     time.Duration // of the clients' time, within it
+	lost     time.Duration // time that the clients lost within it
 }
 
-// moments are those of the watch, and as many that lie half way between two of them, which ought to lose nothing.
-// One that has no quiet time on both sides counts with what it has on one, and if it has none, all of it is lost.
+// moments returns the moments in which the watch worked, and control moments
+// half way between two of them, which should lose nothing. If a moment has
+// quiet time on one side only, it is compared with that side; if it has none,
+// all of it counts as lost.
 func moments(samples []sample) (watched, idle []moment) {
 	n := len(samples) - 1
 	busy := make([]bool, n)
@@ -66,7 +72,8 @@ func moments(samples []sample) (watched, idle []moment) {
 	return watched, idle
 }
 
-// compare is the time in the moment that the clients did not get, by their pace beside it.
+// compare returns how much of the moment the clients lost, judged by their pace
+// just before and after it.
 func (m moment) compare(samples []sample, busy []bool) time.Duration {
 	var done int64
 	var span time.Duration
@@ -89,8 +96,9 @@ func (m moment) compare(samples []sample, busy []bool) time.Duration {
 	return long - time.Duration(float64(samples[m.to].done-samples[m.from].done)*float64(span)/float64(done))
 }
 
-// lostOf is the percentage of all time that moments lost, with its interval of 95 %: of two thousand draws of as many
-// moments out of them, what forty-nine of fifty lie between, and a little more.
+// lostOf returns the share of all time that the moments lost, in percent, and
+// its 95 % interval by bootstrap: the middle 95 % of two thousand resamplings
+// of the moments.
 func lostOf(all []moment, count int, total time.Duration) (percent, low, high float64) {
 	if len(all) == 0 {
 		return 0, 0, 0
@@ -111,9 +119,10 @@ func lostOf(all []moment, count int, total time.Duration) (percent, low, high fl
 	return sum(func(i int) int { return i }), drawn[49], drawn[1950]
 }
 
-// A pace that wanders by a tenth from slice to slice and by as much over seconds, and a watch that takes a known share:
-// ten moments a second of one slice each, in which the clients get so much less.
-func TestWhatAWatchTakesIsToldThroughNoise(t *testing.T) {
+// The clients' pace wanders by a tenth from slice to slice and as much over
+// seconds. The watch takes a known share: ten moments a second of one slice
+// each, in which the clients do that much less.
+func TestLostTimeIsMeasuredThroughNoise(t *testing.T) {
 	for _, takes := range []float64{0, 0.1, 0.5} {
 		random := rand.New(rand.NewPCG(7, uint64(takes*10)))
 		var samples []sample
@@ -133,17 +142,17 @@ func TestWhatAWatchTakesIsToldThroughNoise(t *testing.T) {
 		lost, low, high := lostOf(watched, len(watched), s.at)
 		want := 100 * takes / 25
 		if low > want || high < want || high-low > 1 || lost < low || lost > high {
-			t.Errorf("%.2f %% were taken, told %.2f (%.2f to %.2f)", want, lost, low, high)
+			t.Errorf("%.2f %% were taken, measured %.2f (%.2f to %.2f)", want, lost, low, high)
 		}
 		if nothing, low, high := lostOf(idle, len(watched), s.at); low > 0 || high < 0 {
-			t.Errorf("where nothing was taken, told %.2f (%.2f to %.2f)", nothing, low, high)
+			t.Errorf("where nothing was taken, measured %.2f (%.2f to %.2f)", nothing, low, high)
 		}
 	}
 }
 
-func TestMomentsThatTouchAreOne(t *testing.T) {
+func TestTouchingMomentsAreMerged(t *testing.T) {
 	var samples []sample
-	own := []int{0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2} // it runs in slices 4 and 8
+	own := []int{0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2} // the watch runs in slices 4 and 8
 	for i, o := range own {
 		samples = append(samples, sample{at: time.Duration(i) * time.Millisecond, own: time.Duration(o), done: int64(10 * i)})
 	}

@@ -24,7 +24,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// saturate keeps the server busy with pipelined reads and writes, and counts them.
+// saturate keeps the server busy with pipelined reads and writes, and counts
+// them.
 func saturate(ctx context.Context, tb testing.TB, s *redistest.Server, clients int) (count *atomic.Int64, wait func()) {
 	pool := s.Pool()
 	count = new(atomic.Int64)
@@ -56,7 +57,8 @@ func saturate(ctx context.Context, tb testing.TB, s *redistest.Server, clients i
 	return count, func() { wg.Wait(); pool.Close() }
 }
 
-// price measures the server's throughput in slices with a watch and without it, each watch begun anew.
+// price measures the server's throughput in slices with and without a watch;
+// each slice starts a new watch.
 func price(b *testing.B, slice time.Duration, cfg Config) {
 	s, count, end := busy(b)
 	pool := s.Pool()
@@ -87,7 +89,8 @@ func price(b *testing.B, slice time.Duration, cfg Config) {
 	}
 }
 
-// busy is a server that has locks to be looked at and that four clients saturate.
+// busy returns a server that holds locks to look at and is saturated by four
+// clients.
 func busy(b *testing.B) (s *redistest.Server, count *atomic.Int64, end func()) {
 	s = redistest.Real(b, redistest.Options{})
 	for i := range watchedKeys {
@@ -98,12 +101,13 @@ func busy(b *testing.B) (s *redistest.Server, count *atomic.Int64, end func()) {
 	return s, count, func() { stop(); wait() }
 }
 
-// pairs measures slices side by side, off-on and on-off by turns, so that what else the machine does falls on both
-// alike. A pair is one figure; the median of them is the answer, which a few pairs that something disturbed do not
-// move, and low and high are the ends of its interval of 95 %.
+// pairs measures slices in pairs, alternating off-on and on-off, so that other
+// work on the machine affects both alike. Each pair yields one figure. The
+// answer is their median, which a few disturbed pairs do not move, with its 95
+// % interval.
 //
-// A slice must be long enough for a watch to reach its rate, or, with MONITOR, for the time without it by which it
-// measures itself; and short enough for many pairs.
+// A slice must be long enough for a watch to reach its rate (with MONITOR: to
+// measure the server without it first), and short enough for many pairs.
 func pairs(b *testing.B, off, on func() float64) {
 	var offs, ons, lost []float64
 	b.ResetTimer()
@@ -119,7 +123,8 @@ func pairs(b *testing.B, off, on func() float64) {
 	b.StopTimer()
 	b.ReportMetric(quantile(offs, 0.5), "ops/s-off")
 	b.ReportMetric(quantile(ons, 0.5), "ops/s-on")
-	// Of n draws the median lies between those that are √n beside the middle one, at 95 %, whatever their distribution.
+	// At 95 %, the median of n draws lies within √n ranks of the middle one,
+	// whatever their distribution.
 	beside := 1 / math.Sqrt(float64(b.N))
 	b.ReportMetric(quantile(lost, 0.5-beside), "%lost-low")
 	b.ReportMetric(quantile(lost, 0.5), "%lost")
@@ -137,18 +142,20 @@ func perSecond(count *atomic.Int64, work func()) float64 {
 	return float64(count.Load()-before) / time.Since(from).Seconds()
 }
 
-// Nothing is done in either half: what this says is the noise of the measurement.
+// Neither half does anything, so the result is the noise of the measurement.
 func BenchmarkRealNothing(b *testing.B) {
 	price(b, time.Second/2, Config{Config: census.Config{Match: "none:*"}, Looks: -1, NoClients: true, NoStats: true, NoTracking: true})
 }
 
-// A watch at its default rate goes on in a process of its own, for as many seconds as -benchtime says, the live view of a
-// terminal among what it does. Bound to one processor (taskset -c 0) what the clients lose is its whole price: its own
-// work, the server's for it, and every change between them. See cost_lost_test.go for how that is told; %nothing is what
-// the same arithmetic finds where the watch slept.
+// A watch at its default rate runs in a separate process for as many seconds as
+// -benchtime says, with a terminal's live view. Bound to one processor (taskset
+// -c 0), what the clients lose is the watch's whole price: its own work, the
+// server's work for it and all switches between them. cost_lost_test.go
+// computes it; %nothing is the same computation over times when the watch
+// slept.
 //
-// The shares of all processor time that its process and its commands at the server took are exact, and leave the
-// changes out.
+// The processor-time shares of the watch's process and of its commands at the
+// server are exact, but leave out the switches.
 func BenchmarkRealPollingAThousandKeysASecond(b *testing.B) {
 	s, count, end := busy(b)
 	c := startChild(b, s.Addr())
@@ -176,7 +183,7 @@ func BenchmarkRealPollingAThousandKeysASecond(b *testing.B) {
 	b.ReportMetric(float64(last.done-samples[0].done)/last.at.Seconds(), "ops/s")
 }
 
-// sampled reads every sampleEvery, for so long.
+// sampled takes a sample every sampleEvery for the given span.
 func sampled(span time.Duration, read func() (done int64, own time.Duration)) (out []sample) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -189,7 +196,7 @@ func sampled(span time.Duration, read func() (done int64, own time.Duration)) (o
 	}
 }
 
-// child is a watch in a process of its own; see watchOf.
+// child is a watch in a separate process; see watchOf.
 type child struct {
 	*exec.Cmd
 	in  io.WriteCloser
@@ -230,10 +237,10 @@ func (c child) end(b *testing.B) {
 	b.ReportMetric(100*cost.Share, "%core-by-itself")
 }
 
-// processorTime is what processes had of processors so far.
+// processorTime returns the processor time that the processes have used so far.
 func processorTime(b *testing.B, pids ...int) (sum time.Duration) {
 	for _, pid := range pids {
-		const scheduled = 2 // CPUCLOCK_SCHED, of a whole process: the kernel's sum, to the nanosecond
+		const scheduled = 2 // CPUCLOCK_SCHED, for a whole process, in ns
 		var ts unix.Timespec
 		if err := unix.ClockGettime(int32(^pid<<3|scheduled), &ts); err != nil {
 			b.Fatal(err)
@@ -243,7 +250,8 @@ func processorTime(b *testing.B, pids ...int) (sum time.Duration) {
 	return sum
 }
 
-// work is what the server did for a watch: GETRANGE is called once a look, and by nobody else.
+// work is what the server did for a watch. Only the watch sends GETRANGE, once
+// per look.
 type work struct {
 	looks int64
 	took  time.Duration

@@ -12,10 +12,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// inDatabase returns cfg with the database that the pool's connections are in,
-// by the server's word. known says whether the server told. It fails where cfg
-// names another one: a watch of a database to which its own looks do not go
-// would call a busy lock quiet.
+// inDatabase returns cfg with DB set to the database that the pool's
+// connections use, as the server reports it. known is false if the server did
+// not say. It returns an error if cfg names another database: the looks of that
+// watch would go to the wrong database, and a busy lock would seem quiet.
 func inDatabase(ctx context.Context, pool *redis.Pool, cfg Config) (_ Config, known bool, err error) {
 	database, known := databaseOf(ctx, pool, cfg.Timeout)
 	switch {
@@ -28,9 +28,9 @@ func inDatabase(ctx context.Context, pool *redis.Pool, cfg Config) (_ Config, kn
 	return cfg, true, nil
 }
 
-// databaseOf asks the server which database the pool's connections select. A
-// connection of its own takes a name that no other has, and is looked up in
-// CLIENT LIST: servers of all ages answer that.
+// databaseOf asks the server which database the pool's connections use. It
+// opens a connection, gives it a unique name and finds that name in CLIENT
+// LIST, which servers of every version support.
 func databaseOf(ctx context.Context, pool *redis.Pool, timeout time.Duration) (database int, known bool) {
 	c, err := dialed(ctx, pool)
 	if err != nil {
@@ -57,8 +57,8 @@ func databaseOf(ctx context.Context, pool *redis.Pool, timeout time.Duration) (d
 	return 0, false
 }
 
-// dialed opens a connection that the caller owns: what it becomes must not
-// return to the pool.
+// dialed opens a connection outside the pool. The caller owns it, and it never
+// returns to the pool, because the caller may switch its mode.
 func dialed(ctx context.Context, pool *redis.Pool) (redis.Conn, error) {
 	switch {
 	case pool.DialContext != nil:

@@ -16,9 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// TestServersSayWhichDatabaseAPoolIsIn asks servers of all ages, over TCP, and
-// one over a socket.
-func TestServersSayWhichDatabaseAPoolIsIn(t *testing.T) {
+// Servers of all versions are asked, over TCP and once over a socket.
+func TestServersReportThePoolsDatabase(t *testing.T) {
 	asks := func(t *testing.T, url string, want int) {
 		t.Helper()
 		pool := poolAt(t, url)
@@ -42,9 +41,8 @@ func TestServersSayWhichDatabaseAPoolIsIn(t *testing.T) {
 	asks(t, socket.URL()+"?db=5", 5)
 }
 
-// TestMonitorShowsTheDatabaseOfEachCommand sends SETNX in all the ways in which
-// a client gets into a database, on servers of all ages, and lets the filter
-// read what MONITOR shows.
+// A client can reach a database in several ways. Each sends a SETNX, on servers
+// of all versions, and the filter reads what MONITOR shows.
 func TestMonitorShowsTheDatabaseOfEachCommand(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
 		t.Run(b.Name, func(t *testing.T) {
@@ -90,7 +88,7 @@ func TestMonitorShowsTheDatabaseOfEachCommand(t *testing.T) {
 			}
 			want := []string{"lock:plain", "lock:multi", "lock:script", "lock:selects", "lock:select"}
 			if !slices.Equal(found, want) || filter.unread > 0 {
-				t.Errorf("found %q, %d lines were not read", found, filter.unread)
+				t.Errorf("found %q, %d lines were not parsed", found, filter.unread)
 			}
 		})
 	}

@@ -1,24 +1,53 @@
-// Package audit says what a live server shows of a fleet of old locks: which dialects are spoken, who
-// writes, whose clock is wrong and by how much, what went wrong while it looked.
+// Package audit examines a live server that a fleet of old lock clients uses.
+// It reports which dialects the clients speak, who writes, whose clock is wrong
+// and by how much, and what went wrong while it watched.
 //
-// [Watch] looks and counts, [Replay] reads a record of an earlier look and comes to the same result.
-// Both hand [offset.Observed] events to a [census.Census] and nothing else, so what it says can be
-// checked elsewhere, by others, later. The result is [census.Evidence]: each fact with its source, the
-// instant by the server's clock, and whether it was measured, given, claimed or guessed.
+// Most programs need [Watch] alone: it watches a server for a while and returns
+// a [Result]. [Probe] reads every key once and says how its value is written.
+// [Doctor] says what is wrong with the server and its locks, and [ApplyFixes]
+// repairs what Doctor offers to repair.
 //
-// It does not promise to see everything. Polls miss what comes and goes between two looks, MONITOR runs
-// in bursts, a source may be refused; every such blindness is in [census.Coverage], and what was not seen is not
-// taken for absent. Nothing can be said of a client that wrote nothing while somebody looked.
+// # Sources and results
 //
-// Nothing on the server is changed: no key is written, no setting set, KEYS is never sent, and all
-// that a watcher leaves when it is killed are connections, which the server closes itself. Only
-// [ApplyFixes] changes locks, and only [Doctor] with Remember writes looks alongside them.
+// [Watch] turns what it sees into [offset.Observed] events and gives them to a
+// [census.Census]. [Replay] does the same with the events of an earlier record,
+// and comes to the same result. The census receives nothing else, so another
+// person can check its conclusions later, on another machine. The result is
+// [census.Evidence]: each fact with its source and its instant by the server's
+// clock. It also says whether the fact was measured, given, claimed or guessed.
 //
-// Clocks: facts are dated by the server's clock. Elapsed time of the observer, by [Config.Clock], only
-// tells whether that clock stepped. Offsets are client less server, positive where a client is ahead.
+//	MONITOR ─────────┐
+//	looks, SCAN ─────┤                       ┌─ Evidence
+//	CLIENT LIST ─────┼─ events ─┬─ Census ───┤
+//	INFO ────────────┘          │            └─ Findings
+//	                            └─ record ─── Replay ─ Census ─ the same
 //
-// HAZARD: offsets hang on the lease that the client adds to its clock. One that was guessed moves all
-// offsets of its writer by what the guess is off; differences within a fleet that shares one lease stay
-// right. HAZARD: MONITOR slows the server down while it runs. Its bursts end by themselves, but a server
-// that has no room at all should be watched with polls.
+// # What it cannot promise
+//
+// It does not promise to see everything. A look misses what comes and goes
+// between two looks, MONITOR runs in bursts, and the server may refuse a
+// source. Every such gap is listed in [census.Coverage]. What was not seen is
+// never reported as absent, and nothing can be said of a client that wrote
+// nothing during the watch.
+//
+// # What it changes on the server
+//
+// A watch writes no key, changes no setting and never sends KEYS. If a watcher
+// is killed, it leaves only connections, which the server closes itself. Two
+// functions write: [ApplyFixes] changes locks, and [Doctor] with Remember
+// stores its looks in keys of their own.
+//
+// # Clocks
+//
+// Facts are dated by the server's clock. The observer's elapsed time, measured
+// by [Config.Clock], only shows whether the server's clock stepped. An offset
+// is the client's clock minus the server's: positive if the client is ahead.
+//
+// HAZARD: an offset depends on the lease that the client adds to its clock. If
+// that lease was guessed, the error of the guess shifts all offsets of that
+// writer. Differences within a fleet that shares one lease stay right.
+//
+// HAZARD: MONITOR slows the server down while it runs. Its bursts end by
+// themselves, but a server without spare capacity should be watched without
+// MONITOR.
 package audit

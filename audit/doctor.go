@@ -20,77 +20,84 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// DoctorConfig says what to examine. The zero value examines the server and every key that carries
-// a time.
+// DoctorConfig says what to examine. The zero value examines the server and
+// every key whose value contains a time.
 type DoctorConfig struct {
-	// Match is a pattern as SCAN takes it. Without one there is no telling a lock from a time that
-	// another program keeps, so nothing is offered to be fixed.
+	// Match is a pattern as SCAN takes it. Without a pattern, a lock cannot be
+	// told from a time that another program stores, so Doctor offers no fixes.
 	Match string
 	DB    int
-	// Dialects are those that the fleet speaks, as far as it is known, the first the likeliest.
+	// Dialects are the dialects that the fleet is known to speak, the likeliest
+	// first.
 	Dialects []dialect.Dialect
-	// Lease and Greatest are the smallest and the greatest lease of any old client.
-	// Greatest defaults to Lease. What a dialect ships is no lease that a fleet must
-	// have: without either of the two nothing rests on an old look, and no stamp is
-	// moved.
+	// Lease and Greatest are the smallest and the greatest lease of any old
+	// client. Greatest defaults to Lease. The lease that a dialect ships with
+	// is not used in their place, since a fleet may have changed it. Without
+	// Lease and Greatest, no remembered look proves a lock dead, and no stamp
+	// is moved.
 	Lease, Greatest time.Duration
-	// Spread, Behind and Ahead are claims, in the form of [dialect.Terms]: 0 claims
-	// nothing, [dialect.Zero] claims zero. Spread defaults to what Evidence
-	// guarantees, else to the dialect's terms or 1 s, and to no less than
-	// Evidence shows. Behind and Ahead default to what Evidence measured on the same server,
-	// else they are unknown.
+	// Spread, Behind and Ahead are claims in the form of [dialect.Terms]: 0
+	// claims nothing, and [dialect.Zero] claims zero. Spread defaults to what
+	// Evidence guarantees; without that, to the dialect's terms or 1 s, raised
+	// to what Evidence shows. Behind and Ahead default to what Evidence
+	// measured on the same server; otherwise they are unknown.
 	Spread, Behind, Ahead time.Duration
-	// Remember writes down, alongside each lock whose stamp is past, when its bytes
-	// were seen, so that a later call can tell how long they have stood there. It is
-	// all that Doctor ever writes.
+	// Remember stores on the server, alongside each lock whose stamp is past,
+	// when Doctor saw its bytes. A later call can then tell how long the bytes
+	// have stayed the same. Doctor writes nothing else.
 	Remember bool
-	// Evidence of a watch on the same server, by which ghosts are known. May be nil.
+	// Evidence is the result of a watch on the same server; Doctor recognizes
+	// ghosts by it. May be nil.
 	Evidence *census.Evidence
-	Progress func(looked int64) // told after each slice of keys; may be nil
+	Progress func(looked int64) // called after each slice of keys; may be nil
 	Timeout  time.Duration      // of each reply; defaults to 2 s
-	Hurry    bool               // leaves no rests between slices
+	Hurry    bool               // do not pause between slices
 
-	assumes bool // Spread is neither claimed nor measured
-	// Clock is this machine's, which is compared with the server's. Defaults to lock.Machine.
+	assumes bool // true: Spread is neither claimed nor measured
+	// Clock is this machine's clock, which Doctor compares with the server's.
+	// Defaults to lock.Machine.
 	Clock lock.Clock
 }
 
-// Complaint is a finding and what could be done about it here.
+// Complaint is a finding and, if there is one, its fix.
 type Complaint struct {
 	census.Finding
-	Fix *Fix // nil where a person must act
-	// Wait is how long after this look the same call can have a fix, if nothing
-	// changes; 0 where waiting does not help, or that is unknown.
+	Fix *Fix // nil if a person must act
+	// Wait is how long after this look the same call can offer a fix, if
+	// nothing changes. It is 0 if waiting does not help or the time is unknown.
 	Wait time.Duration
 }
 
 // Diagnosis is what an examination found.
 type Diagnosis struct {
-	Keys       int64 // looked at
+	Keys       int64 // keys looked at
 	Complaints []Complaint
-	// More counts complaints of the same kinds beyond MostComplaints.
+	// More counts the complaints about keys beyond the first 1000, which are
+	// dropped.
 	More int64
-	// Facts are what the server says of itself, for people, in the order in which they matter.
+	// Facts are what the server reports about itself, as sentences for people,
+	// the most important first.
 	Facts []string
 }
 
-// longestComplaint is how much of a key's name is remembered.
+// longestComplaint is how many bytes of a key's name are kept.
 const longestComplaint = 4096
 
-// mostComplaints bounds the complaints about keys.
+// mostComplaints is the greatest number of complaints about keys.
 const mostComplaints = 1000
 
-// Doctor examines a server and its locks. It changes no lock: what it would
-// change is in the fixes.
+// Doctor examines a server and its locks. It changes no lock: each change that
+// it proposes is in a [Fix].
 //
-// A dead lock is one whose holder, if honest, has ended. Its stamp is past by the
-// server's clock, by more than the spread and by more than the slowest client's
-// clock is behind. Where the latter is unknown, a look remembered on the server
-// must have shown the same bytes more than the greatest lease ago. A client that
-// read the value during the watch and let it stand found it live, and then the
-// lock is not dead.
+// A dead lock is one whose holder, if honest, has ended. Its stamp is past by
+// the server's clock by more than the spread, and by more than the slowest
+// client's clock is behind. If that last amount is unknown, a look remembered
+// on the server must have shown the same bytes longer ago than the greatest
+// lease. The lock is not dead if an old client read the value during the watch
+// of Evidence and did not take it over: that client found it live.
 //
-// When ctx ends, or the server fails in mid-work, it returns what it has found so far beside the error.
+// If ctx ends, or the server fails during the examination, Doctor returns what
+// it has found so far together with the error.
 func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis, error) {
 	cfg.fill()
 	out := &Diagnosis{}
@@ -125,12 +132,12 @@ func (c *DoctorConfig) fill() {
 	c.Spread = c.spread()
 }
 
-// greatest is the greatest lease, 0 where none is known.
+// greatest returns the greatest lease; 0: unknown.
 func (c *DoctorConfig) greatest() time.Duration { return max(c.Lease, c.Greatest) }
 
-// spread is how far the clocks are apart at most, as far as that is known. What
-// was seen is a lower bound: it raises what is assumed and never replaces it, also
-// where it goes by a guessed lease or a usual gap.
+// spread returns the upper bound of how far the clocks are apart, as far as it
+// is known. What Evidence saw is a lower bound: it raises what is assumed and
+// never replaces it, even if it rests on a guessed lease or a usual gap.
 func (c *DoctorConfig) spread() time.Duration {
 	claim, claimed := dialect.Claimed(c.Spread)
 	if e := c.Evidence; e != nil {
@@ -148,7 +155,7 @@ func (c *DoctorConfig) spread() time.Duration {
 	return c.assumed()
 }
 
-// assumed is the spread where nothing is known of it.
+// assumed returns the spread to use if nothing is known about it.
 func (c *DoctorConfig) assumed() time.Duration {
 	if len(c.Dialects) > 0 {
 		terms, err := c.Dialects[0].Terms(dialect.Terms{Lease: c.Lease})
@@ -159,7 +166,7 @@ func (c *DoctorConfig) assumed() time.Duration {
 	return time.Second
 }
 
-// assumed marks a time that is the assumed spread.
+// assumed returns a remark if d is the assumed spread, and nothing otherwise.
 func (x *examiner) assumed(d time.Duration) string {
 	if x.cfg.assumes && d == x.cfg.Spread {
 		return " (assumed)"
@@ -167,24 +174,26 @@ func (x *examiner) assumed(d time.Duration) string {
 	return ""
 }
 
-// all reports that no pattern says which keys are locks.
+// all reports whether no pattern says which keys are locks.
 func (c *DoctorConfig) all() bool { return c.Match == "" || c.Match == "*" }
 
-// examiner looks at keys.
+// examiner looks at keys and collects complaints.
 type examiner struct {
 	cfg    DoctorConfig
 	mux    *wire.Mux
 	out    *Diagnosis
 	found  []Complaint
-	ghosts map[string]string       // values that nobody holds, by key
-	live   map[string]census.Found // values that clients read and let stand, by key
+	ghosts map[string]string       // values that no client holds, by key
+	live   map[string]census.Found // values that clients read and did not take over, by key
 	past   map[string]pastStamp
 	run    string // the server's run id; empty if unknown
 	denied int64  // keys that this user may not read
 }
 
-// ghostsOf are the values that a watch saw left behind by a GETSET that won nothing, where nothing has come
-// since. A GETSET by which a client of another dialect would have won left no ghost: its writer may hold.
+// ghostsOf returns, by key, the values that a losing GETSET left behind during
+// the watch, if no later command changed the key. If a client of another
+// dialect would have won with that GETSET, the value is no ghost: its writer
+// may hold the lock.
 func ghostsOf(e *census.Evidence) map[string]string {
 	out := map[string]string{}
 	if e == nil {
@@ -221,8 +230,8 @@ func (x *examiner) keys(ctx context.Context) error {
 	return err
 }
 
-// deniedFinding says that some of the keys may not be read by this user. Where that is all of them, nothing
-// good can be said of the rest.
+// deniedFinding returns the finding that this user may not read some of the
+// keys. If that is all of them, nothing good can be said about the keys.
 func deniedFinding(denied, keys int64) census.Finding {
 	f := census.Finding{
 		Severity: census.SeverityNote, Kind: "denied",
@@ -230,12 +239,12 @@ func deniedFinding(denied, keys int64) census.Finding {
 		Advice: "let its ACL read them (GETRANGE, PTTL, TYPE, STRLEN), or narrow --match",
 	}
 	if denied == keys {
-		f.Severity, f.What = census.SeverityWarning, f.What+": that is all there are, so nothing is known of them"
+		f.Severity, f.What = census.SeverityWarning, f.What+": these are all keys that match, so nothing is known about them"
 	}
 	return f
 }
 
-// complain keeps a complaint about a key.
+// complain adds a complaint about a key, up to the limit.
 func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice string, fix *Fix) {
 	if len(x.found) == mostComplaints {
 		x.out.More++
@@ -243,7 +252,8 @@ func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice 
 	}
 	key := p.key
 	if len(key) > longestComplaint {
-		// No lock is named so, and a thousand of them would not fit.
+		// No lock has such a name, and a thousand such names would take too
+		// much memory.
 		key, fix, advice = key[:longestComplaint], nil, "its name is too long for any lock: find out who writes it"
 	}
 	x.found = append(x.found, Complaint{
@@ -252,7 +262,7 @@ func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice 
 	})
 }
 
-// look judges one key.
+// look examines one key.
 func (x *examiner) look(p *probedKey) {
 	switch {
 	case p.denied:
@@ -265,14 +275,14 @@ func (x *examiner) look(p *probedKey) {
 	case x.cfg.all(): // it need not be a lock
 	case p.kind != "string":
 		x.complain(p, census.SeverityWarning, "type", "is a "+p.kind+": no lock of this kind, and an old client's GET on it fails",
-			"find out whose it is; give it, or the locks, other names", nil)
+			"find out which program owns it; give it, or the locks, other names", nil)
 	default:
-		x.complain(p, census.SeverityWarning, "large", fmt.Sprintf("has a value of %d bytes, which is no lock's", p.size), "find out who writes it", nil)
+		x.complain(p, census.SeverityWarning, "large", fmt.Sprintf("has a value of %d bytes, which is too long for a lock", p.size), "find out who writes it", nil)
 	}
 }
 
-// lookAtMark looks at a key of ours beside an old one. It needs nobody's help, but
-// whoever waits for the lock wants to know why nobody has it.
+// lookAtMark examines a key M. An M that a release left to old clients needs no
+// action, but people want to know why no waiter holds the lock.
 func (x *examiner) lookAtMark(p *probedKey) {
 	if _, left := polite.Token(p.value); left {
 		x.complain(p, census.SeverityNote, "left", fmt.Sprintf("nobody holds the lock; left to old clients for %d ms", p.ttl.Milliseconds()),
@@ -280,10 +290,10 @@ func (x *examiner) lookAtMark(p *probedKey) {
 	}
 }
 
-// timeless are the forms of locks whose values never end by themselves.
+// timeless are the forms of values that never expire by themselves.
 var timeless = []dialect.Look{dialect.LookConstant, dialect.LookToken, dialect.LookUUID, dialect.LookForever}
 
-// lookAtValue judges a key by the form of its value.
+// lookAtValue examines a key by the form of its value.
 func (x *examiner) lookAtValue(p *probedKey) {
 	form, names, _ := readForm(p.value, p.now, x.cfg.Dialects)
 	switch {
@@ -299,7 +309,8 @@ func (x *examiner) lookAtValue(p *probedKey) {
 	}
 }
 
-// harm is what clients of the named dialect do with a value that they cannot read.
+// harm says what clients of the first named dialect do with a value that they
+// cannot read.
 func (x *examiner) harm(p *probedKey) string {
 	if len(x.cfg.Dialects) == 0 {
 		return ""
@@ -309,27 +320,27 @@ func (x *examiner) harm(p *probedKey) string {
 	case conductTakes:
 		return "; a client of " + d.Name + " takes it for expired"
 	case conductThrows:
-		return "; a client of " + d.Name + " throws out of its acquire"
+		return "; a client of " + d.Name + " gets an exception from its acquire"
 	case conductClobbers:
 		return "; a client of " + d.Name + " overwrites it and never wins"
 	}
-	return "; a client of " + d.Name + " waits for ever"
+	return "; a client of " + d.Name + " waits forever"
 }
 
 func (x *examiner) unlockAdvice(p *probedKey) string {
 	return fmt.Sprintf("if its holder is dead: getsetlock unlock %s --value V", strconv.Quote(cutKey(p.key)))
 }
 
-// lookAtStamp judges a lock by its time.
+// lookAtStamp examines a lock by the expiry in its stamp.
 func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
 	d, stamp, ok := x.read(p, form, names)
 	if !ok || d.NeverReleases() {
-		return // there the key means "done", and is left to run out
+		return // in such a dialect the key means "done" and simply expires
 	}
 	left := stamp.Expiry.Sub(p.now)
 	fits := reading.Fitting(p.value, p.now, x.cfg.Dialects)
 	if p.ours(x.cfg.Dialects) {
-		return // a getsetlock client's: its TTL frees it
+		return // written by a getsetlock client: its TTL frees it
 	}
 	ahead, _ := x.aheadOf()
 	switch soon := max(x.cfg.Spread, ahead); {
@@ -338,10 +349,10 @@ func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
 			x.lookAtPast(p, -left, fits)
 		}
 	case x.ghosts[p.key] == p.value:
-		x.complain(p, census.SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key, nobody holds it, and everybody waits for it%s", untilWords(left)),
-			"wait; once its stamp is past it is judged as any other", nil)
+		x.complain(p, census.SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key; no client holds the lock, and all wait for it%s", untilWords(left)),
+			"wait; once its stamp is past, it is judged like any other", nil)
 	case left <= soon:
-		x.complain(p, census.SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a clock may be %s ahead%s: the client furthest ahead takes it for expired already", roughly(left), roughly(soon), x.assumed(soon)),
+		x.complain(p, census.SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a client's clock may be %s ahead%s: such a client already takes it for expired", roughly(left), roughly(soon), x.assumed(soon)),
 			"a longer lease or shorter jobs; getsetlock skew says by how much", nil)
 	case !p.hasTTL && reading.PerhapsOurs(left, x.cfg.greatest(), ahead):
 		x.complain(p, census.SeverityWarning, "perhaps_ours", fmt.Sprintf("holds %s, %s", reading.ShortQuote(p.value), reading.PerhapsOursIs), reading.PerhapsOursAdvice, nil)
@@ -350,8 +361,9 @@ func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
 	}
 }
 
-// leaseOrShipped is the greatest lease, or what the dialect ships, where it was
-// named: good enough to say that a stamp is far, and not to move it.
+// leaseOrShipped returns the greatest lease, or the lease that the named
+// dialect ships with. That is good enough to report a stamp as far ahead, but
+// not to move it.
 func (x *examiner) leaseOrShipped(d dialect.Dialect) time.Duration {
 	if greatest := x.cfg.greatest(); greatest > 0 || len(x.cfg.Dialects) == 0 {
 		return greatest
@@ -359,15 +371,15 @@ func (x *examiner) leaseOrShipped(d dialect.Dialect) time.Duration {
 	return d.Lease
 }
 
-// complainFar names a stamp that lies further ahead than a lease explains.
+// complainFar reports a stamp that is further ahead than a lease explains.
 func (x *examiner) complainFar(p *probedKey, left time.Duration, fix *Fix) {
-	what := fmt.Sprintf("ends only in %s: written by a clock that is far ahead, with a much longer lease, or forged; if the holder has crashed it blocks until then", roughly(left))
-	advice := "its holder may live, by a clock that is far ahead: say how far the fastest clock is ahead of the server's (--ahead) and the greatest lease (--lease or --greatest), and --fix can move it"
+	what := fmt.Sprintf("ends only in %s: written by a clock that is far ahead, with a much longer lease, or forged; if its holder has crashed, the lock blocks until then", roughly(left))
+	advice := "its holder may live, with a clock that is far ahead: give the fastest clock's lead over the server's (--ahead) and the greatest lease (--lease or --greatest), and --fix can move it"
 	switch _, known := x.aheadOf(); {
 	case fix != nil:
-		advice = fmt.Sprintf("--fix moves it to end in %s: its holder, if it lives, keeps a whole lease by every clock", roughly(fix.lease))
+		advice = fmt.Sprintf("--fix lets it end in %s: a holder that lives keeps a whole lease by every clock", roughly(fix.lease))
 	case known && x.cfg.greatest() > 0:
-		advice = "a client whose clock is as far ahead as it may be could have written it: wait"
+		advice = "wait: a client whose clock is as far ahead as claimed or measured could have written it"
 	}
 	x.complain(p, census.SeverityWarning, "far", what, advice, fix)
 }
@@ -379,7 +391,8 @@ func untilWords(ahead time.Duration) string {
 	return " for another " + roughly(ahead)
 }
 
-// read decodes a stamp by the likeliest dialect.
+// read decodes the stamp with the likeliest dialect. It returns false if none
+// reads it.
 func (x *examiner) read(p *probedKey, form Form, names []string) (dialect.Dialect, dialect.Stamp, bool) {
 	for _, name := range names {
 		d, err := dialect.Lookup(name)
@@ -399,10 +412,12 @@ func (x *examiner) read(p *probedKey, form Form, names []string) (dialect.Dialec
 	return dialect.Dialect{}, dialect.Stamp{}, false
 }
 
-// longestLeft is more than what a release leaves on M for old clients.
+// longestLeft is more than the length of what a release leaves on M for old
+// clients.
 const longestLeft = 63
 
-// leaveOurs drops what was said of locks beside which a token of ours stands: their rules are ours.
+// leaveOurs drops the complaints about locks whose M carries a getsetlock
+// token: for those, getsetlock's rules decide.
 func (x *examiner) leaveOurs(ctx context.Context) error {
 	var cmds []wire.Command
 	for _, c := range x.found {
@@ -418,13 +433,13 @@ func (x *examiner) leaveOurs(ctx context.Context) error {
 	for i := range x.found {
 		n, err := redis.Int(replies[2*i].Value, replies[2*i].Err)
 		if err != nil && !wire.IsNoPerm(err) {
-			failed = fmt.Errorf("looking for keys of ours: %w", err)
+			failed = fmt.Errorf("looking for keys of getsetlock clients: %w", err)
 		}
 		value, _ := redis.String(replies[2*i+1].Value, replies[2*i+1].Err)
-		_, left := polite.Token(value) // by which nobody holds the key
+		_, left := polite.Token(value) // no client holds the key by this value
 		if c := x.found[i]; n == 0 || left {
 			if err != nil {
-				c.Fix = nil // it could be ours
+				c.Fix = nil // a getsetlock client could hold it
 				if p, ok := x.past[c.Key]; ok {
 					p.denied = true
 					x.past[c.Key] = p
@@ -437,7 +452,7 @@ func (x *examiner) leaveOurs(ctx context.Context) error {
 	return failed
 }
 
-// roughly is a duration for people.
+// roughly formats a duration for people.
 func roughly(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -21,32 +21,35 @@ var fixLua string
 
 var fixScript = wire.NewScript(3, fixLua)
 
-// FixKind is what a fix does.
+// FixKind is the kind of change that a fix makes.
 type FixKind string
 
-// The fixes.
+// The kinds of fixes.
 const (
-	FixDelete  FixKind = "delete"  // the key goes
-	FixShorten FixKind = "shorten" // the stamp is replaced by one that ends a lease from now, by the fastest client's clock
+	FixDelete  FixKind = "delete"  // the key is deleted
+	FixShorten FixKind = "shorten" // the stamp is replaced by one that expires a lease from now by the fastest client's clock
 )
 
-// Fix changes one key, if its value still is the one that was looked at and no token of ours stands beside it.
-// Both are compared and the change is made in one step on the server.
+// Fix changes one key, if its value is still the one that was looked at and its
+// M carries no getsetlock token. The server compares both and makes the change
+// in one step.
 //
-// HAZARD: an old client that read the value just before it is deleted may send its GETSET just after.
-// Such a GETSET wins nothing and leaves a ghost, which blocks for a lease; it is the same that follows when
-// an old client's release meets a takeover.
+// HAZARD: an old client may have read the value just before the fix deletes it,
+// and may send its GETSET just after. That GETSET wins nothing and leaves a
+// ghost, which blocks for a lease. The same happens when an old client's
+// release meets a takeover.
 type Fix struct {
 	Do    FixKind
 	Key   string
-	Value string // bytes that must still stand there
+	Value string // bytes that the key must still hold
 
 	dialect dialect.Dialect
 	lease   time.Duration
 	id      string
 }
 
-// String says what would be done, for the person who is asked.
+// String returns the question for the person who decides: what the fix would
+// do.
 func (f Fix) String() string {
 	if f.Do == FixDelete {
 		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(cutKey(f.Key)), reading.ShortQuote(f.Value))
@@ -54,10 +57,10 @@ func (f Fix) String() string {
 	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(cutKey(f.Key)), roughly(f.lease), reading.ShortQuote(f.Value))
 }
 
-// shorten makes the fix of a stamp that no client within Ahead can have written.
-// From now on the fastest client still finds a whole lease in it, so that a
-// holder that lives loses nothing. It is nil where Ahead or the lease is not
-// known, or where no pattern says that the key is a lock.
+// shorten returns the fix for a stamp that no client within Ahead can have
+// written. The new stamp still gives the fastest client a whole lease from now,
+// so a holder that lives loses nothing. shorten returns nil if Ahead or the
+// lease is unknown, or if no pattern says that the key is a lock.
 func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fits []*dialect.Dialect) *Fix {
 	ahead, known := x.aheadOf()
 	greatest := x.cfg.greatest()
@@ -66,7 +69,8 @@ func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fit
 	}
 	most := ahead + greatest
 	for _, f := range fits {
-		// Written by the fastest clock, by a client with the greatest lease and slack.
+		// The fastest clock with the greatest lease and slack may have written
+		// it.
 		if s.Expiry.Sub(p.now) <= most+f.Slack+f.Unit.Step() {
 			return nil
 		}
@@ -77,18 +81,19 @@ func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fit
 	return &Fix{Do: FixShorten, Key: p.key, Value: p.value, dialect: d, lease: most, id: s.ID}
 }
 
-// FixOutcome is what became of a fix.
+// FixOutcome is the outcome of one fix.
 type FixOutcome string
 
-// The outcomes.
+// The outcomes of a fix.
 const (
 	FixDone    FixOutcome = "done"
-	FixChanged FixOutcome = "changed" // another value stands there by now, or none: left alone
-	FixOurs    FixOutcome = "ours"    // a token of ours stands beside it by now: left alone
+	FixChanged FixOutcome = "changed" // the key now holds another value, or none: left alone
+	FixOurs    FixOutcome = "ours"    // a getsetlock client now holds the lock: left alone
 )
 
-// ApplyFixes makes the changes one after the other and tells of each. It ends at the first that
-// could not be tried; an *wire.UnknownError then says that it may have been made.
+// ApplyFixes applies the fixes one after the other and calls done after each.
+// It ends at the first fix that fails with an error. If that error is a
+// *wire.UnknownError, the fix may have been applied.
 func ApplyFixes(ctx context.Context, pool *redis.Pool, fixes []Fix, done func(Fix, FixOutcome)) error {
 	mux, err := wire.New(pool, wire.Options{})
 	if err != nil {
@@ -108,8 +113,9 @@ func ApplyFixes(ctx context.Context, pool *redis.Pool, fixes []Fix, done func(Fi
 func (f Fix) apply(ctx context.Context, mux *wire.Mux) (FixOutcome, error) {
 	value := ""
 	if f.Do == FixShorten {
-		// Servers before 3.2 let no script write that has read the clock, so it is asked before: what
-		// passes in between only makes the lease shorter by it.
+		// Servers before 3.2 let no script write after it has read the clock,
+		// so TIME is asked first. The time that passes in between only shortens
+		// the lease.
 		now, err := serverTime(wire.Reply(mux.Batch(ctx, []wire.Command{wire.Cmd("TIME")})[0]))
 		if err != nil {
 			return "", err
@@ -129,5 +135,5 @@ func (f Fix) apply(ctx context.Context, mux *wire.Mux) (FixOutcome, error) {
 	return []FixOutcome{FixChanged, FixDone, FixOurs}[min(max(n, 0), 2)], nil
 }
 
-// lookKey is the hash in which looks at L are remembered.
+// lookKey returns the name of the hash in which looks at L are remembered.
 func lookKey(l string) string { return look.Key(legacy.MarkKey(l)) }

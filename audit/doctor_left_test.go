@@ -11,9 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// A key that a release left to old clients is held by nobody: it keeps no stamp on
-// the old key from being judged, and is no trouble itself.
-func TestDoctorTakesAKeyThatWasLeftForNobodys(t *testing.T) {
+// No client holds a key that a release left to old clients. Such an M does not
+// stop Doctor from judging the stamp on L, and is not a problem itself.
+func TestDoctorJudgesAKeyLeftToOldClients(t *testing.T) {
 	w := redistest.New(t)
 	value := pastBy(w, "lock:a", time.Hour)
 	w.Mini.Set("{lock:a}:gsl", polite.Value("AAECAwQFBgcICQoLDA0ODw"))

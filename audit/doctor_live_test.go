@@ -17,7 +17,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// runID lets the embedded server name a run id, as a real one does.
+// runID makes the embedded server report a run id, as a real one does.
 func runID(w *redistest.World, id string) {
 	w.Mini.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		if strings.EqualFold(command, "INFO") {
@@ -29,16 +29,17 @@ func runID(w *redistest.World, id string) {
 
 func jedis() []dialect.Dialect { return []dialect.Dialect{dialect.Jedis()} }
 
-// pastBy puts a lock there whose stamp TIME has passed.
+// pastBy sets a lock whose stamp TIME has passed by that much, and returns its
+// value.
 func pastBy(w *redistest.World, key string, by time.Duration) string {
 	value := fmt.Sprint(w.ServerNow().Add(-by).UnixMilli())
 	w.Mini.Set(key, value)
 	return value
 }
 
-// The fleet's clocks agree with each other and are 120 s behind the server's. The
-// holder works, and two waiters found its stamp live in all 50 polls.
-func TestDoctorLeavesWhatWaitersFindLive(t *testing.T) {
+// The fleet's clocks agree with each other and are 120 s behind the server's.
+// The holder works, and in 50 polls each, two waiters found its stamp live.
+func TestDoctorLeavesStampsThatWaitersFindLive(t *testing.T) {
 	w := redistest.New(t)
 	const behind = 120_000
 	f := newFilm(t, census.Config{Lease: time.Minute, Gap: time.Second})
@@ -60,19 +61,19 @@ func TestDoctorLeavesWhatWaitersFindLive(t *testing.T) {
 	if complaintsOf(got) != "lock:a: past" || !strings.Contains(got[0].What, "old clients read it 100 times") {
 		t.Errorf("%s: %+v", complaintsOf(got), got)
 	}
-	// What was seen outweighs a claim, too.
+	// What the watch saw also outweighs a claim.
 	cfg.Behind = time.Second
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
 		t.Errorf("with a claim that was refuted: %s", got)
 	}
-	// A key that the watch forgot may have been read.
+	// The watch forgot some keys, and old clients may have read this one.
 	cfg.Evidence = &census.Evidence{ForgottenKeys: 1}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
 		t.Errorf("forgotten: %s", got)
 	}
 }
 
-// A value that the census did not know yet when it was read counts as well.
+// A read counts too if the census learns the value only afterwards.
 func TestReadOfAnUnknownValueCountsAsFoundLive(t *testing.T) {
 	f := newFilm(t, census.Config{Lease: time.Minute})
 	f.do(0, bert, "SETNX", "lock:a", stamp(0))
@@ -81,7 +82,8 @@ func TestReadOfAnUnknownValueCountsAsFoundLive(t *testing.T) {
 	if e := f.result().Evidence; len(e.Keys) != 1 || e.Keys[0].FoundLive != (census.Found{Value: stamp(-500), Times: 1, Last: at(1), Addr: bert}) {
 		t.Errorf("%+v", e.Keys)
 	}
-	// A pool sends the GET on another connection of the host; another host is nobody.
+	// A pool may send the GET on another connection of the same host; a client
+	// on another host does not count.
 	f.do(11, "10.0.0.2:2001", "GET", "lock:a")
 	f.do(12, cleo, "GET", "lock:a")
 	if e := f.result().Evidence; e.Keys[0].FoundLive != (census.Found{Value: stamp(-500), Times: 2, Last: at(11), Addr: "10.0.0.2:2001"}) {
@@ -96,8 +98,9 @@ func TestReadOfAnUnknownValueCountsAsFoundLive(t *testing.T) {
 	}
 }
 
-// The server is ten minutes behind its fleet, so a live stamp lies eleven minutes
-// ahead. Moved to one lease from now by the server's clock, it could be stolen.
+// The server's clock is ten minutes behind the fleet's, so a live stamp is
+// eleven minutes ahead. If Doctor moved it to one lease from now by the
+// server's clock, another client could steal the lock.
 func TestFarHasNoFixWhileAheadIsUnknown(t *testing.T) {
 	w := redistest.New(t)
 	live := stampOf(t, dialect.Jedis(), w.ServerNow().Add(10*time.Minute), time.Minute)
@@ -108,7 +111,8 @@ func TestFarHasNoFixWhileAheadIsUnknown(t *testing.T) {
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:forged: far\nlock:live: far" {
 		t.Errorf("nothing claimed:\n%s", got)
 	}
-	// Without a known lease nothing is moved either, whatever the dialect ships.
+	// Without a known lease no stamp is moved either, whatever lease the
+	// dialect ships with.
 	cfg.Lease, cfg.Ahead = 0, 10*time.Minute
 	if got := complaintsOf(examined(t, w, cfg)); strings.Contains(got, "fix") {
 		t.Errorf("no lease:\n%s", got)
@@ -121,7 +125,7 @@ func TestFarHasNoFixWhileAheadIsUnknown(t *testing.T) {
 	if got := applied(t, w, fixes); got != "lock:forged done" {
 		t.Fatal(got)
 	}
-	// By the fastest client's clock a whole lease is left.
+	// By the fastest client's clock, a whole lease is left.
 	value, _ := w.Mini.Get("lock:forged")
 	s, err := dialect.Jedis().Decode(value, w.ServerNow())
 	if left := s.Expiry.Sub(w.ServerNow().Add(10 * time.Minute)); err != nil || left < time.Minute {
@@ -129,7 +133,8 @@ func TestFarHasNoFixWhileAheadIsUnknown(t *testing.T) {
 	}
 }
 
-// Bytes do not tell Page from PageNil, whose clients win a GETSET on nil.
+// The bytes do not distinguish Page from PageNil, and clients of PageNil win a
+// GETSET that returns nil.
 func TestHolderOfPageNilIsNoGhost(t *testing.T) {
 	for name, given := range map[string][]dialect.Dialect{"by the bytes": reading.Likeliest(), "named Page": {dialect.Page()}} {
 		f := newFilm(t, census.Config{Lease: time.Minute, Dialects: given})
@@ -160,7 +165,7 @@ func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 	proved := census.Spread{Apart: 10 * time.Millisecond, Guaranteed: offset.NoHigh}
 	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero, Evidence: &census.Evidence{Spread: proved}}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
-		t.Errorf("the default of a second is not over: %s", got)
+		t.Errorf("within the default of a second: %s", got)
 	}
 	cfg.Evidence.Spread = census.Spread{Guaranteed: 10 * time.Millisecond}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: dead fix delete" {
@@ -173,7 +178,7 @@ func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 	}
 }
 
-// Nothing is claimed of clocks: the doctor looks twice.
+// Nothing is claimed about clocks, so Doctor looks twice.
 func TestDoctorDeletesAfterTwoLooks(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
@@ -201,8 +206,9 @@ func TestDoctorDeletesAfterTwoLooks(t *testing.T) {
 	}
 }
 
-// A look by any getsetlock client counts, if it showed these bytes on this server.
-func TestOnlyALookAtTheseBytesOnThisServerCounts(t *testing.T) {
+// A look by any getsetlock client counts if it showed these bytes on this
+// server.
+func TestLookCountsOnlyForItsBytesAndServer(t *testing.T) {
 	long := func(w *redistest.World) time.Time { return w.ServerNow().Add(-10 * time.Minute) }
 	for name, c := range map[string]struct {
 		run, bytes string
@@ -228,7 +234,8 @@ func TestOnlyALookAtTheseBytesOnThisServerCounts(t *testing.T) {
 		if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: "+c.want {
 			t.Errorf("%s: %s", name, got)
 		}
-		// What does not count is replaced, what counts or will is kept.
+		// A look that does not count is replaced; a look that counts, or will,
+		// is kept.
 		kept := name == "equal" || name == "young"
 		if sec := w.Mini.HGet(lookKey("lock:a"), "sec"); (sec == fmt.Sprint(when.Unix())) != kept || w.Mini.HGet(lookKey("lock:a"), "run") != "first" {
 			t.Errorf("%s: remembered at %s, which was %v", name, sec, when.Unix())
@@ -246,8 +253,8 @@ func TestDoctorNeverCountsLooksOfANamelessServer(t *testing.T) {
 	}
 }
 
-// The lease that a library ships is no lease that this fleet must have.
-func TestNoLeaseKnownNoFix(t *testing.T) {
+// A fleet may have changed the lease that its library ships with.
+func TestDoctorOffersNoFixWithoutALease(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
 	pastBy(w, "lock:a", time.Hour)
@@ -260,7 +267,7 @@ func TestNoLeaseKnownNoFix(t *testing.T) {
 	}
 }
 
-// Measured bounds speak of the server that was watched.
+// Measured bounds hold only for the server that was watched.
 func TestMeasuredBehindCountsOnItsServerOnly(t *testing.T) {
 	for run, want := range map[string]string{"first": "dead fix delete", "second": "past"} {
 		w := redistest.New(t)
@@ -273,12 +280,12 @@ func TestMeasuredBehindCountsOnItsServerOnly(t *testing.T) {
 		}
 		pastBy(w, "lock:a", time.Minute)
 		if got := complaintsOf(examined(t, w, cfg)); run == "first" && got != "" {
-			t.Errorf("within what was measured: %s", got)
+			t.Errorf("within the measured bound: %s", got)
 		}
 	}
 }
 
-// A getsetlock client's stamp has a PX, or lies a day ahead without one.
+// A getsetlock client's stamp has a PX; without one it is a day ahead.
 func TestDoctorLeavesStampsOfGetsetlockClients(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
@@ -302,7 +309,7 @@ func TestDoctorLeavesStampsOfGetsetlockClients(t *testing.T) {
 	}
 }
 
-// A stamp that is moved keeps the TTL of a dialect that sets one.
+// A moved stamp keeps the TTL, if its dialect sets one.
 func TestMovedStampKeepsItsTTL(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Gorlock(), w.ServerNow(), time.Hour))
@@ -314,7 +321,7 @@ func TestMovedStampKeepsItsTTL(t *testing.T) {
 	}
 }
 
-// What the watch proved outweighs a claim, also where nobody read the value.
+// What the watch proved outweighs a claim, even if no client read the value.
 func TestDoctorBelievesNoRefutedClaim(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", time.Hour)
@@ -329,9 +336,9 @@ func TestDoctorBelievesNoRefutedClaim(t *testing.T) {
 	}
 }
 
-// On one machine the clock that ran less counts, and clocks that disagree begin
-// anew. TIME alone would call the lock dead after a step.
-func TestStepOfTheServerAgesNoLookOfDoctor(t *testing.T) {
+// On one machine, the clock that ran less counts, and clocks that disagree
+// restart the wait. By TIME alone, the lock would seem dead after a step.
+func TestServerStepDoesNotAgeARememberedLook(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
 	pastBy(w, "lock:a", 5*time.Second)
@@ -352,9 +359,9 @@ func TestStepOfTheServerAgesNoLookOfDoctor(t *testing.T) {
 	}
 }
 
-// A look is written only where the bytes still stand alone, and an older look at
-// them is kept.
-func TestLookIsWrittenByComparing(t *testing.T) {
+// A look is stored only if the key still holds the bytes and no getsetlock
+// client holds the lock. An older look at the same bytes is kept.
+func TestLookIsStoredOnlyIfItsBytesAreStillThere(t *testing.T) {
 	w := redistest.New(t)
 	pool := w.Pool()
 	defer pool.Close()
@@ -395,8 +402,8 @@ func TestLookIsWrittenByComparing(t *testing.T) {
 	}
 }
 
-// Where this user may not see M, a getsetlock client may hold the lock.
-func TestDoctorLeavesWhatMayBeOurs(t *testing.T) {
+// If this user may not read M, a getsetlock client may hold the lock.
+func TestDoctorOffersNoFixIfMIsUnreadable(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", time.Hour)
 	pool := w.FaultyPool(redistest.Rule{Command: "EXISTS", Times: -1, Do: redistest.Answer("NOPERM no permissions to access a key")})
@@ -412,7 +419,7 @@ func TestDoctorLeavesWhatMayBeOurs(t *testing.T) {
 	}
 }
 
-func TestProbeLeavesGetsetlockClientsOut(t *testing.T) {
+func TestProbeIgnoresStampsOfGetsetlockClients(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:{a}", fmt.Sprint(w.ServerNow().Add(24*time.Hour+30*time.Second).UnixMilli()))
 	w.Mini.SetTTL("lock:{a}", 30*time.Second)
@@ -426,8 +433,8 @@ func TestProbeLeavesGetsetlockClientsOut(t *testing.T) {
 	}
 }
 
-// A time that nobody claimed or measured is printed as assumed.
-func TestAssumedSpreadIsNamed(t *testing.T) {
+// A spread that is neither claimed nor measured is printed as assumed.
+func TestAssumedSpreadIsPrintedAsAssumed(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow().Add(-59500*time.Millisecond), time.Minute))
 	for spread, want := range map[time.Duration]bool{0: true, time.Second: false} {

@@ -23,25 +23,28 @@ var lookLua string
 
 var rememberScript = wire.NewScript(3, lookLua)
 
-// lookTTL is how long a remembered look stays.
+// lookTTL is the TTL of a remembered look.
 const lookTTL = 30 * 24 * time.Hour
 
-// pastStamp is a stamp that the server's clock has passed, until it is known
-// whether its holder may live.
+// pastStamp is a stamp that the server's clock has passed. It is kept until it
+// is known whether its holder may live.
 type pastStamp struct {
 	value string
-	now   time.Time // TIME from before the value was read
+	now   time.Time // the server's TIME, asked before the value was read
 	boot  string    // this machine's boot id, and its uptime
 	up    time.Duration
-	ago   time.Duration // by which TIME is past the stamp
-	age   time.Duration // how old a look at the same bytes has to be; 0 without a known lease
-	// useless are the seconds of a look whose clocks disagree with this one's.
+	ago   time.Duration // how long TIME is past the stamp
+	age   time.Duration // the age that a look at the same bytes needs; 0: the lease is unknown
+	// useless is the "sec" field of a look whose clocks disagree with the
+	// clocks of this one; empty if there is none.
 	useless string
-	// denied: this user may not see whether a key of ours stands alongside.
+	// denied: this user may not read M, which shows whether a getsetlock client
+	// holds the lock.
 	denied bool
 }
 
-// machine reads this machine's boot id and uptime.
+// machine returns this machine's boot id and uptime; empty and 0 if the clock
+// does not tell them.
 func (x *examiner) machine() (boot string, up time.Duration) {
 	if m, ok := x.cfg.Clock.(interface {
 		Boot() (string, time.Duration)
@@ -51,7 +54,8 @@ func (x *examiner) machine() (boot string, up time.Duration) {
 	return "", 0
 }
 
-// foundLive are the values that old clients read during the watch and let stand.
+// foundLive returns, by key, the values that old clients read during the watch
+// and did not take over.
 func foundLive(e *census.Evidence) map[string]census.Found {
 	out := map[string]census.Found{}
 	if e == nil {
@@ -65,14 +69,15 @@ func foundLive(e *census.Evidence) map[string]census.Found {
 	return out
 }
 
-// behindOf is how far the slowest client's clock is behind the server's: claimed
-// and not refuted, or measured on this very server. It says false where that is
-// unknown.
+// behindOf returns how far the slowest client's clock is behind the server's: a
+// claim that was not refuted, or a measurement on this very server. It returns
+// false if that is unknown.
 func (x *examiner) behindOf() (time.Duration, bool) {
 	return x.relied(x.cfg.Behind, func(e *census.Evidence) census.Bound { return e.Behind })
 }
 
-// aheadOf is the same of the fastest client's clock.
+// aheadOf returns how far the fastest client's clock is ahead, by the same
+// rules.
 func (x *examiner) aheadOf() (time.Duration, bool) {
 	return x.relied(x.cfg.Ahead, func(e *census.Evidence) census.Bound { return e.Ahead })
 }
@@ -93,9 +98,10 @@ func (x *examiner) relied(claim time.Duration, of func(*census.Evidence) census.
 	return value, claimed
 }
 
-// lookAtPast takes a stamp that TIME has passed. Within the margin it is live for
-// a client whose clock is right, and nothing is said of it. Whether its holder may
-// live is judged later, for all such stamps together.
+// lookAtPast examines a stamp that TIME has passed. If it is past by less than
+// the margin, a client whose clock is right still finds it live, and there is
+// no complaint. judgePast decides later, for all such stamps together, whether
+// the holder may live.
 func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.Dialect) {
 	behind, _ := x.behindOf()
 	margin := max(x.cfg.Spread, behind)
@@ -121,8 +127,9 @@ func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.D
 	}
 }
 
-// judgePast finishes the complaints about stamps that TIME has passed: dead where
-// nothing that lives can hold them, else what would show it.
+// judgePast completes the complaints about stamps that TIME has passed. A lock
+// is dead if no living client can hold it; otherwise the complaint says what
+// would prove that.
 func (x *examiner) judgePast(ctx context.Context) error {
 	var cmds []wire.Command
 	var of []*Complaint
@@ -153,15 +160,15 @@ func (x *examiner) judgePast(ctx context.Context) error {
 	return failed
 }
 
-// judge finishes one complaint by what is remembered of its key. It says true
-// where the value should be remembered from now on.
+// judge completes one complaint with what is remembered of its key. It returns
+// true if the value should be remembered from now on.
 func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 	p := x.past[c.Key]
 	since, looked, same := p.seen(remembered, x.run)
 	x.past[c.Key] = p
 	found := x.live[c.Key]
 	behind, known := x.behindOf()
-	c.What = fmt.Sprintf("ended %s ago by the server's clock and still stands", roughly(p.ago))
+	c.What = fmt.Sprintf("ended %s ago by the server's clock and is still there", roughly(p.ago))
 	const either = ": its holder crashed, or its clock is behind the server's and it lives"
 	wait := p.age - since + time.Microsecond
 	if !same && (looked || p.boot == "") {
@@ -170,49 +177,49 @@ func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 	switch {
 	case p.denied:
 		c.What += either
-		c.Advice = fmt.Sprintf("this user may not see whether a getsetlock client holds it: give the user rights on %s", strconv.Quote(cutKey(legacy.MarkKey(c.Key))))
+		c.Advice = fmt.Sprintf("this user may not read whether a getsetlock client holds it: give the user rights on %s", strconv.Quote(cutKey(legacy.MarkKey(c.Key))))
 	case found.Times > 0 && found.Value == p.value:
-		c.What += fmt.Sprintf(": old clients read it %s during the watch and let it stand, the last one %s; their clocks are behind the server's, and so may be its holder's", timesWord(found.Times), found.Addr)
-		c.Advice = "leave it alone: its holder may live; set the clocks by NTP"
+		c.What += fmt.Sprintf(": old clients read it %s during the watch and did not take it over, the last one %s; their clocks are behind the server's, and its holder's may be too", timesWord(found.Times), found.Addr)
+		c.Advice = "leave it alone: its holder may live; synchronize the clocks by NTP"
 	case x.forgotten(c.Key):
 		c.What += either
-		c.Advice = "more keys were used during the watch than are remembered, this one perhaps among them: narrow --match"
+		c.Advice = "more keys were used during the watch than it remembers, perhaps this one too: narrow --match"
 	case known:
 		x.dead(c, p, fmt.Sprintf(", and no clock is more than %s behind the server's", roughly(behind)))
 	case p.age == 0:
 		c.What += either
-		c.Advice = "say the greatest lease (--lease or --greatest), and --fix can tell by looking twice; or how far the slowest clock is behind the server's (--behind)"
+		c.Advice = "give the greatest lease (--lease or --greatest), and --fix can tell by looking twice; or give how far the slowest clock is behind the server's (--behind)"
 	case x.run == "":
 		c.What += either
-		c.Advice = "the server does not say its run id (INFO server), so an earlier look may be another server's: say how far the slowest clock is behind the server's (--behind)"
+		c.Advice = "the server does not report its run id (INFO server), so an earlier look may come from another server: give how far the slowest clock is behind the server's (--behind)"
 	case looked && since > p.age:
 		x.dead(c, p, fmt.Sprintf(", with the same bytes as %s ago", roughly(since)))
 	default:
 		c.What += either
 		c.Wait = wait
-		c.Advice = fmt.Sprintf("wait: if the same bytes still stand there in %s, --fix can delete it; or say how far the slowest clock is behind the server's (--behind)", roughly(c.Wait))
+		c.Advice = fmt.Sprintf("wait: if the same bytes are still there in %s, --fix can delete it; or give how far the slowest clock is behind the server's (--behind)", roughly(c.Wait))
 		if !looked && !x.cfg.Remember {
 			c.Wait = 0
-			c.Advice = fmt.Sprintf("call it with --fix, which remembers this look on the server, and again %s later; or say how far the slowest clock is behind the server's (--behind)", roughly(wait))
+			c.Advice = fmt.Sprintf("run it with --fix, which remembers this look on the server, and again %s later; or give how far the slowest clock is behind the server's (--behind)", roughly(wait))
 		}
 		return !looked
 	}
 	return false
 }
 
-// forgotten reports that old clients may have read the key during the watch,
-// which then forgot it for others.
+// forgotten reports whether the watch may have seen old clients read the key
+// and then dropped the key to make room for others.
 func (x *examiner) forgotten(key string) bool {
 	e := x.cfg.Evidence
 	return e != nil && e.ForgottenKeys > 0 && !slices.ContainsFunc(e.Keys, func(k census.KeyEvidence) bool { return k.Key == key })
 }
 
-// dead says that the lock is one, and offers to delete it where a pattern says
-// that the key is a lock.
+// dead marks the complaint as one about a dead lock. It offers to delete the
+// lock if a pattern says that the key is a lock.
 func (x *examiner) dead(c *Complaint, p pastStamp, why string) {
 	c.Kind = "dead"
-	c.What += why + ": its holder crashed, or a ghost is left; an old client that asks takes it over, one that knows only SET NX waits for ever"
-	c.Advice = "nothing, if old clients alone use it; else delete it by --fix"
+	c.What += why + ": its holder crashed, or it is a ghost; the next old client takes it over, but a client that knows only SET NX waits forever"
+	c.Advice = "nothing to do if only old clients use it; otherwise delete it by --fix"
 	if !x.cfg.all() {
 		c.Fix = &Fix{Do: FixDelete, Key: c.Key, Value: p.value}
 	}
@@ -225,14 +232,14 @@ func timesWord(n int64) string {
 	return strconv.FormatInt(n, 10) + " times"
 }
 
-// tenNinths is how much of TIME must pass until a look of another machine has the
-// age that is needed: nine tenths of it count, less a trust margin of a tenth of
-// that age.
+// tenNinths returns how much of TIME must pass until a look that another
+// machine remembered is old enough. Nine tenths of the elapsed time count, less
+// a margin of a tenth of the needed age.
 func tenNinths(age time.Duration) time.Duration { return (age+age/10)/9*10 + 10 }
 
-// seen reads what was remembered of a key: for how long the same bytes surely
-// stood there, by the rule of package look. It says false for looked where
-// nothing of use is remembered, and for same where another machine remembered it.
+// seen reads what was remembered of a key. By the rule of package look, it
+// returns for how long the key surely held the same bytes. looked is false if
+// nothing usable is remembered; same is false if another machine remembered it.
 func (p *pastStamp) seen(reply wire.Reply, run string) (age time.Duration, looked, same bool) {
 	fields, err := redis.Strings(reply.Value, reply.Err)
 	if err != nil || len(fields) != 6 || run == "" || fields[0] != p.value {
@@ -252,9 +259,9 @@ func (p *pastStamp) seen(reply wire.Reply, run string) (age time.Duration, looke
 	return age, looked, p.boot != "" && p.boot == before.Boot
 }
 
-// remember notes on the server that the bytes of some keys stand there. TIME is
-// asked after the replies that showed the bytes; the script writes it down where
-// they still stand there and no key of ours does.
+// remember stores on the server that some keys hold their bytes. TIME is asked
+// after the replies that showed the bytes. The script stores the look if the
+// key still holds them and no getsetlock client holds the lock.
 func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 	if len(young) == 0 || x.run == "" {
 		return nil
@@ -271,7 +278,7 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 		var refused redis.Error
 		switch {
 		case errors.As(err, &refused):
-			c.Wait, c.Advice = 0, fmt.Sprintf("this look could not be remembered on %s (%v): give the user rights on that key, or say how far the slowest clock is behind the server's (--behind)", strconv.Quote(cutKey(lookKey(l))), err)
+			c.Wait, c.Advice = 0, fmt.Sprintf("this look could not be remembered on %s (%v): give the user rights on that key, or give how far the slowest clock is behind the server's (--behind)", strconv.Quote(cutKey(lookKey(l))), err)
 		case err != nil:
 			return fmt.Errorf("remembering a look at key %s: %w", strconv.Quote(cutKey(l)), err)
 		case n == 0:

@@ -17,28 +17,29 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// serverFacts are what a server says of itself and of this user, as far as it may be asked.
+// serverFacts are what a server reports about itself and about this user's
+// rights, as far as it lets this user ask.
 type serverFacts struct {
-	info     map[string]string // nil: refused
-	config   map[string]string // only what could be read
+	info     map[string]string // the fields of INFO; nil: refused
+	config   map[string]string // the parameters that could be read
 	refused  []refusal
-	tracking error // of trying CLIENT TRACKING
+	tracking error // the error of CLIENT TRACKING ON; nil: it works
 
-	subscribing error // of trying SUBSCRIBE after it
-	timeWrite   error // of a script that reads the clock and then writes …
-	timeUntold  bool  // … which could not be tried
+	subscribing error // the error of SUBSCRIBE on the same connection
+	timeWrite   error // the error of a script that reads the clock and then writes
+	timeUntold  bool  // timeWrite could not be tried
 	offset      time.Duration
-	rtt         time.Duration // of the look that offset is from
+	rtt         time.Duration // round trip of the reading that offset comes from
 }
 
-// refusal is a command that this user may not use, or that the server does not know.
+// refusal is a command that this user may not use or the server does not know.
 type refusal struct {
 	command, need string
 	err           error
 }
 
-// trials are the commands that getsetlock needs, in forms that change nothing: the key is a random one
-// that nobody has.
+// trials are the commands that getsetlock needs, in forms that change nothing:
+// each names a random key that does not exist.
 var trials = []struct {
 	need string
 	cmd  func(key string) wire.Command
@@ -58,7 +59,8 @@ var trials = []struct {
 	{"audit's names of clients", func(string) wire.Command { return wire.Cmd("CLIENT", "LIST") }},
 }
 
-// askServer asks and tries. Only an error that ends all asking is returned.
+// askServer collects the facts. A refused command becomes a fact; only an error
+// that makes further questions pointless is returned.
 func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorConfig) (*serverFacts, error) {
 	f := &serverFacts{config: map[string]string{}}
 	info, err := redis.String(mux.Do(ctx, "INFO"))
@@ -78,7 +80,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 	}
 	for i, reply := range mux.Batch(ctx, cmds) {
 		switch {
-		case wire.IsReadOnly(reply.Err): // told of by its role
+		case wire.IsReadOnly(reply.Err): // judgeRole reports this
 		case refusedBy(reply.Err):
 			f.refused = append(f.refused, refusal{trialName(cmds[i]), trials[i].need, reply.Err})
 		case reply.Err != nil:
@@ -93,7 +95,8 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 	return f, f.compareClocks(ctx, mux, cfg.Clock)
 }
 
-// trialName is a command with its subcommand, as rights name it.
+// trialName returns the command's name, with its subcommand if ACLs name that
+// too.
 func trialName(c wire.Command) string {
 	if c.Name == "CLIENT" {
 		return "CLIENT LIST"
@@ -101,13 +104,15 @@ func trialName(c wire.Command) string {
 	return c.Name
 }
 
-// refusedBy tells a server's refusal from its not being there.
+// refusedBy reports whether the server refused the command. It is false if the
+// server was unreachable, is loading or busy, or wants a password first.
 func refusedBy(err error) bool {
 	var said redis.Error
 	return errors.As(err, &said) && !wire.IsLoading(err) && !wire.IsNoAuth(err) && !wire.IsBusy(err)
 }
 
-// trialKey is a key that nobody has, under the literal beginning of a pattern: rights go by it.
+// trialKey returns a random key that does not exist. It begins with the literal
+// prefix of the pattern, since rights depend on the key's name.
 func trialKey(match string) string {
 	if at := strings.IndexAny(match, `*?[\`); at >= 0 {
 		match = match[:at]
@@ -129,8 +134,9 @@ func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {
 	}
 }
 
-// tryTracking asks on a connection of its own, which is closed again, and the tracking with it. A proxy may answer
-// nothing, so each answer is waited for no longer than timeout.
+// tryTracking tries both commands on a connection of its own and closes it,
+// which also ends the tracking. A proxy may never answer, so each reply is
+// awaited for at most timeout.
 func tryTracking(ctx context.Context, pool *redis.Pool, timeout time.Duration) (tracking, subscribing error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
@@ -157,7 +163,8 @@ func tryTracking(ctx context.Context, pool *redis.Pool, timeout time.Duration) (
 	return nil, err
 }
 
-// compareClocks measures this machine's clock against the server's, by the quickest of a few looks.
+// compareClocks measures the offset of this machine's clock to the server's,
+// from the quickest of five readings.
 func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lock.Clock) error {
 	elapsed := elapsedOf(clock)
 	for n := range 5 {
@@ -177,7 +184,7 @@ func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lo
 	return nil
 }
 
-// parseInfo takes INFO apart.
+// parseInfo splits a reply of INFO into its fields.
 func parseInfo(text string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -193,7 +200,7 @@ func (f *serverFacts) number(name string) int64 {
 	return n
 }
 
-// words are the facts for people.
+// words returns the facts as sentences for people.
 func (f *serverFacts) words() []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -208,7 +215,7 @@ func (f *serverFacts) words() []string {
 	}
 	add("wake-ups (tracking): %s; scripts that read the clock and write: %s", tried(f.tracking), f.timeWords())
 	if f.rtt > 0 {
-		add("this machine's clock less the server's: %s, known to %s", f.offset.Round(100*time.Microsecond), (f.rtt / 2).Round(time.Microsecond))
+		add("this machine's clock minus the server's: %s, give or take %s", f.offset.Round(100*time.Microsecond), (f.rtt / 2).Round(time.Microsecond))
 	}
 	return out
 }
@@ -266,7 +273,7 @@ func snapshotWords(config map[string]string) string {
 	return "on"
 }
 
-// judge says which of the facts matter to locks.
+// judge returns the findings: the facts that matter to locks.
 func (f *serverFacts) judge() []census.Finding {
 	var out []census.Finding
 	add := func(s census.Severity, kind, what, advice string) {
@@ -285,7 +292,7 @@ func (f *serverFacts) judge() []census.Finding {
 			side = "behind"
 		}
 		add(census.SeverityWarning, "clock", fmt.Sprintf("this machine's clock is %s %s the server's: old clients that run here stamp and judge by it", roughly(f.offset.Abs()), side),
-			"let a time service set it (chronyc tracking, timedatectl)")
+			"let a time service synchronize it (chronyc tracking, timedatectl)")
 	}
 	return out
 }
@@ -294,24 +301,24 @@ type addFinding func(s census.Severity, kind, what, advice string)
 
 func (f *serverFacts) judgeRole(add addFinding) {
 	if role := f.info["role"]; role == "slave" || role == "replica" {
-		add(census.SeverityError, "role", "this server is a replica: it takes no locks, and shows those of its primary late", "point the address at the primary")
+		add(census.SeverityError, "role", "this server is a replica: no client can lock on it, and it shows the locks of its primary late", "point the address at the primary")
 		return
 	}
 	if f.info["cluster_enabled"] == "1" {
-		add(census.SeverityWarning, "cluster", "this is a node of a cluster: getsetlock does not follow keys to other nodes yet, and what is said here is of this node", "use a single primary for locks")
+		add(census.SeverityWarning, "cluster", "this is a node of a cluster: getsetlock does not follow keys to other nodes yet, and this report covers this node only", "use a single primary for locks")
 	}
 	replicas := f.number("connected_slaves")
 	if replicas == 0 {
 		return
 	}
-	what := fmt.Sprintf("it has replicas (%d): a fail-over promotes one that may lack the latest locks, and then two hold", replicas)
+	what := fmt.Sprintf("it has replicas (%d): a fail-over may promote one that lacks the latest locks, and then two clients hold the same lock", replicas)
 	if f.config["min-replicas-to-write"] == "0" {
 		what += "; the primary also goes on when it has lost them all"
 	}
 	add(census.SeverityWarning, "replicas", what, "token locks can wait for them (getsetlock run --replicas N), old ones cannot; set min-replicas-to-write 1 where fail-over is automatic")
 	if major, _, ok := strings.Cut(f.info["redis_version"], "."); ok {
 		if n, err := strconv.Atoi(major); err == nil && n < 7 {
-			add(census.SeverityNote, "replica_ttl", "it calls itself "+f.info["redis_version"]+": before 7.0 replicas count a TTL from when they get it, so that a promoted one frees keys late",
+			add(census.SeverityNote, "replica_ttl", "it calls itself "+f.info["redis_version"]+": before 7.0, a replica counts a TTL from when it receives it, so a promoted replica frees keys late",
 				"use 7.0 or later")
 		}
 	}
@@ -325,16 +332,16 @@ func (f *serverFacts) judgeMemory(add addFinding) {
 	}
 	switch {
 	case limit == 0 && policy != "" && policy != "noeviction":
-		add(census.SeverityNote, "eviction", "it deletes keys when memory is full ("+policy+"), but has no limit of memory now", "set maxmemory-policy noeviction before anybody sets one")
+		add(census.SeverityNote, "eviction", "it deletes keys when memory is full ("+policy+"), but has no memory limit now", "set maxmemory-policy noeviction before a limit is set")
 	case limit == 0:
 	case strings.HasPrefix(policy, "allkeys-"):
-		add(census.SeverityError, "eviction", fmt.Sprintf("it deletes keys when its memory limit of %s is reached (%s), locks too: then two hold", memoryWords(limit), policy),
+		add(census.SeverityError, "eviction", fmt.Sprintf("it deletes keys when its memory limit of %s is reached (%s), locks too: then two clients hold the same lock", memoryWords(limit), policy),
 			"set maxmemory-policy noeviction, or give locks a server of their own")
 	case strings.HasPrefix(policy, "volatile-"):
-		add(census.SeverityError, "eviction", fmt.Sprintf("it deletes keys that have a TTL when its memory limit of %s is reached (%s): token locks and ours beside old ones have one", memoryWords(limit), policy),
+		add(census.SeverityError, "eviction", fmt.Sprintf("it deletes keys that have a TTL when its memory limit of %s is reached (%s): all locks of getsetlock clients have one", memoryWords(limit), policy),
 			"set maxmemory-policy noeviction, or give locks a server of their own")
 	case policy == "noeviction":
-		add(census.SeverityNote, "memory", fmt.Sprintf("it refuses writes when its memory limit of %s is reached: no lock is taken or renewed then", memoryWords(limit)), "watch used_memory")
+		add(census.SeverityNote, "memory", fmt.Sprintf("it refuses writes when its memory limit of %s is reached: then no client can take or renew a lock", memoryWords(limit)), "watch used_memory")
 	}
 }
 
@@ -344,7 +351,7 @@ func (f *serverFacts) judgeDisk(add addFinding) {
 	switch {
 	case aof && f.config["appendfsync"] == "always":
 	case aof:
-		add(census.SeverityNote, "persistence", "it writes its append-only file to the disk about every second: a crash of the machine forgets the last second's locks, and two may hold",
+		add(census.SeverityNote, "persistence", "it writes its append-only file to the disk about every second: a crash of the machine loses the last second's locks, and two clients may hold the same lock",
 			"set appendfsync always where that matters more than speed")
 	case known && save == "":
 		add(census.SeverityWarning, "persistence", "it keeps nothing on disk: after a restart every lock is free, while its holders work on",
@@ -353,28 +360,28 @@ func (f *serverFacts) judgeDisk(add addFinding) {
 		add(census.SeverityWarning, "persistence", "it keeps snapshots only: after a restart the locks of the last snapshot are back, released ones as ghosts, and newer ones are gone, while their holders work on",
 			"turn on the append-only file, or keep clients away for the longest lease after a restart")
 	default:
-		add(census.SeverityNote, "persistence", "it writes no append-only file; whether it keeps snapshots could not be asked: after a restart locks are lost, or old ones are back", "turn on the append-only file")
+		add(census.SeverityNote, "persistence", "it writes no append-only file; this user may not ask whether it keeps snapshots: after a restart, locks are lost or old ones are back", "turn on the append-only file")
 	}
 	if f.info["rdb_last_bgsave_status"] == "err" || f.info["aof_last_write_status"] == "err" {
 		add(census.SeverityError, "disk", "its last write to the disk failed: it may refuse all writes until one succeeds (MISCONF)", "see the server's log and its disk")
 	}
 	if f.info["loading"] == "1" {
-		add(census.SeverityError, "loading", "it is still reading its data from disk", "ask again when it is up")
+		add(census.SeverityError, "loading", "it is still reading its data from disk", "ask again when it has loaded")
 	}
 }
 
 func (f *serverFacts) judgeFeatures(add addFinding) {
 	if f.tracking != nil && refusedBy(f.tracking) {
-		add(census.SeverityNote, "tracking", "it has no client-side tracking, or this user may not use it ("+f.tracking.Error()+"): waiters beside old clients poll instead of being woken", "use Redis 6 or later, and allow +client|tracking and the channel __redis__:invalidate")
+		add(census.SeverityNote, "tracking", "it has no client-side tracking, or this user may not use it ("+f.tracking.Error()+"): clients that wait for old clients' locks poll instead of being woken", "use Redis 6 or later, and allow +client|tracking and the channel __redis__:invalidate")
 	}
 	if f.subscribing != nil {
-		add(census.SeverityNote, "subscribe", "it has client-side tracking, and SUBSCRIBE does not work ("+f.subscribing.Error()+"): waiters poll instead of being woken", "connect to the server itself where a proxy stands before it, or allow +subscribe and the channel __redis__:invalidate")
+		add(census.SeverityNote, "subscribe", "it has client-side tracking, but SUBSCRIBE does not work ("+f.subscribing.Error()+"): waiters poll instead of being woken", "connect to the server itself if a proxy is in between, or allow +subscribe and the channel __redis__:invalidate")
 	}
 	if f.timeWrite != nil && !wire.IsUnknownCommand(f.timeWrite) {
-		add(census.SeverityNote, "scripts", "its scripts cannot write after reading the clock: the hardened lock asks for the time in a message of its own, which the margin pays for", "use Redis 5 or later")
+		add(census.SeverityNote, "scripts", "its scripts cannot write after reading the clock: the hardened lock asks for the time in a message of its own, and its margin grows by that round trip", "use Redis 5 or later")
 	}
 	if idle := f.config["timeout"]; idle != "" && idle != "0" {
-		add(census.SeverityNote, "idle", "it closes connections that were idle for "+idle+" s: waiters notice and come back, old clients may throw", "set timeout 0")
+		add(census.SeverityNote, "idle", "it closes connections that were idle for "+idle+" s: getsetlock clients reconnect, old clients may throw exceptions", "set timeout 0")
 	}
 }
 
@@ -384,7 +391,7 @@ func (f *serverFacts) judgeRights(add addFinding) {
 		advice := "let its ACL allow it"
 		if wire.IsUnknownCommand(r.err) {
 			what = fmt.Sprintf("the server does not know %s (%s), which is needed for %s", r.command, r.err, r.need)
-			advice = "it was renamed, or a proxy stands before the server: connect to the server itself"
+			advice = "it was renamed, or a proxy is in between: connect to the server itself"
 		}
 		severity := census.SeverityWarning
 		if slices.Contains([]string{"INFO", "CONFIG GET", "CLIENT LIST"}, r.command) {

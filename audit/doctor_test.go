@@ -33,7 +33,7 @@ func examined(t *testing.T, w *redistest.World, cfg DoctorConfig) []Complaint {
 	return keys
 }
 
-// complaintsOf lists kinds by key.
+// complaintsOf lists each complaint's key, kind and fix.
 func complaintsOf(all []Complaint) string {
 	var out []string
 	for _, c := range all {
@@ -46,7 +46,9 @@ func complaintsOf(all []Complaint) string {
 	return strings.Join(out, "\n")
 }
 
-func TestLocksAreDeadPastTheSpreadFarBeyondALeaseAndStolenSoonWithinTheSpread(t *testing.T) {
+// Dead: past by more than the spread; stolen soon: ends within the spread; far:
+// further ahead than a lease explains.
+func TestDoctorSortsLocksByTheirStamps(t *testing.T) {
 	w := redistest.New(t)
 	now, d := w.ServerNow(), dialect.Jedis()
 	set := func(key string, left time.Duration) {
@@ -76,14 +78,14 @@ lock:text: unreadable`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	// Without a pattern nothing but stamps is judged, and nothing is offered.
+	// Without a pattern only stamps are judged, and no fix is offered.
 	got = complaintsOf(examined(t, w, DoctorConfig{Dialects: []dialect.Dialect{d}, Spread: time.Second, Behind: time.Second}))
 	if got != "lock:dead: dead\nlock:far: far\nlock:soon: stolen_soon" {
 		t.Errorf("without a pattern:\n%s", got)
 	}
 }
 
-func TestAGhostIsKnownByItsWatch(t *testing.T) {
+func TestDoctorKnowsAGhostFromTheWatch(t *testing.T) {
 	w := redistest.New(t)
 	value := stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute)
 	w.Mini.Set("lock:a", value)
@@ -91,7 +93,8 @@ func TestAGhostIsKnownByItsWatch(t *testing.T) {
 		return &census.Evidence{Keys: []census.KeyEvidence{{Key: "lock:a", Timeline: []census.Act{{What: census.ActReleased}, {What: census.ActGhost, Value: value}}}}}
 	}
 	cfg := DoctorConfig{Match: "lock:*", Evidence: seen(value)}
-	// Its stamp is not past: who knows what other client holds by it.
+	// Its stamp is not past, so a client of an unknown dialect may hold the
+	// lock by it.
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: ghost" {
 		t.Errorf("%s", got)
 	}
@@ -123,7 +126,7 @@ func applied(t *testing.T, w *redistest.World, fixes []Fix) string {
 	return strings.Join(out, ", ")
 }
 
-func TestAFixComparesAndLeavesAloneWhatHasChanged(t *testing.T) {
+func TestFixLeavesAKeyThatHasChanged(t *testing.T) {
 	w := redistest.New(t)
 	past := fmt.Sprint(w.ServerNow().Add(-time.Minute).UnixMilli())
 	for _, key := range []string{"lock:a", "lock:b", "lock:c", "lock:d"} {
@@ -142,13 +145,14 @@ func TestAFixComparesAndLeavesAloneWhatHasChanged(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	if w.Mini.Exists("lock:a") || !w.Mini.Exists("lock:c") {
-		t.Error("lock:a stands, or lock:c is gone")
+		t.Error("lock:a is still there, or lock:c is gone")
 	}
 	w.Mini.CheckGet(t, "lock:b", taken)
 }
 
-// The holder of a lock with a stamp far ahead may be alive: it keeps a whole lease, and its identity.
-func TestAStampFarAheadIsMovedToOneLeaseFromNow(t *testing.T) {
+// The holder of a lock whose stamp is far ahead may be alive: it keeps a whole
+// lease and its identity.
+func TestFarStampIsMovedToOneLeaseFromNow(t *testing.T) {
 	w := redistest.New(t)
 	d := dialect.JedisUUID()
 	far := stampOf(t, d, w.ServerNow().AddDate(0, 0, 40), time.Minute)
@@ -168,7 +172,7 @@ func TestAStampFarAheadIsMovedToOneLeaseFromNow(t *testing.T) {
 	}
 }
 
-func TestWhatTheServersSettingsDoToLocksIsSaid(t *testing.T) {
+func TestDoctorJudgesServerSettings(t *testing.T) {
 	info := func(lines ...string) map[string]string {
 		return parseInfo("# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:0\r\n" + strings.Join(lines, "\r\n") + "\r\n")
 	}
@@ -213,7 +217,7 @@ func TestWhatTheServersSettingsDoToLocksIsSaid(t *testing.T) {
 	}
 }
 
-func TestATrialKeyLiesWhereThePatternsRightsAre(t *testing.T) {
+func TestTrialKeyBeginsWithThePatternsPrefix(t *testing.T) {
 	for match, begin := range map[string]string{"": "getsetlock:doctor:", "lock:*": "lock:getsetlock:doctor:", "a[bc]*": "agetsetlock:doctor:", "x?": "xgetsetlock:doctor:", `y\*`: "ygetsetlock:doctor:"} {
 		if got := trialKey(match); !strings.HasPrefix(got, begin) || len(got) < len(begin)+20 {
 			t.Errorf("%q: %s", match, got)
@@ -221,7 +225,7 @@ func TestATrialKeyLiesWhereThePatternsRightsAre(t *testing.T) {
 	}
 }
 
-func TestADoctorOfALoadingServerSaysSo(t *testing.T) {
+func TestDoctorReportsALoadingServer(t *testing.T) {
 	w := redistest.New(t)
 	pool := w.FaultyPool(redistest.Rule{Command: "INFO", Times: -1, Do: redistest.Answer(redistest.Loading)})
 	defer pool.Close()
@@ -232,7 +236,7 @@ func TestADoctorOfALoadingServerSaysSo(t *testing.T) {
 	}
 }
 
-func TestAMachineWhoseClockIsOffIsToldSo(t *testing.T) {
+func TestDoctorReportsAWrongLocalClock(t *testing.T) {
 	w := redistest.New(t)
 	pool := w.Pool()
 	defer pool.Close()
@@ -254,8 +258,8 @@ func TestAMachineWhoseClockIsOffIsToldSo(t *testing.T) {
 	}
 }
 
-// TestDoctorWaitsForNoSilentProxy, which swallows what it does not know.
-func TestDoctorWaitsForNoSilentProxy(t *testing.T) {
+// The proxy does not answer commands that it does not know.
+func TestDoctorDoesNotWaitForASilentProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
 		begun := time.Now()

@@ -19,32 +19,32 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// The pace of a burst's own watch on what it costs.
+// How often a burst measures what it costs the server.
 const (
 	pingEvery  = 20 * time.Millisecond
-	pingsOff   = 15 // before a burst: the measure of the server at rest
+	pingsOff   = 15 // round trips measured before a burst, without MONITOR
 	eventBatch = 256
 )
 
-// endurance says what ends a burst before its time.
+// endurance says which signs of a burden end a burst early.
 type endurance struct {
-	every time.Duration // between two pings
-	pings int           // how many round trips in a row the server is judged by
-	lag   time.Duration // how old the newest line may be: more is a buffer that grows
-	late  int           // at how many pings in a row it has to be
-	mute  int           // how many pings in a row may fail
-	still time.Duration // how long no line may come; pings are lines too
+	every time.Duration // from one ping to the next
+	pings int           // how many of the last round trips the median is taken of
+	lag   time.Duration // greatest age of the newest line; beyond it a buffer on the server grows
+	late  int           // how many pings in a row must find the lines too old
+	mute  int           // how many failed pings in a row end the burst
+	still time.Duration // longest silence; pings make lines too
 }
 
-// A sample can be taken at any other time, so it ends at the first sign that it
-// is a burden. A burst that is to stay on proves a window, and one slow moment
-// would cost all of it: only a server that is slow for seconds ends it.
+// A sample can be taken at any other time, so it ends at the first sign of a
+// burden. A burst that stays on proves a window, and one slow moment would
+// invalidate all of it: only a server that is slow for seconds ends it.
 var (
 	ofSample = endurance{every: pingEvery, pings: 9, lag: 500 * time.Millisecond, late: 1, mute: 1, still: 3 * time.Second}
 	ofWindow = endurance{every: 10 * pingEvery, pings: 25, lag: 10 * time.Second, late: 10, mute: 3, still: sightLost}
 )
 
-// endures is how much a burst bears.
+// endures returns how much a burst of this monitor endures.
 func (m *monitor) endures() endurance {
 	if m.stays {
 		return ofWindow
@@ -57,15 +57,15 @@ type monitor struct {
 	w      *watcher
 	filter *filter
 	sights *sightings
-	pings  *wire.Mux // a connection of its own, so that latency is measured beside the burst
-	stays  bool      // it is to stay on, for a window
+	pings  *wire.Mux // on another connection, to measure latency during the burst
+	stays  bool      // MONITOR stays on, to prove a window
 	burst  time.Duration
 	every  time.Duration
-	off    time.Time // until when a hole was announced
-	drops  int       // in a row
-	opsOff float64   // commands a second without it, as last measured
+	off    time.Time // end of the hole that was last announced
+	drops  int       // connections lost in a row
+	opsOff float64   // commands per second without MONITOR, as last measured
 	cost   MonitorCost
-	rtts   [2][]time.Duration // without, with
+	rtts   [2][]time.Duration // round trips without and with MONITOR
 }
 
 func (w *watcher) monitor(ctx context.Context) {
@@ -97,9 +97,9 @@ func (w *watcher) monitor(ctx context.Context) {
 	}
 }
 
-// settle makes the next bursts rarer and shorter after one that was too much for
-// the server, and takes that back step by step after each one that was not. One
-// that is to stay on would prove nothing if it were shorter.
+// settle makes the next bursts shorter and rarer after one that burdened the
+// server, and reverses that step by step after each one that did not. Bursts
+// that stay on are never made shorter, since they would then prove nothing.
 func (m *monitor) settle(reason census.HoleReason) {
 	cfg := m.w.cfg.Monitor
 	switch {
@@ -114,14 +114,16 @@ func (m *monitor) settle(reason census.HoleReason) {
 	}
 }
 
-// pause is how long to wait before the next burst, after one that lasted.
+// pause returns how long to wait before the next burst, after one that lasted
+// this long.
 func (m *monitor) pause(reason census.HoleReason, lasted time.Duration) time.Duration {
 	if reason != census.HoleAbsent && !(m.stays && reason == census.HoleSlow) {
 		m.drops = 0
 		return max(m.every-lasted, 0).Truncate(time.Microsecond)
 	}
-	// Dropped, by a server that sheds load or a network, or stopped for a slow
-	// moment: sooner than the next burst, and ever later.
+	// The connection was lost, because the server shed load or the network
+	// failed, or a slow moment ended the burst. Begin again sooner than a
+	// regular burst, and later after each further loss.
 	if lasted >= m.every {
 		m.drops = 0
 	}
@@ -129,7 +131,8 @@ func (m *monitor) pause(reason census.HoleReason, lasted time.Duration) time.Dur
 	return min(m.every, time.Second<<min(m.drops-1, 10))
 }
 
-// wait announces the time without MONITOR and lets it pass. A watch that keeps it on has next to none.
+// wait announces the time without MONITOR as a hole and lets it pass. It
+// returns false if ctx ends first.
 func (m *monitor) wait(ctx context.Context, pause time.Duration, reason census.HoleReason, why string) bool {
 	at := m.w.serverNow()
 	if at.IsZero() {
@@ -140,7 +143,8 @@ func (m *monitor) wait(ctx context.Context, pause time.Duration, reason census.H
 	return pause == 0 || m.w.rest(ctx, pause)
 }
 
-// once is one burst. It returns why it ended and, where it could not be, the error.
+// once runs one burst. It returns why the burst ended, as a reason and in
+// words, and an error if it could not begin.
 func (m *monitor) once(ctx context.Context) (census.HoleReason, string, error) {
 	if err := m.rest(ctx); err != nil {
 		return census.HoleAbsent, err.Error(), err
@@ -150,14 +154,15 @@ func (m *monitor) once(ctx context.Context) (census.HoleReason, string, error) {
 		return census.HoleAbsent, err.Error(), err
 	}
 	b := &burst{m: m, conn: c}
-	// MONITOR is on: its server has answered. What was executed before this
-	// reading may not have been seen.
+	// The server has answered MONITOR, so MONITOR is on. A command executed
+	// before this reading of TIME may have been missed.
 	_, at, err := m.ping(ctx)
 	if err != nil {
 		return census.HoleAbsent, err.Error(), errors.Join(err, c.Close())
 	}
 	if at.After(m.off) {
-		// Later than announced: what happened since then was not seen either.
+		// The burst began later than announced: commands since then were missed
+		// too.
 		from := m.off
 		if from.IsZero() {
 			from = at
@@ -176,8 +181,8 @@ func (m *monitor) once(ctx context.Context) (census.HoleReason, string, error) {
 	return reason, why, nil
 }
 
-// dial opens the connection that MONITOR takes over. It ends with the burst, and with us: the server
-// keeps nothing of it.
+// dial opens the connection that MONITOR takes over. MONITOR ends when the
+// connection closes, also if this process dies: the server keeps nothing of it.
 func (m *monitor) dial(ctx context.Context) (redis.Conn, error) {
 	c, err := dialed(ctx, m.w.pool)
 	if err != nil {
@@ -192,8 +197,9 @@ func (m *monitor) dial(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// rest measures the server without MONITOR: round trips and commands a second.
-// One that is to stay on does so once, since it sees nothing meanwhile.
+// rest measures the server without MONITOR: round trips and commands per
+// second. If MONITOR is to stay on, it measures only once, since nothing is
+// seen meanwhile.
 func (m *monitor) rest(ctx context.Context) error {
 	if m.stays && len(m.rtts[0]) >= pingsOff {
 		return nil
@@ -221,7 +227,7 @@ func rate(before, after int64, span time.Duration) float64 {
 	return float64(after-before) / span.Seconds()
 }
 
-// ops is how many commands the server has executed, 0 where it does not say.
+// ops returns how many commands the server has executed; 0: unknown.
 func (m *monitor) ops(ctx context.Context) (n int64, at time.Duration) {
 	text, err := redis.String(m.pings.Do(ctx, "INFO", "stats"))
 	if err != nil {
@@ -231,8 +237,9 @@ func (m *monitor) ops(ctx context.Context) (n int64, at time.Duration) {
 	return n, m.w.elapsed()
 }
 
-// ping asks for TIME: a round trip, and the server's clock for comparison with the newest line's. Round
-// trips are of the network, so real time counts them.
+// ping asks for TIME. It measures the round trip, and returns the server's
+// clock to compare with the newest line's. The round trip is counted in this
+// machine's elapsed time.
 func (m *monitor) ping(ctx context.Context) (rtt time.Duration, at time.Time, err error) {
 	sent := m.w.elapsed()
 	at, err = timeOf(m.pings.Do(ctx, "TIME"))
@@ -240,7 +247,7 @@ func (m *monitor) ping(ctx context.Context) (rtt time.Duration, at time.Time, er
 	return received - sent, at, err
 }
 
-// fieldIn reads "NAME:N" out of INFO.
+// fieldIn finds "NAME:N" in a reply of INFO.
 func fieldIn(text, name string) (n int64, ok bool) {
 	_, line, ok := strings.Cut(text, name+":")
 	if !ok {
@@ -259,12 +266,13 @@ func median(ds []time.Duration) time.Duration {
 	return s[len(s)/2]
 }
 
-// burst is one MONITOR connection: a goroutine reads, run watches the clock and the cost.
+// burst is one connection in MONITOR mode. One goroutine reads its lines; run
+// measures what it costs.
 type burst struct {
 	m      *monitor
 	conn   redis.Conn
 	ctx    context.Context
-	newest atomic.Int64 // micros of the newest line
+	newest atomic.Int64 // instant of the newest line, in µs
 	bytes  atomic.Int64
 	done   chan struct{} // closed when the reader has returned
 	err    error         // why the reader ended; set before done closes
@@ -281,7 +289,7 @@ func (b *burst) run(opsOff float64) (census.HoleReason, string) {
 	before, from := m.ops(b.ctx)
 	go b.read()
 	reason, why := b.watch(began)
-	after, until := m.ops(context.WithoutCancel(b.ctx)) // also where the watch has ended
+	after, until := m.ops(context.WithoutCancel(b.ctx)) // measured even if the watch has ended
 	b.end()
 	<-b.done
 	c := &m.cost
@@ -290,7 +298,7 @@ func (b *burst) run(opsOff float64) (census.HoleReason, string) {
 	c.Bytes += b.bytes.Load()
 	c.Lines, c.Unread = m.filter.lines, m.filter.unread
 	if on := rate(before, after, until-from); opsOff > 0 && on > 0 {
-		// The mean over bursts.
+		// Keep the mean over all bursts.
 		n := float64(c.Bursts)
 		c.OpsOff, c.OpsOn = c.OpsOff+(opsOff-c.OpsOff)/n, c.OpsOn+(on-c.OpsOn)/n
 	}
@@ -300,8 +308,8 @@ func (b *burst) run(opsOff float64) (census.HoleReason, string) {
 	return reason, why
 }
 
-// watch pings until the burst has to end, and says why. One slow answer is a
-// hiccup; the median of several in a row is the server.
+// watch pings until the burst has to end, and returns why. One slow answer is
+// noise, so it judges the server by the median of several.
 func (b *burst) watch(began time.Duration) (census.HoleReason, string) {
 	m := b.m
 	v := vigil{b: b, bears: m.endures(), limit: max(m.w.cfg.Monitor.Least, time.Duration(m.w.cfg.Monitor.Slower*float64(median(m.rtts[0]))))}
@@ -319,7 +327,7 @@ func (b *burst) watch(began time.Duration) (census.HoleReason, string) {
 		case !m.stays && m.w.elapsed()-began >= m.burst:
 			return census.HoleBudget, "between bursts"
 		case m.sights.lost() > sightLost:
-			return census.HoleAbsent, fmt.Sprintf("no marker came back for %v: another server answers than the one that MONITOR watches", sightLost)
+			return census.HoleAbsent, fmt.Sprintf("no marker came back for %v: MONITOR watches another server than the one that answers", sightLost)
 		}
 		select {
 		case <-b.done:
@@ -331,24 +339,24 @@ func (b *burst) watch(began time.Duration) (census.HoleReason, string) {
 	}
 }
 
-// vigil judges one round trip of a burst after another.
+// vigil judges the round trips of a burst, one after the other.
 type vigil struct {
 	b          *burst
 	bears      endurance
 	limit      time.Duration
 	last       []time.Duration
-	late, mute int // in a row
+	late, mute int // pings in a row with old lines, and without an answer
 }
 
-// after takes the next one. It says why the burst has to end, and nothing where
-// it goes on.
+// after judges the next round trip. It returns why the burst has to end, or
+// empty strings if it may go on.
 func (v *vigil) after(rtt time.Duration, at time.Time, err error) (census.HoleReason, string) {
 	m := v.b.m
 	if err != nil {
 		if v.mute++; v.mute < v.bears.mute {
 			return "", ""
 		}
-		return census.HoleSlow, "stopped: the server did not answer beside MONITOR: " + err.Error()
+		return census.HoleSlow, "stopped: the server did not answer while MONITOR ran: " + err.Error()
 	}
 	v.mute = 0
 	v.last = append(reading.Bounded(v.last, v.bears.pings), rtt)
@@ -364,16 +372,17 @@ func (v *vigil) after(rtt time.Duration, at time.Time, err error) (census.HoleRe
 		return census.HoleSlow, fmt.Sprintf("stopped: a round trip took %v, and %v without MONITOR", median(v.last).Round(10*time.Microsecond), median(m.rtts[0]).Round(10*time.Microsecond))
 	}
 	if v.late >= v.bears.late {
-		return census.HoleSlow, fmt.Sprintf("stopped: its lines came %v late, a buffer grows", lag)
+		return census.HoleSlow, fmt.Sprintf("stopped: MONITOR's lines came %v late, so a buffer on the server grows", lag)
 	}
 	return "", ""
 }
 
-// read takes lines until the connection ends. Our own pings are lines too, so silence is an end.
+// read takes lines until the connection ends. The watch's own pings appear as
+// lines too, so a long silence means that the connection is dead.
 func (b *burst) read() {
 	defer close(b.done)
 	var out []offset.Observed
-	var sent int64 // micros of the line at which events were handed over last
+	var sent int64 // instant of the line at which events were last sent, in µs
 	flush := func() {
 		b.m.w.send(out...)
 		out, sent = nil, b.m.filter.newest
@@ -391,14 +400,15 @@ func (b *burst) read() {
 		b.bytes.Add(int64(len(text)) + 3)
 		out = b.m.filter.line(text, out)
 		b.newest.Store(b.m.filter.newest)
-		// Our own pings are lines too, so what waits here waits for the next of them at most.
+		// The pings make lines too, so an event waits here until the next ping
+		// at most.
 		if len(out) >= eventBatch || len(out) > 0 && b.m.filter.newest-sent >= pingEvery.Microseconds() {
 			flush()
 		}
 	}
 }
 
-// publish puts the price so far where the result finds it.
+// publish stores the cost so far where results are made from.
 func (m *monitor) publish() {
 	c := m.cost
 	c.PingOff, c.PingOn = median(m.rtts[0]), median(m.rtts[1])
@@ -408,6 +418,5 @@ func (m *monitor) publish() {
 	m.w.mu.Unlock()
 }
 
-// mostStops bounds the reasons that are kept for bursts that ended before their
-// time.
+// mostStops bounds the list of reasons why bursts ended early.
 const mostStops = 256

@@ -10,45 +10,48 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// filter turns lines of MONITOR into events and leaves out what is not about locks. Of a connection's command before
-// one that counts it keeps the name and the instant: they bound clocks. Its memory is bounded.
+// filter turns lines of MONITOR into events and drops lines that are not about
+// locks. If a connection sends a dropped command just before one that counts,
+// the filter also passes on the name and instant of the dropped one: they bound
+// clocks. Its memory is bounded.
 type filter struct {
 	reader *reading.Reader
-	any    *reading.Reader // of every dialect that stamps
+	any    *reading.Reader // reads stamps of every known dialect
 	scope  scope.Scope
-	keys   keyMemory // of those that are covered
+	keys   keyMemory // keys of locks, inside scope
 	most   int
 	peers  map[string]*lastLine
 	script lastLine
 	caller string
 	parser parser
-	found  func(key string) // told of each new key of a lock
-	sights *sightings       // the markers of this watch; nil: there are none
-	other  offset.Observed  // the youngest attempt that no dialect reads and that was not handed on yet
-	told   int64            // micros of the line at which other was handed on last
+	found  func(key string) // called for each new key of a lock
+	sights *sightings       // the markers of this watch; nil: it sends none
+	other  offset.Observed  // the newest attempt that no dialect reads, until it is passed on
+	told   int64            // instant of the line at which other was last passed on, in µs
 
 	lines, unread, bytes int64
-	newest               int64 // micros of the last line
+	newest               int64 // instant of the last line, in µs
 }
 
-// forget drops what connections and scripts did last. It is called where lines may be
-// missing before the next one.
+// forget drops what connections and scripts did last. It is called when lines
+// may be missing before the next one.
 func (f *filter) forget() {
 	clear(f.peers)
 	f.script = lastLine{}
 }
 
-// lastLine is a command that was left out so far.
+// lastLine is a dropped command that may still be passed on.
 type lastLine struct {
 	micros int64
 	db     int
 	name   string
 }
 
-// mostDeleted bounds the keys of one DEL that are looked at.
+// mostDeleted bounds how many keys of one DEL are examined.
 const mostDeleted = 4096
 
-// keyMemory remembers the keys used last, at least most of them and at most twice as many.
+// keyMemory remembers the keys used last: at least most of them, at most twice
+// as many.
 type keyMemory struct {
 	most       int
 	young, old map[string]bool
@@ -72,10 +75,11 @@ func (m *keyMemory) add(key string) {
 	m.young[key] = true
 }
 
-// longestArg bounds what is kept of a value. A stamp is shorter by far.
+// longestArg is how many bytes of a value are kept. A stamp is far shorter.
 const longestArg = 1024
 
-// longestKey bounds what is kept of a key: names of 64 kB and what a serializer puts around them.
+// longestKey is how many bytes of a key are kept: a name of 64 KiB and what a
+// serializer adds around it.
 const longestKey = 1<<16 + 1024
 
 func newFilter(cfg Config, found func(string)) *filter {
@@ -89,7 +93,8 @@ func newFilter(cfg Config, found func(string)) *filter {
 	return f
 }
 
-// line takes the next one and appends what it means, in the order of the server.
+// line takes the next line and appends the events it yields, in the order in
+// which the server executed them.
 func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 	f.lines++
 	f.bytes += int64(len(text))
@@ -129,6 +134,7 @@ func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 	return append(out, l.event())
 }
 
+// whole parses the line again if more of its text is needed.
 // whole reads a line again if more of it is needed.
 func (f *filter) whole(l line, name, text string) line {
 	if l.more && (name == "DEL" || name == "UNLINK") {
@@ -140,17 +146,17 @@ func (f *filter) whole(l line, name, text string) line {
 	return l
 }
 
-// otherEvery is how often an attempt that no dialect reads is handed on. Other
-// programs may use SETNX all the time.
+// otherEvery is the least time between two attempts that no dialect reads and
+// that are passed on. Other programs may use SETNX all the time.
 const otherEvery = 100 * time.Millisecond
 
-// noteOther keeps an attempt on a key that is watched whose value no dialect in
-// question reads. It may be an old client's in a form that nobody named, so no
-// window may reach across it. The value is nobody's business.
+// noteOther keeps an attempt on a watched key if none of the fleet's dialects
+// reads its value. It may come from an old client in a form that nobody named,
+// so no window may include it. The value itself is not kept.
 //
-// Where every key of the database is watched, most programs that call SETNX take
-// no lock of the fleet. There the attempt counts if any dialect that is known
-// reads its value, or if its key has carried a lock.
+// If every key of the database is watched, most programs that send SETNX take
+// no lock of the fleet. Then the attempt counts only if some known dialect
+// reads its value, or if its key has held a lock.
 func (f *filter) noteOther(l line, name string) {
 	if name != "SETNX" && name != "GETSET" || len(l.args) < 3 || !f.covers(l.db, l.args[1]) {
 		return
@@ -162,7 +168,7 @@ func (f *filter) noteOther(l line, name string) {
 	f.other = l.event()
 }
 
-// tellOther hands the youngest of them on.
+// tellOther passes on the newest such attempt, if there is one.
 func (f *filter) tellOther(out []offset.Observed) []offset.Observed {
 	if f.other.At.IsZero() {
 		return out
@@ -172,7 +178,8 @@ func (f *filter) tellOther(out []offset.Observed) []offset.Observed {
 	return out
 }
 
-// leave remembers a command that is left out, as the one before the next.
+// leave remembers a dropped command: it is the one before the connection's
+// next.
 func (f *filter) leave(l line, name string, inScript bool) {
 	if inScript {
 		return
@@ -184,7 +191,8 @@ func (f *filter) leave(l line, name string, inScript bool) {
 	f.remember(l.addr, was)
 }
 
-// remember keeps the command of a connection, of a bounded number of them.
+// remember stores the last dropped command of a connection, for a bounded
+// number of connections.
 func (f *filter) remember(addr string, was lastLine) {
 	p := f.peers[addr]
 	if p == nil {
@@ -197,7 +205,8 @@ func (f *filter) remember(addr string, was lastLine) {
 	*p = was
 }
 
-// names that need no allocation; every other one is kept as "OTHER".
+// commandNames are the names that need no allocation; all others become
+// "OTHER".
 var commandNames = func() map[string]string {
 	out := map[string]string{}
 	for _, n := range []string{"SETNX", "SET", "GET", "GETSET", "SETEX", "PSETEX", "DEL", "UNLINK", "GETDEL", "EXPIRE", "PEXPIRE", "PING",
@@ -226,8 +235,8 @@ func nameOf(arg string) string {
 	return "OTHER"
 }
 
-// wanted says whether a command is about a lock: on a key that is known for one, or an attempt with a
-// value that a dialect reads.
+// wanted reports whether a command is about a lock: it names a key that is
+// known as a lock, or writes a value that a dialect reads.
 func (f *filter) wanted(l line, name string, inScript bool) bool {
 	if reading.Forgets(f.scope, name, l.db, l.args) {
 		return len(f.keys.young) > 0
@@ -248,14 +257,14 @@ func (f *filter) wanted(l line, name string, inScript bool) bool {
 	return l.mayBeAttempt(name) && f.attempt(l, name, inScript)
 }
 
-// onlyLooks reports a command that neither changes a key nor shows its sender
-// the whole value.
+// onlyLooks reports whether a command neither changes a key nor returns the
+// whole value to its sender.
 func (l line) onlyLooks(name string) bool {
 	return name == "PTTL" || name == "TTL" || name == "EXISTS" || strings.EqualFold(l.args[0], "GETRANGE")
 }
 
-// mayBeAttempt reports a write by which a client of some dialect takes a lock,
-// with a value as short as a stamp.
+// mayBeAttempt reports whether the command is a write by which a client of some
+// dialect takes a lock, with a value no longer than a stamp.
 func (l line) mayBeAttempt(name string) bool {
 	switch name {
 	case "SETNX", "GETSET", "SET":
@@ -264,15 +273,17 @@ func (l line) mayBeAttempt(name string) bool {
 	return false
 }
 
-// covers is the one question about database and key, for acts and for markers.
+// covers reports whether the watch is about that key of that database, for
+// commands and markers alike.
 func (f *filter) covers(database int, key string) bool { return f.scope.Covers(database, key) }
 
-// known reports that a key in that database is one of a lock that is watched.
+// known reports whether that key of that database is a watched lock.
 func (f *filter) known(database int, key string) bool {
 	return f.covers(database, key) && f.keys.has(key)
 }
 
-// attempt looks at a write on a key that is not known yet, and makes it known.
+// attempt examines a write on an unknown key. If it takes a lock, attempt
+// remembers the key and returns true.
 func (f *filter) attempt(l line, name string, inScript bool) bool {
 	if !f.covers(l.db, l.args[1]) || reading.MarkOfOurs(l.args[1], l.args[2]) {
 		return false

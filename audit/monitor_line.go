@@ -6,26 +6,29 @@ import (
 	"strings"
 )
 
-// line is one line of MONITOR, taken apart as far as it was asked for. Its texts are parts of the line, so
-// whoever keeps one clones it; args is good until the next parse.
+// line is one parsed line of MONITOR, as far as its parts were asked for. Its
+// texts are slices of the line, so clone what you keep. args is valid until the
+// next parse.
 type line struct {
-	micros int64 // server's clock, since 1970
+	micros int64 // µs since 1970, by the server's clock
 	db     int
-	addr   string // "lua" inside a script
+	addr   string // "lua" for a command inside a script
 	args   []string
-	more   bool // there are arguments beyond those asked for
+	more   bool // the line has more arguments than were asked for
 }
 
-// parser reads lines without allocating, but for arguments with escapes in them. It is not safe for concurrent use.
+// parser reads lines. It allocates only for arguments that contain escapes. It
+// is not safe for concurrent use.
 type parser struct {
 	buffer []byte
 	args   []string
 }
 
-var errNoLine = errors.New("no line of MONITOR")
+var errNoLine = errors.New("not a line of MONITOR")
 
-// parse reads `1770000000.123456 [0 127.0.0.1:6379] "SETNX" "k" "v"`, at most most arguments of it, each cut at
-// longest bytes. What the server would not write is an error; no input makes it panic.
+// parse reads `1770000000.123456 [0 127.0.0.1:6379] "SETNX" "k" "v"`. It keeps
+// at most most arguments, each cut to longest bytes. It returns errNoLine for
+// text that a server would not write; no input makes it panic.
 func (p *parser) parse(text string, most, longest int) (line, error) {
 	var l line
 	var ok bool
@@ -42,7 +45,7 @@ func (p *parser) parse(text string, most, longest int) (line, error) {
 	return l, nil
 }
 
-// executedAt reads `1770000000.123456`.
+// executedAt reads the instant, such as `1770000000.123456`, in µs.
 func executedAt(text string) (micros int64, rest string, ok bool) {
 	seconds, rest, ok := number(text)
 	if !ok || seconds > 1<<40 || len(rest) < 7 || rest[0] != '.' {
@@ -52,7 +55,7 @@ func executedAt(text string) (micros int64, rest string, ok bool) {
 	return seconds*1e6 + micros, rest[7:], ok && tail == ""
 }
 
-// sender reads ` [0 127.0.0.1:6379]`.
+// sender reads the database and address, such as ` [0 127.0.0.1:6379]`.
 func sender(text string) (db int, addr, rest string, ok bool) {
 	if len(text) < 3 || text[0] != ' ' || text[1] != '[' {
 		return 0, "", "", false
@@ -61,7 +64,8 @@ func sender(text string) (db int, addr, rest string, ok bool) {
 	if !ok || n > 1<<31-1 || rest == "" || rest[0] != ' ' {
 		return 0, "", "", false
 	}
-	// An IPv6 address has brackets of its own, a path may have blanks: the quote behind ends both.
+	// An IPv6 address contains brackets and a socket's path may contain blanks,
+	// so the quote after the bracket decides.
 	end := strings.Index(rest, `] "`)
 	if end < 2 {
 		return 0, "", "", false
@@ -69,7 +73,8 @@ func sender(text string) (db int, addr, rest string, ok bool) {
 	return int(n), rest[1:end], rest[end+1:], true
 }
 
-// arguments reads ` "SETNX" "k" "v"` into p.args, and says whether there are more than most of them.
+// arguments reads ` "SETNX" "k" "v"` into p.args. more is true if the line has
+// more than most arguments.
 func (p *parser) arguments(text string, most, longest int) (more, ok bool) {
 	p.args = p.args[:0]
 	for len(text) > 0 {
@@ -95,7 +100,7 @@ func number(text string) (n int64, rest string, ok bool) {
 	return n, text[i:], i > 0
 }
 
-// quoted reads a blank and a text in quotes. Most need no copy.
+// quoted reads a blank and a quoted text. Most texts need no copy.
 func (p *parser) quoted(text string, longest int) (arg, rest string, ok bool) {
 	if len(text) < 3 || text[0] != ' ' || text[1] != '"' {
 		return "", "", false
@@ -111,7 +116,7 @@ func (p *parser) quoted(text string, longest int) (arg, rest string, ok bool) {
 	return p.escaped(text, longest)
 }
 
-// escaped undoes the server's escapes.
+// escaped reads a quoted text and undoes the server's escapes.
 func (p *parser) escaped(text string, longest int) (arg, rest string, ok bool) {
 	p.buffer = p.buffer[:0]
 	for i := 0; i < len(text); i++ {
@@ -133,7 +138,8 @@ func (p *parser) escaped(text string, longest int) (arg, rest string, ok bool) {
 	return "", "", false
 }
 
-// unescape reads one escape and its length, 0 for none.
+// unescape reads one escape; it returns the byte and the escape's length, 0 if
+// it is none.
 func unescape(text string) (byte, int) {
 	if len(text) < 2 {
 		return 0, 0

@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-func TestMonitorLinesAreReadAsTheServerWritesThem(t *testing.T) {
+func TestMonitorLinesAreParsedExactly(t *testing.T) {
 	var p parser
 	for text, want := range map[string]line{
 		`1770000000.123456 [0 127.0.0.1:6379] "SETNX" "stock" "1770000060125"`: {1770000000123456, 0, "127.0.0.1:6379", []string{"SETNX", "stock", "1770000060125"}, false},
@@ -40,7 +40,7 @@ func TestMonitorLinesAreReadAsTheServerWritesThem(t *testing.T) {
 	}
 }
 
-// asServer writes a line as the server does.
+// asServer formats a line of MONITOR as the server does.
 func asServer(micros int64, db int, addr string, args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d.%06d [%d %s]", micros/1e6, micros%1e6, db, addr)
@@ -71,8 +71,8 @@ func asServer(micros int64, db int, addr string, args ...string) string {
 	return b.String()
 }
 
-// FuzzMonitorLine: what a server wrote is read back as it was, and nothing makes the parser or the
-// filter behind it panic.
+// The parser reads back what a server wrote, and no input makes the parser or
+// the filter panic.
 func FuzzMonitorLine(f *testing.F) {
 	f.Add(int64(1_770_000_000_123_456), 0, "SETNX", "stock", "1770000060125", `1770000000.123456 [0 lua] "x"`)
 	f.Add(int64(0), 3, "", "\x00\xff\"\\", "\n\r", `1.000000 [0 [::1]:1] "a" "\x`)
@@ -101,7 +101,8 @@ func FuzzMonitorLine(f *testing.F) {
 	})
 }
 
-// traffic is what a busy server shows: much that is not about locks, and some that is.
+// traffic returns what a busy server shows: mostly commands that are not about
+// locks, and some that are.
 func traffic(n int) (lines []string, bytes int) {
 	at := opening.UnixMicro()
 	for i := range n {
@@ -157,8 +158,8 @@ func BenchmarkCensusOfLocks(b *testing.B) {
 	}
 }
 
-// What a connection or a script did before a hole says nothing of what comes after it: the
-// same address may be another connection by then.
+// What a connection or a script did before a hole says nothing about the
+// commands after it: the address may belong to another connection by then.
 func TestFilterForgetsAcrossAHole(t *testing.T) {
 	for _, before := range [][]string{{"a:1", "PING"}, {"a:1", "EVALSHA", "f00", "1", "lock:x"}} {
 		after := []string{"a:1", "SETNX", "lock:x", stamp(0)}
@@ -168,7 +169,7 @@ func TestFilterForgetsAcrossAHole(t *testing.T) {
 		for hole, want := range map[bool]int{false: 2, true: 1} {
 			filter := newFilter(filled(t, Config{Config: census.Config{Match: "lock:*"}}), func(string) {})
 			at := opening.UnixMicro()
-			filter.line(asServer(at-1, 0, "b:1", "SETNX", "lock:x", stamp(0)), nil) // a key that is known
+			filter.line(asServer(at-1, 0, "b:1", "SETNX", "lock:x", stamp(0)), nil) // makes the key known
 			out := filter.line(asServer(at, 0, before[0], before[1:]...), nil)
 			if hole {
 				filter.forget()

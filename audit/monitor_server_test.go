@@ -17,27 +17,27 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// shown is an embedded server that knows MONITOR and INFO, and a watch of it by
-// MONITOR without a break.
+// shown is an embedded server with MONITOR and INFO, and a watch of it that
+// keeps MONITOR on.
 type shown struct {
 	t    *testing.T
 	w    *redistest.World
 	pool *redis.Pool
-	seen atomic.Pointer[Result] // what the watch saw last
+	seen atomic.Pointer[Result] // the watch's latest result
 
 	mu      sync.Mutex
-	named   map[*server.Peer]bool        // connections that took a name, which no script does
-	watched map[*server.Peer]chan string // lines for those that MONITOR was sent on
-	late    []string                     // lines that are held back
+	named   map[*server.Peer]bool        // connections that set a name; scripts never do
+	watched map[*server.Peer]chan string // the lines for each connection in MONITOR mode
+	late    []string                     // lines not sent yet
 	holds   bool
-	slow    time.Duration // before each TIME
-	refuses string        // keys of which the user has no right to GET
+	slow    time.Duration // how late the server answers TIME
+	refuses string        // prefix of keys that the user may not GET
 	run     string
 	role    string
 	calls   int64 // of SETNX
 }
 
-// onMonitor runs play alongside a watch by MONITOR, in a bubble.
+// onMonitor runs play during a watch by MONITOR, in a synctest bubble.
 func onMonitor(t *testing.T, cfg Config, play func(s *shown)) *Result {
 	t.Helper()
 	var last *Result
@@ -67,13 +67,13 @@ func onMonitor(t *testing.T, cfg Config, play func(s *shown)) *Result {
 	return last
 }
 
-// hook answers what the embedded server does not know, and shows each command to
-// who asked for it.
+// hook answers the commands that the embedded server does not know, and shows
+// every command to the connections in MONITOR mode.
 func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
 	if slow := s.slowness(c, command); slow > 0 && command == "TIME" {
 		time.Sleep(slow)
 	}
-	now := s.w.Now() // the server is locked while a script runs
+	now := s.w.Now() // read now: the server is locked while a script runs
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -105,7 +105,7 @@ func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
 		return true
 	case command == "GET" && s.refuses != "" && strings.HasPrefix(args[0], s.refuses):
 		c.WriteError("NOPERM this user has no permissions to access one of the keys used as arguments")
-		return true // it is not shown
+		return true // MONITOR does not show a refused command
 	case command == "SETNX":
 		s.calls++
 	}
@@ -123,11 +123,11 @@ func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
 	return true
 }
 
-// broken is what no server sends: it ends a connection.
+// broken is text that no server sends; it makes the client end the connection.
 const broken = "?\r\n"
 
-// slowness is how late the server answers a connection. Scripts are not slow: the
-// server is locked while one runs.
+// slowness returns how late the server answers on a connection. Commands of
+// scripts are never late, because the server is locked while a script runs.
 func (s *shown) slowness(c *server.Peer, command string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *shown) slowness(c *server.Peer, command string) time.Duration {
 	return s.slow
 }
 
-// show sends the lines that wait.
+// show sends the lines held back.
 func (s *shown) show() {
 	for _, line := range s.late {
 		for _, lines := range s.watched {
@@ -156,7 +156,7 @@ func (s *shown) set(change func()) {
 	change()
 }
 
-// tries is one attempt of an old client on a lock that another holds.
+// tries makes one attempt of an old client on a lock that another client holds.
 func (s *shown) tries() {
 	s.t.Helper()
 	c := s.pool.Get()
@@ -166,14 +166,14 @@ func (s *shown) tries() {
 	}
 }
 
-// quiet is the window by MONITOR, and by when it was known, before now.
+// quiet returns the length of the window by MONITOR, and how long ago it ended.
 func (s *shown) quiet() (quiet, ago time.Duration) {
 	from, quiet := s.seen.Load().Evidence.Quiet(census.SourceMonitor)
 	return quiet, s.w.Now().Sub(from.Add(quiet))
 }
 
-// wants checks the window, which markers let grow every two seconds, and which
-// is known a second later.
+// wants checks the window. Markers extend it every two seconds, and the result
+// shows that a second later.
 func (s *shown) wants(when string, want time.Duration) {
 	s.t.Helper()
 	if got, ago := s.quiet(); got > want || got < want-4*time.Second || ago > 4*time.Second {
@@ -183,7 +183,7 @@ func (s *shown) wants(when string, want time.Duration) {
 
 func holesOf(r *Result) []census.Hole { return r.Evidence.Covered(census.SourceMonitor).Holes }
 
-func TestWindowGrowsWhileNobodyTries(t *testing.T) {
+func TestWindowGrowsWithoutAttempts(t *testing.T) {
 	r := onMonitor(t, Config{}, func(s *shown) {
 		s.w.Pass(20 * time.Second)
 		s.wants("before", 20*time.Second)
@@ -194,15 +194,15 @@ func TestWindowGrowsWhileNobodyTries(t *testing.T) {
 			s.tries()
 			s.w.Pass(time.Second)
 		}
-		s.wants("while one tries", 2*time.Second)
+		s.wants("while a client tries", 2*time.Second)
 	})
 	if holes := holesOf(r); len(holes) > 0 || r.Evidence.LastFailed == nil {
 		t.Errorf("holes %+v", holes)
 	}
 }
 
-// TestLateLinesMakeNoHole: MONITOR is one queue, so lines that come late were
-// not lost. Until they come the window does not grow.
+// MONITOR is one queue, so late lines are not lost lines. Until they arrive,
+// the window does not grow.
 func TestLateLinesMakeNoHole(t *testing.T) {
 	for _, late := range []time.Duration{700 * time.Millisecond, 8 * time.Second} {
 		r := onMonitor(t, Config{}, func(s *shown) {
@@ -222,8 +222,7 @@ func TestLateLinesMakeNoHole(t *testing.T) {
 	}
 }
 
-// TestAttemptAmongLateLinesCutsTheWindow: it was executed before the marker that
-// comes back after it.
+// The attempt was executed before the marker that comes back after it.
 func TestAttemptAmongLateLinesCutsTheWindow(t *testing.T) {
 	onMonitor(t, Config{}, func(s *shown) {
 		s.w.Pass(20 * time.Second)
@@ -236,8 +235,8 @@ func TestAttemptAmongLateLinesCutsTheWindow(t *testing.T) {
 	})
 }
 
-// TestSlowMomentDoesNotEndWindowsForGood: a server that is slow for half a
-// minute makes MONITOR stop. It is begun again, and stays on as before.
+// A server that is slow for half a minute makes MONITOR stop. Then MONITOR is
+// begun again and stays on as before.
 func TestSlowMomentDoesNotEndWindowsForGood(t *testing.T) {
 	r := onMonitor(t, Config{}, func(s *shown) {
 		s.w.Pass(10 * time.Second)
@@ -250,7 +249,7 @@ func TestSlowMomentDoesNotEndWindowsForGood(t *testing.T) {
 		s.w.Pass(15 * time.Second)
 		s.set(func() { s.slow = 0 })
 		if len(holesOf(s.seen.Load())) == 0 {
-			t.Error("MONITOR goes on beside a server that it slows down")
+			t.Error("MONITOR goes on although it slows the server down")
 		}
 		s.w.Pass(80 * time.Second)
 		if got, ago := s.quiet(); got < 65*time.Second || ago > 5*time.Second {
@@ -262,8 +261,7 @@ func TestSlowMomentDoesNotEndWindowsForGood(t *testing.T) {
 	}
 }
 
-// TestHoleOfMonitorBeginsTheWindowAnew: who tried while the connection was gone
-// was seen by nobody.
+// An attempt made while the connection was gone is seen by no source.
 func TestHoleOfMonitorBeginsTheWindowAnew(t *testing.T) {
 	r := onMonitor(t, Config{Config: census.Config{}, NoStats: true}, func(s *shown) {
 		s.w.Pass(20 * time.Second)
@@ -274,7 +272,8 @@ func TestHoleOfMonitorBeginsTheWindowAnew(t *testing.T) {
 			clear(s.watched)
 		})
 		s.tries()
-		// It comes back a second later, and the server answers late.
+		// The connection comes back a second later, and the server answers
+		// late.
 		s.set(func() { s.slow = 1500 * time.Millisecond })
 		s.w.Pass(3 * time.Second)
 		s.set(func() { s.slow = 0 })
@@ -287,8 +286,8 @@ func TestHoleOfMonitorBeginsTheWindowAnew(t *testing.T) {
 	}
 }
 
-// TestSampleRecoversAfterASlowMoment: bursts that were made rarer and shorter
-// become what they were.
+// Bursts that a slow server made shorter and rarer return to their configured
+// length and pace.
 func TestSampleRecoversAfterASlowMoment(t *testing.T) {
 	cfg := filled(t, Config{Monitor: MonitorConfig{On: true}})
 	m := &monitor{w: &watcher{cfg: cfg}, burst: cfg.Monitor.Burst, every: cfg.Monitor.Every}
@@ -306,7 +305,7 @@ func TestSampleRecoversAfterASlowMoment(t *testing.T) {
 	}
 }
 
-// TestBytesDoNotEndABurstThatStaysOn reads more than a sample may.
+// The burst reads more than a sample may.
 func TestBytesDoNotEndABurstThatStaysOn(t *testing.T) {
 	m := ofWindow
 	r := onMonitor(t, Config{}, func(s *shown) {
@@ -326,7 +325,7 @@ func TestBytesDoNotEndABurstThatStaysOn(t *testing.T) {
 	}
 }
 
-// TestReplicaProvesNothing: old clients write to its master.
+// Old clients write to the replica's primary.
 func TestReplicaProvesNothing(t *testing.T) {
 	r := onMonitor(t, Config{}, func(s *shown) {
 		s.w.Pass(10 * time.Second)
@@ -345,8 +344,7 @@ func TestReplicaProvesNothing(t *testing.T) {
 	}
 }
 
-// TestMarkerThatIsRefusedIsNamed: without the right to GET no window is proved,
-// and the rest of MONITOR goes on.
+// Without the right to GET, MONITOR proves no window; everything else goes on.
 func TestMarkerThatIsRefusedIsNamed(t *testing.T) {
 	onMonitor(t, Config{}, func(s *shown) {
 		s.set(func() { s.refuses = "lock:gsl-sight:" })
@@ -368,12 +366,12 @@ func TestMarkerThatIsRefusedIsNamed(t *testing.T) {
 	})
 }
 
-// TestMonitorOfAnotherServerIsBegunAnew: after a fail-over the connection may
-// stay with the old master, where markers do not come back.
+// After a fail-over the connection may stay with the old primary, where no
+// markers come back.
 func TestMonitorOfAnotherServerIsBegunAnew(t *testing.T) {
 	onMonitor(t, Config{}, func(s *shown) {
 		s.w.Pass(20 * time.Second)
-		// It hears what a replica is told by its master, and no marker.
+		// It shows what a replica receives from its primary, but no marker.
 		var old chan string
 		s.set(func() {
 			for _, lines := range s.watched {

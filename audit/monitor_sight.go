@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// sightEvery is how far rounds of markers are apart.
+	// sightEvery is the time between two rounds of markers.
 	sightEvery = 2 * time.Second
-	// sightLost is how long no marker may come back although the server answers.
-	// Then MONITOR watches another server than the one that answers, as after a
-	// fail-over, and is begun anew.
+	// sightLost is how long no marker may come back while the server answers.
+	// After that, MONITOR must be watching another server than the one that
+	// answers, as after a fail-over, and the burst ends and begins anew.
 	sightLost = 30 * time.Second
 )
 
-// sightings knows the markers that this watch has sent. The goroutine that sends
-// them and the one that reads MONITOR share it.
+// sightings holds the markers that this watch has sent. Two goroutines share
+// it: the one that sends markers and the one that reads MONITOR.
 type sightings struct {
 	mu   sync.Mutex
-	sent map[string]time.Duration // by nonce, when it was sent; until the burst ends
-	back time.Duration            // when one came back last, or the burst began
+	sent map[string]time.Duration // when each marker was sent, by nonce; cleared when a burst begins
+	back time.Duration            // when a marker last came back, or the burst began
 	now  func() time.Duration
 }
 
-// mostSights bounds the markers that are under way.
+// mostSights bounds how many markers are remembered.
 const mostSights = 64
 
 func newSightings(now func() time.Duration) *sightings {
@@ -57,7 +57,7 @@ func (s *sightings) begin() {
 	clear(s.sent)
 }
 
-// lost is how long no marker has come back although markers were sent.
+// lost returns for how long no marker has come back, 0 if none was sent.
 func (s *sightings) lost() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +77,8 @@ func (s *sightings) mine(nonce string) bool {
 	return true
 }
 
-// marked reports a marker of this watch. Another watch may send its own by way
-// of another server.
+// marked reports whether the line is a marker of this watch. Another watch may
+// send markers too.
 func (f *filter) marked(l line) bool {
 	if f.sights == nil {
 		return false
@@ -87,8 +87,8 @@ func (f *filter) marked(l line) bool {
 	return ok && f.covers(l.db, l.args[1]) && f.sights.mine(nonce)
 }
 
-// mark sends markers until ctx ends. Each is a read of a key that never exists:
-// it writes nothing, and moves no count of SETNX or GETSET.
+// mark sends markers until ctx ends. Each marker reads a key that never exists:
+// it writes nothing, and the counts of SETNX and GETSET stay the same.
 func (m *monitor) mark(ctx context.Context) {
 	said := ""
 	for {
@@ -106,16 +106,17 @@ func (m *monitor) mark(ctx context.Context) {
 	}
 }
 
-// markOnce sends one round, and says why MONITOR cannot show it.
+// markOnce sends one round of markers. It returns why MONITOR cannot show them,
+// or an empty string.
 func (m *monitor) markOnce(ctx context.Context) (why string) {
 	nonce := rand.Text()
 	name, ok := m.w.cfg.scope().Sight(nonce)
 	if !ok {
-		return "no key that never exists matches the pattern, so no marker proves that MONITOR shows these keys; give a pattern with a * for any text"
+		return "the pattern fits no marker (a key that never exists), so MONITOR is not proved to show these keys; give a pattern with a *"
 	}
 	cmds, err := markers(name, reading.KeySpellings(m.w.cfg.Dialects))
 	if err != nil {
-		return "no marker can be written in the spelling of the keys: " + err.Error()
+		return "no marker can be written in the encoding of the keys: " + err.Error()
 	}
 	m.sights.send(nonce)
 	for _, r := range m.w.mux.Batch(ctx, cmds) {
@@ -123,9 +124,9 @@ func (m *monitor) markOnce(ctx context.Context) (why string) {
 		switch {
 		case err == nil || errors.Is(err, redis.ErrNil):
 		case wire.IsCluster(err):
-			why = "the server does not hold the keys whose names begin as those that are watched: " + err.Error() + "; watch the node that holds them"
+			why = "the server does not hold keys that begin like the watched ones: " + err.Error() + "; watch the node that holds them"
 		case wire.IsNoPerm(err):
-			why = refused(err, "GET on "+name, "no window by MONITOR is proved; give the user +get on these keys")
+			why = refused(err, "GET on "+name, "MONITOR proves no window; give the user +get on these keys")
 		}
 	}
 	if why != "" {
@@ -140,7 +141,7 @@ func (s *sightings) forget(nonce string) {
 	delete(s.sent, nonce)
 }
 
-// markers are the reads of one round.
+// markers returns the commands of one round: one read per encoding of keys.
 func markers(name string, spellings []dialect.Encoding) ([]wire.Command, error) {
 	var cmds []wire.Command
 	for _, e := range spellings {

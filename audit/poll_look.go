@@ -13,13 +13,15 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// longestExpected bounds what is sent along to be compared. Stamps are far shorter.
+// longestExpected bounds the value that is sent along for comparison. Stamps
+// are far shorter.
 const longestExpected = reading.LongestStampText
 
-// nothing is expected of a key of which nothing is known.
+// nothing is the expected value of a key about which nothing is known.
 var nothing any = ""
 
-// look asks for all keys in one message and sends what came back. With beat its time is a heartbeat too.
+// look asks for all keys in one message and sends the results as events. With
+// beat, the instant of the look also serves as a heartbeat.
 func (p *poller) look(ctx context.Context, keys []string, beat bool) {
 	sent := p.w.elapsed()
 	signal(p.w.looking)
@@ -61,7 +63,7 @@ func (p *poller) look(ctx context.Context, keys []string, beat bool) {
 	p.w.send(kept...)
 }
 
-// showed notes what a look said.
+// showed stores what a look found.
 func (f *followed) showed(o *offset.Observed, now time.Duration) {
 	switch {
 	case o.Exists:
@@ -88,7 +90,7 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []offset.O
 		}
 		commands, groups, keys = append(commands, p.lookAll(ctx, keys[:n])), append(groups, keys[:n]), keys[n:]
 	}
-	// One TIME behind them says how long they took the server.
+	// One TIME after the scripts shows how long the server took for them.
 	replies := p.w.mux.Batch(ctx, append(commands, wire.Cmd("TIME")))
 	asked := 0
 	seen = p.w.room(total)
@@ -112,9 +114,11 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []offset.O
 	return seen, err
 }
 
-// lookAll is the command that looks at keys. It asks to be told of changes where the server was not asked of all of
-// them lately: asking costs it more than looking. Where it was, a value without a TTL is expected to be there still and to
-// have none: who writes it, or gives it a TTL, makes the server tell.
+// lookAll returns the command that looks at keys. It asks the server to report
+// changes of the keys, unless the server was asked about all of them lately:
+// asking costs the server more than looking. In that case a value without a TTL
+// is sent along as expected. A client that writes the value or gives it a TTL
+// makes the server report a change.
 func (p *poller) lookAll(ctx context.Context, keys []string) wire.Command {
 	n := len(keys)
 	args := make([]any, 2*n)
@@ -137,8 +141,8 @@ func (p *poller) lookAll(ctx context.Context, keys []string) wire.Command {
 	return wire.Command{Script: lookScripts[n-1], Args: args, Track: armed && !told}
 }
 
-// tracked notes that the server will tell of the next change of each. One that it told of meanwhile is hot, and is
-// asked for anew.
+// tracked notes that the server will report the next change of each key. If the
+// server has reported one since, the key is hot and the server is asked again.
 func (p *poller) tracked(keys []string) {
 	now := p.w.elapsed()
 	for _, k := range keys {
@@ -146,14 +150,15 @@ func (p *poller) tracked(keys []string) {
 	}
 }
 
-// looked reads the script's reply to a command and appends what it says of the keys. Keys of other types are left out.
+// looked reads the script's reply to a command and appends what it says about
+// the keys. Keys that are no strings are left out.
 func looked(seen []offset.Observed, keys []string, command *wire.Command, reply wire.Reply) ([]offset.Observed, error) {
 	parts, err := redis.Values(reply.Value, reply.Err)
 	if err != nil {
 		return seen, err
 	}
 	if len(parts)%3 != 2 {
-		return seen, errors.New("look returned " + strconv.Itoa(len(parts)) + " parts")
+		return seen, errors.New("the look script returned " + strconv.Itoa(len(parts)) + " parts")
 	}
 	at, err := timeOf(parts[:2], nil)
 	if err != nil {
@@ -165,7 +170,7 @@ func looked(seen []offset.Observed, keys []string, command *wire.Command, reply 
 		if len(told) == 0 || told[0] != int64(i+1) {
 			value := expected[i].(string)
 			if value == "" {
-				return seen, errors.New("look says nothing of key " + strconv.Itoa(i+1))
+				return seen, errors.New("the look script returned nothing for key " + strconv.Itoa(i+1))
 			}
 			seen = append(seen, lookAt(key, at, -1, value))
 			continue
@@ -184,7 +189,7 @@ func looked(seen []offset.Observed, keys []string, command *wire.Command, reply 
 		told = told[3:]
 	}
 	if len(told) > 0 {
-		return seen, errors.New("look returned its keys in another order")
+		return seen, errors.New("the look script returned its keys in another order")
 	}
 	return seen, nil
 }
@@ -201,8 +206,9 @@ func lookAt(key string, at time.Time, left int64, value string) offset.Observed 
 	return o
 }
 
-// lookPlain does without EVAL. TIME is asked last, so that no value is older than it: lower bounds of
-// clocks stay right, and are looser by a message.
+// lookPlain looks without EVAL. It asks for TIME last, so that no value is
+// newer than that instant: lower bounds of clocks stay right, but are wider by
+// a message's time.
 func (p *poller) lookPlain(ctx context.Context, keys []string) (seen []offset.Observed, err error) {
 	var commands []wire.Command
 	for _, k := range keys {

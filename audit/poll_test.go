@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-func TestManyKeysAreAllFoundAndLookedAtByFewMessages(t *testing.T) {
+func TestPollerFindsManyKeysWithFewMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
 		for i := range 1000 {
@@ -38,14 +38,14 @@ func TestManyKeysAreAllFoundAndLookedAtByFewMessages(t *testing.T) {
 	})
 }
 
-func TestLooksAreReadStrictly(t *testing.T) {
+func TestLookReplyIsReadStrictly(t *testing.T) {
 	keys := []string{"a", "b", "c"}
 	second, micro := []byte("1770000000"), []byte("5")
 	at := time.Unix(1770000000, 5000).UTC()
 	for name, c := range map[string]struct {
 		expected []any
 		reply    []any
-		want     string // what stands on the keys that were seen
+		want     string // what the seen keys hold
 		fails    bool
 	}{
 		"all as expected":   {[]any{"x", "y", "z"}, []any{}, "a=x b=y c=z", false},
@@ -82,7 +82,7 @@ func TestLooksAreReadStrictly(t *testing.T) {
 	}
 }
 
-// pollerOf follows keys, and is asked what is due.
+// pollerOf returns a poller that follows the keys.
 func pollerOf(cfg Config, keys ...string) *poller {
 	cfg, err := cfg.filled()
 	if err != nil {
@@ -95,7 +95,7 @@ func pollerOf(cfg Config, keys ...string) *poller {
 	return p
 }
 
-func TestAKeyThatAlwaysChangesHidesNoOther(t *testing.T) {
+func TestBusyKeyDoesNotDelayOtherLooks(t *testing.T) {
 	p := pollerOf(Config{NoTracking: true}, "busy", "one", "two")
 	looks := map[string]int{}
 	for now := time.Duration(0); now < time.Second; now += pollTick {
@@ -120,8 +120,8 @@ func TestNewAndKnownKeysShareTheBudget(t *testing.T) {
 	}
 }
 
-// Without room there is nothing to scan for, until a key that nobody uses may go.
-func TestWhereNothingCanBeFollowedNothingIsScannedFor(t *testing.T) {
+// Without room the poller does not scan, until an unused key may be dropped.
+func TestPollerScansOnlyWhenItHasRoom(t *testing.T) {
 	p := pollerOf(Config{Config: census.Config{MaxKeys: 2}, NoTracking: true}, "a", "b")
 	if p.scans(time.Second) || p.resting != time.Second+scanAgain {
 		t.Errorf("it scans, and rests until %v", p.resting)
@@ -132,7 +132,7 @@ func TestWhereNothingCanBeFollowedNothingIsScannedFor(t *testing.T) {
 	}
 }
 
-func TestNewsAreLookedAtByTheNextTickAndIdleTimeIsSlept(t *testing.T) {
+func TestPollerSleepsUntilNewsOrItsNextLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
 		clock := w.Clock(redistest.Skew{})

@@ -20,78 +20,83 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// ProbeConfig says what to look at. The zero value looks at every key.
+// ProbeConfig says which keys to look at. The zero value looks at every key.
 type ProbeConfig struct {
-	// Match is a pattern as SCAN takes it. Without one every key is looked at, and only values that carry
-	// a time are taken for locks: any short text could be one.
+	// Match is a pattern as SCAN takes it. Without a pattern, every key is
+	// read, and only values that contain a time count as locks: any short text
+	// could be one.
 	Match string
-	DB    int // the database that the pool selects, for findings
-	// Dialects are those that the fleet speaks, as far as it is known, the first the likeliest. They
-	// may be one's own.
+	DB    int // the database that the pool's connections use; findings name it
+	// Dialects are the dialects that the fleet is known to speak, the likeliest
+	// first. They need not be presets.
 	Dialects []dialect.Dialect
-	// Lease is what the fleet adds to its clocks. Defaults to the dialect's own where Dialects names one.
+	// Lease is the lease that the fleet adds to its clocks. Defaults to the
+	// lease of the dialect in Dialects that writes the value.
 	Lease time.Duration
-	// Progress is told, after each slice, how many keys have been looked at. May be nil.
+	// Progress is called after each slice with the number of keys read so far.
+	// May be nil.
 	Progress func(looked int64)
 	Timeout  time.Duration // of each reply; defaults to 2 s
-	// Hurry leaves no rests between slices.
+	// Hurry turns off the pauses between slices.
 	Hurry bool
-	// Clock measures what it costs, and the rests. Defaults to lock.Machine.
+	// Clock measures the cost and the pauses. Defaults to lock.Machine.
 	Clock lock.Clock
 }
 
 // ProbeResult is what a probe found.
 type ProbeResult struct {
-	Keys     int64 // looked at; one that SCAN returns twice counts twice
-	Denied   int64 // of them, not to be read by this user
+	Keys     int64 // keys looked at; a key that SCAN returns twice counts twice
+	Denied   int64 // those of them that this user may not read
 	Prefixes []PrefixResult
-	// Forgotten counts keys under prefixes beyond MostPrefixes. Only their number is known.
+	// Forgotten counts keys under prefixes beyond the first 1000. Only their
+	// number is known.
 	Forgotten int64
-	// Refused is why not all keys could be gone through, where the server refuses that to this user; the rest says what was
-	// found until then.
+	// Refused is why the probe could not read all keys, if the server refuses
+	// that to this user. The other fields hold what it found until then.
 	Refused  string
 	Findings []census.Finding // sorted
 	Cost     ProbeCost        // zero in a replay
 
-	tally *probeTally // what a record has of it
+	tally *probeTally // the counts, as a record stores them
 }
 
-// PrefixResult is what keys of one prefix hold.
+// PrefixResult is what the keys of one prefix contain.
 type PrefixResult struct {
-	Prefix string // all up to the last of : / . | #
+	Prefix string // the name up to its last separator, one of : / . | #
 	Keys   int64
 	Forms  []FormCount      // the most frequent first
-	Types  map[string]int64 // of what is no string; "Redisson hash" is told from a hash
+	Types  map[string]int64 // keys that are no strings, by type; "Redisson hash" is a type of its own
 }
 
-// FormCount is how often a form was found.
+// FormCount counts the values of one form.
 type FormCount struct {
 	Form
-	Dialects []string // that write it, the likeliest first
-	Also     []Form   // what the same values could be instead
+	Dialects []string // dialects that write this form, the likeliest first
+	Also     []Form   // other forms that the same values could have
 	Keys     int64
 	NoTTL    int64
-	Expired  int64    // stamps that are past by the server's clock
+	Expired  int64    // stamps that are past by the server's clock, without those of getsetlock clients
 	Far      int64    // stamps further ahead than a lease reaches
 	Examples []string // keys, at most three
 	Value    string   // of the first example
 }
 
-// ProbeCost is what a probe asked of the server.
+// ProbeCost is how long a probe took.
 type ProbeCost struct {
 	Elapsed time.Duration
-	Work    time.Duration // of it, waiting for replies: the rest was rest
-	Slowest time.Duration // the slowest slice, both of its messages
+	Work    time.Duration // the part of Elapsed spent on replies; the remainder was pauses
+	Slowest time.Duration // the slowest slice: its SCAN and its reads
 }
 
-// mostPrefixes bounds what a probe remembers.
+// mostPrefixes bounds how many prefixes a probe remembers.
 const mostPrefixes = 1000
 
-// Probe goes through the keys of a server in slices, never by KEYS, and says how they are written. It
-// reads at most the first kilobyte of a value, and its memory does not grow with the number of keys. It
-// changes nothing.
+// Probe reads all keys of a server in slices, never by KEYS, and reports how
+// their values are written. It reads at most the first kilobyte of a value, and
+// its memory does not grow with the number of keys. It changes nothing.
 //
-// When ctx ends, or the server fails in mid-work, it returns what it has found so far beside the error.
+// If ctx ends, or the server fails during the probe, it returns what it has
+// found so far together with the error.
 func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult, error) {
 	tally := newProbeTally(cfg)
 	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
@@ -118,13 +123,14 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 	return out, err
 }
 
-// isReplica asks the server for its role. One that does not say is taken for a primary.
+// isReplica reports whether the server calls itself a replica. If it does not
+// answer, it counts as a primary.
 func isReplica(ctx context.Context, mux *wire.Mux) bool {
 	info, err := redis.String(mux.Do(ctx, "INFO", "replication"))
 	return err == nil && parseInfo(info)["role"] == "slave"
 }
 
-// all goes through the keys that match, in whatever spelling.
+// all reads the keys that match, in every encoding.
 func (r *probeReader) all(ctx context.Context, cfg ProbeConfig, tally *probeTally) error {
 	progress := cfg.Progress
 	if progress == nil {
@@ -134,21 +140,21 @@ func (r *probeReader) all(ctx context.Context, cfg ProbeConfig, tally *probeTall
 	return r.each(ctx, tally.add, progress)
 }
 
-// probeTally counts what was found, in bounded memory.
+// probeTally holds the counts of a probe, in bounded memory.
 type probeTally struct {
 	cfg      ProbeConfig
-	known    map[string]dialect.Dialect // by name, one's own among them
-	now      time.Time                  // server's clock, of the last slice
+	known    map[string]dialect.Dialect // dialects by name: the presets and the caller's
+	now      time.Time                  // instant of the last slice, by the server's clock
 	keys     int64
 	denied   int64
 	lost     int64
 	refused  string
 	prefixes map[string]*prefixTally
-	owners   map[uint64]string   // hash of an identity, and the first key it stood on
-	shared   map[string][]string // identities that stand on several keys, and those
+	owners   map[uint64]string   // the first key that held an identity, by the identity's hash
+	shared   map[string][]string // the keys of each identity that several keys hold
 	wrapped  map[string]dialect.Encoding
 	replica  bool
-	twice    []twin // names that exist in two encodings
+	twice    []twin // locks whose key exists in two encodings
 	// everything: no pattern says which keys are locks.
 	everything bool
 }
@@ -157,10 +163,10 @@ type prefixTally struct {
 	keys  int64
 	forms map[Form]*FormCount
 	types map[string]int64
-	odd   map[string]string // an example for a type
+	odd   map[string]string // an example key of each type
 	large []string          // keys with values beyond probeBytes, at most three
-	huge  int64             // how many they are
-	most  int64             // the largest
+	huge  int64             // the number of such keys
+	most  int64             // the length of the largest value, in bytes
 }
 
 func newPrefixTally() *prefixTally {
@@ -179,7 +185,7 @@ func newProbeTally(cfg ProbeConfig) *probeTally {
 	return t
 }
 
-// all reports that no pattern says which keys are locks.
+// all reports whether no pattern says which keys are locks.
 func (t *probeTally) all() bool { return t.everything }
 
 func (t *probeTally) add(p *probedKey) {
@@ -190,7 +196,7 @@ func (t *probeTally) add(p *probedKey) {
 		return
 	}
 	if isMark(p) || isLookAtOurs(p) {
-		return // it belongs to a lock that is counted itself
+		return // it belongs to a lock that is counted by its own key
 	}
 	at := probePrefix(p.key)
 	prefix := t.prefixes[at]
@@ -216,17 +222,19 @@ func (t *probeTally) add(p *probedKey) {
 	}
 }
 
-// isMark reports that a key is ours beside an old client's.
+// isMark reports whether a key is the M of a lock, written by a getsetlock
+// client.
 func isMark(p *probedKey) bool {
 	return reading.MarkOfOurs(p.key, p.value)
 }
 
-// isLookAtOurs reports that a key remembers looks at an old client's key.
+// isLookAtOurs reports whether the key is a hash in which getsetlock remembers
+// looks at an old client's key.
 func isLookAtOurs(p *probedKey) bool {
 	return p.kind == "hash" && strings.HasSuffix(p.key, ":gsl"+look.Suffix)
 }
 
-// count adds a string to its form.
+// count adds a string to the count of its form.
 func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
 	if !p.whole() {
 		prefix.huge++
@@ -260,12 +268,13 @@ func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
 	return form
 }
 
-// ours reports that the stamp is a getsetlock client's, whose end is its TTL.
+// ours reports whether a getsetlock client wrote the stamp: then the TTL
+// decides when the lock ends.
 func (p *probedKey) ours(own []dialect.Dialect) bool {
 	return p.hasTTL && reading.StampOfOurs(p.value, p.now, p.ttl, own)
 }
 
-// expiry reads the stamp in a value by the likeliest dialect.
+// expiry decodes the expiry in a value, by the likeliest dialect.
 func (t *probeTally) expiry(form Form, names []string, p *probedKey) (time.Time, bool) {
 	if form.Look != dialect.LookStamp {
 		return time.Time{}, false
@@ -285,8 +294,9 @@ func (t *probeTally) expiry(form Form, names []string, p *probedKey) (time.Time,
 	return time.Time{}, false
 }
 
-// leaseOf is the lease that is known of a form's writers: given, or that of a dialect that was named. What
-// a preset ships is no lease that a fleet must have.
+// leaseOf returns the known lease of a form's writers: the given lease, or that
+// of a named dialect. A preset's own lease does not count, since a fleet may
+// have changed it.
 func (t *probeTally) leaseOf(names []string) time.Duration {
 	if t.cfg.Lease > 0 {
 		return t.cfg.Lease
@@ -299,8 +309,8 @@ func (t *probeTally) leaseOf(names []string) time.Duration {
 	return 0
 }
 
-// tooFar reports that a stamp lies further ahead than a lease explains: two leases, or a day where
-// none is known.
+// tooFar reports whether a stamp is further ahead than a lease explains: two
+// leases, or a day if the lease is unknown.
 func tooFar(ahead, lease time.Duration) bool {
 	if lease <= 0 {
 		return ahead > 24*time.Hour
@@ -308,13 +318,15 @@ func tooFar(ahead, lease time.Duration) bool {
 	return ahead > 2*lease
 }
 
-// mostRemembered bounds the identities that are compared, and the names in serializers' spellings.
+// Bounds of the number of identities that are compared, and of names in the
+// encodings of serializers.
 const (
 	mostRemembered = 50_000
 	mostWrapped    = 1_000
 )
 
-// remember keeps what only a second key can show: an identity on two of them, a name in two spellings.
+// remember stores what only a second key can reveal: an identity that two keys
+// hold, and a name in two encodings.
 func (t *probeTally) remember(p *probedKey, form Form) {
 	if name, encoding := plainKey(p.key); encoding != dialect.Plain && len(t.wrapped) < mostWrapped {
 		t.wrapped[name] = encoding
@@ -343,7 +355,8 @@ func (t *probeTally) remember(p *probedKey, form Form) {
 	}
 }
 
-// compareNames asks whether locks that a serializer named exist under their plain names too.
+// compareNames asks whether locks whose names a serializer encoded also exist
+// under their plain names.
 func (t *probeTally) compareNames(ctx context.Context, mux *wire.Mux) error {
 	var names []string
 	for name := range t.wrapped {
@@ -391,12 +404,12 @@ func (t *probeTally) result() *ProbeResult {
 	out.Findings = append(out.Findings, t.judgeOwners()...)
 	if t.replica {
 		out.Findings = append(out.Findings, census.Finding{
-			Severity: census.SeverityError, Kind: "role", What: "this server is a replica: no client takes its locks here, and what stands here is late", Advice: "point the address at the primary",
+			Severity: census.SeverityError, Kind: "role", What: "this server is a replica: no client takes locks here, and its keys lag behind its primary's", Advice: "point the address at the primary",
 		})
 	}
 	if t.refused != "" {
 		out.Findings = append(out.Findings, census.Finding{
-			Severity: census.SeverityWarning, Kind: "right", What: "the keys could not be gone through: " + t.refused,
+			Severity: census.SeverityWarning, Kind: "right", What: "the probe could not read all keys: " + t.refused,
 			Advice: "let this user's ACL allow SCAN, TIME, GETRANGE, PTTL, TYPE and STRLEN",
 		})
 	}
@@ -420,7 +433,7 @@ func (p *prefixTally) hasStamps() bool {
 	return p.types[probeRedisson] > 0
 }
 
-// hashOf is FNV-1a.
+// hashOf returns the FNV-1a hash of s.
 func hashOf(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -429,7 +442,7 @@ func hashOf(s string) uint64 {
 	return h
 }
 
-// cutKey is a key as it is remembered.
+// cutKey returns a key, cut to the length at which keys are remembered.
 func cutKey(key string) string { return key[:min(len(key), probeLongKey)] }
 
 func keysWord(n int64) string {
@@ -439,10 +452,10 @@ func keysWord(n int64) string {
 	return fmt.Sprintf("%d keys", n)
 }
 
-// StampOfOurs reports that a getsetlock client wrote the stamp in a value on a key
-// with a TTL: what ends it is the TTL, and not the stamp. now is the server's
-// clock; own are dialects to try beside the presets. It says false for a value
-// that no dialect reads as a stamp.
+// StampOfOurs reports whether a getsetlock client wrote the stamp in the value
+// of a key with a TTL. If so, the lock ends with the TTL and not with the
+// stamp. now is the server's clock; own are dialects to try in addition to the
+// presets. It returns false for a value that no dialect reads as a stamp.
 func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.Dialect) bool {
 	return reading.StampOfOurs(value, now, ttl, own)
 }

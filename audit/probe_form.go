@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Form is how a value is written: what those have in common who write it.
+// Form is the way in which a value is written: what its writers have in common.
 type Form struct {
 	Look     dialect.Look
 	Unit     dialect.Unit
@@ -19,7 +19,7 @@ type Form struct {
 	Encoding dialect.Encoding
 }
 
-// String says it in words.
+// String describes the form in words.
 func (f Form) String() string {
 	text := string(f.Look)
 	switch f.Look {
@@ -32,7 +32,7 @@ func (f Form) String() string {
 			text = "uuid:" + text
 		}
 	case dialect.LookGuardLike:
-		text = "guards of ours, or 63-bit tokens"
+		text = "guards of getsetlock clients, or 63-bit tokens"
 	case dialect.LookImplausible:
 		text = "numbers that are no time"
 	case dialect.LookForever:
@@ -52,7 +52,8 @@ func (f Form) String() string {
 	return text
 }
 
-// lock reports that a dialect writes such values, so that clients can meet.
+// lock reports whether some dialect writes such values, so that clients can
+// meet at the key.
 func (f Form) lock() bool {
 	switch f.Look {
 	case dialect.LookStamp, dialect.LookForever, dialect.LookConstant, dialect.LookUUID, dialect.LookToken, dialect.LookDecimal:
@@ -61,7 +62,7 @@ func (f Form) lock() bool {
 	return false
 }
 
-// unreadable reports that no dialect writes such values.
+// unreadable reports whether no dialect writes such values.
 func (f Form) unreadable() bool {
 	switch f.Look {
 	case dialect.LookImplausible, dialect.LookEmpty, dialect.LookText, dialect.LookBinary:
@@ -70,12 +71,13 @@ func (f Form) unreadable() bool {
 	return false
 }
 
-// readForm names the form of a value and the dialects that write it, the likeliest first, and the
-// forms that it could have instead. now is the server's clock. own are dialects beside the presets;
-// those come first, in their order.
+// readForm returns the form of a value, the dialects that write it, the
+// likeliest first, and the forms that it could have instead. now is the
+// server's clock. own are dialects in addition to the presets; they come first,
+// in their order.
 func readForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string, also []Form) {
 	if token, _, noted := strings.Cut(value, " "); noted && scope.IsToken(token) {
-		value = token // a token lock of ours, or our key beside an old one: what follows is for people
+		value = token // a getsetlock token, on a token lock or on M: the text after it is a note for people
 	}
 	form, dialects, also = presetForm(value, now, own)
 	for _, d := range slices.Backward(own) {
@@ -92,7 +94,8 @@ func readForm(value string, now time.Time, own []dialect.Dialect) (form Form, di
 	return form, dialects, also
 }
 
-// presetForm is readForm by the presets; own only decide which of several comes first.
+// presetForm is readForm with the presets only; own decides which of several
+// comes first.
 func presetForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string, also []Form) {
 	prefer := ""
 	if len(own) > 0 {
@@ -102,21 +105,23 @@ func presetForm(value string, now time.Time, own []dialect.Dialect) (form Form, 
 	form = formOf(matches[0])
 	dialects = slices.Clone(matches[0].Dialects)
 	if at := slices.Index(dialects, dialect.Jedis().Name); at > 0 && len(own) == 0 {
-		// Several write the same bytes; of them this one is by far the most common.
+		// Several dialects write the same bytes; Jedis is by far the most
+		// common.
 		dialects = slices.Insert(slices.Delete(dialects, at, at+1), 0, dialect.Jedis().Name)
 	}
 	for _, m := range matches[1:] {
 		also = append(also, formOf(m))
 	}
-	// A random number of 63 bits rarely has so few digits: sooner it is a time in a unit that nobody knows.
+	// A random 63-bit number rarely has so few digits: it is more likely a time
+	// in an unknown unit.
 	if form.Look == dialect.LookDecimal && len(value) < 18 && len(also) > 0 {
 		return also[0], nil, []Form{form}
 	}
 	return form, dialects, also
 }
 
-// formBy is the form in which a dialect writes such values, where it writes this
-// one. A random token says nothing about who drew it.
+// formBy returns the form in which d writes values, and true if d may have
+// written this one. Nothing shows which dialect drew a random token.
 func formBy(d dialect.Dialect, value string, now time.Time) (f Form, ok bool) {
 	f.Encoding = cmp.Or(d.ValueEncoding, dialect.Plain)
 	switch {
@@ -132,7 +137,7 @@ func formBy(d dialect.Dialect, value string, now time.Time) (f Form, ok bool) {
 	return f, false
 }
 
-// uuidForms are the presets whose stamps stand behind a uuid.
+// uuidForms says of each preset whether a uuid comes before its stamp.
 var uuidForms = func() map[string]bool {
 	found := map[string]bool{}
 	for _, d := range dialect.Presets() {
@@ -147,7 +152,8 @@ func formOf(m dialect.Match) Form {
 	return f
 }
 
-// ownerOf is the identity in a value, where it has one: a random one stands on one key only.
+// ownerOf returns the identity in a value, or an empty string. A random
+// identity should be on one key only.
 func ownerOf(value string, f Form) string {
 	text := value
 	if plain, err := (dialect.Dialect{ValueEncoding: reading.Wrapping(value)}).DecodeValue(value); err == nil {
@@ -165,24 +171,26 @@ func ownerOf(value string, f Form) string {
 	return ""
 }
 
-// probePrefix is what keys have in common that one program writes: all up to the last separator. Keys
-// that Spring's serializers wrapped go by the name inside.
+// probePrefix returns what the keys of one program have in common: the name up
+// to its last separator. A key that a serializer of Spring encoded is judged by
+// the name inside.
 func probePrefix(key string) string {
 	name, _ := plainKey(key)
 	if name == "" || len(name) > probeLongKey {
 		name = name[:min(len(name), probeLongKey)]
 	}
 	at := strings.LastIndexAny(name, ":/.|#")
-	if at == len(name)-1 && at > 0 { // "a:b:" is named like a prefix itself
+	if at == len(name)-1 && at > 0 { // the key "a:b:" itself looks like a prefix
 		at = strings.LastIndexAny(name[:at], ":/.|#")
 	}
 	return name[:at+1]
 }
 
-// probeLongKey is where a key's name is cut in what is remembered of it.
+// probeLongKey is how many bytes of a key's name are remembered.
 const probeLongKey = 256
 
-// plainKey is a key without what a serializer put around it, and how it was put there.
+// plainKey returns the name inside a key that a serializer encoded, and the
+// encoding.
 func plainKey(key string) (string, dialect.Encoding) {
 	e := reading.Wrapping(key)
 	if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(key); err == nil {

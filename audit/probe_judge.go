@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// judge says what is wrong with the keys of a prefix.
+// judge returns the findings about the keys of a prefix.
 func (t *probeTally) judge(r PrefixResult, p *prefixTally) []census.Finding {
 	var out []census.Finding
 	forms := slices.DeleteFunc(slices.Clone(r.Forms), func(c FormCount) bool {
@@ -34,14 +34,14 @@ func (t *probeTally) judge(r PrefixResult, p *prefixTally) []census.Finding {
 	return append(out, t.judgeTypes(r, p)...)
 }
 
-// readersOf are the dialects that may read and write a form: those that were named, if one of them
-// does, else all.
+// readersOf returns the dialects that may read and write a form: the named ones
+// among them if there are any, otherwise all.
 func (t *probeTally) readersOf(c FormCount) []dialect.Dialect {
 	var out, named []dialect.Dialect
 	for _, name := range c.Dialects {
 		d, ok := t.known[name]
 		if !ok {
-			continue // of a record by somebody who knew one more
+			continue // the record comes from a program that knows more dialects
 		}
 		d.ValueEncoding = c.Encoding
 		out = append(out, d)
@@ -55,7 +55,8 @@ func (t *probeTally) readersOf(c FormCount) []dialect.Dialect {
 	return out
 }
 
-// mixture says what the clients of two forms do to each other; ok is false where they get along.
+// mixture says what the clients of two forms do to each other. ok is false if
+// they get along.
 func (t *probeTally) mixture(prefix string, a, b FormCount, now time.Time) (f census.Finding, ok bool) {
 	inA, worseA, sureA := t.harms(a, b, now)
 	inB, worseB, sureB := t.harms(b, a, now)
@@ -64,8 +65,8 @@ func (t *probeTally) mixture(prefix string, a, b FormCount, now time.Time) (f ce
 	}
 	f = census.Finding{
 		Severity: census.SeverityWarning, Kind: "mixture", Key: prefix,
-		What:   fmt.Sprintf("two kinds of lock under one name: %s, and %s.%s%s", described(a), described(b), inA, inB),
-		Advice: "no value is held for both: find out who writes which (audit --monitor names them) and give each kind keys of its own, or move both to one lock",
+		What:   fmt.Sprintf("two kinds of locks share one prefix: %s, and %s.%s%s", described(a), described(b), inA, inB),
+		Advice: "no client respects both: find out which programs write them (audit --monitor names the writers), then give each kind keys of its own or move both to one kind",
 	}
 	if (worseA && sureA || worseB && sureB) && !t.all() {
 		f.Severity = census.SeverityError
@@ -73,8 +74,9 @@ func (t *probeTally) mixture(prefix string, a, b FormCount, now time.Time) (f ce
 	return f, true
 }
 
-// harms is what readers of one form do with locks in the other. breaks: two can hold; sure: whichever
-// of the possible dialects it is.
+// harms says what readers of one form do to locks in the other. breaks: two
+// clients can then hold one lock; sure: that is so for each dialect that the
+// readers may speak.
 func (t *probeTally) harms(written, read FormCount, now time.Time) (text string, breaks, sure bool) {
 	writers, readers := t.readersOf(written), t.readersOf(read)
 	if len(writers) == 0 {
@@ -103,16 +105,18 @@ func (t *probeTally) harms(written, read FormCount, now time.Time) (text string,
 	return fmt.Sprintf(" At a lock in %s %s.", written.Form, strings.Join(says, ", ")), breaks, count == len(readers)
 }
 
-// described is a form with its number, an example and its writers.
+// described returns a form with its number of keys, an example and its
+// dialects.
 func described(c FormCount) string {
 	text := fmt.Sprintf("%s (%s, such as %s", c.Form, keysWord(c.Keys), strconv.Quote(c.Examples[0]))
 	if len(c.Dialects) > 0 {
-		text += ", as of " + anyOf(c.Dialects)
+		text += ", as written by " + anyOf(c.Dialects)
 	}
 	return text + ")"
 }
 
-// anyOf lists names for a sentence, all of them: who reads it looks for his own.
+// anyOf lists all names for a sentence, since each reader looks for his own
+// dialect.
 func anyOf(names []string) string {
 	if len(names) == 1 {
 		return names[0]
@@ -120,8 +124,9 @@ func anyOf(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// judgeUnit compares with the dialect that was named, where nobody under the prefix writes its unit: then
-// there is no mixture to see, and yet nobody of that dialect could share these locks.
+// judgeUnit compares the values with the first named dialect if none of them is
+// in its unit. Then there is no mixture to see, and still no client of that
+// dialect could share these locks.
 func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time) []census.Finding {
 	if len(t.cfg.Dialects) == 0 || !t.cfg.Dialects[0].HasStamp() || t.all() {
 		return nil
@@ -150,14 +155,14 @@ func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time)
 		}
 		out = append(out, census.Finding{
 			Severity: census.SeverityError, Kind: "unit", Key: r.Prefix,
-			What:   fmt.Sprintf("%s: not what %s writes. A client of %s that meets one %s.", described(c), d.Name, d.Name, harm),
+			What:   fmt.Sprintf("%s: %s does not write such values. A client of %s that meets one %s.", described(c), d.Name, d.Name, harm),
 			Advice: "name the dialect that these clients really speak by --dialect, and let no other use these keys",
 		})
 	}
 	return out
 }
 
-// judgeForm says what is wrong with one form's values.
+// judgeForm returns the findings about the values of one form.
 func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, now time.Time) []census.Finding {
 	var out []census.Finding
 	add := func(s census.Severity, kind, what, advice string) {
@@ -165,7 +170,7 @@ func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, n
 	}
 	if c.unreadable() && (!t.all() || len(beside) > 0) {
 		what := fmt.Sprintf("%s that no dialect writes: %s", keysWord(c.Keys), unreadableWords(c))
-		add(census.SeverityWarning, "unreadable", what+t.unreadableHarm(c, beside, now), "look at them by getsetlock ls, and find out who writes there; getsetlock itself takes them for held")
+		add(census.SeverityWarning, "unreadable", what+t.unreadableHarm(c, beside, now), "look at them by getsetlock ls, and find out which program writes them; getsetlock clients treat them as held")
 	}
 	if c.Far > 0 {
 		add(census.SeverityWarning, "far", fmt.Sprintf("%s of %s, further ahead than a lease: a wrong clock, a much longer lease, or forged; if the holder has crashed, they block until then", numberOf(c.Far), c.Form),
@@ -177,7 +182,7 @@ func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, n
 			"if the holder is dead, free them by getsetlock unlock KEY --value V")
 	}
 	if c.Look == dialect.LookGuardLike || c.Look == dialect.LookTombstone {
-		add(census.SeverityNote, "guards", fmt.Sprintf("%s with %s: a migration stands there, or random numbers do", keysWord(c.Keys), c.Form), "")
+		add(census.SeverityNote, "guards", fmt.Sprintf("%s with %s: a migration is under way, or these are random numbers", keysWord(c.Keys), c.Form), "")
 	}
 	return out
 }
@@ -189,8 +194,8 @@ func numberOf(n int64) string {
 	return fmt.Sprintf("%d locks", n)
 }
 
-// unreadableWords shows an example, and what a number of no plausible time would be in units that nobody
-// writes.
+// unreadableWords shows an example. If it is a number with 16 digits, it adds
+// the time that it would be in microseconds, a unit that no dialect writes.
 func unreadableWords(c FormCount) string {
 	text := fmt.Sprintf("%s, such as %s = %s", c.Form, strconv.Quote(c.Examples[0]), reading.ShortQuote(c.Value))
 	if n, err := strconv.ParseInt(c.Value, 10, 64); err == nil && len(c.Value) == 16 {
@@ -199,8 +204,8 @@ func unreadableWords(c FormCount) string {
 	return text
 }
 
-// unreadableHarm says what clients do with such a value: those that were named, else those whose
-// locks stand beside it.
+// unreadableHarm says what clients do with such a value: clients of the named
+// dialects, otherwise of those whose locks are under the same prefix.
 func (t *probeTally) unreadableHarm(c FormCount, beside []FormCount, now time.Time) string {
 	readers := slices.Clone(t.cfg.Dialects)
 	if len(readers) == 0 && len(beside) > 0 {
@@ -212,8 +217,8 @@ func (t *probeTally) unreadableHarm(c FormCount, beside []FormCount, now time.Ti
 		by[does] = append(by[does], r.Name)
 	}
 	words := map[conduct]string{
-		conductTakes: "takes it for expired", conductClobbers: "overwrites it and never wins", conductThrows: "throws out of its acquire",
-		conductWaits: "waits for ever", conductGivesUp: "gives up",
+		conductTakes: "takes it for expired", conductClobbers: "overwrites it and never wins", conductThrows: "gets an exception from its acquire",
+		conductWaits: "waits forever", conductGivesUp: "gives up",
 	}
 	var says []string
 	for does, names := range by {
@@ -226,14 +231,14 @@ func (t *probeTally) unreadableHarm(c FormCount, beside []FormCount, now time.Ti
 	return "; " + strings.Join(says, ", ")
 }
 
-// judgeTypes names what is no string, and values too long for any lock.
+// judgeTypes reports keys that are no strings, and values too long for a lock.
 func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding {
 	var out []census.Finding
 	if p.huge > 0 && !t.all() {
 		out = append(out, census.Finding{
 			Severity: census.SeverityWarning, Kind: "large", Key: r.Prefix,
-			What:   fmt.Sprintf("%s with values of up to %d bytes, such as %s: no lock's; only their first kilobyte was read", keysWord(p.huge), p.most, strconv.Quote(p.large[0])),
-			Advice: "narrow --match to the locks, or find out who writes there",
+			What:   fmt.Sprintf("%s with values of up to %d bytes, such as %s: too long for a lock; only the first kilobyte was read", keysWord(p.huge), p.most, strconv.Quote(p.large[0])),
+			Advice: "narrow --match to the locks, or find out which program writes them",
 		})
 	}
 	kinds := make([]string, 0, len(r.Types))
@@ -244,21 +249,21 @@ func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding
 	for _, kind := range kinds {
 		f := census.Finding{
 			Severity: census.SeverityWarning, Kind: "type", Key: r.Prefix,
-			What:   fmt.Sprintf("%s of type %s, such as %s: no lock of this kind, and every GET and GETSET on them fails", keysWord(r.Types[kind]), kind, strconv.Quote(p.odd[kind])),
-			Advice: "whose keys these are must be found out: an old client that wants one throws",
+			What:   fmt.Sprintf("%s of type %s, such as %s: they are no locks, and every GET and GETSET on them fails", keysWord(r.Types[kind]), kind, strconv.Quote(p.odd[kind])),
+			Advice: "find out which program owns these keys: an old client that wants one gets an exception",
 		}
 		if kind == probeRedisson {
-			f.What = fmt.Sprintf("%s that Redisson holds (a hash), such as %s: another lock, which the old clients cannot read; their GET on it fails", keysWord(r.Types[kind]), strconv.Quote(p.odd[kind]))
-			f.Advice = "give Redisson names of its own: the two share nothing but the name"
+			f.What = fmt.Sprintf("%s that Redisson holds (a hash), such as %s: a different lock, which old clients cannot read; their GET on it fails", keysWord(r.Types[kind]), strconv.Quote(p.odd[kind]))
+			f.Advice = "give Redisson's locks other names: the two kinds of locks do not exclude each other"
 		} else if t.all() {
-			continue // of other programs' keys nothing was asked
+			continue // without a pattern, keys of other programs are not judged
 		}
 		out = append(out, f)
 	}
 	return out
 }
 
-// judgeOwners names identities on several keys.
+// judgeOwners reports identities that several keys hold.
 func (t *probeTally) judgeOwners() []census.Finding {
 	var out []census.Finding
 	owners := make([]string, 0, len(t.shared))
@@ -274,7 +279,7 @@ func (t *probeTally) judgeOwners() []census.Finding {
 		}
 		out = append(out, census.Finding{
 			Severity: census.SeverityWarning, Kind: "shared_owner", Key: on[0],
-			What:   fmt.Sprintf("one identity, %s, holds %s: it is drawn once for a program and not for each lock, or a value was copied; clients that share one take each other's locks for their own", reading.ShortQuote(owner), strings.Join(quoted, " and ")),
+			What:   fmt.Sprintf("one identity, %s, holds %s: a program draws it once instead of once per lock, or a value was copied; clients that share an identity take each other's locks for their own", reading.ShortQuote(owner), strings.Join(quoted, " and ")),
 			Advice: "let each instance of the lock draw an identity of its own",
 		})
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// peakHeap runs work and returns how far the heap in use rose above what it was before.
+// peakHeap runs work and returns by how many bytes the heap in use rose at
+// most.
 func peakHeap(work func(sample func())) uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -29,11 +30,11 @@ func peakHeap(work func(sample func())) uint64 {
 	return peak - before
 }
 
-func TestAMillionKeysAreProbedInBoundedMemory(t *testing.T) {
+func TestProbeOfAMillionKeysNeedsBoundedMemory(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	fill := func(from, n int) {
 		t.Helper()
-		// A stamp, a name and a prefix for each; ten thousand prefixes, more than are remembered.
+		// Each key has a stamp, a name and a prefix. There are ten thousand prefixes, more than a probe remembers.
 		const script = `for i = ARGV[1], ARGV[2] do redis.call('SET', 'lock:' .. (i % 10000) .. ':' .. i, string.format('%.0f', ARGV[3] + i)) end`
 		for at := from; at < from+n; at += 50_000 {
 			s.Do("EVAL", script, 0, at, at+50_000-1, time.Now().UnixMilli())
@@ -68,7 +69,7 @@ func TestAMillionKeysAreProbedInBoundedMemory(t *testing.T) {
 	}
 }
 
-func TestProbeAndDoctorOnServersOfAllAges(t *testing.T) {
+func TestProbeAndDoctorWorkOnEveryServer(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			s := b.Start(t, redistest.Options{})
@@ -84,7 +85,8 @@ func TestProbeAndDoctorOnServersOfAllAges(t *testing.T) {
 			if err != nil || got.Keys != 4 || got.Prefixes[0].Types[probeRedisson] != 1 {
 				t.Fatalf("%+v %v", got, err)
 			}
-			// The first look is remembered; it is made older, and the second acts by it.
+			// The first look is stored on the server. The test makes it older,
+			// and the second call acts on it.
 			ask := DoctorConfig{Match: "lock:*", Dialects: cfg.Dialects, Lease: time.Minute, Remember: true}
 			first, err := Doctor(t.Context(), pool, ask)
 			if err != nil || len(fixesOf(first.Complaints)) > 0 {
@@ -92,7 +94,7 @@ func TestProbeAndDoctorOnServersOfAllAges(t *testing.T) {
 			}
 			for _, key := range []string{"lock:a", "\xac\xed\x00\x05t\x00\x06lock:b"} {
 				s.Do("HINCRBY", lookKey(key), "sec", -80)
-				s.Do("HINCRBY", lookKey(key), "up", -80_000_000) // this machine agrees
+				s.Do("HINCRBY", lookKey(key), "up", -80_000_000) // this machine's uptime agrees with TIME
 				if left := s.Do("PTTL", lookKey(key)).(int64); left <= 0 || left > lookTTL.Milliseconds() {
 					t.Errorf("%q is remembered for %d ms", key, left)
 				}
@@ -123,7 +125,8 @@ func TestProbeAndDoctorOnServersOfAllAges(t *testing.T) {
 	}
 }
 
-// A user with hardly a right is told which are missing, and a refused one ends nothing else.
+// Doctor names the rights that the user lacks, and a refused command does not
+// end the examination.
 func TestMissingRightsAreNamed(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	s.Do("SET", "lock:a", fmt.Sprint(time.Now().UnixMilli()))
@@ -159,7 +162,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	}
 }
 
-func TestAReplicaIsNamedAsOne(t *testing.T) {
+func TestProbeAndDoctorReportAReplica(t *testing.T) {
 	replica := redistest.Real(t, redistest.Options{}).StartReplica()
 	pool := replica.Pool()
 	defer pool.Close()

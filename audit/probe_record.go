@@ -14,19 +14,22 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// The sums of a probe as a record has them, with their words. "keys" comes first; lists begin with their length. Sums
-// and not findings: a replay judges them anew, by the dialects that it is given.
+// The lines by which a record stores a probe's counts, and the words of each
+// line. "keys" comes first; a list begins with its length. A record stores
+// counts and not findings, so a replay judges them anew, by the dialects that
+// it is given.
 const (
-	sumKeys    = "keys"    // looked at, not to be read, under prefixes forgotten, "primary" or "replica", "pattern" or "all"
-	sumRefused = "refused" // why not all keys could be gone through
+	sumKeys    = "keys"    // keys looked at, denied, under forgotten prefixes, "primary" or "replica", "pattern" or "all"
+	sumRefused = "refused" // why not all keys could be read
 	sumForm    = "form"    // prefix, the form, keys, without TTL, past, far ahead, first value, dialects, examples, other forms
 	sumType    = "type"    // prefix, type, keys, example
 	sumLarge   = "large"   // prefix, keys, greatest length, examples
-	sumOwner   = "owner"   // identity, keys that it stands on
-	sumTwice   = "twice"   // name, the encoding that it exists in beside the plain one
+	sumOwner   = "owner"   // identity, keys that hold it
+	sumTwice   = "twice"   // name, the encoding in which it exists in addition to the plain one
 )
 
-// Observed returns the lines that stand for the probe in a record; see [Config.Probed].
+// Observed returns the lines that store the probe in a record; see
+// [Config.Probed].
 func (r *ProbeResult) Observed() []offset.Observed {
 	t := r.tally
 	if t == nil {
@@ -94,7 +97,7 @@ func sortedForms(forms map[Form]*FormCount) []*FormCount {
 	return out
 }
 
-// wordsOf is a part of a line.
+// wordsOf returns one part of a line as words.
 func wordsOf(v any) []string {
 	switch v := v.(type) {
 	case string:
@@ -115,10 +118,10 @@ func wordsOf(v any) []string {
 	panic(fmt.Sprintf("audit: no words for %T", v))
 }
 
-// recordedProbe is a probe as it is read again.
+// recordedProbe collects the lines of a probe as a replay reads them.
 type recordedProbe struct{ tally *probeTally }
 
-// result is nil where the record has no probe.
+// result returns the probe's result, or nil if the record contains no probe.
 func (r *recordedProbe) result() *ProbeResult {
 	if r.tally == nil {
 		return nil
@@ -126,10 +129,10 @@ func (r *recordedProbe) result() *ProbeResult {
 	return r.tally.result()
 }
 
-// take reads a line. What Observed would not have written is an error.
+// take reads one line. Words that Observed would not write are an error.
 func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
 	if (r.tally == nil) != (o.Event == sumKeys) {
-		return errors.New("the sum of keys comes once, before the others of a probe")
+		return errors.New("the line of keys must come once, before the other lines of a probe")
 	}
 	w := &sumWords{rest: o.Args}
 	if o.Event == sumKeys {
@@ -139,15 +142,15 @@ func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
 	if take := sumTakers[o.Event]; take != nil {
 		take(w, r.tally)
 	} else {
-		w.fail("there is no sum %s", strconv.Quote(o.Event))
+		w.fail("a probe has no line %s", strconv.Quote(o.Event))
 	}
 	if w.err == nil && len(w.rest) > 0 {
-		w.fail("more words than %s has", o.Event)
+		w.fail("the line %s has too many words", o.Event)
 	}
 	return w.err
 }
 
-// sumTakers add the words of a line to a tally, by the sum that it names.
+// sumTakers read the words of a line into a tally, by the line's name.
 var sumTakers = map[string]func(*sumWords, *probeTally){
 	sumKeys:    (*sumWords).keys,
 	sumRefused: (*sumWords).refused,
@@ -158,7 +161,7 @@ var sumTakers = map[string]func(*sumWords, *probeTally){
 	sumTwice:   (*sumWords).twice,
 }
 
-// sumWords takes a line's words apart from the left; the first failure sticks.
+// sumWords takes words from the left of a line. It keeps the first error.
 type sumWords struct {
 	rest []string
 	err  error
@@ -172,7 +175,7 @@ func (w *sumWords) fail(format string, args ...any) {
 
 func (w *sumWords) text() string {
 	if len(w.rest) == 0 {
-		w.fail("words are missing")
+		w.fail("the line has too few words")
 		return ""
 	}
 	word := w.rest[0]
@@ -186,7 +189,7 @@ func (w *sumWords) least(least int64) int64 {
 	word := w.text()
 	n, err := strconv.ParseInt(word, 10, 64)
 	if err != nil || n < least || strconv.FormatInt(n, 10) != word {
-		w.fail("%s is no number of keys", strconv.Quote(word))
+		w.fail("%s is not a valid number of keys", strconv.Quote(word))
 		return least
 	}
 	return n
@@ -203,7 +206,7 @@ func (w *sumWords) either(yes, no string) bool {
 func (w *sumWords) list(least, most int64) (out []string) {
 	n := w.least(least)
 	if n > most {
-		w.fail("a list of %d, of which %d are remembered", n, most)
+		w.fail("a list of %d entries; a record has at most %d", n, most)
 	}
 	for ; n > 0 && w.err == nil; n-- {
 		out = append(out, w.text())
@@ -231,21 +234,21 @@ func (w *sumWords) keys(t *probeTally) {
 
 func (w *sumWords) refused(t *probeTally) {
 	if t.refused != "" {
-		w.fail("a refusal once")
+		w.fail("a second line about the refusal")
 	}
 	if t.refused = w.text(); t.refused == "" {
-		w.fail("a refusal without words")
+		w.fail("a refusal without a text")
 	}
 }
 
-// mostNamed bounds the dialects of a form, and the forms that it could have instead.
+// mostNamed bounds the list of dialects that write a form.
 const mostNamed = 1000
 
 func (w *sumWords) form(t *probeTally) {
 	p := w.prefix(t)
 	c := &FormCount{Form: w.oneForm()}
 	if p.forms[c.Form] != nil {
-		w.fail("a form once a prefix")
+		w.fail("a second line for the same form and prefix")
 	}
 	c.Keys, c.NoTTL, c.Expired, c.Far, c.Value = w.least(1), w.count(), w.count(), w.count(), w.text()
 	c.Dialects, c.Examples = w.list(0, mostNamed), w.list(1, 3)
@@ -260,7 +263,7 @@ func (w *sumWords) oneType(t *probeTally) {
 	p := w.prefix(t)
 	kind := w.text()
 	if _, known := p.types[kind]; known || kind == "" {
-		w.fail("a type once, and not without a name")
+		w.fail("a type without a name, or a second line for the same type and prefix")
 	}
 	p.types[kind], p.odd[kind] = w.least(1), w.text()
 	p.keys += p.types[kind]
@@ -269,7 +272,7 @@ func (w *sumWords) oneType(t *probeTally) {
 func (w *sumWords) large(t *probeTally) {
 	p := w.prefix(t)
 	if p.huge > 0 {
-		w.fail("large values once a prefix")
+		w.fail("a second line about large values of the same prefix")
 	}
 	p.huge, p.most, p.large = w.least(1), w.count(), w.list(1, 3)
 	p.keys += p.huge
@@ -278,7 +281,7 @@ func (w *sumWords) large(t *probeTally) {
 func (w *sumWords) owner(t *probeTally) {
 	owner := w.text()
 	if t.shared[owner] != nil {
-		w.fail("an identity once")
+		w.fail("a second line about the same identity")
 	}
 	t.shared[owner] = w.list(2, 3)
 }
@@ -287,7 +290,7 @@ func (w *sumWords) twice(t *probeTally) {
 	t.twice = append(t.twice, twin{w.text(), w.encoding()})
 }
 
-// The words of forms.
+// The words that a form may consist of.
 var (
 	formLooks = []dialect.Look{
 		dialect.LookStamp, dialect.LookImplausible, dialect.LookTombstone, dialect.LookGuardLike, dialect.LookDecimal, dialect.LookUUID,
@@ -304,7 +307,7 @@ func (w *sumWords) oneForm() (f Form) {
 	f.UUID = w.either("uuid", "-")
 	f.Encoding = w.encoding()
 	if !slices.Contains(formLooks, f.Look) || !slices.Contains(formUnits, f.Unit) {
-		w.fail("there is no form %s", strings.TrimSpace(string(f.Look)+" "+string(f.Unit)))
+		w.fail("%s is not a known form", strings.TrimSpace(string(f.Look)+" "+string(f.Unit)))
 	}
 	return f
 }
@@ -312,13 +315,14 @@ func (w *sumWords) oneForm() (f Form) {
 func (w *sumWords) encoding() dialect.Encoding {
 	e := dialect.Encoding(w.text())
 	if !slices.Contains(formEncodings, e) {
-		w.fail("there is no encoding %s", strconv.Quote(string(e)))
+		w.fail("%s is not a known encoding", strconv.Quote(string(e)))
 	}
 	return e
 }
 
-// probed is a line of a probe without what the record shall not say: names and identities become keyed hashes, as
-// everywhere in it, and so do values that are no stamps.
+// probed returns the line of a probe without what the record must hide. As in
+// all other lines, names and identities become keyed hashes, and so do values
+// that are no stamps.
 func (r *recorder) probed(o offset.Observed) offset.Observed {
 	args := slices.Clone(o.Args)
 	keys := func(from, n int) {
@@ -329,7 +333,7 @@ func (r *recorder) probed(o offset.Observed) offset.Observed {
 	listed := func(at int) int { n, _ := strconv.Atoi(args[at]); return n }
 	switch o.Event {
 	case sumRefused:
-		// A server may repeat what it was asked, the pattern among it.
+		// The server's message may quote the command, and with it the pattern.
 		args[0], _, _ = strings.Cut(args[0], ", with args")
 	case sumForm:
 		const value, dialects = 9, 10
@@ -353,19 +357,19 @@ func (r *recorder) probed(o offset.Observed) offset.Observed {
 	return o
 }
 
-// twin is a lock that exists in two spellings.
+// twin is a lock whose key exists in two encodings.
 type twin struct {
 	name     string
 	encoding dialect.Encoding
 }
 
-// judgeTwins names them.
+// judgeTwins reports locks that exist in two encodings.
 func (t *probeTally) judgeTwins() []census.Finding {
 	var out []census.Finding
 	for _, d := range t.twice {
 		out = append(out, census.Finding{
 			Severity: census.SeverityError, Kind: "two_names", Key: d.name,
-			What:   fmt.Sprintf("the lock exists twice: as a plain key, and in the %s encoding that a serializer of Spring's puts around it; clients of the two share nothing", cmp.Or(d.encoding, dialect.Plain)),
+			What:   fmt.Sprintf("the lock exists twice: as a plain key, and in the %s encoding that a serializer of Spring puts around it; clients that use different ones do not exclude each other", cmp.Or(d.encoding, dialect.Plain)),
 			Advice: "give the RedisTemplate a StringRedisSerializer for keys and values, on all its hosts at once",
 		})
 	}

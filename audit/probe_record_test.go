@@ -14,7 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// crowded has keys of every sum.
+// crowded fills the server with keys for every line of a recorded probe.
 func crowded(t *testing.T, w *redistest.World) {
 	t.Helper()
 	now := w.Now()
@@ -34,7 +34,7 @@ func crowded(t *testing.T, w *redistest.World) {
 	w.Mini.Set(`"lock:a"`, stampOf(t, dialect.Jedis(), now, time.Minute))
 }
 
-// recordOf is what a watch of a moment writes of a probe.
+// recordOf returns the lines that a watch's record begins with for a probe.
 func recordOf(t *testing.T, w *redistest.World, p *ProbeResult, hash []byte) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -48,7 +48,7 @@ func recordOf(t *testing.T, w *redistest.World, p *ProbeResult, hash []byte) str
 	return out.String()
 }
 
-func TestAReplayFindsWhatTheProbeFound(t *testing.T) {
+func TestReplayFindsWhatTheProbeFound(t *testing.T) {
 	for name, cfg := range map[string]ProbeConfig{
 		"a pattern":  {Match: "*:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute},
 		"no dialect": {Match: "*:*"},
@@ -81,7 +81,7 @@ func TestAReplayFindsWhatTheProbeFound(t *testing.T) {
 	}
 }
 
-func TestAHashedProbeNamesNothingAndFindsTheSameKinds(t *testing.T) {
+func TestHashedProbeHidesNamesAndFindsTheSame(t *testing.T) {
 	w := redistest.New(t)
 	crowded(t, w)
 	live := probed(t, w, ProbeConfig{Match: "*:*"})
@@ -107,8 +107,8 @@ func TestAHashedProbeNamesNothingAndFindsTheSameKinds(t *testing.T) {
 	}
 }
 
-// A user who may not list the keys, and a server that repeats what it was asked.
-func TestAReplaySaysThatTheProbeWasRefused(t *testing.T) {
+// The user may not list the keys, or the server's error quotes the command.
+func TestReplayReportsARefusedProbe(t *testing.T) {
 	for _, answer := range []string{"NOPERM this user has no permissions to run the 'scan' command", "ERR unknown command 'SCAN', with args beginning with: '0' 'MATCH' 'lock:*' "} {
 		w := redistest.New(t)
 		pool := w.FaultyPool(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(answer)})
@@ -136,14 +136,14 @@ func TestAReplaySaysThatTheProbeWasRefused(t *testing.T) {
 	}
 }
 
-func TestARecordWithoutAProbeIsReadAsBefore(t *testing.T) {
+func TestRecordWithoutAProbeIsRead(t *testing.T) {
 	r, err := Replay(strings.NewReader("getsetlock.observed/1\n1770000000.000000 stats \"setnx\" 1\n"), Config{})
 	if err != nil || r.Probe != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-func TestBrokenSumsOfAProbeAreRefusedByTheirLine(t *testing.T) {
+func TestReplayNamesTheBrokenLineOfAProbe(t *testing.T) {
 	keys := `"keys" "3" "0" "0" "primary" "pattern"`
 	form := `"form" "lock:" "stamp" "ms" "-" "plain" "2" "2" "0" "0" "1770000060000" "1" "Jedis" "1" "lock:a" "0"`
 	good := []string{keys, form, `"type" "lock:" "hash" "1" "lock:h"`, `"large" "lock:" "1" "2000" "1" "lock:l"`, `"owner" "x" "2" "a" "b"`, `"twice" "lock:a" "json"`}

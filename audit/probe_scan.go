@@ -16,37 +16,38 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// probeSlice is how many keys the server goes through in one SCAN, and how many are then read
-// together. It serves nobody else during either, some hundred microseconds.
+// probeSlice is how many keys the server goes through in one SCAN, and how many
+// are then read together. During either, for some hundred microseconds, the
+// server serves no other client.
 const probeSlice = 500
 
-// probeBytes is how much of a value is read: no dialect writes more, and one of megabytes must neither
-// be sent nor held.
+// probeBytes is how much of a value is read. No dialect writes more, and a
+// value of megabytes must not be sent or stored.
 const probeBytes = 1024
 
-// probedKey is one key as it was found.
+// probedKey is one key and what the probe read of it.
 type probedKey struct {
 	key    string
-	kind   string // Redis' own word; "string" for those that were read
-	value  string // of strings, the first probeBytes
-	size   int64  // of strings, all of it
+	kind   string // the type as Redis names it; "string" for keys that were read
+	value  string // the first probeBytes of a string
+	size   int64  // the length of the whole string, in bytes
 	hasTTL bool
 	ttl    time.Duration
-	now    time.Time // server's clock, just before it was read
+	now    time.Time // the server's clock just before the key was read
 	denied bool      // this user may not read it
 }
 
-// whole reports that value is all of it.
+// whole reports whether value is the whole string.
 func (p *probedKey) whole() bool { return p.size == int64(len(p.value)) }
 
-// probeReader goes through a server's keys in slices.
+// probeReader reads a server's keys in slices.
 type probeReader struct {
 	mux     *wire.Mux
 	clock   lock.Clock
 	elapsed func() time.Duration
 	scope   scope.Scope
 	looks   int64
-	work    time.Duration // from sending to the last reply, in all
+	work    time.Duration // total time from sending to the last reply
 	slow    time.Duration // the slowest slice
 	pace    bool
 }
@@ -58,8 +59,8 @@ func newProbeReader(mux *wire.Mux, clock lock.Clock, hurry bool) *probeReader {
 	return &probeReader{mux: mux, clock: clock, elapsed: elapsedOf(clock), pace: !hurry}
 }
 
-// each calls visit for every key that the scope covers, and progress after each slice. SCAN may return a key
-// twice. What visit is given is only lent.
+// each calls visit for every key that the scope covers, and progress after each
+// slice. SCAN may return a key twice. visit must not keep its argument.
 func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress func(looked int64)) error {
 	cursor := "0"
 	for {
@@ -86,7 +87,8 @@ func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress
 		if cursor == "0" {
 			return nil
 		}
-		// Half of the time the server is left alone: a probe is never urgent.
+		// The server gets a pause as long as the slice took, 50 ms at most: a
+		// probe is never urgent.
 		if r.pace && !r.rest(ctx, took) {
 			return context.Cause(ctx)
 		}
@@ -102,7 +104,8 @@ func (r *probeReader) rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// read looks at some keys. Two commands a string in one message; the rest is asked again what it is.
+// read reads the keys: two commands per key in one message, then further
+// questions about keys that are no strings or are long.
 func (r *probeReader) read(ctx context.Context, keys []string, visit func(*probedKey)) error {
 	if len(keys) == 0 {
 		return nil
@@ -138,7 +141,8 @@ func (r *probeReader) read(ctx context.Context, keys []string, visit func(*probe
 	return nil
 }
 
-// take makes of the two replies what was found; gone is a key that went away meanwhile.
+// take fills p from the two replies. gone is true if the key has vanished
+// since.
 func (p *probedKey) take(value, ttl wire.Reply) (gone bool, err error) {
 	switch {
 	case wire.IsWrongType(value.Err):
@@ -155,7 +159,7 @@ func (p *probedKey) take(value, ttl wire.Reply) (gone bool, err error) {
 	left, err := redis.Int64(ttl.Value, ttl.Err)
 	switch {
 	case wire.IsNoPerm(err):
-		// Seen, but nothing is known of its end: as good as not read.
+		// The value was read but its TTL is unknown: treat it as not read.
 		p.denied, p.kind = true, ""
 		return false, nil
 	case err != nil:
@@ -168,7 +172,8 @@ func (p *probedKey) take(value, ttl wire.Reply) (gone bool, err error) {
 	return false, nil
 }
 
-// ask fills in the types of what is no string, and the sizes of what is longer than was read.
+// ask fills in the types of keys that are no strings, and the sizes of values
+// longer than what was read.
 func (r *probeReader) ask(ctx context.Context, found []probedKey) error {
 	var cmds []wire.Command
 	var of []*probedKey
@@ -189,7 +194,7 @@ func (r *probeReader) ask(ctx context.Context, found []probedKey) error {
 		var refused redis.Error
 		if errors.As(reply.Err, &refused) {
 			of[i].kind = cmp.Or(of[i].kind, "unknown")
-			continue // it changed meanwhile, or may not be asked; neither ends a probe
+			continue // the key changed since, or this user may not ask; the probe goes on
 		}
 		if reply.Err != nil {
 			return fmt.Errorf("asking for the types and sizes of keys: %w", reply.Err)
@@ -203,7 +208,8 @@ func (r *probeReader) ask(ctx context.Context, found []probedKey) error {
 	return r.lookIntoHashes(ctx, found)
 }
 
-// lookIntoHashes tells a lock of Redisson's, a hash with one field for each holder, from other hashes.
+// lookIntoHashes tells a Redisson lock, which is a hash with one field per
+// holder, from other hashes.
 func (r *probeReader) lookIntoHashes(ctx context.Context, found []probedKey) error {
 	var cmds []wire.Command
 	var of []*probedKey
@@ -230,13 +236,15 @@ func (r *probeReader) lookIntoHashes(ctx context.Context, found []probedKey) err
 	return nil
 }
 
-// probeHashes is how many hashes of a slice are looked into: each is sent whole if it is small.
+// probeHashes is how many hashes of a slice are examined: the server sends a
+// small hash as a whole.
 const probeHashes = 50
 
-// probeRedisson is what a hash of Redisson's is called here.
+// probeRedisson is the type that a Redisson lock gets here.
 const probeRedisson = "Redisson hash"
 
-// isRedissonField knows what Redisson names a holder: a uuid, a colon, a thread's number.
+// isRedissonField reports whether a field is a Redisson holder: a uuid, a colon
+// and a thread number.
 func isRedissonField(field string) bool {
 	id, thread, ok := strings.Cut(field, ":")
 	return ok && len(id) == 36 && strings.Count(id, "-") == 4 && thread != "" && strings.Trim(thread, "0123456789") == ""

@@ -51,9 +51,10 @@ func wantFinding(t *testing.T, all []census.Finding, kind string, severity censu
 	}
 }
 
-// The table is protocol knowledge, worked out by hand: a smaller unit never sees a larger one's stamps as
-// expired, a larger one always does.
-func TestMeetingsFollowFromTheDialectsBothWays(t *testing.T) {
+// The table was worked out by hand from the protocol: clients with a smaller
+// unit never find a larger unit's stamps expired, clients with a larger one
+// always do.
+func TestMeetFollowsTheRulesOfBothDialects(t *testing.T) {
 	words := dialect.SetDel()
 	words.Constant = "busy"
 	for _, c := range []struct {
@@ -63,15 +64,15 @@ func TestMeetingsFollowFromTheDialectsBothWays(t *testing.T) {
 		{dialect.Jedis(), dialect.Jedis(), ""},
 		{dialect.Jedis(), dialect.Errorception(), ""},
 		{dialect.Page(), dialect.Jedis(), "takes the lock from its living holder"},
-		{dialect.Jedis(), dialect.Page(), "waits for ever once the other's holder has crashed"},
+		{dialect.Jedis(), dialect.Page(), "waits forever once the other's holder has crashed"},
 		{dialect.Jedis(), dialect.JedisUUID(), "takes the lock from its living holder"},
-		{dialect.JedisUUID(), dialect.Jedis(), "throws out of its acquire while the other holds"},
+		{dialect.JedisUUID(), dialect.Jedis(), "gets an exception from its acquire while the other holds"},
 		{dialect.Machinery(), dialect.Jedis(), ""}, // never expired to Jedis, but the server frees the key
 		{dialect.Gorlock(), dialect.Bare(), ""},
-		{dialect.Jedis(), dialect.Bare(), "waits for ever once the other's holder has crashed"},
-		{dialect.Bare(), dialect.Jedis(), "throws out of its acquire while the other holds"},
-		{words, dialect.Errorception(), "overwrites a living holder's value without winning, again at every poll"},
-		{dialect.RedisPy(), dialect.Jedis(), "throws out of its acquire while the other holds"},
+		{dialect.Jedis(), dialect.Bare(), "waits forever once the other's holder has crashed"},
+		{dialect.Bare(), dialect.Jedis(), "gets an exception from its acquire while the other holds"},
+		{words, dialect.Errorception(), "overwrites a living holder's value without winning, at every poll"},
+		{dialect.RedisPy(), dialect.Jedis(), "gets an exception from its acquire while the other holds"},
 	} {
 		m, err := meet(c.writer, c.reader, redistest.Start)
 		if err != nil {
@@ -86,14 +87,14 @@ func TestMeetingsFollowFromTheDialectsBothWays(t *testing.T) {
 func TestNoDialectHarmsItself(t *testing.T) {
 	for _, d := range dialect.Presets() {
 		m, err := meet(d, d, redistest.Start)
-		// Bare's crashed holders hold for ever by nature.
+		// Bare has no expiry, so the lock of a crashed holder stays forever.
 		if err != nil || m.harm() != "" && d.Name != "Bare" {
 			t.Errorf("%s: %q %v", d, m.harm(), err)
 		}
 	}
 }
 
-func TestAMixtureOnOnePrefixSaysWhoDoesWhatToWhom(t *testing.T) {
+func TestMixtureSaysWhatEachDialectDoes(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
 	for i := range 3 {
@@ -109,36 +110,36 @@ func TestAMixtureOnOnePrefixSaysWhoDoesWhatToWhom(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	wantFinding(t, got.Findings, "mixture", census.SeverityError,
-		"milliseconds (3 keys", "whole seconds (1 key", "Jedis", "takes the lock from its living holder", "waits for ever once the other's holder has crashed")
+		"milliseconds (3 keys", "whole seconds (1 key", "Jedis", "takes the lock from its living holder", "waits forever once the other's holder has crashed")
 }
 
-func TestADialectThatIsKnownNarrowsWhatAFormMayBe(t *testing.T) {
+func TestNamedDialectsNarrowAForm(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), now, time.Minute))
 	w.Mini.Set("lock:b", stampOf(t, dialect.JedisUUID(), now, time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID()}})
 	f, _ := findingOf(got.Findings, "mixture")
-	if !strings.Contains(f.What, "a client of JedisUUID takes the lock") || !strings.Contains(f.What, "a client of Jedis throws") {
+	if !strings.Contains(f.What, "a client of JedisUUID takes the lock") || !strings.Contains(f.What, "a client of Jedis gets an exception") {
 		t.Errorf("%s", f.What)
 	}
 }
 
-func TestValuesInAnotherUnitThanTheNamedDialectsAreToldOf(t *testing.T) {
+func TestProbeReportsAUnitTheDialectNeverWrites(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Page(), w.ServerNow(), time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
-	wantFinding(t, got.Findings, "unit", census.SeverityError, "whole seconds", "not what Jedis writes", "takes the lock from its living holder")
+	wantFinding(t, got.Findings, "unit", census.SeverityError, "whole seconds", "Jedis does not write such values", "takes the lock from its living holder")
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Page()}})
-	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds", "not what Page writes", "waits for ever")
+	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds", "Page does not write such values", "waits forever")
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
 	if len(got.Findings) > 0 {
-		t.Errorf("right ones too: %+v", got.Findings)
+		t.Errorf("values of the named dialect too: %+v", got.Findings)
 	}
 }
 
-func TestHostileValuesAreCountedAndNoMoreThanTheirFirstKilobyteIsRead(t *testing.T) {
+func TestProbeReadsOneKilobyteOfHostileValues(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
 	w.Mini.Set("lock:good", stampOf(t, dialect.Jedis(), now, time.Minute))
@@ -159,7 +160,7 @@ func TestHostileValuesAreCountedAndNoMoreThanTheirFirstKilobyteIsRead(t *testing
 	}
 	wantFinding(t, got.Findings, "large", census.SeverityWarning, "3900000 bytes", `"lock:huge"`)
 	wantFinding(t, got.Findings, "far", census.SeverityWarning, "1 lock of milliseconds")
-	wantFinding(t, got.Findings, "unreadable", census.SeverityWarning, "a client of Jedis throws")
+	wantFinding(t, got.Findings, "unreadable", census.SeverityWarning, "a client of Jedis gets an exception")
 	types := got.Prefixes[0].Types
 	if types[probeRedisson] != 1 || types["hash"] != 1 || types["list"] != 1 {
 		t.Errorf("%v", types)
@@ -180,7 +181,7 @@ func TestHostileValuesAreCountedAndNoMoreThanTheirFirstKilobyteIsRead(t *testing
 	}
 }
 
-func TestConstantsWithoutATTLAreNamedAndThoseWithOneAreNot(t *testing.T) {
+func TestProbeReportsConstantsWithoutATTL(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", "lock")
 	w.Mini.Set("lock:b", "lock")
@@ -192,7 +193,7 @@ func TestConstantsWithoutATTLAreNamedAndThoseWithOneAreNot(t *testing.T) {
 	}
 }
 
-func TestOneIdentityOnTwoLocksIsToldOf(t *testing.T) {
+func TestProbeReportsOneIdentityOnTwoLocks(t *testing.T) {
 	w := redistest.New(t)
 	d, now := dialect.JedisUUID(), w.ServerNow()
 	w.Mini.Set("lock:a", stampOf(t, d, now, time.Minute))
@@ -200,7 +201,7 @@ func TestOneIdentityOnTwoLocksIsToldOf(t *testing.T) {
 	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "shared_owner", census.SeverityWarning, `"lock:a"`, `"lock:b"`)
 }
 
-func TestALockUnderItsPlainNameAndASerializersIsFoundTwice(t *testing.T) {
+func TestProbeReportsALockInTwoEncodings(t *testing.T) {
 	w := redistest.New(t)
 	d := dialect.Template()
 	d.KeyEncoding, d.ValueEncoding = dialect.JDK, dialect.JDK
@@ -217,7 +218,7 @@ func TestALockUnderItsPlainNameAndASerializersIsFoundTwice(t *testing.T) {
 	}
 }
 
-func TestWithoutAPatternOnlyTimesAreTakenForLocks(t *testing.T) {
+func TestProbeWithoutAPatternCountsOnlyStamps(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("user:1", "ok")
 	w.Mini.Set("page:1", "<html>")
@@ -231,7 +232,7 @@ func TestWithoutAPatternOnlyTimesAreTakenForLocks(t *testing.T) {
 	}
 }
 
-func TestADialectOfOnesOwnIsNamedFirst(t *testing.T) {
+func TestProbeNamesTheCallersDialectFirst(t *testing.T) {
 	w := redistest.New(t)
 	own := dialect.Jedis()
 	own.Name, own.Lease = "Depot", 5*time.Second
@@ -242,7 +243,7 @@ func TestADialectOfOnesOwnIsNamedFirst(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedProbeReturnsWhatItHasSeen(t *testing.T) {
+func TestInterruptedProbeReturnsItsFindings(t *testing.T) {
 	w := redistest.New(t)
 	for i := range 2000 {
 		w.Mini.Set(fmt.Sprintf("lock:%d", i), stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
@@ -261,7 +262,7 @@ func TestAnInterruptedProbeReturnsWhatItHasSeen(t *testing.T) {
 	}
 }
 
-func TestKeysThatMayNotBeReadAreCountedAndLeftOut(t *testing.T) {
+func TestProbeCountsKeysItMayNotRead(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	w.Mini.Set("lock:b", "x")
@@ -274,9 +275,9 @@ func TestKeysThatMayNotBeReadAreCountedAndLeftOut(t *testing.T) {
 	wantFinding(t, got.Findings, "denied", census.SeverityNote, "1 key may not be read")
 }
 
-// TestWhoMayReadNoKeyIsNotToldThatAllIsWell: of the doctor too, and of scripts that may not be tried nothing
-// is claimed.
-func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
+// The doctor warns too, and reports nothing about scripts that it could not
+// try.
+func TestUserWithoutReadRightsGetsAWarning(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", "1")
 	denied := func(command string) redistest.Rule {
@@ -288,7 +289,7 @@ func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFinding(t, got.Findings, "denied", census.SeverityWarning, "1 key may not be read", "all there are")
+	wantFinding(t, got.Findings, "denied", census.SeverityWarning, "1 key may not be read", "these are all keys")
 	examined, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Hurry: true})
 	if err != nil {
 		t.Fatal(err)
@@ -297,13 +298,13 @@ func TestWhoMayReadNoKeyIsNotToldThatAllIsWell(t *testing.T) {
 	for _, c := range examined.Complaints {
 		found = append(found, c.Finding)
 	}
-	wantFinding(t, found, "denied", census.SeverityWarning, "1 key may not be read", "all there are")
+	wantFinding(t, found, "denied", census.SeverityWarning, "1 key may not be read", "these are all keys")
 	if facts := strings.Join(examined.Facts, "\n"); !strings.Contains(facts, "scripts that read the clock and write: unknown") {
 		t.Error(facts)
 	}
 }
 
-func TestKeysOfOursAreNoUnreadableLocks(t *testing.T) {
+func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
 	w := redistest.New(t)
 	token := "AAECAwQFBgcICQoLDA0ODw"
 	w.Mini.Set("lock:a", token+" host7 nightly")

@@ -13,8 +13,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// recorder writes events as lines, hashed where asked for. After its first error it is silent, so that
-// a record always ends with a whole line or with the one that failed.
+// recorder writes events as lines, hashed if so configured. After its first
+// error it writes nothing more, so a record ends with a whole line or with the
+// line that failed.
 type recorder struct {
 	to     *offset.ObservedWriter
 	hash   []byte
@@ -40,12 +41,13 @@ func (r *recorder) event(o offset.Observed) {
 	r.err = r.to.Write(o)
 }
 
-// hold adds the line that simulations read; a replay finds the hold anew and passes it by.
+// hold adds a line about a hold, which simulations read. A replay computes the
+// holds anew and skips such lines.
 func (r *recorder) hold(h census.Hold) {
 	r.event(offset.Observed{At: h.At, Kind: offset.ObservedHold, Addr: h.Addr, Key: h.Key, For: max(0, h.For)})
 }
 
-// digest is what [Config.Hash] puts in the place of a text.
+// digest returns the text that replaces a hidden one; see [Config.Hash].
 func (r *recorder) digest(kind, text string) string {
 	m := hmac.New(sha256.New, r.hash)
 	m.Write([]byte(kind))
@@ -54,8 +56,8 @@ func (r *recorder) digest(kind, text string) string {
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
 
-// key hides a name. A marker's own name stays, which says nothing of what is
-// watched, so that a replay proves the same window.
+// key hides the name of a key. A marker's name reveals nothing about the
+// watched keys and stays recognizable, so that a replay proves the same window.
 func (r *recorder) key(key string) string {
 	if _, _, marker := scope.Sighted(key); marker {
 		return scope.Anonymous(key)
@@ -80,7 +82,8 @@ func (r *recorder) value(value string, o offset.Observed) string {
 	return value
 }
 
-// hashed is the event without what the record shall not say. Options and TTLs of commands stay.
+// hashed returns the event without what the record must hide. Options and TTLs
+// of commands stay.
 func (r *recorder) hashed(o offset.Observed) offset.Observed {
 	if o.Key != "" {
 		o.Key = r.key(o.Key)

@@ -15,8 +15,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// TestWatchSeesKeysAfterTheServerRestarts watches by polls and counters. An old
-// client writes before the server is started again and once more afterwards.
+// The watch uses polls and counters. An old client writes before the server
+// restarts and once more afterwards.
 func TestWatchSeesKeysAfterTheServerRestarts(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := s.Pool(redis.DialDatabase(3))
@@ -27,7 +27,7 @@ func TestWatchSeesKeysAfterTheServerRestarts(t *testing.T) {
 		return slices.ContainsFunc(r.Evidence.Covered(census.SourceStats).Holes, func(h census.Hole) bool { return h.Reason == census.HoleReset })
 	}
 	write := func(key string) {
-		conn := s.Pool(redis.DialDatabase(3)).Get() // one from before the restart is dead
+		conn := s.Pool(redis.DialDatabase(3)).Get() // a connection from before the restart is dead
 		defer conn.Close()
 		if _, err := conn.Do("SETNX", key, stampOf(t, dialect.Jedis(), time.Now(), time.Minute)); err != nil {
 			t.Error(err)
@@ -64,6 +64,6 @@ func TestWatchSeesKeysAfterTheServerRestarts(t *testing.T) {
 		t.Errorf("the pause around the restart is %+v", p)
 	}
 	if m := r.Evidence.Covered(census.SourceMonitor); m.Missing == "" || !m.From.IsZero() {
-		t.Errorf("nobody asked for MONITOR: %+v", m)
+		t.Errorf("MONITOR was not turned on: %+v", m)
 	}
 }

@@ -22,7 +22,7 @@ import (
 //go:embed look.lua
 var lookSource string
 
-// lookScripts are one script, by its number of keys less one.
+// lookScripts are the look script for every number of keys, at index keys−1.
 var lookScripts = func() (all [looksTogether]*wire.Script) {
 	for i := range all {
 		all[i] = wire.NewScript(i+1, lookSource)
@@ -30,17 +30,22 @@ var lookScripts = func() (all [looksTogether]*wire.Script) {
 	return all
 }()
 
-// looksTogether is how many keys a script looks at. What surrounds a script costs both sides more than a look, and many in
-// one keep the server's other clients waiting. A look at a value that still stands costs the server 1 to 2 µs, by how much of
-// the key and the script its processor still has at hand, and any other twice that: so four scripts of sixty-four in a
-// message take a quarter to half a millisecond, four times a second, which is what one SCAN or CLIENT LIST of a larger
-// server takes. Where keys live on several nodes, or rights are by key, it is a script each.
+// looksTogether is how many keys one script looks at. Each script has a fixed
+// cost for client and server that exceeds that of one look, but a script with
+// many looks keeps the server's other clients waiting. A look at an unchanged
+// value costs the server 1 to 2 µs, depending on its processor's caches, and
+// any other look costs twice that. Four scripts of 64 looks in a message thus
+// take a quarter to half a millisecond, four times a second. One SCAN or CLIENT
+// LIST of a larger server takes as long. If keys live on several nodes, or
+// rights depend on the key, each script looks at one key.
 const looksTogether = 64
 
-// connectionName is what the connections of a watch are called, in servers that have names.
+// connectionName is the name of a watch's connections, on servers that support
+// names.
 const connectionName = "getsetlock-audit"
 
-// watcher owns the connections and goroutines of one watch. Sources send events; one goroutine folds them.
+// watcher owns the connections and goroutines of one watch. Its sources send
+// events; one goroutine folds them.
 type watcher struct {
 	cfg    Config
 	pool   *redis.Pool
@@ -53,22 +58,22 @@ type watcher struct {
 
 	mu     sync.Mutex
 	synced bool
-	server time.Time     // server's clock …
-	at     time.Duration // … at this elapsed time
-	anchor struct {      // the same at the first reading, or the first since a step
+	server time.Time     // the last reading of the server's clock,
+	at     time.Duration // received at this elapsed time
+	anchor struct {      // the first reading since the start or since the last step
 		server         time.Time
 		sent, received time.Duration
 	}
 	cost  Cost
 	fresh []string      // keys that MONITOR found
-	news  chan struct{} // holds a token when the poller should not sleep on
+	news  chan struct{} // holds an element when the poller should wake up
 
-	looking chan struct{} // holds a token when a look has been sent since it was taken
+	looking chan struct{} // holds an element when a look was sent since the last receive
 
-	lookTime  time.Duration // server's clock over looks of one message
+	lookTime  time.Duration // total time that the server took for lookCount looks, by its own clock
 	lookCount int64
 
-	rooms chan []offset.Observed // events that were taken: room for others
+	rooms chan []offset.Observed // emptied lists of events, for reuse
 }
 
 func newWatcher(pool *redis.Pool, cfg Config) (*watcher, error) {
@@ -86,8 +91,9 @@ func elapsedOf(c lock.Clock) func() time.Duration {
 	return func() time.Duration { return c.Now().Sub(time.Unix(0, 0)) }
 }
 
-// setup names the connection and asks the server not to count our looks as uses of a key. Both are
-// politeness: a server that knows neither is watched all the same.
+// setup names the connection and asks the server not to count looks as uses of
+// a key. Both are courtesies: a server that supports neither is watched all the
+// same.
 func setup(c redis.Conn) error {
 	for _, command := range [][]any{{"SETNAME", connectionName}, {"NO-TOUCH", "ON"}} {
 		if _, err := c.Do("CLIENT", command...); err != nil && c.Err() != nil {
@@ -97,15 +103,15 @@ func setup(c redis.Conn) error {
 	return nil
 }
 
-// send hands events over. Whoever folds them reads until every source has ended.
+// send passes events to the fold, which reads until every source has ended.
 func (w *watcher) send(os ...offset.Observed) {
 	if len(os) > 0 {
 		w.events <- os
 	}
 }
 
-// room is an empty list for n events. A message of looks fills 60 kB: made anew each time, it is most of what a quiet
-// watch leaves to the collector.
+// room returns an empty list for n events. The events of one message of looks
+// fill 60 kB; without reuse they would be most of the garbage of a quiet watch.
 func (w *watcher) room(n int) []offset.Observed {
 	select {
 	case os := <-w.rooms:
@@ -115,7 +121,7 @@ func (w *watcher) room(n int) []offset.Observed {
 	}
 }
 
-// emptied gives a list that was sent back, when its events are copied.
+// emptied takes back a list whose events were copied, for reuse by room.
 func (w *watcher) emptied(os []offset.Observed) {
 	if cap(os) < looksTogether {
 		return
@@ -127,7 +133,7 @@ func (w *watcher) emptied(os []offset.Observed) {
 	}
 }
 
-// rest waits for d, or says false where the watch ends first.
+// rest waits for d. It returns false if ctx ends first.
 func (w *watcher) rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -137,12 +143,15 @@ func (w *watcher) rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// tolerated is how far a server's clock and ours may disagree in a span before it counts as a step: more
-// than any clock is slewed for long, and enough for a reading that came late.
+// tolerated returns how far the server's clock and elapsed time may disagree
+// over a span before it counts as a step. That is more than a clock is ever
+// slewed for long, and leaves room for a reading that arrives late.
 func tolerated(span time.Duration) time.Duration { return 20*time.Millisecond + span/1000 }
 
-// heard compares the server's clock with elapsed time since the anchor: server was read by it between
-// sent and received. Small disagreements add up that way until they count. It returns the step, 0 for none.
+// heard takes a reading of the server's clock, made between sent and received.
+// It compares the reading with the elapsed time since the anchor, so that small
+// disagreements add up until they count. It returns the size of the step, 0 for
+// none.
 func (w *watcher) heard(server time.Time, sent, received time.Duration) (step time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +173,8 @@ func (w *watcher) heard(server time.Time, sent, received time.Duration) (step ti
 	return step.Truncate(time.Microsecond)
 }
 
-// serverNow is the server's clock now, as far as the last reading of it tells; zero before the first.
+// serverNow returns the present time of the server's clock, extrapolated from
+// its last reading; zero before the first reading.
 func (w *watcher) serverNow() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +184,7 @@ func (w *watcher) serverNow() time.Time {
 	return w.server.Add(w.elapsed() - w.at).Truncate(time.Microsecond)
 }
 
-// refused says why a source can't be used, with what to do.
+// refused returns why a source cannot be used and what to do.
 func refused(err error, command, instead string) string {
 	what := fmt.Sprintf("%s: %v", command, err)
 	switch {
@@ -189,10 +199,10 @@ func refused(err error, command, instead string) string {
 	return what + "; " + instead
 }
 
-// gone sends that a source will not be used.
+// gone sends an event: the source will not be used.
 func (w *watcher) gone(s census.Source, why string) { w.say(s, reading.Missing, why) }
 
-// note sends what has to be known of a source that works in part.
+// note sends an event: the source works only in part.
 func (w *watcher) note(s census.Source, what string) { w.say(s, reading.Noted, what) }
 
 func (w *watcher) say(s census.Source, reason census.HoleReason, what string) {
@@ -203,7 +213,7 @@ func (w *watcher) say(s census.Source, reason census.HoleReason, what string) {
 	w.send(reading.GapOf(s, at, 0, reason, what))
 }
 
-// offer sends an event that may be left out where nobody has time for it.
+// offer sends an event, or drops it if the channel is full.
 func (w *watcher) offer(o offset.Observed) {
 	select {
 	case w.events <- []offset.Observed{o}:
@@ -219,7 +229,7 @@ func (w *watcher) takeFresh() []string {
 	return out
 }
 
-// found is called by the filter for each key of a lock.
+// found is called by the filter for each new key of a lock.
 func (w *watcher) found(key string) {
 	w.mu.Lock()
 	if len(w.fresh) < w.cfg.MaxKeys {
@@ -229,7 +239,7 @@ func (w *watcher) found(key string) {
 	w.rouse()
 }
 
-// rouse ends the poller's rest.
+// rouse wakes the poller.
 func (w *watcher) rouse() { signal(w.news) }
 
 func signal(c chan<- struct{}) {
@@ -246,8 +256,9 @@ func (w *watcher) spent(looks, scans int64) {
 	w.cost.Scans += scans
 }
 
-// took notes how long the server was busy with looks that it executed one right after another. What
-// other clients had executed in between counts too, so the sum is never too small.
+// took adds the time that the server spent on looks which it executed in a row.
+// The time of other clients' commands in between is included, so the sum is
+// never too small.
 func (w *watcher) took(span time.Duration, looks int) {
 	if span < 0 {
 		return
@@ -258,7 +269,7 @@ func (w *watcher) took(span time.Duration, looks int) {
 	w.lookCount += int64(looks)
 }
 
-// spentSoFar is the cost up to now, of a watch that began at begun.
+// spentSoFar returns the cost until now of a watch that began at begun.
 func (w *watcher) spentSoFar(begun time.Duration) Cost {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -271,7 +282,7 @@ func (w *watcher) spentSoFar(begun time.Duration) Cost {
 	return c
 }
 
-// timeOf reads a reply of TIME.
+// timeOf decodes a reply of TIME.
 func timeOf(reply any, err error) (time.Time, error) {
 	sec, usec, err := wire.Clock(reply, err)
 	if err != nil {

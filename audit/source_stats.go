@@ -14,14 +14,14 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// The pace of the small sources.
+// The pace of the cheap sources.
 const (
 	statsEvery   = time.Second
 	clientsEvery = 5 * time.Second
 )
 
-// small asks for what costs little: how often SETNX and GETSET were called, and whose connections
-// there are.
+// small asks the cheap questions: how often SETNX and GETSET were called, and
+// which connections exist.
 func (w *watcher) small(ctx context.Context) {
 	stats, clients := !w.cfg.NoStats, !w.cfg.NoClients
 	last := lastStats{elapsed: w.elapsed()}
@@ -41,8 +41,9 @@ func (w *watcher) small(ctx context.Context) {
 	}
 }
 
-// restSmall waits for statsEvery, and then a little for a look to travel with: to be woken for itself costs a message more
-// than all that is in it.
+// restSmall waits for statsEvery, and then until a look is sent or a little
+// longer. Travelling with a look is cheaper: a message of its own costs more
+// than its content.
 func (w *watcher) restSmall(ctx context.Context) bool {
 	begun := w.elapsed()
 	over := w.cfg.Clock.After(statsEvery + pollSlow)
@@ -60,18 +61,18 @@ func (w *watcher) restSmall(ctx context.Context) bool {
 	}
 }
 
-// lastStats is the reading before: what was called between two that are far apart, or that two servers
-// answered, may be in neither.
+// lastStats is the previous reading. Calls between two readings that are far
+// apart, or that came from two servers, may be in neither.
 type lastStats struct {
 	at      time.Time
 	elapsed time.Duration
-	server  string // its run_id
-	named   string // the run_id that was sent last
+	server  string // the server's run_id
+	named   string // the run_id that was last sent as an event
 }
 
-// hole is what the new reading says was not seen since the last, if anything. A
-// replica counts nothing of what its master does, so no source proves anything
-// while one answers.
+// hole stores the new reading and returns the holes since the previous one. A
+// replica does not count the commands that its primary receives, so no source
+// proves anything while a replica answers.
 func (l *lastStats) hole(at time.Time, elapsed time.Duration, server, role string) []offset.Observed {
 	was := *l
 	l.at, l.elapsed, l.server = at, elapsed, server
@@ -86,24 +87,25 @@ func (l *lastStats) hole(at time.Time, elapsed time.Duration, server, role strin
 		if was.at.IsZero() {
 			was.at = at.Add(-statsEvery)
 		}
-		return of(was.at, "the server is a "+role+"; old clients write to its master, so watch that one")
+		return of(was.at, "the server is a "+role+"; old clients write to its primary: watch the primary")
 	case was.at.IsZero():
 	case server != was.server:
-		return of(was.at, "another server answers, or it was started anew")
+		return of(was.at, "another server answers, or the server was restarted")
 	case elapsed-was.elapsed > mostAbsent+statsEvery:
 		return []offset.Observed{reading.GapOf(census.SourceStats, was.at, at.Sub(was.at), census.HoleAbsent, "no reading for "+(elapsed-was.elapsed).Round(time.Millisecond).String())}
 	}
 	return nil
 }
 
-// stats sends what the server counted, and says false where it will never tell.
+// stats sends the server's counts. It returns false if the server will never
+// report them.
 func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats"), wire.Cmd("INFO", "server"), wire.Cmd("INFO", "replication")})
 	at, err := timeOf(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && err == nil {
 		if wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2) {
-			w.gone(census.SourceStats, refused(err2, "INFO", "failed attempts are seen only by MONITOR; give the user +info"))
+			w.gone(census.SourceStats, refused(err2, "INFO", "only MONITOR shows failed attempts; give the user +info"))
 			return false
 		}
 	}
@@ -111,7 +113,7 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 		return true
 	}
 	if !strings.Contains(text, "cmdstat_") {
-		w.gone(census.SourceStats, "INFO commandstats is empty on this server; failed attempts are seen only by MONITOR")
+		w.gone(census.SourceStats, "INFO commandstats is empty on this server; only MONITOR shows failed attempts")
 		return false
 	}
 	about, err := redis.String(replies[2].Value, replies[2].Err)
@@ -136,15 +138,15 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	return true
 }
 
-// wordIn reads "NAME:WORD" out of INFO; empty where there is none.
+// wordIn finds "NAME:WORD" in a reply of INFO; empty if there is none.
 func wordIn(text, name string) string {
 	_, word, _ := strings.Cut("\n"+text, "\n"+name+":")
 	word, _, _ = strings.Cut(word, "\n")
 	return strings.TrimSpace(word)
 }
 
-// callsIn reads "cmdstat_NAME:calls=N,usec=M,…"; a command that was never called is not listed. Refused
-// calls count as calls: they were attempts.
+// callsIn finds "cmdstat_NAME:calls=N,usec=M,…"; INFO does not list a command
+// that was never called. Rejected calls count too: they were attempts.
 func callsIn(text, name string) (calls int64, used time.Duration) {
 	_, line, ok := strings.Cut(text, "cmdstat_"+name+":")
 	if !ok {
@@ -167,14 +169,14 @@ func callsIn(text, name string) (calls int64, used time.Duration) {
 	return calls, used
 }
 
-// clients sends the names of connections that are new or have changed, and says false where the server
-// will never tell.
+// clients sends the connections that are new or have changed. It returns false
+// if the server will never list them.
 func (w *watcher) clients(ctx context.Context, known map[string]offset.Observed) bool {
 	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("CLIENT", "LIST")})
 	at, err := timeOf(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && (wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2)) {
-		w.gone(census.SourceClients, refused(err2, "CLIENT LIST", "writers are told by their addresses alone; give the user +client|list"))
+		w.gone(census.SourceClients, refused(err2, "CLIENT LIST", "writers are known by their addresses only; give the user +client|list"))
 		return false
 	}
 	if err != nil || err2 != nil {
@@ -204,7 +206,8 @@ func same(a, b offset.Observed) bool {
 	return a.Addr == b.Addr && a.Name == b.Name && a.Library == b.Library && a.User == b.User
 }
 
-// clientIn reads one row of CLIENT LIST. Fields are told by their names; servers differ in which they have.
+// clientIn parses one row of CLIENT LIST. Fields are found by name, since
+// servers differ in which they list.
 func clientIn(row string) (offset.Observed, bool) {
 	o := offset.Observed{Kind: offset.ObservedClient}
 	version := ""

@@ -7,7 +7,7 @@ import (
 	"github.com/getsetlock/getsetlock/audit/census"
 )
 
-func TestStatisticsOfAnotherServerOrTooLateAreAHole(t *testing.T) {
+func TestLateOrForeignStatsAreAHole(t *testing.T) {
 	last := lastStats{}
 	for i, c := range []struct {
 		ms           int
@@ -29,7 +29,7 @@ func TestStatisticsOfAnotherServerOrTooLateAreAHole(t *testing.T) {
 	}
 }
 
-func TestCallsAndClientsAreReadAsServersWriteThem(t *testing.T) {
+func TestStatsAndClientListAreParsed(t *testing.T) {
 	text := "# Commandstats\r\ncmdstat_setnx:calls=12,usec=30,usec_per_call=2.50,rejected_calls=1,failed_calls=0\r\ncmdstat_get:calls=5,usec=1,usec_per_call=0.2\r\n"
 	if n, used := callsIn(text, "setnx"); n != 13 || used != 30*time.Microsecond {
 		t.Errorf("%d calls, %v", n, used)

@@ -25,7 +25,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// shared is a proxy that lets all its clients talk over one connection to the server, a command at a time.
+// shared is a proxy that sends the commands of all its clients over one server
+// connection, one at a time.
 type shared struct {
 	listener net.Listener
 	server   net.Conn
@@ -103,7 +104,7 @@ func (s *shared) serve(c net.Conn) {
 	}
 }
 
-// message reads one message of the Redis protocol as it is.
+// message reads one message of the Redis protocol unchanged.
 func message(from *bufio.Reader) ([]byte, error) {
 	head, err := from.ReadBytes('\n')
 	if err != nil || len(head) < 3 {
@@ -130,7 +131,7 @@ func message(from *bufio.Reader) ([]byte, error) {
 	return head, nil
 }
 
-// team is a JVM with a wall clock of its own.
+// team is a JVM with its own wall clock.
 type team struct {
 	jvm   *interop.JVM
 	clock *wallshift.Clock
@@ -147,7 +148,7 @@ func newTeam(t *testing.T) team {
 	return team{j, clock}
 }
 
-// waiter is the original jar before a key that it will wait for.
+// waiter returns a client of the original jar, ready to wait for the key.
 func (m team) waiter(t *testing.T, addr, key string) *interop.Client {
 	t.Helper()
 	c := interop.NewClient(t, m.jvm, addr)
@@ -157,15 +158,16 @@ func (m team) waiter(t *testing.T, addr, key string) *interop.Client {
 	return c
 }
 
-// Of each kind a hundred: rounds of ten at once, each client a survey of its own, by a clock of its own.
+// A hundred samples of each kind: ten rounds of ten at once. Each client has
+// its own clock and yields one interval.
 const (
 	surveyRounds = 10
 	surveyWidth  = 10
 )
 
-// What was seen holds whatever clocks do, so it holds before a step and after it,
-// and for both clocks behind one address.
-func TestEveryTrueOffsetLiesInItsIntervalInEveryOfAHundredRuns(t *testing.T) {
+// The observed interval holds whatever clocks do: before a step and after it,
+// and for both clocks that share one address.
+func TestRealOffsetsLieInTheirIntervals(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	var pairs [surveyWidth]surveyPair
 	for i := range pairs {
@@ -185,17 +187,17 @@ func TestEveryTrueOffsetLiesInItsIntervalInEveryOfAHundredRuns(t *testing.T) {
 // surveyPair is two JVMs, and what their clocks do in a round.
 type surveyPair struct {
 	steady, stepping    team
-	offset, other, step time.Duration // of the stepping one, of the steady one, and the step
+	offset, other, step time.Duration // offset of the stepping clock, of the steady clock, and the step
 }
 
-// longestAttempt is more than an attempt takes on a machine that is busy with other
-// work. What a clock's step is called depends on it: one that is more than twice
-// as long cannot be taken for late writes.
+// longestAttempt is longer than an attempt takes on a busy machine. A step more
+// than twice as long cannot be taken for late writes.
 const longestAttempt = 5 * time.Second
 
 func (p *surveyPair) draw(random *rand.Rand) {
 	p.offset = between(random, -5*time.Second, 5*time.Second)
-	// Whole seconds apart they would read as two leases, which is the other name for it.
+	// If their clocks were whole seconds apart, the two would read as clients
+	// with two leases.
 	p.other = p.offset + notWhole(random, 3*time.Second)
 	p.step = notWhole(random, 9*time.Second)
 	p.step += time.Duration(cmp.Compare(p.step, 0)) * (2*longestAttempt + time.Second)
@@ -205,7 +207,8 @@ func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return (low + time.Duration(r.Int64N(int64(high-low)))).Truncate(time.Millisecond)
 }
 
-// notWhole is from half a second to most, on either side, and a quarter of a second from any whole one.
+// notWhole draws a duration of either sign, from half a second to most, at
+// least a quarter of a second from any whole one.
 func notWhole(r *rand.Rand, most time.Duration) time.Duration {
 	for {
 		d := between(r, -most, most)
@@ -236,7 +239,8 @@ func (r surveyRound) run(t *testing.T) {
 	r.check(t, r.watch(t, clients))
 }
 
-// watch looks while the clients wait, and lets the clock of one of each pair step in between.
+// watch watches while the clients wait, and lets one clock of each pair step in
+// between.
 func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	ctx, stop := context.WithCancel(t.Context())
 	seen := make(chan *Result, 1)
@@ -276,7 +280,7 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 			for _, w := range r.Evidence.Writers {
 				each := n
 				if len(w.Keys) > 0 && strings.HasPrefix(w.Keys[0], "shared") {
-					each = 2 * n // of two together
+					each = 2 * n // two clients share the address
 				}
 				if w.Addr != "" && w.Counts.Failed >= each {
 					busy++
@@ -288,8 +292,8 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 		}
 		t.Fatal("the watch ended before all clients had polled")
 	}
-	// Two polls of each before the step, two of each after it, and some more, since two that share an address
-	// need not poll by turns.
+	// Two polls of each client are needed before and after the step, and more if
+	// two clients share an address, since they need not alternate.
 	atLeast(5)
 	for _, p := range r.pairs {
 		p.stepping.clock.Set(p.offset + p.step)
@@ -308,7 +312,8 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	return result
 }
 
-// apart is the greatest clock less the smallest, before the steps or after them.
+// apart returns the difference between the greatest and the smallest offset,
+// before the steps or after them.
 func (r surveyRound) apart() time.Duration {
 	var all []time.Duration
 	for _, p := range r.pairs {

@@ -15,7 +15,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// person is an old client in a simulated fleet: a clock, a dialect, a connection.
+// person is an old client in a simulated fleet: a clock, a dialect and a
+// connection.
 type person struct {
 	addr    string
 	dialect dialect.Dialect
@@ -24,7 +25,8 @@ type person struct {
 	id      string
 }
 
-// stage plays commands of persons in a random order of true time; the server's clock is the true one.
+// stage plays the commands of persons in random order over true time. The
+// server's clock shows true time.
 type stage struct {
 	t      *testing.T
 	random *rand.Rand
@@ -32,7 +34,7 @@ type stage struct {
 	lines  []string
 }
 
-// longestStand is more than a client stands still in one attempt.
+// longestStand is longer than a client is stopped within one attempt.
 const longestStand = 2500 * time.Millisecond
 
 func (s *stage) delay() {
@@ -47,7 +49,7 @@ func (s *stage) line(p *person, words ...string) {
 	s.lines = append(s.lines, asServer(s.now.UnixMicro(), 0, p.addr, words...))
 }
 
-// poll is one attempt in vain of each, in turn.
+// poll makes one failed attempt of each person, in turn.
 func (s *stage) poll(all ...*person) {
 	s.now = s.now.Add(100 * time.Millisecond)
 	for _, p := range all {
@@ -61,8 +63,8 @@ func (s *stage) poll(all ...*person) {
 	}
 }
 
-// census runs the lines through all that a watch runs them through, and the record, in both of which
-// the result has to be the same.
+// census feeds the lines through everything that a watch feeds them through,
+// then replays the record. Both results must be the same.
 func (s *stage) census(cfg Config) *Result {
 	s.t.Helper()
 	c, err := census.New(cfg.Config)
@@ -108,8 +110,9 @@ func writerAt(t *testing.T, r *Result, addr string) census.Writer {
 	return writerOf(t, r.Evidence, addr)
 }
 
-// With the lease given, whatever the dialect, and whether it was given or found out.
-func TestEveryOffsetOfASimulatedFleetLiesInItsIntervalAHundredTimes(t *testing.T) {
+// The lease is given. The dialects vary, and are named or left to be
+// recognized.
+func TestSimulatedOffsetsLieInTheirIntervals(t *testing.T) {
 	dialects := []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.Page(), dialect.Errorception(), dialect.RedisObjects(), dialect.Template()}
 	for seed := range uint64(100) {
 		s := newStage(t, seed)
@@ -141,15 +144,16 @@ func TestEveryOffsetOfASimulatedFleetLiesInItsIntervalAHundredTimes(t *testing.T
 	}
 }
 
-func TestStepsAndTwoProcessesOfASimulatedFleetAreNamedAHundredTimes(t *testing.T) {
+func TestCensusNamesStepsAndSharedAddresses(t *testing.T) {
 	for seed := range uint64(100) {
 		s := newStage(t, seed)
 		d := dialect.Jedis()
 		steady, stepping := s.person(1, d, time.Minute), s.person(2, d, time.Minute)
 		one, other := s.person(3, d, time.Minute), s.person(3, d, time.Minute)
-		// Whole seconds apart they would read as two leases.
+		// If their clocks were whole seconds apart, the two would read as
+		// clients with two leases.
 		other.offset = one.offset + time.Duration(seed%7+1)*time.Second - 430*time.Millisecond
-		// A smaller step may be one late write's.
+		// A smaller step could be one late write.
 		by := time.Duration(s.random.Int64N(int64(9*time.Second))) + 2*longestStand
 		if seed%2 == 0 {
 			by = -by
@@ -187,7 +191,7 @@ func TestStepsAndTwoProcessesOfASimulatedFleetAreNamedAHundredTimes(t *testing.T
 	}
 }
 
-func TestLeasesAreGuessedAndSaidToBe(t *testing.T) {
+func TestGuessedLeasesAreMarkedAsGuessed(t *testing.T) {
 	s := newStage(t, 1)
 	short, long := s.person(1, dialect.Jedis(), 10*time.Second), s.person(2, dialect.Jedis(), 2*time.Minute)
 	far := s.person(3, dialect.Jedis(), 10*time.Second)
@@ -213,8 +217,9 @@ func TestLeasesAreGuessedAndSaidToBe(t *testing.T) {
 	}
 }
 
-// Polls between bursts see the same clients' stamps, without their names. They count
-// as anybody's; only where no named client can have written one is that said.
+// Polls between bursts see stamps of the same clients without their names, so
+// the stamps count as a nameless writer's. A finding about that writer appears
+// only if no named client can have written the stamp.
 func TestWriterSeenByPollsCountsInTheSpread(t *testing.T) {
 	for _, c := range []struct{ ahead, apart time.Duration }{{0, 3 * time.Second}, {50 * time.Second, 50 * time.Second}} {
 		s := newStage(t, 9)
@@ -253,7 +258,8 @@ func TestWriterSeenByPollsCountsInTheSpread(t *testing.T) {
 	}
 }
 
-// The claim that nobody shares a connection makes the client's sleep count.
+// The claim that no two clients share a connection makes the client's sleep
+// count.
 func TestOwnConnectionsNarrowOffsetsToARoundTrip(t *testing.T) {
 	s := newStage(t, 3)
 	p := s.person(1, dialect.Jedis(), time.Minute)
@@ -272,7 +278,7 @@ func TestOwnConnectionsNarrowOffsetsToARoundTrip(t *testing.T) {
 	}
 }
 
-func TestDriftIsTold(t *testing.T) {
+func TestCensusMeasuresDrift(t *testing.T) {
 	s := newStage(t, 5)
 	p := s.person(1, dialect.Jedis(), time.Minute)
 	base := p.offset
@@ -281,13 +287,14 @@ func TestDriftIsTold(t *testing.T) {
 		s.poll(p)
 	}
 	w := writerAt(t, s.census(Config{Config: census.Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}, OwnConnections: true, Gap: longestStand}}), p.addr).Offset.Steady
-	// The stamps are a tenth of a second behind the clock at times, which is a millionth of the window.
+	// A stamp can be up to a tenth of a second older than the command, which is
+	// a millionth of the window.
 	if !w.HasRate || w.LowPPM > 102 || w.HighPPM < 98 {
-		t.Errorf("100 ppm, told %v … %v", w.LowPPM, w.HighPPM)
+		t.Errorf("100 ppm, measured %v … %v", w.LowPPM, w.HighPPM)
 	}
 }
 
-// A live view asks every second.
+// A live view asks for a result every second.
 func BenchmarkResultOfAThousandWriters(b *testing.B) {
 	c, err := census.New(census.Config{})
 	if err != nil {

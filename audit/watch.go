@@ -16,12 +16,13 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// Watch looks at the server until cfg.For has passed or ctx ends, and returns
-// what it saw; the end of ctx is no error. Sources that the server refuses are
-// named in the result's Coverage and the others used. It fails where the server
-// can't even be asked for its time, where cfg.DB is not the database that the
-// server says the pool is in, and with the first error of cfg.Record, with what
-// was seen beside it.
+// Watch watches the server until cfg.For has passed or ctx ends, and returns
+// what it saw. The end of ctx is not an error. If the server refuses a source,
+// the result's Coverage says so and Watch uses the others.
+//
+// It returns an error if the server cannot be asked for its time, or if cfg.DB
+// is not the database that the pool's connections use. If writing cfg.Record
+// fails, Watch goes on and returns that error together with the result.
 func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	cfg, err := cfg.filled()
 	if err != nil {
@@ -66,7 +67,8 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	return f.result(), f.recorder.err
 }
 
-// start begins the sources. Each ends with ctx; when all have, the channel of events is closed.
+// start starts the sources. Each ends with ctx; when all have ended, the
+// channel of events is closed.
 func (w *watcher) start(ctx context.Context) {
 	begin := func(run func(context.Context)) {
 		w.wg.Add(1)
@@ -82,28 +84,31 @@ func (w *watcher) start(ctx context.Context) {
 	}
 	go func() {
 		w.wg.Wait()
-		// The tracker's goroutines offer events too, and end with the connection.
+		// The tracker's goroutines offer events too; they end with the connection.
 		_ = w.mux.Close()
 		close(w.events)
 	}()
 }
 
-// fold brings the sources' events into the order of the server's clock, counts and records them.
+// fold puts the sources' events in the order of the server's clock, counts them
+// and records them.
 type fold struct {
 	w        *watcher
 	census   *census.Census
 	recorder *recorder
 	begun    time.Duration
-	waiting  []offset.Observed // those that came since the last flush behind those that were too young for it
+	waiting  []offset.Observed // events that the last flush left as too new, then those that came since
 }
 
 func newFold(w *watcher, folded *census.Census, begun time.Duration) *fold {
 	return &fold{w: w, census: folded, begun: begun, recorder: newRecorder(w.cfg)}
 }
 
-// The pace of folding. Connections are read by goroutines of their own, so events of one moment come at
-// several; what is later than patience is counted out of order, which the census survives. Folding goes on when events
-// come, since the program is awake then anyhow, and after a while without any for the last of them.
+// The pace of folding. Several goroutines read connections, so events of one
+// moment arrive at different times. An event that arrives later than patience
+// is counted out of order, which the census allows for. Folding happens when
+// events arrive, since the program is awake then, and after a silence for the
+// last of them.
 const (
 	patience = 300 * time.Millisecond
 	foldTick = 250 * time.Millisecond
@@ -147,8 +152,8 @@ func (f *fold) run(ctx context.Context, stop func()) {
 	}
 }
 
-// flush counts what is not younger than until; all of it where that is zero. Of one instant, what came first goes
-// first.
+// flush counts the events that are not newer than until, or all if until is
+// zero. Events of one instant keep the order in which they arrived.
 func (f *fold) flush(until time.Time) {
 	byTime := func(a, b offset.Observed) int { return a.At.Compare(b.At) }
 	if !slices.IsSortedFunc(f.waiting, byTime) {
@@ -174,11 +179,13 @@ func (f *fold) result() *Result {
 	return &Result{Evidence: e, Findings: findings, Cost: f.w.spentSoFar(f.begun)}
 }
 
-// Replay reads a record of a watch and comes to the same result as the watch did, with the same
-// Dialects, Lease and claims; Cost is zero. A record of hashed keys is read with Match left at its
-// default. What a probe had found before is judged anew by cfg, and its counts of stamps that were past or far ahead are
-// those of the probe. It fails with a *offset.ObservedError for a broken line, and returns what stood before it
-// beside the error.
+// Replay reads the record of a watch. With the same Dialects, Lease and claims
+// it comes to the same result as the watch; Cost is zero. For a record of
+// hashed keys, leave Match at its default. A recorded probe is judged anew by
+// cfg, except that its counts of past and far stamps stay those of the probe.
+//
+// If a line is broken, Replay returns an *offset.ObservedError together with
+// the result of the lines before it.
 func Replay(from io.Reader, cfg Config) (*Result, error) {
 	cfg, err := cfg.filled()
 	if err != nil {
@@ -206,7 +213,7 @@ func Replay(from io.Reader, cfg Config) (*Result, error) {
 			return result(), err
 		case o.Kind == offset.ObservedProbe:
 			if err := probe.take(o, cfg); err != nil {
-				probe.tally = nil // half a sum is none
+				probe.tally = nil // an incomplete probe is not reported
 				return result(), &offset.ObservedError{Line: r.Line(), Reason: err.Error()}
 			}
 		default:

@@ -20,7 +20,7 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// jedisLoop takes and gives back a lock like an old client until ctx ends.
+// jedisLoop takes and releases a lock as an old client does, until ctx ends.
 func jedisLoop(ctx context.Context, t *testing.T, pool *redis.Pool, key, name string, hold time.Duration) {
 	c := pool.Get()
 	defer c.Close()
@@ -37,7 +37,7 @@ func setName(c redis.Conn, name string) error {
 	return err
 }
 
-// jedisLoopOn is jedisLoop on a connection of the caller's.
+// jedisLoopOn is jedisLoop on the caller's connection.
 func jedisLoopOn(ctx context.Context, t *testing.T, c redis.Conn, key string, hold time.Duration) {
 	pause := func(d time.Duration) bool {
 		select {
@@ -70,21 +70,21 @@ func jedisLoopOn(ctx context.Context, t *testing.T, c redis.Conn, key string, ho
 	}
 }
 
-// beside runs two old clients on one key beside a watch.
+// beside runs two old clients on one key during a watch.
 func beside(t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config) (*Result, error) {
 	t.Helper()
 	return besideUntil(t.Context(), t, s, pool, cfg)
 }
 
-// besideUntil is beside that may be ended sooner.
+// besideUntil is beside with a context that can end the watch earlier.
 func besideUntil(ctx context.Context, t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config) (*Result, error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(ctx)
 	work := s.Pool()
 	defer work.Close()
 	ended := make(chan struct{})
-	// Both have their names before the watch begins: the watch asks CLIENT LIST
-	// now and then, and its last answer may come before a name that is set late.
+	// Both clients set their names before the watch begins. The watch asks
+	// CLIENT LIST only now and then, and might miss a name that is set late.
 	for i := range 2 {
 		c := work.Get()
 		if err := setName(c, fmt.Sprint("client-", i)); err != nil {
@@ -156,7 +156,7 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 	}
 }
 
-// Keys of the same name in another database are others'.
+// Keys of the same name in another database belong to other programs.
 func TestWatchAndReplayKeepToTheirDatabase(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := poolAt(t, s.URL()+"/3")
@@ -179,7 +179,8 @@ func TestWatchAndReplayKeepToTheirDatabase(t *testing.T) {
 	}
 }
 
-// sends is what a watch may send: all of it reads, but for what a connection says of itself.
+// sends are the commands that a watch may send: all of them read, or set
+// properties of the connection.
 var sends = []string{"client", "config|get", "eval", "evalsha", "get", "getrange", "hello", "info", "monitor", "ping", "pttl", "scan", "script|load", "select", "subscribe", "time", "command", "object"}
 
 func TestWatchSendsNothingThatChangesTheServer(t *testing.T) {
@@ -212,7 +213,7 @@ func TestWatchSendsNothingThatChangesTheServer(t *testing.T) {
 	}
 }
 
-func TestRightsThatAreMissingAreNamedAndTheNextSourceIsUsed(t *testing.T) {
+func TestWatchNamesMissingRightsAndGoesOn(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	for _, c := range []struct {
 		without []string
@@ -246,7 +247,8 @@ func TestRightsThatAreMissingAreNamedAndTheNextSourceIsUsed(t *testing.T) {
 	t.Run("no scripts", func(t *testing.T) {
 		pool := poolAt(t, s.User("app", "pw", "~*", "&*", "+@all", "-@scripting"))
 		defer pool.Close()
-		// Looks without scripts are few, so an acquisition is awaited and no while.
+		// There are few looks without scripts, so the test awaits an
+		// acquisition instead of a duration.
 		ctx, stop := context.WithTimeout(t.Context(), redistest.Patience)
 		defer stop()
 		r, err := besideUntil(ctx, t, s, pool, Config{
@@ -346,7 +348,7 @@ func TestBurstStopsByItself(t *testing.T) {
 	}
 }
 
-func TestMegabytesAndBinaryValuesAreReadByTheirFirstKilobyte(t *testing.T) {
+func TestWatchReadsOneKilobyteOfLargeValues(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	big := strings.Repeat("\x00\xff\"\\", 2<<20)
 	s.Do("SET", "lock:big", big)
@@ -357,7 +359,7 @@ func TestMegabytesAndBinaryValuesAreReadByTheirFirstKilobyte(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	cfg := Config{Config: census.Config{Keys: []string{"lock:big", "lock:hash"}, Match: "lock:*"}, For: time.Minute, Monitor: short, Record: &record, SeenEvery: 100 * time.Millisecond}
 	cfg.Seen = func(r *Result) {
-		if r.Evidence.Counts.Acquisitions > 0 { // a burst of such lines may take long
+		if r.Evidence.Counts.Acquisitions > 0 { // a burst of lines this long may take a while
 			stop()
 		}
 	}
@@ -371,7 +373,7 @@ func TestMegabytesAndBinaryValuesAreReadByTheirFirstKilobyte(t *testing.T) {
 		for ctx.Err() == nil {
 			_, _ = c.Do("SETNX", "lock:stock", big)
 			_, _ = c.Do("SET", "lock:big", big)
-			_, _ = c.Do("DEL", "lock:stock") // or only a burst that begins before the first round sees one won
+			_, _ = c.Do("DEL", "lock:stock") // without this DEL, only the first round would win
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -391,7 +393,7 @@ func TestMegabytesAndBinaryValuesAreReadByTheirFirstKilobyte(t *testing.T) {
 	}
 }
 
-func TestServerThatGoesAwayLeavesAHoleAndNoError(t *testing.T) {
+func TestServerThatGoesAwayLeavesAHole(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := s.Pool()
 	defer pool.Close()
@@ -427,8 +429,9 @@ func TestServerThatGoesAwayLeavesAHoleAndNoError(t *testing.T) {
 	}
 }
 
-// Each change is told of, although the server is asked to tell only when it was not asked since the last.
-func TestEveryChangeIsToldAndAskedForOnce(t *testing.T) {
+// The server reports each change, although the watch asks it only once per
+// change.
+func TestWatchAsksForEachChangeOnce(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := s.Pool()
 	defer pool.Close()
@@ -451,7 +454,7 @@ func TestEveryChangeIsToldAndAskedForOnce(t *testing.T) {
 		Seen: func(r *Result) {
 			told := r.Evidence.Covered(census.SourceTracking).Events
 			switch {
-			case told < made || looks(r) < before+3: // and looked at anew, several times
+			case told < made || looks(r) < before+3: // wait until the key was looked at several times
 			case made == changes:
 				stop()
 			default:
@@ -465,18 +468,20 @@ func TestEveryChangeIsToldAndAskedForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if told := r.Evidence.Covered(census.SourceTracking).Events; told != changes || made != changes {
-		t.Errorf("%d changes of %d were told of", told, made)
+		t.Errorf("%d of %d changes were reported", told, made)
 	}
 	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
 	asked, _ := callsIn(text, "client|caching")
-	// Of the key at first, after each change, and now and then.
+	// The watch asks about the key at first, after each change, and now and
+	// then.
 	if most := changes + 2 + int64(r.Cost.Elapsed/trackAgain); asked == 0 || asked > most {
-		t.Errorf("asked %d times to be told, more than %d", asked, most)
+		t.Errorf("asked %d times for reports of changes, more than %d", asked, most)
 	}
 }
 
-// A value that stands is expected to, and is not read again where the server tells of changes. A TTL is one.
-func TestATTLThatIsSetLaterIsSeenOnServersOfAllAges(t *testing.T) {
+// The watch does not read an unchanged value again if the server reports
+// changes. Setting a TTL is a change.
+func TestWatchSeesATTLSetLaterOnEveryServer(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			s := b.Start(t, redistest.Options{})
@@ -508,7 +513,7 @@ func TestATTLThatIsSetLaterIsSeenOnServersOfAllAges(t *testing.T) {
 	}
 }
 
-func TestAValueThatStandsIsAskedForItsTTLNowAndThen(t *testing.T) {
+func TestUnchangedValueIsRarelyAskedForItsTTL(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := s.Pool()
 	defer pool.Close()

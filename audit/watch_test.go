@@ -15,7 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// watched runs a watch of three seconds in a bubble, beside work.
+// watched runs a watch of three seconds in a synctest bubble, during work.
 func watched(t *testing.T, cfg Config, work func(w *redistest.World)) (result *Result, record string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func jedisStamp(now time.Time) string {
 	return text
 }
 
-func TestPollsFindHoldsWithoutAnySourceElse(t *testing.T) {
+func TestPollsAloneFindHolds(t *testing.T) {
 	r, _ := watched(t, Config{}, func(w *redistest.World) {
 		w.Mini.Set("stock", jedisStamp(w.Now()))
 		w.Mini.Set("other", "no stamp")
@@ -115,7 +115,7 @@ func TestHashedRecordCountsTheSameAndNamesNothing(t *testing.T) {
 	}
 }
 
-func TestServersStepIsAHoleInEveryWindow(t *testing.T) {
+func TestServerStepIsAHoleInEveryWindow(t *testing.T) {
 	r, _ := watched(t, Config{}, func(w *redistest.World) {
 		w.Pass(1200 * time.Millisecond)
 		w.StepServer(700 * time.Millisecond)
@@ -129,7 +129,7 @@ func TestServersStepIsAHoleInEveryWindow(t *testing.T) {
 	}
 }
 
-// fullDisk takes so many bytes.
+// fullDisk accepts left more bytes and then fails.
 type fullDisk struct{ left int }
 
 var errFull = errors.New("no space left")

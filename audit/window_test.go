@@ -15,9 +15,10 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// quietBeside is the window that MONITOR and the server's counters prove after
-// two minutes. An old client of d tries 20 times a second in a database, for a
-// lock that another holds; database -1 is none, and nobody tries.
+// quietBeside returns the windows that MONITOR and the server's counters prove
+// after two minutes. In the given database, an old client of d tries 20 times a
+// second to take a lock that another client holds. With database -1 no client
+// tries.
 func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (monitor, stats time.Duration, e census.Evidence) {
 	t.Helper()
 	folded, err := census.New(cfg.Config)
@@ -59,8 +60,8 @@ func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (mon
 	return monitor, stats, e
 }
 
-// TestWindowStaysShutWhileAnOldClientTries plays each spelling in each of two
-// databases, with the dialect said and left to be found out.
+// Each encoding is played in each of two databases, with the dialect named and
+// left to be recognized.
 func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 	const whole = 2 * time.Minute
 	for _, e := range spellings {
@@ -77,8 +78,7 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 						if monitor != want {
 							t.Errorf("MONITOR proves %v", monitor)
 						}
-						// The server counts calls in all databases
-						// together.
+						// INFO counts the calls in all databases together.
 						if nobody := tries < 0; stats != 0 != nobody {
 							t.Errorf("the counters prove %v", stats)
 						}
@@ -92,9 +92,8 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 	}
 }
 
-// TestFilterLeavesOutWhatIsNotAskedAbout sends names that only look like the
-// pattern, and one in full length.
-func TestFilterLeavesOutWhatIsNotAskedAbout(t *testing.T) {
+// The names only look like the pattern, and one is as long as possible.
+func TestFilterDropsKeysOutsideTheScope(t *testing.T) {
 	cfg := census.Config{Match: "lock*", DB: 3, Keys: []string{"given"}}
 	filter := newFilter(filled(t, Config{Config: cfg}), func(string) {})
 	for _, c := range []struct {
@@ -105,7 +104,7 @@ func TestFilterLeavesOutWhatIsNotAskedAbout(t *testing.T) {
 		{3, "lock", true}, {0, "lock", false}, {3, "given", true}, {0, "given", false}, {3, "other", false},
 		{3, "\xac\xed\x00\x05t\x00\x04lock", true}, {3, "\xac\xed\x00\x05t\x00\x05lock", false}, {3, "\xac\xed\x00\x05t\x00\x05flock", false},
 		{3, `"lock:x"`, true}, {3, `"flock"`, false}, {0, `"lock:x"`, false},
-		{3, "\xac\xed\x00\x05t\x07\xd0lock" + fmt.Sprintf("%01996d", 0), true}, // longer than what is kept of a value
+		{3, "\xac\xed\x00\x05t\x07\xd0lock" + fmt.Sprintf("%01996d", 0), true}, // longer than what the filter keeps of a value
 	} {
 		got := filter.line(asServer(at(0).UnixMicro(), c.db, "a:1", "SETNX", c.key, stamp(0)), nil)
 		if (len(got) > 0) != c.want {
@@ -114,9 +113,8 @@ func TestFilterLeavesOutWhatIsNotAskedAbout(t *testing.T) {
 	}
 }
 
-// TestTokenOnOurMarkIsNoAttempt: a dialect of bare tokens reads any text as one
-// of its own.
-func TestTokenOnOurMarkIsNoAttempt(t *testing.T) {
+// A dialect of bare tokens reads any text as a token.
+func TestGetsetlockTokenOnMIsNoAttempt(t *testing.T) {
 	cfg := census.Config{Match: "lock*", Dialects: []dialect.Dialect{dialect.SetDel()}}
 	folded, err := census.New(cfg)
 	if err != nil {
@@ -134,13 +132,13 @@ func TestTokenOnOurMarkIsNoAttempt(t *testing.T) {
 	}
 }
 
-// TestCommandsAcrossDatabasesAreHandedOn: what changes the key, or may, reaches
-// the census, whatever database it is sent in.
-func TestCommandsAcrossDatabasesAreHandedOn(t *testing.T) {
+// Every command that changes or may change the key reaches the census,
+// whichever database it was sent in.
+func TestFilterPassesOnCommandsOfAllDatabases(t *testing.T) {
 	for _, c := range []struct {
 		db            int
 		words         string
-		unknown, gone bool // what becomes of "lock" in database 3
+		unknown, gone bool // what happens to "lock" in database 3
 	}{
 		{3, "SETNX lock 1", false, false}, {0, "DEL lock", false, false}, {3, "DEL lock", false, true}, {3, "DEL a lock", false, true},
 		{0, "FLUSHDB", false, false}, {3, "FLUSHDB", false, true}, {0, "FLUSHALL", false, true},
@@ -152,12 +150,12 @@ func TestCommandsAcrossDatabasesAreHandedOn(t *testing.T) {
 		filter.line(asServer(at(0).UnixMicro(), 3, "a:1", "SETNX", "lock", stamp(0)), nil)
 		got := filter.line(asServer(at(1).UnixMicro(), c.db, "a:1", strings.Fields(c.words)...), nil)
 		if n := len(got); n == 0 && (c.unknown || c.gone) || n > 0 && strings.Join(got[n-1].Args, " ") != c.words {
-			t.Errorf("database %d, %s: handed on %+v", c.db, c.words, got)
+			t.Errorf("database %d, %s: passed on %+v", c.db, c.words, got)
 		}
 	}
 }
 
-// TestPollsFindKeysInEachSpelling watches a server by SCAN and looks alone.
+// The watch uses only SCAN and looks.
 func TestPollsFindKeysInEachSpelling(t *testing.T) {
 	r, record := watched(t, Config{Config: census.Config{Match: "lock*"}}, func(w *redistest.World) {
 		for _, e := range spellings {
@@ -174,9 +172,8 @@ func TestPollsFindKeysInEachSpelling(t *testing.T) {
 	}
 }
 
-// TestAttemptInAnUnknownFormCutsTheWindow: an old client of another dialect
-// than was said, or another program, calls SETNX on a key that is watched. Many
-// such calls make few events, and the last one counts.
+// An old client of an unnamed dialect, or another program, calls SETNX on a
+// watched key. Many such calls yield few events, and the last call counts.
 func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 	const value = "0f8fad5b-d9cb-469f-a165-70867728950e:1770000060001"
 	for _, c := range []struct {
@@ -215,9 +212,9 @@ func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 	}
 }
 
-// TestOtherProgramsDoNotCutAWindowOfAllKeys: where all keys of a database are
-// watched, most that call SETNX there take no lock of the fleet. A SETNX cuts
-// the window if some dialect reads its value, or if its key carried a lock.
+// If all keys of a database are watched, most programs that call SETNX there
+// take no lock of the fleet. A SETNX ends the window only if some dialect reads
+// its value, or if its key has held a lock.
 func TestOtherProgramsDoNotCutAWindowOfAllKeys(t *testing.T) {
 	for _, c := range []struct {
 		pattern, key, value string
@@ -253,8 +250,7 @@ func TestOtherProgramsDoNotCutAWindowOfAllKeys(t *testing.T) {
 	}
 }
 
-// TestWindowReachesToTheYoungestMarker: a window by MONITOR grows with markers
-// that came back in each spelling, and with nothing else.
+// A window by MONITOR grows only with markers that came back in each encoding.
 func TestWindowReachesToTheYoungestMarker(t *testing.T) {
 	all := Config{Config: census.Config{Match: "lock:*", DB: 3}}
 	said := all
@@ -262,7 +258,7 @@ func TestWindowReachesToTheYoungestMarker(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg      Config
 		database int
-		drop     int // a line of the second round that never comes; -1: all come
+		drop     int // the line of the second round that never comes; -1: all come
 		want     time.Duration
 	}{
 		"all spellings": {all, 3, -1, 4 * time.Second}, "one is missing": {all, 3, 1, 2 * time.Second}, "another database": {all, 0, -1, 2 * time.Second},
@@ -281,7 +277,7 @@ func TestWindowReachesToTheYoungestMarker(t *testing.T) {
 				events = append(events, o)
 			}
 		}
-		// Whatever else is seen later proves nothing.
+		// Later events of other kinds prove nothing.
 		events = append(events, filter.line(asServer(at(9000).UnixMicro(), 3, "a:1", "GET", "lock:gsl-sight:"+strings.Repeat("A", 26)), nil)...)
 		events = append(events, offset.Observed{At: at(9000), Kind: offset.ObservedStep}, offset.Observed{At: at(9000), Kind: offset.ObservedLook, Key: "lock:y"})
 		for _, o := range events {
@@ -297,8 +293,7 @@ func TestWindowReachesToTheYoungestMarker(t *testing.T) {
 	}
 }
 
-// TestMarkersAreReplayedFromAHashedRecord: a record that names no key proves the
-// same window.
+// A record that reveals no key still proves the same window.
 func TestMarkersAreReplayedFromAHashedRecord(t *testing.T) {
 	cfg := filled(t, Config{Config: census.Config{Match: "secret:*"}, Hash: []byte("x")})
 	var out strings.Builder
@@ -317,8 +312,7 @@ func TestMarkersAreReplayedFromAHashedRecord(t *testing.T) {
 	}
 }
 
-// TestProbeAndDoctorLookAtEachSpelling: they look at the keys of the pattern,
-// and at no others, in database 3.
+// Both look at the keys that match the pattern, in database 3 only.
 func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
 	w := redistest.New(t)
 	for _, e := range spellings {
@@ -345,8 +339,7 @@ func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
 	}
 }
 
-// TestHashedRecordKeepsDatabases: a replay has to know where SWAPDB, MOVE and
-// COPY leave a key.
+// A replay must know to which database SWAPDB, MOVE and COPY move a key.
 func TestHashedRecordKeepsDatabases(t *testing.T) {
 	r := newRecorder(Config{Hash: []byte("x")})
 	for words, want := range map[string]string{
@@ -360,7 +353,7 @@ func TestHashedRecordKeepsDatabases(t *testing.T) {
 	}
 }
 
-// filled is cfg as a watch takes it.
+// filled returns cfg with its defaults.
 func filled(t testing.TB, cfg Config) Config {
 	t.Helper()
 	cfg, err := cfg.filled()
@@ -375,7 +368,7 @@ func evidenceOf(c *census.Census) census.Evidence {
 	return e
 }
 
-// What a record says of the server is what the watch knew.
+// A replay of the record comes to the same run id and bounds as the watch.
 func TestRecordCarriesTheRunAndTheBounds(t *testing.T) {
 	cfg := census.Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second, Dialects: []dialect.Dialect{dialect.Jedis()}}
 	f := on(t, cfg, "first")

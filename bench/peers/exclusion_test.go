@@ -19,22 +19,22 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// party is a library that tries for the key once.
+// party is a library that tries once to take the key.
 type party struct {
 	name string
-	try  func(ctx context.Context, key string) (release func() error, err error) // errRefused when it is held
+	try  func(ctx context.Context, key string) (release func() error, err error) // errRefused if another party holds the key
 }
 
 var errRefused = errors.New("held by another")
 
-// parties are three libraries on one server. Ours come twice: with a fencing number the key is
-// taken by a script, and with a note the value is longer.
+// parties returns three libraries on one server. getsetlock comes twice: with a
+// fencing number a script takes the key, and with a note the value is longer.
 func parties(t *testing.T, s *redistest.Server) []party {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { client.Close() })
 	return []party{
-		ours(t, "ours", s.Pool(), modern.Config{}),
-		ours(t, "ours, fenced and noted", s.Pool(), modern.Config{Fence: true, Note: "host-7 pid 12"}),
+		ours(t, "getsetlock", s.Pool(), modern.Config{}),
+		ours(t, "getsetlock, fenced and noted", s.Pool(), modern.Config{Fence: true, Note: "host-7 pid 12"}),
 		{"redsync", func(ctx context.Context, key string) (func() error, error) {
 			m := redsync.New(redsyncgoredis.NewPool(client)).NewMutex(key)
 			var taken *redsync.ErrTaken
@@ -46,7 +46,7 @@ func parties(t *testing.T, s *redistest.Server) []party {
 			return func() error {
 				ok, err := m.UnlockContext(ctx)
 				if err == nil && !ok {
-					err = errors.New("redsync: the key was not its own any more")
+					err = errors.New("redsync: the key no longer belongs to this mutex")
 				}
 				return err
 			}, nil
@@ -83,7 +83,7 @@ func ours(t *testing.T, name string, pool *redis.Pool, cfg modern.Config) party 
 	}}
 }
 
-func TestRedsyncRedislockAndOursExcludeEachOtherOnOneKey(t *testing.T) {
+func TestLibrariesExcludeEachOtherOnOneKey(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	all := parties(t, redistest.Real(t, redistest.Options{}))
@@ -103,9 +103,9 @@ func TestRedsyncRedislockAndOursExcludeEachOtherOnOneKey(t *testing.T) {
 	}
 }
 
-// TestNoneReleasesWhatAnotherTookAfterItsExpiry: each library holds a key that expires; the next one
-// takes it; the late release of the first must leave it alone.
-func TestNoneReleasesWhatAnotherTookAfterItsExpiry(t *testing.T) {
+// A library holds a key that expires, and the next library takes it. The late
+// release of the first must leave the key alone.
+func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	s := redistest.Real(t, redistest.Options{})

@@ -11,18 +11,19 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/interop"
 )
 
-// besideJars is who gets the key where old clients poll for it and processes of
-// ours are woken: four of each take it all the time, for a millisecond, and ask
-// again at once. Ours are as they come, and without their politeness.
+// besideJars returns the scenario that shows who gets the key when old clients
+// poll for it and getsetlock processes are woken. Four of each take it
+// repeatedly for a millisecond and ask again at once. The getsetlock processes
+// run with their defaults, and without politeness.
 func besideJars() bench.Scenario {
 	const each = 4
 	return bench.Scenario{
-		Name: "jars", Title: "one key, 4 Java clients (jedis-lock 1.0.0, which polls) and 4 processes of ours, held for 1 ms",
+		Name: "jars", Title: "one key, 4 Java clients (jedis-lock 1.0.0, which polls) and 4 getsetlock processes, held for 1 ms",
 		Adapters: []string{bench.Hardened, bench.Impolite}, Rounds: 3,
 		Metrics: []bench.Metric{
-			{Name: "ours_percent", Head: "ours %"}, {Name: "ours_per_s", Head: "ours/s"}, {Name: "others_per_s", Head: "Java/s"},
-			{Name: "ours_least", Head: "least of ours"}, {Name: "others_least", Head: "least of Java"},
-			{Name: "ours_wait_ms_max", Head: "longest ms, ours"}, {Name: "others_wait_ms_max", Head: "longest ms, Java"},
+			{Name: "ours_percent", Head: "getsetlock %"}, {Name: "ours_per_s", Head: "getsetlock/s"}, {Name: "others_per_s", Head: "Java/s"},
+			{Name: "ours_least", Head: "fewest, getsetlock"}, {Name: "others_least", Head: "fewest, Java"},
+			{Name: "ours_wait_ms_max", Head: "longest ms, getsetlock"}, {Name: "others_wait_ms_max", Head: "longest ms, Java"},
 			{Name: "overlaps", Head: "overlaps"}, {Name: "commands", Head: "commands"},
 		},
 		Measure: func(ctx context.Context, r *bench.Runner, a bench.Adapter) (bench.Figures, error) {
@@ -37,7 +38,7 @@ func besideJars() bench.Scenario {
 	}
 }
 
-// jarFleet is Java clients that take one key again and again.
+// jarFleet is Java clients that take one key repeatedly.
 type jarFleet struct {
 	jvm   *interop.JVM
 	addr  string
@@ -60,7 +61,7 @@ func (f *jarFleet) Start(ctx context.Context, key string) error {
 		}
 		f.loops = append(f.loops, l)
 	}
-	_, err := f.loops[0].Reach(ctx, 20) // the JVM has its classes by then
+	_, err := f.loops[0].Reach(ctx, 20) // by then the JVM has loaded its classes
 	return err
 }
 

@@ -24,15 +24,16 @@ const (
 	oursWaits = "legacy, hardened, waiting"
 )
 
-// javaAdapters only name who waits: a Java client holds.
+// javaAdapters only name the waiter; a Java client holds.
 func javaAdapters() []bench.Adapter {
 	return []bench.Adapter{{Name: jarWaits}, {Name: bareWaits}, {Name: oursWaits}}
 }
 
-// fromJava is how long after a Java client sent its DEL a waiter has the lock: the jar's own, which
-// polls, the least there is between the server's word and a SETNX, and one of ours. It is measured
-// after a hold of an ordinary length, when what the hand-off needs has left the CPU's caches, and after
-// a short one.
+// fromJava returns the scenarios that measure how long after a Java client sent
+// its DEL a waiter has the lock. The waiters are the jar, which polls, the bare
+// minimum between a notification and a SETNX, and a getsetlock client. One
+// scenario has holds of ordinary length, after which the code of the hand-off
+// has left the CPU's caches; the other has short ones.
 func fromJava() []bench.Scenario {
 	return []bench.Scenario{
 		besideJars(),
@@ -76,10 +77,11 @@ func measureJava(ctx context.Context, r *bench.Runner, a bench.Adapter, hold fun
 	return bench.Figures{"gap_us_p50": gaps[len(gaps)/2], "gap_us_max": gaps[len(gaps)-1]}, nil
 }
 
-// waiting begins to wait for the key, and returns when it does. held waits on, and says when it had it.
+// waiting begins to wait for the key and returns once it waits. held waits on
+// and returns when the waiter had the key, in µs.
 type waiting func(context.Context) (held func() (int64, error), err error)
 
-// waits makes a waiter of that name, and what ends it.
+// waits returns a waiter of that name and the function that ends it.
 func (m *handOffs) waits(ctx context.Context, name string) (wait waiting, leave func() error, err error) {
 	switch name {
 	case jarWaits:
@@ -95,7 +97,7 @@ func (m *handOffs) waits(ctx context.Context, name string) (wait waiting, leave 
 	return m.oursWaits, func() error { return m.client.Close(ctx) }, m.open()
 }
 
-// all returns the gaps of many hand-offs in order of length.
+// all returns the gaps of many hand-offs in µs, shortest first.
 func (m *handOffs) all(ctx context.Context, quick bool, wait waiting) ([]float64, error) {
 	rounds, warm := 25, 2000
 	if quick {
@@ -110,7 +112,7 @@ func (m *handOffs) all(ctx context.Context, quick bool, wait waiting) ([]float64
 		if err != nil {
 			return nil, err
 		}
-		if i >= 2 { // the first ones connect
+		if i >= 2 { // the first hand-offs also connect
 			gaps = append(gaps, gap)
 		}
 	}
@@ -118,7 +120,8 @@ func (m *handOffs) all(ctx context.Context, quick bool, wait waiting) ([]float64
 	return gaps, nil
 }
 
-// jar is where the Java side is built, seen from this module's folder; elsewhere the environment says.
+// jar returns the path of the Java side as seen from this module's folder;
+// elsewhere the environment names it.
 func jar() string {
 	path := filepath.Join("..", "..", "java", "interop", "target", "interop.jar")
 	if _, err := os.Stat(path); err != nil || os.Getenv(interop.JarEnv) != "" {
@@ -127,14 +130,14 @@ func jar() string {
 	return path
 }
 
-// handOffs are hand-offs of one key from a Java client to a waiter.
+// handOffs measures hand-offs of one key from a Java client to a waiter.
 type handOffs struct {
 	jvm            *interop.JVM
 	addr, key      string
 	hold           func() time.Duration
 	holder, waiter *interop.Client
 	client         *lock.Client
-	told           chan struct{} // that ours waits
+	told           chan struct{} // receives when the getsetlock client waits
 }
 
 func (m *handOffs) java(ctx context.Context, name string) (*interop.Client, error) {
@@ -145,8 +148,8 @@ func (m *handOffs) java(ctx context.Context, name string) (*interop.Client, erro
 	return c, c.Lock(ctx, interop.Jar, m.key, 10*time.Second, time.Minute)
 }
 
-// open makes our waiter. It is not polite to others after its own release: that pause would fall
-// into the next hand-off.
+// open makes the getsetlock waiter. It is not polite after its own release,
+// since that gap would extend into the next hand-off.
 func (m *handOffs) open() error {
 	m.told = make(chan struct{}, 1)
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.addr) }}
@@ -160,8 +163,9 @@ func (m *handOffs) open() error {
 	return err
 }
 
-// warm lets the Java client take and delete the key so often that its code is compiled, as that of a service
-// is which runs for days: interpreted, its DEL alone takes longer than all that follows.
+// warm lets the Java client take and delete the key until its code is compiled,
+// as in a service that runs for days. Interpreted, its DEL alone takes longer
+// than everything after it.
 func (m *handOffs) warm(ctx context.Context, turns int) error {
 	for range turns {
 		if _, err := m.holder.Acquire(ctx); err != nil {
@@ -175,10 +179,12 @@ func (m *handOffs) warm(ctx context.Context, turns int) error {
 	return err
 }
 
-// one lets the Java client take the key, a waiter begin to wait, and the Java client go at some point
-// of a poll. It returns the microseconds from the DEL to the waiter's having it. The Java client goes by
-// itself, as a service does: told to go at that moment, and answering right behind its DEL, it would make
-// the waiter's process and its own work for us on the one CPU, and that would count as the lock's.
+// one measures one hand-off. The Java client takes the key, a waiter begins to
+// wait, and the Java client releases at a random point of a poll. one returns
+// the time from the DEL until the waiter has the key, in µs. The Java client
+// releases by itself, as a service does. If it had to answer an order just
+// after its DEL, both processes would work for the benchmark on the one CPU,
+// and that would count as the lock's time.
 func (m *handOffs) one(ctx context.Context, wait waiting) (float64, error) {
 	got, err := m.holder.Acquire(ctx)
 	if err != nil {
@@ -222,7 +228,7 @@ func (m *handOffs) oursWaits(ctx context.Context) (func() (int64, error), error)
 	select {
 	case <-m.told:
 	case g := <-done:
-		return nil, fmt.Errorf("ours did not wait: %w", g.err)
+		return nil, fmt.Errorf("the getsetlock client did not wait: %w", g.err)
 	}
 	return func() (int64, error) {
 		g := <-done
@@ -241,7 +247,7 @@ func (m *handOffs) jarWaits(ctx context.Context) (func() (int64, error), error) 
 			return 0, err
 		}
 		if !got.Won {
-			return 0, fmt.Errorf("the waiting jar never had it")
+			return 0, fmt.Errorf("the waiting jar never got the lock")
 		}
 		calls, err := m.waiter.Trace(ctx)
 		if err != nil || len(calls) == 0 {

@@ -1,14 +1,15 @@
-// Command bench measures the locks of this repository beside those of other libraries, on a
-// redis-server that it starts for itself:
+// Command bench compares the locks of this repository with those of other
+// libraries, on a redis-server that it starts:
 //
 //	make bench                                  all of it, in about eight minutes
 //	BENCH_SCENARIO=one-key,killed make bench    some scenarios
 //	BENCH_ROUNDS=21 make bench                  more rounds than each scenario's own
 //	BENCH_ADAPTER='modern;modern, fair' make bench    some locks, beside the bare commands
 //
-// What it promises of a measurement, and what not, stands in package internal/bench. It is a module
-// of its own so that nobody who uses the lock has the other libraries among his dependencies. It
-// assumes that nothing else runs on its CPU: with taskset it should have one for itself.
+// Package internal/bench says what a measurement promises and what it does not.
+// The command is a separate module, so that users of the lock do not depend on
+// the other libraries. It assumes that nothing else runs on its CPU: with
+// taskset it should have one for itself.
 package main
 
 import (
@@ -35,12 +36,12 @@ func main() {
 		return
 	}
 	o := options{}
-	flag.StringVar(&o.scenario, "scenario", os.Getenv("BENCH_SCENARIO"), "measure only these, separated by commas")
-	flag.StringVar(&o.adapter, "adapter", os.Getenv("BENCH_ADAPTER"), "measure only these, separated by semicolons, beside the bare commands")
+	flag.StringVar(&o.scenario, "scenario", os.Getenv("BENCH_SCENARIO"), "measure only these scenarios, separated by commas")
+	flag.StringVar(&o.adapter, "adapter", os.Getenv("BENCH_ADAPTER"), "measure only these adapters, separated by semicolons, and the bare commands")
 	flag.IntVar(&o.rounds, "rounds", 0, "rounds, instead of each scenario's own")
 	flag.StringVar(&o.json, "json", "", "write the rows to this file too")
 	flag.StringVar(&o.doc, "doc", "", "put the tables between the marks of this Markdown file")
-	flag.BoolVar(&o.quick, "quick", false, "only see that everything works")
+	flag.BoolVar(&o.quick, "quick", false, "only check that everything works")
 	flag.BoolVar(&o.list, "list", false, "name the scenarios")
 	flag.Parse()
 	if rounds := os.Getenv("BENCH_ROUNDS"); o.rounds == 0 && rounds != "" {
@@ -58,7 +59,7 @@ func main() {
 	}
 }
 
-// child is the argument with which this program starts itself.
+// child is the argument with which this program starts itself as a child.
 const child = "child"
 
 type options struct {
@@ -144,7 +145,7 @@ func (o options) write(rep *bench.Report, text string) error {
 	return os.WriteFile(o.doc, []byte(updated), 0o644)
 }
 
-// The marks between which a document holds the tables.
+// The marks around the tables in a document.
 const (
 	docBegin = "<!-- tables: make bench-doc -->\n"
 	docEnd   = "<!-- end of tables -->\n"
@@ -159,7 +160,8 @@ func between(old, text string) (string, error) {
 	return before + docBegin + "\n" + strings.TrimSpace(text) + "\n\n" + docEnd + after, nil
 }
 
-// progress is for people; with output that goes elsewhere it tells where it stands now and then.
+// progress shows people how far the run is. If stderr is not a terminal, it
+// writes a line now and then.
 func progress(done, total int, scenario, adapter string) {
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		fmt.Fprintf(os.Stderr, "\r%-70.70s", fmt.Sprintf("%d of %d  %s  %s", done, total, scenario, adapter))
@@ -168,7 +170,7 @@ func progress(done, total int, scenario, adapter string) {
 	}
 }
 
-// machine says where this was measured, in words.
+// machine describes in words where the measurement ran.
 func machine(s *server) string {
 	cpu := "one CPU for client and server"
 	if n := runtime.NumCPU(); n > 1 {

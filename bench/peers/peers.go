@@ -14,7 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/bench"
 )
 
-// adapters are ours and the peers.
+// adapters returns the adapters of getsetlock and of the other libraries.
 func adapters() []bench.Adapter { return append(bench.Own(), peers()...) }
 
 func peers() []bench.Adapter {
@@ -29,13 +29,15 @@ func peers() []bench.Adapter {
 	}
 }
 
-// defaults are the peers as they come. (redislock does not retry by itself; its own example of a
-// strategy, every 100 ms, stands for its default.)
+// defaults returns the other libraries with their defaults. redislock does not
+// retry by default; the strategy of its own example, every 100 ms, is used as
+// its default.
 func defaults() []string {
 	return []string{"redsync (redigo)", "redsync (go-redis)", "redislock", "rueidislock", "rueidislock, one key"}
 }
 
-// tuned are the peers that poll, set to poll as often as pays where they wait.
+// tuned returns the polling libraries, set to poll as often as is useful in a
+// wait.
 func tuned() []string { return []string{"redsync, every 1 ms", "redislock, every 1 ms"} }
 
 func redigoPool(s bench.Server) (redsyncredis.Pool, func() error, error) {
@@ -51,7 +53,8 @@ func goredisPool(s bench.Server) (redsyncredis.Pool, func() error, error) {
 	return redsyncgoredis.NewPool(client), client.Close, nil
 }
 
-// newGoredis has go-redis's own pool, widened to a connection a goroutine as redigo's is.
+// newGoredis returns a client with go-redis's own pool, with a connection per
+// goroutine like redigo's.
 func newGoredis(s bench.Server) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr, Dialer: bench.Dial, PoolSize: s.Goroutines + 1})
 }
@@ -72,7 +75,7 @@ func openRedsync(pool func(bench.Server) (redsyncredis.Pool, func() error, error
 	}
 }
 
-// Lock asks again where the library gave up after its tries.
+// Lock asks again if the library gave up after its tries.
 func (l *redsyncLocker) Lock(ctx context.Context, key string) (bench.Held, error) {
 	for {
 		m := l.sync.NewMutex(key, l.options...)
@@ -116,7 +119,7 @@ func openRedislock(every time.Duration) func(context.Context, bench.Server) (ben
 
 func (l *redislockLocker) Lock(ctx context.Context, key string) (bench.Held, error) {
 	for {
-		// It gives up after one TTL where the context has no deadline.
+		// Obtain gives up after one TTL if the context has no deadline.
 		lock, err := l.client.Obtain(ctx, key, l.ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(l.every)})
 		if err == nil {
 			return redislockHeld{lock, l.ttl}, nil

@@ -17,8 +17,9 @@ func rueidisKey(name string) string { return "rueidislock:0:" + name }
 
 type rueidisLocker struct{ rueidislock.Locker }
 
-// openRueidis opens it as it comes, with three keys a lock, or with one, without notices of its own
-// writes and with patience for a busy server, which suits a single one.
+// openRueidis opens the library with its defaults, which take three keys per
+// lock. With oneKey it takes one key, receives no notices of its own writes,
+// and is patient with a busy server; that suits a single server.
 func openRueidis(oneKey bool) func(context.Context, bench.Server) (bench.Locker, error) {
 	return func(_ context.Context, s bench.Server) (bench.Locker, error) {
 		option := rueidislock.LockerOption{
@@ -33,8 +34,8 @@ func openRueidis(oneKey bool) func(context.Context, bench.Server) (bench.Locker,
 		}
 		if oneKey {
 			option.KeyMajority, option.NoLoopTracking = 1, true
-			// After its default of 20 ms without a reply it waits for a notice of its own write, which
-			// never comes.
+			// After its default of 20 ms without a reply it would wait for a
+			// notice of its own write, which never comes.
 			option.TryNextAfter = time.Second
 		}
 		l, err := rueidislock.NewLocker(option)
@@ -63,7 +64,7 @@ type rueidisHeld struct {
 	cancel context.CancelFunc
 }
 
-// Release waits until the keys are deleted, as the library does it.
+// Release waits until the keys are deleted, as the library does.
 func (h rueidisHeld) Release() error {
 	h.cancel()
 	return nil

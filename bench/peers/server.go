@@ -13,7 +13,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// server is a redis-server of ours, which keeps nothing and ends with us.
+// server is a redis-server that this program starts; it stores nothing on disk
+// and ends with the program.
 type server struct {
 	addr    string
 	version string
@@ -58,7 +59,7 @@ func startServer(ctx context.Context) (*server, error) {
 	return nil, fmt.Errorf("%s did not answer: %w\n%s", path, err, said.String())
 }
 
-// ask returns what the server calls itself.
+// ask returns the server's name and version.
 func (s *server) ask() (string, error) {
 	conn, err := redis.Dial("tcp", s.addr)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/bench"
 )
 
-// TestMain lets the test program be the process of a measurement, as the command is.
+// TestMain lets the test program be a process of a measurement, like the
+// command.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == child {
 		if err := bench.Child(adapters(), os.Stdin, os.Stdout); err != nil {
@@ -25,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEveryScenarioMeasuresEveryAdapter looks at no figure: only that there are some. What takes the
-// seconds of a TTL is tried with few adapters.
+// The test checks no figure, only that there are some. The scenario that takes
+// seconds of TTL is tried with few adapters.
 func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
@@ -61,7 +62,8 @@ func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
 		for _, name := range s.Adapters {
 			has := func(row bench.Row) bool { return row.Scenario == s.Name && row.Adapter == name }
 			ours := slices.ContainsFunc(own, func(a bench.Adapter) bool { return a.Name == name })
-			// A peer may hang on a busy machine; that it is measured at all shows in one scenario.
+			// Another library may hang on a busy machine; one scenario suffices
+			// to show that it is measured at all.
 			if !ours && s.Name != "uncontended" && !strings.HasPrefix(s.Name, "java/") {
 				continue
 			}
@@ -77,7 +79,7 @@ func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
 	}
 }
 
-func TestTheDocumentKeepsWhatStandsAroundItsTables(t *testing.T) {
+func TestBetweenKeepsTheTextAroundTheTables(t *testing.T) {
 	got, err := between("before\n"+docBegin+"old\n"+docEnd+"after\n", "new")
 	if want := "before\n" + docBegin + "\nnew\n\n" + docEnd + "after\n"; err != nil || got != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)
@@ -87,7 +89,7 @@ func TestTheDocumentKeepsWhatStandsAroundItsTables(t *testing.T) {
 	}
 }
 
-func TestPerformanceDocumentHasTheMarksAndNamesEveryScenario(t *testing.T) {
+func TestPerformanceDocumentNamesEveryScenario(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "performance.md"))
 	if err != nil {
 		t.Fatal(err)

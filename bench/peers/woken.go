@@ -8,9 +8,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// bareWaiter is the least that somebody needs who waits for another's DEL without asking again and again: the
-// server tells one connection of it, and a SETNX goes out on another. It has no token, no clock, nobody beside
-// it and no way to stop waiting. What it takes is what the system, the server and redigo take.
+// bareWaiter is the minimum that a client needs to wait for another's DEL
+// without polling: the server notifies one connection, and a SETNX is sent on
+// another. It has no token, no clock, no competitors and no way to stop
+// waiting. Its time is what the system, the server and redigo take.
 type bareWaiter struct {
 	key       string
 	ask, hear redis.Conn
@@ -43,11 +44,11 @@ func dialBare(addr, key string) (*bareWaiter, error) {
 
 func (b *bareWaiter) close() error { return errors.Join(b.hear.Close(), b.ask.Close()) }
 
-// waits has the server watch the key by reading it.
+// waits makes the server watch the key by reading it.
 func (b *bareWaiter) waits(context.Context) (held func() (int64, error), err error) {
 	value, err := b.ask.Do("GET", b.key)
 	if err == nil && value == nil {
-		err = errors.New("the Java client does not hold the key that is to be waited for")
+		err = errors.New("the Java client does not hold the key")
 	}
 	if err != nil {
 		return nil, err
@@ -67,7 +68,8 @@ func (b *bareWaiter) waits(context.Context) (held func() (int64, error), err err
 	}, nil
 }
 
-// take waits for the server's word and takes the key. It returns when that was, and frees the key again.
+// take waits for the notification and takes the key. It returns when it had the
+// key, in µs, and frees it again.
 func (b *bareWaiter) take() (at int64, err error) {
 	if _, err := redis.ReceiveWithTimeout(b.hear, 10*time.Second); err != nil {
 		return 0, err
@@ -75,7 +77,7 @@ func (b *bareWaiter) take() (at int64, err error) {
 	n, err := redis.Int(b.ask.Do("SETNX", b.key, "bare"))
 	at = time.Now().UnixMicro()
 	if err == nil && n != 1 {
-		err = errors.New("another was faster")
+		err = errors.New("another client was faster")
 	}
 	if err == nil {
 		_, err = b.ask.Do("DEL", b.key)

@@ -12,14 +12,16 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// Adapter is one lock library at one setting.
+// Adapter is one lock library with one configuration.
 type Adapter struct {
 	Name string
 
-	// Open connects. Each measurement opens it in a process of its own.
+	// Open connects to the server. Each measurement opens the adapter in a new
+	// process.
 	Open func(ctx context.Context, s Server) (Locker, error)
 
-	// Key is the Redis key of a lock's name, whose expiry is that of the lock. Defaults to the name.
+	// Key returns the Redis key of a lock's name; that key's TTL is the lock's.
+	// Defaults to the name.
 	Key func(name string) string
 }
 
@@ -30,7 +32,7 @@ func (a Adapter) key(name string) string {
 	return a.Key(name)
 }
 
-// Locker takes locks. Its methods are safe for concurrent use.
+// Locker takes locks. Its methods may be called from any goroutine.
 type Locker interface {
 	// Lock waits for the lock until ctx ends.
 	Lock(ctx context.Context, key string) (Held, error)
@@ -42,37 +44,41 @@ type Held interface {
 	Release() error
 }
 
-// Extender is implemented by what is held where the library leaves renewal to its user. The others
-// renew by themselves.
+// Extender is implemented by Held values of libraries that leave renewal to
+// their users. The other libraries renew by themselves.
 type Extender interface {
 	Extend(ctx context.Context) error
 }
 
-// Watched is implemented by what is held where the library tells the holder of a loss.
+// Watched is implemented by Held values of libraries that report a loss to the
+// holder.
 type Watched interface {
 	Err() error // nil while the lock is held
 }
 
-// Server is where and how an adapter is to connect.
+// Server says to which server, and how, an adapter connects.
 type Server struct {
-	// Addr is host:port where the server was named by one; peers use it.
+	// Addr is host:port, if the server was named so; adapters of other
+	// libraries use it.
 	Addr string
 
-	// TTL is what locks are taken for.
+	// TTL is the TTL of the locks.
 	TTL time.Duration
 
-	// Prefix is that of all keys. What a lock keeps beside its key belongs below it too.
+	// Prefix begins all keys. What a lock stores in addition to its key must
+	// also begin with it.
 	Prefix string
 
-	// Goroutines is how many will use the Locker at once.
+	// Goroutines is how many goroutines use the Locker at the same time.
 	Goroutines int
 
 	address redisconn.Address
 	caCert  string
-	away    time.Duration // how much farther than it is
+	away    time.Duration // additional round trip to the server
 }
 
-// Pool is a redigo pool with room for every goroutine's connection, whose messages are counted.
+// Pool returns a redigo pool with room for every goroutine's connection. Its
+// messages are counted.
 func (s Server) Pool() (*redis.Pool, error) {
 	dial := Dial
 	if s.away > 0 {
@@ -86,8 +92,8 @@ func (s Server) Pool() (*redis.Pool, error) {
 	return pool, nil
 }
 
-// Dial connects and counts the messages sent through the connection from then on. Every adapter
-// connects through it, so that the counting costs all of them the same.
+// Dial connects and counts the messages sent through the connection. Every
+// adapter uses it, so the counting costs all of them the same.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, address)
@@ -100,12 +106,12 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// messages is how many commands this process has sent.
+// messages is the number of commands that this process has sent.
 var messages atomic.Int64
 
-// counted counts the asterisks that pass: a command begins with one, and nothing else that is sent
-// here has any but the text of a script, once a process. (It embeds the concrete type: a library that
-// looks for its system calls finds them.)
+// counted counts asterisks: every command begins with one, and only the text of
+// a script, sent once per process, contains others. It embeds the concrete
+// type, so that a library that looks for its system calls finds them.
 type counted struct{ *net.TCPConn }
 
 func (c counted) Write(p []byte) (int, error) {

@@ -10,11 +10,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Baseline is the adapter that all are compared with: SET NX PX and a compare-and-delete script by
-// redigo on a pooled connection, with no library around them. It waits by trying again at once.
+// Baseline returns the adapter that all others are compared with: SET NX PX and
+// a compare-and-delete script, sent by redigo on a pooled connection, without a
+// library. It waits by trying again at once.
 func Baseline() Adapter { return Adapter{Name: "bare", Open: openBare(false)} }
 
-// bareWithContexts is Baseline with commands that heed a context, as every library's do.
+// bareWithContexts is Baseline with commands that obey a context, as those of
+// every library do.
 func bareWithContexts() Adapter { return Adapter{Name: "bare, contexts", Open: openBare(true)} }
 
 var (
@@ -27,7 +29,7 @@ type bare struct {
 	token    string
 	ttl      int64
 	contexts bool
-	spare    sync.Pool // of *bareHeld, so that what we need costs bare no allocation
+	spare    sync.Pool // *bareHeld values for reuse, so that the benchmark's own values add no allocations
 }
 
 func openBare(contexts bool) func(context.Context, Server) (Locker, error) {

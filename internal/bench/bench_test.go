@@ -17,21 +17,21 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-func TestGapsAreBetweenAReleaseAndTheNextAcquisitionOfTheSameKey(t *testing.T) {
+func TestGapsRunFromAReleaseToTheNextAcquisition(t *testing.T) {
 	const us = 1000
 	between, overlaps := gaps([]span{
 		{Key: 0, Acquired: 500 * us, Released: 600 * us},
 		{Key: 1, Acquired: 100 * us, Released: 900 * us},
 		{Key: 0, Acquired: 100 * us, Released: 200 * us},
 		{Key: 0, Acquired: 610 * us, Released: 700 * us},
-		{Key: 0, Acquired: 699 * us, Released: 800 * us}, // beside the one before
+		{Key: 0, Acquired: 699 * us, Released: 800 * us}, // overlaps the span before
 	})
 	if want := (ticks{30_000, 1_000}); !slices.Equal(between, want) || overlaps != 1 {
 		t.Errorf("gaps %v and %d overlaps; want %v and 1", between, overlaps, want)
 	}
 }
 
-func TestJainsIndexIsOneForEqualSharesAndOneNthForOneWinner(t *testing.T) {
+func TestJainIsOneForEqualAndOneNthForOneWinner(t *testing.T) {
 	for _, c := range []struct {
 		shares []int
 		want   float64
@@ -42,7 +42,7 @@ func TestJainsIndexIsOneForEqualSharesAndOneNthForOneWinner(t *testing.T) {
 	}
 }
 
-func TestQuantilesOfFewAndOfNone(t *testing.T) {
+func TestQuantilesOfFewAndNoValues(t *testing.T) {
 	var d ticks
 	for _, v := range []time.Duration{30, 10, 20, -5} {
 		d.add(v * time.Microsecond)
@@ -58,7 +58,7 @@ func TestQuantilesOfFewAndOfNone(t *testing.T) {
 	}
 }
 
-// fake is a scenario whose figures are made up.
+// fake returns a scenario with invented figures.
 func fake(order *[]string, figures map[string][]float64) Scenario {
 	round := map[string]int{}
 	return Scenario{
@@ -75,7 +75,7 @@ func fake(order *[]string, figures map[string][]float64) Scenario {
 	}
 }
 
-func TestRoundsBeginAtAnotherAdapterAndRatiosAreThoseOfARound(t *testing.T) {
+func TestRoundsRotateAdaptersAndRatiosStayWithinThem(t *testing.T) {
 	w := redistest.New(t)
 	var order []string
 	s := fake(&order, map[string][]float64{"bare": {1, 10, 100}, "a": {2, 30, 200}, "b": {5, -1, 500}})
@@ -91,7 +91,8 @@ func TestRoundsBeginAtAnotherAdapterAndRatiosAreThoseOfARound(t *testing.T) {
 	for _, line := range rep.Table(s) {
 		text = append(text, strings.Join(line, "|"))
 	}
-	// 2, 3 and 2 times bare's; the median of the values over that of bare's would be 3.
+	// a's values are 2, 3 and 2 times bare's in each round, so the median ratio
+	// is 2. The ratio of the medians would be 3.
 	if want := []string{"|X|×", "bare|10|1.00", "a|30|2.00", "b|252|5.00"}; !slices.Equal(text, want) {
 		t.Errorf("table %q; want %q", text, want)
 	}
@@ -100,7 +101,7 @@ func TestRoundsBeginAtAnotherAdapterAndRatiosAreThoseOfARound(t *testing.T) {
 	}
 }
 
-func TestOnlyKeysOfItsOwnAndCountersOfTheDeadAreCleaned(t *testing.T) {
+func TestCleanDeletesOwnKeysAndAbandonedCounters(t *testing.T) {
 	w := redistest.New(t)
 	at := func(ago time.Duration) string { return strconv.FormatInt(w.ServerNow().Add(-ago).UnixMicro(), 10) }
 	for key, value := range map[string]string{
@@ -128,7 +129,7 @@ func TestFiguresAreShownWithThreeDigits(t *testing.T) {
 	}
 }
 
-func TestScenariosArePickedByNameAndByGroup(t *testing.T) {
+func TestPickFindsScenariosByNameAndByGroup(t *testing.T) {
 	some, err := Pick(Scenarios(nil, nil), "keys", "killed")
 	if got := strings.Join(names(some), " "); err != nil || got != "keys/64 keys/1000 killed" {
 		t.Errorf("picked %s, %v", got, err)
@@ -138,7 +139,7 @@ func TestScenariosArePickedByNameAndByGroup(t *testing.T) {
 	}
 }
 
-func TestAdaptersArePickedByNameBesideTheBareOne(t *testing.T) {
+func TestPickAdaptersAlwaysAddsBare(t *testing.T) {
 	some, err := PickAdapters(Own(), "modern, fair; modern")
 	var got []string
 	for _, a := range some {
@@ -148,11 +149,11 @@ func TestAdaptersArePickedByNameBesideTheBareOne(t *testing.T) {
 		t.Errorf("picked %q, %v; want %q", got, err, want)
 	}
 	if _, err := PickAdapters(Own(), "modern,"); err == nil {
-		t.Error("a name that nobody has was accepted")
+		t.Error("a name that no adapter has was accepted")
 	}
 }
 
-func TestEveryScenarioNamesAdaptersThatExist(t *testing.T) {
+func TestScenariosNameOnlyAdaptersThatExist(t *testing.T) {
 	for _, s := range Scenarios(nil, nil) {
 		for _, name := range s.Adapters {
 			if _, err := find(Own(), name); err != nil {
@@ -165,7 +166,7 @@ func TestEveryScenarioNamesAdaptersThatExist(t *testing.T) {
 	}
 }
 
-func TestAChildEndsWhenItsInputDoes(t *testing.T) {
+func TestChildEndsWhenItsInputEnds(t *testing.T) {
 	w := redistest.New(t)
 	in, feed := io.Pipe()
 	out, said := io.Pipe()
@@ -188,7 +189,7 @@ func TestAChildEndsWhenItsInputDoes(t *testing.T) {
 	}
 }
 
-func TestAChildThatNobodyMeantToStartSaysSo(t *testing.T) {
+func TestChildRefusesInputThatIsNoSpec(t *testing.T) {
 	for _, in := range []string{"", "hello\n", "{}\n"} {
 		if err := Child(Own(), strings.NewReader(in), io.Discard); !errors.Is(err, ErrWrongOrder) {
 			t.Errorf("%q: %v", in, err)

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// Others take one key beside the processes of an adapter, by a lock that this
-// module has no adapter for.
+// Others take one key at the same time as the processes of an adapter, with a
+// lock for which there is no adapter.
 type Others interface {
-	// Start begins to take key again and again.
+	// Start begins to take key repeatedly.
 	Start(ctx context.Context, key string) error
 
-	// Stop ends that, and returns all turns of each of them.
+	// Stop ends that and returns each of the others' turns.
 	Stop(ctx context.Context) ([][]Turn, error)
 }
 
-// Turn is one acquisition of one of the others, in nanoseconds of the wall clock.
+// Turn is one acquisition by one of the others, in ns of the wall clock.
 type Turn struct{ Asked, Acquired, Released int64 }
 
-// Beside measures n processes of an adapter with one goroutine each, which take one
-// key all the time beside others. A turn counts that began while they did.
+// Beside measures n processes of an adapter, with one goroutine each, which
+// take one key repeatedly while others do the same. Turns count that began
+// within the window.
 func (r *Runner) Beside(ctx context.Context, a Adapter, n int, s Spec, others Others) (Figures, error) {
 	s.Goroutines, s.Keys, s.Spans = 1, 1, true
 	s = r.spec(s, "loop", a)

@@ -15,55 +15,56 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// Spec is what one process of a measurement does.
+// Spec says what one process of a measurement does.
 type Spec struct {
 	Kind    string // loop, keep, crowd, hold, inherit, give back, throng
 	Adapter string
-	Redis   string // address; it goes through a pipe, since it may hold a password
+	Redis   string // address; passed through a pipe, since it may contain a password
 	CACert  string
-	Prefix  string // of all keys
+	Prefix  string // prefix of all keys
 
 	Goroutines int
-	Keys       int           // goroutine i takes key i modulo Keys
+	Keys       int           // number of keys; goroutine i takes key i modulo Keys
 	Hold       time.Duration // how long a lock is held
-	Rest       time.Duration // how long a goroutine stays away after it
-	Window     time.Duration // how long is measured
+	Rest       time.Duration // how long a goroutine pauses after a release
+	Window     time.Duration // how long the measurement lasts
 	TTL        time.Duration
-	Spans      bool // every acquisition is reported
+	Spans      bool // report every acquisition
 
-	Away time.Duration // a round trip to the server, beside what it takes anyway
+	Away time.Duration // additional round trip to the server
 
-	another func(context.Context) (Locker, error) // a Locker as of another process
-	pool    *redis.Pool                           // to ask the server
+	another func(context.Context) (Locker, error) // opens a second Locker, which acts like another process
+	pool    *redis.Pool                           // for questions to the server
 }
 
-// Result is what it found. Fields that a kind has no use for are zero.
+// Result is what one process measured. Fields that its kind of work does not
+// use are zero.
 type Result struct {
 	Elapsed  time.Duration `json:",omitempty"`
-	Counts   []int         `json:",omitempty"` // acquisitions of each goroutine
-	Waits    ticks         `json:",omitempty"` // where every acquisition is reported
+	Counts   []int         `json:",omitempty"` // acquisitions, by goroutine
+	Waits    ticks         `json:",omitempty"` // all waits, if Spec.Spans is set
 	WaitP50  time.Duration `json:",omitempty"`
-	WaitMax  time.Duration `json:",omitempty"` // of those that waited in vain too
-	OpP50    time.Duration `json:",omitempty"` // acquire, hold, release, rest
+	WaitMax  time.Duration `json:",omitempty"` // including waits without success
+	OpP50    time.Duration `json:",omitempty"` // one round: acquire, hold, release, rest
 	OpP99    time.Duration `json:",omitempty"`
 	Allocs   uint64        `json:",omitempty"`
 	Bytes    uint64        `json:",omitempty"`
 	Messages int64         `json:",omitempty"`
 	Spans    []span        `json:",omitempty"`
-	Hung     int           `json:",omitempty"` // goroutines that never came back
+	Hung     int           `json:",omitempty"` // goroutines that the library never let return
 	Failed   int           `json:",omitempty"`
-	Failure  string        `json:",omitempty"` // the first of them
+	Failure  string        `json:",omitempty"` // the first failure
 
-	Resident   int64         `json:",omitempty"` // bytes more than before
-	Goroutines int           `json:",omitempty"` // more than before
+	Resident   int64         `json:",omitempty"` // additional resident memory, in bytes
+	Goroutines int           `json:",omitempty"` // additional goroutines
 	CPU        time.Duration `json:",omitempty"`
 	Busiest    int64         `json:",omitempty"` // messages in the busiest tenth of a second
 	Lost       int           `json:",omitempty"`
 
-	Held []int64 `json:",omitempty"` // when each key was had, nanoseconds of the wall clock
+	Held []int64 `json:",omitempty"` // when each key was acquired, in ns of the wall clock
 }
 
-// note keeps a failure.
+// note counts a failure and keeps the first one.
 func (r *Result) note(err error) {
 	r.Failed++
 	if r.Failure == "" {
@@ -71,18 +72,19 @@ func (r *Result) note(err error) {
 	}
 }
 
-// ErrWrongOrder is how Child ends when what started it is no benchmark.
-var ErrWrongOrder = errors.New("bench: this process is started by a benchmark and is of no use by hand")
+// ErrWrongOrder is returned by Child if its parent is not a benchmark.
+var ErrWrongOrder = errors.New("bench: this process can only be started by a benchmark")
 
-// answer is a line that a child writes.
+// answer is one line of a child's output.
 type answer struct {
 	Ready  bool    `json:",omitempty"`
 	Result *Result `json:",omitempty"`
 	Error  string  `json:",omitempty"`
 }
 
-// Child is a process of a measurement: it reads a [Spec], says that it is ready, awaits a line, does
-// its work, writes the [Result] and ends. When its input ends before, so does the work.
+// Child runs one process of a measurement. It reads a [Spec], reports that it
+// is ready, awaits a line, does its work, writes the [Result] and ends. If its
+// input ends before, the work ends too.
 func Child(adapters []Adapter, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	write := json.NewEncoder(out)
@@ -100,7 +102,7 @@ func Child(adapters []Adapter, in io.Reader, out io.Writer) error {
 			return
 		}
 		close(begin)
-		_, _ = lines.ReadBytes('\n') // the end of the input: whoever started us has gone
+		_, _ = lines.ReadBytes('\n') // the input ended: the parent has gone
 	}()
 	res, err := spec.run(ctx, adapters, func() error {
 		if err := write.Encode(answer{Ready: true}); err != nil {
@@ -119,7 +121,8 @@ func Child(adapters []Adapter, in io.Reader, out io.Writer) error {
 	return write.Encode(answer{Result: res})
 }
 
-// run opens the adapter and does what the Spec asks for; ready returns when it may begin.
+// run opens the adapter and does the Spec's work. ready returns when the work
+// may begin.
 func (s Spec) run(ctx context.Context, adapters []Adapter, ready func() error) (*Result, error) {
 	a, err := find(adapters, s.Adapter)
 	if err != nil {
@@ -156,7 +159,8 @@ func (s Spec) run(ctx context.Context, adapters []Adapter, ready func() error) (
 	return res, err
 }
 
-// closeSoon closes, unless that takes too long: the process ends anyway.
+// closeSoon closes l, but stops waiting if that takes too long: the process
+// ends anyway.
 func closeSoon(l Locker) error {
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
@@ -177,5 +181,5 @@ func find(adapters []Adapter, name string) (Adapter, error) {
 	return Adapter{}, fmt.Errorf("bench: no adapter is called %q", name)
 }
 
-// name is the i-th key.
+// name returns the name of the i-th key.
 func (s Spec) name(i int) string { return fmt.Sprintf("%s%d", s.Prefix, i%s.Keys) }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// distant returns a dial function to a server that is as far away as a round
-// trip takes: what comes from there comes so much later, and as fast.
+// distant returns a dial function for a server at an additional round trip:
+// everything from the server arrives that much later, at the same rate.
 func distant(roundTrip time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := Dial(ctx, network, address)
@@ -36,7 +36,7 @@ type arrival struct {
 	err  error
 }
 
-// receive takes what comes from the server, until that ends.
+// receive reads from the server until the connection ends.
 func (d *far) receive() {
 	for {
 		p := make([]byte, 16<<10)

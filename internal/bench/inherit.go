@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// hold takes a lock on every key, a little after one another so that they do not expire together, and
-// waits to be killed.
+// hold takes a lock on every key and waits to be killed. It pauses between the
+// keys, so that they do not expire together.
 func (s Spec) hold(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	for i := range s.Keys {
 		held, err := l.Lock(ctx, s.name(i))
 		if err != nil {
 			return nil, fmt.Errorf("taking lock %d: %w", i, err)
 		}
-		defer func() { _ = held.Release() }() // where it is told to end and not killed
+		defer func() { _ = held.Release() }() // if the process is told to end instead of being killed
 		pause(ctx, s.Rest)
 	}
 	if err := ready(); err != nil {
@@ -25,7 +25,8 @@ func (s Spec) hold(ctx context.Context, l Locker, ready func() error) (*Result, 
 	return nil, ctx.Err()
 }
 
-// inherit waits for every key with a goroutine each, and tells when each was had.
+// inherit waits for every key, each in a goroutine, and reports when it
+// acquired each.
 func (s Spec) inherit(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	few := s
 	few.Goroutines = s.Keys

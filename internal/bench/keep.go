@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// takers is how many goroutines take the locks that are then kept.
+// takers is how many goroutines take the locks to be kept.
 const takers = 64
 
-// keep takes a lock on every key and keeps all of them for the window. Where the library leaves
-// renewal to its user, a goroutine for each does it, at a third of the TTL.
+// keep takes a lock on every key and keeps all of them for the window. If the
+// library leaves renewal to its user, a goroutine per lock renews it every
+// third of the TTL.
 func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	few := s
 	few.Goroutines = takers
@@ -31,7 +32,7 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 	if err := ready(); err != nil {
 		return nil, err
 	}
-	k.watch(ctx, s.TTL/3) // a full period: from here on renewals are as they always are
+	k.watch(ctx, s.TTL/3) // wait a full period, so that renewals have reached their usual rhythm
 	res := &Result{Resident: resident() - before, Goroutines: runtime.NumGoroutine() - running}
 	began, cpu, sent := time.Now(), cpuTime(), messages.Load()
 	res.Busiest = k.watch(ctx, s.Window)
@@ -57,13 +58,13 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 	res.Hung = hung
 	select {
 	case <-released:
-	case <-time.After(2*patience + time.Duration(s.Keys)*time.Millisecond/5): // two messages for each
+	case <-time.After(2*patience + time.Duration(s.Keys)*time.Millisecond/5): // time for two messages per lock
 		res.Hung++
 	}
 	return res, ctx.Err()
 }
 
-// kept are locks and what keeps them.
+// kept are held locks and the goroutines that renew them.
 type kept struct {
 	held     []Held
 	renewers sync.WaitGroup
@@ -94,7 +95,7 @@ func (k *kept) one(ctx, renewing context.Context, s Spec, i int, l Locker) error
 	}
 	k.held[i] = h
 	if e, ok := h.(Extender); ok {
-		every := s.TTL / 3 // of s itself there would be a copy for each lock, between those of the library
+		every := s.TTL / 3 // capturing s would copy it for each lock and count as the library's memory
 		k.renewers.Go(func() { k.renew(renewing, e, every) })
 	}
 	return nil
@@ -116,7 +117,8 @@ func (k *kept) renew(ctx context.Context, e Extender, every time.Duration) {
 	}
 }
 
-// watch counts messages for a time, and returns those of the busiest tenth of a second.
+// watch counts messages for d and returns the number in the busiest tenth of a
+// second.
 func (k *kept) watch(ctx context.Context, d time.Duration) (busiest int64) {
 	t := time.NewTicker(100 * time.Millisecond)
 	defer t.Stop()
@@ -151,7 +153,8 @@ func (k *kept) release() {
 	wg.Wait()
 }
 
-// crowd lets very many goroutines wait for one key that this process holds, and weighs them.
+// crowd lets many goroutines wait for one key that this process holds, and
+// measures their memory.
 func (s Spec) crowd(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	first, err := l.Lock(ctx, s.name(0))
 	if err != nil {
@@ -173,7 +176,7 @@ func (s Spec) crowd(ctx context.Context, l Locker, ready func() error) (*Result,
 	if err := ready(); err != nil {
 		return nil, err
 	}
-	pause(ctx, time.Second) // all of them have come by then, and the first has asked
+	pause(ctx, time.Second) // by then all goroutines wait, and the first has asked the server
 	sent := messages.Load()
 	pause(ctx, s.Window)
 	return &Result{
@@ -182,8 +185,8 @@ func (s Spec) crowd(ctx context.Context, l Locker, ready func() error) (*Result,
 	}, ctx.Err()
 }
 
-// settled is resident when the collector has made what it keeps for itself from its first cycles on: some
-// 0.4 MB, which are no lock's.
+// settled returns resident after the garbage collector has allocated what it
+// keeps from its first cycles on: about 0.4 MB, which no lock caused.
 func settled() int64 {
 	last := resident()
 	for range 16 {
@@ -196,7 +199,7 @@ func settled() int64 {
 	return last
 }
 
-// inUse is the heap that is reachable.
+// inUse returns the size of the reachable heap, in bytes.
 func inUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -204,8 +207,9 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// resident is the memory that the system counts as ours, after what is free was given back to it;
-// where it cannot be asked, what the runtime has of it.
+// resident returns the process's resident memory in bytes, after returning free
+// memory to the system. If the system does not tell, it returns what the
+// runtime has obtained.
 func resident() int64 {
 	debug.FreeOSMemory()
 	if n, ok := residentBytes(); ok {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// loop lets goroutines take locks again and again for as long as the window is open. Who still waits
-// when it closes has waited in vain, and that counts among the longest waits.
+// loop lets goroutines take locks repeatedly while the window is open. A
+// goroutine that still waits when the window closes has waited without success;
+// its wait counts among the longest.
 func (s Spec) loop(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	hung, err := s.warm(ctx, l)
 	if err != nil {
@@ -42,8 +43,8 @@ func (s Spec) loop(ctx context.Context, l Locker, ready func() error) (*Result, 
 	return res, nil
 }
 
-// window is a context that ends after a time but has no deadline: libraries make a deadline that of
-// their calls, or of the lock itself.
+// window returns a context that ends after d but has no deadline: libraries
+// would use a deadline for their calls or for the lock itself.
 func window(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(d, cancel)
@@ -53,11 +54,11 @@ func window(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	}
 }
 
-// warming is how long opening every connection may take.
+// warming is how long opening all connections may take.
 const warming = 10 * time.Second
 
-// warm opens every connection and teaches the server every script. It returns how many goroutines the
-// library did not let go, which are left behind.
+// warm opens every connection and loads every script on the server. It returns
+// how many goroutines the library did not let return; those are left behind.
 func (s Spec) warm(ctx context.Context, l Locker) (hung int, err error) {
 	done := make(chan error, s.Goroutines)
 	for i := range s.Goroutines {
@@ -93,12 +94,12 @@ func (s Spec) warmOne(ctx context.Context, l Locker, i int) error {
 	return nil
 }
 
-// turns are those of one goroutine.
+// turns are the acquisitions of one goroutine.
 type turns struct {
-	done       chan struct{} // closed when the goroutine has ended; what is not atomic is its own till then
+	done       chan struct{} // closed when the goroutine has ended; until then only it may use the fields that are not atomic
 	count      atomic.Int64
 	waits, ops ticks
-	vain       time.Duration // the wait that the window's end cut short
+	vain       time.Duration // the wait that the end of the window cut short
 	spans      []span
 	failed     Result
 }
@@ -111,7 +112,7 @@ func (t *turns) run(ctx context.Context, s Spec, i int, l Locker) {
 		if ctx.Err() != nil {
 			t.vain = got.Sub(begun)
 			if err == nil {
-				_ = held.Release() // too late to count; it may be lost with the context
+				_ = held.Release() // too late to count; the context's end may have lost the lock
 			}
 			return
 		}
@@ -148,11 +149,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// patience is how long after the window's end a library may take to let its callers go.
+// patience is how long after the end of the window a library may take to let
+// its callers return.
 const patience = 3 * time.Second
 
-// collect sums up. Goroutines that the library never lets go are counted and left behind: this
-// process ends soon.
+// collect adds up the goroutines' results. Goroutines that the library never
+// lets return are counted and left behind: the process ends soon.
 func (r *Result) collect(all []turns, every bool) {
 	var waits, ops ticks
 	late := time.After(patience)
@@ -189,7 +191,7 @@ func (r *Result) collect(all []turns, every bool) {
 	}
 }
 
-// alreadyLate does not wait for the next one.
+// alreadyLate is closed: receiving from it does not wait.
 var alreadyLate = func() <-chan time.Time {
 	c := make(chan time.Time)
 	close(c)

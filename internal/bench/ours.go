@@ -11,9 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-var errNotOurs = errors.New("bench: the key is not ours any more")
+var errNotOurs = errors.New("bench: the key no longer belongs to this adapter")
 
-// Own are the adapters of this module, the bare commands first.
+// Own returns the adapters of this module, the bare commands first.
 func Own() []Adapter {
 	return append([]Adapter{
 		Baseline(), bareWithContexts(),
@@ -34,14 +34,16 @@ func Own() []Adapter {
 	}, legacyPairs()...)
 }
 
-// The names of the lock beside old clients: at its defaults, and without the gaps
-// that it leaves to old clients, which only its user can know to be needless.
+// Names of the lock that old clients share: with its defaults, and without the
+// gaps that it leaves to old clients. Only its user can know that those gaps
+// are unnecessary.
 const (
 	Hardened = "legacy, hardened"
 	Impolite = "legacy, hardened, impolite"
 )
 
-// many is no bound at all on hand-overs: how fast they can be. The default is 64.
+// many is no practical limit on hand-overs, to measure how fast they can be.
+// The default is 64.
 const many = 1 << 30
 
 func openModern(cfg modern.Config, change func(*lock.Config)) func(context.Context, Server) (Locker, error) {
@@ -51,7 +53,7 @@ func openModern(cfg modern.Config, change func(*lock.Config)) func(context.Conte
 			return nil, err
 		}
 		cfg := cfg
-		cfg.Namespace = strings.ReplaceAll(strings.Trim(s.Prefix, ":"), ":", "-") // not the counter of locks that are in use
+		cfg.Namespace = strings.ReplaceAll(strings.Trim(s.Prefix, ":"), ":", "-") // so that it does not use the counter of locks in production
 		b, err := modern.New(pool, cfg)
 		if err != nil {
 			return nil, err

@@ -14,8 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// legacyPairs are the legacy lock's two modes, and for each the same commands sent by bare redigo on
-// one connection.
+// legacyPairs returns adapters of the legacy lock's two modes, and for each
+// mode the same commands sent by bare redigo on one connection.
 func legacyPairs() []Adapter {
 	return []Adapter{
 		{Name: "bare SETNX, DEL", Open: openOldCommands},
@@ -24,7 +24,8 @@ func legacyPairs() []Adapter {
 	}
 }
 
-// oldCommands sends SETNX with a stamp, and DEL: what the old client sends when nobody is there.
+// oldCommands sends SETNX with a stamp, and DEL, as an old client does on a
+// free key.
 type oldCommands struct{ conn redis.Conn }
 
 func openOldCommands(ctx context.Context, s Server) (Locker, error) {
@@ -32,7 +33,7 @@ func openOldCommands(ctx context.Context, s Server) (Locker, error) {
 	return oldCommands{conn}, err
 }
 
-// dialOne is a single connection, which the caller closes.
+// dialOne opens a single connection, which the caller closes.
 func dialOne(ctx context.Context, s Server) (redis.Conn, error) {
 	pool, err := s.Pool()
 	if err != nil {
@@ -62,8 +63,9 @@ func (h oldHeld) Release() error {
 	return err
 }
 
-// replay sends again, by redigo, what the hardened lock sent: the very scripts with the very
-// arguments, which it recorded while one of ours took a lock of each name once.
+// replay sends again, by redigo, what the hardened lock sent: the same scripts
+// with the same arguments. It records them while a getsetlock client takes a
+// lock of each name.
 type replay struct {
 	server Server
 	conn   redis.Conn
@@ -72,7 +74,7 @@ type replay struct {
 	keys map[string]*replayed
 }
 
-// replayed are the two EVALSHAs of one key.
+// replayed are the two EVALSHA commands of one key.
 type replayed struct {
 	conn             redis.Conn
 	acquire, release []any
@@ -113,8 +115,8 @@ func (h *replayed) Release() error {
 	return err
 }
 
-// record lets one of ours take and release key. The first time a script is sent as a whole, so it
-// does that twice.
+// record lets a getsetlock client take and release key twice, since the first
+// time a script is sent in full.
 func (r *replay) record(ctx context.Context, key string) (*replayed, error) {
 	pool, err := r.server.Pool()
 	if err != nil {
@@ -151,7 +153,7 @@ func (r *replay) record(ctx context.Context, key string) (*replayed, error) {
 	return h, nil
 }
 
-// recorder keeps what was sent.
+// recorder keeps the commands that were sent.
 type recorder struct {
 	mu   sync.Mutex
 	sent []sentCommand

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// process is a child of a measurement, seen from the parent.
+// process is the parent's view of a child of a measurement.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -20,7 +20,7 @@ type process struct {
 	noise strings.Builder
 }
 
-// start starts a child, and returns when it is ready.
+// start starts a child and returns when it is ready.
 func start(ctx context.Context, command []string, s Spec) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
 	p.cmd.Stderr = &p.noise
@@ -51,13 +51,13 @@ func start(ctx context.Context, command []string, s Spec) (*process, error) {
 	return p, nil
 }
 
-// begin lets it do its work.
+// begin lets the child do its work.
 func (p *process) begin() error {
 	_, err := io.WriteString(p.in, "go\n")
 	return err
 }
 
-// result waits for what it found, and for its end.
+// result waits for the child's result and its end.
 func (p *process) result() (*Result, error) {
 	defer p.end()
 	a, err := p.read()
@@ -84,13 +84,13 @@ func (p *process) read() (a answer, err error) {
 	return a, nil
 }
 
-// kill ends it as a crash would.
+// kill ends the child abruptly, as a crash does.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	p.end()
 }
 
-// end closes its input, at which it gives up, and waits for it.
+// end closes the child's input, at which it gives up, and waits for its end.
 func (p *process) end() {
 	_ = p.in.Close()
 	_ = p.cmd.Wait()
@@ -103,8 +103,8 @@ func (p *process) explain(err error) error {
 	return err
 }
 
-// together runs several children that begin at the same time, right after begins
-// was called, which may be nil.
+// together runs several children that begin at the same time. It calls begins,
+// which may be nil, just before.
 func together(ctx context.Context, command []string, begins func(), specs ...Spec) ([]*Result, error) {
 	var all []*process
 	defer func() {

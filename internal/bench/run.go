@@ -15,33 +15,35 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// Runner measures.
+// Runner runs measurements.
 type Runner struct {
 	Adapters  []Adapter
 	Scenarios []Scenario
 
-	Redis  string // address
+	Redis  string // address of the server
 	CACert string
-	Prefix string // of every key; keys below it are deleted at the end
+	Prefix string // prefix of every key; keys with it are deleted at the end
 
 	// Child is the command that runs [Child] with the same adapters.
 	Child []string
 
-	// Rounds replaces each scenario's own number of rounds unless it is zero.
+	// Rounds, if not zero, replaces each scenario's own number of rounds.
 	Rounds int
 
-	// Quick makes every window short, to see that all of it works; the figures mean nothing then.
+	// Quick shortens every window, to check that everything works; the figures
+	// then mean nothing.
 	Quick bool
 
-	// Alone says that nobody else uses the server, so that its count of commands is ours.
+	// Alone says that no other program uses the server, so its count of
+	// commands is the measurement's.
 	Alone bool
 
-	// Progress is told before each measurement. It may be nil.
+	// Progress is called before each measurement. It may be nil.
 	Progress func(done, total int, scenario, adapter string)
 
 	pool  *redis.Pool
-	first string // the first failure within a measurement that went on
-	made  int    // measurements begun; each has a prefix of its own, so none meets another's keys
+	first string // the first failure within a measurement that continued
+	made  int    // number of measurements begun; each has its own prefix, so their keys never meet
 }
 
 // Row is one figure: a median over the rounds.
@@ -51,20 +53,21 @@ type Row struct {
 	Metric   string  `json:"metric"`
 	Value    float64 `json:"value"`
 
-	// Ratio is the median of the ratios to the scenario's baseline in the same round; nil where
-	// there is none to compare with.
+	// Ratio is the median of the ratios to the scenario's baseline in the same
+	// round; nil if there is no baseline.
 	Ratio *float64 `json:"ratio"`
 }
 
-// Report is what was found.
+// Report is the result of all measurements.
 type Report struct {
 	Rows     []Row
-	Failures []string // measurements that could not be made, and why
-	Notes    []string // what went wrong in those that could
+	Failures []string // measurements that failed, and why
+	Notes    []string // failures within measurements that were completed
 }
 
-// Run measures every scenario. A measurement that fails is reported and left out; the error tells
-// that nothing could be measured at all, or that ctx ended.
+// Run measures every scenario. A measurement that fails is reported and left
+// out. The error means that nothing could be measured at all, or that ctx
+// ended.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	address, err := redisconn.Parse(r.Redis)
 	if err != nil {
@@ -88,7 +91,7 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 		adapters := r.takingPart(s)
 		for round := range r.rounds(s) {
 			for i := range adapters {
-				a := adapters[(i+round)%len(adapters)] // each round begins at another one
+				a := adapters[(i+round)%len(adapters)] // each round begins with another adapter
 				if r.Progress != nil {
 					r.Progress(done, total, s.Name, a.Name)
 				}
@@ -103,7 +106,7 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 				if r.first != "" {
 					rep.note(s, a, r.first)
 				}
-				rounds[a.Name] = append(rounds[a.Name], f) // nil keeps rounds in step
+				rounds[a.Name] = append(rounds[a.Name], f) // f may be nil, to keep the rounds aligned
 			}
 		}
 		rep.add(s, adapters, rounds)
@@ -131,7 +134,7 @@ func (r *Runner) rounds(s Scenario) int {
 	return s.Rounds
 }
 
-// measure is one measurement of one adapter.
+// measure makes one measurement of one adapter.
 func (r *Runner) measure(ctx context.Context, s Scenario, a Adapter) (Figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -156,8 +159,8 @@ func (r *Runner) measure(ctx context.Context, s Scenario, a Adapter) (Figures, e
 	return f, nil
 }
 
-// commands is how many commands the server has executed, those inside scripts included, but for
-// INFO, with which it is asked.
+// commands returns how many commands the server has executed, including those
+// inside scripts but not INFO, which asks for the number.
 func (r *Runner) commands() (float64, error) {
 	if !r.Alone {
 		return 0, nil
@@ -189,12 +192,14 @@ func (r *Runner) server(name string, args ...any) error {
 	return err
 }
 
-// clean deletes what measurements left under our prefix, such as locks of processes that were killed, and
-// the counters of benchmarks that were killed themselves: nothing else of theirs lives on.
+// clean deletes the keys that measurements left under this Runner's prefix,
+// such as locks of killed processes. It also deletes the counters of benchmarks
+// that were killed; their other keys expire.
 func (r *Runner) clean() {
 	conn := r.pool.Get()
 	defer conn.Close()
-	// A namespace is the prefix without its colons. Above the last word of the prefix are all benchmarks.
+	// A namespace is the prefix without its colons. All benchmarks share what
+	// precedes the last word of the prefix.
 	above := r.Prefix[:strings.LastIndex(strings.TrimSuffix(r.Prefix, ":"), ":")+1]
 	if above == "" {
 		above = r.Prefix
@@ -203,7 +208,7 @@ func (r *Runner) clean() {
 	for cursor := "0"; ; {
 		page, err := redis.Values(conn.Do("SCAN", cursor, "MATCH", pattern, "COUNT", 1000))
 		if err != nil || len(page) != 2 {
-			return // a server that cannot be asked any more; keys have an end of their own
+			return // the server no longer answers; the keys expire by themselves
 		}
 		cursor, _ = redis.String(page[0], nil)
 		keys, _ := redis.Strings(page[1], nil)
@@ -218,11 +223,13 @@ func (r *Runner) clean() {
 	}
 }
 
-// forsaken is how old the last number of a benchmark is that runs no more: a measurement takes minutes.
+// forsaken is the age of a counter's last number after which its benchmark must
+// have ended: a measurement takes minutes.
 const forsaken = time.Hour
 
-// abandoned reports whether key is the counter of a benchmark that was killed. It has no TTL, but its value
-// is the server's time of the last acquisition, in microseconds.
+// abandoned reports whether key is the counter of a benchmark that was killed.
+// The counter has no TTL, but its value is the server's time of the last
+// acquisition, in µs.
 func abandoned(conn redis.Conn, key string) bool {
 	if !strings.HasPrefix(key, "gsl:fence:") {
 		return false
@@ -250,8 +257,8 @@ func addOnce(list []string, text string) []string {
 	return append(list, text)
 }
 
-// add makes rows of a scenario's rounds. Ratios are taken within a round, against the first of the
-// scenario's adapters that has the metric's baseline.
+// add makes rows from a scenario's rounds. Ratios are computed within a round,
+// to the adapter's baseline.
 func (rep *Report) add(s Scenario, adapters []Adapter, rounds map[string][]Figures) {
 	for _, a := range adapters {
 		names := map[string]bool{}
@@ -280,7 +287,7 @@ func (rep *Report) add(s Scenario, adapters []Adapter, rounds map[string][]Figur
 				continue
 			}
 			row.Value = median(values)
-			if s.order(metric) == len(s.Metrics) { // trouble: once is enough to be told of
+			if s.order(metric) == len(s.Metrics) { // troubles: report them if there was one in any round
 				if row.Value = slices.Max(values); row.Value == 0 {
 					continue
 				}

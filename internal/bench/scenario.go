@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// Scenario is one question that is asked of several adapters.
+// Scenario is one question that is put to several adapters.
 type Scenario struct {
 	Name     string
 	Title    string
-	Adapters []string          // names of those that take part
-	Bases    map[string]string // the adapter that another's ratios are to; bare where none is named
+	Adapters []string          // names of the adapters that take part
+	Bases    map[string]string // the baseline of an adapter's ratios, by adapter; default: bare
 	Rounds   int
-	Metrics  []Metric // in the order of their columns
+	Metrics  []Metric // the columns, in order
 
-	// Measure answers it for one adapter, once.
+	// Measure answers the question for one adapter, once.
 	Measure func(ctx context.Context, r *Runner, a Adapter) (Figures, error)
 }
 
-// Metric is a column.
+// Metric is a column of the table.
 type Metric struct {
 	Name  string
 	Head  string
-	Ratio bool // the ratio to the baseline is shown beside it
+	Ratio bool // also show the ratio to the baseline
 }
 
-// Figures are those of one measurement, by metric.
+// Figures are the figures of one measurement, by metric.
 type Figures map[string]float64
 
-// acquisitions is what commands are divided by; it is no row.
+// acquisitions is the figure by which commands are divided; it is not a row.
 const acquisitions = "acquisitions"
 
 func (s Scenario) order(metric string) int {
@@ -42,7 +42,7 @@ func (s Scenario) order(metric string) int {
 	return i
 }
 
-// base is the adapter that another's ratios are to.
+// base returns the baseline of an adapter's ratios.
 func (s Scenario) base(adapter string) string {
 	if other, ok := s.Bases[adapter]; ok {
 		return other
@@ -50,8 +50,8 @@ func (s Scenario) base(adapter string) string {
 	return Baseline().Name
 }
 
-// Pick returns the scenarios whose names, or the parts of them before a slash, are among the words;
-// all of them when there are no words.
+// Pick returns the scenarios that words name, by the whole name or by the part
+// before the slash; all of them if there are no words.
 func Pick(all []Scenario, words ...string) ([]Scenario, error) {
 	if len(words) == 0 {
 		return all, nil
@@ -71,8 +71,9 @@ func Pick(all []Scenario, words ...string) ([]Scenario, error) {
 	return some, nil
 }
 
-// PickAdapters returns the adapters that words name, a list separated by semicolons since names have
-// commas, and the bare commands, with which they are compared; all of them when it is empty.
+// PickAdapters returns the adapters that words names, and bare, with which they
+// are compared. The names are separated by semicolons, since names contain
+// commas. It returns all adapters if words is empty.
 func PickAdapters(all []Adapter, words string) ([]Adapter, error) {
 	if words == "" {
 		return all, nil
@@ -101,8 +102,9 @@ const (
 	killTTL  = 2 * time.Second
 )
 
-// Scenarios are all that can be asked of any adapter. peers are names of adapters of other libraries
-// at their defaults, and tuned those at settings that suit who waits.
+// Scenarios returns all questions that can be put to any adapter. peers are the
+// names of other libraries' adapters with their defaults, tuned those with
+// settings that favour waiters.
 func Scenarios(peers, tuned []string) []Scenario {
 	with := func(own ...string) []string { return append(own, peers...) }
 	waiting := func(own ...string) []string { return append(with(own...), tuned...) }

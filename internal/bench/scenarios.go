@@ -10,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// spec completes what a scenario says.
+// spec completes a scenario's Spec.
 func (r *Runner) spec(s Spec, kind string, a Adapter) Spec {
 	s.Kind, s.Adapter = kind, a.Name
 	s.Redis, s.CACert, s.Prefix = r.Redis, r.CACert, fmt.Sprintf("%s%d:", r.Prefix, r.made)
@@ -30,7 +30,7 @@ func (r *Runner) spec(s Spec, kind string, a Adapter) Spec {
 	return s
 }
 
-// one measures by a single process.
+// one runs a measurement with a single process.
 func (r *Runner) one(ctx context.Context, s Spec) (*Result, error) {
 	all, err := together(ctx, r.Child, nil, s)
 	if err != nil {
@@ -63,7 +63,7 @@ func uncontended(name, title string, goroutines int, adapters []string) Scenario
 	return alone(name, title, goroutines, 400*time.Millisecond, adapters)
 }
 
-// alone has goroutines of one process take a key each, for so long.
+// alone returns a scenario in which goroutines of one process take a key each.
 func alone(name, title string, goroutines int, window time.Duration, adapters []string) Scenario {
 	s := Scenario{Name: name, Title: title, Adapters: adapters, Rounds: 7, Metrics: []Metric{
 		{"us_p50", "µs p50", goroutines == 1}, {"us_p99", "µs p99", false}, {"per_s", "acquisitions/s", true}, {"stuck", "stuck", false},
@@ -85,8 +85,8 @@ func alone(name, title string, goroutines int, window time.Duration, adapters []
 	return s
 }
 
-// looped adds what all loops have. That nothing at all was acquired while the window was open is an
-// answer too; it has no times.
+// looped adds the figures that all loops have. If nothing was acquired while
+// the window was open, that is an answer too, but without times.
 func (r *Result) looped(f Figures) (Figures, error) {
 	n := r.total()
 	if n == 0 {
@@ -162,7 +162,8 @@ func processes(name, title string, n int, s Spec, rounds int, adapters []string)
 	}
 }
 
-// killed lets a process die that holds some keys, while another waits for them.
+// killed returns the scenario in which a process that holds some keys is killed
+// while another waits for them.
 func killed(adapters []string) Scenario {
 	const keys = 8
 	return Scenario{
@@ -200,15 +201,16 @@ func killed(adapters []string) Scenario {
 	}
 }
 
-// fullSpec is spec without the short cuts of Quick: what waits for an expiry needs its time.
+// fullSpec is spec without the shortcuts of Quick, for a measurement that must
+// await an expiry.
 func (r *Runner) fullSpec(s Spec, kind string, a Adapter) Spec {
 	full := *r
 	full.Quick = false
 	return full.spec(s, kind, a)
 }
 
-// expiries are when the keys end, as nanoseconds of our own wall clock. Servers before 7.0 tell only
-// what is left, cut to a millisecond.
+// expiries returns when the keys expire, in ns of this machine's wall clock.
+// Servers before 7.0 report only the remaining time, cut to a millisecond.
 func (r *Runner) expiries(a Adapter, s Spec) ([]int64, error) {
 	conn := r.pool.Get()
 	defer conn.Close()
@@ -288,8 +290,9 @@ func crowding(adapters []string) Scenario {
 	}
 }
 
-// pairs compares the legacy lock at its defaults with its own commands. The window is so long that the
-// gaps count which it leaves to old clients that nobody has seen, one in each second that it holds the key.
+// pairs compares the legacy lock at its defaults with its own commands. The
+// window is long enough to include the gaps that the lock leaves to old clients
+// it has not seen: one in each second in which it holds the key.
 func pairs() Scenario {
 	const verbatim, hardened = "bare SETNX, DEL", "bare, the hardened scripts"
 	s := alone("legacy", "the legacy lock at its defaults, each mode beside its own commands by bare redigo", 1,

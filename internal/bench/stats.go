@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// ticks are durations in units of 10 ns, so that a million of them are small: up to 42 seconds.
+// ticks are durations in units of 10 ns, which makes a million of them small;
+// they reach up to 42 s.
 type ticks []uint32
 
 const tick = 10 * time.Nanosecond
@@ -15,7 +16,7 @@ func (t *ticks) add(d time.Duration) {
 	*t = append(*t, uint32(min(max(d/tick, 0), math.MaxUint32)))
 }
 
-// quantile of durations that need not be sorted; 0 of none.
+// quantile returns a quantile of durations in any order; 0 if there are none.
 func (t ticks) quantile(q float64) time.Duration {
 	if len(t) == 0 {
 		return 0
@@ -33,7 +34,7 @@ func quantile(xs []float64, q float64) float64 {
 	return s[int(q*float64(len(s)-1)+0.5)]
 }
 
-// median of an even number of values is between the two in the middle.
+// median returns the middle value, or the mean of the two middle ones.
 func median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return math.NaN()
@@ -42,7 +43,8 @@ func median(xs []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// jain is Jain's index of how even shares are: 1 when all are equal, 1/n when one has everything.
+// jain returns Jain's index of fairness: 1 if all shares are equal, 1/n if one
+// of n has everything.
 func jain(shares []int) float64 {
 	var sum, squares float64
 	for _, n := range shares {
@@ -55,16 +57,16 @@ func jain(shares []int) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// span is one acquisition of one key by one process, in nanoseconds of the wall clock that all
-// processes share.
+// span is one acquisition of one key by one process, in ns of the wall clock
+// that all processes share.
 type span struct {
 	Key      int   `json:"k"`
 	Acquired int64 `json:"a"`
 	Released int64 `json:"r"` // before the release was sent
 }
 
-// gaps are the times from each release of a key to its next acquisition by anybody. Overlaps are
-// those that are negative: two held at once.
+// gaps returns the times from each release of a key to its next acquisition by
+// any client. A negative gap is an overlap: two clients held at once.
 func gaps(spans []span) (between ticks, overlaps int) {
 	slices.SortFunc(spans, func(a, b span) int {
 		if a.Key != b.Key {

@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Tables renders each scenario's rows as a Markdown table, which people can read as it stands: a line
-// an adapter, a column a metric, the ratio to the baseline beside it.
+// Tables renders each scenario's rows as a Markdown table that is also readable
+// as text: a line per adapter, a column per metric, and the ratio to the
+// baseline after it.
 func (rep *Report) Tables(scenarios []Scenario) string {
 	var b strings.Builder
 	for _, s := range scenarios {
@@ -28,10 +29,10 @@ func (rep *Report) Tables(scenarios []Scenario) string {
 	return b.String()
 }
 
-// troubles are shown where there are any.
+// troubles are metrics that are shown only if there were any.
 var troubles = []Metric{{"failed", "failed", false}, {"hung", "never came back", false}}
 
-// shown are a scenario's metrics that have a figure.
+// shown returns the scenario's metrics that have a figure.
 func (rep *Report) shown(s Scenario) []Metric {
 	var some []Metric
 	for _, m := range slices.Concat(s.Metrics, troubles) {
@@ -45,7 +46,8 @@ func (rep *Report) shown(s Scenario) []Metric {
 	return some
 }
 
-// Table is a scenario's figures as cells: a heading, then a line an adapter.
+// Table returns a scenario's figures as cells: a heading, then a line per
+// adapter.
 func (rep *Report) Table(s Scenario) [][]string {
 	metrics := rep.shown(s)
 	head := []string{""}
@@ -77,7 +79,7 @@ func (rep *Report) Table(s Scenario) [][]string {
 	return lines
 }
 
-// adapters that have rows, in the order in which they came.
+// adapters returns the adapters that have rows, in the order of the rows.
 func (rep *Report) adapters(s Scenario) (found []string) {
 	seen := map[string]bool{}
 	for _, row := range rep.Rows {
@@ -131,7 +133,8 @@ func align(lines [][]string) string {
 	return b.String()
 }
 
-// figure shows three digits, and whole numbers from a hundred on, in groups.
+// figure formats three significant digits; from a hundred on, whole numbers in
+// groups.
 func figure(v float64) string {
 	switch size := math.Abs(v); {
 	case v == math.Trunc(v) && size < 1000:

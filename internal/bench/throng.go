@@ -12,11 +12,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// leavers is how many goroutines give leases back at a time.
+// leavers is how many goroutines release leases at the same time.
 const leavers = 4000
 
-// giveBack takes a lock on every key, and has all of them given back at once
-// while the Locker is closed.
+// giveBack takes a lock on every key, and then releases all of them at once
+// while the Locker is being closed.
 func (s Spec) giveBack(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	k := kept{held: make([]Held, s.Keys)}
 	if err := k.take(ctx, s, l); err != nil {
@@ -48,9 +48,9 @@ func (s Spec) giveBack(ctx context.Context, l Locker, ready func() error) (*Resu
 	return res, ctx.Err()
 }
 
-// throng has one process hold every key, and a goroutine of another wait for
-// each: as many pairs of a process and a key as there are keys. What is weighed
-// is the server.
+// throng lets one Locker hold every key while a goroutine of another Locker
+// waits for each: as many pairs of a process and a key as there are keys. It
+// measures the server.
 func (s Spec) throng(ctx context.Context, l Locker, ready func() error) (*Result, error) {
 	waiters, err := s.another(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s Spec) throng(ctx context.Context, l Locker, ready func() error) (*Result
 	if err := ready(); err != nil {
 		return nil, err
 	}
-	pause(ctx, s.Rest) // all of them have come by then, and ask at their own pace
+	pause(ctx, s.Rest) // by then all of them wait and ask at their usual pace
 	began, sent := time.Now(), messages.Load()
 	before, err := s.serverCPU()
 	if err != nil {
@@ -92,7 +92,7 @@ func (s Spec) throng(ctx context.Context, l Locker, ready func() error) (*Result
 	return &Result{Elapsed: time.Since(began), Messages: messages.Load() - sent, CPU: after - before}, ctx.Err()
 }
 
-// serverCPU is what the server has used of its CPU since it was started.
+// serverCPU returns the CPU time that the server has used since its start.
 func (s Spec) serverCPU() (time.Duration, error) {
 	conn := s.pool.Get()
 	defer conn.Close()
@@ -112,7 +112,7 @@ func (s Spec) serverCPU() (time.Duration, error) {
 		}
 	}
 	if used == 0 {
-		return 0, errors.New("the server does not tell its CPU time")
+		return 0, errors.New("the server does not report its CPU time")
 	}
 	return time.Duration(used * float64(time.Second)), nil
 }

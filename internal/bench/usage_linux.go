@@ -20,7 +20,7 @@ func residentBytes() (int64, bool) {
 	return pages * int64(os.Getpagesize()), true
 }
 
-// cpuTime is what this process has used of all CPUs.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

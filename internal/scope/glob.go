@@ -2,9 +2,9 @@ package scope
 
 import "strings"
 
-// matches says whether the server's SCAN would find a key by a pattern: *, ?,
-// [a-c], [^x] and a backslash before what stands for itself. It takes time in
-// proportion to both lengths at most.
+// matches reports whether the server's SCAN would find a key by a pattern: *,
+// ?, [a-c], [^x] and a backslash before a literal character. Its time is at
+// most proportional to the product of both lengths.
 func matches(pattern, key string) bool {
 	p, k := 0, 0
 	star, back := -1, 0
@@ -32,7 +32,7 @@ func matches(pattern, key string) bool {
 	return p == len(pattern)
 }
 
-// one matches one byte and says where the pattern goes on.
+// one matches one byte and returns where the pattern goes on.
 func one(pattern string, p int, c byte) (next int, ok bool) {
 	switch pattern[p] {
 	case '?':
@@ -47,8 +47,8 @@ func one(pattern string, p int, c byte) (next int, ok bool) {
 	return p + 1, pattern[p] == c
 }
 
-// class reads a bracket up to its end; one that never ends takes the rest of
-// the pattern, as the server does.
+// class matches one byte against a bracket and returns the position after it. A
+// bracket that never ends takes the rest of the pattern, as on the server.
 func class(pattern string, p int, c byte) (next int, ok bool) {
 	not := p < len(pattern) && pattern[p] == '^'
 	if not {
@@ -76,16 +76,16 @@ func class(pattern string, p int, c byte) (next int, ok bool) {
 	return p, found != not
 }
 
-// Literal is a pattern that matches a text and nothing else.
+// Literal returns a pattern that matches a text and nothing else.
 func Literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
 }
 
-// widened is a pattern for a key that holds a matching name in any spelling,
-// with whatever around it. A serializer may write some characters in another
-// way, and "?" stands for one byte of the name that may be several in the key.
-// So a pattern with such a part is cut: only the text before that part is
-// looked for.
+// widened returns a pattern that finds keys holding a matching name in any
+// encoding, with anything around it. A serializer may write some characters
+// differently, and "?" stands for one byte of the name, which may be several
+// bytes of the key. If the pattern has such a part, only the text before it is
+// searched for.
 func widened(pattern string) string {
 	text, whole := beginning(pattern)
 	if whole {
@@ -99,9 +99,9 @@ func widened(pattern string) string {
 	return "*" + text + "*"
 }
 
-// beginning is the text with which each matching name begins, as far as every
-// spelling has the same bytes for it. whole says that what follows is such text
-// and stars, with nothing escaped.
+// beginning returns the text with which every matching name begins, as far as
+// its bytes are the same in every encoding. whole means that the rest of the
+// pattern is such text and stars, with nothing escaped.
 func beginning(pattern string) (text string, whole bool) {
 	whole = true
 	var begin []byte
@@ -125,7 +125,7 @@ func beginning(pattern string) (text string, whole bool) {
 	return string(begin), whole
 }
 
-// sameInEverySpelling reports a byte of a name that all serializers leave as it
-// is. JSON escapes control characters, quotes and backslashes. Java writes NUL,
-// and characters of four bytes in UTF-8, otherwise.
+// sameInEverySpelling reports whether all serializers write that byte of a name
+// unchanged. JSON escapes control characters, quotes and backslashes. Java
+// writes NUL and characters of four UTF-8 bytes differently.
 func sameInEverySpelling(c byte) bool { return c >= 0x20 && c < 0xf0 && c != '"' && c != '\\' }

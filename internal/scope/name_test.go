@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestNameHoldsNoColonAndReadsBack pins the names, which other languages write
-// too.
-func TestNameHoldsNoColonAndReadsBack(t *testing.T) {
+// Other languages write these names too, so the test pins them.
+func TestNameHasNoColonAndReadsBack(t *testing.T) {
 	for namespace, want := range map[string]string{
 		"":            "",
 		"stock":       "stock",
@@ -24,7 +23,7 @@ func TestNameHoldsNoColonAndReadsBack(t *testing.T) {
 			t.Errorf("the name of %q is %q, want %q", namespace, name, want)
 		}
 		if strings.ContainsAny(name, ":{}") {
-			t.Errorf("%q holds what ends a name", name)
+			t.Errorf("%q contains a character that ends a name", name)
 		}
 		if back, ok := OfName(name); !ok || back != namespace {
 			t.Errorf("%q reads back as %q, %v", name, back, ok)
@@ -32,7 +31,7 @@ func TestNameHoldsNoColonAndReadsBack(t *testing.T) {
 	}
 	for _, never := range []string{"a:b", "{a}", "%", "%3a", "%41"} {
 		if back, ok := OfName(never); ok {
-			t.Errorf("%q is read as the name of %q, and no namespace has it", never, back)
+			t.Errorf("%q is read as the name of %q, but InName never returns it", never, back)
 		}
 	}
 }
@@ -40,7 +39,7 @@ func TestNameHoldsNoColonAndReadsBack(t *testing.T) {
 func TestNamespaceOfControlCharactersIsRefused(t *testing.T) {
 	for _, bad := range []string{"a\n", "\x00", "\xff", "a\u2028b"} {
 		if IsName(bad) {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 	for _, good := range []string{"", "order:", "{cart}:", "a b", "50%", "\u9501:"} {

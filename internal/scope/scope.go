@@ -1,19 +1,18 @@
 // Package scope answers one question for everything that watches, counts or
-// lists locks: does this key, in this database, belong to what was asked about?
-// Lines of MONITOR, looks, slices of SCAN and keys of a migration are all
-// judged by [Scope.Covers], so that no two parts of the project see different
-// keys.
+// lists locks: does this key, in this database, belong to the scope? Lines of
+// MONITOR, looks, slices of SCAN and keys of a migration are all judged by
+// [Scope.Covers], so all parts of the project see the same keys.
 //
-// It does not say whether a key is a lock. That follows from its value, which
+// It does not say whether a key is a lock. That depends on the value, which
 // package scope never sees.
 //
 // # Spellings
 //
-// A client may hand its keys to a serializer before it sends them. Spring's JDK
-// serializer writes the key lock as ac ed 00 05 74 00 04 6c 6f 63 6b: four
-// bytes of magic and version, the letter t, two bytes of length, the text. Its
-// JSON serializers write "lock" with the quotes. Neither spelling begins as the
-// name does, so a key is decoded before its name is compared.
+// A client may pass its keys through a serializer before it sends them.
+// Spring's JDK serializer writes the key lock as ac ed 00 05 74 00 04 6c 6f 63
+// 6b: four bytes of magic and version, the letter t, two bytes of length, the
+// text. Its JSON serializers write "lock" with the quotes. Neither spelling
+// begins like the name, so a key is decoded before its name is compared.
 package scope
 
 import (
@@ -25,23 +24,23 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Scope says which keys of which database are meant. It is made by [Matching]
-// or [Namespace] and never changes, so any number of goroutines may ask it. The
-// zero value covers nothing.
+// Scope says which keys of which database are meant. [Matching] or [Namespace]
+// makes it. It never changes, so any number of goroutines may use it. The zero
+// value covers nothing.
 type Scope struct {
 	database  int
 	names     func(name string) bool
 	spellings []dialect.Encoding
-	every     bool // every key of the database, however it is spelled
+	every     bool // every key of the database, in any spelling
 	given     map[string]bool
-	carved    bool // keys of longer namespaces are left out, their marks too
+	carved    bool // keys of longer namespaces are left out, and their Ms too
 	pattern   string
-	sight     func(word string) string // a name with that word in it; nil: there is none
+	sight     func(word string) string // returns a covered name that contains the word; nil: none is covered
 }
 
 // Matching covers the keys whose names match a pattern as SCAN takes it, in
-// every spelling: a watch that leaves a spelling out is blind to the clients
-// that use it. An empty pattern matches every key.
+// every spelling: a watch without one of the spellings would not see the
+// clients that use it. An empty pattern matches every key.
 func Matching(pattern string) Scope {
 	s := Scope{spellings: []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}}
 	s.every = strings.Trim(pattern, "*") == ""
@@ -54,9 +53,9 @@ func Matching(pattern string) Scope {
 	return s
 }
 
-// Namespace covers the keys whose names begin with a text, in one spelling.
-// They are the keys on which a client of that dialect and a getsetlock client
-// meet; a name in another spelling is another lock.
+// Namespace covers the keys whose names begin with a text, in one spelling. On
+// these keys a client of that dialect and a getsetlock client meet; a name in
+// another spelling is another lock.
 func Namespace(begin string, spelling dialect.Encoding) Scope {
 	s := Scope{spellings: []dialect.Encoding{spelling}}
 	s.every = begin == "" && spelling != dialect.JDK && spelling != dialect.JSON
@@ -67,7 +66,7 @@ func Namespace(begin string, spelling dialect.Encoding) Scope {
 }
 
 // Except returns the scope of a namespace without the keys of longer ones. A
-// namespace that was carved out of another owns its keys alone.
+// carved namespace owns its keys alone.
 func (s Scope) Except(longer ...string) Scope {
 	if len(longer) == 0 {
 		return s
@@ -78,13 +77,13 @@ func (s Scope) Except(longer ...string) Scope {
 	return s
 }
 
-// Within reports that a name begins with a namespace. The namespace owns it
-// then, unless it lies in one that was carved out of it; see [Carved].
+// Within reports whether a name begins with a namespace. The namespace then
+// owns the name, unless a namespace carved out of it does; see [Carved].
 func Within(namespace, name string) bool { return strings.HasPrefix(name, namespace) }
 
-// Carved returns the longest of some namespaces with which a name begins, and
-// the empty text where none does. A name is a namespace's own if and only if it
-// begins with it and lies in none of those that were carved out of it.
+// Carved returns the longest of the given namespaces with which a name begins,
+// or an empty text. A namespace owns a name if and only if the name begins with
+// it and none of the namespaces carved out of it owns the name.
 func Carved(name string, longer []string) string {
 	found := ""
 	for _, namespace := range longer {
@@ -95,14 +94,14 @@ func Carved(name string, longer []string) string {
 	return found
 }
 
-// In returns the same scope in another database. A scope is made in database 0.
+// In returns the same scope in another database. A new scope is in database 0.
 func (s Scope) In(database int) Scope {
 	s.database = database
 	return s
 }
 
-// With returns a scope that covers these keys too, byte for byte as they are on
-// the server.
+// With returns a scope that also covers these keys, given byte for byte as they
+// are on the server.
 func (s Scope) With(keys ...string) Scope {
 	given := maps.Clone(s.given)
 	if given == nil {
@@ -115,16 +114,16 @@ func (s Scope) With(keys ...string) Scope {
 	return s
 }
 
-// Database is the number of the one database whose keys are covered.
+// Database returns the number of the one database whose keys are covered.
 func (s Scope) Database() int { return s.database }
 
-// Every reports that each key of the database is covered.
+// Every reports whether every key of the database is covered.
 func (s Scope) Every() bool { return s.every }
 
-// Covers reports that a key belongs to what is meant. The key is in the bytes
-// that the server has, the database is the number that a line of MONITOR shows,
-// or the one that the caller's connection selects. A key of ours, M, belongs to
-// the scope of the old key L that it accompanies.
+// Covers reports whether a key belongs to the scope. key is given in the bytes
+// that the server has; database is the number that a line of MONITOR shows, or
+// the one that the caller's connection uses. A key M belongs to the scope of
+// its L.
 func (s Scope) Covers(database int, key string) bool {
 	if database != s.database {
 		return false
@@ -133,11 +132,11 @@ func (s Scope) Covers(database int, key string) bool {
 		return true
 	}
 	old := OldKeys(key)
-	own := s.spells(key) && !(s.carved && len(old) > 0) // the mark of a carved key lies in no longer namespace itself
+	own := s.spells(key) && !(s.carved && len(old) > 0) // the M of a carved L does not itself begin with the longer namespace
 	return own || slices.ContainsFunc(old, s.spells) || s.given[key]
 }
 
-// spells reports that one of the spellings of a name in question is key.
+// spells reports whether key is one of the spellings of a covered name.
 func (s Scope) spells(key string) bool {
 	for _, spelling := range s.spellings {
 		if name, ok := decoded(key, spelling); ok && s.names(name) {
@@ -147,8 +146,9 @@ func (s Scope) spells(key string) bool {
 	return false
 }
 
-// decoded is the name that a key spells. Most keys are told by their first
-// byte: to decode each would be most of what a filter of MONITOR does.
+// decoded returns the name that a key spells. The first byte excludes most
+// keys; without that check, decoding would be most of the work of a filter of
+// MONITOR.
 func decoded(key string, spelling dialect.Encoding) (string, bool) {
 	begin := ""
 	switch spelling {
@@ -166,16 +166,16 @@ func decoded(key string, spelling dialect.Encoding) (string, bool) {
 	return name, err == nil
 }
 
-// Pattern is for SCAN: every covered key that a dialect can write matches it,
-// and other keys may. The caller asks Covers about each key that comes back.
-// One pass over the keyspace finds all spellings. Keys given by With are not
-// looked for.
+// Pattern returns a pattern for SCAN. Every covered key that a dialect can
+// write matches it, and other keys may match too: call Covers for each key that
+// comes back. One pass over the keyspace finds all spellings. Keys added by
+// With are not searched for.
 func (s Scope) Pattern() string { return s.pattern }
 
 const markSuffix = ":gsl"
 
-// Mark returns the key of getsetlock's own beside an old key; see
-// legacy.MarkKey, which promises it.
+// Mark returns the key M of an old key L; see legacy.MarkKey, which promises
+// it.
 func Mark(l string) string {
 	if HasTag(l) {
 		return l + markSuffix
@@ -183,24 +183,24 @@ func Mark(l string) string {
 	return "{" + l + "}" + markSuffix
 }
 
-// HasTag reports that only a part of a key is hashed to find its slot: what is
-// between the first "{" and the next "}", unless that is empty.
+// HasTag reports whether the server hashes only a part of the key to find its
+// slot: the text between the first "{" and the next "}", unless that is empty.
 func HasTag(key string) bool {
 	open := strings.IndexByte(key, '{')
 	return open >= 0 && strings.IndexByte(key[open+1:], '}') > 0
 }
 
-// IsToken reports that a text has the form of a getsetlock token: 128 bits in
-// base64url, whose last character has four bits to spare, all of them zero. Of
-// other texts of that length and those letters one in sixteen has it too.
+// IsToken reports whether a text has the form of a getsetlock token: 128 bits
+// in base64url. The last character has four spare bits, which must be zero. One
+// in sixteen other texts of that length and alphabet has this form too.
 func IsToken(text string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	return err == nil && len(raw) == 16 && len(text) == 22 // line breaks, which the decoder skips, make it longer
+	return err == nil && len(raw) == 16 && len(text) == 22 // the decoder skips line breaks; the length excludes them
 }
 
-// OldKeys returns the old keys L to which a getsetlock key M may belong, none
-// if mark is not named like such a key. "{stock}:gsl" may belong to "stock" as
-// well as to "{stock}".
+// OldKeys returns the old keys L to which a key M may belong, or none if mark
+// is not named like an M. "{stock}:gsl" may belong to "stock" as well as to
+// "{stock}".
 func OldKeys(mark string) []string {
 	base, ours := strings.CutSuffix(mark, markSuffix)
 	if !ours {

@@ -10,7 +10,7 @@ import (
 
 var spellings = []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}
 
-// spelled is a name as a client of that encoding sends it.
+// spelled returns the name as a client with that encoding sends it.
 func spelled(t *testing.T, name string, e dialect.Encoding) string {
 	t.Helper()
 	key, err := (dialect.Dialect{KeyEncoding: e}).EncodeKey(name)
@@ -20,12 +20,11 @@ func spelled(t *testing.T, name string, e dialect.Encoding) string {
 	return key
 }
 
-// TestScopeCoversEachSpellingInItsDatabase asks about the keys that clients
-// really send, old key and mark. A marker of a watch is a key of the namespace
-// as well, so it is asked about in the same way.
+// The keys are those that clients send, L and M. A watch's marker is a key of
+// the namespace too and must be covered like one.
 func TestScopeCoversEachSpellingInItsDatabase(t *testing.T) {
 	if spelled(t, "lock", dialect.JDK) != "\xac\xed\x00\x05t\x00\x04lock" {
-		t.Fatal("Spring spells it in another way")
+		t.Fatal("this is not how Spring encodes the key")
 	}
 	matching := Matching("lock*").In(3)
 	for _, e := range spellings {
@@ -49,9 +48,9 @@ func TestScopeCoversEachSpellingInItsDatabase(t *testing.T) {
 	}
 }
 
-// TestMarkerIsCoveredByWhatItMarks spells the marker of each pattern and
-// namespace, and reads it back. A pattern of one name has none.
-func TestMarkerIsCoveredByWhatItMarks(t *testing.T) {
+// The test spells the marker of each pattern and namespace, and reads it back.
+// A pattern without a star has no marker.
+func TestScopeCoversItsOwnMarker(t *testing.T) {
 	nonce := strings.Repeat("A2", 13)
 	for pattern, want := range map[string]string{
 		"": "gsl-sight:%", "*": "gsl-sight:%", "lock:*": "lock:gsl-sight:%", "*:lock": "gsl-sight:%:lock", "a*b*c": "agsl-sight:%bc", "[kl]o?k*": "koakgsl-sight:%",
@@ -72,7 +71,7 @@ func TestMarkerIsCoveredByWhatItMarks(t *testing.T) {
 				t.Errorf("%q in %s: %q, %v, %v", key, e, got, by, is)
 			}
 			if hidden := Anonymous(key); hidden != spelled(t, "gsl-sight:"+nonce, e) {
-				t.Errorf("%q without its name is %q", key, hidden)
+				t.Errorf("Anonymous(%q) is %q", key, hidden)
 			}
 		}
 	}
@@ -91,7 +90,7 @@ func TestMarkerIsCoveredByWhatItMarks(t *testing.T) {
 	}
 }
 
-func TestBrokenSpellingIsNotTheName(t *testing.T) {
+func TestScopeLeavesOutABrokenSpelling(t *testing.T) {
 	s := Matching("lock*")
 	for _, key := range []string{
 		"\xac\xed\x00\x05t\x00\x05lock", "\xac\xed\x00\x05s\x00\x04lock", "\xac\xed\x00\x05t\x00\x04", "\xac\xed", `"lock`, `"`, `"\u006cock"`, "",
@@ -102,7 +101,7 @@ func TestBrokenSpellingIsNotTheName(t *testing.T) {
 	}
 }
 
-func TestEmptyNamespaceOwnsAllOfItsSpelling(t *testing.T) {
+func TestEmptyNamespaceOwnsEveryKeyOfItsSpelling(t *testing.T) {
 	for _, e := range spellings {
 		for _, other := range spellings {
 			key := spelled(t, "lock", other)
@@ -116,15 +115,15 @@ func TestEmptyNamespaceOwnsAllOfItsSpelling(t *testing.T) {
 	}
 }
 
-func TestKeysThatAreGivenAreCoveredAsTheyAre(t *testing.T) {
+func TestGivenKeysAreCoveredUnchanged(t *testing.T) {
 	few := Matching("lock*").In(2).With("other")
 	more := few.With("third")
 	if !few.Covers(2, "other") || few.Covers(0, "other") || few.Covers(2, "third") || !more.Covers(2, "other") || !more.Covers(2, "third") {
-		t.Error("other keys than those given")
+		t.Error("With covers other keys than the given ones")
 	}
 }
 
-// TestPatternFindsEveryCoveredKey spells names that a serializer alters.
+// The names include characters that a serializer changes.
 func TestPatternFindsEveryCoveredKey(t *testing.T) {
 	names := []string{"lock", "lock:x", `lock"x`, `lock\x`, "lock*x", "lock?x", "lock[x", "lock\nx", "lock\x00x", "lock\u00e9", "lock\U0001f512x", "a:lock", "x"}
 	for _, pattern := range []string{"*", "lock*", "lock", "*lock", "l?ck*", "[kl]ock*", `lock\**`, `lock\"*`, "lock\U0001f512*", "lock\n*", "*x", "lock:[x-z]", "lock??"} {
@@ -154,12 +153,12 @@ func TestPatternFindsEveryCoveredKey(t *testing.T) {
 		"": "*", "***": "*", "lock:*": "*lock:*", "stock": "*stock*", "*:lock": "*:lock*", "a*b": "*a*b*", "lock:[0-9]*": "*lock:*", `lo\*ck*`: `*lo\*ck*`, `a\*`: `*a\**`, `\`: "*",
 	} {
 		if got := Matching(pattern).Pattern(); got != want {
-			t.Errorf("%q is looked for by %q", pattern, got)
+			t.Errorf("the pattern of %q is %q", pattern, got)
 		}
 	}
 }
 
-func TestPatternsMatchAsTheServersDo(t *testing.T) {
+func TestPatternsMatchAsOnTheServer(t *testing.T) {
 	for _, c := range []struct {
 		pattern, key string
 		want         bool
@@ -175,7 +174,7 @@ func TestPatternsMatchAsTheServersDo(t *testing.T) {
 	for _, pattern := range []string{"a*", "*a*", "?b*", "x[a-z]y"} {
 		for _, key := range []string{"", "a", "ab", "bab", "xby", "xBy"} {
 			if want, _ := path.Match(pattern, key); matches(pattern, key) != want {
-				t.Errorf("%q on %q: not as path.Match, which says %v", pattern, key, want)
+				t.Errorf("%q on %q: path.Match says %v", pattern, key, want)
 			}
 		}
 	}

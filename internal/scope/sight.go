@@ -6,17 +6,17 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// sightWord begins what a watcher's marker adds to a name.
+// sightWord is the text that a watch's marker contains.
 const sightWord = "gsl-sight:"
 
-// nonceLength is the length of the nonces that crypto/rand.Text draws.
+// nonceLength is the length of the texts that crypto/rand.Text returns.
 const nonceLength = 26
 
-// Sight returns the name of a marker: a key that the scope covers and that never
-// exists. A watcher reads it and waits until MONITOR shows the read. Then the
-// filter sees this database and these names, up to the read. ok is false where
-// the scope covers no name but those it was given, or where it covers none of
-// that form.
+// Sight returns the name of a marker: a key that the scope covers and that
+// never exists. A watch reads it and waits until MONITOR shows the read. That
+// proves that MONITOR shows commands on these names in this database, up to the
+// read. ok is false if the scope covers only keys added by With, or no name of
+// a marker's form.
 func (s Scope) Sight(nonce string) (name string, ok bool) {
 	if s.sight == nil {
 		return "", false
@@ -25,8 +25,8 @@ func (s Scope) Sight(nonce string) (name string, ok bool) {
 	return name, s.every || s.names(name)
 }
 
-// Sighted returns the nonce of a marker and the spelling of its key. ok is false
-// for every other key.
+// Sighted returns the nonce of a marker and the spelling of its key. ok is
+// false for every other key.
 func Sighted(key string) (nonce string, spelling dialect.Encoding, ok bool) {
 	if !strings.Contains(key, sightWord) {
 		return "", spelling, false
@@ -45,8 +45,8 @@ func Sighted(key string) (nonce string, spelling dialect.Encoding, ok bool) {
 	return "", spelling, false
 }
 
-// Anonymous returns a marker's key without the name of what is watched, in the
-// same spelling; other keys are returned as they are.
+// Anonymous returns a marker's key without the name of the watched keys, in the
+// same spelling. It returns other keys unchanged.
 func Anonymous(key string) string {
 	nonce, spelling, ok := Sighted(key)
 	if !ok {
@@ -59,8 +59,9 @@ func Anonymous(key string) string {
 	return bare
 }
 
-// matching is a name that a pattern of SCAN matches, with a text in the place of
-// its first star. A pattern without a star has none.
+// matching returns a function that makes names which match a pattern of SCAN,
+// with the given text in place of the first star. It returns nil for a pattern
+// without a star.
 func matching(pattern string) func(text string) string {
 	star := starIn(pattern)
 	if star < 0 {
@@ -70,7 +71,8 @@ func matching(pattern string) func(text string) string {
 	return func(text string) string { return before + text + after }
 }
 
-// starIn is the place of the first star that stands for any text, -1 for none.
+// starIn returns the position of the first star that stands for any text, or
+// -1.
 func starIn(pattern string) int {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
@@ -87,7 +89,7 @@ func starIn(pattern string) int {
 	return -1
 }
 
-// sample is a text that a pattern matches, as short as can be.
+// sample returns a shortest text that the pattern matches.
 func sample(pattern string) string {
 	var b strings.Builder
 	for p := 0; p < len(pattern); {
@@ -97,7 +99,7 @@ func sample(pattern string) string {
 		}
 		next := p + 1
 		for c := 0; c < 256; c++ {
-			// Letters first: a control character is a nuisance to people.
+			// Try letters first: control characters are hard to read.
 			tried := byte(c + 'a')
 			if after, ok := one(pattern, p, tried); ok {
 				b.WriteByte(tried)

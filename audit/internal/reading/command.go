@@ -8,9 +8,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/scope"
 )
 
-// Forgets reports a command after which nothing is known of any key that is
-// watched. SWAPDB does not say in which database it is sent: it names the two
-// whose keys change places.
+// Forgets reports whether nothing is known of the watched keys after a command.
+// SWAPDB may be sent in any database: it names the two whose keys change
+// places.
 func Forgets(s scope.Scope, name string, database int, args []string) bool {
 	switch name {
 	case "FLUSHALL":
@@ -23,7 +23,7 @@ func Forgets(s scope.Scope, name string, database int, args []string) bool {
 	return false
 }
 
-// Target is the database in which a command leaves its key.
+// Target returns the database in which a command leaves its key.
 func Target(name string, database int, args []string) int {
 	text := ""
 	switch {
@@ -42,7 +42,7 @@ func Target(name string, database int, args []string) int {
 	return database
 }
 
-// IsScript reports a command that runs a script.
+// IsScript reports whether a command runs a script.
 func IsScript(name string) bool {
 	return strings.HasPrefix(name, "EVAL") || strings.HasPrefix(name, "FCALL")
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// InDB begins the reason of the gap, of no length, that says which database was watched. A record of another
-// one than the first begins with it, so that a replay need not be told.
+// InDB begins the reason of a gap without length that says which database was
+// watched. A record of any database but 0 begins with that event, so a replay
+// needs no setting.
 const InDB = "database"
 
-// OfRun begins the reason of the gap, of no length, that names the server's run
-// id.
+// OfRun begins the reason of a gap without length that says which run id the
+// server has.
 const OfRun = "run"
 
-// Words in a gap's reason that make no hole: a source that is not there at all, and one that has less
-// to say.
+// Words in a gap's reason that make no hole.
 const (
-	Missing = "missing"
-	Noted   = "note"
-	// Unproved: the source works, and its markers do not come back.
+	Missing = "missing" // the source is not used at all
+	Noted   = "note"    // the source works in part
+	// Unproved: the source works, but its markers do not come back.
 	Unproved = "unproved"
 )
 
-// GapOf is the event of a source's hole: the other half of blind.
+// GapOf returns the event of a hole in a source.
 func GapOf[S, R ~string](s S, at time.Time, length time.Duration, reason R, detail string) offset.Observed {
 	return offset.Observed{
 		At: at, Kind: offset.ObservedGap, For: max(0, length.Truncate(time.Microsecond)),
@@ -33,7 +33,7 @@ func GapOf[S, R ~string](s S, at time.Time, length time.Duration, reason R, deta
 	}
 }
 
-// WatchedIn returns the database that an event says was watched.
+// WatchedIn returns the database that was watched, if the event says so.
 func WatchedIn(o offset.Observed) (database int, ok bool) {
 	word, rest, _ := strings.Cut(o.Reason, " ")
 	database, err := strconv.Atoi(rest)

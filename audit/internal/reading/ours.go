@@ -12,13 +12,15 @@ import (
 )
 
 // What a getsetlock client leaves on a server is no evidence of an old client.
-// Its stamp is told by the PX that frees the key: no old client of most dialects
-// sets one. In dialects whose clients set TTLs, its stamp lies a day beyond the
-// PX, and an old client's ends with it.
+// The TTL (PX) on a key reveals a getsetlock client's stamp: old clients of
+// most dialects set none. If a dialect's clients do set TTLs, the TTL of an old
+// client ends with its stamp, while a getsetlock client's stamp expires a day
+// after the TTL.
 
-// MarkOfOurs reports that a getsetlock client left a token of its own on M, the
-// key beside an old one, or that it left the old key to old clients. No old client writes there, and a dialect of bare
-// tokens reads any text as one of its own.
+// MarkOfOurs reports whether a getsetlock client wrote the key: its own token
+// on M, or the note by which a release leaves L to old clients. No old client
+// writes such keys, but a dialect of bare tokens would read any text as a
+// token.
 func MarkOfOurs(key, value string) bool {
 	if _, left := polite.Token(value); left {
 		return strings.HasSuffix(key, ":gsl")
@@ -27,29 +29,29 @@ func MarkOfOurs(key, value string) bool {
 	return scope.IsToken(token) && (blank && strings.HasSuffix(key, ":gsl") || len(scope.OldKeys(key)) > 0)
 }
 
-// ourStampAhead is how far a getsetlock client's stamp lies beyond the end of its
-// lease at least.
+// ourStampAhead is the least time from the end of a getsetlock client's lease
+// to the expiry in its stamp.
 var ourStampAhead = dialect.Terms{}.StampAhead()
 
-// OfOurs reports that a getsetlock client wrote the stamp. Where a dialect of
-// the reading sets TTLs itself, only a stamp that lies far beyond its TTL counts
-// as a getsetlock client's.
+// OfOurs reports whether a getsetlock client wrote the stamp. If a dialect of
+// the reading sets TTLs itself, only a stamp far beyond its TTL counts as a
+// getsetlock client's.
 func (r Reading) OfOurs(now time.Time, hasTTL bool, ttl time.Duration) bool {
 	return hasTTL && oursByTTL(r.Dialects, r.Stamp.Expiry.Sub(now)-ttl)
 }
 
-// oursByTTL decides by the dialects that fit, and by how far the stamp lies
-// beyond the key's TTL.
+// oursByTTL decides by the dialects that read the stamp, and by how far the
+// stamp is beyond the key's TTL.
 func oursByTTL(fits []*dialect.Dialect, beyond time.Duration) bool {
 	return len(fits) > 0 && !slices.ContainsFunc(fits, func(d *dialect.Dialect) bool {
 		return !d.HasStamp() || d.ServerExpires() && beyond < ourStampAhead/2
 	})
 }
 
-// StampOfOurs reports that a getsetlock client wrote the stamp in a value on a key
-// with a TTL: what ends it is the TTL, and not the stamp. now is the server's
-// clock; own are dialects to try beside the presets. It says false for a value
-// that no dialect reads as a stamp.
+// StampOfOurs reports whether a getsetlock client wrote the stamp in the value
+// of a key with a TTL. If so, the lock ends with the TTL and not with the
+// stamp. now is the server's clock; own are dialects to try in addition to the
+// presets. It returns false for a value that no dialect reads as a stamp.
 func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.Dialect) bool {
 	fits := Fitting(value, now, own)
 	for _, d := range fits {
@@ -60,22 +62,23 @@ func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.D
 	return len(fits) > 0
 }
 
-// PerhapsOurs reports that a stamp without a TTL lies where a getsetlock client's
-// would: a day ahead, give or take a lease.
+// PerhapsOurs reports whether a stamp without a TTL is where a getsetlock
+// client's would be: a day ahead, give or take a lease.
 func PerhapsOurs(left, greatest, ahead time.Duration) bool {
-	const guess = time.Hour // for the lease, where it is unknown
+	const guess = time.Hour // used if the lease is unknown
 	about := cmp.Or(greatest, guess)
 	return left >= ourStampAhead-about && left <= ourStampAhead+ahead+about
 }
 
-// What is said of a stamp that PerhapsOurs is true of, and what to do about it.
+// What a finding says about a stamp for which PerhapsOurs is true, and its
+// advice.
 const (
-	PerhapsOursIs     = "a stamp about a day ahead with no TTL: perhaps a getsetlock client's that lost its PX, or an old client's whose clock is a day ahead"
-	PerhapsOursAdvice = "find out who took the TTL away (PERSIST, a restore); if no holder lives: getsetlock unlock KEY --value V"
+	PerhapsOursIs     = "a stamp about a day ahead with no TTL: perhaps of a getsetlock client whose key lost its PX, or of an old client whose clock is a day ahead"
+	PerhapsOursAdvice = "find out what removed the TTL (PERSIST, a restore); if no holder lives: getsetlock unlock KEY --value V"
 )
 
-// Fitting are all dialects that read a value as a stamp: the presets in the
-// value's encoding, and own.
+// Fitting returns all dialects that read a value as a stamp: the presets, in
+// the value's encoding, and own.
 func Fitting(value string, now time.Time, own []dialect.Dialect) []*dialect.Dialect {
 	var out []*dialect.Dialect
 	encoding := Wrapping(value)

@@ -1,8 +1,9 @@
-// Package reading is what the census and the sources of an audit share: what a
-// value on a key is, by the dialects in question; what a getsetlock client wrote;
-// which commands change more than one key; the words in an event of a gap.
+// Package reading contains what the census and the sources of an audit share:
+// it reads values by the dialects in question, recognizes what getsetlock
+// clients wrote, knows the commands that change more than one key, and formats
+// the events of gaps.
 //
-// It is pure: the same bytes at the same instant are read the same.
+// It is pure: it reads the same bytes at the same instant the same way.
 package reading
 
 import (
@@ -14,9 +15,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Likeliest are the presets that stamp, those first that are met most where
-// values alone leave several. Each may hand its values to a serializer of
-// Spring's.
+// Likeliest returns the presets that write stamps, the most common first, for
+// values that several presets could have written. It lists each preset again
+// for each serializer of Spring.
 func Likeliest() []dialect.Dialect {
 	first := []string{"Jedis", "JedisUUID", "Page", "RedisPy", "RedisObjects", "Machinery"}
 	var out []dialect.Dialect
@@ -45,24 +46,26 @@ func placeOf(names []string, name string) int {
 	return len(names)
 }
 
-// LongestStampText bounds what is tried as a stamp: a uuid, a colon, a number and some encoding.
+// LongestStampText is the greatest length of a value that is tried as a stamp:
+// a uuid, a colon, a number and some encoding.
 const LongestStampText = 128
 
-// Reading is what a value may be, in the dialects that are asked about.
+// Reading is what a value may be, in the dialects in question.
 type Reading struct {
 	Stamp    dialect.Stamp
-	Dialects []*dialect.Dialect // that read it so, the likeliest first; empty: none
+	Dialects []*dialect.Dialect // dialects that read the value so, the likeliest first; empty: none
 	Guard    bool
 	Tomb     bool
 }
 
-// Known reports that a client of a lock leaves such a value on its key.
+// Known reports whether some client of a lock leaves such a value on its key.
 func (r Reading) Known() bool { return len(r.Dialects) > 0 || r.Guard || r.Tomb }
 
-// Legacy reports that an old client wrote the value.
+// Legacy reports whether an old client wrote the value.
 func (r Reading) Legacy() bool { return len(r.Dialects) > 0 && !r.Guard && !r.Tomb }
 
-// digits reports as many digits as the shortest stamp has. Most values on a server are out by that alone.
+// digits reports whether the value has at least as many digits as the shortest
+// stamp. That alone excludes most values on a server.
 func digits(value string) bool {
 	n := 0
 	for i := range len(value) {
@@ -75,13 +78,13 @@ func digits(value string) bool {
 
 // Reader reads values in the dialects that a fleet may speak.
 type Reader struct {
-	dialects []*dialect.Dialect // in the order of preference
-	guessed  bool               // nobody named them
-	tokens   bool               // one of them writes no time
+	dialects []*dialect.Dialect // the preferred ones first
+	guessed  bool               // no dialect was named
+	tokens   bool               // at least one of them writes no time
 }
 
-// NewReader reads in the dialects that were named, in all that stamp where none
-// was.
+// NewReader returns a reader of the named dialects, or of all that write stamps
+// if none was named.
 func NewReader(named []dialect.Dialect) *Reader {
 	r := &Reader{guessed: len(named) == 0}
 	if r.guessed {
@@ -94,8 +97,9 @@ func NewReader(named []dialect.Dialect) *Reader {
 	return r
 }
 
-// Read tries the dialects. Where two units are plausible the first dialect's counts. set says that the value came by SET
-// NX instead of SETNX, which leaves dialects out.
+// Read tries the dialects. If two units are plausible, the first dialect's
+// counts. set says that the value came by SET NX instead of SETNX, which
+// excludes some dialects.
 func (q *Reader) Read(value string, at time.Time, set bool) Reading {
 	var r Reading
 	if len(value) > LongestStampText || !q.tokens && !digits(value) {
@@ -123,8 +127,8 @@ func (q *Reader) Read(value string, at time.Time, set bool) Reading {
 	return r
 }
 
-// add takes a stamp by one more dialect, unless an earlier one reads another
-// instant.
+// add adds a dialect that reads a stamp, unless an earlier dialect reads
+// another instant from the same value.
 func (r *Reading) add(d *dialect.Dialect, s dialect.Stamp) {
 	if len(r.Dialects) > 0 && !s.Expiry.Equal(r.Stamp.Expiry) {
 		return
@@ -135,14 +139,14 @@ func (r *Reading) add(d *dialect.Dialect, s dialect.Stamp) {
 	r.Dialects = append(r.Dialects, d)
 }
 
-// meaning is what a value is in one dialect.
+// meaning is what a value means in one dialect.
 type meaning int
 
 const (
 	meansNothing meaning = iota
 	meansTomb
 	meansGuard
-	meansToken // of a dialect that writes no time
+	meansToken // any value, in a dialect that writes no time
 	meansStamp
 )
 
@@ -167,7 +171,7 @@ func readBy(d *dialect.Dialect, value string, at time.Time) (dialect.Stamp, mean
 	return s, meansStamp
 }
 
-// ReadAny is read for values whose command is not known.
+// ReadAny is Read for a value whose command is unknown.
 func (q *Reader) ReadAny(value string, at time.Time) Reading {
 	r := q.Read(value, at, false)
 	if !r.Known() {
@@ -176,7 +180,8 @@ func (q *Reader) ReadAny(value string, at time.Time) Reading {
 	return r
 }
 
-// isGuard reports a number in the range of guards, with a uuid where the dialect has one.
+// isGuard reports whether the value is a number in the range of guards, after a
+// uuid if the dialect has one.
 func isGuard(d *dialect.Dialect, value string) bool {
 	if !d.HasTakeover() {
 		return false
@@ -189,8 +194,8 @@ func isGuard(d *dialect.Dialect, value string) bool {
 	return err == nil && n >= low && n <= high
 }
 
-// Slacks are the least and the greatest that a client may have added to its
-// lease: those of d, and of the dialects that write the same form.
+// Slacks returns the least and the greatest slack that a client may have added
+// to its lease: those of d and of the dialects that write the same form.
 func (r Reading) Slacks(d *dialect.Dialect) (low, high time.Duration) {
 	low, high = d.Slack, d.Slack
 	for _, other := range r.Dialects {

@@ -9,8 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// Wrapping is the only encoding that bytes can have, by how they begin: trying all of them is what a probe of
-// many keys would do most of the time.
+// Wrapping returns the only encoding that the bytes can have, judged by their
+// first ones. A probe of many keys would spend most of its time on trying all
+// encodings.
 func Wrapping(s string) dialect.Encoding {
 	switch {
 	case strings.HasPrefix(s, "\xac\xed"):
@@ -21,7 +22,8 @@ func Wrapping(s string) dialect.Encoding {
 	return dialect.Plain
 }
 
-// ShortQuote quotes the beginning of a value: it may be a kilobyte of anything.
+// ShortQuote quotes the beginning of a value, which may be a kilobyte of
+// anything.
 func ShortQuote(s string) string {
 	if len(s) > 40 {
 		return strconv.Quote(s[:40]) + "…"
@@ -29,7 +31,8 @@ func ShortQuote(s string) string {
 	return strconv.Quote(s)
 }
 
-// IsLock says whether a value is one that a client of a lock leaves on its key.
+// IsLock reports whether the value is one that a client of a lock leaves on its
+// key.
 func (q *Reader) IsLock(o offset.Observed) bool {
 	if MarkOfOurs(o.Key, o.Value) {
 		return false
@@ -37,7 +40,8 @@ func (q *Reader) IsLock(o offset.Observed) bool {
 	return q.ReadAny(o.Value, o.At).Known()
 }
 
-// Bounded makes room for one more at the end of a list, forgetting the oldest.
+// Bounded makes room for one more element at the end of a list by dropping the
+// oldest.
 func Bounded[T any](list []T, most int) []T {
 	if len(list) < most {
 		return list
@@ -45,8 +49,8 @@ func Bounded[T any](list []T, most int) []T {
 	return append(list[:0], list[len(list)-most+1:]...)
 }
 
-// KeySpellings are the spellings that clients of these dialects give their keys,
-// each once. Where no dialect was named, each spelling is possible.
+// KeySpellings returns the encodings that clients of these dialects use for
+// keys, each once. If no dialect is named, every encoding is possible.
 func KeySpellings(named []dialect.Dialect) []dialect.Encoding {
 	if len(named) == 0 {
 		return []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}

@@ -1,9 +1,11 @@
-// Package fleet is the world of the tests of clock drift: one embedded server, one lock key, and clients
-// of the old and of the new protocols, each with a clock that the test sets wrong as it likes.
+// Package fleet is the world of the tests of clock drift. It has one embedded
+// server, one lock key, and clients of the old and the new protocols. Each
+// client has a clock that the test sets wrong as it likes.
 //
-// Time stands still but for [Fleet.Pass] and [Fleet.Pause], which move the server's clock and TTLs and
-// every client's clock together, each at its own offset and rate. Nothing polls or renews by itself:
-// every command that reaches the server is a line of the test. Only tests import it.
+// Only [Fleet.Pass] and [Fleet.Pause] move time. They move the server's clock
+// and TTLs and every client's clock together, each at its own offset and rate.
+// Nothing polls or renews by itself: every command that reaches the server is a
+// line of the test. Only tests import this package.
 package fleet
 
 import (
@@ -23,22 +25,24 @@ import (
 // Protocol is how a client of a fleet takes and holds its lock.
 type Protocol string
 
-// The protocols. Verbatim is the old clients' own; the others are those of getsetlock.
+// The protocols. Verbatim is the old clients' protocol; the others are
+// getsetlock's.
 const (
 	Verbatim Protocol = "verbatim"
 	Hardened Protocol = "hardened"
 	Tokens   Protocol = "modern"
-	Bridged  Protocol = "bridge" // in phase dual: a guard on the old clients' key
+	Bridged  Protocol = "bridge" // the bridge in phase dual: a guard on L
 )
 
-// Ours are the protocols that must not fail where Verbatim does. All adds Verbatim.
+// Ours are the protocols that must not fail where Verbatim fails. All adds
+// Verbatim.
 var (
 	Ours = []Protocol{Hardened, Tokens, Bridged}
 	All  = append([]Protocol{Verbatim}, Ours...)
 )
 
-// takes names the command that takes over a dead holder's key: the nth command of
-// that name in one poll.
+// takes names the command that takes over a dead holder's key: the nth command
+// of that name in one poll.
 func (p Protocol) takes() (command string, nth int) {
 	switch p {
 	case Verbatim:
@@ -46,54 +50,54 @@ func (p Protocol) takes() (command string, nth int) {
 	case Tokens:
 		return "SET", 1
 	}
-	return "EVALSHA", 2 // the first looks
+	return "EVALSHA", 2 // the first EVALSHA only looks
 }
 
-// Fleet is some clients, one server and one key. Only the test moves its time.
-// No client polls by itself and nothing renews in the background: every command
+// Fleet is a server, a key and some clients. Only the test moves its time. No
+// client polls by itself and nothing renews in the background: every command
 // that reaches the server is a line of the test.
 type Fleet struct {
 	*testing.T
 	World   *redistest.World
 	Dialect dialect.Dialect
 	Lease   time.Duration
-	Behind  time.Duration // what getsetlock clients are told of the old clients' distance from the server
-	TTL     time.Duration // of getsetlock clients
+	Behind  time.Duration // the bound Behind that getsetlock clients are configured with
+	TTL     time.Duration // TTL of getsetlock clients
 	members []*Member
 	Most    int // the greatest number of members that were at work at once
 }
 
-// Key is the lock that every client of a fleet asks for.
+// Key is the lock that every client of a fleet tries to take.
 const Key = "lock:stock"
 
-// New starts a fleet on an embedded server of its own, whose time begins at a
-// fixed instant.
+// New starts a fleet on an embedded server, whose time begins at a fixed
+// instant.
 func New(t *testing.T, d dialect.Dialect, lease time.Duration) *Fleet {
 	f := &Fleet{T: t, World: redistest.New(t), Dialect: d, Lease: lease, Behind: dialect.Zero, TTL: lease / 4}
 	f.World.Run("first")
 	return f
 }
 
-// Member is one client with its own clock, its own connection and its job.
+// Member is one client with its own clock, connection and job.
 type Member struct {
 	f        *Fleet
 	protocol Protocol
-	Clock    *redistest.Clock // stamps and judges
-	trust    *redistest.Clock // another view of the same, of the Client
-	settling <-chan struct{}  // closed when a getsetlock takeover waits for its settle
+	Clock    *redistest.Clock // the clock by which the client stamps and judges
+	trust    *redistest.Clock // the same clock as the lock.Client sees it
+	settling <-chan struct{}  // closed when a getsetlock client's takeover waits to settle
 	wire     *redistest.Wire
 	client   *lock.Client
 	lease    *lock.Lease
 	Working  bool
 }
 
-// Join adds a client of protocol p, whose clock is wrong by skew.
+// Join adds a client of protocol p whose clock is wrong by skew.
 func (f *Fleet) Join(p Protocol, skew redistest.Skew) *Member {
 	f.Helper()
 	m := &Member{f: f, protocol: p, Clock: f.World.Clock(skew), trust: f.World.Clock(skew), wire: f.World.Wire()}
 	var backend lock.Backend
 	var err error
-	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL, Politeness: -1} // a gap is no matter of clocks
+	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL, Politeness: -1} // no gaps: they have nothing to do with clocks
 	terms := dialect.Terms{Lease: f.Lease, Behind: f.Behind}
 	switch p {
 	case Verbatim:
@@ -117,7 +121,7 @@ func (f *Fleet) Join(p Protocol, skew redistest.Skew) *Member {
 	f.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = m.client.Close(ctx) // crashed members still hold
+		_ = m.client.Close(ctx) // crashed members still hold their leases
 	})
 	f.members = append(f.members, m)
 	return m
@@ -129,7 +133,8 @@ func (m *Member) Try() bool {
 	return m.end(m.begin())
 }
 
-// end awaits a poll. It moves time for a takeover that waits for its settle.
+// end awaits a poll. If the poll is a takeover that waits to settle, end moves
+// time.
 func (m *Member) end(got <-chan *lock.Lease) bool {
 	var lease *lock.Lease
 	select {
@@ -145,16 +150,17 @@ func (m *Member) end(got <-chan *lock.Lease) bool {
 	return lease != nil
 }
 
-// Settled is longer than any settle of these fleets: a gap of a second, and 100 ms.
+// Settled is longer than every settle time in these fleets: a gap of a second
+// plus 100 ms.
 const Settled = 1200 * time.Millisecond
 
-// Step sets the member's wall clock forward by d, or back if d is negative.
+// Step moves the member's wall clock forward by d, or back if d is negative.
 func (m *Member) Step(d time.Duration) {
 	m.Clock.Step(d)
 	m.trust.Step(d)
 }
 
-// begin starts a poll that a gate may stop on its way.
+// begin starts a poll, which a gate may hold.
 func (m *Member) begin() <-chan *lock.Lease {
 	got := make(chan *lock.Lease, 1)
 	m.settling = m.Clock.AskedTimes(m.Clock.Asked() + 1)
@@ -169,8 +175,9 @@ func (m *Member) begin() <-chan *lock.Lease {
 	return got
 }
 
-// stalled begins a poll whose nth command of that name is stopped before it reaches the server. The
-// result of resume is whether the poll won in the end.
+// stalled begins a poll and holds its nth command of that name before it
+// reaches the server. Calling resume lets the poll go on and reports whether it
+// won.
 func (m *Member) stalled(command string, nth int) (resume func() bool) {
 	m.f.Helper()
 	gate := redistest.NewGate()
@@ -187,14 +194,15 @@ func (m *Member) stalled(command string, nth int) (resume func() bool) {
 	}
 }
 
-// Stalls begins a poll that stops right before the command that would take over a
-// dead holder's key. Calling resume lets it go on and reports whether it won.
+// Stalls begins a poll and holds it just before the command that would take
+// over a dead holder's key. Calling resume lets the poll go on and reports
+// whether it won.
 func (m *Member) Stalls() (resume func() bool) {
 	m.f.Helper()
 	return m.stalled(m.protocol.takes())
 }
 
-// Must is Try in a place where the test itself is wrong if the poll fails.
+// Must is Try, and fails the test if the poll does not win.
 func (m *Member) Must() {
 	m.f.Helper()
 	if !m.Try() {
@@ -202,8 +210,8 @@ func (m *Member) Must() {
 	}
 }
 
-// AtWork reports whether the member's job runs. The job of a getsetlock client
-// stops when its lease is lost; an old client never looks.
+// AtWork reports whether the member's job runs. A getsetlock client's job stops
+// when its lease is lost; an old client never checks.
 func (m *Member) AtWork() bool {
 	if !m.Working {
 		return false
@@ -218,10 +226,10 @@ func (m *Member) AtWork() bool {
 func (m *Member) Done() {
 	m.f.look()
 	m.Working = false
-	_ = m.lease.Release() // an old client does not look at what came of it
+	_ = m.lease.Release() // an old client ignores the result
 }
 
-// Crash ends the job and releases nothing.
+// Crash ends the job without a release.
 func (m *Member) Crash() { m.Working = false }
 
 // look counts the members at work.
@@ -235,8 +243,8 @@ func (f *Fleet) look() {
 	f.Most = max(f.Most, n)
 }
 
-// Pass moves time by d. Getsetlock clients renew on the way, as they would by
-// themselves.
+// Pass moves time by d. Getsetlock clients renew on the way, as they do in
+// production.
 func (f *Fleet) Pass(d time.Duration) {
 	for d > 0 {
 		step := min(d, f.TTL/3)
@@ -244,21 +252,22 @@ func (f *Fleet) Pass(d time.Duration) {
 		d -= step
 		for _, m := range f.members {
 			if m.protocol != Verbatim && m.AtWork() {
-				_ = m.lease.Renew(context.Background()) // a loss shows by the next look
+				_ = m.lease.Renew(context.Background()) // look notices a loss
 			}
 		}
 		f.look()
 	}
 }
 
-// Pause moves time by d while every getsetlock client is stopped: none renews.
+// Pause moves time by d while every getsetlock client is stopped, so none
+// renews.
 func (f *Fleet) Pause(d time.Duration) {
 	f.World.Pass(d)
 	f.look()
 }
 
-// Dead writes what a holder left that crashed a day ago: a stamp that every clock
-// sees as past. Of a token lock nothing is left by then.
+// Dead sets the key as it is a day after a holder crashed: every clock finds
+// its stamp past. A token lock has expired by then, so Dead sets nothing.
 func (f *Fleet) Dead(p Protocol) {
 	f.Helper()
 	if p == Tokens {
@@ -273,8 +282,8 @@ func (f *Fleet) Dead(p Protocol) {
 	}
 }
 
-// Falls runs a scenario once for each protocol. It must go wrong with Verbatim and
-// must not go wrong with any of [Ours].
+// Falls runs a scenario once for each protocol. The scenario must go wrong with
+// Verbatim and with none of [Ours].
 func Falls(t *testing.T, d dialect.Dialect, lease time.Duration, scenario func(f *Fleet, p Protocol) (wrong bool)) {
 	t.Helper()
 	t.Run("verbatim falls", func(t *testing.T) {
@@ -291,17 +300,17 @@ func Falls(t *testing.T, d dialect.Dialect, lease time.Duration, scenario func(f
 	}
 }
 
-// Together reports whether two members were ever at work at once.
+// Together reports whether two members were ever at work at the same time.
 func (f *Fleet) Together() bool {
 	f.look()
 	return f.Most > 1
 }
 
-// Exact is a clock that shows true time.
+// Exact is the skew of a clock that shows true time.
 var Exact = redistest.Skew{}
 
-// Ahead is a clock that is ahead of true time by d.
+// Ahead returns the skew of a clock that is ahead of true time by d.
 func Ahead(d time.Duration) redistest.Skew { return redistest.Skew{Offset: d} }
 
-// Behind is a clock that is behind true time by d.
+// Behind returns the skew of a clock that is behind true time by d.
 func Behind(d time.Duration) redistest.Skew { return redistest.Skew{Offset: -d} }

@@ -48,7 +48,7 @@ const format = `#
 
 const before1970 = -1000
 
-// The first is the clock of the foreign and release lines.
+// The first clock is the one of the foreign and release lines.
 var pinnedClocks = []int64{1600000000000, 1234567890123, 253402300799999, 1, before1970}
 
 var stampLeases = []time.Duration{
@@ -60,7 +60,8 @@ var attemptWaits = []time.Duration{
 	101 * time.Millisecond, 199 * time.Millisecond, 200 * time.Millisecond, 250 * time.Millisecond, time.Second,
 }
 
-// cell is a state of the key and what others do to it just before a command of ours is sent.
+// cell is a state of the key, and what other clients do to it just before a
+// command of the recorded client is sent.
 type cell struct {
 	what   string
 	before string
@@ -150,7 +151,7 @@ var foreignBefore1970 = []cell{
 	{what: "a clock before 1970: nobody", before: "missing"},
 }
 
-// releaseCell is a script on one lock object, begun on a key in the state before.
+// releaseCell is a script for one lock object on a key whose state is before.
 type releaseCell struct{ what, before, script string }
 
 var releaseCells = []releaseCell{

@@ -8,32 +8,36 @@ import (
 	"time"
 )
 
-// Kind says whose rules a lock object follows.
+// Kind says which rules a lock object follows.
 type Kind string
 
 const (
 	Jar   Kind = "jar"   // com.github.jedis.lock.JedisLock of jedis-lock 1.0.0, as published
-	UUID  Kind = "uuid"  // our transliteration of the rules that jedis-lock took up later: uuid:millis, expired or mine
-	Token Kind = "token" // SET NX PX and a script that compares, as Java listings have it
-	Dual  Kind = "dual"  // the lock of docs/java-dual.md; its namespace stands where a uuid would
-	None  Kind = "none"  // grants always: with it in the place of a lock a test of exclusion must fail
+	UUID  Kind = "uuid"  // a transliteration of the later rules of jedis-lock: uuid:millis, expired or mine
+	Token Kind = "token" // SET NX PX and a script that compares, as in Java listings
+	Dual  Kind = "dual"  // the lock of docs/java-dual.md; its namespace is passed in place of a uuid
+	None  Kind = "none"  // always grants: a test of exclusion must fail with it
 )
 
-// Default, as a wait or a lease, leaves the Java side's own: 10 s and 60 s.
+// Default, as a wait or a lease, selects the Java side's default: 10 s and 60
+// s.
 const Default = time.Duration(-1 << 63)
 
-// Client is one Java client: a connection and a thread of its own, and one lock object at a time. Its calls are obeyed in
-// the order in which they are made; those of [Client.Next] and its like are answered while others are under way.
+// Client is one Java client: a connection, a thread, and one lock object at a
+// time. Its calls are executed in the order in which they are made. Only calls
+// such as [Client.Next] are answered while others are under way.
 type Client struct {
 	Name string
-	// UUID is the identity of the present lock object; empty but for [UUID] locks.
+	// UUID is the identity of the present lock object; empty unless it is a
+	// [UUID] lock.
 	UUID string
 
 	jvm  *JVM
-	wait time.Duration // of the present lock object, which bounds how long an acquire may take
+	wait time.Duration // the present lock object's wait, which bounds how long an acquire may take
 }
 
-// Client connects a new client to the server at addr (host:port). Names are the caller's and must differ within a JVM.
+// Client connects a new client to the server at addr (host:port). The caller
+// chooses names, which must differ within a JVM.
 func (j *JVM) Client(ctx context.Context, name, addr string) (*Client, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -45,9 +49,10 @@ func (j *JVM) Client(ctx context.Context, name, addr string) (*Client, error) {
 	return &Client{Name: name, jvm: j}, nil
 }
 
-// Lock gives the client a new lock object in place of the last; its local flag begins as not held. Wait and lease are
-// cut to whole milliseconds, and may be [Default] (a jar's lease only where its wait is not). A uuid may be given to a
-// [UUID] lock; it is random without one.
+// Lock gives the client a new lock object in place of the last; its local flag
+// begins as not held. Wait and lease are cut to whole milliseconds and may be
+// [Default] (a jar's lease only if its wait is too). A [UUID] lock may be given
+// a uuid, otherwise it is random.
 func (c *Client) Lock(ctx context.Context, kind Kind, key string, wait, lease time.Duration, uuid ...string) error {
 	order := append([]string{"lock", c.Name, string(kind), key, millis(wait), millis(lease)}, uuid...)
 	words, err := c.jvm.order(ctx, 0, order...)
@@ -72,13 +77,14 @@ func millis(d time.Duration) string {
 	return strconv.FormatInt(d.Milliseconds(), 10)
 }
 
-// Acquired is what an acquire came to.
+// Acquired is the result of an acquire.
 type Acquired struct {
 	Won    bool
-	Sleeps int // how often the Java thread slept meanwhile, by the JVM's own count
+	Sleeps int // how often the Java thread slept meanwhile, as the JVM counts it
 }
 
-// Acquire calls the lock's acquire and waits for it. What Java throws is an [*Exception].
+// Acquire calls the lock's acquire and waits for it. If Java throws, the error
+// is an [*Exception].
 func (c *Client) Acquire(ctx context.Context) (Acquired, error) {
 	p, err := c.BeginAcquire()
 	if err != nil {
@@ -93,7 +99,8 @@ type Acquiring struct {
 	ch     <-chan answer
 }
 
-// BeginAcquire calls the lock's acquire and does not wait; the next call of [Client.Next] is about it.
+// BeginAcquire calls the lock's acquire and returns at once; the next call of
+// [Client.Next] is about it.
 func (c *Client) BeginAcquire() (*Acquiring, error) {
 	ch, err := c.jvm.send("acquire", c.Name)
 	if err != nil {
@@ -102,9 +109,10 @@ func (c *Client) BeginAcquire() (*Acquiring, error) {
 	return &Acquiring{client: c, ch: ch}, nil
 }
 
-// Wait returns what the acquire came to. It must be called at most once.
+// Wait returns the result of the acquire. It must be called at most once.
 func (a *Acquiring) Wait(ctx context.Context) (Acquired, error) {
-	// The jar counts its sleeps and not its round trips, so a slow server makes it wait longer than it was told.
+	// The jar counts its sleeps and not its round trips, so with a slow server
+	// it waits longer than it was told.
 	words, err := a.client.jvm.await(ctx, 2*a.client.wait, "acquire", a.ch)
 	if err != nil {
 		return Acquired{}, err
@@ -125,15 +133,17 @@ func (c *Client) Release(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
-// Goodbye says that the client's lock object is not used any more; a [Dual] one leaves the registry.
+// Goodbye says that the client's lock object is no longer used; a [Dual] one
+// leaves the registry.
 func (c *Client) Goodbye(ctx context.Context) error {
 	_, err := c.jvm.order(ctx, 0, "goodbye", c.Name)
 	return err
 }
 
-// Leave has the client go on working for d, cut to whole milliseconds, and then call the lock's release by itself. It
-// returns at once, and no word is exchanged with us around the release, which would take its share of the CPU: what came
-// of it stands in the trace. Orders given meanwhile are obeyed behind it.
+// Leave makes the client work for another d, cut to whole milliseconds, and
+// then call the lock's release by itself. It returns at once. No message is
+// exchanged around the release, since that would take a share of the CPU; the
+// trace shows the result. Orders given meanwhile are executed after it.
 func (c *Client) Leave(ctx context.Context, d time.Duration) error {
 	_, err := c.jvm.order(ctx, 0, "leave", c.Name, millis(d))
 	return err
@@ -145,7 +155,7 @@ type Releasing struct {
 	ch     <-chan answer
 }
 
-// BeginRelease calls the lock's release and does not wait.
+// BeginRelease calls the lock's release and returns at once.
 func (c *Client) BeginRelease() (*Releasing, error) {
 	ch, err := c.jvm.send("release", c.Name)
 	if err != nil {
@@ -154,20 +164,22 @@ func (c *Client) BeginRelease() (*Releasing, error) {
 	return &Releasing{client: c, ch: ch}, nil
 }
 
-// Wait returns when the release has. It must be called at most once.
+// Wait returns when the release has ended. It must be called at most once.
 func (r *Releasing) Wait(ctx context.Context) error {
 	_, err := r.client.jvm.await(ctx, 0, "release", r.ch)
 	return err
 }
 
-// Die cuts the client's connection without a release, as a crash would, and forgets the client. When it returns, the
-// client sends nothing any more; an acquire or a loop under way has failed.
+// Die cuts the client's connection without a release, as a crash would, and
+// forgets the client. After it returns, the client sends nothing more; an
+// acquire or a loop under way has failed.
 func (c *Client) Die(ctx context.Context) error {
 	_, err := c.jvm.order(ctx, 0, "die", c.Name)
 	return err
 }
 
-// Held reads the lock object's own flag, which is all that it knows: a lock taken over by others still says true.
+// Held reads the lock object's own flag, which is all that the object knows: it
+// stays true if another client takes the lock over.
 func (c *Client) Held(ctx context.Context) (bool, error) {
 	words, err := c.jvm.order(ctx, 0, "state", c.Name)
 	if err != nil {

@@ -15,12 +15,13 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// team says who works on one counter: so many Java clients with locks of one kind, and as many processes of ours.
+// team says who works on one counter: size Java clients with locks of one kind,
+// and as many getsetlock processes.
 type team struct {
 	size              int
 	kind              Kind
-	hold, wait, lease time.Duration // the Java clients'
-	task              task          // of ours
+	hold, wait, lease time.Duration // of the Java clients
+	task              task          // of the getsetlock processes
 }
 
 // fleet is a team at work.
@@ -30,8 +31,8 @@ type fleet struct {
 	jvm     skewed
 	java    []*Loop
 	ours    []*worker
-	retired [][]Span // of processes of ours that others have taken the place of
-	dead    []Span   // of holders of either kind that were killed, until then; they counted nothing
+	retired [][]Span // acquisitions of getsetlock processes that were replaced
+	dead    []Span   // holds of killed clients of either kind, until the kill; they did not change the counter
 	started time.Time
 }
 
@@ -48,7 +49,8 @@ func startFleet(t *testing.T, ctx context.Context, j skewed, s *redistest.Server
 	return f
 }
 
-// hardenedTeam is four and four: the jar at its own lease, and ours beside it with a stamp.
+// hardenedTeam is four Java clients with the jar's own lease and four
+// getsetlock processes that write stamps.
 func hardenedTeam(politeness time.Duration) team {
 	return team{
 		size: 4, kind: Jar, hold: time.Millisecond, wait: 2 * time.Minute, lease: time.Minute,
@@ -56,7 +58,8 @@ func hardenedTeam(politeness time.Duration) team {
 	}
 }
 
-// await returns when each of the team has had so many acquisitions, and all of them so many together.
+// await returns when each member of the team has made that many acquisitions,
+// and all together that many.
 func (f *fleet) await(t *testing.T, ctx context.Context, each, all int) {
 	t.Helper()
 	for least := each; ; least++ {
@@ -70,7 +73,8 @@ func (f *fleet) await(t *testing.T, ctx context.Context, each, all int) {
 	}
 }
 
-// awaitOurs returns when each process of ours has had so many, and all of them so many together.
+// awaitOurs returns when each getsetlock process has made that many
+// acquisitions, and all together that many.
 func (f *fleet) awaitOurs(t *testing.T, ctx context.Context, each, all int) {
 	t.Helper()
 	for least := each; ; least++ {
@@ -84,7 +88,7 @@ func (f *fleet) awaitOurs(t *testing.T, ctx context.Context, each, all int) {
 	}
 }
 
-// tally is what came of it, by this machine's clock.
+// tally is the result of a fleet's work, in instants of this machine's clock.
 type tally struct {
 	java, ours, retired [][]Span
 	dead                []Span
@@ -111,22 +115,23 @@ func (f *fleet) stop(t *testing.T, ctx context.Context) (s tally) {
 	return s
 }
 
-// all is every acquisition that counted.
+// all returns every acquisition that changed the counter.
 func (s tally) all() []Span {
 	return slices.Concat(slices.Concat(s.java...), slices.Concat(s.ours...), slices.Concat(s.retired...))
 }
 
 func (s tally) lost() int { return len(s.all()) - s.counted }
 
-// overlaps are those who believed that they held while another did. The clock is one machine's, since the JVM's is off
-// by a known time; what each believes is narrower than what the server saw.
+// overlaps returns the clients that believed they held while another client
+// did. The instants are comparable, since the JVM's clock is off by a known
+// time. What each client believes is narrower than what the server saw.
 func (s tally) overlaps() (found []string) {
 	all := append(s.all(), s.dead...)
 	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.Held, b.Held) })
 	last := Span{}
 	for _, sp := range all {
 		if sp.Held < last.Released {
-			found = append(found, fmt.Sprintf("one held from %d to %d, another from %d", last.Held, last.Released, sp.Held))
+			found = append(found, fmt.Sprintf("one client held from %d to %d, another from %d", last.Held, last.Released, sp.Held))
 		}
 		if sp.Released > last.Released {
 			last = sp
@@ -135,7 +140,7 @@ func (s tally) overlaps() (found []string) {
 	return found
 }
 
-// check fails the test on a lost update, and on two who held.
+// check fails the test on a lost update, and if two clients held at once.
 func (s tally) check(t *testing.T) {
 	t.Helper()
 	if n := s.lost(); n != 0 {
@@ -146,7 +151,7 @@ func (s tally) check(t *testing.T) {
 	}
 }
 
-// checkGranted fails the test on a Java client that gave up.
+// checkGranted fails the test if a Java client gave up.
 func (s tally) checkGranted(t *testing.T) {
 	t.Helper()
 	for i, r := range s.refusals {
@@ -156,7 +161,7 @@ func (s tally) checkGranted(t *testing.T) {
 	}
 }
 
-// share is the part of all acquisitions that the jar's side had.
+// share returns the Java clients' share of all acquisitions.
 func (s tally) share() float64 {
 	return float64(len(slices.Concat(s.java...))) / float64(len(s.all()))
 }
@@ -183,13 +188,16 @@ func (s tally) log(t *testing.T, name string) {
 	}
 }
 
-// somePoliteness is a sixth of what ours have by themselves: with a whole gap after each release four processes of
-// ours need a minute for their thousands. It is less polite, so the jar's quarter is no easier to come by.
+// somePoliteness is a sixth of the default. With a whole gap after each
+// release, four getsetlock processes need a minute for their thousands. The
+// shorter gap is less polite, so it does not make the jar's quarter easier to
+// reach.
 const somePoliteness = 25 * time.Millisecond
 
-// The jar polls, so a woken process of ours would have the key again before it looks: politeness gives it its turn. With
-// it on, every one of the eight gets its hundreds.
-func TestNoUpdateIsLostBetweenFourJavaClientsAndFourProcessesOfOurs(t *testing.T) {
+// The jar polls, so without politeness a woken getsetlock process would have
+// the key again before the jar looks. With politeness each of the eight clients
+// gets its hundreds of acquisitions.
+func TestJavaAndGetsetlockClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	ctx := patientContext(t)
 	f := startFleet(t, ctx, sharedJVM(t), redistest.Real(t, redistest.Options{}), hardenedTeam(somePoliteness))
@@ -199,13 +207,15 @@ func TestNoUpdateIsLostBetweenFourJavaClientsAndFourProcessesOfOurs(t *testing.T
 	s.checkGranted(t)
 	s.log(t, "politeness on")
 	if s.share() < 0.25 {
-		t.Errorf("the jar's side had %.1f%% of the acquisitions, not a quarter", 100*s.share())
+		t.Errorf("the Java clients had %.1f%% of the acquisitions, less than a quarter", 100*s.share())
 	}
 }
 
-// The jar polls and ours are woken. At its defaults each process of ours leaves the key to the jar once it has seen one,
-// and the jar's entry ends what is left of the gap. So every one of the eight gets its turns: a side that starves is
-// waited for in vain. Shares are for make bench.
+// The jar polls and getsetlock clients are woken. By default, a getsetlock
+// process that has seen an old client leaves the key to old clients for a gap,
+// which ends when an old client takes the key. So each of the eight clients
+// gets its turns; the test would wait forever for a starving side. Shares are
+// measured by make bench.
 func TestNeitherSideStarvesAtDefaults(t *testing.T) {
 	t.Parallel()
 	ctx := patientContext(t)
@@ -221,7 +231,8 @@ func TestNeitherSideStarvesAtDefaults(t *testing.T) {
 	}
 }
 
-// Without politeness Java's hundreds take an hour: only ours are waited for.
+// Without politeness the Java clients need an hour for hundreds of
+// acquisitions, so only the getsetlock processes are awaited.
 func TestNoUpdateIsLostWithoutPoliteness(t *testing.T) {
 	t.Parallel()
 	ctx := patientContext(t)
@@ -233,7 +244,7 @@ func TestNoUpdateIsLostWithoutPoliteness(t *testing.T) {
 	s.log(t, "politeness off")
 }
 
-func TestNoUpdateIsLostOnTheOldestAndTheNewestServer(t *testing.T) {
+func TestOldestAndNewestServerLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	all := redistest.Servers(t)
 	for _, b := range []redistest.Binary{all[0], all[len(all)-1]} {

@@ -16,16 +16,18 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// dualLease is the jar's lease beside the bridge: long against the pauses of a busy machine, since only
-// honest clients are promised anything, and short enough to wait for the end of one whose holder died.
+// dualLease is the jar's lease in tests of the bridge: long compared with
+// pauses of a busy machine, since only honest clients are promised anything,
+// and short enough to await the end of a dead holder's lease.
 const dualLease = 8 * time.Second
 
-// halfPoliteness lets ours have the key at all beside clients that ask again at once, and does not let the
-// server wake four processes for every release of theirs.
+// halfPoliteness lets getsetlock clients get the key at all next to clients
+// that ask again at once, but does not let the server wake four processes at
+// each of their releases.
 const halfPoliteness = 50 * time.Millisecond
 
-// bridgeTeam is four clients of the jar, which ask again at once, and four bridges of ours. Beside a
-// JVM whose clock is off these judge by unchanged bytes.
+// bridgeTeam is four clients of the jar, which ask again at once, and four
+// bridges. If the JVM's clock is off, the bridges judge by unchanged bytes.
 func bridgeTeam(j skewed, phase string, wait time.Duration) team {
 	return team{
 		size: 4, kind: Jar, wait: wait, lease: dualLease,
@@ -33,14 +35,15 @@ func bridgeTeam(j skewed, phase string, wait time.Duration) team {
 	}
 }
 
-// killJava starts one more JVM with such a clock, and kills it while a client in it holds: its stamp stays.
+// killJava starts another JVM with such a clock and kills it while a client in
+// it holds; its stamp stays on the key.
 func (f *fleet) killJava(t *testing.T, ctx context.Context) {
 	t.Helper()
 	j := startSkewed(t, ctx, f.jvm.ahead)
 	c := NewClient(t, j.JVM, f.server.Addr())
 	check(t, c.Lock(ctx, Jar, key, 2*time.Minute, f.lease))
 	if !must[Acquired](t)(c.Acquire(ctx)).Won {
-		t.Fatal("the JVM that is to die never held")
+		t.Fatal("the client of the JVM that is to be killed never held")
 	}
 	calls := must[[]Call](t)(c.Trace(ctx))
 	won := calls[len(calls)-1]
@@ -51,7 +54,7 @@ func (f *fleet) killJava(t *testing.T, ctx context.Context) {
 	}
 }
 
-// killOurs starts one more process of ours, and kills it while it holds.
+// killOurs starts another getsetlock process and kills it while it holds.
 func (f *fleet) killOurs(t *testing.T, ctx context.Context) {
 	t.Helper()
 	to := f.task
@@ -60,12 +63,13 @@ func (f *fleet) killOurs(t *testing.T, ctx context.Context) {
 	w.reach(t, ctx, 1)
 	f.dead = append(f.dead, Span{Held: w.spans[0].Held, Released: time.Now().UnixMicro()})
 	if left := must[int](t)(redis.Int(f.server.Do("PTTL", legacy.MarkKey(key)), nil)); left <= 0 {
-		t.Fatalf("the process of ours that is to die does not hold: PTTL %d", left)
+		t.Fatalf("the getsetlock process that is to be killed does not hold: PTTL %d", left)
 	}
 	w.kill(t)
 }
 
-// roll restarts the processes of ours one after the other, as a deployment does.
+// roll restarts the getsetlock processes one after the other, as a deployment
+// does.
 func (f *fleet) roll(t *testing.T, to task) {
 	t.Helper()
 	to.Addr = f.server.Addr()
@@ -76,7 +80,7 @@ func (f *fleet) roll(t *testing.T, to task) {
 	}
 }
 
-func TestNoUpdateIsLostBetweenTheJarAndBridges(t *testing.T) {
+func TestJarAndBridgesLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -93,8 +97,9 @@ func TestNoUpdateIsLostBetweenTheJarAndBridges(t *testing.T) {
 	}
 }
 
-// noLock is why the others can fail: one Java client that asks nobody and one process of ours lose
-// updates, and are seen to overlap, however far apart their clocks are.
+// noLock shows that the other tests can fail: without a lock, a Java client and
+// a getsetlock process lose updates, and their overlaps are seen, however far
+// apart their clocks are.
 func noLock(t *testing.T, ctx context.Context, j skewed) {
 	of := bridgeTeam(j, "dual", 0)
 	of.size, of.kind, of.hold = 1, None, time.Millisecond
@@ -118,12 +123,14 @@ func besideDual(t *testing.T, ctx context.Context, j skewed) {
 	s.log(t, "dual")
 }
 
-// shortWait is the jar's where it is to give up: three polls and the first.
+// shortWait is the jar's wait in tests in which it must give up: the first
+// attempt and three polls.
 const shortWait = 300 * time.Millisecond
 
-// besideSealed is the way there. The team is at work in dual; a JVM dies with the key; behind its lease the
-// processes that have been restarted meanwhile leave the first tombstone, and from then on nobody but ours
-// holds, also when one of them dies.
+// besideSealed goes from phase dual to sealed. The team works in dual, and a
+// JVM dies with the key. Meanwhile the processes are restarted in phase sealed.
+// After the dead JVM's lease, a getsetlock process leaves the first tombstone.
+// From then on only getsetlock processes hold, even if one of them dies.
 func besideSealed(t *testing.T, ctx context.Context, j skewed) {
 	f := startFleet(t, ctx, j, redistest.Real(t, redistest.Options{}), bridgeTeam(j, "dual", shortWait))
 	f.await(t, ctx, 20, 500)
@@ -134,23 +141,24 @@ func besideSealed(t *testing.T, ctx context.Context, j skewed) {
 	f.awaitOurs(t, ctx, 1, 4)
 	f.killOurs(t, ctx)
 	for _, l := range f.java {
-		// The first of them may have been asked before the tombstone stood.
+		// The first refused acquire may have begun before the tombstone was
+		// written.
 		must[int](t)(l.Refused(ctx, 4+must[int](t)(l.Refused(ctx, 0))))
 	}
-	tombed := time.Now().UnixMicro() // every attempt that had read the dead stamp has ended
+	tombed := time.Now().UnixMicro() // by now every attempt that had read the dead stamp has ended
 	f.awaitOurs(t, ctx, 200, 5_000)
 	s := f.stop(t, ctx)
 	s.check(t)
 	s.checkSealed(t)
 	if late := s.struck(tombed); len(late) > 0 {
-		t.Errorf("beside a tombstone that stood at %d: %q", tombed, late)
+		t.Errorf("with a tombstone on the key since %d: %q", tombed, late)
 	}
 	s.log(t, "sealed")
 	f.endSealed(t, ctx)
 }
 
-// checkSealed fails the test where the jar had the key once a sealed process of ours had had it, or did not wait
-// before it gave up.
+// checkSealed fails the test if the jar held the key after a sealed getsetlock
+// process did, or if it gave up before its wait had passed.
 func (s tally) checkSealed(t *testing.T) {
 	t.Helper()
 	sealed := s.ours[0][0].Held
@@ -159,7 +167,7 @@ func (s tally) checkSealed(t *testing.T) {
 	}
 	for i, spans := range s.java {
 		if last := spans[len(spans)-1]; last.Held >= sealed {
-			t.Errorf("Java client %d held at %d, the first that was sealed at %d", i, last.Held, sealed)
+			t.Errorf("Java client %d held at %d, the first sealed process at %d", i, last.Held, sealed)
 		}
 		waited := 0
 		for _, r := range s.refusals[i] {
@@ -172,17 +180,18 @@ func (s tally) checkSealed(t *testing.T) {
 			}
 		}
 		if waited < 3 {
-			t.Errorf("Java client %d gave up %d times beside a tombstone, not thrice", i, waited)
+			t.Errorf("Java client %d gave up %d times at a tombstone, fewer than three", i, waited)
 		}
 	}
 }
 
-// struck names the acquisitions that a process of ours asked for since, and that were overwritten.
+// struck returns the overwritten acquisitions that a getsetlock process asked
+// for since the given instant.
 func (s tally) struck(since int64) (found []string) {
 	for i, spans := range s.ours {
 		for _, span := range spans {
 			if span.Overwritten && span.Asked >= since {
-				found = append(found, fmt.Sprintf("process %d of ours asked at %d, held at %d and was overwritten", i, span.Asked, span.Held))
+				found = append(found, fmt.Sprintf("getsetlock process %d asked at %d, held at %d and was overwritten", i, span.Asked, span.Held))
 			}
 		}
 	}
@@ -191,13 +200,14 @@ func (s tally) struck(since int64) (found []string) {
 
 func TestLossIsFoundOnceTombstonesAreThere(t *testing.T) {
 	s := tally{ours: [][]Span{{{Asked: 5, Overwritten: true}, {Asked: 7}}, {{Asked: 6}, {Asked: 8, Overwritten: true}}}}
-	if all, late := s.struck(0), s.struck(6); len(all) != 2 || len(late) != 1 || !strings.Contains(late[0], "process 1 of ours asked at 8") {
+	if all, late := s.struck(0), s.struck(6); len(all) != 2 || len(late) != 1 || !strings.Contains(late[0], "getsetlock process 1 asked at 8") {
 		t.Errorf("%q and %q", all, late)
 	}
 }
 
-// endSealed looks at what is left when nobody works any more: the tombstone alone. Beside it one attempt of the
-// jar takes as long as the jar takes, and a JVM that is killed while it waits changes nothing.
+// endSealed checks what is left when all clients have ended: only the
+// tombstone. With it on the key, one attempt of the jar takes as long as its
+// wait, and a JVM killed while it waits changes nothing.
 func (f *fleet) endSealed(t *testing.T, ctx context.Context) {
 	t.Helper()
 	c := NewClient(t, f.jvm.JVM, f.server.Addr())

@@ -14,8 +14,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// BenchmarkHandOffFromJava is how long after a Java client sent its DEL a waiter has the lock: one of ours, which the
-// server wakes, and the jar's own, which polls. The figure to look at is ours/jar: a tenth at most is wanted.
+// BenchmarkHandOffFromJava measures how long after a Java client sent its DEL a
+// waiter holds the lock. One waiter is a getsetlock client, which the server
+// wakes; the other is the jar, which polls. The figure that matters is
+// ours/jar, which should be a tenth at most.
 func BenchmarkHandOffFromJava(b *testing.B) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -25,7 +27,7 @@ func BenchmarkHandOffFromJava(b *testing.B) {
 	ours := newOurs(b, s)
 	java := SharedClient(b, s.Addr())
 	check(b, java.Lock(ctx, Jar, key, 10*time.Second, time.Minute))
-	const rounds = 15 // an iteration: of one alone there is no median
+	const rounds = 15 // per iteration, for a median
 	var byOurs, byJava []int64
 	for b.Loop() {
 		for range rounds {
@@ -43,8 +45,9 @@ func BenchmarkHandOffFromJava(b *testing.B) {
 	b.ReportMetric(o/j, "ours/jar")
 }
 
-// handOff lets the holder take the key, starts a waiter and lets the holder go at some point of a poll. The waiter's
-// result is when it held, in µs.
+// handOff lets the holder take the key, starts a waiter and lets the holder
+// release at a random point of a poll. It returns the time from the DEL until
+// the waiter held, in µs.
 func handOff(b *testing.B, ctx context.Context, holder *Client, start func(*testing.B, context.Context) func() int64) int64 {
 	b.Helper()
 	if !must[Acquired](b)(holder.Acquire(ctx)).Won {
@@ -70,7 +73,8 @@ func newOurs(b *testing.B, s *redistest.Server) *oursWaiting {
 	b.Cleanup(func() { pool.Close() })
 	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Hardened})
 	check(b, err)
-	// The polite wait after a release of ours would fall into the next round.
+	// A polite gap after this client's own release would extend into the next
+	// round.
 	o.client, err = lock.New(backend, lock.Config{Politeness: -1, Hooks: lock.Hooks{Waiting: func(lock.Event) { o.waiting <- struct{}{} }}})
 	check(b, err)
 	b.Cleanup(func() { check(b, o.client.Close(context.Background())) })
@@ -103,7 +107,7 @@ func javaWaits(b *testing.B, ctx context.Context, c *Client) func() int64 {
 	p := must[*Acquiring](b)(c.BeginAcquire())
 	return func() int64 {
 		if !must[Acquired](b)(p.Wait(ctx)).Won {
-			b.Fatal("the waiting jar never had it")
+			b.Fatal("the waiting jar never got the lock")
 		}
 		calls := must[[]Call](b)(c.Trace(ctx))
 		check(b, c.Release(ctx))

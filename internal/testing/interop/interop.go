@@ -1,13 +1,16 @@
-// Package interop drives the original Java lock, jedis-lock 1.0.0 in a JVM of its own, so that tests can set it beside
-// ours on one server: contended, step by step, killed, and under a pinned clock.
+// Package interop drives the original Java lock, jedis-lock 1.0.0, in a JVM.
+// Tests use it together with getsetlock clients on one server: contended, step
+// by step, killed, and under a pinned clock.
 //
-// It does not promise anything about the lock itself; what the jar does is for the tests to find out. Only tests import
-// it, and nothing that ships may.
+// It promises nothing about the lock itself; the tests find out what the jar
+// does. Only tests may import it.
 //
-// It assumes that `make prepare` has built java/interop/target/interop.jar (see package getsetlock.interop there for the lines
-// that travel) and that a java of 17 or newer is installed; where one is missing, starting fails with a sentence that
-// says so. Instants that the JVM reports are of the machine's wall clock, the one that the jar stamps by, and a pinned
-// JVM (see [Options.Prefix]) has a wall clock of its own.
+// It assumes that `make prepare` has built java/interop/target/interop.jar and
+// that Java 17 or newer is installed; otherwise Start returns an error that
+// says so. Package getsetlock.interop in java/interop describes the line
+// protocol. Instants that the JVM reports are of the machine's wall clock, by
+// which the jar stamps. A pinned JVM (see [Options.Prefix]) has its own wall
+// clock.
 package interop
 
 import (
@@ -25,49 +28,53 @@ import (
 	"time"
 )
 
-// JarEnv names the environment variable that says where interop.jar is, when it is not where Maven leaves it.
+// JarEnv names the environment variable with the path of interop.jar, if it is
+// not where Maven puts it.
 const JarEnv = "GETSETLOCK_INTEROP_JAR"
 
 const protocolVersion = "3"
 
-// Options say how a JVM is started. The zero value is right for a test that needs nothing special.
+// Options says how a JVM is started. The zero value is right for most tests.
 type Options struct {
-	// Jar is the path of interop.jar. Defaults to $GETSETLOCK_INTEROP_JAR, else to java/interop/target/interop.jar
-	// below the module's root.
+	// Jar is the path of interop.jar. Defaults to $GETSETLOCK_INTEROP_JAR,
+	// otherwise to java/interop/target/interop.jar below the module's root.
 	Jar string
 	// Java is the program to run. Defaults to java in the PATH.
 	Java string
-	// Prefix is put before the java command, to give the JVM another clock; see [Pinned].
+	// Prefix is put before the java command, for instance to give the JVM
+	// another clock; see [Pinned].
 	Prefix []string
-	// Env is added to our own environment.
+	// Env is added to this process's environment.
 	Env []string
-	// Timeout bounds every call whose context has no deadline, beyond the time that the call itself is known to take.
-	// Defaults to two minutes.
+	// Timeout bounds every call whose context has no deadline, in addition to
+	// the time that the call itself is known to take. Defaults to two minutes.
 	Timeout time.Duration
 }
 
-// Pinned gives the JVM a wall clock that stands still at now, through Debian's faketime; sleeps and every other wait pass
-// in real time.
+// Pinned returns the options of a JVM whose wall clock stands still at now,
+// through Debian's faketime. Sleeps and all other waits pass in real time.
 func Pinned(now time.Time) Options {
 	return Options{
 		Prefix: []string{"faketime", "--exclude-monotonic", "-f", now.UTC().Format("2006-01-02 15:04:05.000")},
-		// Without the last, faketime shortens waits on the monotonic clock too, although told to leave it alone: a JVM then
-		// turns in circles, and now and then stands still for good.
+		// Without the last variable, faketime also shortens waits on the
+		// monotonic clock, in spite of --exclude-monotonic: the JVM then spins,
+		// and sometimes hangs forever.
 		Env: []string{"TZ=UTC", "FAKETIME_FORCE_MONOTONIC_FIX=0"},
 	}
 }
 
-// JVM is one running Java process that serves any number of clients. Its methods may be called from any goroutine.
+// JVM is a running Java process that serves any number of clients. Its methods
+// may be called from any goroutine.
 type JVM struct {
-	// Version is the Java version that answered.
+	// Version is the Java version that the process reported.
 	Version string
 
 	cmd     *exec.Cmd
-	java    *os.Process // the JVM itself, which under a prefix is not the process that we started
+	java    *os.Process // the JVM itself; with a prefix, cmd is another process
 	stdin   io.WriteCloser
 	stderr  *tail
 	timeout time.Duration
-	ended   chan struct{} // closed when the process has been waited for; endErr is set before
+	ended   chan struct{} // closed when the process has ended; endErr is set before
 
 	mu     sync.Mutex
 	nextID int
@@ -75,8 +82,8 @@ type JVM struct {
 	endErr error
 }
 
-// Start runs a JVM and waits for its greeting. The JVM ends with [JVM.Close], with [JVM.Kill], and whenever our own
-// process does, since its stdin ends then.
+// Start starts a JVM and waits for its greeting. The JVM ends with [JVM.Close],
+// with [JVM.Kill], and whenever this process ends, since its stdin ends then.
 func Start(ctx context.Context, o Options) (*JVM, error) {
 	for tries := 1; ; tries++ {
 		j, err := start(ctx, o)
@@ -86,11 +93,12 @@ func Start(ctx context.Context, o Options) (*JVM, error) {
 	}
 }
 
-// mostTries is beyond all chance.
+// mostTries makes a failure by chance practically impossible.
 const mostTries = 5
 
-// faketimeWasHere is what faketime says where another of its processes, which was killed, had the same pid: that has
-// left a semaphore with its number behind. The next start has another pid.
+// faketimeWasHere is what faketime prints if another faketime process with the
+// same pid was killed: that process left a semaphore with its pid in the name.
+// The next start has another pid.
 const faketimeWasHere = "sem_open: File exists"
 
 func start(ctx context.Context, o Options) (*JVM, error) {
@@ -129,12 +137,12 @@ func start(ctx context.Context, o Options) (*JVM, error) {
 	return j, nil
 }
 
-// greet makes sure that the jar speaks our version of the lines, since one built from an older source is easily left
-// lying about.
+// greet makes sure that the jar speaks this version of the line protocol: a jar
+// built from older source may still be there.
 func (j *JVM) greet(ctx context.Context) error {
 	words, err := j.order(ctx, 0, "hello")
 	if err == nil && (len(words) != 3 || words[0].text != protocolVersion) {
-		err = errors.New("interop: interop.jar is of another version: `make prepare` builds it anew")
+		err = errors.New("interop: interop.jar is of another version: rebuild it with `make prepare`")
 	}
 	if err == nil {
 		var pid int
@@ -149,8 +157,8 @@ func (j *JVM) greet(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the JVM by ending its stdin, and waits for it. A lock that is still held stays on the server, as after a
-// crash.
+// Close ends the JVM by closing its stdin, and waits for it. A lock that is
+// still held stays on the server, as after a crash.
 func (j *JVM) Close() error {
 	if err := j.stdin.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return errors.Join(fmt.Errorf("interop: %w", err), j.Kill())
@@ -163,13 +171,14 @@ func (j *JVM) Close() error {
 	}
 }
 
-// Kill ends the whole process with SIGKILL, every client of it included, and waits for it.
+// Kill ends the whole process, with all its clients, by SIGKILL, and waits for
+// it.
 func (j *JVM) Kill() error {
-	_ = j.stdin.Close() // ends a JVM that never told us its pid
+	_ = j.stdin.Close() // ends a JVM that never reported its pid
 	for _, p := range []*os.Process{j.java, j.cmd.Process} {
 		select {
 		case <-j.ended:
-			return nil // and its pid may be somebody else's by now
+			return nil // its pid may belong to another process by now
 		default:
 		}
 		if p == nil {
@@ -187,7 +196,7 @@ func (j *JVM) Kill() error {
 	}
 }
 
-// Clock returns the JVM's System.currentTimeMillis.
+// Clock returns the JVM's System.currentTimeMillis, in ms since 1970.
 func (j *JVM) Clock(ctx context.Context) (millis int64, err error) {
 	words, err := j.order(ctx, 0, "clock")
 	if err != nil {
@@ -199,7 +208,8 @@ func (j *JVM) Clock(ctx context.Context) (millis int64, err error) {
 	return strconv.ParseInt(words[0].text, 10, 64)
 }
 
-// read hands every answer to its caller, and at the end of the stream, which is the end of the process, fails the rest.
+// read passes every answer to its caller. At the end of the stream, which is
+// the end of the process, it fails the remaining calls.
 func (j *JVM) read(stdout io.Reader) {
 	in := bufio.NewReaderSize(stdout, 1<<16)
 	for {
@@ -215,7 +225,7 @@ func (j *JVM) read(stdout io.Reader) {
 		j.mu.Lock()
 		if ch := j.calls[id]; ch != nil {
 			delete(j.calls, id)
-			ch <- a // buffered: the caller may have given up
+			ch <- a // buffered, since the caller may have given up
 		}
 		j.mu.Unlock()
 	}
@@ -227,7 +237,8 @@ func (j *JVM) read(stdout io.Reader) {
 	close(j.ended)
 }
 
-// findJar looks where the environment says, else where Maven puts it in the module that the tests run in.
+// findJar returns the jar's path: as given, else from the environment, else
+// where Maven puts it.
 func findJar(path string) (string, error) {
 	if path == "" {
 		path = os.Getenv(JarEnv)
@@ -245,7 +256,8 @@ func findJar(path string) (string, error) {
 	return path, nil
 }
 
-// moduleRoot is the nearest folder above the working directory, which go test sets to the package's, with a go.mod.
+// moduleRoot returns the nearest folder with a go.mod, from the working
+// directory upwards. go test sets the working directory to the package's.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// must ends the test on an error of the driver, which is never what a test of the jar is about.
+// must ends the test on an error of the driver; the tests are about the jar and
+// never expect one.
 func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -30,13 +31,14 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// stamp is a value's milliseconds.
+// stamp returns a value's number, in ms since 1970.
 func stamp(t testing.TB, value string) int64 {
 	t.Helper()
 	return must[int64](t)(strconv.ParseInt(value, 10, 64))
 }
 
-// await returns when the JVM's clock is past the instant: what passes is real time, and only that can move it.
+// await returns when the JVM's clock is past the instant. Real time passes,
+// since nothing else moves that clock.
 func await(t testing.TB, ctx context.Context, j *JVM, millis int64) {
 	t.Helper()
 	for must[int64](t)(j.Clock(ctx)) <= millis {
@@ -70,8 +72,9 @@ func TestJarWorksOnEveryServer(t *testing.T) {
 	}
 }
 
-// The pause between the two is where a stalled loser's old stamp comes from.
-func TestJarsGetSetWritesTheStampFixedBeforeTheSetnx(t *testing.T) {
+// A pause between the two commands is how a stalled loser comes to write an old
+// stamp.
+func TestJarsGetSetWritesTheStampOfItsSetnx(t *testing.T) {
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
 	check(t, openStore(t, s).put(key, text("1")))
@@ -129,9 +132,10 @@ func TestJarStampsAnewAtEveryPoll(t *testing.T) {
 	}
 }
 
-// A connection that is cut and a process that is killed are the same to the others: the key stays, and who judges by a
-// clock takes it over only when that clock is past the stamp.
-func TestKeyOfADeadJavaHolderIsTakenOverAfterItsStamp(t *testing.T) {
+// For the other clients, a cut connection and a killed process are the same:
+// the key stays. A client that judges by a clock takes the key over only when
+// that clock is past the stamp.
+func TestDeadJavaHolderIsTakenOverAfterItsStamp(t *testing.T) {
 	deaths := map[string]func(t *testing.T, j *JVM, c *Client){
 		"connection cut": func(t *testing.T, _ *JVM, c *Client) { check(t, c.Die(testContext(t))) },
 		"process killed": func(t *testing.T, j *JVM, _ *Client) { check(t, j.Kill()) },
@@ -162,7 +166,7 @@ func TestKeyOfADeadJavaHolderIsTakenOverAfterItsStamp(t *testing.T) {
 	}
 }
 
-func TestDyingClientSendsNothingMore(t *testing.T) {
+func TestDeadClientSendsNothing(t *testing.T) {
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
 	store := openStore(t, s)
@@ -173,7 +177,7 @@ func TestDyingClientSendsNothingMore(t *testing.T) {
 	check(t, standing.Step(ctx, true))
 	poll, stand := must[*Acquiring](t)(polling.BeginAcquire()), must[*Acquiring](t)(standing.BeginAcquire())
 	if _, there, err := standing.Next(ctx); err != nil || !there {
-		t.Fatal("nothing stands at the gate", err)
+		t.Fatal("no command is held at the gate", err)
 	}
 	check(t, polling.Die(ctx))
 	check(t, standing.Die(ctx))
@@ -203,7 +207,7 @@ func TestLeavingClientReleasesByItself(t *testing.T) {
 		t.Errorf("its release: %v, %v", call, err)
 	}
 	check(t, c.Step(ctx, false))
-	check(t, c.Release(ctx)) // behind the other, and so with nothing left to do
+	check(t, c.Release(ctx)) // after the client's own release, so there is nothing left to release
 	if calls, err := c.Trace(ctx); err != nil || count(calls, "del") != 1 {
 		t.Errorf("what it sent: %v, %v", calls, err)
 	}

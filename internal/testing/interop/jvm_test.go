@@ -44,11 +44,11 @@ func TestCallEndsWithItsContextWhileJavaStillWaits(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if held, err := c.Held(testContext(t)); err != nil || held {
-		t.Errorf("others are served meanwhile: %v, %v", held, err)
+		t.Errorf("other orders are not served meanwhile: %v, %v", held, err)
 	}
 }
 
-func TestServerThatIsAwayIsAnExceptionOfTheClient(t *testing.T) {
+func TestMissingServerIsAnExceptionOfTheClient(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	s.Kill()
 	var thrown *Exception
@@ -58,7 +58,7 @@ func TestServerThatIsAwayIsAnExceptionOfTheClient(t *testing.T) {
 	}
 }
 
-func TestOrdersToNobodyAreRefused(t *testing.T) {
+func TestOrdersWithoutATargetAreRefused(t *testing.T) {
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
 	c := SharedClient(t, s.Addr())
@@ -78,7 +78,7 @@ func TestOrdersToNobodyAreRefused(t *testing.T) {
 	}
 }
 
-// A file that is no jar makes java say why and end; that is what the error must bring.
+// java reports that the file is no jar and ends; the error must quote that.
 func TestJVMThatDoesNotStartIsQuoted(t *testing.T) {
 	jar := filepath.Join(t.TempDir(), "interop.jar")
 	check(t, os.WriteFile(jar, []byte("no jar"), 0o600))
@@ -88,8 +88,9 @@ func TestJVMThatDoesNotStartIsQuoted(t *testing.T) {
 	}
 }
 
-// TestWhatAKilledFaketimeLeftBehindIsInNobodysWay: its semaphore bears its pid, which another process has one day.
-func TestWhatAKilledFaketimeLeftBehindIsInNobodysWay(t *testing.T) {
+// A killed faketime leaves a semaphore named after its pid, and one day another
+// process has that pid.
+func TestStartSurvivesAKilledFaketimesSemaphore(t *testing.T) {
 	for times, starts := range map[string]bool{"1": true, "4": true, "5": false} {
 		const script = `n=$(cat "$0" 2>/dev/null || echo 0); echo $((n+1)) >"$0"; [ $n -lt $1 ] || { shift; exec "$@"; }; echo "faketime: sem_open: File exists" >&2; exit 1`
 		j, err := Start(t.Context(), Options{Prefix: []string{"sh", "-c", script, filepath.Join(t.TempDir(), "starts"), times}})

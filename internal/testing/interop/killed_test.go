@@ -13,7 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// shortLease is the jar's lease in these tests, and with it E for ours.
+// shortLease is the jar's lease in these tests, and the lease that getsetlock
+// processes are told.
 const shortLease = 2 * time.Second
 
 func onOldestAndNewest(t *testing.T, test func(t *testing.T, ctx context.Context, s *redistest.Server)) {
@@ -23,9 +24,9 @@ func onOldestAndNewest(t *testing.T, test func(t *testing.T, ctx context.Context
 	}
 }
 
-// Both clocks are this machine's. Only lower bounds are looked at: what comes late is a slow machine, what comes early
-// is two holders.
-func TestOursTakesOverFromAKilledJVMAfterLeaseMarginAndSettle(t *testing.T) {
+// Both clocks are this machine's. Only lower bounds are checked: an event that
+// is late shows a slow machine, but one that is early shows two holders.
+func TestGetsetlockWaitsOutAKilledJVMsLease(t *testing.T) {
 	onOldestAndNewest(t, func(t *testing.T, ctx context.Context, s *redistest.Server) {
 		j := must[*JVM](t)(Start(ctx, Options{}))
 		t.Cleanup(func() { check(t, j.Kill()) })
@@ -41,13 +42,14 @@ func TestOursTakesOverFromAKilledJVMAfterLeaseMarginAndSettle(t *testing.T) {
 		terms := must[dialect.Terms](t)(dialect.Jedis().Terms(dialect.Terms{Lease: shortLease}))
 		wait := terms.TakeoverMargin() + terms.Settle()
 		if held := ours.spans[0].Held / 1000; held <= until+wait.Milliseconds() {
-			t.Errorf("ours held at %d, the stamp ended at %d, margin and settle are %v", held, until, wait)
+			t.Errorf("the getsetlock client held at %d, the stamp ended at %d, margin and settle are %v", held, until, wait)
 		}
 	})
 }
 
-// Its stamp lies a day ahead, so it is the server that frees the key.
-func TestJarTakesTheKeyOfAKilledProcessOfOurs(t *testing.T) {
+// The getsetlock client's stamp is a day ahead, so the server's TTL frees the
+// key.
+func TestJarTakesTheKeyOfAKilledGetsetlockClient(t *testing.T) {
 	onOldestAndNewest(t, func(t *testing.T, ctx context.Context, s *redistest.Server) {
 		ours := startWorker(t, task{Addr: s.Addr(), Lease: shortLease, Keep: true})
 		ours.reach(t, ctx, 1)
@@ -55,12 +57,13 @@ func TestJarTakesTheKeyOfAKilledProcessOfOurs(t *testing.T) {
 		check(t, java.Lock(ctx, Jar, key, 20*time.Second, shortLease))
 		p := must[*Acquiring](t)(java.BeginAcquire())
 		ours.kill(t)
-		until := time.Now().UnixMilli() + must[int64](t)(redis.Int64(s.Do("PTTL", key), nil)) // a renewal may have been on its way until here
+		until := time.Now().UnixMilli() + must[int64](t)(redis.Int64(s.Do("PTTL", key), nil)) // a renewal may have been under way until now
 		if !must[Acquired](t)(p.Wait(ctx)).Won {
 			t.Fatal("the jar never took it over")
 		}
 		calls := must[[]Call](t)(java.Trace(ctx))
-		// The server's millisecond may have begun a little before ours.
+		// The server's millisecond may have begun a little before this
+		// machine's.
 		if last := calls[len(calls)-1]; last.RepliedMicros/1000 < until-50 {
 			t.Errorf("the jar won by %s at %d, the key's TTL ended at %d", last, last.RepliedMicros/1000, until)
 		}

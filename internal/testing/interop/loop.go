@@ -8,34 +8,37 @@ import (
 	"time"
 )
 
-// Loop is a client at work in a contended critical section: acquire, read the counter, hold, write it back one higher,
-// release. The counter's two commands are plain ones, so nothing but the lock keeps an update from being lost.
+// Loop is a client that repeats a contended critical section: acquire, read the
+// counter, hold, write the counter plus one, release. The counter's two
+// commands are plain ones, so only the lock prevents lost updates.
 type Loop struct{ client *Client }
 
-// Report is what a loop came to.
+// Report is the result of a loop.
 type Report struct {
 	Acquired int
 	Refused  int           // acquires that came back with false
 	Took     time.Duration // in whole milliseconds, by the JVM's clock
 }
 
-// Span is one acquisition as the Java client saw it, in microseconds of the JVM's wall clock.
+// Span is one acquisition as the Java client saw it, in µs of the JVM's wall
+// clock.
 type Span struct {
-	Asked    int64 // before acquire was called
-	Held     int64 // after it had returned
-	Released int64 // before release was called: the end of what the client itself believes
+	Asked    int64 // just before acquire was called
+	Held     int64 // just after acquire returned
+	Released int64 // just before release was called: until then the client believes that it holds
 
-	Overwritten bool // the release found another value; only workers of ours report that
+	Overwritten bool // the release found another value; only workers set this
 }
 
-// Refusal is one acquire that came back with false, in microseconds of the JVM's wall clock.
+// Refusal is one acquire that returned false, in µs of the JVM's wall clock.
 type Refusal struct {
-	Asked  int64 // before acquire was called
-	GaveUp int64 // after it had returned
+	Asked  int64 // just before acquire was called
+	GaveUp int64 // just after acquire returned
 }
 
-// StartLoop begins a loop on the client's present lock object, of count acquisitions or, with 0, until [Loop.Stop]. The
-// counter is a key of the same server; hold is cut to whole milliseconds.
+// StartLoop begins a loop on the client's present lock object, with count
+// acquisitions or, if count is 0, until [Loop.Stop]. The counter is a key of
+// the same server; hold is cut to whole milliseconds.
 func (c *Client) StartLoop(ctx context.Context, counter string, hold time.Duration, count int) (*Loop, error) {
 	_, err := c.jvm.order(ctx, 0, "loop", c.Name, counter, millis(hold), strconv.Itoa(count))
 	if err != nil {
@@ -44,14 +47,15 @@ func (c *Client) StartLoop(ctx context.Context, counter string, hold time.Durati
 	return &Loop{client: c}, nil
 }
 
-// Reach waits until the loop has had at least so many acquisitions, or has ended, and returns how many it has had by
-// then. With 0 it only asks.
+// Reach waits until the loop has made at least that many acquisitions or has
+// ended, and returns how many it has made. With 0 it returns at once.
 func (l *Loop) Reach(ctx context.Context, least int) (int, error) {
 	return l.number(ctx, "reach", least)
 }
 
-// Refused waits until at least so many acquires of the loop came back with false, or the loop has ended, and returns how
-// many have by then. With 0 it only asks.
+// Refused waits until at least that many acquires of the loop have returned
+// false, or the loop has ended, and returns their number. With 0 it returns at
+// once.
 func (l *Loop) Refused(ctx context.Context, least int) (int, error) {
 	return l.number(ctx, "refused", least)
 }
@@ -73,8 +77,9 @@ func (l *Loop) Stop(ctx context.Context) error {
 	return err
 }
 
-// Wait returns what the loop came to when it has ended, by its count, by Stop or by an exception. Give it a context with
-// a deadline where the loop takes longer than the JVM's timeout and one wait.
+// Wait returns the result of the loop when it has ended: by its count, by Stop
+// or by an exception. If the loop may take longer than the JVM's timeout plus
+// one wait, use a context with a deadline.
 func (l *Loop) Wait(ctx context.Context) (Report, error) {
 	words, err := l.client.jvm.order(ctx, 2*l.client.wait, "finish", l.client.Name)
 	if err != nil {
@@ -106,12 +111,14 @@ func (l *Loop) Spans(ctx context.Context) ([]Span, error) {
 	return instants(ctx, l, "spans", func(s *Span) []any { return []any{&s.Asked, &s.Held, &s.Released} })
 }
 
-// Refusals returns every acquire of the loop so far that came back with false, oldest first.
+// Refusals returns every acquire of the loop so far that returned false, oldest
+// first.
 func (l *Loop) Refusals(ctx context.Context) ([]Refusal, error) {
 	return instants(ctx, l, "refusals", func(r *Refusal) []any { return []any{&r.Asked, &r.GaveUp} })
 }
 
-// instants reads an answer each of whose words is a T, its fields parted by commas.
+// instants reads an answer whose words are T values, with their fields
+// separated by commas.
 func instants[T any](ctx context.Context, l *Loop, verb string, fields func(*T) []any) ([]T, error) {
 	words, err := l.client.jvm.order(ctx, 0, verb, l.client.Name)
 	if err != nil {

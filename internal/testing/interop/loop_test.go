@@ -14,8 +14,9 @@ import (
 
 const counter = "counter"
 
-// contend lets four Java clients work on one counter until each has had at least the given number of acquisitions. It
-// returns what the counter says and what it should.
+// contend lets four Java clients work on one counter until each has made at
+// least that many acquisitions. It returns the counter's value and the number
+// of acquisitions.
 func contend(t *testing.T, kind Kind, each int) (counted, acquired int) {
 	ctx := patientContext(t)
 	s := redistest.Real(t, redistest.Options{})
@@ -50,7 +51,7 @@ func TestFourJavaClientsLoseNoUpdate(t *testing.T) {
 	}
 }
 
-// Without this one the test above could pass because nobody ever met.
+// Without this test, the one above could pass because the clients never met.
 func TestWithoutALockFourJavaClientsLoseUpdates(t *testing.T) {
 	if counted, acquired := contend(t, None, 100); counted >= acquired {
 		t.Errorf("%d acquisitions without a lock, and the counter says %d", acquired, counted)

@@ -18,15 +18,15 @@ import (
 
 var record = flag.Bool("record", false, "write the vectors anew from the jar instead of comparing with them")
 
-// recording is one file of vectors and what is asked to make it.
+// recording is one file of vectors and what is recorded in it.
 type recording struct {
 	file   string
 	header string
 	kind   Kind
-	me     string // the identity of a UUID lock
-	held   string // what every client of the kind takes for held, for ever
-	cells  []cell // at the first pinned clock
-	before []cell // at before1970
+	me     string // the client's uuid, for a UUID lock
+	held   string // a value that every client of the kind takes for held forever
+	cells  []cell // recorded at the first pinned clock
+	before []cell // recorded at the clock before1970
 	script []releaseCell
 }
 
@@ -35,12 +35,13 @@ const (
 	recordCommand = "go test -tags real ./internal/testing/interop -run TestCommitted -record"
 )
 
-// Whoever changes a line by hand, or a cell without recording, is found out here; so is a JVM that behaves otherwise.
-func TestCommittedVectorsAreWhatTheJarDoes(t *testing.T) { compare(t, jarRecording) }
+// The test fails if a line was changed by hand, if a cell was changed without
+// recording, or if a JVM behaves differently.
+func TestCommittedVectorsMatchTheJar(t *testing.T) { compare(t, jarRecording) }
 
-func TestCommittedVectorsAreWhatTheUUIDRulesDo(t *testing.T) { compare(t, uuidRecording) }
+func TestCommittedVectorsMatchTheUUIDRules(t *testing.T) { compare(t, uuidRecording) }
 
-// compare mostly waits, for the default wait of a lock.
+// compare spends most of its time on a lock's default wait.
 func compare(t *testing.T, rec recording) {
 	t.Parallel()
 	r := &recorder{recording: rec, tb: t, server: redistest.Real(t, redistest.Options{})}
@@ -75,7 +76,8 @@ func lineAt(lines []string, i int) string {
 	return "(no such line)"
 }
 
-// recorder writes down what Java does. One key serves all cells of a JVM, one after the other.
+// recorder records what Java does. One key serves all cells of a JVM, one after
+// the other.
 type recorder struct {
 	recording
 	tb     testing.TB
@@ -107,8 +109,8 @@ func (r *recorder) all(ctx context.Context) {
 	attempts()
 }
 
-// pinned runs what needs a clock that stands still in a JVM that has one. A JVM whose clock is not the one asked for
-// would record nonsense, so it is looked at first.
+// pinned runs do with a JVM whose clock stands still at now. It first checks
+// the JVM's clock, since any other clock would record nonsense.
 func (r *recorder) pinned(ctx context.Context, now int64, do func()) {
 	j, err := Start(ctx, Pinned(time.UnixMilli(now)))
 	if err != nil {
@@ -159,8 +161,9 @@ func (r *recorder) stamps(ctx context.Context) {
 	}
 }
 
-// beginAttempts lets the waits pass beside everything else, each client on a key of its own, since the default takes ten
-// seconds. What it returns writes the lines down.
+// beginAttempts starts the waits, which pass while everything else is recorded,
+// since the default takes ten seconds. Each client has its own key. The
+// function that it returns writes the lines.
 func (r *recorder) beginAttempts(ctx context.Context) (finish func()) {
 	pending := make([]*Acquiring, len(attemptWaits))
 	clients := make([]*Client, len(attemptWaits))
@@ -228,7 +231,8 @@ func (r *recorder) releases(ctx context.Context) {
 	}
 }
 
-// acquire lets the jar's commands through one by one, with the others' acts before those that the cell names.
+// acquire sends the jar's commands one by one, with the other client's acts
+// just before the commands that the cell names.
 func (r *recorder) acquire(ctx context.Context, acts map[string]string) (words []string, outcome string) {
 	r.must(r.client.Step(ctx, true))
 	p, err := r.client.BeginAcquire()
@@ -274,8 +278,9 @@ func (r *recorder) calls(ctx context.Context, acts map[string]string) (words []s
 	}
 }
 
-// reply is the bytes on the wire, which the key held a moment before: the jar itself sees text in which bytes that are
-// not UTF-8 are replaced already.
+// reply returns the reply's bytes on the wire, which the key held a moment
+// before: in the text that the jar sees, bytes that are not UTF-8 are already
+// replaced.
 func (r *recorder) reply(c Call, seen string) string {
 	switch {
 	case c.Exception != "":
@@ -293,7 +298,7 @@ func (r *recorder) reply(c Call, seen string) string {
 	return seen
 }
 
-// act is what another client does: !DEL, !LIST or !SET=hex:BYTES.
+// act does what another client does: !DEL, !LIST or !SET=hex:BYTES.
 func (r *recorder) act(word string) {
 	switch {
 	case word == "!DEL":

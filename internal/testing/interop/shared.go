@@ -15,15 +15,15 @@ var shared struct {
 	clients int
 }
 
-// Ending runs a package's tests and ends the shared JVM after them, so that no goroutine of ours is left to be taken for
-// a leak:
+// Ending runs a package's tests and then ends the shared JVM, so that its
+// goroutines are not reported as leaks:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(interop.Ending(m)) }
 func Ending(m *testing.M) interface{ Run() int } { return ending{m} }
 
 type ending struct{ m *testing.M }
 
-// Run is what goleak calls.
+// Run runs the tests; goleak calls it.
 func (e ending) Run() int {
 	code := e.m.Run()
 	shared.Lock()
@@ -37,8 +37,9 @@ func (e ending) Run() int {
 	return code
 }
 
-// Shared is the test binary's one JVM, started at the first call; the test fails when it can't be. It ends with the
-// binary, or before with [Ending]. A test that kills a JVM must [Start] one for that.
+// Shared returns the test binary's one JVM, which the first call starts; it
+// fails the test if the JVM does not start. The JVM ends with the binary, or
+// earlier with [Ending]. A test that kills a JVM must [Start] its own.
 func Shared(tb testing.TB) *JVM {
 	tb.Helper()
 	shared.Lock()
@@ -52,13 +53,15 @@ func Shared(tb testing.TB) *JVM {
 	return shared.jvm
 }
 
-// SharedClient is a new client of the shared JVM, of a name that nobody else has; it dies with the test.
+// SharedClient returns a new client of the shared JVM with a unique name; it
+// dies with the test.
 func SharedClient(tb testing.TB, addr string) *Client {
 	tb.Helper()
 	return NewClient(tb, Shared(tb), addr)
 }
 
-// NewClient is a new client of the given JVM, of a name that nobody else has; it dies with the test.
+// NewClient returns a new client of the given JVM with a unique name; it dies
+// with the test.
 func NewClient(tb testing.TB, j *JVM, addr string) *Client {
 	tb.Helper()
 	shared.Lock()

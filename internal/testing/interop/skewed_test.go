@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// skewed is a JVM whose wall clock runs, ahead of this machine's by a known time.
+// skewed is a JVM whose wall clock runs ahead of this machine's by a known
+// time.
 type skewed struct {
 	*JVM
 	ahead time.Duration
@@ -20,7 +21,7 @@ func sharedJVM(t *testing.T) skewed {
 	return skewed{JVM: Shared(t)}
 }
 
-// startSkewed starts a JVM, and makes sure that its clock is as far off as it will be taken to be.
+// startSkewed starts a JVM and checks that its clock is ahead by that time.
 func startSkewed(t *testing.T, ctx context.Context, ahead time.Duration) skewed {
 	t.Helper()
 	o := Options{}
@@ -33,12 +34,13 @@ func startSkewed(t *testing.T, ctx context.Context, ahead time.Duration) skewed 
 	earliest := time.Now().Add(ahead).UnixMilli()
 	got := must[int64](t)(j.Clock(ctx))
 	if latest := time.Now().Add(ahead).UnixMilli(); got < earliest || got > latest {
-		t.Fatalf("the JVM's clock says %d, and %v ahead of ours is from %d to %d", got, ahead, earliest, latest)
+		t.Fatalf("the JVM's clock says %d, but %v ahead of this machine's is from %d to %d", got, ahead, earliest, latest)
 	}
 	return j
 }
 
-// instant is what the JVM's clock called so, in microseconds, by this machine's.
+// instant converts an instant of the JVM's clock to this machine's clock, in
+// µs.
 func (j skewed) instant(micros int64) int64 { return micros - j.ahead.Microseconds() }
 
 func (j skewed) spans(all ...Span) []Span {

@@ -9,22 +9,25 @@ import (
 
 // Call is one command of a Java lock.
 type Call struct {
-	// ClockMillis is the JVM's clock when the command came to the gate, so a moment after the lock read it.
+	// ClockMillis is the JVM's clock when the command reached the gate: a
+	// moment after the lock read the clock.
 	ClockMillis int64
 	Verb        string // setnx, get, getset or del
 	Key         string
-	Value       string // what it sends, empty where it sends none
-	// Reply is an integer, a text, nil (Nil is true), or what was thrown (Exception is its class). Bytes that are not UTF-8
-	// are already replaced in it, as the Java lock sees them.
+	Value       string // the value that the command sends; empty: none
+	// Reply is an integer or a text. Nil is true for a nil reply; Exception is
+	// the class of what was thrown. As the Java lock sees it, bytes that are
+	// not UTF-8 are already replaced.
 	Reply     string
 	Nil       bool
 	Exception string
-	Replied   bool // false for a call that still stands at the gate
-	// SentMicros and RepliedMicros are instants of the JVM's wall clock, in microseconds since 1970; 0 where not yet.
+	Replied   bool // false: the call is still held at the gate
+	// SentMicros and RepliedMicros are instants of the JVM's wall clock, in µs
+	// since 1970; 0: not yet.
 	SentMicros, RepliedMicros int64
 }
 
-// String is the call as a test's message shows it.
+// String returns the call as a test's message shows it.
 func (c Call) String() string {
 	s := c.Verb + " " + c.Key
 	if c.Value != "" {
@@ -71,8 +74,9 @@ func parseCall(s string) (Call, error) {
 	return c, nil
 }
 
-// Step closes or opens the client's gate. While it is closed, every command of its lock waits before it is sent, until
-// [Client.Go] lets it through; commands of a loop's counter pass.
+// Step closes or opens the client's gate. While it is closed, every command of
+// the client's lock is held until [Client.Go] sends it; commands on a loop's
+// counter pass.
 func (c *Client) Step(ctx context.Context, on bool) error {
 	word := "off"
 	if on {
@@ -82,8 +86,9 @@ func (c *Client) Step(ctx context.Context, on bool) error {
 	return err
 }
 
-// Next waits until a command stands at the gate, and returns it with true, or until the client has nothing more to do,
-// and returns false. The lock's 100 ms of sleep between two attempts pass in it in real time.
+// Next waits until a command is held at the gate, and returns it with true, or
+// until the client has nothing more to do, and returns false. The lock's sleeps
+// of 100 ms between attempts pass in real time.
 func (c *Client) Next(ctx context.Context) (Call, bool, error) {
 	words, err := c.jvm.order(ctx, 0, "next", c.Name)
 	if err != nil {
@@ -99,8 +104,8 @@ func (c *Client) Next(ctx context.Context) (Call, bool, error) {
 	return Call{}, false, badAnswer("next", words)
 }
 
-// Go lets the command that stands at the gate through and waits for its reply. It is an error when none stands there:
-// call [Client.Next] before.
+// Go sends the command that is held at the gate and waits for its reply. It
+// returns an error if none is held: call [Client.Next] before.
 func (c *Client) Go(ctx context.Context) (Call, error) {
 	words, err := c.jvm.order(ctx, 0, "go", c.Name)
 	if err != nil {
@@ -112,7 +117,8 @@ func (c *Client) Go(ctx context.Context) (Call, error) {
 	return parseCall(words[0].text)
 }
 
-// Pass is [Client.Next] and [Client.Go] for a command that must be of the given verb.
+// Pass is [Client.Next] and [Client.Go] for a command that must have the given
+// verb.
 func (c *Client) Pass(ctx context.Context, verb string) (Call, error) {
 	at, there, err := c.Next(ctx)
 	if err != nil {
@@ -124,8 +130,8 @@ func (c *Client) Pass(ctx context.Context, verb string) (Call, error) {
 	return c.Go(ctx)
 }
 
-// Trace returns the lock's calls since the last Trace, oldest first, at most 4,096 of them, and forgets them. Calls of
-// loops are not kept.
+// Trace returns the lock's calls since the last Trace, oldest first and at most
+// the last 4,096, and forgets them. Calls of loops are not recorded.
 func (c *Client) Trace(ctx context.Context) ([]Call, error) {
 	words, err := c.jvm.order(ctx, 0, "trace", c.Name)
 	if err != nil {

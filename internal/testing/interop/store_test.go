@@ -13,7 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// store is the tests' own view of the server: what others do to a key, and what is on it afterwards.
+// store is the tests' own connection to the server: it does what other clients
+// do to a key, and reads the key's state.
 type store struct{ conn redis.Conn }
 
 func openStore(tb testing.TB, s *redistest.Server) store {
@@ -43,7 +44,7 @@ func (s store) put(key, state string) error {
 	return err
 }
 
-// state is the word that put would need to bring the key to where it is.
+// state returns the word by which put brings the key to its present state.
 func (s store) state(key string) (string, error) {
 	kind, err := redis.String(s.conn.Do("TYPE", key))
 	if err != nil {
@@ -61,15 +62,17 @@ func (s store) state(key string) (string, error) {
 	return "", fmt.Errorf("%s is a %s", key, kind)
 }
 
-// testContext ends one day, whatever hangs.
+// testContext returns a context that ends after redistest.Patience, whatever
+// hangs.
 func testContext(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	tb.Cleanup(cancel)
 	return ctx
 }
 
-// patientContext is for tests in which clients contend: the jar that has just released is the first to ask again, so how
-// long the last of them starves is a matter of luck.
+// patientContext is for tests in which clients contend. A jar that has just
+// released is the first to ask again, so how long the last client starves is a
+// matter of luck.
 func patientContext(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
 	tb.Cleanup(cancel)

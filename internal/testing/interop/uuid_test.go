@@ -17,7 +17,8 @@ import (
 
 const deadUUID = theirs + ":1500000000000"
 
-// javaUUID is a client of the later rules that stops before each of its commands.
+// javaUUID returns a client of the later rules that stops before each of its
+// commands.
 func javaUUID(t *testing.T, ctx context.Context, s *redistest.Server, wait time.Duration) *Client {
 	t.Helper()
 	c := SharedClient(t, s.Addr())
@@ -33,7 +34,8 @@ func pass(t *testing.T, ctx context.Context, c *Client, verbs ...string) {
 	}
 }
 
-// goUUID is our verbatim client of the same rules, whose GETSET stands at the gate until it is opened.
+// goUUID returns a getsetlock client in verbatim mode with the same rules. If
+// holdGetset is true, its GETSET waits at the gate.
 func goUUID(t *testing.T, s *redistest.Server, holdGetset bool) (b legacy.Backend, gate *redistest.Gate) {
 	t.Helper()
 	gate = redistest.NewGate()
@@ -49,7 +51,7 @@ func goUUID(t *testing.T, s *redistest.Server, holdGetset bool) (b legacy.Backen
 	return b, gate
 }
 
-// try is one attempt of ours, under way.
+// try is the result of one attempt of the getsetlock client.
 type try struct {
 	grant lock.Grant
 	err   error
@@ -64,7 +66,7 @@ func begin(ctx context.Context, b legacy.Backend) <-chan try {
 	return done
 }
 
-func TestTwoJavaClientsOfTheUUIDRulesBothHold(t *testing.T) {
+func TestUUIDRulesLetTwoJavaClientsHold(t *testing.T) {
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
 	check(t, openStore(t, s).put(key, text(deadUUID)))
@@ -72,7 +74,7 @@ func TestTwoJavaClientsOfTheUUIDRulesBothHold(t *testing.T) {
 	first, second := must[*Acquiring](t)(a.BeginAcquire()), must[*Acquiring](t)(b.BeginAcquire())
 	pass(t, ctx, a, "setnx", "get")
 	pass(t, ctx, b, "setnx", "get")
-	pass(t, ctx, a, "getset") // wins
+	pass(t, ctx, a, "getset") // a wins
 	pass(t, ctx, b, "getset") // loses, and leaves its value
 	pass(t, ctx, b, "setnx", "get", "getset")
 	if !must[Acquired](t)(first.Wait(ctx)).Won || !must[Acquired](t)(second.Wait(ctx)).Won {
@@ -80,7 +82,7 @@ func TestTwoJavaClientsOfTheUUIDRulesBothHold(t *testing.T) {
 	}
 }
 
-func TestOursAndJavaOfTheUUIDRulesBothHoldWhereJavaIsTheLoser(t *testing.T) {
+func TestUUIDRulesLetBothHoldIfJavaLoses(t *testing.T) {
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
 	check(t, openStore(t, s).put(key, text(deadUUID)))
@@ -91,12 +93,12 @@ func TestOursAndJavaOfTheUUIDRulesBothHoldWhereJavaIsTheLoser(t *testing.T) {
 	must[lock.Grant](t)(ours.Try(ctx, key, time.Minute))
 	pass(t, ctx, java, "getset", "setnx", "get", "getset")
 	if !must[Acquired](t)(p.Wait(ctx)).Won {
-		t.Error("Java does not hold beside ours")
+		t.Error("Java does not hold at the same time")
 	}
 	check(t, java.Step(ctx, false))
 }
 
-func TestOursAndJavaOfTheUUIDRulesBothHoldWhereOursIsTheLoser(t *testing.T) {
+func TestUUIDRulesLetBothHoldIfGetsetlockLoses(t *testing.T) {
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
 	check(t, openStore(t, s).put(key, text(deadUUID)))
@@ -111,17 +113,18 @@ func TestOursAndJavaOfTheUUIDRulesBothHoldWhereOursIsTheLoser(t *testing.T) {
 	}
 	gate.Open()
 	if got := <-done; !errors.Is(got.err, lock.ErrHeld) {
-		t.Fatalf("ours did not lose: %v", got.err)
+		t.Fatalf("the getsetlock client did not lose: %v", got.err)
 	}
 	if g, err := ours.Try(ctx, key, time.Minute); err != nil {
-		t.Errorf("ours does not hold beside Java at its next poll: %v", err)
+		t.Errorf("the getsetlock client does not hold at the same time after its next poll: %v", err)
 	} else {
 		check(t, g.Release(ctx))
 	}
 }
 
-// The ghost holds for a whole lease, and nobody is behind it: only its own client passes it.
-func TestGhostOfOursShutsJavaOut(t *testing.T) {
+// The ghost blocks for a whole lease, although no client holds; only the client
+// that wrote it passes.
+func TestGetsetlockGhostBlocksJava(t *testing.T) {
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
 	store := openStore(t, s)
@@ -137,14 +140,14 @@ func TestGhostOfOursShutsJavaOut(t *testing.T) {
 	check(t, java.Release(ctx))
 	gate.Open()
 	if got := <-done; !errors.Is(got.err, lock.ErrHeld) {
-		t.Fatalf("ours: %v", got.err)
+		t.Fatalf("the getsetlock client: %v", got.err)
 	}
 	if must[Acquired](t)(java.Acquire(ctx)).Won {
 		t.Errorf("no ghost: the key held %s", must[string](t)(store.state(key)))
 	}
 }
 
-func TestGhostOfJavaShutsOursOut(t *testing.T) {
+func TestJavaGhostBlocksGetsetlock(t *testing.T) {
 	for name, verbs := range map[string][]string{
 		"gone before the GET":    {"setnx", "!", "get", "getset"},
 		"gone before the GETSET": {"setnx", "get", "!", "getset"},
@@ -168,14 +171,14 @@ func TestGhostOfJavaShutsOursOut(t *testing.T) {
 				t.Fatal("Java won by a GETSET that returned nil")
 			}
 			if _, err := ours.Try(ctx, key, time.Minute); !errors.Is(err, lock.ErrHeld) {
-				t.Errorf("ours: %v, the key held %s", err, must[string](t)(store.state(key)))
+				t.Errorf("the getsetlock client: %v, the key held %s", err, must[string](t)(store.state(key)))
 			}
 		})
 	}
 }
 
-// The two generations of one library, on one key: each takes the other's value for something else.
-func TestTheTwoGenerationsNeverExcludeEachOther(t *testing.T) {
+// Each generation of the library misreads the other's values.
+func TestGenerationsOfJedisLockDoNotExclude(t *testing.T) {
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
 	old, young := SharedClient(t, s.Addr()), SharedClient(t, s.Addr())

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrEnded is in every error of a call whose JVM is gone, killed or otherwise.
+// ErrEnded is wrapped in every error of a call whose JVM has ended.
 var ErrEnded = errors.New("interop: the JVM has ended")
 
 // Exception is what a Java call threw.
@@ -20,10 +20,12 @@ type Exception struct {
 	Message string
 }
 
-// Error is the class and the message, as a Java stack trace would begin.
+// Error returns the class and the message, like the first line of a Java stack
+// trace.
 func (e *Exception) Error() string { return "interop: " + e.Class + ": " + e.Message }
 
-// word is a text or nothing at all, which Redis, Java and the lines tell apart.
+// word is a text or null; Redis, Java and the line protocol distinguish null
+// from an empty text.
 type word struct {
 	text string
 	null bool
@@ -34,7 +36,8 @@ const (
 	nilWord   = "(nil)"
 )
 
-// Parentheses are escaped within a word by both sides, so that the two names in them can't be data.
+// Both sides escape parentheses within a word, so data can never look like
+// these two names.
 func encodeWord(s string) string {
 	if s == "" {
 		return emptyWord
@@ -80,7 +83,8 @@ func parseAnswer(line string) (id string, a answer, err error) {
 	return "", answer{}, fmt.Errorf("interop: not an answer: %q", line)
 }
 
-// order sends one line and waits for its answer, at most the timeout beyond extra where ctx has no deadline of its own.
+// order sends one line and waits for its answer: if ctx has no deadline, for at
+// most the JVM's timeout plus extra.
 func (j *JVM) order(ctx context.Context, extra time.Duration, words ...string) ([]word, error) {
 	ch, err := j.send(words...)
 	if err != nil {
@@ -89,7 +93,8 @@ func (j *JVM) order(ctx context.Context, extra time.Duration, words ...string) (
 	return j.await(ctx, extra, words[0], ch)
 }
 
-// send writes the line in one piece under the mutex: orders are obeyed in the order in which send was called.
+// send writes the line in one piece under the mutex: orders are executed in the
+// order of the calls of send.
 func (j *JVM) send(words ...string) (<-chan answer, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -104,7 +109,8 @@ func (j *JVM) send(words ...string) (<-chan answer, error) {
 	}
 	ch := make(chan answer, 1)
 	j.calls[id] = ch
-	// A JVM that is on its way out no longer reads, and its end says more than a broken pipe.
+	// A JVM that is ending no longer reads. The reason of its end says more
+	// than a broken pipe.
 	if _, err := fmt.Fprintln(j.stdin, line); errors.Is(err, os.ErrClosed) {
 		delete(j.calls, id)
 		return nil, fmt.Errorf("%w: %w", ErrEnded, err)
@@ -125,7 +131,8 @@ func (j *JVM) await(ctx context.Context, extra time.Duration, verb string, ch <-
 		return nil, fmt.Errorf("interop: no answer to %s: %w%s", verb, context.Cause(ctx), j.stderr.text())
 	case <-j.ended:
 	}
-	// The answer may have come with the end: what was done is worth more than that the process is gone.
+	// The answer may have arrived together with the end; prefer it to the
+	// error.
 	select {
 	case a := <-ch:
 		return a.words, a.err
@@ -135,10 +142,10 @@ func (j *JVM) await(ctx context.Context, extra time.Duration, verb string, ch <-
 }
 
 func badAnswer(verb string, words []word) error {
-	return fmt.Errorf("interop: an answer to %s that we can't read: %v", verb, words)
+	return fmt.Errorf("interop: an unreadable answer to %s: %v", verb, words)
 }
 
-// tail keeps the end of what the JVM says on stderr, which is where its troubles are.
+// tail keeps the last 4 KiB of the JVM's stderr, where it reports its troubles.
 type tail struct {
 	mu   sync.Mutex
 	last []byte

@@ -24,7 +24,7 @@ func FuzzWordsSurviveTheLine(f *testing.F) {
 	})
 }
 
-// What a JVM writes is not ours to trust: nothing that it could say may be half understood.
+// Output of a JVM is not trusted: no line may be half understood.
 func FuzzAnswersAreReadWholeOrNotAtAll(f *testing.F) {
 	for _, s := range []string{"1 ok", "1 ok a (nil) ()", "1 err java.lang.X boom", "1 err x", "1", "", "1 ok %zz", "x y z"} {
 		f.Add(s)

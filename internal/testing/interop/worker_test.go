@@ -26,22 +26,23 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// workerEnv makes this test binary a worker: a process of ours that does what a [Loop] does in Java.
+// workerEnv makes this test binary a worker: a getsetlock process that does
+// what a [Loop] does in Java.
 const workerEnv = "GETSETLOCK_INTEROP_WORKER"
 
-// task is what a worker is told, as JSON in its environment.
+// task is a worker's configuration, as JSON in its environment.
 type task struct {
 	Addr       string
 	Politeness time.Duration
-	Lease      time.Duration // E, the jar's lease; zero leaves the dialect's own
-	Job        time.Duration // how long it holds between reading the counter and writing it
+	Lease      time.Duration // E, the jar's lease; 0: the dialect's own
+	Job        time.Duration // time between reading the counter and writing it
 	Keep       bool          // hold the first acquisition until stdin ends
-	Phase      string        // of a bridge; empty is a hardened backend
+	Phase      string        // phase of a bridge; empty: a hardened backend
 	Unchanged  bool          // judge by unchanged bytes
-	DeadStamp  bool          // a JVM is killed with the key: see overwritten
+	DeadStamp  bool          // a JVM is killed while it holds the key: see overwritten
 }
 
-// backend is what the worker takes its locks by.
+// backend returns the backend by which the worker takes its locks.
 func (to task) backend(pool *redis.Pool) (lock.Backend, error) {
 	terms := dialect.Terms{Lease: to.Lease}
 	if to.Phase == "" {
@@ -69,7 +70,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(Ending(m))
 }
 
-// work holds the lock again and again, printing a line for every acquisition, until stdin ends.
+// work acquires the lock again and again, printing a line for every
+// acquisition, until stdin ends.
 func work(told string) error {
 	var to task
 	if err := json.Unmarshal([]byte(told), &to); err != nil {
@@ -135,7 +137,8 @@ func keep(ctx context.Context, client *lock.Client) error {
 	return nil
 }
 
-// round is one acquisition: read, hold, write back. Once it is held, the round is gone through with.
+// round is one acquisition: read the counter, hold, write it back. Once the
+// lock is held, the round is completed.
 func round(ctx context.Context, client *lock.Client, conn redis.Conn, job time.Duration) (s Span, err error) {
 	s.Asked = time.Now().UnixMicro()
 	lease, err := client.Acquire(ctx, key)
@@ -160,7 +163,7 @@ func round(ctx context.Context, client *lock.Client, conn redis.Conn, job time.D
 	return s, nil
 }
 
-// worker is the parent's end of one such process.
+// worker is the parent's end of a worker process.
 type worker struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -184,7 +187,7 @@ func startWorker(t *testing.T, to task) *worker {
 	check(t, w.cmd.Start())
 	go w.read(stdout)
 	t.Cleanup(func() {
-		_ = w.cmd.Process.Kill() // most have ended long before
+		_ = w.cmd.Process.Kill() // most workers have ended long before
 		<-w.ended
 	})
 	return w
@@ -209,7 +212,7 @@ func (w *worker) read(stdout io.Reader) {
 	close(w.ended)
 }
 
-// reach waits until the worker has had so many acquisitions.
+// reach waits until the worker has made that many acquisitions.
 func (w *worker) reach(t *testing.T, ctx context.Context, least int) int {
 	t.Helper()
 	for {
@@ -222,27 +225,27 @@ func (w *worker) reach(t *testing.T, ctx context.Context, least int) int {
 		select {
 		case <-more:
 		case <-w.ended:
-			t.Fatalf("a worker of ours ended after %d acquisitions: %v", n, w.err)
+			t.Fatalf("a worker ended after %d acquisitions: %v", n, w.err)
 		case <-ctx.Done():
-			t.Fatalf("a worker of ours has had %d of %d acquisitions: %v", n, least, ctx.Err())
+			t.Fatalf("a worker has made %d of %d acquisitions: %v", n, least, ctx.Err())
 		}
 	}
 }
 
-// kill ends the worker as a crash does.
+// kill ends the worker abruptly, as a crash does.
 func (w *worker) kill(t *testing.T) {
 	t.Helper()
 	check(t, w.cmd.Process.Kill())
 	<-w.ended
 }
 
-// stop lets the present round end, and returns every acquisition.
+// stop lets the present round end, and returns all acquisitions.
 func (w *worker) stop(t *testing.T) []Span {
 	t.Helper()
 	_ = w.stdin.Close()
 	<-w.ended
 	if w.err != nil {
-		t.Errorf("a worker of ours: %v", w.err)
+		t.Errorf("a worker: %v", w.err)
 	}
 	return w.spans
 }

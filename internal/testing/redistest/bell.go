@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Patience is how long an await lets the code under test take. It decides nothing but when a test
-// that would hang fails instead, so it is longer than any machine is busy with something else.
+// Patience is how long an await gives the code under test. It only decides when
+// a test that would hang fails instead, so it is longer than any machine is
+// busy with other work.
 const Patience = 2 * time.Minute
 
-// bell tells waiters that something they may be waiting for has changed.
+// bell tells waiters that something which they may be waiting for has changed.
 type bell struct {
-	virtual bool // inside a bubble, where a watchdog's timer would move the time it guards
+	virtual bool // inside a bubble, where a watchdog's timer would itself move time
 
 	mu   sync.Mutex
 	rung chan struct{} // closed at the next ring
@@ -33,8 +34,9 @@ func (b *bell) next() <-chan struct{} {
 	return b.rung
 }
 
-// await returns when met is true and looks again at every ring. In a bubble there is no watchdog: a
-// wait that nothing can end is found there by the runtime, which names the goroutines.
+// await returns when met is true; it checks again at every ring. In a bubble
+// there is no watchdog: if nothing can end the wait, the runtime reports a
+// deadlock and names the goroutines.
 func (b *bell) await(t testing.TB, met func() bool, state func() string) {
 	t.Helper()
 	var late <-chan time.Time
@@ -44,7 +46,7 @@ func (b *bell) await(t testing.TB, met func() bool, state func() string) {
 		late = watchdog.C
 	}
 	for {
-		rung := b.next() // before looking, or a ring between the two is missed
+		rung := b.next() // taken before the check, or a ring between the two would be missed
 		if met() {
 			return
 		}

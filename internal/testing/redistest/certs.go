@@ -16,15 +16,17 @@ import (
 	"time"
 )
 
-// authority vouches for one server, in files of its directory.
+// authority is a certificate authority for one server, with its files in the
+// server's directory.
 type authority struct {
-	root, cert, key string // files
+	root, cert, key string // paths of the files
 	client          *tls.Config
 }
 
 func newAuthority(t testing.TB, dir string) *authority {
 	t.Helper()
-	// Valid from long ago until long after, so that tests may shift clocks.
+	// The certificates are valid for ten years either way, so that tests may
+	// shift clocks.
 	from, until := time.Now().AddDate(-10, 0, 0), time.Now().AddDate(10, 0, 0)
 	rootKey, key := newKey(t), newKey(t)
 	root := &x509.Certificate{

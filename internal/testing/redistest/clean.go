@@ -10,7 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/polite"
 )
 
-// Which releases leave their key to old clients is the same in each run.
+// Make the random choice of which releases leave their key to old clients the
+// same in each run.
 func init() { polite.Begin = func(time.Duration) time.Duration { return 0 } }
 
 // Main runs the tests of a package and fails it if a goroutine outlives them:
@@ -18,11 +19,12 @@ func init() { polite.Begin = func(time.Duration) time.Duration { return 0 } }
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 func Main(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Clean makes the test fail if, when it ends, a key is left on the server or a goroutine runs that
-// did not run when Clean was called. Call it right after the world and the pool are made: what is
-// made later is closed before the look is taken. The pool is closed by it. A test that runs in
-// parallel with others, or in a Bubble, takes NoKeys and Main instead, since it can't tell whose
-// goroutines it sees.
+// Clean makes the test fail if, when it ends, a key is left on the server or a
+// goroutine runs that did not run when Clean was called. Call Clean right after
+// making the world and the pool: what is made later is closed before the check.
+// Clean closes the pool. A test that runs in parallel with others, or in a
+// Bubble, uses NoKeys and Main instead, since it cannot tell which test a
+// goroutine belongs to.
 func Clean(t testing.TB, p *redis.Pool) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -34,7 +36,8 @@ func Clean(t testing.TB, p *redis.Pool) {
 	})
 }
 
-// NoKeys fails the test if a key is on the server now, in the database of the pool, and names it.
+// NoKeys fails the test and names the keys if there are any on the server, in
+// the pool's database.
 func NoKeys(t testing.TB, p *redis.Pool) {
 	t.Helper()
 	if keys := Keys(t, p); len(keys) > 0 {
@@ -42,7 +45,7 @@ func NoKeys(t testing.TB, p *redis.Pool) {
 	}
 }
 
-// Keys are the keys on the server.
+// Keys returns the keys on the server, in the pool's database.
 func Keys(t testing.TB, p *redis.Pool) []string {
 	t.Helper()
 	c := p.Get()

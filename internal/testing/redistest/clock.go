@@ -9,36 +9,37 @@ import (
 	"github.com/getsetlock/getsetlock/internal/drift"
 )
 
-// Skew is how one client's clock differs from the true time.
+// Skew is how a client's clock differs from true time.
 type Skew struct {
-	Offset time.Duration // how far ahead of true time it starts; negative is behind
-	PPM    float64       // how much it gains, in parts of a million; negative loses
+	Offset time.Duration // how far ahead of true time the clock starts; negative: behind
+	PPM    float64       // how fast it gains, in parts per million; negative: it loses
 }
 
-// Clock is one client's view of the time of its world. Now is its wall clock, which Step can move;
-// After and Elapsed follow its monotonic clock, which runs at the same rate, never steps, and stands
-// still while the client's machine is suspended. All methods may be called from any goroutine.
+// Clock is one client's view of the time of its world. Now shows its wall
+// clock, which Step can move. After and Elapsed follow its monotonic clock,
+// which runs at the same rate, never steps, and stands still while the client's
+// machine is suspended. All methods may be called from any goroutine.
 type Clock struct {
 	t     testing.TB
 	world timeline
 	bell  *bell
 
 	mu      sync.Mutex
-	anchor  time.Time // true time at which the four fields below were last settled
+	anchor  time.Time // true time at which wall and elapsed were last brought up to date
 	wall    time.Time
 	elapsed time.Duration
 	ppm     float64
 	asleep  bool
-	machine string // its boot id; empty names none
+	machine string // boot id of the machine; empty: none
 	timers  map[*timer]struct{}
 	asked   int
-	awaited map[int]chan struct{} // by the count of asked at which each is closed
+	awaited map[int]chan struct{} // the channels to close, by the count of asked that closes them
 }
 
 type timer struct {
-	due  time.Duration // by Elapsed
+	due  time.Duration // when it fires, by Elapsed
 	c    chan time.Time
-	stop func() // nil while suspended
+	stop func() // stops the alarm; nil while suspended
 }
 
 func newClock(t testing.TB, world timeline, b *bell, s Skew) *Clock {
@@ -46,23 +47,25 @@ func newClock(t testing.TB, world timeline, b *bell, s Skew) *Clock {
 	return &Clock{t: t, world: world, bell: b, anchor: now, wall: now.Round(0).Add(s.Offset), ppm: s.PPM, timers: map[*timer]struct{}{}, awaited: map[int]chan struct{}{}}
 }
 
-// Now is what the client's wall clock shows.
+// Now returns what the client's wall clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.wall.Add(c.ran())
 }
 
-// Elapsed is what the client's monotonic clock shows: time since the view was made, by its own rate,
-// without its steps and without the spans it was suspended.
+// Elapsed returns what the client's monotonic clock shows: the time since the
+// Clock was made, at its own rate, without steps and without the spans of
+// suspension.
 func (c *Clock) Elapsed() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.elapsedNow()
 }
 
-// After sends what Now shows once d has gone by on the monotonic clock. The channel has room for the
-// one value, so a receiver that went away holds up nobody.
+// After returns a channel that receives the value of Now when d has passed on
+// the monotonic clock. The channel is buffered, so a receiver that has gone
+// blocks nothing.
 func (c *Clock) After(d time.Duration) <-chan time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +78,7 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 		c.arm(t)
 	}
 	if told, ok := c.awaited[c.asked]; ok {
-		close(told) // last: whoever is told may pass time at once
+		close(told) // last, since the receiver may pass time at once
 		delete(c.awaited, c.asked)
 	}
 	c.bell.ring()
@@ -89,8 +92,8 @@ func (c *Clock) Step(d time.Duration) {
 	c.wall = c.wall.Add(d)
 }
 
-// On puts the client on a machine: its processes share a boot id and an uptime,
-// which runs at the true rate, whatever the wall clock does.
+// On puts the client on a machine. Clients on one machine share a boot id and
+// an uptime, which runs at the true rate whatever the wall clock does.
 func (c *Clock) On(machine string) *Clock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,10 +111,10 @@ func (c *Clock) Boot() (id string, up time.Duration) {
 	return c.machine, c.world.now().Sub(booted)
 }
 
-// booted is when every machine of every world was started.
+// booted is the instant at which every machine of every world started.
 var booted = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// SetRate makes the clock gain ppm parts of a million from now on.
+// SetRate makes the clock gain ppm parts per million from now on.
 func (c *Clock) SetRate(ppm float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,8 +123,9 @@ func (c *Clock) SetRate(ppm float64) {
 	c.rearm()
 }
 
-// Suspend puts the client's machine to sleep: its wall clock runs on, its monotonic clock and
-// its timers stand still until Resume. Its goroutines are not stopped.
+// Suspend puts the client's machine to sleep: the wall clock runs on, but the
+// monotonic clock and the timers stand still until Resume. The client's
+// goroutines are not stopped.
 func (c *Clock) Suspend() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +134,8 @@ func (c *Clock) Suspend() {
 	c.rearm()
 }
 
-// Resume wakes the machine: timers have as long to go as they had at Suspend.
+// Resume wakes the machine: its timers have as long to run as they had at
+// Suspend.
 func (c *Clock) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,23 +144,23 @@ func (c *Clock) Resume() {
 	c.rearm()
 }
 
-// Timers counts the timers asked for and not yet fired. One abandoned by its receiver counts until
-// it fires.
+// Timers returns how many timers are armed and have not fired yet. A timer
+// whose receiver has gone counts until it fires.
 func (c *Clock) Timers() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.timers)
 }
 
-// Asked counts all calls of After since the view was made.
+// Asked returns how often After was called since the Clock was made.
 func (c *Clock) Asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked
 }
 
-// AwaitTimers waits until at least n timers are armed: the handshake before time is moved. It fails
-// the test if that takes half a minute of real time.
+// AwaitTimers waits until at least n timers are armed; it is the handshake
+// before time is moved. It fails the test if that takes longer than Patience.
 func (c *Clock) AwaitTimers(n int) {
 	c.t.Helper()
 	c.bell.await(c.t, func() bool { return c.Timers() >= n }, func() string {
@@ -163,8 +168,8 @@ func (c *Clock) AwaitTimers(n int) {
 	})
 }
 
-// AwaitAsked waits until After has been called n times in all. It is the handshake where receivers
-// abandon timers, so that Timers counts too many:
+// AwaitAsked waits until After has been called n times in all. Use it instead
+// of AwaitTimers where receivers abandon timers, which Timers still counts:
 //
 //	n := c.Asked()
 //	w.Pass(poll)
@@ -176,8 +181,9 @@ func (c *Clock) AwaitAsked(n int) {
 	})
 }
 
-// AskedTimes is closed as soon as After has been called n times in all: AwaitAsked for a select, where
-// the code under test may also end without asking. Read Asked before that code starts:
+// AskedTimes returns a channel that is closed when After has been called n
+// times in all. It is AwaitAsked for a select, for code under test that may
+// also end without a timer. Read Asked before that code starts:
 //
 //	asked := c.AskedTimes(c.Asked() + 1)
 //	go func() { defer close(done); try() }()
@@ -201,21 +207,22 @@ func (c *Clock) AskedTimes(n int) <-chan struct{} {
 	return told
 }
 
-// WallOnly is the clock without its monotonic side, for code that asks for Elapsed by type
-// assertion and must also work where there is none.
+// WallOnly returns the clock without Elapsed, for code that finds Elapsed by a
+// type assertion and must also work without it.
 func (c *Clock) WallOnly() WallOnly { return WallOnly{c} }
 
-// WallOnly has Now and After of a Clock and hides Elapsed.
+// WallOnly has Now and After of a Clock, and hides Elapsed.
 type WallOnly struct{ c *Clock }
 
-// Now is Clock.Now.
+// Now returns Clock.Now.
 func (w WallOnly) Now() time.Time { return w.c.Now() }
 
 // After is Clock.After.
 func (w WallOnly) After(d time.Duration) <-chan time.Time { return w.c.After(d) }
 
-// ran is how much the clock has counted since the anchor. Counting from an anchor and not from the
-// last read keeps a clock that is read often as exact as one that is read once.
+// ran returns how much the clock has advanced since the anchor. It counts from
+// the anchor and not from the last read, so that frequent reads do not add up
+// rounding errors.
 func (c *Clock) ran() time.Duration {
 	d := c.world.now().Sub(c.anchor)
 	return d + drift.GainedPPM(d, c.ppm)
@@ -258,10 +265,11 @@ func (c *Clock) fire(t *timer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, pending := c.timers[t]; !pending || c.asleep {
-		return // a call that was under way when Suspend or SetRate stopped its timer
+		return // this call was already under way when Suspend or SetRate stopped the timer
 	}
 	if left := t.due - c.elapsedNow(); left > 0 {
-		// What was gained is cut to whole nanoseconds, and a rate may have changed since.
+		// Gains are cut to whole nanoseconds, and the rate may have changed
+		// since.
 		t.stop = c.world.afterFunc(max(left/2, 1), func() { c.fire(t) })
 		return
 	}

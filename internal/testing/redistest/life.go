@@ -7,16 +7,18 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Kill ends the server at once, as a crash does, and returns when it has ended.
+// Kill ends the server at once, as a crash does, and returns when the process
+// has ended.
 func (s *Server) Kill() {
 	if s.proc == nil {
 		return
 	}
-	s.proc.Process.Kill() // ends a stopped process too
+	s.proc.Process.Kill() // also ends a paused process
 	<-s.ended
 }
 
-// Start starts a killed server again, at the same place: empty, unless it was told to Persist.
+// Start starts a killed server again at the same address. It is empty unless
+// Options.Persist is set.
 func (s *Server) Start() {
 	s.t.Helper()
 	if err := s.launch(); err != nil {
@@ -24,15 +26,16 @@ func (s *Server) Start() {
 	}
 }
 
-// Restart is Kill and Start. Scripts are forgotten, and keys too unless the server was told to Persist.
+// Restart is Kill, then Start. Scripts are lost, and keys too unless
+// Options.Persist is set.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
 	s.Start()
 }
 
-// Pause stops the process: the kernel still accepts connections for it, and nothing answers. Its clock
-// runs on.
+// Pause stops the process: the kernel still accepts connections for it, but the
+// server does not answer. Its clock runs on.
 func (s *Server) Pause() {
 	s.t.Helper()
 	if err := stop(s.proc.Process); err != nil {
@@ -48,12 +51,13 @@ func (s *Server) Continue() {
 	}
 }
 
-// StartReplica starts a read-only replica of the server, from the same binary, and returns when it
-// has all of its data. The server must listen on a plain port.
+// StartReplica starts a read-only replica of the server, from the same binary,
+// and returns when the replica has all data. The server must listen on a plain
+// TCP port.
 func (s *Server) StartReplica() *Server {
 	s.t.Helper()
 	host, port, _ := strings.Cut(s.addr, ":")
-	// Older servers have no such setting and need none.
+	// Older servers lack this setting and do not need it.
 	c := s.Pool().Get()
 	defer c.Close()
 	_, _ = c.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
@@ -66,8 +70,8 @@ func (s *Server) StartReplica() *Server {
 	return r
 }
 
-// User makes an ACL user, such as User("app", "secret", "~*", "+@all", "-del"), and gives its URL. It
-// fails the test on a server without ACLs.
+// User creates an ACL user, such as User("app", "secret", "~*", "+@all",
+// "-del"), and returns its URL. It fails the test on a server without ACLs.
 func (s *Server) User(name, password string, rules ...string) string {
 	s.t.Helper()
 	args := redis.Args{"SETUSER", name, "reset", "on", ">" + password}.AddFlat(rules)
@@ -75,7 +79,7 @@ func (s *Server) User(name, password string, rules ...string) string {
 	return s.URLFor(name, password)
 }
 
-// awaitInfo asks until INFO has the line.
+// awaitInfo asks for INFO until it contains the line.
 func (s *Server) awaitInfo(section, line string) {
 	s.t.Helper()
 	end := time.Now().Add(2 * Patience)
@@ -85,7 +89,7 @@ func (s *Server) awaitInfo(section, line string) {
 			return
 		}
 		if time.Now().After(end) {
-			s.t.Fatalf("redistest: INFO %s never said %s:\n%s", section, line, text)
+			s.t.Fatalf("redistest: INFO %s never contained %s:\n%s", section, line, text)
 		}
 		<-time.After(wait)
 	}

@@ -7,24 +7,26 @@ import (
 	"sync/atomic"
 )
 
-// line is one connection through a wire. Three goroutines serve it: receive takes commands from the
-// client as fast as it sends them, as a socket's buffer would; forward decides about them one by one;
-// reply brings the server's answers back in the order of the commands.
+// line is one connection through a wire. Four goroutines serve it. receive
+// takes commands from the client as fast as they arrive, as a socket's buffer
+// would; forward applies the rules to them one by one. listen reads the
+// server's values, and reply sends the replies to the client in the order of
+// its commands.
 type line struct {
 	wire   *Wire
-	client net.Conn // the far end of the client's connection
+	client net.Conn // our end of the client's connection
 	server net.Conn
-	mute   atomic.Bool   // swallow what the client sends
-	deaf   atomic.Bool   // swallow what the server sends
+	mute   atomic.Bool   // drop what the client sends
+	deaf   atomic.Bool   // drop what the server sends
 	done   chan struct{} // closed by cut
-	left   chan struct{} // closed when the client sends no more
+	left   chan struct{} // closed when the client has closed its side
 	once   sync.Once
 
 	mu    sync.Mutex
 	queue []request
-	more  chan struct{} // has room for one: queue changed
+	more  chan struct{} // buffered; receives when queue changes
 	slots []*slot       // replies owed to the client, in order
-	owed  chan struct{} // has room for one: slots changed
+	owed  chan struct{} // buffered; receives when slots changes
 }
 
 type request struct {
@@ -34,8 +36,8 @@ type request struct {
 
 // slot is the place of one reply in the order of replies.
 type slot struct {
-	made     []byte        // given here in place of the server's
-	action   Action        // what becomes of the server's
+	made     []byte        // a reply made here instead of the server's; nil: the server's
+	action   Action        // what to do with the server's reply
 	answered chan struct{} // closed when the server has answered
 }
 
@@ -88,12 +90,13 @@ func (l *line) receive() {
 	}
 }
 
-// take is the next request; false when the client has gone and all it sent is dealt with.
+// take returns the next request. It returns false when the client has gone and
+// all its requests were taken.
 func (l *line) take() (request, bool) {
 	for {
 		left := false
 		select {
-		case <-l.left: // looked at before the queue, which nothing joins afterwards
+		case <-l.left: // checked before the queue: nothing is queued afterwards
 			left = true
 		default:
 		}
@@ -134,16 +137,18 @@ func (l *line) forward() {
 	l.hangUp()
 }
 
-// hangUp tells the server that its client has gone. What was sent before is executed still, as on a
-// real network: closing at once could take it out of the server's buffer.
+// hangUp tells the server that the client has gone. The server still executes
+// what was sent before, as on a real network: closing at once could discard it
+// from the server's buffer.
 func (l *line) hangUp() {
 	if half, ok := l.server.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		return // reply ends when the server has closed its side
+		return // reply ends the line when the server has closed its side
 	}
 	l.cut()
 }
 
-// decide does with one request what the rules say; false means that the line is cut.
+// decide applies the rules to one request. It returns false if the line must be
+// cut.
 func (l *line) decide(q request) bool {
 	a := l.wire.rule(q.name)
 	switch a.kind {
@@ -178,7 +183,8 @@ func (l *line) decide(q request) bool {
 	return ok
 }
 
-// send passes the request on. Its slot stands before the server can have answered.
+// send forwards the request. It adds the slot first, so the slot exists before
+// the server can answer.
 func (l *line) send(q request, a Action) (*slot, bool) {
 	s := &slot{action: a, answered: make(chan struct{})}
 	l.owe(s)
@@ -194,7 +200,8 @@ func (l *line) owe(s *slot) {
 	nudge(l.owed)
 }
 
-// listen hands on what the server says, value by value, and closes values when it has gone.
+// listen sends the server's values one by one to values, and closes values when
+// the server has gone.
 func (l *line) listen(values chan<- []byte) {
 	defer close(values)
 	r := bufio.NewReader(l.server)
@@ -226,8 +233,8 @@ func (l *line) reply(values <-chan []byte) {
 	}
 }
 
-// deliverMade sends the replies that are made here and whose turn has come; false means that the
-// line is cut.
+// deliverMade sends the replies made here whose turn has come. It returns false
+// if the line must be cut.
 func (l *line) deliverMade() bool {
 	for {
 		l.mu.Lock()
@@ -245,7 +252,8 @@ func (l *line) deliverMade() bool {
 	}
 }
 
-// deliver does with one value of the server what its slot says; false means that the line is cut.
+// deliver handles one value of the server as its slot says. It returns false if
+// the line must be cut.
 func (l *line) deliver(v []byte) bool {
 	l.mu.Lock()
 	if unasked(v) || len(l.slots) == 0 {
@@ -268,7 +276,7 @@ func (l *line) deliver(v []byte) bool {
 		return false
 	case holdReply:
 		delivered := s.action.gate.enter()
-		delivered() // Open doesn't wait for a client that may not be reading
+		delivered() // at once: Open must not wait for a client that may not be reading
 		select {
 		case <-s.action.gate.open:
 		case <-l.left:
@@ -280,8 +288,9 @@ func (l *line) deliver(v []byte) bool {
 	return true
 }
 
-// write gives the client what it is owed. That the client has gone is no reason to cut the line: its
-// held requests have yet to reach the server, whose answers are thrown away.
+// write sends a reply to the client. An error does not cut the line: if the
+// client has gone, its held requests must still reach the server, whose replies
+// are then dropped.
 func (l *line) write(v []byte) {
 	if !l.deaf.Load() {
 		_, _ = l.client.Write(v)

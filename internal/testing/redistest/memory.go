@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// memory is the client's end of a connection in memory. A net.Pipe whose far end was closed fails
-// in ways that no socket does (setting a deadline is an error, which hides the end of file behind
-// it), so what clients see of it is made to look like a socket.
+// memory is the client's end of an in-memory connection. A net.Pipe whose far
+// end was closed fails in ways that no socket does: setting a deadline fails,
+// and that error hides the end of file. memory makes it behave like a socket.
 type memory struct {
 	net.Conn
 	before func() // called before each write; may be nil

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Two tests that look for a free port at the same time may be given the same one. Who comes second must not
-// take the first one's server for its own.
-func TestAServerThatStandsInOurPlaceIsNotOurs(t *testing.T) {
+// Two tests that look for a free port at the same time may get the same one.
+// The second test must not take the first one's server for its own.
+func TestServerRefusesATakenPort(t *testing.T) {
 	first := Real(t, Options{})
 	second := &Server{t: t, o: Options{Path: "redis-server"}, dir: t.TempDir()}
 	if err := second.place(); err != nil {
@@ -22,8 +22,8 @@ func TestAServerThatStandsInOurPlaceIsNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.addr = first.addr
-	second.args = append(second.args, "--port", port) // the last counts
+	second.args = append(second.args, "--port", port) // the last --port counts
 	if err := second.launch(); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("the place is taken, and the second says %v", err)
+		t.Errorf("the port is taken, but launch returned %v", err)
 	}
 }

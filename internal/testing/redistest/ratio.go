@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Ratio runs both in turns of fifty, b.N times each, and returns the median of second's time over first's.
-// Only second's time counts as the benchmark's own.
+// Ratio runs first and second alternately, fifty calls at a time and b.N calls
+// each. It returns the median ratio of second's time to first's. Only second's
+// time counts as the benchmark's own.
 func Ratio(b *testing.B, first, second func()) float64 {
 	const turn = 50
 	first()

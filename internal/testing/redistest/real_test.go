@@ -18,7 +18,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-func TestEveryPreparedServerAnswersAndHasWhatItsAgeHas(t *testing.T) {
+func TestPreparedServersHaveTheFeaturesOfTheirAge(t *testing.T) {
 	servers := redistest.Servers(t)
 	equal(t, "servers", len(servers), 4)
 	oldest, newest := servers[0], servers[len(servers)-1]
@@ -47,7 +47,7 @@ func TestRestartIsEmptyUnlessPersisted(t *testing.T) {
 	}
 }
 
-func TestKilledServerRefusesAndPausedOneIsSilent(t *testing.T) {
+func TestKilledServerRefusesAndPausedServerIsSilent(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	p := s.Pool()
 	c := get(t, p)
@@ -70,7 +70,7 @@ func TestReplicaHasTheDataAndRefusesWrites(t *testing.T) {
 	equal(t, "refused", err != nil && strings.HasPrefix(err.Error(), "READONLY"), true)
 }
 
-func TestUserMayOnlyWhatItsRulesAllow(t *testing.T) {
+func TestUserHasOnlyTheRightsOfItsRules(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	c, err := redis.DialURL(s.User("app", "p@ss/word", "~*", "+@all", "-del"))
 	if err != nil {
@@ -83,7 +83,7 @@ func TestUserMayOnlyWhatItsRulesAllow(t *testing.T) {
 	equal(t, "DEL refused", err != nil && strings.HasPrefix(err.Error(), "NOPERM"), true)
 }
 
-func TestTLSServerIsVouchedForByItsAuthority(t *testing.T) {
+func TestTLSServerHasACertificateOfItsAuthority(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{TLS: true, Password: "secret"})
 	do(t, s.Pool(), "PING")
 	pem, err := os.ReadFile(s.CACert())
@@ -113,7 +113,7 @@ func TestUnixSocketHasAURLWithItsPath(t *testing.T) {
 	equal(t, "path", u.Path, s.Addr())
 }
 
-func TestWorldOnARealServerHasSkewedClocksAndWires(t *testing.T) {
+func TestWorldOnARealServerHasClocksAndWires(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	w := redistest.On(t, s)
 	ahead, right := w.Clock(redistest.Skew{Offset: time.Hour}), w.Clock(redistest.Skew{})
@@ -125,7 +125,7 @@ func TestWorldOnARealServerHasSkewedClocksAndWires(t *testing.T) {
 	equal(t, "ran", string(s.Do("GET", "k").([]byte)), "v")
 }
 
-func TestLateRequestReachesARealServerAfterItsClientHasGone(t *testing.T) {
+func TestRealServerRunsARequestAfterItsClientLeft(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	gate := redistest.NewGate()
 	p := s.FaultyPool(redistest.Rule{Command: "SET", Do: redistest.HoldRequest(gate)})

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// recorder is a test that takes notes of its failures and whose end is called by another.
+// recorder is a testing.TB that collects errors; another test calls its
+// cleanups through finish.
 type recorder struct {
 	testing.TB
 	errors   []string

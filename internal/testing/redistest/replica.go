@@ -9,8 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Restart empties the embedded server as the restart of one does that keeps nothing on disk: keys and scripts
-// are gone. Connections stay; Wire.Cut ends them.
+// Restart empties the embedded server, as a restart does with a server that
+// keeps nothing on disk: keys and scripts are gone. Connections stay open;
+// Wire.Cut ends them.
 func (w *World) Restart() {
 	w.t.Helper()
 	w.sync()
@@ -32,9 +33,10 @@ func (w *World) FlushScripts() {
 	}
 }
 
-// Replica notes what a replica of the embedded server has now. The func that it returns promotes that
-// replica: every write since is lost, the ends of keys are the same instants, and scripts are not known.
-// Connections stay; Wire.Cut ends them. Only strings, hashes and lists are replicated.
+// Replica copies what a replica of the embedded server would have now. The
+// function that it returns promotes that replica: every later write is lost,
+// keys end at the same instants as before, and scripts are unknown. Connections
+// stay open; Wire.Cut ends them. Only strings, hashes and lists are copied.
 func (w *World) Replica() (promote func()) {
 	w.t.Helper()
 	w.sync()
@@ -58,12 +60,12 @@ func (w *World) Replica() (promote func()) {
 	}
 }
 
-// copied is what a replica has of one key.
+// copied is the replica's copy of one key.
 type copied struct {
 	value  string
-	fields map[string]string // of a hash
-	items  []string          // of a list
-	left   time.Duration     // its TTL; 0 without one
+	fields map[string]string // the fields of a hash
+	items  []string          // the items of a list
+	left   time.Duration     // TTL; 0: none
 }
 
 func (w *World) copyOf(key string) copied {
@@ -105,17 +107,19 @@ func (w *World) put(key string, c copied) {
 	}
 }
 
-// Pair is a real server with a replica of it. Who dials through Pool is led to the one that counts.
+// Pair is a real server and its replica. Connections of Pool go to whichever of
+// them is the primary.
 type Pair struct {
 	Primary, Replica *Server
 
 	t        testing.TB
 	mu       sync.Mutex
 	now      *Server
-	password string // of now
+	password string // password of now
 }
 
-// NewPair starts both and returns when the replica has all that the primary has.
+// NewPair starts both servers and returns when the replica has all data of the
+// primary.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
 	p := &Pair{Primary: Real(t, Options{}), t: t}
@@ -124,7 +128,8 @@ func NewPair(t testing.TB) *Pair {
 	return p
 }
 
-// Pool dials the primary, and after Promote what was its replica. It is the caller's to close.
+// Pool returns a pool that dials the primary: after Promote, the former
+// replica. The caller closes the pool.
 func (p *Pair) Pool() *redis.Pool {
 	return &redis.Pool{Dial: func() (redis.Conn, error) {
 		p.mu.Lock()
@@ -133,15 +138,16 @@ func (p *Pair) Pool() *redis.Pool {
 	}}
 }
 
-// CutOff makes the replica miss all that is written from now on: its connection ends, and it does not know
-// the password that the primary asks for since. Pool does.
+// CutOff makes the replica miss all later writes: its connection ends, and it
+// does not know the password that the primary requires from now on. Pool knows
+// it.
 func (p *Pair) CutOff() {
 	p.t.Helper()
 	const password = "nobody-knows"
 	p.mu.Lock()
 	p.password = password
 	p.mu.Unlock()
-	c := p.Primary.Pool().Get() // one connection, from before the door closes
+	c := p.Primary.Pool().Get() // opened before the password is required
 	defer c.Close()
 	for _, args := range [][]any{{"CONFIG", "SET", "requirepass", password}, {"CLIENT", "KILL", "TYPE", "slave"}} {
 		if _, err := c.Do(args[0].(string), args[1:]...); err != nil {
@@ -150,7 +156,7 @@ func (p *Pair) CutOff() {
 	}
 }
 
-// Promote kills the primary and makes the replica the one that counts.
+// Promote kills the primary and makes the replica the primary.
 func (p *Pair) Promote() {
 	p.t.Helper()
 	p.Primary.Kill()
@@ -160,7 +166,7 @@ func (p *Pair) Promote() {
 	p.mu.Unlock()
 }
 
-// AwaitReplica waits until a replica acknowledges what the server writes.
+// AwaitReplica waits until a replica acknowledges the server's writes.
 func (s *Server) AwaitReplica() {
 	s.t.Helper()
 	c := s.Pool().Get()

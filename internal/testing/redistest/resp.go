@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// readValue reads one RESP value, of version 2 or 3, and gives its bytes as they were.
+// readValue reads one RESP value, of version 2 or 3, and returns its bytes
+// unchanged.
 func readValue(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {
@@ -36,7 +37,8 @@ func readValue(r *bufio.Reader) ([]byte, error) {
 	return line, nil
 }
 
-// count is how many bytes or values follow the line; -1 for none, which is also what a null says.
+// count returns how many bytes or values follow the line; -1: none, also for a
+// null.
 func count(line []byte) (int, error) {
 	switch line[0] {
 	case '$', '=', '!', '*', '~', '>', '%', '|':
@@ -49,7 +51,8 @@ func count(line []byte) (int, error) {
 	return -1, nil
 }
 
-// readCommand reads one command, as an array of strings, and gives its bytes too.
+// readCommand reads one command, an array of strings, and returns its bytes
+// too.
 func readCommand(r *bufio.Reader) (Command, []byte, error) {
 	raw, err := readValue(r)
 	if err != nil {
@@ -77,7 +80,8 @@ func readCommand(r *bufio.Reader) (Command, []byte, error) {
 	return c, raw, nil
 }
 
-// unasked tells whether a server says this on its own: a push, or a message to a subscriber.
+// unasked reports whether the value is no reply: a push, or a message to a
+// subscriber.
 func unasked(v []byte) bool {
 	if v[0] == '>' {
 		return true

@@ -2,8 +2,8 @@ package redistest
 
 import "bufio"
 
-// ReadCommand reads one command from a client, and gives its bytes too.
+// ReadCommand reads one command from a client and returns its bytes too.
 func ReadCommand(r *bufio.Reader) (Command, []byte, error) { return readCommand(r) }
 
-// ReadValue reads one value from a server, as the bytes that it is.
+// ReadValue reads one value from a server and returns its bytes unchanged.
 func ReadValue(r *bufio.Reader) ([]byte, error) { return readValue(r) }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestValuesAreReadWholeAndAsTheyWere(t *testing.T) {
+func TestReadValueReturnsWholeValues(t *testing.T) {
 	for _, v := range []string{
 		"+OK\r\n", "-ERR no\r\n", ":7\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "$4\r\na\r\nb\r\n",
 		"*0\r\n", "*2\r\n$1\r\na\r\n*1\r\n:1\r\n", "%1\r\n+k\r\n:1\r\n", "~1\r\n+x\r\n", ">2\r\n+a\r\n_\r\n",
@@ -19,7 +19,7 @@ func TestValuesAreReadWholeAndAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCommandIsRefused(t *testing.T) {
+func TestReadCommandRefusesOtherValues(t *testing.T) {
 	for _, v := range []string{"PING\r\n", "*0\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*x\r\n", "*2\r\n$1\r\na\r\n"} {
 		if c, _, err := readCommand(bufio.NewReader(strings.NewReader(v))); err == nil {
 			t.Errorf("%q read as %v", v, c)
@@ -27,7 +27,7 @@ func TestWhatIsNoCommandIsRefused(t *testing.T) {
 	}
 }
 
-func TestMessagesAndPushesAreUnaskedAndRepliesAreNot(t *testing.T) {
+func TestUnaskedKnowsMessagesAndPushes(t *testing.T) {
 	for v, want := range map[string]bool{
 		">2\r\n+invalidate\r\n*0\r\n":                    true,
 		"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n":  true,

@@ -6,20 +6,22 @@ import (
 	"sync"
 )
 
-// Dialing is the Command of rules about connecting. It takes Refuse, Silence and HoldRequest.
+// Dialing is the Command of rules about connecting. It supports Refuse, Silence
+// and HoldRequest.
 const Dialing = "(dial)"
 
-// Rule says what becomes of one command of those that cross a Wire, or of several. Where two rules
-// take the same command, the one added first has it.
+// Rule says what happens to one or more of the commands that pass through a
+// Wire. If two rules match the same command, the rule that was added first
+// acts.
 type Rule struct {
-	Command string             // by name, in either case; "" is any command, Dialing is connecting
-	When    func(Command) bool // and by its arguments; nil is any
-	Nth     int                // the first of those to act on, counted from when the rule was added. Defaults to 1
-	Times   int                // how many to act on from there, -1 for all. Defaults to 1
+	Command string             // name of the commands, in any case; "": any command; Dialing: connecting
+	When    func(Command) bool // further condition on the command; nil: none
+	Nth     int                // first match to act on, counted from when the rule was added. Defaults to 1
+	Times   int                // how many matches to act on, -1 for all. Defaults to 1
 	Do      Action
 }
 
-// Action is what a Rule does.
+// Action is what a Rule does with a command.
 type Action struct {
 	kind  kind
 	reply string
@@ -42,22 +44,25 @@ const (
 )
 
 var (
-	// Refuse lets nobody connect.
+	// Refuse refuses connections.
 	Refuse = Action{kind: refuse}
-	// CutBefore closes the connection in place of sending the command: it never runs.
+	// CutBefore closes the connection instead of sending the command, which
+	// never runs.
 	CutBefore = Action{kind: cutBefore}
-	// CutAfter lets the command run and closes the connection in place of its reply.
+	// CutAfter lets the command run and closes the connection instead of
+	// delivering the reply.
 	CutAfter = Action{kind: cutAfter}
 	// CutWithin lets the command run and closes the connection after half of its reply.
 	CutWithin = Action{kind: cutWithin}
 	// CutReplied lets the command run, delivers its reply and then closes the connection.
 	CutReplied = Action{kind: cutReplied}
-	// Silence swallows the command and whatever follows on its connection, which stays open: a host
-	// that lost power, or a firewall that forgot the flow.
+	// Silence drops the command and everything that follows on its connection,
+	// which stays open: like a host that lost power, or a firewall that forgot
+	// the connection.
 	Silence = Action{kind: silence}
 )
 
-// Error replies that servers give, for Answer.
+// Error replies of servers, for Answer.
 const (
 	NoScript = "NOSCRIPT No matching script. Please use EVAL."
 	Loading  = "LOADING Redis is loading the dataset in memory"
@@ -66,38 +71,41 @@ const (
 	NoPerm   = "NOPERM this user has no permissions to run this command"
 )
 
-// Answer gives an error reply in place of running the command.
+// Answer sends an error reply instead of running the command.
 func Answer(err string) Action { return Action{kind: answer, reply: "-" + err + "\r\n"} }
 
-// Reply gives these bytes in place of running the command: what a proxy answers by itself.
+// Reply sends these bytes instead of running the command, as a proxy might.
 func Reply(raw string) Action { return Action{kind: answer, reply: raw} }
 
-// HoldRequest keeps the command from the server until the gate opens. It arrives then even if the
-// client has given up and closed its connection: the late SET that a clean-up must survive. The
-// client's later commands on that connection wait behind it.
+// HoldRequest keeps the command from the server until the gate opens. The
+// command then arrives even if the client has given up and closed its
+// connection, like a late SET that a clean-up must survive. The client's later
+// commands on that connection wait for it.
 func HoldRequest(g *Gate) Action { return Action{kind: holdRequest, gate: g} }
 
-// HoldReply lets the command run and keeps its reply from the client until the gate opens.
+// HoldReply lets the command run and keeps its reply from the client until the
+// gate opens.
 func HoldReply(g *Gate) Action { return Action{kind: holdReply, gate: g} }
 
-// Gate is where held commands stand. It opens once and stays open.
+// Gate holds commands back. It opens once and stays open.
 type Gate struct {
 	mu      sync.Mutex
 	isOpen  bool
 	reached chan struct{}
 	open    chan struct{}
-	held    sync.WaitGroup // requests that stand at the gate or are on their way from it
+	held    sync.WaitGroup // requests held, or released and not yet answered
 	count   int
 }
 
-// NewGate is a shut gate.
+// NewGate returns a closed gate.
 func NewGate() *Gate { return &Gate{reached: make(chan struct{}), open: make(chan struct{})} }
 
-// Reached is closed when the first command stands at the gate.
+// Reached returns a channel that is closed when the first command reaches the
+// gate.
 func (g *Gate) Reached() <-chan struct{} { return g.reached }
 
-// Open lets everything through, and returns when the server has answered each request that stood
-// there, or their connections are gone.
+// Open releases everything, and returns when the server has answered each held
+// request or the request's connection has gone.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	if !g.isOpen {
@@ -108,7 +116,7 @@ func (g *Gate) Open() {
 	g.held.Wait()
 }
 
-// enter counts a command in, whose delivered is called when it is through for good.
+// enter counts a command. The caller calls delivered when the command is done.
 func (g *Gate) enter() (delivered func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,14 +130,15 @@ func (g *Gate) enter() (delivered func()) {
 	return sync.OnceFunc(g.held.Done)
 }
 
-// Command is a command as it crossed the wire: its name, then its arguments.
+// Command is a command as it passed the wire: its name, then its arguments.
 type Command []string
 
-// Is tells whether the command has that name.
+// Is reports whether the command has that name, in any case.
 func (c Command) Is(name string) bool { return len(c) > 0 && strings.EqualFold(c[0], name) }
 
-// String is the command on one line. What is not plain text is quoted as Go does, so that two
-// commands have the same line only if they have the same bytes.
+// String returns the command on one line. Arguments that are not plain text are
+// quoted as in Go, so two commands have the same line only if they have the
+// same bytes.
 func (c Command) String() string {
 	words := make([]string, len(c))
 	for i, a := range c {
@@ -141,13 +150,14 @@ func (c Command) String() string {
 	return strings.Join(words, " ")
 }
 
-// ruleState is a rule and how many commands it has seen.
+// ruleState is a rule and how many commands it has matched.
 type ruleState struct {
 	Rule
 	seen int
 }
 
-// take counts the command and says whether the rule acts on it.
+// take counts the command if it matches, and reports whether the rule acts on
+// it.
 func (r *ruleState) take(c Command) bool {
 	if r.Command == "" && c.Is(Dialing) || r.Command != "" && !c.Is(r.Command) || r.When != nil && !r.When(c) {
 		return false

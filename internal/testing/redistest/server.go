@@ -18,20 +18,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Options say how a real server is started. The zero value is redis-server from PATH on a loopback
-// port, empty, keeping nothing on disk.
+// Options says how to start a real server. The zero value starts redis-server
+// from PATH on a loopback port, empty and without persistence.
 type Options struct {
-	Path     string   // of the binary. Defaults to redis-server, as found in PATH
+	Path     string   // path of the binary. Defaults to redis-server, as found in PATH
 	Unix     bool     // listen on a unix socket only
-	TLS      bool     // listen with TLS only, under a certificate made for this server
-	Password string   // of the default user
-	Persist  bool     // keep every write on disk, so that Restart and Start find it again
+	TLS      bool     // listen with TLS only, with a certificate made for this server
+	Password string   // password of the default user
+	Persist  bool     // keep every write on disk, so that it survives Restart and Start
 	Args     []string // further arguments, such as "--maxmemory", "2mb"
-	Env      []string // further environment of the process
+	Env      []string // further environment variables of the process
 }
 
-// Server is a real server process of ours. It listens where no other host can reach it, works in a
-// directory of its own, and ends with the test, or, on Linux, with the process that runs the test.
+// Server is a real server process. It listens on the loopback interface or on a
+// socket, and works in a directory of its own. It ends with the test, or, on
+// Linux, with the process that runs the test.
 type Server struct {
 	t     testing.TB
 	o     Options
@@ -43,8 +44,8 @@ type Server struct {
 	ended chan struct{} // closed when proc has ended
 }
 
-// Real starts a server and returns when it answers. It fails the test, with what the server last
-// said, where that can't be had.
+// Real starts a server and returns when it answers. If the server cannot start,
+// Real fails the test and shows the end of its log.
 func Real(t testing.TB, o Options) *Server {
 	t.Helper()
 	if o.Path == "" {
@@ -61,7 +62,8 @@ func Real(t testing.TB, o Options) *Server {
 		s.ca = newAuthority(t, dir)
 	}
 	t.Cleanup(s.Kill)
-	// Between choosing a free port and listening on it somebody else may take it.
+	// Another program may take the port between choosing it and listening on
+	// it.
 	for range 5 {
 		if err = s.place(); err == nil {
 			err = s.launch()
@@ -76,7 +78,7 @@ func Real(t testing.TB, o Options) *Server {
 	return s
 }
 
-// place chooses where the server listens and writes its arguments.
+// place chooses the server's address and builds its arguments.
 func (s *Server) place() error {
 	port := "0"
 	if s.o.Unix {
@@ -130,7 +132,7 @@ func (s *Server) launch() error {
 	return s.awaitAnswer()
 }
 
-// awaitAnswer asks until the server says something other than that it is loading.
+// awaitAnswer asks until the server answers and is no longer loading.
 func (s *Server) awaitAnswer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
 	defer cancel()
@@ -161,15 +163,15 @@ func (s *Server) ask(ctx context.Context) error {
 	return s.ours(c)
 }
 
-// ours sees to it that our process is the one that answers. A test beside this one may have been given the same
-// free port, and its server have been the first to listen.
+// ours returns an error if another process answers. A parallel test may have
+// been given the same free port, and its server may have listened first.
 func (s *Server) ours(c redis.Conn) error {
 	info, err := redis.String(c.Do("INFO", "server"))
 	if err != nil {
 		return err
 	}
 	if own := fmt.Sprintf("process_id:%d\r\n", s.PID()); !strings.Contains(info, own) {
-		return errors.New("another server answers there")
+		return errors.New("another server answers at this address")
 	}
 	return nil
 }
@@ -192,10 +194,11 @@ func (s *Server) Dial(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", s.addr)
 }
 
-// Addr is host and port, or the path of the socket.
+// Addr returns host and port, or the path of the socket.
 func (s *Server) Addr() string { return s.addr }
 
-// URL is where the command finds the server, password included. With TLS it needs CACert too.
+// URL returns the server's URL as the command takes it, password included. With
+// TLS, clients need CACert too.
 func (s *Server) URL() string { return s.URLFor("", s.o.Password) }
 
 // URLFor is URL for another user.
@@ -213,8 +216,8 @@ func (s *Server) URLFor(user, password string) string {
 	return u.String()
 }
 
-// CACert is the file with the certificate of the authority that vouches for the server; "" without
-// TLS.
+// CACert returns the file with the certificate of the server's authority; ""
+// without TLS.
 func (s *Server) CACert() string {
 	if s.ca == nil {
 		return ""
@@ -222,12 +225,13 @@ func (s *Server) CACert() string {
 	return s.ca.root
 }
 
-// Pool is a pool onto the server, as the default user, with no deadlines, closed with the test.
+// Pool returns a pool of connections to the server, as the default user and
+// without deadlines. It is closed with the test.
 func (s *Server) Pool(options ...redis.DialOption) *redis.Pool {
 	return newPool(s.t, s.Dial, append([]redis.DialOption{redis.DialPassword(s.o.Password)}, options...))
 }
 
-// Wire is a wire to the server on which the rules hold.
+// Wire returns a wire to the server with these rules.
 func (s *Server) Wire(rules ...Rule) *Wire { return newWire(s.t, s.Dial, false, rules) }
 
 // FaultyPool is Wire(rules...).Pool(), as the default user.
@@ -235,10 +239,10 @@ func (s *Server) FaultyPool(rules ...Rule) *redis.Pool {
 	return s.Wire(rules...).Pool(redis.DialPassword(s.o.Password))
 }
 
-// PID is the process.
+// PID returns the id of the server's process.
 func (s *Server) PID() int { return s.proc.Process.Pid }
 
-// Log is the end of what the server has said.
+// Log returns the last lines of the server's log.
 func (s *Server) Log() string {
 	text, _ := os.ReadFile(s.logFile())
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")

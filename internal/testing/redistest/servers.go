@@ -18,32 +18,34 @@ type Binary struct {
 	Features
 }
 
-// Features are what a server can do, found by trying it. Versions say nothing: a Valkey of 2026
-// calls itself Redis 7.2.
+// Features are what a server can do, found by trying it. Versions do not tell:
+// a Valkey of 2026 calls itself Redis 7.2.
 type Features struct {
 	TimeThenWrite bool // a script that called TIME may write
 	Tracking      bool // CLIENT TRACKING with REDIRECT reports another client's write
-	ACL           bool // users of their own
+	ACL           bool // ACL users
 	ClientID      bool
-	SetIFEQ       bool // SET with IFEQ, and DELIFEQ or DELEX to match
+	SetIFEQ       bool // SET with IFEQ, and DELIFEQ or DELEX with IFEQ
 }
 
-// Start runs the binary with the options, whose Path it fills in.
+// Start runs the binary with these options; it sets their Path.
 func (b Binary) Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	o.Path = b.Path
 	return Real(t, o)
 }
 
-// fetched are the servers that scripts/servers.sh puts into the cache folder, oldest first. The one
-// from the machine's packages stands between them.
+// fetched are the servers that scripts/servers.sh downloads into the cache
+// folder, oldest first. The server from the machine's packages comes before
+// valkey-9.1.2.
 var fetched = []struct{ name, file string }{
 	{"redis-2.8.19", "redis-server"},
 	{"redis-6.2.11", "redis-server"},
 	{"valkey-9.1.2", "valkey-server"},
 }
 
-// CacheDir is where fetched things are kept: GETSETLOCK_CACHE, else getsetlock in the user's cache folder.
+// CacheDir returns the folder for downloaded files: GETSETLOCK_CACHE, otherwise
+// getsetlock in the user's cache folder.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("GETSETLOCK_CACHE"); dir != "" {
 		return dir, nil
@@ -60,8 +62,9 @@ var tried struct {
 	binaries []Binary
 }
 
-// Servers are all servers that the tests must work on, from the oldest to the newest, each tried
-// once a test process. It fails the test when one is missing.
+// Servers returns all servers that the tests must work on, from the oldest to
+// the newest. Each is tried once per test process. It fails the test if one is
+// missing.
 func Servers(t testing.TB) []Binary {
 	t.Helper()
 	tried.Lock()
@@ -81,7 +84,7 @@ func locate(t testing.TB) []Binary {
 	t.Helper()
 	cache, err := CacheDir()
 	if err != nil {
-		t.Fatalf("redistest: no folder for the servers that tests need: %v", err)
+		t.Fatalf("redistest: no cache folder for the servers that tests need: %v", err)
 	}
 	var found []Binary
 	for _, f := range fetched {
@@ -97,7 +100,8 @@ func locate(t testing.TB) []Binary {
 	return found
 }
 
-// packaged is the redis-server of the machine's own packages, whatever its version.
+// packaged returns the redis-server of the machine's packages, whatever its
+// version.
 func packaged(t testing.TB) Binary {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -112,7 +116,7 @@ func packaged(t testing.TB) Binary {
 	return Binary{Name: name, Path: path}
 }
 
-// try starts the server and asks it for each feature.
+// try starts the server and tries each feature.
 func try(t testing.TB, path string) Features {
 	t.Helper()
 	s := Real(t, Options{Path: path})
@@ -133,8 +137,8 @@ func try(t testing.TB, path string) Features {
 	return f
 }
 
-// tracks tells whether a write by one connection is reported to a second, for a third that read
-// the key.
+// tracks reports whether the server reports a write by one connection to a
+// second, on behalf of a third that read the key.
 func tracks(s *Server) bool {
 	pool := s.Pool()
 	listener, reader, writer := pool.Get(), pool.Get(), pool.Get()

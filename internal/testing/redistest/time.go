@@ -8,15 +8,16 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// timeline is the true time that every Clock of a world looks at through its own glass.
+// timeline is the true time of a world; each Clock shows it with a skew.
 type timeline interface {
 	now() time.Time
-	// afterFunc calls f once, d of true time from now, unless the returned func is called first. f
-	// is never called before afterFunc has returned.
+	// afterFunc calls f once, after d of true time, unless the returned
+	// function is called first. It never calls f before it has returned.
 	afterFunc(d time.Duration, f func()) (stop func())
 }
 
-// machineTime is the time of the process: the machine's, or a bubble's when called inside one.
+// machineTime is the time of the process: the machine's, or the bubble's inside
+// a bubble.
 type machineTime struct{}
 
 func (machineTime) now() time.Time { return time.Now() }
@@ -28,14 +29,15 @@ func (machineTime) afterFunc(d time.Duration, f func()) func() {
 
 // mockTime is time that moves only in pass.
 //
-// The Mock carries the instant and nothing else: its own timers can deadlock when one is asked for
-// while Add runs, and each that fires costs a millisecond of real sleep. So alarms are kept here, and
-// a thousand timers cost as much as one.
+// The Mock stores the instant and nothing else. Its own timers can deadlock if
+// a timer is armed while Add runs, and each timer that fires costs a
+// millisecond of real sleep. So the alarms are kept here, and a thousand of
+// them cost as much as one.
 type mockTime struct {
 	mock *clock.Mock
 
 	mu     sync.Mutex
-	alarms []*alarm // in the order they were set
+	alarms []*alarm // in the order in which they were set
 }
 
 type alarm struct {
@@ -59,7 +61,8 @@ func (m *mockTime) drop(a *alarm) {
 	m.alarms = slices.DeleteFunc(m.alarms, func(b *alarm) bool { return a == b })
 }
 
-// next is the earliest alarm due at or before the instant, the first set among equals.
+// next returns the earliest alarm due at or before limit, the first set among
+// equals; nil: none.
 func (m *mockTime) next(limit time.Time) *alarm {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +75,7 @@ func (m *mockTime) next(limit time.Time) *alarm {
 	return first
 }
 
-// earliest is the instant of the next alarm, and whether there is one.
+// earliest returns the instant of the next alarm, and false if there is none.
 func (m *mockTime) earliest() (time.Time, bool) {
 	a := m.next(time.Unix(1<<40, 0))
 	if a == nil {
@@ -81,9 +84,9 @@ func (m *mockTime) earliest() (time.Time, bool) {
 	return a.at, true
 }
 
-// pass moves time to now+d and rings what falls due on the way, each at its own instant: advance
-// is told of every move before the alarms of its end ring, so that whoever wakes finds a server that
-// is as late as it is.
+// pass moves time to now+d and rings each alarm on the way at its own instant.
+// It calls advance before each move, so a goroutine that an alarm wakes finds
+// the server at the same instant.
 func (m *mockTime) pass(d time.Duration, advance func(time.Duration)) {
 	end := m.mock.Now().Add(d)
 	for {

@@ -13,9 +13,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Wire stands between clients and a server. It records the commands that cross it, connection by
-// connection in the order they were sent, and does to them what its rules say. Everything that it
-// started ends with the test.
+// Wire connects clients to a server. It records the commands that pass, in the
+// order in which each connection sent them, and applies its rules to them.
+// Everything that it started ends with the test.
 type Wire struct {
 	t    testing.TB
 	dial func(context.Context) (net.Conn, error)
@@ -27,11 +27,11 @@ type Wire struct {
 	mu      sync.Mutex
 	rules   []*ruleState
 	lines   map[*line]struct{}
-	sent    []Command // by clients
-	crossed []Command // to the server
+	sent    []Command // commands that clients sent
+	crossed []Command // commands forwarded to the server
 }
 
-// NewWire is a wire to whatever dial reaches.
+// NewWire returns a wire to the server that dial connects to.
 func NewWire(t testing.TB, dial func(context.Context) (net.Conn, error), rules ...Rule) *Wire {
 	return newWire(t, dial, false, rules)
 }
@@ -43,7 +43,7 @@ func newWire(t testing.TB, dial func(context.Context) (net.Conn, error), virtual
 	return w
 }
 
-// Fault adds rules, which count from now.
+// Fault adds rules, which count matches from now on.
 func (w *Wire) Fault(rules ...Rule) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,22 +52,24 @@ func (w *Wire) Fault(rules ...Rule) {
 	}
 }
 
-// Calm drops all rules. What stands at a gate stays there; a connection gone silent stays so.
+// Calm removes all rules. A command held at a gate stays there, and a silenced
+// connection stays silent.
 func (w *Wire) Calm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rules = nil
 }
 
-// Cut closes every connection that is open now, as a server does that dies or a proxy that restarts.
+// Cut closes every open connection, as when a server dies or a proxy restarts.
 func (w *Wire) Cut() {
 	for _, l := range w.open() {
 		l.cut()
 	}
 }
 
-// Swallow makes every connection that is open now swallow what either side sends from now on, and stay open: a
-// firewall has forgotten it. New connections are as good as ever.
+// Swallow makes every open connection drop what either side sends from now on,
+// and stay open, as if a firewall had forgotten it. New connections work
+// normally.
 func (w *Wire) Swallow() {
 	for _, l := range w.open() {
 		l.mute.Store(true)
@@ -75,15 +77,15 @@ func (w *Wire) Swallow() {
 	}
 }
 
-// Sent is every command that clients sent, in the order of arrival.
+// Sent returns every command that clients sent, in the order of arrival.
 func (w *Wire) Sent() []Command {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.sent)
 }
 
-// Crossed is every command that was passed on to the server, in that order: Sent without those that
-// a rule kept from it.
+// Crossed returns every command that was forwarded to the server, in that
+// order: Sent without those that a rule kept back.
 func (w *Wire) Crossed() []Command {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +99,8 @@ func (w *Wire) Forget() {
 	w.sent, w.crossed = nil, nil
 }
 
-// Count is how often clients have sent the command; the name "" counts every command.
+// Count returns how often clients have sent the command; the name "" counts
+// every command.
 func (w *Wire) Count(name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,8 +113,9 @@ func (w *Wire) Count(name string) int {
 	return n
 }
 
-// Await waits until clients have sent the command n times in all, since the wire was made or Forget
-// was called. It fails the test if that takes half a minute of real time.
+// Await waits until clients have sent the command n times in all, since the
+// wire was made or Forget was called. It fails the test if that takes longer
+// than Patience.
 func (w *Wire) Await(name string, n int) {
 	w.t.Helper()
 	w.bell.await(w.t, func() bool { return w.Count(name) >= n }, func() string {
@@ -119,11 +123,11 @@ func (w *Wire) Await(name string, n int) {
 	})
 }
 
-// Connections counts those open now, from the client's side.
+// Connections returns how many connections of clients are open.
 func (w *Wire) Connections() int { return len(w.open()) }
 
-// AwaitConnections waits until exactly n are open. It fails the test if that takes half a minute of
-// real time.
+// AwaitConnections waits until exactly n connections are open. It fails the
+// test if that takes longer than Patience.
 func (w *Wire) AwaitConnections(n int) {
 	w.t.Helper()
 	w.bell.await(w.t, func() bool { return w.Connections() == n }, func() string {
@@ -131,7 +135,8 @@ func (w *Wire) AwaitConnections(n int) {
 	})
 }
 
-// Pool is a pool through the wire, with no deadlines, closed with the test.
+// Pool returns a pool of connections through the wire, without deadlines. It is
+// closed with the test.
 func (w *Wire) Pool(options ...redis.DialOption) *redis.Pool { return newPool(w.t, w.Dial, options) }
 
 // Dial connects through the wire, in memory.
@@ -144,8 +149,9 @@ func (w *Wire) Dial(ctx context.Context) (net.Conn, error) {
 	return &memory{Conn: client}, nil
 }
 
-// Listen opens the wire to other processes, at the loopback address that it gives. What Dial answers
-// with an error ends such a connection right after it was accepted.
+// Listen opens the wire to other processes and returns its loopback address.
+// Where Dial would return an error, such a connection is closed right after it
+// was accepted.
 func (w *Wire) Listen() string {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -166,7 +172,8 @@ func (w *Wire) Listen() string {
 	return l.Addr().String()
 }
 
-// connect joins the client whose far end is given to the server, as the rules allow.
+// connect joins far, the wire's end of a client's connection, to the server, as
+// the rules allow.
 func (w *Wire) connect(ctx context.Context, far net.Conn) error {
 	l := newLine(w, far)
 	switch a := w.rule(Command{Dialing}); a.kind {
@@ -206,7 +213,8 @@ func (w *Wire) connect(ctx context.Context, far net.Conn) error {
 	return nil
 }
 
-// rule is what is to be done with the command. Every rule counts it, the first that acts has it.
+// rule returns what to do with the command. Every matching rule counts it; the
+// first rule that acts decides.
 func (w *Wire) rule(c Command) Action {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,7 +253,7 @@ func (w *Wire) gone(l *line) {
 
 func (w *Wire) close() {
 	w.mu.Lock()
-	close(w.over) // under the lock: a line that starts is either seen by Cut or refused
+	close(w.over) // under the lock, so that a new line is either cut below or refused
 	w.mu.Unlock()
 	w.Cut()
 	w.work.Wait()

@@ -15,7 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// get is a connection of the pool that is closed with the test.
+// get returns a connection of the pool, which is closed with the test.
 func get(t *testing.T, p *redis.Pool) redis.Conn {
 	t.Helper()
 	c := p.Get()
@@ -23,7 +23,7 @@ func get(t *testing.T, p *redis.Pool) redis.Conn {
 	return c
 }
 
-// lines are the commands, one on each line.
+// lines formats the commands, one per line.
 func lines(cs []redistest.Command) string {
 	var b strings.Builder
 	for _, c := range cs {
@@ -46,7 +46,7 @@ func TestWireRecordsBytesInOrder(t *testing.T) {
 	equal(t, "after Forget", lines(wire.Sent()), "")
 }
 
-func TestRuleStrikesTheNthMatchAndAsOftenAsTold(t *testing.T) {
+func TestRuleActsFromTheNthMatchTimesTimes(t *testing.T) {
 	w := redistest.New(t)
 	p := w.FaultyPool(redistest.Rule{
 		Command: "set", When: func(c redistest.Command) bool { return c[1] == "k" },
@@ -65,7 +65,7 @@ func TestFaultsDecideWhetherTheCommandRan(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    redistest.Action
 		ran   bool
-		reply string // what the client is told
+		reply string // what the client receives
 	}{
 		"CutBefore":  {redistest.CutBefore, false, "EOF"},
 		"CutAfter":   {redistest.CutAfter, true, "EOF"},
@@ -78,7 +78,8 @@ func TestFaultsDecideWhetherTheCommandRan(t *testing.T) {
 			w := redistest.New(t)
 			wire := w.Wire(redistest.Rule{Command: "SET", Do: c.do})
 			conn := get(t, wire.Pool())
-			// The silent one has no other end than this deadline, which no other case reaches.
+			// Only this deadline ends the silent case; no other case reaches
+			// its deadline.
 			wait := time.Minute
 			if name == "Silence" {
 				wait = time.Millisecond
@@ -161,7 +162,7 @@ func TestHeldReplyBelongsToACommandThatRan(t *testing.T) {
 	equal(t, "reply", <-replied, any("OK"))
 }
 
-func TestClientThatLeavesAHeldReplyLeavesNoConnection(t *testing.T) {
+func TestClientThatLeavesAHeldReplyClosesTheWire(t *testing.T) {
 	w := redistest.New(t)
 	gate := redistest.NewGate()
 	wire := w.Wire(redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)})
@@ -222,7 +223,7 @@ func TestAwaitSeesACommandThatIsHeld(t *testing.T) {
 	<-ended
 }
 
-func TestMessagesPassBesideReplies(t *testing.T) {
+func TestMessagesPassBetweenReplies(t *testing.T) {
 	w := redistest.New(t)
 	p := w.Wire().Pool()
 	sub := redis.PubSubConn{Conn: get(t, p)}

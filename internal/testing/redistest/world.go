@@ -21,25 +21,27 @@ var Start = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 
 // World owns a server and the time that it and its clients live in.
 type World struct {
-	// Mini is the embedded server, nil in a world made by On. In a Bubble, ServerNow is called before
-	// its keys are read directly, so that those which ended meanwhile are gone.
+	// Mini is the embedded server; nil in a world made by On. In a Bubble, call
+	// ServerNow before you read its keys directly, so that expired keys are
+	// gone.
 	Mini *miniredis.Miniredis
-	// Mock is the true time of a world made by New, else nil. Only Pass and Tick move it.
+	// Mock is the true time of a world made by New, otherwise nil. Only Pass
+	// and Tick move it.
 	Mock *clock.Mock
 
 	t      testing.TB
 	time   timeline
-	mocked *mockTime // time, where New made it
+	mocked *mockTime // time, in a world made by New
 	bell   *bell
-	server *Server // where On made the world
+	server *Server // the server, in a world made by On
 
 	mu     sync.Mutex
-	ahead  time.Duration // server's wall clock less true time
+	ahead  time.Duration // the server's wall clock minus true time
 	synced time.Time     // true time up to which a bubble's server has been moved
 }
 
-// New is a world whose time stands still but for Pass and Tick, around an embedded server that
-// listens on a loopback port. All of it ends with the test.
+// New returns a world around an embedded server that listens on a loopback
+// port. Only Pass and Tick move its time. All of it ends with the test.
 func New(t testing.TB) *World {
 	t.Helper()
 	mock := clock.NewMock()
@@ -54,8 +56,8 @@ func New(t testing.TB) *World {
 	return w
 }
 
-// Timely is an embedded server without a world, for other processes too. Keys end by the machine's clock, a few
-// milliseconds late.
+// Timely starts an embedded server without a world, which other processes can
+// use too. Keys end by the machine's clock, a few milliseconds late.
 func Timely(t testing.TB) *miniredis.Miniredis {
 	t.Helper()
 	m := miniredis.RunT(t)
@@ -76,7 +78,8 @@ func Timely(t testing.TB) *miniredis.Miniredis {
 	return m
 }
 
-// end closes the server behind its last client: its INFO reads without a lock what Close writes.
+// end closes the server first, which waits for its clients: INFO reads without
+// a lock what Mini.Close writes.
 func (w *World) end() {
 	if s := w.Mini.Server(); s != nil {
 		s.Close()
@@ -84,8 +87,9 @@ func (w *World) end() {
 	w.Mini.Close()
 }
 
-// Bubble is a world inside a testing/synctest bubble, whose time it shares: it moves by itself when
-// every goroutine waits. The server is reached through memory only, so there is no Addr.
+// Bubble returns a world inside a testing/synctest bubble, whose time it
+// shares: time moves by itself when every goroutine waits. The server is
+// reached through memory only, so it has no Addr.
 func Bubble(t testing.TB) *World {
 	t.Helper()
 	w := &World{Mini: miniredis.NewMiniRedis(), t: t, time: machineTime{}, bell: newBell(true), synced: time.Now()}
@@ -94,21 +98,23 @@ func Bubble(t testing.TB) *World {
 	return w
 }
 
-// On is a world around a real server, in the machine's own time. Its clocks may be skewed like any
-// others; Pass, Tick and StepServer fail the test, since nobody moves that time.
+// On returns a world around a real server, in the machine's own time. Its
+// clocks may be skewed like any others. Pass, Tick and StepServer fail the
+// test, since no test can move that time.
 func On(t testing.TB, s *Server) *World {
 	return &World{t: t, time: machineTime{}, bell: newBell(false), server: s}
 }
 
-// Clock is a client's view of the world's time, skewed as s says.
+// Clock returns a client's view of the world's time, skewed by s.
 func (w *World) Clock(s Skew) *Clock { return newClock(w.t, w.time, w.bell, s) }
 
-// Now is the true time.
+// Now returns the true time.
 func (w *World) Now() time.Time { return w.time.now() }
 
-// Pass lets d of true time go by for the server and every client. Timers that fall due on the way
-// fire at their own instants, the server having come as far. Outside a Bubble it doesn't wait for the
-// goroutines that they wake: pass no further than one timer without awaiting what follows from it.
+// Pass lets d of true time pass for the server and every client. Timers that
+// fall due on the way fire at their own instants, with the server at the same
+// instant. Outside a Bubble, Pass does not wait for the goroutines that the
+// timers wake: do not pass more than one timer without awaiting its effects.
 func (w *World) Pass(d time.Duration) {
 	w.t.Helper()
 	switch {
@@ -123,8 +129,9 @@ func (w *World) Pass(d time.Duration) {
 	}
 }
 
-// Tick passes as much time as the earliest armed timer of any Clock still needs, and says how much
-// that was. It fails the test when none is armed: whoever should have armed one was not awaited.
+// Tick passes the time until the earliest armed timer of any Clock and returns
+// how much that was. It fails the test if no timer is armed, because then the
+// test did not await the code that arms one.
 func (w *World) Tick() time.Duration {
 	w.t.Helper()
 	if w.mocked == nil {
@@ -139,8 +146,9 @@ func (w *World) Tick() time.Duration {
 	return d
 }
 
-// StepServer steps the server's wall clock by d and nothing else. TIME jumps, and since Redis keeps
-// ends and not durations, every TTL is d shorter, or longer where d is negative.
+// StepServer steps the server's wall clock by d and changes nothing else. TIME
+// jumps. Redis stores when keys end, so every TTL becomes d shorter, or longer
+// if d is negative.
 func (w *World) StepServer(d time.Duration) {
 	w.t.Helper()
 	if w.Mini == nil {
@@ -154,8 +162,8 @@ func (w *World) StepServer(d time.Duration) {
 	w.Mini.FastForward(d)
 }
 
-// Run makes the embedded server name its run: INFO server then tells id, also
-// inside a script. A world's server begins without one.
+// Run gives the embedded server a run id: INFO server then shows it, also
+// inside a script. Without Run the server has none.
 func (w *World) Run(id string) {
 	w.t.Helper()
 	w.Mini.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
@@ -167,15 +175,15 @@ func (w *World) Run(id string) {
 	})
 }
 
-// FailOver puts another server in the place of the one that was there: it has
-// the same keys, another run id, and a clock that differs by d.
+// FailOver replaces the server by another one, which has the same keys, another
+// run id, and a clock that differs by d.
 func (w *World) FailOver(id string, d time.Duration) {
 	w.t.Helper()
 	w.Run(id)
 	w.StepServer(d)
 }
 
-// ServerNow is what the embedded server's TIME answers.
+// ServerNow returns what the embedded server's TIME answers.
 func (w *World) ServerNow() time.Time {
 	w.sync()
 	w.mu.Lock()
@@ -183,7 +191,8 @@ func (w *World) ServerNow() time.Time {
 	return w.time.now().Add(w.ahead)
 }
 
-// advance is called by the timeline of New before it moves by d.
+// advance moves the embedded server by d; mockTime calls it before time moves
+// by d.
 func (w *World) advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,8 +200,8 @@ func (w *World) advance(d time.Duration) {
 	w.Mini.FastForward(d)
 }
 
-// sync brings a bubble's server up to the bubble's time. The server could follow that time by itself,
-// but not when it has been stepped.
+// sync brings a bubble's server up to the bubble's time. A server that was
+// stepped cannot follow that time by itself.
 func (w *World) sync() {
 	if w.Mini == nil || w.mocked != nil {
 		return
@@ -205,7 +214,8 @@ func (w *World) sync() {
 	w.synced = now
 }
 
-// Addr is the host and port at which processes and clients reach the server.
+// Addr returns the host and port at which processes and clients reach the
+// server.
 func (w *World) Addr() string {
 	w.t.Helper()
 	if w.server != nil {
@@ -217,7 +227,7 @@ func (w *World) Addr() string {
 	return w.Mini.Addr()
 }
 
-// URL is Addr as the command takes it.
+// URL returns Addr as a URL that the command takes.
 func (w *World) URL() string {
 	w.t.Helper()
 	if w.server != nil {
@@ -241,12 +251,13 @@ func (w *World) Dial(ctx context.Context) (net.Conn, error) {
 	return &memory{Conn: c, before: w.sync}, nil // the server is up to date when a request reaches it
 }
 
-// Pool is a pool onto the server, with no faults and no deadlines, closed with the test.
+// Pool returns a pool of connections to the server, without faults and
+// deadlines. It is closed with the test.
 func (w *World) Pool(options ...redis.DialOption) *redis.Pool {
 	return newPool(w.t, w.Dial, options)
 }
 
-// Wire is a wire to the server on which the rules hold.
+// Wire returns a wire to the server with these rules.
 func (w *World) Wire(rules ...Rule) *Wire { return newWire(w.t, w.Dial, w.bell.virtual, rules) }
 
 // FaultyPool is Wire(rules...).Pool().

@@ -63,7 +63,7 @@ func TestPassMovesServerTTLsAndClocksTogether(t *testing.T) {
 	equal(t, "keys left at the end of the TTL", len(redistest.Keys(t, p)), 0)
 }
 
-func TestServerHasComeAsFarAsTheTimerThatFires(t *testing.T) {
+func TestServerIsAtTheInstantOfTheTimerThatFires(t *testing.T) {
 	w := redistest.New(t)
 	p := w.Pool()
 	c := w.Clock(redistest.Skew{})
@@ -88,7 +88,7 @@ func TestTimersFireInOrderEachAtItsOwnInstant(t *testing.T) {
 	equal(t, "slow timer's value", (<-b).Sub(redistest.Start), 3*time.Second)
 }
 
-func TestStepOfTheServerCutsAndStretchesTTLs(t *testing.T) {
+func TestServerStepChangesTTLs(t *testing.T) {
 	w := redistest.New(t)
 	p := w.Pool()
 	c := w.Clock(redistest.Skew{})
@@ -104,7 +104,7 @@ func TestStepOfTheServerCutsAndStretchesTTLs(t *testing.T) {
 	equal(t, "client's clock", c.Now(), redistest.Start.Add(time.Second))
 }
 
-func TestStepOfAClientMovesItsWallAndNotItsTimers(t *testing.T) {
+func TestClientStepMovesItsWallAndNotItsTimers(t *testing.T) {
 	w := redistest.New(t)
 	c := w.Clock(redistest.Skew{})
 	fired := c.After(2 * time.Second)
@@ -133,7 +133,7 @@ func TestSuspensionStopsElapsedAndTimersAndNotTheWall(t *testing.T) {
 	equal(t, "elapsed", c.Elapsed(), 5*time.Second)
 }
 
-func TestRateChangesTimersThatAreArmed(t *testing.T) {
+func TestRateChangesArmedTimers(t *testing.T) {
 	w := redistest.New(t)
 	c := w.Clock(redistest.Skew{})
 	fired := c.After(10 * time.Second)
@@ -144,7 +144,7 @@ func TestRateChangesTimersThatAreArmed(t *testing.T) {
 	equal(t, "wall", c.Now(), redistest.Start.Add(10*time.Second))
 }
 
-func TestClockReadOftenIsAsExactAsOneReadOnce(t *testing.T) {
+func TestClockStaysExactIfReadOften(t *testing.T) {
 	w := redistest.New(t)
 	c := w.Clock(redistest.Skew{PPM: 30})
 	for range 1000 {
@@ -154,7 +154,7 @@ func TestClockReadOftenIsAsExactAsOneReadOnce(t *testing.T) {
 	equal(t, "elapsed", c.Elapsed(), time.Millisecond+30*time.Nanosecond)
 }
 
-func TestAskedCountsTimersThatWereAbandoned(t *testing.T) {
+func TestAskedCountsAbandonedTimers(t *testing.T) {
 	w := redistest.New(t)
 	c := w.Clock(redistest.Skew{})
 	c.After(time.Second)
@@ -165,13 +165,13 @@ func TestAskedCountsTimersThatWereAbandoned(t *testing.T) {
 	equal(t, "armed after it fired to nobody", c.Timers(), 0)
 }
 
-func TestAskedTimesTellsOfTimersPastAndToCome(t *testing.T) {
+func TestAskedTimesClosesForPastAndFutureCalls(t *testing.T) {
 	c := redistest.New(t).Clock(redistest.Skew{})
 	second, same := c.AskedTimes(2), c.AskedTimes(2)
 	c.After(time.Second)
 	select {
 	case <-second:
-		t.Error("told after the first")
+		t.Error("closed after the first call")
 	default:
 	}
 	c.After(time.Second)
@@ -223,7 +223,7 @@ func TestBubbleSuspensionDelaysTimers(t *testing.T) {
 	})
 }
 
-func TestCleanSeesAKeyAndAGoroutineThatStay(t *testing.T) {
+func TestCleanReportsAKeyAndAGoroutineThatStay(t *testing.T) {
 	w := redistest.New(t)
 	p := w.Pool()
 	do(t, p, "SET", "left", "behind")
@@ -235,11 +235,11 @@ func TestCleanSeesAKeyAndAGoroutineThatStay(t *testing.T) {
 	close(stay)
 	<-ended
 	if len(spy.errors) != 2 {
-		t.Errorf("Clean said %d things of a key and a goroutine: %q", len(spy.errors), spy.errors)
+		t.Errorf("Clean reported %d errors about a key and a goroutine: %q", len(spy.errors), spy.errors)
 	}
 }
 
-func TestCleanIsContentWithAWorldInUse(t *testing.T) {
+func TestCleanAcceptsAWorldThatWasCleanedUp(t *testing.T) {
 	w := redistest.New(t)
 	p := w.FaultyPool()
 	spy := &recorder{TB: t}

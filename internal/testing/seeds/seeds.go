@@ -1,9 +1,8 @@
-// Package seeds gives random tests a seed that changes with each commit, beside
-// their fixed one.
+// Package seeds gives random tests a second seed that changes with each commit.
 //
-// scripts/test.sh draws it from the commit's hash, prints it, and hands it over
+// scripts/test.sh derives it from the commit's hash, prints it, and passes it
 // in the environment variable GETSETLOCK_SEED. Without the variable only fixed
-// seeds are used, so that a test that is run by hand does the same each time.
+// seeds are used, so a test run by hand does the same each time.
 package seeds
 
 import (
@@ -12,12 +11,12 @@ import (
 	"testing"
 )
 
-// Variable names the environment variable with the commit's seed.
+// Variable names the environment variable that holds the commit's seed.
 const Variable = "GETSETLOCK_SEED"
 
-// With returns the fixed seed, and the commit's one where there is one. It says
-// in the test's log how to repeat that, and ends the test if the variable is no
-// number from 0 to 2⁶⁴−1.
+// With returns the fixed seed and, if there is one, the commit's seed. It logs
+// how to repeat the latter, and ends the test if the variable is not a number
+// from 0 to 2⁶⁴−1.
 func With(t testing.TB, fixed uint64) []uint64 {
 	t.Helper()
 	text, given := os.LookupEnv(Variable)
@@ -26,7 +25,7 @@ func With(t testing.TB, fixed uint64) []uint64 {
 	}
 	drawn, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		t.Fatalf("%s=%q is no seed: %v", Variable, text, err)
+		t.Fatalf("%s=%q is not a seed: %v", Variable, text, err)
 	}
 	if drawn == fixed {
 		return []uint64{fixed}

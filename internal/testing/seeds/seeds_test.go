@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCommitsSeedIsUsedBesideTheFixedOne(t *testing.T) {
+func TestWithReturnsTheCommitsSeedToo(t *testing.T) {
 	for text, want := range map[string][]uint64{
 		"": {5}, "5": {5}, "0": {5, 0}, "18446744073709551615": {5, 18446744073709551615},
 	} {

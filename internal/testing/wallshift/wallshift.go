@@ -1,12 +1,14 @@
-// Package wallshift gives a foreign process a wall clock of its own, which can be set while the
-// process runs: a preload library of ours shifts what the C library says of the wall clock and leaves
-// monotonic time alone. Tests start a real redis-server or a JVM under it.
+// Package wallshift gives another process its own wall clock, which can be set
+// while the process runs. A preloaded library shifts the wall clock that the C
+// library reports and leaves monotonic time alone. Tests start a real
+// redis-server or a JVM under it.
 //
-// It works on Linux for programs that ask the C library for the time. Go programs do not.
+// It works on Linux, for programs that ask the C library for the time. Go
+// programs do not.
 package wallshift
 
 import (
-	_ "embed" // the library's source
+	_ "embed" // for the library's source
 	"encoding/binary"
 	"os"
 	"os/exec"
@@ -21,7 +23,7 @@ var source string
 
 var library = sync.OnceValues(build)
 
-// build compiles the library once a test run, into a folder that Main removes.
+// build compiles the library once per test run.
 func build() (string, error) {
 	dir, err := os.MkdirTemp("", "wallshift")
 	if err != nil {
@@ -50,14 +52,14 @@ func (e *BuildError) Error() string {
 
 func (e *BuildError) Unwrap() error { return e.Err }
 
-// Clock is a wall clock that is off by what was last Set.
+// Clock is a wall clock that differs from the machine's by what was last Set.
 type Clock struct {
 	t    testing.TB
 	file *os.File
 	so   string
 }
 
-// New returns a clock that is right until it is Set.
+// New returns a clock that is right until Set is called.
 func New(t testing.TB) *Clock {
 	t.Helper()
 	so, err := library()
@@ -74,7 +76,8 @@ func New(t testing.TB) *Clock {
 	return c
 }
 
-// Set makes the clock differ from the machine's by d, from this moment on; negative is behind.
+// Set makes the clock differ from the machine's by d from now on; negative:
+// behind.
 func (c *Clock) Set(d time.Duration) {
 	c.t.Helper()
 	var b [8]byte
@@ -84,7 +87,7 @@ func (c *Clock) Set(d time.Duration) {
 	}
 }
 
-// Env is what a process needs in its environment to live by the clock.
+// Env returns the environment variables of a process that is to use the clock.
 func (c *Clock) Env() []string {
 	return []string{"LD_PRELOAD=" + c.so, "WALLSHIFT=" + c.file.Name()}
 }

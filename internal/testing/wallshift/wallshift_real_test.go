@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(interop.Ending(m)) }
 
-// date asks a process under the clock for the time.
+// date returns the time that a process under the clock reads.
 func date(t *testing.T, c *wallshift.Clock) time.Time {
 	t.Helper()
 	cmd := exec.Command("date", "+%s%N")
@@ -41,7 +41,7 @@ func date(t *testing.T, c *wallshift.Clock) time.Time {
 	return time.Unix(0, ns)
 }
 
-func TestClockIsOffByWhatWasSet(t *testing.T) {
+func TestClockIsOffByTheDurationSet(t *testing.T) {
 	c := wallshift.New(t)
 	for _, d := range []time.Duration{0, time.Hour, -time.Hour, 1500 * time.Millisecond, -1500 * time.Millisecond, 999999999, -999999999} {
 		c.Set(d)
@@ -58,7 +58,7 @@ const (
 	poll  = 100 * time.Millisecond
 )
 
-// java starts a JVM of its own with one client of the original jar in it.
+// java starts a JVM with one client of the original jar.
 func java(t *testing.T, addr string, clock *wallshift.Clock) *interop.Client {
 	t.Helper()
 	j, err := interop.Start(t.Context(), interop.Options{Env: clock.Env()})
@@ -73,10 +73,11 @@ func java(t *testing.T, addr string, clock *wallshift.Clock) *interop.Client {
 	return c
 }
 
-// taken is when a client won, and when its last attempt before that began, or 0: counted from one moment.
+// taken says when a client won, and when its last failed attempt began (0:
+// none), both since the same moment.
 type taken struct{ won, lost time.Duration }
 
-// takes polls until c has the key; began is what it counts from.
+// takes polls until c has the key. It measures from began.
 func takes(t *testing.T, c *interop.Client, began time.Time) (got taken) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -95,12 +96,13 @@ func takes(t *testing.T, c *interop.Client, began time.Time) (got taken) {
 	}
 }
 
-// unit is what stamps are cut to, on two clocks.
+// unit is the precision of stamps, for two clocks.
 const unit = 2 * time.Millisecond
 
-// near compares a time with the law's: nobody wins before it, and no attempt that began after it loses. The law
-// counts from a stamp that was made by held at the latest. So a loaded machine, on which attempts are few and
-// slow, is judged as strictly as a quiet one.
+// near compares a time with the law's: no client wins before want, and no
+// attempt that begins after it loses. The law counts from a stamp made by held
+// at the latest. So a busy machine, on which attempts are few and slow, is
+// judged as strictly as a quiet one.
 func near(t *testing.T, what string, got taken, want, held time.Duration) {
 	t.Helper()
 	if got.won < want-unit {
@@ -112,7 +114,8 @@ func near(t *testing.T, what string, got taken, want, held time.Duration) {
 	t.Logf("%s after %v; the law: %v and at most a poll of %v", what, got.won.Round(time.Millisecond), want, poll)
 }
 
-// freed is when the law frees a key whose holder never releases, for a challenger that is ahead by d.
+// freed returns when the law frees a key whose holder never releases, for a
+// challenger whose clock is ahead by d.
 func freed(t *testing.T, d time.Duration) time.Duration {
 	t.Helper()
 	v, err := skew.Law{Dialect: dialect.Jedis(), Lease: lease, Job: time.Hour}.Verdict()
@@ -122,7 +125,7 @@ func freed(t *testing.T, d time.Duration) time.Duration {
 	return max(v.Recovery.Earliest-d, 0)
 }
 
-func TestRealPairOfJavaClientsUnderClocksOfTheirOwn(t *testing.T) {
+func TestJavaClientsUnderSkewedClocksFollowTheLaw(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	holders, challengers := wallshift.New(t), wallshift.New(t)
 	a, b := java(t, s.Addr(), holders), java(t, s.Addr(), challengers)
@@ -142,7 +145,8 @@ func TestRealPairOfJavaClientsUnderClocksOfTheirOwn(t *testing.T) {
 		held := takes(t, a, began).won
 		near(t, c.name, takes(t, b, began), freed(t, c.challenger-c.holder), held)
 	}
-	// The step in mid-job: the challenger's clock is set forwards by an hour while it waits.
+	// A step during a job: the challenger's clock is set forward by an hour
+	// while it waits.
 	holders.Set(0)
 	challengers.Set(0)
 	s.Do("DEL", "stock")
@@ -156,7 +160,7 @@ func TestRealPairOfJavaClientsUnderClocksOfTheirOwn(t *testing.T) {
 	near(t, "the step in mid-job", takes(t, b, began), stepped, 0)
 }
 
-// pttl is the rest of the key's TTL by the server.
+// pttl returns what the server says is left of the key's TTL.
 func pttl(t *testing.T, s *redistest.Server) time.Duration {
 	t.Helper()
 	ms, err := redis.Int64(s.Do("PTTL", "token"), nil)
@@ -166,8 +170,8 @@ func pttl(t *testing.T, s *redistest.Server) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// TestServersClockStretchesAndShortensTTLs: Redis frees keys by its wall clock.
-func TestServersClockStretchesAndShortensTTLs(t *testing.T) {
+// Redis expires keys by its wall clock.
+func TestServerClockStepsChangeTTLs(t *testing.T) {
 	clock := wallshift.New(t)
 	s := redistest.Real(t, redistest.Options{Env: clock.Env()})
 	backend, err := modern.New(s.Pool(), modern.Config{})
@@ -185,15 +189,17 @@ func TestServersClockStretchesAndShortensTTLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Release()
-	// What is left of a TTL is its end by the server's clock, less that clock: a step takes off exactly its length.
+	// The server computes what is left of a TTL from its wall clock, so a step
+	// shortens it by exactly the step.
 	for _, step := range []time.Duration{-time.Hour, -time.Second, 0, time.Second, 20 * time.Second} {
 		clock.Set(step)
 		left, age := pttl(t, s), time.Since(began)
 		if most := time.Minute - step; left > most || left < most-age-unit {
-			t.Errorf("stepped by %v, %v after it was asked for a key of a minute is kept for %v", step, age, left)
+			t.Errorf("stepped by %v, %v after the request a key with a TTL of a minute has %v left", step, age, left)
 		}
 	}
-	// Beyond the margin the key is gone while its holder still trusts it: what a margin is for.
+	// A step larger than the margin removes the key while its holder still
+	// trusts the lease: smaller steps are what the margin is for.
 	clock.Set(time.Minute + time.Second)
 	other, err := modern.New(s.Pool(), modern.Config{})
 	if err != nil {
@@ -204,6 +210,6 @@ func TestServersClockStretchesAndShortensTTLs(t *testing.T) {
 		t.Errorf("a step beyond the margin did not free the key: %v", err)
 	}
 	if lease.Err() != nil {
-		t.Error("no client can see that in time; the documents say so")
+		t.Error("the lease is lost although no client can notice that step in time")
 	}
 }

@@ -175,7 +175,7 @@ func TestAReplayOfARefusedProbeSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--replay", file, "--json"))
-	if len(doc.Findings) != 1 || doc.Findings[0].Kind != "right" || !strings.Contains(doc.Findings[0].What, "could not be gone through: listing keys by SCAN: NOPERM no") {
+	if len(doc.Findings) != 1 || doc.Findings[0].Kind != "right" || !strings.Contains(doc.Findings[0].What, "the probe could not read all keys: listing keys by SCAN: NOPERM no") {
 		t.Errorf("%+v", doc.Findings)
 	}
 }

@@ -2,7 +2,10 @@ package getsetlock.interop;
 
 import java.time.Instant;
 
-/** One command of a lock: what it sent, by which clock, and what came back. Written by the client's thread alone. */
+/**
+ * One command of a lock: what it sent, when by which clock, and the reply. Only
+ * the client's thread writes it.
+ */
 final class Call {
     private final long clockMillis = System.currentTimeMillis();
     private final String verb;
@@ -32,7 +35,10 @@ final class Call {
         this.reply = "!" + e.getClass().getName();
     }
 
-    /** The call as one word of the protocol: inner fields are encoded first, so that a comma can't be data. */
+    /**
+     * Returns the call as one word of the protocol. Its fields are encoded
+     * first, so that data cannot contain a comma.
+     */
     String word() {
         return String.join(",", Long.toString(clockMillis), verb, Words.encode(key), Words.encode(value),
                 Words.encode(reply), Long.toString(sentMicros), Long.toString(repliedMicros));

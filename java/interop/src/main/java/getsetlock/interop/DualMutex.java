@@ -5,7 +5,10 @@ import getsetlock.dual.DualMember;
 import redis.clients.jedis.JedisPool;
 import redis.clients.jedis.JedisPoolConfig;
 
-/** The lock of docs/java-dual.md as the orders want it: a member of its own and one lease at a time. */
+/**
+ * The lock of docs/java-dual.md as the orders need it: with its own member, and
+ * one lease at a time.
+ */
 final class DualMutex implements Mutex {
     private final JedisPool pool;
     private final DualMember member;
@@ -20,7 +23,7 @@ final class DualMutex implements Mutex {
         this.pool = new JedisPool(config, host, port, 5_000);
         this.member = new DualMember(pool, namespace, "interop", "Jedis", 200);
         DualLock.Terms terms = new DualLock.Terms();
-        terms.behindMillis = 1_000L; // all of them run on this machine
+        terms.behindMillis = 1_000L; // all members run on this machine
         if (leaseMillis != null) {
             terms.ttlMillis = leaseMillis;
             terms.gapMillis = Math.min(terms.gapMillis, leaseMillis / 10);

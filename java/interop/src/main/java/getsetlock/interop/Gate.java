@@ -8,9 +8,11 @@ import java.util.function.Supplier;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 
 /**
- * Stands before every command of one client. Open, it only records; closed, it holds each command until it is told to go,
- * so that a test can order the commands of several clients as it likes. No wait here has a timeout: under a frozen clock
- * timed waits can't be trusted, and the Go side has deadlines of its own.
+ * Precedes every command of one client. An open gate only records. A closed
+ * gate holds each command until it is told to go, so that a test can order the
+ * commands of several clients as it likes. No wait here has a timeout: under a
+ * frozen clock timed waits cannot be trusted, and the Go side has its own
+ * deadlines.
  */
 final class Gate {
     private static final int TRACE_LIMIT = 4_096;
@@ -19,13 +21,16 @@ final class Gate {
     private boolean stepping;
     private boolean recording = true;
     private boolean dead;
-    private int orders; // given to the client and not yet done
+    private int orders; // orders given to the client and not yet done
     private int permits;
-    private Call standing; // at the gate, not yet let through
-    private Call last; // let through last, with or without its reply
-    private long waits; // how often the client's thread slept here, to be taken from what it slept in all
+    private Call standing; // the call held at the gate
+    private Call last; // the call sent last, with or without its reply
+    private long waits; // the thread's sleeps here, to subtract from all its sleeps
 
-    /** Called by the client's thread in place of the command; sends it and hands back what it returned. */
+    /**
+     * Sends the command and returns its reply; the client's thread calls it in
+     * place of the command.
+     */
     <T> T pass(Call call, Supplier<T> command) {
         enter(call);
         call.sent();
@@ -70,7 +75,10 @@ final class Gate {
         notifyAll();
     }
 
-    /** An interrupt means that the client dies: the flag is set by then, and looked at by whoever called. */
+    /**
+     * Waits for a change. An interrupt means that the client dies: it sets
+     * dead, which the caller checks.
+     */
     private void pause() {
         try {
             wait();
@@ -86,7 +94,10 @@ final class Gate {
         notifyAll();
     }
 
-    /** Waits until a call stands at the gate (and returns it) or the client has nothing to do (null). */
+    /**
+     * Waits until a call is held at the gate (and returns it) or the client has
+     * nothing to do (null).
+     */
     synchronized Call next() throws InterruptedException {
         while (!dead && (standing == null || !stepping) && orders > 0) {
             wait();
@@ -94,11 +105,11 @@ final class Gate {
         return stepping ? standing : null;
     }
 
-    /** Lets the standing call through and waits for its reply. */
+    /** Sends the held call and waits for its reply. */
     synchronized Call go() throws InterruptedException {
         Call call = standing;
         if (call == null || !stepping) {
-            throw new IllegalStateException("nothing stands at the gate");
+            throw new IllegalStateException("no call is held at the gate");
         }
         permits = 1;
         notifyAll();
@@ -115,7 +126,7 @@ final class Gate {
         return words;
     }
 
-    /** A loop's calls are many and nobody asks for them. */
+    /** Turns recording on or off: a loop makes many calls that no test reads. */
     synchronized void record(boolean on) {
         recording = on;
     }

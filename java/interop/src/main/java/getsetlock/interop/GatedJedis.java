@@ -2,7 +2,10 @@ package getsetlock.interop;
 
 import redis.clients.jedis.Jedis;
 
-/** A Jedis whose four commands that locks use pass a gate. The bytes on the wire are those of the class below it. */
+/**
+ * A Jedis whose commands that locks use pass a gate. The bytes on the wire are
+ * those of its superclass.
+ */
 final class GatedJedis extends Jedis {
     private final Gate gate;
 

@@ -4,11 +4,14 @@ import com.github.jedis.lock.JedisLock;
 import java.lang.reflect.Field;
 import redis.clients.jedis.Jedis;
 
-/** The published class, untouched. Reflection only reads its flag, which it does not show. */
+/**
+ * The published class, unchanged. Reflection only reads its flag, for which it
+ * has no method.
+ */
 final class JarLock implements Mutex {
     private final JedisLock lock;
 
-    /** Null times leave the jar's own defaults, by its own constructors. */
+    /** A null time selects the jar's default, through the jar's own constructors. */
     JarLock(Jedis jedis, String key, Integer waitMillis, Integer leaseMillis) {
         if (waitMillis == null && leaseMillis != null) {
             throw new IllegalArgumentException("the jar has no constructor with a lease and no wait");

@@ -7,8 +7,9 @@ import java.util.concurrent.ExecutionException;
 import redis.clients.jedis.Jedis;
 
 /**
- * A critical section worked through again and again: a counter is read and written back by two plain commands, so that
- * two holders at once lose an update, and nothing but the lock prevents it.
+ * Repeats a critical section: it reads a counter and writes it back by two
+ * plain commands. So two holders at once lose an update, and only the lock
+ * prevents that.
  */
 final class Loop {
     private final Mutex lock;
@@ -17,12 +18,15 @@ final class Loop {
     private final long holdMillis;
     private final int count;
     private final List<String> spans = new ArrayList<>();
-    private final List<String> refusals = new ArrayList<>(); // guarded by spans, as whatever a caller waits for
+    private final List<String> refusals = new ArrayList<>(); // guarded by spans
     private final CompletableFuture<List<String>> result = new CompletableFuture<>();
     private volatile boolean stopped;
     private volatile int acquired;
 
-    /** The counter travels on a connection of its own: it is the job's, and the job is not the lock's. */
+    /**
+     * The counter uses its own connection: it belongs to the job, not to the
+     * lock.
+     */
     Loop(Mutex lock, Jedis counter, String key, long holdMillis, int count) {
         this.lock = lock;
         this.counter = counter;
@@ -31,7 +35,7 @@ final class Loop {
         this.count = count;
     }
 
-    /** Runs to the end and keeps what came of it, an exception included, for whoever asks. */
+    /** Runs to the end and keeps the result, or the exception, for report. */
     void run() {
         long start = System.currentTimeMillis();
         try {
@@ -80,7 +84,7 @@ final class Loop {
         stopped = true;
     }
 
-    /** Waits for the end: acquisitions, refusals, milliseconds. */
+    /** Waits for the end; returns acquisitions, refusals and milliseconds. */
     List<String> report() throws Exception {
         try {
             return result.get();
@@ -89,7 +93,7 @@ final class Loop {
         }
     }
 
-    /** Waits until there have been so many acquisitions, or the loop has ended; how many there were. */
+    /** Waits for that many acquisitions or the loop's end; returns how many there were. */
     int reach(int least) throws InterruptedException {
         synchronized (spans) {
             while (acquired < least && !result.isDone()) {
@@ -99,7 +103,7 @@ final class Loop {
         return acquired;
     }
 
-    /** Waits until there have been so many refusals, or the loop has ended; how many there were. */
+    /** Waits for that many refusals or the loop's end; returns how many there were. */
     int refused(int least) throws InterruptedException {
         synchronized (spans) {
             while (refusals.size() < least && !result.isDone()) {

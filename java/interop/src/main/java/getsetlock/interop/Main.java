@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 
-/** Reads orders, finds the client each is for, and answers. */
+/** Reads orders, finds the client of each, and answers. */
 public final class Main {
     private static final String PROTOCOL = "3";
 
@@ -23,10 +23,13 @@ public final class Main {
         this.out = out;
     }
 
-    /** Serves until stdin ends; then every thread dies with the process, a held lock included, as a crash would do it. */
+    /**
+     * Serves until stdin ends. Then every thread dies with the process, also
+     * while it holds a lock, as in a crash.
+     */
     public static void main(String[] args) throws IOException {
         Main main = new Main(new PrintStream(System.out, false, StandardCharsets.UTF_8));
-        // A library that prints must not be able to answer for us.
+        // If a library prints, its output must not look like an answer.
         System.setOut(System.err);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -35,7 +38,10 @@ public final class Main {
         Runtime.getRuntime().halt(0);
     }
 
-    /** Hands the order to its client's thread where the client itself must do it, else to a thread of its own. */
+    /**
+     * Gives the order to its client's thread if the client must execute it,
+     * otherwise to a new thread.
+     */
     private void start(List<String> order) {
         Supplier<Runnable> work = () -> carryOut(order);
         Peer peer = order.size() > 2 ? peers.get(order.get(2)) : null;
@@ -45,7 +51,8 @@ public final class Main {
                     answer(order.get(0), "err", List.of(IllegalArgumentException.class.getName(), "no such client"));
                 }
             }
-            // Most of these wait for a client, and a pool's idle timeouts misbehave under a frozen clock: a thread each.
+            // Most of these wait for a client, and a pool's idle timeouts
+            // misbehave under a frozen clock: so each gets a thread.
             default -> {
                 Thread t = new Thread(() -> work.get().run(), "order-" + order.get(0));
                 t.setDaemon(true);
@@ -54,7 +61,10 @@ public final class Main {
         }
     }
 
-    /** Does the work and hands back the answering, which must come after the client has been marked idle. */
+    /**
+     * Executes the order. Returns what sends the answer, which must come after
+     * the client has been marked idle.
+     */
     private Runnable carryOut(List<String> order) {
         try {
             List<String> words = run(order.get(1), order.subList(2, order.size()));

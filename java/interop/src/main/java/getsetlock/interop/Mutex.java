@@ -1,17 +1,17 @@
 package getsetlock.interop;
 
-/** What the orders need of a lock, whichever rules it follows. */
+/** What the orders need of a lock, whatever its rules. */
 interface Mutex {
     boolean acquire() throws InterruptedException;
 
     void release();
 
-    /** The lock's own flag, which is all that it knows about holding. */
+    /** Returns the lock's own flag, which is all that it knows about holding. */
     boolean held();
 
-    /** As a crash would: nothing is sent any more. */
+    /** Ends as in a crash: nothing more is sent. */
     default void end() {}
 
-    /** The lock object is not used any more. */
+    /** Says that the lock object is no longer used. */
     default void goodbye() throws InterruptedException {}
 }

@@ -1,6 +1,9 @@
 package getsetlock.interop;
 
-/** Grants always. A test of mutual exclusion that passes with this one in the jar's place proves nothing. */
+/**
+ * Always grants. A test of mutual exclusion that passes with this lock in place
+ * of the jar proves nothing.
+ */
 final class NoLock implements Mutex {
     private volatile boolean held;
 

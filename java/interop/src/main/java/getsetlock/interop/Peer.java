@@ -9,7 +9,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.Supplier;
 import redis.clients.jedis.Jedis;
 
-/** One client: a connection, a thread, at most one lock object at a time. */
+/** One client: a connection, a thread, and at most one lock object at a time. */
 final class Peer {
     private final String host;
     private final int port;
@@ -22,7 +22,10 @@ final class Peer {
     private volatile Loop loop;
     private volatile boolean dead;
 
-    /** Connects at once, so that a server that is away is an answer to open and not to the first acquire. */
+    /**
+     * Connects at once, so that the answer to open reports a missing server,
+     * not the first acquire.
+     */
     Peer(String name, String host, int port) {
         this.host = host;
         this.port = port;
@@ -39,14 +42,18 @@ final class Peer {
                 work.take().run();
             }
         } catch (InterruptedException died) {
-            // Only die() interrupts; the orders still queued fail at the gate below, so that each has its answer.
+            // Only die() interrupts. The orders still queued fail at the gate,
+            // so that each gets its answer.
         }
         for (Runnable r = work.poll(); r != null; r = work.poll()) {
             r.run();
         }
     }
 
-    /** Queues the order; false once the client is dead. The client counts as busy from here, not from when it begins. */
+    /**
+     * Queues the order; returns false if the client is dead. The client counts
+     * as busy from now on, not only from when it begins.
+     */
     boolean submit(Supplier<Runnable> order) {
         if (dead) {
             return false;
@@ -139,7 +146,11 @@ final class Peer {
         return word.equals("default") ? null : Integer.valueOf(word);
     }
 
-    /** The sleeps of the jar can't be seen from outside it; the JVM counts each of this thread's, less those at the gate. */
+    /**
+     * Acquires, and counts the jar's sleeps. They cannot be seen from outside,
+     * so this takes the JVM's count for this thread minus the sleeps at the
+     * gate.
+     */
     private List<String> acquire() throws InterruptedException {
         Mutex mutex = lock();
         long before = slept();
@@ -148,8 +159,9 @@ final class Peer {
     }
 
     /**
-     * The client works for so long and releases by itself. Nobody waits for its word meanwhile or behind the release: what
-     * that took would be counted as the lock's. What came of it stands in the trace.
+     * Lets the client work for that time and release by itself. No process
+     * waits for an answer during that time or after the release: the work for
+     * that would count as the lock's. The trace shows the result.
      */
     private void leave(long millis) {
         Mutex mutex = lock();
@@ -160,7 +172,7 @@ final class Peer {
             } catch (InterruptedException died) {
                 Thread.currentThread().interrupt();
             } catch (RuntimeException thrown) {
-                // The trace has it, as that of every command.
+                // The trace shows it, as for every command.
             }
             return () -> { };
         });
@@ -171,7 +183,7 @@ final class Peer {
         return ManagementFactory.getThreadMXBean().getThreadInfo(id).getWaitedCount() - gate.waits();
     }
 
-    /** The loop is known to stop and progress before its thread begins it. */
+    /** Starts a loop. stop and reach find the loop before its thread begins it. */
     private synchronized void startLoop(String key, long holdMillis, int count) {
         if (counter == null) {
             counter = new Jedis(host, port, 30_000);
@@ -201,8 +213,9 @@ final class Peer {
     }
 
     /**
-     * As a crash would: the sockets go, no command is sent. The interrupt ends a poll's sleep or a wait at the gate; the
-     * join makes sure that the job has written its last when the order is answered.
+     * Ends the client as in a crash: it closes the sockets and sends no
+     * command. The interrupt ends a poll's sleep or a wait at the gate. After
+     * the join, the job has written its last.
      */
     void die() throws InterruptedException {
         dead = true;

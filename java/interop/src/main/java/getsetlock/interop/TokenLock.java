@@ -5,8 +5,9 @@ import java.util.UUID;
 import redis.clients.jedis.Jedis;
 
 /**
- * The token lock as Java listings have it since Redis 2.6.12: SET with NX and PX, and a script that deletes only what
- * carries the token. It polls as the jar does, so that only the format differs.
+ * The token lock as in Java listings since Redis 2.6.12: SET with NX and PX,
+ * and a script that deletes the key only if it holds the token. It polls like
+ * the jar, so that only the format differs.
  */
 final class TokenLock implements Mutex {
     private static final String COMPARE_AND_DELETE =

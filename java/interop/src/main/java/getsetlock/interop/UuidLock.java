@@ -4,11 +4,13 @@ import java.util.UUID;
 import redis.clients.jedis.Jedis;
 
 /**
- * The rules that jedis-lock took up after 1.0.0, written anew from their description: value {@code uuid:millis}, one uuid
- * for the life of the object, taken over when expired <em>or mine</em>, with a missing or unreadable value counting as
- * expired. It keeps their faults, since these are what it is here for: two clients of these rules can hold together
- * (a loser's uuid stays in the key and is "mine" at its next poll), and a GETSET on a key just deleted leaves a value
- * that nobody holds.
+ * The rules that jedis-lock adopted after 1.0.0, rewritten from their
+ * description. The value is {@code uuid:millis}, with one uuid for the life of
+ * the object. It is taken over when expired <em>or mine</em>, and a missing or
+ * unreadable value counts as expired. The class keeps the faults of these
+ * rules, which the tests are about. Two clients can hold together: a loser's
+ * uuid stays on the key and is "mine" at its next poll. And a GETSET on a key
+ * just deleted leaves a value although no client holds.
  */
 final class UuidLock implements Mutex {
     private static final long POLL_MILLIS = 100;
@@ -43,9 +45,13 @@ final class UuidLock implements Mutex {
         return false;
     }
 
-    /** One stamp serves the SETNX and the GETSET after it, however long the pause between them. */
+    /**
+     * One stamp is used for the SETNX and the GETSET after it, however long the
+     * pause between them.
+     */
     private boolean attempt() {
-        // The sum with the slack is an int, as in the original: the greatest lease overflows to one in the past.
+        // The sum with the slack is an int, as in the original: the greatest
+        // lease overflows, to a stamp in the past.
         int life = leaseMillis + 1;
         String stamp = me + ":" + (System.currentTimeMillis() + life);
         if (jedis.setnx(key, stamp) == 1) {
@@ -59,7 +65,10 @@ final class UuidLock implements Mutex {
         return before != null && before.equals(seen);
     }
 
-    /** Whatever can't be read, a missing key included, is nobody's since 1970, which only a clock before 1970 calls alive. */
+    /**
+     * A value that cannot be read, or a missing key, counts as expired in 1970
+     * without an owner. Only a clock before 1970 takes it for live.
+     */
     private boolean expiredOrMine(String value) {
         UUID owner = NOBODY;
         long until = 0;
@@ -69,7 +78,8 @@ final class UuidLock implements Mutex {
             until = Long.parseLong(parts[1]);
             owner = uuid;
         } catch (RuntimeException unreadable) {
-            // Falls through as nobody's: no value, no uuid, no second part or no number are all the same to the rules.
+            // Treated as a value without an owner: the rules do not distinguish
+            // a missing value, uuid, second part or number.
         }
         return until < System.currentTimeMillis() || owner.equals(me);
     }

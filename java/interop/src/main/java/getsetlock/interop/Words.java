@@ -6,7 +6,10 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Words of the line protocol. Parentheses are always escaped inside a word, so the two names in them can't be data. */
+/**
+ * Words of the line protocol. Parentheses are always escaped inside a word, so
+ * data can never look like these two names.
+ */
 final class Words {
     private static final String EMPTY = "()";
     private static final String NIL = "(nil)";

@@ -48,8 +48,8 @@ var verbs = []func(*out.Env) *cobra.Command{
 	benchverb.NewProcess, rehearseverb.NewChild,
 }
 
-// usageWords changes cobra's text of usage: it wraps the flags at 80 columns, and
-// leaves out the examples, which help prints before.
+// usageWords changes cobra's text of usage: it wraps the flags at 80 columns,
+// and leaves out the examples, which help prints before.
 var usageWords = strings.NewReplacer("Available Commands:", "Commands:", ".FlagUsages", ".FlagUsagesWrapped 80",
 	"{{if .HasExample}}\n\nExamples:\n{{.Example}}{{end}}", "")
 

@@ -139,7 +139,8 @@ func Choices(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// Complete sets what a shell offers for a flag. It panics if the flag does not exist.
+// Complete sets what a shell offers for a flag. It panics if the flag does not
+// exist.
 func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err) // the flag is not defined: a bug here, which shows at the first start

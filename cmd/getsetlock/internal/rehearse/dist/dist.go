@@ -35,7 +35,8 @@ const z99 = 2.3263478740408408
 // cut is how many times its mean or median an unbounded shape can be drawn.
 const cut = 1000
 
-// Dist is a distribution of durations, none of them negative. The zero Dist is the constant zero.
+// Dist is a distribution of durations, none of them negative. The zero Dist is
+// the constant zero.
 type Dist struct {
 	text string
 	draw func(*rand.Rand) time.Duration

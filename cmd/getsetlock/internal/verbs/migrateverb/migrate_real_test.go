@@ -71,7 +71,7 @@ func TestStatusWatchTakesItsDatabaseFromTheAddress(t *testing.T) {
 	attempt(0, "stock:0")
 	attempt(3, "stock:3")
 	attempt(3, "stock:3")
-	st.Out.Await(`last attempt in vain`)
+	st.Out.Await(`last failed attempt`)
 	s.Signal(os.Interrupt)
 	got := <-st.Done
 	if !strings.Contains(got.Out, `on "stock:3"`) || strings.Contains(got.Out, "stock:0") {

@@ -22,7 +22,7 @@ mutants: ## every mutant: small changes of the source, each of which one named t
 bench: prepare ## ours beside bare redigo and other libraries; BENCH_SCENARIO, BENCH_ADAPTER, BENCH_ROUNDS narrow it
 	@scripts/bench.sh
 
-bench-doc: prepare ## the same, into the tables of docs/performance.md
+bench-doc: prepare ## the same, into the tables and pictures of docs/performance.md
 	@scripts/bench.sh -doc docs/performance.md
 
 microbench: ## every Go benchmark for BENCHTIME, a second by default

@@ -3,6 +3,7 @@
 # work, which is repeatable within a few per cent where nothing else runs.
 #
 #   scripts/bench.sh [-doc FILE] [-json FILE] [-quick] [-list]
+#   scripts/bench.sh -draw -doc FILE    # no measurement: the pictures of the file's tables
 #
 # BENCH_SCENARIO (names separated by commas), BENCH_ADAPTER (by semicolons) and BENCH_ROUNDS narrow it. BENCH_CPU is the CPU (0),
 # BENCH_SERVER the server program (redis-server).

@@ -16,6 +16,7 @@ type Scenario struct {
 	Bases    map[string]string // the adapter that another's ratios are to; bare where none is named
 	Rounds   int
 	Metrics  []Metric // in the order of their columns
+	Picture  []Panel  // from top to bottom; empty where a table is enough
 
 	// Measure answers it for one adapter, once.
 	Measure func(ctx context.Context, r *Runner, a Adapter) (Figures, error)

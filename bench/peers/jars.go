@@ -17,7 +17,7 @@ import (
 func besideJars() bench.Scenario {
 	const each = 4
 	return bench.Scenario{
-		Name: "jars", Title: "one key, 4 Java clients (jedis-lock 1.0.0, which polls) and 4 processes of ours, held for 1 ms",
+		Name: "jars", Title: "one key, 4 Java clients (jedis-lock 1.0.0, which polls) and 4 processes of getsetlock, held for 1 ms",
 		Adapters: []string{bench.Hardened, bench.Impolite}, Rounds: 3,
 		Metrics: []bench.Metric{
 			{Name: "ours_percent", Head: "ours %"}, {Name: "ours_per_s", Head: "ours/s"}, {Name: "others_per_s", Head: "Java/s"},

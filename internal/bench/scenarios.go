@@ -315,7 +315,7 @@ func crowding(adapters []string) Scenario {
 // gaps count which it leaves to old clients that nobody has seen, one in each second that it holds the key.
 func pairs() Scenario {
 	const verbatim, hardened = "bare SETNX, DEL", "bare, the hardened scripts"
-	s := alone("legacy", "the legacy lock at its defaults, each mode beside its own commands by bare redigo", 1,
+	s := alone("legacy", "the legacy lock at its defaults, each mode compared with its own commands by bare redigo", 1,
 		5*time.Second, []string{verbatim, "legacy, verbatim", hardened, Hardened, Impolite})
 	s.Rounds = 3
 	s.Picture = []Panel{{"us_p50", true, "time of an acquisition and its release, its own bare commands = 1: shorter is better"}}

@@ -17,8 +17,8 @@ const (
 
 func blockBegin(name string) string { return beginMark + name + markEnd }
 
-// Page returns a Markdown page with the tables of a report, each in the block of
-// its scenario, and about in the block "run". A block begins with a line
+// Page returns a Markdown page with the tables of a report, each in the block
+// of its scenario, and about in the block "run". A block begins with a line
 // "<!-- bench: NAME -->" and ends with "<!-- end of bench -->". A scenario of
 // which nothing was measured leaves its block empty.
 //
@@ -84,7 +84,8 @@ func block(page, name string) (before, inside, after string, err error) {
 	before, rest, ok := strings.Cut(page, blockBegin(name))
 	inside, after, ended := strings.Cut(rest, blockEnd)
 	if !ok || !ended {
-		return "", "", "", fmt.Errorf("the page has no lines %q and %q", strings.TrimSpace(blockBegin(name)), strings.TrimSpace(blockEnd))
+		return "", "", "", fmt.Errorf("the page has no lines %q and %q",
+			strings.TrimSpace(blockBegin(name)), strings.TrimSpace(blockEnd))
 	}
 	return before, inside, after, nil
 }
@@ -100,7 +101,7 @@ func fill(page, name, text string) (string, error) {
 	return before + blockBegin(name) + text + blockEnd + after, nil
 }
 
-// leftOver is the name of a block with a table that is of none of the scenarios.
+// leftOver is the name of a block with a table of none of the scenarios.
 func leftOver(page string, scenarios []Scenario) string {
 	for _, part := range strings.Split(page, beginMark)[1:] {
 		name, _, _ := strings.Cut(part, markEnd)

@@ -31,10 +31,11 @@ func Picture(s Scenario, table [][]string) (string, error) {
 		y = drawPanel(&body, p, bars, y) + 14
 	}
 	y = drawLegend(&body, table, y)
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %s %s" width="%s" height="%s">`+"\n",
-		coordinate(picWidth), coordinate(y), coordinate(picWidth), coordinate(y))
+	size := fmt.Sprintf(`width="%s" height="%s"`, coordinate(picWidth), coordinate(y))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %s %s" %s>`+"\n",
+		coordinate(picWidth), coordinate(y), size)
 	fmt.Fprintf(&b, "<title>%s</title>\n%s", escape(s.Name+": "+s.Title), picStyle)
-	fmt.Fprintf(&b, `<rect class="paper" width="%s" height="%s"/>`+"\n", coordinate(picWidth), coordinate(y))
+	fmt.Fprintf(&b, `<rect class="paper" %s/>`+"\n", size)
 	return b.String() + body.String() + "</svg>\n", nil
 }
 
@@ -166,20 +167,27 @@ func drawPanel(b *strings.Builder, p Panel, bars []bar, y float64) float64 {
 	bottom := top + rowHeight*float64(len(bars))
 	for _, v := range a.ticks() {
 		class := "grid"
-		if p.Ratio && math.Abs(v-1) < 1e-9 {
+		if p.Ratio && isOne(v) {
 			class = "one"
 		}
-		fmt.Fprintf(b, `<path class="%s" d="M%s %sV%s"/>`+"\n", class, coordinate(a.x(v)), coordinate(top), coordinate(bottom))
-		words(b, a.x(v), bottom+16, `class="soft" text-anchor="middle"`, tickText(v))
+		drawTick(b, class, a.x(v), top, bottom, tickText(v))
 	}
-	if p.Ratio && !slices.ContainsFunc(a.ticks(), func(v float64) bool { return math.Abs(v-1) < 1e-9 }) {
-		fmt.Fprintf(b, `<path class="one" d="M%s %sV%s"/>`+"\n", coordinate(a.x(1)), coordinate(top), coordinate(bottom))
-		words(b, a.x(1), bottom+16, `class="soft" text-anchor="middle"`, "1")
+	if p.Ratio && !slices.ContainsFunc(a.ticks(), isOne) {
+		drawTick(b, "one", a.x(1), top, bottom, "1")
 	}
 	for i, row := range bars {
 		drawBar(b, a, row, top+rowHeight*float64(i))
 	}
 	return bottom + 24
+}
+
+func isOne(ratio float64) bool { return math.Abs(ratio-1) < 1e-9 }
+
+// drawTick draws a line at x from top to bottom, and its value below it.
+func drawTick(b *strings.Builder, class string, x, top, bottom float64, value string) {
+	fmt.Fprintf(b, `<path class="%s" d="M%s %sV%s"/>`+"\n",
+		class, coordinate(x), coordinate(top), coordinate(bottom))
+	words(b, x, bottom+16, `class="soft" text-anchor="middle"`, value)
 }
 
 func drawBar(b *strings.Builder, a axis, row bar, y float64) {
@@ -190,9 +198,14 @@ func drawBar(b *strings.Builder, a axis, row bar, y float64) {
 	}
 	from, to := a.x(a.base), a.x(row.value)
 	left, right := min(from, to), max(from, to)
-	fmt.Fprintf(b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`+"\n", sideOf(row.name),
-		coordinate(left), coordinate(y+(rowHeight-barHeight)/2), coordinate(max(right-left, 1)), coordinate(barHeight))
+	rectangle(b, sideOf(row.name), left, y+(rowHeight-barHeight)/2, max(right-left, 1))
 	words(b, right+6, y+14.5, `class="figure"`, row.text)
+}
+
+// rectangle draws a bar, or a sample of its colour in the legend.
+func rectangle(b *strings.Builder, class string, x, y, width float64) {
+	fmt.Fprintf(b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`+"\n",
+		class, coordinate(x), coordinate(y), coordinate(width), coordinate(barHeight))
 }
 
 // The sides that a picture tells apart by colour.
@@ -217,19 +230,20 @@ func sideOf(adapter string) string {
 // the picture ends.
 func drawLegend(b *strings.Builder, table [][]string, y float64) float64 {
 	x := barsLeft
-	for _, side := range [][2]string{{sideOurs, "getsetlock"}, {sidePlain, "bare commands"}, {sideOther, "other clients"}} {
+	sides := [][2]string{{sideOurs, "getsetlock"}, {sidePlain, "bare commands"}, {sideOther, "other clients"}}
+	for _, side := range sides {
 		if !slices.ContainsFunc(table[1:], func(line []string) bool { return sideOf(line[0]) == side[0] }) {
 			continue
 		}
-		fmt.Fprintf(b, `<rect class="%s" x="%s" y="%s" width="13" height="13"/>`+"\n", side[0], coordinate(x), coordinate(y))
+		rectangle(b, side[0], x, y, barHeight)
 		words(b, x+19, y+11, `class="soft"`, side[1])
 		x += 140
 	}
 	return y + 24
 }
 
-// picStyle has each colour twice: a reader whose system is dark gets the second.
-// Programs that do not know media queries show the light form.
+// picStyle has each colour twice: a reader whose system is dark gets the second
+// one. Programs that do not know media queries show the light form.
 const picStyle = `<style>
 text { font: 13px system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif; fill: #1c2127; }
 .head { font-weight: 600; }
@@ -255,7 +269,8 @@ text { fill: #e6e9ed; }
 `
 
 func words(b *strings.Builder, x, y float64, attributes, text string) {
-	fmt.Fprintf(b, `<text x="%s" y="%s" %s>%s</text>`+"\n", coordinate(x), coordinate(y), attributes, escape(text))
+	fmt.Fprintf(b, `<text x="%s" y="%s" %s>%s</text>`+"\n",
+		coordinate(x), coordinate(y), attributes, escape(text))
 }
 
 func escape(text string) string {
@@ -269,7 +284,7 @@ func coordinate(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
 }
 
-// tickText is a value at a tick, with groups of three digits from a thousand on.
+// tickText is a value at a tick, in groups of three digits from a thousand on.
 func tickText(v float64) string {
 	if v >= 1000 {
 		return figure(math.Round(v))

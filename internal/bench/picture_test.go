@@ -44,7 +44,9 @@ func readPicture(t *testing.T, svg string) drawn {
 		case xml.StartElement:
 			class = attribute(e, "class")
 			if e.Name.Local == "rect" && attribute(e, "x") != "" && len(d.texts) > 0 {
-				d.bars = append(d.bars, drawnBar{class: class, x: number(t, e, "x"), width: number(t, e, "width"), adapter: d.texts[len(d.texts)-1]})
+				d.bars = append(d.bars, drawnBar{
+					class: class, x: number(t, e, "x"), width: number(t, e, "width"), adapter: d.texts[len(d.texts)-1],
+				})
 			}
 		case xml.CharData:
 			text := strings.TrimSpace(string(e))
@@ -79,11 +81,15 @@ func number(t *testing.T, e xml.StartElement, name string) float64 {
 
 // drawable is a scenario with one figure and its ratio.
 func drawable(panels ...Panel) Scenario {
-	return Scenario{Name: "s/1", Title: "a < b", Metrics: []Metric{{"x", "X", true}, {"y", "Y", false}}, Picture: panels}
+	metrics := []Metric{{"x", "X", true}, {"y", "Y", false}}
+	return Scenario{Name: "s/1", Title: "a < b", Metrics: metrics, Picture: panels}
 }
 
 func TestPictureShowsTheFiguresOfItsTable(t *testing.T) {
-	table := [][]string{{"", "X", "×", "Y"}, {"bare", "10", "1.00", "1,500"}, {"modern", "5", "0.50", "3,000"}, {"peer & co", "40", "4.00", ""}}
+	table := [][]string{
+		{"", "X", "×", "Y"},
+		{"bare", "10", "1.00", "1,500"}, {"modern", "5", "0.50", "3,000"}, {"peer & co", "40", "4.00", ""},
+	}
 	svg, err := Picture(drawable(Panel{"x", true, "ratio"}, Panel{"y", false, "figure"}), table)
 	if err != nil {
 		t.Fatal(err)
@@ -95,13 +101,16 @@ func TestPictureShowsTheFiguresOfItsTable(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %s", b.class, b.adapter, b.text))
 		}
 	}
-	want := []string{"plain bare 1.00", "ours modern 0.50", "other peer & co 4.00", "plain bare 1,500", "ours modern 3,000"}
+	want := []string{
+		"plain bare 1.00", "ours modern 0.50", "other peer & co 4.00", "plain bare 1,500", "ours modern 3,000",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("bars %q; want %q", got, want)
 	}
 	for i, ratio := range []float64{1, 0.5, 4} {
 		if b := d.bars[i]; b.x != barsLeft || math.Abs(b.width-ratio*d.bars[0].width) > 0.2 {
-			t.Errorf("the bar of %s begins at %v and is %v wide; bare's is %v", b.adapter, b.x, b.width, d.bars[0].width)
+			t.Errorf("the bar of %s begins at %v and is %v wide; bare's is %v",
+				b.adapter, b.x, b.width, d.bars[0].width)
 		}
 	}
 	if !slices.Contains(d.texts, "not measured") || !slices.Contains(d.texts, "s/1: a < b") {
@@ -112,18 +121,22 @@ func TestPictureShowsTheFiguresOfItsTable(t *testing.T) {
 	}
 }
 
-// A panel with a ratio above logFrom has a logarithmic axis, on which bars begin
-// at 1 and a ratio below 1 goes to the left.
+// A panel with a ratio above logFrom has a logarithmic axis. Bars begin at 1
+// there, and a ratio below 1 goes to the left.
 func TestPictureOfLargeRatiosIsLogarithmic(t *testing.T) {
-	table := [][]string{{"", "X", "×"}, {"bare", "10", "1.00"}, {"a", "1,000", "100"}, {"b", "1", "0.10"}, {"c", "0", "0.00"}}
+	table := [][]string{
+		{"", "X", "×"}, {"bare", "10", "1.00"}, {"a", "1,000", "100"}, {"b", "1", "0.10"}, {"c", "0", "0.00"},
+	}
 	svg, err := Picture(drawable(Panel{"x", true, "ratio"}), table)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := readPicture(t, svg)
 	one, more, less, none := d.bars[0], d.bars[1], d.bars[2], d.bars[3]
-	if more.x != one.x || math.Abs(less.x+less.width-one.x) > 0.2 || math.Abs(more.width-2*less.width) > 0.2 {
-		t.Errorf("1 is at %v; 100 is drawn from %v, %v wide, and 0.1 from %v, %v wide", one.x, more.x, more.width, less.x, less.width)
+	ends := less.x + less.width
+	if more.x != one.x || math.Abs(ends-one.x) > 0.2 || math.Abs(more.width-2*less.width) > 0.2 {
+		t.Errorf("1 is at %v; 100 is drawn from %v, %v wide, and 0.1 from %v, %v wide",
+			one.x, more.x, more.width, less.x, less.width)
 	}
 	if none.x != barsLeft || none.text != "0.00" {
 		t.Errorf("a ratio rounded to 0 is drawn from %v with label %q", none.x, none.text)
@@ -132,7 +145,8 @@ func TestPictureOfLargeRatiosIsLogarithmic(t *testing.T) {
 
 func TestPictureMarksTheRatioOfOne(t *testing.T) {
 	for _, cell := range []string{"0.30", "1.12", "5.00", "5,929"} {
-		svg, err := Picture(drawable(Panel{"x", true, "ratio"}), [][]string{{"", "X", "×"}, {"bare", "1", "1.00"}, {"a", "2", cell}})
+		table := [][]string{{"", "X", "×"}, {"bare", "1", "1.00"}, {"a", "2", cell}}
+		svg, err := Picture(drawable(Panel{"x", true, "ratio"}), table)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +156,8 @@ func TestPictureMarksTheRatioOfOne(t *testing.T) {
 			right += d.bars[0].width
 		}
 		want := fmt.Sprintf(`<path class="one" d="M%s `, coordinate(right))
-		if strings.Count(svg, `class="one"`) != 1 || !strings.Contains(svg, want) || !slices.Contains(d.texts, "1") {
+		marks := strings.Count(svg, `class="one"`)
+		if marks != 1 || !strings.Contains(svg, want) || !slices.Contains(d.texts, "1") {
 			t.Errorf("beside %s the picture has no one mark %s…\n%s", cell, want, svg)
 		}
 	}
@@ -167,7 +182,8 @@ func TestPictureRefusesATableWithoutItsColumn(t *testing.T) {
 	}
 }
 
-const emptyPage = "# T\n\n<!-- bench: run -->\n<!-- end of bench -->\n\nwhy\n\n<!-- bench: s/1 -->\n<!-- end of bench -->\nend\n"
+const emptyPage = "# T\n\n<!-- bench: run -->\n<!-- end of bench -->\n\n" +
+	"why\n\n<!-- bench: s/1 -->\n<!-- end of bench -->\nend\n"
 
 func TestPageHoldsTablesAndPictures(t *testing.T) {
 	s := drawable(Panel{"x", true, "ratio"})
@@ -178,7 +194,8 @@ func TestPageHoldsTablesAndPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "# T\n\n<!-- bench: run -->\n\ntoday\n\n<!-- end of bench -->\n\nwhy\n\n<!-- bench: s/1 -->\n\n" +
-		"![s/1: a < b](performance/s-1.svg)\n\n|     |   X |    × |\n|-----|----:|-----:|\n| a   |  30 | 2.00 |\n\n<!-- end of bench -->\nend\n"
+		"![s/1: a < b](performance/s-1.svg)\n\n" +
+		"|     |   X |    × |\n|-----|----:|-----:|\n| a   |  30 | 2.00 |\n\n<!-- end of bench -->\nend\n"
 	if page != want {
 		t.Errorf("page\n%s\nwant\n%s", page, want)
 	}
@@ -204,7 +221,8 @@ func TestPageTakesNoFiguresOfTwoRuns(t *testing.T) {
 		t.Error("a scenario without a block was accepted")
 	}
 	page += blockBegin("s/2") + blockEnd
-	if err := CheckPage(page, []Scenario{other}); err == nil || !strings.Contains(err.Error(), `figures of "s/1"`) {
+	err = CheckPage(page, []Scenario{other})
+	if err == nil || !strings.Contains(err.Error(), `figures of "s/1"`) {
 		t.Errorf("figures of another run were accepted: %v", err)
 	}
 	if err := CheckPage(page, []Scenario{s}); err != nil {
@@ -215,6 +233,7 @@ func TestPageTakesNoFiguresOfTwoRuns(t *testing.T) {
 // docs/performance.md is checked here for the scenarios of this module, and in
 // bench/peers for all of them.
 func TestPicturesShowThePagesTables(t *testing.T) {
+	const remedy = "run scripts/bench.sh -draw -doc docs/performance.md"
 	docs := filepath.Join("..", "..", "docs")
 	page, err := os.ReadFile(filepath.Join(docs, "performance.md"))
 	if err != nil {
@@ -225,12 +244,12 @@ func TestPicturesShowThePagesTables(t *testing.T) {
 		t.Fatalf("%d pictures, %v", len(pictures), err)
 	}
 	if linked != string(page) {
-		t.Error("docs/performance.md does not link each picture: run scripts/bench.sh -draw -doc docs/performance.md")
+		t.Errorf("docs/performance.md does not link each picture: %s", remedy)
 	}
 	for name, svg := range pictures {
 		readPicture(t, svg)
 		if old, err := os.ReadFile(filepath.Join(docs, name)); err != nil || string(old) != svg {
-			t.Errorf("docs/%s is not the picture of its table (%v): run scripts/bench.sh -draw -doc docs/performance.md", name, err)
+			t.Errorf("docs/%s is not the picture of its table (%v): %s", name, err, remedy)
 		}
 	}
 }

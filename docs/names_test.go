@@ -1,5 +1,5 @@
-// Package docs holds the pages for readers. Its tests hold the pages for the next
-// owner against the code that they name.
+// Package docs holds the pages for readers. Its tests hold the pages for the
+// next owner against the code that they name.
 package docs
 
 import (
@@ -19,7 +19,8 @@ import (
 var pages = []string{"architecture.md", "glossary.md", "../CONTRIBUTING.md"}
 
 var (
-	// named is a name in code with its file: `Client.Acquire` (`lock/client.go`).
+	// named is a name in code with its file: `Client.Acquire`
+	// (`lock/client.go`).
 	named = regexp.MustCompile("`([\\w.]+)`\\s+\\(`([\\w./-]+\\.(?:go|lua|java))`\\)")
 	// file is a file or folder of the repository by its path.
 	file = regexp.MustCompile("`((?:\\w[\\w.-]*/)+[\\w.-]*|\\w[\\w.-]*\\.(?:go|lua|sh|txt))`")
@@ -36,8 +37,8 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// declared are the names that a source file declares: F, T, T.Method, T.Field, and
-// of a Lua script the name in its first line and its local functions.
+// declared are the names that a source file declares: F, T, T.Method, T.Field,
+// and of a Lua script the name in its first line and its local functions.
 func declared(path, text string) (map[string]bool, error) {
 	names := map[string]bool{}
 	switch filepath.Ext(path) {
@@ -50,7 +51,8 @@ func declared(path, text string) (map[string]bool, error) {
 		}
 		return names, nil
 	case ".java":
-		for _, m := range regexp.MustCompile(`(?:class|interface|enum) (\w+)|(\w+)\(`).FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`(?:class|interface|enum) (\w+)|(\w+)\(`).FindAllStringSubmatch(
+			text, -1) {
 			names[m[1]+m[2]] = true
 		}
 		return names, nil
@@ -203,7 +205,8 @@ func TestGlossaryDefinesEachWordOnce(t *testing.T) {
 
 var accepts = regexp.MustCompile(`flag\.Bool\("(update[a-z-]*|record)"`)
 
-// CONTRIBUTING.md lists the flags that accept golden output, each with its package.
+// CONTRIBUTING.md lists the flags that accept golden output, each with its
+// package.
 func TestFlagsThatAcceptOutputAreListed(t *testing.T) {
 	text := read(t, "../CONTRIBUTING.md")
 	n := 0
@@ -214,7 +217,8 @@ func TestFlagsThatAcceptOutputAreListed(t *testing.T) {
 		source, err := os.ReadFile(path)
 		for _, m := range accepts.FindAllStringSubmatch(string(source), -1) {
 			folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../")
-			line := regexp.MustCompile(`(?m)^\|.*go test .*\./` + regexp.QuoteMeta(folder) + `( .*)? -` + m[1] + "`")
+			line := regexp.MustCompile(`(?m)^\|.*go test .*\./` + regexp.QuoteMeta(folder) + `( .*)? -` +
+				m[1] + "`")
 			if n++; !line.MatchString(text) {
 				t.Errorf("CONTRIBUTING.md does not list -%s of ./%s", m[1], folder)
 			}

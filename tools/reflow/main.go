@@ -1,6 +1,6 @@
 // Command reflow wraps the comments of Go files at 80 columns.
 //
-//	reflow [-l] [-w] [file or folder ...]
+//	reflow [-l] [-w] [-code] [file or folder ...]
 //
 // Without a flag it prints each file as it would become. -l lists the files
 // that it would change, -w writes them. Without arguments it walks the current
@@ -28,6 +28,15 @@
 // touched. The comments of Lua scripts are sent to the server, so a changed
 // line end would change the script's SHA1.
 //
+// # Code
+//
+// With -code lines of code of more than 110 columns are broken as well: after a
+// comma, an operator or an opening bracket, where that is least deep in
+// brackets. The tokens and their order stay, and the result is as gofmt leaves
+// it. A comment after such a line goes above it. A line stays whole if it has a
+// string that has no room on a line of its own, or if a list in proof/mutants
+// names it.
+//
 // It ends with 1 if -l lists a file, and with 3 if a file cannot be read,
 // parsed or written.
 package main
@@ -47,8 +56,13 @@ import (
 func main() {
 	list := flag.Bool("l", false, "list the files that would change")
 	write := flag.Bool("w", false, "write the files that change")
+	code := flag.Bool("code", false, "break lines of code, too")
 	flag.Parse()
-	changed, err := run(os.Stdout, flag.Args(), *list, *write)
+	change := reflow
+	if *code {
+		change = both(mutated(os.DirFS("proof/mutants")))
+	}
+	changed, err := run(os.Stdout, flag.Args(), *list, *write, change)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "reflow:", err)
 		os.Exit(3)
@@ -58,9 +72,40 @@ func main() {
 	}
 }
 
-// run wraps files, and the Go files below folders. It returns whether any of
+// both wraps comments and breaks code.
+func both(keep map[string]bool) func([]byte) ([]byte, error) {
+	return func(text []byte) ([]byte, error) {
+		broken, err := breakCode(text, keep)
+		if err != nil {
+			return nil, err
+		}
+		return reflow(broken)
+	}
+}
+
+// mutated are the lines of code that the lists of mutants in a folder name.
+func mutated(lists fs.FS) map[string]bool {
+	keep := map[string]bool{}
+	files, _ := fs.Glob(lists, "*.txt") // the pattern is right
+	for _, file := range files {
+		text, err := fs.ReadFile(lists, file)
+		if err != nil {
+			continue
+		}
+		for _, l := range strings.Split(string(text), "\n") {
+			if old, ok := strings.CutPrefix(l, "-"); ok {
+				keep[strings.TrimSpace(old)] = true
+			}
+		}
+	}
+	return keep
+}
+
+// run changes files, and the Go files below folders. It returns whether any of
 // them changed, and the errors of all that failed.
-func run(out io.Writer, names []string, list, write bool) (changed bool, err error) {
+func run(
+	out io.Writer, names []string, list, write bool, change func([]byte) ([]byte, error),
+) (changed bool, err error) {
 	if len(names) == 0 {
 		names = []string{"."}
 	}
@@ -75,7 +120,7 @@ func run(out io.Writer, names []string, list, write bool) (changed bool, err err
 			case d.IsDir() || filepath.Ext(file) != ".go":
 				return nil
 			}
-			was, err := one(out, file, list, write)
+			was, err := one(out, file, list, write, change)
 			changed = changed || was
 			failed = append(failed, err)
 			return nil
@@ -89,12 +134,14 @@ func skipped(folder string) bool {
 	return strings.HasPrefix(folder, ".") || folder == "testdata" || folder == "target"
 }
 
-func one(out io.Writer, file string, list, write bool) (changed bool, err error) {
+func one(
+	out io.Writer, file string, list, write bool, change func([]byte) ([]byte, error),
+) (changed bool, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return false, err
 	}
-	wrapped, err := reflow(text)
+	wrapped, err := change(text)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", file, err)
 	}

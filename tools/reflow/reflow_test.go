@@ -29,9 +29,11 @@ func TestReflowWrapsProseAndKeepsTheRest(t *testing.T) {
 		{"filled anew", "// " + long + "\n// It then waits.", full + "\n// with the stamp. It then waits."},
 		{"no line too wide", "// A short line.\n// Another.", ""},
 		{"a line of 80", "// " + strings.Repeat("x ", 38) + "x", ""},
-		{"a line of 81", "// " + strings.Repeat("x ", 38) + "xx", "// " + strings.Repeat("x ", 37) + "x\n// xx"},
+		{"a line of 81", "// " + strings.Repeat("x ", 38) + "xx",
+			"// " + strings.Repeat("x ", 37) + "x\n// xx"},
 		{"characters, not bytes", "// " + strings.Repeat("→ ", 38) + "→", ""},
-		{"a line ended on purpose", "// lock: the key\n// " + long, "// lock: the key\n" + full + "\n// with the stamp."},
+		{"a line ended on purpose", "// lock: the key\n// " + long,
+			"// lock: the key\n" + full + "\n// with the stamp."},
 		{"paragraphs", "// " + long + "\n//\n// Next.", full + "\n// with the stamp.\n//\n// Next."},
 		{"code", "// Use:\n//\n//\t" + long, ""},
 		{"list", "//   - " + long + "\n//     It waits.\n//   - Next.", "//   - The holder renews its lease at a third of the TTL, and the server answers\n//     with the stamp. It waits.\n//   - Next."},
@@ -49,12 +51,15 @@ func TestReflowWrapsProseAndKeepsTheRest(t *testing.T) {
 		{"build constraint of old", "// +build " + long, ""},
 		{"link definition", "// See [x].\n//\n// [x]: " + url, ""},
 		{"URL", "// " + url, ""},
-		{"lines after a URL", "// " + url + "\n// has the algorithm, and it also has a much longer discussion\n// of what else there is.", ""},
+		{"lines after a URL", "// " + url +
+			"\n// has the algorithm, and it also has a much longer discussion\n// of what else there is.",
+			""},
 		{"URL after words", "// Look at " + url + " for more.", "// Look at\n// " + url + "\n// for more."},
 		{"TODO", "// The holder renews its lease at a third of the TTL.\n// TODO: " + long, "// The holder renews its lease at a third of the TTL.\n// TODO: The holder renews its lease at a third of the TTL, and the server\n// answers with the stamp."},
 		{"output", "// Output:\n// " + long, ""},
 		{"unordered output", "// Unordered output: a\n// " + long, ""},
-		{"mark at a line's start", "// " + strings.Repeat("x ", 38) + "1. - # Output: y", "// " + strings.Repeat("x ", 37) + "\n// x 1. - # Output: y"},
+		{"mark at a line's start", "// " + strings.Repeat("x ", 38) + "1. - # Output: y",
+			"// " + strings.Repeat("x ", 37) + "\n// x 1. - # Output: y"},
 		{"after code", "var x int // " + long, ""},
 		{"aligned with one after code", "var (\n\tx int // a\n\t//         " + long + "\n)", ""},
 		{"in a string", "var x = `\n// " + long + "\n`", ""},
@@ -132,12 +137,13 @@ func TestRunListsAndWritesWhatChanges(t *testing.T) {
 		{false, false, "package x\n\n" + full + "\n// with the stamp.\nvar y int\npackage x\n"},
 	} {
 		var out strings.Builder
-		changed, err := run(&out, []string{dir}, c.list, c.write)
+		changed, err := run(&out, []string{dir}, c.list, c.write, reflow)
 		if err != nil || out.String() != c.want || changed != (c.list && c.want != "") {
 			t.Errorf("%d: %v, %v\n%swant\n%s", i, changed, err, out.String(), c.want)
 		}
 	}
-	if _, err := run(&strings.Builder{}, []string{filepath.Join(dir, "nothing")}, true, false); err == nil {
+	if _, err := run(&strings.Builder{}, []string{filepath.Join(dir, "nothing")}, true, false,
+		reflow); err == nil {
 		t.Error("a folder that is not there: no error")
 	}
 }
@@ -210,9 +216,12 @@ func TestReflowKeepsWordsOfTheRepository(t *testing.T) {
 
 // odd are words and line starts that mean something to gofmt, to go doc or to
 // this tool.
-var odd = []string{"-", "*", "+", "•", "#", "##", "|", "1.", "2)", "a)", "L.", "[x]:", "[x]", "Output:", "output:", "unordered",
-	"Unordered", "+build", "TODO", "TODO:", "BUG(x):", "Deprecated:", "NOTE", "go:build", "nolint", "line", "//", "/*", "*/", "`x`",
-	"Code", "generated", "EDIT.", "→", "中文", url, strings.Repeat("y", 79), "=", "==", "--", "---", "...", "\"", "'", "#x", "-x", "|x"}
+var odd = []string{"-", "*", "+", "•", "#", "##", "|", "1.", "2)", "a)", "L.", "[x]:", "[x]", "Output:",
+	"output:", "unordered",
+	"Unordered", "+build", "TODO", "TODO:", "BUG(x):", "Deprecated:", "NOTE", "go:build", "nolint", "line",
+	"//", "/*", "*/", "`x`",
+	"Code", "generated", "EDIT.", "→", "中文", url, strings.Repeat("y", 79), "=", "==", "--", "---", "...",
+	"\"", "'", "#x", "-x", "|x"}
 
 func TestReflowKeepsWordsOfRandomComments(t *testing.T) {
 	for _, seed := range seeds.With(t, 1) {
@@ -229,7 +238,8 @@ func TestReflowKeepsWordsOfRandomComments(t *testing.T) {
 // randomFile is a Go file as gofmt leaves it, full of odd comments.
 func randomFile(r *rand.Rand) []byte {
 	for {
-		text := "package x\n\n" + randomComment(r, "") + "func f() {\n" + randomComment(r, "\t") + "\tif true {\n" +
+		text := "package x\n\n" + randomComment(r, "") + "func f() {\n" + randomComment(r, "\t") +
+			"\tif true {\n" +
 			randomComment(r, "\t\t") + "\t\tf() // " + long + "\n" + randomComment(r, "\t\t") + "\t}\n}\n"
 		// A //line directive without a number is no Go.
 		if formatted, err := format.Source([]byte(text)); err == nil {
@@ -241,7 +251,8 @@ func randomFile(r *rand.Rand) []byte {
 func randomComment(r *rand.Rand, indent string) string {
 	var b strings.Builder
 	for range r.IntN(8) {
-		b.WriteString(indent + "//" + []string{" ", " ", " ", " ", " ", "", "\t", "   - ", "  1. ", "     ", "  "}[r.IntN(11)])
+		b.WriteString(indent + "//" +
+			[]string{" ", " ", " ", " ", " ", "", "\t", "   - ", "  1. ", "     ", "  "}[r.IntN(11)])
 		for range r.IntN(24) {
 			w := "abcdefghijklmnop"[:1+r.IntN(16)]
 			if r.IntN(6) == 0 {

@@ -22,7 +22,8 @@ var (
 	// mark is a word that has a meaning at the start of a line: it begins a
 	// list's item, a heading, a row, a link's definition, a build constraint or
 	// an example's output. A wrapped line never begins with such a word.
-	mark = regexp.MustCompile(`^([-*+•]|#+|\|.*|\+build|\(?(\d{1,2}|[a-zA-Z])[.)]|\[[^\]]*\]:|(?i:(unordered )?output:.*))$`)
+	mark = regexp.MustCompile(
+		`^([-*+•]|#+|\|.*|\+build|\(?(\d{1,2}|[a-zA-Z])[.)]|\[[^\]]*\]:|(?i:(unordered )?output:.*))$`)
 	// item begins a list's item as gofmt writes it.
 	item = regexp.MustCompile(`^(   - |  \d\. | \d\d\. )\b`)
 	// todo begins a paragraph whose text is wrapped. If it comes to stand at
@@ -74,7 +75,8 @@ func wrapBlock(block []string, width int) []string {
 // itemLines is how many lines the list item at the start of some lines has.
 func itemLines(lines []string) int {
 	n := 1
-	for n < len(lines) && strings.HasPrefix(lines[n], further) && !strings.ContainsAny(lines[n][len(further):len(further)+1], " \t") {
+	for n < len(lines) && strings.HasPrefix(lines[n], further) &&
+		!strings.ContainsAny(lines[n][len(further):len(further)+1], " \t") {
 		n++
 	}
 	return n

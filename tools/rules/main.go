@@ -12,8 +12,10 @@ import (
 )
 
 func main() {
-	left := flag.Bool("left", false, "print how much each check of prose finds in each folder, and end with 0")
-	on := flag.String("on", strings.Join(enforced, ","), "the checks of prose that fail, with commas: comments, code, words, names")
+	left := flag.Bool("left", false,
+		"print how much each check of prose finds in each folder, and end with 0")
+	on := flag.String("on", strings.Join(enforced, ","),
+		"the checks of prose that fail, with commas: comments, code, words, names")
 	flag.Parse()
 	found, err := checkTree(os.DirFS("."), walls, exceptions)
 	all := &reading{}
@@ -53,7 +55,8 @@ func checkTree(root fs.FS, walls []wall, exceptions []string) ([]string, error) 
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "target") {
+			if base := d.Name(); name != "." &&
+				(strings.HasPrefix(base, ".") || base == "testdata" || base == "target") {
 				return fs.SkipDir
 			}
 			return nil

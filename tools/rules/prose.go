@@ -56,7 +56,8 @@ func readProse(root fs.FS, plain string) (*reading, error) {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); file != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "target") {
+			if base := d.Name(); file != "." &&
+				(strings.HasPrefix(base, ".") || base == "testdata" || base == "target") {
 				return fs.SkipDir
 			}
 			return nil
@@ -72,7 +73,8 @@ func readProse(root fs.FS, plain string) (*reading, error) {
 	})
 	for _, word := range slices.Sorted(maps.Keys(allowed)) {
 		if allowed[word] {
-			all.note("words", "tools/rules", "tools/rules/plain.txt: "+word+" is not there any more: delete the line")
+			all.note("words", "tools/rules",
+				"tools/rules/plain.txt: "+word+" is not there any more: delete the line")
 		}
 	}
 	return all, err
@@ -145,7 +147,8 @@ func allowances(plain string) (map[string]bool, error) {
 		}
 		m := allowance.FindStringSubmatch(l)
 		if m == nil {
-			return nil, fmt.Errorf("tools/rules/plain.txt:%d: %q is not of the form \"file: word  # why\"", i+1, l)
+			return nil, fmt.Errorf("tools/rules/plain.txt:%d: %q is not of the form \"file: word  # why\"",
+				i+1, l)
 		}
 		out[m[1]+": "+m[2]] = true
 	}

@@ -71,7 +71,8 @@ func TestWidthBoundsAreEightyAndHundredTen(t *testing.T) {
 		check, line string // of dashes up to the bound
 		bound       int
 	}{
-		{"comments", "// x -", 80}, {"comments", "\t\t// x -", 80}, {"code", "var x = a -", 110}, {"code", "\tx = a -", 110},
+		{"comments", "// x -", 80}, {"comments", "\t\t// x -", 80}, {"code", "var x = a -", 110},
+		{"code", "\tx = a -", 110},
 	} {
 		for more := range 2 {
 			// A word of ten characters at most, so that none is too long by
@@ -90,13 +91,15 @@ func TestWidthBoundsAreEightyAndHundredTen(t *testing.T) {
 
 func TestPlainWordIsAllowedInItsFileOnly(t *testing.T) {
 	tree := fstest.MapFS{"a.md": {Data: []byte("Told of ours.\n")}, "b.md": {Data: []byte("ours\n")}}
-	all, err := readProse(tree, "# a comment\n\na.md: ours  # the name of a thing\nb.md: tells of  # not there\n")
+	all, err := readProse(tree,
+		"# a comment\n\na.md: ours  # the name of a thing\nb.md: tells of  # not there\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := slices.Sorted(slices.Values(all.places["words"]))
 	if want := []string{`a.md:1: "Told of": say report`, `b.md:1: "ours": say the getsetlock client's`,
-		"tools/rules/plain.txt: b.md: tells of is not there any more: delete the line"}; !slices.Equal(got, want) {
+		"tools/rules/plain.txt: b.md: tells of is not there any more: delete the line"}; !slices.Equal(got,
+		want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for _, bad := range []string{"a.md ours  # why", "a.md: ours", "a.md: ours # why", "a.md: ours  # "} {
@@ -109,7 +112,8 @@ func TestPlainWordIsAllowedInItsFileOnly(t *testing.T) {
 func TestLeftCountsFoldersAndWords(t *testing.T) {
 	all, err := readProse(fstest.MapFS{
 		"a/x.md": {Data: []byte("Ours stands on theirs.\n")}, "b/x.go": {Data: []byte("package b // ours\n")},
-		"testdata/x.md": {Data: []byte("ours\n")}, ".x/x.md": {Data: []byte("ours\n")}, "target/x.md": {Data: []byte("ours\n")},
+		"testdata/x.md": {Data: []byte("ours\n")}, ".x/x.md": {Data: []byte("ours\n")},
+		"target/x.md": {Data: []byte("ours\n")},
 	}, "")
 	const want = ` comments     code    words    names  folder
         0        0        3        0  a

@@ -23,7 +23,8 @@ var timed = []string{"lock", "legacy", "modern", "migrate", "audit", "skew"}
 
 // clockReads are the functions of package time that ask the machine's clock or
 // wait by it.
-var clockReads = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}
+var clockReads = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick",
+	"Sleep"}
 
 // spoken are methods that the standard library asks for by name and whose
 // meaning it documents.
@@ -72,7 +73,8 @@ func (f *file) kit() bool { return strings.HasSuffix(path.Dir(f.name), "test") }
 // bubbles tells whether the file's tests run in bubbles, where a sleep moves
 // virtual time.
 func (f *file) bubbles() bool {
-	return slices.ContainsFunc(f.tree.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
+	return slices.ContainsFunc(f.tree.Imports,
+		func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
 }
 
 func (f *file) report(at token.Pos, format string, args ...any) {
@@ -90,8 +92,10 @@ func (f *file) calls() {
 		says    string
 	}{
 		{clockless, "time", clockReads, "%s outside clock.go: ask the Clock"},
-		{f.test() && !f.bubbles(), "time", []string{"Sleep"}, "%s: a test that sleeps: await an event, or move virtual time in a bubble"},
-		{f.test(), "", []string{"Skip", "Skipf", "SkipNow"}, "%s: a test that skips: fail, and say what is missing"},
+		{f.test() && !f.bubbles(), "time", []string{"Sleep"},
+			"%s: a test that sleeps: await an event, or move virtual time in a bubble"},
+		{f.test(), "", []string{"Skip", "Skipf", "SkipNow"},
+			"%s: a test that skips: fail, and say what is missing"},
 	} {
 		if !r.applies {
 			continue
@@ -152,7 +156,8 @@ func (f *file) branches() {
 			return true
 		})
 		if ways > mostBranches {
-			f.report(fun.Pos(), "%s has %d branches, more than %d: make it a table of rules or states", fun.Name.Name, ways, mostBranches)
+			f.report(fun.Pos(), "%s has %d branches, more than %d: make it a table of rules or states",
+				fun.Name.Name, ways, mostBranches)
 		}
 	}
 }
@@ -174,7 +179,8 @@ func (f *file) documented() {
 	for _, d := range f.tree.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			if d.Doc == nil && d.Name.IsExported() && !(d.Recv != nil && slices.Contains(spoken, d.Name.Name)) && exportedReceiver(d) {
+			if d.Doc == nil && d.Name.IsExported() &&
+				!(d.Recv != nil && slices.Contains(spoken, d.Name.Name)) && exportedReceiver(d) {
 				f.report(d.Pos(), "%s has no comment", d.Name.Name)
 			}
 		case *ast.GenDecl:
@@ -227,5 +233,6 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 
 func hasPackageComment(text string) bool {
 	tree, err := parser.ParseFile(token.NewFileSet(), "", text, parser.ParseComments|parser.PackageClauseOnly)
-	return err == nil && tree.Doc != nil && (strings.HasPrefix(tree.Doc.Text(), "Package ") || strings.HasPrefix(tree.Doc.Text(), "Command "))
+	return err == nil && tree.Doc != nil &&
+		(strings.HasPrefix(tree.Doc.Text(), "Package ") || strings.HasPrefix(tree.Doc.Text(), "Command "))
 }

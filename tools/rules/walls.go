@@ -34,21 +34,29 @@ const (
 // walls are the directions of imports. Imports point down only: a library never
 // knows the command, and a kit for tests ships with nothing.
 var walls = []wall{
-	{of: []string{command + "out/...", command + "verbs/..."}, never: []string{command + "verbs/...", command + "cli/..."},
-		why: "verbs share by package out alone, and out knows no verb"},
-	{of: []string{"..."}, but: []string{"internal/testing/...", "bench/peers/...", "docs/...", command + "clitest"}, never: []string{"internal/testing/..."},
-		why: "only tests import what is for tests"},
-	{of: []string{"..."}, but: []string{command + "clitest"}, never: []string{command + "clitest/...", command + "child/childtest/..."},
-		why: "only tests import what is for tests"},
+	{of: []string{command + "out/...", command + "verbs/..."},
+		never: []string{command + "verbs/...", command + "cli/..."},
+		why:   "verbs share by package out alone, and out knows no verb"},
+	{of: []string{"..."}, but: []string{
+		"internal/testing/...", "bench/peers/...", "docs/...", command + "clitest"},
+		never: []string{"internal/testing/..."},
+		why:   "only tests import what is for tests"},
+	{of: []string{"..."}, but: []string{command + "clitest"},
+		never: []string{command + "clitest/...", command + "child/childtest/..."},
+		why:   "only tests import what is for tests"},
 	{of: []string{"..."}, but: []string{"cmd/..."}, never: []string{"cmd/..."},
 		why: "the command imports libraries, and none imports the command"},
 	{of: []string{"lock/..."}, only: []string{"lock", "internal/..."}, why: "package lock knows no backend"},
 	{of: []string{"legacy/dialect/..."}, only: []string{}, why: "a dialect is data"},
-	{of: []string{"legacy", "modern/..."}, only: []string{"lock", "legacy/dialect", "internal/..."}, why: "a backend knows package lock alone"},
-	{of: []string{"migrate"}, never: []string{"audit/...", "skew/..."}, deep: true, why: "a service that migrates links no tool of its operator"},
-	{of: []string{"skew/..."}, only: []string{"legacy/dialect", "skew/...", "internal/drift"}, why: "what can happen depends on no lock's code"},
+	{of: []string{"legacy", "modern/..."}, only: []string{"lock", "legacy/dialect", "internal/..."},
+		why: "a backend knows package lock alone"},
+	{of: []string{"migrate"}, never: []string{"audit/...", "skew/..."}, deep: true,
+		why: "a service that migrates links no tool of its operator"},
+	{of: []string{"skew/..."}, only: []string{"legacy/dialect", "skew/...", "internal/drift"},
+		why: "what can happen depends on no lock's code"},
 	{of: []string{"internal/drift"}, only: []string{}, why: "the arithmetic of a clock needs nobody"},
-	{of: []string{"skew/...", "audit/census/..."}, never: []string{"net/...", "os/...", "syscall/...", redigo}, deep: true,
+	{of: []string{"skew/...", "audit/census/..."},
+		never: []string{"net/...", "os/...", "syscall/...", redigo}, deep: true,
 		why: "it does no I/O"},
 }
 
@@ -94,14 +102,16 @@ func (all imports) breaches(walls []wall, exceptions []string) []string {
 				case slices.Contains(exceptions, known):
 					needed[known] = true
 				default:
-					found = append(found, fmt.Sprintf("%s: imports %s for %s: %s", file, imported, folder, w.why))
+					found = append(found,
+						fmt.Sprintf("%s: imports %s for %s: %s", file, imported, folder, w.why))
 				}
 			}
 		}
 	}
 	for _, e := range exceptions {
 		if !needed[e] {
-			found = append(found, fmt.Sprintf("tools/rules/walls.go: the exception %s is no longer needed", e))
+			found = append(found, fmt.Sprintf("tools/rules/walls.go: the exception %s is no longer needed",
+				e))
 		}
 	}
 	return found

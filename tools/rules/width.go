@@ -39,7 +39,9 @@ func wideComments(file, text string) []place {
 		case strings.TrimLeft(l, "\t") != lit || columns(l) <= commentWidth:
 		case !strings.HasPrefix(body, " ") || columnsIn.MatchString(strings.TrimSpace(body)):
 		case len(strings.Fields(listItem.ReplaceAllString(body, " "))) > 1:
-			found = append(found, place{line: line, says: fmt.Sprintf("a comment of %d columns, more than %d", columns(l), commentWidth)})
+			found = append(found, place{
+				line: line, says: fmt.Sprintf("a comment of %d columns, more than %d", columns(l),
+					commentWidth)})
 		}
 	})
 	return found
@@ -67,7 +69,8 @@ func wideCode(file, text string) []place {
 		}
 		indent := len(l) - len(strings.TrimLeft(l, "\t"))
 		if (indent+1)*tabWidth+widest[n]+len(",") <= codeWidth {
-			found = append(found, place{line: n, says: fmt.Sprintf("code of %d columns, more than %d", columns(l), codeWidth)})
+			found = append(found, place{
+				line: n, says: fmt.Sprintf("code of %d columns, more than %d", columns(l), codeWidth)})
 		}
 	}
 	return found

@@ -20,7 +20,8 @@ var avoided = []struct {
 }{
 	{"hangs on", `(?:hangs?|hanging|hung) on`, "depends on"},
 	{"stands on", `(?:stands?|standing|stood) on`, "is stored on, is on"},
-	{"is told", `(?:is|are|was|were|be|been|being) told`, "name who reports what: the client gets, the server reports"},
+	{"is told", `(?:is|are|was|were|be|been|being) told`,
+		"name who reports what: the client gets, the server reports"},
 	{"tells of", `(?:tells?|told|telling) of`, "report"},
 	{"gives on", `(?:gives?|gave|given|giving) on`, "hand over"},
 	{"had by", `had by`, "held by"},
@@ -53,7 +54,8 @@ func avoidedWords(file, text string) []place {
 		for _, m := range avoidedPattern.FindAllStringSubmatchIndex(p.says, -1) {
 			for i, a := range avoided {
 				if m[2*i+2] >= 0 {
-					found = append(found, place{p.line, "\"" + p.says[m[0]:m[1]] + "\": say " + a.instead, a.word})
+					found = append(found,
+						place{p.line, "\"" + p.says[m[0]:m[1]] + "\": say " + a.instead, a.word})
 				}
 			}
 		}
@@ -168,7 +170,9 @@ func longNames(file, text string) []place {
 	for _, m := range testName.FindAllStringSubmatchIndex(text, -1) {
 		if name := text[m[2]:m[3]]; len(name) > longestName {
 			line := 1 + strings.Count(text[:m[0]], "\n")
-			found = append(found, place{line: line, says: name + ": a name of more than 50 characters: subject, verb, condition; the rest is a comment"})
+			found = append(found, place{
+				line: line, says: name +
+					": a name of more than 50 characters: subject, verb, condition; the rest is a comment"})
 		}
 	}
 	return found

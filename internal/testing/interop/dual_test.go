@@ -181,7 +181,7 @@ func (s tally) checkSealed(t *testing.T) {
 func (s tally) struck(since int64) (found []string) {
 	for i, spans := range s.ours {
 		for _, span := range spans {
-			if span.overwritten && span.Asked >= since {
+			if span.Overwritten && span.Asked >= since {
 				found = append(found, fmt.Sprintf("process %d of ours asked at %d, held at %d and was overwritten", i, span.Asked, span.Held))
 			}
 		}
@@ -190,7 +190,7 @@ func (s tally) struck(since int64) (found []string) {
 }
 
 func TestLossIsFoundOnceTombstonesAreThere(t *testing.T) {
-	s := tally{ours: [][]Span{{{Asked: 5, overwritten: true}, {Asked: 7}}, {{Asked: 6}, {Asked: 8, overwritten: true}}}}
+	s := tally{ours: [][]Span{{{Asked: 5, Overwritten: true}, {Asked: 7}}, {{Asked: 6}, {Asked: 8, Overwritten: true}}}}
 	if all, late := s.struck(0), s.struck(6); len(all) != 2 || len(late) != 1 || !strings.Contains(late[0], "process 1 of ours asked at 8") {
 		t.Errorf("%q and %q", all, late)
 	}

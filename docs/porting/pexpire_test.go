@@ -205,7 +205,7 @@ func TestTokenLockWaiterUsesUpThePool(t *testing.T) {
 	})
 }
 
-// Row 4, and row 7 after it: nobody renews, and nobody receives the word to stop.
+// Row 4, and row 7 after it: no goroutine renews, so none receives the stop.
 func TestTokenLockOfAWaiterIsNeverRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := repairedMemory()
@@ -315,7 +315,7 @@ func sellRenewed(ctx context.Context, client *lock.Client, order Order) error {
 	// doc: end
 }
 
-// The old lock and ours keep each other out of one key, and the pool stays open.
+// The old lock and getsetlock take turns with one key, and the pool stays open.
 func Example_pexpire() {
 	w := newWorld()
 	defer w.close()
@@ -328,7 +328,7 @@ func Example_pexpire() {
 
 	old.set(conn) // takes the key, whatever it makes of the reply
 	_, err = client.TryAcquire(ctx, "stock:42")
-	fmt.Println("ours while the old one holds:", errors.Is(err, lock.ErrHeld))
+	fmt.Println("getsetlock while the old lock holds:", errors.Is(err, lock.ErrHeld))
 	conn.Do("EVAL", compareAndDelete, 1, "stock:42", old.token)
 
 	lease := take(client, "stock:42")
@@ -337,7 +337,7 @@ func Example_pexpire() {
 	old.set(conn)
 	still, err := w.server.Get("stock:42")
 	must(err)
-	fmt.Println("the old one while ours holds:", still != ours)
+	fmt.Println("the old lock while getsetlock holds:", still != ours)
 	must(lease.Release())
 
 	must(sellRenewed(ctx, client, Order{"42", 1}))
@@ -346,8 +346,8 @@ func Example_pexpire() {
 	defer free.Close()
 	fmt.Println(free.Do("PING"))
 	// Output:
-	// ours while the old one holds: true
-	// the old one while ours holds: false
+	// getsetlock while the old lock holds: true
+	// the old lock while getsetlock holds: false
 	// sold 1 of 42
 	// PONG <nil>
 }

@@ -133,7 +133,7 @@ func Example_recursion() {
 	// the key is there: true
 }
 
-// Our release is one script: nothing is watched and nothing tried again.
+// A release of getsetlock is one script: it watches nothing and tries nothing again.
 func Example_releaseIsOneScript() {
 	w := newWorld()
 	defer w.close()

@@ -111,7 +111,7 @@ func besideDual(t *testing.T, ctx context.Context, j skewed) {
 	f.await(t, ctx, 20, 2_000)
 	f.killJava(t, ctx)
 	f.killOurs(t, ctx)
-	f.await(t, ctx, 200, 20_000)
+	f.await(t, ctx, 200, 5_000)
 	s := f.stop(t, ctx)
 	s.check(t)
 	s.checkGranted(t)
@@ -138,7 +138,7 @@ func besideSealed(t *testing.T, ctx context.Context, j skewed) {
 		must[int](t)(l.Refused(ctx, 4+must[int](t)(l.Refused(ctx, 0))))
 	}
 	tombed := time.Now().UnixMicro() // every attempt that had read the dead stamp has ended
-	f.awaitOurs(t, ctx, 200, 20_000)
+	f.awaitOurs(t, ctx, 200, 5_000)
 	s := f.stop(t, ctx)
 	s.check(t)
 	s.checkSealed(t)

@@ -43,7 +43,7 @@ var (
 	comment = regexp.MustCompile(`(?://|#|/\*).*$`)
 )
 
-func TestChineseDocumentsHaveTheCodeAndTheFiguresOfTheEnglish(t *testing.T) {
+func TestChinesePagesHaveCodeAndFiguresOfTheEnglish(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(pair[1], func(t *testing.T) {
 			english, chinese := parts(t, pair[0]), parts(t, pair[1])

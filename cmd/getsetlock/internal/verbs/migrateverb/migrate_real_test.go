@@ -36,6 +36,9 @@ func TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates(t *testing.T) {
 	}
 	printed := strings.Split(shapeOf(got.Out), "\n")
 	for line := range strings.Lines(shapeOf(shown(t, watchLine))) {
+		if line == " …\n" {
+			continue // lines left out
+		}
 		// A slow machine may see more lines in between.
 		at := slices.Index(printed, strings.TrimSuffix(line, "\n"))
 		if at < 0 {

@@ -191,10 +191,11 @@ func (a *attempt) tried(ctx context.Context, err error) {
 //   - The key is held: it goes on.
 //   - The grant came too late: it goes on, up to mostLate times.
 //   - Waiting does not help: it ends.
-//   - The trouble may pass: it goes on, at the first attempt too. If nothing bounds
-//     the wait and the store has never answered this Client, it ends after firstAnswer.
-//   - The error says nothing about waiting: it goes on if the store has said before
-//     that the key is held, else it ends.
+//   - The trouble may pass: it goes on, at the first attempt too. If nothing
+//     bounds the wait and the store has never answered this Client, it ends
+//     after firstAnswer.
+//   - The error says nothing about waiting: it goes on if the store has said
+//     before that the key is held, else it ends.
 //
 // A client that keeps an old client's pace ends at the first trouble, as the
 // old client does.

@@ -13,7 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/names"
 )
 
-// Client takes leases through one Backend. Its methods are safe for concurrent use.
+// Client takes leases through one Backend. Its methods are safe for concurrent
+// use.
 type Client struct {
 	core  *core
 	cfg   Config

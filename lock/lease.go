@@ -97,7 +97,8 @@ func (l *Lease) due() time.Duration {
 	return at
 }
 
-// until is when trust ends, by the wall clock. Called with l.mu held, or before l is shared.
+// until is when trust ends, by the wall clock. Called with l.mu held, or before
+// l is shared.
 func (l *Lease) until() time.Time {
 	return l.client.core.keeper.wall(l.trust.sent).Add(l.trust.span)
 }

@@ -105,7 +105,8 @@ func (q *queue) remove(t *ticket) {
 //
 //   - q alone: no goroutine had the turn, and the caller has it now.
 //   - q and t: the caller waits for its turn on t.
-//   - An error: the Client was closed, or mustNotWait is set and the turn is taken.
+//   - An error: the Client was closed, or mustNotWait is set and the turn is
+//     taken.
 func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *ticket, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -79,7 +79,8 @@ func (l *Lease) slack() time.Duration {
 //
 //   - mine true: the caller may call Extend.
 //   - idle: another goroutine may; wait until idle is closed and try again.
-//   - ended: the lease has ended, and its grant may belong to another lease by now.
+//   - ended: the lease has ended, and its grant may belong to another lease by
+//     now.
 func (l *Lease) occupy() (idle <-chan struct{}, mine bool, ended error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

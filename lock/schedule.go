@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// window is how far ahead the scheduler looks for renewals that can travel together.
+// window is how far ahead the scheduler looks for renewals that can travel
+// together.
 const window = 50 * time.Millisecond
 
 // stepCheck is how often wall and elapsed time are compared while leases are
@@ -88,8 +89,9 @@ func (s *scheduler) replace(old, l *Lease, at time.Duration) {
 	s.due(at)
 }
 
-// later runs f once at the given elapsed time, on the scheduler's goroutine; f must not block. It
-// reports false, and forgets f, when the scheduler is closed.
+// later runs f once at the given elapsed time, on the scheduler's goroutine; f
+// must not block. It reports false, and forgets f, when the scheduler is
+// closed.
 func (s *scheduler) later(at time.Duration, f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// watchPause is the least time between two looks at a key that is being touched.
+// watchPause is the least time between two looks at a key that is being
+// touched.
 const watchPause = 10 * time.Millisecond
 
 // watchTogether is the most leases that one call of the backend watches.

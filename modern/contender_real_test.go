@@ -125,7 +125,8 @@ func playContender() {
 	}
 }
 
-// process is a contender in a process of its own, which can be stopped and continued.
+// process is a contender in a process of its own, which can be stopped and
+// continued.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer

@@ -107,7 +107,8 @@ func (h *history) check(t *testing.T, model porcupine.Model) {
 	t.Errorf("the history cannot be explained by a lock: %s", result)
 }
 
-// seed is drawn anew for each run, or taken from $SEED to draw the same faults and pauses again.
+// seed is drawn anew for each run, or taken from $SEED to draw the same faults
+// and pauses again.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	if s := os.Getenv("SEED"); s != "" {

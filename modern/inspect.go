@@ -38,8 +38,8 @@ type Info struct {
 	Left   time.Duration
 	HasTTL bool
 
-	// Fence is the greatest fencing number drawn in the namespace so far; the holder's is not
-	// greater. Zero if there is none, or without Config.Fence.
+	// Fence is the greatest fencing number drawn in the namespace so far; the
+	// holder's is not greater. Zero if there is none, or without Config.Fence.
 	Fence int64
 
 	// Looks describes a value that no token lock writes.

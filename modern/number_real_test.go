@@ -14,8 +14,9 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestNumbersIncreaseOnEveryServer lets two processes draw in turn. Their own clocks stand still, so each
-// goes on counting from where it once read the server's.
+// TestNumbersIncreaseOnEveryServer lets two processes draw in turn. Their own
+// clocks stand still, so each goes on counting from where it once read the
+// server's.
 func TestNumbersIncreaseOnEveryServer(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(binary.Name, func(t *testing.T) {
@@ -49,7 +50,8 @@ func TestNumbersIncreaseOnEveryServer(t *testing.T) {
 	}
 }
 
-// executed is how often the server has executed a command since it was started or its statistics were reset.
+// executed is how often the server has executed a command since it was started
+// or its statistics were reset.
 func executed(t *testing.T, s *redistest.Server, command string) (n int) {
 	t.Helper()
 	text, err := redis.String(s.Do("INFO", "commandstats"), nil)

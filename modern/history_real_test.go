@@ -243,10 +243,11 @@ func contendUnderFaults(t *testing.T, s *redistest.Server, seed uint64, backend 
 }
 
 // emptied waits until the remaining keys have ended by themselves, at most as
-// long as a lease and a place in the queue live.
+// long as a lease and the keys of a queue live. Those last for 20 s after the
+// last try.
 func emptied(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	deadline := time.After(contendedTTL + 5*time.Second)
+	deadline := time.After(contendedTTL + 25*time.Second)
 	for {
 		var left []string
 		for _, key := range redistest.Keys(t, s.Pool()) {

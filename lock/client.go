@@ -195,7 +195,7 @@ func (c *Client) acquire(ctx context.Context, key string, once bool) (*Lease, er
 	}
 	a := attempt{client: c, core: c.core, key: key, once: once}
 	if c.cfg.Wait > 0 || c.core.pacer != nil || c.cfg.Hooks.Acquired != nil {
-		a.began = c.core.keeper.nowStamp()
+		a.began = c.core.keeper.nowReading()
 	}
 	lease, err := a.run(ctx)
 	if err != nil {
@@ -315,7 +315,7 @@ func (c *Client) Close(ctx context.Context) error {
 	idle := k.idle
 	k.mu.Unlock()
 
-	left := k.settle(ctx, idle)
+	left := k.awaitIdle(ctx, idle)
 	k.ending.Do(func() { go k.finish() })
 	if !within(ctx, k.finished) {
 		return errors.Join(left, fmt.Errorf("lock: Close: a background call of the store has not ended: %w", context.Cause(ctx)))
@@ -349,9 +349,9 @@ func (k *core) finish() {
 	close(k.finished)
 }
 
-// settle waits until nothing is under way. When ctx ends first, it ends what it
-// can and returns an error that says what was left.
-func (k *core) settle(ctx context.Context, idle <-chan struct{}) error {
+// awaitIdle waits until nothing is under way. When ctx ends first, it ends what
+// it can and returns an error that says what was left.
+func (k *core) awaitIdle(ctx context.Context, idle <-chan struct{}) error {
 	select {
 	case <-idle:
 		return nil

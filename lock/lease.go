@@ -151,7 +151,7 @@ var alreadyDone = func() chan struct{} {
 // lease ended: [ErrReleased], [ErrClosed], or a [*LostError]. Err reads the
 // clock itself, so it is right even if a timer is late.
 func (l *Lease) Err() error {
-	now := l.client.core.keeper.nowStamp()
+	now := l.client.core.keeper.nowReading()
 	l.mu.Lock()
 	if l.cause == nil && !l.trust.holds(now) {
 		l.mu.Unlock()
@@ -183,7 +183,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 		}
 	}
 	k := l.client.core
-	asked := k.keeper.nowStamp()
+	asked := k.keeper.nowReading()
 	call, cancel := k.renewContext(ctx, asked, l)
 	defer cancel()
 	term, err := l.grant.Extend(call, l.client.cfg.TTL)
@@ -207,7 +207,7 @@ func (l *Lease) Release() error {
 		return fmt.Errorf("lock: key %q: %w", l.Key(), ErrReleased)
 	}
 	l.released = true
-	now := l.client.core.keeper.nowStamp()
+	now := l.client.core.keeper.nowReading()
 	lost, ours := l.cause, l.cause == nil
 	var last farewell
 	if ours {
@@ -232,7 +232,7 @@ func (l *Lease) Release() error {
 // giveBack releases the grant, or hands it over to the next goroutine of this
 // process, and passes the turn on. lost is why the lease had ended before now;
 // nil if its holder ended it, at now.
-func (l *Lease) giveBack(lost error, now stamp) error {
+func (l *Lease) giveBack(lost error, now reading) error {
 	k, cfg := l.client.core, &l.client.cfg
 	var gap time.Duration // only a holder's own release leaves the key to others
 	if lost == nil {

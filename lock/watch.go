@@ -95,7 +95,7 @@ func (l *Lease) unwatch() (last farewell) {
 
 // watched applies the outcome of a Watch.
 func (k *core) watched(l *Lease, err error) {
-	now := k.keeper.nowStamp()
+	now := k.keeper.nowReading()
 	l.mu.Lock()
 	l.watch.looking = false
 	switch {

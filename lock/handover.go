@@ -38,7 +38,8 @@ func (k *core) share(l *Lease, now reading) bool {
 
 // fit reports whether a lease that ended can be shared. It cannot while a
 // renewal or a look at its key is under way: that would end after the grant has
-// passed to the next holder. Nor can it when its time is nearly over.
+// passed to the next holder. Nor can it when more than half of its trust has
+// passed.
 func (l *Lease) fit(now reading) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -78,7 +78,7 @@ func (l *Lease) slack() time.Duration {
 // occupy reserves the right to call Extend. It returns:
 //
 //   - mine true: the caller may call Extend.
-//   - idle: another goroutine may; wait until idle is closed and try again.
+//   - idle: an Extend is under way; wait until idle is closed and try again.
 //   - ended: the lease has ended, and its grant may belong to another lease by
 //     now.
 func (l *Lease) occupy() (idle <-chan struct{}, mine bool, ended error) {

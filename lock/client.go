@@ -31,17 +31,17 @@ type core struct {
 	keeper  keeper
 	sched   *scheduler
 	renewer *workers // renewals
-	watches watches  // of held keys
+	watches watches  // watches of held keys
 	janitor *workers // releases and undos in the background
 	hooks   teller   // of all Clients on the Backend
 	refused sparing  // limits the log lines about failed renewals
 	stuck   sparing  // limits the log lines about keys that were not given back
 	undos   undos
 
-	waker  Waker         // nil: poll
+	waker  Waker         // nil: waiters poll
 	pacer  Pacer         // nil: the Client's own pace
 	passer Passer        // nil: every release goes to the store
-	queuer Queuer        // nil: no fair queue
+	queuer Queuer        // nil: no queue on the store
 	batch  BatchExtender // nil: one message for each renewal
 	prompt time.Duration // longest time that a Release of the backend takes; 0: unknown
 

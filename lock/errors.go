@@ -166,8 +166,8 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 type LostError struct {
 	Key string
 
-	// Reason is a clause such as "not renewed in time"; empty where Err says it
-	// all.
+	// Reason is a clause such as "not renewed in time"; empty if Err says
+	// enough.
 	Reason string
 
 	// Err is the last error of the store or the network, nil if there was none.

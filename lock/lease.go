@@ -304,7 +304,7 @@ func (l *Lease) endKeeping(cause error, keeps bool) bool {
 // farewell is the work that remains, without l.mu, when a lease has ended.
 type farewell struct {
 	audience *audience
-	cause    error // for the audience
+	cause    error // cause of the end, for the audience
 	unwatch  bool
 }
 
@@ -331,7 +331,7 @@ func (f farewell) do(l *Lease) {
 // not start alongside it. [Lease.Release] gives the grant back.
 func (l *Lease) lose(cause error) {
 	k := l.client.core
-	k.countIn() // before it ends: its Release may come at once
+	k.countIn() // counted before the lease ends, since its Release may come at once
 	if !l.endKeeping(cause, true) {
 		k.end()
 		return

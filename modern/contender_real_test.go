@@ -28,7 +28,7 @@ type step struct {
 	Client   int
 	Kind     string // "acquired", "trusted", "ended"
 	From, To int64
-	Fence    int64 // of "acquired"
+	Fence    int64 // fencing number of "acquired"
 }
 
 // contender takes one key again and again, for random times, and records what

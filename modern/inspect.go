@@ -134,7 +134,7 @@ const ofTheOldKind = "an old client's lock; package legacy shares it with old cl
 // client; some of those set TTLs on their keys. Most tokens do not end like a
 // time, and only that is checked first.
 func stampNear(value string, now time.Time) bool {
-	const fewestDigits = 10 // of seconds
+	const fewestDigits = 10 // digits of a time in seconds
 	tail := strings.TrimRight(value, `"`)
 	if len(tail)-len(strings.TrimRight(tail, "0123456789.")) < fewestDigits {
 		return false

@@ -16,7 +16,7 @@ var (
 	// was sent.
 	ErrTimeout = errors.New("no answer from Redis in time")
 
-	// ErrLost: the connection ended by the server or the network.
+	// ErrLost: the server or the network ended the connection.
 	ErrLost = errors.New("connection to Redis lost")
 )
 

@@ -128,7 +128,7 @@ func TestRenewalRepairsARemovedOrStretchedTTL(t *testing.T) {
 	s, b, _ := fleet(t)
 	for what, do := range map[string]func(){
 		"removed": func() { s.Do("PERSIST", "k") },
-		"changed":    func() { s.Do("PEXPIRE", "k", 600_000) },
+		"changed": func() { s.Do("PEXPIRE", "k", 600_000) },
 	} {
 		g := try(t, b, "k")
 		do()

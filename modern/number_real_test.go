@@ -42,7 +42,7 @@ func TestNumbersIncreaseOnEveryServer(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			// An old server is asked by a script first.
+			// An old server is first asked by a script, which it refuses.
 			if n := executed(t, s, "time"); n > 2*len(clients) {
 				t.Errorf("the server's clock was read %d times", n)
 			}

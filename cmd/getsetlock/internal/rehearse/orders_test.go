@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestOrdersAreFoundByTheNamesOfTheirColumns(t *testing.T) {
+func TestReadOrdersFindsColumnsByName(t *testing.T) {
 	want := []Order{{"mug, blue", 2}, {"tee", 12}}
 	for _, text := range []string{
 		"sku,quantity\n\"mug, blue\",2\ntee,12\n",
@@ -23,7 +23,7 @@ func TestOrdersAreFoundByTheNamesOfTheirColumns(t *testing.T) {
 	}
 }
 
-func TestBrokenOrdersAreRefusedWithTheirLine(t *testing.T) {
+func TestReadOrdersNamesTheBrokenLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "empty",
 		"sku,quantity\n":                         "no order",
@@ -52,7 +52,7 @@ func TestBrokenOrdersAreRefusedWithTheirLine(t *testing.T) {
 	}
 }
 
-func TestTheSampleHasCompetitionForEveryProduct(t *testing.T) {
+func TestSampleHasCompetitionForEveryProduct(t *testing.T) {
 	count := map[string]int{}
 	for _, o := range SampleOrders() {
 		count[o.SKU]++

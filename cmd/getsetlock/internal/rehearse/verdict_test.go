@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// groups of the rules below.
+// groups of the rules below
 const (
 	oldOnes = iota
 	newOnes
@@ -22,8 +22,9 @@ func someRules() rules {
 	}
 }
 
-// span is a hold in seconds in which two units are sold; its release takes as long
-// as freed says, and an old client's deletes whatever value the key has.
+// span returns a hold, in seconds, in which two units are sold. Its release
+// takes until freed. An old client's release deletes whatever value the key
+// has.
 func span(group int, start, stop, freed float64) *hold {
 	s := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	return &hold{
@@ -32,7 +33,7 @@ func span(group int, start, stop, freed float64) *hold {
 	}
 }
 
-// keeps is a hold at whose end nothing is deleted.
+// keeps returns the hold with a release that deletes nothing.
 func keeps(h *hold) *hold {
 	h.deletes = false
 	return h
@@ -50,7 +51,7 @@ func show(all []episode) string {
 	return b.String()
 }
 
-func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
+func TestEpisodesExcuseOnlyNamedCauses(t *testing.T) {
 	sharing := someRules()
 	sharing.sharing = true
 	free := someRules()
@@ -121,9 +122,9 @@ func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
 	}
 }
 
-// What the new clients were told, and what they can bear: an overlap has an excuse only where that was
-// otherwise, at that time, and beyond the bound.
-func TestWhatWasOtherwiseThanToldIsExcusedByItsName(t *testing.T) {
+// An overlap has an excuse only where something differed from what the new
+// clients were told, at that time, and beyond the bound.
+func TestEpisodesExcuseWhatClientsWereNotTold(t *testing.T) {
 	const sec = time.Second
 	told := func() rules {
 		r := someRules()
@@ -176,7 +177,8 @@ func TestWhatWasOtherwiseThanToldIsExcusedByItsName(t *testing.T) {
 	}
 }
 
-// ledger is a book in which one product was sold so often and held by these.
+// ledger returns a book in which one product was sold that often, with these
+// holds.
 func ledger(sold int, holds ...*hold) *book {
 	b := newBook(2, func() time.Duration { return 0 })
 	b.sold["tea"] = sold
@@ -184,7 +186,7 @@ func ledger(sold int, holds ...*hold) *book {
 	return b
 }
 
-func TestOversoldIsWhatTheStockDidNotGiveUp(t *testing.T) {
+func TestOversoldCountsUnitsThatNeverLeftTheStock(t *testing.T) {
 	overrun := []*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 62, 62)}
 	bad := []*hold{span(oldOnes, 100, 110, 110), span(oldOnes, 105, 106, 106)}
 	for _, c := range []struct {
@@ -213,9 +215,9 @@ func TestOversoldIsWhatTheStockDidNotGiveUp(t *testing.T) {
 func TestOverlapsWithNewClientsAreCountedApart(t *testing.T) {
 	b := ledger(10,
 		span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), // excused, of old clients
-		span(newOnes, 71, 72, 72),                                  // excused, with a new one
+		span(newOnes, 71, 72, 72),                                  // excused, with a new client
 		span(oldOnes, 100, 110, 110), span(oldOnes, 105, 106, 106), // of old clients
-		span(oldOnes, 200, 210, 210), span(newOnes, 205, 206, 206), // with a new one
+		span(oldOnes, 200, 210, 210), span(newOnes, 205, 206, 206), // with a new client
 	)
 	j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0})
 	if want := (Episodes{Overlaps: 4, OverlapsExcused: 2, WithNew: 2, WithNewExcused: 1}); j.Episodes != want {
@@ -236,7 +238,7 @@ func TestExcusedOverlapExcusesOnlyItsUnits(t *testing.T) {
 	}
 }
 
-func TestOrdersPutAsideSpoilTheResult(t *testing.T) {
+func TestUnprocessedOrdersSpoilTheResult(t *testing.T) {
 	b := ledger(10)
 	b.putAside(Order{"tea", 1})
 	if j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0}); j.Unserved != 1 || j.Well() {
@@ -244,7 +246,7 @@ func TestOrdersPutAsideSpoilTheResult(t *testing.T) {
 	}
 }
 
-func TestTakeoverIsTheFirstAcquisitionAfterADeath(t *testing.T) {
+func TestFirstAcquisitionAfterADeathIsATakeover(t *testing.T) {
 	b := newBook(2, func() time.Duration { return 0 })
 	h, _ := b.begin(oldOnes, "tea", 0)
 	h.dies()

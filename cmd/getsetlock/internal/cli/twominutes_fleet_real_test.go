@@ -358,7 +358,7 @@ func (l *ledger) enter(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.inside) > 0 {
-		l.overlaps = append(l.overlaps, fmt.Sprintf("%s holds beside %s, after %v", name, l.inside, l.total))
+		l.overlaps = append(l.overlaps, fmt.Sprintf("%s holds together with %s, after %v", name, l.inside, l.total))
 	}
 	l.inside = append(l.inside, name)
 	l.total[name]++

@@ -153,7 +153,7 @@ func (f *twoMinutes) crash(protocol, key string, dies, next *interop.Client) err
 			return fmt.Errorf("it took %s over after %v, and the lease is %v", key, waited, jarLease)
 		}
 	} else if err := f.runs(append(ours, "--wait", "0s"), key); err == nil || !strings.Contains(err.Error(), "exit status 124") {
-		return fmt.Errorf("beside a stamp two minutes ahead: %w", err)
+		return fmt.Errorf("with a stamp two minutes ahead: %w", err)
 	}
 	if value, err = taken(f.ctx, next); err != nil || value == "" {
 		return fmt.Errorf("the next jar did not take %s: %w", key, err)
@@ -218,7 +218,7 @@ func (f *twoMinutes) shutOut() {
 	forgotten := f.client(busyKey, 300*time.Millisecond)
 	got, err := forgotten.Acquire(f.ctx)
 	if err != nil || got.Won {
-		f.t.Errorf("a jar beside a tombstone: %+v, %v", got, err)
+		f.t.Errorf("a jar got a key with a tombstone: %+v, %v", got, err)
 	}
 	if l, err := redis.String(f.do("GET", busyKey)); err != nil || len(l) != len(dialect.Jedis().Tombstone()) {
 		f.t.Errorf("%q is stored on %s, %v", l, busyKey, err)
@@ -270,7 +270,7 @@ func (f *twoMinutes) checkHeld(key, won string) error {
 func (f *twoMinutes) checkMark(key, token string) error {
 	m, err := redis.String(f.do("GET", legacy.MarkKey(key)))
 	if err != nil || !strings.HasPrefix(m, token) {
-		return fmt.Errorf("beside %s stands %q and not %s, %v", key, m, token, err)
+		return fmt.Errorf("key M of %s holds %q and not %s, %v", key, m, token, err)
 	}
 	return nil
 }

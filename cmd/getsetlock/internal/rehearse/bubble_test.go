@@ -75,7 +75,7 @@ func TestChildReportsProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(all) == 0 {
-		t.Fatal("no progress was told")
+		t.Fatal("no progress was reported")
 	}
 	for i, at := range all {
 		if at.Orders != p.Acquisitions || at.Done > at.Orders || i > 0 && at.Done < all[i-1].Done {
@@ -88,7 +88,7 @@ func TestChildReportsProgress(t *testing.T) {
 // end it.
 func TestEndOfContextEndsTheChild(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("somebody pressed ^C")
+	why := errors.New("a user pressed ^C")
 	_, err := acted(t, "child", ctx, watchPlan(mostAcquisitions), func(Progress) { cancel(why) })
 	if !errors.Is(err, why) {
 		t.Errorf("%v", err)

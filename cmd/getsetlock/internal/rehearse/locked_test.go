@@ -93,7 +93,7 @@ func TestOverrunIsExcusedAndNoticed(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	if res.group(t, "old").Lost == 0 {
-		t.Errorf("nobody was told of a loss: %+v", res)
+		t.Errorf("no client noticed a loss: %+v", res)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestEveryPresetIsBorneOrExcused(t *testing.T) {
 			t.Errorf("%s: %+v", name, res)
 		}
 		if borne := res.Clocks.SpreadMS <= *res.Clocks.ToldSpreadMS; borne && res.Overlaps > 0 {
-			t.Errorf("%s: clocks as told, and %d overlaps", name, res.Overlaps)
+			t.Errorf("%s: clocks as the new clients were told, and %d overlaps", name, res.Overlaps)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestReadOrdersNamesTheBrokenLine(t *testing.T) {
 			t.Errorf("%.40q: %v, want an error with %q", text, err, want)
 		}
 		if got != nil {
-			t.Errorf("%.40q: %d orders beside the error", text, len(got))
+			t.Errorf("%.40q: %d orders and an error", text, len(got))
 		}
 	}
 }
@@ -75,7 +75,7 @@ func FuzzOrdersAreReadBackAsWritten(f *testing.F) {
 		orders, err := ReadOrders(strings.NewReader(text))
 		if err != nil {
 			if orders != nil {
-				t.Fatalf("%d orders beside the error %v", len(orders), err)
+				t.Fatalf("%d orders and the error %v", len(orders), err)
 			}
 			return
 		}

@@ -44,10 +44,10 @@ func TestFleetMigratesWithoutOverlaps(t *testing.T) {
 		t.Errorf("the road was %s", got)
 	}
 	if res.group(t, "new").Takeovers == 0 {
-		t.Error("nobody's key was ever taken over from a dead holder")
+		t.Error("no key was taken over from a dead holder")
 	}
 	if g := res.group(t, "plain"); g.Acquisitions == 0 || g.Clients != 8 {
-		t.Errorf("behind clean came %s", asJSON(t, g))
+		t.Errorf("after clean came %s", asJSON(t, g))
 	}
 	t.Run("a step that must wait is refused for its reason", func(t *testing.T) { refusedForTheirReasons(t, res) })
 }

@@ -88,13 +88,13 @@ func TestFatesAreDrawnAsOftenAsAsked(t *testing.T) {
 		return n
 	}
 	if n := count(p.fates(0, 2, true)); n[dies] != 3 || n[takesAllDown] != 1 || n[overruns] != 3 {
-		t.Errorf("old clients beside others: %v", n)
+		t.Errorf("fates of old clients: %v", n)
 	}
 	if n := count(p.fates(1, 2, false)); n[dies] != 3 || n[takesAllDown] != 1 || n[overruns] != 0 {
-		t.Errorf("new clients: %v", n)
+		t.Errorf("fates of new clients: %v", n)
 	}
 	if n := count(p.fates(0, 1, true)); n[dies] != 4 || n[takesAllDown] != 0 {
-		t.Errorf("nobody beside them: %v", n)
+		t.Errorf("fates of a single group: %v", n)
 	}
 	p.Acquisitions, p.Crashes = 2, 50
 	if n := count(p.fates(0, 1, true)); n[dies] != 1 {

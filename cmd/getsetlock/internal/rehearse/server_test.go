@@ -39,7 +39,7 @@ func shortPlan(protocol string) Plan {
 func onlySomebodys(t *testing.T, m *miniredis.Miniredis) {
 	t.Helper()
 	if keys := m.Keys(); !slices.Equal(keys, []string{"somebody's"}) {
-		t.Errorf("left behind or taken away: %q", keys)
+		t.Errorf("keys left or deleted: %q", keys)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestOnServerWritesOnlyCheckedKeys(t *testing.T) {
 func TestInterruptedRunOnAServerCleansUp(t *testing.T) {
 	m, s := listening(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("somebody pressed ^C")
+	why := errors.New("a user pressed ^C")
 	p := shortPlan("legacy")
 	p.Acquisitions = mostAcquisitions
 	_, err := OnServer(ctx, p, s, func(at Progress) {

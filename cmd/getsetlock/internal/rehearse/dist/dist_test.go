@@ -119,7 +119,7 @@ func FuzzParseReturnsADistributionOrAnError(f *testing.F) {
 		d, err := Parse(text)
 		if err != nil {
 			if d.draw != nil || d.most != 0 {
-				t.Fatalf("%q: something beside the error %v", text, err)
+				t.Fatalf("%q: a distribution and the error %v", text, err)
 			}
 			return
 		}

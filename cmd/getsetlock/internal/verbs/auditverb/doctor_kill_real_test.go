@@ -95,7 +95,7 @@ func TestKilledDoctorLeavesNoLockHalfFixed(t *testing.T) {
 				t.Errorf("%d were mended by %d commands, want %d", n, after, want)
 			}
 			if out, _ := doctorOf(program, w.URL()).CombinedOutput(); w.fixed(t) != 2*wardKeys {
-				t.Errorf("who came next left %d of %d\n%s", 2*wardKeys-w.fixed(t), 2*wardKeys, out)
+				t.Errorf("the next doctor left %d of %d\n%s", 2*wardKeys-w.fixed(t), 2*wardKeys, out)
 			}
 		})
 	}

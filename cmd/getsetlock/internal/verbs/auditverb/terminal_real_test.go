@@ -106,7 +106,7 @@ func (p *pty) shown() []string {
 		case '\n':
 			row++
 		case '\x1b':
-			p.t.Fatalf("an escape that nobody takes back: %q", rest[:min(8, len(rest))])
+			p.t.Fatalf("an unexpected escape: %q", rest[:min(8, len(rest))])
 		default:
 			l := line()
 			for len(*l) <= column {

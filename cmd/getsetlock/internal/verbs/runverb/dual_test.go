@@ -58,11 +58,11 @@ func TestAutoFollowsTheRecordAndSaysGoodbye(t *testing.T) {
 		st := s.Start(clitest.TokenScript("--protocol auto --namespace stock", "stock:1", untilTold(file, `echo "$GETSETLOCK_TOKEN"`))...)
 		st.Out.Await("\n")
 		if l, _ := s.World.Mini.Get("stock:1"); !onL(l) {
-			t.Errorf("%v: %q stands on the old key", phase, l)
+			t.Errorf("%v: key L holds %q", phase, l)
 		}
 		mark, _ := s.World.Mini.Get(legacy.MarkKey("stock:1"))
 		if !strings.HasPrefix(mark, strings.TrimSpace(st.Out.String())) {
-			t.Errorf("%v: %q stands beside it", phase, mark)
+			t.Errorf("%v: key M holds %q", phase, mark)
 		}
 		a := clitest.DocumentOf[migrateverb.Document](t, s.Run("migrate", "status", "--namespace", "stock", "--json"))
 		if len(a.Members) != 1 || a.Members[0].Name != "run sh on host7" || *a.Members[0].Phase != phase.String() {

@@ -81,7 +81,7 @@ func TestFlagsOfOldClientsSelectLegacy(t *testing.T) {
 		st := s.Run(clitest.TokenScript(flags+" --keep 10s", "k", ":")...)
 		s.Want(st, 0, "", "")
 		if got := s.World.Mini.Exists(legacy.MarkKey("k")); got != old {
-			t.Errorf("%q: beside old clients: %v", flags, got)
+			t.Errorf("%q: not legacy: %v", flags, got)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestKeepingKeepsTheProtocolsWaysToWait(t *testing.T) {
 	}
 	defer tokens.Close()
 	if _, queues := (&keeping{keepable: tokens}).backend().(lock.Queuer); !queues {
-		t.Error("waiters do not stand in the line")
+		t.Error("waiters are not in the queue")
 	}
 	old, err := legacy.New(s.World.Pool(), legacy.Config{Mode: legacy.Verbatim})
 	if err != nil {

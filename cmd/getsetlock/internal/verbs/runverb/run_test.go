@@ -189,7 +189,7 @@ func TestVerbatimLockEndsTheCommandWithItsLease(t *testing.T) {
 	passTo(s, 6*time.Second)
 	s.Want(<-st.Done, 123, "ready\ntold\n", "never renewed")
 	if gone := s.World.Now().Sub(redistest.Start); gone != 6*time.Second {
-		t.Errorf("told after %v, want the lease less a quarter of it", gone)
+		t.Errorf("SIGTERM after %v, want the lease minus a quarter of it", gone)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestKeepLeavesTheKeyTakenForTheRest(t *testing.T) {
 		t.Errorf("%q, want %s (%v)", value, want, err)
 	}
 	if ttl := s.World.Mini.TTL(legacy.MarkKey("k")); ttl != 20*time.Second {
-		t.Errorf("our key beside it: %v", ttl)
+		t.Errorf("TTL of key M: %v", ttl)
 	}
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo again")...), 124, "", "held")
 	s.World.Pass(30 * time.Second)

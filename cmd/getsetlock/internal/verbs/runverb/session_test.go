@@ -230,7 +230,7 @@ func TestUnrenewedLeaseTermsTheCommandByTheGrace(t *testing.T) {
 		a.proc.end(child.Exit{Code: 0})
 		wantCode(t, <-a.result, out.CodeRunLost, "not renewed in time")
 		if a.lease.released != 1 {
-			t.Error("a lease that was still ours was not given back")
+			t.Error("a lease that was still held was not released")
 		}
 	})
 }

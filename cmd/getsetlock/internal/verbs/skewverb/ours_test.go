@@ -112,7 +112,7 @@ func TestSkewTellsZeroFromAnAbsentFlag(t *testing.T) {
 			t.Fatal(err)
 		}
 		if terms, err := a.dialect.Terms(s.Ours.Terms); err != nil || terms.Spread != want {
-			t.Errorf("--spread %d: ours believe %v, %v", spread, terms.Spread, err)
+			t.Errorf("--spread %d: getsetlock clients assume %v, %v", spread, terms.Spread, err)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func losses(t *testing.T, protocol, preset, dialect string, causes []string) str
 		t.Fatalf("%v\n%s", err, got.Errors)
 	}
 	if n := doc.Simulation.Ours.BesideOurs; n != 0 {
-		t.Errorf("%s, %s, %s: two of ours held together %d times", protocol, preset, dialect, n)
+		t.Errorf("%s, %s, %s: two getsetlock clients held together %d times", protocol, preset, dialect, n)
 	}
 	var words []string
 	for _, by := range causes {

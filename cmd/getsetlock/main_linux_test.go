@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// becomeReaper makes the test binary a process that adopts orphans and then becomes
+// becomeReaper makes the test binary a process that adopts orphans, and then
 // the program that the other arguments name.
 const becomeReaper = "-become-reaper"
 
@@ -26,8 +26,8 @@ func reaper(args []string) {
 	os.Exit(1)
 }
 
-// adopting starts the command so that it adopts orphans: as PID 1 of a namespace of its
-// own, or, where this machine allows none to this user, as a subreaper.
+// adopting is the command, started so that it adopts orphans: as PID 1 of its
+// own namespace or, where this machine does not allow that, as a subreaper.
 type adopting struct {
 	*exec.Cmd
 	t     *testing.T
@@ -35,8 +35,8 @@ type adopting struct {
 	init  bool
 }
 
-// namespaces are the ways to become PID 1: as root, and as a user who becomes root in a
-// namespace of users first.
+// namespaces are the ways to become PID 1: as root, or as a user who becomes
+// root in a user namespace first.
 var namespaces = []*syscall.SysProcAttr{
 	{Cloneflags: unix.CLONE_NEWPID},
 	{
@@ -46,7 +46,8 @@ var namespaces = []*syscall.SysProcAttr{
 	},
 }
 
-// asInit starts the command as PID 1 where that is allowed, else as a subreaper.
+// asInit starts the command as PID 1 where that is allowed, else as a
+// subreaper.
 func asInit(t *testing.T, env []string, args ...string) *adopting {
 	t.Helper()
 	for _, attr := range namespaces {
@@ -106,9 +107,9 @@ func (a *adopting) end(code int) {
 	}
 }
 
-// orphan is a shell script that leaves an orphan behind and waits until not even a
-// zombie is left of it. The orphan ends after its parent, which could reap it else. The
-// script gives up after half a minute.
+// orphan is a shell script that leaves an orphan, and waits until not even a
+// zombie is left of it. The orphan ends after its parent, which could otherwise
+// reap it. The script gives up after half a minute.
 const orphan = `pid=$(sh -c 'sh -c "while kill -0 $$; do sleep 0.01; done; exit 7" >/dev/null 2>&1 & echo $!')
 n=0
 while kill -0 "$pid" 2>/dev/null; do
@@ -133,7 +134,7 @@ func TestRunAsPID1ReapsOrphansAndKeepsTheCode(t *testing.T) {
 }
 
 // The orphans and the command wait for the end of the same input.
-func TestRunAsPID1TakesNoOrphansCodeForItsCommands(t *testing.T) {
+func TestRunAsPID1IgnoresOrphansExitCodes(t *testing.T) {
 	env := []string{"GETSETLOCK_REDIS=" + redistest.New(t).URL()}
 	script := `i=0; while [ $i -lt 50 ]; do ( (read _; exit 9) <&3 & ) 3<&0; i=$((i+1)); done; echo ready; read _; exit 37`
 	for _, start := range []func(*testing.T, []string, ...string) *adopting{asInit, asReaper} {
@@ -152,7 +153,7 @@ func TestRunAsPID1TakesNoOrphansCodeForItsCommands(t *testing.T) {
 	}
 }
 
-// The kernel drops what PID 1 does not catch.
+// The kernel drops the signals that PID 1 does not catch.
 func TestRunAsPID1PassesSIGTERMOn(t *testing.T) {
 	heed(t, unix.SIGTERM)
 	env := []string{"GETSETLOCK_REDIS=" + redistest.New(t).URL()}
@@ -165,8 +166,9 @@ func TestRunAsPID1PassesSIGTERMOn(t *testing.T) {
 	a.end(9)
 }
 
-// A run that joins does not become its command where it is PID 1: the command would have
-// to reap, and the kernel would drop the SIGTERM that it does not catch.
+// A run that joins does not replace itself by its command as PID 1. The command
+// would have to reap orphans, and the kernel would drop a SIGTERM that it does
+// not catch.
 func TestRunAsPID1StaysWhereItJoins(t *testing.T) {
 	heed(t, unix.SIGTERM)
 	w := redistest.New(t)

@@ -4,5 +4,5 @@ package main
 
 const becomeReaper = "-become-reaper"
 
-// reaper is for Linux: elsewhere nothing but PID 1 adopts orphans.
+// reaper does nothing: outside Linux only PID 1 adopts orphans.
 func reaper([]string) {}

@@ -49,14 +49,14 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// environment is the test's own without what names a server or a lock, and with what is
-// given.
+// environment returns the test's own, without variables that name a server or a
+// lock, and with the given ones.
 func environment(given ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GETSETLOCK_") })
 	return append(env, given...)
 }
 
-// said is what one start of the command said.
+// said is what one start of the command printed.
 type said struct {
 	code        int
 	out, errors string
@@ -82,8 +82,8 @@ func want(t *testing.T, got said, code int, out string) {
 	}
 }
 
-// ends runs scripts, several at a time, each under a lock of its own, and wants the exit
-// code that stands beside each.
+// ends runs scripts, several at a time, each under its own lock, and expects
+// the exit code given with each.
 func ends(t *testing.T, scripts map[string]int) {
 	t.Helper()
 	env := "GETSETLOCK_REDIS=" + redistest.New(t).URL()
@@ -110,16 +110,18 @@ func TestRunEndsWithEveryExitCodeOfItsCommand(t *testing.T) {
 	ends(t, scripts)
 }
 
-// heed gives the programs that a test starts the default action of signals. nohup, or a
-// shell with a background job, tells the test to ignore some, and a program inherits that.
-// What the test catches, the program finds at its default.
+// heed gives the programs that a test starts the default action of signals.
+// nohup, or a shell with a background job, starts the test with some signals
+// ignored, and programs inherit that. A signal that the test catches has its
+// default action in the program.
 func heed(t *testing.T, signals ...os.Signal) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, signals...)
 	t.Cleanup(func() { signal.Stop(caught) })
 }
 
-// ending are the signals whose default action ends a process and that Unix systems share.
+// ending are the signals that Unix systems share and whose default action ends
+// a process.
 var ending = []os.Signal{
 	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE,
 	unix.SIGKILL, unix.SIGUSR1, unix.SIGSEGV, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
@@ -146,8 +148,8 @@ func TestRunInsideRunEndsWithTheInnermostCode(t *testing.T) {
 	}
 }
 
-// The outer run alone is told of the server, by a flag; the environment names one
-// where nobody listens.
+// Only a flag of the outer run names the server. The environment names an
+// address without a server.
 func TestRunInsideRunAsksTheServerOfTheFlag(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.RequireUserAuth("app", "s3cret@x")
@@ -163,14 +165,15 @@ func TestRunInsideRunAsksTheServerOfTheFlag(t *testing.T) {
 				t.Errorf("database 3 has no %s: nothing was locked there", fence)
 			}
 		}
-		// A run that does not join would wait for the run around it, and end with 124.
+		// A run that does not join would wait for the outer run, and end with
+		// 124.
 		got = speak(t, env, "run", "--redis", url, "k", "--", program, "run", "--wait", "0", "k", "--", "sh", "-c", script)
 		want(t, got, 0, url+" none k\n")
 	}
 }
 
-// secured is an embedded server behind TLS, and a file with the certificate that vouches
-// for it. Both are lent by httptest, whose certificate is valid for 127.0.0.1.
+// secured is an embedded server behind TLS, and a file with the certificate for
+// it. Both come from httptest, whose certificate is valid for 127.0.0.1.
 func secured(t *testing.T) (server *miniredis.Miniredis, file string) {
 	t.Helper()
 	lender := httptest.NewTLSServer(nil)
@@ -196,7 +199,8 @@ func TestRunInsideRunTrustsTheSameCertificates(t *testing.T) {
 	for _, key := range []string{"k", "another"} {
 		want(t, speak(t, nil, append(flags, "cd / && "+inner, key)...), 0, file+"\n")
 	}
-	// Another server in the environment, or in a flag, is checked as if no run were around.
+	// Another server, in the environment or in a flag, is checked as if there
+	// were no outer run.
 	plain := redistest.New(t).URL()
 	want(t, speak(t, nil, append(flags, "GETSETLOCK_REDIS="+plain+" "+inner, "b")...), 0, "\n")
 	want(t, speak(t, nil, append(flags, program+" run --redis "+plain+` b -- sh -c 'echo "$GETSETLOCK_CACERT"'`)...), 0, "\n")

@@ -33,7 +33,7 @@ func TestStepsHaveTheirOutput(t *testing.T) {
 	}
 }
 
-func TestMissingLooksForLinesInOrderAndNotForNumbers(t *testing.T) {
+func TestMissingComparesLinesInOrderWithoutNumbers(t *testing.T) {
 	for _, c := range []struct {
 		want []string
 		got  string
@@ -54,7 +54,7 @@ func TestMissingLooksForLinesInOrderAndNotForNumbers(t *testing.T) {
 	}
 }
 
-func TestAStepSaysWithWhatItExits(t *testing.T) {
+func TestStatusReadsTheExitCodeOfAStep(t *testing.T) {
 	for command, want := range map[string]int{
 		"getsetlock ls":                          0,
 		"getsetlock a  # exits with 1: it finds": 1,

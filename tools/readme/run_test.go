@@ -18,8 +18,9 @@ import (
 
 const root = "../.."
 
-// place is where commands are run: a folder with the programs that the README's examples call, the
-// command itself, and a server on which an old client holds a lock.
+// place is where commands run: a directory with the programs that the README's
+// examples call, the command itself, and a server on which an old client holds
+// a lock.
 type place struct {
 	folder, command string
 	server          *redistest.Server
@@ -51,8 +52,9 @@ func (p *place) script(t *testing.T, name string) {
 	}
 }
 
-// words are what to execute for a command of the README, and where; nil for what is not run here:
-// other stages run the tests, and an unpublished module can't be fetched.
+// words returns what to execute for a command of the README, and where. It
+// returns nil for what is not run here: other stages run the tests, and an
+// unpublished module cannot be fetched.
 func (p *place) words(command string) (words []string, folder string) {
 	command, _, _ = strings.Cut(command, "  #")
 	words = strings.Fields(command)
@@ -69,7 +71,7 @@ func (p *place) words(command string) (words []string, folder string) {
 	return nil, ""
 }
 
-func TestCommandsOfTheReadmeDoWhatItSays(t *testing.T) {
+func TestReadmeCommandsDoWhatItSays(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		t.Fatal(err)

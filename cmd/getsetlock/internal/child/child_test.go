@@ -24,7 +24,7 @@ func helper(name string, args ...string) []string {
 	return append([]string{os.Args[0], "-helper", name}, args...)
 }
 
-// fakeClock fires a timer when it is moved past it.
+// fakeClock fires a timer when the test moves time past it.
 type fakeClock struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -68,7 +68,7 @@ func (c *fakeClock) move(to time.Time) {
 	}
 }
 
-// running is a command whose output is read line by line.
+// running is a command whose output the test reads line by line.
 type running struct {
 	*Proc
 	t     *testing.T
@@ -106,7 +106,8 @@ func (r *running) expect(want string) {
 	r.t.Fatalf("output ended before %q", want)
 }
 
-// expectEOF waits until nobody holds the output any more: every process that inherited it has ended.
+// expectEOF waits until no process holds the output open: every process that
+// inherited it has ended.
 func (r *running) expectEOF() {
 	r.t.Helper()
 	for r.lines.Scan() {
@@ -138,8 +139,9 @@ func TestSignalTestsPassWhereSignalsAreIgnored(t *testing.T) {
 	childtest.PassIgnored(t, "TestExitCodesAreThoseAShellReports", "TestIgnoredSignalsStayIgnoredInTheCommand")
 }
 
-// nohup means the command, so its parent must neither pass the signal on nor give
-// it its default action back. Where nothing is ignored the parent passes it on.
+// nohup is meant for the command. So its parent must neither pass the signal on
+// nor give it its default action again. Where the signal is not ignored, the
+// parent passes it on.
 func TestIgnoredSignalsStayIgnoredInTheCommand(t *testing.T) {
 	for name, number := range map[string]int{"HUP": 1, "INT": 2} {
 		for ignored, want := range map[string]int{"trap '' " + name + "; ": 0, "": 128 + number} {
@@ -153,7 +155,7 @@ func TestIgnoredSignalsStayIgnoredInTheCommand(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeStartedIs126OrNotFound127(t *testing.T) {
+func TestStartFailsWith126Or127(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
@@ -223,14 +225,15 @@ func TestSignalsReachTheWholeGroup(t *testing.T) {
 	}
 }
 
-func TestTermGoesOutAtItsInstantAndKillAtItsOwn(t *testing.T) {
+func TestScheduleSendsTermAndKillAtTheirInstants(t *testing.T) {
 	clock := newFakeClock()
 	r := start(t, Spec{Args: helper("stubborn"), Clock: clock})
 	r.expect("listening")
 	r.Terminate(Unrenewed(at(27), 7500*time.Millisecond))
-	<-clock.asked // TERM
-	<-clock.asked // KILL
-	// A signal of ours in between shows that nothing was sent before its time.
+	<-clock.asked // timer for TERM
+	<-clock.asked // timer for KILL
+	// The command prints this signal first, which shows that no signal was sent
+	// too early.
 	clock.move(at(19.4))
 	r.Signal(unix.SIGINT)
 	r.lines.Scan()
@@ -248,7 +251,7 @@ func TestTermGoesOutAtItsInstantAndKillAtItsOwn(t *testing.T) {
 	}
 }
 
-func TestASecondVerdictBringsTheKillForward(t *testing.T) {
+func TestSecondScheduleBringsKillForward(t *testing.T) {
 	clock := newFakeClock()
 	r := start(t, Spec{Args: helper("stubborn"), Clock: clock})
 	r.expect("listening")
@@ -261,7 +264,7 @@ func TestASecondVerdictBringsTheKillForward(t *testing.T) {
 	}
 }
 
-func TestAScheduleInThePastKillsAtOnce(t *testing.T) {
+func TestScheduleInThePastKillsAtOnce(t *testing.T) {
 	clock := newFakeClock()
 	r := start(t, Spec{Args: helper("stubborn"), Clock: clock})
 	r.expect("listening")
@@ -271,7 +274,7 @@ func TestAScheduleInThePastKillsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStoppedCommandStillObeysTerm(t *testing.T) {
+func TestStoppedCommandObeysTerm(t *testing.T) {
 	r := start(t, Spec{Args: helper("hold")})
 	r.expect("listening")
 	r.Signal(unix.SIGSTOP)
@@ -282,8 +285,9 @@ func TestAStoppedCommandStillObeysTerm(t *testing.T) {
 	}
 }
 
-// The leader obeys TERM and is gone; the process that it started ignores TERM and works on.
-func TestTheRestOfTheGroupIsKilledWhenTheLeaderEndedSooner(t *testing.T) {
+// The leader obeys TERM and ends. The process that it started ignores TERM and
+// works on.
+func TestKillReachesTheGroupAfterItsLeaderEnded(t *testing.T) {
 	clock := newFakeClock()
 	r := start(t, Spec{
 		Args:  []string{"sh", "-c", `"$0" -helper stubborn & wait`, os.Args[0]},
@@ -305,7 +309,7 @@ func TestTheRestOfTheGroupIsKilledWhenTheLeaderEndedSooner(t *testing.T) {
 	r.expectEOF()
 }
 
-func TestWhatACommandLeavesBehindOfItsOwnAccordIsLeftAlone(t *testing.T) {
+func TestGroupLivesOnAfterItsLeaderEndsByItself(t *testing.T) {
 	r := start(t, Spec{Args: []string{"sh", "-c", `"$0" -helper hold & echo $!`, os.Args[0]}})
 	r.expect("listening")
 	if got := r.Wait(); got.Code != 0 {
@@ -319,11 +323,12 @@ func TestWhatACommandLeavesBehindOfItsOwnAccordIsLeftAlone(t *testing.T) {
 	r.expectEOF()
 }
 
-// The thread that called Start ends; Linux would send the parent-death signal if it had forked.
-func TestTheCommandOutlivesTheThreadThatStartedIt(t *testing.T) {
+// The thread that called Start ends. If that thread had forked, Linux would now
+// send the parent-death signal.
+func TestCommandOutlivesTheThreadThatStartedIt(t *testing.T) {
 	procs := make(chan *running)
 	go func() {
-		runtime.LockOSThread() // without Unlock: the thread ends with this goroutine
+		runtime.LockOSThread() // without Unlock, the thread ends with this goroutine
 		procs <- start(t, Spec{Args: helper("hold")})
 	}()
 	r := <-procs

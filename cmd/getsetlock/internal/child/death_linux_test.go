@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheCommandDiesWhenItsParentIsKilled(t *testing.T) {
+func TestCommandDiesWhenItsParentIsKilled(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,8 @@ func TestTheCommandDiesWhenItsParentIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	// The end of its output is the end of the command: it would hold the pipe open for ever.
+	// The output ends when the command ends, which would otherwise hold the
+	// pipe open for ever.
 	for lines.Scan() {
 		t.Logf("more output: %s", lines.Text())
 	}

@@ -18,7 +18,8 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child/childtest"
 )
 
-// The test binary is also the programs that the tests run: "<binary> -helper NAME ARGS…".
+// The test binary also serves as the programs that the tests run: "<binary>
+// -helper NAME ARGS…".
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "-helper" {
 		helpers[os.Args[2]](os.Args[3:])
@@ -44,7 +45,7 @@ func init() {
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// report prints each signal it gets, for ever.
+// report prints each signal that it gets, for ever.
 func report(signals ...os.Signal) {
 	ch := make(chan os.Signal, 8)
 	signal.Notify(ch, signals...)
@@ -54,7 +55,8 @@ func report(signals ...os.Signal) {
 	}
 }
 
-// forever ends by a signal only. That one may come must be known to the runtime, which calls it a deadlock else.
+// forever blocks until a signal ends the process. It catches a signal, since
+// the runtime would otherwise report a deadlock.
 func forever() {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
 	select {}
@@ -81,7 +83,8 @@ func alreadyOver() Schedule {
 	return Schedule{Term: now, Kill: now}
 }
 
-// runHelper is a good parent's main.
+// runHelper is the main function of a program that runs a command by this
+// package.
 func runHelper(args []string, continued func() Schedule) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, Passed()...)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process adopt orphans until the test ends, as PID 1 of a container
-// always does. It needs no rights.
+// adopt makes this process adopt orphans until the test ends, as PID 1 of a
+// container always does. It needs no rights.
 func adopt(t *testing.T) {
 	t.Helper()
 	set := func(on uintptr) {
@@ -24,13 +24,13 @@ func adopt(t *testing.T) {
 	t.Cleanup(func() { set(0) })
 }
 
-// orphan is a shell script that leaves an orphan $pid behind, which ends after its
-// parent: that could reap it else.
+// orphan is a shell script that leaves an orphan $pid. The orphan ends after
+// its parent, which could otherwise reap it.
 const orphan = `pid=$(sh -c 'sh -c "while kill -0 $$; do sleep 0.01; done; exit 7" >/dev/null 2>&1 & echo $!')
 `
 
-// awaitGone is a shell script that waits until nothing is left of process $pid, a zombie
-// included, and gives up after half a minute.
+// awaitGone is a shell script that waits until process $pid is gone, its zombie
+// too. It gives up after half a minute.
 const awaitGone = `n=0
 while kill -0 "$pid" 2>/dev/null; do
 	n=$((n+1)); [ $n -lt 3000 ] || { echo "a zombie is left"; exit 1; }
@@ -48,8 +48,9 @@ func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
 	}
 }
 
-// The command and fifty orphans wait for the end of one input, and end together.
-func TestManyOrphansLeaveTheCommandItsExitCode(t *testing.T) {
+// The command and fifty orphans wait for the end of one input, and end
+// together.
+func TestManyOrphansDoNotChangeTheExitCode(t *testing.T) {
 	adopt(t)
 	for round := range 20 {
 		in, out, err := os.Pipe()
@@ -68,9 +69,9 @@ func TestManyOrphansLeaveTheCommandItsExitCode(t *testing.T) {
 	}
 }
 
-// The leader obeys SIGTERM, and so does the process that it started, which this process
-// then adopts. Time stands still, so that SIGKILL never comes.
-func TestAZombieOfTheGroupDoesNotHoldUpTheEnd(t *testing.T) {
+// The leader obeys SIGTERM, and so does the process that it started, which this
+// process then adopts. The clock stands still, so SIGKILL never comes.
+func TestZombieOfTheGroupDoesNotDelayTheEnd(t *testing.T) {
 	adopt(t)
 	r := start(t, Spec{
 		ReapOrphans: true, Clock: newFakeClock(),
@@ -93,7 +94,7 @@ func TestAZombieOfTheGroupDoesNotHoldUpTheEnd(t *testing.T) {
 	}
 }
 
-func TestAStoppedOrphanIsNotTakenForTheCommand(t *testing.T) {
+func TestStoppedOrphanIsNotTakenForTheCommand(t *testing.T) {
 	adopt(t)
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -112,7 +113,7 @@ func TestAStoppedOrphanIsNotTakenForTheCommand(t *testing.T) {
 	}
 }
 
-func TestAnEndThatAnotherWaiterSawHasNoCode(t *testing.T) {
+func TestExitCodeIsUnknownAfterAnotherWaiter(t *testing.T) {
 	for _, orphans := range []bool{false, true} {
 		cmd := exec.Command("sh", "-c", "exit 4")
 		if err := cmd.Start(); err != nil {

@@ -10,14 +10,14 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func at(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
 
-func TestUnrenewedTermsAtTheEndOfTrustLessTheGraceAndKillsAtItsEnd(t *testing.T) {
+func TestUnrenewedTermsBeforeAndKillsAtTheLeasesEnd(t *testing.T) {
 	for _, c := range []struct {
 		until, grace float64
 		term, kill   time.Time
 	}{
 		{27, 7.5, at(19.5), at(27)},
 		{27, 0, at(27), at(27)},
-		{5, 10, at(-5), at(5)}, // a grace longer than what is left: TERM is due already
+		{5, 10, at(-5), at(5)}, // the grace is longer than what is left: TERM is due already
 	} {
 		got := Unrenewed(at(c.until), time.Duration(c.grace*float64(time.Second)))
 		if !got.Term.Equal(c.term) || !got.Kill.Equal(c.kill) {
@@ -26,12 +26,12 @@ func TestUnrenewedTermsAtTheEndOfTrustLessTheGraceAndKillsAtItsEnd(t *testing.T)
 	}
 }
 
-func TestOvertakenTermsAtOnceAndKillsAfterTheGraceButNotAfterTheEndOfTrust(t *testing.T) {
+func TestOvertakenTermsAtOnceAndKillsByTheLeasesEnd(t *testing.T) {
 	for _, c := range []struct{ now, until, grace, kill float64 }{
 		{3, 27, 7.5, 10.5},
 		{22, 27, 7.5, 27},
 		{27, 27, 7.5, 27},
-		{30, 27, 7.5, 27}, // trust is over already: KILL is due
+		{30, 27, 7.5, 27}, // the lease is over already: KILL is due
 		{3, 27, 0, 3},
 	} {
 		got := Overtaken(at(c.now), at(c.until), time.Duration(c.grace*float64(time.Second)))
@@ -41,7 +41,7 @@ func TestOvertakenTermsAtOnceAndKillsAfterTheGraceButNotAfterTheEndOfTrust(t *te
 	}
 }
 
-func TestASecondVerdictHastensAndNeverDelays(t *testing.T) {
+func TestSoonerNeverDelaysASchedule(t *testing.T) {
 	first := Schedule{Term: at(5), Kill: at(20)}
 	for _, c := range []struct{ second, want Schedule }{
 		{Schedule{at(1), at(11)}, Schedule{at(1), at(11)}},
@@ -57,7 +57,7 @@ func TestASecondVerdictHastensAndNeverDelays(t *testing.T) {
 	}
 }
 
-func TestDefaultGraceIsTheLesserOfTenSecondsAndAQuarterOfTheLease(t *testing.T) {
+func TestDefaultGraceIsAtMostAQuarterOfTheLease(t *testing.T) {
 	for lease, want := range map[time.Duration]time.Duration{
 		30 * time.Second: 7500 * time.Millisecond,
 		40 * time.Second: 10 * time.Second,
@@ -70,7 +70,7 @@ func TestDefaultGraceIsTheLesserOfTenSecondsAndAQuarterOfTheLease(t *testing.T) 
 	}
 }
 
-func TestAGraceThatWouldEndAHealthyLeaseIsRefused(t *testing.T) {
+func TestCheckGraceRefusesToEndAHealthyLease(t *testing.T) {
 	const lease, renew, margin = 30 * time.Second, 10 * time.Second, 3 * time.Second
 	for _, c := range []struct {
 		grace, renew time.Duration

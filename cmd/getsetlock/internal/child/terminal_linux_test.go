@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child/childtest"
 )
 
-// screen is a terminal whose other side the test reads and types on.
+// screen is a terminal. The test reads and types on its other side.
 type screen struct {
 	t      *testing.T
 	master *os.File
@@ -26,7 +26,8 @@ type screen struct {
 	over bool
 }
 
-// openScreen runs a command as the leader of a session on a new terminal, as a login does.
+// openScreen runs a command as the leader of a session on a new terminal, as a
+// login does.
 func openScreen(t *testing.T, args ...string) *screen {
 	t.Helper()
 	master, slave := childtest.Terminal(t)
@@ -44,14 +45,15 @@ func openScreen(t *testing.T, args ...string) *screen {
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()
-		master.Close() // hangs up: what is left of the session gets SIGHUP
+		master.Close() // hangs up: the rest of the session gets SIGHUP
 		<-read
 	})
 	return s
 }
 
-// openAlone runs a line on a terminal without job control: nobody would continue what stops there.
-// The leader outlives it, since its end hangs the terminal up and loses what was not read yet.
+// openAlone runs a line on a terminal without job control: no shell would
+// continue what stops there. The leader outlives the line, since its end hangs
+// up the terminal and loses unread output.
 func openAlone(t *testing.T, line string) *screen {
 	t.Helper()
 	return openScreen(t, "sh", "-c", line+"; read _")
@@ -80,8 +82,8 @@ func (s *screen) type_(keys string) {
 	}
 }
 
-// expect waits for text behind what was expected before. The typed text is echoed too, so it must
-// not contain what is expected next.
+// expect waits for text after the text expected before. The terminal echoes
+// what is typed, so typed text must not contain what is expected next.
 func (s *screen) expect(want string) {
 	s.t.Helper()
 	alarm := time.AfterFunc(2*time.Minute, func() {
@@ -119,13 +121,13 @@ const (
 	ctrlZ = "\x1a"
 )
 
-func TestTheCommandHasTheForegroundAndWeHaveItBack(t *testing.T) {
+func TestCommandHasTheForegroundUntilItEnds(t *testing.T) {
 	s := openAlone(t, "$T run $T where")
 	s.expect("foreground true")
 	s.expect("exit 0, mine again true")
 }
 
-func TestTheForegroundComesBackWhenExecFails(t *testing.T) {
+func TestForegroundComesBackWhenExecFails(t *testing.T) {
 	odd := t.TempDir() + "/odd"
 	if err := os.WriteFile(odd, []byte("no program"), 0o755); err != nil {
 		t.Fatal(err)
@@ -134,7 +136,7 @@ func TestTheForegroundComesBackWhenExecFails(t *testing.T) {
 	s.expect("format error, mine again true")
 }
 
-func TestControlCEndsTheCommandAndNotUs(t *testing.T) {
+func TestControlCEndsOnlyTheCommand(t *testing.T) {
 	s := openAlone(t, "$T run $T hold")
 	s.expect("listening")
 	s.type_(ctrlC)
@@ -157,7 +159,7 @@ func TestControlZStopsTheJobAndFgContinuesIt(t *testing.T) {
 	s.expect("code=130")
 }
 
-func TestALeaseThatEndedWhileStoppedEndsTheCommandBeforeItContinues(t *testing.T) {
+func TestLostLeaseEndsAStoppedCommandBeforeItRuns(t *testing.T) {
 	s := openScreen(t, "sh", "-i")
 	s.type_("$T expired $T hold\n")
 	s.expect("listening")
@@ -168,8 +170,9 @@ func TestALeaseThatEndedWhileStoppedEndsTheCommandBeforeItContinues(t *testing.T
 	s.never("got SIGCONT")
 }
 
-// The command itself freezes its group, as a nested run does for ^Z; the terminal would be stuck.
-func TestACommandThatFreezesItselfOnTheTerminalGivesItBack(t *testing.T) {
+// The command itself stops its group, as a nested run does for ^Z. Otherwise
+// the terminal would be stuck.
+func TestCommandThatStopsItselfReturnsTheTerminal(t *testing.T) {
 	s := openScreen(t, "sh", "-i")
 	s.type_("$T run sh -c 'kill -STOP $$; echo on ag''ain'\n")
 	s.expect("$ ")
@@ -193,7 +196,7 @@ func TestNestedRunsStopAndContinueTogether(t *testing.T) {
 	s.expect("exit 130")
 }
 
-func TestControlZWithoutAShellMeansNothing(t *testing.T) {
+func TestControlZDoesNothingWithoutAShell(t *testing.T) {
 	s := openAlone(t, "$T run $T hold")
 	s.expect("listening")
 	s.type_(ctrlZ)
@@ -202,7 +205,7 @@ func TestControlZWithoutAShellMeansNothing(t *testing.T) {
 	s.expect("exit 130")
 }
 
-func TestAPagerBehindUsKeepsTheTerminal(t *testing.T) {
+func TestPagerInAPipelineKeepsTheTerminal(t *testing.T) {
 	s := openScreen(t, "sh", "-i")
 	s.type_("$T run $T where | $T ask\n")
 	s.expect("name?")
@@ -210,7 +213,7 @@ func TestAPagerBehindUsKeepsTheTerminal(t *testing.T) {
 	s.expect("hello pager <nil>")
 }
 
-func TestACommandInAPipelineGetsTheTerminalWhenItAsksForIt(t *testing.T) {
+func TestCommandInAPipelineGetsTheTerminalOnRequest(t *testing.T) {
 	s := openScreen(t, "sh", "-i")
 	s.type_("$T run $T ask | cat\n")
 	s.expect("name?")
@@ -233,12 +236,13 @@ func TestControlZInAPipelineStopsTheCommandToo(t *testing.T) {
 	s.expect("exit 130")
 }
 
-func TestABackgroundJobThatReadsIsStoppedUntilFg(t *testing.T) {
+func TestBackgroundJobThatReadsIsStoppedUntilFg(t *testing.T) {
 	file := t.TempDir() + "/jobs"
 	s := openScreen(t, "sh", "-i")
 	s.type_("$T run $T ask &\n")
 	s.expect("name?")
-	// Until the stop has gone through us to the shell, "jobs" says Running.
+	// "jobs" says Running until the stop has passed through getsetlock to the
+	// shell.
 	s.type_("until jobs >" + file + "; grep -q Stopped " + file + "; do :; done; echo sto''pped\n")
 	s.expect("stopped")
 	s.type_("fg\n")
@@ -247,7 +251,7 @@ func TestABackgroundJobThatReadsIsStoppedUntilFg(t *testing.T) {
 	s.expect("exit 0")
 }
 
-func TestAKilledCommandLeavesTheTerminalAsItWas(t *testing.T) {
+func TestKilledCommandLeavesTheTerminalAsItWas(t *testing.T) {
 	s := openScreen(t, "sh", "-i")
 	s.type_("$T run $T raw; stty -a\n")
 	s.expect("modes changed")

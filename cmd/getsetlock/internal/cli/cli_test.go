@@ -49,8 +49,8 @@ func TestEveryVerbHasExamplesAndALineOfHelp(t *testing.T) {
 	}
 }
 
-// A reader sees first what a verb does, then how to call it, and needs no window
-// wider than 80 columns.
+// A reader sees first what a verb does, then how to call it, in a window of 80
+// columns.
 func TestHelpFits80ColumnsAndBeginsWithExamples(t *testing.T) {
 	s := clitest.NewStage(t)
 	verbs := []string{""}
@@ -73,7 +73,7 @@ func TestHelpFits80ColumnsAndBeginsWithExamples(t *testing.T) {
 	}
 }
 
-func TestHelpGoesToStdoutAndNamesWhatThereIs(t *testing.T) {
+func TestHelpGoesToStdoutAndNamesVerbs(t *testing.T) {
 	s := clitest.NewStage(t)
 	for _, line := range []string{"", "--help", "help"} {
 		got := s.Run(strings.Fields(line)...)
@@ -124,7 +124,7 @@ func TestCompletionKnowsDialectsAndShells(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatCannotBePrintedIsAFailureWhateverItSays(t *testing.T) {
+func TestUnprintableAnswerIsAFailure(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Stdout = clitest.Full{}
 	stamp := clitest.StampOf(redistest.Start.Add(-time.Hour))
@@ -147,8 +147,8 @@ func TestAnAnswerThatCannotBePrintedIsAFailureWhateverItSays(t *testing.T) {
 	}
 }
 
-// A file fails by the errors that a unix socket fails by. Only the socket is
-// explained as one.
+// A file fails with the same errors as a unix socket. Only the socket's error
+// gets the advice about sockets.
 func TestUnwritableFilesAreNotExplainedAsSockets(t *testing.T) {
 	s := clitest.NewStage(t)
 	const away = "/nonexistent/file"
@@ -169,7 +169,7 @@ func TestUnwritableFilesAreNotExplainedAsSockets(t *testing.T) {
 	}
 }
 
-func TestACertificateVariableIsNamedInErrors(t *testing.T) {
+func TestErrorsNameTheCertificateVariable(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Vars["GETSETLOCK_REDIS"], s.Vars["GETSETLOCK_CACERT"] = "rediss://h", "/no/f"
 	s.Want(s.Run("ls"), 2, "", "$GETSETLOCK_CACERT: open /no/f")

@@ -21,7 +21,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/bench"
 )
 
-// chapters are the parts of docs/command.md by their headings.
+// chapters returns the parts of docs/command.md by their headings.
 func chapters(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/command.md")
@@ -38,7 +38,7 @@ func chapters(t *testing.T) map[string]string {
 
 var flagName = regexp.MustCompile("`--([a-z-]+)`")
 
-func TestTheDocumentNamesEveryFlagOfEveryVerbAndNoOther(t *testing.T) {
+func TestDocumentNamesExactlyTheFlagsOfEachVerb(t *testing.T) {
 	all := chapters(t)
 	for _, c := range newRoot(&out.Env{}).Commands() {
 		if c.Hidden || c.Name() == "help" {
@@ -55,7 +55,7 @@ func TestTheDocumentNamesEveryFlagOfEveryVerbAndNoOther(t *testing.T) {
 			}
 		})
 		for _, m := range flagName.FindAllStringSubmatch(body, -1) {
-			// Of the words of the introduction each verb has its part; help is everybody's.
+			// Cobra defines --help only when a verb runs.
 			if f := c.Flags().Lookup(m[1]); f == nil && m[1] != "help" {
 				t.Errorf("%s: --%s does not exist", c.Name(), m[1])
 			}
@@ -63,7 +63,8 @@ func TestTheDocumentNamesEveryFlagOfEveryVerbAndNoOther(t *testing.T) {
 	}
 }
 
-// fieldsOf are the names of a document's fields, those of its parts included.
+// fieldsOf returns the names of a document's fields, those of its parts
+// included.
 func fieldsOf(typ reflect.Type) []string {
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
 		typ = typ.Elem()
@@ -84,7 +85,7 @@ func fieldsOf(typ reflect.Type) []string {
 	return names
 }
 
-func TestTheDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
+func TestDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
 	all := chapters(t)
 	for verb, document := range map[string]any{
 		"ls": smallverbs.Locks{}, "version": smallverbs.Version{}, "rehearse": rehearse.Result{}, "bench": bench.Row{},
@@ -105,7 +106,7 @@ func TestTheDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
 	}
 }
 
-func TestTheDocumentNamesCodesAndVariables(t *testing.T) {
+func TestDocumentNamesCodesAndVariables(t *testing.T) {
 	all := chapters(t)
 	for _, code := range []int{out.CodeRunLost, out.CodeRunHeld, out.CodeRunFailed, 126, 127} {
 		if !strings.Contains(all["run"], "\n| "+clitest.Decimal(int64(code))+" |") {

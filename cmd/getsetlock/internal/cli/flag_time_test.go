@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// zeroIsTheDefault are the flags of time whose absence means zero, or which have
+// zeroIsTheDefault has the time flags whose absence means zero, and those with
 // a default that 0s replaces.
 var zeroIsTheDefault = map[string]string{
 	"run --wait":        "0 tries once, and the default is 10s",
@@ -39,9 +39,9 @@ func argsOf(verb string) []string {
 	return nil
 }
 
-// An explicit zero is a value and not an absent flag: it is a claim, or it is
-// refused, or it is what an absent flag means.
-func TestZeroIsAValueOfEveryFlagOfTime(t *testing.T) {
+// An explicit zero is a value and not an absent flag. It is a claim, or it is
+// refused, or it means the same as an absent flag.
+func TestTimeFlagsTakeZeroAsAValue(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range newRoot(&out.Env{}).Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {

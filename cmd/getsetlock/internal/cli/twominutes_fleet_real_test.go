@@ -26,7 +26,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/wallshift"
 )
 
-// twoMinutes is a server, a JVM whose clock is off, and the built command.
+// twoMinutes is a server, a JVM whose clock is two minutes off, and the built
+// command.
 type twoMinutes struct {
 	t       *testing.T
 	ctx     context.Context
@@ -37,7 +38,7 @@ type twoMinutes struct {
 	jvm     *interop.JVM
 	began   time.Time
 	ledger  *ledger        // of busyKey
-	last    clitest.Spoken // what the last closed gate said
+	last    clitest.Spoken // output of the last closed gate
 
 	quit context.CancelFunc // ends doctors and watcher
 	side sync.WaitGroup     // doctors and watcher
@@ -73,7 +74,7 @@ func newTwoMinutes(t *testing.T, program string, off time.Duration) *twoMinutes 
 	return f
 }
 
-// stop ends the doctors, and tells what happened.
+// stop ends the doctors, and reports what happened.
 func (f *twoMinutes) stop() {
 	f.quit()
 	f.side.Wait()
@@ -103,7 +104,7 @@ func (f *twoMinutes) do(command string, args ...any) (any, error) {
 
 func (f *twoMinutes) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(f.program, append(args, "--redis", f.server.URL())...)
-	// Nothing of the environment speaks for the fleet's clocks.
+	// The environment must claim nothing about the fleet's clocks.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GETSETLOCK_") })
 	return cmd
 }
@@ -121,8 +122,8 @@ func (f *twoMinutes) verb(code int, args ...string) {
 	}
 }
 
-// doctors examine the keys one after the other until the test stops them, and mend
-// what they find.
+// doctors examine the keys one after the other until the test stops them, and
+// fix what they find.
 func (f *twoMinutes) doctors() {
 	f.side.Go(func() {
 		for f.ctx.Err() == nil {
@@ -157,7 +158,7 @@ func (f *twoMinutes) examined() {
 	}
 }
 
-// watch has the gates' watcher run until the test stops it.
+// watch runs the gates' watcher until the test stops it.
 func (f *twoMinutes) watch() {
 	f.side.Go(func() {
 		cmd := f.command("migrate", "status", "--watch", "--namespace", "stock")
@@ -180,7 +181,7 @@ func endedWith(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// client is one more jar with a lock object for the key.
+// client returns one more jar with a lock object for the key.
 func (f *twoMinutes) client(key string, wait time.Duration) *interop.Client {
 	f.t.Helper()
 	c := interop.NewClient(f.t, f.jvm, f.server.Addr())
@@ -188,16 +189,16 @@ func (f *twoMinutes) client(key string, wait time.Duration) *interop.Client {
 	return c
 }
 
-// session is a run whose command holds until it is told to end.
+// session is a run whose command holds the lock until it is told to end.
 type session struct {
 	cmd    *exec.Cmd
 	token  string
 	stdin  io.Closer
 	errors bytes.Buffer
-	kept   func() bool // keeps it from being killed with the test
+	kept   func() bool // stops the kill at the test's end
 }
 
-// run starts getsetlock run and returns when its command runs.
+// run starts getsetlock run, and returns when its command runs.
 func (f *twoMinutes) run(flags []string, key string) (*session, error) {
 	cmd := f.command(append([]string{"run"}, flags...)...)
 	cmd.Args = append(cmd.Args, key, "--", "sh", "-c", `echo "$GETSETLOCK_TOKEN"; exec cat`)
@@ -224,7 +225,7 @@ func (f *twoMinutes) run(flags []string, key string) (*session, error) {
 	return s, nil
 }
 
-// runs is a run whose command has nothing to do.
+// runs executes a run whose command does nothing.
 func (f *twoMinutes) runs(flags []string, key string) error {
 	s, err := f.run(flags, key)
 	if err != nil {
@@ -233,7 +234,7 @@ func (f *twoMinutes) runs(flags []string, key string) error {
 	return s.end()
 }
 
-// end lets the command end, which must have kept its lock until now.
+// end lets the command end. It must still hold its lock.
 func (s *session) end() error {
 	_ = s.stdin.Close()
 	err := s.cmd.Wait()
@@ -244,10 +245,10 @@ func (s *session) end() error {
 	return nil
 }
 
-// group are clients of busyKey that are stopped together.
+// group has clients of busyKey that are stopped together.
 type group struct {
 	*twoMinutes
-	ctx  context.Context // ends when they are to stop
+	ctx  context.Context // ends when the clients are to stop
 	halt context.CancelFunc
 	wg   sync.WaitGroup
 }
@@ -260,14 +261,14 @@ func (f *twoMinutes) group() *group {
 	return g
 }
 
-// stop lets each finish its round.
+// stop lets each client finish its round.
 func (g *group) stop() {
 	g.halt()
 	g.wg.Wait()
 }
 
-// jar is an old client. Every second of its jobs takes half of what is claimed,
-// since a busy machine makes it longer.
+// jar is an old client. Its jobs take half of the claimed time, since a busy
+// machine makes them longer.
 func (g *group) jar(name string) {
 	g.t.Helper()
 	c := g.client(busyKey, 300*time.Millisecond)
@@ -306,7 +307,7 @@ func (g *group) ours(name string, flags ...string) {
 				g.failed(name, err)
 				return
 			}
-			// For longer than a jar sleeps between two attempts.
+			// This is longer than a jar sleeps between two attempts.
 			g.hold(name, 150*time.Millisecond, func() error { return g.checkMark(busyKey, s.token) })
 			if err := s.end(); err != nil {
 				g.failed(name, err)
@@ -317,7 +318,7 @@ func (g *group) ours(name string, flags ...string) {
 	})
 }
 
-// hold is a job, at whose end still says whether the lock is there.
+// hold does a job. At its end, still returns an error if the lock is gone.
 func (g *group) hold(name string, job time.Duration, still func() error) {
 	g.ledger.enter(name)
 	<-time.After(job)
@@ -334,17 +335,18 @@ func (g *group) failed(name string, err error) {
 	}
 }
 
-// ledger knows who is at work under one key. Clients enter after they were told
-// that they hold, and leave before they release, all by this process's own order.
+// ledger records which clients are at work under one key. A client enters after
+// it learned that it holds the lock, and leaves before it releases. This
+// process's own order decides.
 type ledger struct {
 	mu       sync.Mutex
 	inside   []string
-	jars     map[string]int // the entries of each that is at work
-	byJars   int            // the entries of all that ever were
+	jars     map[string]int // number of entries of each client at work
+	byJars   int            // number of all entries so far
 	total    map[string]int
-	since    map[string]int // since begin
+	since    map[string]int // entries since begin
 	overlaps []string
-	err      error         // why nobody need wait any more
+	err      error         // why no client need wait any more
 	changed  chan struct{} // closed at the next entry
 }
 
@@ -356,7 +358,7 @@ func (l *ledger) enter(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.inside) > 0 {
-		l.overlaps = append(l.overlaps, fmt.Sprintf("%s holds beside %s, after %v", name, l.inside, l.total))
+		l.overlaps = append(l.overlaps, fmt.Sprintf("%s holds together with %s, after %v", name, l.inside, l.total))
 	}
 	l.inside = append(l.inside, name)
 	l.total[name]++
@@ -377,7 +379,7 @@ func (l *ledger) report(t *testing.T) {
 	}
 }
 
-// count tells reach of something else that happened.
+// count tells reach that something else happened.
 func (l *ledger) count(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -404,14 +406,14 @@ func (l *ledger) wake() {
 	l.changed = make(chan struct{})
 }
 
-// begin counts anew what reach waits for.
+// begin resets the counts that reach waits for.
 func (l *ledger) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.since)
 }
 
-// await waits until it is so; false means that it will never be.
+// await waits until so returns true. It returns false if that can never happen.
 func (l *ledger) await(ctx context.Context, so func() bool) bool {
 	for {
 		l.mu.Lock()
@@ -429,7 +431,7 @@ func (l *ledger) await(ctx context.Context, so func() bool) bool {
 }
 
 // othersTurn waits until each of the other jars has had the key as often. A jar
-// that asks again at once would find its own key free each time.
+// that asks again at once would otherwise always find its own key free.
 func (l *ledger) othersTurn(ctx context.Context, name string) {
 	l.await(ctx, func() bool {
 		for _, entries := range l.jars {
@@ -441,9 +443,9 @@ func (l *ledger) othersTurn(ctx context.Context, name string) {
 	})
 }
 
-// jarsTurn waits until a jar had the key, where jars are at work. A getsetlock
-// client that waits is woken by a release. A jar asks ten times a second, and
-// would find the key taken each time.
+// jarsTurn waits until a jar had the key, if jars are at work. A release wakes
+// a waiting getsetlock client at once. A jar asks only ten times a second, and
+// would otherwise always find the key taken.
 func (l *ledger) jarsTurn(ctx context.Context) {
 	l.mu.Lock()
 	until := l.byJars + 1
@@ -464,7 +466,7 @@ func (l *ledger) polledEnough(jar string) {
 	l.wake()
 }
 
-// reach waits until each has had the key so often since begin.
+// reach waits until each client has had the key that often since begin.
 func (f *twoMinutes) reach(wanted map[string]int) {
 	f.t.Helper()
 	reached := f.ledger.await(f.ctx, func() bool {

@@ -18,9 +18,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// The old clients of these tests are the published jar, under one clock that is
+// The old clients of these tests are the published jar, with one clock that is
 // two minutes off the server's. Their clocks agree with each other, so the four
-// times below are true. Nothing is said of how far they are off the server.
+// times below are true. No flag says how far they are off the server.
 const (
 	jarLease  = 5 * time.Second
 	jarJob    = 2 * time.Second
@@ -30,17 +30,17 @@ const (
 )
 
 var (
-	// A fleet that is ahead looks like one whose leases are two minutes long, so
-	// the gates ask for the greatest lease.
+	// A fleet that is ahead looks like one with leases of two minutes, so the
+	// gates ask for the greatest lease.
 	jarTimes  = []string{"--lease", jarLease.String(), "--greatest", jarLease.String(), "--gap", jarGap.String(), "--spread", jarSpread.String()}
 	jarClaims = append([]string{"--namespace", "stock", "--job", jarJob.String(), "--idle", jarIdle.String()}, jarTimes...)
-	// A run whose lease is as long as it may be, and whose command ends at once,
-	// outlasts the pauses of a busy machine.
+	// A run with the longest possible lease, whose command ends at once,
+	// survives the pauses of a busy machine.
 	patientRun = []string{"--ttl", "3500ms", "--grace", "100ms"}
 	besideJars = slices.Concat(jarTimes, patientRun)
 )
 
-// The doctor looks after the keys that begin with sto. The namespace is stock.
+// The doctor examines the keys that begin with sto. The namespace is stock.
 const (
 	busyKey   = "stock:1"
 	buriedKey = "store:1"
@@ -65,7 +65,7 @@ func TestJarsTwoMinutesOffKeepTheirLocks(t *testing.T) {
 	}
 }
 
-// bury lets a jar die with a key that nobody asks for.
+// bury lets a jar die with a key that no client asks for.
 func (f *twoMinutes) bury() {
 	f.t.Helper()
 	dies := f.client(buriedKey, 0)
@@ -73,8 +73,9 @@ func (f *twoMinutes) bury() {
 	f.check(dies.Die(f.ctx))
 }
 
-// exhume shows that the doctor does free a lock. Behind the server the dead jar's
-// stamp was past from the start. Ahead of it the stamp passes after two minutes.
+// exhume shows that the doctor does free a lock. In a fleet behind the server,
+// the dead jar's stamp was past from the start. In a fleet ahead, the stamp
+// passes after two minutes.
 func (f *twoMinutes) exhume() {
 	f.t.Helper()
 	left, err := redis.String(f.do("GET", buriedKey))
@@ -83,8 +84,8 @@ func (f *twoMinutes) exhume() {
 	}
 }
 
-// falseClaim shows that the ledger sees a robbery. By --behind 1s a fleet that
-// lies behind the server is robbed, and one that lies ahead of it is not.
+// falseClaim shows that the ledger sees a robbery. With --behind 1s a fleet
+// behind the server is robbed, and a fleet ahead of it is not.
 func (f *twoMinutes) falseClaim() {
 	f.t.Helper()
 	l := newLedger()
@@ -95,7 +96,7 @@ func (f *twoMinutes) falseClaim() {
 	if err == nil {
 		l.enter("run --behind 1s")
 		l.leave("run --behind 1s")
-		_ = s.end() // the jar's value is gone, so its end may be told as a loss
+		_ = s.end() // the jar's value is gone, so the end may report a loss
 	}
 	l.leave("jar")
 	f.check(jar.Release(f.ctx))
@@ -104,8 +105,8 @@ func (f *twoMinutes) falseClaim() {
 	}
 }
 
-// contend lets jars, run --protocol legacy and run --protocol dual take turns on
-// one key. Meanwhile jars die with two other keys, which no doctor looks after.
+// contend lets jars, run --protocol legacy and run --protocol dual share one
+// key. Meanwhile jars die with two other keys, which no doctor examines.
 func (f *twoMinutes) contend() {
 	f.t.Helper()
 	g := f.group()
@@ -129,9 +130,10 @@ func (f *twoMinutes) contend() {
 	g.stop()
 }
 
-// crash lets a jar die while it holds. Behind the server a getsetlock client that
-// was not told --wait takes its lock over by a second look. Ahead of it the stamp
-// is not past yet, and another jar takes it over. Then each side has the key again.
+// crash lets a jar die while it holds. In a fleet behind the server, a
+// getsetlock client without --wait takes the lock over by a second look. In a
+// fleet ahead, the stamp is not past yet, and another jar takes the lock over.
+// Then each side gets the key again.
 func (f *twoMinutes) crash(protocol, key string, dies, next *interop.Client) error {
 	ours := append([]string{"--protocol", protocol}, besideJars...)
 	value, err := taken(f.ctx, dies)
@@ -151,7 +153,7 @@ func (f *twoMinutes) crash(protocol, key string, dies, next *interop.Client) err
 			return fmt.Errorf("it took %s over after %v, and the lease is %v", key, waited, jarLease)
 		}
 	} else if err := f.runs(append(ours, "--wait", "0s"), key); err == nil || !strings.Contains(err.Error(), "exit status 124") {
-		return fmt.Errorf("beside a stamp two minutes ahead: %w", err)
+		return fmt.Errorf("with a stamp two minutes ahead: %w", err)
 	}
 	if value, err = taken(f.ctx, next); err != nil || value == "" {
 		return fmt.Errorf("the next jar did not take %s: %w", key, err)
@@ -196,8 +198,9 @@ func (f *twoMinutes) migrate() {
 	}
 }
 
-// sealed waits until a release has left the tombstone. Until then the phase works
-// as dual does, and an old client may still take the key (docs/protocol.md).
+// sealed waits until a release has left the tombstone. Until then the phase
+// works as dual does, and an old client may still take the key
+// (docs/protocol.md).
 func (f *twoMinutes) sealed() {
 	f.t.Helper()
 	for n := range 50 {
@@ -209,20 +212,20 @@ func (f *twoMinutes) sealed() {
 	f.t.Fatalf("no release in sealed leaves a tombstone on %s", busyKey)
 }
 
-// shutOut has a jar that somebody forgot try beside the tombstone.
+// shutOut lets a forgotten jar try to take a key with a tombstone.
 func (f *twoMinutes) shutOut() {
 	f.t.Helper()
 	forgotten := f.client(busyKey, 300*time.Millisecond)
 	got, err := forgotten.Acquire(f.ctx)
 	if err != nil || got.Won {
-		f.t.Errorf("a jar beside a tombstone: %+v, %v", got, err)
+		f.t.Errorf("a jar got a key with a tombstone: %+v, %v", got, err)
 	}
 	if l, err := redis.String(f.do("GET", busyKey)); err != nil || len(l) != len(dialect.Jedis().Tombstone()) {
 		f.t.Errorf("%q is stored on %s, %v", l, busyKey, err)
 	}
 }
 
-// advance takes the gate as soon as the window has passed.
+// advance passes the gate as soon as the window has passed.
 func (f *twoMinutes) advance(to string) {
 	f.t.Helper()
 	verb := []string{"migrate", "advance", "--go", "--to", to}
@@ -233,8 +236,8 @@ func (f *twoMinutes) advance(to string) {
 	f.ledger.begin()
 }
 
-// repeat runs a verb until its gate is open, once after each examination of the
-// doctor's.
+// repeat runs a verb until its gate is open, once after each examination by the
+// doctor.
 func (f *twoMinutes) repeat(done string, verb ...string) {
 	f.t.Helper()
 	began := time.Now()
@@ -252,9 +255,8 @@ func (f *twoMinutes) repeat(done string, verb ...string) {
 	f.logf("%s after %v", done, time.Since(began).Round(time.Millisecond))
 }
 
-// checkHeld fails the test unless the key still holds what the jar that has it
-// wrote, or the stamp of a jar that lost the same takeover, which is written
-// within the gap.
+// checkHeld fails the test unless the key holds what its jar wrote, or the
+// stamp of a jar that lost the same takeover and wrote within the gap.
 func (f *twoMinutes) checkHeld(key, won string) error {
 	now, err := redis.String(f.do("GET", key))
 	if err != nil {
@@ -270,11 +272,11 @@ func (f *twoMinutes) checkHeld(key, won string) error {
 	return nil
 }
 
-// checkMark fails unless our token is still stored beside the key.
+// checkMark fails unless the run's token is still on key M.
 func (f *twoMinutes) checkMark(key, token string) error {
 	m, err := redis.String(f.do("GET", legacy.MarkKey(key)))
 	if err != nil || !strings.HasPrefix(m, token) {
-		return fmt.Errorf("beside %s stands %q and not %s, %v", key, m, token, err)
+		return fmt.Errorf("key M of %s holds %q and not %s, %v", key, m, token, err)
 	}
 	return nil
 }
@@ -288,7 +290,7 @@ func (f *twoMinutes) take(c *interop.Client) (value string) {
 	return value
 }
 
-// taken is what a jar wrote when it won; nothing if it gave up.
+// taken returns what a jar wrote when it won, and "" if it gave up.
 func taken(ctx context.Context, c *interop.Client) (value string, err error) {
 	a, err := c.Acquire(ctx)
 	if err != nil || !a.Won {

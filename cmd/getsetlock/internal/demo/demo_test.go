@@ -13,7 +13,8 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// watched runs the fleet and returns what a census makes of it, and the lines.
+// watched runs the fleet, and returns the result of a census and the recorded
+// lines.
 func watched(t *testing.T, seed uint64, span time.Duration) (*audit.Result, []string) {
 	t.Helper()
 	f, err := New(seed)
@@ -37,7 +38,7 @@ func watched(t *testing.T, seed uint64, span time.Duration) (*audit.Result, []st
 	return &audit.Result{Evidence: e, Findings: findings}, lines
 }
 
-func TestACensusOfTheDemoFindsEveryClockAndEveryMishap(t *testing.T) {
+func TestCensusFindsEveryMishapOfTheDemo(t *testing.T) {
 	r, _ := watched(t, 1, 2*time.Minute)
 	kinds := map[string]bool{}
 	for _, f := range r.Findings {
@@ -50,7 +51,7 @@ func TestACensusOfTheDemoFindsEveryClockAndEveryMishap(t *testing.T) {
 	}
 	for _, m := range Members() {
 		if m.StepAt > 0 || m.Key == "lock:mail" || m.Key == "lock:report" {
-			continue // told of as contradictions, or in two dialects
+			continue // reported as contradictions, or in two dialects
 		}
 		for _, w := range r.Evidence.Writers {
 			if w.Addr == m.Addr && (m.Offset < w.Offset.Low || m.Offset > w.Offset.High || !w.Offset.Bounded()) {
@@ -60,7 +61,7 @@ func TestACensusOfTheDemoFindsEveryClockAndEveryMishap(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedGivesTheSameRun(t *testing.T) {
+func TestSameSeedGivesTheSameRun(t *testing.T) {
 	_, a := watched(t, 7, 20*time.Second)
 	_, b := watched(t, 7, 20*time.Second)
 	_, c := watched(t, 8, 20*time.Second)
@@ -72,7 +73,7 @@ func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsTheRun(t *testing.T) {
+func TestEndOfContextEndsTheRun(t *testing.T) {
 	f, err := New(1)
 	if err != nil {
 		t.Fatal(err)

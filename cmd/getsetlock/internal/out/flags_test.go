@@ -8,7 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-func TestCertificatesOfTheEnvironmentBelongToItsServer(t *testing.T) {
+func TestEnvironmentsCertificatesBelongToItsServer(t *testing.T) {
 	const env, file = redisconn.Env, redisconn.EnvCACert
 	for _, c := range []struct {
 		flags      ServerFlags
@@ -31,7 +31,7 @@ func TestCertificatesOfTheEnvironmentBelongToItsServer(t *testing.T) {
 	}
 }
 
-func TestACertificateFileIsHandedOnWithItsWholePath(t *testing.T) {
+func TestEnvironmentHasTheWholePathOfCertificates(t *testing.T) {
 	e := &Env{Getenv: func(string) string { return "" }}
 	f := ServerFlags{Redis: "rediss://:word@f/2", CACert: "f.pem"}
 	whole, err := filepath.Abs("f.pem")

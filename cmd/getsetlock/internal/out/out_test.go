@@ -23,7 +23,7 @@ func TestDurationsAreNumbersOfMilliseconds(t *testing.T) {
 	}
 }
 
-func TestInstantsAreUTCWithMillisecondsAndNullBeyondTheYear9999(t *testing.T) {
+func TestInstantsAreUTCAndNullBeyondTheYear9999(t *testing.T) {
 	at := time.Date(2026, 3, 2, 13, 0, 0, 123456789, time.FixedZone("", 3600))
 	if got := Instant(at); got == nil || *got != "2026-03-02T12:00:00.123Z" {
 		t.Error(got)
@@ -50,7 +50,7 @@ func FuzzEscapedNamesAreReadBackAndPrintable(f *testing.F) {
 	})
 }
 
-func TestABackslashBeforeNothingSpecialIsItself(t *testing.T) {
+func TestUnescapedKeepsPlainBackslashes(t *testing.T) {
 	for s, want := range map[string]string{`a\b`: `a\b`, `\`: `\`, `\x4`: `\x4`, `\xzz`: `\xzz`, `\\`: `\`, `\x41\`: `A\`} {
 		if got := Unescaped(s); got != want {
 			t.Errorf("%s: %q, want %q", s, got, want)
@@ -58,7 +58,7 @@ func TestABackslashBeforeNothingSpecialIsItself(t *testing.T) {
 	}
 }
 
-func TestNamesOfPackagesAreTakenOffAndNothingElse(t *testing.T) {
+func TestErrorsLoseOnlyPackageNames(t *testing.T) {
 	for said, want := range map[string]string{
 		`lock: key "k": modern: could not take key "k": ERR x`: `key "k": could not take key "k": ERR x`,
 		`lock: modern: Config.Timeout is -1s`:                  `Config.Timeout is -1s`,
@@ -70,14 +70,14 @@ func TestNamesOfPackagesAreTakenOffAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAMessageFitsALineAndHoldsNoPassword(t *testing.T) {
+func TestOneLineHidesPasswordsAndLineBreaks(t *testing.T) {
 	got := OneLine("dial redis://app:s3cret@host/0:\r\n\tno\x1b[31m, and unix://u:p@/s")
 	if want := "dial redis://***@host/0: no?[31m, and unix://***@/s"; strings.Join(strings.Fields(got), " ") != want {
 		t.Errorf("%q", got)
 	}
 }
 
-func TestATableAlignsNumbersAndEndsLinesAtTheirText(t *testing.T) {
+func TestTableAlignsNumbersAndTrimsLines(t *testing.T) {
 	printed := &strings.Builder{}
 	g := NewGrid(Left("name"), Right("left"), Left("value"))
 	g.Add("a", "1s", "x")
@@ -88,7 +88,7 @@ func TestATableAlignsNumbersAndEndsLinesAtTheirText(t *testing.T) {
 	}
 }
 
-func TestProgressIsALineEveryFewSecondsWhereThereIsNoTerminal(t *testing.T) {
+func TestProgressPrintsPlainLinesWithoutATerminal(t *testing.T) {
 	errs := &strings.Builder{}
 	now := time.Unix(0, 0)
 	begin := func(quiet bool, total int64) *Progress {
@@ -111,7 +111,7 @@ func TestProgressIsALineEveryFewSecondsWhereThereIsNoTerminal(t *testing.T) {
 	}
 }
 
-func TestWhatIsLoggedIsALineOnStderr(t *testing.T) {
+func TestLoggerPrintsALineOnStderr(t *testing.T) {
 	errs := &strings.Builder{}
 	e := &Env{Stderr: errs}
 	e.Logger(true).Error("dropped")

@@ -14,8 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// actVariable makes the test binary stand in for the command: it says how the process that Embedded
-// starts behaves.
+// actVariable makes the test binary act as the command. Its value says how the
+// process that Embedded starts behaves.
 const actVariable = "GETSETLOCK_TEST_ACT"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// acted runs Embedded with a child that behaves like that.
+// acted runs Embedded with a child that behaves in that way.
 func acted(t *testing.T, act string, ctx context.Context, p Plan, progress func(Progress)) (*Result, error) {
 	t.Helper()
 	t.Setenv(actVariable, act)
@@ -52,7 +52,7 @@ func watchPlan(acquisitions int) Plan {
 	return p
 }
 
-func TestTheChildsAnswerIsThatOfTheBubble(t *testing.T) {
+func TestChildReturnsTheResultOfTheBubble(t *testing.T) {
 	p := watchPlan(400)
 	got, err := acted(t, "child", t.Context(), p, quietly)
 	if err != nil {
@@ -68,14 +68,14 @@ func TestTheChildsAnswerIsThatOfTheBubble(t *testing.T) {
 	}
 }
 
-func TestTheChildTellsHowFarItIs(t *testing.T) {
+func TestChildReportsProgress(t *testing.T) {
 	var all []Progress
 	p := watchPlan(3000)
 	if _, err := acted(t, "child", t.Context(), p, func(at Progress) { all = append(all, at) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(all) == 0 {
-		t.Fatal("no progress was told")
+		t.Fatal("no progress was reported")
 	}
 	for i, at := range all {
 		if at.Orders != p.Acquisitions || at.Done > at.Orders || i > 0 && at.Done < all[i-1].Done {
@@ -84,17 +84,18 @@ func TestTheChildTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-// The rehearsal below would go on for many minutes: only the end of its context can end it.
+// This rehearsal would run for many minutes. Only the end of its context can
+// end it.
 func TestEndOfContextEndsTheChild(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("somebody pressed ^C")
+	why := errors.New("a user pressed ^C")
 	_, err := acted(t, "child", ctx, watchPlan(mostAcquisitions), func(Progress) { cancel(why) })
 	if !errors.Is(err, why) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestTheChildDiesWithItsParent(t *testing.T) {
+func TestChildEndsWithItsParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), actVariable+"=child")
 	in, err := cmd.StdinPipe()
@@ -114,14 +115,14 @@ func TestTheChildDiesWithItsParent(t *testing.T) {
 	if _, err := io.ReadFull(out, buf); err != nil {
 		t.Fatalf("it never said anything: %v", err)
 	}
-	in.Close() // what a dead parent's kernel does
+	in.Close() // as the kernel does for a dead parent
 	io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err == nil {
 		t.Error("it ended as if nothing had happened")
 	}
 }
 
-func TestTroubleOfTheChildIsTold(t *testing.T) {
+func TestErrorSaysWhyTheChildFailed(t *testing.T) {
 	if _, err := acted(t, "garbled", t.Context(), watchPlan(1), quietly); err == nil || !strings.Contains(err.Error(), "ended early") {
 		t.Errorf("garbled: %v", err)
 	}
@@ -139,7 +140,7 @@ func TestTroubleOfTheChildIsTold(t *testing.T) {
 	}
 }
 
-func TestARehearsalWhoseTimeStandsStillIsEnded(t *testing.T) {
+func TestWatchdogEndsAStuckRehearsal(t *testing.T) {
 	defer func(d time.Duration) { stuckAfter = d }(stuckAfter)
 	stuckAfter = 50 * time.Millisecond
 	if _, err := acted(t, "stuck", t.Context(), watchPlan(10), quietly); !errors.Is(err, errStuck) {
@@ -147,7 +148,7 @@ func TestARehearsalWhoseTimeStandsStillIsEnded(t *testing.T) {
 	}
 }
 
-// A setting that the runtime's bubbles refuse must not reach the child.
+// A bubble refuses some runtime settings; they must not reach the child.
 func TestOddRuntimeSettingsDoNotReachTheChild(t *testing.T) {
 	t.Setenv("GODEBUG", "asynctimerchan=1")
 	if _, err := acted(t, "child", t.Context(), watchPlan(10), quietly); err != nil {
@@ -155,7 +156,7 @@ func TestOddRuntimeSettingsDoNotReachTheChild(t *testing.T) {
 	}
 }
 
-func TestOnlyTheBeginningOfAChildsWordsIsKept(t *testing.T) {
+func TestWordsKeepOnlyTheBeginning(t *testing.T) {
 	var w words
 	for range 1000 {
 		fmt.Fprintln(&w, time.Now())

@@ -14,7 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// ailing is a machine with these clocks, begun now.
+// ailing returns a machine with these clocks, begun now.
 func ailing(c simulate.Clocks) *machine {
 	r := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(1, n)) }
 	m := &machine{clocks: c, afflicted: true, began: time.Now(), draw: r(1), drawStops: r(2)}
@@ -22,11 +22,11 @@ func ailing(c simulate.Clocks) *machine {
 	return m
 }
 
-func TestMachinesAreNoFurtherApartThanTheirPresetSays(t *testing.T) {
+func TestMachinesStayWithinTheirPresetsSpread(t *testing.T) {
 	const long = 3 * time.Hour
 	for _, preset := range simulate.Presets() {
 		if preset.Clocks.Server.Any() {
-			continue // which a plan refuses
+			continue // a plan refuses these
 		}
 		p := DefaultPlan()
 		p.Preset, p.Clients = preset.Name, 40
@@ -52,7 +52,7 @@ func TestMachinesAreNoFurtherApartThanTheirPresetSays(t *testing.T) {
 	}
 }
 
-func TestAClocksCourseDoesNotHangOnWhenItIsRead(t *testing.T) {
+func TestClockIsTheSameWheneverItIsRead(t *testing.T) {
 	for _, name := range []string{"jepsen", "slewing", "timesyncd"} {
 		preset, err := simulate.Lookup(name)
 		if err != nil {
@@ -72,7 +72,7 @@ func TestAClocksCourseDoesNotHangOnWhenItIsRead(t *testing.T) {
 	}
 }
 
-// A clock that is slewed to the right time does not walk away from it.
+// A clock that is slewed to the right time does not move away from it.
 func TestSlewingMachineStaysWithinItsErrors(t *testing.T) {
 	preset, err := simulate.Lookup("slewing")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestSlewingMachineStaysWithinItsErrors(t *testing.T) {
 	}
 }
 
-func TestElapsedFollowsTheRateAndNoSteps(t *testing.T) {
+func TestElapsedFollowsTheRateAndIgnoresSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := ailing(simulate.Clocks{
 			Step: simulate.Steps{Kind: simulate.StepBy, By: -time.Hour, Every: time.Minute, Once: true},
@@ -110,7 +110,7 @@ func TestElapsedFollowsTheRateAndNoSteps(t *testing.T) {
 	})
 }
 
-// stopping stands still for a minute, beginning some time soon.
+// stopping returns a machine that pauses for a minute, beginning soon.
 func stopping() (m *machine, begin, end time.Duration) {
 	m = ailing(simulate.Clocks{Pauses: []simulate.Pause{{For: time.Minute, Every: 10 * time.Minute}}})
 	m.mu.Lock()
@@ -119,7 +119,7 @@ func stopping() (m *machine, begin, end time.Duration) {
 	return m, s.start, s.end
 }
 
-func TestNothingIsSentOrHeardWhileAMachineStandsStill(t *testing.T) {
+func TestPausedMachineSendsAndReceivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := miniredis.NewMiniRedis()
 		defer server.Close()
@@ -157,7 +157,7 @@ func TestNothingIsSentOrHeardWhileAMachineStandsStill(t *testing.T) {
 	})
 }
 
-func TestWhatFallsDueInAStandstillComesAfterIt(t *testing.T) {
+func TestTimerDuringAPauseFiresAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, begin, end := stopping()
 		<-m.After(begin + 10*time.Second)

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// few is the whole list, but the last of it under the race detector: whole fleets are four times as slow there,
-// and one shows it as much as ten. All of them are rehearsed without it, in make test.
+// few returns the whole list, and under the race detector only its last
+// element. There, whole fleets are four times as slow, and one shows as much as
+// ten. make test rehearses all of them without the detector.
 func few[T any](all []T) []T {
 	if raced && len(all) > 1 {
 		return all[len(all)-1:]
@@ -19,7 +20,8 @@ func few[T any](all []T) []T {
 func rehearse(t *testing.T, change func(*Plan)) *Result {
 	t.Helper()
 	p := DefaultPlan()
-	// A short lease: while a dead holder's runs, everybody polls, and that is what takes real time.
+	// A short lease: while a dead holder's lease lasts, every program polls,
+	// which takes real time.
 	p.Acquisitions, p.Lease = 400, 10*time.Second
 	change(&p)
 	var res *Result
@@ -41,21 +43,21 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-func TestWithoutALockTooMuchIsSold(t *testing.T) {
+func TestFleetOversellsWithoutALock(t *testing.T) {
 	res := rehearse(t, func(p *Plan) { p.Protocol = "none" })
 	if res.OK || res.Oversold == 0 || res.Overlaps == 0 {
 		t.Errorf("%+v", res)
 	}
 }
 
-func TestOneClientAloneNeedsNoLock(t *testing.T) {
+func TestSingleClientNeedsNoLock(t *testing.T) {
 	res := rehearse(t, func(p *Plan) { p.Protocol, p.Clients = "none", 1 })
 	if !res.OK || res.Oversold != 0 || res.Overlaps != 0 {
 		t.Errorf("%+v", res)
 	}
 }
 
-func TestWatchSellsRightAtThePriceOfRetries(t *testing.T) {
+func TestWatchSellsRightWithRetries(t *testing.T) {
 	res := rehearse(t, func(p *Plan) { p.Protocol = "watch" })
 	if !res.OK || res.Oversold != 0 || res.Groups[0].Retries == 0 || res.OverlapsExcused != res.Overlaps {
 		t.Errorf("%+v", res)

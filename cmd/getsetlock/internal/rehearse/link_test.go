@@ -14,7 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 )
 
-// inBubble gives f a link to a server in memory and what it has counted.
+// inBubble calls f with a link to a server in memory, and the counter of its
+// commands.
 func inBubble(t *testing.T, latency string, f func(*testing.T, *link, *atomic.Int64)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := miniredis.NewMiniRedis()
@@ -70,7 +71,7 @@ func TestEveryCommandIsCountedOnce(t *testing.T) {
 	})
 }
 
-func TestNothingOfADeadProgramReachesTheServer(t *testing.T) {
+func TestDeadProgramSendsNothing(t *testing.T) {
 	inBubble(t, "1ms", func(t *testing.T, l *link, _ *atomic.Int64) {
 		c, err := l.Dial(t.Context())
 		if err != nil {

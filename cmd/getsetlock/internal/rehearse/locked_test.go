@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// group finds one by its name.
+// group returns the group of that name.
 func (r *Result) group(t *testing.T, name string) Group {
 	t.Helper()
 	for _, g := range r.Groups {
@@ -38,7 +38,7 @@ func TestOldAndNewClientsSellRightTogether(t *testing.T) {
 	}
 }
 
-// withoutLock is the mixed fleet in which one client only pretends.
+// withoutLock is a mixed fleet in which one client only pretends to lock.
 func withoutLock(t *testing.T) {
 	protocols["test-mutant"] = protocolKind{
 		dialect: true,
@@ -52,7 +52,7 @@ func withoutLock(t *testing.T) {
 	t.Cleanup(func() { delete(protocols, "test-mutant") })
 }
 
-// mutantRules are those of the real protocol: they know nothing of a third group.
+// mutantRules are those of the real protocol, which know of no third group.
 func mutantRules(p Plan) (rules, error) {
 	r, err := legacyRules(p)
 	r.old = func(group int) bool { return group == 0 }
@@ -60,7 +60,7 @@ func mutantRules(p Plan) (rules, error) {
 	return r, err
 }
 
-func TestOneClientWithoutTheLockSpoilsTheResult(t *testing.T) {
+func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {
 	withoutLock(t)
 	res := rehearse(t, func(p *Plan) { p.Protocol = "test-mutant" })
 	if res.OK || res.Oversold == 0 || res.Overlaps == res.OverlapsExcused || res.OversoldExcused != 0 {
@@ -68,8 +68,9 @@ func TestOneClientWithoutTheLockSpoilsTheResult(t *testing.T) {
 	}
 }
 
-// Old clients that hold longer than the lease, while the rules are told of a longer one.
-func TestAWrongClaimAboutTheLeaseSpoilsTheResult(t *testing.T) {
+// The old clients hold for longer than their lease, and the rules are told of a
+// longer one.
+func TestWrongLeaseClaimSpoilsTheResult(t *testing.T) {
 	kind := protocols["legacy"]
 	kind.rules = func(p Plan) (rules, error) {
 		p.Lease = time.Hour
@@ -86,18 +87,18 @@ func TestAWrongClaimAboutTheLeaseSpoilsTheResult(t *testing.T) {
 	}
 }
 
-func TestOverrunIsExcusedByItsNameAndTold(t *testing.T) {
+func TestOverrunIsExcusedAndNoticed(t *testing.T) {
 	res := rehearse(t, func(p *Plan) { p.Overruns, p.Poll = 3, 300*time.Millisecond })
 	if !res.OK || res.OverlapsExcused == 0 || len(res.Causes) != 1 || res.Causes[0].Cause != causeOverrun {
 		t.Errorf("%+v", res)
 	}
 	if res.group(t, "old").Lost == 0 {
-		t.Errorf("nobody was told of a loss: %+v", res)
+		t.Errorf("no client noticed a loss: %+v", res)
 	}
 }
 
-// New clients that go on working after they were told of a loss.
-func TestClientsThatDoNotStopWhenToldSpoilTheResult(t *testing.T) {
+// The new clients go on working after they learned that they lost the lock.
+func TestClientsThatIgnoreALossSpoilTheResult(t *testing.T) {
 	lost := func(p *Plan) {
 		p.Overruns, p.Crashes, p.Acquisitions, p.Clients = 15, 0, 60, 4
 		p.Job, p.Poll, p.Patience = must(dist.Parse("7s..8s")), 700*time.Millisecond, time.Hour
@@ -138,7 +139,8 @@ func TestBareLockIsSafeUntilItsHolderDies(t *testing.T) {
 	}
 }
 
-// Every dialect whose clients take over from a dead one sells right beside ours.
+// In every dialect whose clients take over from a dead one, old and new clients
+// sell right together.
 func TestEveryTimestampDialectSellsRight(t *testing.T) {
 	all := slices.DeleteFunc(dialect.Presets(), func(d dialect.Dialect) bool { return !d.HasTakeover() || d.NeverReleases() })
 	for _, d := range few(all) {
@@ -157,7 +159,7 @@ func TestEveryTimestampDialectSellsRight(t *testing.T) {
 	}
 }
 
-func TestClocksApartAreBorneWithinTheClaimedSpread(t *testing.T) {
+func TestFleetBearsTheClaimedClockSpread(t *testing.T) {
 	res := rehearse(t, func(p *Plan) {
 		p.Spread, p.Lease, p.Poll, p.Acquisitions = 8*time.Second, time.Minute, time.Second, 200
 	})
@@ -166,12 +168,12 @@ func TestClocksApartAreBorneWithinTheClaimedSpread(t *testing.T) {
 	}
 }
 
-// The worst clocks, the right ones, and every kind between: what is promised is kept, and what is not
-// has the name of its cause.
+// Under the worst clocks, the right ones, and every kind between, every
+// guarantee holds, and each violation of the rest has a named cause.
 func TestEveryPresetIsBorneOrExcused(t *testing.T) {
 	for _, name := range few(simulate.PresetNames()) {
 		if preset, _ := simulate.Lookup(name); preset.Clocks.Server.Any() {
-			continue // which a plan refuses
+			continue // a plan refuses these
 		}
 		res := rehearse(t, func(p *Plan) {
 			p.Preset, p.Lease, p.Poll, p.Acquisitions = name, time.Minute, time.Second, 80
@@ -181,12 +183,12 @@ func TestEveryPresetIsBorneOrExcused(t *testing.T) {
 			t.Errorf("%s: %+v", name, res)
 		}
 		if borne := res.Clocks.SpreadMS <= *res.Clocks.ToldSpreadMS; borne && res.Overlaps > 0 {
-			t.Errorf("%s: clocks as told, and %d overlaps", name, res.Overlaps)
+			t.Errorf("%s: clocks as the new clients were told, and %d overlaps", name, res.Overlaps)
 		}
 	}
 }
 
-func TestClocksBeyondWhatIsToldAreExcusedByTheirName(t *testing.T) {
+func TestClocksBeyondTheClaimAreExcused(t *testing.T) {
 	worst := func(p *Plan) {
 		p.Preset, p.Lease, p.Poll, p.Acquisitions = "jepsen", time.Minute, 500*time.Millisecond, 300
 		p.Job = must(dist.Parse("100ms..2s"))
@@ -198,7 +200,7 @@ func TestClocksBeyondWhatIsToldAreExcusedByTheirName(t *testing.T) {
 	if c := res.Clocks; c.Steps == 0 || c.SpreadMS <= *c.ToldSpreadMS {
 		t.Errorf("%+v", c)
 	}
-	// The same clocks, while the rules believe that they were told.
+	// The same clocks, but the rules believe that the new clients were told.
 	kind := protocols["legacy"]
 	kind.rules = func(p Plan) (rules, error) {
 		r, err := legacyRules(p)

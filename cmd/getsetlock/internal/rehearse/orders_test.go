@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestOrdersAreFoundByTheNamesOfTheirColumns(t *testing.T) {
+func TestReadOrdersFindsColumnsByName(t *testing.T) {
 	want := []Order{{"mug, blue", 2}, {"tee", 12}}
 	for _, text := range []string{
 		"sku,quantity\n\"mug, blue\",2\ntee,12\n",
@@ -23,7 +23,7 @@ func TestOrdersAreFoundByTheNamesOfTheirColumns(t *testing.T) {
 	}
 }
 
-func TestBrokenOrdersAreRefusedWithTheirLine(t *testing.T) {
+func TestReadOrdersNamesTheBrokenLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "empty",
 		"sku,quantity\n":                         "no order",
@@ -47,12 +47,12 @@ func TestBrokenOrdersAreRefusedWithTheirLine(t *testing.T) {
 			t.Errorf("%.40q: %v, want an error with %q", text, err, want)
 		}
 		if got != nil {
-			t.Errorf("%.40q: %d orders beside the error", text, len(got))
+			t.Errorf("%.40q: %d orders and an error", text, len(got))
 		}
 	}
 }
 
-func TestTheSampleHasCompetitionForEveryProduct(t *testing.T) {
+func TestSampleHasCompetitionForEveryProduct(t *testing.T) {
 	count := map[string]int{}
 	for _, o := range SampleOrders() {
 		count[o.SKU]++
@@ -75,7 +75,7 @@ func FuzzOrdersAreReadBackAsWritten(f *testing.F) {
 		orders, err := ReadOrders(strings.NewReader(text))
 		if err != nil {
 			if orders != nil {
-				t.Fatalf("%d orders beside the error %v", len(orders), err)
+				t.Fatalf("%d orders and the error %v", len(orders), err)
 			}
 			return
 		}

@@ -12,15 +12,15 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// moving is a short migration: minutes of rest, and few orders, but so many that
-// in each phase some lock is free when it is asked for.
+// moving is a short migration: minutes of rest and few orders, but enough that
+// each phase has an acquisition of a free lock.
 func moving(p *Plan) {
 	p.Move()
 	p.Acquisitions, p.Rest, p.Lease = 440, 5*time.Minute, 10*time.Second
 	p.Orders = p.Orders[:5] // few products, so that all of them get their tombstones
 }
 
-func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
+func TestFleetMigratesWithoutOverlaps(t *testing.T) {
 	res := rehearse(t, moving)
 	if !res.OK || res.Overlaps != res.OverlapsExcused || res.Oversold != res.OversoldExcused || len(res.Trouble) != 0 || res.GaveUp != 1 {
 		t.Errorf("%s", asJSON(t, res))
@@ -31,7 +31,8 @@ func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
 		if p.Acquisitions == 0 || p.ToMS <= p.FromMS {
 			t.Errorf("nothing happened in %+v", p)
 		}
-		// One script takes a lock and one gives it back, whatever the phase.
+		// One script takes a lock and one script releases it, whatever the
+		// phase.
 		if p.LockCommands == nil || *p.LockCommands != 2 || p.ExtraCommands == nil || *p.ExtraCommands != 0 {
 			t.Errorf("a lock of %s took %s", p.Phase, asJSON(t, p))
 		}
@@ -43,17 +44,17 @@ func TestAFleetGoesThroughAllPhasesAndNobodyHoldsBesideAnother(t *testing.T) {
 		t.Errorf("the road was %s", got)
 	}
 	if res.group(t, "new").Takeovers == 0 {
-		t.Error("nobody's key was ever taken over from a dead holder")
+		t.Error("no key was taken over from a dead holder")
 	}
 	if g := res.group(t, "plain"); g.Acquisitions == 0 || g.Clients != 8 {
-		t.Errorf("behind clean came %s", asJSON(t, g))
+		t.Errorf("after clean came %s", asJSON(t, g))
 	}
 	t.Run("a step that must wait is refused for its reason", func(t *testing.T) { refusedForTheirReasons(t, res) })
 }
 
-// One seed is one course of events, also where the operator and the programs act
-// at one instant: the runbook shows what such a run prints.
-func TestPhasesOfOneSeedGoTheSameWayTwice(t *testing.T) {
+// One seed gives one course of events, also where the operator and the programs
+// act at one instant. The runbook shows what such a run prints.
+func TestMigrationOfOneSeedIsTheSameTwice(t *testing.T) {
 	once := func() string {
 		return asJSON(t, rehearse(t, func(p *Plan) {
 			moving(p)
@@ -77,10 +78,10 @@ func refusedForTheirReasons(t *testing.T, res *Result) {
 	}
 }
 
-// What keeps a plain client and a bridge in clean apart is the one name. A plain
-// client on the old key's name is kept out by the tombstones that clean leaves,
-// and so sells nothing.
-func TestAPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
+// A plain client and a bridge in clean exclude each other only by the name of
+// the key. A plain client on the old key's name meets the tombstones that clean
+// leaves, and so sells nothing.
+func TestPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
 	kind := protocols[movingFleet]
 	mutant := kind
 	mutant.groups = func(p Plan) []groupSpec {
@@ -88,7 +89,7 @@ func TestAPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
 		specs[2].make = func(w *worker) (seller, error) {
 			s, err := plainLocker(w)
 			if err == nil {
-				s.(*locker).names = nil // that of the old key
+				s.(*locker).names = nil // the old key's name
 			}
 			return s, err
 		}
@@ -102,7 +103,7 @@ func TestAPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestLocksAreComparedWithThoseOfTheLastPhase(t *testing.T) {
+func TestCompareLocksTakesCleanAsTheBase(t *testing.T) {
 	few, more := int64(2), int64(5)
 	phases := []Phase{{Phase: "dual", LockCommands: &more}, {Phase: "sealed"}, {Phase: "clean", LockCommands: &few}}
 	compareLocks(phases[:2]) // a migration that did not get there
@@ -126,7 +127,7 @@ func walking(t *testing.T, walk func(*moves, context.Context) error) *Result {
 	return rehearse(t, moving)
 }
 
-func TestAPhaseThatIsSkippedIsFoundOut(t *testing.T) {
+func TestSkippedPhaseIsFoundOut(t *testing.T) {
 	res := walking(t, func(m *moves, ctx context.Context) error {
 		jump := func(ctx context.Context) error {
 			c := m.pool.Get()
@@ -139,7 +140,7 @@ func TestAPhaseThatIsSkippedIsFoundOut(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			r.Epoch, r.Phase = r.Epoch+1, migrate.Clean // the old clients don't know of M, and these don't look at L
+			r.Epoch, r.Phase = r.Epoch+1, migrate.Clean // old clients and tokens then use different keys
 			_, err = c.Do("SET", "gsl:phase:"+m.namespace, r.String())
 			return err
 		}
@@ -156,7 +157,7 @@ func TestAPhaseThatIsSkippedIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestAStepThatIsTakenTooEarlyIsTrouble(t *testing.T) {
+func TestStepTakenTooEarlyIsTrouble(t *testing.T) {
 	res := walking(t, func(m *moves, ctx context.Context) error {
 		for _, do := range []act{m.stage(m.begin), m.refused("dual", m.claims, "gap")} {
 			if err := do(ctx); err != nil {
@@ -165,7 +166,8 @@ func TestAStepThatIsTakenTooEarlyIsTrouble(t *testing.T) {
 		}
 		return nil
 	})
-	// With nobody registered the gate is shut, for another reason than the one that was to be seen.
+	// Without members the gate is closed for another reason than the one that
+	// the test expects.
 	if res.OK || len(res.Trouble) == 0 {
 		t.Errorf("%s", asJSON(t, res))
 	}

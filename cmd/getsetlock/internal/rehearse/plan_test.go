@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-func TestPlansThatCannotBeRehearsedNameTheirFlag(t *testing.T) {
+func TestValidateNamesTheFlag(t *testing.T) {
 	for _, c := range []struct {
 		want   string
 		change func(*Plan)
@@ -47,7 +47,7 @@ func TestPlansThatCannotBeRehearsedNameTheirFlag(t *testing.T) {
 	}
 }
 
-func TestPlanSurvivesTheWayToTheChild(t *testing.T) {
+func TestPlanSurvivesJSON(t *testing.T) {
 	p := DefaultPlan()
 	p.Dialect = dialect.RedisPy()
 	p.Lease, p.Overruns, p.Orders = 7*time.Second, 3, p.Orders[:2]
@@ -88,13 +88,13 @@ func TestFatesAreDrawnAsOftenAsAsked(t *testing.T) {
 		return n
 	}
 	if n := count(p.fates(0, 2, true)); n[dies] != 3 || n[takesAllDown] != 1 || n[overruns] != 3 {
-		t.Errorf("old clients beside others: %v", n)
+		t.Errorf("fates of old clients: %v", n)
 	}
 	if n := count(p.fates(1, 2, false)); n[dies] != 3 || n[takesAllDown] != 1 || n[overruns] != 0 {
-		t.Errorf("new clients: %v", n)
+		t.Errorf("fates of new clients: %v", n)
 	}
 	if n := count(p.fates(0, 1, true)); n[dies] != 4 || n[takesAllDown] != 0 {
-		t.Errorf("nobody beside them: %v", n)
+		t.Errorf("fates of a single group: %v", n)
 	}
 	p.Acquisitions, p.Crashes = 2, 50
 	if n := count(p.fates(0, 1, true)); n[dies] != 1 {
@@ -102,7 +102,7 @@ func TestFatesAreDrawnAsOftenAsAsked(t *testing.T) {
 	}
 }
 
-func TestLessIsOnTheShelvesThanIsOrdered(t *testing.T) {
+func TestStockIsSmallerThanTheOrders(t *testing.T) {
 	p := DefaultPlan()
 	for sku, n := range p.stock() {
 		var ordered int
@@ -120,7 +120,7 @@ func TestLessIsOnTheShelvesThanIsOrdered(t *testing.T) {
 	}
 }
 
-func TestOnAServerEverythingIsSmallerUnlessAsked(t *testing.T) {
+func TestForServerShrinksOnlyDefaults(t *testing.T) {
 	p := DefaultPlan()
 	p.ForServer(func(string) bool { return false })
 	if p.Acquisitions != 1000 || p.Lease != 5*time.Second || p.Latency.Most() != 0 {

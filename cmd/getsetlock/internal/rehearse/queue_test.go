@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// waiters lets programs wait for orders, by place in the fleet, and returns
-// which of them has got an order, and which was sent away without one.
+// waiters lets programs wait for orders, by slot. It returns which of them got
+// an order, and which were sent away without one.
 func waiters(ctx context.Context, q *queue, retired *atomic.Bool, slots ...int) (served, sentAway func() []int) {
 	got := make(map[int]*task)
 	var mine []int
@@ -42,9 +42,9 @@ func waiters(ctx context.Context, q *queue, retired *atomic.Bool, slots ...int) 
 	return which(true), which(false)
 }
 
-// Programs that wait since one instant get orders by their places, and one that
-// waits for longer comes before them, whatever the scheduler does.
-func TestOrdersGoToWhoeverWaitsLongest(t *testing.T) {
+// Programs that began to wait at one instant get orders by slot. A program that
+// has waited longer comes first, whatever the scheduler does.
+func TestOrdersGoToTheLongestWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

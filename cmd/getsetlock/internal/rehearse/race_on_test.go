@@ -2,5 +2,5 @@
 
 package rehearse
 
-// raced: the race detector is on.
+// raced reports whether the race detector is on.
 const raced = true

@@ -12,7 +12,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// A server with tracking, in real time: holders die, and both kinds of client go on.
+// A server with tracking, in real time: holders die, and both kinds of client
+// go on.
 func TestOldAndNewClientsSellRightOnARealServer(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	p := DefaultPlan()
@@ -32,9 +33,10 @@ func TestOldAndNewClientsSellRightOnARealServer(t *testing.T) {
 	redistest.NoKeys(t, s.Pool())
 }
 
-// It waits for three windows without old clients, each of three leases and more, and for one that is shut out
-// to give up; it works for seconds.
-func TestAFleetMovesOnARealServerByWhatAWatcherSees(t *testing.T) {
+// The migration waits for three windows without old clients, each of three
+// leases or more, and for a client that is shut out to give up. It works for
+// seconds.
+func TestFleetMigratesOnARealServerByItsWatcher(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	p := DefaultPlan()
 	p.Move()

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// paths are all fields of a JSON document, with those of its lists' elements behind [].
+// paths returns all fields of a JSON document. Fields of list elements come
+// after [].
 func paths(prefix string, v any) map[string]bool {
 	all := make(map[string]bool)
 	switch v := v.(type) {
@@ -26,8 +27,8 @@ func paths(prefix string, v any) map[string]bool {
 	return all
 }
 
-// Scripts rely on these: a name that is missing here afterwards is a broken promise, a new one is a
-// line in the change log.
+// Scripts rely on these names. A missing name is a broken promise; a new name
+// is a line in the changelog.
 var promised = []string{
 	"causes", "causes[].cause", "causes[].overlaps", "causes[].oversold",
 	"clocks", "clocks.longest_stop_ms", "clocks.spread_ms", "clocks.steps", "clocks.stops",
@@ -55,7 +56,7 @@ func TestJSONHasTheFieldsThatScriptsRelyOn(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsNull(t *testing.T) {
+func TestUnknownValuesAreNull(t *testing.T) {
 	res := rehearse(t, func(p *Plan) { p.Protocol = "none" })
 	res.VirtualMS = nil // as on a real server
 	text, err := json.Marshal(res)

@@ -15,9 +15,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// listening is a server that knows nothing of bubbles, with a key of somebody else's on it. Its keys end by the
-// machine's clock, which they don't on a bare embedded server: a key that was left to old clients for a moment
-// would be left for good.
+// listening returns a server outside any bubble, with another program's key on
+// it. Its keys expire by the machine's clock. On a bare embedded server they
+// would not, and a key left to old clients for a moment would stay left for
+// ever.
 func listening(t *testing.T) (*miniredis.Miniredis, Server) {
 	t.Helper()
 	m := redistest.Timely(t)
@@ -38,11 +39,11 @@ func shortPlan(protocol string) Plan {
 func onlySomebodys(t *testing.T, m *miniredis.Miniredis) {
 	t.Helper()
 	if keys := m.Keys(); !slices.Equal(keys, []string{"somebody's"}) {
-		t.Errorf("left behind or taken away: %q", keys)
+		t.Errorf("keys left or deleted: %q", keys)
 	}
 }
 
-func TestOnAServerTheSameIsFoundAndNothingStays(t *testing.T) {
+func TestOnServerFindsTheSameAndLeavesNoKey(t *testing.T) {
 	for protocol, ok := range map[string]bool{"none": false, "watch": true, "bare": true, "legacy": true} {
 		m, s := listening(t)
 		res, err := OnServer(t.Context(), shortPlan(protocol), s, quietly)
@@ -56,7 +57,7 @@ func TestOnAServerTheSameIsFoundAndNothingStays(t *testing.T) {
 	}
 }
 
-func TestKeysOfTheSameNamesAreLeftAlone(t *testing.T) {
+func TestOnServerRefusesExistingKeys(t *testing.T) {
 	p := shortPlan("legacy")
 	keys, err := p.keys()
 	if err != nil {
@@ -75,7 +76,7 @@ func TestKeysOfTheSameNamesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestEveryKeyWrittenIsOneThatWasChecked(t *testing.T) {
+func TestOnServerWritesOnlyCheckedKeys(t *testing.T) {
 	m, s := listening(t)
 	p := shortPlan("legacy")
 	own, err := p.keys()
@@ -94,10 +95,10 @@ func TestEveryKeyWrittenIsOneThatWasChecked(t *testing.T) {
 	}
 }
 
-func TestABrokenOffRunOnAServerCleansUp(t *testing.T) {
+func TestInterruptedRunOnAServerCleansUp(t *testing.T) {
 	m, s := listening(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("somebody pressed ^C")
+	why := errors.New("a user pressed ^C")
 	p := shortPlan("legacy")
 	p.Acquisitions = mostAcquisitions
 	_, err := OnServer(ctx, p, s, func(at Progress) {
@@ -111,7 +112,7 @@ func TestABrokenOffRunOnAServerCleansUp(t *testing.T) {
 	onlySomebodys(t, m)
 }
 
-func TestAServerThatGoesAwayEndsTheRun(t *testing.T) {
+func TestServerThatGoesAwayEndsTheRun(t *testing.T) {
 	m, s := listening(t)
 	p := shortPlan("watch")
 	p.Acquisitions = mostAcquisitions
@@ -125,7 +126,7 @@ func TestAServerThatGoesAwayEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+func TestErrorNamesTheMissingServer(t *testing.T) {
 	m, s := listening(t)
 	m.Close()
 	if _, err := OnServer(t.Context(), shortPlan("watch"), s, quietly); err == nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestNewClientsAreToldOfTheServersClock: the spread has the server's clock in
-// it, so old clients' clocks lie no further off it.
+// The spread includes the server's clock, so old clients' clocks are no further
+// off it.
 func TestNewClientsAreToldOfTheServersClock(t *testing.T) {
 	p := Plan{Protocol: "dual", Clients: 2, Lease: time.Minute, Spread: 4 * time.Second}
 	terms, err := p.terms()

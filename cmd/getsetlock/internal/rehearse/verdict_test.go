@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// groups of the rules below.
+// groups of the rules below
 const (
 	oldOnes = iota
 	newOnes
@@ -22,8 +22,9 @@ func someRules() rules {
 	}
 }
 
-// span is a hold in seconds in which two units are sold; its release takes as long
-// as freed says, and an old client's deletes whatever value the key has.
+// span returns a hold, in seconds, in which two units are sold. Its release
+// takes until freed. An old client's release deletes whatever value the key
+// has.
 func span(group int, start, stop, freed float64) *hold {
 	s := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	return &hold{
@@ -32,7 +33,7 @@ func span(group int, start, stop, freed float64) *hold {
 	}
 }
 
-// keeps is a hold at whose end nothing is deleted.
+// keeps returns the hold with a release that deletes nothing.
 func keeps(h *hold) *hold {
 	h.deletes = false
 	return h
@@ -50,7 +51,7 @@ func show(all []episode) string {
 	return b.String()
 }
 
-func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
+func TestEpisodesExcuseOnlyNamedCauses(t *testing.T) {
 	sharing := someRules()
 	sharing.sharing = true
 	free := someRules()
@@ -81,38 +82,38 @@ func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
 		{"the chain behind an overrun", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), span(newOnes, 71, 80, 80), span(oldOnes, 76, 90, 90)},
 			"65-70 excused;71-75 excused;76-80 excused;"},
-		{"the chain behind a release that took long", someRules(),
+		{"the chain after a release that took long", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 77), span(newOnes, 76, 78, 78), span(oldOnes, 77.5, 79, 79)},
 			"65-70 excused;77.5-78 excused;"},
-		{"a newcomer that nobody's release explains", someRules(),
+		{"a client that no release explains", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), span(newOnes, 66, 68, 68)}, "65-70 bad;"},
-		{"one in a chain that deletes nothing", someRules(),
+		{"a link of a chain that deletes nothing", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), keeps(span(oldOnes, 71, 80, 80)), span(oldOnes, 81, 90, 90), span(newOnes, 85, 86, 86)},
 			"65-70 excused;71-75 excused;85-86 bad;"},
-		{"a newcomer between two deletions", someRules(),
+		{"a client between two deletions", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 65, 80, 80), span(oldOnes, 71, 90, 90), span(newOnes, 81, 82, 82)},
 			"65-70 excused;71-80 excused;81-82 bad;"},
-		{"beside an overrun before its lease is over", someRules(),
+		{"during an overrun, before its lease is over", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 59, 65, 65)}, "59-65 bad;"},
 		{"an overrun that was over long before", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 80, 90, 90), span(newOnes, 85, 86, 86)}, "85-86 bad;"},
-		{"ours may not overrun", someRules(),
+		{"a new client may not overrun", someRules(),
 			[]*hold{span(newOnes, 0, 70, 70), span(oldOnes, 61, 62, 62)}, "61-62 bad;"},
-		{"two of ours are never excused", someRules(),
+		{"two new clients are never excused", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 65, 65), span(newOnes, 64, 66, 66)}, "61-66 bad;"},
-		{"ours was told in time", someRules(),
+		{"a new client stopped in time", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 101, 101), span(oldOnes, 71, 80, 80)},
 			"61-70 excused;71-80 excused;"},
-		{"ours went on beside somebody who came later", someRules(),
+		{"a new client went on after another entered", someRules(),
 			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 101.5, 101.5), span(oldOnes, 71, 80, 80)},
 			"61-70 excused;71-80 bad;"},
 		{"no bound, no overrun", rules{old: someRules().old, ours: someRules().ours},
 			[]*hold{span(oldOnes, 0, 1e6, 1e6), span(newOnes, 5, 6, 6)}, "5-6 bad;"},
-		{"old ones that share", sharing,
+		{"old clients that do not exclude each other", sharing,
 			[]*hold{span(oldOnes, 0, 5, 5), span(oldOnes, 1, 6, 6), span(newOnes, 5.5, 7, 7)}, "1-5 excused;5.5-6 excused;"},
-		{"beside a single one of them nothing is shared", sharing,
+		{"a single one of these old clients", sharing,
 			[]*hold{span(oldOnes, 0, 5, 5), span(newOnes, 1, 6, 6)}, "1-5 bad;"},
-		{"where overlaps harm nobody", free,
+		{"overlaps that do no harm", free,
 			[]*hold{span(newOnes, 0, 5, 5), span(newOnes, 1, 6, 6)}, "1-5 excused;"},
 	} {
 		if got := show(c.rules.episodes(c.holds, nil)); got != c.want {
@@ -121,9 +122,9 @@ func TestOverlapsAreFoundAndOnlyTheRightOnesExcused(t *testing.T) {
 	}
 }
 
-// What the new clients were told, and what they can bear: an overlap has an excuse only where that was
-// otherwise, at that time, and beyond the bound.
-func TestWhatWasOtherwiseThanToldIsExcusedByItsName(t *testing.T) {
+// An overlap has an excuse only where something differed from what the new
+// clients were told, at that time, and beyond the bound.
+func TestEpisodesExcuseWhatClientsWereNotTold(t *testing.T) {
 	const sec = time.Second
 	told := func() rules {
 		r := someRules()
@@ -161,12 +162,12 @@ func TestWhatWasOtherwiseThanToldIsExcusedByItsName(t *testing.T) {
 		{"clocks further apart long before", apart(3*sec, 0, 39), beside(), nil, ""},
 		{"clocks further apart afterwards", apart(3*sec, 116, 200), beside(), nil, ""},
 		{"a write as late as told", told(), beside(), []write{{90 * sec, 3 * sec}}, ""},
-		{"a later one", told(), beside(), []write{{90 * sec, 3*sec + 1}}, causeStall},
-		{"a later one long before", told(), beside(), []write{{39 * sec, 9 * sec}}, ""},
-		{"a later one afterwards", told(), beside(), []write{{116 * sec, 9 * sec}}, ""},
-		{"one of ours stood still for as long as it can bear", told(), still(130, 134), nil, ""},
-		{"one of ours stood still for longer", told(), still(130, 149), nil, causeStill},
-		{"one of ours stood still when it was too late", told(), still(142, 149), nil, ""},
+		{"a later write", told(), beside(), []write{{90 * sec, 3*sec + 1}}, causeStall},
+		{"a later write long before", told(), beside(), []write{{39 * sec, 9 * sec}}, ""},
+		{"a later write afterwards", told(), beside(), []write{{116 * sec, 9 * sec}}, ""},
+		{"a new client paused for as long as its margin", told(), still(130, 134), nil, ""},
+		{"a new client paused for longer", told(), still(130, 149), nil, causeStill},
+		{"a new client paused after the overlap began", told(), still(142, 149), nil, ""},
 	} {
 		for _, e := range c.rules.episodes(c.holds, c.late) {
 			if e.cause != c.want {
@@ -176,7 +177,8 @@ func TestWhatWasOtherwiseThanToldIsExcusedByItsName(t *testing.T) {
 	}
 }
 
-// ledger is a book in which one product was sold so often and held by these.
+// ledger returns a book in which one product was sold that often, with these
+// holds.
 func ledger(sold int, holds ...*hold) *book {
 	b := newBook(2, func() time.Duration { return 0 })
 	b.sold["tea"] = sold
@@ -184,7 +186,7 @@ func ledger(sold int, holds ...*hold) *book {
 	return b
 }
 
-func TestOversoldIsWhatTheStockDidNotGiveUp(t *testing.T) {
+func TestOversoldCountsUnitsThatNeverLeftTheStock(t *testing.T) {
 	overrun := []*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 62, 62)}
 	bad := []*hold{span(oldOnes, 100, 110, 110), span(oldOnes, 105, 106, 106)}
 	for _, c := range []struct {
@@ -198,8 +200,8 @@ func TestOversoldIsWhatTheStockDidNotGiveUp(t *testing.T) {
 		{"some left, all accounted for", 7, 3, nil, 0, 0, true},
 		{"more than there was", 12, 0, nil, 2, 0, false},
 		{"a deduction undone before the goods ran out", 7, 5, nil, 2, 0, false},
-		{"beside an overrun", 12, 0, overrun, 2, 2, true},
-		{"beside an overrun and another overlap", 12, 0, append(overrun[:2:2], bad...), 2, 0, false},
+		{"during an overrun", 12, 0, overrun, 2, 2, true},
+		{"during an overrun, with another overlap", 12, 0, append(overrun[:2:2], bad...), 2, 0, false},
 		{"an overlap that did no harm", 10, 0, bad, 0, 0, false},
 	} {
 		j := someRules().judge(ledger(c.sold, c.holds...), map[string]int{"tea": 10}, map[string]int{"tea": c.left})
@@ -213,9 +215,9 @@ func TestOversoldIsWhatTheStockDidNotGiveUp(t *testing.T) {
 func TestOverlapsWithNewClientsAreCountedApart(t *testing.T) {
 	b := ledger(10,
 		span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), // excused, of old clients
-		span(newOnes, 71, 72, 72),                                  // excused, with a new one
+		span(newOnes, 71, 72, 72),                                  // excused, with a new client
 		span(oldOnes, 100, 110, 110), span(oldOnes, 105, 106, 106), // of old clients
-		span(oldOnes, 200, 210, 210), span(newOnes, 205, 206, 206), // with a new one
+		span(oldOnes, 200, 210, 210), span(newOnes, 205, 206, 206), // with a new client
 	)
 	j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0})
 	if want := (Episodes{Overlaps: 4, OverlapsExcused: 2, WithNew: 2, WithNewExcused: 1}); j.Episodes != want {
@@ -236,7 +238,7 @@ func TestExcusedOverlapExcusesOnlyItsUnits(t *testing.T) {
 	}
 }
 
-func TestOrdersPutAsideSpoilTheResult(t *testing.T) {
+func TestUnprocessedOrdersSpoilTheResult(t *testing.T) {
 	b := ledger(10)
 	b.putAside(Order{"tea", 1})
 	if j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0}); j.Unserved != 1 || j.Well() {
@@ -244,7 +246,7 @@ func TestOrdersPutAsideSpoilTheResult(t *testing.T) {
 	}
 }
 
-func TestTakeoverIsTheFirstAcquisitionAfterADeath(t *testing.T) {
+func TestFirstAcquisitionAfterADeathIsATakeover(t *testing.T) {
 	b := newBook(2, func() time.Duration { return 0 })
 	h, _ := b.begin(oldOnes, "tea", 0)
 	h.dies()

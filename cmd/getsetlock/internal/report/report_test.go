@@ -33,7 +33,7 @@ func sample() Page {
 	}
 }
 
-func TestPageIsWellFormedAndAsksNobody(t *testing.T) {
+func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 	var b strings.Builder
 	if err := sample().Write(&b); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestSpansInWhichTwoHoldAreShown(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoNumberIsRefused(t *testing.T) {
+func TestFiguresRefuseWhatIsNoNumber(t *testing.T) {
 	for name, f := range map[string]Figure{
 		"NaN":      &Plot{Lines: []Line{{At: []XY{{0, math.NaN()}}}}},
 		"infinite": &Plot{Points: []Point{{At: XY{math.Inf(1), 0}}}},
@@ -123,7 +123,7 @@ func TestSaveReplacesWholeFilesOnly(t *testing.T) {
 	}
 }
 
-// full is a file on a disk that has no room: it may be told at any of these points.
+// full is a file on a full disk, which may show at any of these points.
 type full struct {
 	*os.File
 	write, sync, close error
@@ -160,7 +160,7 @@ func TestFullDiskLeavesWhatWasThere(t *testing.T) {
 	}
 }
 
-// alone checks that a folder has one file, with these words.
+// alone checks that a directory has one file, with this content.
 func alone(t *testing.T, dir, words string) {
 	t.Helper()
 	files, _ := os.ReadDir(dir)
@@ -172,7 +172,7 @@ func alone(t *testing.T, dir, words string) {
 	}
 }
 
-func TestBothSidesOfNoughtHaveTicksAndOpenEndsReachTheEdge(t *testing.T) {
+func TestRangesHaveTicksOnBothSidesOfZero(t *testing.T) {
 	r := &Ranges{X: "ms", Rows: []Range{{Name: "a", Low: -40, High: 90}, {Name: "b", Low: 10, OpenHigh: true}}}
 	s, err := r.sides()
 	if err != nil {

@@ -63,7 +63,7 @@ func TestFileHoldsTheOnlyValuesDrawn(t *testing.T) {
 	}
 }
 
-func TestUnreadableDistributionsNameTheirFault(t *testing.T) {
+func TestParseErrorsNameTheFault(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	os.WriteFile(empty, []byte("\n"), 0o600)
@@ -92,7 +92,7 @@ func TestUnreadableDistributionsNameTheirFault(t *testing.T) {
 	}
 }
 
-func TestTextSurvivesTheWayThroughFlagsAndJSON(t *testing.T) {
+func TestDistSurvivesFlagsAndJSON(t *testing.T) {
 	for _, text := range []string{"1m30s", "5s..40s", "exp:10s", "lognormal:p50=5s,p99=40s"} {
 		var d Dist
 		if err := d.Set(text); err != nil {
@@ -119,7 +119,7 @@ func FuzzParseReturnsADistributionOrAnError(f *testing.F) {
 		d, err := Parse(text)
 		if err != nil {
 			if d.draw != nil || d.most != 0 {
-				t.Fatalf("%q: something beside the error %v", text, err)
+				t.Fatalf("%q: a distribution and the error %v", text, err)
 			}
 			return
 		}

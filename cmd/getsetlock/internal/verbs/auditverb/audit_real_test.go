@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-func TestTheAuditsPageInABrowserIsWholeAndAsksNobody(t *testing.T) {
+func TestAuditPageIsWholeInABrowser(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "audit.html")
 	if got := s.Run("audit", "--demo", "--report", file); got.Code != 1 {
@@ -22,8 +22,9 @@ func TestTheAuditsPageInABrowserIsWholeAndAsksNobody(t *testing.T) {
 	clitest.WholePage(t, file, 3, "Offset of each client's clock", "Holds against leases", "Waits of each client", "Timeline of lock:")
 }
 
-// On a real server: bursts of MONITOR, the price of them, and a user without the right to it.
-func TestAuditOnARealServerNamesWriterAndCostAndLeavesItAsItWas(t *testing.T) {
+// On a real server: bursts of MONITOR, their cost, and a user without the right
+// to it.
+func TestAuditOfARealServerNamesWritersAndCost(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := &clitest.Stage{T: t, Clock: lock.Machine, Vars: map[string]string{"GETSETLOCK_REDIS": server.URL()}}
 	conn := server.Pool().Get()
@@ -38,7 +39,8 @@ func TestAuditOnARealServerNamesWriterAndCostAndLeavesItAsItWas(t *testing.T) {
 			case <-stop:
 				return
 			case <-tick.C:
-				// Not the tick's own instant: that may be of before the last reply.
+				// Not the tick's own instant: that may be earlier than the last
+				// reply.
 				stamp := time.Now().Add(time.Minute + 3*time.Second).UnixMilli() // three seconds ahead
 				_, _ = conn.Do("SETNX", "lock:a", stamp)
 				_, _ = conn.Do("GET", "lock:a")

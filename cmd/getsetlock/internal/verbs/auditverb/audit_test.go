@@ -16,7 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-func TestTheDemoShowsClocksMishapsAndHowToMendThem(t *testing.T) {
+func TestDemoShowsClocksMishapsAndAdvice(t *testing.T) {
 	s := clitest.NewStage(t)
 	got := s.Run("audit", "--demo")
 	if got.Code != 1 || got.Errors != "" {
@@ -35,7 +35,7 @@ func TestTheDemoShowsClocksMishapsAndHowToMendThem(t *testing.T) {
 	}
 }
 
-func TestAReplayOfARecordComesToTheSameAnswer(t *testing.T) {
+func TestReplayGivesTheSameAnswer(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "demo.txt")
 	live := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json", "--record", file))
@@ -43,7 +43,7 @@ func TestAReplayOfARecordComesToTheSameAnswer(t *testing.T) {
 	if len(live.Writers) != 8 || len(live.Findings) < 10 || live.Schema != "getsetlock.audit/1" {
 		t.Errorf("%d writers, %d findings", len(live.Writers), len(live.Findings))
 	}
-	// What only a server can be asked is what the asking cost.
+	// Only a live server has a cost.
 	if again.Cost != nil || again.Keys == nil || len(again.Prefixes) == 0 {
 		t.Errorf("a replay has cost %v, keys %v and prefixes %v", again.Cost, again.Keys, again.Prefixes)
 	}
@@ -58,7 +58,7 @@ func TestAReplayOfARecordComesToTheSameAnswer(t *testing.T) {
 	}
 }
 
-// TestAuditTakesIdleFromFlagOrEnvironment as migrate status does. The flag wins.
+// As migrate status does. The flag wins.
 func TestAuditTakesIdleFromFlagOrEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		environment string
@@ -84,7 +84,7 @@ func TestAuditTakesIdleFromFlagOrEnvironment(t *testing.T) {
 	}
 }
 
-func TestThePageSaysWhoWaitedForHowLong(t *testing.T) {
+func TestPageShowsHowLongClientsWaited(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "audit.html")
 	s.Run("audit", "--demo", "--report", file)
@@ -99,7 +99,7 @@ func TestThePageSaysWhoWaitedForHowLong(t *testing.T) {
 	}
 }
 
-func TestEachPartOfTheDocumentIsWhatTheTableSays(t *testing.T) {
+func TestDocumentAgreesWithTheTable(t *testing.T) {
 	s := clitest.NewStage(t)
 	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json"))
 	for _, w := range doc.Writers {
@@ -121,7 +121,7 @@ func TestEachPartOfTheDocumentIsWhatTheTableSays(t *testing.T) {
 	if waits == 0 || doc.Waits.Count != waits || *doc.Waits.Longest != "9855.791" {
 		t.Errorf("%d waits of the writers, and %+v of all", waits, doc.Waits)
 	}
-	// One is 7.3 s ahead, and one 1.54 s behind after its step.
+	// One clock is 7.3 s ahead, and one 1.54 s behind after its step.
 	proved, _ := doc.Spread.Proved.Float64()
 	guaranteed, _ := doc.Spread.Guaranteed.Float64()
 	if proved < 8700 || proved > 8840 || guaranteed < 8840 || guaranteed > 8900 {
@@ -132,10 +132,11 @@ func TestEachPartOfTheDocumentIsWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// The embedded server has no MONITOR and no tracking: they are named, and the others are used.
-func TestSourcesThatTheServerRefusesAreNamedAndTheOthersUsed(t *testing.T) {
+// The embedded server has no MONITOR and no tracking. The audit names them and
+// uses the other sources.
+func TestAuditNamesSourcesThatTheServerRefuses(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.World.Mini.SetTime(time.Time{}) // the machine's: a clock that stands still is one that steps
+	s.World.Mini.SetTime(time.Time{}) // the machine's time: a frozen clock counts as one that steps
 	now := time.Now()
 	s.World.Mini.Set("lock:a", fmt.Sprint(now.Add(time.Minute).UnixMilli()))
 	s.World.Mini.Set("lock:b", fmt.Sprint(now.Add(time.Minute).Unix()))
@@ -165,8 +166,8 @@ func TestSourcesThatTheServerRefusesAreNamedAndTheOthersUsed(t *testing.T) {
 	}
 }
 
-// What was not looked at is not told to be empty.
-func TestAReplayOfARefusedProbeSaysSo(t *testing.T) {
+// A probe that was refused is not reported as empty.
+func TestReplayOfARefusedProbeSaysSo(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "refused.record")
 	text := "getsetlock.observed/1\n1770000000.000000 probe \"keys\" \"0\" \"0\" \"0\" \"primary\" \"pattern\"\n" +
@@ -180,7 +181,7 @@ func TestAReplayOfARefusedProbeSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedAuditPrintsWhatItSawAndItsRecordIsWhole(t *testing.T) {
+func TestInterruptedAuditPrintsWhatItSaw(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.SetTime(time.Time{})
 	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
@@ -208,8 +209,8 @@ func TestAnInterruptedAuditPrintsWhatItSawAndItsRecordIsWhole(t *testing.T) {
 	}
 }
 
-// With --for 0 an interruption is how a watch ends.
-func TestAnEndlessAuditEndsWellByAnInterruption(t *testing.T) {
+// With --for 0 an interruption is the regular end of a watch.
+func TestEndlessAuditEndsWellOnInterrupt(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.SetTime(time.Time{})
 	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
@@ -223,7 +224,7 @@ func TestAnEndlessAuditEndsWellByAnInterruption(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsToldOfAndTheAnswerPrinted(t *testing.T) {
+func TestAuditPrintsItsAnswerOnAFullDisk(t *testing.T) {
 	s := clitest.NewStage(t)
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Fatal("this system has no /dev/full")
@@ -234,8 +235,9 @@ func TestAFullDiskIsToldOfAndTheAnswerPrinted(t *testing.T) {
 	}
 }
 
-// Nobody watches for an hour to learn then that the page cannot be written.
-func TestAReportThatCannotBeWrittenIsToldOfBeforeTheWatchAndBehindItBesideTheAnswer(t *testing.T) {
+// A user should not watch for an hour and then learn that the page cannot be
+// written.
+func TestAuditSaysThatItsReportCannotBeWritten(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Want(s.Run("audit", "--demo", "--report", "/no/such/folder/x.html"), 3, "", "writing --report /no/such/folder/x.html: no such file or directory")
 	s.World.Mini.SetTime(time.Time{})
@@ -248,7 +250,7 @@ func TestAReportThatCannotBeWrittenIsToldOfBeforeTheWatchAndBehindItBesideTheAns
 	}
 	running := s.Start("audit", "--for", "0", "--quiet", "--lease", "60s", "--report", filepath.Join(folder, "x.html"))
 	wire.Await("EVALSHA", 3)
-	if err := os.Remove(folder); err != nil { // nothing is left in it meanwhile
+	if err := os.Remove(folder); err != nil { // no file is left in it meanwhile
 		t.Fatal(err)
 	}
 	s.Signal(syscall.SIGINT)
@@ -257,8 +259,8 @@ func TestAReportThatCannotBeWrittenIsToldOfBeforeTheWatchAndBehindItBesideTheAns
 	}
 }
 
-// What was not seen was not well.
-func TestAServerThatGoesAwayAmidAWatchAndAPatternThatMatchesNothingAreToldOf(t *testing.T) {
+// A server that was not watched is not reported as OK.
+func TestAuditSaysThatItWatchedNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.SetTime(time.Time{})
 	got := s.Run("audit", "--for", "100ms", "--match", "lokc:*")
@@ -270,7 +272,8 @@ func TestAServerThatGoesAwayAmidAWatchAndAPatternThatMatchesNothingAreToldOf(t *
 		t.Errorf("code %d, of an empty database it says\n%s", got.Code, got.Out)
 	}
 	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
-	wire := s.World.Wire(redistest.Rule{Command: "PING", Times: -1, Do: redistest.CutBefore}) // what is asked at the end
+	// A watch sends PING at its end.
+	wire := s.World.Wire(redistest.Rule{Command: "PING", Times: -1, Do: redistest.CutBefore})
 	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
 	got = s.Run("audit", "--for", "100ms", "--quiet", "--lease", "60s", "--dialect", "jedis")
 	if got.Code != 3 || !strings.Contains(got.Errors, "to the end; what was seen until then is above") || !strings.Contains(got.Out, "watched ") {
@@ -278,7 +281,7 @@ func TestAServerThatGoesAwayAmidAWatchAndAPatternThatMatchesNothingAreToldOf(t *
 	}
 }
 
-func TestAPieceOfALineIsTakenOffTheRecordAgain(t *testing.T) {
+func TestRecordLosesAnUnfinishedLine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "r")
 	f := &auditFlags{record: name}
 	r, err := f.openRecord()
@@ -288,7 +291,7 @@ func TestAPieceOfALineIsTakenOffTheRecordAgain(t *testing.T) {
 	if _, err := r.Write([]byte("whole\n")); err != nil {
 		t.Fatal(err)
 	}
-	// As a full disk leaves it: half a line, and an error.
+	// A full disk leaves half a line, and an error.
 	if _, err := r.file.WriteString("hal"); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +307,7 @@ func TestAPieceOfALineIsTakenOffTheRecordAgain(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotAnswerIsOneLineAndExitCode3(t *testing.T) {
+func TestServerThatCannotAnswerIsExitCode3(t *testing.T) {
 	for _, verb := range []string{"audit", "doctor"} {
 		s := clitest.NewStage(t)
 		for name, c := range map[string]struct {
@@ -324,7 +327,7 @@ func TestAServerThatCannotAnswerIsOneLineAndExitCode3(t *testing.T) {
 	}
 }
 
-func TestWithoutTheRightToListKeysTheRestIsWatched(t *testing.T) {
+func TestAuditWatchesWithoutTheRightToListKeys(t *testing.T) {
 	s := clitest.NewStage(t)
 	wire := s.World.Wire(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 	got := s.Run("audit", "--redis", "redis://"+wire.Listen(), "--for", "200ms", "--json")
@@ -364,8 +367,8 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 	}
 }
 
-// What docs/audit.md shows is what the program prints.
-func TestTheDocumentShowsWhatTheDemoPrints(t *testing.T) {
+// docs/audit.md shows what the program prints.
+func TestDocumentShowsWhatTheDemoPrints(t *testing.T) {
 	text, err := os.ReadFile("../../../../../docs/audit.md")
 	if err != nil {
 		t.Fatal(err)

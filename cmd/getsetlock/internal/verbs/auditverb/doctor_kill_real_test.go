@@ -20,7 +20,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// ward is a server with locks that a fix frees, with locks that it moves, and with such as it must not touch.
+// ward is a server with locks that a fix frees, with locks that it shortens,
+// and with locks that it must not touch.
 type ward struct {
 	*redistest.Server
 	begun  time.Time
@@ -28,8 +29,8 @@ type ward struct {
 }
 
 const (
-	wardKeys  = 300              // of each kind
-	wardLease = 10 * time.Minute // of the old clients: half of one outlasts the slowest run
+	wardKeys  = 300              // number of keys of each kind
+	wardLease = 10 * time.Minute // of the old clients; half of it outlasts the slowest run
 )
 
 func newWard(t *testing.T) *ward {
@@ -47,7 +48,8 @@ func (w *ward) put(key string, ahead time.Duration) {
 	w.Do("SET", key, w.values[key])
 }
 
-// fixed counts keys that were changed, and fails at one that is neither as it was nor as a whole fix leaves it.
+// fixed counts the changed keys. It fails at a key that is neither unchanged
+// nor wholly fixed.
 func (w *ward) fixed(t *testing.T) (n int) {
 	t.Helper()
 	for key, was := range w.values {
@@ -73,13 +75,16 @@ func (w *ward) fixed(t *testing.T) (n int) {
 	return n
 }
 
-// Killed between any two commands: each lock is as it was or wholly mended, and who comes next mends the rest.
-func TestKilledAmidItsFixesTheDoctorLeavesNoLockHalfDone(t *testing.T) {
+// The doctor is killed between any two commands. Each lock is then unchanged or
+// wholly fixed, and the next doctor fixes the rest.
+func TestKilledDoctorLeavesNoLockHalfFixed(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "getsetlock")
 	if out, err := exec.Command("go", "build", "-o", program, "../../..").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// The dead are deleted first, by one command each, and the stamps are moved by two each, of which one asks for the time.
+	// The doctor first deletes the dead locks, by one command each. Then it
+	// shortens the stamps, by two commands each, of which one asks for the
+	// time.
 	for _, after := range []int64{1, 2, 100, wardKeys, wardKeys + 1, wardKeys + 2, wardKeys + 3, wardKeys + 4, 2*wardKeys + 100, 3*wardKeys - 1} {
 		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +95,7 @@ func TestKilledAmidItsFixesTheDoctorLeavesNoLockHalfDone(t *testing.T) {
 				t.Errorf("%d were mended by %d commands, want %d", n, after, want)
 			}
 			if out, _ := doctorOf(program, w.URL()).CombinedOutput(); w.fixed(t) != 2*wardKeys {
-				t.Errorf("who came next left %d of %d\n%s", 2*wardKeys-w.fixed(t), 2*wardKeys, out)
+				t.Errorf("the next doctor left %d of %d\n%s", 2*wardKeys-w.fixed(t), 2*wardKeys, out)
 			}
 		})
 	}
@@ -101,7 +106,8 @@ func doctorOf(program, url string) *exec.Cmd {
 		"--behind", "1s", "--ahead", "0s", "--fix", "--yes", "--quiet", "--redis", url)
 }
 
-// killedAfter kills the doctor when the server has answered so many commands of its fixes, before it gets the next.
+// killedAfter kills the doctor after the server has answered that many commands
+// of its fixes, and before it gets the next.
 func (w *ward) killedAfter(t *testing.T, program string, commands int64) {
 	t.Helper()
 	g := newGate(t, w.Addr(), commands)
@@ -117,21 +123,22 @@ func (w *ward) killedAfter(t *testing.T, program string, commands int64) {
 		<-ended
 	case err := <-ended:
 		select {
-		case <-g.shut: // and it gave up, before we had time to kill it
+		case <-g.shut: // it gave up before the test could kill it
 		default:
 			t.Fatalf("it ended by itself: %v", err)
 		}
 	}
 }
 
-// gate is a proxy that lets so many requests pass, the first fix's script being the first of them, and none after.
+// gate is a proxy that passes that many requests and then none. The first one
+// is the script of the first fix.
 type gate struct {
 	listener net.Listener
 	server   string
 	most     int64
 	passed   atomic.Int64
 	once     sync.Once
-	shut     chan struct{} // closed when the last was answered
+	shut     chan struct{} // closed when the last request was answered
 }
 
 func newGate(t *testing.T, server string, most int64) *gate {
@@ -157,8 +164,8 @@ func newGate(t *testing.T, server string, most int64) *gate {
 
 func (g *gate) url() string { return "redis://" + g.listener.Addr().String() }
 
-// serve ends with its client, which is killed or ends. The fixes are made one after the other, so what comes back
-// when the last has passed is the answer to it.
+// serve ends with its client, which is killed or ends. Fixes are made one after
+// the other, so the bytes that come back after the last request are its answer.
 func (g *gate) serve(c net.Conn) {
 	s, err := net.Dial("tcp", g.server)
 	if err != nil {

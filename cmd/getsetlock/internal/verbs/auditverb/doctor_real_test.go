@@ -16,12 +16,12 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// fleetBehind is old clients whose clocks agree with each other and lie two
-// minutes behind the server's: one works under the lock, two wait for it.
+// fleetBehind has old clients whose clocks agree with each other and are two
+// minutes behind the server's. One works under the lock, and two wait for it.
 type fleetBehind struct {
 	*redistest.Server
 	value string
-	polls chan struct{} // one for each poll of a waiter
+	polls chan struct{} // one value for each poll of a waiter
 	ended chan error
 }
 
@@ -34,7 +34,7 @@ func (f *fleetBehind) stamp() string {
 	return strconv.FormatInt(time.Now().Add(behindLease-behindBy).UnixMilli()+1, 10)
 }
 
-// newFleetBehind begins the work. It ends with ctx.
+// newFleetBehind begins the work, which ends with ctx.
 func newFleetBehind(ctx context.Context, t *testing.T) *fleetBehind {
 	f := &fleetBehind{Server: redistest.Real(t, redistest.Options{}), polls: make(chan struct{}), ended: make(chan error)}
 	f.value = f.stamp()
@@ -83,7 +83,7 @@ func TestDoctorSparesAFleetBehindItsServer(t *testing.T) {
 		{"--lease", "60s"},
 		{},
 	} {
-		<-f.polls // they do poll
+		<-f.polls // the waiters do poll
 		got := doctor(more...)
 		if got.Code != out.CodeBad || !strings.Contains(got.Out, "lock:stock: ended 1m") || strings.Contains(got.Out, "done") {
 			t.Errorf("%q: code %d\n%s%s", more, got.Code, got.Out, got.Errors)
@@ -101,20 +101,21 @@ func TestDoctorSparesAFleetBehindItsServer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// What the calls with --fix remembered is a look at these bytes on this server.
+	// The calls with --fix remembered a look at these bytes on this server.
 	look, err := redis.StringMap(f.Do("HGETALL", "{lock:stock}:gsl:look"), nil)
 	run, err2 := redis.String(f.Do("INFO", "server"), nil)
 	if err != nil || err2 != nil || look["bytes"] != f.value || !strings.Contains(run, "run_id:"+look["run"]+"\r\n") {
 		t.Errorf("remembered %q, %v %v", look, err, err2)
 	}
-	// Now the holder has crashed, and a look lies far enough back.
+	// Now the holder has crashed, and a look is old enough.
 	f.Do("HINCRBY", "{lock:stock}:gsl:look", "sec", -80)
 	if got := doctor("--lease", "60s"); !strings.Contains(got.Out, "lock:stock: done") || f.Do("DBSIZE").(int64) != 0 {
 		t.Errorf("%s%s", got.Out, got.Errors)
 	}
 }
 
-// A watch tells how far such a fleet is behind, on a server that says its run id.
+// On a server that reports its run id, a watch measures how far such a fleet is
+// behind.
 func TestAuditMeasuresAFleetBehindItsServer(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	f := newFleetBehind(ctx, t)

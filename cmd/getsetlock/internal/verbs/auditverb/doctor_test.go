@@ -13,7 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-// dead puts a lock of a crashed holder onto the stage's server, and one with a stamp far ahead.
+// putDead stores a lock of a crashed holder on the stage's server, and a lock
+// with a stamp far ahead.
 func putDead(s *clitest.Stage) (past string) {
 	now := s.World.ServerNow()
 	past = fmt.Sprint(now.Add(-time.Hour).UnixMilli())
@@ -23,7 +24,7 @@ func putDead(s *clitest.Stage) (past string) {
 	return past
 }
 
-func TestTheDoctorSaysWhatIsDeadAndChangesNothing(t *testing.T) {
+func TestDoctorNamesDeadLocksAndChangesNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	past := putDead(s)
 	got := s.Run("doctor", "--match", "lock:*", "--dialect", "jedis")
@@ -41,7 +42,7 @@ func TestTheDoctorSaysWhatIsDeadAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAFixIsShownAndAskedForBefore(t *testing.T) {
+func TestDoctorShowsAndAsksBeforeAFix(t *testing.T) {
 	for answer, gone := range map[string]bool{"n\n": false, "\n": false, "": false, "y\n": true} {
 		s := clitest.NewStage(t)
 		putDead(s)
@@ -59,7 +60,7 @@ func TestAFixIsShownAndAskedForBefore(t *testing.T) {
 	}
 }
 
-func TestWithYesNobodyIsAskedAndTheDocumentTellsWhatWasDone(t *testing.T) {
+func TestDoctorDoesNotAskWithYes(t *testing.T) {
 	s := clitest.NewStage(t)
 	putDead(s)
 	doc := clitest.DocumentOf[DoctorDocument](t, s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m", "--behind", "1s", "--ahead", "0s", "--fix", "--yes", "--json"))
@@ -81,8 +82,9 @@ func TestWithYesNobodyIsAskedAndTheDocumentTellsWhatWasDone(t *testing.T) {
 	}
 }
 
-// Between the question and the answer the lock is taken over: it is left alone, and that is said.
-func TestAValueThatChangedWhileTheQuestionStoodIsLeftAlone(t *testing.T) {
+// Another client takes the lock over between the question and the answer. The
+// doctor leaves the lock alone and says so.
+func TestDoctorLeavesAValueThatChangedAlone(t *testing.T) {
 	s := clitest.NewStage(t)
 	putDead(s)
 	s.Interactive = true
@@ -99,8 +101,8 @@ func TestAValueThatChangedWhileTheQuestionStoodIsLeftAlone(t *testing.T) {
 	s.World.Mini.CheckGet(t, "lock:dead", taken)
 }
 
-// Nothing is claimed: the first call remembers what it saw and says how long to
-// wait, and a later one acts.
+// Without claims, the first call remembers what it saw and says how long to
+// wait. A later call acts.
 func TestDoctorFixesAtItsSecondLook(t *testing.T) {
 	s := clitest.NewStage(t)
 	namesItsRun(s, "first")
@@ -124,7 +126,7 @@ func TestDoctorFixesAtItsSecondLook(t *testing.T) {
 	}
 }
 
-// Looking costs nothing: without --fix not even a look is remembered.
+// Without --fix the doctor writes nothing, not even a look.
 func TestDoctorWritesNothingWithoutFix(t *testing.T) {
 	s := clitest.NewStage(t)
 	namesItsRun(s, "first")
@@ -168,7 +170,7 @@ func TestAuditAndDoctorRefuseLeasesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// namesItsRun lets the embedded server name a run id, as a real one does.
+// namesItsRun lets the embedded server report a run id, as a real one does.
 func namesItsRun(s *clitest.Stage, id string) {
 	s.World.Mini.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 		if strings.EqualFold(command, "INFO") {

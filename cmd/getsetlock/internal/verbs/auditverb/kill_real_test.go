@@ -15,12 +15,12 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// killedKeys are the locks that it looks at.
+// killedKeys is the number of locks that the audit looks at.
 const killedKeys = 2000
 
-// A program that is killed can tidy nothing up, so there must be nothing: no key, no setting, no
-// tracking, nobody listening.
-func TestKilledAtAnyMomentTheAuditLeavesTheServerAsItWas(t *testing.T) {
+// A killed program cannot tidy up, so it must leave nothing: no key, no
+// setting, no tracking, no connection that listens.
+func TestKilledAuditLeavesTheServerAsItWas(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "getsetlock")
 	if out, err := exec.Command("go", "build", "-o", program, "../../..").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -51,7 +51,8 @@ func TestKilledAtAnyMomentTheAuditLeavesTheServerAsItWas(t *testing.T) {
 			t.Fatalf("killed after %d ticks: it was\n%s\nand is\n%s", n*2+1, before, after)
 		}
 	}
-	// And surely while it listens to all commands, is told of changes, and looks.
+	// And once for sure while it listens to all commands, gets invalidations,
+	// and looks.
 	cmd := exec.Command(program, "audit", "--match", "lock:*", "--monitor", "--for", "1h", "--redis", server.URL())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestKilledAtAnyMomentTheAuditLeavesTheServerAsItWas(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	// What is left are connections, until the server has noticed their end.
+	// Only connections are left, until the server has noticed their end.
 	for strings.Count(clientsOf(server), "\n") != 1 {
 		<-tick.C
 	}
@@ -80,13 +81,15 @@ func TestKilledAtAnyMomentTheAuditLeavesTheServerAsItWas(t *testing.T) {
 	}
 }
 
-// stateOf is all that a program could leave: settings, every key with its value, and whose life is bounded.
+// stateOf returns all that a program could leave: settings, every key with its
+// value, and which keys have a TTL.
 func stateOf(server *redistest.Server) string {
 	var settings []string
 	for _, v := range server.Do("CONFIG", "GET", "*").([]any) {
 		settings = append(settings, string(v.([]byte)))
 	}
-	// Not by KEYS, which the audit is watched for; what it added the number of keys would show.
+	// Not by KEYS, which the test watches the audit for. The number of keys
+	// would show added ones.
 	digest := server.Do("EVAL", `local text = ''
 for n = -1, tonumber(ARGV[1]) - 1 do
   local key = n < 0 and 'lock:ttl' or 'lock:' .. n
@@ -100,7 +103,8 @@ func clientsOf(server *redistest.Server) string { return string(server.Do("CLIEN
 
 func infoOf(server *redistest.Server) string { return string(server.Do("INFO", "clients").([]byte)) }
 
-// looksAt is how many looks the server has answered; nothing else asks for TTLs.
+// looksAt returns how many looks the server has answered. Only looks ask for
+// TTLs.
 func looksAt(server *redistest.Server) (n int64) {
 	_, row, _ := strings.Cut(string(server.Do("INFO", "commandstats").([]byte)), "cmdstat_pttl:calls=")
 	row, _, _ = strings.Cut(row, ",")

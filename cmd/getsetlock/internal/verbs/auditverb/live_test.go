@@ -24,7 +24,7 @@ func liveResult(writers int) *audit.Result {
 	return r
 }
 
-// screenOf plays what a terminal does with the lines: up and wipe.
+// screenOf does what a terminal does with the lines: it goes up and erases.
 func screenOf(text string) []string {
 	var lines []string
 	text = strings.ReplaceAll(text, "\r\x1b[2K", "") // of the empty line below
@@ -39,7 +39,7 @@ func screenOf(text string) []string {
 	return lines
 }
 
-func TestTheLiveViewIsDrawnOverItselfAndWipedAtTheEnd(t *testing.T) {
+func TestLiveViewIsDrawnOverItselfAndErased(t *testing.T) {
 	var out bytes.Buffer
 	v := &liveView{out: &out, terminal: true, total: 30 * time.Second, begun: time.Now()}
 	for _, writers := range []int{1, 20, 2} {
@@ -63,7 +63,7 @@ func TestTheLiveViewIsDrawnOverItselfAndWipedAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestElsewhereTheLiveViewIsPlainLines(t *testing.T) {
+func TestLiveViewIsPlainLinesWithoutATerminal(t *testing.T) {
 	var out bytes.Buffer
 	v := &liveView{out: &out, begun: time.Now()}
 	v.show(liveResult(3))
@@ -91,7 +91,7 @@ func TestShownOffsetsAreRoundedOutwards(t *testing.T) {
 	}
 }
 
-func TestAFleetOfThousandsOfConnectionsFitsAPage(t *testing.T) {
+func TestTableOfThousandsOfWritersFitsAPage(t *testing.T) {
 	a := &auditAnswer{result: liveResult(2000)}
 	a.result.Evidence.Spread.Guaranteed = offset.NoHigh
 	var printed bytes.Buffer

@@ -11,10 +11,10 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// pipelined records ten seconds of three Node processes. The first one holds both
-// locks. The second one waits for both over one connection, as Node libraries do,
-// and its event loop stands still now and then between a clock reading and the
-// write. The third one waits for one of them and for each reply.
+// pipelined records ten seconds of three Node processes. The first one holds
+// both locks. The second one waits for both over one connection, as Node
+// libraries do, and its event loop pauses at times between a clock reading and
+// the write. The third one waits for one of the locks, and for each reply.
 func pipelined(t *testing.T, file string) {
 	t.Helper()
 	f, err := os.Create(file)
@@ -73,9 +73,10 @@ func pipelined(t *testing.T, file string) {
 	}
 }
 
-// The claim that clients have connections of their own is refuted for the one that
-// pipelines, and narrows the clock of the one that does not. docs/audit.md shows it.
-func TestPipeliningClientsAreShownAsInTheDocument(t *testing.T) {
+// The watch refutes the claim of own connections for the client that pipelines.
+// The claim narrows the clock of the client that does not. docs/audit.md shows
+// it.
+func TestDocumentShowsPipeliningClients(t *testing.T) {
 	text, err := os.ReadFile("../../../../../docs/audit.md")
 	if err != nil {
 		t.Fatal(err)

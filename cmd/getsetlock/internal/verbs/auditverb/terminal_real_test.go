@@ -19,7 +19,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// pty is a terminal on which a program runs as the leader of its session, as a login does.
+// pty is a terminal on which a program runs as the leader of its session, as a
+// login does.
 type pty struct {
 	t      *testing.T
 	slave  *os.File
@@ -33,12 +34,12 @@ func onTerminal(t *testing.T, args ...string) *pty {
 	master, slave := childtest.Terminal(t)
 	p := &pty{t: t, slave: slave, master: master, cmd: exec.Command(args[0], args[1:]...)}
 	t.Cleanup(func() { p.master.Close() })
-	t.Cleanup(func() { slave.Close() }) // the last one to close hangs up, and what was not read is lost
+	t.Cleanup(func() { slave.Close() }) // closing the last one hangs up, and unread output is lost
 	childtest.Lead(p.cmd, slave)
 	return p
 }
 
-// settings are those of the terminal: echo, lines, signals.
+// settings returns those of the terminal: echo, lines, signals.
 func (p *pty) settings() unix.Termios {
 	s, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
 	if err != nil {
@@ -47,7 +48,7 @@ func (p *pty) settings() unix.Termios {
 	return *s
 }
 
-// until reads what the program shows until enough of it is there.
+// until reads the program's output until enough returns true.
 func (p *pty) until(enough func(text string) bool) {
 	p.t.Helper()
 	_ = p.master.SetReadDeadline(time.Now().Add(time.Minute))
@@ -60,7 +61,7 @@ func (p *pty) until(enough func(text string) bool) {
 	}
 }
 
-// end reads on until the program is gone and all that it wrote was read.
+// end reads on until the program has ended and all its output was read.
 func (p *pty) end() {
 	p.t.Helper()
 	const mark = "<the program is gone>"
@@ -75,8 +76,9 @@ func (p *pty) end() {
 	p.text = strings.TrimRight(strings.TrimSuffix(p.text, mark), "\r\n")
 }
 
-// shown is what a person sees: lines as the escapes that are used leave them. Another escape than going up and
-// wiping a line would have to be taken back, and is an error.
+// shown returns what a person sees: the lines that the escapes leave. It fails
+// at escapes other than going up and erasing a line, which would have to be
+// undone.
 func (p *pty) shown() []string {
 	p.t.Helper()
 	var rows [][]rune
@@ -104,7 +106,7 @@ func (p *pty) shown() []string {
 		case '\n':
 			row++
 		case '\x1b':
-			p.t.Fatalf("an escape that nobody takes back: %q", rest[:min(8, len(rest))])
+			p.t.Fatalf("an unexpected escape: %q", rest[:min(8, len(rest))])
 		default:
 			l := line()
 			for len(*l) <= column {
@@ -130,8 +132,9 @@ func watchingLines(rows []string) (n int) {
 	return n
 }
 
-// It is drawn over itself, and wiped for the answer, whether the watch ends or ^C is typed; the terminal is left as it was.
-func TestTheLiveViewOnATerminalIsDrawnOverItselfAndLeavesItAsItWas(t *testing.T) {
+// The view is drawn over itself, and erased for the answer, whether the watch
+// ends or ^C is typed. The terminal is left as it was.
+func TestLiveViewLeavesTheTerminalAsItWas(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "getsetlock")
 	if out, err := exec.Command("go", "build", "-o", program, "../../..").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -142,9 +145,9 @@ func TestTheLiveViewOnATerminalIsDrawnOverItselfAndLeavesItAsItWas(t *testing.T)
 	}
 	for name, c := range map[string]struct {
 		span string
-		keys string // typed when it was drawn three times
+		keys string // typed after the view was drawn three times
 		code int
-		says string // behind the account
+		says string // expected after the account
 	}{
 		"to its end":  {"4s", "", 0, ""},
 		"interrupted": {"1h", "\x03", 130, "interrupted by ^C"},

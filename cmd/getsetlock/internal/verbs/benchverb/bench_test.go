@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// The test program is the processes of a measurement too.
+// The test program also serves as the processes of a measurement.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == benchProcessVerb {
 		if bench.Child(bench.Own(), os.Stdin, os.Stdout) != nil {
@@ -23,7 +23,7 @@ func init() {
 	}
 }
 
-func TestBenchMeasuresOursBesideBareCommandsAndLeavesNoKey(t *testing.T) {
+func TestBenchMeasuresAndLeavesNoKey(t *testing.T) {
 	s := clitest.NewStage(t)
 	got := s.Run("bench", "--quick", "--scenario", "uncontended,legacy", "--json")
 	if got.Code != 0 {
@@ -55,7 +55,7 @@ func TestBenchMeasuresOursBesideBareCommandsAndLeavesNoKey(t *testing.T) {
 	redistest.NoKeys(t, s.World.Pool())
 }
 
-func TestBenchPrintsATableAScenario(t *testing.T) {
+func TestBenchPrintsATableForEachScenario(t *testing.T) {
 	got := clitest.NewStage(t).Run("bench", "--quick", "--quiet", "--scenario", "keys/64")
 	for _, want := range []string{"keys/64: 64 goroutines, a key each\n", "ACQUISITIONS/S", "\nmodern, fenced "} {
 		if !strings.Contains(got.Out, want) {

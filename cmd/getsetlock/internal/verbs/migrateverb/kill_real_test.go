@@ -24,20 +24,25 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// The program itself is killed within a verb, at each of its messages, and the verb is run again. What the
-// server has seen of a dead process is the commands up to some one of them, so the verb is killed while its
-// first, its second … message stands before the server, until it ends by itself. With --wait 0s it looks once
-// at what follows upon a step; the later looks of one that waits are those of the rows "unfinished".
+// The program is killed within a verb, at each of its messages, and the verb is
+// run again.
+//
+// The server has seen the commands of a dead process up to some one of them. So
+// the verb is killed while its first, second … message is held in front of the
+// server, until the verb ends by itself. With --wait 0s the verb looks once at
+// what a step still waits for. The later looks of a verb that waits are those
+// of the rows "unfinished".
 
-// slaying is a row: where a fleet stands, and the verb that is killed on the way from there.
+// slaying is a row: where a fleet is, and the verb that is killed on the way
+// from there.
 type slaying struct {
 	args          []string
 	from, to      migrate.Phase
 	pending       migrate.Phase // of the record before
 	lost          bool          // there is no record, and members are left
 	forgets       bool
-	leavesPending migrate.Phase // by the step, until it is over
-	epochs        int64         // how often the record is written until all is over
+	leavesPending migrate.Phase // left by the step, until it is complete
+	epochs        int64         // number of times that the record is written until all is complete
 }
 
 var slayings = map[string]slaying{
@@ -57,18 +62,19 @@ var slayings = map[string]slaying{
 	"clean, unfinished":  {args: []string{"clean"}, from: migrate.Clean, pending: migrate.Modern, to: migrate.Clean, epochs: 1},
 }
 
-// ways to die: at which messages, and what becomes of the one at which it happens.
+// deaths are ways to die: at which messages, and what becomes of the message at
+// which the verb dies.
 var deaths = map[string]struct {
-	writes bool // it happens at writes alone
+	writes bool // only at writes
 	do     func(*redistest.Gate) redistest.Action
-	late   bool // the message arrives all the same, when the verb was run again
+	late   bool // the message arrives nevertheless, after the verb was run again
 }{
 	"before a message":      {do: redistest.HoldRequest},
 	"before a reply":        {writes: true, do: redistest.HoldReply},
 	"and a message is late": {writes: true, do: redistest.HoldRequest, late: true},
 }
 
-func TestKilledAtAnyMessageEveryVerbCanBeRunAgain(t *testing.T) {
+func TestVerbCanRunAgainAfterAKillAtAnyMessage(t *testing.T) {
 	program := clitest.Built(t)
 	server := redistest.Real(t, redistest.Options{Args: []string{"--databases", fmt.Sprint(len(slayings) + 1)}})
 	for n, name := range slices.Sorted(maps.Keys(slayings)) {
@@ -105,7 +111,8 @@ type slain struct {
 
 	members []*migrate.Member
 	bridges []*migrate.Bridge
-	// As the members left them: the record, and all keys, which are the registry's.
+	// The record, and all keys, which belong to the registry, as the members
+	// left them.
 	before   string
 	registry []string
 }
@@ -119,7 +126,7 @@ const (
 
 var background = context.Background()
 
-// killedAt says whether the verb ended before its nth message.
+// killedAt reports whether the verb ended before its nth message.
 func (s *slain) killedAt(how string, nth int) (ended bool) {
 	s.begin()
 	death, gate := deaths[how], redistest.NewGate()
@@ -129,7 +136,7 @@ func (s *slain) killedAt(how string, nth int) (ended bool) {
 	s.holding("stock:3", func() {
 		ended = s.dies(s.verb(wire.Listen()), gate)
 		if !death.late {
-			wire.Cut() // what stood before the server is lost
+			wire.Cut() // the message that was held is lost
 		}
 		s.neverHalf()
 	})
@@ -153,7 +160,7 @@ func (s *slain) do(command string, args ...any) any {
 	return v
 }
 
-// begin lets two members act by the row's first phase, whose tombstones stand.
+// begin lets two members act by the row's first phase. Its tombstones exist.
 func (s *slain) begin() {
 	s.t.Helper()
 	s.do("FLUSHDB")
@@ -206,7 +213,7 @@ func (s *slain) join() {
 	s.beat()
 }
 
-// beat lets every member read the record and say so.
+// beat lets every member read the record and acknowledge it.
 func (s *slain) beat() {
 	s.t.Helper()
 	for _, m := range s.members {
@@ -216,7 +223,8 @@ func (s *slain) beat() {
 	}
 }
 
-// holding does something while a member, where there is one, holds a lock, which it must not lose by that.
+// holding calls f while a member, where there is one, holds a lock, which it
+// must not lose.
 func (s *slain) holding(key string, f func()) {
 	s.t.Helper()
 	if len(s.bridges) == 0 {
@@ -247,7 +255,7 @@ func (s *slain) frees(g lock.Grant) {
 	}
 }
 
-// verb is the program at an address.
+// verb returns the program, for the server at addr.
 func (s *slain) verb(addr string) *exec.Cmd {
 	args := append([]string{"migrate"}, s.args...)
 	args = append(args, "--go", "--wait", "0s", "--quiet", "--namespace", "stock", "--redis", fmt.Sprintf("redis://%s/%d", addr, s.database),
@@ -262,7 +270,8 @@ func (s *slain) verb(addr string) *exec.Cmd {
 	return cmd
 }
 
-// dies kills the program when a message stands at the gate. It says whether none came there.
+// dies kills the program when a message is held at the gate. It reports whether
+// the program ended before.
 func (s *slain) dies(cmd *exec.Cmd, gate *redistest.Gate) (ended bool) {
 	s.t.Helper()
 	if err := cmd.Start(); err != nil {
@@ -310,7 +319,8 @@ func (s *slain) record() (r migrate.Record, text string) {
 	return r, text
 }
 
-// neverHalf: the record is the one before, or one that the verb leaves, and so act the members.
+// neverHalf checks that the record is the one before, or one that the verb
+// leaves, and that the members act by it.
 func (s *slain) neverHalf() {
 	s.t.Helper()
 	s.beat()
@@ -328,7 +338,8 @@ func (s *slain) neverHalf() {
 	}
 }
 
-// epoch is that of the record when all is over: nothing was done twice, and no step too many.
+// epoch returns the record's epoch when all is complete, which shows that
+// nothing was done twice.
 func (s *slain) epoch() int64 {
 	if s.from == migrate.NoPhase {
 		return s.epochs
@@ -336,7 +347,8 @@ func (s *slain) epoch() int64 {
 	return slainEpoch + s.epochs
 }
 
-// again is what the operator does: the same verb, as often as it says that it is not over.
+// again does what the operator does: it runs the same verb as often as the verb
+// says that it is not complete.
 func (s *slain) again() {
 	s.t.Helper()
 	for range 3 {
@@ -356,7 +368,8 @@ func (s *slain) over() bool {
 	return r.Phase == s.to && r.Pending == migrate.NoPhase && r.Epoch == s.epoch()
 }
 
-// stands: the verb is over, all members follow and take locks, and nothing is left that should not be.
+// stands checks that the verb is complete, all members follow and take locks,
+// and nothing is left that should not be.
 func (s *slain) stands() {
 	s.t.Helper()
 	s.beat()

@@ -19,8 +19,8 @@ import (
 )
 
 const migrateLong = `Moves a running fleet from old clients' locks to token locks, one phase at a
-time, on one Redis. At no moment do an old client and a getsetlock client both
-hold a lock.
+time, on one Redis. As long as old clients keep to their leases, an old client
+and a getsetlock client never hold a lock together.
 
 Phases:
   observe   getsetlock clients and old clients share the locks, in the old
@@ -54,10 +54,11 @@ Verbs:
   log       show who took which step, from which host, with which claims, and
             which members were forgotten
 
-Nothing changes without --go, except that init begins a migration. A gate whose
-conditions are not met stays closed even with --go. You can run each verb again
-at any time, also after it was killed. advance and back then take the next step
-if its gate is open; with --to they take the step to that phase or none.
+The fleet does not move without --go, except that init begins a migration. A
+gate whose conditions are not met stays closed even with --go. You can run each
+verb again at any time, also after it was killed. advance and back then take the
+next step if its gate is open; with --to they take the step to that phase or
+none.
 
 Claims: what nobody measured, you can claim by --lease, --greatest, --spread,
 --gap, --job, --idle and --gone. Reports mark claims as CLAIMED. 0s is a claim

@@ -14,9 +14,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates watches a real server until ^C, and compares what
-// it prints with the runbook.
-func TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates(t *testing.T) {
+// The test watches a real server until ^C, and compares the output with the
+// runbook.
+func TestStatusWatchPrintsAndRecordsWhatItSees(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := &clitest.Stage{T: t, Clock: lock.Machine, Vars: map[string]string{"GETSETLOCK_REDIS": server.URL()}}
 	if got := s.Run("migrate", "init", "--namespace", "stock"); got.Code != 0 {
@@ -56,8 +56,8 @@ func TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates(t *testing.T) {
 	}
 }
 
-// TestStatusWatchTakesItsDatabaseFromTheAddress has a user who may not list the connections, so that the server
-// does not say which database the watch is in. What happens in database 0 is another fleet's.
+// The user may not list the connections, so the server does not say which
+// database the watch uses. Events in database 0 belong to another fleet.
 func TestStatusWatchTakesItsDatabaseFromTheAddress(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	url := server.User("watcher", "secret", "~*", "&*", "+@all", "-client|list") + "/3"

@@ -19,11 +19,12 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// troupe is a stage with programs that joined. Who waits there lets time pass, and all beat.
+// troupe is a stage with programs that joined. A wait there lets time pass, and
+// all members beat.
 type troupe struct {
 	*clitest.Stage
-	members []*migrate.Member // that live
-	ids     []string          // of all that ever joined
+	members []*migrate.Member // members that are alive
+	ids     []string          // ids of all that ever joined
 }
 
 func newTroupe(t *testing.T) *troupe {
@@ -32,7 +33,7 @@ func newTroupe(t *testing.T) *troupe {
 	return tr
 }
 
-// passing is the clock of commands: waiting lets time pass for everybody.
+// passing is the clock of commands: a wait lets time pass for all.
 type passing struct {
 	tr *troupe
 	*redistest.Clock
@@ -45,7 +46,8 @@ func (p passing) After(d time.Duration) <-chan time.Time {
 	return now
 }
 
-// still is a clock that wakes nobody, so that heartbeats come when the test says so.
+// still is a clock whose timers never fire, so that the test decides when
+// heartbeats come.
 type still struct{ *redistest.Clock }
 
 func (still) After(time.Duration) <-chan time.Time { return nil }
@@ -60,7 +62,7 @@ func (tr *troupe) pass(d time.Duration) {
 	}
 }
 
-// join adds a program whose scripts work; its id is greater than those before.
+// join adds a program whose scripts work. Its id is greater than those before.
 func (tr *troupe) join(namespace, name string) *migrate.Member {
 	tr.T.Helper()
 	for {
@@ -84,7 +86,7 @@ func (tr *troupe) join(namespace, name string) *migrate.Member {
 	}
 }
 
-// lease counts one as a bridge would.
+// lease counts a lease as a bridge would.
 func (tr *troupe) lease(m *migrate.Member, ttl time.Duration) (end func()) {
 	tr.T.Helper()
 	_, end, err := m.Begin(context.Background(), ttl)
@@ -111,7 +113,7 @@ func (tr *troupe) ends(code int, s clitest.Screen) clitest.Screen {
 	return s
 }
 
-func TestMigrateGoesTheWholeRoad(t *testing.T) {
+func TestMigrateGoesFromObserveToClean(t *testing.T) {
 	tr := newTroupe(t)
 	tr.ends(0, tr.verb("init"))
 	tr.join("stock", "till")
@@ -144,7 +146,7 @@ func TestMigrateGoesTheWholeRoad(t *testing.T) {
 	}
 }
 
-func TestAStepWhoseRemainsAreLeftIsOne(t *testing.T) {
+func TestUnfinishedStepIsExitCode1(t *testing.T) {
 	tr := newTroupe(t)
 	tr.verb("init")
 	tr.join("stock", "till")
@@ -170,7 +172,7 @@ func answered(t *testing.T, s clitest.Screen) Document {
 	return a
 }
 
-func TestWhatIsNotKnownIsNull(t *testing.T) {
+func TestUnknownValuesAreNull(t *testing.T) {
 	tr := newTroupe(t)
 	a := answered(t, tr.ends(0, tr.verb("status", "--json")))
 	if a.Schema != "getsetlock.migrate/1" || a.Phase != nil || a.Since != nil || a.Gate != nil || a.Members == nil || a.Road != nil {
@@ -182,8 +184,8 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 	}
 }
 
-// TestOfTwoWrongFlagsTheSameIsNamedEachTime: scripts compare what is printed.
-func TestOfTwoWrongFlagsTheSameIsNamedEachTime(t *testing.T) {
+// Scripts compare what is printed.
+func TestSameWrongFlagIsNamedEachTime(t *testing.T) {
 	tr := newTroupe(t)
 	for range 20 {
 		s := tr.Run("migrate", "log", "--own-connections", "--monitor", "--watch", "--go")
@@ -226,7 +228,7 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 
 const runbook = "../../../../../docs/migration.md"
 
-// shownIDs stand in the runbook for those that are drawn.
+// shownIDs are the ids that the runbook shows in place of random ones.
 var shownIDs = []string{"3nJx0zP1aBcD", "9wLm2VtYs4hQ"}
 
 // scene is a block of the runbook: a command line, and what the test does before it.
@@ -283,7 +285,8 @@ func TestTheRunbookLeavesOutWhatClosesNothing(t *testing.T) {
 	}
 }
 
-// elsewhere are blocks that other tests compare: one needs a real server, one a day.
+// elsewhere are blocks that other tests compare: one needs a real server, one a
+// day.
 var elsewhere = []string{watchLine, phasesLine}
 
 const (
@@ -293,16 +296,16 @@ const (
 
 var block = regexp.MustCompile("(?ms)^```\n\\$ getsetlock ([^\n]*)\n(.*?)^```$")
 
-// TestTheRunbookShowsWhatTheCommandPrints goes the road of the document and compares each block that
+// TestRunbookShowsWhatTheCommandPrints goes the road of the document and compares each block that
 // begins with "$ getsetlock", less the evidence that a scene leaves out; -update writes them.
-func TestTheRunbookShowsWhatTheCommandPrints(t *testing.T) {
+func TestRunbookShowsWhatTheCommandPrints(t *testing.T) {
 	raw, err := os.ReadFile(runbook)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr := newTroupe(t)
 	scenes := tr.road()
-	tr.World.Addr() // the server is there, and names its run
+	tr.World.Addr() // the server is there, and reports its run id
 	tr.World.Run("c1d4a2d5b8f60718293a4b5c6d7e8f9012345678")
 	next := 0
 	now := block.ReplaceAllStringFunc(string(raw), func(found string) string {
@@ -347,8 +350,8 @@ func TestTheRunbookShowsWhatTheCommandPrints(t *testing.T) {
 	}
 }
 
-// prints is all that a command line says. Programs that hold locks do so by a clock that stands still,
-// so that no time passes while theirs runs.
+// prints returns all output of a command line. Programs that hold locks use a
+// clock that stands still, so that no time passes for them during the command.
 func (tr *troupe) prints(code int, words []string) string {
 	tr.T.Helper()
 	if words[0] == "run" {
@@ -363,14 +366,15 @@ func (tr *troupe) prints(code int, words []string) string {
 	return s.Out
 }
 
-// shapeOf is a text without what differs from run to run: spans, numbers, and how far columns are apart.
+// shapeOf returns a text without what differs from run to run: durations,
+// numbers, and the spacing of columns.
 func shapeOf(text string) string {
 	text = regexp.MustCompile(`(\d+h)?(\d+m)?[\d.]+(ns|µs|ms|s)\b`).ReplaceAllString(text, "TIME")
 	text = regexp.MustCompile(`\d[\d.]*`).ReplaceAllString(text, "#")
 	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 }
 
-// shown is the block of the runbook that shows what a command line prints.
+// shown returns the block of the runbook that shows what a command line prints.
 func shown(t *testing.T, line string) string {
 	t.Helper()
 	raw, err := os.ReadFile(runbook)
@@ -386,9 +390,9 @@ func shown(t *testing.T, line string) string {
 	return ""
 }
 
-// TestTheRunbookShowsWhatARehearsalOfAllPhasesPrints compares the shape: the runbook's is a day of four
-// thousand orders, this one is of a tenth.
-func TestTheRunbookShowsWhatARehearsalOfAllPhasesPrints(t *testing.T) {
+// The test compares the shape: the runbook shows a day of four thousand orders,
+// and this run has a tenth.
+func TestRunbookShowsWhatTheRehearsalPrints(t *testing.T) {
 	args := append(strings.Fields(phasesLine), "--quiet", "--acquisitions", "400", "--lease", "10s")
 	s := clitest.Speak(t, exec.Command(clitest.Built(t), args...))
 	if want := shapeOf(shown(t, phasesLine)); s.Code != 0 || shapeOf(s.Out) != want {
@@ -396,7 +400,7 @@ func TestTheRunbookShowsWhatARehearsalOfAllPhasesPrints(t *testing.T) {
 	}
 }
 
-// watcher writes what a watcher would after a quiet time.
+// watcher writes what a watcher would write after a quiet time.
 func (tr *troupe) watcher(quiet time.Duration) {
 	tr.T.Helper()
 	now := tr.World.ServerNow().UTC()
@@ -426,7 +430,7 @@ func (tr *troupe) set(key, value string, ttl time.Duration) {
 	}
 }
 
-// road is what the runbook tells.
+// road returns the scenes of the runbook.
 func (tr *troupe) road() []scene {
 	known := " " + strings.Join(claims, " ")
 	stock := func(words string) string {

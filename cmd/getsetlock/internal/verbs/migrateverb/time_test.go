@@ -17,7 +17,7 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// timeFlag is a flag of time of migrate, with what plan then knows of the fleet.
+// timeFlag is a time flag of migrate, with what plan then knows of the fleet.
 type timeFlag struct {
 	known func(*migrateFleet) *migrateKnown // nil where the flag claims nothing
 	zero  bool                              // 0s is a value
@@ -37,7 +37,7 @@ var migrateTimes = map[string]timeFlag{
 	"wait":     {zero: true},
 }
 
-// TestMigrateTellsZeroFromAnAbsentFlag for each of its flags of time.
+// For each time flag of migrate, 0s and an absent flag differ.
 func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 	tr := newTroupe(t)
 	var names []string
@@ -79,7 +79,7 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 	}
 }
 
-func TestMigrateReadsBehindAndAheadOfTheEnvironment(t *testing.T) {
+func TestMigrateReadsClaimsOfTheEnvironment(t *testing.T) {
 	tr := newTroupe(t)
 	tr.Vars[out.EnvBehind], tr.Vars[out.EnvAhead] = "2s", "0s"
 	f := answered(t, tr.ends(0, tr.verb("plan", "--json", "--behind", "5s"))).Fleet
@@ -101,8 +101,8 @@ func TestMigrateReadsBehindAndAheadOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestAMembersBoundsAreNullWhileUnknown, and 0 where it acts by zero.
-func TestAMembersBoundsAreNullWhileUnknown(t *testing.T) {
+// They are 0 where the member acts by zero.
+func TestMembersBoundsAreNullWhileUnknown(t *testing.T) {
 	tr := newTroupe(t)
 	tr.verb("init")
 	m := tr.join("stock", "till")

@@ -10,8 +10,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// What is wrong with a clock is said once for each client, and nothing else is.
-func TestWatchSaysOnceWhatIsWrongWithAClock(t *testing.T) {
+// What is wrong with a clock is printed once for each client, and nothing else
+// is.
+func TestWatchReportsAWrongClockOnce(t *testing.T) {
 	step := census.Finding{Severity: census.SeverityWarning, Kind: "step", Writer: "a:1", What: "a:1: clock stepped by 3s", Advice: "slew it"}
 	later, other, note, overrun := step, step, step, step
 	later.What = "a:1: clock stepped by 3.1s"

@@ -12,8 +12,8 @@ import (
 
 var shownRehearsal = regexp.MustCompile(`(?ms)^    GROUP +PROTOCOL.*?^    OK: [^\n]*\n`)
 
-// One seed gives one answer, so the rehearsal that the README shows is the
-// command's to the digit, but for how long it took. -update writes it.
+// One seed gives one answer, so the README shows the command's output to the
+// digit, except for how long it took. -update writes it.
 func TestReadmeShowsTheRehearsal(t *testing.T) {
 	got := clitest.Speak(t, exec.Command(clitest.Built(t), "rehearse"))
 	_, end, found := strings.Cut(got.Out, "GROUP")

@@ -178,10 +178,11 @@ func rehearseOnServer(t *testing.T, run func(*testing.T, ...string) clitest.Spok
 	}
 }
 
-// rehearseInterrupted waits for the first sign of progress, so that both processes are at work.
+// rehearseInterrupted waits for the first sign of progress, so that both
+// processes are at work.
 func rehearseInterrupted(t *testing.T, binary string) {
 	if runtime.GOOS == "windows" {
-		return // it has no interrupt that one process can send another
+		return // Windows has no interrupt that one process can send another
 	}
 	cmd := exec.Command(binary, "rehearse", "--protocol", "watch", "--acquisitions", "2000000")
 	var out bytes.Buffer
@@ -201,7 +202,7 @@ func rehearseInterrupted(t *testing.T, binary string) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	// The parent ends after its child, for whom it waits.
+	// The parent ends after its child, since it waits for it.
 	var rest bytes.Buffer
 	rest.ReadFrom(errs)
 	cmd.Wait()

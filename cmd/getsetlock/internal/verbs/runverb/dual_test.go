@@ -45,7 +45,7 @@ func TestDualHoldsAGuardBesideItsToken(t *testing.T) {
 	wantKeys(s, "gsl:fence:")
 }
 
-func TestAutoActsByThePhaseOfTheRecordAndSaysGoodbye(t *testing.T) {
+func TestAutoFollowsTheRecordAndSaysGoodbye(t *testing.T) {
 	for phase, onL := range map[migrate.Phase]func(string) bool{
 		migrate.Observe: func(l string) bool { return len(l) == 13 },
 		migrate.Dual:    func(l string) bool { return len(l) == 19 && l < "9223372036854775807" },
@@ -58,11 +58,11 @@ func TestAutoActsByThePhaseOfTheRecordAndSaysGoodbye(t *testing.T) {
 		st := s.Start(clitest.TokenScript("--protocol auto --namespace stock", "stock:1", untilTold(file, `echo "$GETSETLOCK_TOKEN"`))...)
 		st.Out.Await("\n")
 		if l, _ := s.World.Mini.Get("stock:1"); !onL(l) {
-			t.Errorf("%v: %q stands on the old key", phase, l)
+			t.Errorf("%v: key L holds %q", phase, l)
 		}
 		mark, _ := s.World.Mini.Get(legacy.MarkKey("stock:1"))
 		if !strings.HasPrefix(mark, strings.TrimSpace(st.Out.String())) {
-			t.Errorf("%v: %q stands beside it", phase, mark)
+			t.Errorf("%v: key M holds %q", phase, mark)
 		}
 		a := clitest.DocumentOf[migrateverb.Document](t, s.Run("migrate", "status", "--namespace", "stock", "--json"))
 		if len(a.Members) != 1 || a.Members[0].Name != "run sh on host7" || *a.Members[0].Phase != phase.String() {
@@ -81,7 +81,7 @@ func TestAutoActsByThePhaseOfTheRecordAndSaysGoodbye(t *testing.T) {
 	}
 }
 
-func TestAutoTakesNoLockWithoutARecordOrOutsideItsNamespace(t *testing.T) {
+func TestAutoTakesNoLockWithoutARecord(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock", "stock:1", "echo no")...), 125, "", "begin with getsetlock migrate init --namespace stock")
 	recorded(s, migrate.Dual)
@@ -93,8 +93,9 @@ func TestAutoTakesNoLockWithoutARecordOrOutsideItsNamespace(t *testing.T) {
 	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
 }
 
-// TestAutoGoesByTheRecordedTimes: the record knows of leases of 20 s, which no lock of ours may outlast.
-func TestAutoGoesByTheRecordedTimes(t *testing.T) {
+// The record says that leases are 20 s long, which no lease of a getsetlock
+// client may outlast.
+func TestAutoKeepsToTheRecordedTimes(t *testing.T) {
 	s := clitest.NewStage(t)
 	recorded(s, migrate.Dual)
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --ttl 30s", "stock:1", "echo no")...), 125, "", "--ttl 30s is too long")
@@ -102,12 +103,12 @@ func TestAutoGoesByTheRecordedTimes(t *testing.T) {
 	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
 }
 
-// registered is how many members migrate status shows.
+// registered returns how many members migrate status shows.
 func registered(s *clitest.Stage) int {
 	return len(clitest.DocumentOf[migrateverb.Document](s.T, s.Run("migrate", "status", "--namespace", "stock", "--json")).Members)
 }
 
-func TestWhoKeepsTheKeyStaysRegisteredUntilItIsFree(t *testing.T) {
+func TestRunWithKeepStaysRegisteredUntilTheKeyIsFree(t *testing.T) {
 	s := clitest.NewStage(t)
 	recorded(s, migrate.Dual)
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 10s", "stock:1", ":")...), 0, "", "")
@@ -120,9 +121,8 @@ func TestWhoKeepsTheKeyStaysRegisteredUntilItIsFree(t *testing.T) {
 	}
 }
 
-// TestTheRecordsBoundsFillTheCommandLinesUp: what the command line claims goes
-// first, zero included.
-func TestTheRecordsBoundsFillTheCommandLinesUp(t *testing.T) {
+// The command line's claims take precedence, zero included.
+func TestRecordFillsInTheCommandLinesBounds(t *testing.T) {
 	recorded := dialect.Terms{Spread: 2, Gap: 3, Behind: 4, Ahead: dialect.Zero}
 	got := filled(dialect.Terms{Spread: dialect.Zero, Behind: dialect.Zero}, recorded)
 	if want := (dialect.Terms{Spread: dialect.Zero, Gap: 3, Behind: dialect.Zero, Ahead: dialect.Zero}); got != want {
@@ -133,8 +133,8 @@ func TestTheRecordsBoundsFillTheCommandLinesUp(t *testing.T) {
 	}
 }
 
-// TestRunNamesNamespacesThatAreCarvedOut goes through the commands: a run that
-// does not name the longer namespace refuses its key, and merge gives it back.
+// The test goes through the commands: a run that does not name the longer
+// namespace refuses its key, and merge gives it back.
 func TestRunNamesNamespacesThatAreCarvedOut(t *testing.T) {
 	s := clitest.NewStage(t)
 	recorded(s, migrate.Dual)

@@ -13,8 +13,8 @@ import (
 )
 
 // crashed is a stage on which an old client left a stamp that passed a minute
-// ago by the server's clock. It may be alive all the same, in a fleet that is
-// behind the server.
+// ago by the server's clock. In a fleet behind the server, that client may be
+// alive.
 func crashed(t *testing.T) *clitest.Stage {
 	t.Helper()
 	s := clitest.NewStage(t)
@@ -36,7 +36,7 @@ func TestPastStampIsWaitedForWithoutWait(t *testing.T) {
 	}
 }
 
-// A job of cron that does not wait, each minute.
+// A cron job that does not wait runs each minute.
 func TestThirdTickTakesAPastStamp(t *testing.T) {
 	for _, protocol := range []string{"legacy", "dual"} {
 		s := crashed(t)
@@ -66,7 +66,7 @@ func play(s *clitest.Stage, st *clitest.Started) clitest.Screen {
 	}
 }
 
-func TestClaimOfBehindTakesAPastStampAtOnce(t *testing.T) {
+func TestBehindTakesAPastStampAtOnce(t *testing.T) {
 	for _, flags := range []string{"--behind 1s", "--behind 0s", ""} {
 		s := crashed(t)
 		if flags == "" {
@@ -77,7 +77,7 @@ func TestClaimOfBehindTakesAPastStampAtOnce(t *testing.T) {
 	}
 }
 
-func TestBehindOfTheEnvironmentMustBeATime(t *testing.T) {
+func TestBehindOfTheEnvironmentMustBeADuration(t *testing.T) {
 	s := crashed(t)
 	s.Vars["GETSETLOCK_BEHIND"] = "soon"
 	s.Want(s.Run(clitest.Script("", "k", "echo ran")...), 125, "", "GETSETLOCK_BEHIND=soon: not a duration such as 1s")

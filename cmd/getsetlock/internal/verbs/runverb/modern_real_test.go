@@ -15,7 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-func TestATokenLockIsKeptOnEveryServer(t *testing.T) {
+func TestTokenLockIsKeptOnEveryServer(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			server := b.Start(t, redistest.Options{})
@@ -41,8 +41,8 @@ func TestATokenLockIsKeptOnEveryServer(t *testing.T) {
 	}
 }
 
-// The server tells of it; the next renewal is a third of an hour away.
-func TestAnUnlockedTokenLockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
+// The server reports the change. The next renewal is a third of an hour away.
+func TestUnlockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	for _, how := range []string{"unlock", "steal"} {
 		s := clitest.OnReal(t, server)
@@ -58,14 +58,14 @@ func TestAnUnlockedTokenLockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 	}
 }
 
-func TestReplicasMustHaveATokenLock(t *testing.T) {
+func TestTokenLockWaitsForReplicas(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", server.Addr()+": 0 of 1 replicas acknowledged it within 100ms; lower --replicas if fewer are enough")
 	server.StartReplica()
 	c := server.Pool().Get()
 	defer c.Close()
-	for n := 0; n < 1; { // until it acknowledges what this connection writes
+	for n := 0; n < 1; { // until the replica acknowledges what this connection writes
 		_, err := c.Do("SET", "follows", "1", "PX", 1)
 		if err == nil {
 			n, err = redis.Int(c.Do("WAIT", 1, 1000))
@@ -80,8 +80,8 @@ func TestReplicasMustHaveATokenLock(t *testing.T) {
 	}
 }
 
-// The lease of an hour keeps the waiter from getting the key in any other way than by the release.
-func TestAWaitingRunGetsTheTokenLockOfAnother(t *testing.T) {
+// With a lease of an hour, only the release can give the key to the waiter.
+func TestWaitingRunGetsAReleasedTokenLock(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	file := filepath.Join(t.TempDir(), "go")
@@ -96,9 +96,9 @@ func TestAWaitingRunGetsTheTokenLockOfAnother(t *testing.T) {
 	s.Want(s.Run("unlock", "k", "--value", clitest.ValueOf(s, "k")), 0, "deleted k\n", "")
 }
 
-// A release reserves the key for the next in line for a second, which is less than the grace: a command that
-// was started by that alone would be told at once to end.
-func TestACommandThatWaitedIsNotToldToEndAtItsStart(t *testing.T) {
+// A release reserves the key for the next waiter for a second, which is less
+// than the grace. A command started on that alone would get SIGTERM at once.
+func TestReservationDoesNotEndTheNextCommand(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	dir := t.TempDir()

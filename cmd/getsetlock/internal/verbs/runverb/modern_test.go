@@ -44,7 +44,7 @@ func wantKeys(s *clitest.Stage, keys ...string) {
 	}
 }
 
-func TestWithoutOldClientsTheLockIsATokenWithANote(t *testing.T) {
+func TestModernLockIsATokenWithANote(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "go")
 	st := s.Start(clitest.TokenScript("", "nightly", untilTold(file, `echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN"`))...)
@@ -67,7 +67,7 @@ func TestWithoutOldClientsTheLockIsATokenWithANote(t *testing.T) {
 	wantKeys(s, counter)
 }
 
-func TestTheProtocolFollowsTheCompanyThatTheFlagsName(t *testing.T) {
+func TestFlagsOfOldClientsSelectLegacy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ours.json")
 	if err := os.WriteFile(file, []byte(`{"base": "jedis", "name": "Ours"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestTheProtocolFollowsTheCompanyThatTheFlagsName(t *testing.T) {
 		st := s.Run(clitest.TokenScript(flags+" --keep 10s", "k", ":")...)
 		s.Want(st, 0, "", "")
 		if got := s.World.Mini.Exists(legacy.MarkKey("k")); got != old {
-			t.Errorf("%q: beside old clients: %v", flags, got)
+			t.Errorf("%q: not legacy: %v", flags, got)
 		}
 	}
 }
@@ -101,14 +101,14 @@ func TestFencingNumbersGrowFromRunToRun(t *testing.T) {
 	wantKeys(s, counter, counter+"stock")
 }
 
-func TestNothingOfAnotherLockIsLeftInTheEnvironment(t *testing.T) {
+func TestEnvironmentHasNothingOfAnotherLock(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_TOKEN"], s.Vars["GETSETLOCK_FENCE"] = "outer", clitest.Token, "17"
 	got := s.Run(clitest.Script("", "k", `echo "${GETSETLOCK_FENCE-none} $GETSETLOCK_HELD" | sed "s/$GETSETLOCK_TOKEN/T/"`)...)
 	s.Want(got, 0, `none [["outer","`+clitest.Token+`","17"],["k","T",""]]`+"\n", "")
 }
 
-func TestATokenLockTakenByAnotherEndsTheCommandWith123(t *testing.T) {
+func TestStolenTokenLockEndsTheCommandWith123(t *testing.T) {
 	s := clitest.NewStage(t)
 	st := s.Start(clitest.TokenScript("--grace 16s", "k", obeys)...)
 	st.Out.Await("ready")
@@ -120,7 +120,7 @@ func TestATokenLockTakenByAnotherEndsTheCommandWith123(t *testing.T) {
 	}
 }
 
-func TestATokenLockThatWasDeletedEndsTheCommandWith123(t *testing.T) {
+func TestDeletedTokenLockEndsTheCommandWith123(t *testing.T) {
 	s := clitest.NewStage(t)
 	st := s.Start(clitest.TokenScript("--grace 16s", "k", obeys)...)
 	st.Out.Await("ready")
@@ -131,7 +131,7 @@ func TestATokenLockThatWasDeletedEndsTheCommandWith123(t *testing.T) {
 	wantKeys(s, counter)
 }
 
-func TestATokenLockIsRenewedWhileTheCommandRuns(t *testing.T) {
+func TestTokenLockIsRenewedWhileTheCommandRuns(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "go")
 	st := s.Start(clitest.TokenScript("", "k", untilTold(file, "echo ready"))...)
@@ -144,7 +144,7 @@ func TestATokenLockIsRenewedWhileTheCommandRuns(t *testing.T) {
 	s.Want(<-st.Done, 0, "ready\n", "")
 }
 
-func TestOfATokenLockKeepLeavesTheRestToTheKey(t *testing.T) {
+func TestKeepLeavesTheRestToTheTokensKey(t *testing.T) {
 	s := clitest.NewStage(t)
 	got := s.Run(clitest.TokenScript("--keep 90s", "k", `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`)...)
 	fields := strings.Fields(got.Out)
@@ -165,7 +165,7 @@ func TestOfATokenLockKeepLeavesTheRestToTheKey(t *testing.T) {
 	wantKeys(s, counter, "k")
 }
 
-func TestWhatIsKeptHidesNoneOfTheProtocolsWaysToWait(t *testing.T) {
+func TestKeepingKeepsTheProtocolsWaysToWait(t *testing.T) {
 	s := clitest.NewStage(t)
 	tokens, err := modern.New(s.World.Pool(), modern.Config{})
 	if err != nil {
@@ -173,7 +173,7 @@ func TestWhatIsKeptHidesNoneOfTheProtocolsWaysToWait(t *testing.T) {
 	}
 	defer tokens.Close()
 	if _, queues := (&keeping{keepable: tokens}).backend().(lock.Queuer); !queues {
-		t.Error("waiters do not stand in the line")
+		t.Error("waiters are not in the queue")
 	}
 	old, err := legacy.New(s.World.Pool(), legacy.Config{Mode: legacy.Verbatim})
 	if err != nil {
@@ -185,10 +185,10 @@ func TestWhatIsKeptHidesNoneOfTheProtocolsWaysToWait(t *testing.T) {
 	}
 }
 
-// The waiter stands in the line on the server, and keeps what it gets there.
-func TestOfATokenLockAWaiterKeepsToo(t *testing.T) {
+// The waiter is in the queue on the server, and keeps what it gets there.
+func TestKeepHoldsForAQueuedWaiter(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Clock = lock.Machine // polls, which nobody else times
+	s.Clock = lock.Machine // it polls, and no test timer controls that
 	s.World.Mini.Set("k", clitest.Token)
 	st := s.Start(clitest.TokenScript("--keep 1h", "k", `echo "$GETSETLOCK_FENCE"`)...)
 	st.Errors.Await("waiting: key")
@@ -201,7 +201,7 @@ func TestOfATokenLockAWaiterKeepsToo(t *testing.T) {
 	}
 }
 
-func TestARunInsideARunOfATokenLockJoins(t *testing.T) {
+func TestRunInsideARunOfATokenLockJoins(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "go")
 	st := s.Start(clitest.TokenScript("", "k", untilTold(file, `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`))...)
@@ -215,7 +215,8 @@ func TestARunInsideARunOfATokenLockJoins(t *testing.T) {
 	if len(inner.Replaced) != 1 || !slices.Contains(inner.Environ, "GETSETLOCK_FENCE="+fields[1]) {
 		t.Errorf("became %q in %q", inner.Replaced, inner.Environ)
 	}
-	// A run of another key in between, of the other protocol: the number is not its.
+	// A run of another key lies between, of the other protocol. The number does
+	// not belong to it.
 	inner.Vars["GETSETLOCK_HELD"] = `[["k","` + fields[0] + `","` + fields[1] + `"],["between","x",""]]`
 	inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "between", "x"
 	delete(inner.Vars, "GETSETLOCK_FENCE")
@@ -234,15 +235,15 @@ func TestARunInsideARunOfATokenLockJoins(t *testing.T) {
 	inner.Want(inner.Run(args...), 0, "inner\n", "no longer holds that key for the token of the outer run")
 }
 
-func TestAnEmptyTokenJoinsNothing(t *testing.T) {
+func TestEmptyTokenJoinsNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set("k", "")
 	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_HELD"] = "k", `[["k",""]]`
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 124, "", "held")
 }
 
-// The wrong company is told apart by what stands on the key.
-func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
+// The value on the key shows that the protocol is the wrong one.
+func TestKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s := clitest.NewStage(t)
 	stamp := clitest.StampOf(redistest.Start.Add(time.Minute))
 	s.World.Mini.Set("old", stamp)
@@ -261,7 +262,7 @@ func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "new", "echo no")...), 124, "", `held by "`+clitest.Token+` host8 job", its lease runs until 12:01:00Z (in 1m0s) and may be renewed`)
 }
 
-func TestACounterThatSomebodyWroteToIsNamedAndWhatToDo(t *testing.T) {
+func TestErrorNamesABrokenFencingCounter(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set(counter, "garbage")
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", "getsetlock: gsl:fence: holds no fencing number")
@@ -270,7 +271,7 @@ func TestACounterThatSomebodyWroteToIsNamedAndWhatToDo(t *testing.T) {
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo yes")...), 0, "yes\n", "")
 }
 
-// Its own keys are no locks, in whatever protocol.
+// getsetlock's own keys cannot be locks, in any protocol.
 func TestRunRefusesKeysOfGetsetlock(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Want(s.Run(clitest.TokenScript("--wait 0", counter, "echo no")...), 125, "", "give the lock another name")
@@ -280,8 +281,8 @@ func TestRunRefusesKeysOfGetsetlock(t *testing.T) {
 	}
 }
 
-// What the old client would not send is not sent for it, whoever holds the key.
-func TestVerbatimDoesNotLookWhoHoldsAKey(t *testing.T) {
+// Verbatim sends only what the old client would send, whatever holds the key.
+func TestVerbatimDoesNotLookAtTheKey(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Clock = lock.Machine // it sleeps after its last attempt too
 	s.World.Mini.Set("k", "4102444800000")
@@ -295,7 +296,7 @@ func TestVerbatimDoesNotLookWhoHoldsAKey(t *testing.T) {
 	}
 }
 
-func TestReplicasThatDoNotAnswerAre125(t *testing.T) {
+func TestMissingReplicasAreExitCode125(t *testing.T) {
 	s := clitest.NewStage(t)
 	w := s.World.Wire(redistest.Rule{Command: "WAIT", Times: -1, Do: redistest.Answer("ERR no replicas here")})
 	s.Vars["GETSETLOCK_REDIS"] = "redis://" + w.Listen()
@@ -305,7 +306,7 @@ func TestReplicasThatDoNotAnswerAre125(t *testing.T) {
 	}
 }
 
-func TestANoteIsPrintableAndFits(t *testing.T) {
+func TestNoteIsPrintableAndFits(t *testing.T) {
 	e := &out.Env{Hostname: func() (string, error) { return "h\xff\n", nil }}
 	if got := noteOf(e, []string{"/bin/ü b\x01"}); got != "h?? ü b?" {
 		t.Errorf("%q", got)
@@ -319,7 +320,7 @@ func TestANoteIsPrintableAndFits(t *testing.T) {
 	}
 }
 
-func TestAJoinThatStaysPassesSignalsAndCodesOn(t *testing.T) {
+func TestJoinThatStaysPassesSignalsAndCodesOn(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Stays = true
 	s.World.Mini.Set("k", clitest.Token+" host8 job")

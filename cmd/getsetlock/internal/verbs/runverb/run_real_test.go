@@ -31,7 +31,7 @@ func TestRunAndLsOverTLSUnixSocketsAndAsAUser(t *testing.T) {
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "certificate")
 }
 
-func TestAUserWithoutRightsIsToldWhichAreMissing(t *testing.T) {
+func TestRunNamesMissingRights(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	s.Vars["GETSETLOCK_REDIS"] = server.User("app", "s3cret", "+@all", "-eval", "-evalsha", "~*")
@@ -43,14 +43,15 @@ func TestAUserWithoutRightsIsToldWhichAreMissing(t *testing.T) {
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "this user lacks a right")
 }
 
-func TestAReplicaIsRefused(t *testing.T) {
+func TestRunRefusesAReplica(t *testing.T) {
 	replica := redistest.Real(t, redistest.Options{}).StartReplica()
 	s := clitest.OnReal(t, replica)
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "read-only replica")
 }
 
-// The server tells of the foreign write; the next renewal is a third of an hour away.
-func TestAForeignWriteEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
+// The server reports the foreign write. The next renewal is a third of an hour
+// away.
+func TestForeignWriteEndsTheCommandBeforeARenewal(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	st := s.Start(clitest.Script("--lease 3h --ttl 1h", "k", obeys)...)
@@ -59,10 +60,10 @@ func TestAForeignWriteEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 	s.Want(<-st.Done, 123, "ready\ntold\n", "overwritten by another")
 }
 
-func TestAServerThatFallsSilentEndsTheCommandWithinTheLease(t *testing.T) {
+func TestSilentServerEndsTheCommandWithinTheLease(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
-	s.Timeout = 0 // as users have it
+	s.Timeout = 0 // the default of users
 	st := s.Start(clitest.Script("--lease 4s --ttl 2s --gap 100ms --spread 100ms", "k", obeys)...)
 	st.Out.Await("ready")
 	server.Pause()
@@ -70,16 +71,16 @@ func TestAServerThatFallsSilentEndsTheCommandWithinTheLease(t *testing.T) {
 	s.Want(<-st.Done, 123, "ready\ntold\n", "not renewed in time")
 }
 
-func TestAServerThatFallsSilentBeforehandIs125(t *testing.T) {
+func TestServerSilentFromTheStartIsExitCode125(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
-	s.Timeout = 0 // as users have it
+	s.Timeout = 0 // the default of users
 	server.Pause()
 	defer server.Continue()
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "silent")
 }
 
-func TestADialectFileIsObeyed(t *testing.T) {
+func TestRunFollowsADialectFile(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	file := filepath.Join(t.TempDir(), "ours.json")

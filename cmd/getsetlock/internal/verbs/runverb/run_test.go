@@ -20,8 +20,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-// passTo lets time go by from timer to timer, each awaited, until it is d after the beginning. Two are
-// armed while a command runs: the lock's own and that of the watch over it.
+// passTo moves time from timer to timer, each awaited, until d after the
+// beginning. Two timers are armed while a command runs: the lock's own, and
+// that of the watch over the lock.
 func passTo(s *clitest.Stage, d time.Duration) {
 	s.T.Helper()
 	clock := s.Clock.(*redistest.Clock)
@@ -31,7 +32,7 @@ func passTo(s *clitest.Stage, d time.Duration) {
 	}
 }
 
-func TestTheCommandRunsUnderTheLockAndItsExitCodeIsOurs(t *testing.T) {
+func TestRunPassesTheCommandsExitCodeOn(t *testing.T) {
 	s := clitest.NewStage(t)
 	got := s.Run(clitest.Script("", "stock", `echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN $GETSETLOCK_HELD"; echo problem >&2; exit 7`)...)
 	fields := strings.Fields(got.Out)
@@ -48,7 +49,7 @@ func TestTheCommandRunsUnderTheLockAndItsExitCodeIsOurs(t *testing.T) {
 	}
 }
 
-func TestTheOldClientsBytesStandOnTheKeyMeanwhile(t *testing.T) {
+func TestKeyHoldsTheOldClientsBytesMeanwhile(t *testing.T) {
 	for _, flags := range []string{"", "--mode verbatim -q"} {
 		s := clitest.NewStage(t)
 		dir := t.TempDir()
@@ -82,10 +83,10 @@ func TestInputAndSignalsReachTheCommand(t *testing.T) {
 }
 
 func TestSignalTestsPassWhereSignalsAreIgnored(t *testing.T) {
-	childtest.PassIgnored(t, "TestInputAndSignalsReachTheCommand", "TestASignalThatEndsTheCommandIs128AndItsNumber")
+	childtest.PassIgnored(t, "TestInputAndSignalsReachTheCommand", "TestSignalOfTheCommandIs128PlusItsNumber")
 }
 
-// A hang-up ends neither getsetlock nor the command that nohup was meant for.
+// A hang-up ends neither getsetlock nor the command, which nohup was meant for.
 func TestRunUnderNohupIgnoresHangUps(t *testing.T) {
 	m, binary := miniredis.RunT(t), clitest.Built(t)
 	for _, c := range []struct {
@@ -106,12 +107,12 @@ func TestRunUnderNohupIgnoresHangUps(t *testing.T) {
 	}
 }
 
-func TestASignalThatEndsTheCommandIs128AndItsNumber(t *testing.T) {
+func TestSignalOfTheCommandIs128PlusItsNumber(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Want(s.Run(clitest.Script("", "k", "kill -QUIT $$")...), 131, "", "")
 }
 
-func TestWhatCannotBeRunIs126Or127AndTakesNoLock(t *testing.T) {
+func TestMissingCommandTakesNoLock(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Vars["GETSETLOCK_REDIS"] = "redis://127.0.0.1:1"
 	s.Want(s.Run("run", "k", "--", "no-such-command-here"), 127, "", "no-such-command-here: command not found")
@@ -127,7 +128,7 @@ func TestWhatCannotBeRunIs126Or127AndTakesNoLock(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsHeldIs124AndAServerThatIsAwayIs125(t *testing.T) {
+func TestHeldKeyIs124AndMissingServerIs125(t *testing.T) {
 	s := clitest.NewStage(t)
 	live := clitest.StampOf(redistest.Start.Add(time.Minute))
 	s.World.Mini.Set("k", live)
@@ -144,7 +145,7 @@ func TestAKeyThatIsHeldIs124AndAServerThatIsAwayIs125(t *testing.T) {
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "WRONGPASS")
 }
 
-func TestAnInterruptedWaitStartsNothing(t *testing.T) {
+func TestInterruptedWaitStartsNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set("k", clitest.StampOf(redistest.Start.Add(time.Minute)))
 	st := s.Start(clitest.Script("--wait forever", "k", "echo no")...)
@@ -166,9 +167,10 @@ func TestQuietSaysNothingButErrors(t *testing.T) {
 
 const obeys = `exec 2>/dev/null; trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.01; done`
 
-// The embedded server cannot tell that a key was touched, so the renewal finds it, which is due within
-// 10 s. The long grace keeps SIGKILL away from a command that needs real time to obey SIGTERM.
-func TestALockTakenByAnotherEndsTheCommandWith123(t *testing.T) {
+// The embedded server does not report changes, so the next renewal finds the
+// loss, within 10 s. The long grace keeps SIGKILL away from a command that
+// needs real time to obey SIGTERM.
+func TestStolenLockEndsTheCommandWith123(t *testing.T) {
 	s := clitest.NewStage(t)
 	st := s.Start(clitest.Script("--grace 15s", "k", obeys)...)
 	st.Out.Await("ready")
@@ -180,18 +182,18 @@ func TestALockTakenByAnotherEndsTheCommandWith123(t *testing.T) {
 	}
 }
 
-func TestAVerbatimLockEndsTheCommandWithItsLease(t *testing.T) {
+func TestVerbatimLockEndsTheCommandWithItsLease(t *testing.T) {
 	s := clitest.NewStage(t)
 	st := s.Start(clitest.Script("--mode verbatim --lease 8s", "k", obeys)...)
 	st.Out.Await("ready")
 	passTo(s, 6*time.Second)
 	s.Want(<-st.Done, 123, "ready\ntold\n", "never renewed")
 	if gone := s.World.Now().Sub(redistest.Start); gone != 6*time.Second {
-		t.Errorf("told after %v, want the lease less a quarter of it", gone)
+		t.Errorf("SIGTERM after %v, want the lease minus a quarter of it", gone)
 	}
 }
 
-func TestKeepLeavesTheRestOfItsTimeToTheKey(t *testing.T) {
+func TestKeepLeavesTheKeyTakenForTheRest(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Want(s.Run(clitest.Script("--keep 20s", "k", ":")...), 0, "", "")
 	value, err := s.World.Mini.Get("k")
@@ -199,7 +201,7 @@ func TestKeepLeavesTheRestOfItsTimeToTheKey(t *testing.T) {
 		t.Errorf("%q, want %s (%v)", value, want, err)
 	}
 	if ttl := s.World.Mini.TTL(legacy.MarkKey("k")); ttl != 20*time.Second {
-		t.Errorf("our key beside it: %v", ttl)
+		t.Errorf("TTL of key M: %v", ttl)
 	}
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo again")...), 124, "", "held")
 	s.World.Pass(30 * time.Second)
@@ -211,7 +213,7 @@ func TestKeepLeavesTheRestOfItsTimeToTheKey(t *testing.T) {
 	}
 }
 
-func TestKeepIsOverForACommandThatTookLonger(t *testing.T) {
+func TestKeepEndsWithALongerCommand(t *testing.T) {
 	s := clitest.NewStage(t)
 	dir := t.TempDir()
 	st := s.Start(clitest.Script("--keep 5s", "k", "echo here; until [ -e "+dir+"/go ]; do sleep 0.01; done")...)
@@ -226,7 +228,7 @@ func TestKeepIsOverForACommandThatTookLonger(t *testing.T) {
 	}
 }
 
-func TestARunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
+func TestRunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 	for _, flags := range []string{"", "--mode verbatim -q"} {
 		s := clitest.NewStage(t)
 		dir := t.TempDir()
@@ -240,14 +242,15 @@ func TestARunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 		if len(inner.Replaced) != 1 || strings.Join(inner.Replaced[0], " ") != "sh -c echo inner" {
 			t.Errorf("%q: became %q", flags, inner.Replaced)
 		}
-		// A run of another key in between hides the variables, not the list.
+		// A run of another key in between hides the variables, but not the
+		// list.
 		inner.Vars["GETSETLOCK_HELD"] = `[["k","` + inner.Vars["GETSETLOCK_TOKEN"] + `"]]`
 		inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "between", "x"
 		inner.Run(args...)
 		if len(inner.Replaced) != 2 {
 			t.Errorf("%q: did not join through the list", flags)
 		}
-		if flags == "" { // verbatim sleeps after its last attempt too, for which time would have to pass
+		if flags == "" { // verbatim sleeps after its last attempt too, and time would have to pass
 			inner.Want(inner.Run(append([]string{"run", "--no-join"}, args[1:]...)...), 124, "", "held")
 		}
 		if flags == "" {
@@ -259,8 +262,9 @@ func TestARunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 			clock := s.Clock.(*redistest.Clock)
 			asked := clock.Asked()
 			refused := inner.Start(args...)
-			// The old client sleeps after its last attempt too. The holder's own timers may be asked for only now, so that
-			// the first one asked for need not be that sleep.
+			// The old client sleeps after its last attempt too. The holder's
+			// own timers may be asked for only now, so the first timer need not
+			// be that sleep.
 			for ended := false; !ended; asked++ {
 				select {
 				case <-clock.AskedTimes(asked + 1):

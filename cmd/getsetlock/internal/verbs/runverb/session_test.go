@@ -17,11 +17,11 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// fakeKeeper holds whatever a test says; time is a bubble's.
+// fakeKeeper holds what a test says. Time is a bubble's.
 type fakeKeeper struct {
 	lease    *fakeLease
 	err      error
-	blocks   bool // until its context ends, and then it has the lease all the same
+	blocks   bool // blocks until its context ends, and then has the lease nevertheless
 	stored   map[string]string
 	storeErr error
 	fixed    bool // never renewed
@@ -102,13 +102,14 @@ func (l *fakeLease) lose(err error) {
 	close(l.done)
 }
 
-// fakeProcess ends when it is told to, or obeys a schedule at its Kill.
+// fakeProcess ends when the test tells it to. Or it obeys a schedule, and ends
+// at its Kill.
 type fakeProcess struct {
 	mu    sync.Mutex
 	done  chan struct{}
 	exit  child.Exit
 	asked []child.Schedule
-	obeys bool // it ends at once when it is terminated
+	obeys bool // it ends as soon as it is terminated
 }
 
 func newFakeProcess() *fakeProcess { return &fakeProcess{done: make(chan struct{})} }
@@ -154,7 +155,7 @@ func attendTo(lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended
 	return a
 }
 
-// at is a schedule in seconds since the lease began.
+// at returns a schedule in seconds since the lease began.
 func (a *attended) at(term, kill float64) child.Schedule {
 	seconds := func(s float64) time.Time { return a.began.Add(time.Duration(s * float64(time.Second))) }
 	return child.Schedule{Term: seconds(term), Kill: seconds(kill)}
@@ -174,7 +175,7 @@ func (a *attended) wantAsked(t *testing.T, want ...child.Schedule) {
 	}
 }
 
-// wantCode wants an end that getsetlock itself decided on.
+// wantCode expects an end that getsetlock itself decided on.
 func wantCode(t *testing.T, err error, code out.OwnCode, says string) {
 	t.Helper()
 	var e *out.ExitError
@@ -183,7 +184,7 @@ func wantCode(t *testing.T, err error, code out.OwnCode, says string) {
 	}
 }
 
-// wantEnd wants the command's own end.
+// wantEnd expects the command's own end.
 func wantEnd(t *testing.T, err error, code int) {
 	t.Helper()
 	var e *out.CommandEnd
@@ -192,7 +193,7 @@ func wantEnd(t *testing.T, err error, code int) {
 	}
 }
 
-func TestACommandEndOfUnknownCodeIsOurFailure(t *testing.T) {
+func TestUnknownExitCodeIsExitCode125(t *testing.T) {
 	wantCode(t, ended(child.Exit{Err: errors.New("no such child")}), out.CodeRunFailed, "its exit code is unknown: no such child")
 	wantEnd(t, ended(child.Exit{Code: 3}), 3)
 	if err := ended(child.Exit{}); err != nil {
@@ -200,7 +201,7 @@ func TestACommandEndOfUnknownCodeIsOurFailure(t *testing.T) {
 	}
 }
 
-func TestACommandUnderARenewedLeaseIsLeftAlone(t *testing.T) {
+func TestRenewedLeaseLeavesTheCommandAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := attend(27 * time.Second)
 		for range 100 {
@@ -217,7 +218,7 @@ func TestACommandUnderARenewedLeaseIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestWithoutRenewalTermGoesOutAtTheEndOfTrustLessTheGrace(t *testing.T) {
+func TestUnrenewedLeaseTermsTheCommandByTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := attend(27 * time.Second)
 		time.Sleep(22*time.Second - time.Nanosecond)
@@ -229,12 +230,12 @@ func TestWithoutRenewalTermGoesOutAtTheEndOfTrustLessTheGrace(t *testing.T) {
 		a.proc.end(child.Exit{Code: 0})
 		wantCode(t, <-a.result, out.CodeRunLost, "not renewed in time")
 		if a.lease.released != 1 {
-			t.Error("a lease that was still ours was not given back")
+			t.Error("a lease that was still held was not released")
 		}
 	})
 }
 
-func TestARenewalAfterTermDoesNotSaveTheCommand(t *testing.T) {
+func TestRenewalAfterTermDoesNotSaveTheCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := attend(27 * time.Second)
 		time.Sleep(23 * time.Second)
@@ -247,7 +248,7 @@ func TestARenewalAfterTermDoesNotSaveTheCommand(t *testing.T) {
 	})
 }
 
-func TestAForeignHandOnTheKeyTermsAtOnceAndKillsAfterTheGrace(t *testing.T) {
+func TestForeignValueTermsAtOnceAndKillsAfterTheGrace(t *testing.T) {
 	for ttl, kill := range map[time.Duration]float64{27 * time.Second: 8, 6 * time.Second: 6} {
 		synctest.Test(t, func(t *testing.T) {
 			lease := newFakeLease(ttl)
@@ -261,7 +262,8 @@ func TestAForeignHandOnTheKeyTermsAtOnceAndKillsAfterTheGrace(t *testing.T) {
 			}
 			now := time.Since(a.began).Seconds()
 			a.lease.lose(&lock.LostError{Key: "k", Err: &legacy.LostError{Key: "k"}})
-			// The release hangs, as on a server that is away; run ends all the same.
+			// The release hangs, as with a server that is away. run ends
+			// nevertheless.
 			wantCode(t, <-a.result, out.CodeRunLost, "deleted by another")
 			a.wantAsked(t, a.at(now, min(now+5, kill)))
 			if a.lease.released != 0 {
@@ -272,8 +274,9 @@ func TestAForeignHandOnTheKeyTermsAtOnceAndKillsAfterTheGrace(t *testing.T) {
 	}
 }
 
-// The wall clock was set back, or the machine slept: the lease knows better than our timer.
-func TestALeaseThatCanNoLongerBeTrustedKillsAtOnce(t *testing.T) {
+// The wall clock was set back, or the machine slept: the lease is right, and
+// the timer is not.
+func TestExpiredLeaseKillsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := attend(27 * time.Second)
 		time.Sleep(2 * time.Second)
@@ -285,7 +288,7 @@ func TestALeaseThatCanNoLongerBeTrustedKillsAtOnce(t *testing.T) {
 	})
 }
 
-func TestAForeignHandDuringTheGraceHastensTheEnd(t *testing.T) {
+func TestForeignValueDuringTheGraceHastensTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := attend(27 * time.Second)
 		time.Sleep(23 * time.Second)
@@ -297,9 +300,9 @@ func TestAForeignHandDuringTheGraceHastensTheEnd(t *testing.T) {
 	})
 }
 
-func TestACommandThatEndedByItselfBeforeTheLossKeepsItsCode(t *testing.T) {
+func TestCommandThatEndedBeforeALossKeepsItsCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 100 { // which of two things that have happened a select sees first is a matter of luck
+		for range 100 { // of two ready cases, select picks one at random
 			lease, proc := newFakeLease(27*time.Second), newFakeProcess()
 			proc.end(child.Exit{Code: 4})
 			lease.lose(&lock.LostError{Key: "k"})
@@ -310,7 +313,7 @@ func TestACommandThatEndedByItselfBeforeTheLossKeepsItsCode(t *testing.T) {
 	})
 }
 
-func TestALeaseThatIsNeverRenewedSaysSo(t *testing.T) {
+func TestErrorSaysThatAVerbatimLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := attendTo(newFakeLease(27*time.Second), &fakeKeeper{fixed: true}, newFakeProcess())
 		time.Sleep(22 * time.Second)
@@ -320,7 +323,7 @@ func TestALeaseThatIsNeverRenewedSaysSo(t *testing.T) {
 	})
 }
 
-func TestAfterBeingStoppedTheLeaseDecidesWhetherTheCommandGoesOn(t *testing.T) {
+func TestLeaseDecidesWhetherAStoppedCommandRunsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := attend(27 * time.Second)
 		defer func() { a.proc.end(child.Exit{}); <-a.result }()
@@ -344,7 +347,7 @@ func TestAfterBeingStoppedTheLeaseDecidesWhetherTheCommandGoesOn(t *testing.T) {
 	})
 }
 
-func TestALockHeldByAnotherIs124AndAServerInTroubleIs125(t *testing.T) {
+func TestHeldLockIs124AndServerTroubleIs125(t *testing.T) {
 	held := &lock.HeldError{Key: "k", Owner: "another"}
 	for _, c := range []struct {
 		err  error
@@ -352,7 +355,7 @@ func TestALockHeldByAnotherIs124AndAServerInTroubleIs125(t *testing.T) {
 	}{
 		{held, out.CodeRunHeld},
 		{errors.Join(lock.ErrWaitEnded, held), out.CodeRunHeld},
-		{errors.Join(lock.ErrWaitEnded, errors.New("no route to host")), out.CodeFailed}, // which report makes 125
+		{errors.Join(lock.ErrWaitEnded, errors.New("no route to host")), out.CodeFailed}, // 125 in the end
 		{errors.New("no route to host"), out.CodeFailed},
 	} {
 		r := &runner{env: &out.Env{}, flags: &runFlags{}, key: "k", keeper: &fakeKeeper{}}
@@ -360,7 +363,7 @@ func TestALockHeldByAnotherIs124AndAServerInTroubleIs125(t *testing.T) {
 	}
 }
 
-func TestALeaseThatComesWithTheInterruptionIsGivenBack(t *testing.T) {
+func TestLeaseThatArrivesAfterAnInterruptIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &fakeKeeper{blocks: true, lease: newFakeLease(time.Second)}
 		r := &runner{env: &out.Env{Stderr: clitest.NewWatched()}, flags: &runFlags{}, key: "k", keeper: k}

@@ -7,7 +7,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 )
 
-func TestOfRunWrongUseIs125(t *testing.T) {
+func TestWrongUseOfRunIsExitCode125(t *testing.T) {
 	s := clitest.NewStage(t)
 	for line, says := range map[string]string{
 		"run":                                                 "write -- between",

@@ -10,8 +10,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Each protocol is played. Where old clients are kept out, nobody holds beside anybody; where they are
-// not, nobody does more than the law allows, and two of ours never.
+// The test simulates each protocol. Where old clients are kept out, no client
+// holds together with another. Elsewhere no client does more than the law
+// allows. Two getsetlock clients never hold together.
 func TestSimulationPlaysEveryProtocol(t *testing.T) {
 	for _, args := range []string{
 		"--job 2s --lease 5s", "--job 1s..7s --lease 5s --spread 200ms", "--job 500ms --lease 2s --preset leap",
@@ -40,7 +41,7 @@ func TestSimulationPlaysEveryProtocol(t *testing.T) {
 	}
 }
 
-func TestSkewSaysByWhatLeasesOfOursAreLost(t *testing.T) {
+func TestSkewSaysWhyLeasesAreLost(t *testing.T) {
 	for args, says := range map[string]string{
 		"--protocol hardened --lease 5s --job 1s..7s":              "by an overrun client's DEL",
 		"--protocol dual --dialect pagenil --lease 5s --job 100ms": "by a GETSET after a missing key",
@@ -54,8 +55,8 @@ func TestSkewSaysByWhatLeasesOfOursAreLost(t *testing.T) {
 	}
 }
 
-// What is said of the server's clock decides how a getsetlock client takes over, and is in the answer; what is not
-// said is unknown and not zero.
+// The bounds on the server's clock decide how a getsetlock client takes over,
+// and the answer has them. A bound that was not given is unknown, not zero.
 func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
 	for args, says := range map[string][]string{
 		"--behind 2m":                 {"more than 2m0s past its stamp", "more than 2m40.001s behind the server's would lose", "slowest clock behind the server's", "2m0s"},
@@ -93,8 +94,9 @@ func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
 	}
 }
 
-// "0s" is said, an absent flag is not: ours then assume what they assume by themselves.
-func TestZeroIsSaidAndAbsentIsNotOfSkew(t *testing.T) {
+// "0s" is a claim, and an absent flag is not: getsetlock clients then use their
+// defaults.
+func TestSkewTellsZeroFromAnAbsentFlag(t *testing.T) {
 	job, err := dist.Parse("1s")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +112,7 @@ func TestZeroIsSaidAndAbsentIsNotOfSkew(t *testing.T) {
 			t.Fatal(err)
 		}
 		if terms, err := a.dialect.Terms(s.Ours.Terms); err != nil || terms.Spread != want {
-			t.Errorf("--spread %d: ours believe %v, %v", spread, terms.Spread, err)
+			t.Errorf("--spread %d: getsetlock clients assume %v, %v", spread, terms.Spread, err)
 		}
 	}
 }

@@ -39,21 +39,6 @@ Numbers:
 share their locks use the server's clock. None of the three replaces another. 0s
 claims zero; without the flag, --behind and --ahead are unknown.
 
---preset replaces --spread with what is known of a kind of clock: its offsets,
-steps and pauses. The law judges a day of it; the simulation plays one such day
-after the other.
-
-Protocols:
-  verbatim  old clients alone
-  hardened  getsetlock clients share the lock with old clients, with stamps on
-            key L; also called observe
-  dual      the same, with guards on key L
-  sealed    getsetlock clients alone; old clients are kept waiting
-  modern    getsetlock clients alone, with tokens; --lease is their lease
-In hardened and dual, a getsetlock client takes an old client's lock over as
-soon as the server's clock is past the stamp by --behind. Without --behind it
-takes a second look first, one lease after the first.
-
 The answer has up to three parts:
   the law         a formula for the worst case that the numbers allow
   the simulation  how often it happens. The clients' jobs together would fill
@@ -64,6 +49,21 @@ The answer has up to three parts:
   --explore       a search through all orders of a few clients' commands, in
                   times rounded to a few ticks. It prints the shortest way to
                   two holders
+
+--preset replaces --spread with what is known of a kind of clock: its offsets,
+steps and pauses. The law judges a day of it; the simulation plays one such day
+after the other.
+
+Protocols:
+  verbatim  old clients alone
+  hardened  getsetlock clients share the lock with old clients; on the old
+            clients' key they write stamps. Also called observe
+  dual      the same, but they write guards, which no old client's clock reaches
+  sealed    getsetlock clients alone; old clients are kept waiting
+  modern    getsetlock clients alone, with tokens; --lease is their lease
+In hardened and dual, a getsetlock client takes an old client's lock over as
+soon as the server's clock is past the stamp by --behind. Without --behind it
+takes a second look first, one lease after the first.
 
 Presets:
 %s

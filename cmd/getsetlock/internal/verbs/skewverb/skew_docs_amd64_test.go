@@ -13,13 +13,15 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// The figures of the documents are those of one architecture: random times are computed in floating point,
-// which another may round otherwise. So these tests are for that one only.
+// The figures of the documents are those of one architecture. Random times are
+// computed in floating point, which another architecture may round otherwise.
+// So these tests run only on that one.
 
-// documentedEvents is how much the command simulates; it is read before init makes tests do with less.
+// documentedEvents is how much the command simulates. It is read before init
+// lets tests simulate less.
 var documentedEvents = simEvents
 
-// clocksText is docs/clocks.md.
+// clocksText returns docs/clocks.md.
 func clocksText(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../../../docs/clocks.md")
@@ -29,7 +31,8 @@ func clocksText(t *testing.T) string {
 	return string(text)
 }
 
-// lossTables are the document's, by protocol: what its rows look like, and the causes of a half of one.
+// lossTables describes the document's tables by protocol: the form of a row,
+// and the causes in half of one.
 var lossTables = []struct {
 	protocol string
 	row      *regexp.Regexp
@@ -40,8 +43,8 @@ var lossTables = []struct {
 	{"dual", regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){8})$"), []string{"pause", "overrun", "missing", "own"}},
 }
 
-// The tables of losses are what the command below them says, whole simulations of it.
-func TestSkewTableOfLossesInTheDocumentIsTheCommands(t *testing.T) {
+// The tables of losses come from whole simulations, by the command below them.
+func TestDocumentsTableOfLossesIsTheCommands(t *testing.T) {
 	events := simEvents
 	simEvents = documentedEvents
 	t.Cleanup(func() { simEvents = events })
@@ -67,7 +70,8 @@ func TestSkewTableOfLossesInTheDocumentIsTheCommands(t *testing.T) {
 	}
 }
 
-// losses are a half of the row of a preset. No two of ours held together, whatever was lost.
+// losses returns half of the row of a preset. It fails if two getsetlock
+// clients held together.
 func losses(t *testing.T, protocol, preset, dialect string, causes []string) string {
 	t.Helper()
 	got := skewed(t, "--protocol", protocol, "--dialect", dialect, "--lease", "5s", "--job", "100ms..4s", "--preset", preset, "--json")
@@ -76,7 +80,7 @@ func losses(t *testing.T, protocol, preset, dialect string, causes []string) str
 		t.Fatalf("%v\n%s", err, got.Errors)
 	}
 	if n := doc.Simulation.Ours.BesideOurs; n != 0 {
-		t.Errorf("%s, %s, %s: two of ours held together %d times", protocol, preset, dialect, n)
+		t.Errorf("%s, %s, %s: two getsetlock clients held together %d times", protocol, preset, dialect, n)
 	}
 	var words []string
 	for _, by := range causes {
@@ -85,8 +89,9 @@ func losses(t *testing.T, protocol, preset, dialect string, causes []string) str
 	return strings.Join(words, "  ")
 }
 
-// The rehearsal in the document is what the command says, but for how long it took.
-func TestRehearsalOfSkewInTheDocumentIsTheCommands(t *testing.T) {
+// The rehearsal in the document is the command's output, except for how long it
+// took.
+func TestDocumentsRehearsalIsTheCommands(t *testing.T) {
 	const prompt = "    $ getsetlock "
 	_, rest, found := strings.Cut(clocksText(t), prompt+"rehearse ")
 	line, rest, _ := strings.Cut(rest, "\n")

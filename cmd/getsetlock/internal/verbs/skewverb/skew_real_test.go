@@ -11,17 +11,18 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 )
 
-func TestReportInABrowserIsWholeAndAsksNobody(t *testing.T) {
+func TestSkewReportIsWholeInABrowser(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "skew.html")
 	got := skewed(t, "--lease", "30s", "--job", "5s..40s", "--preset", "timesyncd", "--report", file)
 	if got.Code != 1 {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
-	clitest.WholePage(t, file, 2, "Longest safe job", "Probability of an overlap", "How long clients wait", "Timeline of the shortest way")
+	clitest.WholePage(t, file, 2, "Longest safe job", "Probability of a second holder", "Median wait", "Timeline of the shortest way")
 }
 
-// The page must not need what its policy forbids: one that is broken on purpose is refused by the
-// browser and told of by its console, so the test above would see it.
+// The page must not need what its policy forbids. The browser refuses a page
+// that is broken on purpose, and its console reports it, so the test above
+// would notice.
 func TestReportForbidsItselfTheNetwork(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "skew.html")
 	skewed(t, "--job", "5s", "--report", file)

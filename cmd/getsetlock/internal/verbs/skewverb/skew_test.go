@@ -16,7 +16,7 @@ import (
 
 func init() { simEvents, pointEvents, exploreStates = 1<<18, 1<<16, 50_000 }
 
-// skewed asks without any server.
+// skewed runs the verb without any server.
 func skewed(t *testing.T, args ...string) clitest.Screen {
 	t.Helper()
 	s := &clitest.Stage{T: t}
@@ -32,7 +32,7 @@ The problem is long jobs: it happens even with perfect clocks.
 To change: give every client a lease of 35.399s or more; or let no job hold the lock for more than 29.601s.
 
 `
-	// What a simulation saw is the simulation's to say.
+	// The line of the simulation is left out.
 	before, rest, _ := strings.Cut(got.Out, "Simulated: ")
 	_, after, _ := strings.Cut(rest, "\n")
 	if got.Code != 1 || !strings.HasPrefix(before+after, want) || got.Errors != "" {
@@ -45,7 +45,7 @@ To change: give every client a lease of 35.399s or more; or let no job hold the 
 	}
 }
 
-func TestSkewNamesWhichOfTheThreeIsTheProblem(t *testing.T) {
+func TestSkewNamesTheProblem(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		code int
@@ -107,7 +107,7 @@ func TestSkewDocumentHasItsFields(t *testing.T) {
 	}
 }
 
-// What is not known is null, and not 0.
+// An unknown value is null, and not 0.
 func TestSkewDocumentHasNullForNoLimit(t *testing.T) {
 	got := skewed(t, strings.Fields("--dialect bare --job 7h --json")...)
 	for _, want := range []string{`"recovery_ms": null`, `"longest_safe_job_ms": null`, `"greatest_safe_spread_ms": null`, `"explore": null`, `"preset": null`} {
@@ -117,7 +117,8 @@ func TestSkewDocumentHasNullForNoLimit(t *testing.T) {
 	}
 }
 
-// Rounding to ticks must not carry a fleet over the law's limit, in either direction.
+// Rounding to ticks must not carry a fleet over the law's limit, in either
+// direction.
 func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 	old := exploreStates
 	t.Cleanup(func() { exploreStates = old })
@@ -136,7 +137,7 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 			"--dialect setdel --lease 3s --job 4s", "--dialect errorception --job 4s --spread 1s", "--dialect errorception --job 4s --spread 1001ms",
 		} {
 			if raceEnabled && args != "--job 61s" {
-				continue // searches have no goroutines; make test makes all of them, without the detector
+				continue // searches have no goroutines; make test runs all of them without the detector
 			}
 			got := skewed(t, append(strings.Fields(args), "--protocol", protocol, "--json", "--explore", "--quiet")...)
 			var doc Document
@@ -144,7 +145,7 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", args, err, got.Errors)
 			}
 			if doc.Explore.Safe == nil && protocol != "verbatim" {
-				continue // with ours there are more states than a test has time for
+				continue // with getsetlock clients there are more states than a test has time for
 			}
 			if doc.Explore.Safe == nil || *doc.Explore.Safe == doc.Law.TwoHolders {
 				t.Errorf("%s %s: law says two hold: %v, explorer %+v", protocol, args, doc.Law.TwoHolders, doc.Explore)
@@ -153,7 +154,7 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 	}
 }
 
-// What the simulation saw is never more than the law allows.
+// The simulation never exceeds what the law allows.
 func TestSimulationStaysWithinTheLaw(t *testing.T) {
 	for _, c := range []struct {
 		args string
@@ -177,7 +178,7 @@ func TestSimulationStaysWithinTheLaw(t *testing.T) {
 	}
 }
 
-func TestSkewOfJumpsIsCalledJumps(t *testing.T) {
+func TestSkewNamesJumpsAsTheCause(t *testing.T) {
 	for preset, says := range map[string]string{"leap": "The problem is jumps of clocks", "boot": "The problem is skew"} {
 		got := skewed(t, "--job", "500ms", "--lease", "1s", "--preset", preset)
 		if got.Code != 1 || !strings.Contains(got.Out, says) {
@@ -232,7 +233,7 @@ func TestSkewHelpNamesPresetsAndTheirSources(t *testing.T) {
 	}
 }
 
-func TestSkewOfASeedIsTheSameTwice(t *testing.T) {
+func TestSkewGivesOneAnswerForASeed(t *testing.T) {
 	run := func(seed string) string {
 		return skewed(t, "--job", "lognormal:p50=5s,p99=40s", "--seed", seed, "--json").Out
 	}
@@ -297,7 +298,8 @@ func TestSkewReadsMeasuredHolds(t *testing.T) {
 	}
 }
 
-// The document's examples say what the command says; what a simulation saw may differ by machine.
+// The document's examples show what the command prints. A simulation's figures
+// may differ by machine.
 func TestDocumentedAnswersAreTheCommands(t *testing.T) {
 	text, err := os.ReadFile("../../../../../docs/clocks.md")
 	if err != nil {
@@ -360,8 +362,8 @@ func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
 	}
 }
 
-// The first word and the reasons below it are about the same day of clocks: where
-// the law gives reasons for NO, the simulation brings no two together.
+// The verdict and the reasons below it concern the same day of clocks: where
+// the law says NO, the simulation finds no two holders.
 func TestSimulationOfAPresetAsksTheLawsQuestion(t *testing.T) {
 	events := simEvents
 	simEvents = 3_000_000 // weeks

@@ -12,8 +12,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-// Nobody holds a key that a release left to old clients, and nobody need free it.
-func TestKeyLeftToOldClientsIsShownAsThat(t *testing.T) {
+// Nobody holds a key that a release left to old clients, and unlock has nothing
+// to do.
+func TestLsShowsAKeyLeftToOldClients(t *testing.T) {
 	s := clitest.NewStage(t)
 	m := s.World.Mini
 	for _, key := range []string{"free", "taken"} {

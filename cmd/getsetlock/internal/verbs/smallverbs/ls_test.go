@@ -33,7 +33,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// furnished has a lock of every kind that ls tells apart, all written around the beginning of time.
+// furnished has a lock of every kind that ls distinguishes, all written around
+// the beginning of time.
 func furnished(t *testing.T) *clitest.Stage {
 	s := clitest.NewStage(t)
 	m := s.World.Mini
@@ -57,10 +58,10 @@ func furnished(t *testing.T) *clitest.Stage {
 		"ours":          at(30*time.Second + time.Millisecond),
 		"token":         clitest.Token,
 		"noted":         clitest.Token + " host7 backup.sh",
-		"almost":        "46pp_t56wMdRpwZ1BglSEh", // bits to spare that are not zero
+		"almost":        "46pp_t56wMdRpwZ1BglSEh", // its spare bits are not zero
 		"half":          clitest.Token,            // as the half-modern dialects write it
 		"broken":        clitest.Token[:9] + "\n" + clitest.Token[9:],
-		"forever":       clitest.Token, // no lock of ours is without a TTL
+		"forever":       clitest.Token, // a getsetlock client's lock always has a TTL
 		"gsl:fence:":    "1772452800000000",
 		"gsl:fence:x":   "no number",
 		"gsl:wait:":     "",
@@ -102,7 +103,7 @@ func TestLsShowsWhatLooksLikeALock(t *testing.T) {
 	golden(t, "ls.json", got.Out)
 }
 
-func TestLsWithAPatternShowsAllThatMatches(t *testing.T) {
+func TestLsShowsAllThatMatchAPattern(t *testing.T) {
 	s := furnished(t)
 	got := s.Run("ls", "*", "--json")
 	s.Want(got, 0, got.Out, "")
@@ -136,7 +137,8 @@ func TestLsWithAPatternShowsAllThatMatches(t *testing.T) {
 func TestLsBelievesTheDialectItIsTold(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set("k", clitest.Decimal(redistest.Start.Unix()))
-	// The comparison decides: by RedisMutex a stamp of this very second has expired, by Page not.
+	// The comparison decides: a stamp of this very second has expired for
+	// RedisMutex, and not for Page.
 	for name, state := range map[string]string{"redis-mutex": "expired", "page": "held"} {
 		var answer Locks
 		if err := json.Unmarshal([]byte(s.Run("ls", "--json", "--dialect", name).Out), &answer); err != nil {
@@ -166,14 +168,14 @@ func TestLsGoesThroughTheKeysInSlices(t *testing.T) {
 	}
 }
 
-func TestNoLocksIsAnAnswer(t *testing.T) {
+func TestLsSaysThatThereAreNoLocks(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Want(s.Run("ls"), 0, "", "no locks found")
 	s.Want(s.Run("ls", "-q"), 0, "", "")
 	s.Want(s.Run("ls", "--json"), 0, "{\n  \"schema\": \"getsetlock.ls/1\",\n  \"locks\": []\n}\n", "")
 }
 
-func TestLsOfAServerThatIsAwayIs3(t *testing.T) {
+func TestLsOfAMissingServerIsExitCode3(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Vars["GETSETLOCK_REDIS"] = "redis://:s3cret@127.0.0.1:1"
 	s.Want(s.Run("ls"), 3, "", "listing the keys of redis://:***@127.0.0.1:1: ")
@@ -232,10 +234,11 @@ func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
 	s.Want(s.Run("unlock", "long"), 1, "", "2000 bytes long")
 }
 
-// The end is told for what it is, and never as a bound on how long it is held.
+// The message names the clock of the end, and does not present the end as a
+// bound on the hold.
 func TestUnlockSaysWhoseEndItIs(t *testing.T) {
 	s := furnished(t)
-	s.World.Mini.Set(legacy.MarkKey("stock"), clitest.Token+" 1") // its holder was robbed by an old client
+	s.World.Mini.Set(legacy.MarkKey("stock"), clitest.Token+" 1") // an old client robbed its holder
 	s.Interactive = true
 	s.Stdin = "n\n"
 	for key, want := range map[string]string{
@@ -252,7 +255,7 @@ func TestUnlockSaysWhoseEndItIs(t *testing.T) {
 	}
 }
 
-func TestUnlockDoesNotDeleteWhatChangedWhileItAsked(t *testing.T) {
+func TestUnlockLeavesAValueThatChangedAlone(t *testing.T) {
 	s := furnished(t)
 	s.Interactive = true
 	in := make(chan string)
@@ -263,7 +266,7 @@ func TestUnlockDoesNotDeleteWhatChangedWhileItAsked(t *testing.T) {
 	s.Want(<-st.Done, 1, "", "it holds another")
 }
 
-func TestAnInterruptionEndsTheQuestion(t *testing.T) {
+func TestInterruptEndsTheQuestion(t *testing.T) {
 	s := furnished(t)
 	s.Interactive = true
 	in := make(chan string)
@@ -271,7 +274,7 @@ func TestAnInterruptionEndsTheQuestion(t *testing.T) {
 	st.Errors.Await("[y/N]")
 	s.Signal(os.Interrupt)
 	s.Want(<-st.Done, 130, "", "nothing was deleted: interrupted by ^C")
-	in <- "\n" // the reader that was left behind ends
+	in <- "\n" // ends the reader that was left waiting
 }
 
 // reader reads what is sent to it.
@@ -279,8 +282,8 @@ type reader chan string
 
 func (r reader) Read(p []byte) (int, error) { return copy(p, <-r), nil }
 
-// TestLsFindsOurKeyBesideEachSpelling has keys of ours whose old keys are gone, in database 3.
-func TestLsFindsOurKeyBesideEachSpelling(t *testing.T) {
+// The keys M exist, and their keys L are gone, in database 3.
+func TestLsFindsKeyMOfEachSpelling(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Vars["GETSETLOCK_REDIS"] += "/3"
 	wrapped := []string{"lost", "\xac\xed\x00\x05t\x00\x04lost", `"lost"`}
@@ -301,7 +304,7 @@ func TestLsFindsOurKeyBesideEachSpelling(t *testing.T) {
 }
 
 // A getsetlock client's stamp lies a day beyond its lock's end.
-func TestLsShowsTheEndOfOursAndNotItsStamp(t *testing.T) {
+func TestLsShowsALocksEndAndNotItsStamp(t *testing.T) {
 	s := clitest.NewStage(t)
 	m := s.World.Mini
 	ahead := clitest.StampOf(redistest.Start.Add(24*time.Hour + 30*time.Second))
@@ -330,9 +333,9 @@ func TestLsShowsTheEndOfOursAndNotItsStamp(t *testing.T) {
 	s.Want(s.Run("unlock", "ours"), 1, "", "until "+redistest.Start.Add(30*time.Second).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// Nobody holds a reserved key. The token on it is a waiter's, which may hold the key by
-// the time that somebody has typed it.
-func TestReservedKeyHasNoOwnerAndIsNotUnlockedByItsToken(t *testing.T) {
+// Nobody holds a reserved key. The token on it is a waiter's, which may hold
+// the key before the user has typed the token.
+func TestReservedKeyIsNotUnlockedByItsToken(t *testing.T) {
 	s := clitest.NewStage(t)
 	value := clitest.Token + " reserved"
 	if err := s.World.Mini.Set("k", value); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 )
 
-func TestVersionSaysWhatTheBinaryWasBuiltFrom(t *testing.T) {
+func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
 	v := versionOf(&debug.BuildInfo{
 		Main: debug.Module{Version: "v1.2.3"},
 		Settings: []debug.BuildSetting{

@@ -163,7 +163,7 @@ func keyMutants() []mutant {
 	})
 	return []mutant{
 		{"§4: one key instead of two", with(honest(jedis, 1, 2, skew.PhaseDual, 4, 1, 1), overrun("two of ours hold")), breaks("two keys")},
-		{"§4: any token on M is taken for one's own", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("token compared")},
+		{"§4: a client takes any token on M for its own", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("token compared")},
 		{"§4: a stamp known by its bytes alone", near(with(observe, overrun("loss unnoticed")), 1), breaks("mark has a TTL")},
 		{"§4: one token for all attempts", honest(jedis, 0, 2, skew.PhaseClean, 3, 0, 0), breaks("token new for every attempt")},
 		{"§4: with old clients' TTLs, a stamp known by any TTL", with(stamps, overrun("loss unnoticed")), breaks("mark ends with M")},

@@ -35,7 +35,7 @@ func TestFastThiefStealsFromARunningJob(t *testing.T) {
 	})
 }
 
-// A (2 min behind)   0 s ├── job ──   writes −60 s: expired before anybody has read it
+// A (2 min behind)   0 s ├── job ──   writes −60 s: expired before any client has read it
 // B                  1 s: takes over
 func TestSlowHoldersValueIsBornExpired(t *testing.T) {
 	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
@@ -158,7 +158,7 @@ func TestLoserShortensTheWinnersLease(t *testing.T) {
 
 // B   reads the dead value, and stalls
 // A   takes over, works, deletes the key
-// B   its GETSET finds nothing: it does not hold, and leaves a value that nobody holds
+// B   its GETSET finds nothing: it does not hold, and leaves a value without a holder
 // C                                    5 s: waits for a minute
 func TestGhostHoldsTheKeyForAWholeLease(t *testing.T) {
 	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
@@ -237,7 +237,7 @@ func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
 		// bounds: a pause longer than the gap. The getsetlock client loses its
 		// mark, learns of it at its next renewal, and has stopped before any
 		// client enters.
-		t.Run(string(p)+" is told", func(t *testing.T) {
+		t.Run(string(p)+" learns of the loss", func(t *testing.T) {
 			f := fleet.New(t, dialect.Jedis(), time.Minute)
 			a, b, c := f.Join(p, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact)
 			f.Dead(p)
@@ -247,7 +247,7 @@ func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
 			resume()
 			f.Pass(5 * time.Second)
 			if a.AtWork() {
-				t.Error("not told")
+				t.Error("still at work")
 			}
 			f.Pass(6 * time.Second)
 			c.Try()

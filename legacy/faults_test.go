@@ -266,7 +266,7 @@ func TestSilentServerEndsTryByTimeout(t *testing.T) {
 		_, err = b.Try(bg, "k", ttl)
 		g := wantUnsure(t, err)
 		if err := g.Release(bg); err == nil {
-			t.Errorf("%v: a release that nobody answered succeeded", mode)
+			t.Errorf("%v: a release without a reply succeeded", mode)
 		}
 	}
 }

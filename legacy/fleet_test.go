@@ -112,9 +112,9 @@ func TestHardenedAndHonestOldClientsExcludeEachOther(t *testing.T) {
 				}
 				all.Wait()
 				if f.had[0].Load() < 3 || f.had[1].Load() < 3 || f.died.Load() == 0 {
-					t.Errorf("acquisitions: old %d, ours %d; deaths %d", f.had[0].Load(), f.had[1].Load(), f.died.Load())
+					t.Errorf("acquisitions: old %d, getsetlock %d; deaths %d", f.had[0].Load(), f.had[1].Load(), f.died.Load())
 				}
-				t.Logf("acquisitions: old %d, ours %d; deaths %d", f.had[0].Load(), f.had[1].Load(), f.died.Load())
+				t.Logf("acquisitions: old %d, getsetlock %d; deaths %d", f.had[0].Load(), f.had[1].Load(), f.died.Load())
 			})
 		})
 	}

@@ -76,7 +76,7 @@ func TestHardenedWritesDialectBytesWithServerStamp(t *testing.T) {
 					t.Errorf("L is %q, the old client writes %q", value, want)
 				}
 				if !o.Ours() {
-					t.Error("not recognised as ours")
+					t.Error("not recognised as a getsetlock client's")
 				}
 			}
 			if err := g.Release(bg); err != nil {
@@ -127,7 +127,7 @@ func TestHeldErrorSaysWhatEndsTheLock(t *testing.T) {
 	mark := r.get("k")
 	r.w.Mini.Del("k")
 	if e := refused(); !e.Until.Equal(r.clock.Now().Add(ttl)) || !e.Final || !e.Stamp.IsZero() {
-		t.Errorf("of a holder that an old client's DEL robbed: %+v", e)
+		t.Errorf("of a holder whose mark an old client's DEL deleted: %+v", e)
 	}
 	r.w.Mini.Del(keyM)
 	r.set("k", mark)

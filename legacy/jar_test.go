@@ -157,7 +157,7 @@ func TestVerbatimJedisReleasesAsTheJarDoes(t *testing.T) {
 				}
 			}
 			if strings.Join(got, " ") != strings.Join(words, " ") {
-				t.Errorf("ours\n%s, the jar:\n%s", strings.Join(got, " "), strings.Join(words, " "))
+				t.Errorf("the backend\n%s, the jar:\n%s", strings.Join(got, " "), strings.Join(words, " "))
 			}
 		})
 	}

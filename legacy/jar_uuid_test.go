@@ -157,7 +157,7 @@ func TestVerbatimJedisUUIDReleasesAsItsRulesSay(t *testing.T) {
 				}
 			}
 			if strings.Join(got, " ") != strings.Join(f[2:], " ") {
-				t.Errorf("ours\n%s, Java:\n%s", strings.Join(got, " "), strings.Join(f[2:], " "))
+				t.Errorf("the backend\n%s, Java:\n%s", strings.Join(got, " "), strings.Join(f[2:], " "))
 			}
 		})
 	}

@@ -49,7 +49,7 @@ func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
 		wait := p.Look(bg)
 		tracks := wait == gap*9/10 || wait > gap*8/10
 		if seen("nobody") {
-			t.Error("nobody was there, and is seen")
+			t.Error("an old client is seen that was not there")
 		}
 
 		p = left("stays")

@@ -95,7 +95,7 @@ func TestSecondReleaseOfALeftKeyIsDone(t *testing.T) {
 	r.set(keyM, polite.Value(strings.Repeat("A", 22)))
 	var lost *legacy.LostError
 	if err := g.Release(bg); !errors.As(err, &lost) || !lost.Mark {
-		r.Errorf("another's gap: %v", err)
+		r.Errorf("a gap of another holder: %v", err)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestOldClientThatEntersEndsTheGap(t *testing.T) {
 	r.w.Mini.Del("k")
 	g := r.take("k")
 	if d := g.(lock.Polite).Owes(0); d != gap {
-		r.Errorf("beside an old client that was seen it owes %v", d)
+		r.Errorf("after an old client was seen it owes %v", d)
 	}
 	r.w.Pass(lease + 1)
 	if d := g.(lock.Polite).Owes(0); d != gap { // a span of work
@@ -150,7 +150,7 @@ func TestOldClientIsSeenByAttemptAndByRelease(t *testing.T) {
 		do   func(r *rig)
 		want time.Duration
 	}{
-		{"nobody", func(*rig) {}, 0},
+		{"no old client", func(*rig) {}, 0},
 		{"an attempt", func(r *rig) { r.set("k", r.stamp(lease)); _, _ = r.try("k") }, gap},
 		{"its own mark was overwritten", func(r *rig) {
 			g := r.take("k")
@@ -162,12 +162,12 @@ func TestOldClientIsSeenByAttemptAndByRelease(t *testing.T) {
 			r.w.Mini.Del("k")
 			_ = g.Release(bg)
 		}, gap},
-		{"another of ours", func(r *rig) {
+		{"another getsetlock client", func(r *rig) {
 			g := r.take("k")
 			_, _ = r.try("k")
 			_ = g.Release(bg)
 		}, 0},
-		{"an orphaned stamp of ours", func(r *rig) {
+		{"an orphaned getsetlock stamp", func(r *rig) {
 			r.take("k")
 			r.w.Mini.Del(keyM)
 			_, _ = r.try("k")

@@ -422,7 +422,7 @@ func TestOldClientEntersBeforeHolderLearnsOfLoss(t *testing.T) {
 		w.Mini.Set("k", "1") // … and the next old client's SETNX
 		synctest.Wait()
 		if err := held.Err(); err != nil {
-			t.Errorf("told before it could be: %v", err)
+			t.Errorf("lost before the holder could know: %v", err)
 		}
 		select {
 		case <-held.Done():

@@ -93,11 +93,11 @@ var ErrNoRun = errors.New("the server names no run id (INFO server), so the look
 
 var errOddReply = errors.New("the server's reply to a look does not have the form that the script returns")
 
-// Age returns for how long the key l is known to have had bytes, by the look
-// that is remembered in memory, the name that [Key] returns. If no look is
-// remembered, or one at other bytes, this look is the first and the age is 0.
-// The caller has seen the bytes in a reply before it calls. stands is false if
-// l has other bytes by now.
+// // Age returns for how long the key l is known to have had bytes. It goes by
+// the // look that is remembered in memory under the name that [Key] returns.
+// If no // look is remembered, or one at other bytes, this look is the first
+// and the age // is 0. The caller has seen the bytes in a reply before it
+// calls. stands is // false if l has other bytes by now.
 //
 // The readings of this look are taken after the reply that showed the bytes,
 // the machine's before its script is sent. So they can end one age and begin

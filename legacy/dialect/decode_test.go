@@ -57,7 +57,7 @@ func TestDecodeAcceptsOnlyItsOwnForm(t *testing.T) {
 				t.Errorf("%s of %q: %v, want %v", c.d, value, err, c.want)
 			}
 			if s != (Stamp{}) {
-				t.Errorf("%s of %q: %+v beside an error", c.d, value, s)
+				t.Errorf("%s of %q: %+v with an error", c.d, value, s)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func TestStampRefusesWhatNoClientShouldWrite(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %v", c.name, got, err, c.want)
 		}
 		if got != "" {
-			t.Errorf("%s: a value %q beside an error", c.name, got)
+			t.Errorf("%s: a value %q with an error", c.name, got)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func FuzzDecode(f *testing.F) {
 			s, err := d.Decode(value, now)
 			if err != nil {
 				if s != (Stamp{}) || err.Error() == "" {
-					t.Fatalf("%s of %q: %+v beside %v", d, value, s, err)
+					t.Fatalf("%s of %q: %+v with %v", d, value, s, err)
 				}
 				continue
 			}
@@ -63,7 +63,7 @@ func FuzzStampRoundTrip(f *testing.F) {
 			text, err := d.Stamp(now, lease, testUUID)
 			if err != nil {
 				if text != "" {
-					t.Fatalf("%s: %q beside %v", d, text, err)
+					t.Fatalf("%s: %q with %v", d, text, err)
 				}
 				continue
 			}
@@ -178,7 +178,7 @@ func FuzzEncodings(f *testing.F) {
 			text, err := decodeText(e, s)
 			if err != nil {
 				if text != "" {
-					t.Fatalf("%s: %q beside %v", e, text, err)
+					t.Fatalf("%s: %q with %v", e, text, err)
 				}
 				continue
 			}
@@ -199,7 +199,7 @@ func FuzzParse(f *testing.F) {
 		d, err := Parse([]byte(text))
 		if err != nil {
 			if d != (Dialect{}) {
-				t.Fatalf("%+v beside %v", d, err)
+				t.Fatalf("%+v with %v", d, err)
 			}
 			return
 		}

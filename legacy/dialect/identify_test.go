@@ -102,7 +102,7 @@ func TestHintPutsItsFormFirst(t *testing.T) {
 func TestHintDoesNotAffectLaterCalls(t *testing.T) {
 	Identify("1400000060124", tableNow, Hints{Prefer: "Template"})
 	if got := Identify("1400000060124", tableNow, Hints{})[0].Dialects; !slices.IsSorted(got) {
-		t.Errorf("order changed for everybody: %v", got)
+		t.Errorf("order changed for later calls: %v", got)
 	}
 }
 

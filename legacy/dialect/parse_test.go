@@ -87,7 +87,7 @@ func TestParseIsStrict(t *testing.T) {
 			t.Errorf("%s: %v; want it to name %s", c.text, err, c.names)
 		}
 		if d != (Dialect{}) {
-			t.Errorf("%s: %+v beside an error", c.text, d)
+			t.Errorf("%s: %+v with an error", c.text, d)
 		}
 	}
 }

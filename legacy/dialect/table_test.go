@@ -255,7 +255,7 @@ func TestOrMineTakesOverItsOwnLiveValue(t *testing.T) {
 		t.Errorf("JedisUUID at its own uuid: %s", got)
 	}
 	if got := JedisUUID().LegacyNext(mine, "11111111-2222-4333-8444-555555555555", tableNow); got != StepWait {
-		t.Errorf("JedisUUID at another's guard: %s", got)
+		t.Errorf("JedisUUID at another client's guard: %s", got)
 	}
 	upper := Text(strings.ToUpper(testUUID) + ":9000000000000000000")
 	if got := JedisUUID().LegacyNext(upper, testUUID, tableNow); got != StepGetset {

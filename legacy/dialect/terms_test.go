@@ -69,7 +69,7 @@ func TestTermsRefuse(t *testing.T) {
 			t.Errorf("%s %+v: %v; want %v naming %q", c.d, c.terms, err, c.want, c.names)
 		}
 		if got != (Terms{}) {
-			t.Errorf("%+v beside an error", got)
+			t.Errorf("%+v with an error", got)
 		}
 	}
 }

@@ -1,32 +1,35 @@
 ------------------------------- MODULE Bridge -------------------------------
 (***************************************************************************)
-(* Ours beside old clients, on one key of theirs: docs/protocol.md §4 to   *)
-(* §6, written once more.  L is the old key, M is ours.  Old clients know  *)
-(* only L.  Ours take both by one script or neither, renew both, give both *)
-(* back.  What ours write on L is their mark: a stamp (phase observe), a   *)
-(* guard that no clock ever finds expired (phase dual), or nothing where a *)
-(* tombstone stands (Tombstone.tla, which moves the phases).               *)
+(* Getsetlock clients together with old clients, on one key of the old     *)
+(* clients: docs/protocol.md §4 to §6, written once more.  L is the old    *)
+(* clients' key, M is the getsetlock clients' key.  Old clients know only  *)
+(* L.  A getsetlock client takes both keys by one script or neither,       *)
+(* renews both, and releases both.  What it writes on L is its mark: a     *)
+(* stamp (phase observe), a guard that no clock ever finds expired (phase  *)
+(* dual), or nothing where L has a tombstone (Tombstone.tla, which moves   *)
+(* the phases).  Names in this module that begin with "our" are about      *)
+(* getsetlock clients.                                                     *)
 (*                                                                         *)
-(* Nothing in a state is an instant.  A stamp is its distance from the     *)
-(* server's clock, everything else has an age, so two worlds that differ   *)
-(* by a shift of time are one, and time needs no end.  What takes no time  *)
-(* happens within a tick, in any order.                                    *)
+(* No state contains an instant.  A stamp is its distance from the         *)
+(* server's clock, and everything else has an age.  So two worlds that     *)
+(* differ by a shift of time are equal, and time needs no end.  What takes *)
+(* no time happens within a tick, in any order.                            *)
 (*                                                                         *)
 (* Rules are those of docs/protocol.md §6, by number.  A world (module     *)
-(* Worlds) may be without one, by name, or have a number that the rule     *)
-(* forbids: then Harmless must fall, and TLC's trace shows what the rule   *)
+(* Worlds) may lack a rule, by name, or have a number that the rule        *)
+(* forbids.  Then Harmless must fail, and TLC's trace shows what the rule  *)
 (* prevents.                                                               *)
 (***************************************************************************)
 EXTENDS Integers, FiniteSets, Worlds
 
 VARIABLES
-  world,             \* which of Worlds this is: who takes part, how far each may go wrong
+  world,             \* the number of this world in Worlds: which clients there are, how far each may go wrong
   L, M,              \* the two keys
   old, our,          \* the clients
-  fleet,             \* how far the old clients' clocks are stepped against the server's, all together
-  once,              \* what may happen once, and of whom nobody hears; Tombstone.tla
-  record, member,    \* the fleet's phase, and the one that each of ours has read; Tombstone.tla
-  harm               \* what has happened that no state shows
+  fleet,             \* how far the old clients' clocks are stepped together, relative to the server's
+  once,              \* what may happen once, and which members send no heartbeats; Tombstone.tla
+  record, member,    \* the phase in the record, and the one that each getsetlock client has read; Tombstone.tla
+  harm               \* what has happened that the other variables do not show
 
 vars == <<world, L, M, old, our, fleet, once, record, member, harm>>
 
@@ -38,11 +41,11 @@ Max(a, b) == IF a > b THEN a ELSE b
 Min(a, b) == IF a < b THEN a ELSE b
 
 ----------------------------------------------------------------------------
-(* Names.  Whoever gives his identity up, by a crash or because a token is  *)
-(* never used twice, leaves a stranger's bytes behind.                      *)
+(* Names.  A client that gives up its identity, by a crash or because a    *)
+(* token is never used twice, leaves a stranger's bytes.                   *)
 
-Old == 1 .. 3        \* places for old clients, and
-Our == 11 .. 13      \* for ours; who is not in this world is absent from his
+Old == 1 .. 3        \* numbers of old clients, and
+Our == 11 .. 13      \* of getsetlock clients; those that are not in this world are absent
 Nobody == 0
 Stranger == 99
 
@@ -54,8 +57,9 @@ Sealed == 3
 Modern == 4
 Clean == 5
 
-(* What stands on L.  by: whose bytes, where bytes tell.  at: of a stamp.   *)
-(* ttl: ticks that it still exists, this one included; 0 for ever.          *)
+(* A value on L.  by: its writer, where bytes show it.  at: a stamp's      *)
+(* distance from the server's clock.  ttl: ticks for which the key still   *)
+(* exists, including this one; 0 for ever.                                 *)
 Mark(kind, by, at, ttl) == [kind |-> kind, by |-> by, at |-> at, ttl |-> ttl]
 None == Mark("none", Nobody, 0, 0)
 Tombstone == Mark("tombstone", Nobody, 0, 0)
@@ -65,19 +69,20 @@ Seen(mark) == [kind |-> mark.kind, by |-> mark.by, at |-> mark.at]
 Nothing == Seen(None)
 SameBytes(a, b) == a.kind = b.kind /\ a.by = b.by /\ a.at = b.at
 
-(* What stands on M: whose token, for how long, and which stamp was written  *)
-(* to L with it: M's value repeats it, so that after a lost reply the next   *)
-(* script still knows which bytes on L are ours.                             *)
+(* A value on M: the token's client, the ticks for which the key exists,   *)
+(* and the stamp that was written to L together with it.  M's value        *)
+(* repeats that stamp, so that after a lost reply the next script still    *)
+(* knows which bytes on L are the client's.                                *)
 Token(by, ttl, at) == [by |-> by, ttl |-> ttl, at |-> at]
 NoToken == Token(Nobody, 0, 0)
 
-(* What M's look remembers of L: bytes, and how long ago they stood there.   *)
+(* What M:look remembers of L: the bytes, and how long ago L had them.     *)
 NoLook == [kind |-> "none", by |-> Nobody, at |-> 0, age |-> 0]
 
 (* A key with a TTL exists through its last tick. *)
 Lasts(ticks) == ticks + 1
 
-(* Stamps further back than this are alike to everybody. *)
+(* Stamps further back than this look alike to all clients.                *)
 Apart == Max(W.ahead, 0) + Max(W.behind, 0) + W.takeoverMargin + W.fleetStep + W.serverStep + 2
 Floor ==
   Min(Min(0, W.slack + W.lease - W.behind - 2 * W.gap)
@@ -87,12 +92,13 @@ Moved(at, by) == Max(at - by, Floor)
 Aged(at) == Moved(at, 1)
 
 ----------------------------------------------------------------------------
-(* Old clients, by their dialect: W.takeover (they GETSET), W.orMine (their  *)
-(* own uuid counts as expired), W.anew (they judge by a new clock reading),  *)
-(* W.restamp (and make a new stamp then), W.onNil ("waits", "getset"),       *)
-(* W.wins ("same", "nil or expired"), W.release ("del", "at least own"),     *)
-(* W.expire (everybody sends EXPIRE, losers too), W.keyTTL (their SETNX sets  *)
-(* a TTL, and every winner sends EXPIRE).                                    *)
+(* Old clients, by their dialect.  W.takeover: they send GETSET.           *)
+(* W.orMine: their own uuid counts as expired.  W.anew: they judge by a    *)
+(* new clock reading.  W.restamp: they also make a new stamp then.         *)
+(* W.onNil: "waits" or "getset".  W.wins: "same" or "nil or expired".      *)
+(* W.release: "del" or "at least own".  W.expire: every client sends       *)
+(* EXPIRE, even after a lost SETNX.  W.keyTTL: their SETNX sets a TTL, and *)
+(* every winner sends EXPIRE.                                              *)
 
 Resting == [pc |-> "idle", age |-> 0, stamp |-> 0, seen |-> Nothing]
 OldHolds(o) == old[o].pc \in {"holds", "holds, EXPIRE next", "DEL next"}
@@ -103,27 +109,29 @@ Written(o, stamp) ==
                 ELSE Mark("constant", Nobody, 0, 0)
 Made(off) == off + W.lease + W.slack + fleet
 
-(* Who belongs to the fleet, and the phases that their leases were taken by. *)
+(* The members of the fleet, and the phases in which their leases were     *)
+(* taken.                                                                  *)
 Here == {c \in Our : our[c].pc # "absent"}
 Heard == Here \ (once.away \cup once.unsaid)
 Members == {member[c] : c \in Heard}
 Leases == {our[c].phase : c \in {d \in Heard : our[d].pc # "idle"}}
 
-(* One whose record is later than what stands there: that was restored.      *)
+(* A member whose record is later than the present one: an older one was   *)
+(* restored.                                                               *)
 Older(c) == once.older = 1 /\ member[c] > record
 
-(* The verbs refuse, and say so, while a member has read a later record,     *)
-(* while one has vanished, of which nobody knows what it does, and while      *)
-(* nobody is heard at all.  Who is missing from the registry is not known to  *)
-(* be missing.                                                               *)
+(* The verbs refuse, and say so, in three cases: a member has read a later *)
+(* record, a member has vanished, so that its state is unknown, or no      *)
+(* member is heard.  Of a member that is missing from the registry, verbs  *)
+(* do not know that it is missing.                                         *)
 Refuses ==
   \/ \E c \in Here \ once.unsaid : Older(c) /\ ~Without("an older record opens nothing")
   \/ once.away # {} /\ ~Without("a vanished member blocks")
   \/ Here # {} /\ Heard = {} /\ ~Without("an empty registry closes every gate")
 
-(* After clean none of the old clients may be left.  They start again when a *)
-(* new record has begun, all have acknowledged it, and no lease hangs on M   *)
-(* alone any more.                                                           *)
+(* After clean no old client may be left.  They start again when a new     *)
+(* record has begun, every member has acknowledged it, and no lease        *)
+(* depends only on M any more.                                             *)
 MayStart ==
   /\ record # Clean \/ Without("a window as long as old clients pause")
   /\ W.phase # Clean
@@ -131,8 +139,9 @@ MayStart ==
                 \/ ~Refuses /\ \A p \in Members \cup Leases : p < Clean
   /\ W.restored => ~Refuses
 
-(* An attempt reads its clock, which may lie anywhere within bounds, before  *)
-(* its SETNX.  The stamp is fixed then, and the GETSET writes the same one.  *)
+(* An attempt reads its clock, which may lie anywhere within bounds,       *)
+(* before its SETNX.  That fixes the stamp, and the GETSET writes the same *)
+(* one.                                                                    *)
 Begin(o) ==
   /\ old[o].pc = "idle" /\ MayStart
   /\ \E off \in (IF W.takeover THEN -W.behind .. W.ahead ELSE {0}) :
@@ -154,18 +163,19 @@ Setnx(o) ==
                  ELSE IF W.takeover THEN [old[o] EXCEPT !.pc = "GET next"] ELSE Resting]
   /\ UNCHANGED <<world, M, our, fleet, once, record, member, harm>>
 
-(* By which clock it judges: a new reading, so the one that is furthest      *)
-(* ahead, or the reading that made its stamp.                                *)
+(* The clock by which a client judges: with a new reading the one that is  *)
+(* furthest ahead, otherwise the reading that made its stamp.              *)
 Judges(o) == IF W.anew THEN W.ahead + fleet ELSE old[o].stamp - W.slack - W.lease
 Expired(at, clock) == at < clock
 
-(* Whether what it saw is, or within the attempt can become, expired to it.  *)
+(* Whether the client finds what it saw expired, now or within the         *)
+(* attempt.                                                                *)
 GoesOn(o, saw) ==
   LET wait == IF W.anew THEN Max(0, W.gap - old[o].age) ELSE 0
   IN  CASE saw.kind = "none" -> W.onNil = "getset"
         [] W.orMine /\ saw.by = o -> TRUE
         [] saw.kind = "stamp" -> Expired(saw.at - wait, Judges(o))
-        [] OTHER -> FALSE                   \* guards, tombstones: held, by every clock
+        [] OTHER -> FALSE                   \* guards, tombstones: held by every clock
 
 Get(o) ==
   /\ old[o].pc = "GET next"
@@ -177,16 +187,16 @@ Won(before, saw, clock) ==
   IF W.wins = "same" THEN before.kind # "none" /\ SameBytes(before, saw)
   ELSE before.kind = "none" \/ (before.kind = "stamp" /\ Expired(before.at, clock))
 
-(* A mark of client c's, as a script would know it (rules 7 and 10).  A      *)
-(* stamp's bytes prove nothing without M, which repeats them, and without    *)
-(* the TTL that ours always write with them.                                 *)
+(* Whether a value is client c's mark, as a script would know it (rules 7  *)
+(* and 10).  A stamp's bytes prove nothing without M, which repeats them,  *)
+(* and without the TTL that a getsetlock client always writes with them.   *)
 IsMark(mark, c) ==
   CASE our[c].on = "tombstone" -> mark.kind = "tombstone"
     [] mark.kind = "guard" -> mark.by = c
     [] OTHER -> mark.kind = "stamp" /\ mark.at = M.at /\ (mark.ttl > 0 \/ Without("mark has a TTL"))
 
-(* For the goals "loss unnoticed" and "job lost": who of ours had his mark   *)
-(* touched since he looked last.                                             *)
+(* For the goals "loss unnoticed" and "job lost": the getsetlock clients   *)
+(* whose mark was touched since they last looked.                          *)
 Touched(clients, before) ==
   [c \in Our |->
      IF /\ our[c].pc \in {"answer", "settles", "holds", "told lost", "stopped"}
@@ -199,15 +209,16 @@ FindsExpired(o) ==
   \/ W.orMine /\ old[o].seen.by = o
   \/ Expired(old[o].seen.at, Judges(o))
 
-(* Some judge, make a new stamp, and only then GETSET. *)
+(* Some clients judge, make a new stamp, and only then send GETSET.        *)
 Restamp(o) ==
   /\ old[o].pc = "GETSET next" /\ W.restamp /\ FindsExpired(o)
   /\ \E off \in -W.behind .. W.ahead :
        old' = [old EXCEPT ![o].pc = "GETSET after all", ![o].stamp = Made(off)]
   /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
 
-(* GETSET writes whether it wins or not, and drops the key's TTL: the loser  *)
-(* has overwritten the winner, be it one of ours.                            *)
+(* GETSET writes whether it wins or not, and removes the key's TTL.  A     *)
+(* client that loses has overwritten the winner, which may be a getsetlock *)
+(* client.                                                                 *)
 Getset(o) ==
   LET c == old[o]
   IN  /\ \/ c.pc = "GETSET next" /\ ~W.restamp /\ FindsExpired(o)
@@ -220,21 +231,21 @@ Getset(o) ==
            ELSE IF Won(L, c.seen, Judges(o)) THEN Wins(o, 0) ELSE Resting]
       /\ UNCHANGED <<world, M, fleet, once, record, member, harm>>
 
-(* A reply that is judged by yet another reading, late. *)
+(* A reply that is judged late, by yet another reading.                    *)
 JudgeReply(o) ==
   /\ old[o].pc = "reply next"
   /\ Won(old[o].seen, Nothing, W.ahead + fleet)
   /\ old' = [old EXCEPT ![o] = Wins(o, old[o].age)]
   /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
 
-(* EXPIRE goes to whoever's value is there (rule 9). *)
+(* EXPIRE, whatever value is there (rule 9).                               *)
 Expire(o) ==
   /\ old[o].pc \in {"EXPIRE next", "holds, EXPIRE next"}
   /\ L' = IF L = None THEN L ELSE [L EXCEPT !.ttl = Lasts(W.lease)]
   /\ old' = [old EXCEPT ![o] = IF old[o].pc = "EXPIRE next" THEN Resting ELSE [old[o] EXCEPT !.pc = "holds"]]
   /\ UNCHANGED <<world, M, our, fleet, once, record, member, harm>>
 
-(* Some look at the value before they delete. *)
+(* Some clients look at the value before they delete.                      *)
 DecideRelease(o) ==
   LET own == \/ L.kind \in {"guard", "tombstone"}
              \/ L.kind = "stamp" /\ L.at >= old[o].stamp
@@ -242,7 +253,7 @@ DecideRelease(o) ==
       /\ old' = [old EXCEPT ![o] = IF own THEN [old[o] EXCEPT !.pc = "DEL next"] ELSE Resting]
       /\ UNCHANGED <<world, L, M, our, fleet, once, record, member, harm>>
 
-(* DEL frees whatever is there. *)
+(* DEL deletes whatever is there.                                          *)
 Del(o) ==
   /\ old[o].pc = IF W.release = "del" THEN "holds" ELSE "DEL next"
   /\ L' = None
@@ -250,7 +261,7 @@ Del(o) ==
   /\ old' = [old EXCEPT ![o] = [Resting EXCEPT !.pc = IF W.rest > 0 THEN "rests" ELSE "idle"]]
   /\ UNCHANGED <<world, M, fleet, once, record, member, harm>>
 
-(* Nothing makes a client go on with an attempt. *)
+(* A client may stop in the middle of an attempt.                          *)
 Quit(o) ==
   /\ old[o].pc \notin {"absent", "idle", "rests"} /\ ~OldHolds(o)
   /\ old' = [old EXCEPT ![o] = Resting]
@@ -272,12 +283,13 @@ OldStep(o) ==
   \/ DecideRelease(o) \/ Del(o) \/ Quit(o) \/ Crash(o)
 
 ----------------------------------------------------------------------------
-(* Ours.  age: since the request was sent from which trust counts.  life:    *)
-(* since the acquisition, or since told lost.  on: what the lease hangs on,  *)
-(* "own" (its stamp or guard), "tombstone", or "nothing" (M alone).  woken:  *)
-(* told that L was touched.  heard: the stamp that it believes to be on L,   *)
-(* where M does not say so.  watch, since, last: what it has seen unchanged, *)
-(* for how long, and how long ago it looked last.                            *)
+(* Getsetlock clients.  age: ticks since the request was sent from which   *)
+(* trust counts.  life: ticks since the acquisition, or since the client   *)
+(* learned of a loss.  on: what the lease depends on, "own" (its stamp or  *)
+(* guard), "tombstone", or "nothing" (only M).  woken: the client has      *)
+(* heard that L was touched.  heard: the stamp that it believes to be on   *)
+(* L, where M does not say it.  watch, since, last: the value that it has  *)
+(* seen unchanged, for how long, and how long ago it last looked.          *)
 
 Idle == [pc |-> "idle", age |-> 0, life |-> 0, phase |-> NoPhase, on |-> "nothing",
          settled |-> FALSE, long |-> FALSE, touched |-> FALSE, judged |-> FALSE, released |-> FALSE,
@@ -286,15 +298,16 @@ Idle == [pc |-> "idle", age |-> 0, life |-> 0, phase |-> NoPhase, on |-> "nothin
 
 TTL(x) == IF x.long THEN W.long ELSE W.ttl
 TrustOver(x) == x.age >= TTL(x) - W.margin
-LongAgo == Max(W.ttl, W.long) + 1                 \* ages of trust beyond are alike
-Settled == Max(W.settle, W.gap + 1)               \* lives beyond, and a stop, are alike
+LongAgo == Max(W.ttl, W.long) + 1                 \* greater ages of trust count alike
+Settled == Max(W.settle, W.gap + 1)               \* greater lives, and a stop, count alike
 
-(* How much longer L exists than M where it carries a stamp: only where      *)
-(* theirs has a TTL too, to tell the two apart.                              *)
+(* How much longer L exists than M when L has a stamp.  Only where old     *)
+(* clients set TTLs too is that more than 0, to distinguish the two.       *)
 Beyond == IF W.keyTTL THEN 1 ELSE 0
 
-(* Rule 7: every script looks at L.  Where old clients set a TTL on the same *)
-(* bytes, only the end that ours give them tells the two apart.              *)
+(* Rule 7: every script looks at L.  Where old clients set a TTL on the    *)
+(* same bytes, only the end that a getsetlock client sets distinguishes    *)
+(* the two.                                                                *)
 Stands(c) ==
   \/ our[c].on = "nothing"
   \/ /\ IsMark(L, c)
@@ -303,17 +316,17 @@ Stands(c) ==
           /\ \/ ~W.keyTTL \/ Without("mark has a TTL") \/ Without("mark ends with M")
              \/ L.ttl - M.ttl = Beyond
 
-(* Ours is who has the whole token on M. *)
+(* M belongs to the client whose whole token it has.                       *)
 HasM(c) ==
   \/ M.by = c
   \/ Without("two keys")
   \/ Without("token compared") /\ M.by # Nobody
 
-(* Rule 3: who judges.  The server's clock past the stamp by more than the   *)
-(* margin; and, unless it is known how far the slowest old clock is behind   *)
-(* that clock, a look so long ago that showed the same bytes.  What steps    *)
-(* gained is added to what is known.  Or the same bytes, densely looked at,  *)
-(* through the fleet's greatest lease.                                       *)
+(* Rule 3: who judges.  The server's clock must be past the stamp by more  *)
+(* than the margin.  Unless it is known how far the slowest old clock is   *)
+(* behind that clock, an old enough look must have shown the same bytes.   *)
+(* What steps gained is added to what is known.  Or the same bytes must    *)
+(* have been there, by dense looks, through the fleet's greatest lease.    *)
 Gained ==
   IF once.step = 0 \/ ~W.known \/ Without("a step is added to behind") THEN 0 ELSE W.serverStep
 Past == L.at + W.takeoverMargin + Gained < 0
@@ -322,7 +335,8 @@ MayTakeOver(x) ==
   IF W.unchanged > 0 THEN SameBytes(x.watch, L) /\ x.since > W.unchanged
   ELSE Past /\ (W.known \/ (Remembered /\ once.look.age >= W.look))
 
-(* What a lease of x would hang on, if x may take L as it is; else "held". *)
+(* What a lease of x would depend on, if x may take L as it is; otherwise  *)
+(* "held".                                                                 *)
 Free(x) ==
   CASE x.phase \in {NoPhase, Clean} -> "nothing"
     [] L.kind = "none" -> "own"
@@ -333,8 +347,8 @@ Free(x) ==
     [] L.kind = "constant" /\ Without("unreadable is held") -> "own"
     [] OTHER -> "held"
 
-(* The mark of c's lease x, and what M says of it.  A stamp lies beyond      *)
-(* every clock, so it is the TTL that frees the key after a crash.           *)
+(* The mark of c's lease x, and what M says of it.  A stamp lies beyond    *)
+(* every clock, so the TTL frees the key after a crash.                    *)
 OwnMark(c, x) ==
   IF x.phase = Observe /\ W.takeover
     THEN Mark("stamp", IF W.orMine THEN c ELSE Nobody, TTL(x) + W.slack + W.far, Lasts(TTL(x)) + Beyond)
@@ -342,22 +356,24 @@ OwnMark(c, x) ==
 OwnToken(c, x) ==
   Token(c, Lasts(TTL(x)), IF x.on = "own" /\ x.phase = Observe /\ W.takeover THEN TTL(x) + W.slack + W.far ELSE Floor)
 
-(* What a reply says was written to L; kept only where M does not. *)
+(* The stamp that a reply says was written to L; kept only where M does    *)
+(* not say it.                                                             *)
 Hears(token) == IF Without("stamp remembered in M") THEN token.at ELSE 0
 
-(* Rule 5: a takeover settles.  Rule 6: "or mine" settles every time.  A     *)
-(* tombstone needs none, since only settled guards have left one.            *)
+(* Rule 5: a takeover settles.  Rule 6: in or-mine dialects every          *)
+(* acquisition settles.  A tombstone needs no settle, since only settled   *)
+(* guards leave one.                                                       *)
 MustSettle(on, tookOver) ==
   /\ W.settle > 0 /\ W.takeover /\ on = "own"
   /\ \/ tookOver \/ W.settleAlways
      \/ W.orMine /\ ~Without("settle after every acquisition")
 
-(* The reply that says "taken" reaches the client. *)
+(* The client receives the reply "taken".                                  *)
 Told(x) ==
   [x EXCEPT !.pc = IF TrustOver(x) THEN "stopped" ELSE IF x.settled THEN "holds" ELSE "settles"]
 
-(* The acquire script: both keys or neither; x is the attempt.  Rule 1: it   *)
-(* writes in the very step that has judged, never by GETSET.                 *)
+(* The acquire script: both keys or neither; x is the attempt.  Rule 1: it *)
+(* writes in the same step in which it judges, never by GETSET.            *)
 Acquire(c, x) ==
   LET on == Free(x)
       tookOver == on = "own" /\ L.kind = "stamp"
@@ -387,14 +403,15 @@ Fresh(c) == [our[c] EXCEPT !.phase = member[c], !.age = 0]
 
 Try(c) == MayTry(c) /\ ~W.late /\ Acquire(c, Fresh(c))
 
-(* Requests and replies take their time; an attempt may be cancelled while   *)
-(* its command is on its way, and the command executed all the same.         *)
+(* Requests and replies take time.  An attempt may be cancelled while its  *)
+(* command is on its way, and the command is executed all the same.        *)
 Send(c) ==
   /\ MayTry(c) /\ W.late
   /\ our' = [our EXCEPT ![c] = [Fresh(c) EXCEPT !.pc = "sent"]]
   /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
-(* Without rule 1: judged now, written later, whatever is there by then. *)
+(* Without rule 1: the client judges now and writes later, whatever L has  *)
+(* then.                                                                   *)
 SendBlind(c) ==
   /\ Without("compare and set")
   /\ MayTry(c) /\ L.kind = "stamp" /\ MayTakeOver(our[c])
@@ -431,12 +448,12 @@ Answer(c) ==
   /\ our' = [our EXCEPT ![c] = Told(IF Without("trust from before sending") THEN [@ EXCEPT !.age = 0] ELSE @)]
   /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
-(* Rule 9: what is left of L is trusted, and no more. *)
+(* Rule 9: a client trusts what is left of L's TTL, and no more.           *)
 Reads(x) ==
   IF L.ttl = 0 \/ x.on = "nothing" \/ Without("trust within the PTTL") THEN x
   ELSE [x EXCEPT !.age = Max(@, Min(TTL(x) - (L.ttl - 1), LongAgo))]
 
-(* Rule 5: look again before saying "held". *)
+(* Rule 5: look again before reporting "held".                             *)
 Check(c) ==
   LET read == Reads(our[c])
       held == Stands(c) /\ HasM(c) /\ ~TrustOver(read)
@@ -445,28 +462,30 @@ Check(c) ==
                                       !.pc = IF held THEN "holds" ELSE "stopped"]]
   /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
-(* Rule 6: a waiter of the same process gets an unsettled guard with the     *)
-(* rest of its settle, which is what our[c] going on as it is amounts to.    *)
+(* Rule 6: a waiter of the same process gets an unsettled guard together   *)
+(* with the rest of its settle.  That is the same as our[c] continuing as  *)
+(* it is.                                                                  *)
 PassUnsettled(c) ==
   /\ Without("settle passed on")
   /\ our[c].pc = "settles" /\ ~TrustOver(our[c])
   /\ our' = [our EXCEPT ![c].pc = "holds"]
   /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
-(* Told lost: when trust is over, or early, by watching L. *)
+(* A client learns of a loss when trust ends, or early, by watching L.     *)
 TellLost(c) ==
   /\ our[c].pc = "holds"
   /\ TrustOver(our[c]) \/ ~Stands(c)
   /\ our' = [our EXCEPT ![c].pc = "told lost", ![c].life = 0, ![c].renew = 0]
   /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
-(* Told that L was touched, a holder looks at once. *)
+(* A holder that hears that L was touched looks at once.                   *)
 LookAgain(c) ==
   /\ our[c].pc = "holds" /\ our[c].woken
   /\ our' = [our EXCEPT ![c] = [Reads(@) EXCEPT !.woken = FALSE]]
   /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
-(* A job stops because it is done or some time after it was told lost. *)
+(* A job stops because it is done, or some time after its client learned   *)
+(* of a loss.                                                              *)
 Stop(c) ==
   /\ OursHolds(c)
   /\ our' = [our EXCEPT ![c].pc = "stopped", ![c].renew = 0]
@@ -477,9 +496,9 @@ SendRenewal(c) ==
   /\ our' = [our EXCEPT ![c].renew = 1]
   /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
-(* The renew script, and its reply.  Rule 7: nothing is renewed over a mark  *)
-(* that is gone or foreign.  Rule 8: M stays then, until the job has         *)
-(* stopped.  Rule 9: both TTLs are set anew.                                 *)
+(* The renew script, and its reply.  Rule 7: nothing is renewed over a     *)
+(* mark that is gone or foreign.  Rule 8: M then stays until the job has   *)
+(* stopped.  Rule 9: both TTLs are set anew.                               *)
 Renew(c) ==
   LET x == our[c]
       looked == Stands(c) \/ Without("renewal looks at L")
@@ -505,9 +524,9 @@ Renew(c) ==
                 /\ UNCHANGED L
       /\ UNCHANGED <<world, old, fleet, once, record, member>>
 
-(* The release script.  Rule 10: it compares; L is left alone where it is    *)
-(* not ours.  From sealed on a tombstone takes the guard's place, in "or     *)
-(* mine" dialects only that of a settled one.                                *)
+(* The release script.  Rule 10: it compares, and leaves L alone where L   *)
+(* does not have the client's mark.  From sealed on a tombstone replaces   *)
+(* the guard; in or-mine dialects it replaces only a settled one.          *)
 Leaves(c) ==
   LET settled == ~W.orMine \/ our[c].settled \/ Without("unsettled guard deleted")
   IN  IF ~HasM(c) \/ our[c].on # "own" \/ ~(Stands(c) \/ Without("release looks at L")) THEN L
@@ -526,7 +545,7 @@ Release(c) ==
   /\ L' = Forgotten(c, Leaves(c))
   /\ ReleaseScript(c)
 
-(* A grant whose release was ever sent is not handed on. *)
+(* A grant is not handed over once a release was sent for it.              *)
 PassReleased(c) ==
   /\ Without("released grant not passed on")
   /\ our[c].pc = "stopped" /\ ~TrustOver(our[c])
@@ -540,16 +559,16 @@ LateRelease(c) ==
   /\ UNCHANGED old
   /\ ReleaseScript(c)
 
-(* Every attempt has a token of its own.  Without that one begins again under *)
-(* the same name while its release is still on its way.                      *)
+(* Every attempt has its own token.  Without that rule a client begins     *)
+(* again with the same token while its release is still on its way.        *)
 GoOn(c) ==
   /\ Without("token new for every attempt")
   /\ our[c].pc = "stopped"
   /\ our' = [our EXCEPT ![c] = [Idle EXCEPT !.on = our[c].on, !.released = TRUE]]
   /\ UNCHANGED <<world, L, M, old, fleet, once, record, member, harm>>
 
-(* A look that takes nothing.  Rule 3: bytes that differ, or a last look     *)
-(* that is too old, begin the observation anew.                              *)
+(* A look that takes nothing.  Rule 3: if the bytes differ, or the last    *)
+(* look is too old, the observation begins anew.                           *)
 Sample(c) ==
   /\ our[c].pc = "idle" /\ W.unchanged > 0 /\ L.kind = "stamp"
   /\ our' = [our EXCEPT ![c].last = 0,
@@ -564,7 +583,7 @@ OurStep(c) ==
   \/ Release(c) \/ GoOn(c) \/ PassReleased(c) \/ LateRelease(c) \/ Die(c) \/ Sample(c)
 
 ----------------------------------------------------------------------------
-(* Time goes on unless somebody would exceed a bound. *)
+(* Time passes unless a client would exceed a bound.                       *)
 
 Due ==
   \/ \E o \in Old :
@@ -615,9 +634,10 @@ FleetStep ==
   /\ fleet' = -W.fleetStep
   /\ UNCHANGED <<world, L, M, old, our, once, record, member, harm>>
 
-(* The server's clock may step, once, and where W.stepUndone back again      *)
-(* within a greatest lease.  TTLs are by that clock, and stamps are told by  *)
-(* their distance from it; what ours and old clients measure does not follow. *)
+(* The server's clock may step, once, and with W.stepUndone back again     *)
+(* within a greatest lease.  TTLs follow that clock, and stamps are        *)
+(* measured by their distance from it.  What clients measure does not      *)
+(* follow.                                                                 *)
 ServerStep ==
   LET by == IF once.step = 0 THEN W.serverStep ELSE -W.serverStep
       ended == L.ttl > 0 /\ L.ttl <= by
@@ -637,8 +657,8 @@ ServerStep ==
          IN  our' = [c \in Our |-> IF seen[c].watch.kind = "stamp" THEN [seen[c] EXCEPT !.watch.at = Moved(@, by)] ELSE seen[c]]
       /\ UNCHANGED <<world, record, member, harm>>
 
-(* Somebody who is no client of the lock sends an EXPIRE, once, while a lease *)
-(* hangs on L.  Whoever watches L is told.                                   *)
+(* Another program sends an EXPIRE, once, while a lease depends on L.      *)
+(* Clients that watch L hear of it.                                        *)
 Shorten ==
   /\ W.shorten > 0 /\ ~once.cut
   /\ \E c \in Our : our[c].on # "nothing" /\ our[c].pc \in {"answer", "settles", "holds", "told lost", "stopped"} /\ Stands(c)
@@ -669,12 +689,13 @@ BridgeNext ==
 
 BridgeSpec == Init /\ [][BridgeNext]_vars
 
-(* What must not happen.  "two hold" is exclusion beside honest clients,     *)
-(* "two of ours hold" is promise 1, whatever old clients do; "loss           *)
-(* unnoticed" is a renewal that succeeds over a touched mark, "trampled" a   *)
-(* release that deletes an old holder's value, "job lost" one that was told  *)
-(* held and has to break off although everybody was honest, "lost for        *)
-(* nothing" one that was told lost although both keys were its own.          *)
+(* What must not happen.  "two hold": exclusion together with honest old   *)
+(* clients.  "two of ours hold": promise 1, whatever old clients do.       *)
+(* "loss unnoticed": a renewal succeeds over a touched mark.  "trampled":  *)
+(* a release deletes an old holder's value.  "job lost": a getsetlock      *)
+(* client held and has to break off although all clients were honest.      *)
+(* "lost for nothing": a client is told of a loss although both keys were  *)
+(* its own.                                                                *)
 OursHolding == Cardinality({c \in Our : OursHolds(c)})
 OldHolding == Cardinality({o \in Old : OldHolds(o)})
 

@@ -1,8 +1,8 @@
 ------------------------------- MODULE Check --------------------------------
 (***************************************************************************)
-(* One run of TLC over all of Worlds.  A world that has fallen is searched *)
-(* no further, so with -continue and one worker each that falls shows one  *)
-(* trace, a shortest one.                                                  *)
+(* One run of TLC over all of Worlds.  A world that has failed is searched *)
+(* no further.  So with -continue and one worker each world that fails     *)
+(* shows one trace, a shortest one.                                        *)
 (***************************************************************************)
 EXTENDS Tombstone, Sequences, TLC
 

@@ -1,19 +1,19 @@
 ----------------------------- MODULE Tombstone ------------------------------
 (***************************************************************************)
 (* The phases of a migration: observe, dual, sealed, modern, clean.  From  *)
-(* sealed on a tombstone stands on L, a constant that every old client     *)
-(* takes for held and ours take for free; ours hold M, and their lease     *)
-(* hangs on the tombstone.                                                 *)
+(* sealed on L has a tombstone, a constant that every old client takes for *)
+(* held and getsetlock clients take for free.  They hold M, and their      *)
+(* lease depends on the tombstone.                                         *)
 (*                                                                         *)
 (* The record moves one phase at a time, forwards or back, and each step   *)
-(* has a gate.  A member takes a phase up at its next attempt; a lease     *)
-(* keeps the phase that it was taken under.                                *)
+(* has a gate.  A member starts to use a phase at its next attempt.  A     *)
+(* lease keeps the phase in which it was taken.                            *)
 (***************************************************************************)
 EXTENDS Bridge
 
-(* A record is read before an attempt; where one may be restored, also by    *)
-(* the heartbeats of a member whose lease runs.  Who has read a later one    *)
-(* than stands there keeps to it.                                            *)
+(* A member reads the record before an attempt.  Where a record may be     *)
+(* restored, a member's heartbeats also read it while its lease runs.  A   *)
+(* member that has read a later record than the present one keeps to that. *)
 Learn(c) ==
   /\ c \in Heard /\ member[c] # record
   /\ our[c].pc = "idle" \/ W.restored
@@ -21,15 +21,15 @@ Learn(c) ==
   /\ member' = [member EXCEPT ![c] = record]
   /\ UNCHANGED <<world, L, M, old, our, fleet, once, record, harm>>
 
-(* The windows in which no old client writes are asked as "none is in an     *)
-(* attempt or holds now", which is less than a window promises.  A job that  *)
-(* runs for ever outlasts every window.                                      *)
+(* The window without writes of old clients becomes "no old client makes   *)
+(* an attempt or holds now", which is less than a window promises.  A job  *)
+(* that runs for ever outlasts every window.                               *)
 Quiet ==
   \/ W.overrun
   \/ Without("no old client at the gate")
   \/ \A o \in Old : old[o].pc \in {"absent", "idle"}
 
-(* No member lags behind; for modern and clean no lease does either. *)
+(* No member lags behind; for modern and clean no lease does either.       *)
 GateTo(next) ==
   \/ Without("one step at a time")
   \/ ~Refuses /\
@@ -44,8 +44,8 @@ Advance ==
   /\ once' = [once EXCEPT !.older = Min(2 * @, 2)]
   /\ UNCHANGED <<world, L, M, old, our, fleet, member, harm>>
 
-(* Back to observe waits for the last tombstone, which observe takes for     *)
-(* held, and for everybody who would leave one.                              *)
+(* Back to observe waits for the last tombstone, which observe takes for   *)
+(* held, and for every client that would leave one.                        *)
 GateBack ==
   \/ Without("one step at a time")
   \/ ~Refuses /\
@@ -57,8 +57,9 @@ Back ==
   /\ record' = record - 1
   /\ UNCHANGED <<world, L, M, old, our, fleet, once, member, harm>>
 
-(* Tombstones are deleted last: on the way back only where no M hangs on     *)
-(* one, after clean only when nobody acts by an earlier phase any more.      *)
+(* Tombstones are deleted last: on the way back only where no lease        *)
+(* depends on one, after clean only when every member and lease is at      *)
+(* clean.                                                                  *)
 Sweep ==
   /\ W.phase < W.to /\ L.kind = "tombstone"
   /\ \/ Without("tombstones deleted last") /\ (record \in {Dual, Clean} \/ (record = Modern /\ W.to = Clean))
@@ -68,29 +69,29 @@ Sweep ==
   /\ our' = Touched(our, L)
   /\ UNCHANGED <<world, M, old, fleet, once, record, member, harm>>
 
-(* A missing tombstone is put back only by a script that takes M; anybody    *)
-(* else who did it would hide a loss.                                        *)
+(* Only a script that takes M puts a missing tombstone back.  Any other    *)
+(* client that did it would hide a loss.                                   *)
 Restore ==
   /\ Without("tombstone put back only with M")
   /\ W.phase < W.to /\ record \in Sealed .. Modern /\ L = None
   /\ L' = Tombstone
   /\ UNCHANGED <<world, M, old, our, fleet, once, record, member, harm>>
 
-(* After clean a new record may begin, with observe. *)
+(* After clean a new record may begin, with observe.                       *)
 Again ==
   /\ W.again /\ record = Clean
   /\ record' = Observe
   /\ UNCHANGED <<world, L, M, old, our, fleet, once, member, harm>>
 
-(* The record may be replaced by the one of the beginning, as by a restore.  *)
-(* Its epoch is less than that of members that have read a later one.        *)
+(* The record may be replaced by its first version, as by a restore.  Its  *)
+(* epoch is less than that of members that have read a later one.          *)
 Revert ==
   /\ W.restored /\ once.older = 0 /\ record > W.phase
   /\ record' = W.phase
   /\ once' = [once EXCEPT !.older = 1]
   /\ UNCHANGED <<world, L, M, old, our, fleet, member, harm>>
 
-(* The heartbeats of a member may stop, and come again.  Its leases live on. *)
+(* The heartbeats of a member may stop and return.  Its leases continue.   *)
 Vanish(c) ==
   /\ W.vanishes /\ c \in Heard
   /\ once' = [once EXCEPT !.away = @ \cup {c}]
@@ -101,8 +102,9 @@ Beat(c) ==
   /\ once' = [once EXCEPT !.away = @ \ {c}, !.unsaid = @ \ {c}]
   /\ UNCHANGED <<world, L, M, old, our, fleet, record, member, harm>>
 
-(* The registry may lose its members while the record stays.  They go on by  *)
-(* what they have, and each is a member again when it beats.                 *)
+(* The registry may lose its members while the record stays.  They         *)
+(* continue with what they know, and each is a member again with its next  *)
+(* heartbeat.                                                              *)
 Empty ==
   /\ W.empties /\ once.unsaid # Here
   /\ once' = [once EXCEPT !.away = {}, !.unsaid = Here]

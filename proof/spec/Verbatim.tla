@@ -1,9 +1,9 @@
 ------------------------------ MODULE Verbatim ------------------------------
 (***************************************************************************)
-(* The timestamp lock as the original Jedis class speaks it: SETNX a stamp *)
-(* of the client's own clock, and when that fails GET, compare with one's  *)
-(* own clock, GETSET, compare again.  Time is counted in ticks; what takes *)
-(* no time happens within a tick, in any order.                            *)
+(* The timestamp lock as the original Jedis class does it: SETNX with a    *)
+(* stamp of the client's own clock.  If that fails: GET, compare with the  *)
+(* own clock, GETSET, compare again.  Time is counted in ticks.  What      *)
+(* takes no time happens within a tick, in any order.                      *)
 (*                                                                         *)
 (* The question is Exclusion: can two clients work at once?  The closed    *)
 (* form in package skew answers it by Job + Delay > Lease + 1 - Ahead.     *)
@@ -11,14 +11,14 @@
 EXTENDS Integers, FiniteSets
 
 CONSTANTS
-  N,        \* how many clients, 1 .. N
+  N,        \* number of clients, 1 .. N
   Lease,    \* what a client adds to its clock, besides one tick of slack
   Job,      \* the longest time from winning to the server executing the DEL
-  Delay,    \* the longest time from a clock reading to the write that carries it
-  Ahead,    \* how far the clock of client 2 is ahead of the others'
-  Wins,     \* "same": GETSET returned what GET did; "expired": what it returned is expired too
-  OrMine,   \* TRUE: a value of one's own counts as expired, as in the class after 2015
-  Anew,     \* TRUE: stamps are read when the command executes, which no client does
+  Delay,    \* the longest time from a clock reading to the write that contains it
+  Ahead,    \* how far the clock of client 2 is ahead of the other clocks
+  Wins,     \* "same": GETSET returned what GET did; "expired": what it returned has expired too
+  OrMine,   \* TRUE: a client's own value counts as expired, as in the class after 2015
+  Anew,     \* TRUE: the clock is read when the command executes, which no real client does
   Horizon   \* where time ends
 
 VARIABLES now, key, owner, pc, stamp, seen, read, since
@@ -27,21 +27,22 @@ vars == <<now, key, owner, pc, stamp, seen, read, since>>
 
 Clients == 1 .. N
 Nothing == -1000          \* no key
-Dead    == -100           \* a stamp that is over by every clock
+Dead    == -100           \* a stamp that has expired by every clock
 Clock(c) == now + IF c = 2 THEN Ahead ELSE 0
 Fresh(c) == Clock(c) + Lease + 1
 
 Init ==
   /\ now = 0
   /\ key \in {Nothing, Dead}
-  /\ owner = 0                              \* whose value is on the key; 0: nobody's who lives
+  /\ owner = 0                              \* the writer of the key's value; 0: no living client
   /\ pc = [c \in Clients |-> "idle"]
   /\ stamp = [c \in Clients |-> 0]
-  /\ seen = [c \in Clients |-> 0]           \* value and owner that GET returned
+  /\ seen = [c \in Clients |-> 0]           \* the value and its writer that GET returned
   /\ read = [c \in Clients |-> 0]
   /\ since = [c \in Clients |-> 0]
 
-(* The stamp is fixed before the SETNX, and the GETSET writes the same one. *)
+(* The stamp is fixed before the SETNX, and the GETSET writes the same     *)
+(* one.                                                                    *)
 Begin(c) ==
   /\ pc[c] = "idle"
   /\ pc' = [pc EXCEPT ![c] = "setnx"]
@@ -69,7 +70,8 @@ Get(c) ==
        ELSE pc' = [pc EXCEPT ![c] = "idle"] /\ UNCHANGED seen
   /\ UNCHANGED <<now, key, owner, stamp, read, since>>
 
-(* GETSET writes whether it wins or not: the loser has clobbered the winner's value. *)
+(* GETSET writes whether it wins or not: a client that loses has clobbered *)
+(* the winner's value.                                                     *)
 Getset(c) ==
   /\ pc[c] = "getset"
   /\ key' = Carried(c)
@@ -80,7 +82,7 @@ Getset(c) ==
        ELSE pc' = [pc EXCEPT ![c] = "idle"] /\ UNCHANGED since
   /\ UNCHANGED <<now, stamp, seen, read>>
 
-(* DEL by a local flag: whoever holds the key now. *)
+(* DEL by a local flag, whichever client holds the key now.                *)
 Release(c) ==
   /\ pc[c] = "work"
   /\ key' = Nothing
@@ -88,7 +90,7 @@ Release(c) ==
   /\ pc' = [pc EXCEPT ![c] = "idle"]
   /\ UNCHANGED <<now, stamp, seen, read, since>>
 
-(* Time goes on unless somebody would exceed a bound. *)
+(* Time passes unless a client would exceed a bound.                       *)
 Tick ==
   /\ now < Horizon
   /\ \A c \in Clients :

@@ -11,8 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// honest is a fleet at the bounds that the rules allow: old clients whose jobs last as long as honesty
-// permits, ours with the longest lease of the lease rule.
+// honest is a fleet at the bounds that the rules allow. Old clients' jobs last
+// as long as honesty permits, and getsetlock clients have the longest lease of
+// the lease rule.
 func honest(d dialect.Dialect, old, ours int, p skew.Phase, lease, gap, ahead int) skew.Scenario {
 	sc := skew.Scenario{Dialect: d, Old: old, Lease: lease, Gap: gap, Reply: 1, Ahead: ahead}
 	bound := lease
@@ -20,8 +21,9 @@ func honest(d dialect.Dialect, old, ours int, p skew.Phase, lease, gap, ahead in
 		bound = lease + slack(d) - ahead - gap
 	}
 	sc.Job = bound
-	// How far the slowest is behind is known, so that no look is remembered: of those the explorer forgets what can
-	// mean nothing any more, and its states are fewer.
+	// It is known how far the slowest is behind, so that no look is remembered.
+	// The explorer forgets looks that have no effect any more, so it would have
+	// fewer states than TLC.
 	sc.Ours = skew.Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1, Known: true, TakeoverMargin: ahead}
 	if d.OrMine {
 		sc.Ours.Settle = gap + 1
@@ -38,7 +40,7 @@ func with(sc skew.Scenario, changes ...change) skew.Scenario {
 	return sc
 }
 
-// rule is what package skew takes out under a name.
+// rule returns the rule that package skew breaks under a name.
 func rule(name string) skew.Rule {
 	r, err := skew.ParseRules(name)
 	if err != nil {
@@ -47,7 +49,7 @@ func rule(name string) skew.Rule {
 	return r
 }
 
-// goal is what package skew looks for under a name.
+// goal returns the goal that package skew looks for under a name.
 func goal(name string) skew.Goal {
 	g, err := skew.ParseGoal(name)
 	if err != nil {
@@ -64,7 +66,7 @@ func overrun(what string) change {
 	return func(sc *skew.Scenario) { sc.Overrun, sc.Goal = true, goal(what) }
 }
 
-// toClean is the last step, beside which nothing but gates keeps old clients away.
+// toClean is the last step, in which only gates keep old clients away.
 func toClean(ours int, change func(*skew.Ours)) skew.Scenario {
 	return with(honest(dialect.Jedis(), 1, ours, skew.PhaseModern, 3, 1, 1), upTo(skew.PhaseClean), func(sc *skew.Scenario) { change(&sc.Ours) })
 }
@@ -74,16 +76,17 @@ func restored(o *skew.Ours) { o.Restored = true }
 func unheard(o *skew.Ours)  { o.Vanishes = true }
 func emptied(o *skew.Ours)  { o.Empties = true }
 
-// mutant is a world that the full rules make harmless, and one change that must not.
+// mutant is a world that is harmless with the full rules, and one change that
+// must make it harmful.
 type mutant struct {
-	rule   string // of docs/protocol.md §6 or §5, and what the change does to it
+	rule   string // rule of docs/protocol.md §6 or §5, and what the change does to it
 	sc     skew.Scenario
 	change change
 }
 
 func mutants() []mutant { return slices.Concat(ruleMutants(), keyMutants(), phaseMutants()) }
 
-// ruleMutants are those of the ten rules, by number.
+// ruleMutants are the mutants of the ten rules, by number.
 func ruleMutants() []mutant {
 	jedis, uuid, pageNil, python, expire := dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()
 	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
@@ -111,10 +114,10 @@ func ruleMutants() []mutant {
 	}
 	return []mutant{
 		{"1: GETSET instead of compare-and-set", observe, breaks("compare and set")},
-		{"2: what is no stamp is taken over", honest(dialect.Bare(), 1, 1, skew.PhaseObserve, 4, 1, 1), breaks("unreadable is held")},
+		{"2: a value that is not a stamp is taken over", honest(dialect.Bare(), 1, 1, skew.PhaseObserve, 4, 1, 1), breaks("unreadable is held")},
 		{"3: a takeover margin a tick too small", with(observe, func(sc *skew.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
 			func(sc *skew.Scenario) { sc.Ours.TakeoverMargin-- }},
-		{"3: a step of the server's clock that is not added, beside stamps", stepped(skew.PhaseObserve, false), breaks("a step is added to behind")},
+		{"3: a step of the server's clock that is not added, with stamps", stepped(skew.PhaseObserve, false), breaks("a step is added to behind")},
 		{"3: a step of the server's clock that is not added, and is taken back", stepped(skew.PhaseDual, true), breaks("a step is added to behind")},
 		{"3: a takeover at the spread alone, of a fleet that is far behind", offset, func(sc *skew.Scenario) { sc.Ours.Known = true }},
 		{"3: a look a tick too young", offset, func(sc *skew.Scenario) { sc.Ours.Look = look(*sc) - 1 }},
@@ -122,7 +125,7 @@ func ruleMutants() []mutant {
 		{"3: unchanged for less than the greatest lease", unchanged, func(sc *skew.Scenario) { sc.Ours.Unchanged -= 2 }},
 		{"3: an observation whose last look is too old", away, breaks("fresh samples")},
 		{"3: looks that are too far apart", away, func(sc *skew.Scenario) { sc.Ours.Sparse = 3 }},
-		{"4: a lease a tick longer, beside guards", dual, longer},
+		{"4: a lease a tick longer, with guards", dual, longer},
 		{"4: a lease a tick longer, in a dialect that GETSETs a missing key", honest(pageNil, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
 		{"4: a lease a tick longer, in a dialect without slack", honest(python, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
 		{"5: no settle, and a job is lost", spared, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
@@ -130,25 +133,27 @@ func ruleMutants() []mutant {
 		{"6: no settle", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
 		{"6: a settle equal to the gap", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
 		{"6: a settle only after takeovers", orMine, breaks("settle after every acquisition")},
-		{"6: a settle only after takeovers, beside stamps", orMineStamps, breaks("settle after every acquisition")},
-		{"6: an unsettled guard handed on as settled", orMine, breaks("settle passed on")},
+		{"6: a settle only after takeovers, with stamps", orMineStamps, breaks("settle after every acquisition")},
+		{"6: an unsettled guard handed over as settled", orMine, breaks("settle passed on")},
 		{"6: an unsettled guard replaced by a tombstone", moving(uuid, 4, skew.PhaseDual, skew.PhaseSealed), breaks("unsettled guard deleted")},
-		{"7: the acquire script looks at M alone", observe, breaks("acquire looks at L")},
-		{"7: the renewal looks at M alone", dual, breaks("renewal looks at L")},
-		{"8: M given back when L is lost", with(honest(jedis, 1, 2, skew.PhaseObserve, 4, 1, 1), overrun("two of ours hold")), breaks("M kept after a loss")},
-		{"9: nobody gives the tombstone its TTL back", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), breaks("tombstone's TTL restored")},
-		{"9: trust beyond the PTTL read, beside stamps", shortened(skew.PhaseObserve), breaks("trust within the PTTL")},
-		{"9: trust beyond the PTTL read, beside guards", shortened(skew.PhaseDual), breaks("trust within the PTTL")},
-		{"9: trust beyond the PTTL read, beside tombstones", shortened(skew.PhaseSealed), breaks("trust within the PTTL")},
-		{"10: the release looks at M alone", with(observe, overrun("trampled")), breaks("release looks at L")},
+		{"7: the acquire script looks only at M", observe, breaks("acquire looks at L")},
+		{"7: the renewal looks only at M", dual, breaks("renewal looks at L")},
+		{"8: M deleted when L is lost", with(honest(jedis, 1, 2, skew.PhaseObserve, 4, 1, 1), overrun("two of ours hold")), breaks("M kept after a loss")},
+		{"9: renewals do not restore the tombstone's TTL", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), breaks("tombstone's TTL restored")},
+		{"9: trust beyond the PTTL read, with stamps", shortened(skew.PhaseObserve), breaks("trust within the PTTL")},
+		{"9: trust beyond the PTTL read, with guards", shortened(skew.PhaseDual), breaks("trust within the PTTL")},
+		{"9: trust beyond the PTTL read, with tombstones", shortened(skew.PhaseSealed), breaks("trust within the PTTL")},
+		{"10: the release looks only at M", with(observe, overrun("trampled")), breaks("release looks at L")},
 	}
 }
 
-// keyMutants are those of what proves that a key is one's own, for how long, and whose it is next.
+// keyMutants are the mutants of what proves that a key belongs to a client, for
+// how long, and which client gets it next.
 func keyMutants() []mutant {
 	jedis := dialect.Jedis()
 	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
-	// Only a clock that is as far ahead as a stamp of ours lies writes its bytes.
+	// Only a clock that is as far ahead as a getsetlock stamp lies writes its
+	// bytes.
 	near := func(sc skew.Scenario, n int) skew.Scenario {
 		return with(sc, func(sc *skew.Scenario) { sc.Ours.StampAhead = n })
 	}
@@ -158,12 +163,12 @@ func keyMutants() []mutant {
 	})
 	return []mutant{
 		{"§4: one key instead of two", with(honest(jedis, 1, 2, skew.PhaseDual, 4, 1, 1), overrun("two of ours hold")), breaks("two keys")},
-		{"§4: whoever is on M is taken for oneself", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("token compared")},
+		{"§4: a client takes any token on M for its own", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("token compared")},
 		{"§4: a stamp known by its bytes alone", near(with(observe, overrun("loss unnoticed")), 1), breaks("mark has a TTL")},
 		{"§4: one token for all attempts", honest(jedis, 0, 2, skew.PhaseClean, 3, 0, 0), breaks("token new for every attempt")},
-		{"§4: beside TTLs of theirs, a stamp known by any TTL", with(stamps, overrun("loss unnoticed")), breaks("mark ends with M")},
+		{"§4: with old clients' TTLs, a stamp known by any TTL", with(stamps, overrun("loss unnoticed")), breaks("mark ends with M")},
 		{"§4: a stamp that M does not remember", deaf, breaks("stamp remembered in M")},
-		{"trust: a margin that leaves the stopping out", honest(jedis, 0, 2, skew.PhaseDual, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Margin = 0 }},
+		{"trust: a margin that omits the time to stop", honest(jedis, 0, 2, skew.PhaseDual, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Margin = 0 }},
 		{"trust: counted from the reply", with(honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Late = true }), breaks("trust from before sending")},
 		{"hand-over: of a grant whose release was sent", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("released grant not passed on")},
 	}
@@ -173,7 +178,7 @@ func moving(d dialect.Dialect, lease int, from, to skew.Phase, changes ...change
 	return with(honest(d, 1, 1, from, lease, 1, 1), append(changes, upTo(to))...)
 }
 
-// phaseMutants are those of the record, the registry and the gates.
+// phaseMutants are the mutants of the record, the registry and the gates.
 func phaseMutants() []mutant {
 	jedis, expire := dialect.Jedis(), dialect.BareExpire()
 	return []mutant{
@@ -184,33 +189,35 @@ func phaseMutants() []mutant {
 		{"phases: old clients start before the last lease of clean has ended", toClean(1, again), breaks("old clients start last after clean")},
 		{"phases: members follow a record that is older than theirs", toClean(1, restored), breaks("an older record moves nobody")},
 		{"phases: an older record opens gates", toClean(1, restored), breaks("an older record opens nothing")},
-		{"phases: gates that ask only who beats, and a job is lost", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }), breaks("a vanished member blocks")},
-		{"phases: gates that ask only who beats, and old clients start", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks("a vanished member blocks")},
+		{"phases: gates that ask only members with heartbeats, and a job is lost", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }), breaks("a vanished member blocks")},
+		{"phases: gates that ask only members with heartbeats, and old clients start", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks("a vanished member blocks")},
 		{"phases: an empty registry opens gates, and a job is lost", with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }), breaks("an empty registry closes every gate")},
 		{"phases: an empty registry opens gates, and old clients start", with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks("an empty registry closes every gate")},
 		{"phases: tombstones deleted before the last lease ended", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks("tombstones deleted last")},
 		{"phases: a tombstone put back without M", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun("loss unnoticed")), breaks("tombstone put back only with M")},
 		{"phases: the long lease before the gap is over", moving(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }), breaks("long lease only after the gap")},
-		{"phases: beside foreign EXPIREs, observe", honest(expire, 1, 1, skew.PhaseObserve, 3, 1, 1), longer},
-		{"phases: beside foreign EXPIREs, dual", honest(expire, 1, 1, skew.PhaseDual, 3, 1, 1), longer},
-		{"phases: beside foreign EXPIREs, sealed", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), longer},
-		{"phases: beside foreign EXPIREs, modern", honest(expire, 1, 1, skew.PhaseModern, 3, 1, 1), longer},
+		{"phases: with foreign EXPIREs, observe", honest(expire, 1, 1, skew.PhaseObserve, 3, 1, 1), longer},
+		{"phases: with foreign EXPIREs, dual", honest(expire, 1, 1, skew.PhaseDual, 3, 1, 1), longer},
+		{"phases: with foreign EXPIREs, sealed", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), longer},
+		{"phases: with foreign EXPIREs, modern", honest(expire, 1, 1, skew.PhaseModern, 3, 1, 1), longer},
 	}
 }
 
-// TestEachRuleHasItsMutant: what package skew can take out is taken out here too.
+// Each rule that package skew can break is broken here too.
 func TestEachRuleHasItsMutant(t *testing.T) {
 	var broken skew.Rule
 	for _, m := range mutants() {
 		broken |= with(m.sc, m.change).Ours.Break
 	}
-	// Of these the explorer alone speaks: several machines, servers and commands to a look.
+	// Only the explorer has these: a look by several machines, of several
+	// servers, and with several commands.
 	broken |= rule("a look read after its reply") | rule("a look ages by elapsed time") | rule("bounds of one run id")
-	// And of what takes a state of its own: a key that is left, the time of heartbeats, a verb in three steps.
+	// It also has those that need a state of their own: a key that is left, the
+	// time of heartbeats, a verb in three steps.
 	broken |= rule("a key that is left is nobody's") | rule("a field before the record") | rule("the record before an attempt") |
 		rule("a lost registry waits for leases") | rule("renewals of an unheard member stop") | rule("attempts of an unheard member stop") |
 		rule("the record before the registry") | rule("a step by comparing")
-	// And of what takes a second record.
+	// And those that need a second record.
 	broken |= rule("a carving acknowledged by all") | rule("leases of before a carving end first")
 	for _, r := range rules() {
 		if broken&r == 0 {
@@ -219,15 +226,15 @@ func TestEachRuleHasItsMutant(t *testing.T) {
 	}
 }
 
-// TestTLCFindsWhatTheExplorerFinds: what the explorer finds, TLC finds, in as many steps; and the trace shows what
-// the rule prevents (go test -v prints it).
+// TLC finds what the explorer finds, in as many steps. The trace shows what the
+// rule prevents (go test -v prints it).
 func TestTLCFindsWhatTheExplorerFinds(t *testing.T) {
 	t.Parallel()
 	var worlds []world
 	for _, m := range mutants() {
 		worlds = append(worlds, world{m.rule, with(m.sc, m.change)})
 	}
-	// Without ours the old clients are as Verbatim.tla has them.
+	// Without getsetlock clients, the old clients are as in Verbatim.tla.
 	worlds = append(worlds,
 		world{"old clients alone, a tick too long", with(honest(dialect.Jedis(), 2, 0, skew.PhaseObserve, 3, 1, 1), longJobs)},
 		world{"old clients alone, or mine", honest(dialect.JedisUUID(), 2, 0, skew.PhaseObserve, 3, 1, 1)},
@@ -249,8 +256,9 @@ func TestTLCFindsWhatTheExplorerFinds(t *testing.T) {
 	}
 }
 
-// TestTLCCountsTheExplorersStates: the full rules at their bounds. Where no two clients are alike the
-// explorer has nobody to take for another, so it counts as TLC does: the same states, to the last one.
+// The worlds keep the full rules at their bounds. Where no two clients are of
+// one kind, the explorer cannot merge states by their names. So it counts as
+// TLC does: the same states, to the last one.
 func TestTLCCountsTheExplorersStates(t *testing.T) {
 	t.Parallel()
 	worlds, want := harmless(t)
@@ -264,11 +272,12 @@ func TestTLCCountsTheExplorersStates(t *testing.T) {
 	t.Logf("%d worlds, %d states", len(worlds), got.states)
 }
 
-// mostStates bounds the worlds of which all is seen: TLC takes its time.
+// mostStates bounds the worlds that are searched completely, since TLC is slow.
 const mostStates = 11_000
 
-// TestTwoGetsetlockClientsNeverHoldTogether: two of ours, with an old client that keeps its word or one that does not: promise 1 as such. The numbers of
-// states are not compared: the explorer takes two of ours for one another, TLC does not.
+// Promise 1: two getsetlock clients, with an old client that is honest or one
+// that is not. The numbers of states are not compared: the explorer merges
+// states that differ only in the clients' names, TLC does not.
 func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 	t.Parallel()
 	var worlds []world
@@ -283,7 +292,7 @@ func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 		add(fmt.Sprintf("honest, %s", p), honest(dialect.Jedis(), 1, 2, p, 4, 1, 0))
 		add(fmt.Sprintf("overrunning, %s", p), with(honest(dialect.Jedis(), 1, 2, p, 4, 1, 0), overrun("two of ours hold")))
 	}
-	add("members of whom nobody hears", toClean(2, unheard))
+	add("members without heartbeats", toClean(2, unheard))
 	got := asked(t, worlds)
 	for n, trace := range got.traces {
 		t.Errorf("%s: TLC finds\n%s", worlds[n].name, words(trace))
@@ -291,7 +300,7 @@ func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 	t.Logf("%d worlds, %d states", len(worlds), got.states)
 }
 
-// harmless are worlds of at most one client of each kind, each once.
+// harmless are worlds with at most one client of each kind, each world once.
 func harmless(t *testing.T) (all []world, states int) {
 	seen := make(map[skew.Scenario]bool)
 	add := func(name string, sc skew.Scenario) {
@@ -310,14 +319,14 @@ func harmless(t *testing.T) (all []world, states int) {
 			add("full rules, for "+m.rule, m.sc)
 		}
 	}
-	add("a member of whom nobody hears", toClean(1, unheard))
-	add("a member of whom nobody hears, and a registry that forgets it", toClean(1, func(o *skew.Ours) { unheard(o); emptied(o) }))
+	add("a member without heartbeats", toClean(1, unheard))
+	add("a member without heartbeats, and a registry that forgets it", toClean(1, func(o *skew.Ours) { unheard(o); emptied(o) }))
 	add("a registry that forgets, and an older record", toClean(1, func(o *skew.Ours) { emptied(o); restored(o) }))
 	phases := []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()} {
 		lease := 4
 		if d.OrMine || !d.HasTakeover() {
-			lease = 5 // the settle needs its room
+			lease = 5 // the settle needs the time
 		}
 		for n, p := range phases[:4] {
 			for _, bounds := range [][2]int{{0, 0}, {1, 0}, {1, 1}} {

@@ -1,6 +1,7 @@
 //go:build real
 
-// Package spec_test lets TLC, the model checker of TLA+, answer the same questions as package skew.
+// Package spec_test asks TLC, the model checker of TLA+, the same questions as
+// package skew.
 package spec_test
 
 import (
@@ -18,7 +19,7 @@ type fleet struct {
 	n, lease, job, delay, ahead int
 	wins                        string
 	orMine, anew                bool
-	horizon                     int // 0: long enough for any trace of two
+	horizon                     int // 0: long enough for any trace of two clients
 }
 
 func (f fleet) String() string {
@@ -26,7 +27,7 @@ func (f fleet) String() string {
 		f.n, f.lease, f.job, f.delay, f.ahead, f.wins, f.orMine, f.anew)
 }
 
-// exclusive asks TLC.
+// exclusive asks TLC whether Exclusion holds.
 func (f fleet) exclusive(t *testing.T) bool {
 	t.Helper()
 	horizon := f.horizon
@@ -47,8 +48,8 @@ func (f fleet) exclusive(t *testing.T) bool {
 	return false
 }
 
-// TestSpecificationAgreesWithTheLawAndTheExplorer: three accounts of one lock, written apart, say the
-// same of every fleet.
+// Three separate descriptions of one lock must give the same answer for every
+// fleet.
 func TestSpecificationAgreesWithTheLawAndTheExplorer(t *testing.T) {
 	for _, f := range []fleet{
 		{n: 2, lease: 2, job: 3}, {n: 2, lease: 2, job: 4},
@@ -80,7 +81,7 @@ func TestSpecificationAgreesWithTheLawAndTheExplorer(t *testing.T) {
 	}
 }
 
-// TestSpecificationFallsWhereItsRulesAreChanged: what a wrong model, or the later class, changes.
+// The effect of a wrong model, and of the later class.
 func TestSpecificationFallsWhereItsRulesAreChanged(t *testing.T) {
 	for _, c := range []struct {
 		why  string

@@ -12,16 +12,16 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// model is a module of this folder as TLC is asked about it.
+// model is a module of this folder as TLC checks it.
 type model struct {
-	name   string            // of the module that is checked
-	files  []string          // of this folder
-	text   map[string]string // of files that are made
-	goesOn bool              // after a violation
+	name   string            // name of the checked module
+	files  []string          // files of this folder
+	text   map[string]string // text of generated files, by name
+	goesOn bool              // go on after a violation
 }
 
-// check runs TLC and returns all that it says. What it says with a status other than 0 is for the
-// caller to judge: a violation is an answer.
+// check runs TLC and returns its output. TLC may end with a status other than
+// 0: a violation is an answer, which the caller judges.
 func (m model) check(t *testing.T) string {
 	t.Helper()
 	cache, err := redistest.CacheDir()
@@ -48,7 +48,8 @@ func (m model) check(t *testing.T) string {
 	for name, text := range m.text {
 		write(name, text)
 	}
-	// One worker searches breadth first, level by level: its first violation is a shortest one.
+	// One worker searches breadth first, level by level, so its first violation
+	// is a shortest one.
 	args := []string{"-XX:+UseSerialGC", "-Xmx1g", "-Djava.io.tmpdir=" + dir, "-cp", jar, "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1", "-metadir", dir}
 	if m.goesOn {
 		args = append(args, "-continue")

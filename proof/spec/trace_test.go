@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// state is one of a trace of TLC's, and the action that led to it.
+// state is one state of TLC's trace, and the action that led to it.
 type state struct {
 	action string
-	text   string // all variables, blanks made single
+	text   string // all variables, with single blanks
 }
 
 var (
@@ -30,12 +30,12 @@ var (
 
 const violated = "Error: Invariant FirstHarm is violated"
 
-// parse reads what TLC says about a module of many worlds.
+// parse reads TLC's output about a module of many worlds.
 func parse(t *testing.T, out string) answer {
 	t.Helper()
 	seen := total.FindStringSubmatch(out)
 	pieces := strings.Split(out, violated)
-	// Each violation is announced twice: that there is one, and its trace.
+	// TLC announces each violation twice: that there is one, and its trace.
 	if seen == nil || strings.Count(out, "Error: ") != 2*(len(pieces)-1) {
 		t.Fatalf("TLC came to no answer:\n%.4000s", out)
 	}
@@ -65,7 +65,8 @@ func states(text string) []state {
 	return all
 }
 
-// words tells a trace: when, who, what, and what then stands on both keys.
+// words describes a trace: when, which client, which action, and what both keys
+// have then.
 func words(trace []state) string {
 	var b strings.Builder
 	now := 0
@@ -91,7 +92,7 @@ func onL(s state) string {
 	return fields["kind"]
 }
 
-// onM names whose token stands on M, as Bridge.tla numbers ours.
+// onM names the client whose token M has, by Bridge.tla's numbers.
 func onM(s state) string {
 	switch n, _ := strconv.Atoi(byWhom.FindStringSubmatch(s.text)[1]); n {
 	case 0:
@@ -103,7 +104,8 @@ func onM(s state) string {
 	}
 }
 
-// mover is the client that an action was a step of; empty for the record's steps.
+// mover returns the client whose step an action was; empty for the record's
+// steps.
 func mover(before, after state) string {
 	was, is := pc.FindAllString(before.text, -1), pc.FindAllString(after.text, -1)
 	if after.action == "Empty" || phaseNow.FindString(before.text) != phaseNow.FindString(after.text) || len(was) != 6 || len(is) != 6 {
@@ -112,7 +114,7 @@ func mover(before, after state) string {
 	if who := registered(before, after); who != "" {
 		return who
 	}
-	// TLC prints variables in an order of its own.
+	// TLC prints variables in its own order.
 	oldFirst := strings.Index(after.text, `/\ old = `) < strings.Index(after.text, `/\ our = `)
 	for i := range is {
 		if was[i] == is[i] {
@@ -126,7 +128,8 @@ func mover(before, after state) string {
 	return ""
 }
 
-// registered is the member that has read the record, whose heartbeats have stopped, or come again.
+// registered returns the member that has read the record, or whose heartbeats
+// have stopped or returned.
 func registered(before, after state) string {
 	was, is := members.FindAllStringSubmatch(before.text, -1), members.FindAllStringSubmatch(after.text, -1)
 	for i := range is {
@@ -144,7 +147,7 @@ func registered(before, after state) string {
 	return ""
 }
 
-// unheardOf are the members that gates do not hear, for whichever reason.
+// unheardOf returns the members that gates do not hear, for any reason.
 func unheardOf(s state) string {
 	var all []string
 	for _, found := range away.FindAllStringSubmatch(s.text, -1) {
@@ -153,7 +156,7 @@ func unheardOf(s state) string {
 	return strings.Join(all, ",")
 }
 
-// named is one of ours, by the number that Bridge.tla gives it.
+// named returns the name of a getsetlock client, by its number in Bridge.tla.
 func named(number string) string {
 	n, _ := strconv.Atoi(number)
 	return fmt.Sprint("ours", n-10)

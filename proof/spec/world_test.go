@@ -12,14 +12,14 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// world is one question, asked of TLC and of the explorer.
+// world is one question for TLC and for the explorer.
 type world struct {
 	name string
 	sc   skew.Scenario
 }
 
-// record is the world as an element of Worlds in Bridge.tla. It fails for what the specification has
-// no word for.
+// record returns the world as an element of Worlds in Bridge.tla. It fails if
+// the specification cannot express it.
 func (w world) record(t *testing.T) string {
 	t.Helper()
 	d, o := w.sc.Dialect, w.sc.Ours
@@ -63,22 +63,23 @@ func said[K comparable](t *testing.T, d dialect.Dialect, words map[K]string, key
 	t.Helper()
 	word, ok := words[key]
 	if !ok {
-		t.Fatalf("the specification knows no clients like %s: %v", d, key)
+		t.Fatalf("the specification cannot express clients like %s: %v", d, key)
 	}
 	return word
 }
 
-// winnersExpire: the key has a TTL of theirs from SETNX on, which every winner sets again.
+// winnersExpire reports whether old clients' SETNX sets a TTL, which every
+// winner sets again.
 func winnersExpire(t *testing.T, d dialect.Dialect) bool {
 	t.Helper()
 	sets := d.Acquire != dialect.AcquireSetnx
 	if sets != (d.KeyTTL == dialect.TTLWinExpire) {
-		t.Fatalf("the specification knows no TTLs like those of %s", d)
+		t.Fatalf("the specification cannot express TTLs like those of %s", d)
 	}
 	return sets
 }
 
-// look is how old one has to be: the lease, the slack and a unit.
+// look returns how old a look has to be: the lease, the slack and one unit.
 func look(sc skew.Scenario) int {
 	if sc.Ours.Look > 0 {
 		return sc.Ours.Look
@@ -86,7 +87,8 @@ func look(sc skew.Scenario) int {
 	return sc.Lease + slack(sc.Dialect) + 1
 }
 
-// far is how far beyond its lease a stamp of ours lies: as far as the explorer's, so that states are the same.
+// far returns how far beyond its lease a getsetlock stamp lies: as far as the
+// explorer's, so that states are the same.
 func far(sc skew.Scenario) int {
 	switch {
 	case sc.Ours.Break&rule("stamp beyond every clock") != 0:
@@ -97,7 +99,7 @@ func far(sc skew.Scenario) int {
 	return max(sc.Ahead, 0) + max(-sc.ServerStep, 0) + sc.Lease + sc.Gap + 2
 }
 
-// slack is one tick where the dialect has one.
+// slack returns one tick if the dialect has slack.
 func slack(d dialect.Dialect) int {
 	if d.Slack > 0 {
 		return 1
@@ -109,7 +111,7 @@ func phase(p skew.Phase) int {
 	return 1 + slices.Index([]skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}, p)
 }
 
-// rules are all that package skew can take out.
+// rules returns all rules that package skew can break.
 func rules() []skew.Rule {
 	var all []skew.Rule
 	for r := skew.Rule(1); r.String() != ""; r <<= 1 {
@@ -128,7 +130,7 @@ func without(broken skew.Rule) []string {
 	return names
 }
 
-// explored is the explorer's answer.
+// explored returns the explorer's answer.
 func (w world) explored(t *testing.T) skew.Exploration {
 	t.Helper()
 	x, err := skew.Explore(w.sc)
@@ -136,19 +138,19 @@ func (w world) explored(t *testing.T) skew.Exploration {
 		t.Fatalf("%s: %v", w.name, err)
 	}
 	if !x.Found && !x.Complete {
-		t.Fatalf("%s: the explorer did not see all of it", w.name)
+		t.Fatalf("%s: the explorer did not search all of it", w.name)
 	}
 	return x
 }
 
-// answer is TLC's about many worlds in one run.
+// answer is TLC's answer about many worlds in one run.
 type answer struct {
-	traces map[int][]state // by the number of the world that falls, from 0
-	states int             // different ones, in all worlds
+	traces map[int][]state // traces by the number of the world that failed, from 0
+	states int             // number of different states in all worlds
 }
 
-// asked lets TLC search all worlds at once, breadth first. A world that has fallen is searched no
-// further, so each has one trace, a shortest one.
+// asked lets TLC search all worlds at once, breadth first. A world that has
+// failed is searched no further, so each has one trace, a shortest one.
 func asked(t *testing.T, worlds []world) answer {
 	t.Helper()
 	var all []string

@@ -39,7 +39,7 @@ func TestHonestFleetNeverHasTwoHolders(t *testing.T) {
 				t.Errorf("%s, %s: %+v", d, p, r)
 			}
 			if kept := p == skew.PhaseSealed || p == skew.PhaseModern; kept && o.Acquisitions != r.Acquisitions || !kept && p != skew.PhaseClean && o.Acquisitions == r.Acquisitions {
-				t.Errorf("%s, %s: %d of %d acquisitions are ours", d, p, o.Acquisitions, r.Acquisitions)
+				t.Errorf("%s, %s: %d of %d acquisitions are of getsetlock clients", d, p, o.Acquisitions, r.Acquisitions)
 			}
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// findings says in sentences what is wrong, and gives each writer its own.
+// findings returns what is wrong, in sentences, and sets each writer's own
+// findings.
 func (c *Census) findings(e *Evidence) []Finding {
 	var all []Finding
 	for i := range e.Writers {
@@ -46,11 +47,11 @@ func serverStep(what string) Finding {
 		Advice: "TTLs moved with it and windows began anew; let the server's clock be slewed, not stepped"}
 }
 
-// who names a writer for a reader.
+// who names a writer in a sentence.
 func (w *Writer) who() string {
 	switch {
 	case w.Addr == "":
-		return "somebody who writes " + w.Dialect
+		return "an unknown client that writes " + w.Dialect
 	case w.Name != "":
 		return w.Addr + " (" + w.Name + ")"
 	}
@@ -67,7 +68,7 @@ func writerClock(w *Writer) []Finding {
 		case offset.TwoProcesses:
 			f.Advice = "a proxy or a shared connection hides who writes: audit on the clients' side of it, or name the connections"
 		case offset.WrongLease:
-			f.Advice = "give the lease that this client really uses (--lease); with several leases audit each key pattern by itself"
+			f.Advice = "give the lease that this client really uses (--lease); if there are several leases, audit each key pattern separately"
 		case offset.ServerStepped:
 			f.Advice = "the server's clock was set back: let it be slewed, not stepped"
 		}
@@ -82,11 +83,11 @@ func writerClock(w *Writer) []Finding {
 		}
 		whose := "its clock is"
 		if w.Offset.Shared != "" && w.Addr != "" {
-			whose = "one of the clocks behind it is"
+			whose = "one of the clocks that share this address is"
 		}
 		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose, ahead.Abs().Round(time.Millisecond), side)
 		if w.Offset.LeaseGuessed {
-			what += fmt.Sprintf(", if its lease is %v, which is a guess", w.Lease.Value)
+			what += fmt.Sprintf(", if its lease is %v (guessed)", w.Lease.Value)
 		}
 		out = append(out, Finding{Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what,
 			Advice: "set its clock by NTP; while it is off, leases are shorter by the spread of all clocks"})
@@ -94,7 +95,7 @@ func writerClock(w *Writer) []Finding {
 	return out
 }
 
-// assumes says by what an interval for people was made.
+// assumes says what an interval for people assumes.
 func (s Steady) assumes() string {
 	text := fmt.Sprintf(" (if no attempt takes longer than %v", s.Gap)
 	if s.Own {
@@ -103,7 +104,7 @@ func (s Steady) assumes() string {
 	return text + ")"
 }
 
-// sharing names an address that several clients write from.
+// sharing returns a finding about an address from which several clients write.
 func sharing(w *Writer) []Finding {
 	o := w.Offset
 	if o.Shared == "" || w.Addr == "" {
@@ -120,7 +121,8 @@ func sharing(w *Writer) []Finding {
 	return []Finding{f}
 }
 
-// provedOff is how far a clock was off at the least, by one write.
+// provedOff returns how far the clock was off at least, by a single write;
+// negative: behind.
 func (o Offset) provedOff() time.Duration {
 	switch {
 	case o.Writes == 0:
@@ -163,7 +165,7 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 	refute := func(what string, claim, seen time.Duration) {
 		if claim, ok := dialect.Claimed(claim); ok && seen > claim {
 			out = append(out, Finding{Severity: SeverityError, Kind: "claim_refuted", What: fmt.Sprintf("the claim of %v for the %s is refuted: %v was seen", claim, what, seen.Round(time.Microsecond)),
-				Advice: "claim more, and check the leases of ours against it"})
+				Advice: "claim more, and check the leases of getsetlock clients against it"})
 		}
 	}
 	if g := e.Gaps; g != nil {
@@ -179,7 +181,7 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 		out = append(out, Finding{
 			Severity: SeverityWarning, Kind: "lease_doubted", Writer: s.Addr,
 			What:   fmt.Sprintf("the lease is given as %v, and what %s writes looks like a lease of %v; %s", c.cfg.Lease, nameless(s.Addr), s.Value, s.Note),
-			Advice: "nothing is guaranteed while both may be true: look the lease up where it is configured, then give the smaller one, or confirm this one by --lease-checked",
+			Advice: "nothing is guaranteed while either may be true: check the lease where it is configured, then give the smaller one, or confirm this one by --lease-checked",
 		})
 	}
 	return append(out, c.ownRefuted(e)...)
@@ -187,13 +189,13 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 
 func nameless(addr string) string {
 	if addr == "" {
-		return "somebody"
+		return "an unknown client"
 	}
 	return addr
 }
 
-// ownRefuted says which connections are no client's own, where it was claimed
-// that each is.
+// ownRefuted reports connections that several clients use, if the claim was
+// that each client has its own.
 func (c *Census) ownRefuted(e *Evidence) []Finding {
 	var out []Finding
 	for _, w := range e.Writers {
@@ -231,7 +233,7 @@ func fleetFindings(e *Evidence) []Finding {
 		}
 	}
 	if e.ForgottenWriters > 0 {
-		out = append(out, Finding{Severity: SeverityNote, Kind: "forgotten", What: fmt.Sprintf("%d writers more than are remembered wrote; their bounds count, their names are gone", e.ForgottenWriters),
+		out = append(out, Finding{Severity: SeverityNote, Kind: "forgotten", What: fmt.Sprintf("%d more writers wrote than are remembered; their bounds are included, their names are not", e.ForgottenWriters),
 			Advice: "clients that connect anew for each lock look like many: watch for less time, or fewer keys"})
 	}
 	return out

@@ -34,9 +34,8 @@ const (
 	mostAbsent = 2 * time.Second
 	longFree   = 5 * time.Second
 
-	// With tracking on, the server tells of one change after each read. Such a
-	// read is repeated after this time, since the server's message may have
-	// been lost.
+	// With tracking on, the server reports one change after each read. Such a
+	// read is repeated after this time, since the report may have been lost.
 	trackAgain = 10 * time.Second
 )
 
@@ -61,7 +60,7 @@ type poller struct {
 	noScan  bool
 	single  bool // the script gets one key in each call
 	works   bool // at least one look was answered
-	dead    bool // looks are refused for good
+	dead    bool // the server refuses every look
 
 	mu  sync.Mutex
 	hot map[string]bool // the server says they changed; at most one entry for each key followed
@@ -75,7 +74,7 @@ type followed struct {
 	looked   time.Duration
 	cancel   func() // ends the tracker's watch; nil without a watch
 	armed    bool
-	told     time.Duration // when the server was asked to tell of the next change; never if it was not
+	told     time.Duration // when the server was asked to report the next change; never if it was not
 	free     time.Duration // since when every look found it missing; 0 if the last look found it
 	given    bool          // by name in the Config: always followed
 }
@@ -156,9 +155,9 @@ func (p *poller) dropFree() bool {
 	return false
 }
 
-// tick spends the budget of this slice of time on keys that the server says
-// have changed, on keys that are due, on keys that SCAN found, and on SCAN
-// itself.
+// tick spends the budget of this slice of time. It looks at keys that the
+// server says have changed, keys that are due, and keys that SCAN found; then
+// it scans.
 func (p *poller) tick(ctx context.Context) {
 	now := p.w.elapsed()
 	p.budget = min(p.budget+p.looksIn(now-p.filled), max(1, p.looksIn(2*pollSlow)))
@@ -338,7 +337,7 @@ func (p *poller) failed(ctx context.Context, err error) {
 	p.w.gone(census.SourcePoll, refused(err, "GETRANGE, PTTL or TIME", "keys can't be looked at; give the user +getrange +pttl +time ~* or watch with MONITOR"))
 }
 
-// arm asks the server to tell of the key's next change. If the server refuses,
+// arm asks the server to report the key's next change. If the server refuses,
 // keys are only polled.
 func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
 	if p.tracker == nil || f.armed {

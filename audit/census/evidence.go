@@ -444,9 +444,9 @@ func (e *Evidence) Covered(s Source) Coverage {
 // precision.
 //
 // Every SETNX and GETSET that the server counted ends the window, including
-// those of other programs and databases. For SourceMonitor, only a SETNX or
-// GETSET on a watched key ends it, from any client and with any value, since
-// MONITOR shows the key and the database of each command.
+// those of other programs and databases. SourceMonitor is different, since
+// MONITOR shows the key and the database of each command: only a SETNX or
+// GETSET on a watched key ends it, from any client and with any value.
 //
 // HAZARD: polls do not see failed attempts. Only stats, and MONITOR without a
 // hole, prove that there were none.

@@ -9,7 +9,7 @@ import (
 
 // look takes one look at a key. While MONITOR shows every command, a look only
 // corrects what expiry or eviction changed. Otherwise looks are the only
-// evidence, and a look shows that somebody wrote.
+// evidence, and a look shows that a client wrote.
 func (c *Census) look(o offset.Observed) {
 	if !c.scope.Covers(c.cfg.DB, o.Key) || reading.MarkOfOurs(o.Key, o.Value) {
 		return

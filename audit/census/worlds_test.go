@@ -354,11 +354,12 @@ func (w *world) run() {
 	}
 }
 
-// In five hundred worlds of clocks there are steps down to 5 ms, slews, virtual
-// machines off by 20,000 ppm, steps of the server, paces from 50 ms to 5 s,
-// pipelined and shared connections, two threads on a key, and pauses up to the
-// gap. At each seen write, the interval of the address contains the offset of
-// its clock.
+// Five hundred random worlds of clocks. Clocks step by 5 ms or more, slew, and
+// run at wrong rates, off by 20,000 ppm as on some virtual machines; the
+// server's clock steps too. Clients share and pipeline connections, use a key
+// in two threads, write every 50 ms to 5 s, and pause for up to the gap. At
+// each seen write, the interval of the address contains the offset of its
+// clock.
 func TestTrueOffsetsLieInTheirIntervals(t *testing.T) {
 	const first = 15_000
 	t.Logf("worlds from seed %d", first)

@@ -1,11 +1,13 @@
-// The failure modes of clock drift, one test each.
+// Each test shows one failure mode of clock drift.
 //
-// All time here is mocked: one benbjohnson clock is the true time, and each client reads it through a
-// clock of its own that is ahead, behind, fast, slow or stepped. Only the test moves time, by Pass and
-// Pause. A line such as b.Try() is one whole poll of client b, with its commands, at that instant.
-// Falls runs each scenario four times: with the old protocol, where two clients must end up at work at
-// once or the key must stay blocked, and with hardened, modern and bridge, where neither may happen.
-// The drawing above a test shows true time from left to right.
+// All time here is mocked: one benbjohnson clock is the true time, and each
+// client reads it through a clock of its own that is ahead, behind, fast, slow
+// or stepped. Only the test moves time, by Pass and Pause. A line such as
+// b.Try() is one whole poll of client b, with its commands, at that instant.
+// Falls runs each scenario four times. With the old protocol two clients must
+// end up at work at once, or the key must stay blocked. With hardened, modern
+// and bridge neither may happen. The drawing above a test shows true time from
+// left to right.
 package getsetlock_test
 
 import (
@@ -81,7 +83,7 @@ func TestStepOfTheHoldersClockAfterItsWriteChangesNothing(t *testing.T) {
 			f := fleet.New(t, dialect.Jedis(), time.Minute)
 			a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
 			a.Must()
-			a.Step(-time.Hour) // forwards, ours give up by themselves: which clock is right cannot be known
+			a.Step(-time.Hour) // forwards, a getsetlock client gives up by itself, since it cannot know which clock is right
 			f.Pass(20 * time.Second)
 			if b.Try() || f.Together() {
 				t.Error("taken over")
@@ -138,7 +140,8 @@ func TestSlewedClockStealsFromAShortLease(t *testing.T) {
 // B        its GETSET loses, and leaves 40 s on the key
 // C                                          41 s: takes over
 func TestLoserShortensTheWinnersLease(t *testing.T) {
-	// Ours takes over by compare-and-set: the loser writes nothing.
+	// The getsetlock client takes over by compare-and-set, so the loser writes
+	// nothing.
 	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
 		a, b, c := f.Join(p, fleet.Exact), f.Join(p, fleet.Behind(20*time.Second)), f.Join(p, fleet.Exact)
 		f.Dead(p)
@@ -164,7 +167,7 @@ func TestGhostHoldsTheKeyForAWholeLease(t *testing.T) {
 		resume := b.Stalls()
 		a.Must()
 		a.Done()
-		// Ours finds the key free, takes it and knows so.
+		// A getsetlock client finds the key free, takes it and knows that.
 		switch won := resume(); {
 		case won && p == fleet.Verbatim:
 			f.Fatal("a GETSET that found nothing counted as won")
@@ -230,8 +233,10 @@ func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
 		return f.Together()
 	})
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
-		// Beside ours the stalled old client breaks its own bounds: a pause longer than the gap. Ours
-		// loses its mark, is told at its next renewal, and has stopped before anybody enters.
+		// With a getsetlock client, the stalled old client breaks its own
+		// bounds: a pause longer than the gap. The getsetlock client loses its
+		// mark, learns of it at its next renewal, and has stopped before any
+		// client enters.
 		t.Run(string(p)+" is told", func(t *testing.T) {
 			f := fleet.New(t, dialect.Jedis(), time.Minute)
 			a, b, c := f.Join(p, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact)
@@ -280,14 +285,14 @@ func TestDelThatReturnsOneHasLetTwoIn(t *testing.T) {
 		b.Must()
 		f.Pass(time.Second)
 		if p != fleet.Verbatim {
-			a.Done() // compares
+			a.Done() // its release compares
 		} else {
 			conn := f.World.Pool().Get()
 			defer conn.Close()
 			if n, err := conn.Do("DEL", fleet.Key); err != nil || n != int64(1) {
 				f.Fatalf("DEL answered %v, %v", n, err)
 			}
-			a.Crash() // it believes that all was well: its DEL returned 1
+			a.Crash() // the client believes that all was well: its DEL returned 1
 		}
 		f.Pass(time.Second)
 		c.Try()
@@ -295,11 +300,12 @@ func TestDelThatReturnsOneHasLetTwoIn(t *testing.T) {
 	})
 }
 
-// A   0 s ├── job ────────── 20 s ┤    somebody's EXPIRE gives the key 3 s
+// A   0 s ├── job ────────── 20 s ┤    another program's EXPIRE gives the key 3 s
 // B                   4 s: the key is gone
 //
-// Ours set the TTL anew at each renewal, every 2 s here; were the foreign TTL shorter than that, ours
-// would find the key gone and be told lost.
+// Getsetlock clients set the TTL anew at each renewal, every 2 s here. If the
+// foreign TTL were shorter than that, they would find the key gone and learn of
+// the loss.
 func TestForeignExpireTakesTheKeyAway(t *testing.T) {
 	fleet.Falls(t, dialect.Jedis(), 24*time.Second, func(f *fleet.Fleet, p fleet.Protocol) bool {
 		a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)

@@ -16,44 +16,51 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Backend takes locks on one server. In mode Verbatim it also is a lock.Pacer, in mode Hardened a
-// lock.BatchExtender; neither is the other, which is why New returns an interface.
+// Backend takes locks on one server. In mode Verbatim it is also a lock.Pacer,
+// in mode Hardened a lock.BatchExtender. Neither mode has both, so New returns
+// an interface.
 //
-// Verbatim keeps what package locktest asks of every Backend but one thing: a grant of a dialect
-// whose value tells nobody apart cannot always be undone when its outcome is unknown. It never
-// renews: Extend answers lock.ErrNotRenewable.
+// Verbatim keeps all that package locktest asks of every Backend, with one
+// exception. In a dialect where every client writes the same value, a grant of
+// unknown outcome cannot always be undone. Verbatim never renews: Extend
+// returns lock.ErrNotRenewable.
 type Backend interface {
 	lock.Backend
 	lock.Tuned
 	lock.Waker
 	io.Closer
 
-	// Mode returns how the Backend speaks.
+	// Mode returns Hardened or Verbatim.
 	Mode() Mode
 
-	// Dialect returns what it writes.
+	// Dialect returns the dialect that the Backend writes.
 	Dialect() dialect.Dialect
 
-	// Terms returns what it takes the old clients' fleet for, defaults filled in.
+	// Terms returns what is assumed of the old clients' fleet, with defaults
+	// filled in.
 	Terms() dialect.Terms
 
-	// Observe looks at a lock in one round trip and takes nothing. It needs EVAL.
+	// Observe looks at a lock in one round trip and takes nothing. The server
+	// must allow EVAL.
 	Observe(ctx context.Context, key string) (Observation, error)
 
-	// ObserveRaw looks at many keys with few messages. The names are bytes on the server, with no
-	// encoding applied. The two slices have the length of raw.
+	// ObserveRaw looks at many keys with few messages. The names are those on
+	// the server, and no encoding is applied to them. Both results have the
+	// length of raw.
 	ObserveRaw(ctx context.Context, raw []string) ([]Observation, []error)
 
-	// CompareAndDelete frees a lock by force if value is still what stands there; see [Deleted].
+	// CompareAndDelete frees a lock by force if value is still what the key
+	// holds; see [Deleted].
 	CompareAndDelete(ctx context.Context, key, value string) (Deleted, error)
 
-	// Stats returns what was counted since New.
+	// Stats returns counts since New.
 	Stats() Stats
 }
 
-// New returns a Backend on the server that pool dials. Only the pool's Dial or DialContext is used:
-// what bounds the pool (MaxActive, Wait, Close) bounds no lock. It sends nothing; a server that is
-// down is found by the first attempt.
+// New returns a Backend on the server that pool dials. It uses only the pool's
+// Dial or DialContext; the pool's limits (MaxActive, Wait, Close) limit no
+// lock. New sends nothing, so the first attempt finds out whether the server is
+// down.
 func New(pool *redis.Pool, cfg Config) (Backend, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -64,14 +71,14 @@ func New(pool *redis.Pool, cfg Config) (Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("legacy: %w", err)
 	}
-	s.cfg.Timeout = s.mux.Timeout() // with its default, on which a release without a timer of its own relies
+	s.cfg.Timeout = s.mux.Timeout() // including the default, which a release without its own deadline relies on
 	if cfg.Mode == Verbatim {
 		return newVerbatim(s), nil
 	}
 	return newHardened(s), nil
 }
 
-// server is what both modes share: the connection, the dialect, looking without touching.
+// server is what both modes share: connection, dialect, looking without taking.
 type server struct {
 	cfg     Config
 	dialect dialect.Dialect
@@ -79,17 +86,18 @@ type server struct {
 	mux     *wire.Mux
 	count   counters
 
-	// oldServer: this connection's server lets no script write that has called TIME. Forgotten with
-	// the connection, since another server may answer the next.
+	// oldServer says that this connection's server forbids a script to write
+	// after it has called TIME. It is reset with the connection, since another
+	// server may answer the next one.
 	oldServer atomic.Bool
 
-	armed watches.Armed // of held keys
+	armed watches.Armed // watches of held keys
 }
 
 func (s *server) lost(error) { s.oldServer.Store(false) }
 
-// Timeout is how long a Release waits for the server at most: a reply, or two where the dialect looks
-// before it deletes.
+// Timeout returns how long a Release waits for the server at most: one reply,
+// or two where the dialect looks before it deletes.
 func (s *server) Timeout() time.Duration {
 	if s.cfg.Mode == Verbatim && s.dialect.ReleaseGets() {
 		return 2 * s.cfg.Timeout
@@ -104,8 +112,8 @@ func (s *server) Mode() Mode               { return s.cfg.Mode }
 func (s *server) Dialect() dialect.Dialect { return s.dialect }
 func (s *server) Terms() dialect.Terms     { return s.cfg.Terms }
 
-// Close ends the connections and joins their goroutines. Locks that are held stay on the server
-// until their TTL or their stamp ends.
+// Close ends the connections and waits for their goroutines. Held locks stay on
+// the server until their TTL or their stamp ends.
 func (s *server) Close() error { return s.mux.Close() }
 
 func (s *server) Observe(ctx context.Context, key string) (Observation, error) {
@@ -121,8 +129,8 @@ func (s *server) Observe(ctx context.Context, key string) (Observation, error) {
 	return s.look(k, reply, s.clock.end(at))
 }
 
-// observeBatch is how many keys one message asks about: enough to amortize it, few enough not to
-// hold up the server's other clients.
+// observeBatch is how many keys one message asks about: enough to share its
+// cost, and few enough not to delay the server's other clients.
 const observeBatch = 256
 
 func (s *server) ObserveRaw(ctx context.Context, raw []string) ([]Observation, []error) {
@@ -151,16 +159,17 @@ func (s *server) ObserveRaw(ctx context.Context, raw []string) ([]Observation, [
 // Deleted says which keys CompareAndDelete deleted.
 type Deleted struct {
 	Lock bool // L, the old clients' key
-	Mark bool // M, ours beside it
+	Mark bool // M, the getsetlock clients' key
 }
 
-// Any reports that something was deleted.
+// Any reports whether any key was deleted.
 func (d Deleted) Any() bool { return d.Lock || d.Mark }
 
-// CompareAndDelete compares value with the bytes on L and deletes L if they are the same. If they are
-// also what a holder of ours wrote there, M goes with it, since it would keep the key taken for us.
-// value may also be the token of ours on M: then M is deleted, and L if that holder's bytes still
-// stand there. Whoever holds the lock is told at its next renewal; its job may still be running.
+// CompareAndDelete compares value with the bytes on L and deletes L if they are
+// equal. If a hardened holder wrote those bytes, M is deleted too, since it
+// would keep the key taken. value may also be that holder's token on M: then M
+// is deleted, and L too if it still has the holder's bytes. The holder learns
+// of it at its next renewal; its job may still be running.
 func (s *server) CompareAndDelete(ctx context.Context, key, value string) (Deleted, error) {
 	k, err := s.keys(key)
 	if err != nil {
@@ -179,17 +188,17 @@ func (s *server) CompareAndDelete(ctx context.Context, key, value string) (Delet
 
 // Stats are counts since New.
 type Stats struct {
-	Acquired  int64 // grants, those after a takeover included
-	Takeovers int64 // stamps of others replaced after they had expired
-	Clobbered int64 // acquisitions of ours that were overwritten before the settle was over
-	Lost      int64 // grants that were told lost: their bytes on L, or M, were gone or another's
-	Shortened int64 // renewals that found the TTL of L cut by somebody's EXPIRE
-	Foreign   int64 // attempts that found a value which is no stamp of the dialect, or implausible
-	Steps     int64 // steps of the server's clock that were seen
-	Sparse    int64 // looks too far apart to judge by unchanged bytes
+	Acquired  int64 // grants, including those after a takeover
+	Takeovers int64 // expired stamps of other clients that were replaced
+	Clobbered int64 // acquisitions that another client overwrote before the settle ended
+	Lost      int64 // grants found lost: the bytes on L, or M, were gone or changed
+	Shortened int64 // renewals that found L's TTL shortened by another client's EXPIRE
+	Foreign   int64 // attempts that found a value which is not a plausible stamp of the dialect
+	Steps     int64 // steps of the server's clock that were noticed
+	Sparse    int64 // looks that came too late after the one before to judge by unchanged bytes
 	Unsure    int64 // attempts whose outcome was not known
 
-	Unremembered int64 // looks at a stamp that has passed which the server did not remember
+	Unremembered int64 // looks at an expired stamp that the server could not remember
 }
 
 type counters struct {
@@ -205,7 +214,8 @@ func (s *server) Stats() Stats {
 	}
 }
 
-// least is the lesser of those that are known.
+// least returns the lesser of those durations that are positive, or the other
+// one.
 func least(a, b time.Duration) time.Duration {
 	if a <= 0 || b > 0 && b < a {
 		return b

@@ -14,9 +14,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// BenchmarkUncontended compares an acquisition and its release with the same commands, for hardened the
-// same scripts, sent by bare redigo on one connection. The two take turns in short rounds, and what is
-// reported beside the time is the median of the rounds' ratios.
+// BenchmarkUncontended compares an acquisition and its release with the same
+// commands sent by bare redigo on one connection; for Hardened these are the
+// same scripts. The two take turns in short rounds, and the benchmark also
+// reports the median of the rounds' ratios.
 func BenchmarkUncontended(b *testing.B) {
 	s := redistest.Real(b, redistest.Options{})
 	for _, mode := range []Mode{Verbatim, Hardened} {

@@ -35,7 +35,8 @@ func TestBothModesConformOnEveryServer(t *testing.T) {
 					return &locktest.World{
 						RealTime: true,
 						Backend:  func() lock.Backend { return backend(t, s, cfg) },
-						// The server's TTLs follow its own clock: here time really has to pass.
+						// The server's TTLs follow its own clock, so here time
+						// really has to pass.
 						Pass: func(d time.Duration) { <-time.After(d) },
 						TTL:  400 * time.Millisecond, FreeAfter: 250 * time.Millisecond,
 						Seize: func(key string) {
@@ -49,7 +50,7 @@ func TestBothModesConformOnEveryServer(t *testing.T) {
 	})
 }
 
-func TestAUserWithoutRightsOnTheSecondKeyIsToldWhatIsMissing(t *testing.T) {
+func TestTryNamesRightsThatUserLacks(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
 		if !bin.ACL {
 			return
@@ -79,7 +80,7 @@ func TestAUserWithoutRightsOnTheSecondKeyIsToldWhatIsMissing(t *testing.T) {
 	})
 }
 
-func TestAUserWithoutDELLeavesTheKeyToItsTTL(t *testing.T) {
+func TestReleaseWithoutDELRightLeavesKeyToTTL(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
 		if !bin.ACL {
 			return
@@ -107,7 +108,7 @@ func TestAUserWithoutDELLeavesTheKeyToItsTTL(t *testing.T) {
 	})
 }
 
-func TestAReplicaRefusesByName(t *testing.T) {
+func TestTryOnReplicaSaysREADONLY(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		r := s.StartReplica()
 		for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
@@ -120,7 +121,7 @@ func TestAReplicaRefusesByName(t *testing.T) {
 	})
 }
 
-func TestARestartedServerIsFoundEmptyOrTaughtTheScriptsAnew(t *testing.T) {
+func TestRenewalAfterRestartContinuesOrReportsLoss(t *testing.T) {
 	for _, persist := range []bool{true, false} {
 		s := redistest.Real(t, redistest.Options{Persist: persist})
 		b := backend(t, s, legacy.Config{Mode: legacy.Hardened})
@@ -141,7 +142,7 @@ func TestARestartedServerIsFoundEmptyOrTaughtTheScriptsAnew(t *testing.T) {
 	}
 }
 
-func TestAJavaClientsDELWakesAWaiter(t *testing.T) {
+func TestJavaClientDELWakesWaiter(t *testing.T) {
 	jvm, err := interop.Start(bg, interop.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +170,7 @@ func TestAJavaClientsDELWakesAWaiter(t *testing.T) {
 		}
 		defer client.Close(bg)
 		got := client.Request(ctx, "stock")
-		<-waiting // its first attempt has failed, or the DEL would free the key before it
+		<-waiting // its first attempt has failed, or the DEL would free the key before that
 		if err := java.Release(ctx); err != nil {
 			t.Fatal(err)
 		}

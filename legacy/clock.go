@@ -9,8 +9,8 @@ import (
 // clock is Config.Clock with all its readings.
 type clock struct{ clocks.Clock }
 
-// roundTrip is when a look was under way: the wall clock when it was sent, the elapsed times of both its
-// ends.
+// roundTrip says when a look was under way: the wall clock when it was sent,
+// and elapsed time at both ends.
 type roundTrip struct {
 	wall           time.Time
 	sent, received time.Duration

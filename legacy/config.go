@@ -13,12 +13,13 @@ import (
 type Mode int
 
 const (
-	// Hardened, the zero Mode, writes the same bytes by scripts, beside a token of
-	// its own.
+	// Hardened, the zero Mode, writes the same bytes with scripts and stores a
+	// token of its own on a second key.
 	Hardened Mode = iota
 
-	// Verbatim sends the old client's own commands in its order. It needs no scripts, so it runs
-	// through proxies and on very old servers, and has every fault of the old client.
+	// Verbatim sends the old client's own commands in its order. It needs no
+	// scripts, so it runs through proxies and on very old servers. It has every
+	// fault of the old client.
 	Verbatim
 )
 
@@ -34,43 +35,49 @@ func (m Mode) String() string {
 // Config is Hardened, for clients of [dialect.Jedis]. A dialect without a lease of
 // its own needs Terms.Lease.
 type Config struct {
-	// Mode defaults to Hardened. Verbatim is asked for by name.
+	// Mode is Hardened unless Verbatim is asked for by name.
 	Mode Mode
 
-	// Dialect is what the old clients write. It is configured and never guessed: no single value
-	// protects against two dialects. Defaults to [dialect.Jedis].
+	// Dialect is what the old clients write. The caller must configure it, and
+	// nothing guesses it: no single value protects against two dialects.
+	// Defaults to [dialect.Jedis].
 	Dialect dialect.Dialect
 
-	// Terms are what is known of the old clients' fleet. Verbatim uses Lease alone, as the default
-	// of lock.Config.TTL. Defaults are those of [dialect.Terms].
+	// Terms are what is known of the old clients' fleet. Verbatim uses only
+	// Lease, as the default of lock.Config.TTL. Defaults are those of
+	// [dialect.Terms].
 	Terms dialect.Terms
 
-	// Takeover decides when a lock that an old client left behind may be taken
-	// over. Only Hardened has a choice. Defaults to [ServerClock] with the greater
-	// of Terms.Spread and Terms.Behind as margin. Where Behind is unknown, the same
-	// bytes must also have stood there at a look more than
-	// [dialect.Terms.LookAge] ago, which another process may have made.
+	// Takeover decides when Hardened may take over a lock that an old client
+	// left behind; Verbatim refuses this field. Defaults to [ServerClock] with
+	// the greater of Terms.Spread and Terms.Behind as margin. Where Behind is
+	// unknown, an earlier look must also have shown the same bytes more than
+	// [dialect.Terms.LookAge] ago. Another process may have made that look.
 	Takeover Takeover
 
-	// SettleAlways makes Hardened look again after every acquisition, not only after a takeover. In
-	// dialects whose clients answer a missing key with GETSET this turns a job that would be lost
-	// into a retry, and costs the gap and 100 ms every time. Dialects that need it for exclusion
-	// (or-mine) settle always.
+	// SettleAlways makes Hardened look again after every acquisition, not only
+	// after a takeover. Some dialects answer a missing key with GETSET. There
+	// it turns a job that would be lost into a retry, and costs the gap and 100
+	// ms every time. Dialects that need it for exclusion (or-mine) always
+	// settle.
 	SettleAlways bool
 
-	// Wake makes waiters learn of a release by CLIENT TRACKING, where the server has it. Defaults to
-	// [lock.WakeOn] in Hardened and [lock.WakeOff] in Verbatim, whose pace is the old client's.
+	// Wake makes waiters learn of a release by CLIENT TRACKING, where the
+	// server has it. Defaults to [lock.WakeOn] in Hardened and [lock.WakeOff]
+	// in Verbatim, which keeps the old client's pace.
 	Wake lock.Wake
 
 	// Timeout bounds the wait for each reply of the server, in real time. Defaults to 2 s.
 	Timeout time.Duration
 
-	// Clock stamps and judges in Verbatim, and measures how long a value stood unchanged, how old a
-	// look is and how long to settle in Hardened. Defaults to [lock.Machine].
+	// Clock stamps and judges in Verbatim. In Hardened it measures how long a
+	// value stayed unchanged, how old a look is and how long to settle.
+	// Defaults to [lock.Machine].
 	Clock lock.Clock
 }
 
-// complete fills in defaults and checks the fields against each other.
+// complete fills in defaults and checks the fields against each other. The
+// error names the field.
 func (cfg Config) complete() (Config, error) {
 	if cfg.Mode != Verbatim && cfg.Mode != Hardened {
 		return cfg, fmt.Errorf("legacy: Config.Mode is %d; there are Verbatim and Hardened", int(cfg.Mode))
@@ -82,7 +89,7 @@ func (cfg Config) complete() (Config, error) {
 		cfg.Dialect = dialect.Jedis()
 	}
 	if err := cfg.Dialect.Validate(); err != nil {
-		return cfg, fmt.Errorf("legacy: Config.Dialect is not one of dialect.Presets, nor a whole one of your own: %w", err)
+		return cfg, fmt.Errorf("legacy: Config.Dialect is neither one of dialect.Presets nor complete: %w", err)
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
@@ -91,7 +98,7 @@ func (cfg Config) complete() (Config, error) {
 		return cfg, cfg.verbatim()
 	}
 	if cfg.Dialect.SleepsToStamp {
-		return cfg, fmt.Errorf("legacy: Config.Dialect: waiting %s clients sleep until the time on the key (sleeps_to_stamp), and a hardened stamp lies a day beyond its lease: use Verbatim beside them", cfg.Dialect.Name)
+		return cfg, fmt.Errorf("legacy: Config.Dialect: a waiting %s client sleeps until the time on the key (sleeps_to_stamp), and a hardened stamp lies a day beyond its lease: use Verbatim", cfg.Dialect.Name)
 	}
 	terms, err := cfg.Dialect.Terms(cfg.Terms)
 	if err != nil {
@@ -119,7 +126,7 @@ func (cfg Config) verbatim() error {
 	return nil
 }
 
-// judges refuses to judge by unchanged bytes where they prove nothing.
+// judges refuses an Unchanged policy where unchanged bytes prove nothing.
 func (cfg Config) judges() error {
 	if !uses[unchanged](cfg.Takeover) {
 		return nil
@@ -127,9 +134,9 @@ func (cfg Config) judges() error {
 	d := cfg.Dialect
 	switch {
 	case d.TwoWritersMaySameBytes() || !d.HasStamp():
-		return fmt.Errorf("legacy: Config.Takeover: Unchanged cannot judge %s: two holders may leave the same bytes", d.Name)
+		return fmt.Errorf("legacy: Config.Takeover: Unchanged cannot judge %s: two holders may write the same bytes", d.Name)
 	case d.Unit == dialect.UnitSeconds && !uses[serverClock](cfg.Takeover):
-		return fmt.Errorf("legacy: Config.Takeover: in %s two acquisitions of one second write the same bytes, so Unchanged judges only together with ServerClock: All(ServerClock(…), Unchanged(…))", d.Name)
+		return fmt.Errorf("legacy: Config.Takeover: two %s acquisitions within one second write the same bytes, so Unchanged needs ServerClock too: All(ServerClock(…), Unchanged(…))", d.Name)
 	}
 	for _, p := range flatten(cfg.Takeover) {
 		if u, ok := p.(unchanged); ok && u.lease < cfg.Terms.Greatest {

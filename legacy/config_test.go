@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-func TestOptionalInterfacesAreThereOnlyWhereTheyAreMeant(t *testing.T) {
+func TestEachModeHasItsOptionalInterfaces(t *testing.T) {
 	w := redistest.New(t)
 	for _, c := range []struct {
 		mode         legacy.Mode
@@ -32,7 +32,7 @@ func TestOptionalInterfacesAreThereOnlyWhereTheyAreMeant(t *testing.T) {
 	}
 }
 
-func TestWhatContradictsItselfIsRefusedByName(t *testing.T) {
+func TestNewRefusesContradictoryConfig(t *testing.T) {
 	w := redistest.New(t)
 	for _, c := range []struct {
 		cfg  legacy.Config
@@ -89,7 +89,7 @@ func TestNewNamesWhatThePoolLacks(t *testing.T) {
 	}
 }
 
-func TestHardenedTimesThatDoNotFitAreRefusedByName(t *testing.T) {
+func TestFitsRefusesTimesThatBreakExclusion(t *testing.T) {
 	w := redistest.New(t)
 	b := open(t, w, legacy.Config{Mode: legacy.Hardened}) // E 60 s, c 1 ms, S and g 1 s
 	bound := 58*time.Second + time.Millisecond
@@ -166,7 +166,7 @@ func TestTuneChangesNothingThatIsSet(t *testing.T) {
 	}
 }
 
-func TestPaceIsTheDialectsOwn(t *testing.T) {
+func TestPaceFollowsDialect(t *testing.T) {
 	w := redistest.New(t)
 	for _, c := range []struct {
 		d        dialect.Dialect
@@ -207,7 +207,7 @@ func TestMarkKeySharesTheSlot(t *testing.T) {
 	}
 }
 
-func TestAKeyThatCannotShareASlotIsNamedWhereTheServerRefuses(t *testing.T) {
+func TestCrossSlotErrorNamesHashTag(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.Answer("CROSSSLOT Keys in request don't hash to the same slot")})
 	_, err := r.b.Try(bg, "a}b", ttl)

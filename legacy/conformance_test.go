@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// kitWorld is a store for the conformance kit, inside a bubble.
+// kitWorld is a store for the conformance kit, in a bubble of mocked time.
 func kitWorld(cfg legacy.Config, ttl, freeAfter time.Duration) func(*testing.T) *locktest.World {
 	return func(t *testing.T) *locktest.World {
 		w := redistest.Bubble(t)

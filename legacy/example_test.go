@@ -14,7 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// A Go service takes the lock that Java services take with jedis-lock, on the same key.
+// A Go service takes the lock that Java services take with jedis-lock, on the
+// same key.
 func Example() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -54,8 +55,8 @@ func Example() {
 	// released: true keys left: 0
 }
 
-// What an old client left behind is taken over by the server's clock, and what no dialect reads is left
-// to a human.
+// The server's clock decides about a stamp that an old client left behind. A
+// value that no dialect reads is left to a human.
 func ExampleBackend_held() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -81,7 +82,7 @@ func ExampleBackend_held() {
 		fmt.Println(errors.Is(err, lock.ErrHeld), err)
 	}
 	// Output:
-	// true key "stock:7" is held (Jedis), its stamp ends at 2026-03-02 12:00:15Z by its writer's clock; if its holder does nothing more, the key can be had in 16.002s
+	// true key "stock:7" is held (Jedis), its stamp ends at 2026-03-02 12:00:15Z by its writer's clock; if its holder does nothing more, the key can be taken in 16.002s
 	// true key "stock:7" is held (value "1" is no stamp of Jedis: no plausible time; it may be a constant)
 	// true key "stock:7" is held (value "1772452815" is no stamp of Jedis: no plausible time; it may be a stamp in s for 2026-03-02T12:00:15.000Z (Kdyby, Page, PageGet, PageNil, ResqueTimeout))
 }

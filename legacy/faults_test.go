@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// faulty is a rig behind a wire that breaks where a test says so.
+// faulty is a rig whose connection breaks where a test says so.
 func faulty(t *testing.T, cfg legacy.Config) (*rig, *redistest.Wire) {
 	t.Helper()
 	w := redistest.New(t)
@@ -60,7 +60,7 @@ func undo(t *testing.T, g lock.Grant) {
 	t.Fatalf("never certain: %v", err)
 }
 
-func TestALostReplyToAnAcquisitionIsUndone(t *testing.T) {
+func TestReleaseUndoesAttemptWithLostReply(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		do   redistest.Action
@@ -93,7 +93,7 @@ func TestALostReplyToAnAcquisitionIsUndone(t *testing.T) {
 	}
 }
 
-func TestALostReplyToATakeoverIsUndone(t *testing.T) {
+func TestReleaseUndoesTakeoverWithLostReply(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	r.set("k", r.stamp(-time.Minute))
 	wire.Fault(redistest.Rule{Command: "EVALSHA", Nth: 2, Do: redistest.CutAfter})
@@ -102,9 +102,9 @@ func TestALostReplyToATakeoverIsUndone(t *testing.T) {
 	r.wantLeft("")
 }
 
-func TestAnAcquisitionThatArrivesAfterItsUndoingIsUndoneToo(t *testing.T) {
+func TestSecondReleaseUndoesLateAttempt(t *testing.T) {
 	cfg := hardened(dialect.Jedis())
-	cfg.Timeout = 100 * time.Millisecond // then we give the connection up, and the command is still on its way
+	cfg.Timeout = 100 * time.Millisecond // then the backend gives the connection up while the command is still on its way
 	r, wire := faulty(t, cfg)
 	gate := redistest.NewGate()
 	wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
@@ -128,7 +128,7 @@ func TestAnAcquisitionThatArrivesAfterItsUndoingIsUndoneToo(t *testing.T) {
 	r.wantLeft("")
 }
 
-func TestAReleaseWaitsForTheLateReply(t *testing.T) {
+func TestReleaseWaitsForLateReply(t *testing.T) {
 	for _, free := range []bool{true, false} {
 		r, wire := faulty(t, hardened(dialect.Jedis()))
 		other := r.stamp(time.Minute)
@@ -154,7 +154,7 @@ func TestAReleaseWaitsForTheLateReply(t *testing.T) {
 	}
 }
 
-func TestALostReplyToARenewalLosesNothing(t *testing.T) {
+func TestRenewalWithLostReplyLosesNothing(t *testing.T) {
 	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
 		r, wire := faulty(t, hardened(dialect.Jedis()))
 		g := r.take("k")
@@ -164,7 +164,7 @@ func TestALostReplyToARenewalLosesNothing(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		r.w.Pass(time.Second)
-		// M says which bytes are ours, whether the renewal ran or not.
+		// M says which bytes are the grant's, whether the renewal ran or not.
 		if _, err := g.Extend(bg, ttl); err != nil {
 			t.Error(err)
 		}
@@ -179,7 +179,7 @@ func TestALostReplyToARenewalLosesNothing(t *testing.T) {
 	}
 }
 
-func TestALostReplyToAReleaseIsAskedAgain(t *testing.T) {
+func TestReleaseWithLostReplyCanBeRepeated(t *testing.T) {
 	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
 		r, wire := faulty(t, hardened(dialect.Jedis()))
 		g := r.take("k")
@@ -194,7 +194,7 @@ func TestALostReplyToAReleaseIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestALostReplyInTheSettleIsUndone(t *testing.T) {
+func TestReleaseUndoesSettleWithLostReply(t *testing.T) {
 	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
 		r, wire := faulty(t, hardened(dialect.Jedis()))
 		r.set("k", r.stamp(-time.Minute))
@@ -207,7 +207,7 @@ func TestALostReplyInTheSettleIsUndone(t *testing.T) {
 	}
 }
 
-func TestAnAnsweredErrorIsCertain(t *testing.T) {
+func TestServerErrorLeavesNoUncertainty(t *testing.T) {
 	for _, reply := range []string{redistest.Loading, redistest.ReadOnly, redistest.OOM, redistest.NoPerm} {
 		r, wire := faulty(t, hardened(dialect.Jedis()))
 		wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(reply)})
@@ -225,7 +225,7 @@ func TestAnAnsweredErrorIsCertain(t *testing.T) {
 	}
 }
 
-func TestAServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
+func TestScriptsAreSentAgainAfterNOSCRIPT(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(redistest.NoScript)})
 	g := r.take("k")
@@ -237,7 +237,7 @@ func TestAServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
 	}
 }
 
-func TestNoServerIsCertain(t *testing.T) {
+func TestRefusedConnectionIsNoUnsureError(t *testing.T) {
 	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
 		w := redistest.New(t)
 		pool := w.FaultyPool(redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Refuse})
@@ -254,7 +254,7 @@ func TestNoServerIsCertain(t *testing.T) {
 	}
 }
 
-func TestASilentServerEndsInTime(t *testing.T) {
+func TestSilentServerEndsTryByTimeout(t *testing.T) {
 	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
 		w := redistest.New(t)
 		pool := w.FaultyPool(redistest.Rule{Times: -1, Do: redistest.Silence})
@@ -271,7 +271,7 @@ func TestASilentServerEndsInTime(t *testing.T) {
 	}
 }
 
-func TestAClosedPoolAndAnExhaustedOneDoNotConcernLocks(t *testing.T) {
+func TestPoolLimitsDoNotAffectLocks(t *testing.T) {
 	w := redistest.New(t)
 	pool := w.Pool()
 	pool.MaxActive, pool.Wait = 1, false

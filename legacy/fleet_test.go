@@ -16,7 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// fleet is old clients and ours on one key, and who believes to hold it at each moment of true time.
+// fleet is old clients and getsetlock clients on one key, and how many of them
+// believe to hold it at each moment of true time.
 type fleet struct {
 	t       *testing.T
 	dialect dialect.Dialect
@@ -27,8 +28,8 @@ type fleet struct {
 	died    atomic.Int32
 }
 
-// client is one member, whose clock is off by skew. Every fifth time it dies: the key stays as
-// it is, and the member starts anew.
+// client is one member, whose clock is off by skew. Every fifth time it dies:
+// the key stays as it is, and the member starts anew.
 func (f *fleet) client(mode legacy.Mode, skew time.Duration, rnd *rand.Rand) {
 	clock := f.w.Clock(redistest.Skew{Offset: skew})
 	b, err := legacy.New(f.w.Pool(), legacy.Config{Mode: mode, Dialect: f.dialect, Terms: dialect.Terms{Lease: 10 * time.Second}, Clock: clock})
@@ -62,7 +63,8 @@ func (f *fleet) client(mode legacy.Mode, skew time.Duration, rnd *rand.Rand) {
 	}
 }
 
-// hold works for a time that keeps old clients honest, or until the lease is lost.
+// hold works for less time than makes an old client dishonest, or until the
+// lease is lost.
 func (f *fleet) hold(ctx context.Context, mode legacy.Mode, rnd *rand.Rand) {
 	if n := f.holders.Add(1); n > 1 {
 		f.t.Errorf("%d holders at %v", n, time.Now())
@@ -75,7 +77,7 @@ func (f *fleet) hold(ctx context.Context, mode legacy.Mode, rnd *rand.Rand) {
 	f.holders.Add(-1)
 }
 
-// die takes the key once, if it can, and forgets it.
+// die takes the key once, if it is free, and forgets it.
 func (f *fleet) die(b legacy.Backend, client *lock.Client, mode legacy.Mode, rnd *rand.Rand) {
 	ttl := 10 * time.Second
 	if mode == legacy.Hardened {
@@ -87,11 +89,12 @@ func (f *fleet) die(b legacy.Backend, client *lock.Client, mode legacy.Mode, rnd
 	<-time.After(time.Duration(rnd.Int64N(int64(time.Second))))
 }
 
-// Promise 2: nobody holds beside ours while the old clients are honest, and theirs exclude each other
-// as they always did.
-func TestHonestOldClientsAndOursNeverHoldTogether(t *testing.T) {
+// Promise 2: no old client holds the key together with a getsetlock client
+// while the old clients are honest. Old clients exclude each other as they
+// always did.
+func TestHardenedAndHonestOldClientsExcludeEachOther(t *testing.T) {
 	dialects := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.RedisMutex()}
-	if raced { // which shows as much beside one; make test has them all
+	if raced { // the race detector shows as much with one dialect; make test has them all
 		dialects = dialects[:1]
 	}
 	for _, d := range dialects {

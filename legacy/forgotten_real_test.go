@@ -14,9 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// TestLeasesThatEndByThemselvesAreForgotten: nobody releases them, and nothing
-// of them stays in the process. What is remembered of keys is bounded, and full
-// after the first round.
+// No client releases these leases, and the process keeps nothing of them. What
+// it remembers of keys is bounded, and full after the first round.
 func TestLeasesThatEndByThemselvesAreForgotten(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	backends := map[string]legacy.Backend{}
@@ -56,7 +55,7 @@ func TestLeasesThatEndByThemselvesAreForgotten(t *testing.T) {
 		}
 		const leases = 5000
 		round(leases)
-		before := memory() // tables have grown to what the next round needs
+		before := memory() // tables have grown to the size that the next round needs
 		round(leases)
 		each := (memory() - before) / leases
 		t.Logf("%s: %d bytes a lease", name, each)

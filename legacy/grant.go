@@ -14,27 +14,27 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// grant is one acquisition of hardened. What its bytes on L are is not kept here: M's value says so,
-// also after a reply was lost.
+// grant is one acquisition of hardened. It does not keep its bytes on L: M's
+// value has them, even after a reply was lost.
 type grant struct {
 	h        *hardened
 	k        keys
 	t        *timing
 	token    string
 	tokenArg any // boxed once, like the keys
-	head     any // what stands before the number on L; in dialects without one the token itself
+	head     any // what precedes the number on L; the token itself in dialects without a stamp
 	term     lock.Term
 
 	watched atomic.Int32  // watches that are armed
 	server  time.Time     // the server's clock when it took the key
-	pending *wire.Pending // of an attempt whose outcome is not known, until it is
+	pending *wire.Pending // the reply of an attempt of unknown outcome, until it is known
 
-	turn *polite.Turn  // that it counts for, nil while it is not known to hold
-	gap  *polite.Watch // of the key that it left to old clients, nil before
+	turn *polite.Turn  // this holding of the key, for politeness; nil until the key is known to be taken
+	gap  *polite.Watch // watch of the key that was left to old clients; nil before
 
 	mu    sync.Mutex
-	lost  error // what the server said when it was found lost: it is not renewed any more (rule 8)
-	asked bool  // a release was sent whose outcome is not known
+	lost  error // what the first look found after a loss; from then on the grant is not renewed (rule 8)
+	asked bool  // a release was sent whose outcome is unknown
 	over  bool  // the server said for certain that nothing is held
 }
 
@@ -45,7 +45,8 @@ func (h *hardened) newGrant(k keys, t *timing) *grant {
 	case h.dialect.Shape == dialect.ShapeUUIDNumber:
 		var b [16]byte
 		rand.Read(b[:])
-		// A uuid that no old client ever drew: none takes the lock for its own.
+		// No old client ever drew this uuid, so none takes the lock for its
+		// own.
 		g.head = h.dialect.NewID(b) + ":"
 	case !h.dialect.HasStamp():
 		g.head = g.tokenArg
@@ -53,7 +54,8 @@ func (h *hardened) newGrant(k keys, t *timing) *grant {
 	return g
 }
 
-// acquisition are the keys and arguments of the acquire script, which replaces seen.
+// acquisition returns the keys and arguments of the acquire script, which
+// replaces seen.
 func (g *grant) acquisition(seen any) []any {
 	args := append(g.args(seen), nil) // room for the third key
 	copy(args[3:], args[2:])
@@ -61,7 +63,8 @@ func (g *grant) acquisition(seen any) []any {
 	return args
 }
 
-// args are those of the renew script; last is the one in which acquire differs.
+// args returns the keys and arguments of the renew script. acquire differs only
+// in the last one.
 func (g *grant) args(last any) []any {
 	d := &g.h.dialect
 	unit := any(unitArgs[d.Unit])
@@ -72,7 +75,7 @@ func (g *grant) args(last any) []any {
 	return append(args, g.k.argL, g.k.argM, g.tokenArg, g.t.m, g.t.l, unit, g.t.sec, g.t.usec, g.head, encodingArgs[d.ValueEncoding], "", "", last)
 }
 
-// Names as the scripts know them, boxed once.
+// Names that the scripts use, boxed once for all commands.
 var (
 	unitArgs = map[dialect.Unit]any{
 		dialect.UnitMillis: "ms", dialect.UnitSeconds: "s", dialect.UnitFloatSeconds: "float_s",
@@ -81,13 +84,15 @@ var (
 	encodingArgs = map[dialect.Encoding]any{dialect.Plain: "plain", dialect.JDK: "jdk", dialect.JSON: "json"}
 )
 
-// taken reads the acquire script's reply: status, clock, TTLs of L and M.
+// taken reads the acquire script's reply: status, the server's clock, PTTLs of
+// L and M.
 func (g *grant) taken(f []any) {
 	g.server = time.Unix(number(f[1]), number(f[2])*1000)
 	g.term.TTL = shorter(f[3], f[4])
 }
 
-// shorter is the lesser of two PTTL replies: trust never goes beyond what the server keeps (rule 9).
+// shorter returns the lesser of two PTTL replies: trust never goes beyond what
+// the server keeps (rule 9).
 func shorter(l, m any) time.Duration {
 	return time.Duration(max(min(number(l), number(m)), 0)) * time.Millisecond
 }
@@ -100,7 +105,7 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error
 	return terms[0], errs[0]
 }
 
-// ExtendAll renews grants in messages that travel together.
+// ExtendAll renews grants in one batch of messages.
 func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
 	t, err := h.timing(ttl)
@@ -109,7 +114,7 @@ func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.
 		g, ok := grants[i].(*grant)
 		switch {
 		case !ok:
-			errs[i] = fmt.Errorf("legacy: a grant of another backend (%T)", grants[i])
+			errs[i] = fmt.Errorf("legacy: the grant belongs to another backend (%T)", grants[i])
 		case err != nil:
 			errs[i] = fmt.Errorf("key %q: %w", g.k.name, err)
 		default:
@@ -124,8 +129,8 @@ func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.
 	return terms, errs
 }
 
-// renew sends the renewals of the grants whose indices are given, again where the server turned out
-// to be an old one.
+// renew sends the renewals of the grants at the indices live. It repeats those
+// that an old server refused because their script calls TIME.
 func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t *timing, terms []lock.Term, errs []error) {
 	sentAt, took := lock.Mark(ctx), h.clock.begin()
 	sec, usec := any(""), any("")
@@ -147,8 +152,8 @@ func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t
 		args[renewClock], args[renewClock+1] = sec, usec
 		cmds[n] = renewScript.Cmd(args...)
 		if g.watched.Load() > 0 {
-			// Our own writes end the server's memory of who watches the keys; what the script reads
-			// after them, under tracking, begins it anew.
+			// The script's own writes end the server's tracking of these keys.
+			// Its reads after the writes, sent with tracking, begin it anew.
 			cmds[n] = cmds[n].Tracked()
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// LostError says how a grant was found not to be ours any more. It unwraps to lock.ErrLost.
+// LostError describes how a grant was lost. It unwraps to lock.ErrLost.
 type LostError struct {
 	Key string
 
-	// Mark: our token is gone from M, so the grant had ended by itself. Otherwise M was ours and the
-	// bytes on the old clients' key were not: somebody deleted or overwrote them.
+	// Mark is true when the grant's token is gone from M. Otherwise M had the
+	// token, but another client deleted or overwrote the bytes on L.
 	Mark bool
 
-	// Seen is what stood there instead.
+	// Seen is what both keys held instead.
 	Seen Observation
 }
 
@@ -29,31 +29,33 @@ func (e *LostError) Error() string {
 	o := e.Seen
 	switch {
 	case e.Mark:
-		return text + "is not ours any more: our token has ended"
+		return text + "no longer has this holder's token: its lease has ended"
 	case !o.Exists:
-		return text + "was deleted by another"
+		return text + "was deleted by another client"
 	case o.Type != "string":
 		return text + "was replaced by a " + o.Type
 	}
 	if _, bytes, ok := o.Token(); ok && bytes == o.Value {
-		return text + "stands with our bytes, but its TTL was taken away or changed by another"
+		return text + "still has this holder's value, but another client removed or changed its TTL"
 	}
 	looks := dialect.Identify(o.Value, o.now(), dialect.Hints{Prefer: o.Dialect.Name})
-	return text + fmt.Sprintf("was overwritten by another: %.80q, %s", o.Value, looks[0])
+	return text + fmt.Sprintf("was overwritten by another client: %.80q, %s", o.Value, looks[0])
 }
 
 func (e *LostError) Unwrap() error { return lock.ErrLost }
 
-// byOldClient reports that an old client overwrote our bytes or deleted them.
+// byOldClient reports whether an old client overwrote or deleted the grant's
+// bytes.
 func (e *LostError) byOldClient() bool { return !e.Mark && !e.Seen.Exists || e.Seen.OfOldClient() }
 
-// errUncertain: the attempt's command may still reach the server.
+// errUncertain is the reason why an attempt cannot be undone for certain: its
+// command may still reach the server.
 var errUncertain = errors.New("the connection ended before the server said whether it took the key; it may still do so")
 
-// renewReply is the length of the reply to a renewal that was done.
+// renewReply is the length of the reply to a successful renewal.
 const renewReply = 7
 
-// renewed reads a renewal's reply, which came within took.
+// renewed reads a renewal's reply, which was under way during took.
 func (g *grant) renewed(r wire.Reply, at lock.Instant, took roundTrip) (lock.Term, error) {
 	if r.Err != nil {
 		return lock.Term{}, trouble(g.k, "renew", r.Err)
@@ -70,17 +72,19 @@ func (g *grant) renewed(r wire.Reply, at lock.Instant, took roundTrip) (lock.Ter
 	return lock.Term{Sent: at, TTL: shorter(f[3], f[4])}, nil
 }
 
-// cut counts a TTL of L that somebody shortened since it was set (rule 9).
+// cut counts a TTL of L that another client shortened since it was set (rule
+// 9).
 func (g *grant) cut(l, m any) {
-	const jitter = 100 // a script's two commands may fall into different milliseconds
+	const jitter = 100 // a script's two commands may run in different milliseconds
 	if number(l) < number(m)+g.t.beyond-jitter {
 		g.h.count.shortened.Add(1)
 	}
 }
 
-// lose reads which key was not ours and what stood there. From then on the grant is not renewed: M
-// stays until Release or its own end, so that the next of ours does not start beside a job that is
-// still being stopped (rule 8).
+// lose reads which key changed and what it held instead. From then on the grant
+// is not renewed. M stays until Release or its own end, so that the next
+// getsetlock client does not start while the job is still being stopped (rule
+// 8).
 func (g *grant) lose(f []any) error {
 	seen, err := g.h.look(g.k, f[1], roundTrip{wall: g.h.clock.Now()})
 	if err != nil {
@@ -99,7 +103,7 @@ func (g *grant) lose(f []any) error {
 	return lost
 }
 
-// gone returns why the grant is not to be renewed.
+// gone returns why the grant must not be renewed, or nil.
 func (g *grant) gone() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,12 +113,13 @@ func (g *grant) gone() error {
 	return g.lost
 }
 
-// released is what a grant says after a release that was answered.
+// released returns the error for a grant whose release was already answered.
 func released(k keys) error {
-	return fmt.Errorf("%w: key %q was given back before", lock.ErrLost, k.name)
+	return fmt.Errorf("%w: key %q was already released", lock.ErrLost, k.name)
 }
 
-// check looks whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9).
+// check looks whether both keys still belong to the grant. The term never
+// reaches beyond the TTLs read (rule 9).
 func (g *grant) check(ctx context.Context) error {
 	at := lock.Mark(ctx)
 	reply, err := g.h.mux.Eval(ctx, checkScript, g.k.argL, g.k.argM, g.tokenArg, g.t.gap)
@@ -134,11 +139,17 @@ func (g *grant) check(ctx context.Context) error {
 	return nil
 }
 
-// Release gives both keys back, each only if it is still ours (rule 10). After an attempt whose
-// outcome is not known it first waits for that.
+// Release deletes both keys, each only if it is still the grant's (rule 10).
+// After an attempt of unknown outcome it first waits for the attempt's reply.
+// It returns:
+//   - nil: nothing is held any more;
+//   - an error that wraps lock.ErrLost: nothing is held, and the lock had been
+//     lost or released before;
+//   - another error: the outcome is unknown, and Release can be called again.
 func (g *grant) Release(ctx context.Context) error { return g.release(ctx, 0) }
 
-// release is Release, and leaves the key to old clients for gap.
+// release is Release. If gap is not 0, it leaves the key to old clients for
+// that time.
 func (g *grant) release(ctx context.Context, gap time.Duration) error {
 	g.mu.Lock()
 	over, pending := g.over, g.pending
@@ -172,13 +183,13 @@ func (g *grant) release(ctx context.Context, gap time.Duration) error {
 	return g.givenBack(reply, uncertain)
 }
 
-// tookIt reads the late reply to an attempt.
+// tookIt reports whether an attempt's late reply says that the key was taken.
 func tookIt(reply any, err error) bool {
 	f, _ := reply.([]any)
 	return err == nil && len(f) == tookReply
 }
 
-// settled notes that an attempt of unknown outcome had taken the key.
+// settled notes that an attempt of unknown outcome has taken the key.
 func (g *grant) settled(reply any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,8 +210,8 @@ func (g *grant) giveBack(ctx context.Context, gap time.Duration) (any, error) {
 	if !d.NeverReleases() || took.IsZero() {
 		return g.h.mux.Eval(ctx, releaseScript, g.k.argL, g.k.argM, g.tokenArg, g.t.gap)
 	}
-	// The key means "done": what stays is what the old client had written when we took it, for as
-	// long as that says (rule 10).
+	// The key means "done". What stays is what an old client would have written
+	// when this grant took the key, until that stamp ends (rule 10).
 	lease := max(g.h.cfg.Terms.Lease, d.Unit.Step())
 	id, _ := g.head.(string)
 	stamp, err := d.Stamp(took, lease, trimColon(id))
@@ -222,7 +233,8 @@ func trimColon(id string) string {
 	return id
 }
 
-// givenBack reads a release's reply.
+// givenBack reads a release's reply. uncertain says that the attempt's command
+// may still arrive.
 func (g *grant) givenBack(reply any, uncertain bool) error {
 	f, _ := reply.([]any)
 	g.mu.Lock()
@@ -234,9 +246,10 @@ func (g *grant) givenBack(reply any, uncertain bool) error {
 	case len(f) != 2:
 		return trouble(g.k, "give back", errOddReply)
 	case number(f[0]) == 0 && asked:
-		return g.end(nil) // an earlier release had arrived, or the grant had ended: nothing is held
+		return g.end(nil) // an earlier release arrived, or the grant had ended: nothing is held
 	case number(f[0]) == 0 && uncertain:
-		// Nothing of ours is there, yet: the attempt may be on its way.
+		// M does not have the token, yet: the attempt's command may still
+		// arrive.
 		return trouble(g.k, "give back", errUncertain)
 	}
 	err := g.lose(f)
@@ -247,7 +260,7 @@ func (g *grant) givenBack(reply any, uncertain bool) error {
 	return g.end(lost)
 }
 
-// end notes that for certain nothing is held any more.
+// end notes that for certain nothing is held any more. It returns err.
 func (g *grant) end(err error) error {
 	g.turn.Ended(g.h.clock.Elapsed())
 	g.mu.Lock()

@@ -9,12 +9,12 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// How a key is left to old clients, which poll (see package polite). The release
-// script writes on M that nobody holds the key, so that no client of ours takes
-// it for a while.
+// Old clients poll, so a polite release leaves the key to them for a while (see
+// package polite). The release script writes to M that no client holds the key,
+// and until that ends no getsetlock client takes it.
 
 // Owes returns for how long a release leaves the key to old clients. Where the
-// key means "done" they have nothing to wait for.
+// key means "done" it is 0, since old clients have nothing to wait for.
 func (g *grant) Owes(wish time.Duration) time.Duration {
 	switch {
 	case g.h.dialect.NeverReleases():
@@ -35,7 +35,8 @@ func (g *grant) Leave(ctx context.Context, gap time.Duration) error {
 	return err
 }
 
-// Look looks whether an old client took the key that was left.
+// Look looks whether an old client took the key that was left to it. It returns
+// how long to wait before the next look.
 func (g *grant) Look(ctx context.Context) time.Duration {
 	h, k := g.h, g.k
 	old, next := g.gap.Look(polite.Eyes{
@@ -59,7 +60,8 @@ func (g *grant) Look(ctx context.Context) time.Duration {
 	return next
 }
 
-// leftBy is what a look says of a key that the holder with this token left.
+// leftBy says whether an old client has the key, and whether it is still left
+// by the holder with this token.
 func (o Observation) leftBy(token string) polite.Sight {
 	by, ok := polite.Token(o.MarkValue)
 	return polite.Sight{Old: o.OfOldClient(), Left: ok && by == token}

@@ -14,13 +14,14 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// hardened holds L with the dialect's own bytes and M with a token, in one script each time.
+// hardened holds L with the dialect's own bytes and M with a token, both
+// written by one script.
 type hardened struct {
 	*server
 	watch  *watcher
-	timed  atomic.Pointer[timing] // of the last TTL asked for
-	period atomic.Int64           // longest RetryEvery of our Clients, in nanoseconds
-	margin atomic.Int64           // greatest trust margin of our Clients, in nanoseconds
+	timed  atomic.Pointer[timing] // arguments for the last TTL asked for
+	period atomic.Int64           // the Clients' longest RetryEvery, in nanoseconds
+	margin atomic.Int64           // the Clients' greatest trust margin, in nanoseconds
 }
 
 func newHardened(s *server) *hardened {
@@ -30,7 +31,7 @@ func newHardened(s *server) *hardened {
 	return h
 }
 
-// poll is the dialect's own pace, where it has one.
+// poll returns the dialect's own pause between attempts, or the default.
 func (h *hardened) poll() time.Duration {
 	if h.dialect.Poll > 0 {
 		return h.dialect.Poll
@@ -40,8 +41,9 @@ func (h *hardened) poll() time.Duration {
 
 const defaultPoll = 100 * time.Millisecond
 
-// Tune fills in the times that suit the old clients' fleet. It also notes how often the Client will
-// look at a held key: what was not looked at for three such periods was not followed.
+// Tune fills in times that suit the old clients' fleet. It also notes how often
+// the Client will look at a held key. A key not looked at for three such
+// periods does not count as followed.
 func (h *hardened) Tune(cfg lock.Config) lock.Config {
 	terms := h.cfg.Terms
 	if cfg.TTL == 0 {
@@ -57,7 +59,7 @@ func (h *hardened) Tune(cfg lock.Config) lock.Config {
 	return cfg
 }
 
-// raise makes at no less than d.
+// raise stores d at at, unless that has at least d.
 func raise(at *atomic.Int64, d time.Duration) {
 	for {
 		have := at.Load()
@@ -67,8 +69,9 @@ func raise(at *atomic.Int64, d time.Duration) {
 	}
 }
 
-// Fits refuses times under which exclusion would not hold: the lease rule (rule 4), what a settle
-// must leave of a lease (rule 5), and how often L is looked at (rule 7).
+// Fits refuses times under which exclusion would not hold. It checks the lease
+// rule (rule 4), what a settle must leave of a lease (rule 5), and how often L
+// is looked at (rule 7).
 func (h *hardened) Fits(ttl, renewEvery, margin time.Duration) error {
 	terms := h.cfg.Terms
 	if err := h.dialect.Fits(ttl, renewEvery, margin, terms); err != nil {
@@ -83,13 +86,18 @@ func (h *hardened) Fits(ttl, renewEvery, margin time.Duration) error {
 		unseen, field = ttl, "TTL without renewal"
 	}
 	if most := terms.Lease / 3; unseen > most {
-		return fmt.Errorf("legacy: %s %v exceeds %v, a third of Lease %v: the key must be looked at that often", field, unseen, most, terms.Lease)
+		return fmt.Errorf("legacy: %s %v exceeds %v, a third of Lease %v: a holder must look at the key that often", field, unseen, most, terms.Lease)
 	}
 	return nil
 }
 
-// Try makes one attempt: one round trip when the key is free or held, two and the settle when it
-// takes over.
+// Try makes one attempt: one round trip when the key is free or held, two and
+// the settle when it takes over. It returns:
+//   - a grant: both keys were written;
+//   - a [*lock.HeldError] or [*TypeError]: the key is taken;
+//   - a [*lock.UnsureError]: the key may have been taken, and the error's grant
+//     undoes that;
+//   - another error: nothing was taken.
 func (h *hardened) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
 	k, err := h.keys(key)
 	if err != nil {
@@ -126,15 +134,20 @@ func (h *hardened) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	return g, nil
 }
 
-// What the acquire script answers.
+// Statuses in the acquire script's reply.
 const (
 	tookFree = 1
 	tookOver = 2
 
-	tookReply = 5 // the length of a reply that says so
+	tookReply = 5 // the length of a reply with one of them
 )
 
-// acquire runs the script once. Unless seen is empty, it replaces that very value.
+// acquire runs the script once. If seen is not empty, it replaces exactly that
+// value on L. It returns:
+//   - took > 0: the key is taken, as tookFree or tookOver;
+//   - took == 0 without an error: the key is held, as o shows;
+//   - a [*lock.UnsureError]: the script may have run;
+//   - another error: nothing was taken.
 func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int64, o Observation, err error) {
 	at := h.clock.begin()
 	g.term.Sent = lock.Mark(ctx)
@@ -166,8 +179,9 @@ func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int
 	return number(f[0]), o, nil
 }
 
-// mayTakeOver decides on a look that found the key taken. What is no plausible stamp is never
-// replaced (rule 2), nor is anything while M stands (rule 8).
+// mayTakeOver decides on a look that found the key taken. A value that is not a
+// plausible stamp is never replaced (rule 2). Nothing is replaced while M
+// exists (rule 8).
 func (h *hardened) mayTakeOver(o Observation) bool {
 	if o.MarkExists || !o.Exists || o.Err != nil || !h.dialect.HasTakeover() {
 		return false
@@ -175,15 +189,19 @@ func (h *hardened) mayTakeOver(o Observation) bool {
 	return h.cfg.Takeover.Expired(o)
 }
 
-// settles reports whether this acquisition must be looked at again before it is a grant: after a
-// takeover (rule 5), and after every one where the old clients take what is their own (rule 6).
+// settles reports whether this acquisition needs another look before it is a
+// grant. That is so after a takeover (rule 5), and after every acquisition
+// where old clients take what they think is their own (rule 6).
 func (h *hardened) settles(took int64) bool {
 	return took == tookOver || h.dialect.HasTakeover() && (h.dialect.NeedsSettleEvery() || h.cfg.SettleAlways)
 }
 
-// settle waits for longer than an old client can be between its clock reading and its GETSET, so
-// that all who judged the value before ours have written, and looks again. The attempt is decided:
-// only the end of ctx cuts it short, and then the grant is undone.
+// settle waits for longer than an old client can be between its clock reading
+// and its GETSET, and looks again. By then every old client that judged the
+// former value has written. The attempt is decided: only the end of ctx cuts
+// the settle short, and then the grant is undone. It returns nil when L is
+// unchanged, a [*lock.HeldError] when it is not, and a [*lock.UnsureError] when
+// that is unknown.
 func (h *hardened) settle(ctx context.Context, g *grant) error {
 	ctx = lock.Decided(ctx)
 	select {
@@ -202,7 +220,7 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 	h.count.clobbered.Add(1)
 	seen := lost.Seen
 	if !lost.Mark {
-		seen.MarkExists = false // that one is ours, and about to go
+		seen.MarkExists = false // that token is this grant's, and about to be deleted
 	}
 	held := h.held(g.k, seen)
 	if err := g.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
@@ -211,7 +229,7 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 	return held
 }
 
-// held says who has the key.
+// held returns the error that names the key's holder.
 func (h *hardened) held(k keys, o Observation) error {
 	e := &lock.HeldError{Key: k.name, Protocol: h.dialect.Name}
 	var wrong *TypeError
@@ -225,15 +243,15 @@ func (h *hardened) held(k keys, o Observation) error {
 			return e
 		}
 		e.Owner, _, _ = o.Token()
-		e.Protocol = "getsetlock beside " + h.dialect.Name
-		if !o.Ours() { // what is left of M is then never renewed (rule 8)
-			e.Protocol += ", ended by another's hand and not given back"
+		e.Protocol = "getsetlock alongside " + h.dialect.Name
+		if !o.Ours() { // rule 8: the holder then never renews the rest of M
+			e.Protocol += "; another client removed or replaced its value, and it has not released yet"
 			e.Final = true
 		}
 		e.Left, e.Until = o.MarkPTTL, o.Local.Add(o.MarkPTTL)
 		return e
 	case !o.Exists:
-		return e // gone since
+		return e // the key has been freed meanwhile
 	}
 	if o.HasTTL {
 		e.Left, e.Until = o.PTTL, o.Local.Add(o.PTTL)
@@ -259,7 +277,8 @@ func (h *hardened) heldByStamp(e *lock.HeldError, o Observation) {
 		e.Left = least(e.Left, p.left(o))
 	}
 	if o.HasTTL && !h.dialect.ServerExpires() {
-		// A getsetlock client wrote it, for its old clients set no TTL, and nobody renews it without M.
+		// A getsetlock client wrote it, since its old clients set no TTL. No
+		// client renews it without M.
 		e.Until, e.Final = o.Local.Add(e.Left), true
 	} else {
 		e.Stamp = o.Stamp.Expiry
@@ -272,13 +291,14 @@ func (h *hardened) heldByStamp(e *lock.HeldError, o Observation) {
 	period := time.Duration(h.period.Load())
 	e.Again = period
 	if o.Sparse > 0 {
-		e.Protocol += fmt.Sprintf(", looked at after %v, which is too seldom to judge it by not changing: at least every %v is needed",
+		e.Protocol += fmt.Sprintf(", last looked at %v ago, which is too seldom: to see that it does not change, look at least every %v",
 			o.Sparse.Round(time.Millisecond), samples*period)
 	}
 }
 
-// newToken draws 128 bits: 22 characters of base64url, new for every attempt and never used again,
-// so that no delayed command can hit another grant.
+// newToken draws 128 bits: 22 characters of base64url. Every attempt gets a new
+// token, which is never used again, so no delayed command can hit another
+// grant.
 func newToken() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails

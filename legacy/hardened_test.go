@@ -38,7 +38,7 @@ func try(t *testing.T, b legacy.Backend, key string, ttl time.Duration) lock.Gra
 	return g
 }
 
-func TestHardenedWritesTheDialectsBytesStampedByTheServer(t *testing.T) {
+func TestHardenedWritesDialectBytesWithServerStamp(t *testing.T) {
 	for _, d := range dialect.Presets() {
 		t.Run(d.Name, func(t *testing.T) {
 			w := redistest.New(t)
@@ -89,7 +89,7 @@ func TestHardenedWritesTheDialectsBytesStampedByTheServer(t *testing.T) {
 	}
 }
 
-func TestHeldIsToldApart(t *testing.T) {
+func TestHeldErrorNamesOwnerAndTimeLeft(t *testing.T) {
 	w := redistest.New(t)
 	b := open(t, w, legacy.Config{Mode: legacy.Hardened})
 	g := try(t, b, "stock", 30*time.Second)
@@ -110,10 +110,10 @@ func TestHeldIsToldApart(t *testing.T) {
 	}
 }
 
-// What is known of the end is told for what it is: a lease of a getsetlock client
-// may be renewed, an old client's stamp is by its writer's clock, and what a
-// holder has lost is not renewed any more.
-func TestHeldSaysWhoseEndItIs(t *testing.T) {
+// The error says what kind of end it reports. A getsetlock client's lease may
+// be renewed, an old client's stamp goes by its writer's clock, and a holder
+// that lost the lock does not renew.
+func TestHeldErrorSaysWhatEndsTheLock(t *testing.T) {
 	r := newRig(t, legacy.Config{Mode: legacy.Verbatim})
 	refused := func() *lock.HeldError {
 		t.Helper()
@@ -148,7 +148,8 @@ func TestHeldSaysWhoseEndItIs(t *testing.T) {
 	}
 }
 
-// Its own keys are no locks: a stamp on a counter would stop every fenced lock.
+// getsetlock's own keys are not locks: a stamp on a counter would stop every
+// fenced lock.
 func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	for _, mode := range []legacy.Mode{legacy.Hardened, legacy.Verbatim} {
 		r := newRig(t, legacy.Config{Mode: mode})

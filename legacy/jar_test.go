@@ -16,7 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// jarLines are the vectors of one kind that were recorded from jedis-lock 1.0.0.
+// jarLines returns the vectors of one kind that were recorded from jedis-lock
+// 1.0.0.
 func jarLines(t *testing.T, kind string) [][]string {
 	t.Helper()
 	data, err := os.ReadFile("dialect/testdata/vectors/jedis-jar.txt")
@@ -44,7 +45,7 @@ func millis(t *testing.T, s string) int64 {
 	return n
 }
 
-// outcome is an attempt's end in the words of the vectors.
+// outcome returns an attempt's end in the words of the vectors.
 func outcome(err error) string {
 	var thrown *legacy.ThrownError
 	var wrong *legacy.TypeError
@@ -81,7 +82,7 @@ func newReplay(t *testing.T, at int64) *replay {
 	return r
 }
 
-// other is the act of somebody else that a word writes down.
+// other does what a word of the vectors says that another client does.
 func (r *replay) other(word string) {
 	switch state, set := strings.CutPrefix(word, "!SET="); {
 	case set:
@@ -99,7 +100,7 @@ func TestVerbatimJedisTreatsForeignValuesAsTheJarDoes(t *testing.T) {
 	for _, f := range jarLines(t, "foreign") {
 		before, now, want, words := f[0], millis(t, f[1]), f[2], f[3:]
 		if now < 0 {
-			continue // ours refuses such a clock; see TestVerbatimRefusesWhatItCannotStamp
+			continue // the backend refuses such a clock; see TestVerbatimRefusesWhatItCannotStamp
 		}
 		t.Run(strings.Join(f, " "), func(t *testing.T) {
 			r := newReplay(t, now)
@@ -190,10 +191,10 @@ func TestVerbatimJedisMakesAsManyAttemptsAsTheJar(t *testing.T) {
 			wait = time.Duration(millis(t, f[0])) * time.Millisecond
 		}
 		if wait < 0 {
-			continue // the jar then sends nothing at all; ours tries once
+			continue // the jar then sends nothing at all; the backend tries once
 		}
 		if wait == 0 {
-			wait = -1 // the jar's 0 is our negative: a single attempt
+			wait = -1 // the jar's 0 is a negative Wait: a single attempt
 		}
 		t.Run(f[0], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

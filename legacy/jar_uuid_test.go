@@ -16,7 +16,8 @@ import (
 // recordedUUID is the client's own uuid in the vectors of the later jedis-lock's rules.
 const recordedUUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 
-// uuidLines are the lines of one kind, in which our client's own uuid stands where the recorded one did.
+// uuidLines returns the lines of one kind, with own in the place of the
+// recorded client's uuid.
 func uuidLines(t *testing.T, kind, own string) [][]string {
 	t.Helper()
 	data, err := os.ReadFile("dialect/testdata/vectors/jedis-jar-uuid.txt")
@@ -42,8 +43,8 @@ func uuidLines(t *testing.T, kind, own string) [][]string {
 	return lines
 }
 
-// newUUIDReplay is a verbatim JedisUUID client and its own uuid, which it keeps from key to key and which only what it
-// writes can tell.
+// newUUIDReplay returns a verbatim JedisUUID client and its own uuid. The
+// client keeps the uuid from key to key, and only what it writes shows it.
 func newUUIDReplay(t *testing.T, at int64) (r *replay, own string) {
 	w := redistest.New(t)
 	r = &replay{t: t, world: w, tap: newTap(w)}
@@ -69,10 +70,10 @@ func newUUIDReplay(t *testing.T, at int64) (r *replay, own string) {
 	return r, own
 }
 
-func TestVerbatimJedisUUIDTreatsForeignValuesAsItsRulesSay(t *testing.T) {
+func TestVerbatimJedisUUIDTreatsForeignValuesAsJava(t *testing.T) {
 	for i, f := range uuidLines(t, "foreign", recordedUUID) {
 		if millis(t, f[1]) < 0 {
-			continue // ours refuses such a clock; see TestVerbatimRefusesWhatItCannotStamp
+			continue // the backend refuses such a clock; see TestVerbatimRefusesWhatItCannotStamp
 		}
 		t.Run(strings.Join(f, " "), func(t *testing.T) {
 			r, own := newUUIDReplay(t, millis(t, f[1]))
@@ -106,14 +107,14 @@ func TestVerbatimJedisUUIDStampsAsItsRulesSay(t *testing.T) {
 	for i, f := range uuidLines(t, "stamp", recordedUUID) {
 		now := millis(t, f[0])
 		if now < 0 || f[1] == "default" {
-			continue // the default is one of the others
+			continue // another line has the default's value
 		}
 		lease := time.Duration(millis(t, f[1])) * time.Millisecond
 		if _, refuses := dialect.JedisUUID().Stamp(time.UnixMilli(now), lease, recordedUUID); refuses != nil {
 			continue
 		}
 		if lease == (1<<31-1)*time.Millisecond {
-			continue // Java's sum overflows to a stamp in the past, a lock that is never held: ours does not follow
+			continue // Java's sum overflows to a stamp in the past, a lock that is never held; the backend does not copy that
 		}
 		r, own := newUUIDReplay(t, now)
 		f = strings.Fields(strings.ReplaceAll(strings.Join(f, " "), recordedUUID, own))
@@ -130,7 +131,7 @@ func TestVerbatimJedisUUIDReleasesAsItsRulesSay(t *testing.T) {
 			r, own := newUUIDReplay(t, millis(t, f[1]))
 			f := uuidLines(t, "release", own)[i]
 			if strings.Count(strings.Join(f, " "), "acquire ") > 1 && strings.Contains(strings.Join(f, " "), "SETNX=1 acquired") {
-				return // one Java object acquired twice; ours takes a held grant and a new attempt for two objects
+				return // one Java object acquired twice; here a held grant and a new attempt are two objects
 			}
 			setState(t, r.world, "k", f[0])
 			var held lock.Grant

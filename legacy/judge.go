@@ -11,9 +11,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Judge is what Hardened decides by, without the connection: the memory of what was seen on the keys
-// and of the server's clock, and the [Takeover] that is asked. It is for a package that takes the same
-// two keys by scripts of its own, as package migrate does.
+// Judge is how Hardened decides, without a connection: the memory of what was
+// seen on the keys and of the server's clock, and the [Takeover] policy. It
+// serves a package that takes the same two keys with its own scripts, as
+// package migrate does.
 type Judge struct{ h *hardened }
 
 // NewJudge returns a Judge for a Hardened configuration.
@@ -26,9 +27,9 @@ func NewJudge(cfg Config) (*Judge, error) {
 	return &Judge{newHardened(&server{cfg: cfg, dialect: cfg.Dialect, clock: clock{clocks.New(cfg.Clock)}})}, nil
 }
 
-// Share makes the Judge and a Hardened backend one memory, of the keys and of the
-// server's clock. A program that goes by one of them and then by the other must
-// not forget a step that it saw. It is called before either is used.
+// Share makes the Judge and a Hardened backend use one memory of the keys and
+// of the server's clock. A program that uses both must not forget a clock step
+// that one of them saw. Call it before using either.
 func (j *Judge) Share(b Backend) {
 	if h, ok := b.(*hardened); ok {
 		j.h.watch, j.h.clock = h.watch, h.clock
@@ -38,7 +39,7 @@ func (j *Judge) Share(b Backend) {
 // Config returns the configuration with its defaults.
 func (j *Judge) Config() Config { return j.h.cfg }
 
-// Tune and Fits are those of a Hardened backend.
+// Tune fills in what a Hardened backend fills in.
 func (j *Judge) Tune(cfg lock.Config) lock.Config { return j.h.Tune(cfg) }
 
 // Fits refuses what a Hardened backend refuses.
@@ -46,26 +47,28 @@ func (j *Judge) Fits(ttl, renewEvery, margin time.Duration) error {
 	return j.h.Fits(ttl, renewEvery, margin)
 }
 
-// Stats returns what was counted: Foreign, Steps and Sparse.
+// Stats returns counts: only Foreign, Steps and Sparse are used.
 func (j *Judge) Stats() Stats { return j.h.Stats() }
 
-// RoundTrip is when a look was under way: from before it was sent until its reply came.
+// RoundTrip says when a look was under way: from before it was sent until its
+// reply came.
 type RoundTrip struct{ roundTrip }
 
-// Begin reads the clock before a look is sent, End after its reply came.
+// Begin reads the clock before a look is sent.
 func (j *Judge) Begin() RoundTrip { return RoundTrip{j.h.clock.begin()} }
 
 // End completes r, whose reply has just come.
 func (j *Judge) End(r RoundTrip) RoundTrip { return RoundTrip{j.h.clock.end(r.roundTrip)} }
 
-// Read makes an Observation of what a script saw, in the form of observe.lua: type, value (its first
-// kilobyte), size, PTTL, M, its PTTL, seconds and microseconds of the server's clock. name is what the
-// caller calls the lock and l its key. Nothing is remembered.
+// Read makes an Observation of a script's reply in the form of observe.lua:
+// type, value (its first kilobyte), size, PTTL, M, its PTTL, and the server's
+// clock in seconds and microseconds. name is the caller's name for the lock and
+// l its key. Nothing is remembered.
 func (j *Judge) Read(name, l string, reply any, at RoundTrip) (Observation, error) {
 	return j.h.look(newKeys(name, l, true), reply, at.roundTrip)
 }
 
-// Note joins an Observation to those before it.
+// Note adds an Observation to those before it.
 func (j *Judge) Note(o Observation) Observation {
 	j.h.note(&o)
 	return o
@@ -74,19 +77,20 @@ func (j *Judge) Note(o Observation) Observation {
 // SawClock notes a reading of the server's clock that came without a look at the key.
 func (j *Judge) SawClock(at RoundTrip, micros int64) { j.h.sawClock(at.roundTrip, micros) }
 
-// Look completes an Observation that was noted: if its stamp has passed and only
-// the age of a look is missing, it asks the server that mux talks to for the
-// look that is remembered there, which this one becomes if there is none. The
-// Observation then says so in Looked, or why not in Unremembered. ttl is the
-// lease that is asked for.
+// Look completes an Observation after Note. If its stamp has passed and only
+// the age of a look is missing, Look asks mux's server for the look that it
+// remembers. If there is none, the server remembers this one. The result has
+// the age in Looked, or the reason for its absence in Unremembered. ttl is the
+// requested lease.
 func (j *Judge) Look(ctx context.Context, mux *wire.Mux, name string, o Observation, ttl time.Duration) Observation {
 	return j.h.judge(ctx, mux, newKeys(name, o.Key, true), o, ttl)
 }
 
-// Bounds are the Behind and Ahead that are judged by, as in [dialect.Terms]: what
-// the configuration claims, and what the server's clock has gained or lost on
-// this process since its first look, in tenths of a second, so that a drift does
-// not change them at every look. Unknown stays unset.
+// Bounds returns the Behind and Ahead that the Judge uses, as in
+// [dialect.Terms]. Each is what the configuration claims plus what the server's
+// clock has gained or lost on this process since its first look. The sum is
+// rounded up to tenths of a second, so that a drift does not change it at every
+// look. An unknown bound is zero.
 func (j *Judge) Bounds() (behind, ahead time.Duration) {
 	add := func(claim time.Duration, drift int64) time.Duration {
 		d, known := dialect.Claimed(claim)
@@ -99,17 +103,18 @@ func (j *Judge) Bounds() (behind, ahead time.Duration) {
 	return add(j.h.cfg.Terms.Behind, pace.fast.Load()), add(j.h.cfg.Terms.Ahead, pace.slow.Load())
 }
 
-// Polite is what is known of old clients that poll for the keys, by the names on
-// the server, and of this process's work on them.
+// Polite returns what is known of old clients that poll for the keys, and of
+// this process's work on them. Keys are named as on the server.
 func (j *Judge) Polite() *polite.Memory { return j.h.watch.polite }
 
-// Forget drops what was seen of a key that was taken since.
+// Forget drops what was seen of a key that has been taken since.
 func (j *Judge) Forget(l string) { j.h.watch.forget(l) }
 
-// MayTakeOver decides on an Observation that was noted.
+// MayTakeOver decides on an Observation after Note.
 func (j *Judge) MayTakeOver(o Observation) bool { return j.h.mayTakeOver(o) }
 
-// Held is the error of an attempt that found the key taken: a [*lock.HeldError], or a [*TypeError].
+// Held returns the error of an attempt that found the key taken: a
+// [*lock.HeldError] or a [*TypeError].
 func (j *Judge) Held(name string, o Observation) error {
 	return j.h.held(newKeys(name, o.Key, true), o)
 }

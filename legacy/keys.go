@@ -16,14 +16,14 @@ import (
 
 var errEmptyKey = errors.New("legacy: the key is empty")
 
-// keys are the names of one lock on the server.
+// keys are the names of one lock.
 type keys struct {
-	name string // as the caller says it
-	l    string // as the server has it
+	name string // the caller's name for the lock
+	l    string // L, the old clients' key on the server
 	both bool   // M is used too
 
-	argL, argM any // l and, if it is used, M: boxed once for all commands
-	argLook    any // where looks at l are remembered, if M is used
+	argL, argM any // names of L and, if it is used, M, boxed once for all commands
+	argLook    any // name of the key that remembers looks at L, if M is used
 }
 
 func newKeys(name, l string, both bool) keys {
@@ -35,7 +35,8 @@ func newKeys(name, l string, both bool) keys {
 	return k
 }
 
-// m is M's name, which is made only where it is needed: the old client knows of none.
+// m returns M's name. In Verbatim it is made only on demand, since old clients
+// do not use M.
 func (k keys) m() string {
 	if m, ok := k.argM.(string); ok {
 		return m
@@ -43,7 +44,8 @@ func (k keys) m() string {
 	return MarkKey(k.l)
 }
 
-// keys encodes a caller's key.
+// keys encodes a caller's key. It refuses the empty key and names that
+// getsetlock uses for itself.
 func (s *server) keys(name string) (keys, error) {
 	if name == "" {
 		return keys{}, errEmptyKey
@@ -58,44 +60,47 @@ func (s *server) keys(name string) (keys, error) {
 	return newKeys(name, l, s.cfg.Mode == Hardened), nil
 }
 
-// MarkKey returns M, the key of ours that stands beside the legacy key L in the same slot of a
-// cluster. It is the same for every process and pinned: L is the part that is hashed, so M names L
-// as its hash tag, or keeps the tag that L has.
+// MarkKey returns M, the getsetlock client's key alongside the legacy key L, in
+// the same slot of a cluster. It is the same for every process, and the wire
+// format pins it. A cluster hashes L, so M contains L as its hash tag, or keeps
+// the tag that L has.
 //
-// HAZARD: where L holds a "}" and no tag of its own, no second name falls into its slot. On a single
-// server that does no harm; a cluster refuses the scripts, and the error says so.
+// HAZARD: if L contains a "}" but no hash tag, no second name falls into its
+// slot. On a single server that does no harm. A cluster refuses the scripts,
+// and the error says so.
 func MarkKey(l string) string {
 	return scope.Mark(l)
 }
 
-// splitSlots reports that L and M cannot share a slot.
+// splitSlots reports whether L and M cannot share a slot.
 func splitSlots(l string) bool { return strings.Contains(l, "}") && !scope.HasTag(l) }
 
-// TypeError says that a key holds what no lock of this kind can be.
+// TypeError reports a key whose type no old client's lock can have.
 type TypeError struct {
 	Key  string
-	Type string // Redis' own word; empty if it did not say
+	Type string // as the Redis command TYPE names it; empty if unknown
 }
 
 func (e *TypeError) Error() string {
 	if e.Type == "" {
-		return fmt.Sprintf("legacy: key %q does not hold a string: it is no lock of an old client", e.Key)
+		return fmt.Sprintf("legacy: key %q does not hold a string: an old client's lock is a string", e.Key)
 	}
-	return fmt.Sprintf("legacy: key %q holds a %s, not a string: it is no lock of an old client", e.Key, e.Type)
+	return fmt.Sprintf("legacy: key %q holds a %s, not a string: an old client's lock is a string", e.Key, e.Type)
 }
 
-// Unwrap returns lock.ErrNoRetry: no lock is ever released from such a key.
+// Unwrap returns lock.ErrNoRetry: no release ever frees such a key.
 func (e *TypeError) Unwrap() error { return lock.ErrNoRetry }
 
-// trouble names what was tried when the server or the network failed. The cause stays visible, so
-// that an ended context and the wire's certainty are found by errors.Is and errors.As.
+// trouble adds to a server or network error what was tried. It wraps the cause,
+// so that errors.Is and errors.As find an ended context and whether the command
+// was sent.
 func trouble(k keys, what string, err error) error {
 	err = wire.Judged(err)
 	switch {
 	case wire.IsWrongType(err):
 		return &TypeError{Key: k.name}
 	case wire.IsCluster(err) && splitSlots(k.l):
-		return fmt.Errorf("legacy: key %q holds a \"}\" and no hash tag, so no second key of ours can stand in its slot; in a cluster such a key cannot be hardened: %w", k.name, err)
+		return fmt.Errorf("legacy: key %q contains a \"}\" but no hash tag, so Hardened cannot have its second key in the same slot; in a cluster, choose another key or use Verbatim: %w", k.name, err)
 	}
 	var said redis.Error
 	switch {
@@ -108,7 +113,8 @@ func trouble(k keys, what string, err error) error {
 	return fmt.Errorf("legacy: %s key %q: %w", what, k.name, err)
 }
 
-// refusesRight recognises what newer servers answer where a command inside a script lacks the right.
+// refusesRight recognises what newer servers answer when a command inside a
+// script is not allowed.
 func refusesRight(err error) bool {
 	var said redis.Error
 	return errors.As(err, &said) && strings.Contains(string(said), "ACL failure in script")

@@ -12,14 +12,14 @@ import (
 )
 
 // judge completes a look that found the key taken. If the stamp has passed and
-// only the age of a look is missing, it asks the server for the remembered look,
-// which this one becomes if there is none.
+// only the age of a look is missing, judge asks the server for the look that it
+// remembers. If there is none, the server remembers this one.
 func (h *hardened) judge(ctx context.Context, mux *wire.Mux, k keys, o Observation, ttl time.Duration) Observation {
 	if !h.wantsLook(o) {
 		return o
 	}
 	asker := look.Looker{Server: mux, Machine: h.clock.Boot}
-	// Between two machines there is TIME alone, whose steps this process has seen.
+	// Two machines share no clock but TIME, whose steps this process has seen.
 	slack := o.Gained + max(h.cfg.Terms.DefaultMargin(ttl), time.Duration(h.margin.Load()))
 	age, _, err := asker.Age(ctx, k.argL, k.argLook, o.Value, slack)
 	if err != nil {
@@ -31,10 +31,10 @@ func (h *hardened) judge(ctx context.Context, mux *wire.Mux, k keys, o Observati
 	return o
 }
 
-// lookTrouble says what a look needs where the server refuses it.
+// lookTrouble adds to the server's refusal what a remembered look needs.
 func lookTrouble(k keys, err error) error {
 	if errors.Is(err, look.ErrNoRun) {
-		return fmt.Errorf("%w; say how far old clients' clocks are behind the server's (Behind), or wait for the key in one process", err)
+		return fmt.Errorf("%w; set Behind (how far old clients' clocks are behind the server's), or wait for the key in one process", err)
 	}
 	if wire.IsNoPerm(err) || refusesRight(err) {
 		return fmt.Errorf("the user needs rights on the key %q and to HMGET, HMSET, PEXPIRE and INFO: %w", k.argLook, err)
@@ -42,7 +42,7 @@ func lookTrouble(k keys, err error) error {
 	return trouble(k, "remember a look at", err)
 }
 
-// wantsLook reports that an older look would allow a takeover.
+// wantsLook reports whether an older look would allow a takeover.
 func (h *hardened) wantsLook(o Observation) bool {
 	if !uses[byTerms](h.cfg.Takeover) || h.mayTakeOver(o) {
 		return false

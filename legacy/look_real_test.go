@@ -17,8 +17,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// One process makes the look and another takes over by it, on every server that
-// fleets run: Redis 2.8 gives TIME outside the script.
+// One process makes the look and another takes over by it, on every server
+// version that fleets run. Redis 2.8 needs TIME outside the script.
 func TestLookIsRememberedOnEveryServer(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		cfg := legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Jedis(), Terms: dialect.Terms{
@@ -55,8 +55,8 @@ func TestLookIsRememberedOnEveryServer(t *testing.T) {
 	})
 }
 
-// A user without the right to the look's key can take no lock, and is told which
-// right is missing.
+// A user without rights on the look's key cannot take a lock, and the error
+// names that key.
 func TestLookWithoutTheRightIsNamed(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	s.User("app", "s3cret", "+@all", "~k", "~{k}:gsl")

@@ -10,8 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// While Behind is unknown, a stamp that has passed by the server's clock is
-// taken over only when a look of long enough ago showed the same bytes.
+// While Behind is unknown, a stamp that has passed by the server's clock is not
+// enough for a takeover. An old enough look must have shown the same bytes.
 
 const (
 	keyLook = "{k}:gsl:look"
@@ -23,7 +23,7 @@ func withMode(cfg legacy.Config) legacy.Config {
 	return cfg
 }
 
-// machine is a process on a machine of its own, or on one that it shares.
+// machine is a process on the named machine.
 func (r *rig) machine(name string, cfg legacy.Config) *rig {
 	r.Helper()
 	other := &rig{T: r.T, w: r.w, clock: r.w.Clock(redistest.Skew{}).On(name), tap: newTap(r.w)}
@@ -31,7 +31,7 @@ func (r *rig) machine(name string, cfg legacy.Config) *rig {
 	return other
 }
 
-// crashed is a world with an old client's stamp of a minute ago.
+// crashed is a world with an old client's stamp that ended a minute ago.
 func crashed(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, unknown())
@@ -40,7 +40,7 @@ func crashed(t *testing.T) *rig {
 	return r
 }
 
-func TestLiveHolderOfASlowFleetIsNotRobbed(t *testing.T) {
+func TestUnknownBehindDoesNotRobSlowFleet(t *testing.T) {
 	r := newRig(t, unknown())
 	r.w.Run("run-1")
 	// The fleet is two minutes behind the server: what it wrote now has passed.
@@ -71,7 +71,7 @@ func TestSecondLookOfAnotherProcessTakesOver(t *testing.T) {
 	}
 }
 
-// A job of cron that starts each minute and does not wait.
+// A cron job starts each minute and does not wait.
 func TestThirdTickOfCronTakesOver(t *testing.T) {
 	r := crashed(t)
 	for tick := 1; ; tick++ {
@@ -114,7 +114,7 @@ func TestLookOfAnotherMachineCountsNineTenths(t *testing.T) {
 	r := crashed(t)
 	_, err := r.machine("a", unknown()).try("k")
 	r.wantHeld(err)
-	// Less a tenth of the TTL, the trust margin.
+	// The age is also reduced by a tenth of the TTL, the trust margin.
 	enough := (lookAge+ttl/10)*10/9 + time.Millisecond
 	r.w.Pass(enough - 2*time.Millisecond)
 	_, err = r.machine("b", unknown()).try("k")
@@ -168,7 +168,7 @@ func TestLookOfAnotherMachineNeedsTheRun(t *testing.T) {
 	}
 }
 
-// The clock of the machine that runs slower counts.
+// Of the two machines' clocks, the slower one counts.
 func TestServerThatRunsFastAgesNoLook(t *testing.T) {
 	r := crashed(t)
 	_, err := r.machine("a", unknown()).try("k")
@@ -219,8 +219,9 @@ func TestTakingAFreeKeyForgetsTheLook(t *testing.T) {
 	}
 }
 
-// The reading that begins a look is taken after the reply that showed the bytes.
-func TestLookThatTravelsLongIsNoOlder(t *testing.T) {
+// The clock reading that begins a look is taken after the reply that showed the
+// bytes.
+func TestSlowReplyDoesNotAgeLook(t *testing.T) {
 	r := crashed(t)
 	p := r.machine("a", unknown())
 	p.tap.actAfter(1, "EVALSHA", func() { r.w.Pass(time.Minute) }) // the attempt's reply is slow
@@ -231,8 +232,8 @@ func TestLookThatTravelsLongIsNoOlder(t *testing.T) {
 	r.wantHeld(err)
 }
 
-// What changed between the attempt and its look is not remembered.
-func TestLookRemembersOnlyWhatStillStands(t *testing.T) {
+// A value that changed between the attempt and its look is not remembered.
+func TestLookRemembersOnlyUnchangedValue(t *testing.T) {
 	r := crashed(t)
 	p := r.machine("a", unknown())
 	other := r.stamp(time.Minute)
@@ -274,7 +275,7 @@ func TestDenseLooksNeedNoMemory(t *testing.T) {
 	}
 }
 
-func TestAnotherTypeInThePlaceOfTheLookIsReplaced(t *testing.T) {
+func TestLookReplacesKeyOfAnotherType(t *testing.T) {
 	r := crashed(t)
 	r.w.Mini.Lpush(keyLook, "x")
 	_, err := r.machine("a", unknown()).try("k")
@@ -283,7 +284,7 @@ func TestAnotherTypeInThePlaceOfTheLookIsReplaced(t *testing.T) {
 	r.machine("a", unknown()).take("k")
 }
 
-func TestOldServerIsAskedForTheTimeOfALook(t *testing.T) {
+func TestLookOnOldServerAsksTIME(t *testing.T) {
 	r, wire := faulty(t, withMode(unknown()))
 	r.w.Run("run-1")
 	r.clock.On("a")
@@ -295,9 +296,9 @@ func TestOldServerIsAskedForTheTimeOfALook(t *testing.T) {
 	r.take("k")
 }
 
-func TestStampOfAnOldClientAheadStaysALease(t *testing.T) {
+func TestStampIsLiveForClientTenMinutesAhead(t *testing.T) {
 	r := newRig(t, unknown())
-	// A client ten minutes ahead reads our stamp a moment later.
+	// An old client ten minutes ahead reads the stamp a moment later.
 	r.take("k")
 	ahead := r.w.ServerNow().Add(10 * time.Minute)
 	if d := dialect.Jedis(); d.LegacyExpired(dialect.Text(r.get("k")), "", ahead) {
@@ -305,8 +306,8 @@ func TestStampOfAnOldClientAheadStaysALease(t *testing.T) {
 	}
 }
 
-// What TIME loses makes the fleet lie further ahead of it.
-func TestStepBackMovesTheStampsToCome(t *testing.T) {
+// What TIME loses puts the fleet further ahead of it.
+func TestStepBackMovesLaterStamps(t *testing.T) {
 	r := newRig(t, unknown())
 	g := r.take("k")
 	r.w.Pass(time.Second)
@@ -314,7 +315,7 @@ func TestStepBackMovesTheStampsToCome(t *testing.T) {
 	if _, err := g.Extend(bg, ttl); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Extend(bg, ttl); err != nil { // the step is known from the first
+	if _, err := g.Extend(bg, ttl); err != nil { // the first renewal has seen the step
 		t.Fatal(err)
 	}
 	fleet := r.w.ServerNow().Add(48 * time.Hour)
@@ -324,7 +325,7 @@ func TestStepBackMovesTheStampsToCome(t *testing.T) {
 }
 
 // A claim of Behind was true before the server's clock was set forward. What an
-// old client writes afterwards has passed by that clock at once.
+// old client writes after that has passed by the server's clock at once.
 func TestStepForwardIsAddedToTheClaim(t *testing.T) {
 	r := newRig(t, jedis())
 	r.w.Run("run-1")
@@ -334,13 +335,14 @@ func TestStepForwardIsAddedToTheClaim(t *testing.T) {
 	r.w.StepServer(10 * time.Minute)
 	for range 5 {
 		r.w.Pass(lease)
-		r.set("k", r.stamp(lease-10*time.Minute)) // taken now by a client whose clock did not step
+		r.set("k", r.stamp(lease-10*time.Minute)) // taken now by an old client whose clock did not step
 		_, err = r.try("k")
 		r.wantHeld(err)
 	}
 }
 
-// The slack between two machines is the trust margin that a Client really has.
+// Between two machines, the age of a look is reduced by the trust margin that a
+// Client really has.
 func TestLookOfAnotherMachineHasTheClientsMargin(t *testing.T) {
 	r := crashed(t)
 	_, err := r.machine("a", unknown()).try("k")
@@ -357,13 +359,13 @@ func TestLookOfAnotherMachineHasTheClientsMargin(t *testing.T) {
 	other.take("k")
 }
 
-// A process that saw the server's clock set forward counts no such time as the
+// A process that saw the server's clock set forward does not count that step as
 // age of another machine's look.
 func TestStepThatWasSeenAgesNoLookOfAnotherMachine(t *testing.T) {
 	r := newRig(t, unknown())
 	r.w.Run("run-1")
 	b := r.machine("b", unknown())
-	r.set("k", r.stamp(lease-40*time.Second)) // a fleet 40 s behind, at work for a whole lease
+	r.set("k", r.stamp(lease-40*time.Second)) // a fleet 40 s behind; its client holds the key for a whole lease
 	_, err := b.try("k")
 	r.wantHeld(err)
 	r.w.Pass(22 * time.Second)

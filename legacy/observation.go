@@ -15,36 +15,40 @@ import (
 type Observation struct {
 	dialect.Observation
 
-	// Dialect is what the value was read by.
+	// Dialect is the dialect that read the value.
 	Dialect dialect.Dialect
 
-	// Stamp is the value as the dialect's stamp; zero where Err is not nil, or where there is none.
+	// Stamp is the value as a stamp of the dialect; zero if Err is not nil or
+	// the dialect has no stamp.
 	Stamp dialect.Stamp
 
-	// Err says why the value is no plausible stamp of the dialect: a [*dialect.ValueError] that
-	// names what it may be instead, or a [*TypeError].
+	// Err is why the value is not a plausible stamp of the dialect: a
+	// [*dialect.ValueError] that names what it may be instead, or a
+	// [*TypeError].
 	Err error
 
-	// Size is the value's length in bytes. Of more than a kilobyte only the beginning is in Value.
+	// Size is the value's length in bytes. If that is more than a kilobyte,
+	// Value has only the first kilobyte.
 	Size int
 
-	// Gained is what the server's clock gained on this process since its first look.
+	// Gained is how much the server's clock gained on this process since its
+	// first look.
 	Gained time.Duration
 
-	// Looked is for how long the same bytes are known to have stood there, by a
-	// look that is remembered on the server. Zero where no takeover needs it.
+	// Looked is for how long L is known to have had the same bytes, by a look
+	// that the server remembers. Zero where no takeover needs it.
 	Looked time.Duration
 
-	// Unremembered says why the server could not be asked for that look.
+	// Unremembered is why the server could not be asked for that look.
 	Unremembered error
 
-	// Sparse is how long ago the look before this one was, when that is too long to have followed
-	// the value from then on; zero when it is not.
+	// Sparse is the time since the look before this one, if that is too long
+	// for both to belong together; otherwise zero.
 	Sparse time.Duration
 }
 
-// left returns for how long M says that nobody holds the key, which a polite
-// release left to old clients. It says false where M says nothing of the kind.
+// left returns the rest of the time for which a polite release leaves the key
+// to old clients. ok is false where M does not say that.
 func (o Observation) left() (d time.Duration, ok bool) {
 	_, ok = polite.Token(o.MarkValue)
 	if !o.MarkExists || !ok {
@@ -53,9 +57,11 @@ func (o Observation) left() (d time.Duration, ok bool) {
 	return o.MarkPTTL, true
 }
 
-// Token returns the token of ours on M, and the bytes its holder wrote on L last. It says false when
-// M is missing or not ours, or when nobody holds the key, which was left to old clients. What stands behind the bytes names a member of package migrate's registry;
-// a token alone is that of a holder who left nothing on L.
+// Token returns the token on M, and the bytes that its holder last wrote on L.
+// ok is false when M is missing or has another form, and when no client holds
+// the key because it was left to old clients. What follows the bytes names a
+// member of package migrate's registry. A token alone is that of a holder who
+// left nothing on L.
 func (o Observation) Token() (token, bytes string, ok bool) {
 	if _, left := o.left(); left || !o.MarkExists {
 		return "", "", false
@@ -65,16 +71,16 @@ func (o Observation) Token() (token, bytes string, ok bool) {
 	return token, bytes, ok
 }
 
-// Ours reports that a hardened holder of ours has the key: its token stands on M and its own bytes
-// on L under a TTL.
+// Ours reports whether a hardened getsetlock client holds the key: its token is
+// on M, and its own bytes are on L with a TTL.
 func (o Observation) Ours() bool {
 	_, bytes, ok := o.Token()
 	return ok && o.Exists && o.HasTTL && o.Value == bytes
 }
 
-// OfOldClient reports that bytes stand on L which an old client wrote. A stamp
-// with a PX is ours where the dialect sets none; what is no stamp of the dialect
-// is another program's.
+// OfOldClient reports whether an old client wrote the bytes on L. In a dialect
+// whose clients set no PX, a stamp with a PX comes from a getsetlock client. A
+// value that is not a stamp of the dialect comes from another program.
 func (o Observation) OfOldClient() bool {
 	if !o.Exists || o.Err != nil {
 		return false
@@ -88,8 +94,8 @@ func (o Observation) OfOldClient() bool {
 	return !scope.IsToken(o.Value)
 }
 
-// now is the server's clock, or ours where it was not asked: good enough to name a value, and no
-// Takeover judges such a look.
+// now returns the server's clock, or this machine's where the server's was not
+// read. That is good enough to name a value; no Takeover judges such a look.
 func (o Observation) now() time.Time {
 	if o.ServerMicros == 0 {
 		return o.Local
@@ -97,7 +103,7 @@ func (o Observation) now() time.Time {
 	return o.ServerNow()
 }
 
-// read fills in what the dialect makes of the value.
+// read fills in what the dialect reads from the value.
 func (s *server) read(name string, raw dialect.Observation, size int) Observation {
 	o := Observation{Observation: raw, Dialect: s.dialect, Size: size}
 	switch {
@@ -110,11 +116,12 @@ func (s *server) read(name string, raw dialect.Observation, size int) Observatio
 	return o
 }
 
-// look reads the reply of the script's function of that name. The clock's fields are the caller's.
+// look reads the reply of shared.lua's function look. The caller supplies the
+// clock readings.
 func (s *server) look(k keys, reply any, at roundTrip) (Observation, error) {
 	f, ok := reply.([]any)
 	if !ok || len(f) != 8 {
-		return Observation{}, fmt.Errorf("legacy: key %q: the server sent a reply of another form: %T", k.name, reply)
+		return Observation{}, fmt.Errorf("legacy: key %q: the server sent an unexpected reply: %T", k.name, reply)
 	}
 	raw := dialect.Observation{
 		Key: k.l, Type: text(f[0]), Local: at.wall, Sent: at.sent, Received: at.received, SameSince: at.received,
@@ -131,7 +138,7 @@ func (s *server) look(k keys, reply any, at roundTrip) (Observation, error) {
 	return s.read(k.name, raw, int(number(f[2]))), nil
 }
 
-// text is a bulk or status reply; nil is empty.
+// text returns a bulk or status reply as a string; nil is empty.
 func text(v any) string {
 	switch v := v.(type) {
 	case []byte:
@@ -142,7 +149,7 @@ func text(v any) string {
 	return ""
 }
 
-// number is an integer reply, or one that a script sent as text.
+// number returns an integer reply, or a number that a script sent as text.
 func number(v any) int64 {
 	if n, ok := v.(int64); ok {
 		return n

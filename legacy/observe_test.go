@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-func TestObserveSaysWhatStandsThereAndTakesNothing(t *testing.T) {
+func TestObserveReadsLockAndTakesNothing(t *testing.T) {
 	r := newRig(t, jedis())
 	o, err := r.b.Observe(bg, "k")
 	if err != nil || o.Exists || o.MarkExists || o.Err != nil || !o.ServerNow().Equal(r.w.ServerNow()) {
@@ -86,7 +86,7 @@ func TestCompareAndDeleteDeletesOnlyWhatWasNamed(t *testing.T) {
 	}
 }
 
-func TestCompareAndDeleteFreesAHolderOfOurs(t *testing.T) {
+func TestCompareAndDeleteFreesHardenedHolder(t *testing.T) {
 	for _, by := range []string{"the bytes on L", "its token"} {
 		r := newRig(t, jedis())
 		g := r.take("k")
@@ -103,7 +103,7 @@ func TestCompareAndDeleteFreesAHolderOfOurs(t *testing.T) {
 	}
 }
 
-func TestCompareAndDeleteOfAnOldClientsValueSparesOurToken(t *testing.T) {
+func TestCompareAndDeleteOfOldValueSparesM(t *testing.T) {
 	r := newRig(t, jedis())
 	g := r.take("k")
 	other := r.stamp(time.Hour)
@@ -119,7 +119,7 @@ func TestCompareAndDeleteOfAnOldClientsValueSparesOurToken(t *testing.T) {
 	r.wantLeft(other)
 }
 
-func TestEncodedKeysAndValuesAreTheOldClients(t *testing.T) {
+func TestEncodedKeysAndValuesMatchOldClients(t *testing.T) {
 	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
 		d := dialect.Template()
 		d.Name, d.KeyEncoding, d.ValueEncoding = "mine", e, e
@@ -147,7 +147,7 @@ func TestEncodedKeysAndValuesAreTheOldClients(t *testing.T) {
 	}
 }
 
-func TestTheLengthOfAJavaStringIsItsOwn(t *testing.T) {
+func TestJavaStringCarriesItsLength(t *testing.T) {
 	d := dialect.JedisUUID()
 	d.Name, d.ValueEncoding = "mine", dialect.JDK
 	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
@@ -169,7 +169,7 @@ func TestFloatSecondsHaveTheShortestFraction(t *testing.T) {
 	}
 }
 
-func TestOnlyTheBeginningOfAHugeValueIsSent(t *testing.T) {
+func TestObserveSendsFirstKilobyteOfHugeValue(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set("k", strings.Repeat("7", 1<<20))
 	o, err := r.b.Observe(bg, "k")
@@ -188,7 +188,7 @@ func TestTicksAreWrittenToTheDigit(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.take("k")
-	// A script counts in microseconds, so a slack below that is rounded up to one.
+	// A script counts in microseconds, so it rounds a smaller slack up to one.
 	if got := r.get("k"); len(got) != len(want) || got < want || got[:16] != want[:16] {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Old servers: a script that has called TIME may not write.
+// Before Redis 3.2, a script that has called TIME must not write.
 
 const refusal = "ERR Error running script (call to f_0): @user_script:33: Write commands not allowed after non deterministic commands"
 
@@ -28,7 +28,7 @@ func oldServer(when func(redistest.Command) bool) []redistest.Rule {
 
 func always(redistest.Command) bool { return true }
 
-func TestAnOldServerIsGivenItsOwnTime(t *testing.T) {
+func TestScriptOnOldServerGetsTIMEAsArgument(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	wire.Fault(oldServer(always)...)
 	wire.Forget()
@@ -56,7 +56,7 @@ func TestAnOldServerIsGivenItsOwnTime(t *testing.T) {
 	r.wantLeft("")
 }
 
-func TestARenewalFindsOutThatTheServerIsOld(t *testing.T) {
+func TestRenewalDetectsOldServer(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	g := r.take("k")
 	wire.Fault(oldServer(always)...)
@@ -66,13 +66,13 @@ func TestARenewalFindsOutThatTheServerIsOld(t *testing.T) {
 	}
 }
 
-func TestAnotherConnectionIsAskedAnewWhetherItsServerIsOld(t *testing.T) {
+func TestNewConnectionForgetsOldServer(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	wire.Fault(oldServer(always)...)
 	g := r.take("k")
 	wire.Calm()
 	wire.Cut()
-	for range 50 { // until the cut is noticed
+	for range 50 { // until the client notices the cut
 		if _, err := g.Extend(bg, ttl); err == nil {
 			break
 		}
@@ -86,7 +86,7 @@ func TestAnotherConnectionIsAskedAnewWhetherItsServerIsOld(t *testing.T) {
 	}
 }
 
-func TestALostTIMELeavesNothingOpen(t *testing.T) {
+func TestLostTIMEReplyIsNoUnsureError(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	wire.Fault(oldServer(always)...)
 	wire.Fault(redistest.Rule{Command: "TIME", Do: redistest.CutAfter})
@@ -98,7 +98,7 @@ func TestALostTIMELeavesNothingOpen(t *testing.T) {
 	r.wantLeft("")
 }
 
-func TestAnOldServerFinishesWhatIsNeverReleased(t *testing.T) {
+func TestOldServerFinishesKeyThatMeansDone(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Machinery()))
 	g := r.take("k")
 	wire.Fault(redistest.Rule{Command: "EVALSHA", When: func(c redistest.Command) bool { return len(c) == 12 && c[10] == "" }, Do: redistest.Answer(refusal)})

@@ -8,15 +8,15 @@ import (
 )
 
 // pace compares the server's clock with the elapsed time of this process. What
-// TIME gains makes the fleet lie further behind it than the terms say, what it
-// loses makes the fleet lie further ahead.
+// TIME gains puts the fleet further behind it than the terms say. What TIME
+// loses puts the fleet further ahead.
 type pace struct {
-	base dialect.Observation // the narrowest look before the two clocks parted
+	base dialect.Observation // the look with the shortest round trip, before the two clocks parted
 	fast atomic.Int64        // what TIME gained, in nanoseconds
 	slow atomic.Int64        // what TIME lost, in nanoseconds
 }
 
-// note takes a look with the server's clock in.
+// note adds a look that has a reading of the server's clock.
 func (p *pace) note(o dialect.Observation) {
 	trip := func(o dialect.Observation) time.Duration { return o.Received - o.Sent }
 	if p.base.ServerMicros == 0 || o.ServerStep(p.base) == 0 && trip(o) < trip(p.base) {
@@ -27,9 +27,9 @@ func (p *pace) note(o dialect.Observation) {
 	p.slow.Store(int64(lost))
 }
 
-// against is the most that TIME can have gained, and lost, on this process since
-// the first look. A part of both round trips is in either; where the clocks
-// surely agree both are zero.
+// against returns the most that TIME can have gained, and lost, on this process
+// since the first look. Both include a part of both round trips. Both are zero
+// while no step is certain.
 func (p *pace) against(o dialect.Observation) (gained, lost time.Duration) {
 	if o.ServerStep(p.base) == 0 {
 		return 0, 0
@@ -38,8 +38,9 @@ func (p *pace) against(o dialect.Observation) (gained, lost time.Duration) {
 	return max(0, server-(o.Sent-p.base.Received)), max(0, o.Received-p.base.Sent-server)
 }
 
-// lost is what the server's clock lost on this process, for the stamps to come.
-// A stamp lies a day ahead, so whole minutes are fine enough.
+// lost returns what the server's clock lost on this process, for later stamps,
+// rounded up to whole minutes. A stamp lies a day ahead, so minutes are fine
+// enough.
 func (w *watcher) lost() time.Duration {
 	return roundUp(time.Duration(w.pace.slow.Load()), time.Minute)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// An old client that is in and out between two looks is seen where the server
-// tells of changes; one that stays is seen on every server.
+// An old client that enters and leaves between two looks is seen where the
+// server reports changes. One that stays is seen on every server.
 func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
-		const gap = time.Minute // so that nothing depends on how fast this machine is
+		const gap = time.Minute // long, so that the test does not depend on the machine's speed
 		b := backend(t, s, legacy.Config{Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
 		left := func(key string) lock.Polite {
 			t.Helper()
@@ -80,8 +80,9 @@ func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
 	})
 }
 
-// A release leaves the key also where a server has no memory for what is new.
-func TestServerWithoutMemoryLetsAKeyBeLeft(t *testing.T) {
+// A release leaves the key to old clients even where the server has no memory
+// for new values.
+func TestReleaseLeavesKeyWhereServerIsOutOfMemory(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		b := backend(t, s, legacy.Config{Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
 		g, err := b.Try(bg, "k", 20*time.Second)

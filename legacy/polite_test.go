@@ -15,7 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-const gap = 145 * time.Millisecond // of a poll of 100 ms
+const gap = 145 * time.Millisecond // for a poll of 100 ms
 
 func leave(r *rig, g lock.Grant) {
 	r.Helper()
@@ -24,7 +24,8 @@ func leave(r *rig, g lock.Grant) {
 	}
 }
 
-// wantKeyLeft: nobody holds the key, and M says so for what is left of the gap.
+// wantKeyLeft checks that no client holds the key, and that M says so for the
+// rest of the gap.
 func (r *rig) wantKeyLeft(token string, left time.Duration) {
 	r.Helper()
 	if r.exists("k") || r.get(keyM) != polite.Value(token) || r.ttlOf(keyM) != left.Milliseconds() {
@@ -62,8 +63,8 @@ func TestLeftKeyIsFreeForOldClientsAlone(t *testing.T) {
 	r.wantLeft("")
 }
 
-// A value that no release writes is held by somebody.
-func TestValueLikeALeftOneIsHeld(t *testing.T) {
+// A value on M that no release writes counts as held.
+func TestValueThatResemblesLeftKeyIsHeld(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set(keyM, "left nobody")
 	r.set("k", "1")
@@ -76,11 +77,11 @@ func TestValueLikeALeftOneIsHeld(t *testing.T) {
 	}
 }
 
-// A release whose reply was lost is sent again, and has been done.
+// A release whose reply was lost is sent again and succeeds.
 func TestSecondReleaseOfALeftKeyIsDone(t *testing.T) {
 	r := newRig(t, jedis())
 	g := r.take("k")
-	r.set(keyM, polite.Value(g.Token())) // as the release left it whose reply was lost
+	r.set(keyM, polite.Value(g.Token())) // as left by a release whose reply was lost
 	r.w.Mini.Del("k")
 	if err := g.Release(bg); err != nil {
 		r.Error(err)
@@ -98,8 +99,9 @@ func TestSecondReleaseOfALeftKeyIsDone(t *testing.T) {
 	}
 }
 
-// Nobody is owed a turn who has just been let in, or where nothing was held.
-func TestKeyIsLeftOnlyWithItsOwnMarkOnIt(t *testing.T) {
+// A release leaves the key to old clients only if it really gave it up: not
+// where another client was let in, and not where L was gone.
+func TestKeyIsLeftOnlyIfItsValueIsUnchanged(t *testing.T) {
 	for _, there := range []string{"", "foreign", "stamp"} {
 		r := newRig(t, jedis())
 		g := r.take("k")
@@ -119,8 +121,8 @@ func TestKeyIsLeftOnlyWithItsOwnMarkOnIt(t *testing.T) {
 	}
 }
 
-// An old client that took the key has had its turn: ours wait for it, not for
-// the rest of the gap.
+// An old client that takes the key has had its turn. Getsetlock clients then
+// wait for that client, not for the rest of the gap.
 func TestOldClientThatEntersEndsTheGap(t *testing.T) {
 	r := newRig(t, jedis())
 	leave(r, r.take("k"))
@@ -183,7 +185,7 @@ func TestOldClientIsSeenByAttemptAndByRelease(t *testing.T) {
 	}
 }
 
-func TestNobodyIsOwedAKeyThatMeansDone(t *testing.T) {
+func TestKeyThatMeansDoneIsNotLeft(t *testing.T) {
 	cfg := jedis()
 	cfg.Dialect, cfg.Terms = dialect.Machinery(), dialect.Terms{Lease: lease, Behind: time.Second}
 	r := newRig(t, cfg)
@@ -196,8 +198,8 @@ func TestNobodyIsOwedAKeyThatMeansDone(t *testing.T) {
 	}
 }
 
-// Force deletes what is held. A gap is nobody's.
-func TestForceDoesNotTakeAGapForAHolder(t *testing.T) {
+// CompareAndDelete deletes what is held. A key left to old clients is not held.
+func TestCompareAndDeleteIgnoresLeftKey(t *testing.T) {
 	r := newRig(t, jedis())
 	g := r.take("k")
 	leave(r, g)
@@ -214,8 +216,8 @@ func TestForceDoesNotTakeAGapForAHolder(t *testing.T) {
 	r.wantKeyLeft(g.Token(), gap)
 }
 
-// At its defaults a Client leaves the key once in a span of work, and the next
-// attempt waits for the rest of the gap, a single one too.
+// At its defaults a Client leaves the key once in a span of work. The next
+// attempt waits for the rest of the gap, even a single one.
 func TestClientLeavesTheKeyOnceInASpanOfWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)

@@ -2,5 +2,5 @@
 
 package legacy_test
 
-// raced: the race detector is on.
+// raced says that the race detector is on.
 const raced = false

@@ -16,7 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// onEach runs a test on every server that fleets really run.
+// onEach runs a test on every server version that fleets really run.
 func onEach(t *testing.T, test func(t *testing.T, s *redistest.Server, b redistest.Binary)) {
 	for _, b := range redistest.Servers(t) {
 		t.Run(b.Name, func(t *testing.T) { test(t, b.Start(t, redistest.Options{}), b) })
@@ -33,8 +33,8 @@ func backend(t *testing.T, s *redistest.Server, cfg legacy.Config) legacy.Backen
 	return b
 }
 
-// TestAServerWithoutMemoryKeepsWhatIsHeld: it refuses new locks, and neither renewals nor releases.
-func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
+// A server without memory refuses new locks, but neither renewals nor releases.
+func TestFullServerRenewsAndReleasesHeldKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 		b := backend(t, s, legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Minute}})
@@ -61,7 +61,7 @@ func TestHardenedLifeOnEveryServer(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		for _, d := range dialect.Presets() {
 			if d.NeedsSettleEvery() {
-				continue // a settle of real time
+				continue // its settle would take real time
 			}
 			b := backend(t, s, legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute}})
 			key := "life:" + d.Name
@@ -95,7 +95,7 @@ func TestHardenedLifeOnEveryServer(t *testing.T) {
 	})
 }
 
-func TestHardenedWakesAndGuardsWhereTheServerTracks(t *testing.T) {
+func TestHardenedWakesAndWatchesWhereServerTracks(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
 		b := backend(t, s, legacy.Config{Mode: legacy.Hardened})
 		other := backend(t, s, legacy.Config{Mode: legacy.Hardened})

@@ -16,11 +16,12 @@ import (
 const (
 	ttl   = 20 * time.Second
 	lease = time.Minute
-	day   = 24 * time.Hour // how far a stamp lies beyond the lease
+	day   = 24 * time.Hour // how far a stamp lies beyond its lease
 	keyM  = "{k}:gsl"
 )
 
-// rig is one hardened backend in a world of mocked time, with a tap on its connection. The key is k.
+// rig is one hardened backend in a world of mocked time, with a tap on its
+// connection. The key is k.
 type rig struct {
 	*testing.T
 	w     *redistest.World
@@ -52,7 +53,8 @@ func (r *rig) backend(cfg legacy.Config) legacy.Backend {
 	return b
 }
 
-// warm makes the server learn the scripts, so that a test counts EVALSHA alone.
+// warm makes the server learn the scripts, so that a test needs to count only
+// EVALSHA.
 func (r *rig) warm() {
 	r.Helper()
 	g := r.take("warm")
@@ -66,13 +68,14 @@ func (r *rig) warm() {
 	r.tap.take()
 }
 
-// try makes an attempt and passes the settle, if there is one.
+// try makes an attempt and lets its settle pass, if there is one.
 func (r *rig) try(key string) (lock.Grant, error) {
 	r.Helper()
 	return r.tryIn(bg, key, func() { r.w.Tick() })
 }
 
-// tryIn makes an attempt and does something while it settles, once it does.
+// tryIn makes an attempt and calls settling when the settle begins, if there is
+// one.
 func (r *rig) tryIn(ctx context.Context, key string, settling func()) (g lock.Grant, err error) {
 	r.Helper()
 	// The attempt either ends or asks for a timer, whichever comes first.
@@ -96,8 +99,8 @@ func (r *rig) take(key string) lock.Grant {
 	return g
 }
 
-// stamp is what an old client of the Jedis dialect writes whose lease ends so long after the server's
-// clock.
+// stamp returns what an old client of the Jedis dialect writes when its lease
+// ends that long after the server's present time.
 func (r *rig) stamp(ahead time.Duration) string {
 	return strconv.FormatInt(r.w.ServerNow().Add(ahead).UnixMilli(), 10)
 }
@@ -131,7 +134,8 @@ func (r *rig) wantLost(err error) *legacy.LostError {
 	return lost
 }
 
-// wantNothingOfOurs: M is gone, and L is what somebody else left there.
+// wantLeft checks that M is gone, and that L has what another client left
+// there.
 func (r *rig) wantLeft(l string) {
 	r.Helper()
 	if r.exists(keyM) {
@@ -147,6 +151,5 @@ func jedis() legacy.Config {
 	return legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis(), Terms: dialect.Terms{Behind: time.Second}}
 }
 
-// unknown is a fleet of which nothing is known of how far it is from the
-// server's clock.
+// unknown is a fleet whose distance from the server's clock is unknown.
 func unknown() legacy.Config { return legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis()} }

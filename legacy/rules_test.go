@@ -17,7 +17,7 @@ import (
 
 // Rule 5: settle.
 
-func TestSettleFindsTheStalledLoser(t *testing.T) {
+func TestSettleFindsOldClientThatOverwroteL(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set("k", r.stamp(-time.Minute))
 	other := r.stamp(59 * time.Second)
@@ -45,7 +45,7 @@ func TestSettleFindsThatTheTokenIsGone(t *testing.T) {
 	r.wantHeld(err)
 }
 
-func TestAnEndedContextInTheSettleIsUndone(t *testing.T) {
+func TestEndedContextInSettleIsUndone(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set("k", r.stamp(-time.Minute))
 	ctx, cancel := context.WithCancel(bg)
@@ -60,8 +60,8 @@ func TestAnEndedContextInTheSettleIsUndone(t *testing.T) {
 	r.wantLeft("")
 }
 
-// TestATakeoverSettlesBeyondTheEndOfTheWait: the key was taken in time.
-func TestATakeoverSettlesBeyondTheEndOfTheWait(t *testing.T) {
+// The takeover happened before the wait ended, so its settle may end after it.
+func TestTakeoverSettlesBeyondEndOfWait(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set("k", r.stamp(-time.Minute))
 	tries := &noting{Backend: r.b}
@@ -77,7 +77,7 @@ func TestATakeoverSettlesBeyondTheEndOfTheWait(t *testing.T) {
 	done := make(chan result, 1)
 	go func() { l, err := client.Acquire(bg, "k"); done <- result{l, err} }()
 	<-asked
-	<-tries.ctx.Done() // the wait is over, in real time, and the settle is not
+	<-tries.ctx.Done() // the wait has ended, in real time, and the settle has not
 	r.w.Pass(r.b.Terms().Settle())
 	if got := <-done; got.err != nil {
 		t.Error(got.err)
@@ -100,7 +100,7 @@ func (b *noting) Try(ctx context.Context, key string, ttl time.Duration) (lock.G
 	return b.Backend.Try(ctx, key, ttl)
 }
 
-func TestAnOrdinaryAcquisitionSettlesOnlyOnRequest(t *testing.T) {
+func TestFreeKeySettlesOnlyWithSettleAlways(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.PageNil(), SettleAlways: always})
 		before := r.w.Now()
@@ -113,7 +113,7 @@ func TestAnOrdinaryAcquisitionSettlesOnlyOnRequest(t *testing.T) {
 
 // Rule 6: or-mine dialects.
 
-func TestOrMineDialectsSettleEveryAcquisitionLongerThanTheGap(t *testing.T) {
+func TestOrMineDialectSettlesEveryAcquisition(t *testing.T) {
 	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Terms: dialect.Terms{Gap: 3 * time.Second}})
 	before := r.w.Now()
 	r.take("k")
@@ -122,9 +122,9 @@ func TestOrMineDialectsSettleEveryAcquisitionLongerThanTheGap(t *testing.T) {
 	}
 }
 
-// Rules 7 and 8: looking at L, and what its loss means.
+// Rules 7 and 8: looking at L, and what follows when it is lost.
 
-func TestALostMarkIsToldAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
+func TestLostLIsReportedAndMStaysUntilRelease(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		do   func(r *rig)
@@ -134,7 +134,7 @@ func TestALostMarkIsToldAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
 		{"overwritten under a TTL", func(r *rig) { r.set("k", r.stamp(time.Minute)); r.w.Mini.SetTTL("k", time.Hour) }, "overwritten"},
 		{"deleted", func(r *rig) { r.w.Mini.Del("k") }, "deleted"},
 		{"another type", func(r *rig) { r.w.Mini.Del("k"); r.w.Mini.Lpush("k", "x") }, "list"},
-		{"the same bytes without a TTL", func(r *rig) { r.set("k", r.get("k")) }, "taken away or changed"},
+		{"the same bytes without a TTL", func(r *rig) { r.set("k", r.get("k")) }, "removed or changed"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			r := newRig(t, jedis())
@@ -154,10 +154,11 @@ func TestALostMarkIsToldAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
 				t.Errorf("L is %q, M's TTL %d, before %d", r.get("k"), r.ttlOf(keyM), m)
 			}
 			if c.what == "deleted" {
-				// The next of ours must wait for the job that is still being stopped.
+				// The next getsetlock client must wait for the job that is
+				// still being stopped.
 				_, err := r.try("k")
 				held := r.wantHeld(err)
-				if held.Owner != g.Token() || !strings.Contains(held.Protocol, "another's hand") {
+				if held.Owner != g.Token() || !strings.Contains(held.Protocol, "another client removed or replaced") {
 					t.Errorf("%v", held)
 				}
 			}
@@ -172,7 +173,7 @@ func TestALostMarkIsToldAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
 	}
 }
 
-func TestAGrantThatWasToldLostIsNotRenewedWhenTheBytesComeBack(t *testing.T) {
+func TestLostGrantIsNotRenewedWhenBytesReturn(t *testing.T) {
 	r := newRig(t, jedis())
 	g := r.take("k")
 	mark, left := r.get("k"), r.w.Mini.TTL("k")
@@ -221,8 +222,8 @@ func TestServerFreesTheKeyOfACrashedHolder(t *testing.T) {
 	}
 }
 
-// The stamp lies a day beyond the lease; L ends with M, or later by what tells
-// it from an old client's own where those set a TTL too.
+// The stamp lies a day beyond the lease. L ends with M. Where old clients set a
+// TTL too, L ends later than M, which tells it from an old client's value.
 func TestStampOutlivesItsKeyByADay(t *testing.T) {
 	inclusive := dialect.Page() // whose stamps end a second before lease and clock say
 	inclusive.Name, inclusive.Slack, inclusive.Inclusive = "inclusive", 0, true
@@ -231,7 +232,7 @@ func TestStampOutlivesItsKeyByADay(t *testing.T) {
 			continue
 		}
 		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
-		r.w.StepServer(999 * time.Millisecond) // the worst moment of a whole second
+		r.w.StepServer(999 * time.Millisecond) // the worst moment within a second
 		r.take("k")
 		o, err := r.b.Observe(bg, "k")
 		if err != nil {
@@ -240,8 +241,8 @@ func TestStampOutlivesItsKeyByADay(t *testing.T) {
 		if !d.NeedsSettleEvery() && o.MarkPTTL != ttl {
 			t.Errorf("%s: M has %v", d.Name, o.MarkPTTL)
 		}
-		// By a clock that is nearly a day ahead of the server's, the stamp is live
-		// while M stands.
+		// Even a client nearly a day ahead of the server reads the stamp as
+		// live while M exists.
 		end := o.ServerNow().Add(o.MarkPTTL)
 		if last := end.Add(day - 2*d.Unit.Step() - time.Millisecond); d.LegacyExpired(dialect.Text(o.Value), "", last) {
 			t.Errorf("%s: %q has expired at %v, a day after M ends at %v", d.Name, o.Value, last, end)
@@ -256,9 +257,9 @@ func TestStampOutlivesItsKeyByADay(t *testing.T) {
 	}
 }
 
-// Rule 9: foreign EXPIRE.
+// Rule 9: an EXPIRE by another client.
 
-func TestAForeignExpireIsRepairedAndCounted(t *testing.T) {
+func TestRenewalRepairsAndCountsForeignEXPIRE(t *testing.T) {
 	r := newRig(t, jedis())
 	g := r.take("k")
 	r.w.Pass(time.Second)
@@ -278,7 +279,7 @@ func TestAForeignExpireIsRepairedAndCounted(t *testing.T) {
 	}
 }
 
-func TestTrustNeverGoesBeyondTheTTLThatTheSettleRead(t *testing.T) {
+func TestSettleLimitsTrustToTTLThatItRead(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set("k", r.stamp(-time.Minute))
 	g, err := r.tryIn(bg, "k", func() {
@@ -288,8 +289,8 @@ func TestTrustNeverGoesBeyondTheTTLThatTheSettleRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Five seconds were left at the takeover. The wall and not the elapsed clock of lock.Mark is the
-	// machine's here, so only the TTL is compared.
+	// Five seconds were left at the takeover. lock.Mark uses the machine's
+	// elapsed time here, not the world's, so only the TTL is compared.
 	if got := g.Term().TTL; got > 5*time.Second {
 		t.Errorf("trusted for %v", got)
 	}
@@ -300,18 +301,18 @@ func TestTrustNeverGoesBeyondTheTTLThatTheSettleRead(t *testing.T) {
 
 // Rule 10: release.
 
-func TestReleaseDeletesOnlyWhatIsOurs(t *testing.T) {
+func TestReleaseWithoutItsTokenDeletesNothing(t *testing.T) {
 	r := newRig(t, jedis())
 	g := r.take("k")
 	r.set(keyM, "somebody-elses-token "+r.get("k"))
 	mark := r.get("k")
 	r.wantLost(g.Release(bg))
 	if r.get("k") != mark || !r.exists(keyM) {
-		t.Error("without M nothing may be deleted")
+		t.Error("without its token on M the release may delete nothing")
 	}
 }
 
-func TestATokenIsComparedWhole(t *testing.T) {
+func TestTokenIsComparedWhole(t *testing.T) {
 	r := newRig(t, jedis())
 	g := r.take("k")
 	r.set(keyM, g.Token()+"x "+r.get("k"))
@@ -323,7 +324,7 @@ func TestATokenIsComparedWhole(t *testing.T) {
 	}
 }
 
-func TestSameBytesUnderAnotherTTLAreNotOursWhereOldClientsSetOne(t *testing.T) {
+func TestSameBytesUnderAnotherTTLCountAsLost(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Gorlock(), dialect.Machinery()} {
 		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
 		g := r.take("k")
@@ -336,7 +337,7 @@ func TestSameBytesUnderAnotherTTLAreNotOursWhereOldClientsSetOne(t *testing.T) {
 	}
 }
 
-func TestAFinishWithoutOurTokenLeavesLAlone(t *testing.T) {
+func TestFinishWithoutItsTokenLeavesLAlone(t *testing.T) {
 	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
 	g := r.take("k")
 	mark := r.get("k")
@@ -347,7 +348,7 @@ func TestAFinishWithoutOurTokenLeavesLAlone(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyReleasesTheDialectsOwnStampStays(t *testing.T) {
+func TestReleaseWritesOldStampWhereKeyMeansDone(t *testing.T) {
 	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
 	began := r.w.ServerNow()
 	g := r.take("k")
@@ -366,7 +367,7 @@ func TestWhereNobodyReleasesTheDialectsOwnStampStays(t *testing.T) {
 	r.wantHeld(err)
 	r.w.Pass(50 * time.Second)
 	g = r.take("k")
-	for range 7 { // a job that outlives the tick
+	for range 7 { // a job that outlives the old client's lease
 		r.w.Pass(10 * time.Second)
 		if _, err := g.Extend(bg, ttl); err != nil {
 			t.Fatal(err)
@@ -378,9 +379,10 @@ func TestWhereNobodyReleasesTheDialectsOwnStampStays(t *testing.T) {
 	r.wantLeft("")
 }
 
-// Where old clients set TTLs too, one that is late by all that it may be can write our very bytes, and
-// its EXPIRE must not end them where ours end: only that tells the loss.
-func TestMarkBesideOldTTLsOutlivesMByMoreThanTheirsCanBeLate(t *testing.T) {
+// Where old clients set TTLs too, one that is as late as it can be may write
+// exactly this holder's bytes. Its EXPIRE must not end them where this holder's
+// end: only the different end shows the loss.
+func TestLOutlivesMWhereOldClientsSetTTLs(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Gorlock(), dialect.Machinery()} {
 		terms := dialect.Terms{Lease: lease, Spread: 50 * time.Millisecond, Gap: 2 * time.Second}
 		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Terms: terms})
@@ -397,10 +399,11 @@ func TestMarkBesideOldTTLsOutlivesMByMoreThanTheirsCanBeLate(t *testing.T) {
 	}
 }
 
-// Nothing can tell the holder sooner than the write that robs it: the old client
-// is inside while the lease still counts as held. Without tracking, which the
-// embedded server lacks, the next renewal tells, a third of the TTL later at most.
-func TestOldClientEntersBeforeTheHolderIsTold(t *testing.T) {
+// An old client that deletes or overwrites L is inside before the holder can
+// learn of it: the lease still counts as held. The embedded server has no
+// tracking, so the next renewal reports the loss, at most a third of the TTL
+// later.
+func TestOldClientEntersBeforeHolderLearnsOfLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
 		clock := w.Clock(redistest.Skew{})
@@ -415,8 +418,8 @@ func TestOldClientEntersBeforeTheHolderIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		robbed := w.Now()
-		w.Mini.Del("k")      // an old client's overrun release …
-		w.Mini.Set("k", "1") // … and the next one's SETNX
+		w.Mini.Del("k")      // an old client's late DEL …
+		w.Mini.Set("k", "1") // … and the next old client's SETNX
 		synctest.Wait()
 		if err := held.Err(); err != nil {
 			t.Errorf("told before it could be: %v", err)

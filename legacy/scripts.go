@@ -44,10 +44,10 @@ var (
 
 func script(source string) *wire.Script { return wire.NewScript(2, sourceOf(source)) }
 
-// sourceOf puts what all scripts share behind the line that names this one.
+// sourceOf inserts what all scripts share after the line that names this one.
 func sourceOf(source string) string {
 	line, body, _ := strings.Cut(source, "\n")
 	return line + "\n" + sharedLua + body
 }
 
-var errOddReply = errors.New("the server's reply has another form than the script's")
+var errOddReply = errors.New("the server's reply does not have the form that the script returns")

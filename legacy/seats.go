@@ -7,21 +7,23 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// seats gives out the old client's own part of its value. In or-mine dialects that is the identity of
-// one lock object, kept from poll to poll: a value with it counts as the client's own, which is how its
-// double grants come about. Two attempts on one key at the same time are two such objects, and so are
-// an attempt and a grant that was not released. In all other dialects every attempt draws its own.
+// seats hands out the old client's own part of its value. In or-mine dialects
+// that is the identity of one lock object, kept from poll to poll. The client
+// takes a value with that identity for its own, which is how such clients grant
+// twice. Two attempts on one key at the same time are two such objects, and so
+// are an attempt and an unreleased grant. In all other dialects every attempt
+// draws a new identity.
 type seats struct {
 	d dialect.Dialect
 
 	mu    sync.Mutex
-	ids   []string // of the seats, the same for all keys
+	ids   []string // identities by seat, the same for all keys
 	taken map[string][]bool
 }
 
 func (s *seats) init(d dialect.Dialect) { s.d, s.taken = d, map[string][]bool{} }
 
-// take returns an identity and the seat it belongs to.
+// take returns a free identity for the key and the seat it belongs to.
 func (s *seats) take(key string) (id string, seat int) {
 	if !s.d.OrMine {
 		return s.draw(), 0
@@ -43,7 +45,7 @@ func (s *seats) take(key string) (id string, seat int) {
 	return s.ids[seat], seat
 }
 
-// leave frees a seat. A key with none taken is forgotten.
+// leave frees a seat. A key without taken seats is forgotten.
 func (s *seats) leave(key string, seat int) {
 	if !s.d.OrMine {
 		return

@@ -6,21 +6,25 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Takeover decides whether what an old client left on a key has expired. It is asked only about
-// values that the dialect reads as a plausible stamp ([Observation.Err] is nil); everything else is
-// held and left to a human. A Takeover is pure: the same Observation has the same answer.
+// Takeover decides whether the stamp that an old client left on a key has
+// expired. It is asked only about values that the dialect reads as a plausible
+// stamp ([Observation.Err] is nil). Everything else counts as held and is left
+// to a human. A Takeover is pure: it gives the same answer for the same
+// Observation.
 type Takeover interface {
 	Expired(Observation) bool
 }
 
-// patient is a Takeover that knows how long it will go on saying no if nothing changes.
+// patient is a Takeover that knows for how long it will refuse if nothing
+// changes.
 type patient interface {
 	left(Observation) time.Duration
 }
 
-// ServerClock takes a stamp for expired when the server's TIME, cut to the dialect's unit, lies more
-// than margin beyond it. margin must be at least how far the slowest old client's clock is behind
-// the server's. What the server's clock was seen to gain on this process is added to it.
+// ServerClock treats a stamp as expired when the server's TIME, cut to the
+// dialect's unit, is more than margin after it. margin must be at least how far
+// the slowest old client's clock is behind the server's. What the server's
+// clock gained on this process is added to it.
 func ServerClock(margin time.Duration) Takeover { return serverClock{max(margin, 0)} }
 
 type serverClock struct{ margin time.Duration }
@@ -34,8 +38,9 @@ func (p serverClock) left(o Observation) time.Duration {
 	return max(end.Sub(o.ServerNow()), 0)
 }
 
-// LocalClock is ServerClock by the wall clock of this machine, [Config.Clock]. It is what old
-// clients do, and it is wrong by as much as that clock is: margin must also cover that.
+// LocalClock is ServerClock by this machine's wall clock, [Config.Clock], as
+// old clients do it. It is wrong by as much as that clock is wrong: margin must
+// cover that too.
 func LocalClock(margin time.Duration) Takeover { return localClock{max(margin, 0)} }
 
 type localClock struct{ margin time.Duration }
@@ -48,11 +53,13 @@ func (p localClock) left(o Observation) time.Duration {
 	return max(o.Stamp.Expiry.Add(p.margin+o.Dialect.Unit.Step()).Sub(o.Local), 0)
 }
 
-// Unchanged takes a value for expired when the same bytes were seen for longer than lease, the
-// greatest of the fleet, and the dialect's slack, by local elapsed time. No clock's offset matters
-// to it. It needs looks that follow each other within three retry periods (lock.Config.RetryEvery):
-// between sparser ones a value can be deleted and written again to the same bytes, so they start
-// anew, and a caller that tries less often than that never takes over by it.
+// Unchanged treats a value as expired after looks have shown the same bytes for
+// longer than lease plus the dialect's slack, in local elapsed time. lease must
+// be the fleet's greatest. No clock's offset matters. Looks must follow each
+// other within three retry periods (lock.Config.RetryEvery). Between sparser
+// looks a client can delete the value and write the same bytes again, so
+// counting starts anew. A caller that tries less often never takes over by this
+// policy.
 func Unchanged(lease time.Duration) Takeover { return unchanged{lease} }
 
 type unchanged struct{ lease time.Duration }
@@ -65,18 +72,18 @@ func (p unchanged) left(o Observation) time.Duration {
 	return max(p.need(o.Dialect)-o.Unchanged(), 0)
 }
 
-// byTerms is the default rule. Margin is the greater of Spread and Behind. The
-// server's clock has to be past the stamp by more than that, and then either
-// Behind is known, steps of that clock since included, or the same bytes stood
-// on the key at a look more than age ago.
+// byTerms is the default rule. Its margin is the greater of Spread and Behind.
+// The server's clock has to be past the stamp by more than the margin. Further,
+// either Behind is known (and grows by what that clock gained), or a look more
+// than age ago saw the same bytes on the key.
 //
-// A remembered look may be another process's, and any number of looks may lie
-// between: every honest holder of those bytes has ended by then, whatever any
-// clock says (see [dialect.Terms.LookAge]). Dense looks of this process count
-// too, as in [Unchanged].
+// The remembered look may come from another process, and any number of looks
+// may have been made since. By then every honest holder of those bytes has
+// ended, whatever any clock says (see [dialect.Terms.LookAge]). Dense looks of
+// this process count too, as in [Unchanged].
 type byTerms struct {
 	margin time.Duration
-	known  bool // Behind is
+	known  bool // Behind is known
 	age    time.Duration
 }
 
@@ -89,7 +96,7 @@ func (p byTerms) Expired(o Observation) bool {
 	return p.passed(o) && (p.known && serverClock{p.margin}.Expired(o) || p.seen(o) > p.age)
 }
 
-// passed reports that the stamp has passed by the server's clock.
+// passed reports whether the stamp has passed by the server's clock.
 func (p byTerms) passed(o Observation) bool {
 	return o.ServerMicros != 0 && o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin)
 }
@@ -103,7 +110,7 @@ func (p byTerms) left(o Observation) time.Duration {
 		if p.known {
 			return server
 		}
-		return max(0, toPass) + p.age // the look is made when the stamp has passed
+		return max(0, toPass) + p.age // the look can begin only when the stamp has passed
 	}
 	second := max(p.age-p.seen(o)+time.Microsecond, 0)
 	if p.known {
@@ -112,7 +119,8 @@ func (p byTerms) left(o Observation) time.Duration {
 	return second
 }
 
-// All takes a value for expired when every one of the policies does; none of no policies does.
+// All treats a value as expired when every one of the policies does. All of no
+// policies never does.
 func All(policies ...Takeover) Takeover { return all(policies) }
 
 type all []Takeover
@@ -135,7 +143,7 @@ func (a all) left(o Observation) (most time.Duration) {
 	return most
 }
 
-// flatten lists the policies within All, however deep.
+// flatten lists the policies within All, at any depth.
 func flatten(t Takeover) (list []Takeover) {
 	if a, ok := t.(all); ok {
 		for _, p := range a {

@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Rule 1: take over by compare-and-set only.
+// Rule 1: a takeover is a compare-and-set.
 
 func TestTakeoverReplacesOnlyTheValueThatWasJudged(t *testing.T) {
 	r := newRig(t, jedis())
@@ -51,7 +51,7 @@ func TestTakeoverSettlesAndThenHolds(t *testing.T) {
 
 // Rule 2: what is a stamp.
 
-func TestWhatIsNoStampIsHeldAndNamed(t *testing.T) {
+func TestValueThatIsNoStampIsHeldAndNamed(t *testing.T) {
 	for _, c := range []struct{ value, says string }{
 		{"", "empty"},
 		{"1", "plausible"},
@@ -92,7 +92,7 @@ func TestWhatIsNoStampIsHeldAndNamed(t *testing.T) {
 	}
 }
 
-func TestAnotherTypeIsAnErrorOfItsOwn(t *testing.T) {
+func TestKeyOfAnotherTypeReturnsTypeError(t *testing.T) {
 	r := newRig(t, jedis())
 	r.w.Mini.Lpush("k", "x")
 	_, err := r.try("k")
@@ -105,12 +105,12 @@ func TestAnotherTypeIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-// Rule 3: who judges.
+// Rule 3: which clock judges.
 
 func TestServerClockTakesOverPastTheMarginAndNotAtIt(t *testing.T) {
 	for _, past := range []time.Duration{-time.Hour, 0, time.Second, time.Second + time.Millisecond} {
 		r := newRig(t, jedis())
-		r.clock.Step(24 * time.Hour) // the local clock has no say
+		r.clock.Step(24 * time.Hour) // the local clock must not matter
 		r.set("k", r.stamp(-past))
 		_, err := r.try("k")
 		if past <= time.Second {
@@ -137,15 +137,16 @@ func TestLocalClockJudgesByTheLocalClock(t *testing.T) {
 	r.take("k")
 }
 
-// What TIME gains is added to Behind, so a stamp that was live before the step
-// stays live for as long as it was, or until the look after the step is old.
+// What TIME gains is added to Behind. A stamp that was live before the step
+// stays live for as long as it would have been, or until the look after the
+// step is old enough.
 func TestStepOfTheServerCountsAsBehind(t *testing.T) {
 	for _, c := range []struct {
 		step, left time.Duration
 	}{
 		{time.Hour, lookAge + time.Microsecond},
-		// Within the look's age the step itself is over sooner, but not before a
-		// greatest lease has gone by.
+		// Here the step itself would allow a takeover sooner than the look's
+		// age, but not before a greatest lease has passed.
 		{61500 * time.Millisecond, lookAge + time.Microsecond},
 	} {
 		r := newRig(t, jedis())
@@ -170,7 +171,7 @@ func TestStepOfTheServerCountsAsBehind(t *testing.T) {
 	}
 }
 
-func TestAStepBackSuspendsTooAndDriftDoesNot(t *testing.T) {
+func TestStepBackIsCountedAndDriftIsNot(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set("k", r.stamp(time.Minute))
 	for range 10 {
@@ -194,7 +195,7 @@ func TestUnchangedNeedsTheWholeLeaseInDenseLooks(t *testing.T) {
 	cfg := jedis()
 	cfg.Takeover = legacy.Unchanged(lease)
 	r := newRig(t, cfg)
-	r.set("k", r.stamp(24*time.Hour)) // a clock a day ahead, its owner dead
+	r.set("k", r.stamp(24*time.Hour)) // its writer's clock is a day ahead, and the writer has died
 	began := r.w.Now()
 	for {
 		g, err := r.try("k")
@@ -217,7 +218,7 @@ func TestUnchangedNeedsTheWholeLeaseInDenseLooks(t *testing.T) {
 	}
 }
 
-func TestASparseObserverNeverTakesOverAndIsTold(t *testing.T) {
+func TestSparseLooksNeverTakeOver(t *testing.T) {
 	cfg := jedis()
 	cfg.Takeover = legacy.Unchanged(lease)
 	r := newRig(t, cfg)
@@ -250,7 +251,7 @@ func TestUnchangedStartsAnewWhenTheBytesChange(t *testing.T) {
 	}
 }
 
-func TestTheClientsOwnPeriodCountsForUnchanged(t *testing.T) {
+func TestUnchangedUsesClientRetryEvery(t *testing.T) {
 	cfg := jedis()
 	cfg.Takeover = legacy.Unchanged(lease)
 	r := newRig(t, cfg)
@@ -270,7 +271,7 @@ func TestAllRequiresEveryPolicy(t *testing.T) {
 	cfg := jedis()
 	cfg.Takeover = legacy.All(legacy.ServerClock(time.Second), legacy.Unchanged(lease))
 	r := newRig(t, cfg)
-	r.set("k", r.stamp(-time.Hour)) // long dead by the server's clock
+	r.set("k", r.stamp(-time.Hour)) // expired long ago by the server's clock
 	_, err := r.try("k")
 	if held := r.wantHeld(err); held.Left < lease {
 		t.Errorf("%v left", held.Left)
@@ -284,13 +285,13 @@ func TestAllRequiresEveryPolicy(t *testing.T) {
 	t.Errorf("never taken over: %v", err)
 }
 
-func TestNobodyJudgesForNobody(t *testing.T) {
+func TestAllWithoutPoliciesNeverExpires(t *testing.T) {
 	if legacy.All().Expired(legacy.Observation{}) {
-		t.Error("All() of nothing says expired")
+		t.Error("All() of nothing reports expired")
 	}
 }
 
-func TestABareKeyIsNeverTakenOver(t *testing.T) {
+func TestBareKeyIsNeverTakenOver(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Bare(), dialect.BareExpire(), dialect.SetDel(), dialect.SetGetDel(), dialect.SetPexpire()} {
 		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
 		r.set("k", "1599999999999")

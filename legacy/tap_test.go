@@ -14,23 +14,23 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// tap writes down what crosses a connection, command by command with its reply, and lets somebody
-// else act right before a command reaches the server.
+// tap writes down what crosses a connection, command by command with its reply.
+// It can let another client act right before a command reaches the server.
 type tap struct {
 	world *redistest.World
 
 	mu     sync.Mutex
 	words  []string
 	open   int               // index of the first word without a reply
-	before map[string]func() // by the command's name; used once
-	skip   map[string]int    // how many of that name are let by first
+	before map[string]func() // by the command's name; each is called once
+	skip   map[string]int    // how many commands of that name pass first
 }
 
 func newTap(w *redistest.World) *tap {
 	return &tap{world: w, before: map[string]func(){}, skip: map[string]int{}}
 }
 
-// pool dials connections that the tap listens to.
+// pool dials connections that the tap records.
 func (p *tap) pool(t *testing.T) *redis.Pool {
 	inner := p.world.Pool()
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -44,10 +44,10 @@ func (p *tap) pool(t *testing.T) *redis.Pool {
 	return pool
 }
 
-// act makes f happen right before the next command of that name.
+// act calls f right before the next command of that name.
 func (p *tap) act(name string, f func()) { p.actAfter(0, name, f) }
 
-// actAfter lets n commands of that name by first.
+// actAfter is act, but lets n commands of that name pass first.
 func (p *tap) actAfter(n int, name string, f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +126,7 @@ func show(reply any, err error) string {
 	}
 }
 
-// tapped is a connection that a tap listens to.
+// tapped is a connection that a tap records.
 type tapped struct {
 	redis.Conn
 	tap *tap
@@ -157,7 +157,7 @@ type pinned struct{ at time.Time }
 func (c *pinned) Now() time.Time                       { return c.at }
 func (c *pinned) After(time.Duration) <-chan time.Time { return make(chan time.Time) }
 
-// setState puts a key into a state as the vectors write it.
+// setState puts a key into a state, as the vectors write it.
 func setState(t *testing.T, w *redistest.World, key, state string) {
 	t.Helper()
 	w.Mini.Del(key)

@@ -28,11 +28,11 @@ const traceHeader = `# What the verbatim client of each dialect sends, and what 
 # dialects without times all are others' values. In braces stands what another does, or that 3 s pass.
 `
 
-// scene is one encounter of a verbatim client.
+// scene is one situation that a verbatim client meets.
 type scene struct {
 	name    string
 	before  string
-	act     string // by another, right before the command at
+	act     string // by another client, right before the command at
 	at      string
 	release bool
 }
@@ -54,7 +54,8 @@ var scenes = []scene{
 	{name: "released late", act: "11s", release: true},
 }
 
-// play lets a verbatim client of the dialect meet the scene.
+// play lets a verbatim client of the dialect meet the scene, and returns the
+// trace.
 func play(t *testing.T, d dialect.Dialect, s scene) string {
 	now := time.UnixMilli(1_600_000_000_000)
 	w := redistest.New(t)
@@ -128,7 +129,7 @@ func ending(err error) string {
 	return err.Error()
 }
 
-// named puts names in the place of values.
+// named replaces values by their names.
 func named(text string, d dialect.Dialect, now time.Time, own string, values map[string]string, s scene) string {
 	text = strings.ReplaceAll(text+" ", "=hex: ", "=EMPTY ")
 	text = strings.TrimSuffix(text, " ")
@@ -149,7 +150,7 @@ func named(text string, d dialect.Dialect, now time.Time, own string, values map
 			text = strings.ReplaceAll(text, fmt.Sprintf("hex:%x", value), name)
 		}
 	}
-	// What is left is what a client wrote that drew it at random and did not get the lock.
+	// What is left was drawn at random by a client that did not get the lock.
 	return regexp.MustCompile("hex:[0-9a-f]+").ReplaceAllString(text, "OWN")
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// verbatim is the old client: its commands, its order, its judgement. What it does at each point
-// is the dialect's to say; here is only what all of them share.
+// verbatim behaves as an old client: its commands, its order, its decisions.
+// The dialect decides each step; here is what all dialects share.
 type verbatim struct {
 	*server
 	seats seats
@@ -24,7 +24,7 @@ func newVerbatim(s *server) *verbatim {
 	return v
 }
 
-// stamp is the bytes that the old client writes when its clock shows now.
+// stamp returns the bytes that the old client writes when its clock shows now.
 func (v *verbatim) stamp(now time.Time, lease time.Duration, id string) (string, error) {
 	text, err := v.dialect.Stamp(now, lease, id)
 	if err == nil {
@@ -44,13 +44,14 @@ type turn struct {
 	id    string
 	seat  int
 
-	now   time.Time    // the clock reading that made value
-	sent  lock.Instant // trust counts from it: the stamp does
-	value string       // bytes
+	now   time.Time    // the clock reading that value was made from
+	sent  lock.Instant // when that reading was made; trust counts from it, as the stamp does
+	value string       // the bytes to write
 }
 
-// Try makes one attempt of the old client: at most SETNX, GET and GETSET, and what its dialect sends
-// beside them. Where the old client would throw, the error is a [*ThrownError].
+// Try makes one attempt of the old client: at most SETNX, GET and GETSET, and
+// what its dialect sends besides. Where the old client would throw an
+// exception, the error is a [*ThrownError].
 func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
 	k, err := v.keys(key)
 	if err != nil {
@@ -75,7 +76,8 @@ func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	return nil, err
 }
 
-// read stamps: the value is made before the command that writes it, as the old client makes it.
+// read reads the clock and makes the value, before the command that writes it,
+// as the old client does.
 func (t *turn) read(ctx context.Context) (err error) {
 	t.sent, t.now = lock.Mark(ctx), t.v.clock.Now()
 	t.value, err = t.v.stamp(t.now, t.lease, t.id)
@@ -108,10 +110,12 @@ func (t *turn) run(ctx context.Context) (*oldGrant, error) {
 			return nil, t.held(seen)
 		case dialect.StepAgain:
 			if seen.Nil {
-				continue // at once, as the old client does: somebody gave the key back just now
+				continue // at once, as the old client does: another client has just released the key
 			}
-			// A value that its language takes for nil makes the old client spin as fast as it can,
-			// for ever. That much sameness helps nobody: here the pause of a held key follows.
+			// A value that the client's language takes for nil makes the old
+			// client retry without a pause, for ever. Copying that would help
+			// no program, so here the attempt ends and the pause of a held key
+			// follows.
 			return nil, t.held(seen)
 		case dialect.StepGiveUp:
 			return nil, fmt.Errorf("%w: %w", t.held(seen), lock.ErrNoRetry)
@@ -123,7 +127,7 @@ func (t *turn) run(ctx context.Context) (*oldGrant, error) {
 	}
 }
 
-// judging is the clock reading that this client judges by.
+// judging returns the clock reading that this client judges by.
 func (t *turn) judging() time.Time {
 	if t.v.dialect.JudgesAnew {
 		return t.v.clock.Now()
@@ -131,7 +135,8 @@ func (t *turn) judging() time.Time {
 	return t.now
 }
 
-// setnx sends the acquiring command, and the EXPIRE that some send behind it, also when it was lost.
+// setnx sends the acquiring command and, in dialects that do so, EXPIRE after
+// it, even when another client won.
 func (t *turn) setnx(ctx context.Context) (*oldGrant, error) {
 	d := &t.v.dialect
 	won, err := t.first(ctx)
@@ -174,8 +179,8 @@ func asReply(v any) dialect.Reply {
 	return dialect.Text(text(v))
 }
 
-// getset writes over what counts as expired. The stamp is the SETNX's, two round trips old, except
-// where the old client reads its clock again.
+// getset overwrites a value that counts as expired. The stamp is the SETNX's,
+// two round trips old, except where the old client reads its clock again.
 func (t *turn) getset(ctx context.Context, seen dialect.Reply) (*oldGrant, error) {
 	d := &t.v.dialect
 	if d.Restamp {
@@ -198,7 +203,8 @@ func (t *turn) getset(ctx context.Context, seen dialect.Reply) (*oldGrant, error
 	case dialect.Threw:
 		return nil, t.thrown("GETSET", old)
 	}
-	// What was there is overwritten all the same: the clobber that the hardened client does not do.
+	// The former value is overwritten all the same: the clobber that Hardened
+	// avoids.
 	return nil, t.held(old)
 }
 
@@ -208,13 +214,13 @@ func (t *turn) won(ctx context.Context, expires bool) (*oldGrant, error) {
 		return g, nil
 	}
 	if _, err := t.v.mux.Do(ctx, "EXPIRE", t.k.argL, wholeSeconds(t.lease)); err != nil {
-		// The key is ours for certain, and without an end: it must be given back.
+		// The key is certainly taken, and has no TTL: it must be released.
 		return nil, &lock.UnsureError{Grant: g, Err: trouble(t.k, "EXPIRE", err)}
 	}
 	return g, nil
 }
 
-// failed is the error of a command that may have taken the key.
+// failed returns the error of a command that may have taken the key.
 func (t *turn) failed(what string, err error, w wrote, wins func(late any) bool) error {
 	unknown, may := wire.MayBeSent(err)
 	err = t.certain(what, err)
@@ -226,7 +232,7 @@ func (t *turn) failed(what string, err error, w wrote, wins func(late any) bool)
 	return &lock.UnsureError{Grant: g, Err: err}
 }
 
-// certain is the error of a command that takes nothing.
+// certain returns the error of a command that takes nothing.
 func (t *turn) certain(what string, err error) error {
 	if err == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Verbatim, when an outcome is not known.
+// Verbatim, when an outcome is unknown.
 
 func verbatim(t *testing.T, d dialect.Dialect) (*rig, *redistest.Wire) {
 	return faulty(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
@@ -33,7 +33,7 @@ func TestVerbatimUndoesASETNXThatMayHaveRun(t *testing.T) {
 	}
 }
 
-func TestVerbatimSparesAnothersValueWhenItUndoes(t *testing.T) {
+func TestVerbatimUndoSparesAnotherValue(t *testing.T) {
 	r, wire := verbatim(t, dialect.Jedis())
 	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
 	_, err := r.b.Try(bg, "k", ttl)
@@ -55,7 +55,7 @@ func TestVerbatimLeavesAGETSETOfUnknownOutcomeToRunOut(t *testing.T) {
 	if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
 		t.Errorf("%v", err)
 	}
-	r.wantLeft(own) // it may lie over the value of one who won before
+	r.wantLeft(own) // it may have overwritten the value of a client that won before
 }
 
 func TestVerbatimJudgesALateGETSETReply(t *testing.T) {
@@ -81,13 +81,13 @@ func TestVerbatimJudgesALateGETSETReply(t *testing.T) {
 	}
 }
 
-func TestVerbatimDoesNotDeleteAConstantThatMayBeAnothers(t *testing.T) {
+func TestVerbatimUndoSparesConstantValue(t *testing.T) {
 	r, wire := verbatim(t, dialect.Bare())
 	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
 	_, err := r.b.Try(bg, "k", ttl)
 	r.set("k", "lock")
 	if err := wantUnsure(t, err).Release(bg); err == nil {
-		t.Error("certain about a value that tells nobody apart")
+		t.Error("certain about a value that every client writes")
 	}
 	r.wantLeft("lock")
 }

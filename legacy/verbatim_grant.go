@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// wrote is the command of an attempt whose reply did not come.
+// wrote names the command of an attempt whose reply did not come.
 type wrote int
 
 const (
@@ -20,22 +20,23 @@ const (
 	wroteGetset
 )
 
-// oldGrant is what the old client believes to hold: a local flag and the value it wrote.
+// oldGrant is what an old client knows of its lock: a local flag and the value
+// it wrote.
 type oldGrant struct {
 	v     *verbatim
 	k     keys
 	value string
-	ends  time.Time // of its own stamp, by its own clock
+	ends  time.Time // when its stamp ends, by its own clock
 	term  lock.Term
 	seat  int
 
-	// Of an attempt whose outcome is not known.
+	// The fields of an attempt whose outcome is unknown.
 	wrote   wrote
 	pending *wire.Pending
-	wins    func(reply any) bool // reads the late reply
+	wins    func(reply any) bool // reports whether a late reply means that the key was taken
 
 	mu    sync.Mutex
-	asked *wire.Pending // a DEL whose outcome is not known
+	asked *wire.Pending // a DEL whose outcome is unknown
 	over  bool          // a release was answered; the old client's flag is down
 }
 
@@ -46,7 +47,8 @@ func (t *turn) grant() *oldGrant {
 	}
 }
 
-// Token is the value on the key. Two grants may have the same: it is all that the old clients have.
+// Token returns the value on the key. Two grants may have the same value: old
+// clients have nothing else.
 func (g *oldGrant) Token() string   { return g.value }
 func (g *oldGrant) Term() lock.Term { return g.term }
 
@@ -54,12 +56,14 @@ func (g *oldGrant) Extend(context.Context, time.Duration) (lock.Term, error) {
 	return lock.Term{}, fmt.Errorf("%w: a verbatim %s lock ends after its lease", lock.ErrNotRenewable, g.v.dialect.Name)
 }
 
-// Release does what the old client's release does, the late DEL by a local flag included, which then
-// frees whoever holds the key: the error beside it wraps lock.ErrLost. A nil error in a dialect that
-// never releases means that the key was left to run out.
+// Release does what the old client's release does. That includes the late DEL
+// by a local flag, which deletes the key of whichever client holds it then; the
+// error of such a release wraps lock.ErrLost. In a dialect that never releases,
+// nil means that the key was left to run out.
 //
-// An attempt whose outcome is not known is undone with more care than the old client takes: GET, and
-// DEL if the value is its own. These are two commands, and what is written in between is deleted.
+// After an attempt of unknown outcome, Release is more careful than the old
+// client: it sends GET, and DEL if the value is its own. These are two
+// commands, and what another client writes in between is deleted.
 func (g *oldGrant) Release(ctx context.Context) error {
 	g.mu.Lock()
 	over, asked := g.over, g.asked
@@ -88,7 +92,8 @@ func (g *oldGrant) release(ctx context.Context) error {
 	now := g.v.clock.Now()
 	switch d.LegacyReleases(g.value, seen, now) {
 	case dialect.ReleaseDeletes:
-		// A client that found its own value deletes no other's, however late.
+		// A client that has found its own value deletes no other client's,
+		// however late it is.
 		blind := d.Release != dialect.ReleaseValueOwn && (d.HasStamp() || d.ServerExpires())
 		return g.del(ctx, blind && now.After(g.ends))
 	case dialect.ReleaseCompares:
@@ -98,18 +103,18 @@ func (g *oldGrant) release(ctx context.Context) error {
 		}
 		return g.deleted(number(reply) == 1, false)
 	case dialect.ReleaseFails:
-		return g.end(g.lost("where the old client's release throws", seen))
+		return g.end(g.lost("and an old client's release throws an exception on that", seen))
 	}
 	switch {
 	case d.NeverReleases():
 		return g.end(nil)
 	case !d.ReleaseGets():
-		return g.end(fmt.Errorf("%w: key %q: the lease was over, so the old client leaves the key alone", lock.ErrLost, g.k.name))
+		return g.end(fmt.Errorf("%w: key %q: the lease had ended, and after that an old client does not delete the key", lock.ErrLost, g.k.name))
 	}
-	return g.end(g.lost("so the old client leaves it alone", seen))
+	return g.end(g.lost("so it was left alone, as an old client does", seen))
 }
 
-// compareLua is what the clients send that release by a script.
+// compareLua is the script of those old clients that release by a script.
 const compareLua = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
 func (g *oldGrant) del(ctx context.Context, late bool) error {
@@ -130,8 +135,9 @@ func (g *oldGrant) unanswered(err error) error {
 	return trouble(g.k, "give back", err)
 }
 
-// askAgain is a release after a DEL whose reply did not come. The old client's flag was down when
-// that DEL was sent; a second one by flag would be one too many.
+// askAgain is a release after a DEL whose reply did not come. The old client's
+// flag went down when that DEL was sent, so a second DEL by flag would be one
+// too many.
 func (g *oldGrant) askAgain(ctx context.Context, first *wire.Pending) error {
 	reply, err, known := first.Wait(ctx)
 	switch {
@@ -148,7 +154,7 @@ func (g *oldGrant) askAgain(ctx context.Context, first *wire.Pending) error {
 func (g *oldGrant) deleted(one, late bool) error {
 	switch {
 	case late:
-		return g.end(fmt.Errorf("%w: key %q was deleted %v after the lease was over, as the old client does, whoever held it by then",
+		return g.end(fmt.Errorf("%w: key %q was deleted %v after its lease ended, as an old client does; another client may have held it",
 			lock.ErrLost, g.k.name, g.v.clock.Now().Sub(g.ends).Round(time.Millisecond)))
 	case !one:
 		return g.end(g.lost("when it was to be deleted", dialect.Nil()))
@@ -156,7 +162,7 @@ func (g *oldGrant) deleted(one, late bool) error {
 	return g.end(nil)
 }
 
-// undo gives back what may have been taken.
+// undo releases what an attempt of unknown outcome may have taken.
 func (g *oldGrant) undo(ctx context.Context) error {
 	reply, err, known := g.pending.Wait(ctx)
 	switch {
@@ -165,16 +171,18 @@ func (g *oldGrant) undo(ctx context.Context) error {
 	case known && (err != nil || !g.wins(reply)):
 		return g.end(nil)
 	case !known && g.wrote == wroteGetset:
-		// Its reply alone tells a winner from one who overwrote the winner's value. To delete that
-		// would let a third in beside the winner, so it is left to run out, as the old client's is.
-		return fmt.Errorf("legacy: key %q may hold our value until its lease is over: %w", g.k.name, errUncertain)
+		// Only its reply tells a client that won from one that overwrote the
+		// winner's value. Deleting the winner's value would let a third client
+		// in, so the value is left to run out, as an old client leaves it.
+		return fmt.Errorf("legacy: key %q may keep this attempt's value until its lease ends: %w", g.k.name, errUncertain)
 	case g.v.dialect.TwoWritersMaySameBytes() && !known:
-		return fmt.Errorf("legacy: key %q may be held by us, and its value tells nobody apart: %w", g.k.name, errUncertain)
+		return fmt.Errorf("legacy: key %q may be held by this attempt, and its value does not say which client wrote it: %w", g.k.name, errUncertain)
 	}
 	return g.compareAndDel(ctx, known)
 }
 
-// wonSetnx reads the late reply to SETNX or SET NX.
+// wonSetnx reports whether a late reply to SETNX or SET NX means that the key
+// was taken.
 func wonSetnx(reply any) bool {
 	if n, ok := reply.(int64); ok {
 		return n == 1
@@ -182,8 +190,9 @@ func wonSetnx(reply any) bool {
 	return reply != nil
 }
 
-// compareAndDel deletes the key if it holds our value. certain says that no write of ours is still
-// under way, so that what is not there will not come.
+// compareAndDel deletes the key if it holds this grant's value. certain says
+// that no write of this grant is still under way, so that a missing value
+// cannot still arrive.
 func (g *oldGrant) compareAndDel(ctx context.Context, certain bool) error {
 	reply, err := g.v.mux.Do(ctx, "GET", g.k.argL)
 	if err != nil {
@@ -201,10 +210,10 @@ func (g *oldGrant) compareAndDel(ctx context.Context, certain bool) error {
 	return g.end(nil)
 }
 
-// lost is what the release found, as an error.
+// lost returns what the release found, as an error.
 func (g *oldGrant) lost(then string, seen dialect.Reply) error {
 	if seen.Nil {
-		return fmt.Errorf("%w: key %q was gone %s", lock.ErrLost, g.k.name, then)
+		return fmt.Errorf("%w: key %q was gone, %s", lock.ErrLost, g.k.name, then)
 	}
 	return fmt.Errorf("%w: key %q held %.80q, %s", lock.ErrLost, g.k.name, seen.Value, then)
 }
@@ -220,7 +229,7 @@ func (g *oldGrant) end(err error) error {
 	return err
 }
 
-// Await watches the key of an old client by reading it; no script is needed for that.
+// Await watches the key with GET, which registers it; no script is needed.
 func (v *verbatim) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
 	k, err := v.keys(key)
 	if err != nil {
@@ -237,7 +246,8 @@ func (v *verbatim) Await(ctx context.Context, key string, wake func()) (func(), 
 	return cancel, reply == nil, nil
 }
 
-// Watch watches the key of each grant. That it still carries the same bytes is all that can be seen.
+// Watch watches the key of each grant. It can only see whether the key still
+// has the same bytes.
 func (v *verbatim) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
 	return v.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
 		return v.watchOne(ctx, g, touched)
@@ -247,7 +257,7 @@ func (v *verbatim) Watch(ctx context.Context, granted []lock.Grant, holders []in
 func (v *verbatim) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
 	g, ok := granted.(*oldGrant)
 	if !ok {
-		return nil, fmt.Errorf("legacy: a grant of another backend (%T)", granted)
+		return nil, fmt.Errorf("legacy: the grant belongs to another backend (%T)", granted)
 	}
 	cancel, err := v.arm(ctx, g.k, false, touched)
 	if err != nil {
@@ -259,7 +269,7 @@ func (v *verbatim) watchOne(ctx context.Context, granted lock.Grant, touched fun
 	}
 	if seen := asReply(reply); seen.Nil || seen.Value != g.value {
 		cancel()
-		return nil, g.lost("where our value should be", seen)
+		return nil, g.lost("when this holder's value was to be watched", seen)
 	}
 	return cancel, nil
 }

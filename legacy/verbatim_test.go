@@ -40,7 +40,8 @@ func TestVerbatimNeedsNothingButFourCommands(t *testing.T) {
 	}
 }
 
-// The nine steps by which two clients of JedisUUID come to hold one lock, with no clock at fault.
+// These are the nine steps by which two JedisUUID clients come to hold one
+// lock, with all clocks right.
 func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 	w := redistest.New(t)
 	cfg := legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Clock: w.Clock(redistest.Skew{})}
@@ -53,7 +54,7 @@ func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 	defer b.Close()
 	dead, _ := cfg.Dialect.Stamp(w.Now().Add(-2*time.Minute), time.Minute, cfg.Dialect.NewID([16]byte{9}))
 	w.Mini.Set("k", dead)
-	p.act("GETSET", func() { try(t, a, "k", time.Minute) }) // between B's GET and its GETSET
+	p.act("GETSET", func() { try(t, a, "k", time.Minute) }) // between b's GET and its GETSET
 	if _, err := b.Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
 		t.Fatalf("the loser of the takeover: %v", err)
 	}
@@ -61,7 +62,8 @@ func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 	if words := strings.Join(p.take(), " "); strings.Count(words, "GETSET") != 2 {
 		t.Errorf("on the wire: %s", words)
 	}
-	// The same backend is not granted the key twice: another attempt is another lock object.
+	// The same backend does not get the key twice: another attempt is another
+	// lock object.
 	if _, err := b.Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("while it is held by this backend: %v", err)
 	}
@@ -70,10 +72,11 @@ func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 	}
 }
 
-func TestHardenedExcludesOursFromOursBesideADoubleGrant(t *testing.T) {
+func TestHardenedExcludesHardenedAfterClobber(t *testing.T) {
 	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID()})
 	g := r.take("k")
-	// An old client that looked before ours took it overwrites our mark: GETSET of what it read as free.
+	// An old client that looked before the grant overwrites L: GETSET of what
+	// it read as free.
 	foreign, _ := dialect.JedisUUID().Stamp(r.w.Now(), time.Minute, dialect.JedisUUID().NewID([16]byte{1}))
 	r.set("k", foreign)
 	_, err := r.try("k")
@@ -88,7 +91,7 @@ func TestVerbatimStampsAndJudgesByTheLocalClock(t *testing.T) {
 	w := redistest.New(t)
 	behind := open(t, w, legacy.Config{Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{Offset: -2 * time.Minute})})
 	ahead := open(t, w, legacy.Config{Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{})})
-	try(t, behind, "k", time.Minute) // a slow node's lock is taken for expired at once
+	try(t, behind, "k", time.Minute) // a slow node's lock counts as expired at once
 	if _, err := ahead.Try(bg, "k", time.Minute); err != nil {
 		t.Error(err)
 	}
@@ -97,7 +100,7 @@ func TestVerbatimStampsAndJudgesByTheLocalClock(t *testing.T) {
 	}
 }
 
-func TestAThrownErrorNamesTheValue(t *testing.T) {
+func TestThrownErrorNamesValue(t *testing.T) {
 	w := redistest.New(t)
 	b := open(t, w, legacy.Config{Mode: legacy.Verbatim})
 	w.Mini.Set("k", "0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a:1772452000000")

@@ -7,13 +7,13 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// ThrownError is where the old client leaves its acquire with an exception, mostly because the value
-// on the key is no number to it. It unwraps to lock.ErrNoRetry: the old client's caller sees the
-// exception too.
+// ThrownError is returned where the old client leaves its acquire with an
+// exception, mostly because the value on the key is not a number to it. It
+// unwraps to lock.ErrNoRetry: the old client's caller sees the exception too.
 type ThrownError struct {
 	Key     string
 	Dialect string
-	Command string // whose reply it could not bear
+	Command string // the command with the unexpected reply
 	Value   string
 	Missing bool // the reply was nil
 
@@ -22,9 +22,9 @@ type ThrownError struct {
 
 func (e *ThrownError) Error() string {
 	if e.Missing {
-		return fmt.Sprintf("legacy: key %q: %s returned nil, where the %s client fails", e.Key, e.Command, e.Dialect)
+		return fmt.Sprintf("legacy: key %q: %s returned nil, on which a %s client fails", e.Key, e.Command, e.Dialect)
 	}
-	text := fmt.Sprintf("legacy: key %q: %s returned %.80q, where the %s client throws", e.Key, e.Command, e.Value, e.Dialect)
+	text := fmt.Sprintf("legacy: key %q: %s returned %.80q, on which a %s client throws an exception", e.Key, e.Command, e.Value, e.Dialect)
 	if len(e.looks) > 0 {
 		text += "; the value may be " + e.looks[0].String()
 	}

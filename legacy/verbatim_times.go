@@ -9,8 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Tune gives a Client the old client's times: its lease as TTL, no renewal, trust to the very end of
-// the lease. A lock without any end is trusted for a year.
+// Tune gives a Client the old client's times: its lease as TTL, no renewal,
+// trust to the very end of the lease. A lock that never ends is trusted for a
+// year.
 func (v *verbatim) Tune(cfg lock.Config) lock.Config {
 	d := v.dialect
 	if cfg.TTL == 0 {
@@ -35,24 +36,25 @@ func (v *verbatim) Tune(cfg lock.Config) lock.Config {
 	return cfg
 }
 
-// Fits refuses what the old client could not write, and renewal.
+// Fits refuses renewal, and TTLs that the old client could not write.
 func (v *verbatim) Fits(ttl, renewEvery, margin time.Duration) error {
 	if renewEvery > 0 {
-		return fmt.Errorf("legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: it must be negative", renewEvery, v.dialect.Name)
+		return fmt.Errorf("legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: set it to a negative value", renewEvery, v.dialect.Name)
 	}
 	if _, err := v.setOptions(ttl); err != nil {
 		return err
 	}
 	_, err := v.stamp(v.clock.Now(), ttl, "")
 	if errors.Is(err, dialect.ErrBadID) {
-		return nil // there is none before an attempt draws one
+		return nil // the id is drawn only by an attempt
 	}
 	return err
 }
 
-// Pace is the old client's own. One that does not sleep between its attempts is given a millisecond,
-// for the round trips of which it makes its pauses; one that makes a single attempt, whose callers
-// loop around it, 100 ms.
+// Pace returns the old client's own pause and number of attempts. A dialect
+// without a pause between attempts polls every millisecond, about its round
+// trip. A dialect that makes a single attempt, in a loop of its callers, polls
+// every 100 ms.
 func (v *verbatim) Pace(wait time.Duration) (poll time.Duration, attempts int) {
 	d := v.dialect
 	poll = d.Poll
@@ -75,16 +77,17 @@ func (v *verbatim) Pace(wait time.Duration) (poll time.Duration, attempts int) {
 	return poll, attempts
 }
 
-// setOptions are those behind SET key value, in the order in which the dialect's clients send them;
-// none where they send SETNX. A lease that cannot be said in them is refused.
+// setOptions returns the options of SET key value in the order in which the
+// dialect's clients send them; none where they send SETNX. It refuses a lease
+// that these options cannot express.
 func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
 	acquire := v.dialect.Acquire
 	whole := lease%time.Second == 0
 	switch {
 	case lease < time.Millisecond:
-		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond: it would be over before the reply came", lease)
+		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond: it would end before the reply came", lease)
 	case acquire == dialect.AcquireSetNXEX && !whole:
-		return nil, fmt.Errorf("legacy: TTL %v is no whole number of seconds, which is all that %s sends", lease, v.dialect.Name)
+		return nil, fmt.Errorf("legacy: TTL %v is not a whole number of seconds, and %s clients send only whole seconds", lease, v.dialect.Name)
 	case acquire == dialect.AcquireSetNXEX:
 		return []any{"NX", "EX", int64(lease / time.Second)}, nil
 	case acquire == dialect.AcquireSetNXPX:
@@ -97,5 +100,6 @@ func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
 	return nil, nil
 }
 
-// wholeSeconds is EXPIRE's unit; what is cut off would let the key end before its lease.
+// wholeSeconds returns d in EXPIRE's unit, rounded up, since cutting would end
+// the key before its lease.
 func wholeSeconds(d time.Duration) int64 { return int64(roundUp(d, time.Second) / time.Second) }

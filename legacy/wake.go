@@ -10,8 +10,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// arm makes fn be called at the next change of one of the keys. The watch is armed before the look
-// that registers it, so that what changes in between is seen by one of the two.
+// arm calls fn at the next change of L, or if both is set of L or M. The watch
+// is armed before the look that registers the keys, so one of the two sees
+// every change. The error wraps lock.ErrNoWake where the server or the Config
+// allows no watch.
 func (s *server) arm(ctx context.Context, k keys, both bool, fn func()) (cancel func(), err error) {
 	if s.cfg.Wake != lock.WakeOn {
 		return nil, fmt.Errorf("legacy: %w: Config.Wake is off", lock.ErrNoWake)
@@ -39,7 +41,8 @@ func wakeless(k keys, err error) error {
 	return trouble(k, "watch", err)
 }
 
-// tracked runs a command whose keys are then watched. The watch is given up with its error.
+// tracked runs a command after which the server reports changes of its keys. If
+// that fails, it cancels the watch.
 func (s *server) tracked(ctx context.Context, k keys, cancel func(), cmd wire.Command) (any, error) {
 	reply, err := s.mux.Tracker().Do(ctx, cmd)
 	if err != nil {
@@ -49,7 +52,8 @@ func (s *server) tracked(ctx context.Context, k keys, cancel func(), cmd wire.Co
 	return reply, nil
 }
 
-// Await arms wake for both keys: an old client's release changes L, one of ours M.
+// Await arms wake for both keys: an old client's release changes L, a
+// getsetlock client's changes M.
 func (h *hardened) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
 	k, err := h.keys(key)
 	if err != nil {
@@ -73,8 +77,8 @@ func (h *hardened) Await(ctx context.Context, key string, wake func()) (func(), 
 	return cancel, !o.Exists && !o.MarkExists || h.mayTakeOver(o), nil
 }
 
-// Watch arms touched for both keys of each grant and compares them with it (rule 7). Renewals of a
-// watched grant register its keys again.
+// Watch arms touched for both keys of each grant and checks that they are still
+// the grant's (rule 7). Renewals of a watched grant register its keys again.
 func (h *hardened) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
 	return h.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
 		return h.watchOne(ctx, g, touched)
@@ -84,7 +88,7 @@ func (h *hardened) Watch(ctx context.Context, granted []lock.Grant, holders []in
 func (h *hardened) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
 	g, ok := granted.(*grant)
 	if !ok {
-		return nil, fmt.Errorf("legacy: a grant of another backend (%T)", granted)
+		return nil, fmt.Errorf("legacy: the grant belongs to another backend (%T)", granted)
 	}
 	if err := g.gone(); err != nil {
 		return nil, err

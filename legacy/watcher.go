@@ -10,31 +10,33 @@ import (
 )
 
 const (
-	// samples is how many retry periods two looks may lie apart to belong to one observation.
+	// samples is how many retry periods may lie between two looks of one
+	// observation.
 	samples = 3
 
-	// watched is for how many keys observations are kept; the one not looked at for longest goes.
+	// watched is for how many keys observations are kept. The key not looked at
+	// for the longest time is dropped first.
 	watched = 4096
 )
 
-// watcher remembers what was seen between calls: how long each held value has stood unchanged, and
-// whether the server's clock kept pace with ours.
+// watcher remembers what looks have shown: for how long each held value stayed
+// unchanged, and whether the server's clock kept pace with this process.
 type watcher struct {
 	mu     sync.Mutex
 	byKey  map[string]*list.Element
-	recent *list.List // of dialect.Observation, the latest first
+	recent *list.List // dialect.Observation values, the latest first
 
 	clock dialect.Observation // the latest look with the server's clock
 	pace  pace
 
-	polite *polite.Memory // of who was seen on the keys, and for how long we worked on them
+	polite *polite.Memory // old clients seen on the keys, and this process's time on them
 }
 
 func newWatcher(poll, greatest time.Duration, simulated bool) *watcher {
 	return &watcher{byKey: map[string]*list.Element{}, recent: list.New(), polite: polite.NewMemory(poll, greatest, simulated)}
 }
 
-// note joins a look to those before it, for both memories.
+// note adds a look to the memory of values and to that of old clients.
 func (h *hardened) note(o *Observation) {
 	w := h.watch
 	if o.OfOldClient() {
@@ -49,7 +51,7 @@ func (h *hardened) note(o *Observation) {
 	}
 	o.Gained, _ = w.pace.against(o.Observation)
 	if o.MarkExists || o.Err != nil {
-		return // nothing that could be judged: not worth the room
+		return // cannot be judged, so it is not kept
 	}
 	gap := samples * time.Duration(h.period.Load())
 	var before dialect.Observation
@@ -79,7 +81,7 @@ func (w *watcher) keep(el *list.Element, o dialect.Observation) {
 	}
 }
 
-// forget drops what was seen of a key that was taken since.
+// forget drops what was seen of a key that has been taken since.
 func (w *watcher) forget(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +91,8 @@ func (w *watcher) forget(key string) {
 	}
 }
 
-// sawClock compares the server's clock, as an attempt that took its key brought it.
+// sawClock notes the reading of the server's clock that came with a successful
+// attempt.
 func (h *hardened) sawClock(at roundTrip, micros int64) {
 	w := h.watch
 	w.mu.Lock()
@@ -99,8 +102,10 @@ func (h *hardened) sawClock(at roundTrip, micros int64) {
 	}
 }
 
-// step notes a reading of the server's clock and reports whether it stepped since the one before. What
-// two healthy clocks drift apart (a thousandth is beyond any quartz) and ten milliseconds are none.
+// step notes a reading of the server's clock and reports whether that clock
+// stepped since the reading before. A difference counts as a step above ten
+// milliseconds plus a thousandth of the time in between: no two healthy clocks
+// drift apart so fast.
 func (w *watcher) step(o dialect.Observation) bool {
 	if o.ServerMicros == 0 {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-func TestObservationsAreKeptForSoManyKeysAndNoMore(t *testing.T) {
+func TestWatcherKeepsBoundedNumberOfKeys(t *testing.T) {
 	h := &hardened{server: &server{}, watch: newWatcher(0, 0, true)}
 	h.period.Store(int64(time.Hour))
 	look := func(key string, at time.Duration) time.Duration {

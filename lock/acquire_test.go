@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-func TestTryAcquireTellsHolderAndTimeLeft(t *testing.T) {
+func TestTryAcquireReportsHolderAndTimeLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		s.Seize("k", "somebody", 5*time.Second)
@@ -24,7 +24,7 @@ func TestTryAcquireTellsHolderAndTimeLeft(t *testing.T) {
 	})
 }
 
-func TestWaitEndedIsHeldWhenTheLastAnswerWasHeld(t *testing.T) {
+func TestWaitEndedIsHeldIfThatCameLast(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{Wait: 3 * time.Second})
 		s.Seize("k", "somebody", time.Hour)
@@ -40,7 +40,7 @@ func TestWaitEndedIsHeldWhenTheLastAnswerWasHeld(t *testing.T) {
 	})
 }
 
-func TestWaitEndedNamesServerTroubleWhenThatWasTheLastAnswer(t *testing.T) {
+func TestWaitEndedNamesTroubleIfThatCameLast(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{Wait: time.Second})
 		s.Seize("k", "somebody", time.Hour)
@@ -65,7 +65,7 @@ func TestTroubleAtTheFirstAttemptReturnsAtOnce(t *testing.T) {
 	})
 }
 
-func TestTroubleInMidWaitIsOutlived(t *testing.T) {
+func TestAcquireOutlivesTroubleDuringItsWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{Wait: 5 * time.Second})
 		s.Seize("k", "somebody", time.Second)
@@ -74,7 +74,7 @@ func TestTroubleInMidWaitIsOutlived(t *testing.T) {
 	})
 }
 
-func TestWaitingThatDoesNotHelpEndsAtOnce(t *testing.T) {
+func TestAcquireEndsAtOnceIfWaitingCannotHelp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{Wait: 5 * time.Second})
 		s.Seize("k", "somebody", time.Hour)
@@ -89,7 +89,7 @@ func TestWaitingThatDoesNotHelpEndsAtOnce(t *testing.T) {
 	})
 }
 
-func TestContextThatEndsInMidWaitIsTheCause(t *testing.T) {
+func TestAcquireReturnsCauseOfItsEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		s.Seize("k", "somebody", time.Hour)
@@ -102,7 +102,7 @@ func TestContextThatEndsInMidWaitIsTheCause(t *testing.T) {
 	})
 }
 
-func TestDeadContextIsNeverSent(t *testing.T) {
+func TestAcquireSendsNothingWithADeadContext(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +115,7 @@ func TestDeadContextIsNeverSent(t *testing.T) {
 	})
 }
 
-func TestGoroutinesQueueInOrderAndOnlyOneTalks(t *testing.T) {
+func TestGoroutinesQueueInOrderAndOneTalksToTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		first := acquire(t, c, "k")
@@ -126,7 +126,7 @@ func TestGoroutinesQueueInOrderAndOnlyOneTalks(t *testing.T) {
 				order <- i
 				release(t, l)
 			}()
-			synctest.Wait() // so that they come in this order
+			synctest.Wait() // they must arrive in this order
 		}
 		if n := s.Calls("try"); n != 1 {
 			t.Errorf("%d attempts while a goroutine of this process holds the key", n)
@@ -143,7 +143,7 @@ func TestGoroutinesQueueInOrderAndOnlyOneTalks(t *testing.T) {
 	})
 }
 
-func TestWaiterThatLeavesTheLineDoesNotStopIt(t *testing.T) {
+func TestQueueGoesOnWhenAWaiterLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		first := acquire(t, c, "k")
@@ -161,7 +161,7 @@ func TestWaiterThatLeavesTheLineDoesNotStopIt(t *testing.T) {
 	})
 }
 
-func TestWaiterLeavingInTheMomentItsTurnComesPassesItOn(t *testing.T) {
+func TestWaiterThatLeavesWithItsTurnPassesItOn(t *testing.T) {
 	for range 200 {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			c := client(t, s.Full(), lock.Config{})
@@ -198,9 +198,8 @@ func TestNestedAcquireIsAnErrorNotADeadlock(t *testing.T) {
 	})
 }
 
-// TestAGrantThatCameTooLateIsTriedAgain: it is undone, and the next attempt is
-// answered in time.
-func TestAGrantThatCameTooLateIsTriedAgain(t *testing.T) {
+// The late grant is undone, and the store answers the next attempt in time.
+func TestAcquireTriesAgainAfterALateGrant(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: time.Second})
 		hold := make(chan struct{})
@@ -228,7 +227,8 @@ func TestAGrantThatCameTooLateIsTriedAgain(t *testing.T) {
 	})
 }
 
-// tardy is a store that takes longer for each grant than that can be trusted.
+// tardy is a store that takes longer for each grant than the grant can be
+// trusted.
 type tardy struct{ lock.Backend }
 
 func (b tardy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
@@ -237,9 +237,8 @@ func (b tardy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gra
 	return g, err
 }
 
-// TestGrantsThatAreAlwaysTooLateEndTheAcquire: its TTL is too short for the
-// store, and no waiting mends that.
-func TestGrantsThatAreAlwaysTooLateEndTheAcquire(t *testing.T) {
+// The TTL is too short for this store, and no waiting mends that.
+func TestAcquireEndsIfEveryGrantIsLate(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, tardy{s.Backend()}, lock.Config{TTL: time.Second})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -279,7 +278,7 @@ func TestPacerTriesOnceAndStillSleeps(t *testing.T) {
 	})
 }
 
-func TestReleaseOfAnotherWakesTheWaiter(t *testing.T) {
+func TestReleaseByAnotherClientWakesTheWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{})
 		s.Seize("k", "somebody", time.Hour)
@@ -290,26 +289,26 @@ func TestReleaseOfAnotherWakesTheWaiter(t *testing.T) {
 			t.Errorf("woken %v after the release", time.Since(freed))
 		}
 		if n := s.Calls("try"); n > 2+17*60/5 {
-			t.Errorf("%d attempts: oftener than each five seconds", n)
+			t.Errorf("%d attempts: more often than every five seconds", n)
 		}
 		release(t, l)
 	})
 }
 
-func TestMissedWakeUpIsMadeGoodByTheRecheck(t *testing.T) {
+func TestRecheckFindsAMissedWakeUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{})
 		s.Seize("k", "somebody", 10500*time.Millisecond) // expiry wakes nobody in this store
 		began := time.Now()
 		l := acquire(t, c, "k")
 		if d := time.Since(began); d > 10502*time.Millisecond {
-			t.Errorf("had it after %v; the holder's time was known", d)
+			t.Errorf("acquired after %v although the holder's end was known", d)
 		}
 		release(t, l)
 	})
 }
 
-func TestAWaiterThatIsCalledAsksEachFiveToTenSeconds(t *testing.T) {
+func TestCalledWaiterAsksEveryFiveToTenSeconds(t *testing.T) {
 	for name, jitter := range map[string]func(time.Duration) time.Duration{
 		"soonest": func(most time.Duration) time.Duration { return most },
 		"latest":  func(time.Duration) time.Duration { return 0 },
@@ -322,7 +321,8 @@ func TestAWaiterThatIsCalledAsksEachFiveToTenSeconds(t *testing.T) {
 				defer cancel()
 				_, err := c.Acquire(ctx, "k")
 				wantErr(t, err, context.DeadlineExceeded)
-				// One without a place in the store's queue, one with it, and then by time alone.
+				// One waiter without a place in the store's queue, one with a
+				// place, and one that polls by time alone.
 				if again := s.Calls("try") - 2; again > 12 || again < 6 {
 					t.Errorf("asked %d times in a minute", again)
 				}
@@ -340,7 +340,7 @@ func TestLostWatchIsArmedAgain(t *testing.T) {
 		began := time.Now()
 		l := acquire(t, c, "k")
 		if d := time.Since(began); d != 400*time.Millisecond {
-			t.Errorf("had it after %v", d)
+			t.Errorf("acquired after %v", d)
 		}
 		release(t, l)
 	})
@@ -355,7 +355,7 @@ func TestStoreThatCannotWakeIsPolled(t *testing.T) {
 		began := time.Now()
 		l := acquire(t, c, "k")
 		if d := time.Since(began); d > 450*time.Millisecond {
-			t.Errorf("had it after %v", d)
+			t.Errorf("acquired after %v", d)
 		}
 		if n := s.Calls("await"); n != 1 {
 			t.Errorf("asked %d times", n)
@@ -370,7 +370,7 @@ func TestPolitenessKeepsThisProcessAwayAfterItsRelease(t *testing.T) {
 		began := time.Now()
 		release(t, acquire(t, c, "k"))
 		if l, err := c.TryAcquire(t.Context(), "k"); err != nil {
-			t.Errorf("a single attempt asks what is: %v", err)
+			t.Errorf("a single attempt should ask at once: %v", err)
 		} else {
 			release(t, l)
 		}
@@ -406,19 +406,19 @@ func TestFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 		wantErr(t, err, lock.ErrWaitEnded)
 		synctest.Wait()
 		if n := s.Queue("k"); n != 0 {
-			t.Errorf("%d places left behind", n)
+			t.Errorf("%d places are left in the queue", n)
 		}
 	})
 }
 
-func TestReleaseBetweenTheTryFromAPlaceAndTheWatchIsNotMissed(t *testing.T) {
+func TestWaiterFindsReleaseBetweenTryAndWatch(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		holder := acquire(t, client(t, s.Full(), lock.Config{}), "k")
 		c := client(t, s.Full(), lock.Config{})
 		at, reply := make(chan struct{}), make(chan struct{})
 		close(at)
 		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: at})    // without a place
-		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: reply}) // from the place: refused, and slow to say so
+		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: reply}) // from the place: refused, slowly
 		began := time.Now()
 		got := c.Request(t.Context(), "k")
 		synctest.Wait()
@@ -429,13 +429,13 @@ func TestReleaseBetweenTheTryFromAPlaceAndTheWatchIsNotMissed(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 		if waited := time.Since(began); waited != 0 {
-			t.Errorf("the free key was had after %v", waited)
+			t.Errorf("the free key was acquired after %v", waited)
 		}
 		release(t, r.Lease)
 	})
 }
 
-func TestAKeyThatLooksFreeAndCannotBeHadIsPolledNotHammered(t *testing.T) {
+func TestWaiterPollsAKeyThatOnlyLooksFree(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		q := s.Full().(lock.Queuer)
 		dead, err := q.Enter(t.Context(), "k")
@@ -446,7 +446,7 @@ func TestAKeyThatLooksFreeAndCannotBeHadIsPolledNotHammered(t *testing.T) {
 		if _, err := dead.Try(t.Context(), time.Second); err == nil {
 			t.Fatal("granted")
 		}
-		s.Seize("k", "", 0) // free, and he who is first never comes
+		s.Seize("k", "", 0) // free, but the first in the queue never takes it
 		c := client(t, s.Full(), lock.Config{RetryEvery: 100 * time.Millisecond})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -463,7 +463,7 @@ func TestAKeyThatLooksFreeAndCannotBeHadIsPolledNotHammered(t *testing.T) {
 	})
 }
 
-// bare is a grant of which nothing is asked but its term and its release.
+// bare is a grant that only supports Term and Release.
 type bare struct{ term lock.Term }
 
 func (bare) Token() string                 { return "token" }
@@ -499,12 +499,12 @@ func (s *slowToArm) Unwatch(lock.Grant) {}
 
 var _ lock.Waker = (*slowToArm)(nil)
 
-func TestWhatTheStoreSaysOfTimeCountsFromItsAnswer(t *testing.T) {
+func TestTimesInAnAnswerCountFromTheAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *locktest.Store) {
 		s := &slowToArm{took: 70 * time.Millisecond, ends: time.Now().Add(300 * time.Millisecond)}
 		l := acquire(t, client(t, s, lock.Config{RetryEvery: time.Second}), "k")
 		if late := time.Since(s.ends); late != 0 {
-			t.Errorf("had %v behind the end of the key", late)
+			t.Errorf("acquired %v after the end of the key", late)
 		}
 		release(t, l)
 	})

@@ -7,34 +7,35 @@ import (
 	"time"
 )
 
-// attempt is one Acquire: the wait for this process's turn, then attempts at the store until one
-// succeeds or the wait is over. It runs on its caller's goroutine and holds no mutex while it waits.
+// attempt is one Acquire. It waits for its goroutine's turn in this process,
+// then makes attempts at the store until one succeeds or the wait is over. It
+// runs on its caller's goroutine and holds no mutex while it waits.
 type attempt struct {
 	client *Client
 	core   *core
 	key    string
 	once   bool
-	began  stamp // zero where nobody wants to know
+	began  stamp // start of the Acquire; zero where nothing uses it
 
 	queue  *queue
-	waited bool // something was waited for, so that trouble of the store is retried
+	waited bool // the attempt has waited, so trouble of the store is retried
 	told   bool // Hooks.Waiting was called
 	tries  int
 
-	outwaited bool  // a key that was left to others was waited for, in place of giving up
-	last      error // what the last attempt at the store said
-	place     Place // in the store's queue, nil without one
+	outwaited bool  // the wait was extended once for a key that is left to others
+	last      error // error of the last attempt at the store
+	place     Place // place in the store's queue, nil without one
 
 	wake     chan struct{} // capacity 1, made when first armed
 	cancel   func()        // disarms the wake-up, nil when not armed
 	wakeless bool          // the store said that it cannot wake
 	free     bool          // the key looked free when the watch was armed
-	extras   int           // attempts in a row that were made because of that
+	extras   int           // attempts in a row because the key looked free
 	silent   bool          // since is set
-	since    time.Duration // elapsed time since when the store has given no answer
-	late     int           // how many grants came when trust in them was over
+	since    time.Duration // elapsed time from which on the store has given no answer
+	late     int           // grants that came after trust in them had ended
 	found    bool          // the store has said that the key is held
-	trouble  error         // of the last attempt whose context had not ended, nil: it found the key held
+	trouble  error         // error of the last attempt whose context lived; nil: it found the key held
 	cut      bool          // the wait ended before the store answered the last attempt
 }
 
@@ -64,14 +65,17 @@ func (a *attempt) run(ctx context.Context) (*Lease, error) {
 	return lease, nil
 }
 
-// line waits for this process's turn. It returns a lease when the goroutine before handed its own
-// over, and neither lease nor error when it is our turn to try.
+// line waits for this goroutine's turn in its process. It returns:
+//
+//   - a lease, when the goroutine before handed its own over;
+//   - nil and nil, when this goroutine's turn to try has come;
+//   - an error, when the wait ended, by its context, its bound or Close.
 func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 	a.waited = true
 	if !a.core.answered.Load() {
 		a.silentFor()
 	}
-	if a.client.cfg.Hooks.Waiting != nil { // or the error would be made for nobody
+	if a.client.cfg.Hooks.Waiting != nil { // without the hook the error would be of no use
 		a.tellWaiting(&HeldError{Key: a.key, Protocol: "by this process"})
 	}
 	var over <-chan time.Time
@@ -104,30 +108,31 @@ func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 	switch {
 	case errors.Is(err, ErrTooLate):
 		a.tooLate(err)
-		return nil, nil // the turn is still ours
+		return nil, nil // this goroutine still has the turn
 	case err != nil:
 		a.core.leave(a.queue, 0)
 	}
 	return lease, err
 }
 
-// tooLate notes a grant that could not be trusted any more when it came.
+// tooLate records a grant that could no longer be trusted when it came.
 func (a *attempt) tooLate(err error) {
 	a.late++
 	a.last, a.trouble = err, err
 }
 
-// mostLate is after how many grants in one Acquire that came too late it ends:
-// the TTL is shorter than this store takes.
+// mostLate is after how many late grants an Acquire ends: the TTL is shorter
+// than this store takes to answer.
 const mostLate = 5
 
-// campaign tries until it has the key or gives up. It is this goroutine's turn.
+// campaign tries until it has the key or gives up. Called when this goroutine
+// has the turn.
 func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 	if err := a.stayQuiet(ctx); err != nil {
 		return nil, err
 	}
 	if a.queue.met && !a.once {
-		a.stand(ctx) // the goroutine of ours before us found others there, and had to
+		a.stand(ctx) // the goroutine before in this process met other waiters and took a place
 	}
 	for {
 		asked := a.asks()
@@ -152,7 +157,8 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// asks is the instant before an attempt. The first one goes by when the Acquire began, where that is known.
+// asks returns the instant before an attempt. For the first attempt that is
+// when the Acquire began, where that is known.
 func (a *attempt) asks() stamp {
 	if a.began == (stamp{}) || a.waited || a.tries > 0 {
 		return a.core.keeper.nowStamp()
@@ -160,10 +166,10 @@ func (a *attempt) asks() stamp {
 	return a.began
 }
 
-// tried notes what came of an attempt.
+// tried records the outcome of an attempt.
 func (a *attempt) tried(ctx context.Context, err error) {
 	a.tries++
-	if !a.cut || a.last == nil { // what was not answered hides no answer
+	if !a.cut || a.last == nil { // a missing answer does not replace an answer
 		a.last = err
 	}
 	switch {
@@ -179,18 +185,19 @@ func (a *attempt) tried(ctx context.Context, err error) {
 	a.queue.met = others && a.core.queuer != nil
 }
 
-// hopeless returns the error of an Acquire that makes no other attempt after one that
-// ended with err; nil: it goes on.
+// hopeless returns the error of an Acquire whose last attempt ended with err,
+// or nil if the Acquire goes on:
 //
 //   - The key is held: it goes on.
 //   - The grant came too late: it goes on, up to mostLate times.
 //   - Waiting does not help: it ends.
-//   - The trouble may pass: it goes on, at the first attempt too. Where nothing bounds
+//   - The trouble may pass: it goes on, at the first attempt too. If nothing bounds
 //     the wait and the store has never answered this Client, it ends after firstAnswer.
-//   - Nothing is known of the trouble: it goes on where the store has said before that
-//     the key is held, and ends where not.
+//   - The error says nothing about waiting: it goes on if the store has said before
+//     that the key is held, else it ends.
 //
-// A client that keeps an old client's pace ends at the first trouble, as that does.
+// A client that keeps an old client's pace ends at the first trouble, as the
+// old client does.
 func (a *attempt) hopeless(ctx context.Context, err error) error {
 	passes, known := passing(err)
 	late := errors.Is(err, ErrTooLate) && a.late < mostLate
@@ -208,12 +215,13 @@ func (a *attempt) hopeless(ctx context.Context, err error) error {
 	return nil
 }
 
-// firstAnswer is how long an Acquire without Config.Wait tries a store that has never
-// answered: the address may be wrong.
+// firstAnswer is how long an Acquire without Config.Wait tries a store that has
+// never answered: the address may be wrong.
 const firstAnswer = 10 * time.Second
 
-// silentFor is how long ago it began to wait for its turn, or its first attempt ended, without an answer of
-// the store.
+// silentFor returns the time without an answer of the store. It counts from
+// when the Acquire began to wait for its turn, or from the end of its first
+// attempt.
 func (a *attempt) silentFor() time.Duration {
 	now := a.core.keeper.now().Elapsed
 	if !a.silent {
@@ -222,8 +230,9 @@ func (a *attempt) silentFor() time.Duration {
 	return now - a.since
 }
 
-// between does what lies between an attempt that ended with err and the next one: it takes a place in the
-// store's queue, asks to be woken, or waits. An error ends the Acquire.
+// between does what is due between an attempt that ended with err and the next
+// one: it takes a place in the store's queue, arms a wake-up, or waits. An
+// error ends the Acquire.
 func (a *attempt) between(ctx context.Context, err error) error {
 	answered := a.core.keeper.now().Elapsed
 	if a.enter(ctx, err) || a.arm(ctx, err) {
@@ -245,10 +254,10 @@ func (a *attempt) between(ctx context.Context, err error) error {
 	return nil
 }
 
-// outwait waits where the last attempt of an Acquire, or its only one, met a key
-// that nobody holds and that is left to clients which poll. It reports that the
-// time is over, so that one attempt more says whether the key is held. That is
-// done once: whoever takes the key in turns may leave it again.
+// outwait waits when the last attempt of an Acquire, or its only one, met a key
+// that is left to clients that poll. It returns true when that time has passed,
+// so that one more attempt can find out whether the key is held. It waits only
+// once for each Acquire: the next holder may leave the key in the same way.
 func (a *attempt) outwait(ctx context.Context, err error) bool {
 	var held *HeldError
 	if a.outwaited || !errors.As(err, &held) || !held.Vacant {
@@ -259,10 +268,10 @@ func (a *attempt) outwait(ctx context.Context, err error) bool {
 	return a.sleep(ctx, held.Left+time.Millisecond) == nil
 }
 
-// stayQuiet waits out this process's politeness, where the store knows of none. A
-// single attempt does not: it asks what is.
+// stayQuiet waits out this process's politeness, where the store does not
+// enforce it. A single attempt does not wait: it asks for the present state.
 func (a *attempt) stayQuiet(ctx context.Context) error {
-	quiet := a.queue.moment // written before our turn began, with no hand-over since
+	quiet := a.queue.moment // written before this turn began, with no hand-over since
 	if quiet == 0 || a.once {
 		return nil
 	}
@@ -272,14 +281,16 @@ func (a *attempt) stayQuiet(ctx context.Context) error {
 	}
 	left, limited := a.left()
 	if limited && left < rest {
-		// Even so the attempt is made, at the end of the wait: the key may well be free.
+		// The attempt is made even so, at the end of the wait: the key may well
+		// be free.
 		rest = left
 	}
 	a.waited = true
 	return a.sleep(ctx, rest)
 }
 
-// try makes one attempt at the store. A grant that may or may not exist is undone in the background.
+// try makes one attempt at the store. If a grant may or may not exist, it is
+// undone in the background.
 func (a *attempt) try(ctx context.Context) (Grant, error) {
 	call, free := a.bound(ctx)
 	grant, err := a.ask(call)
@@ -299,7 +310,8 @@ func (a *attempt) try(ctx context.Context) (Grant, error) {
 	return nil, err
 }
 
-// ask makes the first attempt without a place in the store's queue: the key is mostly free.
+// ask sends the attempt. The first one needs no place in the store's queue: the
+// key is mostly free.
 func (a *attempt) ask(ctx context.Context) (Grant, error) {
 	if a.place == nil {
 		return a.core.backend.Try(ctx, a.key, a.client.cfg.TTL)
@@ -307,8 +319,8 @@ func (a *attempt) ask(ctx context.Context) (Grant, error) {
 	return a.place.Try(ctx, a.client.cfg.TTL)
 }
 
-// enter takes a place in the store's queue after a first attempt found the key held; it is tried at
-// once.
+// enter takes a place in the store's queue after the first attempt found the
+// key held. It reports whether it has a place, which is then tried at once.
 func (a *attempt) enter(ctx context.Context, err error) (entered bool) {
 	if a.core.queuer == nil || a.place != nil || a.once || !errors.Is(err, ErrHeld) {
 		return false
@@ -316,7 +328,7 @@ func (a *attempt) enter(ctx context.Context, err error) (entered bool) {
 	return a.stand(ctx)
 }
 
-// stand takes a place in the store's queue.
+// stand takes a place in the store's queue. It reports whether it has one.
 func (a *attempt) stand(ctx context.Context) bool {
 	call, free := a.bound(ctx)
 	place, err := a.core.queuer.Enter(call, a.key)
@@ -324,13 +336,14 @@ func (a *attempt) stand(ctx context.Context) bool {
 		free()
 	}
 	if err != nil {
-		return false // waiting goes on without a place; the next attempt will tell of the trouble
+		return false // waiting goes on without a place; the next attempt reports the trouble
 	}
 	a.place = place
 	return true
 }
 
-// lease makes a Lease of a grant, unless it came too late to be trusted at all.
+// lease makes a Lease of a grant. If the grant came too late to be trusted, or
+// ctx has ended, it undoes the grant and returns an error.
 func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, error) {
 	l := newLease(a.client, a.queue, grant, asked.elapsed)
 	now := a.core.keeper.nowStamp()
@@ -345,7 +358,8 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, 
 			ErrTooLate, asked.age(now).Round(time.Millisecond), l.trust.span)
 	}
 	l.start()
-	// A Close that can wait no longer ends the leases that it finds. This one may have begun after that.
+	// A Close whose context has ended ends the leases that it finds. This lease
+	// may have begun after that.
 	if a.core.hurry.Load() && l.end(ErrClosed) {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, fmt.Errorf("key %q: %w", a.key, ErrClosed)
@@ -370,16 +384,18 @@ func (a *attempt) tellWaiting(cause error) {
 	}
 }
 
-// contextEnded joins the cause of ctx with the store's trouble, if that is why the key was not had.
+// contextEnded joins the cause of ctx with the store's trouble, if that kept
+// the key from being acquired.
 func (a *attempt) contextEnded(ctx context.Context) error {
 	if a.trouble != nil {
-		return fmt.Errorf("key %q: %w; the attempt before had ended with: %w", a.key, context.Cause(ctx), a.trouble)
+		return fmt.Errorf("key %q: %w; the attempt before it failed with: %w", a.key, context.Cause(ctx), a.trouble)
 	}
 	return fmt.Errorf("key %q: %w", a.key, context.Cause(ctx))
 }
 
-// waitEnded joins ErrWaitEnded with the last answer of the store; a goroutine whose turn never came
-// was kept out by its own process, which counts as held.
+// waitEnded joins ErrWaitEnded with the last answer of the store. If this
+// goroutine's turn never came, its own process kept it out, which counts as
+// held.
 func (a *attempt) waitEnded() error {
 	last := a.last
 	if last == nil {
@@ -389,14 +405,14 @@ func (a *attempt) waitEnded() error {
 	return fmt.Errorf("key %q: %w after %v: %w", a.key, ErrWaitEnded, waited.Round(time.Millisecond), last)
 }
 
-// leavePlace gives a place in the store's queue up in the background.
+// leavePlace gives up a place in the store's queue, in the background.
 func (k *core) leavePlace(p Place, cfg Config) {
 	k.janitor.do(func() {
 		if k.hurry.Load() {
-			return // it lapses by itself
+			return // the place lapses by itself
 		}
 		if err := p.Leave(k.call(k.life)); err != nil {
-			cfg.Logger.Warn("place in the queue could not be given up; it lapses by itself", "error", err)
+			cfg.Logger.Warn("could not leave the store's queue; the place lapses by itself", "error", err)
 		}
 	})
 }

@@ -48,8 +48,8 @@ func BenchmarkFront(b *testing.B) {
 	})
 }
 
-// BenchmarkHandOver measures what a hand-over without a word to the store takes, with everybody on one
-// key.
+// BenchmarkHandOver measures what a hand-over without a message to the store
+// takes, with all goroutines on one key.
 func BenchmarkHandOver(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

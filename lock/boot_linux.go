@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID names this boot of the machine, and the time namespace of this
-// process, which may shift the uptime. Empty where the system hides them.
+// bootID identifies this boot of the machine, and the time namespace of this
+// process, which may shift the uptime. It is empty if the system hides them.
 var bootID = sync.OnceValue(func() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

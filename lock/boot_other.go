@@ -4,5 +4,5 @@ package lock
 
 import "time"
 
-// Boot says that the system names no boot.
+// Boot returns no name: this system does not identify its boots.
 func (machine) Boot() (id string, up time.Duration) { return "", 0 }

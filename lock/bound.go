@@ -10,7 +10,7 @@ import (
 // for the store's answer. The last attempt is sent when the wait ends.
 const lastAnswer = 100 * time.Millisecond
 
-// errWaitOver is why the context of a call of the store ended with the wait.
+// errWaitOver is the cause of a call's context that ended because the wait did.
 var errWaitOver = errors.New("no answer from the store before the wait ended: check its address and load, or wait longer")
 
 // bounded is the context of a call that ends with Config.Wait. caller is the
@@ -30,9 +30,9 @@ func (b *bounded) Value(key any) any {
 }
 
 // Decided returns the context for the rest of an attempt that has taken the key
-// and has to wait before that is a grant. It ends with the context given to
-// Acquire, and not with [Config.Wait]: the store has answered, and a wait that
-// is shorter than the rest would undo every attempt.
+// but must wait before the key counts as granted. That context ends with the
+// one given to Acquire, not with [Config.Wait]. The store has answered, and if
+// the wait were shorter than the rest, every attempt would be undone.
 func Decided(ctx context.Context) context.Context {
 	caller, ok := ctx.Value(callerKey{}).(context.Context)
 	if !ok {
@@ -44,10 +44,10 @@ func Decided(ctx context.Context) context.Context {
 	return caller
 }
 
-// bound returns the context for one call of the store, which ends lastAnswer
-// after Config.Wait, and a func that frees it. Like every bound of network calls
-// it is kept in real time. Where the backend returns sooner than that by itself,
-// the context is ctx: a timer would cost every Acquire.
+// bound returns the context for one call of the store, and a func that frees
+// it. The context ends lastAnswer after Config.Wait. Like every bound of
+// network calls it runs in real time. If the backend itself returns sooner than
+// that, the context is ctx: a timer would cost every Acquire.
 func (a *attempt) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	left, limited := a.left()
 	if !limited || a.once || a.core.pacer != nil {
@@ -61,12 +61,12 @@ func (a *attempt) bound(ctx context.Context) (context.Context, context.CancelFun
 	return a.core.call(&bounded{timed, ctx}), cancel
 }
 
-// mostCalls is how many times Tuned.Timeout one call of a backend takes at the
-// most: it may connect, look, and take the key over.
+// mostCalls is the most times Tuned.Timeout that one call of a backend takes:
+// it may connect, look, and take the key over.
 const mostCalls = 4
 
-// cut reports whether a call with the context of bound was ended by the wait and
-// not by the caller.
+// cut reports whether the wait, and not the caller, ended a call with the
+// context of bound.
 func cut(call, caller context.Context) bool {
 	return caller.Err() == nil && call.Err() != nil
 }

@@ -15,9 +15,8 @@ import (
 // lastAnswer is how long the last attempt may wait for its answer.
 const lastAnswer = 100 * time.Millisecond
 
-// TestAcquireEndsWithItsWaitWhereTheStoreIsSilent also looks that the command,
-// which came to the store, is undone.
-func TestAcquireEndsWithItsWaitWhereTheStoreIsSilent(t *testing.T) {
+// The command reached the store all the same, so Acquire must undo it.
+func TestAcquireEndsWithItsWaitIfTheStoreIsSilent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{Wait: 500 * time.Millisecond})
 		s.Order(locktest.Fault{Op: "try", Hold: make(chan struct{}), Err: errServer, After: true})
@@ -35,8 +34,8 @@ func TestAcquireEndsWithItsWaitWhereTheStoreIsSilent(t *testing.T) {
 	})
 }
 
-// TestSilenceAtTheEndOfAWaitHidesNoAnswer: the store had said who holds the key.
-func TestSilenceAtTheEndOfAWaitHidesNoAnswer(t *testing.T) {
+// The store had said who holds the key.
+func TestSilenceAtTheEndDoesNotHideAnAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{Wait: 500 * time.Millisecond})
 		s.Seize("k", "somebody", time.Hour)
@@ -54,7 +53,7 @@ func TestSilenceAtTheEndOfAWaitHidesNoAnswer(t *testing.T) {
 	})
 }
 
-// thorough is a backend that waits before a key that it took is a grant.
+// thorough is a backend that waits after it took a key before that is a grant.
 type thorough struct{ lock.Backend }
 
 func (b thorough) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
@@ -71,8 +70,8 @@ func (b thorough) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	}
 }
 
-// TestAnAttemptThatTookTheKeyOutlastsItsWait: it is ended by its context only.
-func TestAnAttemptThatTookTheKeyOutlastsItsWait(t *testing.T) {
+// Only its context ends such an attempt.
+func TestAttemptThatTookTheKeyOutlastsItsWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, thorough{s.Backend()}, lock.Config{Wait: 500 * time.Millisecond})
 		release(t, acquire(t, c, "k"))
@@ -84,7 +83,7 @@ func TestAnAttemptThatTookTheKeyOutlastsItsWait(t *testing.T) {
 	})
 }
 
-// TestDecidedKeepsTheClockOfTheClient: Mark reads it.
+// Mark reads the Client's clock from the context that Decided returns.
 func TestDecidedKeepsTheClockOfTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		clock := elsewhere{lock.Machine}
@@ -97,7 +96,7 @@ func TestDecidedKeepsTheClockOfTheClient(t *testing.T) {
 	})
 }
 
-// elsewhere is a clock an hour ahead.
+// elsewhere is a clock that is an hour ahead.
 type elsewhere struct{ lock.Clock }
 
 func (c elsewhere) Now() time.Time { return c.Clock.Now().Add(time.Hour) }
@@ -112,9 +111,9 @@ func (b marking) Try(ctx context.Context, _ string, _ time.Duration) (lock.Grant
 	return nil, errServer
 }
 
-// TestAKeyOfManyAttemptsIsLoggedOnce: each attempt of unknown outcome has its
-// own undo. They end with the TTL, or with a Close that can wait no longer.
-func TestAKeyOfManyAttemptsIsLoggedOnce(t *testing.T) {
+// Each attempt of unknown outcome has its own undo. They end with the TTL, or
+// with a Close whose context has ended.
+func TestLogNamesAKeyOfManyAttemptsOnce(t *testing.T) {
 	for _, wait := range []time.Duration{time.Second, time.Hour} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			var text journal

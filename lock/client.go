@@ -20,52 +20,52 @@ type Client struct {
 	given given
 }
 
-// given is what a Config asked for by itself, and did not follow from other
-// fields.
+// given records which fields the caller set itself, as opposed to those that
+// were derived from other fields.
 type given struct{ renewEvery, margin bool }
 
-// core is what a Client shares with those made from it by With.
+// core is the state that a Client shares with the Clients made from it by With.
 type core struct {
 	backend Backend
 	keeper  keeper
 	sched   *scheduler
 	renewer *workers // renewals
 	watches watches  // of held keys
-	janitor *workers // releases and undoing in the background
-	hooks   teller   // of all Clients
-	refused sparing  // lines about renewals that failed
-	stuck   sparing  // lines about keys that could not be given back
+	janitor *workers // releases and undos in the background
+	hooks   teller   // of all Clients on the Backend
+	refused sparing  // limits the log lines about failed renewals
+	stuck   sparing  // limits the log lines about keys that were not given back
 	undos   undos
 
 	waker  Waker         // nil: poll
-	pacer  Pacer         // nil: our own pace
+	pacer  Pacer         // nil: the Client's own pace
 	passer Passer        // nil: every release goes to the store
 	queuer Queuer        // nil: no fair queue
-	batch  BatchExtender // nil: one message a renewal
-	prompt time.Duration // how long a Release of the backend takes at most; 0: not known
+	batch  BatchExtender // nil: one message for each renewal
+	prompt time.Duration // longest time that a Release of the backend takes; 0: unknown
 
 	mu      sync.Mutex
 	queues  map[string]*queue
 	tickets sync.Pool     // *ticket
 	live    int           // leases and attempts under way
-	idle    chan struct{} // made by Close; closed when live falls to 0 after that
+	idle    chan struct{} // made by Close; closed when live next falls to 0
 	rested  bool          // idle was closed
 	closed  bool
-	closing chan struct{} // closed by Close: who waits for the store stops
-	hurry   atomic.Bool   // Close's context ended: nothing new is begun
+	closing chan struct{} // closed by Close; ends all waiting for the store
+	hurry   atomic.Bool   // set when Close's context ended: nothing new begins
 
 	answered atomic.Bool   // the store has answered this Client
-	ending   sync.Once     // the first Close that comes so far starts finish
+	ending   sync.Once     // the first Close that gets there starts finish
 	finished chan struct{} // closed when nothing of the Client runs any more
-	failed   error         // of the backend's Close; to be read when finished is closed
+	failed   error         // error of the backend's Close; read it after finished is closed
 
-	life context.Context    // of calls in the background
-	die  context.CancelFunc // by Close
+	life context.Context    // context of calls in the background
+	die  context.CancelFunc // ends life; called by Close
 }
 
-// New returns a Client on b. Times that do not fit each other, or the backend, are errors that name
-// both fields. From here on the backend belongs to the Client: a second Client on it is an error until the
-// first was closed.
+// New returns a Client on b. If times do not fit each other, or do not fit the
+// backend, the error names both fields. From here on the backend belongs to the
+// Client: New refuses a second Client on it until the first was closed.
 func New(b Backend, cfg Config) (*Client, error) {
 	if err := own(b); err != nil {
 		return nil, err
@@ -103,11 +103,13 @@ func New(b Backend, cfg Config) (*Client, error) {
 	return &Client{core: k, cfg: cfg, given: asked}, nil
 }
 
-// With returns a Client with a changed Config that shares everything else with c: the queues of
-// local waiters, renewals, connections. Fields at zero in c's Config were filled in by New; change
-// sees them filled. With another TTL, RenewEvery and Margin follow from that where nobody set them; what
-// was set stays, and is an error where it does not fit. The Clock cannot be changed; of two clocks of one
-// type that Go cannot compare, With keeps the first.
+// With returns a Client with a changed Config that shares everything else with
+// c: the queues of local waiters, renewals, connections. change sees c's Config
+// with its defaults filled in. If change sets another TTL, RenewEvery and
+// Margin are derived from it again unless the caller had set them. A value that
+// the caller set stays, and With returns an error if it does not fit. The Clock
+// cannot be changed. If Go cannot compare two clocks of one type, With keeps
+// the first.
 func (c *Client) With(change func(*Config)) (*Client, error) {
 	cfg := c.cfg
 	change(&cfg)
@@ -144,25 +146,36 @@ func sameClock(a, b Clock) bool {
 	return !x.Comparable() || !y.Comparable() || x.Equal(y)
 }
 
-// TryAcquire makes one attempt. It does not wait for the key, nor for goroutines of this process
-// that do.
+// TryAcquire makes one attempt. It waits neither for the key nor for goroutines
+// of this process that wait for the key.
 func (c *Client) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 	return c.acquire(ctx, key, true)
 }
 
-// Acquire takes key, waiting for it at most [Config.Wait]. A store that does not answer is left a tenth of a
-// second later, and what may have been sent to it is undone in the background; only an attempt that has
-// taken the key and waits out what its Backend has to ends later than that (see [Decided]). The
-// context bounds the wait only: the lease lives on when it ends, until it is released. If the context has
-// ended when the store grants the key, the grant is undone and Acquire returns the context's cause.
+// Acquire takes key and waits for it at most [Config.Wait]. If the store does
+// not answer, Acquire returns a tenth of a second after the end of the wait. It
+// undoes in the background what it may have sent. Only an attempt that has
+// taken the key may end later: its Backend may have to wait before the key
+// counts as granted (see [Decided]).
 //
-// The error tells why: [ErrHeld] (a single attempt found the key held), [ErrWaitEnded], the cause of
-// the context, or the trouble of the store. Trouble that may pass, such as a lost connection or a server
-// that is loading, is retried until the wait ends. Where nothing bounds the wait and the store has never
-// answered this Client, that is 10 s. Trouble that waiting cannot mend, such as a wrong password, ends
-// Acquire at once.
+// The context bounds the wait only. The lease lives on when the context ends,
+// until it is released. If the context has ended when the store grants the key,
+// Acquire undoes the grant and returns the context's cause.
+//
+// The error is one of:
+//
+//   - [ErrHeld]: a single attempt found the key held.
+//   - [ErrWaitEnded].
+//   - The cause of the context.
+//   - The store's trouble.
+//
+// Trouble that may pass, such as a lost connection or a server that is loading,
+// is retried until the wait ends. If nothing bounds the wait and the store has
+// never answered this Client, Acquire retries for 10 s. Trouble that waiting
+// cannot mend, such as a wrong password, ends Acquire at once.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lease, error) {
-	// A backend with a pace of its own sleeps even after an only attempt; see Pacer.
+	// A backend with a pace of its own sleeps even after a single attempt; see
+	// Pacer.
 	return c.acquire(ctx, key, c.cfg.Wait < 0 && c.core.pacer == nil)
 }
 
@@ -190,14 +203,17 @@ func (c *Client) acquire(ctx context.Context, key string, once bool) (*Lease, er
 	return lease, nil
 }
 
-// Do runs fn while it holds key, and gives the key back when fn returns or panics. fn gets a child of ctx
-// that also ends with the lease. A fn that goes on after the end of that context keeps the key.
+// Do runs fn while it holds key, and gives the key back when fn returns or
+// panics. fn gets a child of ctx that also ends with the lease. If fn goes on
+// after the end of that context, it keeps the key.
 //
-// The error is fn's, joined with what went wrong with the lease: with [ErrLost] in it fn may not have
-// been alone. The end of ctx adds nothing to it.
+// The error is fn's, joined with what went wrong with the lease. If [ErrLost]
+// is in it, another holder may have had the key while fn ran. The end of ctx
+// adds nothing to the error.
 //
-// A Do on the same key with fn's context joins the lease, on whatever goroutine, and counts as part of fn
-// until fn returns. Called later it takes the key anew.
+// A Do on the same key with fn's context joins the lease, on whatever
+// goroutine, and counts as part of fn until fn returns. After fn has returned,
+// such a Do acquires the key anew.
 func (c *Client) Do(ctx context.Context, key string, fn func(context.Context) error) (err error) {
 	if l := heldBy(ctx, c.core, key); l != nil {
 		err := fn(l.Context(ctx))
@@ -213,7 +229,7 @@ func (c *Client) Do(ctx context.Context, key string, fn func(context.Context) er
 	defer func() {
 		released := l.Release()
 		if errors.Is(released, ErrLost) && errors.Is(err, l.Err()) {
-			released = nil // fn has said so already
+			released = nil // fn has reported the loss already
 		}
 		if released != nil {
 			err = errors.Join(err, released)
@@ -228,12 +244,14 @@ type Result struct {
 	Err   error
 }
 
-// Request acquires key in the background and delivers one Result, for select loops. ctx governs until the
-// Result is received: if it ends before that, the lease is given back and the error is what can be
-// received. A lease that is not received within one TTL is given back and queued for again. The channel
+// Request acquires key in the background and delivers one Result, for select
+// loops. ctx governs until the Result is received: if ctx ends before that, the
+// lease is given back and the channel delivers the error. If a lease is not
+// received within one TTL, Request gives it back and queues again. The channel
 // is closed after the one Result.
 func (c *Client) Request(ctx context.Context, key string) <-chan Result {
-	// With room for one, an error nobody waits for holds up neither a goroutine nor Close.
+	// Capacity 1: an error that nobody receives blocks neither a goroutine nor
+	// Close.
 	out := make(chan Result, 1)
 	k := c.core
 	if !k.begin() {
@@ -257,7 +275,7 @@ func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 			case <-k.closing:
 			}
 			select {
-			case <-out: // taken back: nobody has seen this lease
+			case <-out: // taken back: no caller has seen this lease
 				_ = l.Release() // background trouble is logged
 			default:
 				return // received
@@ -267,16 +285,20 @@ func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 	return out
 }
 
-// Close refuses new leases, ends all waiting, and waits until every lease was released or ctx ends. It
-// tells no holder to stop: end the work, let it release, then Close with a bounded context.
+// Close refuses new leases, ends all waiting, and waits until every lease was
+// released or ctx ends. It does not tell holders to stop: end the work, let it
+// release, then call Close with a bounded context.
 //
-// A lease that was lost and not released is waited for until its key's TTL is over: its holder may still
-// be stopping. Close waits for hooks for a second at most, since it may be called by one.
+// If a lease was lost and not released, Close waits until its key's TTL has
+// passed: its holder may still be stopping. Close waits at most one second for
+// hooks, since a hook may be what called it.
 //
-// When ctx ends first, Close begins nothing new and returns within a tenth of a second. Leases still held
-// then end with [ErrClosed]. Their keys are not given back, since their holders may still be at work; they
-// free themselves after their TTL. Calls of the store in the background are told to end; one that does not
-// goes on after Close has returned. An Acquire or Release that is under way Close leaves to its caller.
+// When ctx ends first, Close begins nothing new and returns within a tenth of a
+// second. Leases that are still held then end with [ErrClosed]. Close does not
+// give their keys back, since their holders may still be at work; the keys free
+// themselves after their TTL. Close cancels the context of every background
+// call of the store. A call that ignores its context goes on after Close has
+// returned. Close leaves an Acquire or Release that is under way to its caller.
 //
 // Close closes the Backend if it is an [io.Closer], and may be called again.
 func (c *Client) Close(ctx context.Context) error {
@@ -295,7 +317,7 @@ func (c *Client) Close(ctx context.Context) error {
 	left := k.settle(ctx, idle)
 	k.ending.Do(func() { go k.finish() })
 	if !within(ctx, k.finished) {
-		return errors.Join(left, fmt.Errorf("lock: Close: a call of the store in the background has not ended: %w", context.Cause(ctx)))
+		return errors.Join(left, fmt.Errorf("lock: Close: a background call of the store has not ended: %w", context.Cause(ctx)))
 	}
 	hooks, cancel := context.WithTimeout(ctx, hookWait)
 	defer cancel()
@@ -303,15 +325,16 @@ func (c *Client) Close(ctx context.Context) error {
 	return errors.Join(left, k.failed)
 }
 
-// hookWait is how long Close waits for hooks. One that calls Close waits for
-// itself so long.
+// hookWait is how long Close waits for hooks. A hook that calls Close waits for
+// itself that long.
 const hookWait = time.Second
 
-// finish joins every goroutine but that of the hooks, and closes the backend.
-// It is a goroutine of its own, so that Close need not outlive its context with
-// it.
+// finish joins every goroutine except that of the hooks, and closes the
+// backend. It runs on a goroutine of its own, so that Close can return when its
+// context ends.
 func (k *core) finish() {
-	// First who hands the others work: what it began behind their end nobody would wait for.
+	// The scheduler ends first, since it hands work to the others: nothing
+	// would wait for work that it began after their end.
 	k.sched.close()
 	k.renewer.close()
 	k.watches.workers.close()
@@ -325,7 +348,8 @@ func (k *core) finish() {
 	close(k.finished)
 }
 
-// settle waits until nothing is under way. When ctx ends before, it ends what it can.
+// settle waits until nothing is under way. When ctx ends first, it ends what it
+// can and returns an error that says what was left.
 func (k *core) settle(ctx context.Context, idle <-chan struct{}) error {
 	select {
 	case <-idle:
@@ -342,10 +366,11 @@ func (k *core) settle(ctx context.Context, idle <-chan struct{}) error {
 	if n := k.sched.endAll(ErrClosed); n > 0 {
 		return fmt.Errorf("lock: Close: %d leases were still held (%w); their keys free themselves after their TTL", n, context.Cause(ctx))
 	}
-	return fmt.Errorf("lock: Close: what was under way had not ended: %w", context.Cause(ctx))
+	return fmt.Errorf("lock: Close: calls that were under way had not ended: %w", context.Cause(ctx))
 }
 
-// begin counts an attempt or a lease in; false when the Client is closed.
+// begin counts an attempt or a lease in. It returns false when the Client is
+// closed.
 func (k *core) begin() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -356,8 +381,8 @@ func (k *core) begin() bool {
 	return true
 }
 
-// countIn counts something in that has to be seen to the end, be the Client
-// closed or not.
+// countIn counts in something that must be completed even after the Client was
+// closed.
 func (k *core) countIn() {
 	k.mu.Lock()
 	k.live++
@@ -376,7 +401,8 @@ func (k *core) countOut() {
 	k.rest()
 }
 
-// rest tells Close that nothing is left. A Release after Close may count in and out once more.
+// rest closes k.idle, for which Close waits, if nothing is left. Called with
+// k.mu held. A Release after Close may count in and out once more.
 func (k *core) rest() {
 	if k.live == 0 && k.closed && !k.rested {
 		k.rested = true

@@ -13,13 +13,14 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// Every clock of the owner's clock package is a lock.Clock as it is.
+// Every clock of benbjohnson/clock is a lock.Clock without an adapter.
 var _ lock.Clock = clock.New()
 
-// twoWay is a clock on the bubble's time whose wall can be stepped and which can be suspended.
-// Stepping only the wall is also what a suspended machine does: elapsed time stood still meanwhile.
+// twoWay is a clock on the bubble's time whose wall can be stepped. A step of
+// the wall alone is also what a process sees after its machine was suspended:
+// elapsed time stood still meanwhile.
 type twoWay struct {
-	wall  atomic.Int64 // how far the wall clock is off
+	wall  atomic.Int64 // error of the wall clock, in ns
 	began time.Time
 }
 
@@ -29,7 +30,8 @@ func (c *twoWay) Elapsed() time.Duration                 { return time.Since(c.b
 func (c *twoWay) step(d time.Duration)                   { c.wall.Add(int64(d)) }
 
 func TestForwardStepOfTheWallClockEndsTrust(t *testing.T) {
-	// Which of the two clocks is right cannot be known: the store's may have stepped as well.
+	// It is unknown which of the two clocks is right: the store's may have
+	// stepped too.
 	synctest.Test(t, func(t *testing.T) {
 		own := &twoWay{began: time.Now()}
 		s := locktest.NewStore(lock.Machine)
@@ -40,13 +42,13 @@ func TestForwardStepOfTheWallClockEndsTrust(t *testing.T) {
 		began := time.Now()
 		<-l.Done()
 		if d := time.Since(began); d > 200*time.Millisecond {
-			t.Errorf("told after %v, want at the next look 200ms later at most", d)
+			t.Errorf("ended after %v, want at most 200ms, at the next check", d)
 		}
 		wantErr(t, l.Release(), lock.ErrLost)
 	})
 }
 
-func TestErrLooksAtTheClockItself(t *testing.T) {
+func TestErrReadsTheClockItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own := &twoWay{began: time.Now()}
 		s := locktest.NewStore(lock.Machine)
@@ -82,10 +84,11 @@ func TestSuspendedMachineLosesTrustByTheWallClock(t *testing.T) {
 		c := client(t, s.Backend(), lock.Config{TTL: time.Minute, RenewEvery: -1, Clock: own})
 		l := acquire(t, c, "k")
 		time.Sleep(time.Second)
-		// An hour passes while the machine sleeps: only the wall clock knows.
+		// An hour passes while the machine sleeps. Only the wall clock shows
+		// it.
 		own.step(time.Hour)
 		woken := time.Now()
-		<-l.Done() // without a look by its holder
+		<-l.Done() // without a call by its holder
 		if d := time.Since(woken); d > 200*time.Millisecond {
 			t.Errorf("ended %v after the wake-up", d)
 		}
@@ -94,7 +97,7 @@ func TestSuspendedMachineLosesTrustByTheWallClock(t *testing.T) {
 	})
 }
 
-func TestTermThatLiesAheadIsNotBelieved(t *testing.T) {
+func TestClientDistrustsATermSentInTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := locktest.NewStore(lock.Machine)
 		c := client(t, liar{s.Backend()}, lock.Config{TTL: time.Minute, Margin: time.Second, RenewEvery: -1})
@@ -106,7 +109,7 @@ func TestTermThatLiesAheadIsNotBelieved(t *testing.T) {
 	})
 }
 
-// liar says that its writes were sent in the future.
+// liar is a backend that dates its writes to the future.
 type liar struct{ lock.Backend }
 
 type lie struct{ lock.Grant }

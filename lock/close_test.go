@@ -11,9 +11,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// TestAnAttemptThatWinsAfterCloseHasNoLease: Close waits for it no longer than it may, and begins nothing
-// to give the key back. The store is told nothing, and frees the key after its TTL.
-func TestAnAttemptThatWinsAfterCloseHasNoLease(t *testing.T) {
+// Close does not wait longer for the attempt than its context allows, and then
+// begins nothing to give the key back. The store gets no release, and frees the
+// key after its TTL.
+func TestAttemptThatWinsAfterCloseGetsNoLease(t *testing.T) {
 	for _, op := range []string{"try", "pass"} {
 		t.Run(op, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *locktest.Store) {
@@ -36,7 +37,7 @@ func TestAnAttemptThatWinsAfterCloseHasNoLease(t *testing.T) {
 					}
 					ended <- err
 				}()
-				time.Sleep(2 * time.Second) // the attempt is under way
+				time.Sleep(2 * time.Second) // during the attempt
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
 				wantErr(t, c.Close(ctx), context.Canceled)
@@ -52,9 +53,9 @@ func TestAnAttemptThatWinsAfterCloseHasNoLease(t *testing.T) {
 	}
 }
 
-// TestWhatTheSchedulerBeginsLastCloseWaitsFor: the scheduler stands between having taken a renewal up and
-// handing it to a worker. Workers that Close saw idle before have that renewal to make yet.
-func TestWhatTheSchedulerBeginsLastCloseWaitsFor(t *testing.T) {
+// The scheduler is stopped after it has taken up a renewal and before it hands
+// the renewal to a worker. Close must not take the workers for finished then.
+func TestCloseWaitsForTheSchedulersLastRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		stands, proceed := make(chan struct{}), make(chan struct{})
 		c, err := lock.New(s.Backend(), lock.Config{
@@ -64,8 +65,9 @@ func TestWhatTheSchedulerBeginsLastCloseWaitsFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The other lease is renewed every second, right after the first one in that second, and at the first
-		// one's renewal it has been held for ten TTLs, of which the scheduler writes a line by itself.
+		// The other lease is renewed every second, right after the first lease.
+		// When the first one is renewed the other has been held for ten TTLs,
+		// and the scheduler writes a log line about that.
 		brief, err := c.With(func(cfg *lock.Config) {
 			cfg.TTL, cfg.Margin, cfg.RenewEvery = 2*time.Second, 500*time.Millisecond, time.Second
 			cfg.Logger = slog.New(slog.NewTextHandler(stand{stands, proceed}, nil))
@@ -91,7 +93,7 @@ func TestWhatTheSchedulerBeginsLastCloseWaitsFor(t *testing.T) {
 		close(proceed)
 		synctest.Wait()
 		if n := s.Calls("extend") - before; n != 2 {
-			t.Errorf("%d renewals are at the store, want the two that the scheduler had taken up", n)
+			t.Errorf("%d renewals are at the store, want the two that the scheduler has taken up", n)
 		}
 		if len(closed) != 0 {
 			t.Error("Close returned while a renewal was at the store")
@@ -103,7 +105,7 @@ func TestWhatTheSchedulerBeginsLastCloseWaitsFor(t *testing.T) {
 	})
 }
 
-// stand is where a log holds up who writes to it, once.
+// stand is a log that blocks its first writer.
 type stand struct{ reached, proceed chan struct{} }
 
 func (s stand) Write(line []byte) (int, error) {

@@ -9,88 +9,99 @@ import (
 
 // Config holds the times of a Client. Zero is right for every field.
 type Config struct {
-	// TTL is how long the store keeps a key without renewal. Defaults to what the backend advises,
-	// else to 30 s.
+	// TTL is how long the store keeps a key without renewal. Defaults to the
+	// backend's advice, else to 30 s.
 	TTL time.Duration
 
-	// RenewEvery is how often a held lease is renewed. Negative: never; the lease then ends after
-	// TTL. Defaults to a third of TTL.
+	// RenewEvery is the time between two renewals of a held lease. Negative: no
+	// renewals; the lease then ends after TTL. Defaults to a third of TTL.
 	RenewEvery time.Duration
 
-	// Margin is how long before its end a lease is no longer trusted. It must cover how far the
-	// store's clock runs ahead of ours within one TTL, steps included. Negative: none. Defaults to
-	// what the backend advises, else to a tenth of TTL.
+	// Margin is how long before its end a lease is no longer trusted. It must
+	// cover how far the store's clock may run ahead of the client's within one
+	// TTL, steps included. Negative: none. Defaults to the backend's advice,
+	// else to a tenth of TTL.
 	Margin time.Duration
 
-	// RetryEvery is how often a waiter asks the store where the store does not tell of a release.
-	// Waiters spread by a random quarter of it. Defaults to what the backend advises, else to
-	// 100 ms.
+	// RetryEvery is how often a waiter asks the store if the store does not
+	// report releases. Each pause is shortened by a random part, up to a
+	// quarter. Defaults to the backend's advice, else to 100 ms.
 	RetryEvery time.Duration
 
-	// Wait is how long Acquire waits for a key that another holds, and for a store that is in trouble which
-	// may pass. An answer is awaited for a tenth of a second longer. Zero: until its context ends, but 10 s
-	// for a store that has never answered this Client. Negative: it tries once.
+	// Wait is how long Acquire waits while another holder has the key, or while
+	// the store has trouble that may pass. Acquire awaits the last answer for a
+	// tenth of a second longer. Zero: until its context ends, but 10 s if the
+	// store has never answered this Client. Negative: Acquire tries once.
 	Wait time.Duration
 
-	// LongestHold is how long a lease is renewed at most, counted from its acquisition. It then ends by
-	// itself within a TTL, so that a forgotten Release frees the key; [Lease.Renew] extends it all the
-	// same. Zero: there is no limit, and the log warns once of a lease that is held for more than ten
-	// TTLs. Negative: neither limit nor warning.
+	// LongestHold is the longest time for which a lease is renewed, counted
+	// from its acquisition. The lease then ends by itself within a TTL, so that
+	// a forgotten Release frees the key. [Lease.Renew] still extends it. Zero:
+	// there is no limit, and the log warns once about a lease that is held for
+	// more than ten TTLs. Negative: neither limit nor warning.
 	LongestHold time.Duration
 
-	// ReleaseWait is how long Release waits for the store before it goes on in the background.
-	// Defaults to 2 s.
+	// ReleaseWait is how long Release waits for the store. After that the
+	// release goes on in the background. Defaults to 2 s.
 	ReleaseWait time.Duration
 
-	// Politeness is for how long each release leaves the key to clients that only
-	// poll. A backend whose grants are [Polite] keeps every process away for so
-	// long, any other the waiters of this process alone. Zero: such a backend
-	// decides at each release, and others leave nothing. Negative: never.
+	// Politeness is how long each release leaves the key to clients that only
+	// poll. If the backend's grants are [Polite], the store keeps every other
+	// process away for that long; otherwise only the waiters of this process
+	// keep away. Zero: a backend with Polite grants decides at each release,
+	// and others leave nothing. Negative: never.
 	Politeness time.Duration
 
-	// HandOvers is how many times in a row a key may pass from one goroutine of this process to the
-	// next in one command, where the backend can do that, before other processes get a chance.
-	// Negative: never. Defaults to 64.
+	// HandOvers is how many times in a row a key may pass from one goroutine of
+	// this process to the next in one command. After that, other processes get
+	// a chance. A backend without such a command ignores it. Negative: never.
+	// Defaults to 64.
 	HandOvers int
 
-	// LocalHandOvers is how many times in a row a key may pass from one goroutine of this process
-	// to the next without a word to the store, where the backend can do that. The next goes on with
-	// the trust of the one before, so that it never passes so to a lease that is not renewed, or has
-	// a greater Margin. Negative: never. Defaults to 64.
+	// LocalHandOvers is how many times in a row a key may pass between
+	// goroutines of this process without a message to the store. A backend that
+	// does not support that ignores it. The next lease continues with the trust
+	// of the lease before. So a key never passes this way to a lease that is
+	// not renewed or has a greater Margin. Negative: never. Defaults to 64.
 	LocalHandOvers int
 
-	// HandOverFor is how long hand-overs of either kind may go on before other processes get a
-	// chance. Defaults to 100 ms.
+	// HandOverFor is how long hand-overs of either kind may go on before other
+	// processes get a chance. Defaults to 100 ms.
 	HandOverFor time.Duration
 
-	// Jitter draws from 0 to most how much sooner than planned something is done that many clients
-	// would else do in step: a waiter asks again, a lease is renewed. It is called concurrently. A
-	// simulation gives its own to be repeatable. Defaults to an even draw from math/rand's source.
+	// Jitter returns a duration from 0 to most. The Client does something that
+	// many clients would otherwise do in step by that much sooner than planned:
+	// a waiter asks again, a lease is renewed. It is called concurrently. A
+	// simulation sets its own Jitter to be repeatable. Defaults to an even draw
+	// from math/rand's source.
 	Jitter func(most time.Duration) time.Duration
 
 	// Clock is where the Client reads time. Defaults to [Machine].
 	Clock Clock
 
-	// Logger gets what happens in the background: renewals that failed, clocks that stepped, keys
-	// that could not be given back. Of many leases in the same trouble it gets a line a round of
-	// renewals. Defaults to a logger that drops everything but keys that could not be given back, which
-	// go to [slog.Default].
+	// Logger gets what happens in the background: renewals that failed, clocks
+	// that stepped, keys that could not be given back. If many leases have the
+	// same trouble, it gets one line for each round of renewals. Defaults to a
+	// logger that drops everything except keys that could not be given back,
+	// which go to [slog.Default].
 	Logger *slog.Logger
 
-	// Hooks are told what happens to leases.
+	// Hooks are called when something happens to a lease.
 	Hooks Hooks
 }
 
-// Hooks are functions that a Client calls when something happens to a lease. Each may be nil.
+// Hooks are functions that a Client calls when something happens to a lease.
+// Each may be nil.
 //
 // A goroutine of the Client calls them one after the other, in the order in
-// which things happened; Clients made by [Client.With] share it. Neither Acquire
-// nor Release waits for a hook, so that it may be called a moment after they
-// returned. A hook that blocks delays later hooks and nothing else: leases end on
-// time. Of calls that wait for it 65,536 are kept. [Client.Close] may be called
-// from a hook.
+// which things happened; Clients made by [Client.With] share it. Neither
+// Acquire nor Release waits for a hook, so a hook may be called a moment after
+// they returned. A hook that blocks delays later hooks and nothing else: leases
+// end on time. The Client keeps up to 65,536 calls that wait for it and drops
+// more. [Client.Close] may be called from a hook.
 type Hooks struct {
-	// Waiting: an Acquire begins to wait. Event.Cause says who holds the key, or what trouble the store is in.
+	// Waiting: an Acquire begins to wait. Event.Cause says who holds the key,
+	// or what trouble the store has.
 	Waiting func(Event)
 
 	// Acquired: a lease began, after Event.Wait.
@@ -99,29 +110,31 @@ type Hooks struct {
 	// Renewed: the lease is trusted until Event.Until.
 	Renewed func(Event)
 
-	// RenewFailed: a renewal failed with Event.Cause; the lease is trusted until Event.Until and the
-	// renewal is tried again before that.
+	// RenewFailed: a renewal failed with Event.Cause. The lease is trusted
+	// until Event.Until, and the renewal is tried again before that.
 	RenewFailed func(Event)
 
-	// Endangered: half of the time between a renewal that was due and the end of trust is over, and
-	// none has succeeded (Event.Cause: what the last one failed by, nil if it is still under way).
-	// The lease is trusted until Event.Until; now is the time to bring the work to a safe point.
+	// Endangered: no renewal has succeeded, and half of the time between the
+	// due renewal and the end of trust has passed. Event.Cause is the error of
+	// the last renewal, nil if that is still under way. The lease is trusted
+	// until Event.Until: bring the work to a safe point now.
 	Endangered func(Event)
 
 	// Lost: the lease ended by Event.Cause, not by its holder.
 	Lost func(Event)
 
-	// Released: the holder gave the lease back. Event.Cause is what the store said where that goes on in
-	// the background, else nil.
+	// Released: the holder gave the lease back. If that still goes on in the
+	// background, Event.Cause is the store's error, else nil.
 	Released func(Event)
 }
 
-// Event is what a hook is told. Fields that mean nothing for a hook are zero.
+// Event is the argument of a hook. Fields that mean nothing for a hook are
+// zero.
 type Event struct {
 	Key   string
 	Token string
-	Wait  time.Duration // how long Acquire waited
-	Held  time.Duration // how long the lease was held
+	Wait  time.Duration // time that Acquire waited
+	Held  time.Duration // time for which the lease was held
 	Until time.Time     // end of trust
 	Cause error
 }
@@ -137,8 +150,8 @@ const (
 	greatestTTL = 10 * 365 * 24 * time.Hour
 )
 
-// complete returns cfg with its defaults filled in, the backend's advice first, and checks the
-// times against each other.
+// complete returns cfg with its defaults filled in, the backend's advice first.
+// It checks the times against each other.
 func (cfg Config) complete(b Backend) (Config, error) {
 	if err := cfg.validGiven(); err != nil {
 		return Config{}, err
@@ -174,8 +187,8 @@ func (cfg Config) complete(b Backend) (Config, error) {
 	return cfg, nil
 }
 
-// jitter is Config.Jitter within its bounds, whatever that returns: more than
-// planned, a renewal would come late.
+// jitter calls Config.Jitter and forces the result into its bounds. A result
+// below 0 would make a renewal late.
 func (cfg *Config) jitter(most time.Duration) time.Duration {
 	return min(max(cfg.Jitter(most), 0), most)
 }

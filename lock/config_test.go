@@ -98,8 +98,9 @@ func TestWithSharesTheQueueOfItsClient(t *testing.T) {
 	})
 }
 
-// Whoever gives the draws gets the same instants again: when a waiter asks, and when a lease is renewed.
-func TestTheJitterGivenDecidesWhenThingsAreDone(t *testing.T) {
+// With the same draws a Client acts at the same instants: when a waiter asks,
+// and when a lease is renewed.
+func TestConfigJitterDecidesTimes(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var asked []time.Duration
 		renewed := make(chan struct{}, 1)
@@ -130,9 +131,9 @@ func TestTheJitterGivenDecidesWhenThingsAreDone(t *testing.T) {
 	})
 }
 
-// TestWithKeepsAMarginThatWasGiven: it is the safety parameter, and follows
-// from the TTL only where nobody set it.
-func TestWithKeepsAMarginThatWasGiven(t *testing.T) {
+// The margin is the safety parameter. It is derived from the TTL only if the
+// caller did not set it.
+func TestWithKeepsAMarginThatTheCallerSet(t *testing.T) {
 	b := locktest.NewStore(lock.Machine).Backend()
 	c := client(t, b, lock.Config{TTL: time.Minute, Margin: 20 * time.Second, RenewEvery: 5 * time.Second})
 	brief := func(c *lock.Client, ttl time.Duration) (*lock.Client, error) {
@@ -142,7 +143,7 @@ func TestWithKeepsAMarginThatWasGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // made from the one that was made, it is still given
+	for range 2 { // With on a Client made by With still knows that it was set
 		if _, err := brief(halved, 20*time.Second); err == nil || !strings.Contains(err.Error(), "Config.Margin (20s)") {
 			t.Errorf("a TTL of 20s with a given margin of 20s: %v", err)
 		}
@@ -150,7 +151,8 @@ func TestWithKeepsAMarginThatWasGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Given by With, it stays as well; what nobody gave follows from the TTL.
+	// A margin that With sets stays as well; what the caller did not set
+	// follows the TTL.
 	plain, err := lock.New(locktest.NewStore(lock.Machine).Backend(), lock.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +176,7 @@ type odd struct {
 	_ []int
 }
 
-func TestWithTakesAClockThatCannotBeCompared(t *testing.T) {
+func TestWithAcceptsAClockThatCannotBeCompared(t *testing.T) {
 	c := client(t, locktest.NewStore(lock.Machine).Backend(), lock.Config{Clock: odd{Clock: lock.Machine}})
 	if _, err := c.With(func(cfg *lock.Config) { cfg.Wait = -1 }); err != nil {
 		t.Error(err)
@@ -194,9 +196,8 @@ func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	release(t, acquire(t, c, "k:gsl:"))
 }
 
-// TestAJitterOutOfBoundsIsBounded: a renewal that would come later than planned
-// might come too late.
-func TestAJitterOutOfBoundsIsBounded(t *testing.T) {
+// A renewal later than planned might be too late.
+func TestClientBoundsJitterOutOfBounds(t *testing.T) {
 	for _, draws := range []time.Duration{-time.Hour, time.Hour} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second, Jitter: func(time.Duration) time.Duration { return draws }})

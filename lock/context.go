@@ -21,11 +21,12 @@ func (h *holding) Value(key any) any {
 	return h.Context.Value(key)
 }
 
-// Context returns a child of parent that also ends with the lease; [context.Cause] tells the cause of
-// whichever ended first. The lease does not end with parent. The context carries the lease for nested
-// calls of [Client.Do]. Of the same parent the child may be the same.
+// Context returns a child of parent that also ends with the lease;
+// [context.Cause] returns the cause of whichever ended first. The lease does
+// not end with parent. The context carries the lease for nested calls of
+// [Client.Do]. Two calls with the same parent may return the same child.
 func (l *Lease) Context(parent context.Context) context.Context {
-	_ = l.Err() // ends it if its time is over
+	_ = l.Err() // ends the lease if its time is over
 	if made := l.made(parent); made != nil {
 		return made
 	}
@@ -43,9 +44,9 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	return child.ctx
 }
 
-// made returns the child that parent has already, if it is among the last ones. A parent that never ends,
-// such as that of a service, would otherwise get another child at each call, for as long as the lease is
-// held.
+// made returns the child that parent already has, if it is among the last ones.
+// Otherwise a parent that never ends, such as that of a service, would get
+// another child at each call while the lease is held.
 func (l *Lease) made(parent context.Context) context.Context {
 	if !reflect.ValueOf(parent).Comparable() {
 		return nil
@@ -65,12 +66,13 @@ func (l *Lease) made(parent context.Context) context.Context {
 	return nil
 }
 
-// audience is who waits for something of a lease: for its end, or for a renewal that is under way.
+// audience is everything that waits for an event of a lease: for its end, or
+// for the end of a renewal that is under way.
 type audience struct {
-	done     chan struct{} // closed at the end, nil: nobody has asked for it
-	idle     chan struct{} // closed when the Extend that is under way is over, nil: nobody waits for that
+	done     chan struct{} // closed at the end of the lease; nil: not requested
+	idle     chan struct{} // closed at the end of the Extend that is under way; nil: not requested
 	contexts []listener
-	prune    int // from so many contexts on those that have ended are looked for
+	prune    int // number of contexts from which on add drops ended ones
 }
 
 // listener is a context that ends with the lease.
@@ -79,10 +81,12 @@ type listener struct {
 	cancel context.CancelCauseFunc
 }
 
-// leastPruned is how many contexts of one lease are kept without a look whether they have ended.
+// leastPruned is how many contexts of one lease are kept before add first drops
+// those that have ended.
 const leastPruned = 16
 
-// listeners is l.audience, made if need be. Called with l.mu held.
+// listeners returns l.audience and makes it if necessary. Called with l.mu
+// held.
 func (l *Lease) listeners() *audience {
 	if l.audience == nil {
 		l.audience = &audience{prune: leastPruned}
@@ -90,8 +94,9 @@ func (l *Lease) listeners() *audience {
 	return l.audience
 }
 
-// add has a context end with the lease. A service may derive a context for each request from one lease that it
-// holds for days: those that ended with their parents are forgotten, at a cost that is spread over all.
+// add makes a context end with the lease. A service may derive a context for
+// each request from one lease that it holds for days. So add drops contexts
+// that ended with their parents, at a cost that is spread over all calls.
 func (a *audience) add(child listener) {
 	if len(a.contexts) >= a.prune {
 		a.contexts = slices.DeleteFunc(a.contexts, func(l listener) bool { return l.ctx.Err() != nil })
@@ -113,8 +118,8 @@ func (a *audience) tell(cause error) {
 	}
 }
 
-// heldBy returns the lease on key that ctx carries, through any number of nested ones. One that has ended
-// does not count.
+// heldBy returns the lease on key that ctx carries, through any number of
+// nested contexts. A lease that has ended does not count.
 func heldBy(ctx context.Context, k *core, key string) *Lease {
 	h, _ := ctx.Value(leaseKey{}).(*holding)
 	for ; h != nil; h, _ = h.Context.Value(leaseKey{}).(*holding) {

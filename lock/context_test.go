@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-func TestContextOfALeaseEndsByWhicheverEndsFirst(t *testing.T) {
+func TestLeaseContextEndsWithLeaseOrParent(t *testing.T) {
 	over := errors.New("request over")
 	type key struct{}
 	for name, c := range map[string]struct {
@@ -20,7 +20,7 @@ func TestContextOfALeaseEndsByWhicheverEndsFirst(t *testing.T) {
 		cause  error
 		within time.Duration // of the parent; 0: no deadline
 		err    error
-		lives  bool // the lease does
+		lives  bool // the lease lives on
 	}{
 		"released": {end: func(l *lock.Lease, _ *locktest.Store, _ context.CancelCauseFunc) { release(t, l) }, cause: lock.ErrReleased, err: context.Canceled},
 		"released, then the parent ended": {end: func(l *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) {
@@ -51,7 +51,7 @@ func TestContextOfALeaseEndsByWhicheverEndsFirst(t *testing.T) {
 					defer stop()
 				}
 				l := acquire(t, client(t, s.Full(), lock.Config{}), "k")
-				time.Sleep(time.Second) // until it is watched
+				time.Sleep(time.Second) // until the lease is watched
 				ctx := l.Context(parent)
 				if ctx.Err() != nil || context.Cause(ctx) != nil || ctx.Value(key{}) != "value" {
 					t.Errorf("while it is held: %v, %v, %v", ctx.Err(), context.Cause(ctx), ctx.Value(key{}))
@@ -130,9 +130,9 @@ func TestContextsThatEndedAreNotKept(t *testing.T) {
 	})
 }
 
-// TestAParentHasOneContextOfALease: a service asks for it at each request, with
+// TestLeaseHasOneContextForEachParent: a service asks for it at each request, with
 // a context that never ends.
-func TestAParentHasOneContextOfALease(t *testing.T) {
+func TestLeaseHasOneContextForEachParent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		l := acquire(t, c, "k")

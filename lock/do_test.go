@@ -30,7 +30,7 @@ func TestDoHoldsTheKeyWhileItsFuncRuns(t *testing.T) {
 	})
 }
 
-func TestNestedDoJoins(t *testing.T) {
+func TestNestedDoJoinsTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		ran := false
@@ -48,7 +48,7 @@ func TestNestedDoJoins(t *testing.T) {
 	})
 }
 
-func TestDoAfterTheEndOfTheLeaseTakesTheKeyAnew(t *testing.T) {
+func TestDoAfterTheLeasesEndAcquiresAnew(t *testing.T) {
 	for name, end := range map[string]func(l *lock.Lease){
 		"lost":     func(l *lock.Lease) { <-l.Done(); wantErr(t, l.Err(), lock.ErrLost); _ = l.Release() },
 		"released": func(l *lock.Lease) { release(t, l) },
@@ -65,14 +65,14 @@ func TestDoAfterTheEndOfTheLeaseTakesTheKeyAnew(t *testing.T) {
 					return nil
 				})
 				if err != nil || !ran {
-					t.Errorf("error %v, had a lease of its own: %v", err, ran)
+					t.Errorf("error %v, func ran on a lease of its own: %v", err, ran)
 				}
 			})
 		})
 	}
 }
 
-func TestJoinedDoIsPartOfTheFuncUntilThatReturns(t *testing.T) {
+func TestJoinedDoIsPartOfTheFuncUntilItReturns(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		inside, joined := make(chan struct{}), make(chan error)
@@ -90,14 +90,14 @@ func TestJoinedDoIsPartOfTheFuncUntilThatReturns(t *testing.T) {
 		if err != nil || s.Holder("k") != "" {
 			t.Errorf("error %v, the key is held by %q", err, s.Holder("k"))
 		}
-		wantErr(t, <-joined, lock.ErrReleased) // it ran on without the key, and is told
+		wantErr(t, <-joined, lock.ErrReleased) // it ran on without the key, and its error says so
 		if n := s.Calls("try"); n != 1 {
 			t.Errorf("%d attempts", n)
 		}
 	})
 }
 
-func TestDoSaysWhenItsFuncMayNotHaveBeenAlone(t *testing.T) {
+func TestDoReportsALossDuringItsFunc(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		err := c.Do(t.Context(), "k", func(context.Context) error {
@@ -117,7 +117,7 @@ func TestDoKeepsTheKeyWhenItsContextEnds(t *testing.T) {
 			cancel(over)
 			<-ctx.Done()
 			wantErr(t, context.Cause(ctx), over)
-			time.Sleep(time.Minute) // it ignores that
+			time.Sleep(time.Minute) // its func ignores the end of the context
 			if s.Holder("k") == "" {
 				t.Error("the key was given back while the func still ran")
 			}
@@ -132,7 +132,7 @@ func TestDoKeepsTheKeyWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestPanicInTheGuardedFuncGivesTheKeyBack(t *testing.T) {
+func TestDoGivesTheKeyBackWhenItsFuncPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		func() {
@@ -171,7 +171,7 @@ func TestRequestDeliversForSelectLoops(t *testing.T) {
 	})
 }
 
-func TestUnreadResultIsGivenBackAfterOneTTLAndQueuedForAgain(t *testing.T) {
+func TestRequestQueuesAgainIfItsResultIsUnreadForATTL(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second})
 		request := c.Request(t.Context(), "k")
@@ -194,7 +194,7 @@ func TestUnreadResultIsGivenBackAfterOneTTLAndQueuedForAgain(t *testing.T) {
 }
 
 func TestContextOfARequestGovernsUntilItsResultIsReceived(t *testing.T) {
-	over := errors.New("nobody asks any more")
+	over := errors.New("the caller gave up")
 	for name, received := range map[string]bool{"unread": false, "received": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *locktest.Store) {
@@ -221,7 +221,7 @@ func TestContextOfARequestGovernsUntilItsResultIsReceived(t *testing.T) {
 	}
 }
 
-func TestAbandonedRequestDoesNotHoldUpClose(t *testing.T) {
+func TestAbandonedRequestDoesNotDelayClose(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Backend(), lock.Config{})
 		if err != nil {
@@ -229,7 +229,7 @@ func TestAbandonedRequestDoesNotHoldUpClose(t *testing.T) {
 		}
 		s.Seize("k", "somebody", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
-		c.Request(ctx, "k") // nobody will receive from it
+		c.Request(ctx, "k") // the Result is never received
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
@@ -275,7 +275,7 @@ func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
 	})
 }
 
-func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
+func TestCloseWithEndedContextEndsLeasesAndLeavesKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var told log
 		c, err := lock.New(s.Full(), lock.Config{Hooks: told.hooks()})
@@ -296,7 +296,7 @@ func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
 		}
 		wantErr(t, l.Err(), lock.ErrClosed)
 		if e := told.event("lost"); told.count("lost") != 1 || e.Token != l.Token() || e.Cause != lock.ErrClosed {
-			t.Errorf("hooks were told of %d losses: %+v", told.count("lost"), e)
+			t.Errorf("hooks reported %d losses: %+v", told.count("lost"), e)
 		}
 		if s.Holder("k") != l.Token() {
 			t.Error("the key was given back under a holder at work")
@@ -312,7 +312,7 @@ func TestCloseThatMayNotWaitEndsLeasesAndLeavesTheirKeys(t *testing.T) {
 	})
 }
 
-func TestCloseTellsNoHolderToStopWhileItMayWait(t *testing.T) {
+func TestCloseStopsNoHolderWhileItMayWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Full(), lock.Config{TTL: 10 * time.Second})
 		if err != nil {
@@ -322,7 +322,7 @@ func TestCloseTellsNoHolderToStopWhileItMayWait(t *testing.T) {
 		work := l.Context(t.Context())
 		time.AfterFunc(time.Minute, func() {
 			if work.Err() != nil {
-				t.Errorf("told to stop: %v", context.Cause(work))
+				t.Errorf("its context ended: %v", context.Cause(work))
 			}
 			release(t, l)
 		})
@@ -335,9 +335,9 @@ func TestCloseTellsNoHolderToStopWhileItMayWait(t *testing.T) {
 	})
 }
 
-// TestCloseThatMayNotWaitReturnsWhateverIsUnderWay: a renewal and a look at a store that is silent, an
-// attempt of a caller whose context lives.
-func TestCloseThatMayNotWaitReturnsWhateverIsUnderWay(t *testing.T) {
+// A renewal and a look wait for a silent store, and so does an attempt whose
+// caller's context lives.
+func TestCloseWithEndedContextReturnsWithCallsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Full(), lock.Config{TTL: 10 * time.Second})
 		if err != nil {

@@ -1,28 +1,41 @@
-// Package lock holds leases on named keys: one holder at a time, for as long as the holder
-// renews and no longer.
+// Package lock holds leases on named keys: a key has one holder at a time, and
+// the holder keeps it for as long as its lease is renewed and no longer.
 //
-// A [Client] does what every distributed lock needs in front of its store, once for all of them:
-// goroutines of one process queue for a key in order, one of them talks to the store, leases are
-// renewed in batches, and a holder is told the moment its lease can no longer be trusted, even when
-// no packet ever comes back. That another took the key away it learns from the store: by a message
-// right after where the store sends one ([Waker]), else at its next renewal. What the store does is a [Backend]: one attempt at one key.
+// Most programs need four calls: [New], [Client.Acquire], [Lease.Context] and
+// [Lease.Release]. [Client.Do] combines the last three.
 //
 //	client, err := lock.New(backend, lock.Config{TTL: 30 * time.Second})
 //	…
 //	lease, err := client.Acquire(ctx, "orders")
 //	if err != nil {
-//		return err // errors.Is(err, lock.ErrHeld): somebody else has it
+//		return err // errors.Is(err, lock.ErrHeld): another holder has the key
 //	}
 //	defer lease.Release()
 //	return work(lease.Context(ctx))
 //
-// The ctx given to Acquire bounds the wait only. The lease ends by [Lease.Release], by a loss, or by
-// [Client.Close]. [Lease.Context] returns a child of any context that also ends with the lease.
+// The ctx given to Acquire bounds the wait only. The lease ends by
+// [Lease.Release], by a loss, or by [Client.Close]. [Lease.Context] returns a
+// child of any context that also ends with the lease.
 //
-// A lease is a promise about time, not a mutex. It does not stop a holder that goes on working after
-// its context was cancelled, nor a write that it had sent before: whoever cannot bear that
-// guards the written thing itself with the lease's fencing number. It does not survive a store that
-// forgets acknowledged writes.
+// # What a Client does, and what a Backend does
+//
+// A [Client] does once what every distributed lock needs in front of its store.
+// The goroutines of one process queue for a key in order, and one of them talks
+// to the store. Leases are renewed in batches. A holder is notified the moment
+// its lease can no longer be trusted, even when no packet ever comes back. If
+// another client takes the key away, the Client learns it from the store. A
+// store that sends messages ([Waker]) reports it right after the change, any
+// other at the next renewal.
+//
+// A [Backend] speaks to the store: it makes one attempt at one key.
+//
+// # What a lease does not guarantee
+//
+// A lease is a promise about time, not a mutex. It does not stop a holder that
+// goes on working after its context was cancelled, nor a write that the holder
+// had sent before. If that would do harm, guard the written data with the
+// lease's fencing number. A lease does not survive a store that forgets
+// acknowledged writes.
 //
 // # The states of a lease
 //
@@ -40,26 +53,60 @@
 //	                               ▼ (ErrLost)
 //	                             lost ──── Release ────▶ what is left of it is given back
 //
-// While it is held a lease has three parts, each with a plan of its own: trust ends at an instant that only
-// a renewal moves; a renewal is due, under way, or failed and tried again soon; a watch of the key is
-// armed, asked for, or not to be had. A lease that was lost keeps its key until its holder releases it,
-// or the key's TTL is over: the job may still be stopping. Every end closes [Lease.Done] and ends the
-// contexts of the lease, with the cause in brackets.
+// A held lease has three parts, each with its own schedule:
 //
-// HAZARD: trust is measured from before the request was sent, by whichever of the wall clock and the
-// monotonic clock ran further, less [Config.Margin]. The margin must cover how much faster the
-// store's clock may run than ours during one TTL, steps included. A store whose wall clock steps
-// forwards by more than the margin frees a key while its holder still trusts it; nothing on the
-// client's side can see that in time.
+//   - Trust ends at an instant that only a renewal moves.
+//   - A renewal is due, under way, or has failed and is tried again soon.
+//   - A watch of the key is armed, requested, or unavailable.
 //
-// HAZARD: a process that is stopped (SIGSTOP, a suspended machine, a long collection) cannot be
-// told anything while it is stopped. It learns of the loss when it runs again: at its next look at
-// [Lease.Err], or 200 ms later at the most, when [Lease.Done] is closed.
+// A lost lease keeps its key until its holder releases it or the key's TTL has
+// passed: the job may still be stopping. Every end closes [Lease.Done] and ends
+// the contexts of the lease, with the cause in brackets.
 //
-// HAZARD: all this is true only where one of the machine's two clocks runs on. While a hypervisor holds
-// a virtual machine, moves it, or restores it from a snapshot, both may stand still. The process then
-// works on with a lease that is over, until its wall clock is corrected: by the hypervisor's agent, or
-// by NTP, which may take minutes or never step at all. Nothing inside that machine can see it before.
-// Who runs there sets the clock at resume (of chrony makestep without a limit, or the guest agent's
-// time synchronisation), or lets the written thing refuse old fencing numbers.
+// # The states of a place in the store's queue
+//
+// A waiter that finds the key held takes a [Place] if the Backend keeps a queue
+// ([Queuer]). Each Try of the place has one of these outcomes:
+//
+//	Enter               Try: the key is held
+//	──────▶ prepared ─────────────────────────▶ waiting ─┐ Try: the key is
+//	            │                               │ │ │ ▲  │ still held
+//	            │                               │ │ │ └──┘
+//	            │       Try gets a Grant        │ │ │
+//	            ├───────────────────────────────┘ │ │
+//	            ▼                                 │ │
+//	         used up: the Grant, or the one that  │ │
+//	         an UnsureError names, replaces it    │ │
+//	                                              │ │
+//	         left: the store grants no    Leave   │ │
+//	         key to this place any more ◀─────────┘ │
+//	                                                │
+//	         lapsed: the next Try may   no Try for  │
+//	         begin at the queue's end   15 s        │
+//	                     ◀──────────────────────────┘
+//
+// Nothing is on the store while a place is prepared.
+//
+// # Hazards
+//
+// HAZARD: trust is measured from before the request was sent, by whichever of
+// the wall clock and the monotonic clock ran further, less [Config.Margin]. The
+// margin must cover how much faster than the client's clock the store's clock
+// may run during one TTL, steps included. If the store's wall clock steps
+// forwards by more than the margin, the store frees a key while its holder
+// still trusts the lease. The client cannot detect that in time.
+//
+// HAZARD: a stopped process (SIGSTOP, a suspended machine, a long garbage
+// collection) cannot be notified while it is stopped. It learns of the loss
+// when it runs again: at its next look at [Lease.Err], or when [Lease.Done] is
+// closed, at most 200 ms later.
+//
+// HAZARD: all this is true only where one of the machine's two clocks runs on.
+// While a hypervisor holds a virtual machine, moves it, or restores it from a
+// snapshot, both may stand still. The process then works on with a lease that
+// has ended, until its wall clock is corrected. The hypervisor's agent does
+// that, or NTP, which may take minutes or never step at all. Nothing inside the
+// machine can see it before. On such machines set the clock at resume, with
+// chrony's makestep without a limit or the guest agent's time synchronisation.
+// Or let the written data refuse old fencing numbers.
 package lock

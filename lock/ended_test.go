@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// deaf is a backend whose attempt wins in the moment in which its context ends.
+// deaf is a backend whose attempt wins at the moment its context ends.
 type deaf struct {
 	lock.Backend
 	cancel context.CancelFunc
@@ -22,7 +22,7 @@ func (d *deaf) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gra
 	return g, err
 }
 
-func TestAnAttemptThatWinsBehindTheEndOfItsContextIsGivenBack(t *testing.T) {
+func TestAcquireGivesBackAGrantAfterItsContextEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := client(t, &deaf{s.Backend(), cancel}, lock.Config{})
@@ -35,8 +35,8 @@ func TestAnAttemptThatWinsBehindTheEndOfItsContextIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestWhatIsLeftOfALostLeaseIsGivenBackInTheBackground: trust ends a margin before the key does.
-func TestWhatIsLeftOfALostLeaseIsGivenBackInTheBackground(t *testing.T) {
+// Trust ends a margin before the key does.
+func TestReleaseOfALostLeaseGoesOnInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		const ttl = 30 * time.Second
 		c := client(t, s.Backend(), lock.Config{TTL: ttl})
@@ -56,8 +56,8 @@ func TestWhatIsLeftOfALostLeaseIsGivenBackInTheBackground(t *testing.T) {
 	})
 }
 
-// TestTheNextOfThisProcessTriesWhenALeaseIsLost: its holder may take long to stop.
-func TestTheNextOfThisProcessTriesWhenALeaseIsLost(t *testing.T) {
+// The holder of the lost lease may take long to stop.
+func TestNextGoroutineTriesWhenALeaseIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second})
 		first := acquire(t, c, "k")
@@ -71,7 +71,7 @@ func TestTheNextOfThisProcessTriesWhenALeaseIsLost(t *testing.T) {
 		case l := <-next:
 			release(t, l)
 		case <-time.After(2 * time.Minute):
-			t.Error("it still waits for who has lost the key")
+			t.Error("the next goroutine still waits for the holder that lost the key")
 		}
 		wantErr(t, first.Release(), lock.ErrLost)
 	})

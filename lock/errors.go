@@ -8,19 +8,21 @@ import (
 )
 
 var (
-	// ErrHeld: another holder has the key. A [*HeldError] tells more.
+	// ErrHeld: another holder has the key. A [*HeldError] has the details.
 	ErrHeld = errors.New("held by another")
 
-	// ErrWaitEnded: Config.Wait was over before the key could be had. It comes with [ErrHeld] when
-	// the last answer of the store was "held", else with the last trouble of the store.
+	// ErrWaitEnded: Config.Wait passed before the key was acquired. It comes
+	// with [ErrHeld] if the last answer of the store was "held", else with the
+	// last trouble of the store.
 	ErrWaitEnded = errors.New("wait ended")
 
-	// ErrTooLate: the store granted the key when trust in that grant was over already. The grant is
-	// undone and the key asked for again, a few times.
+	// ErrTooLate: when the store granted the key, trust in that grant had ended
+	// already. The Client undoes the grant and asks for the key again, a few
+	// times.
 	ErrTooLate = errors.New("granted too late to be trusted")
 
-	// ErrLost: the key is not ours any more, or can no longer be trusted to be. A [*LostError]
-	// tells more.
+	// ErrLost: the lease no longer holds the key, or can no longer be trusted
+	// to. A [*LostError] has the details.
 	ErrLost = errors.New("lease lost")
 
 	// ErrReleased: the lease was released by its holder.
@@ -29,26 +31,27 @@ var (
 	// ErrNotRenewable: leases of this kind end at their TTL and cannot be extended.
 	ErrNotRenewable = errors.New("lease cannot be renewed")
 
-	// ErrNested: the context already carries a lease on this key; waiting for it would never end.
-	// [Client.Do] joins such a lease.
+	// ErrNested: the context already carries a lease on this key, so waiting
+	// for the key would never end. [Client.Do] joins such a lease.
 	ErrNested = errors.New("key is already held through this context")
 
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("lock client closed")
 
-	// ErrNoRetry: what a Backend wraps when waiting cannot help, such as a value at which the client
-	// that it stands in for gives up. It ends an Acquire at once.
+	// ErrNoRetry: waiting cannot help. A Backend wraps it, for example for a
+	// value at which the old client that it stands in for gives up. It ends an
+	// Acquire at once.
 	ErrNoRetry = errors.New("waiting does not help")
 
 	// ErrNotPassed: a grant of this kind cannot be passed on and is still held.
 	ErrNotPassed = errors.New("grant cannot be passed on")
 
-	// ErrNoWake: this store cannot tell when a key changes.
-	ErrNoWake = errors.New("store cannot tell of changes")
+	// ErrNoWake: this store cannot report that a key changed.
+	ErrNoWake = errors.New("store cannot report changes")
 )
 
-// passing reports whether trouble may pass, where an error in err's tree says so by a
-// method Passing.
+// passing reports whether trouble may pass. known is true if an error in err's
+// tree has a method Passing, which then decides.
 func passing(err error) (passes, known bool) {
 	var p interface{ Passing() bool }
 	if errors.As(err, &p) {
@@ -57,51 +60,52 @@ func passing(err error) (passes, known bool) {
 	return false, false
 }
 
-// answered reports that the store answered with err, where an error in its tree says so
-// by a method Answered.
+// answered reports whether err is the store's own answer: an error in its tree
+// has a method Answered that returns true.
 func answered(err error) bool {
 	var a interface{ Answered() bool }
 	return errors.As(err, &a) && a.Answered()
 }
 
-// HeldError says who holds a key, as far as the store tells.
+// HeldError says who holds a key, as far as the store knows.
 type HeldError struct {
 	Key string
 
-	// Owner is what the store tells of the holder: a token, an owner's id; empty if nothing. It may
-	// hold any bytes; Error quotes it.
+	// Owner is what the store knows of the holder: a token, an owner's id;
+	// empty if nothing. It may contain any bytes; Error quotes it.
 	Owner string
 
-	// Protocol names how the key is held, such as the dialect of its value, or why the value
-	// counts as held although it could not be read.
+	// Protocol names how the key is held, such as the dialect of its value. If
+	// the value is unreadable, it says why that counts as held.
 	Protocol string
 
-	// Left is how long until the key can be had if its holder does nothing more, by the store's
-	// clock. Zero if not known.
+	// Left is how long until another client can acquire the key if its holder
+	// does nothing more, by the store's clock. Zero if unknown.
 	Left time.Duration
 
-	// Until is the end of the lease as it stands, by the clock of the machine that asked. Its holder
-	// may renew it, unless Final is set. Zero if not known.
+	// Until is the present end of the lease, by the clock of the machine that
+	// asked. Its holder may renew the lease, unless Final is set. Zero if
+	// unknown.
 	Until time.Time
 
-	// Final: nobody renews the lease any more.
+	// Final: no client renews the lease any more.
 	Final bool
 
-	// Stamp is the end that an old client wrote for its own lease, by the clock of the machine that
-	// wrote it. Zero if it wrote none.
+	// Stamp is the end that an old client wrote for its own lease, by the clock
+	// of the machine that wrote it. Zero if it wrote none.
 	Stamp time.Time
 
-	// Passed says that the time that an old client wrote on the key is over by the
-	// store's clock, and that the Backend takes the key over once it was seen
-	// unchanged for Left more.
+	// Passed says that by the store's clock the end that an old client wrote on
+	// the key has passed. The Backend takes the key over when it has seen the
+	// key unchanged for Left more.
 	Passed bool
 
-	// Vacant says that nobody holds the key: for Left more, it is left to clients
-	// that only poll.
+	// Vacant says that the key has no holder: for Left more, it is left to
+	// clients that only poll.
 	Vacant bool
 
-	// Again is the longest that a waiter should let pass before its next attempt, for backends
-	// that judge by what they see over time. Zero means no wish.
+	// Again is the longest time until a waiter should make its next attempt,
+	// for backends that judge by what they see over time. Zero: no wish.
 	Again time.Duration
 }
 
@@ -121,14 +125,14 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// end says what is known of the end. It promises none: a holder that renews has
-// the key for longer than any lease that can be seen.
+// end describes what is known of the lease's end. It promises no end: a holder
+// that renews keeps the key beyond any lease that can be seen.
 func (e *HeldError) end() string {
 	left := e.Left.Round(time.Millisecond)
 	stamp := ", its stamp ends at " + e.Stamp.UTC().Format(stampText) + " by its writer's clock"
 	switch {
 	case !e.Stamp.IsZero() && e.Left > 0:
-		return fmt.Sprintf("%s; if its holder does nothing more, the key can be had in %v", stamp, left)
+		return fmt.Sprintf("%s; if its holder does nothing more, the key can be taken in %v", stamp, left)
 	case !e.Stamp.IsZero():
 		return stamp
 	case e.Left <= 0:
@@ -143,10 +147,10 @@ func (e *HeldError) end() string {
 	return fmt.Sprintf(", its lease runs until %s (in %v) and may be renewed", e.clock(), left)
 }
 
-// stampText shows the date too: a wrong clock may be on another day.
+// stampText shows the date too: a wrong clock may show another day.
 const stampText = "2006-01-02 15:04:05Z"
 
-// clock shows Until, with the date where the end is not near.
+// clock formats Until, with the date if the end is not near.
 func (e *HeldError) clock() string {
 	const near = 12 * time.Hour
 	if e.Left < near {
@@ -164,7 +168,7 @@ type LostError struct {
 	// Reason is a clause such as "not renewed in time"; empty where Err says it all.
 	Reason string
 
-	// Err is what the store or the network said last, nil if nothing.
+	// Err is the last error of the store or the network, nil if there was none.
 	Err error
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// A holder that renews has the key for longer than any lease that can be seen, so
-// no text promises an end that only one of its renewals can keep.
-func TestHeldErrorSaysWhatIsKnownOfTheEnd(t *testing.T) {
+// A holder that renews keeps the key beyond any lease that can be seen. So no
+// text may promise an end.
+func TestHeldErrorDescribesTheLeasesEnd(t *testing.T) {
 	at := time.Date(2026, 3, 2, 12, 0, 28, 900e6, time.FixedZone("", 8*3600)) // 04:00:28 in UTC
 	for want, e := range map[string]lock.HeldError{
 		"": {},
@@ -19,7 +19,7 @@ func TestHeldErrorSaysWhatIsKnownOfTheEnd(t *testing.T) {
 		", its lease ends at 04:00:28Z (in 28s) and is not renewed":                   {Left: 28 * time.Second, Until: at, Final: true},
 		", its lease ends in 28s and is not renewed":                                  {Left: 28 * time.Second, Final: true},
 		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock":              {Stamp: at},
-		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock; if its holder does nothing more, the key can be had in 29s": {
+		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock; if its holder does nothing more, the key can be taken in 29s": {
 			Stamp: at, Left: 29 * time.Second, Until: at,
 		},
 	} {

@@ -13,7 +13,7 @@ import (
 type ending struct {
 	lock.Backend
 	at    time.Time
-	early []time.Duration // attempts before it but for the first
+	early []time.Duration // lead of each attempt before the end, except the first
 	tries int
 }
 
@@ -29,8 +29,8 @@ func (e *ending) Try(ctx context.Context, key string, ttl time.Duration) (lock.G
 	return nil, &lock.HeldError{Key: key, Left: left.Truncate(time.Millisecond), Again: left}
 }
 
-// TestAWaiterThatKnowsWhenTheKeyEndsAsksThenAndNotBefore: in virtual time, and in the machine's.
-func TestAWaiterThatKnowsWhenTheKeyEndsAsksThenAndNotBefore(t *testing.T) {
+// It holds in virtual time and in the machine's time.
+func TestWaiterAsksWhenTheKeyEndsAndNotBefore(t *testing.T) {
 	lives := []time.Duration{50 * time.Microsecond, time.Millisecond, 1500 * time.Microsecond, 2 * time.Millisecond, 20*time.Millisecond + 300*time.Microsecond}
 	wait := func(t *testing.T, s *locktest.Store, life time.Duration) (tries int, late time.Duration) {
 		b := &ending{Backend: s.Backend(), at: time.Now().Add(life)}

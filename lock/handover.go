@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// share hands the key of a lease that its holder ended, at now, to the next waiting goroutine of this
-// process, without a word to the store. Trust goes on from where the last renewal put it; the next
-// holder's lease renews it in its turn. It is made here, where the clock was just read and the
-// scheduler knows the one before, and not by the goroutine that waits for it.
+// share hands a key to the next waiting goroutine of this process without a
+// message to the store. l is the lease, which its holder ended at now. Trust
+// continues from the last renewal, and the next holder's lease goes on
+// renewing. share makes that lease here, where the clock was just read and the
+// scheduler has the lease before, and not on the waiting goroutine.
 func (k *core) share(l *Lease, now stamp) bool {
 	cfg, q := &l.client.cfg, l.queue
 	sharer, ok := l.grant.(Sharer)
@@ -31,20 +32,22 @@ func (k *core) share(l *Lease, now stamp) bool {
 	next.inherit(l)
 	k.sched.replace(l, next, next.due())
 	t.call(turn{lease: next})
-	k.countOut() // the lease that ended; the ticket counts for itself
+	k.countOut() // counts out the lease that ended; the ticket counts for itself
 	return true
 }
 
-// fit reports whether a lease that ended can be shared: not while a renewal or a look at its key is under way,
-// which would end after the grant is somebody else's, nor when its time is nearly over.
+// fit reports whether a lease that ended can be shared. It cannot while a
+// renewal or a look at its key is under way: that would end after the grant has
+// passed to the next holder. Nor can it when its time is nearly over.
 func (l *Lease) fit(now stamp) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.renewal.busy && !l.watch.looking && l.trust.sent.age(now) <= l.trust.span/2
 }
 
-// inherits reports whether leases of c may go on with the trust of one of from's: it is a part of a TTL
-// only, too little for who does not renew, and it keeps the margin of from.
+// inherits reports whether leases of c may continue with the trust of a lease
+// of from. That trust is only a part of a TTL, too little for a lease that is
+// not renewed, and it has from's margin.
 func (c *Client) inherits(from *Client) bool {
 	return c.cfg.RenewEvery > 0 && max(c.cfg.Margin, 0) <= max(from.cfg.Margin, 0)
 }
@@ -57,12 +60,12 @@ func (l *Lease) inherit(before *Lease) {
 	if l.client == before.client && before.renewal.next != never {
 		l.renewal.next, l.renewal.warns = before.renewal.next, before.renewal.warns
 	} else {
-		l.planRenewal() // by its own times; the one before may have been held for the longest
+		l.planRenewal() // by its own times; the lease before may have reached Config.LongestHold
 	}
 }
 
-// refuse gives back a lease that was made for a goroutine which did not wait for it any more. No hook is
-// told: nobody has held it.
+// refuse gives back a lease that was made for a goroutine which no longer waits
+// for it. It calls no hook: no caller has held the lease.
 func (l *Lease) refuse() {
 	k := l.client.core
 	l.mu.Lock()
@@ -76,9 +79,9 @@ func (l *Lease) refuse() {
 	}
 }
 
-// politeness is for how long the key of l is left to clients that only poll, if
-// l is released now. While it is not zero the key is not handed over: such a
-// client would not see that either.
+// politeness returns how long the key of l is to be left to clients that only
+// poll, if l is released now. If it is not zero the key is not handed over,
+// since polling clients would not see a hand-over either.
 func (l *Lease) politeness() time.Duration {
 	wish := l.client.cfg.Politeness
 	if wish < 0 {
@@ -90,23 +93,25 @@ func (l *Lease) politeness() time.Duration {
 	return wish
 }
 
-// release gives the grant of l back, and leaves the key for gap where the store
-// can do that. It returns for how long this process alone has to stay away.
+// release gives back the grant of l, and leaves the key to polling clients for
+// gap if the store supports that. It returns how long this process alone has to
+// stay away from the key.
 func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.Duration, err error) {
 	p, ok := l.grant.(Polite)
 	if !ok || gap <= 0 {
 		return gap, l.grant.Release(ctx)
 	}
 	if err = p.Leave(ctx, gap); err == nil {
-		// Not beside the next attempt of this process: which of the two came first
-		// would differ from run to run of a simulation.
+		// The look is delayed so that it does not run alongside this process's
+		// next attempt: which of the two came first would differ between runs
+		// of a simulation.
 		l.client.core.lookAfter(p, gap/16)
 	}
 	return 0, err
 }
 
-// lookAfter looks at a key that was left, again and again until the gap is over.
-// What it finds is of use for later releases only, so a Close drops it.
+// lookAfter looks at a key that was left, again and again until the gap is
+// over. Its findings only serve later releases, so a Close drops it.
 func (k *core) lookAfter(p Polite, wait time.Duration) {
 	k.sched.later(k.keeper.now().Elapsed+wait, func() {
 		k.janitor.do(func() {
@@ -120,8 +125,9 @@ func (k *core) lookAfter(p Polite, wait time.Duration) {
 	})
 }
 
-// more reports whether somebody waits to whom the key may be handed over, by count and time: so many
-// times was it in a row. Called with k.mu held.
+// more reports whether a goroutine waits to which the key may be handed over,
+// by count and time. times is the number of such hand-overs in a row, most its
+// limit. Called with k.mu held.
 func (k *core) more(q *queue, cfg *Config, times int32, most int, now time.Duration) bool {
 	if q.last == nil || int(times) >= most || k.closed {
 		return false
@@ -129,7 +135,8 @@ func (k *core) more(q *queue, cfg *Config, times int32, most int, now time.Durat
 	return q.passes+q.shares == 0 || now-q.moment < cfg.HandOverFor
 }
 
-// counted notes a hand-over in count, which is one of q's. Called with k.mu held.
+// counted records a hand-over in count, which is one of q's fields. Called with
+// k.mu held.
 func (k *core) counted(q *queue, count *int32, now time.Duration) {
 	if q.passes+q.shares == 0 {
 		q.moment = now
@@ -137,9 +144,10 @@ func (k *core) counted(q *queue, count *int32, now time.Duration) {
 	*count++
 }
 
-// pass hands the key of a lease that its holder ended to the next waiting goroutine of this process in
-// one command, where the backend has one. It reports whether the turn was passed on that way; the error
-// is that of a release.
+// pass hands a key to the next waiting goroutine of this process in one
+// command, if the backend has such a command. l is the lease, which its holder
+// ended. It reports whether it passed the turn on; the error is that of a
+// release.
 func (k *core) pass(l *Lease) (handed bool, err error) {
 	q, cfg := l.queue, &l.client.cfg
 	if k.passer == nil || cfg.HandOvers <= 0 {
@@ -186,9 +194,9 @@ func (k *core) putBack(q *queue, t *ticket) {
 	q.passes--
 	switch {
 	case t.gone:
-		k.countOut() // its goroutine left meanwhile and saw that it had been called
+		k.countOut() // its goroutine left meanwhile and saw that its turn had been called
 	case k.closed:
-		t.call(turn{closed: true}) // it was not there when the others were sent away
+		t.call(turn{closed: true}) // the ticket was out of the queue when Close sent the others away
 		k.countOut()
 	default:
 		t.called = false
@@ -196,11 +204,11 @@ func (k *core) putBack(q *queue, t *ticket) {
 	}
 }
 
-// handTo ends the turn of a lease that its holder ended, and gives the next one to t, whatever its
-// goroutine has done meanwhile.
+// handTo ends the turn of a lease that its holder ended, and gives the next
+// turn to t. If t's goroutine no longer waits, it passes the turn on.
 func (k *core) handTo(q *queue, t *ticket, got turn) {
 	k.mu.Lock()
-	k.countOut() // the lease that ended; the ticket counts for itself
+	k.countOut() // counts out the lease that ended; the ticket counts for itself
 	gone := t.gone
 	if !gone {
 		t.call(got)

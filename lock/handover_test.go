@@ -52,7 +52,7 @@ func increasing(t *testing.T, fences []int64) {
 	}
 }
 
-func TestSharedKeyPassesWithoutAWordToTheStoreAndIsBounded(t *testing.T) {
+func TestSharingSendsNothingAndIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Sharing(), lock.Config{LocalHandOvers: 4, HandOvers: -1})
 		increasing(t, relay(t, c, 14, 0))
@@ -98,13 +98,13 @@ func TestSharedLeaseIsRenewedByItsNextHolder(t *testing.T) {
 	})
 }
 
-func TestLeaseOfWhichLittleTrustIsLeftIsNotShared(t *testing.T) {
+func TestLeaseWithLittleTrustLeftIsNotShared(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Sharing(), lock.Config{TTL: 10 * time.Second, RenewEvery: 8500 * time.Millisecond, HandOvers: -1, HandOverFor: time.Hour, Jitter: func(time.Duration) time.Duration { return 0 }})
 		first := acquire(t, c, "k")
 		next := make(chan *lock.Lease)
 		go func() { next <- acquire(t, c, "k") }()
-		time.Sleep(8 * time.Second) // it was not renewed yet
+		time.Sleep(8 * time.Second) // the lease has not been renewed yet
 		release(t, first)
 		l := <-next
 		if left := time.Until(l.Until()); left != 9*time.Second {
@@ -114,8 +114,8 @@ func TestLeaseOfWhichLittleTrustIsLeftIsNotShared(t *testing.T) {
 	})
 }
 
-// TestALeaseThatIsJustRenewedIsNotShared: the renewal would end when the key is another's already.
-func TestALeaseThatIsJustRenewedIsNotShared(t *testing.T) {
+// The renewal would end when another lease holds the key.
+func TestLeaseIsNotSharedDuringItsRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Sharing(), lock.Config{TTL: 9 * time.Second, HandOvers: -1, HandOverFor: time.Hour})
 		first := acquire(t, c, "k")
@@ -141,13 +141,13 @@ func TestALeaseThatIsJustRenewedIsNotShared(t *testing.T) {
 	})
 }
 
-// TestTrustIsInheritedByThoseWhomItSuits: who does not renew is to have a whole TTL, and who leaves more room
-// for the store's clock than the holder before is to have that.
-func TestTrustIsInheritedByThoseWhomItSuits(t *testing.T) {
+// A holder that does not renew must get a whole TTL. A holder with a greater
+// margin than the one before must get that margin.
+func TestNextHolderInheritsTrustOnlyIfItFits(t *testing.T) {
 	const ttl = 10 * time.Second
 	for name, c := range map[string]struct {
 		change func(*lock.Config)
-		until  time.Duration // behind the release
+		until  time.Duration // end of trust, counted from the release
 	}{
 		"like the holder":  {func(*lock.Config) {}, 7 * time.Second},
 		"with less margin": {func(c *lock.Config) { c.Margin = time.Millisecond }, 7 * time.Second},
@@ -210,7 +210,7 @@ func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {
 					began := time.Now()
 					release(t, <-next)
 					if waited := time.Since(began); waited > 5*time.Second {
-						t.Errorf("the next waited for %v: what was passed to who had left was not undone", waited)
+						t.Errorf("the next waited for %v: the grant for the waiter that left was not undone", waited)
 					}
 				})
 			}
@@ -218,7 +218,7 @@ func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {
 	}
 }
 
-// gate stops the first who comes after it was shut.
+// gate stops the first goroutine that passes it after it was shut.
 type gate struct {
 	shut     atomic.Bool
 	at, open chan struct{}
@@ -233,7 +233,7 @@ func (g *gate) pass() {
 	}
 }
 
-// gated is a context at which one can be stopped who asks whether it is over.
+// gated is a context that stops a goroutine at a gate when it calls Err.
 type gated struct {
 	context.Context
 	gate *gate
@@ -244,7 +244,7 @@ func (c *gated) Err() error {
 	return c.Context.Err()
 }
 
-func TestALeaseHandedToAnEndedContextIsUndoneAndItsTurnPassedOnOnce(t *testing.T) {
+func TestLeaseForAnEndedContextPassesItsTurnOnOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Sharing(), lock.Config{})
 		cause := errors.New("request over")
@@ -258,21 +258,21 @@ func TestALeaseHandedToAnEndedContextIsUndoneAndItsTurnPassedOnOnce(t *testing.T
 		}()
 		var next [2]chan *lock.Lease
 		for i := range next {
-			synctest.Wait() // they stand in this order
+			synctest.Wait() // the waiters queue in this order
 			next[i] = make(chan *lock.Lease, 1)
 			go func() { next[i] <- acquire(t, c, "k") }()
 		}
 		synctest.Wait()
 		ctx.gate.shut.Store(true)
 		release(t, first)
-		<-ctx.gate.at // the second has its lease and looks whether it still wants it
+		<-ctx.gate.at // the second waiter has its lease and checks its context
 		cancel(cause)
 		close(ctx.gate.open)
 		wantErr(t, <-second, cause)
 		third := <-next[0]
 		time.Sleep(time.Second)
 		if s.Queue("k") != 0 || len(next[1]) != 0 {
-			t.Error("the fourth got its turn beside the third")
+			t.Error("the fourth waiter got its turn alongside the third")
 		}
 		if s.Holder("k") != third.Token() || third.Token() == first.Token() {
 			t.Errorf("the key is held by %q, the third has %q and the first had %q", s.Holder("k"), third.Token(), first.Token())
@@ -282,22 +282,22 @@ func TestALeaseHandedToAnEndedContextIsUndoneAndItsTurnPassedOnOnce(t *testing.T
 	})
 }
 
-// shy is a backend whose grants leave their key to others, as the test says, and
-// cannot be passed on.
+// shy is a backend whose grants leave their key to other clients as the test
+// says, and cannot be passed on.
 type shy struct {
 	lock.Backend
-	*gaps // of the store, which several share
+	*gaps // state of the store, shared by several backends
 	asked int
 }
 
 type gaps struct {
-	owes time.Duration // at each release, where the Client wishes nothing
+	owes time.Duration // gap at each release if the Client sets no Politeness
 
 	mu    sync.Mutex
 	until map[string]time.Time // the end of the gap of each key that was left
-	left  []time.Duration      // the gaps, in turn
+	left  []time.Duration      // gaps in order
 	looks int
-	fails bool // leaving is answered by an error
+	fails bool // Leave returns an error
 }
 
 func newShy(s *locktest.Store, owes time.Duration) *shy {
@@ -365,13 +365,13 @@ func (b *shy) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, erro
 	return nil, lock.ErrNotPassed
 }
 
-func TestAGrantThatCannotBePassedOnIsReleasedAndTheWaiterTries(t *testing.T) {
+func TestGrantThatCannotBePassedOnIsReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 0)
 		c := client(t, b, lock.Config{})
 		relay(t, c, 3, time.Millisecond)
 		if b.asked == 0 {
-			t.Error("nobody asked for a hand-over")
+			t.Error("the Client asked for no hand-over")
 		}
 		if tries := s.Calls("try"); tries != 4 {
 			t.Errorf("%d attempts for 4 leases", tries)
@@ -379,7 +379,7 @@ func TestAGrantThatCannotBePassedOnIsReleasedAndTheWaiterTries(t *testing.T) {
 	})
 }
 
-func TestKeyIsLeftToOthersAsTheGrantOrTheClientSays(t *testing.T) {
+func TestReleaseLeavesKeyAsGrantOrClientSays(t *testing.T) {
 	const wish, owed = 100 * time.Millisecond, 40 * time.Millisecond
 	for _, c := range []struct{ wish, owes, want time.Duration }{
 		{0, 0, 0}, {0, owed, owed}, {wish, owed, wish}, {wish, 0, wish}, {-1, owed, 0},
@@ -390,7 +390,7 @@ func TestKeyIsLeftToOthersAsTheGrantOrTheClientSays(t *testing.T) {
 			other := client(t, &shy{Backend: s.Backend(), gaps: b.gaps}, lock.Config{})
 			began := time.Now()
 			release(t, acquire(t, mine, "k"))
-			first, err := other.TryAcquire(t.Context(), "k") // the gap is every process's
+			first, err := other.TryAcquire(t.Context(), "k") // the gap holds for every process
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -404,9 +404,9 @@ func TestKeyIsLeftToOthersAsTheGrantOrTheClientSays(t *testing.T) {
 	}
 }
 
-// A hand-over is no release. Where the key is due to be left to others, the next
-// goroutine of this process waits for the end of the gap too.
-func TestKeyIsLeftToOthersAlthoughOneWaits(t *testing.T) {
+// A hand-over is no release. If the key must be left to other clients, the next
+// goroutine of this process also waits until the gap ends.
+func TestReleaseLeavesKeyEvenIfAGoroutineWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 100*time.Millisecond)
 		c := client(t, b, lock.Config{})
@@ -425,8 +425,8 @@ func TestKeyIsLeftToOthersAlthoughOneWaits(t *testing.T) {
 	})
 }
 
-// A backend that keeps nobody away itself leaves the waiting to this process.
-func TestClientStaysAwayWhereTheStoreCannotLeaveKeys(t *testing.T) {
+// If a backend keeps no client away itself, this process waits instead.
+func TestClientStaysAwayIfTheStoreCannotLeaveKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{Politeness: 100 * time.Millisecond})
 		began := time.Now()
@@ -438,9 +438,9 @@ func TestClientStaysAwayWhereTheStoreCannotLeaveKeys(t *testing.T) {
 	})
 }
 
-// A wait that is shorter than what is left of the gap ends behind it: only then
-// the key is held, or not.
-func TestShortWaitOutlastsAKeyThatIsLeft(t *testing.T) {
+// A wait that is shorter than the rest of the gap ends after the gap: only then
+// is it known whether the key is held.
+func TestShortWaitOutlastsTheGapOfALeftKey(t *testing.T) {
 	for _, wait := range []time.Duration{-1, time.Millisecond, 99 * time.Millisecond, time.Second} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			b := newShy(s, 100*time.Millisecond)
@@ -456,7 +456,8 @@ func TestShortWaitOutlastsAKeyThatIsLeft(t *testing.T) {
 	}
 }
 
-// Whoever takes the key in turns may leave it again: one gap is waited out.
+// The next holder may leave the key in the same way. An attempt waits out one
+// gap.
 func TestSingleAttemptWaitsOutOneGap(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 100*time.Millisecond)
@@ -485,8 +486,8 @@ func TestSingleAttemptWaitsOutOneGap(t *testing.T) {
 	})
 }
 
-// An undo leaves nothing: nobody has held the key, so nobody is owed a turn. Nor
-// does a lease that was lost.
+// An undo leaves no gap: the key had no holder, so no client is owed a turn.
+// Nor does a lease that was lost.
 func TestKeyIsNotLeftByAnUndoOrALostLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 100*time.Millisecond)
@@ -513,7 +514,7 @@ func TestKeyIsNotLeftByAnUndoOrALostLease(t *testing.T) {
 	})
 }
 
-func TestKeyThatWasLeftIsLookedAtUntilTheGapIsOver(t *testing.T) {
+func TestClientLooksAtALeftKeyUntilTheGapEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 100*time.Millisecond)
 		c := client(t, b, lock.Config{})

@@ -13,24 +13,25 @@ type Holding struct {
 	Key   string
 	Token string
 	Since time.Time // when the lease was asked for, by the Client's wall clock
-	Until time.Time // end of trust, unless the lease is renewed
+	Until time.Time // end of trust if the lease is not renewed
 }
 
-// Stats says how much this process holds.
+// Stats summarises what this process holds.
 type Stats struct {
-	Leases int       // how many leases can be trusted now
-	Oldest time.Time // since when the one is held that is held for longest, zero: there is none
+	Leases int       // number of leases that can be trusted now
+	Oldest time.Time // begin of the longest hold, zero if there is none
 }
 
-// Leases returns what this process holds, the oldest first: leases of c and of all Clients that share its
-// Backend by [Client.With]. A lease that was lost is not among them, whether released or not.
+// Leases returns what this process holds, the oldest first: leases of c and of
+// all Clients that share its Backend by [Client.With]. A lease that was lost is
+// not included, whether released or not.
 func (c *Client) Leases() []Holding {
 	all := c.core.holdings()
 	slices.SortFunc(all, func(a, b Holding) int { return a.Since.Compare(b.Since) })
 	return all
 }
 
-// Stats returns the sum of [Client.Leases].
+// Stats summarises [Client.Leases].
 func (c *Client) Stats() Stats {
 	all := c.core.holdings()
 	s := Stats{Leases: len(all)}
@@ -63,18 +64,19 @@ func (k *core) holdings() []Holding {
 }
 
 var (
-	errNoBackend = errors.New("lock: New: the backend is nil; make one first, for example by modern.New or legacy.New, and look at its error")
+	errNoBackend = errors.New("lock: New: the backend is nil; make one first, for example by modern.New or legacy.New, and check its error")
 
 	errOwned = errors.New("lock: New: this backend belongs to another Client already. Share that Client, which is safe for concurrent use; " +
 		"give it other times by Client.With; or make a second backend")
 )
 
-// owned are the backends of Clients that were not closed yet: two Clients on one would each take the other's
-// goroutines for another process, and the first Close would close the backend under the second.
+// owned are the backends of Clients that were not closed yet. Two Clients on
+// one backend would each take the other's goroutines for another process. The
+// first Close would close the backend while the second Client uses it.
 var owned sync.Map // Backend → nothing
 
-// own notes that b belongs to a Client. A backend that is no pointer cannot be told from its equals and is
-// let pass.
+// own records that b belongs to a Client. A backend that is no pointer cannot
+// be distinguished from its equals, so own accepts it.
 func own(b Backend) error {
 	v := reflect.ValueOf(b)
 	switch {
@@ -89,7 +91,7 @@ func own(b Backend) error {
 	return nil
 }
 
-// disown notes that the Client of b was closed.
+// disown records that the Client of b was closed.
 func disown(b Backend) {
 	if reflect.TypeOf(b).Kind() == reflect.Pointer {
 		owned.Delete(b)

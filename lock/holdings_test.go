@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-func TestLeasesSayWhatIsHeldAndSinceWhen(t *testing.T) {
+func TestLeasesReportKeysAndTheirBegin(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{TTL: 10 * time.Second})
 		if all, stats := c.Leases(), c.Stats(); len(all) != 0 || stats != (lock.Stats{}) {
@@ -52,7 +52,7 @@ func TestLeasesSayWhatIsHeldAndSinceWhen(t *testing.T) {
 	})
 }
 
-// nobody is a backend that is a pointer.
+// nobody is a backend whose value is a pointer.
 type nobody struct {
 	lock.Backend
 	_ int

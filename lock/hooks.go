@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// mostTold is how many calls of hooks may wait for one that blocks. Later ones
+// mostTold is how many calls of hooks may wait while one blocks. Later calls
 // are left out, and the log says so: a program that runs for weeks must not
 // fill its memory because a hook never returned.
 const mostTold = 1 << 16
 
 // teller calls the hooks of all Clients on one Backend, one after the other, in
-// the order in which things happened. It has a goroutine only while there is
-// something to tell, so that a hook that blocks holds up later hooks alone:
-// neither a lease nor a caller waits for one.
+// the order in which things happened. It has a goroutine only while calls are
+// waiting. So a hook that blocks delays only later hooks: neither a lease nor a
+// caller waits for a hook.
 type teller struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
 	todo    []telling
 	running bool
-	full    bool          // calls are left out since todo was full
-	quiet   chan struct{} // closed when nothing is left to tell; nil: nobody asked
+	full    bool          // calls are left out because todo was full
+	quiet   chan struct{} // closed when no call waits any more; nil: not requested
 }
 
 type telling struct {
@@ -29,7 +29,7 @@ type telling struct {
 	e    Event
 }
 
-// tell has hook called with e, unless it is nil.
+// tell queues a call of hook with e, unless hook is nil.
 func (t *teller) tell(hook func(Event), e Event) {
 	if hook == nil {
 		return
@@ -51,7 +51,7 @@ func (t *teller) tell(hook func(Event), e Event) {
 	}
 }
 
-// run is the goroutine.
+// run makes the waiting calls. It is the goroutine of the teller.
 func (t *teller) run() {
 	for {
 		t.mu.Lock()
@@ -73,7 +73,7 @@ func (t *teller) run() {
 	}
 }
 
-// silence returns what is closed when nothing is left to tell.
+// silence returns a channel that is closed when no call waits any more.
 func (t *teller) silence() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

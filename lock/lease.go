@@ -8,26 +8,27 @@ import (
 	"time"
 )
 
-// Lease is one key held, until it is released, it is lost, or its Client is closed. It lives on when the
-// context given to Acquire ends. Its methods are safe for concurrent use.
+// Lease is one key held, until it is released, it is lost, or its Client is
+// closed. It lives on when the context given to Acquire ends. Its methods are
+// safe for concurrent use.
 type Lease struct {
 	client *Client
-	queue  *queue // but for its key not to be touched after the turn was passed on
+	queue  *queue // only its key may be read after the turn was passed on
 	grant  Grant
-	asked  time.Duration // elapsed time before the attempt that got it
+	asked  time.Duration // elapsed time before the attempt that got the grant
 
-	spot // in the scheduler
+	spot // position in the scheduler
 
 	mu       sync.Mutex
 	released bool  // Release was called
 	left     bool  // the turn was passed on
-	kept     bool  // it was lost, and Close waits for its Release
-	warned   bool  // the log was told that it is held for long
-	cause    error // why the lease ended, nil while it lives
+	kept     bool  // the lease was lost, and Close waits for its Release
+	warned   bool  // the log has warned about the long hold
+	cause    error // reason for the end, nil while the lease lives
 	trust    trust
 	renewal  renewal
 	watch    watch
-	audience *audience // who waits for its end, nil until somebody does
+	audience *audience // waiters for its end, nil until there is one
 }
 
 const never = time.Duration(1<<63 - 1)
@@ -36,20 +37,23 @@ func newLease(c *Client, q *queue, grant Grant, asked time.Duration) *Lease {
 	l := &Lease{client: c, queue: q, grant: grant, asked: asked}
 	l.renewal.next, l.watch.next, l.watch.touched = never, never, -never
 	if c.core.waker != nil {
-		// A lease that is given back before its first look does not pay for being watched in the store.
+		// The first look at the key is delayed: a lease that is released before
+		// it does not pay for a watch in the store.
 		l.watch.next = asked + min(c.cfg.TTL/20, 100*time.Millisecond)
 	}
 	return l
 }
 
-// start hands l, whose trust counts already, to the scheduler. Nobody else knows l yet.
+// start hands l to the scheduler. Its trust counts already, and no other
+// goroutine knows l yet.
 func (l *Lease) start() {
 	l.planRenewal()
 	l.client.core.sched.set(l, l.due())
 }
 
-// planRenewal sets the next renewal, spread over the last tenth of the period so that leases taken
-// together are not renewed together for ever. Called with l.mu held, or before l is shared.
+// planRenewal sets the next renewal. It draws the time from the last tenth of
+// the period, so that leases taken together are not renewed together for ever.
+// Called with l.mu held, or before l is shared.
 func (l *Lease) planRenewal() {
 	cfg := &l.client.cfg
 	l.renewal.next = never
@@ -61,8 +65,8 @@ func (l *Lease) planRenewal() {
 	l.renewal.warns = cfg.Hooks.Endangered != nil
 }
 
-// renewFrom sets the next renewal to at, unless the lease has been held for the longest by then. Called
-// with l.mu held, or before l is shared.
+// renewFrom sets the next renewal to at, unless Config.LongestHold has passed
+// by then. Called with l.mu held, or before l is shared.
 func (l *Lease) renewFrom(at time.Duration) {
 	l.renewal.next = at
 	if l.heldTooLong(at) {
@@ -70,13 +74,15 @@ func (l *Lease) renewFrom(at time.Duration) {
 	}
 }
 
-// heldTooLong reports whether Config.LongestHold is over at some elapsed time.
+// heldTooLong reports whether Config.LongestHold has passed at the elapsed time
+// at.
 func (l *Lease) heldTooLong(at time.Duration) bool {
 	longest := l.client.cfg.LongestHold
 	return longest > 0 && at-l.asked >= longest
 }
 
-// due is when the scheduler should look at l next. Called with l.mu held, or before l is shared.
+// due is when the scheduler should look at l next, in elapsed time. Called with
+// l.mu held, or before l is shared.
 func (l *Lease) due() time.Duration {
 	at := l.trust.end()
 	if l.renewal.warns {
@@ -99,11 +105,11 @@ func (l *Lease) until() time.Time {
 // Key returns the name under which the lease was acquired.
 func (l *Lease) Key() string { return l.queue.key }
 
-// Token tells this lease from all others of its key.
+// Token distinguishes this lease from all others of its key.
 func (l *Lease) Token() string { return l.grant.Token() }
 
-// Fence returns the lease's fencing number, if it has one: strictly greater than those of all
-// earlier leases on the key.
+// Fence returns the lease's fencing number, if it has one. The number is
+// strictly greater than those of all earlier leases on the key.
 func (l *Lease) Fence() (int64, bool) {
 	f, ok := l.grant.(Fenced)
 	if !ok || f.Fence() == 0 {
@@ -112,8 +118,8 @@ func (l *Lease) Fence() (int64, bool) {
 	return f.Fence(), true
 }
 
-// Until returns when trust in the lease ends, by the Client's wall clock, if it is not renewed
-// before.
+// Until returns when trust in the lease ends unless it is renewed before, by
+// the Client's wall clock.
 func (l *Lease) Until() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +146,9 @@ var alreadyDone = func() chan struct{} {
 	return c
 }()
 
-// Err returns nil while the lease can be trusted, else why it ended: [ErrReleased], [ErrClosed], or a
-// [*LostError]. It looks at the clock itself, so that it is right even where a timer is late.
+// Err returns nil while the lease can be trusted. After that it returns why the
+// lease ended: [ErrReleased], [ErrClosed], or a [*LostError]. Err reads the
+// clock itself, so it is right even if a timer is late.
 func (l *Lease) Err() error {
 	now := l.client.core.keeper.nowStamp()
 	l.mu.Lock()
@@ -154,12 +161,13 @@ func (l *Lease) Err() error {
 	return l.cause
 }
 
-// Renew extends the lease now, waiting for a renewal that is under way. The error is that of the
-// renewal; the lease itself ends only if the store said that the key is lost or trust runs out. Renew
-// waits for the store no longer than for two thirds of what is left of trust.
+// Renew extends the lease now. If a renewal is under way, Renew waits for it
+// first. The error is that of Renew's own call. The lease itself ends only if
+// the store said that the key is lost or trust runs out. Renew waits for the
+// store for at most two thirds of the remaining trust.
 func (l *Lease) Renew(ctx context.Context) error {
 	for {
-		_ = l.Err() // which ends it if its time is over
+		_ = l.Err() // ends the lease if its time is over
 		idle, mine, err := l.occupy()
 		if err != nil {
 			return fmt.Errorf("lock: key %q: %w", l.Key(), err)
@@ -185,10 +193,12 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the key back. It takes no context and waits at most [Config.ReleaseWait] for the store;
-// after that the key is given back in the background, and the error says when it frees itself at the
-// latest. A lease that was lost before gives back what is left of it, and the error wraps [ErrLost]: its
-// holder may not have been alone. A second Release returns [ErrReleased].
+// Release gives the key back. It takes no context and waits at most
+// [Config.ReleaseWait] for the store. After that the key is given back in the
+// background, and the error says when the key frees itself at the latest. If
+// the lease was lost before, Release gives back what is left of it and the
+// error wraps [ErrLost]: another holder may have had the key meanwhile. A
+// second Release returns [ErrReleased].
 func (l *Lease) Release() error {
 	l.mu.Lock()
 	if l.released {
@@ -218,11 +228,12 @@ func (l *Lease) Release() error {
 	return l.giveBack(lost, now)
 }
 
-// giveBack releases the grant, or hands it over to the next goroutine of this process, and passes
-// the turn on. lost is why the lease had ended before, nil if its holder ended it, at now.
+// giveBack releases the grant, or hands it over to the next goroutine of this
+// process, and passes the turn on. lost is why the lease had ended before now;
+// nil if its holder ended it, at now.
 func (l *Lease) giveBack(lost error, now stamp) error {
 	k, cfg := l.client.core, &l.client.cfg
-	var gap time.Duration // only a release that its holder made leaves the key to others
+	var gap time.Duration // only a holder's own release leaves the key to others
 	if lost == nil {
 		gap = l.politeness()
 	}
@@ -241,7 +252,7 @@ func (l *Lease) giveBack(lost error, now stamp) error {
 			cancel()
 		}
 		if lost == nil {
-			k.leave(l.queue, gap) // who ends a lease himself is the only one to pass its turn on
+			k.leave(l.queue, gap) // only the holder's own release passes the turn on here
 		} else {
 			l.passTurn(0)
 		}
@@ -256,7 +267,7 @@ func (l *Lease) giveBack(lost error, now stamp) error {
 		l.tellReleased(nil)
 		return nil
 	case errors.Is(err, ErrLost):
-		gone := &LostError{Key: l.Key(), Reason: "found at its release", Err: err}
+		gone := &LostError{Key: l.Key(), Reason: "the store said so at its release", Err: err}
 		l.tellLost(gone)
 		return fmt.Errorf("lock: %w", gone)
 	}
@@ -265,14 +276,16 @@ func (l *Lease) giveBack(lost error, now stamp) error {
 	l.mu.Lock()
 	frees := l.until().Add(max(cfg.Margin, 0))
 	l.mu.Unlock()
-	return fmt.Errorf("lock: key %q was not given back yet, this goes on in the background; it frees itself at %s at the latest: %w",
+	return fmt.Errorf("lock: key %q is not given back yet; this goes on in the background, and the key frees itself at %s at the latest: %w",
 		l.Key(), frees.UTC().Format(time.RFC3339Nano), err)
 }
 
-// end ends the lease for its holder; false if it had ended before.
+// end ends the lease for its holder. It returns false if the lease had ended
+// before.
 func (l *Lease) end(cause error) bool { return l.endKeeping(cause, false) }
 
-// endKeeping is end; with keeps Close waits for the Release that is to come.
+// endKeeping is end. If keeps is set, Close waits for the Release that is to
+// come.
 func (l *Lease) endKeeping(cause error, keeps bool) bool {
 	l.mu.Lock()
 	if l.cause != nil {
@@ -287,14 +300,15 @@ func (l *Lease) endKeeping(cause error, keeps bool) bool {
 	return true
 }
 
-// farewell is what is to be done, without l.mu, when a lease has ended.
+// farewell is the work that remains, without l.mu, when a lease has ended.
 type farewell struct {
 	audience *audience
 	cause    error // for the audience
 	unwatch  bool
 }
 
-// stop marks the lease as ended. Called with l.mu held.
+// stop marks the lease as ended. The caller runs the farewell after it has
+// unlocked l.mu. Called with l.mu held.
 func (l *Lease) stop(cause error) (last farewell) {
 	l.cause = cause
 	last = l.unwatch()
@@ -311,8 +325,9 @@ func (f farewell) do(l *Lease) {
 	}
 }
 
-// lose ends the lease against its holder's will. The grant is kept, unrenewed: the job may still be
-// stopping, and the next of ours must not start beside it. [Lease.Release] gives it back.
+// lose ends the lease against its holder's will. It keeps the grant, unrenewed:
+// the job may still be stopping, and the next goroutine of this process must
+// not start alongside it. [Lease.Release] gives the grant back.
 func (l *Lease) lose(cause error) {
 	k := l.client.core
 	k.countIn() // before it ends: its Release may come at once
@@ -325,11 +340,11 @@ func (l *Lease) lose(cause error) {
 	l.mu.Lock()
 	over := l.trust.end() + max(l.client.cfg.Margin, 0)
 	l.mu.Unlock()
-	k.sched.later(over, l.letGo) // false when closed: nobody waits any more
+	k.sched.later(over, l.letGo) // false after close: then nothing waits for letGo
 }
 
-// letGo ends Close's wait for a lease that was lost: it was released, or there
-// is nothing left to give back.
+// letGo ends Close's wait for a lease that was lost. It is called when the
+// lease was released, or when its key's TTL has passed.
 func (l *Lease) letGo() {
 	l.mu.Lock()
 	kept := l.kept
@@ -340,7 +355,7 @@ func (l *Lease) letGo() {
 	}
 }
 
-// outlived is lose when trust has run out.
+// outlived calls lose because trust has run out.
 func (l *Lease) outlived() {
 	now := l.client.core.keeper.now().Elapsed
 	l.mu.Lock()
@@ -349,7 +364,8 @@ func (l *Lease) outlived() {
 	l.lose(cause)
 }
 
-// untrusted says why trust ran out. Called with l.mu held.
+// untrusted returns the error that says why trust ran out. Called with l.mu
+// held.
 func (l *Lease) untrusted(now time.Duration) error {
 	cfg := &l.client.cfg
 	reason := "not renewed in time"
@@ -357,12 +373,13 @@ func (l *Lease) untrusted(now time.Duration) error {
 	case cfg.RenewEvery <= 0:
 		reason = "its time is over and it is not renewed"
 	case l.renewal.next == never && l.heldTooLong(now):
-		reason = fmt.Sprintf("held for longer than Config.LongestHold (%v), it was renewed no more", cfg.LongestHold)
+		reason = fmt.Sprintf("held for longer than Config.LongestHold (%v), so its renewal ended", cfg.LongestHold)
 	}
 	return &LostError{Key: l.Key(), Reason: reason, Err: l.renewal.err}
 }
 
-// passTurn lets the next goroutine of this process try, once.
+// passTurn lets the next goroutine of this process try. Only the first call
+// does.
 func (l *Lease) passTurn(stayAway time.Duration) {
 	l.mu.Lock()
 	first := !l.left

@@ -67,7 +67,7 @@ func TestLeasesTakenTogetherAreExtendedTogether(t *testing.T) {
 	})
 }
 
-// counted is a backend that notes how many leases were extended in a call at the most.
+// counted is a backend that records the most leases extended in one call.
 type counted struct {
 	lock.Backend
 	most atomic.Int64
@@ -82,7 +82,7 @@ func (b *counted) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Durat
 	}
 }
 
-func TestVeryManyLeasesAreNotExtendedInOneCall(t *testing.T) {
+func TestCallsExtendABoundedNumberOfLeases(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := &counted{Backend: s.Full()}
 		c := client(t, b, lock.Config{TTL: 10 * time.Second})
@@ -112,13 +112,13 @@ func TestTrustEndsOnTimeWhenNoPacketComesBack(t *testing.T) {
 				s.Order(locktest.Fault{Op: "extend", Hold: silent, Err: errServer})
 				<-l.Done()
 				if d := time.Since(began); d != 9*time.Second {
-					t.Errorf("told after %v, want TTL less Margin", d)
+					t.Errorf("ended after %v, want TTL less Margin", d)
 				}
 				wantErr(t, context.Cause(l.Context(t.Context())), lock.ErrLost)
 				wantErr(t, l.Err(), lock.ErrLost)
 				synctest.Wait() // a hook is called a moment later
 				if told.count("lost") != 1 {
-					t.Error("no hook")
+					t.Error("Hooks.Lost was not called")
 				}
 				close(silent)
 				wantErr(t, l.Release(), lock.ErrLost)
@@ -137,7 +137,7 @@ func TestSlowRenewalDoesNotExtendTrust(t *testing.T) {
 		l := acquire(t, c, "k")
 		hold := make(chan struct{})
 		s.Order(locktest.Fault{Op: "extend", Times: 1, Hold: hold})
-		s.Order(locktest.Fault{Op: "extend", Err: errServer}) // the ones after it
+		s.Order(locktest.Fault{Op: "extend", Err: errServer}) // the renewals after it
 		time.AfterFunc(8*time.Second, func() { close(hold) })
 		time.Sleep(8*time.Second + time.Millisecond)
 		synctest.Wait()
@@ -158,14 +158,14 @@ func TestRenewalThatFailsOnceIsTriedAgainInTime(t *testing.T) {
 		s.Order(locktest.Fault{Op: "extend", Times: 3, Err: errServer})
 		time.Sleep(time.Minute)
 		if l.Err() != nil || told.count("renew failed") != 3 {
-			t.Errorf("err %v, %d failures told", l.Err(), told.count("renew failed"))
+			t.Errorf("err %v, %d failures reported", l.Err(), told.count("renew failed"))
 		}
 		wantErr(t, told.event("renew failed").Cause, errServer)
 		release(t, l)
 	})
 }
 
-func TestLossSaidByTheStoreCancelsAtOnce(t *testing.T) {
+func TestLossReportedByTheStoreCancelsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 9 * time.Second})
 		l := acquire(t, c, "k")
@@ -173,7 +173,7 @@ func TestLossSaidByTheStoreCancelsAtOnce(t *testing.T) {
 		began := time.Now()
 		<-l.Done()
 		if d := time.Since(began); d > 3*time.Second {
-			t.Errorf("told after %v, want at the next renewal", d)
+			t.Errorf("ended after %v, want at the next renewal", d)
 		}
 		wantErr(t, l.Release(), lock.ErrLost)
 		if s.Holder("k") != "thief" {
@@ -182,7 +182,7 @@ func TestLossSaidByTheStoreCancelsAtOnce(t *testing.T) {
 	})
 }
 
-func TestGuardedLeaseIsToldInTheMomentOfTheTheft(t *testing.T) {
+func TestWatchedLeaseEndsAtTheTheft(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})
 		l := acquire(t, c, "k")
@@ -197,13 +197,13 @@ func TestGuardedLeaseIsToldInTheMomentOfTheTheft(t *testing.T) {
 		select {
 		case <-l.Done():
 		default:
-			t.Error("not told")
+			t.Error("the lease has not ended")
 		}
 		wantErr(t, l.Release(), lock.ErrLost)
 	})
 }
 
-func TestTheftWhileTheWatchIsArmedIsTold(t *testing.T) {
+func TestTheftDuringArmingOfTheWatchIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second, RenewEvery: -1})
 		reply := make(chan struct{})
@@ -242,15 +242,15 @@ func TestHolderIsWarnedOnceBeforeTheLoss(t *testing.T) {
 				mend := order(s)
 				time.Sleep(10*time.Second + 9*time.Second) // trust ends 27 s after the last renewal
 				if told.count("endangered") != 1 || l.Err() != nil {
-					t.Errorf("told %v, lease %v", told.events, l.Err())
+					t.Errorf("hooks reported %v, lease %v", told.events, l.Err())
 				}
 				if e := told.event("endangered"); e.Until != l.Until() || name == "failing" && !errors.Is(e.Cause, errServer) {
-					t.Errorf("told %+v", e)
+					t.Errorf("the hook got %+v", e)
 				}
 				mend()
 				time.Sleep(time.Minute)
 				if told.count("endangered") != 1 || l.Err() != nil {
-					t.Errorf("after it was mended: told %v, lease %v", told.events, l.Err())
+					t.Errorf("after the store was mended: hooks reported %v, lease %v", told.events, l.Err())
 				}
 				release(t, l)
 			})
@@ -268,7 +268,7 @@ func TestBrokenWatchOfAHolderIsNotALoss(t *testing.T) {
 		if l.Err() != nil {
 			t.Fatal(l.Err())
 		}
-		time.Sleep(10 * time.Millisecond) // looks at a key follow each other at a pace
+		time.Sleep(10 * time.Millisecond) // looks at a key keep a pace
 		s.Seize("k", "thief", time.Hour)
 		synctest.Wait()
 		wantErr(t, l.Err(), lock.ErrLost)
@@ -283,7 +283,7 @@ func TestShortLeaseIsNotWatched(t *testing.T) {
 			release(t, acquire(t, c, "k"))
 		}
 		if n := s.Calls("watch") + s.Calls("extend") + s.Calls("await"); n != 0 {
-			t.Errorf("%d messages beside acquire and release", n)
+			t.Errorf("%d messages besides acquire and release", n)
 		}
 	})
 }
@@ -304,7 +304,7 @@ func TestLeaseLivesOnWhenTheContextOfAcquireEnds(t *testing.T) {
 		}
 		release(t, l)
 		if s.Holder("k") != "" || told.event("released").Cause != nil {
-			t.Errorf("key left to %q, hooks were told of %v", s.Holder("k"), told.event("released").Cause)
+			t.Errorf("key left to %q, the hook got %v", s.Holder("k"), told.event("released").Cause)
 		}
 	})
 }
@@ -348,7 +348,7 @@ func TestRenewByHandExtendsBeyondTheLongestHold(t *testing.T) {
 	})
 }
 
-// TestLongestHoldCountsAnewForEachHolder: the next one inherits the trust of the one before, not its age.
+// The next holder inherits the trust of the lease before, not its age.
 func TestLongestHoldCountsAnewForEachHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Sharing(), lock.Config{TTL: 10 * time.Second, LongestHold: 5 * time.Second})
@@ -356,10 +356,10 @@ func TestLongestHoldCountsAnewForEachHolder(t *testing.T) {
 		next := make(chan *lock.Lease)
 		go func() { next <- acquire(t, c, "k") }()
 		synctest.Wait()
-		time.Sleep(4 * time.Second) // the renewal that would have come does not any more
+		time.Sleep(4 * time.Second) // the renewal that was due now is not made any more
 		release(t, first)
 		l := <-next
-		time.Sleep(9 * time.Second) // what it inherited would have ended 12 s after the beginning
+		time.Sleep(9 * time.Second) // the inherited trust would have ended 12 s after the beginning
 		if l.Err() != nil || s.Calls("extend") == 0 {
 			t.Errorf("the second holder: %v after %d renewals", l.Err(), s.Calls("extend"))
 		}
@@ -367,7 +367,7 @@ func TestLongestHoldCountsAnewForEachHolder(t *testing.T) {
 	})
 }
 
-// journal is what was logged.
+// journal collects log lines.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -410,7 +410,7 @@ func TestLogWarnsOnceOfALeaseHeldForTenTTLs(t *testing.T) {
 	}
 }
 
-func TestSecondReleaseSaysSo(t *testing.T) {
+func TestSecondReleaseReturnsErrReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
 		l := acquire(t, c, "k")
@@ -421,7 +421,7 @@ func TestSecondReleaseSaysSo(t *testing.T) {
 	})
 }
 
-func TestReleaseGoesOnInTheBackgroundAndSaysWhenTheKeyFreesItself(t *testing.T) {
+func TestReleaseGoesOnInTheBackgroundAndSaysUntilWhen(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second})
 		l := acquire(t, c, "k")
@@ -442,7 +442,7 @@ func TestReleaseGoesOnInTheBackgroundAndSaysWhenTheKeyFreesItself(t *testing.T) 
 	})
 }
 
-func TestReleaseOfAStolenKeySaysLost(t *testing.T) {
+func TestReleaseOfAStolenKeyReturnsErrLost(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var told log
 		c := client(t, s.Backend(), lock.Config{Hooks: told.hooks()})
@@ -451,14 +451,14 @@ func TestReleaseOfAStolenKeySaysLost(t *testing.T) {
 		wantErr(t, l.Release(), lock.ErrLost)
 		synctest.Wait()
 		if told.count("lost") != 1 || told.count("released") != 0 {
-			t.Errorf("hooks told %v", told.events)
+			t.Errorf("hooks reported %v", told.events)
 		}
 	})
 }
 
 func TestKeyOfALostLeaseIsKeptUntilRelease(t *testing.T) {
-	// Rule: losing trust does not give the key back, or the next of ours would start beside a job
-	// that is still being stopped.
+	// Losing trust does not give the key back. Otherwise the next goroutine of
+	// this process would start alongside a job that is still being stopped.
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
 		l := acquire(t, c, "k")
@@ -474,7 +474,7 @@ func TestKeyOfALostLeaseIsKeptUntilRelease(t *testing.T) {
 	})
 }
 
-func TestRenewByHand(t *testing.T) {
+func TestRenewByHandExtendsTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, RenewEvery: -1})
 		l := acquire(t, c, "k")
@@ -487,7 +487,7 @@ func TestRenewByHand(t *testing.T) {
 		s.Order(locktest.Fault{Op: "extend", Times: 1, Err: errServer})
 		wantErr(t, l.Renew(t.Context()), errServer)
 		if l.Err() != nil {
-			t.Error("one failure is no loss")
+			t.Error("the lease was lost after one failure")
 		}
 		release(t, l)
 	})
@@ -542,7 +542,7 @@ func TestHandOverOfUnknownOutcomeIsNotHandedOn(t *testing.T) {
 		if waited := time.Since(began); waited > 5*time.Second {
 			t.Errorf("the next holder waited for %v: what the hand-over took was not undone", waited)
 		}
-		time.Sleep(time.Minute) // whatever is still being undone must not free it
+		time.Sleep(time.Minute) // an undo still under way must not free the key
 		if l.Err() != nil || s.Holder("k") != l.Token() {
 			t.Error("the next holder was freed")
 		}
@@ -550,7 +550,7 @@ func TestHandOverOfUnknownOutcomeIsNotHandedOn(t *testing.T) {
 	})
 }
 
-func TestHandOverOfAStolenKeyTellsItsHolder(t *testing.T) {
+func TestHandOverOfAStolenKeyReturnsErrLost(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{Wait: time.Second})
 		first := acquire(t, c, "k")
@@ -563,7 +563,7 @@ func TestHandOverOfAStolenKeyTellsItsHolder(t *testing.T) {
 	})
 }
 
-func TestHooksTellTheWholeStory(t *testing.T) {
+func TestHooksReportEveryEventInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var told log
 		c := client(t, s.Backend(), lock.Config{TTL: 3 * time.Second, Hooks: told.hooks()})
@@ -574,11 +574,11 @@ func TestHooksTellTheWholeStory(t *testing.T) {
 		synctest.Wait()
 		want := []string{"waiting", "acquired", "renewed", "released"}
 		if len(told.events) != len(want) {
-			t.Fatalf("told %v, want %v", told.events, want)
+			t.Fatalf("hooks reported %v, want %v", told.events, want)
 		}
 		for i := range want {
 			if told.events[i] != want[i] {
-				t.Fatalf("told %v, want %v", told.events, want)
+				t.Fatalf("hooks reported %v, want %v", told.events, want)
 			}
 		}
 		if w := told.event("acquired").Wait; w < 1900*time.Millisecond || w > 2100*time.Millisecond {
@@ -591,7 +591,7 @@ func TestHooksTellTheWholeStory(t *testing.T) {
 	})
 }
 
-func TestWatchThatCannotBeSetUpIsNotHammered(t *testing.T) {
+func TestClientRetriesAFailedWatchAtAPace(t *testing.T) {
 	for name, fault := range map[string]locktest.Fault{
 		"refused": {Op: "watch", Err: errServer}, "lost at once": {Op: "watch", Err: errServer, After: true},
 	} {
@@ -622,7 +622,7 @@ func TestRenewalDoesNotWaitForAWatch(t *testing.T) {
 		never := make(chan struct{})
 		s.Order(locktest.Fault{Op: "watch", Hold: never})
 		var held []*lock.Lease
-		for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // more than there are workers
+		for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // more keys than workers
 			held = append(held, acquire(t, c, key))
 		}
 		time.Sleep(time.Minute)

@@ -2,44 +2,46 @@ package lock
 
 import "time"
 
-// queue is the line of this process's goroutines for one key. The one whose turn it is talks to the
-// store or holds the lease; the rest wait in order.
+// queue is the order in which this process's goroutines wait for one key. The
+// goroutine that has the turn talks to the store or holds the lease; the rest
+// wait in order.
 type queue struct {
 	key    string
-	last   *ticket // of those who wait, in a ring: its next is the first; nil when nobody does
-	passes int32   // hand-overs by command in a row
-	shares int32   // hand-overs without one in a row
+	last   *ticket // last waiter in a ring, whose next is the first; nil without waiters
+	passes int32   // hand-overs by command, in a row
+	shares int32   // hand-overs without a command, in a row
 	busy   bool
-	met    bool // the last attempt found others at the store; whose turn it is has this to himself
+	met    bool // the last attempt found other waiters; only the goroutine with the turn uses it
 
-	// While there are hand-overs: elapsed time at which the first of them began. Else: elapsed time until
-	// which this process stays away from the key, 0: not at all; whose turn it is may read it.
+	// During hand-overs: elapsed time at which the first of them began.
+	// Otherwise: elapsed time until which this process stays away from the key,
+	// 0: not at all. The goroutine with the turn may read it.
 	moment time.Duration
 }
 
 // ticket is one goroutine's place in a queue.
 type ticket struct {
 	client *Client
-	next   *ticket       // in the ring, nil when it stands in none
+	next   *ticket       // next in the ring, nil outside a ring
 	prev   *ticket       //
-	ready  chan struct{} // capacity 1: receives at most once, when got was set
+	ready  chan struct{} // capacity 1: gets at most one value, after got was set
 	got    turn
-	gone   bool // under core.mu: its goroutine does not wait any more
+	gone   bool // under core.mu: its goroutine no longer waits
 	called bool // under core.mu: a turn was given to it, or will be
 }
 
-// turn is what a waiter gets when the goroutine before it is done: nothing when it has to make its own
-// attempts.
+// turn is what a waiter gets when the goroutine before it is done. It is empty
+// if the waiter has to make its own attempts.
 type turn struct {
 	lease  *Lease // the key was shared
 	grant  Grant  // the key was passed on by command
-	asked  stamp  // before that
+	asked  stamp  // instant before the key was passed on
 	closed bool   // the Client was closed
 }
 
-// ticket returns one that is not in use. Used before are those whose turn was received: who sent it
-// does not look at the ticket again. One that was abandoned is not among them, as its turn may still
-// be sent.
+// ticket returns an unused ticket. It takes those again whose turn was
+// received, since the sender no longer looks at such a ticket. An abandoned
+// ticket is not reused, as its turn may still be sent.
 func (k *core) ticket(c *Client) *ticket {
 	t, ok := k.tickets.Get().(*ticket)
 	if !ok {
@@ -49,7 +51,8 @@ func (k *core) ticket(c *Client) *ticket {
 	return t
 }
 
-// reuse gives up a ticket whose turn was received.
+// reuse returns the turn of t and frees the ticket. Called after that turn was
+// received.
 func (k *core) reuse(t *ticket) (got turn) {
 	got = t.got
 	*t = ticket{ready: t.ready}
@@ -57,13 +60,13 @@ func (k *core) reuse(t *ticket) (got turn) {
 	return got
 }
 
-// call tells t that its turn has come. Called with core.mu held.
+// call gives t its turn. Called with core.mu held.
 func (t *ticket) call(got turn) {
 	t.got = got
 	t.ready <- struct{}{}
 }
 
-// push puts t behind all others.
+// push puts t after all others.
 func (q *queue) push(t *ticket) {
 	if q.last == nil {
 		t.next, t.prev = t, t
@@ -98,8 +101,11 @@ func (q *queue) remove(t *ticket) {
 	t.next, t.prev = nil, nil
 }
 
-// enter takes the turn for key at once if nobody has it; else it returns a ticket for it. With
-// mustNotWait it returns neither.
+// enter joins the queue of key. It returns:
+//
+//   - q alone: no goroutine had the turn, and the caller has it now.
+//   - q and t: the caller waits for its turn on t.
+//   - An error: the Client was closed, or mustNotWait is set and the turn is taken.
 func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *ticket, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -121,7 +127,8 @@ func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *tick
 	return q, t, nil
 }
 
-// queue returns that of key, made if need be. Called with k.mu held.
+// queue returns the queue of key and makes it if necessary. Called with k.mu
+// held.
 func (k *core) queue(key string) *queue {
 	q := k.queues[key]
 	if q == nil {
@@ -131,15 +138,15 @@ func (k *core) queue(key string) *queue {
 	return q
 }
 
-// drop forgets q, if it was not forgotten yet. Called with k.mu held.
+// drop forgets q unless another queue has replaced it. Called with k.mu held.
 func (k *core) drop(q *queue) {
 	if k.queues[q.key] == q {
 		delete(k.queues, q.key)
 	}
 }
 
-// abandon gives a ticket back whose goroutine stopped waiting. If its turn has already been called,
-// the turn (and what came with it) goes on to the next.
+// abandon gives up a ticket whose goroutine stopped waiting. If its turn has
+// already been called, the turn and what came with it go on to the next waiter.
 func (k *core) abandon(q *queue, t *ticket) {
 	k.mu.Lock()
 	t.gone = true
@@ -150,8 +157,9 @@ func (k *core) abandon(q *queue, t *ticket) {
 		return
 	}
 	k.mu.Unlock()
-	// The caller of our turn may still be on its way to the store with a hand-over; whoever sends
-	// the turn sees gone, or we take it out here. Either way exactly one side passes it on.
+	// The sender of this turn may still be on its way to the store with a
+	// hand-over. Either the sender sees gone, or abandon takes the turn out
+	// here: exactly one of the two passes it on.
 	select {
 	case <-t.ready:
 		k.refuse(q, t.client, t.got)
@@ -159,7 +167,7 @@ func (k *core) abandon(q *queue, t *ticket) {
 	}
 }
 
-// refuse passes a turn on that its goroutine does not want any more.
+// refuse passes on a turn that its goroutine no longer wants.
 func (k *core) refuse(q *queue, c *Client, got turn) {
 	switch {
 	case got.closed:
@@ -173,7 +181,8 @@ func (k *core) refuse(q *queue, c *Client, got turn) {
 	k.leave(q, 0)
 }
 
-// leave ends a turn: the next waiter's begins. stayAway is how long this process keeps from the key.
+// leave ends a turn, and the next waiter's begins. stayAway is how long this
+// process keeps away from the key.
 func (k *core) leave(q *queue, stayAway time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,8 +201,8 @@ func (k *core) leave(q *queue, stayAway time.Duration) {
 	k.countOut()
 }
 
-// pop takes the next waiter out of the queue and marks it called, nil when nobody waits. Called with
-// core.mu held.
+// pop takes the next waiter out of the queue and marks it called. It returns
+// nil if no goroutine waits. Called with core.mu held.
 func (q *queue) pop() *ticket {
 	if q.last == nil {
 		return nil
@@ -204,11 +213,12 @@ func (q *queue) pop() *ticket {
 	return t
 }
 
-// idleQueues is how many queues are kept in which nobody stands: their keys are mostly asked for again.
+// idleQueues is how many empty queues are kept: their keys are mostly asked for
+// again.
 const idleQueues = 1024
 
-// forget drops an empty queue when its quiet time is over, and at once without one, unless there are
-// few. Called with k.mu held.
+// forget drops an empty queue: after its quiet time if it has one, else at once
+// if there are many queues. Called with k.mu held.
 func (k *core) forget(q *queue) {
 	if q.busy || q.last != nil {
 		return
@@ -225,10 +235,11 @@ func (k *core) forget(q *queue) {
 		if !q.busy && q.last == nil && k.keeper.now().Elapsed >= q.moment {
 			k.drop(q)
 		}
-	}) // false when closed: nobody will ask for the queue again
+	}) // false after close: then no caller asks for the queue again
 }
 
-// sendAway ends the waiting of all who wait, as the Client was closed. Called with k.mu held.
+// sendAway ends the waiting of all goroutines, as the Client was closed. Called
+// with k.mu held.
 func (k *core) sendAway() {
 	for _, q := range k.queues {
 		for t := q.pop(); t != nil; t = q.pop() {

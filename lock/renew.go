@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// work is what a lease wants a worker to do.
+// work is what a worker is to do for a lease.
 type work uint8
 
 const (
@@ -25,8 +25,8 @@ func (l *Lease) expire(now stamp) {
 	}
 }
 
-// tick is what the scheduler calls for a lease whose time has come. It returns what the lease wants
-// done, and plans the next look at it.
+// tick is called by the scheduler for a lease that is due. It returns the work
+// to be done for the lease, and plans the next look at it.
 func (l *Lease) tick(now stamp) (work work) {
 	l.mu.Lock()
 	if l.cause != nil {
@@ -66,16 +66,20 @@ func (l *Lease) tick(now stamp) (work work) {
 	return work
 }
 
-// longHold is after how many TTLs the log warns of a lease, once.
+// longHold is the number of TTLs after which the log warns about a lease, once.
 const longHold = 10
 
-// slack is how much earlier than planned a renewal may be, so that it travels with others.
+// slack is how much earlier than planned a renewal may be sent, so that it
+// travels with others.
 func (l *Lease) slack() time.Duration {
 	return min(l.client.cfg.RenewEvery/20, window)
 }
 
-// occupy makes the caller the one who may call Extend; else it returns what to wait for. A lease that has
-// ended has no such caller any more: its grant may be another's by now.
+// occupy reserves the right to call Extend. It returns:
+//
+//   - mine true: the caller may call Extend.
+//   - idle: another goroutine may; wait until idle is closed and try again.
+//   - ended: the lease has ended, and its grant may belong to another lease by now.
 func (l *Lease) occupy() (idle <-chan struct{}, mine bool, ended error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,14 +97,16 @@ func (l *Lease) occupy() (idle <-chan struct{}, mine bool, ended error) {
 	return a.idle, false, nil
 }
 
-// extendTogether is how many leases are renewed in one call of the backend at the most. Trust counts from
-// before the call, so that a call of a hundred thousand would cost the last of them what the others took;
-// and where the store is slow, what is late is late by a part and not as a whole.
+// extendTogether is the most leases that one call of the backend renews. Trust
+// counts from before the call, so in a call of a hundred thousand the last
+// lease would lose the time that the others took. With a slow store, only a
+// part of the renewals is late and not all of them.
 const extendTogether = 1024
 
-// serve extends and watches leases. It runs on the scheduler's goroutine and hands the work to the
-// workers, renewals in groups that can travel together. Watches have workers of their own: there is
-// one to each new lease, and however many wait for theirs, renewals do not wait with them.
+// serve extends and watches leases. It runs on the scheduler's goroutine and
+// hands the work to the workers, renewals in groups that can travel together.
+// Watches have workers of their own: every new lease needs one, and renewals do
+// not wait for them.
 func (k *core) serve(extends, watches []*Lease) {
 	k.watchAll(watches)
 	groups := make(map[time.Duration][]*Lease)
@@ -131,12 +137,13 @@ func (k *core) extend(l *Lease, ttl time.Duration) {
 	l.extended(term, err, asked, true)
 }
 
-// errNoAnswer is why a renewal that may still be carried out is tried again.
+// errNoAnswer is the cause of a renewal's context that ended without an answer.
+// The store may still carry out such a renewal; it is tried again.
 var errNoAnswer = errors.New("the store has not answered within two thirds of the time for which the lease was still trusted")
 
-// renewContext is that of a renewal which begins at asked. It ends when two
-// thirds of what is left of trust are over: the connection may be dead, and
-// there has to be time for another attempt, which may find a better one.
+// renewContext returns the context of a renewal that begins at asked. It ends
+// when two thirds of the remaining trust have passed: the connection may be
+// dead, and another attempt needs time, which may find a better one.
 func (k *core) renewContext(ctx context.Context, asked stamp, leases ...*Lease) (context.Context, context.CancelFunc) {
 	var left time.Duration
 	for _, l := range leases {
@@ -165,15 +172,15 @@ func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
 	}
 }
 
-// retryRenewal is how soon a failed renewal is tried again, at the earliest.
+// retryRenewal is the shortest pause after a failed renewal.
 const retryRenewal = 50 * time.Millisecond
 
-// lastRetries is that when trust is about to end.
+// lastRetries is the shortest pause when trust is about to end.
 const lastRetries = 10 * time.Millisecond
 
-// extended takes what an Extend said into account. asked is the instant before it was called: trust
-// never counts from later than the backend says, nor from later than the reply. planned is false for a Renew
-// by the holder.
+// extended applies the outcome of an Extend. asked is the instant before the
+// call: trust never counts from later than the backend says, nor from later
+// than the reply. planned is false for a Renew by the holder.
 func (l *Lease) extended(t Term, err error, asked stamp, planned bool) {
 	k, cfg := l.client.core, &l.client.cfg
 	now := k.keeper.nowStamp()
@@ -195,7 +202,8 @@ func (l *Lease) extended(t Term, err error, asked stamp, planned bool) {
 	case errors.Is(err, ErrNotRenewable):
 		l.renewal.next = never
 	case !planned:
-		// The holder's own Renew failed, for whatever reason. The next renewal stays due when it was.
+		// The holder's own Renew failed. The next planned renewal keeps its
+		// time.
 	default:
 		l.renewFrom(now.elapsed + l.trust.retryAfter(cfg, now.elapsed))
 	}

@@ -11,14 +11,16 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// TestFailingRenewsPostponeNoRenewal: a holder whose own Renew fails every 2.5
-// seconds, by its context, keeps a lease of a healthy store.
+// The holder's own Renew fails every 2.5 s, by its context. The store is
+// healthy, so the lease must live.
 func TestFailingRenewsPostponeNoRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second})
 		l := acquire(t, c, "k")
 		for range 60 {
-			time.Sleep(2400 * time.Millisecond) // and 0.1 s: a failed renewal would be tried again after 2.5 s
+			// Plus 0.1 s: a failed planned renewal would be tried again after
+			// 2.5 s.
+			time.Sleep(2400 * time.Millisecond)
 			s.Order(locktest.Fault{Op: "extend", Times: 1, Hold: make(chan struct{}), Err: errServer})
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			notErr(t, l.Renew(ctx), lock.ErrLost)
@@ -31,9 +33,8 @@ func TestFailingRenewsPostponeNoRenewal(t *testing.T) {
 	})
 }
 
-// TestARenewThatHangsLeavesTimeForTheNext: while the holder's own Renew waits
-// for an answer, no other renewal is made.
-func TestARenewThatHangsLeavesTimeForTheNext(t *testing.T) {
+// While the holder's own Renew waits for an answer, no other renewal is made.
+func TestHangingRenewLeavesTimeForTheNext(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{TTL: 4 * time.Second})
 		l := acquire(t, c, "k")
@@ -44,9 +45,8 @@ func TestARenewThatHangsLeavesTimeForTheNext(t *testing.T) {
 	})
 }
 
-// TestARenewalWithoutAnAnswerLeavesTimeForAnother: the firewall forgot the
-// connection; the next attempt finds a better one.
-func TestARenewalWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
+// A firewall forgot the connection; the next attempt uses a working one.
+func TestRenewalWithoutAnswerLeavesTimeForAnother(t *testing.T) {
 	for name, backend := range map[string]func(*locktest.Store) lock.Backend{
 		"alone": (*locktest.Store).Backend, "in batches": (*locktest.Store).Full,
 	} {
@@ -64,15 +64,16 @@ func TestARenewalWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
 	}
 }
 
-// spendthrift is a store that gives each key to everybody and remembers nothing.
+// spendthrift is a store that grants each key to every caller and remembers
+// nothing.
 type spendthrift struct{}
 
 func (spendthrift) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
 	return bare{lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}, nil
 }
 
-// TestLeasesThatEndByThemselvesAreForgotten: nobody releases them.
-func TestLeasesThatEndByThemselvesAreForgotten(t *testing.T) {
+// The holders never release these leases.
+func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, spendthrift{}, lock.Config{TTL: time.Second, RenewEvery: -1})
 		const leases = 20_000

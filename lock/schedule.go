@@ -11,19 +11,21 @@ import (
 // window is how far ahead the scheduler looks for renewals that can travel together.
 const window = 50 * time.Millisecond
 
-// stepCheck is how often wall and elapsed time are compared while leases are held: a wall clock that
-// jumped forwards ends trust, and no timer tells of it. Timers stand still while a machine is suspended,
-// so that this is also how long after its wake-up, at the most, a lease still counts as held.
+// stepCheck is how often wall and elapsed time are compared while leases are
+// held. A wall clock that jumped forwards ends trust, and no timer reports it.
+// Timers stand still while a machine is suspended. So this is also the longest
+// time after its wake-up for which an ended lease still counts as held.
 const stepCheck = 200 * time.Millisecond
 
-// stepNoticed is how far the two clocks may drift apart between two looks without a word. Slewing
-// moves both, or a thousandth of the time between looks.
+// stepNoticed is how far the two clocks may drift apart between two looks
+// before that counts as a step. Slewing moves both, or moves one by a
+// thousandth of the time between looks.
 const stepNoticed = 20 * time.Millisecond
 
-// spot is where something stands in a timeline.
+// spot is the position of an event in a timeline.
 type spot struct {
-	at    time.Duration // elapsed time at which it is to be looked at
-	index int32         // in the timeline plus one; 0: not in it
+	at    time.Duration // elapsed time at which the event is due
+	index int32         // index in the timeline plus one; 0: not in it
 }
 
 func (s *spot) place() *spot { return s }
@@ -34,8 +36,8 @@ type once struct {
 	run func()
 }
 
-// scheduler wakes leases and one-time funcs. It has one goroutine, started with the first event,
-// and one timer armed at a time.
+// scheduler wakes leases and one-time funcs. It has one goroutine, which the
+// first event starts, and arms one timer at a time.
 type scheduler struct {
 	keeper *keeper
 	log    *slog.Logger
@@ -44,7 +46,7 @@ type scheduler struct {
 	mu      sync.Mutex
 	leases  timeline[*Lease]
 	funcs   timeline[*once]
-	armed   time.Duration // when the goroutine wakes by itself; never: only when poked
+	armed   time.Duration // elapsed time at which the goroutine wakes; never: only when poked
 	started bool
 	closed  bool
 
@@ -70,7 +72,8 @@ func (s *scheduler) set(l *Lease, at time.Duration) {
 	}
 }
 
-// replace puts l, planned for at, where the lease stands that it was handed over by, if anywhere.
+// replace plans l for at, in the position of old, the lease that handed its key
+// over to l, if old still has a position.
 func (s *scheduler) replace(old, l *Lease, at time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +101,8 @@ func (s *scheduler) later(at time.Duration, f func()) bool {
 	return true
 }
 
-// due has the goroutine awake at the given time, or sooner. Called with s.mu held.
+// due makes sure that the goroutine is awake at the given time, or sooner.
+// Called with s.mu held.
 func (s *scheduler) due(at time.Duration) {
 	if !s.started {
 		s.started, s.armed = true, at
@@ -106,7 +110,7 @@ func (s *scheduler) due(at time.Duration) {
 		return
 	}
 	if at < s.armed {
-		s.armed = at // do not poke again for later ones
+		s.armed = at // later events need no second poke
 		select {
 		case s.poke <- struct{}{}:
 		default:
@@ -118,12 +122,13 @@ func (s *scheduler) due(at time.Duration) {
 func (s *scheduler) drop(l *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed && l.index != 0 { // close has dropped all of them
+	if !s.closed && l.index != 0 { // close has dropped all leases
 		heap.Remove(&s.leases, int(l.index-1))
 	}
 }
 
-// loop waits for the next event. A timer that was armed too early costs one empty round.
+// loop waits for the next event. A timer that was armed too early costs one
+// empty round.
 func (s *scheduler) loop() {
 	defer close(s.done)
 	gap := s.gap(s.keeper.now())
@@ -135,7 +140,7 @@ func (s *scheduler) loop() {
 			f.run()
 		}
 		at := s.keeper.stamp(now)
-		for _, l := range due { // before anything that could take time, such as a line for the log
+		for _, l := range due { // before anything that takes time, such as a log line
 			l.expire(at)
 		}
 		var extends, watches []*Lease
@@ -167,7 +172,7 @@ func (s *scheduler) loop() {
 	}
 }
 
-// collect takes out what is due; all leases are looked at after a step.
+// collect takes out what is due. After a step all leases are due.
 func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*once, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +192,7 @@ func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*o
 			break
 		}
 		due = append(due, l)
-		// It stays while it is looked at: endAll must find each.
+		// The lease stays in the timeline meanwhile: endAll must find it.
 		s.leases.set(l, never)
 	}
 	next = never
@@ -202,8 +207,9 @@ func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*o
 			next = min(next, now.Elapsed+stepCheck)
 		}
 	}
-	// What this goroutine was woken for may be gone already: a lease that was released at once. It
-	// sleeps until then all the same, so that the next such lease need not wake it.
+	// The event for which this goroutine was to wake may be gone already: a
+	// lease that was released at once. The goroutine still sleeps only until
+	// then, so that the next such lease need not wake it.
 	if s.armed > now.Elapsed {
 		next = min(next, s.armed)
 	}
@@ -215,7 +221,8 @@ func (s *scheduler) gap(now Instant) time.Duration {
 	return time.Duration(now.Wall.UnixNano()) - now.Elapsed
 }
 
-// stepped compares wall and elapsed time with the last look and reports a jump of the wall clock.
+// stepped compares wall and elapsed time with the last look. It logs a jump of
+// the wall clock and reports whether that was forwards.
 func (s *scheduler) stepped(last *time.Duration, now Instant) bool {
 	gap := s.gap(now)
 	moved := gap - *last
@@ -243,7 +250,7 @@ func (s *scheduler) endAll(cause error) int {
 	return n
 }
 
-// close joins the goroutine and forgets what was planned.
+// close ends the goroutine, waits for it, and forgets what was planned.
 func (s *scheduler) close() {
 	s.mu.Lock()
 	if s.closed {
@@ -261,10 +268,10 @@ func (s *scheduler) close() {
 	<-s.done
 }
 
-// timeline is a heap: what comes first stands first.
+// timeline is a heap; its first element is the earliest event.
 type timeline[E interface{ place() *spot }] []E
 
-// set puts e in for at, or moves it there.
+// set plans e for at, or moves it there.
 func (t *timeline[E]) set(e E, at time.Duration) {
 	p := e.place()
 	p.at = at
@@ -298,7 +305,8 @@ func (t *timeline[E]) Pop() any {
 	return e
 }
 
-// workers runs funcs on at most a few goroutines, which end when nothing is left to do.
+// workers runs funcs on at most a few goroutines, which end when no work is
+// left.
 type workers struct {
 	most int
 
@@ -311,7 +319,7 @@ type workers struct {
 
 func newWorkers(most int) *workers { return &workers{most: most} }
 
-// do has f run; false behind close.
+// do runs f on a worker. It returns false after close.
 func (w *workers) do(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -342,7 +350,7 @@ func (w *workers) work() {
 	}
 }
 
-// close takes no more work, and waits until all is done.
+// close refuses more work, and waits until all of it is done.
 func (w *workers) close() {
 	w.mu.Lock()
 	w.closed = true

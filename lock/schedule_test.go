@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestALeaseThatIsReleasedAtOnceLeavesTheSchedulerArmedForTheNext(t *testing.T) {
+func TestSchedulerStaysArmedAfterAQuickRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(Machine)
 		s := newScheduler(&k, slog.Default(), nil)
@@ -16,14 +16,14 @@ func TestALeaseThatIsReleasedAtOnceLeavesTheSchedulerArmedForTheNext(t *testing.
 		l := &Lease{}
 		s.set(l, at)
 		s.drop(l)
-		s.poke <- struct{}{} // it wakes, now at the latest, and finds nothing
+		s.poke <- struct{}{} // the goroutine wakes now at the latest and finds nothing
 		synctest.Wait()
 		if armed := armedFor(s); armed != at {
 			t.Errorf("it is armed for %v, want %v: the next lease would have to wake it", armed, at)
 		}
 		time.Sleep(2 * time.Second)
 		if armedFor(s) != never {
-			t.Error("it is armed again for what is gone")
+			t.Error("the scheduler is armed again for the lease that is gone")
 		}
 	})
 }

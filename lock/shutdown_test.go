@@ -40,9 +40,8 @@ func (g *stubbornGrant) Release(context.Context) error {
 	return errServer
 }
 
-// TestCloseReturnsWhenItsContextEnds: 200 releases have failed and are tried
-// again in the background, two seconds each. Close waits for none of them, and
-// none begins after it.
+// 200 releases have failed and are tried again in the background, two seconds
+// each. Close waits for none of them, and none begins after it.
 func TestCloseReturnsWhenItsContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := &stubborn{Backend: s.Backend(), takes: 2 * time.Second}
@@ -64,15 +63,15 @@ func TestCloseReturnsWhenItsContextEnds(t *testing.T) {
 			t.Errorf("Close took %v of a second", took)
 		}
 		begun := b.begun.Load()
-		time.Sleep(time.Minute) // what was under way ends
+		time.Sleep(time.Minute) // calls under way end
 		if more := b.begun.Load() - begun; more != 0 {
 			t.Errorf("%d releases began after Close had returned", more)
 		}
 	})
 }
 
-// TestCloseWaitsForALostLease: its holder may be about to stop its job. A
-// Release that comes is still carried out.
+// The holder of a lost lease may be about to stop its job. If it releases, the
+// release is still carried out.
 func TestCloseWaitsForALostLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
@@ -97,8 +96,7 @@ func TestCloseWaitsForALostLease(t *testing.T) {
 	})
 }
 
-// TestCloseForgetsALostLeaseWithItsKey: nobody will release it, and after its
-// TTL there is nothing to release.
+// The holder never releases it, and after its TTL there is nothing to release.
 func TestCloseForgetsALostLeaseWithItsKey(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c, err := lock.New(s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
@@ -116,7 +114,7 @@ func TestCloseForgetsALostLeaseWithItsKey(t *testing.T) {
 	})
 }
 
-// TestCloseMayBeCalledByAHook: it does not wait for itself.
+// Close must not wait for the hook that called it.
 func TestCloseMayBeCalledByAHook(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var c *lock.Client
@@ -140,9 +138,8 @@ func TestCloseMayBeCalledByAHook(t *testing.T) {
 	})
 }
 
-// TestABlockedHookDelaysOnlyHooks: other leases end on time, and their holders
-// are told.
-func TestABlockedHookDelaysOnlyHooks(t *testing.T) {
+// Other leases end on time, and their holders are notified.
+func TestBlockedHookDelaysOnlyHooks(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		proceed, lost := make(chan struct{}), make(chan string, 2)
 		c := client(t, s.Backend(), lock.Config{
@@ -160,7 +157,7 @@ func TestABlockedHookDelaysOnlyHooks(t *testing.T) {
 		}
 		close(proceed)
 		if a, b := <-lost, <-lost; a != "first" || b != "second" {
-			t.Errorf("hooks were told of %s, then of %s", a, b)
+			t.Errorf("hooks reported %s, then %s", a, b)
 		}
 		if err := errors.Join(first.Release(), second.Release()); !errors.Is(err, lock.ErrLost) {
 			t.Error(err)
@@ -168,9 +165,8 @@ func TestABlockedHookDelaysOnlyHooks(t *testing.T) {
 	})
 }
 
-// TestHooksThatAreNotTakenAreBounded: a hook that never returns does not fill
-// the memory.
-func TestHooksThatAreNotTakenAreBounded(t *testing.T) {
+// A hook that never returns must not fill the memory.
+func TestClientBoundsCallsThatWaitForAHook(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		proceed := make(chan struct{})
 		told := 0

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestALeaseIsKeptSmall holds sizes to those of the allocator's classes: one byte more costs sixteen for
-// each of a hundred thousand leases. docs/performance.md names them.
-func TestALeaseIsKeptSmall(t *testing.T) {
+// The bounds are sizes of the allocator's classes: one byte more costs sixteen
+// for each of a hundred thousand leases. docs/performance.md names them.
+func TestLeaseStaysSmall(t *testing.T) {
 	for _, c := range []struct {
 		of   reflect.Type
 		most uintptr

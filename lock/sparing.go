@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// sparing counts the lines of a log of which many would say the same: a process
-// may hold a hundred thousand leases when its server goes away. Of those in one
-// round it lets a few through, and the next line tells how many were left out.
+// sparing limits log lines that would say the same: a process may hold a
+// hundred thousand leases when its server goes away. It lets a few lines of a
+// round through, and the next line says how many were left out.
 type sparing struct {
-	most int // lines in a round
+	most int // most lines in a round
 
 	mu      sync.Mutex
-	began   time.Duration // of the round, elapsed
-	lines   int           // in the round
+	began   time.Duration // begin of the round, elapsed time
+	lines   int           // lines written in the round
 	omitted int
 }
 
 // due reports whether a line is to be written at now, and how many were left
-// out before it.
+// out before it. round is the length of a round.
 func (s *sparing) due(now, round time.Duration) (omitted int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,14 +45,14 @@ func (s *sparing) rest() int {
 	return n
 }
 
-// quiet is the log of a Config without one. It drops everything, but what
-// nobody would otherwise learn goes to the default log of the program: see loud.
+// quiet is the log handler of a Config without a Logger. It drops everything.
+// Lines that must not go unseen go to the program's default log: see loud.
 type quiet struct{ slog.Handler }
 
 func (quiet) Enabled(context.Context, slog.Level) bool { return false }
 
-// loud returns the log for what must not go unseen, such as a key that nobody
-// holds and that keeps others out.
+// loud returns the log for lines that must not go unseen, such as a key without
+// a holder that keeps others out.
 func loud(l *slog.Logger) *slog.Logger {
 	if _, none := l.Handler().(quiet); none {
 		return slog.Default()

@@ -13,9 +13,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// TestAnOutageWritesFewLines: a thousand leases cannot be renewed for half a
-// minute, and are then given back in vain.
-func TestAnOutageWritesFewLines(t *testing.T) {
+// A thousand leases cannot be renewed for half a minute, and their releases
+// fail.
+func TestOutageWritesFewLogLines(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var text journal
 		c, err := lock.New(s.Backend(), lock.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(&text, nil))})
@@ -29,7 +29,8 @@ func TestAnOutageWritesFewLines(t *testing.T) {
 		s.Order(locktest.Fault{Op: "extend", Err: errServer})
 		s.Order(locktest.Fault{Op: "release", Err: errServer})
 		time.Sleep(40 * time.Second)
-		// A renewal each 20 s: one line at once, and one that counts the others.
+		// Renewals are due every 20 s: one line at once, and one that counts
+		// the others.
 		if n := strings.Count(text.String(), "lease not renewed"); n < 1 || n > 2 {
 			t.Errorf("%d lines about renewals: %.2000s", n, text.String())
 		}
@@ -48,9 +49,8 @@ func TestAnOutageWritesFewLines(t *testing.T) {
 	})
 }
 
-// TestAKeyThatStaysTakenIsLoggedByDefault: nobody set a Logger, and nobody else
-// would say why the key is held by nobody.
-func TestAKeyThatStaysTakenIsLoggedByDefault(t *testing.T) {
+// The Config has no Logger, and only this line says why the key is held.
+func TestKeyThatStaysTakenIsLoggedByDefault(t *testing.T) {
 	var text journal
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))

@@ -11,7 +11,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// ailing is a store whose attempts fail in a given order; after the last it grants.
+// ailing is a store whose attempts fail with the given errors in order and then
+// succeed.
 type ailing struct {
 	fails  []error
 	tries  int
@@ -31,7 +32,7 @@ func (s *ailing) Try(context.Context, string, time.Duration) (lock.Grant, error)
 	return easy{}, nil
 }
 
-// easy is a grant that nothing takes away.
+// easy is a grant that is never lost.
 type easy struct{}
 
 func (easy) Key() string                   { return "k" }
@@ -43,7 +44,7 @@ func (easy) Extend(context.Context, time.Duration) (lock.Term, error) {
 	return lock.Term{}, nil
 }
 
-// trouble is what a store or the network says.
+// trouble is an error of the store or the network.
 type trouble struct{ passes, answered bool }
 
 func (e trouble) Error() string  { return "trouble" }
@@ -65,8 +66,8 @@ func times(n int, err error) []error {
 	return all
 }
 
-// What a store's trouble means for an Acquire. RetryEvery is a second, so n tries take
-// n-1 seconds.
+// The table lists what a store's trouble means for an Acquire. RetryEvery is a
+// second, so n tries take n-1 seconds.
 func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 	held := &lock.HeldError{Key: "k"}
 	for _, c := range []struct {
@@ -74,7 +75,7 @@ func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 		wait  time.Duration
 		fails []error
 		tries int
-		says  string // of the error; empty: the key is taken
+		says  string // text of the error; empty: the key is acquired
 	}{
 		{"at the first attempt", time.Minute, times(3, lost), 4, ""},
 		{"until the wait ends", 5 * time.Second, times(60, lost), 6, "wait ended"},
@@ -118,8 +119,7 @@ func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 	}
 }
 
-// Goroutines in line count the silence from where they began to wait: the store is as
-// silent to them.
+// Waiting goroutines count the store's silence from when they began to wait.
 func TestSilentStoreEndsEveryWaiterTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := lock.New(&ailing{fails: times(1000, lost)}, lock.Config{RetryEvery: time.Second, RenewEvery: -1})
@@ -146,7 +146,7 @@ func TestSilentStoreEndsEveryWaiterTogether(t *testing.T) {
 	})
 }
 
-func TestEndOfTheContextTellsTheStoresTrouble(t *testing.T) {
+func TestEndedContextReportsTheStoresTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := lock.New(&ailing{fails: times(1000, lost)}, lock.Config{RetryEvery: time.Second, RenewEvery: -1})
 		if err != nil {
@@ -165,7 +165,7 @@ func TestEndOfTheContextTellsTheStoresTrouble(t *testing.T) {
 	})
 }
 
-func TestSecondCloseLeavesTheNextClientsBackendAlone(t *testing.T) {
+func TestSecondCloseDoesNotCloseTheNextClientsBackend(t *testing.T) {
 	store := &ailing{}
 	first, err := lock.New(store, lock.Config{})
 	if err != nil {
@@ -187,7 +187,8 @@ func TestSecondCloseLeavesTheNextClientsBackendAlone(t *testing.T) {
 	}
 }
 
-// The context that a joined Do gets may not know of the lease's end.
+// The context given to a joined Do may outlive the lease, as this one does. The
+// context that its func gets must still end with the lease.
 func TestJoinedDoEndsWithTheLease(t *testing.T) {
 	client, err := lock.New(&ailing{}, lock.Config{})
 	if err != nil {

@@ -2,18 +2,21 @@ package lock
 
 import "time"
 
-// The three parts of a lease's state below are plain values with pure methods: instants go in, instants
-// and answers come out. Elapsed times are those of the Client's clock; never stands for "not planned".
+// The three parts of a lease's state below are plain values with pure methods:
+// instants go in, instants and answers come out. Elapsed times are those of the
+// Client's clock; the constant never means "not planned".
 
-// trust is how long a lease may be believed in: for span from sent on, by the clock that ran further.
+// trust is the time for which a lease may be trusted: for span after sent, by
+// the clock that ran further.
 type trust struct {
 	sent stamp
 	span time.Duration
 }
 
-// trustIn is the trust in a term. asked, the instant before the call, stands in for a Sent that the
-// backend left out or that lies ahead of now by elapsed time. If the wall clock was set back meanwhile,
-// Sent can lie ahead of now by the wall clock but not by elapsed time: elapsed time decides.
+// trustIn returns the trust in a term. asked, the instant before the call,
+// replaces a Sent that the backend left out or that lies ahead of now by
+// elapsed time. If the wall clock was set back meanwhile, Sent can lie ahead of
+// now by the wall clock but not by elapsed time. Elapsed time decides.
 func (c *Client) trustIn(t Term, asked, now stamp) trust {
 	ttl := c.cfg.TTL
 	if t.TTL > 0 {
@@ -33,7 +36,7 @@ func (c *Client) trustIn(t Term, asked, now stamp) trust {
 // holds reports whether the lease can be trusted at now.
 func (t trust) holds(now stamp) bool { return t.sent.age(now) < t.span }
 
-// end is when trust ends, in elapsed time, if no wall clock steps.
+// end is when trust ends, in elapsed time, if the wall clock does not step.
 func (t trust) end() time.Duration { return t.sent.elapsed + t.span }
 
 // renewEvery is how long after sent a lease is renewed.
@@ -44,15 +47,15 @@ func (t trust) renewEvery(cfg *Config) time.Duration {
 	return cfg.RenewEvery
 }
 
-// retryAfter is how long after now, when a renewal failed, it is tried again:
-// so that another attempt or two fit into what is left of trust.
+// retryAfter is the pause before a failed renewal is tried again, counted from
+// now. It leaves room for another attempt or two before trust ends.
 func (t trust) retryAfter(cfg *Config, now time.Duration) time.Duration {
 	left := t.end() - now
 	return max(min(max(cfg.RenewEvery/4, retryRenewal), left/2), lastRetries)
 }
 
-// warnAt is when the holder is warned: half way from when a renewal was due at the latest to the end of
-// trust.
+// warnAt is when the holder is warned, in elapsed time: halfway between the
+// latest time at which a renewal was due and the end of trust.
 func (t trust) warnAt(cfg *Config) time.Duration {
 	every := t.renewEvery(cfg)
 	return t.sent.elapsed + every + (t.span-every)/2
@@ -62,26 +65,27 @@ func (t trust) warnAt(cfg *Config) time.Duration {
 type renewal struct {
 	next  time.Duration // elapsed time, never: not at all
 	busy  bool          // an Extend is under way
-	warns bool          // the holder is to be warned, should the next one fail
-	err   error         // of the last one
+	warns bool          // the holder is to be warned if the next renewal fails
+	err   error         // error of the last renewal
 }
 
-// wanted reports whether the next renewal is to begin at now, or up to slack before it is due.
+// wanted reports whether the next renewal should begin at now. It may begin up
+// to slack before it is due.
 func (r renewal) wanted(now, slack time.Duration) bool { return !r.busy && r.next <= now+slack }
 
 // watch is the store's watch over the key of a lease.
 type watch struct {
 	next    time.Duration // elapsed time of the next look at the key, never: none
-	touched time.Duration // elapsed time of the look that the last touch brought about
+	touched time.Duration // elapsed time of the look that the last touch caused
 	looking bool          // a look is under way, or about to be
-	armed   bool          // the store tells of changes
+	armed   bool          // the store reports changes
 }
 
-// wanted reports whether the next look at the key is to begin at now.
+// wanted reports whether the next look at the key should begin at now.
 func (w watch) wanted(now time.Duration) bool { return !w.looking && w.next <= now }
 
-// touch plans a look for a key that was touched at now: the first touch is looked into at once, a stream
-// of them at a pace.
+// touch plans a look at a key that was touched at now. The first touch causes a
+// look at once; after that there is at most one look in each watchPause.
 func (w watch) touch(now time.Duration) watch {
 	w.next = min(w.next, max(now, w.touched+watchPause))
 	w.touched = w.next

@@ -6,26 +6,28 @@ import (
 	"time"
 )
 
-// undoEvery is the first pause between two attempts to undo; each further one is twice as long.
+// undoEvery is the first pause between two attempts to undo; each further pause
+// is twice as long.
 const undoEvery = 50 * time.Millisecond
 
 // undoTogether is how many grants are given back at the same time. A backend
-// sends what is asked of it at once in one message, and many leases may have
-// been released while the store was away.
+// sends simultaneous commands in one message, and many leases may have been
+// released while the store was away.
 const undoTogether = 256
 
-// undo gives a grant back in the background that nobody holds, or may not exist: until the store
-// says for certain that it is gone, or its TTL has passed since now. Such a grant is never handed
-// on, since a delayed release of it would free the next holder.
+// undo gives back, in the background, a grant that has no holder or may not
+// exist. It tries until the store says for certain that the grant is gone, or
+// until its TTL has passed since now. Such a grant is never handed over: a
+// delayed release of it would free the next holder.
 //
-// "Not held" is no reason to stop: the command that takes the key may still be on its way and arrive
-// after the one that gives it back.
+// "Not held" is no reason to stop. The command that takes the key may still be
+// under way and arrive after the one that gives it back.
 func (k *core) undo(g Grant, key string, cfg *Config) {
-	k.countIn() // Close waits for it; also after closed was set, while its cause is still counted
+	k.countIn() // Close waits for the undo; the caller still counts, so Close has not ended
 	k.undos.begin(key, cfg)
 	from := k.keeper.now()
 	if !k.janitor.do(func() { k.undoOnce(g, key, cfg, from, undoEvery) }) {
-		k.tellLeft(key, cfg, ErrClosed) // Close could wait no longer
+		k.tellLeft(key, cfg, ErrClosed) // Close has stopped waiting
 		k.undone(key)
 	}
 }
@@ -37,15 +39,15 @@ func (k *core) undone(key string) {
 }
 
 // undos are the keys whose grants are being undone. Several attempts at one key
-// may be undone at the same time, and the log is told of the key once.
+// may be undone at the same time; the log names the key once.
 type undos struct {
 	mu   sync.Mutex
 	keys map[string]undoing
 }
 
-// undoing is what is under way for one key.
+// undoing is the state of the undos of one key.
 type undoing struct {
-	cfg    *Config // of the last of them
+	cfg    *Config // Config of the last undo
 	grants int
 	told   bool
 }
@@ -74,7 +76,7 @@ func (u *undos) end(key string) {
 	delete(u.keys, key)
 }
 
-// first reports whether the log is to be told of key, and notes that it was.
+// first reports whether the log has not named key yet, and records that it has.
 func (u *undos) first(key string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,7 +87,7 @@ func (u *undos) first(key string) bool {
 	return first
 }
 
-// untold returns the keys of which the log was not told, with a Config of each.
+// untold returns the keys that the log has not named, with a Config of each.
 func (u *undos) untold() map[string]*Config {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -98,8 +100,8 @@ func (u *undos) untold() map[string]*Config {
 	return keys
 }
 
-// giveUp tells the log of what nobody undoes any more. Called when no worker and
-// no scheduler runs.
+// giveUp logs the keys that no goroutine undoes any more. Called when neither
+// workers nor the scheduler run.
 func (k *core) giveUp() {
 	for key, cfg := range k.undos.untold() {
 		k.tellLeft(key, cfg, ErrClosed)
@@ -109,8 +111,8 @@ func (k *core) giveUp() {
 	}
 }
 
-// tellLeft logs that a key which nobody holds was not given back. The undo of
-// key is counted in.
+// tellLeft logs that a key without a holder was not given back. Called before
+// the undo of key is counted out.
 func (k *core) tellLeft(key string, cfg *Config, err error) {
 	if !k.undos.first(key) {
 		return
@@ -121,9 +123,10 @@ func (k *core) tellLeft(key string, cfg *Config, err error) {
 	}
 }
 
-// undoOnce is one attempt at it; the next one is planned with twice the pause.
+// undoOnce is one attempt to undo; it plans the next attempt with twice the
+// pause.
 func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause time.Duration) {
-	if k.hurry.Load() { // Close's context has ended: nothing is begun
+	if k.hurry.Load() { // Close's context has ended: nothing new begins
 		k.tellLeft(key, cfg, ErrClosed)
 		k.undone(key)
 		return
@@ -138,7 +141,8 @@ func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause ti
 		k.undone(key)
 		return
 	}
-	// The last attempt falls right behind the TTL: whatever arrived in time is found by then.
+	// The last attempt is made right after the TTL: it finds every command that
+	// arrived in time.
 	next := min(now.Elapsed+pause, from.Elapsed+cfg.TTL)
 	again := func() {
 		if !k.janitor.do(func() { k.undoOnce(g, key, cfg, from, 2*pause) }) {

@@ -52,7 +52,7 @@ func TestLateSetAfterTheCleanUpIsUndone(t *testing.T) {
 		wantErr(t, err, errServer)
 		time.Sleep(10 * time.Second)
 		if s.Calls("release") < 2 {
-			t.Fatal("the clean-up came only once")
+			t.Fatal("the undo was tried only once")
 		}
 		close(late)
 		synctest.Wait()
@@ -80,12 +80,12 @@ func TestUndoingEndsWithTheTTL(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if s.Calls("release") != n {
-			t.Error("it went on")
+			t.Error("the undo went on")
 		}
 	})
 }
 
-func TestAThousandCancellationsLeaveNothing(t *testing.T) {
+func TestThousandCancellationsLeaveNoKey(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{TTL: 10 * time.Second})
 		for i := range 1000 {
@@ -106,7 +106,7 @@ func TestAThousandCancellationsLeaveNothing(t *testing.T) {
 	})
 }
 
-func TestOrphanOfOurOwnDoesNotKeepUsOutForLong(t *testing.T) {
+func TestOwnOrphanKeepsTheClientOutBriefly(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{TTL: time.Minute})
 		s.Seize("k", "somebody", time.Second)
@@ -114,9 +114,9 @@ func TestOrphanOfOurOwnDoesNotKeepUsOutForLong(t *testing.T) {
 			s.Order(locktest.Fault{Op: "try", Times: 1, Err: errServer, After: true})
 		})
 		began := time.Now()
-		l := acquire(t, c, "k") // its second attempt takes the key without knowing
+		l := acquire(t, c, "k") // its second attempt takes the key, and the reply is lost
 		if d := time.Since(began); d > 3*time.Second {
-			t.Errorf("had it after %v", d)
+			t.Errorf("acquired after %v", d)
 		}
 		release(t, l)
 	})

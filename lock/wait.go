@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// arm asks to be woken when the held key changes, where the store can tell. It reports that the key
-// looks free already.
+// arm asks to be woken when the held key changes, if the store can report that.
+// It returns true if the key already looks free and should be tried again at
+// once.
 func (a *attempt) arm(ctx context.Context, err error) (free bool) {
 	if a.core.waker == nil && a.place == nil || a.wakeless || a.once || !errors.Is(err, ErrHeld) {
 		return false
@@ -21,7 +22,7 @@ func (a *attempt) arm(ctx context.Context, err error) (free bool) {
 	}
 	wake := a.wake
 	select {
-	case <-wake: // left over from the watch before this one
+	case <-wake: // a wake-up from the previous watch
 	default:
 	}
 	call, done := a.bound(ctx)
@@ -37,7 +38,8 @@ func (a *attempt) arm(ctx context.Context, err error) (free bool) {
 	switch {
 	case err == nil:
 		a.cancel = cancel
-		// A release fell between the attempt and the watch, or this is a key that only time frees.
+		// The key was released between the attempt and the watch, or only time
+		// frees it.
 		return a.core.pacer == nil && a.goOn(free)
 	case errors.Is(err, ErrNoWake):
 		a.wakeless = true
@@ -52,8 +54,9 @@ func (a *attempt) await(ctx context.Context, wake func()) (func(), bool, error) 
 	return a.core.waker.Await(ctx, a.key, wake)
 }
 
-// mostExtras is how many attempts in a row are made at once because the key looked free. In a crowd
-// others are faster; a key that looks free for ever and cannot be had is polled then, not hammered.
+// mostExtras is how many attempts in a row are made at once because the key
+// looked free. In a crowd other waiters are faster. A key that always looks
+// free and cannot be acquired is polled after that, not hammered.
 const mostExtras = 8
 
 // goOn reports whether to try again at once.
@@ -69,16 +72,17 @@ func (a *attempt) goOn(free bool) bool {
 	return true
 }
 
-// recheckEvery is how long a waiter trusts at least that it will be woken, and a quarter more at most: a
-// message can be missed.
+// recheckEvery is the shortest time for which a waiter relies on being woken;
+// the longest is a quarter more. A message can be missed.
 const recheckEvery = time.Second
 
-// calmlyEvery is how long a waiter with a place in the store's queue trusts at least that it will be called,
-// and twice that at most: each look costs the store a script, for every process and key that waits.
+// calmlyEvery is the shortest time for which a waiter with a place in the
+// store's queue relies on being called; the longest is twice that. Each look
+// costs the store a script, for every process and key that waits.
 const calmlyEvery = 5 * time.Second
 
-// rhythm is how long the attempt waits before it asks again, and how much of that is drawn, where nothing is
-// known of when the key ends.
+// rhythm returns the pause before the next attempt if the end of the key is
+// unknown, and how much of it is drawn at random.
 func (a *attempt) rhythm() (pause, spread time.Duration) {
 	cfg := &a.client.cfg
 	told := a.cancel != nil && !a.free
@@ -89,14 +93,15 @@ func (a *attempt) rhythm() (pause, spread time.Duration) {
 		pause = max(recheckEvery, cfg.RetryEvery)
 		return pause + pause/4, pause / 4
 	case a.place != nil && cfg.RetryEvery > recheckEvery:
-		// A place lapses that is not tried, and so does what a release keeps for it.
+		// A place that is not tried lapses, and so does the reservation that a
+		// release made for it.
 		return recheckEvery + recheckEvery/4, recheckEvery / 4
 	}
 	return cfg.RetryEvery, cfg.RetryEvery / 4
 }
 
-// pause returns how long to wait before the next attempt, and whether there is to be one. What the store
-// said of time counts from answered.
+// pause returns how long to wait before the next attempt, and whether there is
+// to be one. Times in the store's answer count from answered.
 func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration, more bool) {
 	cfg := &a.client.cfg
 	if a.core.pacer != nil {
@@ -123,11 +128,12 @@ func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration,
 	if !limited {
 		return pause, true
 	}
-	// The last attempt is made when the wait ends; none after it.
+	// The last attempt is made when the wait ends.
 	return min(pause, max(left, 0)), left > 0
 }
 
-// left returns how much of the wait is left, if it has an end. A pacer counts its own attempts.
+// left returns the remaining wait, if it is limited. A Pacer counts its own
+// attempts instead.
 func (a *attempt) left() (time.Duration, bool) {
 	if a.client.cfg.Wait <= 0 {
 		return 0, false
@@ -136,7 +142,7 @@ func (a *attempt) left() (time.Duration, bool) {
 	return a.client.cfg.Wait - (now.Elapsed - a.began.elapsed), true
 }
 
-// sleep waits for d, or less when woken.
+// sleep waits for d, or less when woken. An error ends the Acquire.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -9,10 +9,10 @@ import (
 // watchPause is the least time between two looks at a key that is being touched.
 const watchPause = 10 * time.Millisecond
 
-// watchTogether is how many leases are watched by one call of the backend at the most.
+// watchTogether is the most leases that one call of the backend watches.
 const watchTogether = 128
 
-// watches are the leases whose keys are to be watched.
+// watches are the leases that wait to be watched.
 type watches struct {
 	workers *workers
 
@@ -20,8 +20,9 @@ type watches struct {
 	todo []*Lease
 }
 
-// watchAll has leases watched by the workers, as many at a time as there are by then: taken one by one,
-// many thousands of leases would be renewed before the last of them is watched.
+// watchAll hands leases to the workers, which take as many at a time as are
+// waiting. If workers watched them one by one, many thousands of leases would
+// be renewed before the last of them is watched.
 func (k *core) watchAll(leases []*Lease) {
 	if len(leases) == 0 {
 		return
@@ -29,13 +30,13 @@ func (k *core) watchAll(leases []*Lease) {
 	k.watches.mu.Lock()
 	k.watches.todo = append(k.watches.todo, leases...)
 	k.watches.mu.Unlock()
-	// Each takes as many as it can, so together they leave none.
+	// Each call takes as many as it can, so together they leave none.
 	for range (len(leases) + watchTogether - 1) / watchTogether {
 		k.watches.workers.do(k.watchSome)
 	}
 }
 
-// some takes the next leases from the list.
+// some takes the next leases off the list.
 func (w *watches) some() []*Lease {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,8 +49,8 @@ func (w *watches) some() []*Lease {
 	return some
 }
 
-// watchSome looks whether the keys of some leases are still ours and asks to be told of the next change
-// to each.
+// watchSome checks that some leases still hold their keys, and asks the store
+// to report the next change of each key.
 func (k *core) watchSome() {
 	var leases []*Lease
 	for _, l := range k.watches.some() {
@@ -69,7 +70,8 @@ func (k *core) watchSome() {
 	}
 }
 
-// unwatch ends the watch that a lease had before; false if the lease has ended.
+// unwatch ends the previous watch of a lease. It returns false if the lease has
+// ended.
 func (k *core) unwatch(l *Lease) bool {
 	l.mu.Lock()
 	if l.cause != nil {
@@ -77,19 +79,20 @@ func (k *core) unwatch(l *Lease) bool {
 		return false
 	}
 	before := l.unwatch()
-	l.watch.next = never // before the watch is armed: from then on touched may set it
+	l.watch.next = never // set before the watch is armed; from then on Touched may change it
 	l.mu.Unlock()
 	before.do(l)
 	return true
 }
 
-// unwatch forgets the watch of a lease; what it returns ends it. Called with l.mu held.
+// unwatch marks the watch of a lease as ended; the farewell it returns ends the
+// watch in the store. Called with l.mu held.
 func (l *Lease) unwatch() (last farewell) {
 	last.unwatch, l.watch.armed = l.watch.armed, false
 	return last
 }
 
-// watched takes what a Watch said into account.
+// watched applies the outcome of a Watch.
 func (k *core) watched(l *Lease, err error) {
 	now := k.keeper.nowStamp()
 	l.mu.Lock()
@@ -99,15 +102,17 @@ func (k *core) watched(l *Lease, err error) {
 		l.mu.Unlock()
 		farewell{unwatch: err == nil}.do(l)
 		return
-	case err == nil: // the watch tells of its own end, and every renewal looks at the key as well
+	case err == nil: // the watch reports its own end, and every renewal looks at the key too
 		l.watch.armed = true
 	case errors.Is(err, ErrLost):
 		l.mu.Unlock()
 		l.lose(&LostError{Key: l.Key(), Err: err})
 		return
 	default:
-		// No watch for now: renewals look at the key, and the watch is asked for again; sooner where
-		// somebody touched the key or the connection was lost, but not as fast as errors come.
+		// There is no watch for now: renewals look at the key, and the watch is
+		// requested again after a pause. The pause is shorter if the key was
+		// touched or the connection was lost meanwhile, but errors do not set
+		// the pace.
 		pause := l.client.cfg.TTL
 		if l.watch.next != never {
 			pause = retryRenewal
@@ -118,10 +123,11 @@ func (k *core) watched(l *Lease, err error) {
 	l.mu.Unlock()
 }
 
-// watched is a Lease as its backend knows it.
+// watched is a Lease as its backend sees it.
 type watched Lease
 
-// Touched is called by the backend when somebody changed the key of a lease.
+// Touched is called by the backend when another client changed the key of a
+// lease.
 func (w *watched) Touched() {
 	l := (*Lease)(w)
 	k := l.client.core

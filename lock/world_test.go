@@ -12,13 +12,15 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// bubble runs f in virtual time: waiting costs nothing, and a goroutine left behind fails the test.
+// bubble runs f in virtual time: waiting costs nothing, and a goroutine that is
+// left fails the test.
 func bubble(t *testing.T, f func(t *testing.T, s *locktest.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, locktest.NewStore(lock.Machine)) })
 }
 
-// client makes a Client and closes it at the end of the test, which must leave nothing to wait for.
+// client makes a Client and closes it at the end of the test, by when nothing
+// may be under way.
 func client(t *testing.T, b lock.Backend, cfg lock.Config) *lock.Client {
 	t.Helper()
 	c, err := lock.New(b, cfg)
@@ -72,7 +74,7 @@ func notErr(t *testing.T, err error, targets ...error) {
 	}
 }
 
-// log collects what hooks were told.
+// log collects the calls of hooks.
 type log struct {
 	mu     sync.Mutex
 	events []string

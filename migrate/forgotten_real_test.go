@@ -14,10 +14,10 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// TestLeasesThatEndByThemselvesAreForgotten: nobody releases them, and nothing
+// TestClientForgetsLeasesThatEndByThemselves: nobody releases them, and nothing
 // of them stays in the process. What is remembered of keys is bounded, and full
 // after the first round.
-func TestLeasesThatEndByThemselvesAreForgotten(t *testing.T) {
+func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	backends := map[string]*migrate.Bridge{}
 	for _, p := range migrate.Phases() {

@@ -21,22 +21,23 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Backend takes token locks on one Redis or Valkey server. It is a [lock.Backend] with renewal in
-// batches, hand-over, wake-ups and a line of waiters.
+// Backend takes token locks on one Redis or Valkey server. It is a
+// [lock.Backend] with batched renewal, hand-over, wake-ups and a queue of
+// waiters.
 type Backend struct {
 	cfg      Config
-	user     *wire.Mux // attempts, releases, looks
-	own      *wire.Mux // renewals, which user traffic must not delay, and watches of held keys
-	patient  *wire.Mux // waits for replicas, which would hold up all that travels behind them
+	user     *wire.Mux // connection for attempts, releases and looks
+	own      *wire.Mux // connection for renewals, apart from user traffic, and for watches
+	patient  *wire.Mux // connection for WAIT, which delays all commands sent after it
 	rounds   rounds
 	native   native
 	habits   habits
 	notices  *wire.Notices
-	wakes    sync.Mutex  // guards the wake funcs of places
-	process  string      // names this Backend on the channel of its notices
-	suffix   string      // what stands behind every token: a blank and the note, or nothing
-	fence    any         // key of the counter, a string that is boxed once
-	trial    any         // key on which commands are tried, which nobody writes
+	wakes    sync.Mutex  // guards the wake func of every place
+	process  string      // name of this Backend in the channel of its notices
+	suffix   string      // text after every token: a blank and the note, or nothing
+	fence    any         // key of the fencing counter, a string that is boxed once
+	trial    any         // key for trying commands; no client writes it
 	numbered tally.Taker // takes keys with fencing numbers
 	stats    stats
 }
@@ -45,9 +46,10 @@ type stats struct {
 	unsure, replicasMissing atomic.Uint64
 }
 
-// New returns a Backend on the server that pool dials. Only the pool's Dial hooks are used: the
-// locks have few connections of their own, on which commands of all goroutines travel together, so
-// that neither MaxActive nor Close of the pool touches them. Nothing is sent until the first call.
+// New returns a Backend on the server that pool dials. It uses only the pool's
+// Dial hooks. The Backend has few connections of its own, on which the commands
+// of all goroutines travel together. So neither MaxActive nor Close of the pool
+// affects them. Nothing is sent until the first call.
 func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -57,8 +59,8 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}
-	// Most of what the server can do is tried anew on every connection: behind the same address there
-	// may be another server.
+	// A new connection may lead to another server at the same address. So most
+	// of what is known about the server is found out again then.
 	opts := wire.Options{Timeout: cfg.Timeout, Group: new(wire.Group), Lost: func(error) { b.forget() }}
 	if b.user, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
@@ -74,14 +76,15 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	return b, nil
 }
 
-// forget makes what was found out about the server be found out again.
+// forget drops what is known about the server, so that it is found out again.
 func (b *Backend) forget() {
 	b.native.forget()
 	b.notices.Anew()
 	b.numbered.Forget()
 }
 
-// Close ends the connections and joins every goroutine. Keys that are still held free themselves.
+// Close ends the connections and joins every goroutine. Keys that are still
+// held free themselves.
 func (b *Backend) Close() error {
 	b.notices.Close()
 	err := errors.Join(b.user.Close(), b.own.Close(), b.patient.Close())
@@ -89,8 +92,9 @@ func (b *Backend) Close() error {
 	return err
 }
 
-// Timeout is how long a Release or Pass waits for a reply at most. It takes a second one where the first
-// says that the key is lost, and where the server refuses a command that it had before.
+// Timeout is the longest wait of a Release or Pass for one reply. They need a
+// second reply if the first says that the key is lost, or if the server refuses
+// a command that it used to accept.
 func (b *Backend) Timeout() time.Duration { return b.cfg.Timeout }
 
 // Try makes one attempt: one command when the key is free.
@@ -113,18 +117,23 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	return b.granted(ctx, g)
 }
 
-// granted is the end of an attempt that took the key.
+// granted ends an attempt that took the key. With Config.Replicas it waits for
+// the replicas; without enough of them the error is an UnsureError.
 func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
 	if b.cfg.Replicas > 0 {
 		if err := b.replicated(ctx, g); err != nil {
-			// Its Release is left to the Client, which has the time for it.
+			// The Client releases it, in the background.
 			return nil, &lock.UnsureError{Grant: g, Err: err}
 		}
 	}
 	return g, nil
 }
 
-// take sends the command that takes the key. Without error and held it is taken.
+// take sends the command that takes the key. It returns:
+//
+//   - nil and nil: the key is taken.
+//   - held: another client has the key.
+//   - err: the trouble of the store.
 func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, err error) {
 	switch {
 	case b.cfg.Fair:
@@ -147,7 +156,8 @@ func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, 
 	return b.held(ctx, g.key), nil
 }
 
-// attempted sorts the trouble of an attempt: whether the key may have been taken all the same.
+// attempted wraps the error of an attempt. If the key may have been taken all
+// the same, the result is an UnsureError.
 func (b *Backend) attempted(g *grant, err error) error {
 	var taken *lock.UnsureError
 	if errors.As(err, &taken) {
@@ -187,14 +197,16 @@ func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / t
 
 func (b *Backend) newGrant(key string) (*grant, error) {
 	token := b.cfg.Token()
-	if len(token) < shortestToken || strings.ContainsFunc(token, unicode.IsSpace) { // which scripts part it from
+	// Scripts cut the token at a blank.
+	if len(token) < shortestToken || strings.ContainsFunc(token, unicode.IsSpace) {
 		return nil, fmt.Errorf("modern: Config.Token made %q; a token has at least %d bytes and no blank, tab or line end", token, shortestToken)
 	}
 	return &grant{b: b, key: key, token: token + b.suffix}, nil
 }
 
-// newToken draws 128 bits: 22 characters of base64url, new for every attempt and hand-over and never
-// used again, so that no delayed command can hit another grant.
+// newToken draws 128 bits: 22 characters of base64url. Every attempt and
+// hand-over gets a new token, so that no delayed command can affect another
+// grant.
 func newToken() string {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails
@@ -203,7 +215,7 @@ func newToken() string {
 	return string(text[:])
 }
 
-// trouble names what was tried on which key.
+// trouble adds what was tried, and on which key, to err.
 func trouble(what, key string, err error) error {
 	return fmt.Errorf("modern: could not %s key %q: %w", what, key, wire.Judged(err))
 }

@@ -15,10 +15,11 @@ import (
 
 var bareRelease = redis.NewScript(1, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
-// BenchmarkUncontended compares an acquisition and its release with SET NX PX and a script that
-// compares and deletes, sent by redigo on a pooled connection. The two take turns in short rounds, and
-// what is reported beside the time is the median of the rounds' ratios. With client and server on one
-// CPU (taskset -c 0) it repeats within a few per cent where nothing else runs.
+// BenchmarkUncontended compares an acquisition and its release with SET NX PX
+// and a script that compares and deletes, sent by redigo on a pooled
+// connection. The two alternate in short rounds. Alongside the time the
+// benchmark reports the median of the rounds' ratios. With client and server on
+// one CPU (taskset -c 0) it repeats within a few per cent if nothing else runs.
 func BenchmarkUncontended(b *testing.B) {
 	s := redistest.Real(b, redistest.Options{})
 	for name, cfg := range map[string]modern.Config{"plain": {}, "fenced": {Fence: true}} {

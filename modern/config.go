@@ -12,49 +12,60 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Config of a Backend. Zero is right for every field.
+// Config configures a Backend. Zero is right for every field.
 type Config struct {
-	// Fence gives every lease a fencing number, drawn together with the key in one round trip: by a
-	// script, or by a transaction for a tenth of a second after one.
+	// Fence gives every lease a fencing number. The number is drawn together
+	// with the key in one round trip: by a script or, for a tenth of a second
+	// after one, by a transaction.
 	Fence bool
 
-	// Fair serves waiting processes in the order they came, by the server's clock, and reserves a
-	// released key for the first of them: nobody overtakes who waits. It makes every acquisition and
-	// release a script and switches hand-overs inside the process off. All processes that share a
-	// key must choose alike; clients of other libraries overtake.
+	// Fair serves waiting processes in the order in which they came, by the
+	// server's clock. A released key is reserved for the first of them, and
+	// nobody overtakes a waiter. Every acquisition and release is then a
+	// script, and hand-overs inside the process are off. All processes that
+	// share a key must choose alike; clients of other libraries overtake.
 	Fair bool
 
-	// Namespace names the counter of fencing numbers and the lines of waiters, so that several
-	// applications on one server do not share them: gsl:fence:NAMESPACE, and gsl:queue: and
-	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Any printable text; in the names
-	// of those keys "%", ":", "{" and "}" stand as %25, %3A, %7B and %7D.
+	// Namespace is part of the names of the fencing counter and of the queues
+	// of waiters. With it several applications on one server do not share
+	// these: gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY and
+	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Any
+	// printable text is allowed; in the names of those keys "%", ":", "{" and
+	// "}" are written as %25, %3A, %7B and %7D.
 	Namespace string
 
-	// Note is put beside the token, after a blank, for people who look at the key: a host's name,
-	// a job's. At most 200 bytes of printable text, and not "reserved", which is how a release marks a key
-	// that nobody holds yet. Foreign clients compare it with the token as a
-	// whole, so they are not disturbed.
+	// Note is written after the token and a blank, for people who look at the
+	// key: a host's name, a job's. It has at most 200 bytes of printable text.
+	// It must not be "reserved", which marks a released key that has no holder
+	// yet. Clients of other libraries compare the whole value, so a Note does
+	// not disturb them.
 	Note string
 
-	// Token makes a new token for every attempt: at least 16 bytes without a blank, never used
-	// before. Defaults to 128 random bits as 22 characters of base64url.
+	// Token makes a new token for every attempt: at least 16 bytes without a
+	// blank, and is never used twice. Defaults to 128 random bits as 22
+	// characters of base64url.
 	Token func() string
 
-	// Replicas is how many replicas must have acknowledged the key before it counts as taken (WAIT),
-	// within ReplicaWait; else it is given back. It costs a replica's round trip at each acquisition,
-	// and does not make a fail-over safe: a replica that acknowledged need not be the one that is
-	// promoted. Renewals and releases do not wait for it, nor do hand-overs by command, which are off
-	// where lock.Config.HandOvers does not ask for them. The key gsl:wait:NAMESPACE is written too.
+	// Replicas is how many replicas must have acknowledged the key within
+	// ReplicaWait before it counts as taken (WAIT); otherwise the key is given
+	// back. It costs a replica's round trip at each acquisition. It does not
+	// make a fail-over safe: the promoted replica need not be one that
+	// acknowledged. Renewals and releases do not wait for replicas. Hand-overs
+	// by command do not either, and are therefore off unless
+	// lock.Config.HandOvers is set. The key gsl:wait:NAMESPACE is written too.
 	Replicas int
 
-	// ReplicaWait is how long to wait for Replicas. Defaults to 100 ms. It must be less than Timeout.
+	// ReplicaWait is the longest wait for Replicas. Defaults to 100 ms. It must
+	// be less than Timeout.
 	ReplicaWait time.Duration
 
-	// Wake says whether the server tells waiters and holders of changes. Defaults to [lock.WakeOn].
+	// Wake says whether the server reports changes to waiters and holders.
+	// Defaults to [lock.WakeOn].
 	Wake lock.Wake
 
-	// Timeout bounds dialing and the wait for each reply, in real time. A renewal without a reply after half of it is
-	// sent once more, on a new connection. Defaults to 2 s.
+	// Timeout bounds dialing and the wait for each reply, in real time. If a
+	// renewal has no reply after half of it, the renewal is sent once more, on
+	// a new connection. Defaults to 2 s.
 	Timeout time.Duration
 }
 
@@ -99,7 +110,7 @@ func validNote(note string) error {
 	case len(note) > longestNote:
 		return fmt.Errorf("modern: Config.Note has %d bytes; at most %d are allowed", len(note), longestNote)
 	case note == reservedNote:
-		return fmt.Errorf("modern: Config.Note is %q, which marks keys that nobody holds", note)
+		return fmt.Errorf("modern: Config.Note is %q, which marks keys without a holder", note)
 	case !utf8.ValidString(note):
 		return errors.New("modern: Config.Note is not UTF-8")
 	case strings.ContainsFunc(note, func(r rune) bool { return !unicode.IsPrint(r) }):
@@ -111,19 +122,21 @@ func validNote(note string) error {
 // shortestTTL leaves room for a round trip and for the server's resolution of a millisecond.
 const shortestTTL = 10 * time.Millisecond
 
-// Fits refuses a TTL within which no renewal can be expected to arrive.
+// Fits refuses a TTL within which no renewal can be expected to arrive, or that
+// leaves no time to wait for replicas.
 func (b *Backend) Fits(ttl, renewEvery, margin time.Duration) error {
 	if ttl < shortestTTL {
-		return fmt.Errorf("modern: TTL %v is less than %v: neither a reply nor a renewal (RenewEvery is %v) can be relied on to come within it", ttl, shortestTTL, renewEvery)
+		return fmt.Errorf("modern: TTL %v is less than %v: neither a reply nor a renewal (RenewEvery is %v) is sure to arrive within it", ttl, shortestTTL, renewEvery)
 	}
 	if b.cfg.Replicas > 0 && ttl-margin <= b.cfg.ReplicaWait {
-		return fmt.Errorf("modern: TTL %v less Margin %v must be longer than ReplicaWait %v, or the lease is over before it begins", ttl, margin, b.cfg.ReplicaWait)
+		return fmt.Errorf("modern: TTL %v less Margin %v must be longer than ReplicaWait %v, or the lease would end before it begins", ttl, margin, b.cfg.ReplicaWait)
 	}
 	return nil
 }
 
-// Tune switches hand-overs off in the fair form: they overtake who waits in other processes. And those by
-// command where replicas are to have a key: they put a token on it of which no replica would be asked.
+// Tune switches hand-overs off where they would break a promise. In the fair
+// form they overtake waiters of other processes. With Replicas, a hand-over by
+// command writes a token that no replica is asked about.
 func (b *Backend) Tune(cfg lock.Config) lock.Config {
 	if (b.cfg.Fair || b.cfg.Replicas > 0) && cfg.HandOvers == 0 {
 		cfg.HandOvers = -1

@@ -13,15 +13,15 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestTimesThatDoNotSuitTheServerNameBothFields: those that do not fit each other are package lock's to
-// refuse, through which they come here.
-func TestTimesThatDoNotSuitTheServerNameBothFields(t *testing.T) {
+// Package lock refuses times that do not fit each other; this test reaches them
+// through lock.New.
+func TestNewNamesBothFieldsThatDoNotFit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		const ms = time.Millisecond
 		for _, c := range []struct {
 			cfg  modern.Config
 			of   lock.Config
-			want []string // none: it fits
+			want []string // empty: the times fit
 		}{
 			{of: lock.Config{TTL: 10 * ms}},
 			{of: lock.Config{TTL: 9 * ms}, want: []string{"TTL 9ms", "10ms", "RenewEvery is 3ms"}},
@@ -49,11 +49,11 @@ func TestTimesThatDoNotSuitTheServerNameBothFields(t *testing.T) {
 	})
 }
 
-func TestAFieldThatCannotBeMeantIsNamed(t *testing.T) {
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("nobody dials") }}
+func TestNewNamesAFieldWithAnImpossibleValue(t *testing.T) {
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("this test does not dial") }}
 	for _, c := range []struct {
 		cfg  modern.Config
-		want string // empty: it can
+		want string // empty: the value is allowed
 	}{
 		{cfg: modern.Config{Namespace: "grün.1"}},
 		{cfg: modern.Config{Namespace: "a:b"}},

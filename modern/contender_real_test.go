@@ -22,8 +22,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// step is one thing that a contender did or saw, between two readings of the machine's clock, which all
-// processes of the test share.
+// step is one event that a contender caused or saw, between two readings of the
+// machine's clock, which all processes of the test share.
 type step struct {
 	Client   int
 	Kind     string // "acquired", "trusted", "ended"
@@ -31,7 +31,8 @@ type step struct {
 	Fence    int64 // of "acquired"
 }
 
-// contender takes one key again and again, for random times, and writes down what it believed.
+// contender takes one key again and again, for random times, and records what
+// it believed.
 type contender struct {
 	client *lock.Client
 	id     int
@@ -45,7 +46,8 @@ func now() int64 { return time.Now().UnixNano() }
 
 func (c *contender) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		// An acquisition that is given up at a random instant leaves no belief.
+		// An acquisition that is cancelled at a random instant leaves no
+		// belief.
 		attempt, cancel := context.WithTimeout(ctx, time.Duration(1+c.rng.IntN(3000))*time.Millisecond)
 		from := now()
 		l, err := c.client.Acquire(attempt, contendedKey)
@@ -56,8 +58,8 @@ func (c *contender) run(ctx context.Context) {
 	}
 }
 
-// hold keeps the lease for a while, asking it now and then. What is not seen may have happened at any
-// time since the last look.
+// hold keeps the lease for a while and checks it now and then. What it does not
+// see may have happened at any time since the last check.
 func (c *contender) hold(l *lock.Lease, asked int64) {
 	fence, _ := l.Fence()
 	c.note(step{Client: c.id, Kind: "acquired", From: asked, To: now(), Fence: fence})
@@ -78,7 +80,7 @@ func (c *contender) hold(l *lock.Lease, asked int64) {
 		c.note(step{Client: c.id, Kind: "trusted", From: from, To: now()})
 		seen = now()
 	}
-	_ = l.Release() // whatever it says, nobody believes in the lease any more
+	_ = l.Release() // whatever it returns, the contender no longer trusts the lease
 	c.note(step{Client: c.id, Kind: "ended", From: seen, To: now()})
 }
 
@@ -90,7 +92,8 @@ const contendedTTL = time.Second
 
 func init() { roles["contender"] = playContender }
 
-// playContender is another process, which ends when its input does. It writes its steps to its output.
+// playContender runs a contender in another process, which ends when its input
+// does. It writes its steps to its output.
 func playContender() {
 	seed, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
 	if err != nil {

@@ -1,29 +1,66 @@
-// Package modern is the token lock: SET key token NX PX ms, and a release that deletes only what
-// carries the token.
+// Package modern is the token lock: it takes a key by SET key token NX PX ms,
+// and its release deletes the key only if that still carries the token.
+//
+// Most programs need [New] with a pool and a [Config], and then [lock.New] on
+// the result:
 //
 //	backend, err := modern.New(pool, modern.Config{Fence: true})
 //	…
 //	client, err := lock.New(backend, lock.Config{TTL: 30 * time.Second})
 //
-// The bytes are those of redsync, redislock, redis-py since 2.10, Spring's RedisLockRegistry and the
-// Java listings around jedis.set(key, id, "NX", "PX", ms): they and ours keep each other out on one
-// key. That is all that the bytes promise: a waiter of Spring's in its mode PUB_SUB_LOCK sleeps on
-// after our release, since we publish nothing on its channel. Their clients must compare the token at release, and at renewal if they renew. Clients that do
-// not (dialects SetDel, SetGetDel, SetPexpire, BareExpire of package legacy/dialect) have the format
-// and not the rules; [Backend.Inspect] names their habits where it saw them.
+// # Which other clients can share its keys
 //
-// It assumes nothing of clocks but this: while a lease is held, the server's clock does not run ahead
-// of ours by more than [lock.Config.Margin], steps included. Redis ends a key by its wall clock.
+// The bytes are those of redsync, redislock, redis-py since 2.10, Spring's
+// RedisLockRegistry and the Java listings around jedis.set(key, id, "NX", "PX",
+// ms). On one key, those clients and this package keep each other out. The
+// bytes promise no more than that. A waiter of Spring's in its mode
+// PUB_SUB_LOCK does not hear of this package's releases, since they publish
+// nothing on its channel.
 //
-// HAZARD: Redis replicates asynchronously. A primary that fails between granting and replicating
-// leaves a replica that grants the key again, while the first holder works on. [Config.Replicas]
-// narrows that gap and does not close it. What closes it is the fencing number: the store that the
-// holder writes to refuses a number that is not greater than the last it saw. Numbers are drawn as
-// max(last + 1, the server's clock in microseconds), so that a promoted replica that lost writes
-// gives the same number again, or a smaller one, only if its clock is behind by more than the fail-over
-// took less 100 ms. By so much a number lags behind the clock at the most, plus what our clocks drift
-// from it in that time; before Redis 3.2 by as long as it takes to ask for the time and to be asked.
+// The other clients must compare the token at release, and at renewal if they
+// renew. Clients that do not (dialects SetDel, SetGetDel, SetPexpire,
+// BareExpire of package legacy/dialect) have the format and not the rules.
+// [Backend.Inspect] reports such habits that it saw.
 //
-// HAZARD: a key that a timestamp client holds (package legacy) looks like any foreign value: it is
-// held, and without a TTL for ever. Package legacy takes turns with its clients.
+// # The queue of waiters
+//
+// Waiters of different processes wait in a queue on the server. A place in it
+// has these states:
+//
+//	              try: the key is held       a holder before this place releases
+//	prepared ───────────────────────▶ waiting ──────────────────────────▶ reserved
+//	    │                              │   │                              │      │
+//	    │ try: the key is free         │   │ no try for 15 s (3 s if it   │ try  │ no try for
+//	    │                              │   │ cannot be called)            │      │ 1.5 s
+//	    ▼                              │   ▼                              │      ▼
+//	  taken ◀──────────────────────────┘  gone: the next try              │    gone
+//	    ▲    try: the key is free         begins at the queue's end       │
+//	    └─────────────────────────────────────────────────────────────────┘
+//
+// A reserved key carries the waiter's token and the word "reserved". It has no
+// holder yet, and only the script of that waiter takes it. Leaving a place
+// hands its reservation to the next waiter.
+//
+// # Hazards
+//
+// The package assumes one thing of clocks: while a lease is held, the server's
+// clock does not run ahead of the client's by more than [lock.Config.Margin],
+// steps included. Redis ends a key by its wall clock.
+//
+// HAZARD: Redis replicates asynchronously. If a primary fails between granting
+// and replicating, a replica is promoted that grants the key again while the
+// first holder works on. [Config.Replicas] narrows that gap and does not close
+// it. The fencing number closes it: the store that the holder writes to refuses
+// a number that is not greater than the last one it saw.
+//
+// Numbers are drawn as max(last + 1, the server's clock in microseconds). A
+// promoted replica that lost writes may give the same number again, or a
+// smaller one. That needs a clock that is behind by more than the fail-over
+// took less 100 ms. A number lags behind the clock by at most 100 ms, plus what
+// the client's clocks drift from it in that time. Before Redis 3.2 it lags by
+// as long as it takes to ask for the time and to send the script.
+//
+// HAZARD: a key that an old client holds (package legacy) looks like any
+// foreign value: it is held, and if it has no TTL, for ever. Package legacy
+// shares keys with old clients.
 package modern

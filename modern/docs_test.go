@@ -17,8 +17,8 @@ var (
 	claimed = regexp.MustCompile("`(Test[A-Za-z]+)`")
 )
 
-// TestTheDocumentShowsCompiledCode compares its Go with the example's regions; -update writes them.
-func TestTheDocumentShowsCompiledCode(t *testing.T) {
+// TestDocumentShowsCompiledCode compares its Go with the example's regions; -update writes them.
+func TestDocumentShowsCompiledCode(t *testing.T) {
 	raw, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func region(t *testing.T, file, name string) string {
 	return b.String()
 }
 
-func TestTestsNamedInTheDocumentExist(t *testing.T) {
+func TestTestsThatTheDocumentNamesExist(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,9 @@ import (
 
 // doc: store
 
-// store is what a lock protects. It takes part: it remembers the greatest fencing number that wrote to
-// each record and refuses any other. In SQL that is one more column:
+// store is what a lock protects. It takes part: it remembers the greatest
+// fencing number that wrote to each record and refuses any other. In SQL that
+// is one more column:
 //
 //	UPDATE stock SET amount = $1, fence = $2 WHERE id = $3 AND fence < $2
 type store struct {
@@ -26,12 +27,13 @@ type store struct {
 	fence  int64
 }
 
-var errStale = errors.New("somebody with a later lease has written here")
+var errStale = errors.New("refused: a later lease has written here")
 
 func (s *store) write(amount int, fence int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Equal is refused as well: after a fail-over two holders may have the same number.
+	// An equal number is refused too: after a fail-over two holders may have
+	// the same.
 	if fence <= s.fence {
 		return errStale
 	}
@@ -41,9 +43,10 @@ func (s *store) write(amount int, fence int64) error {
 
 // doc: end
 
-// A job pauses for longer than its lease lives, and another one takes its place. What the first one
-// writes when it comes back would undo the work of the second. No lock can prevent that, for the job
-// may pause right before its write leaves. The store can.
+// A job pauses for longer than its lease lives, and another job takes its
+// place. A late write of the first job would undo the work of the second. No
+// lock can prevent that, for the first job may pause right before its write
+// leaves. The store can.
 func Example_aStoreThatRefusesOldNumbers() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -95,12 +98,12 @@ func Example_aStoreThatRefusesOldNumbers() {
 	fmt.Println("amount:", stock.amount)
 	// doc: end
 	fmt.Println("second gives back:", second.Release())
-	fmt.Println("first is told:", errors.Is(first.Release(), lock.ErrLost))
+	fmt.Println("first learns of the loss:", errors.Is(first.Release(), lock.ErrLost))
 	// Output:
 	// second: <nil>
-	// again with the same number: somebody with a later lease has written here
-	// first, too late: somebody with a later lease has written here
+	// again with the same number: refused: a later lease has written here
+	// first, too late: refused: a later lease has written here
 	// amount: 7
 	// second gives back: <nil>
-	// first is told: true
+	// first learns of the loss: true
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-func TestAKeyThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
+func TestKeyIsGivenBackIfTooFewReplicasHaveIt(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		if !binary.ACL { // Redis before 3.0 has no WAIT
 			continue
@@ -40,7 +40,7 @@ func TestAKeyThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
 				}
 				return b, client(t, b, lock.Config{TTL: redistest.Patience})
 			}
-			// Only where the replica stands still does it matter how long it is waited for.
+			// The length of the wait matters only if the replica is stopped.
 			b, hasty := waiting(300 * time.Millisecond)
 			_, c := waiting(redistest.Patience / 2)
 			l := acquire(t, c, "k")
@@ -49,7 +49,7 @@ func TestAKeyThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
 			}
 			replica.Pause()
 			for n := uint64(1); n <= 2; n++ {
-				// What was given back in the background may not be back yet.
+				// A release in the background may not be finished yet.
 				err := untilNot(lock.ErrHeld, func() error { _, err := hasty.TryAcquire(bg, "k"); return err })
 				if err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
 					t.Fatalf("with the replica stopped: %v", err)
@@ -86,7 +86,7 @@ func untilNot(passing error, f func() error) (err error) {
 	return err
 }
 
-func TestManyWaitForReplicasTogether(t *testing.T) {
+func TestAcquisitionsShareTheWaitForReplicas(t *testing.T) {
 	primary := redistest.Real(t, redistest.Options{})
 	primary.StartReplica()
 	primary.AwaitReplica()
@@ -113,7 +113,7 @@ func TestManyWaitForReplicasTogether(t *testing.T) {
 		})
 	}
 	<-gate.Reached()
-	wire.Await("SET", leases) // on the connection that WAIT does not hold up
+	wire.Await("SET", leases) // on the connection that WAIT does not delay
 	gate.Open()
 	wg.Wait()
 	if n := wire.Count("WAIT"); n > leases/4 {
@@ -121,8 +121,9 @@ func TestManyWaitForReplicasTogether(t *testing.T) {
 	}
 }
 
-// TestReplicasAreAskedForEveryToken: also for that of a goroutine which had waited for another of its process.
-func TestReplicasAreAskedForEveryToken(t *testing.T) {
+// That includes the token of a goroutine that waited for another of its
+// process.
+func TestBackendAsksReplicasAboutEveryToken(t *testing.T) {
 	primary := redistest.Real(t, redistest.Options{})
 	primary.StartReplica()
 	primary.AwaitReplica()
@@ -170,20 +171,21 @@ func number(t *testing.T, l *lock.Lease) int64 {
 	return fence
 }
 
-func TestALeaseThatWasReplicatedOutlivesAPromotion(t *testing.T) {
+func TestReplicatedLeaseOutlivesAPromotion(t *testing.T) {
 	p := redistest.NewPair(t)
 	a, b, c := fenced(t, p.Pool(), lock.Config{}), fenced(t, p.Pool(), lock.Config{Wait: -1}), fenced(t, p.Pool(), lock.Config{})
 	l := acquire(t, a, "k")
 	p.Primary.AwaitReplica()
 	p.Promote()
 	if _, err := b.Acquire(bg, "k"); !errors.Is(err, lock.ErrHeld) {
-		t.Errorf("somebody else was told %v", err)
+		t.Errorf("another client got %v", err)
 	}
 	if err := l.Renew(bg); err != nil {
 		t.Errorf("renewed on the new primary: %v", err)
 	}
 	before := number(t, l)
-	// A connection to the old primary may be found dead only now: then the release goes on in the background.
+	// A connection to the old primary may be found dead only now. The release
+	// then goes on in the background.
 	if err := l.Release(); errors.Is(err, lock.ErrLost) {
 		t.Error(err)
 	}
@@ -196,11 +198,13 @@ func TestALeaseThatWasReplicatedOutlivesAPromotion(t *testing.T) {
 	}
 }
 
-// TestAPromotionThatLostWritesLetsTwoHoldAndTheirNumbersTellThemApart is the documented hazard.
-func TestAPromotionThatLostWritesLetsTwoHoldAndTheirNumbersTellThemApart(t *testing.T) {
+// TestNumbersDifferAfterAPromotionThatLostWrites shows the documented hazard: a
+// promoted replica that lost writes grants the key again, and only the fencing
+// numbers tell the two holders apart.
+func TestNumbersDifferAfterAPromotionThatLostWrites(t *testing.T) {
 	p := redistest.NewPair(t)
 	a, b := fenced(t, p.Pool(), lock.Config{}), fenced(t, p.Pool(), lock.Config{})
-	for _, c := range []*lock.Client{a, b} { // both are connected before the door closes
+	for _, c := range []*lock.Client{a, b} { // both are connected before the pair is cut
 		if err := acquire(t, c, "other").Release(); err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +275,7 @@ func sentinel(t *testing.T, p *redistest.Pair) string {
 	return addr
 }
 
-func TestASentinelLeadsToThePromotedServer(t *testing.T) {
+func TestSentinelLeadsToThePromotedServer(t *testing.T) {
 	p := redistest.NewPair(t)
 	address, err := redisconn.Parse("redis+sentinel://" + sentinel(t, p) + "/m")
 	if err != nil {
@@ -289,10 +293,10 @@ func TestASentinelLeadsToThePromotedServer(t *testing.T) {
 		}
 	}
 	p.CutOff()
-	first := acquire(t, a, "k") // will be lost
+	first := acquire(t, a, "k") // the promotion will lose this write
 	p.Primary.Kill()
 	var second *lock.Lease
-	for second == nil { // until the sentinel has promoted the replica; the key is not there
+	for second == nil { // until the sentinel has promoted the replica, which does not have the key
 		second, err = b.Acquire(bg, "k")
 		if err != nil && errors.Is(err, lock.ErrHeld) {
 			t.Fatal(err)

@@ -16,7 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// habits fails unless Inspect names what somebody did to the key.
+// habits fails the test unless Inspect names what another client did to the
+// key.
 func habits(t *testing.T, b *modern.Backend, key, words string) {
 	t.Helper()
 	info, err := b.Inspect(bg, key)
@@ -28,7 +29,7 @@ func habits(t *testing.T, b *modern.Backend, key, words string) {
 	}
 }
 
-// fleet is a backend on a server that tells of changes, and a Client on it.
+// fleet returns a backend on a server that reports changes, and a Client on it.
 func fleet(t *testing.T) (*redistest.Server, *modern.Backend, *lock.Client) {
 	s := redistest.Real(t, redistest.Options{})
 	b, err := modern.New(s.Pool(), modern.Config{})
@@ -46,13 +47,14 @@ func watched(t *testing.T, s *redistest.Server) {
 	}
 }
 
-// lostSoon waits for a lease that the server is about to be told of.
+// lostSoon waits for the end of a lease whose loss the server is about to
+// report.
 func lostSoon(t *testing.T, l *lock.Lease) {
 	t.Helper()
 	select {
 	case <-l.Done():
 	case <-time.After(redistest.Patience):
-		t.Fatal("the holder was not told")
+		t.Fatal("the lease has not ended")
 	}
 	if !errors.Is(l.Err(), lock.ErrLost) {
 		t.Error(l.Err())
@@ -62,19 +64,19 @@ func lostSoon(t *testing.T, l *lock.Lease) {
 	}
 }
 
-// TestSetDelFreesTheKeyOfWhoeverHoldsIt: the trace of a job that outlived its lease.
-func TestSetDelFreesTheKeyOfWhoeverHoldsIt(t *testing.T) {
+// The old client's job outlives its own lease, and its DEL frees the next one.
+func TestSetDelFreesTheKeyOfAnyHolder(t *testing.T) {
 	s, b, c := fleet(t)
 	s.Do("SET", "k", "1", "NX", "PX", 20) // the old client's; its job takes longer
-	l := acquire(t, c, "k")               // once that has expired
+	l := acquire(t, c, "k")               // after that has expired
 	watched(t, s)
 	s.Do("DEL", "k") // the old client is done
 	lostSoon(t, l)
-	habits(t, b, "k", "deleted or replaced while a lease of ours had time left")
+	habits(t, b, "k", "deleted or replaced while a lease of this process had time left")
 }
 
-// TestSetGetDelDeletesWhatCameBetweenItsGetAndItsDel: comparing in two commands is not comparing.
-func TestSetGetDelDeletesWhatCameBetweenItsGetAndItsDel(t *testing.T) {
+// Comparing in two commands does not compare.
+func TestSetGetDelDeletesALeaseTakenAfterItsGet(t *testing.T) {
 	s, b, c := fleet(t)
 	s.Do("SET", "k", "their-uuid", "NX", "PX", 50)
 	if own, _ := redis.String(s.Do("GET", "k"), nil); own != "their-uuid" {
@@ -87,8 +89,9 @@ func TestSetGetDelDeletesWhatCameBetweenItsGetAndItsDel(t *testing.T) {
 	habits(t, b, "k", "deleted or replaced")
 }
 
-// TestSetPexpireShortensALease: its heartbeat does not compare. Ours sets the TTL right as soon as it is
-// told, so that the key does not end before the lease.
+// The old client's heartbeat does not compare. As soon as the server reports
+// the change, the Backend restores the TTL, so that the key does not end before
+// the lease.
 func TestSetPexpireShortensALease(t *testing.T) {
 	for name, shorten := range map[string]func(*redistest.Server){
 		"SetPexpire": func(s *redistest.Server) { s.Do("PEXPIRE", "k", 2000) },
@@ -109,7 +112,7 @@ func TestSetPexpireShortensALease(t *testing.T) {
 				}
 				select {
 				case <-deadline:
-					t.Fatal("the TTL was not set right")
+					t.Fatal("the TTL was not restored")
 				case <-time.After(10 * time.Millisecond):
 				}
 			}
@@ -121,7 +124,7 @@ func TestSetPexpireShortensALease(t *testing.T) {
 	}
 }
 
-func TestATtlThatIsTakenAwayOrStretchedIsNamedAndSetRightByTheNextRenewal(t *testing.T) {
+func TestRenewalRepairsARemovedOrStretchedTTL(t *testing.T) {
 	s, b, _ := fleet(t)
 	for what, do := range map[string]func(){
 		"taken away": func() { s.Do("PERSIST", "k") },
@@ -157,13 +160,14 @@ func TestClientsThatCompareShowNoHabits(t *testing.T) {
 	}
 }
 
-// awaitProbe waits until a backend knows what the server has, whose locks have been renewed and released.
+// awaitProbe waits until a backend that has renewed and released locks knows
+// what its server has.
 func awaitProbe(wire *redistest.Wire) {
 	wire.Await("GET", 1)
 	wire.AwaitConnections(2)
 }
 
-// TestReleaseWorksBehindEveryProxyOfRealServers, and after the probe scripts are all that is sent.
+// After the probe the backend sends only scripts there.
 func TestReleaseWorksBehindEveryProxyOfRealServers(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(binary.Name, func(t *testing.T) {
@@ -181,7 +185,7 @@ func TestReleaseWorksBehindEveryProxyOfRealServers(t *testing.T) {
 					}
 					livesBehind(t, b, func() {})
 					if n := natively(wire); n > 0 {
-						t.Errorf("%s, %s: %d compare commands were sent beside the probe", name, form, n)
+						t.Errorf("%s, %s: %d compare commands were sent besides the probe", name, form, n)
 					}
 					if err := b.Close(); err != nil {
 						t.Error(err)
@@ -194,8 +198,9 @@ func TestReleaseWorksBehindEveryProxyOfRealServers(t *testing.T) {
 	}
 }
 
-// TestNativeCommandsAreUsedAndScriptsAreNot counts on every server what a life of a lease costs.
-func TestNativeCommandsAreUsedAndScriptsAreNot(t *testing.T) {
+// TestBackendUsesNativeCommandsAndNoScripts counts, on every server, the
+// commands of one lease's life.
+func TestBackendUsesNativeCommandsAndNoScripts(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(binary.Name, func(t *testing.T) {
 			s := binary.Start(t, redistest.Options{})
@@ -227,7 +232,8 @@ func TestNativeCommandsAreUsedAndScriptsAreNot(t *testing.T) {
 				}
 				return n
 			}
-			// The oldest one counts the first run of a script as EVAL however it was sent.
+			// The oldest server counts the first run of a script as EVAL
+			// however it was sent.
 			scripts, native := count("evalsha")+count("eval"), count("delifeq")+count("delex")
 			want := 2 * lives
 			if binary.SetIFEQ {
@@ -241,9 +247,9 @@ func TestNativeCommandsAreUsedAndScriptsAreNot(t *testing.T) {
 	}
 }
 
-// TestAKeyWhoseTtlWasSetRightIsStillWatched: the repair is a write of ours, which ends the server's memory of
-// who watches, and the next renewal is far away.
-func TestAKeyWhoseTtlWasSetRightIsStillWatched(t *testing.T) {
+// The repair is a write of the holder's own, which makes the server forget the
+// watch, and the next renewal is far away.
+func TestKeyIsStillWatchedAfterItsTTLIsRepaired(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	b, err := modern.New(s.Pool(), modern.Config{})
 	if err != nil {
@@ -260,8 +266,8 @@ func TestAKeyWhoseTtlWasSetRightIsStillWatched(t *testing.T) {
 	s.Do("DEL", "k")
 }
 
-// TestAKeyIsReleasedWhereItsLineIsSpoilt: somebody else has written to the line's own key.
-func TestAKeyIsReleasedWhereItsLineIsSpoilt(t *testing.T) {
+// Another program has written to the queue's own key.
+func TestKeyIsReleasedIfItsQueueIsSpoilt(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(binary.Name, func(t *testing.T) {
 			s := binary.Start(t, redistest.Options{})
@@ -280,7 +286,7 @@ func TestAKeyIsReleasedWhereItsLineIsSpoilt(t *testing.T) {
 				s.Do("SET", "gsl:queue::k", "x")
 				free(t, g)
 				if s.Do("EXISTS", "k") != int64(0) {
-					t.Errorf("%s: the key was left behind", name)
+					t.Errorf("%s: the key was left", name)
 				}
 				s.Do("FLUSHALL")
 				if err := b.Close(); err != nil {

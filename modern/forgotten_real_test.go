@@ -13,9 +13,9 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestLeasesThatEndByThemselvesAreForgotten: nobody releases them, and nothing
-// of them stays in the process.
-func TestLeasesThatEndByThemselvesAreForgotten(t *testing.T) {
+// The holders never release these leases, and nothing of them stays in the
+// process.
+func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	for name, cfg := range forms {
 		b, err := modern.New(s.Pool(), cfg)

@@ -9,8 +9,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestForgottenConnectionsCostNoLease, however short its TTL: a firewall forgot
-// the connections while they were idle, and while leases are renewed on them.
+// A lease lives, however short its TTL, if a firewall forgets the connections:
+// while they are idle, or while leases are renewed on them.
 func TestForgottenConnectionsCostNoLease(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 3 * time.Second, 4 * time.Second, 30 * time.Second} {
 		t.Run(ttl.String(), func(t *testing.T) {
@@ -36,9 +36,9 @@ func TestForgottenConnectionsCostNoLease(t *testing.T) {
 	}
 }
 
-// TestServerThatIsBusyOnceMakesNobodyDeaf: a waiter that joins later can be
-// called. The one that could not be keeps its place and asks.
-func TestServerThatIsBusyOnceMakesNobodyDeaf(t *testing.T) {
+// A waiter that joins later can be called. The waiter that could not be called
+// keeps its place and polls.
+func TestBusyServerDeafensNoLaterWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, _ := on(t, w, modern.Config{}, redistest.Rule{Command: "SUBSCRIBE", Do: redistest.Answer("BUSY Redis is busy running a script.")})
 		g := try(t, b, "k")
@@ -48,7 +48,7 @@ func TestServerThatIsBusyOnceMakesNobodyDeaf(t *testing.T) {
 		}
 		first := stand(t, b, "k")
 		w.Pass(time.Second)
-		second := stand(t, b, "k") // which begins another attempt to subscribe
+		second := stand(t, b, "k") // this begins another attempt to subscribe
 		w.Pass(0)
 		third := stand(t, b, "k")
 		held(t, first)

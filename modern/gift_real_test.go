@@ -36,11 +36,11 @@ func TestReleaseReservesAKeyThatWasHeldForLong(t *testing.T) {
 			free(t, holder)
 			given, err := redis.String(s.Do("GET", "k"), nil)
 			if watched != (err == nil) {
-				t.Fatalf("behind the release the key holds %q, %v", given, err)
+				t.Fatalf("after the release the key holds %q, %v", given, err)
 			}
 			g := got(t, p)
 			if watched && given != g.Token()+" reserved" {
-				t.Errorf("the first in line has %q, and the key was %q", g.Token(), given)
+				t.Errorf("the first waiter has %q, and the key was %q", g.Token(), given)
 			}
 			free(t, g)
 			redistest.NoKeys(t, s.Pool())

@@ -21,12 +21,13 @@ func got(t *testing.T, p lock.Place) lock.Grant {
 	return g
 }
 
-// aside is a line of two behind a key that was released, and so is reserved for the first of them.
+// aside returns a queue of two on a key that was released and is therefore
+// reserved for the first of them.
 func aside(t *testing.T, w *redistest.World, cfg modern.Config) (b *modern.Backend, first, second lock.Place) {
 	t.Helper()
 	b = open(t, w, cfg)
 	holder := try(t, b, "k")
-	if !cfg.Fair { // in the plain form who came from the line reserves
+	if !cfg.Fair { // in the plain form only a holder from the queue reserves
 		p := stand(t, b, "k")
 		free(t, holder)
 		holder = got(t, p)
@@ -36,12 +37,12 @@ func aside(t *testing.T, w *redistest.World, cfg modern.Config) (b *modern.Backe
 	return b, first, second
 }
 
-// reserved is for how long a release keeps the key for the next in line.
+// reserved is how long a release keeps the key for the next waiter.
 const reserved = 1500 * time.Millisecond
 
-// TestAReservationIsNobodysGrant: meanwhile all others find the key held, and the first in line has it for
-// a whole TTL by its own script.
-func TestAReservationIsNobodysGrant(t *testing.T) {
+// Meanwhile all other clients find the key held. The first waiter gets it for a
+// whole TTL by its own script.
+func TestReservationIsNoGrant(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -51,13 +52,14 @@ func TestAReservationIsNobodysGrant(t *testing.T) {
 					t.Errorf("Inspect says %+v, %v", info, err)
 				}
 				if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-					t.Errorf("a latecomer was told %v", err)
+					t.Errorf("a later client got %v", err)
 				}
 				var refusal *lock.HeldError
-				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "reserved for the next in line") {
-					t.Errorf("the second was told %v", err)
+				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "reserved for the next waiter in the queue") {
+					t.Errorf("the second waiter got %v", err)
 				}
-				for _, value := range []string{info.Token, info.Token + " host 7"} { // as renewals and releases compare
+				// Renewals and releases compare like this.
+				for _, value := range []string{info.Token, info.Token + " host 7"} {
 					if deleted, err := b.ForceRelease(bg, "k", value); deleted || err != nil {
 						t.Errorf("deleted by %q: %v, %v", value, deleted, err)
 					}
@@ -76,7 +78,7 @@ func TestAReservationIsNobodysGrant(t *testing.T) {
 	}
 }
 
-func TestAReservedKeyBringsAGreaterFencingNumber(t *testing.T) {
+func TestReservedKeyBringsAGreaterFencingNumber(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true, Fence: true})
 		holder := try(t, b, "k")
@@ -90,15 +92,15 @@ func TestAReservedKeyBringsAGreaterFencingNumber(t *testing.T) {
 	})
 }
 
-// TestAHeadThatDiedCostsItsReservation: the reservation ends, and the next has the key.
-func TestAHeadThatDiedCostsItsReservation(t *testing.T) {
+// The reservation ends, and the next waiter gets the key.
+func TestDeadHeadCostsOnlyItsReservation(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				_, _, second := aside(t, w, cfg)
 				var refusal *lock.HeldError
 				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || refusal.Left != reserved || refusal.Final || !refusal.Until.IsZero() {
-					t.Errorf("the second was told %v", err)
+					t.Errorf("the second waiter got %v", err)
 				}
 				w.Pass(reserved - time.Millisecond)
 				held(t, second)
@@ -109,8 +111,8 @@ func TestAHeadThatDiedCostsItsReservation(t *testing.T) {
 	}
 }
 
-// TestWhoComesTooLateForAReservationStandsAnew: what was reserved for it is another's by then.
-func TestWhoComesTooLateForAReservationStandsAnew(t *testing.T) {
+// Another client has the key by then.
+func TestLateWaiterLosesItsReservationAndQueuesAnew(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -125,8 +127,8 @@ func TestWhoComesTooLateForAReservationStandsAnew(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesAReservationPassesItOn: and not the key of a holder.
-func TestWhoLeavesAReservationPassesItOn(t *testing.T) {
+// Leaving hands over a reservation, and not the key of a holder.
+func TestLeavingPassesAReservationOn(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -143,8 +145,8 @@ func TestWhoLeavesAReservationPassesItOn(t *testing.T) {
 	}
 }
 
-// TestAStaleCallOnlyMakesAPlaceAsk: a message that names a place is believed in nothing.
-func TestAStaleCallOnlyMakesAPlaceAsk(t *testing.T) {
+// A message that names a place is only a reason to ask.
+func TestStaleCallOnlyMakesAPlaceAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{Fair: true})
 		holder := try(t, b, "k")
@@ -156,7 +158,7 @@ func TestAStaleCallOnlyMakesAPlaceAsk(t *testing.T) {
 		process, token, _ := strings.Cut(places[0], " ")
 		wire.Forget()
 		if w.Mini.Publish("gsl:turn:"+process, token) != 1 {
-			t.Fatal("nobody listens")
+			t.Fatal("the message has no subscriber")
 		}
 		synctest.Wait()
 		held(t, p)
@@ -165,13 +167,13 @@ func TestAStaleCallOnlyMakesAPlaceAsk(t *testing.T) {
 	})
 }
 
-func TestTheNoteOfAReservationIsRefused(t *testing.T) {
+func TestNewRefusesTheNoteOfAReservation(t *testing.T) {
 	if _, err := modern.New(redistest.New(t).Pool(), modern.Config{Note: "reserved"}); err == nil {
-		t.Error("a holder may look like nobody")
+		t.Error("New accepted the note of a reservation")
 	}
 }
 
-func TestACounterThatCannotBeReadDoesNotKeepTheKeyFromBeingReleased(t *testing.T) {
+func TestReleaseWorksWithAnUnreadableCounter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true, Fence: true})
 		holder := try(t, b, "k")
@@ -180,7 +182,7 @@ func TestACounterThatCannotBeReadDoesNotKeepTheKeyFromBeingReleased(t *testing.T
 		free(t, holder)
 		synctest.Wait()
 		if _, err := p.Try(bg, ttl); err == nil || !strings.Contains(err.Error(), "holds no fencing number") {
-			t.Errorf("the next was told %v", err)
+			t.Errorf("the next client got %v", err)
 		}
 		if err := p.Leave(bg); err != nil {
 			t.Error(err)
@@ -191,7 +193,7 @@ func TestACounterThatCannotBeReadDoesNotKeepTheKeyFromBeingReleased(t *testing.T
 	})
 }
 
-func TestAWaiterIsToldWhenTheKeyEndsToTheMicrosecond(t *testing.T) {
+func TestRefusalNamesTheKeysEndToTheMicrosecond(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		w.Mini.Set("k", "somebody else's token")
@@ -206,10 +208,11 @@ func TestAWaiterIsToldWhenTheKeyEndsToTheMicrosecond(t *testing.T) {
 		if !errors.As(err, &refusal) {
 			t.Fatal(err)
 		}
-		// The server cuts the rest of the TTL to milliseconds, and ends the key behind the last of them.
+		// The server cuts the remaining TTL to milliseconds, and the key ends
+		// after the last of them.
 		into := time.Duration(w.ServerNow().Nanosecond()) % time.Millisecond
 		if want := refusal.Left + time.Millisecond - into; refusal.Again != want || into == 0 {
-			t.Errorf("it is to come again in %v; want %v", refusal.Again, want)
+			t.Errorf("the next attempt is due in %v; want %v", refusal.Again, want)
 		}
 		if err := p.Leave(bg); err != nil {
 			t.Error(err)
@@ -218,7 +221,7 @@ func TestAWaiterIsToldWhenTheKeyEndsToTheMicrosecond(t *testing.T) {
 	})
 }
 
-// A script parts a token from what follows it, so a token is one word.
+// A script cuts a token at the first blank, so a token is one word.
 func TestTokenIsOneWord(t *testing.T) {
 	w := redistest.New(t)
 	for _, token := range []string{"host-0123456789ab\t7", "\thost-0123456789ab", "host-0123456789ab\n7", "host 0123456789ab7"} {
@@ -229,7 +232,8 @@ func TestTokenIsOneWord(t *testing.T) {
 	}
 }
 
-// What another program wrote without a TTL is no reservation, whatever it ends with.
+// Another program's value without a TTL is no reservation, whatever it ends
+// with.
 func TestReservationHasATTL(t *testing.T) {
 	w := redistest.New(t)
 	b := open(t, w, modern.Config{})

@@ -12,35 +12,38 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// grant is one acquisition of one key. A process may hold a hundred thousand, so it is kept small.
+// grant is one acquisition of one key. A process may hold a hundred thousand
+// grants, so it is kept small.
 type grant struct {
 	b     *Backend
 	key   string
 	token string // the whole value of the key
 	fence int64
-	doubt *doubt // nil where it certainly has the key, or had
+	doubt *doubt // nil if the grant certainly has, or had, the key
 
 	watch wire.Watch // armed by Watch
 
-	mu      sync.Mutex
-	sent    time.Duration // elapsed time before the last write of the key's TTL was sent …
-	wall    int64         // … and the wall clock then, in nanoseconds since 1970; 0: it does not fit
-	ttl     time.Duration // … and that TTL
-	spare   int8          // fencing numbers after fence that are reserved for those it is shared with
-	lined   bool          // it got the key from the line, or has it for long: its release reserves the key for the next there
-	asked   bool          // a release was sent whose outcome is not known: it may have been the one
-	over    bool          // the server said for certain that nothing is held
-	watched bool          // Watch armed the watch, which renewals must keep
-	leaves  bool          // it is being released or passed on: that it is not found any more is our doing
+	mu    sync.Mutex
+	sent  time.Duration // elapsed time before the last write of the key's TTL
+	wall  int64         // wall clock at that time, in ns since 1970; 0: out of range
+	ttl   time.Duration // that TTL
+	spare int8          // reserved fencing numbers after fence, for the next holders in this process
+	// A release reserves the key for the next waiter: the grant came from the
+	// queue, or has been held for long.
+	lined   bool
+	asked   bool // a release of unknown outcome was sent: it may have ended the grant
+	over    bool // the server said for certain that this grant holds nothing
+	watched bool // the watch is armed, and renewals must keep it
+	leaves  bool // the grant is being released or passed on, which explains a missing token
 }
 
-// doubt is what is known beside of a grant that may be none.
+// doubt is extra state of a grant that may not exist.
 type doubt struct {
-	pending *wire.Pending // of an attempt whose outcome is not known
-	place   *place        // where it stands in the line, or may: its release leaves that as well
+	pending *wire.Pending // attempt whose outcome is unknown
+	place   *place        // place that it has or may have in the queue; a release leaves that too
 }
 
-// unsure notes an attempt whose outcome is not known.
+// unsure records that the outcome of g's attempt is unknown.
 func (g *grant) unsure(p *wire.Pending) {
 	if g.doubt == nil {
 		g.doubt = &doubt{}
@@ -48,7 +51,7 @@ func (g *grant) unsure(p *wire.Pending) {
 	g.doubt.pending = p
 }
 
-// place is where it stands in the line, or may; nil: nowhere.
+// place returns the place that g has or may have in the queue, or nil.
 func (g *grant) place() *place {
 	if g.doubt == nil {
 		return nil
@@ -59,9 +62,10 @@ func (g *grant) place() *place {
 func (g *grant) Token() string { return g.token }
 func (g *grant) Fence() int64  { return g.fence }
 
-// Share gives the key to the next holder of this process under the same token, with the next of the
-// reserved fencing numbers; without such numbers nothing tells the two apart. A grant that was released
-// or may be is never shared.
+// Share gives the key to the next holder of this process, under the same token
+// and with the next reserved fencing number. Without fencing numbers both
+// holders use the same grant. It returns false if the grant was released or may
+// have been, or if no number is left.
 func (g *grant) Share() (lock.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,15 +82,16 @@ func (g *grant) Share() (lock.Grant, bool) {
 	}, true
 }
 
-// left is what is left of the key's TTL by our own clock, at the least: the server began to count
-// after we had sent the write. By now means when now was read.
+// left returns the shortest time that may be left of the key's TTL, by the
+// Backend's clock, and that TTL. The server began to count after the write was
+// sent. The time counts from when now was read.
 func (g *grant) left(now lock.Instant) (left, ttl time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ttl - (now.Elapsed - g.sent), g.ttl
 }
 
-// written notes that the key's TTL was set, or is about to be.
+// written records that the key's TTL was set, or is about to be.
 func (g *grant) written(t lock.Term) {
 	g.mu.Lock()
 	g.sent, g.ttl = t.Sent.Elapsed, t.TTL
@@ -97,7 +102,7 @@ func (g *grant) written(t lock.Term) {
 	g.mu.Unlock()
 }
 
-// Term is that of the last write.
+// Term returns the term of the last write.
 func (g *grant) Term() lock.Term {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,11 +113,12 @@ func (g *grant) Term() lock.Term {
 	return t
 }
 
-// LostError says what was found on a key that is not ours any more. It unwraps to [lock.ErrLost].
+// LostError says what was found on a key that the grant no longer holds. It
+// unwraps to [lock.ErrLost].
 type LostError struct {
 	Key string
 
-	// Seen is what stands on the key now, nil when not looked at or when nothing does.
+	// Seen describes the key's present value. It is nil if no look was made.
 	Seen *Info
 }
 
@@ -120,18 +126,18 @@ func (e *LostError) Error() string {
 	s := fmt.Sprintf("%v: key %q", lock.ErrLost, e.Key)
 	switch {
 	case e.Seen == nil:
-		return s + " does not carry our token any more"
+		return s + " no longer carries the lease's token"
 	case !e.Seen.Exists:
-		return s + " is gone: it expired, or somebody deleted it"
+		return s + " is gone: it expired, or another client deleted it"
 	case e.Seen.Reserved:
-		return s + " is not ours any more, and is held by " + e.Seen.who()
+		return s + " no longer belongs to the lease; it is held by " + e.Seen.who()
 	}
-	return s + " is held by another: " + e.Seen.who()
+	return s + " is held by another client: " + e.Seen.who()
 }
 
 func (e *LostError) Unwrap() error { return lock.ErrLost }
 
-// gone reports the grant as lost, with what stands on its key now.
+// gone returns the error of a lost grant, with the key's present value.
 func (g *grant) gone(ctx context.Context) error {
 	e := g.lost(ctx)
 	if info, err := g.b.Inspect(ctx, g.key); err == nil {
@@ -140,8 +146,9 @@ func (g *grant) gone(ctx context.Context) error {
 	return e
 }
 
-// lost is gone without the look, and to be called before it. Where the grant is on its way to be given back
-// or passed on, that may be why: then only who does that can tell.
+// lost is gone without the look at the key. Call it before that look. A grant
+// that is being released or passed on may be missing for that reason. Only the
+// caller of that release knows.
 func (g *grant) lost(ctx context.Context) *LostError {
 	if !g.isLeaving() {
 		g.stolen(ctx)
@@ -149,15 +156,17 @@ func (g *grant) lost(ctx context.Context) *LostError {
 	return &LostError{Key: g.key}
 }
 
-// stolen notes that the key is not ours any more: if time was left it was taken from us.
+// stolen records that the grant lost its key. If the TTL had time left, another
+// client took it, which is a habit.
 func (g *grant) stolen(ctx context.Context) {
 	if left, _ := g.left(lock.Mark(ctx)); left > 0 {
 		g.b.habits.add(g.key, habitDeleted)
 	}
 }
 
-// inspections is how many more lost keys of one call are looked at. Each look is a round trip for which the
-// renewals behind it wait: a process that has lost ten thousand leases would lose the others by it.
+// inspections is how many more lost keys of one call are looked at. Each look
+// is a round trip, and the renewals after it wait for that. A process that has
+// lost ten thousand leases would lose its other leases too.
 type inspections int
 
 const mostInspections inspections = 8
@@ -170,13 +179,14 @@ func (n *inspections) gone(ctx context.Context, g *grant) error {
 	return g.gone(ctx)
 }
 
-// Extend sets the key's TTL anew if it still carries our token.
+// Extend sets the key's TTL anew if the key still carries the grant's token.
 func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
 	terms, errs := g.b.ExtendAll(ctx, []lock.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
-// Release deletes the key if it still carries our token.
+// Release deletes the key if it still carries the grant's token, or reserves it
+// for the first waiter in the queue.
 func (g *grant) Release(ctx context.Context) error {
 	if g.isOver() {
 		return &LostError{Key: g.key}
@@ -193,7 +203,7 @@ func (g *grant) Release(ctx context.Context) error {
 		g.ask(err)
 		return trouble("release", g.key, err)
 	case !deleted && late == open:
-		return &LostError{Key: g.key} // perhaps not yet: the late command may still arrive
+		return &LostError{Key: g.key} // not certain: the late command may still arrive
 	}
 	if asked := g.end(); deleted || asked || late != none {
 		return nil
@@ -207,7 +217,8 @@ func (g *grant) delete(ctx context.Context) (bool, error) {
 	if p := g.place(); p != nil {
 		return b.leaveLine(ctx, g.key, p.member)
 	}
-	// Where the server tells nobody of a release, we do.
+	// If the server does not report a release, the script calls the first
+	// waiter.
 	inLine := !b.native.alone.Load() && (g.isLined() || b.native.wakeless.Load())
 	if b.cfg.Fair || inLine {
 		given, err := b.giveOn(ctx, g)
@@ -217,7 +228,7 @@ func (g *grant) delete(ctx context.Context) (bool, error) {
 		if refusesLine(err) {
 			b.native.alone.Store(true)
 		}
-		// The token still tells whether the key is to be deleted.
+		// compareAndDelete checks the token by itself.
 	}
 	return b.compareAndDelete(ctx, g.key, g.token)
 }
@@ -228,14 +239,14 @@ func (g *grant) isLined() bool {
 	return g.lined
 }
 
-// late is what is known of an attempt whose reply did not come in time.
+// late is the state of an attempt whose reply did not come in time.
 type late int
 
 const (
 	none    late = iota // the reply came in time
-	open                // it has not come yet, or never will: the command may still be under way
-	refused             // it came: the key was not taken
-	taken               // it came: the key was taken
+	open                // no reply yet, or ever: the command may still be under way
+	refused             // the reply came: the key was not taken
+	taken               // the reply came: the key was taken
 )
 
 // late waits for the reply if the connection still brings it.
@@ -262,7 +273,7 @@ func (g *grant) late(ctx context.Context) late {
 	return taken
 }
 
-// ask notes a release that may have been executed.
+// ask records that a release with this error may have been executed.
 func (g *grant) ask(err error) {
 	var unknown *wire.UnknownError
 	if !errors.As(err, &unknown) {
@@ -273,7 +284,7 @@ func (g *grant) ask(err error) {
 	g.mu.Unlock()
 }
 
-// leave is called before the command is sent that ends g.
+// leave records that g ends. Called before the command that ends it is sent.
 func (g *grant) leave() {
 	g.mu.Lock()
 	g.leaves = true
@@ -292,7 +303,8 @@ func (g *grant) isOver() bool {
 	return g.over
 }
 
-// end reports also whether a release may have been executed before.
+// end marks g as over. It reports whether a release may have been executed
+// before.
 func (g *grant) end() (asked bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -300,4 +312,4 @@ func (g *grant) end() (asked bool) {
 	return g.asked
 }
 
-var errForeignGrant = errors.New("modern: a grant of another backend")
+var errForeignGrant = errors.New("modern: this grant belongs to another backend")

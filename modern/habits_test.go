@@ -11,9 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestAShortenedTtlIsNoticedHoweverOldTheLease: what a TTL should be counts from the last renewal, also
-// of a lease that was handed on inside the process.
-func TestAShortenedTtlIsNoticedHoweverOldTheLease(t *testing.T) {
+// The expected TTL counts from the last renewal, also for a lease that was
+// handed over inside the process.
+func TestInspectReportsAShortenedTTLOfAnOldLease(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		bubble(t, func(t *testing.T, w *redistest.World) {
 			b := open(t, w, modern.Config{})
@@ -28,13 +28,13 @@ func TestAShortenedTtlIsNoticedHoweverOldTheLease(t *testing.T) {
 				g, _ = g.(lock.Sharer).Share()
 			}
 			if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
-				t.Errorf("nobody did anything: habits %q, %v", info.Habits, err)
+				t.Errorf("without foreign commands: habits %q, %v", info.Habits, err)
 			}
 			w.Mini.SetTTL("k", 2*time.Second)
 			if _, err := g.Extend(bg, ttl); err != nil {
 				t.Fatal(err)
 			}
-			if info, err := b.Inspect(bg, "k"); err != nil || !strings.Contains(strings.Join(info.Habits, ""), "2s were left where 10s should be") {
+			if info, err := b.Inspect(bg, "k"); err != nil || !strings.Contains(strings.Join(info.Habits, ""), "to 2s when 10s should be left") {
 				t.Errorf("share %v: habits %q, %v", share, info.Habits, err)
 			}
 			free(t, g)
@@ -42,8 +42,8 @@ func TestAShortenedTtlIsNoticedHoweverOldTheLease(t *testing.T) {
 	}
 }
 
-// TestHabitsAreRememberedOfTheLastKeysOnly: a process may see many, and each in many forms.
-func TestHabitsAreRememberedOfTheLastKeysOnly(t *testing.T) {
+// A process may see many habits, and each in many forms.
+func TestHabitsAreKeptForTheLastKeysOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		habits := func(key string) int {

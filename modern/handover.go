@@ -9,8 +9,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Pass gives the key to the next holder of this process in one command, under a token and fencing
-// number of its own.
+// Pass gives the key to the next holder of this process in one command, under a
+// token and fencing number of its own.
 func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duration) (lock.Grant, error) {
 	old, ok := granted.(*grant)
 	if !ok {
@@ -33,7 +33,7 @@ func (b *Backend) Pass(ctx context.Context, granted lock.Grant, ttl time.Duratio
 		b.stats.unsure.Add(1)
 		next.unsure(unknown.Pending)
 		return nil, &lock.UnsureError{Grant: next, Err: trouble("pass on", old.key, err)}
-	case wire.IsOOM(err): // to give a key back takes no memory
+	case wire.IsOOM(err): // a release needs no memory
 		return nil, errors.Join(lock.ErrNotPassed, trouble("pass on", old.key, err))
 	case err != nil:
 		return nil, trouble("pass on", old.key, err)
@@ -66,7 +66,8 @@ func (b *Backend) pass(ctx context.Context, old, next *grant, ttl time.Duration)
 	return passed, err
 }
 
-// passByScript draws so many fencing numbers with it.
+// passByScript passes the key on by the script, which draws the given number of
+// fencing numbers.
 func (b *Backend) passByScript(ctx context.Context, old, next *grant, ttl time.Duration, numbers int) (bool, error) {
 	reply, err := b.drawn(ctx, passScript, old.key, b.fence, old.token, next.token, millis(ttl), numbers)
 	n, _ := reply.(int64)

@@ -22,7 +22,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// lockState is what one key's history must be explained by: who holds it, and the last number.
+// lockState is the state that must explain one key's history: the holder, and
+// the last fencing number.
 type lockState struct {
 	holder int
 	fence  int64
@@ -30,15 +31,16 @@ type lockState struct {
 
 const nobody = -1
 
-// lockModel says that leases on a key exclude each other and that their fencing numbers increase. Each
-// step took effect at some instant between its two clock readings.
+// lockModel states that leases on a key exclude each other and that their
+// fencing numbers increase. Each step took effect at some instant between its
+// two clock readings.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{holder: nobody} },
 	Step: func(state, input, _ any) (bool, any) {
 		s, do := state.(lockState), input.(step)
 		switch do.Kind {
 		case "acquired":
-			numbered := do.Fence > s.fence || do.Fence == 0 // of a form without numbers
+			numbered := do.Fence > s.fence || do.Fence == 0 // 0 in forms without numbers
 			return s.holder == nobody && numbered, lockState{do.Client, do.Fence}
 		case "trusted":
 			return s.holder == do.Client, s
@@ -74,14 +76,14 @@ func (h *history) count(kind string) (n int) {
 	return n
 }
 
-// goesOn waits until somebody else gets the key.
+// goesOn waits until another contender gets the key.
 func (h *history) goesOn(t *testing.T) {
 	t.Helper()
 	deadline := time.After(redistest.Patience)
 	for before := h.count("acquired"); h.count("acquired") < before+2; {
 		select {
 		case <-deadline:
-			t.Error("after the last fault nobody got the key")
+			t.Error("after the last fault no contender got the key")
 			return
 		case <-time.After(20 * time.Millisecond):
 		}
@@ -120,7 +122,7 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// nemesis does one kind of harm after the other, in random order.
+// nemesis causes one fault after the other, in random order.
 type nemesis struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -138,10 +140,10 @@ func (n *nemesis) harms() map[string]func() {
 		"cut before the command": rule(redistest.CutBefore),
 		"cut after the command":  rule(redistest.CutAfter),
 		"cut within the reply":   rule(redistest.CutWithin),
-		"cut behind the reply":   rule(redistest.CutReplied),
+		"cut after the reply":    rule(redistest.CutReplied),
 		"cut all":                n.wire.Cut,
 		"silence":                rule(redistest.Silence),
-		"silent network": func() { // for those on the wire; the other process is not
+		"silent network": func() { // for the contenders on the wire; the other process has its own
 			n.wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence}, redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
 			<-time.After(long)
 		},
@@ -184,7 +186,7 @@ func (n *nemesis) run() {
 	}
 }
 
-func TestHistoriesUnderFaultsAreThoseOfALock(t *testing.T) {
+func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 	for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,15 +258,16 @@ func emptied(t *testing.T, s *redistest.Server) {
 		}
 		select {
 		case <-deadline:
-			t.Errorf("left behind: %q", left)
+			t.Errorf("keys left: %q", left)
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// TestTheModelRefusesWhatNoLockDoes shows that the check of histories can fail.
-func TestTheModelRefusesWhatNoLockDoes(t *testing.T) {
+// TestModelRefusesHistoriesThatNoLockHas shows that the check of histories can
+// fail.
+func TestModelRefusesHistoriesThatNoLockHas(t *testing.T) {
 	for name, steps := range map[string][]step{
 		"two holders":      {{0, "acquired", 0, 10, 1}, {1, "acquired", 20, 30, 2}, {0, "trusted", 40, 50, 0}},
 		"same number":      {{0, "acquired", 0, 10, 1}, {0, "ended", 20, 30, 0}, {1, "acquired", 40, 50, 1}},

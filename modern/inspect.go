@@ -15,24 +15,26 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Info is what stands on a key.
+// Info describes the value of a key.
 type Info struct {
 	Key    string
 	Exists bool
-	Type   string // as TYPE says
+	Type   string // result of TYPE
 
-	// Value is at most the first kilobyte of a string of Size bytes.
+	// Value is the first kilobyte, at most, of a string of Size bytes.
 	Value string
 	Size  int
 
 	// Token and Note are the parts of Value before and after its first blank.
 	Token, Note string
 
-	// Reserved: nobody holds the key. A release keeps it for the waiter with this Token, for Left at most.
+	// Reserved: the key has no holder. A release keeps it for the waiter with
+	// this Token, for Left at most.
 	Reserved bool
 
-	// Left is the rest of the key's TTL by the server's clock. The holder may renew the key before
-	// that has passed. HasTTL is false for a key without, which no token lock leaves behind.
+	// Left is the rest of the key's TTL by the server's clock. The holder may
+	// renew the key before that has passed. HasTTL is false for a key without a
+	// TTL, which no token lock writes.
 	Left   time.Duration
 	HasTTL bool
 
@@ -40,11 +42,11 @@ type Info struct {
 	// greater. Zero if there is none, or without Config.Fence.
 	Fence int64
 
-	// Looks says what a value is that no token lock writes.
+	// Looks describes a value that no token lock writes.
 	Looks string
 
-	// Habits are things that this process saw others do to the key, which clients that compare
-	// tokens do not do.
+	// Habits describes what this process saw other clients do to the key that
+	// clients which compare tokens do not do.
 	Habits []string
 }
 
@@ -54,7 +56,7 @@ func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
 		return Info{}, valid(key, time.Second)
 	}
 	look, keys := lookScript, []any{key}
-	if b.cfg.Fence { // else a user may lack the right to the counter
+	if b.cfg.Fence { // without Fence the user may lack the right to the counter
 		look, keys = lookBothScript, []any{key, b.fence}
 	}
 	reply, err := b.user.Eval(ctx, look, keys...)
@@ -71,7 +73,8 @@ func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
 	return info, nil
 }
 
-// read takes what a script says of a key: TYPE, the value's beginning, STRLEN, PTTL.
+// read fills in what a script says of a key: TYPE, the value's beginning,
+// STRLEN, PTTL.
 func (i *Info) read(kind, value, size, left any, now time.Time) {
 	i.Type, _ = redis.String(kind, nil)
 	i.Exists = i.Type != "none"
@@ -85,33 +88,36 @@ func (i *Info) read(kind, value, size, left any, now time.Time) {
 	i.Looks = looks(*i, now)
 }
 
-// reservedNote is what stands behind the token of a waiter for which a release keeps the key; see
-// reserve.lua.
+// reservedNote follows the token of a waiter for which a release keeps the key;
+// see reserve.lua.
 const reservedNote = "reserved"
 
-// refusal says to a waiter what stands on the key, by the clock that now was read from.
+// refusal returns the error that describes the key to a waiter. now is a
+// reading of the clock for HeldError.Until.
 func (i Info) refusal(now time.Time) *lock.HeldError {
 	e := &lock.HeldError{Key: i.Key, Owner: i.Value, Left: i.Left, Until: i.until(now), Protocol: i.Looks}
 	if i.Reserved {
-		// When it ends says nothing of when the key can be had: the next in line is about to take it.
-		e.Owner, e.Protocol, e.Until = "", "by nobody yet: it is reserved for the next in line", time.Time{}
+		// The end of a reservation does not say when the key is free: the next
+		// waiter is about to take it.
+		e.Owner, e.Protocol, e.Until = "", "reserved for the next waiter in the queue", time.Time{}
 	}
 	return e
 }
 
-// looks names what no token lock writes. A value without a TTL is judged by its shape alone: whatever time it
-// tells, it is no token lock's. Under a TTL it may be somebody's token that is a number, so that there it
-// must tell a time near now.
+// looks describes a value that no token lock writes. A value without a TTL is
+// judged by its shape alone: whatever time it shows, no token lock wrote it.
+// With a TTL it may be a token that is a number. So there it must show a time
+// near now.
 func looks(info Info, now time.Time) string {
 	switch {
 	case !info.Exists:
 		return ""
 	case info.Type == "hash":
-		return "a hash: Redisson holds its locks so, which no token lock can share"
+		return "a hash: probably a Redisson lock, which a token lock cannot share"
 	case info.Type != "string":
 		return "a " + info.Type + ", not a lock"
 	case info.Size > 1024:
-		return fmt.Sprintf("a value of %d bytes, not a lock's", info.Size)
+		return fmt.Sprintf("a value of %d bytes, not a lock", info.Size)
 	case info.HasTTL && !stampNear(info.Value, now):
 		return ""
 	case info.HasTTL:
@@ -119,13 +125,14 @@ func looks(info Info, now time.Time) string {
 	case stamp(info.Value):
 		return "a timestamp without a TTL: " + ofTheOldKind
 	}
-	return "a value without a TTL: whoever wrote it is not a token lock, and it may stand for ever"
+	return "a value without a TTL: another program wrote it, and it never expires"
 }
 
-const ofTheOldKind = "a lock of the old kind; package legacy takes turns with its clients, and getsetlock migrate moves them all to token locks"
+const ofTheOldKind = "an old client's lock; package legacy shares it with old clients, and getsetlock migrate moves all of them to token locks"
 
-// stampNear reports whether value is a time near now in the form of some old client, some of which have TTLs
-// on their keys. Most tokens do not end like one, and cost no more than that look.
+// stampNear reports whether value is a time near now in the form of some old
+// client; some of those set TTLs on their keys. Most tokens do not end like a
+// time, and only that is checked first.
 func stampNear(value string, now time.Time) bool {
 	const fewestDigits = 10 // of seconds
 	tail := strings.TrimRight(value, `"`)
@@ -135,8 +142,8 @@ func stampNear(value string, now time.Time) bool {
 	return dialect.Identify(value, now, dialect.Hints{})[0].Look == dialect.LookStamp
 }
 
-// stamp reports whether value has the shape of some old client's timestamp, of whatever time. Smaller
-// numbers are thread ids and the like.
+// stamp reports whether value has the shape of some old client's timestamp, of
+// any time. Smaller numbers are thread ids and the like.
 func stamp(value string) bool {
 	const fewestDigits = 9
 	for _, d := range dialect.Presets() {
@@ -148,8 +155,8 @@ func stamp(value string) bool {
 	return false
 }
 
-// until is when the key's TTL ends, by the clock that now was read from; zero
-// without a TTL.
+// until returns the end of the key's TTL by the clock that now was read from;
+// zero without a TTL.
 func (i Info) until(now time.Time) time.Time {
 	if !i.HasTTL {
 		return time.Time{}
@@ -160,7 +167,7 @@ func (i Info) until(now time.Time) time.Time {
 func (i Info) who() string {
 	s := fmt.Sprintf("token %q", i.Token)
 	if i.Reserved {
-		return "nobody yet: it is reserved for the waiter with " + s
+		return "no client yet: it is reserved for the waiter with " + s
 	}
 	if i.Note != "" {
 		s += fmt.Sprintf(" (%s)", i.Note)
@@ -171,18 +178,20 @@ func (i Info) who() string {
 	return s
 }
 
-// held says who has the key. Trouble in finding out does not make it less held.
+// held returns the error that says who has the key. If that cannot be found
+// out, the key still counts as held.
 func (b *Backend) held(ctx context.Context, key string) error {
 	info, err := b.Inspect(ctx, key)
 	if err != nil || !info.Exists {
-		return &lock.HeldError{Key: key} // or gone since
+		return &lock.HeldError{Key: key} // or it ended since
 	}
 	return info.refusal(lock.Mark(ctx).Wall)
 }
 
-// ForceRelease deletes the key if its value is exactly value, whoever holds it. It reports whether it
-// was. The holder is not asked; a holder of ours is told at once where the server tells of changes,
-// else at its next renewal.
+// ForceRelease deletes the key if its value is exactly value, also if a client
+// holds it. It reports whether the key had that value. It does not ask the
+// holder. If the holder is a getsetlock client, its lease ends at once where
+// the server reports changes, else at its next renewal.
 func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, error) {
 	if value == "" {
 		return false, fmt.Errorf("modern: key %q: the value to compare with is empty", key)
@@ -194,7 +203,8 @@ func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, er
 	return deleted, nil
 }
 
-// habits remembers what others did to keys of ours, for the last few keys it happened to.
+// habits records what other clients did to keys of this Backend, for the last
+// few keys that were affected.
 type habits struct {
 	mu   sync.Mutex
 	keys []string
@@ -203,15 +213,16 @@ type habits struct {
 
 const mostHabits, mostOfAKey = 256, 8
 
-// habitDeleted: a key cannot end before its TTL by itself.
-const habitDeleted = "it was deleted or replaced while a lease of ours had time left: a client that does not compare tokens, an unlock by hand, a flush, a fail-over, or a step of the server's clock"
+// habitDeleted is the habit of a key that ended before its TTL, which no key
+// does by itself.
+const habitDeleted = "it was deleted or replaced while a lease of this process had time left: by a client that does not compare tokens, an unlock by hand, a flush, a fail-over, or a step of the server's clock"
 
-// habitTouched says that a TTL is another than we set.
+// habitTouched describes a TTL that differs from the one that the lease set.
 func habitTouched(left, should time.Duration) string {
 	if left < 0 {
-		return fmt.Sprintf("its TTL was taken away where %v should be left: a client that does not compare tokens", should.Round(time.Millisecond))
+		return fmt.Sprintf("its TTL was removed when %v should be left: by a client that does not compare tokens", should.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("its TTL was changed, %v were left where %v should be: a client that does not compare tokens, or a step of the server's clock", left, should.Round(time.Millisecond))
+	return fmt.Sprintf("its TTL was changed, to %v when %v should be left: by a client that does not compare tokens, or a step of the server's clock", left, should.Round(time.Millisecond))
 }
 
 func (h *habits) add(key, what string) {
@@ -238,9 +249,9 @@ func (h *habits) of(key string) []string {
 	return append([]string(nil), h.seen[key]...)
 }
 
-// Stats counts what happened since New.
+// Stats has counts of events since New.
 type Stats struct {
-	Unsure          uint64 // attempts whose outcome was not known
+	Unsure          uint64 // attempts whose outcome is unknown
 	ReplicasMissing uint64 // acquisitions that too few replicas acknowledged
 }
 

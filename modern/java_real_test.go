@@ -27,9 +27,9 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// TestJavaTokenLocksAndOursExcludeEachOther runs the listing of Java services, with Jedis 2.9.3, beside
-// ours on one key.
-func TestJavaTokenLocksAndOursExcludeEachOther(t *testing.T) {
+// TestJavaTokenLocksAndGoExcludeEachOther runs the listing of Java services,
+// with Jedis 2.9.3, alongside this package on one key.
+func TestJavaTokenLocksAndGoExcludeEachOther(t *testing.T) {
 	ctx, cancel := context.WithTimeout(bg, 5*time.Minute)
 	defer cancel()
 	jvm := must[*interop.JVM](t)(interop.Start(ctx, interop.Options{}))
@@ -63,7 +63,7 @@ func TestJavaTokenLocksAndOursExcludeEachOther(t *testing.T) {
 				t.Fatal(got.Err)
 			}
 			if must[interop.Acquired](t)(java.Acquire(ctx)).Won {
-				t.Error("Java was granted what ours hold")
+				t.Error("Java was granted a key that Go holds")
 			}
 			if err := java.Release(ctx); err != nil { // does nothing: it holds nothing
 				t.Fatal(err)
@@ -80,7 +80,8 @@ func TestJavaTokenLocksAndOursExcludeEachOther(t *testing.T) {
 	}
 }
 
-// countTogether lets two Java clients and two goroutines of ours add to one counter in two commands.
+// countTogether makes two Java clients and two goroutines add to one counter in
+// two commands.
 func countTogether(t *testing.T, ctx context.Context, s *redistest.Server, jvm *interop.JVM, c *lock.Client) {
 	t.Helper()
 	const each = 20

@@ -10,11 +10,11 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestNumbersRepeatOnlyWhereWritesAreLostAndTheClockIsBehind pins the limit of fencing numbers that the
-// documents name: a promoted server that lost the last writes, with a clock that is behind by more than
-// the fail-over took.
-func TestNumbersRepeatOnlyWhereWritesAreLostAndTheClockIsBehind(t *testing.T) {
-	const took = 3 * time.Second // from the last grant to the first by the promoted server
+// TestNumbersRepeatOnlyAfterLostWritesAndASlowClock pins the limit of fencing
+// numbers that the documents name. A number repeats only if a promoted server
+// lost the last writes and its clock is behind by more than the fail-over took.
+func TestNumbersRepeatOnlyAfterLostWritesAndASlowClock(t *testing.T) {
+	const took = 3 * time.Second // from the last grant to the first grant by the promoted server
 	for _, c := range []struct {
 		lost    bool
 		behind  time.Duration
@@ -44,12 +44,13 @@ func TestNumbersRepeatOnlyWhereWritesAreLostAndTheClockIsBehind(t *testing.T) {
 	}
 }
 
-// TestWhoStoodStillDrawsNoOldNumber: between reading the clock that it tells and the execution there, a
-// process stops, or the network does, and meanwhile a promoted server that lost the writes is there. Its
-// number is greater than those that others drew on the old one while it stood still.
-func TestWhoStoodStillDrawsNoOldNumber(t *testing.T) {
+// A process reads the server's clock and is stopped before the transaction is
+// executed, or the network is. Meanwhile a promoted server that lost the writes
+// takes over. The number must be greater than those that others drew on the old
+// server during the stop.
+func TestStoppedProcessDrawsNoOldNumber(t *testing.T) {
 	const (
-		lag      = 100 * time.Millisecond // that the documents name
+		lag      = 100 * time.Millisecond // as the documents say
 		failover = time.Millisecond
 	)
 	for stop, do := range map[string]func(*redistest.Gate) redistest.Action{"before the server": redistest.HoldRequest, "after it": redistest.HoldReply} {
@@ -58,7 +59,7 @@ func TestWhoStoodStillDrawsNoOldNumber(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b, wire := on(t, w, modern.Config{Fence: true, Timeout: 10 * time.Second})
 					other := open(t, w, modern.Config{Fence: true})
-					free(t, try(t, b, "k")) // so that the next is counted on
+					free(t, try(t, b, "k")) // the next number is then counted on
 					gate := redistest.NewGate()
 					wire.Fault(redistest.Rule{When: writes(), Do: do(gate)})
 					wire.Forget()
@@ -77,21 +78,21 @@ func TestWhoStoodStillDrawsNoOldNumber(t *testing.T) {
 						t.Errorf("%d after %d", fenceOf(g), fenceOf(last))
 					}
 					if !wasCounted(wire) {
-						t.Error("it was not counted on")
+						t.Error("the number was not counted on")
 					}
 					if redrawn := wire.Count("EVALSHA")+wire.Count("EVAL") > 1; redrawn != (still >= lag || stop == "before the server") {
-						t.Errorf("drawn anew: %v", redrawn)
+						t.Errorf("drawn again: %v", redrawn)
 					}
 					free(t, g)
-					_ = last.Release(bg) // lost where its write was
+					_ = last.Release(bg) // lost if its write was lost
 				})
 			})
 		}
 	}
 }
 
-// unheard begins an attempt for "k" that is executed and does not hear of it before the gate opens, and says
-// how it fails.
+// unheard begins an attempt for "k" that is executed but gets no reply before
+// the gate opens. It returns the gate and the error of the attempt.
 func unheard(b *modern.Backend, wire *redistest.Wire) (gate *redistest.Gate, failed <-chan error) {
 	gate = redistest.NewGate()
 	wire.Fault(redistest.Rule{When: writes(), Do: redistest.HoldReply(gate)})
@@ -104,8 +105,8 @@ func unheard(b *modern.Backend, wire *redistest.Wire) (gate *redistest.Gate, fai
 	return gate, said
 }
 
-// TestNumbersThatCannotBeDrawnAnewLeaveNothing: the key was taken, and nobody may use its number.
-func TestNumbersThatCannotBeDrawnAnewLeaveNothing(t *testing.T) {
+// The key was taken, and its number must not be used.
+func TestFailedRedrawLeavesNoKey(t *testing.T) {
 	const odd = "a counter that cannot be read"
 	for fault, do := range map[string]redistest.Action{"cut before": redistest.CutBefore, "cut after": redistest.CutAfter, "cut within": redistest.CutWithin, odd: {}} {
 		t.Run(fault, func(t *testing.T) {
@@ -130,15 +131,15 @@ func TestNumbersThatCannotBeDrawnAnewLeaveNothing(t *testing.T) {
 					t.Error(err)
 				}
 				if w.Mini.Exists("k") {
-					t.Error("the key was left behind")
+					t.Error("the key was left")
 				}
 			})
 		})
 	}
 }
 
-// TestWhoStoodStillForLongerThanItsKeyHoldsNothing: another may have it.
-func TestWhoStoodStillForLongerThanItsKeyHoldsNothing(t *testing.T) {
+// Another client may have the key by then.
+func TestProcessStoppedBeyondItsTTLHoldsNothing(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		bubble(t, func(t *testing.T, w *redistest.World) {
 			b, wire := on(t, w, modern.Config{Fence: true, Timeout: 2 * ttl})
@@ -152,14 +153,14 @@ func TestWhoStoodStillForLongerThanItsKeyHoldsNothing(t *testing.T) {
 			}
 			gate.Open()
 			if err := <-failed; !errors.Is(err, lock.ErrHeld) {
-				t.Errorf("taken by another: %v: %v", taken, err)
+				t.Errorf("taken by another client: %v: %v", taken, err)
 			}
 		})
 	}
 }
 
-// TestFromACounterThatCameLateNobodyCountsOn: nobody knows when it was read.
-func TestFromACounterThatCameLateNobodyCountsOn(t *testing.T) {
+// It is unknown when the server read that counter.
+func TestNoNumberIsCountedOnFromALateReply(t *testing.T) {
 	for _, late := range []time.Duration{99 * time.Millisecond, 100 * time.Millisecond, 1500 * time.Millisecond} {
 		bubble(t, func(t *testing.T, w *redistest.World) {
 			b, wire := on(t, w, modern.Config{Fence: true, Timeout: 10 * time.Second})

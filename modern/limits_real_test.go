@@ -18,7 +18,7 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func TestAThousandCancellationsLeaveNothing(t *testing.T) {
+func TestThousandCancellationsLeaveNoKey(t *testing.T) {
 	for name, cfg := range map[string]modern.Config{"plain": {}, "fair": {Fair: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Real(t, redistest.Options{})
@@ -41,7 +41,8 @@ func TestAThousandCancellationsLeaveNothing(t *testing.T) {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
 			for n := range 1000 {
-				// Some alone on their key, some in crowds, so that they are cut off in every state.
+				// Some attempts are alone on their key and some in crowds, so
+				// that they are cancelled in every state.
 				key := fmt.Sprint("k", rng.IntN(8))
 				after := time.Duration(rng.IntN(400)) * time.Microsecond
 				wg.Go(func() {
@@ -73,7 +74,7 @@ func TestAThousandCancellationsLeaveNothing(t *testing.T) {
 	}
 }
 
-// inUse is what the process's heap and stacks hold for good.
+// inUse returns what the process's heap and stacks keep, in bytes.
 func inUse() (heap, stacks int64) {
 	runtime.GC()
 	runtime.GC()
@@ -82,7 +83,7 @@ func inUse() (heap, stacks int64) {
 	return int64(m.HeapAlloc), int64(m.StackInuse)
 }
 
-func TestAHundredThousandLeasesAreSmallAndNeedFewGoroutines(t *testing.T) {
+func TestHundredThousandLeasesNeedLittleMemory(t *testing.T) {
 	const leases = 100_000
 	s := redistest.Real(t, redistest.Options{})
 	b, err := modern.New(s.Pool(), modern.Config{})
@@ -104,7 +105,7 @@ func TestAHundredThousandLeasesAreSmallAndNeedFewGoroutines(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	// Every key is watched when the server tracks as many.
+	// Every key is watched as soon as the server tracks that many.
 	for all := false; !all; {
 		<-time.After(100 * time.Millisecond)
 		all = s.Do("EVAL", "return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))", 0) == int64(leases)
@@ -116,15 +117,15 @@ func TestAHundredThousandLeasesAreSmallAndNeedFewGoroutines(t *testing.T) {
 	withContext, _ := inUse()
 	for what, each := range map[string]struct{ is, most int64 }{
 		"a lease that renews itself, watched": {(watched - heap) / leases, 800},
-		"a context of its own":                {(withContext - watched) / leases, 200}, // the standard library's
+		"a context of its own":                {(withContext - watched) / leases, 200}, // from the standard library
 	} {
 		t.Logf("%d bytes for %s", each.is, what)
 		if each.is > each.most {
-			t.Errorf("%d bytes for %s, at most %d are promised", each.is, what, each.most)
+			t.Errorf("%d bytes for %s; the limit is %d", each.is, what, each.most)
 		}
 	}
 	if n := runtime.NumGoroutine() - goroutines; n > 10 {
-		t.Errorf("%d goroutines more than with none held", n)
+		t.Errorf("%d goroutines more than without leases", n)
 	}
 	crowd(leases, func(i int) {
 		if err := held[i].Release(); err != nil {
@@ -171,9 +172,9 @@ func TestTenThousandWaitersAreSmall(t *testing.T) {
 		<-waiting
 	}
 	h, st := inUse()
-	t.Logf("%d bytes a waiter beside %d of stack", (h-heap)/waiters, (st-stacks)/waiters)
+	t.Logf("%d bytes a waiter besides %d of stack", (h-heap)/waiters, (st-stacks)/waiters)
 	if each := (h - heap) / waiters; each > 1200 {
-		t.Errorf("%d bytes a waiter beside its stack", each)
+		t.Errorf("%d bytes a waiter besides its stack", each)
 	}
 	cancel()
 	wg.Wait()
@@ -182,9 +183,9 @@ func TestTenThousandWaitersAreSmall(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutMemoryKeepsWhatIsHeld: it refuses new locks, and neither renewals nor releases, also
-// those on which somebody waits.
-func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
+// A server without memory refuses new locks. It refuses neither renewals nor
+// releases, also of keys that have waiters.
+func TestFullServerKeepsHeldLeases(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(binary.Name, func(t *testing.T) {
 			s := binary.Start(t, redistest.Options{})

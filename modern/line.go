@@ -13,44 +13,51 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Waiters of different processes stand in a line on the server, so that a release wakes one of them:
-// with any number of processes waiting, the commands for an acquisition stay the same few. A holder that
-// got the key from the line reserves it for the first there when it releases it, and calls that waiter,
-// whose own script then takes the key for a whole TTL. Where the holder came otherwise, the first in line
-// watches the key, and hears of its release by anybody. In the fair form nobody overtakes the line, and
-// every release reserves.
+// Waiters of different processes wait in a queue on the server, so that a
+// release wakes one of them. With any number of waiting processes, an
+// acquisition needs the same few commands.
+//
+// A holder that got the key from the queue reserves it for the first waiter
+// when it releases it, and calls that waiter. The waiter's own script then
+// takes the key for a whole TTL. If the holder got the key without the queue,
+// the first waiter watches the key and notices its release by any client. In
+// the fair form no client overtakes the queue, and every release reserves.
 
 const (
-	// reservedFor is for how long the key is kept for the waiter that was called. It is longer than the time
-	// after which a waiter asks again that missed its call. One that died holds the others up for so long,
-	// and until the next of them asks.
+	// reservedFor is how long the key is kept for the waiter that was called.
+	// It is longer than the time after which a waiter that missed its call asks
+	// again. If the waiter died, the others wait that long, and until the next
+	// of them asks.
 	reservedFor = 1500 * time.Millisecond
 
-	// soon is how long after its first try a place is tried again that may not have come to the front yet,
-	// and how often while it is the second. From the front, and from further behind, a place that can be
-	// called is tried every five to ten seconds; see patience in line.lua.
+	// soon is when a place is tried again after its first try, if it may not
+	// have reached the front yet; and how often while it is second. The front
+	// place, and callable places after the second, are tried every five to ten
+	// seconds; see patience in line.lua.
 	soon = 2 * time.Second
 
-	// pollEvery is how often the first in line asks where the server does not tell of changes: for
-	// releases by clients of other libraries. Ours call it.
+	// pollEvery is how often the first waiter asks if the server does not
+	// report changes. It finds releases by clients of other libraries;
+	// getsetlock clients call the waiter.
 	pollEvery = 100 * time.Millisecond
 )
 
-// lineArgs are the arguments of a script that touches the line: its keys, then words.
+// lineArgs returns the arguments of a script that uses the queue: its keys,
+// then words.
 func (b *Backend) lineArgs(key string, words ...any) []any {
 	of := scope.InName(b.cfg.Namespace) + ":" + key
 	return append([]any{key, "gsl:queue:" + of, "gsl:alive:" + of}, words...)
 }
 
-var errAlone = errors.New("modern: the server refuses the scripts of the line")
+var errAlone = errors.New("modern: the server refuses the scripts of the queue")
 
-// Enter prepares a place in the line of key.
+// Enter prepares a place in the queue of key.
 func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
 	if err := valid(key, shortestTTL); err != nil {
 		return nil, err
 	}
 	if b.native.alone.Load() && !b.cfg.Fair {
-		return nil, errAlone // waiters get on without
+		return nil, errAlone // waiters poll without a place
 	}
 	g, err := b.newGrant(key)
 	if err != nil {
@@ -59,23 +66,24 @@ func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
 	return &place{b: b, g: g, called: make(chan struct{}, 1)}, nil
 }
 
-// place is a waiter of this process in the line.
+// place is a waiter of this process in the queue. The package comment draws its
+// states.
 type place struct {
 	b      *Backend
 	g      *grant
-	member string        // what stands in the line, empty before the first try
-	stands bool          // it does, as far as the last try said
-	heard  bool          // our notices carry the token of g
-	called chan struct{} // capacity 1: we were called since the last try
-	atHead bool          // as the last try said
-	alone  bool          // there is no line: this is an attempt like any other
+	member string        // member of the queue's sorted set, empty before the first try
+	stands bool          // the place is in the queue, as far as the last try said
+	heard  bool          // this process receives the calls for g's token
+	called chan struct{} // capacity 1: the place was called since the last try
+	atHead bool          // the place was first, as the last try said
+	alone  bool          // no queue: this is an attempt without a place
 	done   bool
 
 	wake func() // guarded by b.wakes
 }
 
-// call is what a message does that names the place, also one that was sent to it before it stood anew: then
-// a try finds nothing.
+// call is called when a message names the place. A message may have been sent
+// before the place was made anew: then a try finds nothing.
 func (p *place) call() {
 	p.b.wakes.Lock()
 	wake := p.wake
@@ -95,29 +103,31 @@ func (p *place) await(wake func()) {
 	p.b.wakes.Unlock()
 }
 
-// listen has the calls for this place delivered from here on. It is asked for before every try: a
-// connection that was lost has forgotten it, and what was said meanwhile the try finds out.
+// listen registers for the calls of this place. It runs before every try, since
+// a lost connection has forgotten the registration. The try itself finds out
+// what was said meanwhile.
 func (p *place) listen(ctx context.Context) {
 	p.heard = false
 	if p.b.cfg.Wake == lock.WakeOff || strings.HasPrefix(p.member, uncalled) {
 		return
 	}
-	p.heard = p.b.notices.Register(ctx, p.g.token, p.call) == nil // the place keeps the order all the same
+	p.heard = p.b.notices.Register(ctx, p.g.token, p.call) == nil // the place keeps its position all the same
 }
 
-// Try takes the key if it is reserved for this place or free for it, and else keeps the place.
+// Try takes the key if it is reserved for this place or free for it. Otherwise
+// it keeps the place.
 func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
 	if err := valid(p.g.key, ttl); err != nil {
 		return nil, err
 	}
 	if p.done {
-		return nil, errors.New("modern: this place in the line is used up")
+		return nil, errors.New("modern: this place in the queue is used up")
 	}
 	if p.alone {
 		return p.b.Try(ctx, p.g.key, ttl)
 	}
 	select {
-	case <-p.called: // answered by this try
+	case <-p.called: // this try answers the call
 	default:
 	}
 	for {
@@ -131,10 +141,10 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	}
 }
 
-// errGone: the place is not in the line any more.
-var errGone = errors.New("modern: the place in the line is gone")
+// errGone: the place is no longer in the queue.
+var errGone = errors.New("modern: the place in the queue is gone")
 
-// ask tries by the server.
+// ask runs one try on the server.
 func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
 	g := p.g
 	p.listen(ctx)
@@ -154,7 +164,8 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	case err == errGone:
 		return nil, err
 	case !p.b.cfg.Fair && (refusesLine(err) || spoilt(err)):
-		p.b.native.alone.Store(refusesLine(err) || p.b.native.alone.Load()) // the line of another key may well be good
+		// The queue of another key may still work.
+		p.b.native.alone.Store(refusesLine(err) || p.b.native.alone.Load())
 		p.end()
 		p.done, p.alone = false, true
 		return p.b.Try(ctx, g.key, ttl)
@@ -173,7 +184,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	return p.b.granted(ctx, g)
 }
 
-// refused notes what a try learned.
+// refused records what a refused try learned.
 func (p *place) refused(r *refusal, kind string) *lock.HeldError {
 	p.stands, p.atHead = true, r.at == 1
 	switch {
@@ -185,17 +196,17 @@ func (p *place) refused(r *refusal, kind string) *lock.HeldError {
 	return r.held
 }
 
-// again has the place tried again after d at the latest.
+// again makes the place be tried again after d at the latest.
 func (r *refusal) again(d time.Duration) {
 	if r.held.Again <= 0 || d < r.held.Again {
 		r.held.Again = d
 	}
 }
 
-// callable reports whether this place can be told that its turn has come.
+// callable reports whether this place can be called when its turn has come.
 func (p *place) callable() bool { return p.heard && !strings.HasPrefix(p.member, "- ") }
 
-// anew makes it another place, at the end of the line.
+// anew replaces the place by a new one at the end of the queue.
 func (p *place) anew() error {
 	g, err := p.b.newGrant(p.g.key)
 	if err != nil {
@@ -211,8 +222,8 @@ func (p *place) end() {
 	p.b.notices.Forget(p.g.token)
 }
 
-// Await makes wake be called when this place is called, and, at the head of the line, when the key
-// changes.
+// Await arms a call of wake for when this place is called and, at the head of
+// the queue, for when the key changes.
 func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free bool, err error) {
 	if p.alone {
 		return p.b.Await(ctx, p.g.key, wake)
@@ -221,7 +232,7 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 	quiet := func() { p.await(nil) }
 	select {
 	case <-p.called:
-		wake() // between the last try and now
+		wake() // the call came between the last try and now
 		return quiet, false, nil
 	default:
 	}
@@ -234,7 +245,8 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 			quiet()
 			return nil, false, err
 		}
-		// Ours call us when they release; a release by others is found by asking.
+		// Getsetlock clients call this place when they release. Releases by
+		// others are found by asking.
 	}
 	if !p.callable() {
 		quiet()
@@ -243,11 +255,12 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 	return quiet, false, nil
 }
 
-// errNotCalled is no ErrNoWake: that would make the waiter ask as often as if nobody told it anything
-// also when it stands at the head and hears of the release.
-var errNotCalled = errors.New("modern: nobody can call this place")
+// errNotCalled does not wrap ErrNoWake. A waiter that gets ErrNoWake polls from
+// then on, even when it is at the head and can watch the key.
+var errNotCalled = errors.New("modern: this place cannot be called")
 
-// Leave gives the place up. Should the key have been reserved for it meanwhile, the next has it reserved.
+// Leave gives the place up. If the key was reserved for it meanwhile, the key
+// is reserved for the next waiter.
 func (p *place) Leave(ctx context.Context) error {
 	if p.alone || p.member == "" {
 		return nil
@@ -259,10 +272,12 @@ func (p *place) Leave(ctx context.Context) error {
 	return nil
 }
 
-// uncalled begins a place whose process cannot be called. It keeps its place in the line as it is.
+// uncalled is the prefix of a place whose process cannot be called. A place
+// keeps its prefix.
 const uncalled = "- "
 
-// member is what stands in the line for a grant: the process to call, and the name by which to call it.
+// member returns the member of the queue's sorted set for a grant: the process
+// to call, and the token by which to call it.
 func (b *Backend) member(g *grant, heard bool) string {
 	if !heard {
 		return uncalled + g.token
@@ -270,7 +285,7 @@ func (b *Backend) member(g *grant, heard bool) string {
 	return b.process + " " + g.token
 }
 
-// numbers is how many fencing numbers an acquisition draws.
+// numbers returns how many fencing numbers an acquisition draws.
 func (b *Backend) numbers() int {
 	if b.cfg.Fence {
 		return fenceBlock
@@ -278,29 +293,34 @@ func (b *Backend) numbers() int {
 	return 0
 }
 
-// How a key is taken in line.
+// The ways in which a key is taken with the queue.
 const (
 	tries  = "try"   // without a place
 	enters = "enter" // with a new place
-	stays  = "stay"  // with a place in the line
+	stays  = "stay"  // with a place in the queue
 )
 
-// refusal is what the take script says when it gives nothing.
+// refusal is the take script's reply when it does not take the key.
 type refusal struct {
-	at   int64 // 1: first in line, 2: second
+	at   int64 // 1: first in the queue, 2: second
 	held *lock.HeldError
 }
 
-// The take script's replies are told apart by their length.
+// The take script's replies differ in length.
 const goneFields, takenFields, refusedFields = 0, 1, 7
 
-// takeInLine runs the take script, which keeps a place for who waits. Without error and refusal the
-// key is taken.
+// takeInLine runs the take script, which keeps a place if the key is held. It
+// returns:
+//
+//   - nil and nil: the key is taken.
+//   - a refusal: the key is held or not this waiter's turn.
+//   - errGone: the place is no longer in the queue.
+//   - another error: the trouble of the store.
 func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl time.Duration, kind string) (*refusal, error) {
 	args := b.lineArgs(g.key, b.fence, member, millis(ttl), b.numbers(), kind, flag(b.cfg.Fair))
 	v, err := b.drawn(ctx, takeScript, args...)
-	if spoilt(err) { // of the lock's own key the script takes whatever is there
-		return nil, fmt.Errorf("%q or %q is no sorted set: another program wrote to the line of waiters; delete what it wrote: %w", args[1], args[2], err)
+	if spoilt(err) { // the script accepts any type on the lock's own key
+		return nil, fmt.Errorf("%q or %q is no sorted set: another program wrote to the queue of waiters; delete what it wrote: %w", args[1], args[2], err)
 	}
 	if err != nil {
 		return nil, err
@@ -320,18 +340,18 @@ func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl t
 	return nil, errOddReply
 }
 
-// refusal reads what stands on the key.
+// refusal reads the take script's description of the key.
 func (b *Backend) refusal(key string, f []any, now time.Time) *refusal {
 	at, _ := f[1].(int64)
 	info := Info{Key: key}
 	info.read(f[4], f[5], f[6], f[2], now)
 	e := info.refusal(now)
 	if !info.Exists {
-		e.Protocol = "others stand before us"
+		e.Protocol = "other waiters come first"
 	}
 	if info.HasTTL {
-		// PTTL counts whole milliseconds, the one that runs not included, and the key ends with the
-		// last of them.
+		// PTTL counts whole milliseconds without the present one, and the key
+		// ends with the last of them.
 		into, _ := f[3].(int64)
 		e.Again = info.Left + time.Millisecond - time.Duration(into)*time.Microsecond
 	}
@@ -339,20 +359,23 @@ func (b *Backend) refusal(key string, f []any, now time.Time) *refusal {
 }
 
 // spoilt reports that a script met a key of another type than it expects.
-// Servers before Redis 7 say so in the middle of an error of their own.
+// Servers before Redis 7 say so inside an error of their own.
 func spoilt(err error) bool {
 	var refusal redis.Error
 	return err != nil && errors.As(err, &refusal) && strings.Contains(string(refusal), "WRONGTYPE ")
 }
 
-// giveOn reserves the key of a grant for the first in line, or deletes it.
+// giveOn reserves the key of a grant for the first waiter, or deletes the key
+// if there is none. It returns false if the key does not carry the grant's
+// token.
 func (b *Backend) giveOn(ctx context.Context, g *grant) (bool, error) {
 	reply, err := b.user.Eval(ctx, giveScript, b.lineArgs(g.key, g.token, millis(reservedFor))...)
 	n, _ := reply.(int64)
 	return n == 1, err
 }
 
-// leaveLine gives up a place, and the key should it carry its token or be reserved for it.
+// leaveLine gives up a place, and the key if it carries the place's token or is
+// reserved for it. It reports whether it gave up the key.
 func (b *Backend) leaveLine(ctx context.Context, key, member string) (bool, error) {
 	reply, err := b.drawn(ctx, leaveScript, b.lineArgs(key, member, millis(reservedFor))...)
 	n, _ := reply.(int64)

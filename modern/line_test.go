@@ -17,7 +17,8 @@ import (
 
 const ttl = 10 * time.Second
 
-// bubble runs f in virtual time, on an embedded server that has no key left at the end.
+// bubble runs f in virtual time, on an embedded server that must have no key
+// left at the end.
 func bubble(t *testing.T, f func(t *testing.T, w *redistest.World)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -26,7 +27,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *redistest.World)) {
 		w.Pass(0)
 		for _, key := range w.Mini.Keys() {
 			if key != "gsl:fence:" {
-				t.Errorf("key %q was left behind", key)
+				t.Errorf("key %q was left", key)
 			}
 		}
 	})
@@ -55,7 +56,7 @@ func extend(t *testing.T, g lock.Grant) {
 	}
 }
 
-// stand takes a place in the line of a key that is held.
+// stand takes a place in the queue of a held key.
 func stand(t *testing.T, b *modern.Backend, key string) lock.Place {
 	t.Helper()
 	p, err := b.Enter(bg, key)
@@ -83,13 +84,13 @@ func granted(t *testing.T, p lock.Place) {
 	free(t, g)
 }
 
-func TestADeadWaiterDoesNotBlockTheFairLineAlsoWhenTheClockWasSetBack(t *testing.T) {
+func TestDeadWaiterDoesNotBlockTheFairQueue(t *testing.T) {
 	for _, step := range []time.Duration{0, -time.Hour} {
 		t.Run(fmt.Sprint(step), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b := open(t, w, modern.Config{Fair: true})
 				holder := try(t, b, "k")
-				stand(t, b, "k") // and never comes again
+				stand(t, b, "k") // and it never tries again
 				second := stand(t, b, "k")
 				w.StepServer(step)
 				for range 4 {
@@ -104,45 +105,45 @@ func TestADeadWaiterDoesNotBlockTheFairLineAlsoWhenTheClockWasSetBack(t *testing
 	}
 }
 
-// TestAKeyForWhichOnlyTheDeadWaitIsHadAtOnce: also by who makes one attempt and takes no place.
-func TestAKeyForWhichOnlyTheDeadWaitIsHadAtOnce(t *testing.T) {
+// That holds for a single attempt without a place too.
+func TestKeyIsFreeAtOnceIfAllItsWaitersAreDead(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
 		try(t, b, "k")
 		stand(t, b, "k")
 		w.Mini.Del("k")
 		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("while somebody waits: %v", err)
+			t.Errorf("while a waiter lives: %v", err)
 		}
-		w.Pass(4 * time.Second) // the line is still there, and he did not come when the key was kept for him
+		w.Pass(4 * time.Second) // the queue still exists, and its waiter did not take the reserved key
 		free(t, try(t, b, "k"))
 	})
 }
 
-func TestWhoHasGoneIsForgottenWhileOthersWait(t *testing.T) {
+func TestQueueForgetsAGoneWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		holder := try(t, b, "k")
 		stays := stand(t, b, "k")
 		for range 8 {
-			held(t, stand(t, b, "k")) // tried twice, as who waits for longer
+			held(t, stand(t, b, "k")) // tried twice, like a waiter that waits longer
 			w.Pass(4 * time.Second)
 			extend(t, holder)
 			held(t, stays)
 		}
 		alive, err := w.Mini.ZMembers("gsl:alive::k")
 		if err != nil || len(alive) > 5 {
-			t.Errorf("%d count as alive, of whom one is: %v", len(alive), err)
+			t.Errorf("%d places count as alive instead of one: %v", len(alive), err)
 		}
 		free(t, holder)
 		if err := stays.Leave(bg); err != nil {
 			t.Error(err)
 		}
-		w.Pass(20 * time.Second) // the line's keys end by themselves
+		w.Pass(20 * time.Second) // the queue's keys end by themselves
 	})
 }
 
-func TestAPlaceIsKeptWhileItIsTried(t *testing.T) {
+func TestPlaceIsKeptWhileItIsTried(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
 		holder := try(t, b, "k")
@@ -159,7 +160,7 @@ func TestAPlaceIsKeptWhileItIsTried(t *testing.T) {
 	})
 }
 
-func TestAFairReleaseKeepsTheKeyForWhoIsFirstAndNotForEver(t *testing.T) {
+func TestFairReleaseReservesForTheFirstForAWhile(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true, Fence: true})
 		holder := try(t, b, "k")
@@ -167,7 +168,7 @@ func TestAFairReleaseKeepsTheKeyForWhoIsFirstAndNotForEver(t *testing.T) {
 		second := stand(t, b, "k")
 		free(t, holder)
 		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a latecomer was told %v", err)
+			t.Errorf("a later client got %v", err)
 		}
 		held(t, second)
 		w.Pass(reserved + time.Millisecond)
@@ -175,7 +176,7 @@ func TestAFairReleaseKeepsTheKeyForWhoIsFirstAndNotForEver(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesGivesOnWhatWasPutAsideForHim(t *testing.T) {
+func TestLeavingHandsAReservationToTheNext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
 		holder := try(t, b, "k")
@@ -188,7 +189,7 @@ func TestWhoLeavesGivesOnWhatWasPutAsideForHim(t *testing.T) {
 	})
 }
 
-func TestLinesOfKeysWithSimilarNamesStayApart(t *testing.T) {
+func TestQueuesOfKeysWithSimilarNamesStayApart(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
 		names := []string{"k", "k:alive", "alive:k", "\x00\xff{}:\r\n", "k:", ":k"}
@@ -205,7 +206,7 @@ func TestLinesOfKeysWithSimilarNamesStayApart(t *testing.T) {
 	})
 }
 
-func TestAPlaceIsCalledAlsoAfterTheSubscriptionWasCut(t *testing.T) {
+func TestPlaceIsCalledAfterItsSubscriptionWasCut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		b, err := modern.New(wire.Pool(), modern.Config{Fair: true})
@@ -224,7 +225,7 @@ func TestAPlaceIsCalledAlsoAfterTheSubscriptionWasCut(t *testing.T) {
 			}
 		}
 		arm()
-		wire.Cut() // what was said meanwhile is lost: who waits looks for himself
+		wire.Cut() // the call during the cut is lost: the waiter must ask
 		<-woken
 		synctest.Wait()
 		held(t, p)
@@ -235,7 +236,7 @@ func TestAPlaceIsCalledAlsoAfterTheSubscriptionWasCut(t *testing.T) {
 	})
 }
 
-func TestACallBetweenTryAndAwaitIsNotLost(t *testing.T) {
+func TestCallBetweenTryAndAwaitIsNotLost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
 		holder := try(t, b, "k")
@@ -250,10 +251,10 @@ func TestACallBetweenTryAndAwaitIsNotLost(t *testing.T) {
 	})
 }
 
-func TestWhereTheServerTellsNothingAReleaseOfOursCallsTheFirst(t *testing.T) {
+func TestReleaseCallsTheFirstIfTheServerReportsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		holders, waiters := open(t, w, modern.Config{}), open(t, w, modern.Config{})
-		for _, b := range []*modern.Backend{holders, waiters} { // both find out
+		for _, b := range []*modern.Backend{holders, waiters} { // both find out what the server reports
 			if _, _, err := b.Await(bg, "other", func() {}); !errors.Is(err, lock.ErrNoWake) {
 				t.Fatal(err)
 			}
@@ -266,7 +267,7 @@ func TestWhereTheServerTellsNothingAReleaseOfOursCallsTheFirst(t *testing.T) {
 		}
 		var refusal *lock.HeldError
 		if _, err := p.Try(bg, ttl); !errors.As(err, &refusal) || refusal.Again != 100*time.Millisecond {
-			t.Errorf("the first in line is told %+v: it must ask, for the sake of foreign releases", refusal)
+			t.Errorf("the first waiter got %+v: it must poll, to find releases by other libraries", refusal)
 		}
 		free(t, holder)
 		<-woken
@@ -274,22 +275,23 @@ func TestWhereTheServerTellsNothingAReleaseOfOursCallsTheFirst(t *testing.T) {
 	})
 }
 
-const ofTheOldKind = "a timestamp without a TTL: a lock of the old kind; package legacy takes turns with its clients, and getsetlock migrate"
+const ofTheOldKind = "a timestamp without a TTL: an old client's lock; package legacy shares it with old clients, and getsetlock migrate"
 
-func TestARefusalNamesWhatStandsThere(t *testing.T) {
+func TestRefusalDescribesTheKeysValue(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		for _, cfg := range []modern.Config{{}, {Fence: true}, {Fair: true}} {
 			b := open(t, w, cfg)
 			for say, put := range map[string]func(){
-				"a list, not a lock": func() { w.Mini.Push("k", "x") },
-				"a hash: Redisson":   func() { w.Mini.HSet("k", "a", "b") },
-				ofTheOldKind:         func() { w.Mini.Set("k", "1773482400001") },
+				"a list, not a lock":          func() { w.Mini.Push("k", "x") },
+				"a hash: probably a Redisson": func() { w.Mini.HSet("k", "a", "b") },
+				ofTheOldKind:                  func() { w.Mini.Set("k", "1773482400001") },
 				// Machinery and Gorlock keep their stamps under a TTL.
-				"(a timestamp: a lock of the old kind; package legacy takes turns with its clients, and getsetlock migrate": func() {
+				"(a timestamp: an old client's lock; package legacy shares it with old clients, and getsetlock migrate": func() {
 					w.Mini.Set("k", strconv.FormatInt(w.ServerNow().Add(time.Minute).UnixNano(), 10))
 					w.Mini.SetTTL("k", 5*time.Second)
 				},
-				// SetPexpire's tokens are numbers too, and mostly of no time that is near.
+				// SetPexpire's tokens are numbers too, mostly of no time that
+				// is near.
 				`by "4773482400001773482", its lease runs until 00:00:05Z (in 5s) and may be renewed`: func() { w.Mini.Set("k", "4773482400001773482"); w.Mini.SetTTL("k", 5*time.Second) },
 				"a value without a TTL": func() { w.Mini.Set("k", "anything") },
 				"a value of 5000 bytes": func() { w.Mini.Set("k", string(make([]byte, 5000))) },
@@ -317,7 +319,8 @@ func TestARefusalNamesWhatStandsThere(t *testing.T) {
 	})
 }
 
-// called arms a waiter that is not the first and returns whether it was called since.
+// called arms a waiter that is not the first. The func reports whether it was
+// called since.
 func called(t *testing.T, p lock.Place) func() bool {
 	t.Helper()
 	var n atomic.Int32
@@ -330,7 +333,7 @@ func called(t *testing.T, p lock.Place) func() bool {
 	}
 }
 
-func TestAWaiterThatGetsTheKeyCallsTheNext(t *testing.T) {
+func TestWaiterThatGetsTheKeyCallsTheNext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		holder := try(t, b, "k")
@@ -338,21 +341,21 @@ func TestAWaiterThatGetsTheKeyCallsTheNext(t *testing.T) {
 		isCalled := called(t, second)
 		free(t, holder)
 		if isCalled() {
-			t.Error("called beside the first")
+			t.Error("the second waiter was called together with the first")
 		}
 		g, err := first.Try(bg, ttl)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !isCalled() {
-			t.Error("nobody watches the key: the second was not called")
+			t.Error("no waiter watches the key: the second was not called")
 		}
 		free(t, g)
 		granted(t, second)
 	})
 }
 
-func TestWhoLeavesTheFrontCallsTheNext(t *testing.T) {
+func TestWaiterThatLeavesTheFrontCallsTheNext(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -364,7 +367,7 @@ func TestWhoLeavesTheFrontCallsTheNext(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !isCalled() {
-					t.Error("not called")
+					t.Error("the next waiter was not called")
 				}
 				free(t, holder)
 				granted(t, second)
@@ -373,10 +376,10 @@ func TestWhoLeavesTheFrontCallsTheNext(t *testing.T) {
 	}
 }
 
-func TestNobodyOvertakesTheFairLineWhenTheKeyEndsByItself(t *testing.T) {
+func TestFairQueueIsNotOvertakenWhenTheKeyExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
-		try(t, b, "k") // and dies
+		try(t, b, "k") // and its process dies
 		first, second := stand(t, b, "k"), stand(t, b, "k")
 		for range 9 {
 			w.Pass(time.Second)
@@ -385,7 +388,7 @@ func TestNobodyOvertakesTheFairLineWhenTheKeyEndsByItself(t *testing.T) {
 		}
 		w.Pass(time.Second)
 		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a latecomer was told %v", err)
+			t.Errorf("a later client got %v", err)
 		}
 		held(t, second)
 		granted(t, first)
@@ -393,7 +396,7 @@ func TestNobodyOvertakesTheFairLineWhenTheKeyEndsByItself(t *testing.T) {
 	})
 }
 
-func TestAValueThatBeginsLikeOurTokenIsNotOurs(t *testing.T) {
+func TestValueThatBeginsWithTheTokenIsForeign(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		const token = "0123456789abcdef"
 		b := open(t, w, modern.Config{Token: func() string { return token }})
@@ -408,15 +411,15 @@ func TestAValueThatBeginsLikeOurTokenIsNotOurs(t *testing.T) {
 	})
 }
 
-// TestADeadProcessIsNotWaitedFor: the server has nobody who hears its call, so
-// that the key goes to the next at once, however many have died.
-func TestADeadProcessIsNotWaitedFor(t *testing.T) {
+// The server has no subscriber for the dead process. So the key goes to the
+// next waiter at once, however many processes have died.
+func TestReleaseSkipsADeadProcess(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b := open(t, w, cfg)
 				holder := try(t, b, "k")
-				first := got(t, waiting(t, b, holder)) // whose release keeps the key for the next
+				first := got(t, waiting(t, b, holder)) // whose release reserves the key for the next waiter
 				for range 2 {
 					dead := open(t, w, cfg)
 					stand(t, dead, "k")
@@ -430,7 +433,7 @@ func TestADeadProcessIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// waiting is a place that is called when holder gives its key back.
+// waiting returns a place that is called when holder gives its key back.
 func waiting(t *testing.T, b *modern.Backend, holder lock.Grant) lock.Place {
 	t.Helper()
 	p := stand(t, b, "k")
@@ -438,9 +441,8 @@ func waiting(t *testing.T, b *modern.Backend, holder lock.Grant) lock.Place {
 	return p
 }
 
-// TestForeignMembersOfTheLineAreSkipped: what somebody else put into the set is
-// no place, and holds up nobody.
-func TestForeignMembersOfTheLineAreSkipped(t *testing.T) {
+// A foreign member of the sorted set is no place and delays no waiter.
+func TestQueueSkipsForeignMembers(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -460,15 +462,14 @@ func TestForeignMembersOfTheLineAreSkipped(t *testing.T) {
 				spoil()
 				granted(t, p)
 				w.Pass(21 * time.Second)
-				w.Mini.Del("gsl:queue::k") // of which no script of ours knows any more
+				w.Mini.Del("gsl:queue::k") // the scripts no longer know this key
 			})
 		})
 	}
 }
 
-// TestALineOfAnotherTypeIsNamed: the fair form cannot do without, the others
-// wait by asking.
-func TestALineOfAnotherTypeIsNamed(t *testing.T) {
+// The fair form cannot work without the queue; waiters of the other forms poll.
+func TestErrorNamesAQueueOfAnotherType(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {

@@ -10,11 +10,11 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func TestOfVeryManyLostKeysOnlyAFewAreLookedAt(t *testing.T) {
+func TestBackendLooksAtOnlyAFewOfManyLostKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		var grants []lock.Grant
-		for i := range 600 { // more than travel in one script
+		for i := range 600 { // more than one script renews
 			grants = append(grants, try(t, b, fmt.Sprint("k", i)))
 			if i%3 > 0 {
 				w.Mini.Del(fmt.Sprint("k", i))
@@ -39,7 +39,7 @@ func TestOfVeryManyLostKeysOnlyAFewAreLookedAt(t *testing.T) {
 			}
 		}
 		if lost != 400 || seen == 0 || seen > 8 {
-			t.Errorf("%d told lost, %d looked at", lost, seen)
+			t.Errorf("%d lost, %d looked at", lost, seen)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// roles are what this binary does instead of testing when a test starts it as another process.
+// roles are what this binary does when a test starts it as another process.
 var roles = map[string]func(){}
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		play()
 		return
 	}
-	// Tests of real servers mostly wait for time to pass, of which there is enough for all at once.
+	// Tests of real servers mostly wait, so all of them can run at once.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
@@ -41,7 +41,8 @@ func open(t *testing.T, w *redistest.World, cfg modern.Config) *modern.Backend {
 	return b
 }
 
-// TestBackendPassesTheKit runs it on the embedded server, which cannot tell of changes.
+// TestBackendPassesTheKit runs the kit on the embedded server, which cannot
+// report changes.
 func TestBackendPassesTheKit(t *testing.T) {
 	for name, cfg := range map[string]modern.Config{
 		"fair":       {Fair: true},
@@ -71,7 +72,7 @@ func TestBackendPassesTheKit(t *testing.T) {
 	}
 }
 
-func TestInspectTellsHolderNoteTimeAndNumber(t *testing.T) {
+func TestInspectReportsHolderNoteTimeAndNumber(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fence: true, Note: "host-7 pid 12"})
 		if info, err := b.Inspect(bg, "k"); err != nil || info.Exists || info.Fence != 0 {

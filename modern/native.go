@@ -11,25 +11,27 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-var errOddReply = errors.New("the server's reply has another shape than the command's")
+var errOddReply = errors.New("the server's reply does not have the shape that the command returns")
 
-// native remembers which of its own compare commands the server has. They are tried, never concluded
-// from a version: Valkey calls itself Redis 7.2.4, and test servers claim what they lack. Until they were
-// tried, scripts do the same.
+// native records which compare commands the server has itself. The Backend
+// tries them and never concludes from a version: Valkey calls itself Redis
+// 7.2.4, and test servers claim what they lack. Until they were tried, scripts
+// do the work.
 //
-// deletes and sets outlive a lost connection, since a probe for each would be sent to a server that has
-// just come back. Where another server is there then and refuses what this one had, the script is run
-// and the command is untried again.
+// deletes and sets outlive a lost connection, since a probe for each connection
+// would hit a server that has just come back. If another server answers then
+// and refuses a command, the script runs instead and the command is untried
+// again.
 type native struct {
-	deletes atomic.Int32 // how compareAndDelete does it
-	sets    atomic.Int32 // how a renewal of one key and a hand-over do it
-	wanted  atomic.Bool  // a script has done once what such a command might have done
-	oldTime atomic.Bool  // scripts that called TIME must not write
-	single  atomic.Bool  // a script may touch one key only: a node of a cluster
+	deletes atomic.Int32 // way of compareAndDelete
+	sets    atomic.Int32 // way of a renewal of one key and of a hand-over
+	wanted  atomic.Bool  // a script has once done what such a command might have done
+	oldTime atomic.Bool  // scripts must not write after they called TIME
+	single  atomic.Bool  // a script may touch only one key: the server is a node of a cluster
 
-	// What waiters need, and the server or this user's rights on it do not give.
-	wakeless atomic.Bool // it does not tell of changes
-	alone    atomic.Bool // no line: its scripts are refused
+	// What the server, or this user's rights on it, deny to waiters.
+	wakeless atomic.Bool // the server does not report changes
+	alone    atomic.Bool // no queue: its scripts are refused
 }
 
 const (
@@ -40,8 +42,9 @@ const (
 	byScript        // the server refused the commands
 )
 
-// forget makes all but the compare commands be tried again: after a lost connection another server may
-// be there. All these are refused by an error reply, after which the connection goes on.
+// forget makes everything except the compare commands untried again. After a
+// lost connection another server may answer. A refusal of these is an error
+// reply, which does not harm the connection.
 func (n *native) forget() {
 	for _, b := range []*atomic.Bool{&n.oldTime, &n.single, &n.wakeless, &n.alone} {
 		b.Store(false)
@@ -65,36 +68,39 @@ func (b *Backend) compareAndDelete(ctx context.Context, key, token string) (bool
 		}
 	}
 	if notAString(err) {
-		return false, nil // certainly not ours
+		return false, nil // another client's value, certainly
 	}
 	deleted, _ := reply.(int64)
 	return deleted == 1, err
 }
 
-// distrust makes a known way untried again whose command ended with err, if err gives reason to. It reports
-// whether the script is to be run in its place: the server refused the command, and executed nothing.
+// distrust makes a known way untried again if its command's error gives reason
+// to. It reports whether to run the script instead: the server refused the
+// command and executed nothing.
 func distrust(known *atomic.Int32, way int32, err error) (refused bool) {
 	if err == nil {
 		return false
 	}
 	if refused = refuses(err); refused || errors.Is(err, wire.ErrLost) {
-		// A connection that was lost may have been so for this command, by a proxy that came between.
-		// Until a probe has shown that it was not, no other connection is risked.
+		// The connection may have been lost because of this command, by a proxy
+		// that came in between. Until a probe has shown that it was not, no
+		// other connection is risked.
 		known.CompareAndSwap(way, untried)
 	}
 	return refused
 }
 
-// refuses reports that the server, or a proxy before it, or this user's rights will not have a command:
-// nothing was executed. Each has words of its own for that, so whatever is not known for something else
-// is taken for it.
+// refuses reports that the server, a proxy before it, or this user's rights
+// refuse a command: nothing was executed. Their words differ. So every error
+// that is not known to mean something else counts as a refusal.
 func refuses(err error) bool {
 	return refusedWith(err, "") && !wire.IsPassing(err) && !notAString(err)
 }
 
-// probe finds out in the background which compare commands the server has. It is called after a script
-// has done what one of them might have done: the server is up. The first call does nothing, so that a
-// process that takes a lock, gives it back and ends sends no probe.
+// probe finds out in the background which compare commands the server has. It
+// is called after a script has done what one of them might have done, so the
+// server is up. The first call does nothing: a process that takes a lock, gives
+// it back and ends sends no probe.
 func (b *Backend) probe() {
 	n := &b.native
 	if n.deletes.Load() != untried && n.sets.Load() != untried || !n.wanted.Swap(true) {
@@ -103,8 +109,9 @@ func (b *Backend) probe() {
 	b.user.Prober().Start(wire.Cmd("GET", b.trial), b.tryNative)
 }
 
-// tryNative tries the compare commands on a key that nobody writes, with a token that nobody has: a
-// server that has them changes nothing. The TTL is for a server that overlooks IFEQ.
+// tryNative tries the compare commands on a key that no client writes, with a
+// token that no client has. A server that has the commands changes nothing. The
+// TTL is for a server that ignores IFEQ.
 func (b *Backend) tryNative(t *wire.Trial) {
 	n, token := &b.native, newToken()
 	if n.deletes.Load() == untried {
@@ -136,22 +143,25 @@ func tryDeletes(t *wire.Trial, key any, token string) int32 {
 	return untried
 }
 
-// notAString recognises that something else than a lock stands on the key. DELEX has its own words.
+// notAString reports that the key holds no string, so another program's value.
+// DELEX has its own words for that.
 func notAString(err error) bool {
 	return wire.IsWrongType(err) || refusedWith(err, "ERR Key should be of string type")
 }
 
 func refusedWith(err error, words string) bool {
-	if err == nil { // before refusal, whose place is on the heap
+	if err == nil { // before refusal, which is allocated on the heap
 		return false
 	}
 	var refusal redis.Error
 	return errors.As(err, &refusal) && strings.HasPrefix(string(refusal), words)
 }
 
-// refusesLine reports whether the server, or a proxy before it, will not run the scripts of the line, now or
-// later, and has done nothing. Codes decide, where the server gives one. Words do only for what a script says
-// while it runs, such as that the counter holds no number: that is no refusal of the line.
+// refusesLine reports whether the server, or a proxy before it, refuses the
+// scripts of the queue, now and later, and has done nothing. The error code
+// decides if the server gives one. Words decide only for errors of a script
+// that ran, such as a counter that holds no number: that is no refusal of the
+// queue.
 func refusesLine(err error) bool {
 	switch {
 	case err == nil || wire.IsTransient(err):

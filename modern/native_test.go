@@ -12,7 +12,8 @@ import (
 
 const unknown = "ERR unknown command"
 
-// tried lets b find out which compare commands its server has. The first use sends no probe.
+// tried makes b find out which compare commands its server has. The first use
+// sends no probe.
 func tried(t *testing.T, b *modern.Backend) {
 	t.Helper()
 	for range 2 {
@@ -23,9 +24,10 @@ func tried(t *testing.T, b *modern.Backend) {
 	synctest.Wait()
 }
 
-// TestTheServersOwnCompareCommandsAreUsedWhereItHasThem runs on the embedded server, which has DELEX
-// and lacks SET … IFEQ. Valkey's are counted in the tests of real servers.
-func TestTheServersOwnCompareCommandsAreUsedWhereItHasThem(t *testing.T) {
+// TestBackendUsesTheServersOwnCompareCommands runs on the embedded server,
+// which has DELEX and lacks SET … IFEQ. The tests of real servers count
+// Valkey's.
+func TestBackendUsesTheServersOwnCompareCommands(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
 		tried(t, b)
@@ -51,8 +53,8 @@ func TestTheServersOwnCompareCommandsAreUsedWhereItHasThem(t *testing.T) {
 	})
 }
 
-// TestAServerWithoutMemoryRenewsByScript: it refuses SET before it looks whether it has SET … IFEQ at all.
-func TestAServerWithoutMemoryRenewsByScript(t *testing.T) {
+// A server without memory refuses SET before it checks whether it has IFEQ.
+func TestFullServerRenewsByScript(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
 		g := try(t, b, "k")
@@ -70,8 +72,8 @@ func TestAServerWithoutMemoryRenewsByScript(t *testing.T) {
 	})
 }
 
-// TestAKeyThatCannotBePassedOnForWantOfMemoryIsReleased: to give it back takes none.
-func TestAKeyThatCannotBePassedOnForWantOfMemoryIsReleased(t *testing.T) {
+// A release needs no memory.
+func TestKeyIsReleasedIfAFullServerCannotPassItOn(t *testing.T) {
 	for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}} {
 		bubble(t, func(t *testing.T, w *redistest.World) {
 			b, wire := on(t, w, cfg)
@@ -103,9 +105,9 @@ func TestAKeyThatCannotBePassedOnForWantOfMemoryIsReleased(t *testing.T) {
 	}
 }
 
-func TestDelexOnSomethingElseThanAStringIsALoss(t *testing.T) {
+func TestDelexOnAnotherTypeIsALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		// The embedded server has other words for it than Redis.
+		// The embedded server uses other words for it than Redis.
 		b, wire := on(t, w, modern.Config{})
 		tried(t, b)
 		wire.Fault(redistest.Rule{Command: "DELEX", Do: redistest.Answer("ERR Key should be of string type if conditions are specified")})
@@ -119,7 +121,7 @@ func TestDelexOnSomethingElseThanAStringIsALoss(t *testing.T) {
 	})
 }
 
-func TestAnythingOnTheKeyOfAGrantIsALoss(t *testing.T) {
+func TestAnyOtherValueOnTheKeyIsALoss(t *testing.T) {
 	for name, cfg := range forms {
 		for what, put := range map[string]func(*redistest.World){
 			"nothing": func(*redistest.World) {},
@@ -139,12 +141,12 @@ func TestAnythingOnTheKeyOfAGrantIsALoss(t *testing.T) {
 							t.Errorf("%s, %s, %q: %s: %v; it should wrap ErrLost", name, what, refusal, how, err)
 						}
 					}
-					for range 2 { // the second time without trying what the server lacks
+					for range 2 { // the second time it no longer tries what the server lacks
 						one, two, three := try(t, b, "k"), try(t, b, "l"), try(t, b, "m")
 						token := one.Token()
 						w.Mini.Del("k")
 						if put(w); what == "longer" {
-							w.Mini.Set("k", token+"x") // begins as ours
+							w.Mini.Set("k", token+"x") // begins with the grant's token
 						}
 						_, err := one.Extend(bg, ttl)
 						lost("Extend", err)
@@ -158,7 +160,7 @@ func TestAnythingOnTheKeyOfAGrantIsALoss(t *testing.T) {
 							t.Errorf("ForceRelease: %v, %v", deleted, err)
 						}
 						if what != "nothing" && !w.Mini.Exists("k") {
-							t.Error("another's key was deleted")
+							t.Error("another client's key was deleted")
 						}
 						free(t, two)
 						free(t, three)

@@ -12,7 +12,8 @@ import (
 // fenceBlock is how many fencing numbers one script draws.
 const fenceBlock = fencing.Block
 
-// acquire takes the key of g together with a number, or a block of them; false where somebody holds it.
+// acquire takes the key of g together with one fencing number or a block of
+// them. It returns false if another client holds the key.
 func (b *Backend) acquire(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
 	d, err := b.numbered.Take(ctx, tally.Attempt{Key: g.key, Token: g.token, Millis: millis(ttl), Sent: g.Term().Sent})
 	if err == nil && d.Redraw {
@@ -22,17 +23,19 @@ func (b *Backend) acquire(ctx context.Context, g *grant, ttl time.Duration) (boo
 	return d.First > 0, err
 }
 
-// acquireByScript draws by the script.
+// acquireByScript takes the key and draws a block of numbers by the script.
 func (b *Backend) acquireByScript(ctx context.Context, a tally.Attempt) (int64, error) {
 	v, err := b.drawn(ctx, acquireScript, a.Key, b.fence, a.Token, a.Millis, fenceBlock)
 	first, _ := v.(int64)
 	return first, err
 }
 
-// redraw draws numbers for a key that was taken with none, or with one that may be too small. The script reads
-// the clock, and passes the key on to the token that it carries already: executed or not, now or later, there is
-// nothing to undo but that token. False where the key was lost meanwhile. Trust still counts from before the
-// first command, since it is not known of the second whether it set the TTL.
+// redraw draws numbers for a key that was taken without a number, or with one
+// that may be too small. The script reads the clock and passes the key on to
+// the token that it already carries. So whenever the script is executed, only
+// that token may have to be undone. redraw returns false if the key was lost
+// meanwhile. Trust still counts from before the first command, since it is
+// unknown whether the second one set the TTL.
 func (b *Backend) redraw(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
 	passed, err := b.pass(ctx, g, g, ttl)
 	if err != nil {
@@ -42,6 +45,6 @@ func (b *Backend) redraw(ctx context.Context, g *grant, ttl time.Duration) (bool
 	return passed, nil
 }
 
-// numbered gives the grant the first of a whole block of fencing numbers; the rest is for whom it is
-// shared with.
+// numbered gives the grant the first of a whole block of fencing numbers. The
+// rest is for the holders that the grant is shared with.
 func (g *grant) numbered(first int64) { g.fence, g.spare = first, fenceBlock-1 }

@@ -16,8 +16,8 @@ import (
 
 func fenceOf(g lock.Grant) int64 { return g.(lock.Fenced).Fence() }
 
-// TestTheServersClockIsReadOnceInAWhile: in between numbers are counted on, in a transaction.
-func TestTheServersClockIsReadOnceInAWhile(t *testing.T) {
+// In between numbers are counted on, in a transaction.
+func TestBackendReadsTheServersClockOnceInAWhile(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{Fence: true})
 		g := try(t, b, "k")
@@ -41,28 +41,29 @@ func TestTheServersClockIsReadOnceInAWhile(t *testing.T) {
 			}
 			free(t, g)
 		}
-		// Behind the next connection there may be another server.
+		// The next connection may lead to another server.
 		wire.Fault(redistest.Rule{When: writes(), Do: redistest.CutAfter})
 		_, err := b.Try(bg, "k", ttl)
 		free(t, unsure(t, err))
-		synctest.Wait() // for all that hear of the end
+		synctest.Wait() // for every goroutine that notices the end
 		wire.Forget()
 		free(t, try(t, b, "k"))
 		if wasCounted(wire) {
-			t.Error("the number is counted on from what another connection said")
+			t.Error("the number is counted on from another connection's reply")
 		}
 	})
 }
 
-// wasCounted reports whether the acquisition that was sent first counts on, in one transaction.
+// wasCounted reports whether the first acquisition that was sent counts on, in
+// one transaction.
 func wasCounted(wire *redistest.Wire) bool {
 	sent := slices.DeleteFunc(wire.Sent(), ofProbe)
 	return len(sent) >= 4 && sent[0].Is("MULTI") && sent[1].Is("SET") && sent[2].Is("INCR") && sent[3].Is("EXEC")
 }
 
-// TestARefusalIsCountedOnce: who asks again and again for a key that is held writes nothing after the first
-// time, and goes on counting when it has had one.
-func TestARefusalIsCountedOnce(t *testing.T) {
+// A client that asks for a held key again and again writes nothing after the
+// first time. It counts on again when it has taken a key.
+func TestOnlyTheFirstRefusalUsesUpANumber(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{Fence: true})
 		other := open(t, w, modern.Config{})
@@ -71,7 +72,7 @@ func TestARefusalIsCountedOnce(t *testing.T) {
 		wire.Forget()
 		for range 5 {
 			if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-				t.Errorf("held by another: %v", err)
+				t.Errorf("of a held key: %v", err)
 			}
 		}
 		if n := wire.Count("INCR"); n != 1 {
@@ -82,14 +83,14 @@ func TestARefusalIsCountedOnce(t *testing.T) {
 		wire.Forget()
 		free(t, try(t, b, "k"))
 		if !wasCounted(wire) {
-			t.Error("not counted on after a success")
+			t.Error("the number was not counted on after a success")
 		}
 	})
 }
 
-// TestACounterThatIsGoneIsDrawnAnew: a number is never smaller than one that was given before, by this process
-// or another, whatever has become of the counter since it was read.
-func TestACounterThatIsGoneIsDrawnAnew(t *testing.T) {
+// A number is never smaller than an earlier one of this or another process,
+// whatever happened to the counter since it was read.
+func TestNumbersIncreaseAfterTheCounterIsGone(t *testing.T) {
 	for name, spoil := range map[string]func(w *redistest.World, last int64){
 		"deleted": func(w *redistest.World, _ int64) { w.Mini.Del("gsl:fence:") },
 		"behind":  func(w *redistest.World, last int64) { w.Mini.Set("gsl:fence:", strconv.FormatInt(last-9, 10)) },
@@ -116,8 +117,8 @@ func TestACounterThatIsGoneIsDrawnAnew(t *testing.T) {
 	}
 }
 
-// TestWithoutTransactionsScriptsDraw: the server refuses all of it, or no more than its end.
-func TestWithoutTransactionsScriptsDraw(t *testing.T) {
+// The server refuses the whole transaction, or only its end.
+func TestScriptsDrawIfTransactionsAreRefused(t *testing.T) {
 	for _, refused := range []string{"MULTI", "EXEC"} {
 		t.Run(refused, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -133,7 +134,7 @@ func TestWithoutTransactionsScriptsDraw(t *testing.T) {
 					}
 					last = fenceOf(g) + 7
 					if held, _ := w.Mini.Get("k"); held != g.Token() || w.Mini.TTL("k") != ttl {
-						t.Errorf("%s stands on the key, for %v", held, w.Mini.TTL("k"))
+						t.Errorf("the key holds %s, for %v", held, w.Mini.TTL("k"))
 					}
 					if next, shared := g.(lock.Sharer).Share(); !shared || fenceOf(next) != fenceOf(g)+1 {
 						t.Error("no block of numbers was drawn")
@@ -150,9 +151,8 @@ func TestWithoutTransactionsScriptsDraw(t *testing.T) {
 	}
 }
 
-// TestAKeyThatWasTakenBesideARefusalHasANumber: the server said no to the transaction's beginning, for a moment,
-// and yes to what followed.
-func TestAKeyThatWasTakenBesideARefusalHasANumber(t *testing.T) {
+// The server refused MULTI, for a moment, and accepted the commands after it.
+func TestKeyTakenDespiteARefusedMultiHasANumber(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{Fence: true})
 		g := try(t, b, "k")
@@ -167,13 +167,14 @@ func TestAKeyThatWasTakenBesideARefusalHasANumber(t *testing.T) {
 		wire.Forget()
 		free(t, try(t, b, "k"))
 		if !wasCounted(wire) {
-			t.Error("not counted on afterwards")
+			t.Error("the number was not counted on afterwards")
 		}
 	})
 }
 
-// TestBlocksOfNumbersNeverOverlap: not where the clock stands still, nor where it is read at one time and
-// told at another, nor between leases that are taken and those that are passed on.
+// They must not overlap if the clock stands still, or if it is read at one time
+// and told at another. Nor may they between leases that are taken and leases
+// that are passed on.
 func TestBlocksOfNumbersNeverOverlap(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		one, other := open(t, w, modern.Config{Fence: true}), open(t, w, modern.Config{Fence: true})
@@ -214,8 +215,8 @@ func TestBlocksOfNumbersNeverOverlap(t *testing.T) {
 	})
 }
 
-// TestACounterThatCannotBeReadStaysAsItWas: it belongs to somebody else.
-func TestACounterThatCannotBeReadStaysAsItWas(t *testing.T) {
+// The counter belongs to another program.
+func TestUnreadableCounterStaysAsItWas(t *testing.T) {
 	for _, text := range []string{"abc", "", "9999999999999999999", "nan", "-inf x"} {
 		bubble(t, func(t *testing.T, w *redistest.World) {
 			b := open(t, w, modern.Config{Fence: true})
@@ -239,9 +240,9 @@ func TestACounterThatCannotBeReadStaysAsItWas(t *testing.T) {
 	}
 }
 
-// TestForeignClockMovesNoNumber: Envoy answers TIME itself, in microseconds since
-// 1970, before a server that is too old to read its clock in a script.
-func TestForeignClockMovesNoNumber(t *testing.T) {
+// Envoy answers TIME itself, in microseconds since 1970, if the server is too
+// old to read its clock in a script.
+func TestProxysClockMovesNoNumber(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		reads := func(c redistest.Command) bool {
 			return (c.Is("EVAL") || c.Is("EVALSHA")) && c[len(c)-1] == ""
@@ -261,9 +262,9 @@ func TestForeignClockMovesNoNumber(t *testing.T) {
 	})
 }
 
-// TestProxyThatHangsUpOnTransactions costs two connections in all, ten minutes
-// apart; numbers are drawn by script. Where a transaction was executed before,
-// it was the server that ended.
+// TestProxyThatHangsUpOnTransactions checks that such a proxy costs two
+// connections in all, ten minutes apart, and that scripts draw the numbers. If
+// a transaction was executed before, the connection ended for another reason.
 func TestProxyThatHangsUpOnTransactions(t *testing.T) {
 	for name, worked := range map[string]bool{"always": false, "after one was executed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +274,7 @@ func TestProxyThatHangsUpOnTransactions(t *testing.T) {
 				draw := func() (lost bool) {
 					g, err := b.Try(bg, "k", ttl)
 					if err != nil {
-						_ = unsure(t, err).Release(bg) // it took nothing
+						_ = unsure(t, err).Release(bg) // the attempt took nothing
 						w.Pass(time.Millisecond)
 						return true
 					}

@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// tracks answers what the embedded server does not know of tracking.
+// tracks answers tracking commands, which the embedded server does not know.
 func tracks() []redistest.Rule {
 	answer := func(sub, raw string) redistest.Rule {
 		return redistest.Rule{Command: "CLIENT", Times: -1, Do: redistest.Reply(raw), When: func(c redistest.Command) bool { return c[1] == sub }}
@@ -22,9 +22,9 @@ type unmoved struct{}
 
 func (unmoved) Touched() {}
 
-// TestPassingRefusalOfALookAsksOnceMore as a whole, and not key by key: that is
-// for users who may not use the command.
-func TestPassingRefusalOfALookAsksOnceMore(t *testing.T) {
+// The look is repeated as a whole, and not key by key: that is for users who
+// may not use the command.
+func TestLookIsRepeatedAfterAPassingRefusal(t *testing.T) {
 	const keys = 100
 	for _, c := range []struct {
 		words           string
@@ -64,9 +64,9 @@ func TestPassingRefusalOfALookAsksOnceMore(t *testing.T) {
 	}
 }
 
-// TestLineIsGivenUpOnlyWhereItIsRefused for good, in whatever words. A refusal
-// that passes, or what a script says while it runs, leaves it in use.
-func TestLineIsGivenUpOnlyWhereItIsRefused(t *testing.T) {
+// Only a lasting refusal counts, in whatever words. After a refusal that
+// passes, or an error inside a script, the queue stays in use.
+func TestQueueIsGivenUpOnlyIfItIsRefused(t *testing.T) {
 	for words, stands := range map[string]bool{
 		"TRYAGAIN Multiple keys request during rehashing of slot":                  true,
 		"CLUSTERDOWN The cluster is down":                                          true,

@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// compares picks the compare commands that servers have of their own.
+// compares picks the servers' own compare commands.
 func compares(c redistest.Command) bool {
 	return c.Is("DELEX") || c.Is("DELIFEQ") || c.Is("SET") && len(c) > 3 && c[3] == "IFEQ"
 }
@@ -21,7 +21,7 @@ func compares(c redistest.Command) bool {
 // ofProbe picks the commands of a probe.
 func ofProbe(c redistest.Command) bool { return len(c) > 1 && c[1] == "gsl:trial:" }
 
-// probes are the commands of a probe that clients sent.
+// probes returns the commands of a probe that clients sent.
 func probes(wire *redistest.Wire) (sent []string) {
 	for _, c := range wire.Sent() {
 		if ofProbe(c) {
@@ -31,7 +31,7 @@ func probes(wire *redistest.Wire) (sent []string) {
 	return sent
 }
 
-// probed fails unless these and no other commands of probes were sent.
+// probed fails the test unless these and no other commands of probes were sent.
 func probed(t *testing.T, wire *redistest.Wire, want ...string) {
 	t.Helper()
 	if sent := probes(wire); !slices.Equal(sent, want) {
@@ -61,7 +61,7 @@ var refusing = map[string]redistest.Action{
 	"gone":      redistest.CutAfter,
 }
 
-// livesBehind lets locks be taken, renewed, handed over and released five times.
+// livesBehind takes, renews, hands over and releases locks five times.
 func livesBehind(t *testing.T, b *modern.Backend, rest func()) {
 	t.Helper()
 	for i := range 5 {
@@ -89,8 +89,8 @@ func livesBehind(t *testing.T, b *modern.Backend, rest func()) {
 	}
 }
 
-// TestReleaseWorksBehindEveryProxy: the shared connections are dialed once
-// each, so that nobody's connection ended by a refusal.
+// The shared connections are dialed once each: a refusal must end no
+// connection.
 func TestReleaseWorksBehindEveryProxy(t *testing.T) {
 	for name, do := range refusing {
 		for form, cfg := range forms {
@@ -101,7 +101,7 @@ func TestReleaseWorksBehindEveryProxy(t *testing.T) {
 						livesBehind(t, b, rest)
 						synctest.Wait()
 						if n := natively(wire); n > 0 {
-							t.Errorf("%d compare commands were sent beside the probe", n)
+							t.Errorf("%d compare commands were sent besides the probe", n)
 						}
 						if n := wire.Connections(); n != 2 {
 							t.Errorf("%d connections are open, want 2", n)
@@ -113,8 +113,8 @@ func TestReleaseWorksBehindEveryProxy(t *testing.T) {
 	}
 }
 
-// TestProbeEndsNoOtherConnection: a proxy hangs up on the probe while an
-// attempt of another goroutine is in flight.
+// A proxy hangs up on the probe while an attempt of another goroutine is under
+// way.
 func TestProbeEndsNoOtherConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{}, redistest.Rule{When: compares, Times: -1, Do: redistest.CutBefore})
@@ -138,7 +138,7 @@ func TestProbeEndsNoOtherConnection(t *testing.T) {
 	})
 }
 
-// TestProbeIsRememberedAcrossReconnects, whether it found the commands or not.
+// The result is remembered whether or not the probe found the commands.
 func TestProbeIsRememberedAcrossReconnects(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
@@ -161,7 +161,7 @@ func TestProbeIsRememberedAcrossReconnects(t *testing.T) {
 	})
 }
 
-// TestOneReleaseSendsNoProbe: a process may end with it.
+// A process may end with that release.
 func TestOneReleaseSendsNoProbe(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
@@ -171,9 +171,9 @@ func TestOneReleaseSendsNoProbe(t *testing.T) {
 	})
 }
 
-// TestKnownCommandThatIsRefusedIsUnlearned: after a fail-over another server
-// is there, which lacks the command, or has it under another name.
-func TestKnownCommandThatIsRefusedIsUnlearned(t *testing.T) {
+// After a fail-over another server may lack the command, or have it under
+// another name.
+func TestBackendUnlearnsARefusedCommand(t *testing.T) {
 	for name, do := range refusing {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -210,8 +210,7 @@ func TestKnownCommandThatIsRefusedIsUnlearned(t *testing.T) {
 	}
 }
 
-// TestRefusalThatPassesConcludesNothing: the probe comes again, and not with
-// each operation.
+// The probe is repeated, and not with each operation.
 func TestRefusalThatPassesConcludesNothing(t *testing.T) {
 	for _, words := range []string{
 		redistest.Loading, redistest.ReadOnly, redistest.OOM, "BUSY Redis is busy running a script.", "NOAUTH Authentication required.",
@@ -242,7 +241,7 @@ func TestRefusalThatPassesConcludesNothing(t *testing.T) {
 	}
 }
 
-// TestKnownCommandStaysKnownWhileItsServerIsBusy: such a refusal is reported.
+// Such a refusal is returned as an error.
 func TestKnownCommandStaysKnownWhileItsServerIsBusy(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
@@ -261,9 +260,9 @@ func TestKnownCommandStaysKnownWhileItsServerIsBusy(t *testing.T) {
 	})
 }
 
-// TestNothingIsConcludedWithoutTheControl: a server that refuses even GET, or
-// cannot be reached, tells nothing of its commands.
-func TestNothingIsConcludedWithoutTheControl(t *testing.T) {
+// A server that refuses even GET, or cannot be reached, shows nothing about its
+// commands.
+func TestProbeConcludesNothingWithoutItsControl(t *testing.T) {
 	for name, rule := range map[string]redistest.Rule{
 		"full":         {Command: "GET", Do: redistest.Answer("ERR max number of clients reached")},
 		"own words":    {Command: "GET", Do: redistest.Answer("ERR max daily request limit exceeded")},
@@ -290,7 +289,7 @@ func TestNothingIsConcludedWithoutTheControl(t *testing.T) {
 	}
 }
 
-// TestCloseEndsAProbe: bubble fails where a goroutine is left.
+// The bubble fails the test if a goroutine is left.
 func TestCloseEndsAProbe(t *testing.T) {
 	for name, rule := range map[string]redistest.Rule{
 		"dials":  {Command: redistest.Dialing, Nth: 2},
@@ -320,7 +319,7 @@ func TestCloseEndsAProbe(t *testing.T) {
 	}
 }
 
-// TestTransactionsAreRefusedInAnyWords: numbers are drawn by script then.
+// Scripts then draw the numbers.
 func TestTransactionsAreRefusedInAnyWords(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		words := redistest.Answer("ERR Command is not available: 'MULTI'")
@@ -336,16 +335,16 @@ func TestTransactionsAreRefusedInAnyWords(t *testing.T) {
 	})
 }
 
-// TestReleaseDeletesWhereGivingOnIsRefused in words of a proxy's own, such as
-// one that lets a script have keys of one slot only.
-func TestReleaseDeletesWhereGivingOnIsRefused(t *testing.T) {
+// A proxy refuses in words of its own, for example because the script has keys
+// of several slots.
+func TestReleaseDeletesIfTheQueueScriptIsRefused(t *testing.T) {
 	for _, fence := range []bool{false, true} {
 		bubble(t, func(t *testing.T, w *redistest.World) {
 			b, wire := on(t, w, modern.Config{Fence: fence})
 			g := try(t, b, "k")
 			p := stand(t, b, "k")
 			free(t, g)
-			g, err := p.Try(bg, ttl) // what came from the line is given on
+			g, err := p.Try(bg, ttl) // a key from the queue is handed over
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -355,9 +354,9 @@ func TestReleaseDeletesWhereGivingOnIsRefused(t *testing.T) {
 			}})
 			free(t, g)
 			if w.Mini.Exists("k") {
-				t.Error("the key was left behind")
+				t.Error("the key was left")
 			}
-			w.Pass(5 * time.Second) // the line's own keys end
+			w.Pass(5 * time.Second) // the queue's own keys end
 		})
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestWhatOursDidToAKeyIsNoHabitOfOthers: a renewal, or the look of a watch, may be under way when a lease
-// is given back or handed on, and find the key gone.
-func TestWhatOursDidToAKeyIsNoHabitOfOthers(t *testing.T) {
+// A renewal, or the look of a watch, may be under way when a lease is given
+// back or handed over, and find the key gone.
+func TestOwnChangesOfAKeyAreNoHabits(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *modern.Backend, lock.Grant){
 		"release": func(t *testing.T, _ *modern.Backend, g lock.Grant) { free(t, g) },
 		"pass": func(t *testing.T, b *modern.Backend, g lock.Grant) {
@@ -38,19 +38,19 @@ func TestWhatOursDidToAKeyIsNoHabitOfOthers(t *testing.T) {
 				end(t, b, g)
 				gate.Open()
 				if err := <-renewed; !errors.Is(err, lock.ErrLost) {
-					t.Errorf("the renewal behind it: %v", err)
+					t.Errorf("the renewal after it: %v", err)
 				}
 				if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
-					t.Errorf("others are said to have done this: %q, %v", info.Habits, err)
+					t.Errorf("habits of other clients: %q, %v", info.Habits, err)
 				}
 			})
 		})
 	}
 }
 
-// TestALeaseThatCannotBeWatchedIsOnlyRenewed: the look that keeps a watch is sent where there is one.
-func TestALeaseThatCannotBeWatchedIsOnlyRenewed(t *testing.T) {
-	for name, cfg := range map[string]modern.Config{"told not to": {Wake: lock.WakeOff}, "a server that does not tell": {}} {
+// The look that keeps a watch is sent only if there is one.
+func TestRenewalOfAnUnwatchedLeaseSendsNoLook(t *testing.T) {
+	for name, cfg := range map[string]modern.Config{"Wake is off": {Wake: lock.WakeOff}, "server reports nothing": {}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, cfg)

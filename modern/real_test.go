@@ -19,7 +19,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// pass lets real time pass, until a key of the server's has ended: time is the server's.
+// pass lets real time pass until a key on the server has ended: the server's
+// time counts.
 func pass(t *testing.T, s *redistest.Server) func(time.Duration) {
 	return func(d time.Duration) {
 		t.Helper()
@@ -28,7 +29,7 @@ func pass(t *testing.T, s *redistest.Server) func(time.Duration) {
 		for {
 			left := s.Do("PTTL", "pass").(int64)
 			if left < 0 {
-				return // it has ended
+				return // the key has ended
 			}
 			<-time.After(time.Duration(left+1) * time.Millisecond)
 		}
@@ -41,7 +42,7 @@ func calls(t *testing.T, s *redistest.Server) (n int) {
 	info, _ := redis.String(s.Do("INFO", "commandstats"), nil)
 	for _, line := range strings.Split(info, "\r\n") {
 		name, rest, ok := strings.Cut(line, ":calls=")
-		// What scripts call is counted as well, but not sent by anybody.
+		// The server also counts commands inside scripts, which no client sent.
 		if ok && slices.Contains(sent, strings.TrimPrefix(name, "cmdstat_")) {
 			count, _, _ := strings.Cut(rest, ",")
 			i, err := strconv.Atoi(count)
@@ -54,8 +55,8 @@ func calls(t *testing.T, s *redistest.Server) (n int) {
 	return n
 }
 
-// sent are the commands that a contended modern lock sends outside scripts and that no script of
-// its calls.
+// sent are the commands that a contended modern lock sends outside scripts and
+// that its scripts do not call.
 var sent = []string{"evalsha", "eval", "client|caching", "client", "delex", "delifeq", "wait"}
 
 func TestBackendPassesTheKitOnRealServers(t *testing.T) {
@@ -92,9 +93,9 @@ func TestBackendPassesTheKitOnRealServers(t *testing.T) {
 	}
 }
 
-// TestWaitersAreFew counts the commands of contended acquisitions: however many processes wait, they
-// are as many.
-func TestCommandsAnAcquisitionDoNotGrowWithTheProcessesThatWait(t *testing.T) {
+// TestAcquisitionCostsTheSameWithManyWaiters counts the commands of contended
+// acquisitions: the number must not grow with the number of waiting processes.
+func TestAcquisitionCostsTheSameWithManyWaiters(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fair=%v", fair), func(t *testing.T) {
 			counts := map[int]float64{}
@@ -110,8 +111,8 @@ func TestCommandsAnAcquisitionDoNotGrowWithTheProcessesThatWait(t *testing.T) {
 	}
 }
 
-// contended lets processes of two goroutines each take one key in turn and returns the commands that
-// one acquisition took.
+// contended makes processes of two goroutines each take one key in turn. It
+// returns the number of commands for one acquisition.
 func contended(t *testing.T, s *redistest.Server, cfg modern.Config, processes, rounds int) float64 {
 	var clients []*lock.Client
 	for range processes {

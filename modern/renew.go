@@ -87,15 +87,16 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 	return errs
 }
 
-// ofOneKey reports that the server refused a script for what may be wrong with
-// a single key of it, such as a right that this user lacks.
+// ofOneKey reports that the server refused a script for a reason that may
+// concern only one of its keys, such as a missing right.
 func ofOneKey(err error) bool {
 	var refusal redis.Error
 	return errors.As(err, &refusal) && !wire.IsPassing(err)
 }
 
-// extendOneByOne renews grants by a script each, which travel together: one key
-// without rights must not cost the others their leases.
+// extendOneByOne renews each grant by a script of its own; the scripts travel
+// together. One key without rights must not cost the other leases their
+// renewal.
 func (b *Backend) extendOneByOne(ctx context.Context, grants []*grant, term lock.Term) []error {
 	cmds := make([]wire.Command, len(grants))
 	for i, g := range grants {
@@ -116,8 +117,9 @@ func (b *Backend) extendOneByOne(ctx context.Context, grants []*grant, term lock
 	return errs
 }
 
-// watchOn keeps the keys of renewed grants watched: our own write has ended the server's memory of who
-// watches them. What another did to a key in between is seen by the look.
+// watchOn keeps the keys of renewed grants watched: the renewal's own write has
+// made the server forget the watch. The look finds what another client did to a
+// key in between.
 func (b *Backend) watchOn(ctx context.Context, grants []*grant, errs []error) {
 	var watched []*grant
 	var at []int
@@ -127,17 +129,18 @@ func (b *Backend) watchOn(ctx context.Context, grants []*grant, errs []error) {
 		}
 	}
 	for i, err := range b.look(ctx, watched) {
-		if errors.Is(err, lock.ErrLost) { // other trouble is not that of the renewal, which has succeeded
+		if errors.Is(err, lock.ErrLost) { // other trouble does not concern the renewal, which has succeeded
 			errs[at[i]] = err
 		}
 	}
 }
 
-// look registers the keys of grants with the server, to be told of changes, and sees whose keys are
-// still theirs.
+// look registers the keys of grants with the server, which then reports
+// changes, and checks that each key still carries its grant's token.
 //
-// HAZARD: this is one command of many keys and no script. Up to Redis 7.0 every read inside a script
-// registers all keys of the script: with 128 of them 10 ms and more of the server's time.
+// HAZARD: this is one command of many keys and no script. Up to Redis 7.0 every
+// read inside a script registers all keys of the script. With 128 keys that
+// takes 10 ms and more of the server's time.
 func (b *Backend) look(ctx context.Context, grants []*grant) []error {
 	errs, most := make([]error, 0, len(grants)), mostInspections
 	for part := range slices.Chunk(grants, b.together()) {
@@ -176,7 +179,8 @@ func (b *Backend) look(ctx context.Context, grants []*grant) []error {
 	return errs
 }
 
-// lookOneByOne is for users who may not MGET, and for keys that do not lie together.
+// lookOneByOne reads each key by a command of its own, for users who may not
+// MGET and for keys on different nodes.
 func (b *Backend) lookOneByOne(ctx context.Context, grants []*grant) []any {
 	cmds := make([]wire.Command, len(grants))
 	for i, g := range grants {
@@ -191,7 +195,7 @@ func (b *Backend) lookOneByOne(ctx context.Context, grants []*grant) []any {
 	return values
 }
 
-// together is how many keys one command may touch.
+// together returns how many keys one command may touch.
 func (b *Backend) together() int {
 	if b.native.single.Load() {
 		return 1
@@ -222,9 +226,10 @@ func replies(r wire.Reply, n int) ([]any, error) {
 	return found, nil
 }
 
-// extendNatively renews one key by the server's own command; done is false where it was refused. The
-// PTTL before it shows whether somebody changed that; the look behind it keeps the key watched and
-// sees a theft that came between the two.
+// extendNatively renews one key by the server's own command. done is false if
+// the server refused that command. The PTTL before the command shows whether
+// another client changed the TTL. The look after it keeps the key watched and
+// finds a theft between the two.
 func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) (err error, done bool) {
 	look := ours(g)
 	look.Track = g.isWatched()
@@ -232,8 +237,9 @@ func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) 
 	now := lock.Mark(ctx)
 	switch err := rs[1].Err; {
 	case distrust(&b.native.sets, byIfeq, err), wire.IsOOM(err):
-		// SET is refused where no memory is left, before it is looked at, and says nothing of what the
-		// server has. The script's PEXPIRE needs none: a full server costs nobody a lease that he holds.
+		// A server without memory refuses SET before it looks at it, which says
+		// nothing about IFEQ. The script's PEXPIRE needs no memory: a full
+		// server costs no holder its lease.
 		return nil, false
 	case notAString(err):
 		return g.gone(ctx), true
@@ -244,15 +250,16 @@ func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) 
 	if rs[1].Value == nil || rs[2].Err == nil && string(seen) != g.token {
 		return g.gone(ctx), true
 	}
-	g.renewed(rs[0].Value, term, now) // what a PTTL finds is never notOurs
+	g.renewed(rs[0].Value, term, now) // a PTTL is never notOurs
 	return nil, true
 }
 
-// ours reads as much of a key as it takes to see whether it carries g's token.
+// ours returns the command that reads enough of a key to compare it with g's
+// token.
 func ours(g *grant) wire.Command { return wire.Cmd("GETRANGE", g.key, 0, len(g.token)) }
 
-// renewed judges what the server said of one key: the PTTL before the renewal, or that it is not
-// ours.
+// renewed applies what the server said of one key: the PTTL before the renewal,
+// or notOurs. It reports whether the grant has the key.
 func (g *grant) renewed(found any, term lock.Term, now lock.Instant) (ours bool) {
 	left, known := found.(int64)
 	if left == notOurs {
@@ -265,11 +272,11 @@ func (g *grant) renewed(found any, term lock.Term, now lock.Instant) (ours bool)
 	return true
 }
 
-// notOurs is what the renew script says in place of a PTTL.
+// notOurs is the renew script's answer for a key that does not carry the token.
 const notOurs = -3
 
-// touched compares a key's PTTL, read before now, with what it should be, and remembers what others
-// did to it.
+// touched compares a key's PTTL, read before now, with what it should be. It
+// records changes by other clients.
 func (g *grant) touched(pttl int64, now lock.Instant) {
 	should, ttl := g.left(now)
 	left := time.Duration(pttl) * time.Millisecond
@@ -278,14 +285,15 @@ func (g *grant) touched(pttl int64, now lock.Instant) {
 	}
 }
 
-// shortened reports whether somebody made a PTTL, read before now, less than it should be.
+// shortened reports whether another client made a PTTL, read before now,
+// shorter than it should be.
 func (g *grant) shortened(pttl int64, now lock.Instant) bool {
 	should, ttl := g.left(now)
 	return pttl >= 0 && time.Duration(pttl)*time.Millisecond < should-slack(ttl)
 }
 
-// touchSlack is how much a PTTL may differ from our own count without a word: two clocks that run a
-// little differently.
+// touchSlack is how far a PTTL may differ from the expected one before that
+// counts as a change: the two clocks run at slightly different rates.
 const touchSlack = time.Second
 
 func slack(ttl time.Duration) time.Duration { return min(touchSlack, ttl/8) }

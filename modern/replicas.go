@@ -10,7 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// replicated waits until enough replicas have what was written so far.
+// replicated waits until enough replicas have acknowledged what was written so
+// far.
 func (b *Backend) replicated(ctx context.Context, g *grant) error {
 	n, err := b.rounds.join(lock.Decided(ctx), b.replicas)
 	switch {
@@ -18,14 +19,15 @@ func (b *Backend) replicated(ctx context.Context, g *grant) error {
 		return trouble("wait for the replicas of", g.key, err)
 	case n < int64(b.cfg.Replicas):
 		b.stats.replicasMissing.Add(1)
-		return fmt.Errorf("modern: key %q: %d of %d replicas acknowledged it within %v; see Config.Replicas", g.key, n, b.cfg.Replicas, b.cfg.ReplicaWait)
+		return fmt.Errorf("modern: key %q: %d of %d replicas acknowledged the key within %v; see Config.Replicas", g.key, n, b.cfg.Replicas, b.cfg.ReplicaWait)
 	}
 	return nil
 }
 
-// replicas asks how many replicas have all that the server has executed. WAIT speaks of what its own
-// connection wrote, so a write of no meaning stands right before it: a connection that had written
-// nothing, or was dialed in between, would be told that every replica has it.
+// replicas returns how many replicas have all that the server has executed.
+// WAIT only covers writes of its own connection, so a write without meaning is
+// sent right before it. A connection that had written nothing, or was dialed in
+// between, would get the answer that every replica has it.
 func (b *Backend) replicas() (int64, error) {
 	rs := b.patient.Batch(context.Background(), []wire.Command{
 		wire.Cmd("SET", "gsl:wait:"+scope.InName(b.cfg.Namespace), "", "PX", 1000), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
@@ -37,11 +39,12 @@ func (b *Backend) replicas() (int64, error) {
 	return n, rs[1].Err
 }
 
-// rounds lets all who want to know share the answers: a round that began after somebody came is good
-// for him. So nobody waits longer than two rounds, however few replicas there are.
+// rounds shares the answers of WAIT between callers. A round answers every
+// caller that came before it began. So no caller waits longer than two rounds,
+// however few replicas there are.
 type rounds struct {
 	mu      sync.Mutex
-	next    *round // has not begun; nil unless somebody waits for it
+	next    *round // the round that has not begun; nil unless a caller waits for it
 	running bool
 	closed  bool
 	wg      sync.WaitGroup
@@ -53,7 +56,7 @@ type round struct {
 	err  error
 }
 
-// join waits for a round that begins from now on.
+// join waits for a round that has not begun yet.
 func (r *rounds) join(ctx context.Context, ask func() (int64, error)) (int64, error) {
 	r.mu.Lock()
 	if r.closed {
@@ -77,7 +80,7 @@ func (r *rounds) join(ctx context.Context, ask func() (int64, error)) (int64, er
 	}
 }
 
-// close lets no round begin any more and waits for the last.
+// close prevents new rounds and waits for the last one.
 func (r *rounds) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -85,7 +88,7 @@ func (r *rounds) close() {
 	r.wg.Wait()
 }
 
-// run is the goroutine of one round after the other, until nobody waits.
+// run runs one round after the other until no caller waits. It is a goroutine.
 func (r *rounds) run(ask func() (int64, error)) {
 	for {
 		r.mu.Lock()

@@ -8,8 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-// TestNoRoundBeginsAfterClose: Close waits for the goroutines of rounds, which
-// must not be joined by another then.
+// Close waits for the goroutines of rounds, and none may begin after that.
 func TestNoRoundBeginsAfterClose(t *testing.T) {
 	var r rounds
 	ask := func() (int64, error) { return 1, nil }

@@ -8,9 +8,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// TestATTLIsSetRightAndNeverShortened: what was left when somebody was seen to have shortened the TTL may
-// be sent behind a renewal, after which the holder trusts the key for longer.
-func TestATTLIsSetRightAndNeverShortened(t *testing.T) {
+// The restored TTL may reach the server after a renewal. The holder then trusts
+// the key for longer than that TTL.
+func TestRestoreNeverShortensATTL(t *testing.T) {
 	const ttl, left = 30 * time.Second, 20 * time.Second
 	for name, c := range map[string]struct{ set, want time.Duration }{
 		"shortened":       {2 * time.Second, left},
@@ -41,7 +41,7 @@ func TestATTLIsSetRightAndNeverShortened(t *testing.T) {
 				} else {
 					w.Mini.SetTTL("k", c.set)
 				}
-				_ = g.restore(t.Context(), left) // this server tells nobody of changes
+				_ = g.restore(t.Context(), left) // this server reports no changes
 				if got := w.Mini.TTL("k"); got != c.want {
 					t.Errorf("the key has %v left; want %v", got, c.want)
 				}

@@ -17,9 +17,9 @@ import (
 
 var userLine = regexp.MustCompile("(?s)\n```\nACL SETUSER app on >SECRET (.*?)```\n")
 
-// TestTheUserOfTheDocumentLacksNothing: whoever copies the line has waiting, numbers and watches as
-// described, and the server's log shows no refusal.
-func TestTheUserOfTheDocumentLacksNothing(t *testing.T) {
+// A user made by the document's line can wait, draw numbers and watch as
+// described. The server's log shows no refusal.
+func TestUserOfTheDocumentLacksNoRight(t *testing.T) {
 	raw, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestTheUserOfTheDocumentLacksNothing(t *testing.T) {
 				}
 			}
 			probesLackNothing(t, s, binary.SetIFEQ)
-			withRole := urlPool(s.User("behind-sentinel", "pw", append(rules, "+role")...)) // as the text says
+			withRole := urlPool(s.User("behind-sentinel", "pw", append(rules, "+role")...)) // see the document
 			c := withRole.Get()
 			if _, err := c.Do("ROLE"); err != nil || !strings.Contains(string(raw), "an address of `redis+sentinel://` `+role`") {
 				t.Error(err)
@@ -74,7 +74,8 @@ func TestTheUserOfTheDocumentLacksNothing(t *testing.T) {
 	}
 }
 
-// probesLackNothing lets the user's probe end, and fails unless it found what the server has.
+// probesLackNothing waits for the user's probe, and fails the test unless it
+// found what the server has.
 func probesLackNothing(t *testing.T, s *redistest.Server, has bool) {
 	t.Helper()
 	wire := s.Wire()

@@ -22,7 +22,7 @@ func urlPool(url string) *redis.Pool {
 	return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.DialURL(url) }}
 }
 
-// handOff lets two processes have a key in turn, one of them waiting for the other.
+// handOff makes two processes hold a key in turn, one waiting for the other.
 func handOff(t *testing.T, pool *redis.Pool, cfg modern.Config, lc lock.Config) (err error) {
 	t.Helper()
 	waiting := make(chan struct{}, 1)
@@ -84,7 +84,7 @@ func TestWaitingWorksWithTheFewestRights(t *testing.T) {
 	}
 }
 
-func TestMissingRightsOfTheFairAndTheFencedFormAreNamed(t *testing.T) {
+func TestErrorNamesMissingRightsOfFairAndFence(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	url := s.User("u", "pw", "~app:*", "&*", "+@all")
 	for name, cfg := range map[string]modern.Config{"fair": {Fair: true}, "fence": {Fence: true}} {
@@ -96,8 +96,8 @@ func TestMissingRightsOfTheFairAndTheFencedFormAreNamed(t *testing.T) {
 	redistest.NoKeys(t, s.Pool())
 }
 
-// TestWithoutTheRightToCountScriptsDraw: it is tried once.
-func TestWithoutTheRightToCountScriptsDraw(t *testing.T) {
+// The transaction is tried once.
+func TestScriptsDrawIfTheUserMayNotCount(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		if !binary.ACL {
 			continue
@@ -105,7 +105,7 @@ func TestWithoutTheRightToCountScriptsDraw(t *testing.T) {
 		t.Run(binary.Name, func(t *testing.T) {
 			t.Parallel()
 			s := binary.Start(t, redistest.Options{})
-			still := redistest.New(t).Clock(redistest.Skew{}) // so that numbers may be counted all the time
+			still := redistest.New(t).Clock(redistest.Skew{}) // numbers can be counted on all the time
 			for _, missing := range []string{"", "-multi", "-exec", "-incr", "-@transaction"} {
 				b, err := modern.New(urlPool(s.User("u", "pw", append([]string{"~*", "&*", "+@all"}, strings.Fields(missing)...)...)), modern.Config{Fence: true})
 				if err != nil {
@@ -133,15 +133,16 @@ func TestWithoutTheRightToCountScriptsDraw(t *testing.T) {
 				}
 			}
 			if keys := redistest.Keys(t, s.Pool()); !slices.Equal(keys, []string{"gsl:fence:"}) {
-				t.Errorf("left behind: %q", keys)
+				t.Errorf("keys left: %q", keys)
 			}
 		})
 	}
 }
 
-// TestTheOnlyNodeOfAClusterWorks shows what works there by accident: scripts of several keys do not, so
-// there are neither lines nor numbers, and renewals are sent one by one.
-func TestTheOnlyNodeOfAClusterWorks(t *testing.T) {
+// TestOnlyNodeOfAClusterWorks shows what works there by accident. Scripts of
+// several keys do not, so there are neither queues nor numbers, and renewals
+// are sent one by one.
+func TestOnlyNodeOfAClusterWorks(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
 	slots := redis.Args{"ADDSLOTS"}
 	for i := range 16384 {

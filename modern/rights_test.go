@@ -10,9 +10,9 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestAKeyWithoutRightsFailsItsOwnRenewal: the server refuses the script as a
-// whole, and the other keys are renewed all the same.
-func TestAKeyWithoutRightsFailsItsOwnRenewal(t *testing.T) {
+// The server refuses the whole script; the other keys must be renewed all the
+// same.
+func TestKeyWithoutRightsFailsOnlyItsOwnRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
 		var grants []lock.Grant

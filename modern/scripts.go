@@ -50,13 +50,15 @@ var (
 	lookBothScript = wire.NewScript(2, lookSource)
 )
 
-// with puts what a script shares with others behind its first line, which stays the first.
+// with inserts functions that several scripts share after the first line of
+// source, which stays the first.
 func with(source string, shared ...string) string {
 	head, body, _ := strings.Cut(source, "\n")
 	return head + "\n" + strings.Join(shared, "") + body
 }
 
-// sized is a script that takes any number of keys, for each number that was needed.
+// sized is a script for any number of keys. It keeps one Script for each number
+// that was needed.
 type sized struct {
 	source string
 	made   sync.Map
@@ -75,8 +77,9 @@ func (z *sized) of(keys int) *wire.Script {
 	return s.(*wire.Script)
 }
 
-// drawn runs a script that reads the clock and writes. Redis before 3.2 lets no script write that has
-// called TIME; there the clock is read in a command of its own.
+// drawn runs a script that reads the clock and writes. Redis before 3.2 forbids
+// a script to write after it has called TIME; for such servers drawn reads the
+// clock by a command of its own.
 func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, error) {
 	if !b.native.oldTime.Load() {
 		reply, err := b.user.Eval(ctx, s, append(args, "", "")...)
@@ -92,5 +95,6 @@ func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, 
 	return b.user.Eval(ctx, s, append(args, sec, usec)...)
 }
 
-// notTaken marks trouble of a command that takes nothing, so that nobody undoes it.
+// notTaken marks an error of a command that takes nothing, so that nothing is
+// undone.
 func notTaken(err error) error { return &wire.NotSentError{Err: err} }

@@ -13,8 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestCloseReturnsWithItsContextOnSilence: the server stops to answer while
-// 200 leases are held, or while their holders give them back.
+// The server stops answering while 200 leases are held, or while their holders
+// give them back.
 func TestCloseReturnsWithItsContextOnSilence(t *testing.T) {
 	for _, how := range []string{"held", "released", "released before"} {
 		t.Run(how, func(t *testing.T) {
@@ -39,19 +39,19 @@ func TestCloseReturnsWithItsContextOnSilence(t *testing.T) {
 				if how == "released before" {
 					wg.Wait()
 				}
-				synctest.Wait() // or they wait for the server
+				synctest.Wait() // until they wait for the server
 				began := time.Now()
 				ctx, cancel := context.WithTimeout(bg, time.Second)
 				defer cancel()
 				if err := c.Close(ctx); err == nil {
-					t.Error("Close says that all is well")
+					t.Error("Close returned no error")
 				}
 				if d := time.Since(began); d > 1100*time.Millisecond {
 					t.Errorf("Close took %v", d)
 				}
 				wg.Wait()
 				wire.Calm()
-				time.Sleep(2 * ttl) // what was not given back frees itself
+				time.Sleep(2 * ttl) // keys that were not given back free themselves
 			})
 		})
 	}

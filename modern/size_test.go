@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestAGrantIsKeptSmall is as that of a lease.
-func TestAGrantIsKeptSmall(t *testing.T) {
+// TestGrantStaysSmall bounds the memory of each held lease, like the test of
+// Lease in package lock.
+func TestGrantStaysSmall(t *testing.T) {
 	if of := reflect.TypeFor[grant](); of.Size() > 112 {
 		t.Errorf("%v has %d bytes; at most 112", of, of.Size())
 	}

@@ -41,7 +41,7 @@ func acquire(t *testing.T, c *lock.Client, key string) *lock.Lease {
 	return l
 }
 
-func TestASilentServerEndsTheLeaseOnTime(t *testing.T) {
+func TestLeaseEndsOnTimeIfTheServerIsSilent(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -71,7 +71,7 @@ func TestASilentServerEndsTheLeaseOnTime(t *testing.T) {
 	}
 }
 
-func TestAFullOrClosedPoolEndsNoLease(t *testing.T) {
+func TestFullOrClosedPoolEndsNoLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		pool := &redis.Pool{MaxActive: 1, Wait: true, Dial: w.Pool().Dial, DialContext: w.Pool().DialContext}
 		b, err := modern.New(pool, modern.Config{})
@@ -79,7 +79,7 @@ func TestAFullOrClosedPoolEndsNoLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := client(t, b, lock.Config{TTL: ttl})
-		taken := pool.Get() // by the user's own traffic
+		taken := pool.Get() // by other traffic of the program
 		if err := taken.Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestAFullOrClosedPoolEndsNoLease(t *testing.T) {
 	})
 }
 
-func TestASlowRenewalDoesNotStretchTrust(t *testing.T) {
+func TestSlowRenewalDoesNotStretchTrust(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{Timeout: 8 * time.Second})
 		var mu sync.Mutex
@@ -126,7 +126,7 @@ func TestASlowRenewalDoesNotStretchTrust(t *testing.T) {
 	})
 }
 
-func TestACancelledWaiterLeavesTheLineWhereverItStands(t *testing.T) {
+func TestCancelledWaiterLeavesTheQueueFromAnyPosition(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -152,7 +152,7 @@ func TestACancelledWaiterLeavesTheLineWhereverItStands(t *testing.T) {
 				cancels[0]()
 				synctest.Wait()
 				if n, _ := w.Mini.ZMembers("gsl:queue::k"); len(n) != 1 {
-					t.Errorf("in line: %q", n)
+					t.Errorf("places in the queue: %q", n)
 				}
 				for _, i := range []int{0, 1} {
 					if err := <-done[i]; !errors.Is(err, context.Canceled) {

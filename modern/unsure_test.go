@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// names fails unless err wraps ErrHeld and its text has the words.
+// names fails the test unless err wraps ErrHeld and its text has the words.
 func names(t *testing.T, err error, words string) {
 	t.Helper()
 	said := ""
@@ -20,11 +20,11 @@ func names(t *testing.T, err error, words string) {
 		said = err.Error()
 	}
 	if !errors.Is(err, lock.ErrHeld) || !strings.Contains(said, words) {
-		t.Errorf("said %q; it should wrap ErrHeld and say %q", said, words)
+		t.Errorf("error %q; it should wrap ErrHeld and say %q", said, words)
 	}
 }
 
-// on is a backend behind a wire with faults.
+// on returns a backend on a connection with faults.
 func on(t *testing.T, w *redistest.World, cfg modern.Config, rules ...redistest.Rule) (*modern.Backend, *redistest.Wire) {
 	t.Helper()
 	wire := w.Wire(rules...)
@@ -49,7 +49,8 @@ var forms = map[string]modern.Config{
 	"plain": {}, "fence": {Fence: true}, "fair": {Fair: true}, "fair fence": {Fair: true, Fence: true},
 }
 
-// writes picks what takes a key, sent in whichever way: of a transaction its end, which executes it.
+// writes picks the command that takes a key, in each form: of a transaction its
+// EXEC.
 func writes() func(redistest.Command) bool {
 	within := false
 	return func(c redistest.Command) bool {
@@ -61,13 +62,13 @@ func writes() func(redistest.Command) bool {
 	}
 }
 
-func TestAnAttemptWithoutAReplyIsUndoneForCertain(t *testing.T) {
+func TestAttemptWithoutReplyIsUndone(t *testing.T) {
 	for name, cfg := range forms {
 		for fault, do := range map[string]redistest.Action{"cut before": redistest.CutBefore, "cut after": redistest.CutAfter, "cut within": redistest.CutWithin} {
 			t.Run(name+" "+fault, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b, wire := on(t, w, cfg)
-					free(t, try(t, b, "k")) // so that the server knows the scripts
+					free(t, try(t, b, "k")) // the server then knows the scripts
 					wire.Fault(redistest.Rule{When: writes(), Do: do})
 					_, err := b.Try(bg, "k", ttl)
 					g := unsure(t, err)
@@ -83,7 +84,7 @@ func TestAnAttemptWithoutAReplyIsUndoneForCertain(t *testing.T) {
 	}
 }
 
-func TestALateReplyTellsWhatBecameOfTheAttempt(t *testing.T) {
+func TestLateReplyDecidesAnAttempt(t *testing.T) {
 	for name, cfg := range forms {
 		for what, later := range map[string]time.Duration{"refused": -1, "taken": 0, "taken by a clock that is read anew": time.Second} {
 			t.Run(name+" "+what, func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestALateReplyTellsWhatBecameOfTheAttempt(t *testing.T) {
 					}
 					if !taken {
 						if !w.Mini.Exists("k") {
-							t.Error("another's key was deleted")
+							t.Error("another client's key was deleted")
 						}
 						free(t, holder)
 					}
@@ -117,7 +118,7 @@ func TestALateReplyTellsWhatBecameOfTheAttempt(t *testing.T) {
 	}
 }
 
-func TestACommandThatArrivesBehindItsUndoingIsFoundByTheNext(t *testing.T) {
+func TestNextReleaseFindsACommandThatArrivedLate(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -125,10 +126,10 @@ func TestACommandThatArrivesBehindItsUndoingIsFoundByTheNext(t *testing.T) {
 				free(t, try(t, b, "k"))
 				gate := redistest.NewGate()
 				wire.Fault(redistest.Rule{When: writes(), Do: redistest.HoldRequest(gate)})
-				_, err := b.Try(bg, "k", ttl) // ends by the timeout
+				_, err := b.Try(bg, "k", ttl) // the attempt ends by the timeout
 				g := unsure(t, err)
 				if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
-					t.Errorf("Release before the command arrived: %v; nobody can know that it will not come", err)
+					t.Errorf("Release before the command arrived: %v; the command may still arrive", err)
 				}
 				gate.Open()
 				if !w.Mini.Exists("k") {
@@ -140,13 +141,13 @@ func TestACommandThatArrivesBehindItsUndoingIsFoundByTheNext(t *testing.T) {
 	}
 }
 
-func TestALateHandOverIsUndone(t *testing.T) {
+func TestLateHandOverIsUndone(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, cfg)
-				free(t, handed(t, b)) // so that the server knows the script
-				tried(t, b)           // no SET of a probe is held up in its place
+				free(t, handed(t, b)) // the server then knows the script
+				tried(t, b)           // a probe's SET must not be held instead of it
 				old := try(t, b, "k")
 				gate := redistest.NewGate()
 				wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { return c.Is("SET") || c.Is("EVALSHA") }, Do: redistest.HoldRequest(gate)})
@@ -174,7 +175,7 @@ func handed(t *testing.T, b *modern.Backend) lock.Grant {
 	return next
 }
 
-func TestASharedGrantIsReleasedInEveryForm(t *testing.T) {
+func TestSharedGrantIsReleasedInEveryForm(t *testing.T) {
 	for name, cfg := range forms {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -212,7 +213,7 @@ func TestASharedGrantIsReleasedInEveryForm(t *testing.T) {
 	}
 }
 
-func TestABrokenCounterLeavesTheKeyFree(t *testing.T) {
+func TestBrokenCounterLeavesTheKeyFree(t *testing.T) {
 	for name, cfg := range forms {
 		if !cfg.Fence {
 			continue
@@ -247,7 +248,7 @@ func TestABrokenCounterLeavesTheKeyFree(t *testing.T) {
 	}
 }
 
-func TestFencesIncreaseThoughTheServersClockIsSetBack(t *testing.T) {
+func TestFencesIncreaseIfTheServersClockIsSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fence: true})
 		var last int64
@@ -264,7 +265,7 @@ func TestFencesIncreaseThoughTheServersClockIsSetBack(t *testing.T) {
 	})
 }
 
-func TestAReleaseThatWasAskedForBeforeIsNotTakenForALoss(t *testing.T) {
+func TestRepeatedReleaseIsNotTakenForALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
 		tried(t, b)
@@ -275,7 +276,7 @@ func TestAReleaseThatWasAskedForBeforeIsNotTakenForALoss(t *testing.T) {
 			t.Errorf("Release without a reply: %v", err)
 		}
 		if _, ok := g.(lock.Sharer).Share(); ok {
-			t.Error("a grant whose release is under way was handed on")
+			t.Error("a grant whose release is under way was handed over")
 		}
 		free(t, g)
 		if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
@@ -284,7 +285,7 @@ func TestAReleaseThatWasAskedForBeforeIsNotTakenForALoss(t *testing.T) {
 	})
 }
 
-func TestANodeOfAClusterSaysSoForCertain(t *testing.T) {
+func TestClusterNodesRefusalIsCertain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
 		wire.Fault(redistest.Rule{Command: "SET", Do: redistest.Answer("MOVED 12 10.0.0.1:6379")})

@@ -21,9 +21,10 @@ var update = flag.Bool("update", false, "write the vectors anew")
 
 const vectors = "testdata/vectors/wire.txt"
 
-// TestTheWireIsAsPinned compares names and bytes on the wire with a file that other languages can read.
-// Scripts stand there by name, and random names of processes as PROCESS.
-func TestTheWireIsAsPinned(t *testing.T) {
+// TestWireIsAsPinned compares names and bytes on the wire with a file that
+// other languages can read. The file names scripts, and replaces random names
+// of processes by PROCESS.
+func TestWireIsAsPinned(t *testing.T) {
 	pinned, err := os.ReadFile(vectors)
 	if err != nil && !*update {
 		t.Fatal(err)
@@ -56,13 +57,14 @@ func life(t *testing.T, w *redistest.World, form string, cfg modern.Config) stri
 	shas := map[string]string{}
 	said := func(what string) {
 		fmt.Fprintf(&out, "# %s: %s\n", form, what)
-		// When which connection is asked for its server's run id is no part of the protocol.
+		// It is no part of the protocol when a connection asks for its server's
+		// run id.
 		sent := slices.DeleteFunc(wire.Sent(), func(c redistest.Command) bool { return c.Is("INFO") })
 		for i, c := range sent {
 			if c.Is("EVAL") {
 				shas[fmt.Sprintf("%x", sha1.Sum([]byte(c[1])))] = c[1]
 			}
-			unknown := i+1 < len(sent) && c.Is("EVALSHA") && sent[i+1].Is("EVAL") // it follows whole
+			unknown := i+1 < len(sent) && c.Is("EVALSHA") && sent[i+1].Is("EVAL") // the whole script follows
 			if line := readable(c, shas); line != "" && !unknown {
 				out.WriteString(line + "\n")
 			}
@@ -106,7 +108,7 @@ func life(t *testing.T, w *redistest.World, form string, cfg modern.Config) stri
 	return out.String()
 }
 
-// stand2 stands in line behind a foreign value, which is taken away again.
+// stand2 takes a place in the queue of a foreign value, which is then removed.
 func stand2(t *testing.T, b *modern.Backend) lock.Place {
 	t.Helper()
 	g := try(t, b, "k")
@@ -119,7 +121,8 @@ var processName = regexp.MustCompile(`^(gsl:turn:)?[\w-]{22}( token-|$)`)
 
 var trialToken = regexp.MustCompile(`^[\w-]{22}$`)
 
-// readable is a command with its script by name; empty for what watches keys.
+// readable returns a command with its script by name; empty for commands that
+// watch keys.
 func readable(c redistest.Command, shas map[string]string) string {
 	c = slices.Clone(c)
 	switch {

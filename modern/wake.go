@@ -13,12 +13,12 @@ import (
 
 var errWakeOff = fmt.Errorf("modern: %w: Config.Wake is off", lock.ErrNoWake)
 
-// Await makes wake be called when the key changes, whoever changes it.
+// Await arms a call of wake for the next change of the key by any client.
 func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error) {
 	if b.cfg.Wake == lock.WakeOff {
 		return nil, false, errWakeOff
 	}
-	// Armed first, so that a change between the two is seen by one of them.
+	// The watch is armed first, so that either it or the look finds a change.
 	cancel, err = b.user.Tracker().Arm(ctx, key, wake)
 	if err := b.unwatchable(key, err); err != nil {
 		return nil, false, err
@@ -54,7 +54,7 @@ func (b *Backend) watchOne(ctx context.Context, g *grant, holder interface{ Touc
 	return g.looked(ctx, left)
 }
 
-// looked judges what the look after a watch was armed found: a PTTL, or that the key is not ours.
+// looked applies what the look after arming a watch found: a PTTL, or notOurs.
 func (g *grant) looked(ctx context.Context, found any) error {
 	now := lock.Mark(ctx)
 	left, known := found.(int64)
@@ -74,9 +74,10 @@ func (g *grant) looked(ctx context.Context, found any) error {
 	return nil
 }
 
-// restore lets the key live for a time that somebody has cut short, and keeps it watched. It is no renewal:
-// one may overtake it, whose holder trusts the key for longer by then. So it lengthens or does nothing,
-// and our account of the TTL stays as it was.
+// restore lengthens a TTL that another client has shortened, and keeps the key
+// watched. It is no renewal: a renewal may overtake it, and the holder then
+// trusts the key for longer. So it lengthens the TTL or does nothing, and the
+// grant's record of the TTL stays as it was.
 func (g *grant) restore(ctx context.Context, should time.Duration) error {
 	reply, err := g.b.own.Eval(ctx, restoreScript, g.key, g.token, millis(should))
 	if err != nil {
@@ -85,15 +86,17 @@ func (g *grant) restore(ctx context.Context, should time.Duration) error {
 	if n, _ := reply.(int64); n == notOurs {
 		return g.gone(ctx)
 	}
-	return g.b.look(ctx, []*grant{g})[0] // the write has ended the server's memory of who watches
+	return g.b.look(ctx, []*grant{g})[0] // the write has made the server forget the watch
 }
 
-// Watch tells holders when somebody else changes the keys of their grants, with two commands for many keys.
-// A watch stays armed through the grant's own renewals, which are sent on the same connection and end with
-// a read. A TTL that somebody shortened is set right, so that the key does not end before our trust in it.
+// Watch calls Touched of a holder when another client changes its grant's key.
+// It needs two commands for many keys. A watch stays armed through the grant's
+// own renewals, which travel on the same connection and end with a read. If
+// another client shortened a TTL, Watch restores it, so that the key does not
+// end before trust in it.
 func (b *Backend) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(granted))
-	var armed []int // of granted
+	var armed []int // indexes of granted
 	for i := range granted {
 		g, ok := granted[i].(*grant)
 		switch {
@@ -122,7 +125,7 @@ func (b *Backend) Watch(ctx context.Context, granted []lock.Grant, holders []int
 			case looked[j] != nil:
 				grants[j].unwatch()
 				errs[i] = looked[j]
-			case err == nil: // without the times that are left the watch is good all the same
+			case err == nil: // the watch works without the remaining times
 				errs[i] = grants[j].looked(ctx, left[j])
 			}
 		}
@@ -137,15 +140,17 @@ func (b *Backend) Unwatch(granted lock.Grant) {
 	}
 }
 
-// watchBy has its holder told when the key is changed, once the server was made to tell of it. Renewals
-// keep the watch from here on.
+// watchBy arms a call of holder.Touched for when the key is changed, after it
+// made the server report changes. From then on renewals keep the watch.
 func (g *grant) watchBy(ctx context.Context, holder interface{ Touched() }) error {
 	if g.b.cfg.Wake == lock.WakeOff {
 		return errWakeOff
 	}
-	g.setWatched(true) // before it is, or a renewal in between would end it
-	// What is watched is held for long, and others may well stand in line by now. Reserved, the key is the
-	// next one's; deleted, it would be taken by whoever asks first, who is mostly one of us again.
+	g.setWatched(true) // set before it is armed, or a renewal in between would end it
+	// A watched key is held for long, and other processes may be queueing by
+	// now. If the release reserves the key, the next waiter gets it. If the
+	// release deleted it, the first process to ask would get it, which mostly
+	// is this one again.
 	g.line()
 	err := g.b.own.Tracker().Set(ctx, g.key, &g.watch, holder)
 	if err != nil {
@@ -177,7 +182,8 @@ func (g *grant) isWatched() bool {
 	return g.watched
 }
 
-// unwatchable sorts the trouble of arming a watch.
+// unwatchable wraps the error of arming a watch and records whether the server
+// reports changes.
 func (b *Backend) unwatchable(key string, err error) error {
 	switch {
 	case err == nil:

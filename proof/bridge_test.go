@@ -15,8 +15,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Bridge is package migrate's, in every phase. The record's moves are the schedule's; what a member has
-// read of it is the phase that its bridge is told.
+// Bridge is package migrate's bridge, in every phase. The schedule moves the
+// record. What a member has read of it is the phase that its bridge is given.
 type Bridge struct {
 	// Sweep is the script that deletes tombstones.
 	Sweep string
@@ -25,7 +25,7 @@ type Bridge struct {
 	members map[string]*member
 }
 
-// member is a migrate.PhaseSource.
+// member is a migrate.PhaseSource that the schedule sets.
 type member struct {
 	mu    sync.Mutex
 	phase migrate.Phase
@@ -44,7 +44,7 @@ type bridged struct{ *migrate.Bridge }
 
 func (b bridged) Takeovers() int64 { return b.Stats().Takeovers }
 
-// phased is the phase of a name; "" is none.
+// phased returns the phase with a name; "" is none.
 func phased(p skew.Phase) migrate.Phase {
 	got, err := migrate.ParsePhase(string(p))
 	if err != nil {
@@ -53,7 +53,7 @@ func phased(p skew.Phase) migrate.Phase {
 	return got
 }
 
-// Begin puts the tombstone where the scenario begins with it.
+// Begin writes the tombstone if the scenario begins with it.
 func (b *Bridge) Begin(p *Play) {
 	b.members = map[string]*member{}
 	first := phased(p.first())
@@ -77,7 +77,7 @@ func (p *Play) first() skew.Phase {
 	return p.sc.Ours.Phase
 }
 
-// Open makes one member's bridge. Its phase outlives its crashes.
+// Open opens one member's bridge. Its phase outlives its crashes.
 func (b *Bridge) Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) (Backend, error) {
 	b.mu.Lock()
 	m := b.members[name]
@@ -101,8 +101,9 @@ func (b *Bridge) Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) 
 	return bridged{made}, nil
 }
 
-// Attempt reads the arguments of either acquire script. That of phase observe has more of them than all
-// others have; of the bridge's own, no other has M's value, a TTL and the mark that the value names.
+// Attempt returns the token in either acquire script's arguments. That of phase
+// observe has more arguments than all others. Of the bridge's own scripts, only
+// the acquire script has M's value, a TTL and the mark that the value names.
 func (b *Bridge) Attempt(cmd redistest.Command) string {
 	if token := (Hardened{}).Attempt(cmd); token != "" {
 		return token
@@ -119,7 +120,7 @@ func (b *Bridge) Attempt(cmd redistest.Command) string {
 	return token
 }
 
-// Mark is the second word of M.
+// Mark returns the second word of M.
 func (b *Bridge) Mark(m string) string {
 	words := strings.Split(m, " ")
 	if len(words) < 2 {
@@ -128,7 +129,7 @@ func (b *Bridge) Mark(m string) string {
 	return words[1]
 }
 
-// Learn tells a member's bridge what the record says.
+// Learn tells a member's bridge the record's phase.
 func (b *Bridge) Learn(_ *Play, name string, phase skew.Phase) {
 	m := b.members[name]
 	m.mu.Lock()
@@ -136,7 +137,8 @@ func (b *Bridge) Learn(_ *Play, name string, phase skew.Phase) {
 	m.mu.Unlock()
 }
 
-// Phaseless makes a member of the bridge one that never read a record, and returns what its attempt says.
+// Phaseless makes a member one that never read a record, and returns its
+// attempt's error.
 func (p *Play) Phaseless(who string) error {
 	p.t.Helper()
 	p.protocol.Learn(p, who, "")
@@ -146,11 +148,11 @@ func (p *Play) Phaseless(who string) error {
 			return o.free("without a phase").(leased).err
 		}
 	}
-	p.fail("nobody is called %q", who)
+	p.fail("no client is called %q", who)
 	return nil
 }
 
-// Moves runs the sweep; the record itself is nowhere but in the schedule.
+// Moves runs the sweep; the record itself is only in the schedule.
 func (b *Bridge) Moves(p *Play, e skew.Event, record skew.Phase) {
 	if e.What != "sweep" {
 		return
@@ -172,5 +174,5 @@ func (b *Bridge) Moves(p *Play, e skew.Event, record skew.Phase) {
 	}
 }
 
-// String names the protocol and the way.
+// String names the protocol and the number of members.
 func (b *Bridge) String() string { return fmt.Sprintf("bridge of %d members", len(b.members)) }

@@ -7,12 +7,12 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// told is an old client's clock: each reading shows what the schedule says, as a distance from the
-// server's clock in ticks, and the last of them goes on being shown.
+// told is an old client's clock. Each reading shows what the schedule says, as
+// a distance from the server's clock in ticks. The last of them stays.
 type told struct {
 	w    *redistest.World
 	tick time.Duration
-	more time.Duration // beyond what the schedule says
+	more time.Duration // added to what the schedule says
 
 	mu    sync.Mutex
 	shows []int
@@ -39,17 +39,17 @@ func (c *told) Now() time.Time {
 
 func (c *told) Elapsed() time.Duration { return c.w.Now().Sub(redistest.Start) }
 
-// After is not for old clients: the schedule is their pace.
+// After never fires: the schedule is an old client's pace.
 func (c *told) After(time.Duration) <-chan time.Time { return make(chan time.Time) }
 
-// napper is the clock of ours, whose pauses the schedule ends.
+// napper is the clock of a getsetlock client. The schedule ends its pauses.
 type napper struct {
 	*redistest.Clock
 	stage *stage
-	boot  string // of the machine; empty names none
+	boot  string // boot id of the machine; empty if it has none
 }
 
-// Boot is the machine's boot id and uptime.
+// Boot returns the machine's boot id and uptime.
 func (c *napper) Boot() (id string, up time.Duration) {
 	if c.boot == "" {
 		return "", 0
@@ -57,7 +57,7 @@ func (c *napper) Boot() (id string, up time.Duration) {
 	return c.boot, c.stage.w.Now().Sub(redistest.Start)
 }
 
-// nap is a pause that was asked for.
+// nap is a pause that the client asked for.
 type nap struct {
 	d    time.Duration
 	wake chan time.Time

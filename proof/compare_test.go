@@ -9,7 +9,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// compare says how the real world differs from the model's; "" if it does not.
+// compare returns how the real world differs from the model's; "" if it does
+// not.
 func (p *Play) compare(w skew.World) string {
 	for _, differ := range []string{p.compareL(w), p.compareM(w), p.compareClients(w)} {
 		if differ != "" {
@@ -52,7 +53,8 @@ func (p *Play) compareStamp(value string, w skew.World) string {
 	at := s.Expiry.Sub(now) - p.shift()
 	if w.L.Far {
 		at -= dialect.Terms{}.StampAhead()
-		// What the server's clock has lost is added to it, in whole minutes.
+		// What the server's clock has lost is added to the stamp, in whole
+		// minutes.
 		if lost := at - p.ticks(w.L.At); p.sc.ServerStep < 0 && lost > 0 && lost%time.Minute == 0 {
 			at -= lost
 		}
@@ -66,7 +68,7 @@ func (p *Play) compareStamp(value string, w skew.World) string {
 	return ""
 }
 
-// compareBearer asks whose value it is.
+// compareBearer compares the writer of the value.
 func (p *Play) compareBearer(value string, w skew.World) string {
 	if p.dialect.Shape == dialect.ShapeConstant && w.L.Kind == "value" {
 		return ""
@@ -115,8 +117,8 @@ func (p *Play) compareM(w skew.World) string {
 	return ""
 }
 
-// compareLeft compares how many ticks a key still exists, the present one included. A tombstone's days
-// are none in the model.
+// compareLeft compares for how many ticks a key still exists, including the
+// present one. The model counts a tombstone's days as no TTL.
 func (p *Play) compareLeft(name, key string, want int, days bool) string {
 	left := p.world.Mini.TTL(key)
 	got := 0
@@ -145,7 +147,8 @@ func (p *Play) compareClients(w skew.World) string {
 	for i, o := range p.ours {
 		want := w.Ours[i]
 		got := o.stands()
-		// At the instant in which trust ends the real client knows already what the model is about to say.
+		// When trust ends, the real client already knows what the model is
+		// about to say.
 		if want.Step == "holds" && !want.Trusted {
 			want.Step = "lost"
 		}

@@ -8,8 +8,10 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Where a trace was found by giving ours a time that the rules forbid, the real code follows it if it is
-// made to (see TestEveryKeptTrace…), and refuses to be made so.
+// Some traces were found by giving a getsetlock client a time that the rules
+// forbid. The real code follows such a trace if it is made to (see
+// TestEveryKeptTraceReplaysOnTheRealClients). Its configuration refuses such
+// times.
 func TestTimesThatYieldATraceAreRefused(t *testing.T) {
 	files, err := filepath.Glob(traces + "LeaseRuleIsTight*.txt")
 	if err != nil || len(files) < 20 {
@@ -30,8 +32,8 @@ func TestTimesThatYieldATraceAreRefused(t *testing.T) {
 	}
 }
 
-// exceeds reports that the lease rule refused the TTL: "is too long", or "exceeds" the lease where old
-// clients cut the key.
+// exceeds reports whether the lease rule refused the TTL: it "is too long", or
+// "exceeds" the lease where old clients cut the key.
 func exceeds(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), " is too long: ") || strings.Contains(err.Error(), " exceeds "))
 }

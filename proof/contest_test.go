@@ -16,20 +16,20 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// contest is who takes part in a history and what befalls them.
+// contest is which clients take part in a history, and what happens to them.
 type contest struct {
 	protocol  fleet.Protocol
 	ours, old int
-	lease     time.Duration // of the old clients
-	spread    time.Duration // of all clocks
-	gap       time.Duration // for which ours take the old clients' attempts
-	job       time.Duration // at most, of the old clients and of ours
+	lease     time.Duration // lease of the old clients
+	spread    time.Duration // spread of all clocks
+	gap       time.Duration // gap that getsetlock clients assume
+	job       time.Duration // longest job, of old clients and of getsetlock clients
 	faults    bool          // connections are cut, commands and replies come late
 	late      time.Duration // how late at most
-	deaf      bool          // jobs of ours do not look whether their lease was lost
+	deaf      bool          // jobs of getsetlock clients do not check whether their lease was lost
 }
 
-// held is a contest's history over some minutes of the bubble's time.
+// held returns the contest's history over some minutes of the bubble's time.
 func (c contest) held(t *testing.T, seed uint64) *book {
 	b := &book{}
 	synctest.Test(t, func(t *testing.T) {
@@ -98,13 +98,14 @@ func (c contest) config(w *redistest.World, p fleet.Protocol) lock.Config {
 	return cfg
 }
 
-// harm does one thing after the other to a client's commands. What comes late stays within the bounds that
-// old clients are taken for; what is cut off leaves open whether it ran.
+// harm disturbs a client's commands, one after the other. Delays stay within
+// the bounds that old clients are assumed to keep. A cut connection leaves open
+// whether the command ran.
 func (c contest) harm(ctx context.Context, wire *redistest.Wire, p fleet.Protocol, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		gate := redistest.NewGate()
 		harms := []redistest.Action{redistest.HoldRequest(gate), redistest.HoldReply(gate)}
-		if p != fleet.Verbatim { // an old client that is cut off leaves its lock behind: nothing that it holds
+		if p != fleet.Verbatim { // an old client that is cut off leaves its lock on the key without holding it
 			harms = append(harms, redistest.CutBefore, redistest.CutAfter, redistest.CutWithin)
 		}
 		wire.Fault(redistest.Rule{Do: harms[rng.IntN(len(harms))]})
@@ -142,14 +143,14 @@ func (c *contender) run(ctx context.Context) {
 	}
 }
 
-// work is a job: it looks whether it still holds, and at its end writes to the counters. An old client
-// never looks.
+// work is a job. It checks whether it still holds, and at its end writes to the
+// counters. An old client never checks.
 func (c *contender) work(lease *lock.Lease) {
 	began := time.Now()
 	fence, _ := lease.Fence()
 	plain, fenced := c.book.read(fence)
 	end := began.Add(time.Duration(c.rng.Int64N(int64(c.job))))
-	looked, held := c.book.now(), began // when it was last known to hold
+	looked, held := c.book.now(), began // the last instant at which it was known to hold
 	lost := false
 	for time.Now().Before(end) && (!lost || c.deaf) {
 		<-time.After(min(200*time.Millisecond, time.Until(end)))
@@ -172,7 +173,7 @@ func (c *contender) work(lease *lock.Lease) {
 	if !lost {
 		c.book.span(span{began, time.Now(), c.old})
 	}
-	_ = lease.Release() // what comes of it is none of the holder's business any more
+	_ = lease.Release() // the holder ignores the release's result
 	if !lost {
 		c.book.note(deed{client: c.id, kind: "ended", from: from, old: c.old})
 	}

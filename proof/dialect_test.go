@@ -8,9 +8,10 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Failure modes of single dialects, for which no clock needs to be wrong.
+// Failure modes of single dialects, with all clocks right.
 
-// One overrun starts a chain under SET NX EX with an unconditional DEL, too: a lease of 3 s, jobs of 7 s, a client every 2 s.
+// One overrun starts a chain under SET NX EX with an unconditional DEL, too: a
+// lease of 3 s, jobs of 7 s, a new client every 2 s.
 func TestSetDelChainsWithoutAnyClockAtFault(t *testing.T) {
 	fleet.Falls(t, dialect.SetDel(), 3*time.Second, func(f *fleet.Fleet, p fleet.Protocol) bool {
 		var at []*fleet.Member
@@ -33,7 +34,7 @@ func TestSetDelChainsWithoutAnyClockAtFault(t *testing.T) {
 }
 
 // A, B   read the dead value; A's GETSET wins, B's loses and leaves B's own uuid on the key
-// B      next poll: "mine" — GETSET returns its own value, and it holds beside A
+// B      next poll: "mine" — GETSET returns its own value, and it holds together with A
 func TestJedisUUIDGrantsTwiceWithNoSkewAtAll(t *testing.T) {
 	fleet.Falls(t, dialect.JedisUUID(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
 		a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
@@ -52,8 +53,8 @@ func TestJedisUUIDGrantsTwiceWithNoSkewAtAll(t *testing.T) {
 // expired. B's GETSET returns A's value: not what B read, but expired.
 //
 //	the same string wins (Jedis):    B loses
-//	still expired wins (the page):   B holds beside A
-func TestWinningRulesAreToldApartByASlowWinner(t *testing.T) {
+//	still expired wins (the page):   B holds together with A
+func TestSlowWinnerSeparatesTheWinningRules(t *testing.T) {
 	for _, c := range []struct {
 		d    dialect.Dialect
 		wins bool

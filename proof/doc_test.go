@@ -1,8 +1,8 @@
-// Package proof holds the model, the code and the specification against each
+// Package proof compares the model, the code and the specification with each
 // other. It consists of tests only.
 //
-//   - Replays and walks: the real clients of packages legacy, modern and migrate
-//     follow the model of package skew.
+//   - Replays and walks: the real clients of packages legacy, modern and
+//     migrate follow the model of package skew.
 //   - Histories: real clients contend in virtual time, and three judges look at
 //     what happened.
 //   - Matrix, contests, dialects: failure modes of clock drift that the tests at
@@ -17,9 +17,9 @@
 // drift apart unnoticed: the test fails where the model allows what the code does
 // not do, and where the code does what the model does not allow.
 //
-// Every command of every client waits before the server until the schedule lets it
-// run, and so does its reply. Time is the world's and moves by ticks. Each reading of
-// an old client's clock is told what to show.
+// Every command of every client waits before the server until the schedule lets
+// it run, and so does its reply. Time is the world's and moves by ticks. The
+// schedule sets what each reading of an old client's clock shows.
 //
 // A replay checks one schedule and proves nothing about others. It cannot see what is
 // finer than a tick (that the settle is 100 ms longer than the gap, say), nor

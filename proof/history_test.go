@@ -14,12 +14,14 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 )
 
-// Histories of real clients under random schedules, judged three ways, which are three theorems: that an
-// order exists in which a lock explains every acquisition, every look and every end (expiry is one of
-// them); that no two spans overlap in which clients believe that they hold; that a counter behind the lock
-// loses no update, plain or by fencing numbers.
+// Histories of real clients under random schedules, judged in three ways.
+// First, an order exists in which a lock explains every acquisition, every
+// check and every end, including expiry. Second, no two spans overlap in which
+// clients believe that they hold. Third, a counter protected by the lock loses
+// no update, either plainly or by fencing numbers.
 
-// deed is one entry of a history, between two readings of an order that all share.
+// deed is one entry of a history, between two readings of an order that all
+// clients share.
 type deed struct {
 	client   int
 	kind     string // acquired, trusted, ended
@@ -27,21 +29,21 @@ type deed struct {
 	old      bool // by an old client
 }
 
-// span is how long a client believed that it held, in true time.
+// span is a time for which a client believed that it held, in true time.
 type span struct {
 	from, to time.Time
 	old      bool
 }
 
-// book is what is written down of a history.
+// book is the record of a history.
 type book struct {
 	mu    sync.Mutex
 	order int64
 	deeds []deed
 	spans []span
 
-	plain, plainWrites        int   // a counter that believes everybody
-	fenced, accepted, refused int   // one that refuses numbers below the greatest it has seen
+	plain, plainWrites        int   // a counter that accepts every write
+	fenced, accepted, refused int   // a counter that refuses numbers below the greatest it has seen …
 	highest                   int64 // … which is this
 }
 
@@ -59,7 +61,8 @@ func (b *book) note(d deed) {
 	b.mu.Unlock()
 }
 
-// read and write are the job's: what was read at its beginning, and one more, goes back at its end.
+// read and write are a job's: what it read at its beginning goes back, plus
+// one, at its end.
 func (b *book) read(fence int64) (plain, fenced int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,8 +83,9 @@ func (b *book) write(plain, fenced int, fence int64) {
 	}
 }
 
-// oneHolder is the lock that a history must be explained by. Who holds is in it; that time took the lock
-// away is one of its operations, which may have happened at any moment since its holder last looked.
+// oneHolder is the lock that must explain a history. Its state is the holder.
+// That time ended the lock is an operation too, which may have happened at any
+// moment since the holder last checked.
 var oneHolder = porcupine.Model{
 	Init: func() any { return -1 },
 	Step: func(state, input, _ any) (bool, any) {
@@ -96,7 +100,8 @@ var oneHolder = porcupine.Model{
 	},
 }
 
-// explained says whether a lock explains the deeds of all, or of ours.
+// explained reports whether a lock explains the deeds of all clients or,
+// without old, of the getsetlock clients.
 func (b *book) explained(t *testing.T, old bool) bool {
 	t.Helper()
 	var ops []porcupine.Operation
@@ -112,7 +117,8 @@ func (b *book) explained(t *testing.T, old bool) bool {
 	return result == porcupine.Ok
 }
 
-// together is the longest time that two held at once, as they believed, and the greatest number.
+// together returns the longest time for which two clients believed that they
+// held, and the greatest number at once.
 func (b *book) together(old bool) (longest time.Duration, most int) {
 	type edge struct {
 		at time.Time
@@ -157,7 +163,7 @@ func (b *book) String() string {
 
 var histories = flag.Uint64("histories", 1, "how many histories of each kind")
 
-// eachSeed holds histories by the fixed seeds, and one by the commit's.
+// eachSeed runs histories with the fixed seeds, and one with the commit's seed.
 func eachSeed(t *testing.T, each func(t *testing.T, seed uint64)) {
 	t.Helper()
 	all := seeds.With(t, *seed)
@@ -169,7 +175,8 @@ func eachSeed(t *testing.T, each func(t *testing.T, seed uint64)) {
 	}
 }
 
-// clean asks that all three judges find nothing, about all clients or about ours.
+// clean checks that all three judges find nothing, about all clients or about
+// the getsetlock clients.
 func (b *book) clean(t *testing.T, old bool) {
 	t.Helper()
 	t.Log(b)
@@ -190,17 +197,18 @@ func (b *book) clean(t *testing.T, old bool) {
 	}
 }
 
-// Within the law's bounds the old clients are a lock: the spread of their clocks is 2 s, their lease 20 s,
-// a job from win to release at most 10 s and two late messages, and an attempt has three of those.
-func TestHistoriesOfOldClientsWithinTheLawAreThoseOfALock(t *testing.T) {
+// Within the law's bounds the old clients are a lock. The spread of their
+// clocks is 2 s and their lease 20 s. A job takes, from win to release, at most
+// 10 s and two late messages; an attempt takes three of those.
+func TestOldClientsWithinTheLawAreALock(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		contest{protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 2 * time.Second, job: 10 * time.Second, faults: true, late: time.Second}.
 			held(t, seed).clean(t, true)
 	})
 }
 
-// Beyond them they are none, and all three judges see it.
-func TestHistoriesOfOldClientsBeyondTheLawAreThoseOfNoLock(t *testing.T) {
+// Beyond the law's bounds they are not a lock, and all three judges see it.
+func TestOldClientsBeyondTheLawAreNoLock(t *testing.T) {
 	for name, c := range map[string]contest{
 		"overrun": {protocol: fleet.Verbatim, old: 5, lease: 5 * time.Second, spread: time.Second, job: 12 * time.Second},
 		"skew":    {protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 40 * time.Second, job: 10 * time.Second},
@@ -223,8 +231,9 @@ func TestHistoriesOfOldClientsBeyondTheLawAreThoseOfNoLock(t *testing.T) {
 	}
 }
 
-// Ours exclude each other and honest old clients, with every fault on the way that leaves open what ran.
-func TestHistoriesOfOursBesideHonestOldClientsAreThoseOfALock(t *testing.T) {
+// Getsetlock clients exclude each other and honest old clients. The faults
+// include all that leave open whether a command ran.
+func TestGetsetlockAndHonestOldClientsAreALock(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		t.Run(string(p), func(t *testing.T) {
 			eachSeed(t, func(t *testing.T, seed uint64) {
@@ -235,9 +244,10 @@ func TestHistoriesOfOursBesideHonestOldClientsAreThoseOfALock(t *testing.T) {
 	}
 }
 
-// Old clients whose jobs outlast their leases let each other in, and ours find their marks deleted. Ours
-// never hold together, and what fencing numbers guard loses nothing.
-func TestHistoriesOfOursBesideOverrunningOldClientsAreThoseOfALockAmongOurs(t *testing.T) {
+// Old clients whose jobs outlast their leases let each other in, and getsetlock
+// clients find their marks deleted. Getsetlock clients still never hold
+// together, and the fenced counter loses nothing.
+func TestGetsetlockClientsAreALockDespiteOverruns(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		t.Run(string(p), func(t *testing.T) {
 			eachSeed(t, func(t *testing.T, seed uint64) {
@@ -248,12 +258,12 @@ func TestHistoriesOfOursBesideOverrunningOldClientsAreThoseOfALockAmongOurs(t *t
 	}
 }
 
-// Jobs that never look whether their lease was lost write when another works. The plain counter believes
-// them; numbers tell them off.
+// Jobs that never check whether their lease was lost write while another job
+// works. The plain counter accepts their writes; fencing numbers refuse them.
 func TestFencingNumbersRefuseJobsThatDoNotLook(t *testing.T) {
 	refused, lost := 0, 0
-	// Two histories, and more of them if in these nobody wrote late: short ones, as under the race detector,
-	// need not have such a job.
+	// The test runs two histories, and more if none of them has a late write:
+	// short ones, as under the race detector, may not have such a job.
 	for n := *seed; n < *seed+2 || refused == 0 && n < *seed+20; n++ {
 		b := contest{protocol: fleet.Bridged, ours: 3, old: 2, lease: 12 * time.Second, spread: 400 * time.Millisecond, gap: time.Second, job: 30 * time.Second, deaf: true}.held(t, n)
 		t.Log(b)

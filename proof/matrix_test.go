@@ -16,13 +16,15 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// F (20 s ahead) takes the key from whoever works, and its own value cannot be taken from it: for the
-// others it lies 20 s further in the future than theirs. So F is without the key only from the end of a
-// job to its next poll: another wins it there, and is robbed.
+// F (20 s ahead) takes the key from whichever client works, and no client can
+// take F's value: for the others it lies 20 s further in the future than
+// theirs. So F is without the key only from the end of a job to its next poll.
+// Another client wins it there, and loses it to F.
 //
 //	F   ├── 1 s ──┤ 0.1 s ├── 1 s ──┤ 0.1 s …   in a minute 54 jobs, and one more is begun
 //
-// Beside ours it has what each of three has who take turns: a third.
+// With a getsetlock protocol it gets what each of three clients gets that take
+// turns: a third.
 func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 	shares := map[fleet.Protocol]int{}
 	for _, p := range fleet.All {
@@ -50,7 +52,7 @@ func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 			f.Pass(100 * time.Millisecond)
 		}
 		if p == fleet.Verbatim && stolen == 0 {
-			t.Error("verbatim: the fast client stole nothing")
+			t.Error("verbatim: the fast client took no held key")
 		}
 		if p != fleet.Verbatim && (stolen > 0 || f.Most > 1) {
 			t.Errorf("%s: stolen %d times, %d at work at once", p, stolen, f.Most)
@@ -58,15 +60,15 @@ func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 	}
 	for p, want := range map[fleet.Protocol]int{fleet.Verbatim: 55, fleet.Hardened: 20, fleet.Tokens: 20, fleet.Bridged: 20} {
 		if shares[p] != want {
-			t.Errorf("%s: the fast one acquired %d times in a minute, the timeline says %d", p, shares[p], want)
+			t.Errorf("%s: the fast client acquired %d times in a minute, the timeline says %d", p, shares[p], want)
 		}
 	}
 }
 
 // A   0 s ├── job ┤ deletes the key
 // B (30 s behind)  30 s: writes the very same millisecond again ├── job ──
-// H   looks at 0 s, and again at 61 s: the same bytes. It has not followed them, and must not judge.
-func TestValueWrittenAgainToTheSameMillisecondDoesNotDeceiveASparseObserver(t *testing.T) {
+// H   looks at 0 s, and again at 61 s: the same bytes. It has not followed them between, and must not judge.
+func TestSameBytesDoNotDeceiveSparseObserver(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		t.Run(string(p), func(t *testing.T) { looksSeldom(t, p) })
 	}
@@ -90,9 +92,9 @@ func looksSeldom(t *testing.T, p fleet.Protocol) {
 	}
 	f.Pass(31 * time.Second)
 	if _, err := backend.Try(context.Background(), fleet.Key, f.TTL); err == nil {
-		t.Error("taken from B, whom it took for a dead A")
+		t.Error("taken from B, mistaken for a dead A")
 	}
-	// Followed at its own pace, the same bytes do tell: B has crashed.
+	// At the backend's own pace the same bytes do show it: B has crashed.
 	b.Crash()
 	took := false
 	for i := 0; i < 700 && !took; i++ {
@@ -104,7 +106,8 @@ func looksSeldom(t *testing.T, p fleet.Protocol) {
 	}
 }
 
-// judging is a backend of ours alone, which judges dead values in a way of its own.
+// judging is a hardened backend or a bridge that judges dead values by the
+// given policy.
 func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redistest.Clock) lock.Backend {
 	f.Helper()
 	terms := dialect.Terms{Lease: f.Lease}
@@ -125,7 +128,8 @@ func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redis
 	return b
 }
 
-// tryWithClock is one attempt of a bare backend whose settle is awaited by moving time.
+// tryWithClock makes one attempt with a bare backend, and moves time to end its
+// settle.
 func tryWithClock(b lock.Backend, own *redistest.Clock, f *fleet.Fleet) bool {
 	settling := own.AskedTimes(own.Asked() + 1)
 	got := make(chan error, 1)
@@ -146,9 +150,10 @@ func tryWithClock(b lock.Backend, own *redistest.Clock, f *fleet.Fleet) bool {
 // S        the server's clock is set forward by 20 s: every TTL is over
 // B        1 s: the key is gone
 //
-// This is what no client can see in time: trust in a key that the server frees by its wall clock ends
-// with the margin. Only the verbatim lock, which has no TTL, does not care.
-func TestServersForwardStepBeyondTheMarginFreesAHeldKey(t *testing.T) {
+// No client can see this in time: a key that the server frees by its wall clock
+// is safe only up to the trust margin. Only the verbatim lock, which has no
+// TTL, is not affected.
+func TestServerStepBeyondMarginFreesHeldKey(t *testing.T) {
 	for _, c := range []struct {
 		p    fleet.Protocol
 		step time.Duration
@@ -168,7 +173,7 @@ func TestServersForwardStepBeyondTheMarginFreesAHeldKey(t *testing.T) {
 			a.Must()
 			f.World.StepServer(c.step)
 			if !c.two {
-				// The last moment of trust, unrenewed.
+				// The last moment of trust without a renewal.
 				f.Pause(f.TTL - f.TTL/10 - time.Millisecond)
 			}
 			b.Try()
@@ -179,9 +184,9 @@ func TestServersForwardStepBeyondTheMarginFreesAHeldKey(t *testing.T) {
 	}
 }
 
-// S   the server's clock is set back by an hour: a crashed holder's key lives an hour longer. That
-// costs time, not exclusion.
-func TestServersBackwardStepStretchesADeadHoldersKey(t *testing.T) {
+// S   the server's clock is set back by an hour: a crashed holder's key lives
+// an hour longer. That costs time, not exclusion.
+func TestServerStepBackProlongsDeadHoldersKey(t *testing.T) {
 	for _, p := range fleet.Ours {
 		t.Run(string(p), func(t *testing.T) {
 			f := fleet.New(t, dialect.Jedis(), time.Minute)
@@ -189,7 +194,7 @@ func TestServersBackwardStepStretchesADeadHoldersKey(t *testing.T) {
 			a.Must()
 			a.Crash()
 			f.World.StepServer(-time.Hour)
-			f.Pause(f.TTL + 5*time.Second) // a stamp is kept for some time beyond its end
+			f.Pause(f.TTL + 5*time.Second) // a stamp lasts for some time beyond its end
 			if b.Try() {
 				t.Error("freed by elapsed time; Redis frees by its wall clock")
 			}
@@ -201,10 +206,12 @@ func TestServersBackwardStepStretchesADeadHoldersKey(t *testing.T) {
 	}
 }
 
-// TestMatrixOfSkews compares the real clients with the law, cell by cell: a holder with a job just at
-// the law's limit, and a challenger that is behind, exact, or ahead by just as much as is safe, or by
-// one unit of the dialect more. The old client follows the law; ours never takes what an honest
-// holder has, by any way of judging. Every dialect with a stamp is here, JedisUUID without its race.
+// The test compares the real clients with the law, cell by cell. A holder has a
+// job just at the law's limit. A challenger is behind, exact, or ahead by just
+// as much as is safe, or by one unit of the dialect more. The old client must
+// follow the law. A getsetlock client must never take what an honest holder
+// has, by any policy. Every dialect with a stamp is here, JedisUUID without its
+// race.
 func TestMatrixOfSkews(t *testing.T) {
 	for _, d := range []dialect.Dialect{
 		dialect.Jedis(), dialect.JedisAQS(), dialect.Errorception(), dialect.Faye(), dialect.ServiceStack(),
@@ -214,7 +221,7 @@ func TestMatrixOfSkews(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			lease := time.Minute
 			if d.Name == "Kdyby" || d.Name == "Faye" {
-				lease = d.Lease // theirs is not the caller's to choose
+				lease = d.Lease // their callers cannot choose it
 			}
 			job := lease / 2
 			v, err := skew.Law{Dialect: d, Lease: lease, Job: job}.Verdict()
@@ -246,7 +253,8 @@ func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
 	}
 	f := fleet.New(t, d, lease)
 	if d.Unit == dialect.UnitSeconds {
-		// The law speaks of the worst moment: a stamp that is cut by almost a whole second.
+		// The law is about the worst moment: a stamp that is cut by almost a
+		// whole second.
 		f.World.Pass(999 * time.Millisecond)
 	}
 	a, b := f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Ahead(delta))
@@ -255,8 +263,9 @@ func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
 	won := b.Try()
 	possible := v.Possible && delta >= 0
 	if v.Unconditional {
-		// What these clients do with no clock at fault needs two who race for a dead value, as in
-		// TestJedisUUIDGrantsTwiceWithNoSkewAtAll. Here nobody died, and clocks alone decide.
+		// These clients grant twice with all clocks right only when two race
+		// for a dead value, as in TestJedisUUIDGrantsTwiceWithNoSkewAtAll. Here
+		// no client died, so clocks alone decide.
 		possible = delta > v.GreatestSpread.Bound
 	}
 	if won != possible {
@@ -264,7 +273,7 @@ func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
 	}
 	judges := map[string]legacy.Takeover{
 		"server clock": legacy.ServerClock(time.Second), "unchanged": legacy.All(legacy.Unchanged(lease), legacy.ServerClock(time.Second)),
-		// Its margin has to cover our own clock's error as well.
+		// Its margin has to cover the judging clock's own error as well.
 		"local clock": legacy.LocalClock(time.Second + max(delta, 0)),
 	}
 	for name, judge := range judges {
@@ -282,9 +291,10 @@ func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
 	cellOfOurs(t, d, lease, delta)
 }
 
-// cellOfOurs lets the bridge work, to the last moment of its trust, and an old client try beside it whose
-// clock is off by delta: a guard is in no clock's past. (A stamp is: hardened stands as far as its margin
-// covers the fastest.)
+// cellOfOurs lets the bridge work, to the last moment of its trust, and an old
+// client try meanwhile whose clock is off by delta. A guard is not in any
+// clock's past. (A stamp is safe only as far as it lies ahead of the fastest
+// clock.)
 func cellOfOurs(t *testing.T, d dialect.Dialect, lease, delta time.Duration) {
 	t.Helper()
 	f := fleet.New(t, d, lease)
@@ -292,12 +302,12 @@ func cellOfOurs(t *testing.T, d dialect.Dialect, lease, delta time.Duration) {
 	a.Must()
 	f.World.Pass(f.TTL - f.TTL/10 - time.Second - time.Millisecond)
 	if b.Try() && a.AtWork() {
-		t.Errorf("Δ %v: an old client entered beside a guard", delta)
+		t.Errorf("Δ %v: an old client entered in spite of a guard", delta)
 	}
 }
 
 // A   0 s ├── job of a getsetlock client ─────────── 40 s ┤
-// B (an old client, 25 h ahead)   at once: a stamp a day beyond the lease is over by its clock, a guard by nobody's
+// B (an old client, 25 h ahead)   at once: a stamp a day beyond the lease is over by its clock, a guard by no clock
 func TestOldClientADayAheadStealsFromAStamp(t *testing.T) {
 	for _, c := range []struct {
 		p      fleet.Protocol
@@ -319,14 +329,14 @@ func TestOldClientADayAheadStealsFromAStamp(t *testing.T) {
 			}
 			f.Pass(5 * time.Second)
 			if a.AtWork() == c.steals {
-				t.Errorf("at work: %v; a holder that lost its mark is told at the next renewal", a.AtWork())
+				t.Errorf("at work: %v; a holder that lost its mark learns of it at the next renewal", a.AtWork())
 			}
 		})
 	}
 }
 
 // A (an old client, 2 min behind the server)   0 s ├── job ──────────────── 50 s ┤   writes −60 s by the server's clock
-// B (a getsetlock client)          polls: the stamp has passed, and stands no longer than a lease
+// B (a getsetlock client)          polls: the stamp has passed, but the key has had it for less than a lease
 func TestFleetBehindTheServerIsNotRobbed(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		for _, c := range []struct {
@@ -360,7 +370,7 @@ func TestFleetBehindTheServerIsNotRobbed(t *testing.T) {
 }
 
 // A (an old client, 2 min behind the server)   0 s ├─ crash
-// B (a getsetlock client)   looks at 1 s and at 62 s: the same bytes stood there for longer than any lease
+// B (a getsetlock client)   looks at 1 s and at 62 s: the key had the same bytes for longer than any lease
 func TestCrashedHolderOfASlowFleetIsReplaced(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		t.Run(string(p), func(t *testing.T) {
@@ -368,7 +378,7 @@ func TestCrashedHolderOfASlowFleetIsReplaced(t *testing.T) {
 			f.Behind = 0
 			a, b, c := f.Join(fleet.Verbatim, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
 			b.Clock.On("machine")
-			c.Clock.On("machine") // another process of it
+			c.Clock.On("machine") // another process on the same machine
 			a.Must()
 			a.Crash()
 			f.Pass(time.Second)

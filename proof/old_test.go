@@ -20,17 +20,17 @@ type old struct {
 	backend legacy.Backend
 
 	busy   bool   // an operation of it is under way
-	at     *call  // stands before the server
-	got    *call  // ran; its reply is held back …
-	answer []byte // … and says this
-	looked bool   // of the attempt: GET was answered
-	won    bool   // of the attempt: the reply that it heard last made it the holder
+	at     *call  // command that waits before the server
+	got    *call  // command that ran; its reply is held back …
+	answer []byte // … and this is that reply
+	looked bool   // in the attempt, GET was answered
+	won    bool   // in the attempt, the last reply made it the holder
 	grant  lock.Grant
-	err    error           // what the last operation ended with
-	wrote  map[string]bool // values on L that are its own
+	err    error           // error of the last operation
+	wrote  map[string]bool // its own values on L
 }
 
-// ended is what an operation of an old client ends with.
+// ended is the result of an old client's operation.
 type ended struct {
 	grant lock.Grant
 	err   error
@@ -42,7 +42,8 @@ func (p *Play) newOld(name string) *old {
 	return o
 }
 
-// revive is the client after a crash, or at the beginning: nothing that it wrote is its own any more.
+// revive starts the client, at first or after a crash. What it wrote before is
+// not its own any more.
 func (o *old) revive() {
 	p := o.p
 	if o.stage != nil {
@@ -73,7 +74,7 @@ func (o *old) begin(what string, op func() ended) {
 	o.settle(what)
 }
 
-// settle follows the client to where it rests next.
+// settle follows the client to its next rest.
 func (o *old) settle(what string) {
 	o.p.t.Helper()
 	switch x := o.stage.await(o.name + " " + what).(type) {
@@ -94,7 +95,7 @@ func (o *old) note(c *call) {
 	}
 }
 
-// run lets the command that stands before the server run.
+// run executes the command that waits before the server.
 func (o *old) run(what string) []byte {
 	if o.at == nil {
 		o.p.fail("%s has no command under way for %s", o.name, what)
@@ -104,7 +105,7 @@ func (o *old) run(what string) []byte {
 	return o.answer
 }
 
-// hear gives the client its reply, and says what its clock shows from then on.
+// hear gives the client its reply, and sets what its clock shows from then on.
 func (o *old) hear(what string, clock ...int) {
 	o.clock.show(clock...)
 	switch {
@@ -115,14 +116,14 @@ func (o *old) hear(what string, clock ...int) {
 	case o.got.cmd.Is("GET"):
 		o.looked = true
 	case o.got.cmd.Is("GETSET"):
-		o.won = true // as far as the next rest does not say otherwise
+		o.won = true // unless the next rest shows otherwise
 	}
 	o.got.hears <- o.answer
 	o.got = nil
 	o.settle(what)
 }
 
-// stands is where the client stands, in the model's words.
+// stands returns the client's step, in the model's words.
 func (o *old) stands() string {
 	switch {
 	case o.got != nil && o.got.cmd.Is("GET"):
@@ -147,8 +148,9 @@ func (o *old) stands() string {
 	return strings.ToLower(o.at.cmd[0])
 }
 
-// act lets one event of the model happen to the client and says what came of it. after is where the
-// model has the client afterwards, fleet how far the old clocks were stepped.
+// act makes one event of the model happen to the client and returns its result.
+// after is the model's client afterwards, fleet how far the old clocks were
+// stepped.
 func (o *old) act(e skew.Event, before, after skew.Member, fleet int, free bool) string {
 	sc := &o.p.sc
 	ahead, behind := sc.Ahead+fleet, fleet-sc.Behind
@@ -200,13 +202,14 @@ func (o *old) act(e skew.Event, before, after skew.Member, fleet int, free bool)
 	case "quit":
 		o.quit(before, ahead, free)
 	default:
-		o.p.fail("%q is no event of an old client", e)
+		o.p.fail("%q is not an event of an old client", e)
 	}
 	return ""
 }
 
-// judge gives the client the reply to its GET where the model says that it gets no further than a
-// last SETNX. Those who begin anew at once are stopped there: that is another attempt.
+// judge gives the client the reply to its GET where the model says that the
+// attempt ends, or goes on only with a last SETNX. A client that begins anew at
+// once is stopped there: that is another attempt.
 func (o *old) judge(what string, ahead int) {
 	o.hear(what, ahead)
 	if o.busy && o.stands() == "last" && !o.p.dialect.SetnxAfterHeld {
@@ -231,7 +234,7 @@ func (o *old) getset(before, after skew.Member, ahead int) string {
 	return o.verdict()
 }
 
-// verdict is what the client makes of a GETSET's reply.
+// verdict returns what the client concludes from a GETSET's reply.
 func (o *old) verdict() string {
 	if o.grant != nil || o.at != nil && o.at.cmd.Is("EXPIRE") {
 		return "won"
@@ -240,8 +243,9 @@ func (o *old) verdict() string {
 	return "lost"
 }
 
-// release is the release, of which some make two steps. Whether it deletes is up to the clock in some
-// dialects: the schedule shows the one that makes it so.
+// release is the release, which in some dialects is two steps. In some dialects
+// the clock decides whether it deletes: the schedule shows the clock that gives
+// the event's result.
 func (o *old) release(e skew.Event, ahead, behind int) string {
 	if !o.busy {
 		switch e.Result {
@@ -283,14 +287,15 @@ func (o *old) release(e skew.Event, ahead, behind int) string {
 	return "missing"
 }
 
-// quit ends an attempt where it stands. Where the model offers no way on, the real client is asked
-// too: shown the clock that is furthest ahead it must come to the same end by itself.
+// quit ends an attempt where it is. Where the model has no other step, the real
+// client must agree: shown the clock that is furthest ahead, it must give up by
+// itself.
 func (o *old) quit(before skew.Member, ahead int, free bool) {
 	switch {
 	case o.got != nil && !free:
 		o.hear("quit", ahead)
 		if o.grant != nil || o.busy {
-			o.p.fail("%s goes on to %q where the model lets it give up", o.name, o.stands())
+			o.p.fail("%s continues to %q where the model gives up", o.name, o.stands())
 		}
 	case o.got != nil:
 		o.got.hears <- refusal
@@ -302,7 +307,7 @@ func (o *old) quit(before skew.Member, ahead int, free bool) {
 		o.settle("quit")
 	}
 	if o.busy || o.grant != nil {
-		o.p.fail("%s did not give its attempt up: %q, %v", o.name, o.stands(), o.err)
+		o.p.fail("%s did not give up its attempt: %q, %v", o.name, o.stands(), o.err)
 	}
 	var unsure *lock.UnsureError
 	if errors.As(o.err, &unsure) {
@@ -310,8 +315,8 @@ func (o *old) quit(before skew.Member, ahead int, free bool) {
 	}
 }
 
-// extend is the renewal of clients that renew. Verbatim never does (lock.ErrNotRenewable), so the
-// command is sent for it.
+// extend is the renewal of clients that renew. Verbatim never does
+// (lock.ErrNotRenewable), so the test sends the command.
 func (o *old) extend(clock int) {
 	p := o.p
 	switch p.dialect.Renews {

@@ -9,10 +9,11 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Commands of ours that are on their way for longer than an instant, and attempts that are given up.
+// Commands of getsetlock clients that are on their way for longer than an
+// instant, and attempts that are given up.
 
-// sends is an attempt that rests before the server. One that finds its connection lost, because what
-// went before never arrived, is made again.
+// sends makes an attempt whose command waits before the server. It tries again
+// if its connection was lost, because an earlier command never arrived.
 func (o *ours) sends() {
 	for range 10 {
 		o.try()
@@ -30,7 +31,7 @@ func (o *ours) sends() {
 	o.p.fail("%s sends nothing", o.name)
 }
 
-// waits is the command with which the client rests.
+// waits returns the command with which the client comes to rest.
 func (o *ours) waits(what string) *call {
 	o.p.t.Helper()
 	x := o.stage.await(o.name + " " + what)
@@ -42,8 +43,8 @@ func (o *ours) waits(what string) *call {
 	return c
 }
 
-// quits ends an attempt by its context. What it took is then given back in the background, and that
-// waits before the server for its turn.
+// quits ends an attempt by its context. The client then releases in the
+// background what the attempt took, and that command waits before the server.
 func (o *ours) quits(before skew.Member) {
 	o.cancel()
 	o.nap = nil
@@ -55,7 +56,7 @@ func (o *ours) quits(before skew.Member) {
 		o.trying = false
 		return
 	}
-	if o.got != nil { // the reply comes after its client has gone
+	if o.got != nil { // the reply arrives after its client has gone
 		x, ok := o.stage.await(o.name + " cancel").(leased)
 		if !ok || x.err == nil {
 			o.p.fail("%s, cancelled: %+v", o.name, x)
@@ -79,8 +80,8 @@ func (o *ours) quits(before skew.Member) {
 	}
 }
 
-// arrives is the attempt's command reaching the server, long after it was sent. A takeover needs two,
-// and the second follows at once.
+// arrives executes the attempt's command, long after it was sent. A takeover
+// needs two commands, and the second follows at once.
 func (o *ours) arrives(before, after skew.Member) string {
 	result := "won"
 	c := o.at
@@ -116,14 +117,16 @@ func (o *ours) arrives(before, after skew.Member) string {
 	return result
 }
 
-// through lets a command run and be answered, again where the server did not know the script.
+// through executes a command and delivers its reply, again if the server did
+// not know the script.
 func (o *ours) through(c *call) {
 	for o.retries(o.stage.through(c)) {
 		c = o.waits("a script")
 	}
 }
 
-// hears is the reply of an attempt reaching the client. One that is not trusted any more is given back.
+// hears delivers an attempt's reply to the client. A grant that is not trusted
+// any more is released.
 func (o *ours) hears() string {
 	o.got.hears <- o.answer
 	o.got = nil
@@ -147,8 +150,9 @@ func (o *ours) hears() string {
 	return ""
 }
 
-// forgets loses a renewal that is still on its way: what it would find is nothing to its client any more,
-// and that it never arrives is the one way in which it does nothing else either.
+// forgets loses a renewal that is still on its way. Its client does not need
+// the result any more; losing it is the only way in which it has no other
+// effect.
 func (o *ours) forgets() {
 	if o.at == nil || o.lease == nil {
 		return
@@ -163,13 +167,15 @@ func (o *ours) forgets() {
 	}
 }
 
-// refused reads the reply to a command that takes the key: a look at who has it, or nothing.
+// refused reports whether a reply to a command that takes the key is a look at
+// the holder, or nil.
 func refused(v []byte) bool { return strings.HasPrefix(string(v), "*2") || null(v) }
 
 func (o *ours) retries(v []byte) bool { return strings.HasPrefix(string(v), "-NOSCRIPT") }
 
-// meets lets the client see the server's clock before it steps, and the server every script: one that it
-// does not know is sent a second time, whole, and that may come when the model is at another event already.
+// meets lets the client see the server's clock before it steps, and teaches the
+// server every script. Otherwise the client would send an unknown script a
+// second time, whole, perhaps when the model is already at another event.
 func (o *ours) meets() {
 	client := o.client
 	o.begin(func() leased {

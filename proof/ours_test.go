@@ -10,30 +10,31 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// ours is one client of ours: package lock's Client over a backend of the protocol under test.
+// ours is one getsetlock client: package lock's Client with a backend of the
+// tested protocol.
 type ours struct {
 	p     *Play
 	name  string
 	stage *stage
 	back  Backend
-	until *redistest.Clock // by which trust is kept
+	until *redistest.Clock // clock by which it trusts its lease
 
 	client  *lock.Client
 	cancel  context.CancelFunc
 	trying  bool
-	nap     *nap  // it settles
-	at      *call // stands before the server
-	got     *call // ran; its reply is held back …
+	nap     *nap  // the settle's pause
+	at      *call // command that waits before the server
+	got     *call // command that ran; its reply is held back …
 	answer  []byte
 	lease   *lock.Lease
-	stopped bool // its job has
+	stopped bool // its job has stopped
 
-	token string // of its attempt or grant, as it was seen on the way
-	mark  string // what its lease hangs on, as M says
+	token string // of its attempt or grant, as seen on the way
+	mark  string // what its lease depends on, by M's value
 	naps  int
 }
 
-// leased is what an operation of ours ends with.
+// leased is the result of a getsetlock client's operation.
 type leased struct {
 	lease *lock.Lease
 	err   error
@@ -45,7 +46,8 @@ func (p *Play) newOurs(name string) *ours {
 	return o
 }
 
-// boot is of the machine on which all of ours run, unless looks are to be of other machines.
+// boot returns the boot id of the machine on which all getsetlock clients run;
+// "" if looks must come from other machines.
 func (p *Play) boot() string {
 	if p.sc.Ours.Elsewhere {
 		return ""
@@ -53,7 +55,7 @@ func (p *Play) boot() string {
 	return "machine"
 }
 
-// revive is the client after a crash, or at the beginning.
+// revive starts the client, at first or after a crash.
 func (o *ours) revive() {
 	p := o.p
 	o.die()
@@ -68,8 +70,8 @@ func (o *ours) revive() {
 	if margin == 0 {
 		margin = -1
 	}
-	// Only the Backend itself: the rules by which a Client refuses times are checked elsewhere, since
-	// here the model's times have to be tried that break them.
+	// Only the lock.Backend is passed on. Its checks of times are tested
+	// elsewhere; here times that break them must be possible.
 	o.back = back
 	o.client, err = lock.New(struct{ lock.Backend }{back}, lock.Config{
 		TTL: p.ticks(max(p.sc.Ours.TTL, p.sc.Ours.Long)), Margin: margin, RenewEvery: -1, Politeness: -1, Clock: o.until,
@@ -80,7 +82,7 @@ func (o *ours) revive() {
 	}
 	p.t.Cleanup(o.die)
 	o.trying, o.nap, o.at, o.got, o.lease, o.stopped, o.token, o.mark = false, nil, nil, nil, nil, false, "", ""
-	if p.sc.ServerStep != 0 && !p.sc.Ours.Newcomers || p.sc.Ours.Late { // the scripts are known then, too
+	if p.sc.ServerStep != 0 && !p.sc.Ours.Newcomers || p.sc.Ours.Late { // in both cases the server knows the scripts afterwards
 		o.meets()
 	}
 }
@@ -96,7 +98,7 @@ func (o *ours) die() {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = o.client.Close(ended) // its leases are held still
+	_ = o.client.Close(ended) // its leases stay held
 	_ = o.back.Close()
 	o.client = nil
 }
@@ -113,7 +115,7 @@ func (o *ours) begin(op func() leased) {
 	}()
 }
 
-// free lets everything run until the client is through or wants to be woken.
+// free executes commands until the client has finished or wants to be woken.
 func (o *ours) free(what string) any {
 	o.p.t.Helper()
 	for {
@@ -134,7 +136,7 @@ func (o *ours) note(c *call) {
 	}
 }
 
-// act lets one event of the model happen to the client and says what came of it.
+// act makes one event of the model happen to the client and returns its result.
 func (o *ours) act(e skew.Event, before, after skew.Member) string {
 	switch e.What {
 	case "acquire":
@@ -172,14 +174,15 @@ func (o *ours) act(e skew.Event, before, after skew.Member) string {
 		o.revive()
 	case "sample":
 		o.sample()
-		return e.Result // whether the bytes are the same shows when it judges by them
+		return e.Result // whether the bytes are the same shows when the client judges by them
 	case "learn":
-		// The world shows the phase of a lease, where one runs; the event says what was read.
+		// The world shows the phase of a lease while one runs; the event says
+		// what was read.
 		o.p.protocol.Learn(o.p, o.name, skew.Phase(migrate.Phase(e.Arg).String()))
 	case "vanish", "beat", "miss", "enter", "forget":
-		// Heartbeats are the registry's, and only gates ask that.
+		// Heartbeats concern only the registry, and only gates use that.
 	default:
-		o.p.fail("%q is no event of ours that can be replayed", e)
+		o.p.fail("%q is not an event of a getsetlock client that can be replayed", e)
 	}
 	return ""
 }
@@ -194,10 +197,10 @@ func (o *ours) try() {
 	})
 }
 
-// acquire is an attempt in one instant, but for the settle.
+// acquire is an attempt in one instant, except for the settle.
 func (o *ours) acquire() string {
 	taken := o.back.Takeovers()
-	if o.at != nil { // it has looked already
+	if o.at != nil { // it has already looked
 		c := o.at
 		o.at = nil
 		o.through(c)
@@ -207,15 +210,15 @@ func (o *ours) acquire() string {
 	return o.taken(o.free("acquire"), taken)
 }
 
-// looks is the first half of a takeover: the client has found the value expired, and what is to replace
-// it stands before the server.
+// looks is the first half of a takeover: the client has found the value
+// expired, and the command that replaces it waits before the server.
 func (o *ours) looks() {
 	o.try()
 	o.through(o.waits("look"))
 	o.at = o.waits("takeover")
 }
 
-// taken says what came of an attempt whose commands have run.
+// taken returns the result of an attempt whose commands have run.
 func (o *ours) taken(x any, before int64) string {
 	result := "won"
 	if o.back.Takeovers() > before {
@@ -229,14 +232,14 @@ func (o *ours) taken(x any, before int64) string {
 			o.remember()
 			return result
 		}
-		// The model of this scenario knows no settle: it is over at once.
+		// In this scenario the model has no settle, so the pause ends at once.
 		n.wake <- o.p.world.Now()
 		x = o.free("settle")
 	}
 	return o.has(x.(leased), result)
 }
 
-// has ends an attempt.
+// has ends an attempt and returns its result.
 func (o *ours) has(l leased, won string) string {
 	o.trying = false
 	if l.err == nil {
@@ -252,7 +255,7 @@ func (o *ours) has(l leased, won string) string {
 	return "held"
 }
 
-// remember reads what the lease hangs on.
+// remember reads what the lease depends on.
 func (o *ours) remember() {
 	if v, err := o.p.world.Mini.Get(o.p.m); err == nil {
 		o.mark = o.p.protocol.Mark(v)
@@ -265,11 +268,11 @@ func (o *ours) check() string {
 	o.nap = nil
 	o.through(o.waits("check"))
 	switch x := o.stage.await(o.name + " check").(type) {
-	case *call: // gives back what it took
+	case *call: // releases what it took
 		o.at = x
 		return "lost"
 	case leased:
-		if x.err != nil { // it stands, but not for long enough to be trusted
+		if x.err != nil { // the mark is there, but not for long enough to be trusted
 			o.trying = false
 			o.at = o.waits("undo")
 			return "lost"
@@ -281,7 +284,7 @@ func (o *ours) check() string {
 	return ""
 }
 
-// release lets the release run, which its client may have sent long ago.
+// release executes the release, which the client may have sent long ago.
 func (o *ours) release() {
 	switch {
 	case o.at != nil:
@@ -328,8 +331,9 @@ func (o *ours) renew() leased {
 	return o.free("renew").(leased)
 }
 
-// toldLost: trust has run out, which a Client sees by its own clock; or the mark is gone, of which the
-// embedded server tells nobody, so that a refused renewal has to.
+// toldLost checks that the client has lost its lease. Either trust has run out
+// by its own clock. Or the mark is gone, which the embedded server does not
+// report, so a refused renewal has to.
 func (o *ours) toldLost(before skew.Member) {
 	o.forgets()
 	if !before.Trusted {
@@ -343,7 +347,8 @@ func (o *ours) toldLost(before skew.Member) {
 	}
 }
 
-// stands is what the client believes, in the model's words as far as it knows them.
+// stands returns what the client believes, in the model's words as far as it
+// knows them.
 func (o *ours) stands() string {
 	switch {
 	case o.lease == nil && o.nap != nil:

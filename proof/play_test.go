@@ -15,11 +15,12 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// tick is how long the model's tick is. It is many units of every dialect, a whole number of seconds for
-// those that count them, and long beside the 100 ms by which a settle exceeds the gap.
+// tick is the length of the model's tick. It is many units of every dialect, a
+// whole number of seconds for dialects in seconds, and long compared with the
+// 100 ms by which a settle exceeds the gap.
 const tick = 10 * time.Second
 
-// Play is a scenario with real clients in it.
+// Play is a scenario with real clients.
 type Play struct {
 	t        testing.TB
 	sc       skew.Scenario
@@ -27,19 +28,19 @@ type Play struct {
 	dialect  dialect.Dialect
 	tick     time.Duration
 	world    *redistest.World
-	key      string // as clients say it
-	l, m     string // as the server has them
+	key      string // key as clients name it
+	l, m     string // keys on the server
 	old      []*old
 	ours     []*ours
 	told     []string
 	fleet    int
-	run      string // the server's
+	run      string // the server's run id
 }
 
-// firstRun is the run id of the server of the beginning.
+// firstRun is the run id of the first server.
 const firstRun = "first"
 
-// NewPlay sets a scenario up, with ours by the protocol.
+// NewPlay sets up a scenario; getsetlock clients use the protocol.
 func NewPlay(t testing.TB, sc skew.Scenario, protocol Protocol) *Play {
 	t.Helper()
 	p := &Play{t: t, sc: sc, protocol: protocol, dialect: scaled(sc.Dialect), tick: tick, world: redistest.New(t), key: "stock"}
@@ -61,8 +62,9 @@ func NewPlay(t testing.TB, sc skew.Scenario, protocol Protocol) *Play {
 	return p
 }
 
-// scaled is the dialect in which slack is a tick, as it is in the model. Readings fall on whole ticks
-// here, so a float dialect's clocks could be equal to a stamp, which the model rightly calls impossible.
+// scaled returns the dialect with a slack of one tick, as in the model.
+// Readings are whole ticks here, so a float dialect's clock could equal a
+// stamp, which the model correctly excludes.
 func scaled(d dialect.Dialect) dialect.Dialect {
 	if d.Slack > 0 {
 		d.Slack = tick
@@ -75,10 +77,10 @@ func scaled(d dialect.Dialect) dialect.Dialect {
 
 func (p *Play) ticks(n int) time.Duration { return time.Duration(n) * p.tick }
 
-// Dialect is what the old clients speak.
+// Dialect returns the old clients' dialect.
 func (p *Play) Dialect() dialect.Dialect { return p.dialect }
 
-// Scenario is what is played.
+// Scenario returns the scenario.
 func (p *Play) Scenario() skew.Scenario { return p.sc }
 
 func (p *Play) fail(format string, args ...any) {
@@ -86,8 +88,8 @@ func (p *Play) fail(format string, args ...any) {
 	p.t.Fatalf("%s\nafter\n  %s", fmt.Sprintf(format, args...), strings.Join(p.told, "\n  "))
 }
 
-// Step takes the nth of what the walk allows in both worlds, the model's and the real one, and compares
-// them.
+// Step takes the nth event that the walk allows, in the model's world and in
+// the real one, and compares the two.
 func (p *Play) Step(w *skew.Walk, n int) {
 	p.t.Helper()
 	e, before := w.Next()[n], w.World()
@@ -104,7 +106,7 @@ func (p *Play) Step(w *skew.Walk, n int) {
 	}
 }
 
-// names lets the server tell its run id.
+// names makes the server show this run id.
 func (p *Play) names(run string) {
 	p.run = run
 	p.world.Mini.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
@@ -116,7 +118,8 @@ func (p *Play) names(run string) {
 	})
 }
 
-// noted: an attempt that finds the key held, and remembers a look at the very bytes that are on L.
+// noted reports whether a refused attempt remembered a look at exactly the
+// bytes that are on L.
 func (p *Play) noted(e skew.Event, got string) bool {
 	if e.Result != "noted" || got != "held" {
 		return false
@@ -125,8 +128,9 @@ func (p *Play) noted(e skew.Event, got string) bool {
 	return err == nil && p.world.Mini.HGet(p.m+":look", "bytes") == bytes
 }
 
-// shift is what a stamp's distance is more in the real world: where a scenario has the stamps of ours at a
-// distance that the rules do not allow, old clocks are moved as far as those stamps are.
+// shift is what is added to a stamp's distance in the real world. If a
+// scenario's getsetlock stamps lie at a distance that the rules do not allow,
+// old clocks are moved by the difference.
 func (p *Play) shift() time.Duration {
 	if n := p.sc.Ours.StampAhead; n > 0 {
 		return dialect.Terms{}.StampAhead() - p.ticks(n)
@@ -138,9 +142,9 @@ func (p *Play) halfway() bool {
 	return slices.ContainsFunc(p.ours, func(o *ours) bool { return o.at != nil && o.trying && !p.sc.Ours.Late })
 }
 
-// Halfway lets a client of ours look at a value that it may take over, and stops it before it does. The
-// model knows no such state: what is judged and what is replaced are one to it. The client's next acquire
-// is the other half.
+// Halfway lets a getsetlock client look at a value that it may take over, and
+// stops it before the takeover. The model has no such state: there, judging and
+// replacing are one event. The client's next acquire is the other half.
 func (p *Play) Halfway(who string) {
 	p.t.Helper()
 	for _, o := range p.ours {
@@ -151,15 +155,15 @@ func (p *Play) Halfway(who string) {
 	}
 }
 
-// goesOn: an old client that gives up could have gone on to write, so that its own judgement is not
-// to be asked.
+// goesOn reports whether an old client that gives up could have gone on to
+// write. Then its own judgement is not tested.
 func (p *Play) goesOn(w *skew.Walk, e skew.Event) bool {
 	return slices.ContainsFunc(w.Next(), func(o skew.Event) bool {
 		return o.Who == e.Who && slices.Contains([]string{"getset", "judge", "reply"}, o.What)
 	})
 }
 
-// act lets an event happen in the real world.
+// act makes an event happen in the real world, and returns its result.
 func (p *Play) act(e skew.Event, before, after skew.World, free bool) string {
 	p.t.Helper()
 	switch {
@@ -174,7 +178,7 @@ func (p *Play) act(e skew.Event, before, after skew.World, free bool) string {
 		}
 		return ""
 	case e.Who == "fleet":
-		return "" // clocks are told what to show
+		return "" // the schedule sets what the clocks show
 	case e.Who == "record":
 		p.protocol.Moves(p, e, after.Record)
 		return ""
@@ -187,14 +191,14 @@ func (p *Play) act(e skew.Event, before, after skew.World, free bool) string {
 		return p.old[i-1].act(e, before.Old[i-1], after.Old[i-1], before.Fleet, free)
 	}
 	if _, err := fmt.Sscanf(e.Who, "ours%d", &i); err != nil {
-		p.fail("nobody is called %q", e.Who)
+		p.fail("no client is called %q", e.Who)
 	}
 	return p.ours[i-1].act(e, before.Ours[i-1], after.Ours[i-1])
 }
 
-// lag: the model lets a key exist through its last tick, since within a tick anything may come first.
-// So the server's TTLs run by one part in a hundred slower than its clock, and what should end at a tick
-// ends within it.
+// lag slows the server's TTLs by one part in a hundred against its clock. In
+// the model a key exists through its last tick, since within a tick anything
+// may come first. So what should end at a tick ends within it here.
 const lag = 100
 
 func (p *Play) passes() {
@@ -202,14 +206,15 @@ func (p *Play) passes() {
 	p.world.Pass(p.tick)
 }
 
-// settles checks how long a pause of ours is.
+// settles checks the length of a settle's pause.
 func (p *Play) settles(d time.Duration) {
 	if s := p.sc.Ours.Settle; s > 0 && (d <= p.ticks(p.sc.Gap) || d > p.ticks(p.sc.Gap+1)) {
 		p.fail("a settle of %v, with a gap of %v", d, p.ticks(p.sc.Gap))
 	}
 }
 
-// identity is what tells writers of L apart: in values with a uuid that, else the whole value.
+// identity returns what distinguishes writers of L: the uuid in values that
+// have one, otherwise the whole value.
 func (p *Play) identity(value string) string {
 	if p.dialect.Shape == dialect.ShapeUUIDNumber {
 		id, _, _ := strings.Cut(value, ":")

@@ -17,17 +17,19 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Protocol is what a client of ours speaks: all that the replay has to know of a backend.
+// Protocol is what a getsetlock client uses: all that the replay has to know of
+// a backend.
 type Protocol interface {
-	// Begin makes the world what the scenario begins with.
+	// Begin prepares the world in which the scenario begins.
 	Begin(p *Play)
-	// Open makes one client's backend.
+	// Open opens one client's backend.
 	Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) (Backend, error)
-	// Attempt is the token in a command that takes the key; "" of any other command.
+	// Attempt returns the token in a command that takes the key; "" for any
+	// other command.
 	Attempt(cmd redistest.Command) string
-	// Mark is what the value of M says that the lease hangs on.
+	// Mark returns what the lease depends on, by the value of M.
 	Mark(m string) string
-	// Learn lets a client read the fleet's record, Moves moves that.
+	// Learn lets a client read the fleet's record; Moves moves the record.
 	Learn(p *Play, name string, phase skew.Phase)
 	Moves(p *Play, e skew.Event, record skew.Phase)
 }
@@ -36,11 +38,11 @@ type Protocol interface {
 type Backend interface {
 	lock.Backend
 	io.Closer
-	// Takeovers counts the values of others that were replaced.
+	// Takeovers counts other clients' values that were replaced.
 	Takeovers() int64
 }
 
-// Hardened is package legacy's, phase observe.
+// Hardened is package legacy's Hardened, in phase observe.
 type Hardened struct{}
 
 // hardened counts its takeovers.
@@ -51,7 +53,7 @@ func (h hardened) Takeovers() int64 { return h.Stats().Takeovers }
 // Begin leaves the world empty.
 func (Hardened) Begin(*Play) {}
 
-// Open makes a hardened backend.
+// Open opens a hardened backend.
 func (Hardened) Open(p *Play, _ string, pool *redis.Pool, clock lock.Clock) (Backend, error) {
 	b, err := legacy.New(pool, legacy.Config{
 		Mode: legacy.Hardened, Dialect: p.dialect, Terms: p.terms(), Takeover: p.judge(),
@@ -64,8 +66,8 @@ func (Hardened) Open(p *Play, _ string, pool *redis.Pool, clock lock.Clock) (Bac
 	return hardened{b}, nil
 }
 
-// terms let the backend write what the model writes, whether the rules allow it or not: that they
-// refuse what they must is another test's.
+// terms let the backend write what the model writes, whether the rules allow it
+// or not. Another test checks that they refuse what they must.
 func (p *Play) terms() dialect.Terms {
 	const room = 1000
 	sc, d := p.sc, p.dialect
@@ -83,7 +85,7 @@ func (p *Play) terms() dialect.Terms {
 	case sc.Ours.Settle > 0 || sc.Ours.Long > 0:
 		t.Gap = p.ticks(sc.Gap)
 	case p.stamps() && d.ServerExpires():
-		t.Gap = p.ticks(max(sc.Unit, 1)) // by which L outlives M
+		t.Gap = p.ticks(max(sc.Unit, 1)) // by this L outlives M
 	}
 	if sc.Ours.Long > 0 { // the first lease is cut to what the rule allows
 		t.Lease = p.ticks(sc.Ours.TTL) - d.C() + t.Spread + t.Gap
@@ -92,8 +94,9 @@ func (p *Play) terms() dialect.Terms {
 	return t
 }
 
-// greatest is the lease of which a look has to be as old as the model's. The model counts whole ticks, so a
-// part of one less is the same to it.
+// greatest returns the greatest lease with which a look has to be as old as in
+// the model. The model counts whole ticks, so it does not notice a part of one
+// less.
 func (p *Play) greatest() time.Duration {
 	look := p.sc.Ours.Look
 	if look == 0 {
@@ -105,8 +108,9 @@ func (p *Play) greatest() time.Duration {
 	return p.ticks(look) - max(p.dialect.C(), 0) - p.dialect.Unit.Step() - p.tick/lag
 }
 
-// margins say what ours know of the clocks. What a scenario has as the takeover margin is the greater of the
-// two; which of them decides whether a second look is asked.
+// margins sets what getsetlock clients know of the clocks. A scenario's
+// takeover margin is the greater of spread and Behind; which of them it is
+// decides whether a second look is needed.
 func (p *Play) margins(t *dialect.Terms) {
 	o := p.sc.Ours
 	margin := dialect.Claim(p.ticks(o.TakeoverMargin))
@@ -115,29 +119,29 @@ func (p *Play) margins(t *dialect.Terms) {
 		t.Behind = margin
 	case o.Measured && p.run == firstRun:
 		t.Spread, t.Behind = p.ticks(p.sc.Behind+p.sc.Ahead), margin
-	case o.Measured: // what was measured is void, and that is its holder's to know
+	case o.Measured: // what was measured no longer holds, and the caller has to know that
 		t.Spread = p.ticks(p.sc.Behind + p.sc.Ahead)
 	default:
 		t.Spread = margin
 	}
 }
 
-// stamps: ours may write one.
+// stamps reports whether getsetlock clients may write a stamp.
 func (p *Play) stamps() bool {
 	return phased(p.first()) == migrate.Observe && p.dialect.HasStamp()
 }
 
-// period is how often the Client of ours is to look at a held key, so that looks Sparse ticks apart still
-// follow each other: three of its periods.
+// period is the Client's retry period, so that looks Sparse ticks apart still
+// belong together: three periods.
 func (p *Play) period() time.Duration {
 	return max(p.ticks(p.sc.Ours.Sparse)/3, time.Millisecond)
 }
 
-// judge is the policy that terms do not give.
+// judge returns the policy that terms do not imply.
 func (p *Play) judge() legacy.Takeover {
 	o := p.sc.Ours
 	if o.Unchanged > 0 {
-		c := 0 // of the dialect, in the model's ticks, which the policy adds by itself
+		c := 0 // the dialect's c in the model's ticks, which the policy adds by itself
 		if p.dialect.Slack > 0 && !p.dialect.Inclusive {
 			c = 1
 		}
@@ -146,10 +150,11 @@ func (p *Play) judge() legacy.Takeover {
 	return nil // by the terms
 }
 
-// Attempt reads the acquire script's arguments.
+// Attempt returns the token from the acquire script's arguments.
 func (Hardened) Attempt(cmd redistest.Command) string { return scriptToken(cmd, 11) }
 
-// scriptToken is the first argument behind the keys, if the script has so many.
+// scriptToken returns the first argument after the keys, if the script has that
+// many.
 func scriptToken(cmd redistest.Command, args int) string {
 	if got := scriptArgs(cmd); len(got) == args {
 		return got[0]
@@ -157,7 +162,7 @@ func scriptToken(cmd redistest.Command, args int) string {
 	return ""
 }
 
-// scriptArgs are what stands behind the keys.
+// scriptArgs returns the arguments after the keys.
 func scriptArgs(cmd redistest.Command) []string {
 	if !cmd.Is("EVALSHA") && !cmd.Is("EVAL") || len(cmd) < 3 {
 		return nil
@@ -169,35 +174,35 @@ func scriptArgs(cmd redistest.Command) []string {
 	return cmd[3+keys:]
 }
 
-// Mark is what stands behind the token.
+// Mark returns what follows the token.
 func (Hardened) Mark(m string) string {
 	_, mark, _ := strings.Cut(m, " ")
 	return mark
 }
 
-// Learn is nothing: there is no record.
+// Learn does nothing: there is no record.
 func (Hardened) Learn(*Play, string, skew.Phase) {}
 
-// Moves is nothing either.
+// Moves does nothing either.
 func (Hardened) Moves(*Play, skew.Event, skew.Phase) {}
 
-// Modern is package modern's, the token lock alone.
+// Modern is package modern's backend, the token lock alone.
 type Modern struct{}
 
 type tokens struct{ *modern.Backend }
 
 func (tokens) Takeovers() int64 { return 0 }
 
-// Begin puts the lock where the token stands alone. There is no L.
+// Begin makes the key hold only the token. There is no L.
 func (Modern) Begin(p *Play) { p.l, p.m = "none", p.key }
 
-// Open makes a modern backend.
+// Open opens a modern backend.
 func (Modern) Open(_ *Play, _ string, pool *redis.Pool, _ lock.Clock) (Backend, error) {
 	b, err := modern.New(pool, modern.Config{Timeout: patience})
 	return tokens{b}, err
 }
 
-// Attempt reads SET key token NX PX ms.
+// Attempt returns the token in SET key token NX PX ms.
 func (Modern) Attempt(cmd redistest.Command) string {
 	if cmd.Is("SET") && len(cmd) == 6 && strings.EqualFold(cmd[3], "NX") {
 		return cmd[2]
@@ -205,11 +210,11 @@ func (Modern) Attempt(cmd redistest.Command) string {
 	return ""
 }
 
-// Mark is nothing: the token is all.
+// Mark is empty: there is only the token.
 func (Modern) Mark(string) string { return "" }
 
-// Learn is nothing: there is no record.
+// Learn does nothing: there is no record.
 func (Modern) Learn(*Play, string, skew.Phase) {}
 
-// Moves is nothing either.
+// Moves does nothing either.
 func (Modern) Moves(*Play, skew.Event, skew.Phase) {}

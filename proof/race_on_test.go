@@ -2,5 +2,6 @@
 
 package proof
 
-// raced: the race detector is on, which costs ten times the time and sees as much in a short walk.
+// raced says that the race detector is on. It makes a walk ten times slower,
+// and finds as much in a short one.
 const raced = true

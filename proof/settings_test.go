@@ -13,8 +13,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Configure asks the real rules about a scenario's times: it makes a client of ours with them, beside the
-// old clients of which the scenario tells, as a user would, and returns why it is refused.
+// Configure asks the real rules about a scenario's times. It configures a
+// getsetlock client with them, together with the scenario's old clients, as a
+// user would, and returns why that is refused.
 func Configure(sc skew.Scenario) error {
 	p := &Play{sc: sc, dialect: scaled(sc.Dialect), tick: tick}
 	nobody := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("replay: nothing is sent") }}

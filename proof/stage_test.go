@@ -16,13 +16,13 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// patience is how long a client may take to come to rest, in real time. It decides nothing but when a
-// test that would hang fails.
+// patience is how long a client may take to come to rest, in real time. It only
+// decides when a test that would hang fails.
 const patience = 30 * time.Second
 
-// stage stands between one client and the server. A client is at rest when a command of it stands
-// before the server, when a reply is held back from it, when it asked its clock to be woken, or when
-// what it was asked for is done; it says so in rest.
+// stage is between one client and the server. A client is at rest in four
+// cases, and reports it in rest: its command waits before the server, its reply
+// is held back, it has asked its clock to be woken, or its operation has ended.
 type stage struct {
 	t    testing.TB
 	w    *redistest.World
@@ -30,22 +30,24 @@ type stage struct {
 	over chan struct{}
 	work sync.WaitGroup
 
-	// attempt is the token in a command that takes the key; nil: every command is the schedule's.
+	// attempt returns the token in a command that takes the key; if it is nil,
+	// every command is the schedule's.
 	attempt func(redistest.Command) string
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	dead  bool
-	deaf  bool   // what the client says meanwhile is lost, and its connection with it
-	token string // of the attempt or grant of which the model knows
+	deaf  bool   // what the client sends meanwhile is lost, together with its connection
+	token string // of the attempt or grant that the model knows
 }
 
-// call is a command on its way. It takes two decisions: whether it runs, and what the client hears.
+// call is a command on its way. It needs two decisions: whether it runs, and
+// what the client hears.
 type call struct {
 	cmd    redistest.Command
-	runs   chan bool   // false: it is lost, and the connection with it
-	answer chan []byte // the server's, when it ran
-	hears  chan []byte // nil: nothing, the connection is lost
+	runs   chan bool   // false: the command is lost, and the connection with it
+	answer chan []byte // the server's reply, if it ran
+	hears  chan []byte // nil: no reply; the connection is lost
 }
 
 func newStage(t testing.TB, w *redistest.World) *stage {
@@ -85,7 +87,8 @@ func (s *stage) dial(ctx context.Context) (net.Conn, error) {
 	return client, nil
 }
 
-// kill ends the client as a crash does: nothing of it reaches the server any more.
+// kill ends the client as a crash does: nothing that it sends reaches the
+// server any more.
 func (s *stage) kill() {
 	s.mu.Lock()
 	if !s.dead {
@@ -99,7 +102,7 @@ func (s *stage) kill() {
 	s.work.Wait()
 }
 
-// carry is one connection.
+// carry serves one connection.
 func (s *stage) carry(client, server net.Conn) {
 	defer s.work.Done()
 	gone := make(chan struct{})
@@ -124,7 +127,8 @@ func (s *stage) carry(client, server net.Conn) {
 	}
 }
 
-// listen hears the client out without making it wait, as a socket's buffer does.
+// listen reads all that the client sends without making it wait, as a socket's
+// buffer does.
 func (s *stage) listen(client net.Conn, commands chan<- *call, raws chan<- []byte, gone <-chan struct{}) {
 	defer s.work.Done()
 	defer close(commands)
@@ -193,15 +197,17 @@ func (s *stage) hear(c *call, client net.Conn) bool {
 	}
 }
 
-// bury forgets a token as the model does. What its client still sends to be rid of it runs when it comes.
+// bury forgets a token as the model does. Commands by which its client still
+// gives it up run when they come.
 func (s *stage) bury() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = ""
 }
 
-// deafen loses all that the client says until it is called again: a renewal is
-// sent a second time if the first one's connection was lost.
+// deafen loses all that the client sends until it is called with false.
+// Otherwise the client would send a renewal a second time if the first one's
+// connection was lost.
 func (s *stage) deafen(deaf bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +220,8 @@ func (s *stage) loses(cmd redistest.Command) bool {
 	return s.deaf && !background(cmd)
 }
 
-// late says that a command is none of the schedule's: about nothing of which the model knows.
+// late reports whether a command is not the schedule's: it is about a token
+// that the model does not know.
 func (s *stage) late(cmd redistest.Command) bool {
 	if s.attempt == nil {
 		return false
@@ -224,16 +231,17 @@ func (s *stage) late(cmd redistest.Command) bool {
 	if t := s.attempt(cmd); t != "" {
 		s.token = t
 	}
-	names := func(arg string) bool { return strings.HasPrefix(arg, s.token) } // the token, or the whole of M
+	names := func(arg string) bool { return strings.HasPrefix(arg, s.token) } // the token, or all of M
 	return s.token == "" || !slices.ContainsFunc(cmd, names)
 }
 
-// background is what connections say for themselves.
+// background reports whether a command is one that connections send by
+// themselves.
 func background(cmd redistest.Command) bool {
 	return slices.ContainsFunc([]string{"PING", "CLIENT", "HELLO", "SUBSCRIBE", "SELECT", "AUTH"}, cmd.Is)
 }
 
-// await is the next rest of the client.
+// await returns the client's next rest.
 func (s *stage) await(what string) any {
 	s.t.Helper()
 	late := time.NewTimer(patience)
@@ -247,7 +255,7 @@ func (s *stage) await(what string) any {
 	}
 }
 
-// run lets a command run and holds the reply back.
+// run executes a command and holds the reply back.
 func (s *stage) run(c *call) []byte {
 	s.t.Helper()
 	c.runs <- true
@@ -262,7 +270,7 @@ func (s *stage) run(c *call) []byte {
 	}
 }
 
-// through lets a command run and its reply be heard.
+// through executes a command and delivers its reply.
 func (s *stage) through(c *call) []byte {
 	s.t.Helper()
 	v := s.run(c)
@@ -270,8 +278,8 @@ func (s *stage) through(c *call) []byte {
 	return v
 }
 
-// refuse answers in place of the server: the one way to end an attempt of an old client in the middle
-// without leaving open whether it holds.
+// refuse answers instead of the server. Only so can an old client's attempt end
+// in the middle without leaving open whether it holds.
 func (c *call) refuse() {
 	c.runs <- false
 	c.hears <- refusal
@@ -279,7 +287,7 @@ func (c *call) refuse() {
 
 var refusal = []byte("-ERR the schedule ends this attempt here\r\n")
 
-// integer and null read what an old client's commands answer.
+// integer and null read the replies to an old client's commands.
 func integer(v []byte, n string) bool { return string(v) == ":"+n+"\r\n" }
 
 func null(v []byte) bool {

@@ -33,7 +33,7 @@ func kept(t *testing.T, file string) skew.Trace {
 	return skew.Trace{Scenario: sc, Events: events}
 }
 
-// speaks is the protocol of a scenario's clients of ours.
+// speaks returns the protocol of a scenario's getsetlock clients.
 func speaks(t *testing.T, sc skew.Scenario) Protocol {
 	stays := sc.Ours.To == "" || sc.Ours.To == sc.Ours.Phase
 	switch {
@@ -55,9 +55,10 @@ func bridge(t *testing.T) *Bridge {
 	return &Bridge{Sweep: string(sweep)}
 }
 
-// TestEveryKeptTraceReplaysOnTheRealClients: where the trace breaks no rule of ours (old clients among
-// themselves, times that the rules forbid), the real clients follow it to its bitter end. Where a rule
-// was taken out to find it, they follow it as far as the rule allows, and then do what the rule says.
+// Some traces break no getsetlock rule: they are of old clients among
+// themselves, or of times that the rules forbid. The real clients follow these
+// to their end. Where a rule was broken to find a trace, they follow it as far
+// as the rule allows, and then do what the rule says.
 func TestEveryKeptTraceReplaysOnTheRealClients(t *testing.T) {
 	files, err := filepath.Glob(traces + "*.txt")
 	if err != nil || len(files) < 40 {
@@ -83,7 +84,7 @@ func TestEveryKeptTraceReplaysOnTheRealClients(t *testing.T) {
 				}
 				n := w.Find(e)
 				if n < 0 {
-					t.Fatalf("the model knows no %q", e)
+					t.Fatalf("the model does not allow %q", e)
 				}
 				p.Step(w, n)
 			}
@@ -91,15 +92,15 @@ func TestEveryKeptTraceReplaysOnTheRealClients(t *testing.T) {
 	}
 }
 
-// apart are the traces that the real clients do not follow, and why that is as it should be. At the event
-// they are compared for the last time.
+// apart lists the traces that the real clients rightly do not follow, with the
+// reason. They are compared up to the event.
 var apart = map[string]struct {
 	at  skew.Event
 	why string
 }{
 	"EachRuleOfTheServersClockPreventsATrace-a-measured-bound-kept-at-a-fail-over": {
 		skew.Event{At: 6, Who: "ours1", What: "acquire", Result: "takeover"},
-		"what was measured under which run id is the record's to know, and a backend is told what to believe",
+		"the record knows under which run id something was measured, and a backend is given what to believe",
 	},
 	"LookAgeIsOfTheGreatestLease-a-look-a-tick-too-young": {
 		skew.Event{Who: "old1", What: "clock", Arg: -11, HasArg: true, Result: "greatest"}, oneLease,
@@ -109,7 +110,7 @@ var apart = map[string]struct {
 	},
 	"EachRuleOfHardenedPreventsATrace-trust-from-before-sending": {
 		skew.Event{At: 6, Who: "ours2", What: "acquire", Result: "takeover"},
-		"a takeover is two commands of the real client, and its trust counts from the second",
+		"a takeover is two commands of the real client, and trust counts from the second",
 	},
 	"TrustBeyondThePTTLReadOutlivesTheMark-observe": {holdersLook, noTracking},
 	"TrustBeyondThePTTLReadOutlivesTheMark-dual":    {holdersLook, noTracking},
@@ -120,19 +121,19 @@ var holdersLook = skew.Event{Who: "ours1", What: "sample", Result: "kept"}
 
 const oneLease = "a real old client has one lease for all its attempts"
 
-const noTracking = "a holder looks between renewals when the server says that its key was touched, and the embedded one has no tracking"
+const noTracking = "a holder looks between renewals when the server reports a change of its key, and the embedded server has no tracking"
 
-// leaves says, once a trace, that it is not followed any further.
+// leaves reports, once for each trace, that it is not followed any further.
 func leaves(t *testing.T, e skew.Event) bool {
 	a, ok := apart[strings.TrimPrefix(t.Name(), "TestEveryKeptTraceReplaysOnTheRealClients/")]
 	if ok && a.at == e {
-		t.Logf("from %q on the real client goes its own way: %s", e, a.why)
+		t.Logf("from %q on the real client behaves differently: %s", e, a.why)
 		return true
 	}
 	return false
 }
 
-// timed puts the ticks back among the events.
+// timed puts the ticks back between the events.
 func timed(events []skew.Event) (all []skew.Event) {
 	now := 0
 	for _, e := range events {
@@ -144,7 +145,8 @@ func timed(events []skew.Event) (all []skew.Event) {
 	return all
 }
 
-// bites follows a trace that was found without a rule with clients that have it.
+// bites follows a trace that was found without a rule, with clients that keep
+// the rule.
 func bites(t *testing.T, tr skew.Trace) {
 	full := tr.Scenario
 	full.Ours.Break = 0
@@ -180,8 +182,8 @@ func bites(t *testing.T, tr skew.Trace) {
 	t.Logf("every step is one of the full rules, and does no harm")
 }
 
-// TestEachRuleOfHardenedHoldsForTheBridge: the kept traces are of phase observe; what is found without the
-// same rules in phase dual and in sealed is replayed on the bridge.
+// The kept traces are of phase observe. What is found without the same rules in
+// phases dual and sealed is replayed on the bridge.
 func TestEachRuleOfHardenedHoldsForTheBridge(t *testing.T) {
 	files, err := filepath.Glob(traces + "EachRuleOfHardened*.txt")
 	if err != nil {
@@ -191,14 +193,14 @@ func TestEachRuleOfHardenedHoldsForTheBridge(t *testing.T) {
 	for _, file := range files {
 		sc := kept(t, file).Scenario
 		if sc.Ours.Break == 0 || sc.Ours.Late {
-			continue // times, which are refused; or a late takeover, which the real client has not
+			continue // times, which are refused; or a late takeover, which the real client does not have
 		}
 		for _, phase := range []skew.Phase{skew.PhaseDual, skew.PhaseSealed} {
 			sc := sc
 			sc.Ours.Phase, sc.Ours.NoTombstone = phase, phase == skew.PhaseSealed
 			x, err := skew.Explore(sc)
 			if err != nil || !x.Found {
-				continue // a rule of stamps
+				continue // a rule about stamps
 			}
 			replayed++
 			t.Run(sc.Ours.Break.String()+" in "+string(phase), func(t *testing.T) { bites(t, x.Trace) })
@@ -209,8 +211,8 @@ func TestEachRuleOfHardenedHoldsForTheBridge(t *testing.T) {
 	}
 }
 
-// TestEachRuleOfTheModernLockBites: the token lock alone, late commands among its own.
-func TestEachRuleOfTheModernLockBites(t *testing.T) {
+// The token lock alone, with late commands.
+func TestEachRuleOfModernPreventsItsTrace(t *testing.T) {
 	for _, rule := range []skew.Rule{rule("token compared"), rule("trust from before sending")} {
 		for _, late := range []bool{false, true} {
 			sc := skew.Scenario{Dialect: dialect.Jedis()}
@@ -251,14 +253,15 @@ func walked(t *testing.T, sc skew.Scenario, texts ...string) {
 	}
 }
 
-// A release that arrives when its key has ended and is another's leaves that alone; what a late renewal
-// brings is trusted from when it was sent.
+// A release that arrives when its key has ended and another client has it
+// leaves that alone. What a late renewal brings is trusted from when it was
+// sent.
 func TestLateReleasesAndRenewals(t *testing.T) {
 	for _, phase := range []skew.Phase{skew.PhaseClean, skew.PhaseObserve, skew.PhaseDual} {
 		t.Run(string(phase), func(t *testing.T) {
 			sc := skew.Scenario{Dialect: dialect.Jedis()}
 			sc.Ours = skew.Ours{Clients: 2, Phase: phase, TTL: 3, Stop: 3, Late: true}
-			if phase != skew.PhaseObserve { // where what is left is a stamp that has to be taken over
+			if phase != skew.PhaseObserve { // in observe a stamp is left, which has to be taken over
 				walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "tick", "ours1 stop", "tick", "tick",
 					"ours2 send", "ours2 acquire won", "ours2 answer", "ours1 release", "ours1 send", "ours1 acquire held")
 			}
@@ -267,7 +270,7 @@ func TestLateReleasesAndRenewals(t *testing.T) {
 	}
 }
 
-// TestMemberWithoutAPhaseTakesNothing: the model's members all have one, unless the rule is taken out.
+// The model's members all have a phase, unless the rule is broken.
 func TestMemberWithoutAPhaseTakesNothing(t *testing.T) {
 	sc := kept(t, traces+"EachRuleOfThePhasesPreventsATrace-no-phase-no-lock.txt").Scenario
 	sc.Ours.Break = 0
@@ -276,7 +279,8 @@ func TestMemberWithoutAPhaseTakesNothing(t *testing.T) {
 	}
 }
 
-// instead lets the real client do what it does where the rule forbids the trace's next event.
+// instead makes the real client do what it does where the rule forbids the
+// trace's next event.
 func instead(t *testing.T, p *Play, w *skew.Walk, e skew.Event) {
 	for n, o := range w.Next() {
 		if o.Who == e.Who && o.What == e.What {
@@ -300,7 +304,7 @@ func same(a, b skew.World) bool {
 	return true
 }
 
-// rule is what package skew takes out under a name.
+// rule returns the rule that package skew breaks under a name.
 func rule(name string) skew.Rule {
 	r, err := skew.ParseRules(name)
 	if err != nil {

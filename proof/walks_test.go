@@ -16,7 +16,7 @@ var (
 	walks = flag.Int("walks", 2, "how many a scenario")
 )
 
-// strolls are walks by the fixed seed, and one by the commit's.
+// strolls are walks with the fixed seed, and one with the commit's seed.
 func strolls(t *testing.T, many int) iter.Seq2[int, *rand.Rand] {
 	return func(yield func(int, *rand.Rand) bool) {
 		for n := range many {
@@ -32,7 +32,8 @@ func strolls(t *testing.T, many int) iter.Seq2[int, *rand.Rand] {
 	}
 }
 
-// wander takes n random steps of what the model allows, each as likely as its weight.
+// wander takes n random steps that the model allows, each as likely as its
+// weight.
 func wander(p *Play, w *skew.Walk, rng *rand.Rand, n int, weight func(skew.Event) int) {
 	if raced {
 		n /= 4
@@ -59,7 +60,7 @@ func wander(p *Play, w *skew.Walk, rng *rand.Rand, n int, weight func(skew.Event
 func weight(e skew.Event) int {
 	switch e.What + " " + e.Result {
 	case "renewed lost", "check lost", "getset lost":
-		return 60 // seldom to be had, and what much hangs on
+		return 60 // rarely possible, and important
 	}
 	switch e.What {
 	case skew.Tick.What:
@@ -72,8 +73,9 @@ func weight(e skew.Event) int {
 	return 5
 }
 
-// TestVerbatimFollowsTheModelOfItsDialect: whatever the model's old clients may do in turn, the real
-// ones do, with the same answers of the server, the same values on the key, the same beliefs.
+// Whatever the model's old clients may do in turn, the real ones do too: with
+// the same answers of the server, the same values on the key, and the same
+// beliefs.
 func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 	for _, d := range dialect.Presets() {
 		t.Run(d.Name, func(t *testing.T) {
@@ -86,11 +88,12 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 	}
 }
 
-// beside is a scenario of ours beside old clients that keep to the rules.
+// beside is a scenario of getsetlock clients together with old clients that
+// keep the rules.
 func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) skew.Scenario {
 	sc := skew.Scenario{Dialect: d, Old: old, Lease: 6, Job: 4, Gap: 1, Reply: 1, Ahead: 1}
 	sc.Ours = skew.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2), Known: rng.IntN(3) == 0}
-	sc.Ours.Look = sc.Lease + 4 // the real rule asks for so long a look beside a lease that allows such a TTL
+	sc.Ours.Look = sc.Lease + 4 // the real rule asks for such an old look with a lease that allows such a TTL
 	if rng.IntN(2) == 0 || d.OrMine {
 		sc.Ours.Settle = sc.Gap + 1
 		sc.Ours.SettleAlways = rng.IntN(2) == 0
@@ -102,7 +105,7 @@ func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) skew.Scenario {
 func TestHardenedFollowsItsModel(t *testing.T) {
 	for _, d := range dialect.Presets() {
 		if d.NeverReleases() {
-			continue // ours leaves the old client's own stamp there (rule 10), which the model leaves out
+			continue // a release leaves the old client's own stamp there (rule 10), which the model does not have
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
@@ -114,8 +117,8 @@ func TestHardenedFollowsItsModel(t *testing.T) {
 	}
 }
 
-// TestBridgeFollowsItsModel: in every phase and from each to the next and back, members lagging behind the
-// record and leases of the phase before among them.
+// The walks cover every phase, and the way from each to the next and back.
+// Members may lag behind the record, and leases may be of the former phase.
 func TestBridgeFollowsItsModel(t *testing.T) {
 	ways := [][2]skew.Phase{
 		{skew.PhaseObserve, skew.PhaseDual}, {skew.PhaseDual, skew.PhaseSealed}, {skew.PhaseSealed, skew.PhaseModern},
@@ -123,7 +126,7 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 	}
 	for _, d := range dialect.Presets() {
 		if d.NeverReleases() {
-			continue // as above
+			continue // see TestHardenedFollowsItsModel
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
@@ -131,11 +134,11 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 				sc := beside(d, 2, 2, rng)
 				way := ways[rng.IntN(len(ways))]
 				sc.Ours.Phase, sc.Ours.To, sc.Ours.NoTombstone = way[0], way[1], rng.IntN(3) == 0
-				// Members of whom nobody hears, such as read of a step while their lease runs, and a registry that
-				// forgets them.
+				// Members that send no heartbeats, members that read of a step
+				// while their lease runs, and a registry that forgets them.
 				sc.Ours.Vanishes, sc.Ours.Restored = rng.IntN(3) == 0, way[1] == skew.PhaseClean && rng.IntN(2) == 0
 				sc.Ours.Empties = rng.IntN(4) == 0
-				if rng.IntN(4) == 0 { // heartbeats that count, and a verb beside another
+				if rng.IntN(4) == 0 { // heartbeats that count, and a verb at the same time as another
 					sc.Ours.Renewals, sc.Ours.Attempts, sc.Ours.Loses, sc.Ours.Joins, sc.Ours.Slow = 3, 1, true, rng.IntN(2) == 0, true
 				}
 				play(t, n, sc, bridge(t), rng, 300)
@@ -144,8 +147,8 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 	}
 }
 
-// TestLateCommandsFollowTheModel: requests that reach the server long after they were sent, replies that
-// come when nobody trusts them any more, attempts cancelled on their way.
+// Requests reach the server long after they were sent, replies come when they
+// are not trusted any more, and attempts are cancelled on their way.
 func TestLateCommandsFollowTheModel(t *testing.T) {
 	for name, phase := range map[string]skew.Phase{"modern": skew.PhaseClean, "hardened": skew.PhaseObserve, "bridge": skew.PhaseDual} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +165,8 @@ func TestLateCommandsFollowTheModel(t *testing.T) {
 	}
 }
 
-// play is a walk of n steps. A takeover is two commands of the real client, so it has no late one.
+// play is a walk of n steps. A takeover is two commands of the real client, so
+// it has no late one.
 func play(t *testing.T, n int, sc skew.Scenario, protocol Protocol, rng *rand.Rand, steps int) {
 	t.Helper()
 	w, err := skew.NewWalk(sc)
@@ -178,12 +182,13 @@ func play(t *testing.T, n int, sc skew.Scenario, protocol Protocol, rng *rand.Ra
 	})
 }
 
-// TestObserversOfUnchangedBytesFollowTheModel: ours judge by how long the same bytes have stood, looking
-// as often as they must, and now and then not.
+// Getsetlock clients judge by how long the same bytes have been there. They
+// look as often as they must, and now and then do not.
 //
-// A look and an attempt are one to the real client. So an attempt is made right after a look, which then
-// adds nothing to it, and a look is not made by who would take the key at once, nor beside M, where the
-// real client does not judge and so does not remember.
+// A look and an attempt are the same for the real client. So an attempt follows
+// right after a look, which then adds nothing to it. A client makes no look if
+// it would take the key at once, nor while M exists: then the real client does
+// not judge and so does not remember.
 func TestObserversOfUnchangedBytesFollowTheModel(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Errorception(), dialect.Faye(), dialect.RedisPy(), dialect.JedisUUID()} {
 		t.Run(d.Name, func(t *testing.T) {
@@ -217,7 +222,7 @@ func TestObserversOfUnchangedBytesFollowTheModel(t *testing.T) {
 	}
 }
 
-// watchful weighs events so that values are mostly followed for as long as it takes.
+// watchful weighs events so that values are mostly followed for long enough.
 func watchful(w *skew.Walk, sc skew.Scenario, e skew.Event) int {
 	v := w.World()
 	for i, c := range v.Ours {

@@ -17,29 +17,33 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Options are what an address cannot say.
+// Options are settings that an address does not contain.
 type Options struct {
-	// CACert is a file with the PEM certificates by which the server's is checked, instead of the
-	// system's.
+	// CACert is a file with PEM certificates. The server's certificate is
+	// checked against these instead of the system's.
 	CACert string
 
-	// CACertFrom is what the user calls CACert, for errors. Defaults to --cacert.
+	// CACertFrom is the user's name for CACert, such as a flag, for errors.
+	// Defaults to --cacert.
 	CACertFrom string
 
 	// Timeout bounds connecting, TLS and authentication together. Defaults to 5 s.
 	Timeout time.Duration
 
-	// KeepAlive is how often an idle connection is probed by the system. Defaults to 30 s, well
-	// below the minutes after which firewalls forget.
+	// KeepAlive is the time between the system's probes of an idle connection.
+	// Defaults to 30 s, well below the minutes after which firewalls forget a
+	// connection.
 	KeepAlive time.Duration
 
-	// DialContext opens the connections to the server itself, TLS not yet on them. Defaults to a
-	// net.Dialer with KeepAlive; sentinels are always asked through that.
+	// DialContext opens the connections to the server, before TLS. Defaults to
+	// a net.Dialer with KeepAlive. Connections to sentinels always use that
+	// default.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Pool returns a pool onto the server. It has not connected yet. Its connections have no deadline of
-// their own on replies; package wire gives every call one.
+// Pool returns a pool of connections to the server, without connecting yet. The
+// connections themselves have no deadline on replies; package wire gives every
+// call one.
 func (a Address) Pool(o Options) (*redis.Pool, error) {
 	d, err := a.dialer(o)
 	if err != nil {
@@ -104,12 +108,12 @@ type dialer struct {
 	net     net.Dialer
 	connect func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // nil: no TLS
-	vouch   string      // whose file of certificates tls has, empty: the system's
+	vouch   string      // source of tls's certificates, for errors; empty: the system
 	timeout time.Duration
-	last    atomic.Pointer[string] // the sentinel that led to a master last time
+	last    atomic.Pointer[string] // sentinel that led to a master last time
 }
 
-// dial is the pool's hook. Whatever fails in it, its error goes through conceal.
+// dial is the pool's hook. Every error of it passes through conceal.
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -129,7 +133,7 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// open connects as our user. The deadline of ctx bounds AUTH and SELECT as well.
+// open connects and logs in. The deadline of ctx bounds AUTH and SELECT too.
 func (d *dialer) open(ctx context.Context, network, address string) (redis.Conn, error) {
 	options := []redis.DialOption{
 		redis.DialContextFunc(d.connect),
@@ -147,14 +151,15 @@ func (d *dialer) open(ctx context.Context, network, address string) (redis.Conn,
 	}
 	var unknown x509.UnknownAuthorityError
 	if errors.As(err, &unknown) && d.vouch != "" {
-		err = fmt.Errorf("by the certificates of %s: %w", d.vouch, err)
+		err = fmt.Errorf("checked against the certificates of %s: %w", d.vouch, err)
 	}
 	return c, err
 }
 
-// conceal takes the password out of an error: servers and proxies that do not know a command repeat
-// its arguments. An error reply stays one, since callers ask for its code. What held the password
-// is not wrapped, or errors.Unwrap would bring it to light again.
+// conceal removes the password from an error: servers and proxies that do not
+// know a command repeat its arguments. An error reply stays a redis.Error,
+// since callers read its code. conceal does not wrap the original error,
+// because errors.Unwrap would show the password again.
 func (d *dialer) conceal(err error) error {
 	text := d.concealText(err.Error())
 	if text == err.Error() {
@@ -171,7 +176,8 @@ func (d *dialer) concealText(text string) string {
 	if d.password == "" {
 		return text
 	}
-	// What a server repeats it may have shortened, so that the whole password is not in it.
+	// A server may shorten what it repeats, so that the text has only a part of
+	// the password.
 	if i := strings.Index(text, repeats); i >= 0 {
 		text = text[:i] + repeats + " ***"
 	}
@@ -187,7 +193,7 @@ func (d *dialer) concealText(text string) string {
 
 const repeats = "with args beginning with:"
 
-// blank does what servers do to an error reply, which must fit a line.
+// blank replaces line ends as servers do in an error reply, which is one line.
 func blank(r rune) rune {
 	if r == '\r' || r == '\n' {
 		return ' '

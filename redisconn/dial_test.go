@@ -15,7 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// dial connects as the command would and returns what PING says.
+// dial connects as the command does and returns the error of PING.
 func dial(t *testing.T, raw string, o Options) error {
 	t.Helper()
 	a, err := Parse(raw)
@@ -36,8 +36,8 @@ func dial(t *testing.T, raw string, o Options) error {
 	return err
 }
 
-// fake is a server that knows the commands it is given. AUTH is answered as by a proxy that does not
-// know it: with what it was sent.
+// fake is a server that knows only the given commands. It answers AUTH like a
+// proxy that does not know the command: it repeats what it was sent.
 func fake(t *testing.T, commands map[string]server.Cmd) string {
 	t.Helper()
 	s, err := server.NewServer("127.0.0.1:0")
@@ -76,7 +76,7 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// nobody is where nobody listens: no other test can be given that port.
+// nobody is an address without a server: no other test can be given that port.
 func nobody(*testing.T) string { return "127.0.0.1:1" }
 
 func sentinelFor(t *testing.T, master string) string {
@@ -125,8 +125,9 @@ func TestUserPasswordAndDatabaseArriveAtTheServer(t *testing.T) {
 	}
 }
 
-// Every way in which connecting fails, each with the password in the address.
-func TestNoFailureOfConnectingShowsThePassword(t *testing.T) {
+// The table has every way in which connecting fails, each with the password in
+// the address.
+func TestNoConnectingErrorShowsThePassword(t *testing.T) {
 	m := miniredis.RunT(t)
 	m.RequireUserAuth("app", "another")
 	open := miniredis.RunT(t)
@@ -181,7 +182,7 @@ func TestNoFailureOfConnectingShowsThePassword(t *testing.T) {
 	}
 }
 
-func TestARefusedLoginStaysAnErrorReply(t *testing.T) {
+func TestRefusedLoginStaysAnErrorReply(t *testing.T) {
 	err := dial(t, "redis://:s3cret@"+fake(t, nil), Options{})
 	if _, ok := err.(redis.Error); !ok {
 		t.Errorf("%T: %v", err, err)
@@ -201,7 +202,7 @@ func TestSentinelsAreAskedUntilOneLeadsToAMaster(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsConnecting(t *testing.T) {
+func TestEndedContextEndsConnecting(t *testing.T) {
 	a, err := Parse("redis://:s3cret@" + silent(t))
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func TestAnEndedContextEndsConnecting(t *testing.T) {
 	}
 }
 
-func TestACACertWithoutACertificateIsNamed(t *testing.T) {
+func TestErrorNamesACACertFileWithoutCertificate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(file, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func TestACACertWithoutACertificateIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheZeroAddressIsNoServer(t *testing.T) {
+func TestZeroAddressIsNoServer(t *testing.T) {
 	if _, err := (Address{}).Pool(Options{}); err == nil {
 		t.Error("a pool onto nothing")
 	}

@@ -1,9 +1,19 @@
-// Package redisconn reads the address of a Redis server as the command takes it, and connects to it.
+// Package redisconn reads the address of a Redis server in the form that the
+// command accepts, and connects to that server.
 //
-// A password that came in never goes out: not in an Address that is printed, not in an error of
-// parsing, dialing or authenticating, even where the server repeats what it was sent. What a caller
-// makes of the address that it was given is the caller's matter, and so is the list of processes,
-// where everybody reads a password that was written on the command line.
+// Most programs need [Parse] and [Address.Pool]:
+//
+//	address, err := redisconn.Parse("rediss://app:secret@cache.internal/2")
+//	…
+//	pool, err := address.Pool(redisconn.Options{})
+//
+// # Passwords
+//
+// This package never shows the password of an address. A printed Address does
+// not have it. Nor does an error of parsing, dialing or authenticating, even if
+// the server repeats what it was sent. Two things are up to the caller: the
+// string that was given to Parse, and the list of processes. Every user of the
+// machine can read there a password that was written on the command line.
 //
 // # Addresses
 //
@@ -12,8 +22,8 @@
 //	unix://[user:password@]/path[?db=N&user=NAME&password=WORD]
 //	redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/db]
 //
-// The user and the password are those of the Redis server, percent-encoded. Sentinels are asked
-// without a password.
+// The user and the password are those of the Redis server, percent-encoded.
+// Sentinels are asked without a password.
 package redisconn
 
 import (
@@ -25,17 +35,19 @@ import (
 	"strings"
 )
 
-// Default is where a server is looked for when no address is given.
+// Default is the address that is used when none is given.
 const Default = "redis://127.0.0.1:6379"
 
-// Env is the variable that holds the address when it is not given as a flag.
+// Env is the environment variable for the address when no flag gives it.
 const Env = "GETSETLOCK_REDIS"
 
-// EnvCACert is the variable that holds the file of [Options.CACert]. It belongs to the
-// address in [Env]: it says nothing about a server that a flag names.
+// EnvCACert is the environment variable for the file of [Options.CACert]. It
+// belongs to the address in [Env] and does not apply to a server that a flag
+// names.
 const EnvCACert = "GETSETLOCK_CACERT"
 
-// Pick returns the address to use: the flag, else the environment's, else [Default].
+// Pick returns the address to use: the flag, else the one in the environment,
+// else [Default].
 func Pick(flag string, getenv func(string) string) string {
 	if flag != "" {
 		return flag
@@ -46,16 +58,17 @@ func Pick(flag string, getenv func(string) string) string {
 	return Default
 }
 
-// Address is where a server is and who we are to it. The zero value is no address.
+// Address is the location of a server, and the user that connects to it. The
+// zero value is no address.
 type Address struct {
 	kind     kind
-	hosts    []string // host:port; of the sentinels where there are any
-	path     string   // of the unix socket
-	master   string   // the name that sentinels know it by
+	hosts    []string // host:port of the server, or of the sentinels
+	path     string   // path of the unix socket
+	master   string   // name of the master at the sentinels
 	db       int
 	user     string
 	password string
-	asked    string // the password as it was written, perhaps percent-encoded
+	asked    string // password as written in the address, perhaps percent-encoded
 }
 
 type kind string
@@ -72,8 +85,8 @@ const (
 	sentinelPort = "26379"
 )
 
-// Parse reads an address. Its errors name the part that is wrong and repeat nothing of it: where an
-// address is written wrongly, any part may be the password.
+// Parse reads an address. Its errors name the part that is wrong and repeat
+// nothing of it: in a malformed address any part may be the password.
 func Parse(raw string) (Address, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	a := Address{kind: kind(strings.ToLower(scheme))}
@@ -93,8 +106,9 @@ func Parse(raw string) (Address, error) {
 	case a.kind == socket:
 		err = a.parseSocket(hosts, path, query)
 	case strings.ContainsAny(tail, "@#"):
-		// "redis://:pass/word@host": what follows the slash looks like a database.
-		err = bad("there is an @ or # behind the host: a password that contains / ? # @ or %% must be percent-encoded (%%2F %%3F %%23 %%40 %%25)")
+		// In "redis://:pass/word@host" the text after the slash looks like a
+		// database.
+		err = bad("there is an @ or # after the host: a password that contains / ? # @ or %% must be percent-encoded (%%2F %%3F %%23 %%40 %%25)")
 	case query != "" || strings.Contains(tail, "?"):
 		err = bad("it takes no ?parameters")
 	case a.kind == sentinel:
@@ -114,7 +128,7 @@ func bad(format string, args ...any) error {
 
 var errEscape = bad("a %% in its user or password is not followed by two hexadecimal digits: write %%25 for the character itself")
 
-// parseUser takes user and password off the authority and returns the rest.
+// parseUser cuts user and password off the authority and returns the rest.
 func (a *Address) parseUser(authority string) (hosts string, err error) {
 	at := strings.LastIndexByte(authority, '@')
 	if at < 0 {
@@ -177,7 +191,7 @@ func (a *Address) parseSocket(host, path, query string) error {
 	}
 	var err error
 	if a.path, err = url.PathUnescape(path); err != nil || strings.ContainsAny(path, "#") {
-		return bad("the path of its socket is not percent-encoded as it should be")
+		return bad("the path of its socket is not percent-encoded correctly")
 	}
 	var user, password string
 	for _, pair := range strings.Split(query, "&") {
@@ -209,7 +223,7 @@ func (a *Address) parseSocket(host, path, query string) error {
 // TLS reports whether connections to the server are encrypted.
 func (a Address) TLS() bool { return a.kind == secure }
 
-// Database is the number that the address selects.
+// Database is the number of the database that the address selects.
 func (a Address) Database() int { return a.db }
 
 func (a *Address) setDB(text string) error {
@@ -218,13 +232,14 @@ func (a *Address) setDB(text string) error {
 	}
 	db, err := strconv.Atoi(text)
 	if err != nil || db < 0 {
-		return bad("what stands behind the host is not the number of a database")
+		return bad("the text after the host is not the number of a database")
 	}
 	a.db = db
 	return nil
 }
 
-// hostPort completes a host. "[::1]:6379" and "[::1]" are IPv6.
+// hostPort adds the default port to a host without one. "[::1]:6379" and
+// "[::1]" are IPv6.
 func hostPort(s, port string) (string, error) {
 	host := s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
@@ -239,13 +254,13 @@ func hostPort(s, port string) (string, error) {
 		return "", bad("it names no host")
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return "", bad("what follows the colon behind the host is not a port; if it is part of a password, percent-encode that")
+		return "", bad("the text after the host's colon is not a port; if it is part of a password, percent-encode that")
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-// Redacted is the address without its password, for people. It can be parsed again where there was
-// none.
+// Redacted is the address without its password, for people. If the address has
+// no password, the result can be parsed again.
 func (a Address) Redacted() string {
 	who := ""
 	if a.password != "" {

@@ -42,7 +42,8 @@ func TestAddressesAreReadAsDocumented(t *testing.T) {
 	}
 }
 
-// Each is wrong in one way, and holds the password s3cret@x in one of its spellings.
+// Each address has one fault, and holds the password s3cret@x in one of its
+// spellings.
 var wrong = map[string]string{
 	"s3cret%40x@host:6379":                        "must begin with",
 	"http://:s3cret%40x@host":                     "must begin with",
@@ -80,11 +81,11 @@ var wrong = map[string]string{
 	"unix:///run%zzs3cret":                        "path of its socket",
 }
 
-func TestWhatCannotBeReadIsExplainedAndNotRepeated(t *testing.T) {
+func TestParseExplainsAFaultAndDoesNotRepeatIt(t *testing.T) {
 	for raw, says := range wrong {
 		_, err := Parse(raw)
 		if err == nil {
-			t.Errorf("%s: taken", raw)
+			t.Errorf("%s: accepted", raw)
 			continue
 		}
 		if text := err.Error(); !strings.Contains(text, says) || strings.Contains(text, "s3cret") || strings.ContainsRune(text, '\n') {
@@ -121,7 +122,7 @@ func TestNoVerbPrintsThePassword(t *testing.T) {
 	}
 }
 
-func TestTheFlagWinsOverTheEnvironmentWinsOverTheDefault(t *testing.T) {
+func TestPickPrefersFlagThenEnvironmentThenDefault(t *testing.T) {
 	env := map[string]string{Env: "redis://env"}
 	get := func(k string) string { return env[k] }
 	if got := Pick("redis://flag", get); got != "redis://flag" {
@@ -146,7 +147,7 @@ func FuzzParse(f *testing.F) {
 		a, err := Parse(raw)
 		if err != nil {
 			if a.kind != "" {
-				t.Fatalf("an address beside an error: %v", a)
+				t.Fatalf("an address together with an error: %v", a)
 			}
 			return
 		}

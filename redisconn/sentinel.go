@@ -13,24 +13,25 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// headStart is how long the sentinel that led to a master last time is asked
-// alone. It is far less than any Timeout, and long beside a round trip.
+// headStart is how long the sentinel that last led to a master is asked alone.
+// It is far less than any Timeout, and long compared with a round trip.
 const headStart = 100 * time.Millisecond
 
-// throughSentinels asks the sentinels for the master and connects to it. The
-// sentinel that led there last time is asked first. If it does not lead to a
-// master at once, all the others are asked together, so that one which is
-// silent, or leads to a host that is, hides nobody.
+// throughSentinels asks the sentinels for the master and connects to it. It
+// first asks the sentinel that led there last time. If that does not lead to a
+// master at once, it asks all the others together. So a sentinel that is
+// silent, or leads to a silent host, does not hide the others.
 //
-// What a sentinel says can be old, so the server found is asked for its role: a lock taken on a replica or
-// on a deposed master would be no lock. Between that answer and our first command the master can
-// still change; the lock's own rules have to bear that, here as with every failover.
+// A sentinel's answer can be old, so throughSentinels asks the server for its
+// role: a lock taken on a replica or on a deposed master would be no lock. The
+// master can still change between that answer and the first command. The lock's
+// own rules must bear that, as with every fail-over.
 func (d *dialer) throughSentinels(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &search{dialer: d, found: make(chan finding, len(d.hosts)), masters: map[string]bool{}}
 	defer s.end()
-	asked := map[string]bool{} // and not answered yet
+	asked := map[string]bool{} // sentinels without an answer yet
 	ask := func(hosts []string) {
 		for _, host := range hosts {
 			asked[host] = true
@@ -74,32 +75,33 @@ func (d *dialer) order() (first, rest []string) {
 	return []string{*last}, slices.DeleteFunc(slices.Clone(d.hosts), func(host string) bool { return host == *last })
 }
 
-// search is one walk through the sentinels. Its goroutines end with its
-// context. They are not waited for: a DialContext of the user's that does not
-// heed its context must not delay the connection that was found.
+// search is one search through the sentinels. Its goroutines end with its
+// context and are not waited for: a DialContext of the caller's that ignores
+// its context must not delay the connection that was found.
 type search struct {
 	*dialer
 	found   chan finding // has room for all
-	reasons []string     // what failed
-	master  error        // what came of connecting to the last master that was found
+	reasons []string     // one text for each failure
+	master  error        // error of the last connection to a master
 	refused error        // the last error reply of a sentinel
-	others  int          // sentinels that failed in another way
+	others  int          // number of sentinels that failed without an error reply
 
 	mu      sync.Mutex
-	over    bool            // nobody wants a connection any more
-	masters map[string]bool // that somebody tries, or tried
+	over    bool            // no connection is wanted any more
+	masters map[string]bool // masters that a goroutine tries, or tried
 }
 
 type finding struct {
 	sentinel string
 	conn     redis.Conn
 	err      error
-	master   bool // err is what came of connecting to the master
+	master   bool // err comes from the connection to the master
 }
 
-// unfound says what came of each sentinel. It unwraps to the error of the master
-// where all that is known leads to one, its refusal of a password, say, and to
-// that of a sentinel where all of them refused: they are none.
+// unfound is the error that lists what came of each sentinel. If all sentinels
+// that answered lead to one master, it unwraps to that master's error, such as
+// a refused password. If all of them refused, they are no sentinels, and it
+// unwraps to the last refusal.
 type unfound struct {
 	text   string
 	master error
@@ -108,7 +110,8 @@ type unfound struct {
 func (e *unfound) Error() string { return e.text }
 func (e *unfound) Unwrap() error { return e.master }
 
-// unfound is called when nothing is asked any more, or ctx has ended.
+// unfound returns the error of the search. Called when no sentinel is being
+// asked any more, or ctx has ended.
 func (s *search) unfound() error {
 	slices.Sort(s.reasons)
 	text := fmt.Sprintf("no sentinel leads to a master named %q: %s; check that name and the sentinels' addresses", s.dialer.master, strings.Join(s.reasons, "; "))
@@ -136,7 +139,7 @@ func (s *search) failed(f finding) {
 	}
 }
 
-// end has every connection closed that is found too late.
+// end closes every connection that is found too late.
 func (s *search) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +180,8 @@ func (s *search) ask(ctx context.Context, sentinel string) {
 	s.found <- f
 }
 
-// claim reports whether nobody else connects to the master.
+// claim reports whether no other goroutine connects, or connected, to the
+// master.
 func (s *search) claim(master string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +199,7 @@ func (d *dialer) toMaster(ctx context.Context, address string) (redis.Conn, erro
 	var refusal redis.Error
 	switch {
 	case errors.As(err, &refusal) && strings.HasPrefix(string(refusal), "NOPERM "):
-		err = fmt.Errorf("%w; let the user's ACL allow +role, by which a master is told from a replica", err)
+		err = fmt.Errorf("%w; let the user's ACL allow +role, which tells a master from a replica", err)
 	case err == nil && len(role) > 0:
 		if name, _ := redis.String(role[0], nil); name == "master" {
 			return c, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// TestSilentSentinelHidesNobody, nor does one that leads to a silent host.
-func TestSilentSentinelHidesNobody(t *testing.T) {
+// Neither does a sentinel that leads to a silent host.
+func TestSilentSentinelDoesNotHideOthers(t *testing.T) {
 	master := fake(t, withRole("master"))
 	for name, first := range map[string]string{
 		"silent itself":          silent(t),
@@ -24,7 +24,9 @@ func TestSilentSentinelHidesNobody(t *testing.T) {
 		"leads to a replica":     sentinelFor(t, fake(t, withRole("slave"))),
 	} {
 		d := dialerFor(t, "redis+sentinel://"+first+","+sentinelFor(t, master)+"/mymaster", Options{Timeout: redistest.Patience})
-		for _, last := range []string{"", first} { // also where the silent one had led to a master before
+		// The second time the silent sentinel is the one that led to a master
+		// before.
+		for _, last := range []string{"", first} {
 			if last != "" {
 				d.last.Store(&last)
 			}
@@ -41,7 +43,7 @@ func TestSilentSentinelHidesNobody(t *testing.T) {
 	}
 }
 
-// TestSentinelThatLedIsAskedFirst, and the others where it does not again.
+// If that sentinel does not lead to a master again, the others are asked.
 func TestSentinelThatLedIsAskedFirst(t *testing.T) {
 	d := dialerFor(t, "redis+sentinel://a,b,c/mymaster", Options{})
 	if first, rest := d.order(); !slices.Equal(first, d.hosts) || rest != nil {
@@ -54,7 +56,7 @@ func TestSentinelThatLedIsAskedFirst(t *testing.T) {
 	}
 }
 
-// TestMasterFoundTooLateIsClosed: two sentinels lead to two masters.
+// Two sentinels lead to two masters.
 func TestMasterFoundTooLateIsClosed(t *testing.T) {
 	late, soon := fake(t, withRole("master")), fake(t, withRole("master"))
 	begun, hold, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -65,7 +67,7 @@ func TestMasterFoundTooLateIsClosed(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, address)
 			}
 			close(begun)
-			<-hold // heeds no context
+			<-hold // ignores its context
 			c, err := net.Dial(network, address)
 			return &closing{Conn: c, closed: closed}, err
 		},
@@ -79,7 +81,7 @@ func TestMasterFoundTooLateIsClosed(t *testing.T) {
 	<-closed
 }
 
-// closing is a connection that tells when it is closed.
+// closing is a connection that reports when it is closed.
 type closing struct {
 	net.Conn
 	once   sync.Once
@@ -91,9 +93,9 @@ func (c *closing) Close() error {
 	return c.Conn.Close()
 }
 
-// TestSentinelsSayWhatTheMasterRefused as an error reply, so that nobody waits
-// for a password to become right.
-func TestSentinelsSayWhatTheMasterRefused(t *testing.T) {
+// The error wraps the master's error reply, so that a caller does not retry a
+// wrong password.
+func TestSentinelErrorWrapsTheMastersRefusal(t *testing.T) {
 	role := withRole("master")
 	role["ROLE"] = func(c *server.Peer, _ string, _ []string) {
 		c.WriteError("NOPERM this user has no permissions to run the 'role' command")
@@ -112,10 +114,10 @@ func TestSentinelsSayWhatTheMasterRefused(t *testing.T) {
 	}
 	d = dialerFor(t, "redis+sentinel://"+plain+","+nobody(t)+"/mymaster", Options{})
 	if _, err := d.dial(t.Context()); err == nil || errors.As(err, &refusal) {
-		t.Errorf("a server that is none, and one that may be: %v", err)
+		t.Errorf("a server that is no sentinel, and one that may be: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("had enough"))
+	cancel(errors.New("the caller gave up"))
 	d = dialerFor(t, "redis+sentinel://"+silent(t)+"/mymaster", Options{})
 	if _, err := d.dial(ctx); err == nil || !strings.Contains(err.Error(), d.hosts[0]) {
 		t.Error(err)

@@ -4,6 +4,7 @@
 # few per cent if nothing else runs.
 #
 #   scripts/bench.sh [-doc FILE] [-json FILE] [-quick] [-list]
+#   scripts/bench.sh -draw -doc FILE    # no measurement: the pictures of the file's tables
 #
 # BENCH_SCENARIO (names separated by commas), BENCH_ADAPTER (separated by
 # semicolons) and BENCH_ROUNDS narrow it. BENCH_CPU is the CPU (0), BENCH_SERVER

@@ -1,10 +1,11 @@
 package skew
 
-// Clients of one kind run the same program, so worlds that differ only in who is who are one. The
-// order that canon chooses ignores names; a tie that names could have broken costs a second copy of a
-// state and nothing else.
+// Clients of one kind run the same program, so worlds that differ only in the
+// clients' names are equal. The order that canon chooses ignores names. A tie
+// that names could have broken costs only a second copy of a state.
 
-// order says where the clients of a state went: order.old[i] is the old index of the one at i.
+// order says where the clients of a state moved: order.old[i] is the former
+// index of the client at i.
 type order struct {
 	old [maxOld]int8
 	our [maxOurs]int8
@@ -21,7 +22,7 @@ func sameOrder() order {
 	return o
 }
 
-// canon sorts the first clients of each kind and renames what they wrote.
+// canon sorts the clients of each kind and renames what they wrote.
 func (s *state) canon(olds, ours int) order {
 	o := sameOrder()
 	for i := 1; i < olds; i++ {
@@ -49,7 +50,7 @@ func (s *state) exchange(a, b int8) {
 	s.rename(spare, b)
 }
 
-// oldKey packs a client into a number, its name's traces on L last.
+// oldKey packs a client into a number; the marks with its name come last.
 func (s *state) oldKey(i int) uint64 {
 	c := &s.old[i]
 	key := uint64(uint8(c.pc))

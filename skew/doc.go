@@ -1,16 +1,23 @@
-// Package skew says what drifting clocks, stalls and long jobs can do to a
-// fleet of lock clients: by a closed form ([Law]) and by exhaustive search over
-// the clients' own steps ([Explore]), which shows how as a [Trace].
+// Package skew answers what drifting clocks, stalls and long jobs can do to a
+// fleet of lock clients. It answers with a closed form ([Law]) and with an
+// exhaustive search over the clients' own steps ([Explore]). The search shows
+// how it happens as a [Trace].
 //
-// How often it happens is the answer of package skew/simulate. Package
-// skew/offset bounds real clocks by what clients write.
+// Most programs need [Law.Verdict]; [Law.Scenario] and [Explore] show an
+// example.
 //
-// It is pure: no I/O, no clock, no randomness of its own. Every instant is an argument, so one answer
-// can be computed twice and compared.
+// Package skew/simulate answers how often it happens. Package skew/offset
+// bounds real clocks by what clients write.
 //
-// It does not measure anything, and it is only as right as what it is told. The law and the explorer
-// answer for a stated lease, job, delay and spread.
+// # What it does not do
 //
-// HAZARD: a fleet whose jobs run longer, or whose clients pause longer, than was stated gets an answer
-// about another fleet. Nothing here can notice that; only a measurement on the live keys can.
+// The package is pure: no I/O, no clock, no randomness of its own. Every
+// instant is an argument, so an answer can be computed twice and compared.
+//
+// It does not measure anything, and its answers are only as right as its input.
+// The law and the explorer answer for a stated lease, job, delay and spread.
+//
+// HAZARD: if a fleet's jobs run longer, or its clients pause longer, than was
+// stated, the answer is about another fleet. The package cannot notice that;
+// only a measurement on the live keys can.
 package skew

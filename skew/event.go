@@ -3,8 +3,8 @@ package skew
 // event is one step of one client, of the server or of time.
 type event struct {
 	kind eventKind
-	who  int8 // a client's name, or nobody
-	arg  int8 // clock offset, ticks, phase
+	who  int8 // the client's name, or nobody
+	arg  int8 // a clock offset, ticks or a phase, as kind needs
 	out  outcome
 }
 
@@ -65,7 +65,7 @@ const (
 	evNote
 )
 
-// outcome is what the event came to.
+// outcome is the result of an event.
 type outcome int8
 
 const (
@@ -83,7 +83,7 @@ const (
 	outGreatest
 )
 
-// note marks a step that is a finding by itself, or helps to find one.
+// note marks a step that is a finding by itself, or leads to one.
 type note uint8
 
 const (

@@ -6,25 +6,30 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Exploration is what Explore found.
+// Exploration is the result of Explore.
 type Exploration struct {
-	// Found says that a trace to the goal exists; Trace is a shortest one, in events.
+	// Found says that a trace to the goal exists; Trace is then a shortest one,
+	// in events.
 	Found bool
 	Trace Trace
-	// States is how many different ones were reached, Steps how many steps were tried.
+	// States is the number of different states reached, Steps the number of
+	// steps tried.
 	States, Steps int
-	// Complete says that the whole space was seen. Without it, not found means nothing.
+	// Complete says that the whole space was searched. Without it, Found being
+	// false means nothing.
 	Complete bool
 }
 
-// Safe says that the goal cannot be reached: it was not found in the whole of the bounded space.
+// Safe reports whether the goal cannot be reached: it was not found in the
+// whole bounded space.
 func (e Exploration) Safe() bool { return e.Complete && !e.Found }
 
 const defaultStates = 4_000_000
 
-// Explore searches a scenario breadth first: every interleaving of every client's steps, with every
-// clock reading within bounds, every crash, every stall. The same scenario has the same answer, to the
-// event. It fails with a *ParameterError, or as the dialect's Validate does.
+// Explore searches a scenario breadth first: every order of every client's
+// steps, with every clock reading within bounds, every crash, every stall. The
+// same scenario has the same answer, to the event. It fails with a
+// *ParameterError, or as the dialect's Validate does.
 func Explore(sc Scenario) (Exploration, error) {
 	m, err := sc.machine()
 	if err != nil {
@@ -44,13 +49,13 @@ func Explore(sc Scenario) (Exploration, error) {
 type explorer struct {
 	m     *machine
 	seen  *stateSet
-	from  []int32 // the state that each one was first reached from
+	from  []int32 // the state from which each state was first reached
 	by    []event
 	buf   []step
 	steps int
 }
 
-// add remembers a state under its canonical form.
+// add stores a state in its canonical form.
 func (x *explorer) add(s state, from int32, by event) {
 	s.canon(x.m.Old, x.m.Ours.Clients)
 	if x.seen.add(s) {
@@ -77,7 +82,7 @@ func (x *explorer) run(limit int) Exploration {
 	return Exploration{States: len(x.seen.states), Steps: x.steps, Complete: true}
 }
 
-// steps are all possible next ones.
+// steps appends all possible next steps to out.
 func (m *machine) steps(s *state, out []step) []step {
 	for i := range m.Old {
 		out = m.oldSteps(s, i, out)
@@ -100,7 +105,7 @@ func (m *machine) steps(s *state, out []step) []step {
 	return out
 }
 
-// worldSteps are what befalls the server and all old clients together.
+// worldSteps appends the events of the server and of all old clients together.
 func (m *machine) worldSteps(s *state, out []step) []step {
 	if m.ServerStep != 0 && s.server == 0 || m.StepUndone && s.server > 0 {
 		by := int8(m.ServerStep)
@@ -125,7 +130,7 @@ func (m *machine) worldSteps(s *state, out []step) []step {
 	return out
 }
 
-// hangsOnL: a lease of ours does.
+// hangsOnL reports whether a getsetlock lease depends on L.
 func (m *machine) hangsOnL(s *state) bool {
 	for i := range m.Ours.Clients {
 		if s.our[i].on != model.OnNothing && s.our[i].pc >= ourAnswer && m.stands(s, i) {
@@ -135,7 +140,7 @@ func (m *machine) hangsOnL(s *state) bool {
 	return false
 }
 
-// wake makes whoever of ours holds look at L before time goes on.
+// wake makes each getsetlock holder look at L before time passes.
 func (m *machine) wake(s *state) {
 	for i := range m.Ours.Clients {
 		if c := &s.our[i]; c.pc == ourHolds && c.on != model.OnNothing {
@@ -144,7 +149,8 @@ func (m *machine) wake(s *state) {
 	}
 }
 
-// initial worlds: nothing is held; where the record says so, the tombstone stands.
+// initial returns the initial worlds: nothing is held, and L has the tombstone
+// in phases that keep one.
 func (m *machine) initial() []state {
 	s := state{record: m.first}
 	if m.first >= model.Sealed && m.first < model.Clean && !m.Ours.NoTombstone {
@@ -172,7 +178,8 @@ func (m *machine) initial() []state {
 	return all
 }
 
-// reached says whether a step arrives at the goal. It counts what has to come before it on the way.
+// reached reports whether a step reaches the goal. It counts the events that
+// must come first.
 func (m *machine) reached(t *step) bool {
 	if goal := m.Goal.note(); goal != 0 {
 		return t.note&goal != 0
@@ -199,8 +206,8 @@ func (m *machine) reached(t *step) bool {
 	return ours > 1 || ours == 1 && old > 0
 }
 
-// note is the note of the step that is the goal, for goals that one step is by
-// itself, wherever it leads.
+// note returns the note of the step that is the goal itself, wherever it leads;
+// 0 for other goals.
 func (g Goal) note() note {
 	switch g {
 	case clobber:
@@ -217,8 +224,8 @@ func (g Goal) note() note {
 	return 0
 }
 
-// links says whether a step is one of those that have to come before the goal.
-// old is how many old clients hold after it.
+// links reports whether a step is one of those that must come before the goal.
+// old is the number of old clients that hold after it.
 func (m *machine) links(t *step, old int) bool {
 	switch m.Goal {
 	case chain:
@@ -238,9 +245,9 @@ func (m *machine) lostJob(s *state) bool {
 	return false
 }
 
-// stateSet numbers states in the order in which they are added. It hashes into a table of numbers
-// with open addressing, so a state is stored once. Beside each number stands half of the hash, so that
-// hardly a state is read that is not the one.
+// stateSet numbers states in the order in which they are added. It hashes into
+// a table of numbers with open addressing, so a state is stored once. Each
+// entry also has half of the hash, so that few states are compared in vain.
 type stateSet struct {
 	states []state
 	table  []setEntry
@@ -249,14 +256,15 @@ type stateSet struct {
 
 type setEntry struct {
 	half   uint32
-	number int32 // and one more; 0 is free
+	number int32 // the state's number plus one; 0 is free
 }
 
 func newSet() *stateSet {
 	return &stateSet{table: make([]setEntry, 1<<12), seed: maphash.MakeSeed()}
 }
 
-// add says whether the state is new. The seed differs between runs and no result hangs on it.
+// add reports whether the state is new. The seed differs between runs, and no
+// result depends on it.
 func (h *stateSet) add(s state) bool {
 	if 2*len(h.states) >= len(h.table) {
 		h.grow()

@@ -21,8 +21,8 @@ func explore(t *testing.T, sc Scenario) Exploration {
 	return x
 }
 
-// The same answer from two sides, for every dialect whose clients exclude each other: the closed form,
-// and all interleavings of two clients.
+// The test compares two answers, for every dialect whose clients exclude each
+// other: the closed form, and all interleavings of two clients.
 func TestExplorerAgreesWithTheLaw(t *testing.T) {
 	tried := 0
 	for _, d := range few(dialect.Presets()) {
@@ -50,8 +50,9 @@ func TestExplorerAgreesWithTheLaw(t *testing.T) {
 	}
 }
 
-// A GETSET that returned a live value has lost. A client that reads its clock again to judge the reply,
-// and is late with it, takes it for won, whatever the jobs: the law's second condition.
+// A GETSET that returned a live value has lost. A client that reads its clock
+// again to judge the reply, late enough, takes it for won, however short the
+// jobs: the law's second condition.
 func TestLateJudgeOfTheReplyWinsWhatItLost(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.JedisAQS(), dialect.Page(), dialect.PageNil(), dialect.PageGet(), dialect.RedisObjects()}) {
 		for _, p := range []struct{ lease, gap, ahead int }{{4, 1, 0}, {5, 1, 1}, {6, 2, 1}} {
@@ -71,7 +72,8 @@ func TestLateJudgeOfTheReplyWinsWhatItLost(t *testing.T) {
 			}
 		}
 	}
-	// Dialects that judge by the reading that made the stamp, or compare texts, don't know this.
+	// Dialects that judge by the reading that made the stamp, or compare texts,
+	// do not have this failure.
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.RedisPy(), dialect.RedisMutex()} {
 		if x := explore(t, Scenario{Dialect: d, Old: 2, Lease: 4, Job: 1, Gap: 1, Reply: 20}); x.Found {
 			t.Errorf("%s: %v", d, x.Trace)
@@ -89,7 +91,7 @@ func tick(d dialect.Dialect) time.Duration {
 	return sec
 }
 
-// inTicks asks the law with the dialect's slack, or its unit, as the tick.
+// inTicks asks the law, with the dialect's slack or its unit as one tick.
 func inTicks(d dialect.Dialect, lease, job, gap, spread int) Verdict {
 	u := tick(d)
 	n := func(k int) time.Duration { return time.Duration(k) * u }
@@ -112,7 +114,8 @@ func TestThirdClientChangesNothingInTheLaw(t *testing.T) {
 	}
 }
 
-// Each of these was named by people who had it; the explorer is told of none.
+// People who had these failures named them. The explorer finds each without a
+// hint.
 func TestExplorerFindsTheNamedFailures(t *testing.T) {
 	jedis := Scenario{Dialect: dialect.Jedis(), Old: 2, Lease: 6, Job: 3, Gap: 2}
 	with := func(sc Scenario, change func(*Scenario)) Scenario { change(&sc); return sc }
@@ -145,8 +148,8 @@ func TestExplorerFindsTheNamedFailures(t *testing.T) {
 	}
 }
 
-// A model that reads the clock in the instant of the write calls a fleet safe that is not: it has no
-// stalled loser.
+// A model that reads the clock in the instant of the write calls an unsafe
+// fleet safe: it has no stalled loser.
 func TestModelThatStampsAtTheGetsetCallsUnsafeSafe(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.RedisMutex()} {
 		law := inTicks(d, 6, 0, 0, 0)
@@ -171,7 +174,7 @@ func TestTraceReadsBackAsWritten(t *testing.T) {
 		t.Errorf("in words:\n%s", words)
 	}
 	for _, c := range []struct{ text, says string }{
-		{"0 old1 clock +0\n0 old1 juggle", "line 2"}, {"x old1 setnx won", "no tick"}, {"1 old1 clock", "needs a number"},
+		{"0 old1 clock +0\n0 old1 juggle", "line 2"}, {"x old1 setnx won", "not a tick"}, {"1 old1 clock", "needs a number"},
 		{"3 old1 setnx won\n2 old2 setnx lost", "tick 2 after tick 3"}, {"0 old1 setnx won again", "too much"}, {"0 old1", "is not TICK"},
 	} {
 		if _, err := ParseTrace(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {

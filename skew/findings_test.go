@@ -6,10 +6,11 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Unchanged bytes prove that nobody's lease is left, at any offset of the fleet from the server. Steps
-// backwards are another matter: the same bytes may be written again, between any two looks. They have
-// to be counted in the spread that honest jobs and our lease pay for.
-func TestUnchangedBytesBearEveryOffset(t *testing.T) {
+// Unchanged bytes prove that no lease is left, at any offset of the fleet from
+// the server. Steps backwards are different: the same bytes may be written
+// again between any two looks. The spread that bounds honest jobs and
+// getsetlock leases must include them.
+func TestUnchangedBytesAreSafeAtEveryOffset(t *testing.T) {
 	for _, behind := range few([]int{-6, 0, 6}) {
 		sc := beside(dialect.Jedis(), 2, 1, PhaseDual)
 		sc.Behind, sc.Ahead = behind, 1-behind
@@ -17,13 +18,13 @@ func TestUnchangedBytesBearEveryOffset(t *testing.T) {
 		mustBeSafe(t, sc)
 		sc.Ours.Unchanged -= 2
 		if x := explore(t, sc); !x.Found {
-			t.Errorf("fleet %d behind: a tick less than honest jobs last is enough", behind)
+			t.Errorf("fleet %d behind: a tick less than honest jobs last is found safe", behind)
 		}
 	}
 	slow := beside(dialect.Jedis(), 2, 1, PhaseDual)
 	slow.Behind, slow.Ahead, slow.Ours.Known = 6, -5, true
 	if x := explore(t, slow); !x.Found {
-		t.Error("the server's clock without a margin bears a fleet that is far behind")
+		t.Error("the server's clock without a margin is found safe for a fleet that is far behind")
 	}
 }
 
@@ -44,8 +45,9 @@ func TestStepsBackCountInTheSpreadForUnchangedBytes(t *testing.T) {
 	}
 }
 
-// Looks that follow each other closely catch a value that was deleted and written again to the same
-// bytes, if it was away for longer than lies between two of them.
+// Looks close together notice a value that was deleted and written again with
+// the same bytes, if the key was free for longer than the time between two
+// looks.
 func TestSparseObserverMissesAValueThatWasAway(t *testing.T) {
 	sc := beside(dialect.Jedis(), 1, 1, PhaseDual)
 	sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
@@ -56,9 +58,10 @@ func TestSparseObserverMissesAValueThatWasAway(t *testing.T) {
 	})
 }
 
-// A step of the server's clock takes from what lies between the end of trust and the end of the key,
-// stopping included; and from the takeover margin, where that is all there is.
-func TestServersStepIsPaidForByTheMargins(t *testing.T) {
+// A step of the server's clock shortens the time between the end of trust and
+// the end of the key, in which the job stops. It also reduces the takeover
+// margin, where there is nothing else.
+func TestMarginsCoverStepOfServersClock(t *testing.T) {
 	two := beside(dialect.Jedis(), 0, 2, PhaseDual)
 	two.Ours.Margin = 3
 	two.ServerStep = two.Ours.Margin - two.Ours.Stop
@@ -78,10 +81,12 @@ func TestServersStepIsPaidForByTheMargins(t *testing.T) {
 	}
 }
 
-// The law's second condition, beside ours: the jobs are honest, no attempt pauses longer than the gap,
-// our lease keeps the lease rule, and still an old client that judges its GETSET's reply late believes
-// that it holds. In dialects that judge the reply by a new clock reading the gap has to leave more.
-func TestLateJudgeOfTheReplyEntersBesideOurs(t *testing.T) {
+// The law's second condition, with a getsetlock client. The jobs are honest, no
+// attempt pauses longer than the gap, and the getsetlock lease keeps the lease
+// rule. Still an old client that judges its GETSET's reply late believes that
+// it holds. In dialects that judge the reply by a new clock reading, the gap
+// has to be smaller.
+func TestLateJudgeOfTheReplyEntersDuringALease(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.JedisAQS(), dialect.Page(), dialect.PageGet(), dialect.RedisObjects()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
 			sc := beside(d, 2, 1, p)
@@ -100,10 +105,11 @@ func TestLateJudgeOfTheReplyEntersBesideOurs(t *testing.T) {
 	}
 }
 
-// A registry that has lost its members is empty until the first of them beats again, and then has one.
-// Gates go by that one's word, while the lease of another runs: the rule covers the loss of all, not of some. A
-// loss that shows closes every gate for longer (TestEachRuleOfTheRosterPreventsATrace).
-func TestRegistryThatHasLostSomeOfItsMembersOpensGates(t *testing.T) {
+// A registry that has lost its members is empty until one of them sends a
+// heartbeat, and then has one. Gates ask only that one, while another member's
+// lease runs: the rule covers the loss of all members, not of some. A loss that
+// gates notice closes them for longer (TestEachRuleOfTheRosterPreventsATrace).
+func TestRegistryThatLostSomeMembersOpensGates(t *testing.T) {
 	sc := moves(dialect.Jedis(), 1, 2, PhaseModern, PhaseClean)
 	sc.Goal, sc.Ours.Empties = lostJob, true
 	checkBroken(t, []mutant{{"one is back before the other", sc, func(*Scenario) {}, 0}})

@@ -8,82 +8,98 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Law is the closed form of a timestamp lock: given how long leases and jobs are, how late commands
-// may come and how far clocks are apart, can two clients hold at once?
+// Law is the closed form of a timestamp lock. Given how long leases and jobs
+// are, how late commands may come and how far clocks are apart: can two clients
+// hold at once?
 //
-// All times are the worst that happen, not averages. Only differences between the fleet's clocks
-// count; how far all of them are from true time together does not. Beside getsetlock clients the server is one of
-// the clocks: see Behind and [Beside].
+// All times are the worst that happen, not averages. Only differences between
+// the fleet's clocks count; how far all of them are from true time does not.
+// With getsetlock clients the server is one of the clocks: see Behind and
+// [Beside].
 type Law struct {
 	Dialect dialect.Dialect
-	Lease   time.Duration // E, what the clients add to their clock; 0 takes the dialect's own
+	Lease   time.Duration // E, what the clients add to their clock; 0 means the dialect's own
 	Job     time.Duration // J, from the winning write to the server executing the release
-	// Delay is d, the longest time from any client's clock reading to the server executing the write
-	// that carries it. A paused loser's late GETSET counts.
+	// Delay is d, the longest time from any client's clock reading to the
+	// server executing the write with that reading. The late GETSET of a paused
+	// client counts too.
 	Delay time.Duration
-	// Reply is the longest time from the server executing a GETSET to its sender judging what it returned.
-	// It counts in dialects that judge that by a new clock reading: a value that was live when it was
-	// replaced may have expired when it is looked at, and the replaced holder's successor may be working.
+	// Reply is the longest time from the server executing a GETSET to its
+	// sender judging the reply. It counts in dialects that judge by a new clock
+	// reading. A value that was live when it was replaced may have expired by
+	// then, and the next holder may already be working.
 	Reply  time.Duration
-	Spread time.Duration // Δ, the greatest clock of the fleet less the smallest; at most a lease makes sense, more is answered
-	// Behind and Ahead are how far the slowest clock is behind, the fastest ahead of the server's. They are nothing to old
-	// clients alone: only getsetlock clients beside them go by the server's clock. As in [dialect.Terms], 0 is
-	// not known, and [dialect.Zero] is none.
+	Spread time.Duration // Δ, the greatest clock of the fleet less the smallest; values beyond a lease are answered too
+	// Behind and Ahead are how far the slowest clock is behind and the fastest
+	// ahead of the server's clock. They matter only to getsetlock clients,
+	// which use that clock. As in [dialect.Terms], 0 is unknown and
+	// [dialect.Zero] is none.
 	Behind, Ahead time.Duration
 }
 
-// Verdict is what the law says. Spans that can come out negative are left so: a LongestJob of −2 s says
-// by how much the fleet is beyond any safe job.
+// Verdict is the law's answer. Spans that can be negative stay so: a LongestJob
+// of −2 s says by how much the fleet exceeds any safe job.
 type Verdict struct {
-	// Possible: two clients can hold at once.
+	// Possible says that two clients can hold at once.
 	Possible bool
-	// Unconditional: they can with perfect clocks, instant commands and short jobs too, because the
-	// dialect's own clients do not exclude each other.
+	// Unconditional says that two can hold even with perfect clocks, instant
+	// commands and short jobs, because the dialect's own clients do not exclude
+	// each other.
 	Unconditional bool
-	// LateWinner: a client whose GETSET lost can take it for won, because Reply is not nothing and
-	// 2·Delay + Reply exceeds E + c − Δ. No job is safe then, however short.
+	// LateWinner says that a client whose GETSET lost can take it for won:
+	// Reply is more than 0 and 2·Delay + Reply exceeds E + c − Δ. Then no job
+	// is safe, however short.
 	LateWinner bool
-	// Overlap is how long two can hold together, before what the challenger loses by polling late.
-	// Zero if they can't, or if Unconditional alone says that they can: then jobs end it. It is never
-	// longer than the job, in which the first of the two ends.
+	// Overlap is how long two can hold together, before the time that the
+	// challenger loses by polling late. It is zero if two cannot hold, or if
+	// only Unconditional says that they can: then the jobs end it. It is never
+	// longer than the job.
 	Overlap time.Duration
 
 	Recovery Recovery
 
-	// LongestJob is the longest safe one for this spread and delay, GreatestSpread the greatest
-	// tolerable one for this job and delay. Of the second, ok is false where no spread does harm.
+	// LongestJob is the longest safe job for this spread and delay.
+	// GreatestSpread is the greatest safe spread for this job and delay; it is
+	// not bounded where no spread does harm.
 	LongestJob     Limit
 	GreatestSpread Limit
-	// LongestLease is the longest lease of ours beside this fleet, by the lease rule.
+	// LongestLease is the longest lease of a getsetlock client together with
+	// this fleet, by the lease rule.
 	LongestLease Limit
 
 	Beside Beside
 }
 
-// Beside is what getsetlock clients go by beside this fleet, who believe its numbers, and what else the clocks may be before
-// one of the two robs the other.
+// Beside is what getsetlock clients that believe these numbers do together with
+// this fleet. It also bounds the clocks before one kind of client takes a lock
+// from the other.
 type Beside struct {
-	// Margin is how far the server's clock has to be past an old client's stamp before it is taken over.
+	// Margin is how far the server's clock must be past an old client's stamp
+	// before a takeover.
 	Margin time.Duration
-	// LookAge is how long ago, while Behind is not known, a look must have shown the same bytes; 0 where it is.
+	// LookAge is how long ago a look must have shown the same bytes; 0 if
+	// Behind is known.
 	LookAge time.Duration
-	// StampAhead is how far beyond the end of its lease a stamp lies.
+	// StampAhead is how far a getsetlock stamp lies beyond the end of its
+	// lease.
 	StampAhead time.Duration
-	// GreatestBehind bounds what a clock may be behind the server's before its client's job is robbed. Nothing bounds
-	// it where LookAge does, and the fleet's own law holds.
+	// GreatestBehind is how far an old client's clock may be behind the
+	// server's before its lock is taken during its job. It is not bounded while
+	// LookAge applies and the fleet's own law holds.
 	GreatestBehind Limit
-	// GreatestAhead bounds what a clock may be ahead of the server's before its client takes a stamp of a
-	// getsetlock client that is at work. No clock takes a guard.
+	// GreatestAhead is how far an old client's clock may be ahead of the
+	// server's before that client takes the stamp of a getsetlock client at
+	// work. No clock takes a guard.
 	GreatestAhead Limit
 }
 
-// Limit is a bound, or says that nothing bounds.
+// Limit is a bound, or says that there is none.
 type Limit struct {
 	Bound   time.Duration
 	Bounded bool
 }
 
-// String is the bound, or "none".
+// String returns the bound, or "none".
 func (l Limit) String() string {
 	if !l.Bounded {
 		return "none"
@@ -91,17 +107,19 @@ func (l Limit) String() string {
 	return l.Bound.String()
 }
 
-// Recovery is how long after its holder crashed a key becomes free for somebody else, counted from the
-// holder's winning write. The clients' poll comes on top.
+// Recovery is how long after its holder crashed a key becomes free for another
+// client, counted from the holder's winning write. The clients' poll adds to
+// it.
 type Recovery struct {
-	Earliest time.Duration // for the challenger that is furthest ahead; never less than zero
-	Latest   time.Duration // for the one that is furthest behind
-	// Never: only a human frees it. In the dialect whose waiters all send EXPIRE, while any waits.
+	Earliest time.Duration // for the challenger whose clock is furthest ahead; never less than zero
+	Latest   time.Duration // for the one whose clock is furthest behind
+	// Never says that only a human frees the key. In the dialect whose waiters
+	// all send EXPIRE it holds while any client waits.
 	Never bool
 }
 
-// ParameterError is a value for which there is no question to answer. A spread beyond the lease is
-// none: it has an answer.
+// ParameterError reports a value for which the question makes no sense. A
+// spread beyond the lease is not such a value: it has an answer.
 type ParameterError struct {
 	Field string
 	Value any
@@ -112,7 +130,8 @@ func (e *ParameterError) Error() string {
 	return fmt.Sprintf("skew: %s %v: must be %s", e.Field, e.Value, e.Bound)
 }
 
-// Verdict works the law out. It fails with a *ParameterError.
+// Verdict computes the law's answer. Its error is a *ParameterError, or the
+// dialect's.
 func (l Law) Verdict() (Verdict, error) {
 	l, err := l.filled()
 	if err != nil {
@@ -127,12 +146,13 @@ func (l Law) Verdict() (Verdict, error) {
 		v.LongestJob = Limit{room - l.Spread - l.Delay, true}
 		v.GreatestSpread = Limit{room - l.Job - l.Delay, true}
 	}
-	// What was live when it was replaced has to expire before it is looked at: that takes a moment.
+	// A value that was live when it was replaced has to expire before its
+	// sender judges it, which takes a moment.
 	if late := 2*l.Delay + l.Reply; l.judgesReplyAnew() && l.Reply > 0 {
 		v.LateWinner = late > l.Lease+l.Dialect.C()-l.Spread
 		v.GreatestSpread.Bound = min(v.GreatestSpread.Bound, l.Lease+l.Dialect.C()-late)
 	}
-	// The server frees a key without asking anybody's clock but its own.
+	// The server frees a key by its own clock, without regard to any client's.
 	if l.Dialect.ServerExpires() && (!v.LongestJob.Bounded || v.LongestJob.Bound > l.Lease) {
 		v.LongestJob = Limit{l.Lease, true}
 	}
@@ -147,8 +167,8 @@ func (l Law) Verdict() (Verdict, error) {
 	return v, nil
 }
 
-// outlasted says that a job is longer than the longest safe one. A job of no
-// length can be, where no lease is safe.
+// outlasted reports whether a job is longer than the longest safe one. Even a
+// job of length zero can be, where no lease is safe.
 func (v Verdict) outlasted(job time.Duration) bool {
 	return v.LongestJob.Bounded && job > v.LongestJob.Bound
 }
@@ -164,12 +184,14 @@ func (l Law) beside() Beside {
 		b.LookAge = terms.LookAge(l.Dialect)
 		return b
 	}
-	// A getsetlock client asks for more than the margin, also where old clients take an equal time for past.
+	// A getsetlock client waits for more than the margin, even where old
+	// clients take an equal time for past.
 	b.GreatestBehind = Limit{l.Lease + l.Dialect.Slack + b.Margin - l.Job - l.Delay, true}
 	return b
 }
 
-// judgesReplyAnew: the value that GETSET returned decides, by what the clock says when it is looked at.
+// judgesReplyAnew reports whether the value that GETSET returned decides, by a
+// clock reading made afterwards.
 func (l Law) judgesReplyAnew() bool {
 	d := l.Dialect
 	return d.JudgesAnew && (d.Wins == dialect.WinsExpired || d.Wins == dialect.WinsExpiredOrNil)
@@ -192,7 +214,8 @@ func (l Law) recovery() Recovery {
 	return Recovery{Never: true}
 }
 
-// filled puts the dialect's own lease in, checks all fields, and cuts the lease as the clients do.
+// filled fills in the dialect's own lease, checks all fields, and cuts the
+// lease as the clients do.
 func (l Law) filled() (Law, error) {
 	if err := l.Dialect.Validate(); err != nil {
 		return l, err

@@ -16,8 +16,9 @@ const (
 	sec = time.Second
 )
 
-// The law is checked against the dialects' own bytes and comparisons: a holder whose stamp was written
-// late, and a challenger that looks at the last instant before the release.
+// The test compares the law with the dialects' own bytes and comparisons: a
+// holder whose stamp was written late, and a challenger that looks at the last
+// instant before the release.
 func TestLawAgreesWithTheBytesOfEveryTakeoverDialect(t *testing.T) {
 	for _, seed := range seeds.With(t, 1) {
 		lawAgreesWithBytes(t, rand.New(rand.NewPCG(seed, 2)))
@@ -27,7 +28,8 @@ func TestLawAgreesWithTheBytesOfEveryTakeoverDialect(t *testing.T) {
 func lawAgreesWithBytes(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	for _, d := range dialect.Presets() {
-		// Or-mine clients overlap whatever the law says, and the keys of TTL dialects end by themselves.
+		// Or-mine clients overlap whatever the law says, and keys with TTLs end
+		// by themselves.
 		if !d.HasTakeover() || d.OrMine || d.ServerExpires() {
 			continue
 		}
@@ -48,8 +50,8 @@ func lawAgreesWithBytes(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// lawStep is a grid for the draws. Doubles of today's clock can't tell all microseconds apart, so float
-// seconds are drawn on a coarser one.
+// lawStep is a grid for the random times. A double cannot distinguish all
+// microseconds of today, so float seconds use a coarser grid.
 func lawStep(d dialect.Dialect) time.Duration {
 	if d.Unit == dialect.UnitFloatSeconds {
 		return ms
@@ -57,8 +59,9 @@ func lawStep(d dialect.Dialect) time.Duration {
 	return d.Unit.Step()
 }
 
-// overlapsByBytes lets a holder read its clock at each phase of the unit, write after the delay, and
-// end after the job; a challenger whose clock is ahead by the spread judges just before that.
+// overlapsByBytes lets a holder read its clock at several phases of the unit,
+// write after the delay, and end after the job. A challenger whose clock is
+// ahead by the spread judges just before that end.
 func overlapsByBytes(t *testing.T, l Law) bool {
 	t.Helper()
 	d, start := l.Dialect, time.Unix(1_770_000_000, 0)
@@ -149,9 +152,10 @@ func TestKeyWithoutTimeNeverRecovers(t *testing.T) {
 	}
 }
 
-// When a getsetlock client robs an old one, and when it is robbed: the closed form and the search, on both sides of
-// both limits.
-func TestLawBesideOursAgreesWithTheExplorer(t *testing.T) {
+// The limits at which a getsetlock client takes a lock from an old one, and an
+// old one from a getsetlock client: the closed form and the search, on both
+// sides of both limits.
+func TestLawWithGetsetlockAgreesWithExplorer(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.RedisPy(), dialect.Faye(), dialect.PageNil()}) {
 		u := tick(d)
 		n := func(k int) time.Duration { return time.Duration(k) * u }

@@ -7,8 +7,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// The explorer's clients are checked against the dialect's own reading of real bytes: what follows a
-// GET, and what a GETSET's reply is worth.
+// The test compares the explorer's clients with the dialect's own reading of
+// real bytes: what follows a GET, and what a GETSET's reply decides.
 func TestMachinesJudgeAsTheirDialectDoes(t *testing.T) {
 	now := time.Unix(1_770_000_000, 0)
 	for _, d := range dialect.Presets() {

@@ -10,8 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// moves is a fleet that walks from one phase to another, in the shortest times in which everything can
-// still happen.
+// moves is a fleet that goes from one phase to another, in the shortest times
+// in which everything can still happen.
 func moves(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
 	sc := beside(d, old, ours, from)
 	sc.Lease, sc.Ours.To = 4, to
@@ -19,12 +19,13 @@ func moves(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
 	return sc
 }
 
-// Tokens and marks: what proves that a key is still one's own.
+// Tokens and marks: what proves that a key still belongs to a client.
 func TestEachRuleOfOwnershipPreventsATrace(t *testing.T) {
 	tokens := Scenario{Dialect: dialect.Jedis(), Ours: Ours{Clients: 2, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1}}
 	deaf := beside(dialect.Jedis(), 0, 1, PhaseObserve)
 	deaf.Ours.Late, deaf.Ours.Deaf, deaf.Goal = true, true, falseLoss
-	// A clock that is as far ahead as a stamp of ours lies writes the very bytes.
+	// A clock that is as far ahead as a getsetlock stamp lies writes exactly
+	// its bytes.
 	notice := beside(dialect.Gorlock(), 2, 1, PhaseObserve)
 	notice.Lease, notice.Gap, notice.Behind, notice.Ahead, notice.Ours.StampAhead = 6, 2, 1, 0, 4
 	notice.Overrun, notice.Goal = true, unnoticed
@@ -37,9 +38,9 @@ func TestEachRuleOfOwnershipPreventsATrace(t *testing.T) {
 	})
 }
 
-// Whoever counts a holder's own delay alone calls honest what a paused loser breaks: its late GETSET
-// dates the holder's stamp back.
-func TestHonestyThatCountsOnlyTheHoldersOwnDelayIsBroken(t *testing.T) {
+// Counting only a holder's own delay, jobs look honest that a paused loser
+// breaks: its late GETSET dates the holder's stamp back.
+func TestOwnDelayAloneDoesNotMakeJobsHonest(t *testing.T) {
 	var mutants []mutant
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.ServiceStack()} {
 		sc := beside(d, 3, 0, "")
@@ -49,7 +50,7 @@ func TestHonestyThatCountsOnlyTheHoldersOwnDelayIsBroken(t *testing.T) {
 	checkMutants(t, mutants)
 }
 
-// Rule 9: somebody's EXPIRE shortens L without changing a byte of it.
+// Rule 9: another program's EXPIRE shortens L without changing a byte of it.
 func TestTrustBeyondThePTTLReadOutlivesTheMark(t *testing.T) {
 	var mutants []mutant
 	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
@@ -62,7 +63,7 @@ func TestTrustBeyondThePTTLReadOutlivesTheMark(t *testing.T) {
 	checkMutants(t, append(mutants, mutant{"settling", settles, without(ruleTrustPTTL), 0}))
 }
 
-// The last steps of a migration, where nothing but the gates keeps old clients away.
+// The last steps of a migration, where only the gates keep old clients away.
 func TestEachRuleOfCleanPreventsATrace(t *testing.T) {
 	toClean := moves(dialect.Jedis(), 1, 1, PhaseModern, PhaseClean)
 	told := changed(toClean, func(sc *Scenario) { sc.Goal = lostJob })
@@ -76,8 +77,8 @@ func TestEachRuleOfCleanPreventsATrace(t *testing.T) {
 	})
 }
 
-// What gates know of members: an older record that was restored, members of which nobody hears, and a registry
-// that has lost them.
+// What gates know of members: an older record that was restored, members that
+// send no heartbeats, and a registry that has lost members.
 func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 	toClean := func(ours int, change func(*Ours)) Scenario {
 		return changed(moves(dialect.Jedis(), 1, ours, PhaseModern, PhaseClean), func(sc *Scenario) { change(&sc.Ours) })
@@ -101,16 +102,17 @@ func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 	})
 }
 
-// An overrun release deletes the tombstone in these dialects and in no other, if look and DEL are one.
-// (Nobody overruns in Bare, where a key ends with its holder; only a hand at the key makes a Bare client's
-// DEL meet a tombstone.) They are two commands, and between them nothing but a comparison on the server
-// keeps a release from deleting what it did not see.
-func TestOverrunReleaseDeletesTheTombstoneWhereNothingIsCompared(t *testing.T) {
+// An overrun release deletes the tombstone in these dialects and in no other,
+// if look and DEL are one step. (No client overruns in Bare, where a key ends
+// with its holder; only a human can make a Bare client's DEL meet a tombstone.)
+// In fact look and DEL are two commands. Between them, only a comparison on the
+// server keeps a release from deleting a value that it did not see.
+func TestOverrunReleaseMayDeleteTheTombstone(t *testing.T) {
 	deletes := []string{"Jedis", "JedisUUID", "JedisAQS", "PageNil", "PageGet", "RedisPy", "TaskTiger", "ServiceStack", "Gorlock", "BareExpire", "SetDel"}
 	spared := []string{"Bare", "Machinery", "SetPexpire"}
 	for _, d := range few(dialect.Presets()) {
 		sc := moves(d, 1, 1, PhaseDual, PhaseSealed)
-		if d.OrMine { // a settle needs its room
+		if d.OrMine { // a settle needs the time
 			sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
 		}
 		sc.Overrun, sc.Goal = true, untombed
@@ -122,11 +124,11 @@ func TestOverrunReleaseDeletesTheTombstoneWhereNothingIsCompared(t *testing.T) {
 			t.Errorf("%s: %v\n%v", d.Name, x.Found, x.Trace)
 		}
 		sc.Goal = unnoticed
-		mustBeSafe(t, sc) // whoever stands beside it then is told
+		mustBeSafe(t, sc) // a getsetlock holder learns of it
 	}
 }
 
-// A rule that no trace is without was never seen to be needed.
+// A rule that no kept trace breaks was never seen to be needed.
 func TestEveryRuleHasATraceOfWhatItPrevents(t *testing.T) {
 	files, err := filepath.Glob("testdata/traces/*.txt")
 	if err != nil {

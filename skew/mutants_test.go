@@ -11,9 +11,10 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// beside is a fleet at the bounds that the rules allow: old clients whose jobs last as long as honesty
-// permits, ours with the longest lease of the lease rule, whose jobs stop as late as trust allows. Ours do
-// not know how far clocks are from the server's: they take over by a second look.
+// beside is a fleet at the bounds that the rules allow. Old clients' jobs last
+// as long as honesty permits. Getsetlock clients have the longest lease of the
+// lease rule, and their jobs stop as late as trust allows. They do not know how
+// far clocks are from the server's, so they take over by a second look.
 func beside(d dialect.Dialect, old, ours int, p Phase) Scenario {
 	sc := Scenario{Dialect: d, Old: old, Lease: 5, Gap: 1, Reply: 1, Ahead: 1}
 	bound := 5
@@ -28,12 +29,13 @@ func beside(d dialect.Dialect, old, ours int, p Phase) Scenario {
 	return sc
 }
 
-// mutant is a scenario that the full rules make safe, and one change that must not.
+// mutant is a scenario that is safe with the full rules, and one change that
+// must make it unsafe.
 type mutant struct {
 	name   string
 	sc     Scenario
 	change func(*Scenario)
-	events int // of the shortest trace; 0 leaves that to the file in testdata/traces
+	events int // events of the shortest trace; 0: only the file in testdata/traces says it
 }
 
 func without(r Rule) func(*Scenario) { return func(sc *Scenario) { sc.Ours.Break |= r } }
@@ -54,7 +56,8 @@ func checkMutants(t *testing.T, mutants []mutant) {
 	checkBroken(t, mutants)
 }
 
-// checkBroken is checkMutants of scenarios that are known to be safe without the change.
+// checkBroken is checkMutants for scenarios that are known to be safe without
+// the change.
 func checkBroken(t *testing.T, mutants []mutant) {
 	t.Helper()
 	for _, mu := range mutants {
@@ -118,10 +121,10 @@ func TestEachRuleOfHardenedPreventsATrace(t *testing.T) {
 	guards.Ours.Phase = PhaseDual
 	notice := beside(dialect.Jedis(), 2, 1, PhaseObserve)
 	notice.Overrun, notice.Goal = true, unnoticed
-	notice.Ours.StampAhead = 1 // else no clock is ever so far ahead that it writes our bytes
+	notice.Ours.StampAhead = 1 // otherwise no clock is so far ahead that it writes the same bytes
 	behind := beside(dialect.Jedis(), 2, 1, PhaseObserve)
-	// Honest jobs already pay for the spread, so what the margin has to cover is how far the whole fleet
-	// is behind the server.
+	// Honest jobs already allow for the spread. So the margin has to cover how
+	// far the whole fleet is behind the server.
 	behind.Behind, behind.Ahead, behind.Ours.Known, behind.Ours.TakeoverMargin = 2, -1, true, 1
 	trample := overrun
 	trample.Goal = trampled
@@ -141,8 +144,9 @@ func TestEachRuleOfHardenedPreventsATrace(t *testing.T) {
 	})
 }
 
-// A gap keeps ours out and old clients in, so every rule about two holders is about it too: of its own it needs
-// one, since an attempt may delete it.
+// A key left to old clients keeps getsetlock clients out and lets old clients
+// in, so every rule about two holders applies to it. It needs one rule of its
+// own, since an attempt may delete it.
 func TestKeyThatIsLeftPreventsATrace(t *testing.T) {
 	for _, p := range []Phase{PhaseObserve, PhaseDual} {
 		sc := beside(dialect.Jedis(), 1, 2, p)
@@ -156,9 +160,10 @@ func TestKeyThatIsLeftPreventsATrace(t *testing.T) {
 	}
 }
 
-// Clients that take over their own uuid overwrite a value and call it theirs at the next poll, whatever
-// its time says. One of them is enough; two do not exclude each other.
-func TestEachRuleBesideOrMineClientsPreventsATrace(t *testing.T) {
+// Clients that take over their own uuid overwrite a value and take it for their
+// own at the next poll, whatever its time says. One such client is enough; two
+// do not exclude each other.
+func TestEachRuleForOrMineClientsPreventsATrace(t *testing.T) {
 	for _, p := range []Phase{PhaseObserve, PhaseDual} {
 		uuid := beside(dialect.JedisUUID(), 1, 2, p)
 		uuid.Lease, uuid.Gap, uuid.Job, uuid.Ours.TTL, uuid.Ours.Settle = 7, 2, 5, 5, 3
@@ -181,19 +186,21 @@ func TestSettleAfterEveryAcquisitionSparesTheJob(t *testing.T) {
 		checkMutants(t, []mutant{
 			{d.Name + " no settle", sc, func(sc *Scenario) { sc.Ours.Settle = 0 }, 8},
 			{d.Name + " settle equal to the gap", sc, func(sc *Scenario) { sc.Ours.Settle = sc.Gap }, 9},
-			// A loser that had seen an older holder's value expired strikes a key that was taken when free.
+			// An old client that had seen an earlier holder's expired value
+			// overwrites a key that was taken when free.
 			{d.Name + " settle only after takeovers", sc, func(sc *Scenario) { sc.Ours.SettleAlways = false }, 8},
 		})
 	}
 }
 
-// The loss that the interop tests tolerate once a worker where a JVM was killed:
-// the trace "settle only after takeovers" above. Two old clients find a dead
-// stamp, one wins, works and deletes the key, one of ours takes the free key, and
-// within the gap the other's GETSET replaces its mark. Ours is told; nobody
-// enters beside it meanwhile, in any interleaving. In sealed it is the same as
-// long as the dead stamp is on L in place of the tombstone.
-func TestLateLoserAtADeadStampLetsNobodyIn(t *testing.T) {
+// The interop tests tolerate this loss once for a worker where a JVM was
+// killed: the trace "settle only after takeovers" above. Two old clients find a
+// dead stamp; one wins, works and deletes the key. A getsetlock client takes
+// the free key, and within the gap the other old client's GETSET replaces its
+// mark. The getsetlock client learns of it, and no other client enters
+// meanwhile, in any interleaving. In sealed it is the same as long as L has the
+// dead stamp instead of the tombstone.
+func TestLateLoserAtDeadStampLetsNoClientIn(t *testing.T) {
 	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
 		sc := beside(dialect.Jedis(), 2, 1, p)
 		sc.Ours.NoTombstone = p == PhaseSealed
@@ -201,7 +208,7 @@ func TestLateLoserAtADeadStampLetsNobodyIn(t *testing.T) {
 		x := explore(t, sc)
 		stolen := slices.IndexFunc(x.Trace.Events, func(e Event) bool { return e.What == "acquire" && e.Result == "won" })
 		if !x.Found || stolen < 0 || !strings.Contains(x.Trace.String(), "getset") {
-			t.Errorf("%s: ours took no free key and lost it:\n%s", p, x.Trace)
+			t.Errorf("%s: no getsetlock client took a free key and lost it:\n%s", p, x.Trace)
 		}
 		sc.Goal = twoHold
 		if x := explore(t, sc); x.Found {
@@ -210,16 +217,17 @@ func TestLateLoserAtADeadStampLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// In sealed that loss ends with the tombstones: where one is on L, no stamp is
-// found expired any more. The first of them can still be struck, by a GETSET of
-// an attempt that read the dead stamp, so that a lease on it is lost as well.
+// In sealed that loss ends with the tombstones: where L has one, no client
+// finds an expired stamp any more. An attempt that has read the dead stamp can
+// still overwrite the first tombstone with its GETSET, so a lease on that one
+// can be lost too.
 func TestTombstoneEndsLossesToLateLosers(t *testing.T) {
 	sc := beside(dialect.Jedis(), 2, 1, PhaseSealed)
 	sc.Ours.Settle, sc.Goal = sc.Gap+1, lostJob
 	if x := explore(t, sc); x.Found {
 		t.Errorf("a lease on a tombstone is lost:\n%s", x.Trace)
 	}
-	sc.Ours.NoTombstone, sc.Ours.SettleAlways = true, true // no guard that was told held is lost
+	sc.Ours.NoTombstone, sc.Ours.SettleAlways = true, true // no guard of a client that was told "held" is lost
 	if x := explore(t, sc); !x.Found {
 		t.Errorf("no lease on the first tombstone is lost in %d states", x.States)
 	}
@@ -244,7 +252,7 @@ func TestEachRuleOfThePhasesPreventsATrace(t *testing.T) {
 	})
 }
 
-func TestBesideClientsThatAlwaysExpireNoLeaseExceedsTheirs(t *testing.T) {
+func TestLeaseLongerThanBareExpireIsUnsafe(t *testing.T) {
 	for _, p := range few([]Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern}) {
 		checkMutants(t, []mutant{{string(p), beside(dialect.BareExpire(), 2, 1, p), longer, 0}})
 	}

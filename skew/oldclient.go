@@ -5,12 +5,13 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// The old clients, step by step, by their dialect's data. An attempt may be dropped between any two
-// commands, since nothing makes a client go on; time may pass between them up to Gap.
+// The old clients, step by step, follow their dialect's data. An attempt may
+// end between any two commands, since a client may stop there. Between commands
+// up to Gap ticks may pass.
 //
-// Where a client judges by a clock that it reads anew, the judgement is made in the instant of the
-// command that follows it, by the clock that is furthest ahead: whoever found a value expired earlier
-// would find it expired then too.
+// Where a client reads its clock anew to judge, it judges in the instant of its
+// next command, by the clock that is furthest ahead. A value that it found
+// expired earlier would be expired then too.
 
 func (m *machine) oldSteps(s *state, i int, out []step) []step {
 	switch s.old[i].pc {
@@ -42,7 +43,8 @@ func (m *machine) oldSteps(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// oldHolding: the job ends, the lease is extended, the client crashes.
+// oldHolding returns the steps of a holder: the job ends, the lease is
+// extended, the client crashes.
 func (m *machine) oldHolding(s *state, i int, out []step) []step {
 	out = m.oldEnds(s, i, out)
 	if m.Renews && s.old[i].pc == oldHolds {
@@ -53,10 +55,10 @@ func (m *machine) oldHolding(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// begin is a clock reading. Dialects without a stamp read none.
+// begin reads the clock. Dialects without a stamp do not.
 func (m *machine) begin(s *state, i int, out []step) []step {
 	if s.record == model.Clean && !m.broken(rulePause) || m.first == model.Clean || m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
-		return out // no phase keeps them out any more, and none of them may be left
+		return out // no phase keeps old clients out any more, and none of them may be left
 	}
 	low, high := -m.Behind, m.Ahead
 	if !m.Dialect.HasTakeover() {
@@ -75,12 +77,13 @@ func (m *machine) begin(s *state, i int, out []step) []step {
 	return out
 }
 
-// reopened: nobody of ours goes without a mark on L any more.
+// reopened reports whether every getsetlock client has a mark on L again.
 func (m *machine) reopened(s *state) bool {
 	return m.highest(s) < model.Clean && !m.refuses(s) || m.broken(ruleInitLast)
 }
 
-// stampAt is the stamp of a reading, with a lease of so much more than the smallest.
+// stampAt returns the stamp of a clock reading, with a lease that exceeds the
+// smallest by more.
 func (m *machine) stampAt(s *state, off int, more int8) int8 {
 	if !m.Dialect.HasTakeover() {
 		return 0
@@ -88,16 +91,17 @@ func (m *machine) stampAt(s *state, off int, more int8) int8 {
 	return int8(m.cut(s, off+int(s.fleet))+m.Lease) + m.slack + more
 }
 
-// below is what a clock at a distance from the server's loses when it is cut to the unit.
+// below returns what a clock at that distance from the server's loses when it
+// is cut to the unit.
 func (m *machine) below(s *state, off int) int {
 	u := int(m.unit)
 	return ((int(s.within)+off)%u + u) % u
 }
 
-// cut is the distance of a clock that is cut to the unit.
+// cut returns the distance of a clock that is cut to the unit.
 func (m *machine) cut(s *state, off int) int { return off - m.below(s, off) }
 
-// written is what the client puts on L.
+// written returns what the client puts on L.
 func (m *machine) written(i int, stamp int8) mark {
 	w := mark{kind: stampMark, at: stamp}
 	switch m.Dialect.Shape {
@@ -111,10 +115,12 @@ func (m *machine) written(i int, stamp int8) mark {
 	return w
 }
 
-// keys with a TTL exist through its last tick.
+// lasts returns the mark's ttl for a TTL in ticks: the key exists through its
+// last tick.
 func lasts(ticks int) int8 { return int8(ticks + 1) }
 
-// firstSetnx carries the stamp of the reading, or one that is made only now.
+// firstSetnx writes the stamp of the reading, or with StampAtWrite one that is
+// made only now.
 func (m *machine) firstSetnx(s *state, i int, out []step) []step {
 	t := *s
 	if m.StampAtWrite {
@@ -160,7 +166,7 @@ func (m *machine) setnx(s state, i int) step {
 	return t
 }
 
-// wins lets a client hold. Its stamp is kept only where a release looks at it.
+// wins makes a client hold. Its stamp is kept only where a release uses it.
 func (m *machine) wins(s *state, i int, expire bool) {
 	c := &s.old[i]
 	age := int8(0)
@@ -194,8 +200,8 @@ func (m *machine) get(s state, i int) step {
 	return t
 }
 
-// nextStep is the dialect's answer to what GET brought: StepGetset also where it can still become that
-// before the attempt's time is up.
+// nextStep returns the dialect's answer to what GET returned. It is StepGetset
+// also where the value can still expire before the attempt's time is up.
 func (m *machine) nextStep(s *state, c *oldClient, name int8) dialect.Step {
 	held := dialect.StepWait
 	if m.Dialect.SetnxAfterHeld {
@@ -217,7 +223,8 @@ func (m *machine) nextStep(s *state, c *oldClient, name int8) dialect.Step {
 	return held
 }
 
-// mayExpire: the client finds what it saw expired, now or before its attempt's time is up.
+// mayExpire reports whether the value that the client saw is expired by its
+// clock, now or before its attempt's time is up.
 func (m *machine) mayExpire(s *state, c *oldClient) bool {
 	at := *s
 	for wait := range m.expiryWait(c) + 1 {
@@ -229,8 +236,8 @@ func (m *machine) mayExpire(s *state, c *oldClient) bool {
 	return false
 }
 
-// nilStep is what follows a GET that found nothing. What is neither a GETSET nor a last SETNX within
-// the attempt ends it; the next attempt may follow at once.
+// nilStep returns what follows a GET that found nothing. Anything but a GETSET
+// or a last SETNX ends the attempt; the next attempt may follow at once.
 func (m *machine) nilStep() dialect.Step {
 	switch {
 	case m.Dialect.OnNil == dialect.NilGetset:
@@ -241,8 +248,9 @@ func (m *machine) nilStep() dialect.Step {
 	return dialect.StepWait
 }
 
-// judgesAt is the clock by which the client judges, as a distance from the server's: any within bounds
-// if it reads anew, so the furthest ahead; else the one that made its stamp.
+// judgesAt returns the clock by which the client judges, as a distance from the
+// server's. With a new reading that is the one furthest ahead; otherwise it is
+// the one that made the stamp.
 func (m *machine) judgesAt(s *state, c *oldClient) int {
 	if m.Dialect.JudgesAnew {
 		return m.cut(s, m.Ahead+int(s.fleet))
@@ -250,7 +258,7 @@ func (m *machine) judgesAt(s *state, c *oldClient) int {
 	return int(c.stamp-m.slack-c.more) - m.Lease
 }
 
-// expiryWait is how many ticks may pass before the client judges.
+// expiryWait returns how many ticks may pass before the client judges.
 func (m *machine) expiryWait(c *oldClient) int {
 	if m.Dialect.JudgesAnew {
 		return max(0, m.Gap-int(c.age))
@@ -258,7 +266,7 @@ func (m *machine) expiryWait(c *oldClient) int {
 	return 0
 }
 
-// expired compares a stamp, as it will stand in wait ticks, with a clock.
+// expired compares a clock with the stamp as it will be in wait ticks.
 func (m *machine) expired(at int8, clock, wait int) bool {
 	distance := int(at) - wait - clock
 	return distance < 0 || m.inclusive && distance == 0
@@ -266,7 +274,7 @@ func (m *machine) expired(at int8, clock, wait int) bool {
 
 func (m *machine) expiredNow(s *state, c *oldClient, name int8) bool {
 	if c.seen.kind != stampMark || m.Dialect.OrMine && c.seen.who == name {
-		return true // get has let nothing else pass
+		return true // get stops at all other values
 	}
 	return m.expired(c.seen.at, m.judgesAt(s, c), 0)
 }
@@ -293,12 +301,12 @@ func (m *machine) look(s *state, i int, out []step) []step {
 	return out
 }
 
-// getset writes, and finds out what it was worth.
+// getset writes, and decides what the reply means.
 func (m *machine) getset(s state, i int, stamp int8, clock int) step {
 	c := &s.old[i]
 	before := s.l
 	t := step{ev: event{kind: evGetset, who: oldName(i), arg: int8(clock), out: outLost}}
-	s.l = m.written(i, stamp) // GETSET drops the key's TTL
+	s.l = m.written(i, stamp) // GETSET removes the key's TTL
 	c.stamp = stamp
 	m.hurt(&s, before)
 	if !m.Dialect.JudgesAnew || m.Dialect.Wins == dialect.WinsSameText || m.Dialect.Wins == dialect.WinsEqualNumber || before.kind == noMark {
@@ -340,7 +348,8 @@ func (m *machine) won(before mark, seen seen, clock int) bool {
 	return before.kind == stampMark && m.expired(before.at, clock, 0)
 }
 
-// judgeReply lets clients that judge the reply by a new reading win; quitting is the other way out.
+// judgeReply lets clients that judge the reply by a new reading win; otherwise
+// they quit.
 func (m *machine) judgeReply(s *state, i int, out []step) []step {
 	c := &s.old[i]
 	if !m.won(c.seen.asMark(), seen{}, m.cut(s, m.Ahead+int(s.fleet))) {
@@ -353,7 +362,7 @@ func (m *machine) judgeReply(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// expire is the EXPIRE that goes to whoever's value is there.
+// expire is the EXPIRE, whatever value is there.
 func (m *machine) expire(s state, i int) step {
 	t := step{ev: event{kind: evExpire, who: oldName(i)}}
 	if s.l.kind != noMark {

@@ -5,8 +5,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// oldEnds are the ways in which a holder of the dialect stops holding, a crash excepted. A release that
-// looks first is two steps, and the second comes whatever happened in between.
+// oldEnds returns the ways in which a holder of the dialect stops holding,
+// except a crash. A release that looks first is two steps, and the second
+// follows whatever happened in between.
 func (m *machine) oldEnds(s *state, i int, out []step) []step {
 	c, n := &s.old[i], oldName(i)
 	if c.pc == oldHoldsTTL {
@@ -47,7 +48,8 @@ func (m *machine) oldEnds(s *state, i int, out []step) []step {
 	return out
 }
 
-// releaseLooks says whether the client, by some clock within bounds, decides to delete, or to leave.
+// releaseLooks reports whether the client, by some clock within bounds, may
+// decide to delete, and whether it may decide to leave the key.
 func (m *machine) releaseLooks(s *state, i int) (deletes, leaves bool) {
 	c := &s.old[i]
 	low, high := m.cut(s, int(s.fleet)-m.Behind), m.cut(s, int(s.fleet)+m.Ahead)
@@ -69,7 +71,8 @@ func (m *machine) releaseLooks(s *state, i int) (deletes, leaves bool) {
 	return int(c.stamp) >= low, int(c.stamp) < high
 }
 
-// extends are the renewals of a holder. None of them looks at what is on the key.
+// extends returns the renewals of a holder. None of them looks at what is on
+// the key.
 func (m *machine) extends(s *state, i int, out []step) []step {
 	extend := func(l mark, arg int) {
 		t := step{ev: event{kind: evExtend, who: oldName(i), arg: int8(arg)}, to: *s}
@@ -99,7 +102,7 @@ func (m *machine) extends(s *state, i int, out []step) []step {
 	return out
 }
 
-// del frees whatever is there.
+// del deletes whatever is there.
 func (m *machine) del(s state, i int) step {
 	t := step{ev: event{kind: evDel, who: oldName(i), out: outDone}}
 	before := s.l
@@ -129,13 +132,15 @@ func (m *machine) leaves(s state, i int) step {
 	return t
 }
 
-// forgetOld is a crash: what it wrote stays and is nobody's. Only uuids and tokens tell.
+// forgetOld is a crash: what the client wrote stays, and no client takes it for
+// its own. Only uuids and tokens show that.
 func (s *state) forgetOld(i int) {
 	s.old[i] = oldClient{}
 	s.rename(oldName(i), stranger)
 }
 
-// hurt remembers, for each of ours, that its mark was touched since it last looked.
+// hurt notes for each getsetlock client that its mark was touched since it last
+// looked.
 func (m *machine) hurt(s *state, before mark) {
 	for i := range s.our {
 		c := &s.our[i]

@@ -2,7 +2,8 @@ package skew
 
 import "github.com/getsetlock/getsetlock/skew/internal/model"
 
-// Ours, step by step: attempt, settle, hold, renewal, loss, release.
+// The getsetlock clients, step by step: attempt, settle, hold, renewal, loss,
+// release.
 
 func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	c := &s.our[i]
@@ -33,8 +34,9 @@ func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	return out
 }
 
-// stopped releases. Without their rules, the next holder in the process takes
-// the grant over meanwhile, or the next attempt sets out with the same token.
+// stopped releases. If their rules are broken, the next holder in the process
+// takes over the grant meanwhile, or the next attempt begins with the same
+// token.
 func (m *machine) stopped(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	out = append(out, m.releases(s, i))
@@ -55,7 +57,7 @@ func (m *machine) stopped(s *state, i int, out []step) []step {
 	return out
 }
 
-// lateRelease is the release of an earlier holder of the same token, which is
+// lateRelease is the release of an earlier holder with the same token, which is
 // executed only now.
 func (m *machine) lateRelease(s *state, i int, out []step) []step {
 	if s.our[i].flags&flagReleased == 0 {
@@ -67,7 +69,7 @@ func (m *machine) lateRelease(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// releases is the release script's turn. Nobody waits for its reply.
+// releases executes the release script. No client waits for its reply.
 func (m *machine) releases(s *state, i int) step {
 	t := step{ev: event{kind: evRelease, who: ourName(i)}, to: *s}
 	trampled := s.l.kind != noMark && !m.stands(s, i)
@@ -94,7 +96,7 @@ func (m *machine) idles(s *state, i int, kind eventKind) step {
 	return t
 }
 
-// endAttempt gives a token up for good: what it left is a stranger's from now on.
+// endAttempt gives up a token for good: from now on its bytes are a stranger's.
 func (s *state) endAttempt(i int) {
 	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away.ended(), quiet: s.our[i].quiet}
 	s.rename(ourName(i), stranger)
@@ -141,7 +143,7 @@ func (m *machine) sample(s state, i int) step {
 	return t
 }
 
-// attempt is the acquire script's turn on the server.
+// attempt executes the acquire script on the server.
 func (m *machine) attempt(s state, i int) step {
 	c := &s.our[i]
 	m.meets(&s, i)
@@ -149,14 +151,14 @@ func (m *machine) attempt(s state, i int) step {
 	cancelled := c.pc == ourGone
 	won, tookOver := m.acquire(&s, i)
 	if !won {
-		past := !cancelled && m.worthALook(&s, c) // who is gone sends no look after it
+		past := !cancelled && m.worthALook(&s, c) // a client that cancelled sends no look afterwards
 		timed := c.flags&flagTimed != 0
 		*c = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
 		if past && m.meetsPast(&s, c, timed) {
 			t.ev.out = outNoted
 		}
 		if timed {
-			c.since = 0 // of a reading that is used up
+			c.since = 0 // the reading is used up
 		}
 		t.to = s
 		return t
@@ -182,7 +184,8 @@ func (m *machine) attempt(s state, i int) step {
 	return t
 }
 
-// meetsPast is what an attempt does that found a past stamp, and says whether it remembered a look.
+// meetsPast is what an attempt does after it found a past stamp. It reports
+// whether it remembered a look.
 func (m *machine) meetsPast(s *state, c *ourClient, timed bool) bool {
 	switch {
 	case timed: // the reading is older than the bytes may be
@@ -196,7 +199,8 @@ func (m *machine) meetsPast(s *state, c *ourClient, timed bool) bool {
 	return m.notes(s, s.l.asSeen(), 0)
 }
 
-// remembers is what a look is made of where a script that has asked the time may not write.
+// remembers returns the parts of a look, on a server where a script that has
+// called TIME may not write.
 func (m *machine) remembers(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	if m.broken(ruleLookAfterReply) {
@@ -219,7 +223,8 @@ func (m *machine) remembers(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// mustSettle: a tombstone needs none, since only settled guards have left one.
+// mustSettle reports whether a grant must settle. A grant on a tombstone need
+// not, since only settled guards leave one.
 func (m *machine) mustSettle(c *ourClient, tookOver bool) bool {
 	if m.Ours.Settle == 0 || !m.Dialect.HasTakeover() || c.on != model.OnOwn {
 		return false
@@ -228,7 +233,7 @@ func (m *machine) mustSettle(c *ourClient, tookOver bool) bool {
 	return tookOver || every
 }
 
-// told is the reply that says "taken" reaching the client, while there is any trust left.
+// told delivers the reply "taken" to the client, if any trust is left.
 func (m *machine) told(c *ourClient) {
 	switch {
 	case m.trustOver(c):
@@ -251,7 +256,7 @@ func (m *machine) answer(s state, i int) step {
 	return step{ev: event{kind: evAnswer, who: ourName(i)}, to: s}
 }
 
-// settling waits, looks again, and only then says held.
+// settling waits, looks again, and only then reports the lock as held.
 func (m *machine) settling(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	out = append(out, m.pc(s, i, evCancel, ourStopped))
@@ -273,8 +278,9 @@ func (m *machine) settling(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// holding: the job ends, a renewal goes on its way or is executed, trust ends. Being told of a lost
-// mark early, as a holder is that watches L, makes holds shorter; it may always happen.
+// holding returns a holder's steps: the job ends, a renewal is sent or
+// executed, trust ends. A holder that watches L may learn early of a lost mark;
+// that only shortens holds, so it may happen at any time.
 func (m *machine) holding(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	out = append(out, m.pc(s, i, evStop, ourStopped))
@@ -301,8 +307,9 @@ func (m *machine) holding(s *state, i int, out []step) []step {
 	return m.renewed(s, i, out)
 }
 
-// renewed is the renewal's turn on the server and its reply. A success that is heard late is trusted
-// for less; a failure that is never heard leaves trust to run out.
+// renewed executes the renewal on the server and delivers its reply. A late
+// success is trusted for less. A failure that never arrives leaves trust to run
+// out.
 func (m *machine) renewed(s *state, i int, out []step) []step {
 	t := step{ev: event{kind: evRenewed, who: ourName(i), out: outWon}, to: *s}
 	c := &t.to.our[i]

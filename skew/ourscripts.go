@@ -5,9 +5,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// The scripts of ours, each one step on the server.
+// The scripts of getsetlock clients; each is one step on the server.
 
-// isMark says that v is what client i's lease hangs on.
+// isMark reports whether client i's lease depends on v.
 func (m *machine) isMark(s *state, v mark, i int) bool {
 	c := &s.our[i]
 	switch {
@@ -16,11 +16,13 @@ func (m *machine) isMark(s *state, v mark, i int) bool {
 	case v.kind == guardMark:
 		return v.who == ourName(i)
 	}
-	// A stamp's bytes prove nothing without the TTL that ours always writes with them.
+	// A stamp's bytes prove nothing without the TTL that a getsetlock client
+	// always writes with them.
 	return v.kind == stampMark && v.at == s.m.at && (v.ttl > 0 || m.broken(ruleMarkHasTTL))
 }
 
-// stands is isMark of what is on L now. Where old clients set a TTL too, theirs differs from ours.
+// stands is isMark of the present value of L. Where old clients set a TTL too,
+// theirs differs.
 func (m *machine) stands(s *state, i int) bool {
 	c := &s.our[i]
 	if c.on == model.OnNothing {
@@ -35,8 +37,10 @@ func (m *machine) stands(s *state, i int) bool {
 	return true
 }
 
-// beyond is how much longer L exists than M, when it carries a stamp. Only where old clients set TTLs too does
-// it have to: the end is then all that tells our bytes from the same ones of theirs.
+// beyond returns how much longer L exists than M when L has a stamp. Only where
+// old clients set TTLs too must that be more than 0: then only the end
+// distinguishes a getsetlock client's bytes from the same bytes of an old
+// client.
 func (m *machine) beyond() int8 {
 	if !m.Dialect.ServerExpires() {
 		return 0
@@ -44,7 +48,8 @@ func (m *machine) beyond() int8 {
 	return m.unit
 }
 
-// free says whether client i may take L as it is, and what its lease would then hang on.
+// free reports whether client i may take L as it is, and what its lease would
+// then depend on.
 func (m *machine) free(s *state, i int) (model.OnL, bool) {
 	c := &s.our[i]
 	if c.phase == model.Clean || c.phase == model.NoPhase {
@@ -72,24 +77,27 @@ func (m *machine) mayTakeOver(s *state, c *ourClient) bool {
 	return m.past(s, c) && (m.known(s) || m.looked(s))
 }
 
-// past: the server's clock is past the stamp on L by more than the margin.
+// past reports whether the server's clock is past the stamp on L by more than
+// the margin.
 func (m *machine) past(s *state, c *ourClient) bool {
 	margin := m.Ours.TakeoverMargin
 	switch {
 	case m.known(s):
 		margin += m.gained(s, c)
 	case m.Ours.Measured:
-		margin = m.Behind + m.Ahead // what was measured is void
+		margin = m.Behind + m.Ahead // what was measured no longer holds
 	}
 	return int(s.l.at)+margin < m.cut(s, 0)
 }
 
-// known: how far the slowest old clock is behind this server's is known, or believed to be.
+// known reports whether it is known, or believed to be known, how far the
+// slowest old clock is behind this server's.
 func (m *machine) known(s *state) bool {
 	return m.Ours.Known || m.Ours.Measured && (!m.FailOver || s.server == 0 || m.broken(ruleRunID))
 }
 
-// gained is what client c has seen the server's clock gain on its own elapsed time.
+// gained returns how much client c has seen the server's clock gain on its own
+// elapsed time.
 func (m *machine) gained(s *state, c *ourClient) int {
 	undone := s.server < 0
 	switch {
@@ -103,7 +111,7 @@ func (m *machine) gained(s *state, c *ourClient) int {
 	return 0
 }
 
-// looked: a look long enough ago showed the bytes that are on L.
+// looked reports whether a look long enough ago showed the bytes that are on L.
 func (m *machine) looked(s *state) bool {
 	if !s.look.sameBytes(s.l) {
 		return false
@@ -118,7 +126,8 @@ func (m *machine) looked(s *state) bool {
 	return age >= int(m.lookAge)
 }
 
-// notes remembers a look, of which the reading is so old, unless it is of the bytes that are remembered.
+// notes remembers a look whose clock reading has that age, unless a look at the
+// same bytes is already remembered.
 func (m *machine) notes(s *state, seen seen, age int8) bool {
 	if !seen.asMark().sameBytes(s.l) || s.look.sameBytes(s.l) {
 		return false
@@ -127,13 +136,15 @@ func (m *machine) notes(s *state, seen seen, age int8) bool {
 	return true
 }
 
-// worthALook: client c meets a past stamp, and has nothing else to judge it by.
+// worthALook reports whether client c has found a past stamp, and has nothing
+// else to judge it by.
 func (m *machine) worthALook(s *state, c *ourClient) bool {
 	return m.Ours.Unchanged == 0 && s.l.kind == stampMark && s.m.who == nobody && c.phase != model.Clean && c.phase != model.NoPhase &&
 		m.Dialect.HasTakeover() && !m.known(s) && m.past(s, c)
 }
 
-// tidies forgets a look at bytes that nobody can write again: it is as good as none.
+// tidies forgets a look at bytes that no client can write again; it has no
+// effect any more.
 func (m *machine) tidies(s *state) {
 	if s.look.kind == noMark || s.look.sameBytes(s.l) || s.look.at >= m.fresh {
 		return
@@ -146,14 +157,16 @@ func (m *machine) tidies(s *state) {
 	s.look = look{}
 }
 
-// meets is a first look at the server's clock, if it comes before the step.
+// meets is a client's first look at the server's clock, if that comes before
+// the step.
 func (m *machine) meets(s *state, i int) {
 	if m.Ours.Newcomers && s.server == 0 {
 		s.our[i].met = 1
 	}
 }
 
-// reads is a look of client i at its mark: what the server keeps is trusted, and no more (rule 9).
+// reads is client i's look at its mark: it trusts what the server keeps, and no
+// more (rule 9).
 func (m *machine) reads(s *state, i int) {
 	c := &s.our[i]
 	if s.l.ttl == 0 || c.on == model.OnNothing || m.broken(ruleTrustPTTL) {
@@ -162,7 +175,8 @@ func (m *machine) reads(s *state, i int) {
 	c.age = max(c.age, min(int8(m.ttl(c))-(s.l.ttl-1), m.trustCap))
 }
 
-// hears is what a reply says was written to L; kept only where M does not.
+// hears returns the stamp that a reply says was written to L; it is kept only
+// where M does not say it.
 func (m *machine) hears(s *state) int8 {
 	if m.broken(ruleStampInM) {
 		return s.m.at
@@ -170,8 +184,8 @@ func (m *machine) hears(s *state) int8 {
 	return 0
 }
 
-// acquire is the script that takes both keys or neither. It says whether the attempt won and whether
-// it replaced an old client's value.
+// acquire is the script that takes both keys or neither. It reports whether the
+// attempt won and whether it replaced an old client's value.
 func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	on, ok := m.free(s, i)
 	if !ok || s.m.who != nobody && !m.broken(ruleTwoKeys) {
@@ -197,8 +211,8 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	return true, tookOver
 }
 
-// endsGap is what an attempt does that was refused: an old client that has taken a key which was left to it has
-// had its turn.
+// endsGap ends the time for which a key is left to old clients, when an attempt
+// finds that one has taken it: that client has had its turn.
 func (m *machine) endsGap(s *state, i int) {
 	p := s.our[i].phase
 	if m.Ours.Leaves == 0 || p == model.Clean || p == model.NoPhase || s.l.kind == noMark || s.l.kind == tombMark {
@@ -209,12 +223,13 @@ func (m *machine) endsGap(s *state, i int) {
 	}
 }
 
-// putMark writes what client i's lease hangs on, unless that is the tombstone, whose TTL is so long that it
-// counts as none here. A stamp lies far beyond the lease, and the key ends with it.
+// putMark writes the mark on which client i's lease depends. It does not write
+// a tombstone, whose TTL is so long that it counts as none here. A stamp lies
+// far beyond the lease, and the key ends with the lease.
 func (m *machine) putMark(s *state, i int) {
 	c := &s.our[i]
 	ttl := m.ttl(c)
-	s.m.at = m.floor // no stamp of ours is ever so far back while M exists
+	s.m.at = m.floor // no getsetlock stamp is ever so far back while M exists
 	if c.phase == model.Observe && m.Dialect.HasStamp() {
 		u := int(m.unit)
 		at := int8(m.cut(s, 0)+(ttl+u-1)/u*u) + m.slack + m.far
@@ -228,7 +243,7 @@ func (m *machine) putMark(s *state, i int) {
 	}
 }
 
-// ttl is that of client i's lease as it stands.
+// ttl returns the present TTL of client i's lease.
 func (m *machine) ttl(c *ourClient) int {
 	if c.flags&flagLong != 0 {
 		return m.Ours.Long
@@ -241,7 +256,8 @@ func (m *machine) hasM(s *state, i int) bool {
 	return s.m.who == ourName(i) || m.broken(ruleToken) && others || m.broken(ruleTwoKeys)
 }
 
-// renewal renews both keys if M is ours and L still carries the mark.
+// renewal renews both keys if M has the client's token and L still has its
+// mark.
 func (m *machine) renewal(s *state, i int) bool {
 	c := &s.our[i]
 	looks := !m.broken(ruleRenewalLooks)
@@ -257,18 +273,19 @@ func (m *machine) renewal(s *state, i int) bool {
 	if c.phase == model.Modern && m.Ours.Long > 0 && (int(c.life) > m.Gap || m.broken(ruleLongAfterGap)) {
 		c.flags |= flagLong
 	}
-	own := c.on == model.OnOwn && m.stands(s, i) // before M's TTL is new, which stands may compare
+	own := c.on == model.OnOwn && m.stands(s, i) // before M's TTL is renewed, which stands may compare
 	s.m.who, s.m.ttl = ourName(i), lasts(m.ttl(c))
 	switch {
 	case own:
 		m.putMark(s, i)
 	case c.on == model.OnTomb && s.l.kind == tombMark && !m.broken(ruleTombstoneTTL):
-		s.l.ttl = 0 // which some EXPIRE may have cut
+		s.l.ttl = 0 // another program's EXPIRE may have cut it
 	}
 	return true
 }
 
-// leavesKey is a release that leaves the key to old clients, if it may.
+// leavesKey is a release that leaves the key to old clients. It reports whether
+// it may.
 func (m *machine) leavesKey(s *state, i int) bool {
 	c := &s.our[i]
 	if m.Ours.Leaves == 0 || c.on != model.OnOwn || c.phase > model.Dual || !m.hasM(s, i) || !m.stands(s, i) {
@@ -279,7 +296,7 @@ func (m *machine) leavesKey(s *state, i int) bool {
 	return true
 }
 
-// release gives both keys back: L only if it still carries the mark, M in any case.
+// release deletes M, and L if it still has the mark.
 func (m *machine) release(s *state, i int) {
 	c := &s.our[i]
 	if !m.hasM(s, i) {

@@ -8,9 +8,10 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// few is the whole list, but the first of it under the race detector. The searches have no goroutine
-// and share nothing, so it has nothing to see in them, and makes each eight times as slow. What is
-// proved is proved by `go test ./skew` in `make test`; what can race is below.
+// few returns the whole list, but under the race detector only its first item.
+// The searches have no goroutines and share nothing, so the detector finds
+// nothing in them and makes each eight times slower. `go test ./skew` in `make
+// test` proves everything; the test below is what can race.
 func few[T any](all []T) []T {
 	if raceEnabled && len(all) > 1 {
 		return all[:1]
@@ -18,8 +19,9 @@ func few[T any](all []T) []T {
 	return all
 }
 
-// Callers may ask several questions at once: no search touches what another uses.
-func TestAnswersBesideEachOtherAreTheAnswersAlone(t *testing.T) {
+// Callers may ask several questions at once: no search touches what another one
+// uses.
+func TestConcurrentSearchesDoNotAffectEachOther(t *testing.T) {
 	ask := func(n int) string {
 		d := []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.BareExpire()}[n]
 		x, err := Explore(Scenario{Dialect: d, Old: 2, Lease: 4, Job: 4, Gap: 1, Ours: Ours{Clients: 1, Phase: PhaseSealed, TTL: 2, Margin: 1}})
@@ -35,6 +37,6 @@ func TestAnswersBesideEachOtherAreTheAnswersAlone(t *testing.T) {
 	}
 	all.Wait()
 	if alone != beside {
-		t.Errorf("alone %v\nbeside each other %v", alone, beside)
+		t.Errorf("alone %v\ntogether %v", alone, beside)
 	}
 }

@@ -2,7 +2,7 @@ package skew
 
 import "github.com/getsetlock/getsetlock/skew/internal/model"
 
-// The fleet's record of its phase, and the verbs that move it.
+// The fleet's record of its phase, and the verbs that change it.
 
 func (m *machine) recordSteps(s *state, out []step) []step {
 	for _, verb := range recordVerbs {
@@ -16,11 +16,11 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 	return out
 }
 
-// recordVerbs are what befalls the record, the registry and what the phases left
-// on L, in the order in which they are tried.
+// recordVerbs are the events of the record, the registry and the tombstones, in
+// the order in which they are tried.
 var recordVerbs = [...]eventKind{evAdvance, evBack, evInit, evRevert, evEmpty, evSweep, evRestore}
 
-// may says when each of them can happen.
+// may reports whether an event can happen.
 func (m *machine) may(verb eventKind, s *state) bool {
 	switch verb {
 	case evAdvance:
@@ -41,7 +41,7 @@ func (m *machine) may(verb eventKind, s *state) bool {
 	return false
 }
 
-// did is what each of them changes.
+// did returns what an event changes.
 func (m *machine) did(verb eventKind, s *state) step {
 	t := step{ev: event{kind: verb}, to: *s}
 	switch verb {
@@ -70,16 +70,20 @@ func (m *machine) did(verb eventKind, s *state) step {
 	return t
 }
 
-// tombstoneMissing: L is free in a phase that keeps a tombstone there.
+// tombstoneMissing reports whether L is free in a phase that keeps a tombstone
+// there.
 func (m *machine) tombstoneMissing(s *state) bool {
 	return s.record >= model.Sealed && s.record < model.Clean && s.l.kind == noMark
 }
 
-// older says that c has read a later record than stands there: one was restored.
+// older reports whether c has read a later record than the present one, since
+// an older one was restored.
 func (m *machine) older(s *state, c *ourClient) bool { return s.older == 1 && c.member > s.record }
 
-// refuses: a member has read a later record, or has vanished, so that nobody knows what it does; or nobody
-// is heard. Of one that the registry has lost nothing is known, not even that it is there.
+// refuses reports whether a member keeps every gate closed. It has read a later
+// record, or it has vanished, so that its state is unknown; or no member is
+// heard. A member that the registry has lost cannot count: gates do not know
+// that it exists.
 func (m *machine) refuses(s *state) bool {
 	heard := 0
 	for i := range m.Ours.Clients {
@@ -101,7 +105,8 @@ func (m *machine) refuses(s *state) bool {
 	return m.Ours.Clients > 0 && heard == 0 && !m.broken(ruleEmptyCloses)
 }
 
-// mayEmpty: there is something to lose. A loss that gates wait for comes once.
+// mayEmpty reports whether there is a member to lose. A loss that gates wait
+// for happens only once.
 func (m *machine) mayEmpty(s *state) bool {
 	for i := range m.Ours.Clients {
 		if s.our[i].away != awayUnsaid {
@@ -111,7 +116,8 @@ func (m *machine) mayEmpty(s *state) bool {
 	return false
 }
 
-// empty is the registry losing its members, as by an eviction or a hand that deletes too much.
+// empty makes the registry lose its members, as by an eviction or a human who
+// deletes too much.
 func (m *machine) empty(s *state) {
 	for i := range m.Ours.Clients {
 		s.our[i].away = awayUnsaid
@@ -121,7 +127,8 @@ func (m *machine) empty(s *state) {
 	}
 }
 
-// mayLearn: the record says something else than c acts by, and c heeds it.
+// mayLearn reports whether the record differs from what c follows, and c would
+// accept it.
 func (m *machine) mayLearn(s *state, c *ourClient) bool {
 	return c.member != s.record && c.away != awayShorter && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
 }
@@ -132,7 +139,7 @@ func (m *machine) learn(s *state, i int) step {
 	return t
 }
 
-// heartbeat is what a member does beside its lease.
+// heartbeat returns what a member does besides its lease.
 func (m *machine) heartbeat(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	here := c.away == awayNot || c.away == awayBefore
@@ -160,7 +167,8 @@ func (m *machine) heartbeat(s *state, i int, out []step) []step {
 	return out
 }
 
-// allThere: nobody is away. Where it counts for how long a member is, one at a time is enough.
+// allThere reports whether no member is away. Where the length of an absence
+// counts, one absence at a time is enough.
 func (m *machine) allThere(s *state) bool {
 	for i := range m.Ours.Clients {
 		if s.our[i].away != awayNot {
@@ -170,8 +178,9 @@ func (m *machine) allThere(s *state) bool {
 	return true
 }
 
-// returns is what a member does that is away: it writes its field, and reads the record afterwards. Who has a
-// phase may read the record also while its field cannot be written; that answers no heartbeat.
+// returns is what an absent member does: it writes its field, and reads the
+// record afterwards. A member that has a phase may read the record even while
+// its field cannot be written; that does not count as an answered heartbeat.
 func (m *machine) returns(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	first := m.broken(ruleFieldFirst) && c.away != awayEnters && c.member == model.NoPhase
@@ -201,23 +210,25 @@ func (m *machine) returns(s *state, i int, out []step) []step {
 	return out
 }
 
-// unheard: the last answered heartbeat of c is longer ago than a rule allows.
+// unheard reports whether c's last answered heartbeat is longer ago than rule r
+// allows.
 func (m *machine) unheard(c *ourClient, longest int, r Rule) bool {
 	return m.Ours.Renewals > 0 && int(c.quiet) > longest && !m.broken(r)
 }
 
-// mayLack: members may be missing from the registry whose leases still run.
+// mayLack reports whether members may be missing from the registry whose leases
+// still run.
 func (m *machine) mayLack(s *state) bool {
 	return m.Ours.Renewals > 0 && s.lost > 0 && s.lost-1 <= m.waits && !m.broken(ruleLostWaits)
 }
 
-// listed says that the registry has c's field, and that it beats.
+// listed reports whether the registry has c's field and c sends heartbeats.
 func (c *ourClient) listed() bool {
 	return c.away == awayNot || c.away == awayEnters || c.away == awayBefore
 }
 
-// lowest and highest are over members and, if leases count, over the grants that still live. Who is
-// away is asked nothing.
+// lowest and highest are over the listed members and, if leases count, over
+// their grants. Members that are away do not count.
 func (m *machine) lowest(s *state, leases bool) model.Phase {
 	low := model.Clean
 	for i := range m.Ours.Clients {
@@ -248,7 +259,8 @@ func (m *machine) highest(s *state) model.Phase {
 	return high
 }
 
-// A job that runs for ever outlasts every window.
+// oldQuiet reports whether no old client makes an attempt or holds. A job that
+// runs for ever outlasts every window, so it does not count.
 func (m *machine) oldQuiet(s *state) bool {
 	if m.Overrun || m.broken(ruleQuietGate) {
 		return true
@@ -261,9 +273,10 @@ func (m *machine) oldQuiet(s *state) bool {
 	return true
 }
 
-// mayAdvance asks the gate of the next phase. The windows in which no old client writes are asked of
-// sealed and modern as "none is in an attempt or holds now", which is less than a window promises; of
-// clean as "none is left".
+// mayAdvance asks the gate of the next phase. For sealed and modern, the window
+// without writes of old clients becomes "no old client makes an attempt or
+// holds now", which is less than a window promises. For clean it becomes "no
+// old client is left".
 func (m *machine) mayAdvance(s *state) bool {
 	switch {
 	case m.broken(ruleOneStep):
@@ -294,12 +307,14 @@ func (m *machine) mayGoBack(s *state) bool {
 	if s.record-1 != model.Observe {
 		return m.Ours.Forget || m.lowest(s, false) >= s.record
 	}
-	// observe takes a tombstone for held, so none may be left, nor anybody who would leave one.
+	// observe takes a tombstone for held. So none may be left, and no client
+	// that would leave one.
 	return s.l.kind != tombMark && m.highest(s) <= model.Dual && m.lowest(s, false) >= model.Dual
 }
 
-// maySweep: after the way back to dual, and after clean was acknowledged by everybody. Without the
-// rule, as soon as clean is where the fleet goes.
+// maySweep reports whether tombstones may be deleted: after the way back to
+// dual, and after every member has acknowledged clean. With the rule broken, as
+// soon as the fleet is on its way to clean.
 func (m *machine) maySweep(s *state) bool {
 	early := m.broken(ruleTombstonesLast)
 	if s.l.kind != tombMark || s.record != model.Dual && s.record != model.Clean && !(early && s.record == model.Modern && m.last == model.Clean) {

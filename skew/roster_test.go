@@ -7,8 +7,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// enrolled is a fleet on its way from modern to clean, and out of it again, whose heartbeats count. Old clients
-// are the simplest, and their clocks and pauses are left out: what is looked for needs none of them.
+// enrolled is a fleet on its way from modern to clean and out of it again,
+// whose heartbeats count. Old clients are of the simplest kind, without clocks
+// and pauses: the failures sought need none of them.
 func enrolled(change func(*Ours)) Scenario {
 	sc := moves(dialect.Bare(), 1, 2, PhaseModern, PhaseClean)
 	sc.Lease, sc.Job, sc.Gap, sc.Reply, sc.Ahead = 2, 1, 0, 0, 0
@@ -18,15 +19,17 @@ func enrolled(change func(*Ours)) Scenario {
 	return sc
 }
 
-// toldBefore is enrolled without the way out of clean, and asks what befalls a job of ours.
+// toldBefore is enrolled without the way out of clean, and looks for a
+// getsetlock job that loses its lock.
 func toldBefore(change func(*Ours)) Scenario {
 	sc := enrolled(change)
 	sc.Ours.TTL, sc.Ours.Again, sc.Goal = 3, false, lostJob
 	return sc
 }
 
-// What the registry may be believed: half of it is lost, members come while gates open, a human forgets who is
-// silent. The wait is TTL and renewals, and a tick less lets an old client in.
+// How far gates may believe the registry: half of it is lost, members join
+// while gates open, a human forgets a silent member. Gates wait for TTL and
+// renewals; one tick less lets an old client in.
 func TestEachRuleOfTheRosterPreventsATrace(t *testing.T) {
 	joins := func(o *Ours) { o.Joins = true }
 	loses := func(o *Ours) { o.Loses = true }
@@ -51,8 +54,9 @@ func TestEachRuleOfTheRosterPreventsATrace(t *testing.T) {
 	}))
 }
 
-// Two verbs at once, one of them slow, while members come: what it has read of the registry is worth something
-// only if no step was taken since it read the record.
+// Two verbs at once, one of them slow, while members join. What the slow verb
+// has read of the registry counts only if no step was taken since it read the
+// record.
 func TestEachRuleOfASlowVerbPreventsATrace(t *testing.T) {
 	slow := func(ours int) Scenario {
 		return enrolled(func(o *Ours) { o.Clients, o.Phase, o.Joins, o.Slow = ours, PhaseSealed, true, true })

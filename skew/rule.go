@@ -1,119 +1,156 @@
 package skew
 
-// Rule is a safety rule of ours that a scenario can take out, to see what it prevents.
+// Rule is a safety rule of getsetlock clients that a scenario can break, to see
+// what the rule prevents.
 type Rule uint64
 
-// The rules. Those whose parameter is a number (the lease rule, margins, settle) are broken by giving
-// another number.
+// The rules. A rule whose parameter is a number (the lease rule, margins,
+// settle) is broken by giving another number.
 const (
-	// ruleCompareAndSet: ours takes over by compare-and-set. Without it, by GET, judging and GETSET.
+	// ruleCompareAndSet: a getsetlock client takes over by compare-and-set.
+	// Without it: by GET, a decision and GETSET.
 	ruleCompareAndSet Rule = 1 << iota
-	// ruleTwoKeys: M excludes ours from ours. Without it L alone does.
+	// ruleTwoKeys: M excludes getsetlock clients from each other. Without it
+	// only L does.
 	ruleTwoKeys
-	// ruleToken: renewal and release compare M's token. Without it whoever has M is taken for oneself.
+	// ruleToken: renewal and release compare M's token. Without it a client
+	// takes any token on M for its own.
 	ruleToken
-	// ruleRenewalLooks: the renewal looks at L. Without it M is renewed and L is left as it is.
+	// ruleRenewalLooks: the renewal looks at L. Without it, it renews M and
+	// leaves L as it is.
 	ruleRenewalLooks
-	// ruleReleaseLooks: the release looks at L. Without it it deletes whatever is there.
+	// ruleReleaseLooks: the release looks at L. Without it, it deletes whatever
+	// is there.
 	ruleReleaseLooks
-	// ruleKeepM: M stays when L was lost. Without it the renewal that finds out gives M back.
+	// ruleKeepM: M stays when L was lost. Without it the renewal that finds the
+	// loss deletes M.
 	ruleKeepM
-	// ruleTrustFromSent: trust counts from before the request was sent. Without it from the reply.
+	// ruleTrustFromSent: trust counts from before the request was sent. Without
+	// it: from the reply.
 	ruleTrustFromSent
-	// ruleFreshSample: an observation whose last look is too old starts anew.
+	// ruleFreshSample: an observation starts anew when its last look is too
+	// old.
 	ruleFreshSample
-	// ruleSettleEvery: in or-mine dialects every acquisition settles. Without it only takeovers.
+	// ruleSettleEvery: in or-mine dialects every acquisition settles. Without
+	// it only takeovers settle.
 	ruleSettleEvery
-	// ruleSettlePassedOn: an unsettled guard hands the rest of its settle on.
+	// ruleSettlePassedOn: an unsettled guard hands over the rest of its settle.
 	ruleSettlePassedOn
-	// ruleUnsettledDeleted: in or-mine dialects an unsettled guard is deleted, not replaced by a tombstone.
+	// ruleUnsettledDeleted: in or-mine dialects an unsettled guard is deleted.
+	// Without it a tombstone replaces it.
 	ruleUnsettledDeleted
-	// ruleRestoreWithM: a tombstone is put back only by a script that takes M.
+	// ruleRestoreWithM: only a script that takes M puts a tombstone back.
 	ruleRestoreWithM
-	// ruleTombstonesLast: tombstones are deleted only where no lease hangs on them.
+	// ruleTombstonesLast: a tombstone is deleted only when no lease depends on
+	// it.
 	ruleTombstonesLast
-	// ruleNoPhaseNoLock: a member that never read the record refuses. Without it it takes M alone.
+	// ruleNoPhaseNoLock: a member that never read the record refuses to lock.
+	// Without it, it takes M alone.
 	ruleNoPhaseNoLock
-	// ruleLongAfterGap: in phase modern only a renewal more than Gap later asks for the long lease.
+	// ruleLongAfterGap: in phase modern only a renewal more than Gap later asks
+	// for the long lease.
 	ruleLongAfterGap
-	// ruleOneStep: the record moves only when no member, and for modern and clean no lease, lags behind.
+	// ruleOneStep: the record moves only when no member lags behind, and to
+	// modern or clean only when no lease does.
 	ruleOneStep
-	// ruleMarkHasTTL: a stamp of ours is only known by its bytes and a TTL. Without it the bytes will do.
+	// ruleMarkHasTTL: a client knows its stamp by its bytes and a TTL. Without
+	// it the bytes are enough.
 	ruleMarkHasTTL
-	// ruleAcquireLooks: the acquire script looks at L. Without it it takes M and writes over L.
+	// ruleAcquireLooks: the acquire script looks at L. Without it, it takes M
+	// and overwrites L.
 	ruleAcquireLooks
-	// ruleTombstoneTTL: every renewal gives the tombstone its long TTL back.
+	// ruleTombstoneTTL: every renewal restores the tombstone's long TTL.
 	ruleTombstoneTTL
-	// ruleReleasedNotPassed: a grant whose release was ever sent is not handed on.
+	// ruleReleasedNotPassed: a grant is not handed over once a release was sent
+	// for it.
 	ruleReleasedNotPassed
-	// ruleFreshToken: every attempt has a token of its own. Without it a client uses one for all, and begins
-	// again while a release is still on its way.
+	// ruleFreshToken: every attempt has its own token. Without it a client uses
+	// one token for all attempts, and begins a new one while a release is still
+	// on its way.
 	ruleFreshToken
-	// ruleMarkSameTTL: where old clients set TTLs too, a stamp is ours only if it ends together with M.
-	// Without it any TTL will do.
+	// ruleMarkSameTTL: where old clients set TTLs too, a client knows its stamp
+	// by the TTL that ends together with M. Without it any TTL is enough.
 	ruleMarkSameTTL
-	// ruleStampInM: M says which stamp was written to L. Without it the client goes by what it last heard.
+	// ruleStampInM: M says which stamp was written to L. Without it the client
+	// uses the last reply it received.
 	ruleStampInM
-	// ruleUnreadableHeld: what is no stamp is held. Without it it is taken over.
+	// ruleUnreadableHeld: a value that is not a stamp is held. Without it a
+	// client takes it over.
 	ruleUnreadableHeld
-	// ruleTrustPTTL: trust never goes beyond the PTTL that a look at L brought.
+	// ruleTrustPTTL: trust never goes beyond the PTTL that a look at L
+	// returned.
 	ruleTrustPTTL
-	// ruleStepAdds: what the server's clock gains on a client's elapsed time is added to how far the slowest
-	// old clock is behind.
+	// ruleStepAdds: what the server's clock gains on a client's elapsed time is
+	// added to how far the slowest old clock is behind.
 	ruleStepAdds
-	// ruleQuietGate: sealed and later phases wait until no old client is in an attempt or holds.
+	// ruleQuietGate: sealed and later phases wait until no old client makes an
+	// attempt or holds.
 	ruleQuietGate
-	// ruleInitLast: after clean, old clients start only when no member and no lease is at clean any more.
+	// ruleInitLast: after clean, old clients start only when no member and no
+	// lease is at clean any more.
 	ruleInitLast
-	// ruleOlderMovesNobody: a record older than the one that a member has read does not move it. Without it
-	// a member takes up whatever the record says.
+	// ruleOlderMovesNobody: a record older than the one that a member has read
+	// does not move the member. Without it a member follows whatever the record
+	// says.
 	ruleOlderMovesNobody
-	// ruleOlderOpensNothing: while a member has read a later record than stands there, no gate opens and nobody
-	// is told that old clients may start.
+	// ruleOlderOpensNothing: while a member has read a later record than the
+	// present one, no gate opens and no verb lets old clients start.
 	ruleOlderOpensNothing
-	// ruleVanishedBlocks: a member whose heartbeats have stopped keeps every gate shut. Without it gates ask
-	// only those that beat, if there are any.
+	// ruleVanishedBlocks: a member whose heartbeats have stopped keeps every
+	// gate closed. Without it gates ask only members that still send
+	// heartbeats, if there are any.
 	ruleVanishedBlocks
-	// ruleEmptyCloses: a gate that hears of nobody is closed. Without it what is asked of every member of an
-	// empty registry holds.
+	// ruleEmptyCloses: an empty registry closes every gate. Without it, what is
+	// asked of every member holds for an empty registry.
 	ruleEmptyCloses
-	// ruleStampAhead: a stamp of ours lies beyond every clock. Without it it ends with the lease.
+	// ruleStampAhead: a getsetlock stamp lies beyond every clock. Without it,
+	// it ends with the lease.
 	ruleStampAhead
-	// ruleLookAfterReply: a look's readings are taken after the reply that showed the bytes. Without it, where
-	// the time is asked for by a command of its own, before.
+	// ruleLookAfterReply: a look's clock is read after the reply that showed
+	// the bytes. Without it, where TIME is a command of its own, the clock is
+	// read before.
 	ruleLookAfterReply
-	// ruleLookElapsed: a look ages by elapsed time, by the server's clock only with something off, and begins
-	// anew where the two disagree. Without it the server's clock alone says how old it is.
+	// ruleLookElapsed: a look ages by elapsed time, or with a deduction by the
+	// server's clock; it begins anew where the two disagree. Without it only
+	// the server's clock says how old it is.
 	ruleLookElapsed
-	// ruleRunID: under another run id measured bounds are unknown and looks begin anew.
+	// ruleRunID: under another run id, measured bounds are unknown and looks
+	// begin anew.
 	ruleRunID
-	// rulePause: the window before clean is as long as old clients pause, so that none of them comes back.
+	// rulePause: the window before clean is as long as old clients pause, so
+	// that none of them returns later.
 	rulePause
-	// ruleLeftIsNobodys: an attempt that meets an old client deletes M only where M says that nobody holds. Without
-	// it whatever M is there.
+	// ruleLeftIsNobodys: an attempt that meets an old client deletes M only
+	// where M says that no client holds. Without it, it deletes any M.
 	ruleLeftIsNobodys
-	// ruleFieldFirst: a member reads the record when its field of the registry stands. Without it it may read and
-	// act first.
+	// ruleFieldFirst: a member writes its field to the registry before it reads
+	// the record. Without it, it may read and act first.
 	ruleFieldFirst
-	// ruleReadsThenActs: who comes back after a silence makes no attempt before it has read the record. Without it
-	// the field that it wrote is enough.
+	// ruleReadsThenActs: a member that returns after a silence makes no attempt
+	// before it has read the record. Without it, writing its field is enough.
 	ruleReadsThenActs
-	// ruleLostWaits: a registry that may have lost members closes every gate until their leases are over. Without
-	// it gates go by those who are there.
+	// ruleLostWaits: a registry that may have lost members closes every gate
+	// until their leases have ended. Without it gates ask only the members that
+	// are left.
 	ruleLostWaits
-	// ruleRenewalsStop: a member that nobody hears renews no longer than those who wait for its leases count.
+	// ruleRenewalsStop: a member whose heartbeats are not answered stops
+	// renewing before gates stop waiting for its leases.
 	ruleRenewalsStop
-	// ruleAttemptsStop: nor does it take new ones.
+	// ruleAttemptsStop: such a member also stops taking new leases.
 	ruleAttemptsStop
-	// ruleRecordThenRoster: a verb reads the record, and the registry afterwards. Without it the other way round.
+	// ruleRecordThenRoster: a verb reads the record first and the registry
+	// afterwards. Without it: in the other order.
 	ruleRecordThenRoster
-	// ruleVerbCompares: a verb writes only if no other step was taken since it read the record.
+	// ruleVerbCompares: a verb writes only if the record has not moved since it
+	// read it.
 	ruleVerbCompares
-	// ruleCarvedAcknowledged: a carved namespace takes no step before every member of the shorter one has
-	// acknowledged the carving. Without it its gates ask those that have.
+	// ruleCarvedAcknowledged: a carved namespace moves only after every member
+	// of the shorter one has acknowledged the carving. Without it its gates ask
+	// only those that have.
 	ruleCarvedAcknowledged
-	// ruleCarvedLeases: nor while a lease runs that was taken before. Without it such leases, which the shorter
-	// one's roster counts, are asked of nobody.
+	// ruleCarvedLeases: a carved namespace also waits for leases taken before
+	// the carving. Without it no gate asks for these leases, which the shorter
+	// namespace's roster counts.
 	ruleCarvedLeases
 )
 
@@ -149,5 +186,5 @@ func (r Rule) String() string {
 	return text
 }
 
-// broken says that a rule was taken out.
+// broken reports whether the scenario breaks a rule.
 func (m *machine) broken(r Rule) bool { return m.Ours.Break&r != 0 }

@@ -18,18 +18,19 @@ func mustBeSafe(t *testing.T, sc Scenario) {
 func tight(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
 	sc := beside(d, old, ours, from)
 	sc.Ours.To = to
-	if d.OrMine { // the settle needs its room
+	if d.OrMine { // the settle needs the time
 		return sc
 	}
 	sc.Lease, sc.Job, sc.Ours.TTL = sc.Lease-1, sc.Job-1, sc.Ours.TTL-1
 	return sc
 }
 
-// Promise 2: beside honest clients, of every dialect that takes over or sets TTLs, in every phase.
-func TestFullRulesAreSafeBesideEveryHonestDialect(t *testing.T) {
+// Promise 2: with honest old clients of every dialect that takes over or sets
+// TTLs, in every phase.
+func TestFullRulesAreSafeWithEveryHonestDialect(t *testing.T) {
 	for _, d := range few(dialect.Presets()) {
 		if d.Name == "Bare" {
-			continue // without a time nothing is ever taken over
+			continue // a value without a time is never taken over
 		}
 		for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern} {
 			old := 2
@@ -51,8 +52,9 @@ func TestFullRulesAreSafeForFourClients(t *testing.T) {
 	}
 }
 
-// Members lag behind the record and behind each other, leases of the phase before live on, the record
-// moves to and fro as often as its gates let it.
+// Members lag behind the record and behind each other, leases of the former
+// phase continue, and the record moves back and forth as often as its gates
+// allow.
 func TestEveryStepOfAMigrationIsSafe(t *testing.T) {
 	steps := [][2]Phase{
 		{PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern}, {PhaseModern, PhaseClean}, {PhaseObserve, PhaseClean},
@@ -73,9 +75,10 @@ func TestEveryStepOfAMigrationIsSafe(t *testing.T) {
 	mustBeSafe(t, long)
 }
 
-// Promises 1 and 3: jobs of old clients run for ever, and still two of ours never hold together, and
-// no renewal succeeds over a mark that was touched since the last look.
-func TestOverrunningClientsNeverLetTwoOfOursIn(t *testing.T) {
+// Promises 1 and 3: even if jobs of old clients run for ever, two getsetlock
+// clients never hold together. No renewal succeeds over a mark that was touched
+// since the last look.
+func TestOverrunsNeverLetTwoGetsetlockClientsHold(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.PageNil(), dialect.SetGetDel(), dialect.JedisUUID()}) {
 		for _, p := range few([][2]Phase{{PhaseObserve, PhaseObserve}, {PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern}}) {
 			sc := tight(d, 1, 2, p[0], p[1])
@@ -88,8 +91,8 @@ func TestOverrunningClientsNeverLetTwoOfOursIn(t *testing.T) {
 	mustBeSafe(t, two)
 }
 
-// Requests and replies take their time, attempts are cancelled while they are on their way and
-// executed afterwards.
+// Requests and replies take time; attempts are cancelled while they are on
+// their way, and executed afterwards.
 func TestLateCommandsAndCancelledAttemptsAreSafe(t *testing.T) {
 	for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
 		sc := tight(dialect.Jedis(), 1, 1, p, p)
@@ -103,7 +106,8 @@ func TestLateCommandsAndCancelledAttemptsAreSafe(t *testing.T) {
 	mustBeSafe(t, overrun)
 }
 
-// Old clients that renew without looking are honest if their last renewal is young enough.
+// Old clients that renew without looking are honest if their last renewal is
+// recent enough.
 func TestOldClientsThatRenewChangeNothing(t *testing.T) {
 	for _, d := range dialect.Presets() {
 		if d.Renews == dialect.RenewsNever || d.Renews == dialect.RenewsReacquire {
@@ -124,15 +128,15 @@ func TestOldClientsThatRenewChangeNothing(t *testing.T) {
 	}
 }
 
-// Where the server frees keys, nothing of theirs bounds our lease.
-func TestLeaseBesideServerExpiryMayBeLonger(t *testing.T) {
+// Where the server frees keys, old clients do not bound a getsetlock lease.
+func TestLeaseMayBeLongerWhereServerExpiresKeys(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.SetDel(), dialect.SetGetDel(), dialect.SetPexpire()} {
 		for _, p := range []Phase{PhaseObserve, PhaseDual, PhaseSealed} {
 			sc := tight(d, 2, 1, p, p)
 			sc.Ours.TTL, sc.Renews = 3*sc.Lease, true
 			mustBeSafe(t, sc)
 			if sc.Job++; p != PhaseSealed && !explore(t, sc).Found {
-				t.Errorf("%s, %s: an overrun of theirs lets nobody in", d, p)
+				t.Errorf("%s, %s: an old client's overrun lets no other client in", d, p)
 			}
 		}
 	}

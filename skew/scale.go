@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// scaleTicks is what a lease becomes: enough to tell times apart, few enough for a trace to be read.
+// scaleTicks is a lease in ticks: enough to tell times apart, few enough for a
+// readable trace.
 const scaleTicks = 10
 
-// Scenario is the law's question for the explorer, with n old clients and times in ticks of a tenth of
-// the lease; the second result says how long a tick is. Times are rounded, so the job is moved by what
-// it takes to keep the law's answer: the scenario shows how it comes about, not to the millisecond when.
-// It fails as Verdict does.
+// Scenario is the law's question for the explorer, with n old clients and times
+// in ticks of a tenth of the lease. The second result is the length of a tick.
+// Times are rounded, and the job is then moved so that the law's answer stays.
+// The scenario shows how it happens, not to the millisecond when. It fails as
+// Verdict does.
 func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	v, err := l.Verdict()
 	if err != nil {
@@ -27,7 +29,7 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	in := func(d time.Duration, most int) int {
 		return int(min(math.Round(float64(d)/float64(tick)), float64(most)))
 	}
-	// What is small beside a tick is nothing, not a tick.
+	// What is small compared with a tick becomes zero, not one tick.
 	d := l.Dialect
 	if d.Slack < tick/2 {
 		d.Slack = 0
@@ -43,7 +45,7 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	if err != nil {
 		return Scenario{}, 0, err
 	}
-	// The job at which the answer turns, in ticks.
+	// The job, in ticks, at which the answer changes.
 	longest := sc.Lease
 	if l.Dialect.HasTakeover() {
 		longest = min(sc.Lease+m.c()-sc.Ahead-sc.Gap, m.ttlBound())
@@ -56,7 +58,8 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	return sc, tick, nil
 }
 
-// c is the dialect's slack in ticks, less one where equal counts as expired.
+// c returns the dialect's slack in ticks, less one where equal counts as
+// expired.
 func (m *machine) c() int {
 	if m.inclusive {
 		return int(m.slack - m.unit)

@@ -9,140 +9,177 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Scenario is a bounded world for [Explore]: who takes part and how far each may go wrong. Times are
-// ticks; a tick is the dialect's unit. Slack counts as one tick where the dialect has one.
+// Scenario is a bounded world for [Explore]: which clients take part and how
+// far each may go wrong. Times are in ticks; a tick is the dialect's unit.
+// Slack counts as one tick where the dialect has one.
 //
-// Clocks of old clients wander: every reading may lie anywhere from Behind below to Ahead above the
-// server's clock, which covers constant offsets, drift and steps inside these bounds. Their spread S is
-// Behind + Ahead; either may be negative, for a fleet that is ahead, or behind, as a whole. Ours keep
-// time by elapsed ticks and are right about it.
+// Clocks of old clients wander: every reading may lie anywhere from Behind
+// below to Ahead above the server's clock. That covers constant offsets, drift
+// and steps within these bounds. Their spread S is Behind + Ahead. Either may
+// be negative, for a fleet that is ahead, or behind, as a whole. Getsetlock
+// clients use elapsed ticks, which are right.
 type Scenario struct {
 	Dialect dialect.Dialect
 
-	// Unit is how many ticks a unit has to which clocks are cut; 0 is 1. With more, Lease has to be whole
-	// units, and slack is one of them: stamps lose what is below a unit, wherever in it a clock is read.
+	// Unit is the number of ticks in the unit to which clocks are cut; 0 is 1.
+	// With more than 1, Lease must be whole units, and slack is one unit.
+	// Stamps lose the part below a unit, wherever in the unit a clock is read.
 	Unit int
 
 	Old   int // old clients, at most 3
-	Lease int // E of theirs, the smallest
-	// Greatest is the greatest lease of theirs; 0 is Lease. An attempt takes one of the two.
+	Lease int // E, the smallest lease of the old clients
+	// Greatest is their greatest lease; 0 is Lease. An attempt takes one of the
+	// two.
 	Greatest int
-	Job      int // J: the longest from the winning write to the release's execution
-	Gap      int // g: the longest from the clock reading to the last write of an attempt
-	Reply    int // the longest from the server executing a GETSET to the client judging the reply by a new clock reading
+	Job      int // J, the longest time from the winning write to the release's execution
+	Gap      int // g, the longest time from the clock reading to the last write of an attempt
+	Reply    int // longest time from the server executing a GETSET to the client judging the reply by a new clock reading
 	Behind   int
 	Ahead    int
-	// Rest is how long a client stays away at least after a release of its own, as a poll makes it.
+	// Rest is the least time that a client stays away after its own release, as
+	// a pause between polls makes it.
 	Rest int
-	// Overrun: jobs of old clients may run on for ever.
+	// Overrun says that jobs of old clients may run for ever.
 	Overrun bool
-	// Renews: old clients of dialects that renew by GETSET, SET or PEXPIRE do so, as often as they like;
-	// Job then counts from the last renewal. The clock reading of a renewal may be Gap old too.
+	// Renews says that old clients of dialects that renew by GETSET, SET or
+	// PEXPIRE do so, as often as they like. Job then counts from the last
+	// renewal. A renewal's clock reading may be Gap old too.
 	Renews bool
-	// FleetStep: all old clocks may be stepped back together, once, by so much.
+	// FleetStep is by how much all old clocks may be stepped back together,
+	// once.
 	FleetStep int
-	// ServerStep: the server's clock may step by so much, once; TTLs are by that clock. Old clients'
-	// clocks, and the elapsed time of ours, do not follow.
+	// ServerStep is by how much the server's clock may step, once; TTLs follow
+	// that clock. Old clients' clocks and getsetlock clients' elapsed time do
+	// not follow.
 	ServerStep int
-	// FailOver: the step is a fail-over to another server, whose clock is elsewhere and whose run id is
-	// another.
+	// FailOver says that the step is a fail-over to another server, with
+	// another clock and another run id.
 	FailOver bool
-	// StepUndone: the step is taken back within Lease ticks, and no sooner than a tick.
+	// StepUndone says that the step is taken back within Lease ticks, and no
+	// sooner than after one tick.
 	StepUndone bool
-	// Shorten: once, somebody who is no client of the lock sends an EXPIRE of so many ticks for L, while a
-	// lease of ours hangs on it. Ours, which watch L, look at it within the tick.
+	// Shorten is the TTL, in ticks, of an EXPIRE for L that another program
+	// sends once, while a getsetlock lease depends on L. Getsetlock clients
+	// watch L and look at it within the tick.
 	Shorten int
-	// PromptEnds: a release that looks before it deletes does both at once.
+	// PromptEnds says that a release which looks before it deletes does both at
+	// once.
 	PromptEnds bool
-	// OwnDelay counts a job's length from its own clock reading, not from its winning write: old clients
-	// that are honest if only their own delay counted.
+	// OwnDelay says that a job's length counts from its own clock reading, not
+	// from its winning write. Such old clients would be honest if only their
+	// own delay counted.
 	OwnDelay bool
-	// StampAtWrite makes the old clients read their clock in the instant in which the server executes
-	// their write, which none of them can: a model that forgets the pause, kept to show what it misses.
+	// StampAtWrite makes old clients read their clock in the instant in which
+	// the server executes their write, which no real client can. That model
+	// omits the pause; it is kept to show what it misses.
 	StampAtWrite bool
 
 	Ours Ours
 
 	Goal      Goal
-	MaxStates int // gives up beyond; 0 is 4,000,000
+	MaxStates int // the search stops beyond it; 0 is 4,000,000
 }
 
-// Ours is what our own clients do.
+// Ours is what the getsetlock clients do.
 type Ours struct {
 	Clients int   // at most 3
-	Phase   Phase // where the fleet's record stands; "" is observe: hardened
-	// Moves: the record may be moved, by the gates' rules, between Phase and To.
+	Phase   Phase // phase in the fleet's record; "" is observe: hardened
+	// To is the phase to which the record may be moved from Phase, and back, by
+	// the gates' rules; "" is Phase.
 	To Phase
-	// Margin is the trust margin; Stop the longest from told lost to the job having stopped.
+	// Margin is the trust margin; Stop the longest time from learning of a loss
+	// to the job having stopped.
 	TTL, Margin, Stop int
 	Long              int  // TTL of renewals in phase modern; 0 is TTL
-	Settle            int  // ticks, counted as done when so many have passed; 0 does not settle
-	SettleAlways      bool // after every acquisition, not only after takeovers
-	// TakeoverMargin is how far the server's clock must be past a stamp: the greater of the old clients'
-	// spread and, where that is known, of how far the slowest of them is behind the server.
+	Settle            int  // ticks; a grant is settled when so many have passed; 0 does not settle
+	SettleAlways      bool // settle after every acquisition, not only after takeovers
+	// TakeoverMargin is how far the server's clock must be past a stamp. It is
+	// the greater of the old clients' spread and, where that is known, of how
+	// far the slowest of them is behind the server.
 	TakeoverMargin int
-	// Known: how far the slowest is behind is known, and no second look is asked. It is a claim, which
-	// speaks of every server. Measured: it was measured, which speaks of the server of the beginning.
+	// Known says that it is known how far the slowest old client is behind, so
+	// that no second look is needed. That is a claim about every server.
+	// Measured says that it was measured on the first server, and holds only
+	// for that.
 	Known, Measured bool
-	// Look is how many ticks ago a look must have shown the bytes that are to be taken over, while it is
-	// not known how far the slowest is behind; 0 is the rule: the greatest lease, c and one unit.
+	// Look is how many ticks ago a look must have shown the bytes before a
+	// takeover, while it is unknown how far the slowest is behind; 0 is the
+	// rule: the greatest lease, c and one unit.
 	Look int
-	// Elsewhere: looks are remembered by other machines, so that only the server's clock says how old one is:
-	// nine tenths of what that says count, less the trust margin.
+	// Elsewhere says that other machines remember the looks, so that only the
+	// server's clock says how old one is. Nine tenths of that age count, less
+	// the trust margin.
 	Elsewhere bool
-	// Leaves: a release in observe or dual that finds its own mark on L may leave M, with nobody's token, for
-	// so many ticks, so that only old clients enter. 0: none does.
+	// Leaves is for how many ticks a release in observe or dual may leave M
+	// without a holder, so that only old clients enter. It does so only if L
+	// still has its own value. 0: no release does.
 	Leaves int
-	// OldServer: no script that has asked the time may write, as on Redis 2.8, so that a look is a script
-	// that shows the bytes, a reading, and a script that remembers both.
+	// OldServer says that no script that has called TIME may write, as on Redis
+	// 2.8. A look is then a script that shows the bytes, a TIME, and a script
+	// that remembers both.
 	OldServer bool
-	// StampAhead is how far beyond the end of its lease a stamp of ours lies; 0 is beyond every clock.
+	// StampAhead is how far a getsetlock stamp lies beyond the end of its
+	// lease; 0 is beyond every clock.
 	StampAhead int
-	// Unchanged judges by unchanged bytes through so many ticks, instead of by the server's clock; looks
-	// may be up to Sparse ticks apart.
+	// Unchanged makes clients judge by bytes that were unchanged for so many
+	// ticks, instead of by the server's clock. Looks may be up to Sparse ticks
+	// apart.
 	Unchanged, Sparse int
-	// NoTombstone: the world begins without one, as after an overrun release, in phases that have one.
+	// NoTombstone says that the world begins without a tombstone, as after an
+	// overrun release, in phases that have one.
 	NoTombstone bool
-	// Late: requests and replies take any time, attempts are cancelled while they are on their way.
-	// Without it a script runs, and its reply arrives, in the instant in which it is sent; for the full
-	// rules that is the most dangerous case, since what comes late is trusted for less.
+	// Late says that requests and replies take any time, and attempts are
+	// cancelled while they are on their way. Without it a script runs, and its
+	// reply arrives, in the instant in which it is sent. For the full rules
+	// that is the most dangerous case, since a late reply is trusted for less.
 	Late bool
-	// Newcomers: members come to know the server's clock by their first look, which may fall after a step
-	// of it. Without it all have known it from the beginning.
+	// Newcomers says that members first read the server's clock with their
+	// first look, which may come after a step of that clock. Without it all
+	// know that clock from the beginning.
 	Newcomers bool
-	// Deaf: the reply to a renewal that ran may never arrive.
+	// Deaf says that the reply to a renewal that ran may never arrive.
 	Deaf bool
-	// Again: from clean, a new init may move the record to observe.
+	// Again says that from clean a new init may move the record to observe.
 	Again bool
-	// Forget lets the record go back although members lag behind, as when a human names them.
+	// Forget lets the record go back although members lag behind, as when a
+	// human names them.
 	Forget bool
-	// Restored: once, on the way to clean, the record may be replaced by the one of the beginning, whose
-	// epoch is less. In such worlds a member reads the record also while its lease runs, by its heartbeats.
+	// Restored says that once, on the way to clean, the record may be replaced
+	// by its first version, whose epoch is less. In such worlds a member's
+	// heartbeats read the record also while its lease runs.
 	Restored bool
-	// Vanishes: the heartbeats of members may stop, and come again, while their leases live on.
+	// Vanishes says that the heartbeats of members may stop and return, while
+	// their leases continue.
 	Vanishes bool
-	// Empties: the registry may lose its members, all at once, while the record stays. They go on by what
-	// they have, and each is a member again with its next heartbeat.
+	// Empties says that the registry may lose all its members at once, while
+	// the record stays. Members continue with what they know, and each is a
+	// member again with its next heartbeat.
 	Empties bool
-	// Loses: once, the registry may lose one member, as by a fail-over to a copy that lags behind.
+	// Loses says that the registry may lose one member, once, as by a fail-over
+	// to a replica that lags behind.
 	Loses bool
-	// Joins: but for the first, members come to the registry and to the record only during the run.
+	// Joins says that all members but the first come to the registry and the
+	// record only during the run.
 	Joins bool
-	// Slow: beside the verbs that read and write in one instant there is one that takes its time between them.
+	// Slow adds a verb that takes time between its reading and its writing.
 	Slow bool
-	// Renewals is for how many ticks after its last answered heartbeat a member renews, and Attempts for how many
-	// it makes attempts. With Renewals, gates that hear of a loss wait, and a human may forget a silent member:
-	// both Waits ticks after the last heartbeat that can have been answered; 0 is the rule: TTL and Renewals. Who
-	// was not there writes its field, and reads the record afterwards. 0 counts none of it.
+	// Renewals is for how many ticks after its last answered heartbeat a member
+	// renews, and Attempts for how many it makes attempts. With Renewals, gates
+	// wait after a loss, and a human may forget a silent member. Both happen
+	// Waits ticks after the last heartbeat that can have been answered; 0 is
+	// the rule: TTL and Renewals. A member that was missing writes its field,
+	// and reads the record afterwards. If Renewals and Attempts are 0, none of
+	// this is counted.
 	Renewals, Attempts, Waits int
-	// Carved: the namespace was carved out of a shorter one at the beginning. Members go by the shorter one's
-	// record, which stays in the first phase, until a heartbeat brings them to this one's.
+	// Carved says that the namespace was carved out of a shorter one at the
+	// beginning. Members follow the shorter one's record, which stays in the
+	// first phase, until a heartbeat makes them follow this one's.
 	Carved bool
-	// Break takes rules out.
+	// Break is the rules that are broken.
 	Break Rule
 }
 
-// Phase of a migration, by name.
+// Phase is a phase of a migration, by name.
 type Phase string
 
 // The phases.
@@ -161,44 +198,45 @@ func (p Phase) known() bool {
 	return ok
 }
 
-// Goal is what is looked for. Two holders are looked for beside each of them.
+// Goal is what a search looks for. It always looks for two holders too.
 type Goal int
 
 // The goals.
 const (
 	twoHold      Goal = iota // any two clients, of either kind
-	twoOurs                  // two of ours; old clients may do to each other and to ours what they like
+	twoOurs                  // two getsetlock clients; old clients may do anything to each other and to these
 	clobber                  // a GETSET that lost replaced the value of a client that holds
-	stalledLoser             // two hold, and on the way there somebody was clobbered
-	ghost                    // a GETSET that lost left a value where nobody held anything
-	chain                    // a second DEL in a row freed the lock of somebody who had entered through the first
-	unnoticed                // a renewal of ours succeeded although the mark had been gone since the last look; or two of ours
-	trampled                 // a release of ours deleted the value of an old client that holds
-	lostJob                  // one of ours was told held, and then lost its mark, all old clients being honest
-	falseLoss                // one of ours was told lost although its mark and M stood
-	untombed                 // a release of an old client deleted the tombstone
+	stalledLoser             // two hold, and on the way a holder was clobbered
+	ghost                    // a GETSET that lost left a value where no client held
+	chain                    // a second DEL in a row freed the lock of a client that had entered through the first
+	unnoticed                // a getsetlock renewal succeeded although its mark had been gone since the last look; or two such clients hold
+	trampled                 // a getsetlock release deleted the value of an old client that holds
+	lostJob                  // a getsetlock client got the lock and then lost its mark, all old clients being honest
+	falseLoss                // a getsetlock client was told of a loss although its mark and M were there
+	untombed                 // an old client's release deleted the tombstone
 )
 
 var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost", "chain", "loss unnoticed", "trampled", "job lost", "lost for nothing", "tombstone deleted"}
 
 func (g Goal) String() string { return goals[g] }
 
-// machine is a scenario worked out: the numbers and decisions that steps need.
+// machine is a scenario with the numbers and decisions computed that steps
+// need.
 type machine struct {
 	Scenario
 	unit        int8 // ticks
 	slack       int8
 	inclusive   bool // equal counts as expired; in float seconds nothing is ever equal
-	keepsStamp  bool // a release of the dialect looks at its own stamp
-	floor       int8 // stamps further back than this are alike to everybody
+	keepsStamp  bool // a release of the dialect uses its own stamp
+	floor       int8 // stamps further back than this look alike to all clients
 	first, last model.Phase
 	readsMark   dialect.Step // what an old client does on a guard or a tombstone
 	trustCap    int8
-	lookAge     int8 // from which a look counts
-	lookCap     int8 // looks older than this are alike
-	far         int8 // how far beyond its lease a stamp of ours lies
-	fresh       int8 // stamps further back than this are written by nobody who has not read his clock yet
-	settled     int8 // the age from which a grant counts as settled
+	lookAge     int8 // least age of a look that counts
+	lookCap     int8 // looks older than this count alike
+	far         int8 // how far a getsetlock stamp lies beyond its lease
+	fresh       int8 // only clients that have already read their clock write stamps further back than this
+	settled     int8 // age from which a grant counts as settled
 	waits       int8 // for how long a loss keeps gates closed
 }
 
@@ -224,7 +262,8 @@ func (sc Scenario) machine() (*machine, error) {
 	m.inclusive = d.Inclusive && d.Unit != dialect.UnitFloatSeconds
 	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - max(sc.Ahead, 0) - max(sc.Behind, 0) - sc.Ours.TakeoverMargin - sc.FleetStep - max(sc.ServerStep, -sc.ServerStep) - 2
 	if !d.JudgesAnew {
-		// A reading may be Gap old when it judges, and what it finds expired stays so.
+		// A reading may be Gap old when it judges, and a value that it finds
+		// expired stays so.
 		lowest = min(lowest, -max(sc.Ahead, 0)-max(sc.Behind, 0)-sc.Gap-sc.Ours.TakeoverMargin-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)-2)
 	}
 	if sc.Ours.Unchanged > 0 {
@@ -242,7 +281,8 @@ func (sc Scenario) machine() (*machine, error) {
 	return m, nil
 }
 
-// looks works out how old a look has to be, and how far ahead a stamp of ours lies.
+// looks computes how old a look has to be, and how far ahead a getsetlock stamp
+// lies.
 func (m *machine) looks(sc Scenario) {
 	c := m.slack
 	if m.inclusive {
@@ -258,7 +298,7 @@ func (m *machine) looks(sc Scenario) {
 	}
 	m.far = int8(sc.Ours.StampAhead)
 	if m.far == 0 {
-		// Beyond every stamp of theirs, until M and L are gone.
+		// Beyond every old client's stamp, until M and L are gone.
 		m.far = int8(max(sc.Ahead, 0)+max(-sc.ServerStep, 0)+m.greatest()+sc.Gap) + 2*m.unit
 	}
 	if m.broken(ruleStampAhead) {
@@ -267,12 +307,12 @@ func (m *machine) looks(sc Scenario) {
 	m.fresh = m.slack + int8(sc.Lease-sc.Behind-sc.Gap-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)) - m.unit
 }
 
-// isFar: nobody but one of ours writes such a stamp.
+// isFar reports whether only a getsetlock client can have written this stamp.
 func (m *machine) isFar(l mark) bool {
 	return m.Ours.StampAhead == 0 && !m.broken(ruleStampAhead) && l.kind == stampMark && l.at > m.slack+int8(m.greatest()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
 }
 
-// farOf is how far beyond a lease that stamp lies.
+// farOf returns how far beyond its lease that stamp lies.
 func (m *machine) farOf(l mark) int8 {
 	if !m.isFar(l) {
 		return 0
@@ -282,7 +322,8 @@ func (m *machine) farOf(l mark) int8 {
 
 func (m *machine) greatest() int { return max(m.Lease, m.Greatest) }
 
-// readsGuard is what an old client does that finds a guard or tombstone, by its own parser.
+// readsGuard returns what an old client does when it finds a guard or
+// tombstone, by its own parser.
 func readsGuard(d dialect.Dialect) dialect.Step {
 	low, _ := d.GuardRange()
 	guard, _ := d.Guard(low, "00000000-0000-4000-8000-000000000001")
@@ -303,7 +344,7 @@ func (sc Scenario) check() error {
 	return sc.contradiction()
 }
 
-// outOfRange names the first number that is beyond what a state can hold.
+// outOfRange names the first number that exceeds what a state can hold.
 func (sc Scenario) outOfRange() error {
 	for _, f := range []struct {
 		name       string
@@ -328,8 +369,8 @@ func (sc Scenario) outOfRange() error {
 	return nil
 }
 
-// contradiction names the first field that the others rule out, or that means
-// nothing.
+// contradiction names the first field that contradicts the others or has no
+// meaning.
 func (sc Scenario) contradiction() error {
 	ours := sc.Ours
 	for _, r := range []struct {

@@ -9,14 +9,15 @@ import (
 // The server is a clock of the fleet: a getsetlock client compares old clients' stamps with the server's
 // clock, and how far old clients' clocks are from each other says nothing about that.
 
-// offset is beside, with all old clocks so far behind the server, and a spread of one tick.
+// offset is beside with all old clocks that far behind the server, and a spread
+// of one tick.
 func offset(d dialect.Dialect, old, ours int, p Phase, behind int) Scenario {
 	sc := beside(d, old, ours, p)
 	sc.Behind, sc.Ahead = behind, 1-behind
 	return sc
 }
 
-// lookAge is the rule's, in ticks.
+// lookAge returns the age that the rule demands, in ticks.
 func lookAge(t *testing.T, sc Scenario) int {
 	t.Helper()
 	m, err := sc.machine()
@@ -30,8 +31,10 @@ func younger(t *testing.T) func(*Scenario) {
 	return func(sc *Scenario) { sc.Ours.Look = lookAge(t, *sc) - 1 }
 }
 
-// A second look is safe wherever the server's clock is, at its age and not a tick below. In JedisUUID
-// nobody else writes the same bytes; Machinery's clients never free a key so that the bytes come again.
+// A second look is safe wherever the server's clock is, at its age and not a
+// tick below. Two exceptions: in JedisUUID no other client writes the same
+// bytes, and Machinery's clients never free a key so that the same bytes
+// return.
 func TestLookAgeIsTightInEveryDialect(t *testing.T) {
 	for _, d := range few(dialect.Presets()) {
 		if !d.HasTakeover() {
@@ -60,14 +63,15 @@ func TestLookAgeIsTightInEveryDialect(t *testing.T) {
 	}
 }
 
-// The server's clock may lie anywhere in the range of the old clients', or far outside of it.
+// The server's clock may lie anywhere in the range of the old clients' clocks,
+// or far outside it.
 func TestLooksAreSafeWhereverTheServersClockIs(t *testing.T) {
 	for _, behind := range few([]int{12, 6, 1, 0, -5, -11}) {
 		for _, p := range few([]Phase{PhaseDual, PhaseObserve, PhaseSealed}) {
 			sc := offset(dialect.Jedis(), 2, 1, p, behind)
 			sc.Ours.NoTombstone = p == PhaseSealed
 			mustBeSafe(t, sc)
-			sc.Ours.TakeoverMargin = 0 // beside a second look the margin adds nothing
+			sc.Ours.TakeoverMargin = 0 // with a second look the margin adds nothing
 			mustBeSafe(t, sc)
 		}
 	}
@@ -82,8 +86,9 @@ func TestLooksAreSafeWhereverTheServersClockIs(t *testing.T) {
 	mustBeSafe(t, moves)
 }
 
-// Steps of the old clients' clocks, all together, count in their spread. So counted, looks bear them.
-func TestLooksBearStepsThatTheSpreadCounts(t *testing.T) {
+// Steps of all old clients' clocks together count in their spread. With such a
+// spread, looks are safe.
+func TestLooksAreSafeForStepsThatSpreadCovers(t *testing.T) {
 	sc := offset(dialect.Jedis(), 2, 1, PhaseDual, 12)
 	sc.Lease, sc.FleetStep = 6, 1
 	mustBeSafe(t, sc)
@@ -93,7 +98,8 @@ func TestLooksBearStepsThatTheSpreadCounts(t *testing.T) {
 	}
 }
 
-// Emax, not E: an old client with the greatest lease may work after one with the smallest has ended.
+// The greatest lease counts, not the smallest: an old client with the greatest
+// lease may work after one with the smallest has ended.
 func TestLookAgeIsOfTheGreatestLease(t *testing.T) {
 	sc := offset(dialect.Jedis(), 2, 1, PhaseDual, 12)
 	sc.Greatest = sc.Lease + 2
@@ -103,7 +109,8 @@ func TestLookAgeIsOfTheGreatestLease(t *testing.T) {
 	})
 }
 
-// stepped is a fleet beside a server whose clock steps while looks are remembered.
+// stepped is a fleet with a server whose clock steps while looks are
+// remembered.
 func stepped(behind, step int) Scenario {
 	sc := offset(dialect.Jedis(), 2, 1, PhaseDual, behind)
 	sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5
@@ -135,8 +142,9 @@ func TestEachRuleOfTheServersClockPreventsATrace(t *testing.T) {
 	})
 }
 
-// What a step adds to Behind covers it, whether it stays or is taken back, and looks bear both. So nothing
-// is left for which the judge would have to be suspended after a step.
+// What a step adds to Behind covers the step, whether it stays or is undone,
+// and looks are safe with both. So takeovers need not be suspended after a
+// step.
 func TestStepsNeedNoSuspension(t *testing.T) {
 	for _, undone := range few([]bool{true, false}) {
 		for _, step := range few([]int{3, -2}) {
@@ -150,8 +158,8 @@ func TestStepsNeedNoSuspension(t *testing.T) {
 	}
 }
 
-// A known limit: a claim that is false, for a process that has seen nothing else. Nothing on the wire shows it. With
-// nothing claimed the same worlds are safe.
+// A known limit: a false claim, for a process that has seen nothing else.
+// Nothing on the wire shows it. With nothing claimed the same worlds are safe.
 func TestFalseClaimOfBehindRobs(t *testing.T) {
 	claimed := func(sc Scenario) Scenario { return changed(sc, func(sc *Scenario) { sc.Ours.Known = true }) }
 	slower := offset(dialect.Jedis(), 1, 1, PhaseDual, 6)

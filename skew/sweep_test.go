@@ -7,9 +7,10 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// The law and the search on a dense grid: every dialect that compares times or has TTLs, every lease,
-// delay and spread up to beyond the lease, fleets behind and ahead, and jobs on both sides of the limit.
-func TestLawIsTheExplorersOnADenseGrid(t *testing.T) {
+// The law and the search on a dense grid: every dialect that compares times or
+// has TTLs; leases, delays and spreads up to beyond the lease; fleets behind
+// and ahead; jobs on both sides of the limit.
+func TestLawAgreesWithExplorerOnDenseGrid(t *testing.T) {
 	tried := 0
 	for _, d := range few(dialect.Presets()) {
 		if !d.Excludes() || !d.HasTakeover() && !d.ServerExpires() {
@@ -29,8 +30,9 @@ func TestLawIsTheExplorersOnADenseGrid(t *testing.T) {
 	}
 }
 
-// Below the unit: clocks are read anywhere within it and cut. What a stamp loses is what the strict
-// comparison gains, so the law's slack holds for every phase and no less would.
+// Below the unit: clients read clocks anywhere within it and cut the reading.
+// What a stamp loses is what the strict comparison gains. So the law's slack is
+// right for every phase, and a smaller slack would not be.
 func TestLawHoldsWhereverWithinAUnitClocksAreRead(t *testing.T) {
 	tried := 0
 	for _, d := range few(dialect.Presets()) {
@@ -46,7 +48,8 @@ func TestLawHoldsWhereverWithinAUnitClocksAreRead(t *testing.T) {
 	t.Logf("%d parameter sets", tried)
 }
 
-// sweepJobs compares on both sides of the longest safe job, and far from it, and says how many it did.
+// sweepJobs compares on both sides of the longest safe job, and far from it. It
+// returns the number of comparisons.
 func sweepJobs(t *testing.T, sc Scenario) (tried int) {
 	t.Helper()
 	unit, parts := tick(sc.Dialect), time.Duration(max(sc.Unit, 1))
@@ -77,9 +80,10 @@ func sweepJobs(t *testing.T, sc Scenario) (tried int) {
 	return tried
 }
 
-// The lease rule too: ours at its bound are safe beside clocks that are read anywhere within a unit, by a
-// guard and by a stamp that is itself cut, and not a fraction of a unit above it.
-func TestLeaseRuleIsTightWhereverWithinAUnitClocksAreRead(t *testing.T) {
+// The lease rule too: a getsetlock lease at its bound is safe with clocks that
+// are read anywhere within a unit. That holds for a guard and for a stamp that
+// is itself cut. A fraction of a unit more is not safe.
+func TestLeaseRuleIsTightWithinAUnit(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.Errorception(), dialect.Page(), dialect.PageNil(), dialect.ServiceStack()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
 			sc := Scenario{Dialect: d, Unit: 2, Old: 2, Lease: 6, Gap: 1, Ahead: 1}

@@ -1,6 +1,6 @@
 package skew
 
-// due says that somebody must act before time may go on.
+// due reports whether a client must act before time may pass.
 func (m *machine) due(s *state) bool {
 	for i := range m.Old {
 		if m.oldDue(&s.old[i]) {
@@ -15,7 +15,7 @@ func (m *machine) due(s *state) bool {
 	return m.StepUndone && int(s.server) > m.Lease
 }
 
-// oldDue: its attempt is at its longest, or its job at its end.
+// oldDue reports whether c's attempt or job has reached its longest.
 func (m *machine) oldDue(c *oldClient) bool {
 	switch {
 	case c.pc == oldIdle, c.pc == oldRests:
@@ -28,7 +28,8 @@ func (m *machine) oldDue(c *oldClient) bool {
 	return int(c.age) >= m.Gap
 }
 
-// ourDue: its trust is over, it has to look at L, or its job was told to stop.
+// ourDue reports whether c's trust has ended, it has to look at L, or its job
+// has to have stopped.
 func (m *machine) ourDue(c *ourClient) bool {
 	switch c.pc {
 	case ourHolds:
@@ -39,7 +40,7 @@ func (m *machine) ourDue(c *ourClient) bool {
 	return false
 }
 
-// tick lets one unit of time pass everywhere.
+// tick lets one tick pass everywhere.
 func (m *machine) tick(s *state) {
 	if m.ServerStep > 0 && s.server > 0 {
 		s.server = min(s.server+1, int8(m.Lease)+2)
@@ -68,7 +69,7 @@ func (m *machine) tick(s *state) {
 }
 
 func (m *machine) passL(s *state) {
-	before := s.l // while M still says whose it is
+	before := s.l // while M still names its owner
 	if s.l.kind == stampMark {
 		s.l.at = max(s.l.at-1, m.floor)
 	}
@@ -138,7 +139,8 @@ func (m *machine) passOur(c *ourClient) {
 	}
 }
 
-// stepServer moves the server's clock: every distance from it changes, and every TTL with it.
+// stepServer moves the server's clock. Every distance from it changes, and
+// every TTL with it.
 func (m *machine) stepServer(s *state, by int8) {
 	s.fleet -= by
 	s.within = int8(m.below(s, int(by)))
@@ -165,8 +167,8 @@ func (m *machine) stepServer(s *state, by int8) {
 	}
 }
 
-// stepLook: a look that another server's run id stands beside, or on which two clocks disagree, is as good as
-// none.
+// stepLook forgets a look that was made under another server's run id, or on
+// whose age two clocks disagree.
 func (m *machine) stepLook(s *state, by int8) {
 	if s.look.kind == noMark {
 		return

@@ -1,24 +1,26 @@
 package skew
 
-// Event is one line of a trace: who did what, at which tick, and what came of it.
+// Event is one line of a trace: which client did what, at which tick, and with
+// which result.
 type Event struct {
 	At     int    // ticks since the beginning
 	Who    string // old1, old2 … ours1, ours2 …; server, fleet or record
 	What   string // one word, see docs/clocks.md
-	Arg    int    // of "clock", "judge", "getset": the clock that was read, against the server's; of "tick" none
+	Arg    int    // for "clock", "judge", "getset": the clock that was read, relative to the server's; for "tick" none
 	HasArg bool
 	Result string // one word, or empty
 }
 
-// Trace is a shortest way to what was looked for.
+// Trace is a shortest way to the goal.
 type Trace struct {
 	Scenario Scenario
-	Events   []Event // without the ticks: At counts them
-	Length   int     // with them
+	Events   []Event // without ticks, which At counts
+	Length   int     // with ticks
 }
 
-// trace walks back from a state to the beginning, and then forward again with every client's name as
-// it was in the beginning, undoing the sorting of equal clients on the way.
+// trace walks back from a state to the beginning. It then walks forward with
+// every client's name as at the beginning, undoing the sorting of equal clients
+// on the way.
 func (x *explorer) trace(at int32, last step) Trace {
 	path := []event{last.ev}
 	var states []int32
@@ -46,7 +48,7 @@ func (x *explorer) trace(at int32, last step) Trace {
 	return tr
 }
 
-// moved is how the successor of a state by an event, which is next, was sorted.
+// moved returns how the state next, which follows s by ev, was sorted.
 func (x *explorer) moved(s *state, ev event, next state) order {
 	for _, t := range x.m.steps(s, nil) {
 		if t.ev != ev {
@@ -57,7 +59,7 @@ func (x *explorer) moved(s *state, ev event, next state) order {
 			return o
 		}
 	}
-	panic("skew: a trace left the space it was found in")
+	panic("skew: a step of the trace leads to no state that was found")
 }
 
 func (o order) after(p order) order {

@@ -11,8 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// ParseScenario reads the head of a trace: the scenario in which it was found, as far as the head says
-// it (MaxStates it does not). It fails with the number of the first line that it does not know.
+// ParseScenario reads the head of a trace: the scenario in which it was found,
+// as far as the head states it (MaxStates is missing). The error names the
+// first line that is not known.
 func ParseScenario(r io.Reader) (Scenario, error) {
 	var sc Scenario
 	lines := bufio.NewScanner(r)
@@ -55,7 +56,7 @@ func (sc *Scenario) headLine(line string) (err error) {
 	return err
 }
 
-// numbers are pairs of a name and a number.
+// numbers reads pairs of a name and a number.
 func (sc *Scenario) numbers(line string) error {
 	fields := map[string]*int{
 		"old": &sc.Old, "lease": &sc.Lease, "job": &sc.Job, "gap": &sc.Gap, "reply": &sc.Reply, "rest": &sc.Rest, "behind": &sc.Behind, "ahead": &sc.Ahead,
@@ -71,14 +72,14 @@ func (sc *Scenario) numbers(line string) error {
 		}
 		n, err := strconv.Atoi(words[i+1])
 		if err != nil {
-			return fmt.Errorf("%q is no number", words[i+1])
+			return fmt.Errorf("%q is not a number", words[i+1])
 		}
 		*field = n
 	}
 	return nil
 }
 
-// option is one of those that a scenario admits beside its numbers.
+// option reads one of the options that a scenario has besides its numbers.
 func (sc *Scenario) option(text string) error {
 	switches := map[string]*bool{
 		"overrun": &sc.Overrun, "renews": &sc.Renews, "own delay": &sc.OwnDelay, "prompt ends": &sc.PromptEnds, "stamp at write": &sc.StampAtWrite,
@@ -101,27 +102,27 @@ func (sc *Scenario) option(text string) error {
 		}
 		var err error
 		if *n, err = strconv.Atoi(ticks); err != nil {
-			return fmt.Errorf("%q is no number", ticks)
+			return fmt.Errorf("%q is not a number", ticks)
 		}
 		if n == &sc.FleetStep {
 			*n = -*n
 		}
 		return nil
 	}
-	return fmt.Errorf("%q is no option", text)
+	return fmt.Errorf("%q is not an option", text)
 }
 
-// ParseGoal returns the goal of a name, as Goal.String and traces write it.
+// ParseGoal returns the goal with a name that Goal.String and traces write.
 func ParseGoal(name string) (Goal, error) {
 	n := slices.Index(goals[:], name)
 	if n < 0 {
-		return 0, fmt.Errorf("%q is no goal", name)
+		return 0, fmt.Errorf("%q is not a goal", name)
 	}
 	return Goal(n), nil
 }
 
-// ParseRules returns the rules of a list of names, as Rule.String and traces
-// write it. The name of a rule may hold a comma.
+// ParseRules returns the rules of a list of names that Rule.String and traces
+// write. A rule's name may contain a comma.
 func ParseRules(text string) (Rule, error) {
 	var rules Rule
 	for text != "" {
@@ -133,7 +134,7 @@ func ParseRules(text string) (Rule, error) {
 			}
 		}
 		if !found {
-			return 0, fmt.Errorf("%q is no rule", text)
+			return 0, fmt.Errorf("%q is not a rule", text)
 		}
 	}
 	return rules, nil

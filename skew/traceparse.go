@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// ParseTrace reads the events of a trace in the text format of [Trace.String]. Lines that are empty or
-// begin with "#" are skipped. It fails with the number of the first line that is not an event.
+// ParseTrace reads the events of a trace in the text format of [Trace.String].
+// It skips lines that are empty or begin with "#". The error names the first
+// line that is not an event.
 func ParseTrace(r io.Reader) ([]Event, error) {
 	var events []Event
 	lines := bufio.NewScanner(r)
@@ -37,7 +38,7 @@ func parseEvent(line string) (Event, error) {
 	}
 	at, err := strconv.Atoi(f[0])
 	if err != nil || at < 0 {
-		return Event{}, fmt.Errorf("%q is no tick", f[0])
+		return Event{}, fmt.Errorf("%q is not a tick", f[0])
 	}
 	e := Event{At: at, Who: f[1], What: f[2]}
 	known, arg := false, false
@@ -47,7 +48,7 @@ func parseEvent(line string) (Event, error) {
 		}
 	}
 	if !known {
-		return Event{}, fmt.Errorf("%q is no event", e.What)
+		return Event{}, fmt.Errorf("%q is not an event", e.What)
 	}
 	rest := f[3:]
 	if arg {
@@ -55,7 +56,7 @@ func parseEvent(line string) (Event, error) {
 			return Event{}, fmt.Errorf("%q needs a number", e.What)
 		}
 		if e.Arg, err = strconv.Atoi(rest[0]); err != nil {
-			return Event{}, fmt.Errorf("%q is no number", rest[0])
+			return Event{}, fmt.Errorf("%q is not a number", rest[0])
 		}
 		e.HasArg, rest = true, rest[1:]
 	}
@@ -68,7 +69,7 @@ func parseEvent(line string) (Event, error) {
 	return e, nil
 }
 
-// Words tells the trace to a reader, a line an event.
+// Words describes the trace to a reader, one event a line.
 func (t Trace) Words() string {
 	var b strings.Builder
 	for _, e := range t.Events {
@@ -101,9 +102,9 @@ func (e Event) words() string {
 var resultSays = map[string]string{
 	"acquire noted": "it remembers the expired value, and when it saw it", "clock greatest": "with the greatest lease",
 	"note noted": "done", "note kept": "another value is there",
-	"acquire won": "it takes the key", "check won": "its mark stands, it holds", "check lost": "its mark is gone",
+	"acquire won": "it takes the key", "check won": "its mark is there, it holds", "check lost": "its mark is gone",
 	"renewed won": "renewed", "renewed lost": "refused", "sample kept": "the same bytes", "decide kept": "leaves the key",
 	"decide done": "will delete", "look done": "will delete", "look kept": "leaves the key",
-	"won": "it holds", "lost": "not its", "nil": "nothing there", "held": "held by another", "done": "done",
+	"won": "it holds", "lost": "it does not get the lock", "nil": "nothing there", "held": "held by another", "done": "done",
 	"takeover": "it replaces an expired value and takes the key", "missing": "there was nothing left", "kept": "left alone", "value": "a value",
 }

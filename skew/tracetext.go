@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// eventWords are the words of the trace format, and what they mean to a reader.
+// eventWords are the words of the trace format, and what they mean.
 var eventWords = [...]struct {
 	word, says string
 	arg        bool
@@ -24,9 +24,9 @@ var eventWords = [...]struct {
 	evServer: {"step", "its clock steps by %+d", true},
 	evSend:   {"send", "sends an attempt", false}, evCancel: {"cancel", "cancels its attempt", false},
 	evAcquire: {"acquire", "its acquire script runs", false}, evAnswer: {"answer", "the reply arrives", false},
-	evCheck: {"check", "has settled and looks again", false}, evPass: {"pass", "hands its grant on to a waiter of its process", false},
+	evCheck: {"check", "has settled and looks again", false}, evPass: {"pass", "hands its grant over to a waiter of its process", false},
 	evRenew: {"renew", "sends a renewal", false}, evRenewed: {"renewed", "its renewal runs", false},
-	evToldLost: {"lost", "is told that the lease is lost", false}, evStop: {"stop", "its job has stopped", false},
+	evToldLost: {"lost", "learns that the lease is lost", false}, evStop: {"stop", "its job has stopped", false},
 	evRelease: {"release", "its release script runs", false}, evDie: {"crash", "crashes", false},
 	evSample: {"sample", "looks at the key", false}, evDrop: {"drop", "its command never arrives", false},
 	evLearn: {"learn", "reads the record", true}, evAdvance: {"advance", "the record advances", true},
@@ -34,7 +34,7 @@ var eventWords = [...]struct {
 	evRestore: {"restore", "the tombstone is put back without taking M", false},
 	evInit:    {"init", "a new record begins", true},
 	evLate:    {"late", "goes on while its release is still on its way", false},
-	evShorten: {"shorten", "somebody's EXPIRE leaves the key %+d", true},
+	evShorten: {"shorten", "another program's EXPIRE leaves the key %+d", true},
 	evRevert:  {"revert", "an older record is restored", true},
 	evVanish:  {"vanish", "its heartbeats stop, and it goes on", false},
 	evBeat:    {"beat", "its heartbeats come again", false},
@@ -74,7 +74,8 @@ func named(ev event, now int, names order) Event {
 	return e
 }
 
-// String is the trace in the text format: a head of "# name value" lines, then one event a line,
+// String returns the trace in the text format: a head of "# name value" lines,
+// then one event a line,
 //
 //	TICK WHO WHAT [ARG] [RESULT]
 //
@@ -109,7 +110,7 @@ func (t Trace) String() string {
 	return b.String()
 }
 
-// options are what a scenario admits beside its numbers.
+// options returns what a scenario has besides its numbers.
 func (sc Scenario) options() []string {
 	var with []string
 	for _, o := range []struct {
@@ -139,7 +140,7 @@ func (sc Scenario) options() []string {
 	return with
 }
 
-// String is the event as a line of the text format.
+// String returns the event as a line of the text format.
 func (e Event) String() string {
 	line := fmt.Sprintf("%d %s %s", e.At, e.Who, e.What)
 	if e.HasArg {

@@ -2,16 +2,18 @@ package skew
 
 import "github.com/getsetlock/getsetlock/skew/internal/model"
 
-// verb is a step of the migration that somebody else is slow to take, beside the verbs that take theirs at once.
+// verb is a step of the migration that takes time, in addition to the verbs
+// that take no time.
 type verb struct {
-	read  int8        // how much it has read: 0 nothing, 1 one of record and registry, 2 both
+	read  int8        // how much it has read: 0 nothing, 1 record or registry, 2 both
 	at    model.Phase // the record that it has read
 	opens int16       // the gates that the registry opened when it was read
-	stale bool        // a step was taken since it read the registry
+	stale bool        // another step was taken since it read the registry
 }
 
-// slowly is what a slow verb does next: it reads the record, then the registry, and then writes, if no other
-// step was taken since. What windows promise holds until then, and not beyond a step of another.
+// slowly returns what a slow verb does next: it reads the record, then the
+// registry, and then writes, if no other step was taken since. A window's
+// promise holds until then, but not beyond another verb's step.
 func (m *machine) slowly(s *state, out []step) []step {
 	v := s.verb
 	t := step{ev: event{kind: evAsk}, to: *s}
@@ -38,7 +40,7 @@ func (m *machine) slowly(s *state, out []step) []step {
 	return append(out, t)
 }
 
-// writes takes the step that was found open.
+// writes takes a step whose gate was found open.
 func (m *machine) writes(s *state, out []step) []step {
 	v := s.verb
 	if v.opens&forwards(v.at) != 0 && (v.at < model.Dual || v.stale || m.oldQuiet(s)) {
@@ -54,7 +56,7 @@ func (m *machine) writes(s *state, out []step) []step {
 	return out
 }
 
-// opens are the gates that the registry opens, whatever the record says.
+// opens returns the gates that the registry opens in each phase of the record.
 func (m *machine) opens(s *state) (open int16) {
 	for p := m.first; p <= m.last; p++ {
 		at := *s
@@ -73,8 +75,8 @@ func forwards(p model.Phase) int16  { return 1 << p }
 func backwards(p model.Phase) int16 { return 1 << (p + model.Clean) }
 func gates(p model.Phase) int16     { return forwards(p) | backwards(p) }
 
-// stepped: a verb that compares begins again after a step of another. What it has read before the record is
-// compared with nothing.
+// stepped makes a verb that compares begin again after another verb's step.
+// What it read before the record cannot be compared.
 func (m *machine) stepped(s *state) {
 	unread := s.verb.read == 1 && m.broken(ruleRecordThenRoster)
 	switch {

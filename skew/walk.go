@@ -7,8 +7,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Walk is one way through a scenario, an event at a time, for whoever compares the model with real
-// clients. Clients keep their names. It is no search: it goes where it is told.
+// Walk is one way through a scenario, event by event, for comparing the model
+// with real clients. Clients keep their names. It does not search: the caller
+// chooses each event.
 type Walk struct {
 	m     *machine
 	s     state
@@ -17,17 +18,18 @@ type Walk struct {
 	next  []Event
 }
 
-// Tick is the event with which time goes on.
+// Tick is the event by which time passes.
 var Tick = Event{Who: "time", What: "tick"}
 
-// NewWalk stands at the beginning of a scenario. It fails as [Explore] does.
+// NewWalk returns a Walk at the beginning of a scenario. It fails as [Explore]
+// does.
 func NewWalk(sc Scenario) (*Walk, error) {
 	m, err := sc.machine()
 	if err != nil {
 		return nil, err
 	}
 	w := &Walk{m: m, s: m.initial()[0]}
-	// Names are those of the beginning, as in a trace, and a trace begins sorted.
+	// A trace names clients as in its first state, which is sorted.
 	w.s.canon(m.Old, m.Ours.Clients)
 	w.look()
 	return w, nil
@@ -49,11 +51,11 @@ func (w *Walk) look() {
 	}
 }
 
-// Next is what the model allows to happen now. Tick is among it unless somebody has to act first. The
-// slice is good until the next Take.
+// Next returns what the model allows to happen now. It contains Tick unless a
+// client has to act first. The slice is valid until the next Take.
 func (w *Walk) Next() []Event { return w.next }
 
-// Take lets the nth of Next happen.
+// Take makes the nth event of Next happen.
 func (w *Walk) Take(n int) {
 	if w.steps[n].ev.kind == evTick {
 		w.now++
@@ -62,7 +64,8 @@ func (w *Walk) Take(n int) {
 	w.look()
 }
 
-// Find is where in Next an event stands, whatever its tick; -1 where the model forbids it.
+// Find returns the index of an event in Next, whatever its tick; -1 where the
+// model forbids it.
 func (w *Walk) Find(e Event) int {
 	return slices.IndexFunc(w.next, func(o Event) bool {
 		o.At = e.At
@@ -70,46 +73,53 @@ func (w *Walk) Find(e Event) int {
 	})
 }
 
-// World is a state as a comparison needs it. Stamps are distances from the server's clock, in ticks.
+// World is a state as a comparison needs it. Stamps are distances from the
+// server's clock, in ticks.
 type World struct {
 	L, M Mark
-	// Looked: a look at the bytes that are on L is remembered. One at others is none to the model.
+	// Looked says that a look at the bytes on L is remembered. A look at other
+	// bytes does not count.
 	Looked bool
-	// Fleet is by how much all old clocks together were stepped against the server's.
+	// Fleet is by how much all old clocks were stepped together, relative to
+	// the server's.
 	Fleet int
-	// Record is where the fleet's record stands.
+	// Record is the phase in the fleet's record.
 	Record Phase
 	Old    []Member
 	Ours   []Member
 }
 
-// Mark is what stands on a key. The zero value is a missing one.
+// Mark is the value of a key. The zero value is a missing key.
 type Mark struct {
-	Kind string // stamp, guard, tombstone, value; of M token
-	// Who wrote it, where bytes tell: a client's name, or "stranger" for one that is gone.
+	Kind string // stamp, guard, tombstone, value; on M token
+	// Who is the writer, where bytes show it: a client's name, or "stranger"
+	// for one that is gone.
 	Who string
-	At  int // of a stamp; of one that lies far beyond a lease, where it would lie at the lease's end
-	// Worn: the stamp is at least so far back, and how far does not matter to anybody.
+	At  int // of a stamp; if it lies far beyond a lease, as if it lay at the lease's end
+	// Worn says that the stamp is at least so far back, and that it makes no
+	// difference how far.
 	Worn bool
-	// Far: it is a stamp of ours that lies beyond every clock.
+	// Far says that it is a getsetlock stamp that lies beyond every clock.
 	Far bool
-	// Left is how many ticks the key still exists, this one included; 0 for ever.
+	// Left is the number of ticks for which the key still exists, including
+	// this one; 0 for ever.
 	Left int
 }
 
-// Member is what one client is doing, and what it believes.
+// Member is what one client does, and what it believes.
 type Member struct {
-	// Step is where it stands; of old clients: idle, rests, setnx, get, got, getset, gotset, last, expire,
-	// holds, holds-expire, del; of ours: idle, sent, gone, answer, settle, holds, lost, stopped.
+	// Step is the client's step. Of old clients: idle, rests, setnx, get, got,
+	// getset, gotset, last, expire, holds, holds-expire, del. Of getsetlock
+	// clients: idle, sent, gone, answer, settle, holds, lost, stopped.
 	Step     string
-	Trusted  bool  // of ours: trust in the lease, or in what becomes one, has not run out
-	Age      int   // of ours: ticks since its trust began; of old clients since the reading or the win
-	Phase    Phase // of ours: of its attempt or grant, else the one it has read; "" none
-	Long     bool  // of ours: the lease is the long one
-	OnTomb   bool  // of ours: the lease hangs on the tombstone
-	Released bool  // of ours: a release that was sent is still on its way
-	// Watches: of ours: it has seen a value of which it follows how long it stays the same; Looked is how
-	// long ago it last did.
+	Trusted  bool  // getsetlock clients: trust in the lease, or in what becomes one, has not run out
+	Age      int   // getsetlock clients: ticks since trust began; old clients: since the reading or the win
+	Phase    Phase // getsetlock clients: phase of the attempt or grant, otherwise the one last read; "" none
+	Long     bool  // getsetlock clients: the lease is the long one
+	OnTomb   bool  // getsetlock clients: the lease depends on the tombstone
+	Released bool  // getsetlock clients: a release is still on its way
+	// Watches says that a getsetlock client follows how long a value stays
+	// unchanged. Looked is how many ticks ago it last looked.
 	Watches bool
 	Looked  int
 }
@@ -125,7 +135,7 @@ var ourSteps = [...]string{
 
 var markKinds = [...]string{noMark: "", stampMark: "stamp", guardMark: "guard", tombMark: "tombstone", constMark: "value"}
 
-// World is the state in which the walk stands.
+// World returns the present state of the walk.
 func (w *Walk) World() World {
 	s := &w.s
 	v := World{Fleet: int(s.fleet), Record: Phase(s.record.String()), Looked: s.look.sameBytes(s.l)}
@@ -153,7 +163,7 @@ func (w *Walk) World() World {
 	return v
 }
 
-// bearer names whose bytes a mark is, where bytes tell.
+// bearer returns the writer of a mark, where bytes show it.
 func (w *Walk) bearer(l mark) string {
 	if l.who == nobody {
 		return ""

@@ -10,7 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Every trace that is kept can be walked, event by event, in the scenario that its head tells.
+// Every kept trace can be walked, event by event, in the scenario that its head
+// states.
 func TestKeptTracesAreWalksOfTheirScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/traces/*.txt")
 	if err != nil || len(files) < 40 {
@@ -48,7 +49,7 @@ func walk(t *testing.T, file string, w *Walk, events []Event) {
 		for w.now < e.At {
 			n := w.Find(Tick)
 			if n < 0 {
-				t.Errorf("%s: time may not go on at %d, before %q: %+v", file, w.now, e, w.World())
+				t.Errorf("%s: time may not pass at %d, before %q: %+v", file, w.now, e, w.World())
 				return
 			}
 			w.Take(n)
@@ -68,10 +69,10 @@ func TestHeadWithABrokenLineNamesTheLine(t *testing.T) {
 		"# trace 1\n# goal peace":          "line 2",
 		"# dialect Nobody":                 "line 1",
 		"# old 2 lease":                    "not known",
-		"# old two":                        "no number",
-		"# with wings":                     "no option",
-		"# with fleet step far":            "no number",
-		"# without anything":               "no rule",
+		"# old two":                        "not a number",
+		"# with wings":                     "not an option",
+		"# with fleet step far":            "not a number",
+		"# without anything":               "not a rule",
 		"# trace 1\n# speed 3\n0 old1 del": "line 2",
 	} {
 		if _, err := ParseScenario(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
@@ -84,7 +85,7 @@ func TestHeadWithABrokenLineNamesTheLine(t *testing.T) {
 	}
 }
 
-// follow takes events by their words, without ticks; "tick" lets one pass.
+// follow takes events by their words, without ticks; "tick" lets one tick pass.
 func follow(t *testing.T, sc Scenario, events ...string) *Walk {
 	t.Helper()
 	w, err := NewWalk(sc)
@@ -107,8 +108,9 @@ func follow(t *testing.T, sc Scenario, events ...string) *Walk {
 	return w
 }
 
-// Found by replay on the real clients: a renewal compared L's end with the end that it had just given M,
-// found L strange, and left it to run out.
+// Replay on the real clients found this: a renewal compared L's end with the
+// new end that it had just given M. So it did not recognise L, and left it to
+// run out.
 func TestRenewalRenewsLAlsoWhereItsEndIsCompared(t *testing.T) {
 	sc := Scenario{Dialect: dialect.Gorlock(), Old: 1, Lease: 6, Job: 4, Ours: Ours{Clients: 1, TTL: 4, Margin: 1}}
 	first := follow(t, sc, "ours1 acquire won").World().L.Left
@@ -117,8 +119,9 @@ func TestRenewalRenewsLAlsoWhereItsEndIsCompared(t *testing.T) {
 	}
 }
 
-// Found by replay too: what an old client judges by an old reading must not come alive again where
-// distances into the past are no longer told apart.
+// Replay found this too: a stamp that an old client judges by an old reading
+// must not become live again where the model no longer distinguishes distances
+// into the past.
 func TestWornStampStaysExpiredForAStalledClient(t *testing.T) {
 	sc := Scenario{Dialect: dialect.RedisPy(), Old: 2, Lease: 6, Job: 4, Gap: 3}
 	dead := []string{"old1 clock +0", "old1 setnx won", "old1 crash"}

@@ -28,7 +28,7 @@ func TestGoalsAndRulesAreReadByTheirNames(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, g, err)
 		}
 	}
-	if _, err := ParseGoal("glory"); err == nil || !strings.Contains(err.Error(), `"glory" is no goal`) {
+	if _, err := ParseGoal("glory"); err == nil || !strings.Contains(err.Error(), `"glory" is not a goal`) {
 		t.Error(err)
 	}
 	all := Rule(0)
@@ -45,13 +45,13 @@ func TestGoalsAndRulesAreReadByTheirNames(t *testing.T) {
 		t.Errorf("%b, %v", r, err)
 	}
 	for _, bad := range []string{"no such rule", ruleNames[0] + "x", ruleNames[0] + ", no such rule"} {
-		if _, err := ParseRules(bad); err == nil || !strings.Contains(err.Error(), "is no rule") {
+		if _, err := ParseRules(bad); err == nil || !strings.Contains(err.Error(), "is not a rule") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
 
-func TestTraceInWordsHasALineAnEvent(t *testing.T) {
+func TestTraceInWordsHasOneLinePerEvent(t *testing.T) {
 	tr := Trace{Events: []Event{
 		{At: 0, Who: "old1", What: "clock", Arg: -2, HasArg: true},
 		{At: 12, Who: "old1", What: "setnx", Result: "won"},

@@ -51,6 +51,7 @@ func (c *Census) learn(k *keyState, o offset.Observed) {
 	if k.known && k.exists == o.Exists && k.value == o.Value {
 		return
 	}
+	c.unseen(k, o)
 	if p := k.pending; p != nil && o.Exists {
 		c.settle(k, p.addr, p.value == o.Value)
 	}
@@ -64,6 +65,33 @@ func (c *Census) learn(k *keyState, o offset.Observed) {
 	if o.HasTTL {
 		k.ends = o.At.Add(o.TTL)
 	}
+}
+
+// unseen takes a look that shows an old client's stamp which no line of MONITOR
+// explains: it was written in a hole of MONITOR, or its line is late. The stamp is
+// the last write, and an attempt for the longest pause. It is counted nowhere
+// else, since a late line counts itself.
+func (c *Census) unseen(k *keyState, o offset.Observed) {
+	p, m := &k.polled, c.sources[SourceMonitor]
+	switch {
+	case !o.Exists, p.exists && p.value == o.Value, k.pending != nil && k.pending.value == o.Value:
+		return
+	case k.known: // MONITOR followed the key and knows another value
+	case k.commanded.After(latest(p.at, m.off)):
+		return // by a command that is not followed
+	case p.at.IsZero() && !m.off.After(m.from):
+		return // the key's first look, and MONITOR had no hole: it was written before
+	}
+	r := c.reader.ReadAny(o.Value, o.At)
+	if !r.Legacy() || r.OfOurs(o.At, o.HasTTL, o.TTL) || !o.HasTTL && c.perhapsStampOfOurs(r, o.At) {
+		return
+	}
+	k.speaks(r.Dialects)
+	c.paused(k, o.At)
+	c.attempted(k, nil, Act{
+		At: o.At, What: ActWrote, DB: k.id.db, Key: k.id.name, Dialect: r.Dialects[0].Name, Value: o.Value[:min(len(o.Value), 256)],
+		Source: SourcePoll, Detail: "a look showed it, MONITOR did not",
+	})
 }
 
 // polledChange counts a value that was not there at the last look, and ends the hold of the last one. Most looks end

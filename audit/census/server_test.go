@@ -380,3 +380,56 @@ func TestPollsCountAfterTheServerRestarts(t *testing.T) {
 		})
 	}
 }
+
+// TestLookShowsAWriteThatMonitorMissed lets an old client write while MONITOR is
+// away for a second. The first look afterwards shows its stamp.
+func TestLookShowsAWriteThatMonitorMissed(t *testing.T) {
+	ours := strconv.FormatInt(at(2000).Add(24*time.Hour+time.Minute).UnixMilli(), 10)
+	for name, play := range map[string]func(*film){
+		"on a key that was free": func(f *film) { f.look(900, "lock:42", "") },
+		"on a key never seen":    func(*film) {},
+		"after its own DEL":      func(f *film) { f.do(900, anna, "DEL", "lock:42") },
+		"over another stamp":     func(f *film) { f.look(900, "lock:42", stamp(0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFilm(t, Config{Match: "lock:*"})
+			f.do(0, anna, "SETNX", "lock:1", stamp(0))
+			play(f)
+			f.add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
+			f.look(2100, "lock:42", stamp(1500))
+			e := f.result().Evidence
+			if e.LastWrite == nil || !e.LastWrite.At.Equal(at(2100)) || e.LastWrite.Key != "lock:42" {
+				t.Errorf("the last write is %+v", e.LastWrite)
+			}
+		})
+	}
+	for name, play := range map[string]func(*film){
+		"the stamp stood before the hole": func(f *film) {
+			f.look(900, "lock:42", stamp(800))
+			f.add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
+			f.look(2100, "lock:42", stamp(800))
+		},
+		"MONITOR had no hole": func(f *film) { f.look(2100, "lock:42", stamp(-100_001)) },
+		"MONITOR shows the attempt": func(f *film) {
+			f.do(2000, bert, "SETNX", "lock:42", stamp(2000))
+			f.look(2100, "lock:42", stamp(2000))
+		},
+		"a getsetlock client wrote it": func(f *film) {
+			f.add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
+			f.add(offset.Observed{At: at(2100), Kind: offset.ObservedLook, Key: "lock:42", Value: ours, Exists: true, HasTTL: true, TTL: time.Minute})
+		},
+		"a command moved the key there": func(f *film) {
+			f.look(900, "lock:42", "")
+			f.do(1000, bert, "RESTORE", "lock:42", "0", "x")
+			f.look(2100, "lock:42", stamp(500))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFilm(t, Config{Match: "lock:*"})
+			play(f)
+			if w := f.result().Evidence.LastWrite; w != nil && w.What == ActWrote {
+				t.Errorf("a write that MONITOR missed: %+v", w)
+			}
+		})
+	}
+}

@@ -26,6 +26,7 @@ func besideJars() bench.Scenario {
 			{Name: "ours_wait_ms_max", Head: "longest ms, getsetlock"}, {Name: "others_wait_ms_max", Head: "longest ms, Java"},
 			{Name: "overlaps", Head: "overlaps"}, {Name: "commands", Head: "commands"},
 		},
+		Picture: []bench.Panel{{Metric: "ours_percent", Says: "share of the acquisitions that getsetlock's processes got, in %: 50 is even"}},
 		Measure: func(ctx context.Context, r *bench.Runner, a bench.Adapter) (bench.Figures, error) {
 			j, err := interop.Start(ctx, interop.Options{Jar: jar()})
 			if err != nil {

@@ -50,6 +50,7 @@ func javaScenario(name, when string, least, spread time.Duration) bench.Scenario
 		Metrics: []bench.Metric{
 			{Name: "gap_us_p50", Head: "gap p50 µs", Ratio: true}, {Name: "gap_us_max", Head: "longest µs"},
 		},
+		Picture: []bench.Panel{{Metric: "gap_us_p50", Says: "median gap from the DEL to the waiter's acquisition, in µs: shorter is better"}},
 		Measure: func(ctx context.Context, r *bench.Runner, a bench.Adapter) (bench.Figures, error) {
 			return measureJava(ctx, r, a, func() time.Duration { return least + rand.N(spread) })
 		},

@@ -5,6 +5,7 @@
 //	BENCH_SCENARIO=one-key,killed make bench    some scenarios
 //	BENCH_ROUNDS=21 make bench                  more rounds than each scenario's own
 //	BENCH_ADAPTER='modern;modern, fair' make bench    only these locks, and the bare commands
+//	scripts/bench.sh -draw -doc docs/performance.md   no measurement: the pictures of the page's tables
 //
 // Package internal/bench says what a measurement promises and what it does not.
 // The command is a separate module, so that users of the lock do not depend on
@@ -20,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -40,7 +42,8 @@ func main() {
 	flag.StringVar(&o.adapter, "adapter", os.Getenv("BENCH_ADAPTER"), "measure only these adapters, separated by semicolons, and the bare commands")
 	flag.IntVar(&o.rounds, "rounds", 0, "rounds, instead of each scenario's own")
 	flag.StringVar(&o.json, "json", "", "write the rows to this file too")
-	flag.StringVar(&o.doc, "doc", "", "put the tables between the marks of this Markdown file")
+	flag.StringVar(&o.doc, "doc", "", "put the tables and their pictures into this Markdown file")
+	flag.BoolVar(&o.draw, "draw", false, "measure nothing: draw the tables of the -doc file anew")
 	flag.BoolVar(&o.quick, "quick", false, "only check that everything works")
 	flag.BoolVar(&o.list, "list", false, "name the scenarios")
 	flag.Parse()
@@ -65,7 +68,7 @@ const child = "child"
 type options struct {
 	scenario, adapter, json, doc string
 	rounds                       int
-	quick, list                  bool
+	quick, list, draw            bool
 }
 
 func (o options) run(ctx context.Context) error {
@@ -82,6 +85,12 @@ func (o options) run(ctx context.Context) error {
 			fmt.Printf("%-16s %s\n", s.Name, s.Title)
 		}
 		return nil
+	}
+	if o.draw {
+		return o.redraw(scenarios)
+	}
+	if err := o.check(scenarios); err != nil {
+		return err
 	}
 	all, err := bench.PickAdapters(append(adapters(), javaAdapters()...), o.adapter)
 	if err != nil {
@@ -109,10 +118,10 @@ func (o options) run(ctx context.Context) error {
 	if o.scenario != "" {
 		words = strings.Split(o.scenario, ",")
 	}
-	text := fmt.Sprintf("%s; %s.\n\n%s", machine(server), strings.Join(words, ", "), rep.Tables(scenarios))
+	about := fmt.Sprintf("%s; %s.", machine(server), strings.Join(words, ", "))
 	fmt.Fprintf(os.Stderr, "\r%-70s\r", "")
-	fmt.Printf("%s\nIn %v.\n", text, time.Since(begun).Round(time.Second))
-	if err := o.write(rep, text); err != nil {
+	fmt.Printf("%s\n\n%s\nIn %v.\n", about, rep.Tables(scenarios), time.Since(begun).Round(time.Second))
+	if err := o.write(rep, scenarios, about); err != nil {
 		return err
 	}
 	if len(rep.Failures) > 0 {
@@ -121,7 +130,7 @@ func (o options) run(ctx context.Context) error {
 	return nil
 }
 
-func (o options) write(rep *bench.Report, text string) error {
+func (o options) write(rep *bench.Report, scenarios []bench.Scenario, about string) error {
 	if o.json != "" {
 		rows, err := json.MarshalIndent(map[string]any{"schema": "getsetlock.bench/1", "rows": rep.Rows}, "", " ")
 		if err == nil {
@@ -134,30 +143,57 @@ func (o options) write(rep *bench.Report, text string) error {
 	if o.doc == "" {
 		return nil
 	}
-	old, err := os.ReadFile(o.doc)
+	page, err := os.ReadFile(o.doc)
 	if err != nil {
 		return err
 	}
-	updated, err := between(string(old), text)
+	about = strings.Join(append([]string{about}, rep.Troubles()...), "\n\n")
+	updated, err := bench.Page(string(page), about, rep, scenarios)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.doc, err)
 	}
-	return os.WriteFile(o.doc, []byte(updated), 0o644)
+	if err := os.WriteFile(o.doc, []byte(updated), 0o644); err != nil {
+		return err
+	}
+	return o.redraw(scenarios)
 }
 
-// The marks around the tables in a document.
-const (
-	docBegin = "<!-- tables: make bench-doc -->\n"
-	docEnd   = "<!-- end of tables -->\n"
-)
-
-func between(old, text string) (string, error) {
-	before, rest, ok := strings.Cut(old, docBegin)
-	_, after, ended := strings.Cut(rest, docEnd)
-	if !ok || !ended {
-		return "", fmt.Errorf("it has no lines %q and %q", strings.TrimSpace(docBegin), strings.TrimSpace(docEnd))
+// check reports a -doc file that has no place for the tables, before minutes
+// are spent on measuring.
+func (o options) check(scenarios []bench.Scenario) error {
+	if o.doc == "" {
+		return nil
 	}
-	return before + docBegin + "\n" + strings.TrimSpace(text) + "\n\n" + docEnd + after, nil
+	page, err := os.ReadFile(o.doc)
+	if err != nil {
+		return err
+	}
+	if err := bench.CheckPage(string(page), scenarios); err != nil {
+		return fmt.Errorf("%s: %w", o.doc, err)
+	}
+	return nil
+}
+
+// redraw draws the tables that are in the -doc file, and links the pictures.
+func (o options) redraw(scenarios []bench.Scenario) error {
+	page, err := os.ReadFile(o.doc)
+	if err != nil {
+		return fmt.Errorf("reading the page whose tables are to be drawn (-doc): %w", err)
+	}
+	linked, pictures, err := bench.Pictures(string(page), scenarios)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.doc, err)
+	}
+	for name, svg := range pictures {
+		file := filepath.Join(filepath.Dir(o.doc), filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(o.doc, []byte(linked), 0o644)
 }
 
 // progress shows people how far the run is. If stderr is not a terminal, it

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -75,31 +74,6 @@ func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
 	for _, s := range scenarios {
 		if !strings.Contains(rep.Tables(scenarios), "### "+s.Name+":") {
 			t.Errorf("no table of %s", s.Name)
-		}
-	}
-}
-
-func TestBetweenKeepsTheTextAroundTheTables(t *testing.T) {
-	got, err := between("before\n"+docBegin+"old\n"+docEnd+"after\n", "new")
-	if want := "before\n" + docBegin + "\nnew\n\n" + docEnd + "after\n"; err != nil || got != want {
-		t.Errorf("got %q, %v; want %q", got, err, want)
-	}
-	if _, err := between("no marks", "new"); err == nil {
-		t.Error("a document without marks was accepted")
-	}
-}
-
-func TestPerformanceDocumentNamesEveryScenario(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "performance.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := between(string(text), ""); err != nil {
-		t.Error(err)
-	}
-	for _, s := range append(bench.Scenarios(defaults(), tuned()), fromJava()...) {
-		if !strings.Contains(string(text), "`"+s.Name+"`") {
-			t.Errorf("docs/performance.md does not say what decides %q", s.Name)
 		}
 	}
 }

@@ -121,12 +121,12 @@ func Example_leaseRule() {
 	backend, err := legacy.New(w.pool(), legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Jedis()})
 	must(err)
 	_, err = lock.New(backend, lock.Config{TTL: 59 * time.Second})
-	fmt.Println(err) // TTL 59s is too long: beside Jedis clients with Lease 1m0s at most 58.001s is safe …
+	fmt.Println(err) // TTL 59s is too long: alongside Jedis clients with Lease 1m0s at most 58.001s is safe …
 	// doc: end
 	must(backend.Close())
 
 	// Output:
-	// lock: legacy: lease rule: TTL 59s is too long: beside Jedis clients with Lease 1m0s at most 58.001s is safe (Lease + c 1ms - Spread 1s - Gap 1s)
+	// lock: legacy: lease rule: TTL 59s is too long: alongside Jedis clients with Lease 1m0s at most 58.001s is safe (Lease + c 1ms - Spread 1s - Gap 1s)
 }
 
 func Example_nested() {
@@ -151,4 +151,83 @@ func Example_nested() {
 	// true
 	// sold 1 of 42
 	// <nil> 0
+}
+
+// beanLock is a Java lock whose request id is a field: one id for all threads that
+// share the object.
+type beanLock struct {
+	conn redis.Conn
+	id   string
+}
+
+func (b beanLock) tryLock(key string) bool {
+	if seen, _ := redis.String(b.conn.Do("GET", key)); seen == b.id {
+		return true // "reentrant"
+	}
+	reply, _ := b.conn.Do("SET", key, b.id, "NX", "PX", 30_000)
+	return reply != nil
+}
+
+func (b beanLock) unlock(key string) {
+	b.conn.Do("EVAL", compareAndDelete, 1, key, b.id)
+}
+
+// A comparing release compares nothing between threads that share the id.
+func Example_oneRequestID() {
+	w := newWorld()
+	defer w.close()
+	bean := beanLock{conn: w.dial(), id: "7e57-bean"}
+	fmt.Println("thread 1 holds:", bean.tryLock("stock:42"))
+	fmt.Println("thread 2 holds:", bean.tryLock("stock:42"))
+	bean.unlock("stock:42") // thread 2, in its finally
+	fmt.Println("thread 1's key is there:", w.server.Exists("stock:42"))
+	// Output:
+	// thread 1 holds: true
+	// thread 2 holds: true
+	// thread 1's key is there: false
+}
+
+// Two goroutines that share a Client have a token each.
+func Example_tokenForEachLease() {
+	w := newWorld()
+	defer w.close()
+	ctx := context.Background()
+	client, err := newTokenClient(w.pool())
+	must(err)
+	defer client.Close(ctx)
+	lease := take(client, "stock:42")
+	_, err = client.TryAcquire(ctx, "stock:42")
+	fmt.Println("a second goroutine is refused:", errors.Is(err, lock.ErrHeld))
+	before := lease.Token()
+	must(lease.Release())
+	lease = take(client, "stock:42")
+	fmt.Println("the next lease has a token of its own:", lease.Token() != before)
+	must(lease.Release())
+	// Output:
+	// a second goroutine is refused: true
+	// the next lease has a token of its own: true
+}
+
+// The server runs commands one after the other: of many SETs of one key with NX,
+// one succeeds.
+func Example_oneAtATime() {
+	w := newWorld()
+	defer w.close()
+	won := make(chan bool)
+	for range 50 {
+		go func() {
+			reply, err := w.dial().Do("SET", "stock:42", "a token", "NX")
+			must(err)
+			won <- reply != nil
+		}()
+	}
+	holders := 0
+	for range 50 {
+		if <-won {
+			holders++
+		}
+	}
+	fmt.Println("holders:", holders)
+	// Output:
+	// holders: 1
 }

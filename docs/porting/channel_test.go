@@ -22,7 +22,7 @@ type KeyLock struct {
 	Poll  time.Duration
 }
 
-// Lock delivers when the key is ours.
+// Lock delivers when the key is held.
 func (l *KeyLock) Lock() <-chan struct{} {
 	got := make(chan struct{})
 	go func() {
@@ -106,8 +106,8 @@ var keyLock = dialect.Dialect{
 
 // doc: end
 
-// The caller of the old lock stops waiting; the goroutine that it left behind does not, and takes the
-// lock when it is free.
+// The caller of the old lock stops waiting. The goroutine that it started does not, and
+// takes the lock when it is free.
 func ExampleKeyLock_abandoned() {
 	w := newWorld()
 	defer w.close()
@@ -126,14 +126,14 @@ func ExampleKeyLock_abandoned() {
 	}
 
 	holder.Unlock()
-	<-got // nobody in the old program does this; here it says that the goroutine has come so far
+	<-got // the old program does not do this; here it waits for the goroutine
 	fmt.Println("taken all the same:", w.server.Exists("stock:42"))
 	// Output:
 	// gave up
 	// taken all the same: true
 }
 
-// The same with ours: what was given up is given back.
+// The same with this library: a lease that nobody received is given back.
 func Example_request() {
 	w := newWorld()
 	defer w.close()
@@ -158,7 +158,7 @@ func Example_request() {
 	// <nil>
 }
 
-// The dialect written down for the old lock stands beside the old lock.
+// A client with the dialect of the old lock takes turns with the old lock.
 func Example_ownDialect() {
 	w := newWorld()
 	defer w.close()
@@ -174,17 +174,17 @@ func Example_ownDialect() {
 
 	<-old.Lock()
 	_, err = client.TryAcquire(ctx, "stock:42")
-	fmt.Println("ours while the old one holds:", errors.Is(err, lock.ErrHeld))
+	fmt.Println("getsetlock while the old lock holds:", errors.Is(err, lock.ErrHeld))
 	old.Unlock()
 
 	lease := take(client, "stock:42")
-	fmt.Println("the old one while ours holds:", old.try())
+	fmt.Println("the old lock while getsetlock holds:", old.try())
 	must(lease.Release())
 	fmt.Println("and after:", old.try())
 	old.Unlock()
 	// Output:
 	// <nil>
-	// ours while the old one holds: true
-	// the old one while ours holds: false
+	// getsetlock while the old lock holds: true
+	// the old lock while getsetlock holds: false
 	// and after: true
 }

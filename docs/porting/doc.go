@@ -6,7 +6,7 @@
 //	// doc: NAME
 //	// doc: end
 //
-// and stands in the document behind a comment that says where it comes from:
+// and is shown in the document after a comment that says where it comes from:
 //
 //	<!-- docs/porting/FILE: NAME -->
 //

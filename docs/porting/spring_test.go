@@ -2,6 +2,7 @@ package porting
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -67,9 +68,40 @@ func Example_spring() {
 	}
 	must(lease.Release())
 	// Output:
-	// lock: key "lock": key "lock" is held (SpringTemplate), its stamp ends at 2026-03-02 12:00:10Z by its writer's clock; if its holder does nothing more, the key can be had in 20.502s
+	// lock: key "lock": key "lock" is held (SpringTemplate), its stamp ends at 2026-03-02 12:00:10Z by its writer's clock; if its holder does nothing more, the key can be taken in 20.502s
 	// a plain client takes its own key: true
 	// 6c 6f 63 6b
 	// 7b 6c 6f 63 6b 7d 3a 67 73 6c
 	// ac ed 00 05 74 00 04 6c 6f 63 6b
+}
+
+func sellAndReport(ctx context.Context, client *lock.Client, order Order, sell func(context.Context, Order) error) error {
+	// doc: reply
+	lease, err := client.Acquire(ctx, "stock:42") // 1
+	if err != nil {
+		return err
+	}
+	err = sell(lease.Context(ctx), order)
+	return errors.Join(err, lease.Release()) // 2, 3: with ErrLost the job was perhaps not alone
+	// doc: end
+}
+
+// The reply that the Boolean script drops is an error of Release.
+func Example_releaseReply() {
+	w := newWorld()
+	defer w.close()
+	ctx := context.Background()
+	client, err := newTokenClient(w.pool())
+	must(err)
+	defer client.Close(ctx)
+	fmt.Println(sellAndReport(ctx, client, Order{"42", 1}, sellUntil))
+	err = sellAndReport(ctx, client, Order{"42", 1}, func(context.Context, Order) error {
+		must(w.server.Set("stock:42", "of the next"))
+		return nil
+	})
+	fmt.Println("lost:", errors.Is(err, lock.ErrLost))
+	// Output:
+	// sold 1 of 42
+	// <nil>
+	// lost: true
 }

@@ -56,7 +56,8 @@ func sellFenced(ctx context.Context, client *lock.Client, ledger *ledger, order 
 
 const compareAndDelete = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end`
 
-// The Java service and ours keep each other out, and neither deletes the other's key.
+// The Java service and getsetlock exclude each other, and neither deletes the other's
+// key.
 func Example_token() {
 	w := newWorld()
 	defer w.close()
@@ -77,10 +78,10 @@ func Example_token() {
 	must(err)
 	reply, err := java.Do("SET", "stock:42", "7e57-java", "NX", "PX", 30_000)
 	must(err)
-	fmt.Println("Java while ours holds:", reply)
+	fmt.Println("Java while getsetlock holds:", reply)
 	deleted, err = redis.Int(java.Do("EVAL", compareAndDelete, 1, "stock:42", "7e57-java"))
 	must(err)
-	fmt.Println("its script deletes ours:", deleted)
+	fmt.Println("its script deletes the key of getsetlock:", deleted)
 	early, _ := lease.Fence()
 	must(lease.Release())
 
@@ -90,8 +91,8 @@ func Example_token() {
 	// Output:
 	// true
 	// the script deletes Java's own: 1
-	// Java while ours holds: <nil>
-	// its script deletes ours: 0
+	// Java while getsetlock holds: <nil>
+	// its script deletes the key of getsetlock: 0
 	// sold 1 of 42
 	// a write under the number before: the lock has passed on
 	// keys left: [gsl:fence:]

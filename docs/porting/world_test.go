@@ -21,7 +21,7 @@ type world struct {
 	clocks []*clock.Mock
 	pools  []*redis.Pool
 
-	clients []*lock.Client // that belong to nobody else
+	clients []*lock.Client // that the world closes
 }
 
 var noon = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
@@ -53,7 +53,7 @@ func (w *world) clock(ahead time.Duration) *clock.Mock {
 	return c
 }
 
-// pass lets time go by for everybody.
+// pass moves the server's clock and all clients' clocks.
 func (w *world) pass(d time.Duration) {
 	w.server.FastForward(d)
 	for _, c := range w.clocks {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 const root = "../.."
@@ -19,6 +20,12 @@ var pairs = [][2]string{
 	{"docs/migration.md", "docs/zh/migration.md"},
 }
 
+// shorts are the English document and a shorter Chinese one, which says nothing else.
+var shorts = [][2]string{
+	{"docs/modern.md", "docs/zh/modern.md"},
+	{"docs/java-dual.md", "docs/zh/java-dual.md"},
+}
+
 // part is what a section holds that no translation may change.
 type part struct {
 	title   string
@@ -28,13 +35,15 @@ type part struct {
 }
 
 var (
+	fences  = regexp.MustCompile("(?ms)^```.*?^```$")
+	item    = regexp.MustCompile(`(?m)^ *\d+\. `)
 	number  = regexp.MustCompile(`\d[\d,.]*`)
 	span    = regexp.MustCompile("`([^`]+)`")
 	link    = regexp.MustCompile(`\]\([^)]*\)`)
 	comment = regexp.MustCompile(`(?://|#|/\*).*$`)
 )
 
-func TestChineseDocumentsHaveTheCodeAndTheFiguresOfTheEnglish(t *testing.T) {
+func TestChinesePagesHaveCodeAndFiguresOfTheEnglish(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(pair[1], func(t *testing.T) {
 			english, chinese := parts(t, pair[0]), parts(t, pair[1])
@@ -72,6 +81,108 @@ func TestADifferenceIsFound(t *testing.T) {
 	}
 }
 
+// What a shorter page shows as code, figures and names is in the English page too.
+func TestShortPagesShowOnlyWhatTheEnglishShows(t *testing.T) {
+	for _, pair := range shorts {
+		t.Run(pair[1], func(t *testing.T) {
+			for _, stray := range strays(read(t, pair[0]), read(t, pair[1])) {
+				t.Errorf("the English page has no %s", stray)
+			}
+		})
+	}
+}
+
+// The comparison of a shorter page finds a block, a figure and a name of its own.
+func TestAStrayIsFound(t *testing.T) {
+	const english = "# A\n\nWaits 30 s for `x`.\n\n```go\nf(1)\n```\n"
+	for chinese, found := range map[string]int{
+		"# 甲\n\n等 30 秒，`x`。\n":                    0,
+		"# 甲\n\n等 31 秒。\n":                        1,
+		"# 甲\n\n`y`。\n":                           1,
+		"# 甲\n\n```go\nf(2)\n```\n":               1,
+		"# 甲\n\n```go\nf(1)\n```\n\n1. 甲\n2. 乙\n": 0,
+	} {
+		if got := strays(english, chinese); len(got) != found {
+			t.Errorf("%q: %d strays, want %d: %q", chinese, len(got), found, got)
+		}
+	}
+}
+
+// strays are the blocks, figures and names of a text that another lacks. The numbers
+// of a list's items are none.
+func strays(english, chinese string) []string {
+	var found []string
+	for _, block := range fences.FindAllString(chinese, -1) {
+		if !strings.Contains(english, block) {
+			found = append(found, "block\n"+block)
+		}
+	}
+	whole := strings.Join(strings.Fields(english), " ")
+	var figures []string
+	for _, n := range number.FindAllString(whole, -1) {
+		figures = append(figures, strings.TrimRight(n, ",."))
+	}
+	for _, p := range split(item.ReplaceAllString(chinese, "")) {
+		for _, name := range p.names {
+			if !strings.Contains(whole, name) {
+				found = append(found, "name "+name)
+			}
+		}
+		for _, figure := range p.figures {
+			if !slices.Contains(figures, figure) {
+				found = append(found, "figure "+figure)
+			}
+		}
+	}
+	return found
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A line break renders as a blank. Between two Chinese characters it tears a phrase.
+func TestChineseLinesEndAtPunctuation(t *testing.T) {
+	var pages []string
+	for _, pair := range slices.Concat(pairs, shorts) {
+		pages = append(pages, pair[1])
+	}
+	for _, page := range pages {
+		lines := strings.Split(fences.ReplaceAllString(read(t, page), ""), "\n")
+		for i, line := range lines[:len(lines)-1] {
+			if torn(line, lines[i+1]) {
+				t.Errorf("%s: a break inside a phrase: %s", page, line)
+			}
+		}
+	}
+}
+
+func TestABreakInAPhraseIsFound(t *testing.T) {
+	for _, c := range []struct {
+		line, next string
+		torn       bool
+	}{
+		{"先写，", "再读", false}, {"先写", "再读", true}, {"先写", "", false}, {"先写", "  再读", true},
+		{"先写", "- 再读", false}, {"先写", "`x`", false}, {"| 甲 |", "| 乙 |", false},
+	} {
+		if got := torn(c.line, c.next); got != c.torn {
+			t.Errorf("%q, %q: %t", c.line, c.next, got)
+		}
+	}
+}
+
+// torn tells whether a phrase begins in one line and ends in the next.
+func torn(line, next string) bool {
+	last, _ := utf8.DecodeLastRuneInString(strings.TrimSpace(line))
+	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(next))
+	return han(last) && han(first)
+}
+
 func (want part) differs(got part) []string {
 	var found []string
 	if !slices.EqualFunc(want.code, got.code, sameCode) {
@@ -100,11 +211,7 @@ func han(r rune) bool { return unicode.Is(unicode.Han, r) }
 
 func parts(t *testing.T, name string) []part {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return split(string(text))
+	return split(read(t, name))
 }
 
 func split(text string) []part {

@@ -20,7 +20,7 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func TestAReleasedAndALostLeaseAreCountedAndTraced(t *testing.T) {
+func TestReleasedAndLostLeasesAreCountedAndTraced(t *testing.T) {
 	server := miniredis.RunT(t)
 	registry := prometheus.NewRegistry()
 	counts, err := metrics.Prometheus(registry, "billing")
@@ -91,7 +91,8 @@ lock_leases{job_kind="billing"} 0
 	}
 }
 
-// TestBothForgetsNoHook fails when package lock gets a hook that Both does not know.
+// TestBothForgetsNoHook fails if package lock gets a hook that Both does not
+// know.
 func TestBothForgetsNoHook(t *testing.T) {
 	var all lock.Hooks
 	fields := reflect.ValueOf(&all).Elem()
@@ -102,7 +103,7 @@ func TestBothForgetsNoHook(t *testing.T) {
 	v := reflect.ValueOf(metrics.Both(all, all))
 	for i := range v.NumField() {
 		if v.Field(i).IsNil() {
-			t.Errorf("%s is forgotten", v.Type().Field(i).Name)
+			t.Errorf("Both drops %s", v.Type().Field(i).Name)
 			continue
 		}
 		v.Field(i).Call([]reflect.Value{reflect.ValueOf(lock.Event{})})

@@ -12,9 +12,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Traces returns hooks that make a span of every lease, from its acquisition to its end, with what
-// happened in between as events. The wait before it is an attribute. Hooks get no context of the
-// caller's, so the span has no parent; a link from the caller's own span can carry the token.
+// Traces returns hooks that make a span of every lease, from its acquisition to
+// its end, with the events in between. The wait before it is an attribute.
+// Hooks get no context of the caller, so the span has no parent; a link from
+// the caller's own span can carry the token.
 func Traces(tracer trace.Tracer) lock.Hooks {
 	s := &spans{tracer: tracer, open: map[string][]trace.Span{}}
 	return lock.Hooks{
@@ -27,8 +28,9 @@ func Traces(tracer trace.Tracer) lock.Hooks {
 	}
 }
 
-// spans are those of leases that are held, by key and token, the oldest first: a key that is handed on
-// inside the process keeps its token, and its next holder may be told before its last one is.
+// spans are the open spans of held leases, by key and token, the oldest first.
+// A key that is handed over inside the process keeps its token. The hook of its
+// next holder may be called before that of its last holder.
 type spans struct {
 	tracer trace.Tracer
 
@@ -63,7 +65,7 @@ func (s *spans) event(e lock.Event, what string) {
 	open[len(open)-1].AddEvent(what, trace.WithAttributes(attributes...))
 }
 
-// take takes the oldest span of a name out.
+// take removes and returns the oldest span of a name.
 func (s *spans) take(name string) trace.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Prometheus returns hooks that count and time leases in metrics registered with r. Keys are no label:
-// there may be millions of them. Give each kind of job a Client of its own (Client.With) and its name
-// here.
+// Prometheus returns hooks that count and time leases in metrics registered
+// with r. Keys are no label: there may be millions of them. For each kind of
+// job, make a Client (Client.With) and pass its name here as job.
 func Prometheus(r prometheus.Registerer, job string) (lock.Hooks, error) {
 	labels := prometheus.Labels{"job_kind": job}
 	held := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -36,7 +36,7 @@ func Prometheus(r prometheus.Registerer, job string) (lock.Hooks, error) {
 		return lock.Hooks{}, err
 	}
 	count := func(event string) func(lock.Event) {
-		c := events.WithLabelValues(event) // looked up once, not at every event
+		c := events.WithLabelValues(event) // looked up once and not at every event
 		return func(lock.Event) { c.Inc() }
 	}
 	ended := func(event string) func(lock.Event) {

@@ -15,7 +15,8 @@ type Scenario struct {
 	Adapters []string          // names of the adapters that take part
 	Bases    map[string]string // the baseline of an adapter's ratios, by adapter; default: bare
 	Rounds   int
-	Metrics  []Metric // the columns, in order
+	Metrics  []Metric // in the order of their columns
+	Picture  []Panel  // from top to bottom; empty where a table is enough
 
 	// Measure answers the question for one adapter, once.
 	Measure func(ctx context.Context, r *Runner, a Adapter) (Figures, error)

@@ -69,8 +69,10 @@ func alone(name, title string, goroutines int, window time.Duration, adapters []
 		{"us_p50", "µs p50", goroutines == 1}, {"us_p99", "µs p99", false}, {"per_s", "acquisitions/s", true}, {"stuck", "stuck", false},
 		{"allocations", "allocations", false}, {"bytes", "bytes", false}, {"messages", "messages", false}, {"commands", "commands", false},
 	}}
+	s.Picture = []Panel{{"us_p50", true, "time of an acquisition and its release, bare = 1: shorter is better"}}
 	if goroutines > 1 {
 		s.Rounds = 3
+		s.Picture = []Panel{{"per_s", true, "acquisitions a second, bare = 1: longer is better"}}
 	}
 	s.Measure = func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 		res, err := r.one(ctx, r.spec(Spec{Goroutines: goroutines, Keys: goroutines, Window: window}, "loop", a))
@@ -111,6 +113,10 @@ func oneKey(adapters []string) Scenario {
 			{"per_s", "hand-offs/s", true}, {"wait_ms_p50", "wait p50 ms", false}, {"wait_ms_max", "longest ms", false}, {"starved", "starved", false},
 			{"jain", "Jain", false}, {"messages", "messages", false}, {"commands", "commands", false},
 		},
+		Picture: []Panel{
+			{"per_s", true, "hand-offs a second, bare = 1: longer is better"},
+			{"jain", false, "Jain's index of the goroutines' shares: 1 is even"},
+		},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 			res, err := r.one(ctx, r.spec(Spec{Goroutines: 256, Keys: 1, Window: time.Second}, "loop", a))
 			if err != nil {
@@ -132,6 +138,10 @@ func processes(name, title string, n int, s Spec, rounds int, adapters []string)
 			{"gap_us_p50", "gap p50 µs", true}, {"gap_us_p99", "gap p99 µs", true}, {"per_s", "acquisitions/s", false},
 			{"wait_ms_max", "longest ms", false}, {"starved", "starved", false}, {"jain", "Jain", false}, {"overlaps", "overlaps", false},
 			{"messages", "messages", false}, {"commands", "commands", false},
+		},
+		Picture: []Panel{
+			{"gap_us_p50", true, "median gap from a release to the next acquisition, bare = 1: shorter is better"},
+			{"messages", false, "messages for each acquisition: fewer are better"},
 		},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 			specs := make([]Spec, n)
@@ -169,6 +179,7 @@ func killed(adapters []string) Scenario {
 	return Scenario{
 		Name: "killed", Title: "the holder is killed, TTL 2 s: how long after the expiry the next one has it", Adapters: adapters, Rounds: 1,
 		Metrics: []Metric{{"late_ms_p50", "late p50 ms", false}, {"late_ms_max", "latest ms", false}, {"messages", "messages a waiter", false}},
+		Picture: []Panel{{"late_ms_p50", false, "median time from the expiry to the next holder, in ms: shorter is better"}},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 			s := Spec{Goroutines: 1, Keys: keys, TTL: killTTL, Rest: 37 * time.Millisecond, Window: 30 * time.Second}
 			heir, err := start(ctx, r.Child, r.fullSpec(s, "inherit", a))
@@ -245,7 +256,7 @@ func (r *Runner) expiries(a Adapter, s Spec) ([]int64, error) {
 
 func keeping(name, title string, n int, adapters []string) Scenario {
 	return Scenario{
-		Name: name, Title: title, Adapters: adapters, Rounds: 1,
+		Name: name, Title: title, Adapters: adapters, Rounds: 1, Picture: keepingPicture(adapters),
 		Metrics: []Metric{
 			{"bytes_a_lease", "bytes a lease", true}, {"goroutines", "goroutines", false}, {"messages_per_s", "messages/s", true},
 			{"busiest", "busiest 0.1 s", false}, {"cpu_percent", "CPU %", true}, {"lost", "lost", false},
@@ -269,6 +280,17 @@ func keeping(name, title string, n int, adapters []string) Scenario {
 	}
 }
 
+// keepingPicture is empty for one adapter, which has nothing to be compared with.
+func keepingPicture(adapters []string) []Panel {
+	if len(adapters) < 2 {
+		return nil
+	}
+	return []Panel{
+		{"bytes_a_lease", true, "resident memory of a lease, bare = 1: less is better"},
+		{"cpu_percent", true, "CPU time of the process that keeps the leases, bare = 1: less is better"},
+	}
+}
+
 func crowding(adapters []string) Scenario {
 	const n = 10_000
 	return Scenario{
@@ -277,6 +299,7 @@ func crowding(adapters []string) Scenario {
 			{"bytes_a_waiter", "heap bytes a waiter", false}, {"resident_a_waiter", "resident, with the stack", false},
 			{"goroutines", "goroutines a waiter", false}, {"messages_per_s", "messages/s", false},
 		},
+		Picture: []Panel{{"resident_a_waiter", false, "resident memory of a waiting goroutine, in bytes: less is better"}},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 			res, err := r.one(ctx, r.spec(Spec{Goroutines: n, Window: 3 * time.Second}, "crowd", a))
 			if err != nil {
@@ -295,9 +318,10 @@ func crowding(adapters []string) Scenario {
 // it has not seen: one in each second in which it holds the key.
 func pairs() Scenario {
 	const verbatim, hardened = "bare SETNX, DEL", "bare, the hardened scripts"
-	s := alone("legacy", "the legacy lock at its defaults, each mode beside its own commands by bare redigo", 1,
+	s := alone("legacy", "the legacy lock at its defaults, each mode compared with its own commands by bare redigo", 1,
 		5*time.Second, []string{verbatim, "legacy, verbatim", hardened, Hardened, Impolite})
 	s.Rounds = 3
+	s.Picture = []Panel{{"us_p50", true, "time of an acquisition and its release, its own bare commands = 1: shorter is better"}}
 	s.Bases = map[string]string{
 		verbatim: verbatim, "legacy, verbatim": verbatim, hardened: hardened, Hardened: hardened, Impolite: hardened,
 	}

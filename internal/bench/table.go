@@ -20,16 +20,28 @@ func (rep *Report) Tables(scenarios []Scenario) string {
 		}
 		fmt.Fprintf(&b, "### %s: %s\n\n%s\n", s.Name, s.Title, align(lines))
 	}
-	for _, f := range rep.Failures {
-		fmt.Fprintf(&b, "Not measured: %s\n", f)
-	}
-	for _, n := range rep.Notes {
-		fmt.Fprintf(&b, "Failed: %s\n", n)
+	for _, line := range rep.Troubles() {
+		b.WriteString(line + "\n")
 	}
 	return b.String()
 }
 
-// troubles are metrics that are shown only if there were any.
+// Troubles has a line for each measurement that failed, and for each that went
+// on after a failure.
+func (rep *Report) Troubles() (lines []string) {
+	for _, f := range rep.Failures {
+		lines = append(lines, "Not measured: "+f)
+	}
+	for _, n := range rep.Notes {
+		lines = append(lines, "Failed: "+n)
+	}
+	return lines
+}
+
+// ratioHead heads the column of a metric's ratios, to the right of its figures.
+const ratioHead = "×"
+
+// troubles are shown where there are any.
 var troubles = []Metric{{"failed", "failed", false}, {"hung", "never came back", false}}
 
 // shown returns the scenario's metrics that have a figure.
@@ -54,7 +66,7 @@ func (rep *Report) Table(s Scenario) [][]string {
 	for _, m := range metrics {
 		head = append(head, m.Head)
 		if m.Ratio {
-			head = append(head, "×")
+			head = append(head, ratioHead)
 		}
 	}
 	lines := [][]string{head}

@@ -121,6 +121,7 @@ func givingBack(name, title string, n int, away time.Duration, adapters []string
 	return Scenario{
 		Name: name, Title: title, Adapters: adapters, Rounds: 1,
 		Metrics: []Metric{{"seconds", "seconds", false}, {"messages", "messages a lease", false}},
+		Picture: []Panel{{"seconds", false, "seconds until every lease is given back: shorter is better"}},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 			s := Spec{Goroutines: takers, Keys: n, Away: away}
 			if r.Quick {
@@ -140,6 +141,7 @@ func thronging(name, title string, n int, adapters []string) Scenario {
 	return Scenario{
 		Name: name, Title: title, Adapters: adapters, Rounds: 1,
 		Metrics: []Metric{{"server_percent", "server CPU %", false}, {"messages_per_s", "messages/s", false}},
+		Picture: []Panel{{"server_percent", false, "CPU of the server, in % of one core: less is better"}},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 			s := Spec{Goroutines: takers, Keys: n, Rest: 15 * time.Second, Window: 20 * time.Second}
 			if r.Quick {

@@ -1,4 +1,4 @@
-// Package clocks reads everything that a [lock.Clock] can say.
+// Package clocks reads everything that a [lock.Clock] can tell.
 package clocks
 
 import (
@@ -8,15 +8,15 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Clock is a lock.Clock with the readings that it may have besides.
+// Clock is a lock.Clock with the readings that it may have in addition.
 type Clock struct {
 	lock.Clock
-	Elapsed func() time.Duration // since some fixed moment; no step of the wall clock changes it
-	Boot    look.Machine         // an empty id where the clock knows none
+	Elapsed func() time.Duration // elapsed time since some fixed moment; steps of the wall clock do not change it
+	Boot    look.Machine         // the machine's boot id and uptime; an empty id where the clock has none
 }
 
-// New returns the readings of c. A nil c is [lock.Machine]. Where c has no
-// elapsed time of its own, Elapsed is by its wall clock.
+// New returns the readings of c. A nil c is [lock.Machine]. If c has no elapsed
+// time of its own, Elapsed uses its wall clock.
 func New(c lock.Clock) Clock {
 	if c == nil {
 		c = lock.Machine
@@ -47,9 +47,9 @@ type Moment struct {
 // Moment reads both times now.
 func (c Clock) Moment() Moment { return Moment{c.Now(), c.Elapsed()} }
 
-// Since is the greater of what the two times say went by. A machine that was
-// suspended knows only by its wall clock; one whose wall clock was set back
-// knows only by its elapsed time.
+// Since returns the greater of the two times that have passed since m. Only the
+// wall clock counts while a machine is suspended. Only elapsed time is right
+// after the wall clock was set back.
 func (c Clock) Since(m Moment) time.Duration {
 	now := c.Moment()
 	return max(now.Wall.Sub(m.Wall), now.Elapsed-m.Elapsed)

@@ -21,7 +21,7 @@ type whole struct {
 func (w *whole) Elapsed() time.Duration        { return w.elapsed }
 func (w *whole) Boot() (string, time.Duration) { return "id", time.Hour }
 
-func TestClockWithoutReadingsGoesByItsWall(t *testing.T) {
+func TestClockWithoutElapsedUsesItsWallClock(t *testing.T) {
 	w := &wall{time.Unix(1000, 0)}
 	c := clocks.New(w)
 	then := c.Moment()
@@ -34,7 +34,7 @@ func TestClockWithoutReadingsGoesByItsWall(t *testing.T) {
 	}
 }
 
-// TestSinceIsTheGreaterOfBothTimes: the machine slept, or somebody set its wall clock back.
+// The machine was suspended, or a human set its wall clock back.
 func TestSinceIsTheGreaterOfBothTimes(t *testing.T) {
 	for name, went := range map[string][2]time.Duration{
 		"suspended": {time.Hour, time.Second},
@@ -53,7 +53,7 @@ func TestSinceIsTheGreaterOfBothTimes(t *testing.T) {
 	}
 }
 
-func TestNoClockIsTheMachines(t *testing.T) {
+func TestNilClockIsTheMachines(t *testing.T) {
 	if c := clocks.New(nil); c.Clock != lock.Machine {
 		t.Errorf("%v", c.Clock)
 	}

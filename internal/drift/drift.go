@@ -1,9 +1,9 @@
 // Package drift is the arithmetic of a clock that is wrong: it starts with an
-// offset, runs at a rate of its own, is stepped and is slewed.
+// offset, runs at its own rate, is stepped and is slewed.
 //
-// It is pure: true time is an argument, as a span since some beginning, and
-// chance is the caller's. Who waits by such a clock, or sounds alarms by it, does
-// that elsewhere. A rate is what a clock gains a second, in seconds; positive is
+// The package is pure: the caller passes true time, as a span since some
+// beginning, and the random source. Waiting and timers by such a clock are
+// elsewhere. A rate is how many seconds a clock gains per second; positive is
 // fast.
 package drift
 
@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// Gained is what a clock of a rate gains on true time in a span.
+// Gained returns what a clock of a rate gains on true time in a span.
 func Gained(span time.Duration, rate float64) time.Duration {
 	return time.Duration(rate * float64(span))
 }
 
-// GainedPPM is Gained by a rate in parts of a million. It is exact where the
+// GainedPPM is Gained with the rate in parts per million. It is exact where the
 // product is.
 func GainedPPM(span time.Duration, ppm float64) time.Duration {
 	return time.Duration(float64(span) * ppm / 1e6)
 }
 
-// Lasts is the true time in which a clock of a rate counts a span, rounded up.
-// Gained is cut, so that the clock may show a nanosecond less by then.
+// Lasts returns the true time in which a clock of a rate counts a span, rounded
+// up. Gained is cut, so the clock may show a nanosecond less by then.
 func Lasts(span time.Duration, rate float64) time.Duration {
 	return time.Duration(math.Ceil(float64(span) / (1 + rate)))
 }
@@ -38,15 +38,15 @@ type Leg struct {
 	Rate    float64
 }
 
-// OffsetAt is clock less true time at a moment of the leg.
+// OffsetAt returns clock less true time at a moment of the leg.
 func (l Leg) OffsetAt(t time.Duration) time.Duration { return l.Offset + Gained(t-l.From, l.Rate) }
 
-// ElapsedAt is what the monotonic clock counts at a moment of the leg.
+// ElapsedAt returns what the monotonic clock counts at a moment of the leg.
 func (l Leg) ElapsedAt(t time.Duration) time.Duration {
 	return l.Elapsed + (t - l.From) + Gained(t-l.From, l.Rate)
 }
 
-// Then is the leg that begins at a moment of this one and goes on as it did.
+// Then returns the leg that begins at a moment of this one and continues it.
 func (l Leg) Then(t time.Duration) Leg {
 	return Leg{From: t, Offset: l.OffsetAt(t), Elapsed: l.ElapsedAt(t), Rate: l.Rate}
 }
@@ -57,9 +57,9 @@ const Never = time.Duration(math.MaxInt64)
 // century bounds what Until draws.
 const century = 100 * 366 * 24 * time.Hour
 
-// Until draws the time to the next trouble of a clock: memoryless with a mean,
-// or exactly that if it comes once. It is never nothing, so that troubles cannot
-// pile up in one instant for ever.
+// Until draws the time to the next trouble of a clock: memoryless with that
+// mean, or exactly that if it comes once. It is never 0, so that troubles
+// cannot repeat in one instant for ever.
 func Until(r *rand.Rand, every time.Duration, once bool) time.Duration {
 	if once {
 		return every
@@ -67,8 +67,8 @@ func Until(r *rand.Rand, every time.Duration, once bool) time.Duration {
 	return 1 + time.Duration(min(float64(every)*r.ExpFloat64(), float64(century)))
 }
 
-// Offsets are where clocks begin: one of Choices if there are any; else from Low
-// to High, evenly, or log-evenly with a random sign.
+// Offsets are the clocks' first offsets: one of Choices if there are any;
+// otherwise from Low to High, evenly, or log-evenly with a random sign.
 type Offsets struct {
 	Low, High time.Duration
 	LogEven   bool
@@ -91,8 +91,8 @@ func (o Offsets) Draw(r *rand.Rand) time.Duration {
 	return o.Low + time.Duration(r.Int64N(int64(o.High-o.Low)+1))
 }
 
-// Inward is an offset that was stepped towards the right time by a span, which
-// may take it beyond.
+// Inward returns an offset after a step towards the right time by a span. The
+// step may go beyond it.
 func Inward(offset, by time.Duration) time.Duration {
 	if offset > 0 {
 		return offset - by
@@ -100,9 +100,10 @@ func Inward(offset, by time.Duration) time.Duration {
 	return offset + by
 }
 
-// Towards is a slew of a clock towards the right time, as chrony makes it: the
-// rate meanwhile, and how long it takes. It ends at the right time, or after most.
-// own is the clock's rate without it, and by what the slew changes that.
+// Towards returns a slew of a clock towards the right time, as chrony makes it:
+// the rate meanwhile, and how long it takes. It ends at the right time, or
+// after most. own is the clock's rate without the slew, and by is how much the
+// slew changes it.
 func Towards(offset time.Duration, own, by float64, most time.Duration) (rate float64, span time.Duration) {
 	if offset == 0 {
 		return own, 0
@@ -117,7 +118,7 @@ func Towards(offset time.Duration, own, by float64, most time.Duration) (rate fl
 	return rate, most
 }
 
-// Afflicted is how many of n clocks a share of them is: at least one. A share of
+// Afflicted returns how many of n clocks a share is: at least one. A share of
 // zero is all.
 func Afflicted(share float64, n int) int {
 	if share == 0 {

@@ -11,7 +11,7 @@ const (
 	sec = time.Second
 )
 
-func TestLegsFollowEachOtherWithoutAJump(t *testing.T) {
+func TestLegsFollowEachOtherWithoutJump(t *testing.T) {
 	first := Leg{Offset: 3 * sec, Rate: 0.01}
 	if got := first.OffsetAt(100 * sec); got != 4*sec {
 		t.Errorf("after 100 s it is %v off", got)
@@ -23,15 +23,14 @@ func TestLegsFollowEachOtherWithoutAJump(t *testing.T) {
 	if next != (Leg{From: 100 * sec, Offset: 4 * sec, Elapsed: 101 * sec, Rate: 0.01}) {
 		t.Errorf("goes on as %+v", next)
 	}
-	next.Offset, next.Rate = 0, -0.02 // stepped right, and slewed
+	next.Offset, next.Rate = 0, -0.02 // stepped to the right time, and slewed
 	if o, e := next.OffsetAt(150*sec), next.ElapsedAt(150*sec); o != -sec || e != 150*sec {
 		t.Errorf("then it is %v off and has counted %v", o, e)
 	}
 }
 
-// What a clock counts in the time that Lasts says is the span, but for what is
-// cut and rounded.
-func TestLastsIsTheWayBack(t *testing.T) {
+// In the time that Lasts returns, a clock counts the span, apart from rounding.
+func TestLastsInvertsGained(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 10_000 {
 		rate := (r.Float64() - 0.5) / 2
@@ -43,7 +42,7 @@ func TestLastsIsTheWayBack(t *testing.T) {
 	}
 }
 
-func TestGainedByPartsOfAMillionIsExact(t *testing.T) {
+func TestGainedPPMIsExact(t *testing.T) {
 	for ppm, want := range map[float64]time.Duration{300: 3 * ms, -300: -3 * ms, 0: 0, 500_000: 5 * sec} {
 		if got := GainedPPM(10*sec, ppm); got != want {
 			t.Errorf("%v ppm: %v", ppm, got)
@@ -113,7 +112,7 @@ func TestInwardAndAfflicted(t *testing.T) {
 }
 
 // A slew takes a clock to the right time and no further, from either side.
-func TestSlewTowardsTheTruthEndsThere(t *testing.T) {
+func TestSlewTowardsRightTimeEndsThere(t *testing.T) {
 	const by = 0.083333
 	for _, c := range []struct {
 		offset, most, span, left time.Duration
@@ -124,7 +123,7 @@ func TestSlewTowardsTheTruthEndsThere(t *testing.T) {
 		{sec, 6 * sec, 6 * sec, 500_002 * time.Microsecond, 0},
 		{-300 * ms, time.Minute, 3_600_014_400, 0, 0},
 		{0, time.Minute, 0, 0, 0},
-		{sec, 10 * sec, 10 * sec, 2 * sec, 0.183333}, // a clock that runs away faster than it is slewed
+		{sec, 10 * sec, 10 * sec, 2 * sec, 0.183333}, // a clock that drifts faster than it is slewed
 	} {
 		rate, span := Towards(c.offset, c.own, by, c.most)
 		left := c.offset + Gained(span, rate)

@@ -1,11 +1,11 @@
-// Package look remembers on the server since when an old client's key has
-// carried the same bytes, so that processes that live for a moment, such as
-// cron jobs, can take a crashed client's lock over.
+// Package look remembers on the server since when an old client's key has had
+// the same bytes. So short-lived processes, such as cron jobs, can take over a
+// crashed client's lock.
 //
 // A look is a hash at [Key]: the bytes, the server's TIME and run id, and the
 // looking machine's boot id and uptime. It is written once, when a stamp is
-// found to have passed, and never refreshed while the same bytes stand. Package
-// dialect has the rule that uses its age (Terms.LookAge).
+// found to have passed, and not refreshed while the key has the same bytes.
+// Package dialect has the rule that uses its age (Terms.LookAge).
 package look
 
 import (
@@ -25,39 +25,41 @@ var lookLua string
 
 var script = wire.NewScript(2, lookLua)
 
-// clockAt is where the script expects TIME, counted from the first key.
+// clockAt is the position of TIME among the script's arguments, counted from
+// the first key.
 const clockAt = 2 + 4
 
-// Suffix ends the names of looks.
+// Suffix is the end of the names of looks.
 const Suffix = ":look"
 
-// Key is the name of the hash that remembers a look at the lock whose second
-// key is m. It lies in m's slot.
+// Key returns the name of the hash that remembers a look at the lock whose
+// second key is m. It is in m's slot.
 func Key(m string) string { return m + Suffix }
 
-// Reading is a moment as the server and the machine that looked saw it.
+// Reading is a moment by the clocks of the server and of the machine that
+// looked.
 type Reading struct {
 	Server time.Duration // TIME, since 1970
-	Run    string        // the server's run id; empty if it names none
+	Run    string        // the server's run id; empty if the server has none
 	Boot   string        // the machine's boot id and time namespace; empty if it has none
 	Up     time.Duration // the machine's uptime, suspension included
 }
 
-// Clocks of one machine and one server that differ by more than this between
-// two looks do not agree on how much time passed.
+// Between two looks, clocks of one machine and one server may differ by this
+// much. If they differ by more, they do not agree on how much time has passed.
 const (
 	disagree      = time.Second
 	disagreeShare = 1000 // … and a thousandth of that time
 )
 
-// Age is how much time surely passed from a remembered reading to a later one.
-// It says false where the two cannot be compared, so that the look has to begin
-// anew: the server has another run id, or its clock disagrees with the uptime
-// of the machine that looked both times.
+// Age returns how much time has certainly passed from a remembered reading to a
+// later one. comparable is false where the two cannot be compared, so that the
+// look has to begin anew. That is so if the server has another run id, or if
+// its clock disagrees with the uptime of the machine that looked both times.
 //
-// On one machine the clock that ran less counts. Between two machines there is
-// TIME alone, which may run fast: nine tenths of it count, less slack, and only
-// where the server names its run.
+// For one machine, the clock that ran less counts. Two machines share only
+// TIME, which may run fast. Nine tenths of it count, less slack, and only where
+// the server has a run id.
 func (before Reading) Age(now Reading, slack time.Duration) (age time.Duration, comparable bool) {
 	served := now.Server - before.Server
 	switch {
@@ -79,28 +81,28 @@ func (before Reading) Age(now Reading, slack time.Duration) (age time.Duration, 
 // has none.
 type Machine func() (boot string, up time.Duration)
 
-// Looker asks one server.
+// Looker looks at keys of one server.
 type Looker struct {
 	Server  *wire.Mux
 	Machine Machine
 }
 
 // ErrNoRun says that a look of another machine proves nothing, since the server
-// does not say its run id: it may be another server's look.
+// does not show its run id: another server may have remembered the look.
 var ErrNoRun = errors.New("the server names no run id (INFO server), so the look that another machine remembered does not count")
 
-var errOddReply = errors.New("the server's reply to a look has another form than the script's")
+var errOddReply = errors.New("the server's reply to a look does not have the form that the script returns")
 
-// Age returns for how long the key l is known to have carried bytes, by a look
-// that is remembered in memory, the name that [Key] gives. Where none is
-// remembered, or other bytes are, this look is the first and the age is 0. The
-// caller has seen the bytes in a reply before it calls. stands is false if l
-// carries other bytes by now.
+// Age returns for how long the key l is known to have had bytes, by the look
+// that is remembered in memory, the name that [Key] returns. If no look is
+// remembered, or one at other bytes, this look is the first and the age is 0.
+// The caller has seen the bytes in a reply before it calls. stands is false if
+// l has other bytes by now.
 //
-// The readings of this look are taken before its script is sent and after the
-// reply that showed the bytes, so they serve as the end of an age and as the
-// beginning of the next. It fails with ErrNoRun where a look of another machine
-// is remembered on a server that names no run id.
+// The readings of this look are taken after the reply that showed the bytes,
+// the machine's before its script is sent. So they can end one age and begin
+// the next. Age fails with ErrNoRun where a look of another machine is
+// remembered on a server without a run id.
 func (k *Looker) Age(ctx context.Context, l, memory any, bytes string, slack time.Duration) (age time.Duration, stands bool, err error) {
 	for _, anew := range []string{"", "1"} {
 		var now Reading
@@ -121,7 +123,7 @@ func (k *Looker) Age(ctx context.Context, l, memory any, bytes string, slack tim
 			return age, true, nil
 		}
 	}
-	return 0, true, nil // another process begins anew at the same time
+	return 0, true, nil // another process began anew at the same time
 }
 
 // Lengths of the script's replies.
@@ -134,8 +136,8 @@ func (k *Looker) ask(ctx context.Context, l, memory any, bytes string, now Readi
 	args := []any{l, memory, bytes, now.Boot, now.Up.Microseconds(), anew, "", ""}
 	reply, err := k.Server.Eval(ctx, script, args...)
 	if wire.RefusesTime(err) {
-		// TIME is asked after the reply that showed the bytes too, so the look is no
-		// older than it says.
+		// TIME is asked after the reply that showed the bytes, so the look is
+		// not older than it says.
 		var sec, usec int64
 		if sec, usec, err = wire.Clock(k.Server.Do(ctx, "TIME")); err == nil {
 			args[clockAt], args[clockAt+1] = sec, usec

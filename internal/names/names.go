@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Prefix is what the names of getsetlock's own keys begin with: counters of
-// fencing numbers, queues of waiters, records and members of a migration.
+// Prefix is how the names of getsetlock's own keys begin: counters of fencing
+// numbers, queues of waiters, records and members of a migration.
 const Prefix = "gsl:"
 
-// probe is what the keys begin with on which members of a migration try their
-// scripts.
+// probe is how the names of the keys begin on which members of a migration try
+// their scripts.
 const probe = Prefix + "probe:"
 
-// OwnNoProbe is [Own] for backends, which the probes of members go through: a
-// probe is taken like a lock.
+// OwnNoProbe is [Own] for backends. It allows probe keys, since members take a
+// probe like a lock.
 func OwnNoProbe(key string) error {
 	if strings.HasPrefix(key, probe) {
 		return nil
@@ -23,8 +23,8 @@ func OwnNoProbe(key string) error {
 	return Own(key)
 }
 
-// Own returns an error for a name that no lock of a user may have, nil for
-// others. A lock on the key of a counter would stop every fenced lock.
+// Own returns an error for a name that no lock of a user may have, and nil for
+// others. A lock on a counter's key would stop every fenced lock.
 func Own(key string) error {
 	if !strings.HasPrefix(key, Prefix) {
 		return nil

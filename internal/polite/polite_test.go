@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The value is on the wire: other languages read the same file.
+// The value is part of the wire format: other languages read the same file.
 func TestLeftValueIsPinnedAndStrict(t *testing.T) {
 	text, err := os.ReadFile("testdata/left.txt")
 	if err != nil {
@@ -61,7 +61,8 @@ const (
 	greatest = time.Minute
 )
 
-// memory is that of a process which begins at the beginning of a span.
+// memory returns the Memory of a process that begins at the beginning of a
+// span.
 func memory(t *testing.T) *Memory {
 	beginAt(t, 0)
 	return NewMemory(100*time.Millisecond, greatest, false)
@@ -73,7 +74,7 @@ func beginAt(t *testing.T, d time.Duration) {
 	Begin = func(time.Duration) time.Duration { return d }
 }
 
-// turn is that of the key k, in which this process may hold it or not.
+// turn returns the Turn of a key, whether or not this process holds it.
 func (m *Memory) turn(key string) *Turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +88,7 @@ func (m *Memory) owes(t *testing.T, now, want time.Duration) {
 	}
 }
 
-// Only the time in which the key was held counts, however many leases it was.
+// Only the time in which the key was held counts, over any number of leases.
 func TestOneGapIsOwedAfterEachSpanOfWork(t *testing.T) {
 	m := memory(t)
 	m.owes(t, 0, 0)
@@ -109,7 +110,7 @@ func TestOneGapIsOwedAfterEachSpanOfWork(t *testing.T) {
 	m.owes(t, at+span, gap)
 }
 
-func TestPauseAsLongAsAGapBeginsAnew(t *testing.T) {
+func TestPauseAsLongAsGapBeginsNewCount(t *testing.T) {
 	for _, c := range []struct{ pause, want time.Duration }{{gap - 1, gap}, {gap, 0}} {
 		m := memory(t)
 		m.Took("k", 0)
@@ -119,7 +120,7 @@ func TestPauseAsLongAsAGapBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestSimulationDrawsNothing(t *testing.T) {
+func TestSimulationIsNotRandom(t *testing.T) {
 	beginAt(t, span)
 	m := NewMemory(100*time.Millisecond, greatest, true)
 	m.Took("k", 0)
@@ -128,9 +129,9 @@ func TestSimulationDrawsNothing(t *testing.T) {
 	m.owes(t, time.Hour, 0)
 }
 
-// Processes that live for one lease each leave one gap in each span of work
-// together, although none knows of the others.
-func TestGapsOfShortLivesAddUp(t *testing.T) {
+// Processes that live for one lease each leave together one gap in each span of
+// work, although none knows of the others.
+func TestGapsOfShortLivedProcessesAddUp(t *testing.T) {
 	const lives, job = 10_000, 100 * time.Millisecond
 	left := 0
 	for range lives {
@@ -146,9 +147,9 @@ func TestGapsOfShortLivesAddUp(t *testing.T) {
 	}
 }
 
-// A gap that another process left counts for this one too, but not for a lease
-// that this one holds already.
-func TestGapOfAnotherProcessBeginsAnew(t *testing.T) {
+// A gap that another process left counts for this process too, but not for a
+// lease that it already holds.
+func TestGapOfAnotherProcessBeginsNewCount(t *testing.T) {
 	m := memory(t)
 	m.Took("k", 0)
 	m.turn("k").Ended(span)
@@ -161,7 +162,7 @@ func TestGapOfAnotherProcessBeginsAnew(t *testing.T) {
 	m.owes(t, 2*span+2, gap)
 }
 
-func TestLeaseThatWasNeverReleasedIsNoWork(t *testing.T) {
+func TestUnreleasedLeaseIsNotWork(t *testing.T) {
 	m := memory(t)
 	m.Took("k", 0)
 	m.Took("k", time.Hour)
@@ -171,10 +172,10 @@ func TestLeaseThatWasNeverReleasedIsNoWork(t *testing.T) {
 	m.owes(t, 2*time.Hour, 0)
 }
 
-func TestEachReleaseOwesBesideAnOldClient(t *testing.T) {
+func TestEachReleaseOwesAfterOldClientWasSeen(t *testing.T) {
 	m := memory(t)
 	m.Saw("k", time.Second)
-	m.Saw("k", 0) // an older look comes later
+	m.Saw("k", 0) // an older look is noted later
 	m.Took("k", 2*time.Second)
 	m.owes(t, 2*time.Second, gap)
 	m.turn("k").Left(2 * time.Second)
@@ -183,7 +184,7 @@ func TestEachReleaseOwesBesideAnOldClient(t *testing.T) {
 	m.owes(t, time.Second+greatest+1, 0)
 }
 
-func TestMemoryKeepsSomeKeysOnly(t *testing.T) {
+func TestMemoryKeepsBoundedNumberOfKeys(t *testing.T) {
 	m := memory(t)
 	for i := range remembered + 10 {
 		m.Saw(fmt.Sprint(i), 0)
@@ -192,13 +193,13 @@ func TestMemoryKeepsSomeKeysOnly(t *testing.T) {
 		t.Errorf("%d keys, %d in the list", n, l)
 	}
 	if m.byKey["9"] != nil || m.turn("10").Owes(0) != gap {
-		t.Error("not the oldest was forgotten")
+		t.Error("another than the oldest was forgotten")
 	}
 }
 
-// An attempt whose outcome is unknown is undone while another lease of the process
+// An attempt of unknown outcome is undone while another lease of the process
 // may have the key.
-func TestUndoneAttemptEndsNoTurn(t *testing.T) {
+func TestUndoneAttemptDoesNotEndTurn(t *testing.T) {
 	m := memory(t)
 	m.Took("k", 0)
 	var undone *Turn

@@ -23,7 +23,7 @@ func (w *world) eyes() Eyes {
 		Now: func() time.Duration { return w.now },
 		Arm: func(fn func()) (func(), error) {
 			if w.wakeless {
-				return nil, errors.New("the server does not tell")
+				return nil, errors.New("the server does not report changes")
 			}
 			w.fn = fn
 			w.armed++
@@ -39,7 +39,7 @@ func (w *world) eyes() Eyes {
 	}
 }
 
-// watch looks until the Watch wants no more, and lets happen what happens at a time.
+// watch looks until the Watch needs no more looks, and calls what at that time.
 func (w *world) watch(t *testing.T, at time.Duration, what func()) (old bool) {
 	t.Helper()
 	left := NewWatch(0, gap)
@@ -59,7 +59,7 @@ func (w *world) watch(t *testing.T, at time.Duration, what func()) (old bool) {
 	}
 }
 
-func TestWatchTellsWhetherAnOldClientCame(t *testing.T) {
+func TestWatchReportsWhetherOldClientCame(t *testing.T) {
 	const late = 9 * gap / 10
 	for _, c := range []struct {
 		name     string
@@ -68,12 +68,12 @@ func TestWatchTellsWhetherAnOldClientCame(t *testing.T) {
 		want     bool
 		looks    int
 	}{
-		{"nobody came", false, nil, false, 2},
-		{"nobody came, no word of the server", true, nil, false, 4},
-		{"one is in", false, func(w *world) { w.sight.Old = true }, true, 2},
-		{"one is in, no word of the server", true, func(w *world) { w.sight.Old = true }, true, 2},
-		{"one was in and out", false, func(w *world) { w.fn() }, true, 2},
-		{"a script of ours met one", true, func(w *world) { w.sight.Left = false }, true, 2},
+		{"no old client came", false, nil, false, 2},
+		{"no old client came, server reports nothing", true, nil, false, 4},
+		{"old client is in", false, func(w *world) { w.sight.Old = true }, true, 2},
+		{"old client is in, server reports nothing", true, func(w *world) { w.sight.Old = true }, true, 2},
+		{"old client was in and out", false, func(w *world) { w.fn() }, true, 2},
+		{"getsetlock script met old client", true, func(w *world) { w.sight.Left = false }, true, 2},
 		{"the server is away", false, func(w *world) { w.err = errors.New("away") }, false, 2},
 	} {
 		w := &world{sight: Sight{Left: true}, wakeless: c.wakeless}
@@ -93,10 +93,11 @@ func TestWatchTellsWhetherAnOldClientCame(t *testing.T) {
 	}
 }
 
-// A look behind the gap sees ours, which may take the key by then.
-func TestLateLookTakesOursForNoOldClient(t *testing.T) {
+// A look after the gap may see a getsetlock client, which may have the key by
+// then.
+func TestLateLookIgnoresGetsetlockClients(t *testing.T) {
 	w := &world{sight: Sight{Left: true}}
 	if w.watch(t, 0, func() { w.now += gap; w.sight.Left = false; w.fn() }) {
-		t.Error("ours counts as an old client")
+		t.Error("a getsetlock client counts as an old client")
 	}
 }

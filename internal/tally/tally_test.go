@@ -7,8 +7,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// TestNumbersAreCountedOnWhileAReadingIsGood: a machine that slept, and a clock that was stepped, do not make
-// an old reading young.
+// A suspended machine or a stepped clock must not make an old reading young.
 func TestNumbersAreCountedOnWhileAReadingIsGood(t *testing.T) {
 	const ms = time.Millisecond
 	sent := lock.Instant{Wall: time.Unix(1_700_000_000, 0), Elapsed: time.Hour}
@@ -28,7 +27,7 @@ func TestNumbersAreCountedOnWhileAReadingIsGood(t *testing.T) {
 	} {
 		tally := &Counted{}
 		if tally.at(sent) != nil {
-			t.Error("a counter that was never read is counted on from")
+			t.Error("a number was counted on from a counter that was never read")
 		}
 		read := &reading{5_000_000, sent}
 		tally.note(nil, read)
@@ -38,14 +37,13 @@ func TestNumbersAreCountedOnWhileAReadingIsGood(t *testing.T) {
 		}
 		tally.Forget()
 		if tally.at(sent) != nil {
-			t.Error("another server's counter is counted on from")
+			t.Error("a number was counted on from another server's counter")
 		}
 	}
 }
 
-// TestAReadingOfALostConnectionIsNotKept: its reply may be taken into account only after everything was
-// forgotten.
-func TestAReadingOfALostConnectionIsNotKept(t *testing.T) {
+// A reply may be processed only after everything was forgotten.
+func TestReadingOfALostConnectionIsNotKept(t *testing.T) {
 	now := lock.Instant{Wall: time.Unix(1_700_000_000, 0), Elapsed: time.Hour}
 	tally := &Counted{}
 	for _, read := range []bool{false, true} {
@@ -53,12 +51,12 @@ func TestAReadingOfALostConnectionIsNotKept(t *testing.T) {
 		tally.Forget()
 		tally.note(was, &reading{5_000_000, now})
 		if tally.at(now) != nil {
-			t.Errorf("read before: %v: it is counted on from", read)
+			t.Errorf("read before: %v: a number was counted on from it", read)
 		}
 		next := &reading{6_000_000, now}
 		tally.note(tally.last.Load(), next)
 		if tally.at(now) != next {
-			t.Errorf("read before: %v: the next is not", read)
+			t.Errorf("read before: %v: no number was counted on from the next reading", read)
 		}
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// together is how many watches are asked for at the same time.
+// together is how many watches are requested at the same time.
 const together = 4
 
-// Armed are watches by the grants that they are for. The zero Armed is empty.
+// Armed has the watches of grants, by grant. The zero Armed is empty.
 type Armed struct {
 	mu      sync.Mutex
 	cancels map[lock.Grant]func()
 }
 
-// Watch answers [lock.Waker.Watch] by one call a grant, a few at the same time. one returns what ends the
-// watch that it armed.
+// Watch implements [lock.Waker.Watch] by one call for each grant, a few at the
+// same time. one arms a watch and returns the func that ends it.
 func (a *Armed) Watch(gs []lock.Grant, holders []interface{ Touched() }, one func(g lock.Grant, touched func()) (func(), error)) []error {
 	errs := make([]error, len(gs))
 	arm := func(i int) {
@@ -52,7 +52,7 @@ func (a *Armed) add(g lock.Grant, cancel func()) {
 	a.cancels[g] = cancel
 }
 
-// Unwatch answers [lock.Waker.Unwatch].
+// Unwatch implements [lock.Waker.Unwatch].
 func (a *Armed) Unwatch(g lock.Grant) {
 	a.mu.Lock()
 	cancel := a.cancels[g]

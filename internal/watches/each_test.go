@@ -38,7 +38,7 @@ func TestEachGrantHasItsOwnWatch(t *testing.T) {
 	})
 	for i := range all {
 		if (errs[i] == lost) != (i == 4) || holders[i].(*told).times != 1 && i != 4 {
-			t.Errorf("grant %d: %v, its holder was told %d times", i, errs[i], holders[i].(*told).times)
+			t.Errorf("grant %d: %v, its holder was called %d times", i, errs[i], holders[i].(*told).times)
 		}
 		a.Unwatch(gs[i])
 		a.Unwatch(gs[i])
@@ -48,7 +48,7 @@ func TestEachGrantHasItsOwnWatch(t *testing.T) {
 	}
 }
 
-// waker is a backend of one-by-one watches.
+// waker is a backend that watches grants one by one.
 type waker struct {
 	watches.Armed
 	cancelled int
@@ -73,6 +73,6 @@ func TestOneWatchEndsByItsCancel(t *testing.T) {
 	}
 	cancel()
 	if times != 1 || w.cancelled != 1 {
-		t.Errorf("told %d times, cancelled %d times", times, w.cancelled)
+		t.Errorf("called %d times, cancelled %d times", times, w.cancelled)
 	}
 }

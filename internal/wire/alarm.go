@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// alarm is a one-shot timer whose func is joined by a WaitGroup, so that closing leaves no goroutine
-// behind. Its owner serialises set and stop, and sets it only when it is not pending.
+// alarm is a one-shot timer whose func is counted in a WaitGroup, so that
+// closing leaves no goroutine. Its owner serialises set and stop, and calls set
+// only when the alarm is not pending.
 type alarm struct {
 	wg    *sync.WaitGroup
 	ring  func()
 	timer *time.Timer
 }
 
-// set makes the func run in d.
+// set runs the func after d.
 func (a *alarm) set(d time.Duration) {
 	a.wg.Add(1)
 	if a.timer != nil {
@@ -26,7 +27,7 @@ func (a *alarm) set(d time.Duration) {
 	})
 }
 
-// stop keeps the func from running, unless it is running already.
+// stop prevents the func from running, unless it is running already.
 func (a *alarm) stop() {
 	if a.timer != nil && a.timer.Stop() {
 		a.wg.Done()

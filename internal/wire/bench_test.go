@@ -15,8 +15,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// The benchmarks need a redis-server and compare with bare redigo on a pooled connection, taking
-// turns within one run. Only the ratios mean something, and only with client and server on one CPU:
+// The benchmarks need a redis-server. They compare with bare redigo on a pooled
+// connection, in alternating rounds of one run. Only the ratios mean something,
+// and only with client and server on one CPU:
 //
 //	taskset -c 0 go test -run '^$' -bench . -benchtime 20000x ./internal/wire
 
@@ -54,7 +55,8 @@ func onMux(m *Mux) pair {
 	}
 }
 
-// bench compares both in rounds that take turns, with n pairs a round for each of the goroutines.
+// bench compares both in alternating rounds, with n pairs a round for each of
+// the goroutines.
 func bench(b *testing.B, goroutines, rounds int) {
 	server := redistest.Real(b, redistest.Options{})
 	pool := &redis.Pool{MaxIdle: goroutines, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}

@@ -27,8 +27,8 @@ func (c Command) Tracked() Command {
 	return c
 }
 
-// Reply is what became of one command. Err is a redis.Error, a [*NotSentError] or an
-// [*UnknownError].
+// Reply is the outcome of one command. Err is a redis.Error, a [*NotSentError]
+// or an [*UnknownError].
 type Reply struct {
 	Value any
 	Err   error
@@ -36,29 +36,30 @@ type Reply struct {
 
 // call is one or more commands that travel together, and their fate.
 //
-// Fields below mu belong to the link's mutex until a token lies in done; from then on nobody writes
-// to them. A call whose reply was taken goes back to its pool; one that failed never does, because
-// the goroutine that writes to the connection may still be reading its arguments.
+// The link's mutex guards the fields below mu until a token is in done; after
+// that they do not change. A call whose reply was taken goes back to its pool.
+// A failed call never does, because the goroutine that writes to the connection
+// may still be reading its arguments.
 type call struct {
-	done chan struct{} // holds one token once the fate of every command is decided
+	done chan struct{} // has one token once the fate of every command is decided
 	cmds []Command
 	full bool // scripts travel whole, as EVAL
 	link *link
 
-	counter any // where the one command travels in a transaction; see Counted
+	counter any // key of the counter if the one command travels in a transaction; see Counted
 
 	// mu
-	sent      int64 // when the writer took it, in nanoseconds of the link's life
-	taken     bool  // by the writer: from here on its fate may be unknown
-	stranded  bool  // not sent, since its connection gave no sign of life
-	withdrawn bool  // before it was taken: the writer skips it
-	cached    bool  // the reply to CLIENT CACHING of the next command was read
+	sent      int64 // time at which the writer took it, in ns since the link was dialed
+	taken     bool  // taken by the writer: from here on its fate may be unknown
+	stranded  bool  // not sent, since its connection did not answer a PING
+	withdrawn bool  // given up before it was taken: the writer skips it
+	cached    bool  // the reply to the next command's CLIENT CACHING was read
 	untracked error // the server's refusal of a CLIENT CACHING
 	counted   counted
 	replies   []Reply
-	err       error // why no more replies come
+	err       error // reason why no more replies come
 
-	// What a call of a single command needs, kept here to be used again.
+	// Room for a call of a single command, reused.
 	one  [1]Command
 	room [1]Reply
 	args []any
@@ -70,8 +71,8 @@ func newCall() *call {
 	return c
 }
 
-// single makes c carry one command. args are copied, so that the caller's slice can live on its
-// stack.
+// single makes c carry one command. It copies args, so that the caller's slice
+// can live on its stack.
 func (c *call) single(name string, s *Script, args []any) {
 	c.args = append(c.args[:0], args...)
 	c.one[0] = Command{Name: name, Script: s, Args: c.args}
@@ -79,15 +80,15 @@ func (c *call) single(name string, s *Script, args []any) {
 	c.replies = c.room[:0]
 }
 
-// reset readies c for its pool. Nothing of a former user stays reachable.
+// reset prepares c for its pool. Nothing of its former user stays reachable.
 func (c *call) reset() {
 	clear(c.args)
 	*c = call{done: c.done, args: c.args[:0]}
 }
 
-// put writes all commands of c into the connection's buffer, whose sending half its caller has to
-// itself, and room with it. It does not touch c after the last byte: by then the reply may be there
-// and c be in use again.
+// put writes all commands of c into the connection's buffer. Its caller alone
+// uses the sending half, and room. put does not touch c after the last byte: by
+// then the reply may have come and c may be in use again.
 func (c *call) put(conn redis.Conn, room *[]any) error {
 	full := c.full
 	if c.counter != nil {
@@ -101,7 +102,8 @@ func (c *call) put(conn redis.Conn, room *[]any) error {
 	return nil
 }
 
-// take notes one reply read from the connection and reports whether it was the last.
+// take records one reply read from the connection and reports whether it was
+// the last.
 func (c *call) take(v any, err error) bool {
 	if c.counter != nil {
 		whole := c.counted.take(v, err)
@@ -123,8 +125,8 @@ func (c *call) take(v any, err error) bool {
 	return len(c.replies) == len(c.cmds)
 }
 
-// outcome returns what became of command i. Unless the call is decided, err is why its goroutine
-// knows no more.
+// outcome returns the outcome of command i. If the call is not decided, err is
+// why its goroutine stopped waiting.
 func (c *call) outcome(i int, f fate, err error) Reply {
 	switch {
 	case f == unsent:
@@ -135,7 +137,7 @@ func (c *call) outcome(i int, f fate, err error) Reply {
 		return c.replies[i]
 	case c.taken:
 		select {
-		case c.done <- struct{}{}: // the token that told us, for Pending
+		case c.done <- struct{}{}: // put the token back for Pending
 		default: // an earlier command of this call put it back
 		}
 		return Reply{Err: &UnknownError{c.err, &Pending{c, i}}}
@@ -144,19 +146,23 @@ func (c *call) outcome(i int, f fate, err error) Reply {
 	}
 }
 
-// Pending is a command that was sent and whose reply nobody waited for.
+// Pending is a command that was sent and whose reply was not awaited.
 type Pending struct {
 	call *call
 	i    int
 }
 
-// Wait waits for the late reply. known is false when the connection ended without it, or when ctx
-// ended first, and then err says so; else reply and err are what the server said. Wait may be
-// called any number of times.
+// Wait waits for the late reply. It returns:
+//
+//   - known true: reply and err are the server's answer.
+//   - known false: the connection ended without a reply, or ctx ended first; err
+//     says which.
+//
+// Wait may be called any number of times.
 func (p *Pending) Wait(ctx context.Context) (reply any, err error, known bool) {
 	select {
 	case <-p.call.done:
-		p.call.done <- struct{}{} // for the next Wait; nobody else can have put one
+		p.call.done <- struct{}{} // for the next Wait; no other goroutine can have put a token
 	case <-ctx.Done():
 		return nil, context.Cause(ctx), false
 	}

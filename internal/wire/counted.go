@@ -8,13 +8,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Counted runs one command and draws a number, which nothing can come between: MULTI, the command, INCR
-// counter and EXEC in one packet. That costs a server about a third of what a script costs that does the
-// same. The reply is that of EXEC, the command's and the counter's, either of which may be a redis.Error.
+// Counted runs one command and draws a number, atomically: MULTI, the command,
+// INCR counter and EXEC in one packet. It costs a server about a third of an
+// equal script. The reply is EXEC's: the command's reply and the counter's.
+// Either may be a redis.Error.
 //
-// Err is the server's first refusal, since what EXEC says of it is only that there was one. Where it
-// refuses MULTI itself it executes the command and INCR one by one: then the reply tells what came of
-// them, beside the error.
+// Err is the server's first refusal, since EXEC only reports that there was
+// one. If the server refuses MULTI itself, it executes the command and INCR one
+// by one. Then the reply holds their results, together with the error.
 func (m *Mux) Counted(ctx context.Context, counter any, name string, args ...any) (any, error) {
 	c := m.calls.Get().(*call)
 	c.single(name, nil, args)
@@ -22,8 +23,8 @@ func (m *Mux) Counted(ctx context.Context, counter any, name string, args ...any
 	return m.one(ctx, c)
 }
 
-// putCounted writes a transaction into the connection's buffer. room is used again and holds nothing in
-// between.
+// putCounted writes a transaction into the connection's buffer. room is reused
+// and holds nothing between calls.
 func putCounted(conn redis.Conn, counter any, name string, args []any, room *[]any) error {
 	if err := conn.Send("MULTI"); err != nil {
 		return err
@@ -38,7 +39,7 @@ func putCounted(conn redis.Conn, counter any, name string, args []any, room *[]a
 	return err
 }
 
-// sendCopy sends copies of args, which can so live on the caller's stack.
+// sendCopy sends copies of args, so that these can live on the caller's stack.
 func sendCopy(conn redis.Conn, room *[]any, name string, args ...any) error {
 	copied := append((*room)[:0], args...)
 	err := conn.Send(name, copied...)
@@ -47,19 +48,20 @@ func sendCopy(conn redis.Conn, room *[]any, name string, args ...any) error {
 	return err
 }
 
-// countedReplies are those to MULTI, the command, INCR and EXEC.
+// countedReplies is the number of replies: to MULTI, the command, INCR and
+// EXEC.
 const countedReplies = 4
 
-// counted is what came back of a transaction so far.
+// counted collects the replies of a transaction.
 type counted struct {
 	seen  int
-	open  bool  // the server has said yes to MULTI, and not yes or no to EXEC
-	loose []any // what it executed without
+	open  bool  // the server accepted MULTI and has not answered EXEC yet
+	loose []any // replies to commands executed without MULTI
 	value any
 	err   error
 }
 
-// take notes one reply and reports whether it was the last.
+// take records one reply and reports whether it was the last.
 func (c *counted) take(v any, err error) (whole bool) {
 	c.seen++
 	switch {
@@ -82,14 +84,16 @@ func (c *counted) take(v any, err error) (whole bool) {
 	return c.seen == countedReplies
 }
 
-// stuck reports that the transaction is neither executed nor dropped, so that all that the connection
-// carried from now on would become a part of it. It ends with the connection.
+// stuck reports that the transaction is neither executed nor dropped.
+// Everything sent on the connection from now on would become a part of it. It
+// ends with the connection.
 func (c *counted) stuck() bool { return c.seen == countedReplies && c.open }
 
-// isAborted: the server has dropped the transaction.
+// isAborted reports that the server has dropped the transaction.
 func isAborted(err error) bool { return strings.HasPrefix(err.Error(), "EXECABORT ") }
 
-// bared is what kept EXEC itself from being executed, without the words around it.
+// bared returns the reason why EXEC was not executed, without the words around
+// it.
 func bared(err error) error {
 	if err == nil || !isAborted(err) {
 		return err
@@ -100,7 +104,8 @@ func bared(err error) error {
 	return err
 }
 
-// errStuck ends a connection. It holds no reply of the server, which would say that it goes on.
+// errStuck is the reason to end a connection. It does not wrap a redis.Error,
+// which would mean that the connection goes on.
 func errStuck(err error) error {
 	return &lostError{errors.New("a transaction that the server does not end: " + err.Error())}
 }

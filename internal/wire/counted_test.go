@@ -38,7 +38,7 @@ func sentNames(wire *redistest.Wire) []string {
 	return names
 }
 
-func TestACommandAndANumberTravelInOneTransaction(t *testing.T) {
+func TestCommandAndNumberTravelInOneTransaction(t *testing.T) {
 	shared(t, func(t *testing.T, _ *redistest.World, wire *redistest.Wire, m *Mux) {
 		for i, want := range [][]any{{"OK", int64(1)}, {nil, int64(2)}} {
 			v, err := count(m)
@@ -53,9 +53,9 @@ func TestACommandAndANumberTravelInOneTransaction(t *testing.T) {
 	})
 }
 
-// TestWhatATransactionRefusesIsTheServersFirstWord: that of EXEC is only that there was one. Nothing of it is
+// EXEC only reports that there was a refusal. Nothing of the transaction is
 // executed, and the connection goes on.
-func TestWhatATransactionRefusesIsTheServersFirstWord(t *testing.T) {
+func TestTransactionReturnsTheServersFirstRefusal(t *testing.T) {
 	shared(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
 		before := wire.Connections()
 		v, err := m.Counted(context.Background(), "n", "SET", "k") // too few arguments
@@ -81,31 +81,32 @@ func TestWhatATransactionRefusesIsTheServersFirstWord(t *testing.T) {
 	})
 }
 
-// TestWithoutTransactionsTheReplyTellsWhatWasExecutedAllTheSame: one by one, with anybody in between.
-func TestWithoutTransactionsTheReplyTellsWhatWasExecutedAllTheSame(t *testing.T) {
+// The server executes the commands one by one, possibly with others in between.
+func TestReplyOfARefusedMultiHoldsWhatWasExecuted(t *testing.T) {
 	shared(t, func(t *testing.T, _ *redistest.World, wire *redistest.Wire, m *Mux) {
 		wire.Fault(redistest.Rule{Command: "MULTI", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 		for i, want := range [][]any{{"OK", int64(1)}, {nil, int64(2)}} {
 			v, err := count(m)
 			if got, _ := v.([]any); !IsNoPerm(err) || !slices.Equal(got, want) {
-				t.Errorf("reply %d: %v, %v; want %v beside the refusal", i, v, err, want)
+				t.Errorf("reply %d: %v, %v; want %v together with the refusal", i, v, err, want)
 			}
 		}
 		works(t, m)
 	})
 }
 
-// TestATransactionThatStaysOpenTakesNothingMoreIn: it ends with its connection, and unexecuted.
-func TestATransactionThatStaysOpenTakesNothingMoreIn(t *testing.T) {
+// A transaction that the server leaves open ends with its connection,
+// unexecuted.
+func TestOpenTransactionEndsItsConnection(t *testing.T) {
 	shared(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {
 		wire.Fault(redistest.Rule{Command: "EXEC", Do: redistest.Answer(redistest.NoPerm)})
 		if v, err := count(m); !IsNoPerm(err) || v != nil {
 			t.Errorf("reply %v, %v", v, err)
 		}
-		works(t, m) // a command within a transaction would be told QUEUED
+		works(t, m) // a command inside a transaction would be answered QUEUED
 		synctest.Wait()
 		if w.Mini.Exists("k") || w.Mini.Exists("n") {
-			t.Error("it was executed")
+			t.Error("the transaction was executed")
 		}
 		if v, err := count(m); err != nil || v == nil {
 			t.Errorf("afterwards %v, %v", v, err)
@@ -113,7 +114,7 @@ func TestATransactionThatStaysOpenTakesNothingMoreIn(t *testing.T) {
 	})
 }
 
-func TestACutTransactionIsUnknown(t *testing.T) {
+func TestCutTransactionIsUnknown(t *testing.T) {
 	for _, c := range []struct {
 		command string
 		cut     redistest.Action
@@ -136,8 +137,8 @@ func TestACutTransactionIsUnknown(t *testing.T) {
 	}
 }
 
-// TestALateTransactionIsKnown: its reply is that of EXEC, for whoever waits for it afterwards too.
-func TestALateTransactionIsKnown(t *testing.T) {
+// The late reply is EXEC's, also for a Wait that begins later.
+func TestLateTransactionIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{})
@@ -162,9 +163,9 @@ func TestALateTransactionIsKnown(t *testing.T) {
 	})
 }
 
-// TestNothingComesBetweenACommandAndItsNumber: however many share the connection, each of them gets a number of
-// its own and its own command's reply.
-func TestNothingComesBetweenACommandAndItsNumber(t *testing.T) {
+// However many goroutines share the connection, each gets a number of its own
+// and its own command's reply.
+func TestTransactionsOfManyGoroutinesStayApart(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		m := open(t, w.Pool(), Options{})
 		const hands, turns = 16, 40

@@ -10,10 +10,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A dial hook without a context cannot be ended. While the network swallows its
-// packets each call of it leaves a goroutine behind. Their number cannot be
-// bounded: a client that stops dialing never learns that the server is back. So
-// their rate is.
+// A dial hook without a context cannot be cancelled. While the network swallows
+// its packets, each call of the hook leaves a goroutine behind. Their number
+// cannot be bounded: a client that stops dialing never learns that the server
+// is back. So their rate is bounded.
 const (
 	// fewHung is how many hooks may hang before the next has to wait.
 	fewHung = 4
@@ -23,15 +23,15 @@ const (
 	longestWait = 10 * time.Second
 )
 
-// hooks are the dial hooks of one purpose that were given up and have not
-// returned. The connection of the commands has its own, so that no other
-// purpose makes it wait. Its fields belong to the mutex of the Mux.
+// hooks counts the dial hooks of one purpose that were given up and have not
+// returned. The connection of the commands has its own count, so that no other
+// purpose makes it wait. The mutex of the Mux guards its fields.
 type hooks struct {
 	hung int
-	next time.Time // earliest start of another, while fewHung hang
+	next time.Time // earliest start of another one, while fewHung hang
 }
 
-// wait returns for how long no hook may be started; zero starts one. The pause
+// wait returns how long no hook may be started; zero starts one. The pause
 // begins with a second and doubles with each further hook that hangs.
 func (h *hooks) wait(now time.Time) time.Duration {
 	if h.hung >= fewHung && now.Before(h.next) {
@@ -42,7 +42,8 @@ func (h *hooks) wait(now time.Time) time.Duration {
 	return 0
 }
 
-// dialError names what was tried. The address is known to the hook only, whose error has it.
+// dialError says that dialing failed. Only the hook knows the address, and its
+// error names it.
 type dialError struct{ err error }
 
 func (e *dialError) Error() string { return "dialing Redis: " + redact(e.err) }
@@ -52,7 +53,7 @@ var (
 	errNoConn = errors.New("the dial hook returned neither a connection nor an error")
 )
 
-// hungError says that no dial was begun, and why.
+// hungError says why no dial was begun.
 type hungError struct {
 	hung int
 	wait time.Duration
@@ -62,7 +63,7 @@ func (e *hungError) Error() string {
 	return fmt.Sprintf("%d earlier calls of the dial hook have not returned; the next one is made in %v", e.hung, e.wait.Round(time.Millisecond))
 }
 
-// dialing is one attempt to connect, shared by all who wait for it.
+// dialing is one attempt to connect, shared by all goroutines that wait for it.
 type dialing struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when link or err is set
@@ -97,8 +98,8 @@ func (m *Mux) connect(ctx context.Context) (*link, error) {
 	}
 }
 
-// redial is the goroutine of one dialing. It is nobody's in particular, so that the first caller's
-// end does not spoil it for the rest.
+// redial is the goroutine of one dialing. It belongs to no single caller: if
+// the first caller's context ends, the others still get the connection.
 func (m *Mux) redial(ctx context.Context, d *dialing) {
 	defer m.wg.Done()
 	defer d.cancel(nil)
@@ -122,18 +123,20 @@ func (m *Mux) redial(ctx context.Context, d *dialing) {
 	close(d.done)
 }
 
-// opening is one run of the dial hook, which may outlive those who wait for it.
+// opening is one run of the dial hook, which may outlive the goroutines that
+// wait for it.
 type opening struct {
 	mu    sync.Mutex
 	of    *hooks
 	conn  redis.Conn // nil until the hook returned one
 	ended bool       // the hook and the setup returned
-	given bool       // given up before that: whoever finds conn closes it
+	given bool       // given up before that: the goroutine that finds conn closes it
 }
 
-// open runs the dial hook and then setup, both within one Timeout. A hook that does not return is
-// given up and its connection closed when it comes. When ctx ends by [ErrClosed], open stays for
-// the hook until the Timeout, so that closing joins every hook that ends at all.
+// open runs the dial hook and then setup, both within one Timeout. If the hook
+// does not return, open gives it up, and its connection is closed when it
+// comes. When ctx ends by [ErrClosed], open waits for the hook until the
+// Timeout, so that closing joins every hook that ends in time.
 func (m *Mux) open(ctx context.Context, of *hooks, setup func(redis.Conn) error) (redis.Conn, error) {
 	begun := time.Now()
 	m.mu.Lock()
@@ -168,11 +171,12 @@ func (m *Mux) open(ctx context.Context, of *hooks, setup func(redis.Conn) error)
 	return nil, ErrClosed
 }
 
-// lastWord is how long a hook that was given up has to say what it was doing.
+// lastWord is how long open waits for the error of a hook that was given up.
 const lastWord = 100 * time.Millisecond
 
-// explained returns why o was given up, with what the hook says of it: which of
-// several addresses were silent, say. A hook that heeds its context says so at once.
+// explained returns why o was given up, together with the hook's own error,
+// which may say which of several addresses were silent. A hook that obeys its
+// context returns at once.
 func (o *opening) explained(err error, came <-chan error) error {
 	rest := time.NewTimer(lastWord)
 	defer rest.Stop()
@@ -180,7 +184,8 @@ func (o *opening) explained(err error, came <-chan error) error {
 	case said := <-came:
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		// After the connection was there it was we who closed it.
+		// If there was a connection, giveUp has closed it, and the error says
+		// only that.
 		if said != nil && o.conn == nil && !errors.Is(said, context.DeadlineExceeded) && !errors.Is(said, context.Canceled) {
 			return fmt.Errorf("%w: %w", err, said)
 		}
@@ -189,7 +194,8 @@ func (o *opening) explained(err error, came <-chan error) error {
 	return err
 }
 
-// hook dials and sets the connection up. It closes what it does not hand out.
+// hook dials and sets the connection up. It closes a connection that it does
+// not hand out.
 func (m *Mux) hook(ctx context.Context, o *opening, setup func(redis.Conn) error) error {
 	conn, err := m.dial(ctx)
 	if err == nil && conn == nil {
@@ -219,11 +225,12 @@ func (m *Mux) hook(ctx context.Context, o *opening, setup func(redis.Conn) error
 	return err
 }
 
-// giveUp leaves a run of the hook alone. Closing its connection ends a setup that hangs.
+// giveUp stops waiting for a run of the hook. Closing its connection ends a
+// setup that hangs.
 func (m *Mux) giveUp(o *opening) {
 	o.mu.Lock()
 	conn := o.conn
-	if !o.ended { // else it ended in the same moment, and was not counted
+	if !o.ended { // else it ended at the same moment and is not counted
 		o.given = true
 		m.mu.Lock()
 		o.of.hung++

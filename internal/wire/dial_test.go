@@ -16,7 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-func TestARefusedDialSaysWhatWasTriedAndIsTriedAgain(t *testing.T) {
+func TestRefusedDialSaysWhatWasTriedAndIsRepeated(t *testing.T) {
 	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", "127.0.0.1:1") }}, Options{})
 	_, err := m.Do(bg, "SET", "k", "v")
 	notSent(t, err, nil)
@@ -53,7 +53,7 @@ func TestDialErrorsShowNoPassword(t *testing.T) {
 	}
 }
 
-func TestAHangingDialEndsWithTheTimeoutAndTheCallersOwnContextEarlier(t *testing.T) {
+func TestHangingDialEndsWithTimeoutOrContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		var dials atomic.Int32
 		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -88,9 +88,9 @@ func TestAHangingDialEndsWithTheTimeoutAndTheCallersOwnContextEarlier(t *testing
 	})
 }
 
-// TestHungDialsSlowTheNextOnesDown and lock nobody out: the network swallowed
-// the packets of many dials, and then the server can be reached again.
-func TestHungDialsSlowTheNextOnesDown(t *testing.T) {
+// The network swallowed the packets of many dials, and then the server can be
+// reached again. The client must find that out.
+func TestHungDialsDelayTheNextDials(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		hang, pool := make(chan struct{}), w.Pool()
 		late := newStub()
@@ -137,8 +137,8 @@ func TestHungDialsSlowTheNextOnesDown(t *testing.T) {
 	})
 }
 
-// TestOtherDialsThatHangLockNoCommandOut: those of a Tracker, say.
-func TestOtherDialsThatHangLockNoCommandOut(t *testing.T) {
+// The other dials may be those of a Tracker.
+func TestHungDialsOfOthersDelayNoCommand(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		hang, pool := make(chan struct{}), w.Pool()
 		defer close(hang)
@@ -158,7 +158,7 @@ func TestOtherDialsThatHangLockNoCommandOut(t *testing.T) {
 	})
 }
 
-func TestAHookThatEndsWhenItIsGivenUpIsNotCountedAndLeavesNoConnection(t *testing.T) {
+func TestHookThatEndsAsItIsGivenUpIsNotCounted(t *testing.T) {
 	s := newStub()
 	m := &Mux{}
 	m.giveUp(&opening{of: &m.dials, conn: s, ended: true})
@@ -225,7 +225,7 @@ func TestSetupRunsOnEachNewConnectionFirst(t *testing.T) {
 	}
 }
 
-func TestASetupThatFailsOrHangsIsAFailedDial(t *testing.T) {
+func TestSetupThatFailsOrHangsIsAFailedDial(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		refusal := errors.New("not this one")
 		setup := func(redis.Conn) error { return refusal }
@@ -250,13 +250,13 @@ func TestASetupThatFailsOrHangsIsAFailedDial(t *testing.T) {
 	})
 }
 
-func TestAHookThatReturnsNothingIsAnError(t *testing.T) {
+func TestHookThatReturnsNothingIsAnError(t *testing.T) {
 	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { return nil, nil }}, Options{})
 	_, err := m.Do(bg, "PING")
 	notSent(t, err, errNoConn)
 }
 
-func TestConnectionsThatDieAtOnceDoNotTrapTheCaller(t *testing.T) {
+func TestCallerGetsAnErrorIfConnectionsDieAtOnce(t *testing.T) {
 	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
 		s := newStub()
 		s.Close()
@@ -267,8 +267,8 @@ func TestConnectionsThatDieAtOnceDoNotTrapTheCaller(t *testing.T) {
 	}
 }
 
-// TestDialGivenUpSaysWhatItTried where the hook heeds its context.
-func TestDialGivenUpSaysWhatItTried(t *testing.T) {
+// The hook obeys its context and says what it had tried.
+func TestDialGivenUpReturnsTheHooksError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 			<-ctx.Done()
@@ -282,8 +282,8 @@ func TestDialGivenUpSaysWhatItTried(t *testing.T) {
 	})
 }
 
-// TestServerOfAnotherKindIsNamed: it answers, and not as Redis does.
-func TestServerOfAnotherKindIsNamed(t *testing.T) {
+// The server answers, but not in Redis's protocol.
+func TestExplainNamesAServerOfAnotherKind(t *testing.T) {
 	m := open(t, redistest.New(t).FaultyPool(redistest.Rule{Command: "PING", Do: redistest.Reply("HTTP/1.1 400 Bad Request\r\n")}), Options{})
 	_, err := m.Do(bg, "PING")
 	if !strings.Contains(Explain(err), "protocol") {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// overdue is the watchdog. One timer watches over the oldest call in flight: behind it the others
-// wait as well. It runs on when a call begins and is set anew at most once a Timeout.
+// overdue is the watchdog. One timer watches the oldest call in flight, for
+// which all later ones wait too. It runs on when a call begins and is set again
+// at most once a Timeout.
 func (l *link) overdue() {
 	l.mu.Lock()
 	l.armed = false
@@ -27,10 +28,11 @@ func (l *link) overdue() {
 	l.fail(&silentError{limit})
 }
 
-// Why a connection takes no more calls and ends with its last reply.
+// The reasons why a connection takes no more calls and ends with its last
+// reply.
 var (
 	errReplica = errors.New("the server became a read-only replica")
-	errSilent  = errors.New("no answer came within the time that the callers had")
+	errSilent  = errors.New("no answer came before the callers' contexts ended")
 )
 
 // over reports whether l is retired and has nothing more to do.
@@ -50,9 +52,11 @@ func (l *link) gone() bool {
 	return l.dead != nil || l.retired.Load()
 }
 
-// retire lets the connection end with its last reply, and the next call dial anew: after a fail-over
-// the hook may lead to the new primary, while this connection would refuse writes for ever. A young
-// connection stays, lest a hook that leads to a replica, or to a server that is slow, dial at every call.
+// retire lets the connection end with its last reply, and makes the next call
+// dial anew. After a fail-over the hook may lead to the new primary, while this
+// connection would refuse writes for ever. A young connection stays. Otherwise
+// a hook that leads to a replica, or to a slow server, would dial at every
+// call.
 func (l *link) retire(reason error) (retired bool) {
 	if time.Since(l.born) < l.m.opts.Timeout {
 		return false
@@ -78,8 +82,8 @@ func (l *link) withdraw(reason error) {
 	}
 }
 
-// fail ends the connection and decides the fate of every call on it: unknown when taken, not sent
-// when not. Only its first call does anything.
+// fail ends the connection and decides every call on it: unknown if the writer
+// has taken it, else not sent. Only the first call of fail does anything.
 func (l *link) fail(err error) {
 	l.mu.Lock()
 	if l.dead != nil {
@@ -87,7 +91,7 @@ func (l *link) fail(err error) {
 		return
 	}
 	l.dead = err
-	l.m.link.CompareAndSwap(l, nil) // before anybody learns of it and calls again
+	l.m.link.CompareAndSwap(l, nil) // before any caller sees the end and calls again
 	flight, queue := l.flight, l.queue
 	l.flight, l.queue, l.spare = fifo{}, nil, nil
 	if l.armed {
@@ -106,7 +110,7 @@ func (l *link) fail(err error) {
 	l.mu.Unlock()
 
 	l.rouse()
-	_ = l.conn.Close() // the reason of its end is err
+	_ = l.conn.Close() // err is already the reason
 	l.m.tracker.linkLost(l)
 	if l.m.opts.Lost != nil {
 		l.m.opts.Lost(err)

@@ -11,12 +11,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// inScript begins what servers before 7.0 made of an error inside a script: the error itself stands
-// in the middle, after a dash or a colon. Newer ones keep it in front.
+// inScript is how servers before 7.0 begin an error inside a script. The error
+// itself follows in the middle, after a dash or a colon. Newer servers put it
+// first.
 const inScript = "ERR Error running script"
 
-// says reports whether err holds an error reply with one of the codes, or one that a command inside
-// a script got.
+// says reports whether err has an error reply that begins with one of the
+// codes, also if a command inside a script got it.
 func says(err error, codes ...string) bool {
 	text, ok := serverText(err)
 	for _, code := range codes {
@@ -38,7 +39,7 @@ func serverText(err error) (string, bool) {
 	if e, ok := err.(redis.Error); ok { // nearly always, and without allocating
 		return string(e), true
 	}
-	if err == nil { // before e, whose place is on the heap
+	if err == nil { // before e, which is allocated on the heap
 		return "", false
 	}
 	var e redis.Error
@@ -57,14 +58,15 @@ func IsReadOnly(err error) bool { return says(err, "READONLY ") }
 // IsLoading: the server reads its data from disk and will answer later.
 func IsLoading(err error) bool { return says(err, "LOADING ") }
 
-// IsNoPerm: the user lacks the right to the command, the key or the channel. Inside a script the
-// server says so in other words, and what the script did before stands.
+// IsNoPerm: the user lacks the right to the command, the key or the channel.
+// Inside a script the server uses other words, and the script's earlier writes
+// stay.
 func IsNoPerm(err error) bool {
 	return says(err, "NOPERM ", "The user executing the script can't ",
 		"ERR The user executing the script can't ", "ERR ACL failure in script")
 }
 
-// IsNoAuth: the server wants a password, or another one.
+// IsNoAuth: the server asks for a password, or for another one.
 func IsNoAuth(err error) bool {
 	return says(err, "NOAUTH ", "WRONGPASS ", "ERR invalid password", "ERR AUTH ", "ERR Client sent AUTH")
 }
@@ -81,74 +83,75 @@ func IsUnknownCommand(err error) bool {
 // IsOOM: the server has no memory left for writes.
 func IsOOM(err error) bool { return says(err, "OOM ") }
 
-// IsBusy: a script of somebody's runs for too long.
+// IsBusy: a script has been running for too long.
 func IsBusy(err error) bool { return says(err, "BUSY ") }
 
-// IsCluster: the server is a node of a cluster and wants the command elsewhere, or not at all.
+// IsCluster: the server is a node of a cluster that does not execute the
+// command itself.
 func IsCluster(err error) bool {
 	return says(err, "MOVED ", "ASK ", "CROSSSLOT ", "CLUSTERDOWN ", "TRYAGAIN ")
 }
 
-// IsPassing: the server refuses for a reason that will pass, or that says nothing of whether it has the
-// command.
+// IsPassing: the server refuses for a reason that will pass, or that does not
+// show whether it has the command.
 func IsPassing(err error) bool {
 	return IsCluster(err) || says(err, "LOADING ", "READONLY ", "BUSY ", "OOM ", "NOAUTH ", "MASTERDOWN ",
 		"MISCONF ", "NOREPLICAS ", "DENIED ", "ERR max number of clients")
 }
 
-// IsTransient reports a refusal after which the same command may well be
-// executed in a moment.
+// IsTransient reports a refusal after which the same command may be executed a
+// moment later.
 func IsTransient(err error) bool {
 	return says(err, "LOADING ", "BUSY ", "TRYAGAIN ", "CLUSTERDOWN ", "MASTERDOWN ", "OOM ", "MISCONF ",
 		"NOREPLICAS ", "READONLY ", "ERR max number of clients")
 }
 
-// FromScript reports an error that a script was ended by while it ran, in words of
-// the script's own.
+// FromScript reports that err ended a script while it ran.
 func FromScript(err error) bool {
 	text, ok := serverText(err)
 	return ok && (strings.HasPrefix(text, inScript) || strings.Contains(text, "user_script"))
 }
 
-// advice is asked from the top, so what is special stands above what is general.
+// advice is searched from the top, so special cases come before general ones.
 var advice = []struct {
 	fits func(error) bool
 	say  string
 }{
 	{IsReadOnly, "this server is a read-only replica: point the address at the primary"},
 	{IsLoading, "the server is still reading its data from disk: try again when it is up"},
-	{IsNoAuth, "the server did not take the user and password: check them in the address"},
-	{noPermKey, "this user lacks a right to a key: let its ACL allow the lock's own and, of token locks, gsl:*, beside old clients {KEY}:gsl and {KEY}:gsl:look (~{PREFIX*}:gsl* allows both)"},
+	{IsNoAuth, "the server rejected the user and password: check them in the address"},
+	{noPermKey, "this user lacks a right to a key: let its ACL allow the lock's key and, for token locks, gsl:*; alongside old clients also {KEY}:gsl and {KEY}:gsl:look (~{PREFIX*}:gsl* allows both)"},
 	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
-	{IsWrongType, "the key holds another type than a lock's string: it belongs to something else"},
+	{IsWrongType, "the key holds another type than a lock's string: another program uses it"},
 	{IsCluster, "this is a node of a cluster, which is not supported yet: use a single primary"},
 	{IsUnknownCommand, "the server, or a proxy before it, lacks this command: use a newer server or another mode"},
 	{IsOOM, "the server has no memory left for writes: raise maxmemory or free some"},
 	{IsBusy, "a script of another client keeps the server busy: wait, or end it by SCRIPT KILL"},
-	{holdsNoNumber, "somebody wrote to the counter of fencing numbers, the key gsl:fence: with the namespace: SET it to the greatest number that was ever given, or DEL it, and numbers go on from the server's clock"},
+	{holdsNoNumber, "another program wrote to the counter of fencing numbers (the key gsl:fence:NAMESPACE): SET it to the greatest number ever drawn, or DEL it, and numbers continue from the server's clock"},
 	{IsNoScript, "the server forgot the script while it was being sent: try again"},
 	{coded("MISCONF "), "the server cannot save to disk and refuses writes: see its log"},
 	{coded("NOREPLICAS "), "too few replicas are connected for the server to take writes: see min-replicas-to-write"},
 	{coded("MASTERDOWN "), "the replica lost its primary: point the address at the primary"},
 	{coded("DENIED "), "the server is in protected mode: give it a password or connect from its own host"},
 	{coded("ERR max number of clients"), "the server takes no more connections: raise maxclients or close some"},
-	{isA(ErrClosed), "the lock client was closed while this was under way"},
+	{isA(ErrClosed), "the lock client was closed during this call"},
 	{isA(context.Canceled), ""},
-	{coded("ERR DB index is out of range", "ERR invalid DB index"), "the server has no such database: name one below its setting databases, 16 unless it says otherwise"},
-	{unknownAuthority, "no authority that is known here signed the server's certificate: name a file with its certificate by --cacert"},
-	{wrongName, "the server's certificate is for another name: use a name that stands in it"},
+	{coded("ERR DB index is out of range", "ERR invalid DB index"), "the server has no such database: use a number below its setting databases (16 by default)"},
+	{unknownAuthority, "no authority that this machine knows signed the server's certificate: pass that authority's certificate by --cacert"},
+	{wrongName, "the server's certificate is for another name: use a name that it contains"},
 	{socketFails(fs.ErrNotExist), "there is no such socket: check the path and unixsocket in the server's configuration"},
 	{socketFails(fs.ErrPermission), "this user may not open the socket: see unixsocketperm in the server's configuration"},
 	{refusedConnection, "nothing listens there: check the address and that the server runs"},
 	{noSuchHost, "the name does not resolve: check the address"},
 	{foreignClock, "a proxy answers in the server's place (Envoy does): connect to the server itself"},
-	{isHung, "the network or the server swallows what dials send: check the address and firewalls, and give the redis.Pool a DialContext, which can be ended"},
-	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls, the server's load, and that it speaks TLS where that is asked for"},
-	{notRedis, "what listens there does not speak the protocol of Redis: check the address and the port"},
+	{isHung, "the network or the server does not answer new connections: check the address and firewalls, and set DialContext of the redis.Pool, which can be cancelled"},
+	{isA(ErrTimeout), "the server or the network is silent: check the address, firewalls, the server's load, and that it speaks TLS if the address says so"},
+	{notRedis, "the server there does not speak the protocol of Redis: check the address and the port"},
 	{isA(ErrLost), "the server or the network closed the connection: see the server's log, and whether it wants TLS (rediss://)"},
 }
 
-// holdsNoNumber: the counter of fencing numbers cannot be read, in the words of the scripts that draw one.
+// holdsNoNumber reports that the counter of fencing numbers is unreadable, in
+// the words of the scripts that draw one.
 func holdsNoNumber(err error) bool {
 	text, _ := serverText(err)
 	return strings.Contains(text, " holds no fencing number")
@@ -167,8 +170,8 @@ func refusedConnection(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" && strings.Contains(op.Error(), "refused")
 }
 
-// socketFails reports whether connecting to a unix socket failed by target. A
-// file that cannot be written fails by the same errors and is no socket.
+// socketFails reports whether connecting to a unix socket failed with target.
+// Writing a file fails with the same errors, but is no dial.
 func socketFails(target error) func(error) bool {
 	return func(err error) bool {
 		var op *net.OpError
@@ -176,7 +179,7 @@ func socketFails(target error) func(error) bool {
 	}
 }
 
-// noPermKey is IsNoPerm where a key is meant, which servers do not name.
+// noPermKey reports IsNoPerm for a key. Servers do not name the key.
 func noPermKey(err error) bool {
 	text, _ := serverText(err)
 	return IsNoPerm(err) && (strings.Contains(text, "the keys") || strings.Contains(text, "access a key"))
@@ -192,8 +195,8 @@ func wrongName(err error) bool {
 	return errors.As(err, &name)
 }
 
-// notRedis recognises a reply that is none, by the client library's words: it
-// exports no type for it.
+// notRedis reports a reply in another protocol, by the client library's words:
+// it exports no type for that error.
 func notRedis(err error) bool {
 	return strings.Contains(err.Error(), "redigo: unexpected response line") || strings.Contains(err.Error(), "redigo: long response line")
 }
@@ -208,8 +211,8 @@ func noSuchHost(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// Explain says in one clause what to do about an error of this package, and nothing where there is
-// nothing to add to its own text.
+// Explain returns one clause that says what to do about an error of this
+// package, or "" if its own text says enough.
 func Explain(err error) string {
 	if err == nil {
 		return ""

@@ -15,7 +15,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// said are replies recorded from Redis 2.8.19, 6.2.11, 7.0.15 and Valkey 9.1.2.
+// said are error replies recorded from Redis 2.8.19, 6.2.11, 7.0.15 and Valkey
+// 9.1.2.
 var said = []struct {
 	is     func(error) bool
 	advice string
@@ -68,7 +69,7 @@ var said = []struct {
 	{IsCluster, "cluster", []string{"MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381", "CROSSSLOT Keys in request don't hash to the same slot"}},
 }
 
-func TestEveryRefusalIsRecognisedAsItselfOnly(t *testing.T) {
+func TestEveryRefusalIsRecognisedAsItself(t *testing.T) {
 	for i, s := range said {
 		for _, text := range s.texts {
 			for _, err := range []error{redis.Error(text), fmt.Errorf("wrapped: %w", redis.Error(text))} {
@@ -85,7 +86,7 @@ func TestEveryRefusalIsRecognisedAsItselfOnly(t *testing.T) {
 	}
 }
 
-func TestTextOfOthersIsNoRefusal(t *testing.T) {
+func TestTextOfOtherErrorsIsNoRefusal(t *testing.T) {
 	for _, err := range []error{
 		nil,
 		context.Canceled,
@@ -133,8 +134,9 @@ func TestEveryEndOfACallIsExplained(t *testing.T) {
 	}
 }
 
-// A report on a full disk, in a folder that is missing, or that this user may not
-// write has nothing to do with the server, so there is no advice about one.
+// A report may fail on a full disk, in a missing folder, or without the right
+// to write. That has nothing to do with the server, so there is no advice about
+// it.
 func TestFileErrorsAreNotExplainedAsSockets(t *testing.T) {
 	for _, cause := range []error{syscall.ENOENT, syscall.EACCES, syscall.EPERM, syscall.ENOSPC, syscall.EROFS, syscall.ENOTDIR} {
 		for _, err := range []error{

@@ -1,7 +1,7 @@
 package wire
 
-// fifo is a queue of calls in a ring that grows and never shrinks: at most one slot for each
-// goroutine that ever waited at once.
+// fifo is a queue of calls in a ring that grows and never shrinks. It has at
+// most one slot for each goroutine that ever waited at the same time.
 type fifo struct {
 	ring  []*call // its length is zero or a power of two
 	first uint

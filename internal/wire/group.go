@@ -11,17 +11,17 @@ import (
 
 // Group keeps the connections of several Muxes on one server. After a fail-over
 // a new connection may lead to the promoted server, while an old one still
-// reaches the deposed one, which does not know yet: one process would acquire
-// here and renew there. So whenever a Mux has dialed, the run ids of its server
-// and of the others' are compared, and where they differ the older connections
-// end with their last reply.
+// reaches the deposed one, which does not know yet. One process would then
+// acquire on the one and renew on the other. So whenever a Mux has dialed,
+// Group compares the run ids of its server and of the others'. If they differ,
+// the older connections end with their last reply.
 //
-// Servers whose run id cannot be learned are not compared.
+// Servers whose run id is unknown are not compared.
 type Group struct {
 	mu    sync.Mutex
 	muxes []*Mux
-	asks  Verdict   // whether INFO tells a run id, found out beside the commands
-	moved time.Time // when connections were retired last; zero: never
+	asks  Verdict   // whether INFO returns a run id, tried on a connection of its own
+	moved time.Time // time of the last retirement; zero: never
 }
 
 var errMoved = errors.New("another connection leads to another server: there was a fail-over")
@@ -32,7 +32,7 @@ func (g *Group) add(m *Mux) {
 	g.muxes = append(g.muxes, m)
 }
 
-// others are the connections of the other Muxes.
+// others returns the connections of the other Muxes.
 func (g *Group) others(m *Mux) (links []*link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,7 +44,8 @@ func (g *Group) others(m *Mux) (links []*link) {
 	return links
 }
 
-// dialed tells that l is a new connection of m, whose mutex is held.
+// dialed starts the comparison for l, a new connection of m. The mutex of m is
+// held.
 func (g *Group) dialed(m *Mux, l *link) {
 	if g == nil || len(g.others(m)) == 0 {
 		return
@@ -56,9 +57,9 @@ func (g *Group) dialed(m *Mux, l *link) {
 	}()
 }
 
-// compare retires the connections that lead elsewhere than l does. It does so
-// once a Timeout at the most, lest a hook that leads to two servers in turn dial
-// at every call.
+// compare retires the connections that lead to another server than l does. It
+// does so at most once a Timeout. Otherwise a hook that leads to two servers in
+// turn would dial at every call.
 func (g *Group) compare(m *Mux, l *link) {
 	for g.mayAsk(m) {
 		strangers := g.strangers(m, l)
@@ -82,7 +83,7 @@ func (g *Group) compare(m *Mux, l *link) {
 	}
 }
 
-// strangers are the connections of other Muxes, older than l, that lead to
+// strangers returns the connections of other Muxes, older than l, that lead to
 // another server than l does.
 func (g *Group) strangers(m *Mux, l *link) (strangers []*link) {
 	ours := l.server(m.life)
@@ -97,7 +98,7 @@ func (g *Group) strangers(m *Mux, l *link) (strangers []*link) {
 	return strangers
 }
 
-// turn returns zero where connections may be retired now, else for how long not.
+// turn returns zero if connections may be retired now, else how long to wait.
 func (g *Group) turn(every time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,8 +110,8 @@ func (g *Group) turn(every time.Duration) time.Duration {
 	return 0
 }
 
-// mayAsk reports whether the server tells its run id. It finds out on a
-// connection of its own: some proxies hang up on a command that they do not know.
+// mayAsk reports whether the server returns its run id. It tries that on a
+// connection of its own: some proxies hang up on an unknown command.
 func (g *Group) mayAsk(m *Mux) bool {
 	g.mu.Lock()
 	asks := g.asks
@@ -141,8 +142,7 @@ func (g *Group) mayAsk(m *Mux) bool {
 	return asks == Has
 }
 
-// server asks for the run id of the server that l leads to. It is empty where it
-// cannot be learned.
+// server returns the run id of the server that l leads to, empty if unknown.
 func (l *link) server(ctx context.Context) string {
 	l.mu.Lock()
 	id := l.runID

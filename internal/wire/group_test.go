@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// servers are two of them, and a hook that leads to one.
+// servers are two servers, and a hook that leads to one of them.
 type servers struct {
 	wires [2]*redistest.Wire
 	minis [2]*redistest.World
@@ -24,7 +24,7 @@ func two(t *testing.T, w *redistest.World) *servers {
 	p := &servers{minis: [2]*redistest.World{w, redistest.Bubble(t)}}
 	for i, id := range []string{"aaaa", "bbbb"} {
 		p.wires[i] = p.minis[i].Wire()
-		if c, err := p.minis[i].Dial(bg); err == nil { // which starts it
+		if c, err := p.minis[i].Dial(bg); err == nil { // this starts the server
 			c.Close()
 		}
 		p.minis[i].Run(id)
@@ -40,8 +40,8 @@ func (p *servers) pool() *redis.Pool {
 	}}
 }
 
-// TestGroupFollowsAFailover: one Mux is dialed after it, and the connection of
-// the other, which still answers, ends with its last reply.
+// One Mux is dialed after the fail-over. The other Mux's connection, which
+// still answers, ends with its last reply.
 func TestGroupFollowsAFailover(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		p, g := two(t, w), new(Group)
@@ -68,16 +68,16 @@ func TestGroupFollowsAFailover(t *testing.T) {
 			t.Error(err)
 		}
 		if !p.minis[0].Mini.Exists("before") || !p.minis[1].Mini.Exists("after") {
-			t.Error("the command was sent to the server of before")
+			t.Error("the command was sent to the old server")
 		}
 		if n := p.wires[0].Connections(); n != 0 {
-			t.Errorf("%d connections lead to the server of before", n)
+			t.Errorf("%d connections lead to the old server", n)
 		}
 	})
 }
 
-// TestGroupDialsSeldomWhereHooksDisagree about the server, for good.
-func TestGroupDialsSeldomWhereHooksDisagree(t *testing.T) {
+// The hooks lead to different servers for good.
+func TestGroupDialsSeldomIfHooksDisagree(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		one, g := two(t, w), new(Group)
 		other := &servers{wires: one.wires, leads: 1}
@@ -97,9 +97,9 @@ func TestGroupDialsSeldomWhereHooksDisagree(t *testing.T) {
 	})
 }
 
-// TestGroupAsksBesideTheCommands whether the server has INFO. Where it hangs up,
-// refuses, or is silent, no connection with commands ends and nobody waits.
-func TestGroupAsksBesideTheCommands(t *testing.T) {
+// The Group asks whether the server has INFO. If the server hangs up, refuses,
+// or is silent, no connection with commands ends and no caller waits.
+func TestGroupAsksOnAConnectionOfItsOwn(t *testing.T) {
 	for name, do := range map[string]redistest.Action{
 		"hangs up": redistest.CutBefore, "refuses": redistest.Answer(redistest.NoPerm), "is silent": redistest.Silence,
 	} {

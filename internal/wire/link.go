@@ -11,33 +11,34 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// link is one connection with the goroutines that write to it and read from it. redigo allows one
-// sender and one receiver at a time.
+// link is one connection with the goroutines that write to it and read from it.
+// redigo allows one sender and one receiver at a time.
 //
-// A goroutine that finds the connection idle writes its own command: waking a writer costs a lone
-// caller more than anything else here. All others queue, and the writer takes the whole queue at
-// once. mu is never held over I/O, so that a goroutine whose context ends can always leave.
+// A goroutine that finds the connection idle writes its own command: for a
+// single caller, waking a writer would cost more than anything else here. All
+// others queue, and the writer takes the whole queue at once. mu is never held
+// during I/O, so that a goroutine whose context ends can always leave.
 type link struct {
 	m    *Mux
 	conn redis.Conn
 	born time.Time
-	kick chan struct{} // tells the writer of a queue, or of the end
+	kick chan struct{} // wakes the writer for a queue, or for the end
 
 	mu      sync.Mutex
-	dead    error   // set once, then everything below is left alone
-	queue   []*call // not taken by a writer yet
-	spare   []*call // the queue's other half, which the writer works through
-	flight  fifo    // taken, not answered
-	writing bool    // somebody uses the sending half of conn, and argv
+	dead    error   // set once; after that nothing below changes
+	queue   []*call // calls that no writer has taken yet
+	spare   []*call // the queue's other buffer, which the writer works through
+	flight  fifo    // calls taken and not answered
+	writing bool    // a goroutine uses the sending half of conn, and argv
 	argv    []any   // room for the arguments of a script
-	crowded bool    // the last write held several calls: more are about to come
+	crowded bool    // the last write had several calls: more are likely soon
 	armed   bool
-	watch   alarm         // over the oldest call in flight
-	asked   time.Duration // when the last call was taken, since born
-	runID   string        // of the server, empty until it was asked
-	proving *call         // the PING before which nothing else is sent; nil mostly
+	watch   alarm         // watchdog of the oldest call in flight
+	asked   time.Duration // time at which the last call was taken, since born
+	runID   string        // run id of the server, empty until it was asked
+	proving *call         // the PING that must be answered before anything else is sent; mostly nil
 
-	reason  error       // why it is retired; set before it is
+	reason  error       // reason of its retirement; set before retired
 	retired atomic.Bool // set under mu: takes no new calls and ends with its last reply
 }
 
@@ -45,13 +46,14 @@ type link struct {
 func (m *Mux) start(conn redis.Conn) *link {
 	l := &link{m: m, conn: conn, born: time.Now(), kick: make(chan struct{}, 1)}
 	l.watch = alarm{wg: &m.wg, ring: l.overdue}
-	m.wg.Add(3) // the third is for fail, which runs on whatever goroutine noticed
+	m.wg.Add(3) // the third is for fail, which runs on the goroutine that noticed the end
 	go l.write()
 	go l.read()
 	return l
 }
 
-// submit hands c to the connection. It reports false when the connection takes no more calls.
+// submit hands c to the connection. It returns false if the connection takes no
+// more calls.
 func (l *link) submit(c *call) bool {
 	l.mu.Lock()
 	if l.dead != nil || l.retired.Load() {
@@ -68,7 +70,7 @@ func (l *link) submit(c *call) bool {
 	case now-l.asked > provenFor:
 		l.prove(c, now)
 		return true
-	case l.crowded: // it travels with what others are about to send
+	case l.crowded: // c travels with what others are about to send
 		l.enqueue(c)
 		return true
 	}
@@ -79,7 +81,7 @@ func (l *link) submit(c *call) bool {
 	return true
 }
 
-// enqueue leaves c to the writer. mu is held; it is unlocked.
+// enqueue leaves c to the writer. mu is held; enqueue unlocks it.
 func (l *link) enqueue(c *call) {
 	l.queue = append(l.queue, c)
 	first := len(l.queue) == 1
@@ -89,7 +91,8 @@ func (l *link) enqueue(c *call) {
 	}
 }
 
-// take moves c into flight, now that l has lived for so long. mu is held.
+// take moves c into flight. now is the time since the link was dialed. mu is
+// held.
 func (l *link) take(c *call, now time.Duration) {
 	c.taken = true
 	c.sent, l.asked = int64(now), now
@@ -128,13 +131,14 @@ func (l *link) rouse() {
 	}
 }
 
-// write is the goroutine that writes for all who found the connection busy.
+// write is the goroutine that writes for all callers that found the connection
+// busy.
 func (l *link) write() {
 	defer l.m.wg.Done()
 	for range l.kick {
 		if l.busy() {
-			// The goroutines whose replies came together are about to ask again: let them, and
-			// send all of it at once.
+			// Goroutines whose replies came together are about to send again.
+			// Let them, and send everything at once.
 			runtime.Gosched()
 		}
 		batch, ended := l.gather()
@@ -151,20 +155,21 @@ func (l *link) write() {
 			}
 		}
 		l.wrote(err, len(batch) > 1)
-		clear(batch) // it becomes the queue's spare half again at the next turn
+		clear(batch) // it becomes the queue's other buffer again at the next turn
 	}
 }
 
-// busy reports whether it pays to let others add to the queue. Two or three callers gain nothing from
-// it, and in a program that works its processors hard each would wait for its turn.
+// busy reports whether waiting for more calls pays. Two or three callers gain
+// nothing. In a program that uses all its processors, each of them would wait
+// to be scheduled.
 func (l *link) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.crowded || l.flight.len()+len(l.queue) > 3
 }
 
-// gather takes the queue for writing. It returns nothing while another goroutine writes, which will
-// rouse the writer when it is done.
+// gather takes the queue for writing. It returns nothing while another
+// goroutine writes, which will wake the writer when it is done.
 func (l *link) gather() (batch []*call, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +212,7 @@ func (l *link) read() {
 		c := l.flight.head()
 		if c == nil {
 			l.mu.Unlock()
-			l.fail(&lostError{errors.New("a reply to no command")})
+			l.fail(&lostError{errors.New("the server sent a reply without a command")})
 			return
 		}
 		whole := c.take(v, err)
@@ -218,10 +223,10 @@ func (l *link) read() {
 		}
 		l.mu.Unlock()
 		if err != nil && IsReadOnly(err) {
-			l.retire(errReplica) // before its caller hears of it and comes again
+			l.retire(errReplica) // before its caller gets the reply and calls again
 		}
 		if stuck {
-			l.fail(errStuck(err)) // before its caller hears of it and comes again
+			l.fail(errStuck(err)) // before its caller gets the reply and calls again
 		}
 		if whole {
 			c.done <- struct{}{}
@@ -236,8 +241,9 @@ func (l *link) read() {
 	}
 }
 
-// patiently waits for a reply however long it takes: the watchdog ends a silent connection, and an
-// idle one is no error, whatever read timeout the dial hook set.
+// patiently returns a func that waits for a reply without limit, whatever read
+// timeout the dial hook set. The watchdog ends a silent connection, and an idle
+// connection is no error.
 func patiently(conn redis.Conn) (receive func() (any, error)) {
 	if c, ok := conn.(redis.ConnWithTimeout); ok {
 		return func() (any, error) { return c.ReceiveWithTimeout(0) }
@@ -245,7 +251,8 @@ func patiently(conn redis.Conn) (receive func() (any, error)) {
 	return conn.Receive
 }
 
-// answered reports whether err is a reply of the server, after which the connection goes on.
+// answered reports whether err is a reply of the server. Then the connection
+// goes on.
 func answered(err error) bool {
 	if _, ok := err.(redis.Error); ok {
 		return true
@@ -267,13 +274,13 @@ func (l *link) await(ctx context.Context, c *call) (fate, error) {
 	case f == decided:
 		return decided, nil
 	case f == left && (silence >= l.m.brief() || cause == errSlow):
-		l.retire(errSilent) // before its caller comes again
+		l.retire(errSilent) // before its caller calls again
 	}
 	return f, cause
 }
 
-// leave takes the goroutine of c away from it. silence is for how long the
-// oldest call has been without a reply.
+// leave ends the wait for c. silence is how long the oldest call has been
+// without a reply.
 func (l *link) leave(c *call) (f fate, silence time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

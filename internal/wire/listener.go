@@ -10,21 +10,23 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// invalidate is the channel on which a server that speaks RESP2 tells of changed keys.
+// invalidate is the channel on which a server that speaks RESP2 reports changed
+// keys.
 const invalidate = "__redis__:invalidate"
 
-// listener is the connection to which the server sends invalidations. They are read as they come:
-// redigo's PubSubConn expects a string where they carry a list of keys.
+// listener is the connection to which the server sends invalidations. It reads
+// raw replies: redigo's PubSubConn expects a string where these have a list of
+// keys.
 type listener struct {
 	t      *Tracker
 	id     int64
-	server string // run id, empty if not told
+	server string // run id, empty if unknown
 
 	pulse
 }
 
-// subscribe opens a listener. What it tries it tries here first and not on the connection that
-// carries the locks: some proxies hang up on a command that they do not know.
+// subscribe opens a listener. It sends untried commands here first, and not on
+// the connection of the locks: some proxies hang up on an unknown command.
 func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	s := &listener{t: t}
 	var reached atomic.Bool
@@ -53,20 +55,22 @@ func (t *Tracker) subscribe(ctx context.Context) (*listener, error) {
 	return s, nil
 }
 
-// refusal tells what the server said to the listener's commands from what it said while dialing: a
-// wrong password is no reason to call it unable to track.
+// refusal is the server's answer to the listener's commands, as opposed to an
+// error of dialing. A wrong password does not mean that the server cannot
+// track.
 type refusal struct{ err error }
 
 func (e *refusal) Error() string { return e.err.Error() }
 
-// unheard is an end of a connection that was there, or its silence, before
-// everything was answered that a listener sends first.
+// unheard is the end, or the silence, of an open connection before all of the
+// listener's first commands were answered.
 type unheard struct{ err error }
 
 func (e *unheard) Error() string { return "SUBSCRIBE: " + e.err.Error() }
 func (e *unheard) Unwrap() error { return e.err }
 
-// refusedBy makes a refusal of the server one that lasts. Trouble that will pass is none.
+// refusedBy marks a lasting refusal of the server with ErrNoWake. Trouble that
+// will pass is not marked.
 func refusedBy(err error) error {
 	if !answered(err) || IsTransient(err) {
 		return err
@@ -76,7 +80,8 @@ func refusedBy(err error) error {
 
 var runIDLine = regexp.MustCompile(`(?m)^run_id:(\w+)`)
 
-// runID finds the server's run id in a reply to INFO, which users may lack the right to ask for.
+// runID finds the server's run id in a reply to INFO, for which a user may lack
+// the right.
 func runID(r Reply) string {
 	b, _ := r.Value.([]byte)
 	if found := runIDLine.FindSubmatch(b); found != nil {
@@ -85,7 +90,7 @@ func runID(r Reply) string {
 	return ""
 }
 
-// start begins to listen. The Tracker's mu is held, and its caller is joined by Close.
+// start begins to listen. The Tracker's mu is held, and Close joins the caller.
 func (s *listener) start() {
 	s.t.m.wg.Add(1)
 	go s.read()
@@ -109,8 +114,8 @@ func (s *listener) read() {
 	s.t.listenerLost(s)
 }
 
-// message hands out one invalidation: a list of keys, or nothing at all when the server was flushed.
-// Anything else on this connection is an answer to PING.
+// message hands out one invalidation: a list of keys, or nil when the server
+// was flushed. Anything else on this connection is an answer to PING.
 func (s *listener) message(v any) {
 	m, _ := v.([]any)
 	if len(m) != 3 {

@@ -14,14 +14,14 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// bubble runs a test in virtual time, in which a Timeout passes at once.
+// bubble runs a test in virtual time, in which a Timeout costs nothing.
 func bubble(t *testing.T, test func(t *testing.T, w *redistest.World)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, redistest.Bubble(t)) })
 }
 
-// open makes a Mux over the pool that is closed with the test, and fails it if Close does not
-// return.
+// open makes a Mux on the pool. It closes the Mux at the end of the test and
+// fails the test if Close does not return.
 func open(t testing.TB, pool *redis.Pool, o Options) *Mux {
 	t.Helper()
 	m, err := New(pool, o)
@@ -81,7 +81,8 @@ func (s *stub) Close() error {
 func (s *stub) Err() error                     { return nil }
 func (s *stub) Do(string, ...any) (any, error) { panic("a Mux never calls Do") }
 
-// notSent fails the test unless err says for certain that nothing was sent, because of target.
+// notSent fails the test unless err says that certainly nothing was sent,
+// because of target.
 func notSent(t testing.TB, err, target error) {
 	t.Helper()
 	var e *NotSentError
@@ -90,7 +91,8 @@ func notSent(t testing.TB, err, target error) {
 	}
 }
 
-// unknown fails the test unless err says that the outcome is open, because of target.
+// unknown fails the test unless err says that the outcome is unknown, because
+// of target.
 func unknown(t testing.TB, err, target error) *Pending {
 	t.Helper()
 	var e *UnknownError

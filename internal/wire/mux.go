@@ -10,20 +10,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// defaultTimeout is long beside any healthy reply and short beside any lease worth having.
+// defaultTimeout is long compared with any healthy reply and short compared
+// with any useful lease.
 const defaultTimeout = 2 * time.Second
 
-// Options of a Mux. Zero is right for every field.
+// Options configures a Mux. Zero is right for every field.
 type Options struct {
 	// Timeout bounds dialing, and then the wait for each reply. Defaults to 2 s.
 	Timeout time.Duration
 
-	// Setup is called on each new connection before anything else is sent on it. An error ends the
-	// connection and counts as one of dialing.
+	// Setup is called on each new connection before anything else is sent on
+	// it. Its error ends the connection and counts as an error of dialing.
 	Setup func(redis.Conn) error
 
-	// Lost is called once for each connection that ended, with the reason, on the goroutine that
-	// noticed. It must not block.
+	// Lost is called once for each connection that ended, with the reason, on
+	// the goroutine that noticed the end. It must not block.
 	Lost func(error)
 
 	// Group holds the Muxes that must not lead to different servers. Nil: none.
@@ -35,25 +36,25 @@ type Options struct {
 type Mux struct {
 	dial    func(context.Context) (redis.Conn, error)
 	opts    Options
-	calls   sync.Pool // of this Mux only: channels must not wander between synctest bubbles
+	calls   sync.Pool // for this Mux only: channels must not move between synctest bubbles
 	link    atomic.Pointer[link]
 	tracker Tracker
 	prober  Prober
 
 	mu      sync.Mutex
 	closed  bool
-	dialing *dialing // nil when nobody dials
-	dials   hooks    // for the connection of the commands
-	asides  hooks    // for those of Tracker, Notices and Prober
+	dialing *dialing // nil when no dial is under way
+	dials   hooks    // dial hooks for the connection of the commands
+	asides  hooks    // dial hooks for Tracker, Notices and Prober
 
 	life   context.Context // ends with ErrClosed
 	finish context.CancelCauseFunc
 
-	wg sync.WaitGroup // every goroutine and armed timer but those in a dial hook
+	wg sync.WaitGroup // every goroutine and armed timer, except those in a dial hook
 }
 
-// New returns a Mux over the server that pool dials. Only the pool's hooks are used. Nothing is sent
-// until the first call.
+// New returns a Mux on the server that pool dials. It uses only the pool's
+// hooks. Nothing is sent until the first call.
 func New(pool *redis.Pool, o Options) (*Mux, error) {
 	if pool == nil {
 		return nil, errors.New("the pool is nil: give New a *redis.Pool with a DialContext function")
@@ -82,7 +83,7 @@ func New(pool *redis.Pool, o Options) (*Mux, error) {
 	return m, nil
 }
 
-// Timeout returns the bound of each reply.
+// Timeout returns the longest wait for a reply.
 func (m *Mux) Timeout() time.Duration { return m.opts.Timeout }
 
 // Tracker returns the Tracker of this Mux, which is closed with it.
@@ -91,9 +92,10 @@ func (m *Mux) Tracker() *Tracker { return &m.tracker }
 // Prober returns the Prober of this Mux, which is closed with it.
 func (m *Mux) Prober() *Prober { return &m.prober }
 
-// Close fails what is in flight and joins all goroutines. Two things it waits for, neither longer
-// than the Timeout: the last replies of a connection that was left because its server became a
-// replica, and a dial hook that does not return, whose goroutine then ends when the hook does.
+// Close fails every call in flight and joins all goroutines. It waits at most
+// one Timeout for two things. One is the last replies of a connection that was
+// left because its server became a replica. The other is a dial hook that does
+// not return; its goroutine ends when the hook does.
 func (m *Mux) Close() error {
 	m.mu.Lock()
 	m.closed = true
@@ -119,15 +121,15 @@ func (m *Mux) Do(ctx context.Context, name string, args ...any) (any, error) {
 	return m.one(ctx, c)
 }
 
-// Eval runs s with its keys and arguments. When the server does not know the script, which means
-// that nothing was executed, it is sent again whole.
+// Eval runs s with its keys and arguments. If the server does not know the
+// script, and so has executed nothing, Eval sends the whole script.
 func (m *Mux) Eval(ctx context.Context, s *Script, keysAndArgs ...any) (any, error) {
 	c := m.calls.Get().(*call)
 	c.single("", s, keysAndArgs)
 	return m.one(ctx, c)
 }
 
-// one runs a call of a single command and puts it back.
+// one runs a call of a single command and returns the call to its pool.
 func (m *Mux) one(ctx context.Context, c *call) (any, error) {
 	r := m.run(ctx, c)
 	if c.cmds[0].Script != nil && IsNoScript(r.Err) {
@@ -135,7 +137,7 @@ func (m *Mux) one(ctx context.Context, c *call) (any, error) {
 		r = m.run(ctx, c)
 	}
 	switch r.Err.(type) {
-	case *NotSentError, *UnknownError: // c may still be in somebody's hands
+	case *NotSentError, *UnknownError: // another goroutine may still use c
 	default:
 		c.reset()
 		m.calls.Put(c)
@@ -143,15 +145,16 @@ func (m *Mux) one(ctx context.Context, c *call) (any, error) {
 	return r.Value, r.Err
 }
 
-// again readies a call for which the server lacked the script to be sent whole.
+// again prepares a call whose script the server did not know to be sent whole.
 func (*Mux) again(c *call) {
 	c.full, c.taken = true, false
 	c.replies = c.replies[:0]
 }
 
-// Batch sends several commands next to each other and waits for all their replies, which come in
-// their order. Scripts that the server did not know are sent again whole, together, after the rest.
-// Neither cmds nor anything in it may be changed afterwards.
+// Batch sends several commands next to each other and waits for all their
+// replies, which it returns in the same order. Scripts that the server did not
+// know are sent again whole, together, after the rest. Neither cmds nor
+// anything in it may be changed afterwards.
 func (m *Mux) Batch(ctx context.Context, cmds []Command) []Reply {
 	if len(cmds) == 0 {
 		return nil
@@ -188,24 +191,26 @@ func (m *Mux) run(ctx context.Context, c *call) Reply {
 	return c.outcome(0, fate, err)
 }
 
-// fate is what became of a call in the eyes of the goroutine that made it.
+// fate is the state of a call when its goroutine stops waiting.
 type fate int
 
 const (
-	decided fate = iota // the call knows
+	decided fate = iota // the call has the outcome
 	unsent              // nothing of it was sent
-	left                // it is in flight, and its goroutine did not stay
+	left                // it is in flight, and its goroutine stopped waiting
 )
 
-// send hands c to the connection, dialing when there is none, and waits until its fate is decided or
-// ctx ends.
+// send hands c to the connection, dialing if there is none, and waits until c
+// is decided or ctx ends.
 func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
-	// A context that is over must not send: what it would send is what its caller gave up.
+	// If the context has ended, nothing may be sent: the caller has given the
+	// command up.
 	if ctx.Err() != nil {
 		return unsent, context.Cause(ctx)
 	}
-	// A connection may die between being dialed and being used; more than a few such in a row
-	// are the server's doing, and the caller should hear of it.
+	// A connection may die between being dialed and being used. If that happens
+	// a few times in a row, the server is the cause and the caller gets the
+	// error.
 	for range 3 {
 		l := m.link.Load()
 		if l == nil {

@@ -58,7 +58,7 @@ func strike(t *testing.T, m *Mux, g int) {
 	}
 }
 
-func TestARestartedServerIsDialedAnewAndGetsTheScriptsAgain(t *testing.T) {
+func TestRestartedServerGetsTheScriptsAgain(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	m := open(t, s.Pool(), Options{})
 	for range 2 {
@@ -69,13 +69,13 @@ func TestARestartedServerIsDialedAnewAndGetsTheScriptsAgain(t *testing.T) {
 		if _, err := m.Do(bg, "PING"); err == nil {
 			t.Error("a dead server answered")
 		} else if Explain(err) == "" {
-			t.Errorf("nothing to say about %v", err)
+			t.Errorf("no advice on %v", err)
 		}
 		s.Start()
 	}
 }
 
-func TestAStoppedServerEndsCallsByTheTimeoutAndTheLateCommandMayRun(t *testing.T) {
+func TestStoppedServerEndsCallsByTheTimeout(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	m := open(t, s.Pool(), Options{Timeout: 2 * time.Second})
 	works(t, m)
@@ -86,7 +86,7 @@ func TestAStoppedServerEndsCallsByTheTimeoutAndTheLateCommandMayRun(t *testing.T
 	works(t, m)
 }
 
-func TestAPromotedHookIsFollowedAfterReadOnly(t *testing.T) {
+func TestMuxFollowsItsHookAfterReadOnly(t *testing.T) {
 	primary := redistest.Real(t, redistest.Options{})
 	replica := primary.StartReplica()
 	leads := replica

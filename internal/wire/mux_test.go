@@ -18,7 +18,7 @@ import (
 
 var bg = context.Background()
 
-func TestEveryGoroutineGetsItsOwnRepliesInItsOrder(t *testing.T) {
+func TestGoroutinesGetTheirOwnRepliesInOrder(t *testing.T) {
 	m := open(t, redistest.New(t).Pool(), Options{})
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
@@ -53,7 +53,7 @@ func TestManyGoroutinesShareOneConnection(t *testing.T) {
 	}
 }
 
-func TestThePoolsBoundsAndEndDoNotTouchTheMux(t *testing.T) {
+func TestPoolsBoundsAndCloseDoNotAffectTheMux(t *testing.T) {
 	w := redistest.New(t)
 	pool := w.Pool()
 	pool.MaxActive = 1
@@ -73,14 +73,14 @@ func TestNewRefusesAPoolWithoutHooksAndNegativeTimeouts(t *testing.T) {
 		t.Errorf("a pool without hooks: %v", err)
 	}
 	if _, err := New(nil, Options{}); err == nil {
-		t.Error("no pool at all was taken")
+		t.Error("a nil pool was accepted")
 	}
 	if _, err := New(newStub().pool(), Options{Timeout: -1}); err == nil || !strings.Contains(err.Error(), "Timeout") {
 		t.Errorf("a negative timeout: %v", err)
 	}
 }
 
-func TestADeadContextSendsNothing(t *testing.T) {
+func TestDeadContextSendsNothing(t *testing.T) {
 	wire := redistest.New(t).Wire()
 	m := open(t, wire.Pool(), Options{})
 	works(t, m)
@@ -99,7 +99,7 @@ func TestADeadContextSendsNothing(t *testing.T) {
 	}
 }
 
-func TestACallerLeavesAtOnceAndTheLateReplyIsKnown(t *testing.T) {
+func TestCallerLeavesAtOnceAndTheLateReplyIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		gate := redistest.NewGate()
 		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)}), Options{})
@@ -125,7 +125,7 @@ func TestACallerLeavesAtOnceAndTheLateReplyIsKnown(t *testing.T) {
 	})
 }
 
-func TestALateErrorReplyIsKnown(t *testing.T) {
+func TestLateErrorReplyIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		gate := redistest.NewGate()
 		m := open(t, w.FaultyPool(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}), Options{})
@@ -140,7 +140,7 @@ func TestALateErrorReplyIsKnown(t *testing.T) {
 	})
 }
 
-func TestAReplyThatIsThereIsTakenEvenIfTheContextHasEnded(t *testing.T) {
+func TestReplyWinsOverAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
 	for range 100 {
@@ -152,7 +152,7 @@ func TestAReplyThatIsThereIsTakenEvenIfTheContextHasEnded(t *testing.T) {
 	}
 }
 
-func TestWhatIsCutIsUnknownAndTheNextCallDialsAnew(t *testing.T) {
+func TestCutCallIsUnknownAndTheNextDialsAnew(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   redistest.Action
@@ -175,13 +175,13 @@ func TestWhatIsCutIsUnknownAndTheNextCallDialsAnew(t *testing.T) {
 			}
 			works(t, m)
 			if err := <-lost; !errors.Is(err, ErrLost) || len(lost) > 0 {
-				t.Errorf("Lost was told %v and %d more", err, len(lost))
+				t.Errorf("Lost was called with %v and %d more times", err, len(lost))
 			}
 		})
 	}
 }
 
-func TestACutTakesAllInFlight(t *testing.T) {
+func TestCutEndsEveryCallInFlight(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		gate := redistest.NewGate()
 		wire := w.Wire(redistest.Rule{Command: "SET", Do: redistest.HoldRequest(gate)})
@@ -202,11 +202,11 @@ func TestACutTakesAllInFlight(t *testing.T) {
 	})
 }
 
-func TestASilentServerEndsEverythingInFlightAfterTheTimeout(t *testing.T) {
+func TestSilentServerEndsEveryCallAfterTheTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Do: redistest.Silence}), Options{Timeout: time.Second})
 		works(t, m)
-		time.Sleep(10 * time.Hour) // an idle connection is nobody's fault
+		time.Sleep(10 * time.Hour) // an idle connection is no fault
 		begun := time.Now()
 		var wg sync.WaitGroup
 		for i := range 10 {
@@ -224,7 +224,7 @@ func TestASilentServerEndsEverythingInFlightAfterTheTimeout(t *testing.T) {
 	})
 }
 
-func TestSlowIsNotSilent(t *testing.T) {
+func TestSlowServerIsNotSilent(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		s := newStub()
 		s.flush = func() error {
@@ -240,7 +240,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 	})
 }
 
-func TestTheReadTimeoutOfTheHookDoesNotEndAnIdleConnection(t *testing.T) {
+func TestHooksReadTimeoutDoesNotEndAnIdleConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		dials := 0
@@ -258,7 +258,7 @@ func TestTheReadTimeoutOfTheHookDoesNotEndAnIdleConnection(t *testing.T) {
 	})
 }
 
-func TestAClosedConnectionIsNoticedBeforeTheNextCall(t *testing.T) {
+func TestClosedConnectionIsNoticedBeforeTheNextCall(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{})
@@ -269,7 +269,7 @@ func TestAClosedConnectionIsNoticedBeforeTheNextCall(t *testing.T) {
 	})
 }
 
-func TestWhatQueuesBehindAStuckWriteLeavesUnsent(t *testing.T) {
+func TestCallBehindAStuckWriteLeavesUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		s := newStub()
 		var sent []string
@@ -303,7 +303,7 @@ func TestWhatQueuesBehindAStuckWriteLeavesUnsent(t *testing.T) {
 	})
 }
 
-func TestWhatLeftTheQueueIsNeverSent(t *testing.T) {
+func TestCallThatLeftTheQueueIsNeverSent(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		s, stuck := newStub(), make(chan struct{})
 		var mu sync.Mutex
@@ -338,7 +338,7 @@ func TestWhatLeftTheQueueIsNeverSent(t *testing.T) {
 	})
 }
 
-func TestAWriteErrorLeavesTheOutcomeOpen(t *testing.T) {
+func TestWriteErrorLeavesTheOutcomeUnknown(t *testing.T) {
 	for name, breakIt := range map[string]func(*stub){
 		"send":  func(s *stub) { s.sent = func(string, []any) error { return errors.New("broken pipe") } },
 		"flush": func(s *stub) { s.flush = func() error { return errors.New("broken pipe") } },
@@ -353,7 +353,7 @@ func TestAWriteErrorLeavesTheOutcomeOpen(t *testing.T) {
 	}
 }
 
-func TestAReplyToNoCommandEndsTheConnection(t *testing.T) {
+func TestReplyWithoutACommandEndsTheConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		s := newStub()
 		lost := make(chan error, 1)
@@ -362,13 +362,13 @@ func TestAReplyToNoCommandEndsTheConnection(t *testing.T) {
 		synctest.Wait()
 		s.replies <- "PONG"
 		s.replies <- "unasked"
-		if err := <-lost; !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "no command") {
+		if err := <-lost; !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "without a command") {
 			t.Errorf("lost by %v", err)
 		}
 	})
 }
 
-func TestCloseFailsWhatIsInFlightAndWhatComesAfter(t *testing.T) {
+func TestCloseFailsCallsInFlightAndLaterCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Silence}), Options{})
 		var wg sync.WaitGroup
@@ -387,7 +387,7 @@ func TestCloseFailsWhatIsInFlightAndWhatComesAfter(t *testing.T) {
 	})
 }
 
-func TestAReplicaIsLeftForWhereTheHookLeadsNow(t *testing.T) {
+func TestMuxLeavesAReplicaForTheHooksServer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		dials := 0
@@ -421,15 +421,15 @@ func TestAReplicaIsLeftForWhereTheHookLeadsNow(t *testing.T) {
 	})
 }
 
-func TestALeftConnectionTakesNoNewCalls(t *testing.T) {
+func TestRetiredConnectionTakesNoNewCalls(t *testing.T) {
 	l := &link{m: &Mux{}, conn: newStub()}
 	l.retired.Store(true)
 	if l.submit(newCall()) || l.flight.len() > 0 {
-		t.Error("a call was taken")
+		t.Error("a call was accepted")
 	}
 }
 
-func TestALeftConnectionStillBringsItsReplies(t *testing.T) {
+func TestRetiredConnectionStillDeliversItsReplies(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		s := newStub()
 		first := true
@@ -468,7 +468,7 @@ func TestALeftConnectionStillBringsItsReplies(t *testing.T) {
 	})
 }
 
-func TestNothingStaysBehindInABubble(t *testing.T) {
+func TestMuxLeavesNoGoroutineInABubble(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
 			conn, err := w.Mini.Dial()
@@ -494,7 +494,7 @@ func TestNothingStaysBehindInABubble(t *testing.T) {
 	})
 }
 
-func TestWhoHearsOfALossNeverMeetsTheLostConnectionAgain(t *testing.T) {
+func TestCallAfterALossUsesANewConnection(t *testing.T) {
 	m := open(t, newStub().pool(), Options{})
 	l, err := m.connect(bg)
 	if err != nil {
@@ -503,13 +503,13 @@ func TestWhoHearsOfALossNeverMeetsTheLostConnectionAgain(t *testing.T) {
 	first := newCall()
 	l.mu.Lock()
 	l.take(first, 0)
-	for range 20000 { // so that the first hears of it long before the last
+	for range 20000 { // the first call then ends long before the last
 		l.take(newCall(), 0)
 	}
 	l.mu.Unlock()
 	go l.fail(ErrLost)
 	<-first.done
 	if m.link.Load() == l {
-		t.Error("it would be sent there again")
+		t.Error("the next call would use the lost connection")
 	}
 }

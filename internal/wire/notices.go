@@ -9,11 +9,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Notices is a subscription to one channel on which other processes call goroutines of this one by
-// name, which is the payload of a message. It needs nothing but SUBSCRIBE, dials when first used, and again when the connection was lost.
+// Notices is a subscription to one channel. Other processes call goroutines of
+// this process on it by name; the payload of a message is the name. It needs
+// only SUBSCRIBE. It dials when first used, and again after the connection was
+// lost.
 //
-// A message can be missed while there is no connection. Whoever is registered is called when the
-// connection ends, and looks by himself.
+// A message can be missed while there is no connection. So the func of every
+// registered name is called when the connection ends, and must look by itself.
 type Notices struct {
 	m       *Mux
 	channel string
@@ -22,25 +24,29 @@ type Notices struct {
 	closed  bool
 	names   map[string]func()
 	conn    *noticed      // nil unless subscribed
-	opening chan struct{} // not nil while somebody subscribes; closed when err is set
-	err     error         // of the last opening
-	trouble retry         // with SUBSCRIBE
+	opening chan struct{} // not nil while a goroutine subscribes; closed when err is set
+	err     error         // error of the last opening
+	trouble retry         // trouble with SUBSCRIBE
 	cancel  context.CancelCauseFunc
 }
 
 // noticed is one connection of a Notices.
 type noticed struct{ pulse }
 
-// Notices returns a subscription to channel over the server that m dials. It must be closed before m.
+// Notices returns a subscription to channel on the server that m dials. It must
+// be closed before m.
 func (m *Mux) Notices(channel string) *Notices {
 	return &Notices{m: m, channel: channel, names: make(map[string]func())}
 }
 
-// Register makes fn be called by every message that names name, and when messages may have been missed,
-// until [Notices.Forget]; it may still be running then. fn must not block. When Register has returned without an error the server sends what is published from now on.
+// Register makes fn be called by every message that names name, and when
+// messages may have been missed, until [Notices.Forget]. After Forget a call
+// already under way may still run. fn must not block. When Register has
+// returned without an error, the server sends what is published from then on.
 //
-// Where SUBSCRIBE did not work, though the server was reached, it is tried again in the background, ever more rarely.
-// Meanwhile Register returns the last trouble at once.
+// If SUBSCRIBE failed although the server was reached, it is tried again in the
+// background, with growing pauses. Meanwhile Register returns the last error at
+// once.
 func (n *Notices) Register(ctx context.Context, name string, fn func()) error {
 	for {
 		n.mu.Lock()
@@ -82,18 +88,18 @@ func (n *Notices) begin() {
 	n.opening, n.err = make(chan struct{}), nil
 	var open context.Context
 	open, n.cancel = context.WithCancelCause(context.Background())
-	n.m.wg.Add(1) // close takes mu before it lets anybody wait for zero
+	n.m.wg.Add(1) // close takes mu before the Mux waits for wg
 	go n.open(open, n.opening)
 }
 
-// Forget ends what Register began.
+// Forget ends the registration of name.
 func (n *Notices) Forget(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.names, name)
 }
 
-// open subscribes, for all who wait for it.
+// open subscribes, for all goroutines that wait for it.
 func (n *Notices) open(ctx context.Context, opened chan struct{}) {
 	defer n.m.wg.Done()
 	c := &noticed{}
@@ -145,7 +151,7 @@ func (n *Notices) read(c *noticed) {
 		n.mu.Unlock()
 		if fn != nil {
 			fn()
-			runtime.Gosched() // whom it woke goes on before we ask for more
+			runtime.Gosched() // the woken goroutine runs before the next read
 		}
 	}
 	_ = c.conn.Close()
@@ -165,14 +171,15 @@ func (n *Notices) read(c *noticed) {
 	}
 }
 
-// Anew forgets that the server refused to subscribe: there may be another one.
+// Anew forgets that the server refused to subscribe: there may be another
+// server.
 func (n *Notices) Anew() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.trouble.anew()
 }
 
-// Close ends the subscription. Its goroutines are joined by the Mux's Close.
+// Close ends the subscription. The Mux's Close joins its goroutines.
 func (n *Notices) Close() {
 	n.mu.Lock()
 	n.closed = true

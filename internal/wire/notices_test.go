@@ -9,7 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-func TestANoticeCallsWhomItNamesUntilForgotten(t *testing.T) {
+func TestNoticeCallsTheNamedFuncUntilForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{})
@@ -50,7 +50,7 @@ func TestANoticeCallsWhomItNamesUntilForgotten(t *testing.T) {
 	})
 }
 
-func TestASilentSubscriptionIsNoticed(t *testing.T) {
+func TestSilentSubscriptionIsNoticed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{Timeout: time.Second})
@@ -75,14 +75,14 @@ func TestASilentSubscriptionIsNoticed(t *testing.T) {
 	})
 }
 
-// TestSubscriptionThatFailsIsTriedAgain in the background: the server refused it
-// for a moment, or for good, or a proxy swallows it or hangs up. Nobody waits
-// for another attempt, and their number is bounded.
-func TestSubscriptionThatFailsIsTriedAgain(t *testing.T) {
+// It is tried in the background. The server refused it for a moment, or for
+// good, or a proxy swallows it or hangs up. No caller waits for another
+// attempt, and the number of attempts is bounded.
+func TestFailedSubscriptionIsTriedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		do     redistest.Action
-		within time.Duration // it works again so long after the cause is gone
+		within time.Duration // longest time until it works again after the cause is gone
 		most   int           // attempts within an hour
 	}{
 		{"busy", redistest.Answer("BUSY Redis is busy running a script."), longestPassing, 130},
@@ -113,7 +113,7 @@ func TestSubscriptionThatFailsIsTriedAgain(t *testing.T) {
 				}
 				wire.Calm()
 				time.Sleep(c.within)
-				_ = register() // the attempt that it begins works
+				_ = register() // this begins the attempt that works
 				synctest.Wait()
 				if err := register(); err != nil {
 					t.Error(err)
@@ -123,7 +123,7 @@ func TestSubscriptionThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAnotherServerIsAskedToSubscribeAtOnce where the one before refused it.
+// The server before had refused.
 func TestAnotherServerIsAskedToSubscribeAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		m := open(t, w.FaultyPool(redistest.Rule{Command: "SUBSCRIBE", Do: redistest.Answer(redistest.NoPerm)}), Options{})

@@ -7,9 +7,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// RefusesTime recognises a server before Redis 3.2, on which a script that has
-// called TIME may not write. A script that calls TIME before it writes has
-// written nothing then.
+// RefusesTime reports that the server is older than Redis 3.2: there a script
+// that has called TIME may not write. A script that calls TIME before it writes
+// has then written nothing.
 func RefusesTime(err error) bool {
 	var said redis.Error
 	return errors.As(err, &said) && strings.Contains(string(said), "non deterministic")

@@ -6,19 +6,18 @@ import (
 	"errors"
 )
 
-// A caller that waits for a lock has to know whether trouble may pass. Errors that
-// are known to, or known not to, say so by a method Passing.
+// A caller that waits for a lock has to know whether trouble may pass. Errors
+// for which that is known have a method Passing.
 
-// Passing reports whether the next try may find the server reached: false where the
-// address, the certificate or the password is wrong, and where this client was closed.
+// Passing reports whether the next try may reach the server. It is false if the
+// address, the certificate or the password is wrong, and after Close.
 func (e *NotSentError) Passing() bool { return !isHopeless(e.Err) }
 
-// Passing is true: connections are lost and replies come late, and the next is
-// another connection.
+// Passing is true: connections are lost and replies come late, and the next
+// call uses another connection.
 func (e *UnknownError) Passing() bool { return true }
 
-// answer is an error with which a server answered, and of which is known whether it
-// passes.
+// answer is an error reply of a server, with whether it passes.
 type answer struct {
 	error
 	passes bool
@@ -28,8 +27,8 @@ func (a *answer) Unwrap() error  { return a.error }
 func (a *answer) Passing() bool  { return a.passes }
 func (a *answer) Answered() bool { return true }
 
-// Judged returns err, with a method Passing where the server answered with an error
-// of which is known whether it passes. What it says stays the same.
+// Judged returns err with a method Passing, if err is the server's answer and
+// it is known whether that passes. The text stays the same.
 func Judged(err error) error {
 	var judged interface{ Passing() bool }
 	switch {
@@ -43,8 +42,8 @@ func Judged(err error) error {
 	return err
 }
 
-// badCertificate reports that TLS cannot be had: the server's certificate is not valid,
-// or what listens there does not speak TLS.
+// badCertificate reports that TLS cannot work: the server's certificate is not
+// valid, or the server does not speak TLS.
 func badCertificate(err error) bool {
 	var unverified *tls.CertificateVerificationError
 	var invalid x509.CertificateInvalidError

@@ -12,7 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// What of the trouble of servers and networks passes, and what no waiting mends.
+// The table lists which trouble of servers and networks passes, and which no
+// waiting mends.
 func TestErrorsSayWhetherTheyPass(t *testing.T) {
 	unsent := func(err error) error { return &NotSentError{Err: err} }
 	for _, c := range []struct {
@@ -58,15 +59,15 @@ func TestErrorsSayWhetherTheyPass(t *testing.T) {
 		}
 	}
 	if Judged(nil) != nil {
-		t.Error("nothing became an error")
+		t.Error("nil became an error")
 	}
 }
 
-// An answer counts as one: the server is there.
+// An answer counts as an answer: it shows that the server is there.
 func TestJudgedAnswersAreAnswers(t *testing.T) {
 	var a interface{ Answered() bool }
 	if err := Judged(redis.Error("LOADING")); errors.As(err, &a) {
-		t.Error("LOADING without its blank is no answer that is known")
+		t.Error("LOADING without its blank counts as a known answer")
 	}
 	if err := Judged(redis.Error("LOADING Redis is loading")); !errors.As(err, &a) || !a.Answered() {
 		t.Errorf("%v is no answer", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// doer is a connection whose Do answers as it is told to.
+// doer is a connection whose Do calls a func of the test.
 type doer struct {
 	*stub
 	answer func(name string) (any, error)
@@ -21,14 +21,14 @@ type doer struct {
 
 func (d *doer) Do(name string, _ ...any) (any, error) { return d.answer(name) }
 
-// lateError is what a connection says whose own read timeout is over.
+// lateError is the error of a connection whose own read timeout has passed.
 type lateError struct{ error }
 
 func (lateError) Timeout() bool   { return true }
 func (lateError) Temporary() bool { return true }
 
-// probeOnce asks for X, whose reply should be want, and returns the last
-// verdict and the number of connections.
+// probeOnce tries the command X, for which want is the right reply. It returns
+// the last verdict and the number of connections.
 func probeOnce(t *testing.T, want any, answer func(name string) (any, error)) (v Verdict, dials int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -116,8 +116,8 @@ func TestProbeNeedsItsControlAnswered(t *testing.T) {
 	}
 }
 
-// TestProbeThatIsNotAnsweredComesRarely: a new one is asked for each second.
-func TestProbeThatIsNotAnsweredComesRarely(t *testing.T) {
+// The test asks for a new probe every second.
+func TestUnansweredProbesAreRare(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire(redistest.Rule{Command: "GET", Times: -1, Do: redistest.Silence})
 		m := open(t, wire.Pool(), Options{Timeout: time.Second / 2})
@@ -136,8 +136,8 @@ func TestProbeThatIsNotAnsweredComesRarely(t *testing.T) {
 	})
 }
 
-// TestProbesDoNotRunBesideEachOther, and none begins after Close.
-func TestProbesDoNotRunBesideEachOther(t *testing.T) {
+// None begins after Close either.
+func TestProbesDoNotRunAtTheSameTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire(redistest.Rule{Command: "GET", Times: -1, Do: redistest.Silence})
 		m := open(t, wire.Pool(), Options{Timeout: time.Hour})
@@ -161,7 +161,7 @@ func TestProbesDoNotRunBesideEachOther(t *testing.T) {
 	})
 }
 
-// TestProbeSetsItsConnectionsUp as those of the Mux are.
+// A probe's connections get the same setup as those of the Mux.
 func TestProbeSetsItsConnectionsUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()

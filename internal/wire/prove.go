@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// A firewall or a load balancer forgets a connection that was idle, and tells
-// neither side: what is sent from then on is swallowed. A command that is sent
-// there has an unknown outcome, and its caller waits for the whole Timeout. So
-// a connection that was idle is asked for a sign of life first. While it gives
-// none nothing else was sent, and all that waits can go to another connection.
+// A firewall or a load balancer forgets an idle connection and informs neither
+// side: everything sent from then on is swallowed. A command sent there has an
+// unknown outcome, and its caller waits for the whole Timeout. So a connection
+// that was idle gets a PING first. Until the reply nothing else is sent, and
+// all waiting commands can still go to another connection.
 
 // provenFor is how long a connection is trusted after a command that was
-// answered. Firewalls forget after a minute at the earliest.
+// answered. Firewalls forget a connection after a minute at the earliest.
 const provenFor = 15 * time.Second
 
-// prove sends a PING on an idle connection, and c after its reply. Any reply
-// will do. mu is held; it is unlocked.
+// prove sends a PING on an idle connection, and c after any reply to it. mu is
+// held; prove unlocks it.
 func (l *link) prove(c *call, now time.Duration) {
 	ping := newCall()
 	ping.cmds = []Command{Cmd("PING")}
@@ -30,7 +30,7 @@ func (l *link) prove(c *call, now time.Duration) {
 	l.wrote(ping.put(l.conn, &l.argv), false)
 }
 
-// proved lets what waits be sent, if c was the PING. mu is held.
+// proved lets the waiting commands be sent, if c was the PING. mu is held.
 func (l *link) proved(c *call) {
 	if c == l.proving {
 		l.proving = nil
@@ -38,9 +38,9 @@ func (l *link) proved(c *call) {
 	}
 }
 
-// patience is how long the reply to c is waited for. That to a PING is waited
-// for briefly: a new connection costs little, and the caller's time may be
-// short. mu is held.
+// patience returns how long the reply to c is awaited. A PING gets little time:
+// a new connection costs little, and the caller's time may be short. mu is
+// held.
 func (l *link) patience(c *call) time.Duration {
 	if c == l.proving {
 		return l.m.brief()
@@ -48,17 +48,18 @@ func (l *link) patience(c *call) time.Duration {
 	return l.m.opts.Timeout
 }
 
-// brief is a silence that no healthy server keeps: much less than the Timeout,
-// and long beside any reply.
+// brief returns the length of a silence that no healthy server keeps: much less
+// than the Timeout, and long compared with any reply.
 func (m *Mux) brief() time.Duration { return m.opts.Timeout / 4 }
 
-// errSlow ends the first half of a Repeat.
+// errSlow is the cause that ends the first half of a Repeat.
 var errSlow = errors.New("the first connection gave no answer")
 
-// Repeat is [Mux.Batch] for commands that may be executed twice and in between,
-// such as renewals and looks. What has no reply after half of the Timeout, or of
-// the time that ctx leaves, or is lost with its connection, is sent once more, by
-// a new connection where the old one was silent.
+// Repeat is [Mux.Batch] for commands that may be executed twice and in between
+// others, such as renewals and looks. A command has half of the Timeout for its
+// reply, or half of the time that ctx leaves. If it has none by then, or its
+// connection is lost, it is sent once more. A silent connection is replaced by
+// a new one for that.
 func (m *Mux) Repeat(ctx context.Context, cmds []Command) []Reply {
 	half := m.opts.Timeout / 2
 	if end, ok := ctx.Deadline(); ok {

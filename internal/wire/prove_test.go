@@ -12,9 +12,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// TestIdleConnectionIsProvenFirst: a firewall has forgotten it, and no command
-// is sent there.
-func TestIdleConnectionIsProvenFirst(t *testing.T) {
+// A firewall has forgotten the connection, and no command is sent there.
+func TestIdleConnectionGetsAPingFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{})
@@ -40,7 +39,7 @@ func TestIdleConnectionIsProvenFirst(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionThatAnswersIsKept, whatever the server says to PING.
+// Any reply to the PING will do.
 func TestIdleConnectionThatAnswersIsKept(t *testing.T) {
 	for name, rules := range map[string][]redistest.Rule{
 		"answers": nil,
@@ -69,8 +68,8 @@ func TestIdleConnectionThatAnswersIsKept(t *testing.T) {
 	}
 }
 
-// TestCallerLeavesWhileAConnectionIsProven: it has sent nothing.
-func TestCallerLeavesWhileAConnectionIsProven(t *testing.T) {
+// Such a caller has sent nothing.
+func TestCallerMayLeaveDuringThePing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{})
@@ -88,8 +87,8 @@ func TestCallerLeavesWhileAConnectionIsProven(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAConnectionIsProven ends its callers at once.
-func TestCloseWhileAConnectionIsProven(t *testing.T) {
+// Close ends the waiting callers at once.
+func TestCloseDuringThePingEndsCallers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{})
@@ -111,8 +110,8 @@ func TestCloseWhileAConnectionIsProven(t *testing.T) {
 	})
 }
 
-// TestAConnectionLostWhileProvenIsReplaced: the server closes it at the PING.
-func TestAConnectionLostWhileProvenIsReplaced(t *testing.T) {
+// The server closes the connection at the PING.
+func TestConnectionLostDuringItsPingIsReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{})
@@ -125,9 +124,9 @@ func TestAConnectionLostWhileProvenIsReplaced(t *testing.T) {
 	})
 }
 
-// TestSilentConnectionIsLeft by the next caller, when one could wait no longer.
-// Neither a caller that waited for a moment says anything of the connection,
-// nor does the silence of a young one: there the server is slow.
+// The next caller leaves a connection on which another gave up waiting. A short
+// wait says nothing about the connection. Nor does the silence of a young
+// connection: there the server is slow.
 func TestSilentConnectionIsLeft(t *testing.T) {
 	for _, c := range []struct {
 		age, waits time.Duration
@@ -157,8 +156,8 @@ func TestSilentConnectionIsLeft(t *testing.T) {
 	}
 }
 
-// TestRepeatGoesToAnotherConnection where the first is silent, in the time that
-// the caller has, or lost. Both commands may be executed.
+// Repeat uses another connection if the first is lost, or is silent within the
+// caller's time. Both commands may be executed.
 func TestRepeatGoesToAnotherConnection(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -192,7 +191,7 @@ func TestRepeatGoesToAnotherConnection(t *testing.T) {
 	}
 }
 
-// TestRepeatEndsWithItsContext, and with the Mux.
+// It ends with the Mux too.
 func TestRepeatEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Silence})

@@ -8,19 +8,20 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// pulse finds out that a connection which only listens has died without a word, within two Timeouts
-// and as long as somebody waits for what it brings. Then it closes the connection, and whoever
-// reads from it learns the rest. It is the only sender on the connection.
+// pulse detects that a connection which only listens has died silently. It
+// takes at most two Timeouts, and works while a goroutine waits for messages.
+// Then it closes the connection, and the connection's reader handles the rest.
+// It is the only sender on the connection.
 type pulse struct {
 	conn   redis.Conn
-	every  time.Duration // a beat: half a Timeout
-	mu     *sync.Mutex   // of the owner
-	wanted func() bool   // whether anybody waits; called with mu held
-	heard  atomic.Bool   // since the last beat
+	every  time.Duration // length of a beat: half a Timeout
+	mu     *sync.Mutex   // mutex of the owner
+	wanted func() bool   // reports whether a goroutine waits; called with mu held
+	heard  atomic.Bool   // a message came since the last beat
 
 	// mu
 	armed  bool
-	pinged bool // and nothing was heard since
+	pinged bool // a PING was sent, and nothing came since
 	asking bool // a PING is being written
 	dead   bool
 	beat   alarm
@@ -31,7 +32,8 @@ func (p *pulse) init(m *Mux, mu *sync.Mutex, conn redis.Conn, wanted func() bool
 	p.beat = alarm{wg: &m.wg, ring: p.tick}
 }
 
-// listen starts the beat, which stops by itself when nobody waits any more. mu is held.
+// listen starts the beat, which stops by itself when no goroutine waits any
+// more. mu is held.
 func (p *pulse) listen() {
 	if !p.armed && !p.dead {
 		p.armed, p.pinged = true, false
@@ -47,7 +49,8 @@ func (p *pulse) end() {
 	}
 }
 
-// tick is one beat: silence brings a PING, and more silence the end.
+// tick is one beat. After a silent beat it sends a PING, and after another it
+// closes the connection.
 func (p *pulse) tick() {
 	heard := p.heard.Swap(false)
 	p.mu.Lock()
@@ -72,10 +75,10 @@ func (p *pulse) tick() {
 	}
 }
 
-// ping asks for a sign of life. While it hangs, the next beat ends it.
+// ping sends a PING. If that hangs, the next beat closes the connection.
 func (p *pulse) ping() {
 	if p.conn.Send("PING") == nil {
-		_ = p.conn.Flush() // the reader learns of an error as well
+		_ = p.conn.Flush() // the reader gets an error too
 	}
 	p.mu.Lock()
 	p.asking = false

@@ -5,21 +5,22 @@ import "time"
 // longestPassing bounds the pause after a refusal that passes.
 const longestPassing = 30 * time.Second
 
-// retry spaces the attempts at a subscription that failed though the server was
-// reached: it refuses, or a proxy between swallows the command or hangs up. Each
-// attempt costs a connection, and where nothing answers a whole Timeout. So
-// after the first nobody waits for another, which is made in the background.
-// What it knows holds across connections. Its fields belong to the mutex of its
-// owner.
+// retry spaces the attempts at a subscription that failed although the server
+// was reached: it refuses, or a proxy swallows the command or hangs up. Each
+// attempt costs a connection, and without an answer a whole Timeout. So after
+// the first attempt no caller waits for another; later ones run in the
+// background. Its state outlives connections. The mutex of its owner guards its
+// fields.
 type retry struct {
-	err   error         // of the last attempt; nil: it worked, or there was none
+	err   error         // error of the last attempt; nil: it worked, or there was none
 	pause time.Duration // from the end of the last attempt to next
 	next  time.Time     // earliest start of another
 }
 
-// failed notes an attempt. The pause doubles with each, up to half a minute
-// where the server says that the trouble passes, else as a probe's does. Where
-// the server says that it does not pass, the pause is the longest at once.
+// failed records a failed attempt. The pause doubles with each attempt. It
+// grows up to half a minute if the server says that the trouble passes, else as
+// far as a probe's pause. If the server says that the trouble does not pass,
+// the pause is the longest at once.
 func (r *retry) failed(err error) {
 	least, longest := firstPause, longestPause
 	switch {
@@ -33,8 +34,8 @@ func (r *retry) failed(err error) {
 	r.next = time.Now().Add(r.pause)
 }
 
-// anew forgets a refusal: behind the next connection there may be another
-// server. What is between stays.
+// anew forgets a refusal: the next connection may lead to another server.
+// Trouble of the network between stays recorded.
 func (r *retry) anew() {
 	if r.err != nil && answered(r.err) {
 		r.worked()

@@ -8,9 +8,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Script is a Lua script of ours. It is sent by its digest, and whole only when the server says that
-// it does not know it: which server knows which script is not remembered, since a restart, a
-// SCRIPT FLUSH or a fail-over makes such memory wrong.
+// Script is a Lua script. It is sent by its digest, and whole only if the
+// server says that it does not know the digest. The client does not remember
+// which server knows which script: a restart, a SCRIPT FLUSH or a fail-over
+// would make that wrong.
 type Script struct {
 	name   string
 	source any // boxed once, not at every call
@@ -18,9 +19,9 @@ type Script struct {
 	keys   any
 }
 
-// NewScript returns the script with the given number of KEYS. Its first line names it:
-// "-- name: KEYS, ARGV → reply". It panics where that line is missing, since scripts are part of
-// the program.
+// NewScript returns the script with the given number of KEYS. Its first line
+// names it: "-- name: KEYS, ARGV → reply". NewScript panics if that line is
+// missing, since scripts are part of the program.
 func NewScript(keys int, source string) *Script {
 	line, _, _ := strings.Cut(source, "\n")
 	name, says, ok := strings.Cut(strings.TrimPrefix(line, "-- "), ":")
@@ -40,7 +41,8 @@ func (s *Script) SHA() string { return s.sha.(string) }
 // Cmd returns the Command that runs s.
 func (s *Script) Cmd(keysAndArgs ...any) Command { return Command{Script: s, Args: keysAndArgs} }
 
-// send writes cmd into the connection's buffer. room is used again and holds nothing in between.
+// send writes cmd into the connection's buffer. room is reused and holds
+// nothing between calls.
 func (cmd *Command) send(conn redis.Conn, full bool, room *[]any) error {
 	if cmd.Track {
 		if err := conn.Send("CLIENT", "CACHING", "YES"); err != nil {

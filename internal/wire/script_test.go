@@ -15,7 +15,7 @@ import (
 
 var echo = NewScript(1, "-- echo: KEYS[1], ARGV[1] word → word\nreturn ARGV[1]")
 
-func TestAScriptIsSentWholeOnlyWhenTheServerLacksIt(t *testing.T) {
+func TestScriptIsSentWholeOnlyIfTheServerLacksIt(t *testing.T) {
 	w := redistest.New(t)
 	wire := w.Wire()
 	m := open(t, wire.Pool(), Options{})
@@ -44,12 +44,12 @@ func TestAScriptIsSentWholeOnlyWhenTheServerLacksIt(t *testing.T) {
 	}
 }
 
-func TestAScriptNeedsItsFirstLine(t *testing.T) {
+func TestScriptNeedsItsFirstLine(t *testing.T) {
 	for _, source := range []string{"return 1", "-- no colon\nreturn 1", "-- name: no arrow\n", "-- : → \n", ""} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%q was taken", source)
+					t.Errorf("%q was accepted", source)
 				}
 			}()
 			NewScript(0, source)
@@ -60,7 +60,7 @@ func TestAScriptNeedsItsFirstLine(t *testing.T) {
 	}
 }
 
-func TestABatchStaysTogetherAndItsRepliesInOrder(t *testing.T) {
+func TestBatchStaysTogetherAndItsRepliesInOrder(t *testing.T) {
 	w := redistest.New(t)
 	wire := w.Wire()
 	m := open(t, wire.Pool(), Options{})
@@ -90,7 +90,7 @@ func TestABatchStaysTogetherAndItsRepliesInOrder(t *testing.T) {
 	}
 }
 
-func TestScriptsOfABatchThatTheServerLacksAreSentAgainTogether(t *testing.T) {
+func TestBatchResendsUnknownScriptsTogether(t *testing.T) {
 	wire := redistest.New(t).Wire()
 	m := open(t, wire.Pool(), Options{})
 	r := m.Batch(bg, []Command{echo.Cmd("k", "a").Tracked(), Cmd("ECHO", "b"), echo.Cmd("k", "c")})
@@ -103,7 +103,7 @@ func TestScriptsOfABatchThatTheServerLacksAreSentAgainTogether(t *testing.T) {
 	for _, c := range wire.Sent() {
 		names = append(names, c[0])
 	}
-	// CLIENT CACHING holds for one command only, so it comes again as well.
+	// CLIENT CACHING applies to one command only, so it is sent again too.
 	want := []string{"CLIENT", "EVALSHA", "ECHO", "EVALSHA", "CLIENT", "EVAL", "EVAL"}
 	if !slices.Equal(names, want) {
 		t.Errorf("sent %v, want %v", names, want)
@@ -113,7 +113,7 @@ func TestScriptsOfABatchThatTheServerLacksAreSentAgainTogether(t *testing.T) {
 	}
 }
 
-func TestWhatABatchAnsweredBeforeTheCutIsKnown(t *testing.T) {
+func TestRepliesOfABatchBeforeTheCutAreKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Nth: 3, Do: redistest.CutAfter}), Options{})
 		var cmds []Command

@@ -8,9 +8,9 @@ import (
 )
 
 // Clock reads a reply of TIME: seconds since 1970, and microseconds within the
-// second. It refuses what no server says. Envoy answers in the server's place,
-// by its own clock, and its microseconds are those since 1970: added to the
-// seconds they would move fencing numbers and stamps decades ahead.
+// second. It refuses values that no Redis server sends. Envoy answers TIME
+// itself, by its own clock, with microseconds since 1970. Added to the seconds
+// they would move fencing numbers and stamps decades ahead.
 func Clock(reply any, err error) (sec, usec int64, _ error) {
 	parts, err := redis.Int64s(reply, err)
 	switch {
@@ -24,14 +24,14 @@ func Clock(reply any, err error) (sec, usec int64, _ error) {
 	return parts[0], parts[1], nil
 }
 
-// clockError is a reply of TIME that is not the server's.
+// clockError is a reply of TIME that no Redis server sends.
 type clockError struct{ said string }
 
 func (e *clockError) Error() string {
-	return "TIME answered " + e.said + ", which no Redis server says"
+	return "TIME answered " + e.said + ", which no Redis server does"
 }
 
-// Passing is false: what answers there goes on to.
+// Passing is false: the same proxy will answer the next time.
 func (e *clockError) Passing() bool { return false }
 
 func foreignClock(err error) bool {

@@ -8,8 +8,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// TestClockRefusesWhatNoServerSays: Envoy's microseconds are those since 1970.
-func TestClockRefusesWhatNoServerSays(t *testing.T) {
+// Envoy's microseconds count from 1970.
+func TestClockRefusesAProxysClock(t *testing.T) {
 	pair := func(parts ...string) []any {
 		var reply []any
 		for _, p := range parts {
@@ -46,6 +46,6 @@ func TestClockRefusesWhatNoServerSays(t *testing.T) {
 		t.Error(err)
 	}
 	if _, _, err := Clock(pair("soon", "1"), nil); err == nil {
-		t.Error("read words")
+		t.Error("a reply of words was accepted")
 	}
 }

@@ -9,39 +9,41 @@ import (
 	"time"
 )
 
-// ErrNoWake: this server, or this user's rights on it, cannot tell when a key changes.
-var ErrNoWake = errors.New("the server cannot tell us when a key changes")
+// ErrNoWake: this server, or this user's rights on it, cannot report that a key
+// changes.
+var ErrNoWake = errors.New("the server cannot report when a key changes")
 
-// Tracker calls funcs when keys change, whoever changes them, without any configuration of the
-// server (Redis 6 and newer, Valkey). A second connection subscribes to what CLIENT TRACKING, on the
-// connection of the Mux, redirects there; only commands sent with [Tracker.Do] register the keys
-// they read, so commands that do not wait cost nothing.
+// Tracker calls funcs when any client changes keys, without any configuration
+// of the server (Redis 6 and newer, Valkey). CLIENT TRACKING on the Mux's
+// connection redirects its messages to a second connection that subscribes to
+// them. Only commands sent by [Tracker.Do] register the keys that they read, so
+// other commands pay nothing.
 //
-// A message can be missed: by a server that fails over, a proxy between, a table that overflows.
-// Whoever waits also looks again from time to time.
+// A message can be missed: in a fail-over, by a proxy in between, or when the
+// server's table overflows. So waiters must also look again from time to time.
 type Tracker struct {
 	m *Mux
 
 	mu      sync.Mutex
 	closed  bool
-	watches map[string]*Watch   // by key; of many thousands each mostly has one
-	others  map[string][]*Watch // beside those
-	on      *link               // on which the server tracks, redirecting to sub
+	watches map[string]*Watch   // by key; mostly each key has one
+	others  map[string][]*Watch // further watches of a key
+	on      *link               // connection on which the server tracks, redirecting to sub
 	sub     *listener           // nil unless it is subscribed
-	setting *setting            // nil unless somebody sets tracking up
-	trouble retry               // with what tracking takes, though the server was reached
-	refuser *link               // on which the server refused; nil where the trouble was silence
-	failed  error               // how the last attempt failed otherwise; not tried again before failedAt + Timeout
+	setting *setting            // nil unless tracking is being set up
+	trouble retry               // trouble with the commands of tracking, though the server was reached
+	refuser *link               // connection on which the server refused; nil if the trouble was silence
+	failed  error               // other error of the last attempt; no new one before failAt + Timeout
 	failAt  time.Time
 }
 
-// Watch is somebody who waits for one key. It lies where its owner keeps it, so that a watch of each of
-// many keys costs little.
+// Watch is one waiter for one key. It is part of its owner's memory, so that
+// watches of many keys cost little.
 type Watch struct {
 	who Toucher // nil when not armed
 }
 
-// Toucher is told that a key was touched.
+// Toucher is called when a key was touched.
 type Toucher interface{ Touched() }
 
 // Touch is a func as a Toucher.
@@ -50,7 +52,8 @@ type Touch func()
 // Touched calls it.
 func (f Touch) Touched() { f() }
 
-// setting is one attempt to turn tracking on, shared by all who wait for it.
+// setting is one attempt to turn tracking on, shared by all goroutines that
+// wait for it.
 type setting struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when err is set
@@ -61,16 +64,19 @@ func (t *Tracker) init(m *Mux) {
 	t.m, t.watches, t.others = m, make(map[string]*Watch), make(map[string][]*Watch)
 }
 
-// Arm makes fn be called once: when key changes next by anybody but this Mux after a [Tracker.Do]
-// that reads it, on a flush, or when the watch is lost. It may be called without need, also before
-// Arm returned. fn runs on a goroutine of the Tracker and must not block. cancel disarms; after it
-// returned fn may still be running.
+// Arm makes fn be called once. That is when another client changes key next
+// after a [Tracker.Do] that reads it, on a flush, or when the watch is lost. fn
+// may be called without need, also before Arm returned. It runs on a goroutine
+// of the Tracker and must not block. cancel disarms; after it returned, a call
+// already under way may still run.
 //
-// The order is Arm, then Do: what changes between the two is then seen by Do's reply or by fn.
+// The order is Arm, then Do: a change between the two is then seen by Do's
+// reply or by fn.
 //
-// An error that wraps [ErrNoWake] and is the server's stands for as long as the connection does. Any other
-// says that the watch could not be set up now. Where the server was reached and gave no answer, or refused for
-// a reason that passes, it is tried again in the background, ever more rarely.
+// If an error wraps [ErrNoWake] and the server's answer, it holds for as long
+// as the connection. Any other error says that the watch could not be set up
+// now. If the server was reached and did not answer, or refused for a reason
+// that passes, it is tried again in the background, with growing pauses.
 func (t *Tracker) Arm(ctx context.Context, key string, fn func()) (cancel func(), err error) {
 	w := &Watch{}
 	if err := t.Set(ctx, key, w, Touch(fn)); err != nil {
@@ -79,7 +85,8 @@ func (t *Tracker) Arm(ctx context.Context, key string, fn func()) (cancel func()
 	return func() { t.Unset(key, w) }, nil
 }
 
-// Set is [Tracker.Arm] for who, with w, which is not armed, as its memory.
+// Set is [Tracker.Arm] for who. It keeps its state in w, which must not be
+// armed.
 func (t *Tracker) Set(ctx context.Context, key string, w *Watch, who Toucher) error {
 	for range 3 {
 		if err := t.ensure(ctx); err != nil {
@@ -97,22 +104,25 @@ func (t *Tracker) Set(ctx context.Context, key string, w *Watch, who Toucher) er
 			t.mu.Unlock()
 			return nil
 		}
-		t.mu.Unlock() // lost again already
+		t.mu.Unlock() // the connection was lost again
 	}
 	return &NotSentError{ErrLost}
 }
 
-// Do sends cmd so that the keys it reads are registered: those of a read command, or those that
-// the read commands of a script touch. Each is reported once.
+// Do sends cmd so that the keys it reads are registered: those of a read
+// command, or those that the read commands of a script touch. Each is reported
+// once.
 //
-// A write through the same Mux is not reported, but it ends the registration of its key: a script
-// that reads, writes, and is to be told of later changes reads once more at its end.
+// A write through the same Mux is not reported, but it ends the registration of
+// its key. So a script that reads and writes, and whose caller needs later
+// changes, reads once more at its end.
 func (t *Tracker) Do(ctx context.Context, cmd Command) (any, error) {
 	r := t.m.Batch(ctx, []Command{cmd.Tracked()})[0]
 	return r.Value, r.Err
 }
 
-// Unset disarms w, if it is armed still for key. It may be called yet, once.
+// Unset disarms w if it is still armed for key. A call already under way may
+// still reach it, once.
 func (t *Tracker) Unset(key string, w *Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +140,7 @@ func (t *Tracker) Unset(key string, w *Watch) {
 	}
 }
 
-// ensure turns tracking on if it is off, and waits for it no longer than ctx lives.
+// ensure turns tracking on if it is off, and waits at most until ctx ends.
 func (t *Tracker) ensure(ctx context.Context) error {
 	t.mu.Lock()
 	switch {
@@ -142,14 +152,15 @@ func (t *Tracker) ensure(ctx context.Context) error {
 		return nil
 	case t.trouble.err != nil && (t.refuser == nil || t.refuser == t.m.link.Load()):
 		err := t.trouble.err
-		// What the server refuses for good is not asked for again on the same connection.
+		// A lasting refusal is not repeated on the same connection.
 		if lasts := t.refuser != nil && !IsTransient(err); t.setting == nil && !lasts && !t.trouble.waits() {
 			t.begin()
 		}
 		t.mu.Unlock()
 		return err
 	case t.failed != nil && time.Since(t.failAt) < t.m.opts.Timeout:
-		// Such as a server without room for one more connection: it is not asked at every poll.
+		// For example the server takes no more connections: it is not asked at
+		// every poll.
 		err := t.failed
 		t.mu.Unlock()
 		return err
@@ -171,7 +182,7 @@ func (t *Tracker) ensure(ctx context.Context) error {
 func (t *Tracker) begin() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	t.setting = &setting{cancel: cancel, done: make(chan struct{})}
-	t.m.wg.Add(1) // closed is false and close takes mu first, so nobody waits for zero yet
+	t.m.wg.Add(1) // closed is false, and close takes mu before it waits for wg
 	go t.set(ctx, t.setting)
 }
 
@@ -191,7 +202,8 @@ func (t *Tracker) set(ctx context.Context, s *setting) {
 		err = t.redirect(ctx, l, sub)
 	}
 	t.mu.Lock()
-	// A link that ends after this look, by Close too, will come by linkLost, which waits for mu.
+	// If the link ends after this check, also by Close, linkLost is called,
+	// which waits for mu.
 	if err == nil && l.gone() {
 		err = &NotSentError{ErrLost}
 	}
@@ -206,7 +218,7 @@ func (t *Tracker) set(ctx context.Context, s *setting) {
 		t.trouble.failed(err)
 		t.refuser = l
 	case errors.As(err, &silent) && !t.closed:
-		// A server that stood still for a moment is silent once.
+		// A server that stopped for a moment is silent once.
 		if again := t.trouble.err != nil && t.refuser == nil; again {
 			err = fmt.Errorf("%w: %w", ErrNoWake, err)
 		}
@@ -224,8 +236,8 @@ func (t *Tracker) set(ctx context.Context, s *setting) {
 	}
 }
 
-// redirect turns tracking on for l. Over one that is on, with a listener that died, it replaces the
-// listener.
+// redirect turns tracking on for l. If tracking is on with a listener that
+// died, it replaces the listener.
 func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
 	c := newCall()
 	c.cmds = []Command{
@@ -240,10 +252,10 @@ func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
 	if r := c.outcome(0, fate, err); r.Err != nil {
 		return refusedBy(r.Err)
 	}
-	// Client ids are small numbers: behind a hook that leads to several servers the listener's may
-	// be another client's over there.
+	// Client ids are small numbers. If the hook leads to several servers, the
+	// listener's id may belong to another client on the other server.
 	if here := runID(c.outcome(1, fate, err)); here != "" && sub.server != "" && here != sub.server {
-		if l.retire(errMoved) { // the listener was dialed after it
+		if l.retire(errMoved) { // the listener was dialed after l
 			return &NotSentError{errMoved}
 		}
 		return fmt.Errorf("%w: the dial hook leads to different servers", ErrNoWake)
@@ -251,7 +263,7 @@ func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
 	return nil
 }
 
-// linkLost tells that l ended.
+// linkLost turns tracking off if l, which has ended, was its connection.
 func (t *Tracker) linkLost(l *link) {
 	t.mu.Lock()
 	if t.on != l {
@@ -264,7 +276,7 @@ func (t *Tracker) linkLost(l *link) {
 	_ = sub.conn.Close()
 }
 
-// listenerLost tells that sub ended.
+// listenerLost turns tracking off if sub, which has ended, was its listener.
 func (t *Tracker) listenerLost(sub *listener) {
 	t.mu.Lock()
 	if t.sub != sub {
@@ -275,8 +287,8 @@ func (t *Tracker) listenerLost(sub *listener) {
 	t.mu.Unlock()
 }
 
-// refused tells that the server was not tracking for l, so what was read there is not registered.
-// A newer link than l makes that old news.
+// refused records that the server was not tracking for l, so that keys read
+// there are not registered. It does nothing if a newer link tracks.
 func (t *Tracker) refused(l *link) {
 	t.mu.Lock()
 	if t.on != l && t.on != nil {
@@ -291,16 +303,16 @@ func (t *Tracker) refused(l *link) {
 	}
 }
 
-// off forgets both connections and wakes everybody: what they wait for may have happened. They are
-// called on a goroutine of its own, for who noticed the loss may be a caller that holds locks which
-// they want. mu is held.
+// off forgets both connections and calls every waiter: the awaited change may
+// have happened. The calls run on a goroutine of their own. The goroutine that
+// noticed the loss may hold locks that they need. mu is held.
 func (t *Tracker) off() {
 	t.on, t.sub = nil, nil
 	who := t.all()
 	if len(who) == 0 {
 		return
 	}
-	t.m.wg.Add(1) // not closed yet, else there were none; so Close is not waiting yet
+	t.m.wg.Add(1) // with waiters the Tracker is not closed yet, so Close is not waiting yet
 	go func() {
 		defer t.m.wg.Done()
 		for _, w := range who {
@@ -309,7 +321,7 @@ func (t *Tracker) off() {
 	}()
 }
 
-// all takes everybody who waits. mu is held.
+// all disarms and returns all waiters. mu is held.
 func (t *Tracker) all() []Toucher {
 	var who []Toucher
 	for _, w := range t.watches {
@@ -325,17 +337,17 @@ func (t *Tracker) all() []Toucher {
 	return who
 }
 
-// disarm disarms w and appends who waited by it. The Tracker's mu is held.
+// disarm disarms w and appends its waiter to who. The Tracker's mu is held.
 func (w *Watch) disarm(who []Toucher) []Toucher {
 	who = append(who, w.who)
 	w.who = nil
 	return who
 }
 
-// changed calls who waits for key, on the listener's goroutine.
+// changed calls the waiters for key, on the listener's goroutine.
 func (t *Tracker) changed(sub *listener, key []byte) {
 	t.mu.Lock()
-	var room [1]Toucher // mostly there is one
+	var room [1]Toucher // mostly there is one waiter
 	who := room[:0]
 	if t.sub == sub {
 		if w := t.watches[string(key)]; w != nil {
@@ -353,7 +365,7 @@ func (t *Tracker) changed(sub *listener, key []byte) {
 	}
 }
 
-// flushed calls all who wait, on the listener's goroutine.
+// flushed calls all waiters, on the listener's goroutine.
 func (t *Tracker) flushed(sub *listener) {
 	t.mu.Lock()
 	var who []Toucher
@@ -366,7 +378,7 @@ func (t *Tracker) flushed(sub *listener) {
 	}
 }
 
-// close ends the watch for everybody.
+// close ends all watches.
 func (t *Tracker) close() {
 	t.mu.Lock()
 	t.closed = true

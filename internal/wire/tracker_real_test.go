@@ -24,9 +24,10 @@ func onEach(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 
 func script(body string) *Script { return NewScript(1, "-- test: KEYS[1], ARGV[1] → reply\n"+body) }
 
-// check watches key, sends cmds, lets another client run do, and fails the test unless the watch is
-// called or not, as want says. What must be silent is followed by a change of a second key: messages
-// come in order, so its message says that there was none before.
+// check watches key, sends cmds and lets another client run do. It fails the
+// test unless the watch is called, or is not, as want says. To show silence it
+// changes a second key: messages come in order, so that key's message says that
+// there was none before.
 func check(t *testing.T, s *redistest.Server, m *Mux, want bool, key string, cmds []Command, do ...any) {
 	t.Helper()
 	const marker = "marker"
@@ -68,7 +69,7 @@ func await(t *testing.T, c <-chan struct{}) {
 
 func get(key string) []Command { return []Command{Cmd("GET", key).Tracked()} }
 
-func TestWhatRegistersAKey(t *testing.T) {
+func TestReadsRegisterAKey(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		m := open(t, s.Pool(), Options{})
 		for i, c := range []struct {
@@ -83,7 +84,8 @@ func TestWhatRegistersAKey(t *testing.T) {
 			{"PTTL in a script", script("return redis.call('PTTL', KEYS[1])").on, true},
 			{"EXISTS in a script", script("return redis.call('EXISTS', KEYS[1])").on, true},
 			{"a script that only writes", script("return redis.call('SET', KEYS[1], 'v')").on, false},
-			// Our own write ends what the script's GET began, without a word, because of NOLOOP.
+			// Because of NOLOOP, the Mux's own write silently ends what the
+			// script's GET began.
 			{"GET, then SET", script("redis.call('GET', KEYS[1]) return redis.call('SET', KEYS[1], 'v')").on, false},
 			{"GET, SET, GET", script("redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], 'v') return redis.call('GET', KEYS[1])").on, true},
 			{"SET, PTTL", script("redis.call('SET', KEYS[1], 'v') return redis.call('PTTL', KEYS[1])").on, true},
@@ -99,7 +101,7 @@ func TestWhatRegistersAKey(t *testing.T) {
 
 func (s *Script) on(key string) Command { return s.Cmd(key, "v") }
 
-func TestWhoseChangesWake(t *testing.T) {
+func TestOthersChangesWakeAndOwnDoNot(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		m := open(t, s.Pool(), Options{})
 		for i, c := range []struct {
@@ -152,9 +154,9 @@ func TestExpiryWakes(t *testing.T) {
 	})
 }
 
-// So a holder that watches its key and renews it through the same Mux must track the renewal too,
-// and read at its end.
-func TestAnOwnLaterWriteEndsTheRegistrationSilently(t *testing.T) {
+// So a holder that watches its key and renews it through the same Mux must
+// track the renewal too, and read at its end.
+func TestOwnLaterWriteEndsTheRegistrationSilently(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		m := open(t, s.Pool(), Options{})
 		s.Do("SET", "k", "ours", "PX", 60000)
@@ -165,7 +167,7 @@ func TestAnOwnLaterWriteEndsTheRegistrationSilently(t *testing.T) {
 	})
 }
 
-func TestTrackingSurvivesTheLossOfEitherConnectionAndOfTheServer(t *testing.T) {
+func TestTrackingSurvivesLostConnectionsAndRestarts(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		m := open(t, s.Pool(), Options{})
 		kill := func(kind string) func() {
@@ -186,7 +188,7 @@ func TestTrackingSurvivesTheLossOfEitherConnectionAndOfTheServer(t *testing.T) {
 	})
 }
 
-func TestAStoppedServerIsNoticedByTheListener(t *testing.T) {
+func TestListenerNoticesAStoppedServer(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	m := open(t, s.Pool(), Options{Timeout: 2 * time.Second})
 	rung := make(chan struct{})
@@ -202,7 +204,7 @@ func TestAStoppedServerIsNoticedByTheListener(t *testing.T) {
 	check(t, s, m, true, "k", get("k"), "INCR", "k")
 }
 
-func TestAUserWithoutTheRightsCannotWake(t *testing.T) {
+func TestUserWithoutTheRightsCannotWake(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
 		if !b.ACL {
 			continue
@@ -242,9 +244,8 @@ func TestOldServersCannotWakeAndTheRestWorks(t *testing.T) {
 	}
 }
 
-// TestTrackerFollowsAFailover: the listener is dialed after it, and the
-// connection of the commands, which is old, goes there too. A young one stays:
-// its hook leads to two servers.
+// The listener is dialed after the fail-over, and the old connection of the
+// commands moves too. A young connection stays: its hook leads to two servers.
 func TestTrackerFollowsAFailover(t *testing.T) {
 	onEach(t, func(t *testing.T, before *redistest.Server) {
 		after := redistest.Real(t, redistest.Options{})

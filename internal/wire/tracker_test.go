@@ -18,8 +18,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// tracking is a server that knows just what a Tracker needs, so that a test can refuse each part,
-// fall silent and break each connection. What real servers do is in tracker_real_test.go.
+// tracking is a server that knows only what a Tracker needs. So a test can
+// refuse each part, fall silent and break each connection. tracker_real_test.go
+// shows what real servers do.
 type tracking struct {
 	srv *server.Server
 
@@ -31,7 +32,7 @@ type tracking struct {
 	mute    string            // the command that goes unanswered
 	deaf    bool              // PING goes unanswered
 	pings   int
-	runIDs  []string // of each connection; the last one of the rest
+	runIDs  []string // run id of each connection; the last one is for all further connections
 	wrong   []string
 	dialErr error
 	tracks  func() // called when tracking is turned on
@@ -120,7 +121,8 @@ func (f *tracking) handle(p *server.Peer, cmd string, args ...string) bool {
 	return true
 }
 
-// tell sends a message with the raw payload wherever tracking redirects to.
+// tell sends a message with the raw payload to the connection that tracking
+// redirects to.
 func (f *tracking) tell(payload string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +147,7 @@ func (f *tracking) cut(n int) {
 	defer f.mu.Unlock()
 	f.conns[n].Close()
 	if n < len(f.peers) {
-		delete(f.on, f.peers[n]) // nothing is told for a client that is gone
+		delete(f.on, f.peers[n]) // the server sends nothing for a client that is gone
 	}
 }
 
@@ -161,7 +163,7 @@ func (f *tracking) pinged() int {
 	return f.pings
 }
 
-// rings counts the calls of what arm armed.
+// rings counts the calls of each armed watch.
 type rings struct {
 	t      *testing.T
 	tr     *Tracker
@@ -220,7 +222,7 @@ func TestEveryWatchOfAChangedKeyIsCalledOnce(t *testing.T) {
 	})
 }
 
-func TestACancelledWatchIsNotCalled(t *testing.T) {
+func TestCancelledWatchIsNotCalled(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		one, two, three := r.arm("a"), r.arm("a"), r.arm("a")
 		two()
@@ -238,7 +240,7 @@ func TestACancelledWatchIsNotCalled(t *testing.T) {
 	})
 }
 
-func TestAFlushCallsEveryWatch(t *testing.T) {
+func TestFlushCallsEveryWatch(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		r.arm("a")
 		r.arm("b")
@@ -253,7 +255,7 @@ func TestAFlushCallsEveryWatch(t *testing.T) {
 	})
 }
 
-func TestLosingEitherConnectionCallsEveryWatchAndTrackingComesBack(t *testing.T) {
+func TestLosingEitherConnectionCallsEveryWatch(t *testing.T) {
 	for n, which := range []string{"shared", "listener"} {
 		t.Run(which, func(t *testing.T) {
 			tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
@@ -269,13 +271,13 @@ func TestLosingEitherConnectionCallsEveryWatchAndTrackingComesBack(t *testing.T)
 	}
 }
 
-func TestLeavingAReplicaCallsEveryWatchAndTracksOnTheNewConnection(t *testing.T) {
+func TestLeavingAReplicaCallsEveryWatch(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		r.arm("a")
 		time.Sleep(2 * time.Second)
 		f.mu.Lock()
 		f.refuse["SET K"] = redistest.ReadOnly
-		f.deaf = true // so that one call stays in flight and the old connection lives on
+		f.deaf = true // so one call stays in flight and the old connection lives on
 		f.mu.Unlock()
 		var wg sync.WaitGroup
 		wg.Go(func() { m.Do(bg, "PING") })
@@ -289,7 +291,7 @@ func TestLeavingAReplicaCallsEveryWatchAndTracksOnTheNewConnection(t *testing.T)
 	})
 }
 
-func TestASilentListenerIsNoticedWithinTwoTimeouts(t *testing.T) {
+func TestSilentListenerIsNoticedWithinTwoTimeouts(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		begun := time.Now()
 		rung := make(chan time.Duration, 1)
@@ -312,7 +314,7 @@ func TestASilentListenerIsNoticedWithinTwoTimeouts(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitingMeansNoPings(t *testing.T) {
+func TestListenerSendsNoPingsWithoutWaiters(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		r.arm("a")()
 		time.Sleep(time.Hour)
@@ -322,7 +324,7 @@ func TestNobodyWaitingMeansNoPings(t *testing.T) {
 	})
 }
 
-func TestARefusalLastsAsLongAsTheConnection(t *testing.T) {
+func TestRefusalLastsAsLongAsTheConnection(t *testing.T) {
 	for _, what := range []string{"CLIENT ID", "SUBSCRIBE " + strings.ToUpper(invalidate), "CLIENT TRACKING"} {
 		t.Run(what, func(t *testing.T) {
 			tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
@@ -347,9 +349,9 @@ func TestARefusalLastsAsLongAsTheConnection(t *testing.T) {
 	}
 }
 
-// TestTrackingThatIsSwallowedIsTriedSeldom and holds nobody up: a proxy answers
-// nothing to one of the commands that it takes.
-func TestTrackingThatIsSwallowedIsTriedSeldom(t *testing.T) {
+// A proxy answers one of the tracking commands with silence. No caller is
+// delayed by that.
+func TestSwallowedTrackingIsTriedSeldom(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		if _, err := m.Do(bg, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
@@ -372,7 +374,7 @@ func TestTrackingThatIsSwallowedIsTriedSeldom(t *testing.T) {
 		}
 		f.mute = ""
 		time.Sleep(longestPause)
-		_, _ = m.Tracker().Arm(bg, "k", nil) // the attempt that it begins works
+		_, _ = m.Tracker().Arm(bg, "k", nil) // this begins the attempt that works
 		synctest.Wait()
 		r.arm("k")
 		f.changed("k")
@@ -380,8 +382,8 @@ func TestTrackingThatIsSwallowedIsTriedSeldom(t *testing.T) {
 	})
 }
 
-// TestTrackingRefusedForAMomentIsTriedAgain on the same connection.
-func TestTrackingRefusedForAMomentIsTriedAgain(t *testing.T) {
+// It is tried on the same connection.
+func TestBrieflyRefusedTrackingIsTriedAgain(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		f.refuse["CLIENT TRACKING"] = "BUSY Redis is busy running a script."
 		if _, err := m.Tracker().Arm(bg, "k", nil); !IsBusy(err) || errors.Is(err, ErrNoWake) {
@@ -389,7 +391,7 @@ func TestTrackingRefusedForAMomentIsTriedAgain(t *testing.T) {
 		}
 		delete(f.refuse, "CLIENT TRACKING")
 		time.Sleep(firstPause)
-		_, _ = m.Tracker().Arm(bg, "k", nil) // the attempt that it begins works
+		_, _ = m.Tracker().Arm(bg, "k", nil) // this begins the attempt that works
 		synctest.Wait()
 		r.arm("k")
 		f.changed("k")
@@ -420,7 +422,7 @@ func TestPassingTroubleIsTriedAgainAfterAPause(t *testing.T) {
 	})
 }
 
-func TestARefusedDialIsNoRefusalToTrack(t *testing.T) {
+func TestRefusedDialIsNoRefusalToTrack(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		if _, err := m.Do(bg, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
@@ -433,10 +435,10 @@ func TestARefusedDialIsNoRefusalToTrack(t *testing.T) {
 	})
 }
 
-func TestAHookThatLeadsToSeveralServersCannotWake(t *testing.T) {
+func TestHookThatLeadsToSeveralServersCannotWake(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		f.runIDs = []string{"one", "two"}
-		if _, err := m.Do(bg, "SET", "k", "v"); err != nil { // so that the shared connection is the first
+		if _, err := m.Do(bg, "SET", "k", "v"); err != nil { // the shared connection is then the first
 			t.Fatal(err)
 		}
 		if _, err := m.Tracker().Arm(bg, "k", nil); !errors.Is(err, ErrNoWake) {
@@ -445,7 +447,7 @@ func TestAHookThatLeadsToSeveralServersCannotWake(t *testing.T) {
 	})
 }
 
-func TestAServerThatForgotTrackingCallsEveryWatch(t *testing.T) {
+func TestServerThatForgotTrackingCallsEveryWatch(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		r.arm("a")
 		f.mu.Lock()
@@ -459,7 +461,7 @@ func TestAServerThatForgotTrackingCallsEveryWatch(t *testing.T) {
 	})
 }
 
-func TestWaitersShareOneSettingUpAndCanLeaveIt(t *testing.T) {
+func TestWaitersShareOneSetupAndCanLeaveIt(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		hang := make(chan struct{})
 		dial := m.dial
@@ -483,7 +485,7 @@ func TestWaitersShareOneSettingUpAndCanLeaveIt(t *testing.T) {
 	})
 }
 
-func TestCloseEndsTheWatchForEverybody(t *testing.T) {
+func TestCloseEndsEveryWatch(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		r.arm("a")
 		m.Close()
@@ -493,9 +495,9 @@ func TestCloseEndsTheWatchForEverybody(t *testing.T) {
 	})
 }
 
-// The ends below race with the setting up of the watch on purpose, in as many ways as the scheduler
-// finds.
-func TestAWatchArmedWhileTheConnectionEndsIsCalled(t *testing.T) {
+// In the tests below the end races with the setup of the watch on purpose, in
+// as many ways as the scheduler finds.
+func TestWatchArmedDuringALossIsCalled(t *testing.T) {
 	for n := range 400 {
 		tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 			if _, err := m.Do(bg, "SET", "k", "v"); err != nil {
@@ -514,13 +516,13 @@ func TestAWatchArmedWhileTheConnectionEndsIsCalled(t *testing.T) {
 			select {
 			case <-rung:
 			default:
-				t.Fatal("a watch was armed that nothing would ever call")
+				t.Fatal("a watch was armed and never called")
 			}
 		})
 	}
 }
 
-func TestCloseWhileAWatchIsSetUpLeavesNothing(t *testing.T) {
+func TestCloseDuringSetupLeavesNothing(t *testing.T) {
 	for range 400 {
 		tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 			f.mu.Lock()
@@ -534,7 +536,7 @@ func TestCloseWhileAWatchIsSetUpLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAWatchMayCallBackIntoItsOwner(t *testing.T) {
+func TestWatchMayCallBackIntoItsOwner(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		var mu sync.Mutex
 		if _, err := r.tr.Arm(bg, "a", func() { mu.Lock(); defer mu.Unlock() }); err != nil {
@@ -547,7 +549,7 @@ func TestAWatchMayCallBackIntoItsOwner(t *testing.T) {
 	})
 }
 
-func TestTheEmbeddedServerCannotWake(t *testing.T) {
+func TestEmbeddedServerCannotWake(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
 		m := open(t, wire.Pool(), Options{})
@@ -557,7 +559,7 @@ func TestTheEmbeddedServerCannotWake(t *testing.T) {
 			}
 		}
 		if n := wire.Count("CLIENT"); n != 1 {
-			t.Errorf("it was asked %d times", n)
+			t.Errorf("the server was asked %d times", n)
 		}
 		works(t, m)
 	})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Every poll of every waiter stamps, reads and judges once.
+// Every poll of every waiter makes a stamp, reads a value and judges it once.
 func BenchmarkPoll(b *testing.B) {
 	d, now := Jedis(), tableNow
 	b.ReportAllocs()
@@ -23,7 +23,7 @@ func BenchmarkPoll(b *testing.B) {
 	}
 }
 
-// A census asks of every value on a server.
+// A census asks this of every value on a server.
 func BenchmarkIdentify(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -9,32 +9,36 @@ import (
 	"unicode/utf8"
 )
 
-// What ours takes for a stamp lies within these bounds of the server's clock. They keep out the "1"
-// of a lock without expiry, thread ids, other units, guards and the tombstone.
+// Bounds around the server's clock within which getsetlock takes a number for a
+// stamp. They exclude the "1" of a lock without expiry, thread ids, other
+// units, guards and the tombstone.
 const (
 	plausibleBehind = 365 * 24 * time.Hour
 	plausibleAhead  = 3652 * 24 * time.Hour
 )
 
-// Why a value is no stamp. All of them mean: held, and left to a human.
+// Reasons why a value is not a stamp. With each of them the lock counts as
+// held, and the value is left to a human.
 var (
 	ErrUnreadable  = errors.New("not the dialect's text")
 	ErrImplausible = errors.New("no plausible time")
 	errNoStamp     = errors.New("the dialect writes no time")
 )
 
-// ValueError says why a value is no stamp of a dialect. It unwraps to ErrUnreadable or ErrImplausible;
-// where the dialect writes no time (see [Dialect.HasStamp]), to neither.
+// ValueError says why a value is not a stamp of a dialect. It unwraps to
+// ErrUnreadable or ErrImplausible. If the dialect writes no time (see
+// [Dialect.HasStamp]), it unwraps to neither.
 type ValueError struct {
 	Dialect string
-	Value   string // as found; Error quotes it and cuts it to a line
+	Value   string // value as found; Error quotes it and cuts it to a line
 	Reason  error
 
 	serverNow time.Time
 }
 
-// looks says what the value may be instead, the likeliest first, other units among them. It is made
-// when asked for: a poll that meets the same foreign value for hours should not pay for it.
+// looks returns what the value may be instead, likeliest first, including other
+// units. It computes that on demand: a poll that meets the same foreign value
+// for hours should not pay for it.
 func (e *ValueError) looks() []Match {
 	return Identify(e.Value, e.serverNow, Hints{Prefer: e.Dialect})
 }
@@ -48,16 +52,18 @@ func (e *ValueError) Error() string {
 // Unwrap returns the reason.
 func (e *ValueError) Unwrap() error { return e.Reason }
 
-// Stamp is a value that was read strictly: the dialect's text shape, within one year behind and ten
-// ahead of the server's clock. It says when the writer's clock lets it expire, and not who wrote it.
+// Stamp is a value that was read strictly: it has the dialect's text shape and
+// lies between one year behind and ten years ahead of the server's clock. It
+// says when it expires by its writer's clock, and not which client wrote it.
 type Stamp struct {
-	Text   string    // decoded, without the value's encoding
-	ID     string    // the uuid, where the dialect has one
-	Expiry time.Time // in UTC, by the writer's clock, slack included, cut to the unit
+	Text   string    // text of the value, decoded
+	ID     string    // uuid of the writer, if the dialect has one
+	Expiry time.Time // end of the lease in UTC, by the writer's clock, slack included, cut to the unit
 }
 
-// Decode reads bytes from the key as a stamp of the dialect, strictly. serverNow is the server's
-// clock: plausibility is judged by the one clock that all share. Beside an error the Stamp is zero.
+// Decode reads bytes from the key strictly as a stamp of the dialect. serverNow
+// is the server's clock, since plausibility is judged by the one clock that all
+// clients share. With an error the Stamp is zero.
 func (d Dialect) Decode(value string, serverNow time.Time) (Stamp, error) {
 	text, err := d.DecodeValue(value)
 	if err != nil {
@@ -86,14 +92,15 @@ func (d Dialect) Decode(value string, serverNow time.Time) (Stamp, error) {
 	return s, nil
 }
 
-// PastBy reports that the server's clock, cut to the dialect's unit, is more than margin beyond the
-// stamp. Equal is not past, also in dialects whose own clients take equal for expired: ours is the
-// stricter of the two.
+// PastBy reports whether the server's clock, cut to the dialect's unit, is more
+// than margin after the stamp. Equal is not past, even in dialects whose own
+// clients take equal for expired: getsetlock is the stricter of the two.
 func (d Dialect) PastBy(s Stamp, serverNow time.Time, margin time.Duration) bool {
 	return d.cut(serverNow).After(s.Expiry.Add(margin))
 }
 
-// cut cuts an instant to the dialect's unit, towards the past. Dialects without time cut nothing.
+// cut cuts an instant to the dialect's unit, towards the past. In dialects
+// without time it changes nothing.
 func (d Dialect) cut(t time.Time) time.Time {
 	count, ok := unitCount(d.Unit, t)
 	if !ok || d.Unit.Step() == 0 {
@@ -102,8 +109,8 @@ func (d Dialect) cut(t time.Time) time.Time {
 	return unitTime(d.Unit, count)
 }
 
-// foreverPython is what redis-py's Lock without a timeout writes. It becomes plausible in 2028 and
-// must not: it never meant a time.
+// foreverPython is what redis-py's Lock without a timeout writes. From 2028 it
+// would count as plausible, but it never means a time.
 const foreverPython = "2147483649.0"
 
 func plausible(expiry, serverNow time.Time) bool {
@@ -125,9 +132,10 @@ func parseStrict(u Unit, text string) (time.Time, error) {
 	return unitTime(u, count), nil
 }
 
-// parseFloatStrict accepts digits, or digits with a fraction, of up to 17 significant digits: the
-// shortest repr has no more, and Python 2.6 wrote all 17. Whole numbers are the form of redis-py
-// before 2.2.4 and of TaskTiger's renewal. Exponent, sign, inf and nan are never written.
+// parseFloatStrict accepts digits, with or without a fraction, of up to 17
+// significant digits. The shortest repr has no more, and Python 2.6 wrote all
+// 17. Redis-py before 2.2.4 and TaskTiger's renewal write whole numbers. No
+// client writes an exponent, a sign, inf or nan.
 func parseFloatStrict(text string) (time.Time, error) {
 	whole, fraction, found := strings.Cut(text, ".")
 	significant := strings.TrimLeft(whole+fraction, "0")

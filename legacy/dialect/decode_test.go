@@ -30,7 +30,7 @@ func TestEveryDialectReadsItsOwnStamps(t *testing.T) {
 	}
 }
 
-func TestDecodeTakesNothingButItsOwnForm(t *testing.T) {
+func TestDecodeAcceptsOnlyItsOwnForm(t *testing.T) {
 	for _, c := range []struct {
 		d      Dialect
 		values string
@@ -79,7 +79,7 @@ func TestPlausibleIsOneYearBehindAndTenAhead(t *testing.T) {
 	}
 }
 
-func TestForeverOfRedisPyNeverBecomesAStamp(t *testing.T) {
+func TestRedisPyForeverIsNeverAStamp(t *testing.T) {
 	in2030 := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	if _, err := RedisPy().Decode("2147483649.0", in2030); !errors.Is(err, ErrImplausible) {
 		t.Errorf("a lock without timeout was read as a time: %v", err)
@@ -89,7 +89,7 @@ func TestForeverOfRedisPyNeverBecomesAStamp(t *testing.T) {
 	}
 }
 
-func TestErrorsNameTheOtherUnit(t *testing.T) {
+func TestValueErrorNamesTheOtherUnit(t *testing.T) {
 	for _, c := range []struct {
 		d     Dialect
 		value string
@@ -98,7 +98,7 @@ func TestErrorsNameTheOtherUnit(t *testing.T) {
 		{Jedis(), "1400000060", "in s "}, {Jedis(), "1400000060124000000", "in ns "}, {Jedis(), "635355968601240000", "in ticks "},
 		{Page(), "1400000060124", "in ms "}, {Jedis(), testUUID + ":1400000060124", "JedisUUID"}, {JedisUUID(), "1400000060124", "Jedis,"},
 		{Jedis(), "\xac\xed\x00\x05t\x00\r1400000060124", "jdk encoding"}, {Jedis(), `"1400000060124"`, "json encoding"},
-		{Jedis(), Tombstone63, "tombstone"}, {Jedis(), "5000000000000000000", "a guard or somebody's 63-bit token"},
+		{Jedis(), Tombstone63, "tombstone"}, {Jedis(), "5000000000000000000", "a guard or another program's 63-bit token"},
 		{Jedis(), "lock", "constant"}, {Jedis(), "", "empty"}, {Bare(), "1400000060124", "in ms "},
 	} {
 		_, err := c.d.Decode(c.value, tableNow)
@@ -116,7 +116,7 @@ func TestValueErrorsFitOneShortLine(t *testing.T) {
 	}
 }
 
-func TestPastByIsStrictAndCutsTheServersClock(t *testing.T) {
+func TestPastByIsStrictAndCutsServerClock(t *testing.T) {
 	page, err := Page().Decode("1400000060", tableNow)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestPastByIsStrictAndCutsTheServersClock(t *testing.T) {
 		{Jedis(), jedis, 1_400_000_060_000, 0, false},
 		{Jedis(), jedis, 1_400_000_060_001, 0, true},
 		{Jedis(), jedis, 1_400_000_061_000, time.Second, false},
-		{Errorception(), jedis, 1_400_000_060_000, 0, false}, // its own clients would take it: ours is stricter
+		{Errorception(), jedis, 1_400_000_060_000, 0, false}, // its own clients would take it over; getsetlock is stricter
 	} {
 		if got := c.d.PastBy(c.s, at(c.now), c.margin); got != c.want {
 			t.Errorf("%s at %d by %s: %v", c.d, c.now, c.margin, got)

@@ -1,18 +1,25 @@
-// Package dialect describes, as data, what the clients of a timestamp lock write on a Redis key and
-// how they read what others wrote: unit, text, slack, comparison, the rule that decides a GETSET, the
-// release.
+// Package dialect describes, as data, what the clients of a timestamp lock
+// write on a Redis key and how they read what other clients wrote. That
+// includes unit, text, slack, comparison, the rule that decides a GETSET, and
+// the release.
 //
-// It reads values and does arithmetic, and nothing else: no I/O, no clock, no randomness. Every
-// instant is an argument. So the verbatim client, the explorer and the audit judge by one
-// implementation, and a table of instants tests it.
+// Most programs need one preset, such as [Jedis], or a dialect file read with
+// [Parse].
 //
-// It does not promise that a value means what it looks like. A stamp proves nothing about who wrote
-// it; two units can be plausible for one number; a far-future number may be a guard of ours or a
-// stranger's random token. Reading is therefore strict (what a dialect would never write is held, see
-// [Dialect.Decode]), ambiguity is reported (see [Identify]), and ownership is decided elsewhere, by
-// whole tokens.
+// The package reads values and does arithmetic, and nothing else: no I/O, no
+// clock, no randomness. Every instant is an argument. So the verbatim client,
+// the explorer and the audit share one implementation, and a table of instants
+// tests it.
 //
-// HAZARD: two notions of "reading" live here. Decode says what ours may take for a stamp.
-// LegacyNext, LegacyWins and LegacyReleases say what the old program does, mistakes included. Taking a lock over by the
-// second one reproduces the old program's faults, which is their purpose and no one else's.
+// It does not promise that a value means what it looks like. A stamp does not
+// prove which client wrote it. One number can be a plausible time in two units.
+// A far-future number may be a getsetlock guard or another program's random
+// token. Therefore reading is strict: a value that the dialect would never
+// write counts as held (see [Dialect.Decode]). Ambiguity is reported (see
+// [Identify]). Ownership is decided elsewhere, by comparing whole tokens.
+//
+// HAZARD: the package reads values in two ways. Decode says what a getsetlock
+// client may take for a stamp. LegacyNext, LegacyWins and LegacyReleases say
+// what the old program does, mistakes included. A takeover by the second way
+// copies the old program's faults; only Verbatim and the models should do that.
 package dialect

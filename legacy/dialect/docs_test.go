@@ -108,7 +108,7 @@ func docRow(d Dialect) string {
 
 var docTable = regexp.MustCompile(`(?s)<!-- table of presets, written by go test -update -->\n.*?<!-- end -->`)
 
-func TestDocsTableIsWhatThePresetsSay(t *testing.T) {
+func TestDocsTableMatchesPresets(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("<!-- table of presets, written by go test -update -->\n")
 	b.WriteString("| dialect | writes | expired when | GET nil | no number | GETSET wins on | TTL | release | lease; poll; wait |\n|---|---|---|---|---|---|---|---|---|\n")
@@ -136,7 +136,7 @@ func TestDocsTableIsWhatThePresetsSay(t *testing.T) {
 	}
 }
 
-func TestDocsNameASourceAndATestForEveryPreset(t *testing.T) {
+func TestDocsNameSourceAndTestOfEveryPreset(t *testing.T) {
 	text := docs(t)
 	_, sources, found := strings.Cut(text, "## Where each row comes from")
 	if !found {
@@ -172,7 +172,7 @@ func TestDocsExamplesParse(t *testing.T) {
 	}
 }
 
-func TestDocsNameEveryFieldAndEveryValueOfADialect(t *testing.T) {
+func TestDocsNameEveryFieldAndValue(t *testing.T) {
 	text := docs(t)
 	data, err := Jedis().MarshalJSON()
 	if err != nil {

@@ -9,32 +9,37 @@ import (
 	"time"
 )
 
-// ErrBadID is wrapped by the error of an identity that the dialect cannot write. The caller can make
-// another one (see [Dialect.NewID]).
+// ErrBadID is wrapped by the error of an identity that the dialect cannot
+// write. The caller can make another one with [Dialect.NewID].
 var ErrBadID = errors.New("identity doesn't fit the dialect")
 
-// The other reasons why there is no stamp. The error's text names the field and the bound.
+// The other reasons why Stamp fails. The error's text names the field and the
+// bound.
 var (
 	errBadLease = errors.New("lease can't be stamped")
 	errBadClock = errors.New("clock can't be stamped")
 	errOverflow = errors.New("expiry overflows the dialect's unit")
 )
 
-// LongestStamp is the longest lease that can be stamped: readers of ours take nothing further ahead
-// for a stamp.
+// LongestStamp is the longest lease that can be stamped: readers take no number
+// further ahead for a stamp.
 const LongestStamp = plausibleAhead
 
-// lastYear bounds every stamp: beyond it no instant has an RFC 3339 form, and .NET has no ticks.
+// lastYear bounds every stamp: later instants have no RFC 3339 form, and .NET
+// has no ticks for them.
 const lastYear = 9999
 
-// Stamp returns the exact text that the dialect's client writes when its clock shows now and its
-// lease is given; [Dialect.EncodeValue] makes bytes of it. The id is the client's own part of the
-// value: the uuid in ShapeUUIDNumber, the token in ShapeToken and ShapeDecimal; elsewhere it is not
-// looked at. now is cut to the dialect's unit, as the old clients do.
+// Stamp returns the exact text that the dialect's client writes when its clock
+// shows now. [Dialect.EncodeValue] makes bytes of it. id is the client's own
+// part of the value: the uuid in ShapeUUIDNumber, the token in ShapeToken and
+// ShapeDecimal. Other shapes ignore it. now is cut to the dialect's unit, as
+// the old clients do.
 //
-// It fails, with an empty text, for a lease that is not positive, longer than LongestStamp, or not a
-// whole number of units (unless the dialect cuts); for a clock before 1970; and for an expiry after
-// the year 9999 or beyond 63 bits.
+// Stamp fails, with an empty text, in three cases:
+//   - the lease is not positive, longer than LongestStamp, or not a whole
+//     number of units (unless the dialect cuts);
+//   - the clock is before 1970;
+//   - the expiry is after the year 9999 or beyond 63 bits.
 func (d Dialect) Stamp(now time.Time, lease time.Duration, id string) (string, error) {
 	if lease <= 0 {
 		return "", fmt.Errorf("%w: %s is not positive", errBadLease, lease)
@@ -74,7 +79,7 @@ func (d Dialect) stampNumber(now time.Time, lease time.Duration) (string, error)
 	}
 	step := d.Unit.Step()
 	if ahead%step != 0 && !d.CutLease {
-		return "", fmt.Errorf("%w: %s is no whole number of %s, which is all that %s writes",
+		return "", fmt.Errorf("%w: %s is not a whole number of %s, and %s writes only whole ones",
 			errBadLease, lease, step, d.Name)
 	}
 	count, ok := unitCount(d.Unit, now)
@@ -85,9 +90,10 @@ func (d Dialect) stampNumber(now time.Time, lease time.Duration) (string, error)
 	return strconv.FormatInt(count+more, 10), nil
 }
 
-// floatSeconds is the double that Python's time.time() and Ruby's Time#to_f make of an instant:
-// nanoseconds as a double, then divided. RedisObjects adds the lease to a Time before that, which comes
-// to the same digits for whole seconds; for fractions Ruby's own last digit can differ.
+// floatSeconds returns the double that Python's time.time() and Ruby's
+// Time#to_f make of an instant: nanoseconds as a double, then divided.
+// RedisObjects adds the lease to a Time before that. For whole seconds that
+// gives the same digits; for fractions Ruby's last digit can differ.
 func floatSeconds(t time.Time) float64 {
 	if nanos, ok := unitCount(UnitNanos, t); ok {
 		return float64(nanos) / 1e9
@@ -95,8 +101,9 @@ func floatSeconds(t time.Time) float64 {
 	return float64(t.Unix()) + float64(t.Nanosecond())/1e9
 }
 
-// pythonFloat is the shortest text that reads back as f, with a fraction always: Python's repr and
-// Ruby's to_s below 10^16, where all stamps lie.
+// pythonFloat returns the shortest text that reads back as f, always with a
+// fraction. Below 10^16, where all stamps lie, that is Python's repr and Ruby's
+// to_s.
 func pythonFloat(f float64) string {
 	text := strconv.FormatFloat(f, 'f', -1, 64)
 	if !strings.Contains(text, ".") {
@@ -108,8 +115,9 @@ func pythonFloat(f float64) string {
 // ticksAt1970 is 1970 in .NET ticks.
 const ticksAt1970 = 621_355_968_000_000_000
 
-// unitCount is the number of whole units at t, cut towards the past as all the clients do, and
-// whether it fits 63 bits. Float seconds count as their step, microseconds.
+// unitCount returns the number of whole units at t, cut towards the past as all
+// the clients do, and whether it fits 63 bits. Float seconds count in steps of
+// a microsecond.
 func unitCount(u Unit, t time.Time) (int64, bool) {
 	seconds := t.Unix()
 	perSecond := int64(1)
@@ -126,7 +134,7 @@ func unitCount(u Unit, t time.Time) (int64, bool) {
 	return base + seconds*perSecond + int64(t.Nanosecond())*perSecond/int64(time.Second), true
 }
 
-// unitTime is the instant of a count, the inverse of unitCount.
+// unitTime returns the instant of a count, the inverse of unitCount.
 func unitTime(u Unit, count int64) time.Time {
 	if u == UnitTicks {
 		count -= ticksAt1970
@@ -139,7 +147,7 @@ func unitTime(u Unit, count int64) time.Time {
 	return time.Unix(seconds, rest*int64(u.Step())).UTC()
 }
 
-// checkID refuses an identity that the value could not be read back with.
+// checkID refuses an identity with which the value could not be read back.
 func (d Dialect) checkID(id string) error {
 	switch {
 	case d.Shape == ShapeUUIDNumber && !isUUID(id):
@@ -170,7 +178,8 @@ func isUUID(s string) bool {
 	return true
 }
 
-// isDecimal63 accepts what a decimal formatter writes of 0 to 2^63-1: no sign, no leading zero.
+// isDecimal63 accepts what a decimal formatter writes for 0 to 2^63-1: no sign,
+// no leading zero.
 func isDecimal63(s string) bool {
 	if len(s) == 0 || len(s) > 19 || (s[0] == '0' && len(s) > 1) {
 		return false
@@ -183,8 +192,9 @@ func isDecimal63(s string) bool {
 	return len(s) < 19 || s <= Tombstone63
 }
 
-// NewID makes an identity of the dialect from 16 random bytes of the caller: a version 4 uuid, a
-// decimal of 63 bits, or 32 hex digits. In other shapes it is empty, since they carry none.
+// NewID makes an identity of the dialect from the caller's 16 random bytes: a
+// version 4 uuid, a decimal of 63 bits, or 32 hex digits. Other shapes contain
+// no identity, and it is empty.
 func (d Dialect) NewID(random [16]byte) string {
 	switch d.Shape {
 	case ShapeUUIDNumber:

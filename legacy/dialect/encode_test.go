@@ -70,13 +70,13 @@ func TestStampAtTheBoundsOfItsUnit(t *testing.T) {
 	}
 }
 
-func TestKdybyCutsALeaseThatOthersRefuse(t *testing.T) {
+func TestKdybyCutsLeaseToWholeUnits(t *testing.T) {
 	if got, err := Kdyby().Stamp(time.Unix(1_400_000_000, 0), 2900*time.Millisecond, ""); err != nil || got != "1400000003" {
 		t.Errorf("Kdyby casts to int: %s, %v", got, err)
 	}
 }
 
-func TestTicksCountFromTheYearOne(t *testing.T) {
+func TestTicksCountFromYearOne(t *testing.T) {
 	d := ServiceStack()
 	d.Unit, d.Slack, d.Name = UnitTicks, 0, "Ticks"
 	if err := d.Validate(); err != nil {
@@ -122,7 +122,7 @@ func TestKeyPatterns(t *testing.T) {
 	}
 }
 
-func TestSpringsDefaultSerializerWritesTheKeyOfTheProtocol(t *testing.T) {
+func TestJDKEncodingWritesTheKeyOfTheProtocol(t *testing.T) {
 	d := Template()
 	d.KeyEncoding, d.ValueEncoding = JDK, JDK
 	key, err := d.EncodeKey("lock")
@@ -144,7 +144,7 @@ func TestSpringsDefaultSerializerWritesTheKeyOfTheProtocol(t *testing.T) {
 	}
 }
 
-func TestJDKEncodingIsJavas(t *testing.T) {
+func TestJDKEncodingMatchesJava(t *testing.T) {
 	data, err := os.ReadFile("testdata/jdk/java.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestJDKEncodingIsJavas(t *testing.T) {
 	}
 }
 
-func TestJDKDecodingRefusesWhatJavaWouldNotWrite(t *testing.T) {
+func TestJDKDecodingRefusesWhatJavaNeverWrites(t *testing.T) {
 	for name, raw := range map[string]string{
 		"nothing":                 "",
 		"header alone":            jdkHeader,
@@ -215,7 +215,7 @@ func TestJDKDecodingRefusesWhatJavaWouldNotWrite(t *testing.T) {
 	}
 }
 
-func TestJSONEncodingHasOneFormForAText(t *testing.T) {
+func TestJSONEncodingHasOneFormPerText(t *testing.T) {
 	for text, want := range map[string]string{
 		"lock": `"lock"`, `a"b\c`: `"a\"b\\c"`, "<&>": `"<&>"`, "\n\t\x01\x1f": `"\n\t\u0001\u001F"`, "é€😀\u2028": "\"é€😀\u2028\"",
 	} {

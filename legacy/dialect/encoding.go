@@ -42,8 +42,9 @@ func decodeText(e Encoding, raw string) (string, error) {
 	return raw, nil
 }
 
-// encodeJSON escapes only what JSON demands, as Jackson does; Go's default would also escape <, > and
-// &, and then the two write different keys.
+// encodeJSON escapes only what JSON demands, as Jackson does. Go's default
+// would also escape <, > and &, and then Go and Java would write different
+// keys.
 func encodeJSON(text string) (string, error) {
 	if !utf8.ValidString(text) {
 		return "", fmt.Errorf("%w: %s is not UTF-8", errEncoding, quoteShort(text))
@@ -64,8 +65,8 @@ func encodeJSON(text string) (string, error) {
 	return string(append(out, '"')), nil
 }
 
-// decodeJSON takes only the one form that encodeJSON writes: two byte strings for one text would be
-// two keys.
+// decodeJSON accepts only the form that encodeJSON writes: two byte strings for
+// one text would be two keys.
 func decodeJSON(raw string) (string, error) {
 	var text string
 	if err := json.Unmarshal([]byte(raw), &text); err != nil {

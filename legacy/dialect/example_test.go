@@ -57,7 +57,7 @@ func ExampleDialect_CheckLease() {
 	fmt.Println(d.CheckLease(5*time.Second, terms))
 	// Output:
 	// <nil>
-	// lease rule: TTL 5s is too long: beside Errorception clients with Lease 5s at most 4.25s is safe (Lease + c 0s - Spread 500ms - Gap 250ms)
+	// lease rule: TTL 5s is too long: alongside Errorception clients with Lease 5s at most 4.25s is safe (Lease + c 0s - Spread 500ms - Gap 250ms)
 }
 
 func ExampleParse() {

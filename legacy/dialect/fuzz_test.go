@@ -18,8 +18,9 @@ func seedValues(f *testing.F) {
 	}
 }
 
-// FuzzDecode: a stamp that is read writes back the same bytes at its own instant, where the dialect
-// has one form for it; and nothing stands beside an error.
+// FuzzDecode checks that a stamp that was read writes back the same bytes at
+// its own instant, where the dialect has only one form for it. With an error
+// the stamp is zero.
 func FuzzDecode(f *testing.F) {
 	seedValues(f)
 	presets := Presets()
@@ -48,7 +49,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzStampRoundTrip: what a dialect writes it reads, strictly and as the old client does.
+// FuzzStampRoundTrip checks that a dialect reads what it writes, strictly and
+// as the old client does.
 func FuzzStampRoundTrip(f *testing.F) {
 	f.Add(int64(1_400_000_000), int64(123_456_789), int64(30_000))
 	f.Add(int64(0), int64(0), int64(1))
@@ -80,8 +82,9 @@ func FuzzStampRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzLegacyReaders: no value makes a reader panic, every step is one of the rules', and a value that
-// ours takes for a live stamp is never taken over by an honest clock of the dialect's own.
+// FuzzLegacyReaders checks that no value makes a reader panic and that every
+// step is one of the rules'. If Decode takes a value for a live stamp, no
+// honest clock of the dialect takes it over.
 func FuzzLegacyReaders(f *testing.F) {
 	seedValues(f)
 	presets := Presets()
@@ -110,8 +113,8 @@ func FuzzLegacyReaders(f *testing.F) {
 	})
 }
 
-// FuzzIdentify: there is always an answer; every preset that reads a value is named; two instants
-// mean ambiguous.
+// FuzzIdentify checks that there is always an answer, that it names every
+// preset that reads the value, and that two instants mean ambiguous.
 func FuzzIdentify(f *testing.F) {
 	seedValues(f)
 	presets := Presets()
@@ -155,7 +158,8 @@ func names(matches []Match, name string, expiry time.Time) bool {
 	return false
 }
 
-// FuzzEncodings: every text comes back from both encodings, and bytes have one text.
+// FuzzEncodings checks that every text comes back from both encodings, and that
+// bytes have one text.
 func FuzzEncodings(f *testing.F) {
 	for _, s := range []string{"", "lock", "é€😀\x00", "\xac\xed\x00\x05t\x00\x04lock", `"lock"`, `"\u0001"`, "\xff", strings.Repeat("x", 70_000)} {
 		f.Add(s)
@@ -185,7 +189,8 @@ func FuzzEncodings(f *testing.F) {
 	})
 }
 
-// FuzzParse: what is accepted is valid and survives its own JSON form.
+// FuzzParse checks that a parsed dialect is valid and reads back from its own
+// JSON form.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"base":"jedis","name":"x","lease":"5s"}`)
 	f.Add(`{"name":"x","unit":"ms"}`)

@@ -8,20 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// What a value may be.
+// Look is what a value may be.
 type Look string
 
-// The looks. Ours are never named by shape: a guard looks like a stranger's 63-bit token.
+// The looks. No value is said to be getsetlock's by its form alone: a guard
+// looks like another program's 63-bit token.
 const (
 	LookStamp       Look = "stamp"       // a plausible time in Unit
 	LookImplausible Look = "implausible" // a number, but no plausible time in any unit
-	LookTombstone   Look = "tombstone"   // the one constant that guards never draw
+	LookTombstone   Look = "tombstone"   // the one number that guards never use
 	LookGuardLike   Look = "guard-like"  // 19 digits from 4·10^18 on: a guard or a 63-bit token
 	LookDecimal     Look = "decimal"     // a number that SetPexpire's clients may have drawn
 	LookUUID        Look = "uuid"        // a uuid alone
 	LookToken       Look = "token"       // text of a token's form: letters and digits, 8 to 64
 	LookConstant    Look = "constant"    // a short text such as "lock", "1", "true"
-	LookForever     Look = "forever"     // redis-py's lock without timeout
+	LookForever     Look = "forever"     // value of redis-py's lock without timeout
 	LookEmpty       Look = "empty"
 	LookText        Look = "text"   // any other text
 	LookBinary      Look = "binary" // not UTF-8, or control characters
@@ -30,13 +31,13 @@ const (
 // Match is one thing that a value may be.
 type Match struct {
 	Look     Look
-	Unit     Unit      // of a stamp; UnitNone otherwise
-	Encoding Encoding  // the bytes are the encoding of such a text
+	Unit     Unit      // unit of a stamp; UnitNone otherwise
+	Encoding Encoding  // encoding that the bytes are in
 	Dialects []string  // presets that write this form in this unit, sorted, the preferred one first
-	Expiry   time.Time // of a stamp, in UTC, slack included; zero otherwise
+	Expiry   time.Time // expiry of a stamp in UTC, slack included; zero otherwise
 }
 
-// String says it in words.
+// String describes the match in words.
 func (m Match) String() string {
 	text := m.words()
 	if m.Encoding != Plain {
@@ -54,13 +55,13 @@ func (m Match) words() string {
 		}
 		return text
 	case LookGuardLike:
-		return "a guard or somebody's 63-bit token"
+		return "a guard or another program's 63-bit token"
 	case LookImplausible:
 		return "a number that is no plausible time"
 	case LookDecimal:
 		return "a decimal token"
 	case LookForever:
-		return "a lock without expiry of redis-py"
+		return "a redis-py lock without expiry"
 	case LookEmpty:
 		return "empty"
 	case LookUUID, LookToken, LookTombstone, LookConstant:
@@ -69,14 +70,15 @@ func (m Match) words() string {
 	return string(m.Look)
 }
 
-// Hints narrow what Identify puts first; they never remove a match.
+// Hints change the order of Identify's matches; they never remove one.
 type Hints struct {
 	Prefer string // a dialect's name, whose form comes first where it fits
 }
 
-// Identify lists what a value may be, likeliest first, and never nothing. Stamps come before the
-// rest, ordered by their distance from serverNow; two with different units mean that the value is
-// ambiguous, see [Ambiguous].
+// Identify lists what a value may be, likeliest first; the list is never empty.
+// Stamps come before the rest, ordered by their distance from serverNow. Two
+// stamps with different units mean that the value is ambiguous, see
+// [Ambiguous].
 func Identify(value string, serverNow time.Time, hints Hints) []Match {
 	text, encoding := unwrap(value)
 	matches := stampMatches(text, serverNow)
@@ -91,8 +93,9 @@ func Identify(value string, serverNow time.Time, hints Hints) []Match {
 	return matches
 }
 
-// Ambiguous reports that a value is a plausible time in two units that disagree about the instant.
-// Whole and float seconds agree, since older float clients wrote whole numbers too.
+// Ambiguous reports whether a value is a plausible time in two units that
+// disagree about the instant. Whole and float seconds agree, since older float
+// clients wrote whole numbers too.
 func Ambiguous(matches []Match) bool {
 	var first time.Time
 	for _, m := range matches {
@@ -107,11 +110,12 @@ func Ambiguous(matches []Match) bool {
 	return false
 }
 
-// Readers of this file: a decimal has one length a unit (10 digits seconds, 13 milliseconds, 18 ticks,
-// 19 nanoseconds), and the plausible window is eleven years wide, so two units meet only at odd
-// clocks: a server that was set to 1970, or the float form, which whole seconds have too.
+// A decimal has a fixed length in each unit: 10 digits for seconds, 13 for
+// milliseconds, 18 for ticks, 19 for nanoseconds. The plausible window is
+// eleven years wide. So one number fits two units only where the server's clock
+// is near 1970, or as whole and float seconds.
 
-// unwrap tries the encodings from the most telling one on.
+// unwrap tries the encodings, the most distinctive first.
 func unwrap(value string) (string, Encoding) {
 	for _, e := range []Encoding{JDK, JSON} {
 		if text, err := decodeText(e, value); err == nil {
@@ -202,8 +206,8 @@ func otherMatches(text string, stamp bool) []Match {
 	return textMatches(text, stamp, one)
 }
 
-// decimalMatches keeps the token beside a stamp: a 63-bit random number has 10, 13 or 18 digits
-// rarely, but other people's counters do.
+// decimalMatches keeps the token as a match next to a stamp. A random 63-bit
+// number rarely has 10, 13 or 18 digits, but other programs' counters do.
 func decimalMatches(text string, stamp bool, one func(Look, ...string) Match) []Match {
 	matches := []Match{one(LookDecimal, "SetPexpire")}
 	if len(text) <= 2 {
@@ -244,7 +248,8 @@ func preferFirst(names []string, prefer string) {
 	}
 }
 
-// rank puts the preferred dialect's form first and stamps before the rest; the order within is kept.
+// rank puts the preferred dialect's form first and stamps before the rest.
+// Equal ranks keep their order.
 func rank(m Match, prefer string) int {
 	switch {
 	case len(m.Dialects) > 0 && m.Dialects[0] == prefer:

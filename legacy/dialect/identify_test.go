@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// looks is a short form of matches: look, unit, encoding.
+// looks returns a short form of matches: look, unit, encoding.
 func looks(matches []Match) string {
 	var out []string
 	for _, m := range matches {
@@ -24,7 +24,7 @@ func looks(matches []Match) string {
 	return strings.Join(out, " ")
 }
 
-func TestIdentifyNamesWhatItIs(t *testing.T) {
+func TestIdentifyNamesLookUnitAndEncoding(t *testing.T) {
 	for value, want := range map[string]string{
 		"1400000060124":                        "stamp/ms decimal",
 		"1400000060":                           "stamp/s stamp/float_s decimal",
@@ -86,7 +86,7 @@ func TestIdentifyListsEveryPresetOfItsForm(t *testing.T) {
 	}
 }
 
-func TestAHintPutsItsFormFirst(t *testing.T) {
+func TestHintPutsItsFormFirst(t *testing.T) {
 	for prefer, want := range map[string]string{
 		"SetPexpire": "decimal stamp/ms", "Jedis": "stamp/ms decimal", "": "stamp/ms decimal", "RedisPy": "stamp/ms decimal",
 	} {
@@ -99,15 +99,16 @@ func TestAHintPutsItsFormFirst(t *testing.T) {
 	}
 }
 
-func TestAHintDoesNotLeakIntoLaterCalls(t *testing.T) {
+func TestHintDoesNotAffectLaterCalls(t *testing.T) {
 	Identify("1400000060124", tableNow, Hints{Prefer: "Template"})
 	if got := Identify("1400000060124", tableNow, Hints{})[0].Dialects; !slices.IsSorted(got) {
 		t.Errorf("order changed for everybody: %v", got)
 	}
 }
 
-func TestTwoUnitsPlausibleAreReported(t *testing.T) {
-	// A server set to the first hours of 1970, where milliseconds and seconds overlap.
+func TestAmbiguousReportsTwoPlausibleUnits(t *testing.T) {
+	// On a server set to the first hours of 1970, milliseconds and seconds
+	// overlap.
 	early := time.Unix(2_000, 0)
 	matches := Identify("2500000", early, Hints{})
 	if !Ambiguous(matches) {
@@ -131,7 +132,7 @@ func TestNearestTimeComesFirst(t *testing.T) {
 	}
 }
 
-func TestNothingIsNamedOurs(t *testing.T) {
+func TestIdentifyNeverNamesOwner(t *testing.T) {
 	for _, value := range []string{"5000000000000000000", testUUID + ":5000000000000000000", "q3xwYc0mT1yQd8rZWv2Kfw"} {
 		for _, m := range Identify(value, tableNow, Hints{}) {
 			if text := m.String(); strings.Contains(text, "our") {

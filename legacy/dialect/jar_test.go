@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// jarFile is recorded from the original jar by internal/testing/interop; its own header explains it. Its
-// clocks are milliseconds.
+// jarFile was recorded from the original jar by internal/testing/interop; its
+// own header explains it. Its clocks are in milliseconds.
 var jarFile = filepath.Join(vectorDir, "jedis-jar.txt")
 
 var jarKinds = map[string]int{"stamp": 30, "attempts": 10, "foreign": 40, "release": 10}
@@ -37,7 +37,7 @@ func number(t *testing.T, word string) int64 {
 	return n
 }
 
-func TestJedisStampsAreTheJarsToTheByte(t *testing.T) {
+func TestJedisStampsMatchJarByteForByte(t *testing.T) {
 	checked := 0
 	for _, l := range jarLines(t, "stamp") {
 		now, lease := at(number(t, l.words[0])), Jedis().Lease
@@ -47,7 +47,7 @@ func TestJedisStampsAreTheJarsToTheByte(t *testing.T) {
 		got, err := Jedis().Stamp(now, lease, "")
 		switch {
 		case lease <= 0 && errors.Is(err, errBadLease), now.Unix() < 0 && errors.Is(err, errBadClock):
-			continue // the jar writes nonsense here; ours refuses
+			continue // the jar writes nonsense here; Stamp refuses
 		case now.Add(lease).Year() > lastYear && errors.Is(err, errOverflow):
 			continue
 		case err != nil || got != l.words[2]:
@@ -60,7 +60,7 @@ func TestJedisStampsAreTheJarsToTheByte(t *testing.T) {
 	}
 }
 
-// TestJedisJudgesForeignValuesAsTheJarDid follows each recorded attempt word by word.
+// The test follows each recorded attempt word by word.
 func TestJedisJudgesForeignValuesAsTheJarDid(t *testing.T) {
 	for _, l := range jarLines(t, "foreign") {
 		now, outcome := at(number(t, l.words[1])), l.words[2]
@@ -103,7 +103,7 @@ func TestJedisMakesAsManyAttemptsAsTheJar(t *testing.T) {
 	}
 }
 
-func TestJedisReleasesByAFlagAsTheJarDid(t *testing.T) {
+func TestJedisReleasesByFlagAsTheJarDid(t *testing.T) {
 	for _, l := range jarLines(t, "release") {
 		held := false
 		for i, word := range l.words {

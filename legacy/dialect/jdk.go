@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Java's stream of one String: magic and version, a type byte, a length in bytes (16 bits, or 64 where
-// that is too short), then modified UTF-8.
+// Java's stream of one String: magic and version, a type byte, a length in
+// bytes (16 bits, or 64 for longer texts), then modified UTF-8.
 const (
 	jdkHeader     = "\xac\xed\x00\x05"
 	jdkString     = 0x74
@@ -55,8 +55,8 @@ func decodeJDK(raw string) (string, error) {
 	return fromModifiedUTF8(body)
 }
 
-// modifiedUTF8 writes NUL in two bytes, and what lies beyond the first plane as two surrogates of
-// three bytes each.
+// modifiedUTF8 writes NUL in two bytes, and a character beyond the first plane
+// as two surrogates of three bytes each.
 func modifiedUTF8(text string) (string, error) {
 	if !utf8.ValidString(text) {
 		return "", fmt.Errorf("%w: %s is not UTF-8", errEncoding, quoteShort(text))
@@ -76,14 +76,15 @@ func modifiedUTF8(text string) (string, error) {
 	return b.String(), nil
 }
 
-// writeSurrogate exists because WriteRune refuses half a character.
+// writeSurrogate writes one surrogate, which WriteRune refuses.
 func writeSurrogate(b *strings.Builder, r rune) {
 	b.WriteByte(0xe0 | byte(r>>12))
 	b.WriteByte(0x80 | byte(r>>6)&0x3f)
 	b.WriteByte(0x80 | byte(r)&0x3f)
 }
 
-// fromModifiedUTF8 refuses what Java would not write and half characters, which no Go string holds.
+// fromModifiedUTF8 refuses bytes that Java would not write, and half
+// characters, which a Go string cannot hold.
 func fromModifiedUTF8(body string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(body); {
@@ -106,8 +107,8 @@ func fromModifiedUTF8(body string) (string, error) {
 	return b.String(), nil
 }
 
-// modifiedUnit reads one UTF-16 unit and says how many bytes it took, 0 when they are not in the
-// shortest form.
+// modifiedUnit reads one UTF-16 unit and returns how many bytes it took; 0 when
+// they are not in the shortest form.
 func modifiedUnit(s string) (rune, int) {
 	if len(s) == 0 || s[0] == 0 {
 		return 0, 0

@@ -6,41 +6,43 @@ import (
 	"time"
 )
 
-// Reply is a GET's or GETSET's reply as the old client sees it: a value's bytes, or nil.
+// Reply is a reply to GET or GETSET as the old client sees it: a value's bytes,
+// or nil.
 type Reply struct {
 	Value string
 	Nil   bool
 }
 
-// Nil is the reply of a missing key.
+// Nil returns the reply for a missing key.
 func Nil() Reply { return Reply{Nil: true} }
 
-// Text is the reply of an existing key.
+// Text returns the reply for an existing key.
 func Text(value string) Reply { return Reply{Value: value} }
 
-// kind of a reading.
+// kind is the kind of a reading.
 type kind string
 
 const (
 	kindNumber     kind = "number"
-	kindNil        kind = "nil"        // nil, or a text that the language takes for nil
-	kindUnreadable kind = "unreadable" // what follows is the dialect's Unreadable rule
+	kindNil        kind = "nil"        // nil, or a text that the client's language takes for nil
+	kindUnreadable kind = "unreadable" // not a number; the dialect's Unreadable rule says what follows
 )
 
-// reading is what the old client's own parser makes of a value. Numbers beyond 64 bits, in languages
-// that have them, are held as the nearest 64-bit one: only their order against a clock matters.
+// reading is what the old client's own parser makes of a value. Some languages
+// have numbers beyond 64 bits; these are stored as the nearest 64-bit number,
+// since only their order against a clock matters.
 type reading struct {
 	Kind    kind
 	IsFloat bool
-	Int     int64   // unless IsFloat
-	Float   float64 // if IsFloat; may be NaN or infinite
-	UUID    string  // of ReadJavaUUID, normalised to UUID.toString's form
-	Text    string  // decoded; PHP 8 compares it where it is no number
+	Int     int64   // number, unless IsFloat
+	Float   float64 // number, if IsFloat; may be NaN or infinite
+	UUID    string  // uuid for ReadJavaUUID, normalised to UUID.toString's form
+	Text    string  // decoded text; PHP 8 compares it where it is not a number
 }
 
-// read reads a reply with the old client's own parser, quirks included. It says what that client
-// would do, never what a value means: see Decode for that. A value that is not in the dialect's
-// encoding is unreadable.
+// read reads a reply with the old client's own parser, quirks included. It says
+// what that client would do, never what a value means: see Decode for that. A
+// value that is not in the dialect's encoding is unreadable.
 func (d Dialect) read(reply Reply) reading {
 	if reply.Nil {
 		return reading{Kind: kindNil}
@@ -73,16 +75,17 @@ type Step string
 // The steps. A client that waits or fails has written nothing since its SETNX.
 const (
 	StepWait      Step = "wait"       // sleep Poll, then the next attempt, if the wait allows one
-	StepGetset    Step = "getset"     // it counts as expired
+	StepGetset    Step = "getset"     // the value counts as expired: GETSET
 	StepSetnxOnce Step = "setnx_once" // one more SETNX, then the attempt ends either way
 	StepAgain     Step = "again"      // a new attempt at once, without sleeping
 	StepGiveUp    Step = "give_up"    // the acquire ends, not acquired
 	StepFail      Step = "fail"       // the acquire ends with an exception
 )
 
-// LegacyNext says what the old client does after its GET returned seen. id is its own uuid, where the
-// dialect has one. now is the clock reading that this client judges by: a new one if JudgesAnew, else
-// the one that made its stamp.
+// LegacyNext returns what the old client does after its GET returned seen. id
+// is the client's own uuid, if the dialect has one. now is the clock reading
+// that the client judges by: a new one if JudgesAnew, otherwise the one that
+// made its stamp.
 func (d Dialect) LegacyNext(seen Reply, id string, now time.Time) Step {
 	if !d.HasTakeover() {
 		return StepWait
@@ -103,7 +106,8 @@ func (d Dialect) LegacyNext(seen Reply, id string, now time.Time) Step {
 	return d.heldOrGetset(d.past(r, now))
 }
 
-// LegacyExpired reports that the old client answers this value with a GETSET.
+// LegacyExpired reports whether the old client answers this value with a
+// GETSET.
 func (d Dialect) LegacyExpired(seen Reply, id string, now time.Time) bool {
 	return d.LegacyNext(seen, id, now) == StepGetset
 }
@@ -148,8 +152,9 @@ func (d Dialect) heldOrGetset(expired bool) Step {
 	return StepWait
 }
 
-// past compares a number with the clock in the dialect's unit. NaN is never past in a strict
-// comparison ("v < now") and always in an inclusive one, which the clients write as "not v > now".
+// past compares a number with the clock in the dialect's unit. NaN is never
+// past in a strict comparison ("v < now"). It is always past in an inclusive
+// one, which the clients write as "not v > now".
 func (d Dialect) past(r reading, now time.Time) bool {
 	if r.IsFloat || d.Unit == UnitFloatSeconds {
 		v, n := r.Float, d.nowFloat(now)
@@ -176,26 +181,28 @@ func (d Dialect) nowFloat(now time.Time) float64 {
 	return float64(n)
 }
 
-// php8Past compares a text that is no number as PHP 8 does: with the clock's own digits, byte by byte.
+// php8Past compares a text that is not a number as PHP 8 does: with the clock's
+// digits, byte by byte.
 func (d Dialect) php8Past(r reading, now time.Time) bool {
 	n, _ := unitCount(d.Unit, now)
 	order := strings.Compare(r.Text, strconv.FormatInt(n, 10))
 	return order < 0 || d.Inclusive && order == 0
 }
 
-// Outcome is what the old client makes of its GETSET's reply. Its own value stands on the key in
-// every case.
+// Outcome is what the old client concludes from its GETSET's reply. In every
+// case its own value is on the key by then.
 type Outcome string
 
 // The outcomes.
 const (
 	Won   Outcome = "won"
-	Lost  Outcome = "lost"  // back to waiting; the clobbered value stays
-	Threw Outcome = "threw" // an exception leaves the acquire; the clobbered value stays
+	Lost  Outcome = "lost"  // back to waiting; its value stays on the key
+	Threw Outcome = "threw" // an exception ends the acquire; its value stays on the key
 )
 
-// LegacyWins says whether the old client believes that it holds the lock after a GETSET that returned
-// old, when the GET before had returned seen. now is as in LegacyNext.
+// LegacyWins returns whether the old client believes that it holds the lock
+// after its GETSET returned old. seen is what the GET before returned; now is
+// as in LegacyNext.
 func (d Dialect) LegacyWins(old, seen Reply, now time.Time) Outcome {
 	switch d.Wins {
 	case WinsSameText:
@@ -224,9 +231,10 @@ func (d Dialect) winsExpired(r reading, now time.Time) Outcome {
 	return wonIf(d.past(r, now))
 }
 
-// winsEqual is strict where the language throws: Gorlock's nil and unreadable replies are errors.
-// JavaScript's == reads the reply by other rules than parseFloat read the GET's: trailing junk was
-// ignored there and is NaN here, which equals nothing; the empty text was nil there and is 0 here.
+// winsEqual throws where the language does: for Gorlock, nil and unreadable
+// replies are errors. JavaScript's == reads the GETSET's reply by other rules
+// than parseFloat read the GET's. Trailing junk was ignored there and is NaN
+// here, which equals nothing. The empty text was nil there and is 0 here.
 func (d Dialect) winsEqual(reply Reply, old, seen reading) Outcome {
 	if d.Reader == ReadJSParseFloat || d.Reader == ReadJSParseInt {
 		return wonIf(!reply.Nil && seen.Kind == kindNumber && jsNumber(old.Text) == seen.Float)
@@ -263,12 +271,13 @@ type ReleaseStep string
 // The release steps.
 const (
 	ReleaseDeletes  ReleaseStep = "del"
-	ReleaseCompares ReleaseStep = "compare_and_delete" // the server decides, by whole value
+	ReleaseCompares ReleaseStep = "compare_and_delete" // the server compares the whole value and decides
 	ReleaseLeaves   ReleaseStep = "leave"
-	ReleaseFails    ReleaseStep = "fail" // an exception leaves the release; the key stays
+	ReleaseFails    ReleaseStep = "fail" // an exception ends the release; the key stays
 )
 
-// ReleaseGets reports that the release looks at the key before it deletes.
+// ReleaseGets reports whether the release looks at the key before it deletes
+// it.
 func (d Dialect) ReleaseGets() bool {
 	switch d.Release {
 	case ReleaseValueLive, ReleaseValueOwn, ReleaseValueAtLeastOwn:
@@ -277,8 +286,9 @@ func (d Dialect) ReleaseGets() bool {
 	return false
 }
 
-// LegacyReleases says what the old client's release does. own is the value it wrote when it won, as
-// bytes; seen is the reply to its GET, if ReleaseGets; now is its clock at the release.
+// LegacyReleases returns what the old client's release does. own is the bytes
+// it wrote when it won. seen is the reply to the release's GET, if ReleaseGets.
+// now is its clock at the release.
 func (d Dialect) LegacyReleases(own string, seen Reply, now time.Time) ReleaseStep {
 	switch d.Release {
 	case ReleaseDel:
@@ -322,8 +332,9 @@ func (d Dialect) releasesLive(r reading, now time.Time) ReleaseStep {
 	return ReleaseDeletes
 }
 
-// releasesAtLeast reads a missing key as 1, like the acquire of the same clients, which no own stamp
-// is below. TaskTiger guards its acquire against unreadable values and not its release.
+// releasesAtLeast leaves a missing key alone: those clients read it as 1, and
+// every stamp of their own is greater. TaskTiger catches unreadable values in
+// its acquire but not in its release.
 func (d Dialect) releasesAtLeast(seen, own reading) ReleaseStep {
 	switch seen.Kind {
 	case kindNil:

@@ -26,8 +26,9 @@ func Names() []string {
 	return names
 }
 
-// Lookup finds a preset by name, without regard to case, hyphens and underscores: "jedis-uuid" is
-// JedisUUID. The error of an unknown name lists the nearest ones, or all.
+// Lookup finds a preset by name, ignoring case, hyphens and underscores:
+// "jedis-uuid" is JedisUUID. The error for an unknown name lists the most
+// similar names, or all.
 func Lookup(name string) (Dialect, error) {
 	want := fold(name)
 	for _, d := range Presets() {
@@ -45,8 +46,9 @@ func fold(name string) string {
 	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 }
 
-// nearest takes for near what contains the other or is at most two typing errors away: more, and
-// every short name would be near to every other.
+// nearest returns the names that contain want or are contained in it, and those
+// at most two typing errors away. With more errors allowed, every short name
+// would be near to every other.
 func nearest(want string) []string {
 	var near []string
 	for _, name := range Names() {
@@ -59,7 +61,8 @@ func nearest(want string) []string {
 	return near
 }
 
-// typingErrors is the number of insertions, deletions and replacements between a and b.
+// typingErrors returns the number of insertions, deletions and replacements
+// between a and b.
 func typingErrors(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -10,7 +10,7 @@ func look(sent time.Duration, value string) Observation {
 	return Observation{Key: "stock", Exists: true, Type: "string", Value: value, Sent: sent, Received: sent + 10*time.Millisecond}
 }
 
-func TestUnchangedCountsFromTheFirstReplyToTheLastRequest(t *testing.T) {
+func TestUnchangedCountsFromFirstReplyToLastRequest(t *testing.T) {
 	s := time.Second
 	o := look(0, "v").Follow(Observation{}, 3*s)
 	if o.Unchanged() != 0 {
@@ -24,7 +24,7 @@ func TestUnchangedCountsFromTheFirstReplyToTheLastRequest(t *testing.T) {
 	}
 }
 
-func TestARunStartsAnew(t *testing.T) {
+func TestFollowStartsNewRun(t *testing.T) {
 	s := time.Second
 	before := look(0, "v").Follow(Observation{}, 3*s)
 	missing := look(s, "")
@@ -53,7 +53,7 @@ func TestARunStartsAnew(t *testing.T) {
 	}
 }
 
-func TestServerStepIsOnlyWhatRoundTripsCannotExplain(t *testing.T) {
+func TestServerStepIgnoresRoundTrips(t *testing.T) {
 	ms := time.Millisecond
 	first := look(0, "v")
 	first.ServerMicros = 1_400_000_000_000_000

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// wire is Dialect's JSON form. The outer fields shadow nothing of the inner: those are marked "-".
+// wire is Dialect's JSON form. Its fields hide none of the inner ones, which
+// are marked "-".
 type wire struct {
 	*fields
 	Slack duration `json:"slack"`
@@ -17,17 +18,18 @@ type wire struct {
 	Wait  duration `json:"wait"`
 }
 
-// fields has Dialect's fields and none of its methods, so that encoding it does not recurse.
+// fields has Dialect's fields and none of its methods, so that encoding does
+// not recurse.
 type fields Dialect
 
-// duration is written as Go writes it: "1m30s". Bare numbers are refused, since nothing says their
-// unit.
+// duration is written as Go writes it: "1m30s". A bare number is refused, since
+// its unit is not stated.
 type duration time.Duration
 
 // MarshalText writes Go's own form.
 func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText reads Go's own form.
 func (d *duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	*d = duration(parsed)
@@ -40,8 +42,8 @@ func (d Dialect) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wire{&f, duration(d.Slack), duration(d.Lease), duration(d.Poll), duration(d.Wait)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, strictly: an unknown field, or one given twice, is an
-// error that names it. It does not validate; Parse does.
+// UnmarshalJSON reads what MarshalJSON writes, strictly: an unknown or repeated
+// field is an error that names it. It does not validate; Parse does.
 func (d *Dialect) UnmarshalJSON(data []byte) error {
 	if err := refuseTwice(data); err != nil {
 		return err
@@ -69,8 +71,9 @@ func (d *Dialect) overlay(data []byte) error {
 	return nil
 }
 
-// refuseTwice finds fields that occur twice. The decoder would keep the last one silently, and also
-// takes names in any case, so "Unit" beside "unit" is the same mistake.
+// refuseTwice refuses fields that occur twice. The decoder would silently keep
+// the last one. It also accepts names in any case, so "Unit" next to "unit" is
+// the same mistake.
 func refuseTwice(data []byte) error {
 	var pairs map[string]json.RawMessage
 	if err := json.Unmarshal(data, &pairs); err != nil {
@@ -99,8 +102,9 @@ func refuseTwice(data []byte) error {
 	return nil
 }
 
-// Parse reads one dialect of one's own from JSON and validates it. A field "base" may name a preset
-// that the others change. Its name must differ from all presets'. Beside an error the Dialect is zero.
+// Parse reads a user's own dialect from JSON and validates it. A field "base"
+// may name a preset that the other fields change. The dialect's name must
+// differ from all presets' names. With an error the Dialect is zero.
 func Parse(data []byte) (Dialect, error) {
 	d, err := parse(data)
 	if err == nil {

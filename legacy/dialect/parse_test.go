@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestPresetsAreValidSortedAndReadBackFromJSON(t *testing.T) {
+func TestPresetsAreValidAndSurviveJSON(t *testing.T) {
 	names := Names()
 	for i, d := range Presets() {
 		if err := d.Validate(); err != nil {
@@ -33,7 +33,7 @@ func TestPresetsAreValidSortedAndReadBackFromJSON(t *testing.T) {
 	}
 }
 
-func TestNoCallerCanChangeAnothersPreset(t *testing.T) {
+func TestChangedPresetDoesNotAffectOtherCallers(t *testing.T) {
 	d := Jedis()
 	d.Slack = 0
 	Presets()[0].Name = "broken"
@@ -92,7 +92,7 @@ func TestParseIsStrict(t *testing.T) {
 	}
 }
 
-func TestParseStartsFromABase(t *testing.T) {
+func TestParseStartsFromBase(t *testing.T) {
 	d, err := Parse([]byte(`{"base":"page","name":"our-cron","slack":"0s","lease":"5m","poll":"2s","key_pattern":"cron.NAME"}`))
 	want := Page()
 	want.Name, want.Library, want.Slack, want.Lease, want.Poll, want.KeyPattern = "our-cron", "", 0, 5*time.Minute, 2*time.Second, "cron.NAME"
@@ -101,7 +101,7 @@ func TestParseStartsFromABase(t *testing.T) {
 	}
 }
 
-func TestParseFromBoundsWhatItReads(t *testing.T) {
+func TestParseFromLimitsFileSize(t *testing.T) {
 	if d, err := ParseFrom(strings.NewReader(`{"base":"jedis","name":"x"}`)); err != nil || d.Name != "x" {
 		t.Errorf("%v, %v", d, err)
 	}
@@ -164,7 +164,8 @@ func TestValidateNamesFieldAndBound(t *testing.T) {
 		{"wait", func(d *Dialect) { d.Wait = -1 }},
 		{"wait", func(d *Dialect) { d.WaitsForever = true }},
 		{"wait", func(d *Dialect) { d.OnNil, d.Wait, d.CountsSleeps = NilSetnx, 0, false }},
-		// A release that looks at the value is no reason to poll for ever without a pause.
+		// A release that looks at the value does not justify polling for ever
+		// without a pause.
 		{"wait", func(d *Dialect) { d.OnNil, d.Wait, d.CountsSleeps, d.Release = NilSetnx, 0, false, ReleaseValueLive }},
 		{"attempts", func(d *Dialect) { d.Attempts = -1 }},
 	} {

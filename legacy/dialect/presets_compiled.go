@@ -2,10 +2,12 @@ package dialect
 
 import "time"
 
-// ServiceStack is AcquireLock of ServiceStack.Redis, 2012 to 2015 (src/ServiceStack.Redis/RedisLock.cs).
-// Its one TimeSpan is both lease and wait; without one it holds for a year. It pauses for a random
-// time that grows with the cube of the attempt; Poll is near its first ones. Later releases of those
-// years overwrite inside WATCH and MULTI instead of GETSET, with the same bytes and judgement.
+// ServiceStack is AcquireLock of ServiceStack.Redis, 2012 to 2015
+// (src/ServiceStack.Redis/RedisLock.cs). Its one TimeSpan is both lease and
+// wait; without one it holds for a year. It pauses for a random time that grows
+// with the cube of the attempt's number; Poll is close to the first pauses.
+// Later releases of those years overwrite inside WATCH and MULTI instead of
+// GETSET, with the same bytes and comparison.
 func ServiceStack() Dialect {
 	return Dialect{
 		Name:    "ServiceStack",
@@ -19,10 +21,12 @@ func ServiceStack() Dialect {
 	}
 }
 
-// Machinery is RichardKnop/machinery's lock around its periodic tasks (v2/locks/redis/redis.go, live).
-// The caller gives the instant itself, the next tick less a nanosecond; the key means "this tick is
-// done" and is never released. Four attempts without a pause, in which everything but a win is an
-// error. v1 gave the instant as TTL too, so its keys outlive everybody.
+// Machinery is RichardKnop/machinery's lock around its periodic tasks
+// (v2/locks/redis/redis.go, live). The caller gives the instant itself, the
+// next tick less a nanosecond. The key means "this tick is done" and is never
+// released. An acquire makes four attempts without a pause, and everything but
+// a win is an error. v1 also used the instant as TTL, so its keys outlive all
+// clients.
 func Machinery() Dialect {
 	return Dialect{
 		Name:    "Machinery",
@@ -36,8 +40,9 @@ func Machinery() Dialect {
 	}
 }
 
-// Gorlock is vanng822/gorlock (lock.go, live in 2026), as RunWaiting uses it. It reads the clock anew
-// for the comparison and the GETSET; nil and unreadable end the acquire with an error.
+// Gorlock is vanng822/gorlock (lock.go, live in 2026), as RunWaiting uses it.
+// It reads the clock anew for the comparison and the GETSET. Nil and unreadable
+// values end the acquire with an error.
 func Gorlock() Dialect {
 	return Dialect{
 		Name:    "Gorlock",

@@ -2,12 +2,14 @@ package dialect
 
 import "time"
 
-// Each preset is a function, so that no caller can change another's. Its comment names the source
-// that was read; where copies of a listing differ, the commonest form is the preset and the comment
-// says what else is met. A copy with one field changed is how to follow another version.
+// Each preset is a function, so that no caller can change another caller's
+// preset. Its comment names the source that was read. Where copies of a listing
+// differ, the preset is the commonest form, and the comment names the others.
+// To follow another version, change a field of a copy.
 
-// Jedis is jedis-lock 1.0.0: com.github.jedis.lock.JedisLock, method acquire(Jedis), and the copies of
-// it that WxJava carried until 2025. A bare number in milliseconds.
+// Jedis is jedis-lock 1.0.0: com.github.jedis.lock.JedisLock, method
+// acquire(Jedis), and its copies in WxJava until 2025. The value is a bare
+// number in milliseconds.
 func Jedis() Dialect {
 	return Dialect{
 		Name:    "Jedis",
@@ -21,10 +23,11 @@ func Jedis() Dialect {
 	}
 }
 
-// JedisUUID is jedis-lock after its merge of 2015 (JedisLock.java at the head of abelaska/jedis-lock,
-// published as 1.0.1 by a fork). Its parser catches every exception and then takes the value for no
-// lock at all, so it steals from [Jedis], from an empty value, from nil; and it takes over its own
-// uuid, so its clients do not exclude each other.
+// JedisUUID is jedis-lock after its merge of 2015 (JedisLock.java at the head
+// of abelaska/jedis-lock, published as 1.0.1 by a fork). Its parser catches
+// every exception and then treats the value as no lock at all. So it takes over
+// locks of [Jedis], empty values and nil. It also takes over its own uuid, so
+// its clients do not exclude each other.
 func JedisUUID() Dialect {
 	d := Jedis()
 	d.Name = "JedisUUID"
@@ -38,9 +41,10 @@ func JedisUUID() Dialect {
 	return d
 }
 
-// JedisAQS is the class RedisBasedDistributedLock on a copied AbstractLock, handed on in blogs since
-// 2015. It polls without sleeping. Its release parses the value unguarded, so a key that is gone makes
-// it throw. The lease is a constructor's argument.
+// JedisAQS is the class RedisBasedDistributedLock on a copied AbstractLock,
+// found in blogs since 2015. It polls without sleeping. Its release parses the
+// value without a check, so a missing key makes it throw. The lease is a
+// constructor argument.
 func JedisAQS() Dialect {
 	d := Jedis()
 	d.Name = "JedisAQS"
@@ -52,10 +56,11 @@ func JedisAQS() Dialect {
 	return d
 }
 
-// Template is the lock(key, value) on Spring's StringRedisTemplate that a much copied course taught
-// (RedisLock.java). The caller makes the value, mostly now + 10 s without a millisecond more, and an
-// empty value counts as nil. Copies on a plain RedisTemplate write [JDK] keys and values; others catch
-// the exception of an unreadable value, which then is held.
+// Template is the lock(key, value) on Spring's StringRedisTemplate from a much
+// copied course (RedisLock.java). The caller makes the value, mostly now + 10 s
+// without a millisecond more. An empty value counts as nil. Copies on a plain
+// RedisTemplate write [JDK] keys and values. Other copies catch the exception
+// of an unreadable value, which then counts as held.
 func Template() Dialect {
 	return Dialect{
 		Name:    "Template",

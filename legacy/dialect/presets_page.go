@@ -2,9 +2,10 @@ package dialect
 
 import "time"
 
-// Page is the lock of Redis' old SETNX page as most translations took it: whole seconds, a missing key
-// waits, a GETSET wins if what it returned has expired too. cronlock writes and judges the same stamps
-// and differs at the end: it leaves now + 41 s on the key instead of deleting it.
+// Page is the lock of Redis' old SETNX page as most translations read it. It
+// writes whole seconds, waits at a missing key, and a GETSET wins if what it
+// returned has expired too. cronlock writes and compares the same stamps and
+// differs at the end: it leaves now + 41 s on the key instead of deleting it.
 func Page() Dialect {
 	return Dialect{
 		Name:    "Page",
@@ -18,8 +19,8 @@ func Page() Dialect {
 	}
 }
 
-// PageNil is the page as retold in Go articles: a missing key counts as expired, and a GETSET that
-// returned nil wins.
+// PageNil is the page as Go articles retell it: a missing key counts as
+// expired, and a GETSET that returned nil wins.
 func PageNil() Dialect {
 	d := Page()
 	d.Name = "PageNil"
@@ -32,8 +33,8 @@ func PageNil() Dialect {
 	return d
 }
 
-// PageGet is the page's own pseudo-code, release included: it looks whether the value has expired
-// and not whose it is.
+// PageGet is the page's own pseudo-code, including its release, which checks
+// whether the value has expired and not which client wrote it.
 func PageGet() Dialect {
 	d := PageNil()
 	d.Name = "PageGet"
@@ -42,9 +43,11 @@ func PageGet() Dialect {
 	return d
 }
 
-// ResqueTimeout is the Ruby gem resque-lock-timeout (lib/resque/plugins/lock_timeout.rb). One attempt,
-// no wait: what is not acquired is dropped from the queue. The lease is the job's own lock_timeout;
-// with 0 it writes "true", which this dialect then takes for expired.
+// ResqueTimeout is the Ruby gem resque-lock-timeout
+// (lib/resque/plugins/lock_timeout.rb). It makes one attempt and does not wait:
+// a job that is not acquired is dropped from the queue. The lease is the job's
+// own lock_timeout; with 0 it writes "true", which this dialect then takes for
+// expired.
 func ResqueTimeout() Dialect {
 	return Dialect{
 		Name:    "ResqueTimeout",
@@ -57,10 +60,11 @@ func ResqueTimeout() Dialect {
 	}
 }
 
-// Kdyby is Kdyby/Redis' ExclusiveLock (src/Kdyby/Redis/ExclusiveLock.php, live in 2023). It reads
-// the clock again for the GETSET. A missing key makes it try again without a pause; a held one after
-// 7.5 ms, 10 ms, 12.5 ms and so on. The preset reads as PHP 7 does; under PHP 8 set Reader to
-// ReadPHP8, which holds what is no number.
+// Kdyby is Kdyby/Redis' ExclusiveLock (src/Kdyby/Redis/ExclusiveLock.php, live
+// in 2023). It reads the clock again for the GETSET. At a missing key it tries
+// again without a pause; at a held one after 7.5 ms, 10 ms, 12.5 ms and so on.
+// The preset reads as PHP 7 does. Under PHP 8 set Reader to ReadPHP8, which
+// treats a value that is not a number as held.
 func Kdyby() Dialect {
 	return Dialect{
 		Name:    "Kdyby",

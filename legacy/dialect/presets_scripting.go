@@ -2,9 +2,10 @@ package dialect
 
 import "time"
 
-// RedisPy is redis-py's Lock from 2.8.0 to 2.9.1 (redis/client.py). Its text is Python's repr of a
-// double; 2.2.4 to 2.7.6 wrote whole seconds with ".0", before that integers. A Lock without timeout
-// writes 2147483649.0, one past the last 32-bit second, see [Forever]. The lease is the caller's.
+// RedisPy is redis-py's Lock from 2.8.0 to 2.9.1 (redis/client.py). Its text is
+// Python's repr of a double; 2.2.4 to 2.7.6 wrote whole seconds with ".0",
+// earlier versions integers. A Lock without timeout writes 2147483649.0, one
+// past the last 32-bit second. The caller gives the lease.
 func RedisPy() Dialect {
 	return Dialect{
 		Name:    "RedisPy",
@@ -18,8 +19,9 @@ func RedisPy() Dialect {
 	}
 }
 
-// TaskTiger is the copy of that lock in tasktiger up to 0.12 (tasktiger/redis_lock.py): an unreadable
-// value is held instead of thrown, and it renews, by a GETSET of a *whole* second cut from now.
+// TaskTiger is the copy of that lock in tasktiger up to 0.12
+// (tasktiger/redis_lock.py). It treats an unreadable value as held instead of
+// throwing. It renews with a GETSET of a *whole* second cut from now.
 func TaskTiger() Dialect {
 	d := RedisPy()
 	d.Name = "TaskTiger"
@@ -29,9 +31,10 @@ func TaskTiger() Dialect {
 	return d
 }
 
-// RedisObjects is the lock of nateware/redis-objects 0.2.4 to 1.4.1 (lib/redis/lock.rb) with an
-// :expiration, which has no default: without one it writes "1" and judges nothing. It reads the clock
-// anew for the GETSET and for every comparison, and what is no number reads as 0.0.
+// RedisObjects is the lock of nateware/redis-objects 0.2.4 to 1.4.1
+// (lib/redis/lock.rb) with an :expiration. That has no default: without one the
+// client writes "1" and judges nothing. It reads the clock anew for the GETSET
+// and for every comparison. A value that is not a number reads as 0.0.
 func RedisObjects() Dialect {
 	return Dialect{
 		Name:    "RedisObjects",
@@ -45,8 +48,9 @@ func RedisObjects() Dialect {
 	}
 }
 
-// RedisMutex is kenn/redis-mutex 0.9 to 4.x (lib/redis_mutex.rb). Up to 4.0.0 a missing key reads as
-// 0 and is overwritten with GETSET; from 4.0.1 on it tries SETNX again: set OnNil to NilSetnx.
+// RedisMutex is kenn/redis-mutex 0.9 to 4.x (lib/redis_mutex.rb). Up to 4.0.0
+// it reads a missing key as 0 and overwrites it with GETSET. From 4.0.1 on it
+// tries SETNX again: set OnNil to NilSetnx.
 func RedisMutex() Dialect {
 	return Dialect{
 		Name:    "RedisMutex",
@@ -60,9 +64,10 @@ func RedisMutex() Dialect {
 	}
 }
 
-// Errorception is npm's redis-lock 0.0.6 to 0.0.9 (index.js). It reads the clock anew for the
-// comparison and the GETSET, waits for ever, and takes whatever it cannot read for expired without
-// ever winning it: NaN equals nothing.
+// Errorception is npm's redis-lock 0.0.6 to 0.0.9 (index.js). It reads the
+// clock anew for the comparison and the GETSET, and waits for ever. It treats a
+// value that it cannot read as expired but never wins it, since NaN equals
+// nothing.
 func Errorception() Dialect {
 	return Dialect{
 		Name:    "Errorception",
@@ -76,8 +81,9 @@ func Errorception() Dialect {
 	}
 }
 
-// Faye is faye-redis (faye-redis.js, _withLock): one attempt, and the reading that made the stamp
-// judges too. What is no number is NaN, which is taken over, and won, since the text is compared.
+// Faye is faye-redis (faye-redis.js, _withLock). It makes one attempt, and the
+// reading that made the stamp judges too. A value that is not a number is NaN,
+// which it takes over, and it wins, since it compares the text.
 func Faye() Dialect {
 	return Dialect{
 		Name:    "Faye",

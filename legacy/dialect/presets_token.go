@@ -16,8 +16,9 @@ func Bare() Dialect {
 	}
 }
 
-// BareExpire adds an EXPIRE after every SETNX, the lost ones included: each poll of a waiter renews
-// the holder's key, or shortens it. A crashed holder's key never ends while others poll.
+// BareExpire sends an EXPIRE after every SETNX, including the lost ones. So
+// each poll of a waiter prolongs the holder's key, or shortens it. A crashed
+// holder's key never ends while other clients poll.
 func BareExpire() Dialect {
 	d := Bare()
 	d.Name = "BareExpire"
@@ -37,7 +38,8 @@ func SetDel() Dialect {
 	return d
 }
 
-// SetGetDel is the same with a random value that GET compares before a separate DEL.
+// SetGetDel is SetDel with a random value that GET compares before a separate
+// DEL.
 func SetGetDel() Dialect {
 	d := SetDel()
 	d.Name = "SetGetDel"
@@ -47,8 +49,9 @@ func SetGetDel() Dialect {
 	return d
 }
 
-// SetPexpire is the Go listing with rand.Int63 as token: its release compares, its renewal is a bare
-// PEXPIRE. Its tokens are decimals of up to 19 digits, like guards.
+// SetPexpire is the Go listing with rand.Int63 as token. Its release compares
+// the token; its renewal is a bare PEXPIRE. Its tokens are decimals of up to 19
+// digits, like guards.
 func SetPexpire() Dialect {
 	d := SetGetDel()
 	d.Name = "SetPexpire"

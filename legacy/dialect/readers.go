@@ -50,13 +50,14 @@ func floatOr(f float64, ok bool) reading {
 	return reading{Kind: kindNumber, IsFloat: true, Float: f}
 }
 
-// strict64 is sign and ASCII digits within 64 bits.
+// strict64 reads a sign and ASCII digits within 64 bits.
 func strict64(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil
 }
 
-// saturated reads sign and digits in a language of unbounded integers; nothing at all is 0.
+// saturated reads a sign and digits for a language with unbounded integers; an
+// empty text is 0.
 func saturated(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
@@ -65,8 +66,9 @@ func saturated(text string) int64 {
 	return n
 }
 
-// javaLong is Long.parseLong in radix 10: a sign of either kind (the plus since Java 7), then decimal
-// digits of any script of the first plane, one UTF-16 unit each.
+// javaLong is Long.parseLong in radix 10. It accepts a sign of either kind (the
+// plus since Java 7), then decimal digits of any script of the first plane, one
+// UTF-16 unit each.
 func javaLong(text string) (int64, bool) {
 	if !utf8.ValidString(text) {
 		return 0, false
@@ -86,8 +88,9 @@ func javaLong(text string) (int64, bool) {
 	return strict64(ascii.String())
 }
 
-// decimalDigit is Character.digit(r, 10) of one UTF-16 unit, so only the first plane has digits. Unicode
-// lays out every script's digits as ten in a row.
+// decimalDigit is Character.digit(r, 10) for one UTF-16 unit, so only
+// characters of the first plane are digits. Unicode lays out every script's
+// digits as ten in a row.
 func decimalDigit(r rune) (byte, bool) {
 	if r >= '0' && r <= '9' {
 		return byte(r - '0'), true
@@ -100,8 +103,9 @@ func decimalDigit(r rune) (byte, bool) {
 	return 0, false
 }
 
-// javaUUIDLong follows JedisUUID's parser: what lies between the first two colons is the number, what
-// comes after is not looked at, and UUID.fromString takes short groups ("0-0-0-0-0").
+// javaUUIDLong follows JedisUUID's parser. The number is what lies between the
+// first two colons, and the rest is ignored. UUID.fromString accepts short
+// groups ("0-0-0-0-0").
 func javaUUIDLong(text string) reading {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 {
@@ -118,7 +122,8 @@ func javaUUIDLong(text string) reading {
 	return r
 }
 
-// javaUUID is UUID.fromString: five groups of hex digits; each keeps its last bits only.
+// javaUUID is UUID.fromString: five groups of hex digits, of which each keeps
+// only its last bits.
 func javaUUID(text string) (string, bool) {
 	groups := strings.Split(text, "-")
 	if len(groups) != 5 || len(text) > 36 {
@@ -136,11 +141,12 @@ func javaUUID(text string) (string, bool) {
 	return strings.Join(out, "-"), true
 }
 
-// asciiBlanks are what Python's float of bytes and PHP skip.
+// asciiBlanks are the blanks that PHP, Ruby and Python's float of bytes skip.
 const asciiBlanks = " \t\n\r\v\f"
 
-// pythonFloatOf is float(): blanks around, underscores between digits, exponent, inf and nan in any
-// case with a sign. The old clients gave it bytes, so only ASCII blanks count.
+// pythonFloatOf is float(): blanks around, underscores between digits, an
+// exponent, and inf and nan in any case with a sign. The old clients gave it
+// bytes, so only ASCII blanks count.
 func pythonFloatOf(text string) (float64, bool) {
 	text = strings.Trim(text, asciiBlanks)
 	body := strings.ToLower(strings.TrimLeft(text, "+-"))
@@ -159,8 +165,9 @@ func pythonFloatOf(text string) (float64, bool) {
 	return parsedFloat(text), true
 }
 
-// rubyFloat is String#to_f: the leading number, else 0.0. A dot counts only before a digit (Ruby 3.4
-// also takes one after a digit; what follows it is then no more than an exponent).
+// rubyFloat is String#to_f: the leading number, otherwise 0.0. A dot counts
+// only before a digit. (Ruby 3.4 also accepts a dot after a digit; only an
+// exponent can follow it.)
 func rubyFloat(text string) float64 {
 	text = strings.TrimLeft(text, asciiBlanks)
 	number := text[:decimalPrefix(text, true)]
@@ -170,7 +177,8 @@ func rubyFloat(text string) float64 {
 	return parsedFloat(number)
 }
 
-// rubyIntPrefix is what String#to_i reads: sign, digits, single underscores between them.
+// rubyIntPrefix returns what String#to_i reads: a sign, digits, single
+// underscores between them.
 func rubyIntPrefix(text string) string {
 	text = strings.TrimLeft(text, asciiBlanks)
 	i := signLength(text)
@@ -178,7 +186,7 @@ func rubyIntPrefix(text string) string {
 	return text[:i+n]
 }
 
-// jsParseFloat is JavaScript's parseFloat: the leading number, else NaN.
+// jsParseFloat is JavaScript's parseFloat: the leading number, otherwise NaN.
 func jsParseFloat(text string) float64 {
 	text = strings.TrimLeftFunc(text, jsBlank)
 	if rest := text[signLength(text):]; strings.HasPrefix(rest, "Infinity") {
@@ -191,8 +199,9 @@ func jsParseFloat(text string) float64 {
 	return parsedFloat(text[:n])
 }
 
-// jsNumber is the Number that == makes of a text beside a number: all of it must be one, blanks around
-// are skipped, nothing at all is 0, and 0x, 0o and 0b are known.
+// jsNumber is the Number that == makes of a text when it is compared with a
+// number. All of the text must be one number, blanks around are skipped, an
+// empty text is 0, and 0x, 0o and 0b are accepted.
 func jsNumber(text string) float64 {
 	text = strings.TrimFunc(text, jsBlank)
 	if text == "" {
@@ -210,7 +219,8 @@ func jsNumber(text string) float64 {
 	return jsParseFloat(text)
 }
 
-// jsParseInt is parseInt(text, 10): the leading whole number as a double, else NaN.
+// jsParseInt is parseInt(text, 10): the leading whole number as a double,
+// otherwise NaN.
 func jsParseInt(text string) float64 {
 	text = strings.TrimLeftFunc(text, jsBlank)
 	i := signLength(text)
@@ -221,13 +231,13 @@ func jsParseInt(text string) float64 {
 	return parsedFloat(text[:i+n])
 }
 
-// jsBlank is what StrWhiteSpace lists: Unicode's spaces, line ends and the byte order mark, but not
-// the next-line control that Go counts as one.
+// jsBlank reports what StrWhiteSpace lists: Unicode's spaces, line ends and the
+// byte order mark, but not the next-line control that Go counts as a space.
 func jsBlank(r rune) bool { return r == 0xfeff || unicode.IsSpace(r) && r != 0x85 }
 
-// phpNumber is the left side of PHP's "$text < $int". A whole number that fits is an integer, any
-// other number a float. PHP 7 takes a leading number, else 0; PHP 8 only a wholly numeric text, with
-// blanks around.
+// phpNumber reads the left side of PHP's "$text < $int". A whole number that
+// fits is an integer, any other number a float. PHP 7 reads a leading number,
+// otherwise 0. PHP 8 reads only a wholly numeric text, with blanks around.
 func phpNumber(text string, prefix bool) reading {
 	body := strings.TrimLeft(text, asciiBlanks)
 	n := decimalPrefix(body, false)
@@ -243,15 +253,15 @@ func phpNumber(text string, prefix bool) reading {
 	return floatOr(parsedFloat(body[:n]), true)
 }
 
-// parsedFloat is the nearest double of a decimal that was already found well-formed; beyond the range
-// it is infinite, as in all the languages here.
+// parsedFloat returns the nearest double of a well-formed decimal. Beyond the
+// range it is infinite, as in all the languages here.
 func parsedFloat(text string) float64 {
 	f, _ := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
 	return f
 }
 
-// decimalPrefix is the length of the leading decimal number: sign, digits, fraction, exponent. A dot
-// may lack digits on one side.
+// decimalPrefix returns the length of the leading decimal number: sign, digits,
+// fraction, exponent. A dot may lack digits on one side.
 func decimalPrefix(text string, underscores bool) int {
 	i := signLength(text)
 	whole := digitsLength(text[i:], underscores)
@@ -282,7 +292,8 @@ func signLength(text string) int {
 	return 0
 }
 
-// digitsLength is the length of the leading digits; an underscore counts only between two of them.
+// digitsLength returns the length of the leading digits. An underscore counts
+// only between two of them.
 func digitsLength(text string, underscores bool) int {
 	i := 0
 	for i < len(text) {

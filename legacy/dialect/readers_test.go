@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// recorded reads a file that a real interpreter wrote: a JSON text a line, then words.
+// recorded reads a file that a real interpreter wrote: on each line a JSON
+// text, then words.
 func recorded(t *testing.T, name string) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/readers/" + name)
@@ -34,7 +35,7 @@ func recorded(t *testing.T, name string) map[string][]string {
 	return lines
 }
 
-// agrees compares a Reading with what the interpreter printed.
+// agrees compares a reading with what the interpreter printed.
 func agrees(r reading, want string) bool {
 	if want == "unreadable" || r.Kind != kindNumber {
 		return want == "unreadable" && r.Kind == kindUnreadable
@@ -43,7 +44,7 @@ func agrees(r reading, want string) bool {
 	if r.IsFloat {
 		return r.Float == f || math.IsNaN(r.Float) && math.IsNaN(f)
 	}
-	n, intErr := strconv.ParseInt(want, 10, 64) // saturates, as Reading promises
+	n, intErr := strconv.ParseInt(want, 10, 64) // saturates, as reading does
 	return r.Int == n && (intErr == nil || err == nil && math.Abs(f) > math.MaxInt64/2)
 }
 
@@ -100,7 +101,7 @@ func TestPHP8ComparesAsPHPDoes(t *testing.T) {
 	millis := seconds
 	millis.Unit = UnitMillis
 	now := at(1_400_000_000_000)
-	// Unreadable decides only what PHP itself leaves open, and it leaves nothing open.
+	// Unreadable decides only what PHP itself leaves open, which is nothing.
 	seconds.Unreadable, millis.Unreadable = UnreadableZero, UnreadableZero
 	for text, words := range recorded(t, "php8.txt") {
 		for i, d := range []Dialect{seconds, millis} {
@@ -111,7 +112,7 @@ func TestPHP8ComparesAsPHPDoes(t *testing.T) {
 	}
 }
 
-func TestPHP7TakesALeadingNumberElseZero(t *testing.T) {
+func TestPHP7ReadsLeadingNumberOrZero(t *testing.T) {
 	for text, want := range map[string]int64{"123abc": 123, "abc": 0, " 12": 12, "12 ": 12, "-5x": -5, ".x": 0} {
 		if got := readNumber(ReadPHP7, text); got.Kind != kindNumber || got.IsFloat || got.Int != want {
 			t.Errorf("php7 of %q: got %+v, want %d", text, got, want)
@@ -122,7 +123,7 @@ func TestPHP7TakesALeadingNumberElseZero(t *testing.T) {
 	}
 }
 
-func TestDotNetAndGoRefuseWhatTheyRefuse(t *testing.T) {
+func TestDotNetAndGoRefuseTheSameTexts(t *testing.T) {
 	for text, want := range map[string][2]bool{ // .NET, Go
 		"5": {true, true}, " 5 ": {true, false}, "+5": {true, true}, "5\x00": {true, false}, "": {false, false},
 		"5.0": {false, false}, "9223372036854775808": {false, false}, "0x5": {false, false}, "5_0": {false, false},

@@ -2,11 +2,11 @@ package dialect
 
 import "time"
 
-// Unit is what one step of the value's number is worth. Read by a smaller unit a value never
-// expires, read by a larger one it always has.
+// Unit is what one step of the value's number is worth. Read in a smaller unit
+// a value never expires; read in a larger one it always has.
 type Unit string
 
-// The units in use. UnitNone is for values that carry no time.
+// The units in use. UnitNone is for values without a time.
 const (
 	UnitMillis       Unit = "ms"      // milliseconds since 1970
 	UnitSeconds      Unit = "s"       // whole seconds since 1970
@@ -16,8 +16,8 @@ const (
 	UnitNone         Unit = "none"
 )
 
-// Step is the unit's length, zero for UnitNone. For float seconds it is a microsecond, which is
-// finer than the clocks that write them agree.
+// Step returns the unit's length; zero for UnitNone. For float seconds it is a
+// microsecond, which is finer than the agreement of the clocks that write them.
 func (u Unit) Step() time.Duration {
 	switch u {
 	case UnitMillis:
@@ -37,7 +37,8 @@ func (u Unit) Step() time.Duration {
 // Shape is the form of the value's text.
 type Shape string
 
-// The shapes. A token's bytes come from the caller: this package draws no random numbers.
+// The shapes. The caller supplies a token's bytes: this package draws no random
+// numbers.
 const (
 	ShapeNumber     Shape = "number"      // the stamp alone
 	ShapeUUIDNumber Shape = "uuid_number" // uuid, colon, stamp
@@ -46,8 +47,9 @@ const (
 	ShapeDecimal    Shape = "decimal"     // a random number of up to 63 bits, in decimal
 )
 
-// Reader names whose number parser reads a value. The difference decides what a foreign value does:
-// one throws where another reads zero and steals.
+// Reader names the number parser that reads a value. It decides what a foreign
+// value does: one parser throws where another reads zero and takes the lock
+// over.
 type Reader string
 
 // The readers.
@@ -66,7 +68,7 @@ const (
 	ReadNothing      Reader = "none"           // the value is never read as a time
 )
 
-// EmptyRule says which texts the client's language takes for "no value at all".
+// EmptyRule says which texts the client's language treats as no value at all.
 type EmptyRule string
 
 // The empty rules.
@@ -87,24 +89,26 @@ const (
 	NilGivesUp    NilRule = "gives_up"    // the acquire ends, not acquired
 	NilSetnx      NilRule = "setnx"       // SETNX again at once
 	NilError      NilRule = "error"       // the acquire ends with an error
-	NilErrorRetry NilRule = "error_retry" // an error inside, answered with the next attempt
+	NilErrorRetry NilRule = "error_retry" // an error inside, after which the next attempt follows
 	NilNever      NilRule = "never"
 )
 
-// UnreadableRule says what a client does with a value that is no number to its Reader.
+// UnreadableRule says what a client does with a value that is not a number to
+// its Reader.
 type UnreadableRule string
 
 // The unreadable rules.
 const (
-	UnreadableThrows     UnreadableRule = "throws"      // an exception leaves the acquire
-	UnreadableExpired    UnreadableRule = "expired"     // counts as expired: stolen
+	UnreadableThrows     UnreadableRule = "throws"      // an exception ends the acquire
+	UnreadableExpired    UnreadableRule = "expired"     // counts as expired: taken over
 	UnreadableHeld       UnreadableRule = "held"        // counts as held
-	UnreadableZero       UnreadableRule = "zero"        // reads as 0 or its leading number: stolen
-	UnreadableNaN        UnreadableRule = "nan"         // NaN, which no comparison calls live: GETSET
+	UnreadableZero       UnreadableRule = "zero"        // reads as 0 or as its leading number: taken over
+	UnreadableNaN        UnreadableRule = "nan"         // NaN, which never counts as live: GETSET
 	UnreadableErrorRetry UnreadableRule = "error_retry" // an error inside, then the next attempt
 )
 
-// WinRule says which reply to its GETSET makes a client believe that it holds the lock.
+// WinRule says which reply to its GETSET makes a client believe that it holds
+// the lock.
 type WinRule string
 
 // The winning rules.
@@ -119,7 +123,7 @@ const (
 // AcquireCommand is the first command of an attempt.
 type AcquireCommand string
 
-// The acquiring commands. With SET the key's TTL is its option.
+// The acquiring commands. With SET, an option sets the key's TTL.
 const (
 	AcquireSetnx   AcquireCommand = "setnx"
 	AcquireSetNXPX AcquireCommand = "set_nx_px"
@@ -131,42 +135,43 @@ const (
 // TTLRule says which commands put a TTL on the key.
 type TTLRule string
 
-// The TTL rules. A GETSET always drops the TTL that was there.
+// The TTL rules. A GETSET always removes the former TTL.
 const (
 	TTLNone         TTLRule = "none"
 	TTLOnSet        TTLRule = "set"         // the acquiring SET's own option
-	TTLGetsetExpire TTLRule = "getset"      // that, and EXPIRE after a won GETSET
-	TTLWinExpire    TTLRule = "every_win"   // that, and EXPIRE after every win
-	TTLAfterSetnx   TTLRule = "after_setnx" // EXPIRE after a won SETNX, a command of its own
+	TTLGetsetExpire TTLRule = "getset"      // option of SET, and EXPIRE after a won GETSET
+	TTLWinExpire    TTLRule = "every_win"   // option of SET, and EXPIRE after every win
+	TTLAfterSetnx   TTLRule = "after_setnx" // EXPIRE after a won SETNX, as a second command
 	TTLEverybody    TTLRule = "every_setnx" // EXPIRE after every SETNX, won or lost
 )
 
-// ReleaseRule says what a release does. All but ReleaseNever and ReleaseCompare can delete another's
-// key: what is looked at and the DEL are two commands.
+// ReleaseRule says what a release does. All rules but ReleaseNever and
+// ReleaseCompare can delete another client's key, since the check and the DEL
+// are two commands.
 type ReleaseRule string
 
 // The release rules.
 const (
-	ReleaseDel             ReleaseRule = "del"                 // by a local flag
-	ReleaseValueLive       ReleaseRule = "del_if_value_live"   // GET; DEL if that is not expired
-	ReleaseValueOwn        ReleaseRule = "del_if_value_own"    // GET; DEL if that is the own text
-	ReleaseValueAtLeastOwn ReleaseRule = "del_if_value_ge_own" // GET; DEL if that is >= the own number
-	ReleaseOwnNotPast      ReleaseRule = "del_if_own_not_past" // DEL if own stamp >= now
-	ReleaseOwnAhead        ReleaseRule = "del_if_own_ahead"    // DEL if own stamp > now
-	ReleaseCompare         ReleaseRule = "compare_and_delete"  // on the server, by script
+	ReleaseDel             ReleaseRule = "del"                 // DEL by a local flag
+	ReleaseValueLive       ReleaseRule = "del_if_value_live"   // GET; DEL if that value is not expired
+	ReleaseValueOwn        ReleaseRule = "del_if_value_own"    // GET; DEL if that value is its own text
+	ReleaseValueAtLeastOwn ReleaseRule = "del_if_value_ge_own" // GET; DEL if that number is >= its own
+	ReleaseOwnNotPast      ReleaseRule = "del_if_own_not_past" // DEL if its own stamp >= now
+	ReleaseOwnAhead        ReleaseRule = "del_if_own_ahead"    // DEL if its own stamp > now
+	ReleaseCompare         ReleaseRule = "compare_and_delete"  // compared and deleted on the server, by a script
 	ReleaseNever           ReleaseRule = "never"
 )
 
-// RenewRule says how a client that renews does it. None of these compares on the server.
+// RenewRule says how a client renews. None of the rules compares on the server.
 type RenewRule string
 
 // The renewal rules.
 const (
 	RenewsNever     RenewRule = "none"
-	RenewsReacquire RenewRule = "reacquire" // runs the acquire again, whose "or mine" lets it through
+	RenewsReacquire RenewRule = "reacquire" // repeats the acquire, which its own uuid lets through
 	RenewsGetset    RenewRule = "getset"    // GETSET of a new stamp
 	RenewsSet       RenewRule = "set"       // SET of a new stamp
-	RenewsPexpire   RenewRule = "pexpire"   // PEXPIRE, whoever's value is there
+	RenewsPexpire   RenewRule = "pexpire"   // PEXPIRE, whatever value is there
 )
 
 // Encoding is how a key's or a value's text becomes bytes.

@@ -10,26 +10,29 @@ import (
 
 const testUUID = "0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a"
 
-// row is one line of the dialect table, told by what the client does and not by its fields.
+// row is one line of the dialect table. It describes what the client does, not
+// its fields.
 type row struct {
 	dialect Dialect
 	value   string // written at 1400000000.123 s with a lease of 30 s, by testUUID or token 42
-	// expired: the steps at a value one unit behind the clock, equal, and one unit ahead.
+	// expired: the steps at a value one unit before the clock, equal to it, and
+	// one unit after.
 	expired string
 	nilStep Step
 	foreign string // the steps at "abc", "" and "12x"
-	// wins: what a GETSET makes of the same text, another expired one, nil, a live one, "abc".
+	// wins: outcomes of a GETSET that returned the same text, another expired
+	// one, nil, a live one, "abc".
 	wins string
-	// release: with own stamp ahead: own value seen, a live foreign one, none; with own stamp past: a
-	// live foreign one.
+	// release: with its own stamp ahead: its own value seen, a live foreign
+	// one, none. With its own stamp past: a live foreign one.
 	release string
 	ttl     TTLRule
 	sends   AcquireCommand
 	times   string // lease, poll, wait
 }
 
-// table follows the published rows; where a library's source says more or otherwise, the source wins
-// and docs/dialects.md says so.
+// table follows the published rows. Where a library's source says more or
+// something else, the source wins and docs/dialects.md says so.
 var table = []row{
 	{Jedis(), "1400000030124", "getset wait wait", StepWait, "fail fail fail", "won lost lost lost lost",
 		"del del del del", TTLNone, AcquireSetnx, "1m0s 100ms 10s"},
@@ -81,7 +84,7 @@ var table = []row{
 
 var tableNow = at(1_400_000_000_123)
 
-// stampAt is a value of the dialect, by a stranger, that names the clock's unit plus away.
+// stampAt is a foreign value of the dialect, at the clock's unit plus away.
 func stampAt(t *testing.T, d Dialect, now time.Time, away int64) Reply {
 	t.Helper()
 	if !d.HasStamp() {
@@ -98,7 +101,7 @@ func stampAt(t *testing.T, d Dialect, now time.Time, away int64) Reply {
 	return Text(number)
 }
 
-// long is 1000 seconds or more in every unit.
+// long is at least 1000 seconds in every unit.
 func long(d Dialect) int64 {
 	if step := d.Unit.Step(); step > 0 {
 		return int64(1000 * time.Second / step)
@@ -113,7 +116,7 @@ func idFor(d Dialect) string {
 	return "42"
 }
 
-func TestTableHasARowForEveryPreset(t *testing.T) {
+func TestTableHasRowForEveryPreset(t *testing.T) {
 	var rows []string
 	for _, r := range table {
 		rows = append(rows, r.dialect.Name)
@@ -176,7 +179,8 @@ func TestTableCellWins(t *testing.T) {
 				old = Text("x")
 			}
 			outcome := d.LegacyWins(old, seen, tableNow)
-			// JedisUUID's "abc" is expired, and no text that equals the GET's.
+			// For JedisUUID "abc" counts as expired, but its text does not
+			// equal the GET's.
 			got = append(got, string(outcome))
 		}
 		if s := strings.Join(got, " "); s != r.wins {
@@ -219,7 +223,7 @@ func TestTableCellTTLAndTimes(t *testing.T) {
 	}
 }
 
-func TestReleaseBoundariesOfOwnStamp(t *testing.T) {
+func TestReleaseAtBoundariesOfOwnStamp(t *testing.T) {
 	for _, c := range []struct {
 		d        Dialect
 		expected string // one unit before, at and one unit after the own stamp
@@ -245,7 +249,7 @@ func TestReleaseBoundariesOfOwnStamp(t *testing.T) {
 	}
 }
 
-func TestOrMineTakesItsOwnLiveValue(t *testing.T) {
+func TestOrMineTakesOverItsOwnLiveValue(t *testing.T) {
 	mine := Text(testUUID + ":9000000000000000000")
 	if got := JedisUUID().LegacyNext(mine, testUUID, tableNow); got != StepGetset {
 		t.Errorf("JedisUUID at its own uuid: %s", got)
@@ -259,7 +263,7 @@ func TestOrMineTakesItsOwnLiveValue(t *testing.T) {
 	}
 }
 
-func TestNoSingleValueProtectsAgainstBothJedisLocks(t *testing.T) {
+func TestNoValueProtectsAgainstBothJedisLocks(t *testing.T) {
 	bare, both := Text("9000000000000000000"), Text(testUUID+":9000000000000000000")
 	for _, c := range []struct {
 		d     Dialect
@@ -274,7 +278,7 @@ func TestNoSingleValueProtectsAgainstBothJedisLocks(t *testing.T) {
 	}
 }
 
-func TestAnotherUnitNeverExpiresOrAlwaysHas(t *testing.T) {
+func TestStampInAnotherUnitNeverOrAlwaysExpires(t *testing.T) {
 	for _, writer := range Presets() {
 		for _, reader := range Presets() {
 			ws, rs := writer.Unit.Step(), reader.Unit.Step()
@@ -324,7 +328,7 @@ func TestEveryLegacyReaderHoldsGuardAndTombstone(t *testing.T) {
 	}
 }
 
-func TestTickGuardsStayBelowDotNetsLastTick(t *testing.T) {
+func TestTickGuardsStayBelowLastDotNetTick(t *testing.T) {
 	d := ServiceStack()
 	d.Unit, d.Slack = UnitTicks, 0
 	_, high := d.GuardRange()
@@ -334,17 +338,19 @@ func TestTickGuardsStayBelowDotNetsLastTick(t *testing.T) {
 	}
 }
 
-// getsetsMissing reports that clients answer nil to the GET with a GETSET. A client that saw the key
-// free just before a getsetlock client took it then overwrites that client's value.
+// getsetsMissing reports whether clients answer nil to the GET with a GETSET. A
+// client that saw the key free just before a getsetlock client took it then
+// overwrites that client's value.
 func getsetsMissing(d Dialect) bool { return d.HasTakeover() && d.OnNil == NilGetset }
 
-// releaseIgnoresOwner reports that a release may delete another client's value, a tombstone included:
-// the releaser looks neither at its own value nor at its own time.
+// releaseIgnoresOwner reports whether a release may delete another client's
+// value, even a tombstone: the releaser checks neither its own value nor its
+// own time.
 func releaseIgnoresOwner(d Dialect) bool {
 	return slices.Contains([]ReleaseRule{ReleaseDel, ReleaseValueLive, ReleaseValueAtLeastOwn}, d.Release)
 }
 
-func TestPredicatesNameTheRightDialects(t *testing.T) {
+func TestPredicatesSelectTheRightDialects(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		of   func(Dialect) bool
@@ -373,8 +379,8 @@ func TestPredicatesNameTheRightDialects(t *testing.T) {
 	}
 }
 
-func TestNilAndEmptyNeverEqualThemselves(t *testing.T) {
-	d := Template() // a copy that takes a missing key for an expired one
+func TestNilAndEmptyNeverCountAsSameText(t *testing.T) {
+	d := Template() // this copy takes a missing key for an expired one
 	d.OnNil = NilGetset
 	if got := d.LegacyWins(Text(""), Text(""), tableNow); got != Lost {
 		t.Errorf("isEmpty guards the comparison: %s", got)
@@ -383,11 +389,11 @@ func TestNilAndEmptyNeverEqualThemselves(t *testing.T) {
 		t.Errorf("nil equals nil: %s", got)
 	}
 	if got := d.LegacyReleases("", Nil(), tableNow); got != ReleaseLeaves {
-		t.Errorf("a missing key is nobody's own: %s", got)
+		t.Errorf("no client owns a missing key: %s", got)
 	}
 }
 
-func TestAClientWithoutUUIDOwnsNothing(t *testing.T) {
+func TestClientWithoutUUIDOwnsNothing(t *testing.T) {
 	d := JedisUUID()
 	d.Unreadable = UnreadableHeld
 	if got := d.LegacyNext(Text("abc"), "", tableNow); got != StepWait {
@@ -396,7 +402,7 @@ func TestAClientWithoutUUIDOwnsNothing(t *testing.T) {
 }
 
 func TestWholeNumbersAreComparedInTheUnit(t *testing.T) {
-	d := RedisPy() // a Ruby program on the same keys
+	d := RedisPy() // a Ruby program uses the same keys
 	d.Reader, d.Unreadable = ReadRubyInt, UnreadableZero
 	for text, want := range map[string]bool{"1400000000": true, "1400000001": false} {
 		if got := d.LegacyExpired(Text(text), "", tableNow); got != want {
@@ -405,7 +411,7 @@ func TestWholeNumbersAreComparedInTheUnit(t *testing.T) {
 	}
 }
 
-func TestAClockBeyondTheUnitIsAheadOfEverything(t *testing.T) {
+func TestClockBeyondUnitIsAheadOfEverything(t *testing.T) {
 	in2300 := time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)
 	if got := Gorlock().LegacyNext(Text("9223372036854775806"), "", in2300); got != StepGetset {
 		t.Errorf("nanoseconds end in 2262: %s", got)

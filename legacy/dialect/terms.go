@@ -13,10 +13,10 @@ import (
 // default of [Dialect.Terms]; an unset Behind or Ahead stays unknown. [Zero]
 // claims that the quantity is zero, which an unset field never does.
 //
-// HAZARD: exclusion beside old clients depends on these. If an old client has a
-// smaller lease or a longer pause than stated, two clients can hold, and
-// nothing on the wire shows it beforehand. The same holds for a Behind that is
-// claimed and too small.
+// HAZARD: exclusion together with old clients depends on these. If an old
+// client has a smaller lease or a longer pause than stated, two clients can
+// hold the lock, and nothing on the wire shows it beforehand. The same holds
+// for a claimed Behind that is too small.
 type Terms struct {
 	Lease    time.Duration // E, the smallest lease of any old client; defaults to the dialect's own
 	Greatest time.Duration // Emax, the greatest lease of any old client; defaults to Lease
@@ -63,24 +63,25 @@ func Bound(field time.Duration) time.Duration {
 	return d
 }
 
-// ErrNoLease is wrapped by the error of [Dialect.Terms] without a Lease where the dialect has no default.
+// ErrNoLease is wrapped by the error of [Dialect.Terms] when Lease is unset and
+// the dialect has no default.
 var ErrNoLease = errors.New("lease must be given")
 
-// The other errors of the arithmetic. Their texts name both fields and the bound.
+// The other errors of this file. Their texts name both fields and the bound.
 var (
 	errTerms     = errors.New("terms don't fit")
 	errLeaseRule = errors.New("lease rule")
 )
 
-// settleBeyondGap makes a settle strictly longer than the gap, also on machines that wake late: in
-// or-mine dialects an equal one is not enough.
+// settleBeyondGap makes a settle strictly longer than the gap, even on machines
+// that wake late. In or-mine dialects an equal one is not enough.
 const settleBeyondGap = 100 * time.Millisecond
 
 // Terms fills in the defaults and checks the result. Behind and Ahead have no
-// default: what is unknown stays unset. It fails with ErrNoLease where the
-// dialect has no lease of its own and t names none, and with another
-// error where fields contradict each other. In dialects without takeover all may stay unset.
-// A completed Terms is returned unchanged.
+// default: an unknown bound stays unset. The error wraps ErrNoLease where
+// neither the dialect nor t has a lease; other errors name fields that
+// contradict each other. In dialects without takeover all fields may stay
+// unset. A completed Terms is returned unchanged.
 func (d Dialect) Terms(t Terms) (Terms, error) {
 	if err := t.signs(); err != nil {
 		return Terms{}, err
@@ -109,8 +110,8 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 	return t, nil
 }
 
-// signs refuses negative fields. A fleet that is ahead as a whole has a Behind
-// of zero, and one that is behind as a whole an Ahead of zero.
+// signs refuses negative fields. If a whole fleet is ahead, its Behind is zero;
+// if a whole fleet is behind, its Ahead is zero.
 func (t Terms) signs() error {
 	if t.Lease < 0 || t.Greatest < 0 {
 		return fmt.Errorf("%w: Lease and Greatest can't be negative", errTerms)
@@ -123,8 +124,9 @@ func (t Terms) signs() error {
 	return nil
 }
 
-// C is the dialect's slack in the law of the timestamp lock: what is added to the lease, less one unit
-// where equal counts as expired. Float dialects have no unit to lose. It can be negative.
+// C returns the dialect's slack in the law of the timestamp lock: what is added
+// to the lease, less one unit where equal counts as expired. Float dialects
+// have no unit to subtract. C can be negative.
 func (d Dialect) C() time.Duration {
 	if d.Inclusive && d.Unit != UnitFloatSeconds {
 		return d.Slack - d.Unit.Step()
@@ -132,9 +134,10 @@ func (d Dialect) C() time.Duration {
 	return d.Slack
 }
 
-// LongestLease is E + c - S - g: the longest lease of ours beside honest clients of the dialect, and
-// the longest job of theirs for which they are honest. It says false where nothing bounds it: in
-// dialects without takeover, except where every waiter's EXPIRE cuts the key to the lease.
+// LongestLease returns E + c - S - g. That is the longest lease of a getsetlock
+// client that shares the lock with honest old clients, and the longest job for
+// which an old client is honest. The result is false in dialects without
+// takeover, unless every waiter's EXPIRE cuts the key to the lease.
 func (d Dialect) LongestLease(t Terms) (time.Duration, bool) {
 	switch {
 	case d.HasTakeover():
@@ -156,26 +159,26 @@ func (t Terms) Settle() time.Duration { return Bound(t.Gap) + settleBeyondGap }
 // is unknown this margin is not enough; see [Terms.LookAge].
 func (t Terms) TakeoverMargin() time.Duration { return max(Bound(t.Spread), Bound(t.Behind)) }
 
-// LookAge is how long ago a look must have shown the bytes that stand on the key
-// now, before a getsetlock client that does not know Behind may take them over:
-// the greatest lease, the dialect's slack c and one unit. An honest holder has
-// ended by then, whatever any clock says: an attempt that writes those bytes
-// read its clock before the look, and an honest lease runs no longer.
+// LookAge returns how long ago a look must have shown the present bytes before
+// a getsetlock client that does not know Behind may take them over. It is the
+// greatest lease, the dialect's slack c and one unit. By then an honest holder
+// has ended, whatever any clock says: it read its clock before the look, and an
+// honest lease runs no longer.
 func (t Terms) LookAge(d Dialect) time.Duration {
 	return t.Greatest + max(d.C(), 0) + max(d.Unit.Step(), time.Microsecond)
 }
 
-// StampAhead is how far beyond the end of its lease a getsetlock client lets its
-// stamp lie: a day, and Ahead where that is known. No old client whose clock is
+// StampAhead returns how far a getsetlock client's stamp lies beyond the end of
+// its lease: a day, and Ahead where that is known. No old client whose clock is
 // less than that ahead of the server's takes the stamp for expired.
 func (t Terms) StampAhead() time.Duration { return stampDay + Bound(t.Ahead) }
 
-// stampDay is beyond every clock error that NTP corrects and most that people
+// stampDay exceeds every clock error that NTP corrects and most that people
 // make; a clock in the wrong time zone is hours off.
 const stampDay = 24 * time.Hour
 
-// DefaultTTL is the lease of ours where none is given: the lesser of 30 s and half the old clients'.
-// Without a Lease it is 30 s.
+// DefaultTTL returns the default lease of a getsetlock client: the lesser of 30
+// s and half the old clients' lease. Without a Lease it is 30 s.
 func (t Terms) DefaultTTL() time.Duration {
 	const longest = 30 * time.Second
 	if t.Lease == 0 {
@@ -184,16 +187,18 @@ func (t Terms) DefaultTTL() time.Duration {
 	return min(longest, t.Lease/2)
 }
 
-// DefaultMargin is the trust margin: a tenth of the TTL, in which a job that is
-// told of its loss stops. How far old clients' clocks are ahead is no part of
-// it: the stamp lies that far beyond the lease (see [Terms.StampAhead]).
+// DefaultMargin returns the trust margin: a tenth of the TTL, within which a
+// job that learns of its loss stops. It need not cover how far old clients'
+// clocks are ahead, since the stamp lies that far beyond the lease (see
+// [Terms.StampAhead]).
 func (t Terms) DefaultMargin(ttl time.Duration) time.Duration { return ttl / 10 }
 
-// DefaultRenewal is every third of the TTL.
+// DefaultRenewal returns a third of the TTL.
 func DefaultRenewal(ttl time.Duration) time.Duration { return ttl / 3 }
 
-// CheckLease is the lease rule: ours may not outlive a stamp that a stalled loser could leave over
-// our mark. ttl is ours; the error names TTL, the terms and the bound.
+// CheckLease applies the lease rule: a getsetlock client's lease may not
+// outlast the stamp that a delayed old client may write over its value. ttl is
+// the getsetlock client's. The error names TTL, the terms and the bound.
 func (d Dialect) CheckLease(ttl time.Duration, t Terms) error {
 	if ttl <= 0 {
 		return fmt.Errorf("%w: TTL %s is not positive", errLeaseRule, ttl)
@@ -206,12 +211,12 @@ func (d Dialect) CheckLease(ttl time.Duration, t Terms) error {
 		return fmt.Errorf("%w: TTL %s exceeds Lease %s, to which every waiting %s client cuts the key",
 			errLeaseRule, ttl, t.Lease, d.Name)
 	}
-	return fmt.Errorf("%w: TTL %s is too long: beside %s clients with Lease %s at most %s is safe (Lease + c %s - Spread %s - Gap %s)",
+	return fmt.Errorf("%w: TTL %s is too long: alongside %s clients with Lease %s at most %s is safe (Lease + c %s - Spread %s - Gap %s)",
 		errLeaseRule, ttl, d.Name, t.Lease, longest, d.C(), Bound(t.Spread), Bound(t.Gap))
 }
 
-// CheckTimes asks that a lease is longer than what it must pay for before it can be used: the settle,
-// the trust margin and one renewal period. settle is zero where there is none.
+// CheckTimes refuses a lease that is not longer than the settle, the trust
+// margin and one renewal period together. settle is zero where there is none.
 func CheckTimes(ttl, settle, margin, renewEvery time.Duration) error {
 	if need := settle + margin + renewEvery; ttl <= need {
 		return fmt.Errorf("%w: TTL %s must be longer than %s: settle %s + Margin %s + RenewEvery %s",
@@ -220,8 +225,8 @@ func CheckTimes(ttl, settle, margin, renewEvery time.Duration) error {
 	return nil
 }
 
-// Fits checks a lease of ours against the fleet: the lease rule, and CheckTimes with the settle where
-// the dialect has takeovers.
+// Fits checks a getsetlock client's lease against the fleet: the lease rule,
+// and CheckTimes with the settle where the dialect has takeovers.
 func (d Dialect) Fits(ttl, renewEvery, margin time.Duration, t Terms) error {
 	if err := d.CheckLease(ttl, t); err != nil {
 		return err

@@ -74,7 +74,7 @@ func TestTermsRefuse(t *testing.T) {
 	}
 }
 
-func TestCIsSlackLessOneUnitWhereEqualExpires(t *testing.T) {
+func TestCLosesOneUnitWhereEqualExpires(t *testing.T) {
 	want := map[string]time.Duration{
 		"Jedis": time.Millisecond, "JedisUUID": time.Millisecond, "JedisAQS": time.Millisecond, "Template": 0, "Page": time.Second,
 		"PageNil": time.Second, "PageGet": time.Second, "RedisPy": 0, "TaskTiger": 0, "RedisObjects": time.Second, "RedisMutex": 0,
@@ -92,8 +92,8 @@ func TestCIsSlackLessOneUnitWhereEqualExpires(t *testing.T) {
 	}
 }
 
-// TestNoChallengerExpiresAStampBeforeEPlusC draws holders' and challengers' clocks: the law's c is the
-// most that may be added to the lease.
+// The test draws holders' and challengers' clocks: the law's c is the most that
+// may be added to the lease.
 func TestNoChallengerExpiresAStampBeforeEPlusC(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	lease := 30 * time.Second
@@ -158,7 +158,7 @@ func TestLeaseRuleAtItsBound(t *testing.T) {
 	}
 }
 
-func TestWithoutTakeoverOnlyWaitersExpireBoundsTheLease(t *testing.T) {
+func TestOnlyWaitersEXPIREBoundsLeaseWithoutTakeover(t *testing.T) {
 	for _, d := range []Dialect{Bare(), SetDel(), SetGetDel(), SetPexpire()} {
 		if err := d.CheckLease(24*time.Hour, filled(t, d, Terms{Lease: time.Second})); err != nil {
 			t.Errorf("%s: %v", d, err)
@@ -173,7 +173,7 @@ func TestWithoutTakeoverOnlyWaitersExpireBoundsTheLease(t *testing.T) {
 	}
 }
 
-func TestALeaseMustPayForSettleMarginAndOneRenewal(t *testing.T) {
+func TestLeaseMustExceedSettleMarginAndRenewal(t *testing.T) {
 	s := time.Second
 	if err := CheckTimes(10*s, 1100*time.Millisecond, s, 3*s); err != nil {
 		t.Error(err)
@@ -201,7 +201,7 @@ func TestDefaultsFitEachOther(t *testing.T) {
 	}
 }
 
-func TestSettleIsStrictlyLongerThanTheGap(t *testing.T) {
+func TestSettleIsLongerThanGap(t *testing.T) {
 	terms := filled(t, JedisUUID(), Terms{})
 	if terms.Settle() != terms.Gap+100*time.Millisecond || terms.TakeoverMargin() != terms.Spread {
 		t.Errorf("settle %s, takeover margin %s of %+v", terms.Settle(), terms.TakeoverMargin(), terms)
@@ -211,15 +211,15 @@ func TestSettleIsStrictlyLongerThanTheGap(t *testing.T) {
 	}
 }
 
-// The margin holds the time to stop; how far a fleet is ahead lies in the stamp.
-func TestMarginIsATenthWhateverTheClocks(t *testing.T) {
+// The margin is the time to stop; how far a fleet is ahead lies in the stamp.
+func TestMarginIsTenthOfTTLWhateverTheClocks(t *testing.T) {
 	terms := Terms{Spread: 5 * time.Second, Ahead: 10 * time.Minute}
 	if got := terms.DefaultMargin(30 * time.Second); got != 3*time.Second {
 		t.Errorf("%s", got)
 	}
 }
 
-func TestTakeoverMarginIsTheGreaterBound(t *testing.T) {
+func TestTakeoverMarginIsGreaterOfSpreadAndBehind(t *testing.T) {
 	for _, c := range []struct {
 		terms Terms
 		want  time.Duration
@@ -236,7 +236,7 @@ func TestTakeoverMarginIsTheGreaterBound(t *testing.T) {
 	}
 }
 
-func TestStampLiesADayAndAheadBeyondTheLease(t *testing.T) {
+func TestStampLiesDayAndAheadBeyondLease(t *testing.T) {
 	for ahead, want := range map[time.Duration]time.Duration{
 		0: 24 * time.Hour, Zero: 24 * time.Hour, 10 * time.Minute: 24*time.Hour + 10*time.Minute,
 	} {
@@ -246,15 +246,15 @@ func TestStampLiesADayAndAheadBeyondTheLease(t *testing.T) {
 	}
 }
 
-func TestLookAgeOutlastsTheGreatestLease(t *testing.T) {
+func TestLookAgeExceedsGreatestLease(t *testing.T) {
 	for _, c := range []struct {
 		d    Dialect
 		want time.Duration
 	}{
 		{Jedis(), 90*time.Second + 2*time.Millisecond}, // the slack and the unit
 		{Page(), 92 * time.Second},
-		{Faye(), 90*time.Second + time.Millisecond},       // inclusive: no slack is left
-		{RedisMutex(), 90*time.Second + time.Microsecond}, // floats have the server's unit
+		{Faye(), 90*time.Second + time.Millisecond},       // inclusive, so the slack is used up
+		{RedisMutex(), 90*time.Second + time.Microsecond}, // floats have microseconds as unit
 	} {
 		if got := (Terms{Greatest: 90 * time.Second}).LookAge(c.d); got != c.want {
 			t.Errorf("%s: %s, want %s", c.d, got, c.want)
@@ -262,7 +262,7 @@ func TestLookAgeOutlastsTheGreatestLease(t *testing.T) {
 	}
 }
 
-func TestZeroClaimsAndUnsetDoesNot(t *testing.T) {
+func TestZeroClaimsZeroAndUnsetClaimsNothing(t *testing.T) {
 	for field, want := range map[time.Duration]struct {
 		d       time.Duration
 		claimed bool

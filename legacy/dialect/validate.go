@@ -12,8 +12,8 @@ import (
 // errInvalid is wrapped by every error of Validate.
 var errInvalid = errors.New("no valid dialect")
 
-// Validate checks every field against its bounds and against the others. The error names the
-// field, as in JSON, and the bound.
+// Validate checks every field against its bounds and against the others. The
+// error names the field, as in JSON, and the bound.
 func (d Dialect) Validate() error {
 	for _, check := range []func() error{
 		d.checkNames, d.checkChoices, d.checkShape, d.checkTakeover, d.checkTTL, d.checkTimes,
@@ -94,11 +94,11 @@ func (d Dialect) checkShape() error {
 	case d.HasStamp() != (d.Reader != ReadNothing):
 		return fmt.Errorf("field reader: none exactly where the shape has no time, got %q", d.Reader)
 	case (d.Shape == ShapeUUIDNumber) != (d.Reader == ReadJavaUUID):
-		return fmt.Errorf("field reader: %s goes with shape %s and with no other, got %q", ReadJavaUUID, ShapeUUIDNumber, d.Reader)
+		return fmt.Errorf("field reader: %s goes with shape %s only, got %q", ReadJavaUUID, ShapeUUIDNumber, d.Reader)
 	case (d.Shape == ShapeConstant) != (d.Constant != ""):
-		return fmt.Errorf("field constant: given exactly with shape %s, got %q", ShapeConstant, d.Constant)
+		return fmt.Errorf("field constant: required with shape %s and with no other, got %q", ShapeConstant, d.Constant)
 	case d.OrMine && d.Shape != ShapeUUIDNumber:
-		return fmt.Errorf("field or_mine: only shape %s says whose a value is", ShapeUUIDNumber)
+		return fmt.Errorf("field or_mine: only shape %s names a value's writer", ShapeUUIDNumber)
 	}
 	if _, err := d.EncodeValue(d.Constant); err != nil {
 		return fmt.Errorf("field constant: %w", err)
@@ -116,7 +116,7 @@ type fault struct {
 	args    []any
 }
 
-// first is the error of the first fault that is present.
+// first returns the error of the first fault that is present, or nil.
 func first(faults []fault) error {
 	for _, f := range faults {
 		if f.present {
@@ -137,7 +137,7 @@ func (d Dialect) checkTakeover() error {
 		{d.SleepsToStamp && !d.HasStamp(), "sleeps_to_stamp: shape %s has no time to sleep to", []any{d.Shape}},
 		{d.SetnxAfterHeld && d.OnNil != NilSetnx, "setnx_after_held: only with on_nil %s, got %q", []any{NilSetnx, d.OnNil}},
 		{slices.Contains(releasesByTime, d.Release) && !d.HasStamp(), "release: %s needs a time in the value", []any{d.Release}},
-		{endless, "wait: with on_nil %s one of wait, waits_forever, attempts is needed", []any{NilSetnx}},
+		{endless, "wait: with on_nil %s set wait, waits_forever or attempts", []any{NilSetnx}},
 	})
 }
 
@@ -173,7 +173,7 @@ func (d Dialect) checkTimes() error {
 	return first([]fault{
 		{d.Slack%step != 0, "slack: a whole number of %s, got %s", []any{step, d.Slack}},
 		{!cut && d.Lease%step != 0, "lease: a whole number of %s, got %s", []any{step, d.Lease}},
-		{d.WaitsForever && d.Wait != 0, "wait: 0s beside waits_forever, got %s", []any{d.Wait}},
+		{d.WaitsForever && d.Wait != 0, "wait: must be 0s with waits_forever, got %s", []any{d.Wait}},
 		{d.CountsSleeps && d.Poll == 0, "poll: positive with counts_sleeps, got %s", []any{d.Poll}},
 		{d.Attempts < 0 || d.Attempts > 1_000_000, "attempts: 0 to 1000000, got %d", []any{d.Attempts}},
 	})

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// makeVectors writes down what this package says. That pins it; what makes it true are the recorded
-// files and the tests of the table.
+// makeVectors writes down what this package says. That pins it. The recorded
+// files and the tests of the table check that it is true.
 func makeVectors(t *testing.T, d Dialect) string {
 	t.Helper()
 	var b strings.Builder
@@ -69,7 +69,8 @@ func idWord(id string) string {
 	return id
 }
 
-// vectorValues are the dialect's own stamps around now, expired ones first, then what others write.
+// vectorValues are the dialect's own stamps around now, expired ones first,
+// then what other programs write.
 func vectorValues(t *testing.T, d Dialect, id string, now time.Time) []Reply {
 	t.Helper()
 	var values []Reply

@@ -83,7 +83,7 @@ func lacking(lines []line, least map[string]int) []string {
 	return lacks
 }
 
-func TestAVectorFileCannotLoseAKindOfLine(t *testing.T) {
+func TestVectorFileCannotLoseKindOfLine(t *testing.T) {
 	lines := readVectors(t, jarFile)
 	if lacks := lacking(lines, jarKinds); len(lacks) > 0 {
 		t.Error(lacks)
@@ -162,7 +162,8 @@ func decodeWord(s Stamp, err error) string {
 	return strconv.FormatInt(s.Expiry.UnixNano(), 10)
 }
 
-// answer is what this package says to a vector's question; the last word is what the file says.
+// answer returns this package's answer to a vector's question, and the last
+// word, which is the file's.
 func answer(t *testing.T, d Dialect, l line) (got, want string) {
 	t.Helper()
 	w := l.words
@@ -233,7 +234,7 @@ func TestVectorsPinEveryDialect(t *testing.T) {
 	}
 }
 
-func TestRealLibrariesDoWhatTheirPresetsSay(t *testing.T) {
+func TestRealLibrariesMatchTheirPresets(t *testing.T) {
 	least := map[string]int{"dialect": 1, "stamp": 4, "next": 20, "wins": 40, "release": 4}
 	found, err := filepath.Glob(filepath.Join(vectorDir, "recorded-*.txt"))
 	if err != nil || len(found) < 4 {

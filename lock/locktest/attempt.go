@@ -10,10 +10,11 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// passing are the tests that let time pass.
-var passing = []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "LateReleaseSparesTheNextHolder", "BatchTellsEachGrantItsOwn"}
+// passing are the tests in which time passes.
+var passing = []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "LateReleaseSparesTheNextHolder", "BatchReportsEachGrantsOutcome"}
 
-// unhurried is how many times the TTL where nothing waits for its end: then no machine is too slow.
+// unhurried is the factor of the TTL for tests that do not wait for its end.
+// Such a long TTL suits any machine.
 const unhurried = 16
 
 func (c test) check(t *testing.T, traits Traits, world func(t *testing.T) *World) {
@@ -30,20 +31,20 @@ func (c test) check(t *testing.T, traits Traits, world func(t *testing.T) *World
 		if k.decided(c.run) {
 			return
 		}
-		t.Logf("the machine was too slow for a TTL of %v: again with twice as much", k.TTL)
+		t.Logf("the machine was too slow for a TTL of %v; trying again with twice the TTL", k.TTL)
 	}
 }
 
-// attempt is what is known of a test's progress where time passes by itself.
+// attempt is the progress of a test in which time passes by itself.
 type attempt struct {
-	hurried bool          // the machine may take time for something else that the test counts on
-	last    bool          // nothing is excused any more
-	began   time.Duration // by the machine's elapsed time
-	passed  time.Duration // by Pass
+	hurried bool          // the test depends on how busy the machine is
+	last    bool          // failures are not excused any more
+	began   time.Duration // begin of the run, by the machine's elapsed time
+	passed  time.Duration // time that Pass let pass
 	vain    bool          // a failure was excused
 }
 
-// errInVain ends a test whose failure says nothing.
+// errInVain ends a run whose failure says nothing about the backend.
 var errInVain = errors.New("locktest: the machine was too slow")
 
 // decided runs the test and reports whether its outcome says anything about the backend.
@@ -58,8 +59,9 @@ func (k *kit) decided(run func(*kit)) bool {
 	return !k.vain
 }
 
-// excused reports whether a failure of this moment may be the machine's. What is expected of a key that
-// lives still is expected a quarter of a TTL before its end or earlier.
+// excused reports whether a failure now may be the machine's fault. That is so
+// if more than a quarter of a TTL went by besides what Pass let pass: the tests
+// look at a held key a quarter of a TTL before its end or earlier.
 func (k *kit) excused() bool {
 	beside := lock.Mark(context.Background()).Elapsed - k.began - k.passed
 	if !k.hurried || k.last || beside <= k.TTL/4 {
@@ -69,17 +71,17 @@ func (k *kit) excused() bool {
 	return true
 }
 
-// Pass lets time pass in the world, and counts it.
+// Pass lets d pass in the world, and adds it up.
 func (k *kit) Pass(d time.Duration) {
 	k.Helper()
 	if k.RealTime && !k.hurried {
-		k.T.Fatalf("locktest: %s is not among those that let time pass", k.Name())
+		k.T.Fatalf("locktest: %s lets time pass but is not listed in passing", k.Name())
 	}
 	k.passed += d
 	k.World.Pass(d)
 }
 
-// Error fails the test, if it is not excused.
+// Error fails the test, unless the failure is excused.
 func (k *kit) Error(words ...any) {
 	k.Helper()
 	if !k.excused() {
@@ -95,7 +97,8 @@ func (k *kit) Errorf(format string, words ...any) {
 	}
 }
 
-// Fatal ends the test as failed, or, if it is excused, as one that says nothing.
+// Fatal ends the run: as failed, or, if that is excused, as one that says
+// nothing.
 func (k *kit) Fatal(words ...any) {
 	k.Helper()
 	if k.excused() {

@@ -1,9 +1,16 @@
-// Package locktest checks that a [lock.Backend] keeps what the interfaces of package lock promise,
-// and holds a store in memory whose backends do.
+// Package locktest checks that a [lock.Backend] keeps what the interfaces of
+// package lock promise. It also has a store in memory whose backends keep it.
 //
-// [Run] is the conformance kit. A backend that cannot keep a promise declares so in [Traits], and
-// the kit then checks that it really does not: a trait nobody needs any more fails its test.
+// Most programs need [NewStore] only: [Store.Full] is a Backend without a
+// server, with which code that uses a [lock.Client] can be tested. [Fault],
+// [Store.Seize] and [Store.Break] make that store fail.
 //
-// The kit does not check speed, nor what happens when a server fails: those belong to the tests of
-// each backend, since only they can break its server.
+// # The conformance kit
+//
+// Authors of a Backend call [Run]. A backend that cannot keep a promise declares
+// so in [Traits], and the kit then checks that it really does not: a declared
+// trait that is untrue fails its test.
+//
+// The kit does not check speed, nor what happens when a server fails. Those
+// belong to the tests of each backend, since only they can break its server.
 package locktest

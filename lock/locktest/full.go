@@ -169,7 +169,8 @@ func (s *Store) watch(key string, fn func()) (cancel func()) {
 	}
 }
 
-// Sharing returns a backend like Full whose grants can be shared, each at most seven times.
+// Sharing returns a backend like Full whose grants can be shared, each at most
+// seven times.
 func (s *Store) Sharing() lock.Backend { return &sharing{full{plain{s}}} }
 
 type sharing struct{ full }
@@ -180,7 +181,7 @@ func (b *sharing) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 		return nil, err
 	}
 	b.mu.Lock()
-	b.serial += 7 // the numbers reserved for those it is shared with
+	b.serial += 7 // the numbers reserved for the next holders
 	b.mu.Unlock()
 	return &sharedGrant{g.(*grant), 7}, nil
 }

@@ -12,53 +12,56 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// World is a store as the kit needs it: empty, with time that can be made to pass.
+// World is what the kit needs: an empty store, and time that can be made to
+// pass.
 type World struct {
-	// Backend returns the backend of one more process on the same store. The kit closes it at the
-	// end if it can be closed.
+	// Backend returns a backend on the same store, as another process would
+	// have. If it has a Close method, the kit calls it at the end.
 	Backend func() lock.Backend
 
 	// Pass lets d pass, for the store and for every clock of the world.
 	Pass func(d time.Duration)
 
-	// Clock goes into lock.Config. Nil: the machine's.
+	// Clock goes into lock.Config. Nil: the machine's clock.
 	Clock lock.Clock
 
-	// TTL is what the kit asks for. FreeAfter is how long after it an abandoned key can be had,
-	// by what the backend waits beyond the TTL.
+	// TTL is the TTL that the kit asks for. FreeAfter is how long after it an
+	// abandoned key becomes free, since the backend may wait beyond the TTL.
 	TTL, FreeAfter time.Duration
 
-	// RealTime says that time also passes by itself, on a machine that may be busy. What lets no time
-	// pass is then checked with 16 times the TTL, and what does looks at a key half a TTL before its
-	// end, and not a tenth. Where that fails, and more than a quarter of a TTL went by beside what was
-	// let pass, the machine may have been the reason: it is checked again in another world, with
-	// twice the TTL as long as that is within a minute.
+	// RealTime says that time also passes by itself, on a machine that may be
+	// busy. Tests that let no time pass then use 16 times the TTL. The others
+	// look at a key half a TTL before its end, not a tenth. Such a test may
+	// fail because the machine was busy. If more than a quarter of a TTL went
+	// by besides what Pass let pass, it runs again in another world. The TTL
+	// then is twice as long, as long as that is within a minute.
 	RealTime bool
 
-	// Seize lets somebody else have the key against all rules.
+	// Seize gives the key to another client, against all rules.
 	Seize func(key string)
 }
 
-// Traits are promises that a backend does not keep, and abilities that depend on its store.
+// Traits are promises that a backend does not keep, and abilities that its
+// store lacks.
 type Traits struct {
 	NotRenewable bool // Extend fails with ErrNotRenewable
-	LateRelease  bool // a release after the loss frees whoever holds the key now
+	LateRelease  bool // a release after the loss frees the key of the next holder
 	BlindRelease bool // a release within the TTL does not notice that the key was seized
 	SameTokens   bool // two grants of one instant have the same token
-	CannotWake   bool // implements Waker, but its store cannot tell of changes
+	CannotWake   bool // implements Waker, but its store cannot report changes
 	NotPassed    bool // implements Passer, but its grants cannot be passed on
-	Barging      bool // its queue wakes in order, but whoever comes may take a free key
+	Barging      bool // its queue wakes in order, but any waiter may take a free key
 }
 
-// Run checks a backend. world is called for each test, with that test's T.
+// Run checks a backend. It calls world for each test, with that test's T.
 func Run(t *testing.T, traits Traits, world func(t *testing.T) *World) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.check(t, traits, world) })
 	}
 }
 
-// RunInBubbles is Run with each test in a bubble of virtual time of its own, in which Pass is a
-// sleep and costs nothing.
+// RunInBubbles is Run with each test in a synctest bubble of its own. There
+// Pass is a sleep in virtual time and costs nothing.
 func RunInBubbles(t *testing.T, traits Traits, world func(t *testing.T) *World) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -74,7 +77,7 @@ type test struct {
 
 var tests = []test{
 	{"OneGrantAmongMany", (*kit).oneGrantAmongMany},
-	{"HeldIsSaidAtOnce", (*kit).heldIsSaidAtOnce},
+	{"TryReportsAHeldKeyAtOnce", (*kit).tryReportsAHeldKeyAtOnce},
 	{"ReleasedKeyIsFree", (*kit).releasedKeyIsFree},
 	{"AbandonedKeyFreesItself", (*kit).abandonedKeyFreesItself},
 	{"TokensDiffer", (*kit).tokensDiffer},
@@ -84,17 +87,17 @@ var tests = []test{
 	{"LateReleaseSparesTheNextHolder", (*kit).lateReleaseSparesTheNextHolder},
 	{"SecondReleaseIsLost", (*kit).secondReleaseIsLost},
 	{"DeadContextTakesNothing", (*kit).deadContextTakesNothing},
-	{"ImpossibleWishesAreRefused", (*kit).impossibleWishesAreRefused},
-	{"BatchTellsEachGrantItsOwn", (*kit).batchTellsEachGrantItsOwn},
-	{"PassGivesTheKeyOn", (*kit).passGivesTheKeyOn},
+	{"TryRefusesImpossibleArguments", (*kit).tryRefusesImpossibleArguments},
+	{"BatchReportsEachGrantsOutcome", (*kit).batchReportsEachGrantsOutcome},
+	{"PassHandsTheKeyOver", (*kit).passHandsTheKeyOver},
 	{"PassOfALostGrantTakesNothing", (*kit).passOfALostGrantTakesNothing},
 	{"QueueServesInOrder", (*kit).queueServesInOrder},
 	{"LeavingFreesThePlace", (*kit).leavingFreesThePlace},
 	{"ReleaseWakes", (*kit).releaseWakes},
-	{"WatchTellsOfATouch", (*kit).watchTellsOfATouch},
+	{"WatchReportsATouch", (*kit).watchReportsATouch},
 	{"WatchOutlivesARenewal", (*kit).watchOutlivesARenewal},
-	{"WatchOfALostGrantSaysSo", (*kit).watchOfALostGrantSaysSo},
-	{"WatchTellsEachHolderApart", (*kit).watchTellsEachHolderApart},
+	{"WatchOfALostGrantReturnsErrLost", (*kit).watchOfALostGrantReturnsErrLost},
+	{"WatchReportsToTheRightHolder", (*kit).watchReportsToTheRightHolder},
 	{"FencesIncrease", (*kit).fencesIncrease},
 	{"ClientsLoseNoUpdate", (*kit).clientsLoseNoUpdate},
 }
@@ -131,7 +134,7 @@ func (k *kit) take(b lock.Backend) lock.Grant {
 	return g
 }
 
-// late is the last moment of a TTL at which the kit expects the key to be held still.
+// late is how far into a TTL the kit still expects the key to be held.
 func (k *kit) late() time.Duration {
 	if k.RealTime {
 		return k.TTL / 2
@@ -149,7 +152,7 @@ func (k *kit) mustBeHeld(b lock.Backend) {
 		k.Fatalf("Try of a held key: %v; it should wrap ErrHeld", err)
 	}
 	if g != nil {
-		k.Error("a grant beside an error")
+		k.Error("Try returned a grant together with an error")
 	}
 }
 
@@ -189,12 +192,12 @@ func (k *kit) oneGrantAmongMany() {
 	}
 	wg.Wait()
 	if len(granted) != 1 {
-		k.Fatalf("%d of 32 were granted the key", len(granted))
+		k.Fatalf("%d of 32 attempts got the key", len(granted))
 	}
 	k.free(granted[0])
 }
 
-func (k *kit) heldIsSaidAtOnce() {
+func (k *kit) tryReportsAHeldKeyAtOnce() {
 	b := k.backend()
 	g := k.take(b)
 	k.mustBeHeld(b)
@@ -236,7 +239,7 @@ func (k *kit) tokensDiffer() {
 		k.Error("a grant without a token")
 	}
 	if one.Token() != two.Token() && k.traits.SameTokens {
-		// Only the same instant must give the same token; a clock that moved is no proof.
+		// Only grants of the same instant must have the same token.
 		if one.Term().Sent == two.Term().Sent {
 			k.Error("SameTokens is declared, but two grants of one instant differ")
 		}
@@ -266,7 +269,7 @@ func (k *kit) extendKeepsTheKey() {
 	g := k.take(a)
 	if k.traits.NotRenewable {
 		if _, err := g.Extend(k.ctx(), k.TTL); !errors.Is(err, lock.ErrNotRenewable) {
-			k.Errorf("NotRenewable is declared, but Extend said %v", err)
+			k.Errorf("NotRenewable is declared, but Extend returned %v", err)
 		}
 		k.free(g)
 		return
@@ -301,7 +304,7 @@ func (k *kit) seizedGrantIsLost() {
 	if !k.traits.BlindRelease {
 		k.wantLost("Release of a seized key", err)
 	} else if err != nil {
-		k.Errorf("BlindRelease is declared, but a Release of a seized key said %v", err)
+		k.Errorf("BlindRelease is declared, but Release of a seized key returned %v", err)
 	}
 }
 
@@ -314,7 +317,7 @@ func (k *kit) lateReleaseSparesTheNextHolder() {
 	if k.traits.LateRelease {
 		g, err := c.Try(k.ctx(), k.key, k.TTL)
 		if err != nil {
-			k.Fatalf("LateRelease is declared, but the next holder was spared: %v", err)
+			k.Fatalf("LateRelease is declared, but the next holder kept the key: %v", err)
 		}
 		k.free(g)
 		return
@@ -340,7 +343,7 @@ func (k *kit) deadContextTakesNothing() {
 	k.free(k.take(b))
 }
 
-func (k *kit) impossibleWishesAreRefused() {
+func (k *kit) tryRefusesImpossibleArguments() {
 	b := k.backend()
 	for _, w := range []struct {
 		what string

@@ -9,7 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-func (k *kit) batchTellsEachGrantItsOwn() {
+func (k *kit) batchReportsEachGrantsOutcome() {
 	b := k.backend()
 	batch, ok := b.(lock.BatchExtender)
 	if !ok {
@@ -37,7 +37,7 @@ func (k *kit) batchTellsEachGrantItsOwn() {
 			k.Errorf("grant %d of the batch: %v", i, errs[i])
 		}
 	}
-	k.Pass(max(k.late(), k.TTL*3/4)) // beyond the first TTL, within the second
+	k.Pass(max(k.late(), k.TTL*3/4)) // after the first TTL, within the second
 	other := k.backend()
 	for _, suffix := range []string{":a", ":c"} {
 		k.key = key + suffix
@@ -47,7 +47,7 @@ func (k *kit) batchTellsEachGrantItsOwn() {
 	k.free(grants[2])
 }
 
-func (k *kit) passGivesTheKeyOn() {
+func (k *kit) passHandsTheKeyOver() {
 	b := k.backend()
 	p, ok := b.(lock.Passer)
 	if !ok {
@@ -57,7 +57,7 @@ func (k *kit) passGivesTheKeyOn() {
 	next, err := p.Pass(k.ctx(), old, k.TTL)
 	if k.traits.NotPassed {
 		if !errors.Is(err, lock.ErrNotPassed) || next != nil {
-			k.Errorf("NotPassed is declared, but Pass said %v, %v", next, err)
+			k.Errorf("NotPassed is declared, but Pass returned %v, %v", next, err)
 		}
 		k.mustBeHeld(k.backend())
 		k.free(old)
@@ -67,7 +67,7 @@ func (k *kit) passGivesTheKeyOn() {
 		k.Fatalf("Pass: %v", err)
 	}
 	if next.Token() == old.Token() {
-		k.Error("the token was passed on as well")
+		k.Error("Pass returned a grant with the old token")
 	}
 	if f, ok := next.(lock.Fenced); ok && f.Fence() != 0 && f.Fence() <= old.(lock.Fenced).Fence() {
 		k.Errorf("fence %d after %d", f.Fence(), old.(lock.Fenced).Fence())
@@ -89,7 +89,7 @@ func (k *kit) passOfALostGrantTakesNothing() {
 	next, err := p.Pass(k.ctx(), g, k.TTL)
 	k.wantLost("Pass of a seized key", err)
 	if next != nil {
-		k.Error("a grant beside an error")
+		k.Error("Pass returned a grant together with an error")
 	}
 	k.mustBeHeld(b)
 }
@@ -116,17 +116,17 @@ func (k *kit) queueServesInOrder() {
 	second, err := places[1].Try(k.ctx(), k.TTL)
 	if k.traits.Barging {
 		if err != nil {
-			k.Fatalf("Barging is declared, but the second had to wait for the first: %v", err)
+			k.Fatalf("Barging is declared, but the second place had to wait for the first: %v", err)
 		}
 		k.free(second)
 		places = append(places[:1], places[2:]...)
 	} else if !errors.Is(err, lock.ErrHeld) {
-		k.Fatalf("the second was served before the first: %v", err)
+		k.Fatalf("the second place was served before the first: %v", err)
 	}
 	for i, p := range places {
 		g, err := p.Try(k.ctx(), k.TTL)
 		if err != nil {
-			k.Fatalf("number %d was not served in its turn: %v", i, err)
+			k.Fatalf("place %d was not served in its turn: %v", i, err)
 		}
 		k.free(g)
 	}
@@ -157,18 +157,18 @@ func (k *kit) leavingFreesThePlace() {
 	k.free(holder)
 	g, err := places[2].Try(k.ctx(), k.TTL)
 	if err != nil {
-		k.Fatalf("those who left stand in the way: %v", err)
+		k.Fatalf("the places that left still block the queue: %v", err)
 	}
 	k.free(g)
 }
 
-// soon waits for an event that the store brings over a connection, not for time.
+// soon waits for an event that the store sends over a connection, not for time.
 func (k *kit) soon(what string, ch <-chan struct{}) {
 	k.Helper()
 	select {
 	case <-ch:
 	case <-time.After(2 * time.Minute):
-		k.Fatalf("%s: nothing was told", what)
+		k.Fatalf("%s: no event came within two minutes", what)
 	}
 }
 
@@ -187,7 +187,7 @@ func (k *kit) releaseWakes() {
 	cancel, free, err := w.Await(k.ctx(), k.key, once(woken))
 	if k.traits.CannotWake {
 		if !errors.Is(err, lock.ErrNoWake) {
-			k.Errorf("CannotWake is declared, but Await said %v", err)
+			k.Errorf("CannotWake is declared, but Await returned %v", err)
 		}
 		k.free(g)
 		return
@@ -210,7 +210,7 @@ func (k *kit) releaseWakes() {
 	}
 }
 
-func (k *kit) watchTellsOfATouch() {
+func (k *kit) watchReportsATouch() {
 	b := k.backend()
 	w, ok := b.(lock.Waker)
 	if !ok {
@@ -221,7 +221,7 @@ func (k *kit) watchTellsOfATouch() {
 	cancel, err := k.watch(w, g, once(touched))
 	if k.traits.CannotWake {
 		if !errors.Is(err, lock.ErrNoWake) {
-			k.Errorf("CannotWake is declared, but Watch said %v", err)
+			k.Errorf("CannotWake is declared, but Watch returned %v", err)
 		}
 		k.free(g)
 		return
@@ -235,7 +235,8 @@ func (k *kit) watchTellsOfATouch() {
 	_ = g.Release(k.ctx()) // lost
 }
 
-// watchOutlivesARenewal sees to it that no theft is overlooked until the next renewal.
+// watchOutlivesARenewal checks that a theft after a renewal is reported before
+// the next renewal.
 func (k *kit) watchOutlivesARenewal() {
 	b := k.backend()
 	w, ok := b.(lock.Waker)
@@ -265,17 +266,17 @@ func (k *kit) watchOutlivesARenewal() {
 	}
 	select {
 	case <-touched:
-		k.Error("a grant's own renewal was told as a touch")
+		k.Error("a grant's own renewal was reported as a touch")
 	default:
 	}
 	k.Seize(k.key)
-	k.soon("a holder after a theft behind its renewal", touched)
+	k.soon("a holder after a theft that followed its renewal", touched)
 	cancel()
 	_ = g.Release(k.ctx()) // lost
 	k.free(grants[1])
 }
 
-func (k *kit) watchOfALostGrantSaysSo() {
+func (k *kit) watchOfALostGrantReturnsErrLost() {
 	b := k.backend()
 	w, ok := b.(lock.Waker)
 	if !ok || k.traits.CannotWake {
@@ -288,9 +289,10 @@ func (k *kit) watchOfALostGrantSaysSo() {
 	_ = g.Release(k.ctx()) // lost
 }
 
-// watchTellsEachHolderApart watches four grants at once, of which one is lost, and sees to it that a
-// theft is told to its own holder only, renewed or not, and to nobody who wants to know no more.
-func (k *kit) watchTellsEachHolderApart() {
+// watchReportsToTheRightHolder watches four grants at once, one of which is
+// lost. It checks that a theft is reported only to its own holder, renewed or
+// not, and to no holder after Unwatch.
+func (k *kit) watchReportsToTheRightHolder() {
 	b := k.backend()
 	w, ok := b.(lock.Waker)
 	if !ok || k.traits.CannotWake {
@@ -312,7 +314,7 @@ func (k *kit) watchTellsEachHolderApart() {
 	errs := w.Watch(k.ctx(), grants, holders)
 	k.wantLost("Watch of a seized key among others", errs[0])
 	if err := errors.Join(errs[1:]...); err != nil {
-		k.Fatalf("Watch beside a lost grant: %v", err)
+		k.Fatalf("Watch together with a lost grant: %v", err)
 	}
 	if batch, ok := b.(lock.BatchExtender); ok && !k.traits.NotRenewable {
 		if _, errs := batch.ExtendAll(k.ctx(), grants[2:], k.TTL); errs[0] != nil {
@@ -325,9 +327,9 @@ func (k *kit) watchTellsEachHolderApart() {
 	k.soon("a holder after the theft", told[1])
 	select {
 	case <-told[2]:
-		k.Error("the theft of another key was told as well")
+		k.Error("the theft of another key was reported too")
 	case <-told[3]:
-		k.Error("a theft was told after Unwatch")
+		k.Error("a theft was reported after Unwatch")
 	default:
 	}
 	w.Unwatch(grants[1])
@@ -344,19 +346,20 @@ func (k *kit) watch(w lock.Waker, g lock.Grant, touched func()) (cancel func(), 
 	return func() { w.Unwatch(g) }, err
 }
 
-// holder is a func that is to be told.
+// holder is a func as a watching holder.
 type holder func()
 
 func (h holder) Touched() { h() }
 
-// clientsLoseNoUpdate lets goroutines of two processes read, think and write one number.
+// clientsLoseNoUpdate makes goroutines of two processes increment one number
+// under the lock.
 func (k *kit) clientsLoseNoUpdate() {
 	const processes, goroutines, rounds = 2, 4, 25
 	retry := 5 * time.Millisecond
 	if !k.RealTime {
-		retry *= 4 // virtual time costs what happens in it, and instants coincide anyhow
+		retry *= 4 // virtual time costs work for each event, and events share instants anyway
 	}
-	var total int // guarded by nothing but the lock; the race detector watches
+	var total int // guarded only by the lock; the race detector checks it
 	var wg sync.WaitGroup
 	for range processes {
 		// The client owns its backend and closes it.
@@ -388,7 +391,7 @@ func (k *kit) round(client *lock.Client, total *int) {
 	for {
 		l, err := client.Acquire(k.ctx(), k.key)
 		if errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrWaitEnded) || errors.Is(err, lock.ErrNoRetry) {
-			continue // a backend that counts its attempts, or gives up as the client does that it stands in for
+			continue // the backend has an attempt limit, or gives up as its old client does
 		}
 		if err != nil {
 			k.Errorf("Acquire: %v", err)

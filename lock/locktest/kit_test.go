@@ -34,7 +34,7 @@ func TestStorePassesItsOwnKit(t *testing.T) {
 	})
 }
 
-// broken breaks one promise of a right backend.
+// broken breaks one promise of a correct backend.
 type broken struct {
 	*full
 	how string
@@ -141,28 +141,29 @@ func (g brokenGrant) Release(ctx context.Context) error {
 	return g.grant.Release(ctx)
 }
 
-// Each way to be wrong, and the test that must find it.
+// mutants maps each way to be wrong to the test that must find it.
 var mutants = map[string]string{
 	"dead context":        "DeadContextTakesNothing",
-	"waits":               "HeldIsSaidAtOnce",
+	"waits":               "TryReportsAHeldKeyAtOnce",
 	"barging":             "OneGrantAmongMany",
-	"beside":              "HeldIsSaidAtOnce",
+	"beside":              "TryReportsAHeldKeyAtOnce",
 	"same token":          "TokensDiffer",
 	"fence":               "FencesIncrease",
 	"late term":           "TermCountsFromBeforeTheWrite",
 	"short":               "AbandonedKeyFreesItself",
 	"immortal":            "AbandonedKeyFreesItself",
 	"pass":                "PassOfALostGrantTakesNothing",
-	"batch":               "BatchTellsEachGrantItsOwn",
-	"blind watch":         "WatchTellsOfATouch",
+	"batch":               "BatchReportsEachGrantsOutcome",
+	"blind watch":         "WatchReportsATouch",
 	"watch until renewal": "WatchOutlivesARenewal",
 	"extend":              "SeizedGrantIsLost",
 	"release by flag":     "LateReleaseSparesTheNextHolder",
 	"no release":          "ReleasedKeyIsFree",
 }
 
-// TestKitFindsWrongBackends runs the kit on each mutant in a process of its own, which must fail in
-// the test that is named for it, on a slow machine too if that lets time pass.
+// TestKitFindsWrongBackends runs the kit on each mutant in a process of its
+// own. The kit must fail in the test that the mutant names. If that test lets
+// time pass, it must fail on a slow machine too.
 func TestKitFindsWrongBackends(t *testing.T) {
 	if how := os.Getenv("LOCKTEST_MUTANT"); how != "" {
 		stall, _ := time.ParseDuration(os.Getenv("LOCKTEST_STALL"))
@@ -183,21 +184,22 @@ func TestKitFindsWrongBackends(t *testing.T) {
 	}
 }
 
-// mustFail runs one test of a kit in a process with these variables.
+// mustFail runs one test of a kit in a process with these variables, and
+// expects it to fail.
 func mustFail(t *testing.T, kit, name string, vars ...string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+kit+"$/^"+name+"$")
 	cmd.Env = append(os.Environ(), vars...)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
-		t.Errorf("%s did not find it", name)
+		t.Errorf("%s did not find the mutant", name)
 	} else if !strings.Contains(string(out), "--- FAIL: "+kit+"/"+name) {
-		t.Errorf("it failed elsewhere:\n%s", out)
+		t.Errorf("the kit failed in another test:\n%s", out)
 	}
 }
 
-// stalling is a world whose machine is busy with something else for so long whenever time passes; it
-// is in its bubble's time if it never is.
+// stalling is a world whose machine stalls for the given time whenever time
+// passes. Without a stall it runs in its bubble's time.
 func stalling(stall time.Duration, make func(*Store) lock.Backend) func(*testing.T) *World {
 	return func(t *testing.T) *World {
 		w := world(make)(t)
@@ -210,25 +212,25 @@ func stalling(stall time.Duration, make func(*Store) lock.Backend) func(*testing
 }
 
 // A stall of 2 s is longer than the first TTL, and within a quarter of a later one.
-func TestASlowMachineIsNotTheBackendsFault(t *testing.T) {
+func TestKitExcusesASlowMachine(t *testing.T) {
 	RunInBubbles(t, Traits{}, stalling(2*time.Second, (*Store).Full))
 }
 
-// A stall of a minute is longer than any TTL: the kit gives up in place of trying for ever.
-func TestAMachineTooSlowForTheLongestTTLFails(t *testing.T) {
+// A stall of a minute is longer than any TTL: the kit must give up at last.
+func TestKitFailsIfTheMachineIsTooSlowForAnyTTL(t *testing.T) {
 	if os.Getenv("LOCKTEST_STALL") != "" {
 		RunInBubbles(t, Traits{}, stalling(time.Minute, (*Store).Full))
 		return
 	}
-	for _, name := range []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "BatchTellsEachGrantItsOwn"} {
+	for _, name := range []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "BatchReportsEachGrantsOutcome"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mustFail(t, "TestAMachineTooSlowForTheLongestTTLFails", name, "LOCKTEST_STALL=1m")
+			mustFail(t, "TestKitFailsIfTheMachineIsTooSlowForAnyTTL", name, "LOCKTEST_STALL=1m")
 		})
 	}
 }
 
-func TestKitFindsTraitsThatAreNotTrue(t *testing.T) {
+func TestKitFindsUntrueTraits(t *testing.T) {
 	traits := map[string]Traits{
 		"ExtendKeepsTheKey":              {NotRenewable: true},
 		"LateReleaseSparesTheNextHolder": {LateRelease: true},
@@ -242,10 +244,10 @@ func TestKitFindsTraitsThatAreNotTrue(t *testing.T) {
 	for name := range traits {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(os.Args[0], "-test.run=^TestKitFindsTraitsThatAreNotTrue$/^"+name+"$")
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKitFindsUntrueTraits$/^"+name+"$")
 			cmd.Env = append(os.Environ(), "LOCKTEST_TRAIT="+name)
 			if out, err := cmd.CombinedOutput(); err == nil {
-				t.Errorf("declared, untrue, and not found:\n%s", out)
+				t.Errorf("the kit did not find the untrue trait:\n%s", out)
 			}
 		})
 	}

@@ -18,9 +18,10 @@ type session struct {
 	grants []*grant
 }
 
-// Session returns a backend whose leases live as long as a session with the store does, whatever TTL is
-// asked for: for ttl after the last sign of life, which an Extend is. Stores with such leases are etcd and
-// ZooKeeper. end is the store's word that the session is over: all its keys are free at once.
+// Session returns a backend whose leases live as long as a session with the
+// store, whatever TTL is asked for. The session lives for ttl after the last
+// sign of life, which an Extend is. etcd and ZooKeeper have such leases. end
+// makes the store end the session: all its keys are free at once.
 func (s *Store) Session(ttl time.Duration) (b lock.Backend, end func()) {
 	open := &session{full: full{plain{s}}, ttl: ttl}
 	return open, open.end
@@ -68,7 +69,7 @@ func (s *session) ExtendAll(ctx context.Context, gs []lock.Grant, _ time.Duratio
 	return s.full.ExtendAll(ctx, inner, s.ttl)
 }
 
-// Watch tells of the session's end too.
+// Watch also reports the end of the session.
 func (s *session) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
 	inner := make([]lock.Grant, len(gs))
 	for i, g := range gs {
@@ -80,7 +81,7 @@ func (s *session) Watch(ctx context.Context, gs []lock.Grant, holders []interfac
 // Unwatch ends a watch.
 func (s *session) Unwatch(g lock.Grant) { s.full.Unwatch(g.(*sessionGrant).grant) }
 
-// Pass is nothing that a session can do.
+// Pass returns ErrNotPassed: a session cannot pass a grant on.
 func (s *session) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, error) {
 	return nil, lock.ErrNotPassed
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Store is a store of keys in memory, with faults to order. Its backends implement the interfaces of
-// package lock honestly, so that a Client can be tested without a server, and the kit can be tested
-// against backends that are known to be right or wrong.
+// Store is a store of keys in memory that can be made to fail. Its backends
+// implement the interfaces of package lock correctly. So a Client can be tested
+// without a server, and the kit against backends known to be right or wrong.
 type Store struct {
 	clock lock.Clock
 
@@ -22,7 +22,7 @@ type Store struct {
 	queues  map[string][]string
 	watches map[string][]*watch
 	serial  int64
-	armed   map[*grant]func() // what ends the watch of a grant
+	armed   map[*grant]func() // func that ends the watch of a grant
 	faults  []*Fault
 	calls   map[string]int
 }
@@ -34,7 +34,7 @@ type entry struct {
 
 type watch struct{ fn func() }
 
-// NewStore returns an empty Store whose keys live by clock.
+// NewStore returns an empty Store. Its keys end by clock.
 func NewStore(clock lock.Clock) *Store {
 	return &Store{
 		clock: clock, keys: map[string]*entry{}, queues: map[string][]string{},
@@ -42,18 +42,18 @@ func NewStore(clock lock.Clock) *Store {
 	}
 }
 
-// Fault makes the next Times calls of Op ("try", "extend", "release", "pass", "enter", "leave",
-// "await", "watch") go wrong.
+// Fault makes calls of Op fail or wait: "try", "extend", "release", "pass",
+// "enter", "leave", "await" or "watch".
 type Fault struct {
 	Op    string
-	Times int             // how many calls; 0 means every call until Mend
-	Err   error           // what the caller gets; nil with Hold set: nothing goes wrong but the time
-	After bool            // the store did it, but the reply is lost (else it never came to the store)
+	Times int             // number of calls; 0 means every call until Mend
+	Err   error           // error of the call; nil with Hold set: the call only takes longer
+	After bool            // the store did it, but the reply is lost; else the command never arrived
 	Hold  <-chan struct{} // the call waits until this is closed, or its context ends
 	Late  <-chan struct{} // with After unset: the command reaches the store when this is closed
 }
 
-// Order adds a fault.
+// Order adds a fault. It applies to the next calls of its Op.
 func (s *Store) Order(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,14 +70,14 @@ func (s *Store) Mend() {
 	s.faults = nil
 }
 
-// Calls returns how often op came to the store or failed on its way.
+// Calls returns how often op was called, whether or not it reached the store.
 func (s *Store) Calls(op string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[op]
 }
 
-// Holder returns the token under which key is held, "" if it is free.
+// Holder returns the token that holds key, "" if the key is free.
 func (s *Store) Holder(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,14 +87,15 @@ func (s *Store) Holder(key string) string {
 	return ""
 }
 
-// Queue returns how many wait in the store's own queue of key.
+// Queue returns how many places the store's own queue of key has.
 func (s *Store) Queue(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.queues[key])
 }
 
-// Seize puts another's token on key, whoever holds it; an empty token frees it.
+// Seize writes token to key for ttl, also if the key is held. An empty token
+// frees the key.
 func (s *Store) Seize(key, token string, ttl time.Duration) {
 	s.mu.Lock()
 	if token == "" {
@@ -133,7 +134,8 @@ func (s *Store) live(key string) *entry {
 	return e
 }
 
-// changed takes the watches of key. Called with s.mu held; the result is called without it.
+// changed removes the watches of key. Called with s.mu held. The caller calls
+// the result after it has unlocked s.mu.
 func (s *Store) changed(key string) func() {
 	ws := s.watches[key]
 	delete(s.watches, key)
@@ -144,8 +146,8 @@ func (s *Store) changed(key string) func() {
 	}
 }
 
-// do runs op under the faults that were ordered. unsure reports that the caller cannot know whether
-// op ran.
+// do runs op under the ordered faults. unsure reports that the caller cannot
+// know whether op ran.
 func (s *Store) do(ctx context.Context, op string, run func()) (err error, unsure bool) {
 	s.mu.Lock()
 	s.calls[op]++
@@ -194,7 +196,7 @@ func (b *plain) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gr
 	return b.take(ctx, "try", key, ttl, "")
 }
 
-// take is one attempt, from a place in the queue when place is not empty.
+// take is one attempt. place is the id of a place in the queue, "" without one.
 func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, place string) (lock.Grant, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -219,7 +221,7 @@ func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, pla
 		}
 		if q := s.queues[key]; len(q) > 0 {
 			if q[0] != place {
-				held = &lock.HeldError{Key: key, Protocol: "others stand before us"}
+				held = &lock.HeldError{Key: key, Protocol: "other waiters come first"}
 				return
 			}
 			s.queues[key] = q[1:]
@@ -240,7 +242,7 @@ func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, pla
 type grant struct {
 	store *Store
 	key   string
-	place string // from which it was asked for
+	place string // id of the place that asked for it, "" without one
 	token string
 	fence int64
 	term  lock.Term
@@ -250,7 +252,7 @@ func (g *grant) Token() string   { return g.token }
 func (g *grant) Term() lock.Term { return g.term }
 func (g *grant) Fence() int64    { return g.fence }
 
-var errNotOurs = fmt.Errorf("%w: the store holds the key for another or for nobody", lock.ErrLost)
+var errNotOurs = fmt.Errorf("%w: the store does not hold the key for this grant", lock.ErrLost)
 
 func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
 	term := lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
@@ -278,7 +280,7 @@ func (g *grant) Release(ctx context.Context) error {
 	err, _ := g.store.do(ctx, "release", func() {
 		s := g.store
 		s.mu.Lock()
-		s.unqueue(g.key, g.place) // of an attempt that did not know whether it was granted
+		s.unqueue(g.key, g.place) // the place of an attempt with an unknown outcome
 		e := s.live(g.key)
 		if e == nil || e.token != g.token {
 			s.mu.Unlock()

@@ -41,8 +41,8 @@ func (d *desk) finishAfter(ctx context.Context, f *facts, r *Report) (*Report, e
 		if d.clock.Since(began) >= d.opts.Wait {
 			return r, nil
 		}
-		if d.opts.Progress != nil && len(r.Gate.Blocks) > 0 {
-			d.opts.Progress(r.Gate.Blocks[0].Detail)
+		if len(r.Gate.Blocks) > 0 {
+			d.progress(r.Gate.Blocks[0].Detail, began)
 		}
 		select {
 		case <-d.clock.After(lookEvery):

@@ -397,3 +397,56 @@ func TestAnAcknowledgementIsOfTheRecordsEpoch(t *testing.T) {
 		closed(t, &b.gate, want...)
 	}
 }
+
+// TestGateSaysWhatTheCountersSaw after an attempt that left no trace on a key. The
+// watch has just shown it, or showed it a while ago.
+func TestGateSaysWhatTheCountersSaw(t *testing.T) {
+	for name, c := range map[string]struct {
+		quiet   map[Watch]time.Duration
+		called  time.Duration // before the last look
+		write   *Touch
+		monitor string
+		want    []string
+	}{
+		"just now": {
+			monitor: notAsked,
+			want:    []string{"counted a SETNX or GETSET at", "names no client", "--monitor", "stop it", "1m31s", "begins when nothing is counted"},
+		},
+		"just now, and MONITOR is refused": {monitor: "NOPERM", want: []string{"counted a SETNX or GETSET at", "monitor: NOPERM"}},
+		"just now, and a key shows it": {
+			monitor: notAsked, write: &Touch{At: judged.Add(-2 * time.Second), Key: "till", Who: "10.0.0.1:7", What: "acquired"},
+			want: []string{"counted a SETNX or GETSET at", `an old client at 10.0.0.1:7 acted on "till" (acquired): stop it`},
+		},
+		"a while ago": {
+			monitor: notAsked, quiet: map[Watch]time.Duration{WatchStats: 30 * time.Second}, called: 30 * time.Second,
+			want: []string{"for 30s by stats", "1m1s are left", "counted a SETNX or GETSET at"},
+		},
+	} {
+		f := orderly(migrate.Dual)
+		s := &f.sighting
+		s.Quiet, s.LastCalled, s.LastWrite = c.quiet, s.Until.Add(-c.called), c.write
+		s.Missing = map[Watch]string{WatchMonitor: c.monitor}
+		g := judge(f, migrate.Sealed)
+		closed(t, &g, "window")
+		for _, word := range append(c.want, s.LastCalled.UTC().Format(time.TimeOnly)) {
+			if !strings.Contains(g.Blocks[0].Detail, word) {
+				t.Errorf("%s: %q does not say %q", name, g.Blocks[0].Detail, word)
+			}
+		}
+		if strings.Contains(g.Blocks[0].Detail, notAsked) {
+			t.Errorf("%s: %q", name, g.Blocks[0].Detail)
+		}
+	}
+}
+
+// TestGateSaysHowToAskForMonitor where counters prove nothing.
+func TestGateSaysHowToAskForMonitor(t *testing.T) {
+	f := orderly(migrate.Dual)
+	f.sighting.Quiet = nil
+	f.sighting.Missing = map[Watch]string{WatchStats: "NOPERM", WatchMonitor: notAsked}
+	g := judge(f, migrate.Sealed)
+	closed(t, &g, "window")
+	if text := g.Blocks[0].Detail; !strings.Contains(text, "monitor: not asked for (status --watch --monitor asks for it); stats: NOPERM") {
+		t.Error(text)
+	}
+}

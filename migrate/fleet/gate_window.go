@@ -64,6 +64,9 @@ func (b *builder) askIdle() {
 	}
 }
 
+// notAsked is what a watch says of a source that nobody asked for.
+const notAsked = "not asked for"
+
 // provers are the ways of watching that can prove a quiet window in a dialect. Calls of SETNX and GETSET tell
 // only of who begins with a SETNX.
 func provers(d dialect.Dialect) []Watch {
@@ -108,15 +111,57 @@ func (b *builder) window(to migrate.Phase) {
 	case s.Until.Sub(b.now) > time.Second:
 		b.blockFor(need, "window", "the last look lies %v ahead of the server's clock, which was set back: the window begins anew", s.Until.Sub(b.now).Round(time.Millisecond))
 	case by == "":
-		b.blockFor(need, "window", "nothing proves that no old client tries for a lock: %s; or say by --gone that none runs any more", why)
+		b.noWindow(need, formula, why)
 	case quiet < need:
-		b.blockFor(need-quiet, "window", "no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left", quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond))
+		b.blockFor(need-quiet, "window", "no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left%s", quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond), b.cutAfter(by))
 	case b.now.Sub(s.until(by)) > watchFresh:
 		b.blockFor(watchFresh, "window", "by %s the watcher has seen nothing for %v, though it goes on: its lines come late, or not at all; the window ends there", by, b.now.Sub(s.until(by)).Round(time.Second))
 	default:
 		b.everSeen()
 		b.noteAt(s.until(by).Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
 	}
+}
+
+// noWindow closes the gate where no source proves any window.
+func (b *builder) noWindow(need time.Duration, formula, why string) {
+	if b.cutByCounts() {
+		b.blockFor(need, "window", "%s; the window of %v (%s) begins when nothing is counted any more%s", b.countedCall(), need, formula, b.monitorMissing())
+		return
+	}
+	b.blockFor(need, "window", "nothing proves that no old client tries for a lock: %s; or say by --gone that none runs any more", why)
+}
+
+// cutByCounts reports that the counters work and that a call they showed ended the
+// window, up to the last look.
+func (b *builder) cutByCounts() bool {
+	s := b.sighting
+	return slices.Contains(provers(b.dialect), WatchStats) && s.Missing[WatchStats] == "" && !s.LastCalled.IsZero() && s.Until.Sub(s.LastCalled) <= watchFresh
+}
+
+// monitorMissing is an addition that says why MONITOR, which was asked for, proves
+// nothing.
+func (b *builder) monitorMissing() string {
+	if text := b.sighting.Missing[WatchMonitor]; text != "" && text != notAsked {
+		return "; monitor: " + text
+	}
+	return ""
+}
+
+// cutAfter is an addition to a sentence about a window by counts that a call ended.
+func (b *builder) cutAfter(by Watch) string {
+	if s := b.sighting; by != WatchStats || s.LastCalled.IsZero() {
+		return ""
+	}
+	return "; " + b.countedCall()
+}
+
+// countedCall says what the counters saw last, what that means and what to do.
+func (b *builder) countedCall() string {
+	at := b.sighting.LastCalled.UTC().Format("2006-01-02 15:04:05Z")
+	if t := later(b.sighting.LastWrite, b.sighting.LastFailed); t != nil && b.sighting.LastCalled.Sub(t.At).Abs() <= watchFresh {
+		return fmt.Sprintf("the server counted a SETNX or GETSET at %s; about then an old client%s acted on %q (%s): stop it", at, by(t.Who), t.Key, t.What)
+	}
+	return fmt.Sprintf("the server counted a SETNX or GETSET at %s (INFO commandstats, which names no client and no key, and counts every database): an old client tried for a lock, or another program sent it; find it with status --watch --monitor, and stop it", at)
 }
 
 // orRights says what opens the gate to Clean in place of a window.
@@ -133,6 +178,9 @@ func (b *builder) quiet(to migrate.Phase) (longest time.Duration, by Watch, why 
 	var missing []string
 	for _, w := range provers(b.dialect) {
 		if text := b.sighting.Missing[w]; text != "" {
+			if text == notAsked && w == WatchMonitor {
+				text += " (status --watch --monitor asks for it)"
+			}
 			missing = append(missing, string(w)+": "+text)
 			continue
 		}

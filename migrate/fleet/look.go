@@ -59,7 +59,8 @@ type Options struct {
 	// Timeout bounds the wait for each reply, in real time. Defaults to 2 s.
 	Timeout time.Duration
 
-	// Progress, if not nil, is told in a sentence what is waited for.
+	// Progress, if not nil, is called with a sentence that says what is waited for:
+	// when that changes, and else every 10 s.
 	Progress func(string)
 }
 
@@ -102,6 +103,7 @@ type desk struct {
 	second *wire.Mux          // another connection, asked which server it leads to
 	ahead  map[string]unmoved // heartbeats in the future, by member
 	notes  []string           // of what was done before a report was made
+	told   told
 }
 
 func open(pool *redis.Pool, o Options) (*desk, error) {

@@ -153,7 +153,7 @@ func (d *desk) mergeRest(ctx context.Context, f *facts, r *Report) (*Report, err
 		if d.clock.Since(began) >= d.opts.Wait {
 			return r, nil
 		}
-		d.progress(b.gate.Blocks[0].Detail)
+		d.progress(b.gate.Blocks[0].Detail, began)
 		select {
 		case <-d.clock.After(lookEvery):
 		case <-ctx.Done():

@@ -136,7 +136,8 @@ const writeEvery = 5 * time.Second
 type observer struct {
 	cfg    ObserverConfig
 	mux    *wire.Mux
-	before Sighting // of those who watched earlier
+	before Sighting // of other watchers, earlier ones too
+	wrote  string   // last text written; other bytes are another watcher's
 	except []string // namespaces whose keys are not watched
 
 	machine look.Machine
@@ -244,43 +245,93 @@ func (c *ObserverConfig) claimed(fl migrate.Fleet) {
 	}
 }
 
-// keep writes one result. Where another observer is at work, who began earlier and proves as much, his
-// is left alone: two who take turns would show a gate two windows in turn.
+// keepTries is how often a write of the same result is tried where other
+// watchers write at the same time. The next result carries all of it again.
+const keepTries = 3
+
+// keep writes one result, joined with what other watchers wrote. Where another
+// watcher is at work that began earlier and proves as much, its window is kept:
+// two watchers taking turns would show a gate two windows in turn.
 func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	if except, err := o.carved(ctx); err == nil && !slices.Equal(except, o.except) {
 		return errCarved
 	}
-	now := sighted(o.cfg.Name, r)
-	now.Except = o.except
-	o.goesOn(&now, &r.Evidence)
-	o.remember(ctx, &now, &r.Evidence)
-	text, err := redis.String(o.mux.Do(ctx, "GET", record.SeenKey(o.cfg.Namespace)))
-	if err == nil {
-		if other, err := parseSighting(text); err == nil && other.Observer != o.cfg.Name {
-			if other.standsBefore(now) {
-				return nil
-			}
-			o.before = other.with(o.before)
+	mine := sighted(o.cfg.Name, r)
+	mine.Except = o.except
+	o.goesOn(&mine, &r.Evidence)
+	o.remember(ctx, &mine, &r.Evidence)
+	for range keepTries {
+		written, err := o.keepOnce(ctx, mine)
+		var unknown *wire.UnknownError
+		var unsent *wire.NotSentError
+		switch {
+		case errors.Is(err, errRaced):
+			continue
+		case errors.As(err, &unknown) || errors.As(err, &unsent):
+			return nil // the next one will do
+		case err != nil:
+			return err
 		}
+		if written != nil && o.cfg.Seen != nil {
+			o.cfg.Seen(*written, r)
+		}
+		return nil
 	}
-	now = now.with(o.before)
+	return nil
+}
+
+// keepOnce joins mine with what is written, and writes both while nobody else
+// has written since. It returns:
+//   - what was written
+//   - nil where another watcher's words stand and mine adds nothing to them
+//   - errRaced where another watcher wrote meanwhile
+func (o *observer) keepOnce(ctx context.Context, mine Sighting) (*Sighting, error) {
+	key := record.SeenKey(o.cfg.Namespace)
+	was, err := record.TextOf(o.mux.Do(ctx, "GET", key))
+	if err != nil {
+		return nil, fmt.Errorf("migrate: reading %s: %w", key, err)
+	}
+	other, err := parseSighting(was)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %s: %w", key, err)
+	}
+	if other.Format != "" && was != o.wrote {
+		o.before = other.with(o.before)
+	}
+	now, theirs := mine.with(o.before), other.Format != "" && other.Observer != o.cfg.Name && other.standsBefore(mine)
+	if theirs {
+		now = other.with(now)
+	}
 	// Without a record nobody is in Clean; one that cannot be read is the verbs' to tell.
 	if r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace))); err == nil && r.exists() && r.err == nil {
 		now.alarmed(r.Record)
 	}
-	if text, err = now.text(); err != nil {
-		return err
+	text, err := now.text()
+	if err != nil || theirs && text == was {
+		return nil, err
 	}
-	if _, err := o.mux.Do(ctx, "SET", record.SeenKey(o.cfg.Namespace), text, "PX", int64(sightingTTL/time.Millisecond)); err != nil {
-		var unknown *wire.UnknownError
-		var unsent *wire.NotSentError
-		if errors.As(err, &unknown) || errors.As(err, &unsent) {
-			return nil // the next one will do
-		}
-		return fmt.Errorf("migrate: writing %s: %w", record.SeenKey(o.cfg.Namespace), err)
+	if err := o.replace(ctx, was, text); err != nil {
+		return nil, err
 	}
-	if o.cfg.Seen != nil {
-		o.cfg.Seen(now, r)
+	o.wrote = text
+	return &now, nil
+}
+
+// replace writes what was seen while it is still as it was read. A server that
+// allows no scripts is written to without that check.
+func (o *observer) replace(ctx context.Context, was, text string) error {
+	key, keepFor := record.SeenKey(o.cfg.Namespace), int64(sightingTTL/time.Millisecond)
+	done, err := redis.Int(o.mux.Eval(ctx, record.Step, key, was, text))
+	switch {
+	case wire.IsNoPerm(err) || wire.IsUnknownCommand(err):
+		_, err = o.mux.Do(ctx, "SET", key, text, "PX", keepFor)
+	case err == nil && done != 1:
+		return errRaced
+	case err == nil:
+		_, err = o.mux.Do(ctx, "PEXPIRE", key, keepFor)
+	}
+	if err != nil {
+		return fmt.Errorf("migrate: writing %s: %w", key, err)
 	}
 	return nil
 }
@@ -315,6 +366,9 @@ func sighted(observer string, r *audit.Result) Sighting {
 	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
 		// In a form that nobody named. It is shown, since it cuts the window.
 		s.LastFailed = call
+	}
+	if e.Stats != nil {
+		s.LastCalled = e.Stats.LastMoved
 	}
 	s.seeQuiet(e)
 	s.seeClocks(e)

@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -146,6 +148,118 @@ func TestASecondObserverLeavesTheFirstOnesWindowAlone(t *testing.T) {
 	})
 }
 
+// TestWatcherThatSawLessOverwritesNothing lets one watcher keep its window while
+// a second one sees a longer pause, a longer job and an act in clean. The first
+// one writes again afterwards.
+func TestWatcherThatSawLessOverwritesNothing(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Clean)
+		f.w.Pass(time.Minute)
+		now := f.w.ServerNow()
+		results := map[string]func() *audit.Result{
+			"first": func() *audit.Result {
+				return watched(now.Add(-time.Hour), f.w.ServerNow(), func(e *census.Evidence) {
+					e.LongestPause = census.Span{Value: time.Second, Basis: census.Measured, At: now}
+				})
+			},
+			"second": func() *audit.Result {
+				return watched(now.Add(-30*time.Second), f.w.ServerNow(), func(e *census.Evidence) {
+					e.LongestPause = census.Span{Value: time.Hour, Basis: census.Measured, At: now}
+					e.LongestHold = census.Span{Value: time.Minute, Basis: census.Measured, At: now}
+					e.LastWrite = &census.Act{At: now.Add(-20 * time.Second), Key: "k", What: census.ActAcquired}
+					e.Keys = []census.KeyEvidence{{Key: "k", LastWrite: e.LastWrite}}
+				})
+			},
+		}
+		// Both run at the same time, and take turns.
+		turns := map[string]chan struct{}{"first": make(chan struct{}), "second": make(chan struct{})}
+		wrote := make(chan struct{})
+		for name := range turns {
+			go func() {
+				_ = WatchClients(bg, f.w.Pool(), ObserverConfig{Name: name, watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+					for range turns[name] {
+						c.Seen(results[name]())
+						f.w.Pass(time.Millisecond)
+						wrote <- struct{}{}
+					}
+					return nil, nil
+				}})
+			}()
+		}
+		for i, name := range []string{"first", "second", "first", "second", "first"} {
+			turns[name] <- struct{}{}
+			<-wrote
+			synctest.Wait()
+			if i == 0 {
+				continue
+			}
+			s := f.seen()
+			if i == 1 && s.Observer != "first" || s.Pause.Time != time.Hour || s.Job.Time != time.Minute || len(s.Keys) != 1 || s.Alarm == nil {
+				t.Errorf("after %s wrote: %+v", name, s)
+			}
+			if quiet := s.Quiet[WatchStats]; quiet > s.Until.Sub(now.Add(-20*time.Second)) {
+				t.Errorf("quiet for %v, and an old client wrote %v ago", quiet, s.Until.Sub(now.Add(-20*time.Second)))
+			}
+		}
+		close(turns["first"])
+		close(turns["second"])
+		synctest.Wait()
+	})
+}
+
+// TestWatcherWritesAgainAfterAnother lets another watcher write between the
+// read and the write of a first one.
+func TestWatcherWritesAgainAfterAnother(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		now := f.w.ServerNow()
+		other := Sighting{
+			Format: sightingFormat, Observer: "other", From: now.Add(-time.Hour), Until: now.Add(-time.Minute),
+			Pause: Fact{Time: time.Hour, Basis: string(census.Measured), At: now},
+		}
+		text, err := other.text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := newObserver(f.w.Pool(), ObserverConfig{Name: "o"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.mux.Close()
+		mine := sighted("o", watched(now.Add(-time.Second), now, nil))
+		if err := o.replace(bg, "", text); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.replace(bg, "", "mine"); !errors.Is(err, errRaced) {
+			t.Errorf("written over what was not read: %v", err)
+		}
+		if ttl := f.w.Mini.TTL(record.SeenKey("")); ttl != sightingTTL {
+			t.Errorf("kept for %v", ttl)
+		}
+		s, err := o.keepOnce(bg, mine)
+		if err != nil || s.Observer != "o" || s.Pause.Time != time.Hour {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// TestWatcherRefusesWordsItCannotRead: they may be of a newer version.
+func TestWatcherRefusesWordsItCannotRead(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		now := f.w.ServerNow()
+		newer := `{"format":"gsl-seen/99"}`
+		err := WatchClients(bg, f.w.Pool(), ObserverConfig{Name: "o", watch: func(ctx context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+			_ = f.w.Mini.Set(record.SeenKey(""), newer)
+			c.Seen(watched(now, now.Add(time.Second), nil))
+			<-ctx.Done()
+			return nil, nil
+		}})
+		if text, _ := f.w.Mini.Get(record.SeenKey("")); text != newer || !errors.Is(err, record.ErrNewer) {
+			t.Errorf("%v, and it says %s", err, text)
+		}
+	})
+}
+
 // TestWhatIsInferredOpensNoGate: it is a hint for who claims. What is given to who watches is a claim.
 func TestWhatIsInferredOpensNoGate(t *testing.T) {
 	inBubble(t, func(f *fleet) {
@@ -254,6 +368,35 @@ func TestDoubtOfALeaseIsKept(t *testing.T) {
 	before := Sighting{Format: sightingFormat, LeaseLooks: Fact{Time: 30 * time.Second, Basis: "inferred"}}
 	if got := (Sighting{Format: sightingFormat}).with(before).LeaseLooks; got != before.LeaseLooks {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestAlarmIsKeptWhileNobodyReadsTheRecord: whether the fleet is in clean is then
+// unknown.
+func TestAlarmIsKeptWhileNobodyReadsTheRecord(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		now := f.w.ServerNow()
+		before := Sighting{Format: sightingFormat, Observer: "other", Until: now.Add(-time.Hour), Alarm: &Touch{At: now.Add(-time.Hour), Key: "k", What: "acquired"}}
+		if err := before.Keep(bg, f.w.Pool(), ""); err != nil {
+			t.Fatal(err)
+		}
+		_ = f.w.Mini.Set(record.Key(""), "x")
+		o, err := newObserver(f.w.Pool(), ObserverConfig{Name: "o"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.mux.Close()
+		if s, err := o.keepOnce(bg, sighted("o", watched(now, now, nil))); err != nil || s.Alarm == nil {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// TestSightingKeepsTheLastCountedCall, the latest of all watchers'.
+func TestSightingKeepsTheLastCountedCall(t *testing.T) {
+	s := sighted("o", watched(judged, judged, func(e *census.Evidence) { e.Stats.LastMoved = judged }))
+	if got := (Sighting{Format: sightingFormat}).with(s); s.LastCalled != judged || got.LastCalled != judged {
+		t.Errorf("%v, then %v", s.LastCalled, got.LastCalled)
 	}
 }
 

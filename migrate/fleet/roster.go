@@ -133,7 +133,7 @@ func (d *desk) awaitAhead(ctx context.Context, f *facts) (*facts, error) {
 	}
 	began := d.clock.Moment()
 	for slices.ContainsFunc(f.members(), unclear) && d.clock.Since(began) < d.opts.Wait {
-		d.progress("a heartbeat lies in the future; whether it moves is looked for")
+		d.progress("a heartbeat lies in the future; whether it moves is looked for", began)
 		select {
 		case <-d.clock.After(lookEvery):
 		case <-ctx.Done():
@@ -145,12 +145,6 @@ func (d *desk) awaitAhead(ctx context.Context, f *facts) (*facts, error) {
 		}
 	}
 	return f, nil
-}
-
-func (d *desk) progress(what string) {
-	if d.opts.Progress != nil {
-		d.opts.Progress(what)
-	}
 }
 
 func (d *desk) forgets(id string) bool {
@@ -168,7 +162,7 @@ func (f *facts) whyLost() string {
 	case f.nonce != f.record.Roster:
 		return fmt.Sprintf("the roster %s is not the one that the record names", record.RosterKey(f.namespace))
 	case run != "" && f.server.runID != "" && run != f.server.runID:
-		return "the server has another run id than at the last step: it was started again, or another one was promoted"
+		return "the server restarted or another took over (its run id is not that of the last step)"
 	}
 	return ""
 }
@@ -202,6 +196,10 @@ func (f *facts) lostSince() (age time.Duration, noted bool) {
 	return before.Age(now, trustOfLoss)
 }
 
+// lostCauses is what may have happened where the record notes that members may
+// be missing. The record does not say which of them it was.
+const lostCauses = "the server restarted, another took over, or the roster was lost"
+
 // lost keeps every gate closed while leases may run of members that the roster
 // has lost.
 func (b *builder) lost() {
@@ -215,14 +213,14 @@ func (b *builder) lost() {
 	age, counts := b.lostSince()
 	switch {
 	case why != "":
-		b.blockFor(need, "lost", "%s, so members may be missing from it whose leases still run: any step with --go notes that, and the gates may open %v later, when all that live have beaten and no lease of another is left", why, need)
+		b.blockFor(need, "lost", "%s, and members whose leases still run may be missing from the roster: any step with --go notes that; the gates may open %v later, when every live member has sent a heartbeat and no lease of a missing member is left", why, need)
 	case !counts:
-		b.blockFor(need, "lost", "members may be missing from the roster since %v, and the clocks that would say for how long do not agree: any step with --go begins anew with %v", instant(b.record.Lost), need)
+		b.blockFor(need, "lost", "members may be missing from the roster since %v (%s), and the clocks that would say for how long do not agree: any step with --go begins anew with %v", instant(b.record.Lost), lostCauses, need)
 	case age <= need:
-		b.blockFor(need-age, "lost", "members may be missing from the roster since %v: their leases are over in %v (longest lease %v, last renewals %v after the last heartbeat)",
-			instant(b.record.Lost), (need - age).Round(time.Millisecond), b.record.TTL, record.RenewalsFor(b.record.Every))
+		b.blockFor(need-age, "lost", "members may be missing from the roster since %v (%s): their leases are over in %v (longest lease %v, last renewals %v after the last heartbeat)",
+			instant(b.record.Lost), lostCauses, (need - age).Round(time.Millisecond), b.record.TTL, record.RenewalsFor(b.record.Every))
 	default:
-		b.note("lost", "the roster was lost at %v, and every lease of that time is over", instant(b.record.Lost))
+		b.note("lost", "members may have been missing from the roster at %v (%s); every lease of that time is over", instant(b.record.Lost), lostCauses)
 	}
 	b.runID()
 }

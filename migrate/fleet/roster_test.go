@@ -124,6 +124,38 @@ func TestLeaseThatTheServerDoesNotKnowIsRefused(t *testing.T) {
 	})
 }
 
+// TestGateSaysThatOnlyTheServerRestarted, where the roster is the one of before.
+// Once noted, the record no longer says which it was, so the gate names all causes.
+func TestGateSaysThatOnlyTheServerRestarted(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.w.Run("first")
+		f.to(migrate.Sealed)
+		f.w.Run("second")
+		f.beats()
+		says := func(found []Finding, want string) {
+			t.Helper()
+			for _, b := range found {
+				if b.Rule != "lost" {
+					continue
+				}
+				if !strings.Contains(b.Detail, want) || strings.Contains(b.Detail, "roster was lost at") {
+					t.Errorf("%q does not say %q", b.Detail, want)
+				}
+				return
+			}
+			t.Errorf("no finding says %q: %v", want, found)
+		}
+		says(f.must(doAdvance, Options{}).Gate.Blocks, "the server restarted or another took over (its run id is not that of the last step), and members whose leases still run may be missing")
+		says(f.must(doAdvance, Options{Go: true}).Gate.Blocks, "(the server restarted, another took over, or the roster was lost): their leases")
+		for range 20 {
+			f.w.Pass(5 * time.Second)
+			f.beats()
+		}
+		says(f.must(doStatus, Options{}).Gate.Evidence, "members may have been missing from the roster at")
+	})
+}
+
 // TestLostRosterClosesGatesUntilLeasesAreOver: a member may be missing from it
 // that holds a lease. Every verb notes that, and every gate opens in the end.
 func TestLostRosterClosesGatesUntilLeasesAreOver(t *testing.T) {

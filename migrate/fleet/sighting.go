@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -95,6 +96,9 @@ type Sighting struct {
 
 	LastWrite  *Touch `json:"last_write,omitempty"`
 	LastFailed *Touch `json:"last_failed,omitempty"`
+	// LastCalled is the reading of the server's counts that showed the latest SETNX
+	// or GETSET. Counts name no key and no client. Zero where none was counted.
+	LastCalled time.Time `json:"last_called,omitzero"`
 	// Alarm is the last act of an old client after the fleet went to Clean, where
 	// nothing but a tombstone keeps it out.
 	Alarm *Touch       `json:"alarm,omitempty"`
@@ -193,6 +197,11 @@ func (s Sighting) with(before Sighting) Sighting {
 	s.Pause = greater(s.Pause, before.Pause)
 	s.clocksWith(before)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
+	if before.LastCalled.After(s.LastCalled) {
+		s.LastCalled = before.LastCalled
+	}
+	s.Alarm = later(s.Alarm, before.Alarm)
+	s.cut()
 	s.DoubleGrants = max(s.DoubleGrants, before.DoubleGrants)
 	s.GetsetFirst = append(slices.Clone(s.GetsetFirst), before.GetsetFirst...)
 	s.Mixed = append(slices.Clone(s.Mixed), before.Mixed...)
@@ -207,6 +216,21 @@ func (s Sighting) with(before Sighting) Sighting {
 	}
 	s.bound()
 	return s
+}
+
+// cut ends a window at the last act within it, which another watcher may have
+// seen.
+func (s *Sighting) cut() {
+	last := later(s.LastWrite, s.LastFailed)
+	if last == nil {
+		return
+	}
+	s.Quiet = maps.Clone(s.Quiet)
+	for w, quiet := range s.Quiet {
+		if since := s.until(w).Sub(last.At); since >= 0 {
+			s.Quiet[w] = min(quiet, since)
+		}
+	}
 }
 
 // bound keeps the digest small: of the keys the latest, of names the first.

@@ -1,26 +1,26 @@
-// Package mutants proves that tests can fail. Each mutant is one small change of
-// the source that makes it wrong, and names the one test that must notice.
+// Package mutants proves that tests can fail. Each mutant is one small change
+// of the source that makes it wrong, and names the one test that must fail.
 //
-// The lists are the files *.txt beside this one, a mutant a paragraph:
+// The lists are the files *.txt next to this file, one mutant a paragraph:
 //
 //	file legacy/terms.go
 //	test ./legacy TestTheTestThatMustFail
 //	- 	if a < b {
 //	+ 	if a <= b {
 //
-// The lines after "-" must occur exactly once in the file; the lines after "+"
-// take their place. Lines that begin with "#" are comments. "test" may end with
+// The lines after "-" must occur exactly once in the file, and the lines after
+// "+" replace them. Lines that begin with "#" are comments. "test" may end with
 // build tags, as in "test ./audit TestOnAServer tags=real".
 //
-// Plain go test checks the lists only: that each text still occurs once, and that
-// each test exists. Flag -mutants builds and runs them:
+// Plain go test only checks the lists: that each text still occurs once, and
+// that each test exists. The flag -mutants builds and runs them:
 //
 //	go test ./proof/mutants -mutants all           every mutant
 //	go test ./proof/mutants -mutants changed       those whose file or test the last commit changed,
 //	                                               and a twelfth, drawn by the hash of that commit
 //	go test ./proof/mutants -mutants legacy/       those of files that begin so
 //
-// No file of the tree is touched: the compiler is given the changed file as an
+// No file of the source tree changes: the compiler gets the changed file as an
 // overlay. A mutant that does not compile is an error of the list. Before the
-// mutants, all the tests that they name must pass.
+// mutants, all the tests that they name must pass unchanged.
 package mutants

@@ -11,7 +11,7 @@ const root = "../.."
 
 // mutant is one change of one file, and the test that must fail because of it.
 type mutant struct {
-	at       string // the list and the line in which it stands
+	at       string // its list and line
 	file     string // from the root
 	folder   string // of the test's package, from the root
 	test     string
@@ -21,7 +21,7 @@ type mutant struct {
 
 func (m mutant) String() string { return fmt.Sprintf("%s (%s)", m.at, m.file) }
 
-// apply gives the changed file.
+// apply returns the changed file.
 func (m mutant) apply() (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {

@@ -57,7 +57,7 @@ func sources(t *testing.T, folder string) string {
 	return all.String()
 }
 
-func TestAListThatIsWronglyWrittenIsRefused(t *testing.T) {
+func TestMalformedListIsRefused(t *testing.T) {
 	good := "file a.go\ntest ./a TestA\n- x\n+ y\n"
 	if all, err := parse("l", good); err != nil || len(all) != 1 || all[0].old != "x\n" || all[0].new != "y\n" {
 		t.Fatalf("%+v, %v", all, err)
@@ -72,8 +72,8 @@ func TestAListThatIsWronglyWrittenIsRefused(t *testing.T) {
 	}
 }
 
-// TestMutants does nothing without -mutants: the form of the lists is another
-// test's.
+// TestMutants does nothing without -mutants; another test checks the form of
+// the lists.
 func TestMutants(t *testing.T) {
 	all, err := lists()
 	if err != nil {
@@ -120,8 +120,8 @@ func choose(t *testing.T, all []mutant) []mutant {
 	return slices.DeleteFunc(all, func(m mutant) bool { return !strings.HasPrefix(m.file, *which) })
 }
 
-// recent keeps the mutants whose file or test a commit changed, and a twelfth of the
-// others, which the commit's hash draws.
+// recent returns the mutants whose file or test a commit changed, and a twelfth
+// of the others, drawn by the commit's hash.
 func recent(all []mutant, changed []string, hash string) []mutant {
 	files, tests := map[string]bool{}, map[string]bool{}
 	for _, name := range changed {
@@ -170,8 +170,8 @@ func git(arguments ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// pass runs the tests that mutants name as they are: what fails without a change
-// would kill every mutant.
+// pass runs the tests that mutants name, without a change: a test that fails
+// already would kill every mutant.
 func pass(t *testing.T, chosen []mutant) {
 	t.Helper()
 	type group struct{ folder, tags string }
@@ -195,8 +195,8 @@ func pass(t *testing.T, chosen []mutant) {
 	}
 }
 
-// goTest runs tests of one package. A mutant may loop for ever: two minutes are
-// enough for each of these tests.
+// goTest runs tests of one package. A mutant may loop for ever, so it gets two
+// minutes, which are enough for each of these tests.
 func goTest(folder, tags, run string, more ...string) (string, error) {
 	arguments := append([]string{"test", "-vet=off", "-count=1", "-timeout", "2m", "-tags", tags, "-run", run}, more...)
 	cmd := exec.Command("go", append(arguments, "./"+folder)...)
@@ -210,7 +210,7 @@ var (
 	noReason = regexp.MustCompile(`\[(build|setup) failed\]`)
 )
 
-// dies builds the package with the mutant and asks that its test fails.
+// dies builds the package with the mutant and checks that its test fails.
 func (m mutant) dies(t *testing.T) {
 	text, err := m.apply()
 	if err != nil {

@@ -219,9 +219,9 @@ func TestEachRuleHasItsMutant(t *testing.T) {
 	}
 }
 
-// TestSameMutantsFall: what the explorer finds, TLC finds, in as many steps; and the trace shows what
+// TestTLCFindsWhatTheExplorerFinds: what the explorer finds, TLC finds, in as many steps; and the trace shows what
 // the rule prevents (go test -v prints it).
-func TestSameMutantsFall(t *testing.T) {
+func TestTLCFindsWhatTheExplorerFinds(t *testing.T) {
 	t.Parallel()
 	var worlds []world
 	for _, m := range mutants() {
@@ -249,9 +249,9 @@ func TestSameMutantsFall(t *testing.T) {
 	}
 }
 
-// TestSameWorldsAreHarmless: the full rules at their bounds. Where no two clients are alike the
+// TestTLCCountsTheExplorersStates: the full rules at their bounds. Where no two clients are alike the
 // explorer has nobody to take for another, so it counts as TLC does: the same states, to the last one.
-func TestSameWorldsAreHarmless(t *testing.T) {
+func TestTLCCountsTheExplorersStates(t *testing.T) {
 	t.Parallel()
 	worlds, want := harmless(t)
 	got := asked(t, worlds)
@@ -267,9 +267,9 @@ func TestSameWorldsAreHarmless(t *testing.T) {
 // mostStates bounds the worlds of which all is seen: TLC takes its time.
 const mostStates = 11_000
 
-// TestTwoOfOursNeverHoldTogether: two of ours, with an old client that keeps its word or one that does not: promise 1 as such. The numbers of
+// TestTwoGetsetlockClientsNeverHoldTogether: two of ours, with an old client that keeps its word or one that does not: promise 1 as such. The numbers of
 // states are not compared: the explorer takes two of ours for one another, TLC does not.
-func TestTwoOfOursNeverHoldTogether(t *testing.T) {
+func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 	t.Parallel()
 	var worlds []world
 	add := func(name string, sc skew.Scenario) {

@@ -1,17 +1,21 @@
-// Package offset bounds the clocks of lock clients by what they write: an
-// [Interval] for the offset of each clock to the server's ([Estimator]), and
-// what that says of a whole fleet ([Fleet]). [Observed] events are what was seen
-// of a server, and the format of their records.
+// Package offset bounds the clocks of lock clients by what they write. An
+// [Interval] bounds the offset of one clock to the server's ([Estimator]), and
+// [Fleet] combines those of a whole fleet. [Observed] is an event seen on a
+// server, in the format of the records.
 //
-// An interval holds while its assumptions do: the lease that the client adds to
-// its clock is the one given, one process writes, and no clock steps. Where
-// they cannot all hold, [Estimator.Contradictions] names the one that broke. So
-// intervals are for people: no gate may go by them. What one write says of a
-// clock by itself is [Stamped.Offset], which holds whatever that clock does
-// before and after. Package audit/census feeds the gates with that.
+// Most programs need a [Fleet], fed by [Estimator.Stamp] with [StampedBy].
 //
-// It is pure: no I/O but the reader and the writer that it is given, no clock.
+// # What an interval assumes
 //
-// HAZARD: a lease that is off by x moves every offset of its client by x, and
-// nothing that is written shows it.
+// An interval holds while three assumptions hold: the client adds the given
+// lease to its clock, one process writes, and no clock steps. Where they cannot
+// all hold, [Estimator.Contradictions] names the one that broke. So intervals
+// are for people, and no gate may use them. [Stamped.Offset] is what one write
+// proves about a clock by itself, whatever that clock does before and after.
+// Package audit/census gives the gates that.
+//
+// The package is pure: no clock, and no I/O but the given reader and writer.
+//
+// HAZARD: a lease that is wrong by x moves every offset of its client by x, and
+// nothing in the written values shows it.
 package offset

@@ -4,34 +4,36 @@ import (
 	"time"
 )
 
-// defaultRate is the greatest rate error assumed of a clock where none is given, in parts per million:
-// what ntpd slews by at most. Free-running quartz stays below 30.
+// defaultRate is the greatest rate error assumed of a clock, in parts per
+// million, where none is given: ntpd slews no faster. Free-running quartz stays
+// below 30.
 const defaultRate = 500
 
-// Estimator bounds the offset of one writer's clock from the writes seen at one address. Its memory is
-// constant, its answers are intervals that hold while its assumptions do; where they cannot all hold it
-// says so, see [Estimator.Contradictions].
+// Estimator bounds the offset of one writer's clock from the writes seen at one
+// address. Its memory is constant. Its answers are intervals that hold while
+// its assumptions do. Where the assumptions cannot all hold, it says so; see
+// [Estimator.Contradictions].
 //
-// It assumes that the lease is right, that one process writes, that neither its clock nor the server's
-// stepped, that its rate error stays within the given one, and that its clock never ran backwards
-// otherwise.
+// It assumes that the lease is right, that one process writes, and that neither
+// its clock nor the server's stepped. It also assumes that the clock's rate
+// error stays within the given one, and that the clock never ran backwards.
 //
-// HAZARD: a rate beyond the given one (chrony may slew by 83,333 ppm) moves the clock out of an
-// interval without a contradiction until the next write.
+// HAZARD: a greater rate error (chrony may slew by 83,333 ppm) moves the clock
+// out of an interval. Until the next write no contradiction shows it.
 type Estimator struct {
 	ppm     float64
 	tracks  []*track // in the order of their first write; more than one only after a contradiction
-	dropped int      // tracks that fell out of memory
+	dropped int      // number of tracks that were dropped to save memory
 	runs    []run
-	free    track // bounds that know no lease, since the newest track began
+	free    track // bounds that do not depend on a lease, since the newest track began
 	backs   []Contradiction
 }
 
-// run is a row of writes that all fell to one track.
+// run is a row of writes that all fit one track.
 type run struct {
 	track *track
 	last  int64
-	count int // of its writes
+	count int // number of its writes
 }
 
 const (
@@ -39,8 +41,9 @@ const (
 	mostRuns   = 64
 )
 
-// newEstimator starts without knowledge. ppm is the greatest rate error of the client's clock against
-// the server's, in parts per million; zero takes defaultRate.
+// newEstimator starts without knowledge. ppm is the greatest rate error of the
+// client's clock against the server's, in parts per million; zero means
+// defaultRate.
 func newEstimator(ppm float64) (*Estimator, error) {
 	if ppm == 0 {
 		ppm = defaultRate
@@ -51,7 +54,8 @@ func newEstimator(ppm float64) (*Estimator, error) {
 	return &Estimator{ppm: ppm}, nil
 }
 
-// Stamp adds a write. It fails with a *skew.ParameterError, and then nothing was added.
+// Stamp adds a write. It fails with a *skew.ParameterError, and then adds
+// nothing.
 func (e *Estimator) Stamp(s Stamped) error {
 	if err := s.valid(); err != nil {
 		return err
@@ -62,7 +66,8 @@ func (e *Estimator) Stamp(s Stamped) error {
 		high = &b
 	}
 	if high != nil && high.offset < low.offset {
-		// The server's clock was less at the write than at the command before it and the sleep.
+		// By the server's clock the write came before the previous command and
+		// the sleep.
 		e.wentBack(s, low.offset-high.offset)
 		return nil
 	}
@@ -78,7 +83,8 @@ func (e *Estimator) Stamp(s Stamped) error {
 	case 1:
 		e.extend(fitting[0], s.Key, low, high)
 	}
-	// A write that fits two clocks says nothing about either: it may be the other's.
+	// A write that fits two clocks does not count for either: it may be the
+	// other's.
 	return nil
 }
 
@@ -101,8 +107,9 @@ func (e *Estimator) extend(t *track, key string, low bound, high *bound) {
 	e.runs = append(e.runs, run{t, low.at, 1})
 }
 
-// begin starts a new track. If the lower bound broke with the old ones, the upper one may be measured
-// from before the step of the server that did it, and is left out.
+// begin starts a new track. If the lower bound contradicts the old tracks, the
+// server may have stepped. Then the upper bound may be measured from before
+// that step, and is left out.
 func (e *Estimator) begin(key string, low bound, high *bound) {
 	var broke int64
 	if len(e.tracks) > 0 {
@@ -120,7 +127,7 @@ func (e *Estimator) begin(key string, low bound, high *bound) {
 	e.extend(t, key, low, high)
 }
 
-// forget drops the track that was written to least recently.
+// forget drops the track whose last write is oldest.
 func (e *Estimator) forget() {
 	oldest := 0
 	for i, t := range e.tracks {
@@ -150,8 +157,8 @@ func (e *Estimator) wentBack(s Stamped, by time.Duration) {
 	})
 }
 
-// Judge adds what the client's own decision about a stamp says of its clock. It fails with a
-// *skew.ParameterError, and then nothing was added.
+// Judge adds what the client's own decision about a stamp shows of its clock.
+// It fails with a *skew.ParameterError, and then adds nothing.
 func (e *Estimator) Judge(j Judged) error {
 	if err := j.valid(); err != nil {
 		return err
@@ -165,7 +172,8 @@ func (e *Estimator) Judge(j Judged) error {
 		low, high = nil, &b
 	}
 	if !e.free.fits(e.ppm, low, high) {
-		// Its own judgements disagree: the clock stepped, which the stamps will show.
+		// Its own judgements disagree: the clock stepped, and the stamps will
+		// show that.
 		e.free = track{first: b.at}
 	}
 	if low != nil {
@@ -178,7 +186,7 @@ func (e *Estimator) Judge(j Judged) error {
 	return nil
 }
 
-// Writes is how many writes count: those that fitted two clocks do not.
+// Writes returns how many writes count; those that fitted two clocks do not.
 func (e *Estimator) Writes() int {
 	n := 0
 	for _, t := range e.tracks {
@@ -187,9 +195,10 @@ func (e *Estimator) Writes() int {
 	return n
 }
 
-// Offset is what is known of the writer's offset at an instant of the server's clock: Anything before
-// the first write. After a step it is that of the clock since; where two clocks write by turns it is
-// the interval around all of them.
+// Offset returns what is known of the writer's offset at an instant of the
+// server's clock; before the first write, only what judgements show. After a
+// step it is that of the clock since. Where two clocks alternate it is the
+// interval around all of them.
 func (e *Estimator) Offset(at time.Time) Interval {
 	if len(e.tracks) == 0 {
 		return e.free.at(e.ppm, at.UnixNano())
@@ -206,11 +215,12 @@ func (e *Estimator) Offset(at time.Time) Interval {
 	return out
 }
 
-// Line is the same for a clock that ran at one rate since its last step: much narrower over a window
-// of minutes, and it has the rate. It is not ok where no such clock fits, or where an end is missing.
+// Line returns the same for a clock that ran at one rate since its last step.
+// It is much narrower over a window of minutes, and it has the rate. ok is
+// false where no such clock fits, or where an end is missing.
 //
-// HAZARD: a clock under ntpd or chrony changes its rate all the time. What the line says between and
-// beyond the writes is true only of one that does not.
+// HAZARD: a clock under ntpd or chrony changes its rate all the time. Between
+// and beyond the writes, a line is right only for a clock that does not.
 func (e *Estimator) Line(at time.Time) (line Line, ok bool) {
 	if len(e.tracks) == 0 {
 		return Line{}, false
@@ -218,12 +228,13 @@ func (e *Estimator) Line(at time.Time) (line Line, ok bool) {
 	return e.newest().line(e.ppm, at.UnixNano())
 }
 
-// newest is the track of the last write that counted.
+// newest returns the track of the last write that counted.
 func (e *Estimator) newest() *track {
 	return e.runs[len(e.runs)-1].track
 }
 
-// runsOf counts the runs of a track. A late write between two of them makes no two.
+// runsOf counts the runs of a track. A late write between two of them does not
+// separate them.
 func (e *Estimator) runsOf(t *track) int {
 	n := 0
 	for _, r := range e.lasting() {

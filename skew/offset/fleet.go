@@ -11,7 +11,8 @@ type Fleet struct {
 	writers map[string]*Estimator
 }
 
-// NewFleet starts without writers. ppm is as in [NewEstimator].
+// NewFleet starts without writers. ppm is the greatest rate error of the
+// clients' clocks, in parts per million; zero means 500.
 func NewFleet(ppm float64) (*Fleet, error) {
 	probe, err := newEstimator(ppm)
 	if err != nil {
@@ -20,8 +21,8 @@ func NewFleet(ppm float64) (*Fleet, error) {
 	return &Fleet{ppm: probe.ppm, writers: map[string]*Estimator{}}, nil
 }
 
-// Writer returns the estimator of a writer, by its address or whatever tells it apart, and makes it at
-// first sight.
+// Writer returns the estimator of a writer, named by its address or anything
+// that identifies it. It makes one on first use.
 func (f *Fleet) Writer(name string) *Estimator {
 	e, ok := f.writers[name]
 	if !ok {
@@ -31,11 +32,11 @@ func (f *Fleet) Writer(name string) *Estimator {
 	return e
 }
 
-// Forget drops a writer, so that a fleet of short connections needs no more memory than its caller allows.
-// What it proved is gone with it.
+// Forget drops a writer, and what it proved, so that short connections cost no
+// more memory than the caller allows.
 func (f *Fleet) Forget(name string) { delete(f.writers, name) }
 
-// Writers lists the names, sorted.
+// names lists the writers' names, sorted.
 func (f *Fleet) names() []string {
 	out := make([]string, 0, len(f.writers))
 	for name := range f.writers {
@@ -45,14 +46,15 @@ func (f *Fleet) names() []string {
 	return out
 }
 
-// Named is a contradiction and whose it is.
+// Named is a contradiction and its writer.
 type Named struct {
-	Writer string // empty where it is the server's
+	Writer string // empty where it is the server's contradiction
 	Contradiction
 }
 
-// Contradictions lists those of all writers, by name. Steps that all writers made together, by the
-// same amount, are the server's: one clock moved, not many.
+// Contradictions lists those of all writers, by name. Steps that all writers
+// made together, by the same amount, are the server's: one clock moved, not
+// many.
 func (f *Fleet) Contradictions() []Named {
 	var all []Named
 	for _, name := range f.names() {
@@ -80,8 +82,8 @@ func (f *Fleet) Contradictions() []Named {
 	return out
 }
 
-// together follows the first step through the fleet: every writer seen before and after has to have
-// made it, and at least two.
+// together follows the first step through the fleet. It is joint if at least
+// two writers made it, and every writer seen before and after did.
 func (f *Fleet) together(all []Named) (Contradiction, bool) {
 	joint, by := all[0].Contradiction, all[0].By
 	made := map[string]bool{all[0].Writer: true}
@@ -101,7 +103,7 @@ func (f *Fleet) together(all []Named) (Contradiction, bool) {
 	return joint, len(made) > 1
 }
 
-// spans reports writes that were executed before and after.
+// spans reports whether writes were executed before and after.
 func (e *Estimator) spans(between [2]int64) bool {
 	before, after := false, false
 	for _, t := range e.tracks {

@@ -29,7 +29,7 @@ func (f *Fleet) pollAll(worlds []*wireWorld, n int) {
 	}
 }
 
-func TestStepOfAllClientsIsTheServers(t *testing.T) {
+func TestStepOfAllClientsCountsAsServers(t *testing.T) {
 	for seed := range uint64(60) {
 		f, worlds := testFleet(t, seed, 3)
 		f.pollAll(worlds, 30)
@@ -69,9 +69,9 @@ func TestStepOfOneClientIsNotTheServers(t *testing.T) {
 	}
 }
 
-// Where the clock may have been read seconds before each write, a step is dated that
-// much too early: before the steady client's first write.
-func TestStepThatIsDatedLooselyIsNotTheServers(t *testing.T) {
+// Where the clock may have been read seconds before each write, a step is dated
+// that much too early: before the steady client's first write.
+func TestLooselyDatedStepIsNotTheServers(t *testing.T) {
 	f, err := NewFleet(0)
 	if err != nil {
 		t.Fatal(err)
@@ -93,8 +93,8 @@ func TestStepThatIsDatedLooselyIsNotTheServers(t *testing.T) {
 	}
 }
 
-// One write that was longer on its way than was assumed is no step, and not two.
-func TestLateWriteIsNoStep(t *testing.T) {
+// One write that took longer than was assumed is not a step, and not two.
+func TestLateWriteIsNotAStep(t *testing.T) {
 	e, start := newTestEstimator(t), time.Unix(1_770_000_000, 0)
 	for i := range 30 {
 		until := ms
@@ -119,7 +119,8 @@ func TestLateWriteIsNoStep(t *testing.T) {
 	}
 }
 
-// Two hosts of one NTP server step together; the third proves that it was not the lock server.
+// Two hosts that use one NTP server step together. The third proves that the
+// lock server did not step.
 func TestStepOfMostClientsIsNotTheServers(t *testing.T) {
 	f, worlds := testFleet(t, 7, 3)
 	f.pollAll(worlds, 30)

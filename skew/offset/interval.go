@@ -9,31 +9,34 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Interval is what is known of a clock's offset: client less server, positive where the client is
-// ahead. Both ends belong to it. An end that nothing bounds is NoLow or NoHigh.
+// Interval is what is known of a clock's offset: client less server, positive
+// where the client is ahead. Both ends are included. An unbounded end is NoLow
+// or NoHigh.
 type Interval struct {
 	Low, High time.Duration
 }
 
-// The ends that say "nothing bounds it". No clock that can be stamped is so far away.
+// The ends of an interval that is not bounded there. No clock that can be
+// stamped is so far away.
 const (
 	NoLow  time.Duration = math.MinInt64
 	NoHigh time.Duration = math.MaxInt64
 )
 
-// anything is the interval of a clock of which nothing is known.
+// anything returns the interval of a clock of which nothing is known.
 func anything() Interval { return Interval{NoLow, NoHigh} }
 
-// Empty reports that no offset fits: an assumption behind the bounds is wrong.
+// Empty reports whether no offset fits: then an assumption behind the bounds is
+// wrong.
 func (i Interval) Empty() bool { return i.Low > i.High }
 
-// Bounded reports that both ends are known.
+// Bounded reports whether both ends are known.
 func (i Interval) Bounded() bool { return i.Low != NoLow && i.High != NoHigh }
 
-// Contains reports that the offset may be d.
+// Contains reports whether the offset may be d.
 func (i Interval) Contains(d time.Duration) bool { return i.Low <= d && d <= i.High }
 
-// Width is High less Low, NoHigh where an end is missing.
+// Width returns High less Low; NoHigh where an end is missing.
 func (i Interval) Width() time.Duration {
 	if !i.Bounded() {
 		return NoHigh
@@ -41,17 +44,17 @@ func (i Interval) Width() time.Duration {
 	return i.High - i.Low
 }
 
-// intersect is what both allow; it may be empty.
+// intersect returns what both intervals allow; it may be empty.
 func (i Interval) intersect(j Interval) Interval {
 	return Interval{max(i.Low, j.Low), min(i.High, j.High)}
 }
 
-// hull is the least interval around both.
+// hull returns the least interval around both.
 func (i Interval) hull(j Interval) Interval {
 	return Interval{min(i.Low, j.Low), max(i.High, j.High)}
 }
 
-// minus is the interval of the difference of a value in i and one in j.
+// minus returns the interval of the difference of a value in i and one in j.
 func (i Interval) minus(j Interval) Interval {
 	out := anything()
 	if i.Low != NoLow && j.High != NoHigh {
@@ -74,7 +77,7 @@ func (i Interval) Shift(d time.Duration) Interval {
 	return i
 }
 
-// String is "−3ms … +1.2ms", with "?" for a missing end.
+// String returns "−3ms … +1.2ms", with "?" for a missing end.
 func (i Interval) String() string {
 	end := func(d time.Duration, missing bool) string {
 		switch {
@@ -88,42 +91,46 @@ func (i Interval) String() string {
 	return end(i.Low, i.Low == NoLow) + " … " + end(i.High, i.High == NoHigh)
 }
 
-// serverTick is the unit of TIME and MONITOR. The server cuts, so the true instant of what it dated is
-// up to this much later.
+// serverTick is the unit of TIME and MONITOR. The server cuts to it, so the
+// true instant is up to one tick later than the server's date.
 const serverTick = time.Microsecond
 
-// Stamped is one write of a stamp, as the server saw it. All instants but Expiry are by the server's
-// clock.
+// Stamped is one write of a stamp, as the server saw it. All instants but
+// Expiry are by the server's clock.
 type Stamped struct {
-	Key string // only to tell a lease that differs from key to key from a clock that stepped
-	// Expiry is the time in the value, and Unit what one step of it is worth; the writer cut its clock
-	// to that, towards the past.
+	Key string // distinguishes a lease that differs between keys from a clock that stepped
+	// Expiry is the time in the value, and Unit what one step of it is worth.
+	// The writer cut its clock to Unit, towards the past.
 	Expiry time.Time
 	Unit   time.Duration
 	// Lease and Slack are what the client adds to its clock, as whole units.
 	Lease, Slack time.Duration
-	// At is when the server executed the write, or any later instant at which the value was seen.
+	// At is when the server executed the write, or any later instant at which
+	// the value was seen.
 	At time.Time
-	// Prev is when the server executed the previous command of the same connection, or any earlier
-	// one; zero if it isn't known, as for values that were found by polling. It has to lie before the
-	// client's clock reading: for a GETSET that repeats the stamp of its SETNX it is the command before
-	// the SETNX. HAZARD: a client that reads its clock and then waits for a pooled connection, on which
-	// another thread meanwhile sends, breaks that.
+	// Prev is when the server executed the previous command of the same
+	// connection, or any earlier one; zero if that is unknown, as for values
+	// found by polling. It has to lie before the client's clock reading. For a
+	// GETSET that repeats the stamp of its SETNX it is the command before the
+	// SETNX. HAZARD: Prev is wrong for a client that reads its clock and then
+	// waits for a pooled connection, if another thread sends on that meanwhile.
 	Prev time.Time
-	// Slept is how long the client is sure to have slept between Prev and its clock reading, measured
-	// by the server's clock. A sleep that may be cut short counts 0.
+	// Slept is how long the client certainly slept between Prev and its clock
+	// reading, by the server's clock. A sleep that may be cut short counts 0.
 	Slept time.Duration
 }
 
-// StampedBy fills in what the dialect knows: slack, unit, a lease cut as its clients cut it, and the
-// rounding of stamps that are doubles. lease zero is the dialect's own.
+// StampedBy fills in what the dialect knows: slack, unit, a lease cut as its
+// clients cut it, and the rounding of stamps that are doubles. A zero lease
+// means the dialect's own.
 func StampedBy(d dialect.Dialect, lease time.Duration, value dialect.Stamp) Stamped {
 	if lease == 0 {
 		lease = d.Lease
 	}
 	s := Stamped{Expiry: value.Expiry, Unit: d.Unit.Step(), Lease: lease, Slack: d.Slack}
 	if d.Unit == dialect.UnitFloatSeconds {
-		// A double near today has steps of 0.24 µs and was rounded either way.
+		// Doubles for today's date are 0.24 µs apart, and the stamp was rounded
+		// either way.
 		s.Expiry, s.Unit = s.Expiry.Add(-time.Microsecond), 2*time.Microsecond
 		return s
 	}
@@ -133,16 +140,17 @@ func StampedBy(d dialect.Dialect, lease time.Duration, value dialect.Stamp) Stam
 	return s
 }
 
-// bound is one end of an offset at one instant. A client's clock that only runs forward was not less
-// at At than when it was read, and not more at Prev: so each end holds at an instant of its own,
-// whatever time passed between, and pauses make it weak but not wrong.
+// bound is one end of an offset at one instant. A clock that only runs forward
+// was at At not less than when it was read, and at Prev not more. So each end
+// holds at an instant of its own, whatever time passed between. Pauses weaken
+// it but do not make it wrong.
 type bound struct {
-	at     int64 // server, in ns since 1970
-	since  int64 // the earliest instant at which the clock may have been read, as far as it is known
+	at     int64 // server's clock, in ns since 1970
+	since  int64 // the earliest instant at which the clock may have been read, if it is known
 	offset time.Duration
 }
 
-// reading is the client's clock as the stamp shows it, cut to the unit.
+// reading returns the client's clock as the stamp shows it, cut to the unit.
 func (s Stamped) reading() time.Time { return s.Expiry.Add(-s.Lease - s.Slack) }
 
 func (s Stamped) low() bound {
@@ -161,8 +169,8 @@ func (s Stamped) high() (bound, bool) {
 	return bound{from.UnixNano(), from.UnixNano(), s.reading().Add(s.Unit).Sub(from)}, true
 }
 
-// Offset is what this one write proves: θ ≥ value − lease − slack − At, and θ < value − lease − slack
-// + unit − Prev − Slept.
+// Offset returns what this one write proves: θ ≥ value − lease − slack − At,
+// and θ < value − lease − slack + unit − Prev − Slept.
 func (s Stamped) Offset() Interval {
 	i := Interval{s.low().offset, NoHigh}
 	if high, ok := s.high(); ok {
@@ -171,7 +179,7 @@ func (s Stamped) Offset() Interval {
 	return i
 }
 
-// valid refuses what no writer and server could have produced together.
+// valid refuses a write that no writer and server could have produced together.
 func (s Stamped) valid() error {
 	year := func(t time.Time) bool { return t.Year() >= 1970 && t.Year() < 2200 }
 	switch {
@@ -193,23 +201,26 @@ func (s Stamped) valid() error {
 	return nil
 }
 
-// Judged is what a client's own decision about somebody's stamp says of its clock. No lease of its
-// enters into it, so it is what convicts a wrong lease. Only dialects that decide by time alone may be
-// read so: not a GETSET after nil or after its own uuid.
+// Judged is what a client's own decision about another client's stamp shows of
+// its clock. Its own lease does not matter, so Judged can prove a lease wrong.
+// It may be used only in dialects that decide by time alone, and not for a
+// GETSET after nil or after the client's own uuid.
 type Judged struct {
 	Key       string
-	Expiry    time.Time // the time in the value that it judged
+	Expiry    time.Time // time in the judged value
 	Unit      time.Duration
 	Inclusive bool // the dialect's Inclusive
-	// Expired: it answered with a GETSET, executed at At; its clock was past by then. Otherwise it let
-	// the value stand, and At is when its GET was executed; only dialects that read the clock anew for
-	// the comparison (JudgesAnew) may be read so.
+	// Expired says that the client answered with a GETSET, executed at At: its
+	// clock was past by then. Otherwise it left the value, and At is when its
+	// GET was executed. That may be used only in dialects that read the clock
+	// anew for the comparison (JudgesAnew).
 	Expired bool
 	At      time.Time
 }
 
-// bound is a lower one for who took over and an upper one for who did not. Cut clocks pass a strict
-// comparison one unit later.
+// bound returns a lower bound for a client that took over, and an upper bound
+// for one that did not. A clock that is cut passes a strict comparison one unit
+// later.
 func (j Judged) bound() bound {
 	edge := j.Expiry
 	if !j.Inclusive {
@@ -226,8 +237,8 @@ func (j Judged) valid() error {
 	return Stamped{Expiry: j.Expiry, Unit: j.Unit, Lease: 1, At: j.At}.valid()
 }
 
-// impossible is the *skew.ParameterError of a field whose value no writer and no
-// server could have produced.
+// impossible returns the *skew.ParameterError of a field whose value no writer
+// and no server could have produced.
 func impossible(field string, value any, bound string) error {
 	return &skew.ParameterError{Field: field, Value: value, Bound: bound}
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// wireWorld writes as an old client does, by a clock that only the test knows, and tells an estimator
-// what a server would have seen.
+// wireWorld writes as an old client does, by a clock that only the test knows,
+// and feeds an estimator with what a server would have seen.
 type wireWorld struct {
 	t       testing.TB
 	random  *rand.Rand
 	dialect dialect.Dialect
-	lease   time.Duration // the client's own
-	assumed time.Duration // what the estimator is told
+	lease   time.Duration // the client's own lease
+	assumed time.Duration // the lease that the estimator is given
 	key     string
-	now     time.Time // true time; the server's clock is server(now)
+	now     time.Time // true time; the server's clock is serverNow
 	offset  time.Duration
 	ppm     float64
 	start   time.Time
-	server  time.Duration // the server's clock is ahead of true time by this
+	server  time.Duration // how far the server's clock is ahead of true time
 	pauses  float64       // chance of a pause at each delay
-	prev    time.Time     // by the server
+	prev    time.Time     // the previous command, by the server's clock
 }
 
 func newWireWorld(t testing.TB, seed uint64) *wireWorld {
@@ -54,7 +54,8 @@ func (w *wireWorld) delay() {
 	}
 }
 
-// poll is one attempt: sleep, stamp, SETNX; with its GET as the next poll's previous command.
+// poll is one attempt: sleep, stamp, SETNX. Its GET is the next poll's previous
+// command.
 func (w *wireWorld) poll(e *Estimator) {
 	w.now = w.now.Add(100 * time.Millisecond)
 	w.delay()
@@ -88,9 +89,9 @@ func newTestEstimator(t testing.TB) *Estimator {
 	return e
 }
 
-// Pauses, drift and every unit: the true offset is in the interval in every one of the runs, and on the
-// line, at every write.
-func TestTrueOffsetIsInTheIntervalInEveryRun(t *testing.T) {
+// With pauses, drift and every unit, the true offset is in the interval and on
+// the line, at every write of every run.
+func TestIntervalContainsTrueOffsetInEveryRun(t *testing.T) {
 	dialects := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.Machinery(), dialect.RedisPy(), dialect.Errorception()}
 	for seed := range uint64(300) {
 		w := newWireWorld(t, seed)
@@ -119,7 +120,7 @@ func TestTrueOffsetIsInTheIntervalInEveryRun(t *testing.T) {
 	}
 }
 
-func TestIntervalIsNarrowAfterTwentyPollsOnALAN(t *testing.T) {
+func TestIntervalIsNarrowAfterTwentyPollsOnLAN(t *testing.T) {
 	var widest time.Duration
 	for seed := range uint64(50) {
 		w := newWireWorld(t, seed)
@@ -135,8 +136,9 @@ func TestIntervalIsNarrowAfterTwentyPollsOnALAN(t *testing.T) {
 	}
 }
 
-// Over five minutes the rate alone would move a constant by far more than the line is wide.
-func TestLineIsNarrowOverALongWindow(t *testing.T) {
+// Over five minutes the rate error alone would move an offset by far more than
+// the width of the line.
+func TestLineIsNarrowOverLongWindow(t *testing.T) {
 	w := newWireWorld(t, 3)
 	e := newTestEstimator(t)
 	for range 3000 {
@@ -171,11 +173,11 @@ func TestImpossibleWritesNameTheField(t *testing.T) {
 	}
 }
 
-func TestEstimatorsMemoryIsBounded(t *testing.T) {
+func TestEstimatorMemoryIsBounded(t *testing.T) {
 	w := newWireWorld(t, 2)
 	e := newTestEstimator(t)
 	for range 3000 {
-		w.offset += time.Duration(w.random.Int64N(int64(sec))) // a step at each write
+		w.offset += time.Duration(w.random.Int64N(int64(sec))) // the clock steps at each write
 		w.poll(e)
 	}
 	if len(e.tracks) > mostTracks || len(e.runs) > mostRuns || len(e.Contradictions()) == 0 {
@@ -183,7 +185,8 @@ func TestEstimatorsMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzInterval draws the whole run from bytes: whatever the delays, a steady clock stays inside.
+// FuzzInterval draws the whole run from bytes: whatever the delays are, a
+// steady clock stays inside.
 func FuzzInterval(f *testing.F) {
 	f.Add(uint64(1), int64(5e9), int16(30), []byte{1, 2, 200, 3, 0, 255})
 	f.Add(uint64(9), int64(-5e12), int16(-499), []byte("long pauses"))
@@ -210,7 +213,8 @@ func FuzzInterval(f *testing.F) {
 	})
 }
 
-// stampedAt is a write by a clock that is ahead by offset, read at a true instant.
+// stampedAt is a write by a clock that is ahead by offset, read at the true
+// instant read.
 func stampedAt(read time.Time, offset, since, until time.Duration) Stamped {
 	clock := read.Add(offset).Truncate(ms)
 	return Stamped{
@@ -219,7 +223,7 @@ func stampedAt(read time.Time, offset, since, until time.Duration) Stamped {
 	}
 }
 
-func TestOneWriteProvesWhatTheFormulaSays(t *testing.T) {
+func TestOneWriteProvesTheFormulasInterval(t *testing.T) {
 	read := time.Unix(1_770_000_000, 0)
 	s := stampedAt(read, 5*sec, 110*ms, 3*ms)
 	s.Slept = 100 * ms

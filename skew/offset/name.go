@@ -5,48 +5,52 @@ import (
 	"time"
 )
 
-// ContradictionKind names what broke an interval. That one of the four happened is proved; which one
-// is the likeliest by the rule beside each.
+// ContradictionKind names what broke an interval. It is certain that one of the
+// kinds happened. Which of them is the likeliest, by the rule at each.
 type ContradictionKind string
 
 // The kinds.
 const (
-	// Step: from one write on, all fit another offset, and none goes back and forth. A fast slew looks
-	// the same.
+	// Step: from one write on, all writes fit another offset, and none goes
+	// back and forth. A fast slew looks the same.
 	Step ContradictionKind = "step"
-	// LateWrite: one write alone fits an earlier offset than those before and after
-	// it. It was executed longer after its clock reading than was assumed; or the
-	// clock was back for that one write.
+	// LateWrite: one write alone fits an earlier offset than those before and
+	// after it. It was executed longer after its clock reading than was
+	// assumed, or the clock was back for that one write.
 	LateWrite ContradictionKind = "late_write"
-	// TwoProcesses: writes fit two offsets by turns, or jump to and fro three times in a row. The second is how it
-	// looks where the two wait for one connection so long that the command before a write tells nothing.
+	// TwoProcesses: writes alternate between two offsets, or jump back and
+	// forth three times in a row. The second happens where both processes wait
+	// for one connection so long that the command before a write shows nothing.
 	TwoProcesses ContradictionKind = "two_processes"
-	// WrongLease: writes fit two offsets by turns, which differ by whole seconds; or the client took
-	// stamps over, or left them, at times that its offset by its own stamps rules out.
+	// WrongLease: writes alternate between two offsets that differ by whole
+	// seconds. Or the client took over stamps, or left them, at times that its
+	// offset by its own stamps rules out.
 	WrongLease ContradictionKind = "wrong_lease"
-	// ServerStepped: a write is dated before the command that preceded it, or every writer of a fleet
-	// stepped by the same amount between the same instants.
+	// ServerStepped: a write is dated before the command that preceded it, or
+	// every writer of a fleet stepped by the same amount between the same
+	// instants.
 	ServerStepped ContradictionKind = "server_stepped"
 )
 
-// Contradiction is an empty intersection, named.
+// Contradiction is an empty intersection with its likeliest cause.
 type Contradiction struct {
 	Kind ContradictionKind
-	// From and Until are the server's instants between which it happened, or the first and last write
-	// that show it.
+	// From and Until are the server's instants between which it happened, or
+	// the first and last write that show it.
 	From, Until time.Time
-	// By is how far the offset moved (Step), how much later than assumed the write
-	// was (LateWrite), the two clocks are apart (TwoProcesses: later less
-	// earlier), the real lease is from the given one, or from the other in use (WrongLease), and how
-	// far the server moved (ServerStepped).
+	// By is an amount that depends on Kind. Step: how far the offset moved.
+	// LateWrite: how much later than assumed the write was. TwoProcesses: how
+	// far the two clocks are apart, later less earlier. WrongLease: how far the
+	// real lease is from the given one, or from the other lease in use.
+	// ServerStepped: how far the server's clock moved.
 	By Interval
-	// between are the executions of the last write before a step and of the first
-	// one after it, by the server's clock in ns. The clock may have been read, and
-	// have stepped, long before.
+	// between are the executions of the last write before a step and of the
+	// first one after it, by the server's clock in ns. The clock may have been
+	// read, and may have stepped, long before.
 	between [2]int64
 }
 
-// String is one sentence part, for a report.
+// String returns part of a sentence, for a report.
 func (c Contradiction) String() string {
 	what := map[ContradictionKind]string{
 		Step: "clock stepped by", TwoProcesses: "two processes, whose clocks differ by",
@@ -57,9 +61,9 @@ func (c Contradiction) String() string {
 		c.From.UTC().Format(time.RFC3339Nano), c.Until.UTC().Format(time.RFC3339Nano))
 }
 
-// Contradictions names what the writes so far cannot have come from one steady clock without. Empty
-// means that nothing contradicts the assumptions, which does not prove them. The oldest are forgotten
-// where there are many.
+// Contradictions lists what shows that the writes so far did not come from one
+// steady clock. An empty list means that nothing contradicts the assumptions,
+// which does not prove them. Where there are many, the oldest are forgotten.
 func (e *Estimator) Contradictions() []Contradiction {
 	out := append([]Contradiction(nil), e.backs...)
 	out = append(out, e.late()...)
@@ -71,9 +75,9 @@ func (e *Estimator) Contradictions() []Contradiction {
 	return out
 }
 
-// isLate reports that a run is one write that fits an earlier offset than the
-// track on both its sides. Three that fit the same earlier offset are another
-// clock's.
+// isLate reports whether a run is one write that fits an earlier offset than
+// the track on both its sides. Three writes that fit the same earlier offset
+// belong to another clock.
 func (e *Estimator) isLate(i int) bool {
 	if i == 0 || i+1 >= len(e.runs) {
 		return false
@@ -85,7 +89,7 @@ func (e *Estimator) isLate(i int) bool {
 	return t.high.offset < before.at(e.ppm, t.high.at).Low
 }
 
-// late are the writes that came later than was assumed.
+// late lists the writes that came later than was assumed.
 func (e *Estimator) late() []Contradiction {
 	var out []Contradiction
 	for i := range e.runs {
@@ -101,7 +105,7 @@ func (e *Estimator) late() []Contradiction {
 	return out
 }
 
-// lasting are the runs but for late writes, which begin no track that lasts.
+// lasting returns the runs without late writes, which begin no lasting track.
 func (e *Estimator) lasting() []run {
 	var out []run
 	for i, r := range e.runs {
@@ -116,7 +120,8 @@ func (e *Estimator) lasting() []run {
 	return out
 }
 
-// steps are the changes from one track to the next where not both come back.
+// steps returns the changes from one track to the next, where the two do not
+// alternate.
 func (e *Estimator) steps() []jump {
 	var out []jump
 	runs := e.lasting()
@@ -129,20 +134,22 @@ func (e *Estimator) steps() []jump {
 		if e.runsOf(after) == 1 {
 			from, until = after.after, after.first
 		}
-		// Where the server was set back, the last write before is dated later than the first after.
+		// If the server was set back, the last write before the step is dated
+		// later than the first after it.
 		end := max(until, runs[i-1].last)
 		by := after.at(e.ppm, until).minus(before.before(e.ppm, from, end))
 		from, until = min(from, until), end
 		out = append(out, jump{
 			Contradiction{Kind: Step, From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(), By: by, between: e.between(runs[i-1], runs[i])},
-			// Which way it went is asked of all that is known of both tracks; how far, of less.
+			// The direction uses all that is known of both tracks; the amount
+			// uses less.
 			direction(after.at(e.ppm, end).minus(before.at(e.ppm, end))),
 		})
 	}
 	return out
 }
 
-// between are the executions on both sides of a step.
+// between returns the executions on both sides of a step.
 func (e *Estimator) between(before, after run) [2]int64 {
 	if e.runsOf(after.track) == 1 {
 		return [2]int64{before.last, after.track.first}
@@ -150,17 +157,18 @@ func (e *Estimator) between(before, after run) [2]int64 {
 	return [2]int64{before.last, after.last}
 }
 
-// jump is a step, and which way: 1 forwards, −1 back, 0 not known.
+// jump is a step and its direction: 1 forwards, −1 back, 0 unknown.
 type jump struct {
 	Contradiction
 	way int
 }
 
-// leastJumps is how many steps of changing direction make two processes: a clock that was set wrong and
-// back makes two.
+// leastJumps is how many steps of changing direction make two processes. A
+// clock that was set wrong and back makes two.
 const leastJumps = 3
 
-// toAndFro makes one contradiction of steps in a row that each undo the one before.
+// toAndFro makes one contradiction of consecutive steps that each undo the one
+// before.
 func toAndFro(steps []jump) []Contradiction {
 	var out []Contradiction
 	for i := 0; i < len(steps); {
@@ -197,8 +205,8 @@ func direction(by Interval) int {
 	return 0
 }
 
-// closer is what two measures of one distance allow, or, where they disagree, all that either allows of
-// the ends that are known.
+// closer returns what two measures of one distance both allow or, where they
+// disagree, all that either allows.
 func closer(a, b Interval) Interval {
 	if both := a.intersect(b); !both.Empty() {
 		return both
@@ -206,7 +214,8 @@ func closer(a, b Interval) Interval {
 	return a.hull(b)
 }
 
-// byTurns asks for a, b, a, b: a clock that stepped and was set back makes a, b, a.
+// byTurns reports whether the writes went a, b, a, b. A clock that stepped and
+// was set back makes only a, b, a.
 func (e *Estimator) byTurns(a, b *track) bool {
 	return a != b && e.runsOf(a) > 1 && e.runsOf(b) > 1
 }
@@ -230,9 +239,10 @@ func (e *Estimator) turns() []Contradiction {
 	return out
 }
 
-// Clocks of two machines differ by any amount, leases by round ones. A difference known to a tenth of
-// a second that allows whole seconds is one in ten by chance; with a key set for each, half a second
-// will do.
+// kindOfTurns tells two processes from a wrong lease. Clocks of two machines
+// differ by any amount, leases by round ones. If a difference is known to a
+// tenth of a second and allows whole seconds, chance explains one case in ten.
+// If each has its own keys, half a second is enough.
 func kindOfTurns(by Interval, ownKeys bool) ContradictionKind {
 	known := 100 * time.Millisecond
 	if ownKeys {
@@ -255,8 +265,8 @@ func floorTo(d, step time.Duration) time.Duration {
 	return d - rest
 }
 
-// freeDisagrees compares the newest track, which hangs on the lease, with the judgements, which do
-// not, if both speak of the same time.
+// freeDisagrees compares the newest track, which depends on the lease, with the
+// judgements, which do not, if both are about the same time.
 func (e *Estimator) freeDisagrees() (Contradiction, bool) {
 	if len(e.tracks) == 0 || e.free.count == 0 {
 		return Contradiction{}, false
@@ -275,7 +285,7 @@ func (e *Estimator) freeDisagrees() (Contradiction, bool) {
 	}, true
 }
 
-// roundLeases are what people write into a constructor, with the multiples of a minute beyond.
+// roundLeases are the leases that people usually configure.
 var roundLeases = []time.Duration{
 	time.Second, 2 * time.Second, 3 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second,
 	20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute, 90 * time.Second, 2 * time.Minute,
@@ -283,13 +293,14 @@ var roundLeases = []time.Duration{
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// SnapLease guesses a lease that nobody stated. assumed is the lease that the writes were added with,
-// offset what came out; a lease that is off by x moves the offset by x, so the sum is known and its
-// parts are not. It takes the round number nearest to the sum, with a warning that has to be shown.
-// It is not ok where the sum is not clearly nearest to one.
+// SnapLease guesses a lease that is not known. assumed is the lease that the
+// writes were added with, and offset the result. A lease that is wrong by x
+// moves the offset by x, so the sum is known and its parts are not. SnapLease
+// returns the round number nearest to the sum, with a warning that must be
+// shown. ok is false where no round number is clearly nearest.
 //
-// Relative offsets within a fleet that shares one lease need no guess: they are exact, and only they
-// matter for safety.
+// Relative offsets within a fleet that shares one lease need no guess. They are
+// exact, and only they matter for safety.
 func SnapLease(assumed time.Duration, offset Interval) (lease time.Duration, warning string, ok bool) {
 	if !offset.Bounded() || offset.Empty() {
 		return 0, "", false
@@ -305,7 +316,8 @@ func SnapLease(assumed time.Duration, offset Interval) (lease time.Duration, war
 			second = away
 		}
 	}
-	// Four times nearer to one than to any other, and no further from it than a tenth of it.
+	// The number must be four times nearer than any other, and no further away
+	// than a tenth of itself.
 	if reach := best + sum.Width()/2; 4*reach > second || reach > lease/10 {
 		return 0, "", false
 	}

@@ -15,7 +15,7 @@ func kinds(cs []Contradiction) string {
 	return strings.Join(out, " ")
 }
 
-func TestStepIsReportedAsAStepAndFollowed(t *testing.T) {
+func TestStepIsReportedAndFollowed(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newWireWorld(t, seed)
 		w.pauses = 0.02
@@ -45,7 +45,7 @@ func TestStepIsReportedAsAStepAndFollowed(t *testing.T) {
 	}
 }
 
-func TestClockThatIsSetBackAgainSteppedTwice(t *testing.T) {
+func TestClockSetForwardAndBackStepsTwice(t *testing.T) {
 	w := newWireWorld(t, 8)
 	e := newTestEstimator(t)
 	for _, step := range []time.Duration{0, 3300 * ms, -3300 * ms} {
@@ -59,8 +59,8 @@ func TestClockThatIsSetBackAgainSteppedTwice(t *testing.T) {
 	}
 }
 
-// Two machines behind one address, whose writes come by turns.
-func TestTwoProcessesBehindOneAddressAreTwo(t *testing.T) {
+// Two machines share one address, and their writes alternate.
+func TestTwoProcessesAtOneAddressAreReported(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newWireWorld(t, seed)
 		w.pauses = 0.02
@@ -88,8 +88,8 @@ func TestTwoProcessesBehindOneAddressAreTwo(t *testing.T) {
 	}
 }
 
-// One process that locks one key for a minute and another for 30 s.
-func TestSecondLeaseOfOneProcessIsCalledAWrongLease(t *testing.T) {
+// One process locks one key for a minute and another for 30 s.
+func TestSecondLeaseOfOneProcessIsWrongLease(t *testing.T) {
 	for seed := range uint64(100) {
 		w := newWireWorld(t, seed)
 		e := newTestEstimator(t)
@@ -107,16 +107,16 @@ func TestSecondLeaseOfOneProcessIsCalledAWrongLease(t *testing.T) {
 	}
 }
 
-// The lease is 30 s and the estimator was told a minute: stamps alone only show another offset, but the
-// client's own takeovers do not fit it.
-func TestTakeoversConvictAWrongLease(t *testing.T) {
+// The lease is 30 s and the estimator was given a minute. Stamps alone only
+// show another offset, but the client's own takeovers do not fit it.
+func TestTakeoversProveLeaseWrong(t *testing.T) {
 	for seed := range uint64(100) {
 		w := newWireWorld(t, seed)
 		w.lease = 30 * sec
 		e := newTestEstimator(t)
 		for range 10 {
 			w.poll(e)
-			// A foreign stamp expires by this client's clock just now.
+			// A foreign stamp has just expired by this client's clock.
 			j := Judged{Expiry: w.clientNow().Truncate(w.dialect.Unit.Step()).Add(-time.Millisecond), Unit: time.Millisecond, Expired: true}
 			w.delay()
 			j.At = w.serverNow()
@@ -132,7 +132,7 @@ func TestTakeoversConvictAWrongLease(t *testing.T) {
 	}
 }
 
-func TestJudgementsOfARightLeaseContradictNothing(t *testing.T) {
+func TestJudgementsWithRightLeaseContradictNothing(t *testing.T) {
 	for seed := range uint64(100) {
 		w := newWireWorld(t, seed)
 		e := newTestEstimator(t)
@@ -159,7 +159,7 @@ func TestJudgementsOfARightLeaseContradictNothing(t *testing.T) {
 	}
 }
 
-func TestUnknownLeaseIsSnappedOnlyWhereOneIsClearlyNearest(t *testing.T) {
+func TestSnapLeaseNeedsOneClearlyNearestLease(t *testing.T) {
 	around := func(d time.Duration) Interval { return Interval{d - ms, d + ms} }
 	for _, c := range []struct {
 		offset Interval
@@ -179,13 +179,13 @@ func TestUnknownLeaseIsSnappedOnlyWhereOneIsClearlyNearest(t *testing.T) {
 	}
 }
 
-// A write that was held up after the step fits the old clock too, and would tighten it from the wrong
-// side. It must not date or measure the step.
-func TestWeakWriteAfterAStepDoesNotMeasureIt(t *testing.T) {
+// A write that was delayed after the step also fits the old clock, and would
+// tighten its bounds from the wrong side. It must not date or measure the step.
+func TestWeakWriteDoesNotMeasureTheStepBeforeIt(t *testing.T) {
 	e, read := newTestEstimator(t), time.Unix(1_770_000_000, 0)
 	for i, s := range []Stamped{
 		stampedAt(read, 0, 10*ms, 10*ms),
-		stampedAt(read.Add(sec), -200*ms, 205*ms, sec), // weak: since the step, above −200 ms … +6 ms
+		stampedAt(read.Add(sec), -200*ms, 205*ms, sec), // weak: after the step, it allows −200 ms … +6 ms
 		stampedAt(read.Add(3*sec), -200*ms, ms, ms),
 	} {
 		if err := e.Stamp(s); err != nil {
@@ -201,14 +201,16 @@ func TestWeakWriteAfterAStepDoesNotMeasureIt(t *testing.T) {
 	}
 }
 
-// The previous command of the write that shows a server's step backwards is dated by the clock before.
-func TestUpperBoundAcrossAServersStepIsLeftOut(t *testing.T) {
+// A write shows that the server stepped backwards; its previous command is
+// dated by the clock before the step.
+func TestUpperBoundAcrossServerStepIsLeftOut(t *testing.T) {
 	e, read := newTestEstimator(t), time.Unix(1_770_000_000, 0)
 	if err := e.Stamp(stampedAt(read, 0, ms, ms)); err != nil {
 		t.Fatal(err)
 	}
-	// The server goes back by 50 ms: the clock is 50 ms ahead from here on. 40 ms lay between the two
-	// commands, and by the server's dates they would run backwards.
+	// The server goes back by 50 ms, so the client's clock is 50 ms ahead from
+	// here on. 40 ms lay between the two commands, so by the server's dates
+	// they run backwards.
 	s := stampedAt(read.Add(sec), 50*ms, -10*ms, 45*ms)
 	s.Prev = read.Add(sec + 10*ms)
 	if err := e.Stamp(s); err != nil {
@@ -219,9 +221,9 @@ func TestUpperBoundAcrossAServersStepIsLeftOut(t *testing.T) {
 	}
 }
 
-// Behind a proxy under load the bounds of each write are a little off, so that no two writes fit one
-// track; to and fro they go all the same.
-func TestJumpsToAndFroAreTwoProcesses(t *testing.T) {
+// With a proxy under load, the bounds of each write are a little off, so that
+// no two writes fit one track. They still jump back and forth.
+func TestJumpsBackAndForthAreTwoProcesses(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(1_770_000_000+int64(s), 0).UTC() }
 	step := func(from int, low, high time.Duration) Contradiction {
 		return Contradiction{Kind: Step, From: at(from), Until: at(from + 1), By: Interval{low, high}}

@@ -11,37 +11,40 @@ import (
 	"time"
 )
 
-// observedHeader is the first line of every record. Another number is another format.
+// observedHeader is the first line of every record. Another number means
+// another format.
 const observedHeader = "getsetlock.observed/1"
 
-// longestObserved bounds a line, so that a reader's memory is bounded too.
+// longestObserved is the longest line in bytes, so that a reader's memory is
+// bounded too.
 const longestObserved = 1 << 20
 
 // ObservedKind is the second word of a line.
 type ObservedKind string
 
-// The kinds, with the fields of Observed that they use beside At.
+// The kinds, with the fields of Observed that they use besides At.
 const (
 	ObservedCommand ObservedKind = "cmd"   // Addr, DB, Args: a command the server executed, as MONITOR shows it
 	ObservedLook    ObservedKind = "look"  // Key, Value if Exists, TTL if HasTTL: one look at a key
 	ObservedEvent   ObservedKind = "event" // Event, Key: a keyspace event, dated when it was received
 	ObservedHold    ObservedKind = "hold"  // Addr, Key, For: a hold that began at At, as measured
-	ObservedStep    ObservedKind = "step"  // For: the server's clock moved so far against the observer's elapsed time
-	ObservedGap     ObservedKind = "gap"   // For, Reason: nothing was recorded from At on for so long
+	ObservedStep    ObservedKind = "step"  // For: how far the server's clock moved against the observer's elapsed time
+	ObservedGap     ObservedKind = "gap"   // For, Reason: nothing was recorded for so long from At on
 
-	ObservedClient ObservedKind = "client" // Addr, Name, Library, User: whose connection it is, as far as the server tells
+	ObservedClient ObservedKind = "client" // Addr, Name, Library, User: the client of a connection, as far as the server knows
 	ObservedStats  ObservedKind = "stats"  // Event, Count: how often a command was called, as the server counts
-	ObservedProbe  ObservedKind = "probe"  // Event, Args: a sum over the keys, before all else; package audit says which
+	ObservedProbe  ObservedKind = "probe"  // Event, Args: a sum over the keys, before all other lines; package audit defines it
 )
 
-// Observed is one event that was seen on a live server: what an audit records and what it and the
-// simulation read back. Fields that the kind does not use are zero.
+// Observed is one event that was seen on a live server. An audit records it,
+// and the audit and the simulation read it back. Fields that the kind does not
+// use are zero.
 type Observed struct {
 	At     time.Time // by the server's clock, whole microseconds, UTC, 1970 to 2199
 	Kind   ObservedKind
-	Addr   string   // client as the server names it; "lua" inside a script
+	Addr   string   // client's address as the server names it; "lua" inside a script
 	DB     int      // number of the database
-	Args   []string // the command's name and arguments, bytes as sent; of a probe the sum's words; at least one
+	Args   []string // command's name and arguments, bytes as sent; for a probe the sum's words; at least one
 	Key    string
 	Value  string // bytes of the key
 	Exists bool   // the key exists
@@ -51,11 +54,12 @@ type Observed struct {
 	For    time.Duration // whole microseconds; negative only in a step
 	Reason string
 
-	Name, Library, User string // of a client; empty where the server tells none
+	Name, Library, User string // of a client; empty where the server knows none
 	Count               int64  // not negative
 }
 
-// ObservedError names the line that can't be read, counted from 1, and why.
+// ObservedError names the line that cannot be read, counted from 1, and the
+// reason.
 type ObservedError struct {
 	Line   int
 	Reason string
@@ -66,7 +70,8 @@ func (e *ObservedError) Error() string { return fmt.Sprintf("line %d: %s", e.Lin
 // errNotWritable is wrapped by errors about events that have no line.
 var errNotWritable = errors.New("event can't be recorded")
 
-// String is the event's line, without its end; of an event that has none, what is wrong with it.
+// String returns the event's line without its end, or for an event without a
+// line the error.
 func (o Observed) String() string {
 	line, err := o.appendLine(nil)
 	if err != nil {
@@ -75,9 +80,10 @@ func (o Observed) String() string {
 	return string(line)
 }
 
-// appendLine appends the event's line, without its end. There is exactly one line for an event. It
-// fails for an event that could not be read back as it is: a field missing, out of range, or given
-// where its kind has none.
+// appendLine appends the event's line without its end. There is exactly one
+// line for an event. It fails for an event that could not be read back
+// unchanged: a field is missing, out of range, or set although its kind has
+// none.
 func (o Observed) appendLine(to []byte) ([]byte, error) {
 	line := to
 	micros := o.At.UnixMicro()
@@ -128,7 +134,7 @@ func (o Observed) appendLine(to []byte) ([]byte, error) {
 		return to, fmt.Errorf("%w: %w", errNotWritable, err)
 	}
 	if !back.equal(o) {
-		return to, fmt.Errorf("%w: a %s has no such field, or not so fine", errNotWritable, o.Kind)
+		return to, fmt.Errorf("%w: a %s does not have one of these fields, or not with this precision", errNotWritable, o.Kind)
 	}
 	return line, nil
 }
@@ -151,7 +157,7 @@ func (o Observed) equal(p Observed) bool {
 	return o.At.Equal(p.At) && slices.Equal(o.Args, p.Args) && o.plain() == p.plain()
 }
 
-// plainFields are the fields that == compares, by their type.
+// plainFields are the fields that == can compare, by type.
 type plainFields struct {
 	texts   [9]string
 	numbers [4]int64
@@ -167,20 +173,21 @@ func (o Observed) plain() plainFields {
 	}
 }
 
-// ObservedWriter writes a record. Events need not be in the order of their instants.
+// ObservedWriter writes a record. Events may come in any order of their
+// instants.
 type ObservedWriter struct {
 	to   io.Writer
 	line []byte
 }
 
-// NewObservedWriter writes the header.
+// NewObservedWriter writes the header and returns the writer.
 func NewObservedWriter(to io.Writer) (*ObservedWriter, error) {
 	_, err := io.WriteString(to, observedHeader+"\n")
 	return &ObservedWriter{to: to}, err
 }
 
-// Write writes one event, in one Write of the writer below. An event that can't be recorded leaves no
-// trace in the record.
+// Write writes one event, with one call of the writer below. An event that
+// cannot be recorded leaves no trace in the record.
 func (w *ObservedWriter) Write(o Observed) error {
 	line, err := o.appendLine(w.line[:0])
 	if err != nil {
@@ -191,15 +198,16 @@ func (w *ObservedWriter) Write(o Observed) error {
 	return err
 }
 
-// ObservedReader reads a record, strictly: what a writer would not have written is an error.
+// ObservedReader reads a record strictly: what a writer would not have written
+// is an error.
 type ObservedReader struct {
 	from *bufio.Reader
 	line int
 	err  error
 }
 
-// NewObservedReader reads the header. It fails with a *ObservedError for another format or version,
-// else with the reader's own error.
+// NewObservedReader reads the header. It fails with a *ObservedError for
+// another format or version, otherwise with the reader's own error.
 func NewObservedReader(from io.Reader) (*ObservedReader, error) {
 	r := &ObservedReader{from: bufio.NewReaderSize(from, 64<<10)}
 	header, err := r.next()
@@ -216,8 +224,9 @@ func NewObservedReader(from io.Reader) (*ObservedReader, error) {
 	return r, nil
 }
 
-// Next returns the next event, io.EOF after the last, and a *ObservedError for a broken line. After an
-// error it returns the same again: what follows a broken line is not to be trusted.
+// Next returns the next event, io.EOF after the last, and a *ObservedError for
+// a broken line. After an error it always returns that error: nothing after a
+// broken line can be trusted.
 func (r *ObservedReader) Next() (Observed, error) {
 	if r.err != nil {
 		return Observed{}, r.err
@@ -235,10 +244,11 @@ func (r *ObservedReader) Next() (Observed, error) {
 	return o, nil
 }
 
-// Line is the number of the line that Next read last.
+// Line returns the number of the line that Next read last.
 func (r *ObservedReader) Line() int { return r.line }
 
-// next reads a whole line. One without an end was cut off, by a crash or a full disk.
+// next reads a whole line. A line without an end was cut off, by a crash or a
+// full disk.
 func (r *ObservedReader) next() (string, error) {
 	var whole []byte
 	for {
@@ -261,7 +271,8 @@ func (r *ObservedReader) next() (string, error) {
 	}
 }
 
-// ReadHolds reads a record and returns the holds in it, in its order: a list for [ListOf].
+// ReadHolds reads a record and returns the holds in it, in its order: a list
+// for simulate.ListOf.
 func ReadHolds(from io.Reader) ([]time.Duration, error) {
 	r, err := NewObservedReader(from)
 	if err != nil {

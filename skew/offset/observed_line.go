@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// appendQuoted writes bytes in the one form that unquoted reads: printable ASCII as it is, but for the
-// quote and the backslash, which a backslash precedes; any other byte as \xNN in lower case.
+// appendQuoted writes bytes in the one form that words.text reads. Printable
+// ASCII stays as it is, with a backslash before a quote or backslash. Any other
+// byte becomes \xNN in lower case.
 func appendQuoted(to []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	to = append(to, '"')
@@ -27,7 +28,7 @@ func appendQuoted(to []byte, s string) []byte {
 	return append(to, '"')
 }
 
-// words takes a line apart from the left; the first failure sticks.
+// words takes a line apart from the left; only the first failure is kept.
 type words struct {
 	rest string
 	err  error
@@ -39,7 +40,7 @@ func (w *words) fail(format string, args ...any) {
 	}
 }
 
-// bare is the next word without quotes.
+// bare returns the next word without quotes.
 func (w *words) bare(what string) string {
 	if w.err != nil {
 		return ""
@@ -55,7 +56,7 @@ func (w *words) bare(what string) string {
 	return word
 }
 
-// text is the next word in quotes.
+// text returns the next word in quotes.
 func (w *words) text(what string) string {
 	if w.err != nil {
 		return ""
@@ -89,7 +90,7 @@ func (w *words) text(what string) string {
 	return ""
 }
 
-// after goes on behind a closing quote: a blank and more, or the end.
+// after continues after a closing quote: a blank and more, or the end.
 func (w *words) after(what, rest string) {
 	switch {
 	case rest == "":
@@ -101,7 +102,8 @@ func (w *words) after(what, rest string) {
 	}
 }
 
-// unescaped reads one escape and its length, 0 for what a writer would not have written.
+// unescaped reads one escape and returns its length; 0 for an escape that no
+// writer would have written.
 func unescaped(s string) (byte, int) {
 	if len(s) >= 2 && (s[1] == '"' || s[1] == '\\') {
 		return s[1], 2
@@ -116,7 +118,8 @@ func unescaped(s string) (byte, int) {
 	return byte(n), 4
 }
 
-// number is the next word as a whole number, in the form that a formatter writes.
+// number returns the next word as a whole number, in the form that a formatter
+// writes.
 func (w *words) number(what string, low, high int64) int64 {
 	word := w.bare(what)
 	if w.err != nil {
@@ -198,7 +201,7 @@ func parseObserved(line string) (Observed, error) {
 	return o, nil
 }
 
-// texts are all words that are left, of which there is one at least.
+// texts returns all words that are left, at least one.
 func (w *words) texts(what string) (out []string) {
 	for more := true; more && w.err == nil; more = w.rest != "" {
 		out = append(out, w.text(what+" "+strconv.Itoa(len(out)+1)))

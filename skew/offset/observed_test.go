@@ -31,8 +31,9 @@ func everyObserved() []Observed {
 	}
 }
 
-// The file is the format's vector: other languages can read it, and it may not change within a version.
-func TestRecordIsWrittenAsItsVectorAndReadBack(t *testing.T) {
+// The file is the format's vector. Other languages can read it, and it may not
+// change within a version.
+func TestRecordMatchesItsVector(t *testing.T) {
 	want, err := os.ReadFile("testdata/observed.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,7 @@ func TestRecordIsWrittenAsItsVectorAndReadBack(t *testing.T) {
 	}
 }
 
-func TestBrokenLineIsNamedByItsNumber(t *testing.T) {
+func TestBrokenLineErrorHasItsNumber(t *testing.T) {
 	const good = `1770000000.123456 event "del" "stock"` + "\n"
 	for broken, reason := range map[string]string{
 		"":                                        "the instant is missing",
@@ -132,7 +133,7 @@ func TestBrokenLineIsNamedByItsNumber(t *testing.T) {
 	}
 }
 
-func TestRecordWithoutItsHeaderOrEndIsRefused(t *testing.T) {
+func TestRecordWithoutHeaderOrEndIsRefused(t *testing.T) {
 	for record, reason := range map[string]string{
 		"":                              "line 1: the record is empty",
 		"getsetlock.observed/2\n":       "line 1: version",
@@ -157,7 +158,7 @@ func TestRecordWithoutItsHeaderOrEndIsRefused(t *testing.T) {
 	}
 }
 
-func TestEventThatCouldNotBeReadBackIsNotWritten(t *testing.T) {
+func TestUnreadableEventIsNotWritten(t *testing.T) {
 	at := observedAt(5)
 	for _, o := range []Observed{
 		{},
@@ -183,7 +184,8 @@ func TestEventThatCouldNotBeReadBackIsNotWritten(t *testing.T) {
 	}
 }
 
-// FuzzObservedLine: a line that is read is written back byte for byte.
+// FuzzObservedLine checks that a line that is read is written back byte for
+// byte.
 func FuzzObservedLine(f *testing.F) {
 	for _, o := range everyObserved() {
 		f.Add(o.String())
@@ -200,7 +202,8 @@ func FuzzObservedLine(f *testing.F) {
 	})
 }
 
-// FuzzObservedEvent: an event that is written is read back as it was.
+// FuzzObservedEvent checks that an event that is written is read back
+// unchanged.
 func FuzzObservedEvent(f *testing.F) {
 	f.Add(int64(1_770_000_000_123_456), uint8(0), "10.0.0.7:1", "stock", "v", int64(5), true, false)
 	f.Add(int64(0), uint8(1), "", "\x00\xff\"\\", "", int64(-1), false, true)
@@ -236,8 +239,8 @@ func FuzzObservedEvent(f *testing.F) {
 	})
 }
 
-// A field that equal forgets would let an event into a record that is read back
-// as another.
+// If equal ignored a field, an event could be written that is read back as
+// another.
 func TestEqualComparesEveryField(t *testing.T) {
 	for i := range reflect.TypeFor[Observed]().NumField() {
 		var o Observed

@@ -2,7 +2,7 @@ package offset
 
 import "time"
 
-// Short words for the tables of these tests.
+// Short names for the tables of these tests.
 const (
 	ms  = time.Millisecond
 	sec = time.Second

@@ -5,25 +5,27 @@ import (
 	"time"
 )
 
-// track is one clock that all bounds added to it may belong to. Its memory is constant.
+// track is one clock to which all the bounds added to it can belong. Its memory
+// is constant.
 type track struct {
-	low, high       bound // the best of each kind, brought to any instant by the greatest rate
+	low, high       bound // the best bound of each kind; the greatest rate carries it to any instant
 	hasLow, hasHigh bool
 	lower, upper    hull
-	first, last     int64 // server ns of the first and last write
-	after           int64 // what broke the track before happened after this
+	first, last     int64 // the first and last write, server's clock in ns
+	after           int64 // what contradicted the track before happened after this, server's clock in ns
 	count           int
 	keys            keySet
 }
 
-// drift is how far an offset may move in a span of server time, at rate parts per million, rounded
-// outwards.
+// drift returns how far an offset may move in a span of server time, at rate
+// parts per million, rounded outwards.
 func drift(ppm float64, from, to int64) time.Duration {
 	span := math.Abs(float64(to) - float64(from))
 	return time.Duration(min(span*ppm/1e6+1, math.MaxInt64/4))
 }
 
-// at is the offset at an instant, if the clock never ran faster or slower than the rate.
+// at returns the offset at an instant, if the clock never ran faster or slower
+// than the rate.
 func (t *track) at(ppm float64, instant int64) Interval {
 	i := anything()
 	if t.hasLow {
@@ -35,8 +37,8 @@ func (t *track) at(ppm float64, instant int64) Interval {
 	return i
 }
 
-// before is the same from what was known by then: weak writes after a step may have tightened the track
-// that they fitted by chance.
+// before is at from what was known by then. Weak writes after a step may have
+// tightened the track that they fitted by chance.
 func (t *track) before(ppm float64, known, instant int64) Interval {
 	i := anything()
 	for _, p := range t.lower.points {
@@ -52,7 +54,7 @@ func (t *track) before(ppm float64, known, instant int64) Interval {
 	return i
 }
 
-// fits reports that the bounds can belong to this clock.
+// fits reports whether the bounds can belong to this clock.
 func (t *track) fits(ppm float64, low, high *bound) bool {
 	if low != nil && t.hasHigh && low.offset > t.high.offset+drift(ppm, t.high.at, low.at) {
 		return false
@@ -60,8 +62,9 @@ func (t *track) fits(ppm float64, low, high *bound) bool {
 	return high == nil || !t.hasLow || high.offset >= t.low.offset-drift(ppm, t.low.at, high.at)
 }
 
-// broken is since when the bounds do not belong to this clock: a bound of it that they contradict was
-// still true then. Weak writes after that fit both clocks and date nothing.
+// broken returns since when the bounds do not belong to this clock: a bound
+// that they contradict was still true then. Later weak writes that fit both
+// clocks do not date anything.
 func (t *track) broken(ppm float64, low, high *bound) int64 {
 	if !t.fits(ppm, low, nil) {
 		return t.high.since
@@ -69,8 +72,9 @@ func (t *track) broken(ppm float64, low, high *bound) int64 {
 	return t.low.since
 }
 
-// addLow keeps the bound if it says more at its own instant than the best so far. A bound that loses
-// there may still be the better one at an earlier instant: forgetting it loosens and is never wrong.
+// addLow keeps the bound if it is tighter at its own instant than the best so
+// far. A bound that is not may still be tighter at an earlier instant.
+// Forgetting it loosens the interval, but does not make it wrong.
 func (t *track) addLow(ppm float64, b bound) {
 	if !t.hasLow || b.offset >= t.low.offset-drift(ppm, t.low.at, b.at) {
 		t.low, t.hasLow = b, true
@@ -85,7 +89,7 @@ func (t *track) addHigh(ppm float64, b bound) {
 	t.upper.add(b, -1)
 }
 
-// keySet remembers a few keys, to see whether two tracks share any.
+// keySet remembers a few keys, to see whether two tracks share one.
 type keySet struct {
 	keys []string
 	more bool
@@ -120,19 +124,21 @@ func (s *keySet) disjoint(o *keySet) bool {
 	return true
 }
 
-// hull is the upper hull of lower bounds (sign 1) or the lower hull of upper bounds (sign −1), in the
-// order of time. Only its corners can bound a line.
+// hull is the upper hull of lower bounds (sign 1) or the lower hull of upper
+// bounds (sign −1), in the order of time. Only its corners can bound a line.
 type hull struct {
 	points []bound
 }
 
-// mostCorners bounds the memory. Dropping a corner loosens the line and is never wrong.
+// mostCorners bounds the memory. Dropping a corner loosens the line, but does
+// not make it wrong.
 const mostCorners = 256
 
 func (h *hull) add(b bound, sign float64) {
 	if n := len(h.points); n > 0 && b.at < h.points[n-1].at {
-		// Pooled connections report out of order by a little. The corner would need an insertion; the
-		// bound counts in the track's own interval all the same.
+		// Pooled connections report slightly out of order. This corner would
+		// have to be inserted; the bound still counts in the track's own
+		// interval.
 		return
 	}
 	for n := len(h.points); n > 0; n = len(h.points) {
@@ -161,21 +167,23 @@ func cross(a, b, c bound) float64 {
 	return float64(b.at-a.at)*float64(c.offset-a.offset) - float64(b.offset-a.offset)*float64(c.at-a.at)
 }
 
-// Line is a clock that runs at one rate: the offsets it may have at one instant, and the rates.
+// Line is a clock that runs at one rate: the offsets that it may have at one
+// instant, and its rates.
 type Line struct {
 	At      time.Time
 	Offset  Interval
-	LowPPM  float64 // microseconds a second; positive where the client gains on the server
+	LowPPM  float64 // microseconds per second; positive where the client gains on the server
 	HighPPM float64
 }
 
-// line fits all lines above the lower and below the upper bounds, with rates within ±ppm. It fails
-// where there is none: the rate changed.
+// line fits all lines above the lower and below the upper bounds, with rates
+// within ±ppm. It fails where no line fits, because the rate changed.
 func (t *track) line(ppm float64, instant int64) (Line, bool) {
 	if !t.hasLow || !t.hasHigh {
 		return Line{}, false
 	}
-	// room is how far the two hulls are apart along slope: concave, as a minimum of linear functions.
+	// room returns how far the two hulls are apart for a slope. It is concave,
+	// as a minimum of linear functions.
 	room := func(slope float64) float64 {
 		return t.upper.edge(slope, instant, -1) - t.lower.edge(slope, instant, 1)
 	}
@@ -187,8 +195,8 @@ func (t *track) line(ppm float64, instant int64) (Line, bool) {
 	least, most := crossing(room, best, -limit), crossing(room, best, limit)
 	low := func(slope float64) float64 { return -t.lower.edge(slope, instant, 1) }
 	high := func(slope float64) float64 { return t.upper.edge(slope, instant, -1) }
-	// The searches end within a fraction of a nanosecond of the edge or of the numbers' own grain; a
-	// microsecond outwards covers both.
+	// The searches end within a fraction of a nanosecond of the edge, or of the
+	// numbers' precision. A microsecond outwards covers both.
 	return Line{
 		At: time.Unix(0, instant).UTC(),
 		Offset: Interval{
@@ -199,7 +207,8 @@ func (t *track) line(ppm float64, instant int64) (Line, bool) {
 	}, true
 }
 
-// edge is where a line of that slope, resting on the hull, meets the instant.
+// edge returns where a line of that slope, resting on the hull, meets the
+// instant.
 func (h *hull) edge(slope float64, instant int64, sign float64) float64 {
 	out := math.Inf(-1)
 	for _, p := range h.points {
@@ -208,7 +217,7 @@ func (h *hull) edge(slope float64, instant int64, sign float64) float64 {
 	return sign * out
 }
 
-// highest is where a concave function is greatest, by thirds.
+// highest returns where a concave function is greatest, by ternary search.
 func highest(f func(float64) float64, low, high float64) float64 {
 	for range 120 {
 		third := (high - low) / 3
@@ -221,7 +230,8 @@ func highest(f func(float64) float64, low, high float64) float64 {
 	return (low + high) / 2
 }
 
-// crossing is the last slope on the way from inside to end where f is not negative, or a hair beyond.
+// crossing returns the last slope on the way from inside to end where f is not
+// negative, or a hair beyond.
 func crossing(f func(float64) float64, inside, end float64) float64 {
 	if f(end) >= 0 {
 		return end

@@ -33,14 +33,14 @@ func TestIntervalShowsItsEnds(t *testing.T) {
 	}
 }
 
-func TestContradictionSaysWhatAndWhen(t *testing.T) {
+func TestContradictionNamesKindAndTime(t *testing.T) {
 	c := Contradiction{Kind: Step, By: Interval{Low: time.Second, High: 2 * time.Second}, From: time.Unix(0, 0), Until: time.Unix(1, 0)}
 	if got, want := c.String(), "clock stepped by +1s … +2s, between 1970-01-01T00:00:00Z and 1970-01-01T00:00:01Z"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-func TestClockWithoutAWriteHasNoLine(t *testing.T) {
+func TestClockWithoutWriteHasNoLine(t *testing.T) {
 	f, err := NewFleet(0)
 	if err != nil {
 		t.Fatal(err)

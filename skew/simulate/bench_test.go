@@ -22,7 +22,7 @@ func BenchmarkSimulateHundredClients(b *testing.B) {
 	benchmarkSimulate(b, s)
 }
 
-// Half of the fleet is ours.
+// Half of the fleet is getsetlock clients.
 func BenchmarkSimulateMixed(b *testing.B) {
 	s := plainFleet()
 	s.Clients, s.Ours.Clients, s.Job = 2, 2, mustParse(b, "exp:30ms")

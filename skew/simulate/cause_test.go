@@ -21,8 +21,9 @@ func TestDoubleGrantOfJedisUUIDNeedsNoSkew(t *testing.T) {
 	}
 }
 
-// SET NX EX 3 with a job of 7 s: the first overrun DEL frees the second's key, and so on.
-func TestOneOverrunBecomesAChain(t *testing.T) {
+// SET NX EX 3 with a job of 7 s: the first late DEL frees the second client's
+// key, and so on.
+func TestOneOverrunCausesChainOfEntries(t *testing.T) {
 	s := plainFleet()
 	s.Dialect, s.Lease, s.Job, s.Clients, s.Acquisitions = dialect.SetDel(), 3*sec, Constant(7*sec), 5, 500
 	r := mustSimulate(t, s)
@@ -31,7 +32,7 @@ func TestOneOverrunBecomesAChain(t *testing.T) {
 	}
 }
 
-func TestCauseIsSkewWhereJobsAreShortAndClocksApart(t *testing.T) {
+func TestCauseIsSkewForShortJobsAndClocksApart(t *testing.T) {
 	s := plainFleet()
 	s.Lease, s.Job, s.Acquisitions = sec, Constant(600*ms), 2000
 	s.Offsets = []time.Duration{0, 700 * ms}
@@ -52,8 +53,9 @@ func TestCauseIsSkewWhereJobsAreShortAndClocksApart(t *testing.T) {
 	}
 }
 
-// The clocks agree, but for steps of 1.9 s there and back; only what comes right after one is a jump.
-func TestCauseIsTheJumpRightAfterIt(t *testing.T) {
+// The clocks agree, except for steps of 1.9 s back and forth. Only an entry
+// right after a step is a jump.
+func TestCauseIsJumpRightAfterStep(t *testing.T) {
 	var jumps int64
 	for seed := range uint64(10) {
 		s := plainFleet()
@@ -84,7 +86,8 @@ func TestPausesOfAHolderCountAsLongJobs(t *testing.T) {
 	}
 }
 
-// The law's recovery: a crashed holder blocks the key for lease + c, more if its clock was ahead.
+// The law's recovery: a crashed holder blocks the key for lease + c, or longer
+// if its clock was ahead.
 func TestCrashedHolderBlocksTheKeyForItsLease(t *testing.T) {
 	s := plainFleet()
 	s.Clients, s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 2, 10*sec, Constant(ms), 1, time.Hour, 50
@@ -97,7 +100,8 @@ func TestCrashedHolderBlocksTheKeyForItsLease(t *testing.T) {
 			t.Errorf("both %v ahead: %v each, %+v", ahead, each, r)
 		}
 	}
-	// One is 40 s ahead, and stays away after its crash; the other does not give up.
+	// One is 40 s ahead, and does not return after its crash; the other does
+	// not give up.
 	s.Dialect, s.Lease, s.Restart, s.Offsets = dialect.Errorception(), 10*sec, Constant(2*time.Hour), []time.Duration{40 * sec, 0}
 	longest := time.Duration(0)
 	for s.Seed = range uint64(8) {
@@ -108,7 +112,7 @@ func TestCrashedHolderBlocksTheKeyForItsLease(t *testing.T) {
 	}
 }
 
-func TestKeyOfACrashedClientWithoutTimeIsBlockedForEver(t *testing.T) {
+func TestCrashBlocksKeyWithoutTimeForEver(t *testing.T) {
 	s := plainFleet()
 	s.Dialect, s.CrashShare, s.For, s.Acquisitions = dialect.Bare(), 0.5, time.Hour, 0
 	r := mustSimulate(t, s)

@@ -2,68 +2,69 @@ package simulate
 
 import "github.com/getsetlock/getsetlock/legacy/dialect"
 
-// simPC is what a client's next event is. All but the last three happen at the server.
+// simPC is a client's next event. All but the last three of an old client
+// happen at the server.
 type simPC uint8
 
 const (
 	simSetnx      simPC = iota
 	simGet              // after a lost SETNX
 	simGetset           //
-	simLastSetnx        // the one after a held or missing value
+	simLastSetnx        // one more, after a held or missing value
 	simExpireLost       // EXPIRE of a waiter
 	simExpireWon        // EXPIRE of a winner, whose job begins with its reply
-	simReleaseGet       // the release looks at the key
+	simReleaseGet       // GET of a release
 	simDel
-	simLeave // at the client: it stops believing without deleting
+	simLeave // at the client: it stops holding without a DEL
 	simCrash
-	simBack // at the client: it comes for the next acquire
+	simBack // at the client: it returns for its next acquire
 
 	simOurTry     // the acquire script
 	simOurWon     // its reply
 	simOurCheck   // the look after the settle
 	simOurChecked // its reply
-	simOurHolds   // whatever comes first while it holds
+	simOurHolds   // the next event while it holds, whichever comes first
 	simOurRelease // the release script
 )
 
 type simClient struct {
 	name    int32
-	uuid    int32 // what its stamps carry where they carry one: a process that crashed comes back with another
+	uuid    int32 // uuid in its stamps, if they have one; a process that crashed returns with another
 	pc      simPC
-	next    int64 // true time of the next event
+	next    int64 // true time of the next event, ns since 1970
 	holding bool
 	waiting bool
 
 	value, seen simValue
-	present     bool  // seen was there
-	clockRead   int64 // what its clock showed for the stamp
+	present     bool  // seen was on the key
+	clockRead   int64 // what its clock showed when it made the stamp
 	truth       int64 // true time of that reading
 	first       int64 // true time of the attempt's first reading
-	judged      int64 // what its clock showed for the judgement, and when
+	judged      int64 // what its clock showed when it judged; judgedAt is the true time of that
 	judgedAt    int64
-	began       int64 // the acquire
+	began       int64 // true time at which the acquire began
 	tries       int
-	robbed      Cause // why somebody took over while this one held
+	robbed      Cause // why another client took over while this one held
 
 	clock   simClock
 	pauseAt int64
 	pauses  [mostPauses]int64
 }
 
-// simKey is the key on the server, with what the value alone does not tell.
+// simKey is the key on the server, with what the value alone does not show.
 type simKey struct {
 	value   simValue
 	present bool
-	expires int64 // never without TTL
-	owner   int32 // whose grant it protects, −1 if nobody's
-	truth   int64 // true time and offset of the reading behind the stamp
+	expires int64 // by the server's clock; never without a TTL
+	owner   int32 // client whose grant the key protects; −1 if none
+	truth   int64 // true time of the clock reading in the stamp; theta is that clock's offset
 	theta   int64
-	freed   Cause // why it is missing, if it should not be
+	freed   Cause // why the key is missing, if it should not be
 }
 
 func (m *Simulator) way() int64 { return m.Latency.draw(m.random) }
 
-// acquire begins a new acquire at a client's instant.
+// acquire begins a new acquire at an instant of true time.
 func (m *Simulator) acquire(c *simClient, at int64) {
 	c.began, c.tries = at, 0
 	if m.isOurs(c.name) {
@@ -73,7 +74,7 @@ func (m *Simulator) acquire(c *simClient, at int64) {
 	m.attempt(c, at)
 }
 
-// attempt reads the clock and sends the SETNX.
+// attempt reads the clock and sends SETNX.
 func (m *Simulator) attempt(c *simClient, at int64) {
 	c.tries++
 	c.first = at
@@ -91,7 +92,7 @@ func (m *Simulator) restamp(c *simClient, at int64) {
 	c.value = simValue{m.serial, c.name}
 }
 
-// act is one event of a client.
+// act executes one event of a client.
 func (m *Simulator) act(c *simClient) {
 	switch c.pc {
 	case simSetnx, simLastSetnx:
@@ -245,11 +246,12 @@ func (m *Simulator) givesUp(c *simClient, at int64) {
 	m.tally.gaveUp++
 	c.waiting = false
 	m.tally.waiting--
-	// Who is sent away comes back no sooner than it would have polled: a caller that asks in a loop.
+	// A client that gives up returns no sooner than it would have polled, like
+	// a caller that asks in a loop.
 	c.pc, c.next = simBack, m.idle(c, at+max(m.Rest.draw(m.random), int64(m.Poll)))
 }
 
-// work draws the job, and whether the client lives to its end.
+// work draws the job's length, and whether the client crashes before its end.
 func (m *Simulator) work(c *simClient, from int64) {
 	job := m.Job.draw(m.random)
 	if m.CrashShare > 0 && m.random.Float64() < m.CrashShare {
@@ -267,7 +269,7 @@ func (m *Simulator) work(c *simClient, from int64) {
 	}
 }
 
-// release decides at a client's instant and sends the DEL, or not.
+// release decides at a client's instant, and sends DEL or not.
 func (m *Simulator) release(c *simClient, at int64) {
 	now := int64(0)
 	if m.rules.stamps {
@@ -297,8 +299,9 @@ func (m *Simulator) del(c *simClient) {
 		}
 		k.freed = CauseNone
 		if k.owner != c.name {
-			// Somebody's grant goes with it; what let that one in beside us is to blame for who comes
-			// next, and for whom that one's own DEL will let in.
+			// The DEL also ends another client's grant. Whoever enters next is
+			// charged to the cause that admitted that client, and so is whoever
+			// that client's own DEL lets in.
 			k.freed = c.robbed
 			if k.owner >= 0 && m.clients[k.owner].holding {
 				m.clients[k.owner].robbed = c.robbed
@@ -312,13 +315,14 @@ func (m *Simulator) del(c *simClient) {
 	m.rest(c, m.idle(c, m.now+m.way()))
 }
 
-// rest ends the hold now and comes back after a rest.
+// rest ends the hold now. The client returns after a rest.
 func (m *Simulator) rest(c *simClient, from int64) {
 	m.ends(c)
 	c.pc, c.next = simBack, m.idle(c, from+m.Rest.draw(m.random))
 }
 
-// expire is the end of the key's TTL. If its owner still works, its job was too long.
+// expire is the end of the key's TTL. If its owner still works, the job was too
+// long.
 func (m *Simulator) expire() {
 	k := &m.key
 	if m.token.owner >= 0 {

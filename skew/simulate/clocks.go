@@ -9,20 +9,21 @@ import (
 // never is later than any event.
 const never = int64(drift.Never)
 
-// simClock is a client's clock: true time and an offset that moves with the rate since the anchor, and
-// changes at steps and slews. It is read at instants in order.
+// simClock is a client's clock: true time plus an offset. The offset moves with
+// the rate since the anchor, and changes at steps and slews. Readings must be
+// in the order of time.
 type simClock struct {
 	offset   int64
-	rate     float64 // seconds gained a second
-	own      float64 // the rate without a slew
+	rate     float64 // seconds gained per second
+	own      float64 // rate without a slew
 	anchor   int64
-	change   int64 // the next of the three below, so that a reading looks at one
+	change   int64 // the next of the three below, so that a reading checks only one
 	nextStep int64
-	nextSlew int64 // its beginning, or its end while slewing
-	nextSet  int64 // back to first
+	nextSlew int64 // its beginning, or while slewing its end
+	nextSet  int64 // when the offset is set back to first
 	first    int64 // the offset at the start
 	slewing  bool
-	afflicts bool // by Share
+	afflicts bool // steps and slews befall this client, by Share
 	steps    *Steps
 	slews    *Slews
 
@@ -37,7 +38,7 @@ func (k *simClock) theta(t int64) int64 {
 	return k.offset + int64(drift.Gained(time.Duration(t-k.anchor), k.rate))
 }
 
-// read is what the client's clock shows at true time t.
+// read returns what the client's clock shows at true time t.
 func (m *Simulator) read(c *simClient, t int64) int64 {
 	for t >= c.clock.change {
 		m.changeClock(&c.clock)
@@ -84,7 +85,7 @@ func (m *Simulator) drawOffset() int64 {
 	return int64(drift.Offsets{Low: o.Low, High: o.High, LogEven: o.LogEven, Choices: o.Choices}.Draw(m.random))
 }
 
-// until is the time to the next trouble.
+// until draws the time to the next trouble.
 func (m *Simulator) until(every time.Duration, once bool) int64 {
 	return int64(drift.Until(m.random, every, once))
 }
@@ -111,7 +112,7 @@ func (m *Simulator) changeClock(k *simClock) {
 	k.change = min(k.nextStep, k.nextSlew, k.nextSet)
 }
 
-// setBack begins a clock anew, with what befalls it once.
+// setBack begins a clock anew, together with troubles that come once.
 func (m *Simulator) setBack(k *simClock, t int64) {
 	k.offset, k.nextSet = k.first, t+int64(m.SetEvery)
 	if k.afflicts && k.steps.Once {
@@ -123,7 +124,7 @@ func (m *Simulator) setBack(k *simClock, t int64) {
 	k.astray(t)
 }
 
-// astray ends a slew towards the right time of a clock whose error is another now.
+// astray ends a slew towards the right time when the clock's error has changed.
 func (k *simClock) astray(t int64) {
 	if k.slewing && k.slews.Towards {
 		k.nextSlew = t
@@ -163,8 +164,8 @@ func (m *Simulator) slew(k *simClock, t int64) {
 	}
 }
 
-// idle is when a client that waits until an instant goes on: later, if it is stopped at that time. What
-// it waits for (a reply, a sleep) goes on meanwhile.
+// idle returns when a client that waits until an instant continues: later, if
+// it is paused then. What it waits for (a reply, a sleep) goes on meanwhile.
 func (m *Simulator) idle(c *simClient, until int64) int64 {
 	for c.pauseAt <= until {
 		until = max(until, m.pause(c))
@@ -172,7 +173,7 @@ func (m *Simulator) idle(c *simClient, until int64) int64 {
 	return until
 }
 
-// busy is when a client has worked for so long: pauses come on top.
+// busy returns when a client has done so much work; pauses add to it.
 func (m *Simulator) busy(c *simClient, from, work int64) int64 {
 	end := from + work
 	for c.pauseAt <= end {
@@ -182,7 +183,7 @@ func (m *Simulator) busy(c *simClient, from, work int64) int64 {
 	return end
 }
 
-// pause is the end of the next pause; the one after it is drawn.
+// pause returns the end of the next pause, and draws the one after it.
 func (m *Simulator) pause(c *simClient) int64 {
 	kinds, which := m.Clocks.Pauses, 0
 	for i := range kinds {

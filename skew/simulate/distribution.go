@@ -11,9 +11,10 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Distribution is how a span varies: of a job, a message's way, a rest between jobs. The zero value is
-// a constant 0. Spans are not negative; a draw beyond ten years, which only the unbounded forms can
-// make, counts as ten years.
+// Distribution is how a span varies: a job's length, a message's way, a rest
+// between jobs. The zero value is a constant 0. Spans are not negative. A draw
+// beyond ten years, which only the unbounded forms can make, counts as ten
+// years.
 type Distribution struct {
 	kind distributionKind
 	a, b time.Duration // constant: a; uniform: a to b; exp: mean a; lognormal: median a, 99th percentile b
@@ -30,7 +31,7 @@ const (
 	listed
 )
 
-// distributionForms is what an error about an unreadable one lists.
+// distributionForms is what the error for an unreadable distribution lists.
 const distributionForms = "5s, 5s..40s, exp:10s, lognormal:p50=5s,p99=40s, or a list 1s,2s,2.5s"
 
 // mostRatio bounds a lognormal: its 99th percentile is at most this many times its median.
@@ -39,10 +40,12 @@ const mostRatio = 1_000_000
 // z99 is the 99th percentile of the standard normal distribution.
 const z99 = 2.3263478740408408
 
-// Constant always draws d. Negative spans are refused where it is used.
+// Constant always draws d. Functions that use the distribution refuse negative
+// spans.
 func Constant(d time.Duration) Distribution { return Distribution{a: d} }
 
-// ListOf draws from measured spans, each as likely as the others. The error names the element.
+// ListOf draws from measured spans, each equally likely. The error names the
+// element.
 func ListOf(field string, spans []time.Duration) (Distribution, error) {
 	if len(spans) == 0 {
 		return Distribution{}, impossible(field, "an empty list", "at least one duration")
@@ -51,8 +54,8 @@ func ListOf(field string, spans []time.Duration) (Distribution, error) {
 	return d, d.check(field)
 }
 
-// ParseDistribution reads a distribution as a flag gives it. It fails with a *skew.ParameterError that
-// names the field and the bound.
+// ParseDistribution reads a distribution in the form of a flag. It fails with a
+// *skew.ParameterError that names the field and the bound.
 func ParseDistribution(field, text string) (Distribution, error) {
 	d, err := parseDistribution(field, text)
 	if err != nil {
@@ -141,7 +144,7 @@ func (d Distribution) check(field string) error {
 	return nil
 }
 
-// String is a form that ParseDistribution reads back.
+// String returns a form that ParseDistribution reads back.
 func (d Distribution) String() string {
 	switch d.kind {
 	case uniform:
@@ -160,7 +163,8 @@ func (d Distribution) String() string {
 	return d.a.String()
 }
 
-// longest is the longest span that can be drawn, unbounded for exp and lognormal.
+// longest returns the longest span that can be drawn; it is unbounded for exp
+// and lognormal.
 func (d Distribution) longest() skew.Limit {
 	switch d.kind {
 	case exponential, logNormal:
@@ -177,7 +181,7 @@ func (d Distribution) longest() skew.Limit {
 	return skew.Limit{Bound: d.a, Bounded: true}
 }
 
-// draw takes one span, in nanoseconds.
+// draw returns one span, in nanoseconds.
 func (d *Distribution) draw(random *rand.Rand) int64 {
 	var f float64
 	switch d.kind {

@@ -1,9 +1,11 @@
-// Package simulate says how often two clients of a fleet hold one lock, and
-// why: it plays the fleet's clients, clocks and pauses event by event ([Run]),
+// Package simulate answers how often two clients of a fleet hold one lock, and
+// why. It plays the fleet's clients, clocks and pauses event by event ([Run]),
 // and counts. [Presets] are named states of clocks.
 //
-// Whether something can happen at all is the answer of package skew: a run that
-// shows nothing proves nothing.
+// Most programs need [Run] with a [Fleet].
 //
-// It is pure: no I/O, no clock. A seed has one result.
+// Package skew answers whether something can happen at all: a run that shows
+// nothing proves nothing.
+//
+// The package is pure: no I/O, no clock. The same seed has the same result.
 package simulate

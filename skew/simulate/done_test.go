@@ -8,10 +8,11 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Where the key means "done", a release says so until the stamp of an old client
-// would have ended that had taken the key at the same instant. In observe and dual
-// that stamp is on L. From sealed on L carries the tombstone, and M says it.
-func TestReleaseLeavesDoneWhereNobodyReleases(t *testing.T) {
+// Where the key means "done", a release says so for a time: until the stamp
+// would end of an old client that had taken the key at the same instant. In
+// observe and dual that stamp is on L. From sealed on L has the tombstone, and
+// M says it.
+func TestReleaseLeavesDoneWhereKeyMeansDone(t *testing.T) {
 	for _, phase := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern} {
 		for _, job := range []time.Duration{3 * time.Second, 25 * time.Second} {
 			t.Run(string(phase)+" "+job.String(), func(t *testing.T) { releasesDone(t, phase, job) })

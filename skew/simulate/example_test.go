@@ -8,7 +8,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// A lease of 30 s, jobs that take 5 to 40 s, clocks kept by timesyncd: which of the two is the problem?
+// A lease of 30 s, jobs of 5 to 40 s, clocks kept by timesyncd: which of the
+// two is the problem?
 func ExampleRun() {
 	job, err := simulate.ParseDistribution("job", "5s..40s")
 	if err != nil {

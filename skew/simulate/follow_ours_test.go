@@ -12,12 +12,12 @@ import (
 )
 
 // The same for getsetlock clients alongside old ones, in each phase: attempts,
-// looks, settles, renewals, losses and releases, on both keys. Their leases do not
-// keep the lease rule and nobody's job keeps the law, so that much is lost.
-func TestEachEventOfOursIsOneOfTheExplorers(t *testing.T) {
+// looks, settles, renewals, losses and releases, on both keys. Their leases
+// break the lease rule and jobs break the law, so that many leases are lost.
+func TestExplorerAllowsEachEventOfGetsetlock(t *testing.T) {
 	for _, d := range followedDialects() {
 		if d.NeverReleases() {
-			continue // the machine leaves out what a release leaves for "done" (rule 10)
+			continue // the machine does not have what a release leaves for "done" (rule 10)
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			takeovers, losses := 0, 0
@@ -42,9 +42,9 @@ func TestEachEventOfOursIsOneOfTheExplorers(t *testing.T) {
 
 var followedPhases = []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
 
-// followOurs walks the machine along one simulation with getsetlock clients. Two
-// of them know how far the slowest clock is behind the server's. One alone may
-// not: the machine has no looks of several machines at a time.
+// followOurs walks the machine along one simulation with getsetlock clients.
+// Either both know how far the slowest clock is behind the server's, or there
+// is only one: the machine has no looks of several machines at a time.
 func followOurs(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0x0fa11))
@@ -83,16 +83,17 @@ func followOurs(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 		Behind: followApart, Ahead: followApart, Overrun: true,
 		Ours: skew.Ours{
 			Clients: fleet.Ours.Clients, Phase: phase, TTL: ttl, Margin: 1, Settle: settle, SettleAlways: every,
-			// In the machine a renewal that fails and the client's hearing of it are one event.
+			// In the machine, a renewal that fails and the client learning of
+			// it are one event.
 			Stop:           stop + 2,
 			TakeoverMargin: 2 * followApart, Known: known, Late: true,
-			NoTombstone: random.IntN(3) > 0, // else old clients never enter in sealed and modern
+			NoTombstone: random.IntN(3) > 0, // otherwise old clients never enter in sealed and modern
 		},
 	})
 }
 
-// member is what a getsetlock client has besides its client, and the look that is
-// remembered. For old clients it is nothing.
+// member returns what a getsetlock client has besides its simClient, and the
+// remembered look. For old clients both are zero.
 func (f *follower) member(m *Simulator, name int32) (simMember, simLook) {
 	if !m.isOurs(name) {
 		return simMember{}, simLook{}
@@ -100,7 +101,7 @@ func (f *follower) member(m *Simulator, name int32) (simMember, simLook) {
 	return *m.member(name), m.looks
 }
 
-// ourWords is what one event of a getsetlock client is for the machine.
+// ourWords returns the machine's events for one event of a getsetlock client.
 func (f *follower) ourWords(m *Simulator, was simClient, before simMember, look simLook) []followed {
 	is, g := &m.clients[was.name], m.member(was.name)
 	at := func(at int64, what string) followed {
@@ -128,7 +129,7 @@ func (f *follower) ourWords(m *Simulator, was simClient, before simMember, look 
 	case simOurRelease:
 		return []followed{f.onServer(m, was.name, "release", "")}
 	case simOurHolds:
-		heard := before.reply != never && !before.renewed // the machine's client has known that since the renewal ran
+		heard := before.reply != never && !before.renewed // the machine's client knows that since the renewal ran
 		switch {
 		case before.turn == m.now:
 			return []followed{f.onServer(m, was.name, "renewed", won[g.renewed])}
@@ -145,8 +146,8 @@ func (f *follower) ourWords(m *Simulator, was simClient, before simMember, look 
 	return nil
 }
 
-// ourSteps are where the getsetlock clients stand, in the machine's words; empty
-// where an attempt is on its way or is going to be.
+// ourSteps returns the getsetlock clients' steps in the machine's words; empty
+// where an attempt is on its way or about to be.
 func ourSteps(m *Simulator) []string {
 	var all []string
 	for i := range m.members {

@@ -14,15 +14,16 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// The simulator and the explorer are two programs for one protocol. Here each event
-// of a simulated fleet of old clients must be one that the explorer's machine allows
-// in the same state, with the same outcome, and must leave the same key and the same
-// holders. A tick of the machine is a unit of the dialect's stamps; the simulator's
-// time runs between ticks too, since messages take a fraction of one.
+// The simulator and the explorer are two programs for one protocol. Each event
+// of a simulated fleet of old clients must be one that the explorer's machine
+// allows in the same state, with the same outcome. It must leave the same key
+// and the same holders. A tick of the machine is a unit of the dialect's
+// stamps. The simulator's time also runs between ticks, since messages take a
+// fraction of one.
 //
-// The machine keeps a key through the whole tick in which its TTL ends. So does
-// the server of these fleets: see [follower.roundTTLs].
-func TestEachSimulatedEventIsOneOfTheExplorers(t *testing.T) {
+// The machine keeps a key through the whole tick in which its TTL ends. The
+// server of these fleets does so too: see [follower.roundTTLs].
+func TestExplorerAllowsEachSimulatedEvent(t *testing.T) {
 	all := followedDialects()
 	for _, d := range all {
 		t.Run(d.Name, func(t *testing.T) {
@@ -51,8 +52,8 @@ func TestEachSimulatedEventIsOneOfTheExplorers(t *testing.T) {
 
 // followedDialects are the presets whose stamps are whole units, and one that
 // sends EXPIRE after a won SETNX, which no preset does. Stamps in nanoseconds
-// count milliseconds here, since a tick is a unit and a message takes a fraction
-// of one.
+// count milliseconds here, since a tick is a unit and a message takes a
+// fraction of one.
 func followedDialects() []dialect.Dialect {
 	late := dialect.Jedis()
 	late.Name, late.KeyTTL = "Jedis-expires", dialect.TTLAfterSetnx
@@ -62,7 +63,7 @@ func followedDialects() []dialect.Dialect {
 			d.Unit = dialect.UnitMillis
 		}
 		if d.HasStamp() && d.Unit.Step() < time.Millisecond || d.Name == "Bare" {
-			continue // without TTL and takeover nobody enters after the first crash
+			continue // without TTL and takeover no client enters after the first crash
 		}
 		all = append(all, d)
 	}
@@ -87,7 +88,7 @@ const (
 func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0xf0110))
-	tick := max(d.Unit.Step(), time.Millisecond) // of constants and tokens, which have no unit
+	tick := max(d.Unit.Step(), time.Millisecond) // for constants and tokens, which have no unit
 	ticks := func(low, high int) time.Duration { return tick * time.Duration(low+random.IntN(high-low+1)) }
 	way := tick * time.Duration(1+random.IntN(9)) / 10
 	fleet := Fleet{
@@ -96,7 +97,7 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 		Acquisitions: 60, For: 4000 * tick, Seed: seed,
 	}
 	if d.KeyTTL == dialect.TTLEverybody {
-		fleet.Poll = ticks(2*followLease, 3*followLease) // else the waiters keep the key for ever
+		fleet.Poll = ticks(2*followLease, 3*followLease) // otherwise the waiters keep the key for ever
 	}
 	for range fleet.Clients {
 		fleet.Offsets = append(fleet.Offsets, ticks(0, 2*followApart)-followApart*tick)
@@ -107,7 +108,7 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	})
 }
 
-// followFleet walks a scenario along a fleet whose messages take so long.
+// followFleet walks a scenario along a fleet whose messages take that long.
 func followFleet(t *testing.T, fleet Fleet, way time.Duration, sc skew.Scenario) *follower {
 	t.Helper()
 	m, err := New(fleet)
@@ -122,7 +123,7 @@ func followFleet(t *testing.T, fleet Fleet, way time.Duration, sc skew.Scenario)
 	if sc.Ours.NoTombstone {
 		m.key.value, m.key.present = simValue{}, false
 	}
-	m.ourBeyond = min(m.ourBeyond, int64(tick)) // as the machine has it
+	m.ourBeyond = min(m.ourBeyond, int64(tick)) // as in the machine
 	f := &follower{t: t, d: fleet.Dialect, tick: int64(tick), way: int64(way), walk: walk, old: fleet.Clients, keyEnds: never, tokenEnds: never}
 	for _, e := range f.record(m) {
 		if !f.take(e) {
@@ -139,16 +140,17 @@ type followed struct {
 	client int32
 	what   string
 	result string
-	arg    int  // of clock and judge: the clock's offset in ticks
-	key    bool // the event ran on the server, and the rest is as it left things
+	arg    int  // for clock and judge: the clock's offset in ticks
+	key    bool // the event ran on the server; the fields below are the state after it
 	value  simValue
 	stored bool
-	ends   int64 // of the key's TTL, never where it has none
+	ends   int64 // end of the key's TTL; never without one
 	holds  []bool
 
-	token simToken // M, where key
-	ours  []string // the step of each getsetlock client, where key
-	// short is how much older the remembered look has to be, where the attempt was refused for that.
+	token simToken // M, if key
+	ours  []string // the step of each getsetlock client, if key
+	// short is how much older the remembered look has to be, if the attempt was
+	// refused for that.
 	short int64
 }
 
@@ -161,14 +163,14 @@ type follower struct {
 	now       int      // ticks that the walk has passed
 	behind    []string // the last events, for the error
 
-	keyEnds   int64 // the TTL's end that roundTTLs made
-	tokenEnds int64 // M's
-	losses    int   // of leases of getsetlock clients
+	keyEnds   int64 // end of L's TTL as roundTTLs set it
+	tokenEnds int64 // the same for M
+	losses    int   // losses of getsetlock leases
 	takeovers int
 	ended     int // keys whose TTL ended
 }
 
-// record runs the simulation and says what happened, in the order of true time.
+// record runs the simulation and returns its events, in the order of true time.
 func (f *follower) record(m *Simulator) []followed {
 	var all []followed
 	for range 4000 {
@@ -190,14 +192,15 @@ func (f *follower) record(m *Simulator) []followed {
 		}
 		all = append(all, f.words(m, before, *c, found)...)
 	}
-	// A client's reading and the judging of a reply lie at other times than the event in which the
-	// simulator decides on them.
+	// A client's clock reading and its judgement of a reply have other times
+	// than the event in which the simulator decides them.
 	slices.SortStableFunc(all, func(a, b followed) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 
-// roundTTLs lets a TTL that the last event set end with the tick in which it ends.
-// Which command sets or drops a TTL, and on whose value, stays the simulator's.
+// roundTTLs lets a TTL that the last event set end with the tick in which it
+// ends. Which command sets or removes a TTL, and on which value, stays the
+// simulator's.
 func (f *follower) roundTTLs(m *Simulator) {
 	if k := &m.key; k.expires != f.keyEnds {
 		f.keyEnds = f.rounded(k.expires)
@@ -221,8 +224,8 @@ func (f *follower) rounded(end int64) int64 {
 	return simulationStart + ((end-simulationStart)/f.tick+1)*f.tick
 }
 
-// words is what one event of the simulator is for the machine: one event or more.
-// found says whether the key was there before it.
+// words returns the machine's events for one event of the simulator: one or
+// more. found says whether the key existed before it.
 func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed {
 	now := m.now - simulationStart
 	offset := func(c simClient) int { return int((c.clockRead - c.truth) / f.tick) }
@@ -234,7 +237,7 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 	switch was.pc {
 	case simSetnx:
 		clock := alone(was.first-simulationStart, "clock", "")
-		if f.d.HasTakeover() { // the others read none
+		if f.d.HasTakeover() { // the others read no clock
 			clock.arg = offset(was)
 		}
 		return []followed{clock, onServer("setnx", won[is.holding])}
@@ -262,7 +265,7 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 		return []followed{onServer("expire", "")}
 	case simLeave:
 		if f.d.ReleaseGets() {
-			return nil // the look has said so
+			return nil // the look has said it
 		}
 		return []followed{alone(now, "decide", "kept")}
 	case simCrash:
@@ -271,7 +274,8 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 	return nil
 }
 
-// onServer is an event that ran on the server just now, and how it left things.
+// onServer returns an event that has just run on the server, with the state
+// after it.
 func (f *follower) onServer(m *Simulator, name int32, what, result string) followed {
 	e := followed{
 		at: m.now - simulationStart, client: name, what: what, result: result, key: true,
@@ -279,13 +283,13 @@ func (f *follower) onServer(m *Simulator, name int32, what, result string) follo
 	}
 	for i := range m.Fleet.Clients {
 		c := &m.clients[i]
-		leaves := c.pc == simLeave && f.d.ReleaseGets() // which the machine has known since the look
+		leaves := c.pc == simLeave && f.d.ReleaseGets() // the machine knows that since the look
 		e.holds = append(e.holds, c.holding && !leaves)
 	}
 	return e
 }
 
-// getset is one event where the reply decides by itself, and two where the client
+// getset is one event where the reply itself decides, and two where the client
 // judges it by a new reading.
 func (f *follower) getset(onServer func(string, string) followed, alone func(int64, string, string) followed, now int64, won, found bool) []followed {
 	w := f.d.Wins
@@ -312,7 +316,7 @@ func (f *follower) del(onServer func(string, string) followed, alone func(int64,
 	return []followed{e}
 }
 
-// take lets the walk do what the simulator did, and compares.
+// take makes the walk do what the simulator did, and compares.
 func (f *follower) take(e followed) bool {
 	who := "old" + strconv.Itoa(int(e.client)+1)
 	if n := int(e.client) - f.old; n >= 0 {
@@ -329,25 +333,27 @@ func (f *follower) take(e followed) bool {
 	}
 	n := f.find(who, e)
 	if n < 0 && e.what == "clock" && f.d.JudgesAnew {
-		// The machine keeps an attempt open as long as some clock could find the value expired.
+		// The machine keeps an attempt open as long as some clock could find
+		// the value expired.
 		if quit := f.find(who, followed{what: "quit"}); quit >= 0 {
 			f.walk.Take(quit)
 			n = f.find(who, e)
 		}
 	}
 	if n < 0 && e.what == "look" && e.result == "kept" && f.d.Release == dialect.ReleaseValueLive {
-		// The machine judges in the instant of the look, the simulator a message later, when the value may
-		// have expired. To the key, a client that leaves and one that crashes are the same.
+		// The machine judges in the instant of the look, the simulator a
+		// message later, when the value may have expired. For the key, a client
+		// that leaves and one that crashes are the same.
 		n = f.find(who, followed{what: "crash"})
 	}
 	if n < 0 && e.short > 0 && e.short <= f.tick && f.find(who, followed{what: "acquire", result: "takeover"}) >= 0 {
-		// The machine counts a look's age in whole ticks. To the keys, an attempt that is refused and one
-		// that never arrives are the same.
+		// The machine counts a look's age in whole ticks. For the keys, an
+		// attempt that is refused and one that never arrives are the same.
 		f.walk.Take(f.find(who, followed{what: "cancel"}))
 		n = f.find(who, followed{what: "drop"})
 	}
 	if n < 0 && e.what == "quit" {
-		return true // nothing to give up: the machine has ended the attempt by itself
+		return true // nothing to give up: the machine has already ended the attempt
 	}
 	if n < 0 {
 		return f.differ("the machine allows no such event")
@@ -369,7 +375,7 @@ func (f *follower) find(who string, e followed) int {
 func (f *follower) same(e followed) bool {
 	world := f.walk.World()
 	if kind := f.kind(e); kind != world.L.Kind {
-		return f.differ(fmt.Sprintf("the simulator's key carries %q, the machine's is %+v", kind, world.L))
+		return f.differ(fmt.Sprintf("the simulator's key has %q, the machine's is %+v", kind, world.L))
 	}
 	at := int((e.value.stamp-simulationStart)/f.tick) - f.now
 	left := f.left(e.ends)
@@ -400,7 +406,8 @@ func (f *follower) same(e followed) bool {
 	return true
 }
 
-// left is for how many ticks a key still exists, this one included; 0 for ever.
+// left returns for how many ticks a key still exists, including this one; 0 for
+// ever.
 func (f *follower) left(ends int64) int {
 	if ends == never {
 		return 0
@@ -408,7 +415,7 @@ func (f *follower) left(ends int64) int {
 	return int((ends-simulationStart)/f.tick) - f.now
 }
 
-// kind is what stands on the key, in the machine's words.
+// kind returns the kind of the key's value, in the machine's words.
 func (f *follower) kind(e followed) string {
 	switch {
 	case !e.stored:

@@ -5,9 +5,10 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// A lease of ours in a simulation: told held, renewed, stopped or told lost, released.
+// A getsetlock lease in a simulation: reported as held, renewed, stopped or
+// lost, released.
 
-// ourWon is the reply "taken".
+// ourWon receives the reply "taken".
 func (m *Simulator) ourWon(c *simClient, g *simMember) {
 	every := m.Ours.SettleAlways || m.rules.NeedsSettleEvery()
 	switch {
@@ -20,7 +21,7 @@ func (m *Simulator) ourWon(c *simClient, g *simMember) {
 	}
 }
 
-// ourBegin tells a client that it holds.
+// ourBegin makes a client hold.
 func (m *Simulator) ourBegin(c *simClient, g *simMember) {
 	m.ourTally.Acquisitions++
 	m.ourWaits.add(m.now - c.began)
@@ -32,7 +33,7 @@ func (m *Simulator) ourBegin(c *simClient, g *simMember) {
 	}
 	g.renew = max(m.now, g.sent+int64(m.Ours.RenewEvery))
 	if g.hurt && !m.Ours.Polls {
-		g.told = m.now // its watch begins by a look
+		g.told = m.now // its watch begins with a look
 	}
 	c.pc = simOurHolds
 	m.plan(c, g)
@@ -42,7 +43,8 @@ func (m *Simulator) plan(c *simClient, g *simMember) {
 	c.next = min(g.job, g.crash, g.trust, g.renew, g.told, g.stop, g.turn, g.reply)
 }
 
-// ourHolds is the next event of a holder. What happens at the client waits while its machine stands still.
+// ourHolds executes the next event of a holder. What happens at the client
+// waits while its machine is paused.
 func (m *Simulator) ourHolds(c *simClient, g *simMember) {
 	defer func() {
 		if c.pc == simOurHolds {
@@ -77,7 +79,8 @@ func (m *Simulator) ourHolds(c *simClient, g *simMember) {
 	}
 }
 
-// ourPause makes everything at the client wait for the end of a pause, and the job last longer by it.
+// ourPause delays everything at the client to the end of a pause, and prolongs
+// the job by it.
 func (m *Simulator) ourPause(c *simClient, g *simMember) {
 	began := c.pauseAt
 	end := m.pause(c)
@@ -89,13 +92,13 @@ func (m *Simulator) ourPause(c *simClient, g *simMember) {
 	}
 }
 
-// ourRenewal is the renew script's turn.
+// ourRenewal executes the renew script.
 func (m *Simulator) ourRenewal(c *simClient, g *simMember) {
 	m.tally.commands++
 	m.hears(g)
 	g.renewed = m.hasM(c) && m.stands(g)
 	if !m.hasM(c) && m.now < g.trust && g.loss == lossOwn {
-		g.loss = lossExpire // the server's clock has stepped over its TTL
+		g.loss = lossExpire // the server's clock has stepped beyond the TTL
 	}
 	if g.renewed {
 		m.mark(c, g)
@@ -103,7 +106,7 @@ func (m *Simulator) ourRenewal(c *simClient, g *simMember) {
 	g.turn, g.reply = never, m.now+m.way()
 }
 
-// ourRenewed is its reply. Trust counts from before it was sent.
+// ourRenewed receives its reply. Trust counts from before the renewal was sent.
 func (m *Simulator) ourRenewed(c *simClient, g *simMember) {
 	g.reply = never
 	if !g.renewed {
@@ -115,7 +118,8 @@ func (m *Simulator) ourRenewed(c *simClient, g *simMember) {
 	g.renew = max(m.now, g.asked+int64(m.Ours.RenewEvery))
 }
 
-// ourLost tells a holder that its lease is lost. Its job stops, M stays until it has.
+// ourLost tells a holder that its lease is lost. Its job stops, and M stays
+// until then.
 func (m *Simulator) ourLost(c *simClient, g *simMember) {
 	m.ourTally.Lost.count(g.loss)
 	g.late = m.now > g.until
@@ -129,7 +133,8 @@ func (m *Simulator) ourRelease(c *simClient, g *simMember, retry bool) {
 	c.pc, c.next = simOurRelease, m.now+m.way()
 }
 
-// ourReleased is the release script's turn: L only if it still carries the mark, M in any case.
+// ourReleased executes the release script: it deletes L only if L still has the
+// mark, and M in any case.
 func (m *Simulator) ourReleased(c *simClient, g *simMember) {
 	m.tally.commands++
 	k := &m.key
@@ -152,17 +157,19 @@ func (m *Simulator) ourReleased(c *simClient, g *simMember) {
 	}
 	rest := m.Rest.draw(m.random)
 	if m.phase <= model.Dual {
-		rest = max(rest, int64(m.Poll)) // politeness: who polls gets a turn
+		rest = max(rest, int64(m.Poll)) // politeness: a client that polls gets a turn
 	}
 	c.pc, c.next = simBack, m.idle(c, m.now+rest)
 }
 
-// entombs: tombstones are left on L in this phase.
+// entombs reports whether releases leave tombstones on L in this phase.
 func (m *Simulator) entombs() bool { return m.phase >= model.Sealed && m.phase < model.Clean }
 
-// doneUntil is until when the release of a lease says that its tick is done, by the server's clock: in
-// dialects that never release, as long as the stamp of an old client that had taken the key in its
-// stead (rule 10). It is 0 in all others, where that is over, and where nobody was told that it held.
+// doneUntil returns until when, by the server's clock, a lease's release says
+// that its tick is done. In dialects that never release that is as long as the
+// stamp would last of an old client that had taken the key instead (rule 10).
+// It is 0 in all other dialects, where that time is over, and where no client
+// held.
 func (m *Simulator) doneUntil(g *simMember) int64 {
 	until := g.taken + m.rules.lease + int64(m.rules.Slack)
 	if m.rules.Release != dialect.ReleaseNever || !m.rules.stamps || g.retry || until <= m.server.time {
@@ -171,8 +178,8 @@ func (m *Simulator) doneUntil(g *simMember) int64 {
 	return until
 }
 
-// ourGiveM is what a release leaves on M. Where a tombstone tells getsetlock clients that L is free, M
-// says that the tick is done.
+// ourGiveM returns what a release leaves on M. Where a tombstone tells
+// getsetlock clients that L is free, M says that the tick is done.
 func (m *Simulator) ourGiveM(g *simMember) simToken {
 	if until := m.doneUntil(g); until > 0 && m.entombs() {
 		return simToken{doneToken, until}
@@ -180,8 +187,9 @@ func (m *Simulator) ourGiveM(g *simMember) simToken {
 	return simToken{noToken, never}
 }
 
-// ourGiveL deletes the mark, or leaves in its place what belongs there: the tombstone, or, before those,
-// the old stamp of a dialect that never releases. In or-mine dialects an unsettled mark is deleted.
+// ourGiveL deletes the mark or replaces it: by the tombstone, or in earlier
+// phases by the old stamp of a dialect that never releases. In or-mine dialects
+// it deletes an unsettled mark.
 func (m *Simulator) ourGiveL(c *simClient, g *simMember) {
 	k := &m.key
 	if g.on != model.OnOwn {
@@ -199,7 +207,8 @@ func (m *Simulator) ourGiveL(c *simClient, g *simMember) {
 	k.present, k.expires = false, never
 }
 
-// lostGetset is called before an old client's GETSET writes.
+// lostGetset is called before an old client's GETSET writes; it charges a loss
+// to it.
 func (m *Simulator) lostGetset(c *simClient, outcome dialect.Outcome) {
 	if m.token.owner >= 0 {
 		m.struck(m.lossBy(c, outcome))

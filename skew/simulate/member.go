@@ -7,8 +7,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Marks of ours as numbers. Both are times that no clock reaches, so that the dialects' own rules
-// on numbers judge them as they judge the bytes; no two guards are the same.
+// Marks of getsetlock clients as numbers. Both are times that no clock reaches,
+// so that the dialects' own rules for numbers judge them as they judge the
+// bytes. No two guards are equal.
 const (
 	guardStamp = int64(1) << 62
 	tombStamp  = guardStamp + guardStamp/2
@@ -16,7 +17,7 @@ const (
 
 // simToken is M on the server.
 type simToken struct {
-	owner   int32 // noToken or doneToken where it is nobody's
+	owner   int32 // noToken or doneToken where it is no client's
 	expires int64
 }
 
@@ -25,28 +26,29 @@ const (
 	doneToken int32 = -2 // a release left M: the tick is done
 )
 
-// simMember is what one of ours has beside what every client has. Instants that are not to come are
-// never. While it holds, the earliest of its instants is its next event.
+// simMember is what a getsetlock client has in addition to what every client
+// has. An instant that will not come is never. While the client holds, the
+// earliest of its instants is its next event.
 type simMember struct {
 	on     model.OnL
-	mark   simValue // what its lease hangs on
-	ends   int64    // the TTL's end that it gave L
-	sent   int64    // the request from which trust counts
-	taken  int64    // the server's clock when the acquire script ran
-	cause  Cause    // what let it in beside somebody
+	mark   simValue // what its lease depends on
+	ends   int64    // end of the TTL that it gave L, by the server's clock
+	sent   int64    // true time of the request from which trust counts
+	taken  int64    // server's clock when the acquire script ran
+	cause  Cause    // what let it in while another client held
 	took   bool
-	stands bool // what the settle's look found
-	retry  bool // the release is of an attempt that failed
+	stands bool // the settle's look found the mark
+	retry  bool // the release belongs to an attempt that failed
 	loss   loss
 	hurt   bool
 	knows  simKnows
 
-	until int64 // the end of trust, also while its machine stands still
-	late  bool  // it stood still then, and was told afterwards
+	until int64 // end of trust, even while its machine is paused
+	late  bool  // its machine was paused then, and it learned of it afterwards
 
 	job, crash, trust, renew, told, stop int64 // at the client
-	turn, reply                          int64 // of a renewal: at the server; back at the client
-	asked                                int64 // when it was sent
+	turn, reply                          int64 // a renewal's instants: at the server; back at the client
+	asked                                int64 // true time at which the renewal was sent
 	renewed                              bool
 }
 
@@ -54,7 +56,7 @@ func (m *Simulator) isOurs(name int32) bool { return int(name) >= m.Fleet.Client
 
 func (m *Simulator) member(name int32) *simMember { return &m.members[int(name)-m.Fleet.Clients] }
 
-// actOurs is one event of one of ours.
+// actOurs executes one event of a getsetlock client.
 func (m *Simulator) actOurs(c *simClient) {
 	g := m.member(c.name)
 	switch c.pc {
@@ -88,7 +90,7 @@ func (m *Simulator) ourAsk(c *simClient, at int64) {
 	c.pc, c.next = simOurTry, at+m.way()
 }
 
-// ourTry is the acquire script's turn.
+// ourTry executes the acquire script.
 func (m *Simulator) ourTry(c *simClient, g *simMember) {
 	m.tally.commands++
 	if !c.waiting {
@@ -124,8 +126,9 @@ func (m *Simulator) ourTry(c *simClient, g *simMember) {
 	c.pc, c.next = simOurWon, m.idle(c, m.now+m.way())
 }
 
-// ourCause is why a takeover by the server's clock, which is right, met a holder: its clock was behind
-// by more than the margin, or it overran.
+// ourCause returns why a takeover by the server's clock met a holder. Either
+// the holder's clock was behind by more than the margin, or its job was too
+// long.
 func (m *Simulator) ourCause() Cause {
 	k := &m.key
 	if k.owner < 0 || !m.clients[k.owner].holding {
@@ -137,7 +140,8 @@ func (m *Simulator) ourCause() Cause {
 	return CauseSkew
 }
 
-// ourFree says whether the acquire script would take the keys, and what the lease then hangs on.
+// ourFree reports whether the acquire script would take the keys, and what the
+// lease would then depend on.
 func (m *Simulator) ourFree(c *simClient, g *simMember) (model.OnL, bool) {
 	k, phase := &m.key, m.phase
 	switch {
@@ -158,7 +162,7 @@ func (m *Simulator) ourFree(c *simClient, g *simMember) (model.OnL, bool) {
 	return model.OnOwn, m.ourPast(c, g)
 }
 
-// mark writes what the lease hangs on, with its TTL, and M's anew.
+// mark writes the mark on which the lease depends, with its TTL, and renews M.
 func (m *Simulator) mark(c *simClient, g *simMember) {
 	k, ttl := &m.key, int64(m.Ours.TTL)
 	m.token.expires = m.server.time + ttl
@@ -177,8 +181,9 @@ func (m *Simulator) mark(c *simClient, g *simMember) {
 	k.value, k.present, k.expires, k.truth, k.theta = g.mark, true, g.ends, m.now, m.server.time-m.now
 }
 
-// stamping works out how far ahead a stamp of ours lies, and by how much L outlives M beside one: only where old
-// clients set TTLs too, to tell the two apart.
+// stamping computes how far ahead a getsetlock stamp lies, and by how much L
+// outlives M. Only where old clients set TTLs too does it outlive M, to
+// distinguish the two.
 func (m *Simulator) stamping() {
 	d, o := m.Dialect, m.Ours
 	gap, _ := dialect.Claimed(o.Terms.Gap)
@@ -191,13 +196,13 @@ func (m *Simulator) stamping() {
 	}
 }
 
-// hasM: the token on M is this client's.
+// hasM reports whether the token on M is this client's.
 func (m *Simulator) hasM(c *simClient) bool {
 	return m.token.owner == c.name && m.token.expires > m.server.time
 }
 
-// stands: L carries the mark. The same bytes without a TTL are somebody else's; where old clients set
-// one too, so are those with another end.
+// stands reports whether L has the mark. The same bytes without a TTL belong to
+// another client; where old clients set TTLs too, so do those with another end.
 func (m *Simulator) stands(g *simMember) bool {
 	k := &m.key
 	switch {
@@ -211,8 +216,8 @@ func (m *Simulator) stands(g *simMember) bool {
 	return m.rules.same(k.value, g.mark) && k.expires != never && (!m.Dialect.ServerExpires() || k.expires == g.ends)
 }
 
-// struck remembers that an old client, or the end of a TTL, is about to take the mark of whoever of
-// ours has M, and tells the holder that watches.
+// struck notes that an old client, or the end of a TTL, is about to remove the
+// mark of the client that has M. It tells a holder that watches.
 func (m *Simulator) struck(why loss) {
 	if m.token.owner < 0 || m.token.expires <= m.server.time {
 		return
@@ -230,7 +235,7 @@ func (m *Simulator) struck(why loss) {
 	}
 }
 
-// lossBy says what a GETSET that is about to replace a mark of ours is.
+// lossBy names the kind of a GETSET that is about to replace a getsetlock mark.
 func (m *Simulator) lossBy(c *simClient, outcome dialect.Outcome) loss {
 	switch {
 	case m.now-c.first > m.ourGap:
@@ -243,7 +248,7 @@ func (m *Simulator) lossBy(c *simClient, outcome dialect.Outcome) loss {
 	return lossRace
 }
 
-// wake lets those of ours that wait ask at once, a message's way from now.
+// wake lets waiting getsetlock clients ask at once, a message's way from now.
 func (m *Simulator) wake() {
 	if m.Ours.Polls {
 		return
@@ -253,7 +258,7 @@ func (m *Simulator) wake() {
 		if !c.waiting || c.pc != simOurTry {
 			continue
 		}
-		// One is told after the other, in any order.
+		// The server tells one after the other, in any order.
 		at := m.now + m.way() + m.random.Int64N(int64(50*time.Microsecond))
 		if g := m.member(c.name); at < g.sent && c.pauseAt > at {
 			m.ourAsk(c, at)

@@ -9,58 +9,64 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Ours are getsetlock clients beside a simulation's old ones, or alone. They hold a token on M and
-// their mark on L by the rules of docs/protocol.md: both or neither, takeover by the server's clock and a
-// second look, settle, renewal, trust from before sending. They are told of changes of a held or awaited key,
-// a message's way later. A lease in phase modern is no longer than in sealed.
+// Ours are getsetlock clients together with a simulation's old ones, or alone.
+// They hold a token on M and their mark on L by the rules of docs/protocol.md:
+// both or neither, takeover by the server's clock and a second look, settle,
+// renewal, trust from before sending. They learn of changes of a held or
+// awaited key a message's way later. A lease in phase modern is no longer than
+// in sealed.
 //
-// They keep time by elapsed time and are right about it; machines that stand still stop them like old
-// clients.
+// They measure elapsed time correctly. A machine that stands still stops them
+// like old clients.
 //
-// HAZARD: one that stands still beyond its lease holds, for the count, until it goes on and is
-// told: what it had under way cannot be called back, by no lock. Only fencing helps against that.
+// HAZARD: a client whose machine stands still beyond its lease counts as a
+// holder until the machine continues and the client learns of the loss. No lock
+// can call back what it had under way; only fencing helps.
 type Ours struct {
 	Clients int        // 0 to 10,000
 	Phase   skew.Phase // "" is observe, which is hardened; clean is the token lock alone
 
-	// Terms are what ours believe of the old clients; Lease is the simulation's, the rest defaults as
-	// [dialect.Dialect.Terms] has it. While Behind is unset ours take over by a second look.
+	// Terms are what these clients believe of the old ones. Lease is the
+	// simulation's; other defaults are those of [dialect.Dialect.Terms]. While
+	// Behind is unset they take over by a second look.
 	Terms dialect.Terms
-	// Measured: Terms.Behind was measured, and says nothing of another server. Else it is a claim.
+	// Measured says that Terms.Behind was measured, and so is unknown for
+	// another server. Otherwise it is a claim.
 	Measured bool
 
-	Job Distribution // zero: as that of the old ones
+	Job Distribution // zero: the old clients' jobs
 
 	TTL            time.Duration // defaults to the lesser of 30 s and half the old lease
-	Margin         time.Duration // before its end a lease is no longer trusted; defaults to Terms.DefaultMargin
+	Margin         time.Duration // how long before its end a lease is no longer trusted; defaults to Terms.DefaultMargin
 	RenewEvery     time.Duration // defaults to a third of TTL
-	RetryEvery     time.Duration // of waiters that nobody woke; defaults to 100 ms
+	RetryEvery     time.Duration // of waiters that were not woken; defaults to 100 ms
 	Settle         time.Duration // defaults to Terms.Settle
 	TakeoverMargin time.Duration // defaults to Terms.TakeoverMargin
-	Stop           time.Duration // from told lost to the job having stopped
-	SettleAlways   bool          // after every acquisition, not only after takeovers
-	Polls          bool          // nobody is woken or told; waiters poll, losses are found by renewals
-	// AnyLease takes a TTL that breaks the lease rule, to show what that does.
+	Stop           time.Duration // from learning of a loss to the job having stopped
+	SettleAlways   bool          // settle after every acquisition, not only after takeovers
+	Polls          bool          // no client is woken or told; waiters poll, renewals find losses
+	// AnyLease accepts a TTL that breaks the lease rule, to show the effect.
 	AnyLease bool
 }
 
-// Losses counts leases of ours that ended by something else than their holder, by what it was.
+// Losses counts getsetlock leases that something other than their holder ended,
+// by what it was.
 type Losses struct {
 	Pause   int64 // a GETSET that came longer than the gap after its sender's clock reading
-	Overrun int64 // the DEL of an old client that did not hold any more
+	Overrun int64 // a DEL by an old client that did not hold any more
 	Missing int64 // a GETSET by a client that had found the key missing, within the gap
 	Race    int64 // a GETSET by a client that had found an older value expired, within the gap
-	Clock   int64 // a takeover by a client whose clock took our stamp for expired
-	Expire  int64 // an EXPIRE of theirs, or the server's, ended the mark
-	Own     int64 // trust ran out: our own machine stood still, or messages took too long
+	Clock   int64 // a takeover by a client whose clock took the getsetlock stamp for expired
+	Expire  int64 // an old client's EXPIRE, or the server's clock, ended the mark
+	Own     int64 // trust ran out: the client's own machine stood still, or messages took too long
 }
 
-// Total is all of them.
+// Total returns the sum of all.
 func (l Losses) Total() int64 {
 	return l.Pause + l.Overrun + l.Missing + l.Race + l.Clock + l.Expire + l.Own
 }
 
-// count adds one of a kind.
+// count adds a loss of one kind.
 func (l *Losses) count(k loss) {
 	switch k {
 	case lossPause:
@@ -92,23 +98,26 @@ const (
 	lossExpire
 )
 
-// OurRates is what a simulation saw of ours; all of it is in Rates, too.
+// OurRates is what a simulation saw of the getsetlock clients; Rates includes
+// all of it.
 type OurRates struct {
 	Acquisitions int64
 	Takeovers    int64
-	// Retried are acquisitions whose mark was gone when they had settled: by what, as with Lost. Nobody was
-	// told that it held.
+	// Retried are acquisitions whose mark was gone after the settle, by cause
+	// as in Lost. Their clients never held.
 	Retried Losses
-	Lost    Losses // leases told lost
-	// BesideOurs are acquisitions of ours while another of ours held; BesideOld are those of either kind
-	// while one of the other kind held; BesideStopped those of either kind while nobody else held but one of
-	// ours whose machine stood still beyond the end of its trust, and which was told when it went on.
+	Lost    Losses // leases that holders lost
+	// BesideOurs are acquisitions of getsetlock clients while another one held.
+	// BesideOld are acquisitions of either kind while a client of the other
+	// kind held. BesideStopped are those of either kind while the only other
+	// holder was a getsetlock client whose machine stood still beyond the end
+	// of its trust, and which learned of it later.
 	BesideOurs, BesideOld, BesideStopped int64
 
 	WaitP50, WaitP99, WaitMost time.Duration
 }
 
-// filledOurs puts in what the rules have for the dialect and checks it.
+// filledOurs fills in the rules' values for the dialect and checks all fields.
 func (s Fleet) filledOurs() (Ours, error) {
 	o := s.Ours
 	if _, ok := model.PhaseOf(string(o.Phase)); !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// mixed is a healthy fleet, half of it ours.
+// mixed is a healthy fleet, half of it getsetlock clients.
 func mixed(d dialect.Dialect, p skew.Phase) Fleet {
 	s := plainFleet()
 	s.Dialect, s.Lease, s.Poll, s.Clients, s.Acquisitions = d, 30*sec, 20*ms, 3, 4000
@@ -20,8 +20,9 @@ func mixed(d dialect.Dialect, p skew.Phase) Fleet {
 
 var allPhases = []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
 
-// Promises 1 and 2 as rates: honest fleets of every dialect, at the lease rule's bound.
-func TestNobodyHoldsBesideOursInAnHonestFleet(t *testing.T) {
+// Promises 1 and 2 as rates: honest fleets of every dialect, at the lease
+// rule's bound.
+func TestHonestFleetNeverHasTwoHolders(t *testing.T) {
 	for _, d := range few(dialect.Presets()) {
 		if d.OrMine || d.NeverReleases() {
 			continue
@@ -29,7 +30,7 @@ func TestNobodyHoldsBesideOursInAnHonestFleet(t *testing.T) {
 		for _, p := range allPhases {
 			s := mixed(d, p)
 			if p == skew.PhaseClean {
-				s.Clients = 0 // beside M alone nobody is kept out
+				s.Clients = 0 // with M alone old clients are not kept out
 			}
 			s.Job = mustParse(t, "10ms..300ms")
 			r := mustSimulate(t, s)
@@ -44,13 +45,14 @@ func TestNobodyHoldsBesideOursInAnHonestFleet(t *testing.T) {
 	}
 }
 
-// Whatever old clients do: jobs beyond their lease, clocks apart, pauses beyond the gap.
-func TestTwoOfOursNeverHoldInASimulation(t *testing.T) {
+// Whatever old clients do: jobs beyond their lease, clocks apart, pauses beyond
+// the gap.
+func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.SetDel(), dialect.RedisPy(), dialect.BareExpire()}) {
 		for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed} {
 			s := mixed(d, p)
 			s.Lease, s.Job, s.Acquisitions = 4*sec, mustParse(t, "exp:2s"), less(int64(3000))
-			s.For = 2 * time.Hour // where all waiters send EXPIRE, a mark that nobody holds stays for good
+			s.For = 2 * time.Hour // where all waiters send EXPIRE, a mark without a holder stays for ever
 			s.Clocks = Clocks{Low: -sec, High: sec, Pauses: []Pause{{1500 * ms, 20 * sec}}}
 			s.Ours.Stop = 100 * ms
 			r := mustSimulate(t, s)
@@ -58,21 +60,22 @@ func TestTwoOfOursNeverHoldInASimulation(t *testing.T) {
 				t.Errorf("%s, %s: %+v", d, p, r.Ours)
 			}
 			if p != skew.PhaseSealed && r.Ours.Lost.Total() == 0 && !raceEnabled {
-				t.Errorf("%s, %s: nothing was lost beside such a fleet: %+v", d, p, r)
+				t.Errorf("%s, %s: no lease was lost with such a fleet: %+v", d, p, r)
 			}
 		}
 	}
 }
 
-// Each cause alone takes leases of ours, under its own name and no other.
-func TestLossesAreToldByTheirCause(t *testing.T) {
+// Each cause alone takes getsetlock leases, under its own name and no other.
+func TestLossesAreCountedByCause(t *testing.T) {
 	for _, c := range few([]struct {
 		name   string
 		change func(*Fleet)
 		count  func(*Losses) *int64
 	}{
 		{"pause", func(s *Fleet) {
-			// Takeovers to lose need a crash now and then, and time to be lost in.
+			// Takeovers that can be lost need a crash now and then, and enough
+			// time.
 			s.CrashShare, s.Clocks.Pauses, s.Latency = 0.3, []Pause{{1900 * ms, 7 * sec}}, Constant(50*ms)
 			s.Lease, s.Ours.Terms.Gap, s.Ours.RenewEvery = 20*sec, 500*ms, 2*sec
 		}, func(l *Losses) *int64 { return &l.Pause }},
@@ -81,7 +84,7 @@ func TestLossesAreToldByTheirCause(t *testing.T) {
 			s.Job, s.Ours.Polls = mustParse(t, "1ms..6s"), true
 		}, func(l *Losses) *int64 { return &l.Overrun }},
 		{"missing", func(s *Fleet) { s.Dialect, s.Latency = dialect.PageNil(), mustParse(t, "exp:5ms") }, func(l *Losses) *int64 { return &l.Missing }},
-		// A clock has to be a day ahead for that, and more.
+		// For that a clock has to be more than a day ahead.
 		{"clock", func(s *Fleet) {
 			s.Offsets, s.Job = []time.Duration{0, 0, day + 3900*ms}, Constant(500*ms)
 		}, func(l *Losses) *int64 { return &l.Clock }},
@@ -100,7 +103,7 @@ func TestLossesAreToldByTheirCause(t *testing.T) {
 	}
 }
 
-func TestSimulationOfOursOfASeedIsTheSameToTheByte(t *testing.T) {
+func TestSameSeedGivesSameGetsetlockRates(t *testing.T) {
 	s := mixed(dialect.PageNil(), skew.PhaseDual)
 	s.Lease, s.Job, s.Latency, s.CrashShare, s.For, s.Acquisitions = 4*sec, mustParse(t, "exp:1s"), mustParse(t, "exp:300us"), 0.01, day, less(int64(3000))
 	for _, p := range few(Presets()) {
@@ -111,8 +114,9 @@ func TestSimulationOfOursOfASeedIsTheSameToTheByte(t *testing.T) {
 	}
 }
 
-// A lease that breaks the lease rule, and a settle that is left out, show what the rules are for.
-func TestSimulationShowsWhatTheLeaseRulePrevents(t *testing.T) {
+// A lease that breaks the lease rule, and an omitted settle, show what the
+// rules prevent.
+func TestLeaseBeyondRuleLosesLocks(t *testing.T) {
 	s := mixed(dialect.Jedis(), skew.PhaseDual)
 	s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 10*sec, Constant(500*ms), 0.3, day, less(int64(20_000))
 	s.Latency, s.Clocks.Pauses = Constant(50*ms), []Pause{{2 * sec, 7 * sec}}
@@ -123,13 +127,14 @@ func TestSimulationShowsWhatTheLeaseRulePrevents(t *testing.T) {
 	s.Ours.TTL, s.Ours.RenewEvery, s.Ours.AnyLease = 7*sec, 3*sec, false
 	within := mustSimulate(t, s)
 	if beyond.Ours.BesideOld < less(int64(10)) || within.Ours.BesideOld > 0 {
-		t.Errorf("beside an old client: %d beyond the rule, %d within it", beyond.Ours.BesideOld, within.Ours.BesideOld)
+		t.Errorf("together with an old client: %d beyond the rule, %d within it", beyond.Ours.BesideOld, within.Ours.BesideOld)
 	}
 }
 
-// The clobberer of an or-mine dialect takes its own uuid at its next poll. Ours that settled longer than
-// the gap, which counts that poll, saw it; ours that did not hold beside it.
-func TestSettleKeepsOursFromHoldingBesideOrMineClients(t *testing.T) {
+// In an or-mine dialect, a client that overwrote the key takes its own uuid at
+// its next poll. A getsetlock client that settled longer than the gap, which
+// includes that poll, saw it. One that did not settle held together with it.
+func TestSettlePreventsHoldingWithOrMineClients(t *testing.T) {
 	s := mixed(dialect.JedisUUID(), skew.PhaseDual)
 	s.Clients, s.Lease, s.Job, s.Latency, s.Acquisitions = 1, 10*sec, mustParse(t, "exp:200ms"), mustParse(t, "exp:5ms"), less(int64(20_000))
 	s.Ours.Terms.Gap, s.Ours.Polls = 500*ms, true
@@ -160,8 +165,9 @@ func TestImpossibleOursNameFieldAndBound(t *testing.T) {
 	}
 }
 
-// An EXPIRE that cuts the mark is only known by what it leaves: the key ends while M lives.
-func TestMarkThatAnExpireEndedIsToldAsThat(t *testing.T) {
+// An EXPIRE that cuts the mark shows only by its effect: the key ends while M
+// exists.
+func TestMarkEndedByEXPIRECountsAsExpire(t *testing.T) {
 	s := mixed(dialect.SetDel(), skew.PhaseDual)
 	s.Job = Constant(20 * sec)
 	m, err := New(s)

@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// Clocks says how wrong the clients' clocks are and how often the clients stand still. The zero value
-// is perfect clocks and no pauses.
+// Clocks says how wrong the clients' clocks are and how often the clients stand
+// still. The zero value is perfect clocks and no pauses.
 type Clocks struct {
-	// Offsets at the start: each client's is drawn evenly from Low to High; or log-evenly from
-	// Low to High with a random sign, if LogEven; or is one of Choices, if there are any.
+	// Offsets at the start. Each client's is drawn evenly from Low to High; if
+	// LogEven, log-evenly from Low to High with a random sign; if there are
+	// Choices, it is one of them.
 	Low, High time.Duration
 	LogEven   bool
 	Choices   []time.Duration
-	// Share is the part of the fleet that offsets, steps and slews befall, from more than 0 to 1, and
-	// at least one client. Zero means all.
+	// Share is the part of the fleet that offsets, steps and slews befall, from
+	// more than 0 to 1, and at least one client. Zero means all.
 	Share float64
-	// PPM bounds each client's constant rate error, drawn evenly from −PPM to +PPM; the clocks ran free
-	// by it for Age before the start.
+	// PPM bounds each client's constant rate error, drawn evenly from −PPM to
+	// +PPM. With that error the clocks ran free for Age before the start.
 	PPM float64
 	Age time.Duration
 
@@ -28,14 +29,14 @@ type Clocks struct {
 	Slew   Slews
 	Pauses []Pause
 
-	Server ServerTroubles // of the server's clock, which otherwise is right
+	Server ServerTroubles // troubles of the server's clock, which otherwise is right
 }
 
-// Steps are jumps of single clients' clocks. Every is the mean time between two of one client, or, if
-// Once, the time of the only one. Zero means none.
+// Steps are jumps of single clients' clocks. Every is the mean time between two
+// steps of one client or, if Once, the time of its only one. Zero means none.
 type Steps struct {
 	Kind  StepKind
-	By    time.Duration // of StepBy; of StepInward its size
+	By    time.Duration // size and sign for StepBy, size for StepInward
 	Every time.Duration
 	Once  bool
 }
@@ -51,29 +52,32 @@ const (
 	StepAnew   StepKind = "anew"   // to a newly drawn offset
 )
 
-// Slews are spans in which a client's clock runs fast or slow; which of the two is drawn. What it has
-// gained or lost by then stays. Every and Once are as in Steps.
+// Slews are spans in which a client's clock runs fast or slow, at random. What
+// it has gained or lost by then stays. Every and Once are as in Steps.
 type Slews struct {
 	PPM   float64
-	For   time.Duration // the longest, where Towards
+	For   time.Duration // length; the longest, if Towards
 	Every time.Duration
 	Once  bool
 
-	// Towards: the clock goes to the right time, as a daemon slews it, and the slew ends there.
+	// Towards says that the clock moves to the right time, as a daemon slews
+	// it, and that the slew ends there.
 	Towards bool
 }
 
-// Pause is one kind of standstill of a client: its length, and the mean time from one to the next.
+// Pause is one kind of standstill of a client: its length, and the mean time
+// between two.
 type Pause struct {
 	For, Every time.Duration
 }
 
-// Preset is a named state of a fleet, with where its figures come from.
+// Preset is a named state of a fleet, and the source of its figures.
 type Preset struct {
 	Name   string
 	Shape  string // in words
-	Source string // of the figures
-	// Ours is what the source does not say and we assumed: mostly how often.
+	Source string // source of the figures
+	// Ours is what we assumed because the source does not say it: mostly how
+	// often.
 	Ours   string
 	Clocks Clocks
 }
@@ -133,7 +137,7 @@ func troublePresets() []Preset {
 	}
 }
 
-// serverPresets afflict the server and nobody else.
+// serverPresets afflict only the server.
 func serverPresets() []Preset {
 	return []Preset{
 		{"server-step", "the server's clock steps by 0.4 s, to and fro", "systemd-timesyncd steps at 0.4 s, which can't be configured",
@@ -156,8 +160,9 @@ func PresetNames() []string {
 	return out
 }
 
-// Lookup finds a preset. Case, hyphens and underscores don't matter; "free-run:7" is seven days of it.
-// It fails with a *skew.ParameterError that lists the names.
+// Lookup finds a preset. It ignores case, hyphens and underscores; "free-run:7"
+// is seven days of free-run. It fails with a *skew.ParameterError that lists
+// the names.
 func Lookup(name string) (Preset, error) {
 	plain, days, timed := strings.Cut(name, ":")
 	for _, p := range Presets() {
@@ -185,10 +190,10 @@ func foldName(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
 }
 
-// Spread bounds the fleet's spread within a run that lasts for long: greatest less smallest offset that
-// can be drawn, stepped to, drifted to or slewed to, the worst client at either end. It is what the law
-// is asked with for a preset. Steps by a fixed amount and slews that repeat are taken to fall twice
-// their mean number of times, and once more.
+// Spread bounds the fleet's spread within a run of that length: greatest less
+// smallest offset that can be drawn, stepped to, drifted to or slewed to. The
+// law is asked with it for a preset. Steps by a fixed amount and slews that
+// repeat count twice their mean number, plus one.
 func (c Clocks) Spread(long time.Duration) time.Duration {
 	low, high := c.offsets()
 	if c.Share > 0 && c.Share < 1 {
@@ -232,7 +237,7 @@ func (c Clocks) offsets() (low, high time.Duration) {
 	return c.Low, c.High
 }
 
-// check names the field and the bound of what can't be simulated.
+// check names the field and the bound of a value that cannot be simulated.
 func (c Clocks) check() error {
 	for _, check := range []func() error{c.checkOffsets, c.checkTroubles, c.checkPauses} {
 		if err := check(); err != nil {
@@ -245,7 +250,7 @@ func (c Clocks) check() error {
 	return nil
 }
 
-// mostOff bounds how far clocks may be off, and spans that are as long.
+// mostOff bounds how far clocks may be off, and how long some spans may be.
 const mostOff = 3652 * day
 
 func (c Clocks) checkOffsets() error {
@@ -285,5 +290,5 @@ func (c Clocks) checkPauses() error {
 	return nil
 }
 
-// mostPauses is how many kinds of pause a client may suffer from.
+// mostPauses is the greatest number of kinds of pause.
 const mostPauses = 8

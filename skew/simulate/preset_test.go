@@ -42,7 +42,8 @@ func TestBadDistributionNamesFieldAndBound(t *testing.T) {
 	}
 }
 
-// Quantiles of 20,000 draws; seeded, so the figures are always the same.
+// The test checks quantiles of 20,000 draws; the seed is fixed, so the figures
+// are always the same.
 func TestDistributionDrawsWhatItSays(t *testing.T) {
 	for _, c := range []struct {
 		text     string
@@ -70,7 +71,7 @@ func TestDistributionDrawsWhatItSays(t *testing.T) {
 	}
 }
 
-func TestEveryPresetIsFoundNamedSourcedAndPossible(t *testing.T) {
+func TestEveryPresetIsFoundAndPossible(t *testing.T) {
 	want := "ptp chrony ntpd ntpd-step timesyncd free-run slewing bad-hypervisor boot leap vm-pause jvm-gc human jepsen server-step server-slew fail-over"
 	if got := strings.Join(PresetNames(), " "); got != want {
 		t.Errorf("got %s", got)
@@ -95,7 +96,7 @@ func TestEveryPresetIsFoundNamedSourcedAndPossible(t *testing.T) {
 	}
 }
 
-func TestSpreadOfAPresetCoversItsStepsAndDrift(t *testing.T) {
+func TestPresetSpreadCoversStepsAndDrift(t *testing.T) {
 	for name, want := range map[string]time.Duration{
 		"ptp": 100 * time.Microsecond, "timesyncd": 800 * ms, "free-run": 2 * 2592 * ms, "leap": sec, "boot": sec,
 		"human": 2 * day, "jepsen": 576 * sec, "vm-pause": 0, "slewing": 2 * sec,
@@ -110,7 +111,8 @@ func TestSpreadOfAPresetCoversItsStepsAndDrift(t *testing.T) {
 	}
 }
 
-// A clock that is slewed to the right time does not walk away, however long.
+// A clock that is slewed to the right time does not drift away, however long it
+// runs.
 func TestSlewingClocksStayWithinTheirErrors(t *testing.T) {
 	p, err := Lookup("slewing")
 	if err != nil {
@@ -137,14 +139,14 @@ func TestSlewingClocksStayWithinTheirErrors(t *testing.T) {
 			right++
 		}
 	}
-	// An error lasts until its slew ends: two of sixty minutes and some.
+	// An error lasts until its slew ends: about two minutes of sixty.
 	if all := days * 24 * 360; right < all*8/10 {
 		t.Errorf("right in %d of %d looks", right, all)
 	}
 }
 
-// A run of months asks about no more than a day of drift, where it is told so.
-func TestClocksThatAreSetDailyDriftForADay(t *testing.T) {
+// A run of months asks about no more than a day of drift, if SetEvery says so.
+func TestClocksSetDailyDriftForOneDay(t *testing.T) {
 	s := plainFleet()
 	s.Clocks, s.SetEvery = Clocks{PPM: 30, Age: day}, day
 	m, err := New(s)
@@ -163,8 +165,8 @@ func TestClocksThatAreSetDailyDriftForADay(t *testing.T) {
 	}
 }
 
-// What befalls a clock once befalls it once each time that it is set.
-func TestClocksThatAreSetDailyAreRightedDaily(t *testing.T) {
+// What befalls a clock once befalls it once after each time that it is set.
+func TestClocksSetDailyAreCorrectedDaily(t *testing.T) {
 	for name, off := range map[string]time.Duration{"boot": 0, "leap": -sec, "bad-hypervisor": 16270 * ms} {
 		p, err := Lookup(name)
 		if err != nil {
@@ -190,7 +192,7 @@ func TestClocksThatAreSetDailyAreRightedDaily(t *testing.T) {
 	}
 }
 
-// The page's table is the data's, so that neither can change alone.
+// The page's table comes from the data, so that neither can change alone.
 func TestDocumentationListsEveryPreset(t *testing.T) {
 	page, err := os.ReadFile("../../docs/clocks.md")
 	if err != nil {
@@ -222,7 +224,8 @@ func TestImpossibleClocksNameTheField(t *testing.T) {
 	}
 }
 
-// FuzzDistribution: what is read is written in a form that is read back as the same.
+// FuzzDistribution checks that what is read is written in a form that reads
+// back as the same.
 func FuzzDistribution(f *testing.F) {
 	for _, text := range []string{"5s", "5s..40s", "exp:10s", "lognormal:p50=5s,p99=40s", "1s,2s", "1h..", "lognormal:p50=,p99="} {
 		f.Add(text)

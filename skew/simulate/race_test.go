@@ -8,8 +8,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// few is the whole list, but the first of it under the race detector, which has
-// nothing to see in a simulation: there is no goroutine.
+// few returns the whole list, but under the race detector only its first item:
+// a simulation has no goroutine, so the detector finds nothing in it.
 func few[T any](all []T) []T {
 	if raceEnabled && len(all) > 1 {
 		return all[:1]
@@ -17,7 +17,7 @@ func few[T any](all []T) []T {
 	return all
 }
 
-// less is a length of a run, a sixteenth of it under the race detector.
+// less returns the length of a run, a sixteenth of it under the race detector.
 func less[T ~int | ~int64](n T) T {
 	if raceEnabled {
 		return n / 16
@@ -26,8 +26,8 @@ func less[T ~int | ~int64](n T) T {
 }
 
 // Callers may ask several questions at once: no simulation touches what another
-// uses.
-func TestSimulationsBesideEachOtherAreTheSameAlone(t *testing.T) {
+// one uses.
+func TestConcurrentSimulationsAreIndependent(t *testing.T) {
 	ask := func(n int) string {
 		s := plainFleet()
 		s.Dialect = []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.BareExpire()}[n]
@@ -46,6 +46,6 @@ func TestSimulationsBesideEachOtherAreTheSameAlone(t *testing.T) {
 	}
 	all.Wait()
 	if alone != beside {
-		t.Errorf("alone %v\nbeside each other %v", alone, beside)
+		t.Errorf("alone %v\ntogether %v", alone, beside)
 	}
 }

@@ -6,18 +6,19 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// simRules are a dialect's rules for values that its own clients wrote, on numbers instead of texts:
-// what package dialect decides by parsing, at a hundred times the speed. A test draws values, clocks
-// and replies and compares the two. Float seconds count in whole microseconds.
+// simRules are a dialect's rules for values that its own clients wrote, on
+// numbers instead of texts. They decide as package dialect does by parsing, at
+// a hundred times the speed. A test draws values, clocks and replies and
+// compares the two. Float seconds count in whole microseconds.
 type simRules struct {
 	dialect.Dialect
 	unit, lease, ahead int64
-	edge               int64 // how far past a stamp the clock has to be: one unit where strict
+	edge               int64 // how far past a stamp the clock has to be: one unit if the comparison is strict
 	takeover, stamps   bool
 	uuid               bool
 	nextNil, nextHeld  dialect.Step
 	attempts           int
-	ttl                int64 // of the acquiring SET, never where it has none
+	ttl                int64 // TTL of the acquiring SET; never if it has none
 }
 
 func newSimRules(s Fleet) simRules {
@@ -33,7 +34,8 @@ func newSimRules(s Fleet) simRules {
 	if s.Dialect.Acquire != dialect.AcquireSetnx {
 		r.ttl = int64(s.Lease)
 	}
-	// The answers to a missing key and to a live value depend on nothing else; so they are asked once.
+	// The answers to a missing key and to a live value do not depend on
+	// anything else, so they are asked once.
 	now := time.Unix(0, simulationStart)
 	r.nextNil, r.nextHeld = dialect.StepWait, dialect.StepWait
 	if r.takeover {
@@ -50,13 +52,14 @@ func newSimRules(s Fleet) simRules {
 	return r
 }
 
-// simValue is what stands on the key. Its writer is part of the bytes only where uuid or tokens are.
+// simValue is the key's value. Its writer is part of the bytes only in dialects
+// with uuids or tokens.
 type simValue struct {
 	stamp  int64 // ns since 1970, cut to the unit; a serial number in token dialects
 	writer int32
 }
 
-// stamp is the number that a client writes when its clock shows now.
+// stamp returns the number that a client writes when its clock shows now.
 func (r *simRules) stamp(now int64) int64 {
 	if r.unit > 1 {
 		now -= now % r.unit
@@ -70,7 +73,7 @@ func (r *simRules) same(a, b simValue) bool {
 
 func (r *simRules) past(v simValue, now int64) bool { return now >= v.stamp+r.edge }
 
-// next is the step after a GET that found seen.
+// next returns the step after a GET that found seen.
 func (r *simRules) next(seen simValue, present bool, client int32, now int64) dialect.Step {
 	switch {
 	case !r.takeover:
@@ -108,7 +111,8 @@ func (r *simRules) wins(old, seen simValue, oldPresent, seenPresent bool, now in
 	return dialect.Lost
 }
 
-// releases says what a release does, when its GET, if it sends one, found seen.
+// releases returns what a release does when its GET, if it sends one, found
+// seen.
 func (r *simRules) releases(own, seen simValue, present bool, now int64) dialect.ReleaseStep {
 	deletes := false
 	switch r.Release {

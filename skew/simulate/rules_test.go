@@ -9,7 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// wireOf is what a client of the dialect has on the wire for a value of the simulator. A writer has one
+// wireOf returns the bytes of a simulator's value on the wire. A writer has one
 // uuid for all its stamps, and a token for each value.
 func wireOf(d dialect.Dialect, v simValue, present bool) dialect.Reply {
 	if !present {
@@ -30,9 +30,9 @@ func wireOf(d dialect.Dialect, v simValue, present bool) dialect.Reply {
 
 func uuidOf(d dialect.Dialect, client int32) string { return d.NewID([16]byte{byte(client)}) }
 
-// The simulator's rules on numbers against package dialect's on bytes: every preset, values and clocks
-// around each other's edges.
-func TestSimulatedRulesAreTheDialects(t *testing.T) {
+// The test compares the simulator's rules on numbers with package dialect's on
+// bytes: every preset, values and clocks close to each other.
+func TestSimulatedRulesMatchTheDialects(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	for _, d := range dialect.Presets() {
 		r := newSimRules(Fleet{Dialect: d, Lease: time.Hour, Poll: d.Poll})
@@ -71,7 +71,7 @@ func TestSimulatedRulesAreTheDialects(t *testing.T) {
 	}
 }
 
-// A release that fails leaves the key, like one that leaves it.
+// A release that fails leaves the key, as one that decides to leave it does.
 func sameRelease(s dialect.ReleaseStep) dialect.ReleaseStep {
 	if s == dialect.ReleaseFails {
 		return dialect.ReleaseLeaves
@@ -79,7 +79,7 @@ func sameRelease(s dialect.ReleaseStep) dialect.ReleaseStep {
 	return s
 }
 
-func TestStampOfTheSimulatorIsTheDialects(t *testing.T) {
+func TestSimulatedStampMatchesTheDialect(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 8))
 	for _, d := range dialect.Presets() {
 		if !d.HasStamp() {

@@ -6,21 +6,24 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// The server's clock in a simulation, what ours know of it, and the looks that they remember on the server.
-// TTLs and the stamps of ours are by that clock; everything else keeps true time.
+// The server's clock in a simulation, what getsetlock clients know of it, and
+// the looks that the server remembers for them. TTLs and getsetlock stamps
+// follow that clock; everything else follows true time.
 
-// ServerTroubles are what befalls the server's clock. It is right in the beginning.
+// ServerTroubles are the troubles of the server's clock. It is right at the
+// beginning.
 type ServerTroubles struct {
-	Step Steps // by By, or, if StepInward, to and fro
-	Slew Slews // gains only
-	// FailOver: a step is a fail-over to another server, whose clock is elsewhere and whose run id is another.
+	Step Steps // by By or, if StepInward, back and forth
+	Slew Slews // only gains
+	// FailOver says that a step is a fail-over to another server, with another
+	// clock and another run id.
 	FailOver bool
 }
 
-// Any says whether there are any.
+// Any reports whether there are any troubles.
 func (t ServerTroubles) Any() bool { return t.Step.Every > 0 || t.Slew.Every > 0 }
 
-// check allows a server no trouble of which the simulation has no account.
+// check refuses troubles that the simulation cannot show.
 func (t ServerTroubles) check() error {
 	if t.Step.Every > 0 && t.Step.Kind != StepBy && t.Step.Kind != StepInward {
 		return impossible("Clocks.Server.Step.Kind", quote(string(t.Step.Kind)), "by or inward")
@@ -31,8 +34,8 @@ func (t ServerTroubles) check() error {
 // simServer is the server's clock.
 type simServer struct {
 	clock simClock
-	time  int64 // what it shows at the time of the last event
-	runs  int   // how many servers there have been before
+	time  int64 // what it shows at the last event, ns since 1970
+	runs  int   // number of servers before this one
 }
 
 // setServer begins with a clock that is right.
@@ -49,7 +52,7 @@ func (m *Simulator) setServer() {
 	m.server.time = m.now
 }
 
-// passServer lets the server's clock go on to true time.
+// passServer moves the server's clock to a true time.
 func (m *Simulator) passServer(to int64) {
 	k := &m.server.clock
 	for to >= k.change {
@@ -61,7 +64,8 @@ func (m *Simulator) passServer(to int64) {
 	m.server.time = to + k.theta(to)
 }
 
-// trueEnd is when a TTL that ends by the server's clock ends by true time, as the clock goes now.
+// trueEnd returns the true time at which a TTL ends, as the server's clock goes
+// now.
 func (m *Simulator) trueEnd(expires int64) int64 {
 	if expires == never {
 		return never
@@ -69,14 +73,14 @@ func (m *Simulator) trueEnd(expires int64) int64 {
 	return expires - (m.server.time - m.now)
 }
 
-// simKnows is what one of ours knows of the server's clock.
+// simKnows is what a getsetlock client knows of the server's clock.
 type simKnows struct {
 	met    bool
-	last   int64 // the server's clock less its own elapsed time, when it last heard
-	gained int64 // what that has gained since it first did
+	last   int64 // the server's clock less the client's elapsed time, at the last reply
+	gained int64 // what that has gained since the first reply
 }
 
-// hears is a reply with the server's time in it.
+// hears receives a reply that has the server's time.
 func (m *Simulator) hears(g *simMember) {
 	off := m.server.time - m.now
 	if g.knows.met {
@@ -85,7 +89,8 @@ func (m *Simulator) hears(g *simMember) {
 	g.knows.met, g.knows.last = true, off
 }
 
-// simLook is M's look: the bytes, and the readings of whoever looked.
+// simLook is M:look: the bytes, and the clock readings of the client that
+// looked.
 type simLook struct {
 	value   simValue
 	there   bool
@@ -95,13 +100,15 @@ type simLook struct {
 	runs    int
 }
 
-// behindKnown: ours know how far the slowest old clock is behind this server.
+// behindKnown reports whether getsetlock clients know how far the slowest old
+// clock is behind this server.
 func (m *Simulator) behindKnown() bool {
 	_, claimed := dialect.Claimed(m.Ours.Terms.Behind)
 	return claimed && (!m.Ours.Measured || m.server.runs == 0)
 }
 
-// ourPast: the stamp on L may be taken over by one of ours. It remembers a look where that is still to come.
+// ourPast reports whether a getsetlock client may take over the stamp on L. If
+// only a look is missing, it remembers one.
 func (m *Simulator) ourPast(c *simClient, g *simMember) bool {
 	k, margin := &m.key, int64(m.Ours.TakeoverMargin)
 	known := m.behindKnown()
@@ -123,7 +130,8 @@ func (m *Simulator) ourPast(c *simClient, g *simMember) bool {
 	return false
 }
 
-// lookedAt: a look long enough ago showed the bytes that are on L.
+// lookedAt reports whether a look long enough ago showed the bytes that are on
+// L.
 func (m *Simulator) lookedAt(c *simClient) bool {
 	l := &m.looks
 	if !l.there || !m.rules.same(l.value, m.key.value) || m.astray(c) {
@@ -138,7 +146,8 @@ func (m *Simulator) lookedAt(c *simClient) bool {
 	return age > int64(m.Ours.Terms.LookAge(m.Dialect))
 }
 
-// astray: another server answers, or, to the client that looked, two clocks disagree. The look begins anew.
+// astray reports whether a look no longer counts and begins anew: another
+// server answers or, for the client that looked, the two clocks disagree.
 func (m *Simulator) astray(c *simClient) bool {
 	l := &m.looks
 	if l.runs != m.server.runs {

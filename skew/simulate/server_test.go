@@ -9,8 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// displaced is an old client whose clock is so far from the server's and that often crashes while it holds, with
-// three of ours that find what it leaves.
+// displaced is old clients whose clocks are that far from the server's and
+// which often crash while they hold, with three getsetlock clients that find
+// what they leave.
 func displaced(d dialect.Dialect, p skew.Phase, by time.Duration) Fleet {
 	s := mixed(d, p)
 	s.Lease, s.Job, s.CrashShare, s.Restart = 5*sec, Constant(4500*ms), 0.2, Constant(20*sec)
@@ -22,9 +23,11 @@ func displaced(d dialect.Dialect, p skew.Phase, by time.Duration) Fleet {
 	return s
 }
 
-// Wherever the server's clock is: with nothing claimed nobody is robbed, by either kind, and what crashed holders
-// leave is taken over. (Where they are ahead of the server by minutes they are back before it is past their stamps.)
-func TestLooksRobNobodyInASimulation(t *testing.T) {
+// Wherever the server's clock is: with nothing claimed, no client of either
+// kind loses its lock to the other. What crashed holders leave is taken over.
+// (Where they are minutes ahead of the server, they return before it is past
+// their stamps.)
+func TestLooksTakeNoHeldLockAtAnyOffset(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.PageNil(), dialect.Faye()}) {
 		for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual} {
 			for _, by := range []time.Duration{-2 * time.Minute, -3 * sec, 2 * time.Minute, 10 * time.Minute} {
@@ -37,8 +40,9 @@ func TestLooksRobNobodyInASimulation(t *testing.T) {
 	}
 }
 
-// A claim that is false lets ours rob; one that is true makes them quick.
-func TestClaimOfBehindDecidesInASimulation(t *testing.T) {
+// A false claim lets getsetlock clients take held locks; a true one makes them
+// quick.
+func TestFalseClaimOfBehindTakesHeldLocks(t *testing.T) {
 	for _, by := range []time.Duration{3 * sec, 2 * time.Minute} {
 		s := displaced(dialect.Jedis(), skew.PhaseDual, -by)
 		unknown := mustSimulate(t, s).Ours
@@ -57,15 +61,17 @@ func TestClaimOfBehindDecidesInASimulation(t *testing.T) {
 	}
 }
 
-// A server whose clock steps, slews or is another's: ours that have seen it go on to rob nobody, with a bound
-// that they were given and with none.
-func TestServersTroublesRobNobody(t *testing.T) {
+// A server whose clock steps, slews or is replaced by another: getsetlock
+// clients that have seen it still take no held lock, with a given bound and
+// with none.
+func TestServerTroublesTakeNoHeldLock(t *testing.T) {
 	for _, p := range few(serverPresets()) {
 		for _, behind := range []time.Duration{0, dialect.Zero} {
 			s := displaced(dialect.Jedis(), skew.PhaseDual, 0)
 			s.Clocks, s.Ours.Terms.Behind, s.Ours.Measured = p.Clocks, behind, true
 			r := mustSimulate(t, s)
-			// A step forwards ends leases before their time, and that is all the beside that there may be.
+			// A step forwards ends leases early, and only that may let two
+			// clients hold together.
 			if most := int64(2); r.Ours.BesideOld > most || r.Ours.Takeovers == 0 {
 				t.Errorf("%s, behind %v: %+v", p.Name, behind, r.Ours)
 			}
@@ -73,8 +79,9 @@ func TestServersTroublesRobNobody(t *testing.T) {
 	}
 }
 
-// What a step adds, and what another run id makes void, is what keeps ours from robbing.
-func TestServersTimeIsHeardInASimulation(t *testing.T) {
+// Getsetlock clients take no held lock because a step is added to the bound,
+// and because another run id makes measured bounds void.
+func TestClientsHearStepsAndFailOvers(t *testing.T) {
 	s := displaced(dialect.Jedis(), skew.PhaseDual, 0)
 	s.Clocks.Server = ServerTroubles{Step: Steps{Kind: StepBy, By: 2 * time.Minute, Every: time.Minute, Once: true}}
 	s.Ours.Terms.Behind = dialect.Zero
@@ -101,8 +108,8 @@ func TestServersTimeIsHeardInASimulation(t *testing.T) {
 	}
 }
 
-// TTLs are by the server's clock.
-func TestServersStepTakesFromEveryTTL(t *testing.T) {
+// TTLs follow the server's clock.
+func TestServerStepShortensEveryTTL(t *testing.T) {
 	s := mixed(dialect.Jedis(), skew.PhaseDual)
 	s.Clocks.Server = ServerTroubles{Step: Steps{Kind: StepBy, By: sec, Every: time.Hour, Once: true}}
 	m, err := New(s)

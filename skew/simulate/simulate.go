@@ -10,38 +10,43 @@ import (
 	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Fleet is old clients that contend for one key, with getsetlock clients alongside
-// them or alone, and how long to watch them. It gives rates; whether something can happen at all is the law's and the explorer's
-// answer.
+// Fleet is old clients that contend for one key, with getsetlock clients
+// alongside them or alone, and how long to watch them. The result is rates. The
+// law and the explorer answer whether something can happen at all.
 //
-// Each client acquires, works, releases and rests, over and over, in the dialect's own commands and
-// rules. It reads its own clock, which Clocks and Offsets put wrong; the server's is true but for
-// Clocks.Server. Offsets that all lie on one side put the server outside the fleet. A client that
-// its dialect sends away (wait over, error) rests and comes back.
+// Each client acquires, works, releases and rests, again and again, by the
+// dialect's own commands and rules. It reads its own clock, which Clocks and
+// Offsets make wrong; the server's clock is right but for Clocks.Server. If all
+// Offsets lie on one side, the server is outside the fleet. A client whose
+// acquire ends without the lock (wait over, error) rests and returns.
 //
-// HAZARD: rates are about the fleet as described. A tail that a distribution does not have (the one
-// job a month that takes an hour) is what two holders are made of, and no run will show it.
+// HAZARD: rates are about the fleet as described. Two holders often come from a
+// tail that the distribution lacks, such as the one job a month that takes an
+// hour. No run will show that.
 type Fleet struct {
 	Dialect dialect.Dialect
-	Clients int           // old ones, 1 to 10,000; 0 where there are Ours
-	Lease   time.Duration // 0 takes the dialect's own
-	Job     Distribution  // from knowing that the lock is held to sending the release
+	Clients int           // old clients, 1 to 10,000; 0 is allowed with Ours
+	Lease   time.Duration // 0 means the dialect's own
+	Job     Distribution  // from learning that the lock is held to sending the release
 	Rest    Distribution  // from the release to the next acquire
 	Latency Distribution  // one way between client and server, drawn for each message
-	Poll    time.Duration // 0 takes the dialect's own
+	Poll    time.Duration // 0 means the dialect's own
 	Clocks  Clocks
-	// Offsets are put on top of Clocks' for the first clients: exact fleets, as the law has them.
+	// Offsets are added to those of Clocks for the first clients: exact fleets,
+	// as the law has them.
 	Offsets []time.Duration
-	// SetEvery is how often clients' clocks are set back to what they showed at the start, so that a
-	// run of any length asks about clocks that drift and step for no longer than that; zero: never.
+	// SetEvery is how often clients' clocks are set back to what they showed at
+	// the start. So a run of any length asks about clocks that drift and step
+	// for no longer than that. Zero: never.
 	SetEvery time.Duration
-	// CrashShare is the share of holds that end in a crash of the holder, anywhere within its job. It
-	// comes back after Restart.
+	// CrashShare is the share of holds that end in a crash of the holder,
+	// anywhere within its job. The holder returns after Restart.
 	CrashShare float64
 	Restart    Distribution
-	Ours       Ours // has the same jobs, rests and messages
+	Ours       Ours // getsetlock clients; they have the same jobs, rests and messages
 
-	// The run ends with whichever comes first; at least one is needed. Zero does not end it.
+	// The run ends with whichever comes first; at least one is needed. Zero is
+	// no limit.
 	Acquisitions int64
 	For          time.Duration // of simulated time, at most a century
 
@@ -51,8 +56,8 @@ type Fleet struct {
 // simulationStart is true time at the start of every run; old stamps need a plausible date.
 const simulationStart = 1_770_000_000_000_000_000
 
-// Run simulates a fleet to the end of its run. It fails with a
-// *skew.ParameterError, or dialect's own error, for one that is impossible.
+// Run simulates a fleet to the end of its run. For an impossible fleet it fails
+// with a *skew.ParameterError or the dialect's own error.
 func Run(s Fleet) (Rates, error) {
 	m, err := New(s)
 	if err != nil {
@@ -63,21 +68,23 @@ func Run(s Fleet) (Rates, error) {
 	return m.Rates(), nil
 }
 
-// Simulator is a simulation under way, for callers that show progress. Its memory does not grow.
+// Simulator is a simulation under way, for callers that show progress. Its
+// memory does not grow.
 type Simulator struct {
 	Fleet
 	rules   simRules
 	random  *rand.Rand
 	clients []simClient
-	queue   []int32 // a heap of clients by their next event
+	queue   []int32 // heap of clients, ordered by their next event
 	now     int64   // true time of the last event, in ns since 1970
 	end     int64
 	key     simKey
 	serial  int64
-	uuids   int32 // the last that was given to a client
+	uuids   int32 // the last uuid that was given to a client
 	tally   tally
 
-	// Of ours: nil, and M without an owner, where there are none.
+	// State of the getsetlock clients; without any, members is nil and M has no
+	// owner.
 	phase     model.Phase
 	members   []simMember
 	token     simToken
@@ -88,7 +95,7 @@ type Simulator struct {
 	looks     simLook
 	ourTally  OurRates
 	ourWaits  *histogram
-	disturbed bool // the event has moved other clients' next ones
+	disturbed bool // the event has moved other clients' next events
 }
 
 // New checks the parameters and puts all clients at their start.
@@ -111,7 +118,7 @@ func New(s Fleet) (*Simulator, error) {
 	if s.Ours.Clients > 0 {
 		m.members, m.ourWaits = make([]simMember, s.Ours.Clients), new(histogram)
 		m.stamping()
-		m.phase, _ = model.PhaseOf(string(s.Ours.Phase)) // filledOurs has looked
+		m.phase, _ = model.PhaseOf(string(s.Ours.Phase)) // filledOurs has checked it
 		if m.phase >= model.Sealed && m.phase < model.Clean {
 			m.key.value, m.key.present = simValue{tombStamp, -1}, true
 		}
@@ -120,7 +127,8 @@ func New(s Fleet) (*Simulator, error) {
 		c := &m.clients[i]
 		c.name, c.uuid = int32(i), int32(i)
 		m.setClock(c)
-		// Nobody starts in lockstep: spread over one poll and one rest.
+		// No two clients start in lockstep: their starts are spread over one
+		// poll and one rest.
 		m.acquire(c, m.now+m.random.Int64N(max(1, int64(s.Poll)))+s.Rest.draw(m.random))
 		m.queue = append(m.queue, int32(i))
 	}
@@ -128,14 +136,14 @@ func New(s Fleet) (*Simulator, error) {
 	return m, nil
 }
 
-// order makes a heap of the queue, whatever it is.
+// order makes the queue a heap.
 func (m *Simulator) order() {
 	for i := len(m.queue)/2 - 1; i >= 0; i-- {
 		m.sink(i)
 	}
 }
 
-// Run simulates so many events more, and reports whether there are any left.
+// Run simulates that many more events, and reports whether there are any left.
 func (m *Simulator) Run(events int) bool {
 	for range events {
 		c := &m.clients[m.queue[0]]
@@ -154,7 +162,7 @@ func (m *Simulator) Run(events int) bool {
 	return true
 }
 
-// Done is the part of the run that is over, from 0 to 1.
+// Done returns the part of the run that is over, from 0 to 1.
 func (m *Simulator) Done() float64 {
 	done := 0.0
 	if m.For > 0 {
@@ -166,8 +174,8 @@ func (m *Simulator) Done() float64 {
 	return min(done, 1)
 }
 
-// sink restores the heap after the client at i moved to a later event. Ties go by number, so that a
-// seed has one result.
+// sink restores the heap after the client at i moved to a later event. Ties are
+// ordered by number, so that a seed has one result.
 func (m *Simulator) sink(i int) {
 	q, c := m.queue, m.queue[i]
 	next := m.clients[c].next
@@ -190,7 +198,7 @@ func (m *Simulator) sink(i int) {
 	q[i] = c
 }
 
-// pass moves true time on, and with it what is counted by time.
+// pass moves true time, and what is counted by time.
 func (m *Simulator) pass(to int64) {
 	if m.tally.holders == 0 && m.tally.waiting > 0 {
 		switch {
@@ -209,7 +217,7 @@ func (m *Simulator) pass(to int64) {
 	}
 }
 
-// filled puts in the dialect's own times and checks everything.
+// filled fills in the dialect's own times and checks everything.
 func (s Fleet) filled() (Fleet, error) {
 	if err := s.Dialect.Validate(); err != nil {
 		return s, err
@@ -238,7 +246,7 @@ func (s Fleet) filled() (Fleet, error) {
 	return s, s.Clocks.check()
 }
 
-// rule is a value that a field must not have.
+// rule is a condition that a field's value must not meet.
 type rule struct {
 	broken bool
 	field  string
@@ -246,7 +254,7 @@ type rule struct {
 	bound  string // what the value has to be
 }
 
-// first is the error of the first rule that is broken.
+// first returns the error of the first broken rule, or nil.
 func first(rules ...rule) error {
 	for _, r := range rules {
 		if r.broken {
@@ -256,7 +264,7 @@ func first(rules ...rule) error {
 	return nil
 }
 
-// within reports low ≤ value ≤ high, false for what is no number.
+// within reports low ≤ value ≤ high; false if value is not a number.
 func within[T int | float64 | time.Duration](value, low, high T) bool {
 	return value >= low && value <= high
 }
@@ -275,7 +283,7 @@ func (s Fleet) checkTimes() error {
 	return nil
 }
 
-// checkLease says whether there are clients, and a lease that they can have.
+// checkLease checks that there are clients, and that their lease is possible.
 func (s Fleet) checkLease() error {
 	timed := s.Dialect.HasTakeover() || s.Dialect.ServerExpires()
 	unit := s.Dialect.Unit.Step()
@@ -288,18 +296,18 @@ func (s Fleet) checkLease() error {
 	)
 }
 
-// checkPace says whether what the clients do takes time.
+// checkPace checks that what the clients do takes time.
 func (s Fleet) checkPace() error {
 	never := func(d Distribution) bool { l := d.longest(); return l.Bounded && l.Bound == 0 }
 	return first(
 		rule{!within(s.Poll, 0, day), "Poll", s.Poll, "from 0 to 24h"},
-		rule{s.Poll == 0 && never(s.Latency), "Latency", s.Latency, "more than 0, or Poll: else a waiting client takes no time at all"},
-		rule{never(s.Job) && never(s.Rest) && never(s.Latency), "Job", s.Job, "more than 0, or Rest, or Latency: else an acquisition takes no time at all"},
-		rule{len(s.Offsets) > s.Clients, "Offsets", len(s.Offsets), fmt.Sprintf("at most Clients, %d: ours have no use for one", s.Clients)},
+		rule{s.Poll == 0 && never(s.Latency), "Latency", s.Latency, "more than 0, or Poll: otherwise a waiting client takes no time at all"},
+		rule{never(s.Job) && never(s.Rest) && never(s.Latency), "Job", s.Job, "more than 0, or Rest, or Latency: otherwise an acquisition takes no time at all"},
+		rule{len(s.Offsets) > s.Clients, "Offsets", len(s.Offsets), fmt.Sprintf("at most Clients, %d: getsetlock clients do not use offsets", s.Clients)},
 	)
 }
 
-// checkEnd says whether the run ends.
+// checkEnd checks that the run ends.
 func (s Fleet) checkEnd() error {
 	const most = 100 * 366 * day
 	stuck := s.CrashShare > 0 || s.Dialect.Release == dialect.ReleaseNever
@@ -308,12 +316,12 @@ func (s Fleet) checkEnd() error {
 		rule{s.Acquisitions < 0, "Acquisitions", s.Acquisitions, "at least 0"},
 		rule{!within(s.SetEvery, 0, most), "SetEvery", s.SetEvery, fmt.Sprintf("from 0 to %v", most)},
 		rule{!within(s.For, 0, most), "For", s.For, fmt.Sprintf("from 0 to %v", most)},
-		rule{s.Acquisitions == 0 && s.For == 0, "For", s.For, "more than 0, or Acquisitions: else the run has no end"},
-		rule{s.For == 0 && stuck, "For", s.For, "more than 0: a key that nobody frees may have no next acquisition"},
+		rule{s.Acquisitions == 0 && s.For == 0, "For", s.For, "more than 0, or Acquisitions: otherwise the run has no end"},
+		rule{s.For == 0 && stuck, "For", s.For, "more than 0: a key that no client frees may have no next acquisition"},
 	)
 }
 
-// impossible is the *skew.ParameterError of a field whose value cannot be
+// impossible returns the *skew.ParameterError of a field whose value cannot be
 // simulated.
 func impossible(field string, value any, bound string) error {
 	return &skew.ParameterError{Field: field, Value: value, Bound: bound}

@@ -30,7 +30,7 @@ func mustParse(t testing.TB, text string) Distribution {
 	return d
 }
 
-// plainFleet is healthy: jobs far below the lease.
+// plainFleet is healthy: its jobs are far below the lease.
 func plainFleet() Fleet {
 	return Fleet{
 		Dialect: dialect.Jedis(), Clients: 4, Job: Constant(30 * ms), Rest: Constant(20 * ms),
@@ -38,11 +38,12 @@ func plainFleet() Fleet {
 	}
 }
 
-// Two clients, constant times: an episode is seen exactly where the law says that one is possible, but
-// for less than what a poll and the phase of a unit can hide.
-func TestEpisodesAreSeenWhereTheLawAllowsThem(t *testing.T) {
+// Two clients with constant times: an episode is seen exactly where the law
+// says that one is possible, except where a poll or the phase of a unit can
+// hide it.
+func TestEpisodesAppearWhereTheLawAllowsThem(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
-	// A fast client that came back at once would never let the slow one hold.
+	// A fast client that returned at once would never let the slow one hold.
 	rest, seen, unseen := mustParse(t, "0s..12s"), 0, 0
 	for i := range less(400) {
 		d := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.Errorception(), dialect.Faye(), dialect.JedisAQS(), dialect.TaskTiger(), dialect.SetDel(), dialect.Gorlock()}[i%8]
@@ -55,8 +56,8 @@ func TestEpisodesAreSeenWhereTheLawAllowsThem(t *testing.T) {
 			Offsets: []time.Duration{0, spread}, Acquisitions: 2000, Seed: uint64(i),
 		}
 		r := mustSimulate(t, s)
-		// A holder has the lock for two ways more than its job; a challenger's stamp is five ways old when
-		// its GETSET comes.
+		// A holder has the lock for two ways longer than its job. A
+		// challenger's stamp is five ways old when its GETSET arrives.
 		v, err := skew.Law{Dialect: d, Lease: lease, Job: job + 2*way, Delay: 5 * way, Spread: spread}.Verdict()
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +79,7 @@ func TestEpisodesAreSeenWhereTheLawAllowsThem(t *testing.T) {
 	}
 }
 
-func TestSameSeedSameResultToTheByte(t *testing.T) {
+func TestSameSeedHasTheSameResult(t *testing.T) {
 	s := plainFleet()
 	s.Job, s.Latency = mustParse(t, "lognormal:p50=1s,p99=70s"), mustParse(t, "exp:300us")
 	for _, p := range few(Presets()) {
@@ -94,8 +95,9 @@ func TestSameSeedSameResultToTheByte(t *testing.T) {
 	}
 }
 
-// In pieces or at once, and with the holders counted anew after every event.
-func TestEpisodesAreTheSpansWithTwoHoldersOrMore(t *testing.T) {
+// The run is made in pieces and at once, and the holders are counted anew after
+// every event.
+func TestEpisodesAreSpansWithTwoOrMoreHolders(t *testing.T) {
 	s := plainFleet()
 	s.Clients, s.Lease, s.Job, s.Acquisitions = 6, sec, mustParse(t, "100ms..2s"), 3000
 	s.Offsets = []time.Duration{300 * ms}
@@ -225,7 +227,8 @@ func TestImpossibleSimulationNamesFieldAndBound(t *testing.T) {
 	}
 }
 
-// FuzzSimulate: no fleet makes it hang, panic or count what cannot be.
+// FuzzSimulate checks that no fleet makes a simulation hang, panic or count
+// what cannot be.
 func FuzzSimulate(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint8(2), uint8(3), "exp:1s", "exp:1ms", uint16(10))
 	f.Add(uint64(2), uint8(9), uint8(9), uint8(12), "0s", "5ms", uint16(500))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Cause says what let a second holder in.
+// Cause is what let a second holder in.
 type Cause uint8
 
 // The causes.
@@ -14,16 +14,18 @@ const (
 	CauseNone Cause = iota
 	// CauseSkew: with all clocks right the stamp would not have been expired.
 	CauseSkew
-	// CauseJob: it was, by any clock. The job, the holder's pauses or a stalled command took longer
-	// than the lease.
+	// CauseJob: with all clocks right it would have been. The job, the holder's
+	// pauses or a stalled command took longer than the lease.
 	CauseJob
-	// CauseJump: it would not have been without a step of the challenger's clock since it was written.
+	// CauseJump: without a step of the challenger's clock since the stamp was
+	// written it would not have been.
 	CauseJump
-	// CauseProtocol: no time had to run out. The dialect's clients do not exclude each other.
+	// CauseProtocol: no time had to pass. The dialect's clients do not exclude
+	// each other.
 	CauseProtocol
 )
 
-// String is the word that the command prints.
+// String returns the word that the command prints.
 func (c Cause) String() string {
 	if names := [...]string{"none", "skew", "job", "jump", "protocol"}; int(c) < len(names) {
 		return names[c]
@@ -31,43 +33,45 @@ func (c Cause) String() string {
 	return fmt.Sprintf("Cause(%d)", uint8(c))
 }
 
-// Rates is what a simulation saw. Spans are of simulated time.
+// Rates is the result of a simulation. Spans are of simulated time.
 type Rates struct {
-	Span         time.Duration // how long was watched
+	Span         time.Duration // how long the fleet was watched
 	Acquisitions int64
-	Takeovers    int64 // of them, by GETSET
-	Clobbers     int64 // GETSETs that did not win: each has overwritten a value
+	Takeovers    int64 // acquisitions by GETSET
+	Clobbers     int64 // GETSETs that did not win; each overwrote a value
 	GaveUp       int64 // acquires that ended without the lock
 	Crashes      int64
 	Commands     int64 // executed by the server
 
-	// An episode is a maximal span with two holders or more. A client holds from its winning command's
-	// execution to its DEL's, or until it decides not to send one.
+	// An episode is a maximal span with two or more holders. A client holds
+	// from the execution of its winning command to that of its DEL, or until it
+	// decides not to send one.
 	Episodes       int64
-	EpisodeTime    time.Duration // in all; one still open at the end counts so far
+	EpisodeTime    time.Duration // sum; one still open at the end counts up to then
 	LongestEpisode time.Duration
 	MostHolders    int
-	Entries        int64 // acquisitions while somebody else held
+	Entries        int64 // acquisitions while another client held
 	LongestChain   int64 // most entries in one episode
 	Causes         Causes
 
-	// Waits are from the start of an acquire to its winning command, of those that won; within 1.6 %.
+	// Waits of acquires that won, from the start to the winning command;
+	// precise to 1.6 %.
 	WaitP50, WaitP99, WaitMost time.Duration
-	// Blocked is how long nobody held, the key stood there, and somebody waited: crashed holders,
-	// ghosts, and the poll that comes late.
+	// Blocked is for how long no client held, the key existed, and a client
+	// waited: because of crashed holders, ghosts, and polls that come late.
 	Blocked    time.Duration
 	Throughput float64 // acquisitions a second
 
-	Ours OurRates // zero where there are none of ours
+	Ours OurRates // zero without getsetlock clients
 }
 
-// Causes counts episodes by what began them.
+// Causes counts episodes by the cause of their first entry.
 type Causes struct {
 	Skew, Job, Jump, Protocol int64
 }
 
-// Main is the commonest, CauseNone where there was no episode. Of equals it is the first of skew, job,
-// jump, protocol.
+// Main returns the commonest cause; CauseNone without an episode. Of equal ones
+// it is the first of skew, job, jump, protocol.
 func (c Causes) Main() Cause {
 	main, most := CauseNone, int64(0)
 	for i, n := range []int64{c.Skew, c.Job, c.Jump, c.Protocol} {
@@ -78,13 +82,13 @@ func (c Causes) Main() Cause {
 	return main
 }
 
-// tally is what is counted while the run goes on.
+// tally is what is counted during the run.
 type tally struct {
 	acquisitions, takeovers, clobbers, gaveUp, crashes, commands int64
 
 	holders, waiting int
-	ours             int   // of the holders
-	since            int64 // the episode's beginning
+	ours             int   // getsetlock clients among the holders
+	since            int64 // beginning of the episode, true time
 	chain            int64
 	episodes         int64
 	episodeTime      int64
@@ -97,7 +101,8 @@ type tally struct {
 	waits            histogram
 }
 
-// wins lets the client hold from now on, and counts what that means for the others.
+// wins makes the client hold from now on, and charges the former owner's next
+// trouble to cause.
 func (m *Simulator) wins(c *simClient, cause Cause) {
 	m.key.freed = CauseNone
 	if m.key.owner >= 0 && m.key.owner != c.name && m.clients[m.key.owner].holding {
@@ -135,7 +140,8 @@ func (m *Simulator) holds(c *simClient, cause Cause) {
 	}
 }
 
-// countKinds counts who enters beside whom.
+// countKinds counts an entry by the kinds of the client and of the present
+// holders.
 func (m *Simulator) countKinds(c *simClient) {
 	t := &m.tally
 	awake, old := m.ourAwake(), t.holders-t.ours
@@ -152,7 +158,8 @@ func (m *Simulator) countKinds(c *simClient) {
 	}
 }
 
-// ourAwake is how many of ours hold and could know better if they should not.
+// ourAwake returns how many getsetlock clients hold whose machine is not paused
+// beyond their trust.
 func (m *Simulator) ourAwake() int {
 	if m.tally.ours == 0 {
 		return 0
@@ -167,7 +174,7 @@ func (m *Simulator) ourAwake() int {
 	return n
 }
 
-// ends is the end of a hold.
+// ends ends a client's hold.
 func (m *Simulator) ends(c *simClient) {
 	t := &m.tally
 	if !c.holding {
@@ -185,9 +192,10 @@ func (m *Simulator) ends(c *simClient) {
 	}
 }
 
-// causeOf asks what a takeover would have been with right clocks: the stamp without its writer's
-// offset, judged without the challenger's. Then without the challenger's last step, if that came after
-// the stamp. It means something only while the owner holds.
+// causeOf asks whether a takeover would have happened with right clocks: the
+// stamp without its writer's offset, judged without the challenger's. Then it
+// asks the same without the challenger's last step, if that came after the
+// stamp. The result matters only while the owner holds.
 func (m *Simulator) causeOf(c *simClient, present bool) Cause {
 	k := &m.key
 	if !present || k.owner < 0 || !m.clients[k.owner].holding {
@@ -205,7 +213,7 @@ func (m *Simulator) causeOf(c *simClient, present bool) Cause {
 	return CauseSkew
 }
 
-// Rates is the result so far.
+// Rates returns the result so far.
 func (m *Simulator) Rates() Rates {
 	t := &m.tally
 	now := m.now
@@ -237,7 +245,8 @@ func (m *Simulator) Rates() Rates {
 	return r
 }
 
-// histogram counts spans in 64 steps to each doubling: 1.6 % wide, whatever the span, 32 KiB in all.
+// histogram counts spans in 64 slots for each doubling: 1.6 % wide, whatever
+// the span, 32 KiB in all.
 type histogram struct {
 	counts [64 * 64]int64
 	total  int64
@@ -260,7 +269,7 @@ func slot(n int64) int {
 	return shift<<histogramBits + int(n>>shift)
 }
 
-// slotEnd is the greatest span of a slot.
+// slotEnd returns the greatest span of a slot.
 func slotEnd(i int) int64 {
 	if i < 2<<histogramBits {
 		return int64(i)
@@ -269,7 +278,8 @@ func slotEnd(i int) int64 {
 	return (int64(i-shift<<histogramBits)+1)<<shift - 1
 }
 
-// quantile is a span that so many percent do not exceed, by the upper end of its slot.
+// quantile returns a span that so many percent do not exceed: the upper end of
+// its slot.
 func (h *histogram) quantile(percent int64) int64 {
 	rank := (h.total*percent + 99) / 100
 	seen := int64(0)

@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-func TestListOfNothingIsRefused(t *testing.T) {
+func TestListOfRefusesEmptyList(t *testing.T) {
 	var impossible *skew.ParameterError
 	if _, err := ListOf("Job", nil); !errors.As(err, &impossible) || impossible.Field != "Job" {
 		t.Error(err)
@@ -24,7 +24,7 @@ func TestListOfNothingIsRefused(t *testing.T) {
 	}
 }
 
-func TestServerTroublesAreAnyWithAStepOrASlew(t *testing.T) {
+func TestAnyReportsServerTroubles(t *testing.T) {
 	for _, c := range []struct {
 		of   ServerTroubles
 		want bool
@@ -38,7 +38,7 @@ func TestServerTroublesAreAnyWithAStepOrASlew(t *testing.T) {
 	}
 }
 
-func TestCausesHaveAWord(t *testing.T) {
+func TestEveryCauseHasAWord(t *testing.T) {
 	for c, want := range map[Cause]string{CauseNone: "none", CauseSkew: "skew", CauseJob: "job", CauseJump: "jump", CauseProtocol: "protocol", 5: "Cause(5)"} {
 		if got := c.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -47,7 +47,7 @@ func TestCausesHaveAWord(t *testing.T) {
 }
 
 // Done goes from 0 to 1, by time or by acquisitions, whichever is further.
-func TestDoneIsTheGreaterShare(t *testing.T) {
+func TestDoneIsTheGreaterShareOfTimeAndAcquisitions(t *testing.T) {
 	start := func(acquisitions int64, span time.Duration) *Simulator {
 		t.Helper()
 		m, err := New(Fleet{Dialect: dialect.Jedis(), Clients: 1, Lease: sec, Job: Constant(100 * ms), Rest: Constant(100 * ms), Acquisitions: acquisitions, For: span})

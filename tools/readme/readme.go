@@ -1,11 +1,12 @@
-// Package readme runs the commands that the README shows and compares what they print with what it
-// says they print.
+// Package readme runs the commands that the README shows, and compares their
+// output with the output that the README shows.
 //
-// It reads blocks indented by four spaces. One whose lines begin with a program's name is a block of
-// commands; any other is the output of the last command before it, of which each line must come in
-// that order, whatever its numbers are and however its columns are spaced.
+// It reads blocks indented by four spaces. A block whose lines begin with a
+// program's name has commands. Any other block is the output of the last
+// command before it. The command must print each of its lines, in that order;
+// numbers and the spacing of columns may differ.
 //
-// It doesn't judge prose, and commands inside of sentences are not run.
+// The package does not check prose, and does not run commands within sentences.
 package readme
 
 import (
@@ -17,13 +18,14 @@ import (
 // Step is a command that the README shows, and the output that it shows for it.
 type Step struct {
 	Command string
-	Output  []string // empty where none is shown
-	Line    int      // of the command, counted from 1
+	Output  []string // empty where the README shows none
+	Line    int      // line of the command, from 1
 }
 
 var status = regexp.MustCompile(`  # exits with ([0-9]+)\b`)
 
-// Status is the exit code that the step says its command ends with: 0 where it says nothing.
+// Status returns the exit code that the README states for the command, and 0
+// where it states none.
 func (s Step) Status() int {
 	if m := status.FindStringSubmatch(s.Command); m != nil {
 		code, err := strconv.Atoi(m[1])
@@ -37,14 +39,14 @@ func (s Step) Status() int {
 
 var programs = regexp.MustCompile(`^(go|make|getsetlock) `)
 
-// Steps are the commands of the text in their order.
+// Steps returns the commands of the text in their order.
 func Steps(text string) []Step {
 	var steps []Step
 	inBlock, commands := false, false
 	for i, line := range strings.Split(text, "\n") {
 		shown, indented := strings.CutPrefix(line, "    ")
 		if !indented {
-			inBlock = inBlock && line == "" // an empty line may stand inside a block
+			inBlock = inBlock && line == "" // a block may contain an empty line
 			continue
 		}
 		if !inBlock {
@@ -62,18 +64,19 @@ func Steps(text string) []Step {
 }
 
 var (
-	// A duration is a number whatever its units are: 59.8s and 1m0.1s are what two runs print.
+	// A duration is a number whatever its units: two runs may print 59.8s and
+	// 1m0.1s.
 	numbers = regexp.MustCompile(`([0-9]+([.,][0-9]+)*(ns|µs|ms|s|m|h)?)+`)
 	blanks  = regexp.MustCompile(`[\s─-]+`)
 )
 
-// plain is a line without what differs from run to run.
+// plain returns a line without what differs from run to run.
 func plain(line string) string {
 	return strings.TrimSpace(blanks.ReplaceAllString(numbers.ReplaceAllString(line, "#"), " "))
 }
 
-// shows says whether the line of the README is the printed one, or its beginning where it ends with " …":
-// tables are wider than a README.
+// shows reports whether the README's line is the printed one. A line that ends
+// with " …" need only be its beginning, since tables are wider than a README.
 func shows(want, line string) bool {
 	if head, cut := strings.CutSuffix(want, " …"); cut {
 		return strings.HasPrefix(plain(line), plain(head)+" ")
@@ -81,7 +84,7 @@ func shows(want, line string) bool {
 	return plain(line) == plain(want)
 }
 
-// Missing are the lines of want that got does not have, or not in that order.
+// Missing returns the lines of want that got lacks, or has in another order.
 func Missing(want []string, got string) []string {
 	var missing []string
 	rest := strings.Split(got, "\n")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,10 +12,29 @@ import (
 )
 
 func main() {
+	left := flag.Bool("left", false,
+		"print how much each check of prose finds in each folder, and end with 0")
+	on := flag.String("on", strings.Join(enforced, ","),
+		"the checks of prose that fail, with commas: comments, code, words, names")
+	flag.Parse()
 	found, err := checkTree(os.DirFS("."), walls, exceptions)
+	all := &reading{}
+	if err == nil {
+		var plain []byte
+		if plain, err = os.ReadFile("tools/rules/plain.txt"); err == nil {
+			all, err = readProse(os.DirFS("."), string(plain))
+		}
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rules:", err)
 		os.Exit(3)
+	}
+	if *left {
+		fmt.Print(all.left())
+		return
+	}
+	for _, check := range strings.Split(*on, ",") {
+		found = append(found, all.places[check]...)
 	}
 	for _, f := range found {
 		fmt.Println(f)
@@ -24,8 +44,8 @@ func main() {
 	}
 }
 
-// checkTree checks every Go file of a repository, that each package says what it
-// is, the directions of imports, and how many names are exported.
+// checkTree checks every Go file of a repository, that each package says what
+// it is, the directions of imports, and how many names are exported.
 func checkTree(root fs.FS, walls []wall, exceptions []string) ([]string, error) {
 	var found []string
 	imported, names := imports{}, map[string]int{}
@@ -35,7 +55,8 @@ func checkTree(root fs.FS, walls []wall, exceptions []string) ([]string, error) 
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "target") {
+			if base := d.Name(); name != "." &&
+				(strings.HasPrefix(base, ".") || base == "testdata" || base == "target") {
 				return fs.SkipDir
 			}
 			return nil

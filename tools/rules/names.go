@@ -11,8 +11,8 @@ import (
 )
 
 // mostNames is how many exported names a public package may have: types,
-// functions, constants, variables and methods, those in spoken and asked not counted.
-// Fields, and methods of interfaces, are parts of their type.
+// functions, constants, variables and methods, those in spoken and asked not
+// counted. Fields, and methods of interfaces, are parts of their type.
 const mostNames = 120
 
 // exempt are the packages whose bound is another.
@@ -21,16 +21,17 @@ var exempt = map[string]int{
 	"migrate":        65,
 }
 
-// mostNamesInAll bounds all public packages together. A name more needs a feature
-// that asks for it. The last ten are for ways back that end, a log of steps,
-// tombstones that stay, carved namespaces, keys that are left to old clients, and
-// grants that come too late.
+// mostNamesInAll bounds all public packages together. A name more needs a
+// feature that asks for it. The last ten are for ways back that end, a log of
+// steps, tombstones that stay, carved namespaces, keys that are left to old
+// clients, and grants that come too late.
 const mostNamesInAll = 658
 
-// asked are the methods that package lock asks a backend for by name. Their meaning
-// is documented there, as that of String and Error is by the standard library, so a
-// backend's are not counted.
-var asked = []string{"Try", "Tune", "Fits", "Timeout", "Await", "Watch", "Unwatch", "ExtendAll", "Pass", "Enter", "Pace"}
+// asked are the methods that package lock asks a backend for by name. Their
+// meaning is documented there, as that of String and Error is by the standard
+// library, so a backend's are not counted.
+var asked = []string{"Try", "Tune", "Fits", "Timeout", "Await", "Watch", "Unwatch", "ExtendAll", "Pass",
+	"Enter", "Pace"}
 
 // private are folders whose packages nobody imports from outside.
 var private = []string{"internal", "cmd", "tools", "examples", "docs", "bench", "proof", "testdata"}
@@ -62,7 +63,8 @@ func count(names map[string]int, name, text string) error {
 
 // public tells whether users may import the package in a folder.
 func public(folder string) bool {
-	return folder != "." && !slices.ContainsFunc(strings.Split(folder, "/"), func(s string) bool { return slices.Contains(private, s) })
+	return folder != "." && !slices.ContainsFunc(strings.Split(folder, "/"),
+		func(s string) bool { return slices.Contains(private, s) })
 }
 
 // known tells whether a method's name is documented elsewhere: by the standard
@@ -102,11 +104,13 @@ func tooMany(names map[string]int) []string {
 			most = mostNames
 		}
 		if all += n; n > most {
-			found = append(found, fmt.Sprintf("%s: %d exported names, more than %d: unexport what no other package needs", folder, n, most))
+			found = append(found, fmt.Sprintf(
+				"%s: %d exported names, more than %d: unexport what no other package needs", folder, n, most))
 		}
 	}
 	if all > mostNamesInAll {
-		found = append(found, fmt.Sprintf("all public packages: %d exported names, more than %d", all, mostNamesInAll))
+		found = append(found, fmt.Sprintf("all public packages: %d exported names, more than %d", all,
+			mostNamesInAll))
 	}
 	return found
 }

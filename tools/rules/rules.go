@@ -1,9 +1,10 @@
-// Package main checks the rules of the house that no common linter knows, on every Go file of a
-// repository, and names each place that breaks one. It also counts the names that packages export, and
-// looks that no import leads through a wall.
+// Package main checks the rules of the house that no common linter knows, on
+// every Go file of a repository, and names each place that breaks one. It also
+// counts the names that packages export, and looks that no import leads through
+// a wall.
 //
-// It reads syntax and no types: a clock read through an alias of package time, or a method called by
-// a variable, escapes it. It keeps honest people honest.
+// It reads syntax and no types: a clock read through an alias of package time,
+// or a method called by a variable, escapes it. It keeps honest people honest.
 package main
 
 import (
@@ -16,18 +17,22 @@ import (
 	"strings"
 )
 
-// timed are the rooms where time is an argument, or comes from the Clock in clock.go.
+// timed are the rooms where time is an argument, or comes from the Clock in
+// clock.go.
 var timed = []string{"lock", "legacy", "modern", "migrate", "audit", "skew"}
 
-// clockReads are the functions of package time that ask the machine's clock or wait by it.
-var clockReads = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}
+// clockReads are the functions of package time that ask the machine's clock or
+// wait by it.
+var clockReads = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick",
+	"Sleep"}
 
-// spoken are methods that the standard library asks for by name and whose meaning it documents.
+// spoken are methods that the standard library asks for by name and whose
+// meaning it documents.
 var spoken = []string{"Error", "Unwrap", "Is", "As", "String", "GoString", "Format", "LogValue",
 	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "Len", "Less", "Swap"}
 
-// mostBranches is how many ways may lead through a function that is no test: one,
-// and one more for each if, for, case, && and ||.
+// mostBranches is how many ways may lead through a function that is no test:
+// one, and one more for each if, for, case, && and ||.
 const mostBranches = 15
 
 // longest is how many lines a function may have, its first and last included.
@@ -61,12 +66,15 @@ type file struct {
 
 func (f *file) test() bool { return strings.HasSuffix(f.name, "_test.go") }
 
-// kit tells whether the file is of a kit of tests, which has watchdogs as tests have.
+// kit tells whether the file is of a kit of tests, which has watchdogs as tests
+// have.
 func (f *file) kit() bool { return strings.HasSuffix(path.Dir(f.name), "test") }
 
-// bubbles tells whether the file's tests run in bubbles, where a sleep moves virtual time.
+// bubbles tells whether the file's tests run in bubbles, where a sleep moves
+// virtual time.
 func (f *file) bubbles() bool {
-	return slices.ContainsFunc(f.tree.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
+	return slices.ContainsFunc(f.tree.Imports,
+		func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
 }
 
 func (f *file) report(at token.Pos, format string, args ...any) {
@@ -84,8 +92,10 @@ func (f *file) calls() {
 		says    string
 	}{
 		{clockless, "time", clockReads, "%s outside clock.go: ask the Clock"},
-		{f.test() && !f.bubbles(), "time", []string{"Sleep"}, "%s: a test that sleeps: await an event, or move virtual time in a bubble"},
-		{f.test(), "", []string{"Skip", "Skipf", "SkipNow"}, "%s: a test that skips: fail, and say what is missing"},
+		{f.test() && !f.bubbles(), "time", []string{"Sleep"},
+			"%s: a test that sleeps: await an event, or move virtual time in a bubble"},
+		{f.test(), "", []string{"Skip", "Skipf", "SkipNow"},
+			"%s: a test that skips: fail, and say what is missing"},
 	} {
 		if !r.applies {
 			continue
@@ -98,8 +108,8 @@ func (f *file) calls() {
 	}
 }
 
-// eachCall visits every call of the form x.F, where x is one word, or empty where it
-// is more than that.
+// eachCall visits every call of the form x.F, where x is one word, or empty
+// where it is more than that.
 func (f *file) eachCall(visit func(at token.Pos, x, name string)) {
 	ast.Inspect(f.tree, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -117,8 +127,8 @@ func (f *file) eachCall(visit func(at token.Pos, x, name string)) {
 	})
 }
 
-// branches looks for functions that are easier to read as a table of rules or of
-// states.
+// branches looks for functions that are easier to read as a table of rules or
+// of states.
 func (f *file) branches() {
 	for _, d := range f.tree.Decls {
 		fun, ok := d.(*ast.FuncDecl)
@@ -146,7 +156,8 @@ func (f *file) branches() {
 			return true
 		})
 		if ways > mostBranches {
-			f.report(fun.Pos(), "%s has %d branches, more than %d: make it a table of rules or states", fun.Name.Name, ways, mostBranches)
+			f.report(fun.Pos(), "%s has %d branches, more than %d: make it a table of rules or states",
+				fun.Name.Name, ways, mostBranches)
 		}
 	}
 }
@@ -161,13 +172,15 @@ func (f *file) lengths() {
 	}
 }
 
-// documented looks for exported names without a comment. A group of constants or variables may
-// share one; fields and methods of interfaces are left to their type's.
+// documented looks for exported names without a comment. A group of constants
+// or variables may share one; fields and methods of interfaces are left to
+// their type's.
 func (f *file) documented() {
 	for _, d := range f.tree.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			if d.Doc == nil && d.Name.IsExported() && !(d.Recv != nil && slices.Contains(spoken, d.Name.Name)) && exportedReceiver(d) {
+			if d.Doc == nil && d.Name.IsExported() &&
+				!(d.Recv != nil && slices.Contains(spoken, d.Name.Name)) && exportedReceiver(d) {
 				f.report(d.Pos(), "%s has no comment", d.Name.Name)
 			}
 		case *ast.GenDecl:
@@ -220,5 +233,6 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 
 func hasPackageComment(text string) bool {
 	tree, err := parser.ParseFile(token.NewFileSet(), "", text, parser.ParseComments|parser.PackageClauseOnly)
-	return err == nil && tree.Doc != nil && (strings.HasPrefix(tree.Doc.Text(), "Package ") || strings.HasPrefix(tree.Doc.Text(), "Command "))
+	return err == nil && tree.Doc != nil &&
+		(strings.HasPrefix(tree.Doc.Text(), "Package ") || strings.HasPrefix(tree.Doc.Text(), "Command "))
 }

@@ -95,10 +95,12 @@ func (*T) String() string { return "" }
 func (t) N() {}
 `
 	for name, want := range map[string]int{
-		"x/x.go": 6, "x/x_test.go": 0, "x.go": 0, "internal/x/x.go": 0, "x/internal/y/y.go": 0, "cmd/x/x.go": 0,
+		"x/x.go": 6, "x/x_test.go": 0, "x.go": 0, "internal/x/x.go": 0, "x/internal/y/y.go": 0,
+		"cmd/x/x.go": 0,
 	} {
 		names := map[string]int{}
-		if err := count(names, name, text); err != nil || names["x"]+names["x/internal/y"]+names["internal/x"]+names["cmd/x"]+names["."] != want {
+		if err := count(names, name, text); err != nil ||
+			names["x"]+names["x/internal/y"]+names["internal/x"]+names["cmd/x"]+names["."] != want {
 			t.Errorf("%s: %v, %v", name, names, err)
 		}
 	}
@@ -106,7 +108,8 @@ func (t) N() {}
 
 func TestTooManyNamesAreFound(t *testing.T) {
 	got := tooMany(map[string]int{"migrate": 65, "x": 121, "y": 120, "z": 600})
-	if slices.Sort(got); len(got) != 3 || !strings.HasPrefix(got[0], "all public packages: 906") || !strings.HasPrefix(got[1], "x: 121") || !strings.HasPrefix(got[2], "z: 600") {
+	if slices.Sort(got); len(got) != 3 || !strings.HasPrefix(got[0], "all public packages: 906") ||
+		!strings.HasPrefix(got[1], "x: 121") || !strings.HasPrefix(got[2], "z: 600") {
 		t.Errorf("%q", got)
 	}
 }
@@ -129,11 +132,13 @@ func TestBranchesAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := slices.DeleteFunc(got, func(s string) bool { return !strings.Contains(s, "branches, more than") })
+		found := slices.DeleteFunc(got,
+			func(s string) bool { return !strings.Contains(s, "branches, more than") })
 		if len(found) != want {
 			t.Errorf("%d times 5 branches: %q", n, got)
 		}
-		if got, _ := check("x/x_test.go", text); slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "branches") }) {
+		if got, _ := check("x/x_test.go", text); slices.ContainsFunc(got,
+			func(s string) bool { return strings.Contains(s, "branches") }) {
 			t.Errorf("of a test: %q", got)
 		}
 	}

@@ -80,7 +80,8 @@ func TestEveryWallIsKept(t *testing.T) {
 	} {
 		tree := across(c.file, c.imported)
 		got, err := checkTree(tree, walls, nil)
-		if err != nil || c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
+		if err != nil || c.want == "" && len(got) > 0 ||
+			c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
 			t.Errorf("%s imports %s: %q, %v; want %q", c.file, c.imported, got, err, c.want)
 		}
 		for _, w := range walls {

@@ -13,7 +13,7 @@ import (
 // Phase is a phase of a migration. A later phase is a greater number.
 type Phase int8
 
-// The phases. noPhase is that of a client that has not read the record.
+// The phases. NoPhase is that of a client that has not read the record.
 const (
 	NoPhase Phase = iota
 	Observe
@@ -25,8 +25,8 @@ const (
 
 var phaseNames = []string{"", "observe", "dual", "sealed", "modern", "clean"}
 
-// PhaseOf returns the phase of a name; the empty name is observe. It reports
-// whether there is a phase of that name.
+// PhaseOf returns the phase with a name; the empty name is observe. The result
+// is false if no phase has that name.
 func PhaseOf(name string) (Phase, bool) {
 	if name == "" {
 		return Observe, true
@@ -35,7 +35,7 @@ func PhaseOf(name string) (Phase, bool) {
 	return Phase(max(i, 0)), i > 0
 }
 
-// String is the phase's name, empty for noPhase.
+// String returns the phase's name; it is empty for NoPhase.
 func (p Phase) String() string { return phaseNames[p] }
 
 // OnL is what is on key L that a getsetlock client's lease depends on.
@@ -43,12 +43,12 @@ type OnL int8
 
 // What a lease may depend on.
 const (
-	OnNothing OnL = iota // M alone
-	OnOwn                // the stamp or guard that the client wrote
-	OnTomb               // the tombstone that was there
+	OnNothing OnL = iota // only on M
+	OnOwn                // on the stamp or guard that the client wrote
+	OnTomb               // on the tombstone that was there
 )
 
-// Said is what a field of dialect.Terms claims, 0 where it claims nothing.
+// Said returns what a field of dialect.Terms claims, 0 where it claims nothing.
 func Said(field time.Duration) time.Duration {
 	d, _ := dialect.Claimed(field)
 	return d

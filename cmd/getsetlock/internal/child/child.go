@@ -1,25 +1,35 @@
-// Package child runs one command as a good parent does, and ends it in time when it must end.
+// Package child runs one command as a careful parent does, and ends it in time
+// when it must end.
 //
-// The command gets a process group of its own, our standard streams, our signals and, on a
-// terminal, the foreground. Its exit code is what a shell would report. A [Schedule] asks its whole
-// group to end and later makes it. The package knows nothing of locks.
+// The command gets its own process group, this process's standard streams, the
+// signals that this process receives and, on a terminal, the foreground. Its
+// exit code is what a shell would report. A [Schedule] first asks its whole
+// group to end and later kills it. The package knows nothing of locks.
 //
-// What is not promised: a process that leaves the group (a daemon, setsid) is neither signalled nor
-// ended. If we are killed with SIGKILL, the command is killed too on Linux (not if it is a program
-// with set-uid rights, which clear that setting) and on Windows (with all it started); on other
-// systems it lives on, and on Linux so do the processes that it started itself. If somebody stops us
-// with SIGSTOP, nobody watches the command until we are continued.
+// # What is not promised
+//
+// A process that leaves the group (a daemon, setsid) is neither signalled nor
+// ended.
+//
+// If this process is killed by SIGKILL, the command is killed too on Linux and
+// on Windows. On Linux a set-uid program is not killed, since it clears that
+// setting, nor are processes that the command started. On Windows all of them
+// are killed. On other systems the command lives on.
+//
+// While this process is stopped by SIGSTOP, nothing watches the command.
 //
 // # Orphans
 //
-// PID 1 of a container, and on Linux a subreaper, becomes the parent of every process below it
-// whose own parent ends. With [Spec.ReapOrphans] such an orphan is waited for, so that it does
-// not stay a zombie. Its status is thrown away; the command's is never mistaken for it.
+// PID 1 of a container, and on Linux a subreaper, becomes the parent of every
+// process below it whose own parent ends. With [Spec.ReapOrphans] the package
+// waits for such orphans, so that they do not stay zombies. It discards their
+// status and never takes it for the command's.
 //
 // # Clocks
 //
-// The instants of a Schedule become durations once, when it is given; a clock stepped afterwards
-// moves nothing. Whoever keeps the lease notices the step and gives a sooner Schedule.
+// The instants of a Schedule become durations once, when it is given; a later
+// step of the clock changes nothing. The caller that keeps the lease notices
+// the step and gives an earlier Schedule.
 package child
 
 import (
@@ -44,49 +54,53 @@ type Clock interface {
 // Spec describes a command to run.
 type Spec struct {
 	Args []string // the command and its arguments; the command is looked up in PATH
-	Env  []string // its whole environment; nil means ours
+	Env  []string // its whole environment; nil: this process's
 
-	// Stdin, Stdout and Stderr are handed over as they are where they are files; nil is the null
-	// device.
+	// Stdin, Stdout and Stderr are passed on unchanged where they are files.
+	// Nil is the null device.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	// Signals is where the signals that we get arrive; each is passed on to the command's process
-	// group. The caller subscribes, best to what [Passed] names. With nil nothing is passed on,
-	// and a command stopped by ^Z is not continued.
+	// Signals delivers the signals that this process receives. Each is passed
+	// on to the command's process group. The caller subscribes, best to the
+	// signals that [Passed] names. With nil no signal is passed on, and a
+	// command stopped by ^Z is not continued.
 	Signals <-chan os.Signal
 
-	// ReapOrphans makes the Proc also wait for processes that this process adopts, as
-	// PID 1 of a container does: an orphan that nobody waits for stays a zombie. The
-	// process must then start no other child while the command runs, since the Proc
-	// takes the status of every child.
+	// ReapOrphans makes the Proc also wait for processes that this process
+	// adopts, as PID 1 of a container does. Otherwise such an orphan stays a
+	// zombie. This process must start no other child while the command runs,
+	// since the Proc takes the status of every child.
 	ReapOrphans bool
 
 	// Clock decides when a Schedule is due. Defaults to the machine's.
 	Clock Clock
 
-	// Continued is called after we were stopped and continued, before the command is: by the
-	// Schedule that it returns, a lease that ended in the meantime ends the command while that still
-	// stands still. The zero Schedule lets it go on. It must not block.
+	// Continued is called after this process was stopped and continued, and
+	// before the command is continued. If a lease ended meanwhile, the Schedule
+	// that it returns ends the command before it runs again. The zero Schedule
+	// lets it continue. It must not block.
 	Continued func() Schedule
 }
 
 // Exit is how a command ended.
 type Exit struct {
-	// Code is the command's own exit code, or 128 plus the number of the signal that ended it.
+	// Code is the command's exit code, or 128 plus the number of the signal
+	// that ended it.
 	Code int
 
-	// Signal names the signal that ended it, empty if none did.
+	// Signal is the name of the signal that ended it, or "".
 	Signal string
 
-	// Err is why the way it ended is unknown; Code then means nothing.
+	// Err is the reason why it is unknown how the command ended. Code then
+	// means nothing.
 	Err error
 }
 
 // StartError says that a command could not be started.
 type StartError struct {
 	Name string
-	Code int // 127 if there is no such command, 126 if it is there and cannot be run
+	Code int // 127: there is no such command; 126: it exists and cannot be run
 	Err  error
 }
 
@@ -111,16 +125,16 @@ type Proc struct {
 	schedules chan Schedule
 	signals   chan os.Signal
 	stops     chan stop
-	reaped    chan struct{} // closed when the command itself has been waited for; exit is set before
+	reaped    chan struct{} // closed when the command itself has been waited for, after exit is set
 	exit      Exit
-	done      chan struct{} // closed when the command ended and, if it had to end, its group too
+	done      chan struct{} // closed when the command ended and, if a Schedule ended it, its group too
 }
 
 // Start starts the command. The error is a *StartError.
 //
-// The goroutine that forks stays on its thread until the command ended: Linux sends the
-// parent-death signal when the *thread* that forked ends, and the Go runtime ends threads when it
-// likes (golang.org/issue/27505).
+// The goroutine that forks stays on its thread until the command ended. Linux
+// sends the parent-death signal when the *thread* that forked ends, and the Go
+// runtime may end a thread at any time (golang.org/issue/27505).
 func Start(spec Spec) (*Proc, error) {
 	path, err := Find(spec.Args)
 	if err != nil {
@@ -153,7 +167,7 @@ func (p *Proc) parent(path string, started chan<- error) {
 	cmd := &exec.Cmd{
 		Path: path, Args: p.spec.Args, Env: p.spec.Env,
 		Stdin: p.spec.Stdin, Stdout: p.spec.Stdout, Stderr: p.spec.Stderr,
-		// A grandchild may keep a pipe of ours open for ever; files are not affected.
+		// A grandchild may keep a pipe open for ever. Files are not affected.
 		WaitDelay: time.Second,
 	}
 	f := newFamily(p.spec.ReapOrphans)
@@ -173,17 +187,19 @@ func (p *Proc) parent(path string, started chan<- error) {
 // Done is closed when the command has ended.
 func (p *Proc) Done() <-chan struct{} { return p.done }
 
-// Pid is the command's process id and, except on Windows, that of its group.
+// Pid returns the command's process id. Except on Windows it is also the id of
+// its group.
 func (p *Proc) Pid() int { return p.family.pid }
 
-// Wait waits for the command to end. After Terminate it also waits for the rest of its process
-// group, at the longest until that is killed.
+// Wait waits for the command to end. After Terminate it also waits for the rest
+// of its process group, at most until that is killed.
 func (p *Proc) Wait() Exit {
 	<-p.done
 	return p.exit
 }
 
-// Signal sends a signal to the command's process group; after the end it does nothing.
+// Signal sends a signal to the command's process group. After the end it does
+// nothing.
 func (p *Proc) Signal(s os.Signal) {
 	select {
 	case p.signals <- s:
@@ -191,7 +207,8 @@ func (p *Proc) Signal(s os.Signal) {
 	}
 }
 
-// Terminate ends the command's process group by a schedule. A later call can only make it sooner.
+// Terminate ends the command's process group by a schedule. A later call can
+// only make the end earlier.
 func (p *Proc) Terminate(s Schedule) {
 	select {
 	case p.schedules <- s:
@@ -199,9 +216,9 @@ func (p *Proc) Terminate(s Schedule) {
 	}
 }
 
-// loop owns everything that is done to the running command, so that a signal cannot overtake the
-// verdict on a command that is about to be continued, nor reach a group that is being handed the
-// terminal.
+// loop is the only goroutine that acts on the running command. So a signal
+// cannot overtake the verdict on a command about to be continued, nor reach a
+// group while it gets the terminal.
 func (p *Proc) loop() {
 	defer close(p.done)
 	defer p.family.close()
@@ -227,20 +244,21 @@ func (p *Proc) loop() {
 			reaped = nil
 			v.look = time.After(0)
 		}
-		// What the command started must end with it when it had to end: the lock is not ours
-		// for much longer. When it ended by itself, what it left behind is left alone.
-		// After SIGKILL there is nothing left to wait for but zombies, of which a container
-		// without a proper init may keep some for ever.
+		// If a Schedule ended the command, what the command started must end
+		// with it, since the lock ends soon. If the command ended by itself,
+		// what it left behind is left alone. After SIGKILL only zombies can
+		// remain; a container without a proper init may keep some for ever.
 		if reaped == nil && (!v.passed() || v.killed || !p.family.alive()) {
 			return
 		}
 	}
 }
 
-// lookEvery is how often a group whose leader has ended is looked at; nothing tells when it is empty.
+// lookEvery is the time between two checks whether a group whose leader has
+// ended is empty. No event reports that.
 const lookEvery = 20 * time.Millisecond
 
-// got passes on a signal that came to us.
+// got handles a signal that this process received.
 func (p *Proc) got(s os.Signal, v *verdict) {
 	if !isContinue(s) {
 		p.family.signal(s)
@@ -254,19 +272,19 @@ func (p *Proc) got(s os.Signal, v *verdict) {
 	p.family.resume()
 }
 
-// verdict is the Schedule that was passed on a command and how far it was carried out.
+// verdict is the Schedule of a command, and how far it was carried out.
 type verdict struct {
 	schedule   Schedule
 	termed     bool
 	killed     bool
 	term, kill <-chan time.Time
-	look       <-chan time.Time // time to see whether the group is empty
+	look       <-chan time.Time // fires when it is time to check whether the group is empty
 }
 
 func (v *verdict) passed() bool { return v.schedule != (Schedule{}) }
 
-// pass takes a Schedule and does at once what is due. Where SIGKILL is due it goes alone: SIGTERM
-// would let a command that stands still run on for a moment.
+// pass takes a Schedule and does at once what is due. If SIGKILL is due, it
+// sends no SIGTERM, which would let a stopped command run on for a moment.
 func (v *verdict) pass(s Schedule, p *Proc) {
 	v.schedule = v.schedule.Sooner(s)
 	now := p.spec.Clock.Now()
@@ -295,7 +313,7 @@ func (v *verdict) sendKill(f *family) {
 	f.kill()
 }
 
-// Find looks a command up as a shell does. The error is a *StartError.
+// Find looks up a command as a shell does. The error is a *StartError.
 func Find(args []string) (path string, err error) {
 	if len(args) == 0 || args[0] == "" {
 		return "", &StartError{Code: codeNotFound, Err: exec.ErrNotFound}
@@ -303,7 +321,7 @@ func Find(args []string) (path string, err error) {
 	name := args[0]
 	path, err = exec.LookPath(name)
 	if err == nil || errors.Is(err, exec.ErrDot) {
-		return path, nil // whoever has "." in PATH wants it
+		return path, nil // a user with "." in PATH wants it
 	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		if !inPath(name) {
@@ -314,7 +332,8 @@ func Find(args []string) (path string, err error) {
 	return "", &StartError{Name: name, Code: codeNoRun, Err: cause(err)}
 }
 
-// inPath reports whether PATH holds a file of that name, which then is one that cannot be run.
+// inPath reports whether PATH has a file of that name. If LookPath did not find
+// it, it cannot be run.
 func inPath(name string) bool {
 	if strings.ContainsRune(name, filepath.Separator) {
 		return false
@@ -327,8 +346,9 @@ func inPath(name string) bool {
 	return false
 }
 
-// cannotStart makes a StartError of what fork and exec said. The file was found just before, so that
-// "no such file" speaks of the interpreter that its first line names.
+// cannotStart turns an error of fork or exec into a StartError. The file was
+// found just before, so "no such file" concerns the interpreter that its first
+// line names.
 func cannotStart(name, path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, gone := os.Stat(path); gone != nil {
@@ -339,7 +359,8 @@ func cannotStart(name, path string, err error) error {
 	return &StartError{Name: name, Code: codeNoRun, Err: cause(err)}
 }
 
-// cause strips the operation and the path that os and exec put before an error.
+// cause removes the operation and the path that os and exec put in front of an
+// error.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -12,13 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ending are the signals that ask a program to end. They are to be caught while it waits.
+// Ending returns the signals that ask a program to end. Catch them while it
+// waits.
 func Ending() []os.Signal { return heeded(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) }
 
-// Passed are the signals to be caught while a command runs, and given to [Spec.Signals].
-// A SIGHUP or SIGINT that this process was started to ignore (by nohup, or by a
-// shell for a background job) is not among them: the command inherits that. Of
-// other signals a Go program cannot tell that it was to ignore them.
+// Passed returns the signals to catch while a command runs, and to send to
+// [Spec.Signals]. It leaves out a SIGHUP or SIGINT that this process was
+// started to ignore (by nohup, or by a shell for a background job), since the
+// command inherits that. For other signals, a Go program cannot tell that it
+// was started to ignore them.
 func Passed() []os.Signal {
 	return append(Ending(), heeded(unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP)...)
 }
@@ -33,7 +35,8 @@ func heeded(all ...os.Signal) []os.Signal {
 	return kept
 }
 
-// SignalCode is the exit code that a shell reports for a program ended by s.
+// SignalCode returns the exit code that a shell reports for a program ended by
+// s.
 func SignalCode(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {
 		return signalBase + int(n)
@@ -48,12 +51,12 @@ func isContinue(s os.Signal) bool { return s == unix.SIGCONT }
 // stop is the signal that stopped the command.
 type stop = unix.Signal
 
-// family is the command's process group and what it has of the terminal.
+// family is the command's process group, and its part of the terminal.
 type family struct {
 	pid     int
 	proc    *os.Process
 	tty     *terminal // nil without a controlling terminal
-	orphans bool      // orphans are reaped too, see Spec.ReapOrphans
+	orphans bool      // reap orphans too, see Spec.ReapOrphans
 }
 
 func newFamily(orphans bool) *family { return &family{tty: openTerminal(), orphans: orphans} }
@@ -62,8 +65,8 @@ func (f *family) prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)
 	if f.tty != nil && f.tty.handOver(cmd) {
-		// The child itself takes the foreground, before it becomes the command, so that a
-		// command which reads at once is not stopped for it.
+		// The child takes the foreground before it becomes the command.
+		// Otherwise a command that reads at once would be stopped.
 		cmd.SysProcAttr.Foreground = true
 		cmd.SysProcAttr.Ctty = f.tty.fd
 	}
@@ -83,12 +86,13 @@ func (f *family) notStarted() {
 	}
 }
 
-// reap waits for the command and reports its stops. It does so by itself, since os.Process cannot
-// tell of a stop; cmd.Wait then finds nobody to wait for and only ends the copying of streams.
+// reap waits for the command and reports its stops. It calls wait4 itself,
+// since os.Process cannot report a stop. cmd.Wait then finds no process and
+// only ends the copying of streams.
 //
-// Orphans are reaped by the same call and not by a second waiter: one waiter alone gets
-// each status once, with the process id that it belongs to, so that no orphan's status is
-// taken for the command's.
+// The same call reaps orphans. With a second waiter, an orphan's status could
+// be taken for the command's; a single waiter gets each status once, with its
+// process id.
 func (f *family) reap(cmd *exec.Cmd, stops chan<- stop) Exit {
 	defer func() {
 		_ = cmd.Wait()
@@ -106,7 +110,7 @@ func (f *family) reap(cmd *exec.Cmd, stops chan<- stop) Exit {
 			// Another part of this process reaped it.
 			return Exit{Err: os.NewSyscallError("wait4", err)}
 		case pid != f.pid:
-			// An orphan, which ended or was stopped: nobody asks how.
+			// An orphan ended or was stopped; its status is ignored.
 		case ws.Stopped():
 			stops <- ws.StopSignal()
 		case ws.Signaled():
@@ -120,10 +124,11 @@ func (f *family) reap(cmd *exec.Cmd, stops chan<- stop) Exit {
 	}
 }
 
-// anyChild makes wait4 wait for whichever child ends first.
+// anyChild makes wait4 wait for any child.
 const anyChild = -1
 
-// reapRest reaps the orphans that have ended, after the command itself was reaped.
+// reapRest reaps the orphans that have ended, after the command itself was
+// reaped.
 func (f *family) reapRest() {
 	if !f.orphans {
 		return
@@ -136,15 +141,16 @@ func (f *family) reapRest() {
 	}
 }
 
-// signal sends s to the group. The group's number cannot have been given to another while it has
-// members, and one that is empty is only met in the instant between reaping and close.
+// signal sends s to the group. While the group has members, its number cannot
+// be given to another group. An empty group is met only between reaping and
+// close.
 func (f *family) signal(s os.Signal) {
 	if n, ok := s.(syscall.Signal); ok {
 		_ = unix.Kill(-f.pid, n)
 	}
 }
 
-// term also continues the group: one that stands still could not obey.
+// term also continues the group: a stopped group could not obey.
 func (f *family) term() {
 	f.signal(unix.SIGTERM)
 	f.signal(unix.SIGCONT)
@@ -152,16 +158,18 @@ func (f *family) term() {
 
 func (f *family) kill() { f.signal(unix.SIGKILL) }
 
-// alive reports whether the group has members, after the command itself was reaped.
-// A zombie counts as one, so the zombies that this process adopted are reaped first.
+// alive reports whether the group has members, after the command itself was
+// reaped. A zombie counts as a member, so alive first reaps the zombies that
+// this process adopted.
 func (f *family) alive() bool {
 	f.reapRest()
 	return unix.Kill(-f.pid, 0) == nil
 }
 
-// stopped is called when the command was stopped. Without a terminal that was somebody's purpose,
-// who will also continue it; so was SIGSTOP, unless the command has the terminal, which would
-// then answer nobody. We go on holding the lock for a command that was frozen on purpose.
+// stopped is called when the command was stopped. Without a terminal, a person
+// or program stopped it on purpose and will continue it. The same holds for
+// SIGSTOP, unless the command has the terminal, which would then be stuck. The
+// lock stays held for a command that was stopped on purpose.
 func (f *family) stopped(by stop) {
 	if f.tty == nil || by == unix.SIGSTOP && f.tty.foreground() != f.pid {
 		return
@@ -171,24 +179,28 @@ func (f *family) stopped(by stop) {
 	case wantsTerminal && f.tty.give():
 		f.signal(unix.SIGCONT)
 	case !orphaned():
-		// ^Z means the whole job, which for the shell is our group: it has to see us stopped
-		// to take its terminal back. So has a run around this one, which looks whether its
-		// command has the terminal: hence it is returned first. SIGSTOP, since a SIGTSTP that
-		// we catch would stop nobody.
+		// ^Z stops the whole job. For the shell that is this process's group,
+		// and it takes its terminal back when it sees this process stopped. An
+		// outer run also checks whether its command has the terminal; hence the
+		// terminal is returned first. The signal is SIGSTOP, since a caught
+		// SIGTSTP stops nothing.
 		f.tty.takeBack()
 		_ = unix.Kill(0, unix.SIGSTOP)
 	case wantsTerminal:
-		// Nobody can ever bring it into the foreground. The kernel treats its own orphans so.
+		// No shell can bring it into the foreground. The kernel treats its own
+		// orphans in this way.
 		f.signal(unix.SIGHUP)
 		f.signal(unix.SIGCONT)
 	default:
-		// Without a shell to continue the job ^Z means nothing, as for any orphan.
+		// Without a shell that could continue the job, ^Z has no effect, as for
+		// any orphan.
 		f.signal(unix.SIGCONT)
 	}
 }
 
-// resume continues the command after we were continued, in the foreground if it was there before
-// and the shell gave it to us.
+// resume continues the command after this process was continued. If the command
+// was in the foreground before, and the shell gave the foreground to this
+// process, the command gets it.
 func (f *family) resume() {
 	if f.tty != nil && f.tty.wanted {
 		f.tty.give()
@@ -202,9 +214,10 @@ func (f *family) close() {
 	}
 }
 
-// Replace turns this process into the command: same process id, group and terminal. It returns only
-// with an error. PID 1 refuses with errors.ErrUnsupported: the command would have to reap
-// orphans, and the kernel would drop the signals that it does not catch.
+// Replace turns this process into the command, with the same process id, group
+// and terminal. It returns only with an error. As PID 1 it refuses with
+// errors.ErrUnsupported: the command would have to reap orphans, and the kernel
+// would drop the signals that it does not catch.
 func Replace(args, env []string) error {
 	if os.Getpid() == 1 {
 		return errors.ErrUnsupported

@@ -10,17 +10,21 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// DiesWithParent says whether the command ends when we are killed: the job object that holds it and
-// all it starts is closed with us, and that ends them.
+// DiesWithParent reports whether the command ends when this process is killed.
+// The job object with the command and all that it starts is closed then, which
+// ends them.
 const DiesWithParent = true
 
-// Ending are the signals that ask a program to end. They are to be caught while it waits.
+// Ending returns the signals that ask a program to end. Catch them while it
+// waits.
 func Ending() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
 
-// Passed are the signals to be caught while a command runs, and given to [Spec.Signals].
+// Passed returns the signals to catch while a command runs, and to send to
+// [Spec.Signals].
 func Passed() []os.Signal { return Ending() }
 
-// SignalCode is the exit code for a program ended by s, as Unix shells report it.
+// SignalCode returns the exit code for a program ended by s, as Unix shells
+// report it.
 func SignalCode(s os.Signal) int {
 	if s == os.Interrupt {
 		return 130
@@ -30,21 +34,23 @@ func SignalCode(s os.Signal) int {
 
 func isContinue(os.Signal) bool { return false }
 
-// stop never happens here.
+// stop never happens on Windows.
 type stop struct{}
 
-// family is the command and all that it starts, in a job object. Windows starts a process before it
-// can be put into a job: what the command itself starts within that instant is outside.
+// family is the command and all that it starts, in a job object. Windows starts
+// a process before it can be put into a job: what the command starts within
+// that instant is outside.
 type family struct {
 	pid int
 	job windows.Handle
 }
 
-// newFamily: there are no zombies here, so that orphans need no reaping.
+// newFamily ignores orphans: Windows has no zombies to reap.
 func newFamily(bool) *family { return &family{} }
 
 func (f *family) prepare(cmd *exec.Cmd) {
-	// A group of its own can be sent CTRL_BREAK, Windows' nearest to SIGTERM, without us.
+	// Its own group can be sent CTRL_BREAK, Windows' nearest to SIGTERM,
+	// without this process getting it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
@@ -54,7 +60,7 @@ func (f *family) started(p *os.Process) {
 	f.pid = p.Pid
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
-		return // kill falls back to the process alone
+		return // kill then ends only the process itself
 	}
 	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
 	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
@@ -118,5 +124,5 @@ func (f *family) close() {
 	}
 }
 
-// Replace cannot be done here.
+// Replace is not possible on Windows.
 func Replace([]string, []string) error { return errors.ErrUnsupported }

@@ -5,22 +5,25 @@ import (
 	"time"
 )
 
-// Schedule says when a child that must end is asked to (SIGTERM) and when it is made to (SIGKILL).
-// Both are instants of the clock that the lease is kept by; nothing here reads one.
+// Schedule says when a command that must end gets SIGTERM, and when it gets
+// SIGKILL. Both are instants of the clock that keeps the lease. This package
+// reads no clock for them.
 type Schedule struct {
 	Term, Kill time.Time
 }
 
-// Unrenewed is the schedule of a lease that is trusted until until and that no renewal has prolonged
-// so far. The child has grace to end by itself and is gone when trust is.
+// Unrenewed returns the schedule of a lease that lasts until until, and that no
+// renewal has prolonged so far. The command has grace to end by itself, and is
+// gone when the lease ends.
 func Unrenewed(until time.Time, grace time.Duration) Schedule {
 	return Schedule{Term: until.Add(-grace), Kill: until}
 }
 
-// Overtaken is the schedule after another's value was seen on the key at now. The child must stop at
-// once. It still gets its grace: until the end of trust nobody of ours can be let in, and whether a
-// foreign client works already is not made better by a child cut off in mid-write. Beyond the end
-// of trust it gets none.
+// Overtaken returns the schedule after another client's value was seen on the
+// key at now. The command must stop at once, but gets its grace: until the
+// lease ends no getsetlock client can enter. An old client may work already,
+// and cutting the command off in the middle of a write would not help. The
+// command gets no grace beyond until.
 func Overtaken(now, until time.Time, grace time.Duration) Schedule {
 	kill := now.Add(grace)
 	if until.Before(kill) {
@@ -29,7 +32,8 @@ func Overtaken(now, until time.Time, grace time.Duration) Schedule {
 	return Schedule{Term: now, Kill: kill}
 }
 
-// Sooner takes the earlier instant of each: a verdict is hastened by a second one, never put off.
+// Sooner returns the earlier instants of both schedules: a second verdict can
+// hasten the first, never delay it.
 func (s Schedule) Sooner(o Schedule) Schedule {
 	if s == (Schedule{}) {
 		return o
@@ -43,17 +47,19 @@ func (s Schedule) Sooner(o Schedule) Schedule {
 	return s
 }
 
-// GreatestDefaultGrace bounds [DefaultGrace]: what takes longer to stop than this should say so.
+// GreatestDefaultGrace bounds [DefaultGrace]. A command that takes longer to
+// stop needs --grace.
 const GreatestDefaultGrace = 10 * time.Second
 
-// DefaultGrace is the lesser of 10 s and a quarter of the lease.
+// DefaultGrace returns the lesser of 10 s and a quarter of the lease.
 func DefaultGrace(lease time.Duration) time.Duration {
 	return min(GreatestDefaultGrace, lease/4)
 }
 
-// CheckGrace refuses a grace that would have the child ended by a lease in good health: SIGTERM goes
-// out grace before the end of trust, which is lease less margin, and the renewal that moves that
-// end is due renewEvery after the last one. renewEvery is zero for a lease that is never renewed.
+// CheckGrace refuses a grace with which a healthy lease would end the command.
+// SIGTERM is sent grace before the end, which is lease minus margin after the
+// last renewal. The next renewal is due renewEvery after the last one.
+// renewEvery is zero for a lease that is never renewed.
 func CheckGrace(grace, lease, renewEvery, margin time.Duration) error {
 	if grace < 0 {
 		return fmt.Errorf("%v is negative", grace)
@@ -63,9 +69,9 @@ func CheckGrace(grace, lease, renewEvery, margin time.Duration) error {
 		return nil
 	}
 	if renewEvery == 0 {
-		return fmt.Errorf("%v leaves the command no time: it must be less than the lease (%v) less its trust margin (%v), that is %v",
+		return fmt.Errorf("%v leaves the command no time: it must be less than the lease (%v) minus a safety margin (%v), that is %v",
 			grace, lease, margin, room)
 	}
-	return fmt.Errorf("%v does not fit a lease of %v: the command would be told to end before the first renewal (after %v; trust margin %v); at most %v fits",
+	return fmt.Errorf("%v does not fit a lease of %v: the command would get SIGTERM before the first renewal (after %v, with a safety margin of %v); give at most %v",
 		grace, lease, renewEvery, margin, max(0, room-time.Millisecond))
 }

@@ -6,12 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DiesWithParent says whether the command ends when we are killed with SIGKILL.
+// DiesWithParent reports whether the command ends when this process is killed
+// by SIGKILL.
 const DiesWithParent = false
 
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// parentOf returns 0 if the process is not known.
+// parentOf returns the process id of pid's parent, and 0 if it is unknown.
 func parentOf(pid int) int {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {

@@ -7,19 +7,22 @@ import (
 	"syscall"
 )
 
-// DiesWithParent says whether the command ends when we are killed with SIGKILL.
+// DiesWithParent reports whether the command ends when this process is killed
+// by SIGKILL.
 const DiesWithParent = true
 
-// dieWithParent asks for SIGKILL, not SIGTERM: there will be nobody left to insist.
+// dieWithParent asks for SIGKILL and not SIGTERM, since nothing could kill the
+// command later.
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
-// parentOf returns 0 if the process is not known.
+// parentOf returns the process id of pid's parent, and 0 if it is unknown.
 func parentOf(pid int) int {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold anything, a closing one too.
+	// The name, in parentheses, may contain any character, a closing
+	// parenthesis too.
 	text := string(stat)
 	var state byte
 	var parent int

@@ -4,11 +4,12 @@ package child
 
 import "syscall"
 
-// DiesWithParent says whether the command ends when we are killed with SIGKILL.
+// DiesWithParent reports whether the command ends when this process is killed
+// by SIGKILL.
 const DiesWithParent = false
 
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// parentOf does not know anybody's parent here: a job started by a script then counts as orphaned,
-// and ^Z does not stop it.
+// parentOf always returns 0, unknown. So a job started by a script counts as
+// orphaned, and ^Z does not stop it.
 func parentOf(int) int { return 0 }

@@ -11,17 +11,19 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is the controlling terminal while a command runs. Its foreground belongs to one process
-// group: whoever else reads from it is stopped, and ^C and ^Z reach that group only.
+// terminal is the controlling terminal while a command runs. Its foreground
+// belongs to one process group. Other groups are stopped when they read from
+// it, and ^C and ^Z reach only the foreground group.
 type terminal struct {
 	fd     int
-	group  int // the command's
+	group  int // the command's process group
 	modes  *term.State
 	wanted bool // the command has or had the foreground
-	died   bool // the command was ended by a signal; set before the loop sees its end
+	died   bool // a signal ended the command; set before the loop sees its end
 }
 
-// openTerminal returns nil where there is no controlling terminal: cron, a service.
+// openTerminal returns nil where there is no controlling terminal, as in cron
+// and in a service.
 func openTerminal() *terminal {
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -31,10 +33,11 @@ func openTerminal() *terminal {
 	return &terminal{fd: fd, modes: modes}
 }
 
-// handOver says whether the command gets the foreground from the start: when it is ours to give, and
-// the command talks to the terminal. In "getsetlock run … | less" it does not, and less, which is in
-// our group, must keep it. A command that wants it later is stopped for that (SIGTTIN, SIGTTOU), and
-// then gets it.
+// handOver reports whether the command gets the foreground from the start. It
+// does if this process has the foreground and the command talks to the
+// terminal. In "getsetlock run … | less" it does not: less, which is in this
+// process's group, must keep it. A command that wants the foreground later is
+// stopped for that (SIGTTIN, SIGTTOU), and then gets it.
 func (t *terminal) handOver(cmd *exec.Cmd) bool {
 	t.wanted = t.ours() && isTerminal(cmd.Stdin) && isTerminal(cmd.Stdout)
 	return t.wanted
@@ -45,10 +48,11 @@ func isTerminal(stream any) bool {
 	return ok && f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// started is called after the fork, not before: what we ignore the command would ignore too.
-// From here on we may stand in the background, and on a terminal set to tostop a warning that we
-// write there would stop us, who must watch the lock. The Go runtime cannot undo this; it stays
-// ignored until the process ends.
+// started is called after the fork: a signal ignored before would be ignored by
+// the command too. From now on this process may be in the background. On a
+// terminal set to tostop, a warning written there would stop this process,
+// which must watch the lock. The Go runtime cannot undo this, so the signal
+// stays ignored until the process ends.
 func (t *terminal) started(group int) {
 	t.group = group
 	signal.Ignore(unix.SIGTTOU)
@@ -64,7 +68,8 @@ func (t *terminal) foreground() int {
 	return group
 }
 
-// give hands the foreground to the command if we have it, or if the command has it already.
+// give gives the foreground to the command if this process has it. It reports
+// whether the command has it now.
 func (t *terminal) give() bool {
 	switch t.foreground() {
 	case t.group:
@@ -76,8 +81,8 @@ func (t *terminal) give() bool {
 	return false
 }
 
-// takeBack takes the foreground back, unless a shell has taken it meanwhile, and says whether we have
-// it now.
+// takeBack takes the foreground back, unless a shell has taken it meanwhile. It
+// reports whether this process has it now.
 func (t *terminal) takeBack() bool {
 	if fg := t.foreground(); fg != t.group && fg != unix.Getpgrp() {
 		return false
@@ -85,8 +90,8 @@ func (t *terminal) takeBack() bool {
 	return unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, unix.Getpgrp()) == nil
 }
 
-// close leaves the terminal as it was found. A command that was killed could not do that, and our
-// shell, which sees us exit and not die, would not do it either.
+// close leaves the terminal as it was found. A killed command could not restore
+// it, nor would the shell, which sees this process exit normally.
 func (t *terminal) close() {
 	defer unix.Close(t.fd)
 	if !t.wanted {
@@ -97,8 +102,8 @@ func (t *terminal) close() {
 	}
 }
 
-// abandoned takes the foreground back after a fork whose child took it and then could not become the
-// command: it belongs to a group that is gone.
+// abandoned takes the foreground back after a fork whose child took it and then
+// could not become the command. It belongs to a group that is gone.
 func (t *terminal) abandoned() {
 	if t.wanted {
 		signal.Ignore(unix.SIGTTOU)
@@ -106,9 +111,10 @@ func (t *terminal) abandoned() {
 	}
 }
 
-// orphaned reports whether nobody would continue our process group if it stopped: no member of it has
-// a parent in another group of the same session, such as a shell with job control. We look at
-// ourselves and at our forebears within the group.
+// orphaned reports whether no process would continue this process group if it
+// stopped. That is so if no member has a parent in another group of the same
+// session, such as a shell with job control. It checks this process and its
+// ancestors within the group.
 func orphaned() bool {
 	group := unix.Getpgrp()
 	session, err := unix.Getsid(0)

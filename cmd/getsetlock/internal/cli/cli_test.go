@@ -46,10 +46,29 @@ func TestEveryVerbHasExamplesAndALineOfHelp(t *testing.T) {
 		if c.Short == "" || c.Long == "" || !strings.Contains(c.Example, "getsetlock "+c.Name()) {
 			t.Errorf("%s: short %q, long of %d bytes, examples %q", c.Name(), c.Short, len(c.Long), c.Example)
 		}
-		for _, line := range strings.Split(c.Long, "\n") {
-			if len([]rune(line)) > 100 {
-				t.Errorf("%s: a line of help is wider than a terminal: %q", c.Name(), line)
+	}
+}
+
+// A reader sees first what a verb does, then how to call it, and needs no window
+// wider than 80 columns.
+func TestHelpFits80ColumnsAndBeginsWithExamples(t *testing.T) {
+	s := clitest.NewStage(t)
+	verbs := []string{""}
+	for _, c := range newRoot(&out.Env{}).Commands() {
+		if !c.Hidden && c.Name() != "help" {
+			verbs = append(verbs, c.Name())
+		}
+	}
+	for _, verb := range verbs {
+		shown := s.Run(append(strings.Fields(verb), "--help")...).Out
+		for _, line := range strings.Split(shown, "\n") {
+			if len([]rune(line)) > 80 {
+				t.Errorf("%s: wider than 80 columns: %q", verb, line)
 			}
+		}
+		lead, rest, _ := strings.Cut(shown, "\n\n")
+		if len([]rune(lead)) > 4*80 || !strings.HasPrefix(rest, "Most people need:\n  ") || strings.Contains(rest, "Examples:") {
+			t.Errorf("%s begins with %q and goes on with %.100q", verb, lead, rest)
 		}
 	}
 }

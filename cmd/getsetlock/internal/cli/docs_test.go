@@ -128,3 +128,33 @@ func TestTheDocumentNamesCodesAndVariables(t *testing.T) {
 		}
 	}
 }
+
+// commandLine is a line of a document that calls the command, a crontab's included.
+var commandLine = regexp.MustCompile(`(?m)^    (?:[-0-9* ]+ )?getsetlock ([^|#\n]+)`)
+
+// The command lines of the porting pages are taken as they stand.
+func TestCommandLinesOfThePortingPagesParse(t *testing.T) {
+	for _, name := range []string{"porting.md", "zh/porting.md"} {
+		text, err := os.ReadFile("../../../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := commandLine.FindAllStringSubmatch(string(text), -1)
+		if len(lines) < 2 {
+			t.Errorf("%s: only %d command lines", name, len(lines))
+		}
+		for _, m := range lines {
+			verb, rest, err := newRoot(&out.Env{}).Find(strings.Fields(m[1]))
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, m[1], err)
+				continue
+			}
+			if err := verb.ParseFlags(rest); err != nil {
+				t.Errorf("%s: %s: %v", name, m[1], err)
+			}
+			if rest := verb.Flags().Args(); verb.Name() == "run" && (len(rest) < 2 || verb.Flags().ArgsLenAtDash() != 1) {
+				t.Errorf("%s: %s: not KEY -- COMMAND", name, m[1])
+			}
+		}
+	}
+}

@@ -1,7 +1,10 @@
-// Package cli is the root of the command getsetlock and the list of its verbs.
+// Package cli builds the command getsetlock: its root and the list of its
+// verbs.
 package cli
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,33 +19,52 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
 )
 
-const rootLong = `getsetlock takes locks on Redis that old clients of the GETSET kind (jedis-lock
-and its many relatives) respect, and keeps a watch on them.
+const rootLong = `getsetlock takes locks on Redis. It can share a lock with old clients, such as
+jedis-lock and its many relatives, which write timestamps with SETNX and GETSET.
 
-A lock is a key. Whoever sets it first works; the others wait. Old clients write
-into the key when their lock expires, by their own clock; told of them, by --dialect,
-getsetlock writes the same bytes, so that both exclude each other, and proves what it
-holds by a token of its own beside the key. Where there are no old clients, the key
-holds a token and nothing else, and ends by the server's clock.
+A lock is a key. The client that sets it first works; the others wait. An old
+client stores in the key the time at which its lock expires, by its own clock.
+With --dialect, getsetlock writes the same bytes, so that both respect each
+other's locks, and stores a token of its own on a second key. Without old
+clients, the key holds only a token, and the server's clock decides when it
+expires.
 
-Start with
+The server is --redis, else $GETSETLOCK_REDIS, else redis://127.0.0.1:6379. Give
+a password in the variable: other users of the machine can read your command
+lines.`
 
-  getsetlock rehearse                        what goes wrong without a lock, and
-                                             what does not with one; no server needed
-  getsetlock run nightly -- ./backup.sh      one backup at a time, on all hosts
-  getsetlock ls                              who holds what
+const rootExamples = `  getsetlock rehearse                     see what goes wrong without a lock;
+                                          needs no server
+  getsetlock run nightly -- ./backup.sh   one backup at a time, on all hosts
+  getsetlock ls                           see who holds which lock`
 
-The server is given by --redis, else by the variable GETSETLOCK_REDIS, else it is
-redis://127.0.0.1:6379. A password belongs into the variable: everybody on the
-machine can read the command lines of others.`
-
-// verbs are the constructors of all verbs. --help sorts them by their names; the
-// last two are hidden, since only a measurement and a rehearsal start them.
+// verbs has the constructor of each verb. --help sorts the verbs by name. The
+// last two are hidden: only a benchmark and a rehearsal start them, as child
+// processes.
 var verbs = []func(*out.Env) *cobra.Command{
 	rehearseverb.New, skewverb.New, runverb.New, benchverb.New, migrateverb.New,
 	auditverb.NewAudit, auditverb.NewDoctor,
 	smallverbs.NewLs, smallverbs.NewUnlock, smallverbs.NewVersion, smallverbs.NewCompletion,
 	benchverb.NewProcess, rehearseverb.NewChild,
+}
+
+// usageWords changes cobra's text of usage: it wraps the flags at 80 columns,
+// and leaves out the examples, which help prints before.
+var usageWords = strings.NewReplacer("Available Commands:", "Commands:", ".FlagUsages", ".FlagUsagesWrapped 80",
+	"{{if .HasExample}}\n\nExamples:\n{{.Example}}{{end}}", "")
+
+// help prints the help of a verb: what it does, then the examples that most
+// people need, then the details and the flags.
+func help(cmd *cobra.Command, _ []string) {
+	lead, details, _ := strings.Cut(cmp.Or(cmd.Long, cmd.Short), "\n\n")
+	parts := []string{lead}
+	if cmd.HasExample() {
+		parts = append(parts, "Most people need:\n"+cmd.Example)
+	}
+	if details != "" {
+		parts = append(parts, details)
+	}
+	fmt.Fprint(cmd.OutOrStdout(), strings.Join(append(parts, cmd.UsageString()), "\n\n"))
 }
 
 // Main runs one command line and returns its exit code.
@@ -51,9 +73,9 @@ func Main(args []string, env out.Env) int { return out.Execute(args, env, newRoo
 func newRoot(e *out.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "getsetlock",
-		Short: "Locks on Redis, beside the old clients that know only GETSET",
-		Long:  rootLong,
-		Args:  out.NoArgs,
+		Short: "Locks on Redis, shared with old clients that write timestamps",
+		Long:  rootLong, Example: rootExamples,
+		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
@@ -66,7 +88,8 @@ func newRoot(e *out.Env) *cobra.Command {
 		}
 		return err
 	})
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Available Commands:", "Commands:"))
+	root.SetUsageTemplate(usageWords.Replace(root.UsageTemplate()))
+	root.SetHelpFunc(help)
 	for _, newVerb := range verbs {
 		root.AddCommand(newVerb(e))
 	}

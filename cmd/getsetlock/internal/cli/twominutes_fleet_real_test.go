@@ -133,7 +133,7 @@ func (f *twoMinutes) doctors() {
 			}
 			f.mu.Lock()
 			f.doctored++
-			_, mended, _ := strings.Cut(out, "\nTo be done:\n")
+			_, mended, _ := strings.Cut(out, "\nTo do:\n")
 			for line := range strings.Lines(mended) {
 				f.fixes = append(f.fixes, strings.TrimSpace(line))
 			}

@@ -17,22 +17,24 @@ import (
 	"testing"
 )
 
-// browser is a headless Chromium, spoken to through its driver.
+// browser is a headless Chromium, controlled through its driver.
 type browser struct {
 	t       *testing.T
-	session string // its address at the driver
+	session string // address of the session at the driver
 }
 
 var driverPort = regexp.MustCompile(`started successfully on port (\d+)`)
 
-// OpenBrowser needs the packages chromium and chromium-driver; it fails where they are missing.
+// OpenBrowser starts a browser. It needs the packages chromium and
+// chromium-driver, and fails the test where they are missing.
 func OpenBrowser(t *testing.T) *browser {
 	home, err := os.MkdirTemp("", "getsetlock-browser-*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	driver := exec.Command("chromedriver", "--port=0")
-	// A group of their own: whatever the driver started ends with it, also when this test fails.
+	// In a process group of its own, what the driver started ends with it, also
+	// when this test fails.
 	driver.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	driver.Env = append(os.Environ(), "HOME="+home)
 	out, err := driver.StdoutPipe()
@@ -82,7 +84,7 @@ func (b *browser) Ask(method, path string, body, value any) {
 	}
 	req, err := http.NewRequestWithContext(b.t.Context(), method, b.session+path, bytes.NewReader(text))
 	if method == "DELETE" {
-		// It is sent when the test's own context has ended.
+		// The test's own context has ended when this is sent.
 		req, err = http.NewRequest(method, b.session+path, nil) //nolint:noctx
 	}
 	if err != nil {
@@ -110,7 +112,7 @@ func (b *browser) Run(script string, value any) {
 	b.Ask("POST", "/execute/sync", map[string]any{"script": script, "args": []any{}}, value)
 }
 
-// requested are the addresses that were asked for since the last call.
+// requested returns the addresses that the page loaded since the last call.
 func (b *browser) requested() []string {
 	var lines []struct{ Message string }
 	b.Ask("POST", "/se/log", map[string]string{"type": "performance"}, &lines)
@@ -134,7 +136,7 @@ func (b *browser) requested() []string {
 	return all
 }
 
-// A plot in which a label hangs over the edge is one that nobody can read.
+// A label beyond the edge of its plot cannot be read.
 const lookAtPage = `
 const out = {plots: [], tables: document.querySelectorAll('table').length, cut: [], sideways: document.documentElement.scrollWidth > innerWidth};
 for (const svg of document.querySelectorAll('svg')) {
@@ -149,8 +151,9 @@ for (const svg of document.querySelectorAll('svg')) {
 }
 return out;`
 
-// WholePage fails the test unless a report shows the named plots, each drawn and with its table, so many
-// tables beside them, no label cut off, and neither asks anybody for anything nor complains.
+// WholePage fails the test unless a report has the named plots and that many
+// more tables. Each plot must be drawn and have its table, and no label may be
+// cut off. The page must load nothing, and the console must be empty.
 func WholePage(t *testing.T, file string, tables int, plots ...string) {
 	t.Helper()
 	b := OpenBrowser(t)
@@ -183,8 +186,8 @@ func WholePage(t *testing.T, file string, tables int, plots ...string) {
 	b.askedNobodyBut(file)
 }
 
-// askedNobodyBut fails the test unless the browser asked for nothing but the file, and
-// its console stayed empty.
+// askedNobodyBut fails the test unless the browser loaded only the file and its
+// console stayed empty.
 func (b *browser) askedNobodyBut(file string) {
 	b.t.Helper()
 	asked := b.requested()
@@ -192,7 +195,7 @@ func (b *browser) askedNobodyBut(file string) {
 		b.t.Errorf("the page is not among what was asked for: %v", asked)
 	}
 	for _, address := range asked {
-		// chrome:// is the browser's own empty page, which it begins with.
+		// The browser begins with its own empty page, chrome://.
 		if address != "file://"+file && !strings.HasPrefix(address, "data:") && !strings.HasPrefix(address, "chrome://") {
 			b.t.Errorf("asked for %s", address)
 		}

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Built makes the command as its users have it: a rehearsal starts its own program anew.
+// Built builds the command and returns its path. Some tests need a real
+// program, since a rehearsal starts its own program again.
 func Built(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "getsetlock")
@@ -23,7 +24,7 @@ func Built(t *testing.T) string {
 	return name
 }
 
-// Spoken is what one run of the command said.
+// Spoken is the output of one run of the command.
 type Spoken struct {
 	Code        int
 	Out, Errors string
@@ -40,5 +41,6 @@ func Speak(t *testing.T, cmd *exec.Cmd) Spoken {
 	return Spoken{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// HereTook finds in an answer how long it took on this machine.
+// HereTook matches the part of an answer that says how long it took on this
+// machine.
 var HereTook = regexp.MustCompile(`\([0-9.]+m?s here\)`)

@@ -1,4 +1,5 @@
-// Package clitest runs command lines for the tests of the command and of its verbs.
+// Package clitest runs command lines for the tests of the command and of its
+// verbs.
 package clitest
 
 import (
@@ -21,30 +22,30 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// command is the Main of package cli. This package cannot import it: the tests of a
-// verb are in the verb's own package, which cli imports.
+// command is the Main of package cli. This package cannot import cli, since cli
+// imports the verbs, and the verbs' tests are in the verbs' packages.
 var command func(args []string, env out.Env) int
 
-// Main is the body of a TestMain: main runs the command lines of every stage.
+// Main is the body of a TestMain. main runs the command lines of every stage.
 func Main(m *testing.M, main func(args []string, env out.Env) int) {
 	command = main
 	childtest.HeedSignals()
 	redistest.Main(m)
 }
 
-// Stage is a world in which command lines are run as users run them, inside the test's process.
+// Stage runs command lines as users run them, inside the test's process.
 type Stage struct {
 	T           *testing.T
 	World       *redistest.World // nil: no server
 	Clock       lock.Clock
-	Timeout     time.Duration // what Env has
+	Timeout     time.Duration // Timeout of Env
 	Vars        map[string]string
 	Stdin       string
-	Stdout      io.Writer // nil: it is kept
+	Stdout      io.Writer // nil: kept in Screen
 	Interactive bool
-	Replaced    [][]string // what Replace was called with
-	Environ     []string   // … with which environment, the last time
-	Stays       bool       // Replace cannot be done, as on Windows and by PID 1
+	Replaced    [][]string // arguments of each call of Replace
+	Environ     []string   // … and the environment of the last call
+	Stays       bool       // Replace is impossible, as on Windows and as PID 1
 
 	mu          sync.Mutex
 	subscribers []subscriber
@@ -55,7 +56,7 @@ type subscriber struct {
 	which []os.Signal
 }
 
-// NewStage has the embedded server as its default one.
+// NewStage returns a stage whose default server is the embedded one.
 func NewStage(t *testing.T) *Stage {
 	w := redistest.New(t)
 	return &Stage{T: t, World: w, Clock: w.Clock(redistest.Skew{}), Vars: map[string]string{"GETSETLOCK_REDIS": w.URL()}}
@@ -73,7 +74,7 @@ func (s *Stage) Run(args ...string) Screen {
 	return (<-s.Start(args...).Done)
 }
 
-// Started is a command line that is being run.
+// Started is a command line that is running.
 type Started struct {
 	Out, Errors *Watched
 	Done        chan Screen
@@ -84,7 +85,7 @@ func (s *Stage) Start(args ...string) *Started {
 	return s.StartReading(strings.NewReader(s.Stdin), args...)
 }
 
-// StartReading begins a command line.
+// StartReading begins a command line that reads from in.
 func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 	st := &Started{Out: NewWatched(), Errors: NewWatched(), Done: make(chan Screen, 1)}
 	stdout := s.Stdout
@@ -112,7 +113,7 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 			if s.Stays {
 				return errors.ErrUnsupported
 			}
-			return io.EOF // stands for "it did return"
+			return io.EOF // stands for "Replace returned"
 		},
 	}
 	go func() {
@@ -133,7 +134,7 @@ func (s *Stage) notify(c chan<- os.Signal, which ...os.Signal) func() {
 	}
 }
 
-// Signal is what os/signal does with a signal that we get.
+// Signal delivers a signal to the subscribers, as os/signal does.
 func (s *Stage) Signal(sig os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,14 +148,14 @@ func (s *Stage) Signal(sig os.Signal) {
 	}
 }
 
-// Watched is a buffer that can be waited on.
+// Watched is a buffer that a test can wait on.
 type Watched struct {
 	mu   sync.Mutex
 	more *sync.Cond
 	buf  bytes.Buffer
 }
 
-// NewWatched returns an empty one.
+// NewWatched returns an empty buffer.
 func NewWatched() *Watched {
 	w := &Watched{}
 	w.more = sync.NewCond(&w.mu)
@@ -175,7 +176,7 @@ func (w *Watched) String() string {
 	return w.buf.String()
 }
 
-// Await waits until text was written; the test's own deadline bounds it.
+// Await waits until text was written. The test's own deadline bounds it.
 func (w *Watched) Await(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,8 +185,9 @@ func (w *Watched) Await(text string) {
 	}
 }
 
-// Want fails the test unless a command line ended with that code, printed exactly out, and
-// said what says is on stderr; an empty says means that it said nothing there.
+// Want fails the test unless a command line ended with that code, printed
+// exactly out, and printed says on stderr. With an empty says, stderr must be
+// empty.
 func (s *Stage) Want(got Screen, code int, out, says string) {
 	s.T.Helper()
 	if got.Code != code || got.Out != out || !strings.Contains(got.Errors, says) || says == "" && got.Errors != "" {
@@ -196,10 +198,10 @@ func (s *Stage) Want(got Screen, code int, out, says string) {
 	}
 }
 
-// Decimal is a number as text.
+// Decimal returns a number as text.
 func Decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// StampOf is how jedis-lock writes an instant.
+// StampOf returns an instant as jedis-lock writes it.
 func StampOf(t time.Time) string { return Decimal(t.UnixMilli()) }
 
 // DocumentOf reads the one document of --json.
@@ -214,14 +216,14 @@ func DocumentOf[T any](t *testing.T, got Screen) T {
 	return doc
 }
 
-// Full is a disk without room.
+// Full is a writer on a full disk.
 type Full struct{}
 
 // Write implements [io.Writer].
 func (Full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// OnReal is a stage whose server is a real one; time is the machine's. Nothing is given up because the machine
-// is busy.
+// OnReal returns a stage with a real server and the machine's time. Its long
+// timeout keeps a busy machine from failing the test.
 func OnReal(t *testing.T, s *redistest.Server) *Stage {
 	return &Stage{T: t, Clock: lock.Machine, Timeout: time.Minute, Vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
 }
@@ -229,17 +231,18 @@ func OnReal(t *testing.T, s *redistest.Server) *Stage {
 // Update is the flag -update: tests write their golden files anew.
 var Update = flag.Bool("update", false, "write the golden files anew")
 
-// Script is a command line of run beside old clients whose command is a shell script.
+// Script returns a command line of run with --protocol legacy, whose command is
+// a shell script.
 func Script(flags, key, text string) []string {
 	return TokenScript("--protocol legacy "+flags, key, text)
 }
 
-// TokenScript is script under a token lock, unless the flags say otherwise.
+// TokenScript is Script with a token lock, unless the flags say otherwise.
 func TokenScript(flags, key, text string) []string {
 	return append(append([]string{"run"}, strings.Fields(flags)...), key, "--", "sh", "-c", text)
 }
 
-// ValueOf is the value of a lock, as ls shows it.
+// ValueOf returns the value of a lock, as ls shows it.
 func ValueOf(s *Stage, key string) string {
 	s.T.Helper()
 	var answer struct{ Locks []struct{ Value string } }
@@ -249,7 +252,8 @@ func ValueOf(s *Stage, key string) string {
 	return answer.Locks[0].Value
 }
 
-// Values that locks have in tests; Springs is the key "stock" in the JDK's serialization.
+// Values of locks in tests. Springs is the key "stock" in the JDK's
+// serialization.
 const (
 	Token   = "46pp_t56wMdRpwZ1BglSEg"
 	UUID    = "0f8fad5b-d9cb-469f-a165-70867728950e"

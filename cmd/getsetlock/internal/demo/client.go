@@ -9,21 +9,22 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// client plays a member: each step sends one command and says when the next one is due.
+// client plays a member. Each step sends one command and sets when the next one
+// is due.
 type client struct {
 	Member
 	fleet *Fleet
 	conn  redis.Conn
-	at    time.Duration // of the next step, since the opening
-	next  func() error  // what it is; nil begins an attempt
-	stamp string        // what this attempt writes
-	seen  dialect.Reply // what its GET returned
+	at    time.Duration // time of the next step, since the opening
+	next  func() error  // next step; nil begins an attempt
+	stamp string        // stamp that this attempt writes
+	seen  dialect.Reply // reply of this attempt's GET
 }
 
-// never is when a process that is gone acts next.
+// never is the next step of a process that died.
 const never = 1 << 62 * time.Nanosecond
 
-// roundTrip is between two commands of one attempt.
+// roundTrip is the time between two commands of an attempt.
 var roundTrip = span(250*time.Microsecond, 900*time.Microsecond)
 
 func (c *client) step() error {
@@ -33,10 +34,10 @@ func (c *client) step() error {
 	return c.next()
 }
 
-// clock is what this process takes for the time.
+// clock returns the time by this process's clock.
 func (c *client) clock() time.Time { return c.fleet.Now().Add(c.offset(c.fleet.now)) }
 
-// then goes on with a step after a while.
+// then continues with a step after that time.
 func (c *client) then(after time.Duration, next func() error) error {
 	c.at, c.next = c.fleet.now+after, next
 	return nil
@@ -72,7 +73,8 @@ func (c *client) get() error {
 	if c.Dialect.LegacyNext(c.seen, "", c.clock()) == dialect.StepGetset {
 		return c.soon(c.getset)
 	}
-	// The pages let the poll to the reader; a tenth of a second is what most took.
+	// Published listings leave the poll to the reader; most used a tenth of a
+	// second.
 	return c.then(max(c.Dialect.Poll, 100*time.Millisecond), nil)
 }
 
@@ -91,7 +93,8 @@ func (c *client) getset() error {
 	return c.then(max(c.Dialect.Poll, 100*time.Millisecond), nil)
 }
 
-// work holds the lock for a job's length, or for ever if the process dies in it.
+// work holds the lock for the length of a job, or for ever if the process dies
+// during it.
 func (c *client) work() error {
 	if c.DiesAt > 0 && c.fleet.now >= c.DiesAt {
 		return c.then(never-c.fleet.now, nil)

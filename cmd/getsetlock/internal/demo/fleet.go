@@ -15,35 +15,36 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// Opening is when a run begins by true time, which is the server's.
+// Opening is the true time, and the server's, at which a run begins.
 var Opening = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 
-// Lease is what all of the fleet's clients add to their clocks.
+// Lease is the lease of all clients of the fleet.
 const Lease = 10 * time.Second
 
-// Gap is more than an attempt of one of them takes, from the clock reading to the
+// Gap is longer than any client's attempt takes, from the clock reading to the
 // GETSET.
 const Gap = 10 * time.Millisecond
 
 // Member is one process of the fleet.
 type Member struct {
-	Addr    string // as the server sees it; two may share one
-	Name    string // of its connection
+	Addr    string // address as the server sees it; two processes may share one
+	Name    string // name of the connection
 	Library string
 	Dialect dialect.Dialect
 	Key     string
-	// Offset is its clock less the server's, until StepAt (from the opening) if that is not zero, and
-	// Offset + Step from then on.
+	// Offset is the clock's offset to the server's. From StepAt on, counted
+	// from the opening, it is Offset + Step. Zero StepAt: no step.
 	Offset, Step, StepAt time.Duration
-	// Job is its job's length, drawn evenly between the two.
+	// Job is the range of the job's length, drawn evenly.
 	Job [2]time.Duration
-	// Rest is how long it stays away after a job, drawn evenly between the two.
+	// Rest is the range of the pause after a job, drawn evenly.
 	Rest [2]time.Duration
-	// DiesAt: in the first job after it the process is gone, without a release. Zero never.
+	// DiesAt is the time, since the opening, in whose next job the process dies
+	// without a release. Zero: never.
 	DiesAt time.Duration
 }
 
-// Offset at an instant after the opening.
+// offset returns the clock's offset at an instant after the opening.
 func (m Member) offset(at time.Duration) time.Duration {
 	if m.StepAt > 0 && at >= m.StepAt {
 		return m.Offset + m.Step
@@ -53,7 +54,7 @@ func (m Member) offset(at time.Duration) time.Duration {
 
 func span(a, b time.Duration) [2]time.Duration { return [2]time.Duration{a, b} }
 
-// Members are who takes part.
+// Members returns the processes of the fleet.
 func Members() []Member {
 	const jedis, php = "jedis 2.9.3", "phpredis 5.3"
 	stock := func(host int, offset time.Duration) Member {
@@ -89,10 +90,11 @@ type Fleet struct {
 	clients []*client
 	now     time.Duration // since the opening
 	each    func(offset.Observed)
-	current *client // whose command the server is executing
+	current *client // client whose command the server is executing
 }
 
-// New starts the server, which listens to nobody outside the process, and connects the members.
+// New starts the server, which no other process can reach, and connects the
+// members.
 func New(seed uint64) (*Fleet, error) {
 	f := &Fleet{mini: miniredis.NewMiniRedis(), random: rand.New(rand.NewPCG(seed, 1)), each: func(offset.Observed) {}}
 	f.mini.SetTime(Opening)
@@ -120,22 +122,25 @@ func (f *Fleet) dial() (redis.Conn, error) {
 	return redis.Dial("tcp", "embedded", redis.DialNetDial(func(string, string) (net.Conn, error) { return f.mini.Dial() }))
 }
 
-// Pool reaches the server, whose clock stands where the run has come to. Its commands are not told of.
+// Pool returns a pool for the server. The server's clock stays where the run
+// has come to. Commands through the pool are not reported.
 func (f *Fleet) Pool() *redis.Pool { return &redis.Pool{Dial: f.dial} }
 
-// Now is the server's clock.
+// Now returns the server's time.
 func (f *Fleet) Now() time.Time { return Opening.Add(f.now) }
 
-// tap tells of a member's command, before it is executed and by the address that the member stands for.
+// tap reports a member's command before the server executes it, with the
+// member's address.
 func (f *Fleet) tap(_ *server.Peer, name string, args ...string) bool {
 	if f.current != nil {
 		f.each(offset.Observed{At: f.Now(), Kind: offset.ObservedCommand, Addr: f.current.Addr, Args: append([]string{name}, args...)})
 	}
-	return false // the server goes on and executes it
+	return false // the server executes the command
 }
 
-// Run plays the fleet for so long by true time, and tells of all that MONITOR and CLIENT LIST would have shown.
-// It ends early, without an error, when ctx does.
+// Run plays the fleet for that long by true time. It reports to each what
+// MONITOR and CLIENT LIST would have shown. If ctx ends, it returns early
+// without an error.
 func (f *Fleet) Run(ctx context.Context, span time.Duration, each func(offset.Observed)) error {
 	f.each = each
 	defer func() { f.each, f.current = func(offset.Observed) {}, nil }()
@@ -166,7 +171,7 @@ func (f *Fleet) Run(ctx context.Context, span time.Duration, each func(offset.Ob
 	return nil
 }
 
-// between draws evenly.
+// between draws evenly from a range.
 func (f *Fleet) between(s [2]time.Duration) time.Duration {
 	if s[1] <= s[0] {
 		return s[0]

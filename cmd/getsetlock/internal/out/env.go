@@ -1,13 +1,14 @@
-// Package out is what the verbs of the command share: the outside in which they run,
-// flags, errors and exit codes, tables, JSON, the words for times, progress and the log.
-// It knows no verb.
+// Package out has what all verbs share: the environment in which they run,
+// flags, errors, exit codes, tables, JSON, the wording of times, progress and
+// the log. It knows no verb.
 //
-// Answers go to stdout and nothing else does. Progress, warnings and errors go to stderr. Nothing that
-// is printed holds a password. What a verb needs of the outside it finds in an [Env], so that tests run
-// it as users do, inside one process.
+// A verb prints its answer, and nothing else, to stdout. Progress, warnings and
+// errors go to stderr. Nothing that is printed contains a password. A verb
+// reaches the outside only through an [Env], so tests run it as users do,
+// inside one process.
 //
-// The package assumes of clocks what the packages assume whose verbs these are; it adds no reading
-// of its own but for progress.
+// The package assumes nothing of clocks beyond what the packages assume that a
+// verb uses. It reads a clock itself only for progress.
 package out
 
 import (
@@ -29,47 +30,55 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Env is what a command has of the outside.
+// Env is what a verb uses of the world outside: streams, variables, clock,
+// signals, terminal.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Environ        func() []string
 	Getenv         func(string) string
 
-	// Clock is the one by which locks are kept.
+	// Clock decides when leases end and when to renew them.
 	Clock lock.Clock
 
-	// Timeout bounds dialing and each reply of the server. Zero leaves that to the packages: 2 s.
+	// Timeout bounds dialing and each reply of the server. Zero leaves the
+	// choice to the packages, which use 2 s.
 	Timeout time.Duration
 
-	// Notify sends signals that we get to c, until stop is called.
+	// Notify sends the signals that this process receives to c, until stop is
+	// called.
 	Notify func(c chan<- os.Signal, which ...os.Signal) (stop func())
 
-	// Interactive reports whether somebody at a terminal can answer.
+	// Interactive reports whether stdin is a terminal, so that a person can
+	// answer a question.
 	Interactive func() bool
 
-	// Hostname is this machine's, put beside tokens for people to read.
+	// Hostname returns this machine's name. It is stored next to tokens, for
+	// people to read.
 	Hostname func() (string, error)
 
-	// Replace turns the process into another command; it returns only with an error.
+	// Replace turns this process into another command. It returns only with an
+	// error.
 	Replace func(args, env []string) error
 
-	// Alone says that this process is the command getsetlock and nothing else: a run may then
-	// wait for every child that the process has, orphans that it adopts as PID 1 included.
+	// Alone reports whether this process is the command getsetlock and nothing
+	// else. Only then may a run wait for every child of the process, also for
+	// orphans that it adopts as PID 1.
 	Alone bool
 
-	// Outer is the Stdout that we were given: a command of run gets it as it is. Execute sets it.
+	// Outer is the original Stdout. A command that run starts gets it
+	// unwrapped. Execute sets it.
 	Outer io.Writer
 }
 
-// System is the real outside.
+// System returns the real environment of this process.
 func System() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: os.Environ, Getenv: os.Getenv,
 		Clock: lock.Machine,
 		Notify: func(c chan<- os.Signal, which ...os.Signal) func() {
-			if len(which) == 0 { // to signal.Notify that would mean all of them
+			if len(which) == 0 { // signal.Notify would take an empty list for all signals
 				return func() {}
 			}
 			signal.Notify(c, which...)
@@ -82,8 +91,8 @@ func System() Env {
 	}
 }
 
-// Execute runs one command line of the command that newRoot makes, and returns
-// its exit code.
+// Execute runs one command line with the root command that newRoot makes, and
+// returns its exit code.
 func Execute(args []string, env Env, newRoot func(*Env) *cobra.Command) int {
 	said := &answer{Writer: env.Stdout}
 	env.Outer, env.Stdout = env.Stdout, said
@@ -98,8 +107,9 @@ func Execute(args []string, env Env, newRoot func(*Env) *cobra.Command) int {
 	return env.report(cmd, said.lost(err))
 }
 
-// answer is stdout as verbs write to it. It remembers what could not be written, so that no verb need look
-// at each line of its table: whoever reads the exit code must not take half an answer for a whole one.
+// answer is the stdout that verbs write to. It remembers the first write error,
+// so that no verb has to check each line of its table. A script that reads the
+// exit code must not take half an answer for a whole one.
 type answer struct {
 	io.Writer
 	mu    sync.Mutex
@@ -118,8 +128,9 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// lost is err, what a verb ended with, unless that was an answer that could not be printed. Only a failure
-// with words of its own counts for more.
+// lost returns the error to report for a verb that ended with err. That is err,
+// unless the answer could not be printed: then it is the write error. An err
+// with a message of its own takes precedence over the write error.
 func (a *answer) lost(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,13 +141,15 @@ func (a *answer) lost(err error) error {
 	return unprinted(a.first)
 }
 
-// Interrupted is the cause with which a verb's context ends when we are told to end.
+// Interrupted is the cause with which a verb's context ends after a signal that
+// asks this process to end.
 type Interrupted struct{ By os.Signal }
 
 func (e Interrupted) Error() string { return "interrupted by " + signalName(e.By) }
 
-// interruptible returns a context that ends with the first signal to end. The second one ends the
-// program, as if nothing had been caught.
+// interruptible returns a context that ends with the first signal that asks the
+// process to end. The second such signal ends the process at once, by its
+// default action.
 func interruptible(env *Env) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -155,7 +168,8 @@ func interruptible(env *Env) (context.Context, func()) {
 	}
 }
 
-// Terminal reports whether a stream is a terminal, and which.
+// Terminal reports whether a stream is a terminal, and returns its file
+// descriptor.
 func Terminal(stream any) (fd int, ok bool) {
 	f, ok := stream.(*os.File)
 	if !ok || f == nil || !term.IsTerminal(int(f.Fd())) {
@@ -164,7 +178,8 @@ func Terminal(stream any) (fd int, ok bool) {
 	return int(f.Fd()), true
 }
 
-// Confirm reads a yes or no. An interruption ends it, not only the next line.
+// Confirm reads yes or no from stdin. The end of ctx ends it at once, without
+// waiting for another line.
 func (e *Env) Confirm(ctx context.Context) (bool, error) {
 	line := make(chan string, 1)
 	go func() {

@@ -13,33 +13,35 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-// OwnCode is an exit code that getsetlock itself decides on. The code of a command
-// that run started is a [CommandEnd] instead: report may turn one own code into
-// another, and a command's code must reach the caller unchanged. The compiler refuses
-// a command's code, an int, where an OwnCode is wanted. The constants have no type, so
-// that tests can compare them with what a process returned.
+// OwnCode is an exit code that getsetlock itself decides on. The exit code of a
+// command that run started is a [CommandEnd] instead: report may turn one
+// OwnCode into another, and a command's code must reach the caller unchanged.
+// The compiler refuses a command's code, an int, where an OwnCode is wanted.
+// The constants have no type, so that tests can compare them with what a
+// process returned.
 type OwnCode int
 
-// Exit codes. Of run they are 123 to 127; CommandEnd has the command's.
+// Exit codes of all verbs except run, which uses 123 to 127 and its command's
+// own (CommandEnd).
 const (
 	CodeWell   = 0
 	CodeBad    = 1 // done, and the answer is bad
 	CodeUse    = 2 // wrong use
-	CodeFailed = 3 // could not be done: the server, rights
+	CodeFailed = 3 // could not be done: the server is away, or a right is missing
 )
 
-// Exit codes of run where getsetlock itself decides on the end; with the command's own
-// code, which may be the same number, run ends by a CommandEnd.
+// Exit codes of run where getsetlock itself decides how it ends. When the
+// command decides, run ends by a CommandEnd, whose code may be the same number.
 const (
-	CodeRunLost   = 123 // the lock was lost and the command ended for it
-	CodeRunHeld   = 124 // the lock was not to be had in time
-	CodeRunFailed = 125 // our own failure, wrong use included
+	CodeRunLost   = 123 // the lock was lost, and run ended the command for that
+	CodeRunHeld   = 124 // another client held the lock until the wait was over
+	CodeRunFailed = 125 // getsetlock itself failed, wrong use included
 )
 
 // ExitError ends the program with a code that getsetlock decided on.
 type ExitError struct {
 	Code OwnCode
-	Err  error // nil: everything has been said
+	Err  error // nil: the verb has printed everything already
 }
 
 func (e *ExitError) Error() string {
@@ -51,21 +53,23 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exit ends with a code and says nothing more.
+// Exit ends the program with a code and prints nothing more.
 func Exit(code OwnCode) error { return &ExitError{code, nil} }
 
-// CommandEnd ends run as its command ended: with the same exit code, whatever that
-// code means when getsetlock itself ends with it. The command has said the rest.
+// CommandEnd ends run with the exit code of its command, whatever that code
+// means when getsetlock itself ends with it. The command has printed its own
+// messages.
 type CommandEnd struct{ child.Exit }
 
 func (c *CommandEnd) Error() string { return "the command ended: " + Describe(c.Exit) }
 
-// WrongUse says that the command line cannot be meant as it is written.
+// WrongUse returns an error for a command line that makes no sense as written.
 func WrongUse(format string, args ...any) error {
 	return &ExitError{CodeUse, fmt.Errorf(format, args...)}
 }
 
-// CouldNot says what was tried and why it could not be done. What the layers below advise is added.
+// CouldNot returns an error that says what was tried and why it failed. It adds
+// the advice that package wire has for err.
 func CouldNot(err error, tried string, args ...any) error {
 	tried = fmt.Sprintf(tried, args...)
 	err = unprefixed{err}
@@ -75,21 +79,23 @@ func CouldNot(err error, tried string, args ...any) error {
 	return &ExitError{CodeFailed, fmt.Errorf("%s: %w", tried, err)}
 }
 
-// unprinted says that nobody can read the answer, which is all that a verb is for.
+// unprinted returns the error for an answer that could not be printed. An
+// unread answer is a failure, since a verb has no other purpose.
 func unprinted(err error) error {
 	return &ExitError{CodeFailed, fmt.Errorf("printing the answer: %w", err)}
 }
 
-// unprefixed is an error without the names of the packages that it came through.
+// unprefixed is an error whose message lacks the package names that each layer
+// puts in front.
 type unprefixed struct{ error }
 
 func (e unprefixed) Error() string {
 	said := packages.ReplaceAllString(e.error.Error(), "$1")
-	return strings.ReplaceAll(said, "; see Config.Replicas", "; fewer satisfy a smaller --replicas")
+	return strings.ReplaceAll(said, "; see Config.Replicas", "; lower --replicas if fewer are enough")
 }
 
-// packages finds the names before what their packages say, and not in the middle of what a server says, or
-// of a key's name.
+// packages finds package names in front of messages. It leaves alone the same
+// words inside a server's message or a key's name.
 var packages = regexp.MustCompile(`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|audit|redisconn|wire): )+`)
 
 func (e unprefixed) Unwrap() error { return e.error }
@@ -106,11 +112,11 @@ func (e *Env) report(cmd *cobra.Command, err error) int {
 	return int(e.reportOwn(cmd, err))
 }
 
-// reportOwn is report for what getsetlock itself decided.
+// reportOwn is report for an end that getsetlock itself decided on.
 func (e *Env) reportOwn(cmd *cobra.Command, err error) OwnCode {
 	var known *ExitError
 	if !errors.As(err, &known) {
-		known = &ExitError{CodeUse, err} // cobra's own: unknown verbs, flags, numbers of arguments
+		known = &ExitError{CodeUse, err} // an error of cobra: an unknown verb or flag, or too many arguments
 	}
 	var stopped Interrupted
 	code := known.Code
@@ -126,14 +132,17 @@ func (e *Env) reportOwn(cmd *cobra.Command, err error) OwnCode {
 	return code
 }
 
-// OwnFailures marks the command whose failures must not be taken for those of the command it runs.
+// OwnFailures marks run: its own failures get another exit code than its
+// command's.
 const OwnFailures = "failures of ours are 125"
 
-// credentials finds what stands before the @ of an address. Package redisconn never lets a password
-// out; this is for addresses in places where nobody looked for one, such as "getsetlock redis://…".
+// credentials finds the user and password in front of the @ of an address.
+// Package redisconn never prints a password. This pattern is for an address in
+// an unexpected place, such as "getsetlock redis://…".
 var credentials = regexp.MustCompile(`://[^\s"']*@`)
 
-// OneLine makes a message fit a line, whatever a server or a library put into it.
+// OneLine turns a message into one line without control characters and
+// passwords, whatever a server or a library put into it.
 func OneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), " ")
 	text = strings.Map(func(r rune) rune {
@@ -150,7 +159,7 @@ func OneLine(text string) string {
 	})
 }
 
-// Say prints a line for people on stderr, unless they asked for quiet.
+// Say prints a line on stderr, unless quiet is set.
 func (e *Env) Say(quiet bool, format string, args ...any) {
 	if !quiet {
 		fmt.Fprintln(e.Stderr, OneLine("getsetlock: "+fmt.Sprintf(format, args...)))
@@ -164,7 +173,8 @@ func signalName(s os.Signal) string {
 	return s.String()
 }
 
-// InFlags rewrites the names of fields as those of the flags that set them.
+// InFlags replaces the names of Config fields in an error by the flags that set
+// them.
 func InFlags(err error) error {
 	text := err.Error()
 	for _, name := range fieldFlags {
@@ -181,7 +191,7 @@ var fieldFlags = [][2]string{
 	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
 	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "}, {"Ahead ", "--ahead "}, {"Gap ", "--gap "},
 	{"Replicas ", "--replicas "}, {"ReplicaWait ", "the wait for replicas "}, {"Namespace ", "--namespace "},
-	{"TTL ", "--ttl "}, {"(TTL)", "(--ttl)"}, {"Margin ", "trust margin "}, {"RenewEvery ", "renewal "},
+	{"TTL ", "--ttl "}, {"(TTL)", "(--ttl)"}, {"Margin ", "the safety margin "}, {"RenewEvery ", "the time between renewals "},
 }
 
 // Describe says in a few words how a command ended.

@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// ServerFlags say which server, and what is known of it.
+// ServerFlags are the flags that choose the server, and --quiet.
 type ServerFlags struct {
 	Redis, CACert string
 	Quiet         bool
@@ -20,18 +20,18 @@ type ServerFlags struct {
 
 // Register defines the flags on a verb.
 func (f *ServerFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Redis, "redis", "", "the server: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master (default $"+redisconn.Env+", else "+redisconn.Default+")")
-	cmd.Flags().StringVar(&f.CACert, "cacert", "", "file of PEM certificates by which rediss:// is checked instead of the system's (default $"+redisconn.EnvCACert+" where the server is $"+redisconn.Env+")")
+	cmd.Flags().StringVar(&f.Redis, "redis", "", "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master (default $"+redisconn.Env+", else "+redisconn.Default+")")
+	cmd.Flags().StringVar(&f.CACert, "cacert", "", "file of PEM certificates that rediss:// trusts instead of the system's (default $"+redisconn.EnvCACert+" if the address comes from $"+redisconn.Env+")")
 	Complete(cmd, "redis", cobra.NoFileCompletions)
 }
 
-// QuietFlag is for verbs that say more than their answer.
+// QuietFlag defines --quiet, for verbs that print progress or warnings.
 func (f *ServerFlags) QuietFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.Quiet, "quiet", "q", false, "print no progress and no warnings")
 }
 
-// Open returns a pool onto the server, which has not been asked anything yet, and its address for
-// people.
+// Open returns a pool for the server, and the server's address without its
+// password. Nothing has been sent yet.
 func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error) {
 	raw, options := f.Picked(e)
 	a, err := redisconn.Parse(raw)
@@ -45,12 +45,13 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 	return pool, a.Redacted(), nil
 }
 
-// Picked returns the address of the server, with its password, and what goes with it:
-// from the flags, else from the environment, else the default.
+// Picked returns the server's address, with its password, and the options for
+// it: from the flags, else from the environment, else the default.
 //
-// The file in the environment is read only together with the address there, and only if
-// that asks for TLS. A run sets both for its command, which may name another server
-// by --redis or replace the address alone.
+// The certificate file of the environment is used only together with the
+// address of the environment, and only if that address asks for TLS. A run sets
+// both variables for its command. That command may name another server by
+// --redis, or replace the address alone.
 func (f *ServerFlags) Picked(e *Env) (raw string, options redisconn.Options) {
 	raw = redisconn.Pick(f.Redis, e.Getenv)
 	if f.CACert != "" || f.Redis != "" || e.Getenv(redisconn.Env) == "" {
@@ -62,12 +63,13 @@ func (f *ServerFlags) Picked(e *Env) (raw string, options redisconn.Options) {
 	return raw, redisconn.Options{CACert: e.Getenv(redisconn.EnvCACert), CACertFrom: "$" + redisconn.EnvCACert}
 }
 
-// ServerVariables name the server for further programs, see [ServerFlags.Environment].
+// ServerVariables are the variables that name the server for a started program,
+// see [ServerFlags.Environment].
 var ServerVariables = []string{redisconn.Env, redisconn.EnvCACert}
 
-// Environment are the ServerVariables that lead a program started by this one to the
-// same server, with the same user and password. The path of a file is absolute: the
-// program may change its folder first.
+// Environment returns the ServerVariables that lead a started program to the
+// same server, with the same user and password. File paths are absolute, since
+// the program may change its directory first.
 func (f *ServerFlags) Environment(e *Env) []string {
 	raw, options := f.Picked(e)
 	env := []string{redisconn.Env + "=" + raw}
@@ -80,21 +82,21 @@ func (f *ServerFlags) Environment(e *Env) []string {
 	return env
 }
 
-// DialectFlags say what the old clients write.
+// DialectFlags are the flags that say what the old clients write.
 type DialectFlags struct{ Name, File string }
 
-// Register defines the flags on a verb; use is the help of --dialect.
+// Register defines the flags on a verb. use is the help text of --dialect.
 func (f *DialectFlags) Register(cmd *cobra.Command, use string) {
 	cmd.Flags().StringVar(&f.Name, "dialect", "", use)
-	cmd.Flags().StringVar(&f.File, "dialect-file", "", "a JSON file with a dialect of your own")
+	cmd.Flags().StringVar(&f.File, "dialect-file", "", "JSON file that describes another dialect")
 	Complete(cmd, "dialect", completeDialect)
 }
 
-// Pick returns the dialect asked for, else jedis.
+// Pick returns the dialect that the flags name, else jedis.
 func (f *DialectFlags) Pick() (dialect.Dialect, error) {
 	switch {
 	case f.Name != "" && f.File != "":
-		return dialect.Dialect{}, WrongUse("--dialect and --dialect-file both name a dialect: give one")
+		return dialect.Dialect{}, WrongUse("--dialect and --dialect-file contradict each other: give one")
 	case f.File != "":
 		file, err := os.Open(f.File)
 		if err != nil {
@@ -126,7 +128,8 @@ func completeDialect(_ *cobra.Command, _ []string, begun string) ([]string, cobr
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// PlainName is how names of dialects are compared.
+// PlainName normalizes a dialect's name for comparison: lower case, no hyphens,
+// no underscores.
 func PlainName(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
 }
@@ -136,32 +139,34 @@ func Choices(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// Complete sets what a shell offers for a flag. It panics if the flag does not exist.
+// Complete sets what a shell offers for a flag. It panics if the flag does not
+// exist.
 func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-		panic(err) // a flag that was not defined: a fault of ours, at the first start
+		panic(err) // the flag is not defined: a bug here, which shows at the first start
 	}
 }
 
-// Database is the number that the address selects.
+// Database returns the database number in the server's address.
 func (f *ServerFlags) Database(e *Env) int {
 	a, err := redisconn.Parse(redisconn.Pick(f.Redis, e.Getenv))
 	if err != nil {
-		return 0 // Open reports it
+		return 0 // Open reports the error
 	}
 	return a.Database()
 }
 
-// NoArgs refuses arguments by a sentence; cobra's own takes them for unknown commands.
+// NoArgs refuses arguments with a clear message. Without it cobra reports them
+// as unknown commands.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if cmd.HasParent() {
-		return WrongUse("it takes no arguments, and was given %q", args[0])
+		return WrongUse("it takes no arguments, but got %q", args[0])
 	}
 	return WrongUse("there is no command %q; see getsetlock --help", args[0])
 }
 
-// Examples indents the lines of a verb's examples as cobra prints them.
+// Examples joins the lines of a verb's examples, indented by two blanks.
 func Examples(lines ...string) string { return "  " + strings.Join(lines, "\n  ") }

@@ -18,7 +18,7 @@ func JSONFlag(cmd *cobra.Command, asJSON *bool) {
 	cmd.Flags().BoolVar(asJSON, "json", false, "print one JSON document instead of a table")
 }
 
-// PrintJSON prints the one document of an answer.
+// PrintJSON prints the answer as one JSON document.
 func (e *Env) PrintJSON(v any) error {
 	enc := json.NewEncoder(e.Stdout)
 	enc.SetEscapeHTML(false)
@@ -29,14 +29,16 @@ func (e *Env) PrintJSON(v any) error {
 	return nil
 }
 
-// Millis is a duration as the fields that end with _ms have it: a number, with at most three decimals.
+// Millis returns a duration as fields ending in _ms have it: a number of
+// milliseconds with at most three decimals.
 func Millis(d time.Duration) json.Number {
 	text := strconv.FormatFloat(float64(d.Round(time.Microsecond))/float64(time.Millisecond), 'f', 3, 64)
 	return json.Number(strings.TrimRight(strings.TrimRight(text, "0"), "."))
 }
 
-// Instant is a time as every field has it: RFC 3339, UTC, milliseconds. RFC 3339 ends with the year
-// 9999; what lies beyond, or before the year 0, is not known to it.
+// Instant returns a time as JSON fields have it: RFC 3339, UTC, milliseconds.
+// It returns nil for the zero time and for years that RFC 3339 cannot write:
+// before 0 and after 9999.
 func Instant(t time.Time) *string {
 	t = t.UTC()
 	if t.IsZero() || t.Year() > 9999 || t.Year() < 0 {
@@ -46,8 +48,9 @@ func Instant(t time.Time) *string {
 	return &s
 }
 
-// Escaped makes bytes printable: what is not UTF-8, and control characters, become \xNN, and a
-// backslash becomes two, so that no two names look the same.
+// Escaped makes bytes printable. Bytes that are not UTF-8, control characters
+// and unprintable characters become \xNN; a backslash becomes two, so that no
+// two names look the same.
 func Escaped(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -69,7 +72,8 @@ func Escaped(s string) string {
 	return b.String()
 }
 
-// Unescaped reads what escaped prints. A backslash before anything else is itself.
+// Unescaped is the inverse of Escaped. A backslash in front of anything else
+// stands for itself.
 func Unescaped(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -93,8 +97,8 @@ func Unescaped(s string) string {
 	return b.String()
 }
 
-// ClaimMillis is a field of [dialect.Terms] in milliseconds, null where nobody
-// claimed it.
+// ClaimMillis returns a field of [dialect.Terms] in milliseconds, and nil where
+// nobody claimed it.
 func ClaimMillis(claim time.Duration) *json.Number {
 	d, known := dialect.Claimed(claim)
 	if !known {

@@ -7,7 +7,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-// What the protocol of a lock is called, on command lines and in answers.
+// Names of the protocols of a lock, on command lines and in answers.
 const (
 	ProtocolLegacy    = "legacy"
 	ProtocolModern    = "modern"
@@ -15,12 +15,14 @@ const (
 	ProtocolTombstone = "tombstone"
 )
 
-// ReservedNote stands behind a token on a key that nobody holds: a release keeps it for
-// the waiter with that token, see modern.Info.Reserved.
+// ReservedNote is the note of a key that is reserved: nobody holds it, and a
+// release keeps it for the waiter whose token is on it, see
+// modern.Info.Reserved.
 const ReservedNote = "reserved"
 
-// TokenLock takes the value of a token lock of ours apart; ok is false where there is none, or where a
-// token stands beside the key, whose rules are the old clients' then.
+// TokenLock splits the value of a token lock that a getsetlock client wrote. ok
+// is false where there is no such lock, and where a token lies on key M: then
+// key L follows the old clients' rules.
 func TokenLock(o legacy.Observation) (token, note string, ok bool) {
 	token, note, _ = strings.Cut(o.Value, " ")
 	_, _, beside := o.Token()

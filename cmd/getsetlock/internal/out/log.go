@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// warner is a slog.Handler that says what goes on in the background as every other line on stderr is
-// said: `getsetlock: warning: lease not renewed (key "k", until 12:00:05, error …)`.
+// warner is a slog.Handler that prints log records as all other lines on stderr
+// are printed: `getsetlock: warning: lease not renewed (key "k", until
+// 12:00:05, error …)`.
 type warner struct {
 	env   *Env
 	attrs []slog.Attr
 }
 
-// Logger is nil-safe to give to a library: with quiet it drops everything.
+// Logger returns the logger for a library. With quiet it drops every record.
 func (e *Env) Logger(quiet bool) *slog.Logger {
 	if quiet {
 		return slog.New(slog.DiscardHandler)
@@ -55,5 +56,6 @@ func (w *warner) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &warner{w.env, append(append([]slog.Attr{}, w.attrs...), attrs...)}
 }
 
-// WithGroup is not used by what logs here; a group's name would only lengthen the line.
+// WithGroup ignores the group: no library used here logs groups, and a name
+// would only lengthen the line.
 func (w *warner) WithGroup(string) slog.Handler { return w }

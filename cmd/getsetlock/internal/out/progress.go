@@ -9,8 +9,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Progress tells people that something goes on: a bar on a terminal, else a plain line every few
-// seconds, nothing at all when they asked for quiet. Its methods are safe for concurrent use.
+// Progress shows that work goes on: a bar on a terminal, else a plain line
+// every few seconds, and nothing with quiet. Its methods are safe for
+// concurrent use.
 type Progress struct {
 	what  string
 	total int64
@@ -18,15 +19,17 @@ type Progress struct {
 	now   func() time.Time
 
 	mu   sync.Mutex
-	bar  *progressbar.ProgressBar // nil: lines
+	bar  *progressbar.ProgressBar // nil: plain lines
 	done int64
 	last time.Time
 }
 
-// ProgressEvery is the pause between two lines of progress where there is no terminal.
+// ProgressEvery is the pause between two lines of progress where there is no
+// terminal.
 const ProgressEvery = 5 * time.Second
 
-// Progress begins to tell of a piece of work; total is negative where its end is not known.
+// Progress begins to show the progress of what. total is negative where the end
+// is not known.
 func (e *Env) Progress(quiet bool, what string, total int64) *Progress {
 	p := &Progress{what: what, total: total, out: e.Stderr, now: time.Now}
 	p.last = p.now()
@@ -37,7 +40,7 @@ func (e *Env) Progress(quiet bool, what string, total int64) *Progress {
 	if _, ok := Terminal(e.Stderr); !ok {
 		return p
 	}
-	// Colours are off in any case: NO_COLOR has nothing left to ask for.
+	// Colours are always off, so NO_COLOR has nothing to change.
 	p.bar = progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(e.Stderr),
 		progressbar.OptionSetDescription(what),
@@ -48,7 +51,7 @@ func (e *Env) Progress(quiet bool, what string, total int64) *Progress {
 	return p
 }
 
-// Set says how much has been done.
+// Set reports how much has been done.
 func (p *Progress) Set(done int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +74,7 @@ func (p *Progress) line() {
 	fmt.Fprintf(p.out, "getsetlock: %s: %d of %d\n", p.what, p.done, p.total)
 }
 
-// End takes the bar away.
+// End removes the bar.
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

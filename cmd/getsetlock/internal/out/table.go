@@ -7,14 +7,14 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Column is one of a table's.
+// Column is a column of a table.
 type Column struct {
 	name  string
-	right bool // numbers and durations
+	right bool // for numbers and durations
 }
 
-// Grid is a table as people read it: the same on a terminal and in a file, without colours or
-// frames, so that it can be cut and pasted.
+// Grid is a table for people. It looks the same on a terminal and in a file: no
+// colours and no frames, so that it can be copied.
 type Grid struct {
 	columns []Column
 	rows    []table.Row

@@ -10,21 +10,20 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Environment variables that stand for --behind, --ahead and --idle.
+// Environment variables that give --behind, --ahead and --idle their defaults.
 const (
 	EnvBehind = "GETSETLOCK_BEHIND"
 	EnvAhead  = "GETSETLOCK_AHEAD"
 	EnvIdle   = "GETSETLOCK_IDLE"
 )
 
-// ClaimVar defines a flag that claims a quantity of the old clients' fleet. Its
-// target follows [dialect.Terms]: 0 while the flag is absent, dialect.Zero after
-// "0s".
+// ClaimVar defines a flag that claims a property of the old clients. Its target
+// follows [dialect.Terms]: 0 while the flag is absent, dialect.Zero after "0s".
 func ClaimVar(flags *pflag.FlagSet, at *time.Duration, name, usage string) {
 	flags.Var((*ClaimFlag)(at), name, usage)
 }
 
-// ClaimFlag is a duration of which zero is a claim.
+// ClaimFlag is a duration whose zero is a claim.
 type ClaimFlag time.Duration
 
 // Type implements [pflag.Value].
@@ -51,24 +50,27 @@ func (f *ClaimFlag) Set(text string) error {
 	return nil
 }
 
-// PositiveVar defines a flag of which zero would be no value: 0s is refused,
-// and does not count as an absent flag. An initial value of zero has no default
-// in the help text.
-func PositiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, usage string) {
+// PositiveVar defines a flag that refuses 0s instead of treating it as an
+// absent flag. The help text shows no default where initial is zero. Absent is
+// what the error advises in place of zero: "leave the flag out for the default".
+func PositiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, absent, usage string) {
 	*at = initial
-	flags.Var((*positiveFlag)(at), name, usage)
+	flags.Var(&positiveFlag{at, absent}, name, usage)
 }
 
-// positiveFlag is a duration of more than zero.
-type positiveFlag time.Duration
+// positiveFlag is a duration greater than zero.
+type positiveFlag struct {
+	at     *time.Duration
+	absent string // what is right in place of zero
+}
 
 func (f *positiveFlag) Type() string { return "duration" }
 
 func (f *positiveFlag) String() string {
-	if *f == 0 {
+	if f.at == nil || *f.at == 0 {
 		return ""
 	}
-	return time.Duration(*f).String()
+	return f.at.String()
 }
 
 func (f *positiveFlag) Set(text string) error {
@@ -77,27 +79,26 @@ func (f *positiveFlag) Set(text string) error {
 	case err != nil:
 		return err
 	case d <= 0:
-		return errors.New("it must be more than zero; leave the flag out for the default")
+		return errors.New("it must be more than zero; " + f.absent)
 	}
-	*f = positiveFlag(d)
+	*f.at = d
 	return nil
 }
 
-// IdleOfEnvironment fills in Idle where no flag claimed it and the environment
-// does.
+// IdleOfEnvironment sets idle from the environment where no flag claimed it.
 func IdleOfEnvironment(e *Env, idle *time.Duration) error {
 	text := e.Getenv(EnvIdle)
 	if text == "" || *idle != 0 {
 		return nil
 	}
-	if err := (*positiveFlag)(idle).Set(text); err != nil {
+	if err := (&positiveFlag{idle, "unset the variable where the pause is unknown"}).Set(text); err != nil {
 		return WrongUse("%s=%s: %w", EnvIdle, text, fmt.Errorf("not a duration such as 24h: %w", err))
 	}
 	return nil
 }
 
-// ClaimsOfEnvironment fills in Behind and Ahead where no flag claimed them and
-// the environment does.
+// ClaimsOfEnvironment sets behind and ahead from the environment where no flag
+// claimed them.
 func ClaimsOfEnvironment(e *Env, behind, ahead *time.Duration) error {
 	for _, c := range []struct {
 		name string

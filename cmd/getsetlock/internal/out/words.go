@@ -2,10 +2,12 @@ package out
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
-// Short is a duration as people say it.
+// Short returns a duration rounded to milliseconds, or to microseconds below a
+// second.
 func Short(d time.Duration) string {
 	switch {
 	case d <= -time.Second || d >= time.Second:
@@ -14,7 +16,8 @@ func Short(d time.Duration) string {
 	return d.Round(time.Microsecond).String()
 }
 
-// Within rounds a duration in milliseconds to what a reader can use.
+// Within rounds a number of milliseconds to the precision that a reader can
+// use.
 func Within(ms float64) time.Duration {
 	d := time.Duration(ms * float64(time.Millisecond))
 	switch {
@@ -26,7 +29,8 @@ func Within(ms float64) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
-// Rounded is a duration to the tenth of a second, or coarser where it is long.
+// Rounded returns a duration to the tenth of a second, or coarser where it is
+// long.
 func Rounded(d time.Duration) string {
 	if days := d.Abs() / (24 * time.Hour); days >= 10 {
 		return fmt.Sprintf("%dd", d/(24*time.Hour))
@@ -37,7 +41,7 @@ func Rounded(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// Shortened is s, cut to at most that many characters.
+// Shortened returns s, cut to at most that many characters.
 func Shortened(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most-1]) + "…"
@@ -45,7 +49,23 @@ func Shortened(s string, most int) string {
 	return s
 }
 
-// Dashed is s, or a dash where s is empty.
+// Wrapped breaks text at blanks into lines of at most that many characters.
+func Wrapped(text string, most int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len([]rune(line))+1+len([]rune(word)) > most {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// Dashed returns s, or a dash where s is empty.
 func Dashed(s string) string {
 	if s == "" {
 		return "-"

@@ -6,31 +6,32 @@ import (
 	"time"
 )
 
-// book is what really happened, written down by somebody who is neither a client nor the server: who
-// believed to hold what from when to when in true time, and what was sold. The verdict is
-// passed on it alone.
+// book records what really happened: which client believed that it held which
+// product's key, from when until when in true time, and what was sold. Neither
+// clients nor the server write it. The verdict uses nothing else.
 type book struct {
 	now func() time.Duration // true time since the rehearsal began
 
-	done    atomic.Int64 // orders worked through, read by the progress from outside the bubble
-	virtual atomic.Int64 // true time in ns, at the last thing that happened
+	done    atomic.Int64 // number of orders done; the progress reads it from outside the bubble
+	virtual atomic.Int64 // true time in ns of the latest event
 
 	mu       sync.Mutex
-	holds    map[string][]*hold // by product, in the order in which they began
+	holds    map[string][]*hold // holds of each product, in the order in which they began
 	orphaned map[string]bool    // products whose last holder died with the key
 	sold     map[string]int
 	sales    int
 	refused  int
 	unserved map[string]int
 	tallies  []tally
-	writes   map[string][]write // of old clients' attempts, by product; only the late ones
-	late     time.Duration      // from which age on a write is late
+	writes   map[string][]write // late writes of old clients' attempts, by product
+	late     time.Duration      // age from which on a write is late
 }
 
-// write is one of an attempt: when it left, and how old the clock reading in it was.
+// write is a write of an attempt: when it was sent, and the age of its clock
+// reading then.
 type write struct{ at, age time.Duration }
 
-// tally is what a group did.
+// tally counts what a group did.
 type tally struct {
 	acquisitions int
 	takeovers    int
@@ -40,24 +41,25 @@ type tally struct {
 	waits        []time.Duration
 }
 
-// hold is one span of time in which a client worked as if nobody else did.
+// hold is a span of time in which a client worked on a product and took itself
+// for the only holder.
 type hold struct {
 	book   *book
 	group  int
 	sku    string
-	waited time.Duration // below zero: it did not wait
+	waited time.Duration // time that it waited; below zero: it did not wait
 
-	host  *machine      // nil: one that is never wrong
-	asked time.Duration // it sent the command that got the key; the same as start where that is unknown
-	start time.Duration // the client learnt that the key was its own
-	stop  time.Duration // it stopped working
-	freed time.Duration // its release came back; the same as stop for one that died
-	lost  bool          // it was told that it had lost the key
+	host  *machine      // nil: a machine whose clock is right
+	asked time.Duration // when it sent the command that got the key; start where that is unknown
+	start time.Duration // when the client learned that it held the key
+	stop  time.Duration // when it stopped working
+	freed time.Duration // when its release came back; stop for a client that died
+	lost  bool          // the client learned that it had lost the key
 
 	deletes bool // its release sent a DEL, which deletes whatever value the key has
-	units   int  // sold in it
+	units   int  // units sold
 
-	commands int64 // sent while it took the key and gave it back; zero for one that never did
+	commands int64 // commands sent to acquire and release the key; zero if it did neither
 }
 
 func newBook(groups int, now func() time.Duration) *book {
@@ -72,8 +74,8 @@ func newBook(groups int, now func() time.Duration) *book {
 	}
 }
 
-// begin opens a hold and says which of its group's it is, counted from zero. A wait below zero
-// was none.
+// begin opens a hold and returns its number within the group, from zero. A wait
+// below zero means that the client did not wait.
 func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +93,7 @@ func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	return h, t.acquisitions - 1
 }
 
-// ends notes that the holder works no more.
+// ends records that the holder stopped working.
 func (h *hold) ends() {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
@@ -104,8 +106,8 @@ func (h *hold) over() {
 	h.frees(false)
 }
 
-// frees notes that nothing of the holder's can reach the key any more, and whether it was told
-// that it had lost it.
+// frees records that no command of the holder can reach the key any more, and
+// whether the holder learned that it had lost the key.
 func (h *hold) frees(lost bool) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
@@ -116,7 +118,8 @@ func (h *hold) frees(lost bool) {
 	}
 }
 
-// took notes when the command was sent that got the key; below zero: unknown.
+// took records when the holder sent the command that got the key. Below zero:
+// unknown.
 func (h *hold) took(at time.Duration) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
@@ -125,22 +128,22 @@ func (h *hold) took(at time.Duration) {
 	}
 }
 
-// sells notes the units that were sold in a hold.
+// sells records the units sold in a hold.
 func (h *hold) sells(units int) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
 	h.units = units
 }
 
-// sent notes what the lock took, the job aside, and whether the client deleted
-// the key at the end.
+// sent records the number of commands that the lock took, without the job's,
+// and whether the client deleted the key at the end.
 func (h *hold) sent(commands int64, deletes bool) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
 	h.commands, h.deletes = commands, deletes
 }
 
-// dies ends a hold whose key nobody gives back.
+// dies ends a hold whose key is never released.
 func (h *hold) dies() {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
@@ -149,7 +152,7 @@ func (h *hold) dies() {
 	h.book.orphaned[h.sku] = true
 }
 
-// wrote notes a write of an old client's attempt, if it was late.
+// wrote records a write of an old client's attempt, if it was late.
 func (b *book) wrote(sku string, age time.Duration) {
 	if b.late == 0 || age <= b.late {
 		return
@@ -159,7 +162,8 @@ func (b *book) wrote(sku string, age time.Duration) {
 	b.writes[sku] = append(b.writes[sku], write{b.now(), age})
 }
 
-// sell notes the end of an order: its goods went out, or there were not enough of them.
+// sell records the end of an order: it was sold, or rejected because the goods
+// were out of stock.
 func (b *book) sell(group int, o Order, sold bool) {
 	b.mu.Lock()
 	if sold {
@@ -173,7 +177,8 @@ func (b *book) sell(group int, o Order, sold bool) {
 	b.ticked()
 }
 
-// putAside notes the end of an order for whose key nobody wanted to wait any longer.
+// putAside records the end of an order whose program stopped waiting for the
+// key.
 func (b *book) putAside(o Order) {
 	b.mu.Lock()
 	b.unserved[o.SKU]++
@@ -192,7 +197,7 @@ func (b *book) ticked() {
 	b.done.Add(1)
 }
 
-// passes shows whoever looks from outside that time goes on.
+// passes publishes the current time for readers outside the bubble.
 func (b *book) passes() { b.virtual.Store(int64(b.now())) }
 
 func (b *book) isOrphaned(sku string) bool {

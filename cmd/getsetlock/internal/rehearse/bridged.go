@@ -14,7 +14,7 @@ import (
 
 func init() {
 	protocols["dual"] = protocolKind{
-		about:   "old clients (verbatim) and bridges in phase dual on the same keys",
+		about:   "old clients (verbatim) and bridges in phase dual share the keys",
 		dialect: true,
 		groups: func(p Plan) []groupSpec {
 			return []groupSpec{
@@ -26,7 +26,7 @@ func init() {
 		overrun: pastLease,
 	}
 	protocols["modern"] = protocolKind{
-		about:  "token locks alone, as a fleet has them that has left old clients behind",
+		about:  "token locks alone, as in a fleet without old clients",
 		groups: alone("modern", modernLocker),
 		rules: func(p Plan) (rules, error) {
 			everybody := func(int) bool { return true }
@@ -36,12 +36,14 @@ func init() {
 	}
 }
 
-// modernTTL is the default of package lock, for backends that bring none.
+// modernTTL is the default TTL of package lock for backends without one of
+// their own.
 const modernTTL = 30 * time.Second
 
 func dualLocker(w *worker) (seller, error) { return w.bridged(migrate.Fixed(migrate.Dual), nil) }
 
-// bridged is a program on a bridge. leave is what is left to do when it ends.
+// bridged returns a program that uses a bridge. leave runs when the program
+// ends.
 func (w *worker) bridged(phases migrate.PhaseSource, leave func(dead bool)) (seller, error) {
 	p := w.fleet.plan
 	terms, err := p.terms()
@@ -65,8 +67,9 @@ func modernLocker(w *worker) (seller, error) {
 	return w.lockerOn(backend, dialect.Terms{Lease: modernTTL}, nil)
 }
 
-// plainLocker is a program that knows nothing of a migration, as a service may be once its fleet is clean: the
-// token lock alone, on the name that the bridges' M has, with leases as long as theirs.
+// plainLocker returns a program that knows of no migration, as a service may be
+// once its fleet is in clean. It uses the token lock alone, under the names of
+// the bridges' M keys and with leases of the same length.
 func plainLocker(w *worker) (seller, error) {
 	p := w.fleet.plan
 	terms, err := p.terms()
@@ -85,7 +88,8 @@ func plainLocker(w *worker) (seller, error) {
 	return &locker{worker: w, client: client, patience: patience, careful: true, names: w.fleet.marks}, nil
 }
 
-// lockerOn is a program that was written for leases, on any backend. It closes the backend.
+// lockerOn returns a program that was written for leases, on any backend. The
+// program closes the backend.
 func (w *worker) lockerOn(backend lock.Backend, terms dialect.Terms, leave func(dead bool)) (seller, error) {
 	patience := w.fleet.plan.patience(terms)
 	client, err := lock.New(backend, lock.Config{Wait: patience, Clock: w.host, Jitter: w.jitter(), Logger: slog.New(slog.DiscardHandler)})
@@ -98,7 +102,7 @@ func (w *worker) lockerOn(backend lock.Backend, terms dialect.Terms, leave func(
 	return &locker{worker: w, client: client, patience: patience, careful: true, leave: leave}, nil
 }
 
-// member is a program that goes by the fleet's record.
+// member returns a program that follows the fleet's record.
 func member(w *worker) (seller, error) {
 	m := w.fleet.moves
 	joined, err := migrate.Join(context.Background(), w.link.pool(), migrate.MemberConfig{
@@ -124,8 +128,8 @@ func member(w *worker) (seller, error) {
 	return s, nil
 }
 
-// memberEvery is how far heartbeats are apart: a step is taken up so late. In virtual time it keeps a day of
-// them cheap.
+// memberEvery is the time between heartbeats. A member follows a step that much
+// later. In virtual time the long pause keeps a day of heartbeats cheap.
 func (p Plan) memberEvery() time.Duration {
 	if p.Watch {
 		return time.Second
@@ -133,8 +137,8 @@ func (p Plan) memberEvery() time.Duration {
 	return 20 * time.Second
 }
 
-// memberRenews is short in real time, so that a dead program can soon be
-// forgotten. Zero is what members do.
+// memberRenews is short in real time, so that a dead program can be forgotten
+// soon. Zero is the default of members.
 func (p Plan) memberRenews() time.Duration {
 	if p.Watch {
 		return 3 * p.memberEvery()

@@ -16,32 +16,35 @@ import (
 	"time"
 )
 
-// A bubble of testing/synctest, in which time moves only when every goroutine waits, exists only
-// inside a test, and a test only under testing.Main, which prints PASS and ends the process. So a
-// rehearsal on the embedded server runs in a child process: the same program, told to call Child.
-// The plan goes in by stdin, reports come out by stdout, one JSON document a line.
+// A bubble of testing/synctest exists only inside a test, and a test only under
+// testing.Main, which prints PASS and ends the process. So a rehearsal on the
+// embedded server runs in a child process: the same program, which calls Child.
+// The child reads the plan from stdin and writes reports to stdout, one JSON
+// document a line.
 
-// report is one line from the child. The last has a Result or an Error.
+// report is one line from the child. The last one has a Result or an Error.
 type report struct {
 	Progress *Progress `json:"progress,omitempty"`
 	Result   *Result   `json:"result,omitempty"`
 	Error    string    `json:"error,omitempty"`
 }
 
-// Progress is how far a rehearsal has come.
+// Progress says how far a rehearsal has come.
 type Progress struct {
-	Done    int           `json:"done"` // orders worked through
+	Done    int           `json:"done"` // orders done
 	Orders  int           `json:"orders"`
 	Virtual time.Duration `json:"virtual"` // time passed in the rehearsal
 }
 
 const reportEvery = 100 * time.Millisecond
 
-// Child rehearses what it reads from in and ends the process. Nothing else may use the standard
-// output from here on. When in ends, whoever asked is gone, and so is the child.
+// Child runs the rehearsal that it reads from in, and ends the process. Nothing
+// else may use the standard output from then on. If in ends, the parent has
+// ended, and Child ends the process too.
 func Child(in io.Reader, out io.Writer) {
-	// A terminal's interrupt reaches parent and child; it is the parent who decides. Any other
-	// signal was meant for this process, whatever the program caught before.
+	// An interrupt of the terminal reaches parent and child; the parent decides
+	// what to do. All other signals get their default action, whatever the
+	// program caught before.
 	signal.Reset()
 	signal.Ignore(os.Interrupt)
 	var plan Plan
@@ -58,8 +61,8 @@ func Child(in io.Reader, out io.Writer) {
 	var current atomic.Pointer[book]
 	go tell(&current, plan, send)
 
-	os.Stdout = os.Stderr // for what package testing has to say
-	os.Args = os.Args[:1] // it would take our arguments for its own
+	os.Stdout = os.Stderr // for the output of package testing
+	os.Args = os.Args[:1] // package testing would parse the arguments as its own
 	testing.Main(regexp.MatchString, []testing.InternalTest{{Name: "Rehearsal", F: func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			res, err := rehearseEmbedded(context.Background(), plan, func(b *book) { current.Store(b) })
@@ -72,7 +75,8 @@ func Child(in io.Reader, out io.Writer) {
 	}}}, nil, nil)
 }
 
-// newSender writes reports one after the other. A write that fails means that nobody listens.
+// newSender returns a function that writes reports one after the other. If a
+// write fails, the parent has ended, and it ends the process.
 func newSender(out io.Writer) func(report) {
 	var mu sync.Mutex
 	encoder := json.NewEncoder(out)
@@ -85,7 +89,8 @@ func newSender(out io.Writer) func(report) {
 	}
 }
 
-// tell reports progress as real time passes: it runs outside the bubble and only reads counters.
+// tell reports progress as real time passes. It runs outside the bubble and
+// only reads counters.
 func tell(current *atomic.Pointer[book], p Plan, send func(report)) {
 	for range time.Tick(reportEvery) {
 		if b := current.Load(); b != nil {
@@ -99,7 +104,7 @@ func (b *book) progress(p Plan) Progress {
 	return Progress{Done: int(b.done.Load()), Orders: p.Acquisitions, Virtual: time.Duration(b.virtual.Load())}
 }
 
-// hear reads the child's reports to the last.
+// hear reads the child's reports until the last.
 func hear(out io.Reader, progress func(Progress)) (*Result, error) {
 	decoder := json.NewDecoder(out)
 	for {

@@ -122,7 +122,7 @@ func TestTheChildDiesWithItsParent(t *testing.T) {
 }
 
 func TestTroubleOfTheChildIsTold(t *testing.T) {
-	if _, err := acted(t, "garbled", t.Context(), watchPlan(1), quietly); err == nil || !strings.Contains(err.Error(), "broke off") {
+	if _, err := acted(t, "garbled", t.Context(), watchPlan(1), quietly); err == nil || !strings.Contains(err.Error(), "ended early") {
 		t.Errorf("garbled: %v", err)
 	}
 	_, err := acted(t, "dying", t.Context(), watchPlan(1), quietly)

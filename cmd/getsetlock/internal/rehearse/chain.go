@@ -2,27 +2,27 @@ package rehearse
 
 import "time"
 
-// chain finds out why clients could begin beside others.
+// chain finds out why clients could begin while other clients held the key.
 //
-// One client that holds beyond its lease starts a chain: another takes over its
-// stamp; its release, which does not compare, deletes that client's value; a
-// third takes the free key, and the second one's release deletes the third's
-// value. Each link is a release that deleted another client's value. So an
-// excuse follows who deleted whose value: a client that began beside another
-// without such a release, and without a fault of its own kind, has none, however
-// close in time somebody else overran.
+// One client that holds for longer than its lease starts a chain. Another
+// client takes over its stamp. The first client's release, which does not
+// compare, deletes that client's value. A third client takes the free key, and
+// the second client's release deletes the third's value. Each link is a release
+// that deleted another client's value, so an excuse follows these links. A
+// client that began without such a release, and without a fault of its own
+// kind, has no excuse, however close in time another client overran.
 type chain struct {
 	rules
 	holds []*hold
 	late  []write
-	guilt map[*hold]string // why its release may delete another client's value; empty: it does not
+	guilt map[*hold]string // why its release may delete another client's value; "": it does not
 }
 
 func (r rules) chain(holds []*hold, late []write) *chain {
 	return &chain{rules: r, holds: holds, late: late, guilt: make(map[*hold]string)}
 }
 
-// episode judges a stretch of time: each pair in it needs an excuse.
+// episode judges a stretch of time. Each pair of holds in it needs an excuse.
 func (c *chain) episode(s stretch) episode {
 	e := episode{start: s.start, end: s.end}
 	excused := true
@@ -49,7 +49,8 @@ func (c *chain) episode(s stretch) episode {
 	return e
 }
 
-// excuse is why b could begin while a, which had begun earlier, was at work.
+// excuse returns why b could begin while a, which had begun earlier, was at
+// work. It returns "" if there is no excuse.
 func (c *chain) excuse(a, b *hold) string {
 	switch {
 	case c.free != "":
@@ -62,15 +63,16 @@ func (c *chain) excuse(a, b *hold) string {
 	if still, long := c.stoodStill(a); long && c.ours(a.group) && still < b.start {
 		return causeStill
 	}
-	// A stamp counts for a lease, so what was wrong when it was written is wrong until then.
+	// A stamp counts for a lease: a clock that was wrong when the stamp was
+	// written matters until then.
 	if cause := c.misled(a.asked-c.lease, b.start, c.late); cause != "" {
 		return cause
 	}
 	return c.robbed(a, b.start)
 }
 
-// robbed is why somebody else's release may have deleted the value of h up to
-// that time; empty: none did.
+// robbed returns why another client's release may have deleted the value of h
+// until then, and "" if none did.
 func (c *chain) robbed(h *hold, until time.Duration) string {
 	for _, d := range c.holds {
 		if d != h && d.deletes && d.freed >= h.asked && d.stop <= until {
@@ -82,13 +84,13 @@ func (c *chain) robbed(h *hold, until time.Duration) string {
 	return ""
 }
 
-// guilty is why the key may have had another client's value when d, which does
-// not compare, deleted it.
+// guilty returns why the key may have held another client's value when the
+// release of d, which does not compare, deleted it.
 func (c *chain) guilty(d *hold) string {
 	if cause, known := c.guilt[d]; known {
 		return cause
 	}
-	c.guilt[d] = "" // two releases at one time explain each other by nothing
+	c.guilt[d] = "" // two simultaneous releases do not explain each other
 	cause := ""
 	switch {
 	case c.overran(d):
@@ -104,12 +106,13 @@ func (c *chain) guilty(d *hold) string {
 	return cause
 }
 
-// overran says whether an old client held for longer than is honest.
+// overran reports whether h is an old client's hold that lasted longer than an
+// honest one.
 func (c *chain) overran(h *hold) bool {
 	return c.old(h.group) && c.honest > 0 && h.freed-h.start > c.honest
 }
 
-// shared says whether two old clients held at once, of whom h was one.
+// shared reports whether h and the hold of another old client overlapped.
 func (c *chain) shared(h *hold) bool {
 	for _, o := range c.holds {
 		if o != h && c.old(o.group) && o.start < h.stop && h.start < o.stop {

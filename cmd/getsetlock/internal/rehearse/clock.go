@@ -9,8 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// machine is what the programs in one place of the fleet run on: its clock is wrong in its own way,
-// and now and then everything on it stands still. Spans count from the fleet's beginning, by true time.
+// machine is what the programs of one slot of the fleet run on. Its clock is
+// wrong in its own way, and at times all its programs pause. Times count from
+// the fleet's beginning, in true time.
 type machine struct {
 	clocks    simulate.Clocks
 	afflicted bool
@@ -18,30 +19,30 @@ type machine struct {
 
 	mu       sync.Mutex
 	draw     *rand.Rand
-	legs     []drift.Leg // in order; the last is the one that lasts
+	legs     []drift.Leg // in order; the last one has no end yet
 	nextStep time.Duration
-	nextSlew time.Duration // its beginning, or its end while slewing
+	nextSlew time.Duration // when a slew begins, or ends while slewing
 	slewing  bool
 	own      float64 // rate without a slew
 	steps    int
 
 	drawStops *rand.Rand
-	nextStop  []time.Duration // of each kind
-	stops     []stretch       // in order, as far as they were asked for
+	nextStop  []time.Duration // next pause of each kind
+	stops     []stretch       // pauses drawn so far, in order
 }
 
 const never = drift.Never
 
-// faults are the clocks that the plan gives its machines.
+// faults returns the clocks that the plan gives its machines.
 func (p Plan) faults() simulate.Clocks {
 	if p.Preset == "" {
 		return simulate.Clocks{Low: -p.Spread / 2, High: p.Spread - p.Spread/2}
 	}
-	preset, _ := simulate.Lookup(p.Preset) // Validate has looked
+	preset, _ := simulate.Lookup(p.Preset) // Validate has checked the name
 	return preset.Clocks
 }
 
-// machines are one for each place of the fleet.
+// machines returns one machine for each slot of the fleet.
 func (p Plan) machines(began time.Time) []*machine {
 	clocks := p.faults()
 	among := drift.Afflicted(clocks.Share, p.Clients)
@@ -58,7 +59,7 @@ func (p Plan) machines(began time.Time) []*machine {
 	return all
 }
 
-// set draws how the clock stands in the beginning, and when its troubles begin.
+// set draws the clock's offset at the beginning, and when its troubles begin.
 func (m *machine) set() {
 	first := drift.Leg{}
 	m.nextStep, m.nextSlew = never, never
@@ -87,8 +88,9 @@ func (m *machine) drawOffset() time.Duration {
 	return drift.Offsets{Low: c.Low, High: c.High, LogEven: c.LogEven, Choices: c.Choices}.Draw(m.draw)
 }
 
-// at is the leg of a moment. Whatever comes up to then is drawn in the order in which it comes, so
-// that nothing hangs on who asks when. Called with m.mu held.
+// at returns the leg of a moment. It draws all events up to that moment in
+// their order, so that the result does not depend on who asks when. Called with
+// m.mu held.
 func (m *machine) at(t time.Duration) drift.Leg {
 	for next := min(m.nextStep, m.nextSlew); next <= t; next = min(m.nextStep, m.nextSlew) {
 		last := m.legs[len(m.legs)-1]
@@ -96,7 +98,7 @@ func (m *machine) at(t time.Duration) drift.Leg {
 		if next == m.nextStep {
 			l.Offset = m.stepFrom(l.Offset)
 			m.steps++
-			if m.slewing && m.clocks.Slew.Towards { // it was on its way from another error
+			if m.slewing && m.clocks.Slew.Towards { // the slew was for an offset that is gone
 				m.nextSlew = next
 			}
 			m.nextStep = never
@@ -128,7 +130,7 @@ func (m *machine) stepFrom(offset time.Duration) time.Duration {
 	return m.drawOffset()
 }
 
-// slew begins or ends one, and returns the new rate.
+// slew begins or ends a slew, and returns the new rate.
 func (m *machine) slew(now, offset time.Duration) float64 {
 	s := m.clocks.Slew
 	if m.slewing {
@@ -150,7 +152,7 @@ func (m *machine) slew(now, offset time.Duration) float64 {
 	return m.own + s.PPM/1e6
 }
 
-// offsets are the least and the greatest within a span.
+// offsets returns the least and the greatest offset within a span.
 func (m *machine) offsets(from, to time.Duration) (low, high time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +174,7 @@ func (m *machine) offsets(from, to time.Duration) (low, high time.Duration) {
 	return low, high
 }
 
-// drawnStops are all stops that begin up to then. Called with m.mu held.
+// drawnStops returns all pauses that begin up to t. Called with m.mu held.
 func (m *machine) drawnStops(t time.Duration) []stretch {
 	for len(m.nextStop) > 0 {
 		kind := 0
@@ -185,7 +187,7 @@ func (m *machine) drawnStops(t time.Duration) []stretch {
 		if begin > t {
 			break
 		}
-		// A machine that stands still cannot be stopped once more.
+		// A machine that is paused cannot be paused again.
 		if n := len(m.stops); n > 0 {
 			begin = max(begin, m.stops[n-1].end)
 		}
@@ -196,7 +198,8 @@ func (m *machine) drawnStops(t time.Duration) []stretch {
 	return m.stops
 }
 
-// awake is when what is due at t is done: at the end of the stop that it falls into, or at once.
+// awake returns when an event due at t happens: at the end of the pause that it
+// falls into, or at t.
 func (m *machine) awake(t time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,7 +212,8 @@ func (m *machine) awake(t time.Duration) time.Duration {
 	return t
 }
 
-// worked is when somebody is done who begins at from and works for so long: stops come on top.
+// worked returns when work that begins at from ends: pauses are added to its
+// length.
 func (m *machine) worked(from, work time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +226,8 @@ func (m *machine) worked(from, work time.Duration) time.Duration {
 	return end
 }
 
-// firstStop is when the first stop begins, within a span, that lasts for longer than so much.
+// firstStop returns when, within a span, the first pause begins that lasts
+// longer than that.
 func (m *machine) firstStop(from, to, longer time.Duration) (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -234,7 +239,7 @@ func (m *machine) firstStop(from, to, longer time.Duration) (time.Duration, bool
 	return 0, false
 }
 
-// troubles counts what has happened until then.
+// troubles counts the steps and pauses until t.
 func (m *machine) troubles(t time.Duration) (steps, stops int, longest time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -261,7 +266,7 @@ func (m *machine) standStill(done <-chan struct{}) {
 	}
 }
 
-// Now is the wall clock.
+// Now returns the time of the machine's wall clock.
 func (m *machine) Now() time.Time {
 	now := time.Now()
 	m.mu.Lock()
@@ -270,12 +275,12 @@ func (m *machine) Now() time.Time {
 	return now.Add(m.at(t).OffsetAt(t))
 }
 
-// farAhead is how far ahead stops are asked for: nothing that clients plan for later is due to the
-// second.
+// farAhead bounds how far ahead pauses are drawn. Clients plan nothing later to
+// the second.
 const farAhead = time.Hour
 
-// After is monotonic: it follows the clock's rate as it is now, and no steps. What falls due while the
-// machine stands still comes when it runs again.
+// After is monotonic: it follows the clock's present rate, and no steps. A
+// timer that falls due during a pause fires at the end of the pause.
 func (m *machine) After(d time.Duration) <-chan time.Time {
 	now := time.Since(m.began)
 	if d > farAhead {
@@ -286,12 +291,13 @@ func (m *machine) After(d time.Duration) <-chan time.Time {
 	m.mu.Unlock()
 	due := now + drift.Lasts(d, rate)
 	if rate != 0 && d > 0 {
-		due += 2 // never before Elapsed says so: who is woken early waits for nothing, without end
+		due += 2 // never before Elapsed agrees: a client that wakes early would wait again, without end
 	}
 	return time.After(m.awake(due) - now)
 }
 
-// Elapsed is monotonic too.
+// Elapsed returns the time since the beginning by the machine's monotonic
+// clock.
 func (m *machine) Elapsed() time.Duration {
 	t := time.Since(m.began)
 	m.mu.Lock()

@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	stages = 14 // batches of orders on the road
+	stages = 14 // batches of orders in a migration
 
-	// day is how long the whole road takes, in virtual time: stages are worked through without a pause, and
-	// between them nobody has anything to do.
+	// day is the virtual time of a whole migration. Stages are worked through
+	// without a pause; between stages no program has anything to do.
 	day = 24 * time.Hour
 
 	// underWay is the time from letting orders through to the operator's next
-	// act. At one instant the scheduler would choose whether a program that is
-	// asked to end begins another order first.
+	// act. If both fell on one instant, the scheduler would choose whether a
+	// program that is asked to end begins another order first.
 	underWay = 1370 * time.Microsecond
 
-	between   = 700 * time.Millisecond // programs are restarted or replaced one after the other
-	looksAt   = 5 * time.Second        // a watcher's looks
-	asksAgain = 7 * time.Second        // an operator who was refused, where no lease is shorter
+	between   = 700 * time.Millisecond // between programs that are restarted or replaced
+	looksAt   = 5 * time.Second        // between a watcher's looks
+	asksAgain = 7 * time.Second        // after a refusal, unless a lease is shorter
 	patiently = time.Hour
 )
 
-// conduct takes the fleet from old clients to tokens alone, by the way of a careful operator who meets
-// what operators meet.
+// conduct takes the fleet from old clients to token locks, as a careful
+// operator would who meets the usual accidents.
 func (m *moves) conduct(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan error, 1)
 	go func() { watched <- m.watch(watching) }()
 	err := m.walk(m, ctx)
 	stop()
-	err = errors.Join(err, <-watched)    // without a watcher gates stay shut, which is no reason by itself
-	m.f.tasks.let(m.f.plan.Acquisitions) // what is left, or everybody would wait for ever
+	err = errors.Join(err, <-watched)    // a watcher that failed keeps gates closed, and its error says why
+	m.f.tasks.let(m.f.plan.Acquisitions) // the rest, or every program would wait for ever
 	m.pool.Close()
 	return err
 }
@@ -50,7 +50,7 @@ func (m *moves) road(ctx context.Context) error {
 	for _, stage := range []act{
 		m.stage(m.begin),
 		m.stage(m.hire(0.5), m.crash(1), m.crash(0)),
-		m.refused("dual", migfleet.Claims{}, "gap"), // which nobody can measure and nobody has claimed
+		m.refused("dual", migfleet.Claims{}, "gap"), // nobody can measure the gap, and nobody has claimed it
 		m.forward(migrate.Dual),
 		m.stage(m.restart(1), m.overrun, m.crash(1), m.crash(0)),
 		m.back(migrate.Observe),
@@ -62,10 +62,10 @@ func (m *moves) road(ctx context.Context) error {
 		m.forward(migrate.Sealed),
 		m.stage(m.crash(1)), // leaves tombstones
 		m.oldComes,
-		m.stage(m.restart(1)), // it waits and gives up
+		m.stage(m.restart(1)), // the old client waits and gives up
 		m.back(migrate.Dual),
 		m.oldComes,
-		m.stage(m.restart(1)), // and now it can work
+		m.stage(m.restart(1)), // now the old client can work
 		m.stage(m.hire(1)),
 		m.lapse,
 		m.forward(migrate.Sealed),
@@ -73,7 +73,7 @@ func (m *moves) road(ctx context.Context) error {
 		m.forward(migrate.Modern),
 		m.stage(m.restart(1), m.crash(1)),
 		m.finish,
-		m.stage(m.crash(1), m.staff(2, 0.5)), // they know of no phase, and need not any more
+		m.stage(m.crash(1), m.staff(2, 0.5)), // plain programs know of no phase, and need not any more
 		m.stage(m.crash(2), m.staff(2, 1)),
 	} {
 		if err := stage(ctx); err != nil {
@@ -83,8 +83,9 @@ func (m *moves) road(ctx context.Context) error {
 	return nil
 }
 
-// stage lets a batch of orders through, a part before each thing that is to be done meanwhile and the last
-// part behind them, waits until all are done, and lets the fleet rest.
+// stage lets a batch of orders through: a part before each act, and the last
+// part after them. Then it waits until all orders are done, and lets the fleet
+// rest.
 func (m *moves) stage(acts ...act) act {
 	return func(ctx context.Context) error {
 		before, had := m.ours()
@@ -109,7 +110,8 @@ func (m *moves) stage(acts ...act) act {
 	}
 }
 
-// ours is what the new clients have done until now, those that follow the record and the plain ones.
+// ours returns what the new clients have done so far, both members and plain
+// programs.
 func (m *moves) ours() (commands int64, acquired int) {
 	for group := 1; group < len(m.f.teams); group++ {
 		commands += m.f.teams[group].commands.Load()
@@ -125,7 +127,8 @@ func (m *moves) rest() time.Duration {
 	return day / stages
 }
 
-// asksAgain is how long an operator waits who was refused. What a gate waits for is a matter of leases.
+// asksAgain is how long an operator waits after a refusal. Gates wait for
+// leases, so it waits no longer than one.
 func (m *moves) asksAgain() time.Duration { return min(asksAgain, m.f.rules.lease) }
 
 // begin writes the record.
@@ -135,7 +138,7 @@ func (m *moves) begin(ctx context.Context) error {
 		return err
 	}
 	if !r.Moved {
-		return fmt.Errorf("the record could not be begun: %s", reasons(r))
+		return fmt.Errorf("the migration could not begin: %s", reasons(r))
 	}
 	m.enter(migrate.Observe)
 	return nil
@@ -150,10 +153,12 @@ func (m *moves) options(taking bool) migfleet.Options {
 	}
 }
 
-// hire replaces old clients by new ones, one after the other, until that share of all is new.
+// hire replaces old clients by new ones, one after the other, until that share
+// of all programs is new.
 func (m *moves) hire(share float64) act { return m.staff(1, share) }
 
-// staff does so with any group, until that share is of it.
+// staff replaces programs by those of a group, until the group has that share
+// of all.
 func (m *moves) staff(group int, share float64) act {
 	return func(ctx context.Context) error {
 		want := int(share*float64(m.f.plan.Clients) + 0.5)
@@ -169,7 +174,8 @@ func (m *moves) staff(group int, share float64) act {
 	}
 }
 
-// replace makes the slot's next program one of the group, and asks the one that runs to end.
+// replace makes the slot's next program one of the group, and asks the running
+// program to end.
 func (m *moves) replace(ctx context.Context, slot, group int) error {
 	if m.f.post(slot) == &m.f.teams[group] {
 		return nil
@@ -188,7 +194,7 @@ func (m *moves) end(ctx context.Context, slot int) error {
 	return pause(ctx, between)
 }
 
-// restart is a rolling one.
+// restart returns a rolling restart of a group.
 func (m *moves) restart(group int) act {
 	return func(ctx context.Context) error {
 		for slot := range m.f.plan.Clients {
@@ -223,16 +229,16 @@ func (m *moves) stillThere(ctx context.Context) error {
 	return m.refused("sealed", m.claims, "old-clients")(ctx)
 }
 
-// oldComes starts an old client in the place of a new one.
+// oldComes starts an old client in place of a new one.
 func (m *moves) oldComes(ctx context.Context) error {
 	if err := m.replace(ctx, 0, 0); err != nil {
 		return err
 	}
-	return pause(ctx, 2*restart) // it is up, and the first to ask
+	return pause(ctx, 2*restart) // the old client is up, and the first to ask
 }
 
-// refused asks for a step that must not be taken yet, for a reason that must come to be among the gate's:
-// right after a step it is shut for others, too.
+// refused asks for a step that must not be taken yet. The gate must name the
+// given rule at last: right after a step it is closed for other reasons too.
 func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
 	return func(ctx context.Context) error {
 		for began := m.f.now(); ; {
@@ -243,7 +249,7 @@ func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
 			case err != nil:
 				return err
 			case r.Moved:
-				m.trouble("the step to %s was taken although it had to be refused", to)
+				m.trouble("the step to %s was taken, although the gate should have refused it", to)
 				m.enter(r.Phase)
 				return nil
 			case blockedBy(r, rule):
@@ -251,7 +257,7 @@ func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
 				return nil
 			case m.f.now()-began > 3*m.f.plan.memberEvery():
 				n := m.note(r, true)
-				m.trouble("the gate to %s was shut, but not by %s: %v", to, rule, n.Rules)
+				m.trouble("the gate to %s was closed, but by %[3]v and not by %[2]s", to, rule, n.Rules)
 				return nil
 			}
 			if err := pause(ctx, m.asksAgain()); err != nil {
@@ -265,7 +271,7 @@ func blockedBy(r *migfleet.Report, rule string) bool {
 	return r.Gate != nil && slices.ContainsFunc(r.Gate.Blocks, func(b migfleet.Finding) bool { return b.Rule == rule })
 }
 
-// note keeps a refusal.
+// note records a refusal.
 func (m *moves) note(r *migfleet.Report, expected bool) Refusal {
 	if r.Gate == nil {
 		return Refusal{}
@@ -282,7 +288,8 @@ func (m *moves) note(r *migfleet.Report, expected bool) Refusal {
 	return n
 }
 
-// reasons is the last thing that a gate said: who is there comes first, old clients after.
+// reasons returns the last reason of a gate. Reasons about members come first,
+// those about old clients after.
 func reasons(r *migfleet.Report) string {
 	if r.Gate == nil || len(r.Gate.Blocks) == 0 {
 		return "no reason was given"
@@ -298,8 +305,9 @@ func (m *moves) forward(to migrate.Phase) act {
 	}
 }
 
-// lapse begins anew with what a watcher saw. Until here old clients paused when
-// the operator held up the orders, and a gate would wait for as long again.
+// lapse discards what a watcher saw. Until then old clients paused while the
+// operator held back the orders, and a gate would wait for a pause of the same
+// length again.
 func (m *moves) lapse(ctx context.Context) error {
 	if !m.f.plan.Watch {
 		return nil
@@ -322,8 +330,8 @@ func (m *moves) finish(ctx context.Context) error {
 	})
 }
 
-// step asks for a step until it is taken and nothing of it is left to be done. An operator waits for what a
-// gate asks; only one that stays shut for an hour is trouble.
+// step asks for a step until it is taken and complete. An operator waits for
+// what a gate asks; a gate that stays closed for an hour is trouble.
 func (m *moves) step(ctx context.Context, to migrate.Phase, ask func(context.Context, migfleet.Options) (*migfleet.Report, error)) error {
 	began, entered := m.f.now(), false
 	for {
@@ -341,7 +349,7 @@ func (m *moves) step(ctx context.Context, to migrate.Phase, ask func(context.Con
 		}
 		if m.f.now()-began > patiently {
 			m.note(r, false)
-			return fmt.Errorf("the gate to %v stays shut: %s", to, reasons(r))
+			return fmt.Errorf("the gate to %v stays closed: %s", to, reasons(r))
 		}
 		if err := pause(ctx, m.asksAgain()); err != nil {
 			return err
@@ -349,7 +357,7 @@ func (m *moves) step(ctx context.Context, to migrate.Phase, ask func(context.Con
 	}
 }
 
-// forgot drops the dead that the registry has no more.
+// forgot drops the dead members that are no longer in the registry.
 func (m *moves) forgot(r *migfleet.Report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -358,7 +366,7 @@ func (m *moves) forgot(r *migfleet.Report) {
 	})
 }
 
-// watch tells the gates what is seen of old clients.
+// watch reports to the gates what is seen of old clients.
 func (m *moves) watch(ctx context.Context) error {
 	if m.f.plan.Watch {
 		err := migfleet.WatchClients(ctx, m.pool, migfleet.ObserverConfig{Namespace: m.namespace, Dialect: m.f.plan.spoken(), Every: time.Second})

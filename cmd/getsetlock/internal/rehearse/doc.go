@@ -1,25 +1,36 @@
-// Package rehearse lets a fleet of programs work through a real critical section and says whether
-// they got into each other's way: read the stock of a product, decide, write it back, with a lock
-// around it or without. Some of the programs die while they hold the lock. On the embedded server
-// all of it happens in virtual time, so that minutes of waiting take seconds; on a real server it
-// happens in real time.
+// Package rehearse lets a fleet of programs sell goods, with or without a lock,
+// and reports whether they got in each other's way. Each program reads the
+// stock of a product, decides, and writes the stock back. Some programs die
+// while they hold the lock.
 //
-// What is reported is not what a client or the server says. Every client's belief that it holds a
-// key is written down with its true time, and so is every unit sold; afterwards the spans are laid
-// over each other and the goods are counted. An overlap counts as excused only with a cause that has
-// a name: something that the protocol's rules do not exclude, and that really happened here.
+// On the embedded server all of it happens in virtual time, so that minutes of
+// waiting take seconds. On a real server it happens in real time.
 //
-// A rehearsal that ends well is no proof. It shows the interleavings that this seed and these times
-// brought about, on a server that loses nothing; an exhaustive search is another tool.
+// # What is reported
 //
-// The seed fixes the orders, how long each job and each message takes, who dies over which of its
-// group's acquisitions, what every machine's clock does and when it stands still, and how the waits
-// of the new clients are spread. In virtual time two runs of one seed are the same but for wall_ms:
-// what would happen at one instant to several programs is kept apart, since which of those that wake
-// together runs first is the scheduler's choice.
+// The report does not rely on what a client or the server says. A book records
+// the true time of every span in which a client believed that it held a key,
+// and every unit sold. Afterwards the spans are compared and the goods are
+// counted. An overlap is excused only by a named cause: something that the
+// protocol's rules do not exclude, and that really happened in this run.
 //
-// HAZARD: virtual time assumes that whatever waits does so on a channel, a timer or a connection of
-// the bubble. A goroutine that waits for a mutex whose owner waits for time would stop that time for
-// ever, and so would one that asks again at once for as long as it is refused. Such a rehearsal is
-// ended after a minute.
+// A rehearsal without overlaps is no proof. It shows the orders of events that
+// this seed and these times produced, on a server that loses nothing. Package
+// skew has an exhaustive search.
+//
+// # The seed
+//
+// The seed fixes the orders, the length of each job and each message, and which
+// acquisitions of a group end in a death. It also fixes what each machine's
+// clock does, when a machine pauses, and how the waits of new clients are
+// spread. In virtual time two runs of one seed differ only in wall_ms. For
+// that, events of several programs never share an instant: the scheduler
+// chooses which of several programs that wake together runs first.
+//
+// # HAZARD
+//
+// Virtual time assumes that whatever waits does so on a channel, a timer or a
+// connection of the bubble. It would stop for ever if a goroutine waited for a
+// mutex whose owner waits for time, or asked again at once whenever it is
+// refused. Such a rehearsal is ended after a minute.
 package rehearse

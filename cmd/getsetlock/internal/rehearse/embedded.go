@@ -9,18 +9,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// opening is when a rehearsal begins by its clocks: bubbles begin in the year 2000, and stamps should
-// look as they do today.
+// opening is when a rehearsal begins by its clocks. Bubbles begin in the year
+// 2000, and stamps should look like today's.
 var opening = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 
-// rehearseEmbedded runs the plan on a server in memory. It is called inside a testing/synctest
-// bubble, where time moves when everybody waits; everything it starts has ended when it returns.
+// rehearseEmbedded runs the plan on a server in memory. It is called inside a
+// testing/synctest bubble, where time moves when every goroutine waits. All
+// that it starts has ended when it returns.
 func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, error) {
 	time.Sleep(time.Until(opening))
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
 	defer func() {
-		server.Server().Close() // behind its last client: its INFO reads without a lock what Close writes
+		server.Server().Close() // after its last client: INFO reads without a lock what Close writes
 		server.Close()
 	}()
 	f, err := newFleet(p, names{prefix: "rehearsal:"}, p.embeddedDialer(server))
@@ -47,7 +48,8 @@ func (p Plan) embeddedDialer(server *miniredis.Miniredis) dialer {
 			if err != nil || who == nobody {
 				return c, err
 			}
-			// Messages of two programs that are sent at one instant don't arrive at one.
+			// Two programs' messages that are sent at one instant must not
+			// arrive at one instant.
 			return slowly(c, p.Latency, time.Duration(who.slot), p.rand(streamWire, who.slot<<32|who.life<<16|n)), nil
 		}
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialContextFunc(pipe))

@@ -17,13 +17,15 @@ import (
 // dialer opens connection n of the program who.
 type dialer func(ctx context.Context, who identity, n int) (redis.Conn, error)
 
-// identity is one program: a place in the fleet and how many have died in it before.
+// identity names one program: its slot in the fleet, and how many programs of
+// that slot died before it.
 type identity struct{ slot, life int }
 
-// nobody is whoever fills the shelves and counts what is left.
+// nobody is the rehearsal itself, which writes the stock and counts what is
+// left.
 var nobody = identity{slot: -1}
 
-// fleet is the programs that share the shop, and all that happens between them.
+// fleet is the programs that share the shop, and what happens between them.
 type fleet struct {
 	plan  Plan
 	kind  protocolKind
@@ -32,32 +34,32 @@ type fleet struct {
 	dial  dialer
 	book  *book
 	tasks *queue
-	began time.Time // all true time is counted from here
+	began time.Time // all true time counts from here
 	teams []team
-	hosts []*machine        // by slot
-	locks map[string]string // products by the bytes of their lock's key
-	keys  map[string]string // these bytes by product
-	marks map[string]string // the keys beside these, on which the token alone is in clean, by product
-	ended <-chan struct{}   // the work is over
+	hosts []*machine        // machines, by slot
+	locks map[string]string // products, by the bytes of their key L
+	keys  map[string]string // the bytes of key L, by product
+	marks map[string]string // the bytes of key M, which alone has a token in clean, by product
+	ended <-chan struct{}   // closed when the work is over
 	stop  context.CancelCauseFunc
 	close sync.WaitGroup // what still ends after the programs' work
 
 	deploying sync.Mutex
 
 	moving sync.Mutex
-	posts  []*team   // by slot: what its next program is
-	crew   []*worker // by slot: its program, if one runs
-	moves  *moves    // the phases it goes through, if it does
+	posts  []*team   // group of the next program, by slot
+	crew   []*worker // running program, by slot; nil: none
+	moves  *moves    // migration of the fleet; nil: none
 }
 
-// names are the keys of a rehearsal.
+// names makes the names of a rehearsal's keys.
 type names struct{ prefix string }
 
 func (n names) stock(sku string) string { return n.prefix + "stock:" + sku }
 func (n names) lock(sku string) string  { return n.prefix + "lock:" + sku }
 
-// newFleet does not talk to the server. It is called where the programs run, inside the bubble if
-// there is one.
+// newFleet returns a fleet that has sent nothing yet. It is called where the
+// programs run, inside the bubble if there is one.
 func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	kind, ok := protocols[p.Protocol]
 	if !ok {
@@ -86,7 +88,7 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	for i := range specs {
 		f.teams[i].groupSpec = specs[i]
 		f.teams[i].number = i
-		if kind.walk == nil { // on whose road somebody else decides who dies
+		if kind.walk == nil { // in a migration conduct decides who dies
 			f.teams[i].fates = p.fates(i, len(specs), specs[i].old)
 		}
 	}
@@ -104,7 +106,8 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 
 func (f *fleet) now() time.Duration { return time.Since(f.began) }
 
-// lockKeys are the products by the bytes of their locks' keys on the server.
+// lockKeys returns the products, by the bytes of their locks' keys on the
+// server.
 func (p Plan) lockKeys(n names) (map[string]string, error) {
 	all := make(map[string]string)
 	for _, sku := range p.skus() {
@@ -117,8 +120,9 @@ func (p Plan) lockKeys(n names) (map[string]string, error) {
 	return all, nil
 }
 
-// clocks are the least and the greatest offset, within a span, of the machines that old clients run on.
-// The server's clock, which is right, is among them: ours judge by it.
+// clocks returns the least and the greatest offset, within a span, of the
+// machines that old clients run on. The server's clock is one of them, with
+// offset 0, since new clients judge by it.
 func (f *fleet) clocks(from, to time.Duration) (low, high time.Duration) {
 	slot := 0
 	for i := range f.teams {
@@ -133,8 +137,8 @@ func (f *fleet) clocks(from, to time.Duration) (low, high time.Duration) {
 	return low, high
 }
 
-// work runs the whole fleet until every order is done, ctx ends or a program meets trouble that no
-// program should meet.
+// work runs the fleet until every order is done, ctx ends, or a program fails
+// in a way that no program should.
 func (f *fleet) work(ctx context.Context) error {
 	ctx, f.stop = context.WithCancelCause(ctx)
 	defer f.stop(nil)
@@ -189,7 +193,7 @@ func (f *fleet) takeStock(ctx context.Context) (map[string]int, error) {
 	return left, err
 }
 
-// keeper lends a connection that belongs to none of the programs.
+// keeper calls do with a connection that belongs to no program.
 func (f *fleet) keeper(ctx context.Context, do func(redis.Conn) error) error {
 	c, err := f.dial(ctx, nobody, 0)
 	if err != nil {
@@ -198,7 +202,7 @@ func (f *fleet) keeper(ctx context.Context, do func(redis.Conn) error) error {
 	return errors.Join(do(c), c.Close())
 }
 
-// report is what is known when all work is done.
+// report returns the result after all work is done.
 func (f *fleet) report(ctx context.Context) (*Result, error) {
 	left, err := f.takeStock(ctx)
 	if err != nil {
@@ -231,7 +235,7 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 	return res, nil
 }
 
-// clockReport tells what the machines' clocks have done until now.
+// clockReport says what the machines' clocks have done so far.
 func (f *fleet) clockReport() Clocks {
 	c := Clocks{Preset: f.plan.Preset}
 	end := f.now()
@@ -252,7 +256,7 @@ func (f *fleet) clockReport() Clocks {
 	return c
 }
 
-// pause waits for d of true time or until ctx ends, and says which in its error.
+// pause waits for d of true time. If ctx ends first, it returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

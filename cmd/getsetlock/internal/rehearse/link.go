@@ -17,24 +17,24 @@ import (
 
 var errDead = errors.New("this program has died")
 
-// link is all that connects one program with the server. It counts what the program sends, and when
-// the program dies all of it ends at once.
+// link is all connections of one program to the server. It counts the program's
+// commands, and ends all connections at once when the program dies.
 type link struct {
-	dial     func(ctx context.Context, n int) (redis.Conn, error) // n counts the program's connections
-	commands *atomic.Int64                                        // of all programs of its kind
+	dial     func(ctx context.Context, n int) (redis.Conn, error) // n counts its connections
+	commands *atomic.Int64                                        // commands of all programs of the group
 	own      atomic.Int64
-	sending  func() // called for each of them
+	sending  func() // called for each command
 	host     *machine
 	ended    <-chan struct{}
-	wrote    func(key string, age time.Duration) // called for each SETNX and GETSET as it leaves
+	wrote    func(key string, age time.Duration) // called for each SETNX and GETSET when it is sent
 
 	mu    sync.Mutex
 	dead  bool
 	dials int
 	conns []redis.Conn
-	began map[string]time.Time // attempts, by key: when their clock was read at the latest
-	asked map[string]time.Time // by key: when a command that may take it was last sent
-	freed map[string]time.Time // by key: when a DEL of it was last sent
+	began map[string]time.Time // when an attempt's clock was read at the latest, by key
+	asked map[string]time.Time // when a command that may take the key was last sent, by key
+	freed map[string]time.Time // when a DEL of the key was last sent, by key
 }
 
 // Dial opens one more connection.
@@ -61,8 +61,8 @@ func (l *link) Dial(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// cut ends every connection and refuses new ones: from now on nothing of this program reaches the
-// server.
+// cut ends every connection and refuses new ones: from then on no command of
+// this program reaches the server.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,23 +79,23 @@ func (l *link) isDead() bool {
 	return l.dead
 }
 
-// pool is what a library that wants a pool gets.
+// pool returns a pool for libraries that need one.
 func (l *link) pool() *redis.Pool {
 	return &redis.Pool{MaxIdle: 4, DialContext: l.Dial}
 }
 
-// countedConn counts the commands that are sent on a connection. While the machine stands still
-// nothing is sent, and nothing that arrives is taken notice of.
+// countedConn counts the commands sent on a connection. While the machine is
+// paused, it sends nothing and returns no reply.
 type countedConn struct {
 	redis.Conn
 	link *link
 
 	mu      sync.Mutex
-	leaving []string // keys of writes of attempts that were sent and not flushed
+	leaving []string // keys of an attempt's writes that were sent and not flushed
 }
 
 func (c *countedConn) count(name string, args []any) {
-	if name == "" { // redigo's way of waiting for replies without a command
+	if name == "" { // redigo waits for replies by a command without a name
 		return
 	}
 	c.link.commands.Add(1)
@@ -114,7 +114,7 @@ func (c *countedConn) count(name string, args []any) {
 	c.leaving = append(c.leaving, key)
 }
 
-// leaves is the moment in which what was sent is on its way.
+// leaves is called when the commands sent so far leave the machine.
 func (c *countedConn) leaves() {
 	c.stand()
 	c.mu.Lock()
@@ -132,8 +132,8 @@ func (c *countedConn) stand() {
 	}
 }
 
-// notes keeps when a command left that takes a key or deletes it. A script names
-// its first key behind its hash and their number.
+// notes records when a command left that takes a key or deletes it. A script's
+// first key comes after its hash and the number of keys.
 func (l *link) notes(name string, args []any) {
 	at, seen := 0, &l.asked
 	switch name {
@@ -156,14 +156,16 @@ func (l *link) notes(name string, args []any) {
 	(*seen)[fmt.Sprintf("%s", args[at])] = time.Now()
 }
 
-// saw is when commands that take a key and that delete it were last sent; zero: never.
+// saw returns when commands that take the key and that delete it were last
+// sent. Zero: never.
 func (l *link) saw(key string) (asked, freed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asked[key], l.freed[key]
 }
 
-// begins: the clock of an attempt was read just before its SETNX was sent.
+// begins records that the clock of an attempt was read just before its SETNX
+// was sent.
 func (l *link) begins(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,12 +230,12 @@ func (c *countedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.Conn, d)
 }
 
-// leastLatency keeps virtual time going: a client that asks again and again without a pause would
-// otherwise never let the moment pass for which it waits.
+// leastLatency keeps virtual time going. A client that asks again and again
+// without a pause would otherwise never let the moment pass for which it waits.
 const leastLatency = time.Microsecond
 
-// slowly puts a wire with delays before c, which is closed with the end that is returned. Messages
-// keep their order: each waits for the one before it.
+// slowly puts a delay in front of c and returns the near end, whose Close also
+// closes c. Messages keep their order: each waits for the one before it.
 func slowly(c net.Conn, delay dist.Dist, more time.Duration, r *rand.Rand) net.Conn {
 	near, far := net.Pipe()
 	draws := func() func() time.Duration {
@@ -245,8 +247,8 @@ func slowly(c net.Conn, delay dist.Dist, more time.Duration, r *rand.Rand) net.C
 	return near
 }
 
-// carry ends, and closes both ends, when either is closed; a message that it still has is lost with
-// the connection.
+// carry copies messages until either end is closed, and then closes both. A
+// message still under way is lost.
 func carry(to, from net.Conn, delay func() time.Duration) {
 	defer to.Close()
 	defer from.Close()

@@ -16,14 +16,14 @@ import (
 
 func init() {
 	protocols["legacy"] = protocolKind{
-		about:   "old clients (verbatim) and new ones (hardened) on the same keys",
+		about:   "old clients (verbatim) and new clients (hardened) share the keys",
 		dialect: true,
 		groups:  mixed,
 		rules:   legacyRules,
 		overrun: pastLease,
 	}
 	protocols["bare"] = protocolKind{
-		about: "SETNX of a constant and DEL: a lock without a time, which a dead holder keeps for ever",
+		about: "SETNX of a constant, and DEL: a dead holder keeps it for ever",
 		groups: func(p Plan) []groupSpec {
 			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, old: true, make: oldLocker}}
 		},
@@ -31,7 +31,8 @@ func init() {
 	}
 }
 
-// mixed is half of each kind, the odd one old.
+// mixed returns half of each kind. If the number is odd, there is one more old
+// client.
 func mixed(p Plan) []groupSpec {
 	return []groupSpec{
 		{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, old: true, make: oldLocker},
@@ -39,7 +40,7 @@ func mixed(p Plan) []groupSpec {
 	}
 }
 
-// spoken is the dialect of the plan as its flags change it.
+// spoken returns the plan's dialect, as changed by its flags.
 func (p Plan) spoken() dialect.Dialect {
 	d := p.Dialect
 	if p.Protocol == "bare" {
@@ -51,16 +52,17 @@ func (p Plan) spoken() dialect.Dialect {
 	return d
 }
 
-// presetSpan is how long a preset's clocks drift and step before the new clients are told how far
-// apart they are; the verb skew asks the law about as long.
+// presetSpan is how long a preset's clocks drift and step before the new
+// clients are told the clock spread. The verb skew asks the law about the same
+// span.
 const presetSpan = 24 * time.Hour
 
-// messages of an attempt, from the clock reading to the GETSET.
+// messages of an attempt, from the clock reading to the GETSET
 const messages = 5
 
-// terms are what the new clients are told of the old ones: the truth, as far as any client can be made
-// that bears it. What cannot be borne is left at what they assume by themselves, and the verdict
-// excuses what comes of it.
+// terms returns what the new clients are told of the old ones: the truth, if a
+// client can be configured for it. Otherwise the new clients use their
+// defaults, and the verdict excuses what follows.
 func (p Plan) terms() (dialect.Terms, error) {
 	d := p.spoken()
 	assumed, err := d.Terms(dialect.Terms{Lease: p.Lease})
@@ -79,7 +81,7 @@ func (p Plan) terms() (dialect.Terms, error) {
 		}
 	}
 	spread, gap = max(spread, assumed.Spread), max(gap, assumed.Gap)
-	// The server's clock is one of those that the spread is of. Where the spread
+	// The server's clock is one of the clocks in the spread. Where the spread
 	// cannot be told, nothing is claimed of the server's clock either.
 	type told struct{ spread, server, gap time.Duration }
 	choices := []told{{spread, spread, gap}, {spread, spread, assumed.Gap}}
@@ -122,7 +124,8 @@ func legacyRules(p Plan) (rules, error) {
 	return r, nil
 }
 
-// pastLease is long enough for others to have taken over and to be in the middle of their jobs.
+// pastLease is long enough for other clients to have taken over and to be in
+// the middle of their jobs.
 func pastLease(p Plan) time.Duration {
 	t, _ := p.terms()
 	return t.Lease + t.Lease/4
@@ -133,10 +136,10 @@ type locker struct {
 	*worker
 	client   *lock.Client
 	patience time.Duration
-	careful  bool            // it stops when its lease does, as programs do that were written for leases
-	leave    func(dead bool) // what is left to do when the client is closed
+	careful  bool            // it stops when its lease ends, as programs written for leases do
+	leave    func(dead bool) // runs when the client is closed
 
-	// names are the locks' by product. Defaults to those that old clients use.
+	// Lock names, by product. Defaults to the names that old clients use.
 	names map[string]string
 }
 
@@ -160,7 +163,8 @@ func (w *worker) locker(mode legacy.Mode) (seller, error) {
 // replyWithin is how long the server may take for an answer.
 const replyWithin = 2 * time.Second
 
-// replyWithin is how long a program waits for an answer, by a clock that its own standstills don't stop.
+// replyWithin is how long a program waits for an answer. Its timer also runs
+// while the machine is paused, so the longest pause is added.
 func (p Plan) replyWithin() time.Duration {
 	most := replyWithin + 2*p.Latency.Most()
 	for _, stop := range p.faults().Pauses {
@@ -169,7 +173,7 @@ func (p Plan) replyWithin() time.Duration {
 	return most
 }
 
-// client is made as any program makes its own. It sends nothing yet.
+// client makes a client as any program does. It sends nothing yet.
 func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock, jitter func(time.Duration) time.Duration) (*lock.Client, error) {
 	cfg := legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock, Timeout: p.replyWithin()}
 	backend, err := legacy.New(pool, cfg)
@@ -183,7 +187,8 @@ func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, cl
 	return client, nil
 }
 
-// fits says whether clients can be made with these times at all, before a fleet is.
+// fits reports whether clients can be made with these times, before a fleet is
+// made.
 func (p Plan) fits(terms dialect.Terms) error {
 	nowhere := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errDead }}
 	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
@@ -192,15 +197,16 @@ func (p Plan) fits(terms dialect.Terms) error {
 		}
 		client, err := p.client(mode, terms, nowhere, nil, nil)
 		if err != nil {
-			return fmt.Errorf("--lease, --spread: %v clients cannot be had with these: %w", mode, err)
+			return fmt.Errorf("--lease, --spread: no %v client can be configured with these: %w", mode, err)
 		}
 		client.Close(context.Background())
 	}
 	return nil
 }
 
-// patience is long enough to see a dead holder's lease end, and the ghosts behind it: values that
-// losers leave on a key which nobody holds, in dialects that GETSET a missing one.
+// patience is long enough for a dead holder's lease to end, and for the ghosts
+// after it to end. Ghosts are values that losers leave on a key that nobody
+// holds, in dialects whose clients GETSET a missing key.
 func (p Plan) patience(t dialect.Terms) time.Duration {
 	if p.Patience > 0 {
 		return p.Patience
@@ -255,8 +261,8 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	return err
 }
 
-// acquire waits for the key as long as its program has patience. Some old clients give up, or throw,
-// long before that; their callers catch it and try again.
+// acquire waits for the key as long as its program has patience. Some old
+// clients give up, or throw, long before. Then their callers try again.
 func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
 	until := l.fleet.now() + l.patience
 	name, ok := l.names[t.SKU]
@@ -281,10 +287,11 @@ func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
 	}
 }
 
-// tryAgain is how soon a program asks again whose client gave up.
+// tryAgain is the time after which a program whose client gave up tries again.
 const tryAgain = 100 * time.Millisecond
 
-// close gives a job under way all the time that it may need; a dead one needs none.
+// close gives a job under way all the time that it may need. A dead program's
+// job needs none.
 func (l *locker) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()

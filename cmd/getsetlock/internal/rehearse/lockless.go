@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// bareHands sell without asking anybody.
+// bareHands sells without any lock.
 type bareHands struct{ *worker }
 
 func newBareHands(w *worker) (seller, error) { return bareHands{w}, nil }
@@ -28,7 +28,8 @@ func (b bareHands) sell(ctx context.Context, t *task) error {
 
 func (b bareHands) close() {}
 
-// watcher deducts in a transaction that the server refuses when somebody else wrote meanwhile.
+// watcher deducts in a transaction, which the server refuses if another client
+// wrote meanwhile.
 type watcher struct{ *worker }
 
 func newWatcher(w *worker) (seller, error) { return watcher{w}, nil }

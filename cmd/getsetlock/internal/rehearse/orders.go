@@ -27,7 +27,7 @@ const (
 //go:embed orders-sample.csv
 var sampleOrders string
 
-// SampleOrders are those a rehearsal works through when no file is given.
+// SampleOrders returns the built-in orders.
 func SampleOrders() []Order {
 	orders, err := ReadOrders(strings.NewReader(sampleOrders))
 	if err != nil {
@@ -36,8 +36,9 @@ func SampleOrders() []Order {
 	return orders
 }
 
-// ReadOrders reads a CSV file. Its first line names the columns; sku and quantity must be among
-// them, in any order and case, others are passed over. The error names the line.
+// ReadOrders reads a CSV file. Its first line names the columns; sku and
+// quantity must be among them, in any order and case. Other columns are
+// ignored. Errors name the line.
 func ReadOrders(r io.Reader) ([]Order, error) {
 	in := csv.NewReader(r)
 	in.TrimLeadingSpace = true
@@ -66,7 +67,7 @@ func ReadOrders(r io.Reader) ([]Order, error) {
 		orders = append(orders, o)
 	}
 	if len(orders) == 0 {
-		return nil, errors.New("no order below the line that names the columns")
+		return nil, errors.New("no order after the line that names the columns")
 	}
 	return orders, nil
 }
@@ -82,7 +83,7 @@ func readHeader(in *csv.Reader) (sku, quantity int, err error) {
 	sku, quantity = -1, -1
 	for i, name := range header {
 		if i == 0 {
-			name = strings.TrimPrefix(name, "\ufeff") // spreadsheets put it before UTF-8
+			name = strings.TrimPrefix(name, "\ufeff") // spreadsheets put it in front of UTF-8
 		}
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "sku":
@@ -114,12 +115,13 @@ func readOrder(sku, quantity string) (Order, error) {
 	return Order{SKU: sku, Quantity: n}, nil
 }
 
-// csvError rewrites the reader's words so that every error of a file starts in the same way.
+// csvError rewords the reader's errors, so that all errors of a file begin
+// alike.
 func csvError(err error) error {
 	var p *csv.ParseError
 	if errors.As(err, &p) {
 		if errors.Is(p.Err, csv.ErrFieldCount) {
-			return fmt.Errorf("line %d: not as many fields as the first line names", p.Line)
+			return fmt.Errorf("line %d: the number of fields differs from the first line's", p.Line)
 		}
 		return fmt.Errorf("line %d: %w", p.Line, p.Err)
 	}
@@ -142,7 +144,7 @@ func quoted(names []string) string {
 	return b.String()
 }
 
-// clipped keeps a line of garbage from filling the screen.
+// clipped shortens a text, so that a line of garbage does not fill the screen.
 func clipped(s string) string {
 	const most = 40
 	if len(s) <= most {

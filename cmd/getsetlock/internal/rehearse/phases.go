@@ -39,18 +39,18 @@ const movingFleet = "phases"
 // Phase is one visit to a phase of a migration.
 type Phase struct {
 	Phase           string  `json:"phase"`
-	FromMS          float64 `json:"from_ms"` // of true time since the beginning
+	FromMS          float64 `json:"from_ms"` // true time since the beginning
 	ToMS            float64 `json:"to_ms"`
-	OldClients      int     `json:"old_clients"` // when it ended
+	OldClients      int     `json:"old_clients"` // number when the phase ended
 	Acquisitions    int     `json:"acquisitions"`
 	OldAcquisitions int     `json:"old_acquisitions"`
 	Episodes
-	Lost                   int      `json:"lost"` // holders told that the key was not theirs any more
+	Lost                   int      `json:"lost"` // holders that learned that they had lost the key
 	WaitP50MS              *float64 `json:"wait_p50_ms"`
 	WaitP99MS              *float64 `json:"wait_p99_ms"`
-	CommandsPerAcquisition *float64 `json:"commands_per_acquisition"` // of the new clients: waits, job and heartbeats included
-	LockCommands           *int64   `json:"lock_commands"`            // the same, to take a lock that was free and to give it back: the least
-	ExtraCommands          *int64   `json:"extra_commands"`           // how many more than in clean, with the token lock alone
+	CommandsPerAcquisition *float64 `json:"commands_per_acquisition"` // with waits, jobs and heartbeats
+	LockCommands           *int64   `json:"lock_commands"`            // fewest, to acquire and release
+	ExtraCommands          *int64   `json:"extra_commands"`           // how many more than in clean
 }
 
 // Refusal is a step that a gate refused.
@@ -58,32 +58,32 @@ type Refusal struct {
 	To       string   `json:"to"`
 	AtMS     float64  `json:"at_ms"`
 	Expected bool     `json:"expected"`
-	Rules    []string `json:"rules"` // the names of what blocked, sorted
+	Rules    []string `json:"rules"` // names of the rules that blocked it, sorted
 	Detail   string   `json:"detail"`
 }
 
-// visit is a phase while it lasts.
+// visit records a phase while it lasts.
 type visit struct {
 	phase    migrate.Phase
 	from, to time.Duration
-	old      int // clients, at its end
+	old      int // number of old clients at its end
 
-	// Of the new clients, while there was work to be done.
+	// Counts of the new clients while there was work to do.
 	commands int64
 	acquired int
 }
 
-// moves is what the fleet goes through, and who takes it there.
+// moves is the migration of the fleet, and the operator who conducts it.
 type moves struct {
 	f         *fleet
 	namespace string
-	pool      *redis.Pool // the operator's
+	pool      *redis.Pool // the operator's pool
 	claims    migfleet.Claims
 	began     time.Time
 	walk      func(*moves, context.Context) error
 
-	lastOld atomic.Int64 // true time of the last attempt of an old client
-	oldKey  atomic.Value // and its key, a string
+	lastOld atomic.Int64 // true time of the latest attempt of an old client
+	oldKey  atomic.Value // key of that attempt, a string
 
 	mu       sync.Mutex
 	visits   []visit
@@ -91,7 +91,7 @@ type moves struct {
 	dead     []string // ids of members that died
 	shutOut  int
 	now      migrate.Phase
-	troubles []string // with the road itself
+	troubles []string // with the migration itself
 }
 
 func newMoves(f *fleet) *moves {
@@ -100,9 +100,10 @@ func newMoves(f *fleet) *moves {
 	t := f.rules
 	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap, Job: f.plan.Job.Most() + time.Second}
 	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients are told
-	m.claims.Idle = t.lease                              // old clients come back at once until they are stopped
+	m.claims.Idle = t.lease                              // old clients return at once until stopped
 	if f.plan.Watch {
-		// Who watches takes a dead holder's key for held, until somebody takes it over.
+		// A watcher counts a dead holder's key as held until another client
+		// takes it over.
 		m.claims.Job = 2 * t.lease
 	}
 	m.pool = &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) { return f.dial(ctx, nobody, 0) }}
@@ -111,7 +112,8 @@ func newMoves(f *fleet) *moves {
 	return m
 }
 
-// saw notes an attempt of an old client: what a watcher of the server's commands would see.
+// saw records an attempt of an old client, as a watcher of the server's
+// commands would see it.
 func (m *moves) saw(key string) {
 	m.lastOld.Store(int64(m.f.now()))
 	m.oldKey.Store(key)
@@ -123,7 +125,8 @@ func (m *moves) lost(id string) {
 	m.dead = append(m.dead, id)
 }
 
-// gaveUp notes an old client that was shut out. Its program is the last of its kind.
+// gaveUp records an old client that was shut out. The slot's next program is a
+// new client.
 func (m *moves) gaveUp(slot int) {
 	m.mu.Lock()
 	m.shutOut++
@@ -131,7 +134,7 @@ func (m *moves) gaveUp(slot int) {
 	m.f.assign(slot, 1)
 }
 
-// isShutOut says that no old client can have a lock now.
+// isShutOut reports whether no old client can acquire a lock now.
 func (w *worker) isShutOut() bool {
 	m := w.fleet.moves
 	if m == nil || !w.team.old {
@@ -142,7 +145,7 @@ func (w *worker) isShutOut() bool {
 	return m.now >= migrate.Sealed && m.now != migrate.Clean
 }
 
-// assign says what a slot's next program is.
+// assign sets the group of a slot's next program.
 func (f *fleet) assign(slot, group int) {
 	f.moving.Lock()
 	defer f.moving.Unlock()
@@ -177,7 +180,7 @@ func (m *moves) enter(p migrate.Phase) {
 	m.visits = append(m.visits, visit{phase: p, from: now})
 }
 
-// leave ends the visit that lasts. Called with m.mu held.
+// leave ends the current visit. Called with m.mu held.
 func (m *moves) leave(now time.Duration, old int) {
 	if n := len(m.visits); n > 0 {
 		m.visits[n-1].to, m.visits[n-1].old = now, old
@@ -199,7 +202,7 @@ func (b *book) acquired(group int) int {
 	return b.tallies[group].acquisitions
 }
 
-// report adds the phases to the result, and judges the road.
+// report adds the phases to the result, and judges the migration.
 func (m *moves) report(res *Result, r rules) {
 	now, old := m.f.now(), m.f.count(0)
 	m.mu.Lock()
@@ -208,13 +211,13 @@ func (m *moves) report(res *Result, r rules) {
 	for _, v := range m.visits {
 		p := m.f.book.during(v, r)
 		if n := m.f.book.broken(v, r, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
-			m.troubles = append(m.troubles, fmt.Sprintf("old clients had locks %d times in phase %v that carried a tombstone", n, v.phase))
+			m.troubles = append(m.troubles, fmt.Sprintf("old clients held locks %d times in phase %v although a tombstone should have kept them out", n, v.phase))
 		}
 		res.Phases = append(res.Phases, p)
 	}
 	compareLocks(res.Phases)
 	if m.shutOut == 0 {
-		m.troubles = append(m.troubles, "the old client that was forgotten in phase sealed did not give up")
+		m.troubles = append(m.troubles, "the forgotten old client did not give up in phase sealed")
 	}
 	res.Refusals, res.GaveUp, res.Trouble = m.refusals, m.shutOut, m.troubles
 	for _, refused := range m.refusals {
@@ -223,7 +226,8 @@ func (m *moves) report(res *Result, r rules) {
 	res.OK = res.OK && len(m.troubles) == 0
 }
 
-// compareLocks says what the phases' locks take beyond the last one's, which is all that remains of the migration.
+// compareLocks sets how many more commands a lock takes in each phase than in
+// clean, where nothing of the migration is left.
 func compareLocks(phases []Phase) {
 	i := slices.IndexFunc(phases, func(p Phase) bool { return p.Phase == migrate.Clean.String() })
 	if i < 0 || phases[i].LockCommands == nil {
@@ -238,7 +242,7 @@ func compareLocks(phases []Phase) {
 	}
 }
 
-// during is what the book has of one visit.
+// during returns what the book has of one visit.
 func (b *book) during(v visit, r rules) Phase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -281,10 +285,11 @@ func (b *book) during(v visit, r rules) Phase {
 	return p
 }
 
-// broken counts the old clients' holds in a visit of a product that a new one had had there before: its
-// release left a tombstone, or in clean nothing that would keep an old client out. A product that none of
-// the new ones has had yet is as in dual. Members follow a step within that time, with their next heartbeat,
-// and a lease taken before leaves no tombstone.
+// broken counts old clients' holds in a visit that a tombstone should have
+// prevented. A new client's release leaves the tombstone; before the first such
+// release a product is as in dual. Members follow a step within the time
+// follow, with their next heartbeat, and a lease acquired before leaves no
+// tombstone.
 func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -303,7 +308,7 @@ func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
 	return n
 }
 
-// trouble notes that the road itself was not as it must be.
+// trouble records that the migration itself did not go as it should.
 func (m *moves) trouble(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// task is one order on its way.
+// task is one order under way.
 type task struct {
 	Order
-	think time.Duration // how long whoever serves it thinks
+	think time.Duration // how long the program that serves it thinks
 }
 
-// queue hands out orders, those that came back first, to the program that has
-// waited longest.
+// queue hands out orders to the program that has waited longest. Orders that
+// came back go out first.
 //
-// Which program gets which order does not depend on the scheduler: programs
-// that began to wait at one instant get their orders by their places in the
-// fleet. Waking all of them to compete for the orders would let the scheduler
-// choose, and two runs of one seed would differ.
+// Which program gets which order does not depend on the scheduler. Programs
+// that began to wait at one instant get their orders by slot. If all of them
+// woke and competed for the orders, the scheduler would choose, and two runs of
+// one seed would differ.
 type queue struct {
 	mu      sync.Mutex
 	plan    Plan
 	next    int
 	back    []*task
 	waiting []*waiter
-	open    int           // orders that may be handed out by now
-	out     int           // orders handed out and neither done nor back
+	open    int           // number of orders that may be handed out so far
+	out     int           // number of orders handed out and neither done nor back
 	turn    chan struct{} // closed and replaced at each change
 }
 
@@ -38,12 +38,12 @@ type waiter struct {
 	slot    int
 	since   time.Time
 	retired *atomic.Bool
-	got     chan *task // has room for one; nil: no order will come
+	got     chan *task // has room for one order; nil: no order will come
 }
 
 func newQueue(p Plan) *queue { return &queue{plan: p, open: p.Acquisitions, turn: make(chan struct{})} }
 
-// shut lets no order through until let says so.
+// shut holds back all orders until let.
 func (q *queue) shut() { q.open = 0 }
 
 // let lets n more orders through, or all that are left.
@@ -61,8 +61,8 @@ func (q *queue) changed() {
 	q.turn = make(chan struct{})
 }
 
-// serve hands orders to waiting programs, and nil to those that were asked to
-// end and, when all orders are done, to everybody. Called with q.mu held.
+// serve hands orders to waiting programs. It hands nil to programs that were
+// asked to end and, when all orders are done, to all. Called with q.mu held.
 func (q *queue) serve() {
 	slices.SortFunc(q.waiting, func(a, b *waiter) int {
 		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.slot, b.slot))
@@ -89,7 +89,7 @@ func (q *queue) dismiss() {
 	q.changed()
 }
 
-// done says that every order is done. Called with q.mu held.
+// done reports whether every order is done. Called with q.mu held.
 func (q *queue) done() bool {
 	return q.next == q.plan.Acquisitions && len(q.back) == 0 && q.out == 0
 }
@@ -111,8 +111,8 @@ func (q *queue) drained(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take returns nil when all is done, retired is set or ctx has ended. While
-// orders are out that may yet come back it waits.
+// take returns the next order. It returns nil if all orders are done, retired
+// is set or ctx has ended. It waits while orders are out that may come back.
 func (q *queue) take(ctx context.Context, slot int, retired *atomic.Bool) *task {
 	if ctx.Err() != nil {
 		return nil
@@ -155,7 +155,7 @@ func (q *queue) pop() *task {
 	}
 }
 
-// finish says that a task is done; with again, that somebody else must do it.
+// finish ends a task. With again, another program must do it.
 func (q *queue) finish(t *task, again bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -166,7 +166,7 @@ func (q *queue) finish(t *task, again bool) {
 	q.changed()
 }
 
-// over says that every order is done.
+// over reports whether every order is done.
 func (q *queue) over() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

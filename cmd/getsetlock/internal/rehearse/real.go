@@ -16,28 +16,29 @@ import (
 
 // Server is a real server to rehearse on.
 type Server struct {
-	Name string // as it may be shown: without user and password
+	Name string // printable name, without user and password
 	Dial func(ctx context.Context) (redis.Conn, error)
 }
 
-// realPrefix begins the names of all keys that a rehearsal writes to a real server, but for those
-// that the new clients put beside a lock, whose names follow from it.
+// realPrefix begins the names of all keys that a rehearsal writes to a real
+// server. The names of key M follow from it.
 const realPrefix = "getsetlock:rehearsal:"
 
-// cleanUpWithin bounds how long the keys are being deleted, also after the run was broken off.
+// cleanUpWithin bounds the deletion of the keys, also after an interrupted run.
 const cleanUpWithin = 5 * time.Second
 
-// InUseError says that keys of the rehearsal's names exist already.
+// InUseError says that keys with the rehearsal's names exist already.
 type InUseError struct{ Key string }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("the key %q exists: another rehearsal runs on this server, or was killed; in that case delete what begins with %q or %q",
+	return fmt.Sprintf("the key %q exists: another rehearsal runs on this server, or was killed; if it was killed, delete the keys that begin with %q or %q",
 		e.Key, realPrefix, "{"+realPrefix)
 }
 
-// OnServer rehearses p on a real server, in real time. It writes only keys of its own, refuses to
-// begin when any of them exists, and deletes them at the end, however the run ends. progress is
-// called now and then, on the caller's goroutine.
+// OnServer rehearses p on a real server, in real time. It writes only its own
+// keys, refuses to begin if any of them exists, and deletes them at the end,
+// however the run ends. It calls progress now and then, on the caller's
+// goroutine.
 func OnServer(ctx context.Context, p Plan, s Server, progress func(Progress)) (res *Result, err error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -70,7 +71,8 @@ func OnServer(ctx context.Context, p Plan, s Server, progress func(Progress)) (r
 	return res, nil
 }
 
-// workBeside reports progress on the caller's goroutine while the fleet works on others.
+// workBeside runs the fleet on other goroutines and reports progress on the
+// caller's.
 func (f *fleet) workBeside(ctx context.Context, progress func(Progress)) error {
 	done := make(chan error, 1)
 	go func() { done <- f.work(ctx) }()
@@ -86,7 +88,8 @@ func (f *fleet) workBeside(ctx context.Context, progress func(Progress)) error {
 	}
 }
 
-// keys are all that a rehearsal of p may write to a server; the first is the claim on the others.
+// keys returns all keys that a rehearsal of p may write to a server. The first
+// one claims the others.
 func (p Plan) keys() ([]string, error) {
 	n := names{prefix: realPrefix}
 	all := []string{realPrefix + "claim"}
@@ -103,17 +106,20 @@ func (p Plan) keys() ([]string, error) {
 	return all, nil
 }
 
-// realNamespace is that of a migration on a real server: the part of realPrefix that a namespace may have.
+// realNamespace is the namespace of a migration on a real server: the part of
+// realPrefix that a namespace may have.
 var realNamespace, _, _ = strings.Cut(realPrefix, ":")
 
-// strays are the keys that are named while a rehearsal runs: those of members, and of waiters. A member that dies
-// amid its probe leaves both keys of that.
+// strays are patterns of keys whose names are made during a rehearsal: those of
+// members and of waiters. A member that dies during its probe leaves both keys
+// of the probe.
 var strays = []string{
 	"gsl:roster:" + realNamespace, "gsl:log:" + realNamespace, "gsl:probe:" + realNamespace + ":*", legacy.MarkKey("gsl:probe:" + realNamespace + ":*"),
 	"gsl:*:" + realPrefix + "*",
 }
 
-// claim makes sure that nobody else uses the keys. The claim outlives any rehearsal.
+// claim makes sure that nothing else uses the keys. The claim outlives any
+// rehearsal.
 func claim(ctx context.Context, s Server, own []string) error {
 	c, err := s.Dial(ctx)
 	if err != nil {
@@ -131,7 +137,7 @@ func claim(ctx context.Context, s Server, own []string) error {
 		n, err := redis.Int(redis.DoContext(c, ctx, "EXISTS", key))
 		switch {
 		case err != nil:
-			err = fmt.Errorf("looking for keys of the rehearsal's names: %w", err)
+			err = fmt.Errorf("checking that the rehearsal's keys do not exist: %w", err)
 		case n != 0:
 			err = &InUseError{key}
 		}
@@ -143,7 +149,8 @@ func claim(ctx context.Context, s Server, own []string) error {
 	return nil
 }
 
-// scan lists keys in slices, so that a large server serves others meanwhile.
+// scan lists keys in slices, so that a large server serves other clients
+// meanwhile.
 func scan(ctx context.Context, c redis.Conn, pattern string) (all []string, err error) {
 	for cursor := "0"; ; {
 		reply, err := redis.Values(redis.DoContext(c, ctx, "SCAN", cursor, "MATCH", pattern, "COUNT", 1000))
@@ -161,7 +168,8 @@ func scan(ctx context.Context, c redis.Conn, pattern string) (all []string, err 
 	}
 }
 
-// sweep deletes the keys, the claim last. It has a context of its own: the caller's may have ended.
+// sweep deletes the keys, the claim last. It has its own context, since the
+// caller's may have ended.
 func sweep(s Server, own []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 	defer cancel()

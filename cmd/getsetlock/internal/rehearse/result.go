@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Schema names the version of Result's JSON.
+// Schema is the version of Result's JSON.
 const Schema = "getsetlock.rehearse/1"
 
-// Result is what a rehearsal found. Fields of its JSON are only ever added.
+// Result is what a rehearsal found. Its JSON may get more fields and never
+// loses one.
 type Result struct {
 	Schema   string `json:"schema"`
 	OK       bool   `json:"ok"`
@@ -20,71 +21,72 @@ type Result struct {
 
 	WallMS float64 `json:"wall_ms"`
 
-	// VirtualMS is null on a real server, where time is the machine's own.
+	// VirtualMS is null on a real server, where time is real.
 	VirtualMS *float64 `json:"virtual_ms"`
 
 	Orders  int     `json:"orders"`
 	Sales   int     `json:"sales"`
-	Refused int     `json:"refused"` // there were not enough of the goods left
+	Refused int     `json:"refused"` // orders rejected because the goods were out of stock
 	Groups  []Group `json:"groups"`
 
 	Clocks Clocks `json:"clocks"`
 
-	// Phases are those that the fleet went through, in order, if it did; Refusals the steps that a gate
-	// refused on the way.
+	// Phases of the fleet in order, for a migration. Refusals are the steps
+	// that a gate refused.
 	Phases   []Phase   `json:"phases,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
-	Trouble  []string  `json:"trouble,omitempty"` // with the road itself
+	Trouble  []string  `json:"trouble,omitempty"` // with the migration itself
 	GaveUp   int       `json:"gave_up,omitempty"` // old clients that were shut out and gave up
 
 	Judgement
 }
 
-// Clocks is what the machines did to the rehearsal. What the new clients were told is null where
-// there are none, or where nothing hangs on it.
+// Clocks is what the machines' clocks did. What the new clients were told is
+// null where there are none, or where it does not matter.
 type Clocks struct {
 	Preset        string   `json:"preset,omitempty"`
-	SpreadMS      float64  `json:"spread_ms"` // the greatest of the clocks less the smallest, the server's among them
+	SpreadMS      float64  `json:"spread_ms"` // largest difference between two clocks, the server's included
 	ToldSpreadMS  *float64 `json:"told_spread_ms"`
 	ToldGapMS     *float64 `json:"told_gap_ms"` // from an old client's clock reading to its last write
 	Steps         int      `json:"steps"`
-	Stops         int      `json:"stops"` // of machines, in which all their programs stood still
+	Stops         int      `json:"stops"` // pauses of machines with all their programs
 	LongestStopMS float64  `json:"longest_stop_ms"`
 }
 
-// Group is what clients of one kind did. Waits are null where nothing is waited for.
+// Group is what the clients of one kind did. Waits are null where clients do
+// not wait.
 type Group struct {
 	Name         string   `json:"name"`
 	Protocol     string   `json:"protocol"`
 	Clients      int      `json:"clients"`
 	Acquisitions int      `json:"acquisitions"`
 	Sales        int      `json:"sales"`
-	Takeovers    int      `json:"takeovers"` // keys had after their holder died
-	Lost         int      `json:"lost"`      // holders told that the key was not theirs any more
-	Retries      int      `json:"retries"`   // jobs begun again: a transaction refused, a lease lost
-	Commands     int64    `json:"commands"`  // sent, those of the job included
+	Takeovers    int      `json:"takeovers"` // keys acquired after their holder died
+	Lost         int      `json:"lost"`      // holders that learned that they had lost the key
+	Retries      int      `json:"retries"`   // jobs started again: a transaction refused, a lease lost
+	Commands     int64    `json:"commands"`  // commands sent, those of the job included
 	WaitP50MS    *float64 `json:"wait_p50_ms"`
 	WaitP99MS    *float64 `json:"wait_p99_ms"`
 	WaitMaxMS    *float64 `json:"wait_max_ms"`
 }
 
-// Judgement is what the book shows.
+// Judgement is the verdict on the book.
 type Judgement struct {
 	Episodes
 	LongestMS       float64 `json:"longest_overlap_ms"`
-	Oversold        int     `json:"oversold"` // units sold that the stock never gave up
+	Oversold        int     `json:"oversold"` // units sold that never left the stock
 	OversoldExcused int     `json:"oversold_excused"`
-	Unserved        int     `json:"unserved"` // orders put aside because their key never came free
+	Unserved        int     `json:"unserved"` // orders not processed because their key never came free
 	Causes          []Cause `json:"causes"`
 }
 
-// Episodes counts spans of time with two or more holders of one key. Those in
-// which no new client took part are the old clients' own.
+// Episodes counts spans of time with two or more holders of one key. In those
+// without a new client, only old clients took part.
 type Episodes struct {
 	Overlaps        int `json:"overlaps"`
-	OverlapsExcused int `json:"overlaps_excused"`          // of these, what the rules do not exclude
+	OverlapsExcused int `json:"overlaps_excused"`          // of these excused: the rules do not exclude them
 	WithNew         int `json:"overlaps_with_new"`         // a new client took part
-	WithNewExcused  int `json:"overlaps_with_new_excused"` // of these, what the rules do not exclude
+	WithNewExcused  int `json:"overlaps_with_new_excused"` // of these excused
 }
 
 // Cause is why something was excused, and how much.
@@ -94,13 +96,14 @@ type Cause struct {
 	Oversold int    `json:"oversold"`
 }
 
-// Well says whether nothing happened that the protocol's rules exclude, and every order was worked
-// through.
+// Well reports whether every order was processed and nothing happened that the
+// protocol's rules exclude.
 func (j Judgement) Well() bool {
 	return j.Oversold == j.OversoldExcused && j.Overlaps == j.OverlapsExcused && j.Unserved == 0
 }
 
-// quantile is the smallest value that at least that share of all reach, nil of none. It sorts.
+// quantile returns the smallest value that at least that share of all values do
+// not exceed, and nil for no values. It sorts all.
 func quantile(all []time.Duration, share float64) *float64 {
 	if len(all) == 0 {
 		return nil

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Embedded rehearses p on a server in memory, in virtual time, in a child process: child is the
-// command that makes this program call Child. progress is called now and then, on the caller's
-// goroutine. When ctx ends the child is ended too, and the error is ctx's cause.
+// Embedded rehearses p on a server in memory, in virtual time, in a child
+// process. child is the command that makes this program call Child. Embedded
+// calls progress now and then, on the caller's goroutine. If ctx ends, it ends
+// the child, and the error is ctx's cause.
 func Embedded(ctx context.Context, p Plan, child []string, progress func(Progress)) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -32,7 +33,8 @@ func Embedded(ctx context.Context, p Plan, child []string, progress func(Progres
 	cmd.Env = childEnv(os.Environ())
 	var said words
 	cmd.Stderr = &said
-	// The pipe stays open behind the plan: its end tells the child that we are gone.
+	// The pipe stays open after the plan: its end tells the child that this
+	// process has ended.
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -44,32 +46,33 @@ func Embedded(ctx context.Context, p Plan, child []string, progress func(Progres
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the rehearsal's own process: %w", err)
 	}
-	in.Write(plan) // a child that cannot read it ends, which is heard below
+	in.Write(plan) // a child that cannot read the plan ends, and hear returns an error
 	res, err := hear(out, func(at Progress) {
 		watch.sees(at)
 		progress(at)
 	})
 	in.Close()
-	cmd.Wait() // the answer counts, not how the child ends once it has given it
+	cmd.Wait() // the result counts, and not how the child ends afterwards
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil && said.String() != "":
-		return nil, fmt.Errorf("the rehearsal broke off: %w; it said: %s", err, said.String())
+		return nil, fmt.Errorf("the rehearsal ended early: %w; it printed: %s", err, said.String())
 	case err != nil:
-		return nil, fmt.Errorf("the rehearsal broke off: %w", err)
+		return nil, fmt.Errorf("the rehearsal ended early: %w", err)
 	}
 	res.WallMS = millis(time.Since(began))
 	return res, nil
 }
 
 // errStuck: see the HAZARD of this package.
-var errStuck = errors.New("virtual time stands still: some goroutine is busy without end, or waits for a mutex whose owner waits for time")
+var errStuck = errors.New("virtual time stands still: a goroutine is busy without end, or waits for a mutex whose owner waits for time")
 
-// stuckAfter is how long virtual time may stand still; a bubble at work moves it many times a second.
+// stuckAfter is how long virtual time may stand still. A bubble at work moves
+// it many times a second.
 var stuckAfter = time.Minute
 
-// watchdog ends a rehearsal whose time does not pass.
+// watchdog ends a rehearsal whose virtual time does not pass.
 type watchdog struct {
 	timer *time.Timer
 	last  time.Duration
@@ -88,8 +91,8 @@ func (w *watchdog) sees(at Progress) {
 
 func (w *watchdog) stop() { w.timer.Stop() }
 
-// childEnv is the environment without what changes the runtime's time: a setting that a bubble
-// refuses would end the child.
+// childEnv returns env without GODEBUG: a bubble refuses some settings of the
+// runtime's time, which would end the child.
 func childEnv(env []string) []string {
 	var kept []string
 	for _, e := range env {
@@ -100,8 +103,8 @@ func childEnv(env []string) []string {
 	return kept
 }
 
-// words keeps the beginning of what a child says, which names its trouble; a dump of goroutines that
-// follows is cut.
+// words keeps the beginning of a child's stderr, which names its trouble, and
+// drops the goroutine dump after it.
 type words struct{ buf bytes.Buffer }
 
 const mostWords = 2000

@@ -15,36 +15,38 @@ type team struct {
 	commands atomic.Int64
 	fates    map[int]fate // by the number of the group's acquisition
 	staff    staff
-	most     int // programs of this kind at once, where that changes
+	most     int // greatest number of programs at once, where that changes
 	dooms    dooms
 }
 
-// groupSpec is a group of like clients.
+// groupSpec describes a group of like clients.
 type groupSpec struct {
 	name     string
-	protocol string // what its clients speak
+	protocol string // protocol of its clients
 	clients  int
-	old      bool // programs that were never told of leases
+	old      bool // old clients, which know of no leases
 	make     func(w *worker) (seller, error)
 }
 
-// fate is what befalls a holder in the middle of its job.
+// fate is what happens to a holder in the middle of its job.
 type fate int
 
 const (
 	lives fate = iota
 	dies
 
-	// takesAllDown dies in the middle of a deployment: the rest of its group ends in good order and
-	// comes back when another group has taken over what the dead one held. Without that the kind of
-	// client that judges a dead holder soonest would win every key.
+	// takesAllDown dies in the middle of a deployment. The rest of its group
+	// ends in good order, and comes back after another group has taken over the
+	// dead program's key. Otherwise the kind of client that takes over soonest
+	// would win every key.
 	takesAllDown
 
 	overruns
 )
 
-// fates draws which acquisitions of a group end badly: within its fair share of the work and not at
-// the very end, so that somebody is left to notice.
+// fates draws which acquisitions of a group end badly. They lie within the
+// group's fair share of the work and not at the very end, so that other
+// programs are left to notice.
 func (p Plan) fates(group, groups int, old bool) map[int]fate {
 	r := p.rand(streamFate, group)
 	among := max(p.Acquisitions/groups*7/10, 1)
@@ -68,7 +70,7 @@ func (p Plan) fates(group, groups int, old bool) map[int]fate {
 	return all
 }
 
-// dooms are the fates of those who hold a key next, one each.
+// dooms are the fates of the next holders, one each.
 type dooms struct {
 	mu   sync.Mutex
 	next []fate
@@ -91,7 +93,7 @@ func (d *dooms) take() fate {
 	return f
 }
 
-// staff is the programs of a group that run.
+// staff is the running programs of a group.
 type staff struct {
 	mu      sync.Mutex
 	working map[*worker]bool
@@ -114,8 +116,8 @@ func (s *staff) leaves(w *worker) {
 	delete(s.working, w)
 }
 
-// redeploy begins a deployment in which w died while it held sku's key. Only one group at a time can
-// be away: each waits for the other.
+// redeploy begins a deployment in which w died while it held sku's key. Only
+// one group at a time can be away, since each would wait for the other.
 func (f *fleet) redeploy(w *worker, sku string) {
 	f.deploying.Lock()
 	defer f.deploying.Unlock()
@@ -138,7 +140,8 @@ func (f *fleet) redeploy(w *worker, sku string) {
 	}
 }
 
-// isAway also ends a deployment that is over.
+// isAway reports whether a deployment is under way. It also ends a deployment
+// that is over.
 func (f *fleet) isAway(t *team) bool {
 	t.staff.mu.Lock()
 	defer t.staff.mu.Unlock()
@@ -160,11 +163,12 @@ func (f *fleet) works(slot int, w *worker) {
 	f.crew[slot] = w
 }
 
-// employ keeps one place of the fleet filled until all work is done: a program that died or was
-// redeployed is started anew after a while.
+// employ keeps one slot of the fleet filled until all work is done. It starts a
+// program anew, after a while, if it died or was redeployed.
 //
-// No two programs start at the same instant, nor come back at one: which one of those that wake
-// together runs first is the scheduler's choice, and would not be the same in the next run.
+// No two programs start or come back at the same instant. The scheduler chooses
+// which of several programs that wake together runs first, and would choose
+// otherwise in the next run.
 func (f *fleet) employ(ctx context.Context, slot int) {
 	pause(ctx, time.Duration(slot)*startsApart)
 	for life := 0; ctx.Err() == nil; life++ {

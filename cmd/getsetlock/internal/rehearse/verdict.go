@@ -6,35 +6,38 @@ import (
 	"time"
 )
 
-// rules are what a protocol promises, as far as the verdict needs it.
+// rules are a protocol's guarantees, as far as the verdict needs them.
 type rules struct {
-	// free is why overlapping holds harm nobody, where that is so.
+	// Reason why overlapping holds do no harm, or "".
 	free string
 
-	// ours tells the groups of which two must never hold together, whatever the others do.
+	// Reports the groups of new clients: no two of them must ever hold
+	// together, whatever old clients do.
 	ours func(group int) bool
 
-	// told is how long after somebody else entered beside one of ours it has stopped at the latest.
+	// Longest time until a new client has stopped after another client entered.
 	told time.Duration
 
-	// old tells the groups of old clients.
+	// Reports the groups of old clients.
 	old func(group int) bool
 
-	// honest is the longest that an old client may hold, from its winning write to its release
-	// being executed. Zero: there is no bound.
+	// Longest time that an old client may hold, from its winning write until
+	// its release is executed. Zero: unbounded.
 	honest time.Duration
 
-	// The rest is what the new clients were told, and what they can bear. Zero: nothing hangs on it.
+	// What the new clients were told, and what they can bear. Zero: it does not
+	// matter.
 
-	lease  time.Duration // of the old clients
-	spread time.Duration // of the old clients' clocks, the server's among them
-	gap    time.Duration // from an old client's clock reading to the write that carries it
-	margin time.Duration // one of ours that stands still for longer may go on past its lease
+	lease  time.Duration // lease of the old clients
+	spread time.Duration // clock spread of the old clients, the server's clock included
+	gap    time.Duration // time from an old client's clock reading to the write that carries it
+	margin time.Duration // a new client that pauses for longer may work past its lease
 
-	// clocks are the least and the greatest offset of the old clients' clocks within a span.
+	// Returns the least and the greatest offset of the old clients' clocks
+	// within a span.
 	clocks func(from, to time.Duration) (low, high time.Duration)
 
-	// sharing says that the dialect's own clients do not exclude each other.
+	// Reports that the dialect's own clients do not exclude each other.
 	sharing bool
 }
 
@@ -46,20 +49,21 @@ const (
 	causeStill   = "a new client stood still for longer than its margin, while it held"
 )
 
-// episode is a longest stretch of time in which two or more hold one key.
+// episode is a longest stretch of time in which two or more clients hold one
+// key.
 type episode struct {
 	start, end time.Duration
-	cause      string  // what excuses it, empty if nothing does
-	holds      []*hold // those that took part
-	new        bool    // one of them is a new client's
+	cause      string  // excuse, or "" without one
+	holds      []*hold // holds that took part
+	new        bool    // one of the holds is a new client's
 }
 
 // episodes finds where holds of one product overlapped, and what excuses that.
 //
-// Holds are taken in clusters that touch in time, releases included. Each hold
-// that began beside another needs a reason of its own, see chain; nothing
-// excuses two of ours together, nor one of ours that went on for too long after
-// somebody had entered beside it.
+// It takes holds in clusters that touch in time, releases included. Each hold
+// that began while another client held needs a reason of its own, see chain.
+// Nothing excuses two new clients together, nor a new client that went on for
+// too long after another client had entered.
 func (r rules) episodes(holds []*hold, late []write) []episode {
 	slices.SortStableFunc(holds, func(a, b *hold) int { return cmp.Compare(a.start, b.start) })
 	var all []episode
@@ -96,7 +100,7 @@ func (r rules) cluster(holds []*hold, late []write) []episode {
 	return all
 }
 
-// inexcusable are the stretches that the others' faults don't explain.
+// inexcusable returns the stretches that other clients' faults do not explain.
 func (r rules) inexcusable(holds []*hold) []stretch {
 	var ours []*hold
 	for _, h := range holds {
@@ -115,7 +119,8 @@ func (r rules) inexcusable(holds []*hold) []stretch {
 	return all
 }
 
-// moving is a hold of ours up to the moment from which on it stood still for too long to know.
+// moving returns a new client's hold up to the pause from which on it could not
+// know that it was lost.
 func (r rules) moving(h *hold) *hold {
 	if still, long := r.stoodStill(h); long {
 		cut := *h
@@ -132,8 +137,8 @@ func (r rules) stoodStill(h *hold) (time.Duration, bool) {
 	return h.host.firstStop(h.start, h.freed, r.margin)
 }
 
-// misled names what was otherwise, within a span, than the new clients were
-// told, or than anybody could know.
+// misled names what was different, within a span, from what the new clients
+// were told.
 func (r rules) misled(from, to time.Duration, late []write) string {
 	for _, w := range late {
 		if r.gap > 0 && w.age > r.gap && w.at >= from && w.at <= to {
@@ -150,8 +155,9 @@ func (r rules) misled(from, to time.Duration, late []write) string {
 
 type stretch struct{ start, end time.Duration }
 
-// stretches are the longest spans of time in which at least depth holds were open, those of no length
-// left out: one that ends where the next begins does not overlap it.
+// stretches returns the longest spans of time in which at least depth holds
+// were open. It leaves out spans of no length: a hold that ends when the next
+// one begins does not overlap it.
 func stretches(holds []*hold, depth int) []stretch {
 	type edge struct {
 		at time.Duration
@@ -182,8 +188,8 @@ func stretches(holds []*hold, depth int) []stretch {
 	return all
 }
 
-// judge turns the book into what is reported of overlaps and of goods sold twice. left is the stock
-// at the end.
+// judge turns the book into the verdict on overlaps and overselling. left is
+// the stock at the end.
 func (r rules) judge(b *book, stock, left map[string]int) Judgement {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,11 +214,12 @@ func (r rules) judge(b *book, stock, left map[string]int) Judgement {
 			c.Overlaps++
 			excused[e.cause] = c
 		}
-		// Units sold less units that left the stock: exactly the deductions that another client's
-		// write has undone, whether or not the goods ran out later.
+		// Units sold minus units that left the stock: these are the deductions
+		// that another client's write has undone, whether or not the goods ran
+		// out later.
 		over := max(b.sold[sku]-(first-left[sku]), 0)
 		j.Oversold += over
-		// Only what clients of an excused overlap sold can have been undone by it.
+		// An excused overlap can have undone only what its clients sold.
 		var explained int
 		for h := range blamed {
 			explained += h.units

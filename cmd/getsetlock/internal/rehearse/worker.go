@@ -12,13 +12,15 @@ import (
 )
 
 var (
-	// errLost: the job was broken off before it wrote, because the lease was lost.
+	// errLost ends a job before it wrote, because the lease was lost.
 	errLost = errors.New("the lease was lost in the middle of the job")
 
-	// errRetired: the program is asked to end, and has not begun the job.
+	// errRetired ends an order whose program was asked to end before it began
+	// the job.
 	errRetired = errors.New("the program is ending")
 
-	// errAside: the key did not come free in all the time that a program waits.
+	// errAside ends an order whose key did not come free while the program
+	// waited.
 	errAside = errors.New("the key did not come free")
 )
 
@@ -34,17 +36,18 @@ type worker struct {
 	seller seller
 
 	retired atomic.Bool
-	closed  chan struct{} // closed when the seller is, after retired was set
+	closed  chan struct{} // closed after the seller is closed, and after retired was set
 }
 
-// seller is how a kind of program makes sure, or does not, that it alone works on a product.
+// seller is how a kind of program excludes others from a product, or does not.
 type seller interface {
-	// sell serves one order. The error is errDead, errLost, errAside, errRetired, the end of ctx, or
-	// trouble.
+	// sell serves one order. The error is errDead, errLost, errAside,
+	// errRetired, the cause of ctx, or trouble.
 	sell(ctx context.Context, t *task) error
 
-	// close lets a job under way end, refuses others and joins all that the seller started. It may
-	// be called beside sell. After the link was cut nothing can reach the server.
+	// close lets a job under way end, refuses others, and joins all goroutines
+	// of the seller. It may be called while sell runs. After the link was cut
+	// no command reaches the server.
 	close()
 }
 
@@ -66,10 +69,12 @@ func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, er
 	return w, nil
 }
 
-// apart keeps what is done to every program from being done to two at one instant.
+// apart is a pause of a length that no other slot has. It keeps two programs
+// from being acted on at one instant.
 func (w *worker) apart() time.Duration { return time.Duration(w.slot) * startsApart }
 
-// jitter is what a program's clients draw their own irregularity from: one seed, one course of events.
+// jitter returns the random source of a program's clients: one seed gives one
+// course of events.
 func (w *worker) jitter() func(time.Duration) time.Duration {
 	var mu sync.Mutex
 	r := w.fleet.plan.rand(streamJitter, w.slot<<32|w.life)
@@ -80,8 +85,8 @@ func (w *worker) jitter() func(time.Duration) time.Duration {
 	}
 }
 
-// serve works through orders until none is left or the program is to end, and says whether it died
-// over one.
+// serve works through orders until none is left or the program is to end. died
+// reports whether it died over one.
 func (w *worker) serve(ctx context.Context) (died bool) {
 	f := w.fleet
 	for !w.retired.Load() {
@@ -109,7 +114,7 @@ func (w *worker) serve(ctx context.Context) (died bool) {
 	return false
 }
 
-// sellOnce begins a job anew as long as its lease gets lost before it has written.
+// sellOnce starts a job again whenever its lease was lost before the job wrote.
 func (w *worker) sellOnce(ctx context.Context, t *task) error {
 	for {
 		err := w.seller.sell(ctx, t)
@@ -120,8 +125,8 @@ func (w *worker) sellOnce(ctx context.Context, t *task) error {
 	}
 }
 
-// retire asks the program to end, and returns when it has done the job that it has begun. Whoever
-// comes second waits on a channel: a mutex would stop virtual time.
+// retire asks the program to end, and returns when its job under way is done. A
+// second caller waits on a channel, since a mutex would stop virtual time.
 func (w *worker) retire() {
 	if w.retired.CompareAndSwap(false, true) {
 		w.fleet.tasks.dismiss()
@@ -131,20 +136,21 @@ func (w *worker) retire() {
 	<-w.closed
 }
 
-// quit is the end of a program that has done its work.
+// quit ends a program that has done its work.
 func (w *worker) quit() {
 	w.retire()
 	w.link.cut()
 }
 
-// bury makes sure that nothing of a program that died reaches the server any more. Its goroutines
-// still run until they notice, which harms nobody.
+// bury makes sure that no command of a program that died reaches the server any
+// more. The program's goroutines run until they notice, which does no harm.
 func (w *worker) bury(all *sync.WaitGroup) {
 	w.link.cut()
 	all.Go(w.retire)
 }
 
-// think is what lies between reading and writing back. Somebody who dies does so half-way.
+// think is the time between reading and writing back. A program that dies does
+// so half-way.
 func (w *worker) think(ctx context.Context, t *task, end fate) error {
 	switch end {
 	case dies, takesAllDown:
@@ -158,14 +164,15 @@ func (w *worker) think(ctx context.Context, t *task, end fate) error {
 	return w.works(ctx, t.think)
 }
 
-// works lasts longer when the machine stands still meanwhile.
+// works takes longer if the machine is paused meanwhile.
 func (w *worker) works(ctx context.Context, d time.Duration) error {
 	now := w.fleet.now()
 	return pause(ctx, w.host.worked(now, d)-now)
 }
 
-// wrote is told of each write of an attempt, and how old the clock reading in it was when it left; it
-// may be on its way for as long as any message.
+// wrote records each write of an attempt, and the age of its clock reading when
+// it was sent. The longest latency is added, since the message may take that
+// long.
 func (w *worker) wrote(key string, age time.Duration) {
 	if sku, ok := w.fleet.locks[key]; ok && w.team.old {
 		if w.fleet.moves != nil {
@@ -175,8 +182,8 @@ func (w *worker) wrote(key string, age time.Duration) {
 	}
 }
 
-// deduct is the job itself, written as people write it: read the stock, decide, write it back.
-// alive is the context of the right to do so.
+// deduct is the job itself, as people write it: read the stock, decide, write
+// it back. alive ends when the program may no longer work.
 func (w *worker) deduct(alive context.Context, t *task, end fate) (sold bool, err error) {
 	key := w.fleet.names.stock(t.SKU)
 	n, err := redis.Int(w.data.Do("GET", key))
@@ -195,5 +202,5 @@ func (w *worker) deduct(alive context.Context, t *task, end fate) (sold bool, er
 	return true, nil
 }
 
-// waited is how long ago since was, by true time.
+// waited returns how long ago since was, in true time.
 func (w *worker) waited(since time.Duration) time.Duration { return w.fleet.now() - since }

@@ -1,11 +1,12 @@
-// Package report makes of an answer one HTML page that stands alone: words, plots as inline SVG, and
-// below each plot the same figures as a table.
+// Package report makes one self-contained HTML page of an answer: words, plots
+// as inline SVG, and below each plot the same figures as a table.
 //
-// The page asks the network for nothing and forbids itself to: its policy admits no address at all,
-// only the styles in it. It has no script. Save puts it in place whole or not at all.
+// The page loads nothing from the network and forbids itself to: its policy
+// allows only its own inline styles. It has no script. Save writes a whole page
+// or nothing.
 //
-// It does not judge what it is given: a plot shows the values in it, and a value that is no number
-// is refused.
+// The package does not judge what it shows. A plot shows the values that it
+// gets, and refuses a value that is not a number.
 package report
 
 import (
@@ -16,7 +17,7 @@ import (
 	"strings"
 )
 
-// Page is what is shown, in the order of its fields.
+// Page is the content of a page, in the order of its fields.
 type Page struct {
 	Title    string
 	Verdict  string // the answer in one sentence
@@ -26,18 +27,18 @@ type Page struct {
 	Foot     string // how to make the page again
 }
 
-// Section is one question of the page.
+// Section answers one question.
 type Section struct {
 	Title  string
 	Words  string
 	Figure Figure // nil: only the table
-	Table  Table  // what the figure shows, for those who read or compute
+	Table  Table  // the figure's values, to read and compute with
 }
 
-// Table has as many cells in each row as columns.
+// Table has as many cells in each row as there are columns.
 type Table struct {
 	Columns []string
-	Text    int // so many columns, from the left, are words; the rest are figures and stand right
+	Text    int // number of columns, from the left, that are text; the others are numbers and aligned right
 	Rows    [][]string
 }
 
@@ -58,7 +59,8 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"words": func(t Table, column int) bool { return column < t.Text },
 }).Parse(pageText))
 
-// Write writes the page. It fails for figures that cannot be drawn and as w does.
+// Write writes the page to w. It fails for figures that cannot be drawn, and
+// with the errors of w.
 func (p Page) Write(w io.Writer) error {
 	for _, s := range p.Sections {
 		for n, row := range s.Table.Rows {

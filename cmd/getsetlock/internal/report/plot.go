@@ -8,40 +8,40 @@ import (
 	"strings"
 )
 
-// Plot is lines over one axis. Both axes begin at 0.
+// Plot draws lines. Both axes begin at 0.
 type Plot struct {
-	Name   string // what the figure shows, for those who do not see it
-	X, Y   string // what the axes are, with the unit
+	Name   string // description of the figure, for readers who do not see it
+	X, Y   string // what the axes show, with the unit
 	Lines  []Line
 	Points []Point
-	Shade  bool // below the first line is safe, above it is not
-	Share  bool // Y are shares of one, shown in percent
+	Shade  bool // shade the safe area below the first line and the unsafe area above it
+	Share  bool // Y is a share of one, shown in percent
 }
 
-// Line joins points by straight pieces, in the order of X.
+// Line connects points by straight pieces, in the order of X.
 type Line struct {
 	Name   string
 	Dashed bool
 	At     []XY
 }
 
-// XY is a point of a plot, in its axes' units.
+// XY is a point, in the units of the axes.
 type XY struct{ X, Y float64 }
 
-// Point is one that is named.
+// Point is a point with a name.
 type Point struct {
 	Name string
 	At   XY
 }
 
-// The drawing's size, and the room around its axes, in the units of its viewBox.
+// Size of the drawing, and the room around its axes, in units of its viewBox.
 const (
 	width, height                       = 760.0, 380.0
 	leftRoom, rightRoom, topRoom, below = 64.0, 20.0, 16.0, 52.0
 	legendLine                          = 18.0
 )
 
-// frame maps values onto the drawing.
+// frame maps values to the drawing.
 type frame struct{ maxX, maxY, height float64 }
 
 func (f frame) x(v float64) float64 {
@@ -72,7 +72,7 @@ func (p *Plot) svg(b *strings.Builder) error {
 	for _, pt := range p.Points {
 		x, y := f.x(pt.At.X), f.y(pt.At.Y)
 		fmt.Fprintf(b, `<circle class="here" cx="%s" cy="%s" r="6"/>`, num(x), num(y))
-		// The name stands on the side that has room, and never on the frame's upper edge.
+		// Put the name on the side that has room, and not on the upper edge.
 		anchor, dx := "start", 10.0
 		if pt.At.X > f.maxX/2 {
 			anchor, dx = "end", -10
@@ -87,7 +87,8 @@ func (p *Plot) svg(b *strings.Builder) error {
 	return nil
 }
 
-// frame finds where the axes end. A value that is no number has no place.
+// frame returns the ends of the axes. It fails for a value that is not a
+// number.
 func (p *Plot) frame() (frame, error) {
 	f := frame{height: height}
 	see := func(at XY) error {
@@ -112,10 +113,10 @@ func (p *Plot) frame() (frame, error) {
 		}
 	}
 	if len(p.Points) > 0 {
-		f.maxX, f.maxY = f.maxX*1.05, f.maxY*1.05 // a point on the frame is cut in two
+		f.maxX, f.maxY = f.maxX*1.05, f.maxY*1.05 // the frame would cut a point on it in two
 	}
 	if p.Share {
-		f.maxY = max(f.maxY, 0.01) // a line at nought is not a line at the top
+		f.maxY = max(f.maxY, 0.01) // keeps a line of zeros at the bottom
 	}
 	f.maxX, f.maxY = ceiling(f.maxX), ceiling(f.maxY)
 	return f, nil
@@ -154,7 +155,7 @@ func (p *Plot) axes(b *strings.Builder, f frame) {
 	label(b, 14, middle, fmt.Sprintf(`text-anchor="middle" transform="rotate(-90 14 %s)"`, num(middle)), p.Y)
 }
 
-// open begins a drawing; its name is what a reader hears who does not see it.
+// open begins a drawing. name is what screen readers read.
 func open(b *strings.Builder, name string, high float64) {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %s %s" aria-label="%s">`+"\n",
 		num(width), num(high), html.EscapeString(name))
@@ -180,15 +181,16 @@ func style(n int, dashed bool) string {
 	return class
 }
 
-// num is a coordinate: two decimals are finer than any screen.
+// num formats a coordinate. Two decimals are finer than any screen.
 func num(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// value is a number at a tick.
+// value formats the number at a tick.
 func value(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
-// ceiling is the least value from v on at which a tick stands, if what is beyond it can be seen.
+// ceiling returns the end of an axis: the first tick at or above v, give or
+// take what is too small to see.
 func ceiling(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -197,7 +199,7 @@ func ceiling(v float64) float64 {
 	return math.Ceil(v/s-0.01) * s
 }
 
-// ticks are at round values, four to ten of them.
+// ticks returns four to ten round values.
 func ticks(limit float64) []float64 {
 	s := stride(limit)
 	var all []float64
@@ -207,7 +209,8 @@ func ticks(limit float64) []float64 {
 	return all
 }
 
-// stride is 1, 2 or 5 times a power of ten, at least a tenth and less than a quarter of v.
+// stride returns 1, 2 or 5 times a power of ten: at least a tenth and less than
+// a quarter of v.
 func stride(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v/10)))
 	for _, m := range []float64{1, 2, 5} {

@@ -7,20 +7,22 @@ import (
 	"strings"
 )
 
-// Ranges is a bar for each who takes part, from the least to the greatest that something of his can
-// be. The axis has two sides and its 0 is marked.
+// Ranges draws one bar for each participant, from the least to the greatest
+// possible value. The axis has negative and positive values, and its 0 is
+// marked.
 type Ranges struct {
 	Name string
-	X    string // what the axis is, with the unit
+	X    string // what the axis shows, with the unit
 	Rows []Range
 }
 
-// Range is one bar. An end that is not known is open: the bar runs to the edge there and fades.
+// Range is one bar. An unknown end is open: the bar runs to the edge there and
+// fades.
 type Range struct {
 	Name              string
 	Low, High         float64
 	OpenLow, OpenHigh bool
-	Alarm             bool // drawn as one that is contradicted
+	Alarm             bool // drawn as a contradiction
 }
 
 const (
@@ -28,7 +30,7 @@ const (
 	nameRoom    = 200.0
 )
 
-// sides maps values onto the drawing, negative ones too.
+// sides maps values to the drawing, negative values too.
 type sides struct{ low, high float64 }
 
 func (s sides) x(v float64) float64 {
@@ -74,7 +76,7 @@ func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
 		to = width - rightRoom
 		class += " open"
 	}
-	// A narrow one is as wide as can be seen, around its middle.
+	// A narrow bar is widened around its middle, to be visible.
 	if to-from < 4 {
 		from, to = (from+to)/2-2, (from+to)/2+2
 	}
@@ -82,7 +84,8 @@ func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
 		class, num(from), num(y-6), num(to-from), html.EscapeString(row.Name))
 }
 
-// sides finds where the axis ends: beyond the known ends, with 0 among them.
+// sides returns the ends of the axis: beyond all known ends, with 0 between
+// them.
 func (r *Ranges) sides() (sides, error) {
 	s := sides{}
 	for _, row := range r.Rows {
@@ -109,12 +112,12 @@ func (r *Ranges) sides() (sides, error) {
 	return sides{s.low - room, s.high + room}, nil
 }
 
-// ticks are at round values on both sides of 0.
+// ticks returns round values on both sides of 0.
 func (s sides) ticks() []float64 {
 	step := stride((s.high - s.low) * 1.2)
 	var all []float64
 	for n := math.Ceil(s.low / step); n*step <= s.high; n++ {
-		all = append(all, n*step+0) // no minus before the 0
+		all = append(all, n*step+0) // +0 turns -0 into 0
 	}
 	return all
 }

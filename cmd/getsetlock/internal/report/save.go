@@ -7,14 +7,15 @@ import (
 	"path/filepath"
 )
 
-// Save writes a page to a file. Whoever opens the name finds the whole page, or what was there
-// before: a file beside it is filled, brought to the disk and only then given the name. On failure
-// nothing is left of it.
+// Save writes a page to a file. A reader of that name finds either the whole
+// page or what was there before: Save fills a temporary file in the same
+// directory, flushes it to the disk, and renames it. On failure it removes the
+// temporary file.
 func Save(name string, p Page) error {
 	return save(name, p.Write, func(dir string) (file, error) { return os.CreateTemp(dir, ".getsetlock-report-*") })
 }
 
-// file is what Save needs of one; a test's has a full disk.
+// file is what Save needs of a file. A test has one on a full disk.
 type file interface {
 	io.WriteCloser
 	Name() string
@@ -22,8 +23,8 @@ type file interface {
 	Chmod(os.FileMode) error
 }
 
-// Check says by its error that [Save] could not write to a file of that name as things are, before the
-// work is done whose result is to be saved. It leaves nothing.
+// Check returns the error with which [Save] would fail for a file of that name
+// now, so that a long run does not fail at its end. It leaves no file.
 func Check(name string) error {
 	if err := regular(name); err != nil {
 		return err
@@ -35,7 +36,7 @@ func Check(name string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// regular refuses a name that is something else's than a file's.
+// regular refuses a name of something other than a regular file.
 func regular(name string) error {
 	if at, err := os.Stat(name); err == nil && !at.Mode().IsRegular() {
 		return &os.PathError{Op: "write", Path: name, Err: errors.New("it exists and is no regular file")}
@@ -56,7 +57,8 @@ func save(name string, fill func(io.Writer) error, create func(dir string) (file
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	// CreateTemp makes files that only their owner can read; a report is made to be shown.
+	// CreateTemp makes files that only their owner can read. Others should be
+	// able to read a report.
 	err = f.Chmod(0o644)
 	if err == nil {
 		err = fill(f)
@@ -64,7 +66,7 @@ func save(name string, fill func(io.Writer) error, create func(dir string) (file
 	if err == nil {
 		err = f.Sync()
 	}
-	// A full disk may say so only now.
+	// A full disk may show only now.
 	if closing := f.Close(); err == nil {
 		err = closing
 	}

@@ -7,30 +7,31 @@ import (
 	"strings"
 )
 
-// Timeline is a row for each who takes part: when it held, and what it did. Time goes right.
+// Timeline draws one row for each participant: when it held, and what it did.
+// Time runs to the right.
 type Timeline struct {
 	Name  string
-	X     string // what the axis is, with the unit
+	X     string // what the axis shows, with the unit
 	Rows  []Row
 	Marks []Mark
 }
 
-// Row is one who takes part.
+// Row is one participant.
 type Row struct {
 	Name  string
 	Holds []Span
 }
 
-// Span is from an instant to another, in the axis' unit.
+// Span is a period, in the axis' unit.
 type Span struct{ From, To float64 }
 
-// Mark is a thing that one of them did. Those of one row and instant share a place; the number tells
-// them apart in the table.
+// Mark is an act of a participant. Marks of one row and instant are drawn at
+// one place; the number tells them apart in the table.
 type Mark struct {
 	Row    int
 	At     float64
 	Number int
-	Says   string // shown when pointed at
+	Says   string // tooltip
 }
 
 const rowHeight = 58.0
@@ -65,7 +66,8 @@ func (t *Timeline) svg(b *strings.Builder) error {
 	return nil
 }
 
-// marks that would lie on one another are lifted, by turns above the line and below it.
+// marks draws the marks. Marks that would cover each other are moved, in turn
+// above and below the line.
 func (t *Timeline) marks(b *strings.Builder, f frame) {
 	placed := map[[2]int]int{}
 	for _, m := range t.Marks {
@@ -115,7 +117,7 @@ func (t *Timeline) frame() (frame, error) {
 	return f, nil
 }
 
-// together are the spans in which two rows hold.
+// together returns the spans in which two rows hold.
 func (t *Timeline) together() []Span {
 	var all []Span
 	for n, r := range t.Rows {

@@ -9,26 +9,26 @@ import (
 	"testing"
 )
 
-// HeedSignals gives SIGHUP and SIGINT their default action in every program that
-// the test process starts from now on. nohup starts a process with SIGHUP
-// ignored, and a shell's background job has SIGINT ignored. Go keeps that, and
-// programs inherit it: not even a shell can trap such a signal any more. The
-// test process itself goes on as if it ignored them.
+// HeedSignals gives SIGHUP and SIGINT their default action in every program
+// that the test process starts from now on. nohup starts a process with SIGHUP
+// ignored, and a shell starts a background job with SIGINT ignored. Go keeps
+// that, and programs inherit it: not even a shell can trap such a signal any
+// more. The test process itself goes on as if it ignored them.
 func HeedSignals() {
 	for _, s := range inherited {
 		if signal.Ignored(s) {
-			// A signal that is caught is given its default action by exec.
+			// exec gives a caught signal its default action.
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
 }
 
-// inherited are the signals that a Go process goes on ignoring when it was
-// started so.
+// inherited are the signals that a Go process keeps ignoring if it was started
+// so.
 var inherited = []os.Signal{syscall.SIGHUP, syscall.SIGINT}
 
-// PassIgnored runs the named tests of this test binary once more, as nohup and a
-// shell's background job start it: with SIGHUP and SIGINT ignored.
+// PassIgnored runs the named tests of this test binary once more with SIGHUP
+// and SIGINT ignored, as nohup and a shell's background job start it.
 func PassIgnored(t *testing.T, tests ...string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `trap '' HUP INT; exec "$0" "$@"`,

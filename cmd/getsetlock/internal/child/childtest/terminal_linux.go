@@ -1,4 +1,5 @@
-// Package childtest has what tests of interactive programs share: a terminal of their own.
+// Package childtest has what tests of interactive programs share: a terminal
+// for each.
 package childtest
 
 import (
@@ -11,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal opens a new terminal: the side that a test reads and types on, whose reads may have a deadline,
-// and the side that programs have. Both are the caller's to close; when the last one closes the programs'
-// side, what was not read is lost.
+// Terminal opens a new terminal. master is the side that a test reads and types
+// on; its reads may have a deadline. slave is the side that programs have. The
+// caller closes both. When the last slave is closed, unread output is lost.
 func Terminal(t testing.TB) (master, slave *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)

@@ -1,14 +1,15 @@
-// Package dist reads and draws from distributions of durations as the command writes them:
+// Package dist reads distributions of durations as the command line has them,
+// and draws from them:
 //
 //	5s                       always the same
 //	5s..40s                  uniform, both ends included
 //	exp:10s                  exponential with that mean
-//	lognormal:p50=5s,p99=40s lognormal through these two quantiles
-//	file:holds.txt           one duration a line, each as likely as any other
+//	lognormal:p50=5s,p99=40s lognormal with these two quantiles
+//	file:holds.txt           one duration a line, all equally likely
 //
-// Draws depend on nothing but the generator that the caller passes. The two shapes without an upper
-// end are cut at a thousand times their mean or median: a draw of a century tells nobody anything,
-// and sums of draws must not overflow.
+// Draws depend only on the generator that the caller passes. The two shapes
+// without an upper end are cut at a thousand times their mean or median: longer
+// draws would be useless, and sums of draws must not overflow.
 package dist
 
 import (
@@ -23,30 +24,31 @@ import (
 	"time"
 )
 
-// longest is the greatest duration that any distribution may hold: sums of thousands stay far from
-// overflow.
+// longest is the greatest duration that a distribution may hold. Sums of
+// thousands stay far from overflow.
 const longest = 24 * 365 * time.Hour
 
-// z99 is how many standard deviations the 99th percentile of a normal distribution lies above its
-// median.
+// z99 is the 99th percentile of a normal distribution, in standard deviations
+// above its median.
 const z99 = 2.3263478740408408
 
-// cut is how far beyond its middle an unbounded shape is drawn.
+// cut is how many times its mean or median an unbounded shape can be drawn.
 const cut = 1000
 
-// Dist is a distribution of durations, none of them negative. The zero Dist is the constant zero.
+// Dist is a distribution of durations, none of them negative. The zero Dist is
+// the constant zero.
 type Dist struct {
 	text string
 	draw func(*rand.Rand) time.Duration
 	most time.Duration
 }
 
-// Const is the distribution that has one value.
+// Const returns the distribution that always draws d.
 func Const(d time.Duration) Dist {
 	return Dist{text: d.String(), most: d, draw: func(*rand.Rand) time.Duration { return d }}
 }
 
-// Draw returns the next duration by r.
+// Draw returns the next duration from r.
 func (d Dist) Draw(r *rand.Rand) time.Duration {
 	if d.draw == nil {
 		return 0
@@ -54,10 +56,10 @@ func (d Dist) Draw(r *rand.Rand) time.Duration {
 	return d.draw(r)
 }
 
-// Most is the greatest duration that Draw can return.
+// Most returns the greatest duration that Draw can return.
 func (d Dist) Most() time.Duration { return d.most }
 
-// String is the text that Parse read.
+// String returns the text that Parse read.
 func (d Dist) String() string {
 	if d.draw == nil {
 		return "0s"
@@ -65,7 +67,8 @@ func (d Dist) String() string {
 	return d.text
 }
 
-// MarshalText writes what UnmarshalText reads; of a file it is the name, not the durations.
+// MarshalText writes what UnmarshalText reads. For a file it is the name, not
+// the durations.
 func (d Dist) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText is Parse.
@@ -77,11 +80,11 @@ func (d *Dist) UnmarshalText(text []byte) (err error) {
 // Set is Parse, for flags.
 func (d *Dist) Set(text string) error { return d.UnmarshalText([]byte(text)) }
 
-// Type is the word for a value in a flag's help.
+// Type returns the name of the value in a flag's help.
 func (d *Dist) Type() string { return "distribution" }
 
-// Parse reads a distribution; a file is read at once. The error names the part that it could not
-// read.
+// Parse reads a distribution, and reads a file at once. The error names the
+// part that it could not read.
 func Parse(text string) (Dist, error) {
 	d, err := parse(text)
 	if err != nil {
@@ -180,7 +183,8 @@ func capped(middle time.Duration) time.Duration {
 	return min(middle, longest/cut) * cut
 }
 
-// bounded compares before it converts: a float above the greatest int64 has no defined conversion.
+// bounded compares before it converts: a float above the greatest int64 has no
+// defined conversion.
 func bounded(ns float64, most time.Duration) time.Duration {
 	if ns >= float64(most) {
 		return most
@@ -223,7 +227,7 @@ func readLines(r io.Reader) ([]time.Duration, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, errors.New("no durations in it")
+		return nil, errors.New("it has no durations")
 	}
 	return all, nil
 }

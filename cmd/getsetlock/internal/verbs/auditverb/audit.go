@@ -1,5 +1,5 @@
-// Package auditverb are the verbs audit and doctor, which print the same findings and show the same
-// live view of a watch.
+// Package auditverb has the verbs audit and doctor. Both print the same
+// findings and show the same live view of a watch.
 package auditverb
 
 import (
@@ -25,40 +25,48 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-const auditLong = `Says what a live server shows of a fleet of old locks: which kinds of lock stand on it,
-who writes them, whose clock is wrong and by how much, and what went wrong while it
-looked.
+const auditLong = `Watches a live server and reports what it shows of old clients' locks: which
+kinds of lock there are, which clients write them, whose clock is wrong and by
+how much, and what went wrong meanwhile. It changes no key.
 
-First it goes through the keys that match, in slices (SCAN, never KEYS), and names the
-form of each value. Then it watches for --for: it looks at the locks again and again, is
-told by the server when they change (tracking), and counts calls. With --monitor it also
-listens to all commands, in short bursts that end by themselves when the server gets
-slower: only so it knows who writes, who waits, and whose clock is off by how much.
-MONITOR costs a busy server a good part of its throughput while a burst lasts; what it
-did cost is printed.
+First, audit reads the matching keys in slices (SCAN, never KEYS) and names the
+form of each value. Then it watches for the time --for. It looks at the locks
+again and again, lets the server report changes (tracking), and counts calls.
 
-No key is changed, and nothing is left behind when it is killed. What the user may not
-do is named, and the other sources are used.
+With --monitor, audit also listens to all commands, in short bursts that stop
+early if the server gets slower. Only MONITOR shows which client writes, which
+client waits, and whose clock is off by how much. During a burst it costs a busy
+server a good part of its throughput; audit prints the measured cost.
 
-A clock's offset is shown as two intervals. "Seen" is what each single write allows,
-whatever the clock does between writes. It assumes the lease (--lease, --greatest where
-leases differ) and, for its upper end, that no attempt takes longer than --gap. "If
-steady" is narrower: it also assumes that the clock does not step. Where that cannot be,
-a finding says so. --own-connections narrows it further; a watch can refute that claim
-and never prove it. Without --lease a lease is guessed for each writer, marked with *,
-and nothing is guaranteed.
+If the user lacks a right, audit says so and uses the other sources. A killed
+audit leaves nothing behind on the server.
 
---record writes all that was seen to a text file, from which --replay comes to the same
-answer elsewhere, later; getsetlock skew --trace reads the holds in it. With --hash
-names and values of what is no stamp are not in it.
+Clock offsets are shown as two intervals:
+  seen       what each single write allows, whatever the clock does between
+             writes. It assumes the lease (--lease; --greatest where leases
+             differ). Its upper end also assumes that no attempt takes longer
+             than --gap
+  if steady  narrower: it also assumes that the clock does not step. A finding
+             says where that cannot be true. --own-connections narrows it
+             further; a watch can refute that claim but never prove it
+Without --lease, audit guesses the lease of each writer, marks the values with *
+and guarantees nothing.
 
---demo shows all this on an embedded server, with a fleet of old clients whose clocks
-are wrong, in virtual time. No server is needed.
+--record writes all events to a text file. --replay makes the same report from
+it later, elsewhere; getsetlock skew --trace reads the holds in it. With --hash,
+the file has keyed hashes in place of names and of values that are no stamps.
 
-Exit codes: 0 nothing is wrong; 1 something is; 2 wrong use; 3 it could not be done; 128
-+ n ended by a signal: what was seen until then is printed.`
+--demo audits an embedded server, in virtual time, with a fleet of old clients
+whose clocks are wrong.
 
-// auditFlags are the question as the command line has it.
+Exit codes:
+  0        nothing is wrong
+  1        something is wrong
+  2        wrong use
+  3        it could not be done: the server is away, or a right is missing
+  128 + n  ended by signal n; what was seen until then is printed`
+
+// auditFlags are the flags of the verb audit.
 type auditFlags struct {
 	server   out.ServerFlags
 	dialect  out.DialectFlags
@@ -86,12 +94,14 @@ func NewAudit(e *out.Env) *cobra.Command {
 	f := &auditFlags{}
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Say what a server shows of a fleet of old locks and its clocks",
+		Short: "Report on a server's old locks, their clients and clocks",
 		Long:  auditLong,
 		Example: out.Examples(
-			"getsetlock audit --demo                        # no server needed",
+			"getsetlock audit --demo                   # needs no server",
 			"getsetlock audit --match 'lock:*'",
-			"getsetlock audit --match 'lock:*' --monitor --lease 60s --report audit.html",
+			"# who writes, and whose clock is wrong, with a page of plots",
+			"getsetlock audit --match 'lock:*' --lease 60s --monitor --report a.html",
+			"# record now, and look again later",
 			"getsetlock audit --match 'lock:*' --monitor --record incident.txt --hash",
 			"getsetlock audit --replay incident.txt --lease 60s",
 		),
@@ -105,27 +115,28 @@ func NewAudit(e *out.Env) *cobra.Command {
 	}
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
-	f.dialect.Register(cmd, "what the old clients speak (default: found out)")
+	f.dialect.Register(cmd, "what the old clients write (default: detected)")
 	flags := cmd.Flags()
-	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it so that the shell leaves it alone")
-	flags.DurationVar(&f.span, "for", 30*time.Second, "how long to watch; 0 watches until it is interrupted")
+	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it, or the shell expands it")
+	flags.DurationVar(&f.span, "for", 30*time.Second, "how long to watch; 0: until interrupted")
 	flags.BoolVar(&f.monitor, "monitor", false, "listen to all commands too, in short bursts")
-	out.PositiveVar(flags, &f.lease, "lease", 0, "what the old clients add to their clocks, or the least of it (default: guessed)")
-	out.PositiveVar(flags, &f.greatest, "greatest", 0, "the greatest lease of any old client (default: --lease)")
-	out.ClaimVar(flags, &f.gap, "gap", "the longest an attempt of an old client takes, pauses included (default: unknown)")
-	out.PositiveVar(flags, &f.idle, "idle", 0, "claim: the longest pause between two attempts of one old client, 24h for a job that runs each night; a watch as long measures behind and ahead (default $"+out.EnvIdle+", else unknown)")
-	flags.BoolVar(&f.own, "own-connections", false, "claim: each old client has a connection of its own and waits for replies; narrows the offsets of steady clocks")
-	flags.BoolVar(&f.checked, "lease-checked", false, "claim: --lease was looked up again, although what is written looks like a smaller one")
+	out.PositiveVar(flags, &f.lease, "lease", 0, "leave the flag out to let the audit guess it", "the old clients' lease, or the shortest of them (default: guessed)")
+	out.PositiveVar(flags, &f.greatest, "greatest", 0, "leave the flag out for the value of --lease", "the old clients' longest lease (default: --lease)")
+	out.ClaimVar(flags, &f.gap, "gap", "claim: longest time that an old client's attempt takes, pauses included (default: unknown)")
+	out.PositiveVar(flags, &f.idle, "idle", 0, "leave the flag out where the pause is unknown", "claim: longest pause between two attempts of one old client, 24h for a nightly job; a watch of that length measures behind and ahead (default $"+out.EnvIdle+", else unknown)")
+	flags.BoolVar(&f.own, "own-connections", false, "claim: each old client has its own connection and waits for replies; narrows the offsets of steady clocks")
+	flags.BoolVar(&f.checked, "lease-checked", false, "claim: you checked --lease again, although the keys look like a shorter lease")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
-	flags.StringVar(&f.replay, "replay", "", "read such a file instead of watching a server")
+	flags.StringVar(&f.replay, "replay", "", "read a file made by --record instead of watching a server")
 	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
-	flags.BoolVar(&f.hash, "hash", false, "write keyed hashes instead of names and values that are no stamps to --record")
-	flags.BoolVar(&f.demo, "demo", false, "watch an embedded fleet with wrong clocks, in virtual time")
+	flags.BoolVar(&f.hash, "hash", false, "--record: write keyed hashes in place of names and of values that are no stamps")
+	flags.BoolVar(&f.demo, "demo", false, "audit an embedded fleet with wrong clocks, in virtual time")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
 }
 
-// complete checks what the flags say together.
+// complete checks the flags against each other and fills in what follows from
+// them.
 func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest), f.liveOnly(given), out.IdleOfEnvironment(e, &f.idle)); err != nil {
@@ -133,7 +144,7 @@ func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	}
 	f.spanned = given("for")
 	if f.demo && !given("match") {
-		f.match = "lock:*" // what there is
+		f.match = "lock:*" // the demo's locks
 	}
 	if f.dialect.Name == "" && f.dialect.File == "" {
 		return nil
@@ -143,15 +154,15 @@ func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	return err
 }
 
-// contradictions refuses flags that cannot be meant together.
+// contradictions refuses flags that contradict each other.
 func (f *auditFlags) contradictions(given func(flag string) bool) error {
 	switch {
 	case f.span < 0:
 		return out.WrongUse("--for %v: it must not be negative", f.span)
 	case f.demo && given("replay"):
-		return out.WrongUse("--demo and --replay both say what to look at instead of a server: give one")
+		return out.WrongUse("--demo and --replay both replace the server: give one")
 	case f.hash && f.demo:
-		return out.WrongUse("--hash hides what is of your server; the demo has nothing to hide")
+		return out.WrongUse("--hash hides names and values of your server; the demo has none to hide")
 	case f.hash && f.record == "":
 		return out.WrongUse("--hash is for --record, which is not given")
 	case given("match") && f.match == "":
@@ -160,7 +171,7 @@ func (f *auditFlags) contradictions(given func(flag string) bool) error {
 	return nil
 }
 
-// liveOnly refuses flags of a live server where no live server is looked at.
+// liveOnly refuses flags of a live server together with --replay or --demo.
 func (f *auditFlags) liveOnly(given func(flag string) bool) error {
 	for _, instead := range []struct {
 		of    string
@@ -177,16 +188,16 @@ func (f *auditFlags) liveOnly(given func(flag string) bool) error {
 	return nil
 }
 
-// auditAnswer is what was found, and where.
+// auditAnswer is what audit found, and where.
 type auditAnswer struct {
 	where  string
 	lease  time.Duration
-	gap    time.Duration      // that is claimed, as in [dialect.Terms]
-	match  string             // the keys that were asked for
-	probe  *audit.ProbeResult // nil in a replay of a record that has none
+	gap    time.Duration      // claimed gap, as [dialect.Terms] has it
+	match  string             // pattern of the keys
+	probe  *audit.ProbeResult // nil in the replay of a record that has no probe
 	result *audit.Result      // never nil
-	all    []census.Finding   // of both
-	how    []string           // the command line, to make a report again
+	all    []census.Finding   // findings of probe and result, sorted
+	how    []string           // command line that makes the report again
 
 	replayed bool
 }
@@ -194,7 +205,7 @@ type auditAnswer struct {
 func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
 	a := &auditAnswer{lease: f.lease, gap: f.gap, match: f.match, result: &audit.Result{}, how: f.commandLine()}
 	if f.report != "" {
-		if err := report.Check(f.report); err != nil { // not after an hour of watching
+		if err := report.Check(f.report); err != nil { // now, and not after an hour of watching
 			return out.CouldNot(withoutPath(err), "writing --report %s", f.report)
 		}
 	}
@@ -217,8 +228,8 @@ func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
 	return nil
 }
 
-// publish writes the report and prints the answer. A report that could not be written
-// keeps nobody from reading the answer.
+// publish writes the report and prints the answer. It prints the answer even if
+// the report could not be written.
 func (f *auditFlags) publish(e *out.Env, a *auditAnswer) error {
 	var saving error
 	if f.report != "" {
@@ -229,7 +240,8 @@ func (f *auditFlags) publish(e *out.Env, a *auditAnswer) error {
 	return cmp.Or(saving, f.print(e, a))
 }
 
-// withoutPath drops the name of a file that was being filled, which tells nobody anything.
+// withoutPath drops the path from a file's error: the message names the file
+// already, or the path is that of a temporary file.
 func withoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -238,12 +250,12 @@ func withoutPath(err error) error {
 	return err
 }
 
-// empty reports that nothing was seen at all.
+// empty reports whether nothing was seen at all.
 func (a *auditAnswer) empty() bool {
 	return (a.probe == nil || a.probe.Keys == 0) && a.result.Evidence.From.IsZero()
 }
 
-// gather puts the findings of both halves together.
+// gather collects the findings of the probe and of the watch.
 func (a *auditAnswer) gather() {
 	a.all = slices.Clone(a.result.Findings)
 	if a.probe != nil {
@@ -256,25 +268,25 @@ func (a *auditAnswer) gather() {
 }
 
 func (a *auditAnswer) nothing() census.Finding {
-	f := census.Finding{Severity: census.SeverityNote, Kind: "nothing", What: "there is no key, and no lock was seen", Advice: "check the number of the database in --redis"}
+	f := census.Finding{Severity: census.SeverityNote, Kind: "nothing", What: "there is no key, and no lock was seen", Advice: "check the database number in --redis"}
 	if a.match != "*" {
-		f.What, f.Advice = fmt.Sprintf("no key matches %q, and no lock was seen", a.match), "check --match, and the number of the database in --redis"
+		f.What, f.Advice = fmt.Sprintf("no key matches %q, and no lock was seen", a.match), "check --match, and the database number in --redis"
 	}
 	return f
 }
 
-// sawNothing reports that the keys were gone through, that there were none, and that nobody wrote one
-// meanwhile.
+// sawNothing reports whether the probe read all keys and found none, and the
+// watch saw no writer.
 func (a *auditAnswer) sawNothing() bool {
 	return a.probe != nil && a.probe.Refused == "" && a.probe.Keys == 0 && len(a.result.Evidence.Writers) == 0
 }
 
-// bad reports that an answer holds more than notes.
+// bad reports whether a finding is more than a note.
 func bad(all []census.Finding) bool {
 	return slices.ContainsFunc(all, func(f census.Finding) bool { return f.Severity != census.SeverityNote })
 }
 
-// look asks whatever the flags name.
+// look reads what the flags name: a record, the demo, or a live server.
 func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error {
 	if f.replay != "" {
 		return f.again(e, a)
@@ -294,7 +306,7 @@ func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error
 	return err
 }
 
-// config is what both a watch and a replay are asked with.
+// config returns the configuration that a watch and a replay share.
 func (f *auditFlags) config(e *out.Env) audit.Config {
 	return audit.Config{Config: census.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap, Idle: f.idle, OwnConnections: f.own, LeaseChecked: f.checked}, Timeout: e.Timeout}
 }
@@ -359,8 +371,9 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	return nil
 }
 
-// answers asks a server for a sign of life, whatever it is: one that was away when a watch ended was not
-// watched, and had nothing wrong for that reason.
+// answers reports whether the server still answers; an error reply counts as an
+// answer. A server that was away when the watch ended was not watched, so no
+// findings prove nothing.
 func answers(e *out.Env, ctx context.Context, pool *redis.Pool) error {
 	mux, err := wire.New(pool, wire.Options{Timeout: e.Timeout})
 	if err != nil {
@@ -375,7 +388,8 @@ func answers(e *out.Env, ctx context.Context, pool *redis.Pool) error {
 	return err
 }
 
-// probe goes through the keys. That this user may not is no reason not to watch.
+// probe reads the keys. If the user has no right to do that, audit watches
+// nevertheless.
 func (f *auditFlags) probe(e *out.Env, ctx context.Context, a *auditAnswer, pool *redis.Pool) error {
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
 	defer p.End()
@@ -383,14 +397,14 @@ func (f *auditFlags) probe(e *out.Env, ctx context.Context, a *auditAnswer, pool
 	a.probe = found
 	switch {
 	case ctx.Err() != nil:
-		return nil // told of at the end
+		return nil // run reports it at the end
 	case err != nil && (found == nil || found.Refused == ""):
 		return out.CouldNot(err, "looking at the keys of %s", a.where)
 	}
 	return nil
 }
 
-// watchDemo plays the fleet, and looks at it as at any other.
+// watchDemo runs the demo's fleet and audits it like any other.
 func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, rec *record) error {
 	fleet, err := demo.New(1)
 	if err != nil {
@@ -419,7 +433,7 @@ func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, 
 	}
 	evidence, findings := folded.Evidence()
 	a.result = &audit.Result{Evidence: evidence, Findings: findings}
-	for _, h := range a.result.Evidence.Holds { // what skew --trace reads
+	for _, h := range a.result.Evidence.Holds { // for skew --trace
 		lines(offset.Observed{At: h.At, Kind: offset.ObservedHold, Addr: h.Addr, Key: h.Key, For: h.For})
 	}
 	pool := fleet.Pool()
@@ -434,7 +448,8 @@ func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, 
 	return rec.failure(f.record)
 }
 
-// demoSpan is how long the demo's fleet is watched: long enough for its mishaps, unless told otherwise.
+// demoSpan is how long the demo's fleet is watched: 2 minutes, enough for its
+// mishaps, or --for.
 func (f *auditFlags) demoSpan() time.Duration {
 	if f.spanned && f.span > 0 {
 		return f.span
@@ -442,7 +457,7 @@ func (f *auditFlags) demoSpan() time.Duration {
 	return 2 * time.Minute
 }
 
-// commandLine is how a report is made again.
+// commandLine returns the command that makes the report again.
 func (f *auditFlags) commandLine() []string {
 	words := []string{"getsetlock", "audit"}
 	add := func(name, value string) { words = append(words, "--"+name, "'"+value+"'") }

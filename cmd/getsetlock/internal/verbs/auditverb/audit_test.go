@@ -263,7 +263,7 @@ func TestAServerThatGoesAwayAmidAWatchAndAPatternThatMatchesNothingAreToldOf(t *
 	s.World.Mini.SetTime(time.Time{})
 	got := s.Run("audit", "--for", "100ms", "--match", "lokc:*")
 	s.Want(got, 0, got.Out, "")
-	if !strings.Contains(got.Out, `no key matches "lokc:*"`) || strings.Contains(got.Out, "WELL") {
+	if !strings.Contains(got.Out, `no key matches "lokc:*"`) || strings.Contains(got.Out, "OK:") {
 		t.Errorf("of no key at all it says\n%s", got.Out)
 	}
 	if got := s.Run("audit", "--for", "100ms"); !strings.Contains(got.Out, "there is no key") || got.Code != 0 {
@@ -339,7 +339,9 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 	for line, says := range map[string]string{
 		"audit x":                            "takes no arguments",
 		"audit --for -1s":                    "must not be negative",
-		"audit --lease 0s":                   `"0s" for "--lease"`,
+		"audit --lease 0s":                   `"0s" for "--lease" flag: it must be more than zero; leave the flag out to let the audit guess it`,
+		"doctor --lease 0s":                  "leave the flag out where the lease is unknown",
+		"audit --greatest 0s":                "leave the flag out for the value of --lease",
 		"audit --hash":                       "--hash is for --record",
 		"audit --demo --replay x":            "give one",
 		"audit --demo --redis x":             "for a live server",
@@ -348,7 +350,7 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 		"audit --dialect foo":                `no dialect is called "foo"`,
 		"doctor --fix":                       "--fix needs --match",
 		"doctor --yes":                       "--yes is for --fix",
-		"doctor --fix --match lock:*":        "you cannot be asked",
+		"doctor --fix --match lock:*":        "doctor cannot ask",
 		"doctor --spread 1s --watch 1s":      "give one",
 		"doctor --spread -1s":                "can't be negative",
 		"audit --record /no/folder/x --demo": "",
@@ -356,7 +358,7 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 		got := s.Run(strings.Fields(line)...)
 		want := 2
 		if says == "" {
-			want, says = 3, "making --record"
+			want, says = 3, "creating --record"
 		}
 		s.Want(got, want, "", says)
 	}

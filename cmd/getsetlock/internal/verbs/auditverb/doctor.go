@@ -18,42 +18,49 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-const doctorLong = `Examines a server and the old locks on it: dead locks that nobody has taken over, stamps
-far in the future from a wrong clock, locks that a fast clock already takes for expired,
-values that no client can read; and the settings that matter to locks: eviction,
-persistence, replicas, scripting, tracking, and the rights of this user. Each in a
-sentence, with what to do.
+const doctorLong = `Examines a server and the old clients' locks on it, says what is wrong and what
+to do, and with --fix frees dead locks.
 
-What the server can do is tried, not read off its version, in ways that change nothing.
+It finds dead locks that no client took over, times far in the future from a
+wrong clock, locks that a fast clock already takes for expired, and values that
+no client can read. It also checks the settings that matter for locks: eviction,
+persistence, replicas, scripting, tracking, and this user's rights. It tries
+what the server can do, in ways that change nothing, and does not trust its
+version number.
 
-With --fix it deletes dead locks, and moves stamps far ahead so that a living holder
-keeps a whole lease. It shows what it would do and asks before. Each change is made in
-one step on the server only if the value is still the one that was looked at and no
-token of ours stands beside it; else the key is left alone, and that is said. Since
-without a pattern a lock can't be told from a time that another program keeps, --fix
-needs --match.
+With --fix, doctor deletes dead locks, and shortens times far ahead so that a
+living holder keeps a whole lease. It first shows what it would do, and asks.
+The server makes each change in one step, and only if the key still holds the
+value that doctor saw and no getsetlock client's token is on the second key.
+Otherwise doctor leaves the key alone and says so. --fix needs --match: without
+a pattern, a lock cannot be told from a time that another program stores.
 
-A stamp that the server's clock has passed is not yet a dead lock: old clients may have
-clocks that are behind the server's, and their holder lives. --behind says how far the
-slowest is behind, and then the stamp decides. Without it --fix remembers on the server
-which bytes it saw (a hash named {KEY}:gsl:look), says how long to wait, and deletes
-them at a later call if they still stand there, for which it must know the greatest
-lease (--lease or --greatest). A value that old clients read during --watch and let
-stand is never deleted. A stamp far ahead is moved only if --ahead says how far the
-fastest clock is ahead of the server's.
+Is a lock dead when the server's clock has passed its time? Not always: the
+holder's clock may be behind the server's. With --behind, which says how far the
+slowest clock is behind, the time decides. Without --behind, --fix records on
+the server which bytes it saw (in a hash named {KEY}:gsl:look) and says how long
+to wait. A later call deletes the key if it still holds these bytes. For that,
+doctor must know the longest lease (--lease or --greatest). It never deletes a
+value that old clients read during --watch and left in place. It shortens a time
+far ahead only with --ahead, which says how far the fastest clock is ahead of
+the server's.
 
---watch listens to all commands for so long before (MONITOR, in bursts), and measures
-how far the clocks are apart, which locks are ghosts, and which old clients find live.
-Without it --spread says how far the clocks are apart, or what is usual is assumed.
+--watch listens to all commands for that long before the examination (MONITOR,
+in bursts). It measures the clock spread, and finds ghosts and locks that old
+clients take for live. Without it, --spread gives the clock spread, or doctor
+assumes the usual one.
 
-Exit codes: 0 nothing is wrong; 1 something is, or was before --fix; 2 wrong use; 3 it
-could not be done.`
+Exit codes:
+  0  nothing is wrong
+  1  something is wrong, or was before --fix
+  2  wrong use
+  3  it could not be done: the server is away, or a right is missing`
 
 type doctorFlags struct {
 	server  out.ServerFlags
 	dialect out.DialectFlags
 	match   string
-	terms   dialect.Terms // what is claimed of the old clients
+	terms   dialect.Terms // claims about the old clients
 	watch   time.Duration
 	fix     bool
 	yes     bool
@@ -65,13 +72,14 @@ func NewDoctor(e *out.Env) *cobra.Command {
 	f := &doctorFlags{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine a server and its old locks, and free the dead ones",
+		Short: "Examine a server and its old locks, and free dead ones",
 		Long:  doctorLong,
 		Example: out.Examples(
 			"getsetlock doctor --match 'lock:*'",
 			"getsetlock doctor --match 'lock:*' --dialect jedis --lease 60s --fix",
-			"getsetlock doctor --match 'lock:*' --dialect jedis --behind 1s --fix   # clocks kept by NTP",
-			"getsetlock doctor --match 'lock:*' --watch 10s --json | jq '.findings[].what'",
+			"# NTP keeps all clocks within a second, the server's too",
+			"getsetlock doctor --match 'lock:*' --dialect jedis --behind 1s --fix",
+			"getsetlock doctor --watch 10s --json | jq '.findings[].what'",
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,22 +92,22 @@ func NewDoctor(e *out.Env) *cobra.Command {
 	}
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
-	f.dialect.Register(cmd, "what the old clients speak (default: found out)")
+	f.dialect.Register(cmd, "what the old clients write (default: detected)")
 	flags := cmd.Flags()
-	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it so that the shell leaves it alone")
-	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "the old clients' smallest lease (default: unknown)")
-	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "the old clients' greatest lease (default: --lease)")
-	out.ClaimVar(flags, &f.terms.Spread, "spread", "how far the old clients' clocks are apart at most (default: assumed; more where --watch sees more)")
-	out.ClaimVar(flags, &f.terms.Behind, "behind", "how far the slowest old client's clock is behind the server's at most (default $"+out.EnvBehind+", else unknown: --fix then looks twice)")
-	out.ClaimVar(flags, &f.terms.Ahead, "ahead", "how far the fastest old client's clock is ahead of the server's at most (default $"+out.EnvAhead+", else unknown: no stamp is moved)")
-	flags.DurationVar(&f.watch, "watch", 0, "listen to all commands for so long before")
-	flags.BoolVar(&f.fix, "fix", false, "do what can be done about it, after asking")
-	flags.BoolVar(&f.yes, "yes", false, "do not ask")
+	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it, or the shell expands it")
+	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out where the lease is unknown", "the old clients' shortest lease (default: unknown)")
+	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the value of --lease", "the old clients' longest lease (default: --lease)")
+	out.ClaimVar(flags, &f.terms.Spread, "spread", "largest difference between two old clients' clocks (default: assumed; more where --watch sees more)")
+	out.ClaimVar(flags, &f.terms.Behind, "behind", "how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+", else unknown: --fix then looks twice)")
+	out.ClaimVar(flags, &f.terms.Ahead, "ahead", "how far the fastest old client's clock is at most ahead of the server's (default $"+out.EnvAhead+", else unknown: no time is shortened)")
+	flags.DurationVar(&f.watch, "watch", 0, "listen to all commands for this long before the examination")
+	flags.BoolVar(&f.fix, "fix", false, "free dead locks and shorten times far ahead, after asking")
+	flags.BoolVar(&f.yes, "yes", false, "--fix without asking")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
 }
 
-// complete checks what the flags say together and makes a configuration of them.
+// complete checks the flags against each other and returns the configuration.
 func (f *doctorFlags) complete(e *out.Env, cmd *cobra.Command) (audit.DoctorConfig, error) {
 	cfg := audit.DoctorConfig{Match: f.match, DB: f.server.Database(e), Timeout: e.Timeout, Remember: f.fix, Clock: e.Clock}
 	err := cmp.Or(out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead), leasesFit(f.terms.Lease, f.terms.Greatest),
@@ -119,21 +127,21 @@ func (f *doctorFlags) complete(e *out.Env, cmd *cobra.Command) (audit.DoctorConf
 	return cfg, nil
 }
 
-// contradictions refuses flags that cannot be meant together.
+// contradictions refuses flags that contradict each other.
 func (f *doctorFlags) contradictions(e *out.Env, given func(flag string) bool) error {
 	switch {
 	case f.watch < 0:
 		return out.WrongUse("--watch %v: it must not be negative", f.watch)
 	case given("spread") && f.watch > 0:
-		return out.WrongUse("--spread and --watch both say how far the clocks are apart: give one")
+		return out.WrongUse("--spread and --watch both give the clock spread: give one")
 	case f.match == "":
 		return out.WrongUse("--match is empty; '*' matches every key")
 	case f.fix && f.match == "*":
-		return out.WrongUse("--fix needs --match: without a pattern a lock can't be told from a time that another program keeps")
+		return out.WrongUse("--fix needs --match: without a pattern a lock cannot be told from a time that another program stores")
 	case f.yes && !f.fix:
 		return out.WrongUse("--yes is for --fix, which is not given")
 	case f.fix && !f.yes && !e.Interactive():
-		return out.WrongUse("standard input is no terminal, so you cannot be asked: look at what doctor says without --fix, then give --fix --yes")
+		return out.WrongUse("standard input is no terminal, so doctor cannot ask: read what it says without --fix, then give --fix --yes")
 	}
 	return nil
 }
@@ -179,9 +187,9 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 	return nil
 }
 
-// listen measures the fleet's clocks before. With --fix a first look is
-// remembered before the watch, which then counts towards the time that bytes must
-// have stood there.
+// listen watches the fleet before the examination, to measure its clocks. With
+// --fix it first remembers a look at each key, so that the watch counts towards
+// the time for which the bytes must have been there.
 func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, address string, cfg *audit.DoctorConfig) error {
 	if f.watch == 0 {
 		return nil
@@ -209,12 +217,13 @@ func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, 
 	}
 	cfg.Evidence = &r.Evidence
 	if s := r.Evidence.Spread; !s.Sound() && s.Apart > 0 {
-		e.Say(f.server.Quiet, "the clocks are at least %v apart; an upper bound is unknown", s.Apart.Round(time.Millisecond))
+		e.Say(f.server.Quiet, "the clock spread is at least %v; an upper bound is unknown", s.Apart.Round(time.Millisecond))
 	}
 	return nil
 }
 
-// treat asks and does what can be done.
+// treat asks, and then applies the fixes. It stores each outcome in fixed, by
+// key.
 func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d *audit.Diagnosis, fixed map[string]audit.FixOutcome) error {
 	var fixes []audit.Fix
 	for _, c := range d.Complaints {
@@ -223,14 +232,14 @@ func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d
 		}
 	}
 	if len(fixes) == 0 {
-		e.Say(f.server.Quiet, "there is nothing that --fix could do")
+		e.Say(f.server.Quiet, "there is nothing to fix")
 		return nil
 	}
 	to := e.Stdout
 	if f.asJSON || !f.yes {
-		to = e.Stderr // the document stands alone, and a question is no answer
+		to = e.Stderr // stdout gets only the JSON document, and a question is not an answer
 	}
-	fmt.Fprintln(to, "\nTo be done:")
+	fmt.Fprintln(to, "\nTo do:")
 	for _, fix := range fixes {
 		fmt.Fprintln(to, "  "+out.OneLine(fix.String()))
 	}
@@ -250,14 +259,14 @@ func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d
 		to = e.Stdout
 	}
 	words := map[audit.FixOutcome]string{
-		audit.FixDone: "done", audit.FixChanged: "left alone: it holds another value by now, or none", audit.FixOurs: "left alone: a token of ours stands beside it by now",
+		audit.FixDone: "done", audit.FixChanged: "left alone: the value has changed, or is gone", audit.FixOurs: "left alone: a getsetlock client's token is on the second key now",
 	}
 	err := audit.ApplyFixes(ctx, pool, fixes, func(fix audit.Fix, o audit.FixOutcome) {
 		fixed[fix.Key] = o
 		fmt.Fprintf(to, "%s: %s\n", out.Escaped(fix.Key), words[o])
 	})
 	if err != nil {
-		return out.CouldNot(err, "fixing; %d of %d were tried before", len(fixed), len(fixes))
+		return out.CouldNot(err, "applying the fixes (%d of %d were tried)", len(fixed), len(fixes))
 	}
 	return nil
 }
@@ -270,22 +279,22 @@ func printDiagnosis(e *out.Env, address string, d *audit.Diagnosis) {
 	}
 	fmt.Fprintf(w, "  %s looked at\n", countOf(int(d.Keys), "key"))
 	if len(d.Complaints) == 0 {
-		fmt.Fprintln(w, "\nWELL: nothing is wrong with what was seen.")
+		fmt.Fprintln(w, "\nOK: nothing wrong was found.")
 	}
 	for _, c := range d.Complaints {
 		fmt.Fprintln(w)
 		printFinding(w, c.Finding)
 	}
 	if d.More > 0 {
-		fmt.Fprintf(w, "\nand %d more about keys\n", d.More)
+		fmt.Fprintf(w, "\nand %d more findings about keys\n", d.More)
 	}
 }
 
-// DoctorDocument is the answer as --json prints it.
+// DoctorDocument is the answer of doctor as --json prints it.
 type DoctorDocument struct {
 	Schema   string          `json:"schema"`
 	Keys     int64           `json:"keys"`
-	More     int64           `json:"more"` // findings about keys beyond those listed
+	More     int64           `json:"more"` // number of findings about keys beyond those listed
 	Findings []doctorFinding `json:"findings"`
 }
 
@@ -296,14 +305,15 @@ type doctorFinding struct {
 	What     string     `json:"what"`
 	Advice   string     `json:"advice"`
 	Fix      *doctorFix `json:"fix"`
-	// Wait: after this the same call can have a fix, if nothing changes.
+	// Time after which the same call can have a fix, if nothing changes; null
+	// where waiting does not help.
 	Wait *json.Number `json:"wait_ms"`
 }
 
 type doctorFix struct {
 	Does    string  `json:"does"`    // delete or shorten
-	Value   string  `json:"value"`   // that must still stand there
-	Outcome *string `json:"outcome"` // done, changed, ours; null: not tried
+	Value   string  `json:"value"`   // value that the key must still hold
+	Outcome *string `json:"outcome"` // done, changed or ours; null: not tried
 }
 
 func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) DoctorDocument {
@@ -321,7 +331,7 @@ func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) Docto
 	return doc
 }
 
-// leasesFit checks the two leases that audit and doctor are told.
+// leasesFit checks --lease and --greatest, which audit and doctor share.
 func leasesFit(lease, greatest time.Duration) error {
 	switch {
 	case lease > dialect.LongestStamp:

@@ -93,7 +93,7 @@ func TestAValueThatChangedWhileTheQuestionStoodIsLeftAlone(t *testing.T) {
 	s.World.Mini.Set("lock:dead", taken)
 	fmt.Fprintln(out, "y")
 	got := <-running.Done
-	if got.Code != 1 || !strings.Contains(got.Out, "lock:dead: left alone: it holds another value by now") {
+	if got.Code != 1 || !strings.Contains(got.Out, "lock:dead: left alone: the value has changed") {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 	s.World.Mini.CheckGet(t, "lock:dead", taken)

@@ -13,12 +13,13 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// AuditDocument is the answer as --json prints it. Null is what is not known.
+// AuditDocument is the answer of audit as --json prints it. Unknown values are
+// null.
 type AuditDocument struct {
 	Schema         string             `json:"schema"`
 	From           *string            `json:"from"`
 	Until          *string            `json:"until"`
-	Keys           *int64             `json:"keys"` // looked at
+	Keys           *int64             `json:"keys"` // number of keys that the probe read
 	Dialects       []string           `json:"dialects"`
 	Prefixes       []auditPrefix      `json:"prefixes"`
 	Sources        []auditSource      `json:"sources"`
@@ -34,7 +35,7 @@ type AuditDocument struct {
 	LongestGap     *json.Number       `json:"longest_gap_ms"`
 	LongestSafeJob *json.Number       `json:"longest_safe_job_ms"`
 	LongestHold    *json.Number       `json:"longest_hold_ms"`
-	Bases          map[string]*string `json:"bases"` // of the seven above: given, inferred, measured, claimed, default
+	Bases          map[string]*string `json:"bases"` // of the seven above: given, inferred, measured, …
 	Cost           *auditCost         `json:"cost"`
 	Findings       []auditFinding     `json:"findings"`
 }
@@ -52,7 +53,7 @@ type auditForm struct {
 	Unit     *string  `json:"unit"`
 	Encoding string   `json:"encoding"`
 	Dialects []string `json:"dialects"`
-	Also     []string `json:"also"` // forms that the same values could have instead
+	Also     []string `json:"also"` // other forms that the same values could have
 	Keys     int64    `json:"keys"`
 	NoTTL    int64    `json:"no_ttl"`
 	Expired  int64    `json:"expired"`
@@ -77,16 +78,16 @@ type auditHole struct {
 }
 
 type auditWriter struct {
-	Addr     *string        `json:"addr"` // null: somebody, seen by polls
+	Addr     *string        `json:"addr"` // null: an unknown client, seen by polls
 	Name     *string        `json:"name"`
 	Library  *string        `json:"library"`
 	Dialect  *string        `json:"dialect"`
 	Also     []string       `json:"also"`
 	Lease    *json.Number   `json:"lease_ms"`
-	Offset   auditOffset    `json:"offset"`           // as it was seen
-	Steady   auditSteady    `json:"offset_if_steady"` // for people
-	Shared   *string        `json:"shared"`           // why several clients are behind the address
-	NotOwn   *string        `json:"not_own"`          // what refutes --own-connections for it
+	Offset   auditOffset    `json:"offset"`           // interval from single writes
+	Steady   auditSteady    `json:"offset_if_steady"` // narrower interval if the clock is steady
+	Shared   *string        `json:"shared"`           // why clients share the address; null: one client
+	NotOwn   *string        `json:"not_own"`          // what refutes --own-connections for this address
 	Holds    auditHolds     `json:"holds"`
 	Waits    auditWaits     `json:"waits"`
 	Counts   census.Counts  `json:"counts"`
@@ -95,7 +96,8 @@ type auditWriter struct {
 	Findings []auditFinding `json:"findings"`
 }
 
-// auditOffset is what single writes say of a clock, whatever it does between them.
+// auditOffset is the offset of a clock as single writes show it, whatever the
+// clock does between them.
 type auditOffset struct {
 	Low     *json.Number `json:"low_ms"`
 	High    *json.Number `json:"high_ms"` // null without --gap
@@ -103,15 +105,16 @@ type auditOffset struct {
 	Guessed bool         `json:"lease_guessed"`
 }
 
-// auditSteady is narrower, if the clock neither steps nor drifts fast.
+// auditSteady is a narrower offset, valid if the clock neither steps nor drifts
+// fast.
 type auditSteady struct {
 	Low            *json.Number `json:"low_ms"`
 	High           *json.Number `json:"high_ms"`
-	Drift          *json.Number `json:"drift_ppm"` // the middle of the two below
+	Drift          *json.Number `json:"drift_ppm"` // middle of drift_low_ppm and drift_high_ppm
 	DriftLow       *json.Number `json:"drift_low_ppm"`
 	DriftTop       *json.Number `json:"drift_high_ppm"`
 	Writes         int          `json:"writes"`
-	Gap            *json.Number `json:"gap_ms"` // that was assumed
+	Gap            *json.Number `json:"gap_ms"` // gap that was assumed
 	OwnConnections bool         `json:"own_connections"`
 }
 
@@ -132,7 +135,7 @@ type auditSpread struct {
 	Guaranteed *json.Number `json:"guaranteed_ms"`
 }
 
-// auditServer is on what behind_ms and ahead_ms rest.
+// auditServer has the evidence for behind_ms and ahead_ms.
 type auditServer struct {
 	Behind auditOff     `json:"behind"`
 	Ahead  auditOff     `json:"ahead"`
@@ -152,7 +155,7 @@ type auditCost struct {
 	ProbeMS    *json.Number `json:"probe_ms"`
 	Looks      int64        `json:"looks"`
 	ServerTime *json.Number `json:"server_time_ms"`
-	Share      *json.Number `json:"share"` // of one core of the server
+	Share      *json.Number `json:"share"` // share of one core of the server
 	Bursts     int          `json:"monitor_bursts"`
 	Monitor    *json.Number `json:"monitor_ms"`
 	Lines      int64        `json:"monitor_lines"`
@@ -201,7 +204,8 @@ func (a *auditAnswer) document() AuditDocument {
 	return doc
 }
 
-// dialects are those that the census saw, and the likeliest of each form that carries a time.
+// dialects returns the dialects that the census saw, and the likeliest dialect
+// of each form that carries a time.
 func (a *auditAnswer) dialects() []string {
 	doc := append([]string{}, a.result.Evidence.Dialects...)
 	if a.probe != nil {
@@ -291,7 +295,7 @@ func steadyFound(s census.Steady) auditSteady {
 	return doc
 }
 
-// ends are those of an interval, null where nothing bounds it.
+// ends returns the ends of an interval, and nil for an open end.
 func ends(i offset.Interval) (low, high *json.Number) {
 	if i.Low != offset.NoLow {
 		low = new(out.Millis(i.Low))
@@ -314,8 +318,8 @@ func (a *auditAnswer) spreadFound() auditSpread {
 	return doc
 }
 
-// serverFound is what was seen of the clocks against the server's. A bound that
-// rests on a guessed lease is none.
+// serverFound returns what was seen of the old clients' clocks against the
+// server's. It leaves out a bound that depends on a guessed lease.
 func serverFound(e *census.Evidence) auditServer {
 	off := func(b census.Bound) (doc auditOff) {
 		if b.AtLeast != offset.NoLow && !b.Guessed {
@@ -336,7 +340,7 @@ func serverFound(e *census.Evidence) auditServer {
 	return doc
 }
 
-// offsets counts the writers of whose clocks something is known.
+// offsets returns the number of writers whose clock offset is known.
 func offsets(e *census.Evidence) int {
 	n := 0
 	for _, w := range e.Writers {
@@ -350,7 +354,7 @@ func offsets(e *census.Evidence) int {
 func (a *auditAnswer) cost() *auditCost {
 	c := a.result.Cost
 	if a.replayed || a.probe == nil && c.Elapsed == 0 {
-		return nil // a replay asks nobody
+		return nil // a replay costs no server anything
 	}
 	doc := &auditCost{Looks: c.Looks}
 	if a.probe != nil {
@@ -401,7 +405,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// decimals is a number with at most four digits behind the point.
+// decimals returns a number with at most four decimals.
 func decimals(v float64) *json.Number {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -409,7 +413,7 @@ func decimals(v float64) *json.Number {
 	return new(json.Number(strconv.FormatFloat(math.Round(v*1e4)/1e4, 'f', -1, 64)))
 }
 
-// between is a span of the server's clock in words.
+// between returns a period of the server's clock in words.
 func between(from, until time.Time) string {
 	return from.UTC().Format("2006-01-02 15:04:05") + " to " + until.UTC().Format("15:04:05") + " UTC"
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-// liveView shows a watch while it lasts: a few lines on a terminal, drawn again every second, else a plain
-// line every few seconds.
+// liveView shows a watch while it lasts. On a terminal it draws a few lines
+// anew every second; elsewhere it prints a plain line every few seconds.
 type liveView struct {
 	out      io.Writer
 	terminal bool
@@ -21,10 +21,10 @@ type liveView struct {
 	begun    time.Time
 
 	mu    sync.Mutex
-	drawn int // lines to go up for the next one
+	drawn int // lines to erase before the next drawing
 }
 
-// liveWriters is how many writers fit into a glance.
+// liveWriters is the number of writers shown.
 const liveWriters = 8
 
 func newLiveView(e *out.Env, quiet bool, total time.Duration) *liveView {
@@ -36,7 +36,7 @@ func newLiveView(e *out.Env, quiet bool, total time.Duration) *liveView {
 	return v
 }
 
-// every is how often it wants to be told.
+// every returns the time between two drawings.
 func (v *liveView) every() time.Duration {
 	if v.terminal {
 		return time.Second
@@ -54,13 +54,13 @@ func (v *liveView) show(r *audit.Result) {
 	lines := append([]string{v.line(r)}, writerLines(r)...)
 	v.clear()
 	for _, l := range lines {
-		// Cut to a line: one that wraps would count as one and stay behind.
+		// A longer line would wrap, count as one, and stay behind.
 		fmt.Fprintln(v.out, out.Shortened(out.OneLine(l), 79))
 	}
 	v.drawn = len(lines)
 }
 
-// line is the watch in one.
+// line returns the state of the watch in one line.
 func (v *liveView) line(r *audit.Result) string {
 	e := &r.Evidence
 	passed := time.Since(v.begun).Round(time.Second).String()
@@ -73,11 +73,12 @@ func (v *liveView) line(r *audit.Result) string {
 			bad++
 		}
 	}
-	return fmt.Sprintf("watching, %s: %d keys, %d writers, %d acquisitions, %d takeovers, clocks at least %s apart, %d findings",
+	return fmt.Sprintf("watching, %s: %d keys, %d writers, %d acquisitions, %d takeovers, clock spread at least %s, %d findings",
 		passed, len(e.Keys), len(e.Writers), e.Counts.Acquisitions, e.Counts.Takeovers, out.Short(e.Spread.Apart), bad)
 }
 
-// writerLines show the first by address: in another order they would jump about.
+// writerLines returns lines for the first writers by address. In any other
+// order the lines would jump about.
 func writerLines(r *audit.Result) []string {
 	var lines []string
 	for _, w := range r.Evidence.Writers[:min(liveWriters, len(r.Evidence.Writers))] {
@@ -89,16 +90,17 @@ func writerLines(r *audit.Result) []string {
 	return lines
 }
 
-// clear goes up over what was drawn and wipes it.
+// clear erases the lines that were drawn.
 func (v *liveView) clear() {
 	if v.drawn > 0 {
-		// The line below may hold what was typed meanwhile, such as the ^C that ends the watch.
+		// The last line may hold what the user typed meanwhile, such as the ^C
+		// that ends the watch.
 		fmt.Fprint(v.out, "\r\x1b[2K"+strings.Repeat("\x1b[1A\x1b[2K", v.drawn))
 	}
 	v.drawn = 0
 }
 
-// end wipes the view: the answer comes next.
+// end erases the view, since the answer comes next.
 func (v *liveView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

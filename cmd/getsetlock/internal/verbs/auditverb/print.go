@@ -29,7 +29,7 @@ func (f *auditFlags) print(e *out.Env, a *auditAnswer) error {
 	return nil
 }
 
-// printWindow says when which source looked.
+// printWindow prints which source watched when.
 func (a *auditAnswer) printWindow(w io.Writer) {
 	ev := &a.result.Evidence
 	if a.probe != nil {
@@ -71,7 +71,7 @@ func printForms(e *out.Env, a *auditAnswer) {
 		return
 	}
 	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("keys under"), out.Right("keys"), out.Left("form"), out.Left("dialect"), out.Right("no ttl"), out.Right("past"), out.Right("far ahead"))
+	g := out.NewGrid(out.Left("keys under"), out.Right("keys"), out.Left("form"), out.Left("dialect"), out.Right("no ttl"), out.Right("expired"), out.Right("far ahead"))
 	for _, p := range a.probe.Prefixes {
 		for _, f := range p.Forms {
 			who := "-"
@@ -119,12 +119,12 @@ func printWriters(e *out.Env, a *auditAnswer) {
 	}
 }
 
-// mostPrinted is how many writers a table for people has.
+// mostPrinted is the number of writers in the printed table.
 const mostPrinted = 50
 
 func nobody(addr string) string {
 	if addr == "" {
-		return "(somebody)"
+		return "(unknown)"
 	}
 	return addr
 }
@@ -140,7 +140,7 @@ func offsetWords(o census.Offset) string {
 	return text
 }
 
-// steadyWords are the interval of a clock that does not step.
+// steadyWords returns the interval of a clock that does not step.
 func steadyWords(o census.Offset) string {
 	switch {
 	case o.Shared != "":
@@ -157,7 +157,8 @@ func steadyWords(o census.Offset) string {
 	return text
 }
 
-// intervalWords are both ends, rounded outwards: what is shown must hold too.
+// intervalWords returns both ends, rounded outwards, since the interval shown
+// must hold too.
 func intervalWords(i offset.Interval) string {
 	low, high := "?", "?"
 	if i.Low != offset.NoLow {
@@ -169,10 +170,11 @@ func intervalWords(i offset.Interval) string {
 	return low + " … " + high
 }
 
-// offsetStep is how finely a table shows offsets.
+// offsetStep is the precision of offsets in a table.
 const offsetStep = 10 * time.Microsecond
 
-// signed writes a duration that was cut, moved by one step where the cut went inwards.
+// signed writes a truncated duration. It moves it by one step if the truncation
+// narrowed the interval.
 func signed(cut, whole, step time.Duration) string {
 	if step < 0 && cut > whole || step > 0 && cut < whole {
 		cut += step
@@ -197,7 +199,7 @@ func longestWords(h census.Durations) string {
 	return out.Short(h.Longest)
 }
 
-// printClocks says what clocks, leases and jobs come to together.
+// printClocks prints what the clocks, leases and jobs add up to.
 func (a *auditAnswer) printClocks(w io.Writer) {
 	e := &a.result.Evidence
 	if len(e.Writers) == 0 {
@@ -209,26 +211,26 @@ func (a *auditAnswer) printClocks(w io.Writer) {
 	}
 }
 
-// clockLines are names and values, for the terminal and the page.
+// clockLines returns names and values, for the terminal and the page.
 func (a *auditAnswer) clockLines() [][2]string {
 	e := &a.result.Evidence
-	lines := [][2]string{{"clocks apart", a.spreadWords()}, {"clocks behind", serverWords(e, e.Behind, "--lease or --greatest")}, {"clocks ahead", serverWords(e, e.Ahead, "--lease and --gap")}}
+	lines := [][2]string{{"clock spread", a.spreadWords()}, {"clocks behind", serverWords(e, e.Behind, "--lease or --greatest")}, {"clocks ahead", serverWords(e, e.Ahead, "--lease and --gap")}}
 	lease := spanWords(e.SmallestLease)
 	if e.GreatestLease.Known() && e.GreatestLease.Value != e.SmallestLease.Value {
-		lease += ", greatest " + spanWords(e.GreatestLease)
+		lease += ", longest " + spanWords(e.GreatestLease)
 	}
-	lines = append(lines, [2]string{"smallest lease", lease}, [2]string{"longest gap", spanWords(e.LongestGap)},
+	lines = append(lines, [2]string{"shortest lease", lease}, [2]string{"longest gap", spanWords(e.LongestGap)},
 		[2]string{"longest hold", spanWords(e.LongestHold)}, [2]string{"longest safe job", spanWords(e.LongestSafeJob)}, [2]string{"waits", waitsWords(e)})
 	lines = append(lines, a.assumedLines()...)
 	for _, w := range e.Writers {
 		if w.Offset.LeaseGuessed {
-			return append(lines, [2]string{"*", "depends on a guessed lease, so it is not guaranteed: --lease gives it"})
+			return append(lines, [2]string{"*", "depends on a guessed lease, so it is not guaranteed; give the lease by --lease"})
 		}
 	}
 	return lines
 }
 
-// assumedLines name what both intervals of a clock assume.
+// assumedLines names the assumptions of both intervals of a clock.
 func (a *auditAnswer) assumedLines() [][2]string {
 	var steady *census.Steady
 	writes := int64(0)
@@ -242,7 +244,7 @@ func (a *auditAnswer) assumedLines() [][2]string {
 	if writes == 0 {
 		return nil
 	}
-	seen := "what each single write allows, by " + countOf(int(writes), "write") + "; assumes the leases"
+	seen := "what each single write allows, from " + countOf(int(writes), "write") + "; assumes the leases"
 	if _, claimed := dialect.Claimed(a.gap); claimed {
 		seen += fmt.Sprintf(", and that no attempt takes longer than %s", out.Short(dialect.Bound(a.gap)))
 	} else {
@@ -250,16 +252,17 @@ func (a *auditAnswer) assumedLines() [][2]string {
 	}
 	lines := [][2]string{{"seen", seen}}
 	if steady != nil {
-		text := fmt.Sprintf("what all writes since the last step allow together; also assumes a clock that does not step, and no attempt longer than %s", out.Short(steady.Gap))
+		text := fmt.Sprintf("what all writes since the last step allow together; also assumes that the clock does not step and that no attempt takes longer than %s", out.Short(steady.Gap))
 		if steady.Own {
-			text += ", and own connections, unless refuted"
+			text += ", and --own-connections, unless refuted"
 		}
 		lines = append(lines, [2]string{"if steady", text})
 	}
 	return lines
 }
 
-// waitsWords does not take failures that nobody saw for waits that did not happen: only MONITOR shows them.
+// waitsWords says "unknown" and not "none" where no source could see failed
+// attempts: only MONITOR shows them.
 func waitsWords(e *census.Evidence) string {
 	switch d := e.Waits; {
 	case d.Count > 0:
@@ -267,31 +270,31 @@ func waitsWords(e *census.Evidence) string {
 	case e.Covered(census.SourceMonitor).From.IsZero():
 		return "unknown: only --monitor shows attempts that fail"
 	}
-	return "none was seen"
+	return "none seen"
 }
 
 func (a *auditAnswer) spreadWords() string {
 	e := &a.result.Evidence
 	if offsets(e) == 0 {
-		return "unknown: nobody's writes were seen by name (--monitor shows them)"
+		return "unknown: no writer was identified (--monitor does that)"
 	}
 	if e.Spread.Sound() {
-		return fmt.Sprintf("at least %s (proved), at most %s (guaranteed, of those seen), by %s",
+		return fmt.Sprintf("at least %s (proved), at most %s (guaranteed, of the clocks seen), from %s",
 			out.Short(e.Spread.Proved), out.Short(e.Spread.Guaranteed), countOf(int(e.Spread.Writes), "write"))
 	}
 	text := "at least " + out.Short(e.Spread.Apart)
 	if e.Spread.Guessed {
 		return text + " *; no upper bound while a lease is guessed or doubted"
 	}
-	return text + ", if no attempt takes longer than a usual one; no upper bound without --gap"
+	return text + ", if no attempt takes longer than usual; no upper bound without --gap"
 }
 
-// serverWords says how far clocks are off the server's, to one side. needs are
-// the flags without which nothing bounds it from above.
+// serverWords says how far the old clients' clocks are off the server's, in one
+// direction. needs are the flags without which there is no upper bound.
 func serverWords(e *census.Evidence, b census.Bound, needs string) string {
 	if b.Writes == 0 {
 		if b.Span.Known() {
-			return "at most " + spanWords(b.Span) + ", than the server's"
+			return "at most " + spanWords(b.Span)
 		}
 		return "unknown: no write of an old client was seen"
 	}
@@ -304,7 +307,7 @@ func serverWords(e *census.Evidence, b census.Bound, needs string) string {
 	} else {
 		parts = append(parts, "no upper bound without "+needs)
 	}
-	text := strings.Join(parts, ", ") + ", by " + countOf(int(b.Writes), "write")
+	text := strings.Join(parts, ", ") + ", from " + countOf(int(b.Writes), "write")
 	if b.Guessed {
 		text += " *"
 	}
@@ -314,11 +317,11 @@ func serverWords(e *census.Evidence, b census.Bound, needs string) string {
 	case b.AtMost == offset.NoHigh || b.Guessed:
 		return text
 	case e.Run == "":
-		return text + "; not measured: the server names no run id"
+		return text + "; not measured: the server reports no run id"
 	case e.Idle == 0:
-		return text + "; not measured: it is not known how long an old client pauses between two attempts, and who was silent was not seen"
+		return text + "; not measured: a client that was silent was not seen, and without --idle the longest silence is unknown"
 	case e.Window < e.Idle:
-		return text + fmt.Sprintf("; not measured: watched for %s of %s without a hole", out.Short(e.Window), out.Short(e.Idle))
+		return text + fmt.Sprintf("; not measured: watched without a gap for %s, of %s needed", out.Short(e.Window), out.Short(e.Idle))
 	}
 	return text
 }
@@ -343,7 +346,7 @@ func spanWords(s census.Span) string {
 	return text
 }
 
-// printCost says what the audit itself did to the server.
+// printCost prints what the audit itself cost the server.
 func (a *auditAnswer) printCost(w io.Writer) {
 	for _, line := range a.costLines() {
 		fmt.Fprintf(w, "%-18s%s\n", "cost", line)
@@ -355,12 +358,12 @@ func (a *auditAnswer) costLines() []string {
 	c := a.result.Cost
 	if a.probe != nil && a.probe.Cost.Work > 0 && c.Elapsed > 0 {
 		p := a.probe.Cost
-		lines = append(lines, fmt.Sprintf("probe: %s in %s, of which the server was waited for %s; slowest slice %s", countOf(int(a.probe.Keys), "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
+		lines = append(lines, fmt.Sprintf("probe: %s in %s, of which %s waiting for the server; slowest slice %s", countOf(int(a.probe.Keys), "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
 	}
 	if c.Looks > 0 && c.HasShare {
-		lines = append(lines, fmt.Sprintf("looks: %d, for which the server worked %s: %.2f %% of one core", c.Looks, out.Short(c.ServerTime), 100*c.Share))
+		lines = append(lines, fmt.Sprintf("looks: %d, which took %s of the server's time: %.2f %% of one core", c.Looks, out.Short(c.ServerTime), 100*c.Share))
 	} else if c.Looks > 0 {
-		lines = append(lines, fmt.Sprintf("looks: %d; what they cost could not be asked", c.Looks))
+		lines = append(lines, fmt.Sprintf("looks: %d; their cost is unknown", c.Looks))
 	}
 	if m := c.Monitor; m != nil {
 		text := fmt.Sprintf("monitor: %s, %s, %d lines, %d KiB", countOf(m.Bursts, "burst"), out.Short(m.Time), m.Lines, m.Bytes>>10)
@@ -378,10 +381,10 @@ func (a *auditAnswer) costLines() []string {
 	return lines
 }
 
-// printFindings prints sentences for people, a paragraph each.
+// printFindings prints the findings, a paragraph each.
 func printFindings(w io.Writer, all []census.Finding) {
 	if len(all) == 0 {
-		fmt.Fprintln(w, "\nWELL: nothing is wrong with what was seen.")
+		fmt.Fprintln(w, "\nOK: nothing wrong was found.")
 		return
 	}
 	for _, f := range all {
@@ -401,7 +404,7 @@ func printFinding(w io.Writer, f census.Finding) {
 	}
 }
 
-// wrap breaks a sentence at blanks, under its beginning.
+// wrap prints text in lines of at most 110 columns, indented below head.
 func wrap(w io.Writer, head, text string) {
 	const width = 110
 	indent := strings.Repeat(" ", 9)

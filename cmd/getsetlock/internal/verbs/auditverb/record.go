@@ -7,27 +7,29 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// record is the file of --record: whole lines, also when the disk is full or we are killed. Its nil is no
-// record.
+// record is the file of --record. It ends with a whole line even if the disk
+// fills up or the process is killed. A nil record writes nothing.
 type record struct {
 	file *os.File
 	good int64 // bytes of whole lines
-	err  error // the first of a write; nothing is written after it
+	err  error // first write error; nothing is written after it
 }
 
-// openRecord makes the file anew. What is in it may be somebody's business, so that others cannot read it.
+// openRecord creates the file anew. It may hold confidential values, so other
+// users cannot read it.
 func (f *auditFlags) openRecord() (*record, error) {
 	if f.record == "" {
 		return nil, nil
 	}
 	file, err := os.OpenFile(f.record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return nil, out.CouldNot(withoutPath(err), "making --record %s", f.record)
+		return nil, out.CouldNot(withoutPath(err), "creating --record %s", f.record)
 	}
 	return &record{file: file}, nil
 }
 
-// Write takes one whole line. A piece of one, left by a full disk, is taken off again.
+// Write writes one whole line. It removes the part of a line that a full disk
+// left.
 func (r *record) Write(line []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -41,11 +43,11 @@ func (r *record) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// torn takes the n bytes of a piece off again.
+// torn removes the n bytes of an unfinished line.
 func (r *record) torn(n int, err error) {
 	r.err = err
 	if n > 0 {
-		_ = r.file.Truncate(r.good) // of what is no file of a disk there is nothing to take off
+		_ = r.file.Truncate(r.good) // fails for what is not a regular file, which needs no removal
 	}
 }
 
@@ -56,7 +58,7 @@ func (r *record) failed() error {
 	return r.err
 }
 
-// failure is what to say of a record that ended early.
+// failure returns the error for a record that ended early.
 func (r *record) failure(name string) error {
 	if err := r.failed(); err != nil {
 		return out.CouldNot(withoutPath(err), "writing --record %s; it ends with what was seen until then", name)
@@ -71,7 +73,8 @@ func (r *record) close() error {
 	return r.file.Close()
 }
 
-// lines returns what writes the demo's events. What fails is told of by failed.
+// lines returns the function that writes the demo's events. failed returns its
+// errors.
 func (r *record) lines() func(offset.Observed) {
 	if r == nil {
 		return func(offset.Observed) {}

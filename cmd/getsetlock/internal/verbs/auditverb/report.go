@@ -15,7 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// page is the answer as a page of plots and tables.
+// page returns the answer as a page of plots and tables.
 func (a *auditAnswer) page() report.Page {
 	p := report.Page{
 		Title: "getsetlock audit of " + a.where, Verdict: a.verdict(), Bad: bad(a.all),
@@ -34,7 +34,7 @@ func (a *auditAnswer) page() report.Page {
 	return p
 }
 
-// verdict is the answer in a sentence.
+// verdict returns the answer in a sentence.
 func (a *auditAnswer) verdict() string {
 	count := map[census.Severity]int{}
 	for _, f := range a.all {
@@ -44,9 +44,9 @@ func (a *auditAnswer) verdict() string {
 	case count[census.SeverityError] > 0:
 		return fmt.Sprintf("BROKEN: %s, %s.", countOf(count[census.SeverityError], "error"), countOf(count[census.SeverityWarning], "warning"))
 	case count[census.SeverityWarning] > 0:
-		return fmt.Sprintf("NOT WELL: %s.", countOf(count[census.SeverityWarning], "warning"))
+		return fmt.Sprintf("NOT OK: %s.", countOf(count[census.SeverityWarning], "warning"))
 	}
-	return "WELL: nothing is wrong with what was seen."
+	return "OK: nothing wrong was found."
 }
 
 func countOf(n int, what string) string {
@@ -69,8 +69,8 @@ func (a *auditAnswer) findingsSection() report.Section {
 
 // offsetsSection shows a bar for each client's clock.
 func (a *auditAnswer) offsetsSection() *report.Section {
-	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval", X: "client's clock less the server's, ms"}
-	table := report.Table{Columns: []string{"writer", "name", "dialect", "at least, ms", "at most, ms", "by writes", "if steady", "drift, ppm"}, Text: 3}
+	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval", X: "clock offset to the server, ms"}
+	table := report.Table{Columns: []string{"writer", "name", "dialect", "at least, ms", "at most, ms", "writes", "if steady", "drift, ppm"}, Text: 3}
 	for _, w := range a.result.Evidence.Writers {
 		if w.Offset.Writes == 0 {
 			continue
@@ -84,7 +84,7 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 			r.High, high = inMillis(w.Offset.High), out.Millis(w.Offset.High).String()
 		}
 		if !r.OpenLow && !r.OpenHigh && r.Low > r.High {
-			r.Low, r.High = r.High, r.Low // contradicted beyond any bar; the table tells it as it is
+			r.Low, r.High = r.High, r.Low // a contradiction; the table shows the true ends
 		}
 		figure.Rows = append(figure.Rows, r)
 		table.Rows = append(table.Rows, []string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high, strconv.FormatInt(w.Offset.Writes, 10), steadyWords(w.Offset), driftWords(w.Offset.Steady)})
@@ -95,13 +95,13 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 	figure.Rows = figure.Rows[:min(len(figure.Rows), reportRows)]
 	return &report.Section{
 		Title: "Clocks", Figure: figure, Table: table,
-		Words: "Each client's clock lay in its bar whenever it was read for a write, whatever it did between two writes, if the leases are right and no attempt takes longer than --gap. " +
-			"The table has a narrower interval beside it, for clocks that do not step. A red bar is of a clock that cannot have run steadily: it stepped, two processes share the address, or the lease is another. " +
-			"A pale one is open at an end: without --gap nothing bounds a clock from above. How far the clocks are apart: " + a.spreadWords() + ".",
+		Words: "At each write, the client's clock lay within its bar, whatever it did between two writes. That assumes that the leases are right and that no attempt takes longer than --gap. " +
+			"The table also has a narrower interval, for clocks that do not step. A red bar marks a clock that cannot have run steadily: it stepped, two processes share the address, or the lease is wrong. " +
+			"A pale bar is open at one end: without --gap there is no upper bound. Clock spread: " + a.spreadWords() + ".",
 	}
 }
 
-// reportRows is how many bars fit on a page; the table below has all.
+// reportRows is the number of bars on the page. The table below has all rows.
 const reportRows = 40
 
 func writerName(w census.Writer) string {
@@ -113,7 +113,7 @@ func writerName(w census.Writer) string {
 
 func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// holdsSection shows how long jobs are against leases.
+// holdsSection compares the lengths of jobs with the leases.
 func (a *auditAnswer) holdsSection() *report.Section {
 	e := &a.result.Evidence
 	if len(e.Holds) == 0 {
@@ -121,7 +121,7 @@ func (a *auditAnswer) holdsSection() *report.Section {
 	}
 	holds := slices.Clone(e.Holds)
 	slices.SortStableFunc(holds, func(a, b census.Hold) int { return cmp.Compare(a.For, b.For) })
-	held, lease := report.Line{Name: "holds, the shortest first"}, report.Line{Name: "lease of the holder", Dashed: true}
+	held, lease := report.Line{Name: "holds, shortest first"}, report.Line{Name: "lease of the holder", Dashed: true}
 	safe := report.Line{Name: "longest safe job with these clocks", Dashed: true}
 	table := report.Table{Columns: []string{"key", "writer", "at", "held", "lease", "source"}, Text: 3}
 	for n, h := range holds {
@@ -141,15 +141,15 @@ func (a *auditAnswer) holdsSection() *report.Section {
 	slices.Reverse(table.Rows)
 	lines := slices.DeleteFunc([]report.Line{held, lease, safe}, func(l report.Line) bool { return len(l.At) == 0 })
 	return &report.Section{
-		Title: "Holds against leases", Words: fmt.Sprintf("%d holds; the longest are in the table. A hold above its lease was taken away from its holder, or could have been; one above the longest safe job could have been by the fastest clock.", len(holds)),
-		Figure: &report.Plot{Name: "Holds against leases", X: "holds, the shortest first", Y: "s", Lines: lines}, Table: table,
+		Title: "Holds against leases", Words: fmt.Sprintf("%d holds; the table has the longest. Another client took over a hold that is above its lease, or could have done so. A client with the fastest clock could have taken over a hold above the longest safe job.", len(holds)),
+		Figure: &report.Plot{Name: "Holds against leases", X: "holds, shortest first", Y: "s", Lines: lines}, Table: table,
 	}
 }
 
-// longestHolds is how many the table names.
+// longestHolds is the number of holds in the table.
 const longestHolds = 15
 
-// waitsSection shows how long clients stood before locks that others held.
+// waitsSection shows how long clients waited for locks that other clients held.
 func (a *auditAnswer) waitsSection() *report.Section {
 	var waited []census.Writer
 	for _, w := range a.result.Evidence.Writers {
@@ -174,14 +174,14 @@ func (a *auditAnswer) waitsSection() *report.Section {
 	}
 	all := a.result.Evidence.Waits
 	return &report.Section{
-		Title: "Waits for locks that others held", Table: table,
+		Title: "Waits for locks that other clients held", Table: table,
 		Words: fmt.Sprintf("%s, from a client's first failed attempt at a key to its success, or to its last attempt. Half took at most %s, 99 %% at most %s, the longest %s. Only MONITOR shows them.",
 			countOf(int(all.Count), "wait"), out.Short(all.P50), out.Short(all.P99), out.Short(all.Longest)),
-		Figure: &report.Plot{Name: "Waits of each client", X: "clients, who waited longest first", Y: "s", Lines: []report.Line{longest, most, half}},
+		Figure: &report.Plot{Name: "Waits of each client", X: "clients, longest wait first", Y: "s", Lines: []report.Line{longest, most, half}},
 	}
 }
 
-// timelineSection shows one key: the one with the most mishaps, around the first of them.
+// timelineSection shows the key with the most mishaps, around the first mishap.
 func (a *auditAnswer) timelineSection() *report.Section {
 	key, from, until := a.busiest()
 	if key == nil {
@@ -216,14 +216,15 @@ func (a *auditAnswer) timelineSection() *report.Section {
 	}
 	return &report.Section{
 		Title: "One key: " + out.Escaped(key.Key), Figure: t, Table: table,
-		Words: "The key with the most mishaps, around the first that is still remembered. Bars are holds; where two hold at once the time is shaded. Failed attempts are left out.",
+		Words: "The key with the most mishaps, around the first mishap on record. Bars are holds; time with two holders at once is shaded. Failed attempts are left out.",
 	}
 }
 
-// timelineActs is how many acts of a key can be told apart in a drawing.
+// timelineActs is how many acts of a key a drawing can show legibly.
 const timelineActs = 30
 
-// busiest picks the key and the acts that are shown; nil where nothing happened that needs a drawing.
+// busiest returns the key and the range of acts to draw, and nil where nothing
+// happened that needs a drawing.
 func (a *auditAnswer) busiest() (key *census.KeyEvidence, from, until int) {
 	most := int64(0)
 	for i := range a.result.Evidence.Keys {
@@ -248,7 +249,7 @@ func (a *auditAnswer) busiest() (key *census.KeyEvidence, from, until int) {
 	return key, from, min(len(key.Timeline), from+timelineActs)
 }
 
-// rowName is short enough to stand beside a row.
+// rowName returns a name short enough for the margin of a row.
 func rowName(name string, n int) string {
 	if name != "" && len(name) <= 8 && out.Escaped(name) == name {
 		return name
@@ -260,7 +261,7 @@ func (a *auditAnswer) formsSection() *report.Section {
 	if a.probe == nil || len(a.probe.Prefixes) == 0 {
 		return nil
 	}
-	table := report.Table{Columns: []string{"keys under", "form", "dialects", "keys", "no TTL", "past", "far ahead"}, Text: 3}
+	table := report.Table{Columns: []string{"keys under", "form", "dialects", "keys", "no TTL", "expired", "far ahead"}, Text: 3}
 	for _, p := range a.probe.Prefixes {
 		for _, f := range p.Forms {
 			table.Rows = append(table.Rows, []string{orNone(out.Escaped(p.Prefix)), f.Form.String(), out.Dashed(strings.Join(f.Dialects, ", ")), fmt.Sprint(f.Keys), fmt.Sprint(f.NoTTL), fmt.Sprint(f.Expired), fmt.Sprint(f.Far)})
@@ -269,11 +270,11 @@ func (a *auditAnswer) formsSection() *report.Section {
 			table.Rows = append(table.Rows, []string{orNone(out.Escaped(p.Prefix)), kind, "-", fmt.Sprint(p.Types[kind]), "-", "-", "-"})
 		}
 	}
-	return &report.Section{Title: "What stands on the keys", Words: countOf(int(a.probe.Keys), "key") + " looked at.", Table: table}
+	return &report.Section{Title: "Which values the keys hold", Words: countOf(int(a.probe.Keys), "key") + " looked at.", Table: table}
 }
 
 func (a *auditAnswer) sumsSection() report.Section {
-	s := report.Section{Title: "What it comes to, and what it cost", Table: report.Table{Columns: []string{"what", "value"}, Text: 2}}
+	s := report.Section{Title: "Totals and cost", Table: report.Table{Columns: []string{"what", "value"}, Text: 2}}
 	for _, line := range a.clockLines() {
 		s.Table.Rows = append(s.Table.Rows, []string{line[0], line[1]})
 	}

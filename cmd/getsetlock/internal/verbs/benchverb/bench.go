@@ -1,4 +1,5 @@
-// Package benchverb is the verb bench: the benchmarks of package bench on a user's own server.
+// Package benchverb is the verb bench: it runs the benchmarks of package bench
+// on a user's server.
 package benchverb
 
 import (
@@ -15,26 +16,31 @@ import (
 	"github.com/getsetlock/getsetlock/internal/bench"
 )
 
-const benchLong = `Measures the locks of this program on your server, each beside the same commands sent
-without any lock around them ("bare"). Every measurement runs in processes of its own;
-adapters take turns within a round; a ratio is the median of the ratios within rounds.
-Microseconds are your machine's and your network's; ratios hold as long as nothing else
-changes meanwhile.
+const benchLong = `Measures this program's locks on your server, and compares each with the same
+commands sent without a lock ("bare"). It keeps the server busy: mind its other
+users.
 
-Keys begin with getsetlock:bench: and a random word; what a lock keeps beside them, with
-gsl: and has that word too. They have a TTL, or are deleted as the old clients do it; at
-the end, and after ^C, the keyspace is looked through once (SCAN) for what was left over.
-A bench that is killed (SIGKILL) leaves counters of fencing numbers without a TTL,
-gsl:fence:getsetlock-bench-…, which the next one deletes when they are an hour old.
-The server is kept busy on purpose: mind whom else it serves.
+Each measurement runs in its own processes. Within a round the adapters take
+turns, and a ratio is the median of the ratios of all rounds. Microseconds
+depend on your machines and network. Ratios can be compared, as long as nothing
+else changes meanwhile.
 
-Scenarios, all of them by default but the last two:
+Keys begin with getsetlock:bench: and a random word; auxiliary keys begin with
+gsl: and contain that word. Keys have a TTL, or the clients delete them as old
+clients do. At the end, and after ^C, bench looks once through all keys (SCAN)
+for leftovers. A bench that is killed by SIGKILL leaves counters of fencing
+numbers without a TTL (gsl:fence:getsetlock-bench-…); the next bench deletes
+those older than an hour.
+
+Scenarios; by default all except the last two:
 %s
-Columns: gap is the time from a release to the next acquisition by anybody; starved
-are goroutines that got nothing; Jain's index is 1 where shares are even; messages are
-commands sent an acquisition.`
+Columns:
+  gap       time from a release to the next acquisition by any client
+  starved   goroutines that never got the lock
+  jain      Jain's index: 1 if all shares are equal
+  messages  commands sent for one acquisition`
 
-// benchFlags are what to measure, and where.
+// benchFlags say what to measure, and where.
 type benchFlags struct {
 	server   out.ServerFlags
 	scenario []string
@@ -48,12 +54,13 @@ func New(e *out.Env) *cobra.Command {
 	f := benchFlags{}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the locks on your server, beside bare commands",
+		Short: "Measure the locks on your server",
 		Long:  fmt.Sprintf(benchLong, benchList()),
 		Example: out.Examples(
 			"getsetlock bench --redis redis://127.0.0.1:6379",
 			"getsetlock bench --scenario uncontended,processes --rounds 5",
-			"taskset -c 0 getsetlock bench --json      # on one CPU; the server should be there too",
+			"# on one CPU; run the server there too",
+			"taskset -c 0 getsetlock bench --json",
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,15 +73,16 @@ func New(e *out.Env) *cobra.Command {
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.scenario, "scenario", nil, "measure only these, separated by commas; a name's part before a slash means all of them")
+	flags.StringSliceVar(&f.scenario, "scenario", nil, "measure only these, separated by commas; the part before a slash names all that begin with it")
 	out.Complete(cmd, "scenario", out.Choices(benchNames()...))
 	flags.IntVar(&f.rounds, "rounds", 0, "rounds of each scenario (default: each scenario's own number)")
-	flags.BoolVar(&f.quick, "quick", false, "only see that everything works: short windows, one round, figures without meaning")
+	flags.BoolVar(&f.quick, "quick", false, "only check that everything works: short, one round; the figures mean nothing")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
 }
 
-// benchScenarios are those that need no other library; the last ones are asked for by name only.
+// benchScenarios returns the scenarios that need no other library. heavy ones
+// run only when the user names them.
 func benchScenarios() (usual, heavy []bench.Scenario) {
 	for _, s := range bench.Scenarios(nil, nil) {
 		if s.Name == "leases/100000" || s.Name == "waiters" {
@@ -98,7 +106,13 @@ func benchList() string {
 	var b strings.Builder
 	usual, heavy := benchScenarios()
 	for _, s := range append(usual, heavy...) {
-		fmt.Fprintf(&b, "  %-16s%s\n", s.Name, s.Title)
+		for n, line := range out.Wrapped(s.Title, 58) {
+			name := ""
+			if n == 0 {
+				name = s.Name
+			}
+			fmt.Fprintf(&b, "  %-18s  %s\n", name, line)
+		}
 	}
 	return b.String()
 }
@@ -143,7 +157,7 @@ func (f *benchFlags) run(e *out.Env, ctx context.Context) error {
 	return f.print(e, scenarios, rep)
 }
 
-// print prints what was measured also where something could not be.
+// print prints the measurements, also where some measurements failed.
 func (f *benchFlags) print(e *out.Env, scenarios []bench.Scenario, rep *bench.Report) error {
 	if f.asJSON {
 		doc := struct {
@@ -152,7 +166,7 @@ func (f *benchFlags) print(e *out.Env, scenarios []bench.Scenario, rep *bench.Re
 			Failures []string    `json:"failures"`
 			Notes    []string    `json:"notes"`
 		}{
-			"getsetlock.bench/1", // and where there is nothing to list, an empty list
+			"getsetlock.bench/1", // with an empty list, not null, where there is nothing to list
 			append([]bench.Row{}, rep.Rows...), append([]string{}, rep.Failures...), append([]string{}, rep.Notes...),
 		}
 		if err := e.PrintJSON(doc); err != nil {
@@ -196,8 +210,8 @@ func printBench(e *out.Env, scenarios []bench.Scenario, rep *bench.Report) {
 	}
 }
 
-// benchSelf is the command that makes this program a process of a measurement. Tests put their own
-// in its place.
+// benchSelf returns the command that starts this program as a process of a
+// measurement. Tests replace it.
 var benchSelf = func() ([]string, error) {
 	file, err := os.Executable()
 	return []string{file, benchProcessVerb}, err
@@ -205,12 +219,13 @@ var benchSelf = func() ([]string, error) {
 
 const benchProcessVerb = "bench-process"
 
-// NewProcess is what a benchmark starts; nobody else has any use for it.
+// NewProcess returns the hidden verb that a benchmark starts. It has no other
+// use.
 func NewProcess(e *out.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:    benchProcessVerb,
 		Short:  "A process of a measurement; bench starts it",
-		Long:   "Bench starts this and talks to it. It reads what to do from its standard input and is of no use by hand.",
+		Long:   "Bench starts this process and talks to it. It reads what to do from its standard input and is of no use by hand.",
 		Hidden: true,
 		Args:   out.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

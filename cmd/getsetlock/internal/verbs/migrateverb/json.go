@@ -10,7 +10,7 @@ import (
 
 const migrateSchema = "getsetlock.migrate/1"
 
-// logSchema is that of migrate log.
+// logSchema is the schema of migrate log.
 const logSchema = "getsetlock.migrate-log/1"
 
 type logDocument struct {
@@ -18,7 +18,8 @@ type logDocument struct {
 	Entries []fleet.Entry `json:"entries"`
 }
 
-// Document is the document of every verb of migrate. Null is what is not known or was not asked.
+// Document is the JSON document of every verb of migrate. A field is null where
+// its value is unknown or was not asked for.
 type Document struct {
 	Schema    string          `json:"schema"`
 	Namespace string          `json:"namespace"`
@@ -73,7 +74,7 @@ type migrateFinding struct {
 	Claimed bool    `json:"claimed"`
 }
 
-// migrateFleet is what is known of the old clients; null is not known.
+// migrateFleet is what is known of the old clients. A null time is unknown.
 type migrateFleet struct {
 	Lease    migrateKnown `json:"smallest_lease"`
 	Greatest migrateKnown `json:"greatest_lease"`
@@ -159,7 +160,7 @@ func knownOf(k migrate.Known) migrateKnown {
 	return doc
 }
 
-// phaseName is null where there is no phase.
+// phaseName returns the phase's name, and nil where there is no phase.
 func phaseName(p migrate.Phase) *string {
 	if p == migrate.NoPhase {
 		return nil

@@ -1,4 +1,5 @@
-// Package migrateverb is the verb migrate: a report on a fleet's migration, and its steps.
+// Package migrateverb is the verb migrate: it reports on a fleet's migration
+// and takes its steps.
 package migrateverb
 
 import (
@@ -17,48 +18,65 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-const migrateLong = `Moves a running fleet from old clients' locks to token locks, one phase at a time, on
-one Redis, with no moment in which an old and a new client both hold.
+const migrateLong = `Moves a running fleet from old clients' locks to token locks, one phase at a
+time, on one Redis. At no moment do an old client and a getsetlock client both
+hold a lock.
 
-  observe   ours take turns with the old clients in their own bytes
-  dual      ours write a guard, which no old client's clock can expire
+Phases:
+  observe   getsetlock clients and old clients share the locks, in the old
+            clients' format
+  dual      getsetlock clients write a guard: a time that no old client's clock
+            reaches
   sealed    a tombstone keeps old clients out for good
-  modern    the same, with leases of any length
-  clean     the token alone; there is no way back. A fleet may rest in modern, which
-            keeps a forgotten old client out of every key
+  modern    as sealed, with leases of any length. A fleet may stay here: a
+            forgotten old client is kept out of every key
+  clean     only tokens; there is no way back
 
-The phase stands on the server, for the keys that begin with --namespace. Programs that
-join (package migrate, or run --protocol auto) follow it within a heartbeat.
+The server stores the phase, for all keys that begin with --namespace. Programs
+that join (package migrate, or run --protocol auto) follow it within a
+heartbeat. They are the members of the migration.
 
-  init      begin with observe; after clean: the gate to a new beginning; with --go pass it;
-            where a shorter namespace has a record: carve this one out of it, with --go
-  status    where the fleet is, and what keeps the next gate closed; with --watch also
-            gather what the gates need to know of the old clients, until ^C
-  plan      the whole road for this fleet: phases, times to wait, what will refuse
-  advance   the gate to the next phase, with its evidence; with --go pass it
-  back      the gate to the phase before; with --go pass it
-  clean     the last gate; with --go pass it. Tombstones stay until they end
-  sweep     after clean: the tombstones that are left; with --go delete them
-  merge     give the keys of a carved namespace back to the shorter one, with --go
-  log       who took which step, from where, by which claims, and whom somebody forgot
+Verbs:
+  init      begin with observe. After clean: show the gate to a new beginning,
+            and pass it with --go. Where a shorter namespace has a record: carve
+            this namespace out of it, with --go
+  status    show the phase, the members, and what keeps the next gate closed.
+            With --watch, also watch the old clients until ^C, and record what
+            the gates need to know of them
+  plan      show all phases for this fleet: how long to wait, what is missing
+  advance   show the gate to the next phase; pass it with --go
+  back      show the gate to the phase before; pass it with --go
+  clean     show the last gate; pass it with --go. Tombstones stay until they
+            end
+  sweep     after clean: show the tombstones that are left; delete them with
+            --go
+  merge     give a carved namespace back to the shorter one, with --go
+  log       show who took which step, from which host, with which claims, and
+            which members were forgotten
 
-Nothing moves without --go, and --go opens no gate that is closed; of init only a new
-beginning after clean and a carving need it. What nobody measured is
-said by --lease, --greatest, --spread, --gap, --job, --idle and --gone, and printed as claimed;
-0s is a claim too. --behind and --ahead say how far old clients' clocks lie off the
-server's: they close no gate where nobody knows them, and a lock that a crashed old
-client left is then taken over later.
-Each verb can be run again at any time, also after it was killed. advance and back then
-take the next step, if its gate is open too; with --to they take the one named or none.
+Nothing changes without --go, except that init begins a migration. A gate whose
+conditions are not met stays closed even with --go. You can run each verb again
+at any time, also after it was killed. advance and back then take the next step
+if its gate is open; with --to they take the step to that phase or none.
 
-A member is a program that joined. One that vanished closes every gate until it
-returns, or --forget names it: then you say that it is dead. --forget dead names all
-that have vanished and whose leases are over; without --go it lists them. If the server
-may have lost members (it was started again, another one was promoted), a verb with --go
-notes that, and the gates open when the leases of any that are missing are over.
+Claims: what nobody measured, you can claim by --lease, --greatest, --spread,
+--gap, --job, --idle and --gone. Reports mark claims as CLAIMED. 0s is a claim
+too. --behind and --ahead say how far the old clients' clocks are off the
+server's. No gate asks for them; while they are unknown, the lock of a crashed
+old client is taken over later.
 
-Exit codes: 0 done, or the gate is open; 1 the gate is closed, or what follows upon the
-step is not over yet (run the verb again); 2 wrong use; 3 it could not be done.`
+Members: a member that vanished closes every gate until it returns, or until you
+declare it dead with --forget ID. --forget dead takes all members that vanished
+and whose leases are over; without --go it lists them. If the server may have
+lost members (it restarted, or a replica was promoted), a verb with --go notes
+that, and the gates open after the longest lease that a lost member could have.
+
+Exit codes:
+  0  done, or the gate is open
+  1  the gate is closed, or the step still waits for something (run the verb
+     again)
+  2  wrong use
+  3  it could not be done: the server is away, or a right is missing`
 
 type migrateFlags struct {
 	server    out.ServerFlags
@@ -77,7 +95,7 @@ type migrateFlags struct {
 	asJSON    bool
 }
 
-// migrateVerbs are what stands behind "migrate".
+// migrateVerbs are the words that may follow "migrate".
 var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "sweep", "merge", "log"}
 
 // New returns the verb migrate.
@@ -89,14 +107,18 @@ func New(e *out.Env) *cobra.Command {
 		Long:  migrateLong,
 		Example: out.Examples(
 			"getsetlock migrate init --namespace stock",
-			"getsetlock migrate plan --namespace stock --lease 60s --spread 1s --gap 1s --job 40s",
+			"getsetlock migrate plan --namespace stock --lease 60s --job 40s",
 			"getsetlock migrate status --namespace stock --watch",
-			"getsetlock migrate advance --namespace stock        # shows the gate",
-			"getsetlock migrate advance --namespace stock --go   # passes it",
-			"getsetlock migrate advance --namespace stock --go --to sealed  # this step and no other",
-			"getsetlock migrate init --namespace stock:eu: --go  # carves its keys out of stock",
-			"getsetlock migrate clean --namespace stock --refused till-java  # its rights were taken",
+			"getsetlock migrate advance --namespace stock          # shows the gate",
+			"getsetlock migrate advance --namespace stock --go     # passes it",
+			"# pass the gate to sealed and no other",
+			"getsetlock migrate advance --namespace stock --go --to sealed",
+			"# one step back, without a member that is dead",
 			"getsetlock migrate back --namespace stock --go --forget k3Jx0zP1aBcD",
+			"# carve the keys of stock:eu: out of stock",
+			"getsetlock migrate init --namespace stock:eu: --go",
+			"# the old clients' user till-java lost its right to take locks",
+			"getsetlock migrate clean --namespace stock --refused till-java",
 		),
 		ValidArgs: migrateVerbs,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -114,28 +136,28 @@ func New(e *out.Env) *cobra.Command {
 func (f *migrateFlags) register(cmd *cobra.Command) {
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
-	f.dialect.Register(cmd, "what the old clients write (default the one recorded; for init jedis)")
+	f.dialect.Register(cmd, "what the old clients write (default the recorded dialect; for init jedis)")
 	flags := cmd.Flags()
-	flags.StringVar(&f.namespace, "namespace", "", "the keys that begin with this text (default all keys)")
-	out.PositiveVar(flags, &f.claims.Lease, "lease", 0, "claim: the old clients' smallest lease")
-	flags.BoolVar(&f.claims.LeaseChecked, "lease-checked", false, "claim: --lease was looked up again, although what is written looks like a smaller one")
-	out.PositiveVar(flags, &f.claims.Greatest, "greatest", 0, "claim: their greatest lease (default the smallest)")
-	out.ClaimVar(flags, &f.claims.Spread, "spread", "claim: how far their clocks are apart at most")
-	out.ClaimVar(flags, &f.claims.Behind, "behind", "claim: how far the slowest old client's clock is behind the server's at most, also after a fail-over (default $"+out.EnvBehind+", else unknown, which closes no gate)")
-	out.ClaimVar(flags, &f.claims.Ahead, "ahead", "claim: how far the fastest old client's clock is ahead of the server's at most, also after a fail-over (default $"+out.EnvAhead+", else unknown, which closes no gate)")
-	out.ClaimVar(flags, &f.claims.Gap, "gap", "claim: the longest time from a clock reading of theirs to its write, the longest pause included")
-	out.PositiveVar(flags, &f.claims.Job, "job", 0, "claim: their longest job")
-	out.PositiveVar(flags, &f.claims.Idle, "idle", 0, "claim: the longest pause between two attempts of one old client, 24h for a job that runs each night; the gates to sealed and to clean ask for it (default $"+out.EnvIdle+", else unknown)")
-	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, and none did for the window's length")
-	flags.BoolVar(&f.goes, "go", false, "pass the gate, if it is open; for init only after clean and for a carving")
-	flags.StringVar(&f.to, "to", "", "advance, back: the step to this phase and no other; where the fleet is there already, do nothing")
-	flags.StringSliceVar(&f.forget, "forget", nil, "take this dead member out of the registry, or, with dead, all whose leases are over; may be repeated")
-	flags.StringSliceVar(&f.refused, "refused", nil, "clean: a user that old clients log in as and that lost its right to take locks, in place of a window; asked by ACL DRYRUN; may be repeated")
-	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for what follows upon a step: acknowledgements, the last tombstone")
-	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and keep for the gates what is seen")
-	flags.BoolVar(&f.own, "own-connections", false, "claim for status --watch: each old client has a connection of its own and waits for replies; names smaller steps of clocks")
-	flags.BoolVar(&f.anew, "forget-evidence", false, "status: begin anew with what was seen of the old clients, also where watchers run")
-	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: by MONITOR without a break, which costs the server much of its throughput")
+	flags.StringVar(&f.namespace, "namespace", "", "keys that begin with this text (default all keys)")
+	out.PositiveVar(flags, &f.claims.Lease, "lease", 0, "leave the flag out for the lease that is recorded; where none is, the gate to dual asks for it", "claim: the old clients' shortest lease")
+	flags.BoolVar(&f.claims.LeaseChecked, "lease-checked", false, "claim: you checked --lease again, although the keys look like a shorter lease")
+	out.PositiveVar(flags, &f.claims.Greatest, "greatest", 0, "leave the flag out for the greatest lease that is recorded or was measured, or else the smallest", "claim: the old clients' longest lease (default --lease)")
+	out.ClaimVar(flags, &f.claims.Spread, "spread", "claim: largest difference between two old clients' clocks")
+	out.ClaimVar(flags, &f.claims.Behind, "behind", "claim: how far the slowest old client's clock is at most behind the server's, also after a fail-over (default $"+out.EnvBehind+", else unknown, which closes no gate)")
+	out.ClaimVar(flags, &f.claims.Ahead, "ahead", "claim: how far the fastest old client's clock is at most ahead of the server's, also after a fail-over (default $"+out.EnvAhead+", else unknown, which closes no gate)")
+	out.ClaimVar(flags, &f.claims.Gap, "gap", "claim: longest time from an old client's clock reading to its write, pauses included")
+	out.PositiveVar(flags, &f.claims.Job, "job", 0, "leave the flag out for the longest job that is recorded or was measured (status --watch); where there is none, the gate to dual asks for it", "claim: the old clients' longest job")
+	out.PositiveVar(flags, &f.claims.Idle, "idle", 0, "leave the flag out where the pause is unknown; the gates to sealed and to clean then ask for it", "claim: longest pause between two attempts of one old client, 24h for a nightly job; the gates to sealed and clean ask for it (default $"+out.EnvIdle+", else unknown)")
+	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, nor did for the window's length")
+	flags.BoolVar(&f.goes, "go", false, "pass the gate if it is open; init needs it only after clean and to carve")
+	flags.StringVar(&f.to, "to", "", "advance, back: take the step to this phase and no other; do nothing if the fleet is there already")
+	flags.StringSliceVar(&f.forget, "forget", nil, "remove this dead member from the registry, or, with dead, all that vanished and whose leases are over; may be repeated")
+	flags.StringSliceVar(&f.refused, "refused", nil, "status, plan, clean: a user that old clients log in as and that lost its right to take locks, in place of a watched window; checked by ACL DRYRUN; may be repeated")
+	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait, after a step, for acknowledgements, the end of leases and the last tombstone")
+	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and record what the gates need")
+	flags.BoolVar(&f.own, "own-connections", false, "claim for status --watch --monitor: each old client has its own connection and waits for replies; shows smaller clock steps")
+	flags.BoolVar(&f.anew, "forget-evidence", false, "status: discard what was seen of the old clients; running watchers start over")
+	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: listen by MONITOR all the time, which costs the server much of its throughput")
 	out.JSONFlag(cmd, &f.asJSON)
 	out.Complete(cmd, "to", out.Choices(phaseNames()...))
 	for _, name := range []string{"namespace", "forget", "refused"} {
@@ -143,7 +165,8 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	}
 }
 
-// phaseNames are those that --to takes: all but clean, which has a verb of its own.
+// phaseNames returns the phases that --to takes: all except clean, which is a
+// verb.
 func phaseNames() []string {
 	var names []string
 	for _, p := range migrate.Phases() {
@@ -159,7 +182,8 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	steps := []string{"init", "advance", "back", "clean", "sweep", "merge"}
 	moves := []string{"advance", "back"}
 	status := []string{"status"}
-	// Of two wrong flags the first of this list is named, at every run.
+	// A list and not a map, so that of two wrong flags each run names the same
+	// one.
 	for _, of := range []struct {
 		flag  string
 		verbs []string
@@ -186,7 +210,7 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	return nil
 }
 
-// options are the flags as package migrate has them.
+// migrateOptions returns the flags as package fleet takes them.
 func migrateOptions(e *out.Env, f *migrateFlags) (fleet.Options, error) {
 	o := fleet.Options{
 		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Refused: f.refused, Wait: f.wait, Clock: e.Clock, Timeout: e.Timeout,
@@ -254,7 +278,8 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 	return migrated(r, verb, f.goes)
 }
 
-// migrated is the exit code of a verb that may have moved the fleet.
+// migrated returns the error with the exit code of a verb that may have moved
+// the fleet.
 func migrated(r *fleet.Report, verb string, goes bool) error {
 	well := r.Gate == nil || r.Gate.Open
 	if r.Moved && verb == "advance" {
@@ -282,7 +307,8 @@ func migrateStatus(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrate
 		return err
 	}
 	if o.Dialect == (dialect.Dialect{}) {
-		// The recorded one. It is a preset, or Status had asked for its file.
+		// The recorded dialect is a preset: Status would have asked for the
+		// file of any other.
 		if o.Dialect, err = dialect.Lookup(r.Dialect); err != nil {
 			return out.CouldNot(err, "%s", tried)
 		}

@@ -36,6 +36,9 @@ func TestStatusWatchTellsWhatIsWrittenAndKeepsItForTheGates(t *testing.T) {
 	}
 	printed := strings.Split(shapeOf(got.Out), "\n")
 	for line := range strings.Lines(shapeOf(shown(t, watchLine))) {
+		if line == " …\n" {
+			continue // lines left out
+		}
 		// A slow machine may see more lines in between.
 		at := slices.Index(printed, strings.TrimSuffix(line, "\n"))
 		if at < 0 {
@@ -71,7 +74,7 @@ func TestStatusWatchTakesItsDatabaseFromTheAddress(t *testing.T) {
 	attempt(0, "stock:0")
 	attempt(3, "stock:3")
 	attempt(3, "stock:3")
-	st.Out.Await(`last attempt in vain`)
+	st.Out.Await(`last failed attempt`)
 	s.Signal(os.Interrupt)
 	got := <-st.Done
 	if !strings.Contains(got.Out, `on "stock:3"`) || strings.Contains(got.Out, "stock:0") {

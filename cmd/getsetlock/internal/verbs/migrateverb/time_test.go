@@ -4,6 +4,7 @@ package migrateverb
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,17 +22,18 @@ type timeFlag struct {
 	known func(*migrateFleet) *migrateKnown // nil where the flag claims nothing
 	zero  bool                              // 0s is a value
 	basis string                            // without the flag
+	says  string                            // to 0s that is no value: what is right instead
 }
 
 var migrateTimes = map[string]timeFlag{
-	"lease":    {known: func(f *migrateFleet) *migrateKnown { return &f.Lease }, basis: "default"},
-	"greatest": {known: func(f *migrateFleet) *migrateKnown { return &f.Greatest }, basis: "default"},
-	"job":      {known: func(f *migrateFleet) *migrateKnown { return &f.Job }, basis: "unknown"},
+	"lease":    {known: func(f *migrateFleet) *migrateKnown { return &f.Lease }, basis: "default", says: "for the lease that is recorded; where none is, the gate to dual asks for it"},
+	"greatest": {known: func(f *migrateFleet) *migrateKnown { return &f.Greatest }, basis: "default", says: "recorded or was measured, or else the smallest"},
+	"job":      {known: func(f *migrateFleet) *migrateKnown { return &f.Job }, basis: "unknown", says: "recorded or was measured (status --watch); where there is none, the gate to dual asks for it"},
 	"spread":   {known: func(f *migrateFleet) *migrateKnown { return &f.Spread }, basis: "unknown", zero: true},
 	"gap":      {known: func(f *migrateFleet) *migrateKnown { return &f.Gap }, basis: "unknown", zero: true},
 	"behind":   {known: func(f *migrateFleet) *migrateKnown { return &f.Behind }, basis: "unknown", zero: true},
 	"ahead":    {known: func(f *migrateFleet) *migrateKnown { return &f.Ahead }, basis: "unknown", zero: true},
-	"idle":     {known: func(f *migrateFleet) *migrateKnown { return &f.Idle }, basis: "unknown"},
+	"idle":     {known: func(f *migrateFleet) *migrateKnown { return &f.Idle }, basis: "unknown", says: "the gates to sealed and to clean then ask for it"},
 	"wait":     {zero: true},
 }
 
@@ -68,7 +70,9 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 			t.Errorf("--%s 90s: %s", name, s.Out)
 		}
 		if !f.zero {
-			plan(out.CodeUse, "--"+name, "0s")
+			if _, s := plan(out.CodeUse, "--"+name, "0s"); !strings.Contains(s.Errors, "it must be more than zero; leave the flag out") || !strings.Contains(s.Errors, f.says) {
+				t.Errorf("--%s 0s: %s", name, s.Errors)
+			}
 		} else if k, s := plan(0, "--"+name, "0s"); k.Basis != "claimed" || k.Time == nil || *k.Time != "0" {
 			t.Errorf("--%s 0s: %s", name, s.Out)
 		}
@@ -92,7 +96,9 @@ func TestMigrateReadsBehindAndAheadOfTheEnvironment(t *testing.T) {
 		t.Errorf("idle by the flag: %+v", k)
 	}
 	tr.Vars[out.EnvIdle] = "0s"
-	tr.ends(out.CodeUse, tr.verb("plan"))
+	if s := tr.ends(out.CodeUse, tr.verb("plan")); !strings.Contains(s.Errors, "unset the variable where the pause is unknown") {
+		t.Error(s.Errors)
+	}
 }
 
 // TestAMembersBoundsAreNullWhileUnknown, and 0 where it acts by zero.

@@ -14,8 +14,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// migrateWatch gathers what gates need to know of the old clients, and prints a line whenever that
-// changes what they would say. It ends with ^C.
+// migrateWatch gathers what the gates need to know of the old clients. It
+// prints a line whenever something changes that a gate would report. It ends
+// with ^C.
 func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateFlags, o fleet.Options, tried string) error {
 	host, err := e.Hostname()
 	if err != nil || host == "" {
@@ -31,7 +32,7 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 			fmt.Fprintf(e.Stdout, "%s %s\n", clockTime(s.Until), out.OneLine(line))
 		}
 	}
-	e.Say(f.server.Quiet, "watching; what is seen is kept for advance; ^C ends it, and a window begins anew then")
+	e.Say(f.server.Quiet, "watching the old clients; what is seen is recorded for advance; ^C ends the watch, and the next one starts a new window")
 	err = fleet.WatchClients(ctx, pool, fleet.ObserverConfig{
 		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host, Dialect: o.Dialect, Idle: o.Claims.Idle, Monitor: f.monitor,
 		Lease: o.Claims.Lease, Greatest: o.Claims.Greatest, Gap: o.Claims.Gap, LeaseChecked: o.Claims.LeaseChecked, OwnConnections: f.own,
@@ -46,7 +47,8 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 	return nil
 }
 
-// clockAlarms are what a watch finds wrong with clocks, each once for a client.
+// clockAlarms returns what a watch finds wrong with clocks, each finding once
+// for each client.
 func clockAlarms(r *audit.Result, said map[string]bool) []string {
 	var out []string
 	for _, f := range r.Findings {
@@ -65,11 +67,12 @@ func clockAlarms(r *audit.Result, said map[string]bool) []string {
 	return out
 }
 
-// mostAlarms bounds what is printed of a fleet that connects anew for each lock.
+// mostAlarms bounds the alarms printed for a fleet that opens a connection for
+// each lock.
 const mostAlarms = 200
 
-// sightingLine is what was seen, in one line. The window is given in steps, so that it does not make
-// a new line of each look.
+// sightingLine returns what was seen, in one line. It rounds the window down to
+// 10 s, so that not every look makes a new line.
 func sightingLine(s fleet.Sighting) string {
 	var parts []string
 	if a := s.Alarm; a != nil {
@@ -78,15 +81,17 @@ func sightingLine(s fleet.Sighting) string {
 	for _, w := range []fleet.Watch{fleet.WatchStats, fleet.WatchMonitor} {
 		switch quiet, ok := s.Quiet[w]; {
 		case s.Missing[w] != "" && w == fleet.WatchStats:
-			parts = append(parts, fmt.Sprintf("%s proves nothing: %s", w, s.Missing[w]))
+			parts = append(parts, fmt.Sprintf("%s cannot watch: %s", w, s.Missing[w]))
 		case ok:
-			parts = append(parts, fmt.Sprintf("no old client tried for %v by %s", quiet.Truncate(10*time.Second), w))
+			parts = append(parts, fmt.Sprintf("no attempt of an old client for %v, watched by %s", quiet.Truncate(10*time.Second), w))
+		case w == fleet.WatchStats && !s.LastCalled.IsZero():
+			parts = append(parts, "the server counts SETNX or GETSET: an old client tries, or another program sends it")
 		}
 	}
 	for _, t := range []struct {
 		what  string
 		touch *fleet.Touch
-	}{{"last write", s.LastWrite}, {"last attempt in vain", s.LastFailed}} {
+	}{{"last write", s.LastWrite}, {"last failed attempt", s.LastFailed}} {
 		if t.touch != nil {
 			parts = append(parts, fmt.Sprintf("%s %s on %q by %s", t.what, clockTime(t.touch.At), out.Escaped(t.touch.Key), out.Dashed(t.touch.Who)))
 		}

@@ -3,9 +3,11 @@ package migrateverb
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // What is wrong with a clock is said once for each client, and nothing else is.
@@ -23,5 +25,17 @@ func TestWatchSaysOnceWhatIsWrongWithAClock(t *testing.T) {
 	}
 	if got := clockAlarms(&audit.Result{Findings: []census.Finding{later, other}}, said); len(got) != 1 || !strings.HasPrefix(got[0], "warning: a:1") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWatchSaysThatTheCountersMove while no window can begin.
+func TestWatchSaysThatTheCountersMove(t *testing.T) {
+	s := fleet.Sighting{LastCalled: time.UnixMilli(1), Missing: map[fleet.Watch]string{fleet.WatchMonitor: "not asked for"}}
+	if line := sightingLine(s); !strings.HasPrefix(line, "the server counts SETNX or GETSET") {
+		t.Error(line)
+	}
+	s.Quiet = map[fleet.Watch]time.Duration{fleet.WatchStats: time.Minute}
+	if line := sightingLine(s); line != "no old client tried for 1m0s by stats" {
+		t.Error(line)
 	}
 }

@@ -25,7 +25,7 @@ func printReport(e *out.Env, r *fleet.Report, asJSON bool) error {
 	return nil
 }
 
-// sayWhere prints where the fleet is and who belongs to it.
+// sayWhere prints the phase of the fleet and its members.
 func sayWhere(e *out.Env, r *fleet.Report) {
 	name := "all keys"
 	if r.Namespace != "" {
@@ -40,7 +40,7 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 		fmt.Fprintf(e.Stdout, "carved out of namespace %q (epoch %d there)\n\n", r.From.Namespace, r.From.Epoch)
 	}
 	for _, longer := range r.Except {
-		fmt.Fprintf(e.Stdout, "without namespace %q, which was carved out\n\n", longer)
+		fmt.Fprintf(e.Stdout, "without namespace %q, which was carved out of it\n\n", longer)
 	}
 	if len(r.Members) == 0 {
 		fmt.Fprintf(e.Stdout, "no members\n\n")
@@ -61,7 +61,7 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 	fmt.Fprintln(e.Stdout)
 }
 
-// claimWords is a field of dialect.Terms in a table.
+// claimWords returns a field of dialect.Terms as a table shows it.
 func claimWords(field time.Duration) string {
 	d, known := dialect.Claimed(field)
 	if !known {
@@ -70,7 +70,7 @@ func claimWords(field time.Duration) string {
 	return d.String()
 }
 
-// leasesOf lists a member's leases by the phase they were taken in.
+// leasesOf lists a member's leases by the phase in which they were acquired.
 func leasesOf(m migrate.MemberState) string {
 	var parts []string
 	for _, p := range migrate.Phases() {
@@ -115,7 +115,7 @@ func evidenceLine(f fleet.Finding) string {
 	return line
 }
 
-// printLog prints what was done, a line an entry.
+// printLog prints the log, one entry a line.
 func printLog(e *out.Env, entries []fleet.Entry, asJSON bool) error {
 	if asJSON {
 		return e.PrintJSON(logDocument{Schema: logSchema, Entries: append([]fleet.Entry{}, entries...)})
@@ -126,13 +126,13 @@ func printLog(e *out.Env, entries []fleet.Entry, asJSON bool) error {
 		case l.CarvedFrom != nil:
 			parts = append(parts, fmt.Sprintf("carved out of namespace %q in %s", *l.CarvedFrom, l.To))
 		case l.MergedInto != nil:
-			parts = append(parts, fmt.Sprintf("given back to namespace %q in %s", *l.MergedInto, l.From))
+			parts = append(parts, fmt.Sprintf("merged into namespace %q in %s", *l.MergedInto, l.From))
 		case l.To != "" && l.From == l.To:
-			parts = append(parts, fmt.Sprintf("the step to %s is over", l.To))
+			parts = append(parts, fmt.Sprintf("the step to %s is complete", l.To))
 		case l.To != "":
 			parts = append(parts, fmt.Sprintf("%s to %s", l.From, l.To))
 		case l.Lost:
-			parts = append(parts, "members may have been lost")
+			parts = append(parts, "members may have been missing from the roster")
 		}
 		for _, who := range l.Forgotten {
 			parts = append(parts, "forgot "+out.Escaped(who))
@@ -151,24 +151,24 @@ func printRoad(e *out.Env, road *fleet.Road, asJSON bool) error {
 		return e.PrintJSON(roadDocument(road))
 	}
 	sayWhere(e, road.Report)
-	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest %v, spread %v, gap %v, job %v, behind the server %v, ahead of it %v, idle %v\n\n",
+	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest lease %v, clock spread %v, gap %v, longest job %v, clocks behind the server %v, ahead of it %v, idle %v\n\n",
 		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job, road.Fleet.Behind, road.Fleet.Ahead, road.Idle)
 	for _, l := range road.Legs {
 		from := l.From.String()
 		if l.From == migrate.NoPhase {
-			from = "the beginning"
+			from = "start"
 		}
 		fmt.Fprintf(e.Stdout, "%s to %v: at least %v\n", from, l.To, l.Wait.Round(time.Second))
 		for _, need := range l.Needs {
 			fmt.Fprintf(e.Stdout, "  needs: %s\n", out.OneLine(need))
 		}
 		for _, r := range l.Refuses {
-			fmt.Fprintf(e.Stdout, "  as things are, closed by %s: %s\n", r.Rule, out.OneLine(r.Detail))
+			fmt.Fprintf(e.Stdout, "  for now closed by %s: %s\n", r.Rule, out.OneLine(r.Detail))
 		}
 		for _, f := range l.Evidence {
 			fmt.Fprintf(e.Stdout, "  %s\n", evidenceLine(f))
 		}
 	}
-	fmt.Fprintf(e.Stdout, "\nin all: at least %v\n", road.Wait.Round(time.Second))
+	fmt.Fprintf(e.Stdout, "\nin total: at least %v\n", road.Wait.Round(time.Second))
 	return nil
 }

@@ -1,4 +1,5 @@
-// Package rehearseverb is the verb rehearse: a rehearsal by package rehearse, and its tables.
+// Package rehearseverb is the verb rehearse: it runs package rehearse and
+// prints its tables.
 package rehearseverb
 
 import (
@@ -15,50 +16,62 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-const rehearseLong = `Lets a fleet of programs sell goods, each of them a client of its own: read the stock
-of a product, decide, write it back, under a lock or without one. Half of them are old
-clients, which send what the old library sent; half are new. In each half some die while
-they hold a lock, one of them in the middle of a deployment of its half. At the end the
-goods are counted: exit 0 if nothing was sold that was not there, nobody held a lock
-beside another and every order was worked through, else 1.
+const rehearseLong = `Lets a fleet of old and new clients sell goods under a lock, or without one, and
+counts whether anything was oversold. It needs no server.
 
-Without --redis it needs no server and no time: it runs on a server in memory, in virtual
-time, in which waits are over when nobody has anything else to do. With --redis the same
-happens on a real server in real time, under keys that begin with
-getsetlock:rehearsal: (the new clients put a second key beside a lock, in the same slot);
-they must not exist before and are deleted at the end. GETSETLOCK_REDIS is not read.
+Each program is a client of its own. It reads the stock of a product, decides,
+and writes the stock back. Half of the programs are old clients, which send what
+the old library sent; half are new. In each half some programs die while they
+hold a lock, one of them during a deployment of its half.
+
+Without --redis, the rehearsal runs on a server in memory, in virtual time: a
+wait is over as soon as no client has anything else to do. With --redis, it runs
+on that server in real time, under keys that begin with getsetlock:rehearsal:
+(new clients add a second key to each lock, in the same slot). These keys must
+not exist before, and are deleted at the end. GETSETLOCK_REDIS is not read.
 
 Protocols:
 %s
-Excused are overlaps that the protocol's rules do not exclude, each with its cause:
---overruns makes old clients hold longer than their lease, which nobody can keep from
-deleting the lock of the next when they are done; the new clients are told of it.
+Excused overlaps: an overlap is two holders at once. It is excused, with its
+cause, if the protocol's rules do not exclude it. With --overruns, for example,
+old clients hold the lock for longer than their lease. Nothing can keep such a
+client from deleting the next holder's lock when it is done. The new clients
+learn of the loss.
 
---phases takes the whole fleet from old clients to tokens alone, as "getsetlock migrate" does
-it, with the real gates: old clients are replaced one by one, programs are restarted and die
-in every phase, a job overruns, steps are taken back and forward again, and an operator asks
-for the step that shuts old clients out while one still works, which must be refused; one
-that was forgotten comes back and has to give up. In memory that takes a day of virtual time.
-Exit 0 only if in no phase anybody held beside another where the rules promise that nobody
-does, and every gate was shut when it had to be.
+--phases takes the whole fleet from old clients to token locks, with the real
+gates of "getsetlock migrate". Old clients are replaced one by one. Programs
+restart and die in every phase, a job overruns, and steps are taken back and
+forward again. An operator asks for the step that shuts old clients out while
+one still works: the gate must refuse. A forgotten old client comes back and has
+to give up. In memory, that takes a day of virtual time.
 
---preset gives each machine a clock with an offset, a drift, steps and standstills of its
-own; "getsetlock skew --help" lists the presets and their sources. The new clients are told
-how far apart such clocks can come in a day and how long the longest standstill is, if any
-client can be made that bears it; else they assume what they assume by themselves, and what
-comes of it is excused. What a preset does once an hour is seen only in a run of hours:
-"clocks" in the answer says what happened.
+--preset gives each machine a clock with its own offset, drift, steps and
+pauses; "getsetlock skew --help" lists the presets and their sources. The new
+clients are told the largest spread of such clocks in a day and the longest
+pause, if they can be configured for that. Otherwise they use their defaults,
+and what follows is excused. Some presets do something once an hour, which only
+a run of hours shows. The line "clocks" says what happened.
 
-The seed fixes everything that is drawn. In memory the same seed gives the same answer but
-for how long it took here (with --phases but for details: members' names are drawn anew);
-on a server messages take what they take.
+--seed fixes all random choices. In memory, the same seed gives the same answer,
+except for the time it took (and, with --phases, for details, since members get
+random ids).
 
-Orders are a CSV file whose first line names the columns; sku and quantity must be among
-them; internal/rehearse/orders-sample.csv among the sources is the list that is built in.
-Of each product less is there than is ordered. A distribution is 5s (always),
-5s..40s (uniform), exp:10s, lognormal:p50=5s,p99=40s or file:NAME (a duration a line).`
+--orders reads a CSV file whose first line names the columns; sku and quantity
+must be among them. The built-in list is internal/rehearse/orders-sample.csv in
+the sources. The stock of each product is smaller than its orders.
 
-// rehearseFlags are a plan and what the flags say beside it.
+A distribution is 5s (always), 5s..40s (uniform), exp:10s,
+lognormal:p50=5s,p99=40s or file:NAME (one duration a line).
+
+Exit codes:
+  0  nothing was oversold, no two clients held a lock together except where
+     excused, and all orders were processed. With --phases: also, each gate was
+     closed when it had to be
+  1  otherwise
+  2  wrong use
+  3  it could not be done`
+
+// rehearseFlags are a plan and the flags that are not part of it.
 type rehearseFlags struct {
 	plan    rehearse.Plan
 	dialect out.DialectFlags
@@ -73,16 +86,16 @@ func New(e *out.Env) *cobra.Command {
 	f := rehearseFlags{plan: rehearse.DefaultPlan()}
 	cmd := &cobra.Command{
 		Use:   "rehearse",
-		Short: "Let old and new clients sell goods together, and count what is left",
+		Short: "Let a fleet of clients sell goods, and count overselling",
 		Long:  fmt.Sprintf(rehearseLong, protocolList()),
 		Example: out.Examples(
 			"getsetlock rehearse",
-			"getsetlock rehearse --protocol none          # what happens without a lock",
-			"getsetlock rehearse --protocol watch         # without one, but with WATCH, and its price",
+			"getsetlock rehearse --protocol none      # what happens without a lock",
+			"getsetlock rehearse --phases             # a whole migration",
+			"getsetlock rehearse --preset jepsen      # machines with wrong clocks",
+			"getsetlock rehearse --protocol watch     # WATCH and MULTI, not a lock",
 			"getsetlock rehearse --orders orders.csv --clients 20 --json",
 			"getsetlock rehearse --dialect redis-py --lease 10s --overruns 3",
-			"getsetlock rehearse --preset jepsen          # on machines whose clocks are wrong",
-			"getsetlock rehearse --phases                 # a migration from its first phase to its last",
 			"getsetlock rehearse --redis redis://127.0.0.1:6379",
 		),
 		Args: out.NoArgs,
@@ -94,25 +107,25 @@ func New(e *out.Env) *cobra.Command {
 
 func (f *rehearseFlags) register(cmd *cobra.Command) {
 	p, flags := &f.plan, cmd.Flags()
-	flags.StringVar(&p.Protocol, "protocol", p.Protocol, "how programs are kept apart: "+strings.Join(rehearse.Protocols(), ", "))
+	flags.StringVar(&p.Protocol, "protocol", p.Protocol, "how the programs exclude each other: "+strings.Join(rehearse.Protocols(), ", "))
 	out.Complete(cmd, "protocol", out.Choices(rehearse.Protocols()...))
-	flags.BoolVar(&f.phases, "phases", false, "go through all phases of a migration, instead of --protocol")
+	flags.BoolVar(&f.phases, "phases", false, "rehearse all phases of a migration, instead of --protocol")
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
-	flags.IntVar(&p.Clients, "clients", p.Clients, "how many programs take part")
-	flags.StringVar(&f.orders, "orders", "", "CSV file of orders (default: a list that is built in)")
-	flags.IntVar(&p.Acquisitions, "acquisitions", p.Acquisitions, "how many orders are worked through, the list being begun anew as often as needed; with --redis by default 1000")
-	flags.Uint64Var(&p.Seed, "seed", p.Seed, "what the random choices are drawn from")
+	flags.IntVar(&p.Clients, "clients", p.Clients, "number of programs")
+	flags.StringVar(&f.orders, "orders", "", "CSV file of orders (default: a built-in list)")
+	flags.IntVar(&p.Acquisitions, "acquisitions", p.Acquisitions, "number of orders; the list is repeated as needed; with --redis 1000 by default")
+	flags.Uint64Var(&p.Seed, "seed", p.Seed, "seed of all random choices")
 	flags.DurationVar(&p.Lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --redis 5s)")
-	flags.DurationVar(&p.Poll, "poll", 0, "how often a held key is asked for (default: the dialect's own)")
-	flags.DurationVar(&p.Spread, "spread", 0, "how far the programs' clocks are apart; the new clients are told of it")
-	flags.StringVar(&p.Preset, "preset", "", "what ails the machines' clocks, and when they stand still, instead of --spread: "+strings.Join(machinePresets(), ", "))
+	flags.DurationVar(&p.Poll, "poll", 0, "time between an old client's attempts (default: the dialect's own)")
+	flags.DurationVar(&p.Spread, "spread", 0, "largest difference between two programs' clocks; the new clients are told")
+	flags.StringVar(&p.Preset, "preset", "", "kind of wrong clocks and pauses, instead of --spread: "+strings.Join(machinePresets(), ", "))
 	out.Complete(cmd, "preset", out.Choices(machinePresets()...))
-	flags.Var(&p.Latency, "latency", "how long a message takes one way, a distribution; not with --redis, where messages take what they take")
-	flags.Var(&p.Job, "job", "how long a program thinks between reading and writing, a distribution")
-	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "how many holders of each kind die")
-	flags.IntVar(&p.Overruns, "overruns", 0, "how many jobs of old clients outlast their lease")
+	flags.Var(&p.Latency, "latency", "time of a message one way, a distribution; not with --redis")
+	flags.Var(&p.Job, "job", "time of a program between reading and writing, a distribution")
+	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "number of holders of each kind that die")
+	flags.IntVar(&p.Overruns, "overruns", 0, "number of old clients' jobs that outlast their lease")
 	flags.StringVar(&f.server.Redis, "redis", "", "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master")
-	flags.StringVar(&f.server.CACert, "cacert", "", "file of PEM certificates by which rediss:// is checked instead of the system's")
+	flags.StringVar(&f.server.CACert, "cacert", "", "file of PEM certificates that rediss:// trusts instead of the system's")
 	out.Complete(cmd, "redis", cobra.NoFileCompletions)
 	f.server.QuietFlag(cmd)
 	out.JSONFlag(cmd, &f.asJSON)
@@ -147,7 +160,7 @@ func (f *rehearseFlags) run(e *out.Env, cmd *cobra.Command) error {
 	return err
 }
 
-// complete makes a plan of the flags.
+// complete fills in the plan from the flags.
 func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 	p, given := &f.plan, cmd.Flags().Changed
 	var err error
@@ -156,7 +169,7 @@ func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 	}
 	if f.phases {
 		if given("protocol") {
-			return out.WrongUse("--phases goes through all protocols of a migration: it takes no --protocol")
+			return out.WrongUse("--phases rehearses all protocols of a migration: leave out --protocol")
 		}
 		p.Move()
 	}
@@ -182,17 +195,17 @@ func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// place settles on which server the rehearsal happens.
+// place decides on which server the rehearsal runs.
 func (f *rehearseFlags) place(given func(flag string) bool) error {
 	switch {
 	case !given("redis") && given("cacert"):
-		return out.WrongUse("--cacert is for the server of --redis")
+		return out.WrongUse("--cacert is for the server of --redis, which is not given")
 	case !given("redis"):
 		return nil
 	case given("latency"):
-		return out.WrongUse("--latency is for the server in memory; the one of --redis has its own")
+		return out.WrongUse("--latency is for the server in memory; the server of --redis has its own")
 	case f.server.Redis == "":
-		return out.WrongUse("--redis names no server")
+		return out.WrongUse("--redis is empty: give the server's address")
 	}
 	f.plan.ForServer(given)
 	return nil
@@ -201,7 +214,7 @@ func (f *rehearseFlags) place(given func(flag string) bool) error {
 func readOrders(name string) ([]rehearse.Order, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		// The path stands before it already.
+		// The message names the path already.
 		var p *os.PathError
 		if errors.As(err, &p) {
 			err = p.Err
@@ -236,8 +249,8 @@ func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context, progress func(
 	return res, nil
 }
 
-// rehearseSelf is the command that makes this program the child of a rehearsal. Tests put their own
-// in its place.
+// rehearseSelf returns the command that starts this program as the child of a
+// rehearsal. Tests replace it.
 var rehearseSelf = func() ([]string, error) {
 	file, err := os.Executable()
 	return []string{file, rehearseChildVerb}, err
@@ -245,12 +258,13 @@ var rehearseSelf = func() ([]string, error) {
 
 const rehearseChildVerb = "rehearse-in-memory"
 
-// NewChild is what a rehearsal in memory starts; nobody else has any use for it.
+// NewChild returns the hidden verb that a rehearsal in memory starts. It has no
+// other use.
 func NewChild(e *out.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:    rehearseChildVerb,
-		Short:  "The process in which a rehearsal without a server runs; rehearse starts it",
-		Long:   "Rehearse starts this and talks to it. It reads a plan from its standard input and is of no use by hand.",
+		Short:  "The process that runs a rehearsal without a server; rehearse starts it",
+		Long:   "Rehearse starts this process and talks to it. It reads a plan from its standard input and is of no use by hand.",
 		Hidden: true,
 		Args:   out.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -260,7 +274,8 @@ func NewChild(e *out.Env) *cobra.Command {
 	}
 }
 
-// machinePresets are those that afflict clients' machines; a rehearsal's server is right.
+// machinePresets returns the presets that affect only clients' machines: a
+// rehearsal's server has the right time.
 func machinePresets() []string {
 	var names []string
 	for _, p := range simulate.Presets() {

@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 )
 
-var shownRehearsal = regexp.MustCompile(`(?ms)^    GROUP +PROTOCOL.*?^    WELL: [^\n]*\n`)
+var shownRehearsal = regexp.MustCompile(`(?ms)^    GROUP +PROTOCOL.*?^    OK: [^\n]*\n`)
 
 // One seed gives one answer, so the rehearsal that the README shows is the
 // command's to the digit, but for how long it took. -update writes it.

@@ -9,7 +9,8 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
 )
 
-// printRehearsal prints what was found: a line a group, what was sold, and the verdict in words.
+// printRehearsal prints the result: a line for each group, what was sold, and
+// the verdict.
 func printRehearsal(e *out.Env, res *rehearse.Result) {
 	g := out.NewGrid(out.Left("group"), out.Left("protocol"), out.Right("clients"), out.Right("acquired"), out.Right("wait p50"),
 		out.Right("wait p99"), out.Right("longest"), out.Right("takeovers"), out.Right("lost"), out.Right("retries"), out.Right("commands"), out.Right("per sale"))
@@ -19,15 +20,15 @@ func printRehearsal(e *out.Env, res *rehearse.Result) {
 	}
 	e.Print(g)
 	printPhases(e, res)
-	fmt.Fprintf(e.Stdout, "\n%d orders: %d sold, %d refused for want of goods", res.Orders, res.Sales, res.Refused)
+	fmt.Fprintf(e.Stdout, "\n%d orders: %d sold, %d rejected: out of stock", res.Orders, res.Sales, res.Refused)
 	if res.Unserved > 0 {
-		fmt.Fprintf(e.Stdout, ", %d put aside", res.Unserved)
+		fmt.Fprintf(e.Stdout, ", %d not processed", res.Unserved)
 	}
 	fmt.Fprintf(e.Stdout, "; %s\n", spent(res))
 	printClocks(e, res)
 	fmt.Fprintf(e.Stdout, "overlaps  %s\n", counted(res.Overlaps, res.OverlapsExcused))
 	if res.Overlaps > 0 && len(res.Groups) > 1 {
-		fmt.Fprintf(e.Stdout, "  of old clients alone  %d, %d of them excused\n", res.Overlaps-res.WithNew, res.OverlapsExcused-res.WithNewExcused)
+		fmt.Fprintf(e.Stdout, "  between old clients   %d, %d of them excused\n", res.Overlaps-res.WithNew, res.OverlapsExcused-res.WithNewExcused)
 		fmt.Fprintf(e.Stdout, "  with a new client     %d, %d of them excused\n", res.WithNew, res.WithNewExcused)
 	}
 	fmt.Fprintf(e.Stdout, "oversold  %s\n", counted(res.Oversold, res.OversoldExcused))
@@ -37,8 +38,8 @@ func printRehearsal(e *out.Env, res *rehearse.Result) {
 	fmt.Fprintf(e.Stdout, "\n%s\n", verdict(res))
 }
 
-// printPhases prints a line for each phase that the fleet went through, what the gates refused, and who was
-// shut out.
+// printPhases prints a line for each phase of the fleet, what the gates
+// refused, and how many old clients were shut out.
 func printPhases(e *out.Env, res *rehearse.Result) {
 	if len(res.Phases) == 0 {
 		return
@@ -59,21 +60,21 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 	e.Print(g)
 	fmt.Fprintln(e.Stdout)
 	for _, r := range res.Refusals {
-		word := "refused, as it must be"
+		word := "refused, as it should be"
 		if !r.Expected {
 			word = "REFUSED"
 		}
 		fmt.Fprintf(e.Stdout, "at %s the step to %s was %s (%s): %s\n", hours(r.AtMS), r.To, word, strings.Join(r.Rules, ", "), r.Detail)
 	}
 	if res.GaveUp > 0 {
-		fmt.Fprintf(e.Stdout, "%s shut out, waited and gave up\n", units(res.GaveUp, "old client was", "old clients were"))
+		fmt.Fprintf(e.Stdout, "%s shut out, and gave up after waiting\n", units(res.GaveUp, "old client was", "old clients were"))
 	}
 	for _, t := range res.Trouble {
 		fmt.Fprintf(e.Stdout, "TROUBLE: %s\n", t)
 	}
 }
 
-// number is a count that may be unknown.
+// number returns a count for a table, and "-" where it is unknown.
 func number(n *int64) string {
 	if n == nil {
 		return "-"
@@ -81,22 +82,22 @@ func number(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-// hours is a moment of a long run.
+// hours returns a moment of a long run, to the second.
 func hours(ms float64) string {
 	return time.Duration(ms * float64(time.Millisecond)).Round(time.Second).String()
 }
 
-// printClocks says what the machines did, if anything was wrong with them.
+// printClocks prints what the machines' clocks did, if any was wrong.
 func printClocks(e *out.Env, res *rehearse.Result) {
 	c := res.Clocks
 	if c.Preset == "" && c.SpreadMS == 0 {
 		return
 	}
-	fmt.Fprintf(e.Stdout, "clocks    up to %v apart", out.Within(c.SpreadMS))
+	fmt.Fprintf(e.Stdout, "clocks    spread up to %v", out.Within(c.SpreadMS))
 	if c.ToldSpreadMS != nil {
 		fmt.Fprintf(e.Stdout, " (the new clients are told %v)", out.Within(*c.ToldSpreadMS))
 	}
-	fmt.Fprintf(e.Stdout, ", %s, %s", units(c.Steps, "step", "steps"), units(c.Stops, "standstill", "standstills"))
+	fmt.Fprintf(e.Stdout, ", %s, %s", units(c.Steps, "step", "steps"), units(c.Stops, "pause", "pauses"))
 	if c.Stops > 0 {
 		fmt.Fprintf(e.Stdout, " of up to %v", out.Within(c.LongestStopMS))
 		if c.ToldGapMS != nil {
@@ -138,14 +139,14 @@ func counted(all, excused int) string {
 func verdict(res *rehearse.Result) string {
 	var bad []string
 	if n := res.Oversold - res.OversoldExcused; n > 0 {
-		bad = append(bad, fmt.Sprintf("%s sold that nobody had", units(n, "unit was", "units were")))
+		bad = append(bad, fmt.Sprintf("%s oversold", units(n, "unit was", "units were")))
 	}
 	if n := res.Overlaps - res.OverlapsExcused; n > 0 {
-		bad = append(bad, fmt.Sprintf("%s two or more worked on one product at once, for up to %v",
+		bad = append(bad, fmt.Sprintf("%s two or more programs worked on one product at once, for up to %v",
 			units(n, "time", "times"), out.Within(res.LongestMS)))
 	}
 	if res.Unserved > 0 {
-		bad = append(bad, fmt.Sprintf("%s put aside because the product's key did not come free",
+		bad = append(bad, fmt.Sprintf("%s not processed, because the product's key did not come free",
 			units(res.Unserved, "order was", "orders were")))
 	}
 	if n := len(res.Trouble); n > 0 {
@@ -153,16 +154,16 @@ func verdict(res *rehearse.Result) string {
 	}
 	for _, r := range res.Refusals {
 		if !r.Expected {
-			bad = append(bad, fmt.Sprintf("the gate to %s stayed shut", r.To))
+			bad = append(bad, fmt.Sprintf("the gate to %s stayed closed", r.To))
 		}
 	}
 	if len(bad) > 0 {
 		return "BAD: " + strings.Join(bad, "; ") + "."
 	}
 	if res.Oversold > 0 {
-		return "WELL, by the rules: nothing was sold twice but where an excused overlap was."
+		return "OK by the rules: only excused overlaps led to overselling."
 	}
-	return "WELL: every unit sold was there."
+	return "OK: nothing was oversold."
 }
 
 func units(n int, one, many string) string {

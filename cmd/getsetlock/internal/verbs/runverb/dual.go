@@ -15,16 +15,18 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// movingKeeper keeps run's lock in a fleet that moves: by the bridge, in a fixed phase or as a member.
+// movingKeeper keeps the lock of run in a fleet that migrates. It uses the
+// bridge, either in the fixed phase dual or as a member that follows the
+// migration.
 type movingKeeper struct {
 	*clientKeeper
 	bridge *migrate.Bridge
 	member *migrate.Member // nil with --protocol dual
-	keeps  time.Duration   // how long the server keeps a lock at most that is left to it
+	keeps  time.Duration   // longest time for which the server keeps a lock that run does not release
 }
 
-// openMoving makes the keeper of a command line. With auto the server is asked for the record, and told
-// of the new member.
+// openMoving returns the keeper for a command line. With auto it reads the
+// migration's record from the server and registers a new member.
 func openMoving(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
 	pool, address, err := f.server.Open(e)
 	if err != nil {
@@ -56,21 +58,23 @@ func (k *movingKeeper) open(ctx context.Context, e *out.Env, f *runFlags, pool *
 	}
 	k.keeps = max(k.times.TTL, f.keep)
 	if k.member != nil && k.member.State().Phase == migrate.Observe {
-		// The gate to dual asks whether our scripts may run. Who is gone before the first heartbeat would
-		// close it while he is there. What fails is published, and tried again.
+		// The gate to dual asks whether the member's user may run the scripts.
+		// A short run would otherwise leave before its first heartbeat, and
+		// would close the gate while it is registered. Refresh publishes a
+		// failure and tries again later.
 		_ = k.member.Refresh(ctx)
 	}
 	longest, bound := k.bridge.Dialect().LongestLease(k.bridge.Terms())
 	if f.keep > 0 && bound && f.keep > longest {
 		_ = k.bridge.Close()
-		return out.WrongUse("--keep %v exceeds %v: beyond that an old client that lost a race may end it early; if the old clients' smallest lease is longer than %v, say so by --lease",
+		return out.WrongUse("--keep %v is longer than %v: an old client that lost a race may end a longer one early; if the old clients' smallest lease is longer than %v, give it by --lease",
 			f.keep, longest, k.bridge.Terms().Lease)
 	}
 	return nil
 }
 
-// joinFleet reads the record, registers us, and fills in what the record says of the old clients and the
-// command line does not.
+// joinFleet reads the record, registers this run as a member, and takes from
+// the record what the command line does not say of the old clients.
 func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, pool *redis.Pool, address string, command []string, cfg *migrate.Config) error {
 	tried := fmt.Sprintf("joining the migration of namespace %q on %s", f.namespace, address)
 	record, err := fleet.ReadRecord(ctx, pool, f.namespace)
@@ -97,19 +101,20 @@ func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, po
 	return nil
 }
 
-// recordedDialect is the one of the command line, else the one of the record.
+// recordedDialect returns the dialect of the command line, else that of the
+// record.
 func (f *runFlags) recordedDialect(record migrate.Record) (dialect.Dialect, error) {
 	if f.dialect.Name != "" || f.dialect.File != "" {
 		return f.dialect.Pick()
 	}
 	d, err := dialect.Lookup(record.Dialect)
 	if err != nil {
-		return d, out.WrongUse("the namespace %q is recorded for the dialect %s, which is no preset: give its file by --dialect-file", f.namespace, record.Dialect)
+		return d, out.WrongUse("the record of namespace %q names the dialect %s, which is not built in: give its file by --dialect-file", f.namespace, record.Dialect)
 	}
 	return d, nil
 }
 
-// filled are the times given, and where there are none those recorded.
+// filled returns the given terms, and the recorded ones where none are given.
 func filled(given, recorded dialect.Terms) dialect.Terms {
 	for _, t := range [][2]*time.Duration{
 		{&given.Lease, &recorded.Lease}, {&given.Greatest, &recorded.Greatest}, {&given.Spread, &recorded.Spread},
@@ -131,7 +136,7 @@ func (k *movingKeeper) acquire(ctx context.Context, key string) (held, error) {
 	return &tokenHeld{lease}, nil
 }
 
-// holds asks the server: the token stands first on the key beside.
+// holds asks the server whether the value on key M begins with the token.
 func (k *movingKeeper) holds(ctx context.Context, key, token string) (bool, error) {
 	o, err := k.bridge.Inspect(ctx, key)
 	if err != nil {
@@ -148,7 +153,8 @@ func (k *movingKeeper) close(wait time.Duration) {
 	k.goodbye(wait)
 }
 
-// goodbye leaves the registry: at once if nothing is held, else when the server has let it end.
+// goodbye leaves the registry: at once if no lease is left, else after the
+// server has let the leases expire.
 func (k *movingKeeper) goodbye(wait time.Duration) {
 	if k.member == nil {
 		return
@@ -167,7 +173,8 @@ func (k *movingKeeper) goodbye(wait time.Duration) {
 	_ = k.member.Goodbye(ctx)
 }
 
-// goodbyeWait is how long a run waits to be taken out of the registry. Who is not is seen to have vanished.
+// goodbyeWait is how long a run waits for its removal from the registry. A run
+// that could not remove itself counts as a vanished member.
 const goodbyeWait = 2 * time.Second
 
 var (

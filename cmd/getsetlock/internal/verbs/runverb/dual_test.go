@@ -89,7 +89,7 @@ func TestAutoTakesNoLockWithoutARecordOrOutsideItsNamespace(t *testing.T) {
 	s.Want(s.Run(clitest.TokenScript("--protocol auto", "stock:1", "echo no")...), 125, "", "name it by --namespace")
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --mode verbatim", "stock:1", "echo no")...), 125, "", "--mode is not for --protocol auto")
 	s.Want(s.Run(clitest.TokenScript("--protocol dual --replicas 1", "stock:1", "echo no")...), 125, "", "--replicas is not for --protocol dual")
-	s.Want(s.Run(clitest.TokenScript("--protocol fast", "stock:1", "echo no")...), 125, "", "there are modern, legacy, dual, auto")
+	s.Want(s.Run(clitest.TokenScript("--protocol fast", "stock:1", "echo no")...), 125, "", "write one of modern, legacy, dual, auto")
 	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
 }
 
@@ -98,7 +98,7 @@ func TestAutoGoesByTheRecordedTimes(t *testing.T) {
 	s := clitest.NewStage(t)
 	recorded(s, migrate.Dual)
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --ttl 30s", "stock:1", "echo no")...), 125, "", "--ttl 30s is too long")
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 30s", "stock:1", "echo no")...), 125, "", "--keep 30s exceeds")
+	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 30s", "stock:1", "echo no")...), 125, "", "--keep 30s is longer than")
 	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
 }
 
@@ -157,6 +157,6 @@ func TestRunNamesNamespacesThatAreCarvedOut(t *testing.T) {
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock:eu:", "stock:eu:1", "echo yes")...), 0, "yes\n", "")
 	s.Want(s.Run(clitest.TokenScript("--also stock:eu:", "stock:eu:1", "echo no")...), 125, "", "--also is for --protocol auto")
 	prints("is gone", "migrate", "merge", "--namespace", "stock:eu:", "--go")
-	prints("given back to namespace", "migrate", "log", "--namespace", "stock:eu:")
+	prints("merged into namespace", "migrate", "log", "--namespace", "stock:eu:")
 	s.Want(s.Run(clitest.TokenScript(auto, "stock:eu:1", "echo yes")...), 0, "yes\n", "")
 }

@@ -9,24 +9,28 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-// forLegacy are the flags that speak of old clients: one of them asks for their protocol.
+// forLegacy are the flags that describe old clients. Any of them selects the
+// legacy protocol.
 var forLegacy = []string{"dialect", "dialect-file", "mode", "lease", "greatest", "spread", "behind", "ahead", "gap"}
 
-// forModern are the flags that the old clients' lock cannot follow, and why.
+// forModern are the flags that the legacy protocol cannot follow, each with the
+// reason.
 var forModern = [][2]string{
-	{"replicas", "the old clients' lock does not wait for replicas"},
-	{"namespace", "the old clients' lock has no fencing numbers and no lines of waiters"},
+	{"replicas", "a legacy lock does not wait for replicas"},
+	{"namespace", "a legacy lock has no fencing numbers and no queue of waiters"},
 }
 
-// How a lock is kept in a fleet that moves; the others are those of ls.
+// protocolAuto follows a namespace's migration. The other protocols have the
+// names that ls prints.
 const protocolAuto = "auto"
 
 var runProtocols = []string{out.ProtocolModern, out.ProtocolLegacy, out.ProtocolDual, protocolAuto}
 
-// moves reports that the lock is kept by the bridge.
+// moves reports whether the bridge keeps the lock.
 func (f *runFlags) moves() bool { return f.protocol == out.ProtocolDual || f.protocol == protocolAuto }
 
-// check refuses flags that contradict each other; times against times come later.
+// check refuses flags that contradict each other. Durations are compared with
+// each other later, in New of the backends.
 func (f *runFlags) check(cmd *cobra.Command) error {
 	if err := f.pickProtocol(cmd); err != nil {
 		return err
@@ -46,11 +50,11 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	case f.protocol != out.ProtocolLegacy, f.mode == "hardened":
 		return nil
 	case f.mode != "verbatim":
-		return out.WrongUse("--mode %q is not known; there are hardened and verbatim", f.mode)
+		return out.WrongUse("--mode %q is unknown; write hardened or verbatim", f.mode)
 	}
 	for _, name := range []string{"greatest", "spread", "behind", "ahead", "gap"} {
 		if cmd.Flags().Changed(name) {
-			return out.WrongUse("--%s is for --mode hardened: the old client knows nothing of it", name)
+			return out.WrongUse("--%s is for --mode hardened: an old client has no such setting, and verbatim does what it does", name)
 		}
 	}
 	if f.ttl != 0 && f.terms.Lease != 0 && f.ttl != f.terms.Lease {
@@ -59,7 +63,8 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// pickProtocol settles the protocol. Who speaks of old clients wants theirs.
+// pickProtocol chooses the protocol. A flag that describes old clients selects
+// legacy.
 func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed("protocol")
 	ofOld := ""
@@ -75,18 +80,18 @@ func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 	case !given:
 		f.protocol = out.ProtocolModern
 	case !slices.Contains(runProtocols, f.protocol):
-		return out.WrongUse("--protocol %q is not known; there are %s", f.protocol, strings.Join(runProtocols, ", "))
+		return out.WrongUse("--protocol %q is unknown; write one of %s", f.protocol, strings.Join(runProtocols, ", "))
 	case f.moves():
 		return f.checkMoving(cmd)
 	}
 	if f.protocol == out.ProtocolModern && ofOld != "" {
-		return out.WrongUse("--%s is for --protocol legacy: it says how old clients behave, with whom a token lock takes no turns", ofOld)
+		return out.WrongUse("--%s is for --protocol legacy: it describes old clients, and they cannot share a token lock", ofOld)
 	}
 	for _, flag := range forModern {
 		if f.protocol == out.ProtocolLegacy && cmd.Flags().Changed(flag[0]) {
 			asks := ""
 			if !given {
-				asks = ", and --" + ofOld + " asks for legacy"
+				asks = ", and --" + ofOld + " selects legacy"
 			}
 			return out.WrongUse("--%s is for --protocol modern%s: %s", flag[0], asks, flag[1])
 		}
@@ -94,17 +99,17 @@ func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkMoving refuses what the bridge cannot follow.
+// checkMoving refuses flags that the bridge cannot follow.
 func (f *runFlags) checkMoving(cmd *cobra.Command) error {
 	for _, flag := range [][2]string{
-		{"mode", "the bridge always is hardened"}, {"replicas", "the bridge does not wait for replicas"},
+		{"mode", "the bridge is always hardened"}, {"replicas", "the bridge does not wait for replicas"},
 	} {
 		if cmd.Flags().Changed(flag[0]) {
 			return out.WrongUse("--%s is not for --protocol %s: %s", flag[0], f.protocol, flag[1])
 		}
 	}
 	if f.protocol == protocolAuto && !cmd.Flags().Changed("namespace") {
-		return out.WrongUse("--protocol auto goes by the record of a namespace: name it by --namespace (which may be empty, for all keys)")
+		return out.WrongUse("--protocol auto follows the migration of a namespace: name it by --namespace (\"\" for all keys)")
 	}
 	return nil
 }

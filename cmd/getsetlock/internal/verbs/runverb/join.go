@@ -13,35 +13,38 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-// What the command finds in its environment. Key, token and number are those of the innermost run; the
-// list has those of every run around it, so that a run of A in a run of B in a run of A does not wait
+// The variables that the command finds in its environment. Key, token and fence
+// are those of the innermost run. The list has the locks of all runs around the
+// command, so that a run of A inside a run of B inside a run of A does not wait
 // for itself.
 const (
 	envKey   = "GETSETLOCK_KEY"
 	envToken = "GETSETLOCK_TOKEN"
-	envFence = "GETSETLOCK_FENCE" // not set where the lock has no number
+	envFence = "GETSETLOCK_FENCE" // not set where the lock has no fencing number
 	envHeld  = "GETSETLOCK_HELD"
 )
 
-// LockVariables are the variables that tell a command of the lock that it runs under.
+// LockVariables are the variables that describe to a command the lock under
+// which it runs.
 var LockVariables = []string{envKey, envToken, envFence, envHeld}
 
-// heldLock is an element of the list: a key, its token, its fencing number if it has one.
+// heldLock is an element of the list: key, token, and fencing number or "".
 type heldLock [3]string
 
-// around returns the locks of the runs that we are in, the innermost last.
+// around returns the locks of the runs around this process, the innermost last.
 func around(e *out.Env) []heldLock {
 	var list []heldLock
-	// A list that somebody else wrote, or cut off, is as good as none: tokens are compared anyway.
+	// A list that another program wrote or cut off is ignored. That is safe:
+	// each token is compared with the server's.
 	_ = json.Unmarshal([]byte(e.Getenv(envHeld)), &list)
 	if inner := (heldLock{e.Getenv(envKey), e.Getenv(envToken), e.Getenv(envFence)}); !slices.Contains(list, inner) {
 		list = append(list, inner)
 	}
-	// An empty token would be found again in an empty value.
+	// An empty token would equal the empty value of a key.
 	return slices.DeleteFunc(list, func(h heldLock) bool { return h[0] == "" || h[1] == "" })
 }
 
-// environment is the command's under a lease of ours.
+// environment returns the command's environment under a lease of this run.
 func (r *runner) environment(lease held) []string {
 	h := heldLock{r.key, lease.Token()}
 	if n, ok := lease.Fence(); ok {
@@ -50,14 +53,15 @@ func (r *runner) environment(lease held) []string {
 	return r.naming(h, append(around(r.env), h))
 }
 
-// naming is our environment with the lock that a command runs under and the server that keeps it.
-// Nothing of another lock is left in it: a number of one must not be taken for that of the other.
-// Nor is anything left of another server: a run inside compares tokens with the server that
-// this run asked, wherever that server's address came from.
+// naming returns this process's environment, extended by the lock under which
+// the command runs and the server that keeps it. Variables of other locks are
+// removed: a program must not take one lock's number for another's. Variables
+// of other servers are removed too, since an inner run must compare tokens with
+// the server that this run used.
 func (r *runner) naming(h heldLock, all []heldLock) []string {
 	list, err := json.Marshal(all)
 	if err != nil {
-		list = nil // strings always can be marshalled
+		list = nil // strings can always be marshalled
 	}
 	env := slices.DeleteFunc(r.env.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -71,9 +75,10 @@ func (r *runner) naming(h heldLock, all []heldLock) []string {
 	return append(env, envHeld+"="+string(list))
 }
 
-// joins returns the lock of a run around this one that holds the key, nil if there is none. The server
-// is asked: the variables may be those of a run that ended long ago, left with a daemon that it
-// started. Then the lock is taken anew; that is safe at any time.
+// joins returns the lock of an outer run that holds the key, and nil if there
+// is none. It asks the server, since the variables may come from a run that
+// ended long ago and left them to a daemon. In that case run acquires the lock
+// anew, which is always safe.
 func (r *runner) joins(ctx context.Context) (*heldLock, error) {
 	if r.flags.noJoin {
 		return nil, nil
@@ -86,24 +91,25 @@ func (r *runner) joins(ctx context.Context) (*heldLock, error) {
 		asked = true
 		ok, err := r.keeper.holds(ctx, r.key, outer[1])
 		if err != nil {
-			return nil, out.CouldNot(err, "comparing %s with %s, to join the run around this one", envToken, r.keeper.where())
+			return nil, out.CouldNot(err, "comparing %s with the lock on %s, to join the outer run", envToken, r.keeper.where())
 		}
 		if ok {
 			return &outer, nil
 		}
 	}
 	if asked {
-		r.env.Say(r.flags.server.Quiet, "warning: %s names %q, but the server does not hold it for that token any more; taking the lock anew", envKey, r.key)
+		r.env.Say(r.flags.server.Quiet, "warning: %s is %q, but the server no longer holds that key for the token of the outer run; acquiring the lock anew", envKey, r.key)
 	}
 	return nil, nil
 }
 
-// join becomes the command. Nothing is left to do for us: the run around us holds and renews the
-// lock, and its signals reach the command, which stays in its process group. The variables name the
-// lock that was joined, also where another run stands between.
+// join replaces this process by the command. The outer run holds and renews the
+// lock, so nothing is left to do here. Its signals reach the command, which
+// stays in the same process group. The variables name the joined lock, even if
+// another run lies between.
 //
-// Where the process cannot become another one (Windows, PID 1), it passes signals on to the
-// command, which then is in a group of its own.
+// Where a process cannot replace itself (on Windows, and as PID 1), join starts
+// the command in a process group of its own and passes signals on to it.
 func (r *runner) join(outer heldLock, signals chan os.Signal) error {
 	env := r.naming(outer, around(r.env))
 	err := r.env.Replace(r.command, env)

@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// keepable is what a backend has in both protocols.
+// keepable is what the backends of all protocols have in common.
 type keepable interface {
 	lock.Backend
 	lock.Tuned
@@ -18,18 +18,20 @@ type keepable interface {
 	io.Closer
 }
 
-// keeping is a backend whose locks are not given back before keep has passed since they were taken:
-// a release leaves the rest to the key, as its TTL and, beside old clients, its stamp.
+// keeping is a backend that leaves each key taken until keep has passed since
+// the acquisition. An earlier release stores the remaining time on the key: as
+// its TTL and, where old clients share the key, as its stamp.
 type keeping struct {
 	keepable
 	keep  time.Duration
 	clock lock.Clock
-	off   atomic.Bool // give back at once all the same
+	off   atomic.Bool // release at once nevertheless
 }
 
-// backend is what the Client is given, which looks for more by type assertion: only the old client's
-// is a Pacer, and only the token's a Queuer. That batches and hand-overs are hidden costs nothing
-// where one lock is held.
+// backend returns k as the Client needs it. The Client looks for optional
+// interfaces by type assertion: only the legacy backend is a Pacer, and only
+// the token backend a Queuer. The wrapper hides batches and hand-overs, which
+// do not matter where one lock is held.
 func (k *keeping) backend() lock.Backend {
 	switch b := k.keepable.(type) {
 	case lock.Pacer:
@@ -47,7 +49,8 @@ func (k *keeping) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	return k.kept(k.keepable.Try(ctx, key, ttl))
 }
 
-// kept is a grant that is kept. An attempt of unknown outcome is undone wholly, whatever is to be kept.
+// kept wraps a grant so that its release keeps the key taken. An attempt whose
+// outcome is unknown is undone completely.
 func (k *keeping) kept(g lock.Grant, err error) (lock.Grant, error) {
 	if err != nil {
 		return nil, err
@@ -65,7 +68,8 @@ func (k *keeping) Watch(ctx context.Context, gs []lock.Grant, holders []interfac
 
 func (k *keeping) Unwatch(g lock.Grant) { k.keepable.Unwatch(inside(g)) }
 
-// Timeout is not known of a release that extends.
+// Timeout returns 0, unknown: the backend's own bound does not hold for a
+// release that extends the lock.
 func (k *keeping) Timeout() time.Duration { return 0 }
 
 func inside(g lock.Grant) lock.Grant {
@@ -75,7 +79,7 @@ func inside(g lock.Grant) lock.Grant {
 	return g
 }
 
-// keepingQueue is keeping where waiters stand in a line on the server.
+// keepingQueue is keeping for a backend that queues waiters on the server.
 type keepingQueue struct {
 	*keeping
 	queuer lock.Queuer
@@ -104,7 +108,7 @@ type keptGrant struct {
 	end     time.Time
 }
 
-// Fence is the grant's, where it has one.
+// Fence returns the fencing number of the grant, and 0 where it has none.
 func (g *keptGrant) Fence() int64 {
 	if f, ok := g.Grant.(lock.Fenced); ok {
 		return f.Fence()
@@ -112,8 +116,9 @@ func (g *keptGrant) Fence() int64 {
 	return 0
 }
 
-// Release leaves the key taken for the rest of its time. The TTL is counted from when the server
-// executes the command, so nothing of it is lost on the way.
+// Release leaves the key taken for the rest of the keep time. The server counts
+// the TTL from when it executes the command, so a slow network does not shorten
+// it.
 func (g *keptGrant) Release(ctx context.Context) error {
 	rest := g.end.Sub(g.keeping.clock.Now())
 	if rest < time.Millisecond || g.keeping.off.Load() {
@@ -121,7 +126,7 @@ func (g *keptGrant) Release(ctx context.Context) error {
 	}
 	_, err := g.Extend(ctx, rest)
 	if errors.Is(err, lock.ErrNotRenewable) {
-		return nil // verbatim: what it wrote says until when, which is later
+		return nil // verbatim: the stamp on the key already says a later end
 	}
 	return err
 }

@@ -13,21 +13,23 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// clientKeeper is what keeps a lock of run, whatever its protocol: a Client over one backend. What is
-// different stands in legacyKeeper and modernKeeper.
+// clientKeeper keeps the lock of run with a Client over one backend.
+// legacyKeeper, modernKeeper and movingKeeper add what differs between
+// protocols.
 type clientKeeper struct {
 	client *lock.Client
-	server string      // for people
-	times  lock.Config // as the client completed it
-	keep   *keeping    // nil: nothing is kept
+	server string      // address without password, for messages
+	times  lock.Config // the client's configuration with its defaults filled in
+	keep   *keeping    // nil: a release frees the key at once
 	graced time.Duration
 
-	// explain says in the words of the command line why a key is held.
+	// explain rewords the reason why a key is held, in terms of the command
+	// line.
 	explain func(error) error
 }
 
-// newKeeper makes the Client of a backend, which belongs to it from here on, and checks the times
-// against each other. Nothing is sent.
+// newKeeper makes the Client of a backend and checks the times against each
+// other. It takes over the backend and closes it on errors. Nothing is sent.
 func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func(error) error) (*clientKeeper, error) {
 	k := &clientKeeper{server: address, explain: explain}
 	var shown lock.Backend = b
@@ -44,7 +46,7 @@ func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func
 		_ = b.Close()
 		return nil, out.WrongUse("%w", f.words(err))
 	}
-	// With is the one place where a Client shows the times that it completed.
+	// With is the only method that shows a Client's completed configuration.
 	if _, err = k.client.With(func(c *lock.Config) { k.times = *c }); err == nil {
 		err = k.setGrace(f)
 	}
@@ -67,8 +69,8 @@ func (k *clientKeeper) setGrace(f *runFlags) error {
 	return nil
 }
 
-// words rewrites an error as InFlags does, and says which times of the old
-// clients nobody claimed.
+// words rewords an error as InFlags does, and marks times of the old clients
+// that nobody claimed as assumed.
 func (f *runFlags) words(err error) error {
 	text := out.InFlags(err).Error()
 	for name, field := range map[string]time.Duration{"--spread": f.terms.Spread, "--gap": f.terms.Gap} {
@@ -102,7 +104,7 @@ func (k *clientKeeper) close(wait time.Duration) {
 	_ = k.client.Close(ctx)
 }
 
-// clientHeld is a lease of run.
+// clientHeld is the lease of a run.
 type clientHeld struct {
 	*lock.Lease
 	keep *keeping

@@ -10,13 +10,13 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// legacyKeeper keeps run's lock beside old clients.
+// legacyKeeper keeps a lock that run shares with old clients.
 type legacyKeeper struct {
 	*clientKeeper
 	backend legacy.Backend
 }
 
-// openLegacy makes the keeper of a command line. Nothing is sent.
+// openLegacy returns the keeper for a command line. Nothing is sent.
 func openLegacy(e *out.Env, f *runFlags) (keeper, error) {
 	d, err := f.dialect.Pick()
 	if err != nil {
@@ -46,26 +46,27 @@ func openLegacy(e *out.Env, f *runFlags) (keeper, error) {
 	return k, nil
 }
 
-// fitKeep checks --keep against what old clients would make of it.
+// fitKeep refuses a --keep that old clients would not respect.
 func (k *legacyKeeper) fitKeep(f *runFlags) error {
 	if f.keep == 0 {
 		return nil
 	}
 	if ttl := k.times.TTL; k.backend.Mode() == legacy.Verbatim {
 		if f.keep > ttl {
-			return fmt.Errorf("--keep %v exceeds the lease (%v), after which a verbatim lock ends: give a longer --lease", f.keep, ttl)
+			return fmt.Errorf("--keep %v is longer than the lease (%v), after which a verbatim lock ends: give a longer --lease", f.keep, ttl)
 		}
 		return nil
 	}
 	if longest, bound := k.backend.Dialect().LongestLease(k.backend.Terms()); bound && f.keep > longest {
-		return fmt.Errorf("--keep %v exceeds %v: beyond that an old client that lost a race may end it early; if the old clients' smallest lease is longer than %v, say so by --lease",
+		return fmt.Errorf("--keep %v is longer than %v: an old client that lost a race may end a longer one early; if the old clients' smallest lease is longer than %v, give it by --lease",
 			f.keep, longest, k.backend.Terms().Lease)
 	}
 	return nil
 }
 
-// acquire tells a token lock, which is not read by any old client's rules, from other strange values.
-// Verbatim does not look: it sends what the old client would.
+// acquire recognizes a token lock on the key, which no old client's rules can
+// read, and names it in the error. Verbatim mode does not look: it sends only
+// the old client's commands.
 func (k *legacyKeeper) acquire(ctx context.Context, key string) (held, error) {
 	lease, err := k.clientKeeper.acquire(ctx, key)
 	if err == nil || !errors.Is(err, lock.ErrHeld) || k.backend.Mode() == legacy.Verbatim {
@@ -77,12 +78,12 @@ func (k *legacyKeeper) acquire(ctx context.Context, key string) (held, error) {
 	}
 	return nil, &lock.HeldError{
 		Key: key, Owner: o.Value, Left: o.PTTL, Until: o.Local.Add(o.PTTL),
-		Protocol: "a token of ours; such locks are taken turns with by --protocol modern",
+		Protocol: "a getsetlock client's token; use --protocol modern to share this lock",
 	}
 }
 
-// holds asks the server. A token of ours stands beside the key; the old client's only token is the
-// value on it.
+// holds asks the server whether token holds the key. In hardened mode the token
+// lies on key M. In verbatim mode the value on key L is the only token.
 func (k *legacyKeeper) holds(ctx context.Context, key, token string) (bool, error) {
 	o, err := k.backend.Observe(ctx, key)
 	if err != nil {
@@ -99,5 +100,5 @@ func (k *legacyKeeper) warning() string {
 	if k.renews() {
 		return ""
 	}
-	return fmt.Sprintf("--mode verbatim: the lock is not renewed and ends after its lease (%v); a command that still runs then is ended", k.times.TTL)
+	return fmt.Sprintf("--mode verbatim does not renew the lock: it ends after its lease (%v), and a command that still runs then is ended", k.times.TTL)
 }

@@ -41,7 +41,7 @@ func TestThirdTickTakesAPastStamp(t *testing.T) {
 	for _, protocol := range []string{"legacy", "dual"} {
 		s := crashed(t)
 		for tick := 1; tick < 3; tick++ {
-			s.Want(s.Run(clitest.TokenScript("--wait 0s --protocol "+protocol, "k", "echo ran")...), 124, "", "the same value has stood for")
+			s.Want(s.Run(clitest.TokenScript("--wait 0s --protocol "+protocol, "k", "echo ran")...), 124, "", "if the value is unchanged in")
 			s.World.Pass(time.Minute)
 		}
 		st := s.Start(clitest.TokenScript("--wait 0s --protocol "+protocol, "k", "echo ran")...)
@@ -86,5 +86,5 @@ func TestBehindOfTheEnvironmentMustBeATime(t *testing.T) {
 func TestExplicitWaitEndsBesideAPastStamp(t *testing.T) {
 	s := crashed(t)
 	st := s.Start(clitest.Script("--wait 5s", "k", "echo ran")...)
-	s.Want(play(s, st), 124, "", "not acquired within 5s; by the server's clock")
+	s.Want(play(s, st), 124, "", "not acquired within 5s; the time that an old client wrote")
 }

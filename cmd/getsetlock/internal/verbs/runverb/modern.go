@@ -15,13 +15,13 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// modernKeeper keeps run's lock as a token.
+// modernKeeper keeps the lock of run as a token.
 type modernKeeper struct {
 	*clientKeeper
 	backend *modern.Backend
 }
 
-// openModern makes the keeper of a command line. Nothing is sent.
+// openModern returns the keeper for a command line. Nothing is sent.
 func openModern(e *out.Env, f *runFlags, command []string) (keeper, error) {
 	pool, address, err := f.server.Open(e)
 	if err != nil {
@@ -48,16 +48,17 @@ func (k *modernKeeper) acquire(ctx context.Context, key string) (held, error) {
 	return &tokenHeld{lease}, nil
 }
 
-// tokenHeld is a lease whose value carries a note behind the token.
+// tokenHeld is a lease whose value has a note after the token.
 type tokenHeld struct{ held }
 
-// Token is the part that tells this lease from all others.
+// Token returns the part of the value that tells this lease from all others.
 func (h *tokenHeld) Token() string {
 	token, _, _ := strings.Cut(h.held.Token(), " ")
 	return token
 }
 
-// holds asks the server. The token is compared without the note, which an inner run does not know.
+// holds asks the server. It compares the token without the note, which an inner
+// run does not know.
 func (k *modernKeeper) holds(ctx context.Context, key, token string) (bool, error) {
 	info, err := k.backend.Inspect(ctx, key)
 	return err == nil && info.Exists && !info.Reserved && info.Token == token, err
@@ -65,10 +66,11 @@ func (k *modernKeeper) holds(ctx context.Context, key, token string) (bool, erro
 
 func (k *modernKeeper) warning() string { return "" }
 
-// longestNote is what modern.Config.Note allows, in bytes.
+// longestNote is the longest note that modern.Config.Note allows, in bytes.
 const longestNote = 200
 
-// note is what people find beside the token: where the command runs, and which it is.
+// noteOf returns the note that people see next to the token: the host and the
+// command's name.
 func noteOf(e *out.Env, command []string) string {
 	host, err := e.Hostname()
 	if err != nil || host == "" {
@@ -81,29 +83,32 @@ func noteOf(e *out.Env, command []string) string {
 		return r
 	}, host+" "+filepath.Base(command[0]))
 	if len(text) > longestNote {
-		text = strings.ToValidUTF8(text[:longestNote], "") // a rune cut in two goes as a whole
+		text = strings.ToValidUTF8(text[:longestNote], "") // drops a rune that was cut in two
 	}
 	return text
 }
 
-// besideStamps explains a key that is held in a way that no token lock writes, in the words of the
-// command line: an old client's timestamp is held for ever by this protocol's rules.
+// besideStamps rewords the error for a key that holds an old client's
+// timestamp, so that it names the flags that help. By the rules of token locks
+// such a key is held for ever.
 func besideStamps(err error, now time.Time) error {
 	var e *lock.HeldError
 	if !errors.As(err, &e) {
 		return err
 	}
-	said := *e
+	said, flag := *e, "--dialect"
 	switch m := dialect.Identify(e.Owner, now, dialect.Hints{Prefer: dialect.Jedis().Name})[0]; {
 	case m.Look == dialect.LookStamp && len(m.Dialects) > 1:
-		said.Protocol = fmt.Sprintf("a timestamp, as %s and %d others write it", m.Dialects[0], len(m.Dialects)-1)
+		said.Protocol = fmt.Sprintf("an old client's timestamp, %s or compatible", m.Dialects[0])
+		flag += " " + out.PlainName(m.Dialects[0])
 	case m.Look == dialect.LookStamp:
-		said.Protocol = "a timestamp, as " + strings.Join(m.Dialects, "") + " writes it"
+		said.Protocol = "an old client's timestamp, " + strings.Join(m.Dialects, "")
+		flag += " " + strings.Join(m.Dialects, "")
 	case strings.HasPrefix(e.Protocol, "a timestamp"):
-		said.Protocol = "a timestamp, of no plausible time"
+		said.Protocol = "an old client's timestamp, of no plausible time"
 	default:
 		return err
 	}
-	said.Protocol += "; old clients are taken turns with by --dialect, and moved to token locks by getsetlock migrate"
+	said.Protocol += "; use " + flag + " to share this lock, or getsetlock migrate to move off it"
 	return &said
 }

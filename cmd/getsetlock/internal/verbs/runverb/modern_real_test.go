@@ -54,14 +54,14 @@ func TestAnUnlockedTokenLockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 			continue
 		}
 		server.Do("SET", how, clitest.Token, "PX", "3600000")
-		s.Want(<-st.Done, 123, "ready\ntold\n", `is held by another: token "`+clitest.Token+`"`)
+		s.Want(<-st.Done, 123, "ready\ntold\n", `is held by another client: token "`+clitest.Token+`"`)
 	}
 }
 
 func TestReplicasMustHaveATokenLock(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
-	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", server.Addr()+": 0 of 1 replicas acknowledged it within 100ms; fewer satisfy a smaller --replicas")
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", server.Addr()+": 0 of 1 replicas acknowledged it within 100ms; lower --replicas if fewer are enough")
 	server.StartReplica()
 	c := server.Pool().Get()
 	defer c.Close()

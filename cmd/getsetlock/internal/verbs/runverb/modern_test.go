@@ -114,7 +114,7 @@ func TestATokenLockTakenByAnotherEndsTheCommandWith123(t *testing.T) {
 	st.Out.Await("ready")
 	s.World.Mini.Set("k", clitest.Token+" host8 job")
 	passTo(s, 10*time.Second)
-	s.Want(<-st.Done, 123, "ready\ntold\n", `lease on "k" lost: key "k" is held by another: `)
+	s.Want(<-st.Done, 123, "ready\ntold\n", `lease on "k" lost: key "k" is held by another client: `)
 	if v, _ := s.World.Mini.Get("k"); v != clitest.Token+" host8 job" {
 		t.Errorf("another's value became %q", v)
 	}
@@ -127,7 +127,7 @@ func TestATokenLockThatWasDeletedEndsTheCommandWith123(t *testing.T) {
 	value, _ := s.World.Mini.Get("k")
 	s.Want(s.Run("unlock", "k", "--value", value), 0, "deleted k\n", "")
 	passTo(s, 10*time.Second)
-	s.Want(<-st.Done, 123, "ready\ntold\n", "is gone: it expired, or somebody deleted it")
+	s.Want(<-st.Done, 123, "ready\ntold\n", "is gone: it expired, or another client deleted it")
 	wantKeys(s, counter)
 }
 
@@ -227,11 +227,11 @@ func TestARunInsideARunOfATokenLockJoins(t *testing.T) {
 	}
 	inner.Want(inner.Run(append([]string{"run", "--no-join"}, args[1:]...)...), 124, "", "held")
 	inner.Vars = map[string]string{"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k", "GETSETLOCK_TOKEN": clitest.Token}
-	inner.Want(inner.Run(args...), 124, "", "does not hold it for that token any more")
+	inner.Want(inner.Run(args...), 124, "", "no longer holds that key for the token of the outer run")
 	touch(t, file)
 	<-st.Done
 	inner.Vars["GETSETLOCK_TOKEN"] = fields[0]
-	inner.Want(inner.Run(args...), 0, "inner\n", "does not hold it for that token any more")
+	inner.Want(inner.Run(args...), 0, "inner\n", "no longer holds that key for the token of the outer run")
 }
 
 func TestAnEmptyTokenJoinsNothing(t *testing.T) {
@@ -246,18 +246,18 @@ func TestAKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s := clitest.NewStage(t)
 	stamp := clitest.StampOf(redistest.Start.Add(time.Minute))
 	s.World.Mini.Set("old", stamp)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "", `held by "`+stamp+`" (a timestamp, as Jedis and 5 others write it; old clients are taken turns with by --dialect, and moved to token locks by getsetlock migrate)`)
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "", `held by "`+stamp+`" (an old client's timestamp, Jedis or compatible; use --dialect jedis to share this lock, or getsetlock migrate to move off it)`)
 	s.World.Mini.Set("uuid", clitest.UUID+":"+stamp)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "uuid", "echo no")...), 124, "", "(a timestamp, as JedisUUID writes it; old")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "uuid", "echo no")...), 124, "", "(an old client's timestamp, JedisUUID; use --dialect JedisUUID to")
 	s.World.Mini.SetTTL("old", time.Hour)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "", "(a timestamp, as Jedis")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "", "(an old client's timestamp, Jedis")
 	s.World.Mini.Set("ancient", "1072915200000")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "ancient", "echo no")...), 124, "", "(a timestamp, of no plausible time; old clients")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "ancient", "echo no")...), 124, "", "(an old client's timestamp, of no plausible time; use --dialect to")
 	s.World.Mini.HSet("hash", "a", "b")
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "hash", "echo no")...), 124, "", "Redisson")
 	s.World.Mini.Set("new", clitest.Token+" host8 job")
 	s.World.Mini.SetTTL("new", time.Minute)
-	s.Want(s.Run(clitest.Script("--wait 0", "new", "echo no")...), 124, "", "(a token of ours; such locks are taken turns with by --protocol modern), its lease runs until 12:01:00Z (in 1m0s) and may be renewed")
+	s.Want(s.Run(clitest.Script("--wait 0", "new", "echo no")...), 124, "", "(a getsetlock client's token; use --protocol modern to share this lock), its lease runs until 12:01:00Z (in 1m0s) and may be renewed")
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "new", "echo no")...), 124, "", `held by "`+clitest.Token+` host8 job", its lease runs until 12:01:00Z (in 1m0s) and may be renewed`)
 }
 

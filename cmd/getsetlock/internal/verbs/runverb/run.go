@@ -14,63 +14,80 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-var runLong = `Takes the lock KEY, runs COMMAND while holding it, and gives it back.
+var runLong = `Runs COMMAND while it holds the lock KEY, and releases the lock when COMMAND
+ends. While another client holds the lock, run waits: 10 seconds, or --wait.
 
-The command has our standard input and output, our signals (they go to its whole
-process group) and, on a terminal, the foreground. ^Z stops both; if the lock ended
-meanwhile, the command is ended before it goes on.
+Environment of the command:
+  GETSETLOCK_KEY      the key
+  GETSETLOCK_TOKEN    what tells this acquisition from all others
+  GETSETLOCK_FENCE    not with --protocol legacy: a number greater than that of
+                      each holder before. Let your database refuse a number that
+                      is smaller than one it has seen: that keeps out a holder
+                      that was stopped for too long, or whose lock the server
+                      forgot in a fail-over
+  GETSETLOCK_REDIS    the server's address, with its user and password
+  GETSETLOCK_CACERT   the whole path of the file given by --cacert
 
-The lock is renewed while the command runs. If that fails, the command's process
-group gets SIGTERM --grace before the lock ends, and SIGKILL when it ends. If another
-client's value is seen on the key, SIGTERM goes out at once, and SIGKILL after the
-grace or when the lock ends. A process that leaves the group (a daemon) is not
-reached. If getsetlock itself is killed by SIGKILL, ` + diesWithUs + `
-If it is stopped by SIGSTOP, nobody watches the command.
+A run inside a run on the same key joins it: it compares the token with the
+server's, and runs its command under the lock that the outer run holds.
 
-The command finds GETSETLOCK_KEY and GETSETLOCK_TOKEN in its environment, and with a
-token lock GETSETLOCK_FENCE: a number greater than that of every holder before. A store
-that refuses a smaller number than the last it saw keeps out a holder that was stopped
-for too long, or whose lock a fail-over of the server forgot.
+Input and signals: the command uses the standard input and output of getsetlock
+and, on a terminal, the foreground. Signals to getsetlock go to the command's
+whole process group. ^Z stops both; if the lock ends meanwhile, the command is
+ended before it continues. As PID 1 of a container, getsetlock reaps the orphans
+that it adopts.
 
-The command also finds the server's address in GETSETLOCK_REDIS, with the user and the
-password that were given, and the whole path of the file of --cacert in
-GETSETLOCK_CACERT. A run inside therefore asks the same server. On the same key it
-joins: it runs its command under the lock that is held, after comparing the token with
-the server's.
+If the lock is lost: getsetlock renews the lock while the command runs. If
+renewals fail, the command's process group gets SIGTERM --grace before the lock
+ends, and SIGKILL when it ends. If another client's value appears on the key,
+SIGTERM follows at once, and SIGKILL after --grace or when the lock ends. A
+process that left the group (a daemon) gets neither. If getsetlock itself is
+killed by SIGKILL, ` + diesWithUs + `
+While getsetlock is stopped by SIGSTOP, nothing watches the lock.
 
-As PID 1 of a container, getsetlock reaps the orphans that it adopts, and passes
-signals on as elsewhere.
+One of several hosts: --keep leaves the key taken for at least that long,
+counted from the acquisition, even if the command ends earlier. Then cron can
+start a job on several hosts, and one of them runs it. --keep must exceed the
+spread of the start times and of the hosts' clocks; otherwise a late host runs
+the job again.
 
---keep makes the key stay taken for at least so long, counted from when it was
-taken, also when the command ends sooner: of several hosts whose cron starts the
-same job, one runs it. It must exceed the spread of the start times and of the
-clocks, or a late host runs the job again.
+Protocols:
+  modern  the default. The lock is a token with a TTL, and no clock but the
+          server's decides. Clients that use SET NX PX with a token, and compare
+          it before they delete, share this lock. After the token the value has
+          this host's name and the command's, for getsetlock ls
+  legacy  shares the lock with old clients, which write timestamps. It is the
+          default with a flag that describes old clients: --dialect,
+          --dialect-file, --mode, --lease, --greatest, --spread, --behind,
+          --ahead, --gap
+  dual    holds a token and, on the old clients' key, a guard: a time so far
+          ahead that no old client's clock reaches it
+  auto    joins the migration of --namespace and does what its phase says; see
+          getsetlock migrate
 
---protocol modern, the default, writes a token that the server lets expire; no clock but
-the server's decides. Whoever uses SET NX PX with a token and compares it, takes turns
-with it. Beside the token stand this host's name and the command's, for getsetlock ls.
---protocol legacy, the default with a flag that speaks of old clients (--dialect,
---dialect-file, --mode, --lease, --greatest, --spread, --behind, --ahead, --gap), takes
-turns with those.
---mode hardened (the default) proves what it holds by a token beside the key, and
-stamps by the server's clock. Two getsetlock clients never hold together. An old client
-holds alongside one only if it works for longer than its lease allows, if it pauses for
-longer than --gap, if its clock is more than a day (or --ahead) ahead of the server's,
-or if a flag claims less than is true. A crashed old client's lock is taken over when
-the server's clock is past its time and its value was seen for longer than --greatest;
-with --behind it is taken over as soon as that clock is past it by so much.
---mode verbatim does what the old client does, faults included, with SETNX, GET,
-GETSET and DEL alone: its lock is never renewed and ends after its lease.
---protocol dual holds a token and, on the old clients' key, a guard that none of their
-clocks can expire. --protocol auto joins the migration of --namespace and does what its
-phase says; see getsetlock migrate. Both give GETSETLOCK_FENCE.
+Modes of --protocol legacy:
+  hardened  the default. It writes the old clients' format by the server's clock
+            and proves what it holds by a token on a second key. Two getsetlock
+            clients never hold the lock together. An old client holds it at the
+            same time only if it works for longer than its lease, if it pauses
+            for longer than --gap, if its clock is more than a day (or --ahead)
+            ahead of the server's, or if a flag claims less than is true
+  verbatim  does what the old client does, faults included, with SETNX, GET,
+            GETSET and DEL alone. The lock is not renewed and ends after its
+            lease
 
-Exit codes: the command's own, every one from 0 to 255, or 128 + n if signal n ended it.
-getsetlock itself ends with one of these, and then says why on stderr:
-  123  the lock was lost, and the command was ended for it
-  124  the lock was not to be had within --wait
-  125  getsetlock itself failed, or was used wrongly
-  126  the command cannot be run      127  there is no such command`
+An old client that crashed leaves its lock behind. hardened takes it over once
+the server's clock is past its time and the same value was seen for longer than
+--greatest; with --behind, as soon as the server's clock is past it by that
+much.
+
+Exit codes: that of the command, 0 to 255, or 128 + n if signal n ended it. If
+getsetlock itself decides, it prints the reason on stderr and exits with
+  123  the lock was lost, and getsetlock ended the command
+  124  another client held the lock until --wait was over
+  125  getsetlock failed, or was used wrongly
+  126  the command cannot be run
+  127  there is no such command`
 
 type runFlags struct {
 	server     out.ServerFlags
@@ -98,11 +115,16 @@ func New(e *out.Env) *cobra.Command {
 		Short: "Run a command while holding a lock",
 		Long:  runLong,
 		Example: out.Examples(
+			"# one backup at a time, whichever host starts it",
 			"getsetlock run nightly -- ./backup.sh --full",
-			"getsetlock run --wait forever --dialect redis-py --lease 30s stock:42 -- python sell.py",
-			"getsetlock run --wait 0 --keep 30s report -- ./report   # in cron, on three hosts",
-			"getsetlock run --replicas 1 nightly -- sh -c './backup.sh --fence \"$GETSETLOCK_FENCE\"'",
-			"GETSETLOCK_REDIS=rediss://app:secret@redis.example:6380/2 getsetlock run nightly -- ./backup.sh",
+			"# a cron job on three hosts: one of them runs it",
+			"getsetlock run --wait 0 --keep 30s report -- ./report",
+			"# share a lock with old clients that write timestamps",
+			"getsetlock run --dialect redis-py --lease 30s stock:42 -- python sell.py",
+			"# count the lock only after a replica has it, and use the fencing number",
+			"getsetlock run --replicas 1 nightly -- sh -c 'backup \"$GETSETLOCK_FENCE\"'",
+			"# another server; other users of the machine cannot read the variable",
+			"export GETSETLOCK_REDIS=rediss://app:secret@redis.example:6380/2",
 		),
 		Annotations: map[string]string{out.OwnFailures: "yes"},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -132,33 +154,33 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
-	flags.StringVar(&f.protocol, "protocol", "", "how the lock is kept: modern, by a token; legacy, as old clients do; dual, by both; auto, as the namespace's migration says (default modern; legacy with a flag that speaks of old clients)")
-	flags.StringVar(&f.mode, "mode", "hardened", "hardened, or verbatim: exactly as the old client does it")
-	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "the old clients' smallest lease (default the dialect's)")
-	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "the old clients' greatest lease (default the smallest)")
-	out.ClaimVar(flags, &f.terms.Spread, "spread", "how far the old clients' clocks are apart at most (default the lesser of 1s and a 20th of the lease)")
-	out.ClaimVar(flags, &f.terms.Behind, "behind", "how far the slowest old client's clock is behind the server's at most (default $"+out.EnvBehind+", else unknown: a takeover then waits for a second look)")
-	out.ClaimVar(flags, &f.terms.Ahead, "ahead", "how far the fastest old client's clock is ahead of the server's at most (default $"+out.EnvAhead+", else unknown)")
-	out.ClaimVar(flags, &f.terms.Gap, "gap", "the longest an attempt of an old client takes, pauses included (default as --spread)")
-	flags.IntVar(&f.replicas, "replicas", 0, "modern: how many replicas must have acknowledged the lock before it counts; narrows the gap of a fail-over, does not close it")
-	flags.StringVar(&f.namespace, "namespace", "", "whose fencing numbers, and with modern lines of waiters, to use; with auto also whose migration to follow; keys of locks are not prefixed")
-	out.PositiveVar(flags, &f.ttl, "ttl", 0, "how long our lock outlives its last renewal (default 30s; legacy: at most half the lease; verbatim: the lease)")
+	flags.StringVar(&f.protocol, "protocol", "", "how the lock is stored: modern, legacy, dual or auto, see above (default modern; legacy with a flag that describes old clients)")
+	flags.StringVar(&f.mode, "mode", "hardened", "legacy: hardened or verbatim, see above")
+	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease", "the old clients' shortest lease (default the dialect's)")
+	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease", "the old clients' longest lease (default --lease)")
+	out.ClaimVar(flags, &f.terms.Spread, "spread", "largest difference between two old clients' clocks (default the lesser of 1s and a 20th of the lease)")
+	out.ClaimVar(flags, &f.terms.Behind, "behind", "how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+", else unknown: a takeover then waits for a second look)")
+	out.ClaimVar(flags, &f.terms.Ahead, "ahead", "how far the fastest old client's clock is at most ahead of the server's (default $"+out.EnvAhead+", else unknown)")
+	out.ClaimVar(flags, &f.terms.Gap, "gap", "longest time that an old client's attempt takes, pauses included (default as --spread)")
+	flags.IntVar(&f.replicas, "replicas", 0, "modern: number of replicas that must acknowledge the lock before it counts; a fail-over then rarely loses a lock, but still can")
+	flags.StringVar(&f.namespace, "namespace", "", "which fencing numbers to use, with modern also which queue of waiters, with auto also which migration to follow; it is not a prefix of the key")
+	out.PositiveVar(flags, &f.ttl, "ttl", 0, "leave the flag out for the default", "how long the lock lasts after its last renewal (default 30s; legacy: at most half the lease; verbatim: the lease)")
 	flags.Var(&f.wait, "wait", "how long to wait for the lock: a duration, 0 to try once, or forever")
-	flags.DurationVar(&f.keep, "keep", 0, "keep the key taken for at least so long, also when the command ends sooner")
-	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default the lesser of 10s and a quarter of the ttl)")
-	flags.BoolVar(&f.noJoin, "no-join", false, "take the lock anew even inside a run on the same key; it then waits for that run to end")
+	flags.DurationVar(&f.keep, "keep", 0, "leave the key taken for at least this long, even if the command ends earlier")
+	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default the lesser of 10s and a quarter of the TTL)")
+	flags.BoolVar(&f.noJoin, "no-join", false, "acquire the lock anew even inside a run on the same key; it then waits for that run to end")
 	out.Complete(cmd, "mode", out.Choices("hardened", "verbatim"))
 	out.Complete(cmd, "protocol", out.Choices(runProtocols...))
 	out.Complete(cmd, "replicas", cobra.NoFileCompletions)
-	flags.StringArrayVar(&f.also, "also", nil, "auto: a longer namespace in which the lock may lie, once it is carved out of --namespace; may be repeated")
+	flags.StringArrayVar(&f.also, "also", nil, "auto: a longer namespace that the key may belong to after a migration carved it out of --namespace; may be repeated")
 	for _, name := range []string{"namespace", "also"} {
 		out.Complete(cmd, name, cobra.NoFileCompletions)
 	}
 	out.Complete(cmd, "wait", out.Choices("0", "10s", "forever"))
 }
 
-// keyAndCommand takes the command line apart. The dashes are required: without them a flag of the
-// command would be taken for one of ours.
+// keyAndCommand splits the arguments into the key and the command. It requires
+// the dashes: without them the command's flags would be parsed as flags of run.
 func keyAndCommand(dash int, args []string) (key string, command []string, err error) {
 	switch {
 	case dash < 0:
@@ -168,7 +190,7 @@ func keyAndCommand(dash int, args []string) (key string, command []string, err e
 	case args[0] == "":
 		return "", nil, out.WrongUse("KEY is empty")
 	case len(args) == 1:
-		return "", nil, out.WrongUse("there is no command behind --")
+		return "", nil, out.WrongUse("there is no command after --")
 	}
 	return args[0], args[1:], nil
 }
@@ -204,7 +226,8 @@ func (w *waitFlag) Set(text string) error {
 	return nil
 }
 
-// config is the wait as lock.Config has it, where zero is for ever and negative is once.
+// config returns the wait as lock.Config.Wait has it: zero is forever, and
+// negative tries once.
 func (w *waitFlag) config() time.Duration {
 	switch {
 	case w.forever:
@@ -215,13 +238,14 @@ func (w *waitFlag) config() time.Duration {
 	return w.d
 }
 
-// run is the verb: join or take the lock, run the command, give the lock back.
+// run executes the verb: it joins or takes the lock, runs the command, and
+// releases the lock.
 func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []string) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
 	if _, err := child.Find(command); err != nil {
-		return startFailure(err) // before anybody waits for a lock
+		return startFailure(err) // before waiting for a lock
 	}
 	keeper, err := openKeeper(e, cmd.Context(), f, command)
 	if err != nil {

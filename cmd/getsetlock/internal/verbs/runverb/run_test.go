@@ -160,7 +160,7 @@ func TestQuietSaysNothingButErrors(t *testing.T) {
 	if got.Code != 124 || strings.Count(got.Errors, "\n") != 1 {
 		t.Errorf("%+v", got)
 	}
-	s.Want(s.Run(clitest.Script("--mode verbatim", "j", ":")...), 0, "", "the lock is not renewed and ends after its lease (1m0s)")
+	s.Want(s.Run(clitest.Script("--mode verbatim", "j", ":")...), 0, "", "does not renew the lock: it ends after its lease (1m0s)")
 	s.Want(s.Run(clitest.Script("--mode verbatim --quiet", "j", ":")...), 0, "", "")
 }
 
@@ -252,7 +252,7 @@ func TestARunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 		}
 		if flags == "" {
 			inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "", "k", clitest.Token
-			inner.Want(inner.Run(args...), 124, "", "does not hold it for that token any more")
+			inner.Want(inner.Run(args...), 124, "", "no longer holds that key for the token of the outer run")
 		}
 		if flags != "" {
 			inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "", "k", "12345"
@@ -279,6 +279,6 @@ func TestARunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 		<-st.Done
 		inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "", "k", "old"
 		got := inner.Run(clitest.Script("--wait 0", "k", "echo anew")...)
-		inner.Want(got, 0, "anew\n", "does not hold it for that token any more")
+		inner.Want(got, 0, "anew\n", "no longer holds that key for the token of the outer run")
 	}
 }

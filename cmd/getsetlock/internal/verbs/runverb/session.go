@@ -15,7 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// keeper is what run needs of a lock, whatever keeps it.
+// keeper is what run needs of a lock, whatever the protocol.
 type keeper interface {
 	// acquire takes key. The lease does not end with ctx.
 	acquire(ctx context.Context, key string) (held, error)
@@ -23,37 +23,39 @@ type keeper interface {
 	// holds reports whether the server holds key for token.
 	holds(ctx context.Context, key, token string) (bool, error)
 
-	// grace is the time between SIGTERM and SIGKILL, checked against the lease.
+	// grace returns the time between SIGTERM and SIGKILL, checked against the
+	// lease.
 	grace() time.Duration
 
-	// where is the server's address, for people.
+	// where returns the server's address for messages, without its password.
 	where() string
 
 	// renews reports whether the lock is renewed while it is held.
 	renews() bool
 
-	// warning is what the user should know before the command starts, or empty.
+	// warning returns what the user should know before the command starts, or
+	// "".
 	warning() string
 
-	// close ends what is in the background, after waiting for it for a while.
+	// close waits at most that long for background work, and then stops it.
 	close(wait time.Duration)
 }
 
 // held is a lease.
 type held interface {
 	Token() string
-	Fence() (int64, bool) // false: it has no fencing number
-	Until() time.Time     // end of trust, unless it is renewed
+	Fence() (int64, bool) // false: the lock has no fencing number
+	Until() time.Time     // when the lock ends unless it is renewed
 	Done() <-chan struct{}
-	Err() error // nil while it can be trusted
+	Err() error // nil while the lock is held
 	Release() error
 
-	// free is Release even where the key should stay taken: the command was never started.
+	// free releases the lock even with --keep: the command was never started.
 	free() error
 }
 
-// closeWait is how long the end of run waits for what is in the background, such as undoing an
-// attempt whose reply was lost.
+// closeWait is how long run waits at its end for background work, such as
+// undoing an attempt whose reply was lost.
 const closeWait = 2 * time.Second
 
 // process is a running command.
@@ -63,7 +65,7 @@ type process interface {
 	Wait() child.Exit
 }
 
-// runner is one run.
+// runner executes one run.
 type runner struct {
 	env     *out.Env
 	flags   *runFlags
@@ -73,8 +75,9 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) error {
-	// The signals that ask us to end are kept in this one channel from here on, so that none is lost
-	// between waiting and running. The rest is caught when there is a command to pass it to.
+	// From here on this one channel receives the signals that ask run to end,
+	// so that none is lost between waiting and running. The other signals are
+	// caught once there is a command to pass them to.
 	signals := make(chan os.Signal, 16)
 	defer r.env.Notify(signals, child.Ending()...)()
 
@@ -106,7 +109,7 @@ func (r *runner) run(ctx context.Context) error {
 	return r.attend(proc, lease)
 }
 
-// spec is how the command is started, whoever holds its lock.
+// spec returns how to start the command, whichever run holds its lock.
 func (r *runner) spec(env []string, signals <-chan os.Signal) child.Spec {
 	return child.Spec{
 		Args: r.command, Env: env,
@@ -115,8 +118,8 @@ func (r *runner) spec(env []string, signals <-chan os.Signal) child.Spec {
 	}
 }
 
-// wait acquires the lock. An interruption ends the waiting; a lease that comes all the same is given
-// back.
+// wait acquires the lock. The end of ctx ends the wait. A lease that arrives
+// nevertheless is released.
 func (r *runner) wait(ctx context.Context) (held, error) {
 	type result struct {
 		lease held
@@ -144,7 +147,8 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 	}
 }
 
-// notAcquired tells a lock that another held from a server that could not be asked.
+// notAcquired tells a lock that another client held (exit code 124) from a
+// server that could not be asked (125).
 func (r *runner) notAcquired(err error) error {
 	if !errors.Is(err, lock.ErrHeld) {
 		return out.CouldNot(keyless{err, r.key}, "acquiring %q on %s", r.key, r.keeper.where())
@@ -157,7 +161,8 @@ func (r *runner) notAcquired(err error) error {
 	if who == nil {
 		errors.As(err, &who)
 	} else {
-		// What is left is said once, and it may have been waited for already.
+		// The remaining time is printed once. With a default --wait, run has
+		// already waited for it.
 		if !r.flags.waitGiven {
 			within = "in time"
 		}
@@ -170,16 +175,17 @@ func (r *runner) notAcquired(err error) error {
 	return &out.ExitError{Code: out.CodeRunHeld, Err: fmt.Errorf("not acquired %s: %w", within, err)}
 }
 
-// acquire takes the lock. Without --wait, a stamp of an old client that has
-// passed is waited for as long as its second look takes.
+// acquire takes the lock. A passed stamp of an old client needs a second look
+// before a takeover. Without --wait, acquire keeps trying for as long as that
+// second look takes.
 func (r *runner) acquire(ctx context.Context) (held, error) {
 	lease, err := r.keeper.acquire(ctx, r.key)
 	who := passed(err)
 	if who == nil || r.flags.waitGiven {
 		return lease, err
 	}
-	r.env.Say(r.flags.server.Quiet, "waiting on: %s", r.secondLook(who))
-	// The look may begin anew once, and the last attempt may be under way.
+	r.env.Say(r.flags.server.Quiet, "still waiting: %s", r.secondLook(who))
+	// The second look may start over once, and an attempt may be under way.
 	end := r.env.Clock.Now().Add(2*who.Left + r.flags.wait.d)
 	for who != nil && r.env.Clock.Now().Before(end) {
 		lease, err = r.keeper.acquire(ctx, r.key)
@@ -188,7 +194,8 @@ func (r *runner) acquire(ctx context.Context) (held, error) {
 	return lease, err
 }
 
-// passed returns what is known of a key that only waits for its second look.
+// passed returns the facts of a key that waits only for its second look, else
+// nil.
 func passed(err error) *lock.HeldError {
 	var who *lock.HeldError
 	if errors.As(err, &who) && who.Passed {
@@ -197,15 +204,16 @@ func passed(err error) *lock.HeldError {
 	return nil
 }
 
-// secondLook explains a key that only waits for its second look.
+// secondLook explains a key that waits only for its second look.
 func (r *runner) secondLook(who *lock.HeldError) string {
-	return fmt.Sprintf("by the server's clock the time that an old client wrote on %q has passed, but it is not known how far the old clients' clocks are behind: "+
-		"the lock is taken over when the same value has stood for %v more (--behind 1s, if all clocks, the server's too, are kept within a second by NTP, takes it over at once)",
+	return fmt.Sprintf("the time that an old client wrote on %q has passed by the server's clock, but the old client's clock may be behind: "+
+		"run takes the lock over if the value is unchanged in %v (if NTP keeps all clocks, the server's too, within a second, --behind 1s takes it over at once)",
 		r.key, who.Left.Round(time.Millisecond))
 }
 
-// keyless is an error without the name of the key, which every layer puts before its own. Where a layer
-// says what it could not do to the key, it is called that.
+// keyless is an error without the name of the key, which each layer puts in
+// front. Where a layer says what it could not do to the key, the message says
+// "it".
 type keyless struct {
 	error
 	key string
@@ -232,8 +240,9 @@ func (r *runner) attend(proc process, lease held) error {
 	return ended(exited)
 }
 
-// abandon gives back what is left of a lost lock, which frees itself otherwise. A server that is away
-// must not keep us, whose end others may wait for: one that is there answers within releaseChance.
+// abandon releases what is left of a lost lock, which would otherwise expire by
+// itself. It waits at most releaseChance for the server: other programs may be
+// waiting for this process to end.
 func (r *runner) abandon(lease held) {
 	given := make(chan struct{})
 	go func() {
@@ -254,10 +263,12 @@ var (
 	errLeaseOver  = errors.New("its lease is over, and a verbatim lock is never renewed")
 )
 
-// watch returns when the command has ended, with the reason if it was ended because of the lock.
+// watch returns when the command has ended. lost is the reason if watch ended
+// the command because of the lock, else nil.
 //
-// It does not trust the wall clock alone: an end of trust becomes a time to wait when it is first
-// seen, and if it still is the end of trust when that time has passed, no renewal has moved it.
+// watch does not trust the wall clock alone. It turns the end of the lease into
+// a duration when it first sees that end. If the end is unchanged after that
+// duration, no renewal has moved it.
 func (r *runner) watch(proc process, lease held) (lost error) {
 	grace, clock := r.keeper.grace(), r.env.Clock
 	until := lease.Until()
@@ -272,7 +283,7 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 		case <-ended:
 			ended, timer = nil, nil
 			select {
-			case <-proc.Done(): // it was sooner, and ended by itself
+			case <-proc.Done(): // the command ended by itself, before the lock
 				return lost
 			default:
 			}
@@ -294,8 +305,9 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 	}
 }
 
-// verdict says how the command of a lease that ended is to be ended. Where another's hand was seen
-// on the key, trust has not run out and the grace is left; else nothing is.
+// verdict returns when to end the command of a lost lease. If another client's
+// value was seen on the key, the lease's own time is not over, so the command
+// gets its grace. Otherwise the command is killed at once.
 func (r *runner) verdict(cause error, lease held) child.Schedule {
 	now := r.env.Clock.Now()
 	var fromOld *legacy.LostError
@@ -306,8 +318,9 @@ func (r *runner) verdict(cause error, lease held) child.Schedule {
 	return child.Schedule{Term: now, Kill: now}
 }
 
-// continued is asked after we were stopped and continued, before the command is: it must not run on
-// under a lock that ended while both stood still.
+// continued returns when to end the command after both were stopped and
+// continued. It is called before the command continues, so that the command
+// does not run on under a lock that ended meanwhile.
 func (r *runner) continued(lease held) child.Schedule {
 	if cause := lease.Err(); cause != nil {
 		return r.verdict(cause, lease)
@@ -319,20 +332,22 @@ func (r *runner) continued(lease held) child.Schedule {
 	return child.Overtaken(now, until, grace)
 }
 
-// give gives the lock back. The command's own exit code stands even where that fails; the
-// user is told.
+// give releases the lock. If that fails, the user gets a warning, and the
+// command's exit code is still passed on.
 func (r *runner) give(release func() error) {
 	switch err := release(); {
 	case err == nil:
 	case errors.Is(err, lock.ErrLost):
-		r.env.Say(false, "warning: the lock was lost before the command ended, and it may not have been alone: %v", err)
+		r.env.Say(false, "warning: the lock was lost before the command ended, so another client may have worked at the same time: %v", err)
 	default:
 		r.env.Say(r.flags.server.Quiet, "warning: %v", err)
 	}
 }
 
-// ended is what run returns for a command that ended by itself: nil if it ended with
-// 0, an *ExitError if it is unknown how it ended, else a *CommandEnd.
+// ended returns the error for a command that ended by itself:
+//   - nil if it exited with 0;
+//   - an *ExitError if its exit code is unknown;
+//   - a *CommandEnd otherwise.
 func ended(x child.Exit) error {
 	switch {
 	case x.Err != nil:

@@ -12,13 +12,13 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// skewExplored is what the search found, and how long its tick is.
+// skewExplored is what the search found, and the length of its tick.
 type skewExplored struct {
 	skew.Exploration
 	scenario skew.Scenario
 	tick     time.Duration
 	events   []skewEvent
-	leftOut  bool // ours take part, and could not be put into the search
+	leftOut  bool // getsetlock clients take part, and could not be put into the search
 }
 
 // skewEvent is one line of the shortest trace.
@@ -28,7 +28,8 @@ type skewEvent struct {
 	won, over          bool // its sender begins, or ends, to take itself for the holder
 }
 
-// exploreStates keep the search to seconds and to some hundred megabytes. Tests make do with fewer.
+// exploreStates bounds the search to seconds and to some hundred megabytes.
+// Tests use fewer states.
 var exploreStates = 1_500_000
 
 func (a *skewAnswer) explore(e *out.Env, ctx context.Context, quiet bool) error {
@@ -50,7 +51,8 @@ func (a *skewAnswer) explore(e *out.Env, ctx context.Context, quiet bool) error 
 	return nil
 }
 
-// scenario is the question in ticks, on the law's side of every limit.
+// scenario returns the question in ticks. Rounding stays on the same side of
+// each limit as the law.
 func (a *skewAnswer) scenario() (skew.Scenario, time.Duration, error) {
 	if !a.oldHold() {
 		sc, tick := a.scenarioOfOurs()
@@ -68,8 +70,9 @@ func (a *skewAnswer) scenario() (skew.Scenario, time.Duration, error) {
 	return sc, tick, nil
 }
 
-// roundLateness keeps a scenario on the law's side of its second condition too: in dialects that judge
-// what GETSET returned by a new reading, rounding alone must not make a late winner, nor unmake one.
+// roundLateness keeps a scenario on the law's side of its second condition too.
+// That condition concerns dialects that judge the reply of GETSET by a new
+// clock reading. Rounding alone must neither make a late winner nor remove one.
 func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
 	d := sc.Dialect
 	if !d.JudgesAnew || d.Wins != dialect.WinsExpired && d.Wins != dialect.WinsExpiredOrNil {
@@ -95,11 +98,12 @@ func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
 	}
 }
 
-// addOurs puts one of ours beside the old clients, with the longest lease that the lease rule allows.
-// Where that is too short to be cut into ticks, there is nobody to put there.
+// addOurs adds one getsetlock client to the old clients, with the longest lease
+// that the lease rule allows. It adds none if that lease is too short to be cut
+// into ticks.
 func (a *skewAnswer) addOurs(sc *skew.Scenario, tick time.Duration) {
 	if a.dialect.OrMine {
-		sc.Old = 1 // two of them do not exclude each other, which would hide what ours do
+		sc.Old = 1 // two of them do not exclude each other, which would hide what a getsetlock client does
 	}
 	o := skew.Ours{Clients: 1, Phase: skew.PhaseObserve, TTL: sc.Lease - sc.Ahead - sc.Gap, Margin: 1, Stop: 1, TakeoverMargin: sc.Ahead}
 	if a.protocol == "dual" {
@@ -116,8 +120,9 @@ func (a *skewAnswer) addOurs(sc *skew.Scenario, tick time.Duration) {
 	}
 }
 
-// placeServer puts the server where --behind and --ahead say it is, and lets ours know of it. Distances beyond some leases are
-// alike to everybody.
+// placeServer sets the server's clock as --behind and --ahead say, and tells
+// the getsetlock client. Distances of more than a few leases all have the same
+// effect, so they are cut.
 func (a *skewAnswer) placeServer(sc *skew.Scenario, o *skew.Ours, tick time.Duration) {
 	const most = 20
 	spread := sc.Ahead
@@ -129,7 +134,8 @@ func (a *skewAnswer) placeServer(sc *skew.Scenario, o *skew.Ours, tick time.Dura
 	}
 }
 
-// scenarioOfOurs has no old clients: two of ours, with requests that take any time.
+// scenarioOfOurs returns a scenario without old clients: two getsetlock
+// clients, whose requests take any time.
 func (a *skewAnswer) scenarioOfOurs() (skew.Scenario, time.Duration) {
 	sc := skew.Scenario{Dialect: a.dialect, MaxStates: exploreStates}
 	sc.Ours = skew.Ours{Clients: 2, Phase: skew.PhaseClean, TTL: 5, Margin: 1, Stop: 1, Late: true}
@@ -139,7 +145,7 @@ func (a *skewAnswer) scenarioOfOurs() (skew.Scenario, time.Duration) {
 	return sc, max(a.law.Lease/5, time.Millisecond)
 }
 
-// timeline is the trace in the question's own times.
+// timeline returns the trace with the question's own times.
 func timeline(t skew.Trace, tick time.Duration) []skewEvent {
 	var all []skewEvent
 	for _, ev := range t.Events {
@@ -151,7 +157,8 @@ func timeline(t skew.Trace, tick time.Duration) []skewEvent {
 	return all
 }
 
-// begins says that whoever did it takes itself for the holder from here on.
+// begins reports whether the event's sender takes itself for the holder from
+// then on.
 func begins(ev skew.Event, ours skew.Ours) bool {
 	switch ev.What {
 	case "acquire":
@@ -164,7 +171,8 @@ func begins(ev skew.Event, ours skew.Ours) bool {
 	return ev.Result == "won"
 }
 
-// ends says that it does so no longer.
+// ends reports whether the event's sender no longer takes itself for the
+// holder.
 func ends(ev skew.Event) bool {
 	switch ev.What {
 	case "del", "crash", "stop":
@@ -175,7 +183,8 @@ func ends(ev skew.Event) bool {
 	return false
 }
 
-// eventText is the explorer's sentence about one event. Its readings of clocks are in ticks.
+// eventText returns the explorer's sentence about one event, with clock
+// readings in the question's times instead of ticks.
 func eventText(ev skew.Event, tick time.Duration) string {
 	text := strings.TrimSpace(skew.Trace{Events: []skew.Event{ev}}.Words())
 	_, text, _ = strings.Cut(text, ev.Who)
@@ -194,10 +203,10 @@ func eventText(ev skew.Event, tick time.Duration) string {
 	return text
 }
 
-// exploreResult is the explore field of the document.
+// exploreResult is the field explore of the document.
 type exploreResult struct {
 	States   int           `json:"states"`
-	Safe     *bool         `json:"safe"` // null: the search gave up before it had seen everything
+	Safe     *bool         `json:"safe"` // null: the search gave up before it had seen all states
 	Complete bool          `json:"complete"`
 	TickMS   json.Number   `json:"tick_ms"`
 	Trace    []traceResult `json:"trace"`
@@ -229,24 +238,24 @@ func (x *skewExplored) document() *exploreResult {
 	return r
 }
 
-// says is what the search found, in a sentence.
+// says returns what the search found, in a sentence.
 func (x *skewExplored) says() string {
 	who := fmt.Sprintf("%d old clients", x.scenario.Old)
 	switch n := x.scenario.Ours.Clients; {
 	case x.scenario.Old == 0:
-		who = fmt.Sprintf("%d clients of ours", n)
+		who = fmt.Sprintf("%d getsetlock clients", n)
 	case n > 0:
-		who += fmt.Sprintf(" and %d of ours", n)
+		who += fmt.Sprintf(" and %d of getsetlock", n)
 	case x.leftOut:
-		who += " (ours are left out: a lease of theirs would last less than a tick)"
+		who += " (getsetlock clients are left out: their lease would be shorter than a tick)"
 	}
 	switch {
 	case x.Found:
-		return fmt.Sprintf("Explored: the shortest way to two holders, among %s, in ticks of %s, to which all times are rounded.", who, out.Short(x.tick))
+		return fmt.Sprintf("Explored: the shortest way to two holders, among %s. All times are rounded to ticks of %s.", who, out.Short(x.tick))
 	case x.Complete:
-		return fmt.Sprintf("Explored: all %d states of %s, in ticks of %s; two never hold.", x.States, who, out.Short(x.tick))
+		return fmt.Sprintf("Explored: all %d states of %s, in ticks of %s; two clients never hold at once.", x.States, who, out.Short(x.tick))
 	}
-	return fmt.Sprintf("Explored: %d states of %s, in ticks of %s, without two holders; there are more, so this proves nothing.", x.States, who, out.Short(x.tick))
+	return fmt.Sprintf("Explored: %d states of %s, in ticks of %s, without two holders. There are more states, so this proves nothing.", x.States, who, out.Short(x.tick))
 }
 
 func printExplored(e *out.Env, x *skewExplored) {

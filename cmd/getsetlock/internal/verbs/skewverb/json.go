@@ -8,7 +8,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Document is getsetlock.skew/1. What was not asked for is null.
+// Document is getsetlock.skew/1. Fields are null where the user did not ask for
+// them.
 type Document struct {
 	Schema       string         `json:"schema"`
 	TwoHolders   bool           `json:"two_holders"`
@@ -19,7 +20,7 @@ type Document struct {
 	Job          *string        `json:"job"`
 	LongestJobMS json.Number    `json:"longest_job_ms"`
 	SpreadMS     json.Number    `json:"spread_ms"`
-	BehindMS     *json.Number   `json:"behind_ms"` // null is unknown
+	BehindMS     *json.Number   `json:"behind_ms"` // null: unknown
 	AheadMS      *json.Number   `json:"ahead_ms"`
 	DelayMS      json.Number    `json:"delay_ms"`
 	Preset       *string        `json:"preset"`
@@ -37,8 +38,8 @@ type lawDocument struct {
 	RecoveryMS           *json.Number `json:"recovery_ms"` // the latest
 	LongestSafeJobMS     *json.Number `json:"longest_safe_job_ms"`
 	GreatestSafeSpreadMS *json.Number `json:"greatest_safe_spread_ms"`
-	LongestLeaseMS       *json.Number `json:"longest_lease_ms"` // of ours beside this fleet
-	JobsTooLong          json.Number  `json:"jobs_too_long"`    // a share, 0 to 1
+	LongestLeaseMS       *json.Number `json:"longest_lease_ms"` // longest getsetlock lease next to this fleet
+	JobsTooLong          json.Number  `json:"jobs_too_long"`    // share from 0 to 1
 }
 
 func (a *skewAnswer) document() Document {

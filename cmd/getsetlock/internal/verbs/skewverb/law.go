@@ -11,21 +11,22 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// skewAnswer is what is known about a question; the parts that were not asked for are nil.
+// skewAnswer is the answer to a question. Parts that the user did not ask for
+// are nil.
 type skewAnswer struct {
 	skewQuestion
 	law      skew.Law
 	verdict  skew.Verdict
-	jobs     []time.Duration // drawn or measured, sorted
+	jobs     []time.Duration // drawn or measured jobs, sorted
 	cause    string
 	explored *skewExplored
-	rates    *simulate.Rates // simulated, nil where ours refuse
-	played   simulate.Fleet  // what rates are of
-	unkept   bool            // ours are played by the default terms, which the fleet does not keep
+	rates    *simulate.Rates // result of the simulation; nil where getsetlock clients refuse
+	played   simulate.Fleet  // fleet that rates describe
+	unkept   bool            // getsetlock clients used default terms, which this fleet does not keep
 	curves   []curve
 }
 
-// The causes, as the answer's field has them.
+// Causes, as the field cause has them.
 const (
 	causeNone = "none" // two do not hold, or the dialect's own clients let it happen by themselves
 	causeJob  = "job"
@@ -33,10 +34,11 @@ const (
 	causeJump = "jump"
 )
 
-// draws is how many jobs stand for a distribution.
+// draws is the number of jobs drawn from a distribution.
 const draws = 100_000
 
-// modernLease is the lease of ours where none is given and there are no old clients to keep clear of.
+// modernLease is the default lease of getsetlock clients where there are no old
+// clients.
 const modernLease = 30 * time.Second
 
 func (q skewQuestion) answer() (*skewAnswer, error) {
@@ -61,7 +63,8 @@ func (q skewQuestion) answer() (*skewAnswer, error) {
 	return a, nil
 }
 
-// value is what a flag says; an absent one counts as zero where the law is asked.
+// value returns the duration of a claim. An absent claim counts as zero for the
+// law.
 func value(claim time.Duration) time.Duration {
 	d, _ := dialect.Claimed(claim)
 	return d
@@ -79,8 +82,8 @@ func (q skewQuestion) drawJobs() []time.Duration {
 	return jobs
 }
 
-// longestJob is the longest that can be drawn. Of shapes without an end that is a bound that nobody
-// meets; of those it is the longest that was.
+// longestJob returns the longest job that can be drawn. For a distribution
+// without an upper end, it returns the longest job that was drawn.
 func (q skewQuestion) longestJob(sorted []time.Duration) time.Duration {
 	text := q.job.String()
 	if q.holds != nil || strings.HasPrefix(text, "exp:") || strings.HasPrefix(text, "lognormal:") {
@@ -89,15 +92,17 @@ func (q skewQuestion) longestJob(sorted []time.Duration) time.Duration {
 	return q.job.Most()
 }
 
-// oldHold says that old clients take the lock in this protocol, so that the law of theirs applies.
+// oldHold reports whether old clients take the lock in this protocol, so that
+// their law applies.
 func (q skewQuestion) oldHold() bool { return q.protocol != "modern" && q.protocol != "sealed" }
 
-// ours says that our own clients take part.
+// ours reports whether getsetlock clients take part.
 func (q skewQuestion) ours() bool { return q.protocol != "verbatim" }
 
-// oursAlone is the verdict on clients that compare a token on the server and trust a lease by their own
-// elapsed time, from before they asked for it: no clock of theirs and no job is in it. A renewed lease
-// lasts as long as its job.
+// oursAlone returns the verdict on getsetlock clients alone. They compare a
+// token on the server, and measure their lease by elapsed time from before they
+// asked for it. So the verdict depends neither on their clocks nor on their
+// jobs, and a renewed lease lasts as long as its job.
 func oursAlone(law skew.Law, protocol string) skew.Verdict {
 	ttl := law.Lease
 	if protocol == "sealed" {
@@ -106,12 +111,14 @@ func oursAlone(law skew.Law, protocol string) skew.Verdict {
 	return skew.Verdict{Recovery: skew.Recovery{Earliest: ttl, Latest: ttl}}
 }
 
-// twoHold is the whole answer in one word.
+// twoHold reports whether two clients can hold the lock at once, by any of the
+// answers.
 func (a *skewAnswer) twoHold() bool {
 	return a.verdict.Possible || a.explored != nil && a.explored.Found || a.rates != nil && beside(*a.rates) > 0
 }
 
-// findCause takes one thing after another away and looks whether two hold still.
+// findCause removes one possible cause after another and checks whether two
+// clients can still hold at once.
 func (a *skewAnswer) findCause() string {
 	if !a.verdict.Possible || a.verdict.Unconditional {
 		return causeNone
@@ -129,7 +136,7 @@ func (a *skewAnswer) findCause() string {
 	return causeSkew
 }
 
-// possibleWithout asks the law about the same fleet with something changed.
+// possibleWithout asks the law about the same fleet with a change.
 func (a *skewAnswer) possibleWithout(change func(*skew.Law)) bool {
 	law := a.law
 	change(&law)
@@ -137,10 +144,10 @@ func (a *skewAnswer) possibleWithout(change func(*skew.Law)) bool {
 	return err == nil && v.Possible
 }
 
-// blameWhatIsSeen corrects the cause where the worst job is to blame by the law, and nearly all that
-// happens is somebody else's fault.
+// blameWhatIsSeen corrects the cause. By the law the longest job may be the
+// cause, while another cause makes nearly all simulated episodes.
 func (a *skewAnswer) blameWhatIsSeen() {
-	const enough = 20 // episodes; of fewer nobody can say which kind is the common one
+	const enough = 20 // episodes; fewer do not show which cause is common
 	if a.cause != causeJob || a.rates == nil || a.rates.Episodes < enough {
 		return
 	}
@@ -152,18 +159,19 @@ func (a *skewAnswer) blameWhatIsSeen() {
 	}
 }
 
-// tooLong is the share of jobs that a limit leaves unsafe.
+// tooLong returns the share of jobs that are too long for a limit.
 func (a *skewAnswer) tooLong(l skew.Limit) float64 {
 	if !l.Bounded {
 		return 0
 	}
-	// Jobs are durations: the first one that is too long is the first above the bound.
+	// Jobs are sorted, so the first job above the bound begins the ones that
+	// are too long.
 	n, _ := slices.BinarySearch(a.jobs, l.Bound-a.pause+1)
 	return float64(len(a.jobs)-n) / float64(len(a.jobs))
 }
 
-// unsafeShare is the share of acquisitions that can be followed by a second holder, if a waiter with
-// the worst clock and the worst delay is always there.
+// unsafeShare returns the share of acquisitions that a second holder can
+// follow, if a waiter with the worst clock and the worst delay is always there.
 func (a *skewAnswer) unsafeShare(v skew.Verdict) float64 {
 	if v.Unconditional || v.LateWinner {
 		return 1
@@ -171,7 +179,7 @@ func (a *skewAnswer) unsafeShare(v skew.Verdict) float64 {
 	return a.tooLong(v.LongestJob)
 }
 
-// safeLease is the shortest lease with which this fleet would be safe.
+// safeLease returns the shortest lease with which this fleet would be safe.
 func (a *skewAnswer) safeLease() (lease time.Duration, ok bool) {
 	if !a.verdict.LongestJob.Bounded || a.verdict.Unconditional || a.dialect.ServerExpires() && !a.dialect.HasTakeover() {
 		return a.law.Job, !a.verdict.Unconditional
@@ -181,7 +189,7 @@ func (a *skewAnswer) safeLease() (lease time.Duration, ok bool) {
 	if step := a.dialect.Unit.Step(); step > 0 && law.Lease%step != 0 {
 		law.Lease += step - law.Lease%step
 	}
-	// What the two conditions of the law ask for may differ by more than the overlap.
+	// The two conditions of the law may require more than the overlap.
 	for range 4 {
 		v, err := law.Verdict()
 		if err != nil {

@@ -15,11 +15,12 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// errRefuse: no lease of ours is short enough beside the fleet, so they take no part in one.
-var errRefuse = errors.New("ours refuse")
+// errRefuse is the error of a fleet next to which no lease of a getsetlock
+// client is short enough.
+var errRefuse = errors.New("getsetlock clients refuse")
 
-// shareFleet gives ours their part: half of the fleet beside old clients, all of it where those are
-// kept waiting or not there.
+// shareFleet sets the number of getsetlock clients: half of the fleet where old
+// clients take part, else all of it.
 func (a *skewAnswer) shareFleet(s *simulate.Fleet, protocol string, spread time.Duration) error {
 	o := simulate.Ours{Clients: a.clients, RetryEvery: a.poll}
 	switch protocol {
@@ -60,19 +61,21 @@ func (a *skewAnswer) shareFleet(s *simulate.Fleet, protocol string, spread time.
 	return nil
 }
 
-// curve is a protocol's rates against the spread of clocks. A nil one stands where ours refuse.
+// curve has a protocol's rates for each clock spread. A nil rate marks a spread
+// at which getsetlock clients refuse.
 type curve struct {
 	protocol string
 	rates    []*simulate.Rates
 }
 
-// curveProtocols are those of the page, and what it calls them.
+// curveProtocols are the protocols of the page's curves, and their names there.
 var curveProtocols = []struct{ protocol, name string }{
-	{"verbatim", "old clients alone"}, {"observe", "half of them hardened (observe)"}, {"dual", "half of them dual"},
-	{"sealed", "all of them sealed"}, {"modern", "all of them modern"},
+	{"verbatim", "old clients alone"}, {"observe", "half hardened (observe)"}, {"dual", "half dual"},
+	{"sealed", "all sealed"}, {"modern", "all modern"},
 }
 
-// simulateSpreads plays the fleet with other spreads of its clocks, once by each protocol.
+// simulateSpreads simulates the fleet with other clock spreads, once for each
+// protocol.
 func (a *skewAnswer) simulateSpreads(e *out.Env, ctx context.Context, quiet bool) error {
 	all := a.spreads()
 	bar := e.Progress(quiet, "simulating spreads", int64(len(all)*len(curveProtocols)))
@@ -83,7 +86,7 @@ func (a *skewAnswer) simulateSpreads(e *out.Env, ctx context.Context, quiet bool
 			var r *simulate.Rates
 			var err error
 			if i > 0 && (p.protocol == "sealed" || p.protocol == "modern") {
-				r = c.rates[0] // no clock of theirs is compared with another
+				r = c.rates[0] // these clients do not depend on clocks, so one spread stands for all
 			} else if r, err = a.simulatePoint(ctx, p.protocol, spread); err != nil {
 				return err
 			}
@@ -95,10 +98,10 @@ func (a *skewAnswer) simulateSpreads(e *out.Env, ctx context.Context, quiet bool
 	return nil
 }
 
-// simulatePoint is nil without an error where ours refuse.
+// simulatePoint returns nil without an error where getsetlock clients refuse.
 func (a *skewAnswer) simulatePoint(ctx context.Context, protocol string, spread time.Duration) (*simulate.Rates, error) {
 	kept := *a
-	kept.unkept = false // a curve ends where ours refuse
+	kept.unkept = false // a curve ends where getsetlock clients refuse
 	s, err := kept.simulation(protocol, dialect.Claim(spread))
 	if errors.Is(err, errRefuse) {
 		return nil, nil
@@ -114,11 +117,12 @@ func (a *skewAnswer) simulatePoint(ctx context.Context, protocol string, spread 
 	return &rates, err
 }
 
-// beside is how many acquisitions were made beside a holder that could know that it held. One of ours
-// whose machine stood still beyond its lease could not.
+// beside returns the number of acquisitions made while a holder could know that
+// it held the lock. It leaves out getsetlock clients whose machine paused
+// beyond the lease: they could not know.
 func beside(r simulate.Rates) int64 { return r.Entries - r.Ours.BesideStopped }
 
-// overlapped is their share.
+// overlapped returns the share of these acquisitions.
 func overlapped(r simulate.Rates) float64 {
 	if r.Acquisitions == 0 {
 		return 0
@@ -126,19 +130,19 @@ func overlapped(r simulate.Rates) float64 {
 	return float64(beside(r)) / float64(r.Acquisitions)
 }
 
-// playedBy says who took part in the simulation.
+// playedBy says which clients took part in the simulation.
 func (a *skewAnswer) playedBy() string {
 	switch old, ours := a.played.Clients, a.played.Ours.Clients; {
 	case ours == 0:
 		return strconv.Itoa(old)
 	case old == 0:
-		return fmt.Sprintf("%d of ours", ours)
+		return fmt.Sprintf("%d getsetlock clients", ours)
 	default:
-		return fmt.Sprintf("%d old, %d of ours", old, ours)
+		return fmt.Sprintf("%d old clients, %d getsetlock clients", old, ours)
 	}
 }
 
-// seen is how often it happened, in a sentence or two.
+// seen says how often two clients held at once, in a sentence or two.
 func (a *skewAnswer) seen() string {
 	r := a.rates
 	fleet := a.playedBy() + ", whose jobs would fill half of the time"
@@ -148,16 +152,16 @@ func (a *skewAnswer) seen() string {
 	if value(a.delay) > 0 {
 		fleet += ", without pauses of --delay"
 	}
-	text := fmt.Sprintf("Simulated: %s; %s of %d acquisitions in %s were made beside a holder, in %d episodes of up to %s, with up to %d holders at once.",
+	text := fmt.Sprintf("Simulated: %s; %s of %d acquisitions in %s came while another client held the lock, in %d episodes of up to %s, with up to %d holders at once.",
 		fleet, percent(overlapped(*r)), r.Acquisitions, long(r.Span), r.Episodes, out.Short(r.LongestEpisode), r.MostHolders)
 	if beside(*r) == 0 {
-		text = fmt.Sprintf("Simulated: %s; none of %d acquisitions in %s was made beside a holder.", fleet, r.Acquisitions, long(r.Span))
+		text = fmt.Sprintf("Simulated: %s; none of %d acquisitions in %s came while another client held the lock.", fleet, r.Acquisitions, long(r.Span))
 		if a.verdict.Possible {
-			text += " It takes rarer things than this run met, which does not keep it from happening."
+			text += " It can still happen, by rarer events than this run met."
 		}
 	}
 	if a.unkept {
-		text += " Ours know neither spread nor delay here; told of them they would refuse to take part."
+		text += " Here the getsetlock clients do not know the spread and the delay; otherwise they would refuse to take part."
 	}
 	if a.played.Ours.Clients > 0 {
 		text += " " + a.seenLost()
@@ -165,11 +169,11 @@ func (a *skewAnswer) seen() string {
 	return text
 }
 
-// seenLost is how many leases of ours were told lost, and by what.
+// seenLost says how many leases of getsetlock clients were lost, and why.
 func (a *skewAnswer) seenLost() string {
 	o := a.rates.Ours
 	if o.Lost.Total() == 0 {
-		return fmt.Sprintf("None of %d leases of ours was lost.", o.Acquisitions)
+		return fmt.Sprintf("None of %d leases of getsetlock clients was lost.", o.Acquisitions)
 	}
 	var by []string
 	for _, c := range lossCounts(o.Lost) {
@@ -177,9 +181,9 @@ func (a *skewAnswer) seenLost() string {
 			by = append(by, fmt.Sprintf("%d by %s", c.n, c.says))
 		}
 	}
-	text := fmt.Sprintf("Of %d leases of ours %d were told lost: %s.", o.Acquisitions, o.Lost.Total(), strings.Join(by, ", "))
+	text := fmt.Sprintf("Of %d leases of getsetlock clients %d were lost: %s.", o.Acquisitions, o.Lost.Total(), strings.Join(by, ", "))
 	if o.BesideStopped > 0 {
-		text += fmt.Sprintf(" In %d of them another began while the machine stood still; only fencing keeps out what such a one had under way.", o.BesideStopped)
+		text += fmt.Sprintf(" In %d cases another client began while the holder's machine was paused; only fencing numbers keep out what the paused holder had under way.", o.BesideStopped)
 	}
 	return text
 }
@@ -197,7 +201,7 @@ func lossCounts(l simulate.Losses) []lossCount {
 		{"race", "a loser's GETSET within the gap", l.Race},
 		{"clock", "a clock that is ahead", l.Clock},
 		{"expire", "an EXPIRE", l.Expire},
-		{"own", "a stop of our own machine", l.Own},
+		{"own", "a pause of the holder's own machine", l.Own},
 	}
 }
 
@@ -206,18 +210,18 @@ func (a *skewAnswer) rowsOfOurs() [][]string {
 		return nil
 	}
 	o := a.rates.Ours
-	rows := [][]string{{"leases of ours", strconv.FormatInt(o.Acquisitions, 10)}, {"told lost", strconv.FormatInt(o.Lost.Total(), 10)}}
+	rows := [][]string{{"getsetlock clients' leases", strconv.FormatInt(o.Acquisitions, 10)}, {"of these lost", strconv.FormatInt(o.Lost.Total(), 10)}}
 	for _, c := range lossCounts(o.Lost) {
 		rows = append(rows, []string{"lost by " + c.says, strconv.FormatInt(c.n, 10)})
 	}
 	return append(rows,
-		[]string{"lost before anybody was told held", strconv.FormatInt(o.Retried.Total(), 10)},
-		[]string{"two of ours at once", strconv.FormatInt(o.BesideOurs, 10)},
-		[]string{"ours beside an old one", strconv.FormatInt(o.BesideOld, 10)},
-		[]string{"beside a machine that stood still", strconv.FormatInt(o.BesideStopped, 10)})
+		[]string{"lost before the caller held them", strconv.FormatInt(o.Retried.Total(), 10)},
+		[]string{"two getsetlock clients at once", strconv.FormatInt(o.BesideOurs, 10)},
+		[]string{"a getsetlock and an old client at once", strconv.FormatInt(o.BesideOld, 10)},
+		[]string{"while the holder's machine was paused", strconv.FormatInt(o.BesideStopped, 10)})
 }
 
-// simOurs is the ours field of the document's simulation.
+// simOurs is the field ours of the document's simulation.
 type simOurs struct {
 	Clients       int              `json:"clients"`
 	TTLMS         json.Number      `json:"ttl_ms"`
@@ -225,7 +229,7 @@ type simOurs struct {
 	Takeovers     int64            `json:"takeovers"`
 	Lost          int64            `json:"lost"`
 	LostBy        map[string]int64 `json:"lost_by"`
-	Retried       int64            `json:"retried"` // lost before anybody was told held
+	Retried       int64            `json:"retried"` // lost before the caller learned that it held the lock
 	BesideOurs    int64            `json:"beside_ours"`
 	BesideOld     int64            `json:"beside_old"`
 	BesideStopped int64            `json:"beside_stopped"`

@@ -44,8 +44,8 @@ func TestSkewSaysByWhatLeasesOfOursAreLost(t *testing.T) {
 	for args, says := range map[string]string{
 		"--protocol hardened --lease 5s --job 1s..7s":              "by an overrun client's DEL",
 		"--protocol dual --dialect pagenil --lease 5s --job 100ms": "by a GETSET after a missing key",
-		"--protocol observe --lease 5s --job 1s --spread 4900ms":   "told of them they would refuse to take part",
-		"--protocol modern --lease 60ms --job 1s --preset jvm-gc":  "only fencing keeps out",
+		"--protocol observe --lease 5s --job 1s --spread 4900ms":   "otherwise they would refuse to take part",
+		"--protocol modern --lease 60ms --job 1s --preset jvm-gc":  "only fencing numbers keep out",
 	} {
 		got := skewed(t, strings.Fields(args)...)
 		if !strings.Contains(got.Out, says) {
@@ -60,12 +60,12 @@ func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
 	for args, says := range map[string][]string{
 		"--behind 2m":                 {"more than 2m0s past its stamp", "more than 2m40.001s behind the server's would lose", "slowest clock behind the server's", "2m0s"},
 		"--behind 0s":                 {"more than 0s past its stamp", "more than 40.001s behind"},
-		"--spread 1s":                 {"sees the same value twice, more than 1m0.002s apart", "unknown"},
+		"--spread 1s":                 {"saw the same value twice, more than 1m0.002s apart", "unknown"},
 		"--ahead 10m":                 {"lies 24h10m0s beyond the end of its lease"},
 		"--behind 1s --ahead 1s":      {"more than 1s past its stamp", "24h0m1s"},
-		"--preset fail-over":          {"sees the same value twice", "to a server whose clock is 2 minutes ahead"},
-		"--behind 10m --explore":      {"NO: two clients cannot hold at once", "two never hold"},
-		"--ahead 10m --explore":       {"NO: two clients cannot hold at once", "two never hold"},
+		"--preset fail-over":          {"saw the same value twice", "to a server whose clock is 2 minutes ahead"},
+		"--behind 10m --explore":      {"NO: two clients cannot hold the lock at once", "two clients never hold at once"},
+		"--ahead 10m --explore":       {"NO: two clients cannot hold the lock at once", "two clients never hold at once"},
 		"--dialect setdel --ahead 1s": {"NO"},
 	} {
 		got := skewed(t, append(strings.Fields("--protocol hardened --lease 60s --job 20s"), strings.Fields(args)...)...)
@@ -85,7 +85,7 @@ func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--spread 5s --behind 1s --ahead 2s": "at most 3s apart", "--preset leap --behind 1s": "give one", "--behind -1s": "can't be negative",
+		"--spread 5s --behind 1s --ahead 2s": "at most 3s apart", "--preset leap --behind 1s": "leave one out", "--behind -1s": "can't be negative",
 	} {
 		if got := skewed(t, append([]string{"--job", "1s"}, strings.Fields(args)...)...); got.Code != 2 || !strings.Contains(got.Errors, want) {
 			t.Errorf("%s: %d, %q", args, got.Code, got.Errors)

@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// page is the answer as --report shows it.
+// page returns the answer as --report shows it.
 func (a *skewAnswer) page() report.Page {
 	p := report.Page{
 		Title:   fmt.Sprintf("getsetlock skew: %s, %s", a.dialect, a.protocol),
@@ -39,7 +39,7 @@ func (a *skewAnswer) page() report.Page {
 	return p
 }
 
-// commandLine makes the same page again.
+// commandLine returns the command that makes the same page again.
 func (a *skewAnswer) commandLine() string {
 	job := "--job " + a.job.String()
 	if a.holds != nil {
@@ -58,8 +58,9 @@ func (a *skewAnswer) commandLine() string {
 	return text
 }
 
-// spreads are from none to beyond where no job is safe, or the fleet's own, in twelve steps. The
-// fleet's own is always among them.
+// spreads returns clock spreads in twelve steps: from zero to beyond the spread
+// at which no job is safe, or beyond the fleet's own. The fleet's own spread is
+// always included.
 func (a *skewAnswer) spreads() []time.Duration {
 	most := max(a.law.Lease-a.law.Delay, a.law.Spread*5/4, time.Second)
 	var all []time.Duration
@@ -74,14 +75,14 @@ func (a *skewAnswer) spreads() []time.Duration {
 func (a *skewAnswer) atSpread(spread time.Duration) skew.Verdict {
 	law := a.law
 	law.Spread = spread
-	v, _ := law.Verdict() // the same law stood up to its checks with another spread
+	v, _ := law.Verdict() // no error: the same law passed its checks with another spread
 	return v
 }
 
-// region is where fleets are safe.
+// region shows which fleets are safe.
 func (a *skewAnswer) region() report.Section {
 	line := report.Line{Name: "longest safe job"}
-	table := report.Table{Columns: []string{"clocks apart", "longest safe job", "free after a crash, latest"}}
+	table := report.Table{Columns: []string{"clock spread", "longest safe job", "free after a crash, latest"}}
 	for _, s := range a.spreads() {
 		v := a.atSpread(s)
 		line.At = append(line.At, report.XY{X: s.Seconds(), Y: max(0, v.LongestJob.Bound).Seconds()})
@@ -92,10 +93,10 @@ func (a *skewAnswer) region() report.Section {
 		table.Rows = append(table.Rows, []string{out.Short(s), out.Short(v.LongestJob.Bound), latest})
 	}
 	return report.Section{
-		Title: "The law's region",
-		Words: "Below the line two cannot hold; above it they can. Where the longest safe job is negative, no job is safe.",
+		Title: "Which fleets are safe, by the law",
+		Words: "Below the line two clients cannot hold the lock at once; above it they can. Where the longest safe job is negative, no job is safe.",
 		Figure: &report.Plot{
-			Name: "Longest safe job against the spread of clocks, and this fleet", X: "clocks apart, s", Y: "job, s",
+			Name: "Longest safe job against the clock spread, and this fleet", X: "clock spread, s", Y: "job, s",
 			Lines: []report.Line{line}, Shade: true,
 			Points: []report.Point{{Name: "this fleet", At: report.XY{X: a.law.Spread.Seconds(), Y: a.law.Job.Seconds()}}},
 		},
@@ -103,11 +104,11 @@ func (a *skewAnswer) region() report.Section {
 	}
 }
 
-// overlapAgainstSpread shows how likely a job is overlapped: old clients at worst, by the law, and each
-// protocol as simulated.
+// overlapAgainstSpread shows how likely a job is overlapped: for old clients in
+// the worst case, by the law; and for each protocol, by simulation.
 func (a *skewAnswer) overlapAgainstSpread() report.Section {
-	worst := report.Line{Name: "old clients, at worst: a waiter with the worst clock and delay is always there", Dashed: true}
-	table := report.Table{Columns: []string{"clocks apart", "old clients at worst"}}
+	worst := report.Line{Name: "old clients, worst case: a waiter with the worst clock and delay is always there", Dashed: true}
+	table := report.Table{Columns: []string{"clock spread", "old clients, worst case"}}
 	for _, s := range a.spreads() {
 		share := a.unsafeShare(a.atSpread(s))
 		worst.At = append(worst.At, report.XY{X: s.Seconds(), Y: share})
@@ -117,17 +118,18 @@ func (a *skewAnswer) overlapAgainstSpread() report.Section {
 		return overlapped(r), percent(overlapped(r))
 	})...)
 	return report.Section{
-		Title: "How likely a job is overlapped, against skew",
-		Words: "The share of jobs beside which a second client can hold, by the law, and of acquisitions that were made beside a holder, simulated by each protocol. A line ends where no lease of ours is short enough for such a fleet, so that they refuse to take part. A machine that stood still beyond its lease, and was told when it went on, is not counted.",
+		Title: "How likely a second holder is",
+		Words: "By the law: the share of jobs during which a second client can hold the lock. Simulated for each protocol: the share of acquisitions that came while another client held the lock. A line ends where no lease of a getsetlock client is short enough for such a fleet, so that getsetlock clients refuse to take part. A holder whose machine was paused beyond its lease is not counted; it learns of the loss when it runs again.",
 		Figure: &report.Plot{
-			Name: "Probability of an overlap against the spread of clocks", X: "clocks apart, s", Y: "overlapped",
+			Name: "Probability of a second holder against the clock spread", X: "clock spread, s", Y: "overlapped",
 			Lines: lines, Share: true,
 		},
 		Table: table,
 	}
 }
 
-// curveLines draws one line a protocol, and gives the table a column for each.
+// curveLines returns one line for each protocol, and adds a column for each to
+// the table.
 func (a *skewAnswer) curveLines(table *report.Table, value func(simulate.Rates) (float64, string)) []report.Line {
 	var lines []report.Line
 	for n, c := range a.curves {
@@ -148,9 +150,9 @@ func (a *skewAnswer) curveLines(table *report.Table, value func(simulate.Rates) 
 	return lines
 }
 
-// waits shows how long simulated clients wait, by each protocol.
+// waits shows how long simulated clients wait, for each protocol.
 func (a *skewAnswer) waits() report.Section {
-	table := report.Table{Columns: []string{"clocks apart"}}
+	table := report.Table{Columns: []string{"clock spread"}}
 	for _, s := range a.spreads() {
 		table.Rows = append(table.Rows, []string{out.Short(s)})
 	}
@@ -163,16 +165,16 @@ func (a *skewAnswer) waits() report.Section {
 		table.Columns[1+len(a.curves)+n] += ", p99"
 	}
 	return report.Section{
-		Title: "Waits, against skew",
-		Words: "From an attempt's beginning to the winning command, of those that won: half wait no longer than the line. Ours are woken by a release and wait until they win; old clients poll, and give up as their dialect has it.",
+		Title: "How long clients wait",
+		Words: "From the first attempt to the command that won the lock. Half of the clients that won waited no longer than the line shows. A release wakes getsetlock clients, which wait until they win; old clients poll, and give up as their dialect does.",
 		Figure: &report.Plot{
-			Name: "How long clients wait, half of them at most, against the spread of clocks", X: "clocks apart, s", Y: "wait, s", Lines: half,
+			Name: "Median wait against the clock spread", X: "clock spread, s", Y: "wait, s", Lines: half,
 		},
 		Table: table,
 	}
 }
 
-// shortestTrace is the explorer's finding as a timeline.
+// shortestTrace shows the explorer's finding as a timeline.
 func (a *skewAnswer) shortestTrace() report.Section {
 	x := a.explored
 	s := report.Section{Title: "The shortest way to two holders", Words: x.says()}
@@ -183,7 +185,8 @@ func (a *skewAnswer) shortestTrace() report.Section {
 	t := &report.Timeline{Name: "Timeline of the shortest way to two holders", X: "time, s"}
 	rows := map[string]int{}
 	last := x.events[len(x.events)-1].at
-	// Whoever still holds at the end is shown to hold a little longer, so that it is seen.
+	// A client that holds at the end is shown to hold a little longer, to be
+	// visible.
 	end := last + max(x.tick/2, last/20)
 	for n, ev := range x.events {
 		row, known := rows[ev.who]

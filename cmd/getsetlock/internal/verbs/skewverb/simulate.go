@@ -16,27 +16,28 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-// The simulation's limits. It ends with whichever comes first: events are the bound where few
-// acquisitions come through, as with long jobs and short polls.
+// The simulation's limits. It ends with whichever comes first. The events are
+// the limit where few acquisitions succeed, as with long jobs and short polls.
 const (
 	simAcquisitions   = 200_000
-	pointAcquisitions = 20_000 // of each point of the page's curves
-	// simSpan bounds a fleet in which nobody comes through at all.
+	pointAcquisitions = 20_000 // for each point of the page's curves
+	// simSpan bounds the time of a fleet in which no client ever succeeds.
 	simSpan = 3652 * 24 * time.Hour
 )
 
-// Tests, which ask often, make do with fewer.
+// Tests, which simulate often, use fewer events.
 var (
 	simEvents   = 10_000_000
 	pointEvents = 600_000
 )
 
-// errSimulation is a fleet that the simulation cannot play.
+// errSimulation is the error of a fleet that cannot be simulated.
 var errSimulation = errors.New("simulation")
 
-// simulation is the question's fleet, by a protocol. Clocks stand evenly over the spread, and clients
-// rest between jobs so long that together they would keep the lock busy for half of the time: at more,
-// whoever releases is first again, and one overrun begins a chain without an end.
+// simulation returns the question's fleet, for a protocol. The clocks are
+// spread evenly. Clients rest between jobs so long that their jobs together
+// would fill half of the time. With shorter rests, the client that releases
+// would be first again, and one overrun would begin an endless chain.
 func (a *skewAnswer) simulation(protocol string, spread time.Duration) (simulate.Fleet, error) {
 	s := simulate.Fleet{
 		Dialect: a.dialect, Clients: a.clients, Lease: a.law.Lease, Poll: a.poll,
@@ -64,7 +65,8 @@ func (a *skewAnswer) simulation(protocol string, spread time.Duration) (simulate
 	return s, err
 }
 
-// slowest is where the slowest clock stands against the server's: as far off as was said, on the worse side.
+// slowest returns the offset of the slowest clock to the server's: as far off
+// as was said, on the worse side.
 func (a *skewAnswer) slowest(spread time.Duration) time.Duration {
 	behind, known := dialect.Claimed(a.behind)
 	ahead, alsoKnown := dialect.Claimed(a.ahead)
@@ -77,7 +79,8 @@ func (a *skewAnswer) slowest(spread time.Duration) time.Duration {
 	return 0
 }
 
-// longestRest keeps the rests of great fleets within what a distribution may hold.
+// longestRest keeps the rests of large fleets within what a distribution can
+// hold.
 const longestRest = 365 * 24 * time.Hour
 
 func (a *skewAnswer) meanJob() time.Duration {
@@ -88,8 +91,8 @@ func (a *skewAnswer) meanJob() time.Duration {
 	return time.Duration(sum / float64(len(a.jobs)))
 }
 
-// simulated is a flag's distribution as the simulation takes it. What a file holds, it draws from by
-// samples.
+// simulated returns a flag's distribution as the simulation takes it. From a
+// file's distribution it draws samples.
 func simulated(field string, d dist.Dist, seed uint64) (simulate.Distribution, error) {
 	if !strings.HasPrefix(d.String(), "file:") {
 		return simulate.ParseDistribution(field, d.String())
@@ -102,8 +105,8 @@ func simulated(field string, d dist.Dist, seed uint64) (simulate.Distribution, e
 	return simulate.ListOf(field, spans)
 }
 
-// simulate plays the fleet. Where ours would refuse to take part they are played as if nobody had told
-// them of its spread and delay.
+// simulate simulates the fleet. Getsetlock clients that would refuse are
+// simulated as if they did not know the fleet's spread and delay.
 func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error {
 	s, err := a.simulation(a.protocol, a.spread)
 	if errors.Is(err, errRefuse) {
@@ -117,7 +120,8 @@ func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error
 		return err
 	}
 	if a.preset != nil {
-		// The law is asked about a day of such clocks, and so is the simulation, a day after the other.
+		// The law considers one day of such clocks; the simulation plays one
+		// such day after the other.
 		s.Clocks, s.Offsets, s.SetEvery = a.preset.Clocks, nil, presetSpan
 	}
 	bar := e.Progress(quiet, "simulating", 100)
@@ -130,7 +134,8 @@ func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error
 	return err
 }
 
-// runSimulation counts events and not time, so that a seed has one result on every machine.
+// runSimulation bounds events and not time, so that a seed has the same result
+// on every machine.
 func runSimulation(ctx context.Context, s simulate.Fleet, events int, tell func(done float64)) (simulate.Rates, error) {
 	m, err := simulate.New(s)
 	if err != nil {
@@ -146,7 +151,7 @@ func runSimulation(ctx context.Context, s simulate.Fleet, events int, tell func(
 	return m.Rates(), nil
 }
 
-// long is a span of which nobody reads the seconds.
+// long returns a span in days, or to the second below two days.
 func long(d time.Duration) string {
 	if d < 48*time.Hour {
 		return d.Round(time.Second).String()
@@ -154,7 +159,7 @@ func long(d time.Duration) string {
 	return strconv.FormatFloat(d.Hours()/24, 'f', 1, 64) + " days"
 }
 
-// simRows are the simulation's numbers, for both the terminal and the page.
+// simRows returns the simulation's numbers, for the terminal and the page.
 func (a *skewAnswer) simRows() [][]string {
 	r := a.rates
 	wait := func(d time.Duration) string {
@@ -168,7 +173,7 @@ func (a *skewAnswer) simRows() [][]string {
 		{"clients", a.playedBy()},
 		{"time simulated", long(r.Span)},
 		{"acquisitions", count(r.Acquisitions)},
-		{"made beside a holder", count(r.Entries)},
+		{"made while another held", count(r.Entries)},
 		{"episodes", count(r.Episodes)},
 		{"by skew, job, jump, protocol", fmt.Sprintf("%d, %d, %d, %d", r.Causes.Skew, r.Causes.Job, r.Causes.Jump, r.Causes.Protocol)},
 		{"longest episode", out.Short(r.LongestEpisode)},
@@ -182,12 +187,12 @@ func (a *skewAnswer) simRows() [][]string {
 	return append(rows, a.rowsOfOurs()...)
 }
 
-// simDocument is the simulation field of the document.
+// simDocument is the field simulation of the document.
 type simDocument struct {
 	Clients          int              `json:"clients"`
 	SpanMS           json.Number      `json:"span_ms"`
 	Acquisitions     int64            `json:"acquisitions"`
-	Overlapped       int64            `json:"overlapped"` // acquisitions made beside a holder
+	Overlapped       int64            `json:"overlapped"` // acquisitions made while another client held
 	Episodes         int64            `json:"episodes"`
 	EpisodesBy       map[string]int64 `json:"episodes_by"`
 	LongestOverlapMS json.Number      `json:"longest_overlap_ms"`
@@ -200,7 +205,7 @@ type simDocument struct {
 	Takeovers        int64            `json:"takeovers"`
 	Clobbers         int64            `json:"clobbers"`
 	Commands         int64            `json:"commands"`
-	Ours             *simOurs         `json:"ours"` // null where none of ours take part
+	Ours             *simOurs         `json:"ours"` // null where no getsetlock clients take part
 }
 
 func (a *skewAnswer) simDocument() *simDocument {

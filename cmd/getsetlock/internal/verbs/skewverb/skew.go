@@ -1,4 +1,5 @@
-// Package skewverb is the verb skew: what package skew says of a fleet, in words, tables and JSON.
+// Package skewverb is the verb skew: what package skew says about a fleet, in
+// words, tables and JSON.
 package skewverb
 
 import (
@@ -21,46 +22,63 @@ import (
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
-const skewLong = `Says what the clocks of a fleet, its pauses and its jobs do to its lock: can two clients
-hold at once, why, how often, and what to change. It asks no server and reads no clock: the
-answer is about the numbers that it is given, and as right as they are.
+const skewLong = `Says whether two clients of a fleet can hold a lock at once because of their
+clocks, pauses and jobs: why, how often, and what to change. It asks no server
+and reads no clock; the answer is only as right as your numbers.
 
---job is how long a job runs from winning the lock to the server having executed the
-release. --spread is the greatest clock of the fleet less the smallest; how far all of them
-are from true time together does not count. --delay is the longest time from a client's
-reading its clock to the server executing its write: a long pause of a process counts.
---behind and --ahead are how far the slowest clock is behind the server's, and the fastest
-ahead of it. They are nothing to old clients alone, but getsetlock clients beside them go by
-the server's clock. None of the three stands in for another; 0s claims none, and without the
-flag --behind and --ahead are not known.
---preset says for --spread, steps and pauses what is known of a kind of clock; the law is
-asked about a day of it, and the simulation about one such day after the other.
+Numbers:
+  --job     how long a job runs, from winning the lock until the server has
+            executed the release
+  --spread  the difference between the fastest and the slowest clock of the
+            fleet. How far all of them are off true time does not matter
+  --delay   the longest time from a client's clock reading until the server
+            executes its write, pauses of the process included
+  --behind  how far the slowest clock is behind the server's
+  --ahead   how far the fastest clock is ahead of the server's
+--behind and --ahead do not matter to old clients alone; getsetlock clients that
+share their locks use the server's clock. None of the three replaces another. 0s
+claims zero; without the flag, --behind and --ahead are unknown.
+
+--preset replaces --spread with what is known of a kind of clock: its offsets,
+steps and pauses. The law judges a day of it; the simulation plays one such day
+after the other.
 
 Protocols:
   verbatim  old clients alone
-  hardened  ours beside old clients, stamps on the old key; observe is another name for it
-  dual      ours beside old clients, guards on the old key
-Without --behind ours take an old lock over only by a second look, as long after the first
-as the lease lasts; with it, as soon as the server's clock is so far past the stamp.
-  sealed    ours alone, old clients are kept waiting
-  modern    ours alone, the old key is not looked at; --lease is the lease of ours
+  hardened  getsetlock clients share the lock with old clients, with stamps on
+            key L; also called observe
+  dual      the same, with guards on key L
+  sealed    getsetlock clients alone; old clients are kept waiting
+  modern    getsetlock clients alone, with tokens; --lease is their lease
+In hardened and dual, a getsetlock client takes an old client's lock over as
+soon as the server's clock is past the stamp by --behind. Without --behind it
+takes a second look first, one lease after the first.
 
-The closed form answers for the worst that the numbers admit. A simulation says how often
-it happens: together the clients' jobs would fill half of the time, clocks stand evenly over
-the spread, and pauses are those of the preset; that of --delay is not in it. Beside old
-clients ours are half of the fleet, else all of it; it counts how many of their leases were
-told lost, and by what.
---explore searches all interleavings of a few clients' commands, in times rounded to a few
-ticks, and prints the shortest way to two holders.
+The answer has up to three parts:
+  the law         a formula for the worst case that the numbers allow
+  the simulation  how often it happens. The clients' jobs together would fill
+                  half of the time, and clocks are spread evenly. Pauses are
+                  those of the preset; --delay is left out. Where old clients
+                  take part, half of the fleet are getsetlock clients; it counts
+                  how many of their leases are lost, and why
+  --explore       a search through all orders of a few clients' commands, in
+                  times rounded to a few ticks. It prints the shortest way to
+                  two holders
 
 Presets:
 %s
-Exit 0 if two clients cannot hold at once, 1 if they can.
-A distribution is 5s (always), 5s..40s (uniform), exp:10s, lognormal:p50=5s,p99=40s or
-file:NAME (a duration a line). The two without an end are drawn from 100000 times by
---seed, and the longest job drawn counts as the longest.`
+A distribution is 5s (always), 5s..40s (uniform), exp:10s,
+lognormal:p50=5s,p99=40s or file:NAME (one duration a line). exp and lognormal
+have no longest value: skew draws 100000 jobs by --seed and takes the longest of
+them.
 
-// skewFlags are the question as the command line has it.
+Exit codes:
+  0  two clients cannot hold the lock at once
+  1  they can
+  2  wrong use
+  3  it could not be done`
+
+// skewFlags are the flags of the verb.
 type skewFlags struct {
 	q       skewQuestion
 	dialect out.DialectFlags
@@ -77,15 +95,18 @@ func New(e *out.Env) *cobra.Command {
 	f := skewFlags{q: skewQuestion{latency: usualLatency}}
 	cmd := &cobra.Command{
 		Use:   "skew",
-		Short: "Say what drifting clocks, pauses and long jobs do to a fleet's lock",
+		Short: "Say whether wrong clocks, pauses or jobs break a lock",
 		Long:  fmt.Sprintf(skewLong, presetList()),
 		Example: out.Examples(
 			"getsetlock skew --lease 30s --job 5s..40s --spread 400ms",
-			"getsetlock skew --lease 30s --job 5s..40s --preset timesyncd --report skew.html",
-			"getsetlock skew --job 20s --delay 50s --explore    # the shortest way to two holders",
-			"getsetlock skew --dialect page --lease 5s --job exp:1s --spread 2s --clients 20",
-			"getsetlock skew --protocol hardened --job 20s --spread 1s --json",
-			"getsetlock skew --protocol hardened --job 20s --behind 2m",
+			"# a kind of clock, and a page of plots",
+			"getsetlock skew --lease 30s --job 5s..40s --preset chrony --report s.html",
+			"# the shortest way to two holders",
+			"getsetlock skew --job 20s --delay 50s --explore",
+			"# another old client",
+			"getsetlock skew --dialect page --lease 5s --job exp:1s --spread 2s",
+			"# getsetlock clients that share the locks",
+			"getsetlock skew --protocol hardened --job 20s --behind 2m --json",
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(e, cmd) },
@@ -96,24 +117,24 @@ func New(e *out.Env) *cobra.Command {
 
 func (f *skewFlags) register(cmd *cobra.Command) {
 	flags, q := cmd.Flags(), &f.q
-	flags.StringVar(&q.protocol, "protocol", "verbatim", "who takes part: "+strings.Join(skewProtocols, ", "))
+	flags.StringVar(&q.protocol, "protocol", "verbatim", "which clients take part: "+strings.Join(skewProtocols, ", "))
 	out.Complete(cmd, "protocol", out.Choices(skewProtocols...))
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags.DurationVar(&q.lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --protocol modern 30s)")
 	flags.Var(&q.job, "job", "how long a job holds the lock, a distribution")
-	flags.StringVar(&f.trace, "trace", "", "a record of measured holds, instead of --job")
-	out.ClaimVar(flags, &q.spread, "spread", "how far the fleet's clocks are apart (default 0s)")
-	out.ClaimVar(flags, &q.behind, "behind", "how far the slowest clock is behind the server's at most (default unknown)")
-	out.ClaimVar(flags, &q.ahead, "ahead", "how far the fastest clock is ahead of the server's at most (default unknown)")
-	out.ClaimVar(flags, &q.delay, "delay", "the longest time from a clock reading to its write being executed, pauses included (default 0s)")
-	flags.StringVar(&f.preset, "preset", "", "a kind of clocks and pauses, instead of --spread: "+strings.Join(simulate.PresetNames(), ", "))
+	flags.StringVar(&f.trace, "trace", "", "file with measured holds, made by audit --record, instead of --job")
+	out.ClaimVar(flags, &q.spread, "spread", "clock spread: largest difference between two clocks of the fleet (default 0s)")
+	out.ClaimVar(flags, &q.behind, "behind", "how far the slowest clock is at most behind the server's (default unknown)")
+	out.ClaimVar(flags, &q.ahead, "ahead", "how far the fastest clock is at most ahead of the server's (default unknown)")
+	out.ClaimVar(flags, &q.delay, "delay", "longest time from a clock reading to the execution of its write, pauses included (default 0s)")
+	flags.StringVar(&f.preset, "preset", "", "kind of clocks and pauses, instead of --spread: "+strings.Join(simulate.PresetNames(), ", "))
 	out.Complete(cmd, "preset", out.Choices(simulate.PresetNames()...))
-	flags.IntVar(&q.clients, "clients", 8, "how many clients are simulated")
-	flags.DurationVar(&q.poll, "poll", 0, "how often a simulated client asks for a held key (default: the dialect's own)")
-	flags.Var(&q.latency, "latency", "how long a simulated message takes one way, a distribution")
-	flags.BoolVar(&f.explore, "explore", false, "search all interleavings, and print the shortest way to two holders")
+	flags.IntVar(&q.clients, "clients", 8, "number of simulated clients")
+	flags.DurationVar(&q.poll, "poll", 0, "time between a simulated client's attempts (default: the dialect's own)")
+	flags.Var(&q.latency, "latency", "time of a simulated message one way, a distribution")
+	flags.BoolVar(&f.explore, "explore", false, "search all orders of commands, and print the shortest way to two holders")
 	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
-	flags.Uint64Var(&q.seed, "seed", 1, "what random choices are drawn from; the same seed gives the same answer")
+	flags.Uint64Var(&q.seed, "seed", 1, "seed of all random choices; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
 	out.JSONFlag(cmd, &f.asJSON)
 }
@@ -130,7 +151,7 @@ func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
 		if err := report.Save(f.report, a.page()); err != nil {
 			var p *os.PathError
 			if errors.As(err, &p) {
-				err = p.Err // of the file that was being filled, whose name tells nobody anything
+				err = p.Err // the path would be that of a temporary file
 			}
 			return out.CouldNot(err, "writing --report %s", f.report)
 		}
@@ -146,7 +167,8 @@ func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
 	return err
 }
 
-// work answers, by as many of the ways as were asked for. The page shows them all.
+// work answers the question in the ways that the user asked for. The page shows
+// all of them.
 func (f *skewFlags) work(e *out.Env, ctx context.Context) (*skewAnswer, error) {
 	a, err := f.q.answer()
 	if err == nil {
@@ -174,11 +196,11 @@ func asWrongUse(err error) error {
 	return out.WrongUse("%w", err)
 }
 
-// complete makes a question of the flags.
+// complete turns the flags into a question.
 func (f *skewFlags) complete(cmd *cobra.Command) error {
 	q, given := &f.q, cmd.Flags().Changed
 	if !slices.Contains(skewProtocols, q.protocol) {
-		return out.WrongUse("--protocol %q is not known; it is one of %s", q.protocol, strings.Join(skewProtocols, ", "))
+		return out.WrongUse("--protocol %q is unknown; write one of %s", q.protocol, strings.Join(skewProtocols, ", "))
 	}
 	var err error
 	if q.dialect, err = f.dialect.Pick(); err != nil {
@@ -200,25 +222,25 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 		q.holds, err = readHolds(f.trace)
 		return err
 	case !given("job"):
-		return out.WrongUse("--job is missing: say how long a job holds the lock, such as 40s or 5s..40s")
+		return out.WrongUse("--job is missing: give the time that a job holds the lock, such as 40s or 5s..40s")
 	}
 	return nil
 }
 
-// completeFleet reads what the simulation needs beside the law's numbers.
+// completeFleet reads the flags that only the simulation needs, and the clocks.
 func (f *skewFlags) completeFleet(given func(string) bool) error {
 	q := &f.q
 	if q.clients < 2 {
-		return out.WrongUse("--clients %d: must be at least 2; one alone has nobody to hold beside", q.clients)
+		return out.WrongUse("--clients %d: must be at least 2; a single client has no rival", q.clients)
 	}
 	if !given("preset") {
 		return q.checkClocks()
 	}
 	if given("behind") || given("ahead") {
-		return out.WrongUse("--preset says how wrong clocks are, --behind and --ahead too: give one")
+		return out.WrongUse("--preset says how wrong clocks are, and so do --behind and --ahead: leave one out")
 	}
 	if given("spread") {
-		return out.WrongUse("--preset and --spread both say how far clocks are apart: give one")
+		return out.WrongUse("--preset and --spread both give the clock spread: give one")
 	}
 	p, err := simulate.Lookup(f.preset)
 	if err != nil {
@@ -241,7 +263,8 @@ func (q *skewQuestion) checkClocks() error {
 	return nil
 }
 
-// presetSpan is how long a preset's clocks drift and step before the law is asked.
+// presetSpan is how long a preset's clocks drift and step before the law judges
+// them.
 const presetSpan = 24 * time.Hour
 
 func readHolds(name string) ([]time.Duration, error) {
@@ -249,7 +272,7 @@ func readHolds(name string) ([]time.Duration, error) {
 	if err != nil {
 		var p *os.PathError
 		if errors.As(err, &p) {
-			err = p.Err // the path stands before it already
+			err = p.Err // the message names the path already
 		}
 		return nil, out.WrongUse("--trace %s: %w", name, err)
 	}
@@ -264,37 +287,37 @@ func readHolds(name string) ([]time.Duration, error) {
 	return holds, nil
 }
 
-// skewQuestion is what is asked, worked out from flags.
+// skewQuestion is the question that the flags ask.
 type skewQuestion struct {
 	protocol string
 	dialect  dialect.Dialect
 	lease    time.Duration // 0: the dialect's own
 	job      dist.Dist
-	holds    []time.Duration // measured; instead of job
-	spread   time.Duration   // as dialect.Terms has it, like the three below
+	holds    []time.Duration // measured holds, instead of job
+	spread   time.Duration   // a claim as in dialect.Terms, like the three below
 	behind   time.Duration
 	ahead    time.Duration
 	delay    time.Duration
 	seed     uint64
 
-	preset  *simulate.Preset // spread and pause come from it
-	pause   time.Duration    // the longest of a process; lengthens jobs and delays
+	preset  *simulate.Preset // source of spread and pause
+	pause   time.Duration    // longest pause of a process; it lengthens jobs and delays
 	clients int
 	poll    time.Duration // 0: the dialect's own
 	latency dist.Dist
 }
 
-// usualLatency is a message's way within a data centre.
+// usualLatency is the time of a message within a data centre.
 var usualLatency = must(dist.Parse("100us..400us"))
 
 func must(d dist.Dist, err error) dist.Dist {
 	if err != nil {
-		panic(err) // the text is ours
+		panic(err) // the text is a constant
 	}
 	return d
 }
 
-// presetList names the presets, what they are, and who measured it.
+// presetList describes the presets and names the source of each.
 func presetList() string {
 	var b strings.Builder
 	for _, p := range simulate.Presets() {
@@ -302,7 +325,7 @@ func presetList() string {
 		if p.Ours != "" {
 			text += ". Assumed: " + p.Ours
 		}
-		for n, line := range presetLines(text) {
+		for n, line := range out.Wrapped(text, 62) {
 			name := ""
 			if n == 0 {
 				name = p.Name
@@ -313,32 +336,16 @@ func presetList() string {
 	return b.String()
 }
 
-// presetLines breaks a text at blanks.
-func presetLines(text string) []string {
-	const width = 76
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
-}
-
 var skewProtocols = []string{"verbatim", "hardened", "modern", "observe", "dual", "sealed"}
 
-// exploring runs a search, which cannot be stopped, beside whoever waits for it.
+// exploring runs a search and waits for it or for ctx. A search cannot be
+// stopped; after ctx ends, it runs on unobserved.
 func exploring(ctx context.Context, sc skew.Scenario) (skew.Exploration, error) {
 	type found struct {
 		x   skew.Exploration
 		err error
 	}
-	done := make(chan found, 1) // nobody takes it from a search that was left alone
+	done := make(chan found, 1) // buffered, since nobody may receive from a search left alone
 	go func() {
 		x, err := skew.Explore(sc)
 		done <- found{x, err}

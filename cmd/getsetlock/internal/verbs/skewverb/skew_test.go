@@ -25,10 +25,10 @@ func skewed(t *testing.T, args ...string) clitest.Screen {
 
 func TestSkewAnswersInWordsFirst(t *testing.T) {
 	got := skewed(t, "--lease", "30s", "--job", "35s", "--spread", "400ms")
-	const want = `YES: two clients can hold at once.
-Why: a job may run for 35s. With clocks 400ms apart and writes up to 0s late, another may take the key over 29.601s after it was written. Two hold for up to 5.399s.
-How often: 100.0 % of jobs run longer than that. Each of them is overlapped if a waiter with the worst clock and delay is there.
-The problem is long jobs: it happens with perfect clocks too.
+	const want = `YES: two clients can hold the lock at once.
+Why: a job may run for 35s. With a clock spread of 400ms and writes up to 0s late, another client may take the key over 29.601s after it was written. Two clients hold the lock at once for up to 5.399s.
+How often: 100.0 % of jobs run longer than that. During each of them a second client holds the lock, if a waiter with the worst clock and delay is there.
+The problem is long jobs: it happens even with perfect clocks.
 To change: give every client a lease of 35.399s or more; or let no job hold the lock for more than 29.601s.
 
 `
@@ -38,7 +38,7 @@ To change: give every client a lease of 35.399s or more; or let no job hold the 
 	if got.Code != 1 || !strings.HasPrefix(before+after, want) || got.Errors != "" {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
-	for _, row := range []string{"longest safe job  ", "free after a crash    29.601s to 30.401s\n"} {
+	for _, row := range []string{"longest safe job  ", "free after a crash     29.601s to 30.401s\n"} {
 		if !strings.Contains(got.Out, row) {
 			t.Errorf("no %q in\n%s", row, got.Out)
 		}
@@ -51,19 +51,19 @@ func TestSkewNamesWhichOfTheThreeIsTheProblem(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"--job 20s", 0, []string{"NO:", "jobs of up to 1m0.001s are safe, or clocks up to 40.001s apart"}},
-		{"--job 70s", 1, []string{"The problem is long jobs: it happens with perfect clocks too.", "a lease of 1m9.999s"}},
-		{"--job 20s --delay 50s", 1, []string{"The problem is long pauses, which count as long jobs"}},
-		{"--job 20s --spread 50s", 1, []string{"The problem is skew: with clocks no more than 40.001s apart", "keep clocks within 40.001s"}},
-		{"--job 20s --spread 2m", 1, []string{"YES", "another may take the key over 0s after"}},
-		{"--dialect JedisUUID --job 1s", 1, []string{"with perfect clocks and short jobs too", "do not exclude each other"}},
-		{"--dialect page --lease 10s --job 1s --delay 8s", 1, []string{"judges what GETSET returned by reading its clock again"}},
+		{"--job 20s", 0, []string{"NO:", "jobs of up to 1m0.001s are safe, or a clock spread of up to 40.001s"}},
+		{"--job 70s", 1, []string{"The problem is long jobs: it happens even with perfect clocks.", "a lease of 1m9.999s"}},
+		{"--job 20s --delay 50s", 1, []string{"The problem is long pauses, which lengthen jobs"}},
+		{"--job 20s --spread 50s", 1, []string{"The problem is skew: with a clock spread of at most 40.001s", "keep the clock spread within 40.001s"}},
+		{"--job 20s --spread 2m", 1, []string{"YES", "another client may take the key over 0s after"}},
+		{"--dialect JedisUUID --job 1s", 1, []string{"even with perfect clocks and short jobs", "do not exclude each other"}},
+		{"--dialect page --lease 10s --job 1s --delay 8s", 1, []string{"reads its clock again to judge the reply of GETSET"}},
 		{"--dialect setdel --lease 3s --job 7s", 1, []string{"the server frees the key after 3s", "a lease of 7s"}},
-		{"--dialect bare --job 7h --spread 1h", 0, []string{"NO:", "only a human frees it"}},
+		{"--dialect bare --job 7h --spread 1h", 0, []string{"NO:", "only a person can free it"}},
 		{"--protocol modern --job 1h --spread 1h", 0, []string{"compares a token", "no limit"}},
 		{"--protocol sealed --job 1h --spread 1h", 0, []string{"Old clients wait"}},
-		{"--protocol hardened --job 20s --spread 1s", 0, []string{"Two of ours never hold together", "may be 59.001s at most"}},
-		{"--protocol dual --job 70s", 1, []string{"ours is told that its lease is lost"}},
+		{"--protocol hardened --job 20s --spread 1s", 0, []string{"Two getsetlock clients never hold the lock together", "may be 59.001s at most"}},
+		{"--protocol dual --job 70s", 1, []string{"learns that it lost the lock"}},
 	} {
 		got := skewed(t, strings.Fields(c.args)...)
 		for _, says := range c.says {
@@ -197,7 +197,7 @@ func TestSkewBlamesWhatMostlyHappens(t *testing.T) {
 		t.Errorf("%s", got.Out)
 	}
 	got = skewed(t, "--job", "exp:10s", "--preset", "jepsen")
-	if !strings.Contains(got.Out, "The problem is skew: that is behind most of the episodes simulated.") {
+	if !strings.Contains(got.Out, "The problem is skew: it causes most of the simulated episodes.") {
 		t.Errorf("%s", got.Out)
 	}
 }
@@ -264,7 +264,7 @@ func TestSkewRefusesByFieldAndBound(t *testing.T) {
 		"--job 1s --lease 500ms --dialect page": "--lease 500ms: must be a whole number of 1s",
 		"--job 1s --dialect nobody":             `no dialect is called "nobody"`,
 		"--job 1s --dialect taskTiger":          "--lease 0s: must be more than 0: TaskTiger has no lease of its own",
-		"--job 1s --protocol soft":              `--protocol "soft" is not known; it is one of verbatim`,
+		"--job 1s --protocol soft":              `--protocol "soft" is unknown; write one of verbatim`,
 		"--job 1s --trace x":                    "give one",
 		"--trace /no/f":                         "--trace /no/f: no such file",
 		"--trace " + broken:                     "line 2",
@@ -334,10 +334,10 @@ func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	for title, figures := range map[string][]string{
-		"The law&#39;s region":            {"<td>0s</td><td>30.001s</td><td>30.001s</td>", "<td>30s</td><td>1ms</td><td>1m0.001s</td>", "this fleet"},
-		"How likely a job is overlapped":  {"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>", "half of them hardened (observe)", "half of them dual", "all of them sealed", "all of them modern"},
-		"Waits, against skew":             {"<td>30s</td>", "modern, p50", "observe, p99"},
-		"The shortest way to two holders": {"<title>old1 holds</title>", "<title>old2 holds</title>", "<title>two hold</title>"},
+		"Which fleets are safe, by the law": {"<td>0s</td><td>30.001s</td><td>30.001s</td>", "<td>30s</td><td>1ms</td><td>1m0.001s</td>", "this fleet"},
+		"How likely a second holder is":     {"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>", "half hardened (observe)", "half dual", "all sealed", "all modern"},
+		"How long clients wait":             {"<td>30s</td>", "modern, p50", "observe, p99"},
+		"The shortest way to two holders":   {"<title>old1 holds</title>", "<title>old2 holds</title>", "<title>two hold</title>"},
 	} {
 		_, section, found := strings.Cut(string(page), title)
 		section, _, _ = strings.Cut(section, "</section>")

@@ -11,18 +11,19 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// sentence is the answer in one.
+// sentence returns the answer in one sentence.
 func (a *skewAnswer) sentence() string {
 	switch {
 	case a.verdict.Unconditional:
-		return "YES: two clients can hold at once, with perfect clocks and short jobs too."
+		return "YES: two clients can hold the lock at once, even with perfect clocks and short jobs."
 	case a.twoHold():
-		return "YES: two clients can hold at once."
+		return "YES: two clients can hold the lock at once."
 	}
-	return "NO: two clients cannot hold at once."
+	return "NO: two clients cannot hold the lock at once."
 }
 
-// words are why, how often, whose fault, and what to change, a paragraph each.
+// words returns the explanation, a paragraph each: why, how often, the cause,
+// and what to change.
 func (a *skewAnswer) words() []string {
 	if !a.oldHold() {
 		says := a.wordsOfOurs()
@@ -46,7 +47,7 @@ func (a *skewAnswer) words() []string {
 		says = append(says, a.besideServer()...)
 	}
 	if a.verdict.Recovery.Never {
-		says = append(says, "A holder that crashes leaves the key behind for ever: only a human frees it.")
+		says = append(says, "A holder that crashes leaves the key for ever: only a person can free it.")
 	}
 	return says
 }
@@ -55,23 +56,23 @@ func (a *skewAnswer) why() string {
 	v := a.verdict
 	switch {
 	case v.Unconditional:
-		return fmt.Sprintf("Why: a client of %s takes over a key that carries its own id, and the loser of a race leaves its id there.", a.dialect)
+		return fmt.Sprintf("Why: a %s client takes over a key that holds its own id, and the loser of a race leaves its id there.", a.dialect)
 	case v.LateWinner:
-		return fmt.Sprintf("Why: a client of %s judges what GETSET returned by reading its clock again; %s late, it takes a lock for expired that was live when it replaced it.",
+		return fmt.Sprintf("Why: a %s client reads its clock again to judge the reply of GETSET. If it does so %s late, it takes a lock for expired that was live when it replaced it.",
 			a.dialect, out.Short(a.law.Delay))
 	case !a.dialect.HasTakeover():
-		return fmt.Sprintf("Why: the server frees the key after %s, and a job runs for up to %s. Two hold for up to %s.",
+		return fmt.Sprintf("Why: the server frees the key after %s, and a job runs for up to %s. Two clients hold the lock at once for up to %s.",
 			out.Short(a.law.Lease), out.Short(a.law.Job), out.Short(a.verdict.Overlap))
 	}
-	return fmt.Sprintf("Why: a job may run for %s. With clocks %s apart and writes up to %s late, another may take the key over %s after it was written. Two hold for up to %s.",
+	return fmt.Sprintf("Why: a job may run for %s. With a clock spread of %s and writes up to %s late, another client may take the key over %s after it was written. Two clients hold the lock at once for up to %s.",
 		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay), out.Short(max(0, v.LongestJob.Bound)), out.Short(a.verdict.Overlap))
 }
 
 func (a *skewAnswer) howOften() string {
 	if a.verdict.Unconditional || a.verdict.LateWinner {
-		return "How often: whenever clients race for a lock that has expired; it hangs on no job's length."
+		return "How often: whenever clients race for a lock that has expired, however long jobs are."
 	}
-	return fmt.Sprintf("How often: %s of jobs run longer than that. Each of them is overlapped if a waiter with the worst clock and delay is there.",
+	return fmt.Sprintf("How often: %s of jobs run longer than that. During each of them a second client holds the lock, if a waiter with the worst clock and delay is there.",
 		percent(a.unsafeShare(a.verdict)))
 }
 
@@ -80,23 +81,23 @@ func (a *skewAnswer) whoseFault() string {
 	switch {
 	case a.cause != byLaw:
 		which := map[string]string{causeSkew: "skew", causeJump: "jumps of clocks"}[a.cause]
-		return fmt.Sprintf("The problem is %s: that is behind most of the episodes simulated. The longest jobs would do it with perfect clocks too.", which)
+		return fmt.Sprintf("The problem is %s: it causes most of the simulated episodes. The longest jobs would do it even with perfect clocks.", which)
 	case a.cause == causeJump:
-		return "The problem is jumps of clocks: without them these would be near enough to each other."
+		return "The problem is jumps of clocks: without jumps the clock spread would be small enough."
 	case a.cause == causeSkew:
-		return fmt.Sprintf("The problem is skew: with clocks no more than %s apart it would not happen.", out.Short(a.verdict.GreatestSpread.Bound))
+		return fmt.Sprintf("The problem is skew: with a clock spread of at most %s it would not happen.", out.Short(a.verdict.GreatestSpread.Bound))
 	case a.verdict.Unconditional:
 		return "Neither skew nor long jobs nor jumps of clocks are the problem: these clients do not exclude each other."
 	case !a.possibleWithout(func(l *skew.Law) { l.Spread, l.Delay, l.Reply, l.Job = 0, 0, 0, l.Job-a.pause }):
-		return "The problem is long pauses, which count as long jobs: it happens with perfect clocks too, and would not without the pauses."
+		return "The problem is long pauses, which lengthen jobs: it happens even with perfect clocks, and would not happen without the pauses."
 	}
-	return "The problem is long jobs: it happens with perfect clocks too."
+	return "The problem is long jobs: it happens even with perfect clocks."
 }
 
 func (a *skewAnswer) whatToChange() []string {
 	v := a.verdict
 	if v.Unconditional {
-		return []string{"To change: nothing that can be set helps. Take the lock by getsetlock run, which waits until races are over, and replace the old clients."}
+		return []string{"To change: no setting helps. Take the lock by getsetlock run, which waits until races are over, and replace the old clients."}
 	}
 	var ways []string
 	if lease, ok := a.safeLease(); ok {
@@ -106,7 +107,7 @@ func (a *skewAnswer) whatToChange() []string {
 		ways = append(ways, fmt.Sprintf("or let no job hold the lock for more than %s", out.Short(v.LongestJob.Bound)))
 	}
 	if v.GreatestSpread.Bounded && v.GreatestSpread.Bound >= 0 && v.GreatestSpread.Bound < a.law.Spread {
-		ways = append(ways, fmt.Sprintf("or keep clocks within %s", out.Short(v.GreatestSpread.Bound)))
+		ways = append(ways, fmt.Sprintf("or keep the clock spread within %s", out.Short(v.GreatestSpread.Bound)))
 	}
 	if len(ways) == 0 {
 		return nil
@@ -124,24 +125,24 @@ func (a *skewAnswer) whatToChange() []string {
 func (a *skewAnswer) whyNot() []string {
 	v := a.verdict
 	if !v.LongestJob.Bounded {
-		return []string{"Why: these clients take a key only when it is not there, and nothing but its holder deletes it."}
+		return []string{"Why: these clients take a key only when it does not exist, and only its holder deletes it."}
 	}
-	text := fmt.Sprintf("Why: no job runs for more than %s, and with clocks %s apart and writes up to %s late nobody takes the key over before %s.",
+	text := fmt.Sprintf("Why: no job runs for more than %s, and with a clock spread of %s and writes up to %s late, no client takes the key over before %s.",
 		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay), out.Short(v.LongestJob.Bound))
 	room := fmt.Sprintf("Room: jobs of up to %s are safe", out.Short(v.LongestJob.Bound))
 	if v.GreatestSpread.Bounded {
-		room += fmt.Sprintf(", or clocks up to %s apart", out.Short(v.GreatestSpread.Bound))
+		room += fmt.Sprintf(", or a clock spread of up to %s", out.Short(v.GreatestSpread.Bound))
 	}
-	return []string{text, room + ". Beyond it two hold: a job, a pause or a clock's jump is enough."}
+	return []string{text, room + ". Beyond that, a job, a pause or a clock's jump can lead to two holders."}
 }
 
 func (a *skewAnswer) wordsOfOurs() []string {
 	says := []string{
-		"Why: the server compares a token before it renews or releases, and a client trusts its lease by its own elapsed time, counted from before it asked. No clock is compared with another, and a lease is renewed as long as its job runs.",
-		"That holds while the server loses no write and its own clock does not jump by more than the margin at the end of a lease.",
+		"Why: the server compares a token before it renews or releases a lock. A client measures its lease by elapsed time, from before it sent the request. No clock is compared with another, and a lease is renewed as long as its job runs.",
+		"This assumes that the server loses no write, and that its clock does not jump by more than the margin at the end of a lease.",
 	}
 	if a.protocol == "sealed" {
-		says = append(says, "Old clients wait: what stands in the old key reads as held by all of them, however wrong their clocks are. A job of theirs that began before, and still runs, deletes it when it ends.")
+		says = append(says, "Old clients wait: the value on key L looks held to all of them, however wrong their clocks are. An old client's job that began earlier and still runs deletes that value when it ends.")
 	}
 	return says
 }
@@ -151,29 +152,30 @@ func (a *skewAnswer) besideOurs() string {
 	if a.protocol == "dual" {
 		mark = "a guard that no old client's clock takes for expired"
 	}
-	text := "Two of ours never hold together, whatever old clients do. Ours leave in the old key " + mark
+	text := "Two getsetlock clients never hold the lock together, whatever old clients do. They write on key L " + mark
 	if l := a.verdict.LongestLease; l.Bounded && l.Bound > 0 {
 		text += fmt.Sprintf("; their lease may be %s at most", out.Short(l.Bound))
 	} else if l.Bounded {
-		text += "; but beside this fleet no lease of ours is short enough, so they refuse to take part"
+		text += "; but for this fleet no lease of theirs is short enough, so they refuse to take part"
 	}
 	if a.verdict.Possible {
-		return text + ". Where an old client overruns, ours is told that its lease is lost; it cannot keep the other out."
+		return text + ". Where an old client overruns its lease, the getsetlock client learns that it lost the lock; it cannot keep the old client out."
 	}
 	return text + "."
 }
 
-// besideServer is what the server's clock does between the two kinds of client.
+// besideServer says what the server's clock means for old clients and
+// getsetlock clients together.
 func (a *skewAnswer) besideServer() []string {
 	if !a.dialect.HasTakeover() {
 		return nil
 	}
 	b := a.verdict.Beside
-	text := fmt.Sprintf("The server's clock: how far the old clients' clocks are from it is not known. So a getsetlock client takes an old client's lock over only when it sees the same value twice, more than %s apart, and however wrong the server's clock is, no old client loses its lock to it while it works. With --behind it need not wait for that.", out.Short(b.LookAge))
+	text := fmt.Sprintf("The server's clock: it is unknown how far the old clients' clocks are off it. So a getsetlock client takes an old client's lock over only after it saw the same value twice, more than %s apart. Then no working old client loses its lock to it, however wrong the server's clock is. With --behind it need not wait for that.", out.Short(b.LookAge))
 	if b.LookAge == 0 {
 		text = fmt.Sprintf("The server's clock: a getsetlock client takes an old client's lock over when the server's clock is more than %s past its stamp.", out.Short(b.Margin))
 		if limit := b.GreatestBehind.Bound; limit >= 0 {
-			text += fmt.Sprintf(" An old client whose clock were more than %s behind the server's would lose its lock while it works: --behind has to cover every server that may be promoted.", out.Short(limit))
+			text += fmt.Sprintf(" An old client whose clock is more than %s behind the server's would lose its lock while it works: --behind must cover every server that may be promoted.", out.Short(limit))
 		}
 	}
 	says := []string{text}
@@ -183,7 +185,7 @@ func (a *skewAnswer) besideServer() []string {
 	return says
 }
 
-// percent has enough digits to be told from nothing and from all.
+// percent returns a share with enough digits to differ from none and from all.
 func percent(share float64) string {
 	p := share * 100
 	text := strconv.FormatFloat(p, 'f', 1, 64)
@@ -196,7 +198,7 @@ func percent(share float64) string {
 	return text + " %"
 }
 
-// printSkew prints the words, then what they were made from.
+// printSkew prints the words, and then the numbers behind them.
 func printSkew(e *out.Env, a *skewAnswer, explored bool) {
 	fmt.Fprintln(e.Stdout, a.sentence())
 	for _, w := range a.words() {
@@ -222,7 +224,7 @@ func printSkew(e *out.Env, a *skewAnswer, explored bool) {
 	}
 }
 
-// lawRows are the law's numbers, for both the terminal and the page.
+// lawRows returns the law's numbers, for the terminal and the page.
 func (a *skewAnswer) lawRows() [][]string {
 	v := a.verdict
 	clocks := "as given"
@@ -235,25 +237,26 @@ func (a *skewAnswer) lawRows() [][]string {
 		{"clocks", clocks},
 		{"lease", out.Short(a.law.Lease)},
 		{"longest job", out.Short(a.law.Job)},
-		{"clocks apart", out.Short(a.law.Spread)},
+		{"clock spread", out.Short(a.law.Spread)},
 		{"writes late by up to", out.Short(a.law.Delay)},
 		{"longest safe job", bound(v.LongestJob)},
 		{"jobs that are longer", percent(a.unsafeShare(v))},
 		{"greatest safe spread", bound(v.GreatestSpread)},
-		{"two hold for up to", out.Short(a.verdict.Overlap)},
+		{"two holders for up to", out.Short(a.verdict.Overlap)},
 		{"free after a crash", recovery(v.Recovery)},
 	}
 	if v.Unconditional {
 		rows = append(rows[:7], rows[len(rows)-1]) // these clients need no limit to be exceeded
 	}
 	if a.ours() && a.oldHold() {
-		rows = append(rows, []string{"longest lease of ours", bound(v.LongestLease)})
+		rows = append(rows, []string{"longest getsetlock lease", bound(v.LongestLease)})
 		rows = append(rows, a.rowsOfServer()...)
 	}
 	return rows
 }
 
-// rowsOfServer are what ours go by where the server's clock counts.
+// rowsOfServer returns what getsetlock clients assume where the server's clock
+// counts.
 func (a *skewAnswer) rowsOfServer() [][]string {
 	if !a.dialect.HasTakeover() {
 		return nil
@@ -271,12 +274,12 @@ func (a *skewAnswer) rowsOfServer() [][]string {
 		{"fastest clock ahead of the server's", known(a.ahead)},
 	}
 	if b.LookAge > 0 {
-		rows = append(rows, []string{"ours take over after a second look", out.Short(b.LookAge) + " later"})
+		rows = append(rows, []string{"takeover after a second look", out.Short(b.LookAge) + " later"})
 	} else {
-		rows = append(rows, []string{"ours take over past a stamp by", out.Short(b.Margin)})
+		rows = append(rows, []string{"takeover past a stamp by", out.Short(b.Margin)})
 	}
 	if a.protocol != "dual" {
-		rows = append(rows, []string{"stamp of ours beyond the lease", out.Short(b.StampAhead)})
+		rows = append(rows, []string{"getsetlock's stamp beyond the lease", out.Short(b.StampAhead)})
 	}
 	return rows
 }

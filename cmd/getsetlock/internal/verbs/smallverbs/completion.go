@@ -11,12 +11,16 @@ func NewCompletion(e *out.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a completion script for your shell",
-		Long: `Prints a script that teaches a shell this program's commands, flags and the values
-of flags, such as the names of dialects. Keys are not completed: that would ask the
-server at each press of a key.`,
+		Long: `Prints a script that completes this program's commands, flags and values of
+flags, such as the names of dialects.
+
+The script never completes names of locks, since that would ask the server at
+each key press.`,
 		Example: out.Examples(
-			"getsetlock completion bash > /etc/bash_completion.d/getsetlock",
+			"# for one session of bash",
 			"source <(getsetlock completion bash)",
+			"# for good: bash, zsh, fish",
+			"getsetlock completion bash > /etc/bash_completion.d/getsetlock",
 			`getsetlock completion zsh > "${fpath[1]}/_getsetlock"`,
 			"getsetlock completion fish > ~/.config/fish/completions/getsetlock.fish",
 		),

@@ -21,7 +21,7 @@ func TestKeyLeftToOldClientsIsShownAsThat(t *testing.T) {
 		m.SetTTL(legacy.MarkKey(key), 120*time.Millisecond)
 	}
 	m.Set("taken", clitest.StampOf(redistest.Start.Add(40*time.Second)))
-	const note = "nobody holds; left to old clients for 120 ms"
+	const note = "nobody holds it; left to old clients for 120 ms"
 	for _, args := range [][]string{{"ls", "--json"}, {"ls", "*", "--json"}} {
 		var answer Locks
 		if err := json.Unmarshal([]byte(s.Run(args...).Out), &answer); err != nil {

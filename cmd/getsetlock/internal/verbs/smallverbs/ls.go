@@ -1,5 +1,4 @@
-// Package smallverbs are the verbs that are small enough to share a package: ls, unlock,
-// version and completion.
+// Package smallverbs has the small verbs: ls, unlock, version and completion.
 package smallverbs
 
 import (
@@ -22,23 +21,29 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-const lsLong = `Shows the locks on a server: who holds them, until when their leases run, and how they
-are written. A holder that renews has its lock for longer than LEFT says. LEFT of an old
-client's stamp is counted as if its writer's clock were the server's.
+const lsLong = `Shows the locks on a server: which client holds each lock, until when its lease
+runs, and in which form it is written.
 
-PATTERN is one of Redis (* ? [a-z]) and is also tried in the spellings in which
-Spring's serializers write a key; such a key is named beside the plain one, with
-which it shares nothing. Without PATTERN only those keys are shown that a dialect
-reads with a plausible time, or that carry a token of ours. Of such a token the owner
-is what stands beside it: for getsetlock run the names of the host and of the command.
-Where a getsetlock client writes an old clients' time, that lies a day ahead: the lock
-ends with its token, or its TTL, and that end is shown.
+PATTERN is a Redis pattern (* ? [a-z]). ls also tries the spellings in which
+Spring's serializers write a key, and lists such a key next to the plain one;
+they are two different locks. Without PATTERN, ls shows only keys that hold a
+plausible time of some dialect, or a token of a getsetlock client.
 
-Values are read by the server's clock. Several dialects write the same form: the
-one that --dialect names is believed, and the others are told by --json.
+Columns:
+  OWNER  the name that the holder wrote: an old client's id, or for getsetlock
+         run its host and command
+  LEFT   the time until the lease ends. A holder that renews keeps its lock for
+         longer. An old client's time is read as if that client's clock were the
+         server's. A getsetlock client that shares a lock with old clients
+         writes a time that lies a day ahead; its lock ends with its token or
+         its TTL, and LEFT shows that end
+  TTL    the time after which the server deletes the key
 
-Keys are listed in slices (SCAN), so that other clients are not held up; without
-PATTERN every key that holds a string is looked at. Bytes that are not UTF-8 are
+Several dialects write the same form. DIALECT shows the one that --dialect
+names, if it fits; --json lists the others.
+
+ls lists keys in slices (SCAN), so that other clients are not held up. Without
+PATTERN it reads every key that holds a string. Bytes that are not UTF-8 are
 printed as \xNN, and a backslash as two.`
 
 type lsFlags struct {
@@ -62,7 +67,7 @@ func NewLs(e *out.Env) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return out.WrongUse("give one PATTERN at most, quoted so that the shell leaves it alone")
+				return out.WrongUse("give one PATTERN at most, quoted so that the shell does not expand it")
 			}
 			return nil
 		},
@@ -72,7 +77,7 @@ func NewLs(e *out.Env) *cobra.Command {
 	}
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
-	f.dialect.Register(cmd, "whose form a value is believed to be where several write the same (default jedis)")
+	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
 }
@@ -83,10 +88,11 @@ type Locks struct {
 	Locks  []lockLine `json:"locks"`
 }
 
-// lockLine is a lock as --json shows it. Null is what is not known or does not exist.
+// lockLine is a lock as --json shows it. A field is null where its value is
+// unknown or does not exist.
 type lockLine struct {
 	Key      string       `json:"key"`
-	Name     *string      `json:"name"` // the key without a serializer's wrapping
+	Name     *string      `json:"name"` // the key's plain name, where a serializer wrote the key
 	Type     string       `json:"type"`
 	State    string       `json:"state"`
 	Protocol *string      `json:"protocol"`
@@ -94,19 +100,19 @@ type lockLine struct {
 	Encoding string       `json:"encoding"`
 	Also     []string     `json:"also"`
 	Owner    *string      `json:"owner"`
-	Note     *string      `json:"note"` // what a token lock says of its holder, for people
+	Note     *string      `json:"note"` // what a token lock's value says about its holder, for people
 	Until    *string      `json:"until"`
 	Left     *json.Number `json:"left_ms"`
 	TTL      *json.Number `json:"ttl_ms"`
 	Value    *string      `json:"value"`
 
 	raw    string        // the key's bytes
-	mark   bool          // it is a key of ours
-	marked bool          // a key of ours stands beside it
-	vacant bool          // beside it stands that a release left it to old clients
+	mark   bool          // the key is key M of a getsetlock client
+	marked bool          // key M of this lock has a token
+	vacant bool          // key M of this lock says that a release left the lock to old clients
 	stamp  bool          // Until is the time in the value, by its writer's clock
-	left   time.Duration // of Left
-	ttl    time.Duration // of TTL
+	left   time.Duration // Left as a duration
+	ttl    time.Duration // TTL as a duration
 }
 
 func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
@@ -118,7 +124,7 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 	if err != nil {
 		return err
 	}
-	// Verbatim looks no differently, and wants to be told nothing about a fleet.
+	// Verbatim reads keys like Hardened, and needs no times of the fleet.
 	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Timeout: e.Timeout})
 	if err != nil {
 		return out.WrongUse("%w", out.InFlags(err))
@@ -152,7 +158,8 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 	return nil
 }
 
-// nameOf brings a key that a serializer wrapped beside the plain one.
+// nameOf returns the name to sort by: it places a key that a serializer wrote
+// next to the plain key.
 func nameOf(l lockLine) string {
 	if l.Name != nil {
 		return *l.Name
@@ -206,16 +213,16 @@ func orDash(s *string) string {
 	return *s
 }
 
-// lister goes through a server's keys.
+// lister reads a server's keys.
 type lister struct {
 	mux      *wire.Mux
 	backend  legacy.Backend
-	all      bool // no pattern: only what looks like a lock
+	all      bool // no pattern: show only what looks like a lock
 	progress *out.Progress
 
-	prefer string // the name of a dialect
+	prefer string // name of the preferred dialect
 
-	seen   map[string]bool // SCAN may return a key twice
+	seen   map[string]bool // keys seen; SCAN may return a key twice
 	looked int64
 	lines  []lockLine
 }
@@ -227,8 +234,9 @@ func (l *lister) list(ctx context.Context, pattern string) error {
 	return l.look(ctx, forms(pattern))
 }
 
-// forms are the spellings of a key: as it is, as Spring's serializers write it, and with each our own key
-// beside it, which stands alone when the old clients' key is gone.
+// forms returns the spellings of a key: plain, and as Spring's serializers
+// write it. Each is followed by its key M, which remains where the old clients'
+// key is gone.
 func forms(key string) []string {
 	var all []string
 	for _, e := range []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON} {
@@ -239,11 +247,12 @@ func forms(key string) []string {
 	return all
 }
 
-// scanSlice is how many keys the server goes through in one SCAN, during which it serves nobody
-// else: some hundred microseconds.
+// scanSlice is the number of keys that the server goes through in one SCAN. It
+// serves no other client meanwhile: some hundred microseconds.
 const scanSlice = 500
 
-// scan looks at every key that is meant. All of them are of the database that our connections select.
+// scan looks at every key in the scope. All of them are in the database that
+// the connections select.
 func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
 	cursor, typed := "0", l.all
 	for {
@@ -257,7 +266,7 @@ func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
 		reply, err := redis.Values(l.mux.Do(ctx, "SCAN", args...))
 		var refused redis.Error
 		if typed && errors.As(err, &refused) && strings.Contains(string(refused), "syntax") {
-			typed = false // before Redis 6 SCAN knows no TYPE; each key is asked for it anyway
+			typed = false // before Redis 6, SCAN has no TYPE; look reads each key's type anyway
 			continue
 		}
 		if err != nil {
@@ -277,7 +286,8 @@ func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
 	}
 }
 
-// look reads locks by the keys they stand on. A key of ours stands for the one that it guards.
+// look reads the locks of the given keys. For a key M it reads the lock that
+// the key M belongs to.
 func (l *lister) look(ctx context.Context, keys []string) error {
 	var fresh []string
 	for _, key := range keys {
@@ -294,7 +304,8 @@ func (l *lister) look(ctx context.Context, keys []string) error {
 	seen, errs := l.backend.ObserveRaw(ctx, fresh)
 	for i, o := range seen {
 		if wire.IsWrongType(errs[i]) {
-			// Something else has the name of our key beside it: no lock that we could read.
+			// The key M has another type, so another program wrote it: no lock
+			// that could be read here.
 			o = legacy.Observation{Observation: dialect.Observation{Key: fresh[i], Exists: true, Type: "unknown"}}
 		} else if errs[i] != nil {
 			return errs[i]

@@ -15,15 +15,16 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// What a lock's state is called.
+// States of a lock.
 const (
 	StateHeld       = "held"
 	StateExpired    = "expired"
 	StateUnreadable = "unreadable"
-	StateLeft       = "left" // nobody holds it: a release left it to old clients
+	StateLeft       = "left" // nobody holds it; a release left it to old clients for a moment
 )
 
-// withoutMarks drops our keys where the lock that they belong to is shown itself, and shows each once.
+// withoutMarks drops each key M whose lock is listed itself, and each
+// duplicate.
 func withoutMarks(lines []lockLine) []lockLine {
 	shown := map[string]bool{}
 	for _, l := range lines {
@@ -38,8 +39,9 @@ func withoutMarks(lines []lockLine) []lockLine {
 	})
 }
 
-// readLock makes a line of a look at a key. likely says that it is one to be shown to somebody who
-// did not ask for it by name. A line without a type is of nothing at all.
+// readLock turns an observation of a key into a line. likely reports whether to
+// show the line to a user who did not name the key. A line with an empty Type
+// stands for nothing at all.
 func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) {
 	token, _, marked := o.Token()
 	marked = marked && scope.IsToken(token)
@@ -77,7 +79,8 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 	return line, stamp || marked || matches[0].Look == dialect.LookTombstone
 }
 
-// isMark reports that a key is one of ours beside another, which is looked at itself.
+// isMark reports whether a key is the key M of another key. ls reads that other
+// key itself.
 func isMark(o legacy.Observation) bool {
 	if _, left := polite.Token(o.Value); left {
 		return len(scope.OldKeys(o.Key)) > 0
@@ -86,9 +89,10 @@ func isMark(o legacy.Observation) bool {
 	return blank && scope.IsToken(token) && len(scope.OldKeys(o.Key)) > 0
 }
 
-// isBookkeeping reports that a key is what the token lock keeps beside the locks: the counter of
-// fencing numbers, whose value looks like a stamp in microseconds, the lines of waiters, what is
-// written so that replicas have something to acknowledge, and the looks at old clients' keys.
+// isBookkeeping reports whether a key is an auxiliary key of token locks. These
+// are the counter of fencing numbers (whose value looks like a stamp in
+// microseconds), the queues of waiters, the key that replicas acknowledge, and
+// the record of looks at old clients' keys.
 func isBookkeeping(o legacy.Observation) bool {
 	switch {
 	case strings.HasPrefix(o.Key, "gsl:fence:"):
@@ -103,11 +107,11 @@ func isBookkeeping(o legacy.Observation) bool {
 	return false
 }
 
-// readToken fills in what a token lock says of itself. It names no dialect: others write the like,
-// without a note.
+// readToken fills in what the value of a token lock says. It names no dialect:
+// other programs write such values too, without a note.
 func (l *lockLine) readToken(o legacy.Observation, token, note string) {
 	l.State, l.Protocol = StateHeld, new(out.ProtocolModern)
-	if note != out.ReservedNote { // else nobody holds it yet
+	if note != out.ReservedNote { // else the key is reserved, and nobody holds it yet
 		l.Owner = &token
 	}
 	if note != "" {
@@ -116,8 +120,9 @@ func (l *lockLine) readToken(o legacy.Observation, token, note string) {
 	l.setUntil(o.ServerNow().Add(o.PTTL), o.ServerNow())
 }
 
-// markAlone is a holder of ours whose mark on the old clients' key is gone: the lock is lost, but its
-// token still keeps others of ours away, until its job has ended.
+// markAlone describes a getsetlock client's lock whose key L is gone. The lock
+// is lost, but its token on key M keeps other getsetlock clients away until its
+// holder's job has ended.
 func markAlone(o legacy.Observation, token string) lockLine {
 	name := legacy.MarkKey(o.Key)
 	line := lockLine{
@@ -130,16 +135,16 @@ func markAlone(o legacy.Observation, token string) lockLine {
 	return line
 }
 
-// leftAlone is a key that nobody holds and that a release left to old clients for
-// a while.
+// leftAlone describes a key that nobody holds and that a release left to old
+// clients for a moment.
 func leftAlone(o legacy.Observation) lockLine {
 	line := markAlone(o, "")
 	line.State, line.Protocol, line.Owner = StateLeft, nil, nil
-	line.Note = new(fmt.Sprintf("nobody holds; left to old clients for %d ms", o.MarkPTTL.Milliseconds()))
+	line.Note = new(fmt.Sprintf("nobody holds it; left to old clients for %d ms", o.MarkPTTL.Milliseconds()))
 	return line
 }
 
-// unwrapKey names a key that a serializer wrote by what was meant.
+// unwrapKey sets the plain name of a key that a serializer wrote.
 func (l *lockLine) unwrapKey() {
 	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
 		if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(l.raw); err == nil {
@@ -149,13 +154,13 @@ func (l *lockLine) unwrapKey() {
 	}
 }
 
-// readValue fills in what the likeliest reading of the value says.
+// readValue fills in the likeliest meaning of the value.
 func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 	m := matches[0]
 	if m.Encoding != dialect.Plain && m.Encoding != "" {
 		l.Encoding = string(m.Encoding)
 	}
-	if !l.marked || m.Look == dialect.LookStamp { // a guard's shape is nobody's in particular
+	if !l.marked || m.Look == dialect.LookStamp { // a guard has the form of no dialect in particular
 		l.setDialects(matches)
 	}
 	switch m.Look {
@@ -182,15 +187,17 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 	}
 }
 
-// readStamp reads a value that holds a time, by the rule of the dialect that is believed: whether its
-// clients would take it for expired if their clocks were the server's.
+// readStamp reads a value that holds a time. It applies the rule of the
+// preferred dialect: would its clients take the lock for expired if their
+// clocks were the server's?
 func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 	now := o.ServerNow()
 	l.stamp = !o.Ours()
 	l.setUntil(m.Expiry, now)
 	_, bytes, _ := o.Token()
-	// A getsetlock client's stamp lies a day beyond the end of its lock, which is
-	// that of its token, or of the PX of a lock whose token is gone.
+	// A getsetlock client's stamp lies a day beyond the end of its lock. That
+	// end is the end of its token's TTL or, where the token is gone, of the PX
+	// of the key.
 	switch {
 	case l.marked && o.Value == bytes:
 		l.setUntil(now.Add(o.MarkPTTL), now)
@@ -214,7 +221,8 @@ func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 	}
 }
 
-// setDialects names the dialect that is believed, and the others that write the like.
+// setDialects names the preferred dialect, and the others that write the same
+// form.
 func (l *lockLine) setDialects(matches []dialect.Match) {
 	if len(matches[0].Dialects) == 0 {
 		return

@@ -186,12 +186,12 @@ func TestUnlockComparesAndDeletes(t *testing.T) {
 	s.Want(s.Run("unlock", "stock", "--value", stock), 0, "deleted stock\n", "")
 	s.Want(s.Run("unlock", "stock", "--value", stock), 1, "", "it is free")
 	s.Want(s.Run("unlock", "hash", "--value", "x"), 1, "", "it holds a hash")
-	s.Want(s.Run("unlock", "ours", "--value", clitest.Token), 0, "deleted ours with the token of ours that held it\n", "")
-	s.Want(s.Run("unlock", "lost", "--value", clitest.Token), 0, "deleted lost with the token of ours that held it\n", "")
+	s.Want(s.Run("unlock", "ours", "--value", clitest.Token), 0, "deleted ours and the getsetlock client's token that held it\n", "")
+	s.Want(s.Run("unlock", "lost", "--value", clitest.Token), 0, "deleted lost and the getsetlock client's token that held it\n", "")
 	s.Want(s.Run("unlock", `bytes\xff\x0a`, "--value", `\x00\x01`), 0, "deleted bytes\\xff\\x0a\n", "")
 	s.Want(s.Run("unlock", out.Escaped(clitest.Springs), "--value", clitest.StampOf(redistest.Start.Add(40*time.Second))), 0,
 		"deleted "+out.Escaped(clitest.Springs)+"\n", "")
-	s.Want(s.Run("unlock", "half", "--value", clitest.Token), 0, "deleted half with the token of ours that held it\n", "")
+	s.Want(s.Run("unlock", "half", "--value", clitest.Token), 0, "deleted half and the getsetlock client's token that held it\n", "")
 	s.Want(s.Run("unlock", "noted", "--value", "x"), 1, "", "it holds "+clitest.Token+" host7 backup.sh")
 	s.Want(s.Run("unlock", "noted", "--value", clitest.Token), 0, "deleted noted\n", "")
 	s.Want(s.Run("unlock", "token", "--value", clitest.Token), 0, "deleted token\n", "")
@@ -221,11 +221,11 @@ func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
 		t.Fatal("deleted without a yes")
 	}
 	s.Stdin = "y\n"
-	s.Want(s.Run("unlock", "ours"), 0, "deleted ours with the token of ours that held it\n", "Delete it? [y/N] ")
-	s.Want(s.Run("unlock", "lost"), 0, "deleted lost with the token of ours that held it\n", "Delete it?")
+	s.Want(s.Run("unlock", "ours"), 0, "deleted ours and the getsetlock client's token that held it\n", "Delete it? [y/N] ")
+	s.Want(s.Run("unlock", "lost"), 0, "deleted lost and the getsetlock client's token that held it\n", "Delete it?")
 	s.Want(s.Run("unlock", "noted"), 0, "deleted noted\n",
-		"noted is held, by "+clitest.Token+", that is host7 backup.sh, value "+clitest.Token+" host7 backup.sh, its lease runs until 2026-03-02T12:00:25.000Z and may be renewed\n"+
-			"If its holder is alive, it works on without a lock until it is told, by a message from the server or at its next renewal")
+		"noted is held, by "+clitest.Token+", note host7 backup.sh, value "+clitest.Token+" host7 backup.sh, its lease runs until 2026-03-02T12:00:25.000Z and may be renewed\n"+
+			"If its holder is alive, it goes on working without a lock until it learns of the loss, by a message from the server or at its next renewal")
 	s.Want(s.Run("unlock", "absent"), 0, "absent is free\n", "")
 	s.Want(s.Run("unlock", "hash"), 1, "", "holds a hash")
 	s.World.Mini.Set("long", strings.Repeat("x", 2000))

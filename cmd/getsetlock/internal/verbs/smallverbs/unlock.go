@@ -13,18 +13,23 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-const unlockLong = `Frees a lock by force, for when its holder is known to be dead.
+const unlockLong = `Deletes a lock whose holder is dead, so that the next client gets it.
 
-With --value V the key is deleted if V is still what stands there, compared and
-deleted in one step. V is what "getsetlock ls" shows: the value, or the token of one of
-ours. Without it the holder is shown and you are asked, on a terminal.
+Without --value, unlock shows the holder on a terminal and asks before it
+deletes anything. With --value V it deletes the key if the key still holds V;
+the server compares and deletes in one step. V is what "getsetlock ls" shows:
+the value, or the token of a getsetlock client. The token on the second key is
+deleted too.
 
-A token of ours beside the key goes with it. If the holder is not dead, it works on:
-one of ours is told, by a message from the server or at its next renewal, an old client
-never. Another may have taken the lock by then.
+If the holder is alive after all, it goes on working while the next client takes
+the lock. A getsetlock client learns of the loss by a message from the server,
+or at its next renewal; an old client never does.
 
-Exit codes: 0 deleted, or it was free when you were to be asked; 1 V is not what stands
-there (nothing may), or you said no; 2 wrong use; 3 it could not be done.`
+Exit codes:
+  0  deleted; or, without --value, the lock was free
+  1  the key holds another value, or none; or you answered no
+  2  wrong use
+  3  it could not be done: the server is away, or a right is missing`
 
 type unlockFlags struct {
 	server  out.ServerFlags
@@ -43,7 +48,8 @@ func NewUnlock(e *out.Env) *cobra.Command {
 		Example: out.Examples(
 			"getsetlock unlock nightly",
 			"getsetlock unlock nightly --value 1795198084101",
-			`getsetlock unlock '\xac\xed\x00\x05t\x00\x07nightly' --value 1795198084101`,
+			`# a key that Spring's JDK serializer wrote`,
+			`getsetlock unlock '\xac\xed\x00\x05t\x00\x07nightly'`,
 		),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -58,8 +64,8 @@ func NewUnlock(e *out.Env) *cobra.Command {
 		},
 	}
 	f.server.Register(cmd)
-	f.dialect.Register(cmd, "whose form the value is believed to be, when it is shown (default jedis)")
-	cmd.Flags().StringVar(&f.value, "value", "", "delete the lock if this still stands there, as ls shows it")
+	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
+	cmd.Flags().StringVar(&f.value, "value", "", "delete the lock if it still holds this value, as ls shows it")
 	out.Complete(cmd, "value", cobra.NoFileCompletions)
 	return cmd
 }
@@ -70,7 +76,7 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, key string) error {
 		return err
 	}
 	if !f.given && !e.Interactive() {
-		return out.WrongUse("standard input is no terminal, so you cannot be asked: say what may be deleted by --value, as ls shows it")
+		return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it")
 	}
 	pool, address, err := f.server.Open(e)
 	if err != nil {
@@ -97,14 +103,14 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, key string) error {
 	}
 	what := "deleted " + out.Escaped(key)
 	if deleted.Mark {
-		what += " with the token of ours that held it"
+		what += " and the getsetlock client's token that held it"
 	}
 	fmt.Fprintln(e.Stdout, what)
 	return nil
 }
 
-// force deletes the lock if value still is what holds it, by the rules of its protocol. A token may be
-// given without its note.
+// force deletes the lock if value still holds it, by the rules of the lock's
+// protocol. value may be a token without its note.
 func force(e *out.Env, ctx context.Context, pool *redis.Pool, backend legacy.Backend, key, value string) (legacy.Deleted, error) {
 	o, err := backend.Observe(ctx, key)
 	if err != nil {
@@ -112,7 +118,7 @@ func force(e *out.Env, ctx context.Context, pool *redis.Pool, backend legacy.Bac
 	}
 	token, note, ours := out.TokenLock(o)
 	if note == out.ReservedNote {
-		token = o.Value // of a waiter, which may hold the key by the time that somebody unlocks it
+		token = o.Value // the whole value, since the waiter may hold the key by the time of the delete
 	}
 	if !ours || value != token && value != o.Value {
 		return backend.CompareAndDelete(ctx, key, value)
@@ -126,9 +132,10 @@ func force(e *out.Env, ctx context.Context, pool *redis.Pool, backend legacy.Bac
 	return legacy.Deleted{Lock: deleted}, err
 }
 
-// changed says what stands there instead of the value to be deleted.
+// changed returns an error that says what the key holds instead of the value to
+// be deleted.
 func changed(e *out.Env, ctx context.Context, backend legacy.Backend, key string) error {
-	now := "cannot be looked at"
+	now := "cannot be read"
 	if o, err := backend.Observe(ctx, key); err == nil {
 		switch {
 		case !o.Exists:
@@ -142,7 +149,8 @@ func changed(e *out.Env, ctx context.Context, backend legacy.Backend, key string
 	return &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), now)}
 }
 
-// askFor shows the holder and returns what may be deleted; empty if nothing is to be done.
+// askFor shows the holder, asks, and returns the value to delete. The value is
+// empty if nothing is to be done.
 func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer string) (value string, err error) {
 	o, err := backend.Observe(ctx, key)
 	if err != nil {
@@ -158,9 +166,9 @@ func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer
 		fmt.Fprintf(e.Stdout, "%s: %s\n", out.Escaped(key), *line.Note)
 		return "", nil
 	case o.Exists && o.Type != "string":
-		return "", &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("%q holds a %s, which is no lock of ours or of old clients: nothing was deleted; whoever knows whose it is deletes it by DEL", out.Escaped(key), o.Type)}
+		return "", &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("%q holds a %s, which is not a lock: nothing was deleted; if you know which program wrote it, delete it by DEL", out.Escaped(key), o.Type)}
 	case o.Exists && o.Size > len(o.Value):
-		return "", &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("the value of %q is %d bytes long, which is no lock's: nothing was deleted; whoever knows whose it is deletes it by DEL", out.Escaped(key), o.Size)}
+		return "", &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("the value of %q is %d bytes long, which is not a lock: nothing was deleted; if you know which program wrote it, delete it by DEL", out.Escaped(key), o.Size)}
 	case o.Exists:
 		value = o.Value
 	case ours:
@@ -168,7 +176,7 @@ func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer
 	}
 	fmt.Fprintf(e.Stderr, "%s is %s", line.Key, line.State)
 	for _, part := range []struct{ name, text string }{
-		{"by", orNothing(line.Owner)}, {"that is", orNothing(line.Note)}, {"in dialect", orNothing(line.Dialect)}, {"value", orNothing(line.Value)},
+		{"by", orNothing(line.Owner)}, {"note", orNothing(line.Note)}, {"in dialect", orNothing(line.Dialect)}, {"value", orNothing(line.Value)},
 	} {
 		if part.text != "" {
 			fmt.Fprintf(e.Stderr, ", %s %s", part.name, part.text)
@@ -185,12 +193,13 @@ func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer
 	return value, nil
 }
 
-// end says until when the lock is held as it stands, and by whose clock.
+// end says until when the lock is held, unless it is renewed, and by which
+// clock.
 func (l lockLine) end() string {
 	switch {
 	case l.Until == nil:
 		return ""
-	case l.mark: // alone, so its holder has lost the lock and renews no more
+	case l.mark: // key M alone: the holder has lost the lock and no longer renews it
 		return ", its lease ends at " + *l.Until + " and is not renewed"
 	case !l.stamp:
 		return ", its lease runs until " + *l.Until + " and may be renewed"
@@ -200,12 +209,12 @@ func (l lockLine) end() string {
 	return ", its stamp ends at " + *l.Until + " by its writer's clock"
 }
 
-// whatItWillDo warns of a holder that is not dead.
+// whatItWillDo says what a holder that is alive will do.
 func whatItWillDo(line lockLine) string {
 	if line.Protocol != nil && (*line.Protocol == out.ProtocolModern || *line.Protocol == out.ProtocolDual) {
-		return "it works on without a lock until it is told, by a message from the server or at its next renewal"
+		return "it goes on working without a lock until it learns of the loss, by a message from the server or at its next renewal"
 	}
-	return "it works on without a lock"
+	return "it goes on working without a lock"
 }
 
 func orNothing(s *string) string {

@@ -27,7 +27,7 @@ func NewVersion(e *out.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version and what it was built from",
-		Long:    "Prints the version of this program, what it was built from where that is known, and Go's.",
+		Long:    "Prints the version of this program, the revision of its source if that is known,\nand the version of Go.",
 		Example: out.Examples("getsetlock version", "getsetlock version --json"),
 		Args:    out.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -44,8 +44,8 @@ func NewVersion(e *out.Env) *cobra.Command {
 	return cmd
 }
 
-// versionOf reads what the Go tool put into the binary. A build without module information, as
-// Bazel makes them, has none.
+// versionOf reads what the Go tool put into the binary. A build without module
+// information, such as Bazel's, has none.
 func versionOf(info *debug.BuildInfo) Version {
 	v := Version{
 		Schema: "getsetlock.version/1", Version: "unknown",

@@ -41,7 +41,7 @@ func (c *Census) leases() map[*writer]Span {
 		if lease, ok := most(votes[w.dialect().Name]); ok {
 			out[w] = Span{Value: lease, Basis: Inferred, Addr: w.addr, Note: "taken from the other clients of its dialect"}
 		} else if d := w.dialect(); d.Lease > 0 {
-			out[w] = Span{Value: d.Lease, Basis: Default, Addr: w.addr, Note: "what it wrote is near no round number; this is what the library ships"}
+			out[w] = Span{Value: d.Lease, Basis: Default, Addr: w.addr, Note: "no round number fits what it wrote; this is the library's default"}
 		}
 	}
 	return out

@@ -298,7 +298,7 @@ func TestReleaseByAnotherClientWakesTheWaiter(t *testing.T) {
 func TestRecheckFindsAMissedWakeUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{})
-		s.Seize("k", "somebody", 10500*time.Millisecond) // expiry wakes nobody in this store
+		s.Seize("k", "somebody", 10500*time.Millisecond) // in this store an expiry sends no wake-up
 		began := time.Now()
 		l := acquire(t, c, "k")
 		if d := time.Since(began); d > 10502*time.Millisecond {

@@ -15,7 +15,7 @@ type attempt struct {
 	core   *core
 	key    string
 	once   bool
-	began  stamp // start of the Acquire; zero where nothing uses it
+	began  reading // start of the Acquire; zero where nothing uses it
 
 	queue  *queue
 	waited bool // the attempt has waited, so trouble of the store is retried
@@ -159,9 +159,9 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 
 // asks returns the instant before an attempt. For the first attempt that is
 // when the Acquire began, where that is known.
-func (a *attempt) asks() stamp {
-	if a.began == (stamp{}) || a.waited || a.tries > 0 {
-		return a.core.keeper.nowStamp()
+func (a *attempt) asks() reading {
+	if a.began == (reading{}) || a.waited || a.tries > 0 {
+		return a.core.keeper.nowReading()
 	}
 	return a.began
 }
@@ -191,10 +191,11 @@ func (a *attempt) tried(ctx context.Context, err error) {
 //   - The key is held: it goes on.
 //   - The grant came too late: it goes on, up to mostLate times.
 //   - Waiting does not help: it ends.
-//   - The trouble may pass: it goes on, at the first attempt too. If nothing bounds
-//     the wait and the store has never answered this Client, it ends after firstAnswer.
-//   - The error says nothing about waiting: it goes on if the store has said before
-//     that the key is held, else it ends.
+//   - The trouble may pass: it goes on, at the first attempt too. If nothing
+//     bounds the wait and the store has never answered this Client, it ends
+//     after firstAnswer.
+//   - The error says nothing about waiting: it goes on if the store has said
+//     before that the key is held, else it ends.
 //
 // A client that keeps an old client's pace ends at the first trouble, as the
 // old client does.
@@ -344,9 +345,9 @@ func (a *attempt) stand(ctx context.Context) bool {
 
 // lease makes a Lease of a grant. If the grant came too late to be trusted, or
 // ctx has ended, it undoes the grant and returns an error.
-func (a *attempt) lease(ctx context.Context, grant Grant, asked stamp) (*Lease, error) {
+func (a *attempt) lease(ctx context.Context, grant Grant, asked reading) (*Lease, error) {
 	l := newLease(a.client, a.queue, grant, asked.elapsed)
-	now := a.core.keeper.nowStamp()
+	now := a.core.keeper.nowReading()
 	l.trust = a.client.trustIn(grant.Term(), asked, now)
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)

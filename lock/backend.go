@@ -13,11 +13,11 @@ import (
 //
 //   - Of any number of concurrent Try calls for one key, at most one returns a
 //     Grant until that Grant was released or its TTL has passed.
-//   - Try never waits for a held key. It returns an error that wraps [ErrHeld], as
-//     a [*HeldError] if the store said more.
-//   - Try returns soon after ctx ended. If a command that could take the key was
-//     sent and its outcome is unknown, Try returns an [*UnsureError], whatever the
-//     cause.
+//   - Try never waits for a held key. It returns an error that wraps [ErrHeld],
+//     as a [*HeldError] if the store said more.
+//   - Try returns soon after ctx ended. If a command that could take the key
+//     was sent and its outcome is unknown, Try returns an [*UnsureError],
+//     whatever the cause.
 //   - Nothing is returned together with an error.
 type Backend interface {
 	// Try makes one attempt to take key for ttl. If the store cannot express
@@ -31,8 +31,8 @@ type Backend interface {
 	Try(ctx context.Context, key string, ttl time.Duration) (Grant, error)
 }
 
-// Grant is one acquisition of one key. Its methods are safe for concurrent use; the Client calls
-// Extend from one goroutine at a time.
+// Grant is one acquisition of one key. Its methods are safe for concurrent use;
+// the Client calls Extend from one goroutine at a time.
 type Grant interface {
 	// Token distinguishes this grant from all others of its key, except for
 	// those it was shared with (see [Sharer]). The store compares it.
@@ -51,11 +51,12 @@ type Grant interface {
 
 	// Release gives the key back if this grant still holds it. It returns:
 	//
-	//   - nil: this grant certainly does not hold the key, and none of its commands is
-	//     still under way.
-	//   - An error that wraps [ErrLost]: the store, when asked, did not hold the key
-	//     for this grant.
-	//   - Any other error: the key may still be held. Release may be called again.
+	//   - nil: this grant certainly does not hold the key, and none of its
+	//     commands is still under way.
+	//   - An error that wraps [ErrLost]: the store, when asked, did not hold
+	//     the key for this grant.
+	//   - Any other error: the key may still be held. Release may be called
+	//     again.
 	Release(ctx context.Context) error
 }
 
@@ -89,8 +90,9 @@ func (e *UnsureError) Unwrap() error { return e.Err }
 // docs/modern.md lists which Backend implements which, and what happens
 // without.
 
-// BatchExtender extends many grants with few messages. ExtendAll returns a Term and an error for
-// each grant, in their order, each with the meaning it has in [Grant.Extend].
+// BatchExtender extends many grants with few messages. ExtendAll returns a Term
+// and an error for each grant, in their order, each with the meaning it has in
+// [Grant.Extend].
 type BatchExtender interface {
 	ExtendAll(ctx context.Context, grants []Grant, ttl time.Duration) ([]Term, []error)
 }
@@ -137,7 +139,8 @@ type Place interface {
 	// returned an error.
 	Try(ctx context.Context, ttl time.Duration) (Grant, error)
 
-	// Await is [Waker.Await] for this place: wake is called when its turn may have come.
+	// Await is [Waker.Await] for this place: wake is called when its turn may
+	// have come.
 	Await(ctx context.Context, wake func()) (cancel func(), free bool, err error)
 
 	// Leave gives up the place, wherever in the queue it is. A nil error means
@@ -228,7 +231,8 @@ type Tuned interface {
 	// this package apply. It must not change a field that is set.
 	Tune(Config) Config
 
-	// Fits refuses times that do not suit the Backend. Its error names both fields and the bound.
+	// Fits refuses times that do not suit the Backend. Its error names both
+	// fields and the bound.
 	Fits(ttl, renewEvery, margin time.Duration) error
 
 	// Timeout is the longest time that a Release or Pass takes, whatever the

@@ -9,8 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// BenchmarkFront measures what the Client adds to a store that answers at once: everything beyond
-// the store's own time and allocations, which the "store" row shows.
+// BenchmarkFront measures what the Client adds to a store that answers at once:
+// everything beyond the store's own time and allocations, which the "store" row
+// shows.
 func BenchmarkFront(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/names"
 )
 
-// Client takes leases through one Backend. Its methods are safe for concurrent use.
+// Client takes leases through one Backend. Its methods are safe for concurrent
+// use.
 type Client struct {
 	core  *core
 	cfg   Config
@@ -30,17 +31,17 @@ type core struct {
 	keeper  keeper
 	sched   *scheduler
 	renewer *workers // renewals
-	watches watches  // of held keys
+	watches watches  // watches of held keys
 	janitor *workers // releases and undos in the background
 	hooks   teller   // of all Clients on the Backend
 	refused sparing  // limits the log lines about failed renewals
 	stuck   sparing  // limits the log lines about keys that were not given back
 	undos   undos
 
-	waker  Waker         // nil: poll
+	waker  Waker         // nil: waiters poll
 	pacer  Pacer         // nil: the Client's own pace
 	passer Passer        // nil: every release goes to the store
-	queuer Queuer        // nil: no fair queue
+	queuer Queuer        // nil: no queue on the store
 	batch  BatchExtender // nil: one message for each renewal
 	prompt time.Duration // longest time that a Release of the backend takes; 0: unknown
 
@@ -194,7 +195,7 @@ func (c *Client) acquire(ctx context.Context, key string, once bool) (*Lease, er
 	}
 	a := attempt{client: c, core: c.core, key: key, once: once}
 	if c.cfg.Wait > 0 || c.core.pacer != nil || c.cfg.Hooks.Acquired != nil {
-		a.began = c.core.keeper.nowStamp()
+		a.began = c.core.keeper.nowReading()
 	}
 	lease, err := a.run(ctx)
 	if err != nil {
@@ -314,7 +315,7 @@ func (c *Client) Close(ctx context.Context) error {
 	idle := k.idle
 	k.mu.Unlock()
 
-	left := k.settle(ctx, idle)
+	left := k.awaitIdle(ctx, idle)
 	k.ending.Do(func() { go k.finish() })
 	if !within(ctx, k.finished) {
 		return errors.Join(left, fmt.Errorf("lock: Close: a background call of the store has not ended: %w", context.Cause(ctx)))
@@ -348,9 +349,9 @@ func (k *core) finish() {
 	close(k.finished)
 }
 
-// settle waits until nothing is under way. When ctx ends first, it ends what it
-// can and returns an error that says what was left.
-func (k *core) settle(ctx context.Context, idle <-chan struct{}) error {
+// awaitIdle waits until nothing is under way. When ctx ends first, it ends what
+// it can and returns an error that says what was left.
+func (k *core) awaitIdle(ctx context.Context, idle <-chan struct{}) error {
 	select {
 	case <-idle:
 		return nil

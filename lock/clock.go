@@ -45,16 +45,16 @@ type Instant struct {
 	Elapsed time.Duration
 }
 
-// stamp is an Instant in two fifths of its memory, for the Instants that are
+// reading is an Instant in two fifths of its memory, for the Instants that are
 // kept with every lease. It holds the wall clock as the difference to a
 // keeper's first reading, which is enough for 292 years each way.
-type stamp struct {
+type reading struct {
 	wall    time.Duration
 	elapsed time.Duration
 }
 
 // age is how long before now s was, by the clock that ran further.
-func (s stamp) age(now stamp) time.Duration {
+func (s reading) age(now reading) time.Duration {
 	return max(now.wall-s.wall, now.elapsed-s.elapsed)
 }
 
@@ -77,13 +77,13 @@ func newKeeper(c Clock) keeper {
 	return k
 }
 
-func (k *keeper) stamp(i Instant) stamp { return stamp{i.Wall.Sub(k.first), i.Elapsed} }
+func (k *keeper) reading(i Instant) reading { return reading{i.Wall.Sub(k.first), i.Elapsed} }
 
-// nowStamp is now as a stamp.
-func (k *keeper) nowStamp() stamp { return k.stamp(k.now()) }
+// nowReading reads the clock.
+func (k *keeper) nowReading() reading { return k.reading(k.now()) }
 
 // wall returns the wall clock's reading of s.
-func (k *keeper) wall(s stamp) time.Time { return k.first.Add(s.wall) }
+func (k *keeper) wall(s reading) time.Time { return k.first.Add(s.wall) }
 
 func (k *keeper) now() Instant {
 	if k.machine {

@@ -146,7 +146,8 @@ const (
 	defaultHandOvers   = 64
 	defaultHandOverFor = 100 * time.Millisecond
 
-	// greatestTTL keeps sums of durations far from overflow; no store needs a longer lease.
+	// greatestTTL keeps sums of durations far from overflow; no store needs a
+	// longer lease.
 	greatestTTL = 10 * 365 * 24 * time.Hour
 )
 

@@ -89,7 +89,7 @@ func TestContextOfAnEndedLeaseHasEnded(t *testing.T) {
 	})
 }
 
-// TestContextsOfALeaseNeedNoGoroutine holds them to what the standard library's own do.
+// Contexts of the standard library need no goroutine either.
 func TestContextsOfALeaseNeedNoGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		l := acquire(t, client(t, s.Full(), lock.Config{}), "k")
@@ -112,8 +112,8 @@ func TestContextsOfALeaseNeedNoGoroutine(t *testing.T) {
 	})
 }
 
-// TestContextsThatEndedAreNotKept: a service may derive one for each request from a lease that it holds for
-// days.
+// A service may derive a context for each request from a lease that it holds
+// for days.
 func TestContextsThatEndedAreNotKept(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		l := acquire(t, client(t, s.Full(), lock.Config{LongestHold: -1}), "k")
@@ -130,8 +130,7 @@ func TestContextsThatEndedAreNotKept(t *testing.T) {
 	})
 }
 
-// TestLeaseHasOneContextForEachParent: a service asks for it at each request, with
-// a context that never ends.
+// A service may call Context at each request with a parent that never ends.
 func TestLeaseHasOneContextForEachParent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})

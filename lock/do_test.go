@@ -302,7 +302,7 @@ func TestCloseWithEndedContextEndsLeasesAndLeavesKeys(t *testing.T) {
 			t.Error("the key was given back under a holder at work")
 		}
 		if s.Calls("extend") != 0 {
-			t.Error("a renewal of a lease that has ended")
+			t.Error("the Client renewed a lease that has ended")
 		}
 		before := s.Calls("release")
 		time.Sleep(time.Minute)

@@ -60,30 +60,25 @@
 //   - A watch of the key is armed, requested, or unavailable.
 //
 // A lost lease keeps its key until its holder releases it or the key's TTL has
-// passed: the job may still be stopping. Every end closes [Lease.Done] and ends
-// the contexts of the lease, with the cause in brackets.
+// passed: the job may still be stopping. Every end closes [Lease.Done]. It also
+// ends the contexts of the lease with the error in brackets as their cause.
 //
 // # The states of a place in the store's queue
 //
 // A waiter that finds the key held takes a [Place] if the Backend keeps a queue
-// ([Queuer]). Each Try of the place has one of these outcomes:
+// ([Queuer]):
 //
-//	Enter               Try: the key is held
-//	──────▶ prepared ─────────────────────────▶ waiting ─┐ Try: the key is
-//	            │                               │ │ │ ▲  │ still held
-//	            │                               │ │ │ └──┘
-//	            │       Try gets a Grant        │ │ │
-//	            ├───────────────────────────────┘ │ │
-//	            ▼                                 │ │
-//	         used up: the Grant, or the one that  │ │
-//	         an UnsureError names, replaces it    │ │
-//	                                              │ │
-//	         left: the store grants no    Leave   │ │
-//	         key to this place any more ◀─────────┘ │
-//	                                                │
-//	         lapsed: the next Try may   no Try for  │
-//	         begin at the queue's end   15 s        │
-//	                     ◀──────────────────────────┘
+//	 Enter            Try: the key is held
+//	──────▶ prepared ──────────────────────▶ waiting ◀─┐ Try: it is
+//	            │                             │  └─────┘ still held
+//	            │ Try gets a Grant            │
+//	            ├─────────────────────────────┼──▶ used up: the Grant, or the one that an
+//	            │                             │    UnsureError names, takes its place
+//	            │ Leave                       │
+//	            └─────────────────────────────┼──▶ left: the store grants the key to it no more
+//	                                          │
+//	                                          │ no Try for 15 s (2 s if Await failed)
+//	                                          └──▶ lapsed: its next Try may begin at the queue's end
 //
 // Nothing is on the store while a place is prepared.
 //

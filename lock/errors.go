@@ -28,7 +28,8 @@ var (
 	// ErrReleased: the lease was released by its holder.
 	ErrReleased = errors.New("lease released")
 
-	// ErrNotRenewable: leases of this kind end at their TTL and cannot be extended.
+	// ErrNotRenewable: leases of this kind end at their TTL and cannot be
+	// extended.
 	ErrNotRenewable = errors.New("lease cannot be renewed")
 
 	// ErrNested: the context already carries a lease on this key, so waiting
@@ -165,7 +166,8 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 type LostError struct {
 	Key string
 
-	// Reason is a clause such as "not renewed in time"; empty where Err says it all.
+	// Reason is a clause such as "not renewed in time"; empty if Err says
+	// enough.
 	Reason string
 
 	// Err is the last error of the store or the network, nil if there was none.

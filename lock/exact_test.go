@@ -9,7 +9,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// ending is a backend whose key is held until an instant, which it names to the microsecond.
+// ending is a backend whose key is held until an instant, which it names to the
+// microsecond.
 type ending struct {
 	lock.Backend
 	at    time.Time

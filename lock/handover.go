@@ -11,7 +11,7 @@ import (
 // continues from the last renewal, and the next holder's lease goes on
 // renewing. share makes that lease here, where the clock was just read and the
 // scheduler has the lease before, and not on the waiting goroutine.
-func (k *core) share(l *Lease, now stamp) bool {
+func (k *core) share(l *Lease, now reading) bool {
 	cfg, q := &l.client.cfg, l.queue
 	sharer, ok := l.grant.(Sharer)
 	if !ok || cfg.LocalHandOvers <= 0 || !l.fit(now) {
@@ -38,8 +38,9 @@ func (k *core) share(l *Lease, now stamp) bool {
 
 // fit reports whether a lease that ended can be shared. It cannot while a
 // renewal or a look at its key is under way: that would end after the grant has
-// passed to the next holder. Nor can it when its time is nearly over.
-func (l *Lease) fit(now stamp) bool {
+// passed to the next holder. Nor can it when more than half of its trust has
+// passed.
+func (l *Lease) fit(now reading) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.renewal.busy && !l.watch.looking && l.trust.sent.age(now) <= l.trust.span/2
@@ -158,7 +159,7 @@ func (k *core) pass(l *Lease) (handed bool, err error) {
 		k.mu.Unlock()
 		return false, nil
 	}
-	asked := k.keeper.nowStamp()
+	asked := k.keeper.nowReading()
 	if !k.more(q, cfg, q.passes, cfg.HandOvers, asked.elapsed) {
 		k.mu.Unlock()
 		return false, nil

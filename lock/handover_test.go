@@ -14,7 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// relay lets n goroutines take the key after the first lease, in order, and returns their fences.
+// relay lets n goroutines take the key after the first lease, in order, and
+// returns their fences.
 func relay(t *testing.T, c *lock.Client, n int, held time.Duration) []int64 {
 	first := acquire(t, c, "k")
 	var wg sync.WaitGroup

@@ -45,7 +45,7 @@ func (c *Client) Stats() Stats {
 
 func (k *core) holdings() []Holding {
 	now := k.keeper.now()
-	at := k.keeper.stamp(now)
+	at := k.keeper.reading(now)
 	k.sched.mu.Lock()
 	leases := slices.Clone(k.sched.leases)
 	k.sched.mu.Unlock()

@@ -97,7 +97,8 @@ func (l *Lease) due() time.Duration {
 	return at
 }
 
-// until is when trust ends, by the wall clock. Called with l.mu held, or before l is shared.
+// until is when trust ends, by the wall clock. Called with l.mu held, or before
+// l is shared.
 func (l *Lease) until() time.Time {
 	return l.client.core.keeper.wall(l.trust.sent).Add(l.trust.span)
 }
@@ -150,7 +151,7 @@ var alreadyDone = func() chan struct{} {
 // lease ended: [ErrReleased], [ErrClosed], or a [*LostError]. Err reads the
 // clock itself, so it is right even if a timer is late.
 func (l *Lease) Err() error {
-	now := l.client.core.keeper.nowStamp()
+	now := l.client.core.keeper.nowReading()
 	l.mu.Lock()
 	if l.cause == nil && !l.trust.holds(now) {
 		l.mu.Unlock()
@@ -182,7 +183,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 		}
 	}
 	k := l.client.core
-	asked := k.keeper.nowStamp()
+	asked := k.keeper.nowReading()
 	call, cancel := k.renewContext(ctx, asked, l)
 	defer cancel()
 	term, err := l.grant.Extend(call, l.client.cfg.TTL)
@@ -206,7 +207,7 @@ func (l *Lease) Release() error {
 		return fmt.Errorf("lock: key %q: %w", l.Key(), ErrReleased)
 	}
 	l.released = true
-	now := l.client.core.keeper.nowStamp()
+	now := l.client.core.keeper.nowReading()
 	lost, ours := l.cause, l.cause == nil
 	var last farewell
 	if ours {
@@ -231,7 +232,7 @@ func (l *Lease) Release() error {
 // giveBack releases the grant, or hands it over to the next goroutine of this
 // process, and passes the turn on. lost is why the lease had ended before now;
 // nil if its holder ended it, at now.
-func (l *Lease) giveBack(lost error, now stamp) error {
+func (l *Lease) giveBack(lost error, now reading) error {
 	k, cfg := l.client.core, &l.client.cfg
 	var gap time.Duration // only a holder's own release leaves the key to others
 	if lost == nil {
@@ -303,7 +304,7 @@ func (l *Lease) endKeeping(cause error, keeps bool) bool {
 // farewell is the work that remains, without l.mu, when a lease has ended.
 type farewell struct {
 	audience *audience
-	cause    error // for the audience
+	cause    error // cause of the end, for the audience
 	unwatch  bool
 }
 
@@ -330,7 +331,7 @@ func (f farewell) do(l *Lease) {
 // not start alongside it. [Lease.Release] gives the grant back.
 func (l *Lease) lose(cause error) {
 	k := l.client.core
-	k.countIn() // before it ends: its Release may come at once
+	k.countIn() // counted before the lease ends, since its Release may come at once
 	if !l.endKeeping(cause, true) {
 		k.end()
 		return

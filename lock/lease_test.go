@@ -510,7 +510,8 @@ func TestHandOverPassesTheKeyInOneCommandAndIsBounded(t *testing.T) {
 		synctest.Wait()
 		release(t, first)
 		wg.Wait()
-		// Ten acquisitions: the first, then three handed over for each that went through the store.
+		// Ten acquisitions: the first, then three handed over for each that
+		// went through the store.
 		if passes, tries := s.Calls("pass"), s.Calls("try"); passes != 7 || tries != 3 {
 			t.Errorf("%d hand-overs and %d attempts", passes, tries)
 		}

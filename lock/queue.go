@@ -33,10 +33,10 @@ type ticket struct {
 // turn is what a waiter gets when the goroutine before it is done. It is empty
 // if the waiter has to make its own attempts.
 type turn struct {
-	lease  *Lease // the key was shared
-	grant  Grant  // the key was passed on by command
-	asked  stamp  // instant before the key was passed on
-	closed bool   // the Client was closed
+	lease  *Lease  // the key was shared
+	grant  Grant   // the key was passed on by command
+	asked  reading // instant before the key was passed on
+	closed bool    // the Client was closed
 }
 
 // ticket returns an unused ticket. It takes those again whose turn was
@@ -105,7 +105,8 @@ func (q *queue) remove(t *ticket) {
 //
 //   - q alone: no goroutine had the turn, and the caller has it now.
 //   - q and t: the caller waits for its turn on t.
-//   - An error: the Client was closed, or mustNotWait is set and the turn is taken.
+//   - An error: the Client was closed, or mustNotWait is set and the turn is
+//     taken.
 func (k *core) enter(c *Client, key string, mustNotWait bool) (q *queue, t *ticket, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

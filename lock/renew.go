@@ -16,7 +16,7 @@ const (
 )
 
 // expire ends the lease if its trust has run out.
-func (l *Lease) expire(now stamp) {
+func (l *Lease) expire(now reading) {
 	l.mu.Lock()
 	over := l.cause == nil && !l.trust.holds(now)
 	l.mu.Unlock()
@@ -27,7 +27,7 @@ func (l *Lease) expire(now stamp) {
 
 // tick is called by the scheduler for a lease that is due. It returns the work
 // to be done for the lease, and plans the next look at it.
-func (l *Lease) tick(now stamp) (work work) {
+func (l *Lease) tick(now reading) (work work) {
 	l.mu.Lock()
 	if l.cause != nil {
 		l.mu.Unlock()
@@ -72,14 +72,15 @@ const longHold = 10
 // slack is how much earlier than planned a renewal may be sent, so that it
 // travels with others.
 func (l *Lease) slack() time.Duration {
-	return min(l.client.cfg.RenewEvery/20, window)
+	return min(l.client.cfg.RenewEvery/20, mostSlack)
 }
 
 // occupy reserves the right to call Extend. It returns:
 //
 //   - mine true: the caller may call Extend.
-//   - idle: another goroutine may; wait until idle is closed and try again.
-//   - ended: the lease has ended, and its grant may belong to another lease by now.
+//   - idle: an Extend is under way; wait until idle is closed and try again.
+//   - ended: the lease has ended, and its grant may belong to another lease by
+//     now.
 func (l *Lease) occupy() (idle <-chan struct{}, mine bool, ended error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +131,7 @@ func (k *core) extend(l *Lease, ttl time.Duration) {
 	if k.hurry.Load() {
 		return // Close has ended the lease
 	}
-	asked := k.keeper.nowStamp()
+	asked := k.keeper.nowReading()
 	ctx, cancel := k.renewContext(k.life, asked, l)
 	defer cancel()
 	term, err := l.grant.Extend(ctx, ttl)
@@ -144,7 +145,7 @@ var errNoAnswer = errors.New("the store has not answered within two thirds of th
 // renewContext returns the context of a renewal that begins at asked. It ends
 // when two thirds of the remaining trust have passed: the connection may be
 // dead, and another attempt needs time, which may find a better one.
-func (k *core) renewContext(ctx context.Context, asked stamp, leases ...*Lease) (context.Context, context.CancelFunc) {
+func (k *core) renewContext(ctx context.Context, asked reading, leases ...*Lease) (context.Context, context.CancelFunc) {
 	var left time.Duration
 	for _, l := range leases {
 		l.mu.Lock()
@@ -163,7 +164,7 @@ func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
 	for i, l := range leases {
 		grants[i] = l.grant
 	}
-	asked := k.keeper.nowStamp()
+	asked := k.keeper.nowReading()
 	ctx, cancel := k.renewContext(k.life, asked, leases...)
 	defer cancel()
 	terms, errs := k.batch.ExtendAll(ctx, grants, ttl)
@@ -181,9 +182,9 @@ const lastRetries = 10 * time.Millisecond
 // extended applies the outcome of an Extend. asked is the instant before the
 // call: trust never counts from later than the backend says, nor from later
 // than the reply. planned is false for a Renew by the holder.
-func (l *Lease) extended(t Term, err error, asked stamp, planned bool) {
+func (l *Lease) extended(t Term, err error, asked reading, planned bool) {
 	k, cfg := l.client.core, &l.client.cfg
-	now := k.keeper.nowStamp()
+	now := k.keeper.nowReading()
 	l.mu.Lock()
 	l.renewal.busy = false
 	if a := l.audience; a != nil && a.idle != nil {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// window is how far ahead the scheduler looks for renewals that can travel together.
-const window = 50 * time.Millisecond
+// mostSlack is the longest time by which a renewal may be early to travel with
+// others.
+const mostSlack = 50 * time.Millisecond
 
 // stepCheck is how often wall and elapsed time are compared while leases are
 // held. A wall clock that jumped forwards ends trust, and no timer reports it.
@@ -88,8 +89,9 @@ func (s *scheduler) replace(old, l *Lease, at time.Duration) {
 	s.due(at)
 }
 
-// later runs f once at the given elapsed time, on the scheduler's goroutine; f must not block. It
-// reports false, and forgets f, when the scheduler is closed.
+// later runs f once at the given elapsed time, on the scheduler's goroutine; f
+// must not block. It reports false, and forgets f, when the scheduler is
+// closed.
 func (s *scheduler) later(at time.Duration, f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,15 +133,15 @@ func (s *scheduler) drop(l *Lease) {
 // empty round.
 func (s *scheduler) loop() {
 	defer close(s.done)
-	gap := s.gap(s.keeper.now())
+	lead := s.lead(s.keeper.now())
 	for {
 		now := s.keeper.now()
-		stepped := s.keeper.steps() && s.stepped(&gap, now)
+		stepped := s.keeper.steps() && s.stepped(&lead, now)
 		due, funcs, next := s.collect(now, stepped)
 		for _, f := range funcs {
 			f.run()
 		}
-		at := s.keeper.stamp(now)
+		at := s.keeper.reading(now)
 		for _, l := range due { // before anything that takes time, such as a log line
 			l.expire(at)
 		}
@@ -217,16 +219,17 @@ func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*o
 	return due, funcs, next
 }
 
-func (s *scheduler) gap(now Instant) time.Duration {
+// lead returns how far the wall clock is ahead of elapsed time.
+func (s *scheduler) lead(now Instant) time.Duration {
 	return time.Duration(now.Wall.UnixNano()) - now.Elapsed
 }
 
 // stepped compares wall and elapsed time with the last look. It logs a jump of
 // the wall clock and reports whether that was forwards.
 func (s *scheduler) stepped(last *time.Duration, now Instant) bool {
-	gap := s.gap(now)
-	moved := gap - *last
-	*last = gap
+	lead := s.lead(now)
+	moved := lead - *last
+	*last = lead
 	if moved.Abs() < stepNoticed {
 		return false
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-// stubborn is a backend whose Release takes its time, whatever its context does.
+// stubborn is a backend whose Release takes its time, whatever its context
+// does.
 type stubborn struct {
 	lock.Backend
 	takes time.Duration

@@ -9,7 +9,7 @@ import "time"
 // trust is the time for which a lease may be trusted: for span after sent, by
 // the clock that ran further.
 type trust struct {
-	sent stamp
+	sent reading
 	span time.Duration
 }
 
@@ -17,7 +17,7 @@ type trust struct {
 // replaces a Sent that the backend left out or that lies ahead of now by
 // elapsed time. If the wall clock was set back meanwhile, Sent can lie ahead of
 // now by the wall clock but not by elapsed time. Elapsed time decides.
-func (c *Client) trustIn(t Term, asked, now stamp) trust {
+func (c *Client) trustIn(t Term, asked, now reading) trust {
 	ttl := c.cfg.TTL
 	if t.TTL > 0 {
 		ttl = min(ttl, t.TTL)
@@ -26,15 +26,15 @@ func (c *Client) trustIn(t Term, asked, now stamp) trust {
 	if t.Sent.Wall.IsZero() {
 		return in
 	}
-	sent := c.core.keeper.stamp(t.Sent)
+	sent := c.core.keeper.reading(t.Sent)
 	if passed := now.elapsed - sent.elapsed; passed >= 0 {
-		in.sent = stamp{min(sent.wall, now.wall-passed), sent.elapsed}
+		in.sent = reading{min(sent.wall, now.wall-passed), sent.elapsed}
 	}
 	return in
 }
 
 // holds reports whether the lease can be trusted at now.
-func (t trust) holds(now stamp) bool { return t.sent.age(now) < t.span }
+func (t trust) holds(now reading) bool { return t.sent.age(now) < t.span }
 
 // end is when trust ends, in elapsed time, if the wall clock does not step.
 func (t trust) end() time.Duration { return t.sent.elapsed + t.span }

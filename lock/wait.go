@@ -83,7 +83,7 @@ const calmlyEvery = 5 * time.Second
 
 // rhythm returns the pause before the next attempt if the end of the key is
 // unknown, and how much of it is drawn at random.
-func (a *attempt) rhythm() (pause, spread time.Duration) {
+func (a *attempt) rhythm() (pause, drawn time.Duration) {
 	cfg := &a.client.cfg
 	told := a.cancel != nil && !a.free
 	switch {
@@ -111,8 +111,8 @@ func (a *attempt) pause(err error, answered time.Duration) (pause time.Duration,
 		}
 		return poll, attempts < 1 || a.tries < attempts
 	}
-	pause, spread := a.rhythm()
-	pause -= cfg.jitter(spread)
+	pause, drawn := a.rhythm()
+	pause -= cfg.jitter(drawn)
 	var held *HeldError
 	if errors.As(err, &held) && (held.Left > 0 || held.Again > 0) {
 		gone := a.core.keeper.now().Elapsed - answered

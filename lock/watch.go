@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// watchPause is the least time between two looks at a key that is being touched.
+// watchPause is the least time between two looks at a key that is being
+// touched.
 const watchPause = 10 * time.Millisecond
 
 // watchTogether is the most leases that one call of the backend watches.
@@ -94,7 +95,7 @@ func (l *Lease) unwatch() (last farewell) {
 
 // watched applies the outcome of a Watch.
 func (k *core) watched(l *Lease, err error) {
-	now := k.keeper.nowStamp()
+	now := k.keeper.nowReading()
 	l.mu.Lock()
 	l.watch.looking = false
 	switch {

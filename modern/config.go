@@ -119,7 +119,8 @@ func validNote(note string) error {
 	return nil
 }
 
-// shortestTTL leaves room for a round trip and for the server's resolution of a millisecond.
+// shortestTTL leaves room for a round trip and for the server's resolution of a
+// millisecond.
 const shortestTTL = 10 * time.Millisecond
 
 // Fits refuses a TTL within which no renewal can be expected to arrive, or that

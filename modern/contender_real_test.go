@@ -28,7 +28,7 @@ type step struct {
 	Client   int
 	Kind     string // "acquired", "trusted", "ended"
 	From, To int64
-	Fence    int64 // of "acquired"
+	Fence    int64 // fencing number of "acquired"
 }
 
 // contender takes one key again and again, for random times, and records what
@@ -125,7 +125,8 @@ func playContender() {
 	}
 }
 
-// process is a contender in a process of its own, which can be stopped and continued.
+// process is a contender in a process of its own, which can be stopped and
+// continued.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer

@@ -27,7 +27,7 @@
 // Waiters of different processes wait in a queue on the server. A place in it
 // has these states:
 //
-//	              try: the key is held       a holder before this place releases
+//	              try: the key is held       a release reserves the key for it
 //	prepared ───────────────────────▶ waiting ──────────────────────────▶ reserved
 //	    │                              │   │                              │      │
 //	    │ try: the key is free         │   │ no try for 15 s (3 s if it   │ try  │ no try for

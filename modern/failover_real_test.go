@@ -230,7 +230,8 @@ func TestNumbersDifferAfterAPromotionThatLostWrites(t *testing.T) {
 	}
 }
 
-// sentinel starts a Redis Sentinel that watches the pair and returns its address.
+// sentinel starts a Redis Sentinel that watches the pair and returns its
+// address.
 func sentinel(t *testing.T, p *redistest.Pair) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")

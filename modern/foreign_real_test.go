@@ -127,8 +127,8 @@ func TestSetPexpireShortensALease(t *testing.T) {
 func TestRenewalRepairsARemovedOrStretchedTTL(t *testing.T) {
 	s, b, _ := fleet(t)
 	for what, do := range map[string]func(){
-		"taken away": func() { s.Do("PERSIST", "k") },
-		"changed":    func() { s.Do("PEXPIRE", "k", 600_000) },
+		"removed": func() { s.Do("PERSIST", "k") },
+		"changed": func() { s.Do("PEXPIRE", "k", 600_000) },
 	} {
 		g := try(t, b, "k")
 		do()

@@ -107,7 +107,8 @@ func (h *history) check(t *testing.T, model porcupine.Model) {
 	t.Errorf("the history cannot be explained by a lock: %s", result)
 }
 
-// seed is drawn anew for each run, or taken from $SEED to draw the same faults and pauses again.
+// seed is drawn anew for each run, or taken from $SEED to draw the same faults
+// and pauses again.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	if s := os.Getenv("SEED"); s != "" {
@@ -241,8 +242,9 @@ func contendUnderFaults(t *testing.T, s *redistest.Server, seed uint64, backend 
 	emptied(t, s)
 }
 
-// emptied waits for what was left to end by itself, no longer than a lease and the keys of a line live: those last for
-// 20 s after the last try.
+// emptied waits until the remaining keys have ended by themselves, at most as
+// long as a lease and the keys of a queue live. Those last for 20 s after the
+// last try.
 func emptied(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	deadline := time.After(contendedTTL + 25*time.Second)

@@ -38,8 +38,8 @@ type Info struct {
 	Left   time.Duration
 	HasTTL bool
 
-	// Fence is the greatest fencing number drawn in the namespace so far; the holder's is not
-	// greater. Zero if there is none, or without Config.Fence.
+	// Fence is the greatest fencing number drawn in the namespace so far; the
+	// holder's is not greater. Zero if there is none, or without Config.Fence.
 	Fence int64
 
 	// Looks describes a value that no token lock writes.
@@ -134,7 +134,7 @@ const ofTheOldKind = "an old client's lock; package legacy shares it with old cl
 // client; some of those set TTLs on their keys. Most tokens do not end like a
 // time, and only that is checked first.
 func stampNear(value string, now time.Time) bool {
-	const fewestDigits = 10 // of seconds
+	const fewestDigits = 10 // digits of a time in seconds
 	tail := strings.TrimRight(value, `"`)
 	if len(tail)-len(strings.TrimRight(tail, "0123456789.")) < fewestDigits {
 		return false

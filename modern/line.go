@@ -31,9 +31,9 @@ const (
 	reservedFor = 1500 * time.Millisecond
 
 	// soon is when a place is tried again after its first try, if it may not
-	// have reached the front yet; and how often while it is second. The front
-	// place, and callable places after the second, are tried every five to ten
-	// seconds; see patience in line.lua.
+	// have reached the front yet; and how often while it is second. Other
+	// places that can be called are tried every five to ten seconds; see
+	// patience in line.lua.
 	soon = 2 * time.Second
 
 	// pollEvery is how often the first waiter asks if the server does not

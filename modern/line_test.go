@@ -425,6 +425,7 @@ func TestReleaseSkipsADeadProcess(t *testing.T) {
 					stand(t, dead, "k")
 					dead.Close()
 				}
+				synctest.Wait() // the server sees the connections end
 				p := stand(t, b, "k")
 				free(t, first)
 				granted(t, p)

@@ -14,8 +14,9 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// TestNumbersIncreaseOnEveryServer lets two processes draw in turn. Their own clocks stand still, so each
-// goes on counting from where it once read the server's.
+// TestNumbersIncreaseOnEveryServer lets two processes draw in turn. Their own
+// clocks stand still, so each goes on counting from where it once read the
+// server's.
 func TestNumbersIncreaseOnEveryServer(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(binary.Name, func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestNumbersIncreaseOnEveryServer(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			// An old server is asked in a script first.
+			// An old server is first asked by a script, which it refuses.
 			if n := executed(t, s, "time"); n > 2*len(clients) {
 				t.Errorf("the server's clock was read %d times", n)
 			}
@@ -49,7 +50,8 @@ func TestNumbersIncreaseOnEveryServer(t *testing.T) {
 	}
 }
 
-// executed is how often the server has executed a command since it was started or its statistics were reset.
+// executed is how often the server has executed a command since it was started
+// or its statistics were reset.
 func executed(t *testing.T, s *redistest.Server, command string) (n int) {
 	t.Helper()
 	text, err := redis.String(s.Do("INFO", "commandstats"), nil)

@@ -234,7 +234,7 @@ func TestUnreadableCounterStaysAsItWas(t *testing.T) {
 					t.Errorf("the counter was %q and is %q; the key exists: %v", text, now, w.Mini.Exists("k"))
 				}
 				w.Mini.Del("gsl:fence:")
-				free(t, try(t, b, "k")) // so that the next is counted on
+				free(t, try(t, b, "k")) // the next number is then counted on
 			}
 		})
 	}

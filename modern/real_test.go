@@ -36,7 +36,8 @@ func pass(t *testing.T, s *redistest.Server) func(time.Duration) {
 	}
 }
 
-// calls returns how many commands of clients the server has executed since CONFIG RESETSTAT.
+// calls returns how many commands of clients the server has executed since
+// CONFIG RESETSTAT.
 func calls(t *testing.T, s *redistest.Server) (n int) {
 	t.Helper()
 	info, _ := redis.String(s.Do("INFO", "commandstats"), nil)

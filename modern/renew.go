@@ -12,10 +12,12 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// renewTogether is how many keys one script renews: less than a millisecond of the server's time.
+// renewTogether is how many keys one script renews: less than a millisecond of
+// the server's time.
 const renewTogether = 256
 
-// ExtendAll renews grants with a few messages, on the connection that user traffic does not delay.
+// ExtendAll renews grants with a few messages, on the connection that user
+// traffic does not delay.
 func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
 	ours := make([]*grant, len(grants))

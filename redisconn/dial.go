@@ -27,7 +27,8 @@ type Options struct {
 	// Defaults to --cacert.
 	CACertFrom string
 
-	// Timeout bounds connecting, TLS and authentication together. Defaults to 5 s.
+	// Timeout bounds connecting, TLS and authentication together. Defaults to
+	// 5 s.
 	Timeout time.Duration
 
 	// KeepAlive is the time between the system's probes of an idle connection.

@@ -163,7 +163,7 @@ func (s *search) ask(ctx context.Context, sentinel string) {
 	switch {
 	case err != nil:
 		f.err = err
-	case !s.claim(address):
+	case !s.reserve(address):
 		f.err = fmt.Errorf("leads to %s too", address)
 	default:
 		f.conn, f.err = s.toMaster(ctx, address)
@@ -180,14 +180,14 @@ func (s *search) ask(ctx context.Context, sentinel string) {
 	s.found <- f
 }
 
-// claim reports whether no other goroutine connects, or connected, to the
+// reserve reports whether no other goroutine connects, or connected, to the
 // master.
-func (s *search) claim(master string) bool {
+func (s *search) reserve(master string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	claimed := !s.masters[master]
+	reserved := !s.masters[master]
 	s.masters[master] = true
-	return claimed
+	return reserved
 }
 
 func (d *dialer) toMaster(ctx context.Context, address string) (redis.Conn, error) {

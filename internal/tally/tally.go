@@ -231,5 +231,6 @@ func transactionOf(v any, err error) transaction {
 	return t
 }
 
-// Took reports whether the late reply to a transaction says that the key was taken.
+// Took reports whether the late reply to a transaction says that the key was
+// taken.
 func Took(reply []any) bool { return transactionOf(reply, nil).taken }

@@ -1,4 +1,5 @@
-// Package watches helps backends that arm one watch at a time to implement [lock.Waker].
+// Package watches helps backends that arm one watch at a time to implement
+// [lock.Waker].
 package watches
 
 import (

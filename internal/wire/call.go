@@ -6,15 +6,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Command is one command of a [Mux.Batch]: either Name with Args, or Script with its keys and
-// arguments in Args.
+// Command is one command of a [Mux.Batch]: either Name with Args, or Script
+// with its keys and arguments in Args.
 type Command struct {
 	Name   string
 	Script *Script
 	Args   []any
 
-	// Track sends CLIENT CACHING YES right before the command, so that the keys it reads are
-	// reported to the [Tracker] when they change.
+	// Track sends CLIENT CACHING YES right before the command, so that the keys
+	// it reads are reported to the [Tracker] when they change.
 	Track bool
 }
 
@@ -155,8 +155,8 @@ type Pending struct {
 // Wait waits for the late reply. It returns:
 //
 //   - known true: reply and err are the server's answer.
-//   - known false: the connection ended without a reply, or ctx ended first; err
-//     says which.
+//   - known false: the connection ended without a reply, or ctx ended first;
+//     err says which.
 //
 // Wait may be called any number of times.
 func (p *Pending) Wait(ctx context.Context) (reply any, err error, known bool) {

@@ -71,7 +71,8 @@ type dialing struct {
 	err    error
 }
 
-// connect returns the connection, dialing if there is none. It waits no longer than ctx lives.
+// connect returns the connection, dialing if there is none. It waits no longer
+// than ctx lives.
 func (m *Mux) connect(ctx context.Context) (*link, error) {
 	m.mu.Lock()
 	if m.closed {

@@ -65,7 +65,7 @@ func (l *link) retire(reason error) (retired bool) {
 	return true
 }
 
-// withdraw is retire at any age.
+// withdraw retires l at any age.
 func (l *link) withdraw(reason error) {
 	l.mu.Lock()
 	if l.dead != nil || l.retired.Load() {

@@ -12,10 +12,11 @@ var (
 	// ErrClosed: the Mux was closed.
 	ErrClosed = errors.New("connection to Redis was closed by this client")
 
-	// ErrTimeout: the server was silent for [Options.Timeout] after a command was sent.
+	// ErrTimeout: the server was silent for [Options.Timeout] after a command
+	// was sent.
 	ErrTimeout = errors.New("no answer from Redis in time")
 
-	// ErrLost: the connection ended by the server or the network.
+	// ErrLost: the server or the network ended the connection.
 	ErrLost = errors.New("connection to Redis lost")
 )
 

@@ -32,7 +32,8 @@ func open(t testing.TB, pool *redis.Pool, o Options) *Mux {
 	return m
 }
 
-// stub is a connection made by hand. Receive waits for a value in replies or for Close.
+// stub is a connection made by hand. Receive waits for a value in replies or
+// for Close.
 type stub struct {
 	sent    func(cmd string, args []any) error
 	flush   func() error

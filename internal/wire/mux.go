@@ -16,7 +16,8 @@ const defaultTimeout = 2 * time.Second
 
 // Options configures a Mux. Zero is right for every field.
 type Options struct {
-	// Timeout bounds dialing, and then the wait for each reply. Defaults to 2 s.
+	// Timeout bounds dialing, and then the wait for each reply. Defaults to
+	// 2 s.
 	Timeout time.Duration
 
 	// Setup is called on each new connection before anything else is sent on
@@ -31,8 +32,8 @@ type Options struct {
 	Group *Group
 }
 
-// Mux is a connection shared by any number of goroutines. It dials when first used and again when
-// the connection was lost.
+// Mux is a connection shared by any number of goroutines. It dials when first
+// used and again when the connection was lost.
 type Mux struct {
 	dial    func(context.Context) (redis.Conn, error)
 	opts    Options
@@ -114,7 +115,8 @@ func (m *Mux) Close() error {
 	return nil
 }
 
-// Do sends one command and waits for its reply. Byte slices in args must not be changed afterwards.
+// Do sends one command and waits for its reply. Byte slices in args must not be
+// changed afterwards.
 func (m *Mux) Do(ctx context.Context, name string, args ...any) (any, error) {
 	c := m.calls.Get().(*call)
 	c.single(name, nil, args)

@@ -13,11 +13,11 @@ import (
 // changes.
 var ErrNoWake = errors.New("the server cannot report when a key changes")
 
-// Tracker calls funcs when any client changes keys, without any configuration
-// of the server (Redis 6 and newer, Valkey). CLIENT TRACKING on the Mux's
-// connection redirects its messages to a second connection that subscribes to
-// them. Only commands sent by [Tracker.Do] register the keys that they read, so
-// other commands pay nothing.
+// Tracker calls funcs when another client changes keys, without any
+// configuration of the server (Redis 6 and newer, Valkey). CLIENT TRACKING on
+// the Mux's connection redirects its messages to a second connection that
+// subscribes to them. Only commands sent by [Tracker.Do] register the keys that
+// they read, so other commands pay nothing.
 //
 // A message can be missed: in a fail-over, by a proxy in between, or when the
 // server's table overflows. So waiters must also look again from time to time.

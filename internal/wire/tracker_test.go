@@ -64,7 +64,8 @@ func (f *tracking) pool() *redis.Pool {
 	}}
 }
 
-// id gives each peer the number of its connection: dials and first commands alternate in a Tracker.
+// id gives each peer the number of its connection: dials and first commands
+// alternate in a Tracker.
 func (f *tracking) id(p *server.Peer) int {
 	for i := range f.peers {
 		if f.peers[i] == p {

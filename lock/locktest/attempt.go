@@ -47,7 +47,8 @@ type attempt struct {
 // errInVain ends a run whose failure says nothing about the backend.
 var errInVain = errors.New("locktest: the machine was too slow")
 
-// decided runs the test and reports whether its outcome says anything about the backend.
+// decided runs the test and reports whether its outcome says anything about the
+// backend.
 func (k *kit) decided(run func(*kit)) bool {
 	defer func() {
 		if why := recover(); why != nil && why != errInVain {

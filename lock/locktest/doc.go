@@ -7,9 +7,9 @@
 //
 // # The conformance kit
 //
-// Authors of a Backend call [Run]. A backend that cannot keep a promise declares
-// so in [Traits], and the kit then checks that it really does not: a declared
-// trait that is untrue fails its test.
+// Authors of a Backend call [Run]. A backend that cannot keep a promise
+// declares so in [Traits], and the kit then checks that it really does not: a
+// declared trait that is untrue fails its test.
 //
 // The kit does not check speed, nor what happens when a server fails. Those
 // belong to the tests of each backend, since only they can break its server.

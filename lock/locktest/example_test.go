@@ -56,8 +56,8 @@ func ExampleStore_Order() {
 	// free: true
 }
 
-// The author of a Backend runs the conformance kit in a test. The World says how
-// to reach the store of one test, and how time passes there.
+// The author of a Backend runs the conformance kit in a test. The World says
+// how to reach the store of one test, and how time passes there.
 func ExampleRunInBubbles() {
 	testBackend := func(t *testing.T) {
 		locktest.RunInBubbles(t, locktest.Traits{}, func(t *testing.T) *locktest.World {

@@ -211,7 +211,8 @@ func stalling(stall time.Duration, make func(*Store) lock.Backend) func(*testing
 	}
 }
 
-// A stall of 2 s is longer than the first TTL, and within a quarter of a later one.
+// A stall of 2 s is longer than the first TTL, and within a quarter of a later
+// one.
 func TestKitExcusesASlowMachine(t *testing.T) {
 	RunInBubbles(t, Traits{}, stalling(2*time.Second, (*Store).Full))
 }

@@ -184,7 +184,8 @@ func (s *Store) do(ctx context.Context, op string, run func()) (err error, unsur
 // Backend returns a backend with none of the optional interfaces.
 func (s *Store) Backend() lock.Backend { return &plain{s} }
 
-// Full returns a backend with batches, hand-over, queue, wake-ups and fencing numbers.
+// Full returns a backend with batches, hand-over, queue, wake-ups and fencing
+// numbers.
 func (s *Store) Full() lock.Backend { return &full{plain{s}} }
 
 // Paced returns a backend that polls at a pace of its own.

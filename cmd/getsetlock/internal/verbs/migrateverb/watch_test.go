@@ -35,7 +35,7 @@ func TestWatchSaysThatTheCountersMove(t *testing.T) {
 		t.Error(line)
 	}
 	s.Quiet = map[fleet.Watch]time.Duration{fleet.WatchStats: time.Minute}
-	if line := sightingLine(s); line != "no old client tried for 1m0s by stats" {
+	if line := sightingLine(s); line != "no attempt of an old client for 1m0s, watched by stats" {
 		t.Error(line)
 	}
 }

@@ -265,7 +265,7 @@ func TestACounterThatSomebodyWroteToIsNamedAndWhatToDo(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set(counter, "garbage")
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", "getsetlock: gsl:fence: holds no fencing number")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", "SET it to the greatest number that was ever given, or DEL it")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", "SET it to the greatest number ever drawn, or DEL it")
 	s.World.Mini.Del(counter)
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo yes")...), 0, "yes\n", "")
 }

@@ -45,7 +45,7 @@ func TestOfRunWrongUseIs125(t *testing.T) {
 		"run --ttl 5ms k -- true":                             "--ttl 5ms is less than 10ms",
 		"run --ttl 100ms --replicas 1 k -- true":              "--ttl 100ms less the safety margin 10ms must be longer than the wait for replicas 100ms",
 		"run --mode soft k -- true":                           `--mode "soft" is unknown`,
-		"run --protocol legacy --ttl 59s k -- true":           "--ttl 59s is too long: beside Jedis clients with --lease 1m0s at most 58.001s is safe (--lease + c 1ms - --spread 1s (assumed) - --gap 1s (assumed))",
+		"run --protocol legacy --ttl 59s k -- true":           "--ttl 59s is too long: alongside Jedis clients with --lease 1m0s at most 58.001s is safe (--lease + c 1ms - --spread 1s (assumed) - --gap 1s (assumed))",
 		"run --gap 2s --ttl 59s k -- true":                    "- --spread 1s (assumed) - --gap 2s)",
 		"run --mode hardened --keep 1h k -- true":             "give it by --lease",
 		"run --dialect page k -- true":                        "--lease",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,13 +91,24 @@ func (l *TokenLock) Unlock() {
 // memory is a server that knows the commands of TokenLock, without a network, so that
 // a bubble can tell when all goroutines wait. Keys in it do not expire.
 type memory struct {
+	mu       sync.Mutex
 	values   map[string]string
 	sent     []string
+	conns    int  // connections so far
+	most     int  // the most that it allows; negative: no limit
 	repaired bool // SET answers 1 instead of OK, as if fault 5 were mended
 }
 
-func (m *memory) pool(mostConns int) *redis.Pool {
-	return &redis.Pool{MaxActive: mostConns, Dial: func() (redis.Conn, error) { return memoryConn{m}, nil }}
+func (m *memory) pool() *redis.Pool {
+	return &redis.Pool{MaxIdle: 8, Dial: func() (redis.Conn, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.conns == m.most {
+			return nil, errors.New("no connection is free")
+		}
+		m.conns++
+		return memoryConn{m}, nil
+	}}
 }
 
 // memoryConn is a connection to it.
@@ -106,6 +118,8 @@ func (c memoryConn) Do(name string, args ...any) (any, error) {
 	if name == "" {
 		return nil, nil // the pool's own, before it takes a connection back
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.sent = append(c.sent, name)
 	if name == "EVAL" { // compareAndDelete
 		key, token := args[2].(string), args[3].(string)
@@ -134,11 +148,53 @@ func (memoryConn) Err() error                { return nil }
 func (memoryConn) Send(string, ...any) error { return nil }
 func (memoryConn) Flush() error              { return nil }
 func (memoryConn) Receive() (any, error)     { return nil, nil }
-func (m *memory) count(name string) int      { return strings.Count(strings.Join(m.sent, " "), name) }
+
+// count is how many commands of that name arrived.
+func (m *memory) count(name string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Count(strings.Join(m.sent, " "), name)
+}
+
+// value is what the key of the lock has, empty if nothing.
+func (m *memory) value() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.values["stock:42"]
+}
+
+// put writes the key of the lock, or deletes it if value is empty.
+func (m *memory) put(value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if value == "" {
+		delete(m.values, "stock:42")
+		return
+	}
+	m.values["stock:42"] = value
+}
+
+// allow changes how many connections there may be.
+func (m *memory) allow(most int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.most = most
+}
+
+// repair mends fault 5.
+func (m *memory) repair() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.repaired = true
+}
+
 func (m *memory) lock(pool *redis.Pool) *TokenLock {
 	return NewTokenLock(pool, "stock:42", time.Minute, time.Second)
 }
-func repairedMemory() *memory { return &memory{values: map[string]string{}, repaired: true} }
+
+func repairedMemory() *memory {
+	return &memory{values: map[string]string{}, most: -1, repaired: true}
+}
 
 // begun runs fn in the background and returns whether fn has returned, once every
 // goroutine of the bubble waits.
@@ -168,12 +224,12 @@ func TestTokenLocksOfOneSecondHaveOneToken(t *testing.T) {
 func TestTokenLockOfAFreeKeyNeverReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := repairedMemory()
-		l := m.lock(m.pool(0))
+		l := m.lock(m.pool())
 		returned := begun(func() { l.Lock() })
 		if returned() {
 			t.Error("Lock returned")
 		}
-		if m.values["stock:42"] != l.token {
+		if m.value() != l.token {
 			t.Error("the key is not taken")
 		}
 		<-l.got // so that the bubble can end; the caller of Lock cannot do this
@@ -185,22 +241,22 @@ func TestTokenLockOfAFreeKeyNeverReturns(t *testing.T) {
 func TestTokenLockWaiterUsesUpThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := repairedMemory()
-		m.values["stock:42"] = "of another"
-		pool := m.pool(3)
-		l := m.lock(pool)
+		m.put("of another")
+		m.most = 3
+		l := m.lock(m.pool())
 		got := l.Lock()
 		time.Sleep(10 * time.Second)
-		if polls := m.count("SET"); polls != 4 || pool.ActiveCount() != 3 {
-			t.Errorf("%d attempts, %d connections in use", polls, pool.ActiveCount())
+		if polls := m.count("SET"); polls != 4 {
+			t.Errorf("%d attempts by 3 connections, the first of which is used twice", polls)
 		}
-		delete(m.values, "stock:42")
+		m.put("")
 		time.Sleep(time.Minute)
 		select {
 		case <-got:
 			t.Error("the waiter got the free key")
 		default:
 		}
-		pool.MaxActive = 0
+		m.allow(-1)
 		<-got
 	})
 }
@@ -209,17 +265,17 @@ func TestTokenLockWaiterUsesUpThePool(t *testing.T) {
 func TestTokenLockOfAWaiterIsNeverRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := repairedMemory()
-		m.values["stock:42"] = "of another"
-		l := m.lock(m.pool(0))
+		m.put("of another")
+		l := m.lock(m.pool())
 		got := l.Lock()
-		delete(m.values, "stock:42")
+		m.put("")
 		<-got
 		time.Sleep(time.Hour)
 		if n := m.count("PEXPIRE"); n != 0 {
 			t.Errorf("renewed %d times", n)
 		}
 		returned := begun(l.Unlock)
-		if returned() || m.values["stock:42"] != l.token {
+		if returned() || m.value() != l.token {
 			t.Error("Unlock returned")
 		}
 		<-l.stop
@@ -229,8 +285,8 @@ func TestTokenLockOfAWaiterIsNeverRenewed(t *testing.T) {
 // Row 5: redis.Int of OK is an error, so that Lock waits for its own key.
 func TestTokenLockDoesNotKnowThatItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memory{values: map[string]string{}}
-		l := m.lock(m.pool(0))
+		m := &memory{values: map[string]string{}, most: -1}
+		l := m.lock(m.pool())
 		var got <-chan struct{}
 		if returned := begun(func() { got = l.Lock() }); !returned() { // as it does where the key was taken
 			<-l.got
@@ -243,15 +299,15 @@ func TestTokenLockDoesNotKnowThatItHolds(t *testing.T) {
 			t.Error("Lock delivered")
 		default:
 		}
-		if m.values["stock:42"] != l.token {
+		if m.value() != l.token {
 			t.Error("the key is not taken")
 		}
 		_, err := redis.Int(any("OK"), nil)
 		if err == nil || !strings.Contains(err.Error(), "unexpected type for Int") {
 			t.Error(err)
 		}
-		m.repaired = true
-		delete(m.values, "stock:42")
+		m.repair()
+		m.put("")
 		<-got
 	})
 }
@@ -260,10 +316,10 @@ func TestTokenLockDoesNotKnowThatItHolds(t *testing.T) {
 func TestTokenLockRenewsTheNextHoldersKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := repairedMemory()
-		l := m.lock(m.pool(0))
+		l := m.lock(m.pool())
 		begun(func() { l.Lock() })
 		<-l.got
-		m.values["stock:42"] = "of the next"
+		m.put("of the next")
 		before := m.count("PEXPIRE")
 		time.Sleep(time.Minute)
 		if m.count("PEXPIRE") == before {
@@ -277,12 +333,12 @@ func TestTokenLockRenewsTheNextHoldersKey(t *testing.T) {
 func TestTokenLockUnlockClosesThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := repairedMemory()
-		pool := m.pool(0)
+		pool := m.pool()
 		l := m.lock(pool)
 		begun(func() { l.Lock() })
 		<-l.got
 		l.Unlock()
-		if len(m.values) != 0 {
+		if m.value() != "" {
 			t.Error("the key is still there")
 		}
 		conn := pool.Get()

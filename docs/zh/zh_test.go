@@ -23,6 +23,7 @@ var pairs = [][2]string{
 // shorts are the English document and a shorter Chinese one, which says nothing else.
 var shorts = [][2]string{
 	{"docs/modern.md", "docs/zh/modern.md"},
+	{"docs/protocol.md", "docs/zh/protocol.md"},
 	{"docs/java-dual.md", "docs/zh/java-dual.md"},
 }
 

@@ -16,32 +16,36 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// The pace of polling. Waking up costs more than looking, so looks are saved up: a batch is sent when it is full, or
-// when the first key is due that long. No batch follows another sooner than pollTick, which keeps the server's other
-// clients from waiting behind many at once; what the server says has changed is looked at by the next tick.
+// The speed of polling. Waking up costs more than looking, so looks are
+// collected: a batch is sent when it is full, or when the first key has been
+// due for pollSlow.
+//
+// Two batches are at least pollTick apart, so that the server's other clients
+// do not wait behind many batches at once. When the server says that a key
+// changed, the next tick looks at it.
 const (
 	pollTick   = 20 * time.Millisecond
 	pollSlow   = 300 * time.Millisecond
 	pollBatch  = 4 * looksTogether
 	scanCount  = 100
-	scanAgain  = 5 * time.Second        // between two passes, at most …
-	scanSoon   = 500 * time.Millisecond // … and at least; a pass of many slices rests for longer
+	scanAgain  = 5 * time.Second        // the longest time between two passes of SCAN
+	scanSoon   = 500 * time.Millisecond // the shortest; longer after a pass of many slices
 	heartbeat  = time.Second
 	mostAbsent = 2 * time.Second
 	longFree   = 5 * time.Second
 
-	// The server tells once of each key that was read with tracking on. Keys are read so again now and then,
-	// since it may have told when nobody heard.
+	// With tracking on, the server reports one change after each read. Such a
+	// read is repeated after this time, since the report may have been lost.
 	trackAgain = 10 * time.Second
 )
 
-// poller looks at keys and finds them.
+// poller finds keys and looks at them.
 type poller struct {
 	w       *watcher
 	scope   scope.Scope
-	tracker *wire.Tracker // nil where keys are only polled
-	plain   bool          // no EVAL: three commands in place of the script
-	keys    []*followed   // looked at by turns
+	tracker *wire.Tracker // nil if keys are only polled
+	plain   bool          // no EVAL: three commands instead of the script
+	keys    []*followed   // looked at in turn
 	follow  map[string]*followed
 	next    int
 	queue   []string // found by SCAN, not looked at yet
@@ -54,33 +58,33 @@ type poller struct {
 	last    time.Duration // elapsed time of the last answer
 	started bool
 	noScan  bool
-	single  bool // a script for each key
-	works   bool // a look was answered
-	dead    bool // looks are refused for good
+	single  bool // the script gets one key in each call
+	works   bool // at least one look was answered
+	dead    bool // the server refuses every look
 
 	mu  sync.Mutex
-	hot map[string]bool // changed, says the server; a key's watch tells once, so there are no more than were followed
+	hot map[string]bool // the server says they changed; at most one entry for each key followed
 }
 
 type followed struct {
 	key      string
-	name     any    // key; boxed once, not at every look
+	name     any    // key as an any, allocated once and not at every look
 	value    string // at the last look, if that was a short one without a TTL; empty if not
 	expected any    // value
 	looked   time.Duration
-	cancel   func() // of the tracker's watch; nil without one
+	cancel   func() // ends the tracker's watch; nil without a watch
 	armed    bool
-	told     time.Duration // when the server was asked to tell of its next change; never where it was not
-	free     time.Duration // since when it was missing at every look, 0 if it was not; keys given by name never leave
-	given    bool
+	told     time.Duration // when the server was asked to report the next change; never if it was not
+	free     time.Duration // since when every look found it missing; 0 if the last look found it
+	given    bool          // by name in the Config: always followed
 }
 
-// idle says that another key may have its place.
+// idle reports whether another key may take its place.
 func (f *followed) idle(now time.Duration) bool {
 	return !f.given && f.free != 0 && now-f.free >= longFree
 }
 
-// never is before any elapsed time.
+// never is earlier than any elapsed time.
 const never time.Duration = -1 << 62
 
 func newPoller(w *watcher) *poller {
@@ -104,7 +108,7 @@ func (p *poller) run(ctx context.Context) {
 	for {
 		p.tick(ctx)
 		if !p.rest(ctx) {
-			// What was covered reaches to the end.
+			// The coverage reaches to the end.
 			p.time(context.WithoutCancel(ctx))
 			p.away()
 			return
@@ -120,8 +124,9 @@ func (p *poller) stop() {
 	}
 }
 
-// add follows a key. Where there is no room it takes the place of one that has been free for long; else
-// it is left to MONITOR and to later passes.
+// add follows a key. If there is no room, the key takes the place of a key that
+// has been free for a long time. If there is no such key, only MONITOR and
+// later passes see it.
 func (p *poller) add(key string) bool {
 	if p.follow[key] != nil || len(p.follow) >= p.w.cfg.MaxKeys && !p.dropFree() {
 		return false
@@ -132,7 +137,8 @@ func (p *poller) add(key string) bool {
 	return true
 }
 
-// dropFree makes room: locks are named after what they protect, and most names never come back.
+// dropFree makes room. A lock is named after what it protects, and most names
+// never come back.
 func (p *poller) dropFree() bool {
 	now := p.w.elapsed()
 	for i, f := range p.keys {
@@ -149,8 +155,9 @@ func (p *poller) dropFree() bool {
 	return false
 }
 
-// tick spends this slice's share of the budget: on what the server says has changed, on what is due, on
-// what the scan found, on scanning.
+// tick spends the budget of this slice of time. It looks at keys that the
+// server says have changed, keys that are due, and keys that SCAN found; then
+// it scans.
 func (p *poller) tick(ctx context.Context) {
 	now := p.w.elapsed()
 	p.budget = min(p.budget+p.looksIn(now-p.filled), max(1, p.looksIn(2*pollSlow)))
@@ -164,7 +171,7 @@ func (p *poller) tick(ctx context.Context) {
 	}
 	most := min(int(p.budget), pollBatch)
 	if most > looksTogether {
-		most -= most % looksTogether // a message of few costs nearly as much as a full one; they keep till the next tick
+		most -= most % looksTogether // a message of few looks costs nearly as much as a full one; the rest wait until the next tick
 	}
 	keys := p.due(now, most)
 	p.budget -= float64(len(keys))
@@ -183,8 +190,9 @@ func (p *poller) tick(ctx context.Context) {
 	}
 }
 
-// scans says whether it is time for a slice of the keyspace: not while what the last one found waits, and not where
-// nothing that it could find would be followed.
+// scans reports whether it is time for a slice of the keyspace. It is not while
+// keys of the last slice wait, nor if there is no room for a key that it could
+// find.
 func (p *poller) scans(now time.Duration) bool {
 	if len(p.queue) > 0 || p.noScan || now < p.resting {
 		return false
@@ -196,10 +204,12 @@ func (p *poller) scans(now time.Duration) bool {
 	return true
 }
 
-// looksIn is how many looks the budget has for a span; none where nothing is to be looked at.
+// looksIn is how many looks the budget has for d. It is 0 if nothing may be
+// looked at.
 func (p *poller) looksIn(d time.Duration) float64 { return max(0, float64(p.w.cfg.Looks)*d.Seconds()) }
 
-// rest waits until there is something to do, or says false where the watch ends first.
+// rest waits until there is something to do. It returns false if the watch ends
+// first.
 func (p *poller) rest(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -212,8 +222,9 @@ func (p *poller) rest(ctx context.Context) bool {
 	return left <= 0 && ctx.Err() == nil || p.w.rest(ctx, left)
 }
 
-// pause is how long nothing has to be done unless there is news: until the next key is due and the budget has room for
-// a full message, or for all there is to look at.
+// pause is how long nothing has to be done unless news comes: until the next
+// key is due, and the budget has room for a full message or for all keys that
+// there are.
 func (p *poller) pause() time.Duration {
 	now := p.w.elapsed()
 	idle := pollSlow
@@ -235,8 +246,9 @@ func (p *poller) pause() time.Duration {
 	return min(max(idle, pollTick), pollSlow)
 }
 
-// due picks what is looked at next: what is hot; then by halves what is new and what is due again, so that neither keeps
-// the other from being seen at all.
+// due picks the keys to look at next. First the keys that the server says have
+// changed; then one half new keys and one half keys that are due again, so that
+// neither keeps the other from being seen.
 func (p *poller) due(now time.Duration, most int) []string {
 	var out []string
 	p.mu.Lock()
@@ -259,7 +271,7 @@ func (p *poller) due(now time.Duration, most int) []string {
 		p.next %= len(p.keys)
 		f := p.keys[p.next]
 		p.next++
-		// One that was hot is not due, and those behind it may be.
+		// A key that was hot is not due, but those after it may be.
 		if now-f.looked >= p.w.cfg.PollEvery {
 			f.looked = now
 			out = append(out, f.key)
@@ -274,7 +286,8 @@ func (p *poller) fromQueue(out []string, most int) []string {
 	return out
 }
 
-// time asks the server's clock: the heartbeat, and the one that finds steps.
+// time asks for the server's clock. This is the heartbeat, and it finds clock
+// steps.
 func (p *poller) time(ctx context.Context) {
 	sent := p.w.elapsed()
 	at, err := timeOf(p.w.mux.Do(ctx, "TIME"))
@@ -285,11 +298,12 @@ func (p *poller) time(ctx context.Context) {
 	p.heard(at, sent, true)
 }
 
-// heard notes an answer: that time passed without one, and that the server's clock stepped.
+// heard takes an answer of the server. It reports the time without an answer
+// before it, and a step of the server's clock.
 func (p *poller) heard(at time.Time, sent time.Duration, beat bool) {
 	received := p.w.elapsed()
 	if away := received - p.last; away > mostAbsent && p.started {
-		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, census.HoleAbsent, "no look for "+away.Round(time.Millisecond).String()))
+		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, census.HoleAbsent, "no answer for "+away.Round(time.Millisecond).String()))
 	}
 	p.last, p.started = received, true
 	if step := p.w.heard(at, sent, received); step != 0 || beat {
@@ -297,19 +311,19 @@ func (p *poller) heard(at time.Time, sent time.Duration, beat bool) {
 	}
 }
 
-// away notes at the end that the server was not there any more. Else there would be no hole: it is noted
-// by the answer behind it.
+// away reports at the end that the server no longer answered. Elsewhere a hole
+// is reported by the answer after it, and here there is none.
 func (p *poller) away() {
 	now, at := p.w.elapsed(), p.w.serverNow()
 	if away := now - p.last; p.started && away > mostAbsent {
 		const why = "no answer until the end"
-		// A hole is cut at the last event. That is one of no length, at its end.
+		// A hole is cut at the last event. The second gap, of no length, is that event.
 		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, census.HoleAbsent, why), reading.GapOf(census.SourcePoll, at, 0, census.HoleAbsent, why))
 	}
 }
 
-// failed takes an error of a look. A connection that is lost comes back by itself; a right that is
-// missing does not.
+// failed takes the error of a look. A lost connection comes back by itself; a
+// missing permission does not.
 func (p *poller) failed(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || p.works || !wire.IsNoPerm(err) && !wire.IsUnknownCommand(err) {
 		return
@@ -323,7 +337,8 @@ func (p *poller) failed(ctx context.Context, err error) {
 	p.w.gone(census.SourcePoll, refused(err, "GETRANGE, PTTL or TIME", "keys can't be looked at; give the user +getrange +pttl +time ~* or watch with MONITOR"))
 }
 
-// arm asks to be told of the key's next change. Where the server refuses, keys are only polled.
+// arm asks the server to report the key's next change. If the server refuses,
+// keys are only polled.
 func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
 	if p.tracker == nil || f.armed {
 		return p.tracker != nil
@@ -345,7 +360,8 @@ func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
 	return true
 }
 
-// changed is called by the tracker, on a goroutine of its own.
+// changed takes the server's message that a key changed. The tracker calls it
+// on a goroutine of its own.
 func (p *poller) changed(key string) {
 	p.mu.Lock()
 	p.hot[key] = true
@@ -356,7 +372,7 @@ func (p *poller) changed(key string) {
 	}
 }
 
-// scan asks for one more slice of the keyspace.
+// scan asks for the next slice of the keyspace.
 func (p *poller) scan(ctx context.Context) {
 	reply, err := redis.Values(p.w.mux.Do(ctx, "SCAN", p.cursor, "MATCH", p.scope.Pattern(), "COUNT", scanCount))
 	if err != nil {

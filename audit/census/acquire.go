@@ -8,8 +8,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// setnx takes an attempt. A write of something that no dialect in question reads is noted where the key is
-// known for a lock.
+// setnx takes an attempt. A value that no dialect reads is recorded as a write
+// if the key is known as a lock.
 func (c *Census) setnx(q order) {
 	r := c.reader.Read(q.value, q.at, q.set)
 	k := c.keys[q.id]
@@ -38,11 +38,12 @@ func (c *Census) setnx(q order) {
 	c.settle(k, q.addr, false)
 	switch {
 	case !k.known:
-		// It counts as an attempt at once. What its client does next may never be seen.
+		// It counts as an attempt at once, since the client's next command may
+		// never be seen.
 		k.pending = &pending{q.addr, q.value, r, q.at}
 		c.attempted(k, w, Act{
 			At: q.at, What: ActLost, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name, Source: SourceMonitor,
-			Detail: "whether it won is not known",
+			Detail: "it is unknown whether it won",
 		})
 	case k.exists:
 		c.lost(k, w, q)
@@ -58,7 +59,8 @@ func (c *Census) attempts(k *keyState, w *writer, q order, r reading.Reading) {
 	w.uses(q.id.name)
 }
 
-// slept is how long the client is sure to have slept since its GET, if nobody else uses its connection.
+// slept returns how long the client surely slept since its GET, if no other
+// client uses its connection.
 func slept(q order) time.Duration {
 	if q.before.rests.IsZero() {
 		return 0
@@ -68,7 +70,7 @@ func slept(q order) time.Duration {
 
 func (c *Census) lost(k *keyState, w *writer, q order) {
 	if p := c.peers[q.addr]; p != nil && p.last.Equal(q.at) && p.setnx == q.id.name && !q.set && w.dialect().HasTakeover() {
-		p.lost = q.id.name // its GET follows, if the connection is its own
+		p.lost = q.id.name // its GET must follow, if the connection is its own
 	}
 	if ended, ok := w.wait(k.id, q.at, false); ok {
 		w.waits.add(ended)
@@ -90,7 +92,8 @@ func (c *Census) won(k *keyState, w *writer, q order, r reading.Reading, what Ac
 	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail})
 }
 
-// settle decides an attempt of which only what its client did next tells the outcome.
+// settle decides a pending attempt once the client's next command tells its
+// outcome.
 func (c *Census) settle(k *keyState, addr string, won bool) {
 	p := k.pending
 	if p == nil || p.addr != addr {
@@ -110,7 +113,8 @@ func (c *Census) settle(k *keyState, addr string, won bool) {
 	}
 }
 
-// get notes what the client saw. Old clients send it only after a SETNX that lost.
+// get records what the client read. Old clients send GET only after a SETNX
+// that lost.
 func (c *Census) get(q order) {
 	k, w := c.keys[q.id], c.writers[q.addr]
 	if p := c.peers[q.addr]; p != nil && !q.script && q.before.setnx == q.id.name {
@@ -121,7 +125,7 @@ func (c *Census) get(q order) {
 	}
 	k.at(q.at)
 	if w == nil {
-		// A pool may send it on another connection than the SETNX.
+		// A pool may send the GET on another connection than the SETNX.
 		if r, known := k.reply(); c.hosts[hostOf(q.addr)] {
 			k.foundLive(q, r, known)
 		}
@@ -143,7 +147,8 @@ func (c *Census) get(q order) {
 	k.foundLive(q, r, known)
 }
 
-// getset takes the second half of a takeover: who won, whose value went, how old the clock reading was.
+// getset takes the second half of a takeover. It decides who won and whose
+// value was replaced, and records how old the clock reading was.
 func (c *Census) getset(q order) {
 	r := c.reader.ReadAny(q.value, q.at)
 	k := c.keys[q.id]
@@ -171,7 +176,7 @@ func (c *Census) getset(q order) {
 	if !tried || !oldKnown || !seenKnown {
 		k.pending = &pending{q.addr, q.value, r, q.at}
 		k.stands(q.value)
-		c.act(k, w, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: "GETSET; whether it won is not known"})
+		c.act(k, w, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: "GETSET; it is unknown whether it won"})
 		c.attempted(k, w, Act{At: q.at, What: ActTakeover, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name, Source: SourceMonitor})
 		return
 	}
@@ -183,8 +188,8 @@ func (c *Census) getset(q order) {
 	c.lostGetset(k, w, q, perhapsWon(q, old, seen, w.clockAt(q.at)))
 }
 
-// sampled feeds the clock. A value that repeats its SETNX's says nothing new of it: that was the better
-// sample.
+// sampled feeds the clock's estimator. A value that repeats its SETNX's stamp
+// says nothing new: the SETNX was the better sample.
 func (c *Census) sampled(w *writer, q order, r reading.Reading, tried bool) {
 	w.took(q)
 	q.seen = c.compare(w, r, q.at, q.at)
@@ -203,8 +208,9 @@ func (c *Census) renewed(k *keyState, q order, r reading.Reading) {
 	c.act(k, nil, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: "renewed"})
 }
 
-// getsetFirst reports the second GETSET in a row with no SETNX of that host between: no client with
-// a SETNX in its loop does so, also if we came in the middle of the first.
+// getsetFirst reports the second GETSET in a row without a SETNX of that host
+// in between. No client with a SETNX in its loop does that, even if the watch
+// began in the middle of its first attempt.
 func (c *Census) getsetFirst(k *keyState, w *writer, q order) bool {
 	if len(k.getsets) >= mostActs {
 		clear(k.getsets)
@@ -217,8 +223,9 @@ func (c *Census) getsetFirst(k *keyState, w *writer, q order) bool {
 	return true
 }
 
-// judge tells the clock that it was past the stamp which its client took over. Whom it is of and what
-// lease it has enters nowhere; which is why it is only asked while one clock explains all.
+// judge tells the estimator that the clock was past the stamp which its client
+// took over. Neither the stamp's writer nor its lease matters. It is only used
+// while one clock explains everything.
 func (c *Census) judge(k *keyState, w *writer, q order, r reading.Reading, seen dialect.Reply) {
 	if seen.Nil || w.shared != "" || !w.dialect().HasStamp() || len(w.clock.Contradictions()) > 0 {
 		return
@@ -236,10 +243,10 @@ func (c *Census) winsGetset(w *writer, q order, old, seen dialect.Reply) bool {
 	return w.dialect().LegacyWins(old, seen, w.clockAt(q.at)) == dialect.Won
 }
 
-// clockAt is the client's clock, as well as it is known.
+// clockAt returns the client's clock at that instant, as well as it is known.
 func (w *writer) clockAt(at time.Time) time.Time {
-	// The promptest of its writes says it best. Of several clients nobody knows
-	// which one it is.
+	// The promptest of its writes gives the best estimate. If several clients
+	// share the address, it is unknown which one this is.
 	if low := w.clock.Offset(at).Low; low != offset.NoLow {
 		return at.Add(low)
 	}
@@ -256,7 +263,7 @@ func (c *Census) tookOver(k *keyState, w *writer, q order, r reading.Reading, ol
 	}
 	switch h := k.holder; {
 	case mine && h != nil && h.addr != q.addr:
-		what, detail = ActDoubleGrant, "beside "+h.addr
+		what, detail = ActDoubleGrant, "while held by "+h.addr
 	case old.Nil:
 		what, detail = ActAcquired, "by GETSET on a missing key"
 	case h != nil:
@@ -265,8 +272,8 @@ func (c *Census) tookOver(k *keyState, w *writer, q order, r reading.Reading, ol
 	c.won(k, w, q, r, what, detail)
 }
 
-// lostGetset: the value stays, whoever holds. perhaps: a client of another
-// dialect that writes such bytes would have won.
+// lostGetset records a losing GETSET: its value stays, whoever holds. perhaps:
+// a client of another dialect that writes such bytes would have won.
 func (c *Census) lostGetset(k *keyState, w *writer, q order, perhaps bool) {
 	what, detail := ActGhost, ""
 	if h := k.holder; h != nil && h.addr != q.addr {

@@ -9,13 +9,14 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// Census counts what old clients do. It is a fold of observed events and nothing else: the same events
-// in the same order come to the same evidence, live or from a record. It reads no clock and does no
-// I/O, its memory is bounded, and it is not safe for concurrent use.
+// Census counts what old clients do. It only folds observed events: the same
+// events in the same order lead to the same evidence, live or from a record. It
+// reads no clock, does no I/O and needs bounded memory. It is not safe for
+// concurrent use.
 //
-// It follows each key as the commands change it, so it knows who won a SETNX although MONITOR shows no
-// replies. Where it came too late to know a key it says nothing of winners until the key was seen free, deleted
-// or looked at.
+// It follows each key as commands change it, so it knows who won a SETNX
+// although MONITOR shows no replies. If it does not know a key's state, it says
+// nothing of winners until the key was seen free, deleted or looked at.
 type Census struct {
 	cfg    Config
 	scope  scope.Scope
@@ -26,35 +27,35 @@ type Census struct {
 	sources     map[Source]*coverage
 	peers       map[string]*peer
 	writers     map[string]*writer
-	hosts       map[string]bool // of the writers, forgotten ones among them
+	hosts       map[string]bool // hosts of all writers, including forgotten ones
 	keys        map[keyID]*keyState
-	sorted      []*keyState // all of keys, or none where one came or went
+	sorted      []*keyState // all keys in order; empty after a key was added or dropped
 	clients     map[string]offset.Observed
-	scripter    string // whose script the lines of "lua" belong to
+	scripter    string // address of the client whose script the lines of "lua" belong to
 
 	counts     Counts
 	waits      histogram
 	holds      []Hold
-	ended      []Hold // by the last event
+	ended      []Hold // holds that the last event ended
 	longest    *Hold
 	gap        *gapSample
 	doubles    []Act
 	lastWrite  *Act
 	lastFailed *Act
-	lastCall   *Act // SETNX or GETSET, with whatever value
+	lastCall   *Act // the last SETNX or GETSET with any value
 	steps      []Hole
 	stats      map[string]*calls
 	moved      time.Time
 	gone       goneWriters
 
-	near, nearBefore nearBounds    // of the minute that runs, and of the one before
-	apart            time.Duration // that clocks were proved to be apart, for a gap of zero
-	spreadBefore     time.Duration // guaranteed beside servers before this one
+	near, nearBefore nearBounds    // bounds of the present minute, and of the one before
+	apart            time.Duration // how far clocks were proved to be apart, assuming a gap of zero
+	spreadBefore     time.Duration // guaranteed spread while earlier servers answered
 	checked          time.Time     // when the server's clock was last compared with the observer's
 
 	run       string    // the server's run id; empty if unknown
-	runSince  time.Time // when it was first seen
-	longPause Span      // between two attempts on one key
+	runSince  time.Time // when that run was first seen
+	longPause Span      // the longest pause between two attempts on one key
 	goneKeys  int64
 	sights    sights
 }
@@ -65,12 +66,12 @@ type keyID struct {
 	name string
 }
 
-// peer is the last that was seen of one connection.
+// peer is the last command seen on one connection.
 type peer struct {
 	last  time.Time
 	lost  string    // key of the last command, if that was a SETNX that lost
-	rests time.Time // a client that is alone on the connection tries for no lock before
-	name  string    // of the last command
+	rests time.Time // a client alone on the connection makes no attempt before this instant
+	name  string    // name of the last command
 	get   string    // key of the last command, if that was a GET after a SETNX of the same key
 	setnx string    // key of the last SETNX, if nothing but a GET of it came since
 	stamp string    // its value
@@ -80,8 +81,8 @@ type peer struct {
 // calls is what the server counted of one command.
 type calls struct{ first, last, sum int64 }
 
-// New starts without having seen anything. It fails where a field of cfg
-// makes no sense.
+// New returns a Census that has seen nothing. It returns an error that names
+// the field if cfg is impossible.
 func New(cfg Config) (*Census, error) {
 	cfg, err := cfg.Filled()
 	if err != nil {
@@ -98,8 +99,8 @@ func New(cfg Config) (*Census, error) {
 	}, nil
 }
 
-// Add takes the next event, and returns the holds that it ended. They are the
-// caller's until the next event.
+// Add takes the next event and returns the holds that it ended. The result is
+// valid until the next call.
 func (c *Census) Add(o offset.Observed) (ended []Hold) {
 	c.ended = c.ended[:0]
 	c.add(o)
@@ -135,7 +136,7 @@ func (c *Census) add(o offset.Observed) {
 	}
 }
 
-// selects takes another database for the one that is watched.
+// selects changes the database that is watched.
 func (c *Census) selects(database int) {
 	c.cfg.DB = database
 	c.scope = c.scope.In(database)
@@ -150,7 +151,8 @@ func (c *Census) source(s Source) *coverage {
 	return v
 }
 
-// called counts what the server's statistics moved by. A count that fell began anew.
+// called adds the growth of the server's statistics. A count that fell was
+// reset.
 func (c *Census) called(o offset.Observed) {
 	n := c.stats[o.Event]
 	switch {
@@ -169,11 +171,12 @@ func (c *Census) called(o offset.Observed) {
 	n.last = o.Count
 }
 
-// stepped takes a comparison of the server's clock with the observer's elapsed time: the heartbeat of
-// a watch where they agree, a step where they do not.
+// stepped takes a comparison of the server's clock with the observer's elapsed
+// time. If they agree, it is the heartbeat of a watch; otherwise it is a step.
 func (c *Census) stepped(o offset.Observed) {
-	// Tracking has nothing to tell where nothing happens. MONITOR's markers say how
-	// far it was seen, and who asks has its own answers.
+	// Tracking reports nothing while nothing happens, so the heartbeat extends
+	// it. MONITOR is extended by its markers, and the other sources by their
+	// own replies.
 	if s := c.sources[SourceTracking]; s != nil && !s.from.IsZero() && s.missing == "" && o.At.After(s.off) {
 		s.until = latest(s.until, o.At)
 	}
@@ -198,8 +201,8 @@ func (c *Census) stepped(o offset.Observed) {
 	}
 }
 
-// blind takes a gap. Its reason begins with the source and the kind of hole; one that does not is of
-// all sources.
+// blind takes a gap. Its reason begins with the source and the kind of hole. A
+// reason that does not begin with a source applies to all sources.
 func (c *Census) blind(o offset.Observed) {
 	source, rest, _ := strings.Cut(o.Reason, " ")
 	switch source {
@@ -214,7 +217,8 @@ func (c *Census) blind(o offset.Observed) {
 	}
 	reason, detail, _ := strings.Cut(rest, " ")
 	if source == string(SourceMonitor) || !knownSource(source) {
-		// A connection's name may have passed to somebody else meanwhile, and keys changed unseen.
+		// An address may belong to another client by now, and keys may have
+		// changed unseen.
 		clear(c.peers)
 		for _, k := range c.keys {
 			k.unknown()
@@ -227,15 +231,15 @@ func (c *Census) blind(o offset.Observed) {
 		return
 	}
 	if Source(source) == SourceMonitor && HoleReason(reason) == HoleReset && !c.monitored() {
-		// Another server answers, which the counters told. Where nobody has begun
-		// to watch by MONITOR that ends nothing, and it begins nothing either: keys
-		// are seen by polls alone.
+		// The counters show that another server answers. If MONITOR was never
+		// on, that neither ends nor begins anything: keys are seen by polls
+		// alone.
 		return
 	}
 	c.source(Source(source)).blind(o, HoleReason(reason), detail)
 }
 
-// monitored reports that MONITOR was on at some time.
+// monitored reports whether MONITOR was ever on.
 func (c *Census) monitored() bool {
 	s := c.sources[SourceMonitor]
 	return s != nil && !s.from.IsZero()
@@ -249,7 +253,8 @@ func knownSource(s string) bool {
 	return false
 }
 
-// monitoring reports that commands are being seen, so that polls need not guess.
+// monitoring reports whether commands are being seen, so that polls need not
+// guess.
 func (c *Census) monitoring(at time.Time) bool {
 	s := c.sources[SourceMonitor]
 	return c.monitored() && s.missing == "" && at.After(s.off)

@@ -39,7 +39,7 @@ func TestHoldLastsFromTheWinningSetnxToTheDel(t *testing.T) {
 	}
 }
 
-// race lets the lock of a crashed holder expire under two waiters.
+// race lets a crashed holder's lock expire while two clients wait for it.
 func race(f *film) {
 	f.look(-70_000, "stock", "")
 	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
@@ -75,7 +75,7 @@ func TestLateReleaseOfAnOverrunHolderIsAnOverlap(t *testing.T) {
 	f := newFilm(t, Config{})
 	race(f)
 	f.do(2, anna, "GETSET", "stock", stamp(0))
-	f.do(500, cleo, "DEL", "stock") // the first holder was slow, not dead
+	f.do(500, cleo, "DEL", "stock") // the first holder was slow and not dead
 	f.do(600, bert, "SETNX", "stock", stamp(600))
 	f.do(700, anna, "DEL", "stock")
 	r := f.wants(Counts{Acquisitions: 3, Takeovers: 1, Failed: 2, Overruns: 2, Overlaps: 2})
@@ -95,8 +95,8 @@ func TestReleaseAfterTheOwnStampIsAnOverrun(t *testing.T) {
 	f.wants(Counts{Acquisitions: 1, Overruns: 1})
 }
 
-// By the upper end her clock is up to 5 s ahead, and her release at 58 s comes after
-// her stamp of 60 s. That is no proof.
+// By the upper bound her clock is up to 5 s ahead, so her release at 58 s could
+// be after her stamp of 60 s. That is no proof.
 func TestOverrunIsProvedByTheLeastOffset(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Gap: 5 * time.Second})
 	f.look(-10_000, "stock", "")
@@ -105,7 +105,7 @@ func TestOverrunIsProvedByTheLeastOffset(t *testing.T) {
 	f.wants(Counts{Acquisitions: 1, Releases: 1})
 }
 
-// knows has a writer whose clock is so far ahead lock and unlock.
+// knows lets a writer whose clock is ahead by that many ms lock and unlock.
 func knows(f *film, ms int, addr, key string, ahead int) {
 	f.do(ms, addr, "SETNX", key, stamp(ms+ahead))
 	f.do(ms+5, addr, "DEL", key)
@@ -119,23 +119,23 @@ func TestForgottenWritersWidenTheSpread(t *testing.T) {
 	knows(f, 200, cleo, "stock", -5_000)
 	spread := f.result().Evidence.Spread
 	if !spread.Sound() || spread.Guaranteed < 15*time.Second || spread.Guaranteed > 17*time.Second || spread.Writes != 3 {
-		t.Errorf("%+v, want 15 s and a gap: two of the three clocks are of forgotten writers", spread)
+		t.Errorf("%+v, want 15 s plus a gap, though two of the three writers are forgotten", spread)
 	}
 }
 
-// Nobody gave a lease, so a writer that is forgotten had a guessed one too.
+// No lease is given, so the lease of a forgotten writer was a guess too.
 func TestForgottenWriterOfAGuessedLeaseSpoilsTheSpread(t *testing.T) {
 	f := newFilm(t, Config{Gap: time.Second, MaxWriters: 1})
 	f.look(-10_000, "stock", "")
 	knows(f, 0, anna, "stock", 0)
 	knows(f, 200, bert, "stock", 0)
 	if spread := f.result().Evidence.Spread; spread.Sound() || spread.Proved != 0 || !spread.Guessed {
-		t.Errorf("%+v is called a guarantee", spread)
+		t.Errorf("%+v is reported as a guarantee", spread)
 	}
 }
 
-// The spread is that of all clocks over the whole watch: a stamp outlives the step
-// of the clock that made it.
+// The spread covers all clocks over the whole watch: a stamp outlives a step of
+// the clock that made it.
 func TestStepOfAClockWidensTheSpread(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
 	f.look(-10_000, "stock", "")
@@ -147,7 +147,7 @@ func TestStepOfAClockWidensTheSpread(t *testing.T) {
 	}
 }
 
-func TestDelBySomebodyWhoNeverHeldIsAnOverrun(t *testing.T) {
+func TestDelByANonHolderIsAnOverrun(t *testing.T) {
 	f := newFilm(t, Config{})
 	f.look(-10, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(0))
@@ -155,8 +155,8 @@ func TestDelBySomebodyWhoNeverHeldIsAnOverrun(t *testing.T) {
 	f.wants(Counts{Acquisitions: 1, Overruns: 1})
 }
 
-// A pool hands the DEL to another connection of the same machine.
-func TestReleaseOnAnotherConnectionOfTheHostIsTheHolders(t *testing.T) {
+// A pool may send the DEL on another connection of the same host.
+func TestDelOnAnotherConnectionOfTheHostIsARelease(t *testing.T) {
 	f := newFilm(t, Config{})
 	f.look(-10, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(0))
@@ -197,16 +197,17 @@ func TestExpireByANonHolderIsForeign(t *testing.T) {
 	f.do(0, anna, "SETNX", "stock", stamp(0))
 	f.do(1, anna, "EXPIRE", "stock", "60")
 	f.do(2, bert, "PEXPIRE", "stock", "3000")
-	f.do(4000, bert, "SETNX", "stock", stamp(4000)) // it has expired unseen
+	f.do(4000, bert, "SETNX", "stock", stamp(4000)) // the TTL has ended the key unseen
 	f.wants(Counts{Acquisitions: 2, ForeignExpires: 1})
 }
 
-func TestClientThatGetsetsFirstIsNamed(t *testing.T) {
+func TestGetsetFirstClientsAreNamed(t *testing.T) {
 	f := newFilm(t, Config{})
 	for i := range 5 {
 		f.do(100*i, bert, "GETSET", "stock", stamp(100*i))
 	}
-	// A holder that renews by GETSET is none, nor is a waiter in mid-attempt when we came.
+	// Neither a holder that renews by GETSET counts, nor a waiter that was in
+	// the middle of an attempt when the watch began.
 	f.do(600, anna, "GETSET", "stock", stamp(590))
 	f.do(601, anna, "DEL", "stock")
 	if got := f.result().Evidence.GetsetFirst; !slices.Equal(got, []string{bert}) {
@@ -214,13 +215,13 @@ func TestClientThatGetsetsFirstIsNamed(t *testing.T) {
 	}
 }
 
-func TestWinnerIsKnownByWhatItDoesNextWhereTheKeyWasNotKnown(t *testing.T) {
+func TestNextCommandShowsTheWinnerOfAnUnknownKey(t *testing.T) {
 	f := newFilm(t, Config{})
 	f.do(0, anna, "SETNX", "stock", stamp(0))
 	f.do(10, bert, "SETNX", "stock", stamp(10))
 	f.do(11, bert, "GET", "stock")
 	if got := f.result().Evidence.Counts; got.Acquisitions != 0 {
-		t.Errorf("nobody knows yet: %+v", got)
+		t.Errorf("the outcome is not known yet: %+v", got)
 	}
 	g := newFilm(t, Config{})
 	g.do(0, anna, "SETNX", "stock", stamp(0))
@@ -232,7 +233,7 @@ func TestWinnerIsKnownByWhatItDoesNextWhereTheKeyWasNotKnown(t *testing.T) {
 	h.wants(Counts{Acquisitions: 1})
 }
 
-func TestScriptsOfOursAreNoOldClients(t *testing.T) {
+func TestGetsetlockScriptsAreNoOldClients(t *testing.T) {
 	f := newFilm(t, Config{})
 	f.look(-10, "stock", "")
 	f.do(0, anna, "EVALSHA")
@@ -248,7 +249,8 @@ func TestScriptsOfOursAreNoOldClients(t *testing.T) {
 	}
 }
 
-// The GETSET repeats the stamp of a SETNX 6.1 s before, whatever the clock did.
+// The GETSET repeats the stamp of a SETNX 6.1 s earlier, whatever the clock
+// did.
 func TestGapIsCountedFromTheSetnxWithItsStamp(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
 	f.look(-70_000, "stock", "")
@@ -264,11 +266,11 @@ func TestGapIsCountedFromTheSetnxWithItsStamp(t *testing.T) {
 		t.Fatalf("gap %+v", g)
 	}
 	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "claim_refuted" }) {
-		t.Errorf("a claim of 1s stands: %+v", r.Findings)
+		t.Errorf("a claim of 1s is not refuted: %+v", r.Findings)
 	}
 }
 
-// A GETSET with a stamp of its own shows no age of its clock reading.
+// A GETSET with a new stamp shows no age of its clock reading.
 func TestGetsetWithAnotherStampRefutesNoGap(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
 	f.look(-70_000, "stock", "")
@@ -281,7 +283,7 @@ func TestGetsetWithAnotherStampRefutesNoGap(t *testing.T) {
 	}
 }
 
-// A forgotten writer's gap refutes as much as any other's.
+// A forgotten writer's gap refutes a claim as well as any other's.
 func TestGapOfAForgottenWriterIsKept(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second, MaxWriters: 1})
 	f.look(-70_000, "stock", "")
@@ -306,7 +308,7 @@ func TestKeyOfTwoDialectsIsAMixture(t *testing.T) {
 	}
 }
 
-func TestPollsAloneCountWhoeverWrote(t *testing.T) {
+func TestPollsAloneCountUnknownWriters(t *testing.T) {
 	c, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -331,7 +333,7 @@ func TestPollsAloneCountWhoeverWrote(t *testing.T) {
 	}
 }
 
-func TestQuietCountsFromTheLastAttemptHoleOrStep(t *testing.T) {
+func TestQuietStartsAtTheLastAttemptHoleOrStep(t *testing.T) {
 	f := newFilm(t, Config{})
 	stats := func(ms int, n int64) {
 		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedStats, Event: "setnx", Count: n})
@@ -359,7 +361,7 @@ func TestQuietCountsFromTheLastAttemptHoleOrStep(t *testing.T) {
 	stats(17_000, 2)
 	stats(18_000, 2)
 	if got := quiet(); got != time.Second {
-		t.Errorf("since the statistics began anew: %v", got)
+		t.Errorf("since the statistics were reset: %v", got)
 	}
 	f.add(reading.GapOf(SourceStats, at(18_000), 3*time.Second, HoleAbsent, "no reply"))
 	stats(22_000, 2)
@@ -368,7 +370,7 @@ func TestQuietCountsFromTheLastAttemptHoleOrStep(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBoundedByWhatWasAskedFor(t *testing.T) {
+func TestMemoryIsBoundedByTheConfig(t *testing.T) {
 	f := newFilm(t, Config{MaxKeys: 10, MaxWriters: 10})
 	for i := range 500 {
 		f.do(i, fmt.Sprintf("10.0.%d.%d:1", i/250, i%250), "SETNX", fmt.Sprint("stock:", i), stamp(i))
@@ -377,14 +379,14 @@ func TestMemoryIsBoundedByWhatWasAskedFor(t *testing.T) {
 	if n := len(r.Evidence.Writers); n != 10 || r.Evidence.ForgottenWriters != 490 || r.Evidence.ForgottenKeys != 490 || len(r.Evidence.Keys) > 10 {
 		t.Errorf("%d writers, %d and %d forgotten", n, r.Evidence.ForgottenWriters, r.Evidence.ForgottenKeys)
 	}
-	if !strings.Contains(fmt.Sprint(r.Findings), "490 writers more") {
+	if !strings.Contains(fmt.Sprint(r.Findings), "490 more writers") {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
 
-// A GETSET with another stamp than its SETNX's, in a dialect that does not read the clock again: nobody
-// knows what preceded the reading.
-func TestGetsetOfAnUnknownReadingBoundsNoClockFromAbove(t *testing.T) {
+// The GETSET carries another stamp than its SETNX, in a dialect that does not
+// read the clock again. So it is unknown what preceded the reading.
+func TestGetsetWithANewStampGivesNoUpperBound(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Gap: 20 * time.Second, OwnConnections: true})
 	f.look(-70_000, "stock", "")
 	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
@@ -398,8 +400,9 @@ func TestGetsetOfAnUnknownReadingBoundsNoClockFromAbove(t *testing.T) {
 	}
 }
 
-// A loaded observer hears of looks and commands late, and of one before the other.
-func TestNewsThatComeLateAccuseNobody(t *testing.T) {
+// A busy observer receives looks and commands late, and sometimes in the wrong
+// order.
+func TestLateEventsCauseNoFindings(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute})
 	f.look(-10, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(0))
@@ -408,7 +411,7 @@ func TestNewsThatComeLateAccuseNobody(t *testing.T) {
 	f.look(20, "stock", stamp(0)) // late
 	f.do(100, bert, "DEL", "stock")
 	f.do(110, anna, "SETNX", "stock", stamp(110))
-	f.look(160, "stock", "")         // the DEL at 150 comes late
+	f.look(160, "stock", "")         // the DEL at 150 arrives late
 	f.look(190, "stock", stamp(180)) // and so does the SETNX at 180
 	f.do(150, anna, "DEL", "stock")
 	f.do(180, bert, "SETNX", "stock", stamp(180))
@@ -416,8 +419,9 @@ func TestNewsThatComeLateAccuseNobody(t *testing.T) {
 	f.wants(Counts{Acquisitions: 4, Releases: 4})
 }
 
-// After a gap an address may be somebody else's, and a key anybody's.
-func TestGapForgetsWhoDidWhatBefore(t *testing.T) {
+// After a hole an address may belong to another client, and any client may hold
+// the key.
+func TestHoleForgetsHoldersAndConnections(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Gap: 20 * time.Second, OwnConnections: true})
 	f.look(-10, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(0))
@@ -431,7 +435,7 @@ func TestGapForgetsWhoDidWhatBefore(t *testing.T) {
 	f.wants(Counts{Acquisitions: 1})
 }
 
-func TestHoleThatWasAnnouncedEndsWithTheWatch(t *testing.T) {
+func TestAnnouncedHoleEndsWithTheWatch(t *testing.T) {
 	f := newFilm(t, Config{})
 	f.do(0, anna, "PING")
 	f.add(reading.GapOf(SourceMonitor, at(100), time.Hour, HoleBudget, "between bursts"))
@@ -442,8 +446,8 @@ func TestHoleThatWasAnnouncedEndsWithTheWatch(t *testing.T) {
 	}
 }
 
-// Only a hole in what MONITOR saw, or in what everything saw, can hide that a
-// connection's address has passed to another client.
+// Only a hole of MONITOR, or of all sources, can hide that a connection's
+// address has passed to another client.
 func TestHoleForgetsTheCommandBeforeIt(t *testing.T) {
 	for reason, forgets := range map[string]bool{
 		"monitor budget between bursts": true, "monitor absent no connection": true, "the observer stood still": true,
@@ -462,8 +466,8 @@ func TestHoleForgetsTheCommandBeforeIt(t *testing.T) {
 }
 
 // docs/clocks.md: "a GETSET that repeats its SETNX's stamp counts once". The
-// clock was read once, so it says nothing new; another stamp does.
-func TestGetsetWithItsSetnxsStampCountsOnce(t *testing.T) {
+// clock was read once, so the repetition says nothing new; another stamp does.
+func TestGetsetRepeatingItsStampCountsOnce(t *testing.T) {
 	for again, writes := range map[string]int{stamp(0): 1, stamp(10): 2} {
 		f := newFilm(t, Config{Lease: time.Minute})
 		f.look(-70_000, "stock", "")

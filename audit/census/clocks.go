@@ -10,9 +10,10 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// leases finds what each writer adds to its clock: what was given; else the round number nearest to
-// what it wrote; else what most of the others of its dialect add, since a clock may be off by so
-// much that its sum is near no round number.
+// leases finds what each writer adds to its clock. It is the given lease if
+// there is one, otherwise the round number nearest to what the writer wrote. If
+// that is near no round number, since the clock may be far off, it is what most
+// writers of the same dialect add.
 func (c *Census) leases() map[*writer]Span {
 	out := map[*writer]Span{}
 	votes := map[string]map[time.Duration]int{}
@@ -40,15 +41,16 @@ func (c *Census) leases() map[*writer]Span {
 		if lease, ok := most(votes[w.dialect().Name]); ok {
 			out[w] = Span{Value: lease, Basis: Inferred, Addr: w.addr, Note: "taken from the other clients of its dialect"}
 		} else if d := w.dialect(); d.Lease > 0 {
-			out[w] = Span{Value: d.Lease, Basis: Default, Addr: w.addr, Note: "what it wrote is near no round number; this is what the library ships"}
+			out[w] = Span{Value: d.Lease, Basis: Default, Addr: w.addr, Note: "no round number fits what it wrote; this is the library's default"}
 		}
 	}
 	return out
 }
 
-// promptest is where the clock lies by the promptest write, if that was executed
-// at once. Of a stamp that stood at the first look nobody knows when it was written:
-// it counts where there is no other, as if it had been just before.
+// promptest returns where the clock is by the promptest write, assuming that
+// the write was executed at once. A stamp that was there at the first look may
+// have been written long before: it is used only if there is nothing else, as
+// if it had just been written.
 func (c *Census) promptest(w *writer) offset.Interval {
 	soon := max(c.cfg.PollEvery, 10*time.Millisecond)
 	switch b := w.bounds; {
@@ -60,8 +62,8 @@ func (c *Census) promptest(w *writer) offset.Interval {
 	return offset.Interval{Low: offset.NoLow, High: offset.NoHigh}
 }
 
-// leaseLooks finds a lease smaller than the given one that explains better what
-// a client writes.
+// leaseLooks returns the smallest lease that is less than the given one and
+// explains a client's writes better.
 func (c *Census) leaseLooks() (least Span) {
 	if c.cfg.Lease == 0 || c.cfg.LeaseChecked {
 		return least
@@ -77,13 +79,13 @@ func (c *Census) leaseLooks() (least Span) {
 		}
 		if !least.Known() || lease < least.Value || lease == least.Value && w.addr < least.Addr {
 			least = Span{Value: lease, Basis: Inferred, Addr: w.addr, Note: fmt.Sprintf(
-				"or its clock is %v behind the server's", -(i.Low + w.wide).Round(time.Millisecond))}
+				"otherwise its clock is %v behind the server's", -(i.Low + w.wide).Round(time.Millisecond))}
 		}
 	}
 	return least
 }
 
-// most is the lease with most votes, the least of equals.
+// most returns the lease with the most votes; of equals, the smallest.
 func most(votes map[time.Duration]int) (lease time.Duration, ok bool) {
 	for l, n := range votes {
 		if !ok || n > votes[lease] || n == votes[lease] && l < lease {
@@ -93,10 +95,11 @@ func most(votes map[time.Duration]int) (lease time.Duration, ok bool) {
 	return lease, ok
 }
 
-// shift is what a writer's offsets move by when its lease is not the one its samples were taken with.
+// shift returns by how much a writer's offsets move if its lease is not the one
+// that its samples were taken with.
 func (w *writer) shift(lease Span) time.Duration {
 	if !lease.Known() || lease.Basis == Given {
-		return 0 // a given lease is what they were taken with
+		return 0 // the samples were taken with a given lease
 	}
 	return w.assumed - lease.Value
 }
@@ -114,7 +117,7 @@ func (c *Census) offset(w *writer, lease Span) Offset {
 	return o
 }
 
-// steady is what is known of a clock that runs steadily, for people.
+// steady returns what is known of the clock if it runs steadily, for people.
 func (c *Census) steady(w *writer, lease Span) Steady {
 	if w.clock.Writes() == 0 {
 		return Steady{Interval: offset.Interval{Low: offset.NoLow, High: offset.NoHigh}}
@@ -133,7 +136,7 @@ func (g gapSample) found() *Gap {
 	return &Gap{AtLeast: g.length(), At: g.at, Addr: g.addr, Key: g.key}
 }
 
-// gapFound takes the longest gap, those of forgotten writers among them.
+// gapFound sets the longest gap, including those of forgotten writers.
 func (c *Census) gapFound(e *Evidence) {
 	if c.gap != nil {
 		e.Gaps = c.gap.found()
@@ -154,16 +157,17 @@ func (c *Census) gapFound(e *Evidence) {
 	e.LongestGap = claimOver(seen, c.cfg.Gap)
 }
 
-// explained reports that whoever polls saw write may be one of those that MONITOR named: no named
-// clock can be as far ahead as a nameless one is proved to be.
+// explained reports whether the unknown writer that polls saw may be one of
+// those that MONITOR named: some named clock can be as far ahead as the unknown
+// one is proved to be.
 func (e *Evidence) explained(nameless Offset) bool {
 	return slices.ContainsFunc(e.Writers, func(w Writer) bool {
 		return w.Addr != "" && w.Offset.Writes > 0 && w.Offset.reach >= nameless.atLeast
 	})
 }
 
-// safeJob asks the law, for each dialect seen, and takes the least. It counts with a claimed spread or
-// gap where that is more than what was seen.
+// safeJob asks the law for each dialect seen and keeps the shortest job. It
+// uses a claimed spread or gap if that is more than what was seen.
 func (c *Census) safeJob(e *Evidence, leases map[*writer]Span) {
 	spread := c.spreadToFear(e.Spread)
 	if e.LongestGap.Basis == Claimed {
@@ -181,9 +185,9 @@ func (c *Census) safeJob(e *Evidence, leases map[*writer]Span) {
 	}
 }
 
-// spreadToFear is the spread that is claimed and not refuted, else the guaranteed
-// one, else the least that is known. Its basis and note are those of what follows
-// from it.
+// spreadToFear returns the claimed spread unless it was refuted, otherwise the
+// guaranteed one, otherwise the largest lower bound. Its basis and note apply
+// to everything computed from it.
 func (c *Census) spreadToFear(seen Spread) Span {
 	if claim, ok := dialect.Claimed(c.cfg.Spread); ok && claim >= seen.Proved {
 		return Span{Value: claim, Basis: Claimed}
@@ -191,11 +195,11 @@ func (c *Census) spreadToFear(seen Spread) Span {
 	if seen.Sound() {
 		return Span{Value: seen.Guaranteed, Basis: Measured}
 	}
-	return Span{Value: seen.Apart, Basis: Inferred, Note: "at most: only a least spread is known"}
+	return Span{Value: seen.Apart, Basis: Inferred, Note: "at most: only a lower bound of the spread is known"}
 }
 
-// longestJob is what the law says of a writer's dialect and lease, where it says
-// anything.
+// longestJob returns what the law says for a writer's dialect and lease, if it
+// gives a bound.
 func (w *writer) longestJob(lease, spread Span, gap time.Duration) (s Span, ok bool) {
 	if !lease.Known() {
 		return s, false

@@ -9,14 +9,14 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// order is one command on one key, with what is known of who sent it.
+// order is one command on one key, with what is known of its sender.
 type order struct {
 	at     time.Time
 	addr   string
 	id     keyID
 	value  string
 	ttl    time.Duration // 0: none
-	set    bool          // SET … NX in place of SETNX
+	set    bool          // SET … NX instead of SETNX
 	seen   seenBounds    // what a stamp says of its writer's clock
 	script bool
 	before peer // the connection's previous command
@@ -29,13 +29,14 @@ func (c *Census) command(o offset.Observed) {
 		return
 	}
 	if c.calledOn(name, o); len(o.Args) == 2 && (name == "SETNX" || name == "GETSET") {
-		// The filter has left the value out, since no dialect reads it. The line may be late, so what is known of
-		// its connection stays.
+		// The filter has left the value out, since no dialect reads it. The
+		// line may be late, so the connection's last command stays.
 		return
 	}
 	q := order{at: o.At, addr: o.Addr}
 	if o.Addr == "lua" {
-		// A script's lines stand behind the line that called it, which has the address.
+		// The lines of a script come after the line that called it, which has
+		// the address.
 		q.addr, q.script = c.scripter, true
 	} else {
 		p := c.peer(o.Addr)
@@ -105,7 +106,8 @@ func (c *Census) forgets(name string) {
 	}
 }
 
-// ofManyKeys reports a command that may change several keys, and creates no lock that is followed.
+// ofManyKeys reports whether a command may change several keys or leaves a key
+// in a state that is not followed.
 func ofManyKeys(name string) bool {
 	switch name {
 	case "DEL", "UNLINK", "GETDEL":
@@ -117,8 +119,8 @@ func ofManyKeys(name string) bool {
 	return false
 }
 
-// obeyAll takes a command on many keys, each of which is asked about. MOVE and
-// COPY name the database into which they put a key.
+// obeyAll takes a command that may name many keys, and checks the scope for
+// each. MOVE and COPY name the database into which they put a key.
 func (c *Census) obeyAll(name string, q order, args []string) {
 	into := reading.Target(name, q.id.db, args)
 	for _, key := range args[1:] {
@@ -131,7 +133,8 @@ func (c *Census) obeyAll(name string, q order, args []string) {
 			case "DEL", "UNLINK", "GETDEL":
 				c.del(q)
 			default:
-				// What these leave is not followed: the key is learnt anew.
+				// What these commands leave is not followed: the key's state
+				// must be learnt again.
 				if k := c.keys[q.id]; k != nil {
 					k.known, k.ends, k.commanded = false, time.Time{}, latest(k.commanded, q.at)
 				}
@@ -141,9 +144,9 @@ func (c *Census) obeyAll(name string, q order, args []string) {
 	}
 }
 
-// calledOn keeps the last SETNX or GETSET on a key that is watched. No
-// getsetlock client sends either but in the place of an old client, so each is
-// taken for an attempt whatever its value.
+// calledOn keeps the last SETNX or GETSET on a watched key. Getsetlock clients
+// send either only while they act as an old client, so each counts as an
+// attempt, whatever its value.
 func (c *Census) calledOn(name string, o offset.Observed) {
 	if name != "SETNX" && name != "GETSET" || len(o.Args) < 2 || !c.scope.Covers(o.DB, o.Args[1]) {
 		return
@@ -151,12 +154,12 @@ func (c *Census) calledOn(name string, o offset.Observed) {
 	if c.lastCall == nil || !o.At.Before(c.lastCall.At) {
 		c.lastCall = &Act{
 			At: o.At, DB: o.DB, Key: o.Args[1], What: ActLost, Addr: o.Addr, Source: SourceMonitor,
-			Detail: name + "; its value was not looked at",
+			Detail: name + "; its value was not examined",
 		}
 	}
 }
 
-// set takes a SET apart.
+// set reads the options of a SET.
 func (c *Census) set(q order, options []string) {
 	nx, xx := false, false
 	for i, o := range options {
@@ -173,7 +176,8 @@ func (c *Census) set(q order, options []string) {
 	}
 	switch k := c.keys[q.id]; {
 	case nx && q.script:
-		// Ours, or somebody's token lock: not an old client's.
+		// Written by a getsetlock client or a token lock's client, not by an
+		// old client.
 		if k != nil && k.known && k.exists {
 			return
 		}
@@ -182,7 +186,7 @@ func (c *Census) set(q order, options []string) {
 		q.set = true
 		c.setnx(q)
 	case xx:
-		// Whether it wrote hangs on what stood there.
+		// Whether it wrote depends on the key's value.
 		if k != nil {
 			k.known = false
 		}
@@ -191,7 +195,7 @@ func (c *Census) set(q order, options []string) {
 	}
 }
 
-// ttlOf reads a TTL; what is no number counts as none.
+// ttlOf reads a TTL; text that is no number counts as none.
 func ttlOf(seconds bool, text string) time.Duration {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n > 1<<40 || n < -(1<<40) {
@@ -203,8 +207,8 @@ func ttlOf(seconds bool, text string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// peer finds or makes what is remembered of a connection. Where there are too many all are forgotten: offsets
-// become looser by that, never wrong.
+// peer returns what is remembered of a connection. If there are too many
+// connections, all are forgotten, which makes offsets wider but never wrong.
 func (c *Census) peer(addr string) *peer {
 	p := c.peers[addr]
 	if p == nil {

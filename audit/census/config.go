@@ -9,62 +9,71 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// Config says what to count and what is known already. The zero value
+// Config says what to count and what is known of the fleet. The zero value
 // counts every key that carries a stamp.
 type Config struct {
-	// Match is a pattern as SCAN takes it; keys that do not match are left out. A key that a serializer of
-	// Spring's wrapped is matched by the name inside. Defaults to "*".
+	// Match is a pattern as SCAN takes it; keys that do not match are left out.
+	// A key that a serializer of Spring encoded is matched by the name inside.
+	// Defaults to "*".
 	Match string
-	// Except names namespaces whose keys are left out although they match: those that
-	// begin with one of these texts.
+	// Except names namespaces that are left out although they match: keys whose
+	// names begin with one of these texts.
 	Except []string
-	// Keys are looked at beside those that a scan finds, whatever Match says.
+	// Keys are looked at in addition to those that a scan finds, whatever Match
+	// says.
 	Keys []string
-	// DB is the number of the database that the pool selects. MONITOR shows
-	// commands of all databases, and a watch counts those of this one.
-	// Defaults to what the server says of the pool's connections.
+	// DB is the number of the database that the pool's connections use. MONITOR
+	// shows commands of all databases; only those of this one are counted.
+	// Defaults to what the server reports about the pool's connections.
 	DB int
 
-	// Dialects are those that the fleet speaks, as far as it is known. Without any, presets are
-	// tried, what fits is named, and offsets are as wide as the presets differ.
+	// Dialects are the dialects that the fleet is known to speak. Without any,
+	// the presets are tried, the fitting ones are named, and offsets are as
+	// wide as those presets differ.
 	Dialects []dialect.Dialect
-	// Lease is what all clients add to their clocks, or the least of it where
-	// Greatest is more. Defaults to a guess for each writer, said to be one.
+	// Lease is what all clients add to their clocks; if Greatest is more, it is
+	// the smallest lease. Defaults to a guess for each writer, which is
+	// reported as a guess.
 	Lease time.Duration
 	// Greatest is the greatest lease of any old client. Defaults to Lease.
 	Greatest time.Duration
-	// Claims stand in where nothing is measured, and are refuted where what is measured is more: the
-	// longest job, the spread of the clocks, the longest time from a clock reading to its GETSET.
-	// A field of 0 claims nothing; [dialect.Zero] claims zero.
+	// Job, Spread and Gap are claims: the longest job, the spread of the
+	// clocks, and the longest time from a clock reading to its GETSET. A claim
+	// is used if nothing is measured, and refuted if more is measured. 0 claims
+	// nothing; [dialect.Zero] claims zero.
 	Job, Spread, Gap time.Duration
-	// Behind and Ahead claim how far the slowest old client's clock is behind the
-	// server's, and the fastest one's ahead of it, in the form of Spread.
+	// Behind and Ahead claim how far the slowest old client's clock is behind
+	// the server's, and the fastest one's ahead of it; 0 and [dialect.Zero]
+	// mean the same as in Spread.
 	Behind, Ahead time.Duration
-	// Idle is the longest pause between two attempts of one old client. Behind and
-	// Ahead count as measured after a window of that length without a hole, and no
-	// less than the greatest lease. A longer pause that was seen on a key counts
-	// instead. Without Idle nothing is measured: a job that runs at night was not
-	// seen by day.
+	// Idle is the longest pause between two attempts of one old client. Behind
+	// and Ahead count as measured after a window without a hole of that length,
+	// and of at least the greatest lease. If a longer pause was seen on a key,
+	// that is used instead. Without Idle nothing counts as measured: a job that
+	// runs at night is not seen by day.
 	Idle time.Duration
-	// LeaseChecked claims that Lease was looked up once more where it is
-	// configured, although what clients write looks like a smaller one.
+	// LeaseChecked claims that Lease was checked once more where it is
+	// configured, although what clients write looks like a smaller lease.
 	LeaseChecked bool
-	// OwnConnections claims that each client has a connection of its own and waits
-	// for the reply to each command. Then it read its clock after the command
-	// before, and after the sleep between two polls, which narrows [Offset.Steady].
-	// A watch can refute the claim and never prove it: MONITOR shows no replies.
-	// It changes nothing that a gate goes by.
+	// OwnConnections claims that each client has its own connection and waits
+	// for the reply to each command. Then it read its clock after the previous
+	// command, and after the sleep between two polls, which narrows
+	// [Offset.Steady]. A watch can refute the claim but never prove it, since
+	// MONITOR shows no replies. No gate depends on it.
 	OwnConnections bool
-	// Rate is the greatest rate error of a client's clock against the server's, in parts per million.
-	// Defaults to 500, which is what ntpd slews by at most.
+	// Rate is the greatest rate error of a client's clock against the server's,
+	// in parts per million. Defaults to 500, the most that ntpd slews by.
 	Rate float64
-	// PollEvery is how often one key is looked at, at most. Defaults to 100 ms.
+	// PollEvery is the least time between two looks at the same key. Defaults
+	// to 100 ms.
 	PollEvery time.Duration
-	// MaxKeys bounds the keys that are looked at, and MaxWriters the writers remembered. Default to 1000 each.
+	// MaxKeys bounds how many keys are looked at, and MaxWriters how many
+	// writers are remembered. Both default to 1000.
 	MaxKeys, MaxWriters int
 }
 
-// Filled puts the defaults in and refuses what makes no sense, with an error that names the field.
+// Filled returns c with its defaults. It refuses impossible values with an
+// error that names the field.
 func (c Config) Filled() (Config, error) {
 	c.Match = cmp.Or(c.Match, "*")
 	c.PollEvery = cmp.Or(c.PollEvery, 100*time.Millisecond)
@@ -101,7 +110,7 @@ func (c Config) Filled() (Config, error) {
 	return c, nil
 }
 
-// claim is what a claim says; an absent one says nothing, which is 0.
+// claim returns the claimed value; 0 if nothing is claimed.
 func claim(field time.Duration) time.Duration {
 	d, _ := dialect.Claimed(field)
 	return d

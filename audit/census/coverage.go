@@ -8,11 +8,11 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// coverage follows one source.
+// coverage follows what one source saw and missed.
 type coverage struct {
 	from, until time.Time
-	before      time.Time // the reading before the last
-	off         time.Time // end of the last gap
+	before      time.Time // instant of the reading before the last
+	off         time.Time // end of the last hole
 	stepped     time.Duration
 	holes       []Hole
 	dropped     int
@@ -20,7 +20,7 @@ type coverage struct {
 	missing     string
 	note        string
 	unproved    string
-	sighted     time.Time // up to when markers prove it
+	sighted     time.Time // instant up to which markers prove that MONITOR saw everything
 }
 
 func (s *coverage) see(at time.Time) {
@@ -60,7 +60,7 @@ func (s *coverage) blind(o offset.Observed, reason HoleReason, detail string) {
 	}
 	until := o.At.Add(o.For)
 	if reason == HoleReset {
-		s.off = latest(s.off, until) // a longer hole that was announced goes on
+		s.off = latest(s.off, until) // a longer hole that was announced continues
 	} else {
 		s.off = until
 	}
@@ -70,7 +70,8 @@ func (s *coverage) blind(o offset.Observed, reason HoleReason, detail string) {
 	s.hole(Hole{From: o.At, Until: until, Reason: reason, Detail: detail})
 }
 
-// evidence cuts holes that were announced ahead at what was seen.
+// evidence returns the coverage. Holes that were announced in advance are cut
+// at the last event.
 func (s *coverage) evidence(name Source, until time.Time) Coverage {
 	out := Coverage{
 		Source: name, From: s.from, Until: s.until, Elapsed: max(0, s.until.Sub(s.from)-s.stepped),
@@ -93,7 +94,8 @@ func (s *coverage) evidence(name Source, until time.Time) Coverage {
 	return out
 }
 
-// histogram keeps durations in classes an eighth wide.
+// histogram counts durations in classes whose bounds differ by a factor of
+// 2^(1/8).
 type histogram struct {
 	count   int64
 	longest time.Duration
@@ -117,7 +119,8 @@ func classOf(d time.Duration) int {
 	return int(math.Ceil(8 * math.Log2(float64(d))))
 }
 
-// at is the upper edge of the class in which the share q of all lies.
+// at returns the upper bound of the class below which the share q of all
+// durations lies.
 func (h *histogram) at(q float64) time.Duration {
 	least, most := math.MaxInt, math.MinInt
 	for class := range h.classes {

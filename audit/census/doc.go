@@ -1,15 +1,23 @@
-// Package census counts what old lock clients do, from events alone: a [Census]
-// is a fold of [offset.Observed] events, and [Evidence] is what they come to.
-// Each fact has its source, its instant by the server's clock, and whether it
-// was measured, given, claimed or guessed.
+// Package census counts what old lock clients do, from events alone. A [Census]
+// folds [offset.Observed] events; the result is [Evidence]. Each fact comes
+// with its source, its instant by the server's clock, and whether it was
+// measured, given, claimed or guessed.
 //
-// It is pure. It opens no connection and no file and reads no clock, so the same
-// events in the same order come to the same evidence, live or from a record.
-// Package audit has the sources that observe a server.
+// Most programs need package audit, which observes a server and feeds a Census.
+// Use this package to count events of your own: [New], [Census.Add],
+// [Census.Evidence].
 //
-// It does not promise to have seen everything: every blindness is in
-// [Coverage], and what was not seen is not taken for absent.
+// # Purity
 //
-// HAZARD: offsets depend on the lease that the client adds to its clock. A lease
-// that was guessed moves all offsets of its writer by what the guess is off.
+// A Census opens no connection and no file and reads no clock. So the same
+// events in the same order lead to the same evidence, live or from a record.
+//
+// # What it cannot promise
+//
+// It does not promise to have seen everything. Every gap in a source is listed
+// in [Coverage], and what was not seen is never reported as absent.
+//
+// HAZARD: offsets depend on the lease that the client adds to its clock. If
+// that lease was guessed, the error of the guess shifts all offsets of its
+// writer.
 package census

@@ -6,55 +6,55 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// Basis says on what a fact rests.
+// Basis says what a fact rests on.
 type Basis string
 
-// The bases, from nothing to the server's own word.
+// The bases, from the weakest to the strongest.
 const (
-	Unknown  Basis = ""         // nothing is known; the value means nothing
-	Default  Basis = "default"  // the dialect's own, as its library ships it
-	Claimed  Basis = "claimed"  // a human's word on what can only be refuted by watching
-	Given    Basis = "given"    // a human's word on a setting, a lease above all
-	Inferred Basis = "inferred" // guessed from what was seen: the round number nearest to it
+	Unknown  Basis = ""         // nothing is known; ignore the value
+	Default  Basis = "default"  // the dialect's default, as its library ships it
+	Claimed  Basis = "claimed"  // a person's statement that a watch can only refute
+	Given    Basis = "given"    // a person's statement about a setting, mainly a lease
+	Inferred Basis = "inferred" // guessed from what was seen: the nearest round number
 	Measured Basis = "measured" // follows from what was seen
 )
 
 // Source is where an observation came from.
 type Source string
 
-// The sources, dearest first.
+// The sources, the most expensive first.
 const (
 	SourceMonitor  Source = "monitor"  // every command, with its address, while a burst lasts
-	SourcePoll     Source = "poll"     // values, by looking again and again: nobody's name, short holds missed
-	SourceTracking Source = "tracking" // that a key changed, as the server tells its watchers; followed by a look
-	SourceStats    Source = "stats"    // how often SETNX and GETSET were called, by INFO commandstats
-	SourceClients  Source = "clients"  // names and libraries of connections, by CLIENT LIST
+	SourcePoll     Source = "poll"     // values, by repeated looks: no names, and short holds are missed
+	SourceTracking Source = "tracking" // which keys changed, as the server reports by client-side tracking; a look follows
+	SourceStats    Source = "stats"    // how often SETNX and GETSET were called, from INFO commandstats
+	SourceClients  Source = "clients"  // names and libraries of connections, from CLIENT LIST
 )
 
-// Span is a duration that was found out, and how.
+// Span is a duration and how it was found.
 type Span struct {
 	Value  time.Duration `json:"ns"`
 	Basis  Basis         `json:"basis"`
 	Source Source        `json:"source,omitempty"`
-	At     time.Time     `json:"at,omitzero"`    // server's clock: when it was seen
-	Addr   string        `json:"addr,omitempty"` // whose it is
+	At     time.Time     `json:"at,omitzero"`    // when it was seen, by the server's clock
+	Addr   string        `json:"addr,omitempty"` // the client that it is about
 	Key    string        `json:"key,omitempty"`
-	Note   string        `json:"note,omitempty"` // what has to be said with it, a guess's warning above all
+	Note   string        `json:"note,omitempty"` // what must be said with it, mainly a warning about a guess
 }
 
-// Known reports that Value means something.
+// Known reports whether Value means something.
 func (s Span) Known() bool { return s.Basis != Unknown }
 
-// HoleReason is why a source saw nothing for a while.
+// HoleReason is why a source saw nothing for a time.
 type HoleReason string
 
-// The reasons.
+// The reasons of holes.
 const (
-	HoleBudget HoleReason = "budget" // MONITOR between two bursts, or after its share of time or bytes
-	HoleAbsent HoleReason = "absent" // no connection, no reply, or the observer itself stood still
-	HoleSlow   HoleReason = "slow"   // stopped because the server's latency or our buffer grew
+	HoleBudget HoleReason = "budget" // MONITOR was off between two bursts, or had used up its time or bytes
+	HoleAbsent HoleReason = "absent" // no connection, no reply, or the observer itself was stopped
+	HoleSlow   HoleReason = "slow"   // MONITOR was stopped because the server's latency or a buffer grew
 	HoleStep   HoleReason = "step"   // the server's clock stepped against the observer's
-	HoleReset  HoleReason = "reset"  // the server's statistics began anew
+	HoleReset  HoleReason = "reset"  // the server's statistics were reset
 )
 
 // Hole is a time in which a source saw nothing, by the server's clock.
@@ -65,69 +65,70 @@ type Hole struct {
 	Detail string     `json:"detail,omitempty"`
 }
 
-// Coverage is how long and how well one source looked.
+// Coverage says how long and how completely one source watched.
 type Coverage struct {
 	Source  Source        `json:"source"`
-	From    time.Time     `json:"from,omitzero"` // server's clock; zero where it never saw anything
+	From    time.Time     `json:"from,omitzero"` // first event, by the server's clock; zero: none
 	Until   time.Time     `json:"until,omitzero"`
-	Elapsed time.Duration `json:"elapsed_ns"` // Until less From, without the server's steps
+	Elapsed time.Duration `json:"elapsed_ns"` // Until minus From, without steps of the server's clock
 	Holes   []Hole        `json:"holes,omitempty"`
-	Dropped int           `json:"dropped,omitempty"` // older holes that fell out of memory; a window never reaches back to them
+	Dropped int           `json:"dropped,omitempty"` // number of older holes that were dropped; no window reaches back to them
 	Events  int64         `json:"events"`
-	// Missing is why the source was not used at all or given up, in a sentence with what to do.
+	// Missing is why the source was not used or was given up, with what to do.
 	Missing string `json:"missing,omitempty"`
-	// Note is what has to be known of a source that works in part, in a sentence.
+	// Note says what to know about a source that works only in part.
 	Note string `json:"note,omitempty"`
-	// Sighted is the time of the youngest marker that came back by MONITOR, in
-	// each spelling. What was executed before it has been seen. Zero for every
-	// other source, and where none came back.
+	// Sighted is the instant of the newest marker that MONITOR showed in every
+	// spelling. All commands executed before it have been seen. Zero for every
+	// other source, and if no marker came back.
 	Sighted time.Time `json:"sighted,omitzero"`
-	// Unproved is why no marker comes back although the source works, in a
-	// sentence with what to do.
+	// Unproved is why no marker comes back although the source works, with what
+	// to do.
 	Unproved string `json:"unproved,omitempty"`
 }
 
-// Act is one thing that a client did to a key.
+// Act is one action of a client on a key.
 type Act struct {
-	At      time.Time `json:"at"` // server's clock; by polls the first look that showed it
+	At      time.Time `json:"at"` // by the server's clock; from polls: the first look that showed it
 	DB      int       `json:"db"`
 	Key     string    `json:"key,omitempty"`
 	What    ActKind   `json:"what"`
-	Addr    string    `json:"addr,omitempty"` // empty where the source can't name anybody
+	Addr    string    `json:"addr,omitempty"` // empty if the source does not show addresses
 	Name    string    `json:"name,omitempty"`
 	Library string    `json:"library,omitempty"`
 	Dialect string    `json:"dialect,omitempty"`
-	Value   string    `json:"value,omitempty"` // what stands on the key from then on, cut to 256 bytes
+	Value   string    `json:"value,omitempty"` // the key's value from then on, cut to 256 bytes
 	Source  Source    `json:"source"`
-	Script  bool      `json:"script,omitempty"` // inside a script
+	Script  bool      `json:"script,omitempty"` // executed inside a script
 	Detail  string    `json:"detail,omitempty"`
-	// Perhaps: a client of another dialect that writes the same form would have won
-	// by it, so that its writer may hold the lock.
+	// Perhaps: a client of another dialect that writes the same form would have
+	// won by this act, so its writer may hold the lock.
 	Perhaps bool `json:"perhaps,omitempty"`
 }
 
-// ActKind is what a client did.
+// ActKind is the kind of an act.
 type ActKind string
 
 // The kinds of acts.
 const (
 	ActAcquired      ActKind = "acquired"
 	ActTakeover      ActKind = "takeover"
-	ActLost          ActKind = "lost"           // an attempt on a held key, failed
-	ActReleased      ActKind = "released"       // by its holder, in time
-	ActClobber       ActKind = "clobber"        // a GETSET that lost replaced a live holder's value
-	ActGhost         ActKind = "ghost"          // a GETSET that won nothing left a value that nobody holds
-	ActOverrun       ActKind = "overrun"        // a DEL after the own stamp was past, or of another's value
-	ActForeignExpire ActKind = "foreign_expire" // a TTL set by somebody who does not hold
-	ActDoubleGrant   ActKind = "double_grant"   // won by the own uuid while another held (JedisUUID)
-	ActGetsetFirst   ActKind = "getset_first"   // a GETSET without a SETNX before it: destroys every mark
-	ActWrote         ActKind = "wrote"          // another write, or one of which only its result was seen
-	ActGone          ActKind = "gone"           // missing at a look, by whomever
-	ActGuard         ActKind = "guard"          // a guard of ours, or a stranger's token that looks like one
+	ActLost          ActKind = "lost"           // a failed attempt on a held key
+	ActReleased      ActKind = "released"       // by its holder, before its stamp was past
+	ActClobber       ActKind = "clobber"        // a losing GETSET replaced a live holder's value
+	ActGhost         ActKind = "ghost"          // a losing GETSET left a value although no client holds
+	ActOverrun       ActKind = "overrun"        // a DEL by a holder whose stamp was past, or of another client's value
+	ActForeignExpire ActKind = "foreign_expire" // a TTL set by a client that does not hold
+	ActDoubleGrant   ActKind = "double_grant"   // won by its own uuid while another client held (JedisUUID)
+	ActGetsetFirst   ActKind = "getset_first"   // a GETSET without a SETNX before it: destroys every value
+	ActWrote         ActKind = "wrote"          // another write, or a write of which only the result was seen
+	ActGone          ActKind = "gone"           // found missing by a look, whoever deleted it
+	ActGuard         ActKind = "guard"          // a guard of a getsetlock client, or a token that looks like one
 	ActTombstone     ActKind = "tombstone"      // a tombstone of a migration
 )
 
-// attempt reports that an old client tried for the lock, with success or not.
+// attempt reports whether an old client tried for the lock, with success or
+// not.
 func (k ActKind) attempt() bool {
 	switch k {
 	case ActAcquired, ActTakeover, ActLost, ActClobber, ActGhost, ActDoubleGrant, ActGetsetFirst:
@@ -136,8 +137,8 @@ func (k ActKind) attempt() bool {
 	return false
 }
 
-// Counts are how often what happened. Polls count acquisitions only, and
-// as one of them a stamp that stood at the first look.
+// Counts says how often each act happened. Polls count acquisitions only; a
+// stamp that was there at the first look counts as one.
 type Counts struct {
 	Acquisitions   int64 `json:"acquisitions"` // takeovers included
 	Takeovers      int64 `json:"takeovers"`
@@ -149,128 +150,137 @@ type Counts struct {
 	ForeignExpires int64 `json:"foreign_expires"`
 	DoubleGrants   int64 `json:"double_grants"`
 	GetsetFirst    int64 `json:"getset_first"`
-	Overlaps       int64 `json:"overlaps"`   // two proved to hold at once: an old holder released after a takeover
-	Guards         int64 `json:"guards"`     // values seen that read as a guard of ours
+	Overlaps       int64 `json:"overlaps"`   // two clients proved to hold at once: a holder released after another had won
+	Guards         int64 `json:"guards"`     // values seen that read as guards of getsetlock clients
 	Tombstones     int64 `json:"tombstones"` // tombstones seen
-	Unreadable     int64 `json:"unreadable"` // values written that no dialect in question reads
+	Unreadable     int64 `json:"unreadable"` // values written that none of the dialects reads
 }
 
-// Durations sums many durations up in constant memory.
+// Durations summarizes many durations in constant memory.
 type Durations struct {
 	Count   int64         `json:"count"`
 	Longest time.Duration `json:"longest_ns"`
-	P50     time.Duration `json:"p50_ns"` // rounded up by at most an eighth
+	P50     time.Duration `json:"p50_ns"` // rounded up by at most a tenth
 	P99     time.Duration `json:"p99_ns"`
 }
 
-// Hold is one time that somebody held a key.
+// Hold is one time for which a client held a key.
 type Hold struct {
-	At    time.Time     `json:"at"` // server's clock, of the winning write
+	At    time.Time     `json:"at"` // instant of the winning write, by the server's clock
 	Addr  string        `json:"addr,omitempty"`
 	DB    int           `json:"db"`
 	Key   string        `json:"key"`
 	For   time.Duration `json:"ns"`
-	Lease time.Duration `json:"lease_ns"` // 0 where the writer's is not known
-	// Source monitor: from the winning write to the DEL. Source poll: at most so long, from the last
-	// look before it was there to the first after.
+	Lease time.Duration `json:"lease_ns"` // the writer's lease; 0: unknown
+	// Source says how For was measured. Monitor: from the winning write to the
+	// DEL. Poll: an upper bound, from the last look before the hold to the
+	// first look after it.
 	Source Source `json:"source"`
 }
 
-// Gap is a time from a client's clock reading to the server executing the GETSET that carries it.
+// Gap is a time from a client's clock reading to the execution of the GETSET
+// that carries it.
 type Gap struct {
-	// AtLeast is proved, whatever the client's clock did: it is counted from the
-	// SETNX that carried the same stamp. It refutes a smaller claim.
+	// AtLeast is proved whatever the client's clock did, since it is counted
+	// from the SETNX that carried the same stamp. It refutes a smaller claim.
 	AtLeast time.Duration `json:"at_least_ns"`
 	At      time.Time     `json:"at"`
 	Addr    string        `json:"addr"`
 	Key     string        `json:"key"`
 }
 
-// Offset is what is known of one writer's clock: client less server.
+// Offset is what is known of one writer's clock: the client's clock minus the
+// server's.
 type Offset struct {
-	// Interval is the offset as it was seen: it holds what each single write allows,
-	// so the clock lay in it whenever it was read for one of them, whatever it did
-	// in between. It assumes that the leases are right and that no attempt takes
-	// longer than the gap. The ends may be offset.NoLow and offset.NoHigh; the upper
-	// one is, where no gap is claimed.
+	// Interval contains the offset at every write that was seen, whatever the
+	// clock did in between: it contains what each single write allows. It
+	// assumes that the leases are right and that no attempt takes longer than
+	// the gap. Its ends may be offset.NoLow and offset.NoHigh; the upper end is
+	// NoHigh if no gap is claimed.
 	offset.Interval
-	Writes int64 // how many writes it rests on
-	// LeaseGuessed: both ends depend on a guessed lease, so neither is guaranteed.
+	Writes int64 // number of writes that Interval rests on
+	// LeaseGuessed: both ends depend on a guessed lease, so neither is
+	// guaranteed.
 	LeaseGuessed bool
-	// Steady is narrower and assumes more. It is for people; no gate goes by it.
+	// Steady is narrower but assumes more. It is for people; no gate uses it.
 	Steady Steady
-	// Shared says why several clients write from the address. Then a step of one
-	// clock cannot be told from two clocks. Empty where nothing shows it.
+	// Shared says why several clients must be writing from the address; empty
+	// if nothing shows that. Then a step of one clock cannot be told from two
+	// clocks.
 	Shared string
-	// NotOwn is what refutes the claim of own connections for this address. Empty
-	// where nothing does.
+	// NotOwn says what refutes the claim of own connections for this address;
+	// empty if nothing does.
 	NotOwn string
 
-	// By single writes, with the usual gap where none is claimed: the clock was
-	// ahead by atLeast at one of them, by no more than atMost at another, and by
-	// no more than reach at any.
+	// Bounds from single writes, with the usual gap if none is claimed: the
+	// clock was ahead by atLeast at one write, by no more than atMost at
+	// another, and by no more than reach at any.
 	atLeast, atMost, reach time.Duration
 }
 
 // Steady is the offset of a clock that neither steps nor drifts faster than
-// [Config.Rate]: what all its writes since its last step allow together. Where
-// they allow nothing together, [Writer.Contradictions] names what broke.
+// [Config.Rate]: what all its writes since its last step allow together. If
+// they allow nothing together, [Writer.Contradictions] says why.
 type Steady struct {
-	offset.Interval           // ends may be offset.NoLow, offset.NoHigh
-	At              time.Time // server's clock, of the last write; since then the clock may have gone on
-	Writes          int       // how many writes it rests on; 0 where nothing is known
-	// LowPPM and HighPPM bound how fast the clock gains on the server, in parts per
-	// million, where HasRate.
+	offset.Interval           // its ends may be offset.NoLow and offset.NoHigh
+	At              time.Time // instant of the last write, by the server's clock; the clock may have drifted since
+	Writes          int       // number of writes that it rests on; 0: nothing is known
+	// LowPPM and HighPPM bound how fast the clock gains on the server's, in
+	// parts per million. They are valid if HasRate.
 	LowPPM, HighPPM float64
 	HasRate         bool
-	// Gap is the longest time from a clock reading to its write that was assumed.
+	// Gap is the assumed longest time from a clock reading to its write.
 	Gap time.Duration
 	// Own: the claim of own connections narrowed the upper end.
 	Own bool
 }
 
-// Spread is how far the clocks of old clients are apart over the whole watch,
-// their steps included.
+// Spread is how far the old clients' clocks are apart over the whole watch,
+// including their steps.
 type Spread struct {
-	// Proved: they were at least so far apart, at one time. It refutes a smaller
-	// claim. 0 where nothing is proved.
+	// Proved: the clocks were at least this far apart at one time. It refutes a
+	// smaller claim. 0: nothing is proved.
 	Proved time.Duration
-	// Guaranteed: the clocks behind the writes that were seen were no further apart.
-	// offset.NoHigh where that is unknown: without a claimed gap and a lease that is
-	// sure nothing is guaranteed. Of clients that wrote nothing nobody can say.
+	// Guaranteed: the clocks of the writes that were seen were no further
+	// apart. It is offset.NoHigh if that is unknown: a guarantee needs a
+	// claimed gap and a certain lease. Clients that wrote nothing are not
+	// covered.
 	Guaranteed time.Duration
-	// Apart is Proved for people: it goes by guessed leases and a usual gap where
-	// these are not given.
+	// Apart is Proved for people: it uses guessed leases and a usual gap if
+	// none are given.
 	Apart  time.Duration
-	Writes int64 // how many writes it rests on
-	// Guessed: a lease behind it is a guess, or what is written contradicts it.
+	Writes int64 // number of writes that it rests on
+	// Guessed: a lease used here is a guess, or what clients write contradicts
+	// it.
 	Guessed bool
 }
 
-// Sound reports that Guaranteed is a guarantee.
+// Sound reports whether Guaranteed is a guarantee.
 func (s Spread) Sound() bool { return s.Guaranteed != offset.NoHigh }
 
-// Writer is one connection, or what shares its address, that wrote or tried for old locks.
+// Writer is a connection that wrote old locks or tried for them, or all clients
+// that share its address.
 type Writer struct {
-	Addr    string // empty for what polls saw: somebody
-	Name    string // by CLIENT SETNAME, where the server tells
-	Library string // library and version, where the server tells (Redis 7.2 and later)
+	Addr    string // empty: the unknown writers that polls saw
+	Name    string // as set by CLIENT SETNAME, if the server reports it
+	Library string // library and version, if the server reports them (Redis 7.2 and later)
 	User    string
-	// Dialect is what it speaks, Also what it could be by its values alone. Basis is Given or Inferred.
+	// Dialect is the dialect that it speaks. Also are others that its values
+	// fit. Basis is Given or Inferred.
 	Dialect string
 	Also    []string
 	Basis   Basis
 	Lease   Span
 	Offset  Offset
-	// Contradictions are why no steady clock wrote all this: steps, two processes, a wrong lease. There
-	// are none for a shared address.
+	// Contradictions say why no single steady clock can have written all this:
+	// steps, two processes, or a wrong lease. A shared address has none.
 	Contradictions []offset.Contradiction
 	Counts         Counts
 	Holds          Durations
-	Waits          Durations // from the first failed attempt of a row to its success or its last attempt
-	Gap            *Gap      // the longest; nil without a GETSET
-	Keys           []string  // sorted, at most MostWriterKeys
-	First, Last    time.Time // server's clock
+	Waits          Durations // from the first failed attempt in a row to the success or the last attempt
+	Gap            *Gap      // the longest gap; nil: it sent no GETSET
+	Keys           []string  // sorted; at most 16
+	First, Last    time.Time // first and last act, by the server's clock
 	LastWrite      *Act
 	LastFailed     *Act
 	Findings       []Finding
@@ -280,46 +290,46 @@ type Writer struct {
 type KeyEvidence struct {
 	DB         int
 	Key        string
-	Dialects   []string // of who wrote it, sorted; more than one is a mixture
+	Dialects   []string // dialects of its writers, sorted; more than one is a mixture
 	Counts     Counts
-	LastWrite  *Act // by an old client, the last that was seen
+	LastWrite  *Act // the last write by an old client that was seen
 	LastFailed *Act
 	Longest    *Hold
-	NoTTL      bool  // at the last look there was a value without a TTL
-	Timeline   []Act // the latest, oldest first, failed attempts left out, at most MostActs
-	Earlier    int64 // acts that fell out of Timeline
-	FoundLive  Found // by old clients, as far as MONITOR shows
+	NoTTL      bool  // the last look found a value without a TTL
+	Timeline   []Act // the latest acts, oldest first, without failed attempts; at most 256
+	Earlier    int64 // number of acts dropped from Timeline
+	FoundLive  Found // what old clients read and did not take over, as far as MONITOR shows
 }
 
-// Found is a value that old clients read and let stand. A client that took it
-// over would have replaced it.
+// Found is a value that old clients read and did not take over. Taking it over
+// would have replaced it.
 type Found struct {
 	Value string
-	Times int64     // 0: nobody read it while MONITOR was on
-	Last  time.Time // server's clock
-	Addr  string    // of the last reader
+	Times int64     // number of reads; 0: no client read it while MONITOR was on
+	Last  time.Time // the last read, by the server's clock
+	Addr  string    // address of the last reader
 }
 
 // Bound says how far old clients' clocks are off to one side of the server's
 // clock: behind it, or ahead of it. It is never negative.
 //
-// HAZARD: it speaks of the clients that wrote during the watch. A client that
+// HAZARD: it covers only the clients that wrote during the watch. A client that
 // wrote nothing may be further off.
 type Bound struct {
-	// Span is what may be relied on: measured over a whole window, or claimed and
-	// not refuted. Unknown otherwise.
+	// Span is what may be relied on: measured over a whole window, or claimed
+	// and not refuted. Otherwise it is unknown.
 	Span Span
-	// AtLeast is proved by the writes that were seen, and refutes a smaller claim.
-	// offset.NoLow where nothing proves any.
+	// AtLeast is proved by the writes that were seen and refutes a smaller
+	// claim. offset.NoLow: nothing is proved.
 	AtLeast time.Duration
-	// AtMost is the most that the writes seen allow. offset.NoHigh where unknown.
+	// AtMost is the most that the seen writes allow. offset.NoHigh: unknown.
 	AtMost time.Duration
-	Writes int64 // how many writes both rest on
-	// Guessed: a lease behind them was guessed, so neither is proved.
+	Writes int64 // number of writes that both rest on
+	// Guessed: a lease used for them was guessed, so neither is proved.
 	Guessed bool
 }
 
-// Proved is what refutes a smaller claim, 0 for nothing.
+// Proved returns the bound that refutes a smaller claim; 0: nothing is proved.
 func (b Bound) Proved() time.Duration {
 	if b.Guessed {
 		return 0
@@ -327,76 +337,82 @@ func (b Bound) Proved() time.Duration {
 	return max(0, b.AtLeast)
 }
 
-// Evidence is what was seen, until when. Its lists are sorted.
+// Evidence is everything that was seen up to Until. Its lists are sorted.
 type Evidence struct {
-	// From and Until are the first and last instant seen, by the server's clock.
+	// From and Until are the first and the last instant seen, by the server's
+	// clock.
 	From, Until time.Time
-	Coverage    []Coverage // one for each source, in the order of the constants
+	Coverage    []Coverage // one per source, in the order of the constants
 
-	Dialects []string // names of those seen
-	Writers  []Writer // by address; the nameless one of the polls first
+	Dialects []string // names of the dialects seen
+	Writers  []Writer // sorted by address; the unknown ones of the polls first
 	Keys     []KeyEvidence
 	Counts   Counts
 	Waits    Durations
-	// Forgotten counts writers and keys that fell out of memory. Their counts and bounds still are in
-	// the sums, their names are gone.
+	// ForgottenWriters and ForgottenKeys count those that were dropped from
+	// memory. Their counts and bounds are still in the sums, but their names
+	// are gone.
 	ForgottenWriters, ForgottenKeys int64
 
 	SmallestLease Span // E
 	GreatestLease Span
-	LongestGap    Span // g, as far as it was seen: AtLeast of the longest gap
-	Gaps          *Gap // the longest
+	LongestGap    Span // g, as far as it was seen: AtLeast of Gaps
+	Gaps          *Gap // the longest gap
 	LongestHold   Span // J
 	Holds         []Hold
 
-	// LeaseLooks is a smaller lease than the given one that explains what a client
-	// writes better: its lease is that, or its clock is behind by the difference.
-	// Nobody but who looks it up can say. Unknown where there is none, and where the
-	// lease was looked up once more.
+	// LeaseLooks is a lease smaller than the given one that explains better
+	// what a client writes: either that is its lease, or its clock is behind by
+	// the difference. Only a look at its configuration can tell. Unknown if
+	// there is none, and if LeaseChecked is set.
 	LeaseLooks Span
-	// Spread is of the writers seen. It is no guarantee unless Spread.Sound().
+	// Spread covers the writers that were seen. It is a guarantee only if
+	// Spread.Sound().
 	Spread Spread
-	// Behind and Ahead compare clocks with the server's; Spread compares clocks of
-	// old clients with each other. None of the three stands in for another.
+	// Behind and Ahead compare old clients' clocks with the server's; Spread
+	// compares them with each other. None of the three replaces another.
 	Behind, Ahead Bound
-	// Run is the run id of the server that Behind and Ahead speak of. Another
-	// server's clock is elsewhere, so they are unknown there. Empty if unknown.
+	// Run is the run id of the server that Behind and Ahead are about; empty:
+	// unknown. They say nothing about another server, whose clock is a
+	// different one.
 	Run string
-	// Window is how long the longest unbroken watch of that server lasted up to
-	// Until, by polls or by MONITOR. Behind and Ahead count as measured from Idle on.
+	// Window is the length of the longest unbroken watch of that server up to
+	// Until, by polls or by MONITOR. Behind and Ahead count as measured if it
+	// is at least Idle.
 	Window, Idle time.Duration
-	// LongestPause is the longest time between two attempts on one key, whoever
-	// made them. A client that tries for the key may pause for longer.
+	// LongestPause is the longest time between two attempts on one key, by any
+	// clients. A single client may pause for longer.
 	LongestPause Span
-	// ServerSteps are steps of the server's own clock, positive forwards.
+	// ServerSteps are steps of the server's clock, positive if forward.
 	ServerSteps []Hole
-	// LongestSafeJob is E + c − Δ − d by skew.Law: by the guaranteed spread (or the claimed one) and the
-	// gap seen (or claimed), the least of all dialects seen.
+	// LongestSafeJob is E + c − Δ − d from skew.Law, with the guaranteed spread
+	// (or the claimed one) and the gap seen (or claimed). It is the least of
+	// all dialects seen.
 	LongestSafeJob Span
 
-	DoubleGrants []Act    // the latest, at most MostActs
-	GetsetFirst  []string // addresses of clients that GETSET first, sorted
-	LastWrite    *Act     // the last by an old client, by any source
+	DoubleGrants []Act    // the latest; at most 256
+	GetsetFirst  []string // addresses of clients that send GETSET without SETNX, sorted
+	LastWrite    *Act     // the last write by an old client, from any source
 	LastFailed   *Act
-	// LastCall is the last SETNX or GETSET that MONITOR showed on a key that
-	// is watched, whatever its value: it may be another program's, or an old
-	// client's in a form that nobody named. It counts nowhere but in Quiet.
+	// LastCall is the last SETNX or GETSET that MONITOR showed on a watched
+	// key, whatever its value: it may come from another program, or from an old
+	// client in an unnamed form. Only Quiet uses it.
 	LastCall *Act
-	// Stats are calls of SETNX and GETSET that the server counted in the window, of whomever; nil
-	// without that source.
+	// Stats are the calls of SETNX and GETSET that the server counted in the
+	// window, from any client; nil without that source.
 	Stats *CommandCalls
 }
 
-// CommandCalls is what INFO commandstats said.
+// CommandCalls is what INFO commandstats reported.
 type CommandCalls struct {
 	Setnx, Getset int64     // calls within the window, as far as it was covered
-	LastMoved     time.Time // server's clock: the first reading that showed the latest change; zero if none
-	// What the server's counts were at the first reading and at the last: a later
-	// watch that finds the same counts knows that nobody tried meanwhile.
+	LastMoved     time.Time // the first reading that showed the latest change, by the server's clock; zero: no change
+	// The server's counts at the first and the last reading. If a later watch
+	// finds the same counts, no client tried in between.
 	FirstSetnx, FirstGetset, LastSetnx, LastGetset int64
 }
 
-// The bounds of lists in an Evidence.
+// Limits of the lists in an Evidence.
 const (
 	mostActs       = 256
 	mostHolds      = 1024
@@ -404,7 +420,8 @@ const (
 	mostWriterKeys = 16
 )
 
-// Covered returns how a source did.
+// Covered returns the coverage of a source. If the source was not used, its
+// Missing says so.
 func (e *Evidence) Covered(s Source) Coverage {
 	for _, c := range e.Coverage {
 		if c.Source == s {
@@ -414,21 +431,25 @@ func (e *Evidence) Covered(s Source) Coverage {
 	return Coverage{Source: s, Missing: "not asked for"}
 }
 
-// Quiet is for how long a source watched without a hole and nobody was seen to
-// try for an old lock. Attempts that MONITOR or polls saw count whichever source
-// is asked about. Zero where the source did not watch up to the end. From is the
-// instant since when. From and quiet together say until when: for SourceMonitor
-// that is the time of the youngest marker that came back, which proves that the
-// filter sees this database and these names; late lines make no hole. Where the server's clock and the
-// observer's elapsed time disagree by more than a thousandth and 20 ms there is
-// a hole, so the two agree on the window as well as that.
+// Quiet returns for how long a source watched without a hole while no client
+// was seen to try for an old lock, and since when. Attempts that MONITOR or
+// polls saw count whichever source is asked about. quiet is 0 if the source did
+// not watch up to the end.
 //
-// Every SETNX and GETSET that the server counted cuts it: those of other
-// programs and of other databases too. With SourceMonitor only a SETNX or GETSET
-// on a key that is watched does, whoever sent it with whatever value: MONITOR
-// shows the key and the database of each command. HAZARD: polls do not see
-// attempts that failed; only stats and an unbroken MONITOR prove that there were
-// none.
+// from plus quiet is the end of the window. For SourceMonitor that is the
+// instant of the newest marker that came back: it proves that the filter sees
+// this database and these names, and late lines make no hole. If the server's
+// clock and the observer's elapsed time disagree by more than a thousandth plus
+// 20 ms, there is a hole. So both agree on the window's length to that
+// precision.
+//
+// Every SETNX and GETSET that the server counted ends the window, including
+// those of other programs and databases. SourceMonitor is different, since
+// MONITOR shows the key and the database of each command: only a SETNX or
+// GETSET on a watched key ends it, from any client and with any value.
+//
+// HAZARD: polls do not see failed attempts. Only stats, and MONITOR without a
+// hole, prove that there were none.
 func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	c := e.Covered(s)
 	if c.From.IsZero() || c.Missing != "" {
@@ -453,7 +474,7 @@ func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 	return from, max(0, until.Sub(from))
 }
 
-// mixed lists the keys that more than one dialect wrote.
+// mixed returns the keys that clients of more than one dialect wrote.
 func (e *Evidence) mixed() []KeyEvidence {
 	var out []KeyEvidence
 	for _, k := range e.Keys {

@@ -41,7 +41,7 @@ func ExampleCensus() {
 	// Output:
 	// acquisitions: 2
 	// overruns: 1
-	// overlap: 10.0.0.1:40001: once it was still at work when another had won the lock
-	// overrun: 10.0.0.1:40001: one release deleted a lock after its own stamp was past, or another's
+	// overlap: 10.0.0.1:40001: once it was still at work after another client had won the lock
+	// overrun: 10.0.0.1:40001: one release deleted a lock after its own stamp was past, or deleted another client's lock
 	// job_too_long: held for 1m9s, and no job longer than 1m0.001s is safe with these clocks and leases
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// film is what a server saw, told in milliseconds since its first moment.
+// film is a sequence of events on a server, timed in milliseconds since its
+// first moment.
 type film struct {
 	t      *testing.T
 	census *Census
@@ -41,7 +42,7 @@ func (f *film) add(o offset.Observed) {
 
 func at(ms int) time.Time { return opening.Add(time.Duration(ms) * time.Millisecond) }
 
-// do is a command that the server executed.
+// do adds a command that the server executed.
 func (f *film) do(ms int, addr string, words ...string) {
 	f.add(offset.Observed{At: at(ms), Kind: offset.ObservedCommand, Addr: addr, Args: words})
 }
@@ -50,10 +51,11 @@ func (f *film) look(ms int, key, value string) {
 	f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: key, Value: value, Exists: value != ""})
 }
 
-// stamp is what a Jedis client with a right clock and a lease of a minute writes.
+// stamp returns what a Jedis client with a right clock and a lease of a minute
+// writes.
 func stamp(ms int) string { return strconv.FormatInt(at(ms).UnixMilli()+60_001, 10) }
 
-// found is what a census comes to.
+// found is the result of a census.
 type found struct {
 	Evidence Evidence
 	Findings []Finding
@@ -79,7 +81,7 @@ const (
 	cleo = "10.0.0.3:3000"
 )
 
-// on begins a film on a server that names its run id.
+// on starts a film on a server that reports its run id.
 func on(t *testing.T, cfg Config, run string) *film {
 	f := newFilm(t, cfg)
 	f.serverIs(-99_000, run)
@@ -90,17 +92,17 @@ func (f *film) serverIs(ms int, run string) {
 	f.add(offset.Observed{At: at(ms), Kind: offset.ObservedGap, Reason: reading.OfRun + " " + run})
 }
 
-// writerOf is what is known of the writer at an address.
+// writerOf returns what the evidence says of the writer at an address.
 func writerOf(t *testing.T, e Evidence, addr string) Writer {
 	t.Helper()
 	i := slices.IndexFunc(e.Writers, func(w Writer) bool { return w.Addr == addr })
 	if i < 0 {
-		t.Fatalf("nobody at %s", addr)
+		t.Fatalf("no writer at %s", addr)
 	}
 	return e.Writers[i]
 }
 
-// stampOf is what a client of a dialect writes when its clock shows now.
+// stampOf returns what a client of a dialect writes when its clock shows now.
 func stampOf(t *testing.T, d dialect.Dialect, now time.Time, lease time.Duration) string {
 	t.Helper()
 	text, err := d.Stamp(now, lease, d.NewID([16]byte{7, byte(now.UnixMilli())}))
@@ -114,11 +116,11 @@ func stampOf(t *testing.T, d dialect.Dialect, now time.Time, lease time.Duration
 	return bytes
 }
 
-// spellings are those that Spring's serializers give to keys and values.
+// spellings are the encodings that Spring's serializers produce.
 var spellings = []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}
 
-// spelling is the dialect of a RedisTemplate with one serializer for keys and
-// values.
+// spelling returns the dialect of a RedisTemplate that uses one serializer for
+// keys and values.
 func spelling(e dialect.Encoding) dialect.Dialect {
 	d := dialect.Template()
 	d.KeyEncoding, d.ValueEncoding = e, e

@@ -10,7 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// findings says in sentences what is wrong, and gives each writer its own.
+// findings returns what is wrong, in sentences, and sets each writer's own
+// findings.
 func (c *Census) findings(e *Evidence) []Finding {
 	var all []Finding
 	for i := range e.Writers {
@@ -32,7 +33,7 @@ func (c *Census) findings(e *Evidence) []Finding {
 	}
 	for _, k := range e.mixed() {
 		all = append(all, Finding{Severity: SeverityError, Kind: "mixture", DB: k.DB, Key: k.Key, What: "written by clients of several dialects: " + strings.Join(k.Dialects, ", "),
-			Advice: "they do not exclude each other as one dialect's clients do: find out who is who, and give each dialect a key of its own"})
+			Advice: "clients of two dialects do not exclude each other as clients of one dialect do: find out which program uses which, and give each dialect its own key"})
 	}
 	all = append(all, c.perhapsOurs()...)
 	all = append(all, c.claimsRefuted(e)...)
@@ -43,14 +44,14 @@ func (c *Census) findings(e *Evidence) []Finding {
 
 func serverStep(what string) Finding {
 	return Finding{Severity: SeverityWarning, Kind: "server_step", What: what,
-		Advice: "TTLs moved with it and windows began anew; let the server's clock be slewed, not stepped"}
+		Advice: "TTLs moved with the clock, and windows began anew; let NTP slew the server's clock, not step it"}
 }
 
-// who names a writer for a reader.
+// who names a writer in a sentence.
 func (w *Writer) who() string {
 	switch {
 	case w.Addr == "":
-		return "somebody who writes " + w.Dialect
+		return "an unknown client that writes " + w.Dialect
 	case w.Name != "":
 		return w.Addr + " (" + w.Name + ")"
 	}
@@ -63,13 +64,13 @@ func writerClock(w *Writer) []Finding {
 		f := Finding{Severity: SeverityWarning, Kind: string(k.Kind), Writer: w.Addr, What: w.who() + ": " + k.String()}
 		switch k.Kind {
 		case offset.Step:
-			f.Advice = "a waiting client that steps forwards steals every lock at once: let its clock be slewed, not stepped"
+			f.Advice = "a waiting client whose clock steps forwards takes over every lock at once: let NTP slew its clock, not step it"
 		case offset.TwoProcesses:
-			f.Advice = "a proxy or a shared connection hides who writes: audit on the clients' side of it, or name the connections"
+			f.Advice = "a proxy or a shared connection hides which client writes: audit on the clients' side of it, or name the connections"
 		case offset.WrongLease:
-			f.Advice = "give the lease that this client really uses (--lease); with several leases audit each key pattern by itself"
+			f.Advice = "give the lease that this client really uses (--lease); if there are several leases, audit each key pattern separately"
 		case offset.ServerStepped:
-			f.Advice = "the server's clock was set back: let it be slewed, not stepped"
+			f.Advice = "the server's clock was set back: let NTP slew it, not step it"
 		}
 		f.What += w.Offset.Steady.assumes()
 		out = append(out, f)
@@ -82,19 +83,19 @@ func writerClock(w *Writer) []Finding {
 		}
 		whose := "its clock is"
 		if w.Offset.Shared != "" && w.Addr != "" {
-			whose = "one of the clocks behind it is"
+			whose = "one of the clocks that share this address is"
 		}
 		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose, ahead.Abs().Round(time.Millisecond), side)
 		if w.Offset.LeaseGuessed {
-			what += fmt.Sprintf(", if its lease is %v, which is a guess", w.Lease.Value)
+			what += fmt.Sprintf(", if its lease is %v (guessed)", w.Lease.Value)
 		}
 		out = append(out, Finding{Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what,
-			Advice: "set its clock by NTP; while it is off, leases are shorter by the spread of all clocks"})
+			Advice: "synchronize its clock by NTP; while it is off, every lease is shorter by the spread of all clocks"})
 	}
 	return out
 }
 
-// assumes says by what an interval for people was made.
+// assumes says what an interval for people assumes.
 func (s Steady) assumes() string {
 	text := fmt.Sprintf(" (if no attempt takes longer than %v", s.Gap)
 	if s.Own {
@@ -103,7 +104,7 @@ func (s Steady) assumes() string {
 	return text + ")"
 }
 
-// sharing names an address that several clients write from.
+// sharing returns a finding about an address from which several clients write.
 func sharing(w *Writer) []Finding {
 	o := w.Offset
 	if o.Shared == "" || w.Addr == "" {
@@ -111,7 +112,7 @@ func sharing(w *Writer) []Finding {
 	}
 	f := Finding{
 		Severity: SeverityNote, Kind: "shared_address", Writer: w.Addr, What: w.who() + ": several clients, or threads of one, write from this address: " + o.Shared,
-		Advice: "its offset is of all their clocks together; to see each clock, watch where each client has an address of its own",
+		Advice: "this offset covers all their clocks; to see each clock, watch at a place where each client has its own address",
 	}
 	if apart := o.atLeast - o.atMost - unseenStep; o.Writes > 0 && apart > 0 {
 		f.Severity = SeverityWarning
@@ -120,7 +121,8 @@ func sharing(w *Writer) []Finding {
 	return []Finding{f}
 }
 
-// provedOff is how far a clock was off at the least, by one write.
+// provedOff returns how far the clock was off at least, by a single write;
+// negative: behind.
 func (o Offset) provedOff() time.Duration {
 	switch {
 	case o.Writes == 0:
@@ -144,15 +146,15 @@ func writerDeeds(w *Writer) []Finding {
 	n := w.Counts
 	why, cure := "its jobs outlive the lease", "its jobs outlive the lease: lengthen the lease of all clients, or shorten its jobs"
 	if w.Lease.Known() && w.Holds.Count > 0 && w.Holds.Longest <= w.Lease.Value {
-		why = "its jobs are shorter than its lease, but others take the lock too early"
-		cure = why + ": by a clock that is ahead, or in another dialect; see who took over"
+		why = "its jobs are shorter than its lease, but other clients take the lock too early"
+		cure = why + ": their clocks are ahead, or they use another dialect; find the clients that took over"
 	}
-	say(n.Overlaps, SeverityError, "overlap", "once", "%d times", "it was still at work when another had won the lock", cure)
-	say(n.Overruns, SeverityError, "overrun", "one release", "%d releases", "deleted a lock after its own stamp was past, or another's", why+", and each such release lets a third client in")
-	say(n.DoubleGrants, SeverityError, "double_grant", "once", "%d times", "it took its own uuid for a lock that another held", "clients of this dialect do not exclude each other: move off it")
+	say(n.Overlaps, SeverityError, "overlap", "once", "%d times", "it was still at work after another client had won the lock", cure)
+	say(n.Overruns, SeverityError, "overrun", "one release", "%d releases", "deleted a lock after its own stamp was past, or deleted another client's lock", why+", and each such release lets a third client in")
+	say(n.DoubleGrants, SeverityError, "double_grant", "once", "%d times", "it read its own uuid and took the lock for its own, while another client held it", "clients of this dialect do not exclude each other: move off it")
 	say(n.GetsetFirst, SeverityError, "getset_first", "one GETSET", "%d GETSETs", "with no SETNX before", "such a client destroys every lock at each poll; no migration can begin while it runs")
-	say(n.Clobbers, SeverityWarning, "clobber", "one lost takeover", "%d lost takeovers", "wrote over a live holder's stamp", "the holder's lease is now what the loser wrote; this is how the old protocol works")
-	say(n.Ghosts, SeverityWarning, "ghost", "one lost takeover", "%d lost takeovers", "left a lock that nobody holds", "everybody waits for one lease each time; this is how the old protocol works")
+	say(n.Clobbers, SeverityWarning, "clobber", "one lost takeover", "%d lost takeovers", "overwrote a live holder's stamp", "the holder's lease now ends with the loser's stamp; this is how the old protocol works")
+	say(n.Ghosts, SeverityWarning, "ghost", "one lost takeover", "%d lost takeovers", "left a lock that nobody holds", "all clients wait for one lease each time; this is how the old protocol works")
 	say(n.ForeignExpires, SeverityWarning, "foreign_expire", "one TTL", "%d TTLs", "set on a lock that it does not hold", "it shortens or prolongs other clients' locks")
 	return out
 }
@@ -163,7 +165,7 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 	refute := func(what string, claim, seen time.Duration) {
 		if claim, ok := dialect.Claimed(claim); ok && seen > claim {
 			out = append(out, Finding{Severity: SeverityError, Kind: "claim_refuted", What: fmt.Sprintf("the claim of %v for the %s is refuted: %v was seen", claim, what, seen.Round(time.Microsecond)),
-				Advice: "claim more, and check the leases of ours against it"})
+				Advice: "claim more, and check the leases of getsetlock clients against it"})
 		}
 	}
 	if g := e.Gaps; g != nil {
@@ -179,7 +181,7 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 		out = append(out, Finding{
 			Severity: SeverityWarning, Kind: "lease_doubted", Writer: s.Addr,
 			What:   fmt.Sprintf("the lease is given as %v, and what %s writes looks like a lease of %v; %s", c.cfg.Lease, nameless(s.Addr), s.Value, s.Note),
-			Advice: "nothing is guaranteed while both may be true: look the lease up where it is configured, then give the smaller one, or confirm this one by --lease-checked",
+			Advice: "nothing is guaranteed while either may be true: check the lease where it is configured, then give the smaller one, or confirm this one by --lease-checked",
 		})
 	}
 	return append(out, c.ownRefuted(e)...)
@@ -187,13 +189,13 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 
 func nameless(addr string) string {
 	if addr == "" {
-		return "somebody"
+		return "an unknown client"
 	}
 	return addr
 }
 
-// ownRefuted says which connections are no client's own, where it was claimed
-// that each is.
+// ownRefuted reports connections that several clients use, if the claim was
+// that each client has its own.
 func (c *Census) ownRefuted(e *Evidence) []Finding {
 	var out []Finding
 	for _, w := range e.Writers {
@@ -207,7 +209,7 @@ func (c *Census) ownRefuted(e *Evidence) []Finding {
 		out = append(out, Finding{
 			Severity: SeverityWarning, Kind: "claim_refuted", Writer: w.Addr,
 			What:   fmt.Sprintf("the claim that each client has a connection of its own is refuted by %s: %s", w.who(), why),
-			Advice: "its offset is shown without the claim; the other connections still go by it, and nothing can prove it: leave --own-connections away if their clients share too",
+			Advice: "the claim is not used for this address, but it is for the others, and nothing can prove it: leave out --own-connections if clients share those too",
 		})
 	}
 	return out
@@ -217,7 +219,7 @@ func fleetFindings(e *Evidence) []Finding {
 	var out []Finding
 	if j, h := e.LongestSafeJob, e.LongestHold; j.Known() && h.Known() && h.Value > j.Value && h.Source != SourcePoll {
 		out = append(out, Finding{Severity: SeverityError, Kind: "job_too_long", Key: h.Key, Writer: h.Addr, What: fmt.Sprintf("held for %v, and no job longer than %v is safe with these clocks and leases",
-			h.Value.Round(time.Millisecond), j.Value.Round(time.Millisecond)), Advice: "lengthen the lease of all clients, shorten the jobs, or mend the clocks"})
+			h.Value.Round(time.Millisecond), j.Value.Round(time.Millisecond)), Advice: "lengthen the lease of all clients, shorten the jobs, or synchronize the clocks"})
 	}
 	for _, s := range []struct {
 		span Span
@@ -231,8 +233,8 @@ func fleetFindings(e *Evidence) []Finding {
 		}
 	}
 	if e.ForgottenWriters > 0 {
-		out = append(out, Finding{Severity: SeverityNote, Kind: "forgotten", What: fmt.Sprintf("%d writers more than are remembered wrote; their bounds count, their names are gone", e.ForgottenWriters),
-			Advice: "clients that connect anew for each lock look like many: watch for less time, or fewer keys"})
+		out = append(out, Finding{Severity: SeverityNote, Kind: "forgotten", What: fmt.Sprintf("%d more writers wrote than are remembered; their bounds are included, their names are not", e.ForgottenWriters),
+			Advice: "a client that connects anew for each lock looks like many: watch for less time, or fewer keys"})
 	}
 	return out
 }

@@ -11,29 +11,32 @@ import (
 // keyState is one key as the events left it.
 type keyState struct {
 	id keyID
-	// known says that exists and value are what stands on the server.
+	// known says that exists and value are the key's present state on the
+	// server.
 	known, exists bool
 	value         string
-	// learnt is the look that known rests on, commanded the last command: sources are late now and then,
-	// and what is older than the other kind of news is not to be set beside it.
+	// learnt is the look that known rests on; commanded is the last command.
+	// Sources are sometimes late, so older news from one kind must not be
+	// combined with newer news from the other.
 	learnt, commanded time.Time
-	// ends is when the server's own TTL may have ended it; zero without one.
+	// ends is when the server's TTL ends the key; zero: no TTL.
 	ends time.Time
 
 	holder   *holding
-	replaced []*holding // whose lock went to another, and who has not released since; bounded
+	replaced []*holding // holders whose lock another client took and who have not released since; bounded
 	pending  *pending
-	// getsets counts, by address, GETSETs in a row without a SETNX of that host between.
+	// getsets counts, by address, GETSETs in a row without a SETNX of that host
+	// in between.
 	getsets map[string]int
-	tried   map[string]bool // addresses that tried for the lock themselves
+	tried   map[string]bool // addresses that tried for the lock
 
 	polled polled
 
-	live    Found     // what old clients read and let stand
-	asked   time.Time // a client read the key while its value was unknown here
+	live    Found     // what old clients read and did not take over
+	asked   time.Time // when a client read the key while its value was unknown here
 	askedBy string
-	attempt time.Time // the last by an old client
-	perhaps string    // a value that may be a getsetlock client's without its PX
+	attempt time.Time // the last attempt of an old client
+	perhaps string    // a value that may be a getsetlock client's whose PX was lost
 
 	last       time.Time
 	dialects   []string
@@ -48,18 +51,18 @@ type keyState struct {
 
 // holding is a client that believes that it holds.
 type holding struct {
-	addr   string // empty where polls saw it
+	addr   string // empty if polls saw the hold
 	value  string
-	expiry time.Time // by the client's clock; zero without a stamp
+	expiry time.Time // the stamp's expiry, by the client's clock; zero: no stamp
 	since  time.Time
 	script bool
 	lease  time.Duration
-	ahead  time.Duration // the clock was ahead by so much at least when the lock was won; 0 if unknown
-	// taken: another won the lock while this one was believed.
+	ahead  time.Duration // how far the clock was ahead at least when the lock was won; 0: unknown
+	// taken: another client won the lock while this one believed that it held.
 	taken bool
 }
 
-// pending is an attempt of which nobody knows yet whether it won.
+// pending is an attempt whose outcome is not known yet.
 type pending struct {
 	addr  string
 	value string
@@ -69,17 +72,17 @@ type pending struct {
 
 // polled is the last look at a key.
 type polled struct {
-	at, first time.Time // of the last look, and of the first that showed this value
-	before    time.Time // of the last look that did not
+	at, first time.Time // the last look, and the first that showed this value
+	before    time.Time // the last look that did not show it
 	exists    bool
 	value     string
 	counted   bool          // the value was counted as an old client's
-	moved     time.Duration // how far the server's clock stepped since the last look, either way
+	moved     time.Duration // sum of the steps of the server's clock since the last look, without sign
 }
 
 const mostReplaced = 8
 
-// key finds or makes a key's state.
+// key returns a key's state, and creates it if necessary.
 func (c *Census) key(id keyID, at time.Time) *keyState {
 	k := c.keys[id]
 	if k == nil {
@@ -94,7 +97,8 @@ func (c *Census) key(id keyID, at time.Time) *keyState {
 	return k
 }
 
-// forgetKey drops the key on which nothing happened for longest, of two the first by name.
+// forgetKey drops the key with the oldest last event; of equals, the first by
+// name.
 func (c *Census) forgetKey() {
 	var oldest *keyState
 	for _, k := range c.keys {
@@ -116,16 +120,19 @@ func (c *Census) forgetKey() {
 
 func before(a, b keyID) bool { return a.db < b.db || a.db == b.db && a.name < b.name }
 
-// unknown forgets what stands on the key and who holds: nobody looked for a while. Who waits still does.
+// unknown forgets the key's value and holders, since it was not watched for a
+// time. Waiting clients keep waiting.
 func (k *keyState) unknown() {
 	k.known, k.holder, k.replaced, k.pending = false, nil, nil, nil
 	clear(k.getsets)
 }
 
-// at lets the server's TTL end the key. It ended between two events, so who holds goes with it.
+// at applies the server's TTL. If it ended the key since the last event, its
+// holder is replaced.
 func (k *keyState) at(now time.Time) {
 	if now.Before(k.learnt) {
-		// The look behind known is younger than this: what stood there before it is not known.
+		// known rests on a look that is newer than now: the state before that
+		// look is unknown.
 		k.known, k.learnt = false, time.Time{}
 	}
 	if k.ends.IsZero() || now.Before(k.ends) {
@@ -138,7 +145,7 @@ func (k *keyState) at(now time.Time) {
 	}
 }
 
-// stands notes the value that a command left.
+// stands stores the value that a command left.
 func (k *keyState) stands(value string) {
 	k.asked = time.Time{}
 	k.known, k.exists, k.value, k.ends = true, true, value, time.Time{}
@@ -150,7 +157,7 @@ func (k *keyState) free() {
 	k.known, k.exists, k.value, k.ends, k.noTTL = true, false, "", time.Time{}, false
 }
 
-// reply is what a GET returns, if that is known.
+// reply returns what a GET returns now, and whether that is known.
 func (k *keyState) reply() (dialect.Reply, bool) {
 	if !k.exists {
 		return dialect.Nil(), k.known
@@ -158,14 +165,14 @@ func (k *keyState) reply() (dialect.Reply, bool) {
 	return dialect.Text(k.value), k.known
 }
 
-// lose moves the holder to those whose lock went to another.
+// lose moves the holder to the replaced ones.
 func (k *keyState) lose() {
 	k.replaced = append(reading.Bounded(k.replaced, mostReplaced), k.holder)
 	k.holder = nil
 }
 
-// take makes somebody the holder. One who still believes to hold is replaced, another belief of the
-// same client is given up.
+// take makes a client the holder. Another client that still believes that it
+// holds is replaced; an earlier belief of the same client is dropped.
 func (k *keyState) take(h *holding) {
 	if k.holder != nil && k.holder.addr != h.addr {
 		k.lose()
@@ -177,8 +184,10 @@ func (k *keyState) take(h *holding) {
 	k.holder = h
 }
 
-// belief finds who releases: that address, or another connection of the host of one who holds, if this one
-// never tried for the lock itself (clients that take a connection from a pool for each command).
+// belief returns the holding that this address releases: its own, or that of
+// another connection of the same host if this address never tried for the lock
+// itself. The latter are clients that take a connection from a pool for each
+// command.
 func (k *keyState) belief(addr string) *holding {
 	all := k.replaced
 	if k.holder != nil {
@@ -209,7 +218,8 @@ func (k *keyState) drop(h *holding) {
 }
 
 func (k *keyState) speaks(ds []*dialect.Dialect) {
-	// A value that a dialect on the list reads too is no mixture: which of several it is may be open.
+	// A value that an already listed dialect also reads is no mixture: it may
+	// be of either.
 	for _, d := range ds {
 		if slices.Contains(k.dialects, d.Name) {
 			return
@@ -220,7 +230,7 @@ func (k *keyState) speaks(ds []*dialect.Dialect) {
 	}
 }
 
-// try remembers who tries, within bounds.
+// try remembers an address that tries, up to a limit.
 func (k *keyState) try(addr string) {
 	if len(k.tried) >= mostActs {
 		clear(k.tried)
@@ -228,7 +238,7 @@ func (k *keyState) try(addr string) {
 	k.tried[addr] = true
 }
 
-// act notes what happened, on the key, with its client, in the sums.
+// act adds an act to the key, its client and the sums.
 func (c *Census) act(k *keyState, w *writer, a Act) {
 	a.DB, a.Key = k.id.db, k.id.name
 	a.Value = a.Value[:min(len(a.Value), 256)]
@@ -315,7 +325,7 @@ func (n *Counts) add(k ActKind) {
 	}
 }
 
-// held notes that a hold ended.
+// held records that a hold ended.
 func (c *Census) held(k *keyState, w *writer, h Hold) {
 	if c.longest == nil || h.For > c.longest.For {
 		c.longest = &h

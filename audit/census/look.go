@@ -7,8 +7,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// look takes one sight of a key. While MONITOR shows every command it only sets right what expiry or
-// eviction changed unseen; else it is all there is, and tells that somebody wrote.
+// look takes one look at a key. While MONITOR shows every command, a look only
+// corrects what expiry or eviction changed. Otherwise looks are the only
+// evidence, and a look shows that a client wrote.
 func (c *Census) look(o offset.Observed) {
 	if !c.scope.Covers(c.cfg.DB, o.Key) || reading.MarkOfOurs(o.Key, o.Value) {
 		return
@@ -16,14 +17,14 @@ func (c *Census) look(o offset.Observed) {
 	id := keyID{c.cfg.DB, o.Key}
 	k := c.keys[id]
 	if k == nil {
-		// A missing key counts too: who finds it free is known to win.
+		// A missing key counts too: an attempt that finds it free is known to win.
 		if o.Exists && !c.reader.IsLock(o) {
 			return
 		}
 		k = c.key(id, o.At)
 	}
 	if back := k.polled.at.Sub(o.At); back > 0 && !c.monitoring(o.At) {
-		// Looks alone come in their order: the server's clock was set back.
+		// Without MONITOR, looks arrive in order, so the server's clock was set back.
 		k.polled.at, k.polled.moved = o.At, k.polled.moved+back
 	}
 	if o.At.Before(k.commanded) || o.At.Before(k.polled.at) {
@@ -44,8 +45,8 @@ func (c *Census) look(o offset.Observed) {
 	p.at, p.moved = latest(p.at, o.At), 0
 }
 
-// learn takes the key as it was seen. Who holds stays who held: if its value is gone, its release will
-// tell.
+// learn takes the state of the key from a look. The holder stays the same: if
+// its value is gone, its release will show that.
 func (c *Census) learn(k *keyState, o offset.Observed) {
 	if k.known && k.exists == o.Exists && k.value == o.Value {
 		return
@@ -143,8 +144,8 @@ func (c *Census) polledEnd(k *keyState, at time.Time) {
 	})
 }
 
-// polledStamp takes a new value that a dialect reads: an old client acquired,
-// unless a getsetlock client wrote the value, or may have.
+// polledStamp takes a new value that a dialect can read: an old client
+// acquired, unless a getsetlock client wrote the value or may have written it.
 func (c *Census) polledStamp(k *keyState, o offset.Observed, r reading.Reading, a Act) {
 	a.What = ActWrote
 	switch {
@@ -154,7 +155,7 @@ func (c *Census) polledStamp(k *keyState, o offset.Observed, r reading.Reading, 
 		return
 	case !o.HasTTL && c.perhapsStampOfOurs(r, o.At):
 		k.perhaps = o.Value
-		a.Detail = "a stamp a day ahead: perhaps a getsetlock client's without its PX"
+		a.Detail = "a stamp one day ahead: perhaps of a getsetlock client whose PX was lost"
 		c.act(k, nil, a)
 		return
 	}
@@ -165,9 +166,9 @@ func (c *Census) polledStamp(k *keyState, o offset.Observed, r reading.Reading, 
 	if p := &k.polled; p.at.IsZero() {
 		c.stood(w, r, o.At)
 	} else {
-		// Written after the look before, and before this one, by a server's clock that
-		// may have stepped in between. What stood at the first look of a key was written
-		// at a time that nobody knows.
+		// It was written after the look before and before this look, by a
+		// server's clock that may have stepped in between. A value that stood
+		// at the first look at a key was written at an unknown time.
 		stepped := p.moved + unseenStep + o.At.Sub(p.at)/1000
 		c.compare(w, r, o.At.Add(stepped), p.at.Add(-stepped))
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// perhapsStampOfOurs is perhapsOurs by what the census knows.
+// perhapsStampOfOurs is reading.PerhapsOurs with the leases and the claim that
+// the census knows.
 func (c *Census) perhapsStampOfOurs(r reading.Reading, now time.Time) bool {
 	if !r.Dialects[0].HasStamp() {
 		return false
@@ -17,7 +18,7 @@ func (c *Census) perhapsStampOfOurs(r reading.Reading, now time.Time) bool {
 	return reading.PerhapsOurs(r.Stamp.Expiry.Sub(now), max(c.cfg.Lease, c.cfg.Greatest), claim(c.cfg.Ahead))
 }
 
-// perhapsOurs names the keys with such a stamp.
+// perhapsOurs returns findings about keys with such a stamp.
 func (c *Census) perhapsOurs() []Finding {
 	var out []Finding
 	for _, k := range c.inOrder() {
@@ -31,8 +32,9 @@ func (c *Census) perhapsOurs() []Finding {
 	return out
 }
 
-// perhapsWon reports that a GETSET that lost by its own dialect would have won by
-// another that writes the same form. Nobody sees which one a client runs.
+// perhapsWon reports whether a GETSET that lost by its own dialect would have
+// won by another dialect that writes the same form. Nothing shows which dialect
+// a client runs.
 func perhapsWon(q order, old, seen dialect.Reply, clock time.Time) bool {
 	return slices.ContainsFunc(reading.Fitting(q.value, q.at, nil), func(d *dialect.Dialect) bool {
 		return d.LegacyWins(old, seen, clock) == dialect.Won

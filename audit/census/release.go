@@ -6,7 +6,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// del takes the end of a lock, whoever's it was.
+// del takes a DEL, which ends a lock.
 func (c *Census) del(q order) {
 	k := c.keys[q.id]
 	if k == nil {
@@ -35,7 +35,8 @@ func (c *Census) del(q order) {
 	k.free()
 }
 
-// release says what the DEL of a client that believes that it holds comes to.
+// release returns the act by which a client that believes that it holds ends
+// its hold.
 func (c *Census) release(k *keyState, h *holding, q order) Act {
 	a := Act{At: q.at, What: ActOverrun, Addr: q.addr, Source: SourceMonitor, Script: q.script}
 	foreign := h != k.holder || k.known && (!k.exists || k.value != h.value)
@@ -43,7 +44,7 @@ func (c *Census) release(k *keyState, h *holding, q order) Act {
 	case q.script || h.script:
 		a.What, a.Detail = ActWrote, "released"
 	case foreign && k.known && k.exists:
-		a.Detail = "deleted another's value, " + since(h, q)
+		a.Detail = "deleted another client's value, " + since(h, q)
 	case foreign:
 		a.Detail = "its own lock was gone, " + since(h, q)
 	case c.pastBy(h, q):
@@ -58,8 +59,8 @@ func since(h *holding, q order) string {
 	return "after " + q.at.Sub(h.since).Round(time.Millisecond).String()
 }
 
-// pastBy reports that the holder's stamp was past. It is proved by the lower end
-// of the offset; a clock of which nothing is known counts as right.
+// pastBy reports whether the holder's stamp was past. The lower end of its
+// offset proves that; an unknown clock counts as right.
 func (c *Census) pastBy(h *holding, q order) bool {
 	if h.expiry.IsZero() {
 		return false
@@ -73,7 +74,8 @@ func (c *Census) pastBy(h *holding, q order) bool {
 	return q.at.Add(ahead).After(h.expiry)
 }
 
-// overlapped: an old holder was still at work when it released, and another had won meanwhile.
+// overlapped counts an overlap: a holder was still at work when it released,
+// but another client had won in between.
 func (c *Census) overlapped(k *keyState, w *writer) {
 	c.counts.Overlaps++
 	k.counts.Overlaps++
@@ -82,7 +84,7 @@ func (c *Census) overlapped(k *keyState, w *writer) {
 	}
 }
 
-// deleted takes a DEL by somebody who is not known to hold.
+// deleted takes a DEL by a client that is not known to hold.
 func (c *Census) deleted(k *keyState, w *writer, q order) {
 	if k.known && !k.exists {
 		return
@@ -95,7 +97,8 @@ func (c *Census) deleted(k *keyState, w *writer, q order) {
 	k.free()
 }
 
-// expire takes a TTL. That of a client which does not hold shortens or lengthens another's lock.
+// expire takes a TTL. A TTL set by a client that does not hold shortens or
+// lengthens another client's lock.
 func (c *Census) expire(q order) {
 	k := c.keys[q.id]
 	if k == nil {
@@ -114,7 +117,8 @@ func (c *Census) expire(q order) {
 	}
 }
 
-// wrote takes a write that is no attempt of an old client: a renewal, a guard of ours, an accident.
+// wrote takes a write that is no attempt of an old client: a renewal, a guard
+// of a getsetlock client, or an accident.
 func (c *Census) wrote(q order) {
 	r := c.reader.ReadAny(q.value, q.at)
 	k := c.keys[q.id]
@@ -136,7 +140,7 @@ func (c *Census) wrote(q order) {
 	case own:
 		a.Detail = "renewed"
 	case !r.Legacy() && !q.script:
-		a.Detail = "no dialect in question reads it"
+		a.Detail = "no named dialect reads it"
 		c.counts.Unreadable++
 		k.counts.Unreadable++
 	}

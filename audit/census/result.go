@@ -10,8 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// Evidence is what was seen so far, and what a person should know of it, sorted.
-// It shares nothing with the census.
+// Evidence returns what was seen so far, sorted, and the findings that a person
+// should know. The result shares no memory with the census.
 func (c *Census) Evidence() (Evidence, []Finding) {
 	e := Evidence{
 		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(), Holds: slices.Clone(c.holds),
@@ -36,11 +36,11 @@ func (c *Census) Evidence() (Evidence, []Finding) {
 	e.Writers = c.writersFound(leases)
 	e.Keys = c.keysFound()
 	c.sums(&e, leases)
-	findings := c.findings(&e) // gives each writer its own, too
+	findings := c.findings(&e) // also sets each writer's findings
 	return e, findings
 }
 
-// sums are what speaks of the whole fleet.
+// sums computes what concerns the whole fleet.
 func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 	for _, w := range e.Writers {
 		if !slices.Contains(e.Dialects, w.Dialect) {
@@ -63,7 +63,7 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 	if h := c.longest; h != nil {
 		e.LongestHold = Span{Value: h.For, Basis: Measured, Source: h.Source, At: h.At, Addr: h.Addr, Key: h.Key}
 		if h.Source == SourcePoll {
-			e.LongestHold.Note = "at most so long: between two looks"
+			e.LongestHold.Note = "an upper bound: the time between two looks"
 		}
 	}
 	if c.cfg.Greatest > 0 {
@@ -77,7 +77,8 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 	c.safeJob(e, leases)
 }
 
-// claimOver lets a claim stand where what was measured is less, and where nothing was.
+// claimOver returns the claim if nothing was measured or less was; otherwise
+// the measurement.
 func claimOver(seen Span, claim time.Duration) Span {
 	value, claimed := dialect.Claimed(claim)
 	if !claimed || seen.Known() && seen.Value > value {
@@ -127,8 +128,9 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 	return out
 }
 
-// keysFound copies all of it into three pieces of memory. A live view asks every second, and with several for each of a
-// thousand keys that was the dearest part of a watch.
+// keysFound copies all keys into three allocations. A live view asks every
+// second; with several allocations for each of a thousand keys, this was the
+// most expensive part of a watch.
 func (c *Census) keysFound() []KeyEvidence {
 	var found []*keyState
 	acts, dialects := 0, 0
@@ -137,7 +139,7 @@ func (c *Census) keysFound() []KeyEvidence {
 			continue
 		}
 		found = append(found, k)
-		acts += 2 + len(k.timeline) // at most
+		acts += 2 + len(k.timeline) // an upper bound
 		dialects += len(k.dialects)
 	}
 	if len(found) == 0 {
@@ -150,7 +152,7 @@ func (c *Census) keysFound() []KeyEvidence {
 	return out
 }
 
-// inOrder is all keys as results list them.
+// inOrder returns all keys in the order of results.
 func (c *Census) inOrder() []*keyState {
 	if len(c.sorted) == 0 {
 		for _, k := range c.keys {
@@ -163,13 +165,14 @@ func (c *Census) inOrder() []*keyState {
 	return c.sorted
 }
 
-// keyRoom is what the lists of several keys are cut from, each without room to grow into the next.
+// keyRoom is memory from which the lists of several keys are cut. No list has
+// room to grow into the next.
 type keyRoom struct {
 	acts     []Act
 	dialects []string
 }
 
-// act is a copy in it.
+// act returns a copy of a in the room.
 func (r *keyRoom) act(c *Census, a *Act) *Act {
 	if a == nil {
 		return nil
@@ -202,7 +205,7 @@ func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 	}
 }
 
-// named is a copy of an act with the name that its address has by now.
+// named returns a copy of an act, with the name that its address has by now.
 func (c *Census) named(a *Act) *Act {
 	if a == nil {
 		return nil

@@ -8,16 +8,16 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// seenBounds is what the writes of one client say of its clock: client less
-// server. Each write gives a lower and an upper bound, whatever the clock does
-// between two writes. So the bounds of several writes are not intersected: the
-// least and the greatest are kept.
+// seenBounds is what the writes of one client say about its clock: the client's
+// minus the server's. Each write gives a lower and an upper bound, whatever the
+// clock does between two writes. So the bounds of several writes are not
+// intersected: the least and the greatest are kept.
 type seenBounds struct {
-	low, high offset.Interval // from the least to the greatest lower bound, and upper bound
+	low, high offset.Interval // least to greatest lower bound, and least to greatest upper bound
 	writes    int64
 }
 
-// add takes one write. The upper bound is without the gap.
+// add takes the bounds of one write. The upper bound does not include the gap.
 func (b *seenBounds) add(low, high time.Duration) {
 	b.join(seenBounds{offset.Interval{Low: low, High: low}, offset.Interval{Low: high, High: high}, 1})
 }
@@ -36,8 +36,8 @@ func (b *seenBounds) join(o seenBounds) {
 	b.low, b.high, b.writes = around(b.low, o.low), around(b.high, o.high), b.writes+o.writes
 }
 
-// shift moves the bounds by what a lease was assumed too long. The lower ones
-// stay where the greatest lease is known.
+// shift moves the bounds by the amount by which a lease was assumed too long.
+// The lower bounds stay if the greatest lease is known.
 func (b seenBounds) shift(by time.Duration, greatestKnown bool) seenBounds {
 	if b.writes > 0 && by != 0 {
 		if !greatestKnown {
@@ -48,9 +48,9 @@ func (b seenBounds) shift(by time.Duration, greatestKnown bool) seenBounds {
 	return b
 }
 
-// around is the least interval that holds what each write allows: whatever the
-// clock was when any of them was made, it lies within. The upper end is unknown
-// without a gap.
+// around returns the smallest interval that contains what each write allows:
+// the clock was within it at every write. Without a gap the upper end is
+// unknown.
 func (b seenBounds) around(gap time.Duration, claimed bool) offset.Interval {
 	i := offset.Interval{Low: offset.NoLow, High: offset.NoHigh}
 	if b.writes == 0 {
@@ -63,24 +63,24 @@ func (b seenBounds) around(gap time.Duration, claimed bool) offset.Interval {
 	return i
 }
 
-// nearBounds are the bounds of all writes of a short time, so that nobody's clock
-// and not the server's either drifts far within it.
+// nearBounds are the bounds of all writes within a short time, in which no
+// client's clock and not the server's either drifts far.
 type nearBounds struct {
 	from, until time.Time
 	seenBounds
 }
 
 const (
-	// nearTogether is how long one nearBounds lasts. A clock off by a thousandth
-	// moves by 60 ms in it.
+	// nearTogether is the length of one nearBounds. A clock whose rate is off
+	// by a thousandth moves by 60 ms in it.
 	nearTogether = time.Minute
-	// unseenStep is the greatest step of the server's clock that a watch takes for
-	// no step.
+	// unseenStep is the largest step of the server's clock that a watch does
+	// not recognize as a step.
 	unseenStep = 20 * time.Millisecond
 )
 
-// apart is how far the clocks behind the writes were apart at least, for a gap of
-// zero. What the server's own clock may have moved unseen meanwhile is taken off.
+// apart returns how far the clocks of the writes were apart at least, assuming
+// a gap of zero. It subtracts what the server's clock may have moved unnoticed.
 func (n nearBounds) apart() time.Duration {
 	if n.writes == 0 {
 		return 0
@@ -89,7 +89,7 @@ func (n nearBounds) apart() time.Duration {
 	return n.low.High - n.high.Low - moved
 }
 
-// near joins a write to those of the same minute.
+// nearBy adds a write to those of the same minute.
 func (c *Census) nearBy(b seenBounds, at time.Time) {
 	if b.writes == 0 {
 		return
@@ -98,7 +98,7 @@ func (c *Census) nearBy(b seenBounds, at time.Time) {
 	if n.writes > 0 && (at.Sub(n.from) > nearTogether || at.Before(n.from)) {
 		c.nearBefore, *n = *n, nearBounds{}
 		if c.checked.IsZero() {
-			c.keepNear() // nobody compares the server's clock
+			c.keepNear() // no heartbeat compares the server's clock
 		}
 	}
 	if n.writes == 0 {
@@ -109,7 +109,8 @@ func (c *Census) nearBy(b seenBounds, at time.Time) {
 }
 
 // keepNear keeps what the last minutes proved. It is called when the server's
-// clock has been found to run on: a step of it would be taken for the clients'.
+// clock is known to have run on without a step, which would look like steps of
+// the clients' clocks.
 func (c *Census) keepNear() {
 	c.apart = max(c.apart, c.near.apart(), c.nearBefore.apart())
 }
@@ -117,10 +118,10 @@ func (c *Census) keepNear() {
 // dropNear forgets the minutes in which the server's clock stepped.
 func (c *Census) dropNear() { c.near, c.nearBefore = nearBounds{}, nearBounds{} }
 
-// compare takes the stamp of an old client that was executed by the instant at,
-// and not before from. Both are the same where MONITOR shows the write. A look
-// sees a value later than its write, which makes the lower bound lower, hence
-// still true; the look before it makes the upper bound.
+// compare takes a stamp of an old client that was executed by the instant at,
+// and not before from. If MONITOR shows the write, both are the same. A look
+// sees a value later than its write, so the lower bound is lower but still
+// true. The previous look gives the upper bound.
 func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) seenBounds {
 	one := c.boundsOf(w, r, at, from)
 	w.bounds.join(one)
@@ -128,7 +129,7 @@ func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) seenB
 	return one
 }
 
-// stood notes a stamp that was there at the first look.
+// stood records a stamp that was already there at the first look.
 func (c *Census) stood(w *writer, r reading.Reading, at time.Time) {
 	one := c.boundsOf(w, r, at, at)
 	if low := one.low.High; one.writes > 0 && (w.stood == nil || low > *w.stood) {
@@ -136,7 +137,7 @@ func (c *Census) stood(w *writer, r reading.Reading, at time.Time) {
 	}
 }
 
-// boundsOf are those of one write.
+// boundsOf returns the bounds of one write.
 func (c *Census) boundsOf(w *writer, r reading.Reading, at, from time.Time) seenBounds {
 	d := w.dialect()
 	if !d.HasStamp() {
@@ -156,8 +157,8 @@ func (c *Census) boundsOf(w *writer, r reading.Reading, at, from time.Time) seen
 	return one
 }
 
-// allSeen joins the bounds of all writers, forgotten ones among them. guessed:
-// a lease behind them is a guess.
+// allSeen joins the bounds of all writers, including forgotten ones. guessed:
+// some used lease is a guess.
 func (c *Census) allSeen(leases map[*writer]Span) (all seenBounds, guessed bool) {
 	all = c.gone.seen
 	for _, w := range c.writers {
@@ -166,7 +167,7 @@ func (c *Census) allSeen(leases map[*writer]Span) (all seenBounds, guessed bool)
 	return all, c.cfg.Lease == 0 && all.writes > 0
 }
 
-// seenOf is what was seen of one writer, by its own lease.
+// seenOf returns the bounds of one writer, computed with its own lease.
 func (c *Census) seenOf(w *writer, lease Span) seenBounds {
 	if c.cfg.Lease > 0 {
 		return w.bounds
@@ -174,8 +175,8 @@ func (c *Census) seenOf(w *writer, lease Span) seenBounds {
 	return w.bounds.shift(w.shift(lease), c.cfg.Greatest > 0)
 }
 
-// spread is how far the clocks of all writes are apart, over the whole watch:
-// their steps count, since a stamp outlives them.
+// spread computes how far the clocks of all writes are apart over the whole
+// watch. Steps of the clocks count, since a stamp outlives them.
 func (c *Census) spread(e *Evidence, leases map[*writer]Span) Spread {
 	all, guessed := c.allSeen(leases)
 	s := Spread{Guaranteed: offset.NoHigh, Writes: all.writes, Guessed: guessed || e.LeaseLooks.Known()}
@@ -195,8 +196,8 @@ func (c *Census) spread(e *Evidence, leases map[*writer]Span) Spread {
 	return s
 }
 
-// gapForPeople is the claimed gap, else the usual one: what intervals for people
-// are made with.
+// gapForPeople returns the claimed gap, otherwise the usual one. Intervals for
+// people are computed with it.
 func (c *Census) gapForPeople() time.Duration {
 	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed {
 		return gap

@@ -7,7 +7,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// paused notes how long nobody tried for a key.
+// paused records how long no client tried for a key.
 func (c *Census) paused(k *keyState, at time.Time) {
 	if pause := at.Sub(k.attempt); !k.attempt.IsZero() && pause > c.longPause.Value {
 		c.longPause = Span{Value: pause, Basis: Measured, At: at, Key: k.id.name}
@@ -15,8 +15,8 @@ func (c *Census) paused(k *keyState, at time.Time) {
 	k.attempt = latest(k.attempt, at)
 }
 
-// foundLive notes that an old client read a value. If it does not take the value
-// over, which would replace it, the client's clock found it live.
+// foundLive records that an old client read a value. If the client does not
+// take the value over, which would replace it, its clock found the value live.
 func (k *keyState) foundLive(q order, r dialect.Reply, known bool) {
 	switch {
 	case !known:
@@ -29,8 +29,8 @@ func (k *keyState) foundLive(q order, r dialect.Reply, known bool) {
 	}
 }
 
-// ofRun notes which server answers. What was compared with another one's clock
-// is void.
+// ofRun records which server answers. Comparisons with another server's clock
+// become void.
 func (c *Census) ofRun(id string, at time.Time) {
 	if id == c.run && !c.runSince.IsZero() {
 		return
@@ -41,8 +41,8 @@ func (c *Census) ofRun(id string, at time.Time) {
 	c.run, c.runSince = id, at
 }
 
-// anotherServer forgets what was compared with the clock of the one before. How
-// far the clients were apart stays true.
+// anotherServer forgets what was compared with the clock of the server before.
+// How far the clients' clocks were apart stays true.
 func (c *Census) anotherServer() {
 	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed && c.cfg.Lease > 0 {
 		if all, _ := c.allSeen(nil); all.writes > 0 {
@@ -57,8 +57,8 @@ func (c *Census) anotherServer() {
 	c.gone.seen = seenBounds{}
 }
 
-// shiftBounds adds a step of the server's clock: what the clock gained the
-// clients may be behind since, what it lost they may be ahead.
+// shiftBounds applies a step of the server's clock: the clients may be further
+// behind by what the clock gained, or further ahead by what it lost.
 func (c *Census) shiftBounds(by time.Duration) {
 	c.dropNear()
 	for _, w := range c.writers {
@@ -68,14 +68,14 @@ func (c *Census) shiftBounds(by time.Duration) {
 	for _, k := range c.keys {
 		k.polled.moved += by.Abs()
 		if by < 0 {
-			// What is younger than the step is dated earlier than these.
+			// Events after the step carry earlier instants than these.
 			k.polled.at, k.commanded, k.learnt = moved(k.polled.at, by), moved(k.commanded, by), moved(k.learnt, by)
 		}
 	}
 }
 
-// stepped moves the end that the step moved. By polls nobody knows which writes
-// were before it, so both ends move.
+// stepped moves the end of the bounds that the step affects. With polls it is
+// unknown which writes were before the step, so both ends move.
 func (b *seenBounds) stepped(by time.Duration, polled bool) {
 	if b.writes == 0 {
 		return
@@ -95,8 +95,9 @@ func moved(at time.Time, by time.Duration) time.Time {
 	return at.Add(by)
 }
 
-// window is how long the server was watched without a hole, by polls or by
-// MONITOR. A step of the server's clock is no hole here: the bounds moved by it.
+// window returns how long the server was watched without a hole, by polls or by
+// MONITOR. A step of the server's clock is no hole here, since the bounds moved
+// with it.
 func (c *Census) window(e *Evidence) time.Duration {
 	var longest time.Duration
 	for _, s := range []Source{SourceMonitor, SourcePoll} {
@@ -115,7 +116,7 @@ func (c *Census) window(e *Evidence) time.Duration {
 	return longest
 }
 
-// againstServer says how far the clocks are off the server's.
+// againstServer computes how far the clocks are off the server's.
 func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
 	all, guessed := c.allSeen(leases)
 	doubted := e.LeaseLooks.Known()
@@ -134,22 +135,22 @@ func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
 	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed && all.writes > 0 {
 		e.Ahead.AtMost = max(0, all.high.High+gap)
 		if !guessed && !doubted || e.Behind.Guessed {
-			e.Behind.AtLeast = max(0, -(all.high.Low + gap)) // it rests on the smallest lease
+			e.Behind.AtLeast = max(0, -(all.high.Low + gap)) // this bound rests on the smallest lease
 		}
 	}
 	c.rely(&e.Behind, e, c.cfg.Behind)
 	c.rely(&e.Ahead, e, c.cfg.Ahead)
 }
 
-// rely fills in what may be relied on: what a whole window measured, or a claim
-// that is more, or a claim alone that nothing refutes.
+// rely sets what may be relied on: the measurement of a whole window, or a
+// greater claim, or a claim alone if nothing refutes it.
 func (c *Census) rely(b *Bound, e *Evidence, claim time.Duration) {
 	var seen Span
 	if b.AtMost != offset.NoHigh && !b.Guessed && e.Run != "" && e.Idle > 0 && e.Window >= e.Idle {
 		seen = Span{Value: b.AtMost, Basis: Measured, At: e.Until}
 	}
 	if value, claimed := dialect.Claimed(claim); claimed && !seen.Known() && b.Proved() > value {
-		return // refuted, and nothing stands in for it
+		return // refuted, and nothing replaces it
 	}
 	b.Span = claimOver(seen, claim)
 }

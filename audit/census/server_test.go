@@ -13,12 +13,13 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// within reports that a bound is about what it must be: never less, and more by
-// the resolution of a stamp at most.
+// within reports whether a bound is what it must be: never less, and more by at
+// most the resolution of a stamp.
 func within(got, want time.Duration) bool { return got >= want && got <= want+2*time.Millisecond }
 
-// Each write is sound by itself: the clocks step and drift between the writes,
-// executions are late, leases differ, and every true offset lies within.
+// Each write is sound by itself: clocks step and drift between the writes,
+// executions are late, leases differ, and the bounds still contain every true
+// offset.
 func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 13))
@@ -50,7 +51,7 @@ func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
 	}
 }
 
-func TestOneWriteSaysHowFarItsClockIsOff(t *testing.T) {
+func TestOneWriteBoundsItsClock(t *testing.T) {
 	f := on(t, Config{Lease: time.Minute, Gap: 500 * time.Millisecond, Idle: time.Second}, "first")
 	f.look(-2000, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(-120_000))
@@ -66,7 +67,7 @@ func TestOneWriteSaysHowFarItsClockIsOff(t *testing.T) {
 	}
 }
 
-// Failed attempts and looks: each source bounds in its own way.
+// Each source gives bounds in its own way.
 func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {
 	cfg := Config{Lease: time.Minute, Gap: dialect.Zero, Idle: 100 * time.Millisecond, Dialects: []dialect.Dialect{dialect.Jedis()}}
 	c, err := New(cfg)
@@ -74,12 +75,13 @@ func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &film{t: t, census: c}
-	f.look(0, "stock", stamp(-3_600_000)) // written at a time that nobody knows
+	f.look(0, "stock", stamp(-3_600_000)) // written at an unknown time
 	f.look(100, "stock", "")
 	f.look(400, "stock", stamp(200+30_000))
 	e := f.result().Evidence
-	// Executed from 100 to 400 by a clock that read 30,200. A step of the server's
-	// clock in between that is too small to be seen is allowed for.
+	// The stamp was executed between 100 and 400, by a clock that read 30,200.
+	// The bounds also allow for a step of the server's clock in between that is
+	// too small to be noticed.
 	const unseen = unseenStep + 300*time.Microsecond
 	if e.Behind.Writes != 1 || e.Behind.AtMost != 0 || !within(e.Ahead.AtMost, 30_100*time.Millisecond+unseen) {
 		t.Errorf("behind %+v, ahead %+v", e.Behind, e.Ahead)
@@ -124,7 +126,8 @@ func TestBoundsAreUnknownUntilTheyAreMeasured(t *testing.T) {
 	}
 }
 
-// A pause between attempts that was longer than Idle asks for a window as long.
+// A pause between attempts that was longer than Idle requires a window of that
+// length.
 func TestLongestPauseSeenLengthensTheWindow(t *testing.T) {
 	f := on(t, Config{Lease: time.Minute, Idle: time.Second}, "first")
 	f.look(-2000, "stock", "")
@@ -138,7 +141,7 @@ func TestLongestPauseSeenLengthensTheWindow(t *testing.T) {
 	f.add(reading.GapOf(SourcePoll, at(600_100), time.Second, HoleAbsent, "a hole"))
 	f.do(602_000, bert, "SETNX", "stock", stamp(602_000))
 	if e := f.result().Evidence; e.Behind.Span.Known() {
-		t.Errorf("behind a hole: %+v of %v", e.Window, e.Idle)
+		t.Errorf("after a hole: %+v of %v", e.Window, e.Idle)
 	}
 }
 
@@ -146,7 +149,7 @@ func TestAnotherServerVoidsTheBounds(t *testing.T) {
 	f := on(t, Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second}, "first")
 	f.look(-2000, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(-5000))
-	f.serverIs(10, "first") // told again, which is nothing new
+	f.serverIs(10, "first") // reported again, without a change
 	if e := f.result().Evidence; e.Behind.Writes != 1 {
 		t.Errorf("%+v", e.Behind)
 	}
@@ -162,7 +165,8 @@ func TestAnotherServerVoidsTheBounds(t *testing.T) {
 	}
 }
 
-// What the server's clock gains its clients are behind since, and the reverse.
+// What the server's clock gains, its clients are behind from then on, and the
+// reverse.
 func TestStepOfTheServerMovesTheBounds(t *testing.T) {
 	for step, want := range map[time.Duration][2]time.Duration{
 		time.Minute:  {65 * time.Second, 0},
@@ -179,7 +183,7 @@ func TestStepOfTheServerMovesTheBounds(t *testing.T) {
 	}
 }
 
-func TestClaimsStandUntilRefuted(t *testing.T) {
+func TestClaimsHoldUntilRefuted(t *testing.T) {
 	play := func(behind, ahead time.Duration, off int) *found {
 		f := on(t, Config{Lease: time.Minute, Gap: time.Second, Behind: behind, Ahead: ahead}, "first")
 		f.look(-2000, "stock", "")
@@ -209,12 +213,13 @@ func TestSpreadOfZeroIsAClaim(t *testing.T) {
 	}
 }
 
-// ours is what a getsetlock client writes on L: far ahead, in a script, by PX.
+// ours returns what a getsetlock client writes on L: a stamp far ahead.
 func ours(ms int) string {
 	return strconv.FormatInt(at(ms).Add(24*time.Hour+30*time.Second).UnixMilli(), 10)
 }
 
-// A stamp of a getsetlock client is evidence of no old client, by any source.
+// A stamp of a getsetlock client is no evidence of an old client, whichever
+// source shows it.
 func TestStampsOfGetsetlockClientsAreNoEvidence(t *testing.T) {
 	px := func(f *film, ms int, key, value string) {
 		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: key, Value: value, Exists: true, HasTTL: true, TTL: 30 * time.Second})
@@ -246,8 +251,8 @@ func TestStampsOfGetsetlockClientsAreNoEvidence(t *testing.T) {
 	}
 }
 
-// An old client of a dialect with TTLs is told from ours by where its stamp lies.
-func TestStampWithItsOwnTTLIsAnOldClients(t *testing.T) {
+// The distance of its stamp from its TTL shows that an old client wrote it.
+func TestStampThatEndsWithItsTTLIsAnOldClients(t *testing.T) {
 	d := dialect.Gorlock()
 	c, err := New(Config{Lease: 15 * time.Second, Dialects: []dialect.Dialect{d}})
 	if err != nil {
@@ -266,8 +271,8 @@ func TestStampWithItsOwnTTLIsAnOldClients(t *testing.T) {
 	}
 }
 
-// Dialects that write the same form add different slacks: not knowing which is like
-// not knowing the clock by as much.
+// Dialects that write the same form add different slacks. An unknown slack
+// widens the intervals by the difference.
 func TestUnknownSlackWidensBothIntervals(t *testing.T) {
 	least := dialect.Jedis()
 	most := least
@@ -286,8 +291,9 @@ func TestUnknownSlackWidensBothIntervals(t *testing.T) {
 	}
 }
 
-// The server's clock steps by ten seconds, and so all clients' offsets do. Nobody's
-// clock was further from another's for that, but what is guaranteed covers both.
+// The server's clock steps by ten seconds, and so do all clients' offsets. The
+// clients' clocks are no further apart for that, but the guaranteed spread must
+// cover both times.
 func TestStepOfTheServerIsNoSpread(t *testing.T) {
 	f := on(t, Config{Lease: time.Minute, Gap: time.Second}, "first")
 	beat := func(ms int, by time.Duration) {
@@ -308,9 +314,9 @@ func TestStepOfTheServerIsNoSpread(t *testing.T) {
 	}
 }
 
-// The server's clock is set back between two looks, and a client whose clock agrees
-// with it then writes at once: by 15 ms, which no watch sees, and by a minute, which
-// is noticed before the look or later.
+// The server's clock is set back between two looks, and a client whose clock
+// agrees with it then writes at once. It is set back by 15 ms, which no watch
+// notices, or by a minute, which is noticed before the look or after it.
 func TestLooksAllowForStepsOfTheServer(t *testing.T) {
 	for _, step := range []time.Duration{15 * time.Millisecond, time.Minute} {
 		for _, first := range []bool{false, true} {
@@ -339,9 +345,8 @@ func TestLooksAllowForStepsOfTheServer(t *testing.T) {
 	}
 }
 
-// TestPollsCountAfterTheServerRestarts starts the server again while nobody
-// watches by MONITOR: never, or between two bursts. The counters tell of the
-// restart as a hole of every source.
+// The server restarts while MONITOR is off: it was never on, or it is between
+// two bursts. The counters report the restart as a hole of every source.
 func TestPollsCountAfterTheServerRestarts(t *testing.T) {
 	for name, burst := range map[string]bool{"without MONITOR": false, "between two bursts": true} {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +362,7 @@ func TestPollsCountAfterTheServerRestarts(t *testing.T) {
 			f.look(1000, "lock:42", stamp(900))
 			f.look(2000, "lock:42", "")
 			for _, s := range []Source{SourceStats, SourceMonitor} {
-				f.add(reading.GapOf(s, at(2000), time.Second, HoleReset, "it was started anew"))
+				f.add(reading.GapOf(s, at(2000), time.Second, HoleReset, "the server was restarted"))
 			}
 			f.serverIs(3000, "two")
 			f.look(3100, "lock:42", "")
@@ -370,7 +375,7 @@ func TestPollsCountAfterTheServerRestarts(t *testing.T) {
 				t.Errorf("the longest pause is %v", e.LongestPause.Value)
 			}
 			if m := e.Covered(SourceMonitor); !burst && m.Missing == "" {
-				t.Errorf("nobody asked for MONITOR: %+v", m)
+				t.Errorf("MONITOR was not turned on: %+v", m)
 			}
 		})
 	}

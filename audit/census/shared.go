@@ -8,8 +8,8 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// sharedFromTheStart says why an address is no single client's, before any of
-// its commands was looked at.
+// sharedFromTheStart returns why an address cannot belong to a single client,
+// known before any of its commands is examined; otherwise an empty string.
 func sharedFromTheStart(addr string) string {
 	switch {
 	case addr == "":
@@ -21,12 +21,12 @@ func sharedFromTheStart(addr string) string {
 }
 
 // soonest is the least time between two commands of a client that waits for the
-// reply to the first one: no network is faster, nor is a unix socket.
+// first one's reply: neither a network nor a unix socket is faster.
 const soonest = 5 * time.Microsecond
 
-// watchConnection looks for what no client does that has its connection to
-// itself and waits for replies. MONITOR shows no replies: what it shows can
-// refute that, and nothing can prove it.
+// watchConnection looks for behaviour that excludes a client which has its
+// connection to itself and waits for replies. MONITOR shows no replies, so it
+// can refute that but never prove it.
 func (c *Census) watchConnection(p *peer, o offset.Observed, name string) {
 	if p.name == "" {
 		return
@@ -43,8 +43,9 @@ func (c *Census) watchConnection(p *peer, o offset.Observed, name string) {
 	}
 }
 
-// anothers reports a command that no client sends whose attempt on a key has just
-// been lost: it asks for the key's value next.
+// anothers reports whether a command comes from another client than the one
+// that has just lost an attempt on a key: that one asks for the key's value
+// next.
 func anothers(lost, name string, args []string) bool {
 	switch name {
 	case "SETNX", "GETSET", "DEL":
@@ -55,8 +56,8 @@ func anothers(lost, name string, args []string) bool {
 	return false
 }
 
-// isShared takes an address for that of several clients from now on. What their
-// writes together say of one clock is void.
+// isShared marks an address as shared by several clients from now on. What
+// their writes together said about one clock is void.
 func (c *Census) isShared(addr, why string) {
 	c.isNotOwn(addr, why)
 	if w := c.writers[addr]; w != nil && w.shared == "" {
@@ -65,7 +66,7 @@ func (c *Census) isShared(addr, why string) {
 }
 
 // isNotOwn refutes the claim that a client has this connection to itself. What
-// was narrowed by the claim is void.
+// the claim narrowed is void.
 func (c *Census) isNotOwn(addr, why string) {
 	w := c.writers[addr]
 	if w == nil || w.notOwn != "" {
@@ -77,25 +78,27 @@ func (c *Census) isNotOwn(addr, why string) {
 	}
 }
 
-// anotherClock begins anew with what is known of a writer's clock.
+// anotherClock starts a new estimator for a writer's clock.
 func (c *Census) anotherClock(name string) *offset.Estimator {
 	c.fleet.Forget(name)
 	return c.fleet.Writer(name)
 }
 
-// ownConnection reports that bounds may be narrowed by what the client did before
-// on its connection: that is claimed, and nothing refutes it for this one.
+// ownConnection reports whether a client's previous command on its connection
+// may narrow its bounds: that is claimed, and nothing refutes it for this
+// connection.
 func (c *Census) ownConnection(w *writer) bool {
 	return c.cfg.OwnConnections && w.notOwn == "" && w.shared == ""
 }
 
-// rest is how long a client of this dialect surely sleeps after its GET, if it
-// sends no GETSET. found: the key existed.
+// rest returns how long a client of this dialect surely sleeps after its GET if
+// it sends no GETSET. found: the key existed.
 func (w *writer) rest(found bool) time.Duration {
 	d := w.dialect()
 	if !d.CountsSleeps && !d.WaitsForever || !found && d.OnNil != dialect.NilWaits {
 		return 0
 	}
-	// A thousandth off for the client's own clock, and a millisecond for timers that fire early.
+	// Subtract a thousandth for the client's own clock and a millisecond for
+	// timers that fire early.
 	return max(0, d.Poll-d.Poll/1000-time.Millisecond)
 }

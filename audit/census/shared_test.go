@@ -9,13 +9,14 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// line is a command of bert's connection, so many microseconds after the opening.
+// line is a command of a connection, at that many microseconds after the
+// opening.
 type line struct {
 	micros int
 	words  string
 }
 
-// polling is what a client with a connection of its own sends that waits twice in
+// polling returns what a client with its own connection sends while it waits in
 // vain. Its clock is right.
 func polling(micros int) []line {
 	return []line{
@@ -38,14 +39,14 @@ func connection(t *testing.T, cfg Config, addr string, lines []line) *found {
 	return f.result()
 }
 
-// Each of these shows that a client does not have the connection to itself, or does
-// not wait for replies. What was narrowed by the claim is widened again, what was
-// seen stays as it is, and it is said.
+// Each case but the first two shows that the client does not have the
+// connection to itself, or does not wait for replies. What the claim narrowed
+// is widened again, what was seen stays, and a finding says so.
 func TestMonitorRefutesOwnConnections(t *testing.T) {
 	for name, c := range map[string]struct {
 		addr   string
 		lines  []line
-		shared bool // by several clients, as far as anybody can tell
+		shared bool // several clients seem to use the address
 		why    string
 	}{
 		"alone":               {addr: bert, lines: polling(0)},
@@ -79,8 +80,8 @@ func TestMonitorRefutesOwnConnections(t *testing.T) {
 	}
 }
 
-// Two clients on a unix socket, whose clocks are 20 s apart: no clock stepped.
-func TestTwoClocksOfASharedAddressAreNoSteps(t *testing.T) {
+// Two clients on a unix socket have clocks 20 s apart, and no clock steps.
+func TestTwoClocksOfASharedAddressAreNoStep(t *testing.T) {
 	const socket = "unix:/run/redis.sock"
 	var lines []line
 	for i := range 20 {
@@ -100,9 +101,9 @@ func TestTwoClocksOfASharedAddressAreNoSteps(t *testing.T) {
 	}
 }
 
-// A holder behind a shared address, whose clock is 20 s behind, releases in time by
-// that clock: what its own write says counts, and no other client's.
-func TestReleaseFromASharedAddressGoesByItsOwnWrite(t *testing.T) {
+// A holder behind a shared address, whose clock is 20 s behind, releases in
+// time by that clock: its own write decides, and no other client's.
+func TestReleaseFromASharedAddressUsesItsOwnWrite(t *testing.T) {
 	const socket = "unix:/run/redis.sock"
 	for released, want := range map[int]Counts{
 		25_000: {Acquisitions: 1, Failed: 1, Releases: 1},
@@ -118,9 +119,9 @@ func TestReleaseFromASharedAddressGoesByItsOwnWrite(t *testing.T) {
 	}
 }
 
-// A stamp that stood at the first look, or between two looks that are far apart, may
-// have been written long before: it looks like any smaller lease.
-func TestOldStampsDoubtNoLease(t *testing.T) {
+// A stamp that was there at the first look, or appeared between two looks far
+// apart, may be old. So it fits any smaller lease.
+func TestOldStampsRaiseNoDoubtOfALease(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		c, err := New(Config{Lease: time.Minute, Gap: time.Second})
 		if err != nil {
@@ -137,21 +138,22 @@ func TestOldStampsDoubtNoLease(t *testing.T) {
 	}
 }
 
-// A client that seems 30 s behind with a lease of a minute may have one of 30 s. Then
-// nothing that rests on the lease is guaranteed, until it was looked up again.
-func TestSmallerLeaseThatFitsBetterIsAskedForAgain(t *testing.T) {
+// A client that seems 30 s behind with a lease of a minute may have a lease of
+// 30 s. Then nothing that rests on the lease is guaranteed until the lease was
+// checked.
+func TestSmallerLeaseThatFitsBetterIsReported(t *testing.T) {
 	for _, c := range []struct {
 		lease   time.Duration
 		off     int // of the clock, in ms
 		checked bool
-		doubted time.Duration // the lease that it looks like
+		doubted time.Duration // the lease that fits better; 0: none
 	}{
 		{time.Minute, 0, false, 0},
 		{time.Minute, -3000, false, 0},
 		{time.Minute, -30_020, false, 30 * time.Second},
 		{time.Minute, -30_020, true, 0},
-		{time.Minute, 30_000, false, 0},           // a greater one
-		{62 * time.Second, 2000, false, 0},        // as it is given
+		{time.Minute, 30_000, false, 0},           // a greater lease
+		{62 * time.Second, 2000, false, 0},        // the given lease
 		{90 * time.Second, 0, false, time.Minute}, // stamps of a minute
 	} {
 		cfg := Config{Lease: c.lease, Gap: time.Second, LeaseChecked: c.checked, Idle: time.Second}

@@ -8,19 +8,19 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// sights follows the markers of a watch: reads of a key that never exists, which
-// MONITOR shows again. A round of markers has one nonce, and one read in each
-// spelling that old clients may give their keys.
+// sights follows the markers of a watch: reads of a key that never exists,
+// which MONITOR shows. A round of markers has one nonce, and one read in each
+// spelling that old clients may use for keys.
 type sights struct {
 	spellings []dialect.Encoding
 	nonce     string
-	first     time.Time // of the round's reads, the first one that came back
+	first     time.Time // the first of the round's reads that came back
 	back      map[dialect.Encoding]bool
 }
 
-// sight takes a marker, and reports that the command was one. It asks the same
-// scope as acts do: a marker of another database, or of names that are not
-// watched, proves nothing.
+// sight takes a marker and reports whether the command was one. It applies the
+// same scope as for acts: a marker in another database, or of names that are
+// not watched, proves nothing.
 func (c *Census) sight(o offset.Observed) bool {
 	nonce, spelling, ok := scope.Sighted(o.Args[1])
 	if !ok || !c.scope.Covers(o.DB, o.Args[1]) {

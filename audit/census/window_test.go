@@ -9,8 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// TestGuardsAndTombstonesAreReadInEachSpelling: they are ours, and no old
-// client's write.
+// Getsetlock clients write them; they are no writes of old clients.
 func TestGuardsAndTombstonesAreReadInEachSpelling(t *testing.T) {
 	for _, e := range spellings {
 		d := spelling(e)
@@ -28,13 +27,13 @@ func TestGuardsAndTombstonesAreReadInEachSpelling(t *testing.T) {
 	}
 }
 
-// TestCommandsAcrossDatabasesAreFollowed: SWAPDB, MOVE, COPY and FLUSHDB change
-// keys of a database in which they are not sent, or of another one than that.
+// SWAPDB, MOVE, COPY and FLUSHDB may change keys of another database than the
+// one in which they are sent.
 func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
 	for _, c := range []struct {
 		db            int
 		words         string
-		known, exists bool // of "lock" in database 3 afterwards
+		known, exists bool // state of "lock" in database 3 afterwards
 	}{
 		{3, "SETNX lock 1", true, true}, {0, "DEL lock", true, true}, {3, "DEL lock", true, false}, {3, "DEL a lock", true, false},
 		{0, "FLUSHDB", true, true}, {3, "FLUSHDB", true, false}, {0, "FLUSHALL", true, false},
@@ -52,8 +51,7 @@ func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestAttemptCountsBeforeItsOutcomeIsKnown: a client of SET NX tries once on a
-// key that nobody has looked at.
+// A client of SET NX tries once on a key whose state is unknown.
 func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
 	d := dialect.SetDel()
 	f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
@@ -65,8 +63,8 @@ func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
 	}
 }
 
-// TestReplayKeepsToThePattern plays a record of all keys for those of one
-// pattern, without those of a longer namespace.
+// A record of all keys is played for the keys of one pattern, without those of
+// a longer namespace.
 func TestReplayKeepsToThePattern(t *testing.T) {
 	for _, e := range spellings {
 		d := spelling(e)

@@ -16,7 +16,7 @@ import (
 )
 
 // world is one server and its old clients in true time, which only the test
-// knows. Nothing sleeps: what happens next is taken from a queue.
+// knows. Nothing sleeps: the next event is taken from a queue.
 type world struct {
 	t       *testing.T
 	seed    uint64
@@ -25,21 +25,21 @@ type world struct {
 	queue   events
 	server  wall
 	dialect dialect.Dialect
-	gap     time.Duration // no attempt takes longer, by the server's clock
+	gap     time.Duration // longest duration of an attempt, by the server's clock
 	leases  []time.Duration
 	census  *Census
 	keys    map[string]stood
-	polls   bool                       // looks, else MONITOR
-	truth   map[string][]time.Duration // offsets at the writes that were seen, by the writer's address
+	polls   bool                       // true: the watch polls; false: it uses MONITOR
+	truth   map[string][]time.Duration // true offsets at the seen writes, by the writer's address
 }
 
-// stood is what is on a key, and how far the clock that wrote it was off.
+// stood is the value of a key, and the offset of the clock that wrote it.
 type stood struct {
 	value string
 	off   time.Duration
 }
 
-// wall is a clock: legs of a constant rate, each beginning with a step.
+// wall is a clock: legs of constant rate, each beginning with a step.
 type wall struct{ legs []drift.Leg }
 
 func (w *wall) at(t time.Duration) time.Time {
@@ -50,7 +50,7 @@ func (w *wall) at(t time.Duration) time.Time {
 	return opening.Add(t + w.legs[i].OffsetAt(t))
 }
 
-// leg begins another rate, after a step.
+// leg begins a leg with another rate after a step.
 func (w *wall) leg(from, step time.Duration, rate float64) {
 	off := step
 	if n := len(w.legs); n > 0 {
@@ -59,7 +59,8 @@ func (w *wall) leg(from, step time.Duration, rate float64) {
 	w.legs = append(w.legs, drift.Leg{From: from, Offset: off, Rate: rate})
 }
 
-// wallOf draws a clock of any kind: steady, stepping, slewed, of a bad guest.
+// wallOf draws a clock: steady, stepping, slewed, or of a virtual machine with
+// a bad clock.
 func (w *world) wallOf(most time.Duration) wall {
 	var c wall
 	c.leg(0, w.between(-most, most), 0)
@@ -93,7 +94,7 @@ func (w *world) step(least, most time.Duration) time.Duration {
 	return w.between(least, most) * time.Duration(1-2*w.random.IntN(2))
 }
 
-// events are what is still to happen, the soonest first.
+// events are the future events, the soonest first.
 type events []event
 
 type event struct {
@@ -119,7 +120,7 @@ func (w *world) after(d time.Duration, do func()) {
 	heap.Push(&w.queue, event{w.now + d, int(w.random.Int32()), do})
 }
 
-// thread is one loop of an old client: a clock, a connection, a key.
+// thread is one loop of an old client: a clock, a connection and a key.
 type thread struct {
 	*world
 	clock     *wall
@@ -131,8 +132,8 @@ type thread struct {
 	stamp     string
 }
 
-// executed is when a message sent now reaches the server: within the gap after the
-// clock was read.
+// executed returns after which time a message sent now is executed: within the
+// gap after the clock reading.
 func (th *thread) executed() time.Duration {
 	left := th.gap - (th.now - th.read)
 	if left <= 0 {
@@ -200,14 +201,14 @@ func (th *thread) del() {
 	th.after(th.pace, th.begin)
 }
 
-// tell shows a command to the census, and keeps what is true of the clock behind it.
+// tell shows a command to the census and records the true offset of its clock.
 func (th *thread) tell(name, value string, stands bool) {
 	at := th.server.at(th.now).Truncate(time.Microsecond)
 	words := []string{name, th.key}
 	if value != "" {
 		words = append(words, value)
-		// Since the reading the server may have stepped: what counts is its clock of
-		// now, carried back.
+		// The server may have stepped since the reading. What counts is its
+		// present clock, carried back.
 		off := th.clock.at(th.read).Add(th.now - th.read).Sub(th.server.at(th.now))
 		if stands {
 			th.keys[th.key] = stood{value, off}
@@ -237,8 +238,9 @@ func (w *world) look(pace time.Duration, last map[string]string) {
 
 var worldKeys = []string{"stock", "order"}
 
-// serverSteps moves the server's clock now and then. A watch notices the greater
-// steps a while later; what it was told before holds after them too.
+// serverSteps moves the server's clock now and then. A watch notices the larger
+// steps a while later. What the census concluded before must hold after them
+// too.
 func (w *world) serverSteps() {
 	w.server.leg(0, 0, 0)
 	for at := w.between(0, 20*time.Second); at < worldLasts-2*time.Second; at += w.between(time.Second, 20*time.Second) {
@@ -250,7 +252,8 @@ func (w *world) serverSteps() {
 		heap.Push(&w.queue, event{at + w.between(0, time.Second), 0, func() {
 			w.census.Add(offset.Observed{At: w.server.at(w.now).Truncate(time.Microsecond), Kind: offset.ObservedStep, For: step.Truncate(time.Microsecond)})
 			for addr, all := range w.truth {
-				// They were compared with the clock of before or of after.
+				// The offsets were compared with the clock from before or after
+				// the step.
 				w.truth[addr] = append(all, beside(all, -step)...)
 			}
 		}})
@@ -265,8 +268,8 @@ func beside(all []time.Duration, by time.Duration) []time.Duration {
 	return []time.Duration{high + by.Truncate(time.Microsecond)}
 }
 
-// people are the clients of a world: alone on a connection, two threads on a key,
-// pipelining, behind a proxy, on a unix socket.
+// people adds the clients of a world: alone on a connection, two threads on a
+// key, pipelining, behind a proxy, or on a unix socket.
 func (w *world) people() {
 	clocks := []wall{w.wallOf(30 * time.Second), w.wallOf(30 * time.Second), w.wallOf(time.Second)}
 	connections := []string{"10.0.0.1:1", "10.0.0.2:1", "unix:/run/redis.sock", "10.0.0.9:1"}
@@ -314,7 +317,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// run plays the world to its end and compares what was seen with what is true.
+// run plays the world to its end and compares the evidence with the truth.
 func (w *world) run() {
 	for len(w.queue) > 0 && w.queue[0].at < worldLasts {
 		e := heap.Pop(&w.queue).(event)
@@ -327,7 +330,7 @@ func (w *world) run() {
 		all = append(all, truth...)
 		i := slices.IndexFunc(e.Writers, func(v Writer) bool { return v.Addr == addr })
 		if i < 0 {
-			continue // forgotten; it counts below
+			continue // forgotten, but included below
 		}
 		seen := e.Writers[i].Offset
 		for _, off := range truth {
@@ -351,11 +354,13 @@ func (w *world) run() {
 	}
 }
 
-// Five hundred worlds of clocks: steps down to 5 ms, slews, guests that are off by
-// 20,000 ppm, steps of the server, paces from 50 ms to 5 s, pipelined and shared
-// connections, two threads on a key, pauses up to the gap. At each write that was
-// seen, the offset of the clock behind it lies in the interval of its address.
-func TestTrueOffsetsLieInWhatWasSeenInEveryWorld(t *testing.T) {
+// Five hundred random worlds of clocks. Clocks step by 5 ms or more, slew, and
+// run at wrong rates, off by 20,000 ppm as on some virtual machines; the
+// server's clock steps too. Clients share and pipeline connections, use a key
+// in two threads, write every 50 ms to 5 s, and pause for up to the gap. At
+// each seen write, the interval of the address contains the offset of its
+// clock.
+func TestTrueOffsetsLieInTheirIntervals(t *testing.T) {
 	const first = 15_000
 	t.Logf("worlds from seed %d", first)
 	for i := range uint64(500) {

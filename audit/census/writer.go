@@ -10,17 +10,18 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// writer is what is known of one address, or, without an address, of whom polls saw write one dialect.
+// writer is what is known of one address; without an address, of the unknown
+// writers of one dialect that polls saw.
 type writer struct {
 	addr        string
-	fits        []*dialect.Dialect // that fit all it wrote, the likeliest first; never empty
-	assumed     time.Duration      // lease that its samples were taken with
-	wide        time.Duration      // its lease may be less than assumed by so much
-	bounds      seenBounds         // of its clock
-	stood       *time.Duration     // the greatest lower bound by stamps that stood at a first look
-	clock       *offset.Estimator  // its clock, if it is one and runs steadily
-	shared      string             // why several clients are behind the address; empty if they are not
-	notOwn      string             // why its connection is no client's own; empty if it may be
+	fits        []*dialect.Dialect // dialects that fit everything it wrote, the likeliest first; never empty
+	assumed     time.Duration      // the lease that its samples were taken with
+	wide        time.Duration      // by how much its lease may be less than assumed
+	bounds      seenBounds         // bounds of its clock
+	stood       *time.Duration     // the greatest lower bound from stamps that were there at a first look
+	clock       *offset.Estimator  // estimate of its clock, if there is only one and it runs steadily
+	shared      string             // why several clients share the address; empty: nothing shows that
+	notOwn      string             // why its connection is not a single client's own; empty: it may be
 	counts      Counts
 	holds       histogram
 	waits       histogram
@@ -38,21 +39,23 @@ type wait struct{ first, last time.Time }
 
 // gapSample is a GETSET, and a command before it that carried the same stamp.
 type gapSample struct {
-	from, at time.Time // server's clock
+	from, at time.Time // by the server's clock
 	addr     string
 	key      string
 }
 
-// length is how old the clock reading was at least, whatever that clock showed.
+// length returns the least age of the clock reading, whatever that clock
+// showed.
 func (g gapSample) length() time.Duration { return g.at.Sub(g.from) }
 
-// goneWriters is what stays of writers that fell out of memory.
+// goneWriters is what is kept of writers that were dropped from memory.
 type goneWriters struct {
 	count int64
-	seen  seenBounds // around all of theirs
+	seen  seenBounds // bounds around all of their writes
 }
 
-// writer finds or makes the one of an address. Without an address there is one a dialect.
+// writer returns the writer of an address, and creates it if necessary. Without
+// an address there is one writer per dialect.
 func (c *Census) writer(addr string, r reading.Reading, at time.Time) *writer {
 	name := addr
 	if addr == "" {
@@ -89,7 +92,8 @@ func (c *Census) writer(addr string, r reading.Reading, at time.Time) *writer {
 	return w
 }
 
-// narrow keeps the dialects that fit this value too; a value that fits none of the old ones begins anew.
+// narrow keeps the dialects that also fit this value. If a value fits none of
+// the previous ones, it begins anew.
 func (w *writer) narrow(fits []*dialect.Dialect) {
 	if slices.Equal(w.fits, fits) {
 		return
@@ -108,8 +112,8 @@ func (w *writer) narrow(fits []*dialect.Dialect) {
 
 func (w *writer) dialect() *dialect.Dialect { return w.fits[0] }
 
-// clocked adds a stamp to the clock of a client that is alone behind its address.
-// prev is the command before the clock reading, zero where that is not known.
+// clocked adds a stamp to the clock of a client that does not share its
+// address. prev is the command before the clock reading; zero: unknown.
 func (c *Census) clocked(w *writer, key string, r reading.Reading, at, prev time.Time, slept time.Duration) {
 	d := w.dialect()
 	if !d.HasStamp() || w.shared != "" {
@@ -117,20 +121,21 @@ func (c *Census) clocked(w *writer, key string, r reading.Reading, at, prev time
 	}
 	s := offset.StampedBy(*d, w.assumed, r.Stamp)
 	low, high := r.Slacks(d)
-	// Not knowing the slack or the lease is like not knowing the clock by as much.
+	// An unknown slack or lease widens the estimate of the clock by the same
+	// amount.
 	s.Slack, s.Unit = high, s.Unit+high-low+w.wide
-	// It read its clock within the gap. Where it has the connection to itself, it
-	// also did so after the command before.
+	// The client read its clock within the gap before the write; if the
+	// connection is its own, also after its previous command.
 	s.Key, s.At, s.Prev = key, at, at.Add(-c.gapForPeople())
 	if c.ownConnection(w) && !prev.IsZero() && prev.Add(slept).After(s.Prev) {
 		s.Prev, s.Slept = prev, slept
 	}
-	// A stamp that no clock could have written is no news of a clock.
+	// A stamp that no clock could have written says nothing about the clock.
 	_ = w.clock.Stamp(s)
 }
 
-// took notes how old the clock reading behind a GETSET was, if that is the oldest
-// yet: at least as old as the SETNX that carried the same stamp. A GETSET alone
+// took records how old the clock reading of a GETSET was, if that is the oldest
+// so far: at least as old as the SETNX with the same stamp. A GETSET alone
 // shows no age.
 func (w *writer) took(q order) {
 	if !w.dialect().HasStamp() {
@@ -151,7 +156,7 @@ func (w *writer) uses(key string) {
 	}
 }
 
-// waits notes a failed attempt, or the success that ends the row.
+// wait records a failed attempt, or the success that ends a row of them.
 func (w *writer) wait(k keyID, at time.Time, won bool) (ended time.Duration, ok bool) {
 	row := w.waiting[k]
 	if won {
@@ -167,7 +172,8 @@ func (w *writer) wait(k keyID, at time.Time, won bool) (ended time.Duration, ok 
 		}
 		return 0, false
 	}
-	// Longer than any client sleeps between two polls: it gave up, and this is another row.
+	// This is longer than any client sleeps between two polls: the client gave
+	// up, and a new row begins.
 	if at.Sub(row.last) > max(5*time.Second, 20*w.dialect().Poll) {
 		ended, ok = row.last.Sub(row.first), true
 		row.first = at
@@ -176,14 +182,16 @@ func (w *writer) wait(k keyID, at time.Time, won bool) (ended time.Duration, ok 
 	return ended, ok
 }
 
-// remember notes what a GET returned. What does not fit in is forgotten and means "not known".
+// remember stores what a GET returned. What exceeds the limit is not stored and
+// counts as unknown.
 func (w *writer) remember(k keyID, r dialect.Reply) {
 	if _, known := w.seen[k]; known || len(w.seen) < mostWriterKeys {
 		w.seen[k] = r
 	}
 }
 
-// forgetWriter drops the one that was silent for longest and keeps what its clock may have been.
+// forgetWriter drops the writer that has been silent for longest, and keeps the
+// bounds of its clock.
 func (c *Census) forgetWriter() {
 	var oldest string
 	for name, w := range c.writers {
@@ -202,7 +210,8 @@ func (c *Census) forgetWriter() {
 	c.fleet.Forget(oldest)
 }
 
-// hostOf is an address without its port: a client's connections share it.
+// hostOf returns an address without its port, which all connections of a host
+// share.
 func hostOf(addr string) string {
 	at := strings.LastIndexByte(addr, ':')
 	if at < 0 {
@@ -210,7 +219,7 @@ func hostOf(addr string) string {
 	}
 	host := addr[:at]
 	if inner, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inner, "]") {
-		return inner[:len(inner)-1] // an address of IPv6
+		return inner[:len(inner)-1] // an IPv6 address
 	}
 	if strings.ContainsRune(host, ':') {
 		return addr

@@ -4,7 +4,7 @@
 //	make bench                                  all of it, in about eight minutes
 //	BENCH_SCENARIO=one-key,killed make bench    some scenarios
 //	BENCH_ROUNDS=21 make bench                  more rounds than each scenario's own
-//	BENCH_ADAPTER='modern;modern, fair' make bench    some locks, beside the bare commands
+//	BENCH_ADAPTER='modern;modern, fair' make bench    only these locks, and the bare commands
 //	scripts/bench.sh -draw -doc docs/performance.md   no measurement: the pictures of the page's tables
 //
 // Package internal/bench says what a measurement promises and what it does not.

@@ -21,9 +21,10 @@ import (
 // and short enough to await the end of a dead holder's lease.
 const dualLease = 8 * time.Second
 
-// halfPoliteness lets getsetlock clients get the key at all next to clients
-// that ask again at once, but does not let the server wake four processes at
-// each of their releases.
+// halfPoliteness is long enough that the server does not wake four getsetlock
+// processes at each release of the jar's clients. It is short enough that
+// getsetlock clients get the key at all, although the jar's clients ask again
+// at once.
 const halfPoliteness = 50 * time.Millisecond
 
 // bridgeTeam is four clients of the jar, which ask again at once, and four

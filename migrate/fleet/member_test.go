@@ -371,7 +371,7 @@ func TestWhoBeatsWhileHeIsForgottenIsNot(t *testing.T) {
 			s.Seen = f.w.ServerNow()
 			f.w.Mini.HSet(record.RosterKey(""), m.ID(), s.String())
 		})
-		says(t, err, "is alive after all")
+		says(t, err, "is alive: it sent a heartbeat")
 		says(t, err, "already forgotten: "+first)
 		f.at(migrate.Dual)
 	})

@@ -500,7 +500,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		for _, command := range []string{"GET", "SCAN", "HGETALL", "TIME", "GETRANGE", "EVALSHA"} {
 			wire := f.w.Wire(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 			_, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
-			says(t, err, "who migrates needs SCAN, GET")
+			says(t, err, "the user that migrates needs SCAN, GET")
 			f.at(migrate.Observe)
 		}
 	})

@@ -44,7 +44,8 @@ func orderly(p migrate.Phase) *facts {
 // needed is the window of an orderly fleet.
 const needed = time.Minute + 30*time.Second + time.Second
 
-func TestAnOrderlyFleetFindsEveryGateOpenToANeighbourAlone(t *testing.T) {
+// It opens to a neighbouring phase, and to no other.
+func TestGateOpensForAnOrderlyFleet(t *testing.T) {
 	for _, from := range migrate.Phases() {
 		for _, to := range migrate.Phases() {
 			if adjacent(from, to) {
@@ -307,8 +308,8 @@ func TestClaimsArePrintedAsClaims(t *testing.T) {
 	}
 }
 
-// TestAGatePrintsWhatItRestsOn goes through what a human has to be shown before each step forwards.
-func TestAGatePrintsWhatItRestsOn(t *testing.T) {
+// TestGatePrintsItsEvidence goes through what a human has to be shown before each step forwards.
+func TestGatePrintsItsEvidence(t *testing.T) {
 	at := judged.Add(-time.Hour)
 	measured := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured", At: at, Who: "10.0.0.7:1 till"} }
 	for p := migrate.Observe; p < migrate.Clean; p++ {
@@ -354,8 +355,8 @@ func TestAGatePrintsWhatItRestsOn(t *testing.T) {
 	}
 }
 
-// TestGuardsOfStrangersAreShownWhereTheyCloseNothing: only what shuts old clients out needs to know them.
-func TestGuardsOfStrangersAreShownWhereTheyCloseNothing(t *testing.T) {
+// TestGateShowsGuardsOfUnregisteredPrograms: only what shuts old clients out needs to know them.
+func TestGateShowsGuardsOfUnregisteredPrograms(t *testing.T) {
 	f := orderly(migrate.Observe)
 	f.survey.Strangers.add("k")
 	g := judge(f, migrate.Dual)
@@ -368,7 +369,8 @@ func TestGuardsOfStrangersAreShownWhereTheyCloseNothing(t *testing.T) {
 	t.Errorf("not shown: %v", g.Evidence)
 }
 
-func TestAMemberIsForgottenOnlyWhenDeadAndItsLeasesAreOver(t *testing.T) {
+// Their leases are over too.
+func TestForgetTakesOnlyDeadMembers(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago  time.Duration
 		free bool
